@@ -1,0 +1,187 @@
+/**
+ * The log port: all that Questlog asks of an ordered, partitioned, durable log. Kafka is one adapter (`kafka/`), SQLite
+ * in the same process the other (`embedded/`); `log.contract.ts` is the suite that both must pass.
+ *
+ * Offsets are plain numbers (exact up to 2^53) and mean something only beside the log's `id`.
+ */
+
+export interface Log {
+  /** Made when the log is created. A recreated log starts at offset 0 again, and only this tells the two apart. */
+  readonly id: string;
+
+  /**
+   * Creates what is missing. Partition counts never change, since the partition of a key would: an existing topic with
+   * another count is a `StartRefused`.
+   */
+  ensureTopics(topics: readonly TopicSpec[]): Promise<void>;
+
+  /**
+   * Appends the records to one partition, contiguously, all or none. Resolves only once they are durable.
+   * @throws RecordTooLarge when a record exceeds the topic's `maxRecordBytes`; nothing was appended.
+   * @throws Unavailable when the log cannot take them now; whether they are in it is then unknown unless the message
+   *   says so, and a repeat must carry the same append id.
+   */
+  append(topic: string, partition: number, records: readonly NewRecord[]): Promise<Appended>;
+
+  /** Per partition, the offset the next record will get (Kafka's high watermark; the last stable offset for readers). */
+  endOffsets(topic: string): Promise<number[]>;
+
+  /** Per partition, the oldest offset that can still be read. */
+  startOffsets(topic: string): Promise<number[]>;
+
+  /** Per partition, what the group committed; undefined where it never did. */
+  committed(group: string, topic: string): Promise<(Committed | undefined)[]>;
+
+  /** Reads a topic without a group, every partition from `from` on, and follows it until closed. */
+  tail(options: TailOptions): Promise<Tail>;
+
+  /**
+   * Joins a consumer group. Partition p of all the topics goes to one member, which is what a join needs; the topics
+   * must have equal partition counts.
+   */
+  consume(options: ConsumeOptions): Promise<Consumer>;
+
+  /** Initialises a transactional producer; an older one of the same id is fenced from then on (KIP-98). */
+  transactional(transactionalId: string): Promise<TransactionalProducer>;
+
+  /** Stops every tail and consumer, lets running appends finish, closes. */
+  close(): Promise<void>;
+}
+
+export interface TopicSpec {
+  readonly name: string;
+  readonly partitions: number;
+  /** `delete`: by age, never past a group's committed offset. `compact`: the last record of each key stays. */
+  readonly cleanup: { policy: 'delete'; retentionMs: number } | { policy: 'compact' };
+  readonly maxRecordBytes: number;
+}
+
+export type Headers = Readonly<Record<string, string>>;
+
+export interface NewRecord {
+  readonly key: string | null;
+  /** Null is a tombstone: compaction forgets the key. */
+  readonly value: Buffer | null;
+  readonly headers?: Headers;
+}
+
+export interface LogRecord {
+  readonly offset: number;
+  /** When the log took it, milliseconds since the epoch. */
+  readonly timestampMs: number;
+  readonly key: string | null;
+  readonly value: Buffer | null;
+  readonly headers: Headers;
+}
+
+export interface Appended {
+  /** Offset of the first record; the others follow without gaps. */
+  readonly baseOffset: number;
+}
+
+export interface Committed {
+  /** The next offset the group wants to read. */
+  readonly offset: number;
+  /** What the group keeps beside it, at most 4096 bytes (Kafka's own limit). */
+  readonly metadata: string;
+}
+
+/** What a read gives: records in offset order, of one partition. */
+export interface Batch {
+  readonly topic: string;
+  readonly partition: number;
+  /** May be empty where only transaction markers or compacted offsets were passed. */
+  readonly records: readonly LogRecord[];
+  /** Where the next read begins; past markers and gaps, so that reading to an end offset always finishes. */
+  readonly nextOffset: number;
+}
+
+export interface TailOptions {
+  readonly topic: string;
+  /** The first offset wanted, per partition; an offset that retention has removed means the oldest there is. */
+  readonly from: readonly number[] | 'earliest';
+  /** Called in order per partition, never twice at once for one partition. A rejection ends the tail (`failed`). */
+  onBatch(batch: Batch): void | Promise<void>;
+}
+
+export interface Tail {
+  /** Per partition, the next offset the tail will read: everything below has been through `onBatch`. */
+  positions(): readonly number[];
+  /** Resolves once every partition's position is at least the one given; rejects when the tail is closed or failed. */
+  reached(offsets: readonly number[], signal?: AbortSignal): Promise<void>;
+  /** Rejects when the tail cannot go on; never resolves. */
+  readonly failed: Promise<never>;
+  close(): Promise<void>;
+}
+
+export interface ConsumeOptions {
+  readonly group: string;
+  readonly topics: readonly string[];
+  /**
+   * Runs once for each partition this member gets, for as long as it keeps it; returns soon after `signal` aborts.
+   * A rejection (other than `Fenced` after a lost partition) stops the consumer and rejects `failed`.
+   */
+  process(owned: OwnedPartition): Promise<void>;
+}
+
+export interface Consumer {
+  /** The partitions that this member owns now. */
+  assigned(): readonly number[];
+  readonly failed: Promise<never>;
+  /** Revokes everything, waits until `process` has returned everywhere, leaves the group. */
+  stop(): Promise<void>;
+}
+
+export interface OwnedPartition {
+  readonly partition: number;
+  /** Aborts when the partition is lost or the consumer stops. */
+  readonly signal: AbortSignal;
+  /** What the group had committed when the partition was assigned. */
+  committed(topic: string): Committed | undefined;
+  /** Where the next `read` of the topic begins. A new group begins at the earliest record. */
+  position(topic: string): number;
+  seek(topic: string, offset: number): void;
+  /**
+   * The next batch of any of the topics (or of `topic` only), waiting up to `waitMs` for one. Undefined when nothing
+   * came in time or the partition was lost. One `read` at a time.
+   */
+  read(options: ReadOptions): Promise<Batch | undefined>;
+  /** @throws Fenced when the partition belongs to another member now; nothing was committed. */
+  commit(topic: string, committed: Committed): Promise<void>;
+}
+
+export interface ReadOptions {
+  readonly topic?: string;
+  readonly maxRecords: number;
+  /** Of keys and values; one record is always given, however large. */
+  readonly maxBytes: number;
+  readonly waitMs: number;
+}
+
+export interface TransactionalProducer {
+  /**
+   * All of it or none of it: the appends become visible together with the commits.
+   * @throws Fenced when a newer producer has the transactional id, or the group's partition is no longer `owned`'s.
+   */
+  commit(transaction: Transaction): Promise<readonly Appended[]>;
+  close(): Promise<void>;
+}
+
+export interface Transaction {
+  readonly appends: readonly { topic: string; partition: number; records: readonly NewRecord[] }[];
+  /** Offsets that move with the appends, of the partition that the caller owns. */
+  readonly commits?: readonly { owned: OwnedPartition; topic: string; committed: Committed }[];
+}
+
+/** A record larger than the topic takes. Nothing was appended; the caller must refuse it, not retry it. */
+export class RecordTooLarge extends Error {
+  override readonly name = 'RecordTooLarge';
+  readonly bytes: number;
+  readonly maxBytes: number;
+
+  constructor(topic: string, bytes: number, maxBytes: number) {
+    super(`a record of ${bytes} bytes exceeds the ${maxBytes} bytes that ${topic} takes`);
+    this.bytes = bytes;
+    this.maxBytes = maxBytes;
+  }
+}
