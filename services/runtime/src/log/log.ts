@@ -16,7 +16,8 @@ export interface Log {
   ensureTopics(topics: readonly TopicSpec[]): Promise<void>;
 
   /**
-   * Appends the records to one partition, contiguously, all or none. Resolves only once they are durable.
+   * Appends the records to one partition, contiguously, all or none; concurrent appends keep the order of the calls.
+   * Resolves only once they are durable; until then the values must not be changed.
    * @throws RecordTooLarge when a record exceeds the topic's `maxRecordBytes`; nothing was appended.
    * @throws Unavailable when the log cannot take them now; whether they are in it is then unknown unless the message
    *   says so, and a repeat must carry the same append id.
@@ -160,7 +161,8 @@ export interface ReadOptions {
 
 export interface TransactionalProducer {
   /**
-   * All of it or none of it: the appends become visible together with the commits.
+   * All of it or none of it: the appends become visible together with the commits. Resolves once the outcome is decided;
+   * on Kafka, end offsets, readers and `committed` show it a moment later, when the markers are written.
    * @throws Fenced when a newer producer has the transactional id, or the group's partition is no longer `owned`'s.
    */
   commit(transaction: Transaction): Promise<readonly Appended[]>;

@@ -1,0 +1,69 @@
+/** What an operator may say on the admin listener, and what is answered. */
+import Type, { type Static } from 'typebox';
+import { MAX_LANES } from '../uuid.ts';
+import { Nullable, Timestamp, Uuid } from './fields.ts';
+
+const name = Type.String({ minLength: 1, maxLength: 200 });
+const monthlySoftQuota = Nullable(
+  Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER, description: 'Events a UTC month; null: none.' }),
+);
+const spread = Type.Integer({
+  minimum: 1,
+  maximum: MAX_LANES,
+  description: 'Over how many partitions new sessions are spread.',
+});
+const revision = Type.Union([Type.Literal('A'), Type.Literal('B')]);
+const scope = Type.Union([Type.Literal('events:write'), Type.Literal('reports:write'), Type.Literal('read')]);
+
+export const TenantInput = Type.Object({
+  id: Type.Optional(Uuid),
+  name,
+  monthlySoftQuota: Type.Optional(monthlySoftQuota),
+  spread: Type.Optional(spread),
+});
+export const TenantPatch = Type.Object({
+  name: Type.Optional(name),
+  monthlySoftQuota: Type.Optional(monthlySoftQuota),
+  spread: Type.Optional(spread),
+});
+export const TenantOutput = Type.Object({ id: Uuid, name, monthlySoftQuota, spread, createdAt: Timestamp });
+
+export const ProjectInput = Type.Object({
+  id: Type.Optional(Uuid),
+  tenantId: Uuid,
+  name,
+  revision: Type.Optional(Nullable(revision)),
+});
+export const ProjectPatch = Type.Object({
+  name: Type.Optional(name),
+  revision: Type.Optional(Nullable(revision)),
+});
+export const ProjectOutput = Type.Object({
+  id: Uuid,
+  tenantId: Uuid,
+  name,
+  revision: Nullable(revision),
+  createdAt: Timestamp,
+});
+
+export const TokenInput = Type.Object({
+  projectId: Uuid,
+  scopes: Type.Optional(Type.Array(scope, { minItems: 1, description: 'Omitted: all three.' })),
+  expiresAt: Type.Optional(Nullable(Timestamp)),
+});
+export const TokenCreated = Type.Object({ id: Uuid, token: Type.String({ description: 'Shown once.' }) });
+export const TokenOutput = Type.Object({
+  id: Uuid,
+  projectId: Uuid,
+  scopes: Type.Array(scope),
+  expiresAt: Nullable(Timestamp),
+  createdAt: Timestamp,
+});
+
+export const SqlInput = Type.Object({ query: Type.String({ minLength: 1, maxLength: 100_000 }) });
+
+export type TenantInput = Static<typeof TenantInput>;
+export type TenantPatch = Static<typeof TenantPatch>;
+export type ProjectInput = Static<typeof ProjectInput>;
+export type ProjectPatch = Static<typeof ProjectPatch>;
+export type TokenInput = Static<typeof TokenInput>;

@@ -1,0 +1,89 @@
+/**
+ * Problem details (RFC 9457) and the closed list of their codes. A code never changes its meaning; `title` is the same
+ * for every problem of a code, `detail` tells what was wrong this time and never repeats the body.
+ */
+import Type, { type Static } from 'typebox';
+
+export const PROBLEMS = {
+  invalid_json: [400, 'The body is not valid JSON'],
+  invalid_utf8: [400, 'The body is not valid UTF-8'],
+  invalid_encoding: [400, 'The body does not decode as its Content-Encoding says'],
+  invalid_body: [400, 'The body is not an object or an array of objects'],
+  empty_batch: [400, 'The array is empty'],
+  invalid_elements: [400, 'One or more elements are not valid'],
+  invalid_idempotency_key: [400, 'The Idempotency-Key is not a UUIDv7'],
+  invalid_request: [400, 'The request is not valid'],
+  field_required: [400, 'A required field is missing'],
+  field_type: [400, 'A field has the wrong type'],
+  field_invalid: [400, 'A field has a value that is not allowed'],
+  field_repeated: [400, 'A field occurs more than once'],
+  invalid_uuid: [400, 'The value is not a UUID'],
+  invalid_timestamp: [400, 'The value is not an ISO 8601 timestamp'],
+  timestamp_out_of_range: [400, 'The timestamp is outside 1900 to 2299'],
+  nested_too_deep: [400, 'The value is nested too deep'],
+  lone_surrogate: [400, 'The string holds a lone surrogate'],
+  unauthorized: [401, 'No valid access token'],
+  forbidden: [403, 'The access token lacks a scope'],
+  not_found: [404, 'Not found'],
+  unknown_session: [404, 'The session does not exist'],
+  method_not_allowed: [405, 'The method is not allowed here'],
+  request_timeout: [408, 'The request did not arrive in time'],
+  conflict: [409, 'The id is taken by other content'],
+  body_too_large: [413, 'The body is too large'],
+  batch_too_large: [413, 'The array has too many elements'],
+  event_too_large: [413, 'An event is too large'],
+  unsupported_media_type: [415, 'The content type is not application/json'],
+  unsupported_encoding: [415, 'The content encoding is not supported'],
+  idempotency_key_reused: [422, 'The Idempotency-Key was used with another body'],
+  query_not_allowed: [400, 'The query is not allowed'],
+  query_failed: [400, 'The query failed'],
+  internal: [500, 'Something broke on our side'],
+  unavailable: [503, 'The service cannot take this now'],
+} as const satisfies Record<string, readonly [status: number, title: string]>;
+
+export type ProblemCode = keyof typeof PROBLEMS;
+
+export interface ElementProblem {
+  /** Position in the request's array; 0 where a single object was sent. */
+  readonly index: number;
+  /** JSON pointer (RFC 6901) into the element. */
+  readonly pointer: string;
+  readonly code: ProblemCode;
+  readonly detail: string;
+}
+
+export const Problem = Type.Object({
+  type: Type.String({ description: 'A URI reference that names the code.' }),
+  title: Type.String(),
+  status: Type.Integer(),
+  code: Type.Enum(Object.keys(PROBLEMS)),
+  detail: Type.String(),
+  instance: Type.String({ description: 'Holds the request id, also in `X-Request-Id`.' }),
+  errors: Type.Optional(
+    Type.Array(
+      Type.Object({
+        index: Type.Integer({ minimum: 0 }),
+        pointer: Type.String(),
+        code: Type.String(),
+        detail: Type.String(),
+      }),
+    ),
+  ),
+});
+export type Problem = Static<typeof Problem>;
+
+export function statusOf(code: ProblemCode): number {
+  return PROBLEMS[code][0];
+}
+
+/** The whole problem document, ready to be sent as `application/problem+json`. */
+export function problemOf(
+  code: ProblemCode,
+  detail: string,
+  requestId: string,
+  errors?: readonly ElementProblem[],
+): Record<string, unknown> {
+  const [status, title] = PROBLEMS[code];
+  const problem = { type: `urn:questlog:problem:${code}`, title, status, code, detail, instance: `urn:questlog:request:${requestId}` };
+  return errors === undefined ? problem : { ...problem, errors };
+}

@@ -1,0 +1,42 @@
+/**
+ * Where a record goes. The key of every topic is the tenant; the partition is the tenant's home partition (Kafka's own
+ * default partitioner: murmur2 of the key) plus a lane, so that one large tenant can be spread over several partitions
+ * while the order inside a session stays.
+ */
+import { createHash } from 'node:crypto';
+
+/** `(toPositive(murmur2(tenantId)) + lane) mod partitions`, as Kafka's DefaultPartitioner counts it. */
+export function partitionOf(tenantId: string, lane: number, partitions: number): number {
+  return ((murmur2(Buffer.from(tenantId, 'utf8')) & 0x7fffffff) + lane) % partitions;
+}
+
+/** The lane of a session, fixed when it is registered: hash(session) mod the tenant's spread at that time. */
+export function laneOfSession(sessionId: string, spread: number): number {
+  if (spread <= 1) return 0;
+  return createHash('sha256').update(sessionId).digest().readUInt32BE(0) % spread;
+}
+
+/** MurmurHash2 with Kafka's seed, as a signed 32-bit integer (org.apache.kafka.common.utils.Utils.murmur2). */
+export function murmur2(data: Buffer): number {
+  const m = 0x5bd1e995;
+  const length = data.length;
+  let h = 0x9747b28c ^ length;
+  let i = 0;
+  for (; i + 4 <= length; i += 4) {
+    let k = data.readInt32LE(i);
+    k = Math.imul(k, m);
+    k ^= k >>> 24;
+    k = Math.imul(k, m);
+    h = Math.imul(h, m) ^ k;
+  }
+  const rest = length - i;
+  if (rest >= 3) h ^= data.readUInt8(i + 2) << 16;
+  if (rest >= 2) h ^= data.readUInt8(i + 1) << 8;
+  if (rest >= 1) {
+    h ^= data.readUInt8(i);
+    h = Math.imul(h, m);
+  }
+  h ^= h >>> 13;
+  h = Math.imul(h, m);
+  return h ^ (h >>> 15);
+}

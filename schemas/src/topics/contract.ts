@@ -1,0 +1,74 @@
+/**
+ * A message contract: an Avro schema, the topic it belongs to, and how its values look in this process. Bytes on the
+ * topic are in Confluent's wire format: a zero byte, the schema's id as 4 bytes big-endian, the Avro body.
+ */
+import avsc from 'avsc';
+
+export interface MessageContract<T> {
+  readonly topic: string;
+  /** The registry's subject (Confluent's TopicNameStrategy). */
+  readonly subject: string;
+  /** The schema as registered, canonical JSON text. */
+  readonly schema: string;
+  readonly type: MessageType<T>;
+}
+
+/** The part of an avsc type that is used here, with T for its values. */
+export interface MessageType<T> {
+  toBuffer(value: T): Buffer;
+  fromBuffer(bytes: Buffer, resolver?: unknown): T;
+  createResolver(writer: unknown): unknown;
+}
+
+const MAGIC = 0;
+const HEADER_BYTES = 5;
+
+export function messageContract<T>(topic: string, schema: avsc.Schema): MessageContract<T> {
+  return { topic, subject: `${topic}-value`, schema: JSON.stringify(schema), type: parseSchema(JSON.stringify(schema)) };
+}
+
+/** An Avro type with Questlog's in-process shapes: `rawJson` strings as bytes, microseconds as bigint. */
+export function parseSchema<T>(schema: string): MessageType<T> {
+  return avsc.Type.forSchema(JSON.parse(schema), { typeHook: inProcessType });
+}
+
+export function frame(schemaId: number, body: Buffer): Buffer {
+  const framed = Buffer.allocUnsafe(HEADER_BYTES + body.length);
+  framed.writeUInt8(MAGIC, 0);
+  framed.writeUInt32BE(schemaId, 1);
+  body.copy(framed, HEADER_BYTES);
+  return framed;
+}
+
+/** The schema id and the Avro body of a framed value, or undefined where the value is not framed. */
+export function unframe(value: Buffer): { schemaId: number; body: Buffer } | undefined {
+  if (value.length < HEADER_BYTES || value.readUInt8(0) !== MAGIC) return undefined;
+  return { schemaId: value.readUInt32BE(1), body: value.subarray(HEADER_BYTES) };
+}
+
+/** A string that the process holds as its UTF-8 bytes, so that a payload is copied and never becomes a string. */
+export const RAW_JSON = { type: 'string', rawJson: true } as const;
+export const UUID = { type: 'string', logicalType: 'uuid' } as const;
+export const MILLIS = { type: 'long', logicalType: 'timestamp-millis' } as const;
+/** Microseconds reach beyond 2^53 in the year 2255, hence bigint. */
+export const MICROS = { type: 'long', logicalType: 'timestamp-micros' } as const;
+
+const bigintLong = avsc.types.LongType.__with({
+  fromBuffer: (bytes: Buffer) => bytes.readBigInt64LE(),
+  toBuffer: (value: bigint) => {
+    const bytes = Buffer.allocUnsafe(8);
+    bytes.writeBigInt64LE(value);
+    return bytes;
+  },
+  fromJSON: BigInt,
+  toJSON: String,
+  isValid: (value: unknown) => typeof value === 'bigint',
+  compare: (a: bigint, b: bigint) => (a === b ? 0 : a < b ? -1 : 1),
+});
+
+function inProcessType(schema: avsc.Schema): avsc.Type | undefined {
+  if (typeof schema !== 'object' || Array.isArray(schema)) return undefined;
+  if ('rawJson' in schema) return avsc.Type.forSchema('bytes');
+  if ('logicalType' in schema && schema.logicalType === 'timestamp-micros') return bigintLong;
+  return undefined;
+}

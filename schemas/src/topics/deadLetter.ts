@@ -1,0 +1,39 @@
+/**
+ * `questlog.dead-letters.v1`: a record that could not be processed, as it was, with where it came from and why. Key: the
+ * source record's key.
+ */
+import { messageContract, MILLIS } from './contract.ts';
+import { TOPICS } from './topics.ts';
+
+export interface DeadLetter {
+  readonly logId: string;
+  readonly sourceTopic: string;
+  readonly sourcePartition: number;
+  readonly sourceOffset: number;
+  /** Which consumer group gave up on it. */
+  readonly group: string;
+  readonly reason: string;
+  readonly key: string | null;
+  readonly value: Buffer | null;
+  readonly headers: Readonly<Record<string, string>>;
+  /** Milliseconds since the epoch. */
+  readonly deadAt: number;
+}
+
+export const deadLetter = messageContract<DeadLetter>(TOPICS.deadLetters, {
+  type: 'record',
+  name: 'DeadLetter',
+  namespace: 'questlog.v1',
+  fields: [
+    { name: 'logId', type: 'string' },
+    { name: 'sourceTopic', type: 'string' },
+    { name: 'sourcePartition', type: 'int' },
+    { name: 'sourceOffset', type: 'long' },
+    { name: 'group', type: 'string' },
+    { name: 'reason', type: 'string' },
+    { name: 'key', type: ['null', 'string'], default: null },
+    { name: 'value', type: ['null', 'bytes'], default: null },
+    { name: 'headers', type: { type: 'map', values: 'string' } },
+    { name: 'deadAt', type: MILLIS },
+  ],
+});

@@ -1,0 +1,80 @@
+/**
+ * `questlog.events.v1`: what one request had accepted for one partition. The fact that happened; a batch is in it whole
+ * or not at all, and a repeat of it is recognised by its append id. Key: the tenant.
+ */
+import { messageContract, MICROS, MILLIS, RAW_JSON, UUID } from './contract.ts';
+import { TOPICS } from './topics.ts';
+
+export type Revision = 'A' | 'B';
+
+export interface AcceptedEvent {
+  readonly id: string;
+  readonly sessionId: string | null;
+  readonly buildId: string | null;
+  readonly eventType: string;
+  /** Microseconds since the epoch, UTC. */
+  readonly occurredAt: bigint;
+  /** The JSON object exactly as the game sent it, UTF-8. */
+  readonly payload: Buffer;
+  readonly overQuota: boolean;
+}
+
+export interface EventsAccepted {
+  readonly appendId: string;
+  readonly tenantId: string;
+  readonly projectId: string;
+  /** Milliseconds since the epoch: the server's clock when it decided. */
+  readonly receivedAt: number;
+  readonly revision: Revision;
+  /** Of a request that carried an `Idempotency-Key`: the key, and the SHA-256 of its body. */
+  readonly idempotency: { readonly key: string; readonly digest: Buffer } | null;
+  readonly events: readonly AcceptedEvent[];
+}
+
+export const eventsAccepted = messageContract<EventsAccepted>(TOPICS.events, {
+  type: 'record',
+  name: 'EventsAccepted',
+  namespace: 'questlog.v1',
+  doc: 'What one request had accepted for one partition.',
+  fields: [
+    { name: 'appendId', type: UUID },
+    { name: 'tenantId', type: UUID },
+    { name: 'projectId', type: UUID },
+    { name: 'receivedAt', type: MILLIS },
+    { name: 'revision', type: { type: 'enum', name: 'Revision', symbols: ['A', 'B'] } },
+    {
+      name: 'idempotency',
+      type: [
+        'null',
+        {
+          type: 'record',
+          name: 'Idempotency',
+          fields: [
+            { name: 'key', type: UUID },
+            { name: 'digest', type: { type: 'fixed', name: 'Sha256', size: 32 } },
+          ],
+        },
+      ],
+      default: null,
+    },
+    {
+      name: 'events',
+      type: {
+        type: 'array',
+        items: {
+          type: 'record',
+          name: 'Event',
+          fields: [
+            { name: 'id', type: UUID },
+            { name: 'sessionId', type: ['null', UUID], default: null },
+            { name: 'buildId', type: ['null', UUID], default: null },
+            { name: 'eventType', type: 'string' },
+            { name: 'occurredAt', type: MICROS },
+            { name: 'payload', type: RAW_JSON, doc: 'The JSON object exactly as it was sent.' },
+            { name: 'overQuota', type: 'boolean', default: false },
+          ],
+        },
+      },
+    },
+  ],
+});

@@ -1,0 +1,34 @@
+/**
+ * `questlog.sessions.v1`: a session of a project. Key: the tenant; partition: the tenant's home (lane 0), so that of two
+ * concurrent registrations of one id the first record in the log wins everywhere.
+ */
+import { messageContract, MICROS, MILLIS, UUID } from './contract.ts';
+import { TOPICS } from './topics.ts';
+
+export interface SessionRegistered {
+  readonly tenantId: string;
+  readonly projectId: string;
+  readonly sessionId: string;
+  readonly buildId: string | null;
+  /** As sent, microseconds since the epoch; null where the game left it to `registeredAt`. */
+  readonly startedAt: bigint | null;
+  /** Milliseconds since the epoch, the server's clock. */
+  readonly registeredAt: number;
+  /** Which of the tenant's partitions the session's events go to; fixed here for good. */
+  readonly lane: number;
+}
+
+export const sessionRegistered = messageContract<SessionRegistered>(TOPICS.sessions, {
+  type: 'record',
+  name: 'SessionRegistered',
+  namespace: 'questlog.v1',
+  fields: [
+    { name: 'tenantId', type: UUID },
+    { name: 'projectId', type: UUID },
+    { name: 'sessionId', type: UUID },
+    { name: 'buildId', type: ['null', UUID], default: null },
+    { name: 'startedAt', type: ['null', MICROS], default: null },
+    { name: 'registeredAt', type: MILLIS },
+    { name: 'lane', type: 'int' },
+  ],
+});

@@ -1,0 +1,46 @@
+/** Every topic: its name, its cleanup, its limits, and the consumer groups that read it. */
+
+export const TOPICS = {
+  events: 'questlog.events.v1',
+  reportLinks: 'questlog.report-links.v1',
+  linkedEvents: 'questlog.linked-events.v1',
+  sessions: 'questlog.sessions.v1',
+  directory: 'questlog.directory.v1',
+  deadLetters: 'questlog.dead-letters.v1',
+  schemas: 'questlog.schemas.v1',
+} as const;
+
+/** Consumer groups. Ingest asks for the projector's offsets to know what ClickHouse can already answer. */
+export const GROUPS = {
+  projectEvents: 'questlog-project-events',
+  projectSessions: 'questlog-project-sessions',
+} as const;
+
+/** The header that makes a repeated append recognisable without decoding it (a UUID). */
+export const APPEND_ID_HEADER = 'questlog-append-id';
+
+const MIB = 1024 * 1024;
+const DAY_MS = 24 * 60 * 60 * 1000;
+
+/** What a topic is made with. Structurally the log port's TopicSpec, which this package does not know. */
+export interface TopicDefinition {
+  readonly name: string;
+  readonly partitions: number;
+  readonly cleanup: { policy: 'delete'; retentionMs: number } | { policy: 'compact' };
+  readonly maxRecordBytes: number;
+}
+
+/**
+ * The topics of a deployment with so many partitions. Those that are joined (events, sessions, report links) have the
+ * same count; the directory has one partition, so that its records have one order.
+ */
+export function topicDefinitions(partitions: number): TopicDefinition[] {
+  const week = { policy: 'delete', retentionMs: 7 * DAY_MS } as const;
+  return [
+    { name: TOPICS.events, partitions, cleanup: week, maxRecordBytes: 12 * MIB },
+    { name: TOPICS.sessions, partitions, cleanup: week, maxRecordBytes: MIB },
+    { name: TOPICS.deadLetters, partitions, cleanup: { policy: 'delete', retentionMs: 30 * DAY_MS }, maxRecordBytes: 13 * MIB },
+    { name: TOPICS.directory, partitions: 1, cleanup: { policy: 'compact' }, maxRecordBytes: MIB },
+    { name: TOPICS.schemas, partitions: 1, cleanup: { policy: 'compact' }, maxRecordBytes: MIB },
+  ];
+}

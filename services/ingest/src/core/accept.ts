@@ -1,0 +1,131 @@
+/**
+ * The decision on a request whose elements are in order: ids, quota flags, and which record goes to which partition.
+ * Pure: time, randomness and the use of the quota come in as values.
+ */
+import { createHash } from 'node:crypto';
+import { partitionOf } from '@questlog/schemas/partition';
+import type { AcceptedEvent, EventsAccepted, Revision } from '@questlog/schemas/topics/eventsAccepted';
+import { eventId, millisOf } from '@questlog/schemas/uuid';
+import type { Draft } from './envelope.ts';
+
+export interface AcceptInput {
+  readonly tenantId: string;
+  readonly projectId: string;
+  readonly revision: Revision;
+  /** Milliseconds since the epoch. */
+  readonly receivedAt: number;
+  readonly drafts: readonly Draft[];
+  /** Of each draft, beside it. */
+  readonly lanes: readonly number[];
+  /** Events of the tenant's month before this request; the first `remaining` ones of it are within the quota. */
+  readonly remaining: number;
+  readonly idempotency: { readonly key: string; readonly digest: Buffer } | null;
+  /**
+   * One record for each event of a keyed request. Where bad elements are left out, a repeat may have more good ones
+   * than the first try (a session was registered in between), and each must be recognisable on its own.
+   */
+  readonly isSplit: boolean;
+  readonly partitions: number;
+  /** 8 random bytes a draft, then 16 for each record; unused by a keyed request. */
+  readonly random: Buffer;
+}
+
+export interface CreatedEvent extends AcceptedEvent {
+  readonly index: number;
+}
+
+/** The records of one partition; they are appended together. */
+export interface Append {
+  readonly partition: number;
+  readonly messages: readonly EventsAccepted[];
+}
+
+export interface Accepted {
+  /** In request order. */
+  readonly created: readonly CreatedEvent[];
+  /** One for each partition. */
+  readonly appends: readonly Append[];
+}
+
+/** How many random bytes `accept` wants. */
+export function randomBytesFor(drafts: number): number {
+  return drafts * 8 + drafts * 16;
+}
+
+export function accept(input: AcceptInput): Accepted {
+  const created = input.drafts.map((draft, position) => createdEvent(input, draft, position));
+  const records = new Map<string, { lane: number; events: CreatedEvent[] }>();
+  created.forEach((event, position) => {
+    const lane = laneAt(input, position);
+    const name = input.idempotency !== null && input.isSplit ? `event ${event.index}` : `lane ${lane}`;
+    const record = records.get(name);
+    if (record === undefined) records.set(name, { lane, events: [event] });
+    else record.events.push(event);
+  });
+  const byPartition = new Map<number, EventsAccepted[]>();
+  let position = 0;
+  for (const [name, { lane, events }] of records) {
+    const partition = partitionOf(input.tenantId, lane, input.partitions);
+    const messages = byPartition.get(partition) ?? [];
+    messages.push(messageOf(input, appendIdOf(input, name, position++), events));
+    byPartition.set(partition, messages);
+  }
+  return { created, appends: [...byPartition].map(([partition, messages]) => ({ partition, messages })) };
+}
+
+/**
+ * The last 62 bits of a keyed event's id: a hash of what a repeat has in common with the first try. The lane is not in
+ * it, so that a repeat finds its events whatever has become of the tenant's spread.
+ */
+export function keyedTail(projectId: string, key: string, digest: Buffer, index: number): Buffer {
+  return createHash('sha256').update(`${projectId}/${key}/${index}/`).update(digest).digest().subarray(0, 8);
+}
+
+function createdEvent(input: AcceptInput, draft: Draft, position: number): CreatedEvent {
+  const { idempotency, projectId, receivedAt, random } = input;
+  const lane = laneAt(input, position);
+  const id =
+    idempotency === null
+      ? eventId(receivedAt, lane, random, position * 8)
+      : eventId(
+          millisOf(idempotency.key),
+          lane,
+          keyedTail(projectId, idempotency.key, idempotency.digest, draft.index),
+        );
+  return {
+    index: draft.index,
+    id,
+    sessionId: draft.sessionId,
+    buildId: draft.buildId,
+    eventType: draft.eventType,
+    occurredAt: draft.occurredAt ?? BigInt(receivedAt) * 1000n,
+    payload: draft.payload,
+    overQuota: position >= input.remaining,
+  };
+}
+
+function laneAt(input: AcceptInput, position: number): number {
+  return input.lanes[position] ?? 0;
+}
+
+function messageOf(input: AcceptInput, appendId: string, events: readonly CreatedEvent[]): EventsAccepted {
+  const { tenantId, projectId, receivedAt, revision, idempotency } = input;
+  return { appendId, tenantId, projectId, receivedAt, revision, idempotency, events };
+}
+
+/** Random, or for a keyed request the same at every try: consumers drop the second one. */
+function appendIdOf(input: AcceptInput, name: string, position: number): string {
+  const { idempotency, projectId, random, drafts } = input;
+  if (idempotency === null) {
+    const at = drafts.length * 8 + position * 16;
+    return uuidFrom(random.subarray(at, at + 16));
+  }
+  const hash = createHash('sha256').update(`${projectId}/${idempotency.key}/${name}/`).update(idempotency.digest);
+  return uuidFrom(hash.digest());
+}
+
+/** A UUIDv8 (RFC 9562, section 5.8) from 16 bytes. */
+function uuidFrom(bytes: Buffer): string {
+  const hex = bytes.toString('hex', 0, 16);
+  return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-8${hex.slice(13, 16)}-a${hex.slice(17, 20)}-${hex.slice(20, 32)}`;
+}

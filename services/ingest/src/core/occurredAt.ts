@@ -1,0 +1,214 @@
+/** Reads and writes the time of an event: RFC 3339 text, and microseconds since 1970 as a bigint. */
+
+export type ParsedOccurredAt =
+  | { readonly ok: true; readonly micros: bigint }
+  /** `format`: not one of the forms, or no day or time of the calendar. `range`: outside 1900 to 2299. */
+  | { readonly ok: false; readonly reason: 'format' | 'range' };
+
+/**
+ * RFC 3339 and the ISO 8601 extended calendar forms around it: a date (midnight), a date and `hh:mm` or `hh:mm:ss`
+ * with any number of decimals behind `.` or `,` (kept to the microsecond, the rest cut off, so towards the past also
+ * before 1970), between them `T`, `t` or a space; then `Z`, `z`, `±hh:mm`, `±hhmm`, `±hh` or nothing, which is UTC.
+ *
+ * `24:00:00` is the next midnight. A leap second is one that is 23:59:60 in UTC; POSIX time has no name for it, so it
+ * and all its fractions count as the start of the second that follows, which keeps it before everything later.
+ */
+export function parseOccurredAt(text: string): ParsedOccurredAt {
+  const day = readDay(text);
+  if (day === INVALID) return FORMAT;
+  if (text.length === 10) return at(day * 86_400, 0);
+
+  const separator = text.charCodeAt(10);
+  if (separator !== UPPER_T && separator !== LOWER_T && separator !== SPACE) return FORMAT;
+  const hour = twoDigits(text, 11);
+  const minute = twoDigits(text, 14);
+  if (hour > 24 || minute > 59 || text.charCodeAt(13) !== COLON) return FORMAT;
+
+  const hasSeconds = codeAt(text, 16) === COLON;
+  const second = hasSeconds ? twoDigits(text, 17) : 0;
+  if (second > 60) return FORMAT;
+  const timeEnd = hasSeconds ? fractionEnd(text, 19) : 16;
+  if (timeEnd === INVALID) return FORMAT;
+  if (hour === 24 && (minute !== 0 || second !== 0 || !areZeros(text, 20, timeEnd))) return FORMAT;
+
+  const offset = readOffset(text, timeEnd);
+  if (offset === INVALID) return FORMAT;
+  const seconds = day * 86_400 + (hour * 60 + minute - offset) * 60 + second;
+  if (second !== 60) return at(seconds, microsOf(text, 20, timeEnd));
+  return seconds % 86_400 === 0 ? at(seconds, 0) : FORMAT;
+}
+
+/** Always UTC with `Z`; three decimals when that is exact, otherwise six. For the years 0 to 9999. */
+export function formatMicros(micros: bigint): string {
+  const approximate = Number(micros);
+  if (Number.isSafeInteger(approximate)) {
+    const second = Math.floor(approximate / 1e6);
+    return formatSecond(second, approximate - second * 1e6);
+  }
+  const inSecond = ((micros % MILLION) + MILLION) % MILLION;
+  return formatSecond(Number((micros - inSecond) / MILLION), Number(inSecond));
+}
+
+const FORMAT = { ok: false, reason: 'format' } as const;
+const RANGE = { ok: false, reason: 'range' } as const;
+
+/** Larger than anything that is read, so that "too large" and "no number" are one comparison. */
+const INVALID = 0x3fff_ffff;
+
+const MILLION = 1_000_000n;
+
+const SPACE = 0x20;
+const PLUS = 0x2b;
+const COMMA = 0x2c;
+const MINUS = 0x2d;
+const DOT = 0x2e;
+const ZERO = 0x30;
+const COLON = 0x3a;
+const UPPER_T = 0x54;
+const UPPER_Z = 0x5a;
+const LOWER_T = 0x74;
+const LOWER_Z = 0x7a;
+
+/** `YYYY-MM-DD` at the start of the text, as days since 1970. */
+function readDay(text: string): number {
+  if (text.length < 10 || text.charCodeAt(4) !== MINUS || text.charCodeAt(7) !== MINUS) return INVALID;
+  const century = twoDigits(text, 0);
+  const year = century * 100 + twoDigits(text, 2);
+  const month = twoDigits(text, 5);
+  const day = twoDigits(text, 8);
+  if (year > 9999 || month < 1 || month > 12 || day < 1 || day > daysInMonth(year, month)) return INVALID;
+  return daysSince1970(year, month, day);
+}
+
+function daysInMonth(year: number, month: number): number {
+  if (month !== 2) return month === 4 || month === 6 || month === 9 || month === 11 ? 30 : 31;
+  return year % 4 === 0 && (year % 100 !== 0 || year % 400 === 0) ? 29 : 28;
+}
+
+/** Counts years from March, so that the leap day is the last of its year and months have a regular length. */
+function daysSince1970(year: number, month: number, day: number): number {
+  const marchYear = month > 2 ? year : year - 1;
+  const marchMonth = month > 2 ? month - 3 : month + 9;
+  const leapDays = Math.floor(marchYear / 4) - Math.floor(marchYear / 100) + Math.floor(marchYear / 400);
+  return marchYear * 365 + leapDays + Math.floor((marchMonth * 153 + 2) / 5) + day - 1 - DAYS_TO_1970;
+}
+
+/** From 1 March of the year 0. */
+const DAYS_TO_1970 = 719_468;
+
+/** From behind the seconds to behind their decimals, if there are any. */
+function fractionEnd(text: string, i: number): number {
+  const point = codeAt(text, i);
+  if (point !== DOT && point !== COMMA) return i;
+  const start = i + 1;
+  i = start;
+  while (isDigit(codeAt(text, i))) i++;
+  return i === start ? INVALID : i;
+}
+
+function areZeros(text: string, start: number, end: number): boolean {
+  for (let i = start; i < end; i++) {
+    if (text.charCodeAt(i) !== ZERO) return false;
+  }
+  return true;
+}
+
+/** Minutes east of UTC, of what stands behind the time. */
+function readOffset(text: string, i: number): number {
+  const rest = text.length - i;
+  if (rest === 0) return 0;
+  const sign = text.charCodeAt(i);
+  if (sign === UPPER_Z || sign === LOWER_Z) return rest === 1 ? 0 : INVALID;
+  if (sign !== PLUS && sign !== MINUS) return INVALID;
+  const hours = twoDigits(text, i + 1);
+  let minutes = 0;
+  if (rest === 5) minutes = twoDigits(text, i + 3);
+  else if (rest === 6 && text.charCodeAt(i + 3) === COLON) minutes = twoDigits(text, i + 4);
+  else if (rest !== 3) return INVALID;
+  if (hours > 23 || minutes > 59) return INVALID;
+  return sign === PLUS ? hours * 60 + minutes : -(hours * 60 + minutes);
+}
+
+/** Of the decimals between `start` and `end`; what lies behind the sixth is cut off. */
+function microsOf(text: string, start: number, end: number): number {
+  let micros = 0;
+  for (let i = start; i < start + 6; i++) {
+    micros = micros * 10 + (i < end ? text.charCodeAt(i) - ZERO : 0);
+  }
+  return micros;
+}
+
+function at(seconds: number, micros: number): ParsedOccurredAt {
+  if (seconds < YEAR_1900 || seconds >= YEAR_2300) return RANGE;
+  const total = seconds * 1e6 + micros;
+  // From 2255 on microseconds are beyond what a number holds exactly.
+  if (Number.isSafeInteger(total)) return { ok: true, micros: BigInt(total) };
+  return { ok: true, micros: BigInt(seconds) * MILLION + BigInt(micros) };
+}
+
+const YEAR_1900 = -2_208_988_800;
+const YEAR_2300 = 10_413_792_000;
+
+/**
+ * Made of character codes in one call: half the time of joining strings, and a fourth of `Date.toISOString`. The
+ * calendar is counted back as in `daysSince1970`, in years that begin in March.
+ */
+function formatSecond(seconds: number, micros: number): string {
+  const day = Math.floor(seconds / 86_400);
+  const inDay = seconds - day * 86_400;
+  const hour = div(inDay, 3600);
+  const minute = div(inDay, 60) % 60;
+  const second = inDay % 60;
+
+  const fromMarch0 = day + DAYS_TO_1970;
+  const era = Math.floor(fromMarch0 / DAYS_IN_400_YEARS);
+  const inEra = fromMarch0 - era * DAYS_IN_400_YEARS;
+  const leapDays = div(inEra, 1460) - div(inEra, 36_524) + div(inEra, 146_096);
+  const yearInEra = div(inEra - leapDays, 365);
+  const inYear = inEra - (yearInEra * 365 + div(yearInEra, 4) - div(yearInEra, 100));
+  const marchMonth = div(inYear * 5 + 2, 153);
+  const date = inYear - div(marchMonth * 153 + 2, 5) + 1;
+  const month = marchMonth < 10 ? marchMonth + 3 : marchMonth - 9;
+  const year = era * 400 + yearInEra + (month <= 2 ? 1 : 0);
+
+  const milli = div(micros, 1000);
+  // biome-ignore format: one line is one part of the text
+  const text = String.fromCharCode(
+    digit(year, 1000), digit(year, 100), digit(year, 10), digit(year, 1), MINUS,
+    digit(month, 10), digit(month, 1), MINUS,
+    digit(date, 10), digit(date, 1), UPPER_T,
+    digit(hour, 10), digit(hour, 1), COLON,
+    digit(minute, 10), digit(minute, 1), COLON,
+    digit(second, 10), digit(second, 1), DOT,
+    digit(milli, 100), digit(milli, 10), digit(milli, 1), UPPER_Z,
+  );
+  const rest = micros - milli * 1000;
+  return rest === 0 ? text : `${text.slice(0, -1)}${String(rest).padStart(3, '0')}Z`;
+}
+
+const DAYS_IN_400_YEARS = 146_097;
+
+/** Of two integers that are not negative and fit 32 bits, which the engine then divides as such. */
+function div(dividend: number, divisor: number): number {
+  return (dividend / divisor) | 0;
+}
+
+/** The character of the digit of that weight. */
+function digit(value: number, weight: number): number {
+  return ZERO + (div(value, weight) % 10);
+}
+
+function twoDigits(text: string, i: number): number {
+  const tens = codeAt(text, i) - ZERO;
+  const ones = codeAt(text, i + 1) - ZERO;
+  return tens >= 0 && tens <= 9 && ones >= 0 && ones <= 9 ? tens * 10 + ones : INVALID;
+}
+
+function isDigit(code: number): boolean {
+  return code >= ZERO && code <= 0x39;
+}
+
+/** 0 behind the end: a read past it answers NaN, which slows all reads that share the code. */
+function codeAt(text: string, i: number): number {
+  return i < text.length ? text.charCodeAt(i) : 0;
+}

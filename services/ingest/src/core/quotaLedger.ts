@@ -1,0 +1,75 @@
+/**
+ * How many events of a tenant's month are used: the rollup in ClickHouse, plus what this process appended past the
+ * rollup's offsets, plus what it is appending right now. Pure.
+ */
+
+/** One row of the rollup: how many events a partition of a log holds up to an offset. */
+export interface RollupRow {
+  readonly logId: string;
+  readonly partition: number;
+  readonly used: number;
+  readonly lastOffset: number;
+}
+
+interface OwnAppend {
+  readonly offset: number;
+  readonly events: number;
+}
+
+export class QuotaLedger {
+  readonly #logId: string;
+  #rollupUsed = 0;
+  /** Rows of this log; other logs' rows can only be summed. */
+  readonly #lastOffsets = new Map<number, number>();
+  readonly #own = new Map<number, OwnAppend[]>();
+  #ownUsed = 0;
+  #reserved = 0;
+
+  constructor(logId: string) {
+    this.#logId = logId;
+  }
+
+  used(): number {
+    return this.#rollupUsed + this.#ownUsed + this.#reserved;
+  }
+
+  /** Takes over a reading (one at a time, each newer than the last); own appends that it covers are no longer counted beside it. */
+  refresh(rows: readonly RollupRow[]): void {
+    this.#rollupUsed = 0;
+    for (const row of rows) {
+      this.#rollupUsed += row.used;
+      if (row.logId === this.#logId) this.#cover(row.partition, row.lastOffset);
+    }
+  }
+
+  /** Counts events before they are appended, so that concurrent requests see each other. Returns the use before them. */
+  reserve(events: number): number {
+    const before = this.used();
+    this.#reserved += events;
+    return before;
+  }
+
+  /** The reserved events are in the log, at this offset. */
+  confirm(partition: number, offset: number, events: number): void {
+    this.#reserved -= events;
+    if (offset <= (this.#lastOffsets.get(partition) ?? -1)) return;
+    const own = this.#own.get(partition);
+    if (own === undefined) this.#own.set(partition, [{ offset, events }]);
+    else own.push({ offset, events });
+    this.#ownUsed += events;
+  }
+
+  /** The reserved events did not get into the log, as far as is known. */
+  release(events: number): void {
+    this.#reserved -= events;
+  }
+
+  #cover(partition: number, lastOffset: number): void {
+    this.#lastOffsets.set(partition, lastOffset);
+    const own = this.#own.get(partition) ?? [];
+    const kept = own.filter(({ offset }) => offset > lastOffset);
+    for (const { events } of own) this.#ownUsed -= events;
+    for (const { events } of kept) this.#ownUsed += events;
+    this.#own.set(partition, kept);
+  }
+}

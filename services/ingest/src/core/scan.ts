@@ -1,0 +1,121 @@
+/**
+ * Reads a request's events: one pass over the bytes of the body checks that they are JSON and finds, element by
+ * element, the contract's fields. A payload is only a span of bytes; nothing is ever built from its inside.
+ */
+import { scanElement } from './scanElement.ts';
+import { EnvelopeStrings } from './scanString.ts';
+import { FAILED, JsonBytes } from './scanValue.ts';
+
+export type ValueKind = 'object' | 'array' | 'string' | 'number' | 'boolean' | 'null';
+
+/** What stood in a field that should hold a string. */
+export interface NotAString {
+  readonly kind: Exclude<ValueKind, 'string'>;
+}
+
+/** The decoded string, or what stood there instead of one, or undefined where the field is absent. */
+export type StringField = string | NotAString | undefined;
+
+export type EnvelopeField = 'sessionId' | 'buildId' | 'eventType' | 'occurredAt' | 'payload';
+
+/**
+ * One element of the body. Offsets are bytes of the body, `end` is the first byte behind. Only an element of kind
+ * `object` has fields; of a repeated field the last occurrence counts. Flat and always of the same shape, so that
+ * reading it costs nothing.
+ */
+export interface ScannedElement {
+  readonly start: number;
+  readonly end: number;
+  readonly kind: ValueKind;
+  readonly sessionId: StringField;
+  readonly buildId: StringField;
+  readonly eventType: StringField;
+  readonly occurredAt: StringField;
+  /** Undefined where the payload is absent; the span is then empty. */
+  readonly payloadKind: ValueKind | undefined;
+  readonly payloadStart: number;
+  readonly payloadEnd: number;
+  /** Envelope fields that occur more than once, each named once. */
+  readonly repeated: readonly EnvelopeField[];
+  /** Envelope fields whose string holds a surrogate without its other half: UTF-8 cannot carry it. */
+  readonly loneSurrogate: readonly EnvelopeField[];
+  /** JSON pointer, inside the element, of the first member whose value nests deeper than 64 containers. */
+  readonly tooDeep: string | undefined;
+}
+
+export type ScanResult =
+  | {
+      readonly ok: true;
+      /** False: the body is one element that stands alone. */
+      readonly isArray: boolean;
+      /** The first `maxElements` at most. */
+      readonly elements: readonly ScannedElement[];
+      /** All elements of the body, also those behind the cap. */
+      readonly count: number;
+    }
+  /** `detail` is a constant phrase and never quotes the body. */
+  | { readonly ok: false; readonly reason: 'syntax'; readonly offset: number; readonly detail: string };
+
+/**
+ * Scans a whole body, which must be valid UTF-8 (`isUtf8`, the caller's check). Accepts exactly what `JSON.parse`
+ * accepts; what the top level and each element are is told by `kind`, not judged. Elements behind the cap are
+ * validated and counted, not collected. An element that is too deep does not end the scan, so that others can be
+ * named beside it.
+ */
+export function scanBody(body: Buffer, options: { maxElements: number }): ScanResult {
+  const json = new JsonBytes(body);
+  const start = json.skipSpace(0);
+  const isArray = json.at(start) === OPEN_ARRAY;
+  const found = isArray ? scanArray(json, start, options.maxElements) : scanAlone(json, start);
+  if (found.end !== FAILED) {
+    const end = json.skipSpace(found.end);
+    if (end === json.end) return { ok: true, isArray, elements: found.elements, count: found.count };
+    json.fail(end, 'something follows the document');
+  }
+  return { ok: false, reason: 'syntax', offset: json.failedAt, detail: json.detail };
+}
+
+interface Found {
+  readonly elements: readonly ScannedElement[];
+  readonly count: number;
+  /** Behind what was scanned, or `FAILED`. */
+  readonly end: number;
+}
+
+/** The array whose opening bracket stands at `i`. */
+function scanArray(json: JsonBytes, i: number, maxElements: number): Found {
+  const elements: ScannedElement[] = [];
+  const strings = new EnvelopeStrings(json, true);
+  let count = 0;
+  i = json.skipSpace(i + 1);
+  if (json.at(i) === CLOSE_ARRAY) return { elements, count, end: i + 1 };
+  for (;;) {
+    if (count < maxElements) {
+      const element = scanElement(json, strings, i);
+      elements.push(element);
+      i = element.end;
+    } else {
+      i = json.skipValue(i);
+    }
+    if (i === FAILED) break;
+    count++;
+    i = json.skipSpace(i);
+    const byte = json.at(i);
+    if (byte === CLOSE_ARRAY) return { elements, count, end: i + 1 };
+    if (byte !== COMMA) {
+      json.fail(i, 'a comma or the end of the array was expected');
+      break;
+    }
+    i = json.skipSpace(i + 1);
+  }
+  return { elements, count, end: FAILED };
+}
+
+function scanAlone(json: JsonBytes, i: number): Found {
+  const element = scanElement(json, new EnvelopeStrings(json, false), i);
+  return { elements: [element], count: 1, end: element.end };
+}
+
+const COMMA = 0x2c;
+const OPEN_ARRAY = 0x5b;
+const CLOSE_ARRAY = 0x5d;

@@ -1,0 +1,104 @@
+/** The listener that operators see: tenants, projects, tokens, questions to ClickHouse, health, metrics. */
+import { timingSafeEqual } from 'node:crypto';
+import { Router, type RouterContext } from '@koa/router';
+import { sha256Hex } from '@questlog/runtime/directory/directory';
+import type { DirectoryHandle } from '@questlog/runtime/directory/openDirectory';
+import type { Clock } from '@questlog/runtime/process/clock';
+import type { Health } from '@questlog/runtime/process/health';
+import type { Logger } from '@questlog/runtime/process/logger';
+import type { Metrics } from '@questlog/runtime/process/metrics';
+import type { Store } from '@questlog/runtime/store/store';
+import { ProjectInput, ProjectPatch, SqlInput, TenantInput, TenantPatch, TokenInput } from '@questlog/schemas/http/admin';
+import Koa from 'koa';
+import type { TSchema } from 'typebox';
+import { administer } from '../administer.ts';
+import { askSql } from '../askSql.ts';
+import { Rejected } from '../rejected.ts';
+import { bearerToken } from './authenticate.ts';
+import { problems } from './problems.ts';
+import { checkedBody, jsonBody, noRoute } from './route.ts';
+
+export interface AdminAppDeps {
+  readonly directory: DirectoryHandle;
+  readonly store: Store;
+  readonly health: Health;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  readonly metrics: Metrics;
+  readonly adminToken: string;
+}
+
+export function adminApp(deps: AdminAppDeps): Koa {
+  const { health, logger, metrics } = deps;
+  const router = new Router();
+  const operations = administer(deps.directory, deps.clock);
+  const authorized = operatorsOnly(deps.adminToken);
+
+  const list = (path: string, rows: () => object[]): void => {
+    router.get(path, authorized, (ctx) => {
+      ctx.body = rows();
+    });
+  };
+  const write = <T extends TSchema>(
+    method: 'post' | 'patch',
+    path: string,
+    schema: T,
+    run: (body: ReturnType<ReturnType<typeof checkedBody<T>>>, id: string) => Promise<{ status: number; body: object }>,
+  ): void => {
+    const checked = checkedBody(schema);
+    router[method](path, authorized, jsonBody(), async (ctx) => {
+      const { status, body } = await run(checked(ctx.request.body), ctx.params['id'] ?? '');
+      ctx.status = status;
+      ctx.body = body;
+    });
+  };
+
+  list('/admin/tenants', operations.tenants);
+  list('/admin/projects', operations.projects);
+  list('/admin/tokens', operations.tokens);
+  write('post', '/admin/tenants', TenantInput, operations.createTenant);
+  write('patch', '/admin/tenants/:id', TenantPatch, operations.patchTenant);
+  write('post', '/admin/projects', ProjectInput, operations.createProject);
+  write('patch', '/admin/projects/:id', ProjectPatch, operations.patchProject);
+  write('post', '/admin/tokens', TokenInput, operations.createToken);
+  router.delete('/admin/tokens/:id', authorized, async (ctx) => {
+    await operations.revokeToken(ctx.params['id'] ?? '');
+    ctx.status = 204;
+  });
+  const sqlBody = checkedBody(SqlInput);
+  router.post('/admin/sql', authorized, jsonBody(), async (ctx) => {
+    ctx.body = await askSql(deps.store, sqlBody(ctx.request.body).query);
+    ctx.type = 'application/json';
+  });
+
+  router.get('/healthz', (ctx) => {
+    ctx.body = { status: 'ok' };
+  });
+  router.get('/readyz', async (ctx) => {
+    const found = await health.problems();
+    const isReady = Object.keys(found).length === 0;
+    ctx.status = isReady ? 200 : 503;
+    ctx.body = isReady ? { status: 'ready' } : { status: 'not ready', problems: found };
+  });
+  router.get('/metrics', async (ctx) => {
+    ctx.body = await metrics.registry.metrics();
+    ctx.type = metrics.registry.contentType;
+  });
+
+  const app = new Koa();
+  app.use(problems(logger, metrics));
+  app.use(router.routes());
+  app.use(noRoute(router));
+  return app;
+}
+
+function operatorsOnly(adminToken: string): (ctx: RouterContext, next: () => Promise<unknown>) => Promise<unknown> {
+  const expected = Buffer.from(sha256Hex(adminToken));
+  return (ctx, next) => {
+    const given = Buffer.from(sha256Hex(bearerToken(ctx.get('Authorization'))));
+    if (timingSafeEqual(given, expected)) return next();
+    throw new Rejected('unauthorized', 'this is not the admin token', {
+      headers: { 'WWW-Authenticate': 'Bearer realm="questlog-admin", error="invalid_token"' },
+    });
+  };
+}

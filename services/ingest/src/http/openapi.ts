@@ -1,0 +1,133 @@
+/** OpenAPI 3.1 of the public listener, emitted from the TypeBox types that validate. */
+import { BATCH_CAP, EventInputA, EventInputB, EventOutput, EventPage } from '@questlog/schemas/http/event';
+import { Problem } from '@questlog/schemas/http/problem';
+import { QuotaOutput } from '@questlog/schemas/http/quota';
+import { SessionInput, SessionOutput } from '@questlog/schemas/http/session';
+import type { Revision } from '@questlog/schemas/topics/eventsAccepted';
+
+const ref = (name: string) => ({ $ref: `#/components/schemas/${name}` });
+const json = (schema: object) => ({ 'application/json': { schema } });
+const answer = (description: string, schema: object) => ({ description, content: json(schema) });
+const problem = (description: string) => ({
+  description,
+  content: { 'application/problem+json': { schema: ref('Problem') } },
+});
+const id = { name: 'id', in: 'path', required: true, schema: { type: 'string', format: 'uuid' } };
+const header = (name: string, description: string, schema: object = { type: 'string' }) => ({
+  name,
+  in: 'header',
+  description,
+  schema,
+});
+const query = (name: string, schema: object) => ({ name, in: 'query', schema });
+
+const COMMON = {
+  401: problem('No valid access token.'),
+  403: problem('The access token lacks the scope.'),
+  503: problem('A dependency does not answer; `Retry-After` says when to come again.'),
+};
+
+/** @param revision the deployment's default; a project may have the other one. */
+export function openApi(revision: Revision): Record<string, unknown> {
+  return {
+    openapi: '3.1.0',
+    info: {
+      title: 'Questlog',
+      version: '1',
+      description: `Telemetry events of games. This deployment serves revision ${revision} unless a project says otherwise.`,
+    },
+    security: [{ bearer: [] }],
+    paths: {
+      '/v1/ingest/events': { post: ingestOperation() },
+      '/v1/sessions': { post: sessionOperation() },
+      '/v1/sessions/{id}': {
+        get: read('A session of the project.', answer('The session.', ref('Session')), [id]),
+      },
+      '/v1/sessions/{id}/events': {
+        get: read('The events of a session by `occurredAt`.', answer('A page.', ref('EventPage')), [
+          id,
+          query('limit', { type: 'integer', minimum: 1, maximum: 1000, default: 100 }),
+          query('cursor', { type: 'string' }),
+        ]),
+      },
+      '/v1/events/{id}': { get: read('One event.', answer('The event.', ref('Event')), [id]) },
+      '/v1/quota': { get: read('The tenant’s use of its quota.', answer('This month.', ref('Quota')), []) },
+      '/openapi.json': { get: { summary: 'This document.', security: [], responses: { 200: { description: 'It.' } } } },
+    },
+    components: {
+      securitySchemes: { bearer: { type: 'http', scheme: 'bearer' } },
+      schemas: {
+        EventInputA,
+        EventInputB,
+        Event: EventOutput,
+        EventPage,
+        SessionInput,
+        Session: SessionOutput,
+        Quota: QuotaOutput,
+        Problem,
+      },
+    },
+  };
+}
+
+function ingestOperation(): object {
+  const batch = (input: string, maxItems: number) => ({ type: 'array', items: ref(input), minItems: 1, maxItems });
+  const created = { type: 'array', items: ref('Event') };
+  return {
+    summary: 'Submits one event or a batch of events.',
+    description: 'Scope `events:write`. Nothing of a batch is stored where one element is bad, unless `Prefer` says so.',
+    parameters: [
+      header('Idempotency-Key', 'A UUIDv7. The same key and body within 24 h are stored once.', {
+        type: 'string',
+        format: 'uuid',
+      }),
+      header('Prefer', '`handling=lenient`: store the good elements of a batch, answer 207.'),
+      header('Content-Encoding', 'gzip, deflate, br or zstd.'),
+    ],
+    requestBody: {
+      required: true,
+      content: json({
+        anyOf: [
+          ref('EventInputA'),
+          batch('EventInputA', BATCH_CAP.A),
+          ref('EventInputB'),
+          batch('EventInputB', BATCH_CAP.B),
+        ],
+      }),
+    },
+    responses: {
+      201: answer('The created events, in request order.', created),
+      200: answer('The same, of an earlier request with this key (`Idempotency-Replayed: true`).', created),
+      207: answer('With `Prefer: handling=lenient`: in request order, each a created event or a problem.', {
+        type: 'array',
+        items: { anyOf: [ref('Event'), ref('Problem')] },
+      }),
+      400: problem('The body or an element is not valid; every bad element is named.'),
+      404: problem('A session does not exist in the project.'),
+      413: problem('The body, the array or an event is too large.'),
+      415: problem('Another media type or content coding.'),
+      422: problem('The key came with another body before.'),
+      ...COMMON,
+    },
+  };
+}
+
+function sessionOperation(): object {
+  return {
+    summary: 'Registers a session.',
+    description: 'Scope `events:write`. The same again is answered 200.',
+    requestBody: { required: true, content: json(ref('SessionInput')) },
+    responses: {
+      201: answer('Registered.', ref('Session')),
+      200: answer('It was registered before.', ref('Session')),
+      400: problem('The body is not valid.'),
+      409: problem('The id is registered with other content.'),
+      415: problem('Another media type.'),
+      ...COMMON,
+    },
+  };
+}
+
+function read(summary: string, ok: object, parameters: object[]): object {
+  return { summary, description: 'Scope `read`.', parameters, responses: { 200: ok, 404: problem('Not there.'), ...COMMON } };
+}

@@ -1,0 +1,49 @@
+/** The outermost middlewares: a request id, metrics, and every failure as a problem document (RFC 9457). */
+import { randomUUID } from 'node:crypto';
+import { RecordTooLarge } from '@questlog/runtime/log/log';
+import { Unavailable } from '@questlog/runtime/process/errors';
+import type { Logger } from '@questlog/runtime/process/logger';
+import type { Metrics } from '@questlog/runtime/process/metrics';
+import { problemOf } from '@questlog/schemas/http/problem';
+import type { Middleware, ParameterizedContext } from 'koa';
+import { Rejected } from '../rejected.ts';
+
+const REQUEST_ID = /^[\w.:-]{1,128}$/;
+
+export function problems(logger: Logger, metrics: Metrics): Middleware {
+  return async (ctx, next) => {
+    const given = ctx.get('X-Request-Id');
+    const requestId = REQUEST_ID.test(given) ? given : randomUUID();
+    const stopTimer = metrics.requestSeconds.startTimer();
+    ctx.set('X-Request-Id', requestId);
+    try {
+      await next();
+    } catch (error) {
+      answerProblem(ctx, rejectedFor(error, logger, requestId), requestId);
+    }
+    const route = String(ctx['_matchedRoute'] ?? 'none');
+    metrics.requests.inc({ route, method: ctx.method, status: ctx.status });
+    stopTimer({ route });
+  };
+}
+
+/** The caller's fault, a dependency's, or a bug of ours; only the last is told nothing of. */
+function rejectedFor(error: unknown, logger: Logger, requestId: string): Rejected {
+  if (error instanceof Rejected) return error;
+  if (error instanceof RecordTooLarge) return new Rejected('event_too_large', error.message, { cause: error });
+  if (error instanceof Unavailable) {
+    logger.warn('request_unavailable', { requestId, cause: error.message });
+    const headers = { 'Retry-After': String(error.retryAfterS) };
+    return new Rejected('unavailable', 'a dependency does not answer or takes no more; try again', { headers });
+  }
+  logger.error('request_failed', error, { requestId, bug: true });
+  return new Rejected('internal', 'the cause is in the log under this request id');
+}
+
+function answerProblem(ctx: ParameterizedContext, rejected: Rejected, requestId: string): void {
+  const problem = problemOf(rejected.code, rejected.message, requestId, rejected.errors);
+  ctx.status = Number(problem['status']);
+  ctx.set({ ...rejected.headers });
+  ctx.body = JSON.stringify(problem);
+  ctx.type = 'application/problem+json';
+}

@@ -1,0 +1,112 @@
+/** The listener that games see: the contract's endpoint and those that it implies. */
+import { Router, type RouterContext } from '@koa/router';
+import type { Directory, Principal } from '@questlog/runtime/directory/directory';
+import type { Clock } from '@questlog/runtime/process/clock';
+import type { Logger } from '@questlog/runtime/process/logger';
+import type { Metrics } from '@questlog/runtime/process/metrics';
+import { SessionInput } from '@questlog/schemas/http/session';
+import type { Scope } from '@questlog/schemas/topics/directoryEntry';
+import type { Revision } from '@questlog/schemas/topics/eventsAccepted';
+import { canonicalUuid, isUuidV7 } from '@questlog/schemas/uuid';
+import Koa from 'koa';
+import { ingest, type IngestDeps } from '../ingest.ts';
+import { type ReadDeps, readEvent, readQuota, readSession, readSessionEvents } from '../reads.ts';
+import { registerSession } from '../registerSession.ts';
+import { Rejected } from '../rejected.ts';
+import { authenticate } from './authenticate.ts';
+import { openApi } from './openapi.ts';
+import { problems } from './problems.ts';
+import { type BodyBudget, withBody } from './readBody.ts';
+import { checkedBody, jsonBody, noRoute } from './route.ts';
+
+export interface PublicAppDeps {
+  readonly directory: Directory;
+  readonly ingest: IngestDeps;
+  readonly reads: ReadDeps;
+  readonly bodies: BodyBudget;
+  readonly defaultRevision: Revision;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  readonly metrics: Metrics;
+}
+
+export function publicApp(deps: PublicAppDeps): Koa {
+  const { reads, logger, metrics } = deps;
+  const router = new Router();
+  const as = (ctx: RouterContext, scope: Scope): Principal =>
+    authenticate(ctx.get('Authorization'), scope, {
+      directory: deps.directory,
+      nowMs: deps.clock.now(),
+      defaultRevision: deps.defaultRevision,
+    });
+  const sessionBody = checkedBody(SessionInput);
+  const document = JSON.stringify(openApi(deps.defaultRevision));
+
+  router.post('/v1/ingest/events', (ctx) => ingestEvents(deps, ctx, as(ctx, 'events:write')));
+  router.post(
+    '/v1/sessions',
+    (ctx, next) => {
+      ctx.state['principal'] = as(ctx, 'events:write');
+      return next();
+    },
+    jsonBody(),
+    async (ctx) => {
+      const principal: Principal = ctx.state['principal'];
+      const answer = await registerSession(deps.reads, principal, sessionBody(ctx.request.body));
+      ctx.status = answer.status;
+      ctx.body = answer.body;
+    },
+  );
+  router.get('/v1/events/:id', async (ctx) => json(ctx, await readEvent(reads, as(ctx, 'read'), param(ctx))));
+  router.get('/v1/sessions/:id', async (ctx) => {
+    ctx.body = await readSession(reads, as(ctx, 'read'), param(ctx));
+  });
+  router.get('/v1/sessions/:id/events', async (ctx) => {
+    const query = { limit: queryText(ctx, 'limit'), cursor: queryText(ctx, 'cursor') };
+    json(ctx, await readSessionEvents(reads, as(ctx, 'read'), param(ctx), query));
+  });
+  router.get('/v1/quota', async (ctx) => {
+    ctx.body = await readQuota(reads, as(ctx, 'read'));
+  });
+  router.get('/openapi.json', (ctx) => json(ctx, document));
+
+  const app = new Koa();
+  app.use(problems(logger, metrics));
+  app.use(router.routes());
+  app.use(noRoute(router));
+  return app;
+}
+
+async function ingestEvents(deps: PublicAppDeps, ctx: RouterContext, principal: Principal): Promise<void> {
+  const idempotencyKey = idempotencyKeyOf(ctx.get('Idempotency-Key'));
+  const isLenient = /(?:^|[,;\s])handling\s*=\s*"?lenient"?(?:$|[,;\s])/i.test(ctx.get('Prefer'));
+  const answer = await withBody(ctx.req, deps.bodies, (body) =>
+    ingest(deps.ingest, { principal, body, idempotencyKey, isLenient }),
+  );
+  ctx.status = answer.status;
+  if (answer.isReplay) ctx.set('Idempotency-Replayed', 'true');
+  if (isLenient) ctx.set('Preference-Applied', 'handling=lenient');
+  json(ctx, answer.body);
+}
+
+/** A bare UUIDv7, or quoted as the draft of the header's standard has it. */
+function idempotencyKeyOf(header: string): string | undefined {
+  if (header === '') return undefined;
+  const key = canonicalUuid(header.replace(/^"(.*)"$/, '$1'));
+  if (key !== undefined && isUuidV7(key)) return key;
+  throw new Rejected('invalid_idempotency_key', 'the Idempotency-Key must be a UUIDv7 (RFC 9562)');
+}
+
+function json(ctx: RouterContext, body: Buffer | string): void {
+  ctx.body = body;
+  ctx.type = 'application/json';
+}
+
+function param(ctx: RouterContext): string {
+  return ctx.params['id'] ?? '';
+}
+
+function queryText(ctx: RouterContext, name: string): string | undefined {
+  const value = ctx.query[name];
+  return Array.isArray(value) ? value.at(-1) : value;
+}

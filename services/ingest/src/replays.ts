@@ -1,0 +1,152 @@
+/**
+ * Requests with an `Idempotency-Key` that were here before: in memory while they are recent (or still under way), in
+ * the ledger of appends afterwards. What is found is answered and never appended again.
+ */
+import type { Clock } from '@questlog/runtime/process/clock';
+import type { Store } from '@questlog/runtime/store/store';
+import { millisOf, tailOf } from '@questlog/schemas/uuid';
+import { keyedTail } from './core/accept.ts';
+import { Rejected } from './rejected.ts';
+
+/** What a replay answers of a stored event; the payload is in the repeated body itself. */
+export interface StoredEvent {
+  readonly index: number;
+  readonly id: string;
+  readonly occurredAt: bigint;
+  readonly overQuota: boolean;
+}
+
+export interface KeyedRequest {
+  readonly tenantId: string;
+  readonly projectId: string;
+  readonly key: string;
+  readonly digest: Buffer;
+  /** Positions in the body that may have been stored. */
+  readonly indexes: readonly number[];
+}
+
+export interface Replays {
+  /**
+   * Has `append` store what is not stored yet, and remembers it; a request that is stored whole is only answered. Two
+   * requests of one key at the same time are one after the other.
+   * @throws Rejected `idempotency_key_reused` when the key came with another body.
+   */
+  once(request: KeyedRequest, append: (before: readonly StoredEvent[]) => Promise<readonly StoredEvent[]>): Promise<Outcome>;
+}
+
+export interface Outcome {
+  readonly stored: readonly StoredEvent[];
+  readonly isReplay: boolean;
+}
+
+interface Remembered {
+  readonly digest: Buffer;
+  readonly stored: Promise<readonly StoredEvent[]>;
+  readonly atMs: number;
+  events: number;
+}
+
+/** About 150 bytes each. */
+const MAX_REMEMBERED_EVENTS = 200_000;
+const REMEMBERED_FOR_MS = 24 * 60 * 60 * 1000;
+
+export function openReplays(deps: { store: Store; clock: Clock }): Replays {
+  const { store, clock } = deps;
+  const memory = new Map<string, Remembered>();
+  let rememberedEvents = 0;
+
+  const forget = (name: string): void => {
+    rememberedEvents -= memory.get(name)?.events ?? 0;
+    memory.delete(name);
+  };
+  const forgetOldest = (): void => {
+    for (const [name, { atMs }] of memory) {
+      if (rememberedEvents <= MAX_REMEMBERED_EVENTS && clock.now() - atMs < REMEMBERED_FOR_MS) return;
+      forget(name);
+    }
+  };
+  return {
+    once: async (request, append) => {
+      const name = `${request.projectId}/${request.key}`;
+      let before: readonly StoredEvent[] | undefined;
+      for (let known = memory.get(name); known !== undefined && before === undefined; known = memory.get(name)) {
+        if (!known.digest.equals(request.digest)) throw reused();
+        before = await known.stored.catch(() => undefined);
+      }
+      if (before !== undefined && hasAll(before, request)) return { stored: before, isReplay: true };
+      let isReplay = false;
+      const first = (async () => {
+        before ??= await storedBefore(store, request);
+        isReplay = hasAll(before, request);
+        return isReplay ? before : [...before, ...(await append(before))];
+      })();
+      forget(name);
+      const remembered: Remembered = { digest: request.digest, stored: first, atMs: clock.now(), events: 0 };
+      memory.set(name, remembered);
+      try {
+        const stored = await first;
+        remembered.events = stored.length;
+        rememberedEvents += stored.length;
+        forgetOldest();
+        return { stored, isReplay };
+      } catch (error) {
+        if (memory.get(name) === remembered) forget(name);
+        throw error;
+      }
+    },
+  };
+}
+
+function hasAll(stored: readonly StoredEvent[], { indexes }: KeyedRequest): boolean {
+  const there = new Set(stored.map(({ index }) => index));
+  return indexes.every((index) => there.has(index));
+}
+
+interface AppendRow {
+  readonly digest: string | null;
+}
+
+interface EventRow {
+  readonly id: string;
+  readonly occurred_at_micros: string;
+  readonly over_quota: boolean;
+}
+
+/** What the ledger has of the key: all of it, nothing, or a part where an earlier try reached only some lanes. */
+async function storedBefore(store: Store, request: KeyedRequest): Promise<StoredEvent[]> {
+  const { tenantId, projectId, key, digest } = request;
+  const appends = await store.query<AppendRow>(
+    `SELECT lower(hex(body_sha256)) AS digest FROM appends
+     WHERE idempotency_key = {key:UUID} AND project_id = {projectId:UUID}`,
+    { key, projectId },
+  );
+  if (appends.length === 0) return [];
+  if (appends.some((row) => row.digest !== digest.toString('hex'))) throw reused();
+  const rows = await store.query<EventRow>(
+    `SELECT id, toString(toUnixTimestamp64Micro(occurred_at)) AS occurred_at_micros, over_quota FROM events
+     WHERE tenant_id = {tenantId:UUID} AND project_id = {projectId:UUID}
+       AND id_at = fromUnixTimestamp64Milli({millis:Int64}) LIMIT 1 BY id`,
+    { tenantId, projectId, millis: millisOf(key) },
+  );
+  return matchByTail(request, rows);
+}
+
+/** A keyed id is known by its hash alone, whatever lane it was given. */
+function matchByTail(request: KeyedRequest, rows: readonly EventRow[]): StoredEvent[] {
+  const byTail = new Map(rows.map((row) => [tailOf(row.id), row]));
+  return request.indexes.flatMap((index) => {
+    const row = byTail.get(idTail(keyedTail(request.projectId, request.key, request.digest, index)));
+    if (row === undefined) return [];
+    return [{ index, id: row.id, occurredAt: BigInt(row.occurred_at_micros), overQuota: row.over_quota }];
+  });
+}
+
+/** The hash as it stands in an id: its first two bits are the variant's. */
+function idTail(hash: Buffer): string {
+  const high = (hash.readUInt16BE(0) & 0x3fff) | 0x8000;
+  return `${high.toString(16)}-${hash.toString('hex', 2, 8)}`;
+}
+
+function reused(): Rejected {
+  return new Rejected('idempotency_key_reused', 'this Idempotency-Key came with another body before');
+}

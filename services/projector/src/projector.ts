@@ -1,0 +1,95 @@
+/** The projector: log → ClickHouse. One consumer a topic; a partition is a sequence of blocks (`runBlocks`). */
+import { type Block, type BlockWriter, runBlocks } from '@questlog/runtime/consumer/blocks';
+import { type DeadLetters, openDeadLetters } from '@questlog/runtime/consumer/deadLetters';
+import { watchProgress } from '@questlog/runtime/consumer/progress';
+import type { Consumer, Log } from '@questlog/runtime/log/log';
+import type { Clock } from '@questlog/runtime/process/clock';
+import type { Health } from '@questlog/runtime/process/health';
+import type { Logger } from '@questlog/runtime/process/logger';
+import type { Metrics } from '@questlog/runtime/process/metrics';
+import { type Codec, createCodec, type SchemaRegistry } from '@questlog/runtime/registry/registry';
+import type { Store } from '@questlog/runtime/store/store';
+import type { MessageContract } from '@questlog/schemas/topics/contract';
+import { eventsAccepted } from '@questlog/schemas/topics/eventsAccepted';
+import { sessionRegistered } from '@questlog/schemas/topics/sessionRegistered';
+import { GROUPS } from '@questlog/schemas/topics/topics';
+import { openEventsWriter } from './events.ts';
+import { openSessionsWriter } from './sessions.ts';
+
+export interface ProjectorDeps {
+  readonly log: Log;
+  readonly store: Store;
+  readonly registry: SchemaRegistry;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  readonly metrics: Metrics;
+  readonly health: Health;
+  /** Blocks of one partition are at least so far apart under load. */
+  readonly flushIntervalMs: number;
+}
+
+export interface Projector {
+  /** Rejects when a consumer cannot go on: a bug, or a topic that is mostly unreadable. */
+  readonly failed: Promise<never>;
+  stop(): Promise<void>;
+}
+
+export async function startProjector(deps: ProjectorDeps): Promise<Projector> {
+  const events = await projectTopic(deps, eventsAccepted, GROUPS.projectEvents, (writerDeps, start) =>
+    openEventsWriter(writerDeps, start),
+  );
+  const sessions = await projectTopic(deps, sessionRegistered, GROUPS.projectSessions, async (writerDeps) =>
+    openSessionsWriter(writerDeps),
+  );
+  return {
+    failed: Promise.race([events.failed, sessions.failed]),
+    stop: async () => {
+      await Promise.all([events.stop(), sessions.stop()]);
+    },
+  };
+}
+
+/** What every projection's writer gets. */
+interface WriterDeps<Message> {
+  readonly store: Store;
+  readonly codec: Codec<Message>;
+  readonly deadLetters: DeadLetters;
+  readonly logId: string;
+  readonly partition: number;
+  onOutcome(outcome: 'written' | 'repeated' | 'dead', records: number): void;
+}
+
+async function projectTopic<Message, Plan>(
+  deps: ProjectorDeps,
+  contract: MessageContract<Message>,
+  group: string,
+  openWriter: (deps: WriterDeps<Message>, start: number) => Promise<BlockWriter<Plan>>,
+): Promise<Consumer> {
+  const { log, store, clock, logger, metrics, health, flushIntervalMs } = deps;
+  const { topic } = contract;
+  const codec = await createCodec(deps.registry, contract);
+  const deadLetters = await openDeadLetters({ ...deps, group });
+  const progress = watchProgress({ log, clock, group, topic });
+  health.check(group, async () => {
+    metrics.projectorLag.set({ topic }, await progress.lag());
+    return await progress.problem();
+  });
+  const onOutcome = (outcome: string, records: number): void => metrics.projected.inc({ topic, outcome }, records);
+  const onWritten = (_block: Block, startedAtMs: number): void => {
+    metrics.blockSeconds.observe({ topic }, (clock.now() - startedAtMs) / 1000);
+  };
+  return await log.consume({
+    group,
+    topics: [topic],
+    process: (owned) =>
+      runBlocks(owned, {
+        topic,
+        openWriter: (start) =>
+          openWriter({ store, codec, deadLetters, logId: log.id, partition: owned.partition, onOutcome }, start),
+        flushIntervalMs,
+        clock,
+        logger,
+        onWritten,
+      }),
+  });
+}

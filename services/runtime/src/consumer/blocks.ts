@@ -1,0 +1,190 @@
+/**
+ * Effects first, offsets last: reads one partition as blocks and has each written exactly once. A block's boundaries
+ * are committed ("pending to N") before anything of it is written, so that whoever comes after a crash forms the very
+ * same block, asks what of it is in place, and writes only the rest.
+ */
+import { setTimeout as delay } from 'node:timers/promises';
+import type { LogRecord, OwnedPartition } from '../log/log.ts';
+import type { Clock } from '../process/clock.ts';
+import { Fenced, Invalid, Unavailable } from '../process/errors.ts';
+import type { Logger } from '../process/logger.ts';
+
+export interface Block {
+  readonly topic: string;
+  readonly partition: number;
+  readonly records: readonly LogRecord[];
+  /** First offset of the block, and the first behind it (markers and gaps included). */
+  readonly start: number;
+  readonly end: number;
+}
+
+/** What turns a block into effects. `plan` runs once a block, `apply` until it succeeds. */
+export interface BlockWriter<Plan> {
+  plan(block: Block): Promise<Plan>;
+  /**
+   * @param verify something of the block may be in place already: read first, then write only what is missing.
+   * @throws Invalid when the data itself is refused; Unavailable when it is worth another try.
+   */
+  apply(plan: Plan, verify: boolean): Promise<void>;
+  /** Gives up on a record whose data is refused: to the dead letters, with the cause. */
+  bury(block: Block, cause: Invalid): Promise<void>;
+}
+
+export interface BlockOptions<Plan> {
+  readonly topic: string;
+  /** The writer with its state as of `start`: built from what is stored, never from memory. */
+  openWriter(start: number): Promise<BlockWriter<Plan>>;
+  /** Blocks of one partition are at least so far apart while records keep coming; the first one goes at once. */
+  readonly flushIntervalMs: number;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  onWritten(block: Block, startedAtMs: number): void;
+}
+
+/** Of keys and values as they are in the log. With one record of the largest size on top it stays below 32 MiB. */
+const MAX_BLOCK_BYTES = 16 * 1024 * 1024;
+const MAX_BLOCK_RECORDS = 50_000;
+/** What has just arrived together shall be written together. */
+const SETTLE_MS = 5;
+const IDLE_WAIT_MS = 1_000;
+const FIRST_BACKOFF_MS = 100;
+const MAX_BACKOFF_MS = 5_000;
+
+/** Runs until the partition is lost. @throws what is neither `Unavailable` nor `Invalid` nor `Fenced`. */
+export async function runBlocks<Plan>(owned: OwnedPartition, options: BlockOptions<Plan>): Promise<void> {
+  const run = new BlockRun(owned, options);
+  try {
+    await run.resume();
+    while (!owned.signal.aborted) await run.next();
+  } catch (error) {
+    if (error instanceof Fenced || owned.signal.aborted) {
+      options.logger.info('partition_lost', { topic: options.topic, partition: owned.partition });
+      return;
+    }
+    throw error;
+  }
+}
+
+class BlockRun<Plan> {
+  readonly #owned: OwnedPartition;
+  readonly #options: BlockOptions<Plan>;
+  #writer: BlockWriter<Plan> | undefined;
+  #lastFlushMs = 0;
+
+  constructor(owned: OwnedPartition, options: BlockOptions<Plan>) {
+    this.#owned = owned;
+    this.#options = options;
+  }
+
+  /** Finishes the block that a predecessor had announced. */
+  async resume(): Promise<void> {
+    const { topic } = this.#options;
+    const committed = this.#owned.committed(topic);
+    const pendingTo = parsePending(committed?.metadata);
+    if (committed === undefined || pendingTo === undefined) return;
+    const records: LogRecord[] = [];
+    while (this.#owned.position(topic) < pendingTo && !this.#owned.signal.aborted) {
+      const batch = await this.#read(IDLE_WAIT_MS, MAX_BLOCK_BYTES);
+      records.push(...(batch?.records ?? []));
+    }
+    if (this.#owned.signal.aborted) return;
+    this.#owned.seek(topic, pendingTo);
+    const block = this.#block(records.filter((record) => record.offset < pendingTo), committed.offset, pendingTo);
+    await this.#write(block, true);
+  }
+
+  async next(): Promise<void> {
+    const { topic, clock, flushIntervalMs } = this.#options;
+    const start = this.#owned.position(topic);
+    const records: LogRecord[] = [];
+    let bytes = 0;
+    let deadlineMs = clock.now() + IDLE_WAIT_MS;
+    for (let waitMs = IDLE_WAIT_MS; waitMs > 0 && !this.#owned.signal.aborted; waitMs = deadlineMs - clock.now()) {
+      const batch = await this.#read(waitMs, MAX_BLOCK_BYTES - bytes);
+      if (batch === undefined) continue;
+      if (records.length === 0) deadlineMs = Math.max(clock.now() + SETTLE_MS, this.#lastFlushMs + flushIntervalMs);
+      records.push(...batch.records);
+      bytes += batch.records.reduce((sum, record) => sum + (record.value?.length ?? 0), 0);
+      if (bytes >= MAX_BLOCK_BYTES || records.length >= MAX_BLOCK_RECORDS) break;
+    }
+    const end = this.#owned.position(topic);
+    if (end === start) return;
+    await this.#write(this.#block(records, start, end), false);
+    this.#lastFlushMs = clock.now();
+  }
+
+  #read(waitMs: number, maxBytes: number) {
+    const { topic } = this.#options;
+    return this.#owned.read({ topic, waitMs, maxBytes, maxRecords: MAX_BLOCK_RECORDS });
+  }
+
+  #block(records: readonly LogRecord[], start: number, end: number): Block {
+    return { topic: this.#options.topic, partition: this.#owned.partition, records, start, end };
+  }
+
+  /** A block refused for its data is halved until the refused records stand alone; those are buried. */
+  async #write(block: Block, verify: boolean): Promise<void> {
+    const { topic, clock, onWritten } = this.#options;
+    const startedAtMs = clock.now();
+    if (block.records.length > 0) {
+      await this.#owned.commit(topic, { offset: block.start, metadata: pendingMetadata(block.end) });
+      try {
+        this.#writer ??= await this.#retry(() => this.#options.openWriter(block.start));
+        await this.#apply(this.#writer, block, verify);
+        onWritten(block, startedAtMs);
+      } catch (error) {
+        if (!(error instanceof Invalid)) throw error;
+        await this.#refused(block, error);
+      }
+    }
+    await this.#owned.commit(topic, { offset: block.end, metadata: '' });
+  }
+
+  async #refused(block: Block, cause: Invalid): Promise<void> {
+    const writer = this.#writer;
+    this.#writer = undefined;
+    if (block.records.length === 1) {
+      await this.#retry(async () => writer?.bury(block, cause));
+      return;
+    }
+    const half = block.records.length >> 1;
+    const middle = block.records[half]?.offset ?? block.end;
+    await this.#write(this.#block(block.records.slice(0, half), block.start, middle), true);
+    await this.#write(this.#block(block.records.slice(half), middle, block.end), true);
+  }
+
+  async #apply(writer: BlockWriter<Plan>, block: Block, verify: boolean): Promise<void> {
+    const plan = await this.#retry(() => writer.plan(block));
+    let mayBeThere = verify;
+    await this.#retry(async () => {
+      const check = mayBeThere;
+      mayBeThere = true;
+      await writer.apply(plan, check);
+    });
+  }
+
+  /** Repeats while the cause is `Unavailable`, with growing pauses, as long as the partition is ours. */
+  async #retry<T>(work: () => Promise<T>): Promise<T> {
+    for (let backoffMs = FIRST_BACKOFF_MS; ; backoffMs = Math.min(backoffMs * 2, MAX_BACKOFF_MS)) {
+      try {
+        return await work();
+      } catch (error) {
+        if (!(error instanceof Unavailable)) throw error;
+        const { topic, logger } = this.#options;
+        logger.error('block_delayed', error, { topic, partition: this.#owned.partition, backoffMs });
+        await delay(backoffMs, undefined, { signal: this.#owned.signal });
+      }
+    }
+  }
+}
+
+function pendingMetadata(end: number): string {
+  return JSON.stringify({ pendingTo: end });
+}
+
+function parsePending(metadata: string | undefined): number | undefined {
+  if (metadata === undefined || metadata === '') return undefined;
+  const parsed: unknown = JSON.parse(metadata);
+  const pendingTo: unknown = typeof parsed === 'object' && parsed !== null ? Reflect.get(parsed, 'pendingTo') : undefined;
+  return typeof pendingTo === 'number' ? pendingTo : undefined;
+}

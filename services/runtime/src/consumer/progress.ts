@@ -1,0 +1,42 @@
+/** Health as progress: a consumer that holds lag and has not moved is not ready, whatever its sockets say. */
+import type { Log } from '../log/log.ts';
+import type { Clock } from '../process/clock.ts';
+
+export interface Progress {
+  /** A sentence when a partition has lag and has not moved for the bound; undefined otherwise. */
+  problem(): Promise<string | undefined>;
+  /** Records that the group has not committed, over all partitions. */
+  lag(): Promise<number>;
+}
+
+const STUCK_AFTER_MS = 30_000;
+
+export function watchProgress(deps: { log: Log; clock: Clock; group: string; topic: string }): Progress {
+  const { log, clock, group, topic } = deps;
+  const moved = new Map<number, { offset: number; atMs: number }>();
+  const lags = async (): Promise<{ partition: number; offset: number; lag: number }[]> => {
+    const [ends, starts, committed] = await Promise.all([
+      log.endOffsets(topic),
+      log.startOffsets(topic),
+      log.committed(group, topic),
+    ]);
+    return ends.map((end, partition) => {
+      const offset = committed[partition]?.offset ?? starts[partition] ?? 0;
+      return { partition, offset, lag: end - offset };
+    });
+  };
+  return {
+    lag: async () => (await lags()).reduce((sum, { lag }) => sum + lag, 0),
+    problem: async () => {
+      const nowMs = clock.now();
+      for (const { partition, offset, lag } of await lags()) {
+        const before = moved.get(partition);
+        if (before === undefined || before.offset !== offset || lag === 0) moved.set(partition, { offset, atMs: nowMs });
+        else if (nowMs - before.atMs > STUCK_AFTER_MS) {
+          return `${group} has not moved on ${topic}/${partition} since offset ${offset}, ${lag} records behind`;
+        }
+      }
+      return undefined;
+    },
+  };
+}

@@ -1,0 +1,68 @@
+/** Tenants, projects and tokens in memory: what the directory topic says, folded. Pure. */
+import { createHash } from 'node:crypto';
+import type { DirectoryEntry, Project, Scope, Tenant, Token } from '@questlog/schemas/topics/directoryEntry';
+import type { Revision } from '@questlog/schemas/topics/eventsAccepted';
+
+export interface Directory {
+  readonly tenants: Map<string, Tenant>;
+  readonly projects: Map<string, Project>;
+  readonly tokens: Map<string, Token>;
+  /** Token ids by the SHA-256 of the token, hex. */
+  readonly tokenIdsBySha256: Map<string, string>;
+}
+
+/** Who makes a request: a token resolved to what it stands for. */
+export interface Principal {
+  readonly tenant: Tenant;
+  readonly project: Project;
+  readonly revision: Revision;
+  readonly scopes: readonly Scope[];
+}
+
+export function emptyDirectory(): Directory {
+  return { tenants: new Map(), projects: new Map(), tokens: new Map(), tokenIdsBySha256: new Map() };
+}
+
+/** Applies one record of the topic, in place. A null entry is a tombstone. */
+export function applyEntry(directory: Directory, key: string, entry: DirectoryEntry | null): void {
+  const colon = key.indexOf(':');
+  const id = key.slice(colon + 1);
+  if (entry === null) {
+    forget(directory, key.slice(0, colon), id);
+    return;
+  }
+  if (entry.tenant !== null) directory.tenants.set(id, entry.tenant);
+  if (entry.project !== null) directory.projects.set(id, entry.project);
+  if (entry.token !== null) {
+    directory.tokens.set(id, entry.token);
+    directory.tokenIdsBySha256.set(entry.token.sha256, id);
+  }
+}
+
+/** The principal of a bearer token, or undefined where it is unknown, revoked or expired (which one is not told). */
+export function resolveToken(
+  directory: Directory,
+  token: string,
+  nowMs: number,
+  defaultRevision: Revision,
+): Principal | undefined {
+  const found = directory.tokens.get(directory.tokenIdsBySha256.get(sha256Hex(token)) ?? '');
+  if (found === undefined || (found.expiresAt !== null && found.expiresAt <= nowMs)) return undefined;
+  const project = directory.projects.get(found.projectId);
+  const tenant = project && directory.tenants.get(project.tenantId);
+  if (project === undefined || tenant === undefined) return undefined;
+  return { tenant, project, revision: project.revision ?? defaultRevision, scopes: found.scopes };
+}
+
+export function sha256Hex(text: string): string {
+  return createHash('sha256').update(text, 'utf8').digest('hex');
+}
+
+function forget(directory: Directory, kind: string, id: string): void {
+  if (kind === 'tenant') directory.tenants.delete(id);
+  if (kind === 'project') directory.projects.delete(id);
+  if (kind !== 'token') return;
+  const token = directory.tokens.get(id);
+  if (token !== undefined) directory.tokenIdsBySha256.delete(token.sha256);
+  directory.tokens.delete(id);
+}

@@ -1,0 +1,216 @@
+/** The contract of one member of a consumer group: reading, seeking, committing. */
+import { describe, expect, it } from 'vitest';
+import {
+  aHolder,
+  aName,
+  aRecord,
+  aTopic,
+  nextRecords,
+  readUntilLost,
+  type Subject,
+  textOf,
+  until,
+  untilHolds,
+} from './harness.ts';
+
+export function describeGroups({ harness, log, reopen }: Subject): void {
+  describe('a member of a group', () => {
+    it('begins at the earliest record when its group is new, and gets what comes later', async () => {
+      const topic = await aTopic(log(), { partitions: 2 });
+      await log().append(topic, 0, [aRecord('before')]);
+      const texts: (string | undefined)[] = [];
+      const consumer = await log().consume({
+        group: aName('group'),
+        topics: [topic],
+        process: (owned) => {
+          expect(owned.committed(topic)).toBeUndefined();
+          expect(owned.position(topic)).toBe(0);
+          return readUntilLost(owned, ({ records }) => {
+            texts.push(...records.map(textOf));
+          });
+        },
+      });
+      await until(() => texts.length === 1);
+      expect([...consumer.assigned()].sort()).toEqual([0, 1]);
+      await log().append(topic, 1, [aRecord('after')]);
+      await until(() => texts.length === 2);
+      expect(texts).toEqual(['before', 'after']);
+      await consumer.stop();
+      expect(consumer.assigned()).toEqual([]);
+    });
+
+    it('finds the committed offset and its metadata when it comes back', async () => {
+      const [topic, group] = [await aTopic(log()), aName('group')];
+      await log().append(topic, 0, [aRecord('a'), aRecord('b'), aRecord('c')]);
+      const first = await aHolder(log(), group, topic);
+      await untilHolds(first, 1);
+      const metadata = JSON.stringify({ pendingTo: 3, note: '\u2603'.repeat(1000) });
+      await first.current(0).commit(topic, { offset: 1, metadata: 'overwritten' });
+      await first.current(0).commit(topic, { offset: 2, metadata });
+      await first.consumer.stop();
+      expect(await log().committed(group, topic)).toEqual([{ offset: 2, metadata }]);
+
+      const second = await aHolder(log(), group, topic);
+      await untilHolds(second, 1);
+      const owned = second.current(0);
+      expect(owned.committed(topic)).toEqual({ offset: 2, metadata });
+      expect(owned.position(topic)).toBe(2);
+      expect((await nextRecords(owned)).map(textOf)).toEqual(['c']);
+      await second.consumer.stop();
+    });
+
+    it.runIf(harness.reopen)('finds what it committed after the log was opened again', async () => {
+      const [topic, group] = [await aTopic(log()), aName('group')];
+      await log().append(topic, 0, [aRecord('a'), aRecord('b')]);
+      const before = await aHolder(log(), group, topic);
+      await untilHolds(before, 1);
+      await before.current(0).commit(topic, { offset: 1, metadata: 'durable' });
+      await reopen(async (old) => (await harness.reopen?.(old)) ?? old);
+
+      expect(await log().committed(group, topic)).toEqual([{ offset: 1, metadata: 'durable' }]);
+      const after = await aHolder(log(), group, topic);
+      await untilHolds(after, 1);
+      expect((await nextRecords(after.current(0))).map(textOf)).toEqual(['b']);
+      await after.consumer.stop();
+    });
+
+    it('reads no more at once than it asks for, but always one record', async () => {
+      const topic = await aTopic(log());
+      await log().append(
+        topic,
+        0,
+        Array.from({ length: 10 }, (_, index) => aRecord(`${index}`.repeat(100))),
+      );
+      const holder = await aHolder(log(), aName('group'), topic);
+      await untilHolds(holder, 1);
+      const owned = holder.current(0);
+      const sizes: number[] = [];
+      for (const bounds of [
+        { maxRecords: 3, maxBytes: 1_000_000 },
+        { maxRecords: 100, maxBytes: 250 },
+        { maxRecords: 100, maxBytes: 1 },
+      ]) {
+        let batch = await owned.read({ ...bounds, waitMs: 500 });
+        while (batch === undefined) batch = await owned.read({ ...bounds, waitMs: 500 });
+        sizes.push(batch.records.length);
+        expect(batch.nextOffset).toBe((batch.records.at(-1)?.offset ?? -1) + 1);
+        expect(owned.position(topic)).toBe(batch.nextOffset);
+      }
+      expect(sizes[0]).toBeLessThanOrEqual(3);
+      expect(sizes[1]).toBeLessThanOrEqual(2);
+      expect(sizes[2]).toBe(1);
+      await holder.consumer.stop();
+    });
+
+    it('reads nothing where nothing comes in time', async () => {
+      const holder = await aHolder(log(), aName('group'), await aTopic(log()));
+      await untilHolds(holder, 1);
+      expect(await holder.current(0).read({ maxRecords: 1, maxBytes: 1, waitMs: 20 })).toBeUndefined();
+      await holder.consumer.stop();
+    });
+
+    it('seeks back and forth', async () => {
+      const topic = await aTopic(log());
+      await log().append(topic, 0, [aRecord('a'), aRecord('b'), aRecord('c')]);
+      const holder = await aHolder(log(), aName('group'), topic);
+      await untilHolds(holder, 1);
+      const owned = holder.current(0);
+      for (const [offset, text] of [
+        [2, 'c'],
+        [0, 'a'],
+        [1, 'b'],
+      ] as const) {
+        owned.seek(topic, offset);
+        expect(owned.position(topic)).toBe(offset);
+        expect((await nextRecords(owned)).map(textOf)[0]).toBe(text);
+      }
+      owned.seek(topic, 3);
+      await log().append(topic, 0, [aRecord('d')]);
+      expect((await nextRecords(owned)).map(textOf)).toEqual(['d']);
+      await holder.consumer.stop();
+    });
+
+    it('reads several topics together, or the one that it names', async () => {
+      const [left, right] = [await aTopic(log()), await aTopic(log())];
+      await log().append(left, 0, [aRecord('left 0')]);
+      await log().append(right, 0, [aRecord('right 0')]);
+      const holder = await aHolder(log(), aName('group'), left, right);
+      await untilHolds(holder, 1);
+      const owned = holder.current(0);
+      expect((await nextRecords(owned, right)).map(textOf)).toEqual(['right 0']);
+      await log().append(right, 0, [aRecord('right 1')]);
+      const both = [await nextRecords(owned), await nextRecords(owned)].flat().map(textOf);
+      expect(both.sort()).toEqual(['left 0', 'right 1']);
+      expect([owned.position(left), owned.position(right)]).toEqual([1, 2]);
+      await owned.commit(right, { offset: 2, metadata: '' });
+      expect(await log().committed('unrelated', right)).toEqual([undefined]);
+      await holder.consumer.stop();
+    });
+
+    it('passes the markers of transactions to the end', async () => {
+      const topic = await aTopic(log());
+      const producer = await log().transactional(aName('producer'));
+      await producer.commit({ appends: [{ topic, partition: 0, records: [aRecord('a')] }] });
+      await producer.close();
+      const holder = await aHolder(log(), aName('group'), topic);
+      await untilHolds(holder, 1);
+      const owned = holder.current(0);
+      await until(async () => (await log().endOffsets(topic))[0] === 2);
+      const texts: (string | undefined)[] = [];
+      while (owned.position(topic) < 2) {
+        const batch = await owned.read({ maxRecords: 1, maxBytes: 1, waitMs: 500 });
+        texts.push(...(batch?.records ?? []).map(textOf));
+      }
+      expect(texts).toEqual(['a']);
+      await holder.consumer.stop();
+    });
+
+    it('refuses topics of unequal partition counts', async () => {
+      const topics = [await aTopic(log(), { partitions: 2 }), await aTopic(log(), { partitions: 3 })];
+      const consumed = log().consume({
+        group: aName('group'),
+        topics,
+        process: (owned) => readUntilLost(owned),
+      });
+      await expect(consumed).rejects.toThrow();
+    });
+
+    it('fails with what process threw, and leaves its partitions to others', async () => {
+      const [topic, group] = [await aTopic(log(), { partitions: 2 }), aName('group')];
+      await log().append(topic, 1, [aRecord('poison')]);
+      const failing = await log().consume({
+        group,
+        topics: [topic],
+        process: (owned) =>
+          readUntilLost(owned, () => {
+            throw new Error('a bug');
+          }),
+      });
+      await expect(failing.failed).rejects.toThrow('a bug');
+      await until(() => failing.assigned().length === 0);
+      const heir = await aHolder(log(), group, topic);
+      await untilHolds(heir, 2);
+      expect((await nextRecords(heir.current(1))).map(textOf)).toEqual(['poison']);
+      await heir.consumer.stop();
+    });
+
+    it('stops while it waits for records', async () => {
+      const topic = await aTopic(log());
+      let isReading = false;
+      let isDone = false;
+      const consumer = await log().consume({
+        group: aName('group'),
+        topics: [topic],
+        process: async (owned) => {
+          isReading = true;
+          expect(await owned.read({ maxRecords: 1, maxBytes: 1, waitMs: 60_000 })).toBeUndefined();
+          expect(owned.signal.aborted).toBe(true);
+          isDone = true;
+        },
+      });
+      await until(() => isReading);
+      await consumer.stop();
+      expect(isDone).toBe(true);
+    });
+  });
+}

@@ -1,0 +1,152 @@
+/** What the contract's tests share: the adapter under test, topics of their own, and waiting for conditions. */
+import { randomUUID } from 'node:crypto';
+import { isDeepStrictEqual } from 'node:util';
+import type { Batch, Consumer, Log, LogRecord, NewRecord, OwnedPartition, TopicSpec } from '../log.ts';
+
+export interface LogHarness {
+  /** Called once. The log may hold other topics: every test makes its own. */
+  open(): Promise<Log>;
+  /** Closes the log and opens the same one again, where an adapter can. */
+  reopen?(log: Log): Promise<Log>;
+  /** Makes compaction happen and old tombstones go, where an adapter can. */
+  compact?(log: Log): Promise<void>;
+  /** Called once, after the log was closed. */
+  dispose(): Promise<void>;
+}
+
+export interface Subject {
+  readonly harness: LogHarness;
+  log(): Log;
+  reopen(reopen: (log: Log) => Promise<Log>): Promise<void>;
+}
+
+/** Creates a topic that no other test has and returns its name. */
+export async function aTopic(log: Log, spec: Partial<Omit<TopicSpec, 'name'>> = {}): Promise<string> {
+  const name = aName('topic');
+  await log.ensureTopics([
+    {
+      name,
+      partitions: 1,
+      cleanup: { policy: 'delete', retentionMs: 7 * 24 * 60 * 60 * 1000 },
+      maxRecordBytes: 1_000_000,
+      ...spec,
+    },
+  ]);
+  return name;
+}
+
+export function aName(kind: string): string {
+  return `contract-${kind}-${randomUUID()}`;
+}
+
+export function aRecord(text: string, key: string | null = 'key'): NewRecord {
+  return { key, value: Buffer.from(text) };
+}
+
+export function textOf(record: LogRecord): string | undefined {
+  return record.value?.toString();
+}
+
+/** Per partition, every record up to the end as it is now. */
+export async function readToEnd(log: Log, topic: string): Promise<LogRecord[][]> {
+  const ends = await log.endOffsets(topic);
+  const records: LogRecord[][] = ends.map(() => []);
+  const tail = await log.tail({
+    topic,
+    from: 'earliest',
+    onBatch: (batch) => {
+      records[batch.partition]?.push(...batch.records);
+    },
+  });
+  try {
+    await tail.reached(ends);
+  } finally {
+    await tail.close();
+  }
+  return records;
+}
+
+/** Waits until the topic reads so: what a transaction wrote is seen soon after it has committed, not at once. */
+export async function untilReads(
+  log: Log,
+  topic: string,
+  texts: readonly (readonly string[])[],
+): Promise<void> {
+  await until(async () => isDeepStrictEqual(await textsToEnd(log, topic), texts));
+}
+
+export async function textsToEnd(log: Log, topic: string): Promise<(string | undefined)[][]> {
+  return (await readToEnd(log, topic)).map((records) => records.map(textOf));
+}
+
+/** Waits for a condition, however long the adapter takes for it within a test's time. */
+export async function until(condition: () => boolean | Promise<boolean>): Promise<void> {
+  while (!(await condition())) await new Promise((resolve) => setTimeout(resolve, CONDITION_POLL_MS));
+}
+
+const CONDITION_POLL_MS = 5;
+
+/** Reads the partition until it is lost, giving each batch to `onBatch`. */
+export async function readUntilLost(
+  owned: OwnedPartition,
+  onBatch: (batch: Batch) => void | Promise<void> = () => undefined,
+): Promise<void> {
+  while (!owned.signal.aborted) {
+    const batch = await owned.read({ maxRecords: 20, maxBytes: 1_000_000, waitMs: 500 });
+    if (batch !== undefined) await onBatch(batch);
+  }
+}
+
+/** A member that only keeps what it owns, so that a test can use it from outside. */
+export async function aHolder(
+  log: Log,
+  group: string,
+  ...topics: string[]
+): Promise<{ consumer: Consumer; owned: OwnedPartition[]; current(partition: number): OwnedPartition }> {
+  const owned: OwnedPartition[] = [];
+  const consumer = await log.consume({
+    group,
+    topics,
+    process: async (partition) => {
+      owned.push(partition);
+      await lost(partition);
+    },
+  });
+  const current = (partition: number) => {
+    const found = owned.find((one) => one.partition === partition && !one.signal.aborted);
+    if (found === undefined) throw new Error(`partition ${partition} is not held`);
+    return found;
+  };
+  return { consumer, owned, current };
+}
+
+export function lost(owned: OwnedPartition): Promise<void> {
+  const { promise, resolve } = Promise.withResolvers<void>();
+  if (owned.signal.aborted) resolve();
+  owned.signal.addEventListener('abort', () => resolve());
+  return promise;
+}
+
+/** The next batch with records, passing over empty ones. */
+export async function nextRecords(owned: OwnedPartition, topic?: string): Promise<readonly LogRecord[]> {
+  const only = topic === undefined ? {} : { topic };
+  for (;;) {
+    const batch = await owned.read({ ...only, maxRecords: 100, maxBytes: 1_000_000, waitMs: 500 });
+    if (batch !== undefined && batch.records.length > 0) return batch.records;
+    owned.signal.throwIfAborted();
+  }
+}
+
+/** Waits until the member has the partitions and has begun to process them. */
+export async function untilHolds(
+  { consumer, owned }: { consumer: Consumer; owned: readonly OwnedPartition[] },
+  count: number,
+): Promise<void> {
+  await until(
+    () =>
+      consumer.assigned().length === count &&
+      consumer
+        .assigned()
+        .every((partition) => owned.some((one) => one.partition === partition && !one.signal.aborted)),
+  );
+}

@@ -1,0 +1,172 @@
+/** The contract of reading without a group. */
+import { describe, expect, it } from 'vitest';
+import type { Batch, Log, TailOptions } from '../log.ts';
+import { aName, aRecord, aTopic, readToEnd, type Subject, textOf, textsToEnd, until } from './harness.ts';
+
+export function describeTails({ harness, log }: Subject): void {
+  describe('tail', () => {
+    it('gives what is there and what comes later, from the earliest record on', async () => {
+      const topic = await aTopic(log(), { partitions: 2 });
+      await log().append(topic, 0, [aRecord('a0'), aRecord('a1')]);
+      const { tail, texts } = await aTail(log(), { topic, from: 'earliest' });
+      await tail.reached(await log().endOffsets(topic));
+      expect(texts).toEqual([['a0', 'a1'], []]);
+      await log().append(topic, 1, [aRecord('b0')]);
+      await log().append(topic, 0, [aRecord('a2')]);
+      await tail.reached([3, 1]);
+      expect(texts).toEqual([['a0', 'a1', 'a2'], ['b0']]);
+      expect(tail.positions()).toEqual([3, 1]);
+      await tail.close();
+    });
+
+    it('begins at the offsets that it is given', async () => {
+      const topic = await aTopic(log(), { partitions: 2 });
+      await log().append(topic, 0, [aRecord('a0'), aRecord('a1'), aRecord('a2')]);
+      await log().append(topic, 1, [aRecord('b0')]);
+      const { tail, texts } = await aTail(log(), { topic, from: [1, 1] });
+      await log().append(topic, 1, [aRecord('b1')]);
+      await tail.reached([3, 2]);
+      expect(texts).toEqual([['a1', 'a2'], ['b1']]);
+      await tail.close();
+    });
+
+    it('gives batches that follow one another, never two at once for a partition', async () => {
+      const topic = await aTopic(log(), { partitions: 2 });
+      const positions = [0, 0];
+      const busy = [false, false];
+      const tail = await log().tail({
+        topic,
+        from: 'earliest',
+        onBatch: async ({ partition, records, nextOffset }) => {
+          expect(busy[partition]).toBe(false);
+          busy[partition] = true;
+          await Promise.all(Array.from({ length: 3 }, () => log().endOffsets(topic)));
+          for (const { offset } of records) expect(offset).toBeGreaterThanOrEqual(positions[partition] ?? 0);
+          expect(nextOffset).toBeGreaterThan(records.at(-1)?.offset ?? -1);
+          positions[partition] = nextOffset;
+          busy[partition] = false;
+        },
+      });
+      for (let round = 0; round < 20; round += 1) {
+        await Promise.all(
+          [0, 1, 0].map((partition) => log().append(topic, partition, [aRecord(`${round}`)])),
+        );
+      }
+      await Promise.race([tail.reached([40, 20]), tail.failed]);
+      expect(positions).toEqual([40, 20]);
+      await tail.close();
+    });
+
+    it('reaches offsets only when all below has been through onBatch', async () => {
+      const topic = await aTopic(log());
+      await log().append(topic, 0, [aRecord('slow')]);
+      const gate = Promise.withResolvers<void>();
+      let isDone = false;
+      const tail = await log().tail({
+        topic,
+        from: 'earliest',
+        onBatch: async () => {
+          await gate.promise;
+          isDone = true;
+        },
+      });
+      const reached = tail.reached([1]).then(() => expect(isDone).toBe(true));
+      gate.resolve();
+      await reached;
+      await tail.reached([0]);
+      await tail.close();
+    });
+
+    it('ends the wait for offsets when the caller gives up or the tail is closed', async () => {
+      const topic = await aTopic(log());
+      const { tail } = await aTail(log(), { topic, from: 'earliest' });
+      const patience = new AbortController();
+      const givenUp = tail.reached([1], patience.signal);
+      patience.abort(new Error('gave up'));
+      await expect(givenUp).rejects.toThrow('gave up');
+      const waiting = tail.reached([1]);
+      const rejected = expect(waiting).rejects.toThrow();
+      await tail.close();
+      await rejected;
+      await expect(tail.reached([1])).rejects.toThrow();
+    });
+
+    it('fails with what onBatch threw, and gives nothing more', async () => {
+      const topic = await aTopic(log());
+      let calls = 0;
+      const tail = await log().tail({
+        topic,
+        from: 'earliest',
+        onBatch: () => {
+          calls += 1;
+          throw new Error('cannot take it');
+        },
+      });
+      const failed = expect(tail.failed).rejects.toThrow('cannot take it');
+      const waiting = expect(tail.reached([1])).rejects.toThrow('cannot take it');
+      await log().append(topic, 0, [aRecord('first')]);
+      await Promise.all([failed, waiting]);
+      await log().append(topic, 0, [aRecord('second')]);
+      expect(await textsToEnd(log(), topic)).toEqual([['first', 'second']]);
+      expect(calls).toBe(1);
+      expect(tail.positions()).toEqual([0]);
+      await tail.close();
+    });
+
+    it('gives nothing once it is closed', async () => {
+      const topic = await aTopic(log());
+      const { tail, texts } = await aTail(log(), { topic, from: 'earliest' });
+      await log().append(topic, 0, [aRecord('seen')]);
+      await tail.reached([1]);
+      await tail.close();
+      await tail.close();
+      await log().append(topic, 0, [aRecord('unseen')]);
+      expect(await textsToEnd(log(), topic)).toEqual([['seen', 'unseen']]);
+      expect(texts).toEqual([['seen']]);
+    });
+
+    it('reaches the end where the last offsets are the markers of transactions', async () => {
+      const topic = await aTopic(log(), { partitions: 2 });
+      const { tail, batches } = await aTail(log(), { topic, from: 'earliest' });
+      const producer = await log().transactional(aName('producer'));
+      for (const text of ['a', 'b', 'c']) {
+        await producer.commit({ appends: [{ topic, partition: 1, records: [aRecord(text)] }] });
+      }
+      await producer.close();
+      // Three records and three markers, the last of which Kafka writes a moment after the commit.
+      await until(async () => (await log().endOffsets(topic))[1] === 6);
+      await tail.reached([0, 6]);
+      expect(tail.positions()).toEqual([0, 6]);
+      expect(batches.at(-1)?.nextOffset).toBe(6);
+      const [, records = []] = await readToEnd(log(), topic);
+      expect(records.map(textOf)).toEqual(['a', 'b', 'c']);
+      await tail.close();
+    });
+
+    it('reaches the end where the last records were compacted away', async () => {
+      const topic = await aTopic(log(), { cleanup: { policy: 'compact' } });
+      await log().append(topic, 0, [aRecord('kept', 'a'), aRecord('old', 'b'), aRecord('older', 'b')]);
+      await log().append(topic, 0, [{ key: 'b', value: null }]);
+      await harness.compact?.(log());
+      const [records = []] = await readToEnd(log(), topic);
+      // Compaction forgets at its leisure, but never what is the last of its key.
+      expect(records[0]).toMatchObject({ offset: 0, key: 'a', value: Buffer.from('kept') });
+      const last = records.findLast((record) => record.key === 'b');
+      expect(last?.value ?? null).toBeNull();
+      expect(await log().append(topic, 0, [aRecord('next', 'b')])).toEqual({ baseOffset: 4 });
+    });
+  });
+}
+
+async function aTail(log: Log, options: Omit<TailOptions, 'onBatch'>) {
+  const texts: (string | undefined)[][] = (await log.endOffsets(options.topic)).map(() => []);
+  const batches: Batch[] = [];
+  const tail = await log.tail({
+    ...options,
+    onBatch: (batch) => {
+      batches.push(batch);
+      texts[batch.partition]?.push(...batch.records.map(textOf));
+    },
+  });
+  return { tail, texts, batches };
+}

@@ -1,0 +1,135 @@
+/** The contract of transactions: all of it or none of it, and only by the newest producer. */
+import { describe, expect, it } from 'vitest';
+import { Fenced } from '../../process/errors.ts';
+import { RecordTooLarge } from '../log.ts';
+import {
+  aHolder,
+  aName,
+  aRecord,
+  aTopic,
+  readToEnd,
+  type Subject,
+  textOf,
+  textsToEnd,
+  until,
+  untilHolds,
+  untilReads,
+} from './harness.ts';
+
+export function describeTransactions({ log }: Subject): void {
+  describe('a transaction', () => {
+    it('appends to several partitions and commits offsets, all at once', async () => {
+      const [input, output, changelog] = [
+        await aTopic(log()),
+        await aTopic(log(), { partitions: 2 }),
+        await aTopic(log()),
+      ];
+      const group = aName('group');
+      await log().append(input, 0, [aRecord('in')]);
+      const holder = await aHolder(log(), group, input);
+      await untilHolds(holder, 1);
+      const producer = await log().transactional(aName('producer'));
+      const appended = await producer.commit({
+        appends: [
+          { topic: output, partition: 1, records: [aRecord('out 0'), aRecord('out 1')] },
+          { topic: changelog, partition: 0, records: [aRecord('state')] },
+        ],
+        commits: [{ owned: holder.current(0), topic: input, committed: { offset: 1, metadata: 'done' } }],
+      });
+      expect(appended).toEqual([{ baseOffset: 0 }, { baseOffset: 0 }]);
+      await untilReads(log(), output, [[], ['out 0', 'out 1']]);
+      await untilReads(log(), changelog, [['state']]);
+      await until(async () => (await log().committed(group, input))[0]?.metadata === 'done');
+      expect(await log().committed(group, input)).toEqual([{ offset: 1, metadata: 'done' }]);
+      await producer.close();
+      await holder.consumer.stop();
+    });
+
+    it('follows another, and stands between appends without', async () => {
+      const topic = await aTopic(log());
+      const producer = await log().transactional(aName('producer'));
+      const texts: string[] = [];
+      for (const text of ['a', 'b', 'c']) {
+        await producer.commit({ appends: [{ topic, partition: 0, records: [aRecord(text)] }] });
+        await log().append(topic, 0, [aRecord(`after ${text}`)]);
+        texts.push(text, `after ${text}`);
+      }
+      await untilReads(log(), topic, [texts]);
+      // Every transaction ends with a marker, which takes an offset and is never read.
+      await until(async () => (await log().endOffsets(topic))[0] === 9);
+      const [records = []] = await readToEnd(log(), topic);
+      expect(records.map(textOf)).toEqual(texts);
+      expect(new Set(records.map(({ offset }) => offset)).size).toBe(6);
+      await producer.close();
+    });
+
+    it('may only move offsets', async () => {
+      const [topic, group] = [await aTopic(log()), aName('group')];
+      await log().append(topic, 0, [aRecord('in')]);
+      const holder = await aHolder(log(), group, topic);
+      await untilHolds(holder, 1);
+      const producer = await log().transactional(aName('producer'));
+      const commits = [{ owned: holder.current(0), topic, committed: { offset: 1, metadata: '' } }];
+      expect(await producer.commit({ appends: [], commits })).toEqual([]);
+      await until(async () => (await log().committed(group, topic))[0]?.offset === 1);
+      await producer.close();
+      await holder.consumer.stop();
+    });
+
+    it('of an older producer is fenced, and nothing of it is seen', async () => {
+      const [topic, group, id] = [await aTopic(log()), aName('group'), aName('producer')];
+      await log().append(topic, 0, [aRecord('in')]);
+      const holder = await aHolder(log(), group, topic);
+      await untilHolds(holder, 1);
+      const older = await log().transactional(id);
+      await older.commit({ appends: [{ topic, partition: 0, records: [aRecord('older')] }] });
+      const newer = await log().transactional(id);
+      const late = older.commit({
+        appends: [{ topic, partition: 0, records: [aRecord('late')] }],
+        commits: [{ owned: holder.current(0), topic, committed: { offset: 1, metadata: 'late' } }],
+      });
+      await expect(late).rejects.toBeInstanceOf(Fenced);
+      await newer.commit({ appends: [{ topic, partition: 0, records: [aRecord('newer')] }] });
+      await untilReads(log(), topic, [['in', 'older', 'newer']]);
+      expect(await log().committed(group, topic)).toEqual([undefined]);
+      await Promise.all([older.close(), newer.close(), holder.consumer.stop()]);
+    });
+
+    it('for a partition that was lost is fenced, and nothing of it is seen', async () => {
+      const [input, output] = [await aTopic(log()), await aTopic(log())];
+      const group = aName('group');
+      await log().append(input, 0, [aRecord('in')]);
+      const first = await aHolder(log(), group, input);
+      await untilHolds(first, 1);
+      const old = first.current(0);
+      await first.consumer.stop();
+      const second = await aHolder(log(), group, input);
+      await until(() => second.consumer.assigned().length === 1);
+      const producer = await log().transactional(aName('producer'));
+      const late = producer.commit({
+        appends: [{ topic: output, partition: 0, records: [aRecord('late')] }],
+        commits: [{ owned: old, topic: input, committed: { offset: 1, metadata: 'late' } }],
+      });
+      await expect(late).rejects.toBeInstanceOf(Fenced);
+      expect(await textsToEnd(log(), output)).toEqual([[]]);
+      expect(await log().committed(group, input)).toEqual([undefined]);
+      await Promise.all([producer.close(), second.consumer.stop()]);
+    });
+
+    it('with a record too large is refused whole, and the producer goes on', async () => {
+      const [topic, small] = [await aTopic(log()), await aTopic(log(), { maxRecordBytes: 100 })];
+      const producer = await log().transactional(aName('producer'));
+      const refused = producer.commit({
+        appends: [
+          { topic, partition: 0, records: [aRecord('refused')] },
+          { topic: small, partition: 0, records: [aRecord('x'.repeat(101))] },
+        ],
+      });
+      await expect(refused).rejects.toBeInstanceOf(RecordTooLarge);
+      await producer.commit({ appends: [{ topic, partition: 0, records: [aRecord('taken')] }] });
+      await untilReads(log(), topic, [['taken']]);
+      expect(await textsToEnd(log(), small)).toEqual([[]]);
+      await producer.close();
+    });
+  });
+}

@@ -1,0 +1,107 @@
+/** Consumer groups where they are more than Kafka's: who gets which partition, fair reads, an owner that hangs. */
+import { expect, it } from 'vitest';
+import { Fenced } from '../../process/errors.ts';
+import { aHolder, aRecord, lost, nextRecords, textOf, untilHolds } from '../contract/harness.ts';
+import { aLog, topicSpec } from './testLog.ts';
+
+it('gives partition p to member p mod n, in order of joining', async () => {
+  const log = await aLog();
+  await log.ensureTopics([topicSpec('t', { partitions: 5 })]);
+  const first = await aHolder(log, 'group', 't');
+  const second = await aHolder(log, 'group', 't');
+  await Promise.all([untilHolds(first, 3), untilHolds(second, 2)]);
+  expect([first.consumer.assigned(), second.consumer.assigned()]).toEqual([
+    [0, 2, 4],
+    [1, 3],
+  ]);
+  await first.consumer.stop();
+  await untilHolds(second, 5);
+  expect(second.owned.map((owned) => owned.partition)).toEqual([1, 3, 0, 2, 4]);
+});
+
+it('reads its topics in turn, however far one of them is behind', async () => {
+  const log = await aLog();
+  await log.ensureTopics([topicSpec('long'), topicSpec('short')]);
+  await log.append(
+    'long',
+    0,
+    Array.from({ length: 10 }, (_, index) => aRecord(`long ${index}`)),
+  );
+  await log.append('short', 0, [aRecord('short 0'), aRecord('short 1')]);
+  const holder = await aHolder(log, 'group', 'long', 'short');
+  await untilHolds(holder, 1);
+  const topics: string[] = [];
+  for (let count = 0; count < 6; count += 1) {
+    const batch = await holder.current(0).read({ maxRecords: 1, maxBytes: 1000, waitMs: 0 });
+    topics.push(batch?.topic ?? 'nothing');
+  }
+  expect(topics.slice(0, 4).sort()).toEqual(['long', 'long', 'short', 'short']);
+  expect(topics.slice(4)).toEqual(['long', 'long']);
+});
+
+it('fences an owner that does not let go in time, and its work is not committed', async () => {
+  const log = await aLog({ revokeWaitMs: 20 });
+  await log.ensureTopics([topicSpec('t')]);
+  await log.append('t', 0, [aRecord('a')]);
+  const hanging = Promise.withResolvers<void>();
+  const outcome = Promise.withResolvers<unknown>();
+  const first = await log.consume({
+    group: 'group',
+    topics: ['t'],
+    process: async (owned) => {
+      await lost(owned);
+      await hanging.promise;
+      outcome.resolve(await owned.commit('t', { offset: 1, metadata: 'late' }).catch((error) => error));
+    },
+  });
+  await expect.poll(() => first.assigned()).toEqual([0]);
+  await first.stop();
+  const second = await aHolder(log, 'group', 't');
+  await untilHolds(second, 1);
+  hanging.resolve();
+  expect(await outcome.promise).toBeInstanceOf(Fenced);
+  expect(await log.committed('group', 't')).toEqual([undefined]);
+});
+
+it('lets an owner commit its last work while the partition moves', async () => {
+  const log = await aLog();
+  await log.ensureTopics([topicSpec('t', { partitions: 2 })]);
+  await log.append('t', 1, [aRecord('a'), aRecord('b')]);
+  const first = await log.consume({
+    group: 'group',
+    topics: ['t'],
+    process: async (owned) => {
+      await lost(owned);
+      if (owned.partition === 1) await owned.commit('t', { offset: 1, metadata: 'handed over' });
+    },
+  });
+  await expect.poll(() => first.assigned()).toEqual([0, 1]);
+  const second = await aHolder(log, 'group', 't');
+  await untilHolds(second, 1);
+  const owned = second.current(1);
+  expect(owned.committed('t')).toEqual({ offset: 1, metadata: 'handed over' });
+  expect((await nextRecords(owned)).map(textOf)).toEqual(['b']);
+});
+
+it('takes other topics for a group once its members are gone, and not before', async () => {
+  const log = await aLog();
+  await log.ensureTopics([topicSpec('t'), topicSpec('u')]);
+  const first = await aHolder(log, 'group', 't');
+  await expect(aHolder(log, 'group', 'u')).rejects.toThrow('consumes t, not u');
+  await first.consumer.stop();
+  const second = await aHolder(log, 'group', 'u');
+  await untilHolds(second, 1);
+});
+
+it('wakes a waiting read by an append, without waiting out its time', async () => {
+  const log = await aLog();
+  await log.ensureTopics([topicSpec('t'), topicSpec('u')]);
+  const holder = await aHolder(log, 'group', 't', 'u');
+  await untilHolds(holder, 1);
+  const reading = holder.current(0).read({ maxRecords: 1, maxBytes: 1, waitMs: 600_000 });
+  await expect(holder.current(0).read({ maxRecords: 1, maxBytes: 1, waitMs: 0 })).rejects.toThrow(
+    'already reading',
+  );
+  await log.append('u', 0, [aRecord('a')]);
+  expect((await reading)?.records.map(textOf)).toEqual(['a']);
+});

@@ -1,0 +1,179 @@
+/** Shares partitions among the members of one group: partition p is of member p mod n, and moves one at a time. */
+import { Fenced } from '../../process/errors.ts';
+import type { ConsumeOptions, Consumer, OwnedPartition } from '../log.ts';
+import { nextTurn, settledWithin } from './doorbell.ts';
+import { EmbeddedOwnedPartition, type OwnedPartitionDeps } from './ownedPartition.ts';
+import type { TopicState } from './topicCatalog.ts';
+
+export interface ConsumerGroupDeps extends OwnedPartitionDeps {
+  /** How long an owner may take to let go of a partition before it is fenced. */
+  readonly revokeWaitMs: number;
+}
+
+export class ConsumerGroup {
+  readonly #name: string;
+  readonly #topics: readonly TopicState[];
+  readonly #deps: ConsumerGroupDeps;
+  readonly #slots: Slot[];
+  /** In order of joining, so that an assignment follows from the members alone. */
+  #members: GroupMember[] = [];
+
+  /** @throws Error when the topics have unequal partition counts, since p of one then has no p of the other. */
+  constructor(name: string, topics: readonly TopicState[], deps: ConsumerGroupDeps) {
+    const [first] = topics;
+    if (first === undefined) throw new Error(`group ${name} consumes no topic`);
+    if (topics.some((topic) => topic.partitions.length !== first.partitions.length)) {
+      const counts = topics.map(({ spec, partitions }) => `${spec.name} ${partitions.length}`).join(', ');
+      throw new Error(`group ${name} consumes topics of unequal partition counts: ${counts}`);
+    }
+    this.#name = name;
+    this.#topics = topics;
+    this.#deps = deps;
+    this.#slots = first.partitions.map(() => ({ lease: undefined, settling: undefined }));
+  }
+
+  join(options: ConsumeOptions): Consumer {
+    const known = this.#topics.map(({ spec }) => spec.name);
+    if (
+      new Set([...known, ...options.topics]).size !== known.length ||
+      options.topics.length !== known.length
+    ) {
+      throw new Error(`group ${this.#name} consumes ${known}, not ${options.topics}`);
+    }
+    const member = new GroupMember(options, this);
+    this.#members.push(member);
+    void this.#settle();
+    return member;
+  }
+
+  async leave(member: GroupMember): Promise<void> {
+    this.#members = this.#members.filter((other) => other !== member);
+    await this.#settle();
+  }
+
+  /** The partitions of the member that it may go on working on. */
+  assigned(member: GroupMember): number[] {
+    return this.#slots.flatMap(({ lease }, partition) =>
+      lease?.member === member && !lease.owned.signal.aborted ? [partition] : [],
+    );
+  }
+
+  /** Without members and done with the last ones'. */
+  isEmpty(): boolean {
+    return (
+      this.#members.length === 0 &&
+      this.#slots.every(({ lease, settling }) => lease === undefined && settling === undefined)
+    );
+  }
+
+  async stop(): Promise<void> {
+    this.#members = [];
+    await this.#settle();
+  }
+
+  async #settle(): Promise<void> {
+    await Promise.all(
+      this.#slots.map((slot, partition) => {
+        slot.settling ??= this.#settlePartition(slot, partition);
+        return slot.settling;
+      }),
+    );
+  }
+
+  /** Brings the partition to the member that should have it, however often that changes meanwhile. */
+  async #settlePartition(slot: Slot, partition: number): Promise<void> {
+    await nextTurn();
+    for (
+      let target = this.#target(partition);
+      target !== slot.lease?.member;
+      target = this.#target(partition)
+    ) {
+      if (slot.lease !== undefined) {
+        slot.lease.owned.revoke();
+        await settledWithin(slot.lease.done, this.#deps.revokeWaitMs);
+        slot.lease.owned.fence();
+        slot.lease = undefined;
+      } else if (target !== undefined) {
+        slot.lease = this.#lease(target, partition);
+      }
+    }
+    slot.settling = undefined;
+  }
+
+  #target(partition: number): GroupMember | undefined {
+    return this.#members[partition % this.#members.length];
+  }
+
+  /** Undefined when it could not begin, which makes the member leave. */
+  #lease(member: GroupMember, partition: number): Lease | undefined {
+    try {
+      const states = this.#topics.flatMap(({ partitions }) => partitions[partition] ?? []);
+      const owned = new EmbeddedOwnedPartition(this.#name, states, this.#deps);
+      return { member, owned, done: member.process(owned) };
+    } catch (error) {
+      member.fail(error);
+      return undefined;
+    }
+  }
+}
+
+interface Slot {
+  lease: Lease | undefined;
+  /** Under way while the partition moves. */
+  settling: Promise<void> | undefined;
+}
+
+interface Lease {
+  readonly member: GroupMember;
+  readonly owned: EmbeddedOwnedPartition;
+  /** Resolves when `process` has returned or thrown. */
+  readonly done: Promise<void>;
+}
+
+class GroupMember implements Consumer {
+  readonly failed: Promise<never>;
+  readonly #reject: (error: unknown) => void;
+  readonly #options: ConsumeOptions;
+  readonly #group: ConsumerGroup;
+
+  constructor(options: ConsumeOptions, group: ConsumerGroup) {
+    const { promise, reject } = Promise.withResolvers<never>();
+    promise.catch(() => undefined);
+    this.failed = promise;
+    this.#reject = reject;
+    this.#options = options;
+    this.#group = group;
+  }
+
+  assigned(): readonly number[] {
+    return this.#group.assigned(this);
+  }
+
+  stop(): Promise<void> {
+    return this.#group.leave(this);
+  }
+
+  /** Never rejects. */
+  async process(owned: OwnedPartition): Promise<void> {
+    try {
+      await this.#options.process(owned);
+    } catch (error) {
+      if (!isOfLoss(error, owned.signal)) this.fail(error);
+    }
+  }
+
+  fail(error: unknown): void {
+    this.#reject(error);
+    void this.stop();
+  }
+}
+
+/** A partition that was taken away ends its work by `Fenced`, or by the abort itself passed on by what it awaited. */
+function isOfLoss(error: unknown, signal: AbortSignal): boolean {
+  if (!signal.aborted) return false;
+  return (
+    error instanceof Fenced ||
+    error === signal.reason ||
+    (error instanceof Error && error.name === 'AbortError')
+  );
+}

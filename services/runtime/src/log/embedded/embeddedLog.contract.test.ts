@@ -1,0 +1,30 @@
+/** The embedded log against the contract of all logs. */
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { describeLogContract } from '../log.contract.ts';
+import type { Log } from '../log.ts';
+import { type EmbeddedExtras, openEmbeddedLog } from './embeddedLog.ts';
+
+const directory = await mkdtemp(join(tmpdir(), 'questlog-contract-'));
+const clock = { nowMs: Date.now(), now: () => clock.nowMs };
+let current: (Log & EmbeddedExtras) | undefined;
+
+async function open(): Promise<Log> {
+  current = await openEmbeddedLog({ directory, clock });
+  return current;
+}
+
+describeLogContract('the embedded log', {
+  open,
+  reopen: async (log) => {
+    await log.close();
+    return open();
+  },
+  compact: async () => {
+    await current?.maintain();
+    clock.nowMs += 25 * 60 * 60 * 1000;
+    await current?.maintain();
+  },
+  dispose: () => rm(directory, { recursive: true }),
+});

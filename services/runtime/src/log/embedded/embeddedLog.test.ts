@@ -1,0 +1,180 @@
+/** What only a log in the same process can do wrong: its queue, its disk, its close. */
+import { describe, expect, it, onTestFinished } from 'vitest';
+import { StartRefused, Unavailable } from '../../process/errors.ts';
+import {
+  aHolder,
+  aRecord,
+  nextRecords,
+  readToEnd,
+  textOf,
+  textsToEnd,
+  untilHolds,
+} from '../contract/harness.ts';
+import { RecordTooLarge } from '../log.ts';
+import { openDatabase } from './database.ts';
+import { embeddedLogOn } from './embeddedLog.ts';
+import { aDirectory, aLog, ManualClock, topicSpec } from './testLog.ts';
+
+describe('an append', () => {
+  it('is not seen before it is durable', async () => {
+    const log = await aLog();
+    await log.ensureTopics([topicSpec('t')]);
+    const appended = log.append('t', 0, [aRecord('a')]);
+    expect(await log.endOffsets('t')).toEqual([0]);
+    await appended;
+    expect(await log.endOffsets('t')).toEqual([1]);
+  });
+
+  it('takes a record of exactly the largest size', async () => {
+    const log = await aLog();
+    await log.ensureTopics([topicSpec('t', { maxRecordBytes: 20 })]);
+    const record = { key: 'four', value: Buffer.alloc(8), headers: { é: 'é', four: '' } };
+    await log.append('t', 0, [record]);
+    const larger = log.append('t', 0, [{ ...record, value: Buffer.alloc(9) }]);
+    await expect(larger).rejects.toEqual(new RecordTooLarge('t', 21, 20));
+  });
+
+  it('has the time of the clock', async () => {
+    const clock = new ManualClock();
+    const log = await aLog({ clock });
+    await log.ensureTopics([topicSpec('t')]);
+    clock.nowMs += 1234;
+    await log.append('t', 0, [aRecord('a')]);
+    expect((await readToEnd(log, 't'))[0]?.[0]?.timestampMs).toBe(clock.nowMs);
+  });
+
+  it('is refused when too much waits already, and taken again after', async () => {
+    const log = await aLog({ maxQueuedBytes: 1000 });
+    await log.ensureTopics([topicSpec('t')]);
+    const larger = log.append('t', 0, [aRecord('larger than the queue'.padEnd(5000))]);
+    const refused = log.append('t', 0, [aRecord('refused')]);
+    await expect(refused).rejects.toBeInstanceOf(Unavailable);
+    await larger;
+    expect(await log.append('t', 0, [aRecord('taken')])).toEqual({ baseOffset: 1 });
+  });
+
+  it('without a key is a bug where the topic is compacted', async () => {
+    const log = await aLog();
+    await log.ensureTopics([topicSpec('t', { cleanup: { policy: 'compact' } })]);
+    await expect(log.append('t', 0, [aRecord('lost', null)])).rejects.toThrow('without a key');
+  });
+});
+
+describe('a disk in trouble', () => {
+  it('makes appends and commits unavailable while it is full, and nothing of them is seen', async () => {
+    const database = openDatabase(aDirectory());
+    const log = embeddedLogOn(database, { directory: '', clock: new ManualClock() });
+    onTestFinished(() => log.close());
+    await log.ensureTopics([topicSpec('t', { partitions: 2 })]);
+    await log.append('t', 0, [aRecord('before')]);
+    const held = await aHolder(log, 'group', 't');
+    await untilHolds(held, 2);
+
+    const pages = Number(database.sqlite.prepare('PRAGMA page_count').get()?.['page_count']);
+    database.sqlite.exec(`PRAGMA max_page_count = ${pages}`);
+    const value = Buffer.alloc(100_000, 'x');
+    const outcomes = await Promise.allSettled([
+      log.append('t', 0, [{ key: 'k', value }]),
+      log.append('t', 1, [{ key: 'k', value }]),
+      held.current(0).commit('t', { offset: 1, metadata: 'lost' }),
+    ]);
+    for (const outcome of outcomes) {
+      const error = outcome.status === 'rejected' ? outcome.reason : undefined;
+      expect(error).toBeInstanceOf(Unavailable);
+      expect(error.message).toContain('nothing was written');
+      expect(error.cause).toMatchObject({ errcode: 13 });
+    }
+    expect(await textsToEnd(log, 't')).toEqual([['before'], []]);
+    expect(await log.committed('group', 't')).toEqual([undefined, undefined]);
+
+    database.sqlite.exec(`PRAGMA max_page_count = ${pages + 1000}`);
+    expect(await log.append('t', 0, [aRecord('after')])).toEqual({ baseOffset: 1 });
+    await held.current(0).commit('t', { offset: 1, metadata: 'kept' });
+    expect(await textsToEnd(log, 't')).toEqual([['before', 'after'], []]);
+  });
+
+  it('fails a reader that cannot go on, and not silently', async () => {
+    const database = openDatabase(aDirectory());
+    const log = embeddedLogOn(database, { directory: '', clock: new ManualClock() });
+    await log.ensureTopics([topicSpec('t')]);
+    const tail = await log.tail({ topic: 't', from: 'earliest', onBatch: () => undefined });
+    await log.append('t', 0, [aRecord('a')]);
+    database.close();
+    await expect(tail.failed).rejects.toThrow();
+    await expect(tail.reached([1])).rejects.toThrow();
+  });
+});
+
+describe('close', () => {
+  it('lets running appends finish, and refuses what comes after', async () => {
+    const directory = aDirectory();
+    const log = await aLog({ directory });
+    await log.ensureTopics([topicSpec('t')]);
+    const running = Promise.all(
+      Array.from({ length: 100 }, (_, index) => log.append('t', 0, [aRecord(`${index}`)])),
+    );
+    const closing = log.close();
+    expect(log.close()).toBe(closing);
+    await Promise.all([running, closing]);
+    await expect(log.append('t', 0, [aRecord('late')])).rejects.toBeInstanceOf(Unavailable);
+    await expect(log.tail({ topic: 't', from: 'earliest', onBatch: () => undefined })).rejects.toBeInstanceOf(
+      Unavailable,
+    );
+    expect(await (await aLog({ directory })).endOffsets('t')).toEqual([100]);
+  });
+
+  it('stops consumers, which commit what they have done, and tails', async () => {
+    const directory = aDirectory();
+    const log = await aLog({ directory });
+    await log.ensureTopics([topicSpec('t')]);
+    await log.append('t', 0, [aRecord('a')]);
+    const begun = Promise.withResolvers<void>();
+    await log.consume({
+      group: 'group',
+      topics: ['t'],
+      process: async (owned) => {
+        begun.resolve();
+        while ((await owned.read({ maxRecords: 1, maxBytes: 1, waitMs: 60_000 })) !== undefined);
+        await owned.commit('t', { offset: 1, metadata: 'last' });
+      },
+    });
+    const tail = await log.tail({ topic: 't', from: 'earliest', onBatch: () => undefined });
+    await begun.promise;
+    await tail.reached([1]);
+    const waiting = expect(tail.reached([2])).rejects.toBeInstanceOf(Unavailable);
+    await log.close();
+    await waiting;
+    expect(await (await aLog({ directory })).committed('group', 't')).toEqual([
+      { offset: 1, metadata: 'last' },
+    ]);
+  });
+});
+
+describe('offsets that were never given', () => {
+  it('are a bug of the caller, to read from and to commit', async () => {
+    const log = await aLog();
+    await log.ensureTopics([topicSpec('t')]);
+    await log.append('t', 0, [aRecord('a')]);
+    const holder = await aHolder(log, 'group', 't');
+    await untilHolds(holder, 1);
+    const owned = holder.current(0);
+    expect(() => owned.seek('t', 2)).toThrow('ends at 1');
+    await expect(owned.commit('t', { offset: 2, metadata: '' })).rejects.toThrow('ends at 1');
+    await expect(owned.commit('t', { offset: 1, metadata: 'x'.repeat(4097) })).rejects.toThrow('4096 bytes');
+    await expect(log.tail({ topic: 't', from: [2], onBatch: () => undefined })).rejects.toThrow('ends at 1');
+    await expect(owned.read({ maxRecords: 0, maxBytes: 1, waitMs: 0 })).rejects.toThrow('0 records');
+    expect((await nextRecords(owned)).map(textOf)).toEqual(['a']);
+  });
+});
+
+describe('more partitions than the file can tell apart', () => {
+  it('refuse the start', async () => {
+    const log = await aLog();
+    await log.ensureTopics([topicSpec('t', { partitions: 4095 })]);
+    await expect(log.ensureTopics([topicSpec('u', { partitions: 2 })])).rejects.toBeInstanceOf(StartRefused);
+    await log.ensureTopics([topicSpec('v')]);
+    await log.append('v', 0, [aRecord('in the last one')]);
+    await log.append('t', 4094, [aRecord('in the one before')]);
+    expect(await textsToEnd(log, 'v')).toEqual([['in the last one']]);
+  });
+});

@@ -1,0 +1,189 @@
+/** The log of one machine: the port of `log.ts` on one SQLite file, for `npm start`, development and tests. */
+import type { Clock } from '../../process/clock.ts';
+import { Unavailable } from '../../process/errors.ts';
+import type {
+  Appended,
+  Committed,
+  ConsumeOptions,
+  Consumer,
+  Log,
+  NewRecord,
+  Tail,
+  TailOptions,
+  TopicSpec,
+  TransactionalProducer,
+} from '../log.ts';
+import { CommittedOffsets } from './committedOffsets.ts';
+import { Compaction } from './compaction.ts';
+import { ConsumerGroup } from './consumerGroup.ts';
+import { type LogDatabase, openDatabase } from './database.ts';
+import { settledWithin } from './doorbell.ts';
+import { GroupCommit } from './groupCommit.ts';
+import { Maintenance } from './maintenance.ts';
+import { newAppend } from './newAppend.ts';
+import { RecordStore } from './recordStore.ts';
+import { Retention } from './retention.ts';
+import { EmbeddedTail } from './tail.ts';
+import { TopicCatalog } from './topicCatalog.ts';
+import { EmbeddedTransactionalProducer, ProducerEpochs } from './transactionalProducer.ts';
+
+export interface EmbeddedLogOptions {
+  /** Made when missing. One process at a time. */
+  readonly directory: string;
+  readonly clock: Clock;
+  /** Appends that wait for the disk, all together; beyond it they are `Unavailable`. */
+  readonly maxQueuedBytes?: number;
+  /** How long `process` may take to return from a partition that moves, before it is fenced. */
+  readonly revokeWaitMs?: number;
+  readonly maintenanceIntervalMs?: number;
+}
+
+export interface EmbeddedExtras {
+  /** Applies retention and compaction now; it also runs on a timer. */
+  maintain(): Promise<void>;
+}
+
+/** @throws StartRefused when another process holds the directory, or it cannot be used. */
+export async function openEmbeddedLog(options: EmbeddedLogOptions): Promise<Log & EmbeddedExtras> {
+  const database = openDatabase(options.directory);
+  try {
+    return embeddedLogOn(database, options);
+  } catch (error) {
+    database.close();
+    throw error;
+  }
+}
+
+/** The log on a file that is already open, which it closes: for tests that put the file in trouble. */
+export function embeddedLogOn(database: LogDatabase, options: EmbeddedLogOptions): Log & EmbeddedExtras {
+  return new EmbeddedLog(options, database);
+}
+
+const REVOKE_WAIT_MS = 10_000;
+const MAINTENANCE_INTERVAL_MS = 60_000;
+
+class EmbeddedLog implements Log, EmbeddedExtras {
+  readonly id: string;
+  readonly #database: LogDatabase;
+  readonly #catalog: TopicCatalog;
+  readonly #records: RecordStore;
+  readonly #committedOffsets: CommittedOffsets;
+  readonly #groupCommit: GroupCommit;
+  readonly #maintenance: Maintenance;
+  readonly #epochs = new ProducerEpochs();
+  readonly #revokeWaitMs: number;
+  readonly #groups = new Map<string, ConsumerGroup>();
+  readonly #tails = new Set<Tail>();
+  #closing: Promise<void> | undefined;
+
+  constructor(options: EmbeddedLogOptions, database: LogDatabase) {
+    const { clock, maxQueuedBytes } = options;
+    this.id = database.logId;
+    this.#database = database;
+    this.#catalog = new TopicCatalog(database);
+    this.#records = new RecordStore(database);
+    this.#committedOffsets = new CommittedOffsets(database);
+    this.#groupCommit = new GroupCommit({
+      database,
+      records: this.#records,
+      committedOffsets: this.#committedOffsets,
+      clock,
+      maxQueuedBytes,
+    });
+    this.#maintenance = new Maintenance(
+      {
+        catalog: this.#catalog,
+        retention: new Retention({ database, committedOffsets: this.#committedOffsets, clock }),
+        compaction: new Compaction({ database, clock }),
+      },
+      options.maintenanceIntervalMs ?? MAINTENANCE_INTERVAL_MS,
+    );
+    this.#revokeWaitMs = options.revokeWaitMs ?? REVOKE_WAIT_MS;
+  }
+
+  async ensureTopics(topics: readonly TopicSpec[]): Promise<void> {
+    this.#checkOpen();
+    this.#catalog.ensure(topics);
+  }
+
+  async append(topic: string, partition: number, records: readonly NewRecord[]): Promise<Appended> {
+    const append = newAppend(this.#catalog, topic, partition, records);
+    return this.#groupCommit.submit({
+      bytes: append.bytes,
+      apply: (scope) => ({ baseOffset: scope.append(append.partition, append.records) }),
+    });
+  }
+
+  async endOffsets(topic: string): Promise<number[]> {
+    return this.#catalog.topic(topic).partitions.map(({ endOffset }) => endOffset);
+  }
+
+  async startOffsets(topic: string): Promise<number[]> {
+    return this.#catalog.topic(topic).partitions.map(({ startOffset }) => startOffset);
+  }
+
+  async committed(group: string, topic: string): Promise<(Committed | undefined)[]> {
+    this.#checkOpen();
+    return this.#catalog
+      .topic(topic)
+      .partitions.map((partition) => this.#committedOffsets.get(group, partition));
+  }
+
+  async tail(options: TailOptions): Promise<Tail> {
+    this.#checkOpen();
+    const { partitions } = this.#catalog.topic(options.topic);
+    const tail = new EmbeddedTail(this.#records, partitions, options);
+    this.#tails.add(tail);
+    tail.ended.then(() => this.#tails.delete(tail));
+    return tail;
+  }
+
+  async consume(options: ConsumeOptions): Promise<Consumer> {
+    this.#checkOpen();
+    let group = this.#groups.get(options.group);
+    if (group === undefined || group.isEmpty()) {
+      const topics = options.topics.map((topic) => this.#catalog.topic(topic));
+      group = new ConsumerGroup(options.group, topics, {
+        records: this.#records,
+        committedOffsets: this.#committedOffsets,
+        groupCommit: this.#groupCommit,
+        revokeWaitMs: this.#revokeWaitMs,
+      });
+      this.#groups.set(options.group, group);
+    }
+    return group.join(options);
+  }
+
+  async transactional(transactionalId: string): Promise<TransactionalProducer> {
+    this.#checkOpen();
+    return new EmbeddedTransactionalProducer(transactionalId, {
+      catalog: this.#catalog,
+      groupCommit: this.#groupCommit,
+      epochs: this.#epochs,
+    });
+  }
+
+  async maintain(): Promise<void> {
+    this.#checkOpen();
+    await this.#maintenance.run();
+  }
+
+  close(): Promise<void> {
+    this.#closing ??= this.#close();
+    return this.#closing;
+  }
+
+  async #close(): Promise<void> {
+    // Consumers first, while what they finish can still be appended and committed.
+    await Promise.all([...this.#groups.values()].map((group) => group.stop()));
+    const tails = Promise.all([...this.#tails].map((tail) => tail.close()));
+    await settledWithin(tails, this.#revokeWaitMs);
+    await this.#maintenance.stop();
+    this.#groupCommit.close();
+    this.#database.close();
+  }
+
+  #checkOpen(): void {
+    if (this.#closing !== undefined) throw new Unavailable('the log is closed');
+  }
+}

@@ -1,0 +1,177 @@
+/**
+ * Gathers the writes that arrive while others wait into one SQLite transaction, so that they share its fsync, and shows
+ * them to readers only once they are durable.
+ */
+import type { Clock } from '../../process/clock.ts';
+import { Unavailable } from '../../process/errors.ts';
+import type { Committed, NewRecord } from '../log.ts';
+import type { CommittedOffsets } from './committedOffsets.ts';
+import type { LogDatabase } from './database.ts';
+import type { RecordStore } from './recordStore.ts';
+import type { PartitionState } from './topicCatalog.ts';
+
+export interface Write<T> {
+  /** What it counts against the bound of the queue. */
+  readonly bytes: number;
+  /** Throws when the write may not happen any more; asked right before the transaction, which goes on without it. */
+  check?(): void;
+  apply(scope: WriteScope): T;
+}
+
+/** What a write may do inside the transaction. */
+export interface WriteScope {
+  /** Returns the offset of the first record. */
+  append(partition: PartitionState, records: readonly NewRecord[]): number;
+  /** Takes the one offset that a transaction's end takes in Kafka. */
+  mark(partition: PartitionState): void;
+  commit(group: string, partition: PartitionState, committed: Committed): void;
+}
+
+export interface GroupCommitDeps {
+  readonly database: LogDatabase;
+  readonly records: RecordStore;
+  readonly committedOffsets: CommittedOffsets;
+  readonly clock: Clock;
+  readonly maxQueuedBytes?: number | undefined;
+}
+
+export class GroupCommit {
+  readonly #deps: GroupCommitDeps;
+  readonly #maxQueuedBytes: number;
+  #queue: Pending[] = [];
+  #queuedBytes = 0;
+  #isScheduled = false;
+  #isClosed = false;
+
+  constructor(deps: GroupCommitDeps) {
+    this.#deps = deps;
+    this.#maxQueuedBytes = deps.maxQueuedBytes ?? MAX_QUEUED_BYTES;
+  }
+
+  /** Queues the write before it returns, so that the order of calls is the order of offsets. */
+  submit<T>(write: Write<T>): Promise<T> {
+    if (this.#isClosed) return Promise.reject(new Unavailable('the log is closed; nothing was written'));
+    // A write larger than the bound is taken when nothing else waits, or it could never be.
+    if (this.#queuedBytes > 0 && this.#queuedBytes + write.bytes > this.#maxQueuedBytes) {
+      return Promise.reject(new Unavailable('the queue of the log is full; nothing was written'));
+    }
+    const { promise, resolve, reject } = Promise.withResolvers<T>();
+    this.#queue.push({
+      bytes: write.bytes,
+      check: () => write.check?.(),
+      apply: (scope) => {
+        const result = write.apply(scope);
+        return () => resolve(result);
+      },
+      reject,
+    });
+    this.#queuedBytes += write.bytes;
+    this.#schedule();
+    return promise;
+  }
+
+  /** Writes what waits; everything after is refused. */
+  close(): void {
+    this.#isClosed = true;
+    while (this.#queue.length > 0) this.#flush();
+  }
+
+  #schedule(): void {
+    if (this.#isScheduled || this.#queue.length === 0) return;
+    this.#isScheduled = true;
+    setImmediate(() => {
+      this.#isScheduled = false;
+      this.#flush();
+      this.#schedule();
+    });
+  }
+
+  #flush(): void {
+    const group = this.#takeGroup().filter(isAllowed);
+    if (group.length === 0) return;
+    const scope = new Transaction(this.#deps);
+    try {
+      const resolvers = this.#deps.database.write(() => {
+        const applied = group.map((pending) => pending.apply(scope));
+        scope.finish();
+        return applied;
+      });
+      scope.publish();
+      for (const resolve of resolvers) resolve();
+    } catch (error) {
+      for (const pending of group) pending.reject(error);
+    }
+  }
+
+  #takeGroup(): Pending[] {
+    let bytes = 0;
+    const firstTooMuch = this.#queue.findIndex((pending, index) => {
+      bytes += pending.bytes;
+      return index > 0 && bytes > MAX_TRANSACTION_BYTES;
+    });
+    const group = this.#queue.splice(0, firstTooMuch === -1 ? this.#queue.length : firstTooMuch);
+    for (const pending of group) this.#queuedBytes -= pending.bytes;
+    return group;
+  }
+}
+
+/** Beyond it the disk is slower than the callers, and they are told so. */
+const MAX_QUEUED_BYTES = 64 * 1024 * 1024;
+
+/** A transaction blocks the event loop: about 15 ms for this much. */
+const MAX_TRANSACTION_BYTES = 4 * 1024 * 1024;
+
+interface Pending {
+  readonly bytes: number;
+  check(): void;
+  /** Returns what is to be called once the transaction is durable. */
+  apply(scope: WriteScope): () => void;
+  reject(error: unknown): void;
+}
+
+function isAllowed(pending: Pending): boolean {
+  try {
+    pending.check();
+    return true;
+  } catch (error) {
+    pending.reject(error);
+    return false;
+  }
+}
+
+class Transaction implements WriteScope {
+  readonly #deps: GroupCommitDeps;
+  readonly #timestampMs: number;
+  readonly #ends = new Map<PartitionState, number>();
+
+  constructor(deps: GroupCommitDeps) {
+    this.#deps = deps;
+    this.#timestampMs = deps.clock.now();
+  }
+
+  append(partition: PartitionState, records: readonly NewRecord[]): number {
+    const baseOffset = this.#ends.get(partition) ?? partition.endOffset;
+    this.#deps.records.insert(partition, baseOffset, this.#timestampMs, records);
+    this.#ends.set(partition, baseOffset + records.length);
+    return baseOffset;
+  }
+
+  mark(partition: PartitionState): void {
+    this.#ends.set(partition, (this.#ends.get(partition) ?? partition.endOffset) + 1);
+  }
+
+  commit(group: string, partition: PartitionState, committed: Committed): void {
+    this.#deps.committedOffsets.save(group, partition, committed);
+  }
+
+  finish(): void {
+    for (const [partition, endOffset] of this.#ends) this.#deps.records.saveEnd(partition, endOffset);
+  }
+
+  publish(): void {
+    for (const [partition, endOffset] of this.#ends) {
+      partition.endOffset = endOffset;
+      for (const reader of partition.readers) reader.ring();
+    }
+  }
+}

@@ -1,0 +1,60 @@
+/** One process at a time has the directory, and the next one gets it however that process ended. */
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { expect, it, onTestFinished } from 'vitest';
+import { StartRefused } from '../../process/errors.ts';
+import { openDatabase } from './database.ts';
+import { openEmbeddedLog } from './embeddedLog.ts';
+import { aDirectory, aLog, ManualClock } from './testLog.ts';
+
+const clock = new ManualClock();
+
+it('refuses a directory that this process has open already, until it is closed', async () => {
+  const directory = aDirectory();
+  const log = await aLog({ directory });
+  const second = openEmbeddedLog({ directory, clock });
+  await expect(second).rejects.toEqual(
+    new StartRefused(`the log directory ${directory} is held by another process`),
+  );
+  await log.close();
+  expect((await aLog({ directory })).id).toBe(log.id);
+});
+
+it('refuses a directory that another process has open, and takes it over when that was killed', async () => {
+  const directory = aDirectory();
+  const holder = spawn(
+    process.execPath,
+    [fileURLToPath(new URL('./killWriter.ts', import.meta.url)), directory, '0'],
+    {
+      stdio: ['ignore', 'pipe', 'inherit'],
+    },
+  );
+  onTestFinished(() => void holder.kill('SIGKILL'));
+  await once(holder.stdout, 'data');
+  await expect(openEmbeddedLog({ directory, clock })).rejects.toBeInstanceOf(StartRefused);
+  const exited = once(holder, 'exit');
+  holder.kill('SIGKILL');
+  await exited;
+  const log = await aLog({ directory });
+  expect((await log.endOffsets('kill'))[0]).toBeGreaterThan(0);
+});
+
+it('refuses what is no directory, no log, or the log of a later version', async () => {
+  const directory = aDirectory();
+  const file = join(directory, 'file');
+  writeFileSync(file, '');
+  await expect(openEmbeddedLog({ directory: file, clock })).rejects.toBeInstanceOf(StartRefused);
+
+  const other = aDirectory();
+  writeFileSync(join(other, 'questlog.db'), 'not a database'.repeat(1000));
+  await expect(openEmbeddedLog({ directory: other, clock })).rejects.toBeInstanceOf(StartRefused);
+
+  const later = aDirectory();
+  const database = openDatabase(later);
+  database.sqlite.exec('PRAGMA user_version = 99');
+  database.close();
+  await expect(openEmbeddedLog({ directory: later, clock })).rejects.toThrow('format 99');
+});

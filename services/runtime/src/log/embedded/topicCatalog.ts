@@ -1,0 +1,143 @@
+/** Knows the topics and their partitions: what is on disk, and in memory the offsets that readers may see. */
+import { StartRefused } from '../../process/errors.ts';
+import type { TopicSpec } from '../log.ts';
+import type { LogDatabase } from './database.ts';
+import type { Doorbell } from './doorbell.ts';
+
+export interface TopicState {
+  spec: TopicSpec;
+  readonly partitions: readonly PartitionState[];
+}
+
+export interface PartitionState {
+  /** Unique in the file, below `MAX_PARTITIONS`; with an offset it makes a record's row id. */
+  readonly id: number;
+  readonly topic: string;
+  readonly number: number;
+  startOffset: number;
+  /** What is durable ends here; moved only after a commit. */
+  endOffset: number;
+  /** Compaction has seen everything below. */
+  compactedOffset: number;
+  /** Rung after each durable append. */
+  readonly readers: Set<Doorbell>;
+}
+
+/** `partition id * 2^40 + offset` stays below 2^52, and so exact in a double. */
+export const MAX_PARTITIONS = 2 ** 12;
+export const MAX_OFFSET = 2 ** 40;
+
+export class TopicCatalog {
+  readonly #database: LogDatabase;
+  readonly #topics: Map<string, TopicState>;
+  #nextPartitionId: number;
+
+  constructor(database: LogDatabase) {
+    this.#database = database;
+    this.#topics = database.read(() => loadTopics(database));
+    this.#nextPartitionId = 0;
+    for (const topic of this.#topics.values()) this.#nextPartitionId += topic.partitions.length;
+  }
+
+  all(): Iterable<TopicState> {
+    return this.#topics.values();
+  }
+
+  topic(name: string): TopicState {
+    const topic = this.#topics.get(name);
+    if (topic === undefined) throw new Error(`there is no topic ${name}`);
+    return topic;
+  }
+
+  partition(topic: string, number: number): PartitionState {
+    const partition = this.topic(topic).partitions[number];
+    if (partition === undefined) throw new Error(`${topic} has no partition ${number}`);
+    return partition;
+  }
+
+  /** Creates the missing topics, all or none; limits and retention of the others follow the specs. */
+  ensure(specs: readonly TopicSpec[]): void {
+    for (const spec of specs) this.#check(spec);
+    let nextPartitionId = this.#nextPartitionId;
+    const created = new Map<string, TopicState>();
+    for (const spec of specs) {
+      if (this.#topics.has(spec.name) || created.has(spec.name)) continue;
+      created.set(spec.name, newTopic(spec, nextPartitionId));
+      nextPartitionId += spec.partitions;
+    }
+    if (nextPartitionId > MAX_PARTITIONS) {
+      throw new StartRefused(`the embedded log holds ${MAX_PARTITIONS} partitions, not ${nextPartitionId}`);
+    }
+    this.#database.write(() => saveTopics(this.#database, specs, created));
+    this.#nextPartitionId = nextPartitionId;
+    for (const [name, topic] of created) this.#topics.set(name, topic);
+    for (const spec of specs) this.topic(spec.name).spec = spec;
+  }
+
+  #check(spec: TopicSpec): void {
+    const existing = this.#topics.get(spec.name);
+    if (existing !== undefined && existing.partitions.length !== spec.partitions) {
+      throw new StartRefused(
+        `topic ${spec.name} has ${existing.partitions.length} partitions, not ${spec.partitions}: the count never changes`,
+      );
+    }
+    if (spec.name === '' || !Number.isInteger(spec.partitions) || spec.partitions < 1) {
+      throw new Error(`not a topic: "${spec.name}" with ${spec.partitions} partitions`);
+    }
+  }
+}
+
+function loadTopics(database: LogDatabase): Map<string, TopicState> {
+  const topics = new Map<string, TopicState>();
+  const partitionsOf = database.sqlite.prepare('SELECT * FROM partitions WHERE topic = ? ORDER BY number');
+  for (const row of database.sqlite.prepare('SELECT * FROM topics').all()) {
+    const name = String(row['name']);
+    const partitions = partitionsOf.all(name).map((partition) => ({
+      id: Number(partition['id']),
+      topic: name,
+      number: Number(partition['number']),
+      startOffset: Number(partition['start_offset']),
+      endOffset: Number(partition['end_offset']),
+      compactedOffset: Number(partition['compacted_offset']),
+      readers: new Set<Doorbell>(),
+    }));
+    const cleanup: TopicSpec['cleanup'] =
+      row['policy'] === 'compact'
+        ? { policy: 'compact' }
+        : { policy: 'delete', retentionMs: Number(row['retention_ms']) };
+    const maxRecordBytes = Number(row['max_record_bytes']);
+    topics.set(name, { spec: { name, partitions: partitions.length, cleanup, maxRecordBytes }, partitions });
+  }
+  return topics;
+}
+
+function newTopic(spec: TopicSpec, firstId: number): TopicState {
+  const partitions = Array.from({ length: spec.partitions }, (_, number) => ({
+    id: firstId + number,
+    topic: spec.name,
+    number,
+    startOffset: 0,
+    endOffset: 0,
+    compactedOffset: 0,
+    readers: new Set<Doorbell>(),
+  }));
+  return { spec, partitions };
+}
+
+function saveTopics(
+  { sqlite }: LogDatabase,
+  specs: readonly TopicSpec[],
+  created: ReadonlyMap<string, TopicState>,
+): void {
+  const saveTopic = sqlite.prepare(
+    'INSERT OR REPLACE INTO topics (name, policy, retention_ms, max_record_bytes) VALUES (?, ?, ?, ?)',
+  );
+  for (const { name, cleanup, maxRecordBytes } of specs) {
+    const retentionMs = cleanup.policy === 'delete' ? cleanup.retentionMs : null;
+    saveTopic.run(name, cleanup.policy, retentionMs, maxRecordBytes);
+  }
+  const savePartition = sqlite.prepare('INSERT INTO partitions VALUES (?, ?, ?, 0, 0, 0)');
+  for (const topic of created.values()) {
+    for (const { id, topic: name, number } of topic.partitions) savePartition.run(id, name, number);
+  }
+}

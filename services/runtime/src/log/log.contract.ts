@@ -1,0 +1,45 @@
+/**
+ * What every log must do, as tests: run against each adapter, so that code above the port can be proven on the small one
+ * and trusted on the other. Only the port is used, and only what Kafka can promise is asked.
+ */
+import { afterAll, beforeAll, describe } from 'vitest';
+import { describeAppends } from './contract/appends.contract.ts';
+import { describeGroups } from './contract/groups.contract.ts';
+import type { LogHarness, Subject } from './contract/harness.ts';
+import { describeRebalances } from './contract/rebalances.contract.ts';
+import { describeTails } from './contract/tails.contract.ts';
+import { describeTransactions } from './contract/transactions.contract.ts';
+import type { Log } from './log.ts';
+
+export type { LogHarness } from './contract/harness.ts';
+
+export function describeLogContract(name: string, harness: LogHarness): void {
+  describe(`${name} keeps the contract of the log`, () => {
+    let log: Log | undefined;
+    const subject: Subject = {
+      harness,
+      log: () => {
+        if (log === undefined) throw new Error('the log is not open');
+        return log;
+      },
+      reopen: async (reopen) => {
+        log = await reopen(subject.log());
+      },
+    };
+
+    beforeAll(async () => {
+      log = await harness.open();
+    });
+
+    afterAll(async () => {
+      await log?.close();
+      await harness.dispose();
+    });
+
+    describeAppends(subject);
+    describeTails(subject);
+    describeGroups(subject);
+    describeRebalances(subject);
+    describeTransactions(subject);
+  });
+}

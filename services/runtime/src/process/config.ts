@@ -1,0 +1,78 @@
+/**
+ * Settings from the environment: each service has one TypeBox object whose fields carry the variable's name, a default
+ * and a sentence. Loaded once, all problems reported together, frozen.
+ */
+import { readFileSync } from 'node:fs';
+import Type, { type Static, type TObject, type TSchema } from 'typebox';
+import { Compile } from 'typebox/compile';
+import { StartRefused } from './errors.ts';
+
+/** What a setting's schema carries besides its type. */
+export interface SettingOptions {
+  readonly env: string;
+  readonly description: string;
+}
+
+export const setting = {
+  integer: (options: SettingOptions & { default: number; minimum: number; maximum: number }) =>
+    Type.Integer({ ...options }),
+  text: (options: SettingOptions & { default: string }) => Type.String({ minLength: 1, ...options }),
+  choice: <const T extends string[]>(values: [...T], options: SettingOptions & { default: T[number] }) =>
+    Type.Enum(values, { ...options }),
+};
+
+type Env = Readonly<Record<string, string | undefined>>;
+
+/**
+ * @param prefix variables that begin with it must be known, so that a misspelt setting is not silently ignored.
+ * @throws StartRefused naming every bad or unknown setting.
+ */
+export function loadConfig<T extends TObject>(schema: T, env: Env, prefix: string): Readonly<Static<T>> {
+  const problems: string[] = [];
+  const values: Record<string, unknown> = {};
+  const known = new Set<string>();
+  for (const [field, property] of Object.entries<TSchema>(schema.properties)) {
+    const name = envName(property);
+    known.add(name).add(`${name}_FILE`);
+    const text = read(env, name, problems);
+    values[field] = text === undefined ? Reflect.get(property, 'default') : parse(property, text);
+    const [error] = Compile(property).Errors(values[field]);
+    if (error !== undefined) problems.push(`${name}: ${error.message}, not ${JSON.stringify(text)}`);
+  }
+  for (const name of Object.keys(env)) {
+    if (name.startsWith(prefix) && !known.has(name)) problems.push(`${name}: there is no such setting`);
+  }
+  if (problems.length > 0) throw new StartRefused(`settings: ${problems.join('; ')}`);
+  return Object.freeze(Compile(schema).Parse(values));
+}
+
+/** Every setting as a row of a Markdown table, for `docs/reference/config.md`. */
+export function configTable(schema: TObject): string {
+  const rows = Object.values<TSchema>(schema.properties).map(
+    (property) =>
+      `| \`${envName(property)}\` | \`${String(Reflect.get(property, 'default'))}\` | ${String(Reflect.get(property, 'description'))} |`,
+  );
+  return ['| setting | default | meaning |', '| --- | --- | --- |', ...rows].join('\n');
+}
+
+function envName(property: TSchema): string {
+  return String(Reflect.get(property, 'env'));
+}
+
+/** `NAME`, or the first line of the file that `NAME_FILE` names, as secrets are mounted. */
+function read(env: Env, name: string, problems: string[]): string | undefined {
+  const file = env[`${name}_FILE`];
+  if (file === undefined) return env[name];
+  if (env[name] !== undefined) problems.push(`${name}: give it or ${name}_FILE, not both`);
+  try {
+    return readFileSync(file, 'utf8').trimEnd();
+  } catch {
+    problems.push(`${name}_FILE: ${file} cannot be read`);
+    return undefined;
+  }
+}
+
+function parse(property: TSchema, text: string): unknown {
+  if (Reflect.get(property, 'type') !== 'integer') return text;
+  return /^-?\d+$/.test(text) ? Number(text) : text;
+}

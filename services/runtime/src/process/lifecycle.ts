@@ -1,0 +1,68 @@
+/** Stopping in the reverse order of starting, on a signal or when something cannot go on. */
+import { messageOf } from './errors.ts';
+import type { Logger } from './logger.ts';
+
+const STOP_DEADLINE_MS = 15_000;
+
+export interface Lifecycle {
+  /** Closers run last registered first. */
+  onStop(name: string, close: () => Promise<void> | void): void;
+  /** Stops everything once; later calls wait for the same stop. Rejects when a closer failed or the deadline passed. */
+  stop(): Promise<void>;
+}
+
+export function createLifecycle(logger: Logger): Lifecycle {
+  const closers: { name: string; close: () => Promise<void> | void }[] = [];
+  let stopping: Promise<void> | undefined;
+  return {
+    onStop: (name, close) => closers.push({ name, close }),
+    stop: () => {
+      stopping ??= within(STOP_DEADLINE_MS, closeAll(closers.toReversed(), logger));
+      return stopping;
+    },
+  };
+}
+
+/** SIGTERM and SIGINT stop with status 0; a second signal ends the process at once. */
+export function stopOnSignals(lifecycle: Lifecycle, logger: Logger): void {
+  let signalled = false;
+  const onSignal = (signal: string): void => {
+    if (signalled) process.exit(1);
+    signalled = true;
+    logger.info('stopping', { signal });
+    void lifecycle.stop().then(
+      () => process.exit(0),
+      (error: unknown) => {
+        logger.error('stop_failed', error);
+        process.exit(1);
+      },
+    );
+  };
+  process.on('SIGTERM', onSignal);
+  process.on('SIGINT', onSignal);
+}
+
+async function closeAll(closers: { name: string; close: () => Promise<void> | void }[], logger: Logger): Promise<void> {
+  const failed: string[] = [];
+  for (const { name, close } of closers) {
+    try {
+      await close();
+    } catch (error) {
+      logger.error('close_failed', error, { name });
+      failed.push(`${name}: ${messageOf(error)}`);
+    }
+  }
+  if (failed.length > 0) throw new Error(failed.join('; '));
+}
+
+async function within(deadlineMs: number, work: Promise<void>): Promise<void> {
+  let timer: NodeJS.Timeout | undefined;
+  const deadline = new Promise<never>((_, reject) => {
+    timer = setTimeout(() => reject(new Error(`did not stop within ${deadlineMs} ms`)), deadlineMs);
+  });
+  try {
+    await Promise.race([work, deadline]);
+  } finally {
+    clearTimeout(timer);
+  }
+}

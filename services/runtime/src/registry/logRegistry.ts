@@ -1,0 +1,40 @@
+/**
+ * The registry of the embedded mode: schemas are records of a compacted topic in the log itself, as Confluent's are in
+ * `_schemas`; an id is the record's offset plus one. One process writes it.
+ */
+import { TOPICS } from '@questlog/schemas/topics/topics';
+import type { Log } from '../log/log.ts';
+import type { SchemaRegistry } from './registry.ts';
+
+interface Entry {
+  readonly subject: string;
+  readonly schema: string;
+}
+
+export async function openLogRegistry(log: Log): Promise<SchemaRegistry> {
+  const byId = new Map<number, Entry>();
+  const tail = await log.tail({
+    topic: TOPICS.schemas,
+    from: 'earliest',
+    onBatch: (batch) => {
+      for (const record of batch.records) {
+        if (record.value !== null) byId.set(record.offset + 1, JSON.parse(record.value.toString('utf8')));
+      }
+    },
+  });
+  await tail.reached(await log.endOffsets(TOPICS.schemas));
+  await tail.close();
+  return {
+    register: async (subject, schema) => {
+      for (const [id, entry] of byId) {
+        if (entry.subject === subject && entry.schema === schema) return id;
+      }
+      // The key holds the position too: compaction must keep every version, since old records name it.
+      const value = Buffer.from(JSON.stringify({ subject, schema }), 'utf8');
+      const { baseOffset } = await log.append(TOPICS.schemas, 0, [{ key: `${subject}/${byId.size}`, value }]);
+      byId.set(baseOffset + 1, { subject, schema });
+      return baseOffset + 1;
+    },
+    schemaById: async (id) => byId.get(id)?.schema,
+  };
+}

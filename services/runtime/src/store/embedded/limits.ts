@@ -1,0 +1,33 @@
+/** Every bound of the embedded ClickHouse, in one place, so that its memory and its queues can be read off. */
+
+const MiB = 1024 * 1024;
+
+/** Queries in the engine at once. Each holds a libuv thread; Node has four, and one must stay free for files and KILL. */
+export const DEFAULT_CONCURRENT_QUERIES = 3;
+/** Requests that are read, queued or answered at once; the next one is refused with error 202. */
+export const MAX_OPEN_REQUESTS = 256;
+/** Answers that clients have not yet read; above it no further query starts. */
+export const MAX_UNSENT_RESULT_BYTES = 256 * MiB;
+/** A query's text (an INSERT's data does not count). */
+export const MAX_QUERY_TEXT_BYTES = 16 * MiB;
+/** An INSERT's data after decompression. It becomes one block, so it bounds memory too. */
+export const MAX_INSERT_BODY_BYTES = 256 * MiB;
+/** A multipart form with a query and its parameters. */
+export const MAX_FORM_BYTES = 16 * MiB;
+/** A result is held in memory as a whole, in the engine and then here, before it is sent. */
+export const MAX_RESULT_BYTES = 128 * MiB;
+/** What one query may allocate in the engine. */
+export const MAX_QUERY_MEMORY_BYTES = 512 * MiB;
+/** What the engine may allocate in all; the Node process adds its heap and its buffers to it. */
+export const MAX_ENGINE_MEMORY_BYTES = 800 * MiB;
+/** How long one query may run. */
+export const MAX_EXECUTION_TIME_S = 60;
+/** How long closing waits for running requests, and after that for the queries it has cancelled. */
+export const CLOSE_GRACE_MS = 10_000;
+export const CANCEL_GRACE_MS = 3_000;
+/** How often an abandoned query is killed again until it has ended: it may not have been visible the first time. */
+export const KILL_RETRY_MS = 100;
+/** How long an idle connection of a client is kept; clients reuse theirs for less than this. */
+export const KEEP_ALIVE_MS = 30_000;
+/** A client that reads or sends nothing for this long is cut off. */
+export const SOCKET_IDLE_MS = 300_000;

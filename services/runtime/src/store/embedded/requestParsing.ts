@@ -1,0 +1,134 @@
+/** Reads what a request says beside its body: the URL's parameters and the headers, as ClickHouse's HTTP interface has them. */
+
+import { randomUUID } from 'node:crypto';
+import type { IncomingMessage } from 'node:http';
+import { exceptions } from './httpErrors.ts';
+
+export interface RequestHead {
+  path: string;
+  method: string;
+  /** The part of the query that is in the URL; the rest, if any, is in the body. */
+  urlQuery: string;
+  queryId: string;
+  database: string | undefined;
+  defaultFormat: string;
+  settings: ReadonlyMap<string, string>;
+  /** Query parameters, as `param_<name>`. */
+  parameters: ReadonlyMap<string, string>;
+  /** How the answer is compressed. */
+  encoding: ResponseEncoding | undefined;
+  contentEncoding: string;
+  contentType: string;
+  hasSession: boolean;
+}
+
+export interface Credentials {
+  username: string;
+  password: string;
+}
+
+export type ResponseEncoding = 'zstd' | 'gzip' | 'deflate' | 'br';
+
+/** @throws ClickHouseException for a parameter that this server cannot honour */
+export function readRequestHead(request: IncomingMessage): RequestHead {
+  const url = new URL(request.url ?? '/', 'http://embedded');
+  const fields = [...url.searchParams];
+  const { settings, parameters } = sortFields(fields);
+  const method = request.method ?? 'GET';
+  // A GET must not change anything (and caches, crawlers and curl rely on that).
+  if (method !== 'POST' && !settings.has('readonly')) settings.set('readonly', '2');
+  return {
+    path: url.pathname,
+    method,
+    urlQuery: url.searchParams.get('query') ?? '',
+    queryId: url.searchParams.get('query_id') || randomUUID(),
+    database: url.searchParams.get('database') || header(request, 'x-clickhouse-database') || undefined,
+    defaultFormat:
+      url.searchParams.get('default_format') || header(request, 'x-clickhouse-format') || DEFAULT_FORMAT,
+    settings,
+    parameters,
+    encoding: chooseEncoding(
+      header(request, 'accept-encoding'),
+      url.searchParams.get('enable_http_compression'),
+    ),
+    contentEncoding: header(request, 'content-encoding').trim().toLowerCase(),
+    contentType: header(request, 'content-type').toLowerCase(),
+    hasSession: url.searchParams.has('session_id'),
+  };
+}
+
+/** Who asks: the headers win over the URL. Undefined when nothing is said. */
+export function readCredentials(request: IncomingMessage): Credentials | undefined {
+  const username = header(request, 'x-clickhouse-user');
+  const password = header(request, 'x-clickhouse-key');
+  if (username !== '' || password !== '') return { username: username || DEFAULT_USER, password };
+  const basic = /^Basic\s+(\S+)$/i.exec(header(request, 'authorization'))?.[1];
+  if (basic !== undefined) {
+    const [user = '', ...rest] = Buffer.from(basic, 'base64').toString('utf8').split(':');
+    return { username: user || DEFAULT_USER, password: rest.join(':') };
+  }
+  const { searchParams } = new URL(request.url ?? '/', 'http://embedded');
+  if (!searchParams.has('user') && !searchParams.has('password')) return undefined;
+  return {
+    username: searchParams.get('user') || DEFAULT_USER,
+    password: searchParams.get('password') ?? '',
+  };
+}
+
+/** Tells settings and query parameters from what the HTTP interface itself understands. */
+export function sortFields(fields: Iterable<readonly [name: string, value: string]>): {
+  settings: Map<string, string>;
+  parameters: Map<string, string>;
+} {
+  const settings = new Map<string, string>();
+  const parameters = new Map<string, string>();
+  for (const [name, value] of fields) {
+    if (UNSUPPORTED.has(name) && value !== '' && value !== '0') {
+      throw exceptions.notImplemented(`The embedded ClickHouse does not support the parameter '${name}'.`);
+    }
+    if (RESERVED.has(name) || UNSUPPORTED.has(name)) continue;
+    if (!NAME.test(name)) throw exceptions.unknownSetting(name);
+    if (name.startsWith('param_')) parameters.set(name, value);
+    else settings.set(name, value);
+  }
+  return { settings, parameters };
+}
+
+function header(request: IncomingMessage, name: string): string {
+  const value = request.headers[name];
+  return (Array.isArray(value) ? value.join(',') : value) ?? '';
+}
+
+/** The best of what the client takes. `lz4` is not among it: the answer then goes out as it is, which HTTP allows. */
+function chooseEncoding(accepted: string, enabled: string | null): ResponseEncoding | undefined {
+  if (enabled === '0' || enabled === 'false') return undefined;
+  const offered = new Set(accepted.split(',').map((coding) => coding.split(';')[0]?.trim().toLowerCase()));
+  return ENCODINGS.find((encoding) => offered.has(encoding));
+}
+
+const DEFAULT_FORMAT = 'TabSeparated';
+const DEFAULT_USER = 'default';
+const ENCODINGS: readonly ResponseEncoding[] = ['zstd', 'gzip', 'br', 'deflate'];
+const NAME = /^[A-Za-z_][A-Za-z0-9_.]*$/;
+
+/** ClickHouse's `reserved_param_names`. The progress headers and the waiting are moot: a result is sent when it is whole. */
+const RESERVED = new Set([
+  'query',
+  'query_id',
+  'database',
+  'default_format',
+  'user',
+  'password',
+  'quota_key',
+  'stacktrace',
+  'buffer_size',
+  'wait_end_of_query',
+  'session_id',
+  'session_timeout',
+  'session_check',
+  'close_session',
+  'client_protocol_version',
+]);
+
+/** `compress` and `decompress` are ClickHouse's own block compression, beside HTTP's. */
+const UNSUPPORTED = new Set(['compress', 'decompress', 'role']);

@@ -1,0 +1,16 @@
+/** Values and names as SQL text. */
+
+/** A string literal. Both escapes matter: without the first, a value that ends in a backslash would end the quotes. */
+export function sqlString(value: string): string {
+  return `'${value.replaceAll('\\', '\\\\').replaceAll("'", "\\'").replaceAll('\0', '\\0')}'`;
+}
+
+export function sqlIdentifier(name: string): string {
+  return `\`${name.replaceAll('\\', '\\\\').replaceAll('`', '\\`')}\``;
+}
+
+/** `SET a='1', b='2'`, or nothing for no settings. */
+export function setStatement(settings: Iterable<readonly [name: string, value: string]>): string | undefined {
+  const changes = [...settings].map(([name, value]) => `${sqlIdentifier(name)}=${sqlString(value)}`);
+  return changes.length === 0 ? undefined : `SET ${changes.join(', ')}`;
+}

@@ -1,0 +1,35 @@
+/**
+ * Brings a database up to date with the SQL files of a folder: `001-name.sql`, each run once, in order, one statement
+ * after the other (separated by a line that holds only `;`). A file that was run and has changed since stops the start.
+ */
+import { createHash } from 'node:crypto';
+import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { StartRefused } from '../process/errors.ts';
+import type { Store } from './store.ts';
+
+const LEDGER = `
+  CREATE TABLE IF NOT EXISTS schema_migrations (name String, sha256 String, applied_at DateTime64(3, 'UTC') DEFAULT now64(3))
+  ENGINE = MergeTree ORDER BY name SETTINGS fsync_after_insert = 1, fsync_part_directory = 1`;
+
+export async function migrate(store: Store, directory: string): Promise<void> {
+  await store.command(LEDGER);
+  const rows = await store.query<{ name: string; sha256: string }>('SELECT name, sha256 FROM schema_migrations');
+  const applied = new Map(rows.map((row) => [row.name, row.sha256]));
+  for (const name of readdirSync(directory).filter((file) => file.endsWith('.sql')).sort()) {
+    const sql = readFileSync(join(directory, name), 'utf8');
+    const sha256 = createHash('sha256').update(sql).digest('hex');
+    const known = applied.get(name);
+    if (known !== undefined && known !== sha256) {
+      throw new StartRefused(`migration ${name} was changed after it had been applied; add a new file instead`);
+    }
+    if (known === undefined) await apply(store, name, sql, sha256);
+  }
+}
+
+async function apply(store: Store, name: string, sql: string, sha256: string): Promise<void> {
+  for (const statement of sql.split(/^;$/m)) {
+    if (statement.trim() !== '') await store.command(statement);
+  }
+  await store.command(`INSERT INTO schema_migrations (name, sha256) VALUES ('${name}', '${sha256}')`);
+}

@@ -1,0 +1,103 @@
+/** Writes rows in ClickHouse's RowBinary format into one growing buffer; payload bytes are copied, never decoded. */
+
+const INITIAL_BYTES = 64 * 1024;
+
+export class RowBinaryWriter {
+  #buffer: Buffer;
+  #length = 0;
+
+  constructor(initialBytes = INITIAL_BYTES) {
+    this.#buffer = Buffer.allocUnsafe(initialBytes);
+  }
+
+  get length(): number {
+    return this.#length;
+  }
+
+  /** What was written; valid until the next write. */
+  bytes(): Buffer {
+    return this.#buffer.subarray(0, this.#length);
+  }
+
+  uint8(value: number): void {
+    this.#room(1);
+    this.#length = this.#buffer.writeUInt8(value, this.#length);
+  }
+
+  /** UInt16, also Date as days since the epoch. */
+  uint16(value: number): void {
+    this.#room(2);
+    this.#length = this.#buffer.writeUInt16LE(value, this.#length);
+  }
+
+  /** UInt32, also DateTime as seconds since the epoch. */
+  uint32(value: number): void {
+    this.#room(4);
+    this.#length = this.#buffer.writeUInt32LE(value, this.#length);
+  }
+
+  /** UInt64 of a number that is exact in a double. */
+  uint64(value: number): void {
+    this.#room(8);
+    this.#buffer.writeUInt32LE(value % 0x100000000, this.#length);
+    this.#length = this.#buffer.writeUInt32LE(Math.floor(value / 0x100000000), this.#length + 4);
+  }
+
+  /** Int64, also DateTime64 in its own ticks. */
+  int64(value: bigint): void {
+    this.#room(8);
+    this.#length = this.#buffer.writeBigInt64LE(value, this.#length);
+  }
+
+  /** A UUID is two UInt64, the high half first, each little-endian. */
+  uuid(value: string): void {
+    this.#room(16);
+    const bytes = Buffer.from(value.replaceAll('-', ''), 'hex');
+    for (let i = 0; i < 8; i++) {
+      this.#buffer[this.#length + i] = bytes.readUInt8(7 - i);
+      this.#buffer[this.#length + 8 + i] = bytes.readUInt8(15 - i);
+    }
+    this.#length += 16;
+  }
+
+  nullableUuid(value: string | null): void {
+    this.uint8(value === null ? 1 : 0);
+    if (value !== null) this.uuid(value);
+  }
+
+  string(value: string): void {
+    const byteLength = Buffer.byteLength(value, 'utf8');
+    this.#varint(byteLength);
+    this.#room(byteLength);
+    this.#length += this.#buffer.write(value, this.#length, byteLength, 'utf8');
+  }
+
+  /** A String from its bytes. */
+  stringBytes(value: Buffer): void {
+    this.#varint(value.length);
+    this.fixed(value);
+  }
+
+  /** A FixedString of exactly these bytes. */
+  fixed(value: Buffer): void {
+    this.#room(value.length);
+    this.#length += value.copy(this.#buffer, this.#length);
+  }
+
+  #varint(value: number): void {
+    let rest = value;
+    while (rest >= 0x80) {
+      this.uint8((rest & 0x7f) | 0x80);
+      rest >>>= 7;
+    }
+    this.uint8(rest);
+  }
+
+  #room(bytes: number): void {
+    const needed = this.#length + bytes;
+    if (needed <= this.#buffer.length) return;
+    const larger = Buffer.allocUnsafe(Math.max(needed, this.#buffer.length * 2));
+    this.#buffer.copy(larger, 0, 0, this.#length);
+    this.#buffer = larger;
+  }
+}

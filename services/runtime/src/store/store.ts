@@ -1,0 +1,159 @@
+/** ClickHouse as the product sees it: queries, one insert path, and errors that say what to do about them. */
+import { Readable } from 'node:stream';
+import { type ClickHouseClient, ClickHouseError, createClient } from '@clickhouse/client';
+import { Invalid, messageOf, Unavailable } from '../process/errors.ts';
+
+export interface Store {
+  /** Rows of a SELECT as objects. Values go in as parameters (`{name:Type}`), never into the text. */
+  query<Row>(sql: string, params?: Readonly<Record<string, unknown>>): Promise<Row[]>;
+  /** The answer of a query in a format of ClickHouse's, as text, with settings for this query only. */
+  text(sql: string, format: string, settings?: Readonly<Record<string, string | number>>): Promise<string>;
+  /** DDL and the like. */
+  command(sql: string): Promise<void>;
+  /**
+   * The one way rows get in: synchronous, one ClickHouse block, all or nothing within one partition of the table.
+   * @throws Invalid when ClickHouse refuses the data itself; Unavailable when the outcome is unknown or none.
+   */
+  insert(insert: Insert): Promise<void>;
+  ping(): Promise<boolean>;
+  close(): Promise<void>;
+}
+
+export interface Insert {
+  readonly table: string;
+  readonly columns: readonly string[];
+  /** RowBinary, in the order of `columns`. */
+  readonly rows: Buffer;
+  /** The guard against a late second insert of the same rows; only where the table has a de-duplication window. */
+  readonly deduplicationToken?: string;
+}
+
+export interface StoreOptions {
+  readonly url: string;
+  readonly username: string;
+  readonly password: string;
+  readonly database: string;
+}
+
+/** An insert's lifetime stays far below any de-duplication window, so that a forgotten one cannot come late. */
+const REQUEST_TIMEOUT_MS = 30_000;
+const MAX_CONNECTIONS = 16;
+
+export function openStore(options: StoreOptions): Store {
+  const client = createClient({
+    ...options,
+    request_timeout: REQUEST_TIMEOUT_MS,
+    max_open_connections: MAX_CONNECTIONS,
+    compression: { request: false, response: false },
+    log: { level: 127 },
+  });
+  return {
+    query: (sql, params = {}) =>
+      translated(async () => {
+        const result = await client.query({ query: sql, query_params: { ...params }, format: 'JSONEachRow' });
+        return await result.json();
+      }),
+    text: (sql, format, settings = {}) =>
+      translated(async () => {
+        const result = await client.exec({
+          query: `${sql}\nFORMAT ${format}`,
+          clickhouse_settings: { ...settings },
+        });
+        return await collect(result.stream);
+      }),
+    command: (sql) => translated(async () => void (await client.command({ query: sql }))),
+    insert: (insert) => translated(() => insertRows(client, insert)),
+    ping: async () => (await client.ping({ select: true })).success,
+    close: () => client.close(),
+  };
+}
+
+async function insertRows(client: ClickHouseClient, insert: Insert): Promise<void> {
+  const token = insert.deduplicationToken;
+  const result = await client.exec({
+    query: `INSERT INTO ${insert.table} (${insert.columns.join(', ')}) FORMAT RowBinary`,
+    values: Readable.from([insert.rows]),
+    clickhouse_settings: {
+      ...ONE_BLOCK,
+      async_insert: 0,
+      insert_deduplicate: token === undefined ? 0 : 1,
+      ...(token === undefined ? {} : { insert_deduplication_token: token }),
+    },
+  });
+  await collect(result.stream);
+}
+
+/** Above any insert of ours, so that ClickHouse neither splits it nor waits for more. */
+const ONE_BLOCK = {
+  max_insert_block_size: '1048576',
+  min_insert_block_size_rows: '1048576',
+  min_insert_block_size_bytes: '134217728',
+  max_insert_threads: '1',
+  input_format_parallel_parsing: 0,
+} as const;
+
+async function collect(stream: Readable): Promise<string> {
+  const chunks: Buffer[] = [];
+  for await (const chunk of stream) chunks.push(chunk);
+  return Buffer.concat(chunks).toString('utf8');
+}
+
+/**
+ * ClickHouse's codes for data that no repeat will make acceptable (src/Common/ErrorCodes.cpp). Every other code may
+ * pass: a block is only ever given up for its data.
+ */
+const DATA_ERRORS = new Set([
+  '6', // CANNOT_PARSE_TEXT
+  '26', // CANNOT_PARSE_QUOTED_STRING
+  '27', // CANNOT_PARSE_INPUT_ASSERTION_FAILED
+  '32', // ATTEMPT_TO_READ_AFTER_EOF
+  '33', // CANNOT_READ_ALL_DATA
+  '38', // CANNOT_PARSE_DATE
+  '41', // CANNOT_PARSE_DATETIME
+  '53', // TYPE_MISMATCH
+  '69', // ARGUMENT_OUT_OF_BOUND
+  '72', // CANNOT_PARSE_NUMBER
+  '117', // INCORRECT_DATA
+  '131', // TOO_LARGE_STRING_SIZE
+  '321', // VALUE_IS_OUT_OF_RANGE_OF_DATA_TYPE
+  '376', // CANNOT_PARSE_UUID
+  '407', // DECIMAL_OVERFLOW
+  '469', // VIOLATED_CONSTRAINT
+]);
+
+/** A query that ClickHouse understood and refused; `code` is its own. Asking again changes nothing. */
+export class QueryRefused extends Error {
+  override readonly name = 'QueryRefused';
+  readonly code: string;
+
+  constructor(error: ClickHouseError) {
+    super(error.message, { cause: error });
+    this.code = error.code;
+  }
+}
+
+const TRANSIENT_ERRORS = new Set([
+  '3', // UNEXPECTED_END_OF_FILE
+  '159', // TIMEOUT_EXCEEDED
+  '202', // TOO_MANY_SIMULTANEOUS_QUERIES
+  '209', // SOCKET_TIMEOUT
+  '210', // NETWORK_ERROR
+  '241', // MEMORY_LIMIT_EXCEEDED
+  '243', // NOT_ENOUGH_SPACE
+  '252', // TOO_MANY_PARTS
+  '319', // UNKNOWN_STATUS_OF_INSERT
+  '394', // QUERY_WAS_CANCELLED
+]);
+
+async function translated<T>(work: () => Promise<T>): Promise<T> {
+  try {
+    return await work();
+  } catch (error) {
+    if (!(error instanceof ClickHouseError)) {
+      throw new Unavailable(`ClickHouse does not answer: ${messageOf(error)}`, { cause: error });
+    }
+    if (DATA_ERRORS.has(error.code)) throw new Invalid(`ClickHouse refuses the data: ${error.message}`, { cause: error });
+    if (TRANSIENT_ERRORS.has(error.code)) throw new Unavailable(`ClickHouse: ${error.message}`, { cause: error });
+    throw new QueryRefused(error);
+  }
+}

@@ -1,0 +1,26 @@
+/** What `npm start` says once everything is ready: where it listens, and two lines to paste. */
+import { relative } from 'node:path';
+import { credentialsPath } from './credentials.ts';
+import type { Standalone } from './standalone.ts';
+
+export function banner({ credentials, dataDir }: Standalone, revision: string, seconds: number): string {
+  const { baseUrl, adminUrl, token, sessionId, clickhouse } = credentials;
+  const event = { sessionId, eventType: 'checkpoint', payload: { level: 3 } };
+  return `
+Questlog is ready (${seconds.toFixed(1)} s, revision ${revision}).
+
+  games       ${baseUrl}
+  operators   ${adminUrl}
+  ClickHouse  ${clickhouse.url}  database ${clickhouse.database}, user ${clickhouse.username}
+  credentials ${relative(process.cwd(), credentialsPath(dataDir))}
+
+Send an event:
+
+  curl -s ${baseUrl}/v1/ingest/events -H 'Authorization: Bearer ${token}' -H 'Content-Type: application/json' -d '${JSON.stringify(event)}'
+
+Ask ClickHouse a question:
+
+  npm run sql -- "SELECT event_type, count() FROM events GROUP BY event_type"
+
+`;
+}

@@ -1,0 +1,78 @@
+/** `dev-credentials.json`: how a newcomer, a test or `npm run sql` reaches this deployment. Made once, kept afterwards. */
+import { randomBytes, randomUUID } from 'node:crypto';
+import { closeSync, fsyncSync, openSync, readFileSync, renameSync, writeSync } from 'node:fs';
+import { join } from 'node:path';
+import { StartRefused } from '@questlog/runtime/process/errors';
+import Type, { type Static } from 'typebox';
+import { Compile } from 'typebox/compile';
+
+const Credentials = Type.Object({
+  baseUrl: Type.String(),
+  adminUrl: Type.String(),
+  token: Type.String(),
+  adminToken: Type.String(),
+  tenantId: Type.String(),
+  projectId: Type.String(),
+  sessionId: Type.String(),
+  clickhouse: Type.Object({
+    url: Type.String(),
+    database: Type.String(),
+    username: Type.String(),
+    password: Type.String(),
+  }),
+});
+export type Credentials = Static<typeof Credentials>;
+
+const FILE = 'dev-credentials.json';
+const validator = Compile(Credentials);
+
+export function credentialsPath(dataDir: string): string {
+  return join(dataDir, FILE);
+}
+
+/** Those of an earlier start, or new ones; the addresses are filled in once they are known. */
+export function loadCredentials(dataDir: string): Credentials {
+  return readCredentials(dataDir) ?? newCredentials();
+}
+
+export function readCredentials(dataDir: string): Credentials | undefined {
+  const path = credentialsPath(dataDir);
+  try {
+    const parsed: unknown = JSON.parse(readFileSync(path, 'utf8'));
+    if (validator.Check(parsed)) return parsed;
+  } catch (cause) {
+    if (cause instanceof Error && 'code' in cause && cause.code === 'ENOENT') return undefined;
+    throw new StartRefused(`${path} cannot be read; move it away to have new demo credentials`, { cause });
+  }
+  throw new StartRefused(`${path} is not what an earlier start wrote; move it away to have new demo credentials`);
+}
+
+/** Whole or not at all, readable by the owner only. */
+export function saveCredentials(dataDir: string, credentials: Credentials): void {
+  const path = credentialsPath(dataDir);
+  const file = openSync(`${path}.tmp`, 'w', 0o600);
+  try {
+    writeSync(file, `${JSON.stringify(credentials, null, 2)}\n`);
+    fsyncSync(file);
+  } finally {
+    closeSync(file);
+  }
+  renameSync(`${path}.tmp`, path);
+}
+
+function newCredentials(): Credentials {
+  return {
+    baseUrl: '',
+    adminUrl: '',
+    token: `qlt_${secret()}`,
+    adminToken: `qla_${secret()}`,
+    tenantId: randomUUID(),
+    projectId: randomUUID(),
+    sessionId: randomUUID(),
+    clickhouse: { url: '', database: 'questlog', username: 'questlog', password: secret() },
+  };
+}
+
+function secret(): string {
+  return randomBytes(32).toString('base64url');
+}

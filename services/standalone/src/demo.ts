@@ -1,0 +1,32 @@
+/** The demo tenant, project, token and session of a first start. */
+import { randomUUID } from 'node:crypto';
+import { sha256Hex } from '@questlog/runtime/directory/directory';
+import type { DirectoryHandle } from '@questlog/runtime/directory/openDirectory';
+import type { Clock } from '@questlog/runtime/process/clock';
+import { SCOPES } from '@questlog/schemas/topics/directoryEntry';
+import type { Credentials } from './credentials.ts';
+
+/** The tenant comes last: once it is there nothing is made again, so that a revoked demo token stays revoked. */
+export async function ensureDemo(
+  directory: DirectoryHandle,
+  { tenantId, projectId, token }: Credentials,
+  clock: Clock,
+): Promise<void> {
+  if (directory.current.tenants.has(tenantId)) return;
+  const createdAt = clock.now();
+  const id = randomUUID();
+  await directory.put('token', id, { id, projectId, sha256: sha256Hex(token), scopes: SCOPES, expiresAt: null, createdAt });
+  await directory.put('project', projectId, { id: projectId, tenantId, name: 'Demo game', revision: null, createdAt });
+  await directory.put('tenant', tenantId, { id: tenantId, name: 'Demo studio', monthlySoftQuota: null, spread: 1, createdAt });
+}
+
+/** Through the front door, as a game would; a token that was revoked meanwhile is the operator's will. */
+export async function ensureDemoSession({ baseUrl, token, sessionId }: Credentials): Promise<void> {
+  const response = await fetch(`${baseUrl}/v1/sessions`, {
+    method: 'POST',
+    headers: { Authorization: `Bearer ${token}`, 'Content-Type': 'application/json' },
+    body: JSON.stringify({ id: sessionId }),
+  });
+  await response.arrayBuffer();
+  if (!response.ok && response.status !== 401) throw new Error(`the demo session was answered ${response.status}`);
+}

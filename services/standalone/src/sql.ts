@@ -1,0 +1,41 @@
+/** `npm run sql -- "SELECT …"`: asks the running Questlog through its admin listener and prints a table. */
+import { loadConfig } from '@questlog/runtime/process/config';
+import { messageOf } from '@questlog/runtime/process/errors';
+import { settings } from './config.ts';
+import { readCredentials } from './credentials.ts';
+import { textTable } from './textTable.ts';
+
+interface Answer {
+  readonly meta: readonly { readonly name: string; readonly type: string }[];
+  readonly data: readonly Readonly<Record<string, unknown>>[];
+  readonly rows: number;
+  readonly statistics: { readonly elapsed: number };
+}
+
+try {
+  const query = process.argv.slice(2).join(' ');
+  if (query.trim() === '') throw new Error('usage: npm run sql -- "SELECT count() FROM events"');
+  const { dataDir } = loadConfig(settings, process.env, 'QUESTLOG_');
+  const credentials = readCredentials(dataDir);
+  if (credentials === undefined) throw new Error(`nothing has been started on ${dataDir} yet; run npm start first`);
+  const { meta, data, rows, statistics } = await ask(credentials.adminUrl, credentials.adminToken, query);
+  process.stdout.write(textTable(meta.map(({ name }) => name), data));
+  process.stdout.write(`${rows} ${rows === 1 ? 'row' : 'rows'} in ${(statistics.elapsed * 1000).toFixed(1)} ms\n`);
+} catch (error) {
+  process.stderr.write(`${messageOf(error)}\n`);
+  process.exitCode = 1;
+}
+
+async function ask(adminUrl: string, adminToken: string, query: string): Promise<Answer> {
+  const response = await fetch(`${adminUrl}/admin/sql`, {
+    method: 'POST',
+    headers: { Authorization: `Bearer ${adminToken}`, 'Content-Type': 'application/json' },
+    body: JSON.stringify({ query }),
+  }).catch((cause: unknown) => {
+    throw new Error(`Questlog does not answer at ${adminUrl}; is it running?`, { cause });
+  });
+  const text = await response.text();
+  if (response.ok) return JSON.parse(text);
+  const problem: { detail?: string } = JSON.parse(text);
+  throw new Error(problem.detail ?? `answered ${response.status}`);
+}
