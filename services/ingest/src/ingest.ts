@@ -38,6 +38,7 @@ export interface IngestRequest {
   /** A UUIDv7 in lower case. */
   readonly idempotencyKey: string | undefined;
   readonly isLenient: boolean;
+  readonly requestId: string;
 }
 
 export interface IngestAnswer {
@@ -71,7 +72,7 @@ export async function ingest(deps: IngestDeps, request: IngestRequest): Promise<
     if (Array.isArray(at)) at.push(problem);
   }
   for (const { index, event } of events) elements[index] = event;
-  return { status: 207, isReplay, body: lenientArray(elements) };
+  return { status: 207, isReplay, body: lenientArray(elements, request.requestId) };
 }
 
 /** Finds the sessions that the drafts name; those that do not exist are problems like any other. */

@@ -83,7 +83,7 @@ export async function openMinuteCounts(store: Store, source: Source): Promise<Mi
   const wholeFromS = Math.max(0, (newest?.minute_s ?? 0) - MINUTES_HELD_S);
   const rows = await store.query<MinuteRow>(
     `SELECT ${MINUTE_COLUMNS} FROM event_counts_by_partition FINAL
-     WHERE log_id = {logId:UUID} AND log_partition = {partition:UInt32} AND minute >= {from:DateTime('UTC')}`,
+     WHERE log_id = {logId:UUID} AND log_partition = {partition:UInt32} AND minute >= toDateTime({from:UInt32}, 'UTC')`,
     { ...source, from: wholeFromS },
   );
   for (const row of rows) rollup.load(keyOf(row), held(row));
@@ -106,7 +106,7 @@ export async function loadMinuteCounts(
     const rows = await store.query<MinuteRow>(
       `SELECT ${MINUTE_COLUMNS} FROM event_counts_by_partition FINAL
        WHERE log_id = {logId:UUID} AND log_partition = {partition:UInt32}
-         AND project_id IN {projects:Array(UUID)} AND minute IN {minutes:Array(DateTime('UTC'))}`,
+         AND project_id IN {projects:Array(UUID)} AND minute IN (SELECT toDateTime(arrayJoin({minutes:Array(UInt32)}), 'UTC'))`,
       { ...source, projects: keys.map((key) => key.projectId), minutes: keys.map((key) => key.minuteS) },
     );
     for (const row of rows) {

@@ -1,6 +1,5 @@
 /** Splices answers from the very payload bytes that came in; nothing of a payload is parsed or escaped again. Pure. */
-import type { ElementProblem } from '@questlog/schemas/http/problem';
-import { PROBLEMS } from '@questlog/schemas/http/problem';
+import { type ElementProblem, problemOf } from '@questlog/schemas/http/problem';
 import { formatMicros } from './occurredAt.ts';
 
 /** An event as any answer shows it. */
@@ -42,29 +41,24 @@ export function eventPage(events: readonly AnsweredEvent[], next: string | null)
 }
 
 /** The answer to `Prefer: handling=lenient`: in request order, each a created event or a problem. */
-export function lenientArray(elements: readonly (AnsweredEvent | readonly ElementProblem[])[]): Buffer {
+export function lenientArray(
+  elements: readonly (AnsweredEvent | readonly ElementProblem[])[],
+  requestId: string,
+): Buffer {
   const parts: Part[] = ['['];
   elements.forEach((element, i) => {
     if (i > 0) parts.push(',');
     if ('id' in element) pushEvent(parts, element);
-    else parts.push(JSON.stringify(elementProblem(element)));
+    else parts.push(JSON.stringify(elementProblem(element, requestId)));
   });
   parts.push(']');
   return join(parts);
 }
 
-function elementProblem(errors: readonly ElementProblem[]): Record<string, unknown> {
+function elementProblem(errors: readonly ElementProblem[], requestId: string): Record<string, unknown> {
   const [first] = errors;
   if (first === undefined) throw new Error('an element without problems has no problem document');
-  const [status, title] = PROBLEMS[first.code];
-  return {
-    type: `urn:questlog:problem:${first.code}`,
-    title,
-    status,
-    code: first.code,
-    detail: first.detail,
-    errors,
-  };
+  return problemOf(first.code, first.detail, requestId, errors);
 }
 
 function pushEvent(parts: Part[], event: AnsweredEvent): void {

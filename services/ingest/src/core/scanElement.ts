@@ -49,7 +49,7 @@ function scanMembers(json: JsonBytes, strings: EnvelopeStrings, i: number, eleme
     const nameAt = i;
     let field = fieldAt(json, i);
     if (field === NO_FIELD) {
-      i = json.skipString(i);
+      i = json.skipName(i);
       if (i === FAILED) return FAILED;
       field = escapedFieldIn(json.body, nameAt, i);
     } else {
@@ -165,7 +165,7 @@ function withField(fields: readonly EnvelopeField[], field: number): readonly En
 
 /** RFC 6901, of the member whose name stands at `nameAt`. */
 function pointerTo(json: JsonBytes, nameAt: number): string {
-  const name = decodeString(json.body, nameAt + 1, json.skipString(nameAt) - 1);
+  const name = decodeString(json.body, nameAt + 1, json.skipName(nameAt) - 1);
   return `/${name.replaceAll('~', '~0').replaceAll('/', '~1')}`;
 }
 

@@ -80,8 +80,9 @@ export function publicApp(deps: PublicAppDeps): Koa {
 async function ingestEvents(deps: PublicAppDeps, ctx: RouterContext, principal: Principal): Promise<void> {
   const idempotencyKey = idempotencyKeyOf(ctx.get('Idempotency-Key'));
   const isLenient = /(?:^|[,;\s])handling\s*=\s*"?lenient"?(?:$|[,;\s])/i.test(ctx.get('Prefer'));
+  const requestId = String(ctx.response.get('X-Request-Id'));
   const answer = await withBody(ctx.req, deps.bodies, (body) =>
-    ingest(deps.ingest, { principal, body, idempotencyKey, isLenient }),
+    ingest(deps.ingest, { principal, body, idempotencyKey, isLenient, requestId }),
   );
   ctx.status = answer.status;
   if (answer.isReplay) ctx.set('Idempotency-Replayed', 'true');

@@ -128,23 +128,25 @@ class BlockRun<Plan> {
     const startedAtMs = clock.now();
     if (block.records.length > 0) {
       await this.#owned.commit(topic, { offset: block.start, metadata: pendingMetadata(block.end) });
+      this.#writer ??= await this.#retry(() => this.#options.openWriter(block.start));
+      const writer = this.#writer;
+      const plan = await this.#retry(() => writer.plan(block));
       try {
-        this.#writer ??= await this.#retry(() => this.#options.openWriter(block.start));
-        await this.#apply(this.#writer, block, verify);
+        await this.#apply(writer, plan, verify);
         onWritten(block, startedAtMs);
       } catch (error) {
         if (!(error instanceof Invalid)) throw error;
-        await this.#refused(block, error);
+        await this.#refused(writer, block, error);
       }
     }
     await this.#owned.commit(topic, { offset: block.end, metadata: '' });
   }
 
-  async #refused(block: Block, cause: Invalid): Promise<void> {
-    const writer = this.#writer;
+  async #refused(writer: BlockWriter<Plan>, block: Block, cause: Invalid): Promise<void> {
+    // What the refused plan had counted must go: the halves start from what is stored.
     this.#writer = undefined;
     if (block.records.length === 1) {
-      await this.#retry(async () => writer?.bury(block, cause));
+      await this.#retry(() => writer.bury(block, cause));
       return;
     }
     const half = block.records.length >> 1;
@@ -153,8 +155,7 @@ class BlockRun<Plan> {
     await this.#write(this.#block(block.records.slice(half), middle, block.end), true);
   }
 
-  async #apply(writer: BlockWriter<Plan>, block: Block, verify: boolean): Promise<void> {
-    const plan = await this.#retry(() => writer.plan(block));
+  async #apply(writer: BlockWriter<Plan>, plan: Plan, verify: boolean): Promise<void> {
     let mayBeThere = verify;
     await this.#retry(async () => {
       const check = mayBeThere;

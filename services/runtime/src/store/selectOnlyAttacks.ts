@@ -202,6 +202,7 @@ export const attacks: readonly (readonly [query: string, detail: string])[] = [
   [`SELECT '${'x'.repeat(100_000)}'`, 'characters long'],
   [`SELECT ${'-'.repeat(1)} ${'- '.repeat(40_000)}1`, 'the query does not parse'],
   [`SELECT ${'NOT '.repeat(20_000)}1`, 'the query does not parse'],
+  [`SELECT 1 FROM events${' CROSS JOIN events'.repeat(64)}`, 'a query reads at most 64 tables'],
   ['SELECT FROM WHERE', 'the query does not parse'],
   ['SHOW TABLES FROM default', 'the database default is not allowed'],
   ['SHOW TABLES FROM system', 'the database system is not allowed'],

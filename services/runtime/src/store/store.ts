@@ -62,7 +62,7 @@ export function openStore(options: StoreOptions): Store {
         return await collect(result.stream);
       }),
     command: (sql) => translated(async () => void (await client.command({ query: sql }))),
-    insert: (insert) => translated(() => insertRows(client, insert)),
+    insert: (insert) => translated(() => insertRows(client, insert), refusedForItsData),
     ping: async () => (await client.ping({ select: true })).success,
     close: () => client.close(),
   };
@@ -145,15 +145,23 @@ const TRANSIENT_ERRORS = new Set([
   '394', // QUERY_WAS_CANCELLED
 ]);
 
-async function translated<T>(work: () => Promise<T>): Promise<T> {
+/** Only an insert can be refused for its data: the same code in a query is a query of ours that is wrong. */
+function refusedForItsData(error: ClickHouseError): Error | undefined {
+  if (!DATA_ERRORS.has(error.code)) return undefined;
+  return new Invalid(`ClickHouse refuses the data: ${error.message}`, { cause: error });
+}
+
+async function translated<T>(
+  work: () => Promise<T>,
+  refusal: (error: ClickHouseError) => Error | undefined = () => undefined,
+): Promise<T> {
   try {
     return await work();
   } catch (error) {
     if (!(error instanceof ClickHouseError)) {
       throw new Unavailable(`ClickHouse does not answer: ${messageOf(error)}`, { cause: error });
     }
-    if (DATA_ERRORS.has(error.code)) throw new Invalid(`ClickHouse refuses the data: ${error.message}`, { cause: error });
     if (TRANSIENT_ERRORS.has(error.code)) throw new Unavailable(`ClickHouse: ${error.message}`, { cause: error });
-    throw new QueryRefused(error);
+    throw refusal(error) ?? new QueryRefused(error);
   }
 }

@@ -31,7 +31,7 @@ export function describeTails({ harness, log }: Subject): void {
     });
 
     it('gives batches that follow one another, never two at once for a partition', async () => {
-      const topic = await aTopic(log(), { partitions: 2 });
+      const [topic, elsewhere] = [await aTopic(log(), { partitions: 2 }), await aTopic(log())];
       const positions = [0, 0];
       const busy = [false, false];
       const tail = await log().tail({
@@ -40,7 +40,7 @@ export function describeTails({ harness, log }: Subject): void {
         onBatch: async ({ partition, records, nextOffset }) => {
           expect(busy[partition]).toBe(false);
           busy[partition] = true;
-          await Promise.all(Array.from({ length: 3 }, () => log().endOffsets(topic)));
+          await log().append(elsewhere, 0, [aRecord('takes its time')]);
           for (const { offset } of records) expect(offset).toBeGreaterThanOrEqual(positions[partition] ?? 0);
           expect(nextOffset).toBeGreaterThan(records.at(-1)?.offset ?? -1);
           positions[partition] = nextOffset;
@@ -60,17 +60,23 @@ export function describeTails({ harness, log }: Subject): void {
     it('reaches offsets only when all below has been through onBatch', async () => {
       const topic = await aTopic(log());
       await log().append(topic, 0, [aRecord('slow')]);
+      const begun = Promise.withResolvers<void>();
       const gate = Promise.withResolvers<void>();
       let isDone = false;
       const tail = await log().tail({
         topic,
         from: 'earliest',
         onBatch: async () => {
+          begun.resolve();
           await gate.promise;
           isDone = true;
         },
       });
       const reached = tail.reached([1]).then(() => expect(isDone).toBe(true));
+      await begun.promise;
+      // Another reader gets to the end meanwhile, so this one has had its time too.
+      expect(await textsToEnd(log(), topic)).toEqual([['slow']]);
+      expect(tail.positions()).toEqual([0]);
       gate.resolve();
       await reached;
       await tail.reached([0]);

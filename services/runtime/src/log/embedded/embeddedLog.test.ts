@@ -73,7 +73,9 @@ describe('a disk in trouble', () => {
     const pages = Number(database.sqlite.prepare('PRAGMA page_count').get()?.['page_count']);
     database.sqlite.exec(`PRAGMA max_page_count = ${pages}`);
     const value = Buffer.alloc(100_000, 'x');
+    // The first would fit, but it shares the transaction, and so the fate, of the others.
     const outcomes = await Promise.allSettled([
+      log.append('t', 0, [aRecord('small')]),
       log.append('t', 0, [{ key: 'k', value }]),
       log.append('t', 1, [{ key: 'k', value }]),
       held.current(0).commit('t', { offset: 1, metadata: 'lost' }),
@@ -91,6 +93,18 @@ describe('a disk in trouble', () => {
     expect(await log.append('t', 0, [aRecord('after')])).toEqual({ baseOffset: 1 });
     await held.current(0).commit('t', { offset: 1, metadata: 'kept' });
     expect(await textsToEnd(log, 't')).toEqual([['before', 'after'], []]);
+  });
+
+  it('takes back what a transaction had written before it failed', () => {
+    const database = openDatabase(aDirectory());
+    onTestFinished(() => database.close());
+    const failing = () =>
+      database.write(() => {
+        database.sqlite.exec("INSERT INTO topics VALUES ('half', 'compact', NULL, 1)");
+        throw new Error('a bug');
+      });
+    expect(failing).toThrow('a bug');
+    expect(database.write(() => database.sqlite.prepare('SELECT * FROM topics').all())).toEqual([]);
   });
 
   it('fails a reader that cannot go on, and not silently', async () => {

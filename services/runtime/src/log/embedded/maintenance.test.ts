@@ -103,7 +103,7 @@ describe('retention', () => {
     expect(await log.startOffsets('t')).toEqual([2503, 12]);
   });
 
-  it('goes on after the log was closed under it', async () => {
+  it('stops when the log is closed, and goes on when it is opened again', async () => {
     const [clock, directory] = [new ManualClock(), aDirectory()];
     const log = await aLog({ clock, directory });
     await log.ensureTopics([topicSpec('t')]);
@@ -117,6 +117,7 @@ describe('retention', () => {
     await log.close();
     await maintained;
     const reopened = await aLog({ clock, directory });
+    expect((await reopened.startOffsets('t'))[0]).toBeLessThan(5000);
     await reopened.maintain();
     expect(await reopened.startOffsets('t')).toEqual([5000]);
   });

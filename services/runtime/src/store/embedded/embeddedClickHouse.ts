@@ -14,6 +14,7 @@ import { engineConfig } from './engineConfig.ts';
 import { openInsertSpool } from './insertSpool.ts';
 import * as limits from './limits.ts';
 import { handleRequest } from './requestHandler.ts';
+import { openResultFiles } from './resultFile.ts';
 
 export interface EmbeddedClickHouseOptions {
   /** Made when it is not there. One process at a time may have it. */
@@ -50,12 +51,13 @@ export async function startEmbeddedClickHouse(
   try {
     const engine = await startEngine(directory);
     const spool = await openInsertSpool(join(directory, 'incoming'), limits.MAX_INSERT_BODY_BYTES);
+    const results = await openResultFiles(join(directory, 'outgoing'));
     const admission = createAdmission({
       maxConcurrent: options.maxConcurrentQueries ?? limits.DEFAULT_CONCURRENT_QUERIES,
       maxUnsentBytes: limits.MAX_UNSENT_RESULT_BYTES,
     });
     const requests = new Set<Promise<void>>();
-    const deps = { engine, spool, admission, credentials: { username, password } };
+    const deps = { engine, spool, results, admission, credentials: { username, password } };
     const server = createServer({ keepAliveTimeout: limits.KEEP_ALIVE_MS }, (request, response) => {
       const openRequests = () => requests.size;
       const work = handleRequest({ ...deps, openRequests }, request, response);

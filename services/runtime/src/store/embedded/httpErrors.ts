@@ -20,6 +20,12 @@ export const exceptions = {
   notImplemented: (message: string) => new ClickHouseException(48, 'NOT_IMPLEMENTED', message),
   unknownSetting: (name: string) =>
     new ClickHouseException(115, 'UNKNOWN_SETTING', `Unknown setting '${name}'.`),
+  notFound: (path: string) =>
+    new ClickHouseException(
+      60,
+      'UNKNOWN_TABLE',
+      `There is no handle ${path}. Use / for queries and /ping for checks.`,
+    ),
   badRequestParameter: (message: string) => new ClickHouseException(36, 'BAD_ARGUMENTS', message),
   tooManyQueries: (limit: number) =>
     new ClickHouseException(

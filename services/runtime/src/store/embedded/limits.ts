@@ -6,20 +6,24 @@ const MiB = 1024 * 1024;
 export const DEFAULT_CONCURRENT_QUERIES = 3;
 /** Requests that are read, queued or answered at once; the next one is refused with error 202. */
 export const MAX_OPEN_REQUESTS = 256;
-/** Answers that clients have not yet read; above it no further query starts. */
-export const MAX_UNSENT_RESULT_BYTES = 256 * MiB;
+/** Results on disk that clients have not yet read; above it no further query starts. */
+export const MAX_UNSENT_RESULT_BYTES = 1024 * MiB;
 /** A query's text (an INSERT's data does not count). */
 export const MAX_QUERY_TEXT_BYTES = 16 * MiB;
 /** An INSERT's data after decompression. It becomes one block, so it bounds memory too. */
 export const MAX_INSERT_BODY_BYTES = 256 * MiB;
+/** What is read of a refused request's body before the error is answered and the connection closed. */
+export const MAX_DISCARDED_BYTES = 64 * MiB;
 /** A multipart form with a query and its parameters. */
 export const MAX_FORM_BYTES = 16 * MiB;
-/** A result is held in memory as a whole, in the engine and then here, before it is sent. */
-export const MAX_RESULT_BYTES = 128 * MiB;
+/** A result, as the engine counts it before it is formatted; it goes through a file, so this bounds the disk. */
+export const MAX_RESULT_BYTES = 512 * MiB;
+/** A result up to this size is sent from memory and not as a stream. */
+export const MAX_BUFFERED_RESULT_BYTES = MiB;
 /** What one query may allocate in the engine. */
-export const MAX_QUERY_MEMORY_BYTES = 512 * MiB;
+export const MAX_QUERY_MEMORY_BYTES = 448 * MiB;
 /** What the engine may allocate in all; the Node process adds its heap and its buffers to it. */
-export const MAX_ENGINE_MEMORY_BYTES = 800 * MiB;
+export const MAX_ENGINE_MEMORY_BYTES = 640 * MiB;
 /** How long one query may run. */
 export const MAX_EXECUTION_TIME_S = 60;
 /** How long closing waits for running requests, and after that for the queries it has cancelled. */

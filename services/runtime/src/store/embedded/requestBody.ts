@@ -7,7 +7,8 @@ import { type DataInsert, type PlainStatement, readStatement } from './statement
 
 export interface PlainQuery {
   statement: PlainStatement;
-  sql: string;
+  /** The bytes that the statement's positions count. */
+  text: Buffer;
 }
 
 export interface InsertQuery {
@@ -36,7 +37,7 @@ export async function readQuery(
     const statement = readStatement(head.toString('latin1'), filled.hasEnded);
     if (statement.kind === 'empty') return undefined;
     if (statement.kind === 'dataInsert') return insertQuery(statement, head, chunks);
-    if (statement.kind !== 'incomplete') return { statement, sql: head.toString('utf8') };
+    if (statement.kind !== 'incomplete') return { statement, text: head };
     if (head.length > MAX_QUERY_TEXT_BYTES) throw exceptions.queryTooLarge(MAX_QUERY_TEXT_BYTES);
   }
 }

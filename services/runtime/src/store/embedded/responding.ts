@@ -1,43 +1,45 @@
 /** Sends answers: ClickHouse's headers, compression as asked for, and errors in ClickHouse's own form. */
 
 import type { ServerResponse } from 'node:http';
+import type { Transform } from 'node:stream';
+import { pipeline } from 'node:stream/promises';
 import { promisify } from 'node:util';
 import zlib from 'node:zlib';
+import type { Answer, Summary } from './execution.ts';
 import { type ClickHouseException, errorText, httpStatusOf } from './httpErrors.ts';
 import type { RequestHead, ResponseEncoding } from './requestParsing.ts';
-
-export interface Summary {
-  readRows: number;
-  readBytes: number;
-  writtenRows: number;
-  writtenBytes: number;
-  resultRows: number;
-  resultBytes: number;
-  elapsedS: number;
-}
 
 export interface ServerFacts {
   version: string;
   timezone: string;
 }
 
-/** `format` is only said of a statement that answers with rows: clients take its absence for "nothing to read". */
+/**
+ * `X-ClickHouse-Format` is only said of a statement that has rows: clients take its absence for "nothing to read".
+ * A large result that cannot be read from its file any more ends with the connection, not with a whole answer.
+ */
 export async function sendResult(
   response: ServerResponse,
   head: RequestHead,
   facts: ServerFacts,
-  result: { bytes: Buffer; format: string | undefined; summary: Summary },
+  answer: Answer,
 ): Promise<void> {
-  const { bytes, format, summary } = result;
+  const { content, bytes } = answer.body;
   commonHeaders(response, head, facts);
-  response.setHeader('X-ClickHouse-Summary', summaryText(summary));
-  if (format !== undefined) response.setHeader('X-ClickHouse-Format', format);
-  response.setHeader('Content-Type', contentTypeOf(format));
-  const isWorthIt = head.encoding !== undefined && bytes.length >= MIN_COMPRESSED_BYTES;
-  const body = isWorthIt && head.encoding !== undefined ? await COMPRESS[head.encoding](bytes) : bytes;
-  if (isWorthIt && head.encoding !== undefined) response.setHeader('Content-Encoding', head.encoding);
+  response.setHeader('X-ClickHouse-Summary', summaryText(answer.summary));
+  if (answer.format !== undefined) response.setHeader('X-ClickHouse-Format', answer.format);
+  response.setHeader('Content-Type', contentTypeOf(answer.format));
+  const encoding = bytes >= MIN_COMPRESSED_BYTES ? head.encoding : undefined;
+  if (encoding !== undefined) response.setHeader('Content-Encoding', encoding);
   response.statusCode = 200;
-  response.end(body);
+  if (Buffer.isBuffer(content)) {
+    response.end(encoding === undefined ? content : await COMPRESS[encoding].whole(content));
+    return;
+  }
+  if (encoding === undefined) response.setHeader('Content-Length', bytes);
+  const steps = encoding === undefined ? [] : [COMPRESS[encoding].stream()];
+  // The client has gone, or the disk fails: either way the connection is closed and there is nothing left to say.
+  await pipeline([content, ...steps, response]).catch(() => response.destroy());
 }
 
 export function sendText(response: ServerResponse, text: string): void {
@@ -96,12 +98,30 @@ function contentTypeOf(format: string | undefined): string {
 /** Below it, the work and the header cost more than the bytes. */
 const MIN_COMPRESSED_BYTES = 512;
 
+interface Compression {
+  whole(bytes: Buffer): Promise<Buffer>;
+  stream(): Transform;
+}
+
+const ZSTD = { params: { [zlib.constants.ZSTD_c_compressionLevel]: 1 } };
+const BROTLI = { params: { [zlib.constants.BROTLI_PARAM_QUALITY]: 1 } };
+
 /** Fast levels: the wire is the loopback. */
-const COMPRESS: Readonly<Record<ResponseEncoding, (bytes: Buffer) => Promise<Buffer>>> = {
-  zstd: (bytes) =>
-    promisify(zlib.zstdCompress)(bytes, { params: { [zlib.constants.ZSTD_c_compressionLevel]: 1 } }),
-  gzip: (bytes) => promisify(zlib.gzip)(bytes, { level: 1 }),
-  deflate: (bytes) => promisify(zlib.deflate)(bytes, { level: 1 }),
-  br: (bytes) =>
-    promisify(zlib.brotliCompress)(bytes, { params: { [zlib.constants.BROTLI_PARAM_QUALITY]: 1 } }),
+const COMPRESS: Readonly<Record<ResponseEncoding, Compression>> = {
+  zstd: {
+    whole: (bytes) => promisify(zlib.zstdCompress)(bytes, ZSTD),
+    stream: () => zlib.createZstdCompress(ZSTD),
+  },
+  gzip: {
+    whole: (bytes) => promisify(zlib.gzip)(bytes, { level: 1 }),
+    stream: () => zlib.createGzip({ level: 1 }),
+  },
+  deflate: {
+    whole: (bytes) => promisify(zlib.deflate)(bytes, { level: 1 }),
+    stream: () => zlib.createDeflate({ level: 1 }),
+  },
+  br: {
+    whole: (bytes) => promisify(zlib.brotliCompress)(bytes, BROTLI),
+    stream: () => zlib.createBrotliCompress(BROTLI),
+  },
 };

@@ -15,9 +15,12 @@ export interface DataInsert {
 }
 
 export interface PlainStatement {
-  kind: 'read' | 'write';
-  /** The format that the text itself names. */
-  format: string | undefined;
+  /** `select`: rows, perhaps many; `report`: some rows (SHOW, DESCRIBE, …); `write`: everything else. */
+  kind: 'select' | 'report' | 'write';
+  /** The FORMAT clause that the text itself has: its name, and where it starts and ends. */
+  format: { name: string; start: number; end: number } | undefined;
+  /** Behind the last word, before semicolons and comments. */
+  end: number;
 }
 
 export type Statement = DataInsert | PlainStatement | { kind: 'empty' } | { kind: 'incomplete' };
@@ -124,12 +127,18 @@ function readPlain(text: string): PlainStatement {
     previous = token;
   }
   return {
-    kind: READS.has(verb) ? 'read' : 'write',
-    format: format === undefined ? undefined : text.slice(format.name.start, format.name.end),
+    kind: SELECTS.has(verb) ? 'select' : REPORTS.has(verb) ? 'report' : 'write',
+    format: format && {
+      name: text.slice(format.name.start, format.name.end),
+      start: format.start,
+      end: format.name.end,
+    },
+    end: previous?.end ?? 0,
   };
 }
 
 interface FormatClause {
+  start: number;
   name: SqlToken;
   /** SETTINGS came behind it, so that whatever follows does not take it back. */
   isSettled: boolean;
@@ -145,10 +154,10 @@ function trailingFormat(
   token: SqlToken,
 ): FormatClause | undefined {
   if (previous?.text === 'FORMAT' && token.kind === 'word' && token.text !== 'SETTINGS') {
-    return { name: token, isSettled: false };
+    return { start: previous.start, name: token, isSettled: false };
   }
   if (sofar === undefined || sofar.isSettled) return sofar;
-  return token.text === 'SETTINGS' ? { name: sofar.name, isSettled: true } : undefined;
+  return token.text === 'SETTINGS' ? { ...sofar, isSettled: true } : undefined;
 }
 
 function isAssigned(walk: Walk): boolean {
@@ -159,8 +168,8 @@ function infileRefused(): Error {
   return exceptions.notImplemented('INFILE is read by clients, not by the server.');
 }
 
-/** What answers with rows, and changes nothing that would be harder to reason about if it were killed half-way. */
-const READS = new Set(['SELECT', 'WITH', 'SHOW', 'DESCRIBE', 'DESC', 'EXISTS', 'EXPLAIN', 'CHECK', 'KILL', 'FROM']);
+const SELECTS = new Set(['SELECT', 'WITH', 'FROM']);
+const REPORTS = new Set(['SHOW', 'DESCRIBE', 'DESC', 'EXISTS', 'EXPLAIN', 'CHECK', 'KILL']);
 
 /** A cursor over tokens with one of look-ahead. */
 class Walk {
