@@ -97,6 +97,19 @@ describe('a syntax error', () => {
     });
   });
 
+  test('is what every beginning of a batch is', () => {
+    const element =
+      '{"sessionId":"abcdefgh-é\\n","eventType":"abcdefgh","occurredAt":"a","payload":{"a":[-1.5e3,true]}}';
+    const whole = Buffer.from(`[${element},${element}]`);
+    for (let length = 0; length < whole.length; length++) {
+      expect(scanBody(whole.subarray(0, length), { maxElements: 9 })).toMatchObject({
+        ok: false,
+        offset: length,
+      });
+    }
+    expect(scanBody(whole, { maxElements: 9 })).toMatchObject({ ok: true, count: 2 });
+  });
+
   test('never quotes the body', () => {
     for (const text of ['{"secret":secret}', 'secret', '["secret\\x"]', '{"secret" secret}', '{}secret']) {
       expect(JSON.stringify(scanBody(Buffer.from(text), { maxElements: 9 }))).not.toContain('secret');

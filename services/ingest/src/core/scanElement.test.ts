@@ -151,6 +151,12 @@ describe('depth', () => {
     expect(only(`{"payload":[${'[{}],'.repeat(200)}0],"x":${nested(64)}}`).tooDeep).toBeUndefined();
   });
 
+  test('is that of the deepest place, wherever in the value it stands', () => {
+    for (const value of [`[${nested(64)},[1]]`, `[[1],${nested(64)}]`, `{"a":${nested(64)},"b":{}}`]) {
+      expect(only(`{"payload":${value}}`).tooDeep).toBe('/payload');
+    }
+  });
+
   test('counts objects as it counts lists', () => {
     const objects = (levels: number) => `${'{"a":'.repeat(levels)}0${'}'.repeat(levels)}`;
     expect(only(`{"payload":${objects(64)}}`).tooDeep).toBeUndefined();

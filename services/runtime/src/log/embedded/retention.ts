@@ -70,5 +70,5 @@ export class Retention {
 }
 
 /** One chunk blocks the event loop for a few milliseconds. */
-const CHUNK_RECORDS = 1000;
-const CHUNK_BYTES = 4 * 1024 * 1024;
+const CHUNK_RECORDS = 500;
+const CHUNK_BYTES = 2 * 1024 * 1024;

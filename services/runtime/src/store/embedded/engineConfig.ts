@@ -15,6 +15,9 @@ export function engineConfig(): string {
   <query_condition_cache_size>${8 * MiB}</query_condition_cache_size>
   <compiled_expression_cache_size>${16 * MiB}</compiled_expression_cache_size>
   <parquet_metadata_cache_size>${16 * MiB}</parquet_metadata_cache_size>
+  <max_parts_cleaning_thread_pool_size>2</max_parts_cleaning_thread_pool_size>
+  <max_active_parts_loading_thread_pool_size>2</max_active_parts_loading_thread_pool_size>
+  <max_outdated_parts_loading_thread_pool_size>2</max_outdated_parts_loading_thread_pool_size>
   <merge_tree>
     <fsync_after_insert>1</fsync_after_insert>
     <fsync_part_directory>1</fsync_part_directory>

@@ -53,8 +53,8 @@ async function insertData(
   signal: AbortSignal,
 ): Promise<Answer> {
   const { settingsText } = query;
-  const settings = withParameters(head, insertSettings(head.settings, settingsText));
-  return deps.spool.withFile(query.data, async (path) => {
+  return deps.spool.withFile(query.data, async (path, bytes) => {
+    const settings = withParameters(head, insertSettings(head.settings, settingsText, bytes));
     const source = `FROM INFILE ${sqlString(path)} COMPRESSION 'none' FORMAT ${query.insert.format}`;
     const sql = `${query.target} ${source}`;
     const leave = await deps.admission.enter(signal);
@@ -86,13 +86,13 @@ async function runRead(
   const format = query.statement.format?.name ?? head.defaultFormat;
   if (!/^\w+$/.test(format)) throw new ClickHouseException(73, 'UNKNOWN_FORMAT', `Unknown format ${format}`);
   const settings = withParameters(head, statementSettings(head.settings));
-  const request = { database: head.database, settings, settingsText: undefined, signal, format };
+  const request = { database: head.database, settings, settingsText: undefined, format };
   const leave = await deps.admission.enter(signal);
   const collected = await deps.results
-    .collect((path) => {
+    .collect(signal, (path, signalOfFile) => {
       const isSelect = query.statement.kind === 'select';
       const sql = isSelect ? intoFile(query, path, format) : query.text.toString('utf8');
-      return deps.engine.query({ ...request, sql });
+      return deps.engine.query({ ...request, sql, signal: signalOfFile });
     })
     .finally(leave);
   const { outcome } = collected;

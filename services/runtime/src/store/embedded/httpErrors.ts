@@ -41,6 +41,12 @@ export const exceptions = {
       'QUERY_IS_TOO_LARGE',
       `The data of one INSERT is larger than ${limitBytes} bytes; send it in several.`,
     ),
+  resultTooLarge: (limitBytes: number) =>
+    new ClickHouseException(
+      396,
+      'TOO_MANY_ROWS_OR_BYTES',
+      `Limit for result exceeded, max bytes of its text: ${limitBytes}.`,
+    ),
   cannotDecompress: (cause: unknown) =>
     new ClickHouseException(271, 'CANNOT_DECOMPRESS', `Cannot decompress the body: ${messageOf(cause)}.`, {
       cause,

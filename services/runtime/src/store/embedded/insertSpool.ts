@@ -11,7 +11,7 @@ export interface InsertSpool {
    * Writes the data to a file, has it used and removes it, whatever happens.
    * @throws ClickHouseException when the data is larger than the bound
    */
-  withFile<T>(data: ByteStream, use: (path: string) => Promise<T>): Promise<T>;
+  withFile<T>(data: ByteStream, use: (path: string, bytes: number) => Promise<T>): Promise<T>;
 }
 
 /** Empties the directory: what is in it was left by a process that was killed, and was never acknowledged. */
@@ -19,11 +19,11 @@ export async function openInsertSpool(directory: string, maxBytes: number): Prom
   await rm(directory, { recursive: true, force: true });
   await mkdir(directory, { recursive: true });
 
-  async function withFile<T>(data: ByteStream, use: (path: string) => Promise<T>): Promise<T> {
+  async function withFile<T>(data: ByteStream, use: (path: string, bytes: number) => Promise<T>): Promise<T> {
     const path = join(directory, randomUUID());
     try {
-      await writeBounded(path, data, maxBytes);
-      return await use(path);
+      const bytes = await writeBounded(path, data, maxBytes);
+      return await use(path, bytes);
     } finally {
       await rm(path, { force: true });
     }
@@ -32,7 +32,7 @@ export async function openInsertSpool(directory: string, maxBytes: number): Prom
   return { withFile };
 }
 
-async function writeBounded(path: string, data: ByteStream, maxBytes: number): Promise<void> {
+async function writeBounded(path: string, data: ByteStream, maxBytes: number): Promise<number> {
   const file = await open(path, 'wx', 0o600);
   try {
     let bytes = 0;
@@ -41,6 +41,7 @@ async function writeBounded(path: string, data: ByteStream, maxBytes: number): P
       if (bytes > maxBytes) throw exceptions.insertTooLarge(maxBytes);
       await file.writev([chunk]);
     }
+    return bytes;
   } finally {
     await file.close();
   }

@@ -7,17 +7,23 @@ export const DEFAULT_CONCURRENT_QUERIES = 3;
 /** Requests that are read, queued or answered at once; the next one is refused with error 202. */
 export const MAX_OPEN_REQUESTS = 256;
 /** Results on disk that clients have not yet read; above it no further query starts. */
-export const MAX_UNSENT_RESULT_BYTES = 1024 * MiB;
+export const MAX_UNSENT_RESULT_BYTES = 4096 * MiB;
 /** A query's text (an INSERT's data does not count). */
 export const MAX_QUERY_TEXT_BYTES = 16 * MiB;
-/** An INSERT's data after decompression. It becomes one block, so it bounds memory too. */
-export const MAX_INSERT_BODY_BYTES = 256 * MiB;
+/** An INSERT's data after decompression; it goes through a file, so this bounds the disk. */
+export const MAX_INSERT_BODY_BYTES = 1024 * MiB;
+/** An INSERT up to this size is one block, and so one part a partition; a larger one is cut, as ClickHouse does. */
+export const MAX_ONE_BLOCK_BYTES = 64 * MiB;
 /** What is read of a refused request's body before the error is answered and the connection closed. */
 export const MAX_DISCARDED_BYTES = 64 * MiB;
 /** A multipart form with a query and its parameters. */
 export const MAX_FORM_BYTES = 16 * MiB;
-/** A result, as the engine counts it before it is formatted; it goes through a file, so this bounds the disk. */
-export const MAX_RESULT_BYTES = 512 * MiB;
+/** A result as the engine counts it before it is formatted. */
+export const MAX_RESULT_BYTES = 256 * MiB;
+/** The file of a result: text can be many times what was counted. */
+export const MAX_RESULT_FILE_BYTES = 2048 * MiB;
+/** How often a growing file is looked at. */
+export const RESULT_CHECK_MS = 200;
 /** A result up to this size is sent from memory and not as a stream. */
 export const MAX_BUFFERED_RESULT_BYTES = MiB;
 /** What one query may allocate in the engine. */

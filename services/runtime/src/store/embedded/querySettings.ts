@@ -1,6 +1,11 @@
 /** The settings that every query gets, and those that make an INSERT one block that is written when it is answered. */
 
-import { MAX_EXECUTION_TIME_S, MAX_QUERY_MEMORY_BYTES, MAX_RESULT_BYTES } from './limits.ts';
+import {
+  MAX_EXECUTION_TIME_S,
+  MAX_ONE_BLOCK_BYTES,
+  MAX_QUERY_MEMORY_BYTES,
+  MAX_RESULT_BYTES,
+} from './limits.ts';
 
 type Settings = ReadonlyMap<string, string>;
 
@@ -9,11 +14,12 @@ export function statementSettings(own: Settings): Settings {
   return new Map([...DEFAULTS, ...withoutBlockDeduplication(own), ...own, ...FORCED]);
 }
 
-/** For an INSERT whose data is in a file. */
-export function insertSettings(own: Settings, settingsText: string | undefined): Settings {
+/** For an INSERT of so many bytes; `settingsText` are those that the statement has itself. */
+export function insertSettings(own: Settings, settingsText: string | undefined, bytes: number): Settings {
   const isDeduplicating = settingsText !== undefined && /deduplica/i.test(settingsText);
   const deduplication = isDeduplicating ? [] : withoutBlockDeduplication(own);
-  return new Map([...DEFAULTS, ...ONE_BLOCK, ...deduplication, ...own, ...FORCED]);
+  const blocks = bytes <= MAX_ONE_BLOCK_BYTES ? ONE_BLOCK : LARGE_BLOCKS;
+  return new Map([...DEFAULTS, ...blocks, ...deduplication, ...own, ...FORCED]);
 }
 
 /**
@@ -32,11 +38,18 @@ const DEFAULTS: readonly (readonly [string, string])[] = [
   ['implicit_select', '0'],
 ];
 
-/** The engine cuts a block when one of these is reached; the size of the body is the bound that counts. */
+/** The engine cuts a block when one of these is reached, which a body of this size does not. */
 const ONE_BLOCK: readonly (readonly [string, string])[] = [
   ['max_insert_block_size', '1000000000'],
   ['min_insert_block_size_rows', '1000000000'],
   ['min_insert_block_size_bytes', '100000000000'],
+  ['max_insert_threads', '1'],
+];
+
+/** A bulk load: its memory has to be bounded, and a server would cut it too. */
+const LARGE_BLOCKS: readonly (readonly [string, string])[] = [
+  ['min_insert_block_size_rows', '0'],
+  ['min_insert_block_size_bytes', String(MAX_ONE_BLOCK_BYTES)],
   ['max_insert_threads', '1'],
 ];
 

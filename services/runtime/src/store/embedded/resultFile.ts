@@ -1,10 +1,11 @@
 /** Files for the results of SELECTs: the engine formats into a file, so that a large result is never held in memory. */
 
 import { randomUUID } from 'node:crypto';
-import { mkdir, open, rm } from 'node:fs/promises';
+import { mkdir, open, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Readable } from 'node:stream';
-import { MAX_BUFFERED_RESULT_BYTES } from './limits.ts';
+import { exceptions } from './httpErrors.ts';
+import { MAX_BUFFERED_RESULT_BYTES, MAX_RESULT_FILE_BYTES, RESULT_CHECK_MS } from './limits.ts';
 
 /** What is to be sent: a small result as bytes, a large one as a stream that must be read or destroyed. */
 export interface ResultBody {
@@ -13,8 +14,15 @@ export interface ResultBody {
 }
 
 export interface ResultFiles {
-  /** Has a file written and takes it from there; undefined when nothing was written. */
-  collect<T>(write: (path: string) => Promise<T>): Promise<{ outcome: T; body: ResultBody | undefined }>;
+  /**
+   * Has a file written and takes it from there; the body is undefined when nothing was written.
+   * The signal that `write` gets also aborts when the file grows too large.
+   * @throws ClickHouseException when it does
+   */
+  collect<T>(
+    signal: AbortSignal,
+    write: (path: string, signal: AbortSignal) => Promise<T>,
+  ): Promise<{ outcome: T; body: ResultBody | undefined }>;
 }
 
 /** Empties the directory: what is in it was left by a process that was killed. */
@@ -22,12 +30,20 @@ export async function openResultFiles(directory: string): Promise<ResultFiles> {
   await rm(directory, { recursive: true, force: true });
   await mkdir(directory, { recursive: true });
 
-  async function collect<T>(write: (path: string) => Promise<T>) {
+  async function collect<T>(signal: AbortSignal, write: (path: string, signal: AbortSignal) => Promise<T>) {
     const path = join(directory, randomUUID());
+    const tooLarge = new AbortController();
+    const watch = setInterval(async () => {
+      const { size } = await stat(path).catch(() => ({ size: 0 }));
+      if (size > MAX_RESULT_FILE_BYTES) tooLarge.abort();
+    }, RESULT_CHECK_MS);
     try {
-      const outcome = await write(path);
+      const outcome = await write(path, AbortSignal.any([signal, tooLarge.signal]));
       return { outcome, body: await takeBody(path) };
+    } catch (error) {
+      throw tooLarge.signal.aborted ? exceptions.resultTooLarge(MAX_RESULT_FILE_BYTES) : error;
     } finally {
+      clearInterval(watch);
       // An open stream goes on reading a file that has no name any more.
       await rm(path, { force: true });
     }

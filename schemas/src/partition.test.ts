@@ -1,0 +1,33 @@
+import fc from 'fast-check';
+import { expect, test } from 'vitest';
+import { laneOfSession, murmur2, partitionOf } from './partition.ts';
+
+// From Kafka's own UtilsTest.testMurmur2.
+test.each([
+  ['21', -973932308],
+  ['foobar', -790332482],
+  ['a-little-bit-long-string', -985981536],
+  ['a-little-bit-longer-string', -1486304829],
+  ['lkjh234lh9fiuh90y23oiuhsafujhadof229phr9h19h89h8', -58897971],
+])('hashes %s as Kafka does', (text, hash) => {
+  expect(murmur2(Buffer.from(text))).toBe(hash);
+});
+
+test('a tenant without spread has one partition, and lanes walk from there', () => {
+  fc.assert(
+    fc.property(fc.uuid(), fc.integer({ min: 1, max: 64 }), fc.nat(4095), (tenant, partitions, lane) => {
+      const home = partitionOf(tenant, 0, partitions);
+      expect(partitionOf(tenant, lane, partitions)).toBe((home + lane) % partitions);
+    }),
+  );
+});
+
+test('a session keeps its lane below the spread it was registered with', () => {
+  fc.assert(
+    fc.property(fc.uuid(), fc.integer({ min: 1, max: 4096 }), (session, spread) => {
+      const lane = laneOfSession(session, spread);
+      expect(lane).toBeGreaterThanOrEqual(0);
+      expect(lane).toBeLessThan(spread);
+    }),
+  );
+});

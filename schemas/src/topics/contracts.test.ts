@@ -1,0 +1,56 @@
+import avsc from 'avsc';
+import { expect, test } from 'vitest';
+import { anEventsAccepted } from '../../fixtures/builders.ts';
+import { frame, parseSchema, unframe } from './contract.ts';
+import { type DirectoryEntry, directoryEntry } from './directoryEntry.ts';
+import { type EventsAccepted, eventsAccepted } from './eventsAccepted.ts';
+import { sessionRegistered } from './sessionRegistered.ts';
+
+test('an accepted event comes back with every byte of its payload and every microsecond', () => {
+  const payload = Buffer.from('{ "a":1e400, "a":-0, "é":"\\ud800", "big":12345678901234567890 }');
+  const message = anEventsAccepted({ events: [{ payload, occurredAt: 10_413_791_999_999_999n }] });
+  const decoded = eventsAccepted.type.fromBuffer(eventsAccepted.type.toBuffer(message));
+  expect(decoded.events[0]?.payload.equals(payload)).toBe(true);
+  expect(decoded.events[0]?.occurredAt).toBe(10_413_791_999_999_999n);
+});
+
+test('an Avro decoder that knows nothing of Questlog reads the payload as a string', () => {
+  const message = anEventsAccepted({ events: [{ payload: Buffer.from('{"ü":1}'), occurredAt: 5n }] });
+  const plain = avsc.Type.forSchema(JSON.parse(eventsAccepted.schema));
+  const decoded: EventsAccepted = plain.fromBuffer(eventsAccepted.type.toBuffer(message));
+  expect(decoded.events[0]).toMatchObject({ payload: '{"ü":1}', occurredAt: 5 });
+});
+
+test('a reader takes what a writer with one more field has written', () => {
+  const schema = JSON.parse(sessionRegistered.schema);
+  schema.fields.push({ name: 'platform', type: 'string', default: '' });
+  const newer = parseSchema<Record<string, unknown>>(JSON.stringify(schema));
+  const session = {
+    tenantId: 't',
+    projectId: 'p',
+    sessionId: 's',
+    buildId: null,
+    startedAt: 7n,
+    registeredAt: 1,
+    lane: 3,
+  };
+  const bytes = newer.toBuffer({ ...session, platform: 'pc' });
+  const resolver = sessionRegistered.type.createResolver(newer);
+  expect(sessionRegistered.type.fromBuffer(bytes, resolver)).toMatchObject(session);
+});
+
+test('frames as Confluent does: a zero byte and the id, big-endian', () => {
+  const framed = frame(258, Buffer.from([9]));
+  expect([...framed]).toEqual([0, 0, 0, 1, 2, 9]);
+  expect(unframe(framed)).toEqual({ schemaId: 258, body: Buffer.from([9]) });
+  expect(unframe(Buffer.from([1, 0, 0, 0, 0, 9]))).toBeUndefined();
+});
+
+test('a directory entry keeps which of the three it is', () => {
+  const entry: DirectoryEntry = {
+    tenant: { id: 't', name: 'T', monthlySoftQuota: null, spread: 1, createdAt: 1 },
+    project: null,
+    token: null,
+  };
+  expect(directoryEntry.type.fromBuffer(directoryEntry.type.toBuffer(entry))).toMatchObject(entry);
+});

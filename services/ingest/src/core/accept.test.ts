@@ -1,0 +1,104 @@
+import { randomBytes } from 'node:crypto';
+import { laneOf, millisOf } from '@questlog/schemas/uuid';
+import { describe, expect, test } from 'vitest';
+import { type AcceptInput, accept, randomBytesFor } from './accept.ts';
+import type { Draft } from './envelope.ts';
+
+const TENANT = '7846b5f4-39dd-4381-b200-dbc9f59749ad';
+const PROJECT = '85ac27b3-4cf8-4a46-b24b-0b6ca34e27fa';
+const KEY = '01a1fe02-7454-7000-a110-3027adf24232';
+const NOW = 1_795_262_987_142;
+
+function drafts(count: number): Draft[] {
+  return Array.from({ length: count }, (_, index) => ({
+    index,
+    sessionId: null,
+    buildId: null,
+    eventType: `type ${index}`,
+    occurredAt: null,
+    payload: Buffer.from('{}'),
+  }));
+}
+
+function input(of: Partial<AcceptInput> = {}): AcceptInput {
+  const given = of.drafts ?? drafts(3);
+  return {
+    tenantId: TENANT,
+    projectId: PROJECT,
+    revision: 'A',
+    receivedAt: NOW,
+    drafts: given,
+    lanes: given.map(() => 0),
+    remaining: Number.POSITIVE_INFINITY,
+    idempotency: null,
+    isSplit: false,
+    partitions: 4,
+    random: randomBytes(randomBytesFor(given.length)),
+    ...of,
+  };
+}
+
+const keyed = (of: Partial<AcceptInput> = {}) => accept(input({ idempotency: { key: KEY, digest: Buffer.alloc(32, 7) }, ...of }));
+
+test('one request of one lane is one record, in request order', () => {
+  const { created, appends } = accept(input());
+  expect(appends).toHaveLength(1);
+  expect(appends[0]?.messages).toHaveLength(1);
+  expect(appends[0]?.messages[0]?.events.map(({ eventType }) => eventType)).toEqual(['type 0', 'type 1', 'type 2']);
+  expect(new Set(created.map(({ id }) => id)).size).toBe(3);
+});
+
+test('an omitted occurredAt is the time of receipt', () => {
+  expect(accept(input()).created[0]?.occurredAt).toBe(BigInt(NOW) * 1000n);
+});
+
+test('flags the events past the line and not those before it', () => {
+  const { created } = accept(input({ drafts: drafts(5), remaining: 2 }));
+  expect(created.map(({ overQuota }) => overQuota)).toEqual([false, false, true, true, true]);
+});
+
+test('an id holds the time of receipt and the lane, and the lane chooses the partition', () => {
+  const { created, appends } = accept(input({ lanes: [0, 1, 1] }));
+  expect(created.map(({ id }) => [millisOf(id), laneOf(id)])).toEqual([
+    [NOW, 0],
+    [NOW, 1],
+    [NOW, 1],
+  ]);
+  expect(appends.map(({ messages }) => messages.map(({ events }) => events.length))).toEqual([[1], [2]]);
+  const [first, second] = appends;
+  expect(second?.partition).toBe(((first?.partition ?? 0) + 1) % 4);
+});
+
+test('lanes that fall on one partition are appended together', () => {
+  const { appends } = accept(input({ lanes: [0, 4, 1] }));
+  expect(appends.map(({ messages }) => messages.length).toSorted()).toEqual([1, 2]);
+});
+
+describe('a keyed request', () => {
+  test('has the ids and append ids of its first try, also at another time', () => {
+    const first = keyed();
+    const second = keyed({ receivedAt: NOW + 60_000 });
+    expect(second.created.map(({ id }) => id)).toEqual(first.created.map(({ id }) => id));
+    expect(second.appends[0]?.messages[0]?.appendId).toBe(first.appends[0]?.messages[0]?.appendId);
+    expect(millisOf(first.created[0]?.id ?? '')).toBe(millisOf(KEY));
+  });
+
+  test('has other ids in another project, under another body, under another key', () => {
+    const ids = [
+      keyed(),
+      keyed({ projectId: TENANT }),
+      keyed({ idempotency: { key: KEY, digest: Buffer.alloc(32, 8) } }),
+      keyed({ idempotency: { key: KEY.replace('3027', '3028'), digest: Buffer.alloc(32, 7) } }),
+    ].flatMap(({ created, appends }) => [created[0]?.id, appends[0]?.messages[0]?.appendId]);
+    expect(new Set(ids).size).toBe(8);
+  });
+
+  test('that leaves bad elements out names each event on its own, so that a fuller repeat adds only the new ones', () => {
+    const [first, second, third] = drafts(3);
+    if (first === undefined || second === undefined || third === undefined) throw new Error('three drafts');
+    const partial = keyed({ drafts: [first, third], lanes: [0, 0], isSplit: true });
+    const whole = keyed({ drafts: [first, second, third], lanes: [0, 0, 0], isSplit: true });
+    const ids = (of: typeof partial) => of.appends.flatMap(({ messages }) => messages.map(({ appendId }) => appendId));
+    expect(ids(whole)).toEqual([ids(partial)[0], expect.any(String), ids(partial)[1]]);
+  });
+});

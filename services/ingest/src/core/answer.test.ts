@@ -1,0 +1,46 @@
+import { expect, test } from 'vitest';
+import { type AnsweredEvent, eventArray, eventPage, lenientArray } from './answer.ts';
+
+const PAYLOAD = Buffer.from('{ "a":1e400,"a":-0, "\\u00e9":"é🎮" }');
+
+function event(of: Partial<AnsweredEvent> = {}): AnsweredEvent {
+  return {
+    id: '01a1fe02-7454-7000-a110-3027adf24232',
+    sessionId: null,
+    buildId: null,
+    eventType: 'a "quoted"\u0000 type é',
+    occurredAt: 1n,
+    payload: PAYLOAD,
+    reportIds: [],
+    overQuota: true,
+    ...of,
+  };
+}
+
+test('splices the payload in byte for byte', () => {
+  const answer = eventArray([event(), event()]);
+  expect(answer.indexOf(PAYLOAD)).toBeGreaterThan(0);
+  expect(answer.lastIndexOf(PAYLOAD)).toBeGreaterThan(answer.indexOf(PAYLOAD));
+});
+
+test('is JSON whose strings come back', () => {
+  expect(JSON.parse(eventArray([event()]).toString())).toMatchObject([
+    { eventType: 'a "quoted"\u0000 type é', sessionId: null, reportIds: [], overQuota: true, occurredAt: '1970-01-01T00:00:00.000001Z' },
+  ]);
+});
+
+test('has no overQuota in revision B', () => {
+  expect(JSON.parse(eventArray([event({ overQuota: undefined })]).toString())[0]).not.toHaveProperty('overQuota');
+});
+
+test('a page says where the next one begins', () => {
+  expect(JSON.parse(eventPage([event()], 'next').toString())).toMatchObject({ events: [{}], next: 'next' });
+  expect(JSON.parse(eventPage([], null).toString())).toEqual({ events: [], next: null });
+});
+
+test('a lenient answer holds an event or a problem for each element, in request order', () => {
+  const problem = { index: 0, pointer: '/eventType', code: 'field_required', detail: 'eventType is required' } as const;
+  const [first, second] = JSON.parse(lenientArray([[problem], event()], 'r').toString());
+  expect(first).toMatchObject({ status: 400, code: 'field_required', instance: 'urn:questlog:request:r', errors: [problem] });
+  expect(second).toHaveProperty('id');
+});

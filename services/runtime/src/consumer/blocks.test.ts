@@ -1,0 +1,156 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import fc from 'fast-check';
+import { afterEach, beforeEach, expect, test } from 'vitest';
+import { openEmbeddedLog } from '../log/embedded/embeddedLog.ts';
+import type { Log } from '../log/log.ts';
+import { systemClock } from '../process/clock.ts';
+import { Invalid, Unavailable } from '../process/errors.ts';
+import { silentLogger } from '../process/logger.ts';
+import { type Block, type BlockWriter, runBlocks } from './blocks.ts';
+
+const TOPIC = 'blocks';
+const GROUP = 'blocks-test';
+
+let directory: string;
+let log: Log;
+
+beforeEach(async () => {
+  directory = mkdtempSync(join(tmpdir(), 'blocks-'));
+  log = await openEmbeddedLog({ directory, clock: systemClock });
+  await log.ensureTopics([
+    { name: TOPIC, partitions: 1, cleanup: { policy: 'delete', retentionMs: 1e9 }, maxRecordBytes: 1e6 },
+  ]);
+});
+
+afterEach(async () => {
+  await log.close();
+  rmSync(directory, { recursive: true, force: true });
+});
+
+/** A table that keeps what it was given: the same row twice is there twice. */
+class Table {
+  readonly rows: number[] = [];
+  readonly buried: number[] = [];
+  refuses = (_offset: number): boolean => false;
+  /** Called before each row; may throw, as a crash or as a lost answer. */
+  beforeRow = (_written: number): void => {};
+
+  writer(): BlockWriter<Block> {
+    return {
+      plan: async (block) => block,
+      apply: async (block, verify) => {
+        const refused = block.records.find(({ offset }) => this.refuses(offset));
+        if (refused !== undefined) throw new Invalid(`the table refuses offset ${refused.offset}`);
+        for (const { offset } of block.records) {
+          if (verify && this.rows.includes(offset)) continue;
+          this.beforeRow(this.rows.length);
+          this.rows.push(offset);
+        }
+        this.beforeRow(this.rows.length);
+      },
+      bury: async (block) => {
+        for (const { offset } of block.records) this.buried.push(offset);
+      },
+    };
+  }
+}
+
+async function append(count: number): Promise<void> {
+  for (let i = 0; i < count; i++) await log.append(TOPIC, 0, [{ key: null, value: Buffer.from(String(i)) }]);
+}
+
+/** Runs a consumer until it has committed `end`, or has broken off. */
+async function consumeUntil(end: number, table: Table): Promise<void> {
+  const done = new AbortController();
+  const consumer = await log.consume({
+    group: GROUP,
+    topics: [TOPIC],
+    process: (owned) =>
+      runBlocks(owned, {
+        topic: TOPIC,
+        openWriter: async () => table.writer(),
+        flushIntervalMs: 0,
+        clock: systemClock,
+        logger: silentLogger,
+        onWritten: () => {},
+      }),
+  });
+  const caughtUp = (async () => {
+    while (!done.signal.aborted && (await committedOffset()) < end) await new Promise((resolve) => setImmediate(resolve));
+  })();
+  await Promise.race([caughtUp, consumer.failed]).finally(async () => {
+    done.abort();
+    await consumer.stop();
+  });
+}
+
+async function committedOffset(): Promise<number> {
+  return (await log.committed(GROUP, TOPIC))[0]?.offset ?? 0;
+}
+
+const upTo = (count: number): number[] => Array.from({ length: count }, (_, offset) => offset);
+
+test('writes every record once and commits behind it', async () => {
+  const table = new Table();
+  await append(20);
+  await consumeUntil(20, table);
+  expect(table.rows).toEqual(upTo(20));
+});
+
+test('after crashes at any rows, every record is there exactly once', async () => {
+  await fc.assert(
+    fc.asyncProperty(fc.array(fc.nat(12), { maxLength: 6 }), async (crashes) => {
+      const table = new Table();
+      const base = (await log.endOffsets(TOPIC))[0] ?? 0;
+      await append(10);
+      const left = [...crashes];
+      table.beforeRow = (written) => {
+        if (written !== left[0]) return;
+        left.shift();
+        throw new Error('crash');
+      };
+      for (let starts = 0; (await committedOffset()) < base + 10; starts++) {
+        expect(starts).toBeLessThanOrEqual(crashes.length + 1);
+        await consumeUntil(base + 10, table).catch((error: unknown) => {
+          expect(error).toHaveProperty('message', 'crash');
+        });
+      }
+      expect(table.rows.toSorted((a, b) => a - b)).toEqual(upTo(10).map((offset) => base + offset));
+    }),
+    { numRuns: 40 },
+  );
+});
+
+test('an insert whose answer was lost is not repeated', async () => {
+  const table = new Table();
+  let isLost = true;
+  table.beforeRow = (written) => {
+    if (written !== 5 || !isLost) return;
+    isLost = false;
+    throw new Unavailable('the answer was lost');
+  };
+  await append(5);
+  await consumeUntil(5, table);
+  expect(isLost).toBe(false);
+  expect(table.rows).toEqual(upTo(5));
+});
+
+test('buries the records that the table refuses, and none beside them', async () => {
+  const table = new Table();
+  table.refuses = (offset) => offset === 3 || offset === 11;
+  await append(16);
+  await consumeUntil(16, table);
+  expect(table.buried).toEqual([3, 11]);
+  expect(table.rows).toEqual(upTo(16).filter((offset) => offset !== 3 && offset !== 11));
+});
+
+test('passes transaction markers without writing anything', async () => {
+  const producer = await log.transactional('marker-test');
+  await producer.commit({ appends: [{ topic: TOPIC, partition: 0, records: [{ key: null, value: Buffer.from('x') }] }] });
+  const table = new Table();
+  const [end] = await log.endOffsets(TOPIC);
+  await consumeUntil(end ?? 0, table);
+  expect(table.rows).toEqual([0]);
+});
