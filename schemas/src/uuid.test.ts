@@ -5,12 +5,17 @@ import { canonicalUuid, eventId, isUuidV7, laneOf, millisOf, tailOf } from './uu
 
 test('an event id is a UUIDv7 that gives back its milliseconds and its lane', () => {
   fc.assert(
-    fc.property(fc.nat(2 ** 48 - 1), fc.nat(4095), fc.uint8Array({ minLength: 8, maxLength: 8 }), (ms, lane, tail) => {
-      const id = eventId(ms, lane, Buffer.from(tail));
-      expect(isUuidV7(id)).toBe(true);
-      expect(millisOf(id)).toBe(ms);
-      expect(laneOf(id)).toBe(lane);
-    }),
+    fc.property(
+      fc.nat(2 ** 48 - 1),
+      fc.nat(4095),
+      fc.uint8Array({ minLength: 8, maxLength: 8 }),
+      (ms, lane, tail) => {
+        const id = eventId(ms, lane, Buffer.from(tail));
+        expect(isUuidV7(id)).toBe(true);
+        expect(millisOf(id)).toBe(ms);
+        expect(laneOf(id)).toBe(lane);
+      },
+    ),
   );
 });
 
@@ -28,9 +33,12 @@ test('takes a UUID in any case and gives it in lower case', () => {
   expect(canonicalUuid('01A1FDE8-24A5-7FFF-A33C-3828BE34BDD9')).toBe('01a1fde8-24a5-7fff-a33c-3828be34bdd9');
 });
 
-test.each(['', 'x', '01a1fde8-24a5-7fff-a33c-3828be34bdd', '{01a1fde8-24a5-7fff-a33c-3828be34bdd9}', '01a1fde8-24a5-7fff-a33c-3828be34bdd9\n'])(
-  'refuses %j as a UUID',
-  (text) => {
-    expect(canonicalUuid(text)).toBeUndefined();
-  },
-);
+test.each([
+  '',
+  'x',
+  '01a1fde8-24a5-7fff-a33c-3828be34bdd',
+  '{01a1fde8-24a5-7fff-a33c-3828be34bdd9}',
+  '01a1fde8-24a5-7fff-a33c-3828be34bdd9\n',
+])('refuses %j as a UUID', (text) => {
+  expect(canonicalUuid(text)).toBeUndefined();
+});

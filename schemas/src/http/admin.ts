@@ -5,7 +5,11 @@ import { Nullable, Timestamp, Uuid } from './fields.ts';
 
 const name = Type.String({ minLength: 1, maxLength: 200 });
 const monthlySoftQuota = Nullable(
-  Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER, description: 'Events a UTC month; null: none.' }),
+  Type.Integer({
+    minimum: 0,
+    maximum: Number.MAX_SAFE_INTEGER,
+    description: 'Events a UTC month; null: none.',
+  }),
 );
 const spread = Type.Integer({
   minimum: 1,

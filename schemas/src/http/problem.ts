@@ -84,6 +84,13 @@ export function problemOf(
   errors?: readonly ElementProblem[],
 ): Record<string, unknown> {
   const [status, title] = PROBLEMS[code];
-  const problem = { type: `urn:questlog:problem:${code}`, title, status, code, detail, instance: `urn:questlog:request:${requestId}` };
+  const problem = {
+    type: `urn:questlog:problem:${code}`,
+    title,
+    status,
+    code,
+    detail,
+    instance: `urn:questlog:request:${requestId}`,
+  };
   return errors === undefined ? problem : { ...problem, errors };
 }

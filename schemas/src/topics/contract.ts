@@ -24,7 +24,12 @@ const MAGIC = 0;
 const HEADER_BYTES = 5;
 
 export function messageContract<T>(topic: string, schema: avsc.Schema): MessageContract<T> {
-  return { topic, subject: `${topic}-value`, schema: JSON.stringify(schema), type: parseSchema(JSON.stringify(schema)) };
+  return {
+    topic,
+    subject: `${topic}-value`,
+    schema: JSON.stringify(schema),
+    type: parseSchema(JSON.stringify(schema)),
+  };
 }
 
 /** An Avro type with Questlog's in-process shapes: `rawJson` strings as bytes, microseconds as bigint. */

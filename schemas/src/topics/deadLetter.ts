@@ -2,7 +2,7 @@
  * `questlog.dead-letters.v1`: a record that could not be processed, as it was, with where it came from and why. Key: the
  * source record's key.
  */
-import { messageContract, MILLIS } from './contract.ts';
+import { MILLIS, messageContract } from './contract.ts';
 import { TOPICS } from './topics.ts';
 
 export interface DeadLetter {

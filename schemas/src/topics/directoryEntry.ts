@@ -2,7 +2,7 @@
  * `questlog.directory.v1`: tenants, projects and tokens, compacted by entity (`tenant:<id>`, `project:<id>`,
  * `token:<id>`). A tombstone revokes. Exactly one of the three fields is set.
  */
-import { messageContract, MILLIS, UUID } from './contract.ts';
+import { MILLIS, messageContract, UUID } from './contract.ts';
 import type { Revision } from './eventsAccepted.ts';
 import { TOPICS } from './topics.ts';
 
@@ -87,7 +87,11 @@ export const directoryEntry = messageContract<DirectoryEntry>(TOPICS.directory, 
             { name: 'id', type: UUID },
             { name: 'tenantId', type: UUID },
             { name: 'name', type: text },
-            { name: 'revision', type: ['null', { type: 'enum', name: 'Revision', symbols: ['A', 'B'] }], default: null },
+            {
+              name: 'revision',
+              type: ['null', { type: 'enum', name: 'Revision', symbols: ['A', 'B'] }],
+              default: null,
+            },
             { name: 'createdAt', type: MILLIS },
           ],
         },

@@ -2,7 +2,7 @@
  * `questlog.events.v1`: what one request had accepted for one partition. The fact that happened; a batch is in it whole
  * or not at all, and a repeat of it is recognised by its append id. Key: the tenant.
  */
-import { messageContract, MICROS, MILLIS, RAW_JSON, UUID } from './contract.ts';
+import { MICROS, MILLIS, messageContract, RAW_JSON, UUID } from './contract.ts';
 import { TOPICS } from './topics.ts';
 
 export type Revision = 'A' | 'B';

@@ -2,7 +2,7 @@
  * `questlog.sessions.v1`: a session of a project. Key: the tenant; partition: the tenant's home (lane 0), so that of two
  * concurrent registrations of one id the first record in the log wins everywhere.
  */
-import { messageContract, MICROS, MILLIS, UUID } from './contract.ts';
+import { MICROS, MILLIS, messageContract, UUID } from './contract.ts';
 import { TOPICS } from './topics.ts';
 
 export interface SessionRegistered {

@@ -39,7 +39,12 @@ export function topicDefinitions(partitions: number): TopicDefinition[] {
   return [
     { name: TOPICS.events, partitions, cleanup: week, maxRecordBytes: 12 * MIB },
     { name: TOPICS.sessions, partitions, cleanup: week, maxRecordBytes: MIB },
-    { name: TOPICS.deadLetters, partitions, cleanup: { policy: 'delete', retentionMs: 30 * DAY_MS }, maxRecordBytes: 13 * MIB },
+    {
+      name: TOPICS.deadLetters,
+      partitions,
+      cleanup: { policy: 'delete', retentionMs: 30 * DAY_MS },
+      maxRecordBytes: 13 * MIB,
+    },
     { name: TOPICS.directory, partitions: 1, cleanup: { policy: 'compact' }, maxRecordBytes: MIB },
     { name: TOPICS.schemas, partitions: 1, cleanup: { policy: 'compact' }, maxRecordBytes: MIB },
   ];

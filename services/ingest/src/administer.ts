@@ -3,7 +3,13 @@ import { randomBytes, randomUUID } from 'node:crypto';
 import { sha256Hex } from '@questlog/runtime/directory/directory';
 import type { DirectoryHandle } from '@questlog/runtime/directory/openDirectory';
 import type { Clock } from '@questlog/runtime/process/clock';
-import type { ProjectInput, ProjectPatch, TenantInput, TenantPatch, TokenInput } from '@questlog/schemas/http/admin';
+import type {
+  ProjectInput,
+  ProjectPatch,
+  TenantInput,
+  TenantPatch,
+  TokenInput,
+} from '@questlog/schemas/http/admin';
 import { type Project, SCOPES, type Tenant, type Token } from '@questlog/schemas/topics/directoryEntry';
 import { canonicalUuid } from '@questlog/schemas/uuid';
 import { formatMicros, parseOccurredAt } from './core/occurredAt.ts';
@@ -15,7 +21,8 @@ const TOKEN_PREFIX = 'qlt_';
 
 export function administer({ current, put }: DirectoryHandle, clock: Clock) {
   const tenantOf = (id: string): Tenant => found('tenant', id, current.tenants.get(canonicalUuid(id) ?? ''));
-  const projectOf = (id: string): Project => found('project', id, current.projects.get(canonicalUuid(id) ?? ''));
+  const projectOf = (id: string): Project =>
+    found('project', id, current.projects.get(canonicalUuid(id) ?? ''));
   return {
     tenants: () => [...current.tenants.values()].map(shown),
     projects: () => [...current.projects.values()].map(shown),
@@ -39,7 +46,8 @@ export function administer({ current, put }: DirectoryHandle, clock: Clock) {
       const changed: Tenant = {
         ...known,
         name: patch.name ?? known.name,
-        monthlySoftQuota: patch.monthlySoftQuota === undefined ? known.monthlySoftQuota : patch.monthlySoftQuota,
+        monthlySoftQuota:
+          patch.monthlySoftQuota === undefined ? known.monthlySoftQuota : patch.monthlySoftQuota,
         spread: patch.spread ?? known.spread,
       };
       await put('tenant', known.id, changed);
@@ -100,7 +108,9 @@ function same<T extends { readonly createdAt: number }>(kind: string, known: T, 
   throw new Rejected('conflict', `the id is taken by another ${kind}`);
 }
 
-function shown<T extends { readonly createdAt: number }>(entity: T): Omit<T, 'createdAt'> & { createdAt: string } {
+function shown<T extends { readonly createdAt: number }>(
+  entity: T,
+): Omit<T, 'createdAt'> & { createdAt: string } {
   return { ...entity, createdAt: formatMillis(entity.createdAt) };
 }
 

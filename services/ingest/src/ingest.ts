@@ -6,11 +6,11 @@ import type { Clock } from '@questlog/runtime/process/clock';
 import { Unavailable } from '@questlog/runtime/process/errors';
 import type { Metrics } from '@questlog/runtime/process/metrics';
 import type { Codec } from '@questlog/runtime/registry/registry';
-import { APPEND_ID_HEADER, TOPICS } from '@questlog/schemas/topics/topics';
-import type { EventsAccepted } from '@questlog/schemas/topics/eventsAccepted';
 import type { ElementProblem } from '@questlog/schemas/http/problem';
 import { laneOfSession } from '@questlog/schemas/partition';
-import { accept, type Append, type CreatedEvent, randomBytesFor } from './core/accept.ts';
+import type { EventsAccepted } from '@questlog/schemas/topics/eventsAccepted';
+import { APPEND_ID_HEADER, TOPICS } from '@questlog/schemas/topics/topics';
+import { type Append, accept, type CreatedEvent, randomBytesFor } from './core/accept.ts';
 import { type AnsweredEvent, eventArray, lenientArray } from './core/answer.ts';
 import { type Draft, readElements } from './core/envelope.ts';
 import type { QuotaLedger } from './core/quotaLedger.ts';
@@ -85,7 +85,8 @@ async function check(
   const ids = new Set<string>();
   for (const { sessionId } of drafts) if (sessionId !== null) ids.add(sessionId);
   const ownLane = laneOfSession(idempotencyKey ?? crypto.randomUUID(), tenant.spread);
-  const known = ids.size === 0 ? new Map() : await findSessions(deps, principal, [...ids], problems, isLenient);
+  const known =
+    ids.size === 0 ? new Map() : await findSessions(deps, principal, [...ids], problems, isLenient);
 
   const kept: Draft[] = [];
   const lanes: number[] = [];
@@ -170,7 +171,10 @@ async function store(
     receivedAt,
     drafts,
     lanes,
-    remaining: tenant.monthlySoftQuota === null ? Number.POSITIVE_INFINITY : Math.max(0, tenant.monthlySoftQuota - used),
+    remaining:
+      tenant.monthlySoftQuota === null
+        ? Number.POSITIVE_INFINITY
+        : Math.max(0, tenant.monthlySoftQuota - used),
     idempotency,
     isSplit: isLenient,
     partitions: deps.partitions,
@@ -198,7 +202,9 @@ async function appendAll(
           headers: { [APPEND_ID_HEADER]: message.appendId },
         }));
         const { baseOffset } = await log.append(TOPICS.events, partition, records);
-        messages.forEach((message, i) => ledger?.confirm(partition, baseOffset + i, message.events.length));
+        messages.forEach((message, i) => {
+          ledger?.confirm(partition, baseOffset + i, message.events.length);
+        });
       } catch (error) {
         for (const message of messages) ledger?.release(message.events.length);
         throw error;

@@ -58,7 +58,11 @@ export async function readEvent(deps: ReadDeps, principal: Principal, idText: st
   return eventObject(answered(row, principal));
 }
 
-export async function readSession(deps: ReadDeps, principal: Principal, idText: string): Promise<SessionOutput> {
+export async function readSession(
+  deps: ReadDeps,
+  principal: Principal,
+  idText: string,
+): Promise<SessionOutput> {
   return sessionOutput(await knownSession(deps, principal, pathUuid(idText)));
 }
 
@@ -123,9 +127,14 @@ function pathUuid(text: string): string {
   return id;
 }
 
-async function knownSession(deps: ReadDeps, { tenant, project }: Principal, id: string): Promise<SessionRegistered> {
+async function knownSession(
+  deps: ReadDeps,
+  { tenant, project }: Principal,
+  id: string,
+): Promise<SessionRegistered> {
   const session = (await deps.sessions.find(tenant.id, project.id, [id])).get(id);
-  if (session === undefined) throw new Rejected('unknown_session', `session ${id} does not exist in this project`);
+  if (session === undefined)
+    throw new Rejected('unknown_session', `session ${id} does not exist in this project`);
   return session;
 }
 
@@ -145,12 +154,18 @@ function answered(row: EventRow, { revision }: Principal): AnsweredEvent {
 const FROM_THE_START: Cursor = { micros: '-9223372036854775808', partition: 0, offset: '0', index: 0 };
 
 function cursorOf(row: EventRow): Cursor {
-  return { micros: row.occurred_at_micros, partition: row.log_partition, offset: row.log_offset, index: row.log_index };
+  return {
+    micros: row.occurred_at_micros,
+    partition: row.log_partition,
+    offset: row.log_offset,
+    index: row.log_index,
+  };
 }
 
 function readCursor(text: string): Cursor {
   const cursor = parseCursor(text);
-  if (cursor === undefined) throw new Rejected('invalid_request', 'cursor: not one that an earlier page gave');
+  if (cursor === undefined)
+    throw new Rejected('invalid_request', 'cursor: not one that an earlier page gave');
   return cursor;
 }
 

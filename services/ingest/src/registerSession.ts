@@ -41,7 +41,10 @@ export async function registerSession(
 /** "The same" compares the request as sent: an omitted field is not the same as the value it was given. */
 function sameOrConflict(known: SessionRegistered, wanted: SessionRegistered): SessionOutput {
   if (known.buildId === wanted.buildId && known.startedAt === wanted.startedAt) return sessionOutput(known);
-  throw new Rejected('conflict', `session ${known.sessionId} is registered with another buildId or startedAt`);
+  throw new Rejected(
+    'conflict',
+    `session ${known.sessionId} is registered with another buildId or startedAt`,
+  );
 }
 
 function startedAtOf(text: string): bigint {
@@ -49,5 +52,7 @@ function startedAtOf(text: string): bigint {
   if (parsed.ok) return parsed.micros;
   const code = parsed.reason === 'range' ? 'timestamp_out_of_range' : 'invalid_timestamp';
   const detail = 'startedAt must be an ISO 8601 timestamp in the years 1900 to 2299';
-  throw new Rejected('invalid_request', detail, { errors: [{ index: 0, pointer: '/startedAt', code, detail }] });
+  throw new Rejected('invalid_request', detail, {
+    errors: [{ index: 0, pointer: '/startedAt', code, detail }],
+  });
 }

@@ -31,7 +31,10 @@ export interface Replays {
    * requests of one key at the same time are one after the other.
    * @throws Rejected `idempotency_key_reused` when the key came with another body.
    */
-  once(request: KeyedRequest, append: (before: readonly StoredEvent[]) => Promise<readonly StoredEvent[]>): Promise<Outcome>;
+  once(
+    request: KeyedRequest,
+    append: (before: readonly StoredEvent[]) => Promise<readonly StoredEvent[]>,
+  ): Promise<Outcome>;
 }
 
 export interface Outcome {
@@ -69,7 +72,11 @@ export function openReplays(deps: { store: Store; clock: Clock }): Replays {
     once: async (request, append) => {
       const name = `${request.projectId}/${request.key}`;
       let before: readonly StoredEvent[] | undefined;
-      for (let known = memory.get(name); known !== undefined && before === undefined; known = memory.get(name)) {
+      for (
+        let known = memory.get(name);
+        known !== undefined && before === undefined;
+        known = memory.get(name)
+      ) {
         if (!known.digest.equals(request.digest)) throw reused();
         before = await known.stored.catch(() => undefined);
       }

@@ -64,11 +64,28 @@ export async function startIngest(deps: IngestServiceDeps): Promise<IngestServic
   const ingest = { log, codec, sessions, quotas, replays, clock, metrics, partitions };
   const shared = { bodies, defaultRevision: settings.defaultRevision, clock, logger, metrics };
   const toGames = publicApp({ ...shared, directory: directory.current, ingest, reads });
-  const toOperators = adminApp({ directory, store, health, clock, logger, metrics, adminToken: deps.adminToken });
+  const toOperators = adminApp({
+    directory,
+    store,
+    health,
+    clock,
+    logger,
+    metrics,
+    adminToken: deps.adminToken,
+  });
 
   const open = await listen(toGames.callback(), settings.host, settings.port, 'QUESTLOG_PORT');
   lifecycle.onStop('public listener', () => open.close());
-  const admin = await listen(toOperators.callback(), settings.host, settings.adminPort, 'QUESTLOG_ADMIN_PORT');
+  const admin = await listen(
+    toOperators.callback(),
+    settings.host,
+    settings.adminPort,
+    'QUESTLOG_ADMIN_PORT',
+  );
   lifecycle.onStop('admin listener', () => admin.close());
-  return { port: open.port, adminPort: admin.port, failed: Promise.race([sessions.failed, directory.failed]) };
+  return {
+    port: open.port,
+    adminPort: admin.port,
+    failed: Promise.race([sessions.failed, directory.failed]),
+  };
 }

@@ -9,14 +9,18 @@ import type { Logger } from '@questlog/runtime/process/logger';
 import { type Codec, createCodec, type SchemaRegistry } from '@questlog/runtime/registry/registry';
 import type { Store } from '@questlog/runtime/store/store';
 import { partitionOf } from '@questlog/schemas/partition';
-import { sessionRegistered, type SessionRegistered } from '@questlog/schemas/topics/sessionRegistered';
+import { type SessionRegistered, sessionRegistered } from '@questlog/schemas/topics/sessionRegistered';
 import { TOPICS } from '@questlog/schemas/topics/topics';
 import type { Projection } from './projection.ts';
 import { coalescedSessionLookup } from './sessionLookup.ts';
 
 export interface Sessions {
   /** The known ones of these sessions of the project. @throws Unavailable when ClickHouse is needed and silent. */
-  find(tenantId: string, projectId: string, ids: readonly string[]): Promise<ReadonlyMap<string, SessionRegistered>>;
+  find(
+    tenantId: string,
+    projectId: string,
+    ids: readonly string[],
+  ): Promise<ReadonlyMap<string, SessionRegistered>>;
   /** Appends a registration and returns what the log says the session is: this one, or an earlier one. */
   register(session: SessionRegistered): Promise<{ winner: SessionRegistered; isOwn: boolean }>;
   readonly failed: Promise<never>;
@@ -76,9 +80,14 @@ export async function openSessions(deps: {
       const partition = partitionOf(session.tenantId, 0, partitions);
       const records = [{ key: session.tenantId, value: codec.encode(session) }];
       const { baseOffset } = await log.append(TOPICS.sessions, partition, records);
-      await tail.reached(Array.from({ length: partitions }, (_, p) => (p === partition ? baseOffset + 1 : 0)));
+      await tail.reached(
+        Array.from({ length: partitions }, (_, p) => (p === partition ? baseOffset + 1 : 0)),
+      );
       const winner = memory.get(session.projectId, session.sessionId);
-      return { winner: winner?.session ?? session, isOwn: winner === undefined || winner.offset === baseOffset };
+      return {
+        winner: winner?.session ?? session,
+        isOwn: winner === undefined || winner.offset === baseOffset,
+      };
     },
   };
 }
@@ -103,7 +112,11 @@ async function followSessions(deps: {
         } catch (error) {
           // The projector sends it to the dead letters; here it is only not a session.
           if (!(error instanceof Invalid)) throw error;
-          logger.warn('session_record_skipped', { topic: batch.topic, partition: batch.partition, offset: record.offset });
+          logger.warn('session_record_skipped', {
+            topic: batch.topic,
+            partition: batch.partition,
+            offset: record.offset,
+          });
         }
       }
     },

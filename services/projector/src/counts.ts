@@ -124,7 +124,12 @@ function forgetOldMinutes(minutes: MinuteCounts, records: readonly Accepted[]): 
 }
 
 function keyOf(row: MinuteRow): MinuteKey {
-  return { tenantId: row.tenant_id, projectId: row.project_id, minuteS: row.minute_s, eventType: row.event_type };
+  return {
+    tenantId: row.tenant_id,
+    projectId: row.project_id,
+    minuteS: row.minute_s,
+    eventType: row.event_type,
+  };
 }
 
 function unknownKeys<Key>(rollup: Rollup<Key>, nameOf: (key: Key) => string, keys: readonly Key[]): Key[] {

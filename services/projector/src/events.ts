@@ -11,8 +11,16 @@ import type { EventsAccepted } from '@questlog/schemas/topics/eventsAccepted';
 import { type Accepted, dropRepeats, minuteCountsOf, quotaKeyOf } from './core/planEvents.ts';
 import { loadMinuteCounts, loadQuotaCounts, openMinuteCounts, openQuotaCounts } from './counts.ts';
 import { type Dead, decodeAll } from './decodeAll.ts';
-import { appendRows, eventRows, minuteCountRows, quotaRows, type RowsFor, type Source, tokenOf } from './eventRows.ts';
-import { repeatedBelow, recentAppendIds } from './ledger.ts';
+import {
+  appendRows,
+  eventRows,
+  minuteCountRows,
+  quotaRows,
+  type RowsFor,
+  type Source,
+  tokenOf,
+} from './eventRows.ts';
+import { recentAppendIds, repeatedBelow } from './ledger.ts';
 
 export interface EventsWriterDeps {
   readonly store: Store;
@@ -33,7 +41,10 @@ interface EventsPlan {
   readonly counts: readonly RowsFor[];
 }
 
-export async function openEventsWriter(deps: EventsWriterDeps, start: number): Promise<BlockWriter<EventsPlan>> {
+export async function openEventsWriter(
+  deps: EventsWriterDeps,
+  start: number,
+): Promise<BlockWriter<EventsPlan>> {
   const source = { logId: deps.logId, partition: deps.partition };
   const recent = new RecentAppends(await recentAppendIds(deps.store, source, start));
   const quota = openQuotaCounts();

@@ -74,7 +74,8 @@ async function projectTopic<Message, Plan>(
     metrics.projectorLag.set({ topic }, await progress.lag());
     return await progress.problem();
   });
-  const onOutcome = (outcome: string, records: number): void => metrics.projected.inc({ topic, outcome }, records);
+  const onOutcome = (outcome: string, records: number): void =>
+    metrics.projected.inc({ topic, outcome }, records);
   const onWritten = (_block: Block, startedAtMs: number): void => {
     metrics.blockSeconds.observe({ topic }, (clock.now() - startedAtMs) / 1000);
   };
@@ -85,7 +86,10 @@ async function projectTopic<Message, Plan>(
       runBlocks(owned, {
         topic,
         openWriter: (start) =>
-          openWriter({ store, codec, deadLetters, logId: log.id, partition: owned.partition, onOutcome }, start),
+          openWriter(
+            { store, codec, deadLetters, logId: log.id, partition: owned.partition, onOutcome },
+            start,
+          ),
         flushIntervalMs,
         clock,
         logger,

@@ -40,7 +40,8 @@ export function openSessionsWriter(deps: SessionsWriterDeps): BlockWriter<Sessio
       for (const { record, cause } of dead) await deadLetters.bury(block, record, cause);
       onOutcome('dead', dead.length);
       if (kept.length === 0) return;
-      const held = async () => new Set((await heldSessions(store, kept)).map((row) => Number(row.log_offset)));
+      const held = async () =>
+        new Set((await heldSessions(store, kept)).map((row) => Number(row.log_offset)));
       await insertOnce(store, { ...sessionRows(source, kept), token: tokenOf(source, block), held }, verify);
     },
     bury: async (block, cause) => {
@@ -85,7 +86,10 @@ interface HeldSession {
 /** Sessions of one `IN` list. */
 const MAX_SESSIONS = 5_000;
 
-async function heldSessions(store: Store, wanted: readonly Decoded<SessionRegistered>[]): Promise<HeldSession[]> {
+async function heldSessions(
+  store: Store,
+  wanted: readonly Decoded<SessionRegistered>[],
+): Promise<HeldSession[]> {
   const held: HeldSession[] = [];
   for (let i = 0; i < wanted.length; i += MAX_SESSIONS) {
     const messages = wanted.slice(i, i + MAX_SESSIONS).map(({ message }) => message);

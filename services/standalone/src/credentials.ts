@@ -44,7 +44,9 @@ export function readCredentials(dataDir: string): Credentials | undefined {
     if (cause instanceof Error && 'code' in cause && cause.code === 'ENOENT') return undefined;
     throw new StartRefused(`${path} cannot be read; move it away to have new demo credentials`, { cause });
   }
-  throw new StartRefused(`${path} is not what an earlier start wrote; move it away to have new demo credentials`);
+  throw new StartRefused(
+    `${path} is not what an earlier start wrote; move it away to have new demo credentials`,
+  );
 }
 
 /** Whole or not at all, readable by the owner only. */

@@ -15,9 +15,28 @@ export async function ensureDemo(
   if (directory.current.tenants.has(tenantId)) return;
   const createdAt = clock.now();
   const id = randomUUID();
-  await directory.put('token', id, { id, projectId, sha256: sha256Hex(token), scopes: SCOPES, expiresAt: null, createdAt });
-  await directory.put('project', projectId, { id: projectId, tenantId, name: 'Demo game', revision: null, createdAt });
-  await directory.put('tenant', tenantId, { id: tenantId, name: 'Demo studio', monthlySoftQuota: null, spread: 1, createdAt });
+  await directory.put('token', id, {
+    id,
+    projectId,
+    sha256: sha256Hex(token),
+    scopes: SCOPES,
+    expiresAt: null,
+    createdAt,
+  });
+  await directory.put('project', projectId, {
+    id: projectId,
+    tenantId,
+    name: 'Demo game',
+    revision: null,
+    createdAt,
+  });
+  await directory.put('tenant', tenantId, {
+    id: tenantId,
+    name: 'Demo studio',
+    monthlySoftQuota: null,
+    spread: 1,
+    createdAt,
+  });
 }
 
 /** Through the front door, as a game would; a token that was revoked meanwhile is the operator's will. */
@@ -28,5 +47,6 @@ export async function ensureDemoSession({ baseUrl, token, sessionId }: Credentia
     body: JSON.stringify({ id: sessionId }),
   });
   await response.arrayBuffer();
-  if (!response.ok && response.status !== 401) throw new Error(`the demo session was answered ${response.status}`);
+  if (!response.ok && response.status !== 401)
+    throw new Error(`the demo session was answered ${response.status}`);
 }

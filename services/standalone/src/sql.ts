@@ -17,10 +17,18 @@ try {
   if (query.trim() === '') throw new Error('usage: npm run sql -- "SELECT count() FROM events"');
   const { dataDir } = loadConfig(settings, process.env, 'QUESTLOG_');
   const credentials = readCredentials(dataDir);
-  if (credentials === undefined) throw new Error(`nothing has been started on ${dataDir} yet; run npm start first`);
+  if (credentials === undefined)
+    throw new Error(`nothing has been started on ${dataDir} yet; run npm start first`);
   const { meta, data, rows, statistics } = await ask(credentials.adminUrl, credentials.adminToken, query);
-  process.stdout.write(textTable(meta.map(({ name }) => name), data));
-  process.stdout.write(`${rows} ${rows === 1 ? 'row' : 'rows'} in ${(statistics.elapsed * 1000).toFixed(1)} ms\n`);
+  process.stdout.write(
+    textTable(
+      meta.map(({ name }) => name),
+      data,
+    ),
+  );
+  process.stdout.write(
+    `${rows} ${rows === 1 ? 'row' : 'rows'} in ${(statistics.elapsed * 1000).toFixed(1)} ms\n`,
+  );
 } catch (error) {
   process.stderr.write(`${messageOf(error)}\n`);
   process.exitCode = 1;

@@ -37,7 +37,11 @@ export interface Standalone {
   readonly failed: Promise<never>;
 }
 
-export async function startStandalone(settings: Settings, logger: Logger, lifecycle: Lifecycle): Promise<Standalone> {
+export async function startStandalone(
+  settings: Settings,
+  logger: Logger,
+  lifecycle: Lifecycle,
+): Promise<Standalone> {
   const dataDir = openDataDir(settings.dataDir);
   const clock = systemClock;
   const health = createHealth();
@@ -84,10 +88,18 @@ function openDataDir(setting: string): string {
   return dataDir;
 }
 
-async function openClickHouse(dataDir: string, credentials: Credentials, lifecycle: Lifecycle): Promise<Store> {
+async function openClickHouse(
+  dataDir: string,
+  credentials: Credentials,
+  lifecycle: Lifecycle,
+): Promise<Store> {
   const { clickhouse } = credentials;
   const { username, password } = clickhouse;
-  const server = await startEmbeddedClickHouse({ directory: join(dataDir, 'clickhouse'), username, password });
+  const server = await startEmbeddedClickHouse({
+    directory: join(dataDir, 'clickhouse'),
+    username,
+    password,
+  });
   lifecycle.onStop('embedded ClickHouse', () => server.close());
   clickhouse.url = server.url;
   const maintenance = openStore({ ...clickhouse, database: 'default' });

@@ -38,13 +38,18 @@ function input(of: Partial<AcceptInput> = {}): AcceptInput {
   };
 }
 
-const keyed = (of: Partial<AcceptInput> = {}) => accept(input({ idempotency: { key: KEY, digest: Buffer.alloc(32, 7) }, ...of }));
+const keyed = (of: Partial<AcceptInput> = {}) =>
+  accept(input({ idempotency: { key: KEY, digest: Buffer.alloc(32, 7) }, ...of }));
 
 test('one request of one lane is one record, in request order', () => {
   const { created, appends } = accept(input());
   expect(appends).toHaveLength(1);
   expect(appends[0]?.messages).toHaveLength(1);
-  expect(appends[0]?.messages[0]?.events.map(({ eventType }) => eventType)).toEqual(['type 0', 'type 1', 'type 2']);
+  expect(appends[0]?.messages[0]?.events.map(({ eventType }) => eventType)).toEqual([
+    'type 0',
+    'type 1',
+    'type 2',
+  ]);
   expect(new Set(created.map(({ id }) => id)).size).toBe(3);
 });
 
@@ -98,7 +103,8 @@ describe('a keyed request', () => {
     if (first === undefined || second === undefined || third === undefined) throw new Error('three drafts');
     const partial = keyed({ drafts: [first, third], lanes: [0, 0], isSplit: true });
     const whole = keyed({ drafts: [first, second, third], lanes: [0, 0, 0], isSplit: true });
-    const ids = (of: typeof partial) => of.appends.flatMap(({ messages }) => messages.map(({ appendId }) => appendId));
+    const ids = (of: typeof partial) =>
+      of.appends.flatMap(({ messages }) => messages.map(({ appendId }) => appendId));
     expect(ids(whole)).toEqual([ids(partial)[0], expect.any(String), ids(partial)[1]]);
   });
 });

@@ -120,7 +120,9 @@ function appendIdOf(input: AcceptInput, name: string, position: number): string 
     const at = drafts.length * 8 + position * 16;
     return uuidFrom(random.subarray(at, at + 16));
   }
-  const hash = createHash('sha256').update(`${projectId}/${idempotency.key}/${name}/`).update(idempotency.digest);
+  const hash = createHash('sha256')
+    .update(`${projectId}/${idempotency.key}/${name}/`)
+    .update(idempotency.digest);
   return uuidFrom(hash.digest());
 }
 

@@ -25,12 +25,20 @@ test('splices the payload in byte for byte', () => {
 
 test('is JSON whose strings come back', () => {
   expect(JSON.parse(eventArray([event()]).toString())).toMatchObject([
-    { eventType: 'a "quoted"\u0000 type é', sessionId: null, reportIds: [], overQuota: true, occurredAt: '1970-01-01T00:00:00.000001Z' },
+    {
+      eventType: 'a "quoted"\u0000 type é',
+      sessionId: null,
+      reportIds: [],
+      overQuota: true,
+      occurredAt: '1970-01-01T00:00:00.000001Z',
+    },
   ]);
 });
 
 test('has no overQuota in revision B', () => {
-  expect(JSON.parse(eventArray([event({ overQuota: undefined })]).toString())[0]).not.toHaveProperty('overQuota');
+  expect(JSON.parse(eventArray([event({ overQuota: undefined })]).toString())[0]).not.toHaveProperty(
+    'overQuota',
+  );
 });
 
 test('a page says where the next one begins', () => {
@@ -39,8 +47,18 @@ test('a page says where the next one begins', () => {
 });
 
 test('a lenient answer holds an event or a problem for each element, in request order', () => {
-  const problem = { index: 0, pointer: '/eventType', code: 'field_required', detail: 'eventType is required' } as const;
+  const problem = {
+    index: 0,
+    pointer: '/eventType',
+    code: 'field_required',
+    detail: 'eventType is required',
+  } as const;
   const [first, second] = JSON.parse(lenientArray([[problem], event()], 'r').toString());
-  expect(first).toMatchObject({ status: 400, code: 'field_required', instance: 'urn:questlog:request:r', errors: [problem] });
+  expect(first).toMatchObject({
+    status: 400,
+    code: 'field_required',
+    instance: 'urn:questlog:request:r',
+    errors: [problem],
+  });
   expect(second).toHaveProperty('id');
 });

@@ -6,6 +6,9 @@ test('a cursor comes back as it went out, also before 1970', () => {
   expect(parseCursor(formatCursor(cursor))).toEqual(cursor);
 });
 
-test.each(['', 'x', 'MS4y', Buffer.from('1.2.3.4;DROP').toString('base64url'), 'é'])('%j is no cursor', (text) => {
-  expect(parseCursor(text)).toBeUndefined();
-});
+test.each(['', 'x', 'MS4y', Buffer.from('1.2.3.4;DROP').toString('base64url'), 'é'])(
+  '%j is no cursor',
+  (text) => {
+    expect(parseCursor(text)).toBeUndefined();
+  },
+);

@@ -18,6 +18,7 @@ export function formatCursor({ micros, partition, offset, index }: Cursor): stri
 export function parseCursor(text: string): Cursor | undefined {
   const parts = FORM.exec(Buffer.from(text, 'base64url').toString('latin1'));
   const [, micros, partition, offset, index] = parts ?? [];
-  if (micros === undefined || partition === undefined || offset === undefined || index === undefined) return undefined;
+  if (micros === undefined || partition === undefined || offset === undefined || index === undefined)
+    return undefined;
   return { micros, partition: Number(partition), offset, index: Number(index) };
 }

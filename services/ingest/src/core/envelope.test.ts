@@ -47,11 +47,15 @@ test.each([
 });
 
 test.each(['null', '7', '{}', '[]', 'true'])('eventType must be a string, not %s', (value) => {
-  expect(problemsOf(`{"sessionId":"${SESSION}","eventType":${value}}`)).toEqual([[0, '/eventType', 'field_type']]);
+  expect(problemsOf(`{"sessionId":"${SESSION}","eventType":${value}}`)).toEqual([
+    [0, '/eventType', 'field_type'],
+  ]);
 });
 
 test('a lone surrogate in eventType is refused, in the payload it is kept', () => {
-  expect(problemsOf(`{"sessionId":"${SESSION}","eventType":"\\ud800"}`)).toEqual([[0, '/eventType', 'lone_surrogate']]);
+  expect(problemsOf(`{"sessionId":"${SESSION}","eventType":"\\ud800"}`)).toEqual([
+    [0, '/eventType', 'lone_surrogate'],
+  ]);
   const { drafts } = read(`{"sessionId":"${SESSION}","eventType":"x","payload":{"a":"\\ud800"}}`);
   expect(drafts[0]?.payload.toString()).toBe('{"a":"\\ud800"}');
 });

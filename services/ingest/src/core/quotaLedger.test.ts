@@ -30,7 +30,11 @@ test('an append that the rollup had before it was confirmed is counted once', ()
 
 test('at rest, equals what is in the log, however appends and readings of the rollup interleave', () => {
   const step = fc.oneof(
-    fc.record({ kind: fc.constant('append' as const), partition: fc.nat(2), events: fc.integer({ min: 1, max: 500 }) }),
+    fc.record({
+      kind: fc.constant('append' as const),
+      partition: fc.nat(2),
+      events: fc.integer({ min: 1, max: 500 }),
+    }),
     fc.record({ kind: fc.constant('project' as const), partition: fc.nat(2), records: fc.nat(3) }),
     fc.constant({ kind: 'refresh' as const }),
   );

@@ -8,7 +8,14 @@ import type { Health } from '@questlog/runtime/process/health';
 import type { Logger } from '@questlog/runtime/process/logger';
 import type { Metrics } from '@questlog/runtime/process/metrics';
 import type { Store } from '@questlog/runtime/store/store';
-import { ProjectInput, ProjectPatch, SqlInput, TenantInput, TenantPatch, TokenInput } from '@questlog/schemas/http/admin';
+import {
+  ProjectInput,
+  ProjectPatch,
+  SqlInput,
+  TenantInput,
+  TenantPatch,
+  TokenInput,
+} from '@questlog/schemas/http/admin';
 import Koa from 'koa';
 import type { TSchema } from 'typebox';
 import { administer } from '../administer.ts';
@@ -43,7 +50,10 @@ export function adminApp(deps: AdminAppDeps): Koa {
     method: 'post' | 'patch',
     path: string,
     schema: T,
-    run: (body: ReturnType<ReturnType<typeof checkedBody<T>>>, id: string) => Promise<{ status: number; body: object }>,
+    run: (
+      body: ReturnType<ReturnType<typeof checkedBody<T>>>,
+      id: string,
+    ) => Promise<{ status: number; body: object }>,
   ): void => {
     const checked = checkedBody(schema);
     router[method](path, authorized, jsonBody(), async (ctx) => {
@@ -92,7 +102,9 @@ export function adminApp(deps: AdminAppDeps): Koa {
   return app;
 }
 
-function operatorsOnly(adminToken: string): (ctx: RouterContext, next: () => Promise<unknown>) => Promise<unknown> {
+function operatorsOnly(
+  adminToken: string,
+): (ctx: RouterContext, next: () => Promise<unknown>) => Promise<unknown> {
   const expected = Buffer.from(sha256Hex(adminToken));
   return (ctx, next) => {
     const given = Buffer.from(sha256Hex(bearerToken(ctx.get('Authorization'))));

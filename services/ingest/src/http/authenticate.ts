@@ -21,7 +21,9 @@ export function authenticate(
   }
   if (!principal.scopes.includes(scope)) {
     throw new Rejected('forbidden', `the access token lacks the scope ${scope}`, {
-      headers: { 'WWW-Authenticate': `Bearer realm="questlog", error="insufficient_scope", scope="${scope}"` },
+      headers: {
+        'WWW-Authenticate': `Bearer realm="questlog", error="insufficient_scope", scope="${scope}"`,
+      },
     });
   }
   return principal;
@@ -30,7 +32,11 @@ export function authenticate(
 export function bearerToken(header: string | undefined): string {
   const token = BEARER.exec(header ?? '')?.[1];
   if (token !== undefined) return token;
-  throw new Rejected('unauthorized', 'the header Authorization: Bearer <ACCESS_TOKEN> is missing or malformed', {
-    headers: { 'WWW-Authenticate': 'Bearer realm="questlog"' },
-  });
+  throw new Rejected(
+    'unauthorized',
+    'the header Authorization: Bearer <ACCESS_TOKEN> is missing or malformed',
+    {
+      headers: { 'WWW-Authenticate': 'Bearer realm="questlog"' },
+    },
+  );
 }

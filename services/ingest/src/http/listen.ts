@@ -15,9 +15,18 @@ const KEEP_ALIVE_MS = 65_000;
 const DRAIN_MS = 8_000;
 
 /** @throws StartRefused when the address is taken or not ours. */
-export async function listen(handler: RequestListener, host: string, port: number, setting: string): Promise<Listener> {
+export async function listen(
+  handler: RequestListener,
+  host: string,
+  port: number,
+  setting: string,
+): Promise<Listener> {
   const server = createServer(
-    { requestTimeout: REQUEST_TIMEOUT_MS, headersTimeout: HEADERS_TIMEOUT_MS, keepAliveTimeout: KEEP_ALIVE_MS },
+    {
+      requestTimeout: REQUEST_TIMEOUT_MS,
+      headersTimeout: HEADERS_TIMEOUT_MS,
+      keepAliveTimeout: KEEP_ALIVE_MS,
+    },
     handler,
   );
   await new Promise<void>((resolve, reject) => {

@@ -52,7 +52,9 @@ export function openApi(revision: Revision): Record<string, unknown> {
       },
       '/v1/events/{id}': { get: read('One event.', answer('The event.', ref('Event')), [id]) },
       '/v1/quota': { get: read('The tenant’s use of its quota.', answer('This month.', ref('Quota')), []) },
-      '/openapi.json': { get: { summary: 'This document.', security: [], responses: { 200: { description: 'It.' } } } },
+      '/openapi.json': {
+        get: { summary: 'This document.', security: [], responses: { 200: { description: 'It.' } } },
+      },
     },
     components: {
       securitySchemes: { bearer: { type: 'http', scheme: 'bearer' } },
@@ -71,11 +73,17 @@ export function openApi(revision: Revision): Record<string, unknown> {
 }
 
 function ingestOperation(): object {
-  const batch = (input: string, maxItems: number) => ({ type: 'array', items: ref(input), minItems: 1, maxItems });
+  const batch = (input: string, maxItems: number) => ({
+    type: 'array',
+    items: ref(input),
+    minItems: 1,
+    maxItems,
+  });
   const created = { type: 'array', items: ref('Event') };
   return {
     summary: 'Submits one event or a batch of events.',
-    description: 'Scope `events:write`. Nothing of a batch is stored where one element is bad, unless `Prefer` says so.',
+    description:
+      'Scope `events:write`. Nothing of a batch is stored where one element is bad, unless `Prefer` says so.',
     parameters: [
       header('Idempotency-Key', 'A UUIDv7. The same key and body within 24 h are stored once.', {
         type: 'string',
@@ -129,5 +137,10 @@ function sessionOperation(): object {
 }
 
 function read(summary: string, ok: object, parameters: object[]): object {
-  return { summary, description: 'Scope `read`.', parameters, responses: { 200: ok, 404: problem('Not there.'), ...COMMON } };
+  return {
+    summary,
+    description: 'Scope `read`.',
+    parameters,
+    responses: { 200: ok, 404: problem('Not there.'), ...COMMON },
+  };
 }

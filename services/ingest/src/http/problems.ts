@@ -30,11 +30,14 @@ export function problems(logger: Logger, metrics: Metrics): Middleware {
 /** The caller's fault, a dependency's, or a bug of ours; only the last is told nothing of. */
 function rejectedFor(error: unknown, logger: Logger, requestId: string): Rejected {
   if (error instanceof Rejected) return error;
-  if (error instanceof RecordTooLarge) return new Rejected('event_too_large', error.message, { cause: error });
+  if (error instanceof RecordTooLarge)
+    return new Rejected('event_too_large', error.message, { cause: error });
   if (error instanceof Unavailable) {
     logger.warn('request_unavailable', { requestId, cause: error.message });
     const headers = { 'Retry-After': String(error.retryAfterS) };
-    return new Rejected('unavailable', 'a dependency does not answer or takes no more; try again', { headers });
+    return new Rejected('unavailable', 'a dependency does not answer or takes no more; try again', {
+      headers,
+    });
   }
   logger.error('request_failed', error, { requestId, bug: true });
   return new Rejected('internal', 'the cause is in the log under this request id');

@@ -9,7 +9,7 @@ import type { Scope } from '@questlog/schemas/topics/directoryEntry';
 import type { Revision } from '@questlog/schemas/topics/eventsAccepted';
 import { canonicalUuid, isUuidV7 } from '@questlog/schemas/uuid';
 import Koa from 'koa';
-import { ingest, type IngestDeps } from '../ingest.ts';
+import { type IngestDeps, ingest } from '../ingest.ts';
 import { type ReadDeps, readEvent, readQuota, readSession, readSessionEvents } from '../reads.ts';
 import { registerSession } from '../registerSession.ts';
 import { Rejected } from '../rejected.ts';

@@ -1,8 +1,8 @@
 /** Reads a request's body under limits: inflated as its Content-Encoding says, never past the bound, valid UTF-8. */
 import { isUtf8 } from 'node:buffer';
 import type { IncomingMessage } from 'node:http';
-import { pipeline } from 'node:stream/promises';
 import type { Duplex } from 'node:stream';
+import { pipeline } from 'node:stream/promises';
 import { createBrotliDecompress, createGunzip, createInflate, createZstdDecompress } from 'node:zlib';
 import { Unavailable } from '@questlog/runtime/process/errors';
 import { LIMITS } from '@questlog/schemas/http/event';
@@ -111,7 +111,11 @@ function collectPlain(request: IncomingMessage, add: (chunk: Buffer) => void): P
   });
 }
 
-async function collectInflated(request: IncomingMessage, inflater: Duplex, add: (chunk: Buffer) => void): Promise<void> {
+async function collectInflated(
+  request: IncomingMessage,
+  inflater: Duplex,
+  add: (chunk: Buffer) => void,
+): Promise<void> {
   let refused: unknown;
   try {
     await pipeline(withoutDestroy(request), inflater, async (inflated: AsyncIterable<Buffer>) => {
@@ -128,7 +132,9 @@ async function collectInflated(request: IncomingMessage, inflater: Duplex, add: 
     request.resume();
     if (refused !== undefined) throw refused;
     if (request.errored !== null || request.destroyed) throw aborted(cause);
-    throw new Rejected('invalid_encoding', 'the body does not decode as its Content-Encoding says', { cause });
+    throw new Rejected('invalid_encoding', 'the body does not decode as its Content-Encoding says', {
+      cause,
+    });
   }
 }
 

@@ -13,7 +13,9 @@ export function noRoute(router: RouterInstance): Middleware {
     const methods = new Set(router.match(ctx.path, ctx.method).path.flatMap((layer) => layer.methods));
     if (methods.size === 0) throw new Rejected('not_found', `there is nothing at ${ctx.path}`);
     const allowed = [...methods].join(', ');
-    throw new Rejected('method_not_allowed', `${ctx.method} is not one of ${allowed}`, { headers: { Allow: allowed } });
+    throw new Rejected('method_not_allowed', `${ctx.method} is not one of ${allowed}`, {
+      headers: { Allow: allowed },
+    });
   };
 }
 
@@ -27,7 +29,8 @@ export function jsonBody(): Middleware {
     strict: false,
     onerror: (error) => {
       const status: unknown = Reflect.get(error, 'status');
-      if (status === 413) throw new Rejected('body_too_large', `a body takes at most ${MAX_JSON_BYTES} bytes here`);
+      if (status === 413)
+        throw new Rejected('body_too_large', `a body takes at most ${MAX_JSON_BYTES} bytes here`);
       if (status === 415) throw new Rejected('unsupported_encoding', 'the Content-Encoding is not supported');
       throw new Rejected('invalid_json', 'the body is not valid JSON', { cause: error });
     },
@@ -54,17 +57,22 @@ export function checkedBody<T extends TSchema>(schema: T): (body: unknown) => St
     if (validator.Check(value)) return validator.Parse(value);
     const errors = validator.Errors(value).flatMap(fieldProblems);
     const [first] = errors;
-    throw new Rejected('invalid_request', first?.detail ?? 'the body is not valid', { errors: onePerPointer(errors) });
+    throw new Rejected('invalid_request', first?.detail ?? 'the body is not valid', {
+      errors: onePerPointer(errors),
+    });
   };
 }
 
 function withoutNulls(schema: TSchema, body: object): Record<string, unknown> {
   const properties: unknown = Reflect.get(schema, 'properties');
   const takesNull = (name: string): boolean => {
-    const property: unknown = typeof properties === 'object' && properties !== null ? Reflect.get(properties, name) : {};
+    const property: unknown =
+      typeof properties === 'object' && properties !== null ? Reflect.get(properties, name) : {};
     return typeof property === 'object' && property !== null && 'anyOf' in property;
   };
-  return Object.fromEntries(Object.entries(body).filter(([name, value]) => value !== null || takesNull(name)));
+  return Object.fromEntries(
+    Object.entries(body).filter(([name, value]) => value !== null || takesNull(name)),
+  );
 }
 
 interface SchemaError {

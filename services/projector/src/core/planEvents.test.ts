@@ -21,7 +21,9 @@ test('counts per minute and type', () => {
     receivedAt: Date.UTC(2026, 10, 21, 12, 34, 59, 999),
     events: [{ eventType: 'a' }, { eventType: 'b' }, { eventType: 'a' }],
   });
-  expect(minuteCountsOf(message).map(({ key, events }) => [key.minuteS * 1000, key.eventType, events])).toEqual([
+  expect(
+    minuteCountsOf(message).map(({ key, events }) => [key.minuteS * 1000, key.eventType, events]),
+  ).toEqual([
     [Date.UTC(2026, 10, 21, 12, 34), 'a', 2],
     [Date.UTC(2026, 10, 21, 12, 34), 'b', 1],
   ]);

@@ -44,7 +44,10 @@ export function minuteCountsOf(message: EventsAccepted): { key: MinuteKey; event
   const minuteS = (Math.floor(message.receivedAt / MINUTE_MS) * MINUTE_MS) / 1000;
   const byType = new Map<string, number>();
   for (const { eventType } of message.events) byType.set(eventType, (byType.get(eventType) ?? 0) + 1);
-  return [...byType].map(([eventType, events]) => ({ key: { tenantId, projectId, minuteS, eventType }, events }));
+  return [...byType].map(([eventType, events]) => ({
+    key: { tenantId, projectId, minuteS, eventType },
+    events,
+  }));
 }
 
 export const nameOfQuotaKey = (key: QuotaKey): string => `${key.tenantId} ${key.monthDay}`;

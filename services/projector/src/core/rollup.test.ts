@@ -3,7 +3,10 @@ import { expect, test } from 'vitest';
 import { Rollup } from './rollup.ts';
 
 test('records applied again change nothing, wherever a run begins anew', () => {
-  const records = fc.array(fc.record({ key: fc.constantFrom('a', 'b'), events: fc.integer({ min: 1, max: 9 }) }), { maxLength: 30 });
+  const records = fc.array(
+    fc.record({ key: fc.constantFrom('a', 'b'), events: fc.integer({ min: 1, max: 9 }) }),
+    { maxLength: 30 },
+  );
   fc.assert(
     fc.property(records, fc.array(fc.nat(30)), (log, restarts) => {
       const table = new Map<string, { count: number; lastOffset: number }>();

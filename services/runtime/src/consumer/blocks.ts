@@ -89,7 +89,11 @@ class BlockRun<Plan> {
     }
     if (this.#owned.signal.aborted) return;
     this.#owned.seek(topic, pendingTo);
-    const block = this.#block(records.filter((record) => record.offset < pendingTo), committed.offset, pendingTo);
+    const block = this.#block(
+      records.filter((record) => record.offset < pendingTo),
+      committed.offset,
+      pendingTo,
+    );
     await this.#write(block, true);
   }
 
@@ -99,10 +103,15 @@ class BlockRun<Plan> {
     const records: LogRecord[] = [];
     let bytes = 0;
     let deadlineMs = clock.now() + IDLE_WAIT_MS;
-    for (let waitMs = IDLE_WAIT_MS; waitMs > 0 && !this.#owned.signal.aborted; waitMs = deadlineMs - clock.now()) {
+    for (
+      let waitMs = IDLE_WAIT_MS;
+      waitMs > 0 && !this.#owned.signal.aborted;
+      waitMs = deadlineMs - clock.now()
+    ) {
       const batch = await this.#read(waitMs, MAX_BLOCK_BYTES - bytes);
       if (batch === undefined) continue;
-      if (records.length === 0) deadlineMs = Math.max(clock.now() + SETTLE_MS, this.#lastFlushMs + flushIntervalMs);
+      if (records.length === 0)
+        deadlineMs = Math.max(clock.now() + SETTLE_MS, this.#lastFlushMs + flushIntervalMs);
       records.push(...batch.records);
       bytes += batch.records.reduce((sum, record) => sum + (record.value?.length ?? 0), 0);
       if (bytes >= MAX_BLOCK_BYTES || records.length >= MAX_BLOCK_RECORDS) break;
@@ -186,6 +195,7 @@ function pendingMetadata(end: number): string {
 function parsePending(metadata: string | undefined): number | undefined {
   if (metadata === undefined || metadata === '') return undefined;
   const parsed: unknown = JSON.parse(metadata);
-  const pendingTo: unknown = typeof parsed === 'object' && parsed !== null ? Reflect.get(parsed, 'pendingTo') : undefined;
+  const pendingTo: unknown =
+    typeof parsed === 'object' && parsed !== null ? Reflect.get(parsed, 'pendingTo') : undefined;
   return typeof pendingTo === 'number' ? pendingTo : undefined;
 }

@@ -46,7 +46,10 @@ export async function openDeadLetters(deps: {
     bury: async (source, record, cause) => {
       count(1, 1);
       if (seen >= WINDOW_RECORDS && dead / seen > MAX_DEAD_RATIO) {
-        throw new Error(`${group}: most of ${source.topic} cannot be processed; stopped before it is emptied into the dead letters`, { cause });
+        throw new Error(
+          `${group}: most of ${source.topic} cannot be processed; stopped before it is emptied into the dead letters`,
+          { cause },
+        );
       }
       logger.error('record_dead_lettered', cause, { ...source, offset: record.offset, group });
       const value = codec.encode({
@@ -62,7 +65,9 @@ export async function openDeadLetters(deps: {
         deadAt: clock.now(),
       });
       const headers = { [APPEND_ID_HEADER]: appendIdOf(log.id, group, source, record.offset) };
-      await log.append(TOPICS.deadLetters, source.partition % partitions, [{ key: record.key, value, headers }]);
+      await log.append(TOPICS.deadLetters, source.partition % partitions, [
+        { key: record.key, value, headers },
+      ]);
     },
   };
 }
@@ -72,7 +77,14 @@ function reasonOf(cause: Invalid): string {
   return `${cause.message}${because}`.slice(0, MAX_REASON_CHARACTERS);
 }
 
-function appendIdOf(logId: string, group: string, source: { topic: string; partition: number }, offset: number): string {
-  const hash = createHash('sha256').update(`${logId} ${group} ${source.topic} ${source.partition} ${offset}`).digest('hex');
+function appendIdOf(
+  logId: string,
+  group: string,
+  source: { topic: string; partition: number },
+  offset: number,
+): string {
+  const hash = createHash('sha256')
+    .update(`${logId} ${group} ${source.topic} ${source.partition} ${offset}`)
+    .digest('hex');
   return `${hash.slice(0, 8)}-${hash.slice(8, 12)}-8${hash.slice(13, 16)}-a${hash.slice(17, 20)}-${hash.slice(20, 32)}`;
 }

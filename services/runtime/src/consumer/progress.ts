@@ -31,7 +31,8 @@ export function watchProgress(deps: { log: Log; clock: Clock; group: string; top
       const nowMs = clock.now();
       for (const { partition, offset, lag } of await lags()) {
         const before = moved.get(partition);
-        if (before === undefined || before.offset !== offset || lag === 0) moved.set(partition, { offset, atMs: nowMs });
+        if (before === undefined || before.offset !== offset || lag === 0)
+          moved.set(partition, { offset, atMs: nowMs });
         else if (nowMs - before.atMs > STUCK_AFTER_MS) {
           return `${group} has not moved on ${topic}/${partition} since offset ${offset}, ${lag} records behind`;
         }

@@ -1,5 +1,10 @@
 /** The directory kept current by a tail of its topic, and the one way to write to it. */
-import { type DirectoryEntry, directoryEntry, entityKey, type EntityKind } from '@questlog/schemas/topics/directoryEntry';
+import {
+  type DirectoryEntry,
+  directoryEntry,
+  type EntityKind,
+  entityKey,
+} from '@questlog/schemas/topics/directoryEntry';
 import { TOPICS } from '@questlog/schemas/topics/topics';
 import type { Log } from '../log/log.ts';
 import { Invalid } from '../process/errors.ts';
@@ -32,7 +37,11 @@ export async function openDirectory(deps: {
     onBatch: async (batch) => {
       for (const record of batch.records) {
         try {
-          applyEntry(current, record.key ?? '', record.value === null ? null : await codec.decode(record.value));
+          applyEntry(
+            current,
+            record.key ?? '',
+            record.value === null ? null : await codec.decode(record.value),
+          );
         } catch (error) {
           if (!(error instanceof Invalid)) throw error;
           logger.error('directory_record_skipped', error, { topic: batch.topic, offset: record.offset });

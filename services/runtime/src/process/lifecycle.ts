@@ -42,7 +42,10 @@ export function stopOnSignals(lifecycle: Lifecycle, logger: Logger): void {
   process.on('SIGINT', onSignal);
 }
 
-async function closeAll(closers: { name: string; close: () => Promise<void> | void }[], logger: Logger): Promise<void> {
+async function closeAll(
+  closers: { name: string; close: () => Promise<void> | void }[],
+  logger: Logger,
+): Promise<void> {
   const failed: string[] = [];
   for (const { name, close } of closers) {
     try {

@@ -11,12 +11,19 @@ export interface Logger {
   error(event: string, cause: unknown, fields?: Fields): void;
 }
 
-export function createLogger(service: string, destination = pino.destination({ dest: 2, sync: true })): Logger {
-  const sink = pino({ base: { service }, timestamp: pino.stdTimeFunctions.isoTime, messageKey: 'event' }, destination);
+export function createLogger(
+  service: string,
+  destination = pino.destination({ dest: 2, sync: true }),
+): Logger {
+  const sink = pino(
+    { base: { service }, timestamp: pino.stdTimeFunctions.isoTime, messageKey: 'event' },
+    destination,
+  );
   return {
     info: (event, fields = {}) => sink.info(fields, event),
     warn: (event, fields = {}) => sink.warn(fields, event),
-    error: (event, cause, fields = {}) => sink.error({ ...fields, ...describe(cause, fields['bug'] === true) }, event),
+    error: (event, cause, fields = {}) =>
+      sink.error({ ...fields, ...describe(cause, fields['bug'] === true) }, event),
   };
 }
 
@@ -25,7 +32,11 @@ export const silentLogger: Logger = { info: () => {}, warn: () => {}, error: () 
 
 function describe(cause: unknown, withStack: boolean): Fields {
   const causes: string[] = [];
-  for (let at = cause; at !== undefined && causes.length < 5; at = at instanceof Error ? at.cause : undefined) {
+  for (
+    let at = cause;
+    at !== undefined && causes.length < 5;
+    at = at instanceof Error ? at.cause : undefined
+  ) {
     causes.push(messageOf(at));
   }
   return withStack && cause instanceof Error ? { causes, stack: cause.stack } : { causes };

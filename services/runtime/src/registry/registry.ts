@@ -1,5 +1,11 @@
 /** The schema registry as a port, and the codec that puts messages into Confluent's wire format with its ids. */
-import { frame, type MessageContract, type MessageType, parseSchema, unframe } from '@questlog/schemas/topics/contract';
+import {
+  frame,
+  type MessageContract,
+  type MessageType,
+  parseSchema,
+  unframe,
+} from '@questlog/schemas/topics/contract';
 import { Invalid } from '../process/errors.ts';
 
 export interface SchemaRegistry {
@@ -16,7 +22,10 @@ export interface Codec<T> {
 }
 
 /** Registers the contract's schema and gives its codec. Ids are cached both ways. */
-export async function createCodec<T>(registry: SchemaRegistry, contract: MessageContract<T>): Promise<Codec<T>> {
+export async function createCodec<T>(
+  registry: SchemaRegistry,
+  contract: MessageContract<T>,
+): Promise<Codec<T>> {
   const ownId = await registry.register(contract.subject, contract.schema);
   const resolvers = new Map<number, unknown>();
   const decodeOld = async (schemaId: number, body: Buffer): Promise<T> => {
@@ -28,12 +37,18 @@ export async function createCodec<T>(registry: SchemaRegistry, contract: Message
     decode: (value) => {
       const framed = value === null ? undefined : unframe(value);
       if (framed === undefined) throw new Invalid('the value is not in the registry’s wire format');
-      return framed.schemaId === ownId ? parse(contract.type, framed.body) : decodeOld(framed.schemaId, framed.body);
+      return framed.schemaId === ownId
+        ? parse(contract.type, framed.body)
+        : decodeOld(framed.schemaId, framed.body);
     },
   };
 }
 
-async function resolverFor<T>(registry: SchemaRegistry, contract: MessageContract<T>, schemaId: number): Promise<unknown> {
+async function resolverFor<T>(
+  registry: SchemaRegistry,
+  contract: MessageContract<T>,
+  schemaId: number,
+): Promise<unknown> {
   const written = await registry.schemaById(schemaId);
   if (written === undefined) throw new Invalid(`the registry does not know schema ${schemaId}`);
   try {

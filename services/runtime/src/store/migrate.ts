@@ -14,14 +14,20 @@ const LEDGER = `
 
 export async function migrate(store: Store, directory: string): Promise<void> {
   await store.command(LEDGER);
-  const rows = await store.query<{ name: string; sha256: string }>('SELECT name, sha256 FROM schema_migrations');
+  const rows = await store.query<{ name: string; sha256: string }>(
+    'SELECT name, sha256 FROM schema_migrations',
+  );
   const applied = new Map(rows.map((row) => [row.name, row.sha256]));
-  for (const name of readdirSync(directory).filter((file) => file.endsWith('.sql')).sort()) {
+  for (const name of readdirSync(directory)
+    .filter((file) => file.endsWith('.sql'))
+    .sort()) {
     const sql = readFileSync(join(directory, name), 'utf8');
     const sha256 = createHash('sha256').update(sql).digest('hex');
     const known = applied.get(name);
     if (known !== undefined && known !== sha256) {
-      throw new StartRefused(`migration ${name} was changed after it had been applied; add a new file instead`);
+      throw new StartRefused(
+        `migration ${name} was changed after it had been applied; add a new file instead`,
+      );
     }
     if (known === undefined) await apply(store, name, sql, sha256);
   }

@@ -161,7 +161,8 @@ async function translated<T>(
     if (!(error instanceof ClickHouseError)) {
       throw new Unavailable(`ClickHouse does not answer: ${messageOf(error)}`, { cause: error });
     }
-    if (TRANSIENT_ERRORS.has(error.code)) throw new Unavailable(`ClickHouse: ${error.message}`, { cause: error });
+    if (TRANSIENT_ERRORS.has(error.code))
+      throw new Unavailable(`ClickHouse: ${error.message}`, { cause: error });
     throw refusal(error) ?? new QueryRefused(error);
   }
 }
