@@ -130,7 +130,7 @@ async function refresh(store: Store, entries: readonly Tracked[]): Promise<void>
   if (entries.length === 0) return;
   const rows = await store.query<Row>(
     `SELECT tenant_id, formatDateTime(month, '%Y-%m') AS month, log_id, log_partition,
-       toString(used) AS used, toString(last_offset) AS last_offset
+       used, last_offset
      FROM quota_usage_by_partition FINAL WHERE tenant_id IN {tenants:Array(UUID)}`,
     { tenants: [...new Set(entries.map(({ tenant }) => tenant.id))] },
   );

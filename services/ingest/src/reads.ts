@@ -37,8 +37,8 @@ interface EventRow {
   readonly log_index: number;
 }
 
-const EVENT_COLUMNS = `id, session_id, build_id, event_type, toString(toUnixTimestamp64Micro(occurred_at)) AS occurred_at_micros,
-  payload, over_quota, log_partition, toString(log_offset) AS log_offset, log_index`;
+const EVENT_COLUMNS = `id, session_id, build_id, event_type, toUnixTimestamp64Micro(occurred_at) AS occurred_at_micros,
+  payload, over_quota, log_partition, log_offset, log_index`;
 
 const DEFAULT_LIMIT = 100;
 const MAX_LIMIT = 1_000;
@@ -81,9 +81,9 @@ export async function readSessionEvents(
   const rows = await deps.store.query<EventRow>(
     `SELECT ${EVENT_COLUMNS} FROM events
      WHERE tenant_id = {tenantId:UUID} AND project_id = {projectId:UUID} AND session_id = {sessionId:UUID}
-       AND (toUnixTimestamp64Micro(occurred_at), events.log_partition, events.log_offset, events.log_index)
+       AND (toUnixTimestamp64Micro(occurred_at), log_partition, log_offset, log_index)
          > ({micros:Int64}, {partition:UInt32}, {offset:UInt64}, {index:UInt32})
-     ORDER BY occurred_at, events.log_partition, events.log_offset, events.log_index
+     ORDER BY occurred_at, log_partition, log_offset, log_index
      LIMIT {limit:UInt32}`,
     {
       tenantId: tenant.id,
@@ -104,12 +104,12 @@ export async function readSessionEvents(
 export async function readQuota(deps: ReadDeps, { tenant }: Principal): Promise<QuotaOutput> {
   const month = monthOf(deps.clock.now());
   await deps.projection.caughtUp('all');
-  const [row] = await deps.store.query<{ used: string }>(
-    `SELECT toString(sum(used)) AS used FROM quota_usage
+  const [row] = await deps.store.query<{ total: string }>(
+    `SELECT sum(used) AS total FROM quota_usage
      WHERE tenant_id = {tenantId:UUID} AND month = toDate({day:String})`,
     { tenantId: tenant.id, day: `${month}-01` },
   );
-  return { month, used: Number(row?.used ?? 0), softQuota: tenant.monthlySoftQuota };
+  return { month, used: Number(row?.total ?? 0), softQuota: tenant.monthlySoftQuota };
 }
 
 export function sessionOutput(session: SessionRegistered): SessionOutput {

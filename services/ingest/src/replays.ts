@@ -130,7 +130,7 @@ async function storedBefore(store: Store, request: KeyedRequest): Promise<Stored
   if (appends.length === 0) return [];
   if (appends.some((row) => row.digest !== digest.toString('hex'))) throw reused();
   const rows = await store.query<EventRow>(
-    `SELECT id, toString(toUnixTimestamp64Micro(occurred_at)) AS occurred_at_micros, over_quota FROM events
+    `SELECT id, toUnixTimestamp64Micro(occurred_at) AS occurred_at_micros, over_quota FROM events
      WHERE tenant_id = {tenantId:UUID} AND project_id = {projectId:UUID}
        AND id_at = fromUnixTimestamp64Milli({millis:Int64}) LIMIT 1 BY id`,
     { tenantId, projectId, millis: millisOf(key) },

@@ -54,8 +54,8 @@ function takeBatch(waiting: readonly Waiting[]): Waiting[] {
 async function answer(store: Store, batch: readonly Waiting[]): Promise<void> {
   try {
     const rows = await store.query<Row>(
-      `SELECT tenant_id, project_id, id, build_id, toString(toUnixTimestamp64Micro(started_at)) AS started_at_micros,
-         toString(toUnixTimestamp64Milli(registered_at)) AS registered_at_millis, lane
+      `SELECT tenant_id, project_id, id, build_id, toUnixTimestamp64Micro(started_at) AS started_at_micros,
+         toUnixTimestamp64Milli(registered_at) AS registered_at_millis, lane
        FROM sessions WHERE project_id IN {projects:Array(UUID)} AND id IN {ids:Array(UUID)}
        ORDER BY log_offset LIMIT 1 BY project_id, id`,
       {

@@ -43,7 +43,7 @@ export async function loadQuotaCounts(
   );
   for (const keys of chunks(missing)) {
     const rows = await store.query<HeldRow & { tenant_id: string; month_day: number }>(
-      `SELECT tenant_id, toUInt16(month) AS month_day, toString(used) AS count, toString(last_offset) AS last_offset
+      `SELECT tenant_id, toUInt16(month) AS month_day, used AS count, last_offset
        FROM quota_usage_by_partition FINAL
        WHERE log_id = {logId:UUID} AND log_partition = {partition:UInt32} AND tenant_id IN {tenants:Array(UUID)}`,
       { ...source, tenants: keys.map((key) => key.tenantId) },
@@ -64,7 +64,7 @@ export interface MinuteCounts {
 }
 
 const MINUTE_COLUMNS = `tenant_id, project_id, toUnixTimestamp(minute) AS minute_s, event_type,
-  toString(count) AS count, toString(last_offset) AS last_offset`;
+  count, last_offset`;
 
 interface MinuteRow extends HeldRow {
   readonly tenant_id: string;

@@ -116,7 +116,7 @@ async function offsetsHeld(
 ): Promise<Set<number>> {
   const times = kept.map(({ message }) => message.receivedAt);
   const rows = await store.query<{ log_offset: string }>(
-    `SELECT DISTINCT toString(log_offset) AS log_offset FROM ${table}
+    `SELECT DISTINCT log_offset FROM ${table}
      WHERE log_id = {logId:UUID} AND log_partition = {partition:UInt32}
        AND log_offset >= {start:UInt64} AND log_offset < {end:UInt64}
        AND received_at BETWEEN fromUnixTimestamp64Milli({from:Int64}) AND fromUnixTimestamp64Milli({to:Int64})`,

@@ -94,7 +94,7 @@ async function heldSessions(
   for (let i = 0; i < wanted.length; i += MAX_SESSIONS) {
     const messages = wanted.slice(i, i + MAX_SESSIONS).map(({ message }) => message);
     const rows = await store.query<HeldSession>(
-      `SELECT project_id, id, log_id, log_partition, toString(log_offset) AS log_offset FROM sessions
+      `SELECT project_id, id, log_id, log_partition, log_offset FROM sessions
        WHERE project_id IN {projects:Array(UUID)} AND id IN {ids:Array(UUID)}`,
       {
         projects: [...new Set(messages.map((message) => message.projectId))],

@@ -14,8 +14,8 @@ import type { Logger } from '@questlog/runtime/process/logger';
 import { createMetrics } from '@questlog/runtime/process/metrics';
 import { openLogRegistry } from '@questlog/runtime/registry/logRegistry';
 import { startEmbeddedClickHouse } from '@questlog/runtime/store/embedded/embeddedClickHouse';
-import { migrate } from '@questlog/runtime/store/migrate';
-import { openStore, type Store } from '@questlog/runtime/store/store';
+import { openMigrated } from '@questlog/runtime/store/migrate';
+import type { Store } from '@questlog/runtime/store/store';
 import { topicDefinitions } from '@questlog/schemas/topics/topics';
 import type { Static } from 'typebox';
 import type { settings as settingsSchema } from './config.ts';
@@ -102,11 +102,7 @@ async function openClickHouse(
   });
   lifecycle.onStop('embedded ClickHouse', () => server.close());
   clickhouse.url = server.url;
-  const maintenance = openStore({ ...clickhouse, database: 'default' });
-  await maintenance.command(`CREATE DATABASE IF NOT EXISTS ${clickhouse.database} ENGINE = Atomic`);
-  await maintenance.close();
-  const store = openStore(clickhouse);
+  const store = await openMigrated(clickhouse, MIGRATIONS);
   lifecycle.onStop('ClickHouse client', () => store.close());
-  await migrate(store, MIGRATIONS);
   return store;
 }

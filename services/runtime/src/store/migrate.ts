@@ -6,13 +6,26 @@ import { createHash } from 'node:crypto';
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { StartRefused } from '../process/errors.ts';
-import type { Store } from './store.ts';
+import { openStore, type Store, type StoreOptions } from './store.ts';
 
 const LEDGER = `
   CREATE TABLE IF NOT EXISTS schema_migrations (name String, sha256 String, applied_at DateTime64(3, 'UTC') DEFAULT now64(3))
   ENGINE = MergeTree ORDER BY name SETTINGS fsync_after_insert = 1, fsync_part_directory = 1`;
 
-export async function migrate(store: Store, directory: string): Promise<void> {
+/** Makes the database where it is missing, brings it up to date, and opens it. */
+export async function openMigrated(options: StoreOptions, directory: string): Promise<Store> {
+  const maintenance = openStore({ ...options, database: 'default' });
+  try {
+    await maintenance.command(`CREATE DATABASE IF NOT EXISTS ${options.database} ENGINE = Atomic`);
+  } finally {
+    await maintenance.close();
+  }
+  const store = openStore(options);
+  await migrate(store, directory);
+  return store;
+}
+
+async function migrate(store: Store, directory: string): Promise<void> {
   await store.command(LEDGER);
   const rows = await store.query<{ name: string; sha256: string }>(
     'SELECT name, sha256 FROM schema_migrations',

@@ -4,7 +4,10 @@ import { type ClickHouseClient, ClickHouseError, createClient } from '@clickhous
 import { Invalid, messageOf, Unavailable } from '../process/errors.ts';
 
 export interface Store {
-  /** Rows of a SELECT as objects. Values go in as parameters (`{name:Type}`), never into the text. */
+  /**
+   * Rows of a SELECT as objects; 64-bit integers as strings, which are exact. Values go in as parameters
+   * (`{name:Type}`), never into the text.
+   */
   query<Row>(sql: string, params?: Readonly<Record<string, unknown>>): Promise<Row[]>;
   /** The answer of a query in a format of ClickHouse's, as text, with settings for this query only. */
   text(sql: string, format: string, settings?: Readonly<Record<string, string | number>>): Promise<string>;
@@ -50,7 +53,12 @@ export function openStore(options: StoreOptions): Store {
   return {
     query: (sql, params = {}) =>
       translated(async () => {
-        const result = await client.query({ query: sql, query_params: { ...params }, format: 'JSONEachRow' });
+        const result = await client.query({
+          query: sql,
+          query_params: { ...params },
+          format: 'JSONEachRow',
+          clickhouse_settings: { output_format_json_quote_64bit_integers: 1 },
+        });
         return await result.json();
       }),
     text: (sql, format, settings = {}) =>

@@ -1,0 +1,179 @@
+/** The projector on the real log and the real engine, with the store failing where a crash or a network would. */
+import { randomUUID } from 'node:crypto';
+import { Invalid, Unavailable } from '@questlog/runtime/process/errors';
+import type { Insert, Store } from '@questlog/runtime/store/store';
+import { anEventsAccepted, aSession } from '@questlog/schemas/fixtures/builders';
+import { type EventsAccepted, eventsAccepted } from '@questlog/schemas/topics/eventsAccepted';
+import { sessionRegistered } from '@questlog/schemas/topics/sessionRegistered';
+import { GROUPS, TOPICS } from '@questlog/schemas/topics/topics';
+import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
+import { type Bench, openBench } from './projectorBench.ts';
+
+const TENANT = randomUUID();
+const PROJECT = randomUUID();
+
+let bench: Bench;
+let project: string;
+
+beforeAll(async () => {
+  bench = await openBench();
+});
+afterAll(() => bench.close());
+beforeEach(() => {
+  project = randomUUID();
+});
+
+function accepted(events: number, of: Partial<EventsAccepted> = {}): EventsAccepted {
+  return anEventsAccepted({
+    tenantId: TENANT,
+    projectId: project,
+    receivedAt: Date.now(),
+    ...of,
+    events: Array.from({ length: events }, (_, i) => ({
+      eventType: `type ${i % 2}`,
+      payload: Buffer.from(`{"i":${i}}`),
+    })),
+  });
+}
+
+const append = (...messages: EventsAccepted[]) => bench.append(TOPICS.events, eventsAccepted, messages);
+
+async function countsOf(projectId: string) {
+  const one = async (sql: string) =>
+    Number((await bench.store.query<{ n: string }>(sql, { projectId }))[0]?.n);
+  return {
+    rows: await one('SELECT count() AS n FROM events WHERE project_id = {projectId:UUID}'),
+    ids: await one('SELECT uniqExact(id) AS n FROM events WHERE project_id = {projectId:UUID}'),
+    appends: await one('SELECT count() AS n FROM appends WHERE project_id = {projectId:UUID}'),
+    minutes: await one(
+      'SELECT sum(count) AS n FROM event_counts_by_minute WHERE project_id = {projectId:UUID}',
+    ),
+  };
+}
+
+async function quotaOf(tenantId: string): Promise<number> {
+  const [row] = await bench.store.query<{ n: string }>(
+    'SELECT sum(used) AS n FROM quota_usage WHERE tenant_id = {tenantId:UUID}',
+    { tenantId },
+  );
+  return Number(row?.n);
+}
+
+/** The real store, with a fault before or after the nth insert into a table. */
+function failing(table: string, nth: number, when: 'before' | 'after', fault: () => Error): Store {
+  let seen = 0;
+  return {
+    ...bench.store,
+    insert: async (insert: Insert) => {
+      const isIt = insert.table === table && ++seen === nth;
+      if (isIt && when === 'before') throw fault();
+      await bench.store.insert(insert);
+      if (isIt && when === 'after') throw fault();
+    },
+  };
+}
+
+const TABLES = ['events', 'appends', 'quota_usage_by_partition', 'event_counts_by_partition'];
+const crash = () => new Error('crash');
+const lost = () => new Unavailable('the answer was lost');
+
+test.each(TABLES.flatMap((table) => [[table, 'before'] as const, [table, 'after'] as const]))(
+  'a crash at the insert into %s, %s it ran, leaves every event once and every count right',
+  async (table, when) => {
+    const before = await quotaOf(TENANT);
+    await append(accepted(3), accepted(5));
+    await expect(bench.projectAll(failing(table, 1, when, crash))).rejects.toThrow('crash');
+    await append(accepted(7));
+    await bench.projectAll(bench.store);
+    expect(await countsOf(project)).toEqual({ rows: 15, ids: 15, appends: 3, minutes: 15 });
+    expect(await quotaOf(TENANT)).toBe(before + 15);
+  },
+);
+
+test.each(TABLES)('an insert into %s whose answer is lost is not repeated', async (table) => {
+  await append(accepted(4));
+  await bench.projectAll(failing(table, 1, 'after', lost));
+  expect(await countsOf(project)).toEqual({ rows: 4, ids: 4, appends: 1, minutes: 4 });
+});
+
+test('rows that vanished behind an acknowledged token are written under a fresh one', async () => {
+  await append(accepted(6));
+  const burnt: Store = {
+    ...bench.store,
+    insert: async (insert) => {
+      // ClickHouse logs the token, dies before the part is in place, and drops the repeat as a duplicate.
+      if (insert.table !== 'events') return await bench.store.insert(insert);
+      await bench.store.insert(insert);
+      await bench.store.command(
+        `ALTER TABLE events DELETE WHERE project_id = '${project}' SETTINGS mutations_sync = 2`,
+      );
+      throw crash();
+    },
+  };
+  await expect(bench.projectAll(burnt)).rejects.toThrow('crash');
+  expect((await countsOf(project)).rows).toBe(0);
+  await bench.projectAll(bench.store);
+  expect(await countsOf(project)).toEqual({ rows: 6, ids: 6, appends: 1, minutes: 6 });
+});
+
+test('a repeated append is dropped before it counts, also after a restart', async () => {
+  const message = accepted(2);
+  await append(message, message);
+  await bench.projectAll(bench.store);
+  await append(message, accepted(1));
+  await bench.projectAll(bench.store);
+  expect(await countsOf(project)).toEqual({ rows: 3, ids: 3, appends: 2, minutes: 3 });
+});
+
+test('a record that does not decode goes to the dead letters with its cause, the others go on', async () => {
+  await append(accepted(1));
+  await bench.log.append(TOPICS.events, 0, [{ key: TENANT, value: Buffer.from('not Avro') }]);
+  await append(accepted(1));
+  const deadBefore = (await bench.deadLetters()).length;
+  await bench.projectAll(bench.store);
+  expect((await countsOf(project)).rows).toBe(2);
+  const dead = (await bench.deadLetters()).slice(deadBefore);
+  expect(dead).toMatchObject([{ sourceTopic: TOPICS.events, group: GROUPS.projectEvents, key: TENANT }]);
+  expect(dead[0]?.value?.toString()).toBe('not Avro');
+  expect(dead[0]?.reason).toContain('wire format');
+});
+
+test('a block that ClickHouse refuses for its data is halved until only the bad record is buried', async () => {
+  const bad = accepted(1);
+  await append(accepted(2), accepted(3), bad, accepted(4));
+  const needle = Buffer.from(bad.events[0]?.id.replaceAll('-', '').slice(16) ?? '', 'hex').reverse();
+  const picky: Store = {
+    ...bench.store,
+    insert: async (insert) => {
+      if (insert.table === 'events' && insert.rows.includes(needle))
+        throw new Invalid('refused for its data');
+      await bench.store.insert(insert);
+    },
+  };
+  const deadBefore = (await bench.deadLetters()).length;
+  await bench.projectAll(picky);
+  expect(await countsOf(project)).toEqual({ rows: 9, ids: 9, appends: 3, minutes: 9 });
+  expect((await bench.deadLetters()).length - deadBefore).toBe(1);
+});
+
+test('counts resume from what the tables hold', async () => {
+  const tenantId = randomUUID();
+  await append(accepted(5, { tenantId }));
+  await bench.projectAll(bench.store);
+  await append(accepted(6, { tenantId }));
+  await bench.projectAll(bench.store);
+  expect(await quotaOf(tenantId)).toBe(11);
+});
+
+test('of two registrations of one session the first record in the log is the session', async () => {
+  const first = aSession({ tenantId: TENANT, projectId: PROJECT, buildId: randomUUID() });
+  const second = { ...first, buildId: randomUUID() };
+  await bench.append(TOPICS.sessions, sessionRegistered, [first, second]);
+  await bench.projectAll(bench.store);
+  await bench.append(TOPICS.sessions, sessionRegistered, [second]);
+  await bench.projectAll(failing('sessions', 1, 'after', lost));
+  const rows = await bench.store.query('SELECT build_id FROM sessions WHERE id = {id:UUID}', {
+    id: first.sessionId,
+  });
+  expect(rows).toEqual([{ build_id: first.buildId }]);
+});

@@ -1,0 +1,119 @@
+/** What the end-to-end tests are made of: projects of their own, events, keys, and a wait for a condition. */
+import { randomBytes, randomUUID } from 'node:crypto';
+import { setTimeout as delay } from 'node:timers/promises';
+import { eventId } from '@questlog/schemas/uuid';
+import type { Answer, Product } from './product.ts';
+
+export interface ProjectOptions {
+  readonly revision?: 'A' | 'B' | null;
+  readonly monthlySoftQuota?: number | null;
+  readonly spread?: number;
+  /** Of an existing tenant, instead of a new one. */
+  readonly tenantId?: string;
+}
+
+/** A project with a session and a token of its own. */
+export interface TestProject {
+  readonly tenantId: string;
+  readonly projectId: string;
+  readonly sessionId: string;
+  readonly token: string;
+  /** POST /v1/ingest/events. A Buffer or string goes as it is, anything else as JSON. */
+  post(body: unknown, headers?: Record<string, string>): Promise<Answer>;
+  get(path: string): Promise<Answer>;
+  request(method: string, path: string, options?: TestRequest): Promise<Answer>;
+  /** Registers a session and returns its id. */
+  session(of?: Record<string, unknown>): Promise<string>;
+}
+
+export interface TestRequest {
+  readonly body?: unknown;
+  readonly headers?: Record<string, string>;
+}
+
+export async function aProject(product: Product, of: ProjectOptions = {}): Promise<TestProject> {
+  const { revision = null, monthlySoftQuota = null, spread = 1 } = of;
+  const tenantId =
+    of.tenantId ?? (await made(product, '/admin/tenants', { name: 'a studio', monthlySoftQuota, spread })).id;
+  const projectId = (await made(product, '/admin/projects', { tenantId, name: 'a game', revision })).id;
+  const { token } = await made(product, '/admin/tokens', { projectId });
+  return await withToken(product, { tenantId, projectId, token });
+}
+
+/** The same project's view of another token. */
+export async function aToken(
+  product: Product,
+  projectId: string,
+  of: { scopes?: readonly string[]; expiresAt?: string } = {},
+): Promise<{ id: string; token: string }> {
+  return await made(product, '/admin/tokens', { projectId, ...of });
+}
+
+async function withToken(
+  product: Product,
+  of: { tenantId: string; projectId: string; token: string },
+): Promise<TestProject> {
+  const request: TestProject['request'] = (method, path, { body, headers } = {}) =>
+    product.request(method, path, { body, headers: { Authorization: `Bearer ${of.token}`, ...headers } });
+  const session = async (input: Record<string, unknown> = {}): Promise<string> => {
+    const answer = await request('POST', '/v1/sessions', { body: input });
+    if (answer.status !== 201) throw new Error(`a session was answered ${answer.status}: ${answer.text()}`);
+    return answer.json().id;
+  };
+  return {
+    ...of,
+    sessionId: await session(),
+    request,
+    post: (body, headers = {}) => request('POST', '/v1/ingest/events', { body, headers }),
+    get: (path) => request('GET', path),
+    session,
+  };
+}
+
+async function made(product: Product, path: string, body: object): Promise<{ id: string; token: string }> {
+  const answer = await product.admin('POST', path, body);
+  if (answer.status !== 201) throw new Error(`${path} was answered ${answer.status}: ${answer.text()}`);
+  return answer.json();
+}
+
+/** An event as a game sends it. */
+export function anEvent(of: Record<string, unknown> = {}): Record<string, unknown> {
+  return { eventType: 'checkpoint', ...of };
+}
+
+/** `count` events that differ in their payload's `n`. */
+export function events(count: number, of: Record<string, unknown> = {}): Record<string, unknown>[] {
+  return Array.from({ length: count }, (_, n) => anEvent({ payload: { n }, ...of }));
+}
+
+/** An event as raw text, its payload to the byte. */
+export function rawEvent(payload: Buffer | string, of: Record<string, unknown> = {}): Buffer {
+  const head = JSON.stringify(anEvent(of)).slice(0, -1);
+  return Buffer.concat([Buffer.from(`${head},"payload":`), Buffer.from(payload), Buffer.from('}')]);
+}
+
+/** An `Idempotency-Key`: a UUIDv7 of now. */
+export function aKey(): string {
+  return eventId(Date.now(), 0, randomBytes(8));
+}
+
+export function anUnknownId(): string {
+  return randomUUID();
+}
+
+const POLL_MS = 25;
+
+/** The first value of `look` for which `isThere` holds, or the failure of the last look once `withinMs` are over. */
+export async function eventually<T>(
+  look: () => Promise<T>,
+  isThere: (value: T) => boolean,
+  withinMs = 10_000,
+): Promise<T> {
+  const deadlineMs = Date.now() + withinMs;
+  for (;;) {
+    const value = await look();
+    if (isThere(value)) return value;
+    if (Date.now() > deadlineMs) throw new Error(`not within ${withinMs} ms; at last ${JSON.stringify(value)}`);
+    await delay(POLL_MS);
+  }
+}

@@ -1,0 +1,206 @@
+/** POST /v1/ingest/events in revision A: the contract's request and response fields, rule by rule. */
+import { isUuidV7, millisOf } from '@questlog/schemas/uuid';
+import { beforeAll, describe, expect, test } from 'vitest';
+import { anEvent, anUnknownId, events, type TestProject } from './builders.ts';
+import { sharedProduct } from './sharedProduct.ts';
+
+const shared = sharedProduct();
+let game: TestProject;
+
+beforeAll(async () => {
+  game = await shared.aProject({ revision: 'A' });
+});
+
+describe('the answer in revision A', () => {
+  test('is 201 and an array of one created event for a single object', async () => {
+    const answer = await game.post(anEvent({ sessionId: game.sessionId, eventType: 'player_action', payload: { key: 'W' } }));
+
+    expect(answer.status).toBe(201);
+    expect(answer.headers.get('content-type')).toMatch(/^application\/json/);
+    expect(answer.headers.get('idempotency-replayed')).toBeNull();
+    expect(answer.json()).toEqual([
+      {
+        id: expect.stringMatching(/^[0-9a-f-]{36}$/),
+        sessionId: game.sessionId,
+        buildId: null,
+        eventType: 'player_action',
+        occurredAt: expect.stringMatching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/),
+        payload: { key: 'W' },
+        reportIds: [],
+        overQuota: false,
+      },
+    ]);
+  });
+
+  test('holds the elements of a batch in their order, each with an id of its own', async () => {
+    const answer = await game.post(events(50, { sessionId: game.sessionId }));
+
+    const created: { id: string; payload: { n: number } }[] = answer.json();
+    expect(created.map(({ payload }) => payload.n)).toEqual(Array.from({ length: 50 }, (_, n) => n));
+    expect(new Set(created.map(({ id }) => id)).size).toBe(50);
+  });
+
+  test('gives back every field that was sent', async () => {
+    const sent = {
+      sessionId: game.sessionId,
+      buildId: anUnknownId(),
+      eventType: 'state_change',
+      occurredAt: '2026-11-21T18:30:00.123456Z',
+      payload: { health: 3, inventory: ['sword', null, true] },
+    };
+    const answer = await game.post([sent]);
+
+    expect(answer.status).toBe(201);
+    expect(answer.json()).toEqual([{ id: expect.any(String), ...sent, reportIds: [], overQuota: false }]);
+  });
+
+  test('answers an omitted payload as {}', async () => {
+    const answer = await game.post(anEvent({ sessionId: game.sessionId }));
+
+    expect(answer.json()[0].payload).toEqual({});
+  });
+
+  test('answers UUIDs in lower case that came in upper case', async () => {
+    const buildId = anUnknownId();
+    const answer = await game.post(anEvent({ sessionId: game.sessionId.toUpperCase(), buildId: buildId.toUpperCase() }));
+
+    expect(answer.json()[0]).toMatchObject({ sessionId: game.sessionId, buildId });
+  });
+
+  test('ignores unknown fields and does not answer them', async () => {
+    const answer = await game.post({ ...anEvent({ sessionId: game.sessionId }), id: 'mine', overQuota: true, extra: [1] });
+
+    expect(answer.status).toBe(201);
+    const [created] = answer.json();
+    expect(created).toMatchObject({ overQuota: false });
+    expect(created.id).not.toBe('mine');
+    expect(created).not.toHaveProperty('extra');
+  });
+
+  test.each(['player_action', 'state_change', 'checkpoint', 'error', 'performance', 'network'])(
+    'takes the suggested event type %s',
+    async (eventType) => {
+      const answer = await game.post(anEvent({ sessionId: game.sessionId, eventType }));
+
+      expect(answer.json()[0].eventType).toBe(eventType);
+    },
+  );
+
+  test.each([
+    ['the empty one', ''],
+    ['spaces', '  '],
+    ['a NUL', 'a\u0000b'],
+    ['quotes and a backslash', '"\\'],
+    ['control characters', '\u0001\u001f\u007f\n\t'],
+    ['letters of many scripts', 'Ünïcødé 任务 🗡️\u200d\u2028\uffff'],
+    ['100,000 characters', 'x'.repeat(100_000)],
+  ])('takes any string as the event type: %s', async (_, eventType) => {
+    const answer = await game.post(anEvent({ sessionId: game.sessionId, eventType }));
+
+    expect(answer.status).toBe(201);
+    expect(answer.json()[0].eventType).toBe(eventType);
+    const read = await game.get(`/v1/events/${answer.json()[0].id}`);
+    expect(read.json().eventType).toBe(eventType);
+  });
+});
+
+describe('what is optional in revision A', () => {
+  test('takes null in an optional field as if it were omitted', async () => {
+    const before = Date.now();
+    const answer = await game.post(
+      anEvent({ sessionId: game.sessionId, buildId: null, occurredAt: null, payload: null }),
+    );
+
+    expect(answer.status).toBe(201);
+    const [created] = answer.json();
+    expect(created).toMatchObject({ buildId: null, payload: {} });
+    expect(Date.parse(created.occurredAt)).toBeGreaterThanOrEqual(before);
+  });
+
+  test.each([
+    ['omitted', {}],
+    ['null', { sessionId: null }],
+  ])('answers 400 for a sessionId that is %s, and stores nothing', async (_, fields) => {
+    const eventType = `without-session-${anUnknownId()}`;
+    const answer = await game.post(anEvent({ eventType, ...fields }));
+
+    expect(answer.status).toBe(400);
+    expect(answer.json().errors).toEqual([
+      { index: 0, pointer: '/sessionId', code: 'field_required', detail: expect.any(String) },
+    ]);
+    expect(await countOf(eventType)).toBe(0);
+  });
+
+  test('answers 404 for a session that does not exist, and stores nothing', async () => {
+    const eventType = `unknown-session-${anUnknownId()}`;
+    const answer = await game.post(anEvent({ eventType, sessionId: anUnknownId() }));
+
+    expect(answer.status).toBe(404);
+    expect(answer.json()).toMatchObject({
+      code: 'unknown_session',
+      errors: [{ index: 0, pointer: '/sessionId', code: 'unknown_session' }],
+    });
+    expect(await countOf(eventType)).toBe(0);
+  });
+});
+
+describe('a stored event', () => {
+  test('has a UUIDv7 whose milliseconds are those of receivedAt', async () => {
+    const before = Date.now();
+    const [created] = (await game.post(anEvent({ sessionId: game.sessionId }))).json();
+    const after = Date.now();
+
+    expect(isUuidV7(created.id)).toBe(true);
+    expect(millisOf(created.id)).toBeGreaterThanOrEqual(before);
+    expect(millisOf(created.id)).toBeLessThanOrEqual(after);
+    await game.get(`/v1/events/${created.id}`);
+    const rows = await shared.product.sql(
+      `SELECT toUnixTimestamp64Milli(received_at) AS received FROM events WHERE id = '${created.id}'`,
+    );
+    expect(rows).toEqual([{ received: millisOf(created.id) }]);
+  });
+
+  test('is answered by GET /v1/events/{id} right after its 201, exactly as it was created', async () => {
+    const posted = await game.post(anEvent({ sessionId: game.sessionId, buildId: anUnknownId(), payload: { a: 1 } }));
+    const [created] = posted.json();
+    const read = await game.get(`/v1/events/${created.id}`);
+
+    expect(read.status).toBe(200);
+    expect(read.headers.get('content-type')).toMatch(/^application\/json/);
+    expect(`[${read.text()}]`).toBe(posted.text());
+    expect((await game.get(`/v1/events/${created.id.toUpperCase()}`)).text()).toBe(read.text());
+  });
+
+  test('stands in ClickHouse with its tenant, project, session, build and place in the log', async () => {
+    const buildId = anUnknownId();
+    const created = (
+      await game.post([anEvent({ sessionId: game.sessionId, buildId }), anEvent({ sessionId: game.sessionId })])
+    ).json();
+    await game.get(`/v1/events/${created[1].id}`);
+    const rows = await shared.product.sql(
+      `SELECT id, tenant_id, project_id, session_id, build_id, event_type, over_quota, log_index
+       FROM events WHERE id IN ('${created[0].id}', '${created[1].id}') ORDER BY log_index`,
+    );
+
+    const common = {
+      tenant_id: game.tenantId,
+      project_id: game.projectId,
+      session_id: game.sessionId,
+      event_type: 'checkpoint',
+      over_quota: false,
+    };
+    expect(rows).toEqual([
+      { ...common, id: created[0].id, build_id: buildId, log_index: 0 },
+      { ...common, id: created[1].id, build_id: null, log_index: 1 },
+    ]);
+  });
+});
+
+/** Once everything answered before is in ClickHouse. */
+async function countOf(eventType: string): Promise<number> {
+  await game.get('/v1/quota');
+  const [row] = await shared.product.sql<{ count: number }>(
+    `SELECT count() AS count FROM events WHERE event_type = '${eventType}'`,
+  );
+  return row?.count ?? -1;
+}
