@@ -131,7 +131,8 @@ async function collectInflated(
   } catch (cause) {
     request.resume();
     if (refused !== undefined) throw refused;
-    if (request.errored !== null || request.destroyed) throw aborted(cause);
+    // A request that was read to its end is destroyed too; that one is complete.
+    if (request.destroyed && !request.complete) throw aborted(cause);
     throw new Rejected('invalid_encoding', 'the body does not decode as its Content-Encoding says', {
       cause,
     });

@@ -1,6 +1,7 @@
 /** The guard against a real engine: what must be refused is, and what is let through answers right. */
 import { existsSync } from 'node:fs';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { selectOnly } from './selectOnly.ts';
 import { attacks, leaks } from './selectOnlyAttacks.ts';
 import { questions } from './selectOnlyQuestions.ts';
 import { openSandbox, type Sandbox, secret } from './selectOnlySandbox.ts';
@@ -65,7 +66,6 @@ describe('asks the engine', () => {
       ast: (sql: string) => Promise.resolve(`${asked.push(sql)}`),
       tables: () => Promise.resolve([`${asked.push('tables')}`]),
     };
-    const { selectOnly } = await import('./selectOnly.ts');
     expect(await selectOnly('SELECT 1 SETTINGS readonly = 0', engine)).toMatchObject({ ok: false });
     expect(asked).toEqual(['tables']);
     expect(await selectOnly('SELECT 1', engine)).toEqual({
@@ -76,7 +76,6 @@ describe('asks the engine', () => {
   });
 
   it('and passes on that it cannot be asked', async () => {
-    const { selectOnly } = await import('./selectOnly.ts');
     const engine = {
       ast: () => Promise.reject(new Error('socket hang up')),
       tables: () => Promise.resolve([]),

@@ -1,6 +1,6 @@
 /**
  * Data of the tests: questions that must be refused, each with a part of the sentence that refuses it. `@FILE@` is the
- * path of the file that nobody may read, `@OUT@` a path where nothing may be written. Those in `leaks` were seen to give
+ * path of the file that nobody may read (nor the table `private`), `@OUT@` a path where nothing may be written. Those in `leaks` were seen to give
  * the file away when they were run without the guard.
  */
 // biome-ignore format: one attack a line
@@ -50,6 +50,14 @@ export const leaks: readonly (readonly [query: string, detail: string])[] = [
   ["SELECT if(1, file('@FILE@'), ''), x -> file(x)", 'the function file is not allowed'],
   ["FROM file('@FILE@', CSV) SELECT *", 'a query starts with'],
   ["SELECT * FROM filesystem('@FILE@')", 'the table function filesystem is not allowed'],
+  ['WITH private AS (SELECT * FROM private) SELECT * FROM private', 'private is used outside of the scope'],
+  ['WITH RECURSIVE private AS (SELECT 1), a AS (SELECT * FROM view(SELECT * FROM private)) SELECT * FROM a', 'outside of the scope'],
+  ['SELECT * FROM (WITH private AS (SELECT 1) SELECT 1) AS a, private', 'private is used outside of the scope'],
+  ["SELECT * FROM (WITH private AS (SELECT 1) SELECT 1) AS a JOIN events ON 1, 'private'", 'outside of the scope'],
+  ["SELECT 'q' UNION ALL WITH private AS (SELECT 'c' AS x) SELECT * FROM private UNION ALL SELECT * FROM private", 'outside of'],
+  ['WITH 5 AS private SELECT * FROM private', 'the table private is not allowed'],
+  ['SELECT count() FROM private WINDOW private AS (ORDER BY 1)', 'the table private is not allowed'],
+  ['SELECT * FROM private', 'the table private is not allowed'],
 ];
 
 /** Refused for what they are; the file is not what they are after, or another engine would be needed for them. */
@@ -128,7 +136,10 @@ export const attacks: readonly (readonly [query: string, detail: string])[] = [
   ["SELECT * FROM events, 'system.one'", 'is not allowed'],
   ["SELECT * FROM events, 'questlog.events'", 'is not allowed'],
   ['SELECT * FROM `questlog.events`', 'the table questlog.events is not allowed'],
-  ['SELECT * FROM private', 'the table private is not allowed'],
+  ['SELECT 1 IN private, (WITH [1] AS private SELECT 1)', 'private is used outside of the scope'],
+  ['SELECT in(1, private), (WITH [1] AS private SELECT 1)', 'private is used outside of the scope'],
+  ['WITH (1 IN private) AS private SELECT private', 'private is used outside of the scope'],
+  ["SELECT 'b' IN private, ['b'] AS private", 'IN may not read private'],
   ['SELECT * FROM default.private', 'the table default.private is not allowed'],
   ['SELECT 1 IN default.private', 'IN may not read default.private'],
   ["SELECT 'a' NOT IN (private)", 'IN may not read private'],
@@ -215,6 +226,7 @@ export const attacks: readonly (readonly [query: string, detail: string])[] = [
   ['DESCRIBE TABLE "@FILE@"', 'may not hold a point'],
   ["DESCRIBE (SELECT * FROM url('http://127.0.0.1:1/', CSV))", 'the table function url is not allowed'],
   ['EXISTS default.private', 'the table default.private is not allowed'],
+  ['EXPLAIN AST SELECT 1', 'EXPLAIN is for a SELECT only'],
   ['EXPLAIN DROP TABLE events', 'EXPLAIN is for a SELECT only'],
   ["EXPLAIN TABLE OVERRIDE mysql('127.0.0.1:1', 'a', 'b', 'c', 'd') COLUMNS (a String)", 'EXPLAIN is for a SELECT only'],
   ['EXPLAIN CURRENT TRANSACTION', 'EXPLAIN is for a SELECT only'],

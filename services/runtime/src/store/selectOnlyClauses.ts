@@ -12,30 +12,21 @@ import {
   isKnownAsRefused,
   isRefusedFunction,
 } from './selectOnlyPolicy.ts';
-import { plainName } from './selectOnlyStandIn.ts';
 
-/** `names` are the common table expressions of the question. */
 export type Clauses =
-  | {
-      readonly ok: true;
-      readonly settings: number;
-      readonly applies: number;
-      readonly names: ReadonlySet<string>;
-    }
+  | { readonly ok: true; readonly settings: number; readonly applies: number }
   | { readonly ok: false; readonly detail: string };
 
 export function checkClauses(tokens: readonly Token[]): Clauses {
-  const names = new Set<string>();
   let settings = 0;
   let applies = 0;
-  for (const [at, token] of tokens.entries()) {
+  for (const at of tokens.keys()) {
     const fault = forbidden(tokens, at) ?? settingsFault(tokens, at) ?? applyFault(tokens, at);
     if (fault !== undefined) return { ok: false, detail: fault };
     if (startsSettings(tokens, at)) settings += 1;
     if (startsApply(tokens, at)) applies += 1;
-    if (isName(token) && plainName.test(token.value) && namesSubquery(tokens, at)) names.add(token.value);
   }
-  return { ok: true, settings, applies, names };
+  return { ok: true, settings, applies };
 }
 
 function forbidden(tokens: readonly Token[], at: number): string | undefined {
@@ -139,12 +130,4 @@ function closing(tokens: readonly Token[], open: number): number {
     if (depth === 0) return at;
   }
   return tokens.length;
-}
-
-/** `name AS (`, `name AS MATERIALIZED (` and `name (a, b) AS (`. */
-function namesSubquery(tokens: readonly Token[], at: number): boolean {
-  let next = isSymbol(tokens[at + 1], '(') ? closing(tokens, at + 1) + 1 : at + 1;
-  if (!isWord(tokens[next], 'AS')) return false;
-  next += isWord(tokens[next + 1], 'MATERIALIZED') ? 2 : 1;
-  return isSymbol(tokens[next], '(');
 }

@@ -5,6 +5,7 @@
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { attacks, leaks } from './selectOnlyAttacks.ts';
 import { questions } from './selectOnlyQuestions.ts';
+import { pick, type Random, randomFrom } from './selectOnlyRandom.ts';
 import { openSandbox, type Sandbox, secret } from './selectOnlySandbox.ts';
 
 let sandbox: Sandbox;
@@ -34,8 +35,6 @@ it(`lets nothing through that reads or writes a file (seed ${seed}, ${rounds} ro
   expect(accepted).toBeGreaterThan(rounds / 50);
 });
 
-type Random = (below: number) => number;
-
 const fragments = [
   "file('@FILE@')", "file('@FILE@', LineAsString)", "`file`('@FILE@')", "'@FILE@'", '`@FILE@`', '"@FILE@"', 'default.`@FILE@`',
   "INTO OUTFILE '@OUT@'", 'FORMAT CSV', 'SETTINGS', 'SETTINGS final = 1', ', readonly = 0', 'APPLY(file)', 'APPLY', 'IN', 'AS', 'FROM',
@@ -43,6 +42,8 @@ const fragments = [
   "arrayReduce('groupConcat(file(\\'@FILE@\\'))', ['a', 'b'])", "'groupConcat(file(''@FILE@''))'", "'a String DEFAULT file(''@FILE@'')'",
   'values(', 'format(Values, ', 'view(', '* APPLY(x -> ', 'globalIn(1, ', ' -> ', '::', '$$', '{', 'x\'27\'', 'b\'0\'', '.', ',', 'events', '*',
   'OVER (ORDER BY ', 'LIMIT 1 BY ', 'PREWHERE ', 'ARRAY JOIN ', 'QUALIFY ', 'WITH FILL FROM ', 'INTERPOLATE (a AS ', 'COLUMNS(', 'REPLACE (',
+  'private', 'IN private', 'FROM private', ', private', '(private)', 'WITH private AS (SELECT 1)', 'view(SELECT * FROM private)',
+  'AS private', 'WITH [1] AS private', 'WITH RECURSIVE private AS (SELECT * FROM events)', 'JOIN private ON 1', 'default.private',
 ]; // biome-ignore format: short pieces
 
 /** An allowed question or an attack, changed one to four times. */
@@ -86,27 +87,10 @@ function replaceWord(random: Random, query: string, other: string): string {
   return query.replace(pick(random, words), () => pick(random, others));
 }
 
-function pick<T>(random: Random, from: readonly T[]): T {
-  const item = from[random(from.length)];
-  if (item === undefined) throw new Error('nothing to pick from');
-  return item;
-}
-
 function answered(sql: string): string {
   try {
     return sandbox.run(sql);
   } catch (error) {
     return String(error);
   }
-}
-
-/** mulberry32: small, and the same everywhere. */
-function randomFrom(start: number): Random {
-  let state = start >>> 0;
-  return (below) => {
-    state = (state + 0x6d2b79f5) >>> 0;
-    let mixed = Math.imul(state ^ (state >>> 15), state | 1);
-    mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61);
-    return ((mixed ^ (mixed >>> 14)) >>> 0) % below;
-  };
 }

@@ -1,6 +1,6 @@
 /**
- * For the tests of the guard: an engine in a directory of its own, with the tables that the questions are about and a file
- * that no question may ever read.
+ * For the tests of the guard: an engine in a directory of its own, with the tables that the questions are about, and a
+ * file and a table `private` that no question may ever read.
  */
 import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -8,7 +8,7 @@ import { join } from 'node:path';
 import { Session } from 'chdb';
 import { type SelectOnly, type SelectOnlyEngine, selectOnly } from './selectOnly.ts';
 
-/** The content of the file; an answer that holds it has read it. */
+/** The content of the file and of the table; an answer that holds it has read one of them. */
 export const secret = 'top-secret-42';
 
 /** `run` is unguarded; `guard` is the guard in front of the same engine. */
@@ -51,7 +51,7 @@ export function openSandbox(): Sandbox {
     secretPath,
     run,
     guard: (query) => selectOnly(query, engine),
-    rows: (sql) => (JSON.parse(run(sql, 'JSONCompact')) as { data: unknown[] }).data,
+    rows: (sql) => (JSON.parse(run(`${sql}\nFORMAT JSONCompact`)) as { data: unknown[] }).data,
     files: () =>
       readdirSync(outside)
         .map((name) => `${name}: ${readFileSync(join(outside, name), 'utf8')}`)
@@ -78,5 +78,8 @@ const schema = [
   'CREATE TABLE questlog.sessions (id String) ENGINE = MergeTree ORDER BY id',
   "INSERT INTO questlog.sessions VALUES ('session0'), ('session1')",
   'CREATE VIEW questlog.events_view AS SELECT event_type, count() AS n FROM questlog.events GROUP BY event_type',
-  'CREATE TABLE default.private (x String) ENGINE = Memory',
+  'CREATE TABLE questlog.private (x String) ENGINE = MergeTree ORDER BY x',
+  `INSERT INTO questlog.private VALUES ('${secret}')`,
+  'CREATE TABLE default.private AS questlog.private',
+  'INSERT INTO default.private SELECT * FROM questlog.private',
 ];

@@ -25,11 +25,14 @@ export function statementOf(tokens: readonly Token[], isTable: (name: string) =>
   );
 }
 
-/** EXPLAIN AST, SYNTAX, QUERY TREE, PLAN, PIPELINE, ESTIMATE; then `option = number, …`; then a SELECT. */
+/**
+ * EXPLAIN SYNTAX, QUERY TREE, PLAN, PIPELINE, ESTIMATE; then `option = number, …`; then a SELECT. Not AST: a FORMAT behind
+ * it belongs to the query inside, so its answer is never JSON.
+ */
 function explain(tokens: readonly Token[]): Statement {
   let at = 1;
   if (isWord(tokens[at], 'QUERY') && isWord(tokens[at + 1], 'TREE')) at += 2;
-  else if (isWord(tokens[at], 'AST', 'SYNTAX', 'PLAN', 'PIPELINE', 'ESTIMATE')) at += 1;
+  else if (isWord(tokens[at], 'SYNTAX', 'PLAN', 'PIPELINE', 'ESTIMATE')) at += 1;
   while (tokens[at]?.kind === 'word' && isSymbol(tokens[at + 1], '=')) {
     const option = tokens[at]?.text ?? '';
     if (!allowedExplainOptions.has(option.toLowerCase()))

@@ -6,11 +6,12 @@ import { functionArgumentFault, membership, tableFunctionArgumentFault } from '.
 import { allowedSystemTables, allowedTableFunctions, isAllowedFunction } from './selectOnlyPolicy.ts';
 import type { TreeNode } from './selectOnlyTree.ts';
 
-/** What the tokens have told already: how many clauses were checked there, and which names are no tables. */
+/** What the tokens have told already: how many clauses were checked there, and the names that WITH has given. */
 export type Known = {
   readonly settings: number;
   readonly applies: number;
-  readonly commonTables: ReadonlySet<string>;
+  readonly tables: ReadonlySet<string>;
+  readonly values: ReadonlySet<string>;
   isTable(name: string): boolean;
 };
 
@@ -22,7 +23,6 @@ export function treeFault(root: TreeNode, known: Known): string | undefined {
   if (count(nodes, 'TableExpression') > maxTables) return `a query reads at most ${maxTables} tables`;
   const scope = {
     ...known,
-    aliases: new Set(nodes.flatMap((node) => node.alias ?? [])),
     tableFunctions: new Set(
       nodes.filter((node) => node.kind === 'TableExpression').flatMap((node) => node.children),
     ),
@@ -80,10 +80,7 @@ const allowedKinds: ReadonlySet<string> = new Set([
 ]);
 
 /** `tableFunctions` are the nodes that stand in FROM; every other function is one of an expression. */
-type Scope = Known & {
-  readonly aliases: ReadonlySet<string>;
-  readonly tableFunctions: ReadonlySet<TreeNode>;
-};
+type Scope = Known & { readonly tableFunctions: ReadonlySet<TreeNode> };
 
 function flatten(root: TreeNode): TreeNode[] {
   const nodes: TreeNode[] = [];
@@ -135,7 +132,7 @@ function tableExpressionFault(node: TreeNode, known: Known): string | undefined 
 }
 
 function tableFault(name: string, known: Known): string | undefined {
-  if (known.commonTables.has(name) || known.isTable(name)) return undefined;
+  if (known.tables.has(name) || known.isTable(name)) return undefined;
   return `the table ${name} is not allowed`;
 }
 
@@ -144,7 +141,7 @@ function functionFault(node: TreeNode, scope: Scope): string | undefined {
   const args = node.children[0]?.children ?? [];
   if (!isAllowedFunction(node.name)) return `the function ${node.name} is not allowed`;
   if (membership.has(node.name.toLowerCase())) {
-    const name = args.slice(1).find((arg) => arg.kind === 'Identifier' && !scope.aliases.has(arg.name))?.name;
+    const name = args.slice(1).find((arg) => arg.kind === 'Identifier' && !scope.values.has(arg.name))?.name;
     if (name !== undefined && tableFault(name, scope) !== undefined) {
       return `IN may not read ${name}: it is no table of questlog (for an array there is has(array, element))`;
     }

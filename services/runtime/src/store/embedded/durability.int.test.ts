@@ -31,6 +31,7 @@ test(`${KILLS} kills lose nothing that was acknowledged and write nothing by hal
   const acknowledged = new Set<number>();
   for (let round = 0; round < KILLS; round += 1) {
     const child = startChild(round * 1_000_000);
+    const exited = once(child, 'exit');
     const enough = 5 + Math.floor(Math.random() * 40);
     let seen = 0;
     for await (const line of createInterface({ input: child.stdout })) {
@@ -38,7 +39,8 @@ test(`${KILLS} kills lose nothing that was acknowledged and write nothing by hal
       seen += 1;
       if (seen === enough) child.kill('SIGKILL');
     }
-    expect(child.exitCode ?? child.signalCode, child.errors()).toBe('SIGKILL');
+    await exited;
+    expect(child.signalCode, child.errors()).toBe('SIGKILL');
   }
   await using it = await aClickHouse({ directory });
   const text = await it.ask('SELECT batch, count() FROM t GROUP BY batch FORMAT TabSeparated');

@@ -3,7 +3,7 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { type ClickHouseClient, createClient } from '@clickhouse/client';
+import { type ClickHouseClient, ClickHouseLogLevel, createClient } from '@clickhouse/client';
 import {
   type EmbeddedClickHouse,
   type EmbeddedClickHouseOptions,
@@ -23,7 +23,13 @@ export interface TestServer extends AsyncDisposable {
 export async function aClickHouse(options: Partial<EmbeddedClickHouseOptions> = {}): Promise<TestServer> {
   const directory = await mkdtemp(join(tmpdir(), 'questlog-clickhouse-'));
   const server = await startEmbeddedClickHouse({ directory, password: 'secret', ...options });
-  const client = createClient({ url: server.url, username: server.username, password: server.password });
+  const client = createClient({
+    url: server.url,
+    username: server.username,
+    password: server.password,
+    // Some tests are about errors; they are asserted, not printed.
+    log: { level: ClickHouseLogLevel.OFF },
+  });
 
   async function ask(sql: string, parameters: Record<string, string> = {}): Promise<string> {
     const query = new URLSearchParams(parameters);

@@ -46,93 +46,117 @@ export async function openEngine(
   await addon.QueryAsyncConnection(keeper, create, 'Null');
   const facts = await addon.QueryAsyncConnection(keeper, 'SELECT version(), timezone()', 'TabSeparated');
   const [version = '', timezone = ''] = facts.bytes.toString().trim().split('\t');
-  const running = new Set<Promise<unknown>>();
-  const closing = new AbortController();
+  const open: OpenEngine = { addon, directory, running: new Set(), closing: new AbortController() };
+  return {
+    version,
+    timezone,
+    query: (request) => runQuery(open, request),
+    write: (request) => runWrite(open, request),
+    close: () => close(open, keeper),
+  };
+}
 
-  async function onOwnConnection<T>(
-    request: EngineRequest,
-    run: (connection: Connection) => Promise<T>,
-  ): Promise<T> {
-    if (request.signal.aborted || closing.signal.aborted) throw exceptions.cancelled();
+interface OpenEngine {
+  addon: ChdbAddon;
+  directory: string;
+  /** Every native call that has not come back. */
+  running: Set<Promise<unknown>>;
+  closing: AbortController;
+}
+
+async function runQuery(
+  open: OpenEngine,
+  request: EngineRequest & { format: string },
+): Promise<QueryOutcome> {
+  // The only thing about a query that can be chosen here and is seen in `system.processes`.
+  const mark = `questlog-${randomUUID()}`;
+  const settings = new Map([...request.settings, ['log_comment', mark]]);
+  const settled = new AbortController();
+  const abandoned = AbortSignal.any([request.signal, open.closing.signal]);
+  const kill = () => void killUntil(open, settled.signal, mark);
+  abandoned.addEventListener('abort', kill, { once: true });
+  try {
+    return await onOwnConnection(open, { ...request, settings }, (connection) =>
+      open.addon.QueryAsyncConnection(connection, request.sql, request.format),
+    );
+  } finally {
+    settled.abort();
+    abandoned.removeEventListener('abort', kill);
+  }
+}
+
+/** Not killed: a write that is stopped between its steps is harder to reason about than one that has ended. */
+function runWrite(open: OpenEngine, request: EngineRequest): Promise<WriteOutcome> {
+  return onOwnConnection(open, request, (connection) =>
+    open.addon.InsertRawAsyncConnection(connection, request.sql, Buffer.alloc(0), false),
+  );
+}
+
+/** Again and again until it has ended: the query may not be there yet, or not look at its flag for a while. */
+async function killUntil(open: OpenEngine, settled: AbortSignal, mark: string): Promise<void> {
+  const { addon, directory } = open;
+  const sql = `KILL QUERY WHERE Settings['log_comment'] = ${sqlString(mark)} ASYNC`;
+  while (!settled.aborted) {
     const connection = addon.CreateConnection(directory);
-    try {
-      for (const statement of preparation(request)) {
-        await addon.QueryAsyncConnection(connection, statement, 'Null');
-      }
-      if (request.signal.aborted) throw exceptions.cancelled();
-      return await run(connection);
-    } catch (error) {
-      throw fromEngine(error);
-    } finally {
-      addon.CloseConnection(connection);
+    // A failed one is tried again; what makes it fail for good also ends the query.
+    await tracked(open, addon.QueryAsyncConnection(connection, sql, 'Null')).catch(() => undefined);
+    addon.CloseConnection(connection);
+    await delay(KILL_RETRY_MS);
+  }
+}
+
+async function onOwnConnection<T>(
+  open: OpenEngine,
+  request: EngineRequest,
+  run: (connection: Connection) => Promise<T>,
+): Promise<T> {
+  if (request.signal.aborted || open.closing.signal.aborted) throw exceptions.cancelled();
+  const connection = open.addon.CreateConnection(open.directory);
+  try {
+    for (const statement of preparation(request)) {
+      await tracked(open, open.addon.QueryAsyncConnection(connection, statement, 'Null'));
     }
+    if (request.signal.aborted) throw exceptions.cancelled();
+    return await tracked(open, run(connection));
+  } catch (error) {
+    throw fromEngine(error);
+  } finally {
+    open.addon.CloseConnection(connection);
   }
+}
 
-  function tracked<T>(work: Promise<T>): Promise<T> {
-    running.add(work);
-    return work.finally(() => running.delete(work));
+async function tracked<T>(open: OpenEngine, work: Promise<T>): Promise<T> {
+  open.running.add(work);
+  try {
+    return await work;
+  } finally {
+    open.running.delete(work);
   }
+}
 
-  async function query(request: EngineRequest & { format: string }): Promise<QueryOutcome> {
-    // The only thing about a query that can be chosen here and is seen in `system.processes`.
-    const mark = `questlog-${randomUUID()}`;
-    const settled = new AbortController();
-    const settings = new Map([...request.settings, ['log_comment', mark]]);
-    const work = tracked(
-      onOwnConnection({ ...request, settings }, (connection) =>
-        addon.QueryAsyncConnection(connection, request.sql, request.format),
-      ),
-    );
-    const abandoned = AbortSignal.any([request.signal, closing.signal]);
-    const kill = () => void killUntil(settled.signal, mark);
-    abandoned.addEventListener('abort', kill, { once: true });
-    try {
-      return await work;
-    } finally {
-      settled.abort();
-      abandoned.removeEventListener('abort', kill);
-    }
+async function close(open: OpenEngine, keeper: Connection): Promise<void> {
+  open.closing.abort();
+  const deadline = AbortSignal.timeout(CANCEL_GRACE_MS);
+  while (open.running.size > 0 && !deadline.aborted) {
+    await Promise.race([Promise.allSettled(open.running), delay(KILL_RETRY_MS)]);
   }
-
-  /** Again and again until it has ended: the query may not be there yet, or not look at its flag for a while. */
-  async function killUntil(settled: AbortSignal, mark: string): Promise<void> {
-    const sql = `KILL QUERY WHERE Settings['log_comment'] = ${sqlString(mark)} ASYNC`;
-    while (!settled.aborted) {
-      const connection = addon.CreateConnection(directory);
-      // A failed one is tried again; what makes it fail for good also ends the query.
-      await tracked(addon.QueryAsyncConnection(connection, sql, 'Null').catch(() => undefined));
-      addon.CloseConnection(connection);
-      await delay(KILL_RETRY_MS);
-    }
-  }
-
-  /** Not killed: a write that is stopped between its steps is harder to reason about than one that has ended. */
-  function write(request: EngineRequest): Promise<WriteOutcome> {
-    return tracked(
-      onOwnConnection(request, (connection) =>
-        addon.InsertRawAsyncConnection(connection, request.sql, Buffer.alloc(0), false),
-      ),
-    );
-  }
-
-  async function close(): Promise<void> {
-    closing.abort();
-    const deadline = AbortSignal.timeout(CANCEL_GRACE_MS);
-    while (running.size > 0 && !deadline.aborted) {
-      await Promise.race([Promise.allSettled(running), delay(KILL_RETRY_MS)]);
-    }
-    // Under a running statement the directory stays open: closing it would crash the process.
-    if (running.size === 0) addon.CloseConnection(keeper);
-  }
-
-  return { version, timezone, query, write, close };
+  // Under a running statement the directory stays open: closing it would crash the process.
+  if (open.running.size === 0) open.addon.CloseConnection(keeper);
 }
 
 function preparation(request: EngineRequest): string[] {
   const use = `USE ${sqlIdentifier(request.database ?? DEFAULT_DATABASE)}`;
-  const own = request.settingsText === undefined ? undefined : `SET ${request.settingsText}`;
-  return [use, setStatement(request.settings), own].filter((statement) => statement !== undefined);
+  const own = request.settingsText === undefined ? [] : [`SET ${request.settingsText}`];
+  // Long parameters make a SET that is longer than the engine takes for a query, unless that is changed before it.
+  const limit = request.settings.get('max_query_size') ?? DEFAULT_MAX_QUERY_SIZE;
+  const set = setStatement([...request.settings, ['max_query_size', limit]]);
+  const room = `SET max_query_size = ${Buffer.byteLength(set) + 1}`;
+  return [use, ...(set.length > LONG_SET_CHARACTERS ? [room] : []), set, ...own];
 }
+
+const LONG_SET_CHARACTERS = 50_000;
+/** ClickHouse's own. */
+const DEFAULT_MAX_QUERY_SIZE = '262144';
 
 /** chdb's own `default` is an Overlay (Atomic and files as tables), made anew at each start whatever one puts there. */
 const DEFAULT_DATABASE = 'questlog';

@@ -54,7 +54,7 @@ async function insertData(
 ): Promise<Answer> {
   const { settingsText } = query;
   return deps.spool.withFile(query.data, async (path, bytes) => {
-    const settings = withParameters(head, insertSettings(head.settings, settingsText, bytes));
+    const settings = withParameters(head, insertSettings(head.settings, settingsText ?? '', bytes));
     const source = `FROM INFILE ${sqlString(path)} COMPRESSION 'none' FORMAT ${query.insert.format}`;
     const sql = `${query.target} ${source}`;
     const leave = await deps.admission.enter(signal);
@@ -71,7 +71,7 @@ async function runWrite(
 ): Promise<Answer> {
   const sql = query.text.toString('utf8');
   refuseSessionState(sql);
-  const settings = withParameters(head, statementSettings(head.settings));
+  const settings = withParameters(head, statementSettings(head.settings, sql));
   const leave = await deps.admission.enter(signal);
   const request = { sql, database: head.database, settings, settingsText: undefined, signal };
   return written(await deps.engine.write(request).finally(leave));
@@ -85,7 +85,7 @@ async function runRead(
 ): Promise<Answer> {
   const format = query.statement.format?.name ?? head.defaultFormat;
   if (!/^\w+$/.test(format)) throw new ClickHouseException(73, 'UNKNOWN_FORMAT', `Unknown format ${format}`);
-  const settings = withParameters(head, statementSettings(head.settings));
+  const settings = withParameters(head, statementSettings(head.settings, ''));
   const request = { database: head.database, settings, settingsText: undefined, format };
   const leave = await deps.admission.enter(signal);
   const collected = await deps.results

@@ -74,8 +74,10 @@ describe('a query', () => {
     expect(response.headers.get('x-clickhouse-format')).toBe('JSONCompactEachRow');
     expect(response.headers.get('content-type')).toBe('application/x-ndjson; charset=UTF-8');
   });
+});
 
-  test('gets its settings and parameters, and leaves none behind', async () => {
+describe('what comes with a query', () => {
+  test('is its settings and parameters, which leave nothing behind', async () => {
     const value = "it's a\\tb \\\\ ü \u{1f600}";
     const settings = {
       max_threads: '1',
@@ -94,7 +96,7 @@ describe('a query', () => {
     expect(await it.ask("SELECT getSetting('max_threads')")).not.toBe('1\n');
   });
 
-  test('keeps its own settings beside a hundred others', async () => {
+  test('stays its own beside two hundred others', async () => {
     const answers = await Promise.all(
       Array.from({ length: 200 }, (_, at) =>
         it.ask("SELECT {x:UInt32}, getSetting('max_threads')", {
@@ -106,7 +108,7 @@ describe('a query', () => {
     expect(answers).toEqual(Array.from({ length: 200 }, (_, at) => `${at}\t${(at % 9) + 1}\n`));
   });
 
-  test('says who it was, where the server is and what it did', async () => {
+  test('is an id, answered with where the server is and what was done', async () => {
     const queryId = randomUUID();
     const response = await get(`/?query=SELECT+number+FROM+numbers(3)&query_id=${queryId}`);
     expect(response.headers.get('x-clickhouse-query-id')).toBe(queryId);
@@ -116,7 +118,7 @@ describe('a query', () => {
     });
   });
 
-  test('may come as a form', async () => {
+  test('may be a form', async () => {
     const body = new FormData();
     body.set('query', 'SELECT {x:String}');
     body.set('param_x', 'long'.repeat(100_000));
@@ -124,12 +126,12 @@ describe('a query', () => {
     expect((await response.text()).length).toBe(400_001);
   });
 
-  test('takes the database from the URL', async () => {
+  test('is a database', async () => {
     expect(await it.ask('SELECT currentDatabase()')).toBe('questlog\n');
     expect(await it.ask('SELECT currentDatabase()', { database: 'system' })).toBe('system\n');
   });
 
-  test('finds its database to be Atomic', async () => {
+  test('is an Atomic database unless it says so', async () => {
     expect(await it.ask("SELECT engine FROM system.databases WHERE name = 'questlog'")).toBe('Atomic\n');
   });
 });
@@ -139,7 +141,7 @@ describe('an error', () => {
     [404, 60, 'UNKNOWN_TABLE', 'SELECT * FROM nothing'],
     [404, 81, 'UNKNOWN_DATABASE', 'SELECT * FROM nothing.t'],
     [404, 47, 'UNKNOWN_IDENTIFIER', 'SELECT nothing FROM t'],
-    [404, 46, 'UNKNOWN_FUNCTION', 'SELECT nothing()'],
+    [404, 46, 'UNKNOWN_FUNCTION', 'SELECT no_such_function()'],
     [404, 73, 'UNKNOWN_FORMAT', 'SELECT 1 FORMAT Nothing'],
     [400, 62, 'SYNTAX_ERROR', 'SELEC 1'],
     [400, 62, 'SYNTAX_ERROR', '1 + 1'],
@@ -234,7 +236,7 @@ test('a query has a time limit', async () => {
 });
 
 test('requests beyond the bound are refused with error 202 and disturb nobody', async () => {
-  const body = 'SELECT sleep(0.05)';
+  const body = 'SELECT sleep(0.01)';
   const answers = await Promise.all(
     Array.from({ length: 300 }, async () => {
       const response = await get('/', { method: 'POST', body });

@@ -1,7 +1,7 @@
 /** `@clickhouse/client`, the way the product and its users call it. */
 
 import { Readable } from 'node:stream';
-import { ClickHouseError, createClient } from '@clickhouse/client';
+import { ClickHouseError, ClickHouseLogLevel, createClient } from '@clickhouse/client';
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
 import { aClickHouse, type TestServer } from './embeddedClickHouse.testing.ts';
 
@@ -131,7 +131,11 @@ test('gets the code and the type of an error', async () => {
 });
 
 test('is refused with a wrong password', async () => {
-  const client = createClient({ url: it.server.url, password: 'wrong' });
+  const client = createClient({
+    url: it.server.url,
+    password: 'wrong',
+    log: { level: ClickHouseLogLevel.OFF },
+  });
   await expect(client.query({ query: 'SELECT 1' })).rejects.toMatchObject({ code: '516' });
   await client.close();
 });

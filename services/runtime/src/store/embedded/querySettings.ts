@@ -10,24 +10,24 @@ import {
 type Settings = ReadonlyMap<string, string>;
 
 /** For a statement without data; the caller's settings win over the defaults. */
-export function statementSettings(own: Settings): Settings {
-  return new Map([...DEFAULTS, ...withoutBlockDeduplication(own), ...own, ...FORCED]);
+export function statementSettings(own: Settings, sql: string): Settings {
+  return new Map([...DEFAULTS, ...deduplication(own, sql), ...own, ...FORCED]);
 }
 
 /** For an INSERT of so many bytes; `settingsText` are those that the statement has itself. */
-export function insertSettings(own: Settings, settingsText: string | undefined, bytes: number): Settings {
-  const isDeduplicating = settingsText !== undefined && /deduplica/i.test(settingsText);
-  const deduplication = isDeduplicating ? [] : withoutBlockDeduplication(own);
+export function insertSettings(own: Settings, settingsText: string, bytes: number): Settings {
   const blocks = bytes <= MAX_ONE_BLOCK_BYTES ? ONE_BLOCK : LARGE_BLOCKS;
-  return new Map([...DEFAULTS, ...blocks, ...deduplication, ...own, ...FORCED]);
+  return new Map([...DEFAULTS, ...blocks, ...deduplication(own, settingsText), ...own, ...FORCED]);
 }
 
 /**
  * On a table with a de-duplication window the engine also drops an insert without a token whose rows are those of an
- * earlier one. Two equal inserts are two inserts here, unless the caller asks for something else.
+ * earlier one. Two equal inserts are two inserts here, unless the caller says anything about it. (`insert_deduplicate`
+ * would not do: tried on 26.7, `deduplicate_insert` overrides it, and its default is `enable`.)
  */
-function withoutBlockDeduplication(own: Settings): [string, string][] {
-  return own.has('insert_deduplication_token') ? [] : [['insert_deduplicate', '0']];
+function deduplication(own: Settings, text: string): [string, string][] {
+  const isTheirs = /deduplica/i.test(text) || [...own.keys()].some((name) => name.includes('deduplica'));
+  return isTheirs ? [] : [['deduplicate_insert', 'disable']];
 }
 
 const DEFAULTS: readonly (readonly [string, string])[] = [

@@ -9,8 +9,8 @@ export function sqlIdentifier(name: string): string {
   return `\`${name.replaceAll('\\', '\\\\').replaceAll('`', '\\`')}\``;
 }
 
-/** `SET a='1', b='2'`, or nothing for no settings. */
-export function setStatement(settings: Iterable<readonly [name: string, value: string]>): string | undefined {
+/** `SET a='1', b='2'` */
+export function setStatement(settings: Iterable<readonly [name: string, value: string]>): string {
   const changes = [...settings].map(([name, value]) => `${sqlIdentifier(name)}=${sqlString(value)}`);
-  return changes.length === 0 ? undefined : `SET ${changes.join(', ')}`;
+  return `SET ${changes.join(', ')}`;
 }

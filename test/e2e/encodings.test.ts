@@ -1,0 +1,194 @@
+/** Bodies under a Content-Encoding: which are read, which are refused, and that a refusal leaves the connection usable. */
+import { createHash, randomBytes } from 'node:crypto';
+import { Agent } from 'node:http';
+import { brotliCompressSync, constants, deflateRawSync, deflateSync, gzipSync, zstdCompressSync } from 'node:zlib';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { anEvent, events, type TestProject } from './builders.ts';
+import { type Exchanged, exchange } from './exchange.ts';
+import { sharedProduct } from './sharedProduct.ts';
+
+const shared = sharedProduct();
+const MIB = 1024 * 1024;
+const quickBrotli = (bytes: Buffer): Buffer =>
+  brotliCompressSync(bytes, { params: { [constants.BROTLI_PARAM_QUALITY]: 4 } });
+const CODINGS: [string, (bytes: Buffer) => Buffer][] = [
+  ['gzip', (bytes) => gzipSync(bytes)],
+  ['deflate', (bytes) => deflateSync(bytes)],
+  ['br', quickBrotli],
+  ['zstd', (bytes) => zstdCompressSync(bytes)],
+];
+let game: TestProject;
+let agent: Agent;
+
+beforeAll(async () => {
+  game = await shared.aProject({ revision: 'A' });
+  agent = new Agent({ keepAlive: true, maxSockets: 1 });
+});
+
+afterAll(() => agent.destroy());
+
+describe.each(CODINGS)('a body in %s', (coding, compress) => {
+  test('is inflated and stored like any other', async () => {
+    const sent = events(20, { sessionId: game.sessionId });
+    const answer = await game.post(compress(json(sent)), { 'Content-Encoding': coding });
+
+    expect(answer.status).toBe(201);
+    expect(answer.json().map(payloadOf)).toEqual(sent.map(payloadOf));
+  });
+
+  test('has its coding named in any case', async () => {
+    const answer = await game.post(compress(oneEvent()), { 'Content-Encoding': coding.toUpperCase() });
+
+    expect(answer.status).toBe(201);
+  });
+
+  test('that is no such thing is a 400, and the connection goes on', async () => {
+    await expectRefusalThenSuccess(coding, Buffer.from('this is not compressed at all'), 400, 'invalid_encoding');
+  });
+
+  test('that is cut short is a 400, and nothing is stored', async () => {
+    const own = await shared.aProject({ revision: 'A' });
+    const whole = compress(json([anEvent({ sessionId: own.sessionId, payload: noise(2_000) })]));
+    const answer = await own.post(whole.subarray(0, whole.length - 3), { 'Content-Encoding': coding });
+
+    expect(answer.status).toBe(400);
+    expect((await own.get('/v1/quota')).json().used).toBe(0);
+  });
+
+  test('that is damaged in the middle is a 400', async () => {
+    const bytes = compress(json([anEvent({ sessionId: game.sessionId, payload: noise(2_000) })]));
+    bytes.fill(0xa5, bytes.length >> 1, (bytes.length >> 1) + 16);
+    const answer = await game.post(bytes, { 'Content-Encoding': coding });
+
+    expect(answer.status).toBe(400);
+  });
+
+  test('that is empty is a 400', async () => {
+    expect((await game.post(Buffer.alloc(0), { 'Content-Encoding': coding })).status).toBe(400);
+  });
+
+  test('that inflates to 8 MiB is read, and to one byte more is a 413', async () => {
+    const fits = await game.post(compress(paddedTo(8 * MIB)), { 'Content-Encoding': coding });
+    const exceeds = await game.post(compress(paddedTo(8 * MIB + 1)), { 'Content-Encoding': coding });
+
+    expect(fits.status).toBe(201);
+    expect(exceeds.status).toBe(413);
+    expect(exceeds.json().code).toBe('body_too_large');
+  });
+
+  test('that is a bomb of 200 MiB is a 413 long before it is inflated, and the connection goes on', async () => {
+    const bomb = compress(Buffer.alloc(200 * MIB, ' '));
+    expect(bomb.length).toBeLessThan(MIB);
+    const startedAtMs = performance.now();
+    await expectRefusalThenSuccess(coding, bomb, 413, 'body_too_large');
+    expect(performance.now() - startedAtMs).toBeLessThan(2_000);
+  });
+});
+
+describe('a Content-Encoding', () => {
+  test('of identity is no coding', async () => {
+    expect((await game.post(oneEvent(), { 'Content-Encoding': 'identity' })).status).toBe(201);
+  });
+
+  test.each(['lz4', 'compress', 'gzip, gzip', 'gzip, br', 'gzip;q=1', '__proto__', 'constructor'])(
+    'that is another one is a 415 that says which are taken: %s',
+    async (coding) => {
+      const answer = await game.post(oneEvent(), { 'Content-Encoding': coding });
+
+      expect(answer.status).toBe(415);
+      expect(answer.json().code).toBe('unsupported_encoding');
+      expect(answer.headers.get('accept-encoding')).toBe('gzip, deflate, br, zstd');
+    },
+  );
+
+  test('of deflate means zlib (RFC 9110), so that raw deflate is a 400', async () => {
+    expect((await game.post(deflateRawSync(oneEvent()), { 'Content-Encoding': 'deflate' })).status).toBe(400);
+  });
+
+  test('that the body does not have is a 400: JSON announced as gzip', async () => {
+    const answer = await game.post(oneEvent(), { 'Content-Encoding': 'gzip' });
+
+    expect(answer.status).toBe(400);
+    expect(answer.json().code).toBe('invalid_encoding');
+  });
+
+  test.each([CODINGS[0], CODINGS[3]].flatMap((entry) => (entry === undefined ? [] : [entry])))(
+    'of several %s members one behind the other is one body',
+    async (coding, compress) => {
+      const whole = json(events(3, { sessionId: game.sessionId }));
+      const parts = [whole.subarray(0, 40), whole.subarray(40)].map(compress);
+      const answer = await game.post(Buffer.concat(parts), { 'Content-Encoding': coding });
+
+      expect(answer.status).toBe(201);
+      expect(answer.json()).toHaveLength(3);
+    },
+  );
+
+  test('of a body that is not UTF-8 inside is a 400', async () => {
+    const body = Buffer.concat([Buffer.from('{"eventType":"'), Buffer.from([0xff]), Buffer.from('"}')]);
+    const answer = await game.post(gzipSync(body), { 'Content-Encoding': 'gzip' });
+
+    expect(answer.status).toBe(400);
+    expect(answer.json().code).toBe('invalid_utf8');
+  });
+});
+
+describe('a body without a coding', () => {
+  test('of 8 MiB is read, one byte more is a 413, and the client gets its answer', async () => {
+    expect((await game.post(paddedTo(8 * MIB))).status).toBe(201);
+    await expectRefusalThenSuccess(undefined, paddedTo(8 * MIB + 1), 413, 'body_too_large');
+  });
+
+  test('of 24 MiB in chunks is a 413, and the client gets its answer', async () => {
+    const answer = await send({ 'Transfer-Encoding': 'chunked' }, paddedTo(24 * MIB));
+
+    expect(answer.status).toBe(413);
+  });
+
+  test('in chunks is read', async () => {
+    expect((await send({ 'Transfer-Encoding': 'chunked' }, oneEvent())).status).toBe(201);
+  });
+});
+
+/** The refusal and the next request share one connection. */
+async function expectRefusalThenSuccess(coding: string | undefined, body: Buffer, status: number, code: string) {
+  const refused = await send(coding === undefined ? {} : { 'Content-Encoding': coding }, body);
+  expect(refused.status).toBe(status);
+  expect(refused.headers['content-type']).toMatch(/^application\/problem\+json/);
+  expect(JSON.parse(refused.text).code).toBe(code);
+  const next = await send({}, oneEvent());
+  expect(next.status).toBe(201);
+  expect(next.isReused).toBe(true);
+}
+
+function send(headers: Record<string, string>, body: Buffer): Promise<Exchanged> {
+  return exchange(`${shared.product.credentials.baseUrl}/v1/ingest/events`, {
+    headers: { Authorization: `Bearer ${game.token}`, 'Content-Type': 'application/json', ...headers },
+    body,
+    agent,
+  });
+}
+
+function oneEvent(): Buffer {
+  return json(anEvent({ sessionId: game.sessionId }));
+}
+
+/** One event with white space around it. */
+function paddedTo(bytes: number): Buffer {
+  const padded = Buffer.alloc(bytes, ' ');
+  oneEvent().copy(padded, 0);
+  return padded;
+}
+
+/** A payload that no coding makes much smaller. */
+function noise(bytes: number): object {
+  return { noise: randomBytes(bytes).toString('base64'), digest: createHash('sha1').digest('hex') };
+}
+
+function json(value: unknown): Buffer {
+  return Buffer.from(JSON.stringify(value));
+}
+
+function payloadOf({ payload }: { payload?: unknown }): unknown {
+  return payload;
+}
