@@ -17,7 +17,10 @@ describe('a batch with bad elements', () => {
     const refused = await own.post([good, good, { sessionId: own.sessionId }, good]);
 
     expect(refused.status).toBe(400);
-    expect((await own.get(`/v1/sessions/${own.sessionId}/events`)).json()).toEqual({ events: [], next: null });
+    expect((await own.get(`/v1/sessions/${own.sessionId}/events`)).json()).toEqual({
+      events: [],
+      next: null,
+    });
     expect((await own.get('/v1/quota')).json().used).toBe(0);
     const answer = await own.post(good);
     const page = await own.get(`/v1/sessions/${own.sessionId}/events`);
@@ -130,7 +133,13 @@ describe('a single object', () => {
   test.each(['sessionId', 'buildId', 'eventType', 'occurredAt', 'payload'])(
     'that repeats %s is a 400, even with the same value',
     async (field) => {
-      const whole = { sessionId: game.sessionId, eventType: 'x', buildId: null, occurredAt: null, payload: {} };
+      const whole = {
+        sessionId: game.sessionId,
+        eventType: 'x',
+        buildId: null,
+        occurredAt: null,
+        payload: {},
+      };
       const value = JSON.stringify(Reflect.get(whole, field));
       const answer = await game.post(`${JSON.stringify(whole).slice(0, -1)},"${field}":${value}}`);
 
@@ -178,15 +187,21 @@ describe('a body that is no event and no array', () => {
     expect(answer.json().code).toBe('invalid_body');
   });
 
-  test.each([[''], [' '], ['{'], ['[{}'], ['{"eventType":"x"}}'], ['{"eventType":"x",}'], ["{'eventType':'x'}"], ['\ufeff{}']])(
-    'is a 400 where it is not JSON: %j',
-    async (body) => {
-      const answer = await game.post(body);
+  test.each([
+    [''],
+    [' '],
+    ['{'],
+    ['[{}'],
+    ['{"eventType":"x"}}'],
+    ['{"eventType":"x",}'],
+    ["{'eventType':'x'}"],
+    ['\ufeff{}'],
+  ])('is a 400 where it is not JSON: %j', async (body) => {
+    const answer = await game.post(body);
 
-      expect(answer.status).toBe(400);
-      expect(answer.json().code).toBe('invalid_json');
-    },
-  );
+    expect(answer.status).toBe(400);
+    expect(answer.json().code).toBe('invalid_json');
+  });
 
   test.each([['c328'], ['ff'], ['eda080'], ['c0af'], ['f4908080'], ['e282']])(
     'is a 400 where it is not UTF-8: bytes %s in a string of the payload',

@@ -113,7 +113,8 @@ export async function eventually<T>(
   for (;;) {
     const value = await look();
     if (isThere(value)) return value;
-    if (Date.now() > deadlineMs) throw new Error(`not within ${withinMs} ms; at last ${JSON.stringify(value)}`);
+    if (Date.now() > deadlineMs)
+      throw new Error(`not within ${withinMs} ms; at last ${JSON.stringify(value)}`);
     await delay(POLL_MS);
   }
 }

@@ -13,7 +13,9 @@ beforeAll(async () => {
 
 describe('the answer in revision A', () => {
   test('is 201 and an array of one created event for a single object', async () => {
-    const answer = await game.post(anEvent({ sessionId: game.sessionId, eventType: 'player_action', payload: { key: 'W' } }));
+    const answer = await game.post(
+      anEvent({ sessionId: game.sessionId, eventType: 'player_action', payload: { key: 'W' } }),
+    );
 
     expect(answer.status).toBe(201);
     expect(answer.headers.get('content-type')).toMatch(/^application\/json/);
@@ -62,13 +64,20 @@ describe('the answer in revision A', () => {
 
   test('answers UUIDs in lower case that came in upper case', async () => {
     const buildId = anUnknownId();
-    const answer = await game.post(anEvent({ sessionId: game.sessionId.toUpperCase(), buildId: buildId.toUpperCase() }));
+    const answer = await game.post(
+      anEvent({ sessionId: game.sessionId.toUpperCase(), buildId: buildId.toUpperCase() }),
+    );
 
     expect(answer.json()[0]).toMatchObject({ sessionId: game.sessionId, buildId });
   });
 
   test('ignores unknown fields and does not answer them', async () => {
-    const answer = await game.post({ ...anEvent({ sessionId: game.sessionId }), id: 'mine', overQuota: true, extra: [1] });
+    const answer = await game.post({
+      ...anEvent({ sessionId: game.sessionId }),
+      id: 'mine',
+      overQuota: true,
+      extra: [1],
+    });
 
     expect(answer.status).toBe(201);
     const [created] = answer.json();
@@ -161,7 +170,9 @@ describe('a stored event', () => {
   });
 
   test('is answered by GET /v1/events/{id} right after its 201, exactly as it was created', async () => {
-    const posted = await game.post(anEvent({ sessionId: game.sessionId, buildId: anUnknownId(), payload: { a: 1 } }));
+    const posted = await game.post(
+      anEvent({ sessionId: game.sessionId, buildId: anUnknownId(), payload: { a: 1 } }),
+    );
     const [created] = posted.json();
     const read = await game.get(`/v1/events/${created.id}`);
 
@@ -174,7 +185,10 @@ describe('a stored event', () => {
   test('stands in ClickHouse with its tenant, project, session, build and place in the log', async () => {
     const buildId = anUnknownId();
     const created = (
-      await game.post([anEvent({ sessionId: game.sessionId, buildId }), anEvent({ sessionId: game.sessionId })])
+      await game.post([
+        anEvent({ sessionId: game.sessionId, buildId }),
+        anEvent({ sessionId: game.sessionId }),
+      ])
     ).json();
     await game.get(`/v1/events/${created[1].id}`);
     const rows = await shared.product.sql(

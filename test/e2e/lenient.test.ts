@@ -45,7 +45,12 @@ describe('with Prefer: handling=lenient', () => {
       code,
       detail: expect.any(String),
       instance: 'urn:questlog:request:lenient-1',
-      errors: errors.map(([index, pointer, each]) => ({ index, pointer, code: each, detail: expect.any(String) })),
+      errors: errors.map(([index, pointer, each]) => ({
+        index,
+        pointer,
+        code: each,
+        detail: expect.any(String),
+      })),
     });
     expect(answer.json()).toEqual([
       created(0),
@@ -125,12 +130,14 @@ describe('with Prefer: handling=lenient', () => {
     expect((await game.post(events(501, { sessionId: game.sessionId }), LENIENT)).status).toBe(413);
   });
 
-  test.each(['respond-async, handling=lenient', 'Handling=Lenient', 'handling = lenient; x=1', 'handling="lenient"'])(
-    'the preference is understood as RFC 7240 writes it: %s',
-    async (prefer) => {
-      expect((await game.post(anEvent({ sessionId: game.sessionId }), { Prefer: prefer })).status).toBe(207);
-    },
-  );
+  test.each([
+    'respond-async, handling=lenient',
+    'Handling=Lenient',
+    'handling = lenient; x=1',
+    'handling="lenient"',
+  ])('the preference is understood as RFC 7240 writes it: %s', async (prefer) => {
+    expect((await game.post(anEvent({ sessionId: game.sessionId }), { Prefer: prefer })).status).toBe(207);
+  });
 
   test.each(['handling=strict', 'return=minimal', 'lenient', 'nothandling=lenient'])(
     'another preference changes nothing: %s',

@@ -135,7 +135,12 @@ function ready(child: ChildProcess, output: Output): Promise<void> {
   });
 }
 
-async function send(url: string, method: string, token: string, options: RequestOptions = {}): Promise<Answer> {
+async function send(
+  url: string,
+  method: string,
+  token: string,
+  options: RequestOptions = {},
+): Promise<Answer> {
   const { body } = options;
   const isRaw = typeof body === 'string' || Buffer.isBuffer(body);
   const raw = body === undefined ? undefined : isRaw ? body : JSON.stringify(body);

@@ -50,10 +50,15 @@ type Groups = {
   readonly from: ReadonlyMap<number, number>;
 };
 
-/** From `start` up to `end` the name holds, except between `from` and `to`, where it is being defined. */
+/**
+ * From `start` up to `end` the name holds, except between `from` and `to`, where it is being defined. There it only holds
+ * when WITH is RECURSIVE, in the members of the UNION behind the first, from `again` on, and not in a subquery of theirs.
+ */
 type Definition = {
   readonly name: string;
   readonly isSubquery: boolean;
+  readonly body: number;
+  readonly again: number;
   readonly group: number;
   readonly start: number;
   readonly end: number;
@@ -103,8 +108,10 @@ function clauseDefinitions(tokens: readonly Token[], groups: Groups, start: numb
     const isLast = at === end || isBeside(at, 'SELECT');
     if (!isLast && !(groups.opener[at] === group && isSymbol(tokens[at], ','))) continue;
     const element = elementOf(tokens, groups, from, at);
-    const to = isRecursive && element?.isSubquery ? from : at;
-    if (element !== undefined) found.push({ ...element, group, start, end, from, to });
+    if (element !== undefined) {
+      const again = isRecursive && element.isSubquery ? secondMember(tokens, groups, element.body) : at;
+      found.push({ ...element, group, start, end, from, to: at, again });
+    }
     if (isLast) break;
     from = at + 1;
   }
@@ -117,13 +124,22 @@ function elementOf(
   groups: Groups,
   from: number,
   to: number,
-): { readonly name: string; readonly isSubquery: boolean } | undefined {
+): { readonly name: string; readonly isSubquery: boolean; readonly body: number } | undefined {
   const first = tokens[from];
   const as = isSymbol(tokens[from + 1], '(') ? (groups.end.get(from + 1) ?? to) + 1 : from + 1;
   const body = isWord(tokens[as + 1], 'MATERIALIZED') ? as + 2 : as + 1;
   const isSubquery = isName(first) && isWord(tokens[as], 'AS') && groups.end.get(body) === to - 1;
   const name = isSubquery ? first.value : isWord(tokens[to - 2], 'AS') ? nameOf(tokens[to - 1]) : '';
-  return plainName.test(name) ? { name, isSubquery } : undefined;
+  return plainName.test(name) ? { name, isSubquery, body } : undefined;
+}
+
+/** The first UNION in the brackets that open at `body`, or their end. */
+function secondMember(tokens: readonly Token[], groups: Groups, body: number): number {
+  const end = groups.end.get(body) ?? tokens.length;
+  for (let at = body + 1; at < end; at += 1) {
+    if (groups.opener[at] === body && isWord(tokens[at], 'UNION')) return at;
+  }
+  return end;
 }
 
 /** A string can name a table as well. */

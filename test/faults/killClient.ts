@@ -1,0 +1,161 @@
+/**
+ * A game client as it should be: one request after the other, its sessions in order, and a keyed request whose answer
+ * did not come is sent again before anything new.
+ */
+import { aKey } from '../e2e/builders.ts';
+import type { Answer, Product } from '../e2e/product.ts';
+import { type SentEvent, type SentLedger, type SentRequest, sha256Of } from './ledger.ts';
+import type { Random } from './seeded.ts';
+
+export interface ClientOptions {
+  readonly name: string;
+  readonly tenantId: string;
+  readonly projectId: string;
+  readonly token: string;
+  /** Revision B takes events without a session; those have no order to keep. */
+  readonly mayOmitSession: boolean;
+  readonly random: Random;
+  readonly ledger: SentLedger;
+}
+
+const MAX_BATCH = 60;
+/** Acknowledged keyed requests that may be sent once more later. */
+const MAX_REMEMBERED = 20;
+const VALUES = [
+  '18446744073709551616',
+  '[1.0,-0,1e400,0.10]',
+  '{"z":1,"a":2,"z":3}',
+  '"\\u0041\\ud83d\\ude00 \\/ é 漢 😀"',
+  ' [ true , null ] ',
+  '""',
+] as const;
+const TYPES = ['checkpoint', 'player_action', 'performance', 'ошибка 😀'] as const;
+
+export class KillClient {
+  readonly #options: ClientOptions;
+  #session: { id: string; isRegistered: boolean; sequence: number };
+  #unfinished: SentRequest | undefined;
+  readonly #remembered: SentRequest[] = [];
+  #sent = 0;
+
+  constructor(options: ClientOptions) {
+    this.#options = options;
+    this.#session = this.#newSession();
+  }
+
+  /** Sends until the product is gone. */
+  async play(product: Product): Promise<void> {
+    while (await this.#step(product));
+  }
+
+  /** Gets an answer to what is still open, on a product that is not killed any more. */
+  async finish(product: Product): Promise<void> {
+    while (this.#unfinished !== undefined) await this.#send(product, this.#unfinished);
+  }
+
+  async #step(product: Product): Promise<boolean> {
+    const { random, ledger } = this.#options;
+    if (this.#unfinished !== undefined) {
+      ledger.retries += 1;
+      return await this.#send(product, this.#unfinished);
+    }
+    if (random.chance(0.02)) this.#session = this.#newSession();
+    if (!this.#session.isRegistered) return await this.#register(product);
+    const known = this.#remembered[random.between(0, MAX_REMEMBERED - 1)];
+    if (known !== undefined && random.chance(0.05)) {
+      ledger.repeats += 1;
+      return await this.#send(product, known);
+    }
+    return await this.#send(product, this.#newRequest());
+  }
+
+  async #register(product: Product): Promise<boolean> {
+    const { ledger } = this.#options;
+    const session = this.#session;
+    const answer = await this.#post(product, '/v1/sessions', JSON.stringify({ id: session.id }), {});
+    if (answer === undefined) return false;
+    if (answer.status !== 201 && answer.status !== 200) return this.#unexpected(answer);
+    session.isRegistered = true;
+    ledger.sessions.set(session.id, { projectId: this.#options.projectId, isAcknowledged: true });
+    return true;
+  }
+
+  /** False once the product is gone. What was under way then is open: stored or not, nobody knows. */
+  async #send(product: Product, request: SentRequest): Promise<boolean> {
+    const { ledger } = this.#options;
+    if (request.key !== undefined) this.#unfinished = request;
+    const answer = await this.#post(product, '/v1/ingest/events', request.body, {
+      ...(request.key === undefined ? {} : { 'Idempotency-Key': request.key }),
+      ...(request.isLenient ? { Prefer: 'handling=lenient' } : {}),
+    });
+    if (answer === undefined) return false;
+    // The client's right to be told to come again; an unkeyed request is then open, as after a crash.
+    if (answer.status === 503) return true;
+    this.#unfinished = undefined;
+    if (answer.status !== 201 && answer.status !== 200 && answer.status !== 207)
+      return this.#unexpected(answer);
+    const elements: { id?: unknown }[] = answer.json();
+    ledger.acknowledge(
+      request,
+      elements.slice(0, elements.length - (request.isLenient ? 1 : 0)).map(({ id }) => id),
+    );
+    if (request.key !== undefined)
+      this.#remembered[this.#options.random.between(0, MAX_REMEMBERED - 1)] = request;
+    return true;
+  }
+
+  async #post(
+    product: Product,
+    path: string,
+    body: Buffer | string,
+    headers: Record<string, string>,
+  ): Promise<Answer | undefined> {
+    const authorization = { Authorization: `Bearer ${this.#options.token}` };
+    try {
+      return await product.request('POST', path, { body, headers: { ...headers, ...authorization } });
+    } catch {
+      return undefined;
+    }
+  }
+
+  #unexpected(answer: Answer): boolean {
+    this.#options.ledger.violations.push(`${this.#options.name} was answered ${answer.status}: ${answer.text()}`);
+    return true;
+  }
+
+  #newRequest(): SentRequest {
+    const { tenantId, projectId, random, ledger, mayOmitSession } = this.#options;
+    const isKeyed = random.chance(0.5);
+    const isLenient = isKeyed && random.chance(0.2);
+    const count = random.chance(0.5) ? 1 : random.between(2, MAX_BATCH);
+    const sessionId = mayOmitSession && random.chance(0.5) ? null : this.#session.id;
+    const events: SentEvent[] = [];
+    const request = { tenantId, projectId, sessionId, key: isKeyed ? aKey() : undefined, isLenient, events };
+    const elements: string[] = [];
+    for (let i = 0; i < count; i++) {
+      const payload = this.#payload();
+      const sequence = sessionId === null ? -1 : this.#session.sequence++;
+      events.push({ request: { ...request, body: NO_BODY }, sha256: sha256Of(Buffer.from(payload)), sequence, id: undefined });
+      const session = sessionId === null ? '' : `"sessionId":"${sessionId}",`;
+      elements.push(`{${session}"eventType":${JSON.stringify(random.pick(TYPES))},"payload":${payload}}`);
+    }
+    if (isLenient) elements.push('{"eventType":7}');
+    const isSingle = count === 1 && !isLenient && random.chance(0.7);
+    const body = Buffer.from(isSingle ? elements.join('') : `[${elements.join(',')}]`);
+    const sent: SentRequest = { ...request, body };
+    ledger.add(sent);
+    return sent;
+  }
+
+  #payload(): string {
+    const { name, random } = this.#options;
+    const padding = 'x'.repeat(random.between(0, 200));
+    return `{"n":"${name}/${this.#sent++}","value":${random.pick(VALUES)},"padding":"${padding}"}`;
+  }
+
+  #newSession(): { id: string; isRegistered: boolean; sequence: number } {
+    const id = aKey();
+    this.#options.ledger.sessions.set(id, { projectId: this.#options.projectId, isAcknowledged: false });
+    return { id, isRegistered: false, sequence: 0 };
+  }
+}
