@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
-const MAIN = fileURLToPath(new URL('../../services/standalone/src/main.ts', import.meta.url));
+const ENTRY = fileURLToPath(new URL('../../services/standalone/start.mjs', import.meta.url));
 
 export interface Credentials {
   readonly baseUrl: string;
@@ -86,7 +86,7 @@ export async function startProduct(options: StartOptions = {}): Promise<Product>
 /** Starts the process without waiting for anything; the environment holds no `QUESTLOG_*` of the caller's. */
 export function spawnProduct({ dataDir, env }: StartOptions): ChildProcess {
   const inherited = Object.entries(process.env).filter(([name]) => !name.startsWith('QUESTLOG_'));
-  return spawn(process.execPath, ['--disable-warning=ExperimentalWarning', MAIN], {
+  return spawn(process.execPath, [ENTRY], {
     env: {
       ...Object.fromEntries(inherited),
       QUESTLOG_PORT: '0',

@@ -119,7 +119,9 @@ export class KillClient {
   }
 
   #unexpected(answer: Answer): boolean {
-    this.#options.ledger.violations.push(`${this.#options.name} was answered ${answer.status}: ${answer.text()}`);
+    this.#options.ledger.violations.push(
+      `${this.#options.name} was answered ${answer.status}: ${answer.text()}`,
+    );
     return true;
   }
 
@@ -130,21 +132,21 @@ export class KillClient {
     const count = random.chance(0.5) ? 1 : random.between(2, MAX_BATCH);
     const sessionId = mayOmitSession && random.chance(0.5) ? null : this.#session.id;
     const events: SentEvent[] = [];
-    const request = { tenantId, projectId, sessionId, key: isKeyed ? aKey() : undefined, isLenient, events };
     const elements: string[] = [];
     for (let i = 0; i < count; i++) {
       const payload = this.#payload();
       const sequence = sessionId === null ? -1 : this.#session.sequence++;
-      events.push({ request: { ...request, body: NO_BODY }, sha256: sha256Of(Buffer.from(payload)), sequence, id: undefined });
+      const sha256 = sha256Of(Buffer.from(payload));
+      events.push({ tenantId, projectId, sessionId, sha256, sequence, id: undefined });
       const session = sessionId === null ? '' : `"sessionId":"${sessionId}",`;
       elements.push(`{${session}"eventType":${JSON.stringify(random.pick(TYPES))},"payload":${payload}}`);
     }
     if (isLenient) elements.push('{"eventType":7}');
     const isSingle = count === 1 && !isLenient && random.chance(0.7);
     const body = Buffer.from(isSingle ? elements.join('') : `[${elements.join(',')}]`);
-    const sent: SentRequest = { ...request, body };
-    ledger.add(sent);
-    return sent;
+    const request: SentRequest = { key: isKeyed ? aKey() : undefined, isLenient, body, events };
+    ledger.add(request);
+    return request;
   }
 
   #payload(): string {

@@ -3,7 +3,10 @@ import { createHash } from 'node:crypto';
 
 /** One event as it was sent; nothing else in a run has its payload. */
 export interface SentEvent {
-  readonly request: SentRequest;
+  readonly tenantId: string;
+  readonly projectId: string;
+  readonly sessionId: string | null;
+  /** Of the payload's bytes. */
   readonly sha256: string;
   /** Its place in what its client sent for its session, from 0 on. */
   readonly sequence: number;
@@ -12,9 +15,6 @@ export interface SentEvent {
 }
 
 export interface SentRequest {
-  readonly tenantId: string;
-  readonly projectId: string;
-  readonly sessionId: string | null;
   readonly key: string | undefined;
   readonly isLenient: boolean;
   readonly body: Buffer;

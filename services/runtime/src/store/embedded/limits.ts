@@ -25,7 +25,7 @@ export const MAX_RESULT_FILE_BYTES = 2048 * MiB;
 /** How often a growing file is looked at. */
 export const RESULT_CHECK_MS = 200;
 /** A result up to this size is sent from memory and not as a stream. */
-export const MAX_BUFFERED_RESULT_BYTES = MiB;
+export const MAX_BUFFERED_RESULT_BYTES = 64 * 1024;
 /** What one query may allocate in the engine. */
 export const MAX_QUERY_MEMORY_BYTES = 448 * MiB;
 /** What the engine may allocate in all; the Node process adds its heap and its buffers to it. */

@@ -1,0 +1,78 @@
+/** The project's files as a fresh clone has them: what lies on the disk, without what `.gitignore` names. */
+import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+
+export const ROOT = fileURLToPath(new URL('../..', import.meta.url));
+
+/** Paths from the root, `/`-separated, sorted. */
+export function projectFiles(): string[] {
+  const ignored = ignoredNames();
+  return filesUnder('', ignored).sort();
+}
+
+export function textOf(path: string): string {
+  return readFileSync(join(ROOT, path), 'utf8');
+}
+
+/** The fields of a `package.json` that a rule looks at. */
+export interface Manifest {
+  readonly name: string;
+  readonly description?: string;
+  readonly scripts?: Readonly<Record<string, string>>;
+  readonly dependencies?: Readonly<Record<string, string>>;
+  readonly devDependencies?: Readonly<Record<string, string>>;
+  readonly optionalDependencies?: Readonly<Record<string, string>>;
+}
+
+/** @param folder of a workspace, '' for the root. */
+export function manifestOf(folder: string): Manifest {
+  return JSON.parse(textOf(folder === '' ? 'package.json' : `${folder}/package.json`));
+}
+
+/** The folders that are npm workspaces. */
+export function workspaces(): string[] {
+  const services = readdirSync(join(ROOT, 'services'), { withFileTypes: true });
+  return [
+    'schemas',
+    ...services.filter((entry) => entry.isDirectory()).map(({ name }) => `services/${name}`),
+    'test',
+  ];
+}
+
+/** The workspace that a file belongs to; undefined for what belongs to the project as a whole. */
+export function workspaceOf(path: string): string | undefined {
+  return workspaces().find((folder) => path.startsWith(`${folder}/`));
+}
+
+export function isTest(path: string): boolean {
+  return path.endsWith('.test.ts');
+}
+
+/** 1-based line of a position in a text. */
+export function lineAt(text: string, position: number): number {
+  return text.slice(0, position).split('\n').length;
+}
+
+function filesUnder(folder: string, ignored: RegExp): string[] {
+  const entries = readdirSync(join(ROOT, folder), { withFileTypes: true });
+  return entries.flatMap((entry) => {
+    const path = folder === '' ? entry.name : `${folder}/${entry.name}`;
+    if (ignored.test(entry.name)) return [];
+    if (entry.isDirectory()) return filesUnder(path, ignored);
+    return entry.isFile() ? [path] : [];
+  });
+}
+
+/** Two forms are all that `.gitignore` needs here: `name/` and `*.ending`. */
+function ignoredNames(): RegExp {
+  const lines = textOf('.gitignore').split('\n');
+  const patterns = lines
+    .filter((line) => line.trim() !== '' && !line.startsWith('#'))
+    .map((line) => {
+      if (!/^(\*\.\w+|[\w.-]+\/)$/.test(line)) throw new Error(`.gitignore: house.ts cannot read "${line}"`);
+      const name = line.replace(/\/$/, '').replaceAll('.', '\\.');
+      return name.startsWith('*') ? `.${name}` : name;
+    });
+  return new RegExp(`^(${['\\.git', ...patterns].join('|')})$`);
+}

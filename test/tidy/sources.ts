@@ -1,0 +1,145 @@
+/**
+ * What the rules need to know of each TypeScript file, taken from the compiler's own parse and not from patterns over
+ * text. The compiler's API is called unstable by its makers; `package-lock.json` holds its version.
+ */
+import {
+  type Expression,
+  type ImportDeclaration,
+  isAsExpression,
+  isAwaitExpression,
+  isCallExpression,
+  isElementAccessExpression,
+  isExportAssignment,
+  isExportDeclaration,
+  isIdentifier,
+  isImportDeclaration,
+  isImportTypeNode,
+  isLiteralTypeNode,
+  isNamedImports,
+  isNewExpression,
+  isPropertyAccessExpression,
+  isStringLiteralLikeNode,
+  isTypeReferenceNode,
+  type Node,
+  SyntaxKind,
+} from 'typescript/unstable/ast';
+import { API } from 'typescript/unstable/sync';
+import { lineAt, ROOT } from './house.ts';
+
+export interface Import {
+  readonly specifier: string;
+  /** What is taken by name; a default or namespace import has none. */
+  readonly names: readonly string[];
+  readonly isTypeOnly: boolean;
+  readonly line: number;
+}
+
+/** Something the file does or says: `Date.now`, `setTimeout()`, `new Date()`, `async`, `as`; or the text of a literal. */
+export interface Mention {
+  readonly text: string;
+  readonly line: number;
+}
+
+export interface Source {
+  readonly path: string;
+  readonly imports: readonly Import[];
+  readonly uses: readonly Mention[];
+  readonly literals: readonly Mention[];
+}
+
+/** Every TypeScript file that `tsconfig.base.json` includes, by its path from the root. */
+export function parseSources(): ReadonlyMap<string, Source> {
+  const api = new API({ cwd: ROOT });
+  const snapshot = api.updateSnapshot({ openProjects: [`${ROOT}tsconfig.base.json`] });
+  const sources = new Map<string, Source>();
+  for (const { program } of snapshot.getProjects()) {
+    for (const fileName of program.getSourceFileNames()) {
+      const path = fileName.startsWith(ROOT) ? fileName.slice(ROOT.length) : undefined;
+      const file = program.getSourceFile(fileName);
+      if (path === undefined || path.includes('node_modules/') || file === undefined) continue;
+      sources.set(path, factsOf(path, file.text, file));
+    }
+  }
+  snapshot.dispose();
+  api.close();
+  return sources;
+}
+
+function factsOf(path: string, text: string, file: Node): Source {
+  const imports: Import[] = [];
+  const uses: Mention[] = [];
+  const literals: Mention[] = [];
+  const visit = (node: Node): void => {
+    const line = () => lineAt(text, node.end);
+    const imported = importOf(node, line);
+    if (imported !== undefined) imports.push(imported);
+    const use = useOf(node);
+    if (use !== undefined) uses.push({ text: use, line: line() });
+    if (isStringLiteralLikeNode(node)) literals.push({ text: node.text, line: line() });
+    node.forEachChild(visit);
+  };
+  visit(file);
+  return { path, imports, uses, literals };
+}
+
+function importOf(node: Node, line: () => number): Import | undefined {
+  if (isImportDeclaration(node)) {
+    return { ...importedNames(node), specifier: literalText(node.moduleSpecifier), line: line() };
+  }
+  if (isExportDeclaration(node) && node.moduleSpecifier !== undefined) {
+    const specifier = literalText(node.moduleSpecifier);
+    return { specifier, names: [], isTypeOnly: node.isTypeOnly, line: line() };
+  }
+  if (isImportTypeNode(node) && isLiteralTypeNode(node.argument)) {
+    return { specifier: literalText(node.argument.literal), names: [], isTypeOnly: true, line: line() };
+  }
+  if (isCallExpression(node) && loadsModule(node.expression)) {
+    const specifier = literalText(node.arguments[0]);
+    if (specifier !== '') return { specifier, names: [], isTypeOnly: false, line: line() };
+  }
+  return undefined;
+}
+
+function importedNames({ importClause }: ImportDeclaration): Pick<Import, 'names' | 'isTypeOnly'> {
+  const bindings = importClause?.namedBindings;
+  const elements = bindings !== undefined && isNamedImports(bindings) ? [...bindings.elements] : [];
+  const isTypeOnly =
+    importClause?.phaseModifier === SyntaxKind.TypeKeyword ||
+    (importClause?.name === undefined && elements.length > 0 && elements.every((one) => one.isTypeOnly));
+  return { names: elements.map((one) => (one.propertyName ?? one.name).text), isTypeOnly };
+}
+
+/** `import(…)`, `require(…)` and `require.resolve(…)`. */
+function loadsModule(callee: Expression): boolean {
+  if (callee.kind === SyntaxKind.ImportKeyword) return true;
+  if (isPropertyAccessExpression(callee)) return useOf(callee) === 'require.resolve';
+  return isIdentifier(callee) && callee.text === 'require';
+}
+
+function literalText(node: Node | undefined): string {
+  return node !== undefined && isStringLiteralLikeNode(node) ? node.text : '';
+}
+
+function useOf(node: Node): string | undefined {
+  if (isPropertyAccessExpression(node)) return `${nameOf(node.expression)}.${node.name.text}`;
+  if (isElementAccessExpression(node)) {
+    return `${nameOf(node.expression)}.${literalText(node.argumentExpression)}`;
+  }
+  if (isCallExpression(node) && isIdentifier(node.expression)) return `${node.expression.text}()`;
+  if (isNewExpression(node) && isIdentifier(node.expression)) {
+    return `new ${node.expression.text}(${(node.arguments?.length ?? 0) === 0 ? '' : '…'})`;
+  }
+  if (isAsExpression(node)) {
+    const { type } = node;
+    const isConst = isTypeReferenceNode(type) && isIdentifier(type.typeName) && type.typeName.text === 'const';
+    return isConst ? undefined : 'as';
+  }
+  if (isAwaitExpression(node)) return 'await';
+  if (node.kind === SyntaxKind.AsyncKeyword) return 'async';
+  if (isExportAssignment(node) || node.kind === SyntaxKind.DefaultKeyword) return 'export default';
+  return undefined;
+}
+
+function nameOf(node: Expression): string {
+  return isIdentifier(node) ? node.text : '…';
+}
