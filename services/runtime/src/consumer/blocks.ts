@@ -131,12 +131,17 @@ class BlockRun<Plan> {
     return { topic: this.#options.topic, partition: this.#owned.partition, records, start, end };
   }
 
+  /** @throws Fenced when the partition is another's: then nothing of the block may be written. */
+  async #commit(offset: number, metadata: string): Promise<void> {
+    await this.#retry(() => this.#owned.commit(this.#options.topic, { offset, metadata }));
+  }
+
   /** A block refused for its data is halved until the refused records stand alone; those are buried. */
   async #write(block: Block, verify: boolean): Promise<void> {
-    const { topic, clock, onWritten } = this.#options;
+    const { clock, onWritten } = this.#options;
     const startedAtMs = clock.now();
     if (block.records.length > 0) {
-      await this.#owned.commit(topic, { offset: block.start, metadata: pendingMetadata(block.end) });
+      await this.#commit(block.start, pendingMetadata(block.end));
       this.#writer ??= await this.#retry(() => this.#options.openWriter(block.start));
       const writer = this.#writer;
       const plan = await this.#retry(() => writer.plan(block));
@@ -148,7 +153,7 @@ class BlockRun<Plan> {
         await this.#refused(writer, block, error);
       }
     }
-    await this.#owned.commit(topic, { offset: block.end, metadata: '' });
+    await this.#commit(block.end, '');
   }
 
   async #refused(writer: BlockWriter<Plan>, block: Block, cause: Invalid): Promise<void> {

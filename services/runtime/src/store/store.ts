@@ -10,7 +10,11 @@ export interface Store {
    */
   query<Row>(sql: string, params?: Readonly<Record<string, unknown>>): Promise<Row[]>;
   /** The answer of a query in a format of ClickHouse's, as text, with settings for this query only. */
-  text(sql: string, format: DataFormat, settings?: Readonly<Record<string, string | number>>): Promise<string>;
+  text(
+    sql: string,
+    format: DataFormat,
+    settings?: Readonly<Record<string, string | number>>,
+  ): Promise<string>;
   /** DDL and the like. */
   command(sql: string): Promise<void>;
   /**
@@ -64,11 +68,14 @@ export function openStore(options: StoreOptions): Store {
     text: (sql, format, settings = {}) =>
       translated(async () => {
         // As a parameter of the interface: behind `EXPLAIN AST` a FORMAT clause would belong to what is explained.
-        const result = await client.exec({ query: sql, clickhouse_settings: { default_format: format, ...settings } });
+        const result = await client.exec({
+          query: sql,
+          clickhouse_settings: { default_format: format, ...settings },
+        });
         return await collect(result.stream);
       }),
     command: (sql) => translated(async () => void (await client.command({ query: sql }))),
-    insert: (insert) => translated(() => insertRows(client, insert), refusedForItsData),
+    insert: (insert) => translated(() => insertRows(client, insert), insertFailure),
     ping: async () => (await client.ping({ select: true })).success,
     close: () => client.close(),
   };
@@ -140,6 +147,8 @@ export class QueryRefused extends Error {
 
 const TRANSIENT_ERRORS = new Set([
   '3', // UNEXPECTED_END_OF_FILE
+  '75', // CANNOT_WRITE_TO_FILE_DESCRIPTOR
+  '76', // CANNOT_OPEN_FILE
   '159', // TIMEOUT_EXCEEDED
   '202', // TOO_MANY_SIMULTANEOUS_QUERIES
   '209', // SOCKET_TIMEOUT
@@ -151,15 +160,19 @@ const TRANSIENT_ERRORS = new Set([
   '394', // QUERY_WAS_CANCELLED
 ]);
 
-/** Only an insert can be refused for its data: the same code in a query is a query of ours that is wrong. */
-function refusedForItsData(error: ClickHouseError): Error | undefined {
-  if (!DATA_ERRORS.has(error.code)) return undefined;
-  return new Invalid(`ClickHouse refuses the data: ${error.message}`, { cause: error });
+/**
+ * Only an insert can be refused for its data: the same code in a query is a query of ours that is wrong. Whatever else
+ * an insert meets (a full disk has many codes) may pass, and its rows must not be given up.
+ */
+function insertFailure(error: ClickHouseError): Error {
+  if (DATA_ERRORS.has(error.code))
+    return new Invalid(`ClickHouse refuses the data: ${error.message}`, { cause: error });
+  return new Unavailable(`ClickHouse did not insert: ${error.message}`, { cause: error });
 }
 
 async function translated<T>(
   work: () => Promise<T>,
-  refusal: (error: ClickHouseError) => Error | undefined = () => undefined,
+  failureOf: (error: ClickHouseError) => Error = (error) => new QueryRefused(error),
 ): Promise<T> {
   try {
     return await work();
@@ -169,6 +182,6 @@ async function translated<T>(
     }
     if (TRANSIENT_ERRORS.has(error.code))
       throw new Unavailable(`ClickHouse: ${error.message}`, { cause: error });
-    throw refusal(error) ?? new QueryRefused(error);
+    throw failureOf(error);
   }
 }

@@ -1,0 +1,164 @@
+/** How much a request may hold: elements, bytes of an event, nesting; and the media types of a body. */
+import { beforeAll, describe, expect, test } from 'vitest';
+import { anEvent, events, rawEvent, type TestProject } from './builders.ts';
+import { sharedProduct } from './sharedProduct.ts';
+
+const shared = sharedProduct();
+const MAX_EVENT_BYTES = 256 * 1024;
+let game: TestProject;
+let gameB: TestProject;
+
+beforeAll(async () => {
+  game = await shared.aProject({ revision: 'A' });
+  gameB = await shared.aProject({ revision: 'B' });
+});
+
+describe('an array', () => {
+  test('of 500 events is taken in revision A, one of 501 is a 413', async () => {
+    const most = await game.post(events(500, { sessionId: game.sessionId }));
+    const tooMany = await game.post(events(501, { sessionId: game.sessionId }));
+
+    expect(most.status).toBe(201);
+    expect(most.json()).toHaveLength(500);
+    expect(tooMany.status).toBe(413);
+    expect(tooMany.json()).toMatchObject({ code: 'batch_too_large', status: 413 });
+  });
+
+  test('of 200 events is taken in revision B, one of 201 is a 413', async () => {
+    expect((await gameB.post(events(200))).status).toBe(201);
+    expect((await gameB.post(events(201))).status).toBe(413);
+  });
+
+  test('over the cap is a 413 whatever its elements are, and stores nothing', async () => {
+    const own = await shared.aProject({ revision: 'A' });
+    expect((await own.post(Array.from({ length: 501 }, () => ({})))).status).toBe(413);
+    expect((await own.post(events(501, { sessionId: own.sessionId }))).status).toBe(413);
+    expect((await own.get('/v1/quota')).json().used).toBe(0);
+  });
+
+  test('over the cap that is not JSON is a 400', async () => {
+    const text = JSON.stringify(events(600, { sessionId: game.sessionId })).slice(0, -1);
+    expect((await game.post(text)).status).toBe(400);
+  });
+
+  test.each(['[]', ' [ ] \n'])('that is empty is a 400: %j', async (body) => {
+    const answer = await game.post(body);
+
+    expect(answer.status).toBe(400);
+    expect(answer.json().code).toBe('empty_batch');
+  });
+
+  test('of arrays is a 400 that names its elements', async () => {
+    const answer = await game.post([[anEvent()], []]);
+
+    expect(answer.status).toBe(400);
+    expect(answer.json().errors).toMatchObject([
+      { index: 0, pointer: '', code: 'field_type' },
+      { index: 1, pointer: '', code: 'field_type' },
+    ]);
+  });
+});
+
+describe('an event', () => {
+  test('of 256 KiB is taken and comes back whole, one byte more is a 413', async () => {
+    const fits = await game.post(eventOf(MAX_EVENT_BYTES));
+    const exceeds = await game.post(eventOf(MAX_EVENT_BYTES + 1));
+
+    expect(fits.status).toBe(201);
+    const read = await game.get(`/v1/events/${fits.json()[0].id}`);
+    expect(`[${read.text()}]`).toBe(fits.text());
+    expect(exceeds.status).toBe(413);
+    expect(exceeds.json()).toMatchObject({ code: 'event_too_large', errors: [{ index: 0, pointer: '' }] });
+  });
+
+  test('is measured as it was sent, white space inside it included and around it not', async () => {
+    const inside = eventOf(1_000).toString().replace('{', `{${' '.repeat(MAX_EVENT_BYTES)}`);
+    const around = `${' '.repeat(MAX_EVENT_BYTES)}${eventOf(1_000).toString()}\n`;
+
+    expect((await game.post(inside)).status).toBe(413);
+    expect((await game.post(around)).status).toBe(201);
+  });
+
+  test('that is too large is a 413 that names it among the others', async () => {
+    const batch = Buffer.concat([Buffer.from('['), eventOf(200), Buffer.from(','), eventOf(300_000), Buffer.from(']')]);
+    const answer = await game.post(batch);
+
+    expect(answer.status).toBe(413);
+    expect(answer.json().errors).toEqual([
+      { index: 1, pointer: '', code: 'event_too_large', detail: expect.any(String) },
+    ]);
+  });
+
+  test('beside 30 others of 256 KiB in one batch is stored with all of them', async () => {
+    const each = eventOf(MAX_EVENT_BYTES);
+    const joined = Array.from({ length: 31 }, () => each).flatMap((event, i) => (i === 0 ? [event] : [COMMA, event]));
+    const answer = await game.post(Buffer.concat([Buffer.from('['), ...joined, Buffer.from(']')]));
+
+    expect(answer.status).toBe(201);
+    const last = answer.json()[30];
+    expect((await game.get(`/v1/events/${last.id}`)).json()).toEqual(last);
+  });
+});
+
+describe('nesting', () => {
+  test.each([
+    ['objects', (depth: number) => `${'{"a":'.repeat(depth - 1)}{}${'}'.repeat(depth - 1)}`],
+    ['arrays in an object', (depth: number) => `{"a":${'['.repeat(depth - 1)}${']'.repeat(depth - 1)}}`],
+  ])('of 64 levels is taken in a payload and comes back, of 65 is a 400: %s', async (_, nested) => {
+    const fits = await game.post(rawEvent(nested(64), { sessionId: game.sessionId }));
+    const exceeds = await game.post(rawEvent(nested(65), { sessionId: game.sessionId }));
+
+    expect(fits.status).toBe(201);
+    const read = await game.get(`/v1/events/${fits.json()[0].id}`);
+    expect(read.text()).toContain(`"payload":${nested(64)},`);
+    expect(exceeds.status).toBe(400);
+    expect(exceeds.json().errors).toEqual([
+      { index: 0, pointer: '/payload', code: 'nested_too_deep', detail: expect.any(String) },
+    ]);
+  });
+
+  test('of 65 levels in an unknown field is a 400 that names it', async () => {
+    const deep = `${'['.repeat(65)}${']'.repeat(65)}`;
+    const answer = await game.post(`{"sessionId":"${game.sessionId}","eventType":"x","a/b~c":${deep}}`);
+
+    expect(answer.status).toBe(400);
+    expect(answer.json().errors).toMatchObject([{ index: 0, pointer: '/a~1b~0c', code: 'nested_too_deep' }]);
+  });
+
+  test('of 100,000 levels is a 400 wherever it stands', async () => {
+    const deep = `${'['.repeat(100_000)}${']'.repeat(100_000)}`;
+
+    expect((await game.post(deep)).status).toBe(400);
+    expect((await game.post(`[${deep}]`)).status).toBe(400);
+    expect((await game.post(rawEvent(`{"a":${deep}}`, { sessionId: game.sessionId }))).status).toBe(400);
+  });
+});
+
+describe('a Content-Type', () => {
+  test.each(['application/json', 'application/json; charset=utf-8', 'Application/JSON', 'application/json ;a=b'])(
+    'of JSON is taken: %s',
+    async (type) => {
+      const answer = await game.post(anEvent({ sessionId: game.sessionId }), { 'Content-Type': type });
+
+      expect(answer.status).toBe(201);
+    },
+  );
+
+  test.each(['text/plain', 'application/x-www-form-urlencoded', 'application/jsonp', 'text/json', 'application/x-ndjson', ''])(
+    'of anything else is a 415: %j',
+    async (type) => {
+      const answer = await game.post(anEvent({ sessionId: game.sessionId }), { 'Content-Type': type });
+
+      expect(answer.status).toBe(415);
+      expect(answer.json().code).toBe('unsupported_media_type');
+    },
+  );
+});
+
+const COMMA = Buffer.from(',');
+
+/** An event that takes exactly so many bytes. */
+function eventOf(bytes: number): Buffer {
+  const empty = rawEvent('{"x":""}', { sessionId: game.sessionId });
+  return rawEvent(`{"x":"${'x'.repeat(bytes - empty.length)}"}`, { sessionId: game.sessionId });
+}

@@ -1,0 +1,167 @@
+/** The arrows of the house: who may import whom. */
+import { test } from 'vitest';
+import { packageOf, reached, targetOf } from './graph.ts';
+import { isTest, workspaceOf } from './house.ts';
+import { parseSources, type Source } from './sources.ts';
+import { expectNone } from './violations.ts';
+
+const sources = parseSources();
+const inServices = [...sources.values()].filter(({ path }) => /^(schemas|services)\//.test(path));
+
+/** Each may import what stands lower; of two on the same step neither may import the other. */
+const STEPS: Readonly<Record<string, number>> = {
+  schemas: 0,
+  'services/runtime': 1,
+  'services/ingest': 2,
+  'services/linker': 2,
+  'services/projector': 2,
+  'services/standalone': 3,
+  test: 4,
+};
+
+/** Adapters keep their library to themselves. */
+const HOMES: Readonly<Record<string, string>> = {
+  kafkajs: 'services/runtime/src/log/kafka/',
+  '@kafkajs/confluent-schema-registry': 'services/runtime/src/registry/',
+  'node:sqlite': 'services/runtime/src/log/embedded/',
+  '@clickhouse/client': 'services/runtime/src/store/',
+  chdb: 'services/runtime/src/store/',
+};
+
+/** Nothing of these reaches out of the process, or asks for a time or a random number. */
+const PURE_PACKAGES = ['node:buffer', 'node:crypto', 'typebox'];
+const PURE_CRYPTO = ['createHash', 'createHmac', 'hash', 'timingSafeEqual', 'Hash', 'Hmac'];
+const IMPURE =
+  /^(Date\.now|new Date\(\)|Date\(\)|performance\.\w+|Math\.random|process\.\w+|crypto\.\w+|console\.\w+|(set(Timeout|Interval|Immediate)|queueMicrotask|fetch)\(\))$/;
+
+test('imports point one way: schemas ← runtime ← ingest, linker, projector ← standalone ← test', () => {
+  expectNone(
+    imports([...sources.values()]).flatMap(({ at, from, target }) => {
+      const [own, other] = [workspaceOf(from), target === undefined ? undefined : workspaceOf(target)];
+      if (target === undefined || own === other) return [];
+      const isLower = other !== undefined && stepOf(other) < stepOf(own);
+      return isLower ? [] : [`${at}: ${own ?? 'the root'} must not import ${other ?? target}`];
+    }),
+  );
+});
+
+test('another workspace is imported by its name, not by a path into it', () => {
+  expectNone(
+    imports([...sources.values()])
+      .filter(({ from, specifier, target }) => {
+        return specifier.startsWith('.') && target !== undefined && workspaceOf(from) !== workspaceOf(target);
+      })
+      .map(({ at, specifier }) => `${at}: ${specifier} leaves its workspace; import it by its package name`),
+  );
+});
+
+test('every import leads to a file that is there', () => {
+  expectNone(
+    imports([...sources.values()])
+      .filter(({ target }) => target !== undefined && !sources.has(target))
+      .map(({ at, target }) => `${at}: there is no ${target}, or tsconfig.base.json does not include it`),
+  );
+});
+
+test.each(Object.entries(HOMES))('%s is imported only in %s', (library, home) => {
+  expectNone(
+    imports([...sources.values()])
+      .filter(({ from, specifier }) => packageOf(specifier) === library && !from.startsWith(home))
+      .map(({ at }) => `${at}: ${library} is imported only in ${home}`),
+  );
+});
+
+test('sources do not import fixtures, contracts or tests', () => {
+  const product = reached(mains(), { sources, follow: () => true, throughLiterals: false });
+  expectNone(
+    [...product]
+      .filter((path) => /\.(test|contract|fixture|testing)\.ts$|\/fixtures\//.test(path))
+      .map((path) => `${path}: is for tests, yet a main.ts comes to import it`),
+  );
+});
+
+test('core is pure: neither it nor what it imports does IO or asks for time, chance or environment', () => {
+  const core = inServices.map(({ path }) => path).filter((path) => path.includes('/core/') && !isTest(path));
+  const pure = reached(core, {
+    sources,
+    follow: (_, imported) => !imported.isTypeOnly,
+    throughLiterals: false,
+  });
+  expectNone([...pure].flatMap((path) => impurities(sources.get(path))));
+});
+
+test('core returns values, not promises, and trusts its types without casts', () => {
+  expectNone(
+    inServices
+      .filter(({ path }) => path.includes('/core/') && !isTest(path))
+      .flatMap(({ path, uses }) =>
+        uses
+          .filter(({ text }) => ['async', 'await', 'as'].includes(text))
+          .map(({ text, line }) => `${path}:${line}: no \`${text}\` in core`),
+      ),
+  );
+});
+
+test('process.env is read only where a process begins, and in tests', () => {
+  const product = reached(mains(), { sources, follow: () => true, throughLiterals: false });
+  expectNone(
+    inServices
+      .filter(({ path }) => product.has(path) && !mains().includes(path))
+      .flatMap(({ path, uses }) =>
+        uses
+          .filter(({ text }) => text === 'process.env')
+          .map(({ line }) => `${path}:${line}: settings come in as an argument; only a main.ts reads process.env`),
+      ),
+  );
+});
+
+test('nothing is exported as default, except to vitest', () => {
+  expectNone(
+    [...sources.values()]
+      .filter(({ path }) => path !== 'test/vitest.config.ts')
+      .flatMap(({ path, uses }) =>
+        uses
+          .filter(({ text }) => text === 'export default')
+          .map(({ line }) => `${path}:${line}: exports are named, never default`),
+      ),
+  );
+});
+
+function imports(of: readonly Source[]): {
+  at: string;
+  from: string;
+  specifier: string;
+  target: string | undefined;
+}[] {
+  return of.flatMap(({ path, imports }) =>
+    imports.map(({ specifier, line }) => {
+      return { at: `${path}:${line}`, from: path, specifier, target: targetOf(path, specifier) };
+    }),
+  );
+}
+
+function stepOf(workspace: string | undefined): number {
+  return STEPS[workspace ?? 'test'] ?? 0;
+}
+
+/** Where a process of the product begins. */
+function mains(): string[] {
+  return [...sources.keys()].filter((path) => /^services\/\w+\/src\/(main|sql)\.ts$/.test(path));
+}
+
+function impurities(source: Source | undefined): string[] {
+  if (source === undefined) return [];
+  const { path } = source;
+  const libraries = source.imports
+    .filter(({ specifier, isTypeOnly, names }) => {
+      if (isTypeOnly || targetOf(path, specifier) !== undefined) return false;
+      const library = packageOf(specifier);
+      if (library === 'node:crypto') return names.length === 0 || !names.every((name) => PURE_CRYPTO.includes(name));
+      return !PURE_PACKAGES.includes(library);
+    })
+    .map(({ specifier, line }) => `${path}:${line}: core comes to import ${specifier}, which is not pure`);
+  const uses = source.uses
+    .filter(({ text }) => IMPURE.test(text))
+    .map(({ text, line }) => `${path}:${line}: core comes to ${text}; such values come in as arguments`);
+  return [...libraries, ...uses];
+}

@@ -1,0 +1,112 @@
+/** What a `package.json` asks for is what its sources import: nothing missing, nothing idle, nothing from afar. */
+import { expect, test } from 'vitest';
+import { packageOf, reached } from './graph.ts';
+import { type Manifest, manifestOf, projectFiles, textOf, workspaceOf, workspaces } from './house.ts';
+import { parseSources } from './sources.ts';
+import { expectNone } from './violations.ts';
+
+const sources = parseSources();
+const root = manifestOf('');
+const product = reached(
+  [...sources.keys()].filter((path) => /^services\/\w+\/src\/(main|sql)\.ts$/.test(path)),
+  { sources, follow: () => true, throughLiterals: false },
+);
+
+/** Tools that no source imports: what would be missing without them. */
+const TOOLS: Readonly<Record<string, string>> = {
+  '@biomejs/biome': 'biome.json',
+  turbo: 'turbo.json',
+  '@types/node': 'tsconfig.base.json',
+};
+
+test.each(workspaces())('%s depends on exactly what it imports', (folder) => {
+  const { name, dependencies = {}, devDependencies = {} } = manifestOf(folder);
+  const shipped = importedBy(folder, (path) => product.has(path));
+  const tried = importedBy(folder, (path) => !product.has(path));
+  const forTests = { ...root.devDependencies, ...devDependencies, ...dependencies };
+  const missing = [...shipped].filter((used) => used !== name && dependencies[used] === undefined);
+  const missingInTests = [...tried].filter((used) => used !== name && forTests[used] === undefined);
+  const idle = Object.keys({ ...dependencies, ...devDependencies }).filter(
+    (given) => !shipped.has(given) && !tried.has(given),
+  );
+  expectNone([
+    ...missing.map((used) => `${folder}/package.json: "dependencies" lacks ${used}, which its sources import`),
+    ...missingInTests.map((used) => `${folder}/package.json: lacks ${used}, which its tests import`),
+    ...idle.map((given) => `${folder}/package.json: ${given} is imported by none of its files`),
+  ]);
+});
+
+test('the root asks only for tools in use', () => {
+  const imported = new Set(workspaces().flatMap((folder) => [...importedBy(folder, () => true)]));
+  const idle = Object.keys(root.devDependencies ?? {}).filter((name) => {
+    if (imported.has(name)) return false;
+    const config = TOOLS[name];
+    if (config !== undefined) return !projectFiles().includes(config);
+    return !isNeededTypes(name, imported);
+  });
+  expectNone(idle.map((name) => `package.json: ${name} is neither imported nor one of the tools with a config file`));
+});
+
+test('nothing runs when npm installs: no workspace has an install script', () => {
+  const hooks = ['preinstall', 'install', 'postinstall', 'prepare'];
+  expectNone(
+    ['', ...workspaces()].flatMap((folder) =>
+      hooks
+        .filter((hook) => manifestOf(folder).scripts?.[hook] !== undefined)
+        .map((hook) => `${folder}/package.json: no ${hook} script`),
+    ),
+  );
+});
+
+test('every workspace says what it is for and is never published by mistake', () => {
+  expectNone(
+    workspaces().flatMap((folder) => {
+      const manifest: Manifest & { private?: boolean } = manifestOf(folder);
+      const problems = [];
+      if (manifest.private !== true) problems.push(`${folder}/package.json: "private" must be true`);
+      if (!manifest.description) problems.push(`${folder}/package.json: "description" is missing`);
+      return problems;
+    }),
+  );
+});
+
+test('package-lock.json names no host, so that any registry serves', () => {
+  const lines = textOf('package-lock.json').split('\n');
+  expectNone(
+    lines.flatMap((line, i) =>
+      /"resolved": "\w+:/.test(line) ? [`package-lock.json:${i + 1}: ${line.trim()} names a host`] : [],
+    ),
+  );
+});
+
+test('package-lock.json is of these package.json files', () => {
+  const lock: { packages: Record<string, Manifest> } = JSON.parse(textOf('package-lock.json'));
+  for (const folder of ['', ...workspaces()]) {
+    const { dependencies, devDependencies, optionalDependencies } = manifestOf(folder);
+    expect(lock.packages[folder], `package-lock.json: "${folder}" is not as in its package.json`).toMatchObject({
+      ...(dependencies && { dependencies }),
+      ...(devDependencies && { devDependencies }),
+      ...(optionalDependencies && { optionalDependencies }),
+    });
+  }
+});
+
+function importedBy(folder: string, counts: (path: string) => boolean): Set<string> {
+  const packages = [...sources.values()]
+    .filter(({ path }) => workspaceOf(path) === folder && counts(path))
+    .flatMap(({ imports }) => imports.map(({ specifier }) => specifier))
+    .filter((specifier) => !specifier.startsWith('.') && !specifier.startsWith('node:'))
+    .map(packageOf);
+  return new Set(packages);
+}
+
+/** `@types/x` is of use where somebody imports x and x brings no types of its own. */
+function isNeededTypes(name: string, imported: ReadonlySet<string>): boolean {
+  if (!name.startsWith('@types/')) return false;
+  const typed = name.slice('@types/'.length).replace(/^(\w+)__/, '@$1/');
+  if (!imported.has(typed)) return false;
+  const { types, typings }: { types?: string; typings?: string } = JSON.parse(
+    textOf(`node_modules/${typed}/package.json`),
+  );
+  return types === undefined && typings === undefined;
+}

@@ -1,0 +1,102 @@
+/** Pages that can be found, links that lead somewhere, and commands that exist. */
+import { posix } from 'node:path';
+import { expect, test } from 'vitest';
+import { lineAt, manifestOf, projectFiles, textOf } from './house.ts';
+import { expectNone } from './violations.ts';
+
+const files = projectFiles();
+const pages = files.filter((path) => path.endsWith('.md'));
+
+interface Link {
+  readonly page: string;
+  readonly line: number;
+  /** From the root; a folder's is without its last slash. */
+  readonly target: string;
+  readonly anchor: string | undefined;
+}
+
+test('every page is found by following links from the README', () => {
+  const found = new Set(['README.md']);
+  for (const page of found) {
+    for (const { target } of linksOf(page)) {
+      if (pages.includes(target)) found.add(target);
+      if (pages.includes(`${target}/README.md`)) found.add(`${target}/README.md`);
+    }
+  }
+  expectNone(
+    pages
+      .filter((page) => !page.startsWith('.') && !found.has(page))
+      .map((page) => `${page}: no link leads here from README.md`),
+  );
+});
+
+test('every relative link leads to a file, a folder or a heading that is there', () => {
+  const folders = new Set(files.flatMap((path) => ancestorsOf(path)));
+  expectNone(
+    pages.flatMap(linksOf).flatMap(({ page, line, target, anchor }) => {
+      if (!files.includes(target) && !folders.has(target)) return [`${page}:${line}: there is no ${target}`];
+      if (anchor === undefined || !target.endsWith('.md') || headingsOf(target).includes(anchor)) return [];
+      return [`${page}:${line}: ${target} has no heading #${anchor}`];
+    }),
+  );
+});
+
+test('every npm script that a page names is in package.json', () => {
+  const { scripts = {} } = manifestOf('');
+  expectNone(
+    pages.flatMap((page) => {
+      const text = textOf(page);
+      return [...text.matchAll(/\bnpm (?:run (?<named>[\w:-]+)|(?<short>start|test)\b)/g)].flatMap((match) => {
+        const name = match.groups?.['named'] ?? match.groups?.['short'] ?? '';
+        if (scripts[name] !== undefined) return [];
+        return [`${page}:${lineAt(text, match.index)}: package.json has no script "${name}"`];
+      });
+    }),
+  );
+});
+
+test('the README starts in two commands, and CI runs both', () => {
+  const commands = fencedCommands(files.includes('README.md') ? textOf('README.md') : '');
+  expect(commands, 'README.md: a fenced sh block starts the product').toContain('npm ci && npm start');
+  expect(commands, 'README.md: a fenced sh block runs the tests').toContain('npm test');
+  const ci = files.includes('.ci/run') ? textOf('.ci/run') : '';
+  expect(ci, '.ci/run: installs as the README says').toMatch(/\bnpm ci\b/);
+  expect(ci, '.ci/run: runs the README’s test command').toMatch(/\bnpm test\b/);
+});
+
+/** Relative links of a page, those in code left out. */
+function linksOf(page: string): Link[] {
+  if (!files.includes(page)) return [];
+  const text = textOf(page).replace(/```[^]*?```|`[^`\n]*`/g, (code) => code.replace(/[^\n]/g, ' '));
+  const found = text.matchAll(/\]\((?<inline>[^)\s]+)[^)]*\)|^\[[^\]]+\]: (?<named>\S+)|(?:href|src)="(?<html>[^"]+)"/gm);
+  return [...found].flatMap(({ groups, index }) => {
+    const link = groups?.['inline'] ?? groups?.['named'] ?? groups?.['html'] ?? '';
+    if (/^[a-z][a-z+.-]*:/i.test(link)) return [];
+    const [path = '', anchor] = link.split('#');
+    const target = path === '' ? page : posix.join(posix.dirname(page), decodeURIComponent(path));
+    return [{ page, line: lineAt(text, index), target: target.replace(/\/$/, ''), anchor }];
+  });
+}
+
+/** The anchors that GitHub gives to a page's headings. */
+function headingsOf(page: string): string[] {
+  const text = textOf(page).replace(/```[^]*?```/g, '');
+  return [...text.matchAll(/^#{1,6} (?<title>.+)$/gm)].map(({ groups }) =>
+    (groups?.['title'] ?? '')
+      .toLowerCase()
+      .replace(/[^\p{L}\p{N}\s_-]/gu, '')
+      .replaceAll(' ', '-'),
+  );
+}
+
+function ancestorsOf(path: string): string[] {
+  const names = path.split('/').slice(0, -1);
+  return ['.', ...names.map((_, i) => names.slice(0, i + 1).join('/'))];
+}
+
+/** The lines of a page's fenced `sh` blocks. */
+function fencedCommands(text: string): string[] {
+  return [...text.matchAll(/^```(?:sh|bash|shell)\n(?<body>[^]*?)^```/gm)].flatMap(({ groups }) =>
+    (groups?.['body'] ?? '').split('\n').map((line) => line.trim()),
+  );
+}

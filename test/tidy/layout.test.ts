@@ -1,0 +1,87 @@
+/** Where things lie, how long they are and what they are called. */
+import { test } from 'vitest';
+import { projectFiles, textOf } from './house.ts';
+import { expectNone } from './violations.ts';
+
+const files = projectFiles();
+
+const TOP = [
+  'services docs deploy examples schemas test',
+  'package.json package-lock.json turbo.json tsconfig.base.json biome.json docker-compose.yml',
+  'README.md LICENSE SECURITY.md CHANGELOG.md',
+].flatMap((line) => line.split(' '));
+
+const SERVICES = ['runtime', 'ingest', 'linker', 'projector', 'standalone'];
+
+const MAX_LINES = 250;
+/** Files that may be longer, each with its reason. */
+const LONG: Readonly<Record<string, string>> = {
+  'schemas/fixtures/invalidJson.ts': 'a list of documents; in two files nobody would find the one that is missing',
+};
+
+test('the top folder holds only what a newcomer looks for there', () => {
+  const names = new Set(files.map((path) => path.split('/')[0] ?? ''));
+  expectNone(
+    [...names]
+      .filter((name) => !TOP.includes(name) && !name.startsWith('.'))
+      .map((name) => `${name}: does not belong in the top folder; its list is in test/tidy/layout.test.ts`),
+  );
+});
+
+test('services holds the five of the map and nothing else', () => {
+  const names = new Set(files.filter((path) => path.startsWith('services/')).map((path) => path.split('/')[1]));
+  expectNone(
+    [...names]
+      .filter((name) => name === undefined || !SERVICES.includes(name))
+      .map((name) => `services/${name}: is not one of ${SERVICES.join(', ')}`),
+  );
+});
+
+test(`a source file has at most ${MAX_LINES} lines`, () => {
+  expectNone(
+    files
+      .filter((path) => path.endsWith('.ts') && LONG[path] === undefined)
+      .map((path) => ({ path, lines: linesOf(path) }))
+      .filter(({ lines }) => lines > MAX_LINES)
+      .map(({ path, lines }) => `${path}: has ${lines} lines; ${MAX_LINES} is the most: split it by what it does`),
+  );
+});
+
+test('an exception from the length is still needed', () => {
+  expectNone(
+    Object.keys(LONG)
+      .filter((path) => !files.includes(path) || linesOf(path) <= MAX_LINES)
+      .map((path) => `${path}: is not too long any more; take it out of LONG in test/tidy/layout.test.ts`),
+  );
+});
+
+test('TypeScript files and their folders are named in camelCase', () => {
+  const camelCase = /^[a-z][a-zA-Z0-9]*(\.[a-z][a-zA-Z0-9]*)*$/;
+  expectNone(
+    files
+      .filter((path) => path.endsWith('.ts') && !path.split('/').every((name) => camelCase.test(name)))
+      .map((path) => `${path}: files and folders are named in camelCase`),
+  );
+});
+
+test('no name says nothing: utils, helpers, common, manager', () => {
+  const empty = /(^|[^a-zA-Z])(utils?|helpers?|common|managers?)([^a-z]|$)|(Utils?|Helpers?|Common|Managers?)([^a-z]|$)/;
+  expectNone(
+    files
+      .filter((path) => empty.test(path))
+      .map((path) => `${path}: "${empty.exec(path)?.[0]}" names nothing; name the file for its one job`),
+  );
+});
+
+test('a TypeScript file begins with a comment that says its one job', () => {
+  expectNone(
+    files
+      .filter((path) => path.endsWith('.ts') && !path.endsWith('.test.ts'))
+      .filter((path) => !/^(#!.*\n)?\/\*\*/.test(textOf(path)))
+      .map((path) => `${path}: begins without a comment; say in a sentence what the file is for`),
+  );
+});
+
+function linesOf(path: string): number {
+  return textOf(path).split('\n').length - 1;
+}

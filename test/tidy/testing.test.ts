@@ -1,0 +1,70 @@
+/** Tests run whole, wait for conditions instead of times, and say why where one cannot run. */
+import { test } from 'vitest';
+import { reached } from './graph.ts';
+import { isTest } from './house.ts';
+import { parseSources } from './sources.ts';
+import { expectNone } from './violations.ts';
+
+const sources = parseSources();
+const tests = [...sources.values()].filter(({ path }) => isTest(path) || path.endsWith('.contract.ts'));
+const product = reached(
+  [...sources.keys()].filter((path) => /^services\/\w+\/src\/(main|sql)\.ts$/.test(path)),
+  { sources, follow: () => true, throughLiterals: false },
+);
+
+/** Test code that lets time pass, each with its reason. */
+const SLEEPERS: Readonly<Record<string, string>> = {
+  'services/runtime/src/log/contract/harness.ts': 'polls a condition',
+  'test/e2e/builders.ts': 'polls a condition',
+  'test/e2e/product.ts': 'a deadline, not a wait',
+};
+
+test('no test is focused, switched off or put off', () => {
+  const held = /^(test|it|describe|suite|bench)\.(only|skip|todo|fails)$/;
+  expectNone(
+    tests.flatMap(({ path, uses }) =>
+      uses
+        .filter(({ text }) => held.test(text))
+        .map(({ text, line }) => `${path}:${line}: no ${text}; one that cannot run here says why: context.skip(reason)`),
+    ),
+  );
+});
+
+test('a test that depends on its surroundings prints why it does not run', () => {
+  expectNone(
+    tests.flatMap(({ path, uses }) => {
+      const conditional = uses.filter(({ text }) => /^(test|it|describe|suite)\.skipIf$/.test(text));
+      const tells = uses.some(({ text }) => /^(console\.\w+|stderr\.write|process\.stderr)$/.test(text));
+      return tells
+        ? []
+        : conditional.map(({ text, line }) => `${path}:${line}: ${text} hides its reason; use context.skip(reason)`);
+    }),
+  );
+});
+
+test('a test waits for a condition, never for a time', () => {
+  const support = [...sources.values()].filter(({ path }) => !product.has(path) && SLEEPERS[path] === undefined);
+  expectNone(
+    support.flatMap(({ path, imports, uses }) => [
+      ...imports
+        .filter(({ specifier }) => specifier === 'node:timers/promises')
+        .map(({ line }) => `${path}:${line}: sleeps; wait for a condition, or give the reason in SLEEPERS`),
+      ...uses
+        .filter(({ text }) => text === 'setTimeout()')
+        .map(({ line }) => `${path}:${line}: setTimeout; wait for a condition, or give the reason in SLEEPERS`),
+    ]),
+  );
+});
+
+test('a file that may let time pass still does', () => {
+  expectNone(
+    Object.keys(SLEEPERS)
+      .filter((path) => {
+        const { imports = [], uses = [] } = sources.get(path) ?? {};
+        const sleeps = imports.some(({ specifier }) => specifier === 'node:timers/promises');
+        return !sleeps && !uses.some(({ text }) => text === 'setTimeout()');
+      })
+      .map((path) => `${path}: does not let time pass any more; take it out of SLEEPERS in test/tidy/testing.test.ts`),
+  );
+});
+
