@@ -28,6 +28,8 @@ type Settings = Static<typeof settingsSchema>;
 const PARTITIONS = 4;
 /** A newcomer reads what was just written: twice as often as a projector on a cluster. */
 const FLUSH_INTERVAL_MS = 500;
+/** Half of libuv's threads (see start.mjs): the others serve files and name look-ups. */
+const MAX_CONCURRENT_QUERIES = 8;
 const MIGRATIONS = fileURLToPath(new URL('../../../deploy/clickhouse', import.meta.url));
 
 export interface Standalone {
