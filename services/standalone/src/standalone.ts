@@ -101,6 +101,7 @@ async function openClickHouse(
     directory: join(dataDir, 'clickhouse'),
     username,
     password,
+    maxConcurrentQueries: MAX_CONCURRENT_QUERIES,
   });
   lifecycle.onStop('embedded ClickHouse', () => server.close());
   clickhouse.url = server.url;
