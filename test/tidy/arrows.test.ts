@@ -110,7 +110,10 @@ test('process.env is read only where a process begins, and in tests', () => {
       .flatMap(({ path, uses }) =>
         uses
           .filter(({ text }) => text === 'process.env')
-          .map(({ line }) => `${path}:${line}: settings come in as an argument; only a main.ts reads process.env`),
+          .map(
+            ({ line }) =>
+              `${path}:${line}: settings come in as an argument; only a main.ts reads process.env`,
+          ),
       ),
   );
 });
@@ -156,7 +159,8 @@ function impurities(source: Source | undefined): string[] {
     .filter(({ specifier, isTypeOnly, names }) => {
       if (isTypeOnly || targetOf(path, specifier) !== undefined) return false;
       const library = packageOf(specifier);
-      if (library === 'node:crypto') return names.length === 0 || !names.every((name) => PURE_CRYPTO.includes(name));
+      if (library === 'node:crypto')
+        return names.length === 0 || !names.every((name) => PURE_CRYPTO.includes(name));
       return !PURE_PACKAGES.includes(library);
     })
     .map(({ specifier, line }) => `${path}:${line}: core comes to import ${specifier}, which is not pure`);

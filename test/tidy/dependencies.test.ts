@@ -30,7 +30,9 @@ test.each(workspaces())('%s depends on exactly what it imports', (folder) => {
     (given) => !shipped.has(given) && !tried.has(given),
   );
   expectNone([
-    ...missing.map((used) => `${folder}/package.json: "dependencies" lacks ${used}, which its sources import`),
+    ...missing.map(
+      (used) => `${folder}/package.json: "dependencies" lacks ${used}, which its sources import`,
+    ),
     ...missingInTests.map((used) => `${folder}/package.json: lacks ${used}, which its tests import`),
     ...idle.map((given) => `${folder}/package.json: ${given} is imported by none of its files`),
   ]);
@@ -44,7 +46,9 @@ test('the root asks only for tools in use', () => {
     if (config !== undefined) return !projectFiles().includes(config);
     return !isNeededTypes(name, imported);
   });
-  expectNone(idle.map((name) => `package.json: ${name} is neither imported nor one of the tools with a config file`));
+  expectNone(
+    idle.map((name) => `package.json: ${name} is neither imported nor one of the tools with a config file`),
+  );
 });
 
 test('nothing runs when npm installs: no workspace has an install script', () => {
@@ -83,12 +87,28 @@ test('package-lock.json is of these package.json files', () => {
   const lock: { packages: Record<string, Manifest> } = JSON.parse(textOf('package-lock.json'));
   for (const folder of ['', ...workspaces()]) {
     const { dependencies, devDependencies, optionalDependencies } = manifestOf(folder);
-    expect(lock.packages[folder], `package-lock.json: "${folder}" is not as in its package.json`).toMatchObject({
+    expect(
+      lock.packages[folder],
+      `package-lock.json: "${folder}" is not as in its package.json`,
+    ).toMatchObject({
       ...(dependencies && { dependencies }),
       ...(devDependencies && { devDependencies }),
       ...(optionalDependencies && { optionalDependencies }),
     });
   }
+});
+
+test('package-lock.json holds the packages of every platform, so that npm ci works on each', () => {
+  const { packages }: { packages: Record<string, Manifest> } = JSON.parse(textOf('package-lock.json'));
+  expectNone(
+    Object.entries(packages)
+      .filter(([folder]) => folder !== '')
+      .flatMap(([folder, { optionalDependencies = {} }]) =>
+        Object.keys(optionalDependencies)
+          .filter((name) => !packages[`node_modules/${name}`] && !packages[`${folder}/node_modules/${name}`])
+          .map((name) => `package-lock.json: ${folder} asks for ${name}, which is not there`),
+      ),
+  );
 });
 
 function importedBy(folder: string, counts: (path: string) => boolean): Set<string> {

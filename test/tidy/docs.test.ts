@@ -46,11 +46,13 @@ test('every npm script that a page names is in package.json', () => {
   expectNone(
     pages.flatMap((page) => {
       const text = textOf(page);
-      return [...text.matchAll(/\bnpm (?:run (?<named>[\w:-]+)|(?<short>start|test)\b)/g)].flatMap((match) => {
-        const name = match.groups?.['named'] ?? match.groups?.['short'] ?? '';
-        if (scripts[name] !== undefined) return [];
-        return [`${page}:${lineAt(text, match.index)}: package.json has no script "${name}"`];
-      });
+      return [...text.matchAll(/\bnpm (?:run (?<named>[\w:-]+)|(?<short>start|test)\b)/g)].flatMap(
+        (match) => {
+          const name = match.groups?.['named'] ?? match.groups?.['short'] ?? '';
+          if (scripts[name] !== undefined) return [];
+          return [`${page}:${lineAt(text, match.index)}: package.json has no script "${name}"`];
+        },
+      );
     }),
   );
 });
@@ -67,8 +69,10 @@ test('the README starts in two commands, and CI runs both', () => {
 /** Relative links of a page, those in code left out. */
 function linksOf(page: string): Link[] {
   if (!files.includes(page)) return [];
-  const text = textOf(page).replace(/```[^]*?```|`[^`\n]*`/g, (code) => code.replace(/[^\n]/g, ' '));
-  const found = text.matchAll(/\]\((?<inline>[^)\s]+)[^)]*\)|^\[[^\]]+\]: (?<named>\S+)|(?:href|src)="(?<html>[^"]+)"/gm);
+  const text = textOf(page).replace(/```[\s\S]*?```|`[^`\n]*`/g, (code) => code.replace(/[^\n]/g, ' '));
+  const found = text.matchAll(
+    /\]\((?<inline>[^)\s]+)[^)]*\)|^\[[^\]]+\]: (?<named>\S+)|(?:href|src)="(?<html>[^"]+)"/gm,
+  );
   return [...found].flatMap(({ groups, index }) => {
     const link = groups?.['inline'] ?? groups?.['named'] ?? groups?.['html'] ?? '';
     if (/^[a-z][a-z+.-]*:/i.test(link)) return [];
@@ -80,7 +84,7 @@ function linksOf(page: string): Link[] {
 
 /** The anchors that GitHub gives to a page's headings. */
 function headingsOf(page: string): string[] {
-  const text = textOf(page).replace(/```[^]*?```/g, '');
+  const text = textOf(page).replace(/```[\s\S]*?```/g, '');
   return [...text.matchAll(/^#{1,6} (?<title>.+)$/gm)].map(({ groups }) =>
     (groups?.['title'] ?? '')
       .toLowerCase()
@@ -96,7 +100,7 @@ function ancestorsOf(path: string): string[] {
 
 /** The lines of a page's fenced `sh` blocks. */
 function fencedCommands(text: string): string[] {
-  return [...text.matchAll(/^```(?:sh|bash|shell)\n(?<body>[^]*?)^```/gm)].flatMap(({ groups }) =>
+  return [...text.matchAll(/^```(?:sh|bash|shell)\n(?<body>[\s\S]*?)^```/gm)].flatMap(({ groups }) =>
     (groups?.['body'] ?? '').split('\n').map((line) => line.trim()),
   );
 }

@@ -16,7 +16,8 @@ const SERVICES = ['runtime', 'ingest', 'linker', 'projector', 'standalone'];
 const MAX_LINES = 250;
 /** Files that may be longer, each with its reason. */
 const LONG: Readonly<Record<string, string>> = {
-  'schemas/fixtures/invalidJson.ts': 'a list of documents; in two files nobody would find the one that is missing',
+  'schemas/fixtures/invalidJson.ts':
+    'a list of documents; in two files nobody would find the one that is missing',
 };
 
 test('the top folder holds only what a newcomer looks for there', () => {
@@ -29,7 +30,9 @@ test('the top folder holds only what a newcomer looks for there', () => {
 });
 
 test('services holds the five of the map and nothing else', () => {
-  const names = new Set(files.filter((path) => path.startsWith('services/')).map((path) => path.split('/')[1]));
+  const names = new Set(
+    files.filter((path) => path.startsWith('services/')).map((path) => path.split('/')[1]),
+  );
   expectNone(
     [...names]
       .filter((name) => name === undefined || !SERVICES.includes(name))
@@ -43,7 +46,10 @@ test(`a source file has at most ${MAX_LINES} lines`, () => {
       .filter((path) => path.endsWith('.ts') && LONG[path] === undefined)
       .map((path) => ({ path, lines: linesOf(path) }))
       .filter(({ lines }) => lines > MAX_LINES)
-      .map(({ path, lines }) => `${path}: has ${lines} lines; ${MAX_LINES} is the most: split it by what it does`),
+      .map(
+        ({ path, lines }) =>
+          `${path}: has ${lines} lines; ${MAX_LINES} is the most: split it by what it does`,
+      ),
   );
 });
 
@@ -65,7 +71,8 @@ test('TypeScript files and their folders are named in camelCase', () => {
 });
 
 test('no name says nothing: utils, helpers, common, manager', () => {
-  const empty = /(^|[^a-zA-Z])(utils?|helpers?|common|managers?)([^a-z]|$)|(Utils?|Helpers?|Common|Managers?)([^a-z]|$)/;
+  const empty =
+    /(^|[^a-zA-Z])(utils?|helpers?|common|managers?)([^a-z]|$)|(Utils?|Helpers?|Common|Managers?)([^a-z]|$)/;
   expectNone(
     files
       .filter((path) => empty.test(path))

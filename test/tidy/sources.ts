@@ -21,10 +21,11 @@ import {
   isStringLiteralLikeNode,
   isTypeReferenceNode,
   type Node,
+  type SourceFile,
   SyntaxKind,
 } from 'typescript/unstable/ast';
 import { API } from 'typescript/unstable/sync';
-import { lineAt, ROOT } from './house.ts';
+import { ROOT } from './house.ts';
 
 export interface Import {
   readonly specifier: string;
@@ -57,7 +58,7 @@ export function parseSources(): ReadonlyMap<string, Source> {
       const path = fileName.startsWith(ROOT) ? fileName.slice(ROOT.length) : undefined;
       const file = program.getSourceFile(fileName);
       if (path === undefined || path.includes('node_modules/') || file === undefined) continue;
-      sources.set(path, factsOf(path, file.text, file));
+      sources.set(path, factsOf(path, file));
     }
   }
   snapshot.dispose();
@@ -65,12 +66,12 @@ export function parseSources(): ReadonlyMap<string, Source> {
   return sources;
 }
 
-function factsOf(path: string, text: string, file: Node): Source {
+function factsOf(path: string, file: SourceFile): Source {
   const imports: Import[] = [];
   const uses: Mention[] = [];
   const literals: Mention[] = [];
   const visit = (node: Node): void => {
-    const line = () => lineAt(text, node.end);
+    const line = (): number => file.getLineAndCharacterOfPosition(node.end).line + 1;
     const imported = importOf(node, line);
     if (imported !== undefined) imports.push(imported);
     const use = useOf(node);
@@ -131,7 +132,8 @@ function useOf(node: Node): string | undefined {
   }
   if (isAsExpression(node)) {
     const { type } = node;
-    const isConst = isTypeReferenceNode(type) && isIdentifier(type.typeName) && type.typeName.text === 'const';
+    const isConst =
+      isTypeReferenceNode(type) && isIdentifier(type.typeName) && type.typeName.text === 'const';
     return isConst ? undefined : 'as';
   }
   if (isAwaitExpression(node)) return 'await';

@@ -7,7 +7,7 @@ import { expectNone } from './violations.ts';
 const FORBIDDEN = [
   ['Clau', 'de'],
   ['Anthro', 'pic'],
-  ['Open', 'AI\\b'],
+  ['OpenA', 'I\\b'],
   ['Chat', 'GPT'],
   ['Co', 'pilot\\b'],
   ['\\bA', 'I\\b'],

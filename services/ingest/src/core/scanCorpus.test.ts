@@ -1,9 +1,9 @@
 /** Every document of the corpus as a body and as a payload: what is accepted, and that its bytes stay as they are. */
 import { isUtf8 } from 'node:buffer';
+import { invalidJson } from '@questlog/schemas/fixtures/invalidJson';
+import type { JsonDocument } from '@questlog/schemas/fixtures/jsonDocument';
+import { validJson } from '@questlog/schemas/fixtures/validJson';
 import { describe, expect, test } from 'vitest';
-import { invalidJson } from '../../../../schemas/fixtures/invalidJson.ts';
-import type { JsonDocument } from '../../../../schemas/fixtures/jsonDocument.ts';
-import { validJson } from '../../../../schemas/fixtures/validJson.ts';
 import { scanBody } from './scan.ts';
 
 describe('a valid document', () => {

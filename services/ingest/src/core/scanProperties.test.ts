@@ -1,8 +1,8 @@
 /** Random documents and random damage: the scanner must accept what the engine accepts, and find what it finds. */
 import { isUtf8 } from 'node:buffer';
+import { validJson } from '@questlog/schemas/fixtures/validJson';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { validJson } from '../../../../schemas/fixtures/validJson.ts';
 import { type ScannedElement, scanBody } from './scan.ts';
 
 const STRINGS = ['sessionId', 'buildId', 'eventType', 'occurredAt'] as const;

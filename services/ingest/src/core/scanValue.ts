@@ -87,6 +87,7 @@ export class JsonBytes {
    * Any value that starts at `i` itself. `byte` is always the byte at `i`, or 0 behind the end. Of the containers that
    * are open, one bit each says whether it is an object; the bits of every 32 levels further out wait in `outer`.
    */
+  // biome-ignore lint/complexity/noExcessiveLinesPerFunction: calls in its loops made it half as fast.
   skipValue(i: number): number {
     const { body, end, lastQuote } = this;
     let isObject = 0;

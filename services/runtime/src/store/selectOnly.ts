@@ -6,7 +6,6 @@
  */
 import { checkClauses } from './selectOnlyClauses.ts';
 import { lex, serialise, type Token } from './selectOnlyLexer.ts';
-import { checkScopes } from './selectOnlyScopes.ts';
 import { standIn } from './selectOnlyStandIn.ts';
 import { statementOf } from './selectOnlyStatement.ts';
 import { readTree } from './selectOnlyTree.ts';
@@ -50,16 +49,13 @@ async function selectFault(
 ): Promise<string | undefined> {
   const clauses = checkClauses(select);
   if (!clauses.ok) return clauses.detail;
-  const scopes = checkScopes(select, isTable);
-  if (!scopes.ok) return scopes.detail;
-  const { tokens, nameOf } = standIn(select);
-  const printed = await explain(`EXPLAIN AST ${serialise(tokens)}`, engine);
-  if ('fault' in printed) return nameOf(printed.fault);
+  const stand = standIn(select);
+  const printed = await explain(`EXPLAIN AST ${serialise(stand.tokens)}`, engine);
+  if ('fault' in printed) return stand.nameOf(printed.fault);
   const tree = readTree(printed.text);
   if (tree === undefined) return 'the query is not understood';
-  const { settings, applies } = clauses;
-  const fault = treeFault(tree, { settings, applies, tables: scopes.tables, values: scopes.values, isTable });
-  return fault === undefined ? undefined : nameOf(fault);
+  const fault = treeFault(tree, { ...clauses, tokens: select, stand, isTable });
+  return fault === undefined ? undefined : stand.nameOf(fault);
 }
 
 async function explain(sql: string, engine: SelectOnlyEngine): Promise<{ text: string } | { fault: string }> {

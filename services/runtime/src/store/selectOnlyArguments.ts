@@ -84,7 +84,7 @@ function declarationSentence(name: string): string {
 
 /** `name Type, …`, with only known types, so nothing can be a DEFAULT, an ALIAS or another expression. */
 function isDeclaration(text: string | undefined): boolean {
-  if (text === undefined || /[^\w ,()]/.test(text)) return false;
+  if (text === undefined || text.length > 2_000 || /[^\w ,()]/.test(text)) return false;
   const rest = text.match(/\w+|[,()]/g) ?? [];
   return readColumns(rest) && rest.length === 0;
 }

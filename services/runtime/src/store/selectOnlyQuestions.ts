@@ -170,4 +170,11 @@ export const questions: readonly (readonly [query: string, rows: unknown[] | str
   ['WITH RECURSIVE tree AS (SELECT 1 AS id, 0 AS depth UNION ALL SELECT id * 2, depth + 1 FROM tree WHERE depth < 3) SELECT max(id), count() FROM tree', [[8, 4]]],
   ["SELECT 'a' AS x UNION ALL WITH c AS (SELECT 'b' AS x) SELECT x FROM c ORDER BY x", [['a'], ['b']]],
   ['WITH a AS (SELECT 1 AS x), b AS (SELECT x + 1 AS x FROM a) SELECT a.x, b.x FROM a, b', [[1, 2]]],
+  ['WITH `my table` AS (SELECT 1 AS x) SELECT x FROM `my table`', [[1]]],
+  ['WITH events AS (SELECT * FROM questlog.events WHERE amount > 3) SELECT count() FROM events', [[2]]],
+  ["SELECT 'b' IN known, ['b'] AS known", [[1, ['b']]]],
+  ['WITH a AS (SELECT 1 AS x), b AS (SELECT x FROM a UNION ALL SELECT x + 1 FROM a) SELECT sum(x) FROM b WHERE x IN (SELECT x FROM a)', [[1]]],
+  ["WITH RECURSIVE d AS (SELECT toDate('2026-01-01') AS day UNION ALL SELECT day + 1 FROM d WHERE day < '2026-01-03'), e AS (SELECT count() AS n FROM d) SELECT n FROM e", [[3]]],
+  ['SELECT day, w.n FROM (WITH w AS (SELECT 1 AS day, 2 AS n) SELECT * FROM w) AS w', [[1, 2]]],
+  ['WITH t AS (SELECT number AS n FROM numbers(4)), u AS (SELECT n FROM t WHERE n IN (SELECT max(n) FROM t)) SELECT * FROM t LEFT JOIN u USING (n) ORDER BY n DESC LIMIT 1', [[3]]],
 ];

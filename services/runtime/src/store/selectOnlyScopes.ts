@@ -1,173 +1,113 @@
 /**
- * The names that WITH gives, and where they hold. The printed tree says neither, and it matters: outside of its scope, and
- * inside of its own definition, the name of a common table expression is the name of a table, so
- * `WITH t AS (SELECT * FROM t) SELECT * FROM t` reads a table `t` that is on no list. Places are judged too wide and scopes
- * too narrow, never the other way round.
+ * The names that WITH gives, and where they hold. Outside of its scope, and inside of its own definition, the name of a
+ * common table expression is the name of a table: `WITH t AS (SELECT * FROM t) SELECT * FROM t` reads a table `t` that may
+ * be on no list. Scopes are judged narrower than the engine does, never wider.
  */
-import { membership } from './selectOnlyArguments.ts';
-import { isName, isSymbol, isWord, type Token } from './selectOnlyLexer.ts';
-import { plainName } from './selectOnlyStandIn.ts';
 
-/** `tables` may stand in FROM and behind IN, `values` only behind IN. */
-export type Scopes =
-  | { readonly ok: true; readonly tables: ReadonlySet<string>; readonly values: ReadonlySet<string> }
-  | { readonly ok: false; readonly detail: string };
+import type { Token } from './selectOnlyLexer.ts';
+import { contentOf, type StandIn } from './selectOnlyStandIn.ts';
+import type { TreeNode } from './selectOnlyTree.ts';
 
-export function checkScopes(tokens: readonly Token[], isTable: (name: string) => boolean): Scopes {
-  const groups = groupsOf(tokens);
-  const given = definitions(tokens, groups);
-  if (given.length > maxNames)
-    return { ok: false, detail: `WITH gives at most ${maxNames} names in a query` };
-  const names = new Set(given.map((definition) => definition.name));
-  for (const [at, token] of tokens.entries()) {
-    const name = nameOf(token);
-    if (!names.has(name) || isTable(name) || !mayBeTable(tokens, groups, at)) continue;
-    const seen = given.some(
-      (definition) => definition.name === name && holdsAt(tokens, groups, definition, at),
-    );
-    if (!seen)
-      return { ok: false, detail: `${name} is used outside of the scope of its WITH: give it another name` };
-  }
-  const named = (isSubquery: boolean): Set<string> =>
-    new Set(given.filter((definition) => definition.isSubquery === isSubquery).map(({ name }) => name));
-  const scopes = { ok: true, tables: named(true), values: named(false) } as const;
-  const [twice] = scopes.tables.intersection(scopes.values);
-  return twice === undefined
-    ? scopes
-    : { ok: false, detail: `WITH gives ${twice} to a query and to a value` };
-}
-
-/** Every use of a name is compared with every definition. */
-const maxNames = 200;
-
-/**
- * For each token the index of the bracket that is open around it (-1 for none); for each opening bracket its end and the
- * first FROM in it.
- */
-type Groups = {
-  readonly opener: readonly number[];
-  readonly end: ReadonlyMap<number, number>;
-  readonly from: ReadonlyMap<number, number>;
+export type Scopes = {
+  /** True when the name at this node, in FROM or behind IN, is the one of a common table expression. */
+  isSubquery(node: TreeNode): boolean;
+  /** True when the name at this node, behind IN, is an alias of a value. */
+  isValue(node: TreeNode): boolean;
 };
 
-/**
- * From `start` up to `end` the name holds, except between `from` and `to`, where it is being defined. There it only holds
- * when WITH is RECURSIVE, in the members of the UNION behind the first, from `again` on, and not in a subquery of theirs.
- */
-type Definition = {
-  readonly name: string;
-  readonly isSubquery: boolean;
-  readonly body: number;
-  readonly again: number;
-  readonly group: number;
-  readonly start: number;
-  readonly end: number;
-  readonly from: number;
-  readonly to: number;
-};
-
-function groupsOf(tokens: readonly Token[]): Groups {
-  const opener: number[] = [];
-  const end = new Map([[-1, tokens.length]]);
-  const from = new Map<number, number>();
-  const open = [-1];
-  for (const [at, token] of tokens.entries()) {
-    if (isSymbol(token, ')') || isSymbol(token, ']')) end.set(open.pop() ?? -1, at);
-    const group = open.at(-1) ?? -1;
-    opener.push(group);
-    if (isWord(token, 'FROM') && !from.has(group)) from.set(group, at);
-    if (isSymbol(token, '(') || isSymbol(token, '[')) open.push(at);
-  }
-  return { opener, end, from };
+/** `nodes` are all of the tree, `tokens` the ones of the question. */
+export function scopesOf(nodes: readonly TreeNode[], tokens: readonly Token[], stand: StandIn): Scopes {
+  const parents = new Map(nodes.flatMap((node) => node.children.map((child) => [child, node] as const)));
+  return {
+    isSubquery: (node) => isSubquery(node, parents, stand),
+    isValue: (node) => isValue(node, nodes, tokens, parents),
+  };
 }
 
-function definitions(tokens: readonly Token[], groups: Groups): Definition[] {
-  return tokens.flatMap((token, at) => {
-    const isClause =
-      isWord(token, 'WITH') && !isWord(tokens[at + 1], 'TOTALS', 'ROLLUP', 'CUBE', 'FILL', 'TIES');
-    return isClause ? clauseDefinitions(tokens, groups, at) : [];
-  });
-}
+type Parents = ReadonlyMap<TreeNode, TreeNode>;
 
-/**
- * A WITH at the start of a query or of a bracket also holds for the further members of its UNION, another one only up to
- * the next of them.
- */
-function clauseDefinitions(tokens: readonly Token[], groups: Groups, start: number): Definition[] {
-  const group = groups.opener[start] ?? -1;
-  const groupEnd = groups.end.get(group) ?? tokens.length;
-  const isBeside = (at: number, ...keywords: string[]): boolean =>
-    groups.opener[at] === group && isWord(tokens[at], ...keywords);
-  let end = start + 1;
-  const isFirst = start === group + 1;
-  while (end < groupEnd && (isFirst || !isBeside(end, 'UNION', 'EXCEPT', 'INTERSECT'))) end += 1;
-  const isRecursive = isWord(tokens[start + 1], 'RECURSIVE');
-  const found: Definition[] = [];
-  let from = isRecursive ? start + 2 : start + 1;
-  for (let at = from; at <= end; at += 1) {
-    const isLast = at === end || isBeside(at, 'SELECT');
-    if (!isLast && !(groups.opener[at] === group && isSymbol(tokens[at], ','))) continue;
-    const element = elementOf(tokens, groups, from, at);
-    if (element !== undefined) {
-      const again = isRecursive && element.isSubquery ? secondMember(tokens, groups, element.body) : at;
-      found.push({ ...element, group, start, end, from, to: at, again });
+function isSubquery(node: TreeNode, parents: Parents, stand: StandIn): boolean {
+  const name = stand.placeOf(node.name)?.name;
+  if (name === undefined) return false;
+  const path = pathOf(node, parents);
+  for (const [index, ancestor] of path.entries()) {
+    const elements = scopeOpenedBy(ancestor).filter((element) => definition(element, stand)?.name === name);
+    if (
+      elements.some((element) => !path.includes(element) || isRepeated(path.slice(0, index), element, stand))
+    ) {
+      return true;
     }
-    if (isLast) break;
-    from = at + 1;
+    if (isView(ancestor, parents)) return false;
   }
-  return found;
+  return false;
 }
 
-/** `name [(columns)] AS [MATERIALIZED] (…)`, or an expression that ends with `AS name`. */
-function elementOf(
+/** From the node up to the root. */
+function pathOf(node: TreeNode, parents: Parents): TreeNode[] {
+  const path: TreeNode[] = [];
+  for (let at: TreeNode | undefined = node; at !== undefined; at = parents.get(at)) path.push(at);
+  return path;
+}
+
+/** The WITH of a SELECT holds in it; the one of the first member of a UNION holds in the others as well. */
+function scopeOpenedBy(node: TreeNode): readonly TreeNode[] {
+  const isUnion = node.kind === 'SelectIntersectExceptQuery' || node.kind === 'SelectWithUnionQuery';
+  const members = node.kind === 'SelectWithUnionQuery' ? node.children[0]?.children : node.children;
+  const select = isUnion ? members?.[0] : node;
+  if (select?.kind !== 'SelectQuery') return [];
+  return (select.children[0]?.children ?? []).filter((child) => child.kind === 'WithElement');
+}
+
+/** A view in FROM does not know the names around it. */
+function isView(node: TreeNode, parents: Parents): boolean {
+  return node.kind === 'Function' && parents.get(node)?.kind === 'TableExpression';
+}
+
+/** The name that the mark in the body of a common table expression stands for. */
+function definition(element: TreeNode, stand: StandIn): { name: string; isRecursive: boolean } | undefined {
+  const mark = wrapper(element)?.children[0]?.children[0];
+  return mark?.kind === 'Identifier' ? stand.placeOf(mark.name) : undefined;
+}
+
+/** `SELECT mark FROM (…)`, which was put around the body. */
+function wrapper(element: TreeNode): TreeNode | undefined {
+  return element.children[0]?.children[0]?.children[0]?.children[0];
+}
+
+/**
+ * A recursive query reads its own rows in the members of its UNION behind the first, and there only in their own FROM:
+ * anywhere else in its body the engine was seen to read the table of that name. `path` is what lies below the SELECT.
+ */
+function isRepeated(path: readonly TreeNode[], element: TreeNode, stand: StandIn): boolean {
+  if (!definition(element, stand)?.isRecursive) return false;
+  const body = wrapper(element)?.children[1]?.children[0]?.children[0]?.children[0]?.children[0]?.children[0];
+  const member = path.find((node) => node.kind === 'SelectQuery');
+  return member !== undefined && body !== undefined && body.children.indexOf(member) > 0;
+}
+
+/**
+ * `WITH [1, 2] AS wanted … IN wanted`: the only alias of that name, an item of WITH or SELECT of a query around. With
+ * anything else of the same name the engine was seen to read the table, so every place of the name has to be accounted for.
+ */
+function isValue(
+  node: TreeNode,
+  nodes: readonly TreeNode[],
   tokens: readonly Token[],
-  groups: Groups,
-  from: number,
-  to: number,
-): { readonly name: string; readonly isSubquery: boolean; readonly body: number } | undefined {
-  const first = tokens[from];
-  const as = isSymbol(tokens[from + 1], '(') ? (groups.end.get(from + 1) ?? to) + 1 : from + 1;
-  const body = isWord(tokens[as + 1], 'MATERIALIZED') ? as + 2 : as + 1;
-  const isSubquery = isName(first) && isWord(tokens[as], 'AS') && groups.end.get(body) === to - 1;
-  const name = isSubquery ? first.value : isWord(tokens[to - 2], 'AS') ? nameOf(tokens[to - 1]) : '';
-  return plainName.test(name) ? { name, isSubquery, body } : undefined;
+  parents: Parents,
+): boolean {
+  const [item, another] = nodes.filter(({ alias }) => alias === node.name);
+  if (item === undefined || another !== undefined) return false;
+  const read = nodes.filter(({ kind, name }) => kind === 'Identifier' && name === node.name).length;
+  if (tokens.filter((token) => contentOf(token) === node.name).length !== read + 1) return false;
+  const path = pathOf(node, parents);
+  const list = parents.get(item);
+  const select = list && parents.get(list);
+  if (path.includes(item) || select?.kind !== 'SelectQuery' || select.children[0] !== list) return false;
+  const isParameter = nodes.some((other) => other.name === 'lambda' && hasParameter(other, node.name));
+  return !isParameter && path.includes(select) && !path.some((ancestor) => isView(ancestor, parents));
 }
 
-/** The first UNION in the brackets that open at `body`, or their end. */
-function secondMember(tokens: readonly Token[], groups: Groups, body: number): number {
-  const end = groups.end.get(body) ?? tokens.length;
-  for (let at = body + 1; at < end; at += 1) {
-    if (groups.opener[at] === body && isWord(tokens[at], 'UNION')) return at;
-  }
-  return end;
-}
-
-/** A string can name a table as well. */
-function nameOf(token: Token | undefined): string {
-  if (token?.kind === 'string') return token.text.slice(1, -1);
-  return isName(token) ? token.value : '';
-}
-
-/** True where a table can be named: behind FROM, JOIN and IN, and in any list that could belong to one of them. */
-function mayBeTable(tokens: readonly Token[], groups: Groups, at: number): boolean {
-  const before = tokens[at - 1];
-  if (isSymbol(tokens[at + 1], '.') || isSymbol(before, '.')) return false;
-  if (isWord(before, 'FROM', 'JOIN', 'IN', 'ONLY')) return true;
-  if (!isSymbol(before, '(') && !isSymbol(before, ',')) return false;
-  const group = groups.opener[at] ?? -1;
-  if ((groups.from.get(group) ?? at) < at) return true;
-  const opens = tokens[group - 1];
-  if (isName(opens) && membership.has(opens.value.toLowerCase())) return true;
-  return isWord(opens, 'FROM', 'JOIN') || isSymbol(opens, ',') || isSymbol(opens, '(');
-}
-
-/** A `view(…)` does not know the names around it. */
-function holdsAt(tokens: readonly Token[], groups: Groups, definition: Definition, at: number): boolean {
-  if (at < definition.start || at >= definition.end || (at >= definition.from && at < definition.to))
-    return false;
-  for (let group = groups.opener[at] ?? -1; group !== definition.group; group = groups.opener[group] ?? -1) {
-    const opens = tokens[group - 1];
-    if (group === -1 || (isName(opens) && opens.value.toLowerCase() === 'view')) return false;
-  }
-  return true;
+function hasParameter(lambda: TreeNode, name: string): boolean {
+  const parameters = lambda.children[0]?.children[0]?.children[0]?.children ?? [];
+  return parameters.some((parameter) => parameter.name === name);
 }

@@ -3,15 +3,18 @@
  * that is on no list. It answers a sentence for the first of them, or undefined when the question only reads and computes.
  */
 import { functionArgumentFault, membership, tableFunctionArgumentFault } from './selectOnlyArguments.ts';
+import type { Token } from './selectOnlyLexer.ts';
 import { allowedSystemTables, allowedTableFunctions, isAllowedFunction } from './selectOnlyPolicy.ts';
+import { type Scopes, scopesOf } from './selectOnlyScopes.ts';
+import type { StandIn } from './selectOnlyStandIn.ts';
 import type { TreeNode } from './selectOnlyTree.ts';
 
-/** What the tokens have told already: how many clauses were checked there, and the names that WITH has given. */
+/** What the tokens have told already: how many clauses were checked there, and what stands for what. */
 export type Known = {
   readonly settings: number;
   readonly applies: number;
-  readonly tables: ReadonlySet<string>;
-  readonly values: ReadonlySet<string>;
+  readonly tokens: readonly Token[];
+  readonly stand: StandIn;
   isTable(name: string): boolean;
 };
 
@@ -21,11 +24,11 @@ export function treeFault(root: TreeNode, known: Known): string | undefined {
   if (count(nodes, 'Set') !== known.settings) return 'SETTINGS takes name = value pairs';
   if (count(nodes, 'ColumnsApplyTransformer') !== known.applies) return 'this form of APPLY is not allowed';
   if (count(nodes, 'TableExpression') > maxTables) return `a query reads at most ${maxTables} tables`;
+  const tableExpressions = nodes.filter((node) => node.kind === 'TableExpression');
   const scope = {
-    ...known,
-    tableFunctions: new Set(
-      nodes.filter((node) => node.kind === 'TableExpression').flatMap((node) => node.children),
-    ),
+    ...scopesOf(nodes, known.tokens, known.stand),
+    isTable: (name: string) => known.isTable(writtenName(name, known.stand)),
+    tableFunctions: new Set(tableExpressions.flatMap((node) => node.children)),
   };
   for (const node of nodes) {
     const fault = nodeFault(node, scope);
@@ -79,8 +82,20 @@ const allowedKinds: ReadonlySet<string> = new Set([
   'Set',
 ]);
 
+/** The name as the question wrote it, when each of its parts is a plain one. */
+function writtenName(name: string, stand: StandIn): string {
+  const parts = name.split('.').map((part) => {
+    const written = stand.placeOf(part)?.name ?? part;
+    return /^\w+$/.test(written) ? written : part;
+  });
+  return parts.join('.');
+}
+
 /** `tableFunctions` are the nodes that stand in FROM; every other function is one of an expression. */
-type Scope = Known & { readonly tableFunctions: ReadonlySet<TreeNode> };
+type Scope = Scopes & {
+  readonly tableFunctions: ReadonlySet<TreeNode>;
+  isTable(name: string): boolean;
+};
 
 function flatten(root: TreeNode): TreeNode[] {
   const nodes: TreeNode[] = [];
@@ -104,7 +119,7 @@ function nodeFault(node: TreeNode, scope: Scope): string | undefined {
     case 'TableExpression':
       return tableExpressionFault(node, scope);
     case 'TableIdentifier':
-      return tableFault(node.name, scope);
+      return tableFault(node, scope);
     case 'Function':
       return functionFault(node, scope);
     default:
@@ -119,21 +134,21 @@ function outputFault(node: TreeNode): string | undefined {
   return 'FORMAT is not allowed: the answer is in the format JSON';
 }
 
-function tableExpressionFault(node: TreeNode, known: Known): string | undefined {
+function tableExpressionFault(node: TreeNode, scope: Scope): string | undefined {
   const [table, ...others] = node.children;
   if (others.some((child) => child.kind !== 'SampleRatio')) return 'this form of FROM is not allowed';
   if (table?.kind === 'Subquery' || table?.kind === 'TableIdentifier') return undefined;
   if (table?.kind !== 'Function') return `FROM ${table?.kind ?? 'nothing'} is not allowed`;
   if (!allowedTableFunctions.has(table.name)) {
-    const view = known.isTable(table.name) ? ' (a view with parameters)' : '';
+    const view = scope.isTable(table.name) ? ' (a view with parameters)' : '';
     return `the table function ${table.name}${view} is not allowed`;
   }
   return tableFunctionArgumentFault(table.name, table.children[0]?.children ?? []);
 }
 
-function tableFault(name: string, known: Known): string | undefined {
-  if (known.tables.has(name) || known.isTable(name)) return undefined;
-  return `the table ${name} is not allowed`;
+function tableFault(node: TreeNode, scope: Scope): string | undefined {
+  if (scope.isTable(node.name) || scope.isSubquery(node)) return undefined;
+  return `the table ${node.name} is not allowed`;
 }
 
 function functionFault(node: TreeNode, scope: Scope): string | undefined {
@@ -141,10 +156,14 @@ function functionFault(node: TreeNode, scope: Scope): string | undefined {
   const args = node.children[0]?.children ?? [];
   if (!isAllowedFunction(node.name)) return `the function ${node.name} is not allowed`;
   if (membership.has(node.name.toLowerCase())) {
-    const name = args.slice(1).find((arg) => arg.kind === 'Identifier' && !scope.values.has(arg.name))?.name;
-    if (name !== undefined && tableFault(name, scope) !== undefined) {
+    const name = args.slice(1).find((arg) => arg.kind === 'Identifier' && isForeign(arg, scope))?.name;
+    if (name !== undefined) {
       return `IN may not read ${name}: it is no table of questlog (for an array there is has(array, element))`;
     }
   }
   return functionArgumentFault(node.name, args, node.children[1]?.children ?? []);
+}
+
+function isForeign(name: TreeNode, scope: Scope): boolean {
+  return tableFault(name, scope) !== undefined && !scope.isValue(name);
 }

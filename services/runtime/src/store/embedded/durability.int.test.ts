@@ -32,7 +32,7 @@ test(`${KILLS} kills lose nothing that was acknowledged and write nothing by hal
   for (let round = 0; round < KILLS; round += 1) {
     const child = startChild(round * 1_000_000);
     const exited = once(child, 'exit');
-    const enough = 5 + Math.floor(Math.random() * 40);
+    const enough = 5 + Math.floor(Math.random() * 25);
     let seen = 0;
     for await (const line of createInterface({ input: child.stdout })) {
       acknowledged.add(Number(line));
@@ -40,7 +40,9 @@ test(`${KILLS} kills lose nothing that was acknowledged and write nothing by hal
       if (seen === enough) child.kill('SIGKILL');
     }
     await exited;
-    expect(child.signalCode, child.errors()).toBe('SIGKILL');
+    expect(child.signalCode).toBe('SIGKILL');
+    // The engine prints nothing of its own.
+    expect(child.errors()).toBe('');
   }
   await using it = await aClickHouse({ directory });
   const text = await it.ask('SELECT batch, count() FROM t GROUP BY batch FORMAT TabSeparated');

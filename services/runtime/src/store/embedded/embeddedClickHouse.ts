@@ -56,11 +56,12 @@ export async function startEmbeddedClickHouse(
       maxConcurrent: options.maxConcurrentQueries ?? limits.DEFAULT_CONCURRENT_QUERIES,
       maxUnsentBytes: limits.MAX_UNSENT_RESULT_BYTES,
     });
-    const requests = new Set<Promise<void>>();
+    const requests = new Set<Promise<unknown>>();
     const deps = { engine, spool, results, admission, credentials: { username, password } };
-    const server = createServer({ keepAliveTimeout: limits.KEEP_ALIVE_MS }, (request, response) => {
+    const server = createServer(SERVER_TIMES, (request, response) => {
       const openRequests = () => requests.size;
-      const work = handleRequest({ ...deps, openRequests }, request, response);
+      const sent = new Promise((resolve) => response.once('close', resolve));
+      const work = Promise.all([handleRequest({ ...deps, openRequests }, request, response), sent]);
       requests.add(work);
       void work.finally(() => requests.delete(work));
     });
@@ -108,7 +109,11 @@ function listen(server: Server, port: number): Promise<number> {
   });
 }
 
-async function shutDown(server: Server, requests: ReadonlySet<Promise<void>>, engine: Engine): Promise<void> {
+async function shutDown(
+  server: Server,
+  requests: ReadonlySet<Promise<unknown>>,
+  engine: Engine,
+): Promise<void> {
   const stopped = new Promise((resolve) => server.close(resolve));
   server.closeIdleConnections();
   const settled = Promise.allSettled(requests);
@@ -117,3 +122,6 @@ async function shutDown(server: Server, requests: ReadonlySet<Promise<void>>, en
   await engine.close();
   await stopped;
 }
+
+/** An upload may take as long as it goes on. */
+const SERVER_TIMES = { keepAliveTimeout: limits.KEEP_ALIVE_MS, requestTimeout: 0 };

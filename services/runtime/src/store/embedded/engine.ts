@@ -20,7 +20,7 @@ export interface EngineRequest {
   settings: ReadonlyMap<string, string>;
   /** More settings, as the statement itself wrote them: `a = 1, b = 'x'`. */
   settingsText: string | undefined;
-  /** Aborting it ends the wait in any case; a `query` is also killed, a `write` runs to its end. */
+  /** Aborting it kills a `query`; a `write` that has begun runs to its end. */
   signal: AbortSignal;
 }
 
@@ -59,7 +59,7 @@ export async function openEngine(
 interface OpenEngine {
   addon: ChdbAddon;
   directory: string;
-  /** Every native call that has not come back. */
+  /** Everything that has a connection of its own. */
   running: Set<Promise<unknown>>;
   closing: AbortController;
 }
@@ -73,12 +73,12 @@ async function runQuery(
   const settings = new Map([...request.settings, ['log_comment', mark]]);
   const settled = new AbortController();
   const abandoned = AbortSignal.any([request.signal, open.closing.signal]);
-  const kill = () => void killUntil(open, settled.signal, mark);
+  const kill = () => void tracked(open, killUntil(open, settled.signal, mark));
   abandoned.addEventListener('abort', kill, { once: true });
   try {
-    return await onOwnConnection(open, { ...request, settings }, (connection) =>
-      open.addon.QueryAsyncConnection(connection, request.sql, request.format),
-    );
+    const run = (connection: Connection) =>
+      open.addon.QueryAsyncConnection(connection, request.sql, request.format);
+    return await tracked(open, onOwnConnection(open, { ...request, settings }, run));
   } finally {
     settled.abort();
     abandoned.removeEventListener('abort', kill);
@@ -87,9 +87,9 @@ async function runQuery(
 
 /** Not killed: a write that is stopped between its steps is harder to reason about than one that has ended. */
 function runWrite(open: OpenEngine, request: EngineRequest): Promise<WriteOutcome> {
-  return onOwnConnection(open, request, (connection) =>
-    open.addon.InsertRawAsyncConnection(connection, request.sql, Buffer.alloc(0), false),
-  );
+  const run = (connection: Connection) =>
+    open.addon.InsertRawAsyncConnection(connection, request.sql, Buffer.alloc(0), false);
+  return tracked(open, onOwnConnection(open, request, run));
 }
 
 /** Again and again until it has ended: the query may not be there yet, or not look at its flag for a while. */
@@ -99,7 +99,7 @@ async function killUntil(open: OpenEngine, settled: AbortSignal, mark: string): 
   while (!settled.aborted) {
     const connection = addon.CreateConnection(directory);
     // A failed one is tried again; what makes it fail for good also ends the query.
-    await tracked(open, addon.QueryAsyncConnection(connection, sql, 'Null')).catch(() => undefined);
+    await addon.QueryAsyncConnection(connection, sql, 'Null').catch(() => undefined);
     addon.CloseConnection(connection);
     await delay(KILL_RETRY_MS);
   }
@@ -114,10 +114,10 @@ async function onOwnConnection<T>(
   const connection = open.addon.CreateConnection(open.directory);
   try {
     for (const statement of preparation(request)) {
-      await tracked(open, open.addon.QueryAsyncConnection(connection, statement, 'Null'));
+      await open.addon.QueryAsyncConnection(connection, statement, 'Null');
     }
-    if (request.signal.aborted) throw exceptions.cancelled();
-    return await tracked(open, run(connection));
+    if (request.signal.aborted || open.closing.signal.aborted) throw exceptions.cancelled();
+    return await run(connection);
   } catch (error) {
     throw fromEngine(error);
   } finally {

@@ -5,7 +5,7 @@ import type { Engine } from './engine.ts';
 import { ClickHouseException, exceptions } from './httpErrors.ts';
 import type { InsertSpool } from './insertSpool.ts';
 import { insertSettings, statementSettings } from './querySettings.ts';
-import type { InsertQuery, PlainQuery } from './requestBody.ts';
+import { type InsertQuery, type PlainQuery, sqlOf } from './requestBody.ts';
 import type { RequestHead } from './requestParsing.ts';
 import type { ResultBody, ResultFiles } from './resultFile.ts';
 import { sqlString } from './sqlText.ts';
@@ -69,7 +69,7 @@ async function runWrite(
   query: PlainQuery,
   signal: AbortSignal,
 ): Promise<Answer> {
-  const sql = query.text.toString('utf8');
+  const sql = sqlOf(query.text);
   refuseSessionState(sql);
   const settings = withParameters(head, statementSettings(head.settings, sql));
   const leave = await deps.admission.enter(signal);
@@ -91,7 +91,7 @@ async function runRead(
   const collected = await deps.results
     .collect(signal, (path, signalOfFile) => {
       const isSelect = query.statement.kind === 'select';
-      const sql = isSelect ? intoFile(query, path, format) : query.text.toString('utf8');
+      const sql = isSelect ? intoFile(query, path, format) : sqlOf(query.text);
       return deps.engine.query({ ...request, sql, signal: signalOfFile });
     })
     .finally(leave);
@@ -111,8 +111,8 @@ async function runRead(
 /** `… INTO OUTFILE 'path' FORMAT name …`, in the place that the grammar has for it: before FORMAT and its SETTINGS. */
 function intoFile(query: PlainQuery, path: string, format: string): string {
   const { statement, text } = query;
-  const front = text.toString('utf8', 0, statement.format?.start ?? statement.end);
-  const rest = text.toString('utf8', statement.format?.end ?? statement.end, statement.end);
+  const front = sqlOf(text.subarray(0, statement.format?.start ?? statement.end));
+  const rest = sqlOf(text.subarray(statement.format?.end ?? statement.end, statement.end));
   return `${front}\nINTO OUTFILE ${sqlString(path)} FORMAT ${format}${rest}`;
 }
 

@@ -3,7 +3,6 @@
 import { randomUUID } from 'node:crypto';
 import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
-import { setTimeout as delay } from 'node:timers/promises';
 import zlib from 'node:zlib';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { aClickHouse, auth, type TestServer } from './embeddedClickHouse.testing.ts';
@@ -57,6 +56,11 @@ describe('a query', () => {
     expect(await (await get('/?query=SELECT+1')).text()).toBe('1\n');
     expect(await it.ask('SELECT 2')).toBe('2\n');
     expect(await it.ask('3', { query: 'SELECT' })).toBe('3\n');
+  });
+
+  test('that is no UTF-8 is refused and not altered', async () => {
+    const body = Buffer.concat([Buffer.from("SELECT '"), Buffer.from([0xff]), Buffer.from("'")]);
+    expect((await get('/', { method: 'POST', body })).status).toBe(400);
   });
 
   test('may change nothing when it is a GET', async () => {
@@ -184,7 +188,7 @@ describe('an error', () => {
 describe('an answer', () => {
   test.each(['gzip', 'deflate', 'br', 'zstd'])('is compressed with %s, small and large', async (coding) => {
     const headers = { ...auth(it.server), 'accept-encoding': coding };
-    for (const rows of [1000, 2_000_000]) {
+    for (const rows of [1000, 300_000]) {
       const response = await get(
         `/?query=SELECT+sum(number),count()+FROM+(SELECT+number+FROM+numbers(${rows}))`,
       );
@@ -216,48 +220,6 @@ describe('an answer', () => {
       await expect.poll(() => readdir(join(it.directory, name))).toEqual([]);
     }
   });
-});
-
-test('a query that nobody waits for any more is killed', async () => {
-  const controller = new AbortController();
-  const sql = 'SELECT sum(sipHash64(number)) FROM numbers(100000000000)';
-  const asked = get('/', { method: 'POST', body: sql, signal: controller.signal }).catch(() => 'aborted');
-  const running = () => it.number("SELECT count() FROM system.processes WHERE query LIKE 'SELECT sum(sip%'");
-  await expect.poll(running).toBe(1);
-  controller.abort();
-  expect(await asked).toBe('aborted');
-  await expect.poll(running, { timeout: 5000 }).toBe(0);
-});
-
-test('a query has a time limit', async () => {
-  await expect(
-    it.ask('SELECT sum(sipHash64(number)) FROM numbers(100000000000)', { max_execution_time: '1' }),
-  ).rejects.toThrow(/Code: 159.*TIMEOUT_EXCEEDED/);
-});
-
-test('requests beyond the bound are refused with error 202 and disturb nobody', async () => {
-  const body = 'SELECT sleep(0.01)';
-  const answers = await Promise.all(
-    Array.from({ length: 300 }, async () => {
-      const response = await get('/', { method: 'POST', body });
-      await response.arrayBuffer();
-      return response.status;
-    }),
-  );
-  expect(new Set(answers)).toEqual(new Set([200, 503]));
-  expect(await it.ask('SELECT 1')).toBe('1\n');
-});
-
-test('a trivial query takes a few milliseconds', async () => {
-  const times: number[] = [];
-  for (let at = 0; at < 200; at += 1) {
-    const start = performance.now();
-    await it.ask('SELECT 1');
-    times.push(performance.now() - start);
-    await delay(0);
-  }
-  const median = times.sort((a, b) => a - b)[100];
-  expect(median).toBeLessThan(20);
 });
 
 /** fetch unpacks what it knows; this Node's does not know zstd. */

@@ -28,6 +28,8 @@ export const RESULT_CHECK_MS = 200;
 export const MAX_BUFFERED_RESULT_BYTES = 64 * 1024;
 /** What one query may allocate in the engine. */
 export const MAX_QUERY_MEMORY_BYTES = 448 * MiB;
+/** A sort or a grouping that holds more than this goes on on the disk. */
+export const SPILL_BYTES = 64 * MiB;
 /** What the engine may allocate in all; the Node process adds its heap and its buffers to it. */
 export const MAX_ENGINE_MEMORY_BYTES = 640 * MiB;
 /** How long one query may run. */
@@ -39,5 +41,5 @@ export const CANCEL_GRACE_MS = 3_000;
 export const KILL_RETRY_MS = 100;
 /** How long an idle connection of a client is kept; clients reuse theirs for less than this. */
 export const KEEP_ALIVE_MS = 30_000;
-/** A client that reads or sends nothing for this long is cut off. */
-export const SOCKET_IDLE_MS = 300_000;
+/** A connection on which nothing moves for this long is cut off: longer than any query that one would wait for. */
+export const SOCKET_IDLE_MS = 1_800_000;

@@ -5,6 +5,7 @@ import {
   MAX_ONE_BLOCK_BYTES,
   MAX_QUERY_MEMORY_BYTES,
   MAX_RESULT_BYTES,
+  SPILL_BYTES,
 } from './limits.ts';
 
 type Settings = ReadonlyMap<string, string>;
@@ -34,6 +35,8 @@ const DEFAULTS: readonly (readonly [string, string])[] = [
   ['max_execution_time', String(MAX_EXECUTION_TIME_S)],
   ['max_memory_usage', String(MAX_QUERY_MEMORY_BYTES)],
   ['max_result_bytes', String(MAX_RESULT_BYTES)],
+  ['max_bytes_before_external_sort', String(SPILL_BYTES)],
+  ['max_bytes_before_external_group_by', String(SPILL_BYTES)],
   // chdb takes `1 + 1` for a query; a server does not.
   ['implicit_select', '0'],
 ];

@@ -42,6 +42,19 @@ export async function readQuery(
   }
 }
 
+/**
+ * Query text as the engine gets it. What is no UTF-8 would reach it as something else than what was sent, so it is
+ * refused (data of an INSERT may be any bytes).
+ * @throws ClickHouseException
+ */
+export function sqlOf(bytes: Uint8Array): string {
+  try {
+    return UTF8.decode(bytes);
+  } catch {
+    throw exceptions.syntax('The query is not valid UTF-8.');
+  }
+}
+
 async function fill(
   start: Buffer<ArrayBuffer>,
   chunks: AsyncIterator<Buffer>,
@@ -59,7 +72,7 @@ async function fill(
 }
 
 function insertQuery(insert: DataInsert, head: Buffer, chunks: AsyncIterator<Buffer>): InsertQuery {
-  const text = (start: number, end: number) => head.toString('utf8', start, end).trim();
+  const text = (start: number, end: number) => sqlOf(head.subarray(start, end)).trim();
   const { settings } = insert;
   return {
     insert,
@@ -80,3 +93,5 @@ async function* restOf(first: Buffer, chunks: AsyncIterator<Buffer>): ByteStream
 
 /** Nearly every query is shorter, and nearly every INSERT's text: then one look is enough. */
 const FIRST_LOOK_BYTES = 64 * 1024;
+
+const UTF8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });

@@ -90,6 +90,7 @@ describe('refuses what a server does not take over HTTP', () => {
     ["INSERT INTO t FROM INFILE '/etc/passwd' FORMAT CSV", /INFILE/],
     ["INSERT INTO t SELECT 1 FROM INFILE 'x'", /INFILE/],
     ['INSERT INTO t FORMAT CSV;\n1', /excessive ';'/],
+    ["INSERT INTO t SELECT a FROM input('a Int8') FORMAT CSV\n1;2", /input\(\)/],
   ])('%j', (text, message) => {
     expect(() => readStatement(text, true)).toThrow(message);
   });

@@ -123,6 +123,9 @@ function readPlain(text: string): PlainStatement {
       throw exceptions.notImplemented('INTO OUTFILE is not allowed over HTTP.');
     }
     if (token.text === 'INFILE' && verb === 'INSERT') throw infileRefused();
+    if (token.text === '(' && previous?.text === 'INPUT' && verb === 'INSERT') {
+      throw exceptions.notImplemented('The embedded ClickHouse does not take data through input().');
+    }
     format = trailingFormat(format, previous, token);
     previous = token;
   }

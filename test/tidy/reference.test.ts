@@ -1,0 +1,44 @@
+/** The reference says what the code says. */
+import { openApi } from '@questlog/ingest/http/openapi';
+import { expect, test } from 'vitest';
+import { REFERENCE, referencePages } from './generateReference.ts';
+import { projectFiles, textOf } from './house.ts';
+import { ADMIN_ENDPOINTS } from './reference/adminEndpoints.ts';
+import { parseSources } from './sources.ts';
+import { expectNone } from './violations.ts';
+
+const pages = await referencePages();
+const files = projectFiles();
+
+test.each(Object.entries(pages))('%s is what its source makes of it', (name, text) => {
+  const path = `${REFERENCE}/${name}`;
+  expect(files, `${path} is missing; run: npm run docs:reference`).toContain(path);
+  expect(textOf(path), `${path} is not up to date; run: npm run docs:reference`).toBe(text);
+});
+
+test('every page of the reference is generated', () => {
+  expectNone(
+    files
+      .filter(
+        (path) => path.startsWith(`${REFERENCE}/`) && pages[path.slice(REFERENCE.length + 1)] === undefined,
+      )
+      .map((path) => `${path}: is not made by test/tidy/generateReference.ts`),
+  );
+});
+
+test('the reference has every route of the two listeners and no other', () => {
+  const sources = parseSources();
+  const routesOf = (path: string): string[] => {
+    const literals = sources.get(path)?.literals ?? [];
+    const routes = literals.map(({ text }) => text).filter((text) => /^\/[a-z]/.test(text));
+    return [...new Set(routes.map((route) => route.replace(/:(\w+)/g, '{$1}')))].sort();
+  };
+  const { paths } = openApi('A');
+  const told = [...new Set(ADMIN_ENDPOINTS.map(({ path }) => path))].sort();
+  expect(told, 'adminApp.ts and test/tidy/reference/adminEndpoints.ts').toEqual(
+    routesOf('services/ingest/src/http/adminApp.ts'),
+  );
+  expect(Object.keys(paths ?? {}).sort(), 'publicApp.ts and openapi.ts').toEqual(
+    routesOf('services/ingest/src/http/publicApp.ts'),
+  );
+});

@@ -1,0 +1,102 @@
+/** `docs/reference/http.md`: the endpoints of both listeners and the shapes of their bodies. */
+import { openApi } from '@questlog/ingest/http/openapi';
+import { ADMIN_ENDPOINTS, ADMIN_SHAPES } from './adminEndpoints.ts';
+import { code, page, table } from './markdown.ts';
+import { fieldTable, type Shape, typeOf } from './shapes.ts';
+
+interface Content {
+  readonly description?: string;
+  readonly content?: Readonly<Record<string, { readonly schema: Shape }>>;
+}
+
+interface Operation {
+  readonly summary: string;
+  readonly description?: string;
+  readonly parameters?: readonly { name: string; in: string; description?: string; schema: Shape }[];
+  readonly requestBody?: Content;
+  readonly responses: Readonly<Record<string, Content>>;
+}
+
+interface Document {
+  readonly paths: Readonly<Record<string, Readonly<Record<string, Operation>>>>;
+  readonly components: { readonly schemas: Readonly<Record<string, Shape>> };
+}
+
+export function httpPage(): string {
+  // What the deployment's default revision is makes no difference to the endpoints.
+  const { paths, components }: Document = JSON.parse(JSON.stringify(openApi('A')));
+  const named = { ...components.schemas, ...shapes(ADMIN_SHAPES) };
+  const operations = Object.entries(paths).flatMap(([path, methods]) =>
+    Object.entries(methods).flatMap(([method, operation]) => operationBlocks(method, path, operation)),
+  );
+  return page('HTTP', 'services/ingest/src/http/openapi.ts and schemas/src/http', [
+    'Errors are [problem documents](problems.md). Bearer tokens belong to one project and have scopes.',
+    '## The public listener',
+    'For games. The same as a document for machines: `GET /openapi.json`.',
+    ...operations,
+    '## The admin listener',
+    'For operators; never on a public port. All but the last three need `Authorization: Bearer <adminToken>`.',
+    table(
+      ['endpoint', 'body', 'answer', 'meaning'],
+      ADMIN_ENDPOINTS.map(({ method, path, body, answer, meaning }) => [
+        code(`${method} ${path}`),
+        body === undefined ? '' : typeOf({ $ref: body }),
+        answer,
+        meaning,
+      ]),
+    ),
+    '## Shapes',
+    ...Object.entries(named).flatMap(([name, shape]) => [`### ${name}`, fieldTable(linked(shape, named))]),
+  ]);
+}
+
+function operationBlocks(method: string, path: string, operation: Operation): string[] {
+  const { summary, description, parameters = [], requestBody, responses } = operation;
+  const told = parameters.filter((parameter) => parameter.in !== 'path');
+  const answers = Object.entries(responses).map(([status, response]) => [
+    status,
+    bodyOf(response),
+    response.description ?? '',
+  ]);
+  return [
+    `### ${method.toUpperCase()} ${path}`,
+    [summary, description].filter(Boolean).join(' '),
+    ...(requestBody === undefined ? [] : [`Body: ${bodyOf(requestBody)}.`]),
+    ...(told.length === 0
+      ? []
+      : [
+          told
+            .map(({ name, in: place, description: meaning, schema }) => {
+              return `- ${place} \`${name}\`: ${meaning ?? typeOf(schema)}${defaultOf(schema)}`;
+            })
+            .join('\n'),
+        ]),
+    table(['status', 'body', 'meaning'], answers),
+  ];
+}
+
+function bodyOf({ content = {} }: Content): string {
+  return Object.values(content)
+    .map(({ schema }) => typeOf(schema))
+    .join(' or ');
+}
+
+function defaultOf(schema: Shape): string {
+  return schema.default === undefined ? '' : `, by default ${schema.default}`;
+}
+
+/** The shape with a link in place of a field's array of another shape that has a name. */
+function linked(shape: Shape, named: Readonly<Record<string, Shape>>): Shape {
+  const nameOf = (item: Shape | undefined): string | undefined =>
+    Object.keys(named).find((name) => JSON.stringify(named[name]) === JSON.stringify(item));
+  const fields = Object.entries(shape.properties ?? {}).map(([field, value]) => {
+    const name = nameOf(value.items);
+    return [field, name === undefined ? value : { ...value, items: { $ref: name } }];
+  });
+  return { ...shape, properties: Object.fromEntries(fields) };
+}
+
+/** TypeBox keeps more than JSON schema; only that is told. */
+function shapes(given: object): Readonly<Record<string, Shape>> {
+  return JSON.parse(JSON.stringify(given));
+}

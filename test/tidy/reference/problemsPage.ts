@@ -1,0 +1,25 @@
+/** `docs/reference/problems.md`: the closed list of problem codes. */
+import { PROBLEMS } from '@questlog/schemas/http/problem';
+import { code, fence, page, table } from './markdown.ts';
+
+const EXAMPLE = `{
+  "type": "urn:questlog:problem:invalid_elements",
+  "title": "${PROBLEMS.invalid_elements[1]}",
+  "status": 400,
+  "code": "invalid_elements",
+  "detail": "1 of 2 elements is not valid",
+  "instance": "urn:questlog:request:0b9c7a52-6f0a-4d0e-9f3c-0c3f4b8c5b1e",
+  "errors": [{ "index": 1, "pointer": "/sessionId", "code": "field_required", "detail": "sessionId is required" }]
+}`;
+
+export function problemsPage(): string {
+  const rows = Object.entries(PROBLEMS)
+    .toSorted(([, [a]], [, [b]]) => a - b)
+    .map(([name, [status, title]]) => [code(name), String(status), title]);
+  return page('Problem codes', 'schemas/src/http/problem.ts', [
+    'Every error is answered as `application/problem+json` (RFC 9457). The list is closed and a code never changes its\nmeaning; `title` is the same for every problem of a code, `detail` tells what was wrong this time.',
+    table(['code', 'status', 'title'], rows),
+    'Where elements of a request are bad, `errors` names each: its index in the array, a JSON pointer (RFC 6901) into the\nelement, the code and what was wrong.',
+    fence('json', EXAMPLE),
+  ]);
+}

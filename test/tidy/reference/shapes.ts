@@ -1,0 +1,60 @@
+/** JSON schemas, as TypeBox writes them, as Markdown. */
+import { code, table } from './markdown.ts';
+
+/** The part of JSON schema that the HTTP shapes use. */
+export interface Shape {
+  readonly type?: string;
+  readonly format?: string;
+  readonly description?: string;
+  readonly const?: unknown;
+  readonly enum?: readonly unknown[];
+  readonly anyOf?: readonly Shape[];
+  readonly items?: Shape;
+  readonly minItems?: number;
+  readonly maxItems?: number;
+  readonly minimum?: number;
+  readonly maximum?: number;
+  readonly default?: unknown;
+  readonly properties?: Readonly<Record<string, Shape>>;
+  readonly required?: readonly string[];
+  readonly $ref?: string;
+}
+
+export function fieldTable({ properties = {}, required = [] }: Shape): string {
+  const rows = Object.entries(properties).map(([name, field]) => [
+    code(name),
+    typeOf(field),
+    required.includes(name) ? 'yes' : 'no',
+    descriptionOf(field),
+  ]);
+  return table(['field', 'type', 'required', 'meaning'], rows);
+}
+
+/** A type in words; a named shape as a link to its heading. */
+export function typeOf(shape: Shape): string {
+  if (shape.$ref !== undefined) {
+    const name = shape.$ref.split('/').at(-1) ?? '';
+    return `[${name}](#${name.toLowerCase()})`;
+  }
+  if (shape.anyOf !== undefined) return [...new Set(shape.anyOf.map(typeOf))].join(' or ');
+  if (shape.const !== undefined) return code(JSON.stringify(shape.const));
+  // A long list is told where it belongs, not inside a table.
+  if (shape.enum !== undefined)
+    return shape.enum.length > 5 ? 'string' : shape.enum.map((one) => code(String(one))).join(' or ');
+  if (shape.type === 'array') return arrayOf(shape);
+  const range = shape.minimum === undefined ? '' : ` from ${shape.minimum}${upTo(shape.maximum)}`;
+  return (shape.format ?? shape.type ?? 'any') + range;
+}
+
+function arrayOf({ items, maxItems }: Shape): string {
+  const most = maxItems === undefined ? '' : ` (at most ${maxItems})`;
+  return `array of ${items === undefined ? 'any' : typeOf(items)}${most}`;
+}
+
+function upTo(maximum: number | undefined): string {
+  return maximum === undefined || maximum === Number.MAX_SAFE_INTEGER ? '' : ` to ${maximum}`;
+}
+
+function descriptionOf({ description, anyOf = [] }: Shape): string {
+  return description ?? anyOf.find((one) => one.description !== undefined)?.description ?? '';
+}
