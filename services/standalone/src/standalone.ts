@@ -1,13 +1,11 @@
 /** Ingest, linker and projector in one process, on the embedded log and the embedded ClickHouse. Wires, decides nothing. */
-import { mkdirSync } from 'node:fs';
-import { join, resolve } from 'node:path';
+import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { startIngest } from '@questlog/ingest/service';
 import { startProjector } from '@questlog/projector/projector';
 import { openDirectory } from '@questlog/runtime/directory/openDirectory';
 import { openEmbeddedLog } from '@questlog/runtime/log/embedded/embeddedLog';
 import { systemClock } from '@questlog/runtime/process/clock';
-import { messageOf, StartRefused } from '@questlog/runtime/process/errors';
 import { createHealth } from '@questlog/runtime/process/health';
 import type { Lifecycle } from '@questlog/runtime/process/lifecycle';
 import type { Logger } from '@questlog/runtime/process/logger';
@@ -20,6 +18,7 @@ import { topicDefinitions } from '@questlog/schemas/topics/topics';
 import type { Static } from 'typebox';
 import type { settings as settingsSchema } from './config.ts';
 import { type Credentials, loadCredentials, saveCredentials } from './credentials.ts';
+import { openDataDir } from './dataDir.ts';
 import { ensureDemo, ensureDemoSession } from './demo.ts';
 
 type Settings = Static<typeof settingsSchema>;
@@ -79,15 +78,12 @@ export async function startStandalone(
   return { credentials, dataDir, failed: Promise.race([ingest.failed, projector.failed]) };
 }
 
-function openDataDir(setting: string): string {
-  const dataDir = resolve(setting);
-  try {
-    mkdirSync(join(dataDir, 'log'), { recursive: true });
-    mkdirSync(join(dataDir, 'clickhouse'), { recursive: true });
-  } catch (cause) {
-    throw new StartRefused(`QUESTLOG_DATA_DIR: ${dataDir} cannot be written: ${messageOf(cause)}`, { cause });
-  }
-  return dataDir;
+/** Not `recursive`: where a file system answers ENOENT although the parent is there (/proc), Node tries for ever. */
+function makeDirectory(path: string): void {
+  if (existsSync(path)) return;
+  const parent = dirname(path);
+  if (!existsSync(parent)) makeDirectory(parent);
+  mkdirSync(path);
 }
 
 async function openClickHouse(
