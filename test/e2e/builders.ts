@@ -12,12 +12,15 @@ export interface ProjectOptions {
   readonly tenantId?: string;
 }
 
-/** A project with a session and a token of its own. */
-export interface TestProject {
+interface Ids {
   readonly tenantId: string;
   readonly projectId: string;
   readonly sessionId: string;
   readonly token: string;
+}
+
+/** A project with a session and a token of its own. */
+export interface TestProject extends Ids {
   /** POST /v1/ingest/events. A Buffer or string goes as it is, anything else as JSON. */
   post(body: unknown, headers?: Record<string, string>): Promise<Answer>;
   get(path: string): Promise<Answer>;
@@ -37,7 +40,8 @@ export async function aProject(product: Product, of: ProjectOptions = {}): Promi
     of.tenantId ?? (await made(product, '/admin/tenants', { name: 'a studio', monthlySoftQuota, spread })).id;
   const projectId = (await made(product, '/admin/projects', { tenantId, name: 'a game', revision })).id;
   const { token } = await made(product, '/admin/tokens', { projectId });
-  return await withToken(product, { tenantId, projectId, token });
+  const project = onto({ tenantId, projectId, token, sessionId: '' }, product);
+  return { ...project, sessionId: await project.session() };
 }
 
 /** The same project's view of another token. */
@@ -49,24 +53,23 @@ export async function aToken(
   return await made(product, '/admin/tokens', { projectId, ...of });
 }
 
-async function withToken(
-  product: Product,
-  of: { tenantId: string; projectId: string; token: string },
-): Promise<TestProject> {
+/** The same project, spoken to through another start of the product. */
+export function onto<T extends Ids>(project: T, product: Product): T & TestProject {
   const request: TestProject['request'] = (method, path, { body, headers } = {}) =>
-    product.request(method, path, { body, headers: { Authorization: `Bearer ${of.token}`, ...headers } });
-  const session = async (input: Record<string, unknown> = {}): Promise<string> => {
-    const answer = await request('POST', '/v1/sessions', { body: input });
-    if (answer.status !== 201) throw new Error(`a session was answered ${answer.status}: ${answer.text()}`);
-    return answer.json().id;
-  };
+    product.request(method, path, {
+      body,
+      headers: { Authorization: `Bearer ${project.token}`, ...headers },
+    });
   return {
-    ...of,
-    sessionId: await session(),
+    ...project,
     request,
     post: (body, headers = {}) => request('POST', '/v1/ingest/events', { body, headers }),
     get: (path) => request('GET', path),
-    session,
+    session: async (input = {}) => {
+      const answer = await request('POST', '/v1/sessions', { body: input });
+      if (answer.status !== 201) throw new Error(`a session was answered ${answer.status}: ${answer.text()}`);
+      return answer.json().id;
+    },
   };
 }
 
@@ -92,9 +95,9 @@ export function rawEvent(payload: Buffer | string, of: Record<string, unknown> =
   return Buffer.concat([Buffer.from(`${head},"payload":`), Buffer.from(payload), Buffer.from('}')]);
 }
 
-/** An `Idempotency-Key`: a UUIDv7 of now. */
-export function aKey(): string {
-  return eventId(Date.now(), 0, randomBytes(8));
+/** An `Idempotency-Key`: a UUIDv7, of now unless the time is given. */
+export function aKey(millis = Date.now()): string {
+  return eventId(millis, 0, randomBytes(8));
 }
 
 export function anUnknownId(): string {

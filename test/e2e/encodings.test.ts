@@ -21,6 +21,7 @@ const GZIP = { coding: 'gzip', compress: (bytes: Buffer): Buffer => gzipSync(byt
 const DEFLATE = { coding: 'deflate', compress: (bytes: Buffer): Buffer => deflateSync(bytes) };
 const ZSTD = { coding: 'zstd', compress: (bytes: Buffer): Buffer => zstdCompressSync(bytes) };
 const CODINGS = [GZIP, DEFLATE, { coding: 'br', compress: quickBrotli }, ZSTD];
+const EMPTY_FRAME = zstdCompressSync(Buffer.alloc(0));
 let game: TestProject;
 
 beforeAll(async () => {
@@ -58,6 +59,15 @@ describe.each(CODINGS)('a body in $coding', ({ coding, compress }) => {
 
     expect(answer.status).toBe(400);
     expect((await own.get('/v1/quota')).json().used).toBe(0);
+  });
+
+  test('that has something behind its end is a 400', async () => {
+    const answer = await game.post(Buffer.concat([compress(oneEvent()), Buffer.from('x'.repeat(20))]), {
+      'Content-Encoding': coding,
+    });
+
+    expect(answer.status).toBe(400);
+    expect(answer.json().code).toBe('invalid_encoding');
   });
 
   test('that is empty is a 400', async () => {
@@ -129,6 +139,16 @@ describe('a Content-Encoding', () => {
       expect(answer.json()).toHaveLength(3);
     },
   );
+
+  test('is a 400 where a body has more frames than one would send', async () => {
+    const frames = Buffer.concat(Array.from({ length: 50_000 }, () => EMPTY_FRAME));
+    const answer = await game.post(Buffer.concat([frames, zstdCompressSync(oneEvent())]), {
+      'Content-Encoding': 'zstd',
+    });
+
+    expect(answer.status).toBe(400);
+    expect(answer.json().code).toBe('invalid_encoding');
+  });
 
   test('of a body that is not UTF-8 inside is a 400', async () => {
     const body = Buffer.concat([Buffer.from('{"eventType":"'), Buffer.from([0xff]), Buffer.from('"}')]);

@@ -1,6 +1,6 @@
 /** The bytes of a payload come back unchanged: in the answer, from GET and from ClickHouse; what is no JSON is a 400. */
-import { validJson } from '@questlog/schemas/fixtures/validJson';
 import { invalidJson } from '@questlog/schemas/fixtures/invalidJson';
+import { validJson } from '@questlog/schemas/fixtures/validJson';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { rawEvent, type TestProject } from './builders.ts';
 import { sharedProduct } from './sharedProduct.ts';
@@ -12,7 +12,8 @@ beforeAll(async () => {
   game = await shared.aProject({ revision: 'B' });
 });
 
-const byHand = [
+/** What most JSON libraries would change. */
+const delicate = [
   '{"i":9007199254740993,"u":18446744073709551615,"big":123456789012345678901234567890}',
   '{"f":1.0,"z":-0,"y":-0.0,"e":1e400,"s":1E-400,"p":0.1000}',
   '{"b":1,"a":2,"B":3,"10":4,"9":5}',
@@ -24,105 +25,135 @@ const byHand = [
   '{ "spaces" :\t[ 1 ,\r\n 2 ] }',
   '{"__proto__":{"x":1},"constructor":1,"":0}',
   '{"":"","\\u0000":null," ":[]}',
-];
+].map((text) => Buffer.from(text));
 
 describe('a payload', () => {
   test('of every valid document of the corpus comes back byte for byte', async () => {
     expect(validJson.length).toBeGreaterThanOrEqual(150);
-    const payloads = validJson.map(({ bytes }) => Buffer.concat([Buffer.from('{"v":'), bytes, Buffer.from('}')]));
-
-    await expectBytesBack(payloads);
+    await store(validJson.map(({ bytes }) => member(bytes)));
   });
 
-  test('of what most JSON libraries would change comes back byte for byte', async () => {
-    await expectBytesBack(byHand.map((text) => Buffer.from(text)));
+  test('of what most JSON libraries would change comes back byte for byte, also one by one', async () => {
+    const ids = await store(delicate);
+    const read = await Promise.all(ids.map((id) => game.get(`/v1/events/${id}`)));
+
+    expect(read.map(({ bytes }) => payloadsIn(bytes, ids, delicate))).toEqual(
+      delicate.map((bytes) => [hexOf(bytes)]),
+    );
   });
 
-  test('is the same whether it came alone or in a batch', async () => {
-    const payload = Buffer.from(byHand.join('').length > 0 ? (byHand[4] ?? '') : '');
-    const answer = await game.post(rawEvent(payload));
-
-    expect(answer.status).toBe(201);
-    expect(answer.bytes.includes(payload)).toBe(true);
+  test('that comes alone comes back as it does in a batch', async () => {
+    for (const payload of delicate) {
+      const answer = await game.post(rawEvent(payload));
+      const { id } = answer.json()[0];
+      expect(payloadsIn(answer.bytes, [id], [payload])).toEqual([hexOf(payload)]);
+    }
   });
 });
 
 describe('a document that is not JSON', () => {
-  test('is a 400 as a body, with a problem and never a 5xx', async () => {
+  test('is a 400 as a body', async () => {
     expect(invalidJson.length).toBeGreaterThanOrEqual(150);
-    const outcomes = await inTurns(invalidJson, async ({ name, bytes }) => `${name}: ${await statusOf(bytes)}`);
+    const outcomes = await inTurns(
+      invalidJson,
+      async ({ name, bytes }) => `${name}: ${await refusalOf(bytes)}`,
+    );
 
     expect(outcomes).toEqual(invalidJson.map(({ name }) => `${name}: 400`));
   });
 
-  test('is a 400 inside a payload, with a problem and never a 5xx', async () => {
+  test('is a 400 inside a payload, and nothing of it is stored', async () => {
     const inside = invalidJson.filter(({ topLevelOnly }) => topLevelOnly !== true);
+    const before = (await game.get('/v1/quota')).json().used;
     const outcomes = await inTurns(inside, async ({ name, bytes }) => {
-      const payload = Buffer.concat([Buffer.from('{"v":'), bytes, Buffer.from('}')]);
-      return `${name}: ${await statusOf(rawEvent(payload))}`;
+      return `${name}: ${await refusalOf(rawEvent(member(bytes)))}`;
     });
 
     expect(outcomes).toEqual(inside.map(({ name }) => `${name}: 400`));
-    expect((await game.get(`/v1/events/00000000-0000-7000-8000-000000000000`)).status).toBe(404);
+    expect((await game.get('/v1/quota')).json().used).toBe(before);
   });
 });
 
-describe('a valid document that is no event', () => {
-  test('is a 400 as a body, or an event where it is one', async () => {
-    const outcomes = await inTurns(validJson, async ({ name, bytes }) => `${name}: ${await statusOf(bytes)}`);
+describe('a document that is JSON and no event', () => {
+  test('is a 400 as a body, or a 413 where it is an array over the cap', async () => {
+    const outcomes = await inTurns(
+      validJson,
+      async ({ name, bytes }) => `${name}: ${await refusalOf(bytes)}`,
+    );
 
-    expect(outcomes.filter((outcome) => !/: 400$/.test(outcome))).toEqual([]);
+    const capped = 'a list of 2000 numbers';
+    expect(outcomes).toEqual(validJson.map(({ name }) => `${name}: ${name === capped ? 413 : 400}`));
   });
 });
 
-async function expectBytesBack(payloads: readonly Buffer[]): Promise<void> {
-  const created: { id: string; hex: string }[] = [];
+/** Sends the payloads in batches and finds each of them in the answer, among the session's events and in ClickHouse. */
+async function store(payloads: readonly Buffer[]): Promise<string[]> {
+  const expected = payloads.map(hexOf);
+  const sessionId = await game.session();
+  const ids: string[] = [];
   for (let at = 0; at < payloads.length; at += BATCH) {
     const part = payloads.slice(at, at + BATCH);
-    const answer = await game.post(arrayOf(part.map((payload) => rawEvent(payload))));
+    const answer = await game.post(arrayOf(part.map((payload) => rawEvent(payload, { sessionId }))));
     expect(answer.status).toBe(201);
-    const ids: { id: string }[] = answer.json();
-    let from = 0;
-    part.forEach((payload, i) => {
-      const id = ids[i]?.id ?? '';
-      const start = answer.bytes.indexOf(`"id":"${id}"`, from);
-      const payloadAt = answer.bytes.indexOf('"payload":', start) + '"payload":'.length;
-      from = payloadAt + payload.length;
-      expect(answer.bytes.subarray(payloadAt, from).toString('hex')).toBe(payload.toString('hex'));
-      expect(answer.bytes.toString('utf8', from, from + 13)).toBe(',"reportIds":');
-      created.push({ id, hex: payload.toString('hex').toUpperCase() });
-    });
+    const created: string[] = answer.json().map(({ id }: { id: string }) => id);
+    expect(payloadsIn(answer.bytes, created, part)).toEqual(part.map(hexOf));
+    ids.push(...created);
   }
-  const last = created.at(-1);
-  await game.get(`/v1/events/${last?.id}`);
+
+  const page = await game.get(`/v1/sessions/${sessionId}/events?limit=1000`);
+  expect(payloadsIn(page.bytes, ids, payloads)).toEqual(expected);
   const rows = await shared.product.sql<{ id: string; hex: string }>(
-    `SELECT id, hex(payload) AS hex FROM events WHERE project_id = '${game.projectId}'`,
+    `SELECT id, lower(hex(payload)) AS hex FROM events WHERE session_id = '${sessionId}'`,
   );
   const stored = new Map(rows.map(({ id, hex }) => [id, hex]));
-  expect(created.map(({ id }) => ({ id, hex: stored.get(id) }))).toEqual(created);
-  await inTurns(created, async ({ id, hex }) => {
-    const { bytes } = await game.get(`/v1/events/${id}`);
-    const payloadAt = bytes.indexOf('"payload":') + '"payload":'.length;
-    expect(bytes.subarray(payloadAt, payloadAt + hex.length / 2).toString('hex').toUpperCase()).toBe(hex);
+  expect(ids.map((id) => stored.get(id))).toEqual(expected);
+  return ids;
+}
+
+/** The bytes where the payloads of these events stand in an answer; the answer is not parsed for it. */
+function payloadsIn(answer: Buffer, ids: readonly string[], payloads: readonly Buffer[]): string[] {
+  return ids.flatMap((id, i) => {
+    const at = answer.indexOf(`"id":"${id}"`);
+    if (at === -1) return [];
+    const start = answer.indexOf(NAME, at) + NAME.length;
+    const end = start + (payloads[i]?.length ?? 0);
+    const isWhole = answer.subarray(end).indexOf(',"reportIds":') === 0;
+    return [
+      isWhole ? hexOf(answer.subarray(start, end)) : `something else stands behind the payload of ${id}`,
+    ];
   });
 }
 
+const NAME = '"payload":';
 const BATCH = 100;
 const AT_ONCE = 8;
+
+function member(value: Buffer): Buffer {
+  return Buffer.concat([Buffer.from('{"v":'), value, Buffer.from('}')]);
+}
 
 function arrayOf(elements: readonly Buffer[]): Buffer {
   const joined = elements.flatMap((element, i) => (i === 0 ? [element] : [Buffer.from(','), element]));
   return Buffer.concat([Buffer.from('['), ...joined, Buffer.from(']')]);
 }
 
-async function statusOf(body: Buffer): Promise<number> {
+function hexOf(bytes: Buffer): string {
+  return bytes.toString('hex');
+}
+
+/** The status of a problem document, or what was wrong with it. */
+async function refusalOf(body: Buffer): Promise<number | string> {
   const answer = await game.post(body);
-  expect(answer.headers.get('content-type')).toMatch(/^application\/problem\+json/);
-  return answer.status;
+  const type = answer.headers.get('content-type');
+  return type?.startsWith('application/problem+json') === true
+    ? answer.status
+    : `answered ${answer.status} as ${type}`;
 }
 
 async function inTurns<T, R>(all: readonly T[], work: (one: T) => Promise<R>): Promise<R[]> {
   const results: R[] = [];
-  for (let at = 0; at < all.length; at += AT_ONCE) results.push(...(await Promise.all(all.slice(at, at + AT_ONCE).map(work))));
+  for (let at = 0; at < all.length; at += AT_ONCE) {
+    results.push(...(await Promise.all(all.slice(at, at + AT_ONCE).map(work))));
+  }
   return results;
 }

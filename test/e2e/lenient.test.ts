@@ -1,6 +1,7 @@
 /** `Prefer: handling=lenient`: the good elements are stored, the answer is a 207 in request order. */
 import { beforeAll, describe, expect, test } from 'vitest';
-import { anEvent, anUnknownId, events, type TestProject } from './builders.ts';
+import { aKey, anEvent, anUnknownId, events, type TestProject } from './builders.ts';
+import type { Answer } from './product.ts';
 import { sharedProduct } from './sharedProduct.ts';
 
 const shared = sharedProduct();
@@ -149,3 +150,37 @@ describe('with Prefer: handling=lenient', () => {
     },
   );
 });
+
+describe('with an Idempotency-Key besides', () => {
+  test('a retry stores what had been refused before, and nothing twice', async () => {
+    const own = await shared.aProject({ revision: 'A' });
+    const { sessionId } = own;
+    const late = anUnknownId();
+    const headers = { ...LENIENT, 'Idempotency-Key': aKey() };
+    const body = [anEvent({ sessionId }), anEvent({ sessionId: late }), {}, anEvent({ sessionId })];
+
+    const first = await own.post(body, headers);
+    expect(first.json()).toMatchObject([{ sessionId }, { status: 404 }, { status: 400 }, { sessionId }]);
+    await own.session({ id: late });
+    const second = await own.post(body, headers);
+    const third = await own.post(body, headers);
+
+    expect(second.json()).toMatchObject([
+      first.json()[0],
+      { sessionId: late },
+      { status: 400 },
+      first.json()[3],
+    ]);
+    expect(second.headers.get('idempotency-replayed')).toBeNull();
+    expect(third.status).toBe(207);
+    expect(third.headers.get('idempotency-replayed')).toBe('true');
+    expect(createdIn(third)).toEqual(createdIn(second));
+    expect((await own.get('/v1/quota')).json().used).toBe(3);
+    expect((await own.get(`/v1/sessions/${late}/events`)).json().events).toEqual([second.json()[1]]);
+    expect(createdIn(await own.post(body, headers))).toEqual(createdIn(second));
+  });
+});
+
+function createdIn(answer: Answer): unknown[] {
+  return answer.json().filter((element: object) => 'id' in element);
+}

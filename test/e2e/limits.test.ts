@@ -72,7 +72,9 @@ describe('an event', () => {
   });
 
   test('is measured as it was sent, white space inside it included and around it not', async () => {
-    const inside = eventOf(1_000).toString().replace('{', `{${' '.repeat(MAX_EVENT_BYTES)}`);
+    const inside = eventOf(1_000)
+      .toString()
+      .replace('{', `{${' '.repeat(MAX_EVENT_BYTES)}`);
     const around = `${' '.repeat(MAX_EVENT_BYTES)}${eventOf(1_000).toString()}\n`;
 
     expect((await game.post(inside)).status).toBe(413);
@@ -80,7 +82,13 @@ describe('an event', () => {
   });
 
   test('that is too large is a 413 that names it among the others', async () => {
-    const batch = Buffer.concat([Buffer.from('['), eventOf(200), Buffer.from(','), eventOf(300_000), Buffer.from(']')]);
+    const batch = Buffer.concat([
+      Buffer.from('['),
+      eventOf(200),
+      Buffer.from(','),
+      eventOf(300_000),
+      Buffer.from(']'),
+    ]);
     const answer = await game.post(batch);
 
     expect(answer.status).toBe(413);
@@ -91,7 +99,9 @@ describe('an event', () => {
 
   test('beside 30 others of 256 KiB in one batch is stored with all of them', async () => {
     const each = eventOf(MAX_EVENT_BYTES);
-    const joined = Array.from({ length: 31 }, () => each).flatMap((event, i) => (i === 0 ? [event] : [COMMA, event]));
+    const joined = Array.from({ length: 31 }, () => each).flatMap((event, i) =>
+      i === 0 ? [event] : [COMMA, event],
+    );
     const answer = await game.post(Buffer.concat([Buffer.from('['), ...joined, Buffer.from(']')]));
 
     expect(answer.status).toBe(201);
@@ -135,24 +145,30 @@ describe('nesting', () => {
 });
 
 describe('a Content-Type', () => {
-  test.each(['application/json', 'application/json; charset=utf-8', 'Application/JSON', 'application/json ;a=b'])(
-    'of JSON is taken: %s',
-    async (type) => {
-      const answer = await game.post(anEvent({ sessionId: game.sessionId }), { 'Content-Type': type });
+  test.each([
+    'application/json',
+    'application/json; charset=utf-8',
+    'Application/JSON',
+    'application/json ;a=b',
+  ])('of JSON is taken: %s', async (type) => {
+    const answer = await game.post(anEvent({ sessionId: game.sessionId }), { 'Content-Type': type });
 
-      expect(answer.status).toBe(201);
-    },
-  );
+    expect(answer.status).toBe(201);
+  });
 
-  test.each(['text/plain', 'application/x-www-form-urlencoded', 'application/jsonp', 'text/json', 'application/x-ndjson', ''])(
-    'of anything else is a 415: %j',
-    async (type) => {
-      const answer = await game.post(anEvent({ sessionId: game.sessionId }), { 'Content-Type': type });
+  test.each([
+    'text/plain',
+    'application/x-www-form-urlencoded',
+    'application/jsonp',
+    'text/json',
+    'application/x-ndjson',
+    '',
+  ])('of anything else is a 415: %j', async (type) => {
+    const answer = await game.post(anEvent({ sessionId: game.sessionId }), { 'Content-Type': type });
 
-      expect(answer.status).toBe(415);
-      expect(answer.json().code).toBe('unsupported_media_type');
-    },
-  );
+    expect(answer.status).toBe(415);
+    expect(answer.json().code).toBe('unsupported_media_type');
+  });
 });
 
 const COMMA = Buffer.from(',');

@@ -29,8 +29,8 @@ export interface Product {
   admin(method: string, path: string, body?: unknown): Promise<Answer>;
   /** Rows of a question through `/admin/sql`. */
   sql<Row = Record<string, unknown>>(query: string): Promise<Row[]>;
-  /** SIGTERM; resolves with the exit code. */
-  stop(): Promise<number | null>;
+  /** SIGTERM unless another is named; resolves with the exit code. */
+  stop(signal?: NodeJS.Signals): Promise<number | null>;
   /** SIGKILL; resolves once the process is gone. */
   kill(): Promise<void>;
 }
@@ -52,7 +52,9 @@ export interface Answer {
 
 export interface StartOptions {
   readonly dataDir?: string;
-  readonly env?: Record<string, string>;
+  /** Undefined takes a variable away. */
+  readonly env?: Record<string, string | undefined>;
+  readonly args?: readonly string[];
 }
 
 const READY_WITHIN_MS = 30_000;
@@ -78,15 +80,15 @@ export async function startProduct(options: StartOptions = {}): Promise<Product>
       if (answer.status !== 200) throw new Error(`${query}: ${answer.text()}`);
       return answer.json().data;
     },
-    stop: () => end(child, 'SIGTERM'),
+    stop: (signal = 'SIGTERM') => end(child, signal),
     kill: async () => void (await end(child, 'SIGKILL')),
   };
 }
 
 /** Starts the process without waiting for anything; the environment holds no `QUESTLOG_*` of the caller's. */
-export function spawnProduct({ dataDir, env }: StartOptions): ChildProcess {
+export function spawnProduct({ dataDir, env, args = [] }: StartOptions): ChildProcess {
   const inherited = Object.entries(process.env).filter(([name]) => !name.startsWith('QUESTLOG_'));
-  return spawn(process.execPath, [ENTRY], {
+  const child = spawn(process.execPath, [ENTRY, ...args], {
     env: {
       ...Object.fromEntries(inherited),
       QUESTLOG_PORT: '0',
@@ -96,6 +98,11 @@ export function spawnProduct({ dataDir, env }: StartOptions): ChildProcess {
     },
     stdio: ['ignore', 'pipe', 'pipe'],
   });
+  // Whatever a failed test has left behind ends with the tests.
+  const killAtExit = (): void => void child.kill('SIGKILL');
+  process.once('exit', killAtExit);
+  child.once('exit', () => process.off('exit', killAtExit));
+  return child;
 }
 
 export function removeDataDir({ dataDir }: { dataDir: string }): void {

@@ -1,5 +1,5 @@
 /** One started product for all tests of a file; at the end it must stop cleanly and have logged no bug. */
-import { afterAll, beforeAll, expect } from 'vitest';
+import { afterAll, afterEach, beforeAll, expect } from 'vitest';
 import { aProject, type ProjectOptions, type TestProject } from './builders.ts';
 import { type Product, removeDataDir, type StartOptions, startProduct } from './product.ts';
 
@@ -11,6 +11,7 @@ export interface SharedProduct {
 
 export function sharedProduct(options: StartOptions = {}): SharedProduct {
   let started: Product | undefined;
+  let hasFailed = false;
   const product = (): Product => {
     if (started === undefined) throw new Error('the product has not been started yet');
     return started;
@@ -18,7 +19,11 @@ export function sharedProduct(options: StartOptions = {}): SharedProduct {
   beforeAll(async () => {
     started = await startProduct(options);
   });
+  afterEach(({ task }) => {
+    hasFailed ||= task.result?.state === 'fail';
+  });
   afterAll(async () => {
+    if (hasFailed) console.error(`the product said:\n${troublesIn(product().stderr()).join('\n')}`);
     const code = await product().stop();
     removeDataDir(product());
     expect(bugsIn(product().stderr())).toEqual([]);
@@ -35,4 +40,9 @@ export function sharedProduct(options: StartOptions = {}): SharedProduct {
 /** Lines of the log that tell of a bug rather than of a caller or a dependency. */
 export function bugsIn(stderr: string): string[] {
   return stderr.split('\n').filter((line) => line.includes('"bug":true'));
+}
+
+/** Everything but what is only told. */
+function troublesIn(stderr: string): string[] {
+  return stderr.split('\n').filter((line) => line !== '' && !line.includes('"level":30'));
 }

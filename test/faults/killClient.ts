@@ -18,7 +18,7 @@ export interface ClientOptions {
   readonly ledger: SentLedger;
 }
 
-const MAX_BATCH = 60;
+const MAX_BATCH = 200;
 /** Acknowledged keyed requests that may be sent once more later. */
 const MAX_REMEMBERED = 20;
 const VALUES = [
@@ -127,7 +127,7 @@ export class KillClient {
 
   #newRequest(): SentRequest {
     const { tenantId, projectId, random, ledger, mayOmitSession } = this.#options;
-    const isKeyed = random.chance(0.5);
+    const isKeyed = random.chance(0.35);
     const isLenient = isKeyed && random.chance(0.2);
     const count = random.chance(0.5) ? 1 : random.between(2, MAX_BATCH);
     const sessionId = mayOmitSession && random.chance(0.5) ? null : this.#session.id;

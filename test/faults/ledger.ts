@@ -28,7 +28,6 @@ export class SentLedger {
   readonly bySha256 = new Map<string, SentEvent>();
   /** Whatever a client saw that it must never see. */
   readonly violations: string[] = [];
-  kills = 0;
   retries = 0;
   repeats = 0;
 

@@ -1,6 +1,6 @@
 /** What operators do: tenants, projects and tokens, written to the directory topic and answered once read back. */
 import { randomBytes, randomUUID } from 'node:crypto';
-import { sha256Hex } from '@questlog/runtime/directory/directory';
+import { type Directory, sha256Hex } from '@questlog/runtime/directory/directory';
 import type { DirectoryHandle } from '@questlog/runtime/directory/openDirectory';
 import type { Clock } from '@questlog/runtime/process/clock';
 import type {
@@ -12,22 +12,25 @@ import type {
 } from '@questlog/schemas/http/admin';
 import { type Project, SCOPES, type Tenant, type Token } from '@questlog/schemas/topics/directoryEntry';
 import { canonicalUuid } from '@questlog/schemas/uuid';
-import { formatMicros, parseOccurredAt } from './core/occurredAt.ts';
+import { formatMicros } from './core/occurredAt.ts';
 import { Rejected } from './rejected.ts';
+import { timestampField } from './timestampField.ts';
 
 const TOKEN_BYTES = 32;
 /** Recognisable to secret scanners. */
 const TOKEN_PREFIX = 'qlt_';
 
-export function administer({ current, put }: DirectoryHandle, clock: Clock) {
-  const tenantOf = (id: string): Tenant => found('tenant', id, current.tenants.get(canonicalUuid(id) ?? ''));
-  const projectOf = (id: string): Project =>
-    found('project', id, current.projects.get(canonicalUuid(id) ?? ''));
+export function administer(directory: DirectoryHandle, clock: Clock) {
+  return {
+    ...tenantOperations(directory, clock),
+    ...projectOperations(directory, clock),
+    ...tokenOperations(directory, clock),
+  };
+}
+
+function tenantOperations({ current, put }: DirectoryHandle, clock: Clock) {
   return {
     tenants: () => [...current.tenants.values()].map(shown),
-    projects: () => [...current.projects.values()].map(shown),
-    tokens: () => [...current.tokens.values()].map(tokenShown),
-
     createTenant: async (input: TenantInput) => {
       const wanted: Tenant = {
         id: canonicalUuid(input.id ?? '') ?? randomUUID(),
@@ -42,7 +45,7 @@ export function administer({ current, put }: DirectoryHandle, clock: Clock) {
       return { status: 201, body: shown(wanted) };
     },
     patchTenant: async (patch: TenantPatch, id: string) => {
-      const known = tenantOf(id);
+      const known = tenantOf(current, id);
       const changed: Tenant = {
         ...known,
         name: patch.name ?? known.name,
@@ -53,10 +56,16 @@ export function administer({ current, put }: DirectoryHandle, clock: Clock) {
       await put('tenant', known.id, changed);
       return { status: 200, body: shown(changed) };
     },
+  };
+}
+
+function projectOperations({ current, put }: DirectoryHandle, clock: Clock) {
+  return {
+    projects: () => [...current.projects.values()].map(shown),
     createProject: async (input: ProjectInput) => {
       const wanted: Project = {
         id: canonicalUuid(input.id ?? '') ?? randomUUID(),
-        tenantId: tenantOf(input.tenantId).id,
+        tenantId: tenantOf(current, input.tenantId).id,
         name: input.name,
         revision: input.revision ?? null,
         createdAt: clock.now(),
@@ -67,7 +76,7 @@ export function administer({ current, put }: DirectoryHandle, clock: Clock) {
       return { status: 201, body: shown(wanted) };
     },
     patchProject: async (patch: ProjectPatch, id: string) => {
-      const known = projectOf(id);
+      const known = projectOf(current, id);
       const changed: Project = {
         ...known,
         name: patch.name ?? known.name,
@@ -76,14 +85,21 @@ export function administer({ current, put }: DirectoryHandle, clock: Clock) {
       await put('project', known.id, changed);
       return { status: 200, body: shown(changed) };
     },
+  };
+}
+
+function tokenOperations({ current, put }: DirectoryHandle, clock: Clock) {
+  return {
+    tokens: () => [...current.tokens.values()].map(tokenShown),
     createToken: async (input: TokenInput) => {
       const token = TOKEN_PREFIX + randomBytes(TOKEN_BYTES).toString('base64url');
       const entry: Token = {
         id: randomUUID(),
-        projectId: projectOf(input.projectId).id,
+        projectId: projectOf(current, input.projectId).id,
         sha256: sha256Hex(token),
         scopes: [...new Set(input.scopes ?? SCOPES)],
-        expiresAt: input.expiresAt == null ? null : expiryOf(input.expiresAt),
+        expiresAt:
+          input.expiresAt == null ? null : Number(timestampField('expiresAt', input.expiresAt) / 1000n),
         createdAt: clock.now(),
       };
       await put('token', entry.id, entry);
@@ -94,6 +110,14 @@ export function administer({ current, put }: DirectoryHandle, clock: Clock) {
       await put('token', known.id, null);
     },
   };
+}
+
+function tenantOf(current: Directory, id: string): Tenant {
+  return found('tenant', id, current.tenants.get(canonicalUuid(id) ?? ''));
+}
+
+function projectOf(current: Directory, id: string): Project {
+  return found('project', id, current.projects.get(canonicalUuid(id) ?? ''));
 }
 
 function found<T>(kind: string, id: string, entity: T | undefined): T {
@@ -126,10 +150,4 @@ function tokenShown({ id, projectId, scopes, expiresAt, createdAt }: Token): obj
 
 function formatMillis(millis: number): string {
   return formatMicros(BigInt(millis) * 1000n);
-}
-
-function expiryOf(text: string): number {
-  const parsed = parseOccurredAt(text);
-  if (parsed.ok) return Number(parsed.micros / 1000n);
-  throw new Rejected('invalid_request', 'expiresAt must be an ISO 8601 timestamp in the years 1900 to 2299');
 }

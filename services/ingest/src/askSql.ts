@@ -11,7 +11,7 @@ const MAX_BYTES = 256 * 1024 * 1024;
 /** ClickHouse's own `JSON` format, as text. @throws Rejected when the query is not allowed or fails. */
 export async function askSql(store: Store, query: string): Promise<string> {
   const checked = await selectOnly(query, {
-    ast: (sql) => store.text(sql, 'TabSeparatedRaw'),
+    ast: (sql) => store.text(sql, 'TabSeparatedRaw').catch(engineError),
     tables: async () => {
       const rows = await store.query<{ name: string }>(
         'SELECT name FROM system.tables WHERE database = currentDatabase()',
@@ -34,4 +34,9 @@ export async function askSql(store: Store, query: string): Promise<string> {
     }
     throw error;
   }
+}
+
+/** The guard knows a query that does not parse by ClickHouse's own error. */
+function engineError(error: unknown): never {
+  throw error instanceof QueryRefused ? error.cause : error;
 }

@@ -18,6 +18,7 @@ import { scanRequest, verdictOn } from './core/request.ts';
 import { monthOf, type Quotas } from './quotas.ts';
 import type { Replays, StoredEvent } from './replays.ts';
 import type { Sessions } from './sessions.ts';
+import type { Turns } from './turns.ts';
 
 export interface IngestDeps {
   readonly log: Log;
@@ -27,6 +28,7 @@ export interface IngestDeps {
   readonly replays: Replays;
   readonly clock: Clock;
   readonly metrics: Metrics;
+  readonly turns: Turns;
   /** Partitions of the events topic. */
   readonly partitions: number;
 }
@@ -56,6 +58,7 @@ interface Checked {
 /** @throws Rejected for what the game must change, Unavailable for what it may send again. */
 export async function ingest(deps: IngestDeps, request: IngestRequest): Promise<IngestAnswer> {
   const { principal, body, isLenient } = request;
+  await deps.turns.take(body.length);
   const scanned = scanRequest(body, principal.revision);
   const checked = await check(deps, request, readElements(body, scanned, principal.revision));
   if (!isLenient && checked.problems.length > 0) throw verdictOn(checked.problems);

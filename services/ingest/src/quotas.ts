@@ -12,13 +12,14 @@ import { QuotaLedger, type RollupRow } from './core/quotaLedger.ts';
 import type { Projection } from './projection.ts';
 
 export interface Quotas {
-  /** The ledger of the tenant's month, or undefined where the tenant has no quota. */
+  /** The ledger of the tenant's month, or undefined where the tenant has no quota and had none lately. */
   ledger(tenant: Tenant, month: string): Promise<QuotaLedger | undefined>;
   close(): Promise<void>;
 }
 
 interface Tracked {
-  readonly tenant: Tenant;
+  /** As of the last request. */
+  tenant: Tenant;
   readonly month: string;
   readonly ledger: QuotaLedger;
   lastUsedMs: number;
@@ -65,18 +66,20 @@ export function openQuotas(deps: {
   const loop = keepFresh(deps, ready, tracked, stopped.signal);
   return {
     ledger: async (tenant, month) => {
-      if (tenant.monthlySoftQuota === null) return undefined;
       const name = `${tenant.id} ${month}`;
       let entry = ready.get(name);
       if (entry === undefined) {
         let opening = tracked.get(name);
         if (opening === undefined) {
+          // One that is open goes on counting: the quota may be given back before the rollup has what came in between.
+          if (tenant.monthlySoftQuota === null) return undefined;
           opening = open(name, tenant, month);
           tracked.set(name, opening);
           opening.catch(() => tracked.delete(name));
         }
         entry = await opening;
       }
+      entry.tenant = tenant;
       entry.lastUsedMs = clock.now();
       return entry.ledger;
     },

@@ -6,10 +6,10 @@ import type { SessionInput, SessionOutput } from '@questlog/schemas/http/session
 import { laneOfSession } from '@questlog/schemas/partition';
 import type { SessionRegistered } from '@questlog/schemas/topics/sessionRegistered';
 import { canonicalUuid, eventId } from '@questlog/schemas/uuid';
-import { parseOccurredAt } from './core/occurredAt.ts';
 import { sessionOutput } from './reads.ts';
 import { Rejected } from './rejected.ts';
 import type { Sessions } from './sessions.ts';
+import { timestampField } from './timestampField.ts';
 
 export async function registerSession(
   { sessions, clock }: { sessions: Sessions; clock: Clock },
@@ -24,7 +24,7 @@ export async function registerSession(
     projectId: project.id,
     sessionId: id,
     buildId: canonicalUuid(input.buildId ?? '') ?? null,
-    startedAt: input.startedAt === undefined ? null : startedAtOf(input.startedAt),
+    startedAt: input.startedAt === undefined ? null : timestampField('startedAt', input.startedAt),
     registeredAt,
     lane: laneOfSession(id, tenant.spread),
   };
@@ -45,14 +45,4 @@ function sameOrConflict(known: SessionRegistered, wanted: SessionRegistered): Se
     'conflict',
     `session ${known.sessionId} is registered with another buildId or startedAt`,
   );
-}
-
-function startedAtOf(text: string): bigint {
-  const parsed = parseOccurredAt(text);
-  if (parsed.ok) return parsed.micros;
-  const code = parsed.reason === 'range' ? 'timestamp_out_of_range' : 'invalid_timestamp';
-  const detail = 'startedAt must be an ISO 8601 timestamp in the years 1900 to 2299';
-  throw new Rejected('invalid_request', detail, {
-    errors: [{ index: 0, pointer: '/startedAt', code, detail }],
-  });
 }

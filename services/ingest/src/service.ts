@@ -18,6 +18,7 @@ import { watchProjection } from './projection.ts';
 import { openQuotas } from './quotas.ts';
 import { openReplays } from './replays.ts';
 import { openSessions } from './sessions.ts';
+import { Turns } from './turns.ts';
 
 export interface IngestServiceDeps {
   readonly log: Log;
@@ -61,7 +62,7 @@ export async function startIngest(deps: IngestServiceDeps): Promise<IngestServic
   health.check('clickhouse', async () => ((await store.ping()) ? undefined : 'ClickHouse does not answer'));
 
   const reads = { store, sessions, projection: events, clock, partitions };
-  const ingest = { log, codec, sessions, quotas, replays, clock, metrics, partitions };
+  const ingest = { log, codec, sessions, quotas, replays, clock, metrics, partitions, turns: new Turns() };
   const shared = { bodies, defaultRevision: settings.defaultRevision, clock, logger, metrics };
   const toGames = publicApp({ ...shared, directory: directory.current, ingest, reads });
   const toOperators = adminApp({

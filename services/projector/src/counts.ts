@@ -3,7 +3,6 @@ import type { Store } from '@questlog/runtime/store/store';
 import {
   type Accepted,
   type MinuteKey,
-  minuteCountsOf,
   nameOfMinuteKey,
   nameOfQuotaKey,
   type QuotaKey,
@@ -94,11 +93,11 @@ export async function loadMinuteCounts(
   store: Store,
   source: Source,
   minutes: MinuteCounts,
-  records: readonly Accepted[],
+  counts: readonly { readonly key: MinuteKey }[],
 ): Promise<void> {
   const { rollup } = minutes;
-  forgetOldMinutes(minutes, records);
-  const wanted = records.flatMap(({ message }) => minuteCountsOf(message).map(({ key }) => key));
+  const wanted = counts.map(({ key }) => key);
+  forgetOldMinutes(minutes, wanted);
   const missing = unknownKeys(rollup, nameOfMinuteKey, wanted);
   for (const key of missing) rollup.load(key, undefined);
   for (const keys of chunks(missing.filter((key) => key.minuteS < minutes.wholeFromS))) {
@@ -115,9 +114,9 @@ export async function loadMinuteCounts(
   }
 }
 
-function forgetOldMinutes(minutes: MinuteCounts, records: readonly Accepted[]): void {
-  const newestS = records.reduce((newest, { message }) => Math.max(newest, message.receivedAt / 1000), 0);
-  const wholeFromS = Math.floor(newestS) - MINUTES_HELD_S;
+function forgetOldMinutes(minutes: MinuteCounts, wanted: readonly MinuteKey[]): void {
+  const newestS = wanted.reduce((newest, { minuteS }) => Math.max(newest, minuteS), 0);
+  const wholeFromS = newestS - MINUTES_HELD_S;
   if (wholeFromS < minutes.wholeFromS + MINUTES_HELD_S) return;
   minutes.rollup.forget((key) => key.minuteS < wholeFromS);
   minutes.wholeFromS = wholeFromS;

@@ -55,11 +55,12 @@ export async function openEventsWriter(
     const older = await repeatedBelow(deps.store, source, start, unknownKeyed(accepted, recent));
     const kept = dropRepeats(accepted, (id) => recent.has(id) || older.has(id));
     await loadQuotaCounts(deps.store, source, quota, kept);
-    await loadMinuteCounts(deps.store, source, minutes, kept);
-    for (const { offset, message } of kept) {
+    const minuteCounts = kept.map(({ message }) => minuteCountsOf(message));
+    await loadMinuteCounts(deps.store, source, minutes, minuteCounts.flat());
+    for (const [i, { offset, message }] of kept.entries()) {
       recent.add(message.appendId);
       quota.add(quotaKeyOf(message), offset, message.events.length);
-      for (const { key, events } of minuteCountsOf(message)) minutes.rollup.add(key, offset, events);
+      for (const { key, events } of minuteCounts[i] ?? []) minutes.rollup.add(key, offset, events);
     }
     deps.deadLetters.passed(accepted.length);
     deps.onOutcome('written', kept.length);

@@ -78,14 +78,6 @@ export async function startStandalone(
   return { credentials, dataDir, failed: Promise.race([ingest.failed, projector.failed]) };
 }
 
-/** Not `recursive`: where a file system answers ENOENT although the parent is there (/proc), Node tries for ever. */
-function makeDirectory(path: string): void {
-  if (existsSync(path)) return;
-  const parent = dirname(path);
-  if (!existsSync(parent)) makeDirectory(parent);
-  mkdirSync(path);
-}
-
 async function openClickHouse(
   dataDir: string,
   credentials: Credentials,

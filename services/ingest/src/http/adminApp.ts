@@ -37,7 +37,7 @@ export interface AdminAppDeps {
 
 export function adminApp(deps: AdminAppDeps): Koa {
   const { health, logger, metrics } = deps;
-  const router = new Router();
+  const router = new Router({ sensitive: true });
   const operations = administer(deps.directory, deps.clock);
   const authorized = operatorsOnly(deps.adminToken);
 

@@ -27,6 +27,8 @@ const COMMON = {
   503: problem('A dependency does not answer; `Retry-After` says when to come again.'),
 };
 
+const NOT_THERE = { 404: problem('Not there.') };
+
 /** @param revision the deployment's default; a project may have the other one. */
 export function openApi(revision: Revision): Record<string, unknown> {
   return {
@@ -41,17 +43,28 @@ export function openApi(revision: Revision): Record<string, unknown> {
       '/v1/ingest/events': { post: ingestOperation() },
       '/v1/sessions': { post: sessionOperation() },
       '/v1/sessions/{id}': {
-        get: read('A session of the project.', answer('The session.', ref('Session')), [id]),
+        get: read('A session of the project.', answer('The session.', ref('Session')), {
+          parameters: [id],
+          refusals: NOT_THERE,
+        }),
       },
       '/v1/sessions/{id}/events': {
-        get: read('The events of a session by `occurredAt`.', answer('A page.', ref('EventPage')), [
-          id,
-          query('limit', { type: 'integer', minimum: 1, maximum: 1000, default: 100 }),
-          query('cursor', { type: 'string' }),
-        ]),
+        get: read('The events of a session by `occurredAt`.', answer('A page.', ref('EventPage')), {
+          parameters: [
+            id,
+            query('limit', { type: 'integer', minimum: 1, maximum: 1000, default: 100 }),
+            query('cursor', { type: 'string' }),
+          ],
+          refusals: { 400: problem('The limit or the cursor is not valid.'), ...NOT_THERE },
+        }),
       },
-      '/v1/events/{id}': { get: read('One event.', answer('The event.', ref('Event')), [id]) },
-      '/v1/quota': { get: read('The tenant’s use of its quota.', answer('This month.', ref('Quota')), []) },
+      '/v1/events/{id}': {
+        get: read('One event.', answer('The event.', ref('Event')), {
+          parameters: [id],
+          refusals: NOT_THERE,
+        }),
+      },
+      '/v1/quota': { get: read('The tenant’s use of its quota.', answer('This month.', ref('Quota'))) },
       '/openapi.json': {
         get: { summary: 'This document.', security: [], responses: { 200: { description: 'It.' } } },
       },
@@ -130,17 +143,22 @@ function sessionOperation(): object {
       200: answer('It was registered before.', ref('Session')),
       400: problem('The body is not valid.'),
       409: problem('The id is registered with other content.'),
+      413: problem('The body is too large.'),
       415: problem('Another media type.'),
       ...COMMON,
     },
   };
 }
 
-function read(summary: string, ok: object, parameters: object[]): object {
+function read(
+  summary: string,
+  ok: object,
+  { parameters = [], refusals = {} }: { parameters?: object[]; refusals?: object } = {},
+): object {
   return {
     summary,
     description: 'Scope `read`.',
     parameters,
-    responses: { 200: ok, 404: problem('Not there.'), ...COMMON },
+    responses: { 200: ok, ...refusals, ...COMMON },
   };
 }

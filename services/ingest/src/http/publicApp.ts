@@ -32,7 +32,7 @@ export interface PublicAppDeps {
 
 export function publicApp(deps: PublicAppDeps): Koa {
   const { reads, logger, metrics } = deps;
-  const router = new Router();
+  const router = new Router({ sensitive: true });
   const as = (ctx: RouterContext, scope: Scope): Principal =>
     authenticate(ctx.get('Authorization'), scope, {
       directory: deps.directory,

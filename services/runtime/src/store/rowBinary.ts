@@ -2,6 +2,9 @@
 
 const INITIAL_BYTES = 64 * 1024;
 
+/** Where in a UUID's text the two digits of each byte stand, in the order of the bytes in RowBinary. */
+const UUID_DIGITS = [16, 14, 11, 9, 6, 4, 2, 0, 34, 32, 30, 28, 26, 24, 21, 19] as const;
+
 export class RowBinaryWriter {
   #buffer: Buffer;
   #length = 0;
@@ -49,15 +52,13 @@ export class RowBinaryWriter {
     this.#length = this.#buffer.writeBigInt64LE(value, this.#length);
   }
 
-  /** A UUID is two UInt64, the high half first, each little-endian. */
+  /** A UUID in its canonical form: two UInt64, the high half first, each little-endian. */
   uuid(value: string): void {
-    this.#room(16);
-    const bytes = Buffer.from(value.replaceAll('-', ''), 'hex');
-    for (let i = 0; i < 8; i++) {
-      this.#buffer[this.#length + i] = bytes.readUInt8(7 - i);
-      this.#buffer[this.#length + 8 + i] = bytes.readUInt8(15 - i);
+    this.#room(UUID_DIGITS.length);
+    // Digit by digit: a row has seven UUIDs, and a Buffer for each was a tenth of the projector's time.
+    for (const digit of UUID_DIGITS) {
+      this.#buffer[this.#length++] = (hexDigit(value, digit) << 4) | hexDigit(value, digit + 1);
     }
-    this.#length += 16;
   }
 
   nullableUuid(value: string | null): void {
@@ -100,4 +101,10 @@ export class RowBinaryWriter {
     this.#buffer.copy(larger, 0, 0, this.#length);
     this.#buffer = larger;
   }
+}
+
+function hexDigit(text: string, at: number): number {
+  const code = text.charCodeAt(at);
+  // '0' is 0x30, 'A' 0x41, 'a' 0x61: letters have bit 6 set, and their low half counts from 1.
+  return (code & 0x0f) + (code >> 6) * 9;
 }

@@ -133,6 +133,7 @@ export const attacks: readonly (readonly [query: string, detail: string])[] = [
   ['SELECT * FROM events JOIN "@FILE@" USING (id)', 'the table @FILE@ is not allowed'],
   ['SELECT * FROM (WITH "@FILE@" AS (SELECT 1) SELECT 1) AS a, "@FILE@"', 'the table @FILE@ is not allowed'],
   ['WITH "@FILE@" AS (SELECT * FROM "@FILE@") SELECT * FROM "@FILE@"', 'the table @FILE@ is not allowed'],
+  ['WITH private AS (SELECT x FROM a), a AS (SELECT x FROM private) SELECT * FROM private', 'the table a is not allowed'],
   ["SELECT * FROM (WITH `@FILE@` AS (SELECT 1) SELECT 1) AS a, '@FILE@'", 'the table @FILE@ is not allowed'],
   ["SELECT count() OVER c, t.with FROM events AS t WINDOW a AS (), private AS (select ORDER BY 1), c AS () ORDER BY (SELECT 1 FROM private)", 'does not parse'],
   ['WITH quoted0_0 AS (SELECT 1) SELECT * FROM "@FILE@"', 'the table @FILE@ is not allowed'],

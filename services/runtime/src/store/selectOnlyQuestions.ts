@@ -161,7 +161,6 @@ export const questions: readonly (readonly [query: string, rows: unknown[] | str
   ["SELECT toStartOfMonth(toDate('2026-05-17')), toMonday(toDate('2026-05-17')), toDayOfWeek(toDate('2026-05-17')), addMonths(toDate('2026-01-31'), 1), toISOWeek(toDate('2026-05-17')), age('month', toDate('2026-01-15'), toDate('2026-03-14')), timeDiff(toDateTime(0), toDateTime(9))", [['2026-05-01', '2026-05-11', 7, '2026-02-28', 20, 1, 9]]],
   ["WITH kills AS (SELECT count() AS kills FROM events WHERE event_type = 'kill') SELECT kills FROM kills", [[2]]],
   ['WITH k AS (SELECT 1 AS x) SELECT x FROM k UNION ALL SELECT x + 1 FROM k ORDER BY x', [[1], [2]]],
-  ['WITH b AS (SELECT x FROM a), a AS (SELECT 1 AS x) SELECT x FROM b', [[1]]],
   ["WITH events AS (SELECT * FROM events WHERE event_type = 'kill') SELECT count() FROM events", [[2]]],
   ['WITH levels AS (SELECT 1 AS x) SELECT * FROM (SELECT * FROM levels) WHERE x IN levels AND x IN (SELECT x FROM levels)', [[1]]],
   ["WITH [0, 1] AS some, 'kill' AS type SELECT count() FROM events WHERE amount IN some AND event_type = type", [[1]]],

@@ -18,9 +18,14 @@ export type Scopes = {
 /** `nodes` are all of the tree, `tokens` the ones of the question. */
 export function scopesOf(nodes: readonly TreeNode[], tokens: readonly Token[], stand: StandIn): Scopes {
   const parents = new Map(nodes.flatMap((node) => node.children.map((child) => [child, node] as const)));
+  const items = new Map<string, TreeNode | undefined>();
+  const itemOf = (name: string): TreeNode | undefined => {
+    if (!items.has(name)) items.set(name, onlyItem(name, nodes, tokens, parents));
+    return items.get(name);
+  };
   return {
     isSubquery: (node) => isSubquery(node, parents, stand),
-    isValue: (node) => isValue(node, nodes, tokens, parents),
+    isValue: (node) => isValue(node, itemOf(node.name), parents),
   };
 }
 
@@ -31,12 +36,13 @@ function isSubquery(node: TreeNode, parents: Parents, stand: StandIn): boolean {
   if (name === undefined) return false;
   const path = pathOf(node, parents);
   for (const [index, ancestor] of path.entries()) {
-    const elements = scopeOpenedBy(ancestor).filter((element) => definition(element, stand)?.name === name);
-    if (
-      elements.some((element) => !path.includes(element) || isRepeated(path.slice(0, index), element, stand))
-    ) {
-      return true;
-    }
+    const items = scopeOpenedBy(ancestor);
+    const own = items.findIndex((item) => path.includes(item));
+    const before = own === -1 ? items : items.slice(0, own);
+    if (before.some((item) => definition(item, stand)?.name === name)) return true;
+    const self = items[own];
+    const isSelf = self !== undefined && definition(self, stand)?.name === name;
+    if (isSelf && isRepeated(path.slice(0, index), self, stand)) return true;
     if (isView(ancestor, parents)) return false;
   }
   return false;
@@ -49,13 +55,17 @@ function pathOf(node: TreeNode, parents: Parents): TreeNode[] {
   return path;
 }
 
-/** The WITH of a SELECT holds in it; the one of the first member of a UNION holds in the others as well. */
+/**
+ * The items of WITH, which hold in its SELECT, the ones of the first member of a UNION in the others as well. An item only
+ * knows the ones before it: the engine would look forward too, and when two name each other, it reads a table.
+ */
 function scopeOpenedBy(node: TreeNode): readonly TreeNode[] {
   const isUnion = node.kind === 'SelectIntersectExceptQuery' || node.kind === 'SelectWithUnionQuery';
   const members = node.kind === 'SelectWithUnionQuery' ? node.children[0]?.children : node.children;
   const select = isUnion ? members?.[0] : node;
   if (select?.kind !== 'SelectQuery') return [];
-  return (select.children[0]?.children ?? []).filter((child) => child.kind === 'WithElement');
+  const items = select.children[0]?.children ?? [];
+  return items.some((item) => item.kind === 'WithElement') ? items : [];
 }
 
 /** A view in FROM does not know the names around it. */
@@ -65,7 +75,7 @@ function isView(node: TreeNode, parents: Parents): boolean {
 
 /** The name that the mark in the body of a common table expression stands for. */
 function definition(element: TreeNode, stand: StandIn): { name: string; isRecursive: boolean } | undefined {
-  const mark = wrapper(element)?.children[0]?.children[0];
+  const mark = element.kind === 'WithElement' ? wrapper(element)?.children[0]?.children[0] : undefined;
   return mark?.kind === 'Identifier' ? stand.placeOf(mark.name) : undefined;
 }
 
@@ -86,25 +96,32 @@ function isRepeated(path: readonly TreeNode[], element: TreeNode, stand: StandIn
 }
 
 /**
- * `WITH [1, 2] AS wanted … IN wanted`: the only alias of that name, an item of WITH or SELECT of a query around. With
- * anything else of the same name the engine was seen to read the table, so every place of the name has to be accounted for.
+ * `WITH [1, 2] AS wanted … IN wanted`: the node of the alias, when it is an item of WITH or SELECT and nothing else has its
+ * name. Else the engine was seen to read the table, so every place of the name has to be accounted for.
  */
-function isValue(
-  node: TreeNode,
+function onlyItem(
+  name: string,
   nodes: readonly TreeNode[],
   tokens: readonly Token[],
   parents: Parents,
-): boolean {
-  const [item, another] = nodes.filter(({ alias }) => alias === node.name);
-  if (item === undefined || another !== undefined) return false;
-  const read = nodes.filter(({ kind, name }) => kind === 'Identifier' && name === node.name).length;
-  if (tokens.filter((token) => contentOf(token) === node.name).length !== read + 1) return false;
-  const path = pathOf(node, parents);
+): TreeNode | undefined {
+  const [item, another] = nodes.filter((node) => node.alias === name);
+  if (item === undefined || another !== undefined) return undefined;
+  const read = nodes.filter((node) => node.kind === 'Identifier' && node.name === name).length;
+  if (tokens.filter((token) => contentOf(token) === name).length !== read + 1) return undefined;
+  if (nodes.some((node) => node.name === 'lambda' && hasParameter(node, name))) return undefined;
   const list = parents.get(item);
   const select = list && parents.get(list);
-  if (path.includes(item) || select?.kind !== 'SelectQuery' || select.children[0] !== list) return false;
-  const isParameter = nodes.some((other) => other.name === 'lambda' && hasParameter(other, node.name));
-  return !isParameter && path.includes(select) && !path.some((ancestor) => isView(ancestor, parents));
+  return select?.kind === 'SelectQuery' && select.children[0] === list ? item : undefined;
+}
+
+/** The alias holds in the query that it is an item of, but not in its own expression. */
+function isValue(node: TreeNode, item: TreeNode | undefined, parents: Parents): boolean {
+  if (item === undefined) return false;
+  const path = pathOf(node, parents);
+  const select = pathOf(item, parents)[2];
+  const isAround = select !== undefined && path.includes(select) && !path.includes(item);
+  return isAround && !path.some((ancestor) => isView(ancestor, parents));
 }
 
 function hasParameter(lambda: TreeNode, name: string): boolean {

@@ -14,24 +14,26 @@ beforeAll(() => {
 afterAll(() => sandbox.close());
 
 const seed = Number(process.env['SEED'] ?? 42);
-const rounds = Number(process.env['ROUNDS'] ?? 1000);
+const rounds = Number(process.env['ROUNDS'] ?? 500);
 
 it(`never takes a name of WITH for a table (seed ${seed}, ${rounds} rounds)`, {
   timeout: 3_600_000,
 }, async () => {
   const random = randomFrom(seed);
   let accepted = 0;
+  /** Of every tenth query that is refused: the ones that would have answered from the table. */
   let refusedLeaks = 0;
   for (let round = 0; round < rounds; round += 1) {
     const query = aSelect(random, 3);
     const answer = await sandbox.guard(query);
+    if (!answer.ok && round % 10 !== 0) continue;
     const rows = answered(query);
     if (answer.ok && rows !== undefined) accepted += 1;
     if (!answer.ok && rows?.includes(secret)) refusedLeaks += 1;
     if (answer.ok) expect(rows ?? '', `seed ${seed}, round ${round}: ${answer.sql}`).not.toContain(secret);
   }
   expect(accepted).toBeGreaterThan(rounds / 50);
-  expect(refusedLeaks).toBeGreaterThan(rounds / 50);
+  expect(refusedLeaks).toBeGreaterThan(rounds / 500);
 });
 
 /** The row is split up, so that only the table holds it in one piece. */

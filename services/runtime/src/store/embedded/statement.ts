@@ -94,14 +94,14 @@ function readFormatAndData(
     end = after.lastIndex;
     settings = { start: end - (listed.groups?.['list']?.length ?? 0), end };
   }
-  const blanks = /[ \t\f]*\r?\n?/y;
+  const blanks = /[ \t\f]*(?<semicolon>;)?\r?\n?/y;
   blanks.lastIndex = end;
-  blanks.exec(text);
-  const dataStart = blanks.lastIndex;
-  if (dataStart >= text.length && !isWhole) return { kind: 'incomplete' };
-  if (text[dataStart] === ';') {
+  // Before the line feed only: behind it are data, whose first byte may be any, a semicolon's too.
+  if (blanks.exec(text)?.groups?.['semicolon'] !== undefined) {
     throw exceptions.syntax("You have excessive ';' symbol before data for INSERT.");
   }
+  const dataStart = blanks.lastIndex;
+  if (dataStart >= text.length && !isWhole) return { kind: 'incomplete' };
   const format = text.slice(head.name.start, head.name.end);
   return { kind: 'dataInsert', targetEnd: head.targetEnd, settings, format, dataStart };
 }

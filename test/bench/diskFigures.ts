@@ -1,0 +1,20 @@
+/** How many bytes a folder takes on disk. */
+import { readdirSync, statSync } from 'node:fs';
+import { join } from 'node:path';
+
+/** Of every file below; one that goes away while it is looked at counts nothing. */
+export function bytesBelow(directory: string): number {
+  let bytes = 0;
+  for (const entry of readdirSync(directory, { recursive: true, withFileTypes: true })) {
+    if (entry.isFile()) bytes += sizeOf(join(entry.parentPath, entry.name));
+  }
+  return bytes;
+}
+
+function sizeOf(path: string): number {
+  try {
+    return statSync(path).size;
+  } catch {
+    return 0;
+  }
+}

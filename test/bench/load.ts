@@ -1,0 +1,29 @@
+/**
+ * `npm run bench:load`: a million events through HTTP into a product started for it, and what that takes. Fails when
+ * the quota is not the count or reading an event back is too slow.
+ */
+import { fileURLToPath } from 'node:url';
+import { loadReport, putIntoPage } from './loadReport.ts';
+import { measureLoad } from './measureLoad.ts';
+import { loadOptions } from './options.ts';
+
+const PAGE = fileURLToPath(new URL('../../docs/operating/embedded-limits.md', import.meta.url));
+const MAX_READ_P99_MS = 20;
+
+const options = loadOptions(process.argv.slice(2));
+const figures = await measureLoad(options, (line) => process.stdout.write(`${line}\n`));
+const report = loadReport(figures, options);
+process.stdout.write(`\n${report}\n`);
+if (options.isWritten) putIntoPage(PAGE, report);
+
+const failures: string[] = [];
+if (figures.load.quotaUsed !== options.events) {
+  failures.push(`the quota says ${figures.load.quotaUsed}, and ${options.events} events were acknowledged`);
+}
+if (!(figures.reads.p99Ms < MAX_READ_P99_MS)) {
+  failures.push(
+    `GET of an event took ${figures.reads.p99Ms.toFixed(1)} ms at p99; ${MAX_READ_P99_MS} ms is the bound`,
+  );
+}
+for (const failure of failures) process.stderr.write(`bench:load: ${failure}\n`);
+process.exitCode = failures.length === 0 ? 0 : 1;

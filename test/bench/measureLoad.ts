@@ -1,0 +1,164 @@
+/** One run of the load bench: the phases of the load, and what the product takes for each, seen from outside. */
+import { join } from 'node:path';
+import { aProject, eventually, type TestProject } from '../e2e/builders.ts';
+import { type Product, removeDataDir, startProduct } from '../e2e/product.ts';
+import { type Connections, openConnections } from './connections.ts';
+import { bytesBelow } from './diskFigures.ts';
+import { loadEvents, percentile, readBack, registerSessions } from './loadPhases.ts';
+import type { LoadOptions } from './options.ts';
+import { cpuMicrosOf, memoryOf, sampleMemory } from './processFigures.ts';
+import { openTelemetry, type Telemetry } from './telemetry.ts';
+
+export interface LoadFigures {
+  readonly sessionsPerSecond: number;
+  readonly load: EventFigures;
+  readonly reads: { readonly p50Ms: number; readonly p99Ms: number; readonly maxMs: number };
+  readonly rss: {
+    readonly atStart: number;
+    readonly afterSessions: number;
+    /** The highest while each quarter of the events was loaded. */
+    readonly quarters: readonly number[];
+    readonly caughtUp: number;
+    readonly atEnd: number;
+    readonly peak: number;
+  };
+  readonly logBytes: number;
+  readonly clickHouseBytes: number;
+  readonly parts: readonly PartsRow[];
+}
+
+export interface EventFigures {
+  readonly eventsPerSecond: number;
+  readonly requestBytesPerEvent: number;
+  /** Of the product, from the first event to the moment when all of them are in ClickHouse. */
+  readonly cpuMicrosPerEvent: number;
+  readonly lagAtEndEvents: number;
+  readonly caughtUpAfterS: number;
+  readonly quotaUsed: number;
+}
+
+export interface PartsRow {
+  readonly table: string;
+  readonly parts: number;
+  readonly rows: number;
+  readonly bytes: number;
+}
+
+interface Bench {
+  readonly options: LoadOptions;
+  readonly product: Product;
+  readonly project: TestProject;
+  readonly connections: Connections;
+  readonly telemetry: Telemetry;
+  say(line: string): void;
+}
+
+export async function measureLoad(options: LoadOptions, say: (line: string) => void): Promise<LoadFigures> {
+  const product = await startProduct();
+  try {
+    const project = await aProject(product, { revision: 'A', monthlySoftQuota: 2 * options.events });
+    const connections = openConnections(product.credentials.baseUrl, project.token, options.connections);
+    const figures = await measure({
+      options,
+      product,
+      project,
+      connections,
+      telemetry: openTelemetry(),
+      say,
+    });
+    connections.close();
+    return figures;
+  } finally {
+    await product.stop();
+    removeDataDir(product);
+  }
+}
+
+async function measure(bench: Bench): Promise<LoadFigures> {
+  const { options, product, connections, telemetry, say } = bench;
+  const { pid, dataDir } = product;
+  const rssNow = (): number => memoryOf(pid).rssBytes;
+  const atStart = rssNow();
+  const startedAtMs = performance.now();
+  const sessions = await registerSessions(connections, options.sessions);
+  const sessionsPerSecond = options.sessions / secondsSince(startedAtMs);
+  const afterSessions = rssNow();
+  say(`sessions: ${sessionsPerSecond.toFixed(0)}/s`);
+
+  const memory = sampleMemory(pid);
+  const { ids, quarters, ...load } = await measureEvents(bench, sessions, memory.highestSinceAsked);
+  memory.stop();
+  say(`events: ${JSON.stringify(load)}`);
+  const caughtUp = rssNow();
+
+  const millis = await readBack(connections, telemetry, ids, options.reads);
+  const [p50Ms, p99Ms, maxMs] = [percentile(millis, 0.5), percentile(millis, 0.99), percentile(millis, 1)];
+  return {
+    sessionsPerSecond,
+    load,
+    reads: { p50Ms, p99Ms, maxMs },
+    rss: { atStart, afterSessions, quarters, caughtUp, atEnd: rssNow(), peak: memoryOf(pid).peakBytes },
+    logBytes: bytesBelow(join(dataDir, 'log')),
+    clickHouseBytes: bytesBelow(join(dataDir, 'clickhouse')),
+    parts: await activeParts(product),
+  };
+}
+
+async function measureEvents(
+  { options, product, project, connections, telemetry, say }: Bench,
+  sessions: readonly string[],
+  highestRss: () => number,
+): Promise<EventFigures & { ids: readonly string[]; quarters: readonly number[] }> {
+  const quarters: number[] = [];
+  const cpuBefore = cpuMicrosOf(product.pid);
+  const startedAtMs = performance.now();
+  const { ids, requestBytes } = await loadEvents(connections, telemetry, sessions, options, (share) => {
+    if (share < (quarters.length + 1) / 4) return;
+    quarters.push(highestRss());
+    say(
+      `${(share * 100).toFixed(0)} %: ${(secondsSince(startedAtMs)).toFixed(1)} s, ${quarters.at(-1)} bytes`,
+    );
+  });
+  const eventsPerSecond = options.events / secondsSince(startedAtMs);
+  const endedAtMs = performance.now();
+  const lagAtEndEvents = options.events - (await storedEvents(product));
+  const quotaUsed = await quotaOnceCaughtUp(project);
+  return {
+    ids,
+    quarters,
+    eventsPerSecond,
+    requestBytesPerEvent: requestBytes / options.events,
+    cpuMicrosPerEvent: (cpuMicrosOf(product.pid) - cpuBefore) / options.events,
+    lagAtEndEvents,
+    caughtUpAfterS: secondsSince(endedAtMs),
+    quotaUsed,
+  };
+}
+
+const CAUGHT_UP_WITHIN_MS = 600_000;
+
+/** A quota is answered once the projection has passed what was in the log. */
+async function quotaOnceCaughtUp(project: TestProject): Promise<number> {
+  const answered = await eventually(
+    () => project.get('/v1/quota'),
+    ({ status }) => status === 200,
+    CAUGHT_UP_WITHIN_MS,
+  );
+  return answered.json().used;
+}
+
+async function storedEvents(product: Product): Promise<number> {
+  const [row] = await product.sql<{ total: string }>('SELECT toString(count()) AS total FROM events');
+  return Number(row?.total);
+}
+
+async function activeParts(product: Product): Promise<PartsRow[]> {
+  return await product.sql<PartsRow>(
+    `SELECT table, toUInt32(count()) AS parts, toFloat64(sum(rows)) AS rows, toFloat64(sum(bytes_on_disk)) AS bytes
+     FROM system.parts WHERE active AND database = 'questlog' GROUP BY table ORDER BY table`,
+  );
+}
+
+function secondsSince(startedAtMs: number): number {
+  return (performance.now() - startedAtMs) / 1000;
+}

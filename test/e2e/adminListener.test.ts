@@ -1,0 +1,144 @@
+/** The admin listener: who may ask, what is refused, and health, readiness and metrics for anybody. */
+import { beforeAll, describe, expect, test } from 'vitest';
+import { anEvent, anUnknownId, eventually, type TestProject } from './builders.ts';
+import type { Answer } from './product.ts';
+import { sharedProduct } from './sharedProduct.ts';
+
+const shared = sharedProduct();
+const admin = (method: string, path: string, body?: unknown): Promise<Answer> =>
+  shared.product.admin(method, `/admin${path}`, body);
+
+describe('an id that does not exist', () => {
+  test.each([
+    ['PATCH', '/tenants/:id', { name: 'x' }],
+    ['PATCH', '/projects/:id', { name: 'x' }],
+    ['DELETE', '/tokens/:id', undefined],
+    ['POST', '/projects', { tenantId: ':id', name: 'x' }],
+    ['POST', '/tokens', { projectId: ':id' }],
+  ])('is a 404: %s /admin%s', async (method, path, body) => {
+    const id = anUnknownId();
+    const text = body === undefined ? undefined : JSON.stringify(body).replace(':id', id);
+    const answer = await admin(method, path.replace(':id', id), text);
+
+    expect(answer.status).toBe(404);
+    expect(answer.json().code).toBe('not_found');
+  });
+
+  test.each(['/tenants/x', '/projects/x'])('is a 404 where it is no UUID: PATCH /admin%s', async (path) => {
+    expect((await admin('PATCH', path, { name: 'x' })).status).toBe(404);
+  });
+});
+
+describe('a body that is not in order', () => {
+  const tenantId = anUnknownId();
+
+  test.each([
+    ['POST', '/tenants', {}, ['/name']],
+    ['POST', '/tenants', { name: '' }, ['/name']],
+    ['POST', '/tenants', { name: 'x'.repeat(201) }, ['/name']],
+    ['POST', '/tenants', { name: 7, id: 'x' }, ['/id', '/name']],
+    ['POST', '/tenants', { name: 'x', monthlySoftQuota: -1 }, ['/monthlySoftQuota']],
+    ['POST', '/tenants', { name: 'x', monthlySoftQuota: 1.5 }, ['/monthlySoftQuota']],
+    ['POST', '/tenants', { name: 'x', monthlySoftQuota: '5' }, ['/monthlySoftQuota']],
+    ['POST', '/tenants', { name: 'x', spread: 0 }, ['/spread']],
+    ['POST', '/tenants', { name: 'x', spread: 4097 }, ['/spread']],
+    ['POST', '/projects', { name: 'x' }, ['/tenantId']],
+    ['POST', '/projects', { tenantId, name: 'x', revision: 'C' }, ['/revision']],
+    ['POST', '/projects', { tenantId: 'x', name: 'x' }, ['/tenantId']],
+    ['POST', '/tokens', {}, ['/projectId']],
+    ['POST', '/tokens', { projectId: tenantId, scopes: [] }, ['/scopes']],
+    ['POST', '/tokens', { projectId: tenantId, scopes: ['write'] }, ['/scopes/0']],
+    ['POST', '/tokens', { projectId: tenantId, scopes: 'read' }, ['/scopes']],
+    ['POST', '/sql', {}, ['/query']],
+    ['POST', '/sql', { query: '' }, ['/query']],
+  ])('is a 400 that names the field: %s /admin%s %j', async (method, path, body, pointers) => {
+    const answer = await admin(method, path, body);
+
+    expect(answer.status).toBe(400);
+    expect(pointersIn(answer)).toEqual(pointers);
+  });
+
+  test('is a 400 that names expiresAt where it is no timestamp', async () => {
+    const { projectId } = await shared.aProject();
+    const answer = await admin('POST', '/tokens', { projectId, expiresAt: 'tomorrow' });
+
+    expect(answer.status).toBe(400);
+    expect(pointersIn(answer)).toEqual(['/expiresAt']);
+  });
+
+  test.each([['[]'], ['null'], ['{'], ['7']])('is a 400 where it is no object: %s', async (body) => {
+    expect((await admin('POST', '/tenants', body)).status).toBe(400);
+  });
+});
+
+describe('the admin listener', () => {
+  let game: TestProject;
+
+  beforeAll(async () => {
+    game = await shared.aProject();
+  });
+
+  test('asks for the admin token; a game’s token is a stranger there', async () => {
+    for (const header of [undefined, 'Bearer nobody', `Bearer ${game.token}`]) {
+      for (const path of ['/admin/tenants', '/admin/projects', '/admin/tokens', '/admin/sql']) {
+        const method = path === '/admin/sql' ? 'POST' : 'GET';
+        const answer = await fetch(shared.product.credentials.adminUrl + path, {
+          method,
+          headers: {
+            'Content-Type': 'application/json',
+            ...(header === undefined ? {} : { Authorization: header }),
+          },
+          ...(method === 'POST' ? { body: '{"query":"SELECT 1"}' } : {}),
+        });
+        expect([path, answer.status]).toEqual([path, 401]);
+        expect(answer.headers.get('www-authenticate')).toMatch(/^Bearer /);
+      }
+    }
+  });
+
+  test('is another one than the public one, which has none of its paths', async () => {
+    const { adminToken } = shared.product.credentials;
+    for (const path of ['/admin/tenants', '/admin/sql', '/metrics']) {
+      const answer = await shared.product.request('GET', path, {
+        headers: { Authorization: `Bearer ${adminToken}` },
+      });
+      expect([path, answer.status]).toEqual([path, 404]);
+    }
+    expect((await admin('GET', '/../v1/quota')).status).toBe(404);
+  });
+
+  test('answers health, readiness and metrics without a token', async () => {
+    const { adminUrl } = shared.product.credentials;
+    const health = await fetch(`${adminUrl}/healthz`);
+    const metrics = await fetch(`${adminUrl}/metrics`);
+
+    expect([health.status, await health.json()]).toEqual([200, { status: 'ok' }]);
+    expect(metrics.status).toBe(200);
+    expect(metrics.headers.get('content-type')).toMatch(/^text\/plain; version=0\.0\.4/);
+    await eventually(
+      async () => (await fetch(`${adminUrl}/readyz`)).status,
+      (status) => status === 200,
+    );
+  });
+
+  test('counts requests and events in its metrics', async () => {
+    const before = await metric('questlog_events_accepted_total');
+    await game.request('POST', '/v1/ingest/events', { body: [anEvent({ sessionId: game.sessionId })] });
+
+    expect(await metric('questlog_events_accepted_total')).toBe(before + 1);
+    expect(
+      await metric('questlog_http_requests_total{route="/v1/ingest/events",method="POST",status="201"}'),
+    ).toBeGreaterThan(0);
+  });
+});
+
+async function metric(name: string): Promise<number> {
+  const text = await (await fetch(`${shared.product.credentials.adminUrl}/metrics`)).text();
+  const line = text.split('\n').find((each) => each.startsWith(`${name} `));
+  return Number(line?.slice(name.length) ?? Number.NaN);
+}
+
+function pointersIn(answer: Answer): string[] {
+  const errors: { pointer: string }[] = answer.json().errors;
+  return errors.map(({ pointer }) => pointer).toSorted();
+}

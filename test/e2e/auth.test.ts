@@ -1,0 +1,248 @@
+/** Who may do what: 401 before anything of the body is read, 403 for a missing scope, and no look into other projects. */
+import { beforeAll, describe, expect, test } from 'vitest';
+import { anEvent, anUnknownId, aToken, eventually, type TestProject } from './builders.ts';
+import type { Answer } from './product.ts';
+import { sharedProduct } from './sharedProduct.ts';
+import { openWire } from './wire.ts';
+
+const shared = sharedProduct();
+let game: TestProject;
+
+beforeAll(async () => {
+  game = await shared.aProject({ revision: 'A' });
+});
+
+const operations: readonly (readonly [string, string])[] = [
+  ['POST', '/v1/ingest/events'],
+  ['POST', '/v1/sessions'],
+  ['GET', `/v1/sessions/${anUnknownId()}`],
+  ['GET', `/v1/sessions/${anUnknownId()}/events`],
+  ['GET', `/v1/events/${anUnknownId()}`],
+  ['GET', '/v1/quota'],
+];
+
+const strangers: readonly (readonly [string, string])[] = [
+  ['an empty header', ''],
+  ['a scheme alone', 'Bearer'],
+  ['another scheme', 'Basic cXVlc3Q6bG9n'],
+  ['an unknown token', 'Bearer qlt_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA'],
+  ['two tokens', 'Bearer one two'],
+  ['characters that no token has', 'Bearer "token"'],
+];
+
+describe('without a valid token', () => {
+  test.each(operations)(
+    '%s %s is a 401 with WWW-Authenticate, whatever is wrong with the header',
+    async (method, path) => {
+      for (const [name, header] of strangers) {
+        const answer = await as(header, method, path);
+        expect([name, answer.status]).toEqual([name, 401]);
+        expect(answer.headers.get('www-authenticate')).toMatch(/^Bearer realm="questlog"/);
+        expect(answer.json()).toMatchObject({ code: 'unauthorized', status: 401 });
+      }
+    },
+  );
+
+  test('a 401 says whether a token was missing or invalid, as RFC 6750 has it', async () => {
+    const missing = await as('', 'GET', '/v1/quota');
+    const invalid = await as('Bearer nobody', 'GET', '/v1/quota');
+
+    expect(missing.headers.get('www-authenticate')).not.toContain('error=');
+    expect(invalid.headers.get('www-authenticate')).toContain('error="invalid_token"');
+  });
+
+  test.each(['/v1/ingest/events', '/v1/sessions'])('%s answers before the body has come', async (path) => {
+    const wire = await openWire(shared.product.credentials.baseUrl);
+    const headers = { Authorization: 'Bearer nobody', 'Content-Type': 'application/json' };
+    const answer = await wire.ask({ path, headers, body: '[{"eventType":"x"}]', sending: 'held back' });
+
+    expect(answer.status).toBe(401);
+    wire.close();
+  });
+
+  test('a request is a 401 rather than a 400, 413 or 415', async () => {
+    const nobody = { Authorization: 'Bearer nobody' };
+
+    expect((await game.post('{', nobody)).status).toBe(401);
+    expect((await game.post(Buffer.alloc(9 * 1024 * 1024), nobody)).status).toBe(401);
+    expect((await game.post('x', { ...nobody, 'Content-Type': 'text/plain' })).status).toBe(401);
+    expect((await game.post('x', { ...nobody, 'Idempotency-Key': 'x' })).status).toBe(401);
+  });
+
+  test('a token in the address does not count', async () => {
+    expect((await as('', 'GET', `/v1/quota?access_token=${game.token}`)).status).toBe(401);
+  });
+});
+
+describe('a valid token', () => {
+  test.each(['bearer', 'BEARER', 'Bearer '])(
+    'may come under the scheme in any case and with spaces: %j',
+    async (scheme) => {
+      expect((await as(`${scheme} ${game.token}`, 'GET', '/v1/quota')).status).toBe(200);
+    },
+  );
+
+  test('is one of the public listener only: the admin token is a stranger there', async () => {
+    const { adminToken } = shared.product.credentials;
+
+    expect((await as(`Bearer ${adminToken}`, 'GET', '/v1/quota')).status).toBe(401);
+  });
+
+  test('never appears in the log of the process', async () => {
+    await as(`Bearer ${game.token}`, 'POST', '/v1/ingest/events');
+
+    expect(shared.product.stderr() + shared.product.stdout()).not.toContain(game.token);
+  });
+});
+
+describe('the scope', () => {
+  const writes = operations.filter(([method]) => method === 'POST');
+  const reads = operations.filter(([method]) => method === 'GET');
+
+  test('events:write is needed to send events and to register sessions', async () => {
+    for (const scopes of [['read'], ['reports:write'], ['read', 'reports:write']]) {
+      const { token } = await aToken(shared.product, game.projectId, { scopes });
+      for (const [method, path] of writes)
+        expectForbidden(await as(`Bearer ${token}`, method, path), 'events:write');
+    }
+  });
+
+  test('read is needed to read', async () => {
+    const { token } = await aToken(shared.product, game.projectId, {
+      scopes: ['events:write', 'reports:write'],
+    });
+
+    for (const [method, path] of reads) expectForbidden(await as(`Bearer ${token}`, method, path), 'read');
+  });
+
+  test('is enough on its own', async () => {
+    const writer = await aToken(shared.product, game.projectId, { scopes: ['events:write'] });
+    const reader = await aToken(shared.product, game.projectId, { scopes: ['read'] });
+    const event = anEvent({ sessionId: game.sessionId });
+
+    const posted = await game.post(event, { Authorization: `Bearer ${writer.token}` });
+    expect(posted.status).toBe(201);
+    expect((await as(`Bearer ${reader.token}`, 'GET', `/v1/events/${posted.json()[0].id}`)).status).toBe(200);
+  });
+
+  test('is missing before the body has come', async () => {
+    const { token } = await aToken(shared.product, game.projectId, { scopes: ['read'] });
+    const wire = await openWire(shared.product.credentials.baseUrl);
+    const headers = { Authorization: `Bearer ${token}`, 'Content-Type': 'application/json' };
+    const answer = await wire.ask({ path: '/v1/ingest/events', headers, body: '{}', sending: 'held back' });
+
+    expect(answer.status).toBe(403);
+    wire.close();
+  });
+
+  test('is all three for a token made without scopes', async () => {
+    const { id } = await aToken(shared.product, game.projectId);
+    const listed: { id: string; scopes: string[] }[] = (
+      await shared.product.admin('GET', '/admin/tokens')
+    ).json();
+
+    expect(listed.find((token) => token.id === id)?.scopes.toSorted()).toEqual([
+      'events:write',
+      'read',
+      'reports:write',
+    ]);
+  });
+});
+
+describe('a token', () => {
+  test('that is revoked is a 401 within 2 s', async () => {
+    const { id, token } = await aToken(shared.product, game.projectId);
+    expect((await as(`Bearer ${token}`, 'GET', '/v1/quota')).status).toBe(200);
+    expect((await shared.product.admin('DELETE', `/admin/tokens/${id}`)).status).toBe(204);
+
+    await eventually(
+      () => as(`Bearer ${token}`, 'GET', '/v1/quota'),
+      ({ status }) => status === 401,
+      2_000,
+    );
+    expect((await game.get('/v1/quota')).status).toBe(200);
+  });
+
+  test('works until its expiresAt and is a 401 from then on', async () => {
+    const expiresAtMs = Date.now() + 1_500;
+    const { token } = await aToken(shared.product, game.projectId, {
+      expiresAt: new Date(expiresAtMs).toISOString(),
+    });
+    const event = anEvent({ sessionId: game.sessionId });
+    expect((await game.post(event, { Authorization: `Bearer ${token}` })).status).toBe(201);
+
+    const refused = await eventually(
+      () => game.post(event, { Authorization: `Bearer ${token}` }),
+      ({ status }) => status !== 201,
+      3_000,
+    );
+    expect(refused.status).toBe(401);
+    expect(Date.now()).toBeGreaterThanOrEqual(expiresAtMs);
+  });
+
+  test('whose expiresAt has passed is a 401', async () => {
+    const { token } = await aToken(shared.product, game.projectId, { expiresAt: '2020-01-01T00:00:00Z' });
+
+    expect((await as(`Bearer ${token}`, 'GET', '/v1/quota')).status).toBe(401);
+  });
+});
+
+describe.each([
+  ['of another tenant', false],
+  ['of the same tenant', true],
+])('what belongs to another project %s', (_, isSameTenant) => {
+  let other: TestProject;
+
+  beforeAll(async () => {
+    other = await shared.aProject({ revision: 'A', ...(isSameTenant ? { tenantId: game.tenantId } : {}) });
+  });
+
+  test('is no session: events that name it are refused exactly as for an unknown one', async () => {
+    const unknown = anUnknownId();
+    const withForeign = await game.post([anEvent({ sessionId: other.sessionId })]);
+    const withUnknown = await game.post([anEvent({ sessionId: unknown })]);
+
+    expect(withForeign.status).toBe(404);
+    expect(without(withForeign, other.sessionId)).toEqual(without(withUnknown, unknown));
+    expect((await other.get(`/v1/sessions/${other.sessionId}/events`)).json().events).toEqual([]);
+  });
+
+  test('cannot be read: a session, its events and an event are answered exactly as unknown ones', async () => {
+    const [created] = (await other.post(anEvent({ sessionId: other.sessionId }))).json();
+    const unknownEvent = `${created.id.slice(0, 24)}000000000000`;
+    const unknown = anUnknownId();
+    const pairs: [string, string, string][] = [
+      [`/v1/sessions/${other.sessionId}`, other.sessionId, unknown],
+      [`/v1/sessions/${other.sessionId}/events`, other.sessionId, unknown],
+      [`/v1/events/${created.id}`, created.id, unknownEvent],
+    ];
+    for (const [path, foreign, none] of pairs) {
+      const withForeign = await game.get(path);
+      const withUnknown = await game.get(path.replace(foreign, none));
+      expect(withForeign.status).toBe(404);
+      expect(without(withForeign, foreign)).toEqual(without(withUnknown, none));
+    }
+    expect((await other.get(`/v1/events/${created.id}`)).json()).toEqual(created);
+  });
+});
+
+function as(authorization: string, method: string, path: string): Promise<Answer> {
+  const body = method === 'POST' ? { body: {} } : {};
+  return game.request(method, path, { ...body, headers: { Authorization: authorization } });
+}
+
+function expectForbidden(answer: Answer, scope: string): void {
+  expect(answer.status).toBe(403);
+  expect(answer.json()).toMatchObject({ code: 'forbidden', status: 403 });
+  const challenge = answer.headers.get('www-authenticate');
+  expect(challenge).toContain('error="insufficient_scope"');
+  expect(challenge).toContain(`scope="${scope}"`);
+}
+
+/** The whole answer but for the id that was asked for and the request's own id. */
+function without(answer: Answer, id: string): object {
+  const headers = [...answer.headers].filter(([name]) => name !== 'x-request-id' && name !== 'date');
+  const { instance, ...problem } = JSON.parse(answer.text().replaceAll(id, '<id>'));
+  expect(instance).toMatch(/^urn:questlog:request:/);
+  return { status: answer.status, headers, problem };
+}

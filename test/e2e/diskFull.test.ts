@@ -1,0 +1,121 @@
+/** A full disk: requests are told to come again, nothing that was acknowledged is lost, and all goes on once there is space. */
+import { spawnSync } from 'node:child_process';
+import { closeSync, mkdtempSync, openSync, rmSync, statfsSync, writeSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, expect, test } from 'vitest';
+import { eventually } from './builders.ts';
+import { type Answer, type Product, startProduct } from './product.ts';
+import { bugsIn } from './sharedProduct.ts';
+
+const KIB = 1024;
+const DISK_BYTES = 64 * KIB * KIB;
+/** Of random text: neither the log nor ClickHouse makes it much smaller. */
+const PAYLOAD_BYTES = 24 * KIB;
+const REFUSALS = 25;
+
+const disk = mkdtempSync(join(tmpdir(), 'questlog-disk-'));
+const mounted = spawnSync('mount', ['-t', 'tmpfs', '-o', `size=${DISK_BYTES}`, 'tmpfs', disk], {
+  encoding: 'utf8',
+});
+const isMounted = mounted.status === 0;
+if (!isMounted)
+  console.warn(`skipped: a small disk cannot be mounted here: ${mounted.stderr || mounted.error?.message}`);
+
+afterAll(() => {
+  if (isMounted) spawnSync('umount', ['-l', disk]);
+  rmSync(disk, { recursive: true, force: true });
+});
+
+test.skipIf(!isMounted)(
+  'a disk that fills up under load loses nothing that was acknowledged',
+  { timeout: 60_000 },
+  async () => {
+    const product = await startProduct({ dataDir: disk });
+    const acknowledged: string[] = [];
+
+    const ballast = fill({ leaveBytes: 6 * KIB * KIB });
+    const refused = await postUntilRefused(product, acknowledged);
+    const readWhileFull = await product.request('GET', '/v1/quota');
+    rmSync(ballast);
+
+    for (const answer of refused) {
+      expect(answer.status).toBe(503);
+      expect(answer.json().code).toBe('unavailable');
+      expect(Number(answer.headers.get('retry-after'))).toBeGreaterThan(0);
+    }
+    expect([200, 503]).toContain(readWhileFull.status);
+    expect(acknowledged.length).toBeGreaterThan(0);
+
+    const back = await eventually(
+      () => post(product),
+      ({ status }) => status === 201,
+    );
+    acknowledged.push(back.json()[0].id);
+    await eventually(
+      () => product.request('GET', '/v1/quota'),
+      ({ status }) => status === 200,
+      20_000,
+    );
+    const rows = await product.sql<{ id: string }>('SELECT id FROM events');
+    const stored = rows.map(({ id }) => id);
+    expect(acknowledged.filter((id) => !stored.includes(id))).toEqual([]);
+    expect(new Set(stored).size).toBe(stored.length);
+
+    expect(await product.stop()).toBe(0);
+    expect(bugsIn(product.stderr())).toEqual([]);
+  },
+);
+
+test.skipIf(!isMounted)(
+  'a start on a disk that is full is refused with one clear line',
+  { timeout: 60_000 },
+  async () => {
+    const ballast = fill({ leaveBytes: 0 });
+    const dataDir = join(disk, 'new');
+
+    await expect(startProduct({ dataDir })).rejects.toThrow(
+      /exited with 1: questlog: cannot start: [^\n]+\n$/,
+    );
+    rmSync(ballast);
+    await (await startProduct({ dataDir })).stop();
+  },
+);
+
+/** Eight at a time, until so many were refused. */
+async function postUntilRefused(product: Product, acknowledged: string[]): Promise<Answer[]> {
+  const refused: Answer[] = [];
+  const client = async (): Promise<void> => {
+    while (refused.length < REFUSALS) {
+      const answer = await post(product);
+      if (answer.status === 201) acknowledged.push(answer.json()[0].id);
+      else refused.push(answer);
+    }
+  };
+  await Promise.all(Array.from({ length: 8 }, client));
+  return refused;
+}
+
+function post(product: Product): Promise<Answer> {
+  const text = Array.from({ length: PAYLOAD_BYTES / 8 }, () => Math.random().toString(36).slice(2, 10)).join(
+    '',
+  );
+  const event = { sessionId: product.credentials.sessionId, eventType: 'filler', payload: { text } };
+  return product.request('POST', '/v1/ingest/events', { body: event });
+}
+
+/** Takes what is free on the disk but for so many bytes, and returns the file that holds it. */
+function fill({ leaveBytes }: { leaveBytes: number }): string {
+  const path = join(disk, 'ballast');
+  const { bavail, bsize } = statfsSync(disk);
+  const file = openSync(path, 'w');
+  const chunk = Buffer.alloc(64 * KIB);
+  try {
+    for (let left = bavail * bsize - leaveBytes; left > 0; left -= chunk.length) writeSync(file, chunk);
+  } catch (error) {
+    if (!(error instanceof Error && 'code' in error && error.code === 'ENOSPC')) throw error;
+  } finally {
+    closeSync(file);
+  }
+  return path;
+}

@@ -1,0 +1,242 @@
+/** What every answer has in common: problems and their shape, methods and paths, request ids; nothing of the body. */
+import { PROBLEMS } from '@questlog/schemas/http/problem';
+import { beforeAll, describe, expect, test } from 'vitest';
+import { anEvent, anUnknownId, type TestProject } from './builders.ts';
+import type { Answer } from './product.ts';
+import { sharedProduct } from './sharedProduct.ts';
+import { openWire } from './wire.ts';
+
+const shared = sharedProduct();
+let game: TestProject;
+
+beforeAll(async () => {
+  game = await shared.aProject({ revision: 'A' });
+});
+
+describe('a method that a path does not have', () => {
+  test.each([
+    ['GET', '/v1/ingest/events', ['POST']],
+    ['PUT', '/v1/ingest/events', ['POST']],
+    ['DELETE', '/v1/ingest/events', ['POST']],
+    ['OPTIONS', '/v1/ingest/events', ['POST']],
+    ['GET', '/v1/sessions', ['POST']],
+    ['POST', '/v1/quota', ['GET', 'HEAD']],
+    ['PATCH', `/v1/events/${anUnknownId()}`, ['GET', 'HEAD']],
+    ['POST', `/v1/sessions/${anUnknownId()}`, ['GET', 'HEAD']],
+    ['DELETE', `/v1/sessions/${anUnknownId()}/events`, ['GET', 'HEAD']],
+    ['POST', '/openapi.json', ['GET', 'HEAD']],
+  ])('is a 405 with Allow: %s %s', async (method, path, allowed) => {
+    const answer = await game.request(method, path);
+
+    expectProblem(answer, 405, 'method_not_allowed');
+    expect((answer.headers.get('allow') ?? '').split(', ').toSorted()).toEqual(allowed);
+  });
+
+  test('is a 405 on the admin listener too', async () => {
+    const answer = await shared.product.admin('DELETE', '/admin/tenants');
+
+    expectProblem(answer, 405, 'method_not_allowed');
+    expect((answer.headers.get('allow') ?? '').split(', ').toSorted()).toEqual(['GET', 'HEAD', 'POST']);
+  });
+});
+
+describe('a path that does not exist', () => {
+  test.each([
+    '/',
+    '/v1',
+    '/v2/ingest/events',
+    '/v1/ingest',
+    '/v1/events',
+    '/v1/ingest/events/x',
+    '/V1/quota',
+    '/favicon.ico',
+  ])('is a 404: %s', async (path) => {
+    for (const method of ['GET', 'POST']) expectProblem(await game.request(method, path), 404, 'not_found');
+  });
+
+  test('is a 404 on the admin listener too', async () => {
+    expectProblem(await shared.product.admin('GET', '/admin'), 404, 'not_found');
+  });
+});
+
+describe('HEAD', () => {
+  test('answers as GET does, without a body', async () => {
+    const [created] = (await game.post(anEvent({ sessionId: game.sessionId }))).json();
+    for (const path of [
+      `/v1/events/${created.id}`,
+      '/v1/quota',
+      `/v1/sessions/${game.sessionId}`,
+      '/openapi.json',
+    ]) {
+      const get = await game.get(path);
+      const head = await game.request('HEAD', path);
+      expect([path, head.status]).toEqual([path, 200]);
+      expect(head.bytes).toHaveLength(0);
+      expect(head.headers.get('content-type')).toBe(get.headers.get('content-type'));
+    }
+  });
+
+  test('of what is not there is a 404 without a body', async () => {
+    const answer = await game.request('HEAD', `/v1/events/${anUnknownId()}`);
+
+    expect(answer.status).toBe(404);
+    expect(answer.bytes).toHaveLength(0);
+  });
+});
+
+describe('a problem', () => {
+  test('has a type, title, status, code, detail and instance, and nothing else', async () => {
+    const answer = await game.request('GET', `/v1/events/${anUnknownId()}`);
+
+    expect(Object.keys(answer.json()).toSorted()).toEqual([
+      'code',
+      'detail',
+      'instance',
+      'status',
+      'title',
+      'type',
+    ]);
+  });
+
+  test('with bad elements has errors of index, pointer, code and detail, and nothing else', async () => {
+    const answer = await game.post([{}, 7]);
+
+    expect(Object.keys(answer.json()).toSorted()).toContain('errors');
+    for (const error of answer.json().errors) {
+      expect(Object.keys(error).toSorted()).toEqual(['code', 'detail', 'index', 'pointer']);
+      expect(Object.keys(PROBLEMS)).toContain(error.code);
+    }
+  });
+
+  test('has a code and a title of the closed list, the same status in it and in the answer', async () => {
+    const answers = [
+      await game.post('{'),
+      await game.post([]),
+      await game.post('x', { 'Content-Type': 'text/plain' }),
+      await game.post('x', { Authorization: 'Bearer x' }),
+      await game.post(anEvent({ sessionId: anUnknownId() })),
+      await game.request('PUT', '/v1/quota'),
+    ];
+    for (const answer of answers) {
+      const { code } = answer.json();
+      expectProblem(answer, answer.status, code);
+    }
+  });
+});
+
+describe('X-Request-Id', () => {
+  test('is given back, in the header and in a problem’s instance', async () => {
+    const headers = { 'X-Request-Id': 'build-7:retry.2_a' };
+    const good = await game.post(anEvent({ sessionId: game.sessionId }), headers);
+    const bad = await game.post('{', headers);
+
+    expect(good.headers.get('x-request-id')).toBe('build-7:retry.2_a');
+    expect(bad.headers.get('x-request-id')).toBe('build-7:retry.2_a');
+    expect(bad.json().instance).toBe('urn:questlog:request:build-7:retry.2_a');
+  });
+
+  test('is made where none is given, another one for each request', async () => {
+    const [one, other] = [await game.get('/v1/quota'), await game.get('/v1/quota')];
+
+    expect(one.headers.get('x-request-id')).toMatch(/^[0-9a-f-]{36}$/);
+    expect(other.headers.get('x-request-id')).not.toBe(one.headers.get('x-request-id'));
+  });
+
+  test.each(['a b', '<script>', 'x'.repeat(129), '"quoted"'])(
+    'is made anew where the given one is not a plain word: %s',
+    async (id) => {
+      const answer = await game.request('GET', '/nothing', { headers: { 'X-Request-Id': id } });
+
+      expect(answer.headers.get('x-request-id')).toMatch(/^[0-9a-f-]{36}$/);
+      expect(answer.text()).not.toContain(id);
+    },
+  );
+
+  test('is there on the admin listener too', async () => {
+    const answer = await shared.product.admin('GET', '/admin/nothing');
+
+    expect(answer.json().instance).toBe(`urn:questlog:request:${answer.headers.get('x-request-id')}`);
+  });
+});
+
+describe('an error', () => {
+  const secret = 'hunter2-the-players-own-words';
+  const bodies: readonly (readonly [string, string])[] = [
+    ['broken JSON', `{"eventType":"${secret}`],
+    ['a string', `"${secret}"`],
+    ['a word that is no JSON', secret],
+    [
+      'bad fields',
+      JSON.stringify({ eventType: [secret], sessionId: secret, buildId: secret, occurredAt: secret }),
+    ],
+    ['a payload of the wrong type', JSON.stringify({ eventType: 'x', payload: secret })],
+    [
+      'an unknown field that is too deep',
+      `{"eventType":"x","deep":${'["'.repeat(0)}${'['.repeat(65)}"${secret}"${']'.repeat(65)}}`,
+    ],
+    ['a lone surrogate', `{"eventType":"${secret}\\ud800"}`],
+    ['another body under a key', JSON.stringify({ eventType: secret })],
+  ];
+
+  test.each(bodies)('of the ingest tells nothing of the body, and no stack: %s', async (_, body) => {
+    const answer = await game.post(body, { 'Idempotency-Key': 'not-a-key' });
+    expectSilent(answer);
+    expectSilent(await game.post(body));
+    expectSilent(await game.post(`[${body},${body}]`, { Prefer: 'handling=lenient' }));
+  });
+
+  test.each(bodies)('of the other endpoints tells nothing of the body, and no stack: %s', async (_, body) => {
+    expectSilent(await game.request('POST', '/v1/sessions', { body }));
+    for (const path of ['/admin/tenants', '/admin/projects', '/admin/tokens']) {
+      expectSilent(await shared.product.admin('POST', path, body));
+    }
+  });
+
+  test.each(['%00', '%E0%A4%A', '..%2f..%2fetc', "'%20OR%201=1", '%F0%9F%97%A1'])(
+    'of an id that is none is a 404 and never a 5xx: %s',
+    async (id) => {
+      for (const path of [`/v1/events/${id}`, `/v1/sessions/${id}`, `/v1/sessions/${id}/events`]) {
+        expect([path, (await game.get(path)).status]).toEqual([path, 404]);
+      }
+    },
+  );
+
+  function expectSilent(answer: Answer): void {
+    expect(answer.status).toBeGreaterThanOrEqual(200);
+    expect(answer.status).toBeLessThan(500);
+    expect(answer.text()).not.toContain('hunter2');
+    expect(answer.text()).not.toMatch(/\.ts:\d|node_modules|\\n\s+at /);
+    expect([...answer.headers.values()].join()).not.toContain('hunter2');
+  }
+});
+
+test('a client that goes away in the midst of its body harms nobody', async () => {
+  const wire = await openWire(shared.product.credentials.baseUrl);
+  const headers = { Authorization: `Bearer ${game.token}`, 'Content-Type': 'application/json' };
+  const left = wire.ask({
+    path: '/v1/ingest/events',
+    headers,
+    body: '{"eventType":"x"}',
+    sending: 'held back',
+  });
+  wire.close();
+  await expect(left).rejects.toThrow();
+
+  expect((await game.post(anEvent({ sessionId: game.sessionId }))).status).toBe(201);
+});
+
+function expectProblem(answer: Answer, status: number, code: keyof typeof PROBLEMS): void {
+  expect([answer.status, answer.headers.get('content-type')]).toEqual([
+    status,
+    expect.stringMatching(/^application\/problem\+json/),
+  ]);
+  expect(answer.json()).toMatchObject({
+    type: `urn:questlog:problem:${code}`,
+    title: PROBLEMS[code][1],
+    status,
+    code,
+    detail: expect.stringMatching(/\w/),
+    instance: `urn:questlog:request:${answer.headers.get('x-request-id')}`,
+  });
+  expect(PROBLEMS[code][0]).toBe(status);
+}

@@ -1,0 +1,220 @@
+/** GET /openapi.json: what it documents is what the product does, operation by operation and status by status. */
+import { randomUUID } from 'node:crypto';
+import { Compile } from 'typebox/schema';
+import { beforeAll, describe, expect, test } from 'vitest';
+import { aKey, anEvent, aToken, events } from './builders.ts';
+import type { Answer } from './product.ts';
+import { sharedProduct } from './sharedProduct.ts';
+
+interface Operation {
+  readonly summary: string;
+  readonly parameters?: readonly { readonly name: string; readonly in: string }[];
+  readonly responses: Record<
+    string,
+    { readonly description: string; readonly content?: Record<string, { schema: object }> }
+  >;
+}
+
+interface Document {
+  readonly openapi: string;
+  readonly info: { readonly title: string; readonly version: string };
+  readonly paths: Record<string, Record<string, Operation>>;
+  readonly components: { readonly schemas: Record<string, { properties: Record<string, unknown> }> };
+}
+
+const shared = sharedProduct();
+let document: Document;
+let seen: { operation: string; status: number; answer: Answer }[];
+
+beforeAll(async () => {
+  const answer = await fetch(`${shared.product.credentials.baseUrl}/openapi.json`);
+  expect([answer.status, answer.headers.get('content-type')]).toEqual([
+    200,
+    expect.stringMatching(/^application\/json/),
+  ]);
+  document = JSON.parse(await answer.text());
+  seen = await everyAnswer();
+});
+
+describe('the document', () => {
+  test('is OpenAPI 3.1, needs no token, and is about this product', () => {
+    expect(document.openapi).toMatch(/^3\.1\.\d+$/);
+    expect(document.info).toMatchObject({ title: 'Questlog', version: expect.any(String) });
+  });
+
+  test('has every operation of the public listener and no other', () => {
+    expect(operationsOf(document)).toEqual([
+      'GET /openapi.json',
+      'GET /v1/events/{id}',
+      'GET /v1/quota',
+      'GET /v1/sessions/{id}',
+      'GET /v1/sessions/{id}/events',
+      'POST /v1/ingest/events',
+      'POST /v1/sessions',
+    ]);
+  });
+
+  test('refers only to schemas that it has', () => {
+    const names = [...JSON.stringify(document).matchAll(/"#\/components\/schemas\/(\w+)"/g)].map(
+      ([, name]) => name ?? '',
+    );
+
+    expect(names.length).toBeGreaterThan(10);
+    expect(names.filter((name) => !(name in document.components.schemas))).toEqual([]);
+  });
+
+  test('names each parameter of a path where the path has it', () => {
+    for (const [path, operations] of Object.entries(document.paths)) {
+      const inPath = [...path.matchAll(/\{(\w+)\}/g)].map(([, name]) => name);
+      for (const { parameters = [] } of Object.values(operations)) {
+        expect(parameters.filter((parameter) => parameter.in === 'path').map(({ name }) => name)).toEqual(
+          inPath,
+        );
+      }
+    }
+  });
+
+  test('documents exactly the statuses that are answered; 503 is seen where a disk is full', () => {
+    const answered = new Set(seen.map(({ operation, status }) => `${operation} ${status}`));
+    const documented = operationsOf(document).flatMap((operation) =>
+      Object.keys(responsesOf(operation))
+        .filter((status) => status !== '503')
+        .map((status) => `${operation} ${status}`),
+    );
+
+    expect([...answered].toSorted()).toEqual(documented.toSorted());
+  });
+
+  test('has schemas that accept the answers as they are, under the media types that they have', () => {
+    for (const { operation, status, answer } of seen) {
+      const content = responsesOf(operation)[status]?.content;
+      if (content === undefined) continue;
+      const type = answer.headers.get('content-type')?.split(';')[0] ?? '';
+      expect([operation, status, Object.keys(content)]).toEqual([operation, status, [type]]);
+      expect([operation, status, errorsOf(content[type]?.schema ?? {}, answer.json())]).toEqual([
+        operation,
+        status,
+        [],
+      ]);
+    }
+  });
+
+  test('names every field that an answer has', () => {
+    const { Event, Session, Quota, Problem, EventPage } = document.components.schemas;
+    const fieldsOf = (operation: string, status: number): string[] => {
+      const found = seen.find((one) => one.operation === operation && one.status === status);
+      const body = found?.answer.json();
+      return Object.keys(Array.isArray(body) ? body[0] : body).toSorted();
+    };
+    const named = (schema: { properties: object } | undefined): string[] =>
+      Object.keys(schema?.properties ?? {}).toSorted();
+
+    expect(fieldsOf('POST /v1/ingest/events', 201)).toEqual(named(Event));
+    expect(fieldsOf('GET /v1/events/{id}', 200)).toEqual(named(Event));
+    expect(fieldsOf('GET /v1/sessions/{id}/events', 200)).toEqual(named(EventPage));
+    expect(fieldsOf('POST /v1/sessions', 201)).toEqual(named(Session));
+    expect(fieldsOf('GET /v1/quota', 200)).toEqual(named(Quota));
+    expect(fieldsOf('POST /v1/ingest/events', 404)).toEqual(named(Problem));
+  });
+});
+
+describe('the schemas of a request', () => {
+  test.each([
+    ['EventInputA', { sessionId: randomUUID(), eventType: '', payload: { any: [1] } }, true],
+    ['EventInputA', { eventType: 'x' }, false],
+    ['EventInputB', { eventType: 'x' }, true],
+    ['EventInputB', { eventType: 7 }, false],
+    ['EventInputB', { eventType: 'x', buildId: 'x' }, false],
+    ['SessionInput', {}, true],
+    ['SessionInput', { id: 'x' }, false],
+  ])('%s says of %j what the product says: %s', async (name, value, isTaken) => {
+    expect(errorsOf({ $ref: `#/components/schemas/${name}` }, value).length === 0).toBe(isTaken);
+  });
+
+  test('has the batch caps of both revisions', () => {
+    const text = JSON.stringify(document.paths['/v1/ingest/events']);
+
+    expect(text).toContain('"maxItems":500');
+    expect(text).toContain('"maxItems":200');
+  });
+});
+
+/** A request for each status of each operation. */
+async function everyAnswer(): Promise<typeof seen> {
+  const game = await shared.aProject({ revision: 'A' });
+  const none = await aToken(shared.product, game.projectId, { scopes: ['reports:write'] });
+  const found: typeof seen = [];
+  const ask = async (
+    method: string,
+    path: string,
+    template: string,
+    body?: unknown,
+    headers = {},
+  ): Promise<Answer> => {
+    const answer = await game.request(method, path, { headers, ...(body === undefined ? {} : { body }) });
+    found.push({ operation: `${method} ${template}`, status: answer.status, answer });
+    return answer;
+  };
+  const refused = async (method: string, path: string, template: string): Promise<void> => {
+    await ask(method, path, template, undefined, { Authorization: 'Bearer nobody' });
+    await ask(method, path, template, undefined, { Authorization: `Bearer ${none.token}` });
+  };
+
+  const ingest = '/v1/ingest/events';
+  const key = { 'Idempotency-Key': aKey() };
+  const event = anEvent({ sessionId: game.sessionId, payload: { a: [1, null] } });
+  const [created] = (await ask('POST', ingest, ingest, event, key)).json();
+  await ask('POST', ingest, ingest, event, key);
+  await ask('POST', ingest, ingest, [event], key);
+  await ask('POST', ingest, ingest, [event, anEvent()], { Prefer: 'handling=lenient' });
+  await ask('POST', ingest, ingest, [anEvent()]);
+  await ask('POST', ingest, ingest, anEvent({ sessionId: randomUUID() }));
+  await ask('POST', ingest, ingest, events(501));
+  await ask('POST', ingest, ingest, event, { 'Content-Encoding': 'lz4' });
+  await refused('POST', ingest, ingest);
+
+  const sessions = '/v1/sessions';
+  const id = randomUUID();
+  await ask('POST', sessions, sessions, { id });
+  await ask('POST', sessions, sessions, { id });
+  await ask('POST', sessions, sessions, { id, buildId: randomUUID() });
+  await ask('POST', sessions, sessions, { id: 7 });
+  await ask('POST', sessions, sessions, { x: 'x'.repeat(1024 * 1024) });
+  await ask('POST', sessions, sessions, 'x', { 'Content-Type': 'text/plain' });
+  await refused('POST', sessions, sessions);
+
+  for (const [template, path] of [
+    ['/v1/events/{id}', `/v1/events/${created.id}`],
+    ['/v1/sessions/{id}', `/v1/sessions/${game.sessionId}`],
+    ['/v1/sessions/{id}/events', `/v1/sessions/${game.sessionId}/events`],
+  ] as const) {
+    await ask('GET', path, template);
+    await ask('GET', template.replace('{id}', randomUUID()), template);
+    await refused('GET', path, template);
+  }
+  await ask('GET', `/v1/sessions/${game.sessionId}/events?limit=1`, '/v1/sessions/{id}/events');
+  await ask('GET', `/v1/sessions/${game.sessionId}/events?limit=x`, '/v1/sessions/{id}/events');
+  await ask('GET', '/v1/quota', '/v1/quota');
+  await refused('GET', '/v1/quota', '/v1/quota');
+  await ask('GET', '/openapi.json', '/openapi.json');
+  return found;
+}
+
+function operationsOf({ paths }: Document): string[] {
+  return Object.entries(paths)
+    .flatMap(([path, operations]) =>
+      Object.keys(operations).map((method) => `${method.toUpperCase()} ${path}`),
+    )
+    .toSorted();
+}
+
+function responsesOf(operation: string): Operation['responses'] {
+  const [method = '', path = ''] = operation.split(' ');
+  return document.paths[path]?.[method.toLowerCase()]?.responses ?? {};
+}
+
+/** What the schema, whose references are the document's, finds wrong with the value. */
+function errorsOf(schema: object, value: unknown): unknown[] {
+  const [isValid, errors] = Compile({ ...schema, components: document.components }).Errors(value);
+  return isValid ? [] : errors;
+}

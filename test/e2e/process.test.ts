@@ -1,0 +1,104 @@
+/** The process as an operator meets it: what it prints, what it writes, and how it stops. */
+import { execFile } from 'node:child_process';
+import { readFileSync, statSync } from 'node:fs';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
+import { expect, test } from 'vitest';
+import { removeDataDir, startProduct } from './product.ts';
+import { sharedProduct } from './sharedProduct.ts';
+
+const shared = sharedProduct();
+const ROOT = fileURLToPath(new URL('../..', import.meta.url));
+const run = promisify(execFile);
+
+test('prints where it listens, for games and for operators', () => {
+  const { baseUrl, adminUrl } = shared.product.credentials;
+
+  expect(shared.product.stdout()).toContain(baseUrl);
+  expect(shared.product.stdout()).toContain(adminUrl);
+});
+
+test('prints a curl line that works when it is pasted into a shell', async () => {
+  const line = lineWith('curl ');
+  const { stdout } = await run('bash', ['-c', line]);
+
+  const [created] = JSON.parse(stdout);
+  expect(created).toMatchObject({
+    sessionId: shared.product.credentials.sessionId,
+    reportIds: [],
+    overQuota: false,
+  });
+  expect((await shared.product.request('GET', `/v1/events/${created.id}`)).json()).toEqual(created);
+});
+
+test('prints how to ask ClickHouse a question, which works when it is pasted into a shell', async () => {
+  const { sessionId } = shared.product.credentials;
+  const body = { sessionId, eventType: 'asked-by-npm', payload: {} };
+  const answer = await shared.product.request('POST', '/v1/ingest/events', { body });
+  await shared.product.request('GET', `/v1/events/${answer.json()[0].id}`);
+  const env = { ...process.env, QUESTLOG_DATA_DIR: shared.product.dataDir };
+  const { stdout } = await run('bash', ['-c', lineWith('npm run sql')], { cwd: ROOT, env });
+
+  expect(stdout).toMatch(/event_type +count\(\)/);
+  expect(stdout).toMatch(/asked-by-npm +1/);
+});
+
+test('prints no warning, and nothing but log lines to standard error', () => {
+  expect(shared.product.stdout()).not.toMatch(/warning/i);
+  const lines = shared.product
+    .stderr()
+    .split('\n')
+    .filter((line) => line !== '');
+  for (const line of lines) expect(JSON.parse(line)).toMatchObject({ level: 30, event: expect.any(String) });
+});
+
+test('writes the credentials of a demo, for the owner’s eyes only', () => {
+  const path = join(shared.product.dataDir, 'dev-credentials.json');
+  const credentials: Record<string, unknown> = JSON.parse(readFileSync(path, 'utf8'));
+
+  expect(Object.keys(credentials)).toEqual(
+    expect.arrayContaining([
+      'baseUrl',
+      'adminUrl',
+      'token',
+      'adminToken',
+      'tenantId',
+      'projectId',
+      'sessionId',
+    ]),
+  );
+  expect(statSync(path).mode & 0o777).toBe(0o600);
+});
+
+test('has made the demo’s tenant, project, session and token, which work', async () => {
+  const { tenantId, projectId, sessionId } = shared.product.credentials;
+  const idsOf = async (path: string): Promise<string[]> =>
+    (await shared.product.admin('GET', path)).json().map(({ id }: { id: string }) => id);
+
+  expect(await idsOf('/admin/tenants')).toEqual([tenantId]);
+  expect(await idsOf('/admin/projects')).toEqual([projectId]);
+  expect((await shared.product.request('GET', `/v1/sessions/${sessionId}`)).json().id).toBe(sessionId);
+  expect((await shared.product.request('GET', '/v1/quota')).status).toBe(200);
+});
+
+test('stops with status 0 on SIGINT and on SIGTERM, and the second start is as good as the first', async () => {
+  const first = await startProduct();
+  expect(await first.stop('SIGINT')).toBe(0);
+
+  const second = await startProduct({ dataDir: first.dataDir });
+  expect((await second.request('GET', '/v1/quota')).status).toBe(200);
+  expect(await second.stop()).toBe(0);
+  expect(second.stdout() + second.stderr()).not.toMatch(/warning/i);
+  removeDataDir(second);
+});
+
+/** The line of the banner that a newcomer would paste. */
+function lineWith(command: string): string {
+  const line = shared.product
+    .stdout()
+    .split('\n')
+    .find((each) => each.trim().startsWith(command));
+  if (line === undefined) throw new Error(`no line of the banner begins with ${command}`);
+  return line.trim();
+}

@@ -1,0 +1,181 @@
+/** The monthly soft quota: which events are flagged, what is counted, and that changes take effect. */
+import { describe, expect, test } from 'vitest';
+import { anEvent, events, type TestProject } from './builders.ts';
+import type { Answer } from './product.ts';
+import { sharedProduct } from './sharedProduct.ts';
+
+const shared = sharedProduct();
+
+describe('overQuota', () => {
+  test('is true for the events past the line and false for those before, also inside a batch', async () => {
+    const game = await shared.aProject({ revision: 'A', monthlySoftQuota: 7 });
+
+    expect(flagsOf(await send(game, 5))).toEqual([false, false, false, false, false]);
+    expect(flagsOf(await send(game, 5))).toEqual([false, false, true, true, true]);
+    expect(flagsOf(await send(game, 1))).toEqual([true]);
+  });
+
+  test('is exact at the line itself', async () => {
+    const game = await shared.aProject({ revision: 'A', monthlySoftQuota: 3 });
+
+    expect(flagsOf(await send(game, 3))).toEqual([false, false, false]);
+    expect(flagsOf(await send(game, 1))).toEqual([true]);
+  });
+
+  test('is true for every event where the quota is 0; they are stored all the same', async () => {
+    const game = await shared.aProject({ revision: 'A', monthlySoftQuota: 0 });
+    const answer = await send(game, 2);
+
+    expect(answer.status).toBe(201);
+    expect(flagsOf(answer)).toEqual([true, true]);
+    expect((await game.get(`/v1/sessions/${game.sessionId}/events`)).json().events).toEqual(answer.json());
+  });
+
+  test('is false for every event where there is no quota', async () => {
+    const game = await shared.aProject({ revision: 'A' });
+
+    expect(flagsOf(await send(game, 500))).toEqual(Array.from({ length: 500 }, () => false));
+    expect((await game.get('/v1/quota')).json()).toMatchObject({ used: 500, softQuota: null });
+  });
+
+  test('is exact under 32 concurrent requests: as many false ones as the quota has, the first of each batch', async () => {
+    const game = await shared.aProject({ revision: 'A', monthlySoftQuota: 500 });
+    const answers = await Promise.all(Array.from({ length: 32 }, () => send(game, 25)));
+
+    const flags = answers.map(flagsOf);
+    expect(answers.map(({ status }) => status)).toEqual(Array.from({ length: 32 }, () => 201));
+    expect(flags.flat().filter((flag) => flag === false)).toHaveLength(500);
+    expect(flags.flat().filter((flag) => flag === true)).toHaveLength(300);
+    for (const batch of flags) expect(batch).toEqual(batch.toSorted());
+    expect((await game.get('/v1/quota')).json().used).toBe(800);
+  });
+
+  test('is exact while the projection takes over what was counted in memory', async () => {
+    const game = await shared.aProject({ revision: 'A', monthlySoftQuota: 400 });
+    const flags: (boolean | undefined)[] = [];
+    for (let round = 0; round < 10; round++) {
+      flags.push(...(await Promise.all([send(game, 30), send(game, 20)])).flatMap(flagsOf));
+      if (round % 3 === 0) await game.get('/v1/quota');
+    }
+
+    expect(flags.filter((flag) => flag === false)).toHaveLength(400);
+    expect(flags.filter((flag) => flag === true)).toHaveLength(100);
+  });
+
+  test('is stored as it was answered', async () => {
+    const game = await shared.aProject({ revision: 'A', monthlySoftQuota: 1 });
+    const created: { id: string; overQuota: boolean }[] = (await send(game, 2)).json();
+    const read = await Promise.all(created.map(({ id }) => game.get(`/v1/events/${id}`)));
+
+    expect(read.map((answer) => answer.json().overQuota)).toEqual([false, true]);
+    const rows = await shared.product.sql(
+      `SELECT id, over_quota AS overQuota FROM events WHERE session_id = '${game.sessionId}' ORDER BY log_offset, log_index`,
+    );
+    expect(rows).toEqual(created.map(({ id, overQuota }) => ({ id, overQuota })));
+  });
+});
+
+describe('GET /v1/quota', () => {
+  test('answers the UTC month, the use and the quota', async () => {
+    const game = await shared.aProject({ revision: 'A', monthlySoftQuota: 10 });
+    const answer = await game.get('/v1/quota');
+
+    expect(answer.status).toBe(200);
+    expect(answer.json()).toEqual({ month: new Date().toISOString().slice(0, 7), used: 0, softQuota: 10 });
+  });
+
+  test('counts every event answered before it, however they came', async () => {
+    const game = await shared.aProject({ revision: 'A', monthlySoftQuota: 10 });
+    await send(game, 3);
+    expect((await game.get('/v1/quota')).json().used).toBe(3);
+    await Promise.all([send(game, 20), send(game, 1), game.post(anEvent({ sessionId: game.sessionId }))]);
+
+    expect((await game.get('/v1/quota')).json().used).toBe(25);
+  });
+
+  test('does not count what was refused', async () => {
+    const game = await shared.aProject({ revision: 'A', monthlySoftQuota: 2 });
+    await game.post([anEvent({ sessionId: game.sessionId }), anEvent()]);
+    await game.post(events(501, { sessionId: game.sessionId }));
+
+    expect((await game.get('/v1/quota')).json().used).toBe(0);
+    expect(flagsOf(await send(game, 3))).toEqual([false, false, true]);
+  });
+
+  test('equals what ClickHouse has counted', async () => {
+    const game = await shared.aProject({ revision: 'A' });
+    await send(game, 11);
+    const { used } = (await game.get('/v1/quota')).json();
+    const rows = await shared.product.sql(
+      `SELECT sum(used) AS used, (SELECT count() FROM events WHERE tenant_id = '${game.tenantId}') AS stored
+       FROM quota_usage WHERE tenant_id = '${game.tenantId}'`,
+    );
+
+    expect(rows).toEqual([{ used, stored: 11 }]);
+  });
+});
+
+describe('the quota', () => {
+  test('is the tenant’s: projects share it, and revision B counts without showing', async () => {
+    const game = await shared.aProject({ revision: 'A', monthlySoftQuota: 4 });
+    const sibling = await shared.aProject({ revision: 'B', tenantId: game.tenantId });
+    const stranger = await shared.aProject({ revision: 'A', monthlySoftQuota: 4 });
+
+    const shown = await sibling.post(events(3));
+    expect(shown.json().map((created: object) => 'overQuota' in created)).toEqual([false, false, false]);
+    expect(flagsOf(await send(game, 2))).toEqual([false, true]);
+    expect(flagsOf(await send(stranger, 2))).toEqual([false, false]);
+    expect((await sibling.get('/v1/quota')).json()).toMatchObject({ used: 5, softQuota: 4 });
+  });
+
+  test('takes effect within 2 s of a PATCH, up and down', async () => {
+    const game = await shared.aProject({ revision: 'A', monthlySoftQuota: 1 });
+    expect(flagsOf(await send(game, 2))).toEqual([false, true]);
+
+    await patchQuota(game, 3);
+    expect(flagsOf(await send(game, 2))).toEqual([false, true]);
+    expect((await game.get('/v1/quota')).json()).toMatchObject({ used: 4, softQuota: 3 });
+    await patchQuota(game, 2);
+    expect(flagsOf(await send(game, 1))).toEqual([true]);
+  });
+
+  test('that is taken away flags nothing any more', async () => {
+    const game = await shared.aProject({ revision: 'A', monthlySoftQuota: 0 });
+    expect(flagsOf(await send(game, 1))).toEqual([true]);
+
+    await patchQuota(game, null);
+    expect(flagsOf(await send(game, 2))).toEqual([false, false]);
+    expect((await game.get('/v1/quota')).json()).toMatchObject({ used: 3, softQuota: null });
+  });
+
+  test('that is given to a tenant counts what came before it', async () => {
+    const game = await shared.aProject({ revision: 'A' });
+    await send(game, 10);
+    await patchQuota(game, 11);
+
+    expect(flagsOf(await send(game, 3))).toEqual([false, true, true]);
+  });
+
+  test('that is taken away and given again counts what came in between', async () => {
+    const game = await shared.aProject({ revision: 'A', monthlySoftQuota: 5 });
+    await send(game, 1);
+    await patchQuota(game, null);
+    await send(game, 9);
+    await patchQuota(game, 11);
+
+    expect(flagsOf(await send(game, 3))).toEqual([false, true, true]);
+  });
+});
+
+async function patchQuota(game: TestProject, monthlySoftQuota: number | null): Promise<void> {
+  const answer = await shared.product.admin('PATCH', `/admin/tenants/${game.tenantId}`, { monthlySoftQuota });
+  expect(answer.status).toBe(200);
+}
+
+function send(game: TestProject, count: number): Promise<Answer> {
+  return game.post(events(count, { sessionId: game.sessionId }));
+}
+
+function flagsOf(answer: Answer): (boolean | undefined)[] {
+  return answer.json().map(({ overQuota }: { overQuota?: boolean }) => overQuota);
+}

@@ -1,0 +1,121 @@
+/** A start that cannot go on: one clear line, exit code not 0, and whoever runs already is left alone. */
+import { spawnSync } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { collectOutput, type StartOptions, spawnProduct } from './product.ts';
+import { sharedProduct } from './sharedProduct.ts';
+
+const shared = sharedProduct();
+const REFUSED_WITHIN_MS = 25_000;
+let folder: string;
+
+beforeAll(() => {
+  folder = mkdtempSync(join(tmpdir(), 'questlog-refused-'));
+});
+
+afterAll(() => rmSync(folder, { recursive: true, force: true }));
+
+describe('a start is refused', () => {
+  test('on a data directory that another process holds, which goes on', async () => {
+    const line = await refusal({ dataDir: shared.product.dataDir });
+
+    expect(line).toContain(shared.product.dataDir);
+    expect(line).toContain('held by another process');
+    expect((await shared.product.request('GET', '/v1/quota')).status).toBe(200);
+  });
+
+  test.each(['QUESTLOG_PORT', 'QUESTLOG_ADMIN_PORT'])('on a port that is taken: %s', async (setting) => {
+    const { port } = new URL(shared.product.credentials.baseUrl);
+    const line = await refusal({ dataDir: join(folder, setting), env: { [setting]: port } });
+
+    expect(line).toContain(setting);
+    expect(line).toContain(`127.0.0.1:${port} is taken`);
+  });
+
+  test('on an address that is not this machine’s', async () => {
+    const line = await refusal({ dataDir: join(folder, 'host'), env: { QUESTLOG_HOST: '192.0.2.1' } });
+
+    expect(line).toContain('192.0.2.1');
+  });
+
+  test('with every bad or unknown setting named at once', async () => {
+    const env = {
+      QUESTLOG_PORT: 'eighty',
+      QUESTLOG_ADMIN_PORT: '70000',
+      QUESTLOG_REVISION: 'C',
+      QUESTLOG_PROT: '8080',
+      QUESTLOG_HOST: '',
+    };
+    const line = await refusal({ dataDir: join(folder, 'settings'), env });
+
+    for (const name of Object.keys(env)) expect(line).toContain(`${name}:`);
+    expect(line).toContain('eighty');
+  });
+
+  test.each([
+    ['a file', () => join(folder, 'plain-file')],
+    ['a path under a file', () => join(folder, 'plain-file', 'data')],
+    ['a file system that takes no files', () => '/proc/questlog'],
+  ])('on a data directory that cannot be written: %s', async (_, pathOf) => {
+    writeFileSync(join(folder, 'plain-file'), 'not a folder');
+    const line = await refusal({ dataDir: pathOf() });
+
+    expect(line).toContain('QUESTLOG_DATA_DIR');
+    expect(line).toContain(pathOf());
+  });
+
+  test('on a disk that is read-only', async () => {
+    const mounted = spawnSync('mount', ['-t', 'tmpfs', '-o', 'ro,size=1m', 'tmpfs', folder], {
+      encoding: 'utf8',
+    });
+    if (mounted.status !== 0) {
+      console.warn(
+        `skipped: a read-only disk cannot be mounted here: ${mounted.stderr || mounted.error?.message}`,
+      );
+      return;
+    }
+    try {
+      expect(await refusal({ dataDir: join(folder, 'data') })).toMatch(/read-only/i);
+    } finally {
+      spawnSync('umount', ['-l', folder]);
+    }
+  });
+
+  test('on credentials that no start wrote, which are not overwritten', async () => {
+    const dataDir = mkdtempSync(join(folder, 'credentials-'));
+    writeFileSync(join(dataDir, 'dev-credentials.json'), '{"token":');
+
+    expect(await refusal({ dataDir })).toContain('dev-credentials.json');
+  });
+});
+
+test('--check-config prints the settings with their defaults and starts nothing', async () => {
+  const env = { QUESTLOG_PORT: undefined, QUESTLOG_ADMIN_PORT: undefined };
+  const child = spawnProduct({ args: ['--check-config'], env });
+  const output = collectOutput(child);
+  const [code] = await once(child, 'close');
+
+  expect(code).toBe(0);
+  expect(JSON.parse(output.stdout)).toEqual({
+    port: 8080,
+    adminPort: 8081,
+    host: '127.0.0.1',
+    dataDir: '.data',
+    revision: 'A',
+  });
+});
+
+/** The one line that a refused start says. */
+async function refusal(options: StartOptions): Promise<string> {
+  const child = spawnProduct(options);
+  const output = collectOutput(child);
+  const timer = setTimeout(() => child.kill('SIGKILL'), REFUSED_WITHIN_MS);
+  const [code] = await once(child, 'close');
+  clearTimeout(timer);
+  expect({ code, stdout: output.stdout }).toEqual({ code: 1, stdout: '' });
+  expect(output.stderr).toMatch(/^questlog: cannot start: [^\n]+\n$/);
+  return output.stderr;
+}

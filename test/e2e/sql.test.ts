@@ -1,0 +1,155 @@
+/** POST /admin/sql: ClickHouse's own JSON format, and a refusal in words; what the guard knows has tests of its own. */
+import { beforeAll, describe, expect, test } from 'vitest';
+import { anEvent, events, type TestProject } from './builders.ts';
+import type { Answer } from './product.ts';
+import { sharedProduct } from './sharedProduct.ts';
+
+const shared = sharedProduct();
+let game: TestProject;
+const ask = (query: string): Promise<Answer> => shared.product.admin('POST', '/admin/sql', { query });
+
+beforeAll(async () => {
+  game = await shared.aProject({ revision: 'A' });
+  const answer = await game.post([
+    ...events(3, { sessionId: game.sessionId }),
+    anEvent({ sessionId: game.sessionId, eventType: 'error', payload: { 'quote"': "it's" } }),
+  ]);
+  await game.get(`/v1/events/${answer.json()[0].id}`);
+});
+
+describe('an answer', () => {
+  test('is in the format JSON: meta, data as objects, rows, statistics', async () => {
+    const answer = await ask(
+      `SELECT event_type, count() AS events FROM events WHERE project_id = '${game.projectId}'
+       GROUP BY event_type ORDER BY event_type`,
+    );
+
+    expect(answer.status).toBe(200);
+    expect(answer.headers.get('content-type')).toMatch(/^application\/json/);
+    expect(answer.json()).toMatchObject({
+      meta: [
+        { name: 'event_type', type: 'String' },
+        { name: 'events', type: 'UInt64' },
+      ],
+      data: [
+        { event_type: 'checkpoint', events: 3 },
+        { event_type: 'error', events: 1 },
+      ],
+      rows: 2,
+      statistics: {
+        elapsed: expect.any(Number),
+        rows_read: expect.any(Number),
+        bytes_read: expect.any(Number),
+      },
+    });
+  });
+
+  test('comes from the database questlog, which needs no name', async () => {
+    const plain = await ask('SELECT count() AS n FROM events');
+    const named = await ask('SELECT count() AS n FROM questlog.events');
+
+    expect(plain.json().data).toEqual([{ n: 4 }]);
+    expect(named.json().data).toEqual(plain.json().data);
+  });
+
+  test('of no row is one all the same', async () => {
+    const answer = await ask("SELECT id FROM events WHERE event_type = 'none'");
+
+    expect(answer.status).toBe(200);
+    expect(answer.json()).toMatchObject({ meta: [{ name: 'id', type: 'UUID' }], data: [], rows: 0 });
+  });
+
+  test('has up to 100,000 rows; more are refused, not cut off', async () => {
+    expect((await ask('SELECT number FROM numbers(100000)')).json().rows).toBe(100_000);
+    const answer = await ask('SELECT number FROM numbers(100001)');
+
+    expect(answer.status).toBe(400);
+    expect(answer.json().code).toBe('query_failed');
+  });
+
+  test('holds every function that only computes, and payloads as they were sent', async () => {
+    const answer = await ask(
+      `SELECT payload, JSONExtractString(payload, 'quote"') AS text, upper(hex(payload)) AS hex
+       FROM events WHERE event_type = 'error'`,
+    );
+
+    const payload = '{"quote\\"":"it\'s"}';
+    const hex = Buffer.from(payload).toString('hex').toUpperCase();
+    expect(answer.json().data).toEqual([{ payload, text: "it's", hex }]);
+  });
+});
+
+describe('the tables', () => {
+  test.each([
+    [
+      'events',
+      'id, tenant_id, project_id, session_id, build_id, event_type, occurred_at, received_at, payload, over_quota, log_id, log_partition, log_offset, log_index',
+    ],
+    ['sessions', 'tenant_id, project_id, id, build_id, started_at'],
+    ['quota_usage', 'tenant_id, month, used'],
+    ['event_counts_by_minute', 'tenant_id, project_id, minute, event_type, count'],
+    ['appends', 'append_id, tenant_id, project_id, idempotency_key, received_at, events'],
+  ])('have their columns: %s', async (table, columns) => {
+    const answer = await ask(`SELECT ${columns} FROM ${table} WHERE tenant_id = '${game.tenantId}' LIMIT 1`);
+
+    expect(answer.status).toBe(200);
+    expect(answer.json().rows).toBe(1);
+  });
+
+  test('agree with one another', async () => {
+    const where = `WHERE tenant_id = '${game.tenantId}'`;
+    const answer = await ask(
+      `SELECT (SELECT count() FROM events ${where}) AS stored, (SELECT sum(used) FROM quota_usage ${where}) AS used,
+         (SELECT sum(count) FROM event_counts_by_minute ${where}) AS counted,
+         (SELECT sum(events) FROM appends ${where}) AS appended`,
+    );
+
+    expect(answer.json().data).toEqual([{ stored: 4, used: 4, counted: 4, appended: 4 }]);
+  });
+});
+
+describe('a question that is not only one', () => {
+  test.each([
+    'DROP TABLE events',
+    'TRUNCATE TABLE events',
+    "INSERT INTO events (event_type) VALUES ('x')",
+    'ALTER TABLE events DELETE WHERE 1',
+    'CREATE TABLE t (a UInt8) ENGINE = Memory',
+    'SYSTEM FLUSH LOGS',
+    'SET max_result_rows = 0',
+    'SELECT 1; SELECT 2',
+    "SELECT * FROM file('/etc/passwd', 'LineAsString')",
+    "SELECT * FROM url('http://127.0.0.1/', 'LineAsString')",
+    "SELECT * FROM remote('127.0.0.1', 'system', 'one')",
+    "SELECT * FROM executable('id', 'TSV', 'a String')",
+    "SELECT 1 INTO OUTFILE '/tmp/questlog-out'",
+    "SELECT file('/etc/passwd')",
+    'SELECT * FROM events SETTINGS max_execution_time = 0, allow_introspection_functions = 1',
+    'SELECT 1 FORMAT TSV',
+    'SELECT',
+    'not a question',
+  ])('is a 400 that says what is not allowed: %s', async (query) => {
+    const answer = await ask(query);
+
+    expect(answer.status).toBe(400);
+    expect(answer.json()).toMatchObject({ code: 'query_not_allowed', detail: expect.stringMatching(/\w+/) });
+    expect(answer.text()).not.toContain('root:');
+  });
+
+  test('leaves everything as it was', async () => {
+    expect((await ask('SELECT count() AS n FROM events')).json().data).toEqual([{ n: 4 }]);
+  });
+
+  test.each([
+    ['a column that does not exist', 'SELECT nothing FROM events'],
+    ['a failure while it runs', 'SELECT throwIf(number = 3) FROM numbers(10)'],
+    ['a type that does not fit', "SELECT toUInt8('x')"],
+  ])('is a 400 with ClickHouse’s own words: %s', async (_, query) => {
+    const answer = await ask(query);
+
+    expect(answer.status).toBe(400);
+    expect(answer.json().code).toMatch(/^query_(failed|not_allowed)$/);
+    expect(answer.json().detail.length).toBeGreaterThan(10);
+    expect(answer.json().detail).not.toContain('    at ');
+  });
+});
