@@ -29,9 +29,19 @@ export function isUuidV7(canonical: string): boolean {
  */
 export function eventId(millis: number, lane: number, tail: Buffer, tailOffset = 0): string {
   const time = hex(Math.floor(millis / 0x1000000) & 0xffffff, 6) + hex(millis % 0x1000000, 6);
-  const high = (tail.readUInt16BE(tailOffset) & 0x3fff) | 0x8000;
-  const low = tail.toString('hex', tailOffset + 2, tailOffset + 8);
-  return `${time.slice(0, 8)}-${time.slice(8)}-7${hex(lane, 3)}-${hex(high, 4)}-${low}`;
+  return `${time.slice(0, 8)}-${time.slice(8)}-7${hex(lane, 3)}-${idTail(tail, tailOffset)}`;
+}
+
+/** What `tailOf` gives of an id that was made with these 8 bytes. */
+export function idTail(tail: Buffer, offset = 0): string {
+  const high = (tail.readUInt16BE(offset) & 0x3fff) | 0x8000;
+  return `${hex(high, 4)}-${tail.toString('hex', offset + 2, offset + 8)}`;
+}
+
+/** A UUIDv8 (RFC 9562, section 5.8) of 16 bytes that were drawn or hashed. */
+export function uuidV8(bytes: Buffer): string {
+  const text = bytes.toString('hex', 0, 16);
+  return `${text.slice(0, 8)}-${text.slice(8, 12)}-8${text.slice(13, 16)}-a${text.slice(17, 20)}-${text.slice(20)}`;
 }
 
 /** The milliseconds since the epoch inside a UUIDv7. */

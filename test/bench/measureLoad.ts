@@ -53,6 +53,8 @@ interface Bench {
   say(line: string): void;
 }
 
+const MAX_LOG_CHARACTERS = 4_000;
+
 export async function measureLoad(options: LoadOptions, say: (line: string) => void): Promise<LoadFigures> {
   const product = await startProduct();
   try {
@@ -68,6 +70,9 @@ export async function measureLoad(options: LoadOptions, say: (line: string) => v
     });
     connections.close();
     return figures;
+  } catch (error) {
+    say(`the last that the product logged:\n${product.stderr().slice(-MAX_LOG_CHARACTERS)}`);
+    throw error;
   } finally {
     await product.stop();
     removeDataDir(product);
@@ -86,8 +91,8 @@ async function measure(bench: Bench): Promise<LoadFigures> {
   say(`sessions: ${sessionsPerSecond.toFixed(0)}/s`);
 
   const memory = sampleMemory(pid);
-  const { ids, quarters, ...load } = await measureEvents(bench, sessions, memory.highestSinceAsked);
-  memory.stop();
+  const measured = measureEvents(bench, sessions, memory.highestSinceAsked);
+  const { ids, quarters, ...load } = await measured.finally(memory.stop);
   say(`events: ${JSON.stringify(load)}`);
   const caughtUp = rssNow();
 
@@ -135,7 +140,7 @@ async function measureEvents(
   };
 }
 
-const CAUGHT_UP_WITHIN_MS = 600_000;
+const CAUGHT_UP_WITHIN_MS = 180_000;
 
 /** A quota is answered once the projection has passed what was in the log. */
 async function quotaOnceCaughtUp(project: TestProject): Promise<number> {

@@ -11,7 +11,7 @@ const admin = (method: string, path: string, body?: unknown): Promise<Answer> =>
   shared.product.admin(method, `/admin${path}`, body);
 const TIMESTAMP = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/;
 
-describe('a tenant', () => {
+describe.concurrent('a tenant', () => {
   test('is created with an id, no quota and a spread of 1 unless they are given', async () => {
     const plain = await admin('POST', '/tenants', { name: 'Studio' });
     const given = { id: anUnknownId(), name: 'Ünï studio', monthlySoftQuota: 1_000_000, spread: 4 };
@@ -91,7 +91,7 @@ describe('a tenant', () => {
   });
 });
 
-describe('a project', () => {
+describe.concurrent('a project', () => {
   test('is created under its tenant, without a revision of its own unless it is given', async () => {
     const { id: tenantId } = (await admin('POST', '/tenants', { name: 'Studio' })).json();
     const plain = await admin('POST', '/projects', { tenantId, name: 'Game' });
@@ -118,7 +118,7 @@ describe('a project', () => {
   });
 });
 
-describe('a token', () => {
+describe.concurrent('a token', () => {
   test('is shown once: its list has neither the token nor its hash', async () => {
     const game = await shared.aProject();
     const { id, token } = await aToken(shared.product, game.projectId, {

@@ -30,7 +30,7 @@ const strangers: readonly (readonly [string, string])[] = [
   ['characters that no token has', 'Bearer "token"'],
 ];
 
-describe('without a valid token', () => {
+describe.concurrent('without a valid token', () => {
   test.each(operations)(
     '%s %s is a 401 with WWW-Authenticate, whatever is wrong with the header',
     async (method, path) => {
@@ -74,7 +74,7 @@ describe('without a valid token', () => {
   });
 });
 
-describe('a valid token', () => {
+describe.concurrent('a valid token', () => {
   test.each(['bearer', 'BEARER', 'Bearer '])(
     'may come under the scheme in any case and with spaces: %j',
     async (scheme) => {
@@ -95,7 +95,7 @@ describe('a valid token', () => {
   });
 });
 
-describe('the scope', () => {
+describe.concurrent('the scope', () => {
   const writes = operations.filter(([method]) => method === 'POST');
   const reads = operations.filter(([method]) => method === 'GET');
 
@@ -149,7 +149,7 @@ describe('the scope', () => {
   });
 });
 
-describe('a token', () => {
+describe.concurrent('a token', () => {
   test('that is revoked is a 401 within 2 s', async () => {
     const { id, token } = await aToken(shared.product, game.projectId);
     expect((await as(`Bearer ${token}`, 'GET', '/v1/quota')).status).toBe(200);
@@ -187,7 +187,7 @@ describe('a token', () => {
   });
 });
 
-describe.each([
+describe.concurrent.each([
   ['of another tenant', false],
   ['of the same tenant', true],
 ])('what belongs to another project %s', (_, isSameTenant) => {

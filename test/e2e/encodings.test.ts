@@ -28,7 +28,7 @@ beforeAll(async () => {
   game = await shared.aProject({ revision: 'A' });
 });
 
-describe.each(CODINGS)('a body in $coding', ({ coding, compress }) => {
+describe.concurrent.each(CODINGS)('a body in $coding', ({ coding, compress }) => {
   test('is inflated and stored like any other', async () => {
     const sent = events(20, { sessionId: game.sessionId });
     const answer = await game.post(compress(json(sent)), { 'Content-Encoding': coding });
@@ -89,7 +89,7 @@ describe.each(CODINGS)('a body in $coding', ({ coding, compress }) => {
   });
 });
 
-describe('a Content-Encoding', () => {
+describe.concurrent('a Content-Encoding', () => {
   test('of identity is no coding', async () => {
     expect((await game.post(oneEvent(), { 'Content-Encoding': 'identity' })).status).toBe(201);
   });
@@ -159,7 +159,7 @@ describe('a Content-Encoding', () => {
   });
 });
 
-describe('a body without a coding', () => {
+describe.concurrent('a body without a coding', () => {
   test('of 8 MiB is read, one byte more is a 413, and the client gets its answer', async () => {
     expect((await game.post(paddedTo(8 * MIB))).status).toBe(201);
     await expectRefusalThenSuccess(undefined, paddedTo(8 * MIB + 1), 413, 'body_too_large');

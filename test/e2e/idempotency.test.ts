@@ -14,7 +14,7 @@ beforeAll(async () => {
   game = await shared.aProject({ revision: 'A' });
 });
 
-describe('the same key with the same body', () => {
+describe.concurrent('the same key with the same body', () => {
   test('is a 200 marked as replayed, with the very answer of the first time', async () => {
     const key = aKey();
     const body = events(3, { sessionId: game.sessionId });
@@ -86,7 +86,7 @@ describe('the same key with the same body', () => {
   });
 });
 
-describe('a replay', () => {
+describe.concurrent('a replay', () => {
   test('answers the occurredAt that an event without one was given', async () => {
     const key = aKey();
     const body = [
@@ -138,7 +138,7 @@ describe('a replay', () => {
   });
 });
 
-describe('the same key with another body', () => {
+describe.concurrent('the same key with another body', () => {
   test('is a 422, before and after the projection, and stores nothing', async () => {
     const own = await shared.aProject({ revision: 'A' });
     const key = aKey();
@@ -190,7 +190,7 @@ describe('the same key with another body', () => {
   });
 });
 
-test.each([
+test.concurrent.each([
   ['a word', 'retry-1'],
   ['a UUIDv4', randomUUID()],
   ['a UUIDv7 without hyphens', aKey().replaceAll('-', '')],

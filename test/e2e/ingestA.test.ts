@@ -22,7 +22,7 @@ const eventTypes = [
   'x'.repeat(100_000),
 ];
 
-describe('the answer in revision A', () => {
+describe.concurrent('the answer in revision A', () => {
   test('is 201 and an array of one created event for a single object', async () => {
     const answer = await game.post(
       anEvent({ sessionId: game.sessionId, eventType: 'player_action', payload: { key: 'W' } }),
@@ -113,7 +113,7 @@ describe('the answer in revision A', () => {
   });
 });
 
-describe('what is optional in revision A', () => {
+describe.concurrent('what is optional in revision A', () => {
   test('takes null in an optional field as if it were omitted', async () => {
     const before = Date.now();
     const answer = await game.post(
@@ -153,7 +153,7 @@ describe('what is optional in revision A', () => {
   });
 });
 
-describe('a stored event', () => {
+describe.concurrent('a stored event', () => {
   test('has a UUIDv7 whose milliseconds are those of receivedAt', async () => {
     const before = Date.now();
     const [created] = (await game.post(anEvent({ sessionId: game.sessionId }))).json();

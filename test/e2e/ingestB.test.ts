@@ -12,7 +12,7 @@ beforeAll(async () => {
   gameA = await shared.aProject({ revision: 'A', tenantId: game.tenantId });
 });
 
-describe('revision B', () => {
+describe.concurrent('revision B', () => {
   test('stores an event without a session and answers its sessionId as null', async () => {
     const answer = await game.post(anEvent({ payload: { fps: 12 } }));
 
@@ -87,7 +87,7 @@ describe('revision B', () => {
   });
 });
 
-describe('the revision', () => {
+describe.concurrent('the revision', () => {
   test('is the deployment’s where the project names none', async () => {
     expect((await game.post(anEvent())).status).toBe(201);
   });

@@ -12,7 +12,7 @@ beforeAll(async () => {
   game = await shared.aProject({ revision: 'A' });
 });
 
-describe('with Prefer: handling=lenient', () => {
+describe.concurrent('with Prefer: handling=lenient', () => {
   test('a batch is answered 207, in request order, each a created event or a problem', async () => {
     const { sessionId } = game;
     const answer = await game.post(
@@ -151,7 +151,7 @@ describe('with Prefer: handling=lenient', () => {
   );
 });
 
-describe('with an Idempotency-Key besides', () => {
+describe.concurrent('with an Idempotency-Key besides', () => {
   test('a retry stores what had been refused before, and nothing twice', async () => {
     const own = await shared.aProject({ revision: 'A' });
     const { sessionId } = own;

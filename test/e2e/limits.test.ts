@@ -13,7 +13,7 @@ beforeAll(async () => {
   gameB = await shared.aProject({ revision: 'B' });
 });
 
-describe('an array', () => {
+describe.concurrent('an array', () => {
   test('of 500 events is taken in revision A, one of 501 is a 413', async () => {
     const most = await game.post(events(500, { sessionId: game.sessionId }));
     const tooMany = await game.post(events(501, { sessionId: game.sessionId }));
@@ -59,7 +59,7 @@ describe('an array', () => {
   });
 });
 
-describe('an event', () => {
+describe.concurrent('an event', () => {
   test('of 256 KiB is taken and comes back whole, one byte more is a 413', async () => {
     const fits = await game.post(eventOf(MAX_EVENT_BYTES));
     const exceeds = await game.post(eventOf(MAX_EVENT_BYTES + 1));
@@ -110,7 +110,7 @@ describe('an event', () => {
   });
 });
 
-describe('nesting', () => {
+describe.concurrent('nesting', () => {
   test.each([
     ['objects', (depth: number) => `${'{"a":'.repeat(depth - 1)}{}${'}'.repeat(depth - 1)}`],
     ['arrays in an object', (depth: number) => `{"a":${'['.repeat(depth - 1)}${']'.repeat(depth - 1)}}`],
@@ -144,7 +144,7 @@ describe('nesting', () => {
   });
 });
 
-describe('a Content-Type', () => {
+describe.concurrent('a Content-Type', () => {
   test.each([
     'application/json',
     'application/json; charset=utf-8',

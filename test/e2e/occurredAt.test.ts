@@ -76,7 +76,7 @@ const outOfRange: readonly string[] = [
   '9999-12-31T23:59:59Z',
 ];
 
-describe('occurredAt', () => {
+describe.concurrent('occurredAt', () => {
   test('is read in every form of RFC 3339 and around it, and answered in UTC to the microsecond', async () => {
     const answer = await game.post(forms.map(([sent]) => anEvent({ occurredAt: sent })));
 
@@ -119,7 +119,7 @@ describe('occurredAt', () => {
   });
 });
 
-describe('an omitted occurredAt', () => {
+describe.concurrent('an omitted occurredAt', () => {
   test('is the server’s time, the same for all of a batch, and equals receivedAt', async () => {
     const before = Date.now();
     const answer = await game.post([
@@ -144,7 +144,7 @@ describe('an omitted occurredAt', () => {
   });
 });
 
-describe('a clock that is wrong', () => {
+describe.concurrent('a clock that is wrong', () => {
   test.each(['1970-01-01T00:00:00Z', '2199-01-01T00:00:00Z'])(
     'is never corrected: %s',
     async (occurredAt) => {

@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
-const ENTRY = fileURLToPath(new URL('../../services/standalone/start.mjs', import.meta.url));
+const ENTRY = fileURLToPath(new URL('../../services/standalone/src/main.ts', import.meta.url));
 
 export interface Credentials {
   readonly baseUrl: string;

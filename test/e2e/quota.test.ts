@@ -6,7 +6,7 @@ import { sharedProduct } from './sharedProduct.ts';
 
 const shared = sharedProduct();
 
-describe('overQuota', () => {
+describe.concurrent('overQuota', () => {
   test('is true for the events past the line and false for those before, also inside a batch', async () => {
     const game = await shared.aProject({ revision: 'A', monthlySoftQuota: 7 });
 
@@ -75,7 +75,7 @@ describe('overQuota', () => {
   });
 });
 
-describe('GET /v1/quota', () => {
+describe.concurrent('GET /v1/quota', () => {
   test('answers the UTC month, the use and the quota', async () => {
     const game = await shared.aProject({ revision: 'A', monthlySoftQuota: 10 });
     const answer = await game.get('/v1/quota');
@@ -115,7 +115,7 @@ describe('GET /v1/quota', () => {
   });
 });
 
-describe('the quota', () => {
+describe.concurrent('the quota', () => {
   test('is the tenant’s: projects share it, and revision B counts without showing', async () => {
     const game = await shared.aProject({ revision: 'A', monthlySoftQuota: 4 });
     const sibling = await shared.aProject({ revision: 'B', tenantId: game.tenantId });

@@ -15,7 +15,7 @@ interface Listed {
   readonly payload: { readonly n: number };
 }
 
-describe('the events of a session', () => {
+describe.concurrent('the events of a session', () => {
   test('come by occurredAt, those of the same time in the order in which they were accepted', async () => {
     const sessionId = await game.session();
     const times = ['2026-01-03', '2026-01-01', '2026-01-02', '2026-01-01', '1950-06-01', '2026-01-02'];
@@ -61,7 +61,7 @@ describe('the events of a session', () => {
   });
 });
 
-describe('pages', () => {
+describe.concurrent('pages', () => {
   let sessionId: string;
 
   beforeAll(async () => {
@@ -137,7 +137,7 @@ describe('pages', () => {
   );
 });
 
-describe('a tenant that is spread over several lanes', () => {
+describe.concurrent('a tenant that is spread over several lanes', () => {
   test('keeps the order inside each session', async () => {
     const spread = await shared.aProject({ revision: 'A', spread: 8 });
     const sessions = await Promise.all(Array.from({ length: 8 }, () => spread.session()));

@@ -12,7 +12,7 @@ beforeAll(async () => {
   game = await shared.aProject({ revision: 'A' });
 });
 
-describe('POST /v1/sessions', () => {
+describe.concurrent('POST /v1/sessions', () => {
   test('is a 201 with the session as it was given', async () => {
     const given = { id: anUnknownId(), buildId: anUnknownId(), startedAt: '2026-11-21T18:30:00+02:00' };
     const answer = await register(given);
@@ -87,7 +87,7 @@ describe('POST /v1/sessions', () => {
   });
 });
 
-describe('concurrent registrations of one id', () => {
+describe.concurrent('concurrent registrations of one id', () => {
   test('of the same content are one 201 and 200s, and all answers agree', async () => {
     const id = anUnknownId();
     const answers = await Promise.all(Array.from({ length: 16 }, () => register({ id })));
@@ -114,7 +114,7 @@ describe('concurrent registrations of one id', () => {
   });
 });
 
-describe('a session', () => {
+describe.concurrent('a session', () => {
   test('can be named by an event as soon as its 201 is there', async () => {
     const statuses = await Promise.all(
       Array.from({ length: 20 }, async () => {
@@ -144,7 +144,7 @@ describe('a session', () => {
   });
 });
 
-describe('a registration that is not in order', () => {
+describe.concurrent('a registration that is not in order', () => {
   test.each([
     ['an id that is no UUID', { id: 'mine' }, '/id', 'invalid_uuid'],
     ['an id of another type', { id: 7 }, '/id', 'field_type'],

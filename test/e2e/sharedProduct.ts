@@ -23,7 +23,7 @@ export function sharedProduct(options: StartOptions = {}): SharedProduct {
     hasFailed ||= task.result?.state === 'fail';
   });
   afterAll(async () => {
-    if (hasFailed) console.error(`the product said:\n${troublesIn(product().stderr()).join('\n')}`);
+    if (hasFailed) console.error(await lastWords(product()));
     const code = await product().stop();
     removeDataDir(product());
     expect(bugsIn(product().stderr())).toEqual([]);
@@ -42,7 +42,14 @@ export function bugsIn(stderr: string): string[] {
   return stderr.split('\n').filter((line) => line.includes('"bug":true'));
 }
 
-/** Everything but what is only told. */
-function troublesIn(stderr: string): string[] {
-  return stderr.split('\n').filter((line) => line !== '' && !line.includes('"level":30'));
+/** What helps to understand a failed test: whether the product is ready, and every line of its log but the harmless ones. */
+async function lastWords(product: Product): Promise<string> {
+  const ready = await fetch(`${product.credentials.adminUrl}/readyz`)
+    .then((answer) => answer.text())
+    .catch(String);
+  const lines = product
+    .stderr()
+    .split('\n')
+    .filter((line) => !line.includes('"level":30'));
+  return `the product is: ${ready}\nand said:\n${lines.join('\n')}`;
 }

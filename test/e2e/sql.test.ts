@@ -17,7 +17,7 @@ beforeAll(async () => {
   await game.get(`/v1/events/${answer.json()[0].id}`);
 });
 
-describe('an answer', () => {
+describe.concurrent('an answer', () => {
   test('is in the format JSON: meta, data as objects, rows, statistics', async () => {
     const answer = await ask(
       `SELECT event_type, count() AS events FROM events WHERE project_id = '${game.projectId}'
@@ -79,7 +79,7 @@ describe('an answer', () => {
   });
 });
 
-describe('the tables', () => {
+describe.concurrent('the tables', () => {
   test.each([
     [
       'events',
@@ -108,7 +108,7 @@ describe('the tables', () => {
   });
 });
 
-describe('a question that is not only one', () => {
+describe.concurrent('a question that is not only one', () => {
   test.each([
     'DROP TABLE events',
     'TRUNCATE TABLE events',

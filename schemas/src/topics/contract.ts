@@ -3,6 +3,7 @@
  * topic are in Confluent's wire format: a zero byte, the schema's id as 4 bytes big-endian, the Avro body.
  */
 import avsc from 'avsc';
+import { canonicalUuid } from '../uuid.ts';
 
 export interface MessageContract<T> {
   readonly topic: string;
@@ -34,7 +35,7 @@ export function messageContract<T>(topic: string, schema: avsc.Schema): MessageC
 
 /** An Avro type with Questlog's in-process shapes: `rawJson` strings as bytes, microseconds as bigint. */
 export function parseSchema<T>(schema: string): MessageType<T> {
-  return avsc.Type.forSchema(JSON.parse(schema), { typeHook: inProcessType });
+  return avsc.Type.forSchema(JSON.parse(schema), { typeHook: inProcessType, logicalTypes: CHECKED });
 }
 
 export function frame(schemaId: number, body: Buffer): Buffer {
@@ -53,13 +54,28 @@ export function unframe(value: Buffer): { schemaId: number; body: Buffer } | und
 
 /** A string that the process holds as its UTF-8 bytes, so that a payload is copied and never becomes a string. */
 export const RAW_JSON = { type: 'string', rawJson: true } as const;
+/** In lower case on this side, whatever the writer wrote; anything else does not decode. */
 export const UUID = { type: 'string', logicalType: 'uuid' } as const;
+/** The time of a server's clock. A value that no table can hold does not decode. */
 export const MILLIS = { type: 'long', logicalType: 'timestamp-millis' } as const;
-/** Microseconds reach beyond 2^53 in the year 2255, hence bigint. */
+/** The time of a game's clock. Microseconds reach beyond 2^53 in the year 2255, hence bigint. */
 export const MICROS = { type: 'long', logicalType: 'timestamp-micros' } as const;
 
+/** ClickHouse's DateTime ends in 2106. */
+const END_OF_MILLIS = Date.UTC(2100, 0, 1);
+const START_OF_MICROS = BigInt(Date.UTC(1900, 0, 1)) * 1000n;
+const END_OF_MICROS = BigInt(Date.UTC(2300, 0, 1)) * 1000n;
+
+/** Topics take records of foreign producers: what the types alone let through is checked where it is decoded. */
+const CHECKED = {
+  uuid: checked((value) => (typeof value === 'string' ? canonicalUuid(value) : undefined)),
+  'timestamp-millis': checked((value) =>
+    typeof value === 'number' && value >= 0 && value < END_OF_MILLIS ? value : undefined,
+  ),
+};
+
 const bigintLong = avsc.types.LongType.__with({
-  fromBuffer: (bytes: Buffer) => bytes.readBigInt64LE(),
+  fromBuffer: (bytes: Buffer) => microsInRange(bytes.readBigInt64LE()),
   toBuffer: (value: bigint) => {
     const bytes = Buffer.allocUnsafe(8);
     bytes.writeBigInt64LE(value);
@@ -70,6 +86,26 @@ const bigintLong = avsc.types.LongType.__with({
   isValid: (value: unknown) => typeof value === 'bigint',
   compare: (a: bigint, b: bigint) => (a === b ? 0 : a < b ? -1 : 1),
 });
+
+function microsInRange(value: bigint): bigint {
+  if (value >= START_OF_MICROS && value < END_OF_MICROS) return value;
+  throw new RangeError('a timestamp lies outside the years 1900 to 2299');
+}
+
+/** Accepts any value to be written (ours are checked where they are made) and the checked ones when read. */
+function checked(read: (value: unknown) => unknown) {
+  return class extends avsc.types.LogicalType {
+    protected override _fromValue(value: unknown): unknown {
+      const accepted = read(value);
+      if (accepted === undefined) throw new RangeError(`a value is not what its logical type says`);
+      return accepted;
+    }
+
+    protected override _toValue(value: unknown): unknown {
+      return value;
+    }
+  };
+}
 
 function inProcessType(schema: avsc.Schema): avsc.Type | undefined {
   if (typeof schema !== 'object' || Array.isArray(schema)) return undefined;

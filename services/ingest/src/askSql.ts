@@ -5,7 +5,9 @@ import { QueryRefused, type Store } from '@questlog/runtime/store/store';
 import { Rejected } from './rejected.ts';
 
 const MAX_ROWS = 100_000;
-const MAX_SECONDS = 60;
+/** Below the client's own limit on a request, so that the answer says what happened. */
+const MAX_SECONDS = 25;
+const TIMEOUT_EXCEEDED = '159';
 const MAX_BYTES = 256 * 1024 * 1024;
 
 /** ClickHouse's own `JSON` format, as text. @throws Rejected when the query is not allowed or fails. */
@@ -29,7 +31,11 @@ export async function askSql(store: Store, query: string): Promise<string> {
     });
   } catch (error) {
     if (error instanceof QueryRefused) throw new Rejected('query_failed', error.message, { cause: error });
-    if (error instanceof Unavailable && error.message.includes('TIMEOUT_EXCEEDED')) {
+    if (
+      error instanceof Unavailable &&
+      error.cause instanceof Error &&
+      Reflect.get(error.cause, 'code') === TIMEOUT_EXCEEDED
+    ) {
       throw new Rejected('query_failed', `the query took longer than ${MAX_SECONDS} s`, { cause: error });
     }
     throw error;

@@ -4,8 +4,9 @@
  */
 import type { Clock } from '@questlog/runtime/process/clock';
 import type { Store } from '@questlog/runtime/store/store';
-import { millisOf, tailOf } from '@questlog/schemas/uuid';
+import { idTail, millisOf, tailOf } from '@questlog/schemas/uuid';
 import { keyedTail } from './core/accept.ts';
+import type { Projection } from './projection.ts';
 import { Rejected } from './rejected.ts';
 
 /** What a replay answers of a stored event; the payload is in the repeated body itself. */
@@ -53,8 +54,11 @@ interface Remembered {
 const MAX_REMEMBERED_EVENTS = 200_000;
 const REMEMBERED_FOR_MS = 24 * 60 * 60 * 1000;
 
-export function openReplays(deps: { store: Store; clock: Clock }): Replays {
-  const { store, clock } = deps;
+export function openReplays(deps: { store: Store; clock: Clock; projection: Projection }): Replays {
+  const { store, clock, projection } = deps;
+  // What an earlier process had accepted is in neither memory nor ledger until it is projected: a repeat of it would be
+  // appended again, which consumers drop, but which the quota would count for a moment.
+  const projectedAtStart = projection.caughtUp('all').catch(() => {});
   const memory = new Map<string, Remembered>();
   let rememberedEvents = 0;
 
@@ -63,9 +67,10 @@ export function openReplays(deps: { store: Store; clock: Clock }): Replays {
     memory.delete(name);
   };
   const forgetOldest = (): void => {
-    for (const [name, { atMs }] of memory) {
+    for (const [name, { atMs, events }] of memory) {
       if (rememberedEvents <= MAX_REMEMBERED_EVENTS && clock.now() - atMs < REMEMBERED_FOR_MS) return;
-      forget(name);
+      // One that is under way has no events yet: a second request of its key must go on finding it.
+      if (events > 0) forget(name);
     }
   };
   return {
@@ -83,18 +88,21 @@ export function openReplays(deps: { store: Store; clock: Clock }): Replays {
       if (before !== undefined && hasAll(before, request)) return { stored: before, isReplay: true };
       let isReplay = false;
       const first = (async () => {
+        await projectedAtStart;
         before ??= await storedBefore(store, request);
         isReplay = hasAll(before, request);
-        return isReplay ? before : [...before, ...(await append(before))];
+        return isReplay ? before : [...before, ...(await append(before)).map(withoutPayload)];
       })();
       forget(name);
       const remembered: Remembered = { digest: request.digest, stored: first, atMs: clock.now(), events: 0 };
       memory.set(name, remembered);
       try {
         const stored = await first;
-        remembered.events = stored.length;
-        rememberedEvents += stored.length;
-        forgetOldest();
+        if (memory.get(name) === remembered) {
+          remembered.events = stored.length;
+          rememberedEvents += stored.length;
+          forgetOldest();
+        }
         return { stored, isReplay };
       } catch (error) {
         if (memory.get(name) === remembered) forget(name);
@@ -102,6 +110,11 @@ export function openReplays(deps: { store: Store; clock: Clock }): Replays {
       }
     },
   };
+}
+
+/** A created event's payload is a view of the request's body, which must not stay in memory for it. */
+function withoutPayload({ index, id, occurredAt, overQuota }: StoredEvent): StoredEvent {
+  return { index, id, occurredAt, overQuota };
 }
 
 function hasAll(stored: readonly StoredEvent[], { indexes }: KeyedRequest): boolean {
@@ -146,12 +159,6 @@ function matchByTail(request: KeyedRequest, rows: readonly EventRow[]): StoredEv
     if (row === undefined) return [];
     return [{ index, id: row.id, occurredAt: BigInt(row.occurred_at_micros), overQuota: row.over_quota }];
   });
-}
-
-/** The hash as it stands in an id: its first two bits are the variant's. */
-function idTail(hash: Buffer): string {
-  const high = (hash.readUInt16BE(0) & 0x3fff) | 0x8000;
-  return `${high.toString(16)}-${hash.toString('hex', 2, 8)}`;
 }
 
 function reused(): Rejected {

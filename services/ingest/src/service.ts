@@ -56,7 +56,7 @@ export async function startIngest(deps: IngestServiceDeps): Promise<IngestServic
   lifecycle.onStop('sessions', () => sessions.close());
   const quotas = openQuotas({ store, projection: events, logId: log.id, clock, logger });
   lifecycle.onStop('quotas', () => quotas.close());
-  const replays = openReplays({ store, clock });
+  const replays = openReplays({ store, clock, projection: events });
   const bodies = new BodyBudget(metrics.bodyBytesInFlight);
   const codec = await createCodec(registry, eventsAccepted);
   health.check('clickhouse', async () => ((await store.ping()) ? undefined : 'ClickHouse does not answer'));
@@ -76,14 +76,14 @@ export async function startIngest(deps: IngestServiceDeps): Promise<IngestServic
   });
 
   const open = await listen(toGames.callback(), settings.host, settings.port, 'QUESTLOG_PORT');
-  lifecycle.onStop('public listener', () => open.close());
   const admin = await listen(
     toOperators.callback(),
     settings.host,
     settings.adminPort,
     'QUESTLOG_ADMIN_PORT',
   );
-  lifecycle.onStop('admin listener', () => admin.close());
+  // Together: their drains must not add up to more than a stop may take.
+  lifecycle.onStop('listeners', async () => void (await Promise.all([open.close(), admin.close()])));
   return {
     port: open.port,
     adminPort: admin.port,

@@ -13,7 +13,7 @@ interface Row {
 }
 
 /** Ids of one query. */
-const MAX_IDS = 5_000;
+const MAX_IDS = 2_500;
 
 interface Waiting {
   readonly projectId: string;

@@ -1,69 +1,51 @@
-/** The counts that a partition carries on: resumed from what the tables hold, loaded where a block needs a new key. */
+/** The counts that a partition carries on: what a block needs and memory does not know is read from the tables first. */
 import type { Store } from '@questlog/runtime/store/store';
-import {
-  type Accepted,
-  type MinuteKey,
-  nameOfMinuteKey,
-  nameOfQuotaKey,
-  type QuotaKey,
-  quotaKeyOf,
-} from './core/planEvents.ts';
-import { Rollup } from './core/rollup.ts';
+import type { MinuteKey, QuotaKey } from './core/planEvents.ts';
+import { nameOfMinuteKey, nameOfQuotaKey } from './core/planEvents.ts';
+import { type Count, Rollup } from './core/rollup.ts';
 import type { Source } from './eventRows.ts';
 
-/** Keys of one look-up. */
-const MAX_KEYS = 2_000;
-/** Minutes younger than this are held in memory whole; an older one is looked up when a record still names it. */
-const MINUTES_HELD_S = 15 * 60;
-const MAX_QUOTA_KEYS = 50_000;
+/** Keys of one look-up: their ids stay below what a server takes as one parameter. */
+const MAX_KEYS = 1_000;
+const MAX_KEYS_HELD = 100_000;
+/** Event types are free text and part of a key. */
+const MAX_KEY_CHARACTERS_HELD = 16 * 1024 * 1024;
 
 interface HeldRow {
   readonly count: string;
   readonly last_offset: string;
 }
 
-const held = (row: HeldRow) => ({ count: Number(row.count), lastOffset: Number(row.last_offset) });
-
-export function openQuotaCounts(): Rollup<QuotaKey> {
-  return new Rollup(nameOfQuotaKey);
+interface Held<Key> {
+  readonly key: Key;
+  readonly count: Count;
 }
 
-export async function loadQuotaCounts(
-  store: Store,
-  source: Source,
-  rollup: Rollup<QuotaKey>,
-  records: readonly Accepted[],
-): Promise<void> {
-  if (rollup.size > MAX_QUOTA_KEYS) rollup.forget(() => true);
-  const missing = unknownKeys(
-    rollup,
-    nameOfQuotaKey,
-    records.map(({ message }) => quotaKeyOf(message)),
-  );
-  for (const keys of chunks(missing)) {
+export interface Counts<Key> {
+  readonly rollup: Rollup<Key>;
+  /** Makes sure that the rollup knows these keys. @throws Unavailable; then it may know only some of them. */
+  load(keys: readonly Key[]): Promise<void>;
+}
+
+export function openQuotaCounts(store: Store, source: Source): Counts<QuotaKey> {
+  return countsOf(nameOfQuotaKey, async (keys) => {
     const rows = await store.query<HeldRow & { tenant_id: string; month_day: number }>(
       `SELECT tenant_id, toUInt16(month) AS month_day, used AS count, last_offset
        FROM quota_usage_by_partition FINAL
-       WHERE log_id = {logId:UUID} AND log_partition = {partition:UInt32} AND tenant_id IN {tenants:Array(UUID)}`,
-      { ...source, tenants: keys.map((key) => key.tenantId) },
+       WHERE tenant_id IN {tenants:Array(UUID)} AND toUInt16(month) IN {months:Array(UInt16)}
+         AND log_id = {logId:UUID} AND log_partition = {partition:UInt32}`,
+      {
+        ...source,
+        tenants: distinct(keys.map((key) => key.tenantId)),
+        months: distinct(keys.map((key) => key.monthDay)),
+      },
     );
-    for (const key of keys) rollup.load(key, undefined);
-    for (const row of rows) {
-      const key = { tenantId: row.tenant_id, monthDay: row.month_day };
-      // Other months of these tenants come along; one that is already in memory is ahead of the table.
-      if (keys.some((wanted) => nameOfQuotaKey(wanted) === nameOfQuotaKey(key))) rollup.load(key, held(row));
-    }
-  }
+    return rows.map((row) => ({
+      key: { tenantId: row.tenant_id, monthDay: row.month_day },
+      count: countOf(row),
+    }));
+  });
 }
-
-export interface MinuteCounts {
-  readonly rollup: Rollup<MinuteKey>;
-  /** Every row of this minute and later ones is in memory: a key that is not there is not in the table. */
-  wholeFromS: number;
-}
-
-const MINUTE_COLUMNS = `tenant_id, project_id, toUnixTimestamp(minute) AS minute_s, event_type,
-  count, last_offset`;
 
 interface MinuteRow extends HeldRow {
   readonly tenant_id: string;
@@ -72,71 +54,65 @@ interface MinuteRow extends HeldRow {
   readonly event_type: string;
 }
 
-export async function openMinuteCounts(store: Store, source: Source): Promise<MinuteCounts> {
-  const rollup = new Rollup(nameOfMinuteKey);
-  const [newest] = await store.query<{ minute_s: number }>(
-    `SELECT toUnixTimestamp(max(minute)) AS minute_s FROM event_counts_by_partition
-     WHERE log_id = {logId:UUID} AND log_partition = {partition:UInt32}`,
-    { ...source },
-  );
-  const wholeFromS = Math.max(0, (newest?.minute_s ?? 0) - MINUTES_HELD_S);
-  const rows = await store.query<MinuteRow>(
-    `SELECT ${MINUTE_COLUMNS} FROM event_counts_by_partition FINAL
-     WHERE log_id = {logId:UUID} AND log_partition = {partition:UInt32} AND minute >= toDateTime({from:UInt32}, 'UTC')`,
-    { ...source, from: wholeFromS },
-  );
-  for (const row of rows) rollup.load(keyOf(row), held(row));
-  return { rollup, wholeFromS };
-}
-
-export async function loadMinuteCounts(
-  store: Store,
-  source: Source,
-  minutes: MinuteCounts,
-  counts: readonly { readonly key: MinuteKey }[],
-): Promise<void> {
-  const { rollup } = minutes;
-  const wanted = counts.map(({ key }) => key);
-  forgetOldMinutes(minutes, wanted);
-  const missing = unknownKeys(rollup, nameOfMinuteKey, wanted);
-  for (const key of missing) rollup.load(key, undefined);
-  for (const keys of chunks(missing.filter((key) => key.minuteS < minutes.wholeFromS))) {
-    const names = new Set(keys.map(nameOfMinuteKey));
+/** Not by event type: a type may be longer than what a server takes as a parameter. */
+export function openMinuteCounts(store: Store, source: Source): Counts<MinuteKey> {
+  return countsOf(nameOfMinuteKey, async (keys) => {
     const rows = await store.query<MinuteRow>(
-      `SELECT ${MINUTE_COLUMNS} FROM event_counts_by_partition FINAL
-       WHERE log_id = {logId:UUID} AND log_partition = {partition:UInt32}
-         AND project_id IN {projects:Array(UUID)} AND minute IN (SELECT toDateTime(arrayJoin({minutes:Array(UInt32)}), 'UTC'))`,
-      { ...source, projects: keys.map((key) => key.projectId), minutes: keys.map((key) => key.minuteS) },
+      `SELECT tenant_id, project_id, toUnixTimestamp(minute) AS minute_s, event_type, count, last_offset
+       FROM event_counts_by_partition FINAL
+       WHERE tenant_id IN {tenants:Array(UUID)} AND project_id IN {projects:Array(UUID)}
+         AND minute IN (SELECT toDateTime(arrayJoin({minutes:Array(UInt32)}), 'UTC'))
+         AND log_id = {logId:UUID} AND log_partition = {partition:UInt32}`,
+      {
+        ...source,
+        tenants: distinct(keys.map((key) => key.tenantId)),
+        projects: distinct(keys.map((key) => key.projectId)),
+        minutes: distinct(keys.map((key) => key.minuteS)),
+      },
     );
-    for (const row of rows) {
-      if (names.has(nameOfMinuteKey(keyOf(row)))) rollup.load(keyOf(row), held(row));
-    }
-  }
+    return rows.map((row) => ({
+      key: {
+        tenantId: row.tenant_id,
+        projectId: row.project_id,
+        minuteS: row.minute_s,
+        eventType: row.event_type,
+      },
+      count: countOf(row),
+    }));
+  });
 }
 
-function forgetOldMinutes(minutes: MinuteCounts, wanted: readonly MinuteKey[]): void {
-  const newestS = wanted.reduce((newest, { minuteS }) => Math.max(newest, minuteS), 0);
-  const wholeFromS = newestS - MINUTES_HELD_S;
-  if (wholeFromS < minutes.wholeFromS + MINUTES_HELD_S) return;
-  minutes.rollup.forget((key) => key.minuteS < wholeFromS);
-  minutes.wholeFromS = wholeFromS;
-}
-
-function keyOf(row: MinuteRow): MinuteKey {
+function countsOf<Key>(
+  nameOf: (key: Key) => string,
+  lookUp: (keys: readonly Key[]) => Promise<readonly Held<Key>[]>,
+): Counts<Key> {
+  const rollup = new Rollup(nameOf);
   return {
-    tenantId: row.tenant_id,
-    projectId: row.project_id,
-    minuteS: row.minute_s,
-    eventType: row.event_type,
+    rollup,
+    load: async (keys) => {
+      if (rollup.size > MAX_KEYS_HELD || rollup.characters > MAX_KEY_CHARACTERS_HELD) rollup.forget();
+      const unknown = new Map<string, Key>();
+      for (const key of keys) {
+        if (!rollup.knows(key)) unknown.set(nameOf(key), key);
+      }
+      for (const chunk of chunks([...unknown.values()])) {
+        const names = new Set(chunk.map(nameOf));
+        // Others come along; one that is in memory already is ahead of the table.
+        const held = (await lookUp(chunk)).filter(({ key }) => names.has(nameOf(key)));
+        // Only now: after a look-up that failed, its keys must stay unknown, or they would begin at zero.
+        for (const key of chunk) rollup.load(key, undefined);
+        for (const { key, count } of held) rollup.load(key, count);
+      }
+    },
   };
 }
 
-function unknownKeys<Key>(rollup: Rollup<Key>, nameOf: (key: Key) => string, keys: readonly Key[]): Key[] {
-  const unknown = new Map<string, Key>();
-  for (const key of keys) {
-    if (!rollup.knows(key)) unknown.set(nameOf(key), key);
-  }
-  return [...unknown.values()];
+function countOf(row: HeldRow): Count {
+  return { count: Number(row.count), lastOffset: Number(row.last_offset) };
+}
+
+function distinct<T>(values: readonly T[]): T[] {
+  return [...new Set(values)];
 }
 
 function* chunks<T>(items: readonly T[]): Generator<T[]> {

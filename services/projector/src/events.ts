@@ -1,15 +1,13 @@
 /** The projection of `questlog.events.v1`: decode a block, drop repeats, count, insert. */
 import type { Block, BlockWriter } from '@questlog/runtime/consumer/blocks';
-import type { DeadLetters } from '@questlog/runtime/consumer/deadLetters';
 import { RecentAppends } from '@questlog/runtime/consumer/recentAppends';
 import type { LogRecord } from '@questlog/runtime/log/log';
 import type { Invalid } from '@questlog/runtime/process/errors';
-import type { Codec } from '@questlog/runtime/registry/registry';
 import { insertOnce } from '@questlog/runtime/store/insertOnce';
 import type { Store } from '@questlog/runtime/store/store';
 import type { EventsAccepted } from '@questlog/schemas/topics/eventsAccepted';
 import { type Accepted, dropRepeats, minuteCountsOf, quotaKeyOf } from './core/planEvents.ts';
-import { loadMinuteCounts, loadQuotaCounts, openMinuteCounts, openQuotaCounts } from './counts.ts';
+import { openMinuteCounts, openQuotaCounts } from './counts.ts';
 import { type Dead, decodeAll } from './decodeAll.ts';
 import {
   appendRows,
@@ -21,15 +19,7 @@ import {
   tokenOf,
 } from './eventRows.ts';
 import { recentAppendIds, repeatedBelow } from './ledger.ts';
-
-export interface EventsWriterDeps {
-  readonly store: Store;
-  readonly codec: Codec<EventsAccepted>;
-  readonly deadLetters: DeadLetters;
-  readonly logId: string;
-  readonly partition: number;
-  onOutcome(outcome: 'written' | 'repeated' | 'dead', records: number): void;
-}
+import type { WriterDeps } from './writerDeps.ts';
 
 interface EventsPlan {
   readonly block: Block;
@@ -42,24 +32,24 @@ interface EventsPlan {
 }
 
 export async function openEventsWriter(
-  deps: EventsWriterDeps,
+  deps: WriterDeps<EventsAccepted>,
   start: number,
 ): Promise<BlockWriter<EventsPlan>> {
   const source = { logId: deps.logId, partition: deps.partition };
   const recent = new RecentAppends(await recentAppendIds(deps.store, source, start));
-  const quota = openQuotaCounts();
-  const minutes = await openMinuteCounts(deps.store, source);
+  const quota = openQuotaCounts(deps.store, source);
+  const minutes = openMinuteCounts(deps.store, source);
 
   const plan = async (block: Block): Promise<EventsPlan> => {
     const { decoded: accepted, dead } = await decodeAll(deps.codec, block.records);
-    const older = await repeatedBelow(deps.store, source, start, unknownKeyed(accepted, recent));
+    const older = await repeatedBelow(deps.store, source, block.start, unknownKeyed(accepted, recent));
     const kept = dropRepeats(accepted, (id) => recent.has(id) || older.has(id));
-    await loadQuotaCounts(deps.store, source, quota, kept);
     const minuteCounts = kept.map(({ message }) => minuteCountsOf(message));
-    await loadMinuteCounts(deps.store, source, minutes, minuteCounts.flat());
+    await quota.load(kept.map(({ message }) => quotaKeyOf(message)));
+    await minutes.load(minuteCounts.flatMap((counts) => counts.map(({ key }) => key)));
     for (const [i, { offset, message }] of kept.entries()) {
       recent.add(message.appendId);
-      quota.add(quotaKeyOf(message), offset, message.events.length);
+      quota.rollup.add(quotaKeyOf(message), offset, message.events.length);
       for (const { key, events } of minuteCounts[i] ?? []) minutes.rollup.add(key, offset, events);
     }
     deps.deadLetters.passed(accepted.length);
@@ -70,7 +60,7 @@ export async function openEventsWriter(
       dead,
       kept,
       facts: [eventRows(source, kept), appendRows(source, kept)],
-      counts: [quotaRows(source, quota.drain()), minuteCountRows(source, minutes.rollup.drain())],
+      counts: [quotaRows(source, quota.rollup.drain()), minuteCountRows(source, minutes.rollup.drain())],
     };
   };
 
@@ -82,7 +72,6 @@ export async function openEventsWriter(
   return {
     plan,
     apply: async ({ block, dead, kept, facts, counts }, verify) => {
-      for (const { record, cause } of dead) await bury(block, record, cause);
       const token = tokenOf(source, block);
       for (const rows of kept.length === 0 ? [] : facts) {
         const held = () => offsetsHeld(deps.store, rows.table, source, block, kept);
@@ -92,6 +81,8 @@ export async function openEventsWriter(
         const rows = write(() => true);
         if (rows.length > 0) await deps.store.insert({ table, columns, rows });
       }
+      // Last: what comes before is repeated when ClickHouse is down, and each repeat would bury them again.
+      for (const { record, cause } of dead) await bury(block, record, cause);
     },
     bury: async (block, cause) => {
       for (const record of block.records) await bury(block, record, cause);

@@ -4,7 +4,7 @@ import type { Store } from '@questlog/runtime/store/store';
 import type { Source } from './eventRows.ts';
 
 /** Ids in one `IN` list. */
-const MAX_IDS = 5_000;
+const MAX_IDS = 2_500;
 
 /** The append ids below an offset, oldest first: *below*, since a replayed block must not drop itself. */
 export async function recentAppendIds(store: Store, source: Source, start: number): Promise<string[]> {

@@ -1,13 +1,13 @@
 /** The projector: log → ClickHouse. One consumer a topic; a partition is a sequence of blocks (`runBlocks`). */
 import { type Block, type BlockWriter, runBlocks } from '@questlog/runtime/consumer/blocks';
-import { type DeadLetters, openDeadLetters } from '@questlog/runtime/consumer/deadLetters';
+import { openDeadLetters } from '@questlog/runtime/consumer/deadLetters';
 import { watchProgress } from '@questlog/runtime/consumer/progress';
-import type { Consumer, Log } from '@questlog/runtime/log/log';
+import type { Log } from '@questlog/runtime/log/log';
 import type { Clock } from '@questlog/runtime/process/clock';
 import type { Health } from '@questlog/runtime/process/health';
 import type { Logger } from '@questlog/runtime/process/logger';
 import type { Metrics } from '@questlog/runtime/process/metrics';
-import { type Codec, createCodec, type SchemaRegistry } from '@questlog/runtime/registry/registry';
+import { createCodec, type SchemaRegistry } from '@questlog/runtime/registry/registry';
 import type { Store } from '@questlog/runtime/store/store';
 import type { MessageContract } from '@questlog/schemas/topics/contract';
 import { eventsAccepted } from '@questlog/schemas/topics/eventsAccepted';
@@ -15,6 +15,7 @@ import { sessionRegistered } from '@questlog/schemas/topics/sessionRegistered';
 import { GROUPS } from '@questlog/schemas/topics/topics';
 import { openEventsWriter } from './events.ts';
 import { openSessionsWriter } from './sessions.ts';
+import type { WriterDeps } from './writerDeps.ts';
 
 export interface ProjectorDeps {
   readonly log: Log;
@@ -34,29 +35,22 @@ export interface Projector {
   stop(): Promise<void>;
 }
 
+const WATCH_EVERY_MS = 5_000;
+
 export async function startProjector(deps: ProjectorDeps): Promise<Projector> {
-  const events = await projectTopic(deps, eventsAccepted, GROUPS.projectEvents, (writerDeps, start) =>
-    openEventsWriter(writerDeps, start),
-  );
+  const events = await projectTopic(deps, eventsAccepted, GROUPS.projectEvents, openEventsWriter);
   const sessions = await projectTopic(deps, sessionRegistered, GROUPS.projectSessions, async (writerDeps) =>
     openSessionsWriter(writerDeps),
   );
+  const failed = Promise.race([events.failed, sessions.failed]);
+  // Whoever starts the projector may look at it only later.
+  failed.catch(() => {});
   return {
-    failed: Promise.race([events.failed, sessions.failed]),
+    failed,
     stop: async () => {
       await Promise.all([events.stop(), sessions.stop()]);
     },
   };
-}
-
-/** What every projection's writer gets. */
-interface WriterDeps<Message> {
-  readonly store: Store;
-  readonly codec: Codec<Message>;
-  readonly deadLetters: DeadLetters;
-  readonly logId: string;
-  readonly partition: number;
-  onOutcome(outcome: 'written' | 'repeated' | 'dead', records: number): void;
 }
 
 async function projectTopic<Message, Plan>(
@@ -64,22 +58,25 @@ async function projectTopic<Message, Plan>(
   contract: MessageContract<Message>,
   group: string,
   openWriter: (deps: WriterDeps<Message>, start: number) => Promise<BlockWriter<Plan>>,
-): Promise<Consumer> {
+): Promise<Projector> {
   const { log, store, clock, logger, metrics, health, flushIntervalMs } = deps;
   const { topic } = contract;
   const codec = await createCodec(deps.registry, contract);
   const deadLetters = await openDeadLetters({ ...deps, group });
   const progress = watchProgress({ log, clock, group, topic });
-  health.check(group, async () => {
+  const watch = async (): Promise<string | undefined> => {
     metrics.projectorLag.set({ topic }, await progress.lag());
     return await progress.problem();
-  });
+  };
+  health.check(group, watch);
+  // Unasked too: whoever asks for the first time must hear of a partition that has been stuck since long before.
+  const watching = setInterval(() => void watch().catch(() => {}), WATCH_EVERY_MS);
   const onOutcome = (outcome: string, records: number): void =>
     metrics.projected.inc({ topic, outcome }, records);
   const onWritten = (_block: Block, startedAtMs: number): void => {
     metrics.blockSeconds.observe({ topic }, (clock.now() - startedAtMs) / 1000);
   };
-  return await log.consume({
+  const consumer = await log.consume({
     group,
     topics: [topic],
     process: (owned) =>
@@ -96,4 +93,11 @@ async function projectTopic<Message, Plan>(
         onWritten,
       }),
   });
+  return {
+    failed: consumer.failed,
+    stop: async () => {
+      clearInterval(watching);
+      await consumer.stop();
+    },
+  };
 }

@@ -1,22 +1,12 @@
 /** The projection of `questlog.sessions.v1`: of an id registered twice, the first record in the log is the session. */
 import type { Block, BlockWriter } from '@questlog/runtime/consumer/blocks';
-import type { DeadLetters } from '@questlog/runtime/consumer/deadLetters';
-import type { Codec } from '@questlog/runtime/registry/registry';
 import { insertOnce } from '@questlog/runtime/store/insertOnce';
 import { RowBinaryWriter } from '@questlog/runtime/store/rowBinary';
 import type { Store } from '@questlog/runtime/store/store';
 import type { SessionRegistered } from '@questlog/schemas/topics/sessionRegistered';
 import { type Dead, type Decoded, decodeAll } from './decodeAll.ts';
 import { type RowsFor, type Source, tokenOf } from './eventRows.ts';
-
-export interface SessionsWriterDeps {
-  readonly store: Store;
-  readonly codec: Codec<SessionRegistered>;
-  readonly deadLetters: DeadLetters;
-  readonly logId: string;
-  readonly partition: number;
-  onOutcome(outcome: 'written' | 'repeated' | 'dead', records: number): void;
-}
+import type { WriterDeps } from './writerDeps.ts';
 
 interface SessionsPlan {
   readonly block: Block;
@@ -24,7 +14,7 @@ interface SessionsPlan {
   readonly kept: readonly Decoded<SessionRegistered>[];
 }
 
-export function openSessionsWriter(deps: SessionsWriterDeps): BlockWriter<SessionsPlan> {
+export function openSessionsWriter(deps: WriterDeps<SessionRegistered>): BlockWriter<SessionsPlan> {
   const { store, codec, deadLetters, onOutcome } = deps;
   const source = { logId: deps.logId, partition: deps.partition };
   return {
@@ -37,12 +27,16 @@ export function openSessionsWriter(deps: SessionsWriterDeps): BlockWriter<Sessio
       return { block, dead, kept };
     },
     apply: async ({ block, dead, kept }, verify) => {
+      const held = async () => {
+        const rows = await heldSessions(store, kept);
+        return new Set(
+          rows.filter((row) => isOfBlock(row, source, block)).map((row) => Number(row.log_offset)),
+        );
+      };
+      await insertOnce(store, { ...sessionRows(source, kept), token: tokenOf(source, block), held }, verify);
+      // Last: an insert that fails is repeated, and each repeat would bury them again.
       for (const { record, cause } of dead) await deadLetters.bury(block, record, cause);
       onOutcome('dead', dead.length);
-      if (kept.length === 0) return;
-      const held = async () =>
-        new Set((await heldSessions(store, kept)).map((row) => Number(row.log_offset)));
-      await insertOnce(store, { ...sessionRows(source, kept), token: tokenOf(source, block), held }, verify);
     },
     bury: async (block, cause) => {
       for (const record of block.records) await deadLetters.bury(block, record, cause);
@@ -60,12 +54,7 @@ async function firstOfEach(
 ): Promise<Decoded<SessionRegistered>[]> {
   const taken = new Set<string>();
   for (const row of await heldSessions(store, decoded)) {
-    const isOwn =
-      row.log_id === source.logId &&
-      row.log_partition === source.partition &&
-      Number(row.log_offset) >= block.start &&
-      Number(row.log_offset) < block.end;
-    if (!isOwn) taken.add(`${row.project_id}/${row.id}`);
+    if (!isOfBlock(row, source, block)) taken.add(`${row.project_id}/${row.id}`);
   }
   return decoded.filter(({ message: { projectId, sessionId } }) => {
     const name = `${projectId}/${sessionId}`;
@@ -73,6 +62,17 @@ async function firstOfEach(
     taken.add(name);
     return true;
   });
+}
+
+/** Rows of other logs and of the same ids in other projects come along with a look-up. */
+function isOfBlock(row: HeldSession, source: Source, block: Block): boolean {
+  const offset = Number(row.log_offset);
+  return (
+    row.log_id === source.logId &&
+    row.log_partition === source.partition &&
+    offset >= block.start &&
+    offset < block.end
+  );
 }
 
 interface HeldSession {
@@ -84,7 +84,7 @@ interface HeldSession {
 }
 
 /** Sessions of one `IN` list. */
-const MAX_SESSIONS = 5_000;
+const MAX_SESSIONS = 2_500;
 
 async function heldSessions(
   store: Store,

@@ -7,6 +7,9 @@ import { banner } from './banner.ts';
 import { settings } from './config.ts';
 import { startStandalone } from './standalone.ts';
 
+// Before anything uses libuv's pool: each query of the embedded ClickHouse holds one of its threads.
+process.env['UV_THREADPOOL_SIZE'] ??= '16';
+
 const logger = createLogger('standalone');
 const lifecycle = createLifecycle(logger);
 

@@ -27,7 +27,7 @@ type Settings = Static<typeof settingsSchema>;
 const PARTITIONS = 4;
 /** A newcomer reads what was just written: twice as often as a projector on a cluster. */
 const FLUSH_INTERVAL_MS = 500;
-/** Half of libuv's threads (see start.mjs): the others serve files and name look-ups. */
+/** Half of libuv's threads (see main.ts): the others serve files and name look-ups. */
 const MAX_CONCURRENT_QUERIES = 8;
 const MIGRATIONS = fileURLToPath(new URL('../../../deploy/clickhouse', import.meta.url));
 
@@ -57,7 +57,6 @@ export async function startStandalone(
   const registry = await openLogRegistry(log);
   const directory = await openDirectory({ log, registry, logger });
   lifecycle.onStop('directory', () => directory.close());
-  await ensureDemo(directory, credentials, clock);
 
   const shared = { log, store, registry, clock, logger, metrics, health };
   const projector = await startProjector({ ...shared, flushIntervalMs: FLUSH_INTERVAL_MS });
@@ -74,6 +73,7 @@ export async function startStandalone(
   credentials.baseUrl = `http://${host}:${ingest.port}`;
   credentials.adminUrl = `http://${host}:${ingest.adminPort}`;
   saveCredentials(dataDir, credentials);
+  await ensureDemo(directory, credentials, clock);
   await ensureDemoSession(credentials);
   return { credentials, dataDir, failed: Promise.race([ingest.failed, projector.failed]) };
 }

@@ -5,7 +5,7 @@
 import { createHash } from 'node:crypto';
 import { partitionOf } from '@questlog/schemas/partition';
 import type { AcceptedEvent, EventsAccepted, Revision } from '@questlog/schemas/topics/eventsAccepted';
-import { eventId, millisOf } from '@questlog/schemas/uuid';
+import { eventId, millisOf, uuidV8 } from '@questlog/schemas/uuid';
 import type { Draft } from './envelope.ts';
 
 export interface AcceptInput {
@@ -17,7 +17,7 @@ export interface AcceptInput {
   readonly drafts: readonly Draft[];
   /** Of each draft, beside it. */
   readonly lanes: readonly number[];
-  /** Events of the tenant's month before this request; the first `remaining` ones of it are within the quota. */
+  /** How many of the request's events, the first ones, are still within the tenant's quota. */
   readonly remaining: number;
   readonly idempotency: { readonly key: string; readonly digest: Buffer } | null;
   /**
@@ -118,16 +118,10 @@ function appendIdOf(input: AcceptInput, name: string, position: number): string 
   const { idempotency, projectId, random, drafts } = input;
   if (idempotency === null) {
     const at = drafts.length * 8 + position * 16;
-    return uuidFrom(random.subarray(at, at + 16));
+    return uuidV8(random.subarray(at, at + 16));
   }
   const hash = createHash('sha256')
     .update(`${projectId}/${idempotency.key}/${name}/`)
     .update(idempotency.digest);
-  return uuidFrom(hash.digest());
-}
-
-/** A UUIDv8 (RFC 9562, section 5.8) from 16 bytes. */
-function uuidFrom(bytes: Buffer): string {
-  const hex = bytes.toString('hex', 0, 16);
-  return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-8${hex.slice(13, 16)}-a${hex.slice(17, 20)}-${hex.slice(20, 32)}`;
+  return uuidV8(hash.digest());
 }

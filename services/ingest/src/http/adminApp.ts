@@ -4,6 +4,7 @@ import { Router, type RouterContext } from '@koa/router';
 import { sha256Hex } from '@questlog/runtime/directory/directory';
 import type { DirectoryHandle } from '@questlog/runtime/directory/openDirectory';
 import type { Clock } from '@questlog/runtime/process/clock';
+import { messageOf } from '@questlog/runtime/process/errors';
 import type { Health } from '@questlog/runtime/process/health';
 import type { Logger } from '@questlog/runtime/process/logger';
 import type { Metrics } from '@questlog/runtime/process/metrics';
@@ -41,6 +42,7 @@ export function adminApp(deps: AdminAppDeps): Koa {
   const operations = administer(deps.directory, deps.clock);
   const authorized = operatorsOnly(deps.adminToken);
 
+  const inTurn = oneAtATime();
   const list = (path: string, rows: () => object[]): void => {
     router.get(path, authorized, (ctx) => {
       ctx.body = rows();
@@ -57,7 +59,7 @@ export function adminApp(deps: AdminAppDeps): Koa {
   ): void => {
     const checked = checkedBody(schema);
     router[method](path, authorized, jsonBody(), async (ctx) => {
-      const { status, body } = await run(checked(ctx.request.body), ctx.params['id'] ?? '');
+      const { status, body } = await inTurn(() => run(checked(ctx.request.body), ctx.params['id'] ?? ''));
       ctx.status = status;
       ctx.body = body;
     });
@@ -96,10 +98,21 @@ export function adminApp(deps: AdminAppDeps): Koa {
   });
 
   const app = new Koa();
+  app.on('error', (error) => logger.warn('answer_failed', { cause: messageOf(error) }));
   app.use(problems(logger, metrics));
   app.use(router.routes());
   app.use(noRoute(router));
   return app;
+}
+
+/** A change reads, then writes: two at once would lose one of them. */
+function oneAtATime(): <T>(work: () => Promise<T>) => Promise<T> {
+  let last: Promise<unknown> = Promise.resolve();
+  return (work) => {
+    const next = last.then(work);
+    last = next.catch(() => {});
+    return next;
+  };
 }
 
 function operatorsOnly(

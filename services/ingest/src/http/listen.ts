@@ -1,7 +1,10 @@
 /** A listener with limits on time, and a stop that lets running requests finish. */
-import { createServer, type RequestListener, type Server } from 'node:http';
+import { randomUUID } from 'node:crypto';
+import { createServer, type RequestListener, type Server, STATUS_CODES } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import type { Duplex } from 'node:stream';
 import { StartRefused } from '@questlog/runtime/process/errors';
+import { type ProblemCode, problemOf } from '@questlog/schemas/http/problem';
 
 export interface Listener {
   readonly port: number;
@@ -12,7 +15,8 @@ export interface Listener {
 const REQUEST_TIMEOUT_MS = 60_000;
 const HEADERS_TIMEOUT_MS = 15_000;
 const KEEP_ALIVE_MS = 65_000;
-const DRAIN_MS = 8_000;
+const DRAIN_MS = 6_000;
+const IDLE_CHECK_MS = 50;
 
 /** @throws StartRefused when the address is taken or not ours. */
 export async function listen(
@@ -29,6 +33,7 @@ export async function listen(
     },
     handler,
   );
+  server.on('clientError', refuseMalformed);
   await new Promise<void>((resolve, reject) => {
     server.once('error', (cause: NodeJS.ErrnoException) => {
       const reason = cause.code === 'EADDRINUSE' ? 'is taken' : `cannot be used (${cause.code})`;
@@ -37,6 +42,22 @@ export async function listen(
     server.listen(port, host, resolve);
   });
   return { port: portOf(server), close: () => drain(server) };
+}
+
+/** What is not HTTP, or too large to be a request's head, never reaches the application. */
+function refuseMalformed(error: NodeJS.ErrnoException, socket: Duplex): void {
+  if (error.code === 'ECONNRESET' || !socket.writable) return void socket.destroy();
+  const code: ProblemCode = error.code === 'ERR_HTTP_REQUEST_TIMEOUT' ? 'request_timeout' : 'invalid_request';
+  const problem = problemOf(
+    code,
+    'the request is not valid HTTP, too slow, or its head is too large',
+    randomUUID(),
+  );
+  const body = JSON.stringify(problem);
+  const head = `HTTP/1.1 ${problem['status']} ${STATUS_CODES[Number(problem['status'])]}\r\nConnection: close\r\n`;
+  socket.end(
+    `${head}Content-Type: application/problem+json\r\nContent-Length: ${Buffer.byteLength(body)}\r\n\r\n${body}`,
+  );
 }
 
 function portOf(server: Server): number {
@@ -48,7 +69,11 @@ function portOf(server: Server): number {
 async function drain(server: Server): Promise<void> {
   const closed = new Promise<void>((resolve) => server.close(() => resolve()));
   server.closeIdleConnections();
-  const timer = setTimeout(() => server.closeAllConnections(), DRAIN_MS);
+  // What is answered from now on was the connection's last: a client that keeps it alive would be served for ever.
+  server.prependListener('request', (_, response) => response.setHeader('Connection', 'close'));
+  const idle = setInterval(() => server.closeIdleConnections(), IDLE_CHECK_MS);
+  const deadline = setTimeout(() => server.closeAllConnections(), DRAIN_MS);
   await closed;
-  clearTimeout(timer);
+  clearInterval(idle);
+  clearTimeout(deadline);
 }

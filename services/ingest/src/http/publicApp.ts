@@ -2,6 +2,7 @@
 import { Router, type RouterContext } from '@koa/router';
 import type { Directory, Principal } from '@questlog/runtime/directory/directory';
 import type { Clock } from '@questlog/runtime/process/clock';
+import { messageOf } from '@questlog/runtime/process/errors';
 import type { Logger } from '@questlog/runtime/process/logger';
 import type { Metrics } from '@questlog/runtime/process/metrics';
 import { SessionInput } from '@questlog/schemas/http/session';
@@ -71,6 +72,7 @@ export function publicApp(deps: PublicAppDeps): Koa {
   router.get('/openapi.json', (ctx) => json(ctx, document));
 
   const app = new Koa();
+  app.on('error', (error) => logger.warn('answer_failed', { cause: messageOf(error) }));
   app.use(problems(logger, metrics));
   app.use(router.routes());
   app.use(noRoute(router));

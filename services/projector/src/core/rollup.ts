@@ -13,6 +13,7 @@ export class Rollup<Key> {
   readonly #counts = new Map<string, Count & { readonly key: Key }>();
   readonly #changed = new Set<string>();
   readonly #nameOf: (key: Key) => string;
+  #characters = 0;
 
   constructor(nameOf: (key: Key) => string) {
     this.#nameOf = nameOf;
@@ -24,7 +25,9 @@ export class Rollup<Key> {
 
   /** What the table holds for a key; a key that it does not hold has a count of 0 below every offset. */
   load(key: Key, held: Count | undefined): void {
-    this.#counts.set(this.#nameOf(key), { key, ...(held ?? { count: 0, lastOffset: -1 }) });
+    const name = this.#nameOf(key);
+    if (!this.#counts.has(name)) this.#characters += name.length;
+    this.#counts.set(name, { key, ...(held ?? { count: 0, lastOffset: -1 }) });
   }
 
   /** Adds the events of one record, unless the count already has them. The key must have been loaded. */
@@ -45,13 +48,18 @@ export class Rollup<Key> {
     return rows;
   }
 
-  forget(unwanted: (key: Key) => boolean): void {
-    for (const [name, { key }] of this.#counts) {
-      if (unwanted(key)) this.#counts.delete(name);
-    }
+  /** Everything; what changed must have been drained. */
+  forget(): void {
+    this.#counts.clear();
+    this.#characters = 0;
   }
 
   get size(): number {
     return this.#counts.size;
+  }
+
+  /** Of all names together: keys hold text of any length. */
+  get characters(): number {
+    return this.#characters;
   }
 }

@@ -98,7 +98,7 @@ class BlockRun<Plan> {
   }
 
   async next(): Promise<void> {
-    const { topic, clock, flushIntervalMs } = this.#options;
+    const { topic, clock } = this.#options;
     const start = this.#owned.position(topic);
     const records: LogRecord[] = [];
     let bytes = 0;
@@ -110,8 +110,7 @@ class BlockRun<Plan> {
     ) {
       const batch = await this.#read(waitMs, MAX_BLOCK_BYTES - bytes);
       if (batch === undefined) continue;
-      if (records.length === 0)
-        deadlineMs = Math.max(clock.now() + SETTLE_MS, this.#lastFlushMs + flushIntervalMs);
+      if (records.length === 0) deadlineMs = this.#deadline();
       records.push(...batch.records);
       bytes += batch.records.reduce((sum, record) => sum + (record.value?.length ?? 0), 0);
       if (bytes >= MAX_BLOCK_BYTES || records.length >= MAX_BLOCK_RECORDS) break;
@@ -120,6 +119,14 @@ class BlockRun<Plan> {
     if (end === start) return;
     await this.#write(this.#block(records, start, end), false);
     this.#lastFlushMs = clock.now();
+  }
+
+  /** Never further away than the interval, also when the clock was set back since the last block. */
+  #deadline(): number {
+    const { clock, flushIntervalMs } = this.#options;
+    const nowMs = clock.now();
+    const next = Math.min(this.#lastFlushMs + flushIntervalMs, nowMs + flushIntervalMs);
+    return Math.max(nowMs + SETTLE_MS, next);
   }
 
   #read(waitMs: number, maxBytes: number) {

@@ -2,6 +2,7 @@
 import { createHash } from 'node:crypto';
 import { deadLetter } from '@questlog/schemas/topics/deadLetter';
 import { APPEND_ID_HEADER, TOPICS } from '@questlog/schemas/topics/topics';
+import { uuidV8 } from '@questlog/schemas/uuid';
 import type { Log, LogRecord } from '../log/log.ts';
 import type { Clock } from '../process/clock.ts';
 import type { Invalid } from '../process/errors.ts';
@@ -83,8 +84,6 @@ function appendIdOf(
   source: { topic: string; partition: number },
   offset: number,
 ): string {
-  const hash = createHash('sha256')
-    .update(`${logId} ${group} ${source.topic} ${source.partition} ${offset}`)
-    .digest('hex');
-  return `${hash.slice(0, 8)}-${hash.slice(8, 12)}-8${hash.slice(13, 16)}-a${hash.slice(17, 20)}-${hash.slice(20, 32)}`;
+  const name = `${logId} ${group} ${source.topic} ${source.partition} ${offset}`;
+  return uuidV8(createHash('sha256').update(name).digest());
 }

@@ -31,7 +31,9 @@ export function watchProgress(deps: { log: Log; clock: Clock; group: string; top
       const nowMs = clock.now();
       for (const { partition, offset, lag } of await lags()) {
         const before = moved.get(partition);
-        if (before === undefined || before.offset !== offset || lag === 0)
+        // An idle partition has no mark: what arrives after an hour of silence has not been waiting for an hour.
+        if (lag === 0) moved.delete(partition);
+        else if (before === undefined || before.offset !== offset)
           moved.set(partition, { offset, atMs: nowMs });
         else if (nowMs - before.atMs > STUCK_AFTER_MS) {
           return `${group} has not moved on ${topic}/${partition} since offset ${offset}, ${lag} records behind`;

@@ -4,6 +4,7 @@
  * nothing is left to its `readonly`: the text is cut into tokens and written anew, parsed by the engine's own parser, and
  * every node of the printed tree has to be on a list of what is allowed.
  */
+import { Unavailable } from '../process/errors.ts';
 import { checkClauses } from './selectOnlyClauses.ts';
 import { lex, serialise, type Token } from './selectOnlyLexer.ts';
 import { standIn } from './selectOnlyStandIn.ts';
@@ -70,7 +71,7 @@ async function explain(sql: string, engine: SelectOnlyEngine): Promise<{ text: s
 
 /** What ClickHouse says of the query; undefined for any other failure. Its list of what it had expected is left out. */
 function sayingOf(error: unknown): string | undefined {
-  if (!(error instanceof Error)) return undefined;
+  if (!(error instanceof Error) || error instanceof Unavailable) return undefined;
   const named = 'type' in error && typeof error.type === 'string' && /^[A-Z_]+$/.test(error.type);
   if (!named && !/Code: \d+/.test(error.message)) return undefined;
   const sentence = error.message.replace(/^.*DB::Exception: /s, '').replace(/ ?Expected one of:.*$/s, '');

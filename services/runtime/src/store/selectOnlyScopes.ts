@@ -36,7 +36,7 @@ function isSubquery(node: TreeNode, parents: Parents, stand: StandIn): boolean {
   if (name === undefined) return false;
   const path = pathOf(node, parents);
   for (const [index, ancestor] of path.entries()) {
-    const items = scopeOpenedBy(ancestor);
+    const items = scopeOpenedBy(ancestor, path.slice(0, index));
     const own = items.findIndex((item) => path.includes(item));
     const before = own === -1 ? items : items.slice(0, own);
     if (before.some((item) => definition(item, stand)?.name === name)) return true;
@@ -56,14 +56,20 @@ function pathOf(node: TreeNode, parents: Parents): TreeNode[] {
 }
 
 /**
- * The items of WITH, which hold in its SELECT, the ones of the first member of a UNION in the others as well. An item only
- * knows the ones before it: the engine would look forward too, and when two name each other, it reads a table.
+ * The items of the WITH of a SELECT. An item only knows the ones before it: the engine would look forward too, and when two
+ * name each other, it reads a table. The WITH of the first member of a UNION also holds for a member that has none itself;
+ * `path` leads to this node.
  */
-function scopeOpenedBy(node: TreeNode): readonly TreeNode[] {
-  const isUnion = node.kind === 'SelectIntersectExceptQuery' || node.kind === 'SelectWithUnionQuery';
-  const members = node.kind === 'SelectWithUnionQuery' ? node.children[0]?.children : node.children;
-  const select = isUnion ? members?.[0] : node;
-  if (select?.kind !== 'SelectQuery') return [];
+function scopeOpenedBy(node: TreeNode, path: readonly TreeNode[]): readonly TreeNode[] {
+  if (node.kind === 'SelectQuery') return withItems(node);
+  const isUnion = node.kind === 'ExpressionList' || node.kind === 'SelectIntersectExceptQuery';
+  const [first] = node.children;
+  const member = path.at(-1);
+  if (!isUnion || first?.kind !== 'SelectQuery' || member?.kind !== 'SelectQuery') return [];
+  return member.children[1]?.kind === 'ExpressionList' ? [] : withItems(first);
+}
+
+function withItems(select: TreeNode): readonly TreeNode[] {
   const items = select.children[0]?.children ?? [];
   return items.some((item) => item.kind === 'WithElement') ? items : [];
 }
@@ -107,6 +113,8 @@ function onlyItem(
 ): TreeNode | undefined {
   const [item, another] = nodes.filter((node) => node.alias === name);
   if (item === undefined || another !== undefined) return undefined;
+  // The alias of a name is that name again, and may so be a table.
+  if (!['Literal', 'Function', 'Subquery'].includes(item.kind)) return undefined;
   const read = nodes.filter((node) => node.kind === 'Identifier' && node.name === name).length;
   if (tokens.filter((token) => contentOf(token) === name).length !== read + 1) return undefined;
   if (nodes.some((node) => node.name === 'lambda' && hasParameter(node, name))) return undefined;

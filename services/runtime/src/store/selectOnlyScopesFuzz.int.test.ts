@@ -53,7 +53,7 @@ function aWith(random: Random, depth: number): string {
   const count = 1 + random(2);
   const given = Array.from({ length: count }, () =>
     random(3) === 0 || depth === 0
-      ? `${pick(random, ["['b']", `${aMembership(random, 0)}`, "(SELECT ['b'])"])} AS ${pick(random, names)}`
+      ? `${pick(random, ["['b']", `${aMembership(random, 0)}`, "(SELECT ['b'])", 'private', '(private AS z)'])} AS ${pick(random, names)}`
       : `${pick(random, names)} AS ${random(4) === 0 ? 'MATERIALIZED ' : ''}(${aSelect(random, depth - 1)})`,
   );
   return `WITH ${random(4) === 0 ? 'RECURSIVE ' : ''}${given.join(', ')} `;

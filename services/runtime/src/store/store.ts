@@ -75,7 +75,7 @@ export function openStore(options: StoreOptions): Store {
           clickhouse_settings: { default_format: format, ...settings },
         });
         return await collect(result.stream);
-      }),
+      }, questionFailure),
     command: (sql) => translated(async () => void (await client.command({ query: sql }))),
     insert: (insert) => translated(() => insertRows(client, insert), insertFailure),
     ping: async () => (await client.ping({ select: true })).success,
@@ -147,19 +147,28 @@ export class QueryRefused extends Error {
   }
 }
 
-const TRANSIENT_ERRORS = new Set([
-  '3', // UNEXPECTED_END_OF_FILE
-  '75', // CANNOT_WRITE_TO_FILE_DESCRIPTOR
-  '76', // CANNOT_OPEN_FILE
+/** Of anybody's query: too much at this moment. */
+const TIMELY_ERRORS = new Set([
   '159', // TIMEOUT_EXCEEDED
   '202', // TOO_MANY_SIMULTANEOUS_QUERIES
-  '209', // SOCKET_TIMEOUT
-  '210', // NETWORK_ERROR
   '241', // MEMORY_LIMIT_EXCEEDED
-  '243', // NOT_ENOUGH_SPACE
-  '252', // TOO_MANY_PARTS
-  '319', // UNKNOWN_STATUS_OF_INSERT
   '394', // QUERY_WAS_CANCELLED
+]);
+
+/** Of a query: what only another text, or other tables, would change. Everything else may pass. */
+const QUERY_ERRORS = new Set([
+  '36', // BAD_ARGUMENTS
+  '42', // NUMBER_OF_ARGUMENTS_DOESNT_MATCH
+  '43', // ILLEGAL_TYPE_OF_ARGUMENT
+  '46', // UNKNOWN_FUNCTION
+  '47', // UNKNOWN_IDENTIFIER
+  '48', // NOT_IMPLEMENTED
+  '60', // UNKNOWN_TABLE
+  '62', // SYNTAX_ERROR
+  '115', // UNKNOWN_SETTING
+  '386', // NO_COMMON_TYPE
+  '396', // TOO_MANY_ROWS_OR_BYTES
+  '457', // BAD_QUERY_PARAMETER
 ]);
 
 /**
@@ -172,9 +181,19 @@ function insertFailure(error: ClickHouseError): Error {
   return new Unavailable(`ClickHouse did not insert: ${error.message}`, { cause: error });
 }
 
+function queryFailure(error: ClickHouseError): Error {
+  if (QUERY_ERRORS.has(error.code) || DATA_ERRORS.has(error.code)) return new QueryRefused(error);
+  return new Unavailable(`ClickHouse: ${error.message}`, { cause: error });
+}
+
+/** Somebody else's text fails in more ways than ours, and may be told each; only what time cures is told as such. */
+function questionFailure(error: ClickHouseError): Error {
+  return TIMELY_ERRORS.has(error.code) ? queryFailure(error) : new QueryRefused(error);
+}
+
 async function translated<T>(
   work: () => Promise<T>,
-  failureOf: (error: ClickHouseError) => Error = (error) => new QueryRefused(error),
+  failureOf: (error: ClickHouseError) => Error = queryFailure,
 ): Promise<T> {
   try {
     return await work();
@@ -182,8 +201,6 @@ async function translated<T>(
     if (!(error instanceof ClickHouseError)) {
       throw new Unavailable(`ClickHouse does not answer: ${messageOf(error)}`, { cause: error });
     }
-    if (TRANSIENT_ERRORS.has(error.code))
-      throw new Unavailable(`ClickHouse: ${error.message}`, { cause: error });
     throw failureOf(error);
   }
 }

@@ -81,6 +81,14 @@ describe('a statement without data', () => {
   });
 });
 
+test('data behind the line feed begin with any byte', () => {
+  const front = 'INSERT INTO t FORMAT RowBinary\n';
+  for (let byte = 0; byte < 256; byte++) {
+    const statement = readStatement(`${front}${String.fromCharCode(byte)}x`, true);
+    expect(statement, `byte ${byte}`).toMatchObject({ kind: 'dataInsert', dataStart: front.length });
+  }
+});
+
 describe('refuses what a server does not take over HTTP', () => {
   test.each([
     ['SELECT 1; SELECT 2', /Multi-statements/],

@@ -1,0 +1,39 @@
+// `node deploy/node24.mjs <file> …` runs a file under Node 24 or newer: this Node, or the one that `npm ci` installed
+// beside the project (older npm versions install it without putting it on the path of scripts). Plain JavaScript, so
+// that any Node can read it.
+import { spawn } from 'node:child_process';
+import { existsSync } from 'node:fs';
+import { fileURLToPath, pathToFileURL } from 'node:url';
+
+const MINIMUM_MAJOR = 24;
+const FORWARDED = ['SIGINT', 'SIGTERM', 'SIGHUP'];
+
+const [file, ...args] = process.argv.slice(2);
+
+if (Number(process.versions.node.split('.')[0]) >= MINIMUM_MAJOR) {
+  process.argv = [process.execPath, file, ...args];
+  await import(pathToFileURL(file).href);
+} else {
+  const windows = process.platform === 'win32';
+  const platform = windows ? 'win' : process.platform;
+  const name = windows ? 'node.exe' : 'node';
+  const installed = fileURLToPath(
+    new URL(`../node_modules/node-${platform}-${process.arch}/bin/${name}`, import.meta.url),
+  );
+  if (existsSync(installed)) runUnder(installed);
+  else {
+    const here = `${process.platform}-${process.arch}`;
+    console.error(
+      `questlog: Node ${MINIMUM_MAJOR} or newer is needed on ${here}, this is ${process.versions.node}`,
+    );
+    process.exitCode = 1;
+  }
+}
+
+function runUnder(node) {
+  const child = spawn(node, [file, ...args], { stdio: 'inherit' });
+  for (const signal of FORWARDED) process.on(signal, () => child.kill(signal));
+  child.on('exit', (code, signal) => {
+    process.exitCode = code ?? (signal === null ? 1 : 128);
+  });
+}
