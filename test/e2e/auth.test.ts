@@ -198,13 +198,13 @@ describe.concurrent.each([
   });
 
   test('is no session: events that name it are refused exactly as for an unknown one', async () => {
-    const unknown = anUnknownId();
-    const withForeign = await game.post([anEvent({ sessionId: other.sessionId })]);
+    const [foreign, unknown] = [await other.session(), anUnknownId()];
+    const withForeign = await game.post([anEvent({ sessionId: foreign })]);
     const withUnknown = await game.post([anEvent({ sessionId: unknown })]);
 
     expect(withForeign.status).toBe(404);
-    expect(without(withForeign, other.sessionId)).toEqual(without(withUnknown, unknown));
-    expect((await other.get(`/v1/sessions/${other.sessionId}/events`)).json().events).toEqual([]);
+    expect(without(withForeign, foreign)).toEqual(without(withUnknown, unknown));
+    expect((await other.get(`/v1/sessions/${foreign}/events`)).json().events).toEqual([]);
   });
 
   test('cannot be read: a session, its events and an event are answered exactly as unknown ones', async () => {

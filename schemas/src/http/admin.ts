@@ -16,8 +16,8 @@ const spread = Type.Integer({
   maximum: MAX_LANES,
   description: 'Over how many partitions new sessions are spread.',
 });
-const revision = Type.Union([Type.Literal('A'), Type.Literal('B')]);
-const scope = Type.Union([Type.Literal('events:write'), Type.Literal('reports:write'), Type.Literal('read')]);
+const revision = Type.Enum(['A', 'B']);
+const scope = Type.Enum(['events:write', 'reports:write', 'read']);
 
 export const TenantInput = Type.Object({
   id: Type.Optional(Uuid),

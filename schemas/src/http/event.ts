@@ -1,5 +1,5 @@
 /** The telemetry event, as a game sends it and as it is answered (contract: "Resources and their fields"). */
-import Type, { type Static } from 'typebox';
+import Type from 'typebox';
 import { Nullable, Timestamp, Uuid } from './fields.ts';
 
 const optional = {
@@ -30,8 +30,6 @@ export const EventPage = Type.Object({
   next: Nullable(Type.String({ description: 'Pass as `cursor` for the next page; null at the end.' })),
 });
 
-export type EventInput = Static<typeof EventInputB>;
-
 /** Elements of one array body: the contract's "Limits". */
 export const BATCH_CAP = { A: 500, B: 200 } as const;
 
@@ -41,6 +39,4 @@ export const LIMITS = {
   maxBodyBytes: 8 * KIB * KIB,
   /** One element of a body, as sent. */
   maxEventBytes: 256 * KIB,
-  /** How many containers the value of one field may nest. */
-  maxDepth: 64,
 } as const;

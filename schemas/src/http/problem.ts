@@ -2,7 +2,7 @@
  * Problem details (RFC 9457) and the closed list of their codes. A code never changes its meaning; `title` is the same
  * for every problem of a code, `detail` tells what was wrong this time and never repeats the body.
  */
-import Type, { type Static } from 'typebox';
+import Type from 'typebox';
 
 export const PROBLEMS = {
   invalid_json: [400, 'The body is not valid JSON'],
@@ -70,7 +70,6 @@ export const Problem = Type.Object({
     ),
   ),
 });
-export type Problem = Static<typeof Problem>;
 
 export function statusOf(code: ProblemCode): number {
   return PROBLEMS[code][0];

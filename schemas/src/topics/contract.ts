@@ -101,6 +101,13 @@ function checked(read: (value: unknown) => unknown) {
       return accepted;
     }
 
+    /** Of another version of the schema, whether it had the logical type or not. */
+    protected override _resolve(written: avsc.Type): (value: unknown) => unknown {
+      const underlying = written instanceof avsc.types.LogicalType ? written.underlyingType : written;
+      this.underlyingType.createResolver(underlying);
+      return (value) => this._fromValue(value);
+    }
+
     protected override _toValue(value: unknown): unknown {
       return value;
     }

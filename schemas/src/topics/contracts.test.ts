@@ -1,6 +1,7 @@
+import { randomUUID } from 'node:crypto';
 import avsc from 'avsc';
 import { expect, test } from 'vitest';
-import { anEventsAccepted } from '../../fixtures/builders.ts';
+import { anEventsAccepted, aSession } from '../../fixtures/builders.ts';
 import { frame, parseSchema, unframe } from './contract.ts';
 import { type DirectoryEntry, directoryEntry } from './directoryEntry.ts';
 import { type EventsAccepted, eventsAccepted } from './eventsAccepted.ts';
@@ -25,15 +26,7 @@ test('a reader takes what a writer with one more field has written', () => {
   const schema = JSON.parse(sessionRegistered.schema);
   schema.fields.push({ name: 'platform', type: 'string', default: '' });
   const newer = parseSchema<Record<string, unknown>>(JSON.stringify(schema));
-  const session = {
-    tenantId: 't',
-    projectId: 'p',
-    sessionId: 's',
-    buildId: null,
-    startedAt: 7n,
-    registeredAt: 1,
-    lane: 3,
-  };
+  const session = aSession({ startedAt: 7n, lane: 3 });
   const bytes = newer.toBuffer({ ...session, platform: 'pc' });
   const resolver = sessionRegistered.type.createResolver(newer);
   expect(sessionRegistered.type.fromBuffer(bytes, resolver)).toMatchObject(session);
@@ -48,9 +41,23 @@ test('frames as Confluent does: a zero byte and the id, big-endian', () => {
 
 test('a directory entry keeps which of the three it is', () => {
   const entry: DirectoryEntry = {
-    tenant: { id: 't', name: 'T', monthlySoftQuota: null, spread: 1, createdAt: 1 },
+    tenant: { id: randomUUID(), name: 'T', monthlySoftQuota: null, spread: 1, createdAt: 1 },
     project: null,
     token: null,
   };
   expect(directoryEntry.type.fromBuffer(directoryEntry.type.toBuffer(entry))).toMatchObject(entry);
+});
+
+test.each([
+  ['a UUID', { tenantId: 'acme' }],
+  ['a time of this century', { receivedAt: 1e14 }],
+  ['a time of this century', { receivedAt: -1 }],
+])('does not decode what should be %s and is not', (_, foreign) => {
+  const bytes = eventsAccepted.type.toBuffer(anEventsAccepted(foreign));
+  expect(() => eventsAccepted.type.fromBuffer(bytes)).toThrow(/logical type/);
+});
+
+test('a time that no table can hold does not decode', () => {
+  const message = anEventsAccepted({ events: [{ occurredAt: 10_413_792_000_000_000n }] });
+  expect(() => eventsAccepted.type.fromBuffer(eventsAccepted.type.toBuffer(message))).toThrow(/1900 to 2299/);
 });

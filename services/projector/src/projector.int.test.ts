@@ -1,5 +1,6 @@
 /** The projector on the real log and the real engine, with the store failing where a crash or a network would. */
 import { randomUUID } from 'node:crypto';
+import { MAX_RECENT_APPENDS } from '@questlog/runtime/consumer/recentAppends';
 import { Invalid, Unavailable } from '@questlog/runtime/process/errors';
 import type { Insert, Store } from '@questlog/runtime/store/store';
 import { anEventsAccepted, aSession } from '@questlog/schemas/fixtures/builders';
@@ -176,4 +177,65 @@ test('of two registrations of one session the first record in the log is the ses
     id: first.sessionId,
   });
   expect(rows).toEqual([{ build_id: first.buildId }]);
+});
+
+test('a keyed repeat that comes after more appends than memory holds is dropped all the same', async () => {
+  const idempotency = { key: randomUUID(), digest: Buffer.alloc(32) };
+  const keyed = accepted(1, { idempotency });
+  const others = Array.from({ length: MAX_RECENT_APPENDS + 1 }, () => accepted(1));
+  await append(keyed, ...others, keyed);
+  await bench.projectAll(bench.store);
+  expect(await countsOf(project)).toMatchObject({ rows: others.length + 1, ids: others.length + 1 });
+});
+
+test('a look-up of counts that fails once leaves the counts as they were', async () => {
+  const tenantId = randomUUID();
+  await append(accepted(5, { tenantId }));
+  await bench.projectAll(bench.store);
+  await append(accepted(6, { tenantId }));
+  const failed = new Set<string>();
+  const shaky: Store = {
+    ...bench.store,
+    query: async (sql, params) => {
+      const table = /(?:quota_usage|event_counts)_by_partition/.exec(sql)?.[0];
+      if (table === undefined || failed.has(table)) return await bench.store.query(sql, params);
+      failed.add(table);
+      throw lost();
+    },
+  };
+  await bench.projectAll(shaky);
+  expect(failed.size).toBe(2);
+  expect(await quotaOf(tenantId)).toBe(11);
+  expect((await countsOf(project)).minutes).toBe(11);
+});
+
+test.each([
+  ['a tenant that is no UUID', { tenantId: 'acme' }],
+  ['a time that no table can hold', { receivedAt: 1e14 }],
+])('a foreign record with %s goes to the dead letters', async (_, foreign) => {
+  await append(accepted(1, foreign), accepted(1));
+  const deadBefore = (await bench.deadLetters()).length;
+  await bench.projectAll(bench.store);
+  expect((await countsOf(project)).rows).toBe(1);
+  expect((await bench.deadLetters()).length - deadBefore).toBe(1);
+});
+
+test('a dead letter is written once, however often the block around it is tried', async () => {
+  await bench.log.append(TOPICS.events, 0, [{ key: TENANT, value: Buffer.from('not Avro') }]);
+  await append(accepted(2));
+  const deadBefore = (await bench.deadLetters()).length;
+  await bench.projectAll(failing('events', 1, 'before', lost));
+  expect((await countsOf(project)).rows).toBe(2);
+  expect((await bench.deadLetters()).length - deadBefore).toBe(1);
+});
+
+test('thousands of sessions that were registered together are looked up and written, each once', async () => {
+  const sessions = Array.from({ length: 4_000 }, () => aSession({ tenantId: TENANT, projectId: project }));
+  await bench.append(TOPICS.sessions, sessionRegistered, sessions);
+  await bench.projectAll(bench.store);
+  const [row] = await bench.store.query<{ n: string }>(
+    'SELECT uniqExact(id) AS n FROM sessions WHERE project_id = {project:UUID}',
+    { project },
+  );
+  expect(Number(row?.n)).toBe(sessions.length);
 });

@@ -1,11 +1,14 @@
 /** What `npm start` says once everything is ready: where it listens, and two lines to paste. */
-import { relative } from 'node:path';
+import { relative, resolve } from 'node:path';
+import { defaultDataDir } from './config.ts';
 import { credentialsPath } from './credentials.ts';
 import type { Standalone } from './standalone.ts';
 
 export function banner({ credentials, dataDir }: Standalone, revision: string, seconds: number): string {
   const { baseUrl, adminUrl, token, sessionId, clickhouse } = credentials;
   const event = { sessionId, eventType: 'checkpoint', payload: { level: 3 } };
+  // The other command looks where this one would by default.
+  const elsewhere = dataDir === resolve(defaultDataDir) ? '' : `QUESTLOG_DATA_DIR='${dataDir}' `;
   return `
 Questlog is ready (${seconds.toFixed(1)} s, revision ${revision}).
 
@@ -16,11 +19,11 @@ Questlog is ready (${seconds.toFixed(1)} s, revision ${revision}).
 
 Send an event:
 
-  curl -s ${baseUrl}/v1/ingest/events -H 'Authorization: Bearer ${token}' -H 'Content-Type: application/json' -d '${JSON.stringify(event)}'
+  curl -s '${baseUrl}/v1/ingest/events' -H 'Authorization: Bearer ${token}' -H 'Content-Type: application/json' -d '${JSON.stringify(event)}'
 
 Ask ClickHouse a question:
 
-  npm run sql -- "SELECT event_type, count() FROM events GROUP BY event_type"
+  ${elsewhere}npm run sql -- "SELECT event_type, count() FROM events GROUP BY event_type"
 
 `;
 }

@@ -2,6 +2,8 @@
 import { setting } from '@questlog/runtime/process/config';
 import Type from 'typebox';
 
+export const defaultDataDir = '.data';
+
 export const settings = Type.Object({
   port: setting.integer({
     env: 'QUESTLOG_PORT',
@@ -24,7 +26,7 @@ export const settings = Type.Object({
   }),
   dataDir: setting.text({
     env: 'QUESTLOG_DATA_DIR',
-    default: '.data',
+    default: defaultDataDir,
     description: 'Folder of the log, of ClickHouse and of the demo credentials; one process at a time.',
   }),
   revision: setting.choice(['A', 'B'], {

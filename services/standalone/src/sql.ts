@@ -43,7 +43,13 @@ async function ask(adminUrl: string, adminToken: string, query: string): Promise
     throw new Error(`Questlog does not answer at ${adminUrl}; is it running?`, { cause });
   });
   const text = await response.text();
-  if (response.ok) return JSON.parse(text);
+  if (response.ok) return JSON.parse(text, asWritten);
   const problem: { detail?: string } = JSON.parse(text);
   throw new Error(problem.detail ?? `answered ${response.status}`);
+}
+
+/** Numbers as ClickHouse wrote them: a double would round 64-bit integers. */
+function asWritten(key: string, value: unknown, ...[context]: { source?: string }[]): unknown {
+  const isCell = typeof value === 'number' && key !== 'rows' && key !== 'elapsed';
+  return isCell ? (context?.source ?? value) : value;
 }

@@ -6,6 +6,7 @@ import { canonicalUuid } from '@questlog/schemas/uuid';
 import { Compile, type Validator } from 'typebox/compile';
 import { parseOccurredAt } from './occurredAt.ts';
 import type { ScannedElement, StringField, ValueKind } from './scan.ts';
+import { MAX_DEPTH } from './scanElement.ts';
 
 /** An element that is in order, as far as the element alone can tell. */
 export interface Draft {
@@ -83,7 +84,7 @@ function problemsOf(element: ScannedElement, revision: Revision, index: number):
     );
   }
   if (element.tooDeep !== undefined) {
-    add(element.tooDeep, 'nested_too_deep', `a value nests at most ${LIMITS.maxDepth} levels`);
+    add(element.tooDeep, 'nested_too_deep', `a value nests at most ${MAX_DEPTH} levels`);
   }
   const envelope = envelopeOf(element);
   if (!validators[revision].Check(envelope)) addSchemaProblems(validators[revision], envelope, add);

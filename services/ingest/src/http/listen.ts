@@ -12,6 +12,7 @@ export interface Listener {
   close(): Promise<void>;
 }
 
+const HOST_ERRORS = new Set(['ENOTFOUND', 'EADDRNOTAVAIL', 'EAI_AGAIN', 'EINVAL']);
 const REQUEST_TIMEOUT_MS = 60_000;
 const HEADERS_TIMEOUT_MS = 15_000;
 const KEEP_ALIVE_MS = 65_000;
@@ -37,7 +38,8 @@ export async function listen(
   await new Promise<void>((resolve, reject) => {
     server.once('error', (cause: NodeJS.ErrnoException) => {
       const reason = cause.code === 'EADDRINUSE' ? 'is taken' : `cannot be used (${cause.code})`;
-      reject(new StartRefused(`${setting}: ${host}:${port} ${reason}`, { cause }));
+      const name = HOST_ERRORS.has(cause.code ?? '') ? 'QUESTLOG_HOST' : setting;
+      reject(new StartRefused(`${name}: ${host}:${port} ${reason}`, { cause }));
     });
     server.listen(port, host, resolve);
   });

@@ -35,12 +35,17 @@ function rejectedFor(error: unknown, logger: Logger, requestId: string): Rejecte
   if (error instanceof Unavailable) {
     logger.warn('request_unavailable', { requestId, cause: error.message });
     const headers = { 'Retry-After': String(error.retryAfterS) };
-    return new Rejected('unavailable', 'a dependency does not answer or takes no more; try again', {
-      headers,
-    });
+    return new Rejected('unavailable', unavailableDetail(error), { headers });
   }
   logger.error('request_failed', error, { requestId, bug: true });
   return new Rejected('internal', 'the cause is in the log under this request id');
+}
+
+/** Our own sentence; what a dependency said stays in the log. */
+function unavailableDetail(error: Unavailable): string {
+  return error.cause === undefined
+    ? error.message
+    : 'a dependency does not answer or takes no more; try again';
 }
 
 function answerProblem(ctx: ParameterizedContext, rejected: Rejected, requestId: string): void {

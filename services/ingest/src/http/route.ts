@@ -92,6 +92,10 @@ function fieldProblems(error: SchemaError): ElementProblem[] {
   const field = error.instancePath.slice(1);
   const schemaSaysUuid = error.keyword === 'format' || error.keyword === 'pattern';
   if (schemaSaysUuid) return [problem(error.instancePath, 'invalid_uuid', `${field} must be a UUID`)];
+  const allowed: unknown = Reflect.get(error.params, 'allowedValues');
+  if (Array.isArray(allowed)) {
+    return [problem(error.instancePath, 'field_invalid', `${field} must be one of ${allowed.join(', ')}`)];
+  }
   const code = error.keyword === 'type' ? 'field_type' : 'field_invalid';
   return [problem(error.instancePath, code, `${field} ${error.message}`)];
 }

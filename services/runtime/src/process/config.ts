@@ -37,7 +37,7 @@ export function loadConfig<T extends TObject>(schema: T, env: Env, prefix: strin
     const text = read(env, name, problems);
     values[field] = text === undefined ? Reflect.get(property, 'default') : parse(property, text);
     const [error] = Compile(property).Errors(values[field]);
-    if (error !== undefined) problems.push(`${name}: ${error.message}, not ${JSON.stringify(text)}`);
+    if (error !== undefined) problems.push(`${name}: ${wanted(error)}, not ${JSON.stringify(text)}`);
   }
   for (const name of Object.keys(env)) {
     if (name.startsWith(prefix) && !known.has(name)) problems.push(`${name}: there is no such setting`);
@@ -70,6 +70,11 @@ function read(env: Env, name: string, problems: string[]): string | undefined {
     problems.push(`${name}_FILE: ${file} cannot be read`);
     return undefined;
   }
+}
+
+function wanted(error: { message: string; params: object }): string {
+  const allowed: unknown = Reflect.get(error.params, 'allowedValues');
+  return Array.isArray(allowed) ? `must be one of ${allowed.join(', ')}` : error.message;
 }
 
 function parse(property: TSchema, text: string): unknown {

@@ -56,6 +56,8 @@ export const leaks: readonly (readonly [query: string, detail: string])[] = [
   ["SELECT * FROM (WITH private AS (SELECT 1) SELECT 1) AS a JOIN events ON 1, 'private'", 'the table private is not allowed'],
   ["SELECT 'q' UNION ALL WITH private AS (SELECT 'c' AS x) SELECT * FROM private UNION ALL SELECT * FROM private", 'the table private is not allowed'],
   ['WITH private AS (SELECT 1 AS x) SELECT x FROM private UNION ALL WITH 1 AS y SELECT * FROM private', 'the table private is not'],
+  ['WITH private AS sessions SELECT 1 IN sessions', 'IN may not read sessions'],
+  ['WITH c AS (SELECT 1), private AS c SELECT 1 IN c', 'IN may not read c'],
   ['WITH private AS p SELECT 1 IN p', 'IN may not read p'],
   ['WITH (private AS z) AS p SELECT 1 IN z', 'IN may not read z'],
   ["WITH (x -> file(x)) AS f SELECT f('@FILE@')", 'the function file is not allowed'],

@@ -11,6 +11,8 @@ import type { TreeNode } from './selectOnlyTree.ts';
 export type Scopes = {
   /** True when the name at this node, in FROM or behind IN, is the one of a common table expression. */
   isSubquery(node: TreeNode): boolean;
+  /** True when another name has the one at this node as its alias: behind IN the engine takes it for a table of that name. */
+  isSecondName(node: TreeNode): boolean;
   /** True when the name at this node, behind IN, is an alias of a value. */
   isValue(node: TreeNode): boolean;
 };
@@ -18,6 +20,10 @@ export type Scopes = {
 /** `nodes` are all of the tree, `tokens` the ones of the question. */
 export function scopesOf(nodes: readonly TreeNode[], tokens: readonly Token[], stand: StandIn): Scopes {
   const parents = new Map(nodes.flatMap((node) => node.children.map((child) => [child, node] as const)));
+  const renamed = nodes.filter((node) => node.kind === 'Identifier');
+  const secondNames = new Set(
+    renamed.flatMap(({ alias }) => (alias === undefined ? [] : stand.nameOf(alias))),
+  );
   const items = new Map<string, TreeNode | undefined>();
   const itemOf = (name: string): TreeNode | undefined => {
     if (!items.has(name)) items.set(name, onlyItem(name, nodes, tokens, parents));
@@ -25,6 +31,7 @@ export function scopesOf(nodes: readonly TreeNode[], tokens: readonly Token[], s
   };
   return {
     isSubquery: (node) => isSubquery(node, parents, stand),
+    isSecondName: (node) => secondNames.has(stand.nameOf(node.name)),
     isValue: (node) => isValue(node, itemOf(node.name), parents),
   };
 }
@@ -113,8 +120,6 @@ function onlyItem(
 ): TreeNode | undefined {
   const [item, another] = nodes.filter((node) => node.alias === name);
   if (item === undefined || another !== undefined) return undefined;
-  // The alias of a name is that name again, and may so be a table.
-  if (!['Literal', 'Function', 'Subquery'].includes(item.kind)) return undefined;
   const read = nodes.filter((node) => node.kind === 'Identifier' && node.name === name).length;
   if (tokens.filter((token) => contentOf(token) === name).length !== read + 1) return undefined;
   if (nodes.some((node) => node.name === 'lambda' && hasParameter(node, name))) return undefined;

@@ -165,5 +165,5 @@ function functionFault(node: TreeNode, scope: Scope): string | undefined {
 }
 
 function isForeign(name: TreeNode, scope: Scope): boolean {
-  return tableFault(name, scope) !== undefined && !scope.isValue(name);
+  return scope.isSecondName(name) || (tableFault(name, scope) !== undefined && !scope.isValue(name));
 }
