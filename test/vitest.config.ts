@@ -7,5 +7,7 @@ export default defineConfig({
     testTimeout: 30_000,
     hookTimeout: 60_000,
     pool: 'forks',
+    // A product of its own for many a file: two cores carry two of them.
+    maxWorkers: 2,
   },
 });

@@ -2,7 +2,7 @@
 
 import { laneOf } from '@questlog/schemas/uuid';
 import { describe, expect, test } from 'vitest';
-import { anEvent, anUnknownId, aToken } from './builders.ts';
+import { anEvent, anUnknownId, aToken, events } from './builders.ts';
 import type { Answer } from './product.ts';
 import { sharedProduct } from './sharedProduct.ts';
 
@@ -74,6 +74,15 @@ describe.concurrent('a tenant', () => {
     const byLane = new Map(rows.map(({ id, log_partition }) => [laneOf(id), log_partition]));
     expect(new Set(byLane.values()).size).toBe(lanes.size);
     for (const { id, log_partition } of rows) expect(log_partition).toBe(byLane.get(laneOf(id)));
+  });
+
+  test('that is spread has one lane for all events of a request that name no session', async () => {
+    const game = await shared.aProject({ revision: 'B', spread: 64 });
+    const requests = await Promise.all(Array.from({ length: 16 }, () => game.post(events(5))));
+    const lanes = requests.map((answer) => answer.json().map(({ id }: { id: string }) => laneOf(id)));
+
+    for (const ofOne of lanes) expect(new Set(ofOne).size).toBe(1);
+    expect(new Set(lanes.flat()).size).toBeGreaterThan(1);
   });
 
   test('whose spread is raised keeps the lanes of its earlier sessions', async () => {

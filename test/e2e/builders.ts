@@ -23,6 +23,7 @@ interface Ids {
 export interface TestProject extends Ids {
   /** POST /v1/ingest/events. A Buffer or string goes as it is, anything else as JSON. */
   post(body: unknown, headers?: Record<string, string>): Promise<Answer>;
+  /** Asks again, as a 503 wants it, for as long as an event may take to be there. */
   get(path: string): Promise<Answer>;
   request(method: string, path: string, options?: TestRequest): Promise<Answer>;
   /** Registers a session and returns its id. */
@@ -33,6 +34,9 @@ export interface TestRequest {
   readonly body?: unknown;
   readonly headers?: Record<string, string>;
 }
+
+/** Design, section 2: an accepted event is under `GET` within 10 s. */
+const PROJECTED_WITHIN_MS = 10_000;
 
 export async function aProject(product: Product, of: ProjectOptions = {}): Promise<TestProject> {
   const { revision = null, monthlySoftQuota = null, spread = 1 } = of;
@@ -64,7 +68,13 @@ export function onto<T extends Ids>(project: T, product: Product): T & TestProje
     ...project,
     request,
     post: (body, headers = {}) => request('POST', '/v1/ingest/events', { body, headers }),
-    get: (path) => request('GET', path),
+    get: async (path) => {
+      const deadlineMs = Date.now() + PROJECTED_WITHIN_MS;
+      for (;;) {
+        const answer = await request('GET', path);
+        if (answer.status !== 503 || Date.now() > deadlineMs) return answer;
+      }
+    },
     session: async (input = {}) => {
       const answer = await request('POST', '/v1/sessions', { body: input });
       if (answer.status !== 201) throw new Error(`a session was answered ${answer.status}: ${answer.text()}`);

@@ -37,8 +37,7 @@ test('prints how to ask ClickHouse a question, which works when it is pasted int
   const body = { sessionId, eventType: 'asked-by-npm', payload: {} };
   const answer = await shared.product.request('POST', '/v1/ingest/events', { body });
   await shared.product.request('GET', `/v1/events/${answer.json()[0].id}`);
-  const env = { ...process.env, QUESTLOG_DATA_DIR: shared.product.dataDir };
-  const { stdout } = await run('bash', ['-c', lineWith('npm run sql')], { cwd: ROOT, env });
+  const { stdout } = await run('bash', ['-c', lineWith('npm run sql')], { cwd: ROOT });
 
   expect(stdout).toMatch(/event_type +count\(\)/);
   expect(stdout).toMatch(/asked-by-npm +1/);
@@ -98,7 +97,7 @@ function lineWith(command: string): string {
   const line = shared.product
     .stdout()
     .split('\n')
-    .find((each) => each.trim().startsWith(command));
-  if (line === undefined) throw new Error(`no line of the banner begins with ${command}`);
+    .find((each) => each.includes(command));
+  if (line === undefined) throw new Error(`no line of the banner has ${command}`);
   return line.trim();
 }

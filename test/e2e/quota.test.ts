@@ -93,6 +93,18 @@ describe.concurrent('GET /v1/quota', () => {
     expect((await game.get('/v1/quota')).json().used).toBe(25);
   });
 
+  test('counts by the time of receipt, whenever the events are said to have happened', async () => {
+    const game = await shared.aProject({ revision: 'A', monthlySoftQuota: 1 });
+    const times = ['1999-12-31', '2199-01-01', '2026-01-01'];
+    const answer = await game.post(
+      times.map((occurredAt) => anEvent({ sessionId: game.sessionId, occurredAt })),
+    );
+
+    expect(flagsOf(answer)).toEqual([false, true, true]);
+    const month = new Date().toISOString().slice(0, 7);
+    expect((await game.get('/v1/quota')).json()).toEqual({ month, used: 3, softQuota: 1 });
+  });
+
   test('does not count what was refused', async () => {
     const game = await shared.aProject({ revision: 'A', monthlySoftQuota: 2 });
     await game.post([anEvent({ sessionId: game.sessionId }), anEvent()]);
@@ -151,6 +163,7 @@ describe.concurrent('the quota', () => {
   test('that is given to a tenant counts what came before it', async () => {
     const game = await shared.aProject({ revision: 'A' });
     await send(game, 10);
+    expect((await game.get('/v1/quota')).json().used).toBe(10);
     await patchQuota(game, 11);
 
     expect(flagsOf(await send(game, 3))).toEqual([false, true, true]);

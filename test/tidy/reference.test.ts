@@ -1,9 +1,9 @@
 /** The reference says what the code says. */
 import { openApi } from '@questlog/ingest/http/openapi';
 import { expect, test } from 'vitest';
-import { REFERENCE, referencePages } from './generateReference.ts';
 import { projectFiles, textOf } from './house.ts';
 import { ADMIN_ENDPOINTS } from './reference/adminEndpoints.ts';
+import { REFERENCE, referencePages } from './referencePages.ts';
 import { parseSources } from './sources.ts';
 import { expectNone } from './violations.ts';
 
@@ -22,7 +22,7 @@ test('every page of the reference is generated', () => {
       .filter(
         (path) => path.startsWith(`${REFERENCE}/`) && pages[path.slice(REFERENCE.length + 1)] === undefined,
       )
-      .map((path) => `${path}: is not made by test/tidy/generateReference.ts`),
+      .map((path) => `${path}: is not made by test/tidy/referencePages.ts`),
   );
 });
 

@@ -1,8 +1,8 @@
 /** The event loop is shared: what is beyond a turn's share waits, in order, and nothing waits for ever. */
-import { setImmediate as nextTurn } from 'node:timers/promises';
 import { expect, test } from 'vitest';
 import { Turns } from './turns.ts';
 
+const nextTurn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
 const LARGE = 200 * 1024;
 
 function starting(turns: Turns, sizes: readonly number[]): number[] {

@@ -6,7 +6,6 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
-import { setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { StartRefused } from '../../process/errors.ts';
@@ -97,7 +96,8 @@ test('a taken port is refused, and the directory is free again', async () => {
 test('closing waits for what runs', async () => {
   await using it = await aClickHouse();
   const slow = it.ask('SELECT sleep(1)');
-  await delay(200);
+  const running = () => it.ask("SELECT count() FROM system.processes WHERE query LIKE 'SELECT sleep%'");
+  await expect.poll(running).toBe('1\n');
   await it.server.close();
   expect(await slow).toBe('0\n');
   await expect(it.ask('SELECT 1')).rejects.toThrow();

@@ -1,6 +1,5 @@
 /** What an INSERT is acknowledged for: one block, written, counted once, whatever its body looks like. */
 
-import { setTimeout as delay } from 'node:timers/promises';
 import zlib from 'node:zlib';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { aClickHouse, auth, type TestServer } from './embeddedClickHouse.testing.ts';
@@ -163,7 +162,6 @@ test('a table is synced to the disk unless its DDL says otherwise', async () => 
 });
 
 test('parts are merged while nobody asks anything', async () => {
-  const start = performance.now();
   for (let at = 0; at < 300; at += 10) {
     await Promise.all(
       Array.from({ length: 10 }, (_, more) =>
@@ -171,9 +169,6 @@ test('parts are merged while nobody asks anything', async () => {
       ),
     );
   }
-  const took = performance.now() - start;
   expect(await count()).toBe(300);
-  await delay(100);
   await expect.poll(parts, { timeout: 10_000, interval: 500 }).toBeLessThan(20);
-  expect(took).toBeLessThan(20_000);
 });

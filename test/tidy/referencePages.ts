@@ -1,7 +1,4 @@
-/** `npm run docs:reference`: writes the pages of `docs/reference` from the code that they describe. */
-import { mkdirSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
-import { ROOT } from './house.ts';
+/** The pages of `docs/reference`, made from the code that they describe. */
 import { clickhousePage } from './reference/clickhousePage.ts';
 import { configPage } from './reference/configPage.ts';
 import { httpPage } from './reference/httpPage.ts';
@@ -21,12 +18,4 @@ export async function referencePages(): Promise<Readonly<Record<string, string>>
     'problems.md': problemsPage(),
     'topics.md': topicsPage(),
   };
-}
-
-if (import.meta.main) {
-  mkdirSync(join(ROOT, REFERENCE), { recursive: true });
-  for (const [name, text] of Object.entries(await referencePages())) {
-    writeFileSync(join(ROOT, REFERENCE, name), text);
-    process.stdout.write(`${REFERENCE}/${name}\n`);
-  }
 }

@@ -1,0 +1,11 @@
+/** `npm run docs:reference`: writes the pages of `docs/reference`. */
+import { mkdirSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { ROOT } from './house.ts';
+import { REFERENCE, referencePages } from './referencePages.ts';
+
+mkdirSync(join(ROOT, REFERENCE), { recursive: true });
+for (const [name, text] of Object.entries(await referencePages())) {
+  writeFileSync(join(ROOT, REFERENCE, name), text);
+  process.stdout.write(`${REFERENCE}/${name}\n`);
+}
