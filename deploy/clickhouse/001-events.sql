@@ -26,5 +26,5 @@ CREATE TABLE events
 ENGINE = ReplacingMergeTree
 PARTITION BY toYYYYMM(received_at)
 ORDER BY (tenant_id, project_id, id_at, id)
-SETTINGS index_granularity = 2048, non_replicated_deduplication_window = 1000,
+SETTINGS index_granularity = 512, non_replicated_deduplication_window = 1000,
          fsync_after_insert = 1, fsync_part_directory = 1

@@ -32,14 +32,24 @@ interface EventRow {
   readonly occurred_at_micros: string;
   readonly payload: string;
   readonly over_quota: boolean;
+}
+
+interface PositionedRow extends EventRow {
   readonly log_partition: number;
   readonly log_offset: string;
   readonly log_index: number;
 }
 
 const EVENT_COLUMNS = `id, session_id, build_id, event_type, toUnixTimestamp64Micro(occurred_at) AS occurred_at_micros,
-  payload, over_quota, log_partition, log_offset, log_index`;
+  payload, over_quota`;
 
+/** The primary key leads to one granule: planning to read less of it, or on more threads, takes longer than reading it. */
+const ONE_GRANULE = {
+  optimize_move_to_prewhere: 0,
+  use_skip_indexes: 0,
+  max_threads: 1,
+  local_filesystem_read_method: 'pread',
+};
 const DEFAULT_LIMIT = 100;
 const MAX_LIMIT = 1_000;
 
@@ -48,11 +58,13 @@ export async function readEvent(deps: ReadDeps, principal: Principal, idText: st
   const id = pathUuid(idText);
   const { tenant, project } = principal;
   await deps.projection.caughtUp([partitionOf(tenant.id, laneOf(id), deps.partitions)]);
+  // No column more than is answered, and no choice of a PREWHERE left to the planner: a fifth of the time of a read.
   const [row] = await deps.store.query<EventRow>(
     `SELECT ${EVENT_COLUMNS} FROM events
-     WHERE tenant_id = {tenantId:UUID} AND project_id = {projectId:UUID}
+     PREWHERE tenant_id = {tenantId:UUID} AND project_id = {projectId:UUID}
        AND id_at = UUIDv7ToDateTime({id:UUID}, 'UTC') AND id = {id:UUID} LIMIT 1`,
     { tenantId: tenant.id, projectId: project.id, id },
+    ONE_GRANULE,
   );
   if (row === undefined) throw new Rejected('not_found', `event ${id} does not exist in this project`);
   return eventObject(answered(row, principal));
@@ -78,8 +90,8 @@ export async function readSessionEvents(
   const after = query.cursor === undefined ? undefined : readCursor(query.cursor);
   const session = await knownSession(deps, principal, pathUuid(idText));
   await deps.projection.caughtUp([partitionOf(tenant.id, session.lane, deps.partitions)]);
-  const rows = await deps.store.query<EventRow>(
-    `SELECT ${EVENT_COLUMNS} FROM events
+  const rows = await deps.store.query<PositionedRow>(
+    `SELECT ${EVENT_COLUMNS}, log_partition, log_offset, log_index FROM events
      WHERE tenant_id = {tenantId:UUID} AND project_id = {projectId:UUID} AND session_id = {sessionId:UUID}
        AND (toUnixTimestamp64Micro(occurred_at), log_partition, log_offset, log_index)
          > ({micros:Int64}, {partition:UInt32}, {offset:UInt64}, {index:UInt32})
@@ -153,7 +165,7 @@ function answered(row: EventRow, { revision }: Principal): AnsweredEvent {
 
 const FROM_THE_START: Cursor = { micros: '-9223372036854775808', partition: 0, offset: '0', index: 0 };
 
-function cursorOf(row: EventRow): Cursor {
+function cursorOf(row: PositionedRow): Cursor {
   return {
     micros: row.occurred_at_micros,
     partition: row.log_partition,

@@ -8,7 +8,11 @@ export interface Store {
    * Rows of a SELECT as objects; 64-bit integers as strings, which are exact. Values go in as parameters
    * (`{name:Type}`), never into the text.
    */
-  query<Row>(sql: string, params?: Readonly<Record<string, unknown>>): Promise<Row[]>;
+  query<Row>(
+    sql: string,
+    params?: Readonly<Record<string, unknown>>,
+    settings?: Readonly<Record<string, string | number>>,
+  ): Promise<Row[]>;
   /** The answer of a query in a format of ClickHouse's, as text, with settings for this query only. */
   text(
     sql: string,
@@ -57,13 +61,13 @@ export function openStore(options: StoreOptions): Store {
     log: { level: 127 },
   });
   return {
-    query: (sql, params = {}) =>
+    query: (sql, params = {}, settings = {}) =>
       translated(async () => {
         const result = await client.query({
           query: sql,
           query_params: { ...params },
           format: 'JSONEachRow',
-          clickhouse_settings: { output_format_json_quote_64bit_integers: 1 },
+          clickhouse_settings: { output_format_json_quote_64bit_integers: 1, ...settings },
         });
         return await result.json();
       }),
