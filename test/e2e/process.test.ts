@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { expect, test } from 'vitest';
-import { removeDataDir, startProduct } from './product.ts';
+import { ownEnvironment, removeDataDir, startProduct } from './product.ts';
 import { sharedProduct } from './sharedProduct.ts';
 
 const shared = sharedProduct();
@@ -37,7 +37,10 @@ test('prints how to ask ClickHouse a question, which works when it is pasted int
   const body = { sessionId, eventType: 'asked-by-npm', payload: {} };
   const answer = await shared.product.request('POST', '/v1/ingest/events', { body });
   await shared.product.request('GET', `/v1/events/${answer.json()[0].id}`);
-  const { stdout } = await run('bash', ['-c', lineWith('npm run sql')], { cwd: ROOT });
+  const { stdout } = await run('bash', ['-c', lineWith('npm run sql')], {
+    cwd: ROOT,
+    env: ownEnvironment(),
+  });
 
   expect(stdout).toMatch(/event_type +count\(\)/);
   expect(stdout).toMatch(/asked-by-npm +1/);

@@ -85,12 +85,11 @@ export async function startProduct(options: StartOptions = {}): Promise<Product>
   };
 }
 
-/** Starts the process without waiting for anything; the environment holds no `QUESTLOG_*` of the caller's. */
+/** Starts the process without waiting for anything; without the tests' own settings. */
 export function spawnProduct({ dataDir, env, args = [] }: StartOptions): ChildProcess {
-  const inherited = Object.entries(process.env).filter(([name]) => !name.startsWith('QUESTLOG_'));
   const child = spawn(process.execPath, [ENTRY, ...args], {
     env: {
-      ...Object.fromEntries(inherited),
+      ...ownEnvironment(),
       QUESTLOG_PORT: '0',
       QUESTLOG_ADMIN_PORT: '0',
       ...(dataDir === undefined ? {} : { QUESTLOG_DATA_DIR: dataDir }),
@@ -103,6 +102,11 @@ export function spawnProduct({ dataDir, env, args = [] }: StartOptions): ChildPr
   process.once('exit', killAtExit);
   child.once('exit', () => process.off('exit', killAtExit));
   return child;
+}
+
+/** The environment less the `QUESTLOG_*` variables, which are the tests' own. */
+export function ownEnvironment(): NodeJS.ProcessEnv {
+  return Object.fromEntries(Object.entries(process.env).filter(([name]) => !name.startsWith('QUESTLOG_')));
 }
 
 export function removeDataDir({ dataDir }: { dataDir: string }): void {
