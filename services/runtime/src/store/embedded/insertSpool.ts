@@ -39,7 +39,8 @@ async function writeBounded(path: string, data: ByteStream, maxBytes: number): P
     for await (const chunk of data) {
       bytes += chunk.length;
       if (bytes > maxBytes) throw exceptions.insertTooLarge(maxBytes);
-      await file.writev([chunk]);
+      // Writes all of it: a single write may be cut short on a nearly full disk, and rows would be missing without a word.
+      await file.appendFile(chunk);
     }
     return bytes;
   } finally {
