@@ -1,10 +1,13 @@
 import { randomUUID } from 'node:crypto';
 import avsc from 'avsc';
 import { expect, test } from 'vitest';
-import { anEventsAccepted, aSession } from '../../fixtures/builders.ts';
+import { aLinkedEvent, anEventsAccepted, aReportLink, aSession } from '../../fixtures/builders.ts';
 import { frame, parseSchema, unframe } from './contract.ts';
 import { type DirectoryEntry, directoryEntry } from './directoryEntry.ts';
 import { type EventsAccepted, eventsAccepted } from './eventsAccepted.ts';
+import { linkedEvents } from './linkedEvents.ts';
+import { linkerState } from './linkerState.ts';
+import { faultOf, reportLinks } from './reportLinks.ts';
 import { sessionRegistered } from './sessionRegistered.ts';
 
 test('an accepted event comes back with every byte of its payload and every microsecond', () => {
@@ -60,4 +63,45 @@ test.each([
 test('a time that no table can hold does not decode', () => {
   const message = anEventsAccepted({ events: [{ occurredAt: 10_413_792_000_000_000n }] });
   expect(() => eventsAccepted.type.fromBuffer(eventsAccepted.type.toBuffer(message))).toThrow(/1900 to 2299/);
+});
+
+test('a report that the linker tracks comes back as it was', () => {
+  const record = aReportLink({
+    eventIds: [randomUUID()],
+    occurredAt: 5n,
+    requestDigest: Buffer.alloc(32, 7),
+  });
+  const report = { record, offset: 7, phase: 'open', askAt: 9, closesAt: 10 } as const;
+  const entry = { report, retraction: null, late: null, appends: null };
+  expect(linkerState.type.fromBuffer(linkerState.type.toBuffer(entry))).toMatchObject(entry);
+});
+
+test('a report link of a producer that knows the required fields only has the defaults', () => {
+  const { tenantId, projectId, reportId } = aReportLink();
+  const schema = JSON.parse(reportLinks.schema);
+  const required = ['kind', 'tenantId', 'projectId', 'reportId', 'receivedAt', 'eventIds'];
+  schema.fields = schema.fields.filter((field: { name: string }) => required.includes(field.name));
+  const foreign = parseSchema<Record<string, unknown>>(JSON.stringify(schema));
+  const eventIds = [randomUUID()];
+  const bytes = foreign.toBuffer({ kind: 'filed', tenantId, projectId, reportId, receivedAt: 1, eventIds });
+  const record = reportLinks.type.fromBuffer(bytes, reportLinks.type.createResolver(foreign));
+  expect(record).toMatchObject(aReportLink({ tenantId, projectId, reportId, receivedAt: 1, eventIds }));
+});
+
+test.each([
+  ['no session and no event', {}, /names a session or an event/],
+  ['a window of more than a day', { windowBeforeMs: 86_400_001, eventIds: [randomUUID()] }, /windowBeforeMs/],
+  ['a negative window', { windowAfterMs: -1, eventIds: [randomUUID()] }, /windowAfterMs/],
+  ['a lane that no session has', { sessionLane: 4096, sessionId: randomUUID() }, /sessionLane/],
+  ['too many events', { eventIds: Array.from({ length: 2001 }, () => randomUUID()) }, /at most 2000/],
+])('a report link with %s is at fault', (_, of, fault) => {
+  expect(faultOf(aReportLink(of))).toMatch(fault);
+});
+
+test('a link comes back with the raw payload of its event', () => {
+  const payload = Buffer.from('{"a":1e400,"a":-0}');
+  const link = aLinkedEvent({ event: { payload } });
+  const decoded = linkedEvents.type.fromBuffer(linkedEvents.type.toBuffer(link));
+  expect(decoded).toMatchObject({ ...link, event: { ...link.event, payload: expect.anything() } });
+  expect(decoded.event.payload.equals(payload)).toBe(true);
 });

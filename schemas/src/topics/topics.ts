@@ -4,6 +4,7 @@ export const TOPICS = {
   events: 'questlog.events.v1',
   reportLinks: 'questlog.report-links.v1',
   linkedEvents: 'questlog.linked-events.v1',
+  linkerState: 'questlog.linker-state.v1',
   sessions: 'questlog.sessions.v1',
   directory: 'questlog.directory.v1',
   deadLetters: 'questlog.dead-letters.v1',
@@ -14,6 +15,9 @@ export const TOPICS = {
 export const GROUPS = {
   projectEvents: 'questlog-project-events',
   projectSessions: 'questlog-project-sessions',
+  projectReports: 'questlog-project-reports',
+  projectLinks: 'questlog-project-links',
+  link: 'questlog-link',
 } as const;
 
 /** The header that makes a repeated append recognisable without decoding it (a UUID). */
@@ -31,13 +35,16 @@ export interface TopicDefinition {
 }
 
 /**
- * The topics of a deployment with so many partitions. Those that are joined (events, sessions, report links) have the
- * same count; the directory has one partition, so that its records have one order.
+ * The topics of a deployment with so many partitions. Those that are joined (events, sessions, report links) and
+ * what comes of it have the same count; the directory has one partition, so that its records have one order.
  */
 export function topicDefinitions(partitions: number): TopicDefinition[] {
   const week = { policy: 'delete', retentionMs: 7 * DAY_MS } as const;
   return [
     { name: TOPICS.events, partitions, cleanup: week, maxRecordBytes: 12 * MIB },
+    { name: TOPICS.reportLinks, partitions, cleanup: week, maxRecordBytes: MIB },
+    { name: TOPICS.linkedEvents, partitions, cleanup: week, maxRecordBytes: 13 * MIB },
+    { name: TOPICS.linkerState, partitions, cleanup: { policy: 'compact' }, maxRecordBytes: MIB },
     { name: TOPICS.sessions, partitions, cleanup: week, maxRecordBytes: MIB },
     {
       name: TOPICS.deadLetters,

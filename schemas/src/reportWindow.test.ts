@@ -1,0 +1,41 @@
+import { expect, test } from 'vitest';
+import { aReportLink } from '../fixtures/builders.ts';
+import { closesAtMs, GRACE_MS, isInWindow, namedEventsOf, OFF_CLOCK_MS, windowOf } from './reportWindow.ts';
+
+const NOON_MS = Date.UTC(2026, 10, 21, 12);
+const NOON = BigInt(NOON_MS) * 1000n;
+const MINUTE_MS = 60_000;
+
+test('the window reaches from ten minutes before the report to one minute after it, both ends inside', () => {
+  const window = windowOf(aReportLink({ occurredAt: NOON }));
+  expect(isInWindow(NOON - 600_000_000n, window)).toBe(true);
+  expect(isInWindow(NOON - 600_000_001n, window)).toBe(false);
+  expect(isInWindow(NOON + 60_000_000n, window)).toBe(true);
+  expect(isInWindow(NOON + 60_000_001n, window)).toBe(false);
+});
+
+test('a report without a time of its own has the server’s', () => {
+  const window = windowOf(aReportLink({ receivedAt: NOON_MS, windowBeforeMs: 0, windowAfterMs: 0 }));
+  expect(window).toEqual({ fromMicros: NOON, toMicros: NOON });
+});
+
+test('an event that is not off the clock cannot belong to a report that was let go', () => {
+  const report = aReportLink({ receivedAt: NOON_MS, windowAfterMs: 30 * MINUTE_MS });
+  const earliestReceipt = closesAtMs(report);
+  const latestOccurred = Number(windowOf(report).toMicros / 1000n);
+  expect(earliestReceipt - latestOccurred).toBeGreaterThanOrEqual(OFF_CLOCK_MS + 10 * MINUTE_MS);
+  expect(GRACE_MS).toBeGreaterThan(OFF_CLOCK_MS);
+});
+
+test('a report from the far future is let go all the same', () => {
+  const report = aReportLink({ receivedAt: NOON_MS, occurredAt: NOON * 2n });
+  expect(closesAtMs(report)).toBe(NOON_MS + 24 * 60 * MINUTE_MS + GRACE_MS);
+});
+
+test('an event that came inside a report and is named by it too is inline', () => {
+  const sources = namedEventsOf({ inlineEventIds: ['a'], eventIds: ['b', 'a', 'b'] });
+  expect([...sources]).toEqual([
+    ['a', 'inline'],
+    ['b', 'named'],
+  ]);
+});

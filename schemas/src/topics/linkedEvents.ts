@@ -1,0 +1,81 @@
+/**
+ * `questlog.linked-events.v1`: a bug report and an event belong together, or no longer do. Key: the tenant; partition: the
+ * event's, so that the records of one session are in order. A `read_committed` consumer sees each change once.
+ */
+import { createHash } from 'node:crypto';
+import { uuidV8 } from '../uuid.ts';
+import { MICROS, MILLIS, messageContract, RAW_JSON, UUID } from './contract.ts';
+import type { AcceptedEvent } from './eventsAccepted.ts';
+import { TOPICS } from './topics.ts';
+
+/** How a report came to an event; an event that is linked in several ways has the first of these. */
+export type LinkSource = 'inline' | 'named' | 'session';
+
+/**
+ * The states of a link, as versions: a link goes through them in this order only, so that the latest state is the one
+ * with the largest version, in whatever order its records are read.
+ */
+export const LINK_VERSIONS = { pending: 0, unresolved: 1, linked: 2, retracted: 3 } as const;
+export type LinkState = keyof typeof LINK_VERSIONS;
+
+export interface StoredEvent extends AcceptedEvent {
+  /** Milliseconds since the epoch, the server's clock. */
+  readonly receivedAt: number;
+}
+
+export interface LinkedEvent {
+  /** The same for every record of one report and one event. */
+  readonly linkId: string;
+  readonly kind: 'linked' | 'unlinked';
+  /** Of the link, it only grows: a consumer that holds a larger one drops this record. */
+  readonly version: number;
+  readonly tenantId: string;
+  readonly projectId: string;
+  readonly reportId: string;
+  readonly source: LinkSource;
+  /** Milliseconds since the epoch: when the linker decided. */
+  readonly changedAt: number;
+  readonly event: StoredEvent;
+}
+
+export const linkedEvents = messageContract<LinkedEvent>(TOPICS.linkedEvents, {
+  type: 'record',
+  name: 'LinkedEvent',
+  namespace: 'questlog.v1',
+  doc: 'A bug report and an event belong together, or no longer do.',
+  fields: [
+    { name: 'linkId', type: UUID },
+    { name: 'kind', type: { type: 'enum', name: 'LinkKind', symbols: ['linked', 'unlinked'] } },
+    { name: 'version', type: 'long' },
+    { name: 'tenantId', type: UUID },
+    { name: 'projectId', type: UUID },
+    { name: 'reportId', type: UUID },
+    {
+      name: 'source',
+      type: { type: 'enum', name: 'LinkSource', symbols: ['inline', 'named', 'session'] },
+    },
+    { name: 'changedAt', type: MILLIS },
+    {
+      name: 'event',
+      type: {
+        type: 'record',
+        name: 'Event',
+        fields: [
+          { name: 'id', type: UUID },
+          { name: 'sessionId', type: ['null', UUID], default: null },
+          { name: 'buildId', type: ['null', UUID], default: null },
+          { name: 'eventType', type: 'string' },
+          { name: 'occurredAt', type: MICROS },
+          { name: 'receivedAt', type: MILLIS },
+          { name: 'payload', type: RAW_JSON, doc: 'The JSON object exactly as it was sent.' },
+          { name: 'overQuota', type: 'boolean', default: false },
+        ],
+      },
+    },
+  ],
+});
+
+/** Ids of reports are unique inside a project only. */
+export function linkIdOf(projectId: string, reportId: string, eventId: string): string {
+  return uuidV8(createHash('sha256').update(`${projectId}/${reportId}/${eventId}`).digest());
+}

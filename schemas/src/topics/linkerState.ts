@@ -1,0 +1,109 @@
+/**
+ * `questlog.linker-state.v1`: what the linker of a partition has in memory, compacted by entry. Written in the transaction
+ * that makes it true; only the linker reads it. Key: what the entry is; partition: the linker's. A tombstone forgets.
+ */
+import { MICROS, messageContract, UUID } from './contract.ts';
+import { type ReportLink, reportLinks } from './reportLinks.ts';
+import { TOPICS } from './topics.ts';
+
+/** A report that the linker waits for events of. */
+export interface TrackedReport {
+  readonly record: ReportLink;
+  /** Of the record, in the partition's own topic. */
+  readonly offset: number;
+  /**
+   * `waiting`: not yet known to be the first of its id. `open`: matched as events come. `spilled`: too many are open, this
+   * one is looked up again and again instead.
+   */
+  readonly phase: 'waiting' | 'open' | 'spilled';
+  /** Milliseconds since the epoch: the next look-up; null: only the last one, at `closesAt`. */
+  readonly askAt: number | null;
+  /** Milliseconds since the epoch. */
+  readonly closesAt: number;
+}
+
+/** A retraction whose links are still to be taken back. */
+export interface PendingRetraction {
+  readonly record: ReportLink;
+  readonly offset: number;
+}
+
+/** A session with events whose clock is off: its reports of long ago are still to be looked up. */
+export interface LateSession {
+  readonly tenantId: string;
+  readonly projectId: string;
+  readonly sessionId: string;
+  readonly fromMicros: bigint;
+  readonly toMicros: bigint;
+  /** Of the last of those events. */
+  readonly offset: number;
+}
+
+/** Exactly one of the fields is set. */
+export interface LinkerEntry {
+  readonly report: TrackedReport | null;
+  readonly retraction: PendingRetraction | null;
+  readonly late: LateSession | null;
+  /** Append ids that were seen lately. */
+  readonly appends: readonly string[] | null;
+}
+
+const offset = { name: 'offset', type: 'long' } as const;
+
+export const linkerState = messageContract<LinkerEntry>(TOPICS.linkerState, {
+  type: 'record',
+  name: 'LinkerEntry',
+  namespace: 'questlog.v1',
+  fields: [
+    {
+      name: 'report',
+      type: [
+        'null',
+        {
+          type: 'record',
+          name: 'TrackedReport',
+          fields: [
+            { name: 'record', type: JSON.parse(reportLinks.schema) },
+            offset,
+            { name: 'phase', type: { type: 'enum', name: 'Phase', symbols: ['waiting', 'open', 'spilled'] } },
+            { name: 'askAt', type: ['null', 'long'], default: null },
+            { name: 'closesAt', type: 'long' },
+          ],
+        },
+      ],
+      default: null,
+    },
+    {
+      name: 'retraction',
+      type: [
+        'null',
+        {
+          type: 'record',
+          name: 'PendingRetraction',
+          fields: [{ name: 'record', type: 'questlog.v1.ReportLink' }, offset],
+        },
+      ],
+      default: null,
+    },
+    {
+      name: 'late',
+      type: [
+        'null',
+        {
+          type: 'record',
+          name: 'LateSession',
+          fields: [
+            { name: 'tenantId', type: UUID },
+            { name: 'projectId', type: UUID },
+            { name: 'sessionId', type: UUID },
+            { name: 'fromMicros', type: MICROS },
+            { name: 'toMicros', type: MICROS },
+            offset,
+          ],
+        },
+      ],
+      default: null,
+    },
+    { name: 'appends', type: ['null', { type: 'array', items: UUID }], default: null },
+  ],
+});
