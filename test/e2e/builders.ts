@@ -23,6 +23,8 @@ interface Ids {
 export interface TestProject extends Ids {
   /** POST /v1/ingest/events. A Buffer or string goes as it is, anything else as JSON. */
   post(body: unknown, headers?: Record<string, string>): Promise<Answer>;
+  /** POST /v1/reports. A Buffer or string goes as it is, anything else as JSON. */
+  report(body: unknown, headers?: Record<string, string>): Promise<Answer>;
   /** Asks again, as a 503 wants it, for as long as an event may take to be there. */
   get(path: string): Promise<Answer>;
   request(method: string, path: string, options?: TestRequest): Promise<Answer>;
@@ -68,6 +70,7 @@ export function onto<T extends Ids>(project: T, product: Product): T & TestProje
     ...project,
     request,
     post: (body, headers = {}) => request('POST', '/v1/ingest/events', { body, headers }),
+    report: (body, headers = {}) => request('POST', '/v1/reports', { body, headers }),
     get: async (path) => {
       const deadlineMs = Date.now() + PROJECTED_WITHIN_MS;
       for (;;) {

@@ -28,8 +28,8 @@ const HOMES: Readonly<Record<string, string>> = {
   chdb: 'services/runtime/src/store/',
 };
 
-/** Nothing of these reaches out of the process, or asks for a time or a random number. */
-const PURE_PACKAGES = ['node:buffer', 'node:crypto', 'typebox'];
+/** Nothing of these reaches out of the process, or asks for a time or a random number, as they are used here. */
+const PURE_PACKAGES = ['avsc', 'node:buffer', 'node:crypto', 'typebox'];
 const PURE_CRYPTO = ['createHash', 'createHmac', 'hash', 'timingSafeEqual', 'Hash', 'Hmac'];
 const IMPURE =
   /^(Date\.now|new Date\(\)|Date\(\)|performance\.\w+|Math\.random|process\.\w+|crypto\.\w+|console\.\w+|(set(Timeout|Interval|Immediate)|queueMicrotask|fetch)\(\))$/;

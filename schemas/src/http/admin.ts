@@ -1,7 +1,7 @@
 /** What an operator may say on the admin listener, and what is answered. */
 import Type, { type Static } from 'typebox';
 import { MAX_LANES } from '../uuid.ts';
-import { Nullable, Timestamp, Uuid } from './fields.ts';
+import { Nullable, Timestamp, Uuid, WindowMs } from './fields.ts';
 
 const name = Type.String({ minLength: 1, maxLength: 200 });
 const monthlySoftQuota = Nullable(
@@ -17,6 +17,7 @@ const spread = Type.Integer({
   description: 'Over how many partitions new sessions are spread.',
 });
 const revision = Type.Enum(['A', 'B']);
+const reportWindow = Nullable(WindowMs);
 const scope = Type.Enum(['events:write', 'reports:write', 'read']);
 
 export const TenantInput = Type.Object({
@@ -37,16 +38,19 @@ export const ProjectInput = Type.Object({
   tenantId: Uuid,
   name,
   revision: Type.Optional(Nullable(revision)),
+  reportWindow: Type.Optional(reportWindow),
 });
 export const ProjectPatch = Type.Object({
   name: Type.Optional(name),
   revision: Type.Optional(Nullable(revision)),
+  reportWindow: Type.Optional(reportWindow),
 });
 export const ProjectOutput = Type.Object({
   id: Uuid,
   tenantId: Uuid,
   name,
   revision: Nullable(revision),
+  reportWindow,
   createdAt: Timestamp,
 });
 

@@ -1,5 +1,6 @@
 /** The fields that several HTTP shapes share. */
 import Type from 'typebox';
+import { MAX_WINDOW_MS } from '../topics/reportLinks.ts';
 import { UUID_PATTERN } from '../uuid.ts';
 
 export const Uuid = Type.String({ format: 'uuid', pattern: UUID_PATTERN });
@@ -12,3 +13,7 @@ export const Timestamp = Type.String({
 export function Nullable<T extends Type.TSchema>(schema: T): Type.TUnion<[T, Type.TNull]> {
   return Type.Union([schema, Type.Null()]);
 }
+
+export const windowMillis = Type.Integer({ minimum: 0, maximum: MAX_WINDOW_MS });
+/** How long before and after a report an event of its session belongs to it. */
+export const WindowMs = Type.Object({ beforeMs: windowMillis, afterMs: windowMillis });

@@ -10,6 +10,7 @@ export const PROBLEMS = {
   invalid_encoding: [400, 'The body does not decode as its Content-Encoding says'],
   invalid_body: [400, 'The body is not an object or an array of objects'],
   empty_batch: [400, 'The array is empty'],
+  empty_report: [400, 'The report names neither a session nor an event'],
   invalid_elements: [400, 'One or more elements are not valid'],
   invalid_idempotency_key: [400, 'The Idempotency-Key is not a UUIDv7'],
   invalid_request: [400, 'The request is not valid'],

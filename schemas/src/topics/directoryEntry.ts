@@ -25,7 +25,14 @@ export interface Project {
   readonly name: string;
   /** Null: the deployment's default revision. */
   readonly revision: Revision | null;
+  /** Of bug reports that do not say their own; null or not given: the contract's. */
+  readonly reportWindow?: ReportWindowMs | null;
   readonly createdAt: number;
+}
+
+export interface ReportWindowMs {
+  readonly beforeMs: number;
+  readonly afterMs: number;
 }
 
 export interface Token {
@@ -90,6 +97,21 @@ export const directoryEntry = messageContract<DirectoryEntry>(TOPICS.directory, 
             {
               name: 'revision',
               type: ['null', { type: 'enum', name: 'Revision', symbols: ['A', 'B'] }],
+              default: null,
+            },
+            {
+              name: 'reportWindow',
+              type: [
+                'null',
+                {
+                  type: 'record',
+                  name: 'ReportWindowMs',
+                  fields: [
+                    { name: 'beforeMs', type: 'int' },
+                    { name: 'afterMs', type: 'int' },
+                  ],
+                },
+              ],
               default: null,
             },
             { name: 'createdAt', type: MILLIS },

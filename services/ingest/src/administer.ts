@@ -10,7 +10,13 @@ import type {
   TenantPatch,
   TokenInput,
 } from '@questlog/schemas/http/admin';
-import { type Project, SCOPES, type Tenant, type Token } from '@questlog/schemas/topics/directoryEntry';
+import {
+  type Project,
+  type ReportWindowMs,
+  SCOPES,
+  type Tenant,
+  type Token,
+} from '@questlog/schemas/topics/directoryEntry';
 import { canonicalUuid } from '@questlog/schemas/uuid';
 import { formatMicros } from './core/occurredAt.ts';
 import { Rejected } from './rejected.ts';
@@ -68,6 +74,7 @@ function projectOperations({ current, put }: DirectoryHandle, clock: Clock) {
         tenantId: tenantOf(current, input.tenantId).id,
         name: input.name,
         revision: input.revision ?? null,
+        reportWindow: windowOf(input.reportWindow),
         createdAt: clock.now(),
       };
       const known = current.projects.get(wanted.id);
@@ -81,11 +88,18 @@ function projectOperations({ current, put }: DirectoryHandle, clock: Clock) {
         ...known,
         name: patch.name ?? known.name,
         revision: patch.revision === undefined ? known.revision : patch.revision,
+        reportWindow:
+          patch.reportWindow === undefined ? (known.reportWindow ?? null) : windowOf(patch.reportWindow),
       };
       await put('project', known.id, changed);
       return { status: 200, body: shown(changed) };
     },
   };
+}
+
+/** With its fields in one order, whatever order they came in, so that the same window is the same text. */
+function windowOf(given: ReportWindowMs | null | undefined): ReportWindowMs | null {
+  return given == null ? null : { beforeMs: given.beforeMs, afterMs: given.afterMs };
 }
 
 function tokenOperations({ current, put }: DirectoryHandle, clock: Clock) {

@@ -6,10 +6,24 @@ import type { QuotaOutput } from '@questlog/schemas/http/quota';
 import type { SessionOutput } from '@questlog/schemas/http/session';
 import { partitionOf } from '@questlog/schemas/partition';
 import type { SessionRegistered } from '@questlog/schemas/topics/sessionRegistered';
-import { canonicalUuid, laneOf } from '@questlog/schemas/uuid';
-import { type AnsweredEvent, eventObject, eventPage } from './core/answer.ts';
-import { type Cursor, formatCursor, parseCursor } from './core/cursor.ts';
+import { laneOf } from '@questlog/schemas/uuid';
+import { eventObject, eventPage } from './core/answer.ts';
 import { formatMicros } from './core/occurredAt.ts';
+import {
+  answeredRow,
+  EVENT_COLUMNS,
+  type EventRow,
+  IN_PAGE,
+  type PageQuery,
+  POSITION_COLUMNS,
+  type PositionedRow,
+  pageOf,
+  pageParams,
+  readPage,
+} from './eventRows.ts';
+import { linkedReports } from './links.ts';
+import type { LinksSettled } from './linksSettled.ts';
+import { pathUuid } from './pathUuid.ts';
 import type { Projection } from './projection.ts';
 import { monthOf } from './quotas.ts';
 import { Rejected } from './rejected.ts';
@@ -20,28 +34,10 @@ export interface ReadDeps {
   readonly sessions: Sessions;
   /** Of the events topic. */
   readonly projection: Projection;
+  readonly linksSettled: LinksSettled;
   readonly clock: Clock;
   readonly partitions: number;
 }
-
-interface EventRow {
-  readonly id: string;
-  readonly session_id: string | null;
-  readonly build_id: string | null;
-  readonly event_type: string;
-  readonly occurred_at_micros: string;
-  readonly payload: string;
-  readonly over_quota: boolean;
-}
-
-interface PositionedRow extends EventRow {
-  readonly log_partition: number;
-  readonly log_offset: string;
-  readonly log_index: number;
-}
-
-const EVENT_COLUMNS = `id, session_id, build_id, event_type, toUnixTimestamp64Micro(occurred_at) AS occurred_at_micros,
-  payload, over_quota`;
 
 /** The primary key leads to one granule: planning to read less of it, or on more threads, takes longer than reading it. */
 const ONE_GRANULE = {
@@ -50,24 +46,29 @@ const ONE_GRANULE = {
   max_threads: 1,
   local_filesystem_read_method: 'pread',
 };
-const DEFAULT_LIMIT = 100;
-const MAX_LIMIT = 1_000;
 
 /** @throws Rejected `not_found` also for an event of another project; Unavailable while the projection lags. */
 export async function readEvent(deps: ReadDeps, principal: Principal, idText: string): Promise<Buffer> {
   const id = pathUuid(idText);
-  const { tenant, project } = principal;
-  await deps.projection.caughtUp([partitionOf(tenant.id, laneOf(id), deps.partitions)]);
+  const { tenant, project, revision } = principal;
+  const partition = partitionOf(tenant.id, laneOf(id), deps.partitions);
+  await Promise.all([
+    deps.projection.caughtUp([partition]),
+    deps.linksSettled([partition, partitionOf(tenant.id, 0, deps.partitions)]),
+  ]);
   // No column more than is answered, and no choice of a PREWHERE left to the planner: a fifth of the time of a read.
-  const [row] = await deps.store.query<EventRow>(
-    `SELECT ${EVENT_COLUMNS} FROM events
+  const [row] = await deps.store.query<EventRow & { report_ids: readonly string[] }>(
+    `SELECT ${EVENT_COLUMNS}, (
+       SELECT arraySort(groupArray(toString(report_id))) FROM report_link_versions FINAL
+       WHERE project_id = {projectId:UUID} AND event_id = {id:UUID} AND state = 'linked'
+     ) AS report_ids FROM events
      PREWHERE tenant_id = {tenantId:UUID} AND project_id = {projectId:UUID}
        AND id_at = UUIDv7ToDateTime({id:UUID}, 'UTC') AND id = {id:UUID} LIMIT 1`,
     { tenantId: tenant.id, projectId: project.id, id },
     ONE_GRANULE,
   );
   if (row === undefined) throw new Rejected('not_found', `event ${id} does not exist in this project`);
-  return eventObject(answered(row, principal));
+  return eventObject(answeredRow(row, revision, row.report_ids));
 }
 
 export async function readSession(
@@ -83,33 +84,31 @@ export async function readSessionEvents(
   deps: ReadDeps,
   principal: Principal,
   idText: string,
-  query: { limit: string | undefined; cursor: string | undefined },
+  query: PageQuery,
 ): Promise<Buffer> {
-  const { tenant, project } = principal;
-  const limit = parseLimit(query.limit);
-  const after = query.cursor === undefined ? undefined : readCursor(query.cursor);
+  const { tenant, project, revision } = principal;
+  const page = readPage(query);
   const session = await knownSession(deps, principal, pathUuid(idText));
-  await deps.projection.caughtUp([partitionOf(tenant.id, session.lane, deps.partitions)]);
-  const rows = await deps.store.query<PositionedRow>(
-    `SELECT ${EVENT_COLUMNS}, log_partition, log_offset, log_index FROM events
+  const partition = partitionOf(tenant.id, session.lane, deps.partitions);
+  await Promise.all([
+    deps.projection.caughtUp([partition]),
+    deps.linksSettled([partition, partitionOf(tenant.id, 0, deps.partitions)]),
+  ]);
+  const found = await deps.store.query<PositionedRow>(
+    `SELECT ${EVENT_COLUMNS}, ${POSITION_COLUMNS} FROM events
      WHERE tenant_id = {tenantId:UUID} AND project_id = {projectId:UUID} AND session_id = {sessionId:UUID}
-       AND (toUnixTimestamp64Micro(occurred_at), log_partition, log_offset, log_index)
-         > ({micros:Int64}, {partition:UInt32}, {offset:UInt64}, {index:UInt32})
-     ORDER BY occurred_at, log_partition, log_offset, log_index
-     LIMIT {limit:UInt32}`,
-    {
-      tenantId: tenant.id,
-      projectId: project.id,
-      sessionId: session.sessionId,
-      limit: limit + 1,
-      ...(after ?? FROM_THE_START),
-    },
+       AND ${IN_PAGE}`,
+    { tenantId: tenant.id, projectId: project.id, sessionId: session.sessionId, ...pageParams(page) },
   );
-  const page = rows.slice(0, limit);
-  const last = rows.length > limit ? page.at(-1) : undefined;
+  const { rows, next } = pageOf(found, page);
+  const linked = await linkedReports(
+    deps.store,
+    project.id,
+    rows.map(({ id }) => id),
+  );
   return eventPage(
-    page.map((row) => answered(row, principal)),
-    last === undefined ? null : formatCursor(cursorOf(last)),
+    rows.map((row) => answeredRow(row, revision, linked.get(row.id) ?? [])),
+    next,
   );
 }
 
@@ -132,13 +131,6 @@ export function sessionOutput(session: SessionRegistered): SessionOutput {
   };
 }
 
-/** An id in a path that is no UUID names nothing. */
-function pathUuid(text: string): string {
-  const id = canonicalUuid(text);
-  if (id === undefined) throw new Rejected('not_found', 'the id in the path is not a UUID');
-  return id;
-}
-
 async function knownSession(
   deps: ReadDeps,
   { tenant, project }: Principal,
@@ -148,42 +140,4 @@ async function knownSession(
   if (session === undefined)
     throw new Rejected('unknown_session', `session ${id} does not exist in this project`);
   return session;
-}
-
-function answered(row: EventRow, { revision }: Principal): AnsweredEvent {
-  return {
-    id: row.id,
-    sessionId: row.session_id,
-    buildId: row.build_id,
-    eventType: row.event_type,
-    occurredAt: BigInt(row.occurred_at_micros),
-    payload: Buffer.from(row.payload, 'utf8'),
-    reportIds: [],
-    overQuota: revision === 'A' ? row.over_quota : undefined,
-  };
-}
-
-const FROM_THE_START: Cursor = { micros: '-9223372036854775808', partition: 0, offset: '0', index: 0 };
-
-function cursorOf(row: PositionedRow): Cursor {
-  return {
-    micros: row.occurred_at_micros,
-    partition: row.log_partition,
-    offset: row.log_offset,
-    index: row.log_index,
-  };
-}
-
-function readCursor(text: string): Cursor {
-  const cursor = parseCursor(text);
-  if (cursor === undefined)
-    throw new Rejected('invalid_request', 'cursor: not one that an earlier page gave');
-  return cursor;
-}
-
-function parseLimit(text: string | undefined): number {
-  if (text === undefined) return DEFAULT_LIMIT;
-  const limit = /^\d{1,6}$/.test(text) ? Number(text) : 0;
-  if (limit >= 1 && limit <= MAX_LIMIT) return limit;
-  throw new Rejected('invalid_request', `limit: a whole number from 1 to ${MAX_LIMIT}`);
 }

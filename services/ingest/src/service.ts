@@ -10,13 +10,18 @@ import { createCodec, type SchemaRegistry } from '@questlog/runtime/registry/reg
 import type { Store } from '@questlog/runtime/store/store';
 import { eventsAccepted, type Revision } from '@questlog/schemas/topics/eventsAccepted';
 import { GROUPS, TOPICS } from '@questlog/schemas/topics/topics';
+import type Koa from 'koa';
 import { adminApp } from './http/adminApp.ts';
-import { listen } from './http/listen.ts';
+import { type Listener, listen } from './http/listen.ts';
 import { publicApp } from './http/publicApp.ts';
 import { BodyBudget } from './http/readBody.ts';
+import { openLinkedEventStreams } from './linkedEventStreams.ts';
+import { watchLinks } from './linksSettled.ts';
+import { OneAtATime } from './oneAtATime.ts';
 import { watchProjection } from './projection.ts';
 import { openQuotas } from './quotas.ts';
 import { openReplays } from './replays.ts';
+import { openReports } from './reports.ts';
 import { openSessions } from './sessions.ts';
 import { Turns } from './turns.ts';
 
@@ -54,39 +59,51 @@ export async function startIngest(deps: IngestServiceDeps): Promise<IngestServic
 
   const sessions = await openSessions({ log, store, registry, projection: registered, logger });
   lifecycle.onStop('sessions', () => sessions.close());
+  const filed = watchProjection({ log, clock, group: GROUPS.projectReports, topic: TOPICS.reportLinks });
+  const reports = await openReports({ log, store, registry, projection: filed, clock, logger });
+  lifecycle.onStop('reports', () => reports.close());
   const quotas = openQuotas({ store, projection: events, logId: log.id, clock, logger });
   lifecycle.onStop('quotas', () => quotas.close());
   const replays = openReplays({ store, clock, projection: events });
   const bodies = new BodyBudget(metrics.bodyBytesInFlight);
   const codec = await createCodec(registry, eventsAccepted);
+  const linkedEvents = await openLinkedEventStreams({ log, registry, logger, metrics });
   health.check('clickhouse', async () => ((await store.ping()) ? undefined : 'ClickHouse does not answer'));
 
-  const reads = { store, sessions, projection: events, clock, partitions };
-  const ingest = { log, codec, sessions, quotas, replays, clock, metrics, partitions, turns: new Turns() };
+  const linksSettled = watchLinks({ log, clock });
+  const storing = { log, codec, quotas, metrics, partitions, turns: new Turns() };
+  const known = { store, sessions, reports, clock };
+  const reads = { ...known, projection: events, linksSettled, partitions };
+  const ofReports = { ...reads, ...storing, reportProjection: filed, perReport: new OneAtATime() };
   const shared = { bodies, defaultRevision: settings.defaultRevision, clock, logger, metrics };
-  const toGames = publicApp({ ...shared, directory: directory.current, ingest, reads });
-  const toOperators = adminApp({
-    directory,
-    store,
-    health,
-    clock,
-    logger,
-    metrics,
-    adminToken: deps.adminToken,
+  const toGames = publicApp({
+    ...shared,
+    directory: directory.current,
+    ingest: { ...known, ...storing, replays },
+    reads,
+    reports: ofReports,
+    linkedEvents,
   });
-
-  const open = await listen(toGames.callback(), settings.host, settings.port, 'QUESTLOG_PORT');
-  const admin = await listen(
-    toOperators.callback(),
-    settings.host,
-    settings.adminPort,
-    'QUESTLOG_ADMIN_PORT',
-  );
+  const { adminToken } = deps;
+  const toOperators = adminApp({ directory, store, reports, health, clock, logger, metrics, adminToken });
+  const { open, admin } = await openListeners(settings, toGames, toOperators);
   // Together: their drains must not add up to more than a stop may take.
   lifecycle.onStop('listeners', async () => void (await Promise.all([open.close(), admin.close()])));
+  // Before the listeners, which wait for running answers.
+  lifecycle.onStop('streams of linked events', () => linkedEvents.close());
   return {
     port: open.port,
     adminPort: admin.port,
-    failed: Promise.race([sessions.failed, directory.failed]),
+    failed: Promise.race([sessions.failed, reports.failed, directory.failed]),
   };
+}
+
+async function openListeners(
+  { host, port, adminPort }: IngestServiceDeps['settings'],
+  toGames: Koa,
+  toOperators: Koa,
+): Promise<{ open: Listener; admin: Listener }> {
+  const open = await listen(toGames.callback(), host, port, 'QUESTLOG_PORT');
+  const admin = await listen(toOperators.callback(), host, adminPort, 'QUESTLOG_ADMIN_PORT');
+  return { open, admin };
 }

@@ -1,14 +1,14 @@
 /** The projector on the real log and the real engine, with the store failing where a crash or a network would. */
 import { randomUUID } from 'node:crypto';
 import { MAX_RECENT_APPENDS } from '@questlog/runtime/consumer/recentAppends';
-import { Invalid, Unavailable } from '@questlog/runtime/process/errors';
-import type { Insert, Store } from '@questlog/runtime/store/store';
+import { Invalid } from '@questlog/runtime/process/errors';
+import type { Store } from '@questlog/runtime/store/store';
 import { anEventsAccepted, aSession } from '@questlog/schemas/fixtures/builders';
 import { type EventsAccepted, eventsAccepted } from '@questlog/schemas/topics/eventsAccepted';
 import { sessionRegistered } from '@questlog/schemas/topics/sessionRegistered';
 import { GROUPS, TOPICS } from '@questlog/schemas/topics/topics';
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
-import { type Bench, openBench } from './projectorBench.ts';
+import { type Bench, crash, failing, lost, openBench } from './projectorBench.ts';
 
 const TENANT = randomUUID();
 const PROJECT = randomUUID();
@@ -60,30 +60,14 @@ async function quotaOf(tenantId: string): Promise<number> {
   return Number(row?.n);
 }
 
-/** The real store, with a fault before or after the nth insert into a table. */
-function failing(table: string, nth: number, when: 'before' | 'after', fault: () => Error): Store {
-  let seen = 0;
-  return {
-    ...bench.store,
-    insert: async (insert: Insert) => {
-      const isIt = insert.table === table && ++seen === nth;
-      if (isIt && when === 'before') throw fault();
-      await bench.store.insert(insert);
-      if (isIt && when === 'after') throw fault();
-    },
-  };
-}
-
 const TABLES = ['events', 'appends', 'quota_usage_by_partition', 'event_counts_by_partition'];
-const crash = () => new Error('crash');
-const lost = () => new Unavailable('the answer was lost');
 
 test.each(TABLES.flatMap((table) => [[table, 'before'] as const, [table, 'after'] as const]))(
   'a crash at the insert into %s, %s it ran, leaves every event once and every count right',
   async (table, when) => {
     const before = await quotaOf(TENANT);
     await append(accepted(3), accepted(5));
-    await expect(bench.projectAll(failing(table, 1, when, crash))).rejects.toThrow('crash');
+    await expect(bench.projectAll(failing(bench.store, table, 1, when, crash))).rejects.toThrow('crash');
     await append(accepted(7));
     await bench.projectAll(bench.store);
     expect(await countsOf(project)).toEqual({ rows: 15, ids: 15, appends: 3, minutes: 15 });
@@ -93,7 +77,7 @@ test.each(TABLES.flatMap((table) => [[table, 'before'] as const, [table, 'after'
 
 test.each(TABLES)('an insert into %s whose answer is lost is not repeated', async (table) => {
   await append(accepted(4));
-  await bench.projectAll(failing(table, 1, 'after', lost));
+  await bench.projectAll(failing(bench.store, table, 1, 'after', lost));
   expect(await countsOf(project)).toEqual({ rows: 4, ids: 4, appends: 1, minutes: 4 });
 });
 
@@ -172,7 +156,7 @@ test('of two registrations of one session the first record in the log is the ses
   await bench.append(TOPICS.sessions, sessionRegistered, [first, second]);
   await bench.projectAll(bench.store);
   await bench.append(TOPICS.sessions, sessionRegistered, [second]);
-  await bench.projectAll(failing('sessions', 1, 'after', lost));
+  await bench.projectAll(failing(bench.store, 'sessions', 1, 'after', lost));
   const rows = await bench.store.query('SELECT build_id FROM sessions WHERE id = {id:UUID}', {
     id: first.sessionId,
   });
@@ -224,7 +208,7 @@ test('a dead letter is written once, however often the block around it is tried'
   await bench.log.append(TOPICS.events, 0, [{ key: TENANT, value: Buffer.from('not Avro') }]);
   await append(accepted(2));
   const deadBefore = (await bench.deadLetters()).length;
-  await bench.projectAll(failing('events', 1, 'before', lost));
+  await bench.projectAll(failing(bench.store, 'events', 1, 'before', lost));
   expect((await countsOf(project)).rows).toBe(2);
   expect((await bench.deadLetters()).length - deadBefore).toBe(1);
 });

@@ -11,9 +11,13 @@ import { createCodec, type SchemaRegistry } from '@questlog/runtime/registry/reg
 import type { Store } from '@questlog/runtime/store/store';
 import type { MessageContract } from '@questlog/schemas/topics/contract';
 import { eventsAccepted } from '@questlog/schemas/topics/eventsAccepted';
+import { linkedEvents } from '@questlog/schemas/topics/linkedEvents';
+import { reportLinks } from '@questlog/schemas/topics/reportLinks';
 import { sessionRegistered } from '@questlog/schemas/topics/sessionRegistered';
 import { GROUPS } from '@questlog/schemas/topics/topics';
 import { openEventsWriter } from './events.ts';
+import { openLinksWriter } from './links.ts';
+import { openReportsWriter } from './reports.ts';
 import { openSessionsWriter } from './sessions.ts';
 import type { WriterDeps } from './writerDeps.ts';
 
@@ -38,31 +42,40 @@ export interface Projector {
 const WATCH_EVERY_MS = 5_000;
 
 export async function startProjector(deps: ProjectorDeps): Promise<Projector> {
-  const events = await projectTopic(deps, eventsAccepted, GROUPS.projectEvents, openEventsWriter);
-  const sessions = await projectTopic(deps, sessionRegistered, GROUPS.projectSessions, async (writerDeps) =>
-    openSessionsWriter(writerDeps),
-  );
-  const failed = Promise.race([events.failed, sessions.failed]);
+  const projections = [
+    await projectTopic(deps, eventsAccepted, GROUPS.projectEvents, openEventsWriter),
+    await projectTopic(deps, sessionRegistered, GROUPS.projectSessions, openSessionsWriter),
+    await projectTopic(deps, reportLinks, GROUPS.projectReports, openReportsWriter),
+    await projectTopic(deps, linkedEvents, GROUPS.projectLinks, openLinksWriter),
+  ];
+  const failed = Promise.race(projections.map((projection) => projection.failed));
   // Whoever starts the projector may look at it only later.
   failed.catch(() => {});
   return {
     failed,
     stop: async () => {
-      await Promise.all([events.stop(), sessions.stop()]);
+      await Promise.all(projections.map((projection) => projection.stop()));
     },
   };
 }
+
+type OpenWriter<Message, Plan> = (
+  deps: WriterDeps<Message>,
+  start: number,
+) => BlockWriter<Plan> | Promise<BlockWriter<Plan>>;
 
 async function projectTopic<Message, Plan>(
   deps: ProjectorDeps,
   contract: MessageContract<Message>,
   group: string,
-  openWriter: (deps: WriterDeps<Message>, start: number) => Promise<BlockWriter<Plan>>,
+  openWriter: OpenWriter<Message, Plan>,
 ): Promise<Projector> {
   const { log, store, clock, logger, metrics, health, flushIntervalMs } = deps;
   const { topic } = contract;
   const codec = await createCodec(deps.registry, contract);
   const deadLetters = await openDeadLetters({ ...deps, group });
+  // For good: partition counts never change.
+  const partitions = (await log.endOffsets(topic)).length;
   const progress = watchProgress({ log, clock, group, topic });
   const watch = async (): Promise<string | undefined> => {
     metrics.projectorLag.set({ topic }, await progress.lag());
@@ -73,6 +86,7 @@ async function projectTopic<Message, Plan>(
   const watching = setInterval(() => void watch().catch(() => {}), WATCH_EVERY_MS);
   const onOutcome = (outcome: string, records: number): void =>
     metrics.projected.inc({ topic, outcome }, records);
+  const shared = { store, codec, deadLetters, logId: log.id, partitions, onOutcome };
   const onWritten = (_block: Block, startedAtMs: number): void => {
     metrics.blockSeconds.observe({ topic }, (clock.now() - startedAtMs) / 1000);
   };
@@ -82,11 +96,7 @@ async function projectTopic<Message, Plan>(
     process: (owned) =>
       runBlocks(owned, {
         topic,
-        openWriter: (start) =>
-          openWriter(
-            { store, codec, deadLetters, logId: log.id, partition: owned.partition, onOutcome },
-            start,
-          ),
+        openWriter: async (start) => await openWriter({ ...shared, partition: owned.partition }, start),
         flushIntervalMs,
         clock,
         logger,

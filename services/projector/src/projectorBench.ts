@@ -6,6 +6,7 @@ import { fileURLToPath } from 'node:url';
 import { openEmbeddedLog } from '@questlog/runtime/log/embedded/embeddedLog';
 import type { Log } from '@questlog/runtime/log/log';
 import { systemClock } from '@questlog/runtime/process/clock';
+import { Unavailable } from '@questlog/runtime/process/errors';
 import { createHealth } from '@questlog/runtime/process/health';
 import { silentLogger } from '@questlog/runtime/process/logger';
 import { createMetrics } from '@questlog/runtime/process/metrics';
@@ -25,14 +26,20 @@ const PASSWORD = 'test';
 export interface Bench {
   readonly log: Log;
   readonly store: Store;
-  append<T>(topic: string, contract: MessageContract<T>, messages: readonly T[]): Promise<void>;
+  append<T>(
+    topic: string,
+    contract: MessageContract<T>,
+    messages: readonly T[],
+    partition?: number,
+  ): Promise<void>;
   /** Runs a projector on this store until it has caught up; rejects when it breaks off. */
   projectAll(store: Store): Promise<void>;
   deadLetters(): Promise<DeadLetter[]>;
   close(): Promise<void>;
 }
 
-export async function openBench(): Promise<Bench> {
+/** @param partitions one, where not told otherwise: what the tests append is one sequence. */
+export async function openBench(partitions = 1): Promise<Bench> {
   const directory = mkdtempSync(join(tmpdir(), 'projector-'));
   const log = await openEmbeddedLog({ directory, clock: systemClock });
   const server = await startEmbeddedClickHouse({
@@ -42,8 +49,7 @@ export async function openBench(): Promise<Bench> {
   });
   const access = { url: server.url, username: 'test', password: PASSWORD, database: 'questlog' };
   const store = await openMigrated(access, MIGRATIONS);
-  // One partition: what the tests append is one sequence.
-  await log.ensureTopics(topicDefinitions(1));
+  await log.ensureTopics(topicDefinitions(partitions));
   const registry = await openLogRegistry(log);
 
   const projectAll = async (on: Store): Promise<void> => {
@@ -67,11 +73,11 @@ export async function openBench(): Promise<Bench> {
     log,
     store,
     projectAll,
-    append: async (topic, contract, messages) => {
+    append: async (topic, contract, messages, partition = 0) => {
       const codec = await createCodec(registry, contract);
       await log.append(
         topic,
-        0,
+        partition,
         messages.map((message) => ({ key: null, value: codec.encode(message) })),
       );
     },
@@ -85,16 +91,43 @@ export async function openBench(): Promise<Bench> {
   };
 }
 
+/** The store, with a fault before or after the nth insert into a table. */
+export function failing(
+  store: Store,
+  table: string,
+  nth: number,
+  when: 'before' | 'after',
+  fault: () => Error,
+): Store {
+  let seen = 0;
+  return {
+    ...store,
+    insert: async (insert) => {
+      const isIt = insert.table === table && ++seen === nth;
+      if (isIt && when === 'before') throw fault();
+      await store.insert(insert);
+      if (isIt && when === 'after') throw fault();
+    },
+  };
+}
+
+export const crash = (): Error => new Error('crash');
+export const lost = (): Error => new Unavailable('the answer was lost');
+
 async function caughtUp(log: Log): Promise<void> {
   const pairs = [
     [GROUPS.projectEvents, TOPICS.events],
     [GROUPS.projectSessions, TOPICS.sessions],
+    [GROUPS.projectReports, TOPICS.reportLinks],
+    [GROUPS.projectLinks, TOPICS.linkedEvents],
   ] as const;
   for (const [group, topic] of pairs) {
-    const [end = 0] = await log.endOffsets(topic);
-    while (((await log.committed(group, topic))[0]?.offset ?? 0) < end) {
-      await new Promise((resolve) => setImmediate(resolve));
-    }
+    const ends = await log.endOffsets(topic);
+    const isBehind = async (): Promise<boolean> => {
+      const committed = await log.committed(group, topic);
+      return ends.some((end, partition) => (committed[partition]?.offset ?? 0) < end);
+    };
+    while (await isBehind()) await new Promise((resolve) => setImmediate(resolve));
   }
 }
 

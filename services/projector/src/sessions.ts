@@ -2,10 +2,10 @@
 import type { Block, BlockWriter } from '@questlog/runtime/consumer/blocks';
 import { insertOnce } from '@questlog/runtime/store/insertOnce';
 import { RowBinaryWriter } from '@questlog/runtime/store/rowBinary';
-import type { Store } from '@questlog/runtime/store/store';
 import type { SessionRegistered } from '@questlog/schemas/topics/sessionRegistered';
 import { type Dead, type Decoded, decodeAll } from './decodeAll.ts';
 import { type RowsFor, type Source, tokenOf } from './eventRows.ts';
+import { openFirsts } from './firstOfEach.ts';
 import type { WriterDeps } from './writerDeps.ts';
 
 interface SessionsPlan {
@@ -17,22 +17,23 @@ interface SessionsPlan {
 export function openSessionsWriter(deps: WriterDeps<SessionRegistered>): BlockWriter<SessionsPlan> {
   const { store, codec, deadLetters, onOutcome } = deps;
   const source = { logId: deps.logId, partition: deps.partition };
+  const firsts = openFirsts<SessionRegistered>({
+    store,
+    source,
+    table: 'sessions',
+    nameOf: ({ projectId, sessionId }) => ({ projectId, id: sessionId }),
+  });
   return {
     plan: async (block) => {
       const { decoded, dead } = await decodeAll(codec, block.records);
-      const kept = await firstOfEach(store, source, block, decoded);
+      const kept = await firsts.firstOfEach(block, decoded);
       deadLetters.passed(decoded.length);
       onOutcome('written', kept.length);
       onOutcome('repeated', decoded.length - kept.length);
       return { block, dead, kept };
     },
     apply: async ({ block, dead, kept }, verify) => {
-      const held = async () => {
-        const rows = await heldSessions(store, kept);
-        return new Set(
-          rows.filter((row) => isOfBlock(row, source, block)).map((row) => Number(row.log_offset)),
-        );
-      };
+      const held = () => firsts.offsetsHeld(block, kept);
       await insertOnce(store, { ...sessionRows(source, kept), token: tokenOf(source, block), held }, verify);
       // Last: an insert that fails is repeated, and each repeat would bury them again.
       for (const { record, cause } of dead) await deadLetters.bury(block, record, cause);
@@ -43,67 +44,6 @@ export function openSessionsWriter(deps: WriterDeps<SessionRegistered>): BlockWr
       onOutcome('dead', block.records.length);
     },
   };
-}
-
-/** Leaves out what an earlier record registered, in this block or in the table (this very block's rows are no rival). */
-async function firstOfEach(
-  store: Store,
-  source: Source,
-  block: Block,
-  decoded: readonly Decoded<SessionRegistered>[],
-): Promise<Decoded<SessionRegistered>[]> {
-  const taken = new Set<string>();
-  for (const row of await heldSessions(store, decoded)) {
-    if (!isOfBlock(row, source, block)) taken.add(`${row.project_id}/${row.id}`);
-  }
-  return decoded.filter(({ message: { projectId, sessionId } }) => {
-    const name = `${projectId}/${sessionId}`;
-    if (taken.has(name)) return false;
-    taken.add(name);
-    return true;
-  });
-}
-
-/** Rows of other logs and of the same ids in other projects come along with a look-up. */
-function isOfBlock(row: HeldSession, source: Source, block: Block): boolean {
-  const offset = Number(row.log_offset);
-  return (
-    row.log_id === source.logId &&
-    row.log_partition === source.partition &&
-    offset >= block.start &&
-    offset < block.end
-  );
-}
-
-interface HeldSession {
-  readonly project_id: string;
-  readonly id: string;
-  readonly log_id: string;
-  readonly log_partition: number;
-  readonly log_offset: string;
-}
-
-/** Sessions of one `IN` list. */
-const MAX_SESSIONS = 2_500;
-
-async function heldSessions(
-  store: Store,
-  wanted: readonly Decoded<SessionRegistered>[],
-): Promise<HeldSession[]> {
-  const held: HeldSession[] = [];
-  for (let i = 0; i < wanted.length; i += MAX_SESSIONS) {
-    const messages = wanted.slice(i, i + MAX_SESSIONS).map(({ message }) => message);
-    const rows = await store.query<HeldSession>(
-      `SELECT project_id, id, log_id, log_partition, log_offset FROM sessions
-       WHERE project_id IN {projects:Array(UUID)} AND id IN {ids:Array(UUID)}`,
-      {
-        projects: [...new Set(messages.map((message) => message.projectId))],
-        ids: messages.map((message) => message.sessionId),
-      },
-    );
-    held.push(...rows);
-  }
-  return held;
 }
 
 function sessionRows(source: Source, sessions: readonly Decoded<SessionRegistered>[]): RowsFor {

@@ -9,5 +9,8 @@ export interface WriterDeps<Message> {
   readonly deadLetters: DeadLetters;
   readonly logId: string;
   readonly partition: number;
-  onOutcome(outcome: 'written' | 'repeated' | 'dead', records: number): void;
+  /** Of the topic. */
+  readonly partitions: number;
+  /** `ignored`: a record that is meant for others, or that changes nothing. */
+  onOutcome(outcome: 'written' | 'repeated' | 'ignored' | 'dead', records: number): void;
 }

@@ -2,6 +2,7 @@
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { startIngest } from '@questlog/ingest/service';
+import { startLinker } from '@questlog/linker/linker';
 import { startProjector } from '@questlog/projector/projector';
 import { openDirectory } from '@questlog/runtime/directory/openDirectory';
 import { openEmbeddedLog } from '@questlog/runtime/log/embedded/embeddedLog';
@@ -61,6 +62,8 @@ export async function startStandalone(
   const shared = { log, store, registry, clock, logger, metrics, health };
   const projector = await startProjector({ ...shared, flushIntervalMs: FLUSH_INTERVAL_MS });
   lifecycle.onStop('projector', () => projector.stop());
+  const linker = await startLinker(shared);
+  lifecycle.onStop('linker', () => linker.stop());
   const ingest = await startIngest({
     ...shared,
     directory,
@@ -75,7 +78,7 @@ export async function startStandalone(
   saveCredentials(dataDir, credentials);
   await ensureDemo(directory, credentials, clock);
   await ensureDemoSession(credentials);
-  return { credentials, dataDir, failed: Promise.race([ingest.failed, projector.failed]) };
+  return { credentials, dataDir, failed: Promise.race([ingest.failed, linker.failed, projector.failed]) };
 }
 
 async function openClickHouse(

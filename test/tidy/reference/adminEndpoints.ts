@@ -11,6 +11,7 @@ import {
   TokenInput,
   TokenOutput,
 } from '@questlog/schemas/http/admin';
+import { LinkRetryInput, LinkRetryOutput } from '@questlog/schemas/http/report';
 
 export interface AdminEndpoint {
   readonly method: 'GET' | 'POST' | 'PATCH' | 'DELETE';
@@ -30,6 +31,8 @@ export const ADMIN_SHAPES = {
   TokenInput,
   TokenCreated,
   Token: TokenOutput,
+  LinkRetryInput,
+  LinkRetry: LinkRetryOutput,
   SqlInput,
 };
 
@@ -81,6 +84,13 @@ export const ADMIN_ENDPOINTS: readonly AdminEndpoint[] = [
     meaning: 'Makes a token; it is shown this once and kept only as its SHA-256.',
   },
   { method: 'DELETE', path: '/admin/tokens/{id}', answer: '204', meaning: 'Revokes a token.' },
+  {
+    method: 'POST',
+    path: '/admin/links/retry',
+    body: 'LinkRetryInput',
+    answer: '200 [LinkRetry](#linkretry)',
+    meaning: 'Has reports whose events did not come in time looked up again; a filter narrows it.',
+  },
   {
     method: 'POST',
     path: '/admin/sql',

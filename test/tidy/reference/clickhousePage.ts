@@ -7,7 +7,7 @@ const FOLDER = 'deploy/clickhouse';
 export function clickhousePage(): string {
   const files = projectFiles().filter((path) => path.startsWith(`${FOLDER}/`) && path.endsWith('.sql'));
   return page('Tables and views', FOLDER, [
-    'The database is `questlog`. Only the projector writes to it; ask it with `npm run sql`, with `POST /admin/sql`, or with\nany client of ClickHouse. `events`, `sessions` and `appends` hold each row once. A table that ends in `_by_partition` can\nhold older counts that wait to be merged: ask the view of its name, which leaves them out.',
+    'The database is `questlog`. Only the projector writes to it; ask it with `npm run sql`, with `POST /admin/sql`, or with\nany client of ClickHouse. `events`, `sessions` and `appends` hold each row once. In a table\nwhose name ends in `_by_partition` or `_versions`, older rows wait to be merged away: ask the views, which leave them out\n(`quota_usage`, `event_counts_by_minute`, `reports`, `report_links`).',
     ...files.flatMap(statementsOf),
   ]);
 }

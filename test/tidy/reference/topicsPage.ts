@@ -3,6 +3,9 @@ import type { MessageContract } from '@questlog/schemas/topics/contract';
 import { deadLetter } from '@questlog/schemas/topics/deadLetter';
 import { directoryEntry } from '@questlog/schemas/topics/directoryEntry';
 import { eventsAccepted } from '@questlog/schemas/topics/eventsAccepted';
+import { linkedEvents } from '@questlog/schemas/topics/linkedEvents';
+import { linkerState } from '@questlog/schemas/topics/linkerState';
+import { reportLinks } from '@questlog/schemas/topics/reportLinks';
 import { sessionRegistered } from '@questlog/schemas/topics/sessionRegistered';
 import {
   APPEND_ID_HEADER,
@@ -18,6 +21,19 @@ const RECORDS: Readonly<Record<string, { key: string; meaning: string }>> = {
   [TOPICS.events]: {
     key: 'tenant',
     meaning: 'What one request had accepted for one partition, whole or not at all.',
+  },
+  [TOPICS.reportLinks]: {
+    key: 'tenant',
+    meaning:
+      'A bug report names events or a session, is retracted or retried, or did not get what it named; the first record of an id in the log wins.',
+  },
+  [TOPICS.linkedEvents]: {
+    key: 'tenant',
+    meaning: 'A report and an event, whole, belong together, or no longer do.',
+  },
+  [TOPICS.linkerState]: {
+    key: 'entry',
+    meaning: 'What the linker of a partition waits for; only the linker reads it.',
   },
   [TOPICS.sessions]: {
     key: 'tenant',
@@ -39,6 +55,9 @@ const RECORDS: Readonly<Record<string, { key: string; meaning: string }>> = {
 
 const CONTRACTS: readonly Pick<MessageContract<unknown>, 'topic' | 'subject' | 'schema'>[] = [
   eventsAccepted,
+  reportLinks,
+  linkedEvents,
+  linkerState,
   sessionRegistered,
   deadLetter,
   directoryEntry,

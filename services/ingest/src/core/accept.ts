@@ -25,6 +25,8 @@ export interface AcceptInput {
    * than the first try (a session was registered in between), and each must be recognisable on its own.
    */
   readonly isSplit: boolean;
+  /** The bug report that the events came in; whoever completes it gives the ids that its record has, beside the drafts. */
+  readonly report?: { readonly id: string; readonly eventIds: readonly string[] | null };
   readonly partitions: number;
   /** 8 random bytes a draft, then 16 for each record; unused by a keyed request. */
   readonly random: Buffer;
@@ -82,26 +84,24 @@ export function keyedTail(projectId: string, key: string, digest: Buffer, index:
 }
 
 function createdEvent(input: AcceptInput, draft: Draft, position: number): CreatedEvent {
-  const { idempotency, projectId, receivedAt, random } = input;
-  const lane = laneAt(input, position);
-  const id =
-    idempotency === null
-      ? eventId(receivedAt, lane, random, position * 8)
-      : eventId(
-          millisOf(idempotency.key),
-          lane,
-          keyedTail(projectId, idempotency.key, idempotency.digest, draft.index),
-        );
   return {
     index: draft.index,
-    id,
+    id: input.report?.eventIds?.[position] ?? newEventId(input, draft, position),
     sessionId: draft.sessionId,
     buildId: draft.buildId,
     eventType: draft.eventType,
-    occurredAt: draft.occurredAt ?? BigInt(receivedAt) * 1000n,
+    occurredAt: draft.occurredAt ?? BigInt(input.receivedAt) * 1000n,
     payload: draft.payload,
     overQuota: position >= input.remaining,
   };
+}
+
+function newEventId(input: AcceptInput, draft: Draft, position: number): string {
+  const { idempotency, projectId, receivedAt, random } = input;
+  const lane = laneAt(input, position);
+  if (idempotency === null) return eventId(receivedAt, lane, random, position * 8);
+  const tail = keyedTail(projectId, idempotency.key, idempotency.digest, draft.index);
+  return eventId(millisOf(idempotency.key), lane, tail);
 }
 
 function laneAt(input: AcceptInput, position: number): number {
@@ -113,9 +113,12 @@ function messageOf(input: AcceptInput, appendId: string, events: readonly Create
   return { appendId, tenantId, projectId, receivedAt, revision, idempotency, events };
 }
 
-/** Random, or for a keyed request the same at every try: consumers drop the second one. */
+/** Random, or for a keyed request and a report the same at every try: consumers drop the second one. */
 function appendIdOf(input: AcceptInput, name: string, position: number): string {
-  const { idempotency, projectId, random, drafts } = input;
+  const { idempotency, projectId, random, drafts, report } = input;
+  if (report !== undefined) {
+    return uuidV8(createHash('sha256').update(`${projectId}/report ${report.id}/${name}`).digest());
+  }
   if (idempotency === null) {
     const at = drafts.length * 8 + position * 16;
     return uuidV8(random.subarray(at, at + 16));

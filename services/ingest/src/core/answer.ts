@@ -14,6 +14,8 @@ export interface AnsweredEvent {
   readonly reportIds: readonly string[];
   /** Undefined in revision B, whose answers have no such field. */
   readonly overQuota: boolean | undefined;
+  /** Among the events of one report: how it is linked to it. */
+  readonly link?: { readonly state: string; readonly source: string };
 }
 
 type Part = string | Buffer;
@@ -66,16 +68,17 @@ function pushEvent(parts: Part[], event: AnsweredEvent): void {
   const build = event.buildId === null ? 'null' : `"${event.buildId}"`;
   const reports = event.reportIds.length === 0 ? '[]' : JSON.stringify(event.reportIds);
   const quota = event.overQuota === undefined ? '' : `,"overQuota":${event.overQuota}`;
+  const link = event.link === undefined ? '' : `,"link":${JSON.stringify(event.link)}`;
   parts.push(
     `{"id":"${event.id}","sessionId":${session},"buildId":${build},"eventType":${JSON.stringify(event.eventType)},` +
       `"occurredAt":"${formatMicros(event.occurredAt)}","payload":`,
     event.payload,
-    `,"reportIds":${reports}${quota}}`,
+    `,"reportIds":${reports}${quota}${link}}`,
   );
 }
 
 /** One allocation for the whole answer; most of its bytes are copied, not encoded. */
-function join(parts: readonly Part[]): Buffer {
+export function join(parts: readonly Part[]): Buffer {
   let bytes = 0;
   for (const part of parts) bytes += typeof part === 'string' ? Buffer.byteLength(part) : part.length;
   const whole = Buffer.allocUnsafe(bytes);

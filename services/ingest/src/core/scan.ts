@@ -75,15 +75,16 @@ export function scanBody(body: Buffer, options: { maxElements: number }): ScanRe
   return { ok: false, reason: 'syntax', offset: json.failedAt, detail: json.detail };
 }
 
-interface Found {
+/** What `scanArray` found. */
+export interface Found {
   readonly elements: readonly ScannedElement[];
   readonly count: number;
   /** Behind what was scanned, or `FAILED`. */
   readonly end: number;
 }
 
-/** The array whose opening bracket stands at `i`. */
-function scanArray(json: JsonBytes, i: number, maxElements: number): Found {
+/** The array whose opening bracket stands at `i`, in a body that may hold more than it. */
+export function scanArray(json: JsonBytes, i: number, maxElements: number): Found {
   const elements: ScannedElement[] = [];
   const strings = new EnvelopeStrings(json, true);
   let count = 0;

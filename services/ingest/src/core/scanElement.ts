@@ -170,7 +170,7 @@ function pointerTo(json: JsonBytes, nameAt: number): string {
 }
 
 /** By its first byte; where no value starts, the answer means nothing and the scan fails there. */
-function kindOf(byte: number): ValueKind {
+export function kindOf(byte: number): ValueKind {
   switch (byte) {
     case OPEN_OBJECT:
       return 'object';

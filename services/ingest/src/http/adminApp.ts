@@ -17,11 +17,15 @@ import {
   TenantPatch,
   TokenInput,
 } from '@questlog/schemas/http/admin';
+import { LinkRetryInput } from '@questlog/schemas/http/report';
 import Koa from 'koa';
 import type { TSchema } from 'typebox';
 import { administer } from '../administer.ts';
 import { askSql } from '../askSql.ts';
+import { OneAtATime } from '../oneAtATime.ts';
 import { Rejected } from '../rejected.ts';
+import type { Reports } from '../reports.ts';
+import { retryLinks } from '../retryLinks.ts';
 import { bearerToken } from './authenticate.ts';
 import { problems } from './problems.ts';
 import { checkedBody, jsonBody, noRoute } from './route.ts';
@@ -29,6 +33,7 @@ import { checkedBody, jsonBody, noRoute } from './route.ts';
 export interface AdminAppDeps {
   readonly directory: DirectoryHandle;
   readonly store: Store;
+  readonly reports: Reports;
   readonly health: Health;
   readonly clock: Clock;
   readonly logger: Logger;
@@ -37,12 +42,14 @@ export interface AdminAppDeps {
 }
 
 export function adminApp(deps: AdminAppDeps): Koa {
-  const { health, logger, metrics } = deps;
+  const { logger, metrics } = deps;
   const router = new Router({ sensitive: true });
   const operations = administer(deps.directory, deps.clock);
   const authorized = operatorsOnly(deps.adminToken);
 
-  const inTurn = oneAtATime();
+  // A change reads, then writes: two at once would lose one of them.
+  const changes = new OneAtATime();
+  const inTurn = <T>(work: () => Promise<T>): Promise<T> => changes.run('', work);
   const list = (path: string, rows: () => object[]): void => {
     router.get(path, authorized, (ctx) => {
       ctx.body = rows();
@@ -77,12 +84,28 @@ export function adminApp(deps: AdminAppDeps): Koa {
     await operations.revokeToken(ctx.params['id'] ?? '');
     ctx.status = 204;
   });
+  const retryBody = checkedBody(LinkRetryInput);
+  router.post('/admin/links/retry', authorized, jsonBody(), async (ctx) => {
+    const input = retryBody(ctx.request.body);
+    ctx.body = await inTurn(() => retryLinks(deps, input));
+  });
   const sqlBody = checkedBody(SqlInput);
   router.post('/admin/sql', authorized, jsonBody(), async (ctx) => {
     ctx.body = await askSql(deps.store, sqlBody(ctx.request.body).query);
     ctx.type = 'application/json';
   });
 
+  healthRoutes(router, deps);
+
+  const app = new Koa();
+  app.on('error', (error) => logger.warn('answer_failed', { cause: messageOf(error) }));
+  app.use(problems(logger, metrics));
+  app.use(router.routes());
+  app.use(noRoute(router));
+  return app;
+}
+
+function healthRoutes(router: Router, { health, metrics }: AdminAppDeps): void {
   router.get('/healthz', (ctx) => {
     ctx.body = { status: 'ok' };
   });
@@ -96,23 +119,6 @@ export function adminApp(deps: AdminAppDeps): Koa {
     ctx.body = await metrics.registry.metrics();
     ctx.type = metrics.registry.contentType;
   });
-
-  const app = new Koa();
-  app.on('error', (error) => logger.warn('answer_failed', { cause: messageOf(error) }));
-  app.use(problems(logger, metrics));
-  app.use(router.routes());
-  app.use(noRoute(router));
-  return app;
-}
-
-/** A change reads, then writes: two at once would lose one of them. */
-function oneAtATime(): <T>(work: () => Promise<T>) => Promise<T> {
-  let last: Promise<unknown> = Promise.resolve();
-  return (work) => {
-    const next = last.then(work);
-    last = next.catch(() => {});
-    return next;
-  };
 }
 
 function operatorsOnly(

@@ -2,32 +2,30 @@
 import { BATCH_CAP, EventInputA, EventInputB, EventOutput, EventPage } from '@questlog/schemas/http/event';
 import { Problem } from '@questlog/schemas/http/problem';
 import { QuotaOutput } from '@questlog/schemas/http/quota';
+import {
+  ReportCreated,
+  ReportEvent,
+  ReportEventPage,
+  ReportInput,
+  ReportLinkOutput,
+  ReportOutput,
+} from '@questlog/schemas/http/report';
 import { SessionInput, SessionOutput } from '@questlog/schemas/http/session';
 import type { Revision } from '@questlog/schemas/topics/eventsAccepted';
-
-const ref = (name: string) => ({ $ref: `#/components/schemas/${name}` });
-const json = (schema: object) => ({ 'application/json': { schema } });
-const answer = (description: string, schema: object) => ({ description, content: json(schema) });
-const problem = (description: string) => ({
-  description,
-  content: { 'application/problem+json': { schema: ref('Problem') } },
-});
-const id = { name: 'id', in: 'path', required: true, schema: { type: 'string', format: 'uuid' } };
-const header = (name: string, description: string, schema: object = { type: 'string' }) => ({
-  name,
-  in: 'header',
-  description,
-  schema,
-});
-const query = (name: string, schema: object) => ({ name, in: 'query', schema });
-
-const COMMON = {
-  401: problem('No valid access token.'),
-  403: problem('The access token lacks the scope.'),
-  503: problem('A dependency does not answer; `Retry-After` says when to come again.'),
-};
-
-const NOT_THERE = { 404: problem('Not there.') };
+import {
+  answer,
+  COMMON,
+  header,
+  id,
+  json,
+  NOT_THERE,
+  PAGE,
+  problem,
+  query,
+  read,
+  ref,
+} from './openapiParts.ts';
+import { reportPaths } from './openapiReports.ts';
 
 /** @param revision the deployment's default; a project may have the other one. */
 export function openApi(revision: Revision): Record<string, unknown> {
@@ -50,11 +48,7 @@ export function openApi(revision: Revision): Record<string, unknown> {
       },
       '/v1/sessions/{id}/events': {
         get: read('The events of a session by `occurredAt`.', answer('A page.', ref('EventPage')), {
-          parameters: [
-            id,
-            query('limit', { type: 'integer', minimum: 1, maximum: 1000, default: 100 }),
-            query('cursor', { type: 'string' }),
-          ],
+          parameters: [id, ...PAGE],
           refusals: { 400: problem('The limit or the cursor is not valid.'), ...NOT_THERE },
         }),
       },
@@ -64,6 +58,8 @@ export function openApi(revision: Revision): Record<string, unknown> {
           refusals: NOT_THERE,
         }),
       },
+      ...reportPaths(),
+      '/v1/linked-events': { get: linkedEventsOperation() },
       '/v1/quota': { get: read('The tenant’s use of its quota.', answer('This month.', ref('Quota'))) },
       '/openapi.json': {
         get: { summary: 'This document.', security: [], responses: { 200: { description: 'It.' } } },
@@ -79,6 +75,12 @@ export function openApi(revision: Revision): Record<string, unknown> {
         SessionInput,
         Session: SessionOutput,
         Quota: QuotaOutput,
+        ReportInput,
+        Report: ReportOutput,
+        ReportCreated,
+        ReportLink: ReportLinkOutput,
+        ReportEvent,
+        ReportEventPage,
         Problem,
       },
     },
@@ -150,15 +152,26 @@ function sessionOperation(): object {
   };
 }
 
-function read(
-  summary: string,
-  ok: object,
-  { parameters = [], refusals = {} }: { parameters?: object[]; refusals?: object } = {},
-): object {
+function linkedEventsOperation(): object {
+  const description =
+    'Messages `linked` and `unlinked`, their data a JSON object of the link, with the event; a larger `version` of a ' +
+    '`linkId` replaces a smaller one. The id of a message, as `from` or `Last-Event-ID`, goes on behind it.';
+  const from =
+    'What to begin with: `start` (the oldest kept), `end` (what comes from now on), or the id of a message.';
   return {
-    summary,
-    description: 'Scope `read`.',
-    parameters,
-    responses: { 200: ok, ...refusals, ...COMMON },
+    summary: 'Follows the links of the project’s reports and events, as server-sent events.',
+    description: `Scope \`read\`. ${description}`,
+    parameters: [
+      { ...query('from', { type: 'string', default: 'start' }), description: from },
+      header('Last-Event-ID', 'The id of the last message that was received; goes before `from`.'),
+    ],
+    responses: {
+      200: {
+        description: 'The stream (WHATWG HTML, section 9.2).',
+        content: { 'text/event-stream': { schema: { type: 'string' } } },
+      },
+      400: problem('`from` or `Last-Event-ID` is no id of a message.'),
+      ...COMMON,
+    },
   };
 }

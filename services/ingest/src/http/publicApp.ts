@@ -10,20 +10,27 @@ import type { Scope } from '@questlog/schemas/topics/directoryEntry';
 import type { Revision } from '@questlog/schemas/topics/eventsAccepted';
 import { canonicalUuid, isUuidV7 } from '@questlog/schemas/uuid';
 import Koa from 'koa';
+import type { ReportDeps } from '../createReport.ts';
 import { type IngestDeps, ingest } from '../ingest.ts';
+import { streamLinkedEvents } from '../linkedEventStreamRoute.ts';
+import type { LinkedEventStreams } from '../linkedEventStreams.ts';
 import { type ReadDeps, readEvent, readQuota, readSession, readSessionEvents } from '../reads.ts';
 import { registerSession } from '../registerSession.ts';
 import { Rejected } from '../rejected.ts';
+import type { ReportReadDeps } from '../reportReads.ts';
 import { authenticate } from './authenticate.ts';
 import { openApi } from './openapi.ts';
 import { problems } from './problems.ts';
 import { type BodyBudget, withBody } from './readBody.ts';
-import { checkedBody, jsonBody, noRoute } from './route.ts';
+import { reportRoutes } from './reportRoutes.ts';
+import { checkedBody, json, jsonBody, noRoute, pageQuery, param } from './route.ts';
 
 export interface PublicAppDeps {
   readonly directory: Directory;
   readonly ingest: IngestDeps;
   readonly reads: ReadDeps;
+  readonly reports: ReportDeps & ReportReadDeps;
+  readonly linkedEvents: LinkedEventStreams;
   readonly bodies: BodyBudget;
   readonly defaultRevision: Revision;
   readonly clock: Clock;
@@ -63,12 +70,13 @@ export function publicApp(deps: PublicAppDeps): Koa {
     ctx.body = await readSession(reads, as(ctx, 'read'), param(ctx));
   });
   router.get('/v1/sessions/:id/events', async (ctx) => {
-    const query = { limit: queryText(ctx, 'limit'), cursor: queryText(ctx, 'cursor') };
-    json(ctx, await readSessionEvents(reads, as(ctx, 'read'), param(ctx), query));
+    json(ctx, await readSessionEvents(reads, as(ctx, 'read'), param(ctx), pageQuery(ctx)));
   });
+  reportRoutes(router, deps, as);
   router.get('/v1/quota', async (ctx) => {
     ctx.body = await readQuota(reads, as(ctx, 'read'));
   });
+  router.get('/v1/linked-events', (ctx) => streamLinkedEvents(deps.linkedEvents, ctx, () => as(ctx, 'read')));
   router.get('/openapi.json', (ctx) => json(ctx, document));
 
   const app = new Koa();
@@ -98,18 +106,4 @@ function idempotencyKeyOf(header: string): string | undefined {
   const key = canonicalUuid(header.replace(/^"(.*)"$/, '$1'));
   if (key !== undefined && isUuidV7(key)) return key;
   throw new Rejected('invalid_idempotency_key', 'the Idempotency-Key must be a UUIDv7 (RFC 9562)');
-}
-
-function json(ctx: RouterContext, body: Buffer | string): void {
-  ctx.body = body;
-  ctx.type = 'application/json';
-}
-
-function param(ctx: RouterContext): string {
-  return ctx.params['id'] ?? '';
-}
-
-function queryText(ctx: RouterContext, name: string): string | undefined {
-  const value = ctx.query[name];
-  return Array.isArray(value) ? value.at(-1) : value;
 }

@@ -1,10 +1,11 @@
-/** What both listeners share: unknown paths and methods as problems, and small JSON bodies checked by TypeBox. */
-import type { RouterInstance } from '@koa/router';
-import type { ElementProblem, ProblemCode } from '@questlog/schemas/http/problem';
+/** What both listeners share: unknown paths and methods as problems, parameters, small JSON bodies checked by TypeBox. */
+import type { RouterContext, RouterInstance } from '@koa/router';
 import type { Middleware } from 'koa';
 import bodyParser from 'koa-bodyparser';
 import type { Static, TSchema } from 'typebox';
 import { Compile } from 'typebox/compile';
+import { fieldProblems } from '../core/fieldProblems.ts';
+import type { PageQuery } from '../eventRows.ts';
 import { Rejected } from '../rejected.ts';
 
 /** Behind the router: another method on a known path is a 405, an unknown path a 404. */
@@ -17,6 +18,20 @@ export function noRoute(router: RouterInstance): Middleware {
       headers: { Allow: allowed },
     });
   };
+}
+
+/** Answers JSON that is text already. */
+export function json(ctx: RouterContext, body: Buffer | string): void {
+  ctx.body = body;
+  ctx.type = 'application/json';
+}
+
+export function param(ctx: RouterContext): string {
+  return ctx.params['id'] ?? '';
+}
+
+export function pageQuery(ctx: RouterContext): PageQuery {
+  return { limit: queryText(ctx, 'limit'), cursor: queryText(ctx, 'cursor') };
 }
 
 const MAX_JSON_BYTES = 1024 * 1024;
@@ -57,11 +72,8 @@ export function checkedBody<T extends TSchema>(schema: T): (body: unknown) => St
     }
     const value = withoutNulls(schema, body);
     if (validator.Check(value)) return validator.Parse(value);
-    const errors = validator.Errors(value).flatMap(fieldProblems);
-    const [first] = errors;
-    throw new Rejected('invalid_request', first?.detail ?? 'the body is not valid', {
-      errors: onePerPointer(errors),
-    });
+    const errors = fieldProblems(validator.Errors(value));
+    throw new Rejected('invalid_request', errors[0]?.detail ?? 'the body is not valid', { errors });
   };
 }
 
@@ -77,33 +89,7 @@ function withoutNulls(schema: TSchema, body: object): Record<string, unknown> {
   );
 }
 
-interface SchemaError {
-  readonly keyword: string;
-  readonly instancePath: string;
-  readonly params: object;
-  readonly message: string;
-}
-
-function fieldProblems(error: SchemaError): ElementProblem[] {
-  const required: unknown = Reflect.get(error.params, 'requiredProperties');
-  if (error.keyword === 'required' && Array.isArray(required)) {
-    return required.map((field) => problem(`/${field}`, 'field_required', `${field} is required`));
-  }
-  const field = error.instancePath.slice(1);
-  const schemaSaysUuid = error.keyword === 'format' || error.keyword === 'pattern';
-  if (schemaSaysUuid) return [problem(error.instancePath, 'invalid_uuid', `${field} must be a UUID`)];
-  const allowed: unknown = Reflect.get(error.params, 'allowedValues');
-  if (Array.isArray(allowed)) {
-    return [problem(error.instancePath, 'field_invalid', `${field} must be one of ${allowed.join(', ')}`)];
-  }
-  const code = error.keyword === 'type' ? 'field_type' : 'field_invalid';
-  return [problem(error.instancePath, code, `${field} ${error.message}`)];
-}
-
-function problem(pointer: string, code: ProblemCode, detail: string): ElementProblem {
-  return { index: 0, pointer, code, detail };
-}
-
-function onePerPointer(errors: readonly ElementProblem[]): ElementProblem[] {
-  return [...new Map(errors.toReversed().map((error) => [error.pointer, error])).values()].toReversed();
+function queryText(ctx: RouterContext, name: string): string | undefined {
+  const value = ctx.query[name];
+  return Array.isArray(value) ? value.at(-1) : value;
 }

@@ -7,8 +7,11 @@ export function createMetrics() {
   const registry = new Registry();
   const registers = [registry];
   collectDefaultMetrics({ register: registry });
+  return { registry, ...ofIngest(registers), ...ofProjector(registers), ...ofLinker(registers) };
+}
+
+function ofIngest(registers: Registry[]) {
   return {
-    registry,
     requests: new Counter({
       name: 'questlog_http_requests_total',
       help: 'Answered requests by route, method and status.',
@@ -42,6 +45,16 @@ export function createMetrics() {
       help: 'Bytes of request bodies held now.',
       registers,
     }),
+    linkedEventStreams: new Gauge({
+      name: 'questlog_linked_event_streams',
+      help: 'Open streams of linked events (`GET /v1/linked-events`).',
+      registers,
+    }),
+  };
+}
+
+function ofProjector(registers: Registry[]) {
+  return {
     projected: new Counter({
       name: 'questlog_projector_records_total',
       help: 'Records written to ClickHouse, dropped as repeated, or dead-lettered, by topic and outcome.',
@@ -58,6 +71,47 @@ export function createMetrics() {
     projectorLag: new Gauge({
       name: 'questlog_projector_lag_records',
       help: 'Records of the log that are not in ClickHouse yet, by topic.',
+      labelNames: ['topic'],
+      registers,
+    }),
+  };
+}
+
+function ofLinker(registers: Registry[]) {
+  return {
+    linkChanges: new Counter({
+      name: 'questlog_link_changes_total',
+      help: 'Links made and taken back by the linker, by kind and source.',
+      labelNames: ['kind', 'source'],
+      registers,
+    }),
+    unresolvedLinks: new Counter({
+      name: 'questlog_links_unresolved_total',
+      help: 'Events that a report names and that had not come when its grace ended.',
+      registers,
+    }),
+    openReports: new Gauge({
+      name: 'questlog_linker_open_reports',
+      help: 'Reports that a partition of the linker matches as events come.',
+      labelNames: ['partition'],
+      registers,
+    }),
+    openReportEventIds: new Gauge({
+      name: 'questlog_linker_open_event_ids',
+      help: 'Events that these reports name.',
+      labelNames: ['partition'],
+      registers,
+    }),
+    lookUpSeconds: new Histogram({
+      name: 'questlog_linker_look_up_duration_seconds',
+      help: 'One look-up of the linker in ClickHouse, by kind, with its wait for the projection.',
+      labelNames: ['kind'],
+      buckets: [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60],
+      registers,
+    }),
+    linkerLag: new Gauge({
+      name: 'questlog_linker_lag_records',
+      help: 'Records that the linker has not taken in yet, by topic.',
       labelNames: ['topic'],
       registers,
     }),

@@ -15,6 +15,14 @@ test('a UUID is its two halves, each with its last byte first, whatever the case
   expect(written((out) => out.nullableUuid(null))).toBe('01');
 });
 
+test('an array of UUIDs is its length as LEB128 and the UUIDs', () => {
+  const id = '61f0c404-5cb3-11e7-907b-a6006ad3dba0';
+  const bytes = 'e711b35c04c4f061a0dbd36a00a67b90';
+  expect(written((out) => out.arrayOfUuids([]))).toBe('00');
+  expect(written((out) => out.arrayOfUuids([id, id]))).toBe(`02${bytes}${bytes}`);
+  expect(written((out) => out.arrayOfUuids(new Array(300).fill(id)))).toBe(`ac02${bytes.repeat(300)}`);
+});
+
 test('integers are little-endian, beyond 32 bits too', () => {
   expect(written((out) => out.uint64(2 ** 40 + 1))).toBe('0100000000010000');
   expect(written((out) => out.int64(-1n))).toBe('ffffffffffffffff');

@@ -66,6 +66,11 @@ export class RowBinaryWriter {
     if (value !== null) this.uuid(value);
   }
 
+  arrayOfUuids(values: readonly string[]): void {
+    this.#varint(values.length);
+    for (const value of values) this.uuid(value);
+  }
+
   string(value: string): void {
     const byteLength = Buffer.byteLength(value, 'utf8');
     this.#varint(byteLength);

@@ -1,0 +1,58 @@
+/**
+ * A bug tracker on Kafka: consumes `questlog.linked-events.v1` and prints each report's trail as it grows. The consumer
+ * reads committed records only (kafkajs's default), so that it sees each change of a link once.
+ */
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
+import { zstdCompress, zstdDecompress } from 'node:zlib';
+import { SchemaRegistry } from '@kafkajs/confluent-schema-registry';
+import kafkajs from 'kafkajs';
+import { openTrails } from './trail.ts';
+
+const {
+  KAFKA_BROKERS = 'localhost:9092',
+  SCHEMA_REGISTRY_URL = 'http://localhost:8081',
+  KAFKA_GROUP = 'example-bug-tracker',
+  QUESTLOG_PROJECT: projectId,
+  TRAIL_FILE = fileURLToPath(new URL('.data/kafka.json', import.meta.url)),
+} = process.env;
+
+// Node brings zstd, kafkajs only the place for it.
+const decompress = promisify(zstdDecompress);
+kafkajs.CompressionCodecs[kafkajs.CompressionTypes.ZSTD] = () => ({
+  compress: (encoder) => promisify(zstdCompress)(encoder.buffer),
+  decompress: (bytes) => decompress(bytes),
+});
+
+const registry = new SchemaRegistry({ host: SCHEMA_REGISTRY_URL });
+const kafka = new kafkajs.Kafka({ clientId: KAFKA_GROUP, brokers: KAFKA_BROKERS.split(',') });
+const consumer = kafka.consumer({ groupId: KAFKA_GROUP });
+const trails = openTrails(TRAIL_FILE);
+
+await consumer.connect();
+await consumer.subscribe({ topic: 'questlog.linked-events.v1', fromBeginning: true });
+await consumer.run({
+  // The trails are saved before the batch's offsets are committed: what is read again then is dropped by its version.
+  eachBatch: async ({ batch }) => {
+    const changed = new Set<string>();
+    for (const { value } of batch.messages) {
+      if (value === null) continue;
+      const link = await registry.decode(value);
+      // Ids of reports are unique inside a project.
+      if (projectId !== undefined && link.projectId !== projectId) continue;
+      const event = { ...link.event, occurredAt: isoOf(link.event.occurredAt) };
+      if (trails.take({ ...link, event })) changed.add(link.reportId);
+    }
+    for (const reportId of changed) trails.print(reportId);
+    if (changed.size > 0) trails.save();
+  },
+});
+
+for (const signal of ['SIGINT', 'SIGTERM']) process.once(signal, () => void consumer.disconnect());
+
+/** The topic has microseconds since 1970, more than a `Date` holds. `payload` is the JSON text as the game sent it. */
+function isoOf(micros: number): string {
+  const millis = Math.floor(micros / 1_000);
+  const rest = String(micros - millis * 1_000).padStart(3, '0');
+  return `${new Date(millis).toISOString().slice(0, -1)}${rest}Z`;
+}

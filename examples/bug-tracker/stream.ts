@@ -1,0 +1,97 @@
+/**
+ * A bug tracker over HTTP: follows `GET /v1/linked-events` and prints each report's trail as it grows. It goes on where it
+ * stopped, after a broken connection as after its own restart.
+ */
+import { readFileSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
+import { openTrails } from './trail.ts';
+
+interface Message {
+  readonly id: string | undefined;
+  readonly data: string | undefined;
+}
+
+/** The server gives a sign of life every 15 s: after three that did not come, the connection is dead. */
+const SILENCE_MS = 45_000;
+const RETRY_MS = 1_000;
+
+const { baseUrl, token: accessToken } = access();
+const trails = openTrails(process.env['TRAIL_FILE'] ?? besideUs('.data/stream.json'));
+let position = trails.token;
+
+for (;;) {
+  const waitMs = await follow().catch((error: Error) => {
+    console.error(`the connection broke: ${error.message}`);
+    return RETRY_MS;
+  });
+  await pause(waitMs);
+}
+
+/** Resolves when the server ends the stream, with how long to wait before coming back. */
+async function follow(): Promise<number> {
+  const silence = new AbortController();
+  const watch = setTimeout(() => silence.abort(new Error('the server is silent')), SILENCE_MS);
+  try {
+    const response = await fetch(`${baseUrl}/v1/linked-events?from=start`, {
+      headers: {
+        Authorization: `Bearer ${accessToken}`,
+        ...(position === undefined ? {} : { 'Last-Event-ID': position }),
+      },
+      signal: silence.signal,
+    });
+    if (response.status === 503) return 1_000 * Number(response.headers.get('Retry-After') ?? 1);
+    // Everything else that is not a stream stays so however often it is asked.
+    if (!response.ok || response.body === null) giveUp(`${response.status}: ${await response.text()}`);
+    let rest = '';
+    for await (const text of response.body.pipeThrough(new TextDecoderStream())) {
+      watch.refresh();
+      const blocks = (rest + text).split('\n\n');
+      rest = blocks.pop() ?? '';
+      take(blocks.map(messageOf));
+    }
+    return RETRY_MS;
+  } finally {
+    clearTimeout(watch);
+  }
+}
+
+/** Prints what changed, each report once, and then saves both: after a crash in between it is only printed again. */
+function take(messages: readonly Message[]): void {
+  const changed = new Set<string>();
+  for (const { id, data } of messages) {
+    if (data !== undefined) {
+      const change = JSON.parse(data);
+      if (trails.take(change)) changed.add(change.reportId);
+    }
+    position = id ?? position;
+  }
+  for (const reportId of changed) trails.print(reportId);
+  if (messages.length > 0) trails.save(position);
+}
+
+/** Of the lines of one message (WHATWG HTML, section 9.2); comments and names that are not ours are passed over. */
+function messageOf(block: string): Message {
+  const valuesOf = (name: string): string[] =>
+    block.split('\n').flatMap((line) => (line.startsWith(`${name}: `) ? [line.slice(name.length + 2)] : []));
+  const data = valuesOf('data');
+  return { id: valuesOf('id').at(-1), data: data.length === 0 ? undefined : data.join('\n') };
+}
+
+function access(): { baseUrl: string; token: string } {
+  const { QUESTLOG_URL: baseUrl, QUESTLOG_TOKEN: token } = process.env;
+  if (baseUrl !== undefined && token !== undefined) return { baseUrl, token };
+  return JSON.parse(readFileSync(besideUs('../../.data/dev-credentials.json'), 'utf8'));
+}
+
+function besideUs(path: string): string {
+  return fileURLToPath(new URL(path, import.meta.url));
+}
+
+function giveUp(reason: string): never {
+  console.error(reason);
+  process.exit(1);
+}
+
+function pause(millis: number): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, millis));
+}

@@ -1,0 +1,64 @@
+/**
+ * The trails of bug reports: the events that belong to each, in the order of their time. It is saved to one file together
+ * with the place in the stream, in one step, so that neither can be ahead of the other.
+ */
+import { existsSync, mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
+import { dirname } from 'node:path';
+
+/** The fields of a linked event that a trail shows; the message has more. */
+export interface LinkChange {
+  readonly linkId: string;
+  readonly kind: 'linked' | 'unlinked';
+  readonly version: number;
+  readonly reportId: string;
+  readonly source: string;
+  readonly event: { readonly eventType: string; readonly occurredAt: string };
+}
+
+export interface Trails {
+  /** Where the stream goes on; undefined: at its start. */
+  readonly token: string | undefined;
+  /** False for a change that is not newer than what is known of its link: it came twice, or late. */
+  take(change: LinkChange): boolean;
+  print(reportId: string): void;
+  save(token?: string): void;
+}
+
+export function openTrails(file: string): Trails {
+  const saved: Saved = existsSync(file) ? JSON.parse(readFileSync(file, 'utf8')) : { links: [] };
+  const links = new Map(saved.links.map((link) => [link.linkId, link]));
+  return {
+    token: saved.token,
+    take: ({ linkId, kind, version, reportId, source, event: { eventType, occurredAt } }) => {
+      const known = links.get(linkId);
+      if (known !== undefined && version <= known.version) return false;
+      links.set(linkId, { linkId, kind, version, reportId, source, event: { eventType, occurredAt } });
+      return true;
+    },
+    print: (reportId) => {
+      const trail = [...links.values()].filter((link) => link.reportId === reportId);
+      console.log([`report ${reportId}`, ...trail.toSorted(byTime).map(lineOf)].join('\n'));
+    },
+    save: (token) => {
+      mkdirSync(dirname(file), { recursive: true });
+      writeFileSync(`${file}.new`, JSON.stringify({ token, links: [...links.values()] } satisfies Saved));
+      renameSync(`${file}.new`, file);
+    },
+  };
+}
+
+interface Saved {
+  readonly token?: string | undefined;
+  readonly links: readonly LinkChange[];
+}
+
+/** Without the Z, so that the shorter of two times that begin alike goes first. */
+function byTime({ event: a }: LinkChange, { event: b }: LinkChange): number {
+  const [left, right] = [a.occurredAt.slice(0, -1), b.occurredAt.slice(0, -1)];
+  return left < right ? -1 : left > right ? 1 : 0;
+}
+
+/** An event's type is any text: quoted, so that it cannot pretend to be another line. */
+function lineOf({ kind, source, event: { eventType, occurredAt } }: LinkChange): string {
+  return `  ${occurredAt}  ${JSON.stringify(eventType)}  ${source}${kind === 'unlinked' ? ' - unlinked' : ''}`;
+}

@@ -1,0 +1,91 @@
+/** Bug reports: what a game or a tracker files, and what is answered of a report, its events and its links. */
+import Type, { type Static } from 'typebox';
+import { LINK_VERSIONS } from '../topics/linkedEvents.ts';
+import { MAX_NAMED_EVENTS } from '../topics/reportLinks.ts';
+import { BATCH_CAP, EventInputB, EventOutput } from './event.ts';
+import { Nullable, Timestamp, Uuid, WindowMs, windowMillis } from './fields.ts';
+
+const window = Type.Object(
+  { beforeMs: Type.Optional(windowMillis), afterMs: Type.Optional(windowMillis) },
+  {
+    description:
+      'Events of the session in it belong to the report. What is omitted is as the project has it.',
+  },
+);
+
+const optional = {
+  id: Type.Optional(Uuid),
+  sessionId: Type.Optional(Uuid),
+  occurredAt: Type.Optional(Timestamp),
+  window: Type.Optional(window),
+};
+
+export const ReportInput = Type.Object({
+  ...optional,
+  events: Type.Optional(
+    Type.Array(EventInputB, {
+      maxItems: BATCH_CAP.A,
+      description: `Events to store with the report, under the rules of \`POST /v1/ingest/events\`: at most ${BATCH_CAP.A}, each with its session, in revision A; at most ${BATCH_CAP.B} in revision B.`,
+    }),
+  ),
+  eventIds: Type.Optional(
+    Type.Array(Uuid, {
+      maxItems: MAX_NAMED_EVENTS,
+      description: 'Events that are stored already or are still on their way.',
+    }),
+  ),
+});
+
+/** What is checked at once; the events and each of the ids have checks of their own, which name every bad one. */
+export const ReportFields = Type.Object({
+  ...optional,
+  events: Type.Optional(Type.Array(Type.Unknown())),
+  eventIds: Type.Optional(Type.Array(Type.Unknown(), { maxItems: MAX_NAMED_EVENTS })),
+});
+export type ReportFields = Static<typeof ReportFields>;
+
+const linkState = Type.Enum(Object.keys(LINK_VERSIONS), {
+  description:
+    '`pending`: the event has not come yet; `unresolved`: it did not come in time; `linked`; `retracted`.',
+});
+const linkSource = Type.Enum(['inline', 'named', 'session'], {
+  description: 'How the event came to the report.',
+});
+
+export const ReportLinkOutput = Type.Object({ eventId: Uuid, state: linkState, source: linkSource });
+
+const report = {
+  id: Uuid,
+  sessionId: Nullable(Uuid),
+  occurredAt: Timestamp,
+  receivedAt: Timestamp,
+  window: WindowMs,
+  state: Type.Enum(['filed', 'retracted']),
+};
+const links = Type.Array(ReportLinkOutput);
+
+export const ReportOutput = Type.Object({ ...report, links });
+export const ReportCreated = Type.Object({ ...report, events: Type.Array(EventOutput), links });
+
+export const ReportEvent = Type.Object({
+  ...EventOutput.properties,
+  link: Type.Object({ state: Type.Enum(['linked', 'retracted']), source: linkSource }),
+});
+export const ReportEventPage = Type.Object({
+  events: Type.Array(ReportEvent),
+  next: Nullable(Type.String({ description: 'Pass as `cursor` for the next page; null at the end.' })),
+});
+
+export const LinkRetryInput = Type.Object({
+  tenantId: Type.Optional(Uuid),
+  projectId: Type.Optional(Uuid),
+  reportId: Type.Optional(Uuid),
+});
+export type LinkRetryInput = Static<typeof LinkRetryInput>;
+export const LinkRetryOutput = Type.Object({
+  reports: Type.Integer({
+    minimum: 0,
+    description: 'Reports that are looked up again; at most 1000 a request.',
+  }),
+  links: Type.Integer({ minimum: 0, description: 'Their unresolved links.' }),
+});

@@ -1,0 +1,99 @@
+/** The inline events of a report that was filed before: what ClickHouse has of them, and what the first try did not store. */
+import type { Principal } from '@questlog/runtime/directory/directory';
+import type { Clock } from '@questlog/runtime/process/clock';
+import type { Store } from '@questlog/runtime/store/store';
+import { partitionOf } from '@questlog/schemas/partition';
+import type { ReportLink } from '@questlog/schemas/topics/reportLinks';
+import { laneOf } from '@questlog/schemas/uuid';
+import type { CreatedEvent } from './core/accept.ts';
+import type { Draft } from './core/envelope.ts';
+import type { Projection } from './projection.ts';
+import { appendEvents, decideEvents, type StoreEventsDeps } from './storeEvents.ts';
+
+export interface CompleteDeps extends StoreEventsDeps {
+  readonly store: Store;
+  readonly projection: Projection;
+  readonly clock: Clock;
+}
+
+type Answerable = Pick<CreatedEvent, 'id' | 'occurredAt' | 'overQuota'>;
+
+/** Later, an event that is not there has been there and was taken away. */
+const COMPLETED_FOR_MS = 24 * 60 * 60 * 1000;
+
+/** @param drafts the events of the same request, in its order, which is that of the record's ids. */
+export async function completeEvents(
+  deps: CompleteDeps,
+  principal: Principal,
+  filed: ReportLink,
+  drafts: readonly Draft[],
+): Promise<readonly Answerable[]> {
+  const ids = filed.inlineEventIds;
+  if (ids.length === 0) return [];
+  const lanes = ids.map(laneOf);
+  const { tenantId } = filed;
+  await deps.projection.caughtUp([
+    ...new Set(lanes.map((lane) => partitionOf(tenantId, lane, deps.partitions))),
+  ]);
+  const stored = await storedEvents(deps.store, filed);
+  if (deps.clock.now() - filed.receivedAt < COMPLETED_FOR_MS) {
+    // A lane's events are one record: of it all are there, or none.
+    const there = new Set([...stored.keys()].map(laneOf));
+    const positions = [...ids.keys()].filter((position) => !there.has(lanes[position] ?? 0));
+    for (const event of await storeMissing(deps, principal, filed, drafts, positions)) {
+      stored.set(event.id, event);
+    }
+  }
+  return ids.map((id, position) => {
+    const occurredAt = drafts[position]?.occurredAt ?? BigInt(filed.receivedAt) * 1000n;
+    return stored.get(id) ?? { id, occurredAt, overQuota: false };
+  });
+}
+
+interface Row {
+  readonly id: string;
+  readonly occurred_at_micros: string;
+  readonly over_quota: boolean;
+}
+
+async function storedEvents(
+  store: Store,
+  { tenantId, projectId, receivedAt, inlineEventIds }: ReportLink,
+): Promise<Map<string, Answerable>> {
+  const rows = await store.query<Row>(
+    `SELECT id, toUnixTimestamp64Micro(occurred_at) AS occurred_at_micros, over_quota FROM events
+     WHERE tenant_id = {tenantId:UUID} AND project_id = {projectId:UUID}
+       AND id_at = fromUnixTimestamp64Milli({millis:Int64}) AND id IN {ids:Array(UUID)} LIMIT 1 BY id`,
+    { tenantId, projectId, millis: receivedAt, ids: inlineEventIds },
+  );
+  return new Map(
+    rows.map(({ id, occurred_at_micros, over_quota }) => {
+      return [id, { id, occurredAt: BigInt(occurred_at_micros), overQuota: over_quota }];
+    }),
+  );
+}
+
+/** Under the ids and the append ids of the first try: should it be under way after all, consumers drop the repeat. */
+async function storeMissing(
+  deps: CompleteDeps,
+  principal: Principal,
+  { reportId, receivedAt, inlineEventIds }: ReportLink,
+  drafts: readonly Draft[],
+  positions: readonly number[],
+): Promise<readonly Answerable[]> {
+  const missing = positions.flatMap((position) => {
+    const [draft, id] = [drafts[position], inlineEventIds[position]];
+    return draft === undefined || id === undefined ? [] : [{ draft, id }];
+  });
+  if (missing.length === 0) return [];
+  const decided = await decideEvents(deps, principal, {
+    receivedAt,
+    drafts: missing.map(({ draft }) => draft),
+    lanes: missing.map(({ id }) => laneOf(id)),
+    idempotency: null,
+    isSplit: false,
+    report: { id: reportId, eventIds: missing.map(({ id }) => id) },
+  });
+  await appendEvents(deps, principal, decided);
+  return decided.created;
+}

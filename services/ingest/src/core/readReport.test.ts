@@ -1,0 +1,136 @@
+/** What is wrong with a report is told all at once, each with its field and its limit. */
+import { randomUUID } from 'node:crypto';
+import type { ElementProblem } from '@questlog/schemas/http/problem';
+import { expect, test } from 'vitest';
+import { Rejected } from '../rejected.ts';
+import { type ReportDraft, readReport, reportVerdict } from './readReport.ts';
+
+const SESSION = '01a1fe02-7454-7000-a110-3027adf24232';
+
+function read(of: unknown, revision: 'A' | 'B' = 'A'): ReportDraft {
+  return readReport(Buffer.from(typeof of === 'string' ? of : JSON.stringify(of)), revision);
+}
+
+function told({ problems }: ReportDraft): string[] {
+  return problems.map(({ index, pointer, code }) => `${index} ${pointer} ${code}`);
+}
+
+test('a report in order is read, its ids in lower case and each once', () => {
+  const id = randomUUID();
+  const draft = read({
+    id: id.toUpperCase(),
+    sessionId: SESSION.toUpperCase(),
+    occurredAt: '1970-01-01T00:00:00.000001Z',
+    eventIds: [id, id.toUpperCase(), SESSION],
+    window: { afterMs: 0 },
+    events: [{ sessionId: SESSION, eventType: 'x' }],
+  });
+  expect(draft).toMatchObject({
+    id,
+    sessionId: SESSION,
+    occurredAt: 1n,
+    eventIds: [id, SESSION],
+    window: { afterMs: 0 },
+    drafts: [{ index: 0, eventType: 'x' }],
+    problems: [],
+  });
+});
+
+test.each([
+  [{ id: 'x' }, '/id', 'invalid_uuid', /^id must be a UUID/],
+  [{ id: 7 }, '/id', 'field_type', /^id must be string/],
+  [{ sessionId: 'x' }, '/sessionId', 'invalid_uuid', /^sessionId/],
+  [{ occurredAt: 'noon' }, '/occurredAt', 'invalid_timestamp', /^occurredAt .* ISO 8601/],
+  [{ occurredAt: '1800-01-01' }, '/occurredAt', 'timestamp_out_of_range', /1900 to 2299/],
+  [{ occurredAt: 1 }, '/occurredAt', 'field_type', /^occurredAt/],
+  [{ eventIds: SESSION }, '/eventIds', 'field_type', /^eventIds must be array/],
+  [{ eventIds: Array(1001).fill(SESSION) }, '/eventIds', 'field_invalid', /^eventIds .* 1000 items/],
+  [{ eventIds: [SESSION, 'x'] }, '/eventIds/1', 'invalid_uuid', /^eventIds.1 must be a UUID/],
+  [{ eventIds: [null] }, '/eventIds/0', 'invalid_uuid', /^eventIds.0/],
+  [{ window: 600 }, '/window', 'field_type', /^window must be object/],
+  [{ window: { beforeMs: -1 } }, '/window/beforeMs', 'field_invalid', /^window.beforeMs must be >= 0/],
+  [{ window: { afterMs: 86_400_001 } }, '/window/afterMs', 'field_invalid', /^window.afterMs .* 86400000/],
+  [{ window: { afterMs: 1.5 } }, '/window/afterMs', 'field_type', /^window.afterMs must be integer/],
+  [{ window: { beforeMs: '1' } }, '/window/beforeMs', 'field_type', /^window.beforeMs/],
+  [{ events: {} }, '/events', 'field_type', /^events must be array/],
+  [{ events: Array(501).fill({}) }, '/events', 'batch_too_large', /^events takes at most 500 .* 501/],
+])('%j is refused with its field and its limit', (of, pointer, code, detail) => {
+  const { problems } = read({ sessionId: SESSION, ...of });
+  const own = problems.filter((problem) => !problem.pointer.startsWith('/events/'));
+  expect(own).toEqual([{ index: 0, pointer, code, detail: expect.stringMatching(detail) }]);
+});
+
+test('a field that occurs twice is refused, and a value that nests too deep', () => {
+  expect(told(read(`{"sessionId":"${SESSION}","sessionId":"${SESSION}"}`))).toEqual([
+    '0 /sessionId field_repeated',
+  ]);
+  expect(told(read(`{"sessionId":"${SESSION}","x":${'['.repeat(65)}${']'.repeat(65)}}`))).toEqual([
+    '0 /x nested_too_deep',
+  ]);
+});
+
+test('an inline event is held to the rules of its revision, under its place in the report', () => {
+  const events = [{ eventType: 'x' }, { sessionId: SESSION, eventType: 7, buildId: 'y' }, 'z'];
+  expect(told(read({ events }))).toEqual([
+    '0 /events/0/sessionId field_required',
+    '1 /events/1/buildId invalid_uuid',
+    '1 /events/1/eventType field_type',
+    '2 /events/2 field_type',
+  ]);
+  expect(told(read({ events: [{ eventType: 'x' }] }, 'B'))).toEqual([]);
+  expect(told(read({ events: Array(201).fill({ eventType: 'x' }) }, 'B'))).toEqual([
+    '0 /events batch_too_large',
+  ]);
+});
+
+test('everything that is wrong is told together, and the worst decides', () => {
+  const large = { sessionId: SESSION, eventType: 'x', payload: { x: 'x'.repeat(256 * 1024) } };
+  const draft = read({ id: 'x', events: [large, {}], window: { beforeMs: -1 }, eventIds: ['y'] });
+  expect(told(draft).toSorted()).toEqual([
+    '0 /eventIds/0 invalid_uuid',
+    '0 /events/0 event_too_large',
+    '0 /id invalid_uuid',
+    '0 /window/beforeMs field_invalid',
+    '1 /events/1/eventType field_required',
+    '1 /events/1/sessionId field_required',
+  ]);
+  expect(reportVerdict(draft.problems).code).toBe('invalid_request');
+});
+
+test.each([{}, { events: [], eventIds: [] }, { sessionId: null, occurredAt: '2026-01-01' }, { x: [1] }])(
+  '%j names nothing: an empty report',
+  (of) => {
+    expect(told(read(of))).toEqual(['0  empty_report']);
+    expect(reportVerdict(read(of).problems).code).toBe('empty_report');
+  },
+);
+
+test('a report whose only session or event is wrong is wrong, not empty', () => {
+  expect(told(read({ sessionId: 'x' }))).toEqual(['0 /sessionId invalid_uuid']);
+  expect(told(read({ events: 'x' }))).toEqual(['0 /events field_type']);
+  expect(told(read({ eventIds: ['x'] }))).toEqual(['0 /eventIds/0 invalid_uuid']);
+});
+
+const problem = (code: ElementProblem['code']): ElementProblem => ({
+  index: 0,
+  pointer: '',
+  code,
+  detail: code,
+});
+
+test('400 wins over 413, which wins over 404, whatever the order', () => {
+  const verdict = (...codes: ElementProblem['code'][]) => reportVerdict(codes.map(problem)).code;
+  expect(verdict('unknown_session', 'event_too_large', 'field_type')).toBe('invalid_request');
+  expect(verdict('unknown_session', 'event_too_large')).toBe('event_too_large');
+  expect(verdict('unknown_session', 'batch_too_large')).toBe('batch_too_large');
+  expect(verdict('unknown_session', 'unknown_session')).toBe('unknown_session');
+  expect(verdict('empty_report', 'field_invalid')).toBe('invalid_request');
+});
+
+test.each(['', '{', '[1', '{"id":"a"} x'])('%j is no JSON', (text) => {
+  expect(() => read(text)).toThrow(Rejected);
+});
+
+test.each(['[]', '[{}]', '7', 'null'])('%s is no report', (text) => {
+  expect(() => read(text)).toThrow(/the body is an object/);
+});

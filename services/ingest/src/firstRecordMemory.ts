@@ -1,0 +1,91 @@
+/** Entities by project and id, the least recently used first; what is not in ClickHouse yet never leaves. */
+
+interface Entry<Entity> {
+  readonly entity: Entity;
+  readonly partition: number;
+  /** Of the first record that was read here; -1: read from ClickHouse. */
+  readonly firstOffset: number;
+  readonly lastOffset: number;
+}
+
+interface Rules<Entity> {
+  merge(earlier: Entity, later: Entity): Entity;
+  isWhole(entity: Entity): boolean;
+}
+
+/** About 600 bytes each. Entries that are not in ClickHouse yet stay beyond it. */
+const MAX_ENTRIES = 100_000;
+/** How many of the oldest entries one insertion looks at when there are too many. */
+const EVICTION_STEPS = 8;
+const STORED = -1;
+
+export class FirstRecordMemory<Entity> {
+  /** Per partition, what ClickHouse has: entries below may leave. */
+  projected: readonly number[] = [];
+  readonly #rules: Rules<Entity>;
+  readonly #entries = new Map<string, Entry<Entity>>();
+
+  constructor(rules: Rules<Entity>) {
+    this.#rules = rules;
+  }
+
+  get isFull(): boolean {
+    return this.#entries.size >= MAX_ENTRIES;
+  }
+
+  get(projectId: string, id: string): Entry<Entity> | undefined {
+    return this.#entries.get(`${projectId}/${id}`);
+  }
+
+  /** Adds those that are here, whole, to `found` and returns the others. */
+  collect(projectId: string, ids: readonly string[], found: Map<string, Entity>): string[] {
+    return ids.filter((id) => {
+      if (found.has(id)) return false;
+      const name = `${projectId}/${id}`;
+      const entry = this.#entries.get(name);
+      if (entry === undefined || !this.#rules.isWhole(entry.entity)) return true;
+      if (this.#entries.size > MAX_ENTRIES / 2) {
+        this.#entries.delete(name);
+        this.#entries.set(name, entry);
+      }
+      found.set(id, entry.entity);
+      return false;
+    });
+  }
+
+  /** A record of the tail. Returns all that is known of its entity. */
+  putRecord(
+    projectId: string,
+    id: string,
+    { entity, partition, offset }: { entity: Entity; partition: number; offset: number },
+  ): Entity {
+    const known = this.get(projectId, id);
+    const merged = known === undefined ? entity : this.#rules.merge(known.entity, entity);
+    const isKnown = known !== undefined && this.#rules.isWhole(known.entity);
+    const firstOffset = isKnown ? known.firstOffset : offset;
+    this.#put(`${projectId}/${id}`, { entity: merged, partition, firstOffset, lastOffset: offset });
+    return merged;
+  }
+
+  /** What ClickHouse has, which comes before whatever the tail has read. Returns all that is known of the entity. */
+  putStored(projectId: string, id: string, entity: Entity): Entity {
+    const known = this.get(projectId, id);
+    const merged = known === undefined ? entity : this.#rules.merge(entity, known.entity);
+    const position = known ?? { partition: 0, firstOffset: STORED, lastOffset: STORED };
+    this.#put(`${projectId}/${id}`, { ...position, entity: merged });
+    return merged;
+  }
+
+  #put(name: string, entry: Entry<Entity>): void {
+    this.#entries.set(name, entry);
+    if (this.#entries.size > MAX_ENTRIES) this.#evict();
+  }
+
+  #evict(): void {
+    let steps = EVICTION_STEPS;
+    for (const [name, { partition, lastOffset }] of this.#entries) {
+      if (this.#entries.size <= MAX_ENTRIES || steps-- === 0) return;
+      if (lastOffset < (this.projected[partition] ?? 0)) this.#entries.delete(name);
+    }
+  }
+}

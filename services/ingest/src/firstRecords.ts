@@ -1,0 +1,142 @@
+/**
+ * What the first record of an id in a topic has made (a session, a bug report). Memory holds what the projector has not
+ * written yet (a tail of the topic from its committed offset) and what was asked for lately; everything else is in
+ * ClickHouse. A look-up that finds nothing in memory takes the topic's end, reads memory up to there, and only then asks
+ * ClickHouse: in this order nothing falls in between.
+ */
+import type { Log, Tail } from '@questlog/runtime/log/log';
+import { Invalid } from '@questlog/runtime/process/errors';
+import type { Logger } from '@questlog/runtime/process/logger';
+import { type Codec, createCodec, type SchemaRegistry } from '@questlog/runtime/registry/registry';
+import { partitionOf } from '@questlog/schemas/partition';
+import type { MessageContract } from '@questlog/schemas/topics/contract';
+import { FirstRecordMemory } from './firstRecordMemory.ts';
+import type { Projection } from './projection.ts';
+
+/** Ids are unique inside a project only. */
+export interface EntityName {
+  readonly tenantId: string;
+  readonly projectId: string;
+  readonly id: string;
+}
+
+/** How the records of a topic make entities; the topic's records lie at the home partition of their tenant. */
+export interface EntityKind<Message, Entity> {
+  readonly contract: MessageContract<Message>;
+  nameOf(message: Message): EntityName;
+  /** What a record says of its entity; undefined where it says nothing here. */
+  entityOf(message: Message, partition: number, partitions: number): Entity | undefined;
+  /** Of two things that are known of one entity, `earlier` from further ahead in the log. */
+  merge(earlier: Entity, later: Entity): Entity;
+  /** False where its first record may be one that is in ClickHouse only. */
+  isWhole(entity: Entity): boolean;
+  lookUp(projectId: string, ids: readonly string[]): Promise<ReadonlyMap<string, Entity>>;
+  /** Told of each record of the tail, with all that is known of its entity. */
+  onRecord?(message: Message, entity: Entity): void;
+}
+
+export interface FirstRecords<Message, Entity> {
+  /** The known ones of these entities of the project. @throws Unavailable when ClickHouse is needed and silent. */
+  find(tenantId: string, projectId: string, ids: readonly string[]): Promise<ReadonlyMap<string, Entity>>;
+  /** Appends a record at the tenant's home and returns its offset, once this process has read it back. */
+  append(message: Message): Promise<number>;
+  /** Appends a first record and returns what the log says the entity is: this one, or an earlier one. */
+  register(message: Message, entity: Entity): Promise<{ winner: Entity; isOwn: boolean }>;
+  readonly failed: Promise<never>;
+  close(): Promise<void>;
+}
+
+export interface FirstRecordsDeps {
+  readonly log: Log;
+  readonly registry: SchemaRegistry;
+  /** Of the topic, by the group that writes it to ClickHouse. */
+  readonly projection: Projection;
+  readonly logger: Logger;
+}
+
+export async function openFirstRecords<Message, Entity>(
+  deps: FirstRecordsDeps,
+  kind: EntityKind<Message, Entity>,
+): Promise<FirstRecords<Message, Entity>> {
+  const { log, projection, logger } = deps;
+  const { topic } = kind.contract;
+  const codec = await createCodec(deps.registry, kind.contract);
+  const memory = new FirstRecordMemory<Entity>(kind);
+  const ends = await log.endOffsets(topic);
+  const partitions = ends.length;
+  const tail = await follow({ log, codec, memory, projection, logger, kind, partitions });
+  await tail.reached(ends);
+
+  const upToNow = async (tenantId: string): Promise<void> => {
+    const now = await log.endOffsets(topic);
+    const home = partitionOf(tenantId, 0, partitions);
+    if ((tail.positions()[home] ?? 0) >= (now[home] ?? 0)) return;
+    await tail.reached(now.map((end, partition) => (partition === home ? end : 0)));
+  };
+  const append = async (message: Message): Promise<number> => {
+    const { tenantId } = kind.nameOf(message);
+    const home = partitionOf(tenantId, 0, partitions);
+    const { baseOffset } = await log.append(topic, home, [{ key: tenantId, value: codec.encode(message) }]);
+    await tail.reached(Array.from({ length: partitions }, (_, p) => (p === home ? baseOffset + 1 : 0)));
+    return baseOffset;
+  };
+
+  return {
+    failed: tail.failed,
+    close: () => tail.close(),
+    append,
+    find: async (tenantId, projectId, ids) => {
+      const found = new Map<string, Entity>();
+      if (memory.collect(projectId, ids, found).length === 0) return found;
+      await upToNow(tenantId);
+      const missing = memory.collect(projectId, ids, found);
+      if (missing.length === 0) return found;
+      for (const [id, entity] of await kind.lookUp(projectId, missing)) {
+        found.set(id, memory.putStored(projectId, id, entity));
+      }
+      return found;
+    },
+    register: async (message, entity) => {
+      const offset = await append(message);
+      const { projectId, id } = kind.nameOf(message);
+      const winner = memory.get(projectId, id);
+      return {
+        winner: winner?.entity ?? entity,
+        isOwn: winner === undefined || winner.firstOffset === offset,
+      };
+    },
+  };
+}
+
+async function follow<Message, Entity>(deps: {
+  log: Log;
+  codec: Codec<Message>;
+  memory: FirstRecordMemory<Entity>;
+  projection: Projection;
+  logger: Logger;
+  kind: EntityKind<Message, Entity>;
+  partitions: number;
+}): Promise<Tail> {
+  const { log, codec, memory, projection, logger, kind, partitions } = deps;
+  return await log.tail({
+    topic: kind.contract.topic,
+    from: await projection.projected(),
+    onBatch: async ({ topic, partition, records }) => {
+      if (memory.isFull) memory.projected = await projection.projected();
+      for (const { value, offset } of records) {
+        try {
+          const message = await codec.decode(value);
+          const entity = kind.entityOf(message, partition, partitions);
+          if (entity === undefined) continue;
+          const { projectId, id } = kind.nameOf(message);
+          const known = memory.putRecord(projectId, id, { entity, partition, offset });
+          kind.onRecord?.(message, known);
+        } catch (error) {
+          // The projector sends it to the dead letters; here it only says nothing.
+          if (!(error instanceof Invalid)) throw error;
+          logger.warn('first_record_skipped', { topic, partition, offset });
+        }
+      }
+    },
+  });
+}

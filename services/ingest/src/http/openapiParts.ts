@@ -1,0 +1,43 @@
+/** What the operations of the OpenAPI document are put together from. */
+
+export const ref = (name: string) => ({ $ref: `#/components/schemas/${name}` });
+export const json = (schema: object) => ({ 'application/json': { schema } });
+export const answer = (description: string, schema: object) => ({ description, content: json(schema) });
+export const problem = (description: string) => ({
+  description,
+  content: { 'application/problem+json': { schema: ref('Problem') } },
+});
+export const id = { name: 'id', in: 'path', required: true, schema: { type: 'string', format: 'uuid' } };
+export const header = (name: string, description: string, schema: object = { type: 'string' }) => ({
+  name,
+  in: 'header',
+  description,
+  schema,
+});
+export const query = (name: string, schema: object) => ({ name, in: 'query', schema });
+
+export const COMMON = {
+  401: problem('No valid access token.'),
+  403: problem('The access token lacks the scope.'),
+  503: problem('A dependency does not answer; `Retry-After` says when to come again.'),
+};
+
+export const NOT_THERE = { 404: problem('Not there.') };
+
+export const PAGE = [
+  query('limit', { type: 'integer', minimum: 1, maximum: 1000, default: 100 }),
+  query('cursor', { type: 'string' }),
+];
+
+export function read(
+  summary: string,
+  ok: object,
+  { parameters = [], refusals = {} }: { parameters?: object[]; refusals?: object } = {},
+): object {
+  return {
+    summary,
+    description: 'Scope `read`.',
+    parameters,
+    responses: { 200: ok, ...refusals, ...COMMON },
+  };
+}

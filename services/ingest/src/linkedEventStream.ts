@@ -1,0 +1,203 @@
+/** One client of the stream of linked events: a tail of the topic, written to its connection no faster than it reads. */
+import type { ServerResponse } from 'node:http';
+import type { Principal } from '@questlog/runtime/directory/directory';
+import type { Batch, Log, LogRecord, Tail } from '@questlog/runtime/log/log';
+import { Invalid, messageOf, Unavailable } from '@questlog/runtime/process/errors';
+import type { Logger } from '@questlog/runtime/process/logger';
+import type { Codec } from '@questlog/runtime/registry/registry';
+import type { LinkedEvent } from '@questlog/schemas/topics/linkedEvents';
+import { TOPICS } from '@questlog/schemas/topics/topics';
+import { heartbeatText, linkedEventText, openingText } from './core/linkedEventText.ts';
+import { formatToken } from './core/linkedEventToken.ts';
+
+export interface StreamDeps {
+  readonly log: Log;
+  readonly codec: Codec<LinkedEvent>;
+  readonly logger: Logger;
+  readonly heartbeatMs: number;
+  /** A client that takes nothing for so long is dropped. */
+  readonly stalledMs: number;
+}
+
+export interface StreamClient {
+  readonly principal: Principal;
+  /** Nothing of it has been sent yet. */
+  readonly response: ServerResponse;
+  /** Whether the client's token still lets it read. */
+  isAllowed(): boolean;
+}
+
+export interface LinkedEventStream {
+  /** Resolves once the connection is given up and nothing reads the log for it any more; never rejects. */
+  readonly ended: Promise<void>;
+  /** The client may come back with its token; what it was sent up to then is whole. */
+  end(): void;
+}
+
+/** The answer's head goes out once the log can be read. @throws what `log.tail` does; nothing was sent then. */
+export async function startLinkedEventStream(
+  deps: StreamDeps,
+  client: StreamClient,
+  from: readonly number[],
+): Promise<LinkedEventStream> {
+  const connection = new Connection(deps, client, from);
+  const tail = await deps.log.tail({
+    topic: TOPICS.linkedEvents,
+    from,
+    onBatch: (batch) => connection.take(batch),
+  });
+  connection.begin(tail);
+  return connection;
+}
+
+/** How long a client waits before it comes back. */
+const RETRY_MS = 1_000;
+
+const HEAD = {
+  'Content-Type': 'text/event-stream',
+  'Cache-Control': 'no-store',
+  // Proxies that gather an answer before they pass it on (nginx) would hold back single messages.
+  'X-Accel-Buffering': 'no',
+};
+
+class Connection implements LinkedEventStream {
+  readonly ended: Promise<void>;
+  readonly #deps: StreamDeps;
+  readonly #client: StreamClient;
+  /** Per partition, what is behind everything that was sent or is not for this client. */
+  readonly #nextOffsets: number[];
+  readonly #begun = Promise.withResolvers<void>();
+  readonly #ended = Promise.withResolvers<void>();
+  #isOver = false;
+  #tail: Tail | undefined;
+  #heartbeat: NodeJS.Timeout | undefined;
+  #room: Promise<void> | undefined;
+  #stopWaiting: (() => void) | undefined;
+
+  constructor(deps: StreamDeps, client: StreamClient, from: readonly number[]) {
+    this.#deps = deps;
+    this.#client = client;
+    this.#nextOffsets = [...from];
+    this.ended = this.#ended.promise;
+    client.response.once('close', () => this.#finish());
+    client.response.on('error', () => this.#finish());
+  }
+
+  begin(tail: Tail): void {
+    const { response } = this.#client;
+    this.#tail = tail;
+    tail.failed.catch((error: unknown) => {
+      const bug = !(error instanceof Unavailable);
+      this.#deps.logger.error('linked_event_stream_failed', error, { bug });
+      this.end();
+    });
+    if (this.#isOver) return void this.#closeTail();
+    response.writeHead(200, HEAD);
+    this.#write(openingText(this.#token(), RETRY_MS));
+    this.#heartbeat = setInterval(() => this.#beat(), this.#deps.heartbeatMs);
+    this.#begun.resolve();
+  }
+
+  /** Of several partitions at once: their messages take turns wherever the connection is full. */
+  async take({ topic, partition, records, nextOffset }: Batch): Promise<void> {
+    await this.#begun.promise;
+    for (const record of records) {
+      const link = await this.#ownLink(record, { topic, partition });
+      if (link === undefined) continue;
+      while (!this.#isOver && this.#client.response.writableNeedDrain) await this.#drained();
+      if (this.#isOver) return;
+      if (!this.#client.isAllowed()) return void this.end();
+      // The position and the message in one go: a token never tells of more than was written before it.
+      this.#nextOffsets[partition] = record.offset + 1;
+      const showsOverQuota = this.#client.principal.revision === 'A';
+      this.#write(linkedEventText(link, { token: this.#token(), showsOverQuota }));
+    }
+    this.#nextOffsets[partition] = nextOffset;
+  }
+
+  end(): void {
+    const { response } = this.#client;
+    if (this.#isOver) return;
+    // A client that reads gets the rest and a clean end; for one that does not, nobody waits.
+    if (response.writableNeedDrain) response.destroy();
+    else response.end();
+    this.#finish();
+  }
+
+  /** The record as a link of this client's project. Of other tenants nothing is decoded: the key tells. */
+  async #ownLink(
+    record: LogRecord,
+    { topic, partition }: { topic: string; partition: number },
+  ): Promise<LinkedEvent | undefined> {
+    const { tenant, project } = this.#client.principal;
+    if (record.key !== tenant.id) return undefined;
+    try {
+      const link = await this.#deps.codec.decode(record.value);
+      return link.tenantId === tenant.id && link.projectId === project.id ? link : undefined;
+    } catch (error) {
+      // The projector sends it to the dead letters; here it is only not a link.
+      if (!(error instanceof Invalid)) throw error;
+      const { offset } = record;
+      this.#deps.logger.warn('linked_event_skipped', { topic, partition, offset, cause: messageOf(error) });
+      return undefined;
+    }
+  }
+
+  /** Also how a quiet hour is not read again: it moves the client's position past what was not for it. */
+  #beat(): void {
+    if (!this.#client.isAllowed()) return void this.end();
+    if (!this.#client.response.writableNeedDrain) this.#write(heartbeatText(this.#token()));
+    if (this.#client.response.writableNeedDrain) void this.#drained();
+  }
+
+  /** Resolves when the connection takes more, or never will; gives it up when that takes too long. */
+  #drained(): Promise<void> {
+    this.#room ??= this.#nextDrain().finally(() => {
+      this.#room = undefined;
+    });
+    return this.#room;
+  }
+
+  async #nextDrain(): Promise<void> {
+    const { response } = this.#client;
+    const { promise, resolve } = Promise.withResolvers<void>();
+    response.once('drain', resolve);
+    this.#stopWaiting = resolve;
+    const stalled = setTimeout(() => {
+      this.#deps.logger.info('linked_event_stream_stalled', { projectId: this.#client.principal.project.id });
+      this.end();
+    }, this.#deps.stalledMs);
+    await promise;
+    clearTimeout(stalled);
+    response.off('drain', resolve);
+  }
+
+  #write(text: string | Buffer): void {
+    this.#client.response.write(text);
+  }
+
+  #token(): string {
+    return formatToken({ logId: this.#deps.log.id, nextOffsets: this.#nextOffsets });
+  }
+
+  #finish(): void {
+    if (this.#isOver) return;
+    this.#isOver = true;
+    clearInterval(this.#heartbeat);
+    this.#stopWaiting?.();
+    this.#begun.resolve();
+    this.#closeTail();
+  }
+
+  /** Not awaited: a batch that is being taken ends the stream too, and the tail waits for that batch. */
+  #closeTail(): void {
+    if (this.#tail === undefined) return;
+    this.#tail.close().then(
+      () => this.#ended.resolve(),
+      (error: unknown) => {
+        this.#deps.logger.error('linked_event_stream_close_failed', error);
+        this.#ended.resolve();
+      },
+    );
+  }
+}

@@ -1,0 +1,94 @@
+/** The streams of linked events that this process serves: where each begins, how many there may be, and their stop. */
+import type { Log } from '@questlog/runtime/log/log';
+import { Unavailable } from '@questlog/runtime/process/errors';
+import type { Logger } from '@questlog/runtime/process/logger';
+import type { Metrics } from '@questlog/runtime/process/metrics';
+import { createCodec, type SchemaRegistry } from '@questlog/runtime/registry/registry';
+import { linkedEvents } from '@questlog/schemas/topics/linkedEvents';
+import { TOPICS } from '@questlog/schemas/topics/topics';
+import { offsetsFrom, type StreamPosition } from './core/linkedEventToken.ts';
+import { type LinkedEventStream, type StreamClient, startLinkedEventStream } from './linkedEventStream.ts';
+
+export interface LinkedEventStreams {
+  /**
+   * Answers the client's request with a stream; resolves once it runs. Undefined: the position is none of this topic's.
+   * @throws Unavailable when there are too many, the process stops, or the log cannot be read; nothing was sent then.
+   */
+  open(client: StreamClient, from: StreamPosition | 'start' | 'end'): Promise<LinkedEventStream | undefined>;
+  /** Ends every stream; none begins any more. */
+  close(): Promise<void>;
+}
+
+export interface LinkedEventStreamsDeps {
+  readonly log: Log;
+  readonly registry: SchemaRegistry;
+  readonly logger: Logger;
+  readonly metrics: Metrics;
+  readonly limits?: StreamLimits;
+}
+
+export interface StreamLimits {
+  readonly heartbeatMs: number;
+  /** A client that takes nothing for so long is dropped. */
+  readonly stalledMs: number;
+  /** Each reads the whole topic and may hold a batch of every partition (4 MiB each) while its client is slow. */
+  readonly maxStreams: number;
+}
+
+export const STREAM_LIMITS: StreamLimits = { heartbeatMs: 15_000, stalledMs: 60_000, maxStreams: 64 };
+
+/** Streams stay open: a place is not free again soon. */
+const FULL_RETRY_AFTER_S = 10;
+
+export async function openLinkedEventStreams(deps: LinkedEventStreamsDeps): Promise<LinkedEventStreams> {
+  const { log, logger, metrics, limits = STREAM_LIMITS } = deps;
+  const codec = await createCodec(deps.registry, linkedEvents);
+  const running = new Set<LinkedEventStream>();
+  // Also those that are not answered yet, so that many at once do not all find room.
+  let taken = 0;
+  let isClosed = false;
+  const leave = (): void => metrics.linkedEventStreams.set(--taken);
+
+  return {
+    open: async (client, from) => {
+      if (isClosed) throw new Unavailable('this process is stopping');
+      if (taken >= limits.maxStreams) {
+        throw new Unavailable(`this process already serves ${taken} streams of linked events`, {
+          retryAfterS: FULL_RETRY_AFTER_S,
+        });
+      }
+      metrics.linkedEventStreams.set(++taken);
+      try {
+        const offsets = await firstOffsets(log, from);
+        if (offsets === undefined) {
+          leave();
+          return undefined;
+        }
+        const stream = await startLinkedEventStream({ log, codec, logger, ...limits }, client, offsets);
+        running.add(stream);
+        void stream.ended.then(() => {
+          running.delete(stream);
+          leave();
+        });
+        if (isClosed) stream.end();
+        return stream;
+      } catch (error) {
+        leave();
+        throw error;
+      }
+    },
+    close: async () => {
+      isClosed = true;
+      for (const stream of running) stream.end();
+      await Promise.all([...running].map(({ ended }) => ended));
+    },
+  };
+}
+
+async function firstOffsets(log: Log, from: StreamPosition | 'start' | 'end'): Promise<number[] | undefined> {
+  const [startOffsets, endOffsets] = await Promise.all([
+    log.startOffsets(TOPICS.linkedEvents),
+    log.endOffsets(TOPICS.linkedEvents),
+  ]);
+  return offsetsFrom(from, { logId: log.id, startOffsets, endOffsets });
+}

@@ -1,0 +1,76 @@
+/** Bug reports as ClickHouse has them (the view `reports`). */
+import type { Store } from '@questlog/runtime/store/store';
+import type { ReportLink } from '@questlog/schemas/topics/reportLinks';
+
+export interface StoredReport {
+  readonly filed: ReportLink;
+  readonly isRetracted: boolean;
+}
+
+export const REPORT_COLUMNS = `tenant_id, project_id, id, session_id, session_lane,
+  toUnixTimestamp64Micro(occurred_at) AS occurred_at_micros, toUnixTimestamp64Milli(received_at) AS received_at_millis,
+  window_before_ms, window_after_ms, inline_event_ids, event_ids, lower(hex(request_sha256)) AS digest,
+  isNotNull(retracted_at) AS is_retracted`;
+
+export interface ReportRow {
+  readonly tenant_id: string;
+  readonly project_id: string;
+  readonly id: string;
+  readonly session_id: string | null;
+  readonly session_lane: number | null;
+  readonly occurred_at_micros: string;
+  readonly received_at_millis: string;
+  readonly window_before_ms: number;
+  readonly window_after_ms: number;
+  readonly inline_event_ids: readonly string[];
+  readonly event_ids: readonly string[];
+  readonly digest: string | null;
+  readonly is_retracted: number;
+}
+
+/** The record as it was filed; its time is the report's, given or not. */
+export function storedReport(row: ReportRow): StoredReport {
+  const filed: ReportLink = {
+    kind: 'filed',
+    tenantId: row.tenant_id,
+    projectId: row.project_id,
+    reportId: row.id,
+    receivedAt: Number(row.received_at_millis),
+    occurredAt: BigInt(row.occurred_at_micros),
+    sessionId: row.session_id,
+    sessionLane: row.session_lane,
+    windowBeforeMs: row.window_before_ms,
+    windowAfterMs: row.window_after_ms,
+    inlineEventIds: row.inline_event_ids,
+    eventIds: row.event_ids,
+    requestDigest: row.digest === null ? null : Buffer.from(row.digest, 'hex'),
+    isForwarded: false,
+  };
+  return { filed, isRetracted: row.is_retracted === 1 };
+}
+
+export async function lookUpReports(
+  store: Store,
+  projectId: string,
+  ids: readonly string[],
+): Promise<StoredReport[]> {
+  const rows = await store.query<ReportRow>(
+    `SELECT ${REPORT_COLUMNS} FROM reports WHERE project_id = {projectId:UUID} AND id IN {ids:Array(UUID)}`,
+    { projectId, ids },
+  );
+  return rows.map(storedReport);
+}
+
+/** A day's reports of sessions that were not retracted, the latest first: those whose window may still be open. */
+export async function recentReports(
+  store: Store,
+  { sinceMs, limit }: { sinceMs: number; limit: number },
+): Promise<StoredReport[]> {
+  const rows = await store.query<ReportRow>(
+    `SELECT ${REPORT_COLUMNS} FROM reports
+     WHERE received_at > fromUnixTimestamp64Milli({sinceMs:Int64}) AND session_id IS NOT NULL AND retracted_at IS NULL
+     ORDER BY received_at DESC LIMIT {limit:UInt32}`,
+    { sinceMs, limit },
+  );
+  return rows.map(storedReport);
+}

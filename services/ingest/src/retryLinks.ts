@@ -1,0 +1,39 @@
+/** POST /admin/links/retry: reports whose named events did not come in time are looked up once more. */
+import type { Store } from '@questlog/runtime/store/store';
+import type { LinkRetryInput } from '@questlog/schemas/http/report';
+import { canonicalUuid } from '@questlog/schemas/uuid';
+import { REPORT_COLUMNS, type ReportRow, storedReport } from './reportRows.ts';
+import type { Reports } from './reports.ts';
+
+/** Of one request; each is a look-up of the linker's. */
+const MAX_REPORTS = 1_000;
+
+export async function retryLinks(
+  { store, reports }: { store: Store; reports: Reports },
+  input: LinkRetryInput,
+): Promise<{ reports: number; links: number }> {
+  const filter = [
+    input.tenantId === undefined ? '' : 'AND tenant_id = {tenantId:UUID}',
+    input.projectId === undefined ? '' : 'AND project_id = {projectId:UUID}',
+    input.reportId === undefined ? '' : 'AND report_id = {reportId:UUID}',
+  ].join(' ');
+  const rows = await store.query<ReportRow & { unresolved: string }>(
+    `WITH waiting AS (
+       SELECT project_id AS link_project, report_id AS link_report, count() AS unresolved
+       FROM report_link_versions FINAL WHERE state = 'unresolved' ${filter}
+       GROUP BY project_id, report_id
+     )
+     SELECT ${REPORT_COLUMNS}, unresolved
+     FROM reports INNER JOIN waiting ON link_project = project_id AND link_report = id
+     WHERE retracted_at IS NULL AND id IN (SELECT link_report FROM waiting)
+     ORDER BY received_at LIMIT ${MAX_REPORTS}`,
+    {
+      tenantId: canonicalUuid(input.tenantId ?? ''),
+      projectId: canonicalUuid(input.projectId ?? ''),
+      reportId: canonicalUuid(input.reportId ?? ''),
+    },
+  );
+  // One after the other: each is read back before the next, and nobody waits for a thousand.
+  for (const row of rows) await reports.append({ ...storedReport(row).filed, kind: 'retried' });
+  return { reports: rows.length, links: rows.reduce((sum, { unresolved }) => sum + Number(unresolved), 0) };
+}

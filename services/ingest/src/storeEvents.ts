@@ -1,0 +1,84 @@
+/** From drafts to events in the log: the quota's flags, ids, one append a partition. What everything that stores events shares. */
+import { randomFillSync } from 'node:crypto';
+import type { Principal } from '@questlog/runtime/directory/directory';
+import type { Log } from '@questlog/runtime/log/log';
+import type { Metrics } from '@questlog/runtime/process/metrics';
+import type { Codec } from '@questlog/runtime/registry/registry';
+import type { EventsAccepted } from '@questlog/schemas/topics/eventsAccepted';
+import { APPEND_ID_HEADER, TOPICS } from '@questlog/schemas/topics/topics';
+import { type Accepted, type AcceptInput, accept, randomBytesFor } from './core/accept.ts';
+import type { QuotaLedger } from './core/quotaLedger.ts';
+import { monthOf, type Quotas } from './quotas.ts';
+
+export interface StoreEventsDeps {
+  readonly log: Log;
+  readonly codec: Codec<EventsAccepted>;
+  readonly quotas: Quotas;
+  readonly metrics: Metrics;
+  /** Partitions of the events topic. */
+  readonly partitions: number;
+}
+
+/** Events that are decided and reserved in the quota; they are then appended or released. */
+export interface DecidedEvents extends Accepted {
+  readonly ledger: QuotaLedger | undefined;
+}
+
+type ToStore = Pick<AcceptInput, 'receivedAt' | 'drafts' | 'lanes' | 'idempotency' | 'isSplit' | 'report'>;
+
+export async function decideEvents(
+  { quotas, partitions }: StoreEventsDeps,
+  { tenant, project, revision }: Principal,
+  toStore: ToStore,
+): Promise<DecidedEvents> {
+  const { drafts, receivedAt, idempotency } = toStore;
+  const ledger = await quotas.ledger(tenant, monthOf(receivedAt));
+  const used = ledger?.reserve(drafts.length) ?? 0;
+  const decided = accept({
+    ...toStore,
+    tenantId: tenant.id,
+    projectId: project.id,
+    revision,
+    remaining:
+      tenant.monthlySoftQuota === null
+        ? Number.POSITIVE_INFINITY
+        : Math.max(0, tenant.monthlySoftQuota - used),
+    partitions,
+    random: randomFillSync(Buffer.allocUnsafe(idempotency === null ? randomBytesFor(drafts.length) : 0)),
+  });
+  return { ...decided, ledger };
+}
+
+/** One append a partition; resolves after all of them. Where one fails, the others may still be stored. */
+export async function appendEvents(
+  deps: StoreEventsDeps,
+  { tenant }: Principal,
+  { created, appends, ledger }: DecidedEvents,
+): Promise<void> {
+  const outcomes = await Promise.allSettled(
+    appends.map(async ({ partition, messages }) => {
+      try {
+        const records = messages.map((message) => ({
+          key: tenant.id,
+          value: deps.codec.encode(message),
+          headers: { [APPEND_ID_HEADER]: message.appendId },
+        }));
+        const { baseOffset } = await deps.log.append(TOPICS.events, partition, records);
+        messages.forEach((message, i) => {
+          ledger?.confirm(partition, baseOffset + i, message.events.length);
+        });
+      } catch (error) {
+        for (const message of messages) ledger?.release(message.events.length);
+        throw error;
+      }
+    }),
+  );
+  for (const outcome of outcomes) if (outcome.status === 'rejected') throw outcome.reason;
+  deps.metrics.accepted.inc(created.length);
+  deps.metrics.overQuota.inc(created.filter(({ overQuota }) => overQuota).length);
+}
+
+/** They are not appended after all. */
+export function releaseEvents({ created, ledger }: DecidedEvents): void {
+  ledger?.release(created.length);
+}

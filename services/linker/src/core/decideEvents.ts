@@ -1,0 +1,105 @@
+/** An append of events: which of the open reports each of them belongs to. Pure. */
+import { isInWindow, OFF_CLOCK_MS } from '@questlog/schemas/reportWindow';
+import type { AcceptedEvent, EventsAccepted } from '@questlog/schemas/topics/eventsAccepted';
+import type { LinkedEvent, LinkSource } from '@questlog/schemas/topics/linkedEvents';
+import type { LateSession } from '@questlog/schemas/topics/linkerState';
+import { aLink, type Decision, NOTHING } from './decision.ts';
+import type { Change, LinkerState, OpenReport } from './linkerState.ts';
+
+/** Links of one append beyond so many bytes are left to a look-up, which makes them in portions. */
+export const MAX_FAN_OUT_BYTES = 8 * 1024 * 1024;
+/** What a link takes beside its event's payload, about. */
+export const LINK_BYTES = 400;
+
+interface Match {
+  readonly report: OpenReport;
+  readonly event: AcceptedEvent;
+  readonly source: LinkSource;
+}
+
+export function decideEvents(
+  state: LinkerState,
+  offset: number,
+  message: EventsAccepted,
+  nowMs: number,
+): Decision {
+  if (state.appends.has(message.appendId)) return NOTHING;
+  const matches: Match[] = [];
+  for (const event of message.events) collectMatches(state, message, event, matches);
+  const changes: Change[] = [
+    { entry: 'append', id: message.appendId },
+    ...lateSessions(state, offset, message),
+  ];
+  if (mayBeRepeat(state, message) || fanOutBytes(matches) > MAX_FAN_OUT_BYTES) {
+    const reports = new Set(matches.map(({ report }) => report.key));
+    return { ...NOTHING, changes: [...changes, ...askAgain(state, reports, nowMs)] };
+  }
+  const links: LinkedEvent[] = matches.map(({ report, event, source }) =>
+    aLink('linked', report.record, { ...event, receivedAt: message.receivedAt }, source, nowMs),
+  );
+  return { links, notices: [], changes };
+}
+
+/** Has the reports looked up as soon as may be. */
+export function askAgain(state: LinkerState, keys: Iterable<string>, nowMs: number): Change[] {
+  const changes: Change[] = [];
+  for (const key of keys) {
+    const tracked = state.reports.get(key);
+    if (tracked === undefined || tracked.phase === 'waiting') continue;
+    changes.push({ entry: 'report', key, value: { ...tracked, askAt: nowMs } });
+  }
+  return changes;
+}
+
+/** A keyed request may come again hours later, when its first append is no longer remembered. A look-up tells. */
+function mayBeRepeat({ appends }: LinkerState, { idempotency }: EventsAccepted): boolean {
+  return idempotency !== null && !appends.isComplete;
+}
+
+function collectMatches(
+  state: LinkerState,
+  { tenantId, projectId }: EventsAccepted,
+  event: AcceptedEvent,
+  matches: Match[],
+): void {
+  const isOurs = ({ record }: OpenReport): boolean =>
+    record.projectId === projectId && record.tenantId === tenantId;
+  for (const { report, source } of state.naming(event.id)) {
+    if (isOurs(report)) matches.push({ report, event, source });
+  }
+  if (event.sessionId === null) return;
+  for (const report of state.ofSession(event.sessionId)) {
+    if (!isOurs(report) || !isInWindow(event.occurredAt, report.window)) continue;
+    if (!isNamed(report, event.id)) matches.push({ report, event, source: 'session' });
+  }
+}
+
+/** Then it is linked as such, by whichever partition the id belongs to. */
+function isNamed({ record }: OpenReport, eventId: string): boolean {
+  return record.inlineEventIds.includes(eventId) || record.eventIds.includes(eventId);
+}
+
+function fanOutBytes(matches: readonly Match[]): number {
+  return matches.reduce((sum, { event }) => sum + event.payload.length + LINK_BYTES, 0);
+}
+
+/** Events off the clock may belong to reports that were let go: their sessions are looked up. */
+function lateSessions(state: LinkerState, offset: number, message: EventsAccepted): Change[] {
+  const earliest = BigInt(message.receivedAt - OFF_CLOCK_MS) * 1000n;
+  const latest = BigInt(message.receivedAt + OFF_CLOCK_MS) * 1000n;
+  const late = new Map<string, LateSession>();
+  for (const { sessionId, occurredAt } of message.events) {
+    if (sessionId === null || (occurredAt >= earliest && occurredAt <= latest)) continue;
+    const key = `${message.projectId}/${sessionId}`;
+    const known = late.get(key) ?? state.late.get(key);
+    late.set(key, {
+      tenantId: message.tenantId,
+      projectId: message.projectId,
+      sessionId,
+      fromMicros: known === undefined || occurredAt < known.fromMicros ? occurredAt : known.fromMicros,
+      toMicros: known === undefined || occurredAt > known.toMicros ? occurredAt : known.toMicros,
+      offset,
+    });
+  }
+  return [...late].map(([key, value]) => ({ entry: 'late', key, value }));
+}

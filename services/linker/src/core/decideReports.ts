@@ -1,0 +1,99 @@
+/** A record of the reports' topic: a report to wait for, a retraction, a copy from the tenant's home. Pure. */
+
+import { partitionOf } from '@questlog/schemas/partition';
+import { closesAtMs } from '@questlog/schemas/reportWindow';
+import type { TrackedReport } from '@questlog/schemas/topics/linkerState';
+import { isAtHome, type ReportLink } from '@questlog/schemas/topics/reportLinks';
+import { askAgain } from './decideEvents.ts';
+import { type Decision, keyOf, NOTHING } from './decision.ts';
+import type { Change, LinkerState } from './linkerState.ts';
+import { ownersOf } from './ownership.ts';
+
+export function decideReportLink(
+  state: LinkerState,
+  offset: number,
+  record: ReportLink,
+  nowMs: number,
+): Decision {
+  if (record.kind === 'unresolved') return NOTHING;
+  if (!record.isForwarded && !isAtHome(record, state.partition, state.partitions)) {
+    return { ...NOTHING, notices: [{ partition: homeOf(record, state.partitions), record }] };
+  }
+  switch (record.kind) {
+    case 'filed':
+      return record.isForwarded
+        ? { ...NOTHING, changes: [opened(state, offset, record, nowMs)] }
+        : filed(state, offset, record);
+    case 'retried':
+      return retried(state, offset, record, nowMs);
+    case 'retracted':
+      return retracted(state, offset, record);
+  }
+}
+
+export function homeOf({ tenantId }: ReportLink, partitions: number): number {
+  return partitionOf(tenantId, 0, partitions);
+}
+
+/** Copies for the other partitions that decide about something of the report. */
+export function noticesToOwners(
+  state: LinkerState,
+  report: ReportLink,
+  record: ReportLink,
+): Decision['notices'] {
+  return [...ownersOf(report, state.partitions)]
+    .filter((partition) => partition !== state.partition)
+    .map((partition) => ({ partition, record: { ...record, isForwarded: true } }));
+}
+
+/** From here on the report is matched as events come, and what came before is looked up. */
+export function opened(state: LinkerState, offset: number, record: ReportLink, nowMs: number): Change {
+  const closesAt = record.kind === 'retried' ? nowMs : closesAtMs(record);
+  const isSpilled = !state.hasRoom;
+  const value: TrackedReport = {
+    record: isSpilled ? { ...record, inlineEventIds: [], eventIds: [] } : record,
+    offset,
+    phase: isSpilled ? 'spilled' : 'open',
+    askAt: nowMs,
+    closesAt,
+  };
+  return { entry: 'report', key: keyOf(record), value };
+}
+
+/** Whether it is the first of its id is known once it is projected. */
+function filed(state: LinkerState, offset: number, record: ReportLink): Decision {
+  const key = keyOf(record);
+  if (state.reports.has(key)) return NOTHING;
+  const value: TrackedReport = {
+    record,
+    offset,
+    phase: 'waiting',
+    askAt: null,
+    closesAt: closesAtMs(record),
+  };
+  return { ...NOTHING, changes: [{ entry: 'report', key, value }] };
+}
+
+/** One look-up more, at once; what is not found then is unresolved again. */
+function retried(state: LinkerState, offset: number, record: ReportLink, nowMs: number): Decision {
+  const notices = record.isForwarded ? [] : noticesToOwners(state, record, record);
+  const isOwner = ownersOf(record, state.partitions).has(state.partition);
+  const key = keyOf(record);
+  const changes = state.reports.has(key)
+    ? askAgain(state, [key], nowMs)
+    : isOwner
+      ? [opened(state, offset, record, nowMs)]
+      : [];
+  return { ...NOTHING, notices, changes };
+}
+
+/** No event is linked from here on; what is linked is looked up and taken back. */
+function retracted(state: LinkerState, offset: number, record: ReportLink): Decision {
+  const key = keyOf(record);
+  const changes: Change[] = [];
+  if (state.reports.has(key)) changes.push({ entry: 'report', key, value: null });
+  if (!state.retractions.has(key)) {
+    changes.push({ entry: 'retraction', key, value: { record, offset } });
+  }
+  return { ...NOTHING, changes };
+}

@@ -1,0 +1,122 @@
+/**
+ * What is to be looked up next. A partition has one look-up at a time, and each sees everything that the partition had
+ * linked before it: so a look-up may ask for all events of a report again and again, and links only those that are not
+ * linked yet. Pure.
+ */
+import { namedEventsOf, windowOf } from '@questlog/schemas/reportWindow';
+import type { LinkSource, StoredEvent } from '@questlog/schemas/topics/linkedEvents';
+import type { LateSession, PendingRetraction, TrackedReport } from '@questlog/schemas/topics/linkerState';
+import type { ReportLink } from '@questlog/schemas/topics/reportLinks';
+import type { LinkerState } from './linkerState.ts';
+import { ownedEventsOf, ownsSession } from './ownership.ts';
+
+export type Job =
+  /** Which of the reports are the first of their ids? Known once their records are projected. */
+  | { readonly kind: 'check'; readonly reports: ReadonlyMap<string, TrackedReport> }
+  /** What is linked to the reports and must be taken back? */
+  | { readonly kind: 'unlink'; readonly retractions: ReadonlyMap<string, PendingRetraction> }
+  /** Which events of the reports are not linked yet? */
+  | { readonly kind: 'ask'; readonly reports: ReadonlyMap<string, TrackedReport> }
+  /** The same, once everything that was in the log when the grace ended has been linked or is projected. */
+  | { readonly kind: 'close'; readonly reports: ReadonlyMap<string, TrackedReport> }
+  /** Which events of these sessions belong to reports that were let go? */
+  | { readonly kind: 'late'; readonly sessions: ReadonlyMap<string, LateSession> };
+
+/** What a look-up wants to know of one report. */
+export interface Ask {
+  readonly key: string;
+  readonly record: ReportLink;
+  /** The events that it names and this partition decides about. */
+  readonly events: ReadonlyMap<string, LinkSource>;
+  /** The events of its session, where this partition decides about them; but not those that it names. */
+  readonly session: {
+    readonly id: string;
+    readonly fromMicros: bigint;
+    readonly toMicros: bigint;
+    readonly except: readonly string[];
+  } | null;
+}
+
+export interface FoundEvent {
+  readonly key: string;
+  readonly record: ReportLink;
+  readonly event: StoredEvent;
+  readonly source: LinkSource;
+}
+
+/** One row of the reports, as projected. */
+export interface KnownReport {
+  /** With its session's lane, also where the writer did not say it; null only for a session that is not registered. */
+  readonly record: ReportLink;
+  readonly logId: string;
+  /** Of the filing. */
+  readonly offset: number;
+  readonly isRetracted: boolean;
+}
+
+export interface Found {
+  readonly found: readonly FoundEvent[];
+  /** False: there is more, ask again. */
+  readonly isWhole: boolean;
+  /** Per report, the events that it names and that are nowhere; complete only when `isWhole`. */
+  readonly missing: ReadonlyMap<string, readonly string[]>;
+}
+
+export type Answer =
+  | { readonly kind: 'check'; readonly known: ReadonlyMap<string, KnownReport> }
+  | {
+      readonly kind: 'unlink';
+      readonly known: ReadonlyMap<string, KnownReport>;
+      readonly found: readonly FoundEvent[];
+      readonly isWhole: boolean;
+    }
+  | ({ readonly kind: 'ask' } & Found)
+  | ({ readonly kind: 'close' } & Found)
+  | ({ readonly kind: 'late' } & Found);
+
+/** Reports, retractions or sessions of one look-up. */
+export const MAX_A_JOB = 200;
+
+/** Retractions go first: a look-up must not link what is already taken back. */
+export function nextJob(state: LinkerState, nowMs: number): Job | undefined {
+  if (state.retractions.size > 0) return { kind: 'unlink', retractions: firstOf(state.retractions) };
+  const waiting = tracked(state, state.waiting.due(nowMs, MAX_A_JOB));
+  if (waiting.size > 0) return { kind: 'check', reports: waiting };
+  const asking = tracked(state, state.asking.due(nowMs, MAX_A_JOB));
+  if (asking.size > 0) return { kind: 'ask', reports: asking };
+  const closing = tracked(state, state.closing.due(nowMs, MAX_A_JOB));
+  if (closing.size > 0) return { kind: 'close', reports: closing };
+  if (state.late.size > 0) return { kind: 'late', sessions: firstOf(state.late) };
+  return undefined;
+}
+
+export function askOf(state: LinkerState, key: string, record: ReportLink): Ask {
+  const isOwner = ownsSession(record, state.partition, state.partitions);
+  return {
+    key,
+    record,
+    events: ownedEventsOf(record, state.partition, state.partitions),
+    session:
+      isOwner && record.sessionId !== null
+        ? { id: record.sessionId, ...windowOf(record), except: [...namedEventsOf(record).keys()] }
+        : null,
+  };
+}
+
+function tracked(state: LinkerState, keys: readonly string[]): Map<string, TrackedReport> {
+  const reports = new Map<string, TrackedReport>();
+  for (const key of keys) {
+    const report = state.reports.get(key);
+    if (report !== undefined) reports.set(key, report);
+  }
+  return reports;
+}
+
+function firstOf<T>(entries: ReadonlyMap<string, T>): Map<string, T> {
+  const first = new Map<string, T>();
+  for (const [key, value] of entries) {
+    if (first.size === MAX_A_JOB) break;
+    first.set(key, value);
+  }
+  return first;
+}

@@ -1,0 +1,197 @@
+/**
+ * What the linker of one partition knows: the reports it waits for, by event and by session, what is still to be looked
+ * up, and the appends it has seen. No events. `evolve` is the only way to change it; every change is an entry of the
+ * changelog, from which a new owner builds the same state. Pure.
+ */
+import { type ReportWindow, windowOf } from '@questlog/schemas/reportWindow';
+import type { LinkSource } from '@questlog/schemas/topics/linkedEvents';
+import type {
+  LateSession,
+  LinkerEntry,
+  PendingRetraction,
+  TrackedReport,
+} from '@questlog/schemas/topics/linkerState';
+import type { ReportLink } from '@questlog/schemas/topics/reportLinks';
+import { AppendRing } from './appendRing.ts';
+import { DueTimes } from './dueTimes.ts';
+import { ownedEventsOf, ownsSession } from './ownership.ts';
+
+export type Change =
+  | { readonly entry: 'report'; readonly key: string; readonly value: TrackedReport | null }
+  | { readonly entry: 'retraction'; readonly key: string; readonly value: PendingRetraction | null }
+  | { readonly entry: 'late'; readonly key: string; readonly value: LateSession | null }
+  | { readonly entry: 'append'; readonly id: string };
+
+/** A report that is matched as events come. */
+export interface OpenReport {
+  readonly key: string;
+  readonly record: ReportLink;
+  readonly window: ReportWindow;
+}
+
+export interface NamedBy {
+  readonly report: OpenReport;
+  readonly source: Exclude<LinkSource, 'session'>;
+}
+
+export interface LinkerBounds {
+  /** Reports that are matched as events come; further ones are looked up again and again instead (`spilled`). */
+  readonly openReports: number;
+  /** Events that these reports name, together. */
+  readonly openEventIds: number;
+  /** Append ids that are remembered: slots, and ids in each. */
+  readonly appendSlots: number;
+  readonly appendsASlot: number;
+}
+
+/** Of one partition. */
+export const LINKER_BOUNDS: LinkerBounds = {
+  openReports: 50_000,
+  openEventIds: 500_000,
+  appendSlots: 256,
+  appendsASlot: 200,
+};
+
+const NOTHING: LinkerEntry = { report: null, retraction: null, late: null, appends: null };
+
+export class LinkerState {
+  readonly partition: number;
+  readonly partitions: number;
+  readonly reports = new Map<string, TrackedReport>();
+  readonly retractions = new Map<string, PendingRetraction>();
+  readonly late = new Map<string, LateSession>();
+  readonly appends: AppendRing;
+  /** When each report is to be looked up, by what for. One whose last look-up is due needs no other before it. */
+  readonly waiting = new DueTimes();
+  readonly asking = new DueTimes();
+  readonly closing = new DueTimes();
+  readonly #bySession = new Map<string, Map<string, OpenReport>>();
+  readonly #byEvent = new Map<string, NamedBy[]>();
+  readonly #bounds: LinkerBounds;
+  readonly #changed = new Set<string>();
+  #openReports = 0;
+  #openEventIds = 0;
+
+  constructor(partition: number, partitions: number, bounds: LinkerBounds = LINKER_BOUNDS) {
+    this.partition = partition;
+    this.partitions = partitions;
+    this.#bounds = bounds;
+    this.appends = new AppendRing(bounds.appendSlots, bounds.appendsASlot);
+  }
+
+  evolve(changes: readonly Change[]): void {
+    for (const change of changes) {
+      if (change.entry === 'append') {
+        for (const slot of this.appends.add(change.id)) this.#changed.add(`append/${slot}`);
+        continue;
+      }
+      this.#changed.add(`${change.entry}/${change.key}`);
+      if (change.entry === 'report') this.#track(change.key, change.value);
+      else if (change.entry === 'retraction') setOrDelete(this.retractions, change.key, change.value);
+      else setOrDelete(this.late, change.key, change.value);
+    }
+  }
+
+  /** What the changelog must be told, latest values only. */
+  drain(): { key: string; entry: LinkerEntry | null }[] {
+    const entries = [...this.#changed].map((key) => ({ key, entry: this.#entryOf(key) }));
+    this.#changed.clear();
+    return entries;
+  }
+
+  /** Puts back an entry of the changelog. */
+  restore(key: string, entry: LinkerEntry): void {
+    const slash = key.indexOf('/');
+    const name = key.slice(slash + 1);
+    if (entry.report !== null) this.#track(name, entry.report);
+    if (entry.retraction !== null) this.retractions.set(name, entry.retraction);
+    if (entry.late !== null) this.late.set(name, entry.late);
+    if (entry.appends !== null) this.appends.restore(Number(name), entry.appends);
+  }
+
+  /** The open reports that name the event and leave it to this partition. */
+  naming(eventId: string): readonly NamedBy[] {
+    return this.#byEvent.get(eventId) ?? NONE;
+  }
+
+  /** The open reports of the session; session ids are unique inside a project only. */
+  ofSession(sessionId: string): Iterable<OpenReport> {
+    return this.#bySession.get(sessionId)?.values() ?? NONE;
+  }
+
+  get openReports(): number {
+    return this.#openReports;
+  }
+
+  get openEventIds(): number {
+    return this.#openEventIds;
+  }
+
+  get hasRoom(): boolean {
+    return this.#openReports < this.#bounds.openReports && this.#openEventIds < this.#bounds.openEventIds;
+  }
+
+  #track(key: string, value: TrackedReport | null): void {
+    const before = this.reports.get(key);
+    setOrDelete(this.reports, key, value);
+    const isWaiting = value?.phase === 'waiting';
+    this.waiting.set(key, isWaiting ? 0 : undefined);
+    this.asking.set(key, isWaiting ? undefined : (value?.askAt ?? undefined));
+    this.closing.set(key, isWaiting ? undefined : value?.closesAt);
+    const [closing, opening] = [openRecord(before), openRecord(value)];
+    if (closing === opening) return;
+    if (closing !== undefined) this.#close(key, closing);
+    if (opening !== undefined) this.#open(key, opening);
+  }
+
+  #open(key: string, record: ReportLink): void {
+    const report = { key, record, window: windowOf(record) };
+    this.#openReports++;
+    if (record.sessionId !== null && ownsSession(record, this.partition, this.partitions)) {
+      const ofSession = this.#bySession.get(record.sessionId) ?? new Map<string, OpenReport>();
+      ofSession.set(key, report);
+      this.#bySession.set(record.sessionId, ofSession);
+    }
+    for (const [id, source] of ownedEventsOf(record, this.partition, this.partitions)) {
+      const naming = this.#byEvent.get(id);
+      if (naming === undefined) this.#byEvent.set(id, [{ report, source }]);
+      else naming.push({ report, source });
+      this.#openEventIds++;
+    }
+  }
+
+  #close(key: string, record: ReportLink): void {
+    this.#openReports--;
+    const ofSession = this.#bySession.get(record.sessionId ?? '');
+    if (ofSession?.delete(key) === true && ofSession.size === 0)
+      this.#bySession.delete(record.sessionId ?? '');
+    for (const id of ownedEventsOf(record, this.partition, this.partitions).keys()) {
+      const left = this.naming(id).filter(({ report }) => report.key !== key);
+      if (left.length === 0) this.#byEvent.delete(id);
+      else this.#byEvent.set(id, left);
+      this.#openEventIds--;
+    }
+  }
+
+  #entryOf(key: string): LinkerEntry | null {
+    const slash = key.indexOf('/');
+    const [kind, name] = [key.slice(0, slash), key.slice(slash + 1)];
+    if (kind === 'append') return { ...NOTHING, appends: this.appends.idsOf(Number(name)) };
+    const report = kind === 'report' ? (this.reports.get(name) ?? null) : null;
+    const retraction = kind === 'retraction' ? (this.retractions.get(name) ?? null) : null;
+    const late = kind === 'late' ? (this.late.get(name) ?? null) : null;
+    const isGone = report === null && retraction === null && late === null;
+    return isGone ? null : { ...NOTHING, report, retraction, late };
+  }
+}
+
+const NONE: readonly never[] = [];
+
+function openRecord(tracked: TrackedReport | null | undefined): ReportLink | undefined {
+  return tracked?.phase === 'open' ? tracked.record : undefined;
+}
+
+function setOrDelete<T>(map: Map<string, T>, key: string, value: T | null): void {
+  if (value === null) map.delete(key);
+  else map.set(key, value);
+}

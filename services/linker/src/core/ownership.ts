@@ -1,0 +1,38 @@
+/**
+ * Which partition decides about a pair of a report and an event. One partition for each pair, so that a link is made in
+ * one sequence of steps: an event that the report names belongs to the partition of the lane inside its id, every other
+ * event of the report's session to the partition of the session's lane. Pure.
+ */
+import { partitionOf } from '@questlog/schemas/partition';
+import { namedEventsOf } from '@questlog/schemas/reportWindow';
+import type { LinkSource } from '@questlog/schemas/topics/linkedEvents';
+import type { ReportLink } from '@questlog/schemas/topics/reportLinks';
+import { laneOf } from '@questlog/schemas/uuid';
+
+/** The events that the report names and this partition decides about. */
+export function ownedEventsOf(
+  record: ReportLink,
+  partition: number,
+  partitions: number,
+): Map<string, Exclude<LinkSource, 'session'>> {
+  const home = partitionOf(record.tenantId, 0, partitions);
+  const named = namedEventsOf(record);
+  for (const id of named.keys()) {
+    if ((home + laneOf(id)) % partitions !== partition) named.delete(id);
+  }
+  return named;
+}
+
+export function ownsSession(record: ReportLink, partition: number, partitions: number): boolean {
+  if (record.sessionId === null) return false;
+  return partitionOf(record.tenantId, record.sessionLane ?? 0, partitions) === partition;
+}
+
+/** Every partition that decides about something of the report. */
+export function ownersOf(record: ReportLink, partitions: number): Set<number> {
+  const home = partitionOf(record.tenantId, 0, partitions);
+  const owners = new Set<number>();
+  for (const id of namedEventsOf(record).keys()) owners.add((home + laneOf(id)) % partitions);
+  if (record.sessionId !== null) owners.add((home + (record.sessionLane ?? 0)) % partitions);
+  return owners;
+}

@@ -1,0 +1,171 @@
+/** What ClickHouse would hold of a modelled log, as far as it is projected, and what it would answer. For tests. */
+import { isInWindow } from '@questlog/schemas/reportWindow';
+import type { EventsAccepted } from '@questlog/schemas/topics/eventsAccepted';
+import type { LinkedEvent, StoredEvent } from '@questlog/schemas/topics/linkedEvents';
+import { isAtHome, type ReportLink } from '@questlog/schemas/topics/reportLinks';
+import { keyOf } from './core/decision.ts';
+import { type Answer, type Ask, askOf, type FoundEvent, type Job, type KnownReport } from './core/jobs.ts';
+import type { LinkerState } from './core/linkerState.ts';
+
+export const MODEL_LOG = 'a log';
+
+/** Per partition; a look-up sees the first so many records of each. */
+export interface ModelTopics {
+  readonly events: EventsAccepted[][];
+  readonly reports: ReportLink[][];
+  readonly links: LinkedEvent[][];
+}
+export type Positions = { [topic in keyof ModelTopics]: number[] };
+
+interface EventRow {
+  readonly event: StoredEvent;
+  readonly tenantId: string;
+  readonly projectId: string;
+  readonly partition: number;
+  readonly offset: number;
+}
+
+export class ModelTables {
+  readonly reports = new Map<string, KnownReport>();
+  readonly #events: EventRow[] = [];
+  readonly #links = new Map<string, { link: LinkedEvent; partition: number }>();
+  readonly #lanes: ReadonlyMap<string, number>;
+
+  /** @param lanes of the registered sessions, by `project/session`. */
+  constructor(topics: ModelTopics, projected: Positions, lanes: ReadonlyMap<string, number>) {
+    this.#lanes = lanes;
+    const partitions = topics.events.length;
+    each(topics.reports, projected.reports, (record, partition, offset) => {
+      if (isAtHome(record, partition, partitions) && !record.isForwarded) this.#project(record, offset);
+    });
+    const seen = new Set<string>();
+    each(topics.events, projected.events, (message, partition, offset) => {
+      if (seen.has(`${partition}/${message.appendId}`)) return;
+      seen.add(`${partition}/${message.appendId}`);
+      const { tenantId, projectId, receivedAt } = message;
+      for (const event of message.events) {
+        this.#events.push({ event: { ...event, receivedAt }, tenantId, projectId, partition, offset });
+      }
+    });
+    each(topics.links, projected.links, (link, partition) => {
+      const known = this.#links.get(link.linkId)?.link.version ?? -1;
+      if (link.version > known) this.#links.set(link.linkId, { link, partition });
+    });
+  }
+
+  /** @param below the partition's own events are seen below this offset only. */
+  answer(state: LinkerState, job: Job, below: number, limit: number): Answer {
+    switch (job.kind) {
+      case 'check':
+        return { kind: 'check', known: this.reports };
+      case 'unlink':
+        return {
+          kind: 'unlink',
+          known: this.reports,
+          ...this.#linked(state, [...job.retractions.keys()], limit),
+        };
+      case 'ask':
+      case 'close': {
+        const asks = [...job.reports].map(([key, { record, phase }]) =>
+          askOf(state, key, phase === 'spilled' ? (this.reports.get(key)?.record ?? record) : record),
+        );
+        return { kind: job.kind, ...this.#unlinked(state, asks, below, limit) };
+      }
+      case 'late': {
+        const keys = [...job.sessions.keys()];
+        const asks = [...this.reports]
+          .filter(([, { record, isRetracted }]) => {
+            return !isRetracted && keys.includes(`${record.projectId}/${record.sessionId}`);
+          })
+          .map(([key, { record }]) => ({
+            ...askOf(state, key, record),
+            events: new Map(),
+          }));
+        return { kind: 'late', ...this.#unlinked(state, asks, below, limit) };
+      }
+    }
+  }
+
+  isLinked(linkId: string): boolean {
+    return this.#links.has(linkId);
+  }
+
+  #project(record: ReportLink, offset: number): void {
+    const known = this.reports.get(keyOf(record));
+    if (record.kind === 'filed' && known === undefined) {
+      this.reports.set(keyOf(record), {
+        record: this.#withLane(record),
+        logId: MODEL_LOG,
+        offset,
+        isRetracted: false,
+      });
+    }
+    if (record.kind === 'retracted' && known !== undefined) {
+      this.reports.set(keyOf(record), { ...known, isRetracted: true });
+    }
+  }
+
+  #withLane(record: ReportLink): ReportLink {
+    const lane = this.#lanes.get(`${record.projectId}/${record.sessionId}`) ?? null;
+    return { ...record, sessionLane: record.sessionLane ?? lane };
+  }
+
+  #unlinked(state: LinkerState, asks: readonly Ask[], below: number, limit: number) {
+    const found: FoundEvent[] = [];
+    const missing = new Map<string, string[]>();
+    for (const { key, record, events, session } of asks) {
+      const lost = new Set(events.keys());
+      for (const row of this.#events) {
+        const { event, tenantId, projectId, partition, offset } = row;
+        if (tenantId !== record.tenantId || projectId !== record.projectId) continue;
+        if (lost.has(event.id)) lost.delete(event.id);
+        if (partition === state.partition && offset >= below) continue;
+        const named = events.get(event.id);
+        const isOfSession =
+          session !== null &&
+          event.sessionId === session.id &&
+          isInWindow(event.occurredAt, session) &&
+          !session.except.includes(event.id);
+        const source = named ?? (isOfSession ? 'session' : undefined);
+        if (source === undefined || this.#isLinked(key, event.id)) continue;
+        if (!found.some((one) => one.key === key && one.event.id === event.id))
+          found.push({ key, record, event, source });
+      }
+      missing.set(key, [...lost]);
+    }
+    return { found: found.slice(0, limit), isWhole: found.length <= limit, missing };
+  }
+
+  #linked(state: LinkerState, keys: readonly string[], limit: number) {
+    const found = [...this.#links.values()]
+      .filter(
+        ({ link, partition }) =>
+          link.kind === 'linked' && partition === state.partition && keys.includes(keyOf(link)),
+      )
+      .map(({ link }) => ({
+        key: keyOf(link),
+        record: this.reports.get(keyOf(link))?.record,
+        event: link.event,
+        source: link.source,
+      }))
+      .flatMap(({ record, ...rest }) => (record === undefined ? [] : [{ ...rest, record }]));
+    return { found: found.slice(0, limit), isWhole: found.length <= limit };
+  }
+
+  #isLinked(key: string, eventId: string): boolean {
+    for (const { link } of this.#links.values()) {
+      if (keyOf(link) === key && link.event.id === eventId) return true;
+    }
+    return false;
+  }
+}
+
+function each<T>(
+  logs: readonly (readonly T[])[],
+  ends: readonly number[],
+  visit: (record: T, partition: number, offset: number) => void,
+): void {
+  for (const [partition, log] of logs.entries()) {
+    for (const [offset, record] of log.slice(0, ends[partition]).entries()) visit(record, partition, offset);
+  }
+}

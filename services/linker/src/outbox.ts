@@ -1,0 +1,179 @@
+/**
+ * What one partition of the linker has decided and not committed yet, with its state: links, notices, the changelog and
+ * the offsets go in one transaction. A new owner first initialises the producer, which fences the old one; only then is
+ * what the old one committed known for good.
+ */
+import type { NewRecord, OwnedPartition, TransactionalProducer } from '@questlog/runtime/log/log';
+import type { LinkerEntry } from '@questlog/schemas/topics/linkerState';
+import { GROUPS, TOPICS } from '@questlog/schemas/topics/topics';
+import type { Decision } from './core/decision.ts';
+import { LinkerState } from './core/linkerState.ts';
+import type { PartitionDeps } from './linkPartition.ts';
+
+const MAX_BYTES = 8 * 1024 * 1024;
+
+/** Initialises the producer, then reads what was committed and the state, then seeks. */
+export async function openOutbox(owned: OwnedPartition, deps: PartitionDeps): Promise<Outbox> {
+  const { log } = deps;
+  const { partition } = owned;
+  const producer = await log.transactional(`${GROUPS.link}-${partition}`);
+  for (const topic of [TOPICS.events, TOPICS.reportLinks]) {
+    const committed = (await log.committed(GROUPS.link, topic))[partition];
+    if (committed !== undefined) owned.seek(topic, committed.offset);
+  }
+  const state = await restoredState(deps, partition);
+  const linksEnd = (await log.endOffsets(TOPICS.linkedEvents))[partition] ?? 0;
+  return new Outbox(owned, deps, producer, state, linksEnd);
+}
+
+export class Outbox {
+  /** With everything that was put in. */
+  readonly state: LinkerState;
+  readonly #owned: OwnedPartition;
+  readonly #deps: PartitionDeps;
+  readonly #producer: TransactionalProducer;
+  readonly #positions = new Map<string, number>();
+  #committed: { readonly events: number; readonly links: number };
+  #links: NewRecord[] = [];
+  #notices: { partition: number; record: NewRecord }[] = [];
+  #bytes = 0;
+  #sinceMs: number | undefined;
+
+  constructor(
+    owned: OwnedPartition,
+    deps: PartitionDeps,
+    producer: TransactionalProducer,
+    state: LinkerState,
+    linksEnd: number,
+  ) {
+    this.state = state;
+    this.#owned = owned;
+    this.#deps = deps;
+    this.#producer = producer;
+    this.#committed = { events: owned.position(TOPICS.events), links: linksEnd };
+  }
+
+  /** Something that others wait for. */
+  get hasOutput(): boolean {
+    return this.#links.length > 0 || this.#notices.length > 0;
+  }
+
+  /** So much that it should go before more comes. */
+  get isFull(): boolean {
+    return this.#bytes >= MAX_BYTES;
+  }
+
+  /** As of the last commit: the next offset of the events, and the end of the partition's links. */
+  get committed(): { readonly events: number; readonly links: number } {
+    return this.#committed;
+  }
+
+  /** How long the oldest uncommitted step has been waiting; 0: there is none. */
+  waitsMs(): number {
+    return this.#sinceMs === undefined ? 0 : Math.max(1, this.#deps.clock.now() - this.#sinceMs);
+  }
+
+  put({ links, notices, changes }: Decision): void {
+    const { codecs, metrics } = this.#deps;
+    this.state.evolve(changes);
+    for (const link of links) {
+      this.#links.push(this.#sized({ key: link.tenantId, value: codecs.links.encode(link) }));
+      metrics.linkChanges.inc({ kind: link.kind, source: link.source });
+    }
+    for (const { partition, record } of notices) {
+      const value = codecs.reports.encode(record);
+      this.#notices.push({ partition, record: this.#sized({ key: record.tenantId, value }) });
+      if (record.kind === 'unresolved') metrics.unresolvedLinks.inc(record.eventIds.length);
+    }
+  }
+
+  /** Everything below the offset has been put in. */
+  passed(topic: string, offset: number): void {
+    this.#sinceMs ??= this.#deps.clock.now();
+    this.#positions.set(topic, offset);
+  }
+
+  async commit(): Promise<void> {
+    const appends = this.#appends();
+    const events = this.#positions.get(TOPICS.events) ?? this.#committed.events;
+    const linked = this.#links.length;
+    const commits = [...this.#positions].map(([topic, offset]) => {
+      return { owned: this.#owned, topic, committed: { offset, metadata: '' } };
+    });
+    const [first] = await this.#producer.commit({ appends, commits });
+    const links = linked > 0 && first !== undefined ? first.baseOffset + linked : this.#committed.links;
+    this.#committed = { events, links };
+    this.#links = [];
+    this.#notices = [];
+    this.#bytes = 0;
+    this.#sinceMs = undefined;
+    this.#measure();
+  }
+
+  close(): Promise<void> {
+    return this.#producer.close();
+  }
+
+  /** The links first: their offset tells where the partition's links end. */
+  #appends(): { topic: string; partition: number; records: readonly NewRecord[] }[] {
+    const { partition } = this.#owned;
+    const changelog = this.state
+      .drain()
+      .map(({ key, entry }) => changelogRecord(this.#deps.codecs.state, key, entry));
+    const byPartition = Map.groupBy(this.#notices, (notice) => notice.partition);
+    return [
+      { topic: TOPICS.linkedEvents, partition, records: this.#links },
+      ...[...byPartition].map(([to, notices]) => {
+        return { topic: TOPICS.reportLinks, partition: to, records: notices.map(({ record }) => record) };
+      }),
+      { topic: TOPICS.linkerState, partition, records: changelog },
+    ].filter(({ records }) => records.length > 0);
+  }
+
+  #sized(record: NewRecord): NewRecord {
+    this.#bytes += record.value?.length ?? 0;
+    return record;
+  }
+
+  #measure(): void {
+    const { metrics } = this.#deps;
+    const { partition, openReports, openEventIds } = this.state;
+    metrics.openReports.set({ partition }, openReports);
+    metrics.openReportEventIds.set({ partition }, openEventIds);
+  }
+}
+
+function changelogRecord(
+  codec: PartitionDeps['codecs']['state'],
+  key: string,
+  entry: LinkerEntry | null,
+): NewRecord {
+  return { key, value: entry === null ? null : codec.encode(entry) };
+}
+
+/** The latest entry of each key; the other partitions are not read. */
+async function restoredState(
+  { log, codecs, partitions }: PartitionDeps,
+  partition: number,
+): Promise<LinkerState> {
+  const entries = new Map<string, LinkerEntry | null>();
+  const ends = await log.endOffsets(TOPICS.linkerState);
+  const tail = await log.tail({
+    topic: TOPICS.linkerState,
+    from: ends.map((end, p) => (p === partition ? 0 : end)),
+    onBatch: async (batch) => {
+      if (batch.partition !== partition) return;
+      for (const { key, value } of batch.records) {
+        if (key !== null) entries.set(key, value === null ? null : await codecs.state.decode(value));
+      }
+    },
+  });
+  try {
+    await tail.reached(ends.map((end, p) => (p === partition ? end : 0)));
+  } finally {
+    await tail.close();
+  }
+  const state = new LinkerState(partition, partitions);
+  for (const [key, entry] of entries) if (entry !== null) state.restore(key, entry);
+  return state;
+}

@@ -1,0 +1,127 @@
+/** Reports as projected: their content, whether they are retracted, and where their filing lies in the log. */
+import type { Store } from '@questlog/runtime/store/store';
+import type { LateSession } from '@questlog/schemas/topics/linkerState';
+import type { ReportLink } from '@questlog/schemas/topics/reportLinks';
+import { keyOf } from './core/decision.ts';
+import type { KnownReport } from './core/jobs.ts';
+
+/** Whose look-ups these are. */
+export interface LookUpSource {
+  readonly store: Store;
+  readonly logId: string;
+  readonly partition: number;
+}
+
+interface Row {
+  readonly tenant_id: string;
+  readonly project_id: string;
+  readonly id: string;
+  readonly session_id: string | null;
+  readonly lane: number | null;
+  readonly occurred_at_micros: string;
+  readonly received_at_millis: string;
+  readonly window_before_ms: number;
+  readonly window_after_ms: number;
+  readonly inline_event_ids: string[];
+  readonly event_ids: string[];
+  readonly is_retracted: boolean;
+  readonly log_id: string;
+  readonly log_offset: string;
+}
+
+const COLUMNS = `tenant_id, project_id, id, session_id, session_lane AS lane,
+  toUnixTimestamp64Micro(occurred_at) AS occurred_at_micros, toUnixTimestamp64Milli(received_at) AS received_at_millis,
+  window_before_ms, window_after_ms, inline_event_ids, event_ids, retracted_at IS NOT NULL AS is_retracted,
+  log_id, log_offset`;
+
+/** By project and report; those that nobody filed are missing. */
+export async function knownReports(
+  store: Store,
+  wanted: readonly { readonly record: ReportLink }[],
+): Promise<Map<string, KnownReport>> {
+  if (wanted.length === 0) return new Map();
+  const keys = new Set(wanted.map(({ record }) => keyOf(record)));
+  const rows = await store.query<Row>(
+    `SELECT ${COLUMNS} FROM report_versions FINAL
+     WHERE project_id IN {projects:Array(UUID)} AND id IN {ids:Array(UUID)}`,
+    {
+      projects: [...new Set(wanted.map(({ record }) => record.projectId))],
+      ids: [...new Set(wanted.map(({ record }) => record.reportId))],
+    },
+  );
+  return await withLanes(
+    store,
+    rows.filter((row) => keys.has(keyOf(namesOf(row)))),
+  );
+}
+
+/** Those that are not retracted and whose window meets the times of the session's late events. */
+export async function reportsOfSessions(
+  store: Store,
+  sessions: readonly LateSession[],
+): Promise<Map<string, KnownReport>> {
+  const rows = await store.query<Row & { from_micros: string; to_micros: string }>(
+    `SELECT ${COLUMNS}, from_micros, to_micros FROM report_versions FINAL
+     WHERE project_id IN {projects:Array(UUID)} AND session_id IN {sessions:Array(UUID)} AND retracted_at IS NULL`,
+    {
+      projects: [...new Set(sessions.map(({ projectId }) => projectId))],
+      sessions: [...new Set(sessions.map(({ sessionId }) => sessionId))],
+    },
+  );
+  const bySession = new Map(sessions.map((late) => [`${late.projectId}/${late.sessionId}`, late]));
+  return await withLanes(
+    store,
+    rows.filter((row) => {
+      const late = bySession.get(`${row.project_id}/${row.session_id}`);
+      if (late === undefined) return false;
+      return BigInt(row.from_micros) <= late.toMicros && BigInt(row.to_micros) >= late.fromMicros;
+    }),
+  );
+}
+
+/** A writer may not know the lane of its report's session. */
+async function withLanes(store: Store, rows: readonly Row[]): Promise<Map<string, KnownReport>> {
+  const unknown = rows.filter(({ session_id: sessionId, lane }) => sessionId !== null && lane === null);
+  const lanes = new Map<string, number>();
+  if (unknown.length > 0) {
+    const sessions = await store.query<{ project_id: string; id: string; lane: number }>(
+      `SELECT project_id, id, lane FROM sessions
+       WHERE project_id IN {projects:Array(UUID)} AND id IN {ids:Array(UUID)}
+       ORDER BY log_offset LIMIT 1 BY project_id, id`,
+      {
+        projects: [...new Set(unknown.map((row) => row.project_id))],
+        ids: [...new Set(unknown.map((row) => row.session_id))],
+      },
+    );
+    for (const { project_id: projectId, id, lane } of sessions) lanes.set(`${projectId}/${id}`, lane);
+  }
+  return new Map(
+    rows.map((row) => {
+      const record = recordOf(row, row.lane ?? lanes.get(`${row.project_id}/${row.session_id}`) ?? null);
+      const known = { logId: row.log_id, offset: Number(row.log_offset), isRetracted: row.is_retracted };
+      return [keyOf(record), { record, ...known }];
+    }),
+  );
+}
+
+function namesOf(row: Row): { projectId: string; reportId: string } {
+  return { projectId: row.project_id, reportId: row.id };
+}
+
+function recordOf(row: Row, sessionLane: number | null): ReportLink {
+  return {
+    kind: 'filed',
+    tenantId: row.tenant_id,
+    ...namesOf(row),
+    receivedAt: Number(row.received_at_millis),
+    occurredAt: BigInt(row.occurred_at_micros),
+    sessionId: row.session_id,
+    sessionLane,
+    windowBeforeMs: row.window_before_ms,
+    windowAfterMs: row.window_after_ms,
+    inlineEventIds: row.inline_event_ids,
+    eventIds: row.event_ids,
+    requestDigest: null,
+    isForwarded: false,
+  };
+}

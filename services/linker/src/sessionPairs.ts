@@ -1,0 +1,72 @@
+/** Events of the sessions of reports, inside the reports' windows, that are not linked yet. */
+import { LINK_VERSIONS } from '@questlog/schemas/topics/linkedEvents';
+import { keyOf } from './core/decision.ts';
+import type { Ask } from './core/jobs.ts';
+import { EVENT_COLUMNS, type EventRow, type Pair, placeOf } from './pair.ts';
+import type { LookUpSource } from './reportRows.ts';
+
+/** Of one answer; with as many there may be more. */
+export const MAX_PAIRS = 5_000;
+
+export async function sessionPairs(
+  { store, logId, partition }: LookUpSource,
+  asks: readonly Ask[],
+  below: number,
+): Promise<{ pairs: Pair[]; isWhole: boolean }> {
+  const asked = asks.flatMap(({ key, record, session }) =>
+    session === null ? [] : [{ key, record, session }],
+  );
+  if (asked.length === 0) return { pairs: [], isWhole: true };
+  const times = asked.flatMap(({ session }) => [session.fromMicros, session.toMicros]).sort(ascending);
+  const rows = await store.query<EventRow & { report_id: string }>(
+    `WITH asked AS
+       (SELECT report.1 AS report_id, report.2 AS project_id, report.3 AS session_id, report.4 AS from_micros, report.5 AS to_micros
+        FROM (SELECT arrayJoin(arrayZip({reports:Array(UUID)}, {projects:Array(UUID)}, {sessions:Array(UUID)},
+          {froms:Array(Int64)}, {tos:Array(Int64)})) AS report))
+     SELECT asked.report_id AS report_id, ${EVENT_COLUMNS}
+     FROM events INNER JOIN asked ON events.project_id = asked.project_id AND events.session_id = asked.session_id
+     WHERE events.tenant_id IN {tenants:Array(UUID)} AND events.project_id IN {projects:Array(UUID)}
+       AND events.session_id IN {sessions:Array(UUID)}
+       AND events.occurred_at >= fromUnixTimestamp64Micro({least:Int64}, 'UTC')
+       AND events.occurred_at <= fromUnixTimestamp64Micro({most:Int64}, 'UTC')
+       AND toUnixTimestamp64Micro(events.occurred_at) BETWEEN asked.from_micros AND asked.to_micros
+       AND NOT (events.log_id = {logId:UUID} AND events.log_partition = {partition:UInt32} AND events.log_offset >= {below:UInt64})
+       AND (events.project_id, events.id, asked.report_id) NOT IN
+         (SELECT project_id, event_id, report_id FROM report_link_versions
+          WHERE report_id IN {reports:Array(UUID)} AND version >= ${LINK_VERSIONS.linked})
+     ORDER BY log_partition, log_offset, log_index LIMIT 1 BY report_id, project_id, id
+     LIMIT {limit:UInt32}`,
+    {
+      reports: asked.map(({ record }) => record.reportId),
+      projects: asked.map(({ record }) => record.projectId),
+      sessions: asked.map(({ session }) => session.id),
+      froms: asked.map(({ session }) => session.fromMicros),
+      tos: asked.map(({ session }) => session.toMicros),
+      tenants: [...new Set(asked.map(({ record }) => record.tenantId))],
+      least: clamped(times.at(0) ?? 0n),
+      most: clamped(times.at(-1) ?? 0n),
+      logId,
+      partition,
+      below,
+      limit: MAX_PAIRS,
+    },
+  );
+  const byKey = new Map(asked.map((ask) => [ask.key, ask]));
+  const pairs = rows.flatMap((row): Pair[] => {
+    const ask = byKey.get(keyOf({ projectId: row.project_id, reportId: row.report_id }));
+    if (ask === undefined || ask.record.tenantId !== row.tenant_id) return [];
+    if (ask.session.except.includes(row.id)) return [];
+    return [{ ask, event: placeOf(row), source: 'session' }];
+  });
+  return { pairs, isWhole: rows.length < MAX_PAIRS };
+}
+
+/** ClickHouse's DateTime64 holds the years 1900 to 2299, and so do events. */
+function clamped(micros: bigint): bigint {
+  const [first, last] = [BigInt(Date.UTC(1900, 0, 1)) * 1000n, BigInt(Date.UTC(2299, 11, 31)) * 1000n];
+  return micros < first ? first : micros > last ? last : micros;
+}
+
+function ascending(a: bigint, b: bigint): number {
+  return a < b ? -1 : Number(a > b);
+}

@@ -1,0 +1,60 @@
+/** What the records of reports mean. */
+import { randomUUID } from 'node:crypto';
+import { aReportLink } from '@questlog/schemas/fixtures/builders';
+import type { ReportLink } from '@questlog/schemas/topics/reportLinks';
+import { expect, test } from 'vitest';
+import { type Filing, pendingLinks, retractionOf, sortReports, unresolvedLinks } from './planReports.ts';
+
+const SOURCE = { logId: randomUUID(), partition: 2 };
+const [A, B] = [randomUUID(), randomUUID()];
+const REPORT = aReportLink({ inlineEventIds: [A], eventIds: [A, B] });
+const FILING: Filing = { record: REPORT, place: { ...SOURCE, offset: 5 }, retractedAt: null };
+
+const noted = (offset: number, of: Partial<ReportLink>) => ({ offset, message: { ...REPORT, ...of } });
+const retracted = (offset: number) => noted(offset, { kind: 'retracted', receivedAt: offset });
+
+test('reports and retractions count at home and as they were written, notices of the linker anywhere', () => {
+  const kinds = ['filed', 'retracted', 'retried', 'unresolved'] as const;
+  const records = kinds.flatMap((kind, i) => [
+    noted(2 * i, { kind }),
+    noted(2 * i + 1, { kind, isForwarded: true }),
+  ]);
+  const offsets = (isAtHome: boolean) => {
+    const { filed, later, ignored } = sortReports(records, () => isAtHome);
+    return [filed, later, ignored].map((bucket) => bucket.map(({ offset }) => offset));
+  };
+  expect(offsets(true)).toEqual([[0], [2, 6, 7], [1, 3, 4, 5]]);
+  expect(offsets(false)).toEqual([[], [6, 7], [0, 1, 2, 3, 4, 5]]);
+});
+
+test('the first retraction behind the filing is the one that counts', () => {
+  const notes = [retracted(3), retracted(7), retracted(9)];
+  expect(retractionOf(FILING, notes, SOURCE)).toEqual({ ...FILING, retractedAt: 7 });
+  expect(retractionOf(FILING, [retracted(3)], SOURCE)).toBeUndefined();
+  expect(retractionOf({ ...FILING, retractedAt: 6 }, notes, SOURCE)).toBeUndefined();
+});
+
+test('a report of an earlier log can be retracted in this one, one of another partition cannot', () => {
+  const elsewhere = (of: Partial<Filing['place']>) => ({ ...FILING, place: { ...FILING.place, ...of } });
+  const notes = [retracted(3)];
+  expect(retractionOf(elsewhere({ logId: randomUUID() }), notes, SOURCE)?.retractedAt).toBe(3);
+  expect(retractionOf(elsewhere({ partition: 1, offset: 0 }), notes, SOURCE)).toBeUndefined();
+});
+
+test('an event that a report holds and names is its inline one, while it waits and when it never came', () => {
+  const sources = (links: readonly { eventId: string; source: string }[]) =>
+    links.map(({ eventId, source }) => [eventId, source]);
+  expect(sources(pendingLinks(noted(5, {})))).toEqual([
+    [A, 'inline'],
+    [B, 'named'],
+  ]);
+  const notice = noted(8, { kind: 'unresolved', inlineEventIds: [], eventIds: [B, A] });
+  expect(sources(unresolvedLinks([retracted(7), notice], FILING))).toEqual([
+    [B, 'named'],
+    [A, 'inline'],
+  ]);
+  expect(sources(unresolvedLinks([notice], undefined))).toEqual([
+    [B, 'named'],
+    [A, 'named'],
+  ]);
+});

@@ -1,0 +1,95 @@
+/** Of several records that name one thing the first in the log counts; found in the block and in the thing's table. */
+import type { Block } from '@questlog/runtime/consumer/blocks';
+import type { Store } from '@questlog/runtime/store/store';
+import type { Decoded } from './decodeAll.ts';
+import type { Source } from './eventRows.ts';
+
+export interface FirstsDeps<Message> {
+  readonly store: Store;
+  readonly source: Source;
+  /** Holds `project_id`, `id` and the log's coordinates of the first record of each. */
+  readonly table: string;
+  nameOf(message: Message): Name;
+}
+
+/** Ids are unique inside a project only. */
+export interface Name {
+  readonly projectId: string;
+  readonly id: string;
+}
+
+export interface Firsts<Message> {
+  /** Leaves out what an earlier record named, in this block or in the table (this very block's rows are no rival). */
+  firstOfEach(block: Block, decoded: readonly Decoded<Message>[]): Promise<Decoded<Message>[]>;
+  /** Which of the block's offsets the table holds. */
+  offsetsHeld(block: Block, decoded: readonly Decoded<Message>[]): Promise<Set<number>>;
+}
+
+export function openFirsts<Message>({ store, source, table, nameOf }: FirstsDeps<Message>): Firsts<Message> {
+  const heldOf = (decoded: readonly Decoded<Message>[]) =>
+    heldRows(
+      store,
+      table,
+      decoded.map(({ message }) => nameOf(message)),
+    );
+  return {
+    firstOfEach: async (block, decoded) => {
+      const taken = new Set<string>();
+      for (const row of await heldOf(decoded)) {
+        if (!isOfBlock(row, source, block)) taken.add(keyOf({ projectId: row.project_id, id: row.id }));
+      }
+      return decoded.filter(({ message }) => {
+        const key = keyOf(nameOf(message));
+        if (taken.has(key)) return false;
+        taken.add(key);
+        return true;
+      });
+    },
+    offsetsHeld: async (block, decoded) => {
+      const rows = await heldOf(decoded);
+      return new Set(
+        rows.filter((row) => isOfBlock(row, source, block)).map((row) => Number(row.log_offset)),
+      );
+    },
+  };
+}
+
+export function keyOf({ projectId, id }: Name): string {
+  return `${projectId}/${id}`;
+}
+
+interface HeldRow {
+  readonly project_id: string;
+  readonly id: string;
+  readonly log_id: string;
+  readonly log_partition: number;
+  readonly log_offset: string;
+}
+
+/** Names of one `IN` list. */
+const MAX_NAMES = 2_500;
+
+async function heldRows(store: Store, table: string, names: readonly Name[]): Promise<HeldRow[]> {
+  const held: HeldRow[] = [];
+  for (let i = 0; i < names.length; i += MAX_NAMES) {
+    const some = names.slice(i, i + MAX_NAMES);
+    const rows = await store.query<HeldRow>(
+      `SELECT project_id, id, log_id, log_partition, log_offset FROM ${table}
+       WHERE project_id IN {projects:Array(UUID)} AND id IN {ids:Array(UUID)}`,
+      { projects: [...new Set(some.map(({ projectId }) => projectId))], ids: some.map(({ id }) => id) },
+    );
+    held.push(...rows);
+  }
+  return held;
+}
+
+/** Rows of other logs and of the same ids in other projects come along with a look-up. */
+function isOfBlock(row: HeldRow, source: Source, block: Block): boolean {
+  const offset = Number(row.log_offset);
+  return (
+    row.log_id === source.logId &&
+    row.log_partition === source.partition &&
+    offset >= block.start &&
+    offset < block.end
+  );
+}

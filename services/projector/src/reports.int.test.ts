@@ -1,0 +1,204 @@
+/** Reports on the real log and the real engine: what somebody who asks ClickHouse would see of them. */
+import { randomUUID } from 'node:crypto';
+import type { Store } from '@questlog/runtime/store/store';
+import { GROUPS, TOPICS } from '@questlog/schemas/topics/topics';
+import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
+import { type Bench, crash, failing, lost, openBench } from './projectorBench.ts';
+import {
+  FILED_AT,
+  inProject,
+  LATER,
+  linked,
+  type ProjectBench,
+  retraction,
+  unresolved,
+} from './reportBench.ts';
+
+let bench: Bench;
+let on: ProjectBench;
+
+beforeAll(async () => {
+  bench = await openBench();
+});
+afterAll(() => bench.close());
+beforeEach(() => {
+  on = inProject(bench);
+});
+
+const retractedAt = async () => (await on.reports()).map((row) => row['retracted_millis']);
+
+test('a report is there with its window, what it names and whom it came from', async () => {
+  const [inline, named] = [randomUUID(), randomUUID()];
+  const report = on.aReport({
+    sessionId: randomUUID(),
+    sessionLane: 3,
+    occurredAt: 1_700_000_000_000_007n,
+    windowBeforeMs: 1_000,
+    windowAfterMs: 0,
+    inlineEventIds: [inline],
+    eventIds: [inline, named],
+    requestDigest: Buffer.alloc(32, 0xab),
+  });
+  await on.note(report);
+  await bench.projectAll(bench.store);
+  expect(await on.reports()).toMatchObject([
+    {
+      id: report.reportId,
+      session_id: report.sessionId,
+      session_lane: 3,
+      inline_event_ids: [inline],
+      event_ids: [inline, named],
+      occurred_micros: '1700000000000007',
+      from_micros: '1699999999000007',
+      to_micros: '1700000000000007',
+      digest: 'AB'.repeat(32),
+      retracted_millis: null,
+    },
+  ]);
+  expect(await on.links()).toEqual([
+    { event_id: inline, state: 'pending', source: 'inline', changed_millis: String(FILED_AT) },
+    { event_id: named, state: 'pending', source: 'named', changed_millis: String(FILED_AT) },
+  ]);
+});
+
+test('of two reports of one id the first in the log is the report, and only what it names is waited for', async () => {
+  const first = on.aReport();
+  const second = { ...first, eventIds: [randomUUID()] };
+  await on.note(first, second);
+  await bench.projectAll(bench.store);
+  await on.note({ ...first, eventIds: [randomUUID()] });
+  await bench.projectAll(bench.store);
+  expect(await on.reports()).toMatchObject([{ id: first.reportId, event_ids: first.eventIds }]);
+  expect((await on.links()).map((link) => link.event_id)).toEqual(first.eventIds);
+});
+
+test('two projects may use one report id', async () => {
+  const report = on.aReport();
+  const other = { ...report, projectId: randomUUID() };
+  await on.note(other, report);
+  await bench.projectAll(bench.store);
+  await on.note(retraction(other));
+  await bench.projectAll(bench.store);
+  expect(await retractedAt()).toEqual([null]);
+});
+
+test.each([
+  ['in one block', false],
+  ['in a later block', true],
+])(
+  'a retracted report, %s, stays readable as it was, with the time of its first retraction',
+  async (_, isLater) => {
+    const report = on.aReport({ occurredAt: 1_700_000_000_000_007n, requestDigest: Buffer.alloc(32, 1) });
+    await on.note(report);
+    if (isLater) await bench.projectAll(bench.store);
+    const before = isLater ? await on.reports() : undefined;
+    await on.note(retraction(report), retraction(report, LATER + 5));
+    await bench.projectAll(bench.store);
+    await on.note(retraction(report, LATER + 9));
+    await bench.projectAll(bench.store);
+    const [held, ...others] = await on.reports();
+    expect(others).toEqual([]);
+    expect(held).toMatchObject({ event_ids: report.eventIds, retracted_millis: String(LATER) });
+    if (before !== undefined) expect({ ...held, retracted_millis: null }).toEqual(before[0]);
+  },
+);
+
+test('a retraction that comes before its report, or without one, takes nothing back', async () => {
+  const [report, other] = [on.aReport(), on.aReport()];
+  await on.note(retraction(other));
+  await bench.projectAll(bench.store);
+  await on.note(retraction(report), report, other);
+  await bench.projectAll(bench.store);
+  expect(await retractedAt()).toEqual([null, null]);
+});
+
+const ways = ['report_link_versions', 'report_versions'].flatMap((table) => [
+  [table, 'crashes before it ran', 'before', crash] as const,
+  [table, 'crashes after it ran', 'after', crash] as const,
+  [table, 'loses its answer', 'after', lost] as const,
+]);
+
+test.each(ways)(
+  'an insert into %s that %s leaves every report and link as they would be',
+  async (table, _, when, fault) => {
+    const [report, taken] = [on.aReport(), on.aReport()];
+    const [event = ''] = report.eventIds;
+    await on.note(taken);
+    await bench.projectAll(bench.store);
+    const rival = { ...report, eventIds: [randomUUID()] };
+    await on.note(
+      report,
+      rival,
+      retraction(report),
+      unresolved(report, [event]),
+      retraction(taken, LATER + 1),
+    );
+    const run = bench.projectAll(failing(bench.store, table, 1, when, fault));
+    if (fault === crash) await expect(run).rejects.toThrow('crash');
+    else await run;
+    await on.note(rival, retraction(report, LATER + 7));
+    await bench.projectAll(bench.store);
+    expect(await on.reports()).toMatchObject([
+      { id: taken.reportId, retracted_millis: String(LATER + 1) },
+      { id: report.reportId, event_ids: report.eventIds, retracted_millis: String(LATER) },
+    ]);
+    expect(await on.links()).toMatchObject([
+      { event_id: taken.eventIds[0], state: 'pending' },
+      { event_id: event, state: 'unresolved', source: 'named' },
+    ]);
+  },
+);
+
+test('a record at fault goes to the dead letters with the reason, the others go on', async () => {
+  const report = on.aReport();
+  const [event = ''] = report.eventIds;
+  const deadBefore = (await bench.deadLetters()).length;
+  await on.note(on.aReport({ eventIds: [] }), report, on.aReport({ windowBeforeMs: -1 }));
+  await bench.log.append(TOPICS.reportLinks, 0, [{ key: on.tenant, value: Buffer.from('not Avro') }]);
+  await on.tell(linked(report, event, { version: 256 }), linked(report, event));
+  await bench.projectAll(bench.store);
+  expect((await on.reports()).map((row) => row['id'])).toEqual([report.reportId]);
+  expect(await on.stateOf(event)).toBe('linked');
+  const dead = (await bench.deadLetters()).slice(deadBefore);
+  expect(dead.map(({ group, reason }) => `${group}: ${reason}`).sort()).toEqual([
+    expect.stringMatching(`${GROUPS.projectLinks}: version must be from 0 to 255`),
+    expect.stringMatching(`${GROUPS.projectReports}: a report names a session or an event`),
+    expect.stringMatching(`${GROUPS.projectReports}: the value is not in the registry`),
+    expect.stringMatching(`${GROUPS.projectReports}: windowBeforeMs must be`),
+  ]);
+});
+
+test('hundreds of reports that are taken back together are all taken back', async () => {
+  const reports = Array.from({ length: 600 }, () => on.aReport());
+  await on.note(...reports);
+  await bench.projectAll(bench.store);
+  await on.note(...reports.map((report) => retraction(report)));
+  await bench.projectAll(bench.store);
+  expect(await retractedAt()).toEqual(reports.map(() => String(LATER)));
+});
+
+test('reports that name many events are there whole, also after a crash between their inserts', async () => {
+  const reports = Array.from({ length: 300 }, () =>
+    on.aReport({ eventIds: Array.from({ length: 1_000 }, () => randomUUID()) }),
+  );
+  for (const report of reports) await on.note(report);
+  await on.note(...reports.map((report) => retraction(report)));
+  let isHalf = false;
+  const inTheMidst: Store = {
+    ...bench.store,
+    insert: async (insert) => {
+      if (isHalf && insert.table === 'report_link_versions') throw crash();
+      await bench.store.insert(insert);
+      isHalf ||= insert.table === 'report_versions';
+    },
+  };
+  await expect(bench.projectAll(inTheMidst)).rejects.toThrow('crash');
+  await bench.projectAll(bench.store);
+  const [row] = await bench.store.query<{ links: string; reports: string }>(
+    `SELECT (SELECT count() FROM report_links WHERE project_id = {project:UUID} AND state = 'pending') AS links,
+            (SELECT countIf(length(event_ids) = 1000 AND retracted_at IS NOT NULL) FROM reports
+             WHERE project_id = {project:UUID}) AS reports`,
+    { project: on.project },
+  );
+  expect(row).toEqual({ links: '300000', reports: '300' });
+});

@@ -1,0 +1,118 @@
+/** The projection of `questlog.report-links.v1`: the reports, and the links that they wait for in vain or still. */
+import type { Block, BlockWriter } from '@questlog/runtime/consumer/blocks';
+import type { Store } from '@questlog/runtime/store/store';
+import { LINK_VERSIONS } from '@questlog/schemas/topics/linkedEvents';
+import { faultOf, isAtHome, type ReportLink } from '@questlog/schemas/topics/reportLinks';
+import {
+  type Filing,
+  type Noted,
+  type OpenLink,
+  pendingLinks,
+  retractionOf,
+  sortReports,
+  unresolvedLinks,
+} from './core/planReports.ts';
+import { type Dead, decodeAll } from './decodeAll.ts';
+import type { Source } from './eventRows.ts';
+import { filingsHeld, MAX_FILINGS } from './filings.ts';
+import { keyOf, type Name, openFirsts } from './firstOfEach.ts';
+import { type LinkRow, linkTable, REPORT_TABLE } from './reportRows.ts';
+import { RowSink } from './rowSink.ts';
+import type { WriterDeps } from './writerDeps.ts';
+
+interface ReportsPlan {
+  readonly block: Block;
+  readonly dead: readonly Dead[];
+  /** The first of each report. */
+  readonly filed: readonly Noted[];
+  readonly repeated: number;
+  readonly later: readonly Noted[];
+  readonly ignored: number;
+}
+
+export function openReportsWriter(deps: WriterDeps<ReportLink>): BlockWriter<ReportsPlan> {
+  const { store, codec, deadLetters, partition, partitions, onOutcome } = deps;
+  const source = { logId: deps.logId, partition };
+  const firsts = openFirsts<ReportLink>({ store, source, table: 'report_versions', nameOf });
+  return {
+    plan: async (block) => {
+      const { decoded, dead } = await decodeAll(codec, block.records, faultOf);
+      const sorted = sortReports(decoded, (record) => isAtHome(record, partition, partitions));
+      const filed = await firsts.firstOfEach(block, sorted.filed);
+      deadLetters.passed(decoded.length);
+      const repeated = sorted.filed.length - filed.length;
+      return { block, dead, filed, repeated, later: sorted.later, ignored: sorted.ignored.length };
+    },
+    apply: async ({ block, dead, filed, repeated, later, ignored }) => {
+      const vain = await writeReports(store, source, filed, later);
+      onOutcome('written', filed.length + later.length - vain);
+      onOutcome('repeated', repeated);
+      onOutcome('ignored', ignored + vain);
+      // Last: an insert that fails is repeated, and each repeat would bury them again.
+      for (const { record, cause } of dead) await deadLetters.bury(block, record, cause);
+      onOutcome('dead', dead.length);
+    },
+    bury: async (block, cause) => {
+      for (const record of block.records) await deadLetters.bury(block, record, cause);
+      onOutcome('dead', block.records.length);
+    },
+  };
+}
+
+function nameOf({ projectId, reportId }: ReportLink): Name {
+  return { projectId, id: reportId };
+}
+
+/** @returns how many retractions took nothing back. */
+async function writeReports(
+  store: Store,
+  source: Source,
+  filed: readonly Noted[],
+  later: readonly Noted[],
+): Promise<number> {
+  const links = new RowSink(store, linkTable(source));
+  const reports = new RowSink(store, REPORT_TABLE);
+  const own = new Map(filed.map((noted) => [keyOf(nameOf(noted.message)), filingOf(source, noted)]));
+  for (const noted of filed) await links.add(pendingLinks(noted).map(versioned));
+  await reports.add(own.values());
+  const told = [...byReport(later)];
+  let vain = 0;
+  for (let i = 0; i < told.length; i += MAX_FILINGS) {
+    const some = told.slice(i, i + MAX_FILINGS);
+    const held = await filingsHeld(
+      store,
+      some.flatMap(([key, { name }]) => (own.has(key) ? [] : [name])),
+    );
+    for (const [key, { notes }] of some) {
+      const filing = own.get(key) ?? held.get(key);
+      const retraction = filing && retractionOf(filing, notes, source);
+      if (retraction !== undefined) await reports.add([retraction]);
+      vain += notes.filter(({ message }) => message.kind === 'retracted').length - (retraction ? 1 : 0);
+      await links.add(unresolvedLinks(notes, filing).map(versioned));
+    }
+  }
+  // Links first: but in a block of many inserts, whoever sees a report sees what it waits for.
+  await links.flush();
+  await reports.flush();
+  return vain;
+}
+
+function filingOf(source: Source, { offset, message }: Noted): Filing {
+  return { record: message, place: { ...source, offset }, retractedAt: null };
+}
+
+/** By `keyOf` the reports' names, each report's notes in the order of the log. */
+function byReport(later: readonly Noted[]): Map<string, { name: Name; notes: Noted[] }> {
+  const told = new Map<string, { name: Name; notes: Noted[] }>();
+  for (const noted of later) {
+    const name = nameOf(noted.message);
+    const known = told.get(keyOf(name));
+    if (known === undefined) told.set(keyOf(name), { name, notes: [noted] });
+    else known.notes.push(noted);
+  }
+  return told;
+}
+
+function versioned(link: OpenLink): LinkRow {
+  return { ...link, version: LINK_VERSIONS[link.state] };
+}

@@ -1,0 +1,139 @@
+/** `examples/bug-tracker/stream.ts` as a bug tracker runs it: a process of its own, stopped and cut off from the stream. */
+import { type ChildProcess, spawn } from 'node:child_process';
+import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { aStreamBench, type Reader, type StreamBench } from '@questlog/ingest/linkedEventStream.testing';
+import { LINK_VERSIONS } from '@questlog/schemas/topics/linkedEvents';
+import { expect, onTestFinished, test } from 'vitest';
+import { eventually } from './builders.ts';
+import { collectOutput, type Output, ownEnvironment } from './product.ts';
+
+const EXAMPLE = fileURLToPath(new URL('../../examples/bug-tracker/stream.ts', import.meta.url));
+const REPORT = '5f0c2f5e-8a43-7a5e-9d34-0c4bb0c1a7d1';
+const NOON_MICROS = BigInt(Date.UTC(2026, 10, 21, 12)) * 1000n;
+const UNLINKED = { kind: 'unlinked', version: LINK_VERSIONS.retracted } as const;
+
+/** An event of the report, so many seconds after noon. */
+function at(seconds: number, eventType: string) {
+  return { reportId: REPORT, event: { eventType, occurredAt: NOON_MICROS + BigInt(seconds) * 1_000_000n } };
+}
+
+test('prints the trail of a report as it grows, in the order of time, with what was taken back', async () => {
+  const bench = await aStreamBench();
+  const reader = bench.reader();
+  const tracker = runTracker(bench, reader);
+  const link = await bench.append(reader, 2, at(2, 'crash'));
+  await printed(tracker, ['12:00:02.000Z  "crash"  session']);
+  await bench.append(reader, 0, { ...at(1, 'a "boss"'), source: 'named' });
+  await printed(tracker, ['12:00:01.000Z  "a \\"boss\\""  named', '12:00:02.000Z  "crash"  session']);
+  await bench.append(reader, 2, { ...link, ...UNLINKED });
+  await printed(tracker, [
+    '12:00:01.000Z  "a \\"boss\\""  named',
+    '12:00:02.000Z  "crash"  session - unlinked',
+  ]);
+});
+
+test('a change that comes late does not bring back a link that was taken back', async () => {
+  const bench = await aStreamBench();
+  const reader = bench.reader();
+  const link = await bench.append(reader, 0, { ...at(1, 'crash'), ...UNLINKED });
+  await bench.append(reader, 0, { ...link, kind: 'linked', version: LINK_VERSIONS.linked });
+  await bench.append(reader, 0, at(2, 'last'));
+  const tracker = runTracker(bench, reader);
+
+  await printed(tracker, ['12:00:01.000Z  "crash"  session - unlinked', '12:00:02.000Z  "last"  session']);
+  expect(tracker.output.stdout).not.toContain('"crash"  session\n');
+});
+
+test('goes on where it was when the connection breaks, missing nothing', async () => {
+  const bench = await aStreamBench();
+  const reader = bench.reader();
+  const tracker = runTracker(bench, reader);
+  await bench.append(reader, 0, at(1, 'before'));
+  await printed(tracker, ['12:00:01.000Z  "before"  session']);
+  bench.breakConnections();
+  await bench.append(reader, 1, at(2, 'meanwhile'));
+
+  await printed(tracker, ['12:00:01.000Z  "before"  session', '12:00:02.000Z  "meanwhile"  session']);
+  expect(tracker.output.stderr).toContain('the connection broke');
+  expect(reports(tracker)).toHaveLength(2);
+});
+
+test('goes on where it was when it is started again, with the trail that it had', async () => {
+  const bench = await aStreamBench();
+  const reader = bench.reader();
+  const first = runTracker(bench, reader);
+  await bench.append(reader, 0, at(1, 'before'));
+  await printed(first, ['12:00:01.000Z  "before"  session']);
+  await eventually(
+    async () => existsSync(first.trailFile) && readFileSync(first.trailFile, 'utf8'),
+    (saved) => typeof saved === 'string' && saved.includes('before'),
+  );
+  await ended(first);
+  await bench.append(reader, 1, at(2, 'meanwhile'));
+  const second = runTracker(bench, reader, first.trailFile);
+
+  await printed(second, ['12:00:01.000Z  "before"  session', '12:00:02.000Z  "meanwhile"  session']);
+  expect(bench.responses.map(({ req }) => typeof req.headers['last-event-id'])).toEqual([
+    'undefined',
+    'string',
+  ]);
+});
+
+test('says why and ends where the server does not let it in', async () => {
+  const bench = await aStreamBench();
+  const tracker = runTracker(bench, { ...bench.reader(), token: 'revoked' });
+
+  await eventually(
+    async () => tracker.child.exitCode,
+    (code) => code === 1,
+  );
+  expect(tracker.output.stderr).toContain('401');
+});
+
+interface Tracker {
+  readonly child: ChildProcess;
+  readonly output: Output;
+  readonly trailFile: string;
+}
+
+function runTracker({ baseUrl }: StreamBench, { token }: Reader, trailFile = aFile()): Tracker {
+  const child = spawn(process.execPath, [EXAMPLE], {
+    env: { ...ownEnvironment(), QUESTLOG_URL: baseUrl, QUESTLOG_TOKEN: token, TRAIL_FILE: trailFile },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
+  const tracker = { child, output: collectOutput(child), trailFile };
+  onTestFinished(() => ended(tracker));
+  return tracker;
+}
+
+function aFile(): string {
+  const directory = mkdtempSync(join(tmpdir(), 'bug-tracker-'));
+  onTestFinished(() => rmSync(directory, { recursive: true, force: true }));
+  return join(directory, 'not there yet', 'trail.json');
+}
+
+/** Waits until the last trail that was printed is this one. */
+async function printed(tracker: Tracker, lines: readonly string[]): Promise<void> {
+  const wanted = [`report ${REPORT}`, ...lines.map((line) => `  2026-11-21T${line}`)].join('\n');
+  await eventually(
+    async () => ({ last: reports(tracker).at(-1), errors: tracker.output.stderr }),
+    ({ last }) => last === wanted,
+  );
+}
+
+function reports({ output }: Tracker): string[] {
+  return output.stdout
+    .split(/^(?=report )/m)
+    .map((text) => text.trimEnd())
+    .filter((text) => text !== '');
+}
+
+async function ended({ child }: Tracker): Promise<void> {
+  if (child.exitCode !== null || child.signalCode !== null) return;
+  const gone = new Promise((resolve) => child.once('exit', resolve));
+  child.kill();
+  await gone;
+}

@@ -1,0 +1,37 @@
+/** The stream of linked events of the whole product: what an operator and a bug tracker meet of it besides its messages. */
+import { expect, test } from 'vitest';
+import { eventually } from './builders.ts';
+import { type Product, removeDataDir, startProduct } from './product.ts';
+
+/** SIGTERM stops the product within 20 s, whoever is connected. */
+const STOPS_WITHIN_MS = 20_000;
+
+test('a stop ends open streams cleanly, in time, and with status 0; a stream is told of at /metrics', async () => {
+  const product = await startProduct();
+  try {
+    const stream = await openStream(product);
+    const reader = stream.body?.pipeThrough(new TextDecoderStream()).getReader();
+    expect((await reader?.read())?.value).toMatch(/^retry: \d+\nid: \S+\n\n$/);
+    expect(stream.headers.get('content-type')).toBe('text/event-stream');
+    expect(stream.headers.get('x-request-id')).not.toBeNull();
+    await eventually(
+      async () => (await product.admin('GET', '/metrics')).text(),
+      (metrics) => metrics.includes('\nquestlog_linked_event_streams 1\n'),
+    );
+
+    const begun = performance.now();
+    const stopped = product.stop();
+    expect((await reader?.read())?.done).toBe(true);
+    expect(await stopped).toBe(0);
+    expect(performance.now() - begun).toBeLessThan(STOPS_WITHIN_MS);
+  } finally {
+    await product.kill();
+    removeDataDir(product);
+  }
+});
+
+function openStream({ credentials }: Product): Promise<Response> {
+  return fetch(`${credentials.baseUrl}/v1/linked-events?from=end`, {
+    headers: { Authorization: `Bearer ${credentials.token}` },
+  });
+}

@@ -1,0 +1,104 @@
+/** What the links of a modelled log must be: a join of everything that was sent, by brute force. */
+import { keyOf } from '@questlog/linker/core/decision';
+import type { ModelTopics } from '@questlog/linker/modelTables.testing';
+import { closesAtMs, isInWindow, namedEventsOf, windowOf } from '@questlog/schemas/reportWindow';
+import type { AcceptedEvent, EventsAccepted } from '@questlog/schemas/topics/eventsAccepted';
+import { type LinkedEvent, type LinkSource, linkIdOf } from '@questlog/schemas/topics/linkedEvents';
+import { isAtHome, type ReportLink } from '@questlog/schemas/topics/reportLinks';
+
+export interface Sent {
+  readonly topics: ModelTopics;
+  readonly lanes: ReadonlyMap<string, number>;
+  /** Milliseconds since the epoch: when each event first came, by its id. */
+  readonly arrivedAt: ReadonlyMap<string, number>;
+}
+
+interface Judged {
+  readonly record: ReportLink;
+  readonly isRetracted: boolean;
+}
+
+/** Every difference between the links that were made and those that must be, as sentences. */
+export function findingsOn({ topics, lanes, arrivedAt }: Sent): string[] {
+  const findings: string[] = [];
+  const reports = judgedReports(topics);
+  const made = new Map<string, LinkedEvent[]>();
+  for (const link of topics.links.flat()) made.set(link.linkId, [...(made.get(link.linkId) ?? []), link]);
+  const unresolved = new Set(
+    topics.reports
+      .flat()
+      .filter(({ kind }) => kind === 'unresolved')
+      .flatMap(({ projectId, reportId, eventIds }) =>
+        eventIds.map((id) => linkIdOf(projectId, reportId, id)),
+      ),
+  );
+  const events = distinctEvents(topics.events.flat());
+  const expected = new Set<string>();
+  for (const { record, isRetracted } of reports.values()) {
+    const sources = namedEventsOf(record);
+    for (const { event, message } of events.values()) {
+      const source = sourceOf(record, sources, event, message, lanes);
+      if (source === undefined) continue;
+      const id = linkIdOf(record.projectId, record.reportId, event.id);
+      expected.add(id);
+      sources.delete(event.id);
+      const isLate = source !== 'session' && (arrivedAt.get(event.id) ?? 0) >= closesAtMs(record);
+      const kinds = (made.get(id) ?? []).map(({ kind }) => kind).join(' then ');
+      const may = isRetracted ? ['linked then unlinked', ''] : isLate ? ['linked', ''] : ['linked'];
+      const name = `report ${record.reportId} and event ${event.id} (${source})`;
+      if (!may.includes(kinds)) findings.push(`${name}: "${kinds}" instead of "${may.join('" or "')}"`);
+      if (kinds === '' && isLate && !isRetracted && !unresolved.has(id))
+        findings.push(`${name}: neither linked nor unresolved`);
+      for (const link of made.get(id) ?? []) {
+        if (link.source !== source) findings.push(`${name}: its source is told as ${link.source}`);
+      }
+    }
+    for (const eventId of isRetracted ? [] : sources.keys()) {
+      if (!unresolved.has(linkIdOf(record.projectId, record.reportId, eventId)))
+        findings.push(`report ${record.reportId} names ${eventId}, which never came and is not unresolved`);
+    }
+  }
+  for (const [id, [link]] of made) {
+    if (!expected.has(id)) findings.push(`report ${link?.reportId} must not be linked to ${link?.event.id}`);
+  }
+  return findings;
+}
+
+/** The first record of an id at its tenant's home is the report, a later retraction retracts it. */
+function judgedReports(topics: ModelTopics): Map<string, Judged> {
+  const reports = new Map<string, Judged>();
+  for (const [partition, log] of topics.reports.entries()) {
+    for (const record of log) {
+      if (record.isForwarded || !isAtHome(record, partition, topics.reports.length)) continue;
+      const known = reports.get(keyOf(record));
+      if (record.kind === 'filed' && known === undefined)
+        reports.set(keyOf(record), { record, isRetracted: false });
+      if (record.kind === 'retracted' && known !== undefined)
+        reports.set(keyOf(record), { ...known, isRetracted: true });
+    }
+  }
+  return reports;
+}
+
+function distinctEvents(messages: readonly EventsAccepted[]) {
+  const events = new Map<string, { event: AcceptedEvent; message: EventsAccepted }>();
+  for (const message of messages) {
+    for (const event of message.events) if (!events.has(event.id)) events.set(event.id, { event, message });
+  }
+  return events;
+}
+
+function sourceOf(
+  record: ReportLink,
+  named: ReadonlyMap<string, LinkSource>,
+  event: AcceptedEvent,
+  { tenantId, projectId }: EventsAccepted,
+  lanes: ReadonlyMap<string, number>,
+): LinkSource | undefined {
+  if (record.tenantId !== tenantId || record.projectId !== projectId) return undefined;
+  const source = named.get(event.id);
+  if (source !== undefined) return source;
+  const isKnown = record.sessionLane !== null || lanes.has(`${projectId}/${record.sessionId}`);
+  const isOfSession = record.sessionId !== null && record.sessionId === event.sessionId && isKnown;
+  return isOfSession && isInWindow(event.occurredAt, windowOf(record)) ? 'session' : undefined;
+}

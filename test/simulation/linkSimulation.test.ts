@@ -1,0 +1,13 @@
+/** The linker against the brute-force join. `npm run simulate:links -- --seeds N` runs any number; QUESTLOG_SEED begins elsewhere. */
+import { expect, test } from 'vitest';
+import { firstSeedFrom, simulateSeeds } from './simulateSeeds.ts';
+
+const SEEDS = 2_500;
+
+test('whatever is sent, repeated, retracted or crashed, the links are those of the join: no link twice, none missing', () => {
+  const { failed, links, crashes } = simulateSeeds(firstSeedFrom(process.env), SEEDS);
+  expect(failed.slice(0, 3)).toEqual([]);
+  // A run in which nothing happens would prove nothing.
+  expect(links).toBeGreaterThan(SEEDS);
+  expect(crashes).toBeGreaterThan(SEEDS);
+});

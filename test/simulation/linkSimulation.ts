@@ -1,0 +1,242 @@
+/**
+ * One run of the linker on a modelled log: games, reports, repeats, retractions, crashes and a clock, all drawn from one
+ * seed; at the end everything is delivered and the links are held to the brute-force join.
+ */
+import { keyOf } from '@questlog/linker/core/decision';
+import { LINKER_BOUNDS, type LinkerBounds } from '@questlog/linker/core/linkerState';
+import { Topology } from '@questlog/linker/topology.testing';
+import { anEvent, aReportLink } from '@questlog/schemas/fixtures/builders';
+import { partitionOf } from '@questlog/schemas/partition';
+import type { EventsAccepted } from '@questlog/schemas/topics/eventsAccepted';
+import { linkIdOf } from '@questlog/schemas/topics/linkedEvents';
+import type { ReportLink } from '@questlog/schemas/topics/reportLinks';
+import { Dice } from './dice.ts';
+import { findingsOn } from './linkOracle.ts';
+
+const SECOND_MS = 1_000;
+const MINUTE_MS = 60 * SECOND_MS;
+const HOUR_MS = 60 * MINUTE_MS;
+
+/** So small that a run meets each of them. */
+const SMALL_BOUNDS: LinkerBounds = { openReports: 2, openEventIds: 5, appendSlots: 4, appendsASlot: 2 };
+
+interface Session {
+  readonly tenantId: string;
+  readonly projectId: string;
+  readonly id: string;
+  readonly lane: number;
+}
+
+export interface Outcome {
+  readonly findings: readonly string[];
+  readonly links: number;
+  readonly crashes: number;
+}
+
+export function simulateLinks(seed: number): Outcome {
+  return new LinkSimulation(seed).run();
+}
+
+class LinkSimulation {
+  readonly #dice: Dice;
+  readonly #topology: Topology;
+  readonly #sessions: Session[] = [];
+  readonly #arrivedAt = new Map<string, number>();
+  readonly #appended: { partition: number; message: EventsAccepted }[] = [];
+  readonly #filed: { record: ReportLink; partition: number | undefined }[] = [];
+  /** Ids of events that were sent, or will be: a report may name one before it is there. */
+  readonly #eventIds: { id: string; session: Session; isSent: boolean }[] = [];
+  #crashes = 0;
+
+  constructor(seed: number) {
+    this.#dice = new Dice(seed);
+    const partitions = this.#dice.from([1, 2, 3, 4]);
+    this.#topology = new Topology(partitions, this.#dice.chance(0.5) ? SMALL_BOUNDS : LINKER_BOUNDS);
+    for (let t = 0; t < 2; t++) this.#addTenant(this.#dice.from([1, 1, 3]));
+  }
+
+  run(): Outcome {
+    const steps = this.#dice.between(30, 250);
+    for (let i = 0; i < steps; i++) this.#step();
+    this.#deliverAll();
+    this.#retryUnresolved();
+    this.#deliverAll();
+    const { topics, lanes } = this.#topology;
+    const findings = findingsOn({ topics, lanes, arrivedAt: this.#arrivedAt });
+    return { findings, links: topics.links.flat().length, crashes: this.#crashes };
+  }
+
+  #addTenant(spread: number): void {
+    const tenantId = this.#dice.uuid();
+    for (let p = 0; p < 2; p++) {
+      const projectId = this.#dice.uuid();
+      for (let s = 0; s < 2; s++) {
+        const session = {
+          tenantId,
+          projectId,
+          id: this.#dice.uuid(),
+          lane: this.#dice.between(0, spread - 1),
+        };
+        this.#sessions.push(session);
+        this.#topology.lanes.set(`${projectId}/${session.id}`, session.lane);
+      }
+    }
+  }
+
+  #step(): void {
+    const partition = this.#dice.between(0, this.#topology.partitions - 1);
+    const dies = this.#dice.chance(0.07);
+    if (dies) this.#crashes++;
+    this.#dice.oneOf([
+      [18, () => this.#sendEvents()],
+      [4, () => this.#repeatAppend()],
+      [10, () => this.#fileReport()],
+      [3, () => this.#fileAgain()],
+      [4, () => this.#retract()],
+      [2, () => this.#retryUnresolved()],
+      [20, () => this.#topology.consume(partition, 'events', dies)],
+      [20, () => this.#topology.consume(partition, 'reports', dies)],
+      [30, () => this.#topology.lookUp(partition, this.#dice.from([1, 3, 1_000]), dies)],
+      [12, () => this.#topology.project('events', partition, this.#dice.between(1, 4))],
+      [12, () => this.#topology.project('reports', partition, this.#dice.between(1, 4))],
+      [12, () => this.#topology.project('links', partition, this.#dice.between(1, 9))],
+      [6, () => this.#crash(partition)],
+      [
+        10,
+        () => this.#topology.advance(this.#dice.from([SECOND_MS, MINUTE_MS, 6 * MINUTE_MS, 20 * MINUTE_MS])),
+      ],
+    ]);
+  }
+
+  #crash(partition: number): void {
+    this.#crashes++;
+    this.#topology.crash(partition);
+  }
+
+  #sendEvents(): void {
+    const session = this.#dice.from(this.#sessions);
+    const { tenantId, projectId, lane } = session;
+    const events = Array.from({ length: this.#dice.between(1, 4) }, () => {
+      const promised = this.#eventIds.find((one) => !one.isSent && one.session === session);
+      const known = promised ?? this.#promise(session);
+      known.isSent = true;
+      return anEvent({
+        id: known.id,
+        sessionId: this.#dice.chance(0.8) ? session.id : null,
+        occurredAt: BigInt(this.#topology.nowMs + this.#lag()) * 1000n,
+      });
+    });
+    const message: EventsAccepted = {
+      appendId: this.#dice.uuid(),
+      tenantId,
+      projectId,
+      receivedAt: this.#topology.nowMs,
+      revision: 'B',
+      idempotency: this.#dice.chance(0.3) ? { key: this.#dice.uuid(), digest: Buffer.alloc(32) } : null,
+      events,
+    };
+    this.#append(partitionOf(tenantId, lane, this.#topology.partitions), message);
+    for (const { id } of events) this.#arrivedAt.set(id, this.#topology.nowMs);
+  }
+
+  #append(partition: number, message: EventsAccepted): void {
+    this.#appended.push({ partition, message });
+    this.#topology.appendEvents(partition, message);
+  }
+
+  /** The game's clock against ours. */
+  #lag(): number {
+    return this.#dice.from([0, -SECOND_MS, -2 * MINUTE_MS, -9 * MINUTE_MS, -HOUR_MS, -24 * HOUR_MS, HOUR_MS]);
+  }
+
+  /** An unkeyed append is repeated at once, a keyed one at any time. */
+  #repeatAppend(): void {
+    const known = this.#dice.chance(0.5) ? this.#appended.at(-1) : this.#dice.maybe(this.#appended);
+    if (known === undefined) return;
+    if (known.message.idempotency === null && known !== this.#appended.at(-1)) return;
+    this.#topology.appendEvents(known.partition, known.message);
+  }
+
+  #promise(session: Session) {
+    const promised = { id: this.#dice.eventId(this.#topology.nowMs, session.lane), session, isSent: false };
+    this.#eventIds.push(promised);
+    return promised;
+  }
+
+  #fileReport(): void {
+    const session = this.#dice.from(this.#sessions);
+    const names = () =>
+      Array.from({ length: this.#dice.between(0, 4) }, () => {
+        if (this.#dice.chance(0.3)) return this.#promise(session).id;
+        return (this.#dice.maybe(this.#eventIds.slice(-8)) ?? this.#promise(session)).id;
+      });
+    const isOfSession = this.#dice.chance(0.7);
+    const inlineEventIds = this.#dice.chance(0.3) ? names() : [];
+    const eventIds = names();
+    if (!isOfSession && inlineEventIds.length + eventIds.length === 0) return;
+    const record = aReportLink({
+      tenantId: session.tenantId,
+      projectId: session.projectId,
+      reportId: this.#dice.uuid(),
+      receivedAt: this.#topology.nowMs,
+      occurredAt: this.#dice.chance(0.5) ? BigInt(this.#topology.nowMs + this.#lag()) * 1000n : null,
+      sessionId: isOfSession ? session.id : null,
+      sessionLane: isOfSession && this.#dice.chance(0.7) ? session.lane : null,
+      inlineEventIds,
+      eventIds,
+    });
+    this.#file(record);
+  }
+
+  #file(record: ReportLink): void {
+    const isForeign = this.#dice.chance(0.1);
+    const partition = isForeign ? this.#dice.between(0, this.#topology.partitions - 1) : undefined;
+    this.#filed.push({ record, partition });
+    this.#topology.appendReport(record, partition);
+  }
+
+  /** The same report again, or another one under its id. */
+  #fileAgain(): void {
+    const known = this.#dice.maybe(this.#filed);
+    if (known === undefined) return;
+    const other = { eventIds: [this.#promise(this.#dice.from(this.#sessions)).id] };
+    this.#file({
+      ...known.record,
+      receivedAt: this.#topology.nowMs,
+      ...(this.#dice.chance(0.5) ? other : {}),
+    });
+  }
+
+  #retract(): void {
+    const known = this.#dice.maybe(this.#filed);
+    if (known === undefined) return;
+    const record = { ...known.record, kind: 'retracted', receivedAt: this.#topology.nowMs } as const;
+    this.#topology.appendReport({ ...record, inlineEventIds: [], eventIds: [], sessionId: null });
+  }
+
+  /** As an operator does: of the projected reports, those with links that are unresolved. */
+  #retryUnresolved(): void {
+    const tables = this.#topology.tables();
+    const notices = this.#topology.topics.reports.flat().filter(({ kind }) => kind === 'unresolved');
+    for (const key of new Set(notices.map(keyOf))) {
+      const known = tables.reports.get(key);
+      if (known === undefined || known.isRetracted) continue;
+      const { record } = known;
+      const isOpen = notices
+        .filter((notice) => keyOf(notice) === key)
+        .some(({ eventIds }) =>
+          eventIds.some((id) => !tables.isLinked(linkIdOf(record.projectId, record.reportId, id))),
+        );
+      if (isOpen) this.#topology.appendReport({ ...record, kind: 'retried' });
+    }
+  }
+
+  /** Long enough for every report to be let go. */
+  #deliverAll(): void {
+    for (let i = 0; i < 3; i++) {
+      this.#topology.settle();
+      this.#topology.advance(26 * HOUR_MS);
+    }
+    this.#topology.settle();
+  }
+}
