@@ -11,6 +11,8 @@ export interface Sent {
   readonly lanes: ReadonlyMap<string, number>;
   /** Milliseconds since the epoch: when each event first came, by its id. */
   readonly arrivedAt: ReadonlyMap<string, number>;
+  /** Whether every report was let go; until then what never came is only pending. */
+  readonly isOver: boolean;
 }
 
 interface Judged {
@@ -19,7 +21,7 @@ interface Judged {
 }
 
 /** Every difference between the links that were made and those that must be, as sentences. */
-export function findingsOn({ topics, lanes, arrivedAt }: Sent): string[] {
+export function findingsOn({ topics, lanes, arrivedAt, isOver }: Sent): string[] {
   const findings: string[] = [];
   const reports = judgedReports(topics);
   const made = new Map<string, LinkedEvent[]>();
@@ -53,7 +55,7 @@ export function findingsOn({ topics, lanes, arrivedAt }: Sent): string[] {
         if (link.source !== source) findings.push(`${name}: its source is told as ${link.source}`);
       }
     }
-    for (const eventId of isRetracted ? [] : sources.keys()) {
+    for (const eventId of isRetracted || !isOver ? [] : sources.keys()) {
       if (!unresolved.has(linkIdOf(record.projectId, record.reportId, eventId)))
         findings.push(`report ${record.reportId} names ${eventId}, which never came and is not unresolved`);
     }

@@ -7,6 +7,7 @@ import { LINKER_BOUNDS, type LinkerBounds } from '@questlog/linker/core/linkerSt
 import { Topology } from '@questlog/linker/topology.testing';
 import { anEvent, aReportLink } from '@questlog/schemas/fixtures/builders';
 import { partitionOf } from '@questlog/schemas/partition';
+import { windowOf } from '@questlog/schemas/reportWindow';
 import type { EventsAccepted } from '@questlog/schemas/topics/eventsAccepted';
 import { linkIdOf } from '@questlog/schemas/topics/linkedEvents';
 import type { ReportLink } from '@questlog/schemas/topics/reportLinks';
@@ -58,12 +59,18 @@ class LinkSimulation {
   run(): Outcome {
     const steps = this.#dice.between(30, 250);
     for (let i = 0; i < steps; i++) this.#step();
-    this.#deliverAll();
+    this.#deliver(11 * SECOND_MS);
+    const atOnce = this.#findings(false);
+    for (let i = 0; i < 3; i++) this.#deliver(26 * HOUR_MS);
     this.#retryUnresolved();
-    this.#deliverAll();
+    for (let i = 0; i < 2; i++) this.#deliver(26 * HOUR_MS);
+    const links = this.#topology.topics.links.flat().length;
+    return { findings: [...atOnce, ...this.#findings(true)], links, crashes: this.#crashes };
+  }
+
+  #findings(isOver: boolean): string[] {
     const { topics, lanes } = this.#topology;
-    const findings = findingsOn({ topics, lanes, arrivedAt: this.#arrivedAt });
-    return { findings, links: topics.links.flat().length, crashes: this.#crashes };
+    return findingsOn({ topics, lanes, arrivedAt: this.#arrivedAt, isOver });
   }
 
   #addTenant(spread: number): void {
@@ -123,7 +130,7 @@ class LinkSimulation {
       return anEvent({
         id: known.id,
         sessionId: this.#dice.chance(0.8) ? session.id : null,
-        occurredAt: BigInt(this.#topology.nowMs + this.#lag()) * 1000n,
+        occurredAt: this.#occurredAt(session),
       });
     });
     const message: EventsAccepted = {
@@ -142,6 +149,16 @@ class LinkSimulation {
   #append(partition: number, message: EventsAccepted): void {
     this.#appended.push({ partition, message });
     this.#topology.appendEvents(partition, message);
+  }
+
+  /** By a clock that is off, or about the time of a report of the session, however long ago that was. */
+  #occurredAt(session: Session): bigint {
+    const report = this.#dice.maybe(this.#filed.filter(({ record }) => record.sessionId === session.id));
+    if (report === undefined || this.#dice.chance(0.5))
+      return BigInt(this.#topology.nowMs + this.#lag()) * 1000n;
+    const { fromMicros, toMicros } = windowOf(report.record);
+    const inside = fromMicros + BigInt(this.#dice.between(0, 11 * MINUTE_MS)) * 1000n;
+    return this.#dice.from([fromMicros - 1n, fromMicros, inside, inside, inside, toMicros, toMicros + 1n]);
   }
 
   /** The game's clock against ours. */
@@ -231,12 +248,10 @@ class LinkSimulation {
     }
   }
 
-  /** Long enough for every report to be let go. */
-  #deliverAll(): void {
-    for (let i = 0; i < 3; i++) {
-      this.#topology.settle();
-      this.#topology.advance(26 * HOUR_MS);
-    }
+  /** Everything there is, before and after the time has passed: spilled reports are looked up every ten seconds. */
+  #deliver(millis: number): void {
+    this.#topology.settle();
+    this.#topology.advance(millis);
     this.#topology.settle();
   }
 }

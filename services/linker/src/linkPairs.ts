@@ -108,9 +108,9 @@ async function namedPairs(
     const pairs: Pair[] = [];
     for (const [id, way] of ask.events) {
       const row = rows.get(`${projectId}/${id}`);
-      if (row === undefined || row.tenant_id !== tenantId) lost.push(id);
-      else if (isSeen(row, source, below) && !linked.has(`${ask.key}/${id}`))
-        pairs.push({ ask, event: placeOf(row), source: way });
+      // One that is not seen yet is linked as it comes, or came too late: then it is as good as not there.
+      if (row === undefined || row.tenant_id !== tenantId || !isSeen(row, source, below)) lost.push(id);
+      else if (!linked.has(`${ask.key}/${id}`)) pairs.push({ ask, event: placeOf(row), source: way });
     }
     missing.set(ask.key, lost);
     return pairs;

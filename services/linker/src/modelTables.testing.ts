@@ -118,8 +118,8 @@ export class ModelTables {
       for (const row of this.#events) {
         const { event, tenantId, projectId, partition, offset } = row;
         if (tenantId !== record.tenantId || projectId !== record.projectId) continue;
-        if (lost.has(event.id)) lost.delete(event.id);
         if (partition === state.partition && offset >= below) continue;
+        lost.delete(event.id);
         const named = events.get(event.id);
         const isOfSession =
           session !== null &&

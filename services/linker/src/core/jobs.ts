@@ -58,7 +58,7 @@ export interface Found {
   readonly found: readonly FoundEvent[];
   /** False: there is more, ask again. */
   readonly isWhole: boolean;
-  /** Per report, the events that it names and that are nowhere; complete only when `isWhole`. */
+  /** Per report, the events that it names and that the look-up did not see; complete only when `isWhole`. */
   readonly missing: ReadonlyMap<string, readonly string[]>;
 }
 
