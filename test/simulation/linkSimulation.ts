@@ -2,17 +2,16 @@
  * One run of the linker on a modelled log: games, reports, repeats, retractions, crashes and a clock, all drawn from one
  * seed; at the end everything is delivered and the links are held to the brute-force join.
  */
-import { keyOf } from '@questlog/linker/core/decision';
 import { LINKER_BOUNDS, type LinkerBounds } from '@questlog/linker/core/linkerState';
 import { Topology } from '@questlog/linker/topology.testing';
 import { anEvent, aReportLink } from '@questlog/schemas/fixtures/builders';
 import { partitionOf } from '@questlog/schemas/partition';
 import { windowOf } from '@questlog/schemas/reportWindow';
 import type { EventsAccepted } from '@questlog/schemas/topics/eventsAccepted';
-import { linkIdOf } from '@questlog/schemas/topics/linkedEvents';
 import type { ReportLink } from '@questlog/schemas/topics/reportLinks';
 import { Dice } from './dice.ts';
 import { findingsOn } from './linkOracle.ts';
+import { retryUnresolved } from './retryUnresolved.ts';
 
 const SECOND_MS = 1_000;
 const MINUTE_MS = 60 * SECOND_MS;
@@ -61,8 +60,11 @@ class LinkSimulation {
     for (let i = 0; i < steps; i++) this.#step();
     this.#deliver(11 * SECOND_MS);
     const atOnce = this.#findings(false);
-    for (let i = 0; i < 3; i++) this.#deliver(26 * HOUR_MS);
-    this.#retryUnresolved();
+    this.#deliver(26 * HOUR_MS);
+    // Every report was let go: what comes now is late.
+    for (let i = 0; i < steps / 4; i++) this.#step();
+    for (let i = 0; i < 2; i++) this.#deliver(26 * HOUR_MS);
+    retryUnresolved(this.#topology);
     for (let i = 0; i < 2; i++) this.#deliver(26 * HOUR_MS);
     const links = this.#topology.topics.links.flat().length;
     return { findings: [...atOnce, ...this.#findings(true)], links, crashes: this.#crashes };
@@ -100,7 +102,7 @@ class LinkSimulation {
       [10, () => this.#fileReport()],
       [3, () => this.#fileAgain()],
       [4, () => this.#retract()],
-      [2, () => this.#retryUnresolved()],
+      [2, () => retryUnresolved(this.#topology)],
       [20, () => this.#topology.consume(partition, 'events', dies)],
       [20, () => this.#topology.consume(partition, 'reports', dies)],
       [30, () => this.#topology.lookUp(partition, this.#dice.from([1, 3, 1_000]), dies)],
@@ -108,6 +110,7 @@ class LinkSimulation {
       [12, () => this.#topology.project('reports', partition, this.#dice.between(1, 4))],
       [12, () => this.#topology.project('links', partition, this.#dice.between(1, 9))],
       [6, () => this.#crash(partition)],
+      [2, () => this.#topology.settle()],
       [
         10,
         () => this.#topology.advance(this.#dice.from([SECOND_MS, MINUTE_MS, 6 * MINUTE_MS, 20 * MINUTE_MS])),
@@ -229,23 +232,6 @@ class LinkSimulation {
     if (known === undefined) return;
     const record = { ...known.record, kind: 'retracted', receivedAt: this.#topology.nowMs } as const;
     this.#topology.appendReport({ ...record, inlineEventIds: [], eventIds: [], sessionId: null });
-  }
-
-  /** As an operator does: of the projected reports, those with links that are unresolved. */
-  #retryUnresolved(): void {
-    const tables = this.#topology.tables();
-    const notices = this.#topology.topics.reports.flat().filter(({ kind }) => kind === 'unresolved');
-    for (const key of new Set(notices.map(keyOf))) {
-      const known = tables.reports.get(key);
-      if (known === undefined || known.isRetracted) continue;
-      const { record } = known;
-      const isOpen = notices
-        .filter((notice) => keyOf(notice) === key)
-        .some(({ eventIds }) =>
-          eventIds.some((id) => !tables.isLinked(linkIdOf(record.projectId, record.reportId, id))),
-        );
-      if (isOpen) this.#topology.appendReport({ ...record, kind: 'retried' });
-    }
   }
 
   /** Everything there is, before and after the time has passed: spilled reports are looked up every ten seconds. */

@@ -84,9 +84,7 @@ export class LookUps {
   async #lateAsksOf(job: Extract<Job, { kind: 'late' }>): Promise<Ask[]> {
     const { state } = this.#outbox;
     const reports = await reportsOfSessions(this.#deps.store, [...job.sessions.values()]);
-    return [...reports]
-      .filter(([key]) => !state.reports.has(key))
-      .map(([key, { record }]) => ({ ...askOf(state, key, record), events: new Map() }));
+    return [...reports].map(([key, { record }]) => ({ ...askOf(state, key, record), events: new Map() }));
   }
 
   /** @param ends per partition; 0 where it does not matter. */

@@ -3,7 +3,7 @@ import type { TrackedReport } from '@questlog/schemas/topics/linkerState';
 import type { ReportLink } from '@questlog/schemas/topics/reportLinks';
 import { homeOf, noticesToOwners, opened } from './decideReports.ts';
 import { aLink, type Decision, NOTHING } from './decision.ts';
-import type { Answer, FoundEvent, Job } from './jobs.ts';
+import type { Answer, FoundEvent, Job, KnownReport } from './jobs.ts';
 import type { Change, LinkerState } from './linkerState.ts';
 import { ownersOf } from './ownership.ts';
 
@@ -39,15 +39,20 @@ function checked(
   for (const [key, tracked] of job.reports) {
     if (!isStill(state, key, tracked)) continue;
     changes.push({ entry: 'report', key, value: null });
-    const first = known.get(key);
-    if (first?.logId !== logId || first.offset !== tracked.offset) continue;
-    const record = withLane(tracked.record, first.record.sessionLane);
+    const report = known.get(key);
+    if (report === undefined || !isGood(tracked, report, logId)) continue;
+    const record = withLane(tracked.record, report.record.sessionLane);
     notices.push(...noticesToOwners(state, record, record));
     if (ownersOf(record, state.partitions).has(state.partition)) {
       changes.push(opened(state, tracked.offset, record, nowMs));
     }
   }
   return { ...NOTHING, notices, changes };
+}
+
+function isGood({ record, offset }: TrackedReport, report: KnownReport, logId: string): boolean {
+  if (record.kind === 'retried') return !report.isRetracted;
+  return report.logId === logId && report.offset === offset;
 }
 
 /** A session that is not registered has no events; a report of it has what it names. */
@@ -133,7 +138,7 @@ function unresolved(record: ReportLink, eventIds: readonly string[], nowMs: numb
   };
 }
 
-/** Reports that are still open, or not open yet, get their links by their own look-ups. */
+/** Also of reports that are open: whatever they were linked to before was seen, so nothing is linked twice. */
 function lateAsked(
   state: LinkerState,
   job: Of<Job, 'late'>,
@@ -141,7 +146,7 @@ function lateAsked(
   nowMs: number,
 ): Decision {
   const links = found
-    .filter(({ key }) => !state.reports.has(key) && !state.retractions.has(key))
+    .filter(({ key }) => !state.retractions.has(key))
     .map(({ record, event, source }) => aLink('linked', record, event, source, nowMs));
   const changes: Change[] = [];
   for (const [key, session] of isWhole ? job.sessions : []) {

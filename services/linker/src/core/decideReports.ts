@@ -21,11 +21,8 @@ export function decideReportLink(
   }
   switch (record.kind) {
     case 'filed':
-      return record.isForwarded
-        ? { ...NOTHING, changes: [opened(state, offset, record, nowMs)] }
-        : filed(state, offset, record);
     case 'retried':
-      return retried(state, offset, record, nowMs);
+      return taken(state, offset, record, nowMs);
     case 'retracted':
       return retracted(state, offset, record);
   }
@@ -60,10 +57,16 @@ export function opened(state: LinkerState, offset: number, record: ReportLink, n
   return { entry: 'report', key: keyOf(record), value };
 }
 
-/** Whether it is the first of its id is known once it is projected. */
-function filed(state: LinkerState, offset: number, record: ReportLink): Decision {
+/**
+ * Whether it is the first of its id, or was retracted before it is retried, is known once it is projected. A copy was
+ * checked by who made it. One that is known already can only be the same, another of its id, or a wish to look again.
+ */
+function taken(state: LinkerState, offset: number, record: ReportLink, nowMs: number): Decision {
   const key = keyOf(record);
-  if (state.reports.has(key)) return NOTHING;
+  if (state.reports.has(key)) {
+    return { ...NOTHING, changes: record.kind === 'retried' ? askAgain(state, [key], nowMs) : [] };
+  }
+  if (record.isForwarded) return { ...NOTHING, changes: [opened(state, offset, record, nowMs)] };
   const value: TrackedReport = {
     record,
     offset,
@@ -72,19 +75,6 @@ function filed(state: LinkerState, offset: number, record: ReportLink): Decision
     closesAt: closesAtMs(record),
   };
   return { ...NOTHING, changes: [{ entry: 'report', key, value }] };
-}
-
-/** One look-up more, at once; what is not found then is unresolved again. */
-function retried(state: LinkerState, offset: number, record: ReportLink, nowMs: number): Decision {
-  const notices = record.isForwarded ? [] : noticesToOwners(state, record, record);
-  const isOwner = ownersOf(record, state.partitions).has(state.partition);
-  const key = keyOf(record);
-  const changes = state.reports.has(key)
-    ? askAgain(state, [key], nowMs)
-    : isOwner
-      ? [opened(state, offset, record, nowMs)]
-      : [];
-  return { ...NOTHING, notices, changes };
 }
 
 /** No event is linked from here on; what is linked is looked up and taken back. */
