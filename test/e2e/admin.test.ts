@@ -109,7 +109,11 @@ describe.concurrent('a project', () => {
 
     expect(plain.status).toBe(201);
     expect(plain.json()).toMatchObject({ tenantId, name: 'Game', revision: null });
-    expect(whole.json()).toEqual({ ...given, createdAt: expect.stringMatching(TIMESTAMP) });
+    expect(whole.json()).toEqual({
+      ...given,
+      reportWindow: null,
+      createdAt: expect.stringMatching(TIMESTAMP),
+    });
     expect((await admin('POST', '/projects', given)).status).toBe(200);
     expect((await admin('POST', '/projects', { ...given, name: 'Other' })).status).toBe(409);
     expect(await listed('/projects', given.id)).toEqual(whole.json());

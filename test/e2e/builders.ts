@@ -1,5 +1,5 @@
 /** What the end-to-end tests are made of: projects of their own, events, keys, and a wait for a condition. */
-import { randomBytes, randomUUID } from 'node:crypto';
+import { createHash, randomBytes, randomUUID } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
 import { eventId } from '@questlog/schemas/uuid';
 import type { Answer, Product } from './product.ts';
@@ -111,6 +111,11 @@ export function rawEvent(payload: Buffer | string, of: Record<string, unknown> =
 /** An `Idempotency-Key`: a UUIDv7, of now unless the time is given. */
 export function aKey(millis = Date.now()): string {
   return eventId(millis, 0, randomBytes(8));
+}
+
+/** Of a body as it is sent. */
+export function sha256(body: string): Buffer {
+  return createHash('sha256').update(body).digest();
 }
 
 export function anUnknownId(): string {

@@ -44,12 +44,17 @@ describe('the document', () => {
 
   test('has every operation of the public listener and no other', () => {
     expect(operationsOf(document)).toEqual([
+      'DELETE /v1/reports/{id}',
       'GET /openapi.json',
       'GET /v1/events/{id}',
+      'GET /v1/linked-events',
       'GET /v1/quota',
+      'GET /v1/reports/{id}',
+      'GET /v1/reports/{id}/events',
       'GET /v1/sessions/{id}',
       'GET /v1/sessions/{id}/events',
       'POST /v1/ingest/events',
+      'POST /v1/reports',
       'POST /v1/sessions',
     ]);
   });
@@ -78,7 +83,8 @@ describe('the document', () => {
     const answered = new Set(seen.map(({ operation, status }) => `${operation} ${status}`));
     const documented = operationsOf(document).flatMap((operation) =>
       Object.keys(responsesOf(operation))
-        .filter((status) => status !== '503')
+        // A stream does not end, so that its operation has tests of its own.
+        .filter((status) => status !== '503' && operation !== 'GET /v1/linked-events')
         .map((status) => `${operation} ${status}`),
     );
 
@@ -100,7 +106,8 @@ describe('the document', () => {
   });
 
   test('names every field that an answer has', () => {
-    const { Event, Session, Quota, Problem, EventPage } = document.components.schemas;
+    const { Event, Session, Quota, Problem, EventPage, Report, ReportCreated, ReportEventPage } =
+      document.components.schemas;
     const fieldsOf = (operation: string, status: number): string[] => {
       const found = seen.find((one) => one.operation === operation && one.status === status);
       const body = found?.answer.json();
@@ -113,6 +120,9 @@ describe('the document', () => {
     expect(fieldsOf('GET /v1/events/{id}', 200)).toEqual(named(Event));
     expect(fieldsOf('GET /v1/sessions/{id}/events', 200)).toEqual(named(EventPage));
     expect(fieldsOf('POST /v1/sessions', 201)).toEqual(named(Session));
+    expect(fieldsOf('POST /v1/reports', 201)).toEqual(named(ReportCreated));
+    expect(fieldsOf('GET /v1/reports/{id}', 200)).toEqual(named(Report));
+    expect(fieldsOf('GET /v1/reports/{id}/events', 200)).toEqual(named(ReportEventPage));
     expect(fieldsOf('GET /v1/quota', 200)).toEqual(named(Quota));
     expect(fieldsOf('POST /v1/ingest/events', 404)).toEqual(named(Problem));
   });
@@ -125,6 +135,8 @@ describe('the schemas of a request', () => {
     ['EventInputB', { eventType: 'x' }, true],
     ['EventInputB', { eventType: 7 }, false],
     ['EventInputB', { eventType: 'x', buildId: 'x' }, false],
+    ['ReportInput', { eventIds: [randomUUID()], window: { beforeMs: 0 } }, true],
+    ['ReportInput', { window: { beforeMs: 86_400_001 } }, false],
     ['SessionInput', {}, true],
     ['SessionInput', { id: 'x' }, false],
   ])('%s says of %j what the product says: %s', async (name, value, isTaken) => {
@@ -155,9 +167,9 @@ async function everyAnswer(): Promise<typeof seen> {
     found.push({ operation: `${method} ${template}`, status: answer.status, answer });
     return answer;
   };
-  const refused = async (method: string, path: string, template: string): Promise<void> => {
+  const refused = async (method: string, path: string, template: string, other = none): Promise<void> => {
     await ask(method, path, template, undefined, { Authorization: 'Bearer nobody' });
-    await ask(method, path, template, undefined, { Authorization: `Bearer ${none.token}` });
+    await ask(method, path, template, undefined, { Authorization: `Bearer ${other.token}` });
   };
 
   const ingest = '/v1/ingest/events';
@@ -183,7 +195,21 @@ async function everyAnswer(): Promise<typeof seen> {
   await ask('POST', sessions, sessions, 'x', { 'Content-Type': 'text/plain' });
   await refused('POST', sessions, sessions);
 
+  const reports = '/v1/reports';
+  const reader = await aToken(shared.product, game.projectId, { scopes: ['read'] });
+  const report = { id: randomUUID(), sessionId: game.sessionId, events: [event] };
+  await ask('POST', reports, reports, report);
+  await ask('POST', reports, reports, report);
+  await ask('POST', reports, reports, { ...report, eventIds: [randomUUID()] });
+  await ask('POST', reports, reports, {});
+  await ask('POST', reports, reports, { sessionId: randomUUID() });
+  await ask('POST', reports, reports, { events: events(501, { sessionId: game.sessionId }) });
+  await ask('POST', reports, reports, 'x', { 'Content-Type': 'text/plain' });
+  await refused('POST', reports, reports, reader);
+
   for (const [template, path] of [
+    ['/v1/reports/{id}', `/v1/reports/${report.id}`],
+    ['/v1/reports/{id}/events', `/v1/reports/${report.id}/events`],
     ['/v1/events/{id}', `/v1/events/${created.id}`],
     ['/v1/sessions/{id}', `/v1/sessions/${game.sessionId}`],
     ['/v1/sessions/{id}/events', `/v1/sessions/${game.sessionId}/events`],
@@ -192,6 +218,10 @@ async function everyAnswer(): Promise<typeof seen> {
     await ask('GET', template.replace('{id}', randomUUID()), template);
     await refused('GET', path, template);
   }
+  await ask('GET', `/v1/reports/${report.id}/events?limit=x`, '/v1/reports/{id}/events');
+  await refused('DELETE', `/v1/reports/${report.id}`, '/v1/reports/{id}', reader);
+  await ask('DELETE', `/v1/reports/${report.id}`, '/v1/reports/{id}');
+  await ask('DELETE', `/v1/reports/${randomUUID()}`, '/v1/reports/{id}');
   await ask('GET', `/v1/sessions/${game.sessionId}/events?limit=1`, '/v1/sessions/{id}/events');
   await ask('GET', `/v1/sessions/${game.sessionId}/events?limit=x`, '/v1/sessions/{id}/events');
   await ask('GET', '/v1/quota', '/v1/quota');

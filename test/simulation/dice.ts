@@ -1,29 +1,21 @@
-/** Chance that a seed repeats (mulberry32). */
+/** What a simulation draws by chance that a seed repeats. */
 import { eventId, uuidV8 } from '@questlog/schemas/uuid';
+import { type Random, seeded } from '../faults/seeded.ts';
 
 export class Dice {
-  #state: number;
+  readonly #random: Random;
 
   constructor(seed: number) {
-    this.#state = seed >>> 0;
-  }
-
-  /** From 0 up to, not including, 1. */
-  next(): number {
-    this.#state = (this.#state + 0x6d2b79f5) >>> 0;
-    let t = this.#state;
-    t = Math.imul(t ^ (t >>> 15), t | 1);
-    t ^= t + Math.imul(t ^ (t >>> 7), t | 61);
-    return ((t ^ (t >>> 14)) >>> 0) / 0x1_0000_0000;
+    this.#random = seeded(seed);
   }
 
   chance(share: number): boolean {
-    return this.next() < share;
+    return this.#random.chance(share);
   }
 
   /** Both ends inside. */
   between(least: number, most: number): number {
-    return least + Math.floor(this.next() * (most - least + 1));
+    return this.#random.between(least, most);
   }
 
   from<T>(values: readonly T[]): T {
@@ -33,12 +25,12 @@ export class Dice {
   }
 
   maybe<T>(values: readonly T[]): T | undefined {
-    return values[Math.floor(this.next() * values.length)];
+    return values[Math.floor(this.#random.next() * values.length)];
   }
 
   /** Runs one of the actions, by their weights. */
   oneOf(actions: readonly (readonly [weight: number, run: () => unknown])[]): void {
-    let left = this.next() * actions.reduce((sum, [weight]) => sum + weight, 0);
+    let left = this.#random.next() * actions.reduce((sum, [weight]) => sum + weight, 0);
     for (const [weight, run] of actions) {
       left -= weight;
       if (left >= 0) continue;

@@ -94,7 +94,7 @@ class LinkSimulation {
 
   #step(): void {
     const partition = this.#dice.between(0, this.#topology.partitions - 1);
-    const dies = this.#dice.chance(0.07);
+    const dies = this.#dice.chance(0.1);
     if (dies) this.#crashes++;
     this.#dice.oneOf([
       [18, () => this.#sendEvents()],
@@ -103,13 +103,14 @@ class LinkSimulation {
       [3, () => this.#fileAgain()],
       [4, () => this.#retract()],
       [2, () => retryUnresolved(this.#topology)],
-      [20, () => this.#topology.consume(partition, 'events', dies)],
-      [20, () => this.#topology.consume(partition, 'reports', dies)],
+      [20, () => this.#topology.consume(partition, 'events')],
+      [20, () => this.#topology.consume(partition, 'reports')],
+      [20, () => this.#topology.commit(partition)],
       [30, () => this.#topology.lookUp(partition, this.#dice.from([1, 3, 1_000]), dies)],
       [12, () => this.#topology.project('events', partition, this.#dice.between(1, 4))],
       [12, () => this.#topology.project('reports', partition, this.#dice.between(1, 4))],
       [12, () => this.#topology.project('links', partition, this.#dice.between(1, 9))],
-      [6, () => this.#crash(partition)],
+      [8, () => this.#crash(partition)],
       [2, () => this.#topology.settle()],
       [
         10,

@@ -31,6 +31,8 @@ export interface EntityKind<Message, Entity> {
   /** False where its first record may be one that is in ClickHouse only. */
   isWhole(entity: Entity): boolean;
   lookUp(projectId: string, ids: readonly string[]): Promise<ReadonlyMap<string, Entity>>;
+  /** Awaited when it is known where the tail begins, before it begins: ClickHouse then has all that lies ahead of it. */
+  onStart?(): Promise<void>;
   /** Told of each record of the tail, with all that is known of its entity. */
   onRecord?(message: Message, entity: Entity): void;
 }
@@ -118,9 +120,11 @@ async function follow<Message, Entity>(deps: {
   partitions: number;
 }): Promise<Tail> {
   const { log, codec, memory, projection, logger, kind, partitions } = deps;
+  const from = await projection.projected();
+  await kind.onStart?.();
   return await log.tail({
     topic: kind.contract.topic,
-    from: await projection.projected(),
+    from,
     onBatch: async ({ topic, partition, records }) => {
       if (memory.isFull) memory.projected = await projection.projected();
       for (const { value, offset } of records) {

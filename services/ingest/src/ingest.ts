@@ -126,48 +126,30 @@ async function store(
   return decided.created;
 }
 
-/** Beside each event its position in the request. */
+/** Each event beside its position in the request. */
 async function answered(
-  deps: IngestDeps,
-  principal: Principal,
+  { reports, store: clickhouse }: IngestDeps,
+  { project, revision }: Principal,
   drafts: readonly Draft[],
   { stored, isReplay }: { stored: readonly StoredEvent[]; isReplay: boolean },
 ): Promise<{ index: number; event: AnsweredEvent }[]> {
-  const byIndex = new Map(stored.map((event) => [event.index, event]));
-  const events = drafts.flatMap((draft) => {
-    const event = byIndex.get(draft.index);
-    if (event === undefined) return [];
-    const { id, occurredAt } = event;
-    return [
-      { ...draft, id, occurredAt, overQuota: principal.revision === 'A' ? event.overQuota : undefined },
-    ];
-  });
-  const reportIds = await reportIdsOf(deps, principal, events, isReplay);
-  return events.map((event) => ({
-    index: event.index,
-    event: { ...event, reportIds: reportIds.get(event.id) ?? [] },
-  }));
-}
-
-/** Those of a new event are the reports whose window is open; a replay's may be linked since. */
-async function reportIdsOf(
-  { reports, store: clickhouse }: IngestDeps,
-  { project }: Principal,
-  events: readonly { readonly id: string; readonly sessionId: string | null; readonly occurredAt: bigint }[],
-  isReplay: boolean,
-): Promise<ReadonlyMap<string, readonly string[]>> {
+  // A new event has the reports whose window is open; one that is answered again may be linked since.
   const linked = isReplay
     ? await linkedReports(
         clickhouse,
         project.id,
-        events.map(({ id }) => id),
+        stored.map(({ id }) => id),
       )
     : undefined;
-  return new Map(
-    events.map(({ id, sessionId, occurredAt }) => {
-      const open = reports.openFor(project.id, sessionId, occurredAt);
-      const before = linked?.get(id);
-      return [id, before === undefined ? open : [...new Set([...before, ...open])].sort()];
-    }),
-  );
+  const byIndex = new Map(stored.map((event) => [event.index, event]));
+  return drafts.flatMap((draft) => {
+    const event = byIndex.get(draft.index);
+    if (event === undefined) return [];
+    const { id, occurredAt } = event;
+    const open = reports.openFor(project.id, draft.sessionId, occurredAt);
+    const before = linked?.get(id);
+    const reportIds = before === undefined ? open : [...new Set([...before, ...open])].sort();
+    const overQuota = revision === 'A' ? event.overQuota : undefined;
+    return [{ index: draft.index, event: { ...draft, id, occurredAt, overQuota, reportIds } }];
+  });
 }

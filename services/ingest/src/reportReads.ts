@@ -2,6 +2,8 @@
 import type { Principal } from '@questlog/runtime/directory/directory';
 import type { Store } from '@questlog/runtime/store/store';
 import { partitionOf } from '@questlog/schemas/partition';
+import type { ReportLink } from '@questlog/schemas/topics/reportLinks';
+import { laneOf } from '@questlog/schemas/uuid';
 import { eventPage } from './core/answer.ts';
 import { type Link, reportObject } from './core/reportAnswer.ts';
 import {
@@ -41,7 +43,7 @@ export async function readReport(
   idText: string,
 ): Promise<Buffer> {
   const { filed, isRetracted } = await knownReport(deps, principal, pathUuid(idText));
-  await settled(deps, principal);
+  await settled(deps, filed);
   return reportObject({ filed, isRetracted, links: await linksOfReport(deps.store, filed, isRetracted) });
 }
 
@@ -60,7 +62,7 @@ export async function readReportEvents(
   const { tenant, project, revision } = principal;
   const page = readPage(query);
   const { filed } = await knownReport(deps, principal, pathUuid(idText));
-  await Promise.all([deps.projection.caughtUp('all'), settled(deps, principal)]);
+  await Promise.all([deps.projection.caughtUp(partitionsOf(filed, deps.partitions)), settled(deps, filed)]);
   // The ids lead to the events by the primary key, which begins with the time inside them.
   const found = await deps.store.query<LinkedRow>(
     `WITH links AS (
@@ -101,10 +103,19 @@ export async function knownReport(
 /** What the report names is there for certain, what was linked to it if the linker keeps up. */
 async function settled(
   { reportProjection, linksSettled, partitions }: ReportReadDeps,
-  { tenant }: Principal,
+  filed: ReportLink,
 ): Promise<void> {
   await Promise.all([
-    reportProjection.caughtUp([partitionOf(tenant.id, 0, partitions)]),
-    linksSettled('all'),
+    reportProjection.caughtUp([partitionOf(filed.tenantId, 0, partitions)]),
+    linksSettled(partitionsOf(filed, partitions)),
   ]);
+}
+
+/** Where the report is decided and where its events are; other tenants' partitions make nobody wait. */
+function partitionsOf(
+  { tenantId, sessionLane, inlineEventIds, eventIds }: ReportLink,
+  partitions: number,
+): number[] {
+  const lanes = [0, sessionLane ?? 0, ...inlineEventIds.map(laneOf), ...eventIds.map(laneOf)];
+  return [...new Set(lanes.map((lane) => partitionOf(tenantId, lane, partitions)))];
 }

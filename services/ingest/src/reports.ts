@@ -34,9 +34,6 @@ const OPEN_FOR_MS = 25 * 60 * 60 * 1000;
 export async function openReports(deps: FirstRecordsDeps & { store: Store; clock: Clock }): Promise<Reports> {
   const { store, clock } = deps;
   const windows = new OpenWindows();
-  const sinceMs = clock.now() - OPEN_FOR_MS;
-  const recent = await recentReports(store, { sinceMs, limit: MAX_OPEN_WINDOWS });
-  for (const { filed } of recent.toReversed()) windows.open(filed, clock.now());
   const first = await openFirstRecords(deps, kindOfReports(store, windows, clock));
   return {
     failed: first.failed,
@@ -69,6 +66,11 @@ function kindOfReports(store: Store, windows: OpenWindows, clock: Clock): Entity
     isWhole: ({ filed }) => filed !== null,
     lookUp: async (projectId, ids) =>
       new Map((await lookUpReports(store, projectId, ids)).map((report) => [report.filed.reportId, report])),
+    onStart: async () => {
+      const sinceMs = clock.now() - OPEN_FOR_MS;
+      const recent = await recentReports(store, { sinceMs, limit: MAX_OPEN_WINDOWS });
+      for (const { filed } of recent.toReversed()) windows.open(filed, clock.now());
+    },
     onRecord: (record, { filed, isRetracted }) => {
       if (isRetracted) windows.close(record.projectId, record.reportId);
       else if (filed !== null) windows.open(filed, clock.now());

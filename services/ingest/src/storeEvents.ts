@@ -32,7 +32,8 @@ export async function decideEvents(
   toStore: ToStore,
 ): Promise<DecidedEvents> {
   const { drafts, receivedAt, idempotency } = toStore;
-  const ledger = await quotas.ledger(tenant, monthOf(receivedAt));
+  // Of a report without events nothing is counted, so nothing is waited for.
+  const ledger = drafts.length === 0 ? undefined : await quotas.ledger(tenant, monthOf(receivedAt));
   const used = ledger?.reserve(drafts.length) ?? 0;
   const decided = accept({
     ...toStore,

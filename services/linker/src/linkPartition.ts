@@ -145,7 +145,10 @@ class PartitionRun {
     const running = this.#lookUp;
     if (running === undefined) {
       const job = clock.now() < this.#lookUpAgainMs ? undefined : nextJob(this.#outbox.state, clock.now());
-      if (job !== undefined) this.#lookUp = this.#begin(job);
+      if (job === undefined) return;
+      // What it is to see is what was committed: a step that asks for it may not be yet.
+      if (this.#outbox.waitsMs() > 0) await this.#outbox.commit();
+      this.#lookUp = this.#begin(job);
       return;
     }
     if (running.failure !== undefined) this.#failed(running.failure);

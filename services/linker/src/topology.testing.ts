@@ -28,6 +28,9 @@ interface LookUp {
 interface Member {
   readonly state: LinkerState;
   position: { events: number; reports: number };
+  /** Decided and not committed. */
+  links: LinkedEvent[];
+  notices: Decision['notices'][number][];
   lookUp: LookUp | undefined;
 }
 
@@ -67,15 +70,29 @@ export class Topology {
     this.#members[partition] = undefined;
   }
 
-  /** Reads the next record of a topic. @param dies before what came of it is committed. */
-  consume(partition: number, topic: 'events' | 'reports', dies = false): boolean {
+  /** Reads the next record of a topic; what comes of it is committed later. */
+  consume(partition: number, topic: 'events' | 'reports'): boolean {
     const member = this.#member(partition);
     const offset = member.position[topic];
     const decision = this.#decide(member, topic, offset);
     if (decision === undefined) return false;
     member.position = { ...member.position, [topic]: offset + 1 };
-    this.#finish(member, decision, dies);
+    this.#put(member, decision);
     return true;
+  }
+
+  /** Links, notices, the changelog and the offsets, together. */
+  commit(partition: number): void {
+    const member = this.#member(partition);
+    this.topics.links[partition]?.push(...member.links);
+    for (const notice of member.notices) this.topics.reports[notice.partition]?.push(notice.record);
+    for (const { key, entry } of member.state.drain()) {
+      if (entry === null) this.#changelog[partition]?.delete(key);
+      else this.#changelog[partition]?.set(key, structuredClone(entry));
+    }
+    this.#committed[partition] = member.position;
+    member.links = [];
+    member.notices = [];
   }
 
   project(topic: keyof ModelTopics, partition: number, count: number): boolean {
@@ -91,9 +108,13 @@ export class Topology {
     const running = member.lookUp;
     if (running === undefined) return this.#begin(member);
     if (running.answer === undefined) return this.#answer(member, running, limit);
-    const decision = decideAnswer(member.state, running.job, running.answer, this.nowMs, MODEL_LOG);
+    this.#put(member, decideAnswer(member.state, running.job, running.answer, this.nowMs, MODEL_LOG));
+    if (dies) {
+      this.crash(partition);
+      return true;
+    }
+    this.commit(partition);
     member.lookUp = undefined;
-    this.#finish(member, decision, dies);
     return true;
   }
 
@@ -104,6 +125,7 @@ export class Topology {
       for (let p = 0; p < this.partitions; p++) {
         moves = this.consume(p, 'reports') || moves;
         moves = this.consume(p, 'events') || moves;
+        this.commit(p);
         for (const topic of ['events', 'reports', 'links'] as const)
           moves = this.project(topic, p, 10) || moves;
         moves = this.lookUp(p) || moves;
@@ -135,7 +157,7 @@ export class Topology {
     const state = new LinkerState(partition, this.partitions, this.#bounds);
     for (const [key, entry] of this.#changelog[partition] ?? []) state.restore(key, entry);
     const position = this.#committed[partition] ?? { events: 0, reports: 0 };
-    const member = { state, position, lookUp: undefined };
+    const member: Member = { state, position, links: [], notices: [], lookUp: undefined };
     this.#members[partition] = member;
     return member;
   }
@@ -150,26 +172,17 @@ export class Topology {
     return record && decideReportLink(state, offset, record, this.nowMs);
   }
 
-  #finish(member: Member, { links, notices, changes }: Decision, dies: boolean): void {
-    const { partition } = member.state;
-    if (dies) {
-      this.crash(partition);
-      return;
-    }
+  #put(member: Member, { links, notices, changes }: Decision): void {
     member.state.evolve(changes);
-    this.topics.links[partition]?.push(...links);
-    for (const notice of notices) this.topics.reports[notice.partition]?.push(notice.record);
-    for (const { key, entry } of member.state.drain()) {
-      if (entry === null) this.#changelog[partition]?.delete(key);
-      else this.#changelog[partition]?.set(key, structuredClone(entry));
-    }
-    this.#committed[partition] = member.position;
+    member.links.push(...links);
+    member.notices.push(...notices);
   }
 
   #begin(member: Member): boolean {
     const job = nextJob(member.state, this.nowMs);
     if (job === undefined) return false;
     const { partition } = member.state;
+    this.commit(partition);
     const ends = (topic: keyof ModelTopics) => this.topics[topic].map((log) => log.length);
     const own = (topic: keyof ModelTopics) => ends(topic).map((end, p) => (p === partition ? end : 0));
     const needsAll = job.kind === 'close';
@@ -189,9 +202,9 @@ export class Topology {
 
   #answer(member: Member, lookUp: LookUp, limit: number): boolean {
     const { partition } = member.state;
-    if (member.position.events < lookUp.mustConsume) return false;
+    if ((this.#committed[partition]?.events ?? 0) < lookUp.mustConsume) return false;
     if (lookUp.below === undefined) {
-      lookUp.below = member.position.events;
+      lookUp.below = this.#committed[partition]?.events ?? 0;
       lookUp.needs.events[partition] = Math.max(lookUp.needs.events[partition] ?? 0, lookUp.below);
       lookUp.needs.links[partition] = this.topics.links[partition]?.length ?? 0;
     }

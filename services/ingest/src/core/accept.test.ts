@@ -108,3 +108,39 @@ describe('a keyed request', () => {
     expect(ids(whole)).toEqual([ids(partial)[0], expect.any(String), ids(partial)[1]]);
   });
 });
+
+describe('the events of a bug report', () => {
+  const report = (eventIds: readonly string[] | null) => ({ id: KEY, eventIds });
+  const lanes = [0, 1, 0];
+  const first = accept(input({ lanes, report: report(null) }));
+  const idsOf = (of: typeof first) => of.created.map(({ id }) => id);
+  const appendIdsOf = (of: typeof first) =>
+    of.appends.flatMap(({ messages }) => messages.map(({ appendId }) => appendId));
+
+  test('have the same append ids at every try, and are no keyed request', () => {
+    const again = accept(input({ lanes, report: report(idsOf(first)) }));
+    expect(appendIdsOf(again)).toEqual(appendIdsOf(first));
+    expect(new Set(appendIdsOf(first)).size).toBe(2);
+    expect(first.appends.flatMap(({ messages }) => messages.map(({ idempotency }) => idempotency))).toEqual([
+      null,
+      null,
+    ]);
+  });
+
+  test('have the ids of the report’s record where it is completed, also only some of them', () => {
+    const [, second] = idsOf(first);
+    const given = drafts(3).filter(({ index }) => index === 1);
+    const rest = accept(input({ drafts: given, lanes: [1], report: report([second ?? '']) }));
+    expect(idsOf(rest)).toEqual([second]);
+    expect(appendIdsOf(first)).toContain(appendIdsOf(rest)[0]);
+  });
+
+  test('share no append id with another report, another project or a request without one', () => {
+    const others = [
+      accept(input({ lanes, report: { id: PROJECT, eventIds: null } })),
+      accept(input({ lanes, projectId: TENANT, report: report(null) })),
+      accept(input({ lanes })),
+    ];
+    expect(new Set([first, ...others].flatMap(appendIdsOf)).size).toBe(8);
+  });
+});

@@ -36,25 +36,25 @@ test('a report in order is read, its ids in lower case and each once', () => {
   });
 });
 
-test.each([
-  [{ id: 'x' }, '/id', 'invalid_uuid', /^id must be a UUID/],
-  [{ id: 7 }, '/id', 'field_type', /^id must be string/],
-  [{ sessionId: 'x' }, '/sessionId', 'invalid_uuid', /^sessionId/],
-  [{ occurredAt: 'noon' }, '/occurredAt', 'invalid_timestamp', /^occurredAt .* ISO 8601/],
-  [{ occurredAt: '1800-01-01' }, '/occurredAt', 'timestamp_out_of_range', /1900 to 2299/],
-  [{ occurredAt: 1 }, '/occurredAt', 'field_type', /^occurredAt/],
-  [{ eventIds: SESSION }, '/eventIds', 'field_type', /^eventIds must be array/],
-  [{ eventIds: Array(1001).fill(SESSION) }, '/eventIds', 'field_invalid', /^eventIds .* 1000 items/],
-  [{ eventIds: [SESSION, 'x'] }, '/eventIds/1', 'invalid_uuid', /^eventIds.1 must be a UUID/],
-  [{ eventIds: [null] }, '/eventIds/0', 'invalid_uuid', /^eventIds.0/],
-  [{ window: 600 }, '/window', 'field_type', /^window must be object/],
-  [{ window: { beforeMs: -1 } }, '/window/beforeMs', 'field_invalid', /^window.beforeMs must be >= 0/],
-  [{ window: { afterMs: 86_400_001 } }, '/window/afterMs', 'field_invalid', /^window.afterMs .* 86400000/],
-  [{ window: { afterMs: 1.5 } }, '/window/afterMs', 'field_type', /^window.afterMs must be integer/],
-  [{ window: { beforeMs: '1' } }, '/window/beforeMs', 'field_type', /^window.beforeMs/],
-  [{ events: {} }, '/events', 'field_type', /^events must be array/],
-  [{ events: Array(501).fill({}) }, '/events', 'batch_too_large', /^events takes at most 500 .* 501/],
-])('%j is refused with its field and its limit', (of, pointer, code, detail) => {
+test.each<[string, string, Record<string, unknown>, RegExp]>([
+  ['/id', 'invalid_uuid', { id: 'x' }, /^id must be a UUID/],
+  ['/id', 'field_type', { id: 7 }, /^id must be string/],
+  ['/sessionId', 'invalid_uuid', { sessionId: 'x' }, /^sessionId must be a UUID/],
+  ['/occurredAt', 'invalid_timestamp', { occurredAt: 'noon' }, /^occurredAt .* ISO 8601/],
+  ['/occurredAt', 'timestamp_out_of_range', { occurredAt: '1800-01-01' }, /1900 to 2299/],
+  ['/occurredAt', 'field_type', { occurredAt: 1 }, /^occurredAt must be string/],
+  ['/eventIds', 'field_type', { eventIds: SESSION }, /^eventIds must be array/],
+  ['/eventIds', 'field_invalid', { eventIds: Array(1001).fill(SESSION) }, /^eventIds .* 1000 items/],
+  ['/eventIds/1', 'invalid_uuid', { eventIds: [SESSION, 'x'] }, /^eventIds.1 must be a UUID/],
+  ['/eventIds/0', 'invalid_uuid', { eventIds: [null] }, /^eventIds.0 must be a UUID/],
+  ['/window', 'field_type', { window: 600 }, /^window must be object/],
+  ['/window/beforeMs', 'field_invalid', { window: { beforeMs: -1 } }, /^window.beforeMs must be >= 0/],
+  ['/window/afterMs', 'field_invalid', { window: { afterMs: 86_400_001 } }, /^window.afterMs .* 86400000/],
+  ['/window/afterMs', 'field_type', { window: { afterMs: 1.5 } }, /^window.afterMs must be integer/],
+  ['/window/beforeMs', 'field_type', { window: { beforeMs: '1' } }, /^window.beforeMs must be integer/],
+  ['/events', 'field_type', { events: {} }, /^events must be array/],
+  ['/events', 'batch_too_large', { events: Array(501).fill({}) }, /^events takes at most 500 .* 501/],
+])('what is wrong at %s is a %s that tells the field and its limit', (pointer, code, of, detail) => {
   const { problems } = read({ sessionId: SESSION, ...of });
   const own = problems.filter((problem) => !problem.pointer.startsWith('/events/'));
   expect(own).toEqual([{ index: 0, pointer, code, detail: expect.stringMatching(detail) }]);
@@ -71,7 +71,7 @@ test('a field that occurs twice is refused, and a value that nests too deep', ()
 
 test('an inline event is held to the rules of its revision, under its place in the report', () => {
   const events = [{ eventType: 'x' }, { sessionId: SESSION, eventType: 7, buildId: 'y' }, 'z'];
-  expect(told(read({ events }))).toEqual([
+  expect(told(read({ events })).toSorted()).toEqual([
     '0 /events/0/sessionId field_required',
     '1 /events/1/buildId invalid_uuid',
     '1 /events/1/eventType field_type',

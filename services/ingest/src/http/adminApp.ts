@@ -86,8 +86,7 @@ export function adminApp(deps: AdminAppDeps): Koa {
   });
   const retryBody = checkedBody(LinkRetryInput);
   router.post('/admin/links/retry', authorized, jsonBody(), async (ctx) => {
-    const input = retryBody(ctx.request.body);
-    ctx.body = await inTurn(() => retryLinks(deps, input));
+    ctx.body = await retryLinks(deps, retryBody(ctx.request.body));
   });
   const sqlBody = checkedBody(SqlInput);
   router.post('/admin/sql', authorized, jsonBody(), async (ctx) => {

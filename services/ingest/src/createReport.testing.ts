@@ -1,0 +1,140 @@
+/** For tests: bug reports on a real log that can be taken away, with a ClickHouse that has what it is told to have. */
+import { randomUUID } from 'node:crypto';
+import type { Principal } from '@questlog/runtime/directory/directory';
+import { aLog } from '@questlog/runtime/log/embedded/testLog';
+import type { Log } from '@questlog/runtime/log/log';
+import { Unavailable } from '@questlog/runtime/process/errors';
+import { silentLogger } from '@questlog/runtime/process/logger';
+import { createMetrics } from '@questlog/runtime/process/metrics';
+import { openLogRegistry } from '@questlog/runtime/registry/logRegistry';
+import { createCodec, type SchemaRegistry } from '@questlog/runtime/registry/registry';
+import type { Store } from '@questlog/runtime/store/store';
+import { aSession } from '@questlog/schemas/fixtures/builders';
+import type { MessageContract } from '@questlog/schemas/topics/contract';
+import { type EventsAccepted, eventsAccepted } from '@questlog/schemas/topics/eventsAccepted';
+import { type ReportLink, reportLinks } from '@questlog/schemas/topics/reportLinks';
+import { topicDefinitions } from '@questlog/schemas/topics/topics';
+import { onTestFinished } from 'vitest';
+import type { ReportDeps } from './createReport.ts';
+import { OneAtATime } from './oneAtATime.ts';
+import { openReports } from './reports.ts';
+import { Turns } from './turns.ts';
+
+export interface ReportBench {
+  readonly principal: Principal;
+  /** Events as a report brings them, one in each of four lanes. */
+  readonly inline: readonly object[];
+  /** Whether an append fails now. */
+  isDown: (topic: string) => boolean;
+  /** Ids of the events that ClickHouse has. */
+  projected: readonly string[];
+  /** What a start of ingest works with; each follows the log on its own. */
+  start(): Promise<ReportDeps>;
+  reports(): Promise<ReportLink[]>;
+  events(): Promise<EventsAccepted[]>;
+}
+
+const LANES = [0, 1, 2, 3];
+const clock = { now: () => Date.UTC(2026, 10, 21, 12) };
+
+export async function aReportBench(): Promise<ReportBench> {
+  const log = await aLog({ clock });
+  await log.ensureTopics(topicDefinitions(LANES.length));
+  const registry = await openLogRegistry(log);
+  const sessions = LANES.map((lane) => aSession({ lane }));
+  const bench: ReportBench = {
+    principal: aPrincipal(),
+    inline: sessions.map(({ sessionId }, n) => ({ sessionId, eventType: 'x', payload: { n } })),
+    isDown: () => false,
+    projected: [],
+    start: async () => {
+      const store = storeOf(() => bench.projected);
+      const projection = { caughtUp: async () => {}, projected: async () => LANES.map(() => 0) };
+      const failing = withAppend(log, async (topic, partition, records) => {
+        if (bench.isDown(topic)) throw new Unavailable('the log takes nothing');
+        return await log.append(topic, partition, records);
+      });
+      const reports = await openReports({
+        log: failing,
+        store,
+        registry,
+        projection,
+        logger: silentLogger,
+        clock,
+      });
+      onTestFinished(() => reports.close());
+      return {
+        ...{ log: failing, store, reports, projection, clock, metrics: createMetrics() },
+        codec: await createCodec(registry, eventsAccepted),
+        quotas: { ledger: async () => undefined, close: async () => {} },
+        sessions: {
+          find: async () => new Map(sessions.map((session) => [session.sessionId, session])),
+          register: () => Promise.reject(new Error('no session is registered here')),
+          failed: new Promise<never>(() => {}),
+          close: async () => {},
+        },
+        partitions: LANES.length,
+        turns: new Turns(),
+        perReport: new OneAtATime(),
+      };
+    },
+    reports: () => recordsOf(log, registry, reportLinks),
+    events: () => recordsOf(log, registry, eventsAccepted),
+  };
+  return bench;
+}
+
+function aPrincipal(): Principal {
+  const [tenantId, projectId] = [randomUUID(), randomUUID()];
+  return {
+    tenant: { id: tenantId, name: 'T', monthlySoftQuota: null, spread: LANES.length, createdAt: 1 },
+    project: { id: projectId, tenantId, name: 'P', revision: null, createdAt: 1 },
+    revision: 'B',
+    scopes: ['reports:write'],
+  };
+}
+
+function withAppend(log: Log, append: Log['append']): Log {
+  return new Proxy(log, {
+    get: (target, name) => {
+      if (name === 'append') return append;
+      const value: unknown = Reflect.get(target, name);
+      return typeof value === 'function' ? value.bind(target) : value;
+    },
+  });
+}
+
+/** Answers the one question that is not about reports or links: which of the events are stored. */
+function storeOf(projected: () => readonly string[]): Store {
+  const refuse = (): Promise<never> => Promise.reject(new Error('not asked here'));
+  return {
+    query: async <Row>(sql: string, params: Readonly<Record<string, unknown>> = {}): Promise<Row[]> => {
+      const ids: unknown = params['ids'];
+      if (!/FROM events\b/.test(sql) || !Array.isArray(ids)) return [];
+      const rows = projected()
+        .filter((id) => ids.includes(id))
+        .map((id) => ({ id, occurred_at_micros: '1', over_quota: false }));
+      return JSON.parse(JSON.stringify(rows));
+    },
+    text: refuse,
+    command: refuse,
+    insert: refuse,
+    ping: async () => true,
+    close: async () => {},
+  };
+}
+
+async function recordsOf<T>(log: Log, registry: SchemaRegistry, contract: MessageContract<T>): Promise<T[]> {
+  const codec = await createCodec(registry, contract);
+  const found: T[] = [];
+  const tail = await log.tail({
+    topic: contract.topic,
+    from: 'earliest',
+    onBatch: async ({ records }) => {
+      for (const { value } of records) found.push(await codec.decode(value));
+    },
+  });
+  await tail.reached(await log.endOffsets(contract.topic));
+  await tail.close();
+  return found;
+}

@@ -1,0 +1,92 @@
+/** What memory says of an id is what the log says: the first record, and what came after it. */
+import { expect, test } from 'vitest';
+import { FirstRecordMemory } from './firstRecordMemory.ts';
+
+interface Known {
+  readonly made: string | null;
+  readonly isOver: boolean;
+}
+
+const P = 'project';
+
+function aMemory(): FirstRecordMemory<Known> {
+  return new FirstRecordMemory<Known>({
+    merge: (earlier, later) =>
+      earlier.made === null ? later : { ...earlier, isOver: earlier.isOver || later.isOver },
+    isWhole: ({ made }) => made !== null,
+  });
+}
+
+const made = (name: string): Known => ({ made: name, isOver: false });
+const OVER: Known = { made: null, isOver: true };
+const at = (entity: Known, offset: number) => ({ entity, partition: 0, offset });
+
+function found(memory: FirstRecordMemory<Known>, id: string): Known | undefined {
+  const all = new Map<string, Known>();
+  memory.collect(P, [id], all);
+  return all.get(id);
+}
+
+test('of two records of one id the first one counts, and its offset tells whose it was', () => {
+  const memory = aMemory();
+  memory.putRecord(P, 'a', at(made('first'), 3));
+  memory.putRecord(P, 'a', at(made('second'), 4));
+  expect(found(memory, 'a')).toEqual(made('first'));
+  expect(memory.get(P, 'a')?.firstOffset).toBe(3);
+});
+
+test('an id of another project is another id', () => {
+  const memory = aMemory();
+  memory.putRecord('other', 'a', at(made('first'), 3));
+  expect(found(memory, 'a')).toBeUndefined();
+});
+
+test('what came after is added to what is known', () => {
+  const memory = aMemory();
+  memory.putRecord(P, 'a', at(made('first'), 3));
+  expect(memory.putRecord(P, 'a', at(OVER, 4))).toEqual({ made: 'first', isOver: true });
+});
+
+test('what came before the first record does not count, and the first record is still recognised as such', () => {
+  const memory = aMemory();
+  memory.putRecord(P, 'a', at(OVER, 3));
+  memory.putRecord(P, 'a', at(made('first'), 4));
+  expect(found(memory, 'a')).toEqual(made('first'));
+  expect(memory.get(P, 'a')?.firstOffset).toBe(4);
+});
+
+test('an entity of which only the end was read is looked up, and ends', () => {
+  const memory = aMemory();
+  memory.putRecord(P, 'a', at(OVER, 3));
+  expect(found(memory, 'a')).toBeUndefined();
+  expect(memory.putStored(P, 'a', made('stored'))).toEqual({ made: 'stored', isOver: true });
+  expect(found(memory, 'a')).toEqual({ made: 'stored', isOver: true });
+});
+
+test('what was looked up does not hide what the tail read meanwhile', () => {
+  const memory = aMemory();
+  memory.putStored(P, 'a', made('stored'));
+  memory.putRecord(P, 'a', at(OVER, 9));
+  memory.putStored(P, 'a', made('stored'));
+  expect(found(memory, 'a')).toEqual({ made: 'stored', isOver: true });
+});
+
+test('beyond its bound it forgets only what ClickHouse has', () => {
+  const memory = aMemory();
+  const bound = 100_000;
+  for (let i = 0; i < bound; i++) memory.putRecord(P, `${i}`, at(made(`${i}`), i));
+  memory.projected = [3];
+  for (let i = 0; i < 10; i++) memory.putRecord(P, `new ${i}`, at(made('new'), bound + i));
+  const kept = Array.from({ length: 5 }, (_, i) => found(memory, `${i}`) !== undefined);
+  expect(kept).toEqual([false, false, false, true, true]);
+});
+
+test('beyond its bound what was asked for lately stays', () => {
+  const memory = aMemory();
+  const bound = 100_000;
+  for (let i = 0; i < bound; i++) memory.putStored(P, `${i}`, made(`${i}`));
+  memory.projected = [1];
+  expect(found(memory, '0')).toBeDefined();
+  for (let i = 0; i < 10; i++) memory.putStored(P, `new ${i}`, made('new'));
+  expect([found(memory, '0'), found(memory, '1')]).toEqual([made('0'), undefined]);
+});

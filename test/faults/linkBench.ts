@@ -1,0 +1,184 @@
+/** The projector and the linker on the real log and the real engine, each started and stopped alone, on a clock moved by hand. */
+import { randomUUID } from 'node:crypto';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { type Linker, startLinker } from '@questlog/linker/linker';
+import { type Projector, startProjector } from '@questlog/projector/projector';
+import { openEmbeddedLog } from '@questlog/runtime/log/embedded/embeddedLog';
+import { createHealth } from '@questlog/runtime/process/health';
+import { silentLogger } from '@questlog/runtime/process/logger';
+import { createMetrics } from '@questlog/runtime/process/metrics';
+import { openLogRegistry } from '@questlog/runtime/registry/logRegistry';
+import { createCodec } from '@questlog/runtime/registry/registry';
+import { startEmbeddedClickHouse } from '@questlog/runtime/store/embedded/embeddedClickHouse';
+import { openMigrated } from '@questlog/runtime/store/migrate';
+import type { Store } from '@questlog/runtime/store/store';
+import { partitionOf } from '@questlog/schemas/partition';
+import type { MessageContract } from '@questlog/schemas/topics/contract';
+import { type EventsAccepted, eventsAccepted } from '@questlog/schemas/topics/eventsAccepted';
+import { type LinkedEvent, linkedEvents } from '@questlog/schemas/topics/linkedEvents';
+import { type ReportLink, reportLinks } from '@questlog/schemas/topics/reportLinks';
+import { GROUPS, TOPICS, topicDefinitions } from '@questlog/schemas/topics/topics';
+import { eventually } from '../e2e/builders.ts';
+
+const MIGRATIONS = fileURLToPath(new URL('../../deploy/clickhouse', import.meta.url));
+const ACCESS = { username: 'test', password: 'test', database: 'questlog' };
+
+export type LinkBench = Awaited<ReturnType<typeof openLinkBench>>;
+
+export async function openLinkBench(partitions: number) {
+  const directory = mkdtempSync(join(tmpdir(), 'questlog-links-'));
+  const clock = { aheadMs: 0, now: (): number => Date.now() + clock.aheadMs };
+  const log = await openEmbeddedLog({ directory, clock });
+  const server = await startEmbeddedClickHouse({ directory: join(directory, 'clickhouse'), ...ACCESS });
+  const store = await openMigrated({ url: server.url, ...ACCESS }, MIGRATIONS);
+  await log.ensureTopics(topicDefinitions(partitions));
+  const registry = await openLogRegistry(log);
+  const metrics = createMetrics();
+  const shared = { log, store, registry, clock, metrics, logger: silentLogger, health: createHealth() };
+  let projector: Projector | undefined;
+  let linker: Linker | undefined;
+
+  const append = async <T>(contract: MessageContract<T>, tenantId: string, partition: number, message: T) => {
+    const codec = await createCodec(registry, contract);
+    await log.append(contract.topic, partition, [{ key: tenantId, value: codec.encode(message) }]);
+  };
+  return {
+    log,
+    clock,
+    startProjector: async () => {
+      projector ??= await startProjector({ ...shared, flushIntervalMs: 0 });
+    },
+    stopProjector: async () => {
+      await projector?.stop();
+      projector = undefined;
+    },
+    startLinker: async () => {
+      linker ??= await startLinker(shared);
+    },
+    stopLinker: async () => {
+      await linker?.stop();
+      linker = undefined;
+    },
+    /** One more member of the linker's group. */
+    anotherLinker: () => startLinker(shared),
+    appendEvents: (message: EventsAccepted, lane = 0) =>
+      append(eventsAccepted, message.tenantId, partitionOf(message.tenantId, lane, partitions), message),
+    /** At home, unless a foreign producer's partitioner thought otherwise. */
+    appendReport: (record: ReportLink, partition = partitionOf(record.tenantId, 0, partitions)) =>
+      append(reportLinks, record.tenantId, partition, record),
+    /** Every report was let go, and everything that came of it is projected. */
+    letGo: async () => {
+      clock.aheadMs += 26 * 60 * 60 * 1000;
+      await eventually(
+        () => isLetGo(shared),
+        (isDone) => isDone,
+        20_000,
+      );
+    },
+    untilConsumed: () =>
+      eventually(
+        () => areConsumed(shared, LINKED),
+        (isDone) => isDone,
+      ),
+    statesOf: (report: ReportLink) => statesOf(store, report),
+    /** What a bug tracker reads of the project, in the order of each partition. */
+    streamOf: (projectId: string) => streamOf(shared, projectId),
+    close: async () => {
+      await linker?.stop();
+      await projector?.stop();
+      await store.close();
+      await server.close();
+      await log.close();
+      rmSync(directory, { recursive: true, force: true });
+    },
+  };
+}
+
+type Shared = Pick<Parameters<typeof startLinker>[0], 'log' | 'registry' | 'metrics'>;
+
+const LINKED = [
+  [GROUPS.link, TOPICS.events],
+  [GROUPS.link, TOPICS.reportLinks],
+] as const;
+const PROJECTED = [
+  [GROUPS.projectReports, TOPICS.reportLinks],
+  [GROUPS.projectLinks, TOPICS.linkedEvents],
+] as const;
+
+async function isLetGo(shared: Shared): Promise<boolean> {
+  const open = await shared.metrics.openReports.get();
+  if (open.values.some(({ value }) => value > 0)) return false;
+  return (await areConsumed(shared, [...LINKED, ...PROJECTED])) && (await statesLeft(shared)) === 0;
+}
+
+async function areConsumed(
+  { log }: Shared,
+  pairs: readonly (readonly [group: string, topic: string])[],
+): Promise<boolean> {
+  for (const [group, topic] of pairs) {
+    const [ends, committed] = [await log.endOffsets(topic), await log.committed(group, topic)];
+    if (ends.some((end, partition) => end > (committed[partition]?.offset ?? 0))) return false;
+  }
+  return true;
+}
+
+/** Latest states of the report's links, by event. */
+async function statesOf(store: Store, { projectId, reportId }: ReportLink): Promise<Record<string, string>> {
+  const rows = await store.query<{ event_id: string; how: string }>(
+    `SELECT event_id, concat(toString(source), ' ', toString(state)) AS how FROM report_links
+     WHERE project_id = {projectId:UUID} AND report_id = {reportId:UUID}`,
+    { projectId, reportId },
+  );
+  return Object.fromEntries(rows.map(({ event_id: id, how }) => [id, how]));
+}
+
+async function streamOf({ log, registry }: Shared, projectId: string): Promise<LinkedEvent[]> {
+  const codec = await createCodec(registry, linkedEvents);
+  const links: LinkedEvent[] = [];
+  await readAll({ log, registry }, TOPICS.linkedEvents, async (value) => {
+    if (value === null) return;
+    const link = await codec.decode(value);
+    if (link.projectId === projectId) links.push(link);
+  });
+  return links;
+}
+
+/** Reports, retractions and late sessions that some linker still holds. */
+async function statesLeft(shared: Shared): Promise<number> {
+  const held = new Set<string>();
+  await readAll(shared, TOPICS.linkerState, (value, key) => {
+    if (value === null) held.delete(key);
+    else if (!key.startsWith('append/')) held.add(key);
+  });
+  return held.size;
+}
+
+async function readAll(
+  { log }: Shared,
+  topic: string,
+  visit: (value: Buffer | null, key: string) => void | Promise<void>,
+): Promise<void> {
+  const tail = await log.tail({
+    topic,
+    from: 'earliest',
+    onBatch: async ({ records }) => {
+      for (const { key, value } of records) await visit(value, key ?? '');
+    },
+  });
+  await tail.reached(await log.endOffsets(topic));
+  await tail.close();
+}
+
+/** One project of a tenant, and a session of it. */
+export interface LinkProject {
+  readonly tenantId: string;
+  readonly projectId: string;
+  readonly sessionId: string;
+}
+
+export function aLinkProject(): LinkProject {
+  return { tenantId: randomUUID(), projectId: randomUUID(), sessionId: randomUUID() };
+}
