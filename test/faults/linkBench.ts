@@ -135,10 +135,10 @@ async function statesOf(store: Store, { projectId, reportId }: ReportLink): Prom
   return Object.fromEntries(rows.map(({ event_id: id, how }) => [id, how]));
 }
 
-async function streamOf({ log, registry }: Shared, projectId: string): Promise<LinkedEvent[]> {
-  const codec = await createCodec(registry, linkedEvents);
+async function streamOf(shared: Shared, projectId: string): Promise<LinkedEvent[]> {
+  const codec = await createCodec(shared.registry, linkedEvents);
   const links: LinkedEvent[] = [];
-  await readAll({ log, registry }, TOPICS.linkedEvents, async (value) => {
+  await readAll(shared, TOPICS.linkedEvents, async (value) => {
     if (value === null) return;
     const link = await codec.decode(value);
     if (link.projectId === projectId) links.push(link);

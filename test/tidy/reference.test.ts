@@ -28,8 +28,8 @@ test('every page of the reference is generated', () => {
 
 test('the reference has every route of the two listeners and no other', () => {
   const sources = parseSources();
-  const routesOf = (path: string): string[] => {
-    const literals = sources.get(path)?.literals ?? [];
+  const routesOf = (...paths: string[]): string[] => {
+    const literals = paths.flatMap((path) => sources.get(path)?.literals ?? []);
     const routes = literals.map(({ text }) => text).filter((text) => /^\/[a-z]/.test(text));
     return [...new Set(routes.map((route) => route.replace(/:(\w+)/g, '{$1}')))].sort();
   };
@@ -39,6 +39,6 @@ test('the reference has every route of the two listeners and no other', () => {
     routesOf('services/ingest/src/http/adminApp.ts'),
   );
   expect(Object.keys(paths ?? {}).sort(), 'publicApp.ts and openapi.ts').toEqual(
-    routesOf('services/ingest/src/http/publicApp.ts'),
+    routesOf('services/ingest/src/http/publicApp.ts', 'services/ingest/src/http/reportRoutes.ts'),
   );
 });

@@ -55,14 +55,14 @@ export async function linkPartition(owned: OwnedPartition, deps: PartitionDeps):
       backoffMs = FIRST_BACKOFF_MS;
       await run.untilLost();
     } catch (error) {
-      if (error instanceof Fenced || owned.signal.aborted) break;
+      if (error instanceof Fenced) deps.logger.info('partition_lost', { partition: owned.partition });
+      if (error instanceof Fenced || owned.signal.aborted) return;
       if (!(error instanceof Unavailable)) throw error;
       deps.logger.error('linking_delayed', error, { partition: owned.partition, backoffMs });
       await delay(backoffMs, undefined, { signal: owned.signal }).catch(() => {});
       backoffMs = Math.min(backoffMs * 2, MAX_BACKOFF_MS);
     }
   }
-  deps.logger.info('partition_lost', { group: 'linker', partition: owned.partition });
 }
 
 class PartitionRun {

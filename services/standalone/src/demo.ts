@@ -28,6 +28,7 @@ export async function ensureDemo(
     tenantId,
     name: 'Demo game',
     revision: null,
+    reportWindow: null,
     createdAt,
   });
   await directory.put('tenant', tenantId, {

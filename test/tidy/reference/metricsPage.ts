@@ -3,7 +3,19 @@ import { createMetrics } from '@questlog/runtime/process/metrics';
 import { code, page, table } from './markdown.ts';
 
 /** Prometheus has a metric's unit in its name; the first of these that is there is it. */
-const UNITS = ['seconds', 'bytes', 'records', 'requests', 'replays', 'events', 'streams'];
+const UNITS = [
+  'seconds',
+  'bytes',
+  'records',
+  'requests',
+  'replays',
+  'events',
+  'streams',
+  'changes',
+  'links',
+  'reports',
+  'ids',
+];
 
 export async function metricsPage(): Promise<string> {
   const { registry } = createMetrics();
