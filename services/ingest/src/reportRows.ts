@@ -74,3 +74,8 @@ export async function recentReports(
   );
   return rows.map(storedReport);
 }
+
+export async function projectsWithReports(store: Store): Promise<string[]> {
+  const rows = await store.query<{ project_id: string }>('SELECT DISTINCT project_id FROM report_versions');
+  return rows.map((row) => row.project_id);
+}

@@ -7,7 +7,7 @@ import type { Store } from '@questlog/runtime/store/store';
 import { faultOf, isAtHome, type ReportLink, reportLinks } from '@questlog/schemas/topics/reportLinks';
 import { MAX_OPEN_WINDOWS, OpenWindows } from './core/openWindows.ts';
 import { type EntityKind, type FirstRecordsDeps, openFirstRecords } from './firstRecords.ts';
-import { lookUpReports, recentReports, type StoredReport } from './reportRows.ts';
+import { lookUpReports, projectsWithReports, recentReports, type StoredReport } from './reportRows.ts';
 
 export interface Reports {
   /** @throws Unavailable when ClickHouse is needed and silent. */
@@ -18,6 +18,8 @@ export interface Reports {
   append(record: ReportLink): Promise<void>;
   /** The reports whose window is open and has the event, as far as this process knows; sorted. */
   openFor(projectId: string, sessionId: string | null, occurredAt: bigint): readonly string[];
+  /** False: no event of the project can be linked to anything, so nobody need ask for it. */
+  areThere(projectId: string): boolean;
   readonly failed: Promise<never>;
   close(): Promise<void>;
 }
@@ -34,7 +36,8 @@ const OPEN_FOR_MS = 25 * 60 * 60 * 1000;
 export async function openReports(deps: FirstRecordsDeps & { store: Store; clock: Clock }): Promise<Reports> {
   const { store, clock } = deps;
   const windows = new OpenWindows();
-  const first = await openFirstRecords(deps, kindOfReports(store, windows, clock));
+  const projects = new Set<string>();
+  const first = await openFirstRecords(deps, kindOfReports({ store, windows, projects, clock }));
   return {
     failed: first.failed,
     close: () => first.close(),
@@ -44,11 +47,19 @@ export async function openReports(deps: FirstRecordsDeps & { store: Store; clock
       return { report: stored(winner) ?? { filed: record, isRetracted: winner.isRetracted }, isOwn };
     },
     append: async (record) => void (await first.append(record)),
+    areThere: (projectId) => projects.has(projectId),
     openFor: (projectId, sessionId, occurredAt) => windows.of(projectId, sessionId, occurredAt, clock.now()),
   };
 }
 
-function kindOfReports(store: Store, windows: OpenWindows, clock: Clock): EntityKind<ReportLink, Known> {
+function kindOfReports(known: {
+  store: Store;
+  windows: OpenWindows;
+  /** That have any report. */
+  projects: Set<string>;
+  clock: Clock;
+}): EntityKind<ReportLink, Known> {
+  const { store, windows, projects, clock } = known;
   return {
     contract: reportLinks,
     nameOf: ({ tenantId, projectId, reportId }) => ({ tenantId, projectId, id: reportId }),
@@ -70,8 +81,10 @@ function kindOfReports(store: Store, windows: OpenWindows, clock: Clock): Entity
       const sinceMs = clock.now() - OPEN_FOR_MS;
       const recent = await recentReports(store, { sinceMs, limit: MAX_OPEN_WINDOWS });
       for (const { filed } of recent.toReversed()) windows.open(filed, clock.now());
+      for (const projectId of await projectsWithReports(store)) projects.add(projectId);
     },
     onRecord: (record, { filed, isRetracted }) => {
+      projects.add(record.projectId);
       if (isRetracted) windows.close(record.projectId, record.reportId);
       else if (filed !== null) windows.open(filed, clock.now());
     },
