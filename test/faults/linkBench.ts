@@ -4,9 +4,11 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { LINKER_BOUNDS, type LinkerBounds } from '@questlog/linker/core/linkerState';
 import { type Linker, startLinker } from '@questlog/linker/linker';
 import { type Projector, startProjector } from '@questlog/projector/projector';
 import { openEmbeddedLog } from '@questlog/runtime/log/embedded/embeddedLog';
+import { Unavailable } from '@questlog/runtime/process/errors';
 import { createHealth } from '@questlog/runtime/process/health';
 import { silentLogger } from '@questlog/runtime/process/logger';
 import { createMetrics } from '@questlog/runtime/process/metrics';
@@ -28,42 +30,26 @@ const ACCESS = { username: 'test', password: 'test', database: 'questlog' };
 
 export type LinkBench = Awaited<ReturnType<typeof openLinkBench>>;
 
-export async function openLinkBench(partitions: number) {
-  const directory = mkdtempSync(join(tmpdir(), 'questlog-links-'));
-  const clock = { aheadMs: 0, now: (): number => Date.now() + clock.aheadMs };
-  const log = await openEmbeddedLog({ directory, clock });
-  const server = await startEmbeddedClickHouse({ directory: join(directory, 'clickhouse'), ...ACCESS });
-  const store = await openMigrated({ url: server.url, ...ACCESS }, MIGRATIONS);
-  await log.ensureTopics(topicDefinitions(partitions));
-  const registry = await openLogRegistry(log);
-  const metrics = createMetrics();
-  const shared = { log, store, registry, clock, metrics, logger: silentLogger, health: createHealth() };
-  let projector: Projector | undefined;
-  let linker: Linker | undefined;
+export async function openLinkBench(partitions: number, bounds = LINKER_BOUNDS) {
+  const { shared, clock, metrics, outage, directory, server } = await openParts(partitions, bounds);
+  const { log, store, registry } = shared;
+  const ofLinker = { ...shared, store: withOutage(store, outage) };
+  const services = startAndStop(
+    () => startProjector({ ...shared, flushIntervalMs: 0 }),
+    () => startLinker(ofLinker),
+  );
 
   const append = async <T>(contract: MessageContract<T>, tenantId: string, partition: number, message: T) => {
     const codec = await createCodec(registry, contract);
     await log.append(contract.topic, partition, [{ key: tenantId, value: codec.encode(message) }]);
   };
   return {
-    log,
     clock,
-    startProjector: async () => {
-      projector ??= await startProjector({ ...shared, flushIntervalMs: 0 });
-    },
-    stopProjector: async () => {
-      await projector?.stop();
-      projector = undefined;
-    },
-    startLinker: async () => {
-      linker ??= await startLinker(shared);
-    },
-    stopLinker: async () => {
-      await linker?.stop();
-      linker = undefined;
-    },
+    /** ClickHouse does not answer the linker. */
+    outage,
+    ...services,
     /** One more member of the linker's group. */
-    anotherLinker: () => startLinker(shared),
+    anotherLinker: () => startLinker(ofLinker),
     appendEvents: (message: EventsAccepted, lane = 0) =>
       append(eventsAccepted, message.tenantId, partitionOf(message.tenantId, lane, partitions), message),
     /** At home, unless a foreign producer's partitioner thought otherwise. */
@@ -84,15 +70,71 @@ export async function openLinkBench(partitions: number) {
         (isDone) => isDone,
       ),
     statesOf: (report: ReportLink) => statesOf(store, report),
+    openReports: async () => sumOf(await metrics.openReports.get()),
     /** What a bug tracker reads of the project, in the order of each partition. */
     streamOf: (projectId: string) => streamOf(shared, projectId),
     close: async () => {
-      await linker?.stop();
-      await projector?.stop();
+      await services.stopLinker();
+      await services.stopProjector();
       await store.close();
       await server.close();
       await log.close();
       rmSync(directory, { recursive: true, force: true });
+    },
+  };
+}
+
+/** The log and the engine on a directory of their own. */
+async function openParts(partitions: number, bounds: LinkerBounds) {
+  const directory = mkdtempSync(join(tmpdir(), 'questlog-links-'));
+  const clock = { aheadMs: 0, now: (): number => Date.now() + clock.aheadMs };
+  const log = await openEmbeddedLog({ directory, clock });
+  const server = await startEmbeddedClickHouse({ directory: join(directory, 'clickhouse'), ...ACCESS });
+  const store = await openMigrated({ url: server.url, ...ACCESS }, MIGRATIONS);
+  await log.ensureTopics(topicDefinitions(partitions));
+  const registry = await openLogRegistry(log);
+  const metrics = createMetrics();
+  const outage = { isOn: false };
+  const shared = {
+    log,
+    store,
+    registry,
+    clock,
+    metrics,
+    logger: silentLogger,
+    health: createHealth(),
+    bounds,
+  };
+  return { shared, clock, metrics, outage, directory, server };
+}
+
+function startAndStop(projectorOf: () => Promise<Projector>, linkerOf: () => Promise<Linker>) {
+  let projector: Projector | undefined;
+  let linker: Linker | undefined;
+  return {
+    startProjector: async () => {
+      projector ??= await projectorOf();
+    },
+    stopProjector: async () => {
+      await projector?.stop();
+      projector = undefined;
+    },
+    startLinker: async () => {
+      linker ??= await linkerOf();
+    },
+    stopLinker: async () => {
+      await linker?.stop();
+      linker = undefined;
+    },
+  };
+}
+
+function withOutage(store: Store, outage: { readonly isOn: boolean }): Store {
+  return {
+    ...store,
+    query: async (sql, params, settings) => {
+      if (outage.isOn) throw new Unavailable('an outage');
+      return await store.query(sql, params, settings);
     },
   };
 }
@@ -109,9 +151,12 @@ const PROJECTED = [
 ] as const;
 
 async function isLetGo(shared: Shared): Promise<boolean> {
-  const open = await shared.metrics.openReports.get();
-  if (open.values.some(({ value }) => value > 0)) return false;
+  if (sumOf(await shared.metrics.openReports.get()) > 0) return false;
   return (await areConsumed(shared, [...LINKED, ...PROJECTED])) && (await statesLeft(shared)) === 0;
+}
+
+function sumOf({ values }: { values: readonly { value: number }[] }): number {
+  return values.reduce((sum, { value }) => sum + value, 0);
 }
 
 async function areConsumed(

@@ -12,6 +12,7 @@ import { linkedEvents } from '@questlog/schemas/topics/linkedEvents';
 import { linkerState } from '@questlog/schemas/topics/linkerState';
 import { reportLinks } from '@questlog/schemas/topics/reportLinks';
 import { GROUPS, TOPICS } from '@questlog/schemas/topics/topics';
+import type { LinkerBounds } from './core/linkerState.ts';
 import { linkPartition } from './linkPartition.ts';
 
 export interface LinkerDeps {
@@ -22,6 +23,7 @@ export interface LinkerDeps {
   readonly logger: Logger;
   readonly metrics: Metrics;
   readonly health: Health;
+  readonly bounds: LinkerBounds;
 }
 
 export interface Linker {

@@ -152,10 +152,8 @@ function changelogRecord(
 }
 
 /** The latest entry of each key; the other partitions are not read. */
-async function restoredState(
-  { log, codecs, partitions }: PartitionDeps,
-  partition: number,
-): Promise<LinkerState> {
+async function restoredState(deps: PartitionDeps, partition: number): Promise<LinkerState> {
+  const { log, codecs, partitions, bounds } = deps;
   const entries = new Map<string, LinkerEntry | null>();
   const ends = await log.endOffsets(TOPICS.linkerState);
   const tail = await log.tail({
@@ -173,7 +171,7 @@ async function restoredState(
   } finally {
     await tail.close();
   }
-  const state = new LinkerState(partition, partitions);
+  const state = new LinkerState(partition, partitions, bounds);
   for (const [key, entry] of entries) if (entry !== null) state.restore(key, entry);
   return state;
 }

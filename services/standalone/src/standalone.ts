@@ -2,6 +2,7 @@
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { startIngest } from '@questlog/ingest/service';
+import { LINKER_BOUNDS } from '@questlog/linker/core/linkerState';
 import { startLinker } from '@questlog/linker/linker';
 import { startProjector } from '@questlog/projector/projector';
 import { openDirectory } from '@questlog/runtime/directory/openDirectory';
@@ -62,7 +63,7 @@ export async function startStandalone(
   const shared = { log, store, registry, clock, logger, metrics, health };
   const projector = await startProjector({ ...shared, flushIntervalMs: FLUSH_INTERVAL_MS });
   lifecycle.onStop('projector', () => projector.stop());
-  const linker = await startLinker(shared);
+  const linker = await startLinker({ ...shared, bounds: LINKER_BOUNDS });
   lifecycle.onStop('linker', () => linker.stop());
   const ingest = await startIngest({
     ...shared,

@@ -72,7 +72,7 @@ export class LinkerState {
   #openReports = 0;
   #openEventIds = 0;
 
-  constructor(partition: number, partitions: number, bounds: LinkerBounds = LINKER_BOUNDS) {
+  constructor(partition: number, partitions: number, bounds: LinkerBounds) {
     this.partition = partition;
     this.partitions = partitions;
     this.#bounds = bounds;

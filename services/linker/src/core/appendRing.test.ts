@@ -1,0 +1,37 @@
+import { expect, test } from 'vitest';
+import { AppendRing } from './appendRing.ts';
+
+const ids = (from: number, count: number): string[] =>
+  Array.from({ length: count }, (_, i) => `id ${from + i}`);
+
+/** What the changelog holds: the latest of each slot. */
+function changelogOf(ring: AppendRing, added: readonly string[]): Map<number, readonly string[]> {
+  const slots = new Map<number, readonly string[]>();
+  for (const id of added) for (const slot of ring.add(id)) slots.set(slot, [...ring.idsOf(slot)]);
+  return slots;
+}
+
+test('remembers the latest ids, whole slots at a time, and tells once it has forgotten one', () => {
+  const ring = new AppendRing(4, 3);
+  for (const id of ids(0, 6)) ring.add(id);
+  expect(ring.isComplete).toBe(true);
+  for (const id of ids(6, 6)) ring.add(id);
+  expect(ring.isComplete).toBe(false);
+  expect(ids(0, 12).filter((id) => ring.has(id))).toEqual(ids(3, 9));
+});
+
+test.each([0, 1, 3, 8, 9, 12, 13, 25, 40])(
+  'a new owner remembers what the old one did, after %i appends',
+  (count) => {
+    const old = new AppendRing(4, 3);
+    const changelog = changelogOf(old, ids(0, count));
+    const next = new AppendRing(4, 3);
+    for (const [slot, held] of changelog) next.restore(slot, held);
+    for (const more of ids(count, 10)) {
+      const known = ids(0, count + 10);
+      expect(known.filter((id) => next.has(id))).toEqual(known.filter((id) => old.has(id)));
+      expect(next.add(more)).toEqual(old.add(more));
+      expect(next.isComplete).toBe(old.isComplete);
+    }
+  },
+);
