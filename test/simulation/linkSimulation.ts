@@ -17,8 +17,15 @@ const SECOND_MS = 1_000;
 const MINUTE_MS = 60 * SECOND_MS;
 const HOUR_MS = 60 * MINUTE_MS;
 
+const WIDE_BOUNDS: LinkerBounds = { ...LINKER_BOUNDS, sessionsWithReports: 1_000 };
 /** So small that a run meets each of them. */
-const SMALL_BOUNDS: LinkerBounds = { openReports: 2, openEventIds: 5, appendSlots: 4, appendsASlot: 2 };
+const SMALL_BOUNDS: LinkerBounds = {
+  openReports: 2,
+  openEventIds: 5,
+  appendSlots: 4,
+  appendsASlot: 2,
+  sessionsWithReports: 2,
+};
 
 interface Session {
   readonly tenantId: string;
@@ -51,7 +58,7 @@ class LinkSimulation {
   constructor(seed: number) {
     this.#dice = new Dice(seed);
     const partitions = this.#dice.from([1, 2, 3, 4]);
-    this.#topology = new Topology(partitions, this.#dice.chance(0.5) ? SMALL_BOUNDS : LINKER_BOUNDS);
+    this.#topology = new Topology(partitions, this.#dice.chance(0.5) ? SMALL_BOUNDS : WIDE_BOUNDS);
     for (let t = 0; t < 2; t++) this.#addTenant(this.#dice.from([1, 1, 3]));
   }
 
@@ -110,18 +117,13 @@ class LinkSimulation {
       [12, () => this.#topology.project('events', partition, this.#dice.between(1, 4))],
       [12, () => this.#topology.project('reports', partition, this.#dice.between(1, 4))],
       [12, () => this.#topology.project('links', partition, this.#dice.between(1, 9))],
-      [8, () => this.#crash(partition)],
+      [8, () => this.#topology.crash(partition)],
       [2, () => this.#topology.settle()],
       [
         10,
         () => this.#topology.advance(this.#dice.from([SECOND_MS, MINUTE_MS, 6 * MINUTE_MS, 20 * MINUTE_MS])),
       ],
     ]);
-  }
-
-  #crash(partition: number): void {
-    this.#crashes++;
-    this.#topology.crash(partition);
   }
 
   #sendEvents(): void {

@@ -26,7 +26,7 @@ interface Row {
 }
 
 /** Of links, payloads and all, in one answer; one link is always taken. */
-const MAX_LINK_BYTES = 6 * 1024 * 1024;
+const MAX_LINK_BYTES = 16 * 1024 * 1024;
 const LINK_BYTES = 400;
 const MAX_IDS = 2_500;
 

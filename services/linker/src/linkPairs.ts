@@ -20,7 +20,7 @@ export interface LinkPairs {
 }
 
 /** Ids in one list. */
-const MAX_IDS = 5_000;
+const MAX_IDS = 2_500;
 
 export function openLinkPairs(source: LookUpSource): LinkPairs {
   return {

@@ -19,6 +19,7 @@ import { type Answer, type Job, nextJob } from './core/jobs.ts';
 import type { LinkerDeps } from './linker.ts';
 import { LookUps } from './lookUps.ts';
 import { type Outbox, openOutbox } from './outbox.ts';
+import { addSessionsWithReports } from './reportRows.ts';
 
 export interface PartitionDeps extends LinkerDeps {
   readonly codecs: {
@@ -55,9 +56,9 @@ export async function linkPartition(owned: OwnedPartition, deps: PartitionDeps):
       backoffMs = FIRST_BACKOFF_MS;
       await run.untilLost();
     } catch (error) {
-      if (error instanceof Fenced) deps.logger.info('partition_lost', { partition: owned.partition });
-      if (error instanceof Fenced || owned.signal.aborted) return;
-      if (!(error instanceof Unavailable)) throw error;
+      if (owned.signal.aborted) return;
+      // Fenced and still the owner: the one before took its producer anew, not knowing yet that it is no owner any more.
+      if (!(error instanceof Unavailable || error instanceof Fenced)) throw error;
       deps.logger.error('linking_delayed', error, { partition: owned.partition, backoffMs });
       await delay(backoffMs, undefined, { signal: owned.signal }).catch(() => {});
       backoffMs = Math.min(backoffMs * 2, MAX_BACKOFF_MS);
@@ -82,7 +83,12 @@ class PartitionRun {
   }
 
   async untilLost(): Promise<void> {
+    const { store, logger } = this.#deps;
+    const { state } = this.#outbox;
     try {
+      addSessionsWithReports(store, state.sessionsWithReports).catch((error: unknown) => {
+        logger.error('sessions_of_reports_unknown', error, { partition: this.#owned.partition });
+      });
       while (!this.#owned.signal.aborted) {
         await this.#takeIn(await this.#read());
         await this.#lookUpNext();
@@ -154,7 +160,13 @@ class PartitionRun {
     if (running.failure !== undefined) this.#failed(running.failure);
     if (running.answer === undefined) return;
     const { job, answer } = running;
-    this.#outbox.put(decideAnswer(this.#outbox.state, job, answer, clock.now(), log.id));
+    const decision = decideAnswer(this.#outbox.state, job, answer, clock.now(), log.id);
+    // In portions: each link stands for itself, and what a crash leaves out the same look-up finds again.
+    for (const link of decision.links) {
+      this.#outbox.put({ ...NOTHING, links: [link] });
+      if (this.#outbox.isFull) await this.#outbox.commit();
+    }
+    this.#outbox.put({ ...decision, links: [] });
     // The next look-up must see what this one linked.
     await this.#outbox.commit();
     this.#lookUp = undefined;

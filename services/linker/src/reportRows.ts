@@ -4,6 +4,7 @@ import type { LateSession } from '@questlog/schemas/topics/linkerState';
 import type { ReportLink } from '@questlog/schemas/topics/reportLinks';
 import { keyOf } from './core/decision.ts';
 import type { KnownReport } from './core/jobs.ts';
+import type { SessionFilter } from './core/sessionFilter.ts';
 
 /** Whose look-ups these are. */
 export interface LookUpSource {
@@ -77,6 +78,25 @@ export async function reportsOfSessions(
       return BigInt(row.from_micros) <= late.toMicros && BigInt(row.to_micros) >= late.fromMicros;
     }),
   );
+}
+
+const SLICES = 16;
+
+/** Leaves the filter incomplete where there are too many: then every session may have a report. */
+export async function addSessionsWithReports(store: Store, filter: SessionFilter): Promise<void> {
+  const [count] = await store.query<{ sessions: string }>(
+    'SELECT uniq(session_id) AS sessions FROM report_versions',
+  );
+  if (Number(count?.sessions ?? 0) > filter.maxSessions) return;
+  for (let slice = 0; slice < SLICES; slice++) {
+    const rows = await store.query<{ session_id: string }>(
+      `SELECT DISTINCT session_id FROM report_versions
+       WHERE session_id IS NOT NULL AND cityHash64(session_id) % {slices:UInt8} = {slice:UInt8}`,
+      { slices: SLICES, slice },
+    );
+    for (const row of rows) filter.add(row.session_id);
+  }
+  filter.complete();
 }
 
 /** A writer may not know the lane of its report's session. */

@@ -6,7 +6,7 @@ import { EVENT_COLUMNS, type EventRow, type Pair, placeOf } from './pair.ts';
 import type { LookUpSource } from './reportRows.ts';
 
 /** Of one answer; with as many there may be more. */
-export const MAX_PAIRS = 5_000;
+export const MAX_PAIRS = 20_000;
 
 export async function sessionPairs(
   { store, logId, partition }: LookUpSource,

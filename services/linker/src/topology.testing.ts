@@ -156,6 +156,10 @@ export class Topology {
     if (known !== undefined) return known;
     const state = new LinkerState(partition, this.partitions, this.#bounds);
     for (const [key, entry] of this.#changelog[partition] ?? []) state.restore(key, entry);
+    for (const { record } of this.tables().reports.values()) {
+      if (record.sessionId !== null) state.sessionsWithReports.add(record.sessionId);
+    }
+    state.sessionsWithReports.complete();
     const position = this.#committed[partition] ?? { events: 0, reports: 0 };
     const member: Member = { state, position, links: [], notices: [], lookUp: undefined };
     this.#members[partition] = member;

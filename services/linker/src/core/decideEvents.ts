@@ -90,6 +90,7 @@ function lateSessions(state: LinkerState, offset: number, message: EventsAccepte
   const late = new Map<string, LateSession>();
   for (const { sessionId, occurredAt } of message.events) {
     if (sessionId === null || (occurredAt >= earliest && occurredAt <= latest)) continue;
+    if (!state.sessionsWithReports.mayHave(sessionId)) continue;
     const key = `${message.projectId}/${sessionId}`;
     const known = late.get(key) ?? state.late.get(key);
     late.set(key, {

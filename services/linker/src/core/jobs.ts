@@ -75,7 +75,7 @@ export type Answer =
   | ({ readonly kind: 'late' } & Found);
 
 /** Reports, retractions or sessions of one look-up. */
-export const MAX_A_JOB = 200;
+export const MAX_A_JOB = 1_000;
 
 /** Retractions go first: a look-up must not link what is already taken back. */
 export function nextJob(state: LinkerState, nowMs: number): Job | undefined {

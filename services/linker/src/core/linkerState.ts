@@ -15,6 +15,7 @@ import type { ReportLink } from '@questlog/schemas/topics/reportLinks';
 import { AppendRing } from './appendRing.ts';
 import { DueTimes } from './dueTimes.ts';
 import { ownedEventsOf, ownsSession } from './ownership.ts';
+import { SessionFilter } from './sessionFilter.ts';
 
 export type Change =
   | { readonly entry: 'report'; readonly key: string; readonly value: TrackedReport | null }
@@ -42,6 +43,8 @@ export interface LinkerBounds {
   /** Append ids that are remembered: slots, and ids in each. */
   readonly appendSlots: number;
   readonly appendsASlot: number;
+  /** With more, every event off the clock is looked up, whether its session has a report or not. */
+  readonly sessionsWithReports: number;
 }
 
 /** Of one partition. */
@@ -50,6 +53,7 @@ export const LINKER_BOUNDS: LinkerBounds = {
   openEventIds: 500_000,
   appendSlots: 256,
   appendsASlot: 200,
+  sessionsWithReports: 800_000,
 };
 
 const NOTHING: LinkerEntry = { report: null, retraction: null, late: null, appends: null };
@@ -60,6 +64,8 @@ export class LinkerState {
   readonly reports = new Map<string, TrackedReport>();
   readonly retractions = new Map<string, PendingRetraction>();
   readonly late = new Map<string, LateSession>();
+  /** Of all reports, also those that were let go. Not in the changelog: the projected reports have it. */
+  readonly sessionsWithReports: SessionFilter;
   readonly appends: AppendRing;
   /** When each report is to be looked up, by what for. One whose last look-up is due needs no other before it. */
   readonly waiting = new DueTimes();
@@ -76,6 +82,7 @@ export class LinkerState {
     this.partition = partition;
     this.partitions = partitions;
     this.#bounds = bounds;
+    this.sessionsWithReports = new SessionFilter(bounds.sessionsWithReports);
     this.appends = new AppendRing(bounds.appendSlots, bounds.appendsASlot);
   }
 
@@ -138,6 +145,7 @@ export class LinkerState {
     this.waiting.set(key, isWaiting ? 0 : undefined);
     this.asking.set(key, isWaiting ? undefined : (value?.askAt ?? undefined));
     this.closing.set(key, isWaiting ? undefined : value?.closesAt);
+    if (value?.record.sessionId != null) this.sessionsWithReports.add(value.record.sessionId);
     const [closing, opening] = [openRecord(before), openRecord(value)];
     if (closing === opening) return;
     if (closing !== undefined) this.#close(key, closing);
