@@ -1,0 +1,110 @@
+/** Links outlive a `kill -9` at any instant: those that ClickHouse has are the join of its events and reports, and a bug tracker that resumes has read each once. */
+import { randomUUID } from 'node:crypto';
+import { type Followed, follow, untilHas } from '@questlog/ingest/linkedEventStreamClient.testing';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { aKey, anEvent, aProject, eventually, onto, type TestProject } from '../e2e/builders.ts';
+import { type Product, removeDataDir, startProduct } from '../e2e/product.ts';
+import { seeded, seedOfRun } from './seeded.ts';
+
+const KILLS = 6;
+const REQUESTS_A_LIFE = 25;
+const LINKED_WITHIN_MS = 20_000;
+const seed = seedOfRun();
+const random = seeded(seed);
+
+let product: Product;
+let game: TestProject;
+/** Ids of links as the tracker was told of them. */
+const seen: string[] = [];
+let position: string | undefined;
+
+beforeAll(async () => {
+  console.log(`seed of the kills: ${seed}`);
+  product = await startProduct();
+  game = await aProject(product, { revision: 'B', spread: 3 });
+});
+afterAll(async () => {
+  await product.kill();
+  removeDataDir(product);
+});
+
+/** A bug tracker: it goes on behind the last message that it has. */
+async function track(): Promise<Followed> {
+  const at = position === undefined ? { from: 'start' } : { lastEventId: position };
+  return await follow(product.credentials.baseUrl, { ...game }, at);
+}
+
+function keep(stream: Followed): void {
+  stream.close();
+  seen.push(...stream.linkIds());
+  position = stream.messages.at(-1)?.id ?? position;
+}
+
+/** Events and reports at once, each keyed, so that one whose answer was lost is sent again in the next life. */
+function requests(sessions: readonly [string, ...string[]], events: string[]) {
+  return Array.from({ length: REQUESTS_A_LIFE }, (_, i) => {
+    const sessionId = random.pick(sessions);
+    if (i % 3 === 0) {
+      const body = { id: randomUUID(), sessionId, eventIds: events.slice(-random.between(0, 4) - 1) };
+      return () => game.request('POST', '/v1/reports', { body });
+    }
+    const [key, body] = [aKey(), [anEvent({ sessionId }), anEvent({ payload: { i } })]];
+    return async () => {
+      const answer = await game.post(body, { 'Idempotency-Key': key });
+      if (answer.status < 300) for (const { id } of answer.json()) events.push(id);
+      return answer;
+    };
+  });
+}
+
+test('after kills under load no link is missing, none is twice and none is invented', async () => {
+  const sessions = await Promise.all([game.session(), game.session(), game.session()]);
+  const events: string[] = [];
+  let unanswered: (() => Promise<{ status: number }>)[] = [];
+  for (let life = 0; life <= KILLS; life++) {
+    const stream = await track();
+    const work = [...unanswered, ...requests([sessions[0] ?? '', ...sessions.slice(1)], events)];
+    unanswered = [];
+    const dies = life < KILLS ? random.between(0, work.length - 1) : undefined;
+    const sent = work.map(async (send, i) => {
+      if (i === dies) await product.kill();
+      const answer = await send().catch(() => undefined);
+      if (answer === undefined || answer.status >= 500) unanswered.push(send);
+    });
+    await Promise.all(sent);
+    if (dies !== undefined) {
+      keep(stream);
+      product = await startProduct({ dataDir: product.dataDir });
+      game = onto(game, product);
+      continue;
+    }
+    expect(unanswered).toEqual([]);
+    const joined = await eventually(joinAndLinks, isSame, LINKED_WITHIN_MS).catch(joinAndLinks);
+    expect(joined.links).toEqual(joined.join);
+    expect(joined.join.length).toBeGreaterThan(REQUESTS_A_LIFE);
+    await untilHas(stream, joined.join.length - seen.length);
+    keep(stream);
+  }
+  expect(new Set(seen).size).toBe((await joinAndLinks()).links.length);
+  expect(seen.length).toBe(new Set(seen).size);
+}, 120_000);
+
+/** Every pair that belongs together by what ClickHouse has, and every link that it has, in one order. */
+async function joinAndLinks(): Promise<{ join: string[]; links: string[] }> {
+  const join = await product.sql<{ pair: string }>(
+    `SELECT DISTINCT concat(toString(r.id), ' ', toString(e.id)) AS pair
+     FROM events AS e INNER JOIN reports AS r ON e.project_id = r.project_id
+     WHERE e.project_id = '${game.projectId}' AND (has(r.event_ids, e.id) OR has(r.inline_event_ids, e.id)
+       OR (e.session_id = r.session_id AND toUnixTimestamp64Micro(e.occurred_at) BETWEEN r.from_micros AND r.to_micros))`,
+  );
+  const links = await product.sql<{ pair: string }>(
+    `SELECT concat(toString(report_id), ' ', toString(event_id)) AS pair FROM report_links
+     WHERE project_id = '${game.projectId}' AND state = 'linked'`,
+  );
+  const sorted = (rows: { pair: string }[]): string[] => rows.map(({ pair }) => pair).toSorted();
+  return { join: sorted(join), links: sorted(links) };
+}
+
+function isSame({ join, links }: { join: string[]; links: string[] }): boolean {
+  return join.length > 0 && JSON.stringify(join) === JSON.stringify(links);
+}
