@@ -3,7 +3,7 @@
  * the record. An event without a session belongs to none.
  */
 import type { LinkSource } from './topics/linkedEvents.ts';
-import type { ReportLink } from './topics/reportLinks.ts';
+import { MAX_WINDOW_MS, type ReportLink } from './topics/reportLinks.ts';
 
 /** Microseconds since the epoch, both ends inside. */
 export interface ReportWindow {
@@ -31,15 +31,21 @@ export function isInWindow(occurredAt: bigint, { fromMicros, toMicros }: ReportW
 
 /** How long after its window a report waits for what is still on its way. */
 export const GRACE_MS = 15 * 60 * 1000;
-/** A report whose clock is ahead is watched for so long; what comes later is found as off the clock. */
-const MAX_AHEAD_MS = 24 * 60 * 60 * 1000;
+/**
+ * The longest window, for a report whose clock is a day ahead. A window that ends later still is matched until then, and
+ * after it for events off the clock only.
+ */
+const MAX_OPEN_MS = 2 * MAX_WINDOW_MS;
 
 /** Milliseconds since the epoch: when the linker looks a last time and lets the report go. */
 export function closesAtMs(report: Timed): number {
   const windowEndMs = Number(windowOf(report).toMicros / 1000n) + 1;
-  const lastMs = Math.min(Math.max(report.receivedAt, windowEndMs), report.receivedAt + MAX_AHEAD_MS);
+  const lastMs = Math.min(Math.max(report.receivedAt, windowEndMs), report.receivedAt + MAX_OPEN_MS);
   return lastMs + GRACE_MS;
 }
+
+/** No report is open for longer after it was received. */
+export const MAX_OPEN_WITH_GRACE_MS = MAX_OPEN_MS + GRACE_MS;
 
 /**
  * An event's clock and the server's differ by more: it may belong to a report that was let go long ago. Less than

@@ -8,6 +8,7 @@ import { LINKER_BOUNDS, type LinkerBounds } from '@questlog/linker/core/linkerSt
 import { type Linker, startLinker } from '@questlog/linker/linker';
 import { type Projector, startProjector } from '@questlog/projector/projector';
 import { openEmbeddedLog } from '@questlog/runtime/log/embedded/embeddedLog';
+import type { Log } from '@questlog/runtime/log/log';
 import { Unavailable } from '@questlog/runtime/process/errors';
 import { createHealth } from '@questlog/runtime/process/health';
 import { silentLogger } from '@questlog/runtime/process/logger';
@@ -18,6 +19,7 @@ import { startEmbeddedClickHouse } from '@questlog/runtime/store/embedded/embedd
 import { openMigrated } from '@questlog/runtime/store/migrate';
 import type { Store } from '@questlog/runtime/store/store';
 import { partitionOf } from '@questlog/schemas/partition';
+import { MAX_OPEN_WITH_GRACE_MS } from '@questlog/schemas/reportWindow';
 import type { MessageContract } from '@questlog/schemas/topics/contract';
 import { type EventsAccepted, eventsAccepted } from '@questlog/schemas/topics/eventsAccepted';
 import { type LinkedEvent, linkedEvents } from '@questlog/schemas/topics/linkedEvents';
@@ -33,7 +35,7 @@ export type LinkBench = Awaited<ReturnType<typeof openLinkBench>>;
 export async function openLinkBench(partitions: number, bounds = LINKER_BOUNDS) {
   const { shared, clock, metrics, outage, directory, server } = await openParts(partitions, bounds);
   const { log, store, registry } = shared;
-  const ofLinker = { ...shared, store: withOutage(store, outage) };
+  const ofLinker = { ...shared, log: withFailingCommits(log, outage), store: withOutage(store, outage) };
   const services = startAndStop(
     () => startProjector({ ...shared, flushIntervalMs: 0 }),
     () => startLinker(ofLinker),
@@ -45,7 +47,7 @@ export async function openLinkBench(partitions: number, bounds = LINKER_BOUNDS) 
   };
   return {
     clock,
-    /** ClickHouse does not answer the linker. */
+    /** ClickHouse does not answer the linker; so many transactions of its log fail. */
     outage,
     ...services,
     /** One more member of the linker's group. */
@@ -57,7 +59,7 @@ export async function openLinkBench(partitions: number, bounds = LINKER_BOUNDS) 
       append(reportLinks, record.tenantId, partition, record),
     /** Every report was let go, and everything that came of it is projected. */
     letGo: async () => {
-      clock.aheadMs += 26 * 60 * 60 * 1000;
+      clock.aheadMs += MAX_OPEN_WITH_GRACE_MS;
       await eventually(
         () => isLetGo(shared),
         (isDone) => isDone,
@@ -94,7 +96,7 @@ async function openParts(partitions: number, bounds: LinkerBounds) {
   await log.ensureTopics(topicDefinitions(partitions));
   const registry = await openLogRegistry(log);
   const metrics = createMetrics();
-  const outage = { isOn: false };
+  const outage = { isOn: false, commitsToFail: 0 };
   const shared = {
     log,
     store,
@@ -125,6 +127,31 @@ function startAndStop(projectorOf: () => Promise<Projector>, linkerOf: () => Pro
     stopLinker: async () => {
       await linker?.stop();
       linker = undefined;
+    },
+  };
+}
+
+function withFailingCommits(log: Log, outage: { commitsToFail: number }): Log {
+  return {
+    id: log.id,
+    ensureTopics: (topics) => log.ensureTopics(topics),
+    append: (topic, partition, records) => log.append(topic, partition, records),
+    endOffsets: (topic) => log.endOffsets(topic),
+    startOffsets: (topic) => log.startOffsets(topic),
+    committed: (group, topic) => log.committed(group, topic),
+    tail: (options) => log.tail(options),
+    consume: (options) => log.consume(options),
+    close: () => log.close(),
+    transactional: async (id) => {
+      const producer = await log.transactional(id);
+      return {
+        close: () => producer.close(),
+        commit: async (transaction) => {
+          if (outage.commitsToFail === 0) return await producer.commit(transaction);
+          outage.commitsToFail--;
+          throw new Unavailable('the log takes no transaction');
+        },
+      };
     },
   };
 }

@@ -1,4 +1,4 @@
-/** Beyond its bounds, and without ClickHouse, the linker is slower; it leaves nothing out. */
+/** Beyond its bounds, and with ClickHouse, the log or the clock out of order, the linker is slower; it leaves nothing out. */
 import { randomBytes } from 'node:crypto';
 import { LINKER_BOUNDS } from '@questlog/linker/core/linkerState';
 import { anEventsAccepted, aReportLink } from '@questlog/schemas/fixtures/builders';
@@ -9,6 +9,7 @@ import { eventually } from '../e2e/builders.ts';
 import { aLinkProject, type LinkBench, openLinkBench } from './linkBench.ts';
 
 const ASKED_EVERY_MS = 10_000;
+const HOUR_MS = 60 * 60 * 1000;
 
 let bench: LinkBench;
 
@@ -18,6 +19,15 @@ beforeAll(async () => {
   await bench.startLinker();
 });
 afterAll(() => bench.close());
+
+const untilLinked = ({ report, links }: ReturnType<typeof aGame>) =>
+  eventually(
+    () => bench.statesOf(report),
+    (states) => Object.keys(states).length === Object.keys(links).length && !hasPending(states),
+  );
+
+const hasPending = (states: Record<string, string>): boolean =>
+  Object.values(states).includes('named pending');
 
 function aGame() {
   const { sessionId, ...game } = aLinkProject();
@@ -37,7 +47,29 @@ function aGame() {
   return { report, events: [named.message, ofSession.message], links };
 }
 
+test('what is read and not committed is read again, also where the partition never committed anything', async () => {
+  const game = aGame();
+  bench.outage.commitsToFail = 2;
+  await bench.appendReport(game.report);
+  for (const message of game.events) await bench.appendEvents(message);
+  expect(await untilLinked(game)).toEqual(game.links);
+  expect(bench.outage.commitsToFail).toBe(0);
+  await bench.letGo();
+});
+
+test('a clock that is set back an hour keeps no link back', async () => {
+  bench.clock.aheadMs += 2 * HOUR_MS;
+  const game = aGame();
+  await bench.appendReport(game.report);
+  await bench.untilConsumed();
+  bench.clock.aheadMs -= HOUR_MS;
+  for (const message of game.events) await bench.appendEvents(message);
+  expect(await untilLinked(game)).toEqual(game.links);
+  await bench.letGo();
+});
+
 test('a report beyond the bound of open reports gets its events by look-ups, before and after it', async () => {
+  const { aheadMs } = bench.clock;
   const [first, second] = [aGame(), aGame()];
   await bench.appendReport(first.report);
   await eventually(
@@ -53,7 +85,7 @@ test('a report beyond the bound of open reports gets its events by look-ups, bef
     return Object.keys(await bench.statesOf(second.report)).length === 2;
   };
   await eventually(isLinked, (isDone) => isDone, 20_000);
-  expect(bench.clock.aheadMs, 'the last look-up would find them anyway').toBeLessThan(GRACE_MS);
+  expect(bench.clock.aheadMs - aheadMs, 'the last look-up would find them anyway').toBeLessThan(GRACE_MS);
   for (const { report, links } of [first, second]) {
     expect(await bench.statesOf(report)).toEqual(links);
     const told = (await bench.streamOf(report.projectId)).map(({ event }) => event.id);
@@ -81,9 +113,5 @@ test('while ClickHouse does not answer, events go on being linked to the reports
   );
   expect(told.map(({ event }) => event.id).toSorted()).toEqual(Object.keys(open.links).toSorted());
   bench.outage.isOn = false;
-  const states = await eventually(
-    () => bench.statesOf(filed.report),
-    (now) => Object.keys(now).length === 2 && !Object.values(now).includes('named pending'),
-  );
-  expect(states).toEqual(filed.links);
+  expect(await untilLinked(filed)).toEqual(filed.links);
 });

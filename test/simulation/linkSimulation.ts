@@ -67,12 +67,12 @@ class LinkSimulation {
     for (let i = 0; i < steps; i++) this.#step();
     this.#deliver(11 * SECOND_MS);
     const atOnce = this.#findings(false);
-    this.#deliver(26 * HOUR_MS);
+    this.#deliver(50 * HOUR_MS);
     // Every report was let go: what comes now is late.
     for (let i = 0; i < steps / 4; i++) this.#step();
-    for (let i = 0; i < 2; i++) this.#deliver(26 * HOUR_MS);
+    for (let i = 0; i < 2; i++) this.#deliver(50 * HOUR_MS);
     retryUnresolved(this.#topology);
-    for (let i = 0; i < 2; i++) this.#deliver(26 * HOUR_MS);
+    for (let i = 0; i < 2; i++) this.#deliver(50 * HOUR_MS);
     const links = this.#topology.topics.links.flat().length;
     return { findings: [...atOnce, ...this.#findings(true)], links, crashes: this.#crashes };
   }
@@ -143,9 +143,12 @@ class LinkSimulation {
       appendId: this.#dice.uuid(),
       tenantId,
       projectId,
-      receivedAt: this.#topology.nowMs,
+      // Now and then the log takes an append long after it was decided: the rest of a report that was sent again.
+      receivedAt: this.#topology.nowMs - (this.#dice.chance(0.1) ? 20 * MINUTE_MS : 0),
       revision: 'B',
-      idempotency: this.#dice.chance(0.3) ? { key: this.#dice.uuid(), digest: Buffer.alloc(32) } : null,
+      idempotency: this.#dice.chance(0.3)
+        ? { key: this.#dice.eventId(this.#topology.nowMs, 0), digest: Buffer.alloc(32) }
+        : null,
       events,
     };
     this.#append(partitionOf(tenantId, lane, this.#topology.partitions), message);
@@ -203,6 +206,7 @@ class LinkSimulation {
       reportId: this.#dice.uuid(),
       receivedAt: this.#topology.nowMs,
       occurredAt: this.#dice.chance(0.5) ? BigInt(this.#topology.nowMs + this.#lag()) * 1000n : null,
+      windowAfterMs: this.#dice.from([MINUTE_MS, MINUTE_MS, 24 * HOUR_MS]),
       sessionId: isOfSession ? session.id : null,
       sessionLane: isOfSession && this.#dice.chance(0.7) ? session.lane : null,
       inlineEventIds,

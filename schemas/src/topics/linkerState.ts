@@ -44,8 +44,14 @@ export interface LinkerEntry {
   readonly report: TrackedReport | null;
   readonly retraction: PendingRetraction | null;
   readonly late: LateSession | null;
-  /** Append ids that were seen lately. */
-  readonly appends: readonly string[] | null;
+  readonly appends: SeenAppends | null;
+}
+
+/** Append ids that were seen lately. */
+export interface SeenAppends {
+  readonly ids: readonly string[];
+  /** Milliseconds since the epoch: when the first of them came. */
+  readonly since: number;
 }
 
 const offset = { name: 'offset', type: 'long' } as const;
@@ -104,6 +110,20 @@ export const linkerState = messageContract<LinkerEntry>(TOPICS.linkerState, {
       ],
       default: null,
     },
-    { name: 'appends', type: ['null', { type: 'array', items: UUID }], default: null },
+    {
+      name: 'appends',
+      type: [
+        'null',
+        {
+          type: 'record',
+          name: 'SeenAppends',
+          fields: [
+            { name: 'ids', type: { type: 'array', items: UUID } },
+            { name: 'since', type: 'long' },
+          ],
+        },
+      ],
+      default: null,
+    },
   ],
 });

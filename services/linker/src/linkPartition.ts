@@ -3,7 +3,7 @@
  * take is as if it had not happened: the run begins again from the changelog.
  */
 import { setTimeout as delay } from 'node:timers/promises';
-import type { Batch, OwnedPartition } from '@questlog/runtime/log/log';
+import type { Batch, LogRecord, OwnedPartition } from '@questlog/runtime/log/log';
 import { Fenced, Invalid, Unavailable } from '@questlog/runtime/process/errors';
 import type { Codec } from '@questlog/runtime/registry/registry';
 import type { EventsAccepted } from '@questlog/schemas/topics/eventsAccepted';
@@ -11,15 +11,13 @@ import type { LinkedEvent } from '@questlog/schemas/topics/linkedEvents';
 import type { LinkerEntry } from '@questlog/schemas/topics/linkerState';
 import { faultOf, type ReportLink } from '@questlog/schemas/topics/reportLinks';
 import { TOPICS } from '@questlog/schemas/topics/topics';
-import { decideAnswer } from './core/decideAnswers.ts';
 import { decideEvents } from './core/decideEvents.ts';
 import { decideReportLink } from './core/decideReports.ts';
 import { type Decision, NOTHING } from './core/decision.ts';
-import { type Answer, type Job, nextJob } from './core/jobs.ts';
 import type { LinkerDeps } from './linker.ts';
 import { LookUps } from './lookUps.ts';
+import { LookUpTurns } from './lookUpTurns.ts';
 import { type Outbox, openOutbox } from './outbox.ts';
-import { addSessionsWithReports } from './reportRows.ts';
 
 export interface PartitionDeps extends LinkerDeps {
   readonly codecs: {
@@ -30,6 +28,8 @@ export interface PartitionDeps extends LinkerDeps {
   };
   /** Of every topic that is joined. */
   readonly partitions: number;
+  /** The partitions that this process links now. */
+  readonly watched: Map<number, { problem(): string | undefined }>;
 }
 
 /** Small, since a process may serve games beside it: a turn decodes so much and no more. */
@@ -42,26 +42,38 @@ const LOOKING_UP_WAIT_MS = 25;
 const FIRST_BACKOFF_MS = 100;
 const MAX_BACKOFF_MS = 5_000;
 
-/** Tracked in all, spilled ones too; then no further report is taken in until some are let go. */
-const MAX_TRACKED_REPORTS = 500_000;
+/** Reports and retractions in all, spilled ones too, and the events that they name; then no further one is taken in. */
+const MAX_TRACKED = 500_000;
+const MAX_TRACKED_EVENT_IDS = 2_000_000;
 /** Sessions with events off the clock that are still to be looked up; then no further event is taken in. */
 const MAX_LATE_SESSIONS = 50_000;
 
 /** Runs until the partition is lost. @throws what is neither `Unavailable` nor `Fenced`. */
 export async function linkPartition(owned: OwnedPartition, deps: PartitionDeps): Promise<void> {
-  let backoffMs = FIRST_BACKOFF_MS;
-  while (!owned.signal.aborted) {
+  const { logger, watched } = deps;
+  const { partition, signal } = owned;
+  for (let backoffMs = FIRST_BACKOFF_MS; !signal.aborted; ) {
+    const stopped = new AbortController();
+    const isOver = AbortSignal.any([signal, stopped.signal]);
     try {
-      const run = new PartitionRun(owned, deps, await openOutbox(owned, deps));
-      backoffMs = FIRST_BACKOFF_MS;
-      await run.untilLost();
+      const outbox = await openOutbox(owned, deps);
+      const lookUps = new LookUps(outbox, deps, isOver);
+      const turns = new LookUpTurns(deps, outbox, lookUps);
+      watched.set(partition, turns);
+      void lookUps.learnSessions();
+      await new PartitionRun(owned, deps, outbox, turns).untilLost(() => {
+        backoffMs = FIRST_BACKOFF_MS;
+      });
     } catch (error) {
-      if (owned.signal.aborted) return;
+      if (signal.aborted) return;
       // Fenced and still the owner: the one before took its producer anew, not knowing yet that it is no owner any more.
       if (!(error instanceof Unavailable || error instanceof Fenced)) throw error;
-      deps.logger.error('linking_delayed', error, { partition: owned.partition, backoffMs });
-      await delay(backoffMs, undefined, { signal: owned.signal }).catch(() => {});
+      logger.error('linking_delayed', error, { partition, backoffMs });
+      await delay(backoffMs, undefined, { signal }).catch(() => {});
       backoffMs = Math.min(backoffMs * 2, MAX_BACKOFF_MS);
+    } finally {
+      watched.delete(partition);
+      stopped.abort();
     }
   }
 }
@@ -70,30 +82,25 @@ class PartitionRun {
   readonly #owned: OwnedPartition;
   readonly #deps: PartitionDeps;
   readonly #outbox: Outbox;
-  readonly #lookUps: LookUps;
-  #lookUp: LookUp | undefined;
-  #lookUpAgainMs = 0;
-  #backoffMs = FIRST_BACKOFF_MS;
+  readonly #turns: LookUpTurns;
 
-  constructor(owned: OwnedPartition, deps: PartitionDeps, outbox: Outbox) {
+  constructor(owned: OwnedPartition, deps: PartitionDeps, outbox: Outbox, turns: LookUpTurns) {
     this.#owned = owned;
     this.#deps = deps;
     this.#outbox = outbox;
-    this.#lookUps = new LookUps(owned, deps, outbox);
+    this.#turns = turns;
   }
 
-  async untilLost(): Promise<void> {
-    const { store, logger } = this.#deps;
-    const { state } = this.#outbox;
+  /** @param onWell called when a step was committed. */
+  async untilLost(onWell: () => void): Promise<void> {
     try {
-      addSessionsWithReports(store, state.sessionsWithReports).catch((error: unknown) => {
-        logger.error('sessions_of_reports_unknown', error, { partition: this.#owned.partition });
-      });
       while (!this.#owned.signal.aborted) {
         await this.#takeIn(await this.#read());
-        await this.#lookUpNext();
-        if (this.#outbox.isFull || this.#outbox.hasOutput || this.#outbox.waitsMs() >= COMMIT_EVERY_MS)
-          await this.#outbox.commit();
+        await this.#turns.next();
+        const { isFull, hasOutput } = this.#outbox;
+        if (!isFull && !hasOutput && this.#outbox.waitsMs() < COMMIT_EVERY_MS) continue;
+        await this.#outbox.commit();
+        onWell();
       }
     } finally {
       await this.#outbox.close();
@@ -101,40 +108,49 @@ class PartitionRun {
   }
 
   async #read(): Promise<Batch | undefined> {
-    const { state } = this.#outbox;
-    const waitMs = this.#lookUp === undefined ? IDLE_WAIT_MS : LOOKING_UP_WAIT_MS;
-    const isFullOfReports = state.reports.size >= MAX_TRACKED_REPORTS;
-    const isFullOfLate = state.late.size >= MAX_LATE_SESSIONS;
-    if (isFullOfReports && isFullOfLate) {
+    const waitMs = this.#turns.running === undefined ? IDLE_WAIT_MS : LOOKING_UP_WAIT_MS;
+    const topics = this.#wanted();
+    const [only] = topics;
+    if (only === undefined) {
       await delay(waitMs, undefined, { signal: this.#owned.signal });
       return undefined;
     }
-    const only = isFullOfReports ? TOPICS.events : isFullOfLate ? TOPICS.reportLinks : undefined;
-    const options = { ...READ, ...(only === undefined ? {} : { topic: only }) };
+    const options = topics.length === 1 ? { ...READ, topic: only } : READ;
     if (this.#outbox.waitsMs() === 0) return await this.#owned.read({ ...options, waitMs });
     const more = await this.#owned.read({ ...options, waitMs: SETTLE_MS });
     if (more === undefined) await this.#outbox.commit();
     return more;
   }
 
+  /** What has reached its bound is not read on; but a last look-up waits for the events before it. */
+  #wanted(): string[] {
+    const { reports, retractions, late, heldEventIds } = this.#outbox.state;
+    const isFullOfReports =
+      reports.size + retractions.size >= MAX_TRACKED || heldEventIds >= MAX_TRACKED_EVENT_IDS;
+    const isFullOfLate = late.size >= MAX_LATE_SESSIONS && this.#turns.running !== 'close';
+    return [...(isFullOfLate ? [] : [TOPICS.events]), ...(isFullOfReports ? [] : [TOPICS.reportLinks])];
+  }
+
   async #takeIn(batch: Batch | undefined): Promise<void> {
     if (batch === undefined) return;
-    for (const { offset, value } of batch.records) {
-      const decision = await this.#decide(batch.topic, offset, value);
+    for (const record of batch.records) {
+      const decision = await this.#decide(batch.topic, record);
       this.#outbox.put(decision);
-      this.#outbox.passed(batch.topic, offset + 1);
+      this.#outbox.passed(batch.topic, record.offset + 1);
       if (this.#outbox.isFull) await this.#outbox.commit();
     }
     this.#outbox.passed(batch.topic, batch.nextOffset);
   }
 
   /** What does not decode is nothing to link; the projector sends it to the dead letters. */
-  async #decide(topic: string, offset: number, value: Buffer | null): Promise<Decision> {
+  async #decide(topic: string, { offset, value, timestampMs }: LogRecord): Promise<Decision> {
     const { codecs, clock, logger } = this.#deps;
     const { state } = this.#outbox;
     try {
-      if (topic === TOPICS.events)
-        return decideEvents(state, offset, await codecs.events.decode(value), clock.now());
+      if (topic === TOPICS.events) {
+        const place = { offset, arrivedAtMs: timestampMs };
+        return decideEvents(state, place, await codecs.events.decode(value), clock.now());
+      }
       const record = await codecs.reports.decode(value);
       const fault = faultOf(record);
       if (fault !== undefined) throw new Invalid(fault);
@@ -145,63 +161,4 @@ class PartitionRun {
       return NOTHING;
     }
   }
-
-  async #lookUpNext(): Promise<void> {
-    const { clock, log } = this.#deps;
-    const running = this.#lookUp;
-    if (running === undefined) {
-      const job = clock.now() < this.#lookUpAgainMs ? undefined : nextJob(this.#outbox.state, clock.now());
-      if (job === undefined) return;
-      // What it is to see is what was committed: a step that asks for it may not be yet.
-      if (this.#outbox.waitsMs() > 0) await this.#outbox.commit();
-      this.#lookUp = this.#begin(job);
-      return;
-    }
-    if (running.failure !== undefined) this.#failed(running.failure);
-    if (running.answer === undefined) return;
-    const { job, answer } = running;
-    const decision = decideAnswer(this.#outbox.state, job, answer, clock.now(), log.id);
-    // In portions: each link stands for itself, and what a crash leaves out the same look-up finds again.
-    for (const link of decision.links) {
-      this.#outbox.put({ ...NOTHING, links: [link] });
-      if (this.#outbox.isFull) await this.#outbox.commit();
-    }
-    this.#outbox.put({ ...decision, links: [] });
-    // The next look-up must see what this one linked.
-    await this.#outbox.commit();
-    this.#lookUp = undefined;
-    this.#backoffMs = FIRST_BACKOFF_MS;
-  }
-
-  #begin(job: Job): LookUp {
-    const lookUp: LookUp = { job, answer: undefined, failure: undefined };
-    this.#lookUps.answer(job).then(
-      (answer) => {
-        lookUp.answer = answer;
-      },
-      (error: unknown) => {
-        lookUp.failure = error;
-      },
-    );
-    return lookUp;
-  }
-
-  /** Events go on being linked as they come; what is to be looked up is still known and is begun again. */
-  #failed(failure: unknown): void {
-    if (!(failure instanceof Unavailable)) throw failure;
-    const { clock, logger } = this.#deps;
-    logger.error('look_up_delayed', failure, {
-      partition: this.#owned.partition,
-      backoffMs: this.#backoffMs,
-    });
-    this.#lookUp = undefined;
-    this.#lookUpAgainMs = clock.now() + this.#backoffMs;
-    this.#backoffMs = Math.min(this.#backoffMs * 2, MAX_BACKOFF_MS);
-  }
-}
-
-interface LookUp {
-  readonly job: Job;
-  answer: Answer | undefined;
-  failure: unknown;
 }

@@ -13,7 +13,7 @@ import { linkerState } from '@questlog/schemas/topics/linkerState';
 import { reportLinks } from '@questlog/schemas/topics/reportLinks';
 import { GROUPS, TOPICS } from '@questlog/schemas/topics/topics';
 import type { LinkerBounds } from './core/linkerState.ts';
-import { linkPartition } from './linkPartition.ts';
+import { linkPartition, type PartitionDeps } from './linkPartition.ts';
 
 export interface LinkerDeps {
   readonly log: Log;
@@ -57,10 +57,12 @@ export async function startLinker(deps: LinkerDeps): Promise<Linker> {
     for (const watch of watches) void watch().catch(() => {});
   }, WATCH_EVERY_MS);
   const partitions = (await log.endOffsets(TOPICS.events)).length;
+  const watched: PartitionDeps['watched'] = new Map();
+  health.check(`${GROUPS.link} look-ups`, () => problemsOf(watched));
   const consumer = await log.consume({
     group: GROUPS.link,
     topics,
-    process: (owned) => linkPartition(owned, { ...deps, codecs, partitions }),
+    process: (owned) => linkPartition(owned, { ...deps, codecs, partitions, watched }),
   });
   // Whoever starts the linker may look at it only later.
   consumer.failed.catch(() => {});
@@ -71,4 +73,12 @@ export async function startLinker(deps: LinkerDeps): Promise<Linker> {
       await consumer.stop();
     },
   };
+}
+
+function problemsOf(watched: PartitionDeps['watched']): string | undefined {
+  for (const partition of watched.values()) {
+    const problem = partition.problem();
+    if (problem !== undefined) return problem;
+  }
+  return undefined;
 }

@@ -3,27 +3,49 @@
  * what it has linked, and the reports that are asked about.
  */
 import { setTimeout as delay } from 'node:timers/promises';
-import type { Log, OwnedPartition } from '@questlog/runtime/log/log';
+import type { Log } from '@questlog/runtime/log/log';
+import { messageOf } from '@questlog/runtime/process/errors';
 import { GROUPS, TOPICS } from '@questlog/schemas/topics/topics';
 import { type Answer, type Ask, askOf, type Job } from './core/jobs.ts';
-import { type LinkPairs, openLinkPairs } from './linkPairs.ts';
+import { linkedPairs } from './linkedPairs.ts';
 import type { PartitionDeps } from './linkPartition.ts';
 import type { Outbox } from './outbox.ts';
-import { knownReports, reportsOfSessions } from './reportRows.ts';
+import type { LookUpSource } from './pair.ts';
+import { addSessionsWithReports, knownReports, reportsOfSessions } from './reportRows.ts';
+import { unlinkedPairs } from './unlinkedPairs.ts';
 
 const POLL_MS = 20;
+const LEARN_AGAIN_MS = 5_000;
 
 export class LookUps {
-  readonly #owned: OwnedPartition;
   readonly #deps: PartitionDeps;
   readonly #outbox: Outbox;
-  readonly #pairs: LinkPairs;
+  readonly #partition: number;
+  readonly #isOver: AbortSignal;
+  readonly #source: LookUpSource;
 
-  constructor(owned: OwnedPartition, deps: PartitionDeps, outbox: Outbox) {
-    this.#owned = owned;
+  constructor(outbox: Outbox, deps: PartitionDeps, isOver: AbortSignal) {
     this.#deps = deps;
     this.#outbox = outbox;
-    this.#pairs = openLinkPairs({ store: deps.store, logId: deps.log.id, partition: owned.partition });
+    this.#partition = outbox.state.partition;
+    this.#isOver = isOver;
+    const { store, log, partitions } = deps;
+    this.#source = { store, logId: log.id, partition: this.#partition, partitions };
+  }
+
+  /** Which sessions have a report; until it is known every session may. */
+  async learnSessions(): Promise<void> {
+    const { store, logger } = this.#deps;
+    const { sessionsWithReports } = this.#outbox.state;
+    while (!this.#isOver.aborted) {
+      try {
+        await addSessionsWithReports(store, sessionsWithReports);
+        return;
+      } catch (error) {
+        logger.warn('sessions_of_reports_unknown', { partition: this.#partition, cause: messageOf(error) });
+        await delay(LEARN_AGAIN_MS, undefined, { signal: this.#isOver }).catch(() => {});
+      }
+    }
   }
 
   /** @throws Unavailable when ClickHouse does not answer; the look-up is then begun again. */
@@ -39,7 +61,7 @@ export class LookUps {
   /** Resolves with the offset of the events below which everything is projected, the partition's links of it too. */
   async #untilVisible(job: Job): Promise<number> {
     const { log } = this.#deps;
-    const { partition } = this.#owned;
+    const partition = this.#partition;
     const { events, reports } = await endsOf(log, job);
     await this.#until(() => this.#outbox.committed.events >= (events[partition] ?? 0));
     // Together: what is linked of the events below `below` is below `links`.
@@ -62,13 +84,13 @@ export class LookUps {
         return { kind: 'check', known: await knownReports(store, [...job.reports.values()]) };
       case 'unlink': {
         const known = await knownReports(store, [...job.retractions.values()]);
-        return { kind: 'unlink', known, ...(await this.#pairs.linked(known)) };
+        return { kind: 'unlink', known, ...(await linkedPairs(this.#source, known)) };
       }
       case 'ask':
       case 'close':
-        return { kind: job.kind, ...(await this.#pairs.unlinked(await this.#asksOf(job), below)) };
+        return { kind: job.kind, ...(await unlinkedPairs(this.#source, await this.#asksOf(job), below)) };
       case 'late':
-        return { kind: 'late', ...(await this.#pairs.unlinked(await this.#lateAsksOf(job), below)) };
+        return { kind: 'late', ...(await unlinkedPairs(this.#source, await this.#lateAsksOf(job), below)) };
     }
   }
 
@@ -97,13 +119,13 @@ export class LookUps {
   }
 
   async #until(isReached: () => boolean | Promise<boolean>): Promise<void> {
-    const { signal } = this.#owned;
+    const signal = this.#isOver;
     while (!(await isReached())) await delay(POLL_MS, undefined, { signal });
   }
 
   #own(offset: number): number[] {
     return Array.from({ length: this.#deps.partitions }, (_, partition) =>
-      partition === this.#owned.partition ? offset : 0,
+      partition === this.#partition ? offset : 0,
     );
   }
 }

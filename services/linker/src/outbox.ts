@@ -19,7 +19,8 @@ export async function openOutbox(owned: OwnedPartition, deps: PartitionDeps): Pr
   const producer = await log.transactional(`${GROUPS.link}-${partition}`);
   for (const topic of [TOPICS.events, TOPICS.reportLinks]) {
     const committed = (await log.committed(GROUPS.link, topic))[partition];
-    if (committed !== undefined) owned.seek(topic, committed.offset);
+    // Where nothing was committed yet, also what an earlier run of this very partition had read must be read again.
+    owned.seek(topic, committed?.offset ?? (await log.startOffsets(topic))[partition] ?? 0);
   }
   const state = await restoredState(deps, partition);
   const linksEnd = (await log.endOffsets(TOPICS.linkedEvents))[partition] ?? 0;
@@ -70,7 +71,7 @@ export class Outbox {
 
   /** How long the oldest uncommitted step has been waiting; 0: there is none. */
   waitsMs(): number {
-    return this.#sinceMs === undefined ? 0 : Math.max(1, this.#deps.clock.now() - this.#sinceMs);
+    return this.#sinceMs === undefined ? 0 : Math.max(1, performance.now() - this.#sinceMs);
   }
 
   put({ links, notices, changes }: Decision): void {
@@ -89,7 +90,7 @@ export class Outbox {
 
   /** Everything below the offset has been put in. */
   passed(topic: string, offset: number): void {
-    this.#sinceMs ??= this.#deps.clock.now();
+    this.#sinceMs ??= performance.now();
     this.#positions.set(topic, offset);
   }
 

@@ -1,7 +1,16 @@
-/** A pair of a report and an event that is to be linked or unlinked, without the event's payload. */
+/** Pairs of a report and an event, which become links once the whole events are read. */
+import type { Store } from '@questlog/runtime/store/store';
 import type { LinkSource } from '@questlog/schemas/topics/linkedEvents';
-import type { Ask } from './core/jobs.ts';
-import type { EventPlace } from './eventRows.ts';
+import type { Ask, FoundEvent } from './core/jobs.ts';
+import { type EventPlace, wholeEvents } from './storedEvents.ts';
+
+/** Whose look-ups these are. */
+export interface LookUpSource {
+  readonly store: Store;
+  readonly logId: string;
+  readonly partition: number;
+  readonly partitions: number;
+}
 
 export interface Pair {
   readonly ask: Pick<Ask, 'key' | 'record'>;
@@ -9,28 +18,22 @@ export interface Pair {
   readonly source: LinkSource;
 }
 
-export interface EventRow {
-  readonly id: string;
-  readonly project_id: string;
-  readonly tenant_id: string;
-  readonly payload_bytes: string;
-  readonly log_id: string;
-  readonly log_partition: number;
-  readonly log_offset: string;
-  readonly log_index: number;
-}
+/** Rows of one query; with as many there may be more. */
+export const MAX_PAIRS = 20_000;
 
-export const EVENT_COLUMNS = `events.id AS id, events.project_id AS project_id, events.tenant_id AS tenant_id,
-  length(events.payload) AS payload_bytes, events.log_id AS log_id, events.log_partition AS log_partition,
-  events.log_offset AS log_offset, events.log_index AS log_index`;
-
-export function placeOf(row: EventRow): EventPlace {
-  const digits = (value: string | number): string => String(value).padStart(16, '0');
-  return {
-    id: row.id,
-    tenantId: row.tenant_id,
-    projectId: row.project_id,
-    payloadBytes: Number(row.payload_bytes),
-    order: `${digits(row.log_partition)}${digits(row.log_offset)}${digits(row.log_index)}`,
-  };
+/** In the order of the log; not whole where the answer would become too large. */
+export async function withEvents(
+  { store }: LookUpSource,
+  pairs: readonly Pair[],
+): Promise<{ found: FoundEvent[]; isWhole: boolean }> {
+  const inOrder = pairs.toSorted((a, b) => (a.event.order < b.event.order ? -1 : 1));
+  const { events, taken } = await wholeEvents(
+    store,
+    inOrder.map(({ event }) => event),
+  );
+  const found = inOrder.slice(0, taken).flatMap(({ ask: { key, record }, event: place, source }) => {
+    const event = events.get(`${place.projectId}/${place.id}`);
+    return event === undefined ? [] : [{ key, record, event, source }];
+  });
+  return { found, isWhole: taken === pairs.length };
 }

@@ -6,13 +6,6 @@ import { keyOf } from './core/decision.ts';
 import type { KnownReport } from './core/jobs.ts';
 import type { SessionFilter } from './core/sessionFilter.ts';
 
-/** Whose look-ups these are. */
-export interface LookUpSource {
-  readonly store: Store;
-  readonly logId: string;
-  readonly partition: number;
-}
-
 interface Row {
   readonly tenant_id: string;
   readonly project_id: string;

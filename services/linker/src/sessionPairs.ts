@@ -2,11 +2,8 @@
 import { LINK_VERSIONS } from '@questlog/schemas/topics/linkedEvents';
 import { keyOf } from './core/decision.ts';
 import type { Ask } from './core/jobs.ts';
-import { EVENT_COLUMNS, type EventRow, type Pair, placeOf } from './pair.ts';
-import type { LookUpSource } from './reportRows.ts';
-
-/** Of one answer; with as many there may be more. */
-export const MAX_PAIRS = 20_000;
+import { type LookUpSource, MAX_PAIRS, type Pair } from './pair.ts';
+import { PLACE_COLUMNS, type PlaceRow, placeOf } from './storedEvents.ts';
 
 export async function sessionPairs(
   { store, logId, partition }: LookUpSource,
@@ -18,13 +15,15 @@ export async function sessionPairs(
   );
   if (asked.length === 0) return { pairs: [], isWhole: true };
   const times = asked.flatMap(({ session }) => [session.fromMicros, session.toMicros]).sort(ascending);
-  const rows = await store.query<EventRow & { report_id: string }>(
+  const rows = await store.query<PlaceRow & { report_id: string }>(
     `WITH asked AS
-       (SELECT report.1 AS report_id, report.2 AS project_id, report.3 AS session_id, report.4 AS from_micros, report.5 AS to_micros
+       (SELECT report.1 AS report_id, report.2 AS project_id, report.3 AS session_id, report.4 AS from_micros,
+          report.5 AS to_micros, report.6 AS tenant_id
         FROM (SELECT arrayJoin(arrayZip({reports:Array(UUID)}, {projects:Array(UUID)}, {sessions:Array(UUID)},
-          {froms:Array(Int64)}, {tos:Array(Int64)})) AS report))
-     SELECT asked.report_id AS report_id, ${EVENT_COLUMNS}
-     FROM events INNER JOIN asked ON events.project_id = asked.project_id AND events.session_id = asked.session_id
+          {froms:Array(Int64)}, {tos:Array(Int64)}, {tenantOf:Array(UUID)})) AS report))
+     SELECT asked.report_id AS report_id, ${PLACE_COLUMNS}
+     FROM events INNER JOIN asked ON events.project_id = asked.project_id
+       AND events.session_id = asked.session_id AND events.tenant_id = asked.tenant_id
      WHERE events.tenant_id IN {tenants:Array(UUID)} AND events.project_id IN {projects:Array(UUID)}
        AND events.session_id IN {sessions:Array(UUID)}
        AND events.occurred_at >= fromUnixTimestamp64Micro({least:Int64}, 'UTC')
@@ -42,6 +41,7 @@ export async function sessionPairs(
       sessions: asked.map(({ session }) => session.id),
       froms: asked.map(({ session }) => session.fromMicros),
       tos: asked.map(({ session }) => session.toMicros),
+      tenantOf: asked.map(({ record }) => record.tenantId),
       tenants: [...new Set(asked.map(({ record }) => record.tenantId))],
       least: clamped(times.at(0) ?? 0n),
       most: clamped(times.at(-1) ?? 0n),
@@ -54,8 +54,7 @@ export async function sessionPairs(
   const byKey = new Map(asked.map((ask) => [ask.key, ask]));
   const pairs = rows.flatMap((row): Pair[] => {
     const ask = byKey.get(keyOf({ projectId: row.project_id, reportId: row.report_id }));
-    if (ask === undefined || ask.record.tenantId !== row.tenant_id) return [];
-    if (ask.session.except.includes(row.id)) return [];
+    if (ask === undefined || ask.session.except.includes(row.id)) return [];
     return [{ ask, event: placeOf(row), source: 'session' }];
   });
   return { pairs, isWhole: rows.length < MAX_PAIRS };

@@ -11,7 +11,7 @@ import { decideAnswer } from './core/decideAnswers.ts';
 import { decideEvents } from './core/decideEvents.ts';
 import { decideReportLink } from './core/decideReports.ts';
 import type { Decision } from './core/decision.ts';
-import { type Answer, type Job, nextJob } from './core/jobs.ts';
+import { type Answer, type Job, MAX_A_JOB, nextJob } from './core/jobs.ts';
 import { LINKER_BOUNDS, type LinkerBounds, LinkerState } from './core/linkerState.ts';
 import { MODEL_LOG, ModelTables, type ModelTopics, type Positions } from './modelTables.testing.ts';
 
@@ -32,6 +32,7 @@ interface Member {
   links: LinkedEvent[];
   notices: Decision['notices'][number][];
   lookUp: LookUp | undefined;
+  lastKind: Job['kind'] | undefined;
 }
 
 export class Topology {
@@ -44,6 +45,8 @@ export class Topology {
   readonly #changelog: Map<string, LinkerEntry>[];
   readonly #committed: { events: number; reports: number }[];
   readonly #members: (Member | undefined)[];
+  /** When the log took each append of events. */
+  readonly #arrivals: number[][];
 
   constructor(partitions: number, bounds: LinkerBounds = LINKER_BOUNDS) {
     this.partitions = partitions;
@@ -54,10 +57,12 @@ export class Topology {
     this.#changelog = each(() => new Map());
     this.#committed = each(() => ({ events: 0, reports: 0 }));
     this.#members = each(() => undefined);
+    this.#arrivals = each(() => []);
   }
 
   appendEvents(partition: number, message: EventsAccepted): void {
     this.topics.events[partition]?.push(message);
+    this.#arrivals[partition]?.push(this.nowMs);
   }
 
   /** Home, unless a foreign producer's partitioner thought otherwise. */
@@ -161,7 +166,14 @@ export class Topology {
     }
     state.sessionsWithReports.complete();
     const position = this.#committed[partition] ?? { events: 0, reports: 0 };
-    const member: Member = { state, position, links: [], notices: [], lookUp: undefined };
+    const member: Member = {
+      state,
+      position,
+      links: [],
+      notices: [],
+      lookUp: undefined,
+      lastKind: undefined,
+    };
     this.#members[partition] = member;
     return member;
   }
@@ -170,7 +182,8 @@ export class Topology {
     const { state } = member;
     if (topic === 'events') {
       const message = this.topics.events[state.partition]?.[offset];
-      return message && decideEvents(state, offset, message, this.nowMs);
+      const arrivedAtMs = this.#arrivals[state.partition]?.[offset] ?? 0;
+      return message && decideEvents(state, { offset, arrivedAtMs }, message, this.nowMs);
     }
     const record = this.topics.reports[state.partition]?.[offset];
     return record && decideReportLink(state, offset, record, this.nowMs);
@@ -183,8 +196,9 @@ export class Topology {
   }
 
   #begin(member: Member): boolean {
-    const job = nextJob(member.state, this.nowMs);
+    const job = nextJob(member.state, this.nowMs, { after: member.lastKind, max: MAX_A_JOB });
     if (job === undefined) return false;
+    member.lastKind = job.kind;
     const { partition } = member.state;
     this.commit(partition);
     const ends = (topic: keyof ModelTopics) => this.topics[topic].map((log) => log.length);

@@ -15,6 +15,7 @@ const UNITS = [
   'links',
   'reports',
   'ids',
+  'failures',
 ];
 
 export async function metricsPage(): Promise<string> {

@@ -1,3 +1,4 @@
+import type { SeenAppends } from '@questlog/schemas/topics/linkerState';
 import { expect, test } from 'vitest';
 import { AppendRing } from './appendRing.ts';
 
@@ -5,18 +6,19 @@ const ids = (from: number, count: number): string[] =>
   Array.from({ length: count }, (_, i) => `id ${from + i}`);
 
 /** What the changelog holds: the latest of each slot. */
-function changelogOf(ring: AppendRing, added: readonly string[]): Map<number, readonly string[]> {
-  const slots = new Map<number, readonly string[]>();
-  for (const id of added) for (const slot of ring.add(id)) slots.set(slot, [...ring.idsOf(slot)]);
+function changelogOf(ring: AppendRing, added: readonly string[]): Map<number, SeenAppends> {
+  const slots = new Map<number, SeenAppends>();
+  for (const [at, id] of added.entries())
+    for (const slot of ring.add(id, at)) slots.set(slot, ring.slot(slot));
   return slots;
 }
 
-test('remembers the latest ids, whole slots at a time, and tells once it has forgotten one', () => {
+test('remembers the latest ids, whole slots at a time, and tells how far back they go', () => {
   const ring = new AppendRing(4, 3);
-  for (const id of ids(0, 6)) ring.add(id);
-  expect(ring.isComplete).toBe(true);
-  for (const id of ids(6, 6)) ring.add(id);
-  expect(ring.isComplete).toBe(false);
+  for (const [at, id] of ids(0, 6).entries()) ring.add(id, 1_000 + at);
+  expect(ring.since).toBe(0);
+  for (const [at, id] of ids(6, 6).entries()) ring.add(id, 1_006 + at);
+  expect(ring.since).toBe(1_003);
   expect(ids(0, 12).filter((id) => ring.has(id))).toEqual(ids(3, 9));
 });
 
@@ -30,8 +32,8 @@ test.each([0, 1, 3, 8, 9, 12, 13, 25, 40])(
     for (const more of ids(count, 10)) {
       const known = ids(0, count + 10);
       expect(known.filter((id) => next.has(id))).toEqual(known.filter((id) => old.has(id)));
-      expect(next.add(more)).toEqual(old.add(more));
-      expect(next.isComplete).toBe(old.isComplete);
+      expect(next.add(more, count)).toEqual(old.add(more, count));
+      expect(next.since).toBe(old.since);
     }
   },
 );

@@ -2,22 +2,29 @@
  * The append ids that the linker of one partition has seen lately, in slots: a slot is one entry of the changelog, so a
  * step writes small entries and the changelog never holds more than the ring. Pure.
  */
+import type { SeenAppends } from '@questlog/schemas/topics/linkerState';
+
+const EMPTY: SeenAppends = { ids: [], since: 0 };
 
 export class AppendRing {
-  readonly #slots: string[][];
+  readonly #slots: SeenAppends[];
   readonly #idsASlot: number;
   readonly #ids = new Set<string>();
   /** Always the one slot behind the newest ids that has room. */
   #current = 0;
 
   constructor(slots: number, idsASlot: number) {
-    this.#slots = Array.from({ length: slots }, () => []);
+    this.#slots = Array.from({ length: slots }, () => EMPTY);
     this.#idsASlot = idsASlot;
   }
 
-  /** False: an id that is not here may still have been seen, long ago. */
-  get isComplete(): boolean {
-    return this.#ids.size <= (this.#slots.length - 2) * this.#idsASlot;
+  /** Milliseconds since the epoch: an append that came later and is not here was not seen. */
+  get since(): number {
+    if (this.#ids.size <= (this.#slots.length - 2) * this.#idsASlot) return 0;
+    return Math.max(
+      0,
+      Math.min(...this.#slots.filter(({ ids }) => ids.length > 0).map(({ since }) => since)),
+    );
   }
 
   has(id: string): boolean {
@@ -25,29 +32,29 @@ export class AppendRing {
   }
 
   /** Takes the id in and tells which slots changed by it. */
-  add(id: string): number[] {
+  add(id: string, arrivedAtMs: number): number[] {
     const slot = this.#current;
-    this.#slots[slot]?.push(id);
+    const { ids, since } = this.slot(slot);
+    this.#slots[slot] = {
+      ids: [...ids, id],
+      since: ids.length === 0 ? arrivedAtMs : Math.min(since, arrivedAtMs),
+    };
     this.#ids.add(id);
-    if (this.idsOf(slot).length < this.#idsASlot) return [slot];
+    if (ids.length + 1 < this.#idsASlot) return [slot];
     this.#current = (slot + 1) % this.#slots.length;
-    this.#empty(this.#current);
+    for (const old of this.slot(this.#current).ids) this.#ids.delete(old);
+    this.#slots[this.#current] = EMPTY;
     return [slot, this.#current];
   }
 
-  idsOf(slot: number): readonly string[] {
-    return this.#slots[slot] ?? [];
+  slot(slot: number): SeenAppends {
+    return this.#slots[slot] ?? EMPTY;
   }
 
   /** Puts back what the changelog holds of a slot. */
-  restore(slot: number, ids: readonly string[]): void {
-    this.#slots[slot] = [...ids];
-    for (const id of ids) this.#ids.add(id);
-    this.#current = this.#slots.findIndex((held) => held.length < this.#idsASlot);
-  }
-
-  #empty(slot: number): void {
-    for (const id of this.idsOf(slot)) this.#ids.delete(id);
-    this.#slots[slot] = [];
+  restore(slot: number, held: SeenAppends): void {
+    this.#slots[slot] = held;
+    for (const id of held.ids) this.#ids.add(id);
+    this.#current = this.#slots.findIndex(({ ids }) => ids.length < this.#idsASlot);
   }
 }

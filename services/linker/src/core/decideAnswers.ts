@@ -138,18 +138,21 @@ function unresolved(record: ReportLink, eventIds: readonly string[], nowMs: numb
   };
 }
 
-/** Also of reports that are open: whatever they were linked to before was seen, so nothing is linked twice. */
+/**
+ * Also of reports that are open: whatever they were linked to before was seen, so nothing is linked twice. Whether a report
+ * is retracted is decided by the retraction's own look-up; until then its sessions wait.
+ */
 function lateAsked(
   state: LinkerState,
   job: Of<Job, 'late'>,
   { found, isWhole }: Of<Answer, 'late'>,
   nowMs: number,
 ): Decision {
-  const links = found
-    .filter(({ key }) => !state.retractions.has(key))
-    .map(({ record, event, source }) => aLink('linked', record, event, source, nowMs));
+  const free = found.filter(({ key }) => !state.retractions.has(key));
+  const links = free.map(({ record, event, source }) => aLink('linked', record, event, source, nowMs));
+  const isDone = isWhole && free.length === found.length;
   const changes: Change[] = [];
-  for (const [key, session] of isWhole ? job.sessions : []) {
+  for (const [key, session] of isDone ? job.sessions : []) {
     // Extended while it was looked up: then it is looked up again.
     if (state.late.get(key) === session) changes.push({ entry: 'late', key, value: null });
   }

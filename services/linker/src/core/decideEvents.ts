@@ -3,7 +3,8 @@ import { isInWindow, OFF_CLOCK_MS } from '@questlog/schemas/reportWindow';
 import type { AcceptedEvent, EventsAccepted } from '@questlog/schemas/topics/eventsAccepted';
 import type { LinkedEvent, LinkSource } from '@questlog/schemas/topics/linkedEvents';
 import type { LateSession } from '@questlog/schemas/topics/linkerState';
-import { aLink, type Decision, NOTHING } from './decision.ts';
+import { millisOf } from '@questlog/schemas/uuid';
+import { AT_ONCE, aLink, type Decision, NOTHING } from './decision.ts';
 import type { Change, LinkerState, OpenReport } from './linkerState.ts';
 
 /** Links of one append beyond so many bytes are left to a look-up, which makes them in portions. */
@@ -17,9 +18,10 @@ interface Match {
   readonly source: LinkSource;
 }
 
+/** @param arrivedAtMs when the log took the append, milliseconds since the epoch. */
 export function decideEvents(
   state: LinkerState,
-  offset: number,
+  { offset, arrivedAtMs }: { offset: number; arrivedAtMs: number },
   message: EventsAccepted,
   nowMs: number,
 ): Decision {
@@ -27,12 +29,12 @@ export function decideEvents(
   const matches: Match[] = [];
   for (const event of message.events) collectMatches(state, message, event, matches);
   const changes: Change[] = [
-    { entry: 'append', id: message.appendId },
-    ...lateSessions(state, offset, message),
+    { entry: 'append', id: message.appendId, arrivedAtMs },
+    ...lateSessions(state, offset, arrivedAtMs, message),
   ];
   if (mayBeRepeat(state, message) || fanOutBytes(matches) > MAX_FAN_OUT_BYTES) {
     const reports = new Set(matches.map(({ report }) => report.key));
-    return { ...NOTHING, changes: [...changes, ...askAgain(state, reports, nowMs)] };
+    return { ...NOTHING, changes: [...changes, ...askAgain(state, reports)] };
   }
   const links: LinkedEvent[] = matches.map(({ report, event, source }) =>
     aLink('linked', report.record, { ...event, receivedAt: message.receivedAt }, source, nowMs),
@@ -41,19 +43,19 @@ export function decideEvents(
 }
 
 /** Has the reports looked up as soon as may be. */
-export function askAgain(state: LinkerState, keys: Iterable<string>, nowMs: number): Change[] {
+export function askAgain(state: LinkerState, keys: Iterable<string>): Change[] {
   const changes: Change[] = [];
   for (const key of keys) {
     const tracked = state.reports.get(key);
     if (tracked === undefined || tracked.phase === 'waiting') continue;
-    changes.push({ entry: 'report', key, value: { ...tracked, askAt: nowMs } });
+    changes.push({ entry: 'report', key, value: { ...tracked, askAt: AT_ONCE } });
   }
   return changes;
 }
 
-/** A keyed request may come again hours later, when its first append is no longer remembered. A look-up tells. */
+/** A keyed request may come again when its first append is no longer remembered; its key is older then. */
 function mayBeRepeat({ appends }: LinkerState, { idempotency }: EventsAccepted): boolean {
-  return idempotency !== null && !appends.isComplete;
+  return idempotency !== null && millisOf(idempotency.key) <= appends.since;
 }
 
 function collectMatches(
@@ -83,9 +85,14 @@ function fanOutBytes(matches: readonly Match[]): number {
   return matches.reduce((sum, { event }) => sum + event.payload.length + LINK_BYTES, 0);
 }
 
-/** Events off the clock may belong to reports that were let go: their sessions are looked up. */
-function lateSessions(state: LinkerState, offset: number, message: EventsAccepted): Change[] {
-  const earliest = BigInt(message.receivedAt - OFF_CLOCK_MS) * 1000n;
+/** Events off the clock, and such as came long after they were received, may belong to reports that were let go. */
+function lateSessions(
+  state: LinkerState,
+  offset: number,
+  arrivedAtMs: number,
+  message: EventsAccepted,
+): Change[] {
+  const earliest = BigInt(Math.max(arrivedAtMs, message.receivedAt) - OFF_CLOCK_MS) * 1000n;
   const latest = BigInt(message.receivedAt + OFF_CLOCK_MS) * 1000n;
   const late = new Map<string, LateSession>();
   for (const { sessionId, occurredAt } of message.events) {

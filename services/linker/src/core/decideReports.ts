@@ -5,7 +5,7 @@ import { closesAtMs } from '@questlog/schemas/reportWindow';
 import type { TrackedReport } from '@questlog/schemas/topics/linkerState';
 import { isAtHome, type ReportLink } from '@questlog/schemas/topics/reportLinks';
 import { askAgain } from './decideEvents.ts';
-import { type Decision, keyOf, NOTHING } from './decision.ts';
+import { AT_ONCE, type Decision, keyOf, NOTHING } from './decision.ts';
 import type { Change, LinkerState } from './linkerState.ts';
 import { ownersOf } from './ownership.ts';
 
@@ -51,7 +51,7 @@ export function opened(state: LinkerState, offset: number, record: ReportLink, n
     record: isSpilled ? { ...record, inlineEventIds: [], eventIds: [] } : record,
     offset,
     phase: isSpilled ? 'spilled' : 'open',
-    askAt: nowMs,
+    askAt: AT_ONCE,
     closesAt,
   };
   return { entry: 'report', key: keyOf(record), value };
@@ -63,9 +63,8 @@ export function opened(state: LinkerState, offset: number, record: ReportLink, n
  */
 function taken(state: LinkerState, offset: number, record: ReportLink, nowMs: number): Decision {
   const key = keyOf(record);
-  if (state.reports.has(key)) {
-    return { ...NOTHING, changes: record.kind === 'retried' ? askAgain(state, [key], nowMs) : [] };
-  }
+  const known = state.reports.get(key);
+  if (known !== undefined) return record.kind === 'retried' ? again(state, key, known, record) : NOTHING;
   if (record.isForwarded) return { ...NOTHING, changes: [opened(state, offset, record, nowMs)] };
   const value: TrackedReport = {
     record,
@@ -77,13 +76,24 @@ function taken(state: LinkerState, offset: number, record: ReportLink, nowMs: nu
   return { ...NOTHING, changes: [{ entry: 'report', key, value }] };
 }
 
+/** Also where this partition still waits for the report, others may have let it go. */
+function again(state: LinkerState, key: string, known: TrackedReport, record: ReportLink): Decision {
+  const { sessionLane } = known.record;
+  const whole = { ...record, sessionLane: record.sessionLane ?? sessionLane };
+  const isTold = record.isForwarded || known.phase === 'waiting';
+  const notices = isTold ? [] : noticesToOwners(state, whole, whole);
+  return { ...NOTHING, notices, changes: askAgain(state, [key]) };
+}
+
 /** No event is linked from here on; what is linked is looked up and taken back. */
 function retracted(state: LinkerState, offset: number, record: ReportLink): Decision {
   const key = keyOf(record);
   const changes: Change[] = [];
   if (state.reports.has(key)) changes.push({ entry: 'report', key, value: null });
   if (!state.retractions.has(key)) {
-    changes.push({ entry: 'retraction', key, value: { record, offset } });
+    // What it named is in the projected report, and need not be held twice.
+    const bare = { ...record, inlineEventIds: [], eventIds: [] };
+    changes.push({ entry: 'retraction', key, value: { record: bare, offset } });
   }
   return { ...NOTHING, changes };
 }

@@ -18,6 +18,9 @@ export interface Decision {
 
 export const NOTHING: Decision = { links: [], notices: [], changes: [] };
 
+/** Of a look-up that waits for no time: it is due also when the clock is set back. */
+export const AT_ONCE = 0;
+
 export function keyOf({ projectId, reportId }: { projectId: string; reportId: string }): string {
   return `${projectId}/${reportId}`;
 }

@@ -15,17 +15,16 @@ export class DueTimes {
     this.#earliestMs = Math.min(this.#earliestMs, atMs);
   }
 
-  /** Keys that are due, at most so many. */
-  due(nowMs: number, max: number): string[] {
+  /** Keys that are due, the longest due first. */
+  due(nowMs: number): string[] {
     if (nowMs < this.#earliestMs) return [];
-    const due: string[] = [];
+    const due: [key: string, atMs: number][] = [];
     let earliestMs = Number.POSITIVE_INFINITY;
     for (const [key, atMs] of this.#times) {
-      if (atMs <= nowMs && due.length < max) due.push(key);
-      if (due.length === max) return due;
+      if (atMs <= nowMs) due.push([key, atMs]);
       earliestMs = Math.min(earliestMs, atMs);
     }
     this.#earliestMs = earliestMs;
-    return due;
+    return due.sort((a, b) => a[1] - b[1]).map(([key]) => key);
   }
 }

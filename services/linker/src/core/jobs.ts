@@ -74,20 +74,47 @@ export type Answer =
   | ({ readonly kind: 'close' } & Found)
   | ({ readonly kind: 'late' } & Found);
 
-/** Reports, retractions or sessions of one look-up. */
+/** Reports, retractions or sessions of one look-up, and events that its reports name. */
 export const MAX_A_JOB = 1_000;
+const MAX_EVENT_IDS_A_JOB = 20_000;
 
-/** Retractions go first: a look-up must not link what is already taken back. */
-export function nextJob(state: LinkerState, nowMs: number): Job | undefined {
-  if (state.retractions.size > 0) return { kind: 'unlink', retractions: firstOf(state.retractions) };
-  const waiting = tracked(state, state.waiting.due(nowMs, MAX_A_JOB));
-  if (waiting.size > 0) return { kind: 'check', reports: waiting };
-  const asking = tracked(state, state.asking.due(nowMs, MAX_A_JOB));
-  if (asking.size > 0) return { kind: 'ask', reports: asking };
-  const closing = tracked(state, state.closing.due(nowMs, MAX_A_JOB));
-  if (closing.size > 0) return { kind: 'close', reports: closing };
-  if (state.late.size > 0) return { kind: 'late', sessions: firstOf(state.late) };
+const KINDS = ['unlink', 'check', 'ask', 'close', 'late'] as const;
+
+/**
+ * The kinds take turns, so that none of them waits for ever.
+ * @param after of the look-up before.
+ * @param max reports, retractions or sessions; fewer than `MAX_A_JOB` after a look-up that failed.
+ */
+export function nextJob(
+  state: LinkerState,
+  nowMs: number,
+  { after, max }: { after: Job['kind'] | undefined; max: number },
+): Job | undefined {
+  const first = after === undefined ? 0 : KINDS.indexOf(after) + 1;
+  for (let i = 0; i < KINDS.length; i++) {
+    const kind = KINDS[(first + i) % KINDS.length];
+    const job = kind === undefined ? undefined : jobOf(kind, state, nowMs, max);
+    if (job !== undefined) return job;
+  }
   return undefined;
+}
+
+function jobOf(kind: Job['kind'], state: LinkerState, nowMs: number, max: number): Job | undefined {
+  switch (kind) {
+    case 'unlink':
+      return state.retractions.size === 0
+        ? undefined
+        : { kind, retractions: firstOf(state.retractions, max) };
+    case 'late':
+      return state.late.size === 0 ? undefined : { kind, sessions: firstOf(state.late, max) };
+    case 'check':
+    case 'ask':
+    case 'close': {
+      const times = { check: state.waiting, ask: state.asking, close: state.closing }[kind];
+      const reports = tracked(state, times.due(nowMs), max);
+      return reports.size === 0 ? undefined : { kind, reports };
+    }
+  }
 }
 
 export function askOf(state: LinkerState, key: string, record: ReportLink): Ask {
@@ -103,19 +130,23 @@ export function askOf(state: LinkerState, key: string, record: ReportLink): Ask 
   };
 }
 
-function tracked(state: LinkerState, keys: readonly string[]): Map<string, TrackedReport> {
+function tracked(state: LinkerState, keys: readonly string[], max: number): Map<string, TrackedReport> {
   const reports = new Map<string, TrackedReport>();
+  let eventIds = 0;
   for (const key of keys) {
     const report = state.reports.get(key);
-    if (report !== undefined) reports.set(key, report);
+    if (report === undefined) continue;
+    eventIds += report.record.inlineEventIds.length + report.record.eventIds.length;
+    if (reports.size === max || (reports.size > 0 && eventIds > MAX_EVENT_IDS_A_JOB)) break;
+    reports.set(key, report);
   }
   return reports;
 }
 
-function firstOf<T>(entries: ReadonlyMap<string, T>): Map<string, T> {
+function firstOf<T>(entries: ReadonlyMap<string, T>, max: number): Map<string, T> {
   const first = new Map<string, T>();
   for (const [key, value] of entries) {
-    if (first.size === MAX_A_JOB) break;
+    if (first.size === max) break;
     first.set(key, value);
   }
   return first;

@@ -21,7 +21,7 @@ export type Change =
   | { readonly entry: 'report'; readonly key: string; readonly value: TrackedReport | null }
   | { readonly entry: 'retraction'; readonly key: string; readonly value: PendingRetraction | null }
   | { readonly entry: 'late'; readonly key: string; readonly value: LateSession | null }
-  | { readonly entry: 'append'; readonly id: string };
+  | { readonly entry: 'append'; readonly id: string; readonly arrivedAtMs: number };
 
 /** A report that is matched as events come. */
 export interface OpenReport {
@@ -67,7 +67,7 @@ export class LinkerState {
   /** Of all reports, also those that were let go. Not in the changelog: the projected reports have it. */
   readonly sessionsWithReports: SessionFilter;
   readonly appends: AppendRing;
-  /** When each report is to be looked up, by what for. One whose last look-up is due needs no other before it. */
+  /** When each report is to be looked up, by what for. */
   readonly waiting = new DueTimes();
   readonly asking = new DueTimes();
   readonly closing = new DueTimes();
@@ -77,6 +77,7 @@ export class LinkerState {
   readonly #changed = new Set<string>();
   #openReports = 0;
   #openEventIds = 0;
+  #heldEventIds = 0;
 
   constructor(partition: number, partitions: number, bounds: LinkerBounds) {
     this.partition = partition;
@@ -89,7 +90,8 @@ export class LinkerState {
   evolve(changes: readonly Change[]): void {
     for (const change of changes) {
       if (change.entry === 'append') {
-        for (const slot of this.appends.add(change.id)) this.#changed.add(`append/${slot}`);
+        for (const slot of this.appends.add(change.id, change.arrivedAtMs))
+          this.#changed.add(`append/${slot}`);
         continue;
       }
       this.#changed.add(`${change.entry}/${change.key}`);
@@ -134,6 +136,11 @@ export class LinkerState {
     return this.#openEventIds;
   }
 
+  /** Of all reports that it waits for, whatever their phase. */
+  get heldEventIds(): number {
+    return this.#heldEventIds;
+  }
+
   get hasRoom(): boolean {
     return this.#openReports < this.#bounds.openReports && this.#openEventIds < this.#bounds.openEventIds;
   }
@@ -141,6 +148,7 @@ export class LinkerState {
   #track(key: string, value: TrackedReport | null): void {
     const before = this.reports.get(key);
     setOrDelete(this.reports, key, value);
+    this.#heldEventIds += idsOf(value) - idsOf(before);
     const isWaiting = value?.phase === 'waiting';
     this.waiting.set(key, isWaiting ? 0 : undefined);
     this.asking.set(key, isWaiting ? undefined : (value?.askAt ?? undefined));
@@ -184,7 +192,7 @@ export class LinkerState {
   #entryOf(key: string): LinkerEntry | null {
     const slash = key.indexOf('/');
     const [kind, name] = [key.slice(0, slash), key.slice(slash + 1)];
-    if (kind === 'append') return { ...NOTHING, appends: this.appends.idsOf(Number(name)) };
+    if (kind === 'append') return { ...NOTHING, appends: this.appends.slot(Number(name)) };
     const report = kind === 'report' ? (this.reports.get(name) ?? null) : null;
     const retraction = kind === 'retraction' ? (this.retractions.get(name) ?? null) : null;
     const late = kind === 'late' ? (this.late.get(name) ?? null) : null;
@@ -194,6 +202,10 @@ export class LinkerState {
 }
 
 const NONE: readonly never[] = [];
+
+function idsOf(tracked: TrackedReport | null | undefined): number {
+  return tracked == null ? 0 : tracked.record.inlineEventIds.length + tracked.record.eventIds.length;
+}
 
 function openRecord(tracked: TrackedReport | null | undefined): ReportLink | undefined {
   return tracked?.phase === 'open' ? tracked.record : undefined;

@@ -57,7 +57,7 @@ function ofProjector(registers: Registry[]) {
   return {
     projected: new Counter({
       name: 'questlog_projector_records_total',
-      help: 'Records written to ClickHouse, dropped as repeated, or dead-lettered, by topic and outcome.',
+      help: 'Records written to ClickHouse, dropped as repeated, ignored, or dead-lettered, by topic and outcome.',
       labelNames: ['topic', 'outcome'],
       registers,
     }),
@@ -107,6 +107,12 @@ function ofLinker(registers: Registry[]) {
       help: 'One look-up of the linker in ClickHouse, by kind, with its wait for the projection.',
       labelNames: ['kind'],
       buckets: [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60],
+      registers,
+    }),
+    failedLookUps: new Counter({
+      name: 'questlog_linker_look_up_failures_total',
+      help: 'Look-ups that ClickHouse did not answer, by kind; each is begun again.',
+      labelNames: ['kind'],
       registers,
     }),
     linkerLag: new Gauge({

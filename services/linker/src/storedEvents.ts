@@ -1,6 +1,7 @@
-/** Whole events from ClickHouse, with their payloads to the byte. */
+/** Events in ClickHouse: where they lie, and whole, with their payloads to the byte. */
 import type { Store } from '@questlog/runtime/store/store';
 import type { StoredEvent } from '@questlog/schemas/topics/linkedEvents';
+import type { ReportLink } from '@questlog/schemas/topics/reportLinks';
 import { millisOf } from '@questlog/schemas/uuid';
 
 /** An event without its payload: where it lies, and what it takes. */
@@ -13,7 +14,29 @@ export interface EventPlace {
   readonly order: string;
 }
 
-interface Row {
+export interface PlaceRow {
+  readonly id: string;
+  readonly project_id: string;
+  readonly tenant_id: string;
+  readonly payload_bytes: string;
+  readonly log_id: string;
+  readonly log_partition: number;
+  readonly log_offset: string;
+  readonly log_index: number;
+}
+
+export const PLACE_COLUMNS = `events.id AS id, events.project_id AS project_id, events.tenant_id AS tenant_id,
+  length(events.payload) AS payload_bytes, events.log_id AS log_id, events.log_partition AS log_partition,
+  events.log_offset AS log_offset, events.log_index AS log_index`;
+
+/** Of links, payloads and all, in one answer; one link is always taken. */
+const MAX_LINK_BYTES = 16 * 1024 * 1024;
+const LINK_BYTES = 400;
+
+/** Ids in one list. */
+export const MAX_IDS = 2_500;
+
+interface EventRow {
   readonly id: string;
   readonly project_id: string;
   readonly session_id: string | null;
@@ -25,10 +48,31 @@ interface Row {
   readonly over_quota: boolean;
 }
 
-/** Of links, payloads and all, in one answer; one link is always taken. */
-const MAX_LINK_BYTES = 16 * 1024 * 1024;
-const LINK_BYTES = 400;
-const MAX_IDS = 2_500;
+/** By project and id; what is nowhere is missing. */
+export async function eventPlaces(
+  store: Store,
+  reports: readonly ReportLink[],
+  ids: readonly string[],
+): Promise<Map<string, PlaceRow>> {
+  const rows = new Map<string, PlaceRow>();
+  for (let i = 0; i < ids.length; i += MAX_IDS) {
+    const some = ids.slice(i, i + MAX_IDS);
+    const found = await store.query<PlaceRow>(
+      `SELECT ${PLACE_COLUMNS} FROM events
+       WHERE tenant_id IN {tenants:Array(UUID)} AND project_id IN {projects:Array(UUID)}
+         AND id_at IN (SELECT fromUnixTimestamp64Milli(arrayJoin({millis:Array(Int64)}), 'UTC'))
+         AND id IN {ids:Array(UUID)} LIMIT 1 BY project_id, id`,
+      {
+        tenants: [...new Set(reports.map(({ tenantId }) => tenantId))],
+        projects: [...new Set(reports.map(({ projectId }) => projectId))],
+        millis: [...new Set(some.map(millisOf))],
+        ids: some,
+      },
+    );
+    for (const row of found) rows.set(`${row.project_id}/${row.id}`, row);
+  }
+  return rows;
+}
 
 /** @param links the event of each link, in order; an event may come several times. */
 export async function wholeEvents(
@@ -46,7 +90,7 @@ export async function wholeEvents(
   const places = [...new Map(links.slice(0, taken).map((place) => [place.id, place])).values()];
   for (let i = 0; i < places.length; i += MAX_IDS) {
     const some = places.slice(i, i + MAX_IDS);
-    const rows = await store.query<Row>(
+    const rows = await store.query<EventRow>(
       `SELECT id, project_id, session_id, build_id, event_type, toUnixTimestamp64Micro(occurred_at) AS occurred_at_micros,
          toUnixTimestamp64Milli(received_at) AS received_at_millis, payload, over_quota
        FROM events
@@ -65,7 +109,18 @@ export async function wholeEvents(
   return { events, taken };
 }
 
-function eventOf(row: Row): StoredEvent {
+export function placeOf(row: PlaceRow): EventPlace {
+  const digits = (value: string | number): string => String(value).padStart(16, '0');
+  return {
+    id: row.id,
+    tenantId: row.tenant_id,
+    projectId: row.project_id,
+    payloadBytes: Number(row.payload_bytes),
+    order: `${digits(row.log_partition)}${digits(row.log_offset)}${digits(row.log_index)}`,
+  };
+}
+
+function eventOf(row: EventRow): StoredEvent {
   return {
     id: row.id,
     sessionId: row.session_id,
