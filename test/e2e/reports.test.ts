@@ -33,6 +33,7 @@ describe.concurrent('a new report', () => {
       state: 'filed',
       events: [],
       links: [],
+      linksTruncated: false,
     });
     expect(Date.parse(report.receivedAt)).toBeGreaterThanOrEqual(before - 1);
   });

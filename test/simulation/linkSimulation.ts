@@ -11,6 +11,7 @@ import type { EventsAccepted } from '@questlog/schemas/topics/eventsAccepted';
 import type { ReportLink } from '@questlog/schemas/topics/reportLinks';
 import { Dice } from './dice.ts';
 import { findingsOn } from './linkOracle.ts';
+import { disorderOf } from './linkOrder.ts';
 import { retryUnresolved } from './retryUnresolved.ts';
 
 const SECOND_MS = 1_000;
@@ -24,6 +25,7 @@ const SMALL_BOUNDS: LinkerBounds = {
   openEventIds: 5,
   appendSlots: 4,
   appendsASlot: 2,
+  heldBytes: 1_000,
   sessionsWithReports: 2,
 };
 
@@ -79,7 +81,8 @@ class LinkSimulation {
 
   #findings(isOver: boolean): string[] {
     const { topics, lanes } = this.#topology;
-    return findingsOn({ topics, lanes, arrivedAt: this.#arrivedAt, isOver });
+    const sent = { topics, lanes, arrivedAt: this.#arrivedAt, isOver };
+    return [...findingsOn(sent), ...disorderOf(topics)];
   }
 
   #addTenant(spread: number): void {

@@ -62,10 +62,13 @@ const report = {
   window: WindowMs,
   state: Type.Enum(['filed', 'retracted']),
 };
-const links = Type.Array(ReportLinkOutput);
+const links = {
+  links: Type.Array(ReportLinkOutput),
+  linksTruncated: Type.Boolean({ description: 'Whether the report has more links than are shown.' }),
+};
 
-export const ReportOutput = Type.Object({ ...report, links });
-export const ReportCreated = Type.Object({ ...report, events: Type.Array(EventOutput), links });
+export const ReportOutput = Type.Object({ ...report, ...links });
+export const ReportCreated = Type.Object({ ...report, events: Type.Array(EventOutput), ...links });
 
 export const ReportEvent = Type.Object({
   ...EventOutput.properties,

@@ -1,14 +1,19 @@
 /** The inline events of a report that was filed before: what ClickHouse has of them, and what the first try did not store. */
 import type { Principal } from '@questlog/runtime/directory/directory';
 import type { Clock } from '@questlog/runtime/process/clock';
+import { Unavailable } from '@questlog/runtime/process/errors';
 import type { Store } from '@questlog/runtime/store/store';
 import { partitionOf } from '@questlog/schemas/partition';
+import { closesAtMs } from '@questlog/schemas/reportWindow';
 import type { ReportLink } from '@questlog/schemas/topics/reportLinks';
 import { laneOf } from '@questlog/schemas/uuid';
 import type { CreatedEvent } from './core/accept.ts';
 import type { Draft } from './core/envelope.ts';
+import type { Link } from './core/reportAnswer.ts';
+import { CutShort } from './cutShort.ts';
 import type { Projection } from './projection.ts';
-import { appendEvents, decideEvents, type StoreEventsDeps } from './storeEvents.ts';
+import type { Reports } from './reports.ts';
+import { appendEvents, type DecidedEvents, decideEvents, type StoreEventsDeps } from './storeEvents.ts';
 
 export interface CompleteDeps extends StoreEventsDeps {
   readonly store: Store;
@@ -18,36 +23,72 @@ export interface CompleteDeps extends StoreEventsDeps {
 
 type Answerable = Pick<CreatedEvent, 'id' | 'occurredAt' | 'overQuota'>;
 
-/** Later, an event that is not there has been there and was taken away. */
-const COMPLETED_FOR_MS = 24 * 60 * 60 * 1000;
+export interface Completed {
+  /** In the order of the record's ids. */
+  readonly stored: readonly Answerable[];
+  /** Something was missing and is stored now. */
+  readonly isCompleted: boolean;
+}
 
-/** @param drafts the events of the same request, in its order, which is that of the record's ids. */
+/**
+ * Whatever the age of the report: nothing else brings events that its record names and that never came.
+ * @param drafts the events of the same request, in its order, which is that of the record's ids.
+ */
 export async function completeEvents(
   deps: CompleteDeps,
   principal: Principal,
   filed: ReportLink,
   drafts: readonly Draft[],
-): Promise<readonly Answerable[]> {
+): Promise<Completed> {
   const ids = filed.inlineEventIds;
-  if (ids.length === 0) return [];
+  if (ids.length === 0) return { stored: [], isCompleted: false };
   const lanes = ids.map(laneOf);
   const { tenantId } = filed;
   await deps.projection.caughtUp([
     ...new Set(lanes.map((lane) => partitionOf(tenantId, lane, deps.partitions))),
   ]);
   const stored = await storedEvents(deps.store, filed);
-  if (deps.clock.now() - filed.receivedAt < COMPLETED_FOR_MS) {
-    // A lane's events are one record: of it all are there, or none.
-    const there = new Set([...stored.keys()].map(laneOf));
-    const positions = [...ids.keys()].filter((position) => !there.has(lanes[position] ?? 0));
-    for (const event of await storeMissing(deps, principal, filed, drafts, positions)) {
-      stored.set(event.id, event);
-    }
-  }
-  return ids.map((id, position) => {
+  // A lane's events are one record: of it all are there, or none.
+  const there = new Set([...stored.keys()].map(laneOf));
+  const positions = [...ids.keys()].filter((position) => !there.has(lanes[position] ?? 0));
+  const added = await storeMissing(deps, principal, filed, drafts, positions);
+  for (const event of added) stored.set(event.id, event);
+  const all = ids.map((id, position) => {
     const occurredAt = drafts[position]?.occurredAt ?? BigInt(filed.receivedAt) * 1000n;
     return stored.get(id) ?? { id, occurredAt, overQuota: false };
   });
+  return { stored: all, isCompleted: added.length > 0 };
+}
+
+/** @throws CutShort in place of Unavailable: the report is in the log already. */
+export async function appendInlineEvents(
+  deps: StoreEventsDeps,
+  principal: Principal,
+  reportId: string,
+  decided: DecidedEvents,
+): Promise<void> {
+  try {
+    await appendEvents(deps, principal, decided);
+  } catch (error) {
+    throw error instanceof Unavailable ? new CutShort(reportId, error) : error;
+  }
+}
+
+/** Whether the linker gave up on events that came inside the report, which are stored by now. */
+export function hasStragglers(links: readonly Link[]): boolean {
+  return links.some(({ state, source }) => state === 'unresolved' && source === 'inline');
+}
+
+/** The linker's last look-up may be over, or under way, and did then not see what was stored only now. */
+const LAST_LOOK_UP_MARGIN_MS = 60_000;
+
+/** Has the linker look up a report that it may have let go without its events. */
+export async function lookAgain(
+  { reports, clock }: { reports: Reports; clock: Clock },
+  filed: ReportLink,
+): Promise<void> {
+  if (clock.now() <= closesAtMs(filed) - LAST_LOOK_UP_MARGIN_MS) return;
+  await reports.append({ ...filed, kind: 'retried' });
 }
 
 interface Row {
@@ -94,6 +135,6 @@ async function storeMissing(
     isSplit: false,
     report: { id: reportId, eventIds: missing.map(({ id }) => id) },
   });
-  await appendEvents(deps, principal, decided);
+  await appendInlineEvents(deps, principal, reportId, decided);
   return decided.created;
 }

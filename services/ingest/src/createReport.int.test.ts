@@ -1,12 +1,13 @@
 /** A report on the real log, cut short between its record and its events: a retry stores what is missing, once. */
 import { randomUUID } from 'node:crypto';
 import { Unavailable } from '@questlog/runtime/process/errors';
+import { closesAtMs } from '@questlog/schemas/reportWindow';
 import type { EventsAccepted } from '@questlog/schemas/topics/eventsAccepted';
 import { TOPICS } from '@questlog/schemas/topics/topics';
 import { laneOf } from '@questlog/schemas/uuid';
 import { expect, test } from 'vitest';
-import { aReportBench } from './createReport.testing.ts';
-import { createReport } from './createReport.ts';
+import { aReportBench, type ReportBench } from './createReport.testing.ts';
+import { createReport, type ReportDeps } from './createReport.ts';
 import { retractReport } from './retractReport.ts';
 
 test('a report that lost the log behind its record is completed by the same request, under the same ids', async () => {
@@ -79,6 +80,76 @@ test('a report whose events are stored appends nothing more', async () => {
   expect(await bench.events()).toHaveLength(4);
 });
 
+test('a report that is completed days later is completed all the same', async () => {
+  const bench = await aReportBench();
+  const { deps, body } = await aReportCutShort(bench);
+  bench.nowMs += 3 * 24 * 60 * 60 * 1000;
+  const answer = await createReport(deps, bench.principal, body);
+
+  expect(storedIds(await bench.events()).toSorted()).toEqual(idsIn(answer.body).toSorted());
+});
+
+test('a report that the linker may have let go is looked up again once it is completed', async () => {
+  const bench = await aReportBench();
+  const { deps, body } = await aReportCutShort(bench);
+  const [filed] = await bench.reports();
+  if (filed === undefined) throw new Error('nothing was filed');
+  bench.nowMs = closesAtMs(filed) - 59_000;
+  await createReport(deps, bench.principal, body);
+
+  expect((await bench.reports()).slice(1)).toEqual([{ ...filed, kind: 'retried' }]);
+});
+
+test('a report that the linker still waits for is completed without a word more', async () => {
+  const bench = await aReportBench();
+  const { deps, body } = await aReportCutShort(bench);
+  const [filed] = await bench.reports();
+  if (filed === undefined) throw new Error('nothing was filed');
+  bench.nowMs = closesAtMs(filed) - 60_000;
+  await createReport(deps, bench.principal, body);
+
+  expect((await bench.reports()).map(({ kind }) => kind)).toEqual(['filed']);
+});
+
+test('a report that was retracted is looked up no more when it is completed', async () => {
+  const bench = await aReportBench();
+  const { deps, body, id } = await aReportCutShort(bench);
+  await retractReport(deps, bench.principal, id);
+  bench.nowMs += 24 * 60 * 60 * 1000;
+  await createReport(deps, bench.principal, body);
+
+  expect((await bench.reports()).map(({ kind }) => kind)).toEqual(['filed', 'retracted']);
+  expect(storedIds(await bench.events())).toHaveLength(4);
+});
+
+test('where the wish to look again was lost after the events were stored, the next retry makes it', async () => {
+  const bench = await aReportBench();
+  const { deps, body } = await aReportCutShort(bench);
+  bench.nowMs += 24 * 60 * 60 * 1000;
+  bench.isDown = (topic) => topic === TOPICS.reportLinks;
+  await expect(createReport(deps, bench.principal, body)).rejects.toThrow(Unavailable);
+
+  bench.isDown = () => false;
+  bench.projected = storedIds(await bench.events());
+  bench.unresolved = bench.projected;
+  await createReport(deps, bench.principal, body);
+  expect((await bench.reports()).map(({ kind }) => kind)).toEqual(['filed', 'retried']);
+  expect(storedIds(await bench.events())).toHaveLength(4);
+});
+
+test('a report that another process filed is known to be there as soon as that has answered', async () => {
+  const bench = await aReportBench();
+  const { promise: readsAgain, resolve: readOn } = Promise.withResolvers<void>();
+  const [one, other] = [await bench.start(), await bench.start(() => readsAgain)];
+  const { tenant, project } = bench.principal;
+  expect(await other.reports.areThere(tenant.id, project.id)).toBe(false);
+  await createReport(one, bench.principal, aBody({ eventIds: [randomUUID()] }));
+  const areThere = other.reports.areThere(tenant.id, project.id);
+  readOn();
+
+  expect(await areThere).toBe(true);
+});
+
 test('of two starts that file one id at once, the first record in the log is the report for both', async () => {
   const bench = await aReportBench();
   const [one, other] = [await bench.start(), await bench.start()];
@@ -100,6 +171,16 @@ test('a report that is retracted twice at once is retracted by one record', asyn
   const [filed, retracted, ...more] = await bench.reports();
   expect([filed?.kind, retracted?.kind, more]).toEqual(['filed', 'retracted', []]);
 });
+
+async function aReportCutShort(bench: ReportBench): Promise<{ deps: ReportDeps; body: Buffer; id: string }> {
+  const deps = await bench.start();
+  const id = randomUUID();
+  const body = aBody({ id, events: bench.inline });
+  bench.isDown = (topic) => topic === TOPICS.events;
+  await expect(createReport(deps, bench.principal, body)).rejects.toThrow(Unavailable);
+  bench.isDown = () => false;
+  return { deps, body, id };
+}
 
 function aBody(of: Record<string, unknown>): Buffer {
   return Buffer.from(JSON.stringify(of));

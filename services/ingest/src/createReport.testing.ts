@@ -28,17 +28,25 @@ export interface ReportBench {
   isDown: (topic: string) => boolean;
   /** Ids of the events that ClickHouse has. */
   projected: readonly string[];
-  /** What a start of ingest works with; each follows the log on its own. */
-  start(): Promise<ReportDeps>;
+  /** Ids of the inline events that ClickHouse has as unresolved links, of any report. */
+  unresolved: readonly string[];
+  /** Milliseconds since the epoch, by the clock of every start. */
+  nowMs: number;
+  /**
+   * What a start of ingest works with; each follows the log on its own.
+   * @param mayRead awaited before it reads on, so that a test can hold it back.
+   */
+  start(mayRead?: () => Promise<void>): Promise<ReportDeps>;
   reports(): Promise<ReportLink[]>;
   events(): Promise<EventsAccepted[]>;
 }
 
 const LANES = [0, 1, 2, 3];
-const clock = { now: () => Date.UTC(2026, 10, 21, 12) };
+const NOON_MS = Date.UTC(2026, 10, 21, 12);
 
 export async function aReportBench(): Promise<ReportBench> {
-  const log = await aLog({ clock });
+  const clock = { now: () => bench.nowMs };
+  const log = await aLog({ clock: { now: () => NOON_MS } });
   await log.ensureTopics(topicDefinitions(LANES.length));
   const registry = await openLogRegistry(log);
   const sessions = LANES.map((lane) => aSession({ lane }));
@@ -47,12 +55,18 @@ export async function aReportBench(): Promise<ReportBench> {
     inline: sessions.map(({ sessionId }, n) => ({ sessionId, eventType: 'x', payload: { n } })),
     isDown: () => false,
     projected: [],
-    start: async () => {
-      const store = storeOf(() => bench.projected);
+    unresolved: [],
+    nowMs: NOON_MS,
+    start: async (mayRead = async () => {}) => {
+      const store = storeOf(bench);
       const projection = { caughtUp: async () => {}, projected: async () => LANES.map(() => 0) };
-      const failing = withAppend(log, async (topic, partition, records) => {
-        if (bench.isDown(topic)) throw new Unavailable('the log takes nothing');
-        return await log.append(topic, partition, records);
+      const failing = withMethods(log, {
+        append: async (topic, partition, records) => {
+          if (bench.isDown(topic)) throw new Unavailable('the log takes nothing');
+          return await log.append(topic, partition, records);
+        },
+        tail: (options) =>
+          log.tail({ ...options, onBatch: (batch) => mayRead().then(() => options.onBatch(batch)) }),
       });
       const reports = await openReports({
         log: failing,
@@ -94,24 +108,28 @@ function aPrincipal(): Principal {
   };
 }
 
-function withAppend(log: Log, append: Log['append']): Log {
+function withMethods(log: Log, methods: Pick<Log, 'append' | 'tail'>): Log {
   return new Proxy(log, {
     get: (target, name) => {
-      if (name === 'append') return append;
+      if (name in methods) return Reflect.get(methods, name);
       const value: unknown = Reflect.get(target, name);
       return typeof value === 'function' ? value.bind(target) : value;
     },
   });
 }
 
-/** Answers the one question that is not about reports or links: which of the events are stored. */
-function storeOf(projected: () => readonly string[]): Store {
+/** Answers which of the events are stored and which links are unresolved; of reports it has none. */
+function storeOf(bench: Pick<ReportBench, 'projected' | 'unresolved'>): Store {
   const refuse = (): Promise<never> => Promise.reject(new Error('not asked here'));
   return {
     query: async <Row>(sql: string, params: Readonly<Record<string, unknown>> = {}): Promise<Row[]> => {
+      if (/FROM report_links\b/.test(sql)) {
+        const links = bench.unresolved.map((id) => ({ event_id: id, state: 'unresolved', source: 'inline' }));
+        return JSON.parse(JSON.stringify(links));
+      }
       const ids: unknown = params['ids'];
       if (!/FROM events\b/.test(sql) || !Array.isArray(ids)) return [];
-      const rows = projected()
+      const rows = bench.projected
         .filter((id) => ids.includes(id))
         .map((id) => ({ id, occurred_at_micros: '1', over_quota: false }));
       return JSON.parse(JSON.stringify(rows));

@@ -2,7 +2,7 @@
  * POST /v1/reports: check everything → the report's one record → read it back → its inline events → answer. The record
  * has the events' ids, so that a retry of a report that was cut short stores exactly what is missing.
  */
-import { createHash, randomBytes } from 'node:crypto';
+import { randomBytes } from 'node:crypto';
 import type { Principal } from '@questlog/runtime/directory/directory';
 import type { Clock } from '@questlog/runtime/process/clock';
 import type { Store } from '@questlog/runtime/store/store';
@@ -13,7 +13,7 @@ import {
   type ReportLink,
 } from '@questlog/schemas/topics/reportLinks';
 import { eventId } from '@questlog/schemas/uuid';
-import { completeEvents } from './completeReport.ts';
+import { appendInlineEvents, completeEvents, hasStragglers, lookAgain } from './completeReport.ts';
 import type { CreatedEvent } from './core/accept.ts';
 import type { AnsweredEvent } from './core/answer.ts';
 import { type Placed, placeDrafts, sessionsOf, unknownSession } from './core/placeDrafts.ts';
@@ -26,8 +26,9 @@ import type { Projection } from './projection.ts';
 import { Rejected } from './rejected.ts';
 import type { StoredReport } from './reportRows.ts';
 import type { Reports } from './reports.ts';
+import { isSameRequest, requestDigest } from './requestDigest.ts';
 import type { Sessions } from './sessions.ts';
-import { appendEvents, decideEvents, releaseEvents, type StoreEventsDeps } from './storeEvents.ts';
+import { decideEvents, releaseEvents, type StoreEventsDeps } from './storeEvents.ts';
 import type { Turns } from './turns.ts';
 
 export interface ReportDeps extends StoreEventsDeps {
@@ -52,10 +53,13 @@ interface Checked extends Placed {
   readonly draft: ReportDraft;
   readonly id: string;
   readonly sessionLane: number | null;
-  readonly digest: Buffer;
+  readonly body: Buffer;
 }
 
-/** @throws Rejected for what the caller must change, Unavailable for what it may send again. */
+/**
+ * @throws Rejected for what the caller must change, Unavailable for what it may send again, which without an `id` is
+ *   another report; CutShort where the report exists, and is completed under the id that this names.
+ */
 export async function createReport(
   deps: ReportDeps,
   principal: Principal,
@@ -93,8 +97,7 @@ async function check(deps: ReportDeps, principal: Principal, body: Buffer): Prom
     ...placed.problems.map(insideEvents),
   ];
   if (all.length > 0) throw reportVerdict(all);
-  const digest = createHash('sha256').update(body).digest();
-  return { ...placed, draft, id, sessionLane: session?.lane ?? null, digest };
+  return { ...placed, draft, id, sessionLane: session?.lane ?? null, body };
 }
 
 async function file(deps: ReportDeps, principal: Principal, checked: Checked): Promise<ReportAnswer> {
@@ -111,15 +114,19 @@ async function file(deps: ReportDeps, principal: Principal, checked: Checked): P
     releaseEvents(decided);
     return await replay(deps, principal, checked, filed.report);
   }
-  await appendEvents(deps, principal, decided);
-  const links = pendingLinks(record);
+  await appendInlineEvents(deps, principal, id, decided);
+  const links = { links: pendingLinks(record), linksTruncated: false };
   const events = answered(deps, principal, checked, decided.created, [id]);
-  return { isReplay: false, id, body: createdReport({ filed: record, isRetracted: false, links }, events) };
+  return {
+    isReplay: false,
+    id,
+    body: createdReport({ filed: record, isRetracted: false, ...links }, events),
+  };
 }
 
 function recordOf(
   { tenant, project }: Principal,
-  { id, draft, sessionLane, digest }: Checked,
+  { id, draft, sessionLane, body }: Checked,
   created: readonly CreatedEvent[],
   receivedAt: number,
 ): ReportLink {
@@ -137,7 +144,7 @@ function recordOf(
     windowAfterMs: window.afterMs ?? project.reportWindow?.afterMs ?? DEFAULT_WINDOW_AFTER_MS,
     inlineEventIds: created.map((event) => event.id),
     eventIds,
-    requestDigest: digest,
+    requestDigest: requestDigest(body),
     isForwarded: false,
   };
 }
@@ -149,18 +156,19 @@ async function replay(
   checked: Checked,
   { filed, isRetracted }: StoredReport,
 ): Promise<ReportAnswer> {
-  const { id, digest } = checked;
-  if (filed.requestDigest === null || !filed.requestDigest.equals(digest)) {
+  const { id, body, draft } = checked;
+  if (!isSameRequest(body, draft.idMember, filed.requestDigest)) {
     throw new Rejected('conflict', `report ${id} was filed with other content`);
   }
-  const stored = await completeEvents(deps, principal, filed, checked.drafts);
+  const { stored, isCompleted } = await completeEvents(deps, principal, filed, checked.drafts);
   const [links, linked] = await Promise.all([
     linksOfReport(deps.store, filed, isRetracted),
     linkedReports(deps.store, principal.project.id, filed.inlineEventIds),
   ]);
+  if (!isRetracted && (isCompleted || hasStragglers(links.links))) await lookAgain(deps, filed);
   const events = answered(deps, principal, checked, stored, isRetracted ? [] : [id], linked);
   deps.metrics.replays.inc();
-  return { isReplay: true, id, body: createdReport({ filed, isRetracted, links }, events) };
+  return { isReplay: true, id, body: createdReport({ filed, isRetracted, ...links }, events) };
 }
 
 /** Each event is linked to its report, and to those of its session whose window is open. */

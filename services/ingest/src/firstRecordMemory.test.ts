@@ -5,6 +5,7 @@ import { FirstRecordMemory } from './firstRecordMemory.ts';
 interface Known {
   readonly made: string | null;
   readonly isOver: boolean;
+  readonly ids?: number;
 }
 
 const P = 'project';
@@ -14,6 +15,7 @@ function aMemory(): FirstRecordMemory<Known> {
     merge: (earlier, later) =>
       earlier.made === null ? later : { ...earlier, isOver: earlier.isOver || later.isOver },
     isWhole: ({ made }) => made !== null,
+    weightOf: ({ ids = 0 }) => 1 + ids,
   });
 }
 
@@ -89,4 +91,21 @@ test('beyond its bound what was asked for lately stays', () => {
   expect(found(memory, '0')).toBeDefined();
   for (let i = 0; i < 10; i++) memory.putStored(P, `new ${i}`, made('new'));
   expect([found(memory, '0'), found(memory, '1')]).toEqual([made('0'), undefined]);
+});
+
+test('what is heavy counts as much as it weighs, and makes room for itself among what is light', () => {
+  const memory = aMemory();
+  const bound = 100_000;
+  const heavy = { ...made('heavy'), ids: 99 };
+  for (let i = 0; i < bound / 2; i++) memory.putStored(P, `${i}`, made(`${i}`));
+  memory.projected = [1];
+  for (let i = 0; i < bound / 200; i++) memory.putStored(P, `heavy ${i}`, heavy);
+  const kept = () =>
+    Array.from({ length: bound / 2 }, (_, i) => memory.get(P, `${i}`)).filter(Boolean).length;
+  expect([kept(), memory.isFull]).toEqual([bound / 2, true]);
+
+  memory.putStored(P, 'one more', heavy);
+  expect(kept()).toBe(bound / 2 - 100);
+  memory.putStored(P, 'one more', made('light'));
+  expect(memory.isFull).toBe(false);
 });

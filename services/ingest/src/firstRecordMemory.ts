@@ -6,16 +6,19 @@ interface Entry<Entity> {
   /** Of the first record that was read here; -1: read from ClickHouse. */
   readonly firstOffset: number;
   readonly lastOffset: number;
+  readonly weight: number;
 }
 
 interface Rules<Entity> {
   merge(earlier: Entity, later: Entity): Entity;
   isWhole(entity: Entity): boolean;
+  /** In units of some 600 bytes of memory; at least 1. */
+  weightOf(entity: Entity): number;
 }
 
-/** About 600 bytes each. Entries that are not in ClickHouse yet stay beyond it. */
-const MAX_ENTRIES = 100_000;
-/** How many of the oldest entries one insertion looks at when there are too many. */
+/** About 60 MB. Entries that are not in ClickHouse yet stay beyond it. */
+const MAX_WEIGHT = 100_000;
+/** How many of the oldest entries an insertion looks at when there are too many, for each unit of its weight. */
 const EVICTION_STEPS = 8;
 const STORED = -1;
 
@@ -24,13 +27,14 @@ export class FirstRecordMemory<Entity> {
   projected: readonly number[] = [];
   readonly #rules: Rules<Entity>;
   readonly #entries = new Map<string, Entry<Entity>>();
+  #weight = 0;
 
   constructor(rules: Rules<Entity>) {
     this.#rules = rules;
   }
 
   get isFull(): boolean {
-    return this.#entries.size >= MAX_ENTRIES;
+    return this.#weight >= MAX_WEIGHT;
   }
 
   get(projectId: string, id: string): Entry<Entity> | undefined {
@@ -44,7 +48,7 @@ export class FirstRecordMemory<Entity> {
       const name = `${projectId}/${id}`;
       const entry = this.#entries.get(name);
       if (entry === undefined || !this.#rules.isWhole(entry.entity)) return true;
-      if (this.#entries.size > MAX_ENTRIES / 2) {
+      if (this.#weight > MAX_WEIGHT / 2) {
         this.#entries.delete(name);
         this.#entries.set(name, entry);
       }
@@ -76,16 +80,20 @@ export class FirstRecordMemory<Entity> {
     return merged;
   }
 
-  #put(name: string, entry: Entry<Entity>): void {
-    this.#entries.set(name, entry);
-    if (this.#entries.size > MAX_ENTRIES) this.#evict();
+  #put(name: string, entry: Omit<Entry<Entity>, 'weight'>): void {
+    const weight = this.#rules.weightOf(entry.entity);
+    this.#weight += weight - (this.#entries.get(name)?.weight ?? 0);
+    this.#entries.set(name, { ...entry, weight });
+    if (this.#weight > MAX_WEIGHT) this.#evict(EVICTION_STEPS * weight);
   }
 
-  #evict(): void {
-    let steps = EVICTION_STEPS;
-    for (const [name, { partition, lastOffset }] of this.#entries) {
-      if (this.#entries.size <= MAX_ENTRIES || steps-- === 0) return;
-      if (lastOffset < (this.projected[partition] ?? 0)) this.#entries.delete(name);
+  /** A heavy entry may take the place of many light ones. */
+  #evict(steps: number): void {
+    for (const [name, { partition, lastOffset, weight }] of this.#entries) {
+      if (this.#weight <= MAX_WEIGHT || steps-- <= 0) return;
+      if (lastOffset >= (this.projected[partition] ?? 0)) continue;
+      this.#entries.delete(name);
+      this.#weight -= weight;
     }
   }
 }

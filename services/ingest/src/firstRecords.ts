@@ -30,6 +30,8 @@ export interface EntityKind<Message, Entity> {
   merge(earlier: Entity, later: Entity): Entity;
   /** False where its first record may be one that is in ClickHouse only. */
   isWhole(entity: Entity): boolean;
+  /** What it takes of memory, in units of some 600 bytes; at least 1. */
+  weightOf(entity: Entity): number;
   lookUp(projectId: string, ids: readonly string[]): Promise<ReadonlyMap<string, Entity>>;
   /** Awaited when it is known where the tail begins, before it begins: ClickHouse then has all that lies ahead of it. */
   onStart?(): Promise<void>;
@@ -40,6 +42,8 @@ export interface EntityKind<Message, Entity> {
 export interface FirstRecords<Message, Entity> {
   /** The known ones of these entities of the project. @throws Unavailable when ClickHouse is needed and silent. */
   find(tenantId: string, projectId: string, ids: readonly string[]): Promise<ReadonlyMap<string, Entity>>;
+  /** Resolves once this process has read what the log has of the tenant now. */
+  caughtUp(tenantId: string): Promise<void>;
   /** Appends a record at the tenant's home and returns its offset, once this process has read it back. */
   append(message: Message): Promise<number>;
   /** Appends a first record and returns what the log says the entity is: this one, or an earlier one. */
@@ -69,7 +73,7 @@ export async function openFirstRecords<Message, Entity>(
   const tail = await follow({ log, codec, memory, projection, logger, kind, partitions });
   await tail.reached(ends);
 
-  const upToNow = async (tenantId: string): Promise<void> => {
+  const caughtUp = async (tenantId: string): Promise<void> => {
     const now = await log.endOffsets(topic);
     const home = partitionOf(tenantId, 0, partitions);
     if ((tail.positions()[home] ?? 0) >= (now[home] ?? 0)) return;
@@ -86,11 +90,12 @@ export async function openFirstRecords<Message, Entity>(
   return {
     failed: tail.failed,
     close: () => tail.close(),
+    caughtUp,
     append,
     find: async (tenantId, projectId, ids) => {
       const found = new Map<string, Entity>();
       if (memory.collect(projectId, ids, found).length === 0) return found;
-      await upToNow(tenantId);
+      await caughtUp(tenantId);
       const missing = memory.collect(projectId, ids, found);
       if (missing.length === 0) return found;
       for (const [id, entity] of await kind.lookUp(projectId, missing)) {

@@ -9,6 +9,7 @@ import {
   type StreamBench,
 } from './linkedEventStream.testing.ts';
 import { follow, until, untilHas } from './linkedEventStreamClient.testing.ts';
+import { STREAM_LIMITS } from './linkedEventStreams.ts';
 
 test.each([
   ['from', { from: 'yesterday' }],
@@ -52,6 +53,26 @@ test('one stream too many is a 503 that says when to come again; a place left is
   first.close();
   await until(async () => expect(await openStreams(bench)).toBe(1));
   expect((await follow(bench.baseUrl, reader)).status).toBe(200);
+});
+
+test('one project cannot take the places of all: beyond its share it gets a 503, and others are served', async () => {
+  const bench = await aStreamBench({ maxStreamsOfProject: 2 });
+  const reader = bench.reader();
+  const first = await follow(bench.baseUrl, reader);
+  await follow(bench.baseUrl, reader);
+  const tooMany = await refused(bench, reader);
+  expect(tooMany.status).toBe(503);
+  expect(tooMany.headers.get('retry-after')).toMatch(/^\d+$/);
+  const other = bench.reader({ tenantId: reader.tenantId });
+  expect((await follow(bench.baseUrl, other)).status).toBe(200);
+
+  first.close();
+  await until(async () => expect(await openStreams(bench)).toBe(2));
+  expect((await follow(bench.baseUrl, reader)).status).toBe(200);
+});
+
+test('a project has 16 streams at most of the 64 of a process', () => {
+  expect(STREAM_LIMITS).toMatchObject({ maxStreams: 64, maxStreamsOfProject: 16 });
 });
 
 test('a revoked token gets nothing more, and its stream ends', async () => {

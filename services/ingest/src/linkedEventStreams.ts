@@ -33,9 +33,16 @@ export interface StreamLimits {
   readonly stalledMs: number;
   /** Each reads the whole topic and may hold a batch of every partition (4 MiB each) while its client is slow. */
   readonly maxStreams: number;
+  /** So that one project's clients, however many reconnect at once, leave room for the others'. */
+  readonly maxStreamsOfProject: number;
 }
 
-export const STREAM_LIMITS: StreamLimits = { heartbeatMs: 15_000, stalledMs: 60_000, maxStreams: 64 };
+export const STREAM_LIMITS: StreamLimits = {
+  heartbeatMs: 15_000,
+  stalledMs: 60_000,
+  maxStreams: 64,
+  maxStreamsOfProject: 16,
+};
 
 /** Streams stay open: a place is not free again soon. */
 const FULL_RETRY_AFTER_S = 10;
@@ -44,36 +51,30 @@ export async function openLinkedEventStreams(deps: LinkedEventStreamsDeps): Prom
   const { log, logger, metrics, limits = STREAM_LIMITS } = deps;
   const codec = await createCodec(deps.registry, linkedEvents);
   const running = new Set<LinkedEventStream>();
-  // Also those that are not answered yet, so that many at once do not all find room.
-  let taken = 0;
+  const places = new Places(limits, (taken) => metrics.linkedEventStreams.set(taken));
   let isClosed = false;
-  const leave = (): void => metrics.linkedEventStreams.set(--taken);
 
   return {
     open: async (client, from) => {
       if (isClosed) throw new Unavailable('this process is stopping');
-      if (taken >= limits.maxStreams) {
-        throw new Unavailable(`this process already serves ${taken} streams of linked events`, {
-          retryAfterS: FULL_RETRY_AFTER_S,
-        });
-      }
-      metrics.linkedEventStreams.set(++taken);
+      const projectId = client.principal.project.id;
+      places.take(projectId);
       try {
         const offsets = await firstOffsets(log, from);
         if (offsets === undefined) {
-          leave();
+          places.leave(projectId);
           return undefined;
         }
         const stream = await startLinkedEventStream({ log, codec, logger, ...limits }, client, offsets);
         running.add(stream);
         void stream.ended.then(() => {
           running.delete(stream);
-          leave();
+          places.leave(projectId);
         });
         if (isClosed) stream.end();
         return stream;
       } catch (error) {
-        leave();
+        places.leave(projectId);
         throw error;
       }
     },
@@ -83,6 +84,39 @@ export async function openLinkedEventStreams(deps: LinkedEventStreamsDeps): Prom
       await Promise.all([...running].map(({ ended }) => ended));
     },
   };
+}
+
+/** Taken also by streams that are not answered yet, so that many at once do not all find room. */
+class Places {
+  readonly #limits: StreamLimits;
+  readonly #onChange: (taken: number) => void;
+  readonly #byProject = new Map<string, number>();
+  #taken = 0;
+
+  constructor(limits: StreamLimits, onChange: (taken: number) => void) {
+    this.#limits = limits;
+    this.#onChange = onChange;
+  }
+
+  /** @throws Unavailable */
+  take(projectId: string): void {
+    const ofProject = this.#byProject.get(projectId) ?? 0;
+    const full = (whose: string, taken: number): Unavailable =>
+      new Unavailable(`this process already serves ${taken} streams of linked events${whose}`, {
+        retryAfterS: FULL_RETRY_AFTER_S,
+      });
+    if (ofProject >= this.#limits.maxStreamsOfProject) throw full(' of this project', ofProject);
+    if (this.#taken >= this.#limits.maxStreams) throw full('', this.#taken);
+    this.#byProject.set(projectId, ofProject + 1);
+    this.#onChange(++this.#taken);
+  }
+
+  leave(projectId: string): void {
+    const left = (this.#byProject.get(projectId) ?? 0) - 1;
+    if (left > 0) this.#byProject.set(projectId, left);
+    else this.#byProject.delete(projectId);
+    this.#onChange(--this.#taken);
+  }
 }
 
 async function firstOffsets(log: Log, from: StreamPosition | 'start' | 'end'): Promise<number[] | undefined> {

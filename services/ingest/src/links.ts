@@ -2,7 +2,7 @@
 import type { Store } from '@questlog/runtime/store/store';
 import { namedEventsOf } from '@questlog/schemas/reportWindow';
 import type { ReportLink } from '@questlog/schemas/topics/reportLinks';
-import type { Link } from './core/reportAnswer.ts';
+import type { AnsweredReport, Link } from './core/reportAnswer.ts';
 
 /** Of each event that has any, the reports that it is linked to now, sorted. */
 export async function linkedReports(
@@ -31,19 +31,20 @@ export async function linksOfReport(
   store: Store,
   filed: ReportLink,
   isRetracted: boolean,
-): Promise<readonly Link[]> {
+): Promise<Pick<AnsweredReport, 'links' | 'linksTruncated'>> {
   const rows = await store.query<{ event_id: string; state: Link['state']; source: Link['source'] }>(
     `SELECT event_id, state, source FROM report_links
      WHERE project_id = {projectId:UUID} AND report_id = {reportId:UUID}
      ORDER BY toString(event_id) LIMIT {limit:UInt32}`,
-    { projectId: filed.projectId, reportId: filed.reportId, limit: MAX_LINKS },
+    { projectId: filed.projectId, reportId: filed.reportId, limit: MAX_LINKS + 1 },
   );
   const links = new Map(pendingLinks(filed).map((link) => [link.eventId, link]));
   for (const { event_id, state, source } of rows) links.set(event_id, { eventId: event_id, state, source });
-  return [...links.values()]
+  const shown = [...links.values()]
     .map((link) => (isRetracted && isWaiting(link) ? { ...link, state: 'retracted' as const } : link))
     .sort((a, b) => (a.eventId < b.eventId ? -1 : 1))
     .slice(0, MAX_LINKS);
+  return { links: shown, linksTruncated: links.size > shown.length };
 }
 
 /** As they are when the report is filed: inline ones first, then those that it names. */

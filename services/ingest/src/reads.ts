@@ -59,15 +59,10 @@ export async function readEvent(deps: ReadDeps, principal: Principal, idText: st
   const id = pathUuid(idText);
   const { tenant, project, revision } = principal;
   const partition = partitionOf(tenant.id, laneOf(id), deps.partitions);
-  await Promise.all([
-    deps.projection.caughtUp([partition]),
-    deps.linksSettled([partition, partitionOf(tenant.id, 0, deps.partitions)]),
-  ]);
+  const hasReports = await settled(deps, principal, partition);
   // No column more than is answered, no links of a project without reports, and no choice of a PREWHERE left to the
   // planner: a third of the time of a read.
-  const columns = deps.reports.areThere(project.id)
-    ? `${EVENT_COLUMNS}, ${REPORT_IDS_COLUMN}`
-    : EVENT_COLUMNS;
+  const columns = hasReports ? `${EVENT_COLUMNS}, ${REPORT_IDS_COLUMN}` : EVENT_COLUMNS;
   const [row] = await deps.store.query<EventRow & { report_ids?: readonly string[] }>(
     `SELECT ${columns} FROM events
      PREWHERE tenant_id = {tenantId:UUID} AND project_id = {projectId:UUID}
@@ -98,10 +93,7 @@ export async function readSessionEvents(
   const page = readPage(query);
   const session = await knownSession(deps, principal, pathUuid(idText));
   const partition = partitionOf(tenant.id, session.lane, deps.partitions);
-  await Promise.all([
-    deps.projection.caughtUp([partition]),
-    deps.linksSettled([partition, partitionOf(tenant.id, 0, deps.partitions)]),
-  ]);
+  const hasReports = await settled(deps, principal, partition);
   const found = await deps.store.query<PositionedRow>(
     `SELECT ${EVENT_COLUMNS}, ${POSITION_COLUMNS} FROM events
      WHERE tenant_id = {tenantId:UUID} AND project_id = {projectId:UUID} AND session_id = {sessionId:UUID}
@@ -109,11 +101,8 @@ export async function readSessionEvents(
     { tenantId: tenant.id, projectId: project.id, sessionId: session.sessionId, ...pageParams(page) },
   );
   const { rows, next } = pageOf(found, page);
-  const linked = await linkedReports(
-    deps.store,
-    project.id,
-    rows.map(({ id }) => id),
-  );
+  const ids = hasReports ? rows.map(({ id }) => id) : [];
+  const linked = await linkedReports(deps.store, project.id, ids);
   return eventPage(
     rows.map((row) => answeredRow(row, revision, linked.get(row.id) ?? [])),
     next,
@@ -137,6 +126,20 @@ export function sessionOutput(session: SessionRegistered): SessionOutput {
     buildId: session.buildId,
     startedAt: formatMicros(session.startedAt ?? BigInt(session.registeredAt) * 1000n),
   };
+}
+
+/** Waits for the events of the partition and for their links. Answers whether the project has a report at all. */
+async function settled(
+  { projection, linksSettled, reports, partitions }: ReadDeps,
+  { tenant, project }: Principal,
+  partition: number,
+): Promise<boolean> {
+  const [hasReports] = await Promise.all([
+    reports.areThere(tenant.id, project.id),
+    projection.caughtUp([partition]),
+    linksSettled([partition, partitionOf(tenant.id, 0, partitions)]),
+  ]);
+  return hasReports;
 }
 
 async function knownSession(

@@ -44,7 +44,7 @@ export async function readReport(
 ): Promise<Buffer> {
   const { filed, isRetracted } = await knownReport(deps, principal, pathUuid(idText));
   await settled(deps, filed);
-  return reportObject({ filed, isRetracted, links: await linksOfReport(deps.store, filed, isRetracted) });
+  return reportObject({ filed, isRetracted, ...(await linksOfReport(deps.store, filed, isRetracted)) });
 }
 
 interface LinkedRow extends PositionedRow {

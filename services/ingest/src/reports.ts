@@ -18,8 +18,11 @@ export interface Reports {
   append(record: ReportLink): Promise<void>;
   /** The reports whose window is open and has the event, as far as this process knows; sorted. */
   openFor(projectId: string, sessionId: string | null, occurredAt: bigint): readonly string[];
-  /** False: no event of the project can be linked to anything, so nobody need ask for it. */
-  areThere(projectId: string): boolean;
+  /**
+   * False: no event of the project can be linked to anything, so nobody need ask for it. Where none is known, asks the
+   * log whether one was filed through another process.
+   */
+  areThere(tenantId: string, projectId: string): Promise<boolean>;
   readonly failed: Promise<never>;
   close(): Promise<void>;
 }
@@ -29,6 +32,9 @@ interface Known {
   readonly filed: ReportLink | null;
   readonly isRetracted: boolean;
 }
+
+/** Ids of events, which take some 60 bytes each, as heavy as a report without any. */
+const IDS_A_UNIT = 10;
 
 /** A window is open for little more than a day after the report was received. */
 const OPEN_FOR_MS = 25 * 60 * 60 * 1000;
@@ -47,7 +53,10 @@ export async function openReports(deps: FirstRecordsDeps & { store: Store; clock
       return { report: stored(winner) ?? { filed: record, isRetracted: winner.isRetracted }, isOwn };
     },
     append: async (record) => void (await first.append(record)),
-    areThere: (projectId) => projects.has(projectId),
+    areThere: async (tenantId, projectId) => {
+      if (!projects.has(projectId)) await first.caughtUp(tenantId);
+      return projects.has(projectId);
+    },
     openFor: (projectId, sessionId, occurredAt) => windows.of(projectId, sessionId, occurredAt, clock.now()),
   };
 }
@@ -75,12 +84,13 @@ function kindOfReports(known: {
         ? later
         : { filed: earlier.filed, isRetracted: earlier.isRetracted || later.isRetracted },
     isWhole: ({ filed }) => filed !== null,
+    weightOf: ({ filed }) => 1 + idsOf(filed) / IDS_A_UNIT,
     lookUp: async (projectId, ids) =>
       new Map((await lookUpReports(store, projectId, ids)).map((report) => [report.filed.reportId, report])),
     onStart: async () => {
       const sinceMs = clock.now() - OPEN_FOR_MS;
       const recent = await recentReports(store, { sinceMs, limit: MAX_OPEN_WINDOWS });
-      for (const { filed } of recent.toReversed()) windows.open(filed, clock.now());
+      for (const report of recent.toReversed()) windows.open(report, clock.now());
       for (const projectId of await projectsWithReports(store)) projects.add(projectId);
     },
     onRecord: (record, { filed, isRetracted }) => {
@@ -89,6 +99,10 @@ function kindOfReports(known: {
       else if (filed !== null) windows.open(filed, clock.now());
     },
   };
+}
+
+function idsOf(filed: ReportLink | null): number {
+  return filed === null ? 0 : filed.inlineEventIds.length + filed.eventIds.length;
 }
 
 function stored(known: Known | undefined): StoredReport | undefined {

@@ -20,16 +20,18 @@ export async function retryLinks(
     input.projectId === undefined ? '' : 'AND project_id = {projectId:UUID}',
     input.reportId === undefined ? '' : 'AND report_id = {reportId:UUID}',
   ].join(' ');
+  // The longest without an answer first: a vain retry writes its links anew, so the next request takes others.
   const rows = await store.query<ReportRow & { unresolved: string }>(
     `WITH waiting AS (
-       SELECT project_id AS link_project, report_id AS link_report, count() AS unresolved
+       SELECT project_id AS link_project, report_id AS link_report, count() AS unresolved,
+         max(changed_at) AS given_up_at
        FROM report_link_versions FINAL WHERE state = 'unresolved' ${filter}
        GROUP BY project_id, report_id
      )
      SELECT ${REPORT_COLUMNS}, unresolved
      FROM reports INNER JOIN waiting ON link_project = project_id AND link_report = id
      WHERE retracted_at IS NULL AND id IN (SELECT link_report FROM waiting)
-     ORDER BY received_at LIMIT ${MAX_REPORTS}`,
+     ORDER BY given_up_at, received_at LIMIT ${MAX_REPORTS}`,
     {
       tenantId: canonicalUuid(input.tenantId ?? ''),
       projectId: canonicalUuid(input.projectId ?? ''),

@@ -25,6 +25,7 @@ export async function openSessions(deps: FirstRecordsDeps & { store: Store }): P
     entityOf: (session) => session,
     merge: (earlier) => earlier,
     isWhole: () => true,
+    weightOf: () => 1,
     lookUp: async (projectId, ids) =>
       new Map((await lookUp(projectId, ids)).map((session) => [session.sessionId, session])),
   };

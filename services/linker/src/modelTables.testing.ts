@@ -133,7 +133,12 @@ export class ModelTables {
       }
       missing.set(key, [...lost]);
     }
-    return { found: found.slice(0, limit), isWhole: found.length <= limit, missing };
+    found.sort((a, b) => this.#orderOf(a.event.id) - this.#orderOf(b.event.id));
+    return { found: found.slice(0, limit), isWhole: found.length <= limit, missing, below };
+  }
+
+  #orderOf(eventId: string): number {
+    return this.#events.findIndex(({ event }) => event.id === eventId);
   }
 
   #linked(state: LinkerState, keys: readonly string[], limit: number) {

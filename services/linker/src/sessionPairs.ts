@@ -62,7 +62,7 @@ export async function sessionPairs(
 
 /** ClickHouse's DateTime64 holds the years 1900 to 2299, and so do events. */
 function clamped(micros: bigint): bigint {
-  const [first, last] = [BigInt(Date.UTC(1900, 0, 1)) * 1000n, BigInt(Date.UTC(2299, 11, 31)) * 1000n];
+  const [first, last] = [BigInt(Date.UTC(1900, 0, 1)) * 1000n, BigInt(Date.UTC(2300, 0, 1)) * 1000n - 1n];
   return micros < first ? first : micros > last ? last : micros;
 }
 

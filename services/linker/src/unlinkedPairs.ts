@@ -14,5 +14,5 @@ export async function unlinkedPairs(
   const named = await namedPairs(source, asks, below, missing);
   const ofSessions = await sessionPairs(source, asks, below);
   const { found, isWhole } = await withEvents(source, [...named, ...ofSessions.pairs]);
-  return { found, isWhole: isWhole && ofSessions.isWhole, missing };
+  return { found, isWhole: isWhole && ofSessions.isWhole, missing, below };
 }

@@ -5,6 +5,12 @@
 import { closesAtMs, isInWindow, type ReportWindow, windowOf } from '@questlog/schemas/reportWindow';
 import type { ReportLink } from '@questlog/schemas/topics/reportLinks';
 
+/** What the window of a report is made of. */
+export type WindowedReport = Pick<
+  ReportLink,
+  'projectId' | 'reportId' | 'sessionId' | 'occurredAt' | 'receivedAt' | 'windowBeforeMs' | 'windowAfterMs'
+>;
+
 interface OpenReport extends ReportWindow {
   readonly reportId: string;
   readonly session: string;
@@ -33,7 +39,7 @@ export class OpenWindows {
   }
 
   /** A report without a session, one that has closed and one that is here already change nothing. */
-  open(report: ReportLink, nowMs: number): void {
+  open(report: WindowedReport, nowMs: number): void {
     const { projectId, reportId, sessionId } = report;
     const name = `${projectId}/${reportId}`;
     const closesAt = closesAtMs(report);

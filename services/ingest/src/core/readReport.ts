@@ -11,11 +11,13 @@ import { type Draft, readElements } from './envelope.ts';
 import { fieldProblems } from './fieldProblems.ts';
 import { parseOccurredAt } from './occurredAt.ts';
 import { MAX_DEPTH } from './scanElement.ts';
-import { type ScannedReport, scanReport } from './scanReport.ts';
+import { type ScannedReport, type Span, scanReport } from './scanReport.ts';
 
 export interface ReportDraft {
   /** Null: the server makes it. */
   readonly id: string | null;
+  /** Where the body names it. */
+  readonly idMember: Span | undefined;
   readonly sessionId: string | null;
   /** Microseconds since the epoch; null: the server's time. */
   readonly occurredAt: bigint | null;
@@ -50,6 +52,7 @@ export function readReport(body: Buffer, revision: Revision): ReportDraft {
   }
   return {
     id: canonicalUuid(value.id ?? '') ?? null,
+    idMember: report.idMember,
     sessionId: canonicalUuid(value.sessionId ?? '') ?? null,
     occurredAt: fields.occurredAt,
     window: value.window ?? {},

@@ -15,6 +15,8 @@ export interface AnsweredReport {
   readonly filed: ReportLink;
   readonly isRetracted: boolean;
   readonly links: readonly Link[];
+  /** There are more of them than are shown. */
+  readonly linksTruncated: boolean;
 }
 
 export function reportObject(report: AnsweredReport): Buffer {
@@ -36,6 +38,6 @@ function head({ filed, isRetracted }: AnsweredReport): string {
   );
 }
 
-function tail({ links }: AnsweredReport): string {
-  return `"links":${JSON.stringify(links)}`;
+function tail({ links, linksTruncated }: AnsweredReport): string {
+  return `"links":${JSON.stringify(links)},"linksTruncated":${linksTruncated}`;
 }

@@ -100,3 +100,19 @@ function parses(text: string): boolean {
     return false;
   }
 }
+
+test.each([
+  ['{"id":"a","sessionId":"s"}', '{"sessionId":"s"}'],
+  ['{"sessionId":"s","id":"a"}', '{"sessionId":"s"}'],
+  ['{"sessionId": "s", "\\u0069d" : "a", "x": {"id": 1}}', '{"sessionId": "s", "x": {"id": 1}}'],
+  ['{\n  "id": null,\n  "x": 1\n}', '{\n  "x": 1\n}'],
+  ['{\n  "x": 1,\n  "id": "a"\n}', '{\n  "x": 1\n}'],
+  ['{ "id": "a" }', '{  }'],
+])('the id can be taken out of %j', (text, without) => {
+  const { start, end } = scanned(text).idMember ?? { start: 0, end: 0 };
+  expect(text.slice(0, start) + text.slice(end)).toBe(without);
+});
+
+test('a body that names no id has none to take out', () => {
+  expect(scanned('{"ids":["id"],"x":{"id":1}}').idMember).toBeUndefined();
+});

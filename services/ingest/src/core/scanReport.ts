@@ -10,6 +10,12 @@ import { FAILED, JsonBytes } from './scanValue.ts';
 const FIELDS = ['id', 'sessionId', 'occurredAt', 'events', 'eventIds', 'window'] as const;
 export type ReportField = (typeof FIELDS)[number];
 
+/** Of bytes of the body; `end` is the first byte behind. */
+export interface Span {
+  readonly start: number;
+  readonly end: number;
+}
+
 export interface ScannedReport {
   /** By name; `null` is as if omitted, and `events` stands for its kind only. Of a repeated field the last one counts. */
   readonly fields: Readonly<Record<string, unknown>>;
@@ -17,6 +23,8 @@ export interface ScannedReport {
   readonly events: readonly ScannedElement[];
   /** All of them. */
   readonly eventCount: number;
+  /** The member `id` with the comma that it brings: without these bytes the body is the same report that names none. */
+  readonly idMember: Span | undefined;
   /** Fields that occur more than once, each named once. */
   readonly repeated: ReadonlySet<ReportField>;
   /** JSON pointers of the members whose value nests deeper than 64 containers; their values are left out. */
@@ -48,6 +56,7 @@ class FoundReport implements ScannedReport {
   readonly fields: Record<string, unknown> = {};
   events: readonly ScannedElement[] = [];
   eventCount = 0;
+  idMember: Span | undefined;
   readonly repeated = new Set<ReportField>();
   readonly tooDeep: string[] = [];
   readonly #seen = new Set<ReportField>();
@@ -72,19 +81,26 @@ class FoundReport implements ScannedReport {
 function scanMembers(json: JsonBytes, i: number, report: FoundReport, maxEvents: number): number {
   i = json.skipSpace(i);
   if (json.at(i) === CLOSE_OBJECT) return i + 1;
+  let commaAt = i;
   for (;;) {
+    const nameAt = i;
     const nameEnd = json.skipName(i);
     if (nameEnd === FAILED) return FAILED;
     const name = decodeString(json.body, i + 1, nameEnd - 1);
     const valueAt = json.skipColon(nameEnd);
     if (valueAt === FAILED) return FAILED;
-    i = scanMember(json, valueAt, name, report, maxEvents);
-    if (i === FAILED) return FAILED;
-    i = json.skipSpace(i);
+    const valueEnd = scanMember(json, valueAt, name, report, maxEvents);
+    if (valueEnd === FAILED) return FAILED;
+    i = json.skipSpace(valueEnd);
     const byte = json.at(i);
-    if (byte === CLOSE_OBJECT) return i + 1;
+    if (byte === CLOSE_OBJECT) {
+      if (name === 'id') report.idMember = { start: commaAt, end: valueEnd };
+      return i + 1;
+    }
     if (byte !== COMMA) return json.fail(i, 'a comma or the end of the object was expected');
+    commaAt = i;
     i = json.skipSpace(i + 1);
+    if (name === 'id') report.idMember = { start: nameAt, end: i };
   }
 }
 

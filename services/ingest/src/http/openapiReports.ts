@@ -6,7 +6,7 @@ export function reportPaths(): Record<string, object> {
     '/v1/reports': { post: createOperation() },
     '/v1/reports/{id}': {
       get: read(
-        'A bug report of the project with its links, at most 10000.',
+        'A bug report of the project with its links, at most 10000; `linksTruncated` says that there are more.',
         answer('The report.', ref('Report')),
         { parameters: [id], refusals: NOT_THERE },
       ),
@@ -34,8 +34,10 @@ function createOperation(): object {
   return {
     summary: 'Files a bug report, which names a session, events, or both, and may bring events with it.',
     description:
-      'Scope `reports:write`. Events of the session in the report’s window are linked to it too. With an `id`, the ' +
-      'same request again is answered 200 and stores nothing twice; without one it is another report.',
+      'Scope `reports:write`. Events of the session in the report’s window are linked to it too. Only a request ' +
+      'with an `id` may be repeated safely: the same again is answered 200 and stores what is missing, nothing twice. ' +
+      'Without one it is another report. A 503 with a `Location` says that the report exists without some of its ' +
+      'events: the same request with the id that it names completes it.',
     parameters: [header('Content-Encoding', 'gzip, deflate, br or zstd.')],
     requestBody: { required: true, content: json(ref('ReportInput')) },
     responses: {
@@ -47,6 +49,10 @@ function createOperation(): object {
       413: problem('The body, the events or one of them is too large.'),
       415: problem('Another media type or content coding.'),
       ...COMMON,
+      503: {
+        ...COMMON[503],
+        headers: { Location: { schema: { type: 'string' }, description: 'The report, where it exists.' } },
+      },
     },
   };
 }

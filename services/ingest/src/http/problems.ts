@@ -1,11 +1,12 @@
 /** The outermost middlewares: a request id, metrics, and every failure as a problem document (RFC 9457). */
 import { randomUUID } from 'node:crypto';
 import { RecordTooLarge } from '@questlog/runtime/log/log';
-import { Unavailable } from '@questlog/runtime/process/errors';
+import { messageOf, Unavailable } from '@questlog/runtime/process/errors';
 import type { Logger } from '@questlog/runtime/process/logger';
 import type { Metrics } from '@questlog/runtime/process/metrics';
 import { problemOf } from '@questlog/schemas/http/problem';
 import type { Middleware, ParameterizedContext } from 'koa';
+import { CutShort } from '../cutShort.ts';
 import { Rejected } from '../rejected.ts';
 
 const REQUEST_ID = /^[\w.:-]{1,128}$/;
@@ -33,8 +34,12 @@ function rejectedFor(error: unknown, logger: Logger, requestId: string): Rejecte
   if (error instanceof RecordTooLarge)
     return new Rejected('event_too_large', error.message, { cause: error });
   if (error instanceof Unavailable) {
-    logger.warn('request_unavailable', { requestId, cause: error.message });
-    const headers = { 'Retry-After': String(error.retryAfterS) };
+    const cause = error instanceof CutShort ? messageOf(error.cause) : error.message;
+    logger.warn('request_unavailable', { requestId, cause });
+    const headers = {
+      'Retry-After': String(error.retryAfterS),
+      ...(error instanceof CutShort ? { Location: `/v1/reports/${error.reportId}` } : {}),
+    };
     return new Rejected('unavailable', unavailableDetail(error), { headers });
   }
   logger.error('request_failed', error, { requestId, bug: true });
@@ -43,7 +48,7 @@ function rejectedFor(error: unknown, logger: Logger, requestId: string): Rejecte
 
 /** Our own sentence; what a dependency said stays in the log. */
 function unavailableDetail(error: Unavailable): string {
-  return error.cause === undefined
+  return error.cause === undefined || error instanceof CutShort
     ? error.message
     : 'a dependency does not answer or takes no more; try again';
 }

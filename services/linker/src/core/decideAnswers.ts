@@ -1,4 +1,5 @@
 /** What a look-up found: links that were missing, reports to open or to let go. Pure. */
+import type { LinkedEvent } from '@questlog/schemas/topics/linkedEvents';
 import type { TrackedReport } from '@questlog/schemas/topics/linkerState';
 import type { ReportLink } from '@questlog/schemas/topics/reportLinks';
 import { homeOf, noticesToOwners, opened } from './decideReports.ts';
@@ -93,37 +94,41 @@ function unlinked(
 function asked(
   state: LinkerState,
   job: Of<Job, 'ask'>,
-  { found, isWhole }: Of<Answer, 'ask'>,
+  { found, isWhole, below }: Of<Answer, 'ask'>,
   nowMs: number,
 ): Decision {
+  const links = linksOf(state, job, found, nowMs);
   const changes: Change[] = [];
   for (const [key, tracked] of isWhole ? job.reports : []) {
     if (!isStill(state, key, tracked)) continue;
     const askAt = tracked.phase === 'spilled' ? nowMs + SPILLED_ASK_EVERY_MS : null;
     changes.push({ entry: 'report', key, value: { ...tracked, askAt } });
+    links.push(...heldLinks(state, key, tracked, below, nowMs));
   }
-  return { ...NOTHING, links: linksOf(state, job, found, nowMs), changes };
+  return { ...NOTHING, links, changes };
 }
 
 function closed(
   state: LinkerState,
   job: Of<Job, 'close'>,
-  { found, isWhole, missing }: Of<Answer, 'close'>,
+  { found, isWhole, missing, below }: Of<Answer, 'close'>,
   nowMs: number,
 ): Decision {
+  const links = linksOf(state, job, found, nowMs);
   const notices: Decision['notices'][number][] = [];
   const changes: Change[] = [];
   for (const [key, tracked] of isWhole ? job.reports : []) {
     // Asked for again meanwhile: the next last look-up sees that too.
     if (!isStill(state, key, tracked)) continue;
     changes.push({ entry: 'report', key, value: null });
+    links.push(...heldLinks(state, key, tracked, below, nowMs));
     const eventIds = missing.get(key) ?? [];
     if (eventIds.length > 0) {
       const partition = homeOf(tracked.record, state.partitions);
       notices.push({ partition, record: unresolved(tracked.record, eventIds, nowMs) });
     }
   }
-  return { links: linksOf(state, job, found, nowMs), notices, changes };
+  return { links, notices, changes };
 }
 
 function unresolved(record: ReportLink, eventIds: readonly string[], nowMs: number): ReportLink {
@@ -165,10 +170,23 @@ function linksOf(
   job: Of<Job, 'ask' | 'close'>,
   found: readonly FoundEvent[],
   nowMs: number,
-): Decision['links'] {
+): LinkedEvent[] {
   return found
     .filter(({ key }) => state.reports.has(key) && job.reports.has(key))
     .map(({ record, event, source }) => aLink('linked', record, event, source, nowMs));
+}
+
+/** What came behind the look-up, now that what came before is told. */
+function heldLinks(
+  state: LinkerState,
+  key: string,
+  { record }: TrackedReport,
+  below: number,
+  nowMs: number,
+): LinkedEvent[] {
+  return (state.held.get(key) ?? [])
+    .filter(({ offset }) => offset >= below)
+    .map(({ event, source }) => aLink('linked', record, event, source, nowMs));
 }
 
 /** The very entry that was asked about: one that was changed meanwhile is asked about again. */

@@ -4,13 +4,11 @@ import type { AcceptedEvent, EventsAccepted } from '@questlog/schemas/topics/eve
 import type { LinkedEvent, LinkSource } from '@questlog/schemas/topics/linkedEvents';
 import type { LateSession } from '@questlog/schemas/topics/linkerState';
 import { millisOf } from '@questlog/schemas/uuid';
-import { AT_ONCE, aLink, type Decision, NOTHING } from './decision.ts';
+import { AT_ONCE, aLink, type Decision, LINK_BYTES, NOTHING } from './decision.ts';
 import type { Change, LinkerState, OpenReport } from './linkerState.ts';
 
 /** Links of one append beyond so many bytes are left to a look-up, which makes them in portions. */
 export const MAX_FAN_OUT_BYTES = 8 * 1024 * 1024;
-/** What a link takes beside its event's payload, about. */
-export const LINK_BYTES = 400;
 
 interface Match {
   readonly report: OpenReport;
@@ -36,10 +34,17 @@ export function decideEvents(
     const reports = new Set(matches.map(({ report }) => report.key));
     return { ...NOTHING, changes: [...changes, ...askAgain(state, reports)] };
   }
-  const links: LinkedEvent[] = matches.map(({ report, event, source }) =>
-    aLink('linked', report.record, { ...event, receivedAt: message.receivedAt }, source, nowMs),
-  );
-  return { links, notices: [], changes };
+  const links: LinkedEvent[] = [];
+  const overflowing = new Set<string>();
+  for (const { report, event, source } of matches) {
+    const stored = { ...event, receivedAt: message.receivedAt };
+    if (state.reports.get(report.key)?.askAt === null)
+      links.push(aLink('linked', report.record, stored, source, nowMs));
+    else if (state.hasRoomToHold)
+      changes.push({ entry: 'held', key: report.key, link: { offset, event: stored, source } });
+    else overflowing.add(report.key);
+  }
+  return { links, notices: [], changes: [...changes, ...askAgain(state, overflowing)] };
 }
 
 /** Has the reports looked up as soon as may be. */

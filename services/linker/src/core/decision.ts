@@ -21,6 +21,9 @@ export const NOTHING: Decision = { links: [], notices: [], changes: [] };
 /** Of a look-up that waits for no time: it is due also when the clock is set back. */
 export const AT_ONCE = 0;
 
+/** What a link takes beside its event's payload, about. */
+export const LINK_BYTES = 400;
+
 export function keyOf({ projectId, reportId }: { projectId: string; reportId: string }): string {
   return `${projectId}/${reportId}`;
 }

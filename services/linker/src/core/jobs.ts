@@ -56,6 +56,8 @@ export interface KnownReport {
 
 export interface Found {
   readonly found: readonly FoundEvent[];
+  /** The partition's own events were seen below this offset. */
+  readonly below: number;
   /** False: there is more, ask again. */
   readonly isWhole: boolean;
   /** Per report, the events that it names and that the look-up did not see; complete only when `isWhole`. */

@@ -4,7 +4,7 @@
  * changelog, from which a new owner builds the same state. Pure.
  */
 import { type ReportWindow, windowOf } from '@questlog/schemas/reportWindow';
-import type { LinkSource } from '@questlog/schemas/topics/linkedEvents';
+import type { LinkSource, StoredEvent } from '@questlog/schemas/topics/linkedEvents';
 import type {
   LateSession,
   LinkerEntry,
@@ -13,6 +13,7 @@ import type {
 } from '@questlog/schemas/topics/linkerState';
 import type { ReportLink } from '@questlog/schemas/topics/reportLinks';
 import { AppendRing } from './appendRing.ts';
+import { LINK_BYTES } from './decision.ts';
 import { DueTimes } from './dueTimes.ts';
 import { ownedEventsOf, ownsSession } from './ownership.ts';
 import { SessionFilter } from './sessionFilter.ts';
@@ -21,7 +22,18 @@ export type Change =
   | { readonly entry: 'report'; readonly key: string; readonly value: TrackedReport | null }
   | { readonly entry: 'retraction'; readonly key: string; readonly value: PendingRetraction | null }
   | { readonly entry: 'late'; readonly key: string; readonly value: LateSession | null }
+  | { readonly entry: 'held'; readonly key: string; readonly link: HeldLink }
   | { readonly entry: 'append'; readonly id: string; readonly arrivedAtMs: number };
+
+/**
+ * A link behind a look-up of its report: told once the look-up has told what came before. Only in memory: a new owner's
+ * look-up finds it.
+ */
+export interface HeldLink {
+  readonly offset: number;
+  readonly event: StoredEvent;
+  readonly source: LinkSource;
+}
 
 /** A report that is matched as events come. */
 export interface OpenReport {
@@ -43,6 +55,8 @@ export interface LinkerBounds {
   /** Append ids that are remembered: slots, and ids in each. */
   readonly appendSlots: number;
   readonly appendsASlot: number;
+  /** Of links that wait behind look-ups; beyond it the look-up is made once more instead. */
+  readonly heldBytes: number;
   /** With more, every event off the clock is looked up, whether its session has a report or not. */
   readonly sessionsWithReports: number;
 }
@@ -53,6 +67,7 @@ export const LINKER_BOUNDS: LinkerBounds = {
   openEventIds: 500_000,
   appendSlots: 256,
   appendsASlot: 200,
+  heldBytes: 16 * 1024 * 1024,
   sessionsWithReports: 800_000,
 };
 
@@ -64,6 +79,7 @@ export class LinkerState {
   readonly reports = new Map<string, TrackedReport>();
   readonly retractions = new Map<string, PendingRetraction>();
   readonly late = new Map<string, LateSession>();
+  readonly held = new Map<string, HeldLink[]>();
   /** Of all reports, also those that were let go. Not in the changelog: the projected reports have it. */
   readonly sessionsWithReports: SessionFilter;
   readonly appends: AppendRing;
@@ -78,6 +94,7 @@ export class LinkerState {
   #openReports = 0;
   #openEventIds = 0;
   #heldEventIds = 0;
+  #heldBytes = 0;
 
   constructor(partition: number, partitions: number, bounds: LinkerBounds) {
     this.partition = partition;
@@ -92,6 +109,10 @@ export class LinkerState {
       if (change.entry === 'append') {
         for (const slot of this.appends.add(change.id, change.arrivedAtMs))
           this.#changed.add(`append/${slot}`);
+        continue;
+      }
+      if (change.entry === 'held') {
+        this.#hold(change.key, change.link);
         continue;
       }
       this.#changed.add(`${change.entry}/${change.key}`);
@@ -141,13 +162,31 @@ export class LinkerState {
     return this.#heldEventIds;
   }
 
+  get hasRoomToHold(): boolean {
+    return this.#heldBytes < this.#bounds.heldBytes;
+  }
+
   get hasRoom(): boolean {
     return this.#openReports < this.#bounds.openReports && this.#openEventIds < this.#bounds.openEventIds;
+  }
+
+  #hold(key: string, link: HeldLink): void {
+    const held = this.held.get(key);
+    if (held === undefined) this.held.set(key, [link]);
+    else held.push(link);
+    this.#heldBytes += link.event.payload.length + LINK_BYTES;
+  }
+
+  /** Told, or found again by the look-up that the change asks for. */
+  #release(key: string): void {
+    for (const { event } of this.held.get(key) ?? []) this.#heldBytes -= event.payload.length + LINK_BYTES;
+    this.held.delete(key);
   }
 
   #track(key: string, value: TrackedReport | null): void {
     const before = this.reports.get(key);
     setOrDelete(this.reports, key, value);
+    this.#release(key);
     this.#heldEventIds += idsOf(value) - idsOf(before);
     const isWaiting = value?.phase === 'waiting';
     this.waiting.set(key, isWaiting ? 0 : undefined);
