@@ -20,9 +20,13 @@ ENGINE = ReplacingMergeTree(version)
 ORDER BY (project_id, event_id, report_id)
 SETTINGS index_granularity = 512, fsync_after_insert = 1, fsync_part_directory = 1
 ;
--- Every link of a report and an event, in its latest state.
+-- Every link of a report and an event, in its latest state. A report that was retracted waits for nothing any more.
 CREATE VIEW report_links AS
-SELECT tenant_id, project_id, report_id, event_id, state, source, changed_at, log_id, log_partition, log_offset
+SELECT tenant_id, project_id, report_id, event_id,
+       if(version < 2 AND (project_id, report_id) IN
+              (SELECT project_id, id FROM report_versions WHERE retracted_at IS NOT NULL),
+          CAST('retracted', 'Enum8(\'pending\' = 0, \'unresolved\' = 1, \'linked\' = 2, \'retracted\' = 3)'), state) AS state,
+       source, changed_at, log_id, log_partition, log_offset
 FROM report_link_versions FINAL
 ;
 -- Every event with the reports that it is linked to now. Filter by `project_id` and a time; for single events ask

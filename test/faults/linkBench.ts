@@ -1,5 +1,4 @@
 /** The projector and the linker on the real log and the real engine, each started and stopped alone, on a clock moved by hand. */
-import { randomUUID } from 'node:crypto';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -8,8 +7,6 @@ import { LINKER_BOUNDS, type LinkerBounds } from '@questlog/linker/core/linkerSt
 import { type Linker, startLinker } from '@questlog/linker/linker';
 import { type Projector, startProjector } from '@questlog/projector/projector';
 import { openEmbeddedLog } from '@questlog/runtime/log/embedded/embeddedLog';
-import type { Log } from '@questlog/runtime/log/log';
-import { Unavailable } from '@questlog/runtime/process/errors';
 import { createHealth } from '@questlog/runtime/process/health';
 import { silentLogger } from '@questlog/runtime/process/logger';
 import { createMetrics } from '@questlog/runtime/process/metrics';
@@ -23,9 +20,11 @@ import { MAX_OPEN_WITH_GRACE_MS } from '@questlog/schemas/reportWindow';
 import type { MessageContract } from '@questlog/schemas/topics/contract';
 import { type EventsAccepted, eventsAccepted } from '@questlog/schemas/topics/eventsAccepted';
 import { type LinkedEvent, linkedEvents } from '@questlog/schemas/topics/linkedEvents';
+import { type LinkerEntry, linkerState } from '@questlog/schemas/topics/linkerState';
 import { type ReportLink, reportLinks } from '@questlog/schemas/topics/reportLinks';
 import { GROUPS, TOPICS, topicDefinitions } from '@questlog/schemas/topics/topics';
 import { eventually } from '../e2e/builders.ts';
+import { withFailingCommits, withOutage } from './outages.ts';
 
 const MIGRATIONS = fileURLToPath(new URL('../../deploy/clickhouse', import.meta.url));
 const ACCESS = { username: 'test', password: 'test', database: 'questlog' };
@@ -33,7 +32,7 @@ const ACCESS = { username: 'test', password: 'test', database: 'questlog' };
 export type LinkBench = Awaited<ReturnType<typeof openLinkBench>>;
 
 export async function openLinkBench(partitions: number, bounds = LINKER_BOUNDS) {
-  const { shared, clock, metrics, outage, directory, server } = await openParts(partitions, bounds);
+  const { shared, clock, outage, directory, server } = await openParts(partitions, bounds);
   const { log, store, registry } = shared;
   const ofLinker = { ...shared, log: withFailingCommits(log, outage), store: withOutage(store, outage) };
   const services = startAndStop(
@@ -72,7 +71,7 @@ export async function openLinkBench(partitions: number, bounds = LINKER_BOUNDS) 
         (isDone) => isDone,
       ),
     statesOf: (report: ReportLink) => statesOf(store, report),
-    openReports: async () => sumOf(await metrics.openReports.get()),
+    openAndAsked: () => openAndAsked(shared),
     /** What a bug tracker reads of the project, in the order of each partition. */
     streamOf: (projectId: string) => streamOf(shared, projectId),
     close: async () => {
@@ -107,7 +106,7 @@ async function openParts(partitions: number, bounds: LinkerBounds) {
     health: createHealth(),
     bounds,
   };
-  return { shared, clock, metrics, outage, directory, server };
+  return { shared, clock, outage, directory, server };
 }
 
 function startAndStop(projectorOf: () => Promise<Projector>, linkerOf: () => Promise<Linker>) {
@@ -127,41 +126,6 @@ function startAndStop(projectorOf: () => Promise<Projector>, linkerOf: () => Pro
     stopLinker: async () => {
       await linker?.stop();
       linker = undefined;
-    },
-  };
-}
-
-function withFailingCommits(log: Log, outage: { commitsToFail: number }): Log {
-  return {
-    id: log.id,
-    ensureTopics: (topics) => log.ensureTopics(topics),
-    append: (topic, partition, records) => log.append(topic, partition, records),
-    endOffsets: (topic) => log.endOffsets(topic),
-    startOffsets: (topic) => log.startOffsets(topic),
-    committed: (group, topic) => log.committed(group, topic),
-    tail: (options) => log.tail(options),
-    consume: (options) => log.consume(options),
-    close: () => log.close(),
-    transactional: async (id) => {
-      const producer = await log.transactional(id);
-      return {
-        close: () => producer.close(),
-        commit: async (transaction) => {
-          if (outage.commitsToFail === 0) return await producer.commit(transaction);
-          outage.commitsToFail--;
-          throw new Unavailable('the log takes no transaction');
-        },
-      };
-    },
-  };
-}
-
-function withOutage(store: Store, outage: { readonly isOn: boolean }): Store {
-  return {
-    ...store,
-    query: async (sql, params, settings) => {
-      if (outage.isOn) throw new Unavailable('an outage');
-      return await store.query(sql, params, settings);
     },
   };
 }
@@ -220,12 +184,23 @@ async function streamOf(shared: Shared, projectId: string): Promise<LinkedEvent[
 
 /** Reports, retractions and late sessions that some linker still holds. */
 async function statesLeft(shared: Shared): Promise<number> {
-  const held = new Set<string>();
-  await readAll(shared, TOPICS.linkerState, (value, key) => {
+  return [...(await heldEntries(shared)).keys()].filter((key) => !key.startsWith('append/')).length;
+}
+
+/** Reports that are matched as events come and wait for no look-up. */
+async function openAndAsked(shared: Shared): Promise<number> {
+  const entries = [...(await heldEntries(shared)).values()];
+  return entries.filter(({ report }) => report?.phase === 'open' && report.askAt === null).length;
+}
+
+async function heldEntries(shared: Shared): Promise<Map<string, LinkerEntry>> {
+  const codec = await createCodec(shared.registry, linkerState);
+  const held = new Map<string, LinkerEntry>();
+  await readAll(shared, TOPICS.linkerState, async (value, key) => {
     if (value === null) held.delete(key);
-    else if (!key.startsWith('append/')) held.add(key);
+    else held.set(key, await codec.decode(value));
   });
-  return held.size;
+  return held;
 }
 
 async function readAll(
@@ -242,15 +217,4 @@ async function readAll(
   });
   await tail.reached(await log.endOffsets(topic));
   await tail.close();
-}
-
-/** One project of a tenant, and a session of it. */
-export interface LinkProject {
-  readonly tenantId: string;
-  readonly projectId: string;
-  readonly sessionId: string;
-}
-
-export function aLinkProject(): LinkProject {
-  return { tenantId: randomUUID(), projectId: randomUUID(), sessionId: randomUUID() };
 }

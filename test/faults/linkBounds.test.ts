@@ -1,12 +1,10 @@
 /** Beyond its bounds, and with ClickHouse, the log or the clock out of order, the linker is slower; it leaves nothing out. */
-import { randomBytes } from 'node:crypto';
 import { LINKER_BOUNDS } from '@questlog/linker/core/linkerState';
-import { anEventsAccepted, aReportLink } from '@questlog/schemas/fixtures/builders';
 import { GRACE_MS } from '@questlog/schemas/reportWindow';
-import { eventId } from '@questlog/schemas/uuid';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { eventually } from '../e2e/builders.ts';
-import { aLinkProject, type LinkBench, openLinkBench } from './linkBench.ts';
+import { type LinkBench, openLinkBench } from './linkBench.ts';
+import { LinkGame } from './linkGame.ts';
 
 const ASKED_EVERY_MS = 10_000;
 const HOUR_MS = 60 * 60 * 1000;
@@ -30,21 +28,11 @@ const hasPending = (states: Record<string, string>): boolean =>
   Object.values(states).includes('named pending');
 
 function aGame() {
-  const { sessionId, ...game } = aLinkProject();
-  const receivedAt = bench.clock.now();
-  const anEvent = (of: { sessionId?: string }) => {
-    const event = {
-      id: eventId(receivedAt, 0, randomBytes(8)),
-      occurredAt: BigInt(receivedAt) * 1000n,
-      ...of,
-    };
-    return { id: event.id, message: anEventsAccepted({ ...game, receivedAt, events: [event] }) };
-  };
-  const named = anEvent({});
-  const ofSession = anEvent({ sessionId });
-  const report = aReportLink({ ...game, receivedAt, sessionId, sessionLane: 0, eventIds: [named.id] });
-  const links = { [named.id]: 'named linked', [ofSession.id]: 'session linked' };
-  return { report, events: [named.message, ofSession.message], links };
+  const game = new LinkGame(bench);
+  const [[named = ''], [ofSession = '']] = [game.newIds(1), game.newIds(1)];
+  const events = [game.eventsOf([named], { isOfSession: false }), game.eventsOf([ofSession])];
+  const links = { [named]: 'named linked', [ofSession]: 'session linked' };
+  return { report: game.aReportOfSession({ eventIds: [named] }), events, links };
 }
 
 test('what is read and not committed is read again, also where the partition never committed anything', async () => {
@@ -99,8 +87,9 @@ test('while ClickHouse does not answer, events go on being linked to the reports
   const [before, after] = filed.events;
   if (before === undefined || after === undefined) throw new Error('a game has two events');
   await bench.appendReport(open.report);
+  // Open, and what came before it was looked up.
   await eventually(
-    () => bench.openReports(),
+    () => bench.openAndAsked(),
     (count) => count === 1,
   );
   bench.outage.isOn = true;

@@ -143,8 +143,8 @@ test.each(ways)(
       { id: report.reportId, event_ids: report.eventIds, retracted_millis: String(LATER) },
     ]);
     expect(await on.links()).toMatchObject([
-      { event_id: taken.eventIds[0], state: 'pending' },
-      { event_id: event, state: 'unresolved', source: 'named' },
+      { event_id: taken.eventIds[0], state: 'retracted' },
+      { event_id: event, state: 'retracted', source: 'named' },
     ]);
   },
 );
@@ -195,7 +195,7 @@ test('reports that name many events are there whole, also after a crash between 
   await expect(bench.projectAll(inTheMidst)).rejects.toThrow('crash');
   await bench.projectAll(bench.store);
   const [row] = await bench.store.query<{ links: string; reports: string }>(
-    `SELECT (SELECT count() FROM report_links WHERE project_id = {project:UUID} AND state = 'pending') AS links,
+    `SELECT (SELECT count() FROM report_links WHERE project_id = {project:UUID} AND state = 'retracted') AS links,
             (SELECT countIf(length(event_ids) = 1000 AND retracted_at IS NOT NULL) FROM reports
              WHERE project_id = {project:UUID}) AS reports`,
     { project: on.project },

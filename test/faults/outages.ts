@@ -1,0 +1,39 @@
+/** A log and a store that fail when a test says so. */
+import type { Log } from '@questlog/runtime/log/log';
+import { Unavailable } from '@questlog/runtime/process/errors';
+import type { Store } from '@questlog/runtime/store/store';
+
+export function withFailingCommits(log: Log, outage: { commitsToFail: number }): Log {
+  return {
+    id: log.id,
+    ensureTopics: (topics) => log.ensureTopics(topics),
+    append: (topic, partition, records) => log.append(topic, partition, records),
+    endOffsets: (topic) => log.endOffsets(topic),
+    startOffsets: (topic) => log.startOffsets(topic),
+    committed: (group, topic) => log.committed(group, topic),
+    tail: (options) => log.tail(options),
+    consume: (options) => log.consume(options),
+    close: () => log.close(),
+    transactional: async (id) => {
+      const producer = await log.transactional(id);
+      return {
+        close: () => producer.close(),
+        commit: async (transaction) => {
+          if (outage.commitsToFail === 0) return await producer.commit(transaction);
+          outage.commitsToFail--;
+          throw new Unavailable('the log takes no transaction');
+        },
+      };
+    },
+  };
+}
+
+export function withOutage(store: Store, outage: { readonly isOn: boolean }): Store {
+  return {
+    ...store,
+    query: async (sql, params, settings) => {
+      if (outage.isOn) throw new Unavailable('an outage');
+      return await store.query(sql, params, settings);
+    },
+  };
+}
