@@ -31,6 +31,17 @@ export interface EventsAccepted {
   readonly events: readonly AcceptedEvent[];
 }
 
+/** Of an event, wherever a record holds one whole. */
+export const EVENT_FIELDS = [
+  { name: 'id', type: UUID },
+  { name: 'sessionId', type: ['null', UUID], default: null },
+  { name: 'buildId', type: ['null', UUID], default: null },
+  { name: 'eventType', type: 'string' },
+  { name: 'occurredAt', type: MICROS },
+  { name: 'payload', type: RAW_JSON, doc: 'The JSON object exactly as it was sent.' },
+  { name: 'overQuota', type: 'boolean', default: false },
+];
+
 export const eventsAccepted = messageContract<EventsAccepted>(TOPICS.events, {
   type: 'record',
   name: 'EventsAccepted',
@@ -64,15 +75,7 @@ export const eventsAccepted = messageContract<EventsAccepted>(TOPICS.events, {
         items: {
           type: 'record',
           name: 'Event',
-          fields: [
-            { name: 'id', type: UUID },
-            { name: 'sessionId', type: ['null', UUID], default: null },
-            { name: 'buildId', type: ['null', UUID], default: null },
-            { name: 'eventType', type: 'string' },
-            { name: 'occurredAt', type: MICROS },
-            { name: 'payload', type: RAW_JSON, doc: 'The JSON object exactly as it was sent.' },
-            { name: 'overQuota', type: 'boolean', default: false },
-          ],
+          fields: EVENT_FIELDS,
         },
       },
     },

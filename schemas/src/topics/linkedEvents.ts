@@ -4,8 +4,8 @@
  */
 import { createHash } from 'node:crypto';
 import { uuidV8 } from '../uuid.ts';
-import { MICROS, MILLIS, messageContract, RAW_JSON, UUID } from './contract.ts';
-import type { AcceptedEvent } from './eventsAccepted.ts';
+import { MILLIS, messageContract, UUID } from './contract.ts';
+import { type AcceptedEvent, EVENT_FIELDS } from './eventsAccepted.ts';
 import { TOPICS } from './topics.ts';
 
 /** How a report came to an event; an event that is linked in several ways has the first of these. */
@@ -60,16 +60,7 @@ export const linkedEvents = messageContract<LinkedEvent>(TOPICS.linkedEvents, {
       type: {
         type: 'record',
         name: 'Event',
-        fields: [
-          { name: 'id', type: UUID },
-          { name: 'sessionId', type: ['null', UUID], default: null },
-          { name: 'buildId', type: ['null', UUID], default: null },
-          { name: 'eventType', type: 'string' },
-          { name: 'occurredAt', type: MICROS },
-          { name: 'receivedAt', type: MILLIS },
-          { name: 'payload', type: RAW_JSON, doc: 'The JSON object exactly as it was sent.' },
-          { name: 'overQuota', type: 'boolean', default: false },
-        ],
+        fields: [...EVENT_FIELDS, { name: 'receivedAt', type: MILLIS }],
       },
     },
   ],

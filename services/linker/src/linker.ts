@@ -1,12 +1,7 @@
 /** The linker: events and report links → linked events. One member of a group; each partition is a run of its own. */
 import { watchProgress } from '@questlog/runtime/consumer/progress';
-import type { Log } from '@questlog/runtime/log/log';
-import type { Clock } from '@questlog/runtime/process/clock';
-import type { Health } from '@questlog/runtime/process/health';
-import type { Logger } from '@questlog/runtime/process/logger';
-import type { Metrics } from '@questlog/runtime/process/metrics';
-import { createCodec, type SchemaRegistry } from '@questlog/runtime/registry/registry';
-import type { Store } from '@questlog/runtime/store/store';
+import type { ServiceDeps } from '@questlog/runtime/process/serviceDeps';
+import { createCodec } from '@questlog/runtime/registry/registry';
 import { eventsAccepted } from '@questlog/schemas/topics/eventsAccepted';
 import { linkedEvents } from '@questlog/schemas/topics/linkedEvents';
 import { linkerState } from '@questlog/schemas/topics/linkerState';
@@ -15,14 +10,7 @@ import { GROUPS, TOPICS } from '@questlog/schemas/topics/topics';
 import type { LinkerBounds } from './core/linkerState.ts';
 import { linkPartition, type PartitionDeps } from './linkPartition.ts';
 
-export interface LinkerDeps {
-  readonly log: Log;
-  readonly store: Store;
-  readonly registry: SchemaRegistry;
-  readonly clock: Clock;
-  readonly logger: Logger;
-  readonly metrics: Metrics;
-  readonly health: Health;
+export interface LinkerDeps extends ServiceDeps {
   readonly bounds: LinkerBounds;
 }
 

@@ -2,13 +2,8 @@
 import { type Block, type BlockWriter, runBlocks } from '@questlog/runtime/consumer/blocks';
 import { openDeadLetters } from '@questlog/runtime/consumer/deadLetters';
 import { watchProgress } from '@questlog/runtime/consumer/progress';
-import type { Log } from '@questlog/runtime/log/log';
-import type { Clock } from '@questlog/runtime/process/clock';
-import type { Health } from '@questlog/runtime/process/health';
-import type { Logger } from '@questlog/runtime/process/logger';
-import type { Metrics } from '@questlog/runtime/process/metrics';
-import { createCodec, type SchemaRegistry } from '@questlog/runtime/registry/registry';
-import type { Store } from '@questlog/runtime/store/store';
+import type { ServiceDeps } from '@questlog/runtime/process/serviceDeps';
+import { createCodec } from '@questlog/runtime/registry/registry';
 import type { MessageContract } from '@questlog/schemas/topics/contract';
 import { eventsAccepted } from '@questlog/schemas/topics/eventsAccepted';
 import { linkedEvents } from '@questlog/schemas/topics/linkedEvents';
@@ -21,14 +16,7 @@ import { openReportsWriter } from './reports.ts';
 import { openSessionsWriter } from './sessions.ts';
 import type { WriterDeps } from './writerDeps.ts';
 
-export interface ProjectorDeps {
-  readonly log: Log;
-  readonly store: Store;
-  readonly registry: SchemaRegistry;
-  readonly clock: Clock;
-  readonly logger: Logger;
-  readonly metrics: Metrics;
-  readonly health: Health;
+export interface ProjectorDeps extends ServiceDeps {
   /** Blocks of one partition are at least so far apart under load. */
   readonly flushIntervalMs: number;
 }
