@@ -32,16 +32,29 @@ export async function openInsertSpool(directory: string, maxBytes: number): Prom
   return { withFile };
 }
 
+/** A body comes in chunks of 64 KiB or less, each write takes a turn of the event loop: an insert is a few of them. */
+const WRITE_BYTES = 4 * 1024 * 1024;
+
 async function writeBounded(path: string, data: ByteStream, maxBytes: number): Promise<number> {
   const file = await open(path, 'wx', 0o600);
   try {
     let bytes = 0;
+    let gathered: Uint8Array[] = [];
+    let gatheredBytes = 0;
+    const write = async (): Promise<void> => {
+      // Writes all of it: a single write may be cut short on a nearly full disk, and rows would be missing without a word.
+      await file.appendFile(Buffer.concat(gathered, gatheredBytes));
+      gathered = [];
+      gatheredBytes = 0;
+    };
     for await (const chunk of data) {
       bytes += chunk.length;
       if (bytes > maxBytes) throw exceptions.insertTooLarge(maxBytes);
-      // Writes all of it: a single write may be cut short on a nearly full disk, and rows would be missing without a word.
-      await file.appendFile(chunk);
+      gathered.push(chunk);
+      gatheredBytes += chunk.length;
+      if (gatheredBytes >= WRITE_BYTES) await write();
     }
+    await write();
     return bytes;
   } finally {
     await file.close();
