@@ -17,8 +17,9 @@ import { retryUnresolved } from './retryUnresolved.ts';
 const SECOND_MS = 1_000;
 const MINUTE_MS = 60 * SECOND_MS;
 const HOUR_MS = 60 * MINUTE_MS;
+const LAPSES_MS = [SECOND_MS, MINUTE_MS, 6 * MINUTE_MS, 20 * MINUTE_MS];
 
-const WIDE_BOUNDS: LinkerBounds = { ...LINKER_BOUNDS, sessionsWithReports: 1_000 };
+const WIDE_BOUNDS = { ...LINKER_BOUNDS, sessionsWithReports: 1_000 };
 /** So small that a run meets each of them. */
 const SMALL_BOUNDS: LinkerBounds = {
   openReports: 2,
@@ -90,12 +91,8 @@ class LinkSimulation {
     for (let p = 0; p < 2; p++) {
       const projectId = this.#dice.uuid();
       for (let s = 0; s < 2; s++) {
-        const session = {
-          tenantId,
-          projectId,
-          id: this.#dice.uuid(),
-          lane: this.#dice.between(0, spread - 1),
-        };
+        const [id, lane] = [this.#dice.uuid(), this.#dice.between(0, spread - 1)];
+        const session = { tenantId, projectId, id, lane };
         this.#sessions.push(session);
         this.#topology.lanes.set(`${projectId}/${session.id}`, session.lane);
       }
@@ -122,10 +119,7 @@ class LinkSimulation {
       [12, () => this.#topology.project('links', partition, this.#dice.between(1, 9))],
       [8, () => this.#topology.crash(partition)],
       [2, () => this.#topology.settle()],
-      [
-        10,
-        () => this.#topology.advance(this.#dice.from([SECOND_MS, MINUTE_MS, 6 * MINUTE_MS, 20 * MINUTE_MS])),
-      ],
+      [10, () => this.#topology.advance(this.#dice.from(LAPSES_MS))],
     ]);
   }
 

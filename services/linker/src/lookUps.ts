@@ -42,6 +42,7 @@ export class LookUps {
         await addSessionsWithReports(store, sessionsWithReports);
         return;
       } catch (error) {
+        if (this.#isOver.aborted) return;
         logger.warn('sessions_of_reports_unknown', { partition: this.#partition, cause: messageOf(error) });
         await delay(LEARN_AGAIN_MS, undefined, { signal: this.#isOver }).catch(() => {});
       }

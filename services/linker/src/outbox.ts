@@ -138,9 +138,9 @@ export class Outbox {
 
   #measure(): void {
     const { metrics } = this.#deps;
-    const { partition, openReports, openEventIds } = this.state;
-    metrics.openReports.set({ partition }, openReports);
-    metrics.openReportEventIds.set({ partition }, openEventIds);
+    const { partition, open } = this.state;
+    metrics.openReports.set({ partition }, open.reports);
+    metrics.openReportEventIds.set({ partition }, open.eventIds);
   }
 }
 

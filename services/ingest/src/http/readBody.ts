@@ -112,7 +112,10 @@ function collectPlain(request: IncomingMessage, add: (chunk: Buffer) => void): P
       }
     });
     request.on('end', resolve);
-    request.on('close', () => reject(aborted()));
+    // Every request closes in the end; an error for each would be made for nothing.
+    request.on('close', () => {
+      if (!request.complete) reject(aborted());
+    });
     request.on('error', (cause) => reject(aborted(cause)));
   });
 }

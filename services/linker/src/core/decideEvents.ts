@@ -5,7 +5,8 @@ import type { LinkedEvent, LinkSource } from '@questlog/schemas/topics/linkedEve
 import type { LateSession } from '@questlog/schemas/topics/linkerState';
 import { millisOf } from '@questlog/schemas/uuid';
 import { AT_ONCE, aLink, type Decision, LINK_BYTES, NOTHING } from './decision.ts';
-import type { Change, LinkerState, OpenReport } from './linkerState.ts';
+import type { Change, LinkerState } from './linkerState.ts';
+import type { OpenReport } from './openReports.ts';
 
 /** Links of one append beyond so many bytes are left to a look-up, which makes them in portions. */
 export const MAX_FAN_OUT_BYTES = 8 * 1024 * 1024;
@@ -71,11 +72,11 @@ function collectMatches(
 ): void {
   const isOurs = ({ record }: OpenReport): boolean =>
     record.projectId === projectId && record.tenantId === tenantId;
-  for (const { report, source } of state.naming(event.id)) {
+  for (const { report, source } of state.open.naming(event.id)) {
     if (isOurs(report)) matches.push({ report, event, source });
   }
   if (event.sessionId === null) return;
-  for (const report of state.ofSession(event.sessionId)) {
+  for (const report of state.open.ofSession(event.sessionId)) {
     if (!isOurs(report) || !isInWindow(event.occurredAt, report.window)) continue;
     if (!isNamed(report, event.id)) matches.push({ report, event, source: 'session' });
   }

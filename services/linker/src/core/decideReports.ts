@@ -48,7 +48,7 @@ export function opened(state: LinkerState, offset: number, record: ReportLink, n
   const closesAt = record.kind === 'retried' ? nowMs : closesAtMs(record);
   const isSpilled = !state.hasRoom;
   const value: TrackedReport = {
-    record: isSpilled ? { ...record, inlineEventIds: [], eventIds: [] } : record,
+    record: isSpilled ? withoutIds(record) : withoutDigest(record),
     offset,
     phase: isSpilled ? 'spilled' : 'open',
     askAt: AT_ONCE,
@@ -67,7 +67,7 @@ function taken(state: LinkerState, offset: number, record: ReportLink, nowMs: nu
   if (known !== undefined) return record.kind === 'retried' ? again(state, key, known, record) : NOTHING;
   if (record.isForwarded) return { ...NOTHING, changes: [opened(state, offset, record, nowMs)] };
   const value: TrackedReport = {
-    record,
+    record: withoutDigest(record),
     offset,
     phase: 'waiting',
     askAt: null,
@@ -92,8 +92,16 @@ function retracted(state: LinkerState, offset: number, record: ReportLink): Deci
   if (state.reports.has(key)) changes.push({ entry: 'report', key, value: null });
   if (!state.retractions.has(key)) {
     // What it named is in the projected report, and need not be held twice.
-    const bare = { ...record, inlineEventIds: [], eventIds: [] };
-    changes.push({ entry: 'retraction', key, value: { record: bare, offset } });
+    changes.push({ entry: 'retraction', key, value: { record: withoutIds(record), offset } });
   }
   return { ...NOTHING, changes };
+}
+
+/** A digest is a view of the record's bytes and would keep all of them in memory. */
+function withoutDigest(record: ReportLink): ReportLink {
+  return { ...record, requestDigest: null };
+}
+
+function withoutIds(record: ReportLink): ReportLink {
+  return { ...record, inlineEventIds: [], eventIds: [], requestDigest: null };
 }

@@ -3,7 +3,6 @@
  * up, and the appends it has seen. No events. `evolve` is the only way to change it; every change is an entry of the
  * changelog, from which a new owner builds the same state. Pure.
  */
-import { type ReportWindow, windowOf } from '@questlog/schemas/reportWindow';
 import type { LinkSource, StoredEvent } from '@questlog/schemas/topics/linkedEvents';
 import type {
   LateSession,
@@ -15,7 +14,7 @@ import type { ReportLink } from '@questlog/schemas/topics/reportLinks';
 import { AppendRing } from './appendRing.ts';
 import { LINK_BYTES } from './decision.ts';
 import { DueTimes } from './dueTimes.ts';
-import { ownedEventsOf, ownsSession } from './ownership.ts';
+import { OpenReports } from './openReports.ts';
 import { SessionFilter } from './sessionFilter.ts';
 
 export type Change =
@@ -33,18 +32,6 @@ export interface HeldLink {
   readonly offset: number;
   readonly event: StoredEvent;
   readonly source: LinkSource;
-}
-
-/** A report that is matched as events come. */
-export interface OpenReport {
-  readonly key: string;
-  readonly record: ReportLink;
-  readonly window: ReportWindow;
-}
-
-export interface NamedBy {
-  readonly report: OpenReport;
-  readonly source: Exclude<LinkSource, 'session'>;
 }
 
 export interface LinkerBounds {
@@ -77,6 +64,8 @@ export class LinkerState {
   readonly partition: number;
   readonly partitions: number;
   readonly reports = new Map<string, TrackedReport>();
+  /** Those of them that are matched as events come. */
+  readonly open: OpenReports;
   readonly retractions = new Map<string, PendingRetraction>();
   readonly late = new Map<string, LateSession>();
   readonly held = new Map<string, HeldLink[]>();
@@ -87,12 +76,8 @@ export class LinkerState {
   readonly waiting = new DueTimes();
   readonly asking = new DueTimes();
   readonly closing = new DueTimes();
-  readonly #bySession = new Map<string, Map<string, OpenReport>>();
-  readonly #byEvent = new Map<string, NamedBy[]>();
   readonly #bounds: LinkerBounds;
   readonly #changed = new Set<string>();
-  #openReports = 0;
-  #openEventIds = 0;
   #heldEventIds = 0;
   #heldBytes = 0;
 
@@ -100,6 +85,7 @@ export class LinkerState {
     this.partition = partition;
     this.partitions = partitions;
     this.#bounds = bounds;
+    this.open = new OpenReports(partition, partitions);
     this.sessionsWithReports = new SessionFilter(bounds.sessionsWithReports);
     this.appends = new AppendRing(bounds.appendSlots, bounds.appendsASlot);
   }
@@ -139,24 +125,6 @@ export class LinkerState {
     if (entry.appends !== null) this.appends.restore(Number(name), entry.appends);
   }
 
-  /** The open reports that name the event and leave it to this partition. */
-  naming(eventId: string): readonly NamedBy[] {
-    return this.#byEvent.get(eventId) ?? NONE;
-  }
-
-  /** The open reports of the session; session ids are unique inside a project only. */
-  ofSession(sessionId: string): Iterable<OpenReport> {
-    return this.#bySession.get(sessionId)?.values() ?? NONE;
-  }
-
-  get openReports(): number {
-    return this.#openReports;
-  }
-
-  get openEventIds(): number {
-    return this.#openEventIds;
-  }
-
   /** Of all reports that it waits for, whatever their phase. */
   get heldEventIds(): number {
     return this.#heldEventIds;
@@ -167,13 +135,15 @@ export class LinkerState {
   }
 
   get hasRoom(): boolean {
-    return this.#openReports < this.#bounds.openReports && this.#openEventIds < this.#bounds.openEventIds;
+    return this.open.reports < this.#bounds.openReports && this.open.eventIds < this.#bounds.openEventIds;
   }
 
   #hold(key: string, link: HeldLink): void {
     const held = this.held.get(key);
-    if (held === undefined) this.held.set(key, [link]);
-    else held.push(link);
+    // A payload is a view of its record's bytes and would keep all of them in memory.
+    const own = { ...link, event: { ...link.event, payload: copyOf(link.event.payload) } };
+    if (held === undefined) this.held.set(key, [own]);
+    else held.push(own);
     this.#heldBytes += link.event.payload.length + LINK_BYTES;
   }
 
@@ -195,37 +165,8 @@ export class LinkerState {
     if (value?.record.sessionId != null) this.sessionsWithReports.add(value.record.sessionId);
     const [closing, opening] = [openRecord(before), openRecord(value)];
     if (closing === opening) return;
-    if (closing !== undefined) this.#close(key, closing);
-    if (opening !== undefined) this.#open(key, opening);
-  }
-
-  #open(key: string, record: ReportLink): void {
-    const report = { key, record, window: windowOf(record) };
-    this.#openReports++;
-    if (record.sessionId !== null && ownsSession(record, this.partition, this.partitions)) {
-      const ofSession = this.#bySession.get(record.sessionId) ?? new Map<string, OpenReport>();
-      ofSession.set(key, report);
-      this.#bySession.set(record.sessionId, ofSession);
-    }
-    for (const [id, source] of ownedEventsOf(record, this.partition, this.partitions)) {
-      const naming = this.#byEvent.get(id);
-      if (naming === undefined) this.#byEvent.set(id, [{ report, source }]);
-      else naming.push({ report, source });
-      this.#openEventIds++;
-    }
-  }
-
-  #close(key: string, record: ReportLink): void {
-    this.#openReports--;
-    const ofSession = this.#bySession.get(record.sessionId ?? '');
-    if (ofSession?.delete(key) === true && ofSession.size === 0)
-      this.#bySession.delete(record.sessionId ?? '');
-    for (const id of ownedEventsOf(record, this.partition, this.partitions).keys()) {
-      const left = this.naming(id).filter(({ report }) => report.key !== key);
-      if (left.length === 0) this.#byEvent.delete(id);
-      else this.#byEvent.set(id, left);
-      this.#openEventIds--;
-    }
+    if (closing !== undefined) this.open.remove(key, closing);
+    if (opening !== undefined) this.open.add(key, opening);
   }
 
   #entryOf(key: string): LinkerEntry | null {
@@ -240,8 +181,6 @@ export class LinkerState {
   }
 }
 
-const NONE: readonly never[] = [];
-
 function idsOf(tracked: TrackedReport | null | undefined): number {
   return tracked == null ? 0 : tracked.record.inlineEventIds.length + tracked.record.eventIds.length;
 }
@@ -253,4 +192,10 @@ function openRecord(tracked: TrackedReport | null | undefined): ReportLink | und
 function setOrDelete<T>(map: Map<string, T>, key: string, value: T | null): void {
   if (value === null) map.delete(key);
   else map.set(key, value);
+}
+
+function copyOf(bytes: Buffer): Buffer {
+  const copy = Buffer.allocUnsafeSlow(bytes.length);
+  bytes.copy(copy);
+  return copy;
 }

@@ -1,0 +1,50 @@
+/**
+ * `npm run bench:links`: what links cost the linker alone, the product under load, and memory. Fails when a link is
+ * missing or too many.
+ */
+import { execFile } from 'node:child_process';
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
+import { ownEnvironment } from '../e2e/product.ts';
+import type { AloneFigures } from './linksAlone.ts';
+import { measureLive } from './linksLive.ts';
+import type { MemoryFigures } from './linksMemory.ts';
+import { linksOptions } from './linksOptions.ts';
+import { aloneRows, liveRows, memoryRows, page } from './linksReport.ts';
+import { putIntoPage } from './loadReport.ts';
+
+const PAGE = fileURLToPath(new URL('../../docs/operating/linker.md', import.meta.url));
+const run = promisify(execFile);
+
+const options = linksOptions(process.argv.slice(2));
+const { events, reports, parts } = options;
+const say = (line: string): void => void process.stdout.write(`${line}\n`);
+const rows: string[] = [];
+
+if (parts.includes('alone')) {
+  const unasked = await inChild<AloneFigures>('linksAlone.ts', [`${events}`, '0']);
+  const asked = await inChild<AloneFigures>('linksAlone.ts', [`${events}`, `${reports}`]);
+  rows.push(...aloneRows(unasked, asked, options));
+}
+if (parts.includes('live')) rows.push(...liveRows(await measureLive(options, say), options));
+if (parts.includes('memory')) {
+  rows.push(...memoryRows(await inChild<MemoryFigures>('linksMemory.ts', [], ['--expose-gc'])));
+}
+const report = page(rows);
+say(`\n${report}`);
+if (options.isWritten) putIntoPage(PAGE, report);
+
+/** A process of its own, so that nothing else is in its CPU time and its heap. */
+async function inChild<Figures>(
+  file: string,
+  args: readonly string[],
+  flags: readonly string[] = [],
+): Promise<Figures> {
+  const path = fileURLToPath(new URL(file, import.meta.url));
+  // As many threads for queries as the product has.
+  const env = { ...ownEnvironment(), UV_THREADPOOL_SIZE: '16' };
+  const { stdout, stderr } = await run(process.execPath, [...flags, path, ...args], { env });
+  process.stderr.write(stderr);
+  say(`${file} ${args.join(' ')}: ${stdout.trim()}`);
+  return JSON.parse(stdout);
+}

@@ -1,0 +1,44 @@
+/** The flags of the bench of links. */
+import { parseArgs } from 'node:util';
+
+export const PARTS = ['alone', 'live', 'memory'] as const;
+export type Part = (typeof PARTS)[number];
+
+export interface LinksOptions {
+  readonly events: number;
+  readonly reports: number;
+  /** Sessions of the load over HTTP. */
+  readonly sessions: number;
+  /** What is measured; only all of it goes into the page. */
+  readonly parts: readonly Part[];
+  /** False leaves the page in `docs/` as it is. */
+  readonly isWritten: boolean;
+}
+
+export function linksOptions(args: readonly string[]): LinksOptions {
+  const { values } = parseArgs({
+    args: [...args],
+    options: {
+      events: { type: 'string', default: '1000000' },
+      reports: { type: 'string', default: '20000' },
+      sessions: { type: 'string', default: '20000' },
+      only: { type: 'string' },
+      'no-write': { type: 'boolean', default: false },
+    },
+  });
+  const parts = PARTS.filter((part) => values.only === undefined || values.only === part);
+  if (parts.length === 0) throw new Error(`--only: one of ${PARTS.join(', ')}`);
+  return {
+    events: atLeast(1_000, 'events', values.events),
+    reports: atLeast(2, 'reports', values.reports),
+    sessions: atLeast(1, 'sessions', values.sessions),
+    parts,
+    isWritten: !values['no-write'] && parts.length === PARTS.length,
+  };
+}
+
+function atLeast(least: number, name: string, text: string): number {
+  const value = Number(text);
+  if (Number.isInteger(value) && value >= least) return value;
+  throw new Error(`--${name}: a whole number, ${least} at least`);
+}
