@@ -32,6 +32,15 @@ test('prints a curl line that works when it is pasted into a shell', async () =>
   expect((await shared.product.request('GET', `/v1/events/${created.id}`)).json()).toEqual(created);
 });
 
+test('prints how to file a report, which works when it is pasted into a shell', async () => {
+  const { stdout } = await run('bash', ['-c', lineWith('/v1/reports')]);
+
+  expect(JSON.parse(stdout)).toMatchObject({
+    sessionId: shared.product.credentials.sessionId,
+    state: 'filed',
+  });
+});
+
 test('prints how to ask ClickHouse a question, which works when it is pasted into a shell', async () => {
   const { sessionId } = shared.product.credentials;
   const body = { sessionId, eventType: 'asked-by-npm', payload: {} };
