@@ -124,10 +124,7 @@ describe.concurrent('a new report', () => {
     expect(answer.status).toBe(201);
     expect(answer.json()).toMatchObject({
       sessionId: null,
-      links: [
-        { eventId: stored.id, state: 'pending', source: 'named' },
-        { eventId: other, state: 'pending', source: 'named' },
-      ],
+      links: [stored.id, other].toSorted().map((eventId) => ({ eventId, state: 'pending', source: 'named' })),
     });
   });
 

@@ -150,6 +150,22 @@ test('a report that another process filed is known to be there as soon as that h
   expect(await areThere).toBe(true);
 });
 
+test('a report that another process retracted is retracted for a retry as soon as that has answered', async () => {
+  const bench = await aReportBench();
+  let mayRead = Promise.resolve();
+  const [one, other] = [await bench.start(), await bench.start(() => mayRead)];
+  const body = aBody({ id: randomUUID(), eventIds: [randomUUID()] });
+  const { id } = await createReport(one, bench.principal, body);
+  await createReport(other, bench.principal, body);
+  const { promise, resolve: readOn } = Promise.withResolvers<void>();
+  mayRead = promise;
+  await retractReport(one, bench.principal, id);
+  const again = createReport(other, bench.principal, body);
+  readOn();
+
+  expect(JSON.parse((await again).body.toString())).toMatchObject({ state: 'retracted' });
+});
+
 test('of two starts that file one id at once, the first record in the log is the report for both', async () => {
   const bench = await aReportBench();
   const [one, other] = [await bench.start(), await bench.start()];

@@ -70,8 +70,8 @@ export async function createReport(
   const { tenant, project } = principal;
   return await deps.perReport.run(`${project.id}/${checked.id}`, async () => {
     // An id that was made here is nobody else's.
-    const known =
-      checked.draft.id === null ? undefined : await deps.reports.find(tenant.id, project.id, checked.id);
+    const mayBeKnown = checked.draft.id !== null && (await deps.reports.areThere(tenant.id, project.id));
+    const known = mayBeKnown ? await deps.reports.find(tenant.id, project.id, checked.id) : undefined;
     return known === undefined
       ? await file(deps, principal, checked)
       : await replay(deps, principal, checked, known);
@@ -154,15 +154,17 @@ async function replay(
   deps: ReportDeps,
   principal: Principal,
   checked: Checked,
-  { filed, isRetracted }: StoredReport,
+  report: StoredReport,
 ): Promise<ReportAnswer> {
   const { id, body, draft } = checked;
+  const { filed, retractedAt } = report;
+  const isRetracted = retractedAt !== null;
   if (!isSameRequest(body, draft.idMember, filed.requestDigest)) {
     throw new Rejected('conflict', `report ${id} was filed with other content`);
   }
   const { stored, isCompleted } = await completeEvents(deps, principal, filed, checked.drafts);
   const [links, linked] = await Promise.all([
-    linksOfReport(deps.store, filed, isRetracted),
+    linksOfReport(deps.store, report, deps.clock.now()),
     linkedReports(deps.store, principal.project.id, filed.inlineEventIds),
   ]);
   if (!isRetracted && (isCompleted || hasStragglers(links.links))) await lookAgain(deps, filed);
@@ -171,7 +173,7 @@ async function replay(
   return { isReplay: true, id, body: createdReport({ filed, isRetracted, ...links }, events) };
 }
 
-/** Each event is linked to its report, and to those of its session whose window is open. */
+/** Each event is linked to its report, to those of its session whose window is open, and to those that name it. */
 function answered(
   { reports }: ReportDeps,
   { project, revision }: Principal,
@@ -184,8 +186,8 @@ function answered(
     const event = stored[position];
     if (event === undefined) return [];
     const { id, occurredAt } = event;
-    const open = reports.openFor(project.id, draft.sessionId, occurredAt);
-    const reportIds = [...new Set([...own, ...open, ...(linked.get(id) ?? [])])].sort();
+    const asked = { id, sessionId: draft.sessionId, occurredAt };
+    const reportIds = reports.reportsOf(project.id, asked, [...own, ...(linked.get(id) ?? [])]);
     return [
       { ...draft, id, occurredAt, reportIds, overQuota: revision === 'A' ? event.overQuota : undefined },
     ];

@@ -65,7 +65,8 @@ export function pageOf<Row extends PositionedRow>(
   return { rows: page, next: last === undefined ? null : formatCursor(cursorOf(last)) };
 }
 
-export function answeredRow(row: EventRow, revision: 'A' | 'B', reportIds: readonly string[]): AnsweredEvent {
+/** All that a row says of an event; its reports are not in it. */
+export function answeredRow(row: EventRow, revision: 'A' | 'B'): Omit<AnsweredEvent, 'reportIds'> {
   return {
     id: row.id,
     sessionId: row.session_id,
@@ -73,7 +74,6 @@ export function answeredRow(row: EventRow, revision: 'A' | 'B', reportIds: reado
     eventType: row.event_type,
     occurredAt: BigInt(row.occurred_at_micros),
     payload: Buffer.from(row.payload, 'utf8'),
-    reportIds,
     overQuota: revision === 'A' ? row.over_quota : undefined,
   };
 }

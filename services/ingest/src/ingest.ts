@@ -129,27 +129,32 @@ async function store(
 /** Each event beside its position in the request. */
 async function answered(
   { reports, store: clickhouse }: IngestDeps,
-  { project, revision }: Principal,
+  principal: Principal,
   drafts: readonly Draft[],
   { stored, isReplay }: { stored: readonly StoredEvent[]; isReplay: boolean },
 ): Promise<{ index: number; event: AnsweredEvent }[]> {
-  // A new event has the reports whose window is open; one that is answered again may be linked since.
-  const linked = isReplay
-    ? await linkedReports(
-        clickhouse,
-        project.id,
-        stored.map(({ id }) => id),
-      )
-    : undefined;
+  const { project, revision } = principal;
+  // One that is answered again may be linked since, also to reports that were let go.
+  const linked = isReplay ? await linksOfReplay(reports, clickhouse, principal, stored) : undefined;
   const byIndex = new Map(stored.map((event) => [event.index, event]));
   return drafts.flatMap((draft) => {
     const event = byIndex.get(draft.index);
     if (event === undefined) return [];
     const { id, occurredAt } = event;
-    const open = reports.openFor(project.id, draft.sessionId, occurredAt);
-    const before = linked?.get(id);
-    const reportIds = before === undefined ? open : [...new Set([...before, ...open])].sort();
+    const asked = { id, sessionId: draft.sessionId, occurredAt };
+    const reportIds = reports.reportsOf(project.id, asked, linked?.get(id));
     const overQuota = revision === 'A' ? event.overQuota : undefined;
     return [{ index: draft.index, event: { ...draft, id, occurredAt, overQuota, reportIds } }];
   });
+}
+
+async function linksOfReplay(
+  reports: Reports,
+  clickhouse: Store,
+  { tenant, project }: Principal,
+  stored: readonly StoredEvent[],
+): Promise<ReadonlyMap<string, readonly string[]>> {
+  if (!(await reports.areThere(tenant.id, project.id))) return new Map();
+  const ids = stored.map(({ id }) => id);
+  return await linkedReports(clickhouse, project.id, ids);
 }

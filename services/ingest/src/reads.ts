@@ -71,7 +71,9 @@ export async function readEvent(deps: ReadDeps, principal: Principal, idText: st
     ONE_GRANULE,
   );
   if (row === undefined) throw new Rejected('not_found', `event ${id} does not exist in this project`);
-  return eventObject(answeredRow(row, revision, row.report_ids ?? []));
+  const event = answeredRow(row, revision);
+  const reportIds = hasReports ? deps.reports.reportsOf(project.id, event, row.report_ids) : [];
+  return eventObject({ ...event, reportIds });
 }
 
 export async function readSession(
@@ -104,7 +106,10 @@ export async function readSessionEvents(
   const ids = hasReports ? rows.map(({ id }) => id) : [];
   const linked = await linkedReports(deps.store, project.id, ids);
   return eventPage(
-    rows.map((row) => answeredRow(row, revision, linked.get(row.id) ?? [])),
+    rows.map((row) => {
+      const event = answeredRow(row, revision);
+      return { ...event, reportIds: deps.reports.reportsOf(project.id, event, linked.get(row.id)) };
+    }),
     next,
   );
 }

@@ -1,5 +1,6 @@
 /** What may be read back of a bug report: itself with its links, and its events. */
 import type { Principal } from '@questlog/runtime/directory/directory';
+import type { Clock } from '@questlog/runtime/process/clock';
 import type { Store } from '@questlog/runtime/store/store';
 import { partitionOf } from '@questlog/schemas/partition';
 import type { ReportLink } from '@questlog/schemas/topics/reportLinks';
@@ -17,7 +18,7 @@ import {
   pageParams,
   readPage,
 } from './eventRows.ts';
-import { linkedReports, linksOfReport } from './links.ts';
+import { isFresh, linkedReports, linksOfReport, OF_SESSION, reportParams } from './links.ts';
 import type { LinksSettled } from './linksSettled.ts';
 import { pathUuid } from './pathUuid.ts';
 import type { Projection } from './projection.ts';
@@ -33,6 +34,7 @@ export interface ReportReadDeps {
   /** Of the topic of reports. */
   readonly reportProjection: Projection;
   readonly linksSettled: LinksSettled;
+  readonly clock: Clock;
   readonly partitions: number;
 }
 
@@ -42,15 +44,26 @@ export async function readReport(
   principal: Principal,
   idText: string,
 ): Promise<Buffer> {
-  const { filed, isRetracted } = await knownReport(deps, principal, pathUuid(idText));
+  const report = await knownReport(deps, principal, pathUuid(idText));
+  const { filed, retractedAt } = report;
   await settled(deps, filed);
-  return reportObject({ filed, isRetracted, ...(await linksOfReport(deps.store, filed, isRetracted)) });
+  const links = await linksOfReport(deps.store, report, deps.clock.now());
+  return reportObject({ filed, isRetracted: retractedAt !== null, ...links });
 }
 
 interface LinkedRow extends PositionedRow {
-  readonly state: Link['state'];
-  readonly source: Link['source'];
+  readonly link_source: Link['source'];
 }
+
+/** What the report names is pending until it is stored, and stored it is linked. */
+const LINKS_IN_CLICKHOUSE = `
+  SELECT event_id, toString(source) AS way, state != 'pending' AS is_link, 1 AS weight FROM report_link_versions FINAL
+  WHERE project_id = {projectId:UUID} AND report_id = {reportId:UUID} AND state != 'unresolved'`;
+
+/** Also those that are linked: a link that is written meanwhile is in one half or in both, never in none. */
+const LINKS_BY_SESSION = `
+  SELECT id AS event_id, 'session' AS way, 0 AS is_link, 0 AS weight FROM events
+  WHERE tenant_id = {tenantId:UUID} AND project_id = {projectId:UUID} AND ${OF_SESSION}`;
 
 /** A page of the report's events by `occurredAt`; ties in the order of the log. */
 export async function readReportEvents(
@@ -59,22 +72,24 @@ export async function readReportEvents(
   idText: string,
   query: PageQuery,
 ): Promise<Buffer> {
-  const { tenant, project, revision } = principal;
+  const { project, revision } = principal;
   const page = readPage(query);
-  const { filed } = await knownReport(deps, principal, pathUuid(idText));
-  await Promise.all([deps.projection.caughtUp(partitionsOf(filed, deps.partitions)), settled(deps, filed)]);
+  const report = await knownReport(deps, principal, pathUuid(idText));
+  const { filed, retractedAt } = report;
+  await settled(deps, filed);
+  const bySession = isFresh(filed, deps.clock.now()) ? `UNION ALL ${LINKS_BY_SESSION}` : '';
   // The ids lead to the events by the primary key, which begins with the time inside them.
   const found = await deps.store.query<LinkedRow>(
     `WITH links AS (
-       SELECT event_id, state, source FROM report_link_versions FINAL
-       WHERE project_id = {projectId:UUID} AND report_id = {reportId:UUID} AND state IN ('linked', 'retracted')
+       SELECT event_id, argMax(way, weight) AS link_source, max(is_link) AS is_made
+       FROM (${LINKS_IN_CLICKHOUSE} ${bySession}) GROUP BY event_id
      )
-     SELECT ${EVENT_COLUMNS}, ${POSITION_COLUMNS}, links.state AS state, links.source AS source
+     SELECT ${EVENT_COLUMNS}, ${POSITION_COLUMNS}, links.link_source AS link_source
      FROM events INNER JOIN links ON links.event_id = events.id
      WHERE tenant_id = {tenantId:UUID} AND project_id = {projectId:UUID}
        AND id_at IN (SELECT UUIDv7ToDateTime(event_id, 'UTC') FROM links) AND id IN (SELECT event_id FROM links)
-       AND ${IN_PAGE}`,
-    { tenantId: tenant.id, projectId: project.id, reportId: filed.reportId, ...pageParams(page) },
+       AND (links.is_made OR toUnixTimestamp64Milli(received_at) <= {untilMs:Int64}) AND ${IN_PAGE}`,
+    { ...reportParams(report), ...pageParams(page) },
   );
   const { rows, next } = pageOf(found, page);
   const linked = await linkedReports(
@@ -82,10 +97,13 @@ export async function readReportEvents(
     project.id,
     rows.map(({ id }) => id),
   );
-  const events = rows.map((row) => ({
-    ...answeredRow(row, revision, linked.get(row.id) ?? []),
-    link: { state: row.state, source: row.source },
-  }));
+  const own = retractedAt === null ? [filed.reportId] : [];
+  const state = retractedAt === null ? 'linked' : 'retracted';
+  const events = rows.map((row) => {
+    const event = answeredRow(row, revision);
+    const reportIds = deps.reports.reportsOf(project.id, event, [...own, ...(linked.get(row.id) ?? [])]);
+    return { ...event, reportIds, link: { state, source: row.link_source } };
+  });
   return eventPage(events, next);
 }
 
@@ -95,19 +113,22 @@ export async function knownReport(
   { tenant, project }: Principal,
   id: string,
 ): Promise<StoredReport> {
-  const report = await reports.find(tenant.id, project.id, id);
+  const areThere = await reports.areThere(tenant.id, project.id);
+  const report = areThere ? await reports.find(tenant.id, project.id, id) : undefined;
   if (report === undefined) throw new Rejected('not_found', `report ${id} does not exist in this project`);
   return report;
 }
 
-/** What the report names is there for certain, what was linked to it if the linker keeps up. */
+/** What the report names and its events are there for certain, links that were made if the linker keeps up. */
 async function settled(
-  { reportProjection, linksSettled, partitions }: ReportReadDeps,
+  { projection, reportProjection, linksSettled, partitions }: ReportReadDeps,
   filed: ReportLink,
 ): Promise<void> {
+  const concerned = partitionsOf(filed, partitions);
   await Promise.all([
+    projection.caughtUp(concerned),
     reportProjection.caughtUp([partitionOf(filed.tenantId, 0, partitions)]),
-    linksSettled(partitionsOf(filed, partitions)),
+    linksSettled(concerned),
   ]);
 }
 

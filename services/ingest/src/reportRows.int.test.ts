@@ -10,6 +10,8 @@ import type { Reports } from './reports.ts';
 import { retryLinks } from './retryLinks.ts';
 
 const NOON_MS = Date.UTC(2026, 10, 21, 12);
+/** No report of noon is fresh any more. */
+const LATER_MS = NOON_MS + 60 * 60 * 1000;
 const shared = sharedStore();
 
 test('a start knows the latest of a day’s reports, each once and latest first, without a large answer', async () => {
@@ -60,7 +62,7 @@ test('a report with more links than an answer shows says so', async () => {
   await addLinks(store, { ...link, reports: { one: 2, events: 10_001 } });
   const shown = async (number: number, eventIds: string[] = []) => {
     const filed = aReportLink({ projectId, reportId: numbered(number), eventIds });
-    const { links, linksTruncated } = await linksOfReport(store, filed, false);
+    const { links, linksTruncated } = await linksOfReport(store, { filed, retractedAt: null }, LATER_MS);
     return [links.length, linksTruncated];
   };
 
@@ -69,6 +71,20 @@ test('a report with more links than an answer shows says so', async () => {
   expect(await shown(1, [randomUUID()])).toEqual([10_000, true]);
   expect(await shown(1, [numbered(7)])).toEqual([10_000, false]);
   expect(await shown(3)).toEqual([0, false]);
+});
+
+test('only a fresh report has the events of its session searched, in which it may not be linked yet', async () => {
+  const { store } = shared;
+  const filed = aReportLink({ sessionId: randomUUID(), receivedAt: NOON_MS });
+  const questions = async (nowMs: number, of = filed): Promise<number> => {
+    const answers: number[] = [];
+    await linksOfReport(counted(store, answers), { filed: of, retractedAt: null }, nowMs);
+    return answers.length;
+  };
+  expect(await questions(NOON_MS + 59_999)).toBe(2);
+  expect(await questions(NOON_MS + 60_000)).toBe(1);
+  expect(await questions(NOON_MS, { ...filed, sessionId: null })).toBe(1);
+  expect(await questions(NOON_MS, { ...filed, eventIds: [randomUUID()] })).toBe(2);
 });
 
 function counted(store: Store, answers: number[]): Store {
@@ -91,7 +107,7 @@ async function retriedOf(store: Store, projectId: string): Promise<string[]> {
     find: refuse,
     file: refuse,
     append: async ({ reportId }) => void ids.push(reportId),
-    openFor: refuse,
+    reportsOf: refuse,
     areThere: refuse,
     failed: new Promise<never>(() => {}),
     close: async () => {},

@@ -5,13 +5,14 @@ import type { WindowedReport } from './core/openWindows.ts';
 
 export interface StoredReport {
   readonly filed: ReportLink;
-  readonly isRetracted: boolean;
+  /** Milliseconds since the epoch. */
+  readonly retractedAt: number | null;
 }
 
 export const REPORT_COLUMNS = `tenant_id, project_id, id, session_id, session_lane,
   toUnixTimestamp64Micro(occurred_at) AS occurred_at_micros, toUnixTimestamp64Milli(received_at) AS received_at_millis,
   window_before_ms, window_after_ms, inline_event_ids, event_ids, lower(hex(request_sha256)) AS digest,
-  isNotNull(retracted_at) AS is_retracted`;
+  toUnixTimestamp64Milli(retracted_at) AS retracted_at_millis`;
 
 export interface ReportRow {
   readonly tenant_id: string;
@@ -26,7 +27,7 @@ export interface ReportRow {
   readonly inline_event_ids: readonly string[];
   readonly event_ids: readonly string[];
   readonly digest: string | null;
-  readonly is_retracted: number;
+  readonly retracted_at_millis: string | null;
 }
 
 /** The record as it was filed; its time is the report's, given or not. */
@@ -47,7 +48,8 @@ export function storedReport(row: ReportRow): StoredReport {
     requestDigest: row.digest === null ? null : Buffer.from(row.digest, 'hex'),
     isForwarded: false,
   };
-  return { filed, isRetracted: row.is_retracted === 1 };
+  const retractedAt = row.retracted_at_millis === null ? null : Number(row.retracted_at_millis);
+  return { filed, retractedAt };
 }
 
 export async function lookUpReports(
@@ -67,7 +69,7 @@ const PAGE_ROWS = 10_000;
 
 type WindowRow = Omit<
   ReportRow,
-  'tenant_id' | 'session_lane' | 'inline_event_ids' | 'event_ids' | 'digest' | 'is_retracted'
+  'tenant_id' | 'session_lane' | 'inline_event_ids' | 'event_ids' | 'digest' | 'retracted_at_millis'
 >;
 
 /**

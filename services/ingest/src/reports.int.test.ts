@@ -17,6 +17,7 @@ const PARTITIONS = 4;
 const { tenantId, projectId, receivedAt } = aReportLink();
 const SESSION = randomUUID();
 const AT = BigInt(receivedAt) * 1000n;
+const EVENT = { id: randomUUID(), sessionId: SESSION, occurredAt: AT };
 const HOME = partitionOf(tenantId, 0, PARTITIONS);
 
 function aReport(of: Partial<ReportLink> = {}): ReportLink {
@@ -29,13 +30,23 @@ test('windows of before and of since are open, those that were retracted since a
     stored: [before, takenBack],
     inLog: [since, { ...takenBack, kind: 'retracted' }],
   });
-  expect(reports.openFor(projectId, SESSION, AT)).toEqual([before.reportId, since.reportId].toSorted());
+  expect(reports.reportsOf(projectId, EVENT)).toEqual([before.reportId, since.reportId].toSorted());
+});
+
+test('an event has the reports of the log that name it, and none that was taken back, though its link is stored', async () => {
+  const [naming, takenBack] = [aReport({ eventIds: [EVENT.id] }), aReport({ eventIds: [EVENT.id] })];
+  const reports = await started({
+    stored: [],
+    inLog: [naming, takenBack, { ...takenBack, kind: 'retracted' }],
+  });
+  const event = { ...EVENT, sessionId: null };
+  expect(reports.reportsOf(projectId, event, [takenBack.reportId])).toEqual([naming.reportId]);
 });
 
 test('a report that ClickHouse gets while ingest starts is not lost between the two', async () => {
   const late = aReport();
   const reports = await started({ stored: [], inLog: [], projectedMeanwhile: late });
-  expect(reports.openFor(projectId, SESSION, AT)).toEqual([late.reportId]);
+  expect(reports.reportsOf(projectId, EVENT)).toEqual([late.reportId]);
 });
 
 test('a report of before is found with its retraction of since', async () => {
@@ -45,8 +56,8 @@ test('a report of before is found with its retraction of since', async () => {
     inLog: [{ ...takenBack, kind: 'retracted' }],
   });
   const found = async ({ reportId }: ReportLink) => await reports.find(tenantId, projectId, reportId);
-  expect(await found(kept)).toMatchObject({ filed: { reportId: kept.reportId }, isRetracted: false });
-  expect(await found(takenBack)).toMatchObject({ isRetracted: true });
+  expect(await found(kept)).toMatchObject({ filed: { reportId: kept.reportId }, retractedAt: null });
+  expect(await found(takenBack)).toMatchObject({ retractedAt: takenBack.receivedAt });
   expect(await found(aReport())).toBeUndefined();
 });
 
@@ -62,14 +73,14 @@ test('what says nothing of a report is no report: copies, retries, vain notices,
   for (const { reportId } of [...records, astray]) {
     expect(await reports.find(tenantId, projectId, reportId)).toBeUndefined();
   }
-  expect(reports.openFor(projectId, SESSION, AT)).toEqual([]);
+  expect(reports.reportsOf(projectId, EVENT)).toEqual([]);
 });
 
 test('a retraction of a report that is filed only later retracts nothing', async () => {
   const report = aReport();
   const reports = await started({ stored: [], inLog: [{ ...report, kind: 'retracted' }, report] });
-  expect(await reports.find(tenantId, projectId, report.reportId)).toMatchObject({ isRetracted: false });
-  expect(reports.openFor(projectId, SESSION, AT)).toEqual([report.reportId]);
+  expect(await reports.find(tenantId, projectId, report.reportId)).toMatchObject({ retractedAt: null });
+  expect(reports.reportsOf(projectId, EVENT)).toEqual([report.reportId]);
 });
 
 async function started(given: {
@@ -144,6 +155,6 @@ function rowOf(report: ReportLink): object {
     inline_event_ids: report.inlineEventIds,
     event_ids: report.eventIds,
     digest: null,
-    is_retracted: 0,
+    retracted_at_millis: null,
   };
 }

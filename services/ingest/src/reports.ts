@@ -1,11 +1,12 @@
 /**
  * Which bug reports exist: those of the log's first records (`firstRecords.ts`), and whether they were retracted; with
- * them the windows that are open, so that the answer to a new event can tell of its reports.
+ * them what the latest say of an event's links, so that no answer has to wait until these are made.
  */
 import type { Clock } from '@questlog/runtime/process/clock';
 import type { Store } from '@questlog/runtime/store/store';
 import { faultOf, isAtHome, type ReportLink, reportLinks } from '@questlog/schemas/topics/reportLinks';
-import { MAX_OPEN_WINDOWS, OpenWindows } from './core/openWindows.ts';
+import { MAX_OPEN_WINDOWS } from './core/openWindows.ts';
+import { type AskedEvent, RecentReports } from './core/recentReports.ts';
 import { type EntityKind, type FirstRecordsDeps, openFirstRecords } from './firstRecords.ts';
 import { lookUpReports, projectsWithReports, recentReports, type StoredReport } from './reportRows.ts';
 
@@ -16,11 +17,15 @@ export interface Reports {
   file(record: ReportLink): Promise<{ report: StoredReport; isOwn: boolean }>;
   /** Appends what is to be known of a report that exists; returns once this process has read it back. */
   append(record: ReportLink): Promise<void>;
-  /** The reports whose window is open and has the event, as far as this process knows; sorted. */
-  openFor(projectId: string, sessionId: string | null, occurredAt: bigint): readonly string[];
   /**
-   * False: no event of the project can be linked to anything, so nobody need ask for it. Where none is known, asks the
-   * log whether one was filed through another process.
+   * The reports of a stored event, sorted: those that ClickHouse has (`linked`), those whose window is open and has it,
+   * those that name it, less those that were retracted, as far as this process knows. What the linker has not done of
+   * it yet it will do.
+   */
+  reportsOf(projectId: string, event: AskedEvent, linked?: readonly string[]): readonly string[];
+  /**
+   * False: no event of the project can be linked to anything, so nobody need ask for it. From then on this process
+   * knows all that other processes had filed and retracted.
    */
   areThere(tenantId: string, projectId: string): Promise<boolean>;
   readonly failed: Promise<never>;
@@ -30,7 +35,7 @@ export interface Reports {
 /** The report is null where only its retraction has been read. */
 interface Known {
   readonly filed: ReportLink | null;
-  readonly isRetracted: boolean;
+  readonly retractedAt: number | null;
 }
 
 /** Ids of events, which take some 60 bytes each, as heavy as a report without any. */
@@ -41,62 +46,62 @@ const OPEN_FOR_MS = 25 * 60 * 60 * 1000;
 
 export async function openReports(deps: FirstRecordsDeps & { store: Store; clock: Clock }): Promise<Reports> {
   const { store, clock } = deps;
-  const windows = new OpenWindows();
+  const recent = new RecentReports();
   const projects = new Set<string>();
-  const first = await openFirstRecords(deps, kindOfReports({ store, windows, projects, clock }));
+  const first = await openFirstRecords(deps, kindOfReports({ store, recent, projects, clock }));
   return {
     failed: first.failed,
     close: () => first.close(),
     find: async (tenantId, projectId, id) => stored((await first.find(tenantId, projectId, [id])).get(id)),
     file: async (record) => {
-      const { winner, isOwn } = await first.register(record, { filed: record, isRetracted: false });
-      return { report: stored(winner) ?? { filed: record, isRetracted: winner.isRetracted }, isOwn };
+      const { winner, isOwn } = await first.register(record, { filed: record, retractedAt: null });
+      return { report: stored(winner) ?? { filed: record, retractedAt: winner.retractedAt }, isOwn };
     },
     append: async (record) => void (await first.append(record)),
     areThere: async (tenantId, projectId) => {
-      if (!projects.has(projectId)) await first.caughtUp(tenantId);
+      await first.caughtUp(tenantId);
       return projects.has(projectId);
     },
-    openFor: (projectId, sessionId, occurredAt) => windows.of(projectId, sessionId, occurredAt, clock.now()),
+    reportsOf: (projectId, event, linked = []) => recent.of(projectId, event, linked, clock.now()),
   };
 }
 
 function kindOfReports(known: {
   store: Store;
-  windows: OpenWindows;
+  recent: RecentReports;
   /** That have any report. */
   projects: Set<string>;
   clock: Clock;
 }): EntityKind<ReportLink, Known> {
-  const { store, windows, projects, clock } = known;
+  const { store, recent, projects, clock } = known;
   return {
     contract: reportLinks,
     nameOf: ({ tenantId, projectId, reportId }) => ({ tenantId, projectId, id: reportId }),
     entityOf: (record, partition, partitions) => {
       if (record.isForwarded || !isAtHome(record, partition, partitions)) return undefined;
       if (faultOf(record) !== undefined) return undefined;
-      if (record.kind === 'filed') return { filed: record, isRetracted: false };
-      return record.kind === 'retracted' ? { filed: null, isRetracted: true } : undefined;
+      if (record.kind === 'filed') return { filed: record, retractedAt: null };
+      return record.kind === 'retracted' ? { filed: null, retractedAt: record.receivedAt } : undefined;
     },
     // A retraction that came before its report retracts nothing.
     merge: (earlier, later) =>
       earlier.filed === null
         ? later
-        : { filed: earlier.filed, isRetracted: earlier.isRetracted || later.isRetracted },
+        : { filed: earlier.filed, retractedAt: earlier.retractedAt ?? later.retractedAt },
     isWhole: ({ filed }) => filed !== null,
     weightOf: ({ filed }) => 1 + idsOf(filed) / IDS_A_UNIT,
     lookUp: async (projectId, ids) =>
       new Map((await lookUpReports(store, projectId, ids)).map((report) => [report.filed.reportId, report])),
     onStart: async () => {
       const sinceMs = clock.now() - OPEN_FOR_MS;
-      const recent = await recentReports(store, { sinceMs, limit: MAX_OPEN_WINDOWS });
-      for (const report of recent.toReversed()) windows.open(report, clock.now());
+      const stored = await recentReports(store, { sinceMs, limit: MAX_OPEN_WINDOWS });
+      for (const report of stored.toReversed()) recent.openWindow(report, clock.now());
       for (const projectId of await projectsWithReports(store)) projects.add(projectId);
     },
-    onRecord: (record, { filed, isRetracted }) => {
+    onRecord: (record, { filed, retractedAt }) => {
       projects.add(record.projectId);
-      if (isRetracted) windows.close(record.projectId, record.reportId);
-      else if (filed !== null) windows.open(filed, clock.now());
+      if (retractedAt !== null) recent.retract(record.projectId, record.reportId);
+      else if (filed !== null) recent.open(filed, clock.now());
     },
   };
 }
@@ -107,5 +112,5 @@ function idsOf(filed: ReportLink | null): number {
 
 function stored(known: Known | undefined): StoredReport | undefined {
   if (known === undefined || known.filed === null) return undefined;
-  return { filed: known.filed, isRetracted: known.isRetracted };
+  return { filed: known.filed, retractedAt: known.retractedAt };
 }

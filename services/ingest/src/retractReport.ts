@@ -15,8 +15,8 @@ export async function retractReport(
 ): Promise<void> {
   const id = pathUuid(idText);
   await deps.perReport.run(`${principal.project.id}/${id}`, async () => {
-    const { filed, isRetracted } = await knownReport(deps, principal, id);
-    if (isRetracted) return;
+    const { filed, retractedAt } = await knownReport(deps, principal, id);
+    if (retractedAt !== null) return;
     await deps.reports.append({
       ...filed,
       kind: 'retracted',

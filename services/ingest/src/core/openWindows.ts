@@ -18,8 +18,8 @@ interface OpenReport extends ReportWindow {
 }
 
 /**
- * Beyond it the oldest go: their links are made all the same, and later reads show them; only the answer to a new event
- * lacks them.
+ * Beyond it the oldest go: their links are made all the same, and reads show them from then on; only the answer to a
+ * new event lacks them.
  */
 export const MAX_OPEN_WINDOWS = 100_000;
 /** How many of the oldest one insertion looks at, to let go of what has closed. */

@@ -69,6 +69,19 @@ test('a field that occurs twice is refused, and a value that nests too deep', ()
   ]);
 });
 
+test('a half of the window that occurs twice is refused, however it is written; unknown names in it are not', () => {
+  const window = '{"beforeMs":1,"x":1,"before\\u004ds":2,"x":{"afterMs":1},"afterMs":3}';
+  const draft = read(`{"sessionId":"${SESSION}","window":${window}}`);
+  expect(draft.problems).toEqual([
+    {
+      index: 0,
+      pointer: '/window/beforeMs',
+      code: 'field_repeated',
+      detail: 'window.beforeMs occurs more than once',
+    },
+  ]);
+});
+
 test('an inline event is held to the rules of its revision, under its place in the report', () => {
   const events = [{ eventType: 'x' }, { sessionId: SESSION, eventType: 7, buildId: 'y' }, 'z'];
   expect(told(read({ events })).toSorted()).toEqual([
@@ -109,6 +122,12 @@ test('a report whose only session or event is wrong is wrong, not empty', () => 
   expect(told(read({ sessionId: 'x' }))).toEqual(['0 /sessionId invalid_uuid']);
   expect(told(read({ events: 'x' }))).toEqual(['0 /events field_type']);
   expect(told(read({ eventIds: ['x'] }))).toEqual(['0 /eventIds/0 invalid_uuid']);
+  expect(told(read({ sessionId: [] }))).toEqual(['0 /sessionId field_type']);
+  expect(told(read('{"eventIds":["x"],"eventIds":[]}'))).toEqual(['0 /eventIds field_repeated']);
+  expect(told(read('{"sessionId":"x","sessionId":null}'))).toEqual(['0 /sessionId field_repeated']);
+  expect(told(read('{"events":[{}],"events":[]}'))).toEqual(['0 /events field_repeated']);
+  const deep = '['.repeat(65) + ']'.repeat(65);
+  expect(told(read(`{"eventIds":${deep}}`))).toEqual(['0 /eventIds nested_too_deep']);
 });
 
 const problem = (code: ElementProblem['code']): ElementProblem => ({

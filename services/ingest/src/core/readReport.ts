@@ -29,6 +29,9 @@ export interface ReportDraft {
 }
 
 const validator = Compile(ReportFields);
+/** A report has at least one of them. */
+const NAMING_FIELDS = ['sessionId', 'events', 'eventIds'] as const;
+const WINDOW_HALVES = ['beforeMs', 'afterMs'] as const;
 
 /** @throws Rejected when the body is no JSON object at all. */
 export function readReport(body: Buffer, revision: Revision): ReportDraft {
@@ -47,7 +50,7 @@ export function readReport(body: Buffer, revision: Revision): ReportDraft {
   ];
   const { value } = fields;
   const eventIds = [...new Set((value.eventIds ?? []).flatMap(uuidsOf))];
-  if (['sessionId', 'events', 'eventIds'].every((field) => isEmpty(report, field))) {
+  if (NAMING_FIELDS.every((field) => isEmpty(report, field))) {
     problems.push(problem('', 'empty_report', 'a report has a sessionId, events or eventIds'));
   }
   return {
@@ -87,6 +90,9 @@ function structureProblems(report: ScannedReport, revision: Revision): ElementPr
   const found = [...report.repeated].map((field) =>
     problem(`/${field}`, 'field_repeated', `${field} occurs more than once`),
   );
+  for (const half of WINDOW_HALVES.filter((name) => report.repeatedInWindow.has(name))) {
+    found.push(problem(`/window/${half}`, 'field_repeated', `window.${half} occurs more than once`));
+  }
   for (const pointer of report.tooDeep) {
     found.push(problem(pointer, 'nested_too_deep', `a value nests at most ${MAX_DEPTH} levels`));
   }
@@ -98,12 +104,13 @@ function structureProblems(report: ScannedReport, revision: Revision): ElementPr
 }
 
 /** Whatever else stands in a field is not nothing: that it is wrong is a problem of its own. */
-function isEmpty({ fields, eventCount }: ScannedReport, field: string): boolean {
+function isEmpty(report: ScannedReport, field: (typeof NAMING_FIELDS)[number]): boolean {
+  const { fields, eventCount, repeated, tooDeep } = report;
+  if (repeated.has(field) || tooDeep.includes(`/${field}`)) return false;
   const value = fields[field];
-  return (
-    value === undefined ||
-    (Array.isArray(value) && value.length === 0 && (field !== 'events' || eventCount === 0))
-  );
+  if (value === undefined) return true;
+  if (field === 'sessionId' || !Array.isArray(value)) return false;
+  return value.length === 0 && (field !== 'events' || eventCount === 0);
 }
 
 /** The small fields; what is wrong in one of them leaves it out, so that the others can be judged. */

@@ -30,6 +30,15 @@ test('fields that occur more than once are named, each once, however they are wr
   expect([...repeated]).toEqual(['id', 'events']);
 });
 
+test('names inside the window that occur more than once are named, those deeper in it and beside it are not', () => {
+  const { repeatedInWindow } = scanned(
+    '{"beforeMs":1,"window": { "a" : {"b":1,"b":2} , "b":[1,{"a":1}],"\\u0061":3,"a":4 },"x":{"c":1,"c":2}}',
+  );
+  expect([...repeatedInWindow]).toEqual(['a']);
+  for (const window of ['{}', '[]', '"a"', 'null', '{"a":1}', '{ }'])
+    expect(scanned(`{"window":${window}}`).repeatedInWindow.size).toBe(0);
+});
+
 test('events behind the cap are counted and not collected', () => {
   const report = scanned('{"events":[{},{},{}]}', 2);
   expect([report.events.length, report.eventCount]).toEqual([2, 3]);

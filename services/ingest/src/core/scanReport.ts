@@ -27,6 +27,8 @@ export interface ScannedReport {
   readonly idMember: Span | undefined;
   /** Fields that occur more than once, each named once. */
   readonly repeated: ReadonlySet<ReportField>;
+  /** Names inside `window` that occur more than once in it, each once. */
+  readonly repeatedInWindow: ReadonlySet<string>;
   /** JSON pointers of the members whose value nests deeper than 64 containers; their values are left out. */
   readonly tooDeep: readonly string[];
 }
@@ -58,6 +60,7 @@ class FoundReport implements ScannedReport {
   eventCount = 0;
   idMember: Span | undefined;
   readonly repeated = new Set<ReportField>();
+  readonly repeatedInWindow = new Set<string>();
   readonly tooDeep: string[] = [];
   readonly #seen = new Set<ReportField>();
 
@@ -124,9 +127,25 @@ function scanMember(
   const isTooDeep = json.depth > MAX_DEPTH;
   if (isTooDeep) report.tooDeep.push(pointerTo(name));
   if (field === 'events') report.setEvents({ elements: [], count: 0 });
+  if (field === 'window' && !isTooDeep) noteRepeated(json, i, report.repeatedInWindow);
   if (field !== undefined)
     report.set(field, isTooDeep ? null : JSON.parse(json.body.toString('utf8', i, end)));
   return end;
+}
+
+/** Of a value that was walked over before, so that nothing fails; only an object has names. */
+function noteRepeated(json: JsonBytes, i: number, repeated: Set<string>): void {
+  if (json.at(i) !== OPEN_OBJECT) return;
+  const seen = new Set<string>();
+  i = json.skipSpace(i + 1);
+  while (json.at(i) === QUOTE) {
+    const nameEnd = json.skipName(i);
+    const name = decodeString(json.body, i + 1, nameEnd - 1);
+    if (seen.has(name)) repeated.add(name);
+    seen.add(name);
+    i = json.skipSpace(json.skipValue(json.skipColon(nameEnd)));
+    if (json.at(i) === COMMA) i = json.skipSpace(i + 1);
+  }
 }
 
 /** RFC 6901. */
@@ -136,4 +155,6 @@ function pointerTo(name: string): string {
 
 const COMMA = 0x2c;
 const OPEN_ARRAY = 0x5b;
+const QUOTE = 0x22;
+const OPEN_OBJECT = 0x7b;
 const CLOSE_OBJECT = 0x7d;

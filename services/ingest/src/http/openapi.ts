@@ -155,7 +155,9 @@ function sessionOperation(): object {
 function linkedEventsOperation(): object {
   const description =
     'Messages `linked` and `unlinked`, their data a JSON object of the link, with the event; a larger `version` of a ' +
-    '`linkId` replaces a smaller one. The id of a message, as `from` or `Last-Event-ID`, goes on behind it.';
+    '`linkId` replaces a smaller one. The id of a message, as `from` or `Last-Event-ID`, goes on behind it. The bytes ' +
+    'of a payload are those that were sent, except that a CR or CRLF between its JSON tokens arrives as LF: the ' +
+    'framing of server-sent events cannot carry them.';
   const from =
     'What to begin with: `start` (the oldest kept), `end` (what comes from now on), or the id of a message.';
   return {

@@ -34,7 +34,8 @@ function createOperation(): object {
   return {
     summary: 'Files a bug report, which names a session, events, or both, and may bring events with it.',
     description:
-      'Scope `reports:write`. Events of the session in the report’s window are linked to it too. Only a request ' +
+      'Scope `reports:write`, which is all that its events need too: they are stored, counted in the quota and linked ' +
+      'like any other. Events of the session in the report’s window are linked to it as well. Only a request ' +
       'with an `id` may be repeated safely: the same again is answered 200 and stores what is missing, nothing twice. ' +
       'Without one it is another report. A 503 with a `Location` says that the report exists without some of its ' +
       'events: the same request with the id that it names completes it.',
