@@ -2,7 +2,7 @@
 import { expect, test } from 'vitest';
 import { firstSeedFrom, simulateSeeds } from './simulateSeeds.ts';
 
-const SEEDS = 2_500;
+const SEEDS = 2_000;
 
 test('whatever is sent, repeated, retracted or crashed, the links are those of the join: no link twice, none missing', () => {
   const { failed, links, crashes } = simulateSeeds(firstSeedFrom(process.env), SEEDS);

@@ -133,17 +133,18 @@ export function sessionOutput(session: SessionRegistered): SessionOutput {
   };
 }
 
-/** Waits for the events of the partition and for their links. Answers whether the project has a report at all. */
+/** Waits for the events of the partition, and for their links where the project has a report at all; answers whether it has. */
 async function settled(
   { projection, linksSettled, reports, partitions }: ReadDeps,
   { tenant, project }: Principal,
   partition: number,
 ): Promise<boolean> {
-  const [hasReports] = await Promise.all([
-    reports.areThere(tenant.id, project.id),
-    projection.caughtUp([partition]),
-    linksSettled([partition, partitionOf(tenant.id, 0, partitions)]),
-  ]);
+  const links = async (): Promise<boolean> => {
+    const hasReports = await reports.areThere(tenant.id, project.id);
+    if (hasReports) await linksSettled([partition, partitionOf(tenant.id, 0, partitions)]);
+    return hasReports;
+  };
+  const [hasReports] = await Promise.all([links(), projection.caughtUp([partition])]);
   return hasReports;
 }
 
