@@ -15,7 +15,7 @@ import { type Random, seeded } from './seeded.ts';
 export const SOFT_QUOTA = 2_000;
 
 /** How long the product is under load before it is killed, at most. */
-const MAX_LOAD_MS = 1_200;
+const MAX_LOAD_MS = 900;
 /** A start takes about half a second on a quiet machine; kills of this kind fall into it. */
 const MAX_START_MS = 700;
 const START_KILL_SHARE = 0.25;

@@ -73,19 +73,22 @@ export async function reportsOfSessions(
   );
 }
 
-const SLICES = 16;
+/** Sessions of one answer. */
+const MAX_SESSIONS = 50_000;
 
 /** Leaves the filter incomplete where there are too many: then every session may have a report. */
 export async function addSessionsWithReports(store: Store, filter: SessionFilter): Promise<void> {
   const [count] = await store.query<{ sessions: string }>(
     'SELECT uniq(session_id) AS sessions FROM report_versions',
   );
-  if (Number(count?.sessions ?? 0) > filter.maxSessions) return;
-  for (let slice = 0; slice < SLICES; slice++) {
+  const sessions = Number(count?.sessions ?? 0);
+  if (sessions > filter.maxSessions) return;
+  const slices = Math.ceil(sessions / MAX_SESSIONS);
+  for (let slice = 0; slice < slices; slice++) {
     const rows = await store.query<{ session_id: string }>(
       `SELECT DISTINCT session_id FROM report_versions
        WHERE session_id IS NOT NULL AND cityHash64(session_id) % {slices:UInt8} = {slice:UInt8}`,
-      { slices: SLICES, slice },
+      { slices, slice },
     );
     for (const row of rows) filter.add(row.session_id);
   }
