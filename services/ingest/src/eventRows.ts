@@ -1,17 +1,8 @@
 /** Events as ClickHouse has them, and pages of them by `occurredAt`; ties in the order of the log. */
+import { type EventRow, eventOfRow } from '@questlog/schemas/tables/events';
 import type { AnsweredEvent } from './core/answer.ts';
 import { type Cursor, formatCursor, parseCursor } from './core/cursor.ts';
 import { Rejected } from './rejected.ts';
-
-export interface EventRow {
-  readonly id: string;
-  readonly session_id: string | null;
-  readonly build_id: string | null;
-  readonly event_type: string;
-  readonly occurred_at_micros: string;
-  readonly payload: string;
-  readonly over_quota: boolean;
-}
 
 export interface PositionedRow extends EventRow {
   readonly log_partition: number;
@@ -19,8 +10,6 @@ export interface PositionedRow extends EventRow {
   readonly log_index: number;
 }
 
-export const EVENT_COLUMNS = `id, session_id, build_id, event_type, toUnixTimestamp64Micro(occurred_at) AS occurred_at_micros,
-  payload, over_quota`;
 export const POSITION_COLUMNS = 'log_partition, log_offset, log_index';
 
 /** For the end of a query whose parameters have `pageParams`. */
@@ -67,15 +56,7 @@ export function pageOf<Row extends PositionedRow>(
 
 /** All that a row says of an event; its reports are not in it. */
 export function answeredRow(row: EventRow, revision: 'A' | 'B'): Omit<AnsweredEvent, 'reportIds'> {
-  return {
-    id: row.id,
-    sessionId: row.session_id,
-    buildId: row.build_id,
-    eventType: row.event_type,
-    occurredAt: BigInt(row.occurred_at_micros),
-    payload: Buffer.from(row.payload, 'utf8'),
-    overQuota: revision === 'A' ? row.over_quota : undefined,
-  };
+  return { ...eventOfRow(row), overQuota: revision === 'A' ? row.over_quota : undefined };
 }
 
 function cursorOf(row: PositionedRow): Cursor {

@@ -5,14 +5,13 @@ import type { Store } from '@questlog/runtime/store/store';
 import type { QuotaOutput } from '@questlog/schemas/http/quota';
 import type { SessionOutput } from '@questlog/schemas/http/session';
 import { partitionOf } from '@questlog/schemas/partition';
+import { EVENT_COLUMNS, type EventRow } from '@questlog/schemas/tables/events';
 import type { SessionRegistered } from '@questlog/schemas/topics/sessionRegistered';
 import { laneOf } from '@questlog/schemas/uuid';
 import { eventObject, eventPage } from './core/answer.ts';
 import { formatMicros } from './core/occurredAt.ts';
 import {
   answeredRow,
-  EVENT_COLUMNS,
-  type EventRow,
   IN_PAGE,
   type PageQuery,
   POSITION_COLUMNS,

@@ -3,13 +3,13 @@ import type { Principal } from '@questlog/runtime/directory/directory';
 import type { Clock } from '@questlog/runtime/process/clock';
 import type { Store } from '@questlog/runtime/store/store';
 import { partitionOf } from '@questlog/schemas/partition';
+import { EVENT_COLUMNS } from '@questlog/schemas/tables/events';
 import type { ReportLink } from '@questlog/schemas/topics/reportLinks';
 import { laneOf } from '@questlog/schemas/uuid';
 import { eventPage } from './core/answer.ts';
 import { type Link, reportObject } from './core/reportAnswer.ts';
 import {
   answeredRow,
-  EVENT_COLUMNS,
   IN_PAGE,
   type PageQuery,
   POSITION_COLUMNS,

@@ -1,9 +1,9 @@
 /** POST /admin/links/retry: reports whose named events did not come in time are looked up once more. */
 import type { Store } from '@questlog/runtime/store/store';
 import type { LinkRetryInput } from '@questlog/schemas/http/report';
+import { REPORT_COLUMNS, type ReportRow, storedReport } from '@questlog/schemas/tables/reports';
 import type { ReportLink } from '@questlog/schemas/topics/reportLinks';
 import { canonicalUuid } from '@questlog/schemas/uuid';
-import { REPORT_COLUMNS, type ReportRow, storedReport } from './reportRows.ts';
 import type { Reports } from './reports.ts';
 
 /** Of one request; each is a look-up of the linker's. */

@@ -1,32 +1,11 @@
 /** Reports as projected: their content, whether they are retracted, and where their filing lies in the log. */
 import type { Store } from '@questlog/runtime/store/store';
+import { REPORT_COLUMNS, type ReportRow, storedReport } from '@questlog/schemas/tables/reports';
 import type { LateSession } from '@questlog/schemas/topics/linkerState';
 import type { ReportLink } from '@questlog/schemas/topics/reportLinks';
 import { keyOf } from './core/decision.ts';
 import type { KnownReport } from './core/jobs.ts';
 import type { SessionFilter } from './core/sessionFilter.ts';
-
-interface Row {
-  readonly tenant_id: string;
-  readonly project_id: string;
-  readonly id: string;
-  readonly session_id: string | null;
-  readonly lane: number | null;
-  readonly occurred_at_micros: string;
-  readonly received_at_millis: string;
-  readonly window_before_ms: number;
-  readonly window_after_ms: number;
-  readonly inline_event_ids: string[];
-  readonly event_ids: string[];
-  readonly is_retracted: boolean;
-  readonly log_id: string;
-  readonly log_offset: string;
-}
-
-const COLUMNS = `tenant_id, project_id, id, session_id, session_lane AS lane,
-  toUnixTimestamp64Micro(occurred_at) AS occurred_at_micros, toUnixTimestamp64Milli(received_at) AS received_at_millis,
-  window_before_ms, window_after_ms, inline_event_ids, event_ids, retracted_at IS NOT NULL AS is_retracted,
-  log_id, log_offset`;
 
 /** By project and report; those that nobody filed are missing. */
 export async function knownReports(
@@ -35,8 +14,8 @@ export async function knownReports(
 ): Promise<Map<string, KnownReport>> {
   if (wanted.length === 0) return new Map();
   const keys = new Set(wanted.map(({ record }) => keyOf(record)));
-  const rows = await store.query<Row>(
-    `SELECT ${COLUMNS} FROM report_versions FINAL
+  const rows = await store.query<ReportRow>(
+    `SELECT ${REPORT_COLUMNS} FROM report_versions FINAL
      WHERE project_id IN {projects:Array(UUID)} AND id IN {ids:Array(UUID)}`,
     {
       projects: [...new Set(wanted.map(({ record }) => record.projectId))],
@@ -54,8 +33,8 @@ export async function reportsOfSessions(
   store: Store,
   sessions: readonly LateSession[],
 ): Promise<Map<string, KnownReport>> {
-  const rows = await store.query<Row & { from_micros: string; to_micros: string }>(
-    `SELECT ${COLUMNS}, from_micros, to_micros FROM report_versions FINAL
+  const rows = await store.query<ReportRow & { from_micros: string; to_micros: string }>(
+    `SELECT ${REPORT_COLUMNS}, from_micros, to_micros FROM report_versions FINAL
      WHERE project_id IN {projects:Array(UUID)} AND session_id IN {sessions:Array(UUID)} AND retracted_at IS NULL`,
     {
       projects: [...new Set(sessions.map(({ projectId }) => projectId))],
@@ -96,8 +75,10 @@ export async function addSessionsWithReports(store: Store, filter: SessionFilter
 }
 
 /** A writer may not know the lane of its report's session. */
-async function withLanes(store: Store, rows: readonly Row[]): Promise<Map<string, KnownReport>> {
-  const unknown = rows.filter(({ session_id: sessionId, lane }) => sessionId !== null && lane === null);
+async function withLanes(store: Store, rows: readonly ReportRow[]): Promise<Map<string, KnownReport>> {
+  const unknown = rows.filter(
+    ({ session_id: sessionId, session_lane: lane }) => sessionId !== null && lane === null,
+  );
   const lanes = new Map<string, number>();
   if (unknown.length > 0) {
     const sessions = await store.query<{ project_id: string; id: string; lane: number }>(
@@ -113,31 +94,14 @@ async function withLanes(store: Store, rows: readonly Row[]): Promise<Map<string
   }
   return new Map(
     rows.map((row) => {
-      const record = recordOf(row, row.lane ?? lanes.get(`${row.project_id}/${row.session_id}`) ?? null);
-      const known = { logId: row.log_id, offset: Number(row.log_offset), isRetracted: row.is_retracted };
-      return [keyOf(record), { record, ...known }];
+      const { filed, retractedAt, place } = storedReport(row);
+      const sessionLane = filed.sessionLane ?? lanes.get(`${filed.projectId}/${filed.sessionId}`) ?? null;
+      const isRetracted = retractedAt !== null;
+      return [keyOf(filed), { record: { ...filed, sessionLane }, ...place, isRetracted }];
     }),
   );
 }
 
-function namesOf(row: Row): { projectId: string; reportId: string } {
+function namesOf(row: ReportRow): { projectId: string; reportId: string } {
   return { projectId: row.project_id, reportId: row.id };
-}
-
-function recordOf(row: Row, sessionLane: number | null): ReportLink {
-  return {
-    kind: 'filed',
-    tenantId: row.tenant_id,
-    ...namesOf(row),
-    receivedAt: Number(row.received_at_millis),
-    occurredAt: BigInt(row.occurred_at_micros),
-    sessionId: row.session_id,
-    sessionLane,
-    windowBeforeMs: row.window_before_ms,
-    windowAfterMs: row.window_after_ms,
-    inlineEventIds: row.inline_event_ids,
-    eventIds: row.event_ids,
-    requestDigest: null,
-    isForwarded: false,
-  };
 }

@@ -1,5 +1,6 @@
 /** Events in ClickHouse: where they lie, and whole, with their payloads to the byte. */
 import type { Store } from '@questlog/runtime/store/store';
+import { EVENT_COLUMNS, type EventRow, eventOfRow } from '@questlog/schemas/tables/events';
 import type { StoredEvent } from '@questlog/schemas/topics/linkedEvents';
 import type { ReportLink } from '@questlog/schemas/topics/reportLinks';
 import { millisOf } from '@questlog/schemas/uuid';
@@ -36,16 +37,9 @@ const LINK_BYTES = 400;
 /** Ids in one list. */
 export const MAX_IDS = 2_500;
 
-interface EventRow {
-  readonly id: string;
+interface WholeRow extends EventRow {
   readonly project_id: string;
-  readonly session_id: string | null;
-  readonly build_id: string | null;
-  readonly event_type: string;
-  readonly occurred_at_micros: string;
   readonly received_at_millis: string;
-  readonly payload: string;
-  readonly over_quota: boolean;
 }
 
 /** By project and id; what is nowhere is missing. */
@@ -90,9 +84,8 @@ export async function wholeEvents(
   const places = [...new Map(links.slice(0, taken).map((place) => [place.id, place])).values()];
   for (let i = 0; i < places.length; i += MAX_IDS) {
     const some = places.slice(i, i + MAX_IDS);
-    const rows = await store.query<EventRow>(
-      `SELECT id, project_id, session_id, build_id, event_type, toUnixTimestamp64Micro(occurred_at) AS occurred_at_micros,
-         toUnixTimestamp64Milli(received_at) AS received_at_millis, payload, over_quota
+    const rows = await store.query<WholeRow>(
+      `SELECT ${EVENT_COLUMNS}, project_id, toUnixTimestamp64Milli(received_at) AS received_at_millis
        FROM events
        WHERE tenant_id IN {tenants:Array(UUID)} AND project_id IN {projects:Array(UUID)}
          AND id_at IN (SELECT fromUnixTimestamp64Milli(arrayJoin({millis:Array(Int64)}), 'UTC'))
@@ -104,7 +97,11 @@ export async function wholeEvents(
         ids: some.map(({ id }) => id),
       },
     );
-    for (const row of rows) events.set(`${row.project_id}/${row.id}`, eventOf(row));
+    for (const row of rows)
+      events.set(`${row.project_id}/${row.id}`, {
+        ...eventOfRow(row),
+        receivedAt: Number(row.received_at_millis),
+      });
   }
   return { events, taken };
 }
@@ -117,18 +114,5 @@ export function placeOf(row: PlaceRow): EventPlace {
     projectId: row.project_id,
     payloadBytes: Number(row.payload_bytes),
     order: `${digits(row.log_partition)}${digits(row.log_offset)}${digits(row.log_index)}`,
-  };
-}
-
-function eventOf(row: EventRow): StoredEvent {
-  return {
-    id: row.id,
-    sessionId: row.session_id,
-    buildId: row.build_id,
-    eventType: row.event_type,
-    occurredAt: BigInt(row.occurred_at_micros),
-    receivedAt: Number(row.received_at_millis),
-    payload: Buffer.from(row.payload, 'utf8'),
-    overQuota: row.over_quota,
   };
 }
