@@ -92,6 +92,20 @@ async function made(product: Product, path: string, body: object): Promise<{ id:
   return answer.json();
 }
 
+/** A link as `GET /v1/reports/{id}` lists it. */
+export interface ListedLink {
+  readonly eventId: string;
+  readonly state: string;
+  readonly source: string;
+}
+
+/** Of an event of `GET /v1/reports/{id}/events`, what tells of its links. */
+export interface ListedEvent {
+  readonly id: string;
+  readonly reportIds: string[];
+  readonly link: { readonly state: string; readonly source: string };
+}
+
 /** An event as a game sends it. */
 export function anEvent(of: Record<string, unknown> = {}): Record<string, unknown> {
   return { eventType: 'checkpoint', ...of };

@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto';
 import { keyedTail } from '@questlog/ingest/core/accept';
 import { eventId, millisOf } from '@questlog/schemas/uuid';
 import { beforeAll, describe, expect, test } from 'vitest';
-import { aKey, anEvent, events, eventually, sha256, type TestProject } from './builders.ts';
+import { aKey, anEvent, events, eventually, type ListedLink, sha256, type TestProject } from './builders.ts';
 import { sharedProduct } from './sharedProduct.ts';
 
 const shared = sharedProduct();
@@ -12,12 +12,6 @@ let game: TestProject;
 /** Within so long a change of a link is visible. */
 const LINKED_WITHIN_MS = 20_000;
 const MINUTE_MS = 60_000;
-
-interface Link {
-  readonly eventId: string;
-  readonly state: string;
-  readonly source: string;
-}
 
 interface Listed {
   readonly id: string;
@@ -85,7 +79,7 @@ describe.concurrent('an event that a report names', () => {
 
     await linked(id, 1);
     const { links } = (await game.get(`/v1/reports/${id}`)).json();
-    expect(links.find((link: Link) => link.eventId === foreign.id)?.state).toBe('pending');
+    expect(links.find((link: ListedLink) => link.eventId === foreign.id)?.state).toBe('pending');
     expect((await other.get(`/v1/events/${foreign.id}`)).json().reportIds).toEqual([]);
     expect((await game.get(`/v1/reports/${id}/events`)).json().events).toMatchObject([{ id: own.id }]);
   });
@@ -209,11 +203,11 @@ describe.concurrent('a request that is sent again', () => {
 });
 
 /** The links of the report that are made, once there are so many. */
-async function linked(reportId: string, count = 1, of: TestProject = game): Promise<Link[]> {
+async function linked(reportId: string, count = 1, of: TestProject = game): Promise<ListedLink[]> {
   return await eventually(
     async () => {
       const { links } = (await of.get(`/v1/reports/${reportId}`)).json();
-      return links.filter(({ state }: Link) => state === 'linked');
+      return links.filter(({ state }: ListedLink) => state === 'linked');
     },
     (links) => links.length === count,
     LINKED_WITHIN_MS,

@@ -3,23 +3,20 @@ import { randomUUID } from 'node:crypto';
 import { keyedTail } from '@questlog/ingest/core/accept';
 import { eventId, millisOf } from '@questlog/schemas/uuid';
 import { beforeAll, describe, expect, test } from 'vitest';
-import { aKey, anEvent, anUnknownId, events, sha256, type TestProject } from './builders.ts';
+import {
+  aKey,
+  anEvent,
+  anUnknownId,
+  events,
+  type ListedEvent,
+  type ListedLink,
+  sha256,
+  type TestProject,
+} from './builders.ts';
 import { sharedProduct } from './sharedProduct.ts';
 
 const shared = sharedProduct();
 let game: TestProject;
-
-interface Listed {
-  readonly id: string;
-  readonly reportIds: string[];
-  readonly link: { readonly state: string; readonly source: string };
-}
-
-interface Link {
-  readonly eventId: string;
-  readonly state: string;
-  readonly source: string;
-}
 
 beforeAll(async () => {
   game = await shared.aProject({ revision: 'B' });
@@ -58,7 +55,7 @@ describe('at once after a 201 of a report', () => {
     const created = (
       await spread.report({ events: sessions.map((sessionId) => anEvent({ sessionId })) })
     ).json();
-    const ids: string[] = created.events.map(({ id }: Listed) => id);
+    const ids: string[] = created.events.map(({ id }: ListedEvent) => id);
 
     expect(await reportsOf(ids[7], spread)).toEqual([created.id]);
     expect(await linksOf(created.id, spread)).toEqual(
@@ -74,7 +71,7 @@ describe('at once after a 201 of a report', () => {
     const posted = (await game.post([0, 1, 599, 601, 662].map((second) => anEvent(at(second))))).json();
     const other = (await game.post(anEvent({ ...at(600), sessionId: await game.session() }))).json();
     const { id } = (await game.report(at(601))).json();
-    const inside = posted.slice(1, 4).map((event: Listed) => event.id);
+    const inside = posted.slice(1, 4).map((event: ListedEvent) => event.id);
 
     expect(await reportsOf(posted[2].id)).toEqual([id]);
     expect(await linksOf(id)).toEqual(
@@ -100,11 +97,11 @@ describe('at once after a 201 of a report', () => {
     const seen: string[] = [];
     for (let cursor = ''; ; ) {
       const answer = (await game.get(`/v1/reports/${id}/events?limit=3${cursor}`)).json();
-      seen.push(...answer.events.map((event: Listed) => event.id));
+      seen.push(...answer.events.map((event: ListedEvent) => event.id));
       if (answer.next === null) break;
       cursor = `&cursor=${answer.next}`;
     }
-    expect(seen).toEqual(posted.map((event: Listed) => event.id));
+    expect(seen).toEqual(posted.map((event: ListedEvent) => event.id));
     expect(await linksOf(id)).toEqual(
       seen.toSorted().map((of) => {
         return { eventId: of, state: 'linked', source: of === posted[3].id ? 'named' : 'session' };
@@ -125,13 +122,13 @@ describe('at once after a 201 of a report', () => {
 
   test('the same request again and a read show its links in the order of the 201', async () => {
     const posted = (await game.post(events(3))).json();
-    const named: string[] = [...posted.map(({ id }: Listed) => id), anUnknownId(), anUnknownId()];
+    const named: string[] = [...posted.map(({ id }: ListedEvent) => id), anUnknownId(), anUnknownId()];
     const body = { id: randomUUID(), events: events(2), eventIds: named.toSorted().toReversed() };
     const filed = await game.report(body);
     const again = await game.report(body);
 
     expect([filed.status, again.status]).toEqual([201, 200]);
-    const idsIn = (links: Link[]) => links.map((link) => link.eventId);
+    const idsIn = (links: ListedLink[]) => links.map((link) => link.eventId);
     const order = idsIn(filed.json().links);
     expect(order).toEqual(order.toSorted());
     expect(idsIn(again.json().links)).toEqual(order);
@@ -169,10 +166,10 @@ async function reportsOf(id: string | undefined, of: TestProject = game): Promis
   return (await of.get(`/v1/events/${id}`)).json().reportIds;
 }
 
-async function linksOf(reportId: string, of: TestProject = game): Promise<Link[]> {
+async function linksOf(reportId: string, of: TestProject = game): Promise<ListedLink[]> {
   return (await of.get(`/v1/reports/${reportId}`)).json().links;
 }
 
-async function page(path: string, of: TestProject = game): Promise<Listed[]> {
+async function page(path: string, of: TestProject = game): Promise<ListedEvent[]> {
   return (await of.get(path)).json().events;
 }

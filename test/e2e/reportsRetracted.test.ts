@@ -1,22 +1,17 @@
 /** The first read after a report is taken back is right: nobody waits for the linker to see it gone. */
 import { beforeAll, describe, expect, test } from 'vitest';
-import { aKey, anEvent, eventually, type TestProject } from './builders.ts';
+import {
+  aKey,
+  anEvent,
+  eventually,
+  type ListedEvent,
+  type ListedLink,
+  type TestProject,
+} from './builders.ts';
 import { sharedProduct } from './sharedProduct.ts';
 
 const shared = sharedProduct();
 let game: TestProject;
-
-interface Listed {
-  readonly id: string;
-  readonly reportIds: string[];
-  readonly link: { readonly state: string; readonly source: string };
-}
-
-interface Link {
-  readonly eventId: string;
-  readonly state: string;
-  readonly source: string;
-}
 
 beforeAll(async () => {
   game = await shared.aProject({ revision: 'B' });
@@ -84,7 +79,7 @@ describe('at once after a report is retracted', () => {
 async function expectRetracted(
   id: string,
   sessionId: string,
-  links: readonly Omit<Link, 'state'>[],
+  links: readonly Omit<ListedLink, 'state'>[],
 ): Promise<void> {
   const read = (await game.get(`/v1/reports/${id}`)).json();
   expect(read.state).toBe('retracted');
@@ -119,11 +114,11 @@ async function reportsOf(id: string | undefined): Promise<string[]> {
   return (await game.get(`/v1/events/${id}`)).json().reportIds;
 }
 
-async function linksOf(reportId: string): Promise<Link[]> {
+async function linksOf(reportId: string): Promise<ListedLink[]> {
   return (await game.get(`/v1/reports/${reportId}`)).json().links;
 }
 
-async function page(path: string): Promise<Listed[]> {
+async function page(path: string): Promise<ListedEvent[]> {
   return (await game.get(path)).json().events;
 }
 

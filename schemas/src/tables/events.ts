@@ -1,4 +1,5 @@
 /** A row of `events` (`deploy/clickhouse/001-events.sql`) as services read it. */
+import type { AcceptedEvent } from '../topics/eventsAccepted.ts';
 
 /** What `EventRow` has. */
 export const EVENT_COLUMNS = `id, session_id, build_id, event_type, toUnixTimestamp64Micro(occurred_at) AS occurred_at_micros,
@@ -14,19 +15,7 @@ export interface EventRow {
   readonly over_quota: boolean;
 }
 
-export interface EventFields {
-  readonly id: string;
-  readonly sessionId: string | null;
-  readonly buildId: string | null;
-  readonly eventType: string;
-  /** Microseconds since the epoch. */
-  readonly occurredAt: bigint;
-  /** The JSON object as it was sent, UTF-8. */
-  readonly payload: Buffer;
-  readonly overQuota: boolean;
-}
-
-export function eventOfRow(row: EventRow): EventFields {
+export function eventOfRow(row: EventRow): AcceptedEvent {
   return {
     id: row.id,
     sessionId: row.session_id,
