@@ -46,7 +46,7 @@ test('every npm script that a page names is in package.json', () => {
   expectNone(
     pages.flatMap((page) => {
       const text = textOf(page);
-      return [...text.matchAll(/\bnpm (?:run (?<named>[\w:-]+)|(?<short>start|test)\b)/g)].flatMap(
+      return [...text.matchAll(/\bnpm (?:run (?:-s )?(?<named>[\w:-]+)|(?<short>start|test)\b)/g)].flatMap(
         (match) => {
           const name = match.groups?.['named'] ?? match.groups?.['short'] ?? '';
           if (scripts[name] !== undefined) return [];

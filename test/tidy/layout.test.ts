@@ -66,11 +66,11 @@ test('TypeScript files and their folders are named in camelCase', () => {
   expectNone(
     files
       .filter((path) => path.endsWith('.ts'))
-      // An example is a package for itself: its folder is named as packages are.
+      // A folder of these two is named as packages and charts are.
       .filter(
         (path) =>
           !path
-            .replace(/^examples\/[a-z-]+\//, '')
+            .replace(/^(examples|deploy)\/[a-z-]+\//, '')
             .split('/')
             .every((name) => camelCase.test(name)),
       )

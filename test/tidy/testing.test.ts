@@ -14,6 +14,7 @@ const product = reached(
 
 /** Test code that lets time pass, each with its reason. */
 const SLEEPERS: Readonly<Record<string, string>> = {
+  'deploy/kafka-local/waitUntil.ts': 'polls a condition',
   'services/runtime/src/log/contract/harness.ts': 'polls a condition',
   'test/e2e/builders.ts': 'polls a condition',
   'test/faults/killCampaign.ts': 'the instant of a kill is drawn, and its seed is printed',

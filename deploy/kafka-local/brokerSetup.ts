@@ -1,0 +1,74 @@
+/** What a broker runs with: its settings, its formatted folder, its command line. */
+import { execFile } from 'node:child_process';
+import { mkdirSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
+import type { Jars } from './jars.ts';
+import { type BrokerNode, clusterFolder, type Stack } from './stackState.ts';
+
+const LOGGING = fileURLToPath(new URL('./log4j2.xml', import.meta.url));
+
+/** Writes the settings of every broker and formats its folder. @throws with what Kafka says. */
+export async function formatBrokers(folder: string, stack: Stack, jars: Jars): Promise<void> {
+  const voters = stack.brokers
+    .map(({ id, controllerPort, directoryId }) => `${id}@127.0.0.1:${controllerPort}:${directoryId}`)
+    .join(',');
+  const formatted = stack.brokers.map((broker) => {
+    mkdirSync(brokerFolder(folder, broker), { recursive: true });
+    writeFileSync(settingsPath(folder, broker), settings(folder, stack, broker));
+    const args = ['format', '-t', stack.clusterId, '--initial-controllers', voters];
+    return promisify(execFile)(jars.java, [
+      ...['-Xmx128m', `-Dlog4j2.configurationFile=${LOGGING}`, '-cp', jars.kafka, 'kafka.tools.StorageTool'],
+      ...[...args, '-c', settingsPath(folder, broker)],
+    ]);
+  });
+  await Promise.all(formatted);
+}
+
+/** The arguments of Java for a broker. */
+export function brokerArguments(folder: string, broker: BrokerNode, jars: Jars): string[] {
+  const options = ['-Xmx512m', `-Dlog4j2.configurationFile=${LOGGING}`, '-cp', jars.kafka];
+  return [...options, 'kafka.Kafka', settingsPath(folder, broker)];
+}
+
+function settings(folder: string, { brokers }: Stack, { id, port, controllerPort, ...broker }: BrokerNode) {
+  const replicas = brokers.length;
+  const inSync = Math.min(2, replicas);
+  const lines = {
+    'process.roles': 'broker,controller',
+    'node.id': id,
+    listeners: `PLAINTEXT://127.0.0.1:${port},CONTROLLER://127.0.0.1:${controllerPort}`,
+    'listener.security.protocol.map': 'PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT',
+    'controller.listener.names': 'CONTROLLER',
+    'controller.quorum.bootstrap.servers': brokers
+      .map((other) => `127.0.0.1:${other.controllerPort}`)
+      .join(','),
+    'log.dirs': join(clusterFolder(folder), broker.name, 'log'),
+    'default.replication.factor': replicas,
+    'min.insync.replicas': inSync,
+    'offsets.topic.replication.factor': replicas,
+    'transaction.state.log.replication.factor': replicas,
+    'transaction.state.log.min.isr': inSync,
+    'share.coordinator.state.topic.replication.factor': replicas,
+    'share.coordinator.state.topic.min.isr': inSync,
+    // Of 50 each there would be 300 replicas to recover after a kill, and they are all of one machine.
+    'offsets.topic.num.partitions': 10,
+    'transaction.state.log.num.partitions': 10,
+    // A topic that came to be by being asked for would have neither Questlog's partitions nor its settings.
+    'auto.create.topics.enable': false,
+    // The first consumer of a group is not to wait for others that do not come.
+    'group.initial.rebalance.delay.ms': 0,
+  };
+  return Object.entries(lines)
+    .map(([name, value]) => `${name}=${value}\n`)
+    .join('');
+}
+
+function settingsPath(folder: string, broker: BrokerNode): string {
+  return join(brokerFolder(folder, broker), 'server.properties');
+}
+
+function brokerFolder(folder: string, { name }: BrokerNode): string {
+  return join(clusterFolder(folder), name);
+}

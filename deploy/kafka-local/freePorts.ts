@@ -1,0 +1,29 @@
+/** Ports that nobody listens on, and that stay the stack's while a node of it is down. */
+import { randomInt } from 'node:crypto';
+import { createServer } from 'node:net';
+
+/**
+ * Below the range from which Linux serves outgoing connections (32768 and up): one of those could otherwise sit on a
+ * broker's port when it is to come back.
+ */
+const LOWEST = 20_000;
+const HIGHEST = 32_000;
+
+/** @throws where no port is free after many attempts. */
+export async function freePorts(count: number): Promise<number[]> {
+  const ports = new Set<number>();
+  for (let attempt = 0; attempt < 100 * count && ports.size < count; attempt++) {
+    const port = randomInt(LOWEST, HIGHEST);
+    if (await isFree(port)) ports.add(port);
+  }
+  if (ports.size < count) throw new Error(`fewer than ${count} ports are free from ${LOWEST} to ${HIGHEST}`);
+  return [...ports];
+}
+
+export function isFree(port: number): Promise<boolean> {
+  return new Promise((resolve) => {
+    const server = createServer();
+    server.once('error', () => resolve(false));
+    server.listen(port, '127.0.0.1', () => server.close(() => resolve(true)));
+  });
+}

@@ -1,0 +1,72 @@
+/** Detached processes that are known again later, and never mistaken for another that got the same pid. */
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { closeSync, openSync, readFileSync } from 'node:fs';
+import { waitUntil } from './waitUntil.ts';
+
+export interface OwnProcess {
+  readonly pid: number;
+  /** Ticks from the boot to its start (field 22 of /proc/<pid>/stat): a pid alone may be somebody else's by now. */
+  readonly startTicks: string;
+}
+
+/** Starts a process that outlives this one; both of its outputs are appended to the log. */
+export async function startDetached(command: string, args: string[], logPath: string): Promise<OwnProcess> {
+  const log = openSync(logPath, 'a');
+  try {
+    const child = spawn(command, args, { detached: true, stdio: ['ignore', log, log] });
+    await once(child, 'spawn');
+    child.unref();
+    return identityOf(child.pid ?? 0);
+  } finally {
+    closeSync(log);
+  }
+}
+
+/** @throws where there is no such process. */
+export function identityOf(pid: number): OwnProcess {
+  const stat = statOf(pid);
+  if (stat === undefined) throw new Error(`process ${pid} ended at once`);
+  return { pid, startTicks: stat.startTicks };
+}
+
+/** A zombie is not alive, although a signal to it succeeds. */
+export function isAlive(process: OwnProcess | undefined): process is OwnProcess {
+  const stat = process === undefined ? undefined : statOf(process.pid);
+  return stat !== undefined && stat.startTicks === process?.startTicks && !/[ZX]/.test(stat.state);
+}
+
+/** SIGKILL, and waits until it is gone. */
+export async function killNow(own: OwnProcess): Promise<void> {
+  signal(own, 'SIGKILL');
+  await waitUntil(async () => !isAlive(own), { timeoutMs: 10_000, what: `process ${own.pid} to be gone` });
+}
+
+/** SIGTERM, then SIGKILL where that takes longer than `patienceMs`; waits until it is gone. */
+export async function stop(own: OwnProcess, patienceMs: number): Promise<void> {
+  signal(own, 'SIGTERM');
+  const gone = waitUntil(async () => !isAlive(own), { timeoutMs: patienceMs, what: 'its end' });
+  await gone.catch(() => killNow(own));
+}
+
+function signal(own: OwnProcess, name: 'SIGTERM' | 'SIGKILL'): void {
+  if (!isAlive(own)) return;
+  try {
+    process.kill(own.pid, name);
+  } catch (error) {
+    // It may have ended between the look and the signal.
+    if (isAlive(own)) throw error;
+  }
+}
+
+function statOf(pid: number): { state: string; startTicks: string } | undefined {
+  let text: string;
+  try {
+    text = readFileSync(`/proc/${pid}/stat`, 'utf8');
+  } catch {
+    return undefined;
+  }
+  // The name, in parentheses, may hold spaces and parentheses itself; the state, field 3, is the first behind it.
+  const fields = text.slice(text.lastIndexOf(')') + 2).split(' ');
+  return { state: fields[0] ?? '', startTicks: fields[22 - 3] ?? '' };
+}

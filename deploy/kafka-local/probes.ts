@@ -1,0 +1,60 @@
+/** Whether a node really answers: Kafka's own Metadata request over a socket, and the registry's list of subjects. */
+import { connect } from 'node:net';
+import { type Node, type RegistryNode, registryUrl } from './stackState.ts';
+
+const PROBE_TIMEOUT_MS = 2_000;
+
+/** Metadata, version 1, no client id, no topics: size, API key, version, correlation id, client id, topic count. */
+const METADATA_REQUEST = Buffer.from([0, 0, 0, 14, 0, 3, 0, 1, 0, 0, 0, 0, 0xff, 0xff, 0, 0, 0, 0]);
+
+export async function answers(node: Node): Promise<boolean> {
+  if (node.kind === 'registry') return registryAnswers(node);
+  return (await brokersKnownTo(node.port)).length > 0;
+}
+
+/** The ids of the brokers that the one behind the port knows to be alive; none where it does not answer. */
+export function brokersKnownTo(port: number): Promise<number[]> {
+  return new Promise((resolve) => {
+    const chunks: Buffer[] = [];
+    const socket = connect({ host: '127.0.0.1', port, timeout: PROBE_TIMEOUT_MS });
+    socket.on('connect', () => socket.write(METADATA_REQUEST));
+    socket.on('data', (chunk) => {
+      chunks.push(chunk);
+      const answer = Buffer.concat(chunks);
+      if (answer.length < 4 || answer.length < 4 + answer.readInt32BE(0)) return;
+      resolve(brokerIdsIn(answer));
+      socket.destroy();
+    });
+    socket.on('timeout', () => socket.destroy());
+    // What has no answer by now has none; a close follows every error.
+    socket.on('error', () => {});
+    socket.on('close', () => resolve([]));
+  });
+}
+
+/** Behind size and correlation id: an array of (id, host, port, rack), where both strings have a length of 16 bits. */
+function brokerIdsIn(answer: Buffer): number[] {
+  let at = 8;
+  const count = answer.readInt32BE(at);
+  at += 4;
+  const ids: number[] = [];
+  for (let i = 0; i < count; i++) {
+    ids.push(answer.readInt32BE(at));
+    at += 4;
+    at += 2 + answer.readInt16BE(at);
+    at += 4;
+    // A rack that is not given has the length -1.
+    at += 2 + Math.max(0, answer.readInt16BE(at));
+  }
+  return ids;
+}
+
+async function registryAnswers(registry: RegistryNode): Promise<boolean> {
+  try {
+    const signal = AbortSignal.timeout(PROBE_TIMEOUT_MS);
+    const response = await fetch(`${registryUrl(registry)}/subjects`, { signal });
+    return response.ok && Array.isArray(await response.json());
+  } catch {
+    return false;
+  }
+}

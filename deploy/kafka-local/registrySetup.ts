@@ -1,0 +1,20 @@
+/** What the schema registry runs with. */
+import { join } from 'node:path';
+import type { Jars } from './jars.ts';
+import { clusterFolder, type RegistryNode } from './stackState.ts';
+
+/**
+ * The arguments of Java for the registry. Its schemas are in a file, since by default they are in memory only: after a
+ * restart the ids in the topics would mean nothing, or something else.
+ */
+export function registryArguments(folder: string, { port }: RegistryNode, jars: Jars): string[] {
+  const database = join(clusterFolder(folder), 'registry', 'schemas');
+  return [
+    '-Xmx512m',
+    '-Dquarkus.http.host=127.0.0.1',
+    `-Dquarkus.http.port=${port}`,
+    `-Dapicurio.datasource.url=jdbc:h2:file:${database}`,
+    '-jar',
+    jars.registry,
+  ];
+}

@@ -1,0 +1,50 @@
+/** `npm run stack`: the commands that start, stop and break a local Kafka and its schema registry. */
+import { resolve } from 'node:path';
+import { parseArgs } from 'node:util';
+import { bringUp, killNodes, startNodes, statusLines, takeDown } from './commands.ts';
+import { withLock } from './lock.ts';
+import { environmentOf } from './stackState.ts';
+
+const USAGE =
+  'usage: npm run -s stack -- up [--brokers 1|3] | status | kill <name>… | start <name>… | down   (names: broker-1, …, registry)';
+
+const env: Readonly<Record<string, string | undefined>> = process.env;
+
+try {
+  if (process.platform !== 'linux') throw new Error('it needs Linux: it knows its processes by /proc');
+  const folder = resolve(env['QUESTLOG_DATA_DIR'] ?? '.data', 'stack');
+  const { positionals, values } = parseArgs({
+    allowPositionals: true,
+    options: { brokers: { type: 'string' } },
+  });
+  process.stdout.write(await run(folder, positionals, values.brokers));
+} catch (error) {
+  process.stderr.write(`stack: ${error instanceof Error ? error.message : String(error)}\n`);
+  process.exitCode = 1;
+}
+
+/** @returns what goes to standard output. */
+async function run(folder: string, [command, ...names]: string[], brokers?: string): Promise<string> {
+  if (brokers !== undefined && (command !== 'up' || !['1', '3'].includes(brokers))) throw new Error(USAGE);
+  const takesNames = command === 'kill' || command === 'start';
+  if (takesNames !== names.length > 0) throw new Error(USAGE);
+  switch (command) {
+    case 'up': {
+      const wanted = brokers === undefined ? undefined : Number(brokers);
+      return environmentOf(await withLock(folder, () => bringUp(folder, wanted)));
+    }
+    case 'status':
+      return (await statusLines(folder)).map((line) => `${line}\n`).join('');
+    case 'kill':
+      await withLock(folder, () => killNodes(folder, names));
+      return '';
+    case 'start':
+      await withLock(folder, () => startNodes(folder, names));
+      return '';
+    case 'down':
+      await withLock(folder, () => takeDown(folder));
+      return '';
+    default:
+      throw new Error(USAGE);
+  }
+}
