@@ -46,13 +46,38 @@ export type ReportFields = Static<typeof ReportFields>;
 
 const linkState = Type.Enum(Object.keys(LINK_VERSIONS), {
   description:
-    '`pending`: the event has not come yet; `unresolved`: it did not come in time; `linked`; `retracted`.',
+    '`pending`: not linked yet, which takes a second where the event is there; `linked`; `unresolved`: the event did not come within 15 minutes behind the window; `retracted`: the report was taken back.',
 });
 const linkSource = Type.Enum(['inline', 'named', 'session'], {
   description: 'How the event came to the report.',
 });
 
 export const ReportLinkOutput = Type.Object({ eventId: Uuid, state: linkState, source: linkSource });
+
+/** The data of a message of `GET /v1/linked-events`. */
+export const LinkedEventMessage = Type.Object({
+  linkId: Type.String({
+    format: 'uuid',
+    description: 'The same for every message of one report and one event.',
+  }),
+  kind: Type.Enum(['linked', 'unlinked']),
+  version: Type.Integer({
+    description: `${LINK_VERSIONS.linked}: linked; ${LINK_VERSIONS.retracted}: taken back. A larger one replaces a smaller one.`,
+  }),
+  reportId: Uuid,
+  source: linkSource,
+  changedAt: Timestamp,
+  event: Type.Object({
+    id: Uuid,
+    sessionId: Nullable(Uuid),
+    buildId: Nullable(Uuid),
+    eventType: Type.String(),
+    occurredAt: Timestamp,
+    receivedAt: Timestamp,
+    payload: Type.Object({}),
+    overQuota: Type.Optional(Type.Boolean({ description: 'Revision A only.' })),
+  }),
+});
 
 const report = {
   id: Uuid,

@@ -42,6 +42,8 @@ export function typeOf(shape: Shape): string {
   if (shape.enum !== undefined)
     return shape.enum.length > 5 ? 'string' : shape.enum.map((one) => code(String(one))).join(' or ');
   if (shape.type === 'array') return arrayOf(shape);
+  const fields = Object.keys(shape.properties ?? {});
+  if (fields.length > 0) return `object of ${fields.map(code).join(', ')}`;
   const range = shape.minimum === undefined ? '' : ` from ${shape.minimum}${upTo(shape.maximum)}`;
   return (shape.format ?? shape.type ?? 'any') + range;
 }

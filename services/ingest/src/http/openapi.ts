@@ -3,6 +3,7 @@ import { BATCH_CAP, EventInputA, EventInputB, EventOutput, EventPage } from '@qu
 import { Problem } from '@questlog/schemas/http/problem';
 import { QuotaOutput } from '@questlog/schemas/http/quota';
 import {
+  LinkedEventMessage,
   ReportCreated,
   ReportEvent,
   ReportEventPage,
@@ -81,6 +82,7 @@ export function openApi(revision: Revision): Record<string, unknown> {
         ReportLink: ReportLinkOutput,
         ReportEvent,
         ReportEventPage,
+        LinkedEventMessage,
         Problem,
       },
     },
@@ -154,12 +156,12 @@ function sessionOperation(): object {
 
 function linkedEventsOperation(): object {
   const description =
-    'Messages `linked` and `unlinked`, their data a JSON object of the link, with the event; a larger `version` of a ' +
+    'Messages `linked` and `unlinked`, their data a LinkedEventMessage; a larger `version` of a ' +
     '`linkId` replaces a smaller one. The id of a message, as `from` or `Last-Event-ID`, goes on behind it. The bytes ' +
     'of a payload are those that were sent, except that a CR or CRLF between its JSON tokens arrives as LF: the ' +
     'framing of server-sent events cannot carry them.';
   const from =
-    'What to begin with: `start` (the oldest kept), `end` (what comes from now on), or the id of a message.';
+    'What to begin with: `start` (the oldest kept, of the last 7 days), `end` (what comes from now on), or the id of a message.';
   return {
     summary: 'Follows the links of the project’s reports and events, as server-sent events.',
     description: `Scope \`read\`. ${description}`,
@@ -169,7 +171,7 @@ function linkedEventsOperation(): object {
     ],
     responses: {
       200: {
-        description: 'The stream (WHATWG HTML, section 9.2).',
+        description: 'The stream (WHATWG HTML, section 9.2); it does not end by itself.',
         content: { 'text/event-stream': { schema: { type: 'string' } } },
       },
       400: problem('`from` or `Last-Event-ID` is no id of a message.'),
