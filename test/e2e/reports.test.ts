@@ -43,7 +43,7 @@ describe.concurrent('a new report', () => {
     const answer = await game.report({
       id: id.toUpperCase(),
       sessionId: game.sessionId.toUpperCase(),
-      occurredAt: '2026-11-21T19:30:00.123456+01:00',
+      occurredAt: '2020-01-01T19:30:00.123456+01:00',
       window: { beforeMs: 0, afterMs: 86_400_000 },
     });
 
@@ -51,7 +51,7 @@ describe.concurrent('a new report', () => {
     expect(answer.json()).toMatchObject({
       id,
       sessionId: game.sessionId,
-      occurredAt: '2026-11-21T18:30:00.123456Z',
+      occurredAt: '2020-01-01T18:30:00.123456Z',
       window: { beforeMs: 0, afterMs: 86_400_000 },
     });
   });
@@ -95,7 +95,7 @@ describe.concurrent('a new report', () => {
   });
 
   test('stores its inline events with every byte of their payloads', async () => {
-    const event = rawEvent(PAYLOAD, { sessionId: game.sessionId, occurredAt: '2026-11-21T18:30:00Z' });
+    const event = rawEvent(PAYLOAD, { sessionId: game.sessionId, occurredAt: '2020-02-02T18:30:00Z' });
     const body = Buffer.concat([Buffer.from('{"x":[{}],"events":[ '), event, Buffer.from(' ]}')]);
     const answer = await game.report(body);
 
@@ -106,7 +106,7 @@ describe.concurrent('a new report', () => {
     expect(created[0]).toMatchObject({
       id: expect.stringMatching(UUID_V7),
       sessionId: game.sessionId,
-      occurredAt: '2026-11-21T18:30:00.000Z',
+      occurredAt: '2020-02-02T18:30:00.000Z',
       reportIds: [id],
       overQuota: false,
     });
