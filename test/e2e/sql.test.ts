@@ -1,6 +1,6 @@
 /** POST /admin/sql: ClickHouse's own JSON format, and a refusal in words; what the guard knows has tests of its own. */
 import { beforeAll, describe, expect, test } from 'vitest';
-import { anEvent, events, type TestProject } from './builders.ts';
+import { anEvent, events, eventually, type TestProject } from './builders.ts';
 import type { Answer } from './product.ts';
 import { sharedProduct } from './sharedProduct.ts';
 
@@ -15,6 +15,11 @@ beforeAll(async () => {
     anEvent({ sessionId: game.sessionId, eventType: 'error', payload: { 'quote"': "it's" } }),
   ]);
   await game.get(`/v1/events/${answer.json()[0].id}`);
+  // Sessions are a projection of their own.
+  await eventually(
+    () => ask(`SELECT id FROM sessions WHERE project_id = '${game.projectId}'`),
+    (found) => found.json().rows === 1,
+  );
 });
 
 describe.concurrent('an answer', () => {
