@@ -4,6 +4,7 @@
  */
 import type { Clock } from '@questlog/runtime/process/clock';
 import type { Store } from '@questlog/runtime/store/store';
+import { MAX_OPEN_WITH_GRACE_MS } from '@questlog/schemas/reportWindow';
 import { faultOf, isAtHome, type ReportLink, reportLinks } from '@questlog/schemas/topics/reportLinks';
 import { MAX_OPEN_WINDOWS } from './core/openWindows.ts';
 import { type AskedEvent, RecentReports } from './core/recentReports.ts';
@@ -40,9 +41,6 @@ interface Known {
 
 /** Ids of events, which take some 60 bytes each, as heavy as a report without any. */
 const IDS_A_UNIT = 10;
-
-/** A window is open for little more than a day after the report was received. */
-const OPEN_FOR_MS = 25 * 60 * 60 * 1000;
 
 export async function openReports(deps: FirstRecordsDeps & { store: Store; clock: Clock }): Promise<Reports> {
   const { store, clock } = deps;
@@ -93,7 +91,7 @@ function kindOfReports(known: {
     lookUp: async (projectId, ids) =>
       new Map((await lookUpReports(store, projectId, ids)).map((report) => [report.filed.reportId, report])),
     onStart: async () => {
-      const sinceMs = clock.now() - OPEN_FOR_MS;
+      const sinceMs = clock.now() - MAX_OPEN_WITH_GRACE_MS;
       const stored = await recentReports(store, { sinceMs, limit: MAX_OPEN_WINDOWS });
       for (const report of stored.toReversed()) recent.openWindow(report, clock.now());
       for (const projectId of await projectsWithReports(store)) projects.add(projectId);

@@ -4,6 +4,7 @@ import { EVENT_COLUMNS, type EventRow, eventOfRow } from '@questlog/schemas/tabl
 import type { StoredEvent } from '@questlog/schemas/topics/linkedEvents';
 import type { ReportLink } from '@questlog/schemas/topics/reportLinks';
 import { millisOf } from '@questlog/schemas/uuid';
+import { LINK_BYTES } from './core/decision.ts';
 
 /** An event without its payload: where it lies, and what it takes. */
 export interface EventPlace {
@@ -32,7 +33,6 @@ export const PLACE_COLUMNS = `events.id AS id, events.project_id AS project_id, 
 
 /** Of links, payloads and all, in one answer; one link is always taken. */
 const MAX_LINK_BYTES = 16 * 1024 * 1024;
-const LINK_BYTES = 400;
 
 /** Ids in one list. */
 export const MAX_IDS = 2_500;
