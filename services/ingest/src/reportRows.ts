@@ -32,7 +32,7 @@ type WindowRow = Omit<
 >;
 
 /**
- * Late reports of sessions that were not retracted, the latest first: those whose window may still be open. Without
+ * Reports of sessions that were not retracted, the latest first: those whose window may still be open. Without
  * the events that they name, which are up to 80 KB a report.
  */
 export async function recentReports(
