@@ -62,7 +62,11 @@ async function append(count: number): Promise<void> {
 }
 
 /** Runs a consumer until it has committed `end`, or has broken off. */
-async function consumeUntil(end: number, table: Table): Promise<void> {
+async function consumeUntil(
+  end: number,
+  table: Table,
+  plan: BlockWriter<Block>['plan'] = async (block) => block,
+): Promise<void> {
   const done = new AbortController();
   const consumer = await log.consume({
     group: GROUP,
@@ -70,7 +74,7 @@ async function consumeUntil(end: number, table: Table): Promise<void> {
     process: (owned) =>
       runBlocks(owned, {
         topic: TOPIC,
-        openWriter: async () => table.writer(),
+        openWriter: async () => ({ ...table.writer(), plan }),
         flushIntervalMs: 0,
         clock: systemClock,
         logger: silentLogger,
@@ -162,4 +166,17 @@ test('passes transaction markers without writing anything', async () => {
   const [end] = await log.endOffsets(TOPIC);
   await consumeUntil(end ?? 0, table);
   expect(table.rows).toEqual([0]);
+});
+
+test('a block that cannot be planned yet is planned again, and none of it is buried', async () => {
+  const table = new Table();
+  let refusals = 3;
+  await append(5);
+  await consumeUntil(5, table, async (block) => {
+    if (refusals-- > 0) throw new Unavailable('the registry is away');
+    return block;
+  });
+  expect(refusals).toBe(-1);
+  expect(table.rows).toEqual(upTo(5));
+  expect(table.buried).toEqual([]);
 });

@@ -3,11 +3,11 @@
  * are committed ("pending to N") before anything of it is written, so that whoever comes after a crash forms the very
  * same block, asks what of it is in place, and writes only the rest.
  */
-import { setTimeout as delay } from 'node:timers/promises';
 import type { LogRecord, OwnedPartition } from '../log/log.ts';
 import type { Clock } from '../process/clock.ts';
-import { Fenced, Invalid, Unavailable } from '../process/errors.ts';
+import { Fenced, Invalid } from '../process/errors.ts';
 import type { Logger } from '../process/logger.ts';
+import { untilAvailable } from '../process/untilAvailable.ts';
 
 export interface Block {
   readonly topic: string;
@@ -47,8 +47,6 @@ const MAX_BLOCK_RECORDS = 50_000;
 /** What has just arrived together shall be written together. */
 const SETTLE_MS = 5;
 const IDLE_WAIT_MS = 1_000;
-const FIRST_BACKOFF_MS = 100;
-const MAX_BACKOFF_MS = 5_000;
 
 /** Runs until the partition is lost. @throws what is neither `Unavailable` nor `Invalid` nor `Fenced`. */
 export async function runBlocks<Plan>(owned: OwnedPartition, options: BlockOptions<Plan>): Promise<void> {
@@ -187,16 +185,12 @@ class BlockRun<Plan> {
 
   /** Repeats while the cause is `Unavailable`, with growing pauses, as long as the partition is ours. */
   async #retry<T>(work: () => Promise<T>): Promise<T> {
-    for (let backoffMs = FIRST_BACKOFF_MS; ; backoffMs = Math.min(backoffMs * 2, MAX_BACKOFF_MS)) {
-      try {
-        return await work();
-      } catch (error) {
-        if (!(error instanceof Unavailable)) throw error;
-        const { topic, logger } = this.#options;
-        logger.error('block_delayed', error, { topic, partition: this.#owned.partition, backoffMs });
-        await delay(backoffMs, undefined, { signal: this.#owned.signal });
-      }
-    }
+    const { topic, logger } = this.#options;
+    const { partition, signal } = this.#owned;
+    return await untilAvailable(work, {
+      signal,
+      onDelay: (cause, backoffMs) => logger.error('block_delayed', cause, { topic, partition, backoffMs }),
+    });
   }
 }
 

@@ -45,18 +45,3 @@ export class CommittedOffsets {
     });
   }
 }
-
-/** Kafka's own limit (`offset.metadata.max.bytes`). */
-const MAX_METADATA_BYTES = 4096;
-
-/** Such a commit is a bug of the caller: an offset that was never read, or metadata that Kafka would refuse. */
-export function checkCommitted(partition: PartitionState, { offset, metadata }: Committed): void {
-  if (!Number.isInteger(offset) || offset < 0 || offset > partition.endOffset) {
-    throw new Error(
-      `offset ${offset} cannot be committed: ${partition.topic}/${partition.number} ends at ${partition.endOffset}`,
-    );
-  }
-  if (Buffer.byteLength(metadata) > MAX_METADATA_BYTES) {
-    throw new Error(`commit metadata exceeds ${MAX_METADATA_BYTES} bytes`);
-  }
-}

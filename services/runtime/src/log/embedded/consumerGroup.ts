@@ -1,7 +1,7 @@
 /** Shares partitions among the members of one group: partition p is of member p mod n, and moves one at a time. */
-import { Fenced } from '../../process/errors.ts';
+import { nextTurn, settledWithin } from '../doorbell.ts';
 import type { ConsumeOptions, Consumer, OwnedPartition } from '../log.ts';
-import { nextTurn, settledWithin } from './doorbell.ts';
+import { isOfLoss } from '../partitionLoss.ts';
 import { EmbeddedOwnedPartition, type OwnedPartitionDeps } from './ownedPartition.ts';
 import type { TopicState } from './topicCatalog.ts';
 
@@ -166,14 +166,4 @@ class GroupMember implements Consumer {
     this.#reject(error);
     void this.stop();
   }
-}
-
-/** A partition that was taken away ends its work by `Fenced`, or by the abort itself passed on by what it awaited. */
-function isOfLoss(error: unknown, signal: AbortSignal): boolean {
-  if (!signal.aborted) return false;
-  return (
-    error instanceof Fenced ||
-    error === signal.reason ||
-    (error instanceof Error && error.name === 'AbortError')
-  );
 }

@@ -1,6 +1,7 @@
 /** The log of one machine: the port of `log.ts` on one SQLite file, for `npm start`, development and tests. */
 import type { Clock } from '../../process/clock.ts';
 import { Unavailable } from '../../process/errors.ts';
+import { settledWithin } from '../doorbell.ts';
 import type {
   Appended,
   Committed,
@@ -17,7 +18,6 @@ import { CommittedOffsets } from './committedOffsets.ts';
 import { Compaction } from './compaction.ts';
 import { ConsumerGroup } from './consumerGroup.ts';
 import { type LogDatabase, openDatabase } from './database.ts';
-import { settledWithin } from './doorbell.ts';
 import { GroupCommit } from './groupCommit.ts';
 import { Maintenance } from './maintenance.ts';
 import { newAppend } from './newAppend.ts';

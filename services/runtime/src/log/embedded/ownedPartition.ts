@@ -1,8 +1,9 @@
 /** One partition (of all the group's topics) in the hands of one member: reads, commits, and the moment it is lost. */
 import { Fenced } from '../../process/errors.ts';
+import { checkCommitted } from '../committed.ts';
+import { Doorbell, nextTurn } from '../doorbell.ts';
 import type { Batch, Committed, OwnedPartition, ReadOptions } from '../log.ts';
-import { type CommittedOffsets, checkCommitted } from './committedOffsets.ts';
-import { Doorbell, nextTurn } from './doorbell.ts';
+import type { CommittedOffsets } from './committedOffsets.ts';
 import type { GroupCommit } from './groupCommit.ts';
 import type { RecordStore } from './recordStore.ts';
 import type { PartitionState } from './topicCatalog.ts';
@@ -86,7 +87,8 @@ export class EmbeddedOwnedPartition implements OwnedPartition {
   checkCommit(topic: string, committed: Committed): void {
     if (this.#isFenced)
       throw new Fenced(`${this.#group} lost partition ${this.partition}; nothing was committed`);
-    checkCommitted(this.#topic(topic).state, committed);
+    const { endOffset } = this.#topic(topic).state;
+    checkCommitted({ topic, partition: this.partition, endOffset }, committed);
   }
 
   /** Asks the owner to finish; it may still commit what it has done. */

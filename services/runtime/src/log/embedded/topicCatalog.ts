@@ -1,8 +1,8 @@
 /** Knows the topics and their partitions: what is on disk, and in memory the offsets that readers may see. */
 import { StartRefused } from '../../process/errors.ts';
+import type { Doorbell } from '../doorbell.ts';
 import type { TopicSpec } from '../log.ts';
 import type { LogDatabase } from './database.ts';
-import type { Doorbell } from './doorbell.ts';
 
 export interface TopicState {
   spec: TopicSpec;

@@ -1,0 +1,81 @@
+import { expect, test } from 'vitest';
+import { type AssignedMember, assignPartitions } from './assignPartitions.ts';
+
+test('gives every partition to one member, evenly, whatever they say that they own', () => {
+  const seed = Number(process.env['SEED'] ?? Math.floor(Math.random() * 1e9));
+  const random = randomFrom(seed);
+  for (let round = 0; round < 500; round += 1) {
+    const partitions = random(40);
+    const members = Array.from({ length: 1 + random(8) }, (_, index) => ({
+      id: `member-${random(1000)}-${index}`,
+      owned: Array.from({ length: random(12) }, () => random(45) - 2),
+    }));
+    const assigned = [...assignPartitions(members, partitions).values()];
+    const all = assigned.flat().sort((a, b) => a - b);
+    const sizes = assigned.map((own) => own.length);
+    const because = `SEED=${seed} ${JSON.stringify({ members, partitions })}`;
+    expect(all, because).toEqual(Array.from({ length: partitions }, (_, index) => index));
+    expect(Math.max(...sizes) - Math.min(...sizes), because).toBeLessThanOrEqual(1);
+    expect(assigned, because).toHaveLength(members.length);
+  }
+});
+
+test('leaves everything where it is when nobody came or went', () => {
+  const before = settled([aMember('a'), aMember('b'), aMember('c')], 8);
+  expect(settled(before, 8)).toEqual(before);
+});
+
+test('takes for a new member only its share, from those who have more than theirs', () => {
+  const before = settled([aMember('b'), aMember('c')], 9);
+  const after = settled([...before, aMember('a')], 9);
+  expect(sizesOf(after)).toEqual([3, 3, 3]);
+  expect(moved(before, after)).toBe(3);
+});
+
+test('gives what a member leaves to the others, who keep all that they had', () => {
+  const before = settled([aMember('a'), aMember('b'), aMember('c')], 8);
+  const after = settled(before.slice(1), 8);
+  expect(sizesOf(after)).toEqual([4, 4]);
+  expect(moved(before.slice(1), after)).toBe(0);
+});
+
+test('gives a partition that two claim to one of them', () => {
+  const assigned = assignPartitions([aMember('b', [0, 1]), aMember('a', [1, 0])], 2);
+  expect([...assigned.values()].flat().sort()).toEqual([0, 1]);
+});
+
+test('decides the same for the same members in any order', () => {
+  const members = [aMember('a', [3]), aMember('b'), aMember('c', [0, 1, 2])];
+  const orders = [members, members.toReversed()];
+  const [one, other] = orders.map((order) => Object.fromEntries(assignPartitions(order, 7)));
+  expect(one).toEqual(other);
+});
+
+function aMember(id: string, owned: number[] = []): AssignedMember {
+  return { id, owned };
+}
+
+function settled(members: readonly AssignedMember[], partitions: number): AssignedMember[] {
+  return [...assignPartitions(members, partitions)].map(([id, owned]) => ({ id, owned }));
+}
+
+function sizesOf(members: readonly AssignedMember[]): number[] {
+  return members.map(({ owned }) => owned.length);
+}
+
+/** How many partitions members had before and have not after. */
+function moved(before: readonly AssignedMember[], after: readonly AssignedMember[]): number {
+  return before.reduce((sum, { id, owned }) => {
+    const now = after.find((member) => member.id === id)?.owned ?? [];
+    return sum + owned.filter((partition) => !now.includes(partition)).length;
+  }, 0);
+}
+
+/** Whole numbers below a bound, the same for the same seed (Park and Miller). */
+function randomFrom(seed: number): (bound: number) => number {
+  let state = (seed % 2147483646) + 1;
+  return (bound) => {
+    state = (state * 48271) % 2147483647;
+    return state % bound;
+  };
+}

@@ -1,0 +1,50 @@
+/** Decides which member of a group gets which partitions: pure, so that every leader would decide the same. */
+
+export interface AssignedMember {
+  readonly id: string;
+  /** What it has now; it keeps as much of it as its share allows. */
+  readonly owned: readonly number[];
+}
+
+/** Every partition goes to one member, and no member has two more than another. */
+export function assignPartitions(
+  members: readonly AssignedMember[],
+  partitions: number,
+): Map<string, readonly number[]> {
+  const claims = claimsOf(members, partitions);
+  const shares = sharesOf(claims, partitions);
+  const kept = claims.map(({ id, claimed }) => ({ id, own: claimed.slice(0, shares.get(id) ?? 0) }));
+  const taken = new Set(kept.flatMap(({ own }) => own));
+  const free = numbers(partitions).filter((partition) => !taken.has(partition));
+  return new Map(
+    kept.map(({ id, own }) => {
+      const more = free.splice(0, (shares.get(id) ?? 0) - own.length);
+      return [id, [...own, ...more].sort((a, b) => a - b)];
+    }),
+  );
+}
+
+interface Claim {
+  readonly id: string;
+  readonly claimed: readonly number[];
+}
+
+/** By id. Of two that claim the same partition, as after a lost session, the first has it. */
+function claimsOf(members: readonly AssignedMember[], partitions: number): Claim[] {
+  const left = new Set(numbers(partitions));
+  return members
+    .toSorted((a, b) => (a.id < b.id ? -1 : 1))
+    .map(({ id, owned }) => ({ id, claimed: owned.filter((partition) => left.delete(partition)) }));
+}
+
+/** How many each gets; where they do not divide evenly, those who have the most get one more. */
+function sharesOf(claims: readonly Claim[], partitions: number): Map<string, number> {
+  const least = Math.floor(partitions / claims.length);
+  const withOneMore = partitions % claims.length;
+  const byClaim = claims.toSorted((a, b) => b.claimed.length - a.claimed.length);
+  return new Map(byClaim.map(({ id }, rank) => [id, least + (rank < withOneMore ? 1 : 0)]));
+}
+
+function numbers(count: number): number[] {
+  return Array.from({ length: count }, (_, index) => index);
+}

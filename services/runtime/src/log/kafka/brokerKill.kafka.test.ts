@@ -1,0 +1,240 @@
+/** Brokers are killed under load: what was acknowledged is there, once, in order, at the offset that was answered. */
+import { execFile } from 'node:child_process';
+import { randomUUID } from 'node:crypto';
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
+import { describe, expect, onTestFinished, test } from 'vitest';
+import { Unavailable } from '../../process/errors.ts';
+import { silentLogger } from '../../process/logger.ts';
+import { aName, aRecord, readToEnd, textOf, until } from '../contract/harness.ts';
+import type { Log, LogRecord, TransactionalProducer } from '../log.ts';
+import { openKafkaLog } from './kafkaLog.ts';
+
+/** The data folder of a local stack of three brokers that nobody else uses. */
+const stackDir = process.env['QUESTLOG_TEST_STACK'];
+if (stackDir === undefined) console.log('broker kills: skipped: QUESTLOG_TEST_STACK names no stack to break');
+
+const PARTITIONS = 3;
+const BEFORE = 200;
+const AFTER = 300;
+const TEST_LIMIT_MS = 300_000;
+
+describe.skipIf(stackDir === undefined)('under load', () => {
+  test(
+    'a killed broker loses, repeats and moves no acknowledged append',
+    async () => {
+      const { log, topic } = await aLoadedTopic();
+      const loads = Array.from({ length: PARTITIONS }, (_, partition) => new Load(log, topic, partition));
+      const running = loads.map((load) => load.run());
+      for (const victim of ['broker-1', 'broker-2']) {
+        await untilAcknowledged(loads, BEFORE);
+        await stack('kill', victim);
+        await untilAcknowledged(loads, AFTER);
+        await stack('start', victim);
+      }
+      await finish(loads, running);
+      expectKept(loads, await readToEnd(log, topic));
+    },
+    TEST_LIMIT_MS,
+  );
+
+  test(
+    'an outage is told as such, and what was acknowledged before and after it is there',
+    async () => {
+      const { log, topic } = await aLoadedTopic();
+      const loads = Array.from({ length: PARTITIONS }, (_, partition) => new Load(log, topic, partition));
+      const running = loads.map((load) => load.run());
+      await untilAcknowledged(loads, BEFORE);
+      await stack('kill', 'broker-2', 'broker-3');
+      await until(() => loads.every(({ rejected }) => rejected > 0));
+      await stack('start', 'broker-2', 'broker-3');
+      await untilAcknowledged(loads, AFTER);
+      await finish(loads, running);
+      expectKept(loads, await readToEnd(log, topic));
+    },
+    TEST_LIMIT_MS,
+  );
+
+  test(
+    'a killed broker halves no transaction, and loses and repeats none',
+    async () => {
+      const { log, topic } = await aLoadedTopic();
+      const loads = [0, 1].map((partition) => new TransactionalLoad(log, topic, partition));
+      const running = loads.map((load) => load.run());
+      for (const victim of ['broker-3', 'broker-1']) {
+        await untilAcknowledged(loads, BEFORE / 10);
+        await stack('kill', victim);
+        await untilAcknowledged(loads, AFTER / 10);
+        await stack('start', victim);
+      }
+      await finish(loads, running);
+      // What the last one of unknown outcome has left is aborted or committed first.
+      for (const load of loads) await load.open();
+      const partitions = await readToEnd(log, topic);
+      expectKept(loads, partitions);
+      for (const { name } of loads) {
+        const texts = partitions.map((records) =>
+          records.map(textOf).filter((text) => text?.startsWith(name)),
+        );
+        const [own] = texts.filter(({ length }) => length > 0);
+        // The partition that both write to beside their own.
+        expect(texts[PARTITIONS - 1]).toEqual(own);
+      }
+    },
+    TEST_LIMIT_MS,
+  );
+});
+
+interface Acknowledging {
+  readonly partition: number;
+  /** In the order of the calls. */
+  readonly acknowledged: readonly { readonly text: string; readonly offset: number }[];
+  readonly rejected: number;
+  stop(): void;
+}
+
+/** Appends to one partition as fast as they are answered, eight at a time, each tried once. */
+class Load implements Acknowledging {
+  readonly partition: number;
+  readonly acknowledged: { readonly text: string; readonly offset: number }[] = [];
+  rejected = 0;
+  readonly #log: Log;
+  readonly #topic: string;
+  #isRunning = true;
+
+  constructor(log: Log, topic: string, partition: number) {
+    this.#log = log;
+    this.#topic = topic;
+    this.partition = partition;
+  }
+
+  async run(): Promise<void> {
+    for (let round = 0; this.#isRunning; round += 1) {
+      const texts = Array.from({ length: 8 }, (_, index) => `${round}.${index} ${'x'.repeat(200)}`);
+      const outcomes = await Promise.allSettled(
+        texts.map((text) => this.#log.append(this.#topic, this.partition, [aRecord(text)])),
+      );
+      for (const [index, outcome] of outcomes.entries()) {
+        const text = texts[index] ?? '';
+        if (outcome.status === 'fulfilled')
+          this.acknowledged.push({ text, offset: outcome.value.baseOffset });
+        else this.#count(outcome.reason);
+      }
+    }
+  }
+
+  stop(): void {
+    this.#isRunning = false;
+  }
+
+  #count(reason: unknown): void {
+    if (!(reason instanceof Unavailable)) throw reason;
+    this.rejected += 1;
+  }
+}
+
+/** Commits the same record to a partition of its own and to the last one, each tried once. */
+class TransactionalLoad implements Acknowledging {
+  readonly partition: number;
+  readonly name: string;
+  readonly acknowledged: { readonly text: string; readonly offset: number }[] = [];
+  rejected = 0;
+  readonly #log: Log;
+  readonly #topic: string;
+  #isRunning = true;
+
+  constructor(log: Log, topic: string, partition: number) {
+    this.#log = log;
+    this.#topic = topic;
+    this.partition = partition;
+    this.name = `of ${partition}: `;
+  }
+
+  async run(): Promise<void> {
+    let producer = await this.open();
+    for (let round = 0; this.#isRunning; round += 1) {
+      const text = `${this.name}${round}`;
+      const appends = [this.partition, PARTITIONS - 1].map((partition) => {
+        return { topic: this.#topic, partition, records: [aRecord(text)] };
+      });
+      try {
+        const [own] = await producer.commit({ appends });
+        this.acknowledged.push({ text, offset: own?.baseOffset ?? -1 });
+      } catch (error) {
+        if (!(error instanceof Unavailable)) throw error;
+        this.rejected += 1;
+        await producer.close();
+        producer = await this.open();
+      }
+    }
+    await producer.close();
+  }
+
+  /** As its owner does after a failure: until the brokers can. */
+  async open(): Promise<TransactionalProducer> {
+    for (;;) {
+      try {
+        return await this.#log.transactional(`producer-${this.partition}`);
+      } catch (error) {
+        if (!(error instanceof Unavailable)) throw error;
+      }
+    }
+  }
+
+  stop(): void {
+    this.#isRunning = false;
+  }
+}
+
+async function aLoadedTopic(): Promise<{ log: Log; topic: string }> {
+  const log = await openKafkaLog({
+    connection: { brokers: await brokers(), clientId: 'questlog-tests' },
+    prefix: `kill-${randomUUID()}-`,
+    replicationFactor: 3,
+    logger: silentLogger,
+  });
+  onTestFinished(() => log.close());
+  const topic = aName('topic');
+  const cleanup = { policy: 'delete', retentionMs: 3_600_000 } as const;
+  await log.ensureTopics([{ name: topic, partitions: PARTITIONS, cleanup, maxRecordBytes: 100_000 }]);
+  return { log, topic };
+}
+
+/** So many more on every partition. */
+async function untilAcknowledged(loads: readonly Acknowledging[], more: number): Promise<void> {
+  const before = loads.map((load) => load.acknowledged.length);
+  await until(() => loads.every((load, at) => load.acknowledged.length >= (before[at] ?? 0) + more));
+}
+
+async function finish(loads: readonly Acknowledging[], running: readonly Promise<void>[]): Promise<void> {
+  for (const load of loads) load.stop();
+  await Promise.all(running);
+  const count = loads.reduce((sum, load) => sum + load.acknowledged.length, 0);
+  const rejected = loads.reduce((sum, load) => sum + load.rejected, 0);
+  console.log(`broker kills: ${count} acknowledged, ${rejected} of unknown outcome`);
+}
+
+function expectKept(loads: readonly Acknowledging[], partitions: readonly (readonly LogRecord[])[]): void {
+  for (const { partition, acknowledged } of loads) {
+    const records = partitions[partition] ?? [];
+    const copies = Map.groupBy(records, textOf);
+    expect([...copies].filter(([, { length }]) => length > 1).map(([text]) => text)).toEqual([]);
+    const offsets = new Map(records.map((record) => [textOf(record), record.offset]));
+    expect(acknowledged.filter(({ text, offset }) => offsets.get(text) !== offset)).toEqual([]);
+    const order = acknowledged.map(({ offset }) => offset);
+    expect(order).toEqual([...order].sort((a, b) => a - b));
+  }
+}
+
+async function brokers(): Promise<string[]> {
+  const lines = (await stack('status')).split('\n').map((line) => line.split(' '));
+  return lines.filter(([name]) => name?.startsWith('broker-')).map(([, , port]) => `127.0.0.1:${port}`);
+}
+
+/** Resolves when it has happened; a broker that is started answers again. */
+async function stack(...command: readonly string[]): Promise<string> {
+  const script = fileURLToPath(new URL('../../../../../deploy/kafka-local/stack.ts', import.meta.url));
+  const env = { ...process.env, QUESTLOG_DATA_DIR: stackDir };
+  const { stdout } = await promisify(execFile)(process.execPath, [script, ...command], { env });
+  return stdout;
+}

@@ -1,0 +1,42 @@
+/**
+ * Gives what kafkajs knows as a `Cluster`: it hands one to the factory of a partition assigner, and nowhere else, and
+ * only there offsets can be asked for up to the high watermark.
+ */
+import { randomUUID } from 'node:crypto';
+import kafkajs, { type Cluster, type Kafka } from 'kafkajs';
+
+export interface OpenCluster {
+  readonly cluster: Cluster;
+  close(): Promise<void>;
+}
+
+export interface ClusterOptions {
+  /** Offsets end at the high watermark, otherwise at the last stable offset. */
+  readonly readUncommitted?: boolean;
+}
+
+/** Connected. @throws what kafkajs throws when no broker answers. */
+export async function openCluster(kafka: Kafka, options: ClusterOptions = {}): Promise<OpenCluster> {
+  const cluster = newCluster(kafka, options);
+  await cluster.connect();
+  return { cluster, close: () => cluster.disconnect() };
+}
+
+/** Not connected yet. */
+export function newCluster(kafka: Kafka, options: ClusterOptions = {}): Cluster {
+  let given: Cluster | undefined;
+  kafka.consumer({
+    // Never joined, so no broker hears of it.
+    groupId: `questlog-offsets-${randomUUID()}`,
+    readUncommitted: options.readUncommitted ?? false,
+    allowAutoTopicCreation: false,
+    partitionAssigners: [
+      (config) => {
+        given = config.cluster;
+        return kafkajs.PartitionAssigners.roundRobin(config);
+      },
+    ],
+  });
+  if (given === undefined) throw new Error('kafkajs gave no cluster to the partition assigner');
+  return given;
+}

@@ -1,0 +1,65 @@
+/** The group's way to share partitions: partition p of all topics goes to one member, and stays there where it can. */
+import kafkajs, { type Cluster, type PartitionAssigner } from 'kafkajs';
+import { assignPartitions } from './assignPartitions.ts';
+
+/** Part of the group's protocol: members that know different names of it cannot be in one group. */
+const NAME = 'questlog-co-partitions';
+const VERSION = 1;
+
+/** @param owned the partitions that this member has at the moment; asked whenever it joins. */
+export function coPartitions(owned: () => readonly number[]): PartitionAssigner {
+  return ({ cluster }) => ({
+    name: NAME,
+    version: VERSION,
+    protocol: ({ topics }) => ({
+      name: NAME,
+      metadata: kafkajs.AssignerProtocol.MemberMetadata.encode({
+        version: VERSION,
+        topics,
+        userData: Buffer.from(JSON.stringify({ owned: owned() })),
+      }),
+    }),
+    assign: async ({ members, topics }) => {
+      const known = members.map(({ memberId, memberMetadata }) => {
+        const metadata = kafkajs.AssignerProtocol.MemberMetadata.decode(memberMetadata);
+        return { id: memberId, topics: metadata?.topics ?? topics, owned: ownedOf(metadata?.userData) };
+      });
+      const assigned = assignPartitions(known, commonPartitions(cluster, topics));
+      return known.map(({ id, topics: subscribed }) => {
+        const partitions = [...(assigned.get(id) ?? [])];
+        // Also where it gets none: kafkajs forgets a topic that is not named, for all members in the process.
+        const assignment = Object.fromEntries(subscribed.map((topic) => [topic, partitions]));
+        return {
+          memberId: id,
+          memberAssignment: kafkajs.AssignerProtocol.MemberAssignment.encode({
+            version: VERSION,
+            assignment,
+            userData: Buffer.alloc(0),
+          }),
+        };
+      });
+    },
+  });
+}
+
+/** @throws Error where partition p of one topic has no p of the other. */
+function commonPartitions(cluster: Cluster, topics: readonly string[]): number {
+  const counts = topics.map((topic) => cluster.findTopicPartitionMetadata(topic).length);
+  const [first = 0] = counts;
+  if (first === 0 || counts.some((count) => count !== first)) {
+    throw new Error(`topics of unequal partition counts: ${topics.map((name, i) => `${name} ${counts[i]}`)}`);
+  }
+  return first;
+}
+
+/** What another version of the code may have written there claims nothing. */
+function ownedOf(userData: Buffer | undefined): number[] {
+  if (userData === undefined || userData.length === 0) return [];
+  try {
+    const parsed: unknown = JSON.parse(userData.toString());
+    const owned: unknown = typeof parsed === 'object' && parsed !== null ? Reflect.get(parsed, 'owned') : [];
+    return Array.isArray(owned) ? owned.filter((one) => Number.isInteger(one)) : [];
+  } catch {
+    return [];
+  }
+}

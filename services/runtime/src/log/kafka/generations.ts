@@ -1,0 +1,80 @@
+/**
+ * What a member may believe of its partitions: pure bookkeeping over what kafkajs tells. It tells of an assignment
+ * without its generation (`join`), and of the generation with the next heartbeat; only both together let a member
+ * commit, and only an unbroken row of generations proves that a partition was nobody else's in between.
+ */
+
+/** Under what a member commits. */
+export interface Generation {
+  readonly memberId: string;
+  readonly number: number;
+}
+
+interface Joined {
+  readonly memberId: string;
+  readonly partitions: ReadonlySet<number>;
+  /** Rebalances since the current generation. */
+  readonly joins: number;
+}
+
+export class Generations {
+  #current: Generation | undefined;
+  #joined: Joined | undefined;
+  readonly #owned = new Set<number>();
+
+  /** Undefined until the first heartbeat, and after `leave`. */
+  get current(): Generation | undefined {
+    return this.#current;
+  }
+
+  /** Nothing is known of the generation that was joined last. */
+  get isSettled(): boolean {
+    return this.#current !== undefined && this.#joined === undefined;
+  }
+
+  /** Returns the partitions that are lost by it. */
+  join(memberId: string, partitions: readonly number[]): number[] {
+    const isSame = this.#current?.memberId === memberId;
+    const lost = isSame ? this.#drop((one) => !partitions.includes(one)) : this.leave();
+    const joins = (this.#joined?.joins ?? 0) + 1;
+    this.#joined = { memberId, partitions: new Set(partitions), joins };
+    return lost;
+  }
+
+  /** Undefined when it tells nothing new. A partition may be both lost and gained: then it was another's in between. */
+  heartbeat(memberId: string, number: number): { lost: number[]; gained: number[] } | undefined {
+    const [current, joined] = [this.#current, this.#joined];
+    if (current?.memberId === memberId && number <= current.number) return undefined;
+    if (joined === undefined) {
+      if (current?.memberId !== memberId) return undefined;
+      // The heartbeat before was one of the generation before, sent before the join and answered after it.
+      this.#current = { memberId, number };
+      return { lost: [], gained: [] };
+    }
+    if (joined.memberId !== memberId) return undefined;
+    const isUnbroken = current !== undefined && number === current.number + joined.joins;
+    const lost = isUnbroken ? [] : this.#drop(() => true);
+    const gained = [...joined.partitions].filter((one) => !this.#owned.has(one));
+    for (const one of gained) this.#owned.add(one);
+    this.#current = { memberId, number };
+    this.#joined = undefined;
+    return { lost, gained };
+  }
+
+  /** Returns the partitions that are lost by it: all. */
+  leave(): number[] {
+    this.#current = undefined;
+    this.#joined = undefined;
+    return this.#drop(() => true);
+  }
+
+  owned(): number[] {
+    return [...this.#owned].sort((a, b) => a - b);
+  }
+
+  #drop(isDropped: (partition: number) => boolean): number[] {
+    const dropped = [...this.#owned].filter(isDropped);
+    for (const one of dropped) this.#owned.delete(one);
+    return dropped;
+  }
+}

@@ -1,0 +1,30 @@
+/** The log on Kafka against the contract of all logs. */
+import { randomUUID } from 'node:crypto';
+import { silentLogger } from '../../process/logger.ts';
+import { describeLogContract } from '../log.contract.ts';
+import type { Log } from '../log.ts';
+import { deleteTopics } from './deleteTopics.testing.ts';
+import { describeKafka } from './engines.testing.ts';
+import { openKafkaLog } from './kafkaLog.ts';
+
+describeKafka('on Kafka', ({ brokers }) => {
+  const prefix = `contract-${randomUUID()}-`;
+
+  function open(): Promise<Log> {
+    return openKafkaLog({
+      connection: { brokers: brokers.split(','), clientId: 'questlog-contract' },
+      prefix,
+      replicationFactor: -1,
+      logger: silentLogger,
+    });
+  }
+
+  describeLogContract('the log on Kafka', {
+    open,
+    reopen: async (log) => {
+      await log.close();
+      return open();
+    },
+    dispose: () => deleteTopics(brokers, prefix),
+  });
+});

@@ -1,0 +1,290 @@
+/** What only Kafka can do wrong, or what others who use the same cluster would see. */
+import { randomUUID } from 'node:crypto';
+import kafkajs from 'kafkajs';
+import { afterAll, expect, onTestFinished, test } from 'vitest';
+import { StartRefused, Unavailable } from '../../process/errors.ts';
+import { silentLogger } from '../../process/logger.ts';
+import { aName, aRecord, readToEnd, textOf, until } from '../contract/harness.ts';
+import { type Log, RecordTooLarge, type TopicSpec } from '../log.ts';
+import { deleteTopics } from './deleteTopics.testing.ts';
+import { describeKafka } from './engines.testing.ts';
+import { openKafkaLog } from './kafkaLog.ts';
+
+describeKafka('the log on Kafka', ({ brokers: addresses }) => {
+  const run = `log-${randomUUID()}-`;
+  const brokers = addresses.split(',');
+  const kafka = new kafkajs.Kafka({ brokers, logLevel: kafkajs.logLevel.NOTHING });
+
+  afterAll(() => deleteTopics(addresses, run));
+
+  async function aLog(prefix = `${run}${randomUUID()}-`): Promise<Log> {
+    const connection = { brokers, clientId: 'questlog-tests' };
+    const log = await openKafkaLog({ connection, prefix, replicationFactor: -1, logger: silentLogger });
+    onTestFinished(() => log.close());
+    return log;
+  }
+
+  async function aTopic(log: Log, spec: Partial<TopicSpec> = {}): Promise<string> {
+    const topic = aSpec(spec);
+    await log.ensureTopics([topic]);
+    return topic.name;
+  }
+
+  async function admin<T>(use: (admin: kafkajs.Admin) => Promise<T>): Promise<T> {
+    const one = kafka.admin();
+    await one.connect();
+    return use(one).finally(() => one.disconnect());
+  }
+
+  /** As another tool reads it, from the beginning; decoded by kafkajs's own consumer. */
+  async function readElsewhere(topic: string, count: number): Promise<kafkajs.KafkaMessage[]> {
+    const messages: kafkajs.KafkaMessage[] = [];
+    const consumer = kafka.consumer({ groupId: `${run}${randomUUID()}` });
+    await consumer.connect();
+    await consumer.subscribe({ topics: [topic], fromBeginning: true });
+    await consumer.run({
+      eachMessage: async ({ message }) => {
+        messages.push(message);
+      },
+    });
+    await until(() => messages.length >= count);
+    await consumer.disconnect();
+    return messages;
+  }
+
+  test('has one id for all who open it, also for the first two at once', async () => {
+    const prefix = `${run}${randomUUID()}-`;
+    const [one, other] = await Promise.all([aLog(prefix), aLog(prefix)]);
+    const later = await aLog(prefix);
+    expect(one.id).toMatch(/^[0-9a-f-]{36}$/);
+    expect([other.id, later.id]).toEqual([one.id, one.id]);
+    expect((await aLog()).id).not.toBe(one.id);
+  });
+
+  test('keeps deployments apart by their prefix', async () => {
+    const [one, other] = [await aLog(), await aLog()];
+    const spec = aSpec();
+    await Promise.all([one.ensureTopics([spec]), other.ensureTopics([spec])]);
+    await one.append(spec.name, 0, [aRecord('of one')]);
+    expect(await one.endOffsets(spec.name)).toEqual([1]);
+    expect(await other.endOffsets(spec.name)).toEqual([0]);
+  });
+
+  test('makes topics as they were asked for', async () => {
+    const prefix = `${run}${randomUUID()}-`;
+    const log = await aLog(prefix);
+    const deleted = await aTopic(log, { maxRecordBytes: 5_000_000, partitions: 3 });
+    const compacted = await aTopic(log, { cleanup: { policy: 'compact' } });
+    const configs = async (topic: string) => {
+      const { resources } = await admin((one) =>
+        one.describeConfigs({
+          includeSynonyms: false,
+          resources: [{ type: kafkajs.ConfigResourceTypes.TOPIC, name: `${prefix}${topic}` }],
+        }),
+      );
+      return Object.fromEntries(
+        resources[0]?.configEntries.map(({ configName, configValue }) => [configName, configValue]) ?? [],
+      );
+    };
+    expect(await configs(deleted)).toMatchObject({
+      'cleanup.policy': 'delete',
+      'retention.ms': '3600000',
+      'max.message.bytes': '5001024',
+      'compression.type': 'producer',
+      'message.timestamp.type': 'LogAppendTime',
+    });
+    expect(await configs(compacted)).toMatchObject({ 'cleanup.policy': 'compact' });
+  });
+
+  test('lets two processes make the same topics at once', async () => {
+    const prefix = `${run}${randomUUID()}-`;
+    const [one, other] = await Promise.all([aLog(prefix), aLog(prefix)]);
+    const specs = [aSpec(), aSpec({ partitions: 3 }), aSpec({ cleanup: { policy: 'compact' } })];
+    await one.ensureTopics(specs.slice(0, 1));
+    await Promise.all([one.ensureTopics(specs), other.ensureTopics(specs), other.ensureTopics(specs)]);
+    for (const { name, partitions } of specs) {
+      expect(await other.append(name, partitions - 1, [aRecord('a')])).toEqual({ baseOffset: 0 });
+    }
+  });
+
+  test.each<[string, Partial<TopicSpec>]>([
+    ['of another cleanup', { cleanup: { policy: 'compact' } }],
+    ['too small for its records', { maxRecordBytes: 1_000_001 }],
+    ['with another partition count', { partitions: 2 }],
+  ])('refuses the start over a topic %s, which it leaves as it is', async (_, change) => {
+    const log = await aLog();
+    const spec = aSpec();
+    await log.ensureTopics([spec]);
+    const refused = log.ensureTopics([aSpec(), { ...spec, ...change }]);
+    await expect(refused).rejects.toBeInstanceOf(StartRefused);
+    await expect(refused).rejects.toThrow(spec.name);
+    await log.ensureTopics([spec]);
+  });
+
+  test('sends what is large compressed and what is small as it is, for any reader', async () => {
+    const prefix = `${run}${randomUUID()}-`;
+    const log = await aLog(prefix);
+    const [large, small] = [await aTopic(log), await aTopic(log)];
+    const text = JSON.stringify({ snow: '☃'.repeat(2000) });
+    await log.append(large, 0, [{ key: 'k', value: Buffer.from(text), headers: { id: 'a1', empty: '' } }]);
+    await log.append(small, 0, [aRecord('small')]);
+    const codecs = kafkajs.CompressionCodecs;
+    const zstd = codecs[kafkajs.CompressionTypes.ZSTD];
+    let inflated = 0;
+    codecs[kafkajs.CompressionTypes.ZSTD] = () => {
+      inflated += 1;
+      return zstd();
+    };
+    onTestFinished(() => {
+      codecs[kafkajs.CompressionTypes.ZSTD] = zstd;
+    });
+    const [plain] = await readElsewhere(`${prefix}${small}`, 1);
+    expect(plain?.value?.toString()).toBe('small');
+    expect(inflated).toBe(0);
+    const [packed] = await readElsewhere(`${prefix}${large}`, 1);
+    expect(inflated).toBe(1);
+    expect(packed?.value?.toString()).toBe(text);
+    expect(packed?.key?.toString()).toBe('k');
+    expect(packed?.headers).toEqual({ id: Buffer.from('a1'), empty: Buffer.from('') });
+  });
+
+  test('gives every one of many callers its own offset, on all partitions at once', async () => {
+    const log = await aLog();
+    const topic = await aTopic(log, { partitions: 3 });
+    const calls = Array.from({ length: 600 }, (_, call) => ({ call, partition: call % 3 }));
+    const appended = await Promise.all(
+      calls.map(async ({ call, partition }) => {
+        const records = Array.from({ length: 1 + (call % 4) }, (_, index) => aRecord(`${call}.${index}`));
+        return { call, partition, ...(await log.append(topic, partition, records)) };
+      }),
+    );
+    const partitions = await readToEnd(log, topic);
+    const ends = await log.endOffsets(topic);
+    for (const { call, partition, baseOffset } of appended) {
+      const read = partitions[partition]?.slice(baseOffset, baseOffset + 1 + (call % 4)).map(textOf);
+      expect(read).toEqual(Array.from({ length: 1 + (call % 4) }, (_, index) => `${call}.${index}`));
+    }
+    for (const [partition, records] of partitions.entries()) {
+      const order = records.map((record) => Number(textOf(record)));
+      expect(order).toEqual([...order].sort((a, b) => a - b));
+      expect(records.at(-1)?.offset).toBe((ends[partition] ?? 0) - 1);
+    }
+  });
+
+  test('refuses an append that no batch can hold, and takes one that just fits', async () => {
+    const log = await aLog();
+    const topic = await aTopic(log, { maxRecordBytes: 10_000 });
+    const halves = (bytes: number) => [0, 1].map(() => ({ key: null, value: incompressible(bytes) }));
+    await expect(log.append(topic, 0, halves(6000))).rejects.toBeInstanceOf(RecordTooLarge);
+    await log.append(topic, 0, [{ key: null, value: incompressible(10_000) }]);
+    await log.append(topic, 0, halves(5000));
+    const headers = Object.fromEntries(Array.from({ length: 90 }, (_, index) => [`h${index + 10}`, 'v']));
+    await log.append(topic, 0, [{ key: null, value: incompressible(10_000 - 90 * 4), headers }]);
+    expect(await log.endOffsets(topic)).toEqual([4]);
+  });
+
+  test('learns a smaller limit that an operator gave the topic, and refuses what it no longer takes', async () => {
+    const prefix = `${run}${randomUUID()}-`;
+    const log = await aLog(prefix);
+    const topic = await aTopic(log);
+    const append = () => log.append(topic, 0, [{ key: null, value: incompressible(50_000) }]);
+    await append();
+    await admin((one) =>
+      one.alterConfigs({
+        validateOnly: false,
+        resources: [
+          {
+            type: kafkajs.ConfigResourceTypes.TOPIC,
+            name: `${prefix}${topic}`,
+            configEntries: [{ name: 'max.message.bytes', value: '20000' }],
+          },
+        ],
+      }),
+    );
+    await until(() =>
+      append().then(
+        () => false,
+        (error: unknown) => error instanceof RecordTooLarge,
+      ),
+    );
+    await log.append(topic, 0, [aRecord('small')]);
+  });
+
+  test('takes what is appended together to more than one send', async () => {
+    const log = await aLog();
+    const topic = await aTopic(log, { maxRecordBytes: 100_000 });
+    const values = Array.from({ length: 30 }, () => incompressible(20_000));
+    await Promise.all(values.map((value) => log.append(topic, 0, [{ key: 'k', value }])));
+    const [records = []] = await readToEnd(log, topic);
+    expect(records.map(({ value }) => value)).toEqual(values);
+  });
+
+  test('counts what a transaction under way has written, though nobody reads it yet', async () => {
+    const prefix = `${run}${randomUUID()}-`;
+    const log = await aLog(prefix);
+    const topic = await aTopic(log);
+    const producer = kafka.producer({
+      transactionalId: `${prefix}${aName('producer')}`,
+      createPartitioner: kafkajs.Partitioners.DefaultPartitioner,
+    });
+    await producer.connect();
+    const transaction = await producer.transaction();
+    await transaction.send({ topic: `${prefix}${topic}`, messages: [{ value: 'open' }] });
+    expect(await log.endOffsets(topic)).toEqual([1]);
+    await transaction.abort();
+    await producer.disconnect();
+    await until(async () => (await log.endOffsets(topic))[0] === 2);
+    expect(await readToEnd(log, topic)).toEqual([[]]);
+  });
+
+  test('writes all of a transaction that is larger than a batch, in order', async () => {
+    const log = await aLog();
+    const topic = await aTopic(log, { maxRecordBytes: 100_000 });
+    const producer = await log.transactional(aName('producer'));
+    const values = Array.from({ length: 30 }, () => incompressible(20_000));
+    const records = values.map((value) => ({ key: 'k', value }));
+    const appends = [
+      { topic, partition: 0, records },
+      { topic, partition: 0, records: [aRecord('last')] },
+    ];
+    expect(await producer.commit({ appends })).toEqual([{ baseOffset: 0 }, { baseOffset: 30 }]);
+    await until(async () => (await log.endOffsets(topic))[0] === 32);
+    const [read = []] = await readToEnd(log, topic);
+    expect(read.map(({ value }) => value)).toEqual([...values, Buffer.from('last')]);
+  });
+
+  test('lets running appends finish when it is closed, and refuses those that come later', async () => {
+    const prefix = `${run}${randomUUID()}-`;
+    const log = await aLog(prefix);
+    const topic = await aTopic(log);
+    const running = Array.from({ length: 100 }, (_, call) => log.append(topic, 0, [aRecord(`${call}`)]));
+    await log.close();
+    expect((await Promise.all(running)).map(({ baseOffset }) => baseOffset)).toEqual(
+      running.map((_, at) => at),
+    );
+    await expect(log.append(topic, 0, [aRecord('late')])).rejects.toBeInstanceOf(Unavailable);
+    await expect(log.endOffsets(topic)).rejects.toBeInstanceOf(Unavailable);
+    expect(await (await aLog(prefix)).endOffsets(topic)).toEqual([100]);
+  });
+
+  test('cannot be opened where no broker answers, which another try may mend', async () => {
+    const connection = { brokers: ['127.0.0.1:1'], clientId: 'questlog-tests' };
+    const options = { connection, prefix: run, replicationFactor: -1, logger: silentLogger };
+    await expect(openKafkaLog(options)).rejects.toBeInstanceOf(Unavailable);
+  });
+});
+
+function aSpec(spec: Partial<TopicSpec> = {}): TopicSpec {
+  return {
+    name: aName('topic'),
+    partitions: 1,
+    cleanup: { policy: 'delete', retentionMs: 3_600_000 },
+    maxRecordBytes: 1_000_000,
+    ...spec,
+  };
+}
+
+/** So that the bounds are met as they are, whatever compression does. */
+function incompressible(bytes: number): Buffer {
+  return Buffer.from(crypto.getRandomValues(new Uint8Array(bytes)));
+}

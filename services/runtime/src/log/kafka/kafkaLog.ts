@@ -1,0 +1,201 @@
+/** The log of a deployment: the port of `log.ts` on a Kafka cluster, by kafkajs. */
+import type { Admin, Kafka } from 'kafkajs';
+import { StartRefused, Unavailable } from '../../process/errors.ts';
+import type { Logger } from '../../process/logger.ts';
+import { settledWithin } from '../doorbell.ts';
+import type {
+  Appended,
+  Committed,
+  ConsumeOptions,
+  Consumer,
+  Log,
+  NewRecord,
+  Tail,
+  TailOptions,
+  TopicSpec,
+  TransactionalProducer,
+} from '../log.ts';
+import { RecordTooLarge } from '../log.ts';
+import { BrokerCatalog } from './catalog.ts';
+import { openConsumer } from './consumerGroup.ts';
+import { asFailure, isOfSettings, isOfType } from './failures.ts';
+import { type KafkaConnection, kafkaClient } from './kafkaClient.ts';
+import type { KafkaDeps } from './kafkaDeps.ts';
+import { findOrMakeLogId } from './logId.ts';
+import { batchRoom, checkedBytes } from './newAppend.ts';
+import { PartitionAppender, WaitingBytes } from './partitionAppender.ts';
+import { idempotentProducer, Producers, type Send } from './producers.ts';
+import { Renewable } from './renewable.ts';
+import { type KafkaTail, openTail } from './tail.ts';
+import { ensureTopics } from './topics.ts';
+import { openTransactionalProducer } from './transactionalProducer.ts';
+
+export interface KafkaLogOptions {
+  readonly connection: KafkaConnection;
+  /** Before every topic, consumer group and transactional id, so that deployments can share a cluster. */
+  readonly prefix: string;
+  /** Of the topics that are missing; -1: as the brokers do by default. */
+  readonly replicationFactor: number;
+  readonly logger: Logger;
+}
+
+/**
+ * Connects, and finds or makes the log's id.
+ * @throws Unavailable when no broker answers; StartRefused when they do not take the credentials.
+ */
+export async function openKafkaLog(options: KafkaLogOptions): Promise<Log> {
+  const kafka = kafkaClient(options.connection, options.logger);
+  const admin = new Renewable(() => kafka.admin());
+  const nameOf = (name: string) => `${options.prefix}${name}`;
+  const catalog = new BrokerCatalog({ kafka, admin, replicationFactor: options.replicationFactor, nameOf });
+  const log = new KafkaLog({ ...options, kafka, admin, catalog, nameOf });
+  try {
+    await log.identify();
+    return log;
+  } catch (error) {
+    await log.close().catch(() => undefined);
+    throw atStart(error);
+  }
+}
+
+function atStart(error: unknown): Error {
+  if (error instanceof StartRefused) return error;
+  const failure = asFailure(error, 'the log cannot be opened');
+  return isOfSettings(error) ? new StartRefused(failure.message, { cause: error }) : failure;
+}
+
+/** A send that the brokers do not answer holds the close up no longer than this; its callers hear of it. */
+const CLOSE_LIMIT_MS = 8000;
+
+interface KafkaLogDeps extends KafkaDeps {
+  readonly kafka: Kafka;
+  readonly admin: Renewable<Admin>;
+  readonly catalog: BrokerCatalog;
+  readonly replicationFactor: number;
+}
+
+class KafkaLog implements Log {
+  #id: string | undefined;
+  readonly #deps: KafkaLogDeps;
+  readonly #producers: Producers;
+  readonly #waiting = new WaitingBytes();
+  readonly #appenders = new Map<string, PartitionAppender>();
+  readonly #tails = new Set<KafkaTail>();
+  readonly #consumers = new Set<Consumer>();
+  readonly #transactional = new Set<TransactionalProducer>();
+  #closing: Promise<void> | undefined;
+
+  constructor(deps: KafkaLogDeps) {
+    this.#deps = deps;
+    this.#producers = new Producers({ create: () => idempotentProducer(deps.kafka), logger: deps.logger });
+  }
+
+  get id(): string {
+    if (this.#id === undefined) throw new Error('the log is not identified yet');
+    return this.#id;
+  }
+
+  /** Once, before the log is given away. */
+  async identify(): Promise<void> {
+    this.#id = await findOrMakeLogId(this);
+  }
+
+  async ensureTopics(topics: readonly TopicSpec[]): Promise<void> {
+    this.#checkOpen();
+    await ensureTopics(this.#deps, topics);
+  }
+
+  async append(topic: string, partition: number, records: readonly NewRecord[]): Promise<Appended> {
+    const limits = await this.#deps.catalog.limits(topic);
+    const bytes = checkedBytes(limits, partition, records).reduce((sum, one) => sum + one, 0);
+    // A batch cannot be split without the append being two.
+    if (bytes > batchRoom(limits)) throw new RecordTooLarge(topic, bytes, batchRoom(limits));
+    return this.#appender(topic, partition).append({ records, bytes, maxSendBytes: batchRoom(limits) });
+  }
+
+  async endOffsets(topic: string): Promise<number[]> {
+    return this.#deps.catalog.endOffsets(topic);
+  }
+
+  async startOffsets(topic: string): Promise<number[]> {
+    return this.#deps.catalog.startOffsets(topic);
+  }
+
+  async committed(group: string, topic: string): Promise<(Committed | undefined)[]> {
+    this.#checkOpen();
+    return this.#deps.catalog.committed(group, topic);
+  }
+
+  async tail(options: TailOptions): Promise<Tail> {
+    this.#checkOpen();
+    const tail = await openTail(this.#deps, options);
+    return this.#keep(this.#tails, tail, tail.ended, () => tail.close());
+  }
+
+  async consume(options: ConsumeOptions): Promise<Consumer> {
+    this.#checkOpen();
+    const consumer = await openConsumer(this.#deps, options);
+    return this.#keep(this.#consumers, consumer, consumer.failed, () => consumer.stop());
+  }
+
+  async transactional(transactionalId: string): Promise<TransactionalProducer> {
+    this.#checkOpen();
+    const producer = await openTransactionalProducer(this.#deps, transactionalId);
+    return this.#keep(this.#transactional, producer, producer.closed, () => producer.close());
+  }
+
+  close(): Promise<void> {
+    this.#closing ??= this.#close();
+    return this.#closing;
+  }
+
+  async #close(): Promise<void> {
+    // Consumers first, while what they finish can still be appended and committed.
+    await Promise.all([...this.#consumers].map((consumer) => consumer.stop()));
+    await Promise.all([...this.#tails].map((tail) => tail.close().then(() => tail.ended)));
+    const idle = [...this.#appenders.values()].map((appender) => appender.idle());
+    await settledWithin(Promise.all(idle), CLOSE_LIMIT_MS);
+    const { catalog, admin } = this.#deps;
+    const parts = [...this.#transactional, this.#producers, catalog, admin].map((part) => part.close());
+    await settledWithin(Promise.all(parts), CLOSE_LIMIT_MS);
+  }
+
+  #appender(topic: string, partition: number): PartitionAppender {
+    const key = `${topic}/${partition}`;
+    const known = this.#appenders.get(key);
+    if (known !== undefined) return known;
+    const appender = new PartitionAppender({
+      send: (send) => this.#send(topic, send),
+      waiting: this.#waiting,
+      topic: this.#deps.nameOf(topic),
+      partition,
+    });
+    this.#appenders.set(key, appender);
+    return appender;
+  }
+
+  async #send(topic: string, send: Send): Promise<number> {
+    try {
+      return await this.#producers.send(send);
+    } catch (error) {
+      // An operator has made the limit smaller or the topic away: the next append is to know.
+      if (isOfType(error, 'MESSAGE_TOO_LARGE', 'UNKNOWN_TOPIC_OR_PARTITION'))
+        this.#deps.catalog.forget(topic);
+      throw error;
+    }
+  }
+
+  /** Until it is gone by itself. One that was opened while the log closes is closed at once. */
+  async #keep<T>(all: Set<T>, opened: T, gone: Promise<unknown>, close: () => Promise<void>): Promise<T> {
+    all.add(opened);
+    const forget = () => all.delete(opened);
+    gone.then(forget, forget);
+    if (this.#closing === undefined) return opened;
+    await close();
+    throw new Unavailable('the log is closed');
+  }
+
+  #checkOpen(): void {
+    if (this.#closing !== undefined) throw new Unavailable('the log is closed');
+  }
+}

@@ -1,0 +1,142 @@
+/**
+ * Keeps one member in its group by a kafkajs consumer that never fetches: all it does is join, heartbeat and leave. A
+ * consumer that crashed is replaced by a new one here, since kafkajs gives up after some outages and its own restart
+ * may come after the stop.
+ */
+import { setTimeout as delay } from 'node:timers/promises';
+import type { Consumer, Kafka } from 'kafkajs';
+import type { Logger } from '../../process/logger.ts';
+import { coPartitions } from './coPartitions.ts';
+import { isOfType } from './failures.ts';
+import { Outage } from './outage.ts';
+
+export interface MembershipOptions {
+  readonly kafka: Kafka;
+  readonly logger: Logger;
+  /** Group and topics as the cluster names them. */
+  readonly group: string;
+  readonly topics: readonly string[];
+  /** The partitions that the member has now, for whoever leads the group. */
+  owned(): readonly number[];
+  /** Partitions were assigned, of all topics alike. */
+  onJoin(memberId: string, partitions: readonly number[]): void;
+  onHeartbeat(memberId: string, generation: number): void;
+  /** The session is over: nothing is owned until the next join. */
+  onLost(): void;
+  /** What no other try will mend. */
+  onFailed(error: unknown): void;
+}
+
+/** Without a heartbeat for so long, a member is dead and its partitions go to others. */
+export const SESSION_MS = 10_000;
+/** How long the others wait in a rebalance for one that does not come back. */
+export const REBALANCE_MS = 10_000;
+/** How long kafkajs sleeps between two heartbeats, all partitions being paused. A rebalance is noticed so late. */
+const HEARTBEAT_MS = 250;
+const RETRY = { initialRetryTime: 50, multiplier: 2, factor: 0.2, maxRetryTime: 1000, retries: 6 };
+const FIRST_BACKOFF_MS = 100;
+const MAX_BACKOFF_MS = 5000;
+
+const HOPELESS = [
+  'INCONSISTENT_GROUP_PROTOCOL',
+  'INVALID_GROUP_ID',
+  'INVALID_SESSION_TIMEOUT',
+  'GROUP_AUTHORIZATION_FAILED',
+  'TOPIC_AUTHORIZATION_FAILED',
+  'KafkaJSSASLAuthenticationError',
+];
+
+export class Membership {
+  readonly #options: MembershipOptions;
+  readonly #outage: Outage;
+  readonly #closing = new AbortController();
+  readonly #ended: Promise<void>;
+  #backoffMs = FIRST_BACKOFF_MS;
+
+  constructor(options: MembershipOptions) {
+    this.#options = options;
+    this.#outage = new Outage(options.logger, 'log_membership', { group: options.group });
+    this.#ended = this.#run();
+  }
+
+  /** Leaves the group. */
+  async close(): Promise<void> {
+    this.#closing.abort();
+    await this.#ended;
+  }
+
+  async #run(): Promise<void> {
+    while (this.#isOpen) {
+      try {
+        await this.#session();
+      } catch (error) {
+        this.#options.onLost();
+        if (!this.#isOpen) return;
+        if (isOfType(error, ...HOPELESS)) {
+          this.#options.onFailed(error);
+          return;
+        }
+        this.#outage.failed(this.#options.group, error);
+        await delay(this.#backoffMs, undefined, { signal: this.#closing.signal }).catch(() => undefined);
+        this.#backoffMs = Math.min(this.#backoffMs * 2, MAX_BACKOFF_MS);
+      }
+    }
+  }
+
+  /** From joining to leaving. @throws what the consumer crashed with. */
+  async #session(): Promise<void> {
+    const { kafka, group, topics, owned } = this.#options;
+    const consumer = kafka.consumer({
+      groupId: group,
+      partitionAssigners: [coPartitions(owned)],
+      sessionTimeout: SESSION_MS,
+      rebalanceTimeout: REBALANCE_MS,
+      heartbeatInterval: HEARTBEAT_MS / 2,
+      maxWaitTimeInMs: HEARTBEAT_MS,
+      allowAutoTopicCreation: false,
+      retry: { ...RETRY, restartOnFailure: async () => false },
+    });
+    const crashed = this.#listen(consumer);
+    try {
+      await consumer.connect();
+      await consumer.subscribe({ topics: [...topics], fromBeginning: true });
+      // Resolves when the group was joined: before that kafkajs cannot leave it.
+      await consumer.run({ autoCommit: false, eachBatch: async () => {} });
+      await Promise.race([crashed, this.#isClosing()]);
+    } finally {
+      await consumer.disconnect().catch(() => undefined);
+    }
+  }
+
+  /** Rejects when the consumer crashes. */
+  #listen(consumer: Consumer): Promise<never> {
+    const { group, topics, onJoin, onHeartbeat } = this.#options;
+    const { promise, reject } = Promise.withResolvers<never>();
+    promise.catch(() => undefined);
+    consumer.on(consumer.events.CRASH, ({ payload }) => reject(payload.error));
+    consumer.on(consumer.events.GROUP_JOIN, ({ payload }) => {
+      // Called before the first fetch, so that there is none.
+      consumer.pause(topics.map((topic) => ({ topic })));
+      const [first = ''] = topics;
+      onJoin(payload.memberId, payload.memberAssignment[first] ?? []);
+    });
+    consumer.on(consumer.events.HEARTBEAT, ({ payload }) => {
+      this.#backoffMs = FIRST_BACKOFF_MS;
+      this.#outage.passed(group);
+      onHeartbeat(payload.memberId, payload.groupGenerationId);
+    });
+    return promise;
+  }
+
+  get #isOpen(): boolean {
+    return !this.#closing.signal.aborted;
+  }
+
+  #isClosing(): Promise<void> {
+    const { signal } = this.#closing;
+    return new Promise((resolve) => {
+      if (signal.aborted) resolve();
+      signal.addEventListener('abort', () => resolve(), { once: true });
+    });
+  }
+}

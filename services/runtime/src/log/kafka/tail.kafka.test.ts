@@ -1,0 +1,280 @@
+/** What only brokers do to a reader: aborted transactions, outages, retention and compaction under its feet. */
+import { randomUUID } from 'node:crypto';
+import kafkajs from 'kafkajs';
+import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
+import { type Fields, silentLogger } from '../../process/logger.ts';
+import {
+  aName,
+  aRecord,
+  aTopic,
+  nextRecords,
+  readToEnd,
+  textOf,
+  textsToEnd,
+  until,
+} from '../contract/harness.ts';
+import type { Batch, Log } from '../log.ts';
+import { deleteTopics } from './deleteTopics.testing.ts';
+import { describeKafka } from './engines.testing.ts';
+import { openKafkaLog } from './kafkaLog.ts';
+import { catalogOf, severableKafka } from './severable.testing.ts';
+import { openTail } from './tail.ts';
+
+describeKafka('reading on Kafka', ({ brokers }) => {
+  const prefix = `tail-${randomUUID()}-`;
+  const nameOf = (name: string) => `${prefix}${name}`;
+  const kafka = new kafkajs.Kafka({ brokers: brokers.split(','), logLevel: kafkajs.logLevel.NOTHING });
+  const admin = kafka.admin();
+  let log: Log;
+
+  beforeAll(async () => {
+    const connection = { brokers: brokers.split(','), clientId: 'questlog-tests' };
+    log = await openKafkaLog({ connection, prefix, replicationFactor: -1, logger: silentLogger });
+    await admin.connect();
+  });
+
+  afterAll(async () => {
+    await Promise.all([log.close(), admin.disconnect()]);
+    await deleteTopics(brokers, prefix);
+  });
+
+  test('gives nothing of aborted transactions, and comes to the end behind them', async () => {
+    const topic = await aTopic(log);
+    const [one, other] = await Promise.all([aProducer(), aProducer()]);
+    await log.append(topic, 0, [aRecord('kept 0')]);
+    // Several at once, ended in another order than begun; a committed one in between, then one by an earlier aborter.
+    const first = await one.transaction();
+    const second = await other.transaction();
+    await send(first, topic, 'gone 0');
+    await send(second, topic, 'gone 1');
+    await log.append(topic, 0, [aRecord('kept 1')]);
+    await send(first, topic, 'gone 2');
+    await second.abort();
+    await first.abort();
+    const third = await other.transaction();
+    await send(third, topic, 'kept 2');
+    await third.commit();
+    await until(async () => (await log.endOffsets(topic))[0] === 9);
+    expect(await textsToEnd(log, topic)).toEqual([['kept 0', 'kept 1', 'kept 2']]);
+
+    // And for one who begins in the middle of both.
+    const group = aName('group');
+    const texts: (string | undefined)[] = [];
+    const consumer = await log.consume({
+      group,
+      topics: [topic],
+      process: async (owned) => {
+        owned.seek(topic, 2);
+        while (owned.position(topic) < 9 && !owned.signal.aborted) {
+          const batch = await owned.read({ maxRecords: 1, maxBytes: 1000, waitMs: 1000 });
+          texts.push(...(batch?.records ?? []).map(textOf));
+        }
+      },
+    });
+    await until(() => texts.length === 2);
+    await consumer.stop();
+    expect(texts).toEqual(['kept 1', 'kept 2']);
+  });
+
+  test('does not read past a transaction that is still open', async () => {
+    const topic = await aTopic(log);
+    const producer = await aProducer();
+    const open = await producer.transaction();
+    await send(open, topic, 'open');
+    await log.append(topic, 0, [aRecord('behind')]);
+    const texts: (string | undefined)[] = [];
+    const tail = await log.tail({
+      topic,
+      from: 'earliest',
+      onBatch: ({ records }) => {
+        texts.push(...records.map(textOf));
+      },
+    });
+    onTestFinished(() => tail.close());
+    // Another partition's reader gets there meanwhile, so this one has had its time too.
+    const elsewhere = await aTopic(log);
+    await log.append(elsewhere, 0, [aRecord('elsewhere')]);
+    expect(await textsToEnd(log, elsewhere)).toEqual([['elsewhere']]);
+    expect([texts, tail.positions()]).toEqual([[], [0]]);
+    await open.commit();
+    await tail.reached([3]);
+    expect(texts).toEqual(['open', 'behind']);
+  });
+
+  test('goes on after an outage with the next record, and tells of it once', async () => {
+    const topic = await aTopic(log, { partitions: 2 });
+    const network = severableKafka(brokers);
+    const events: string[] = [];
+    const logger = {
+      ...silentLogger,
+      warn: (event: string, _fields?: Fields) => events.push(event),
+      info: (event: string, _fields?: Fields) => events.push(event),
+    };
+    const texts: (string | undefined)[] = [];
+    const tail = await openTail(
+      { kafka: network.kafka, catalog: catalogOf(log), logger, nameOf },
+      {
+        topic,
+        from: 'earliest',
+        onBatch: ({ records }) => {
+          texts.push(...records.map(textOf));
+        },
+      },
+    );
+    onTestFinished(async () => {
+      await tail.close();
+      await tail.ended;
+    });
+    await log.append(topic, 0, [aRecord('before')]);
+    await tail.reached([1, 0]);
+    network.sever();
+    await until(() => events.length > 0);
+    await log.append(topic, 0, [aRecord('meanwhile 0')]);
+    await log.append(topic, 1, [aRecord('meanwhile 1')]);
+    network.mend();
+    await tail.reached([2, 1]);
+    expect(texts.toSorted()).toEqual(['before', 'meanwhile 0', 'meanwhile 1']);
+    await until(() => events.length > 1);
+    expect(events).toEqual(['log_reading_interrupted', 'log_reading_resumed']);
+  });
+
+  test('goes on at the oldest record there is when what it wants was removed', async () => {
+    const [topic, group] = [await aTopic(log), aName('group')];
+    await log.append(topic, 0, [aRecord('removed'), aRecord('removed too'), aRecord('kept')]);
+    const first = await log.consume({
+      group,
+      topics: [topic],
+      process: async (owned) => {
+        await nextRecords(owned);
+        await owned.commit(topic, { offset: 1, metadata: '' });
+      },
+    });
+    await until(async () => (await log.committed(group, topic))[0]?.offset === 1);
+    await first.stop();
+    // kafkajs finds no leader of a topic that this client was not asked about before.
+    await admin.fetchTopicOffsets(nameOf(topic));
+    await admin.deleteTopicRecords({ topic: nameOf(topic), partitions: [{ partition: 0, offset: '2' }] });
+    await until(async () => (await log.startOffsets(topic))[0] === 2);
+    expect(await textsToEnd(log, topic)).toEqual([['kept']]);
+    const texts: (string | undefined)[] = [];
+    const second = await log.consume({
+      group,
+      topics: [topic],
+      process: async (owned) => {
+        expect(owned.position(topic)).toBe(1);
+        texts.push(...(await nextRecords(owned)).map(textOf));
+        expect(owned.position(topic)).toBe(3);
+        owned.seek(topic, 0);
+        texts.push(...(await nextRecords(owned)).map(textOf));
+      },
+    });
+    await Promise.race([until(() => texts.length === 2), second.failed]);
+    await second.stop();
+    expect(texts).toEqual(['kept', 'kept']);
+  });
+
+  test('goes on at the end when it is sent behind it', async () => {
+    const topic = await aTopic(log);
+    await log.append(topic, 0, [aRecord('a')]);
+    const texts: (string | undefined)[] = [];
+    let isWaiting = false;
+    const consumer = await log.consume({
+      group: aName('group'),
+      topics: [topic],
+      process: async (owned) => {
+        owned.seek(topic, 7);
+        while (owned.position(topic) !== 1) {
+          await owned.read({ topic, maxRecords: 1, maxBytes: 1, waitMs: 10 });
+        }
+        isWaiting = true;
+        texts.push(...(await nextRecords(owned)).map(textOf));
+      },
+    });
+    await until(() => isWaiting);
+    await log.append(topic, 0, [aRecord('b')]);
+    await until(() => texts.length === 1);
+    await consumer.stop();
+    expect(texts).toEqual(['b']);
+  });
+
+  test('reads every record of a long topic once, in order, in bounded batches', async () => {
+    const topic = await aTopic(log, { partitions: 3 });
+    const value = 'x'.repeat(2000);
+    for (let round = 0; round < 15; round += 1) {
+      const records = Array.from({ length: 400 }, (_, index) => aRecord(`${round * 400 + index} ${value}`));
+      await Promise.all([0, 1, 2].map((partition) => log.append(topic, partition, records)));
+    }
+    const batches: Batch[] = [];
+    const tail = await log.tail({
+      topic,
+      from: [0, 3, 5999],
+      onBatch: (batch) => {
+        batches.push(batch);
+      },
+    });
+    onTestFinished(() => tail.close());
+    await tail.reached([6000, 6000, 6000]);
+    for (const [partition, from] of [0, 3, 5999].entries()) {
+      const offsets = batches
+        .filter((batch) => batch.partition === partition)
+        .flatMap(({ records }) => records.map(({ offset }) => offset));
+      expect(offsets).toEqual(Array.from({ length: 6000 - from }, (_, index) => from + index));
+    }
+    expect(Math.max(...batches.map(({ records }) => records.length))).toBeLessThanOrEqual(1000);
+  });
+
+  /**
+   * Compaction leaves the last batch of a producer without a record, which kafkajs does not show. Brokers clean every
+   * 15 s, and never the segment that is written to.
+   */
+  test('passes batches that compaction has left without a record', async () => {
+    const topic = aName('topic');
+    await admin.createTopics({
+      topics: [
+        {
+          topic: nameOf(topic),
+          numPartitions: 1,
+          configEntries: Object.entries({
+            'cleanup.policy': 'compact',
+            'segment.ms': '100',
+            'min.cleanable.dirty.ratio': '0.001',
+            'max.compaction.lag.ms': '200',
+            'delete.retention.ms': '0',
+          }).map(([name, value]) => ({ name, value })),
+        },
+      ],
+    });
+    // Each by a producer of its own, whose last batch it is; the same key makes all but the last one superfluous.
+    for (let count = 0; count < 10; count += 1) {
+      const producer = kafka.producer({ idempotent: true, maxInFlightRequests: 1 });
+      await producer.connect();
+      await producer.send({ topic: nameOf(topic), messages: [{ key: 'same', value: `${count}` }] });
+      await producer.disconnect();
+    }
+    let texts: (string | undefined)[] = [];
+    await until(async () => {
+      // The cleaner looks again only when something was appended to a new segment.
+      await log.append(topic, 0, [aRecord('last', 'other')]);
+      const [records = []] = await readToEnd(log, topic);
+      texts = records.map(textOf).filter((text) => text !== 'last');
+      return texts.length === 1;
+    });
+    expect(texts).toEqual(['9']);
+    // Also from inside of what is gone.
+    const tail = await log.tail({ topic, from: [4], onBatch: () => undefined });
+    await tail.reached(await log.endOffsets(topic));
+    await tail.close();
+  });
+
+  async function aProducer(): Promise<kafkajs.Producer> {
+    const producer = kafka.producer({ transactionalId: nameOf(aName('producer')), maxInFlightRequests: 1 });
+    await producer.connect();
+    onTestFinished(() => producer.disconnect());
+    return producer;
+  }
+
+  async function send(transaction: kafkajs.Transaction, topic: string, text: string): Promise<void> {
+    const messages = [{ key: 'key', value: text, partition: 0 }];
+    await transaction.send({ topic: nameOf(topic), messages });
+  }
+});

@@ -1,0 +1,159 @@
+/** Creates the topics that are missing, and refuses those that are there with what the port cannot live with. */
+import kafkajs, {
+  type Admin,
+  type ITopicConfig,
+  type ITopicMetadata,
+  type ResourceConfigQuery,
+} from 'kafkajs';
+import { messageOf, StartRefused } from '../../process/errors.ts';
+import type { TopicSpec } from '../log.ts';
+import { isOfType } from './failures.ts';
+import { BATCH_OVERHEAD_BYTES, type TopicLimits } from './newAppend.ts';
+import type { Renewable } from './renewable.ts';
+import { withRetries } from './retries.ts';
+
+export interface TopicsDeps {
+  readonly admin: Renewable<Admin>;
+  /** -1: as the brokers do by default. */
+  readonly replicationFactor: number;
+  nameOf(name: string): string;
+}
+
+/** @throws StartRefused for a topic that is not as the spec says, or that the brokers refuse to make. */
+export async function ensureTopics(deps: TopicsDeps, specs: readonly TopicSpec[]): Promise<void> {
+  const unique = [...new Map(specs.map((spec) => [spec.name, spec])).values()];
+  if (unique.length === 0) return;
+  for (const { name, partitions } of unique) {
+    if (name === '' || !Number.isInteger(partitions) || partitions < 1) {
+      throw new Error(`not a topic: "${name}" with ${partitions} partitions`);
+    }
+  }
+  await createMissing(deps, unique);
+  // Also those made just now: another process may have been quicker, with another spec.
+  await Promise.all(unique.map(async (spec) => check(spec, await describeTopic(deps, spec.name))));
+}
+
+/** A topic as the brokers have it. @throws Error where there is none; Unavailable when no broker answers. */
+export async function describeTopic(deps: TopicsDeps, topic: string): Promise<TopicDescription> {
+  const name = deps.nameOf(topic);
+  const doing = `the topic ${name} cannot be described`;
+  return withRetries({ doing, ...LIMITS }, () =>
+    deps.admin.use(ANSWER_LIMIT_MS, async (admin) => {
+      const { topics } = await admin.fetchTopicMetadata({ topics: [name] });
+      const { resources } = await admin.describeConfigs({
+        includeSynonyms: false,
+        resources: [wanted(name)],
+      });
+      const entries = resources[0]?.configEntries ?? [];
+      const config = new Map(entries.map(({ configName, configValue }) => [configName, configValue]));
+      const policy = config.get('cleanup.policy') ?? '';
+      const maxBatchBytes = Number(config.get('max.message.bytes'));
+      const partitions = partitionsOf(name, topics);
+      return { topic, partitions, maxBatchBytes, policy, isCompacted: policy.includes('compact') };
+    }),
+  );
+}
+
+export interface TopicDescription extends TopicLimits {
+  /** `cleanup.policy`. */
+  readonly policy: string;
+}
+
+/** `unknownLimitMs`: a topic made just now is known to all brokers within milliseconds. */
+const LIMITS = { limitMs: 15_000, unknownLimitMs: 500 };
+const ANSWER_LIMIT_MS = 5000;
+
+/** Until all brokers that will have the topics know them. */
+const CREATE_LIMIT_MS = 10_000;
+
+async function createMissing(deps: TopicsDeps, specs: readonly TopicSpec[]): Promise<void> {
+  const doing = 'the topics cannot be created';
+  await withRetries({ doing, limitMs: LIMITS.limitMs }, () =>
+    deps.admin.use(CREATE_LIMIT_MS + ANSWER_LIMIT_MS, async (admin) => {
+      const existing = new Set(await admin.listTopics());
+      const missing = specs.filter(({ name }) => !existing.has(deps.nameOf(name)));
+      if (missing.length === 0) return;
+      const topics = missing.map((spec) => topicConfig(deps, spec));
+      await admin
+        .createTopics({ topics, waitForLeaders: false, timeout: CREATE_LIMIT_MS })
+        .catch(throwUnlessThere);
+    }),
+  );
+}
+
+/** Another process may have made some of them meanwhile, which fails the request for these only. */
+function throwUnlessThere(error: unknown): void {
+  const errors: unknown[] = error instanceof kafkajs.KafkaJSAggregateError ? error.errors : [error];
+  for (const one of errors) {
+    if (isOfType(one, 'TOPIC_ALREADY_EXISTS')) continue;
+    if (isOfType(one, ...REFUSALS)) {
+      throw new StartRefused(`the brokers refuse to create a topic: ${messageOf(one)}`, { cause: one });
+    }
+    throw one;
+  }
+}
+
+/** The deployment asks for what these brokers do not give. */
+const REFUSALS = [
+  'INVALID_REPLICATION_FACTOR',
+  'INVALID_PARTITIONS',
+  'INVALID_CONFIG',
+  'INVALID_TOPIC_EXCEPTION',
+  'POLICY_VIOLATION',
+  'TOPIC_AUTHORIZATION_FAILED',
+  'CLUSTER_AUTHORIZATION_FAILED',
+];
+
+function wanted(name: string): ResourceConfigQuery {
+  const configNames = ['max.message.bytes', 'cleanup.policy'];
+  return { type: kafkajs.ConfigResourceTypes.TOPIC, name, configNames };
+}
+
+function topicConfig({ replicationFactor, nameOf }: TopicsDeps, spec: TopicSpec): ITopicConfig {
+  const { name, partitions, cleanup } = spec;
+  const config: Record<string, string> = {
+    'cleanup.policy': cleanup.policy,
+    'max.message.bytes': String(neededBatchBytes(spec)),
+    'compression.type': 'producer',
+    // The port's timestamp is when the log took the record.
+    'message.timestamp.type': 'LogAppendTime',
+  };
+  if (cleanup.policy === 'delete') config['retention.ms'] = String(cleanup.retentionMs);
+  // What is acknowledged is then on two brokers, whichever one fails.
+  if (replicationFactor >= 3) config['min.insync.replicas'] = '2';
+  return {
+    topic: nameOf(name),
+    numPartitions: partitions,
+    replicationFactor,
+    configEntries: Object.entries(config).map(([key, value]) => ({ name: key, value })),
+  };
+}
+
+function neededBatchBytes({ maxRecordBytes }: TopicSpec): number {
+  return maxRecordBytes + BATCH_OVERHEAD_BYTES;
+}
+
+function partitionsOf(name: string, topics: readonly ITopicMetadata[]): number {
+  const partitions = topics.find((topic) => topic.name === name)?.partitions ?? [];
+  if (partitions.length === 0 || partitions.some(({ leader }) => leader < 0)) {
+    throw new Error(`${name} has partitions without a leader`);
+  }
+  return partitions.length;
+}
+
+function check(spec: TopicSpec, { partitions, policy, maxBatchBytes }: TopicDescription): void {
+  const refused = (has: string, needs: string) =>
+    new StartRefused(
+      `topic ${spec.name} has ${has}, not ${needs}: Questlog changes no topic that is already there`,
+    );
+  if (partitions !== spec.partitions) {
+    throw refused(`${partitions} partitions`, `${spec.partitions}`);
+  }
+  if (policy !== spec.cleanup.policy) {
+    throw refused(`cleanup.policy ${policy}`, spec.cleanup.policy);
+  }
+  const needed = neededBatchBytes(spec);
+  if (maxBatchBytes < needed) {
+    throw refused(`max.message.bytes ${maxBatchBytes}`, `at least ${needed}`);
+  }
+}
