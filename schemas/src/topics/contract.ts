@@ -11,8 +11,16 @@ export interface MessageContract<T> {
   readonly subject: string;
   /** The schema as registered, canonical JSON text. */
   readonly schema: string;
+  /** Between the versions of the schema, as the registry enforces it. */
+  readonly compatibility: Compatibility;
   readonly type: MessageType<T>;
 }
+
+/**
+ * `BACKWARD_TRANSITIVE`: every version reads what any earlier one wrote. `FULL_TRANSITIVE`: also the other way round, for
+ * readers that are upgraded in their own time.
+ */
+export type Compatibility = 'BACKWARD_TRANSITIVE' | 'FULL_TRANSITIVE';
 
 /** The part of an avsc type that is used here, with T for its values. */
 export interface MessageType<T> {
@@ -24,11 +32,16 @@ export interface MessageType<T> {
 const MAGIC = 0;
 const HEADER_BYTES = 5;
 
-export function messageContract<T>(topic: string, schema: avsc.Schema): MessageContract<T> {
+export function messageContract<T>(
+  topic: string,
+  schema: avsc.Schema,
+  compatibility: Compatibility = 'BACKWARD_TRANSITIVE',
+): MessageContract<T> {
   return {
     topic,
     subject: `${topic}-value`,
     schema: JSON.stringify(schema),
+    compatibility,
     type: parseSchema(JSON.stringify(schema)),
   };
 }

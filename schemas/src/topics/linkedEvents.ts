@@ -38,33 +38,38 @@ export interface LinkedEvent {
   readonly event: StoredEvent;
 }
 
-export const linkedEvents = messageContract<LinkedEvent>(TOPICS.linkedEvents, {
-  type: 'record',
-  name: 'LinkedEvent',
-  namespace: 'questlog.v1',
-  doc: 'A bug report and an event belong together, or no longer do.',
-  fields: [
-    { name: 'linkId', type: UUID },
-    { name: 'kind', type: { type: 'enum', name: 'LinkKind', symbols: ['linked', 'unlinked'] } },
-    { name: 'version', type: 'long' },
-    { name: 'tenantId', type: UUID },
-    { name: 'projectId', type: UUID },
-    { name: 'reportId', type: UUID },
-    {
-      name: 'source',
-      type: { type: 'enum', name: 'LinkSource', symbols: ['inline', 'named', 'session'] },
-    },
-    { name: 'changedAt', type: MILLIS },
-    {
-      name: 'event',
-      type: {
-        type: 'record',
-        name: 'Event',
-        fields: [...EVENT_FIELDS, { name: 'receivedAt', type: MILLIS }],
+export const linkedEvents = messageContract<LinkedEvent>(
+  TOPICS.linkedEvents,
+  {
+    type: 'record',
+    name: 'LinkedEvent',
+    namespace: 'questlog.v1',
+    doc: 'A bug report and an event belong together, or no longer do.',
+    fields: [
+      { name: 'linkId', type: UUID },
+      { name: 'kind', type: { type: 'enum', name: 'LinkKind', symbols: ['linked', 'unlinked'] } },
+      { name: 'version', type: 'long' },
+      { name: 'tenantId', type: UUID },
+      { name: 'projectId', type: UUID },
+      { name: 'reportId', type: UUID },
+      {
+        name: 'source',
+        type: { type: 'enum', name: 'LinkSource', symbols: ['inline', 'named', 'session'] },
       },
-    },
-  ],
-});
+      { name: 'changedAt', type: MILLIS },
+      {
+        name: 'event',
+        type: {
+          type: 'record',
+          name: 'Event',
+          fields: [...EVENT_FIELDS, { name: 'receivedAt', type: MILLIS }],
+        },
+      },
+    ],
+  },
+  // Bug trackers outside read it with the schema that they were built with.
+  'FULL_TRANSITIVE',
+);
 
 /** Ids of reports are unique inside a project only. */
 export function linkIdOf(projectId: string, reportId: string, eventId: string): string {

@@ -7,7 +7,8 @@
 import type { Log, Tail } from '@questlog/runtime/log/log';
 import { Invalid } from '@questlog/runtime/process/errors';
 import type { Logger } from '@questlog/runtime/process/logger';
-import { type Codec, createCodec, type SchemaRegistry } from '@questlog/runtime/registry/registry';
+import { createCodec, type SchemaRegistry } from '@questlog/runtime/registry/registry';
+import { openTailDecoder, type TailDecoder } from '@questlog/runtime/registry/tailDecoder';
 import { partitionOf } from '@questlog/schemas/partition';
 import type { MessageContract } from '@questlog/schemas/topics/contract';
 import { FirstRecordMemory } from './firstRecordMemory.ts';
@@ -67,10 +68,11 @@ export async function openFirstRecords<Message, Entity>(
   const { log, projection, logger } = deps;
   const { topic } = kind.contract;
   const codec = await createCodec(deps.registry, kind.contract);
+  const decoder = openTailDecoder({ codec, logger, topic });
   const memory = new FirstRecordMemory<Entity>(kind);
   const ends = await log.endOffsets(topic);
   const partitions = ends.length;
-  const tail = await follow({ log, codec, memory, projection, logger, kind, partitions });
+  const tail = await follow({ log, decoder, memory, projection, logger, kind, partitions });
   await tail.reached(ends);
 
   const caughtUp = async (tenantId: string): Promise<void> => {
@@ -89,7 +91,10 @@ export async function openFirstRecords<Message, Entity>(
 
   return {
     failed: tail.failed,
-    close: () => tail.close(),
+    close: () => {
+      decoder.close();
+      return tail.close();
+    },
     caughtUp,
     append,
     find: async (tenantId, projectId, ids) => {
@@ -117,14 +122,14 @@ export async function openFirstRecords<Message, Entity>(
 
 async function follow<Message, Entity>(deps: {
   log: Log;
-  codec: Codec<Message>;
+  decoder: TailDecoder<Message>;
   memory: FirstRecordMemory<Entity>;
   projection: Projection;
   logger: Logger;
   kind: EntityKind<Message, Entity>;
   partitions: number;
 }): Promise<Tail> {
-  const { log, codec, memory, projection, logger, kind, partitions } = deps;
+  const { log, decoder, memory, projection, logger, kind, partitions } = deps;
   const from = await projection.projected();
   await kind.onStart?.();
   return await log.tail({
@@ -132,9 +137,10 @@ async function follow<Message, Entity>(deps: {
     from,
     onBatch: async ({ topic, partition, records }) => {
       if (memory.isFull) memory.projected = await projection.projected();
-      for (const { value, offset } of records) {
+      for (const record of records) {
+        const { offset } = record;
         try {
-          const message = await codec.decode(value);
+          const message = await decoder.decode(record, partition);
           const entity = kind.entityOf(message, partition, partitions);
           if (entity === undefined) continue;
           const { projectId, id } = kind.nameOf(message);

@@ -10,6 +10,7 @@ import type { Log } from '../log/log.ts';
 import { Invalid } from '../process/errors.ts';
 import type { Logger } from '../process/logger.ts';
 import { createCodec, type SchemaRegistry } from '../registry/registry.ts';
+import { openTailDecoder } from '../registry/tailDecoder.ts';
 import { applyEntry, type Directory, emptyDirectory } from './directory.ts';
 
 export interface DirectoryHandle {
@@ -30,6 +31,7 @@ export async function openDirectory(deps: {
 }): Promise<DirectoryHandle> {
   const { log, logger } = deps;
   const codec = await createCodec(deps.registry, directoryEntry);
+  const decoder = openTailDecoder({ codec, logger, topic: TOPICS.directory });
   const current = emptyDirectory();
   const tail = await log.tail({
     topic: TOPICS.directory,
@@ -40,7 +42,7 @@ export async function openDirectory(deps: {
           applyEntry(
             current,
             record.key ?? '',
-            record.value === null ? null : await codec.decode(record.value),
+            record.value === null ? null : await decoder.decode(record, batch.partition),
           );
         } catch (error) {
           if (!(error instanceof Invalid)) throw error;
@@ -58,6 +60,9 @@ export async function openDirectory(deps: {
       const { baseOffset } = await log.append(TOPICS.directory, 0, [{ key: entityKey(kind, id), value }]);
       await tail.reached([baseOffset + 1]);
     },
-    close: () => tail.close(),
+    close: () => {
+      decoder.close();
+      return tail.close();
+    },
   };
 }

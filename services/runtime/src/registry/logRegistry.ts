@@ -2,8 +2,10 @@
  * The registry of the embedded mode: schemas are records of a compacted topic in the log itself, as Confluent's are in
  * `_schemas`; an id is the record's offset plus one. One process writes it.
  */
+import { compatibilityFault } from '@questlog/schemas/topics/compatibility';
 import { TOPICS } from '@questlog/schemas/topics/topics';
 import type { Log } from '../log/log.ts';
+import { StartRefused } from '../process/errors.ts';
 import type { SchemaRegistry } from './registry.ts';
 
 interface Entry {
@@ -25,9 +27,13 @@ export async function openLogRegistry(log: Log): Promise<SchemaRegistry> {
   await tail.reached(await log.endOffsets(TOPICS.schemas));
   await tail.close();
   return {
-    register: async (subject, schema) => {
-      for (const [id, entry] of byId) {
-        if (entry.subject === subject && entry.schema === schema) return id;
+    register: async (subject, schema, compatibility) => {
+      const earlier = [...byId].filter(([, entry]) => entry.subject === subject);
+      for (const [id, entry] of earlier) if (entry.schema === schema) return id;
+      for (const [id, entry] of earlier) {
+        const fault = compatibilityFault(compatibility, entry.schema, schema);
+        if (fault !== undefined)
+          throw new StartRefused(`${subject} was written with schema ${id}, and ${fault}`);
       }
       // The key holds the position too: compaction must keep every version, since old records name it.
       const value = Buffer.from(JSON.stringify({ subject, schema }), 'utf8');

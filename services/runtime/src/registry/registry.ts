@@ -1,5 +1,6 @@
 /** The schema registry as a port, and the codec that puts messages into Confluent's wire format with its ids. */
 import {
+  type Compatibility,
   frame,
   type MessageContract,
   type MessageType,
@@ -7,30 +8,48 @@ import {
   unframe,
 } from '@questlog/schemas/topics/contract';
 import { Invalid } from '../process/errors.ts';
+import { BoundedMap } from './boundedMap.ts';
 
 export interface SchemaRegistry {
-  /** The id of the schema under the subject, registered where it is new. */
-  register(subject: string, schema: string): Promise<number>;
-  /** The schema's text, or undefined where the registry does not know the id. */
+  /**
+   * The id of the schema under the subject, registered where it is new. Only called at a start.
+   * @throws StartRefused when the schema is not compatible with those that the subject has, or the registry stays away.
+   */
+  register(subject: string, schema: string, compatibility: Compatibility): Promise<number>;
+  /**
+   * The schema's text, or undefined where the registry does not know the id. Cached both ways.
+   * @throws Unavailable when the registry does not answer: nothing is then known of the record that names the id.
+   */
   schemaById(id: number): Promise<string | undefined>;
 }
 
 export interface Codec<T> {
   encode(message: T): Buffer;
-  /** @throws Invalid when the bytes are not this message in any registered version. */
+  /**
+   * @throws Invalid when the bytes are not this message in any registered version; Unavailable when the registry must be
+   *   asked for the version and does not answer, which is worth another try.
+   */
   decode(value: Buffer | null): T | Promise<T>;
 }
 
-/** Registers the contract's schema and gives its codec. Ids are cached both ways. */
+/** Versions of one message that a process comes to read; each is a compiled reader. */
+const MAX_WRITERS = 1_000;
+
+/** How to read what another version has written; `fault`: it cannot be read, and never will. */
+type Reading = { readonly resolver: unknown } | { readonly fault: Invalid };
+
+/** Registers the contract's schema and gives its codec. Ids are cached both ways, failures to ask are not. */
 export async function createCodec<T>(
   registry: SchemaRegistry,
   contract: MessageContract<T>,
 ): Promise<Codec<T>> {
-  const ownId = await registry.register(contract.subject, contract.schema);
-  const resolvers = new Map<number, unknown>();
-  const decodeOld = async (schemaId: number, body: Buffer): Promise<T> => {
-    if (!resolvers.has(schemaId)) resolvers.set(schemaId, await resolverFor(registry, contract, schemaId));
-    return parse(contract.type, body, resolvers.get(schemaId));
+  const ownId = await registry.register(contract.subject, contract.schema, contract.compatibility);
+  const readings = new BoundedMap<number, Reading>(MAX_WRITERS);
+  const decodeOther = async (schemaId: number, body: Buffer): Promise<T> => {
+    const reading = readings.get(schemaId) ?? (await readingOf(registry, contract, schemaId));
+    readings.set(schemaId, reading);
+    if ('fault' in reading) throw reading.fault;
+    return parse(contract.type, body, reading.resolver);
   };
   return {
     encode: (message) => frame(ownId, contract.type.toBuffer(message)),
@@ -39,22 +58,23 @@ export async function createCodec<T>(
       if (framed === undefined) throw new Invalid('the value is not in the registry’s wire format');
       return framed.schemaId === ownId
         ? parse(contract.type, framed.body)
-        : decodeOld(framed.schemaId, framed.body);
+        : decodeOther(framed.schemaId, framed.body);
     },
   };
 }
 
-async function resolverFor<T>(
+/** @throws Invalid where the id is unknown, which the registry remembers for as long as it is true. */
+async function readingOf<T>(
   registry: SchemaRegistry,
   contract: MessageContract<T>,
   schemaId: number,
-): Promise<unknown> {
+): Promise<Reading> {
   const written = await registry.schemaById(schemaId);
   if (written === undefined) throw new Invalid(`the registry does not know schema ${schemaId}`);
   try {
-    return contract.type.createResolver(parseSchema(written));
+    return { resolver: contract.type.createResolver(parseSchema(written)) };
   } catch (cause) {
-    throw new Invalid(`schema ${schemaId} cannot be read as ${contract.subject}`, { cause });
+    return { fault: new Invalid(`schema ${schemaId} cannot be read as ${contract.subject}`, { cause }) };
   }
 }
 

@@ -1,0 +1,30 @@
+/** Whether a schema may follow an earlier one under its subject: what a registry asks, and what Questlog's reader asks. */
+import avsc from 'avsc';
+import { type Compatibility, parseSchema } from './contract.ts';
+
+/** Why `next` may not follow `earlier`, as the end of a sentence; undefined where it may. */
+export function compatibilityFault(
+  compatibility: Compatibility,
+  earlier: string,
+  next: string,
+): string | undefined {
+  const unread = whyUnread(earlier, next);
+  if (unread !== undefined) return `this version cannot read that one: ${unread}`;
+  const unreadBefore = compatibility === 'FULL_TRANSITIVE' ? whyUnread(next, earlier) : undefined;
+  return unreadBefore === undefined ? undefined : `that version cannot read this one: ${unreadBefore}`;
+}
+
+/** Asked twice: of Avro alone, as a registry does, and of the types that this process decodes into. */
+function whyUnread(written: string, read: string): string | undefined {
+  try {
+    plainType(read).createResolver(plainType(written));
+    parseSchema(read).createResolver(parseSchema(written));
+    return undefined;
+  } catch (error) {
+    return error instanceof Error ? error.message : String(error);
+  }
+}
+
+function plainType(schema: string): avsc.Type {
+  return avsc.Type.forSchema(JSON.parse(schema));
+}

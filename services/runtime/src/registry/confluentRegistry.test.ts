@@ -1,0 +1,177 @@
+import { execFileSync } from 'node:child_process';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { expect, onTestFinished, test } from 'vitest';
+import { ManualClock } from '../log/embedded/testLog.ts';
+import { StartRefused, Unavailable } from '../process/errors.ts';
+import { aRegistryStub, refusal, registryAt } from './registryStub.testing.ts';
+import { UNKNOWN_FOR_MS } from './schemaMemory.ts';
+
+const SCHEMA = JSON.stringify({
+  type: 'record',
+  name: 'R',
+  fields: [{ name: 'payload', type: { type: 'string', rawJson: true } }],
+});
+
+test('sets the compatibility before it registers, and a second start gets the same id', async () => {
+  const stub = await aRegistryStub();
+  const first = await registryAt(stub.url).register('s', SCHEMA, 'FULL_TRANSITIVE');
+  expect(stub.asked.findIndex(({ method }) => method === 'PUT')).toBeLessThan(
+    stub.asked.findIndex(({ method }) => method === 'POST'),
+  );
+  expect(stub.levels.get('s')).toBe('FULL_TRANSITIVE');
+  expect(await registryAt(stub.url).register('s', SCHEMA, 'FULL_TRANSITIVE')).toBe(first);
+});
+
+test('puts its prefix in front of every subject', async () => {
+  const stub = await aRegistryStub();
+  await registryAt(stub.url, { subjectPrefix: 'staging.' }).register('s', SCHEMA, 'BACKWARD_TRANSITIVE');
+  expect([...stub.levels.keys()]).toEqual(['staging.s']);
+  expect(stub.countOf('/subjects/staging.s/versions')).toBe(1);
+});
+
+test('goes on under a compatibility that an operator made stricter', async () => {
+  const stub = await aRegistryStub();
+  stub.levels.set('s', 'FULL_TRANSITIVE');
+  expect(await registryAt(stub.url).register('s', SCHEMA, 'BACKWARD_TRANSITIVE')).toBe(1);
+  expect(stub.levels.get('s')).toBe('FULL_TRANSITIVE');
+});
+
+test.each([
+  ['NONE', 'BACKWARD_TRANSITIVE'],
+  ['BACKWARD', 'BACKWARD_TRANSITIVE'],
+  ['FULL', 'BACKWARD_TRANSITIVE'],
+  ['BACKWARD_TRANSITIVE', 'FULL_TRANSITIVE'],
+] as const)('refuses to start under %s where %s is needed', async (held, needed) => {
+  const stub = await aRegistryStub();
+  stub.levels.set('s', held);
+  const refused = registryAt(stub.url).register('s', SCHEMA, needed);
+  await expect(refused).rejects.toThrow(
+    new StartRefused(
+      `the subject s has the compatibility ${held} in the schema registry; set it to ${needed}`,
+    ),
+  );
+  expect(stub.schemas).toEqual([]);
+});
+
+test('refuses to start with an incompatible schema, with the registry’s reason in one line', async () => {
+  const stub = await aRegistryStub();
+  stub.answer = ({ method }) =>
+    method === 'POST' ? refusal(409, 409, 'Schema being registered\nis incompatible') : undefined;
+  const error = await refusalOf(registryAt(stub.url).register('s', SCHEMA, 'FULL_TRANSITIVE'));
+  // The stub answers a question for the schema's id in the same way: it is not one of the subject's.
+  expect(error.message).toMatch(/^the schema registry refuses a schema for s: .*registered is incompatible$/);
+});
+
+test('of two that register one schema at once, the one that is told of a conflict has the id too', async () => {
+  const stub = await aRegistryStub();
+  await registryAt(stub.url).register('s', SCHEMA, 'FULL_TRANSITIVE');
+  stub.answer = ({ path }) => (path.endsWith('/versions') ? refusal(409, 40901, 'conflict') : undefined);
+  expect(await registryAt(stub.url).register('s', SCHEMA, 'FULL_TRANSITIVE')).toBe(1);
+});
+
+test.each([401, 403])('refuses to start at once when it is not let in (%i)', async (status) => {
+  const stub = await aRegistryStub();
+  stub.answer = () => ({ status, body: '<html>no</html>' });
+  const refused = registryAt(stub.url, { startPatienceMs: 60_000 }).register('s', SCHEMA, 'FULL_TRANSITIVE');
+  await expect(refused).rejects.toThrow(/refuses these credentials/);
+});
+
+test('waits at its start for a registry that comes up', async () => {
+  const stub = await aRegistryStub();
+  stub.answer = () => (stub.asked.length < 3 ? { status: 503, body: '' } : undefined);
+  const registry = registryAt(stub.url, { startPatienceMs: 60_000 });
+  expect(await registry.register('s', SCHEMA, 'FULL_TRANSITIVE')).toBe(1);
+});
+
+test('gives up a start without a registry, naming it without its password', async () => {
+  const registry = registryAt('http://someone:pass%40word@127.0.0.1:9/sub/');
+  const error = await refusalOf(registry.register('s', SCHEMA, 'FULL_TRANSITIVE'));
+  expect(error.message).toMatch(
+    /^the schema registry at http:\/\/127\.0\.0\.1:9\/sub does not answer: .+0\.3 s$/,
+  );
+  expect(error.message).not.toMatch(/pass|someone/);
+});
+
+test('does not repeat an address that is none: it may hold a password', () => {
+  expect(() => registryAt('registry:secret@host')).toThrow(/must begin with http/);
+  expect(() => registryAt('registry:secret@host')).not.toThrow(/secret/);
+});
+
+test('hands out a schema’s text as it was registered, and asks once however many want it', async () => {
+  const stub = await aRegistryStub();
+  stub.schemas.push(SCHEMA);
+  const registry = registryAt(stub.url);
+  const found = await Promise.all(Array.from({ length: 100 }, () => registry.schemaById(1)));
+  expect(new Set(found)).toEqual(new Set([SCHEMA]));
+  await registry.schemaById(1);
+  expect(stub.countOf('/schemas/ids/1')).toBe(1);
+});
+
+test('an unknown id asked for 100 times is one request, and is asked again a minute later', async () => {
+  const stub = await aRegistryStub();
+  const clock = new ManualClock();
+  const registry = registryAt(stub.url, { clock });
+  for (let i = 0; i < 100; i++) expect(await registry.schemaById(1)).toBeUndefined();
+  expect(stub.countOf('/schemas/ids/1')).toBe(1);
+  stub.schemas.push(SCHEMA);
+  clock.nowMs += UNKNOWN_FOR_MS;
+  expect(await registry.schemaById(1)).toBe(SCHEMA);
+});
+
+test.each([
+  ['a proxy that knows no such page', { status: 404, body: '<html>default backend - 404</html>' }],
+  ['a gateway that speaks JSON', { status: 404, body: { message: 'no Route matched with those values' } }],
+  ['a load balancer with nothing behind it', { status: 502, body: '' }],
+  ['too many requests', refusal(429, 42901, 'slow down')],
+  ['credentials that were taken back', { status: 401, body: { error_code: 401, message: 'no' } }],
+  ['a page for people', { status: 200, body: '<html>log in</html>' }],
+  ['a registry whose own store is away', refusal(500, 50001, 'Error in the backend datastore')],
+])('%s makes no id unknown', async (_, answer) => {
+  const stub = await aRegistryStub();
+  stub.schemas.push(SCHEMA);
+  const registry = registryAt(stub.url);
+  stub.answer = () => answer;
+  await expect(registry.schemaById(1)).rejects.toBeInstanceOf(Unavailable);
+  stub.answer = () => undefined;
+  expect(await registry.schemaById(1)).toBe(SCHEMA);
+});
+
+test('speaks TLS by its own authority, with the credentials that were given', async (context) => {
+  const tls = selfSigned();
+  if (tls === undefined) return context.skip('there is no openssl to make a certificate with');
+  const stub = await aRegistryStub(tls);
+  stub.answer = ({ authorization }) =>
+    authorization === `Basic ${btoa('questlog:s3:cret')}` ? undefined : { status: 401, body: '' };
+  const credentials = { username: 'questlog', password: 's3:cret' };
+  const trusted = registryAt(stub.url, { caPem: tls.cert, ...credentials });
+  expect(await trusted.register('s', SCHEMA, 'FULL_TRANSITIVE')).toBe(1);
+  expect(await trusted.schemaById(1)).toBe(SCHEMA);
+  const inUrl = stub.url.replace('//', '//questlog:s3%3Acret@');
+  expect(await registryAt(inUrl, { caPem: tls.cert }).schemaById(1)).toBe(SCHEMA);
+  await expect(
+    registryAt(stub.url, { caPem: tls.cert }).register('s', SCHEMA, 'FULL_TRANSITIVE'),
+  ).rejects.toThrow(/refuses these credentials/);
+  await expect(registryAt(stub.url, credentials).schemaById(1)).rejects.toThrow(/certificate/);
+});
+
+async function refusalOf(start: Promise<unknown>): Promise<StartRefused> {
+  const error = await start.catch((thrown: unknown) => thrown);
+  if (error instanceof StartRefused) return error;
+  throw new Error('the start was not refused', { cause: error });
+}
+
+function selfSigned(): { key: string; cert: string } | undefined {
+  const folder = mkdtempSync(join(tmpdir(), 'registry-tls-'));
+  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+  const [key, cert] = [join(folder, 'key.pem'), join(folder, 'cert.pem')];
+  const request = ['req', '-x509', '-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:P-256', '-nodes'];
+  const subject = ['-days', '2', '-subj', '/CN=127.0.0.1', '-addext', 'subjectAltName=IP:127.0.0.1'];
+  try {
+    execFileSync('openssl', [...request, ...subject, '-keyout', key, '-out', cert], { stdio: 'ignore' });
+  } catch {
+    return undefined;
+  }
+  return { key: readFileSync(key, 'utf8'), cert: readFileSync(cert, 'utf8') };
+}

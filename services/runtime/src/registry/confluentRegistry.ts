@@ -1,0 +1,183 @@
+/**
+ * The registry of a deployment on Kafka: a Confluent-compatible one. The kafkajs client registers; what is asked later, in
+ * the middle of reading, goes past it (see docs/decisions/0012-look-ups-go-past-the-client.md).
+ */
+import { SchemaRegistry as Client, COMPATIBILITY, SchemaType } from '@kafkajs/confluent-schema-registry';
+import type { Compatibility } from '@questlog/schemas/topics/contract';
+import { type Clock, systemClock } from '../process/clock.ts';
+import { messageOf, StartRefused, Unavailable } from '../process/errors.ts';
+import type { Logger } from '../process/logger.ts';
+import { untilAvailable } from '../process/untilAvailable.ts';
+import type { SchemaRegistry } from './registry.ts';
+import {
+  askRegistry,
+  isNotThere,
+  REQUEST_TIMEOUT_MS,
+  type RegistryAddress,
+  type RegistryAnswer,
+  type RegistrySettings,
+  registryAddress,
+} from './registryHttp.ts';
+import { SchemaMemory } from './schemaMemory.ts';
+
+export interface ConfluentRegistryOptions extends RegistrySettings {
+  /** In front of every subject, for deployments that share a registry; may be empty. */
+  readonly subjectPrefix: string;
+  readonly logger: Logger;
+  readonly clock?: Clock;
+  /** How long a start waits for a registry that does not answer. */
+  readonly startPatienceMs?: number;
+}
+
+export const START_PATIENCE_MS = 30_000;
+const MAX_REASON_CHARACTERS = 500;
+
+/** Opens no connection. @throws StartRefused where the URL is none. */
+export function openConfluentRegistry(options: ConfluentRegistryOptions): SchemaRegistry {
+  const address = registryAddress(options);
+  const client = clientOf(address);
+  const memory = new SchemaMemory((id) => schemaOf(address, id), options.clock ?? systemClock);
+  const patienceMs = options.startPatienceMs ?? START_PATIENCE_MS;
+  return {
+    register: async (name, schema, compatibility) => {
+      const subject = `${options.subjectPrefix}${name}`;
+      const patience = {
+        signal: AbortSignal.timeout(patienceMs),
+        onDelay: ({ message }: Unavailable, backoffMs: number) =>
+          options.logger.warn('schema_registry_awaited', { subject, backoffMs, cause: message }),
+      };
+      try {
+        return await untilAvailable(
+          () => registered({ address, client, subject, schema, compatibility }),
+          patience,
+        );
+      } catch (error) {
+        if (!(error instanceof Unavailable)) throw error;
+        throw new StartRefused(`${error.message}; tried for ${patienceMs / 1000} s`, { cause: error });
+      }
+    },
+    schemaById: (id) => memory.get(id),
+  };
+}
+
+/** Also accepted in place of what is asked for: what is stricter. */
+const STRICT_ENOUGH: Readonly<Record<Compatibility, readonly Compatibility[]>> = {
+  BACKWARD_TRANSITIVE: ['BACKWARD_TRANSITIVE', 'FULL_TRANSITIVE'],
+  FULL_TRANSITIVE: ['FULL_TRANSITIVE'],
+};
+
+interface Registration {
+  readonly address: RegistryAddress;
+  readonly client: Client;
+  readonly subject: string;
+  readonly schema: string;
+  readonly compatibility: Compatibility;
+}
+
+/** @throws StartRefused when the registry says no; Unavailable when it says nothing. */
+async function registered(registration: Registration): Promise<number> {
+  const { address, client, subject, schema } = registration;
+  const compatibility = COMPATIBILITY[await compatibilityInForce(registration)];
+  const confluentSchema = { type: SchemaType.AVRO, schema } as const;
+  try {
+    const { id }: { id: unknown } = await client.register(confluentSchema, { subject, compatibility });
+    if (typeof id === 'number') return id;
+    throw new Error('the answer to a registration holds no id');
+  } catch (error) {
+    const status: unknown = error instanceof Error ? Reflect.get(error, 'status') : undefined;
+    // Of processes that start at once, the one that comes second may be told of a conflict with the first.
+    const known = status === 409 ? await idOf(registration) : undefined;
+    if (known !== undefined) return known;
+    const reason = oneLine(messageOf(error));
+    if (status === 409 || status === 422) {
+      throw new StartRefused(`the schema registry refuses a schema for ${subject}: ${reason}`, {
+        cause: error,
+      });
+    }
+    throw refusedCredentials(address, status) ?? new Unavailable(noAnswer(address, reason), { cause: error });
+  }
+}
+
+/**
+ * Set before the first schema: registered the other way round, a start that is cut off in between leaves a subject to
+ * which anything can be added.
+ */
+async function compatibilityInForce({
+  address,
+  subject,
+  compatibility,
+}: Registration): Promise<Compatibility> {
+  const path = `/config/${encodeURIComponent(subject)}`;
+  const found = await askRegistry(address, 'GET', path);
+  if (isNotThere(found)) {
+    const set = await askRegistry(address, 'PUT', path, { compatibility });
+    // Of processes that start at once, another was first: what it has set is seen when this is tried again.
+    if (set.status === 409) throw new Unavailable(`the compatibility of ${subject} is being set`);
+    if (set.status !== 200) throw refused(address, `to set the compatibility of ${subject}`, set);
+    return compatibility;
+  }
+  if (found.status !== 200) throw refused(address, `to tell the compatibility of ${subject}`, found);
+  const level = String(fieldOf(found.body, 'compatibilityLevel')).toUpperCase();
+  const accepted = STRICT_ENOUGH[compatibility].find((enough) => enough === level);
+  if (accepted !== undefined) return accepted;
+  throw new StartRefused(
+    `the subject ${subject} has the compatibility ${level} in the schema registry; set it to ${compatibility}`,
+  );
+}
+
+async function idOf({ client, subject, schema }: Registration): Promise<number | undefined> {
+  return await client
+    .getRegistryIdBySchema(subject, { type: SchemaType.AVRO, schema })
+    .catch(() => undefined);
+}
+
+/** The schema's text, or undefined where the registry itself says that there is none. */
+async function schemaOf(address: RegistryAddress, id: number): Promise<string | undefined> {
+  const answer = await askRegistry(address, 'GET', `/schemas/ids/${id}`);
+  if (isNotThere(answer)) return undefined;
+  const schema = fieldOf(answer.body, 'schema');
+  if (answer.status === 200 && typeof schema === 'string') return schema;
+  // Whatever it is, it says nothing of the record: it must wait, not go to the dead letters.
+  throw new Unavailable(noAnswer(address, `status ${answer.status} for schema ${id}`));
+}
+
+function clientOf({ url, auth, agent }: RegistryAddress): Client {
+  type Middleware = NonNullable<ConstructorParameters<typeof Client>[0]['middlewares']>[number];
+  const inTime: Middleware = () => ({
+    prepareRequest: async (next) =>
+      (await next()).enhance({ signal: AbortSignal.timeout(REQUEST_TIMEOUT_MS) }),
+  });
+  return new Client({
+    host: url,
+    agent,
+    clientId: 'questlog',
+    // Who waits, and for how long, is decided here.
+    retry: { retries: 0 },
+    middlewares: [inTime],
+    ...(auth && { auth }),
+  });
+}
+
+function refused(address: RegistryAddress, what: string, { status, body }: RegistryAnswer): StartRefused {
+  const reason = oneLine(String(fieldOf(body, 'message') ?? `status ${status}`));
+  return (
+    refusedCredentials(address, status) ?? new StartRefused(`the schema registry refuses ${what}: ${reason}`)
+  );
+}
+
+function refusedCredentials({ url }: RegistryAddress, status: unknown): StartRefused | undefined {
+  if (status !== 401 && status !== 403) return undefined;
+  return new StartRefused(`the schema registry at ${url} refuses these credentials (status ${status})`);
+}
+
+function noAnswer({ url }: RegistryAddress, reason: string): string {
+  return `the schema registry at ${url} does not answer as one: ${reason}`;
+}
+
+function fieldOf(body: unknown, name: string): unknown {
+  return typeof body === 'object' && body !== null ? Reflect.get(body, name) : undefined;
+}
+
+function oneLine(text: string): string {
+  return text.replace(/\s+/g, ' ').trim().slice(0, MAX_REASON_CHARACTERS);
+}

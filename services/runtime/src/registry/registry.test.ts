@@ -1,0 +1,138 @@
+import { messageContract, parseSchema } from '@questlog/schemas/topics/contract';
+import { expect, test } from 'vitest';
+import { aLog, ManualClock, topicSpec } from '../log/embedded/testLog.ts';
+import { Invalid, StartRefused, Unavailable } from '../process/errors.ts';
+import { silentLogger } from '../process/logger.ts';
+import { openLogRegistry } from './logRegistry.ts';
+import { createCodec, type SchemaRegistry } from './registry.ts';
+import { MAX_KNOWN_SCHEMAS, SchemaMemory } from './schemaMemory.ts';
+import { openTailDecoder } from './tailDecoder.ts';
+
+interface Note {
+  readonly text: string;
+}
+
+const fields = [{ name: 'text', type: 'string' }];
+const note = messageContract<Note>('notes', { type: 'record', name: 'Note', fields });
+/** The next version: one more field, with a default. */
+const tagged = messageContract<Note & { tag: string }>('notes', {
+  type: 'record',
+  name: 'Note',
+  fields: [...fields, { name: 'tag', type: 'string', default: 'none' }],
+});
+const other = JSON.stringify({ type: 'record', name: 'Other', fields: [{ name: 'count', type: 'long' }] });
+
+/** What it knows, and whether it answers. */
+class Registry implements SchemaRegistry {
+  readonly schemas: string[] = [];
+  isAway = false;
+  asked = 0;
+
+  async register(_subject: string, schema: string): Promise<number> {
+    if (!this.schemas.includes(schema)) this.schemas.push(schema);
+    return this.schemas.indexOf(schema);
+  }
+
+  async schemaById(id: number): Promise<string | undefined> {
+    this.asked++;
+    if (this.isAway) throw new Unavailable('the registry is away');
+    return this.schemas[id];
+  }
+}
+
+async function codecs() {
+  const registry = new Registry();
+  return {
+    registry,
+    older: await createCodec(registry, note),
+    newer: await createCodec(registry, tagged),
+  };
+}
+
+test('versions of one message read each other', async () => {
+  const { older, newer } = await codecs();
+  expect(await newer.decode(older.encode({ text: 'a' }))).toMatchObject({ text: 'a', tag: 'none' });
+  expect(await older.decode(newer.encode({ text: 'b', tag: 't' }))).toMatchObject({ text: 'b' });
+});
+
+test('a record is not given up because the registry is away, and is read when it is back', async () => {
+  const { registry, older, newer } = await codecs();
+  const value = newer.encode({ text: 'b', tag: 't' });
+  registry.isAway = true;
+  await expect(older.decode(value)).rejects.toBeInstanceOf(Unavailable);
+  registry.isAway = false;
+  expect(await older.decode(value)).toMatchObject({ text: 'b' });
+});
+
+test('what is known goes on while the registry is away', async () => {
+  const { registry, older, newer } = await codecs();
+  const value = newer.encode({ text: 'b', tag: 't' });
+  await older.decode(value);
+  registry.isAway = true;
+  expect(await older.decode(value)).toMatchObject({ text: 'b' });
+  expect(await older.decode(older.encode({ text: 'c' }))).toMatchObject({ text: 'c' });
+});
+
+test('an id that comes to be known is read', async () => {
+  const { registry, older } = await codecs();
+  const value = Buffer.concat([
+    Buffer.from([0, 0, 0, 0, 2]),
+    parseSchema(tagged.schema).toBuffer({ text: 'x' }),
+  ]);
+  await expect(older.decode(value)).rejects.toBeInstanceOf(Invalid);
+  registry.schemas.push(JSON.stringify({ ...JSON.parse(tagged.schema), doc: 'a third version' }));
+  expect(await older.decode(value)).toMatchObject({ text: 'x' });
+});
+
+test('a schema of something else is asked for once, however many records name it', async () => {
+  const { registry, older } = await codecs();
+  const id = await registry.register('others', other);
+  const foreign = Buffer.concat([Buffer.from([0, 0, 0, 0, id]), Buffer.from([4])]);
+  for (let i = 0; i < 10; i++) await expect(older.decode(foreign)).rejects.toBeInstanceOf(Invalid);
+  expect(registry.asked).toBe(1);
+});
+
+test('a tail’s record waits for the registry, and no longer than the tail', async () => {
+  const { registry, older, newer } = await codecs();
+  let delays = 0;
+  const logger = { ...silentLogger, error: () => void delays++ };
+  const decoder = openTailDecoder({ codec: older, logger, topic: 'notes' });
+  const record = { offset: 7, value: newer.encode({ text: 'b', tag: 't' }) };
+  registry.isAway = true;
+  const waiting = decoder.decode(record, 0);
+  await expect.poll(() => delays).toBeGreaterThan(1);
+  registry.isAway = false;
+  expect(await waiting).toMatchObject({ text: 'b' });
+
+  const unknown = openTailDecoder({ codec: await createCodec(registry, note), logger, topic: 'notes' });
+  registry.isAway = true;
+  const cut = expect(unknown.decode(record, 0)).rejects.toBeInstanceOf(Unavailable);
+  unknown.close();
+  await cut;
+});
+
+test('remembers only so many schemas: garbage cannot fill the memory', async () => {
+  let asked = 0;
+  const memory = new SchemaMemory(async (id) => `${id} ${++asked}`, new ManualClock());
+  for (let id = 0; id <= MAX_KNOWN_SCHEMAS; id++) await memory.get(id);
+  await memory.get(MAX_KNOWN_SCHEMAS);
+  expect(asked).toBe(MAX_KNOWN_SCHEMAS + 1);
+  await memory.get(0);
+  expect(asked).toBe(MAX_KNOWN_SCHEMAS + 2);
+});
+
+test('the registry in the log refuses a schema that cannot read what is in the log', async () => {
+  const log = await aLog();
+  await log.ensureTopics([topicSpec('questlog.schemas.v1')]);
+  const registry = await openLogRegistry(log);
+  const id = await registry.register(note.subject, note.schema, 'BACKWARD_TRANSITIVE');
+  await expect(registry.register(note.subject, other, 'BACKWARD_TRANSITIVE')).rejects.toBeInstanceOf(
+    StartRefused,
+  );
+  const reopened = await openLogRegistry(log);
+  await expect(reopened.register(note.subject, other, 'BACKWARD_TRANSITIVE')).rejects.toThrow(
+    /^notes-value was written with schema 1, and this version cannot read that one/,
+  );
+  expect(await reopened.register(note.subject, note.schema, 'BACKWARD_TRANSITIVE')).toBe(id);
+  await reopened.register(note.subject, tagged.schema, 'BACKWARD_TRANSITIVE');
+});

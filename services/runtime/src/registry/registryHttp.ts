@@ -1,0 +1,134 @@
+/**
+ * One request to a Confluent-compatible registry, bounded in time and size. It tells the registry's own answers from
+ * those of whatever stands before it: a proxy's 404 must not make a schema unknown.
+ */
+import { type Agent, Agent as HttpAgent, request as httpRequest, type IncomingMessage } from 'node:http';
+import { Agent as HttpsAgent, request as httpsRequest } from 'node:https';
+import { StartRefused, Unavailable } from '../process/errors.ts';
+
+export interface RegistryAddress {
+  /** Without credentials, and without a slash at its end. */
+  readonly url: string;
+  readonly auth: { readonly username: string; readonly password: string } | undefined;
+  readonly agent: Agent;
+}
+
+export interface RegistryAnswer {
+  readonly status: number;
+  readonly body: unknown;
+}
+
+/** Connecting and reading in all. */
+export const REQUEST_TIMEOUT_MS = 5_000;
+const MAX_ANSWER_BYTES = 4 * 1024 * 1024;
+const CONTENT_TYPE = 'application/vnd.schemaregistry.v1+json';
+
+/** What an operator sets; an empty text is as if not given. */
+export interface RegistrySettings {
+  /** Up to where `/subjects` begins. Credentials in it count where `username` is not given. */
+  readonly url: string;
+  readonly username?: string;
+  readonly password?: string;
+  /** The authorities that the registry's certificate may come from, in place of the well-known ones. */
+  readonly caPem?: string;
+}
+
+/** @throws StartRefused where the URL is none. It is not repeated: it may hold a password. */
+export function registryAddress(options: RegistrySettings): RegistryAddress {
+  const url = URL.parse(options.url);
+  if (url === null || !/^https?:$/.test(url.protocol)) {
+    throw new StartRefused('the URL of the schema registry must begin with http:// or https://');
+  }
+  const { username = '', password = '', caPem = '' } = options;
+  const given = { username, password };
+  const inUrl = { username: decodeURIComponent(url.username), password: decodeURIComponent(url.password) };
+  return {
+    url: `${url.origin}${url.pathname.replace(/\/+$/, '')}`,
+    auth: [given, inUrl].find((auth) => auth.username !== ''),
+    agent: url.protocol === 'https:' ? new HttpsAgent(caPem === '' ? {} : { ca: caPem }) : new HttpAgent(),
+  };
+}
+
+/** @throws Unavailable when nothing answers in time, or what answers is not a registry that can. */
+export async function askRegistry(
+  address: RegistryAddress,
+  method: 'GET' | 'PUT',
+  path: string,
+  body?: object,
+): Promise<RegistryAnswer> {
+  const signal = AbortSignal.timeout(REQUEST_TIMEOUT_MS);
+  let answer: RegistryAnswer;
+  try {
+    const response = await send(address, { method, path, body, signal });
+    answer = { status: response.statusCode ?? 0, body: parsed(await textOf(response)) };
+  } catch (cause) {
+    const why = signal.aborted ? `nothing came for ${REQUEST_TIMEOUT_MS / 1000} s` : reasonOf(cause);
+    throw new Unavailable(`the schema registry at ${address.url} does not answer: ${why}`, { cause });
+  }
+  const { status } = answer;
+  if (status === 200 || status === 401 || status === 403 || isRefusal(answer)) return answer;
+  throw new Unavailable(`the schema registry at ${address.url} answers with status ${status}`);
+}
+
+/** The registry's own code for what is not there: 40401 a subject, 40403 a schema, 40408 a subject's setting. */
+export function isNotThere({ status, body }: RegistryAnswer): boolean {
+  return status === 404 && errorCodeOf(body) !== undefined;
+}
+
+/** What failed, in a few words; a connection that was tried over IPv4 and IPv6 says only a code. */
+function reasonOf(error: unknown): string {
+  if (!(error instanceof Error)) return String(error);
+  return error.message !== '' ? error.message : String(Reflect.get(error, 'code') ?? error.name);
+}
+
+function isRefusal({ status, body }: RegistryAnswer): boolean {
+  return status >= 400 && status < 500 && status !== 429 && errorCodeOf(body) !== undefined;
+}
+
+function errorCodeOf(body: unknown): number | undefined {
+  const code: unknown =
+    typeof body === 'object' && body !== null ? Reflect.get(body, 'error_code') : undefined;
+  return typeof code === 'number' ? code : undefined;
+}
+
+function send(
+  { url, auth, agent }: RegistryAddress,
+  request: { method: string; path: string; body: object | undefined; signal: AbortSignal },
+): Promise<IncomingMessage> {
+  const { promise, resolve, reject } = Promise.withResolvers<IncomingMessage>();
+  const start = url.startsWith('https:') ? httpsRequest : httpRequest;
+  const sent = start(
+    `${url}${request.path}`,
+    {
+      method: request.method,
+      agent,
+      signal: request.signal,
+      headers: { Accept: CONTENT_TYPE, 'Content-Type': CONTENT_TYPE },
+      ...(auth && { auth: `${auth.username}:${auth.password}` }),
+    },
+    resolve,
+  );
+  sent.on('error', reject);
+  sent.end(request.body === undefined ? undefined : JSON.stringify(request.body));
+  return promise;
+}
+
+async function textOf(response: IncomingMessage): Promise<string> {
+  const chunks: Buffer[] = [];
+  let bytes = 0;
+  for await (const chunk of response) {
+    bytes += chunk.length;
+    if (bytes > MAX_ANSWER_BYTES) throw new Error(`the answer is larger than ${MAX_ANSWER_BYTES} bytes`);
+    chunks.push(chunk);
+  }
+  return Buffer.concat(chunks).toString('utf8');
+}
+
+/** Undefined for what is not JSON, such as the page of a proxy. */
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
