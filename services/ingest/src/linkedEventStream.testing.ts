@@ -9,6 +9,7 @@ import { applyEntry, type Directory, emptyDirectory, sha256Hex } from '@questlog
 import { openEmbeddedLog } from '@questlog/runtime/log/embedded/embeddedLog';
 import type { Log } from '@questlog/runtime/log/log';
 import { systemClock } from '@questlog/runtime/process/clock';
+import { listen } from '@questlog/runtime/process/listen';
 import { silentLogger } from '@questlog/runtime/process/logger';
 import { createMetrics, type Metrics } from '@questlog/runtime/process/metrics';
 import { openLogRegistry } from '@questlog/runtime/registry/logRegistry';
@@ -20,7 +21,6 @@ import { TOPICS, topicDefinitions } from '@questlog/schemas/topics/topics';
 import Koa from 'koa';
 import { onTestFinished } from 'vitest';
 import { authenticate } from './http/authenticate.ts';
-import { listen } from './http/listen.ts';
 import { problems } from './http/problems.ts';
 import { streamLinkedEvents } from './linkedEventStreamRoute.ts';
 import {

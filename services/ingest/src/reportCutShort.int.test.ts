@@ -1,12 +1,12 @@
 /** POST /v1/reports while the log goes away: what the 503 tells, and that a client that follows it ends with one whole report. */
 import { Router } from '@koa/router';
+import { listen } from '@questlog/runtime/process/listen';
 import { silentLogger } from '@questlog/runtime/process/logger';
 import { createMetrics } from '@questlog/runtime/process/metrics';
 import { TOPICS } from '@questlog/schemas/topics/topics';
 import Koa from 'koa';
 import { expect, onTestFinished, test } from 'vitest';
 import { aReportBench, type ReportBench } from './createReport.testing.ts';
-import { listen } from './http/listen.ts';
 import { problems } from './http/problems.ts';
 import { BodyBudget } from './http/readBody.ts';
 import { reportRoutes } from './http/reportRoutes.ts';

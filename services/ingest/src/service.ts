@@ -4,6 +4,7 @@ import type { Log } from '@questlog/runtime/log/log';
 import type { Clock } from '@questlog/runtime/process/clock';
 import type { Health } from '@questlog/runtime/process/health';
 import type { Lifecycle } from '@questlog/runtime/process/lifecycle';
+import { type Listener, listen } from '@questlog/runtime/process/listen';
 import type { Logger } from '@questlog/runtime/process/logger';
 import type { Metrics } from '@questlog/runtime/process/metrics';
 import { createCodec, type SchemaRegistry } from '@questlog/runtime/registry/registry';
@@ -12,7 +13,6 @@ import { eventsAccepted, type Revision } from '@questlog/schemas/topics/eventsAc
 import { GROUPS, TOPICS } from '@questlog/schemas/topics/topics';
 import type Koa from 'koa';
 import { adminApp } from './http/adminApp.ts';
-import { type Listener, listen } from './http/listen.ts';
 import { publicApp } from './http/publicApp.ts';
 import { BodyBudget } from './http/readBody.ts';
 import { openLinkedEventStreams } from './linkedEventStreams.ts';

@@ -1,24 +1,34 @@
-/** What `npm start` says once everything is ready: where it listens, and three lines to paste. */
+/** What a start says once everything is ready: where it listens; with the demo, three lines to paste. */
 import { relative, resolve } from 'node:path';
 import { defaultDataDir } from './config.ts';
 import { credentialsPath } from './credentials.ts';
-import type { Standalone } from './standalone.ts';
+import type { Kept, Running } from './services.ts';
 
-export function banner({ credentials, dataDir }: Standalone, revision: string, seconds: number): string {
-  const { baseUrl, adminUrl, token, sessionId, clickhouse } = credentials;
+export function banner(running: Running, revision: string, seconds: number): string {
+  const { service, baseUrl, adminUrl, kept } = running;
+  const name = service === 'standalone' ? 'Questlog' : `Questlog ${service}`;
+  const clickhouse = kept?.credentials.clickhouse;
+  const lines = [
+    ...(baseUrl === undefined ? [] : [`games       ${baseUrl}`]),
+    `operators   ${adminUrl}`,
+    ...(clickhouse === undefined
+      ? []
+      : [`ClickHouse  ${clickhouse.url}  database ${clickhouse.database}, user ${clickhouse.username}`]),
+    ...(kept === undefined ? [] : [`credentials ${relative(process.cwd(), credentialsPath(kept.dataDir))}`]),
+  ];
+  const of = baseUrl === undefined ? '' : `, revision ${revision}`;
+  const said = lines.map((line) => `  ${line}\n`).join('');
+  return `\n${name} is ready (${seconds.toFixed(1)} s${of}).\n\n${said}${kept?.hasDemo ? demo(kept) : ''}\n`;
+}
+
+function demo({ credentials, dataDir }: Kept): string {
+  const { baseUrl, token, sessionId } = credentials;
   const event = { sessionId, eventType: 'checkpoint', payload: { level: 3 } };
   const post = (path: string, body: object): string =>
     `curl -s '${baseUrl}${path}' -H 'Authorization: Bearer ${token}' -H 'Content-Type: application/json' -d '${JSON.stringify(body)}'`;
   // The other command looks where this one would by default.
   const elsewhere = dataDir === resolve(defaultDataDir) ? '' : `QUESTLOG_DATA_DIR='${dataDir}' `;
   return `
-Questlog is ready (${seconds.toFixed(1)} s, revision ${revision}).
-
-  games       ${baseUrl}
-  operators   ${adminUrl}
-  ClickHouse  ${clickhouse.url}  database ${clickhouse.database}, user ${clickhouse.username}
-  credentials ${relative(process.cwd(), credentialsPath(dataDir))}
-
 Send an event:
 
   ${post('/v1/ingest/events', event)}
@@ -30,6 +40,5 @@ Ask ClickHouse a question:
 File a bug report; what its session did around it belongs to it:
 
   ${post('/v1/reports', { sessionId })}
-
 `;
 }

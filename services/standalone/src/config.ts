@@ -1,6 +1,9 @@
-/** The settings of the standalone process. */
+/** The settings of every service; one that does not use a setting ignores it, so that all may share one environment. */
 import { setting } from '@questlog/runtime/process/config';
-import Type from 'typebox';
+import Type, { type Static } from 'typebox';
+import { engineSettings } from './engineSettings.ts';
+
+export type Settings = Readonly<Static<typeof settings>>;
 
 export const defaultDataDir = '.data';
 
@@ -17,21 +20,35 @@ export const settings = Type.Object({
     default: 8081,
     minimum: 0,
     maximum: 65_535,
-    description: 'Port of the listener for operators; never make it public.',
+    description:
+      'Port of the listener for operators (of a linker or projector alone: health and metrics); never make it public.',
   }),
   host: setting.text({
     env: 'QUESTLOG_HOST',
     default: '127.0.0.1',
     description: 'Address that both listeners bind to.',
   }),
+  adminToken: setting.secret({
+    env: 'QUESTLOG_ADMIN_TOKEN',
+    description:
+      'Bearer token of the operators, 16 characters or more. Where there is none, `standalone` makes one; `ingest` alone needs it.',
+  }),
   dataDir: setting.text({
     env: 'QUESTLOG_DATA_DIR',
     default: defaultDataDir,
-    description: 'Folder of the log, of ClickHouse and of the demo credentials; one process at a time.',
+    description:
+      'Folder of the embedded log, the embedded ClickHouse and the demo credentials; one process at a time.',
   }),
   revision: setting.choice(['A', 'B'], {
     env: 'QUESTLOG_REVISION',
     default: 'A',
     description: 'Revision of the contract for projects that do not name theirs.',
   }),
+  demo: setting.choice(['auto', 'on', 'off'], {
+    env: 'QUESTLOG_DEMO',
+    default: 'auto',
+    description:
+      'Whether a start makes a demo tenant, project, session and token; `auto`: only `standalone` on the embedded log does.',
+  }),
+  ...engineSettings,
 });

@@ -1,34 +1,54 @@
-/** `npm start`: settings, start, the words for a newcomer, stop. */
-import { loadConfig } from '@questlog/runtime/process/config';
-import { messageOf } from '@questlog/runtime/process/errors';
+#!/usr/bin/env node
+/** `questlog [standalone | ingest | linker | projector]`: settings, start, the words for a newcomer, stop. */
+import { parseArgs } from 'node:util';
+import { loadConfig, shownConfig } from '@questlog/runtime/process/config';
+import { messageOf, StartRefused } from '@questlog/runtime/process/errors';
 import { createLifecycle, stopOnSignals } from '@questlog/runtime/process/lifecycle';
 import { createLogger } from '@questlog/runtime/process/logger';
 import { banner } from './banner.ts';
 import { settings } from './config.ts';
-import { startStandalone } from './standalone.ts';
+import { SERVICES, type ServiceName, startServices } from './services.ts';
 
 // Before anything uses libuv's pool: each query of the embedded ClickHouse holds one of its threads.
 process.env['UV_THREADPOOL_SIZE'] ??= '16';
 
-const logger = createLogger('standalone');
+const logger = createLogger('questlog');
 const lifecycle = createLifecycle(logger);
 
 try {
   const startedAtMs = performance.now();
+  const { service, isCheck } = commandLine(process.argv.slice(2));
   const config = loadConfig(settings, process.env, 'QUESTLOG_');
-  if (process.argv.includes('--check-config')) {
-    process.stdout.write(`${JSON.stringify(config, null, 2)}\n`);
+  if (isCheck) {
+    process.stdout.write(`${JSON.stringify(shownConfig(settings, config), null, 2)}\n`);
     process.exit(0);
   }
   stopOnSignals(lifecycle, logger);
-  const standalone = await startStandalone(config, logger, lifecycle);
-  standalone.failed.catch(stopBroken);
-  process.stdout.write(banner(standalone, config.revision, (performance.now() - startedAtMs) / 1000));
+  const running = await startServices({ service, settings: config, logger, lifecycle });
+  running.failed.catch(stopBroken);
+  process.stdout.write(banner(running, config.revision, (performance.now() - startedAtMs) / 1000));
 } catch (error) {
   // One line: the cause in words. What did start is closed, so that its locks are gone.
   process.stderr.write(`questlog: cannot start: ${messageOf(error)}\n`);
   await lifecycle.stop().catch(() => {});
   process.exit(1);
+}
+
+/** @throws StartRefused naming what may be asked for. */
+function commandLine(args: string[]): { service: ServiceName; isCheck: boolean } {
+  const { positionals, values } = parseArgs({
+    args,
+    strict: false,
+    allowPositionals: true,
+    options: { 'check-config': { type: 'boolean' } },
+  });
+  const [asked = 'standalone', ...more] = positionals;
+  const service = SERVICES.find((name) => name === asked);
+  const unknown = Object.keys(values).filter((name) => name !== 'check-config');
+  if (service === undefined || more.length + unknown.length > 0) {
+    throw new StartRefused(`usage: questlog [${SERVICES.join(' | ')}] [--check-config]`);
+  }
+  return { service, isCheck: values['check-config'] === true };
 }
 
 /** A part that cannot go on takes the process with it: a supervisor starts a clean one. */

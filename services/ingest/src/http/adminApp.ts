@@ -5,9 +5,7 @@ import { sha256Hex } from '@questlog/runtime/directory/directory';
 import type { DirectoryHandle } from '@questlog/runtime/directory/openDirectory';
 import type { Clock } from '@questlog/runtime/process/clock';
 import { messageOf } from '@questlog/runtime/process/errors';
-import type { Health } from '@questlog/runtime/process/health';
-import type { Logger } from '@questlog/runtime/process/logger';
-import type { Metrics } from '@questlog/runtime/process/metrics';
+import { type HealthDeps, healthRoutes } from '@questlog/runtime/process/healthRoutes';
 import type { Store } from '@questlog/runtime/store/store';
 import {
   ProjectInput,
@@ -30,14 +28,11 @@ import { bearerToken } from './authenticate.ts';
 import { problems } from './problems.ts';
 import { checkedBody, jsonBody, noRoute } from './route.ts';
 
-export interface AdminAppDeps {
+export interface AdminAppDeps extends HealthDeps {
   readonly directory: DirectoryHandle;
   readonly store: Store;
   readonly reports: Reports;
-  readonly health: Health;
   readonly clock: Clock;
-  readonly logger: Logger;
-  readonly metrics: Metrics;
   readonly adminToken: string;
 }
 
@@ -102,22 +97,6 @@ export function adminApp(deps: AdminAppDeps): Koa {
   app.use(router.routes());
   app.use(noRoute(router));
   return app;
-}
-
-function healthRoutes(router: Router, { health, metrics }: AdminAppDeps): void {
-  router.get('/healthz', (ctx) => {
-    ctx.body = { status: 'ok' };
-  });
-  router.get('/readyz', async (ctx) => {
-    const found = await health.problems();
-    const isReady = Object.keys(found).length === 0;
-    ctx.status = isReady ? 200 : 503;
-    ctx.body = isReady ? { status: 'ready' } : { status: 'not ready', problems: found };
-  });
-  router.get('/metrics', async (ctx) => {
-    ctx.body = await metrics.registry.metrics();
-    ctx.type = metrics.registry.contentType;
-  });
 }
 
 function operatorsOnly(

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import Type from 'typebox';
 import { expect, test } from 'vitest';
-import { configTable, loadConfig, setting } from './config.ts';
+import { configTable, loadConfig, setting, shownConfig } from './config.ts';
 import { StartRefused } from './errors.ts';
 
 const schema = Type.Object({
@@ -39,4 +39,14 @@ test('reads a secret from the file that X_SECRET_FILE names', () => {
 
 test('describes every setting in a table', () => {
   expect(configTable(schema)).toContain('| `X_PORT` | `8080` | Port. |');
+});
+
+test('shows settings without their secrets, those in addresses too', () => {
+  const shown = Type.Object({
+    token: setting.secret({ env: 'X_TOKEN', description: 'Token.' }),
+    url: setting.optional({ env: 'X_URL', description: 'Address.' }),
+    other: setting.secret({ env: 'X_OTHER', description: 'Not given.' }),
+  });
+  const values = loadConfig(shown, { X_TOKEN: 'hush', X_URL: 'http://me:hush@host:1/db' }, 'X_');
+  expect(shownConfig(shown, values)).toEqual({ token: '***', url: 'http://me:***@host:1/db', other: '' });
 });

@@ -17,6 +17,10 @@ export const setting = {
   integer: (options: SettingOptions & { default: number; minimum: number; maximum: number }) =>
     Type.Integer({ ...options }),
   text: (options: SettingOptions & { default: string }) => Type.String({ minLength: 1, ...options }),
+  /** Empty where it is not given. */
+  optional: (options: SettingOptions) => Type.String({ ...options, default: '' }),
+  /** As `optional`, and never shown. */
+  secret: (options: SettingOptions) => Type.String({ ...options, default: '', secret: true }),
   choice: <const T extends string[]>(values: [...T], options: SettingOptions & { default: T[number] }) =>
     Type.Enum(values, { ...options }),
 };
@@ -46,13 +50,37 @@ export function loadConfig<T extends TObject>(schema: T, env: Env, prefix: strin
   return Object.freeze(Compile(schema).Parse(values));
 }
 
+/** The settings as they may be shown: without secrets, those inside addresses too. */
+export function shownConfig(schema: TObject, values: Readonly<Record<string, unknown>>): object {
+  return Object.fromEntries(
+    Object.entries(values).map(([field, value]) => {
+      const isSecret = Reflect.get(Reflect.get(schema.properties, field), 'secret') === true;
+      return [field, isSecret && value !== '' ? HIDDEN : withoutPassword(value)];
+    }),
+  );
+}
+
+const HIDDEN = '***';
+
+function withoutPassword(value: unknown): unknown {
+  if (typeof value !== 'string' || !URL.canParse(value)) return value;
+  const url = new URL(value);
+  if (url.password !== '') url.password = HIDDEN;
+  return url.password === '' ? value : url.href;
+}
+
 /** Every setting as a row of a Markdown table, for `docs/reference/config.md`. */
 export function configTable(schema: TObject): string {
   const rows = Object.values<TSchema>(schema.properties).map(
     (property) =>
-      `| \`${envName(property)}\` | \`${String(Reflect.get(property, 'default'))}\` | ${String(Reflect.get(property, 'description'))} |`,
+      `| \`${envName(property)}\` | ${defaultOf(property)} | ${String(Reflect.get(property, 'description'))} |`,
   );
   return ['| setting | default | meaning |', '| --- | --- | --- |', ...rows].join('\n');
+}
+
+function defaultOf(property: TSchema): string {
+  const value = String(Reflect.get(property, 'default'));
+  return value === '' ? '' : `\`${value}\``;
 }
 
 function envName(property: TSchema): string {

@@ -3,8 +3,8 @@ import { randomUUID } from 'node:crypto';
 import { createServer, type RequestListener, type Server, STATUS_CODES } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import type { Duplex } from 'node:stream';
-import { StartRefused } from '@questlog/runtime/process/errors';
 import { type ProblemCode, problemOf } from '@questlog/schemas/http/problem';
+import { StartRefused } from './errors.ts';
 
 export interface Listener {
   readonly port: number;

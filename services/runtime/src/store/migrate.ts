@@ -1,6 +1,7 @@
 /**
  * Brings a database up to date with the SQL files of a folder: `001-name.sql`, each run once, in order, one statement
  * after the other (separated by a line that holds only `;`). A file that was run and has changed since stops the start.
+ * Several processes may do so at once, and one may be killed at it: a statement must bear being run twice.
  */
 import { createHash } from 'node:crypto';
 import { readdirSync, readFileSync } from 'node:fs';
@@ -48,7 +49,16 @@ async function migrate(store: Store, directory: string): Promise<void> {
 
 async function apply(store: Store, name: string, sql: string, sha256: string): Promise<void> {
   for (const statement of sql.split(/^;$/m)) {
-    if (statement.trim() !== '') await store.command(statement);
+    if (statement.trim() !== '') await store.command(statement).catch(unlessThere);
   }
   await store.command(`INSERT INTO schema_migrations (name, sha256) VALUES ('${name}', '${sha256}')`);
 }
+
+/** Another process, which started at the same time, or an earlier try that was killed has already made it. */
+function unlessThere(error: unknown): void {
+  const cause = error instanceof Error ? error.cause : undefined;
+  const code: unknown = cause instanceof Error ? Reflect.get(cause, 'code') : undefined;
+  if (code !== TABLE_ALREADY_EXISTS) throw error;
+}
+
+const TABLE_ALREADY_EXISTS = '57';

@@ -44,15 +44,18 @@ export interface StoreOptions {
   readonly username: string;
   readonly password: string;
   readonly database: string;
+  /** What its certificate is checked against, PEM; empty or absent: the system's. */
+  readonly caPem?: string;
 }
 
 /** An insert's lifetime stays far below any de-duplication window, so that a forgotten one cannot come late. */
 const REQUEST_TIMEOUT_MS = 30_000;
 const MAX_CONNECTIONS = 16;
 
-export function openStore(options: StoreOptions): Store {
+export function openStore({ caPem = '', ...options }: StoreOptions): Store {
   const client = createClient({
     ...options,
+    ...(caPem === '' ? {} : { tls: { ca_cert: Buffer.from(caPem) } }),
     request_timeout: REQUEST_TIMEOUT_MS,
     max_open_connections: MAX_CONNECTIONS,
     // Parameters stand in the URL, of which servers take 16 KiB or so; a list of a thousand ids needs a body.

@@ -9,6 +9,7 @@
 
 import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
+import { StartRefused } from '../../process/errors.ts';
 
 /** A connection to the engine: one session, with its own settings, parameters and current database. */
 export type Connection = { readonly brand: 'chdb connection' };
@@ -41,11 +42,25 @@ export interface ChdbAddon {
   ): Promise<WriteOutcome>;
 }
 
-/** Loads the engine (a library of 566 MB, mapped on first use); throws on a platform that chdb has no build for. */
+/**
+ * Loads the engine (a library of 566 MB, mapped on first use).
+ * @throws StartRefused where it is not installed, or cannot be: chdb has no build for this platform.
+ */
 export function loadChdbAddon(): ChdbAddon {
   const require = createRequire(import.meta.url);
   const loader: { loadNative(): ChdbAddon } = require(
     join(dirname(require.resolve('chdb')), 'dist/loader.js'),
   );
-  return loader.loadNative();
+  try {
+    return loader.loadNative();
+  } catch (cause) {
+    if (Reflect.get(Object(cause), 'code') !== NOT_INSTALLED) throw cause;
+    const here = `${process.platform}-${process.arch}`;
+    throw new StartRefused(
+      `chdb’s library for ${here} is not installed (the Docker image leaves it out); CLICKHOUSE_URL names a ClickHouse server to use instead`,
+      { cause },
+    );
+  }
 }
+
+const NOT_INSTALLED = 'CHDB_PLATFORM';

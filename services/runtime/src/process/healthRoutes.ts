@@ -1,0 +1,41 @@
+/** What a supervisor and Prometheus ask of every process: whether it lives, whether it progresses, its figures. */
+import { Router, type RouterInstance } from '@koa/router';
+import Koa from 'koa';
+import { messageOf } from './errors.ts';
+import type { Health } from './health.ts';
+import { type Listener, listen } from './listen.ts';
+import type { Logger } from './logger.ts';
+import type { Metrics } from './metrics.ts';
+
+export interface HealthDeps {
+  readonly health: Health;
+  readonly logger: Logger;
+  readonly metrics: Metrics;
+}
+
+/** `/healthz`, `/readyz` and `/metrics`; none needs a token. */
+export function healthRoutes(router: RouterInstance, { health, metrics }: HealthDeps): void {
+  router.get('/healthz', (ctx) => {
+    ctx.body = { status: 'ok' };
+  });
+  router.get('/readyz', async (ctx) => {
+    const found = await health.problems();
+    const isReady = Object.keys(found).length === 0;
+    ctx.status = isReady ? 200 : 503;
+    ctx.body = isReady ? { status: 'ready' } : { status: 'not ready', problems: found };
+  });
+  router.get('/metrics', async (ctx) => {
+    ctx.body = await metrics.registry.metrics();
+    ctx.type = metrics.registry.contentType;
+  });
+}
+
+/** The listener of a process that has nothing else to serve. @throws StartRefused when the address cannot be had. */
+export function listenForHealth(deps: HealthDeps, host: string, port: number): Promise<Listener> {
+  const router = new Router({ sensitive: true });
+  healthRoutes(router, deps);
+  const app = new Koa();
+  app.on('error', (error) => deps.logger.warn('answer_failed', { cause: messageOf(error) }));
+  app.use(router.routes());
+  return listen(app.callback(), host, port, 'QUESTLOG_ADMIN_PORT');
+}

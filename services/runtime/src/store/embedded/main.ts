@@ -1,0 +1,62 @@
+/**
+ * The embedded ClickHouse as a process of its own, on a directory, until SIGTERM: for several Questlog processes that
+ * share one where there is no ClickHouse server. Not for production.
+ */
+import Type from 'typebox';
+import { loadConfig, setting } from '../../process/config.ts';
+import { messageOf } from '../../process/errors.ts';
+import { createLifecycle, stopOnSignals } from '../../process/lifecycle.ts';
+import { createLogger } from '../../process/logger.ts';
+import { startEmbeddedClickHouse } from './embeddedClickHouse.ts';
+
+// Before anything uses libuv's pool: each query holds one of its threads.
+process.env['UV_THREADPOOL_SIZE'] ??= '16';
+
+/**
+ * Twelve of libuv's sixteen threads: nothing but ClickHouse runs in this process, so more than in the standalone one,
+ * and the four that are left (as many as Node has by itself) serve the files of inserts and results, and KILL QUERY.
+ */
+const MAX_CONCURRENT_QUERIES = 12;
+
+const settings = Type.Object({
+  directory: setting.text({
+    env: 'EMBEDDED_CLICKHOUSE_DIRECTORY',
+    default: '.data/clickhouse',
+    description: 'Folder of the data; one process at a time.',
+  }),
+  port: setting.integer({
+    env: 'EMBEDDED_CLICKHOUSE_PORT',
+    default: 8123,
+    minimum: 0,
+    maximum: 65_535,
+    description: 'Port on 127.0.0.1; 0 takes any free one.',
+  }),
+  username: setting.text({
+    env: 'EMBEDDED_CLICKHOUSE_USERNAME',
+    default: 'questlog',
+    description: 'The one user there is.',
+  }),
+  password: Type.String({
+    env: 'EMBEDDED_CLICKHOUSE_PASSWORD',
+    minLength: 1,
+    description: 'Its password; there is none by default.',
+  }),
+});
+
+const logger = createLogger('embedded-clickhouse');
+const lifecycle = createLifecycle(logger);
+
+try {
+  const { password, ...config } = loadConfig(settings, process.env, 'EMBEDDED_CLICKHOUSE_');
+  stopOnSignals(lifecycle, logger);
+  const server = await startEmbeddedClickHouse({
+    ...config,
+    password,
+    maxConcurrentQueries: MAX_CONCURRENT_QUERIES,
+  });
+  lifecycle.onStop('embedded ClickHouse', () => server.close());
+  process.stdout.write(`ready: ClickHouse on ${server.url}, user ${server.username}\n`);
+} catch (error) {
+  process.stderr.write(`embedded ClickHouse: cannot start: ${messageOf(error)}\n`);
+  process.exit(1);
+}

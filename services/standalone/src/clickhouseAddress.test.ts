@@ -1,0 +1,30 @@
+/** ClickHouse's address as tools print it, in parts, and refused where it could not be used. */
+import { loadConfig } from '@questlog/runtime/process/config';
+import { expect, test } from 'vitest';
+import { clickhouseAddress } from './clickhouseAddress.ts';
+import { settings } from './config.ts';
+
+const addressOf = (env: Record<string, string>) => clickhouseAddress(loadConfig(settings, env, 'QUESTLOG_'));
+
+test('user, password and database stand in the address', () => {
+  expect(addressOf({ CLICKHOUSE_URL: 'https://me:p%40ss@ch.example:8443/games' })).toMatchObject({
+    url: 'https://ch.example:8443',
+    username: 'me',
+    password: 'p@ss',
+    database: 'games',
+  });
+});
+
+test('or beside it, where a secret can be a file', () => {
+  const env = { CLICKHOUSE_URL: 'http://ch:8123', CLICKHOUSE_USERNAME: 'me', CLICKHOUSE_PASSWORD: 'pw' };
+  expect(addressOf(env)).toMatchObject({ username: 'me', password: 'pw', database: 'questlog' });
+});
+
+test.each([
+  ['ch:8123', 'CLICKHOUSE_URL'],
+  ['tcp://ch:9000', 'CLICKHOUSE_URL'],
+  ['http://ch:8123/games;DROP', 'CLICKHOUSE_DATABASE'],
+  ['http://ch:8123/a/b', 'CLICKHOUSE_DATABASE'],
+])('%s is refused', (url, name) => {
+  expect(() => addressOf({ CLICKHOUSE_URL: url })).toThrow(name);
+});

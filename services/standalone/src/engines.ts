@@ -1,0 +1,123 @@
+/** Opens what the services stand on: a log, a schema registry and ClickHouse, each the embedded one or a real one. */
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { openEmbeddedLog } from '@questlog/runtime/log/embedded/embeddedLog';
+import type { KafkaConnection } from '@questlog/runtime/log/kafka/kafkaClient';
+import { openKafkaLog } from '@questlog/runtime/log/kafka/kafkaLog';
+import type { Log } from '@questlog/runtime/log/log';
+import { systemClock } from '@questlog/runtime/process/clock';
+import { messageOf, StartRefused } from '@questlog/runtime/process/errors';
+import type { Lifecycle } from '@questlog/runtime/process/lifecycle';
+import type { Logger } from '@questlog/runtime/process/logger';
+import { openConfluentRegistry } from '@questlog/runtime/registry/confluentRegistry';
+import { openLogRegistry } from '@questlog/runtime/registry/logRegistry';
+import type { SchemaRegistry } from '@questlog/runtime/registry/registry';
+import { startEmbeddedClickHouse } from '@questlog/runtime/store/embedded/embeddedClickHouse';
+import { openMigrated } from '@questlog/runtime/store/migrate';
+import type { Store, StoreOptions } from '@questlog/runtime/store/store';
+import { topicDefinitions } from '@questlog/schemas/topics/topics';
+import { clickhouseAddress } from './clickhouseAddress.ts';
+import type { Settings } from './config.ts';
+import { kafkaConnection } from './kafkaConnection.ts';
+
+/** Enough for a hot tenant to be spread in trying things out; each costs an insert a block. */
+const EMBEDDED_PARTITIONS = 4;
+/** Enough for a dozen of each consumer, and for a hot tenant to be spread. */
+const KAFKA_PARTITIONS = 12;
+/** Half of libuv's threads (see main.ts): the others serve files and name look-ups. */
+const MAX_CONCURRENT_QUERIES = 8;
+const MIGRATIONS = fileURLToPath(new URL('../../../deploy/clickhouse', import.meta.url));
+
+export interface Engines {
+  readonly log: Log;
+  readonly registry: SchemaRegistry;
+  readonly store: Store;
+  /** Where ClickHouse was found or started. */
+  readonly clickhouse: StoreOptions;
+}
+
+export interface EngineDeps {
+  readonly settings: Settings;
+  /** Undefined where everything embedded is out of the question. */
+  readonly embedded:
+    | { readonly dataDir: string; readonly username: string; readonly password: string }
+    | undefined;
+  readonly logger: Logger;
+  readonly lifecycle: Lifecycle;
+}
+
+/** @throws StartRefused naming every setting at fault; Unavailable when an engine does not answer. */
+export async function openEngines(deps: EngineDeps): Promise<Engines> {
+  const { settings, lifecycle } = deps;
+  const { kafka, address } = checkedChoice(deps);
+  const log = kafka === undefined ? await embeddedLog(deps) : await kafkaLog(deps, kafka);
+  lifecycle.onStop('log', () => log.close());
+  const clickhouse = address ?? (await embeddedClickHouse(deps));
+  const store = await openMigrated(clickhouse, MIGRATIONS);
+  lifecycle.onStop('ClickHouse client', () => store.close());
+
+  const partitions = settings.partitions || (kafka === undefined ? EMBEDDED_PARTITIONS : KAFKA_PARTITIONS);
+  await log.ensureTopics(topicDefinitions(partitions));
+  const registry = kafka === undefined ? await openLogRegistry(log) : confluentRegistry(deps);
+  return { log, registry, store, clickhouse };
+}
+
+/** What is reached over the network; undefined: the embedded one. All that can be refused is, before anything starts. */
+function checkedChoice({ settings, embedded }: EngineDeps): {
+  kafka: KafkaConnection | undefined;
+  address: StoreOptions | undefined;
+} {
+  const problems: string[] = [];
+  const checked = <T>(work: () => T): T | undefined => {
+    try {
+      return work();
+    } catch (error) {
+      problems.push(messageOf(error));
+      return undefined;
+    }
+  };
+  const isEmbedded = settings.log === 'embedded' || (settings.log === 'auto' && embedded !== undefined);
+  const alone = 'the embedded one belongs to one process, `questlog standalone`';
+  if (isEmbedded && embedded === undefined) problems.push(`QUESTLOG_LOG: must be kafka here; ${alone}`);
+  const kafka = isEmbedded ? undefined : checked(() => kafkaConnection(settings));
+  if (!isEmbedded && settings.registryUrl === '') {
+    problems.push('SCHEMA_REGISTRY_URL: needed with the log on Kafka');
+  }
+  const isGiven = settings.clickhouseUrl !== '';
+  if (!isGiven && embedded === undefined) problems.push(`CLICKHOUSE_URL: needed here; ${alone}`);
+  const address = isGiven ? checked(() => clickhouseAddress(settings)) : undefined;
+  if (problems.length > 0) throw new StartRefused(`settings: ${problems.join('; ')}`);
+  return { kafka, address };
+}
+
+function embeddedLog({ embedded }: EngineDeps): Promise<Log> {
+  return openEmbeddedLog({ directory: join(embedded?.dataDir ?? '', 'log'), clock: systemClock });
+}
+
+function kafkaLog({ settings, logger }: EngineDeps, connection: KafkaConnection): Promise<Log> {
+  const { prefix, kafkaReplicationFactor: replicationFactor } = settings;
+  return openKafkaLog({ connection, prefix, replicationFactor, logger });
+}
+
+function confluentRegistry({ settings, logger }: EngineDeps): SchemaRegistry {
+  return openConfluentRegistry({
+    url: settings.registryUrl,
+    username: settings.registryUsername,
+    password: settings.registryPassword,
+    caPem: settings.registryTlsCa,
+    subjectPrefix: settings.prefix,
+    logger,
+  });
+}
+
+async function embeddedClickHouse({ embedded, lifecycle }: EngineDeps): Promise<StoreOptions> {
+  const { dataDir = '', username = '', password = '' } = embedded ?? {};
+  const server = await startEmbeddedClickHouse({
+    directory: join(dataDir, 'clickhouse'),
+    username,
+    password,
+    maxConcurrentQueries: MAX_CONCURRENT_QUERIES,
+  });
+  lifecycle.onStop('embedded ClickHouse', () => server.close());
+  return { url: server.url, username, password, database: 'questlog' };
+}

@@ -1,0 +1,44 @@
+/** Kafka's settings: what belongs together is asked for together, and a wrong mixture is refused by name. */
+import { loadConfig } from '@questlog/runtime/process/config';
+import { StartRefused } from '@questlog/runtime/process/errors';
+import { expect, test } from 'vitest';
+import { settings } from './config.ts';
+import { kafkaConnection } from './kafkaConnection.ts';
+
+const connectionOf = (env: Record<string, string>) =>
+  kafkaConnection(loadConfig(settings, { KAFKA_BROKERS: 'a:9092, b:9093', ...env }, 'QUESTLOG_'));
+
+test('brokers alone are spoken to without TLS and without a name', () => {
+  expect(connectionOf({})).toEqual({ brokers: ['a:9092', 'b:9093'], clientId: 'questlog' });
+});
+
+test('TLS takes the system’s certificates, or those given, and a client’s own', () => {
+  expect(connectionOf({ KAFKA_TLS: 'on' })).toMatchObject({ ssl: {} });
+  const given = { KAFKA_TLS: 'on', KAFKA_TLS_CA: 'ca', KAFKA_TLS_CERT: 'cert', KAFKA_TLS_KEY: 'key' };
+  expect(connectionOf(given).ssl).toEqual({ ca: 'ca', cert: 'cert', key: 'key' });
+});
+
+test.each(['plain', 'scram-sha-256', 'scram-sha-512'])('%s takes a name and a password', (mechanism) => {
+  const env = { KAFKA_SASL_MECHANISM: mechanism, KAFKA_SASL_USERNAME: 'me', KAFKA_SASL_PASSWORD: 'pw' };
+  expect(connectionOf(env).sasl).toEqual({ mechanism, username: 'me', password: 'pw' });
+});
+
+test.each([
+  ['no brokers', { KAFKA_BROKERS: '' }, 'KAFKA_BROKERS'],
+  ['a broker without a port', { KAFKA_BROKERS: 'a:9092,b' }, 'KAFKA_BROKERS'],
+  [
+    'a name without a password',
+    { KAFKA_SASL_MECHANISM: 'plain', KAFKA_SASL_USERNAME: 'me' },
+    'KAFKA_SASL_PASSWORD',
+  ],
+  [
+    'OAuth without a token server',
+    { KAFKA_SASL_MECHANISM: 'oauthbearer', KAFKA_SASL_USERNAME: 'me', KAFKA_SASL_PASSWORD: 'pw' },
+    'KAFKA_OAUTH_TOKEN_URL',
+  ],
+  ['certificates without TLS, which would be spoken in the clear', { KAFKA_TLS_CA: 'ca' }, 'KAFKA_TLS'],
+  ['a certificate without its key', { KAFKA_TLS: 'on', KAFKA_TLS_CERT: 'cert' }, 'KAFKA_TLS_KEY'],
+])('%s is refused', (_, env: Record<string, string>, name) => {
+  expect(() => connectionOf(env)).toThrow(StartRefused);
+  expect(() => connectionOf(env)).toThrow(name);
+});

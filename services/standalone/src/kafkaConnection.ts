@@ -1,0 +1,51 @@
+/** How Kafka is reached, from the settings. */
+import type { KafkaConnection } from '@questlog/runtime/log/kafka/kafkaClient';
+import { oauthTokens } from '@questlog/runtime/log/kafka/oauthTokens';
+import { StartRefused } from '@questlog/runtime/process/errors';
+import type { Settings } from './config.ts';
+
+const CLIENT_ID = 'questlog';
+
+/** @throws StartRefused naming every setting that is missing or belongs to another choice. */
+export function kafkaConnection(settings: Settings): KafkaConnection {
+  const problems: string[] = [];
+  const needed = (name: string, value: string): void => {
+    if (value === '') problems.push(`${name}: needed with KAFKA_SASL_MECHANISM=${settings.kafkaSasl}`);
+  };
+  const brokers = settings.kafkaBrokers.split(',').map((broker) => broker.trim());
+  if (!brokers.every((broker) => /^.+:\d{1,5}$/.test(broker))) {
+    problems.push('KAFKA_BROKERS: needed with the log on Kafka, as host:port,host:port');
+  }
+  if (settings.kafkaSasl !== 'none') {
+    needed('KAFKA_SASL_USERNAME', settings.kafkaUsername);
+    needed('KAFKA_SASL_PASSWORD', settings.kafkaPassword);
+  }
+  if (settings.kafkaSasl === 'oauthbearer') needed('KAFKA_OAUTH_TOKEN_URL', settings.kafkaOauthTokenUrl);
+  if (settings.kafkaTls === 'off' && settings.kafkaTlsCa + settings.kafkaTlsCertificate !== '') {
+    problems.push('KAFKA_TLS: must be on where certificates are given');
+  }
+  if ((settings.kafkaTlsCertificate === '') !== (settings.kafkaTlsKey === '')) {
+    problems.push('KAFKA_TLS_CERT, KAFKA_TLS_KEY: give both or neither');
+  }
+  if (problems.length > 0) throw new StartRefused(problems.join('; '));
+  return { brokers, clientId: CLIENT_ID, ...tlsOf(settings), ...saslOf(settings) };
+}
+
+function tlsOf(settings: Settings): Pick<KafkaConnection, 'ssl'> {
+  if (settings.kafkaTls === 'off') return {};
+  const { kafkaTlsCa: ca, kafkaTlsCertificate: cert, kafkaTlsKey: key } = settings;
+  return { ssl: { ...(ca === '' ? {} : { ca }), ...(cert === '' ? {} : { cert, key }) } };
+}
+
+function saslOf(settings: Settings): Pick<KafkaConnection, 'sasl'> {
+  const { kafkaSasl: mechanism, kafkaUsername: username, kafkaPassword: password } = settings;
+  if (mechanism === 'none') return {};
+  if (mechanism !== 'oauthbearer') return { sasl: { mechanism, username, password } };
+  const grant = {
+    tokenUrl: settings.kafkaOauthTokenUrl,
+    clientId: username,
+    clientSecret: password,
+    scope: settings.kafkaOauthScope,
+  };
+  return { sasl: { mechanism, token: oauthTokens(grant) } };
+}

@@ -1,0 +1,135 @@
+/** `questlog ingest | linker | projector | standalone`: the services of one process, wired. Wires, decides nothing. */
+import { startIngest } from '@questlog/ingest/service';
+import { LINKER_BOUNDS } from '@questlog/linker/core/linkerState';
+import { startLinker } from '@questlog/linker/linker';
+import { startProjector } from '@questlog/projector/projector';
+import { openDirectory } from '@questlog/runtime/directory/openDirectory';
+import { systemClock } from '@questlog/runtime/process/clock';
+import { StartRefused } from '@questlog/runtime/process/errors';
+import { createHealth } from '@questlog/runtime/process/health';
+import { listenForHealth } from '@questlog/runtime/process/healthRoutes';
+import type { Lifecycle } from '@questlog/runtime/process/lifecycle';
+import type { Logger } from '@questlog/runtime/process/logger';
+import { createMetrics } from '@questlog/runtime/process/metrics';
+import type { ServiceDeps } from '@questlog/runtime/process/serviceDeps';
+import type { Settings } from './config.ts';
+import { type Credentials, loadCredentials, saveCredentials } from './credentials.ts';
+import { openDataDir } from './dataDir.ts';
+import { ensureDemo, ensureDemoSession } from './demo.ts';
+import { openEngines } from './engines.ts';
+
+export const SERVICES = ['standalone', 'ingest', 'linker', 'projector'] as const;
+export type ServiceName = (typeof SERVICES)[number];
+
+/** Of a projector alone. A newcomer reads what was just written: there, twice as often. */
+const FLUSH_INTERVAL_MS = 1_000;
+const STANDALONE_FLUSH_INTERVAL_MS = 500;
+const MIN_ADMIN_TOKEN = 16;
+
+export interface Running {
+  readonly service: ServiceName;
+  readonly adminUrl: string;
+  /** Of the listener for games, where ingest is one of the services. */
+  readonly baseUrl?: string;
+  /** What the process keeps of itself in its data folder, where it has one. */
+  readonly kept?: Kept;
+  /** Rejects when a part of the process cannot go on; it should then stop and be started again. */
+  readonly failed: Promise<never>;
+}
+
+export interface Kept {
+  readonly dataDir: string;
+  readonly credentials: Credentials;
+  readonly hasDemo: boolean;
+}
+
+interface Deps {
+  readonly service: ServiceName;
+  readonly settings: Settings;
+  readonly logger: Logger;
+  readonly lifecycle: Lifecycle;
+}
+
+export async function startServices(deps: Deps): Promise<Running> {
+  const { service, settings, logger, lifecycle } = deps;
+  const kept = whatIsKept(service, settings);
+  const adminToken = adminTokenOf(service, settings, kept);
+  const embedded = service === 'standalone' && kept ? { ...kept.credentials.clickhouse, ...kept } : undefined;
+  const engines = await openEngines({ settings, embedded, logger, lifecycle });
+  const shared = {
+    ...engines,
+    clock: systemClock,
+    logger,
+    metrics: createMetrics(),
+    health: createHealth(),
+  };
+  const failures = await startConsumers(deps, shared);
+  if (service === 'linker' || service === 'projector') {
+    const listener = await listenForHealth(shared, settings.host, settings.adminPort);
+    lifecycle.onStop('listener', () => listener.close());
+    return { service, adminUrl: urlOf(settings, listener.port), failed: Promise.race(failures) };
+  }
+  const directory = await openDirectory(shared);
+  lifecycle.onStop('directory', () => directory.close());
+  const ingest = await startIngest({
+    ...shared,
+    directory,
+    lifecycle,
+    adminToken,
+    settings: { ...settings, defaultRevision: settings.revision },
+  });
+  const baseUrl = urlOf(settings, ingest.port);
+  const adminUrl = urlOf(settings, ingest.adminPort);
+  const failed = Promise.race([...failures, ingest.failed]);
+  if (kept === undefined) return { service, baseUrl, adminUrl, failed };
+
+  const { url, database, username, password } = engines.clickhouse;
+  const clickhouse = { url, database, username, password };
+  const credentials = { ...kept.credentials, baseUrl, adminUrl, adminToken, clickhouse };
+  saveCredentials(kept.dataDir, credentials);
+  if (kept.hasDemo) {
+    await ensureDemo(directory, credentials, systemClock);
+    await ensureDemoSession(credentials);
+  }
+  return { service, baseUrl, adminUrl, failed, kept: { ...kept, credentials } };
+}
+
+/** Of the standalone process always; of ingest alone where it is to have a demo. */
+function whatIsKept(service: ServiceName, settings: Settings): Kept | undefined {
+  const isStandalone = service === 'standalone';
+  const hasDemo = settings.demo === 'on' || (settings.demo === 'auto' && isStandalone);
+  if (!isStandalone && !(service === 'ingest' && hasDemo)) return undefined;
+  const dataDir = openDataDir(settings.dataDir);
+  return { dataDir, hasDemo, credentials: loadCredentials(dataDir) };
+}
+
+function adminTokenOf(service: ServiceName, { adminToken }: Settings, kept: Kept | undefined): string {
+  const given = adminToken || (kept?.credentials.adminToken ?? '');
+  if (given.length >= MIN_ADMIN_TOKEN || (service !== 'ingest' && adminToken === '')) return given;
+  throw new StartRefused(
+    `settings: QUESTLOG_ADMIN_TOKEN: needed, with ${MIN_ADMIN_TOKEN} characters or more`,
+  );
+}
+
+/** @returns what rejects when one of them cannot go on. */
+async function startConsumers({ service, lifecycle }: Deps, shared: ServiceDeps): Promise<Promise<never>[]> {
+  const failures: Promise<never>[] = [];
+  if (service === 'standalone' || service === 'projector') {
+    const flushIntervalMs = service === 'standalone' ? STANDALONE_FLUSH_INTERVAL_MS : FLUSH_INTERVAL_MS;
+    const projector = await startProjector({ ...shared, flushIntervalMs });
+    lifecycle.onStop('projector', () => projector.stop());
+    failures.push(projector.failed);
+  }
+  if (service === 'standalone' || service === 'linker') {
+    const linker = await startLinker({ ...shared, bounds: LINKER_BOUNDS });
+    lifecycle.onStop('linker', () => linker.stop());
+    failures.push(linker.failed);
+  }
+  return failures;
+}
+
+/** As this machine reaches it: whoever listens on all addresses listens on the loopback too. */
+function urlOf({ host }: Settings, port: number): string {
+  const local = host === '0.0.0.0' ? '127.0.0.1' : host === '::' ? '::1' : host;
+  return `http://${local.includes(':') ? `[${local}]` : local}:${port}`;
+}
