@@ -4,7 +4,7 @@ import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
-import type { Jars } from './jars.ts';
+import { type Jars, QUICK_START } from './jars.ts';
 import { type BrokerNode, clusterFolder, type Stack } from './stackState.ts';
 
 const LOGGING = fileURLToPath(new URL('./log4j2.xml', import.meta.url));
@@ -19,7 +19,14 @@ export async function formatBrokers(folder: string, stack: Stack, jars: Jars): P
     writeFileSync(settingsPath(folder, broker), settings(folder, stack, broker));
     const args = ['format', '-t', stack.clusterId, '--initial-controllers', voters];
     return promisify(execFile)(jars.java, [
-      ...['-Xmx128m', `-Dlog4j2.configurationFile=${LOGGING}`, '-cp', jars.kafka, 'kafka.tools.StorageTool'],
+      ...[
+        ...QUICK_START,
+        '-Xmx128m',
+        `-Dlog4j2.configurationFile=${LOGGING}`,
+        '-cp',
+        jars.kafka,
+        'kafka.tools.StorageTool',
+      ],
       ...[...args, '-c', settingsPath(folder, broker)],
     ]);
   });
@@ -28,7 +35,7 @@ export async function formatBrokers(folder: string, stack: Stack, jars: Jars): P
 
 /** The arguments of Java for a broker. */
 export function brokerArguments(folder: string, broker: BrokerNode, jars: Jars): string[] {
-  const options = ['-Xmx512m', `-Dlog4j2.configurationFile=${LOGGING}`, '-cp', jars.kafka];
+  const options = [...QUICK_START, '-Xmx512m', `-Dlog4j2.configurationFile=${LOGGING}`, '-cp', jars.kafka];
   return [...options, 'kafka.Kafka', settingsPath(folder, broker)];
 }
 

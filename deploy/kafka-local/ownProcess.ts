@@ -2,6 +2,7 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { closeSync, openSync, readFileSync } from 'node:fs';
+import { dirname } from 'node:path';
 import { waitUntil } from './waitUntil.ts';
 
 export interface OwnProcess {
@@ -10,11 +11,28 @@ export interface OwnProcess {
   readonly startTicks: string;
 }
 
-/** Starts a process that outlives this one; both of its outputs are appended to the log. */
-export async function startDetached(command: string, args: string[], logPath: string): Promise<OwnProcess> {
+export interface Launch {
+  readonly command: string;
+  readonly args: readonly string[];
+  /** Added to this process's own environment. */
+  readonly env?: Readonly<Record<string, string>>;
+}
+
+/**
+ * Starts a process that outlives this one; both of its outputs are appended to the log.
+ *
+ * @throws where there is no such command, or the process ends at once.
+ */
+export async function startDetached({ command, args, env }: Launch, logPath: string): Promise<OwnProcess> {
   const log = openSync(logPath, 'a');
   try {
-    const child = spawn(command, args, { detached: true, stdio: ['ignore', log, log] });
+    const child = spawn(command, args, {
+      detached: true,
+      stdio: ['ignore', log, log],
+      env: { ...process.env, ...env },
+      // What a JVM leaves behind when it crashes belongs beside its log, and no other folder is kept in use.
+      cwd: dirname(logPath),
+    });
     await once(child, 'spawn');
     child.unref();
     return identityOf(child.pid ?? 0);

@@ -1,6 +1,12 @@
-/** Whether a node really answers: Kafka's own Metadata request over a socket, and the registry's list of subjects. */
+/** Whether a node really answers: Kafka's own Metadata request, the registry's list of subjects, a query. */
 import { connect } from 'node:net';
-import { type Node, type RegistryNode, registryUrl } from './stackState.ts';
+import {
+  CLICKHOUSE_USER,
+  type ClickHouseNode,
+  type Node,
+  type RegistryNode,
+  registryUrl,
+} from './stackState.ts';
 
 const PROBE_TIMEOUT_MS = 2_000;
 
@@ -8,8 +14,14 @@ const PROBE_TIMEOUT_MS = 2_000;
 const METADATA_REQUEST = Buffer.from([0, 0, 0, 14, 0, 3, 0, 1, 0, 0, 0, 0, 0xff, 0xff, 0, 0, 0, 0]);
 
 export async function answers(node: Node): Promise<boolean> {
-  if (node.kind === 'registry') return registryAnswers(node);
-  return (await brokersKnownTo(node.port)).length > 0;
+  switch (node.kind) {
+    case 'broker':
+      return (await brokersKnownTo(node.port)).length > 0;
+    case 'registry':
+      return registryAnswers(node);
+    case 'clickhouse':
+      return clickhouseAnswers(node);
+  }
 }
 
 /** The ids of the brokers that the one behind the port knows to be alive; none where it does not answer. */
@@ -54,6 +66,19 @@ async function registryAnswers(registry: RegistryNode): Promise<boolean> {
     const signal = AbortSignal.timeout(PROBE_TIMEOUT_MS);
     const response = await fetch(`${registryUrl(registry)}/subjects`, { signal });
     return response.ok && Array.isArray(await response.json());
+  } catch {
+    return false;
+  }
+}
+
+/** With its own password, so that what another process answers on this port is no answer. */
+async function clickhouseAnswers({ port, password }: ClickHouseNode): Promise<boolean> {
+  const headers = { 'x-clickhouse-user': CLICKHOUSE_USER, 'x-clickhouse-key': password };
+  try {
+    const signal = AbortSignal.timeout(PROBE_TIMEOUT_MS);
+    const options = { method: 'POST', body: 'SELECT 1', headers, signal };
+    const response = await fetch(`http://127.0.0.1:${port}/`, options);
+    return response.ok && (await response.text()) === '1\n';
   } catch {
     return false;
   }

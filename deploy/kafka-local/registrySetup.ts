@@ -1,6 +1,6 @@
 /** What the schema registry runs with. */
 import { join } from 'node:path';
-import type { Jars } from './jars.ts';
+import { type Jars, QUICK_START } from './jars.ts';
 import { clusterFolder, type RegistryNode } from './stackState.ts';
 
 /**
@@ -10,6 +10,7 @@ import { clusterFolder, type RegistryNode } from './stackState.ts';
 export function registryArguments(folder: string, { port }: RegistryNode, jars: Jars): string[] {
   const database = join(clusterFolder(folder), 'registry', 'schemas');
   return [
+    ...QUICK_START,
     '-Xmx512m',
     '-Dquarkus.http.host=127.0.0.1',
     `-Dquarkus.http.port=${port}`,

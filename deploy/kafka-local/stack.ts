@@ -1,12 +1,12 @@
-/** `npm run stack`: the commands that start, stop and break a local Kafka and its schema registry. */
-import { resolve } from 'node:path';
+/** `npm run stack`: the commands that start, stop and break a local Kafka, its schema registry and a ClickHouse. */
+import { join, resolve } from 'node:path';
 import { parseArgs } from 'node:util';
-import { bringUp, killNodes, startNodes, statusLines, takeDown } from './commands.ts';
+import { bringUp, killNodes, type Places, startNodes, statusLines, takeDown } from './commands.ts';
 import { withLock } from './lock.ts';
-import { environmentOf } from './stackState.ts';
+import { clusterFolder, environmentOf } from './stackState.ts';
 
 const USAGE =
-  'usage: npm run -s stack -- up [--brokers 1|3] | status | kill <name>… | start <name>… | down   (names: broker-1, …, registry)';
+  'usage: npm run -s stack -- up [--brokers 1|3] | status | kill <name>… | start <name>… | down   (names: broker-1, …, registry, clickhouse)';
 
 const env: Readonly<Record<string, string | undefined>> = process.env;
 
@@ -17,32 +17,35 @@ try {
     allowPositionals: true,
     options: { brokers: { type: 'string' } },
   });
-  process.stdout.write(await run(folder, positionals, values.brokers));
+  const jarsFolder = resolve(env['QUESTLOG_STACK_JARS'] ?? join(folder, 'jars'));
+  process.stdout.write(await run({ folder, jarsFolder }, positionals, values.brokers));
 } catch (error) {
   process.stderr.write(`stack: ${error instanceof Error ? error.message : String(error)}\n`);
   process.exitCode = 1;
 }
 
 /** @returns what goes to standard output. */
-async function run(folder: string, [command, ...names]: string[], brokers?: string): Promise<string> {
+async function run(places: Places, [command, ...names]: string[], brokers?: string): Promise<string> {
   if (brokers !== undefined && (command !== 'up' || !['1', '3'].includes(brokers))) throw new Error(USAGE);
   const takesNames = command === 'kill' || command === 'start';
   if (takesNames !== names.length > 0) throw new Error(USAGE);
+  const { folder } = places;
+  const locked = <T>(body: () => Promise<T>) => withLock(clusterFolder(folder), body);
   switch (command) {
     case 'up': {
       const wanted = brokers === undefined ? undefined : Number(brokers);
-      return environmentOf(await withLock(folder, () => bringUp(folder, wanted)));
+      return environmentOf(await locked(() => bringUp(places, wanted)));
     }
     case 'status':
       return (await statusLines(folder)).map((line) => `${line}\n`).join('');
     case 'kill':
-      await withLock(folder, () => killNodes(folder, names));
+      await locked(() => killNodes(folder, names));
       return '';
     case 'start':
-      await withLock(folder, () => startNodes(folder, names));
+      await locked(() => startNodes(places, names));
       return '';
     case 'down':
-      await withLock(folder, () => takeDown(folder));
+      await locked(() => takeDown(folder));
       return '';
     default:
       throw new Error(USAGE);

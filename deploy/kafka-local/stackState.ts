@@ -5,6 +5,9 @@ import { join } from 'node:path';
 import { freePorts } from './freePorts.ts';
 import type { OwnProcess } from './ownProcess.ts';
 
+export const CLICKHOUSE_USER = 'questlog';
+const CLICKHOUSE_DATABASE = 'questlog';
+
 export interface BrokerNode {
   readonly kind: 'broker';
   readonly name: string;
@@ -23,12 +26,22 @@ export interface RegistryNode {
   process?: OwnProcess;
 }
 
-export type Node = BrokerNode | RegistryNode;
+export interface ClickHouseNode {
+  readonly kind: 'clickhouse';
+  readonly name: string;
+  readonly port: number;
+  readonly password: string;
+  process?: OwnProcess;
+}
+
+export type Node = BrokerNode | RegistryNode | ClickHouseNode;
 
 export interface Stack {
   readonly clusterId: string;
   readonly brokers: readonly BrokerNode[];
   readonly registry: RegistryNode;
+  /** Not there in a stack of an earlier version, until its next `up`. */
+  clickhouse?: ClickHouseNode;
   isFormatted: boolean;
 }
 
@@ -37,14 +50,16 @@ export function clusterFolder(folder: string): string {
   return join(folder, 'cluster');
 }
 
-export function nodesOf({ brokers, registry }: Stack): readonly Node[] {
-  return [...brokers, registry];
+export function nodesOf({ brokers, registry, clickhouse }: Stack): readonly Node[] {
+  return [...brokers, registry, ...(clickhouse === undefined ? [] : [clickhouse])];
 }
 
 /** The lines for `env`. */
-export function environmentOf({ brokers, registry }: Stack): string {
+export function environmentOf({ brokers, registry, clickhouse }: Stack): string {
   const addresses = brokers.map(({ port }) => `127.0.0.1:${port}`).join(',');
-  return `KAFKA_BROKERS=${addresses}\nSCHEMA_REGISTRY_URL=${registryUrl(registry)}\n`;
+  const lines = [`KAFKA_BROKERS=${addresses}\n`, `SCHEMA_REGISTRY_URL=${registryUrl(registry)}\n`];
+  if (clickhouse !== undefined) lines.push(`CLICKHOUSE_URL=${clickhouseUrl(clickhouse)}\n`);
+  return lines.join('');
 }
 
 /** Where the Confluent-compatible API of the registry is. */
@@ -52,8 +67,13 @@ export function registryUrl({ port }: RegistryNode): string {
   return `http://127.0.0.1:${port}/apis/ccompat/v7`;
 }
 
+/** With the name, the password and the database, as ClickHouse's clients take them. */
+function clickhouseUrl({ port, password }: ClickHouseNode): string {
+  return `http://${CLICKHOUSE_USER}:${password}@127.0.0.1:${port}/${CLICKHOUSE_DATABASE}`;
+}
+
 export async function newStack(brokerCount: number): Promise<Stack> {
-  const [registryPort = 0, ...ports] = await freePorts(1 + 2 * brokerCount);
+  const [registryPort = 0, clickhousePort = 0, ...ports] = await freePorts(2 + 2 * brokerCount);
   const brokers = Array.from({ length: brokerCount }, (_, i): BrokerNode => {
     const [port = 0, controllerPort = 0] = ports.slice(2 * i);
     return {
@@ -66,7 +86,13 @@ export async function newStack(brokerCount: number): Promise<Stack> {
     };
   });
   const registry: RegistryNode = { kind: 'registry', name: 'registry', port: registryPort };
-  return { clusterId: kafkaUuid(), brokers, registry, isFormatted: false };
+  const clickhouse = newClickHouse(clickhousePort);
+  return { clusterId: kafkaUuid(), brokers, registry, clickhouse, isFormatted: false };
+}
+
+export function newClickHouse(port: number): ClickHouseNode {
+  const password = randomBytes(24).toString('base64url');
+  return { kind: 'clickhouse', name: 'clickhouse', port, password };
 }
 
 export function loadStack(folder: string): Stack | undefined {
@@ -74,11 +100,11 @@ export function loadStack(folder: string): Stack | undefined {
   return existsSync(path) ? JSON.parse(readFileSync(path, 'utf8')) : undefined;
 }
 
-/** Whole or not at all, so that a command that is interrupted loses no process. */
+/** Whole or not at all, so that a command that is interrupted loses no process. For the owner only: it has a password. */
 export function saveStack(folder: string, stack: Stack): void {
   const path = statePath(folder);
   mkdirSync(clusterFolder(folder), { recursive: true });
-  writeFileSync(`${path}.new`, `${JSON.stringify(stack, null, 2)}\n`);
+  writeFileSync(`${path}.new`, `${JSON.stringify(stack, null, 2)}\n`, { mode: 0o600 });
   renameSync(`${path}.new`, path);
 }
 

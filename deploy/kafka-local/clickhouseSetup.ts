@@ -1,0 +1,22 @@
+/** What the embedded ClickHouse runs with, as a process of its own. */
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { CLICKHOUSE_USER, type ClickHouseNode, clusterFolder } from './stackState.ts';
+
+const MAIN = fileURLToPath(new URL('../../services/runtime/src/store/embedded/main.ts', import.meta.url));
+
+/** The arguments of Node for it. */
+export const CLICKHOUSE_ARGUMENTS = [MAIN];
+
+/** Its settings; in the environment, as everybody on the machine can read a command line. */
+export function clickhouseEnvironment(
+  folder: string,
+  { port, password }: ClickHouseNode,
+): Readonly<Record<string, string>> {
+  return {
+    EMBEDDED_CLICKHOUSE_DIRECTORY: join(clusterFolder(folder), 'clickhouse'),
+    EMBEDDED_CLICKHOUSE_PORT: String(port),
+    EMBEDDED_CLICKHOUSE_USERNAME: CLICKHOUSE_USER,
+    EMBEDDED_CLICKHOUSE_PASSWORD: password,
+  };
+}

@@ -1,0 +1,96 @@
+/** Starts nodes until they answer, and stops them. */
+import { mkdirSync } from 'node:fs';
+import { join } from 'node:path';
+import { brokerArguments } from './brokerSetup.ts';
+import { CLICKHOUSE_ARGUMENTS, clickhouseEnvironment } from './clickhouseSetup.ts';
+import { isFree } from './freePorts.ts';
+import type { Jars } from './jars.ts';
+import { isAlive, type Launch, startDetached, stop } from './ownProcess.ts';
+import { answers, brokersKnownTo } from './probes.ts';
+import { registryArguments } from './registrySetup.ts';
+import { type Node, type Stack, saveStack } from './stackState.ts';
+import { waitUntil } from './waitUntil.ts';
+
+/** Three brokers and the registry take 10 s on two idle cores; on busy ones several times as much. */
+const READY_TIMEOUT_MS = 180_000;
+const STOP_PATIENCE_MS = 10_000;
+
+/** Starts those that do not run, and returns when all of them answer. @throws after stopping what it started. */
+export async function startAll(
+  folder: string,
+  stack: Stack,
+  jars: Jars,
+  nodes: readonly Node[],
+): Promise<void> {
+  const started = nodes.filter(({ process }) => !isAlive(process));
+  try {
+    for (const node of started) await start(folder, stack, jars, node);
+    await waitUntil(() => areReady(folder, stack, nodes), {
+      timeoutMs: READY_TIMEOUT_MS,
+      what: `${nodes.map(({ name }) => name).join(', ')} to answer; see the logs in ${logFolder(folder)}`,
+    });
+  } catch (error) {
+    await stopAll(started);
+    throw error;
+  }
+}
+
+/** SIGTERM to each that runs, SIGKILL after 10 s; returns when they are gone. */
+export async function stopAll(nodes: readonly Node[]): Promise<void> {
+  await Promise.all(
+    nodes.map(async ({ process }) => (isAlive(process) ? stop(process, STOP_PATIENCE_MS) : undefined)),
+  );
+}
+
+async function start(folder: string, stack: Stack, jars: Jars, node: Node): Promise<void> {
+  const ports = node.kind === 'broker' ? [node.port, node.controllerPort] : [node.port];
+  for (const port of ports) {
+    if (!(await isFree(port))) throw new Error(`port ${port} of ${node.name} is taken by another process`);
+  }
+  mkdirSync(logFolder(folder), { recursive: true });
+  const started = startDetached(launchOf(folder, node, jars), logPath(folder, node));
+  node.process = await started.catch((cause: Error) => {
+    throw new Error(`${node.name} did not start: ${cause.message}; see ${logPath(folder, node)}`, { cause });
+  });
+  saveStack(folder, stack);
+}
+
+function launchOf(folder: string, node: Node, jars: Jars): Launch {
+  switch (node.kind) {
+    case 'broker':
+      return { command: jars.java, args: brokerArguments(folder, node, jars) };
+    case 'registry':
+      return { command: jars.java, args: registryArguments(folder, node, jars) };
+    case 'clickhouse':
+      return {
+        command: process.execPath,
+        args: CLICKHOUSE_ARGUMENTS,
+        env: clickhouseEnvironment(folder, node),
+      };
+  }
+}
+
+/** A broker is ready when each one that runs knows all that run: a client may ask any of them. */
+async function areReady(folder: string, stack: Stack, nodes: readonly Node[]): Promise<boolean> {
+  for (const node of nodes) {
+    if (!isAlive(node.process)) throw new Error(`${node.name} has ended; see ${logPath(folder, node)}`);
+  }
+  const others = nodes.filter(({ kind }) => kind !== 'broker');
+  const answered = await Promise.all(others.map(answers));
+  if (!answered.every(Boolean)) return false;
+  return others.length === nodes.length || brokersKnowEachOther(stack);
+}
+
+async function brokersKnowEachOther({ brokers }: Stack): Promise<boolean> {
+  const running = brokers.filter(({ process }) => isAlive(process));
+  const known = await Promise.all(running.map(({ port }) => brokersKnownTo(port)));
+  return known.every((ids) => running.every(({ id }) => ids.includes(id)));
+}
+
+function logPath(folder: string, { name }: Node): string {
+  return join(logFolder(folder), `${name}.log`);
+}
+
+function logFolder(folder: string): string {
+  return join(folder, 'logs');
+}

@@ -1,0 +1,238 @@
+/**
+ * `npm run stack` can be trusted: one stack however often it is started, nothing lost by a kill or a stop, nothing left
+ * running, nobody else's process touched. With real brokers, a real registry and a real ClickHouse; the tests follow
+ * one stack through its life, in order.
+ */
+import { type ChildProcess, spawn } from 'node:child_process';
+import { readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { clientsOf, type StackClients } from './stackClients.ts';
+import { environmentIn, type NodeStatus, type Outcome, stackCommands } from './stackCommands.ts';
+
+/** Brokers and registry start within 20 s on two idle cores; here other tests have these, too. */
+const WITHIN_MS = 300_000;
+const NODES = ['broker-1', 'broker-2', 'broker-3', 'registry', 'clickhouse'];
+const TOPIC = 'trusted';
+const SCHEMA = '"string"';
+const isRequired = /\bkafka\b/.test(process.env['QUESTLOG_REQUIRE'] ?? '');
+
+describe('a stack of three brokers', () => {
+  const stack = stackCommands();
+  const statePath = join(stack.dataDir, 'stack/cluster/stack.json');
+  /** What this machine has not got and a stack needs. */
+  let lack: string | undefined;
+  let ups: readonly Outcome[];
+  let printed: string;
+  let clients: StackClients;
+  let schemaId: number;
+  let strangers: ChildProcess[] = [];
+
+  beforeAll(async () => {
+    ups = await Promise.all([stack.run('up', '--brokers', '3'), stack.run('up', '--brokers', '3')]);
+    printed = ups[0]?.stdout ?? '';
+    lack = /^stack: (.*(is needed|needs Linux).*)$/m.exec(ups[0]?.stderr ?? '')?.[1];
+    if (lack !== undefined && isRequired) throw new Error(`QUESTLOG_REQUIRE asks for kafka, but: ${lack}`);
+    if (lack !== undefined) console.warn(`skipped: no local Kafka can be tried here: ${lack}`);
+    if (printed !== '') clients = clientsOf(environmentIn(printed));
+  }, WITHIN_MS);
+
+  afterAll(async () => {
+    for (const stranger of strangers) stranger.kill('SIGKILL');
+    await stack.remove();
+  }, WITHIN_MS);
+
+  beforeEach((context) => {
+    if (lack !== undefined) context.skip(lack);
+  });
+
+  test('is one, although it was started twice at the same time', async () => {
+    expect(
+      ups.map(({ code, stderr }) => ({ code, stderr: stderr.replace(/^.*(waiting|fetching).*\n/gm, '') })),
+    ).toEqual([
+      { code: 0, stderr: '' },
+      { code: 0, stderr: '' },
+    ]);
+    expect(ups[1]?.stdout).toBe(printed);
+    const nodes = await stack.status();
+    expect(Object.keys(nodes)).toEqual(NODES);
+    // A second one would hold the folder, too.
+    expect(processesOf(stack.dataDir).sort()).toEqual(pidsOf(nodes).sort());
+  });
+
+  test('prints three lines that a shell can hand to a program', async () => {
+    expect(printed).toMatch(
+      /^KAFKA_BROKERS=127\.0\.0\.1:\d+,127\.0\.0\.1:\d+,127\.0\.0\.1:\d+\nSCHEMA_REGISTRY_URL=http:\S+\nCLICKHOUSE_URL=http:\S+\n$/,
+    );
+    const { stdout } = await stack.shell('env $(npm run -s stack -- up) env');
+    expect(environmentIn(stdout)).toMatchObject(environmentIn(printed));
+  });
+
+  test('is left alone by another up', async () => {
+    const before = await stack.status();
+    expect(await stack.do('up')).toBe(printed);
+    expect(await stack.status()).toEqual(before);
+  });
+
+  test('tells its password to nobody else on the machine', async () => {
+    const { password } = new URL(environmentIn(printed)['CLICKHOUSE_URL'] ?? '');
+    const lines = processesOf(stack.dataDir).map((pid) => readFileSync(`/proc/${pid}/cmdline`, 'utf8'));
+    expect(lines.filter((line) => line.includes(password))).toEqual([]);
+    expect(statSync(statePath).mode & 0o777).toBe(0o600);
+  });
+
+  test('says no to another number of brokers, to unknown names and to unknown commands, and changes nothing', async () => {
+    const before = await stack.status();
+    const refusals: [string[], RegExp][] = [
+      [
+        ['up', '--brokers', '1'],
+        /^stack: the cluster has 3 brokers; for another run "down" and remove \S+\n$/,
+      ],
+      [['kill', 'broker-4'], /^stack: there is no broker-4, only broker-1, .*clickhouse\n$/],
+      [['start', 'broker-1', 'zookeeper'], /^stack: there is no zookeeper, only/],
+      [['kill'], /^stack: usage: /],
+      [['stop'], /^stack: usage: /],
+    ];
+    for (const [args, message] of refusals) {
+      const { code, stdout, stderr } = await stack.run(...args);
+      expect({ code, stdout }).toEqual({ code: 1, stdout: '' });
+      expect(stderr).toMatch(message);
+    }
+    expect(await stack.status()).toEqual(before);
+  });
+
+  test(
+    'has what was written before and while a broker was dead, once it is back',
+    async () => {
+      await clients.createTopic(TOPIC);
+      await clients.append(TOPIC, 'before');
+      const before = await stack.status();
+      await stack.do('kill', 'broker-2');
+      expect(isRunning(before['broker-2'])).toBe(false);
+      expect(await stack.status()).toEqual({
+        ...before,
+        'broker-2': { ...before['broker-2'], pid: Number.NaN, state: 'down' },
+      });
+      await clients.append(TOPIC, 'while');
+
+      await stack.do('start', 'broker-2');
+
+      const after = await stack.status();
+      expect(after['broker-2']).toMatchObject({ port: before['broker-2']?.port, state: 'up' });
+      expect(after['broker-2']?.pid).not.toBe(before['broker-2']?.pid);
+      expect(await clients.read(TOPIC, 2)).toEqual(['before', 'while']);
+    },
+    WITHIN_MS,
+  );
+
+  test(
+    'has the rows that ClickHouse acknowledged before it was killed',
+    async () => {
+      await clients.query('CREATE TABLE trusted (n UInt64) ENGINE = MergeTree ORDER BY n');
+      await clients.query('INSERT INTO trusted SELECT number FROM numbers(1000)');
+      await stack.do('kill', 'clickhouse');
+      expect((await stack.status())['clickhouse']?.state).toBe('down');
+      await expect(clients.query('SELECT 1')).rejects.toThrow();
+
+      await stack.do('start', 'clickhouse');
+
+      expect(await clients.query('SELECT count(), sum(n) FROM trusted')).toBe('1000\t499500\n');
+    },
+    WITHIN_MS,
+  );
+
+  test(
+    'leaves no process behind when it is taken down',
+    async () => {
+      schemaId = await clients.register(TOPIC, SCHEMA);
+      const before = pidsOf(await stack.status());
+      await stack.do('down');
+      expect(before.length).toBe(NODES.length);
+      expect(before.filter((pid) => existsProcess(pid))).toEqual([]);
+      expect(processesOf(stack.dataDir)).toEqual([]);
+      expect(statesOf(await stack.status())).toEqual(NODES.map(() => 'down'));
+    },
+    WITHIN_MS,
+  );
+
+  test('takes no other process for its own that got the pid of one of its nodes', async () => {
+    await stack.do('down');
+    strangers = NODES.map(() => spawn(process.execPath, ['-e', 'setInterval(() => {}, 1000)']));
+    const state = readFileSync(statePath, 'utf8');
+    let at = 0;
+    writeFileSync(
+      statePath,
+      state.replace(/"pid": \d+/g, () => `"pid": ${strangers[at++]?.pid}`),
+    );
+    expect(at).toBe(NODES.length);
+
+    expect(statesOf(await stack.status())).toEqual(NODES.map(() => 'down'));
+    expect((await stack.run('kill', 'broker-1')).stderr).toBe('stack: broker-1 does not run\n');
+    await stack.do('down');
+
+    expect(strangers.map(({ pid }) => existsProcess(pid ?? 0))).toEqual(NODES.map(() => true));
+  });
+
+  test(
+    'names the log of a node that dies as it starts, and stops what it had started beside it',
+    async () => {
+      const settings = join(stack.dataDir, 'stack/cluster/broker-3/server.properties');
+      const proper = readFileSync(settings, 'utf8');
+      writeFileSync(settings, 'nonsense=1\n');
+      const { code, stderr } = await stack.run('start', 'clickhouse', 'broker-3');
+      writeFileSync(settings, proper);
+
+      const log = join(stack.dataDir, 'stack/logs/broker-3.log');
+      expect({ code, stderr }).toEqual({ code: 1, stderr: `stack: broker-3 has ended; see ${log}\n` });
+      expect(readFileSync(log, 'utf8')).toContain('process.roles');
+      expect(processesOf(stack.dataDir)).toEqual([]);
+    },
+    WITHIN_MS,
+  );
+
+  test(
+    'has its addresses and all of its data after down and up',
+    async () => {
+      expect(await stack.do('up')).toBe(printed);
+
+      expect(statesOf(await stack.status())).toEqual(NODES.map(() => 'up'));
+      expect(await clients.read(TOPIC, 2)).toEqual(['before', 'while']);
+      expect(await clients.query('SELECT count() FROM trusted')).toBe('1000\n');
+      expect(await clients.schema(schemaId)).toBe(SCHEMA);
+    },
+    WITHIN_MS,
+  );
+});
+
+/** Those whose command line or environment names this folder. */
+function processesOf(folder: string): number[] {
+  const pids = readdirSync('/proc').filter((name) => /^\d+$/.test(name) && Number(name) !== process.pid);
+  return pids.map(Number).filter((pid) => {
+    return existsProcess(pid) && `${textOf(pid, 'cmdline')} ${textOf(pid, 'environ')}`.includes(folder);
+  });
+}
+
+function textOf(pid: number, name: string): string {
+  try {
+    return readFileSync(`/proc/${pid}/${name}`, 'utf8');
+  } catch {
+    return '';
+  }
+}
+
+function pidsOf(nodes: Record<string, NodeStatus>): number[] {
+  return Object.values(nodes).map(({ pid }) => pid);
+}
+
+function statesOf(nodes: Record<string, NodeStatus>): string[] {
+  return Object.values(nodes).map(({ state }) => state);
+}
+
+function isRunning(node: NodeStatus | undefined): boolean {
+  return existsProcess(node?.pid ?? 0);
+}
+
+/** A process that has ended and was not yet reaped does not count. */
+function existsProcess(pid: number): boolean {
+  return /^State:\t[^ZX]/m.test(textOf(pid, 'status'));
+}
