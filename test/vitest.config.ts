@@ -1,9 +1,25 @@
-/** Which files are tests, how long one may take, and which begin first; `npm test` runs them all, two files at a time. */
+/**
+ * Which files are tests, how long one may take, and which begin first; `npm test` runs them all, two files at a time.
+ * The project `kafka` is what needs a real Kafka: its engines start only when one of its files is to run.
+ */
+import { fileURLToPath } from 'node:url';
 import { defineConfig } from 'vitest/config';
 import { BaseSequencer, type TestSpecification } from 'vitest/node';
 
 /** The folders whose files take longest: begun last, one of them would run alone at the end. */
-const SLOW_FIRST = ['test/faults/', 'services/projector/', 'test/simulation/', 'test/e2e/'];
+const SLOW_FIRST = [
+  'test/faults/',
+  'services/runtime/src/log/kafka/',
+  'services/projector/',
+  'test/simulation/',
+  'test/e2e/',
+];
+
+const KAFKA_SUITES = '**/*.kafka.test.ts';
+/** Suites of the embedded product that run a second time, against the product on Kafka. */
+const ON_KAFKA_TOO: readonly string[] = [];
+
+const here = (path: string): string => fileURLToPath(new URL(path, import.meta.url));
 
 class SlowFirst extends BaseSequencer {
   override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
@@ -17,12 +33,30 @@ class SlowFirst extends BaseSequencer {
 
 export default defineConfig({
   test: {
-    include: ['schemas/**/*.test.ts', 'services/**/*.test.ts', 'test/**/*.test.ts'],
-    testTimeout: 30_000,
-    hookTimeout: 60_000,
     pool: 'forks',
-    // A product of its own for many a file: two cores carry two of them.
+    // A product of its own for many a file: two cores carry two of them, whichever project they are of.
     maxWorkers: 2,
     sequence: { sequencer: SlowFirst },
+    projects: [
+      {
+        test: {
+          name: 'embedded',
+          include: ['schemas/**/*.test.ts', 'services/**/*.test.ts', 'test/**/*.test.ts'],
+          exclude: ['**/node_modules/**', KAFKA_SUITES],
+          testTimeout: 30_000,
+          hookTimeout: 60_000,
+        },
+      },
+      {
+        test: {
+          name: 'kafka',
+          include: [`{schemas,services,test}/${KAFKA_SUITES}`, ...ON_KAFKA_TOO],
+          globalSetup: here('./engines/globalSetup.ts'),
+          setupFiles: here('./engines/workerSetup.ts'),
+          testTimeout: 120_000,
+          hookTimeout: 180_000,
+        },
+      },
+    ],
   },
 });

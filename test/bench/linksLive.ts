@@ -64,7 +64,7 @@ async function measured(options: LinksOptions, say: (line: string) => void): Pro
     throw error;
   } finally {
     await product.stop();
-    removeDataDir(product);
+    await removeDataDir(product);
   }
 }
 

@@ -75,7 +75,7 @@ export async function measureLoad(options: LoadOptions, say: (line: string) => v
     throw error;
   } finally {
     await product.stop();
-    removeDataDir(product);
+    await removeDataDir(product);
   }
 }
 

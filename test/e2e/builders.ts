@@ -4,6 +4,9 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { eventId } from '@questlog/schemas/uuid';
 import type { Answer, Product } from './product.ts';
 
+/** Of a product, what its clients reach; a deployment of many processes has it too. */
+export type Reached = Pick<Product, 'request' | 'admin'>;
+
 export interface ProjectOptions {
   readonly revision?: 'A' | 'B' | null;
   readonly monthlySoftQuota?: number | null;
@@ -40,7 +43,7 @@ export interface TestRequest {
 /** Design, section 2: an accepted event is under `GET` within 10 s. */
 const PROJECTED_WITHIN_MS = 10_000;
 
-export async function aProject(product: Product, of: ProjectOptions = {}): Promise<TestProject> {
+export async function aProject(product: Reached, of: ProjectOptions = {}): Promise<TestProject> {
   const { revision = null, monthlySoftQuota = null, spread = 1 } = of;
   const tenantId =
     of.tenantId ?? (await made(product, '/admin/tenants', { name: 'a studio', monthlySoftQuota, spread })).id;
@@ -52,7 +55,7 @@ export async function aProject(product: Product, of: ProjectOptions = {}): Promi
 
 /** The same project's view of another token. */
 export async function aToken(
-  product: Product,
+  product: Reached,
   projectId: string,
   of: { scopes?: readonly string[]; expiresAt?: string } = {},
 ): Promise<{ id: string; token: string }> {
@@ -60,7 +63,7 @@ export async function aToken(
 }
 
 /** The same project, spoken to through another start of the product. */
-export function onto<T extends Ids>(project: T, product: Product): T & TestProject {
+export function onto<T extends Ids>(project: T, product: Reached): T & TestProject {
   const request: TestProject['request'] = (method, path, { body, headers } = {}) =>
     product.request(method, path, {
       body,
@@ -86,7 +89,7 @@ export function onto<T extends Ids>(project: T, product: Product): T & TestProje
   };
 }
 
-async function made(product: Product, path: string, body: object): Promise<{ id: string; token: string }> {
+async function made(product: Reached, path: string, body: object): Promise<{ id: string; token: string }> {
   const answer = await product.admin('POST', path, body);
   if (answer.status !== 201) throw new Error(`${path} was answered ${answer.status}: ${answer.text()}`);
   return answer.json();

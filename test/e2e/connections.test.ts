@@ -7,7 +7,7 @@ let product: Product;
 
 afterEach(async () => {
   await product.stop();
-  removeDataDir(product);
+  await removeDataDir(product);
 });
 
 /** One request on the agent's connection; resolves with the status. */

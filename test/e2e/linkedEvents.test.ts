@@ -26,7 +26,7 @@ test('a stop ends open streams cleanly, in time, and with status 0; a stream is 
     expect(performance.now() - begun).toBeLessThan(STOPS_WITHIN_MS);
   } finally {
     await product.kill();
-    removeDataDir(product);
+    await removeDataDir(product);
   }
 });
 

@@ -101,7 +101,7 @@ test('stops with status 0 on SIGINT and on SIGTERM, and the second start is as g
   expect((await second.request('GET', '/v1/quota')).status).toBe(200);
   expect(await second.stop()).toBe(0);
   expect(second.stdout() + second.stderr()).not.toMatch(/warning/i);
-  removeDataDir(second);
+  await removeDataDir(second);
 });
 
 /** The line of the banner that a newcomer would paste. */

@@ -1,9 +1,13 @@
-/** The product as a user has it: a process started on a data directory of its own, spoken to over HTTP. */
+/**
+ * The product as a user has it, started on a data directory of its own and spoken to over HTTP: one process, or on Kafka
+ * one for each service (`cluster.ts`).
+ */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { clusterEngines, clusterEnvironment, removeDeployment } from './cluster.ts';
 
 const ENTRY = fileURLToPath(new URL('../../services/standalone/src/main.ts', import.meta.url));
 
@@ -20,8 +24,11 @@ export interface Credentials {
 export interface Product {
   readonly credentials: Credentials;
   readonly dataDir: string;
+  /** Of the process that games speak to. */
   readonly pid: number;
+  /** Of that process. */
   stdout(): string;
+  /** Of every process. */
   stderr(): string;
   /** A request to the public listener, with the demo token unless the headers say otherwise. */
   request(method: string, path: string, options?: RequestOptions): Promise<Answer>;
@@ -29,9 +36,9 @@ export interface Product {
   admin(method: string, path: string, body?: unknown): Promise<Answer>;
   /** Rows of a question through `/admin/sql`. */
   sql<Row = Record<string, unknown>>(query: string): Promise<Row[]>;
-  /** SIGTERM unless another is named; resolves with the exit code. */
+  /** SIGTERM unless another is named; resolves with the exit code, of several processes the first that is not 0. */
   stop(signal?: NodeJS.Signals): Promise<number | null>;
-  /** SIGKILL; resolves once the process is gone. */
+  /** SIGKILL; resolves once every process is gone. */
   kill(): Promise<void>;
 }
 
@@ -58,21 +65,34 @@ export interface StartOptions {
 }
 
 const READY_WITHIN_MS = 30_000;
+/** Three processes start at once, and each joins its groups. */
+const CLUSTER_READY_WITHIN_MS = 90_000;
 
 export async function startProduct(options: StartOptions = {}): Promise<Product> {
   const dataDir = options.dataDir ?? mkdtempSync(join(tmpdir(), 'questlog-'));
-  const child = spawnProduct({ ...options, dataDir });
-  const output = collectOutput(child);
-  await ready(child, output);
+  const services = spawnServices({ ...options, dataDir });
+  const outputs = services.map(collectOutput);
+  const within = services.length > 1 ? CLUSTER_READY_WITHIN_MS : READY_WITHIN_MS;
+  await Promise.all(services.map((child, index) => ready(child, outputs[index], within))).catch(
+    async (error: unknown) => {
+      await Promise.all(services.map((child) => end(child, 'SIGKILL')));
+      throw error;
+    },
+  );
+  const [toGames] = services;
   const credentials: Credentials = JSON.parse(readFileSync(join(dataDir, 'dev-credentials.json'), 'utf8'));
   const admin = (method: string, path: string, body?: unknown): Promise<Answer> =>
     send(credentials.adminUrl + path, method, credentials.adminToken, { body });
+  const endAll = async (signal: NodeJS.Signals): Promise<number | null> => {
+    const codes = await Promise.all(services.map((child) => end(child, signal)));
+    return codes.find((code) => code !== 0) ?? codes[0] ?? null;
+  };
   return {
     credentials,
     dataDir,
-    pid: child.pid ?? 0,
-    stdout: () => output.stdout,
-    stderr: () => output.stderr,
+    pid: toGames?.pid ?? 0,
+    stdout: () => outputs[0]?.stdout ?? '',
+    stderr: () => outputs.map(({ stderr }) => stderr).join(''),
     request: (method, path, request) => send(credentials.baseUrl + path, method, credentials.token, request),
     admin,
     sql: async (query) => {
@@ -80,9 +100,19 @@ export async function startProduct(options: StartOptions = {}): Promise<Product>
       if (answer.status !== 200) throw new Error(`${query}: ${answer.text()}`);
       return answer.json().data;
     },
-    stop: (signal = 'SIGTERM') => end(child, signal),
-    kill: async () => void (await end(child, 'SIGKILL')),
+    stop: (signal = 'SIGTERM') => endAll(signal),
+    kill: async () => void (await endAll('SIGKILL')),
   };
+}
+
+/** The process that games speak to comes first. */
+function spawnServices(options: StartOptions & { dataDir: string }): ChildProcess[] {
+  const engines = clusterEngines();
+  if (engines === undefined) return [spawnProduct(options)];
+  const env = { ...clusterEnvironment(engines, options.dataDir), ...options.env };
+  return ['ingest', 'linker', 'projector'].map((service) =>
+    spawnProduct({ ...options, env, args: [service, ...(options.args ?? [])] }),
+  );
 }
 
 /** Starts the process without waiting for anything; without the tests' own settings. */
@@ -109,8 +139,11 @@ export function ownEnvironment(): NodeJS.ProcessEnv {
   return Object.fromEntries(Object.entries(process.env).filter(([name]) => !name.startsWith('QUESTLOG_')));
 }
 
-export function removeDataDir({ dataDir }: { dataDir: string }): void {
+/** With what the deployment has on the engines that it shares with others. */
+export async function removeDataDir({ dataDir }: { dataDir: string }): Promise<void> {
   rmSync(dataDir, { recursive: true, force: true });
+  const engines = clusterEngines();
+  if (engines !== undefined) await removeDeployment(engines, dataDir);
 }
 
 export interface Output {
@@ -129,24 +162,29 @@ export function collectOutput(child: ChildProcess): Output {
   return output;
 }
 
-function ready(child: ChildProcess, output: Output): Promise<void> {
+/** Resolves when the process has said so. Rejects when it ends before that, or is killed for taking too long. */
+export function ready(
+  child: ChildProcess,
+  output: Output = { stdout: '', stderr: '' },
+  withinMs: number,
+): Promise<void> {
   return new Promise((resolve, reject) => {
     const timer = setTimeout(() => {
       child.kill('SIGKILL');
-      reject(new Error(`not ready within ${READY_WITHIN_MS} ms: ${output.stdout}${output.stderr}`));
-    }, READY_WITHIN_MS);
+      reject(new Error(`not ready within ${withinMs} ms: ${output.stdout}${output.stderr}`));
+    }, withinMs);
     const settle = (outcome: () => void): void => {
       clearTimeout(timer);
       outcome();
     };
     child.stdout?.on('data', () => {
-      if (output.stdout.includes('npm run sql')) settle(resolve);
+      if (output.stdout.includes(' is ready (')) settle(resolve);
     });
     child.once('exit', (code) => settle(() => reject(new Error(`exited with ${code}: ${output.stderr}`))));
   });
 }
 
-async function send(
+export async function send(
   url: string,
   method: string,
   token: string,
@@ -174,7 +212,8 @@ async function send(
   };
 }
 
-function end(child: ChildProcess, signal: NodeJS.Signals): Promise<number | null> {
+/** @returns the exit code; null after a signal. */
+export function end(child: ChildProcess, signal: NodeJS.Signals): Promise<number | null> {
   if (child.exitCode !== null || child.signalCode !== null) return Promise.resolve(child.exitCode);
   return new Promise((resolve) => {
     child.once('exit', (code) => resolve(code));

@@ -84,6 +84,30 @@ describe('a start is refused', () => {
     }
   });
 
+  test.each(['ingest', 'linker', 'projector'])(
+    'of a service alone without engines that others can share: %s',
+    async (service) => {
+      const line = await refusal({
+        args: [service],
+        env: { QUESTLOG_ADMIN_TOKEN: 'of sixteen characters or more' },
+      });
+
+      for (const name of ['KAFKA_BROKERS', 'SCHEMA_REGISTRY_URL', 'CLICKHOUSE_URL'])
+        expect(line).toContain(name);
+      expect(await refusal({ args: [service], env: { QUESTLOG_LOG: 'embedded' } })).toContain('QUESTLOG_');
+    },
+  );
+
+  test('of ingest alone without a token for its operators', async () => {
+    expect(await refusal({ args: ['ingest'], env: { QUESTLOG_ADMIN_TOKEN: 'short' } })).toContain(
+      'QUESTLOG_ADMIN_TOKEN',
+    );
+  });
+
+  test('of what is no service', async () => {
+    expect(await refusal({ args: ['injest'] })).toContain('standalone | ingest | linker | projector');
+  });
+
   test('on credentials that no start wrote, which are not overwritten', async () => {
     const dataDir = mkdtempSync(join(folder, 'credentials-'));
     writeFileSync(join(dataDir, 'dev-credentials.json'), '{"token":');
@@ -93,19 +117,22 @@ describe('a start is refused', () => {
 });
 
 test('--check-config prints the settings with their defaults and starts nothing', async () => {
-  const env = { QUESTLOG_PORT: undefined, QUESTLOG_ADMIN_PORT: undefined };
+  const env = { QUESTLOG_PORT: undefined, QUESTLOG_ADMIN_PORT: undefined, KAFKA_SASL_PASSWORD: 'a secret' };
   const child = spawnProduct({ args: ['--check-config'], env });
   const output = collectOutput(child);
   const [code] = await once(child, 'close');
 
   expect(code).toBe(0);
-  expect(JSON.parse(output.stdout)).toEqual({
+  expect(JSON.parse(output.stdout)).toMatchObject({
     port: 8080,
     adminPort: 8081,
     host: '127.0.0.1',
     dataDir: '.data',
     revision: 'A',
+    log: 'auto',
+    clickhouseUrl: '',
   });
+  expect(output.stdout).not.toContain('a secret');
 });
 
 /** The one line that a refused start says. */

@@ -27,7 +27,7 @@ beforeAll(async () => {
   return async () => {
     expect(await product.stop()).toBe(0);
     expect(bugsIn(product.stderr())).toEqual([]);
-    removeDataDir(product);
+    await removeDataDir(product);
   };
 });
 

@@ -31,7 +31,7 @@ describe('a restart', () => {
     return async () => {
       expect(await product.stop()).toBe(0);
       expect(bugsIn(product.stderr())).toEqual([]);
-      removeDataDir(product);
+      await removeDataDir(product);
     };
   });
 
@@ -146,5 +146,5 @@ async function expectStoredOnce(
   expect(answered.filter((id) => !stored.has(id))).toEqual([]);
   expect(await product.stop()).toBe(0);
   expect(bugsIn(product.stderr())).toEqual([]);
-  removeDataDir(product);
+  await removeDataDir(product);
 }

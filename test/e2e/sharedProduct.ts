@@ -25,7 +25,7 @@ export function sharedProduct(options: StartOptions = {}): SharedProduct {
   afterAll(async () => {
     if (hasFailed) console.error(await lastWords(product()));
     const code = await product().stop();
-    removeDataDir(product());
+    await removeDataDir(product());
     expect(bugsIn(product().stderr())).toEqual([]);
     expect(code).toBe(0);
   });

@@ -2,6 +2,9 @@
 import type { Product } from '../e2e/product.ts';
 import type { SentEvent, SentLedger } from './ledger.ts';
 
+/** Where the rows are asked for. */
+export type Asked = Pick<Product, 'sql'>;
+
 export interface StoredRow {
   readonly id: string;
   readonly tenant_id: string;
@@ -16,7 +19,7 @@ export interface StoredRow {
 /** Below the 100,000 rows that one question may have. */
 const PAGE_ROWS = 50_000;
 
-export async function storedRows(product: Product): Promise<StoredRow[]> {
+export async function storedRows(product: Asked): Promise<StoredRow[]> {
   const rows: StoredRow[] = [];
   for (let page: StoredRow[] = []; rows.length === 0 || page.length === PAGE_ROWS; ) {
     page = await product.sql<StoredRow>(
@@ -96,7 +99,7 @@ const TOTALS = {
 } as const;
 
 /** Every count that the product keeps says what the rows say, per tenant. */
-export async function auditCounts(product: Product, rows: readonly StoredRow[]): Promise<string[]> {
+export async function auditCounts(product: Asked, rows: readonly StoredRow[]): Promise<string[]> {
   const findings: string[] = [];
   const expected = new Map<string, number>();
   for (const row of rows) expected.set(row.tenant_id, (expected.get(row.tenant_id) ?? 0) + 1);
@@ -128,7 +131,7 @@ export async function auditCounts(product: Product, rows: readonly StoredRow[]):
 }
 
 /** Acknowledged sessions once each, and none that nobody registered. */
-export async function auditSessions(product: Product, ledger: SentLedger): Promise<string[]> {
+export async function auditSessions(product: Asked, ledger: SentLedger): Promise<string[]> {
   const findings: string[] = [];
   const rows = await product.sql<{ id: string; project_id: string }>('SELECT id, project_id FROM sessions');
   const stored = new Set<string>();

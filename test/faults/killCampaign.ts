@@ -67,7 +67,7 @@ export class Campaign {
 
   async end(): Promise<void> {
     await this.#product?.stop();
-    removeDataDir({ dataDir: this.#dataDir });
+    await removeDataDir({ dataDir: this.#dataDir });
   }
 
   async #start(): Promise<void> {

@@ -7,6 +7,9 @@ import type { Answer, Product } from '../e2e/product.ts';
 import { type SentEvent, type SentLedger, type SentRequest, sha256Of } from './ledger.ts';
 import type { Random } from './seeded.ts';
 
+/** Where the requests go. */
+type Played = Pick<Product, 'request'>;
+
 export interface ClientOptions {
   readonly name: string;
   readonly tenantId: string;
@@ -14,6 +17,8 @@ export interface ClientOptions {
   readonly token: string;
   /** Revision B takes events without a session; those have no order to keep. */
   readonly mayOmitSession: boolean;
+  /** Events of one request at most. */
+  readonly maxBatch?: number;
   readonly random: Random;
   readonly ledger: SentLedger;
 }
@@ -44,16 +49,16 @@ export class KillClient {
   }
 
   /** Sends until the product is gone. */
-  async play(product: Product): Promise<void> {
+  async play(product: Played): Promise<void> {
     while (await this.#step(product));
   }
 
   /** Gets an answer to what is still open, on a product that is not killed any more. */
-  async finish(product: Product): Promise<void> {
+  async finish(product: Played): Promise<void> {
     while (this.#unfinished !== undefined) await this.#send(product, this.#unfinished);
   }
 
-  async #step(product: Product): Promise<boolean> {
+  async #step(product: Played): Promise<boolean> {
     const { random, ledger } = this.#options;
     if (this.#unfinished !== undefined) {
       ledger.retries += 1;
@@ -69,7 +74,7 @@ export class KillClient {
     return await this.#send(product, this.#newRequest());
   }
 
-  async #register(product: Product): Promise<boolean> {
+  async #register(product: Played): Promise<boolean> {
     const { ledger } = this.#options;
     const session = this.#session;
     const answer = await this.#post(product, '/v1/sessions', JSON.stringify({ id: session.id }), {});
@@ -81,7 +86,7 @@ export class KillClient {
   }
 
   /** False once the product is gone. What was under way then is open: stored or not, nobody knows. */
-  async #send(product: Product, request: SentRequest): Promise<boolean> {
+  async #send(product: Played, request: SentRequest): Promise<boolean> {
     const { ledger } = this.#options;
     if (request.key !== undefined) this.#unfinished = request;
     const answer = await this.#post(product, '/v1/ingest/events', request.body, {
@@ -105,7 +110,7 @@ export class KillClient {
   }
 
   async #post(
-    product: Product,
+    product: Played,
     path: string,
     body: Buffer | string,
     headers: Record<string, string>,
@@ -126,11 +131,11 @@ export class KillClient {
   }
 
   #newRequest(): SentRequest {
-    const { tenantId, projectId, random, ledger, mayOmitSession } = this.#options;
+    const { tenantId, projectId, random, ledger, mayOmitSession, maxBatch = MAX_BATCH } = this.#options;
     const isKeyed = random.chance(0.35);
     const isLenient = isKeyed && random.chance(0.2);
     // A lenient request has one bad element more.
-    const count = random.chance(0.5) ? 1 : random.between(2, isLenient ? MAX_BATCH - 1 : MAX_BATCH);
+    const count = random.chance(0.5) ? 1 : random.between(2, isLenient ? maxBatch - 1 : maxBatch);
     const sessionId = mayOmitSession && random.chance(0.5) ? null : this.#session.id;
     const events: SentEvent[] = [];
     const elements: string[] = [];

@@ -25,7 +25,7 @@ beforeAll(async () => {
 });
 afterAll(async () => {
   await product.kill();
-  removeDataDir(product);
+  await removeDataDir(product);
 });
 
 /** A bug tracker: it goes on behind the last message that it has. */

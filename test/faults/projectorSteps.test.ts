@@ -31,7 +31,7 @@ describe('a block whose projector is killed', () => {
 
   afterAll(async () => {
     await product.stop();
-    removeDataDir(product);
+    await removeDataDir(product);
   });
 
   const post = (body: unknown, key: string): Promise<Answer> =>

@@ -1,0 +1,56 @@
+/**
+ * The product as a deployment has it: ingest, linker and projector as processes of their own, on the Kafka, the schema
+ * registry and the ClickHouse of this run. A data directory stands for a deployment: what it names is its own.
+ */
+import { basename } from 'node:path';
+import { deleteTopics } from '@questlog/runtime/log/kafka/deleteTopics.testing';
+
+/** Where the run's engines are, as the `kafka` project of the tests sets it; undefined: embedded. */
+const ENGINES = 'QUESTLOG_TEST_ENGINES';
+/** As many as the embedded log has: tests of spread and lanes count on it. */
+const PARTITIONS = '4';
+
+interface ClusterEngines {
+  readonly brokers: string;
+  readonly registryUrl: string;
+  readonly clickhouseUrl: string;
+}
+
+export function clusterEngines(): ClusterEngines | undefined {
+  const text = process.env[ENGINES];
+  return text === undefined ? undefined : JSON.parse(text);
+}
+
+export function clusterEnvironment(engines: ClusterEngines, dataDir: string): Record<string, string> {
+  const name = nameOf(dataDir);
+  const clickhouse = new URL(engines.clickhouseUrl);
+  clickhouse.pathname = `/${name}`;
+  return {
+    KAFKA_BROKERS: engines.brokers,
+    SCHEMA_REGISTRY_URL: engines.registryUrl,
+    CLICKHOUSE_URL: clickhouse.href,
+    QUESTLOG_LOG: 'kafka',
+    QUESTLOG_DEMO: 'on',
+    QUESTLOG_PREFIX: `${name}.`,
+    QUESTLOG_PARTITIONS: PARTITIONS,
+    QUESTLOG_ADMIN_TOKEN: `qla_of_the_tests_${name}`,
+  };
+}
+
+/** Its topics and its database; the registry keeps its few schemas. */
+export async function removeDeployment(engines: ClusterEngines, dataDir: string): Promise<void> {
+  await deleteTopics(engines.brokers, `${nameOf(dataDir)}.`);
+  const { username, password, origin } = new URL(engines.clickhouseUrl);
+  const basic = Buffer.from(`${decodeURIComponent(username)}:${decodeURIComponent(password)}`);
+  const response = await fetch(origin, {
+    method: 'POST',
+    headers: { Authorization: `Basic ${basic.toString('base64')}` },
+    body: `DROP DATABASE IF EXISTS ${nameOf(dataDir)}`,
+  });
+  if (!response.ok) throw new Error(await response.text());
+}
+
+/** A name that a topic, a subject and a database can have. */
+function nameOf(dataDir: string): string {
+  return basename(dataDir).replaceAll(/\W/g, '_');
+}

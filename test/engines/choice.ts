@@ -1,0 +1,91 @@
+/** Which engines the Kafka suites run on, and the one line that says so. */
+
+/** What a run needs, by the names that it can be given under. */
+export const PARTS = ['KAFKA_BROKERS', 'SCHEMA_REGISTRY_URL', 'CLICKHOUSE_URL'] as const;
+export type Part = (typeof PARTS)[number];
+
+export type Environment = Readonly<Record<string, string | undefined>>;
+
+/** What this machine has to start engines with. */
+export interface Surroundings {
+  readonly dockerAnswers: boolean;
+  /** The first image that Docker neither has nor can pull. */
+  readonly missingImage: string | undefined;
+  /** The local stack knows its processes by /proc. */
+  readonly isLinux: boolean;
+  /** The major version of `java` on the PATH. */
+  readonly java: number | undefined;
+  readonly hasMaven: boolean;
+  /** Maven is needed once only. */
+  readonly hasJars: boolean;
+}
+
+export type Provider = 'docker' | 'local';
+
+export type Choice =
+  | {
+      readonly kind: 'given';
+      readonly missing: readonly Part[];
+      readonly from?: Provider;
+      readonly line: string;
+    }
+  | { readonly kind: Provider; readonly line: string }
+  | { readonly kind: 'none'; readonly isRefused: boolean; readonly line: string };
+
+const MINIMUM_JAVA = 17;
+
+/** The parts that the environment does not name. An empty value names nothing. */
+export function missingParts(env: Environment): readonly Part[] {
+  return PARTS.filter((part) => !env[part]);
+}
+
+/** @param around undefined where nothing is missing, so that nobody needs to look. */
+export function chooseEngines(env: Environment, around: Surroundings | undefined): Choice {
+  const missing = missingParts(env);
+  const given = PARTS.filter((part) => !missing.includes(part));
+  if (missing.length === 0 || around === undefined) {
+    return { kind: 'given', missing: [], line: `kafka tests: on ${listOf(PARTS)} as given` };
+  }
+  const noDocker = whyNoDocker(around);
+  const noLocal = whyNoLocal(around);
+  if (noDocker !== undefined && noLocal !== undefined) return none(env, `${noDocker}, and ${noLocal}`);
+  const from = noDocker === undefined ? 'docker' : 'local';
+  const because = noDocker === undefined ? '' : `; ${noDocker}`;
+  const place = from === 'docker' ? 'in Docker' : 'from a local stack';
+  if (given.length > 0) {
+    const line = `kafka tests: on ${listOf(given)} as given, ${listOf(missing)} ${place}${because}`;
+    return { kind: 'given', missing, from, line };
+  }
+  const line = from === 'docker' ? 'on Kafka in Docker' : 'on a local Kafka';
+  return { kind: from, line: `kafka tests: ${line} (3 brokers)${because}` };
+}
+
+function none(env: Environment, reason: string): Choice {
+  const required = requiredBy(env).filter((name) => name === 'kafka' || name === 'registry');
+  if (required.length === 0)
+    return { kind: 'none', isRefused: false, line: `kafka tests: skipped: ${reason}` };
+  const line = `QUESTLOG_REQUIRE asks for ${listOf(required)}, but ${reason}`;
+  return { kind: 'none', isRefused: true, line: `kafka tests: ${line}` };
+}
+
+/** The names in `QUESTLOG_REQUIRE`, a list with commas: what must be there rather than be skipped. */
+function requiredBy(env: Environment): string[] {
+  return (env['QUESTLOG_REQUIRE'] ?? '').split(',').map((name) => name.trim());
+}
+
+function whyNoDocker({ dockerAnswers, missingImage }: Surroundings): string | undefined {
+  if (!dockerAnswers) return 'Docker does not answer';
+  return missingImage && `Docker has no image ${missingImage} and cannot pull it`;
+}
+
+function whyNoLocal({ isLinux, java, hasMaven, hasJars }: Surroundings): string | undefined {
+  if (!isLinux) return 'a local stack needs Linux';
+  if (java === undefined) return `there is no Java ${MINIMUM_JAVA}`;
+  if (java < MINIMUM_JAVA) return `Java is ${java} instead of ${MINIMUM_JAVA} or newer`;
+  return hasMaven || hasJars ? undefined : 'there is no Maven to fetch a local Kafka with';
+}
+
+function listOf(names: readonly string[]): string {
+  const last = names.at(-1) ?? '';
+  return names.length < 2 ? last : `${names.slice(0, -1).join(', ')} and ${last}`;
+}

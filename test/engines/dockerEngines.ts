@@ -1,0 +1,147 @@
+/** Engines in Docker: containers of this run alone, started with testcontainers. */
+import { randomBytes } from 'node:crypto';
+import {
+  type ContainerRuntimeClient,
+  GenericContainer,
+  Network,
+  type StartedNetwork,
+  type StartedTestContainer,
+  Wait,
+} from 'testcontainers';
+import type { Part } from './choice.ts';
+import { dockerClient, isThere } from './docker.ts';
+import {
+  addressOf,
+  type BrokerPlace,
+  brokerEnvironment,
+  OUTSIDE_PORT,
+  planBrokers,
+} from './dockerBrokers.ts';
+import { CLICKHOUSE_IMAGE, KAFKA_IMAGE, REAPER_IMAGE, REGISTRY_IMAGE } from './images.ts';
+import type { StartedEngines } from './startedEngines.ts';
+
+const STARTUP_TIMEOUT_MS = 180_000;
+const REGISTRY_PORT = 8_080;
+const CLICKHOUSE_PORT = 8_123;
+/** A container that ends at once is not waited for. */
+const UNLESS_ENDED = { abortOnContainerExit: true };
+const RUN_LABEL = 'questlog.tests';
+
+/** @throws where Docker does not answer or a container does not start; then none of them is left. */
+export async function startDockerEngines(parts: readonly Part[]): Promise<StartedEngines> {
+  const docker = await dockerClient();
+  if (docker === undefined) throw new Error('Docker does not answer any more');
+  await doWithoutReaper(docker);
+  const host = hostOf(docker);
+  const network = await new Network().start();
+  const run = { [RUN_LABEL]: network.getId() };
+  const stop = async (): Promise<void> => {
+    await removeContainers(docker, run);
+    await network.stop();
+  };
+  const start = (container: GenericContainer): Promise<StartedTestContainer> =>
+    container.withLabels(run).withStartupTimeout(STARTUP_TIMEOUT_MS).start();
+  try {
+    return { ...(await startParts(parts, host, network, start)), stop };
+  } catch (error) {
+    await stop();
+    throw error;
+  }
+}
+
+type Start = (container: GenericContainer) => Promise<StartedTestContainer>;
+
+async function startParts(
+  parts: readonly Part[],
+  host: string,
+  network: StartedNetwork,
+  start: Start,
+): Promise<Omit<StartedEngines, 'stop'>> {
+  const brokers = parts.includes('KAFKA_BROKERS') ? await planBrokers(host, 'broker', 3) : [];
+  const one = parts.includes('KAFKA_BROKERS') ? await planBrokers(host, 'single', 1) : [];
+  // Brokers of one quorum wait for each other.
+  const [, , registry, clickhouse] = await allOrFirstError([
+    Promise.all(brokersOf(brokers, network).map(start)),
+    Promise.all(brokersOf(one, network).map(start)),
+    parts.includes('SCHEMA_REGISTRY_URL') ? startRegistry(host, start) : undefined,
+    parts.includes('CLICKHOUSE_URL') ? startClickHouse(host, start) : undefined,
+  ]);
+  return {
+    addresses: {
+      ...(brokers.length > 0 && { KAFKA_BROKERS: brokers.map(addressOf).join(',') }),
+      ...(registry !== undefined && { SCHEMA_REGISTRY_URL: registry }),
+      ...(clickhouse !== undefined && { CLICKHOUSE_URL: clickhouse }),
+    },
+    ...(one.length > 0 && { oneBroker: one.map(addressOf).join(',') }),
+  };
+}
+
+/** As Promise.all, but nothing is still on its way when it throws: whoever stops the rest must know all of it. */
+async function allOrFirstError<T extends readonly unknown[]>(
+  promises: readonly [...T],
+): Promise<{ -readonly [K in keyof T]: Awaited<T[K]> }> {
+  await Promise.allSettled(promises);
+  return Promise.all(promises);
+}
+
+function brokersOf(brokers: readonly BrokerPlace[], network: StartedNetwork): GenericContainer[] {
+  const clusterId = randomBytes(16).toString('base64url');
+  return brokers.map((broker) =>
+    new GenericContainer(KAFKA_IMAGE)
+      .withNetwork(network)
+      .withNetworkAliases(broker.name)
+      .withExposedPorts({ container: OUTSIDE_PORT, host: broker.port })
+      .withEnvironment(brokerEnvironment(clusterId, broker, brokers))
+      // It says so once the controllers let clients to it.
+      .withWaitStrategy(Wait.forLogMessage('Kafka Server started')),
+  );
+}
+
+async function startRegistry(host: string, start: Start): Promise<string> {
+  const registry = await start(
+    new GenericContainer(REGISTRY_IMAGE)
+      .withExposedPorts(REGISTRY_PORT)
+      .withWaitStrategy(Wait.forHttp('/apis/ccompat/v7/subjects', REGISTRY_PORT, UNLESS_ENDED)),
+  );
+  return `http://${host}:${registry.getMappedPort(REGISTRY_PORT)}/apis/ccompat/v7`;
+}
+
+async function startClickHouse(host: string, start: Start): Promise<string> {
+  const password = randomBytes(16).toString('hex');
+  const clickhouse = await start(
+    new GenericContainer(CLICKHOUSE_IMAGE)
+      .withExposedPorts(CLICKHOUSE_PORT)
+      .withEnvironment({
+        CLICKHOUSE_USER: 'questlog',
+        CLICKHOUSE_PASSWORD: password,
+        CLICKHOUSE_DB: 'questlog',
+      })
+      .withWaitStrategy(Wait.forHttp('/ping', CLICKHOUSE_PORT, UNLESS_ENDED)),
+  );
+  const address = `${host}:${clickhouse.getMappedPort(CLICKHOUSE_PORT)}`;
+  return `http://questlog:${password}@${address}/questlog`;
+}
+
+/** By their label, since testcontainers forgets the one that Docker made but could not start. */
+async function removeContainers(
+  { container }: ContainerRuntimeClient,
+  run: Readonly<Record<string, string>>,
+): Promise<void> {
+  const label = Object.entries(run).map(([name, value]) => `${name}=${value}`);
+  const found = await container.dockerode.listContainers({ all: true, filters: { label } });
+  await Promise.all(found.map(({ Id }) => container.getById(Id).remove({ force: true, v: true })));
+}
+
+/**
+ * testcontainers starts a reaper beside the containers, which removes them when this process dies. Without its image
+ * that would fail; the keeper stops them anyway.
+ */
+async function doWithoutReaper({ image }: ContainerRuntimeClient): Promise<void> {
+  if (!(await isThere(image, REAPER_IMAGE))) process.env['TESTCONTAINERS_RYUK_DISABLED'] = 'true';
+}
+
+/** By number where it is this machine: its name may also stand for an IPv6 address that is not mapped. */
+function hostOf({ info }: ContainerRuntimeClient): string {
+  const { host } = info.containerRuntime;
+  return host === 'localhost' ? '127.0.0.1' : host;
+}

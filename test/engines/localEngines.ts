@@ -1,0 +1,71 @@
+/** Engines without Docker: local stacks of this run alone, driven by the commands of `npm run stack`. */
+import { execFile } from 'node:child_process';
+import { existsSync, mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
+import type { Part } from './choice.ts';
+import type { StartedEngines } from './startedEngines.ts';
+
+const STACK = fileURLToPath(new URL('../../deploy/kafka-local/stack.ts', import.meta.url));
+
+/** Kept from run to run: each has clusters of its own, but only the first has to fetch what they run from. */
+export const JARS = fileURLToPath(new URL('../../node_modules/.cache/questlog-jars', import.meta.url));
+
+/** Whether the stack needs no Maven; were they of another version, it would say so itself. */
+export function hasJars(): boolean {
+  return existsSync(join(JARS, 'pom.xml'));
+}
+
+/** @throws with what the stack says; then nothing of it is left. */
+export async function startLocalEngines(parts: readonly Part[]): Promise<StartedEngines> {
+  const folder = mkdtempSync(join(tmpdir(), 'questlog-stacks-'));
+  const [main, one] = [join(folder, 'main'), join(folder, 'one')];
+  const stop = async (): Promise<void> => {
+    await Promise.all([main, one].map((dataDir) => stack(dataDir, 'down')));
+    rmSync(folder, { recursive: true, force: true });
+  };
+  try {
+    const needsBrokers = parts.includes('KAFKA_BROKERS');
+    const addresses = await up(main, needsBrokers ? 3 : 1, parts);
+    if (!needsBrokers) return { addresses, stop };
+    const { KAFKA_BROKERS: oneBroker = '' } = await up(one, 1, ['KAFKA_BROKERS']);
+    return { addresses, oneBroker, stackDir: main, stop };
+  } catch (error) {
+    await stop();
+    throw error;
+  }
+}
+
+/** Starts a stack and ends those of its nodes that are not asked for: each takes memory. */
+async function up(
+  dataDir: string,
+  brokers: 1 | 3,
+  parts: readonly Part[],
+): Promise<StartedEngines['addresses']> {
+  const lines = await stack(dataDir, 'up', '--brokers', String(brokers));
+  const status = await stack(dataDir, 'status');
+  const names = status.split('\n').flatMap((line) => line.split(' ')[0] || []);
+  const idle = names.filter((name) => !parts.includes(partOf(name)));
+  if (idle.length > 0) await stack(dataDir, 'kill', ...idle);
+  return Object.fromEntries(parts.map((part) => [part, toldIn(lines, part)]));
+}
+
+function partOf(node: string): Part {
+  if (node === 'registry') return 'SCHEMA_REGISTRY_URL';
+  return node === 'clickhouse' ? 'CLICKHOUSE_URL' : 'KAFKA_BROKERS';
+}
+
+function toldIn(lines: string, part: Part): string {
+  const line = lines.split('\n').find((one) => one.startsWith(`${part}=`));
+  if (line === undefined) throw new Error(`the stack told no ${part}, only: ${lines}`);
+  return line.slice(part.length + 1);
+}
+
+/** @throws with what the command writes to standard error. */
+async function stack(dataDir: string, ...args: string[]): Promise<string> {
+  const env = { ...process.env, QUESTLOG_DATA_DIR: dataDir, QUESTLOG_STACK_JARS: JARS };
+  const { stdout } = await promisify(execFile)(process.execPath, [STACK, ...args], { env });
+  return stdout;
+}

@@ -1,0 +1,10 @@
+/** What a provider of engines has started. */
+import type { Part } from './choice.ts';
+
+export interface StartedEngines {
+  /** A value for each part that was asked for. */
+  readonly addresses: Readonly<Partial<Record<Part, string>>>;
+  readonly oneBroker?: string;
+  readonly stackDir?: string;
+  stop(): Promise<void>;
+}

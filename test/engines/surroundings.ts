@@ -1,0 +1,25 @@
+/** Looks at what this machine has to start engines with. */
+import { spawnSync } from 'node:child_process';
+import type { Surroundings } from './choice.ts';
+import { dockerClient, firstMissingImage } from './docker.ts';
+import { hasJars } from './localEngines.ts';
+
+/** Images that are not there are pulled: without them there is no Docker to speak of. */
+export async function lookAround(): Promise<Surroundings> {
+  const docker = await dockerClient();
+  const missingImage = docker && (await firstMissingImage(docker));
+  return {
+    dockerAnswers: docker !== undefined,
+    missingImage,
+    isLinux: process.platform === 'linux',
+    java: javaVersion(),
+    hasMaven: spawnSync('mvn', ['-v']).status === 0,
+    hasJars: hasJars(),
+  };
+}
+
+function javaVersion(): number | undefined {
+  const { stderr } = spawnSync('java', ['-version'], { encoding: 'utf8' });
+  const version = /version "(?<major>\d+)/.exec(stderr ?? '')?.groups?.['major'];
+  return version === undefined ? undefined : Number(version);
+}

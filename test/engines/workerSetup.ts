@@ -1,0 +1,7 @@
+/** Before each file of the `kafka` project: what starts the product is told of the engines, or nothing runs. */
+import { engines } from '@questlog/runtime/log/kafka/engines.testing';
+import { beforeEach } from 'vitest';
+
+if (engines !== undefined) process.env['QUESTLOG_TEST_ENGINES'] = JSON.stringify(engines);
+// A suite that runs on the embedded engines as well would otherwise do so a second time, under the name of Kafka.
+else beforeEach(({ skip }) => skip('there is no Kafka to run it on'));

