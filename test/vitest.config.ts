@@ -16,8 +16,10 @@ const SLOW_FIRST = [
 ];
 
 const KAFKA_SUITES = '**/*.kafka.test.ts';
-/** Suites of the embedded product that run a second time, against the product on Kafka. */
-const ON_KAFKA_TOO: readonly string[] = [];
+/** Suites that run a second time, against a product of three processes on Kafka. */
+const ON_KAFKA_TOO = ['test/e2e/*.test.ts'];
+/** Of the one process with its data folder: there is nothing of it on Kafka. */
+const EMBEDDED_ONLY = ['diskFull', 'process', 'refusedStart'].map((name) => `test/e2e/${name}.test.ts`);
 
 const here = (path: string): string => fileURLToPath(new URL(path, import.meta.url));
 
@@ -51,6 +53,7 @@ export default defineConfig({
         test: {
           name: 'kafka',
           include: [`{schemas,services,test}/${KAFKA_SUITES}`, ...ON_KAFKA_TOO],
+          exclude: ['**/node_modules/**', ...EMBEDDED_ONLY],
           globalSetup: here('./engines/globalSetup.ts'),
           setupFiles: here('./engines/workerSetup.ts'),
           testTimeout: 120_000,

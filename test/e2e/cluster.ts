@@ -10,7 +10,7 @@ const ENGINES = 'QUESTLOG_TEST_ENGINES';
 /** As many as the embedded log has: tests of spread and lanes count on it. */
 const PARTITIONS = '4';
 
-interface ClusterEngines {
+export interface ClusterEngines {
   readonly brokers: string;
   readonly registryUrl: string;
   readonly clickhouseUrl: string;

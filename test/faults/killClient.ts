@@ -79,6 +79,7 @@ export class KillClient {
     const session = this.#session;
     const answer = await this.#post(product, '/v1/sessions', JSON.stringify({ id: session.id }), {});
     if (answer === undefined) return false;
+    if (answer.status === 503) return true;
     if (answer.status !== 201 && answer.status !== 200) return this.#unexpected(answer);
     session.isRegistered = true;
     ledger.sessions.set(session.id, { projectId: this.#options.projectId, isAcknowledged: true });

@@ -4,6 +4,7 @@ import { type Followed, follow, untilHas } from '@questlog/ingest/linkedEventStr
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { aKey, anEvent, aProject, eventually, onto, type TestProject } from '../e2e/builders.ts';
 import { type Product, removeDataDir, startProduct } from '../e2e/product.ts';
+import { isSame, type JoinedLinks, joinAndLinks } from './joinedLinks.ts';
 import { seeded, seedOfRun } from './seeded.ts';
 
 const KILLS = 6;
@@ -27,6 +28,10 @@ afterAll(async () => {
   await product.kill();
   await removeDataDir(product);
 });
+
+function look(): Promise<JoinedLinks> {
+  return joinAndLinks(product, `project_id = '${game.projectId}'`);
+}
 
 /** A bug tracker: it goes on behind the last message that it has. */
 async function track(): Promise<Followed> {
@@ -79,32 +84,12 @@ test('after kills under load no link is missing, none is twice and none is inven
       continue;
     }
     expect(unanswered).toEqual([]);
-    const joined = await eventually(joinAndLinks, isSame, LINKED_WITHIN_MS).catch(joinAndLinks);
+    const joined = await eventually(look, isSame, LINKED_WITHIN_MS).catch(look);
     expect(joined.links).toEqual(joined.join);
     expect(joined.join.length).toBeGreaterThan(REQUESTS_A_LIFE);
     await untilHas(stream, joined.join.length - seen.length);
     keep(stream);
   }
-  expect(new Set(seen).size).toBe((await joinAndLinks()).links.length);
+  expect(new Set(seen).size).toBe((await look()).links.length);
   expect(seen.length).toBe(new Set(seen).size);
 }, 120_000);
-
-/** Every pair that belongs together by what ClickHouse has, and every link that it has, in one order. */
-async function joinAndLinks(): Promise<{ join: string[]; links: string[] }> {
-  const join = await product.sql<{ pair: string }>(
-    `SELECT DISTINCT concat(toString(r.id), ' ', toString(e.id)) AS pair
-     FROM events AS e INNER JOIN reports AS r ON e.project_id = r.project_id
-     WHERE e.project_id = '${game.projectId}' AND (has(r.event_ids, e.id) OR has(r.inline_event_ids, e.id)
-       OR (e.session_id = r.session_id AND toUnixTimestamp64Micro(e.occurred_at) BETWEEN r.from_micros AND r.to_micros))`,
-  );
-  const links = await product.sql<{ pair: string }>(
-    `SELECT concat(toString(report_id), ' ', toString(event_id)) AS pair FROM report_links
-     WHERE project_id = '${game.projectId}' AND state = 'linked'`,
-  );
-  const sorted = (rows: { pair: string }[]): string[] => rows.map(({ pair }) => pair).toSorted();
-  return { join: sorted(join), links: sorted(links) };
-}
-
-function isSame({ join, links }: { join: string[]; links: string[] }): boolean {
-  return join.length > 0 && JSON.stringify(join) === JSON.stringify(links);
-}

@@ -1,0 +1,91 @@
+/** What a deployment is held to once its load has ended: nothing lost, nothing twice, order kept, links as they must be. */
+import { readCommitted } from '@questlog/runtime/log/kafka/readCommitted.testing';
+import { unframe } from '@questlog/schemas/topics/contract';
+import { linkedEvents } from '@questlog/schemas/topics/linkedEvents';
+import { TOPICS } from '@questlog/schemas/topics/topics';
+import { eventually } from '../e2e/builders.ts';
+import { bugsIn } from '../e2e/sharedProduct.ts';
+import { auditCounts, auditEvents, auditOrder, auditSessions, storedRows } from '../faults/audit.ts';
+import { isSame, type JoinedLinks, joinAndLinks } from '../faults/joinedLinks.ts';
+import type { Deployment } from './deployment.ts';
+import type { Load } from './load.ts';
+
+export interface Audit {
+  /** Sentences; none is right. */
+  readonly findings: readonly string[];
+  readonly events: number;
+  readonly links: number;
+}
+
+const LINKED_WITHIN_MS = 90_000;
+
+/** The load has ended and the consumers have caught up; stops the services, as a read of a topic must be the last. */
+export async function auditDeployment(deployment: Deployment, load: Load): Promise<Audit> {
+  const { ledger } = load;
+  const joined = await eventually(() => joinAndLinks(deployment), isSame, LINKED_WITHIN_MS).catch(() =>
+    joinAndLinks(deployment),
+  );
+  const codes = await deployment.stop();
+  const rows = await storedRows(deployment);
+  // A request that got no answer may come into the log late, or never: only the others have an order to keep.
+  const acknowledged = rows.filter(({ sha256 }) => ledger.bySha256.get(sha256)?.id !== undefined);
+  const findings = [
+    ...ledger.violations,
+    ...deployment.services.flatMap((service) => bugsIn(service.stderr())),
+    ...codes.flatMap((code) => (code === 0 ? [] : `a service ended with ${code}`)),
+    ...auditEvents(ledger, rows),
+    ...auditOrder(ledger, acknowledged),
+    ...(await auditSessions(deployment, ledger)),
+    ...(await auditCounts(deployment, rows)),
+    ...(await auditReports(deployment, load)),
+    ...(await auditLinks(deployment, joined)),
+    ...(await deadLetters(deployment)),
+  ];
+  return { findings, events: rows.length, links: joined.links.length };
+}
+
+/** ClickHouse would otherwise throw second rows away before anybody has counted them. */
+export async function keepSecondRows(deployment: Deployment): Promise<void> {
+  for (const table of ['events', 'sessions', 'report_versions', 'report_link_versions']) {
+    await deployment.command(`SYSTEM STOP MERGES ${table}`);
+  }
+}
+
+async function auditReports(deployment: Deployment, { reports }: Load): Promise<string[]> {
+  const rows = await deployment.sql<{ id: string; count: number }>(
+    'SELECT id, toUInt32(count()) AS count FROM report_versions GROUP BY id',
+  );
+  const stored = new Map(rows.map(({ id, count }) => [id, count]));
+  return reports.flatMap(({ id }) =>
+    stored.get(id) === 1 ? [] : `report ${id}: ${stored.get(id) ?? 0} rows`,
+  );
+}
+
+/** ClickHouse has the join, and the stream told each link of it once. */
+async function auditLinks(deployment: Deployment, { join, links }: JoinedLinks): Promise<string[]> {
+  const topic = deployment.prefix + TOPICS.linkedEvents;
+  const told = await readCommitted(deployment.engines.brokers, topic);
+  const times = new Map<string, number>();
+  for (const { message } of told) {
+    const body = message.value && unframe(message.value)?.body;
+    if (!body) return ['a record of linked events is not framed'];
+    const { kind, reportId, event } = linkedEvents.type.fromBuffer(body);
+    const pair = `${reportId} ${event.id}${kind === 'linked' ? '' : ' taken back'}`;
+    times.set(pair, (times.get(pair) ?? 0) + 1);
+  }
+  const stored = new Set(links);
+  const expected = new Set(join);
+  return [
+    ...join.flatMap((pair) => (stored.has(pair) ? [] : `${pair} is not linked in ClickHouse`)),
+    ...links.flatMap((pair) => (expected.has(pair) ? [] : `${pair} is linked and must not be`)),
+    ...join.flatMap((pair) =>
+      times.get(pair) === 1 ? [] : `${pair} was told ${times.get(pair) ?? 0} times`,
+    ),
+    ...[...times.keys()].flatMap((pair) => (expected.has(pair) ? [] : `${pair} was told and must not be`)),
+  ];
+}
+
+async function deadLetters(deployment: Deployment): Promise<string[]> {
+  const records = await readCommitted(deployment.engines.brokers, deployment.prefix + TOPICS.deadLetters);
+  return records.map(({ message }) => `there is a dead letter of ${message.key ?? 'no key'}`);
+}

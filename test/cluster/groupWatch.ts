@@ -1,0 +1,77 @@
+/** Watches a consumer group from outside, by what it commits: how far it is, when it moved on, how long it paused. */
+import type { Log } from '@questlog/runtime/log/log';
+
+export interface WatchedGroup {
+  /** Both without the deployment's prefix. */
+  readonly group: string;
+  readonly topic: string;
+}
+
+interface Place {
+  committed: number;
+  /** By `performance.now()`, since when the group has had nothing to do there or has not moved. */
+  stillSinceMs: number;
+  isBehind: boolean;
+}
+
+const LOOK_EVERY_MS = 100;
+
+export class GroupWatch {
+  /** The longest that records of one partition lay there and none of them was taken, in milliseconds. */
+  longestPauseMs = 0;
+  readonly #log: Log;
+  readonly #of: WatchedGroup;
+  readonly #places: Place[] = [];
+  readonly #timer: NodeJS.Timeout;
+  #looking: Promise<void> | undefined;
+
+  constructor(log: Log, of: WatchedGroup) {
+    this.#log = log;
+    this.#of = of;
+    this.#timer = setInterval(() => {
+      this.#looking ??= this.#look().finally(() => {
+        this.#looking = undefined;
+      });
+    }, LOOK_EVERY_MS);
+  }
+
+  /** Per partition, as seen last. */
+  get committed(): readonly number[] {
+    return this.#places.map(({ committed }) => committed);
+  }
+
+  /** Everything in the topic was taken, when it was last looked at. */
+  get isCaughtUp(): boolean {
+    return this.#places.length > 0 && this.#places.every(({ isBehind }) => !isBehind);
+  }
+
+  async close(): Promise<void> {
+    clearInterval(this.#timer);
+    await this.#looking;
+  }
+
+  async #look(): Promise<void> {
+    const { group, topic } = this.#of;
+    // In this order: what comes in between makes the group look further behind, never further ahead.
+    const committed = await this.#log.committed(group, topic).catch(() => undefined);
+    const ends = await this.#log.endOffsets(topic).catch(() => undefined);
+    if (committed === undefined || ends === undefined) return;
+    const nowMs = performance.now();
+    for (const [partition, end] of ends.entries()) {
+      this.#note(partition, committed[partition]?.offset ?? 0, end, nowMs);
+    }
+  }
+
+  #note(partition: number, committed: number, end: number, nowMs: number): void {
+    const place = this.#places[partition];
+    const isBehind = committed < end;
+    if (place === undefined) {
+      this.#places[partition] = { committed, stillSinceMs: nowMs, isBehind };
+      return;
+    }
+    if (place.isBehind) this.longestPauseMs = Math.max(this.longestPauseMs, nowMs - place.stillSinceMs);
+    if (!place.isBehind || committed > place.committed) place.stillSinceMs = nowMs;
+    place.committed = committed;
+    place.isBehind = isBehind;
+  }
+}

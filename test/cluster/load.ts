@@ -1,0 +1,149 @@
+/** Steady load on a deployment: game clients over all ingests in turn, and a tracker that files reports on what they sent. */
+import { randomUUID } from 'node:crypto';
+import { setTimeout as delay } from 'node:timers/promises';
+import type { TestProject } from '../e2e/builders.ts';
+import type { Answer, Product } from '../e2e/product.ts';
+import { KillClient } from '../faults/killClient.ts';
+import { SentLedger } from '../faults/ledger.ts';
+import { type Random, seeded } from '../faults/seeded.ts';
+
+export interface LoadOptions {
+  readonly projects: readonly TestProject[];
+  readonly reach: Pick<Product, 'request'>;
+  readonly random: Random;
+}
+
+/** As it was accepted. */
+export interface FiledReport {
+  readonly id: string;
+  readonly projectId: string;
+}
+
+interface NewReport {
+  readonly id: string;
+  readonly sessionId?: string;
+  readonly eventIds?: readonly string[];
+}
+
+const CLIENTS_PER_PROJECT = 4;
+const MAX_BATCH = 40;
+/** Between two requests of a client, and two reports of a project. */
+const REQUEST_PACE_MS = 250;
+const REPORT_PACE_MS = 1_500;
+/** A report names some of the last so many requests' events, or is of one of the last so many sessions. */
+const RECENT_REQUESTS = 40;
+const RECENT_SESSIONS = 6;
+
+export class Load {
+  readonly ledger = new SentLedger();
+  readonly reports: FiledReport[] = [];
+  /** Answers of 503, and requests that got none. */
+  refused = 0;
+  unanswered = 0;
+  readonly #options: LoadOptions;
+  readonly #clients: readonly KillClient[];
+  #running: Promise<unknown> | undefined;
+  #isStopping = false;
+
+  constructor(options: LoadOptions) {
+    this.#options = options;
+    this.#clients = options.projects.flatMap((project, number) => this.#clientsOf(project, number));
+  }
+
+  start(): void {
+    this.#running = Promise.all([
+      ...this.#clients.map((client) => this.#play(client)),
+      ...this.#options.projects.map((project) => this.#track(project)),
+    ]);
+  }
+
+  /** Until whatever is open has its answer. */
+  async stop(): Promise<void> {
+    this.#isStopping = true;
+    await this.#running;
+    await Promise.all(this.#clients.map((client) => client.finish({ request: this.#send })));
+  }
+
+  #clientsOf({ tenantId, projectId, token }: TestProject, number: number): KillClient[] {
+    return Array.from({ length: CLIENTS_PER_PROJECT }, (_, i) => {
+      const random = seeded(this.#options.random.between(0, 2 ** 31));
+      const [name, mayOmitSession, maxBatch] = [`${number}-${i}`, number > 0, MAX_BATCH];
+      const { ledger } = this;
+      return new KillClient({ name, tenantId, projectId, token, mayOmitSession, maxBatch, random, ledger });
+    });
+  }
+
+  async #play(client: KillClient): Promise<void> {
+    // It ends where a request got no answer: the next one goes to another ingest.
+    while (!this.#isStopping) await client.play({ request: this.#paced });
+  }
+
+  readonly #paced: Product['request'] = async (method, path, options) => {
+    await delay(REQUEST_PACE_MS);
+    if (this.#isStopping) throw new Error('the load has ended');
+    return this.#send(method, path, options);
+  };
+
+  readonly #send: Product['request'] = async (method, path, options) => {
+    const answer = await this.#options.reach.request(method, path, options).catch((error: unknown) => {
+      this.unanswered += 1;
+      throw error;
+    });
+    if (answer.status === 503) this.#checkRefusal(path, answer);
+    return answer;
+  };
+
+  #checkRefusal(path: string, answer: Answer): void {
+    this.refused += 1;
+    if (answer.headers.get('retry-after') !== null) return;
+    this.ledger.violations.push(`${path} was answered 503 without Retry-After: ${answer.text()}`);
+  }
+
+  async #track(project: TestProject): Promise<void> {
+    while (!this.#isStopping) {
+      await delay(REPORT_PACE_MS);
+      const body = this.#aReport(project);
+      if (body !== undefined) await this.#file(project, body);
+    }
+  }
+
+  /** Sends it until it is answered: a report's id makes that harmless. */
+  async #file({ projectId, token }: TestProject, body: NewReport): Promise<void> {
+    const headers = { Authorization: `Bearer ${token}` };
+    for (;;) {
+      const answer = await this.#send('POST', '/v1/reports', { body, headers }).catch(() => undefined);
+      if (answer?.status === 201 || answer?.status === 200) {
+        this.reports.push({ id: body.id, projectId });
+        return;
+      }
+      if (answer !== undefined && answer.status !== 503) {
+        this.ledger.violations.push(`a report was answered ${answer.status}: ${answer.text()}`);
+        return;
+      }
+      await delay(REQUEST_PACE_MS);
+    }
+  }
+
+  #aReport({ projectId }: TestProject): NewReport | undefined {
+    const { random } = this.#options;
+    const id = randomUUID();
+    if (random.chance(0.5)) {
+      const sessions = [...this.ledger.sessions].flatMap(([sessionId, session]) =>
+        session.projectId === projectId && session.isAcknowledged ? sessionId : [],
+      );
+      const sessionId = pickOne(random, sessions.slice(-RECENT_SESSIONS));
+      return sessionId === undefined ? undefined : { id, sessionId };
+    }
+    const events = this.ledger.requests
+      .slice(-RECENT_REQUESTS)
+      .flatMap((request) => request.events)
+      .flatMap((event) => (event.projectId === projectId && event.id !== undefined ? event.id : []));
+    const two = [pickOne(random, events), pickOne(random, events)];
+    const eventIds = [...new Set(two.flatMap((event) => event ?? []))];
+    return eventIds.length === 0 ? undefined : { id, eventIds };
+  }
+}
+
+function pickOne(random: Random, [first, ...others]: readonly string[]): string | undefined {
+  return first === undefined ? undefined : random.pick([first, ...others]);
+}

@@ -1,0 +1,122 @@
+/** A deployment under steady load with its consumers watched: what the tests of consumers and of brokers begin with. */
+import { type GroupView, openGroupView } from '@questlog/runtime/log/kafka/groupMembers.testing';
+import { openKafkaLog } from '@questlog/runtime/log/kafka/kafkaLog';
+import type { Log } from '@questlog/runtime/log/log';
+import { silentLogger } from '@questlog/runtime/process/logger';
+import { GROUPS, TOPICS } from '@questlog/schemas/topics/topics';
+import { aProject, eventually, onto, type ProjectOptions, type TestProject } from '../e2e/builders.ts';
+import type { ClusterEngines } from '../e2e/cluster.ts';
+import { seeded } from '../faults/seeded.ts';
+import { keepSecondRows } from './auditDeployment.ts';
+import { Deployment, type Service, type ServiceName } from './deployment.ts';
+import { GroupWatch } from './groupWatch.ts';
+import { Load } from './load.ts';
+
+export interface Trial {
+  readonly deployment: Deployment;
+  readonly load: Load;
+  readonly projected: GroupWatch;
+  readonly linked: GroupWatch;
+  readonly view: GroupView;
+  /** Until more was acknowledged and every partition was projected and linked further. */
+  goesOn(): Promise<void>;
+  /** Ends the load; returns when all of it was taken by the consumers. */
+  settle(): Promise<void>;
+  /** With all that it has on the engines. */
+  end(): Promise<void>;
+}
+
+const PROJECTS: readonly ProjectOptions[] = [
+  { revision: 'A', spread: 1 },
+  { revision: 'B', spread: 4 },
+  { revision: 'B', spread: 2 },
+];
+const MORE_REQUESTS = 100;
+const GOES_ON_WITHIN_MS = 90_000;
+const CAUGHT_UP_WITHIN_MS = 120_000;
+
+export async function startTrial(
+  engines: ClusterEngines,
+  services: readonly ServiceName[],
+  seed: number,
+): Promise<Trial> {
+  const deployment = new Deployment(engines);
+  try {
+    await deployment.startAll(...services);
+  } catch (error) {
+    await deployment.remove();
+    throw error;
+  }
+  await keepSecondRows(deployment);
+  const log = await logOf(deployment);
+  const view = await openGroupView(engines.brokers);
+  const projects: TestProject[] = [];
+  // What one ingest has just made, another may not know yet.
+  const [ingest] = deployment.running('ingest') as [Service];
+  for (const of of PROJECTS) projects.push(await aProject(ingest, of));
+  await knownEverywhere(deployment, projects);
+  const load = new Load({ projects, reach: deployment, random: seeded(seed) });
+  // The sessions that came with the projects.
+  for (const { sessionId, projectId } of projects) {
+    load.ledger.sessions.set(sessionId, { projectId, isAcknowledged: true });
+  }
+  const watches = [
+    { group: GROUPS.projectEvents, topic: TOPICS.events },
+    { group: GROUPS.link, topic: TOPICS.events },
+    { group: GROUPS.link, topic: TOPICS.reportLinks },
+    { group: GROUPS.projectReports, topic: TOPICS.reportLinks },
+    { group: GROUPS.projectLinks, topic: TOPICS.linkedEvents },
+    { group: GROUPS.projectSessions, topic: TOPICS.sessions },
+  ].map((of) => new GroupWatch(log, of));
+  const [projected, linked] = watches as [GroupWatch, GroupWatch];
+  load.start();
+  return {
+    deployment,
+    load,
+    projected,
+    linked,
+    view,
+    goesOn: () => goesOn(load, [projected, linked]),
+    settle: async () => {
+      await load.stop();
+      await eventually(
+        async () => watches.every(({ isCaughtUp }) => isCaughtUp),
+        Boolean,
+        CAUGHT_UP_WITHIN_MS,
+      );
+    },
+    end: async () => {
+      await Promise.all(watches.map((watch) => watch.close()));
+      await Promise.all([log.close(), view.close()]);
+      await deployment.remove();
+    },
+  };
+}
+
+function logOf({ engines, prefix }: Deployment): Promise<Log> {
+  const connection = { brokers: engines.brokers.split(','), clientId: 'questlog-tests' };
+  return openKafkaLog({ connection, prefix, replicationFactor: -1, logger: silentLogger });
+}
+
+async function knownEverywhere(deployment: Deployment, projects: readonly TestProject[]): Promise<void> {
+  for (const ingest of deployment.running('ingest')) {
+    for (const project of projects) {
+      const { sessionId } = project;
+      await eventually(
+        () => onto(project, ingest).get(`/v1/sessions/${sessionId}`),
+        ({ status }) => status === 200,
+      );
+    }
+  }
+}
+
+async function goesOn({ ledger }: Load, watches: readonly GroupWatch[]): Promise<void> {
+  const requests = ledger.requests.length;
+  const before = watches.map(({ committed }) => committed);
+  const hasMoved = (): boolean =>
+    ledger.requests.length > requests + MORE_REQUESTS &&
+    watches.every(({ committed }, i) =>
+      committed.every((offset, partition) => offset > (before[i]?.[partition] ?? 0)),
+    );
+  await eventually(async () => hasMoved(), Boolean, GOES_ON_WITHIN_MS);
+}
