@@ -120,8 +120,11 @@ describeKafka('a consumer group on Kafka', ({ brokers }) => {
   test('keeps a process running over the joins and leaves of others, and only it commits', async () => {
     const partitions = [0, 1, 2, 3, 4, 5];
     const [topic, group] = [await aTopic(log, { partitions: partitions.length }), aName('group')];
-    const records = Array.from({ length: 2000 }, () => aRecord('x'));
-    for (const partition of partitions) await log.append(topic, partition, records);
+    // More than there will be commits.
+    const records = Array.from({ length: 4000 }, () => aRecord('x'));
+    for (let round = 0; round < 10; round += 1) {
+      await Promise.all(partitions.map((partition) => log.append(topic, partition, records)));
+    }
     const acknowledged = partitions.map(() => 0);
     const unexpected: unknown[] = [];
     const begun: { member: string; partition: number }[] = [];

@@ -36,7 +36,7 @@ export function kafkaClient(connection: KafkaConnection, logger: Logger): Kafka 
     requestTimeout: REQUEST_LIMIT_MS,
     retry: RETRY,
     logLevel: kafkajs.logLevel.WARN,
-    logCreator: () => (entry) => tell(logger, entry),
+    logCreator: () => teller(logger),
   });
 }
 
@@ -73,9 +73,23 @@ function saslOptions(sasl: KafkaSasl): SASLOptions {
   };
 }
 
-/** kafkajs says `error` of what it then mends by itself; what it cannot mend reaches the caller as an exception. */
-function tell(logger: Logger, { namespace, log }: LogEntry): void {
-  const { message, broker, error, topic, groupId } = log;
-  if (EXPECTED.some((text) => message.includes(text) || String(error).includes(text))) return;
-  logger.warn('kafka_client', { namespace, message, broker, cause: error, topic, groupId });
+/**
+ * kafkajs says `error` of what it then mends by itself, and again for each try; what it cannot mend reaches the caller
+ * as an exception.
+ */
+function teller(logger: Logger): (entry: LogEntry) => void {
+  const toldAtMs = new Map<string, number>();
+  return ({ namespace, log }) => {
+    const { message, broker, error, topic, groupId } = log;
+    if (EXPECTED.some((text) => message.includes(text) || String(error).includes(text))) return;
+    const now = performance.now();
+    const key = `${namespace} ${message} ${broker} ${error}`;
+    if (now - (toldAtMs.get(key) ?? Number.NEGATIVE_INFINITY) < REPEAT_AFTER_MS) return;
+    if (toldAtMs.size >= MAX_REMEMBERED) toldAtMs.clear();
+    toldAtMs.set(key, now);
+    logger.warn('kafka_client', { namespace, message, broker, cause: error, topic, groupId });
+  };
 }
+
+const REPEAT_AFTER_MS = 10_000;
+const MAX_REMEMBERED = 200;

@@ -1,40 +1,17 @@
 /** What only Kafka can do wrong, or what others who use the same cluster would see. */
 import { randomUUID } from 'node:crypto';
 import kafkajs from 'kafkajs';
-import { afterAll, expect, onTestFinished, test } from 'vitest';
-import { StartRefused, Unavailable } from '../../process/errors.ts';
+import { expect, onTestFinished, test } from 'vitest';
+import { Unavailable } from '../../process/errors.ts';
 import { silentLogger } from '../../process/logger.ts';
 import { aName, aRecord, readToEnd, textOf, until } from '../contract/harness.ts';
-import { type Log, RecordTooLarge, type TopicSpec } from '../log.ts';
-import { deleteTopics } from './deleteTopics.testing.ts';
+import { RecordTooLarge } from '../log.ts';
+import { aSpec, aTopic, deployments } from './deployment.testing.ts';
 import { describeKafka } from './engines.testing.ts';
 import { openKafkaLog } from './kafkaLog.ts';
 
-describeKafka('the log on Kafka', ({ brokers: addresses }) => {
-  const run = `log-${randomUUID()}-`;
-  const brokers = addresses.split(',');
-  const kafka = new kafkajs.Kafka({ brokers, logLevel: kafkajs.logLevel.NOTHING });
-
-  afterAll(() => deleteTopics(addresses, run));
-
-  async function aLog(prefix = `${run}${randomUUID()}-`): Promise<Log> {
-    const connection = { brokers, clientId: 'questlog-tests' };
-    const log = await openKafkaLog({ connection, prefix, replicationFactor: -1, logger: silentLogger });
-    onTestFinished(() => log.close());
-    return log;
-  }
-
-  async function aTopic(log: Log, spec: Partial<TopicSpec> = {}): Promise<string> {
-    const topic = aSpec(spec);
-    await log.ensureTopics([topic]);
-    return topic.name;
-  }
-
-  async function admin<T>(use: (admin: kafkajs.Admin) => Promise<T>): Promise<T> {
-    const one = kafka.admin();
-    await one.connect();
-    return use(one).finally(() => one.disconnect());
-  }
+describeKafka('the log on Kafka', ({ brokers }) => {
+  const { kafka, run, aPrefix, aLog, admin } = deployments(brokers);
 
   /** As another tool reads it, from the beginning; decoded by kafkajs's own consumer. */
   async function readElsewhere(topic: string, count: number): Promise<kafkajs.KafkaMessage[]> {
@@ -53,7 +30,7 @@ describeKafka('the log on Kafka', ({ brokers: addresses }) => {
   }
 
   test('has one id for all who open it, also for the first two at once', async () => {
-    const prefix = `${run}${randomUUID()}-`;
+    const prefix = aPrefix();
     const [one, other] = await Promise.all([aLog(prefix), aLog(prefix)]);
     const later = await aLog(prefix);
     expect(one.id).toMatch(/^[0-9a-f-]{36}$/);
@@ -70,59 +47,8 @@ describeKafka('the log on Kafka', ({ brokers: addresses }) => {
     expect(await other.endOffsets(spec.name)).toEqual([0]);
   });
 
-  test('makes topics as they were asked for', async () => {
-    const prefix = `${run}${randomUUID()}-`;
-    const log = await aLog(prefix);
-    const deleted = await aTopic(log, { maxRecordBytes: 5_000_000, partitions: 3 });
-    const compacted = await aTopic(log, { cleanup: { policy: 'compact' } });
-    const configs = async (topic: string) => {
-      const { resources } = await admin((one) =>
-        one.describeConfigs({
-          includeSynonyms: false,
-          resources: [{ type: kafkajs.ConfigResourceTypes.TOPIC, name: `${prefix}${topic}` }],
-        }),
-      );
-      return Object.fromEntries(
-        resources[0]?.configEntries.map(({ configName, configValue }) => [configName, configValue]) ?? [],
-      );
-    };
-    expect(await configs(deleted)).toMatchObject({
-      'cleanup.policy': 'delete',
-      'retention.ms': '3600000',
-      'max.message.bytes': '5001024',
-      'compression.type': 'producer',
-      'message.timestamp.type': 'LogAppendTime',
-    });
-    expect(await configs(compacted)).toMatchObject({ 'cleanup.policy': 'compact' });
-  });
-
-  test('lets two processes make the same topics at once', async () => {
-    const prefix = `${run}${randomUUID()}-`;
-    const [one, other] = await Promise.all([aLog(prefix), aLog(prefix)]);
-    const specs = [aSpec(), aSpec({ partitions: 3 }), aSpec({ cleanup: { policy: 'compact' } })];
-    await one.ensureTopics(specs.slice(0, 1));
-    await Promise.all([one.ensureTopics(specs), other.ensureTopics(specs), other.ensureTopics(specs)]);
-    for (const { name, partitions } of specs) {
-      expect(await other.append(name, partitions - 1, [aRecord('a')])).toEqual({ baseOffset: 0 });
-    }
-  });
-
-  test.each<[string, Partial<TopicSpec>]>([
-    ['of another cleanup', { cleanup: { policy: 'compact' } }],
-    ['too small for its records', { maxRecordBytes: 1_000_001 }],
-    ['with another partition count', { partitions: 2 }],
-  ])('refuses the start over a topic %s, which it leaves as it is', async (_, change) => {
-    const log = await aLog();
-    const spec = aSpec();
-    await log.ensureTopics([spec]);
-    const refused = log.ensureTopics([aSpec(), { ...spec, ...change }]);
-    await expect(refused).rejects.toBeInstanceOf(StartRefused);
-    await expect(refused).rejects.toThrow(spec.name);
-    await log.ensureTopics([spec]);
-  });
-
   test('sends what is large compressed and what is small as it is, for any reader', async () => {
-    const prefix = `${run}${randomUUID()}-`;
+    const prefix = aPrefix();
     const log = await aLog(prefix);
     const [large, small] = [await aTopic(log), await aTopic(log)];
     const text = JSON.stringify({ snow: '☃'.repeat(2000) });
@@ -184,7 +110,7 @@ describeKafka('the log on Kafka', ({ brokers: addresses }) => {
   });
 
   test('learns a smaller limit that an operator gave the topic, and refuses what it no longer takes', async () => {
-    const prefix = `${run}${randomUUID()}-`;
+    const prefix = aPrefix();
     const log = await aLog(prefix);
     const topic = await aTopic(log);
     const append = () => log.append(topic, 0, [{ key: null, value: incompressible(50_000) }]);
@@ -220,7 +146,7 @@ describeKafka('the log on Kafka', ({ brokers: addresses }) => {
   });
 
   test('counts what a transaction under way has written, though nobody reads it yet', async () => {
-    const prefix = `${run}${randomUUID()}-`;
+    const prefix = aPrefix();
     const log = await aLog(prefix);
     const topic = await aTopic(log);
     const producer = kafka.producer({
@@ -254,7 +180,7 @@ describeKafka('the log on Kafka', ({ brokers: addresses }) => {
   });
 
   test('lets running appends finish when it is closed, and refuses those that come later', async () => {
-    const prefix = `${run}${randomUUID()}-`;
+    const prefix = aPrefix();
     const log = await aLog(prefix);
     const topic = await aTopic(log);
     const running = Array.from({ length: 100 }, (_, call) => log.append(topic, 0, [aRecord(`${call}`)]));
@@ -273,16 +199,6 @@ describeKafka('the log on Kafka', ({ brokers: addresses }) => {
     await expect(openKafkaLog(options)).rejects.toBeInstanceOf(Unavailable);
   });
 });
-
-function aSpec(spec: Partial<TopicSpec> = {}): TopicSpec {
-  return {
-    name: aName('topic'),
-    partitions: 1,
-    cleanup: { policy: 'delete', retentionMs: 3_600_000 },
-    maxRecordBytes: 1_000_000,
-    ...spec,
-  };
-}
 
 /** So that the bounds are met as they are, whatever compression does. */
 function incompressible(bytes: number): Buffer {

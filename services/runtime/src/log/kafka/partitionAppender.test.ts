@@ -5,6 +5,19 @@ import type { NewRecord } from '../log.ts';
 import { PartitionAppender, WaitingBytes } from './partitionAppender.ts';
 import type { Send } from './producers.ts';
 
+test('has one send in flight, whatever comes meanwhile', async () => {
+  const { append, sends, isAlone } = aPartition();
+  const appended = [append(records(0, 1), 10)];
+  for (let call = 1; call < 20; call += 1) {
+    await new Promise((resolve) => setImmediate(resolve));
+    appended.push(append(records(call, 1), 10));
+  }
+  const offsets = (await Promise.all(appended)).map(({ baseOffset }) => baseOffset);
+  expect(offsets).toEqual(offsets.map((_, call) => call));
+  expect(sends.length).toBeGreaterThan(1);
+  expect(isAlone()).toBe(true);
+});
+
 test('gathers what arrives during a send into the next, in the order of the calls', async () => {
   const { append, sends, isAlone } = aPartition();
   const appended = Array.from({ length: 50 }, (_, call) => append(records(call, 1 + (call % 3)), 10));
@@ -25,11 +38,12 @@ test('gathers what arrives during a send into the next, in the order of the call
 });
 
 test('sends no more at once than a batch of the topic may hold, and never splits an append', async () => {
-  const { append, sends } = aPartition({ maxSendBytes: 100 });
+  const { append, sends, isAlone } = aPartition({ maxSendBytes: 100 });
   const bytes = [40, 40, 40, 90, 10, 10, 100, 1];
   await Promise.all(bytes.map((size, call) => append(records(call, 2), size)));
   expect(sends.map((send) => send.bytes)).toEqual([80, 40, 100, 10, 100, 1]);
   expect(sends.every((send) => send.records.length % 2 === 0)).toBe(true);
+  expect(isAlone()).toBe(true);
 });
 
 test('sends no more records at once than kafkajs can take quickly', async () => {
