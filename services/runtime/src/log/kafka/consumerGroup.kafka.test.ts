@@ -120,11 +120,7 @@ describeKafka('a consumer group on Kafka', ({ brokers }) => {
   test('keeps a process running over the joins and leaves of others, and only it commits', async () => {
     const partitions = [0, 1, 2, 3, 4, 5];
     const [topic, group] = [await aTopic(log, { partitions: partitions.length }), aName('group')];
-    // More than there will be commits.
-    const records = Array.from({ length: 4000 }, () => aRecord('x'));
-    for (let round = 0; round < 10; round += 1) {
-      await Promise.all(partitions.map((partition) => log.append(topic, partition, records)));
-    }
+    for (const partition of partitions) await log.append(topic, partition, [aRecord('x')]);
     const acknowledged = partitions.map(() => 0);
     const unexpected: unknown[] = [];
     const begun: { member: string; partition: number }[] = [];
@@ -135,18 +131,18 @@ describeKafka('a consumer group on Kafka', ({ brokers }) => {
         process: async (owned) => {
           const { partition, signal } = owned;
           begun.push({ member, partition });
-          let offset = owned.committed(topic)?.offset ?? 0;
+          let count = Number(owned.committed(topic)?.metadata ?? 0);
           // What was acknowledged is there, and nothing else.
-          if (offset !== acknowledged[partition]) unexpected.push({ partition, offset, acknowledged });
+          if (count !== acknowledged[partition]) unexpected.push({ partition, count, acknowledged });
           while (!signal.aborted) {
-            offset += 1;
+            count += 1;
             try {
-              await owned.commit(topic, { offset, metadata: member });
+              await owned.commit(topic, { offset: 1, metadata: `${count}` });
             } catch (error) {
               if (!(error instanceof Fenced && signal.aborted)) unexpected.push(error);
               return;
             }
-            acknowledged[partition] = offset;
+            acknowledged[partition] = count;
           }
         },
       });
@@ -163,12 +159,12 @@ describeKafka('a consumer group on Kafka', ({ brokers }) => {
     await third.stop();
     await until(() => first.assigned().length === 6);
     const moving = [...acknowledged];
-    await until(() => acknowledged.every((offset, partition) => offset > (moving[partition] ?? 0)));
+    await until(() => acknowledged.every((count, partition) => count > (moving[partition] ?? 0)));
     await first.stop();
 
     expect(unexpected).toEqual([]);
     const committed = await log.committed(group, topic);
-    expect(committed.map((one) => one?.offset)).toEqual(acknowledged);
+    expect(committed.map((one) => Number(one?.metadata))).toEqual(acknowledged);
     // Two of the three that the first member kept when the second came were its own all the time.
     const counts = kept.map((partition) => begun.filter((one) => one.partition === partition).length);
     expect(counts.toSorted()).toEqual([1, 1, 3]);

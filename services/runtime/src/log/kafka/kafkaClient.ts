@@ -55,6 +55,14 @@ const EXPECTED = [
   // A transaction waits so for the markers of the one before, and a topic is made so by two processes at once.
   'while another concurrent operation on the same transaction was ongoing',
   'Topic creation errors',
+  // A cluster that has just started, and one whose brokers come and go; what lasts is told by who waits for it.
+  'The group coordinator is not available',
+  'The coordinator is loading',
+  'This is not the correct coordinator',
+  // Members come and go.
+  'The group is rebalancing',
+  'Specified group generation id is not valid',
+  'The coordinator is not aware of this member',
 ];
 
 /** kafkajs begins with the first, also after that one took the connection and did not answer. */

@@ -30,14 +30,22 @@ export async function ensureTopics(deps: TopicsDeps, specs: readonly TopicSpec[]
   }
   await createMissing(deps, unique);
   // Also those made just now: another process may have been quicker, with another spec.
-  await Promise.all(unique.map(async (spec) => check(spec, await describeTopic(deps, spec.name))));
+  const described = unique.map(({ name }) => describeTopic(deps, name, NEW_UNKNOWN_LIMIT_MS));
+  for (const [index, description] of (await Promise.all(described)).entries()) {
+    const spec = unique[index];
+    if (spec !== undefined) check(spec, description);
+  }
 }
 
 /** A topic as the brokers have it. @throws Error where there is none; Unavailable when no broker answers. */
-export async function describeTopic(deps: TopicsDeps, topic: string): Promise<TopicDescription> {
+export async function describeTopic(
+  deps: TopicsDeps,
+  topic: string,
+  unknownLimitMs = UNKNOWN_LIMIT_MS,
+): Promise<TopicDescription> {
   const name = deps.nameOf(topic);
   const doing = `the topic ${name} cannot be described`;
-  return withRetries({ doing, ...LIMITS }, () =>
+  return withRetries({ doing, limitMs: LIMIT_MS, unknownLimitMs }, () =>
     deps.admin.use(ANSWER_LIMIT_MS, async (admin) => {
       const { topics } = await admin.fetchTopicMetadata({ topics: [name] });
       const { resources } = await admin.describeConfigs({
@@ -59,8 +67,11 @@ export interface TopicDescription extends TopicLimits {
   readonly policy: string;
 }
 
-/** `unknownLimitMs`: a topic made just now is known to all brokers within milliseconds. */
-const LIMITS = { limitMs: 15_000, unknownLimitMs: 500 };
+const LIMIT_MS = 15_000;
+/** A topic that was made a moment ago, perhaps by another process, may not be known to every broker yet. */
+const UNKNOWN_LIMIT_MS = 500;
+/** One that this process has made or found is there, however long a broker under load takes to hear of it. */
+const NEW_UNKNOWN_LIMIT_MS = LIMIT_MS;
 const ANSWER_LIMIT_MS = 5000;
 
 /** Until all brokers that will have the topics know them. */
@@ -68,7 +79,7 @@ const CREATE_LIMIT_MS = 10_000;
 
 async function createMissing(deps: TopicsDeps, specs: readonly TopicSpec[]): Promise<void> {
   const doing = 'the topics cannot be created';
-  await withRetries({ doing, limitMs: LIMITS.limitMs }, () =>
+  await withRetries({ doing, limitMs: LIMIT_MS }, () =>
     deps.admin.use(CREATE_LIMIT_MS + ANSWER_LIMIT_MS, async (admin) => {
       const existing = new Set(await admin.listTopics());
       const missing = specs.filter(({ name }) => !existing.has(deps.nameOf(name)));
