@@ -19,6 +19,12 @@ export interface Credentials {
   readonly tenantId: string;
   readonly projectId: string;
   readonly sessionId: string;
+  readonly clickhouse: {
+    readonly url: string;
+    readonly database: string;
+    readonly username: string;
+    readonly password: string;
+  };
 }
 
 export interface Product {

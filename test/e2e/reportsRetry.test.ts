@@ -1,6 +1,4 @@
 /** POST /admin/links/retry: an operator has reports looked up again whose events did not come in time. */
-import { readFileSync } from 'node:fs';
-import { join } from 'node:path';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { anUnknownId, type TestProject } from './builders.ts';
 import { sharedProduct } from './sharedProduct.ts';
@@ -60,14 +58,13 @@ async function leaveUnresolved(
   reportId: string,
   eventIds: readonly string[],
 ): Promise<void> {
-  const credentials = readFileSync(join(shared.product.dataDir, 'dev-credentials.json'), 'utf8');
-  const { url, username, password } = JSON.parse(credentials).clickhouse;
+  const { url, username, password, database } = shared.product.credentials.clickhouse;
   const none = "'00000000-0000-0000-0000-000000000000'";
   const rows = eventIds.map(
     (id) =>
       `('${of.tenantId}', '${of.projectId}', '${reportId}', '${id}', 'unresolved', 'named', 1, now64(3), ${none}, 0, 0)`,
   );
-  const answer = await fetch(`${url}/?database=questlog`, {
+  const answer = await fetch(`${url}/?database=${database}`, {
     method: 'POST',
     headers: { Authorization: `Basic ${btoa(`${username}:${password}`)}` },
     body: `INSERT INTO report_link_versions VALUES ${rows.join(', ')}`,

@@ -49,12 +49,15 @@ describe.concurrent('an answer', () => {
     });
   });
 
-  test('comes from the database questlog, which needs no name', async () => {
+  test('comes from the product’s own database, which needs no name, and from no other', async () => {
     const plain = await ask('SELECT count() AS n FROM events');
-    const named = await ask('SELECT count() AS n FROM questlog.events');
+    const { database } = shared.product.credentials.clickhouse;
+    const named = await ask(`SELECT count() AS n FROM ${database}.events`);
+    const foreign = await ask('SELECT count() AS n FROM elsewhere.events');
 
     expect(plain.json().data).toEqual([{ n: 4 }]);
     expect(named.json().data).toEqual(plain.json().data);
+    expect(foreign.json()).toMatchObject({ status: 400, code: 'query_not_allowed' });
   });
 
   test('of no row is one all the same', async () => {

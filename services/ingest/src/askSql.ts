@@ -13,6 +13,7 @@ const MAX_BYTES = 256 * 1024 * 1024;
 /** ClickHouse's own `JSON` format, as text. @throws Rejected when the query is not allowed or fails. */
 export async function askSql(store: Store, query: string): Promise<string> {
   const checked = await selectOnly(query, {
+    database: store.database,
     ast: (sql) => store.text(sql, 'TabSeparatedRaw').catch(engineError),
     tables: async () => {
       const rows = await store.query<{ name: string }>(

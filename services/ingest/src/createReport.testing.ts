@@ -122,6 +122,7 @@ function withMethods(log: Log, methods: Pick<Log, 'append' | 'tail'>): Log {
 function storeOf(bench: Pick<ReportBench, 'projected' | 'unresolved'>): Store {
   const refuse = (): Promise<never> => Promise.reject(new Error('not asked here'));
   return {
+    database: 'questlog',
     query: async <Row>(sql: string, params: Readonly<Record<string, unknown>> = {}): Promise<Row[]> => {
       if (/FROM report_links\b/.test(sql)) {
         const links = bench.unresolved.map((id) => ({ event_id: id, state: 'unresolved', source: 'inline' }));

@@ -128,6 +128,7 @@ async function started(given: {
 function storeOf(stored: () => readonly ReportLink[]): Store {
   const refuse = (): Promise<never> => Promise.reject(new Error('not asked here'));
   return {
+    database: 'questlog',
     query: async <Row>(_: string, params: Readonly<Record<string, unknown>> = {}): Promise<Row[]> => {
       const ids: unknown = params['ids'];
       const asked = stored().filter(({ reportId }) => !Array.isArray(ids) || ids.includes(reportId));

@@ -21,6 +21,7 @@ const isSilent = async (): Promise<never> => {
   throw new Unavailable('ClickHouse is silent');
 };
 const silentStore: Store = {
+  database: 'questlog',
   query: isSilent,
   text: isSilent,
   command: isSilent,

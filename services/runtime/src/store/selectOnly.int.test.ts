@@ -63,6 +63,7 @@ describe('asks the engine', () => {
   it('for the tables once, and for the tree only after the tokens have passed', async () => {
     const asked: string[] = [];
     const engine = {
+      database: 'questlog',
       ast: (sql: string) => Promise.resolve(`${asked.push(sql)}`),
       tables: () => Promise.resolve([`${asked.push('tables')}`]),
     };
@@ -77,6 +78,7 @@ describe('asks the engine', () => {
 
   it('and passes on that it cannot be asked', async () => {
     const engine = {
+      database: 'questlog',
       ast: () => Promise.reject(new Error('socket hang up')),
       tables: () => Promise.resolve([]),
     };

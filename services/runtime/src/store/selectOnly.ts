@@ -1,5 +1,5 @@
 /**
- * The guard of `POST /admin/sql`: lets a question through only when it reads tables of questlog and computes. The engine
+ * The guard of `POST /admin/sql`: lets a question through only when it reads tables of the product's own database and computes. The engine
  * under it may be in-process, without users and without limits to what a file name or an address in a query can reach, so
  * nothing is left to its `readonly`: the text is cut into tokens and written anew, parsed by the engine's own parser, and
  * every node of the printed tree has to be on a list of what is allowed.
@@ -14,9 +14,10 @@ import { isReadable, treeFault } from './selectOnlyWalk.ts';
 
 /**
  * `ast` runs a whole statement `EXPLAIN AST …` and answers its lines, joined by "\n" and not escaped; it rejects with the
- * engine's error. `tables` answers the names of the tables and views of the database questlog.
+ * engine's error. `tables` answers the names of the tables and views of the database.
  */
 export type SelectOnlyEngine = {
+  readonly database: string;
   ast(sql: string): Promise<string>;
   tables(): Promise<readonly string[]>;
 };
@@ -26,7 +27,7 @@ export type SelectOnly =
   | { readonly ok: false; readonly detail: string };
 
 /**
- * Answers the text to run, or the sentence that names what is not allowed. The caller runs it with questlog as the current
+ * Answers the text to run, or the sentence that names what is not allowed. The caller runs it with the database as the current
  * database, asks for the format JSON, and sets the limits of rows, time and memory, none of which the text can change.
  * Rejects only when the engine cannot be asked.
  */
@@ -34,8 +35,8 @@ export async function selectOnly(query: string, engine: SelectOnlyEngine): Promi
   const lexed = lex(query);
   if (!lexed.ok) return lexed;
   const tables = await engine.tables();
-  const isTable = (name: string): boolean => isReadable(name, tables);
-  const statement = statementOf(lexed.tokens, isTable);
+  const isTable = (name: string): boolean => isReadable(name, engine.database, tables);
+  const statement = statementOf(lexed.tokens, { database: engine.database, isTable });
   if (statement.kind === 'refused') return { ok: false, detail: statement.detail };
   if (statement.kind === 'plain') return { ok: true, sql: serialise(statement.tokens) };
   const detail = await selectFault(statement.select, engine, isTable);

@@ -44,6 +44,7 @@ export function openSandbox(): Sandbox {
   };
   for (const sql of schema) run(sql, 'Null', 'default');
   const engine: SelectOnlyEngine = {
+    database: 'questlog',
     ast: (sql) => Promise.resolve().then(() => run(sql)),
     tables: () => Promise.resolve(['events', 'reports', 'sessions', 'events_view']),
   };

@@ -11,15 +11,21 @@ export type Statement =
   | { readonly kind: 'plain'; readonly tokens: readonly Token[] }
   | { readonly kind: 'refused'; readonly detail: string };
 
-/** `isTable` tells whether `db.name` or `name` is a table that may be asked. */
-export function statementOf(tokens: readonly Token[], isTable: (name: string) => boolean): Statement {
+export interface Askable {
+  /** The product's own. */
+  readonly database: string;
+  /** Whether `db.name` or `name` is a table that may be asked. */
+  isTable(name: string): boolean;
+}
+
+export function statementOf(tokens: readonly Token[], askable: Askable): Statement {
   const first = tokens[0];
   if (isWord(first, 'SELECT', 'WITH') || isSymbol(first, '('))
     return { kind: 'select', before: [], select: tokens };
   if (isWord(first, 'EXPLAIN')) return explain(tokens);
-  if (isWord(first, 'SHOW')) return show(tokens, isTable);
-  if (isWord(first, 'DESCRIBE', 'DESC')) return describe(tokens, isTable);
-  if (isWord(first, 'EXISTS')) return exists(tokens, isTable);
+  if (isWord(first, 'SHOW')) return show(tokens, askable);
+  if (isWord(first, 'DESCRIBE', 'DESC')) return describe(tokens, askable);
+  if (isWord(first, 'EXISTS')) return exists(tokens, askable);
   return refuse(
     `a query starts with SELECT, WITH, EXPLAIN, SHOW, DESCRIBE or EXISTS, not with ${first?.value ?? 'nothing'}`,
   );
@@ -48,16 +54,16 @@ function explain(tokens: readonly Token[]): Statement {
 }
 
 /** SHOW DATABASES, SHOW TABLES and SHOW CREATE TABLE. */
-function show(tokens: readonly Token[], isTable: (name: string) => boolean): Statement {
+function show(tokens: readonly Token[], askable: Askable): Statement {
   if (isWord(tokens[1], 'CREATE'))
-    return aboutTable(tokens, isWord(tokens[2], 'TABLE', 'VIEW') ? 3 : 2, isTable);
+    return aboutTable(tokens, isWord(tokens[2], 'TABLE', 'VIEW') ? 3 : 2, askable.isTable);
   if (!isWord(tokens[1], 'TABLES', 'DATABASES')) {
     return refuse('of SHOW only SHOW TABLES, SHOW DATABASES and SHOW CREATE TABLE are allowed');
   }
   let at = 2;
   if (isWord(tokens[1], 'TABLES') && isWord(tokens[at], 'FROM', 'IN')) {
     const database = tokens[at + 1]?.value ?? '';
-    if (database !== 'questlog') return refuse(`the database ${database} is not allowed`);
+    if (database !== askable.database) return refuse(`the database ${database} is not allowed`);
     at += 2;
   }
   if (isWord(tokens[at], 'NOT')) at += 1;
@@ -68,16 +74,18 @@ function show(tokens: readonly Token[], isTable: (name: string) => boolean): Sta
     : refuse(`"${tokens[at]?.text}" is not allowed in SHOW`);
 }
 
-function describe(tokens: readonly Token[], isTable: (name: string) => boolean): Statement {
+function describe(tokens: readonly Token[], { isTable }: Askable): Statement {
   const at = isWord(tokens[1], 'TABLE') ? 2 : 1;
   if (!isSymbol(tokens[at], '(')) return aboutTable(tokens, at, isTable);
   return { kind: 'select', before: tokens.slice(0, at), select: tokens.slice(at) };
 }
 
-/** The question whether a table exists may name any table of questlog, so only another database is refused. */
-function exists(tokens: readonly Token[], isTable: (name: string) => boolean): Statement {
+/** The question whether a table exists may name any table of the database, so only another one is refused. */
+function exists(tokens: readonly Token[], { database, isTable }: Askable): Statement {
   const at = isWord(tokens[1], 'TABLE', 'VIEW') ? 2 : 1;
-  return aboutTable(tokens, at, (name) => isTable(name) || /^(?:questlog\.)?\w+$/.test(name));
+  const ownName = (name: string): string =>
+    name.startsWith(`${database}.`) ? name.slice(database.length + 1) : name;
+  return aboutTable(tokens, at, (name) => isTable(name) || /^\w+$/.test(ownName(name)));
 }
 
 function aboutTable(tokens: readonly Token[], at: number, isTable: (name: string) => boolean): Statement {

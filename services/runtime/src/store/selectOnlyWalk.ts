@@ -37,10 +37,10 @@ export function treeFault(root: TreeNode, known: Known): string | undefined {
   return undefined;
 }
 
-/** True for a table of questlog, with or without its database, and for the tables of `system` that are on the list. */
-export function isReadable(name: string, tables: readonly string[]): boolean {
+/** True for a table of the database, with or without its name, and for the tables of `system` that are on the list. */
+export function isReadable(name: string, database: string, tables: readonly string[]): boolean {
   if (allowedSystemTables.has(name)) return true;
-  const own = name.startsWith('questlog.') ? name.slice('questlog.'.length) : name;
+  const own = name.startsWith(`${database}.`) ? name.slice(database.length + 1) : name;
   return /^\w+$/.test(own) && tables.includes(own);
 }
 
@@ -158,7 +158,7 @@ function functionFault(node: TreeNode, scope: Scope): string | undefined {
   if (membership.has(node.name.toLowerCase())) {
     const name = args.slice(1).find((arg) => arg.kind === 'Identifier' && isForeign(arg, scope))?.name;
     if (name !== undefined) {
-      return `IN may not read ${name}: it is no table of questlog (for an array there is has(array, element))`;
+      return `IN may not read ${name}: it is no table of the database (for an array there is has(array, element))`;
     }
   }
   return functionArgumentFault(node.name, args, node.children[1]?.children ?? []);

@@ -4,6 +4,7 @@ import { type ClickHouseClient, ClickHouseError, createClient, type DataFormat }
 import { Invalid, messageOf, Unavailable } from '../process/errors.ts';
 
 export interface Store {
+  readonly database: string;
   /**
    * Rows of a SELECT as objects; 64-bit integers as strings, which are exact. Values go in as parameters
    * (`{name:Type}`), never into the text.
@@ -64,6 +65,7 @@ export function openStore({ caPem = '', ...options }: StoreOptions): Store {
     log: { level: 127 },
   });
   return {
+    database: options.database,
     query: (sql, params = {}, settings = {}) =>
       translated(async () => {
         const result = await client.query({

@@ -32,6 +32,17 @@ test('takes for a new member only its share, from those who have more than their
   expect(moved(before, after)).toBe(3);
 });
 
+test('deals neighbours to different members, so that a tenant’s lanes reach several', () => {
+  const alone = settled([aMember('a')], 8);
+  const joined = settled([...alone, aMember('b')], 8);
+  expect(joined.map(({ owned }) => owned)).toEqual([
+    [0, 2, 4, 6],
+    [1, 3, 5, 7],
+  ]);
+  const together = settled([aMember('a'), aMember('b'), aMember('c')], 6);
+  for (const { owned } of together) expect(owned[1]).toBe((owned[0] ?? 0) + 3);
+});
+
 test('gives what a member leaves to the others, who keep all that they had', () => {
   const before = settled([aMember('a'), aMember('b'), aMember('c')], 8);
   const after = settled(before.slice(1), 8);

@@ -6,22 +6,33 @@ export interface AssignedMember {
   readonly owned: readonly number[];
 }
 
-/** Every partition goes to one member, and no member has two more than another. */
+/**
+ * Every partition goes to one member, and no member has two more than another. Neighbours go to different members where
+ * that moves nothing: the lanes of a tenant are neighbours, and spread over consumers only then.
+ */
 export function assignPartitions(
   members: readonly AssignedMember[],
   partitions: number,
 ): Map<string, readonly number[]> {
   const claims = claimsOf(members, partitions);
   const shares = sharesOf(claims, partitions);
-  const kept = claims.map(({ id, claimed }) => ({ id, own: claimed.slice(0, shares.get(id) ?? 0) }));
+  const kept = claims.map(({ id, claimed }) => ({ id, own: spacedOut(claimed, shares.get(id) ?? 0) }));
   const taken = new Set(kept.flatMap(({ own }) => own));
-  const free = numbers(partitions).filter((partition) => !taken.has(partition));
-  return new Map(
-    kept.map(({ id, own }) => {
-      const more = free.splice(0, (shares.get(id) ?? 0) - own.length);
-      return [id, [...own, ...more].sort((a, b) => a - b)];
-    }),
-  );
+  const room = ({ id, own }: { id: string; own: readonly number[] }): number =>
+    (shares.get(id) ?? 0) - own.length;
+  for (const partition of numbers(partitions).filter((one) => !taken.has(one))) {
+    // In turns: whoever has the most room left.
+    const [next] = kept.toSorted((a, b) => room(b) - room(a));
+    next?.own.push(partition);
+  }
+  return new Map(kept.map(({ id, own }) => [id, own.sort((a, b) => a - b)]));
+}
+
+/** So many of them, as far from one another as they come. */
+function spacedOut(claimed: readonly number[], count: number): number[] {
+  if (claimed.length <= count) return [...claimed];
+  const sorted = claimed.toSorted((a, b) => a - b);
+  return numbers(count).map((index) => sorted[Math.floor((index * sorted.length) / count)] ?? 0);
 }
 
 interface Claim {

@@ -18,7 +18,11 @@ export function isOfType(error: unknown, ...types: readonly string[]): boolean {
 
 /** What refuses the start of a process: the settings are wrong. */
 export function isOfSettings(error: unknown): boolean {
-  return isOfType(error, ...WRONG, ...CREDENTIALS);
+  return isOfType(error, ...WRONG) || isOfCredentials(error);
+}
+
+export function isOfCredentials(error: unknown): boolean {
+  return isOfType(error, ...CREDENTIALS);
 }
 
 const FENCED = new Set(['INVALID_PRODUCER_EPOCH', 'PRODUCER_FENCED', 'FENCED_INSTANCE_ID']);

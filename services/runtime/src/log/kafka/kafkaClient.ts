@@ -2,6 +2,7 @@
 import type { ConnectionOptions } from 'node:tls';
 import kafkajs, { type Kafka, type LogEntry, type SASLOptions } from 'kafkajs';
 import type { Logger } from '../../process/logger.ts';
+import { TokenRefused } from './oauthTokens.ts';
 import { mendRequestQueueTimer } from './requestQueueTimer.ts';
 import { registerZstd } from './zstdCodec.ts';
 
@@ -77,8 +78,14 @@ function saslOptions(sasl: KafkaSasl): SASLOptions {
   if (sasl.mechanism !== 'oauthbearer') return sasl;
   return {
     mechanism: 'oauthbearer',
-    oauthBearerProvider: async () => ({ value: await sasl.token() }),
+    oauthBearerProvider: async () => ({ value: await sasl.token().catch(notAgain) }),
   };
+}
+
+/** kafkajs would ask again and again, and hide from who waits why nothing comes. */
+function notAgain(error: unknown): never {
+  if (!(error instanceof TokenRefused)) throw error;
+  throw new kafkajs.KafkaJSNonRetriableError(error);
 }
 
 /**

@@ -1,6 +1,6 @@
 /** The log of a deployment: the port of `log.ts` on a Kafka cluster, by kafkajs. */
 import type { Admin, Kafka } from 'kafkajs';
-import { StartRefused, Unavailable } from '../../process/errors.ts';
+import { messageOf, StartRefused, Unavailable } from '../../process/errors.ts';
 import type { Logger } from '../../process/logger.ts';
 import { settledWithin } from '../doorbell.ts';
 import type {
@@ -18,7 +18,8 @@ import type {
 import { RecordTooLarge } from '../log.ts';
 import { BrokerCatalog } from './catalog.ts';
 import { openConsumer } from './consumerGroup.ts';
-import { asFailure, isOfSettings, isOfType } from './failures.ts';
+import { asFailure, isOfCredentials, isOfSettings, isOfType } from './failures.ts';
+import { firstContact } from './firstContact.ts';
 import { type KafkaConnection, kafkaClient } from './kafkaClient.ts';
 import type { KafkaDeps } from './kafkaDeps.ts';
 import { findOrMakeLogId } from './logId.ts';
@@ -50,6 +51,7 @@ export async function openKafkaLog(options: KafkaLogOptions): Promise<Log> {
   const catalog = new BrokerCatalog({ kafka, admin, replicationFactor: options.replicationFactor, nameOf });
   const log = new KafkaLog({ ...options, kafka, admin, catalog, nameOf });
   try {
+    await firstContact(options);
     await log.identify();
     return log;
   } catch (error) {
@@ -60,6 +62,11 @@ export async function openKafkaLog(options: KafkaLogOptions): Promise<Log> {
 
 function atStart(error: unknown): Error {
   if (error instanceof StartRefused) return error;
+  if (isOfCredentials(error)) {
+    // Our own words around it say that nothing can be reached.
+    const cause = error instanceof Unavailable ? error.cause : error;
+    return new StartRefused(`Kafka does not let this process in: ${messageOf(cause)}`, { cause: error });
+  }
   const failure = asFailure(error, 'the log cannot be opened');
   return isOfSettings(error) ? new StartRefused(failure.message, { cause: error }) : failure;
 }

@@ -9,6 +9,9 @@ export interface ClientCredentials {
   readonly scope: string;
 }
 
+/** The token server knows neither this client nor this secret, or gives it no such token. */
+export class TokenRefused extends Unavailable {}
+
 const ANSWER_LIMIT_MS = 10_000;
 /** Each broker's connection asks, and again before its session ends: a token serves until so near its end. */
 const SPARE_MS = 60_000;
@@ -43,7 +46,7 @@ interface Token {
   readonly goodUntilMs: number;
 }
 
-/** @throws Unavailable with what the server answered; never with the secret. */
+/** @throws TokenRefused; Unavailable when the server gives nobody any. Both say what it answered, never the secret. */
 async function askForToken(credentials: ClientCredentials, now: () => number): Promise<Token> {
   const { tokenUrl, clientId, clientSecret, scope } = credentials;
   const basic = Buffer.from(`${encodeURIComponent(clientId)}:${encodeURIComponent(clientSecret)}`);
@@ -57,12 +60,20 @@ async function askForToken(credentials: ClientCredentials, now: () => number): P
   });
   const text = await response.text();
   const { access_token: value, expires_in: lifetimeS = DEFAULT_LIFETIME_S } = fieldsOf(text);
+  if (REFUSALS.includes(response.status)) {
+    throw new TokenRefused(
+      `the token server at ${tokenUrl} refuses these credentials (status ${response.status})`,
+    );
+  }
   if (!response.ok || typeof value !== 'string' || typeof lifetimeS !== 'number') {
     throw new Unavailable(`the token server at ${tokenUrl} answered ${response.status} and no token`);
   }
   // A token shorter than the spare is used once.
   return { value, goodUntilMs: now() + Math.max(0, lifetimeS * 1000 - SPARE_MS) };
 }
+
+/** `invalid_client` and the other errors of RFC 6749, section 5.2, and what stands before such a server says itself. */
+const REFUSALS = [400, 401, 403];
 
 function fieldsOf(text: string): Record<string, unknown> {
   try {

@@ -98,7 +98,10 @@ function throwUnlessThere(error: unknown): void {
   for (const one of errors) {
     if (isOfType(one, 'TOPIC_ALREADY_EXISTS')) continue;
     if (isOfType(one, ...REFUSALS)) {
-      throw new StartRefused(`the brokers refuse to create a topic: ${messageOf(one)}`, { cause: one });
+      const topic: unknown = one instanceof Error ? Reflect.get(one, 'topic') : undefined;
+      throw new StartRefused(`the brokers refuse to create the topic ${topic}: ${messageOf(one)}`, {
+        cause: one,
+      });
     }
     throw one;
   }

@@ -1,0 +1,94 @@
+/** How a broker is set up that asks every client who it is: what an operator's own would hold, for one node. */
+import { join } from 'node:path';
+
+export interface Ports {
+  /** TLS with SASL. */
+  readonly sasl: number;
+  readonly shortSessions: number;
+  readonly mutualTls: number;
+  readonly controller: number;
+}
+
+/** May do everything, by SCRAM-SHA-512. */
+export const ADMIN = { username: 'admin', password: 'of the admin' } as const;
+/** Each way to show it has a password of its own, so that none passes for another. */
+export const USER = 'questlog';
+export const PASSWORDS = {
+  'scram-sha-256': 'by scram 256',
+  'scram-sha-512': 'by scram 512',
+  plain: 'in plain text',
+} as const;
+/** May do nothing, by SCRAM-SHA-256. */
+export const STRANGER = { username: 'stranger', password: 'of a stranger' } as const;
+
+/** Users that a cluster without any could not be asked to make. */
+export const SCRAM_AT_FORMAT: readonly string[] = [
+  credentials('SCRAM-SHA-512', ADMIN),
+  credentials('SCRAM-SHA-256', { username: USER, password: PASSWORDS['scram-sha-256'] }),
+  credentials('SCRAM-SHA-512', { username: USER, password: PASSWORDS['scram-sha-512'] }),
+  credentials('SCRAM-SHA-256', STRANGER),
+].flatMap((text) => ['--add-scram', text]);
+
+export const SHORT_SESSION_MS = 12_000;
+
+/** The text of a `server.properties`, with certificates and keys beside it in PEM. */
+export function brokerSettings(folder: string, ports: Ports): string {
+  const jaas = 'org.apache.kafka.common.security';
+  const saslOf = (listener: string) => ({
+    [`listener.name.${listener}.sasl.enabled.mechanisms`]: 'SCRAM-SHA-256,SCRAM-SHA-512,PLAIN,OAUTHBEARER',
+    [`listener.name.${listener}.scram-sha-256.sasl.jaas.config`]: `${jaas}.scram.ScramLoginModule required;`,
+    [`listener.name.${listener}.scram-sha-512.sasl.jaas.config`]: `${jaas}.scram.ScramLoginModule required;`,
+    [`listener.name.${listener}.plain.sasl.jaas.config`]: `${jaas}.plain.PlainLoginModule required user_${USER}="${PASSWORDS.plain}";`,
+    // Tokens that nobody signed: there is no identity provider here, and the client's part is the same.
+    [`listener.name.${listener}.oauthbearer.sasl.jaas.config`]: `${jaas}.oauthbearer.OAuthBearerLoginModule required unsecuredLoginStringClaim_sub="broker";`,
+    [`listener.name.${listener}.oauthbearer.sasl.server.callback.handler.class`]: `${jaas}.oauthbearer.internals.unsecured.OAuthBearerUnsecuredValidatorCallbackHandler`,
+  });
+  const lines = {
+    'process.roles': 'broker,controller',
+    'node.id': 1,
+    listeners: [
+      `SASL://127.0.0.1:${ports.sasl}`,
+      `SHORT://127.0.0.1:${ports.shortSessions}`,
+      `MUTUAL://127.0.0.1:${ports.mutualTls}`,
+      `CONTROLLER://127.0.0.1:${ports.controller}`,
+    ].join(','),
+    'listener.security.protocol.map': 'SASL:SASL_SSL,SHORT:SASL_SSL,MUTUAL:SSL,CONTROLLER:PLAINTEXT',
+    'controller.listener.names': 'CONTROLLER',
+    'inter.broker.listener.name': 'MUTUAL',
+    'controller.quorum.bootstrap.servers': `127.0.0.1:${ports.controller}`,
+    'log.dirs': join(folder, 'log'),
+
+    'ssl.keystore.type': 'PEM',
+    'ssl.keystore.location': join(folder, 'broker.pem'),
+    'ssl.truststore.type': 'PEM',
+    'ssl.truststore.location': join(folder, 'ca.pem'),
+    'listener.name.mutual.ssl.client.auth': 'required',
+    'ssl.principal.mapping.rules': 'RULE:^CN=([^,]+).*$/$1/,DEFAULT',
+    ...saslOf('sasl'),
+    ...saslOf('short'),
+    'listener.name.short.connections.max.reauth.ms': SHORT_SESSION_MS,
+
+    'authorizer.class.name': 'org.apache.kafka.metadata.authorizer.StandardAuthorizer',
+    'super.users': `User:${ADMIN.username};User:broker;User:ANONYMOUS`,
+
+    'offsets.topic.replication.factor': 1,
+    'offsets.topic.num.partitions': 3,
+    'transaction.state.log.replication.factor': 1,
+    'transaction.state.log.min.isr': 1,
+    'transaction.state.log.num.partitions': 3,
+    'share.coordinator.state.topic.replication.factor': 1,
+    'share.coordinator.state.topic.min.isr': 1,
+    'auto.create.topics.enable': false,
+    'group.initial.rebalance.delay.ms': 0,
+  };
+  return Object.entries(lines)
+    .map(([name, value]) => `${name}=${value}\n`)
+    .join('');
+}
+
+function credentials(
+  mechanism: string,
+  { username, password }: { username: string; password: string },
+): string {
+  return `${mechanism}=[name=${username},password=${password}]`;
+}

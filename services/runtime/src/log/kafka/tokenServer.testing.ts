@@ -1,0 +1,56 @@
+/** A server of bearer tokens (RFC 6749, section 4.4) that signs none of them, for a broker that trusts such ones. */
+import { createServer } from 'node:http';
+
+export interface TokenServer {
+  readonly url: string;
+  /** How many tokens it has given. */
+  readonly given: number;
+  /** From when on the client is refused, as one that was removed. */
+  refuses: boolean;
+  close(): Promise<void>;
+}
+
+export interface TokenClient {
+  readonly clientId: string;
+  readonly clientSecret: string;
+  /** Whom the broker takes the bearer for. */
+  readonly subject: string;
+  readonly lifetimeS: number;
+}
+
+export async function aTokenServer(client: TokenClient): Promise<TokenServer> {
+  const known = `Basic ${btoa(`${client.clientId}:${client.clientSecret}`)}`;
+  const state = { given: 0, refuses: false };
+  const server = createServer((request, response) => {
+    if (state.refuses || request.headers.authorization !== known) {
+      response.writeHead(401, { 'Content-Type': 'application/json' });
+      response.end('{"error":"invalid_client"}');
+      return;
+    }
+    state.given += 1;
+    const { subject, lifetimeS } = client;
+    response.writeHead(200, { 'Content-Type': 'application/json' });
+    response.end(
+      JSON.stringify({
+        access_token: unsigned(subject, lifetimeS),
+        token_type: 'Bearer',
+        expires_in: lifetimeS,
+      }),
+    );
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const address = server.address();
+  const port = typeof address === 'object' && address !== null ? address.port : 0;
+  return Object.assign(state, {
+    url: `http://127.0.0.1:${port}/token`,
+    close: () => new Promise<void>((resolve) => server.close(() => resolve())),
+  });
+}
+
+/** An unsecured JWS (RFC 7515, appendix A.5). */
+function unsigned(subject: string, lifetimeS: number): string {
+  const nowS = Math.floor(Date.now() / 1000);
+  const parts = [{ alg: 'none' }, { sub: subject, iat: nowS, exp: nowS + lifetimeS }];
+  const encoded = parts.map((part) => Buffer.from(JSON.stringify(part)).toString('base64url'));
+  return `${encoded.join('.')}.`;
+}

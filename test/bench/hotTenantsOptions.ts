@@ -1,0 +1,74 @@
+/** The flags of the bench of hot tenants, and the engines that it is given. */
+import { parseArgs } from 'node:util';
+import type { ClusterEngines } from '../e2e/cluster.ts';
+import { type Environment, missingParts } from '../engines/choice.ts';
+
+export interface HotTenantsOptions {
+  /** In the order in which they are measured. */
+  readonly spreads: readonly number[];
+  /** Of load for each spread and kind of request. */
+  readonly seconds: number;
+  /** Registered anew for each spread. */
+  readonly sessions: number;
+  /** Events of one request. */
+  readonly batch: number;
+  /** Requests under way at once, each on a connection of its own. */
+  readonly connections: number;
+  readonly projectors: number;
+  readonly partitions: number;
+  /** False leaves the page in `docs/` as it is. */
+  readonly isWritten: boolean;
+}
+
+/** The first one again at the end tells how much the run itself has changed. */
+const SPREADS = '1,2,4,8,1';
+const MAX_BATCH = 500;
+
+export function hotTenantsOptions(args: readonly string[]): HotTenantsOptions {
+  const { values } = parseArgs({
+    args: [...args],
+    options: {
+      spreads: { type: 'string', default: SPREADS },
+      seconds: { type: 'string', default: '10' },
+      sessions: { type: 'string', default: '1000' },
+      batch: { type: 'string', default: '100' },
+      connections: { type: 'string', default: '16' },
+      projectors: { type: 'string', default: '2' },
+      partitions: { type: 'string', default: '8' },
+      'no-write': { type: 'boolean', default: false },
+    },
+  });
+  const options = {
+    spreads: values.spreads.split(',').map((spread) => wholeNumber('spreads', spread)),
+    seconds: wholeNumber('seconds', values.seconds),
+    sessions: wholeNumber('sessions', values.sessions),
+    batch: wholeNumber('batch', values.batch),
+    connections: wholeNumber('connections', values.connections),
+    projectors: wholeNumber('projectors', values.projectors),
+    partitions: wholeNumber('partitions', values.partitions),
+    isWritten: !values['no-write'],
+  };
+  if (options.batch > MAX_BATCH) throw new Error(`--batch: at most ${MAX_BATCH}, the contract's cap`);
+  return options;
+}
+
+/** @throws when one is not named, with what to do. */
+export function givenEngines(env: Environment): ClusterEngines {
+  const missing = missingParts(env);
+  if (missing.length > 0) {
+    throw new Error(
+      `${missing.join(', ')} not given. Where there is no Kafka yet: env $(npm run -s stack -- up --brokers 3) npm run bench:hot-tenants`,
+    );
+  }
+  return {
+    brokers: env['KAFKA_BROKERS'] ?? '',
+    registryUrl: env['SCHEMA_REGISTRY_URL'] ?? '',
+    clickhouseUrl: env['CLICKHOUSE_URL'] ?? '',
+  };
+}
+
+function wholeNumber(name: string, text: string): number {
+  const value = Number(text);
+  if (Number.isInteger(value) && value > 0) return value;
+  throw new Error(`--${name}: a whole number above 0`);
+}
