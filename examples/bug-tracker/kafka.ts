@@ -13,6 +13,7 @@ const {
   KAFKA_BROKERS = 'localhost:9092',
   SCHEMA_REGISTRY_URL = 'http://localhost:8081',
   KAFKA_GROUP = 'example-bug-tracker',
+  QUESTLOG_PREFIX = '',
   QUESTLOG_PROJECT: projectId,
   TRAIL_FILE = fileURLToPath(new URL('.data/kafka.json', import.meta.url)),
 } = process.env;
@@ -30,7 +31,7 @@ const consumer = kafka.consumer({ groupId: KAFKA_GROUP });
 const trails = openTrails(TRAIL_FILE);
 
 await consumer.connect();
-await consumer.subscribe({ topic: 'questlog.linked-events.v1', fromBeginning: true });
+await consumer.subscribe({ topic: `${QUESTLOG_PREFIX}questlog.linked-events.v1`, fromBeginning: true });
 await consumer.run({
   // The trails are saved before the batch's offsets are committed: what is read again then is dropped by its version.
   eachBatch: async ({ batch }) => {

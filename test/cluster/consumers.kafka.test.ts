@@ -1,5 +1,5 @@
 /**
- * Two of each service under load: one of each is killed, later a new one of each joins. Nothing that was acknowledged is
+ * Two of each service under load: one of each is killed, later a new one joins, then an old one is stopped. Nothing that was acknowledged is
  * lost, counted twice or out of order, and each link is made once.
  */
 import { describeKafka } from '@questlog/runtime/log/kafka/engines.testing';
@@ -71,19 +71,31 @@ describeKafka(`two of each service under load (QUESTLOG_SEED=${seed})`, (engines
             moved(moves, alone[i] ?? new Map(), atMs),
             deployment.start(name),
           ]);
-          expect(service.isUp).toBe(true);
-          return move;
+          return { ...move, readyMs: service.readyAtMs - service.startedAtMs };
         }),
       ]);
       await deployment.start('ingest');
+      await trial.goesOn();
+
+      const again = await Promise.all(consumers.map(({ moves }) => settledMembers(moves, 2)));
+      const left = await Promise.all(
+        consumers.map(async ({ name, moves }, i) => {
+          const atMs = performance.now();
+          const move = moved(moves, again[i] ?? new Map(), atMs);
+          expect(await one(deployment.running(name)).stop()).toBe(0);
+          return await move;
+        }),
+      );
       await trial.goesOn();
 
       await trial.settle();
       const { findings, events, links } = await auditDeployment(deployment, load);
       console.log(`consumers: ${events} events and ${links} links, ${unanswered} requests without an answer`);
       for (const [i, { name, moves }] of consumers.entries()) {
-        const pause = seconds(moves.watch.longestPauseMs);
-        console.log(`${name}: killed: ${told(died[i])}; joined: ${told(joined[i])}; longest pause ${pause}`);
+        console.log(`${name} killed: ${told(died[i])}`);
+        console.log(`${name} started: ${told(joined[i])}`);
+        console.log(`${name} stopped: ${told(left[i])}`);
+        console.log(`${name}: longest pause ${seconds(moves.watch.longestPauseMs)}`);
       }
       expect(findings).toEqual([]);
       expect(events).toBeGreaterThan(MIN_EVENTS);
@@ -98,10 +110,11 @@ function one([first]: readonly Service[]): Service {
   return first;
 }
 
-function told(move: Move | undefined): string {
+function told(move: (Move & { readyMs?: number }) | undefined): string {
   if (move === undefined) return 'nothing moved';
-  const { partitions, firstMs, allMs } = move;
-  return `${partitions.length} partitions moved, the first was worked on after ${seconds(firstMs)}, all after ${seconds(allMs)}`;
+  const { partitions, firstMs, allMs, readyMs } = move;
+  const ready = readyMs === undefined ? '' : `ready after ${seconds(readyMs)}, `;
+  return `${ready}${partitions.length} partitions, the first taken on after ${seconds(firstMs)}, all after ${seconds(allMs)}`;
 }
 
 function seconds(millis: number): string {

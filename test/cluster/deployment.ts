@@ -21,6 +21,7 @@ export interface Service {
   readonly adminUrl: string;
   /** By `performance.now()`. */
   readonly startedAtMs: number;
+  readonly readyAtMs: number;
   readonly isUp: boolean;
   stderr(): string;
   request(method: string, path: string, options?: RequestOptions): Promise<Answer>;
@@ -46,9 +47,10 @@ export class Deployment implements Pick<Product, 'request' | 'sql'> {
   readonly #env: Record<string, string>;
   #turn = 0;
 
-  constructor(engines: ClusterEngines) {
+  /** @param env settings that differ from those of the tests. */
+  constructor(engines: ClusterEngines, env: Readonly<Record<string, string>> = {}) {
     this.engines = engines;
-    this.#env = { ...clusterEnvironment(engines, this.name), QUESTLOG_DEMO: 'off' };
+    this.#env = { ...clusterEnvironment(engines, this.name), QUESTLOG_DEMO: 'off', ...env };
   }
 
   get prefix(): string {
@@ -69,6 +71,7 @@ export class Deployment implements Pick<Product, 'request' | 'sql'> {
       baseUrl,
       adminUrl,
       startedAtMs,
+      readyAtMs: performance.now(),
       get isUp() {
         return child.exitCode === null && child.signalCode === null;
       },

@@ -4,7 +4,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import type { TestProject } from '../e2e/builders.ts';
 import type { Answer, Product } from '../e2e/product.ts';
 import { KillClient } from '../faults/killClient.ts';
-import { SentLedger } from '../faults/ledger.ts';
+import { SentLedger, sha256Of } from '../faults/ledger.ts';
 import { type Random, seeded } from '../faults/seeded.ts';
 
 export interface LoadOptions {
@@ -40,9 +40,12 @@ export class Load {
   /** Answers of 503, and requests that got none. */
   refused = 0;
   unanswered = 0;
+  /** The longest that a request took, whatever came of it. */
+  slowestMs = 0;
   readonly #options: LoadOptions;
   readonly #clients: readonly KillClient[];
   #running: Promise<unknown> | undefined;
+  #probes = 0;
   #isStopping = false;
 
   constructor(options: LoadOptions) {
@@ -62,6 +65,21 @@ export class Load {
     this.#isStopping = true;
     await this.#running;
     await Promise.all(this.#clients.map((client) => client.finish({ request: this.#send })));
+  }
+
+  /** One event without a key, of the session that came with the project. @returns the status. */
+  async probe({ tenantId, projectId, token, sessionId }: TestProject): Promise<number> {
+    const sequence = this.#probes++;
+    const payload = JSON.stringify({ probe: sequence });
+    const body = Buffer.from(`{"sessionId":"${sessionId}","eventType":"probe","payload":${payload}}`);
+    const sha256 = sha256Of(Buffer.from(payload));
+    const event = { tenantId, projectId, sessionId, sha256, sequence, id: undefined };
+    const request = { key: undefined, isLenient: false, body, events: [event] };
+    this.ledger.add(request);
+    const headers = { Authorization: `Bearer ${token}` };
+    const answer = await this.#send('POST', '/v1/ingest/events', { body, headers });
+    if (answer.status === 201) this.ledger.acknowledge(request, [answer.json()[0].id]);
+    return answer.status;
   }
 
   #clientsOf({ tenantId, projectId, token }: TestProject, number: number): KillClient[] {
@@ -85,10 +103,12 @@ export class Load {
   };
 
   readonly #send: Product['request'] = async (method, path, options) => {
+    const sentAtMs = performance.now();
     const answer = await this.#options.reach.request(method, path, options).catch((error: unknown) => {
       this.unanswered += 1;
       throw error;
     });
+    this.slowestMs = Math.max(this.slowestMs, performance.now() - sentAtMs);
     if (answer.status === 503) this.#checkRefusal(path, answer);
     return answer;
   };

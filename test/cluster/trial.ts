@@ -15,6 +15,8 @@ import { Load } from './load.ts';
 export interface Trial {
   readonly deployment: Deployment;
   readonly load: Load;
+  /** Of a tenant each; only the first one's wants a session in every event. */
+  readonly projects: readonly TestProject[];
   readonly projected: GroupWatch;
   readonly linked: GroupWatch;
   readonly view: GroupView;
@@ -73,6 +75,7 @@ export async function startTrial(
   return {
     deployment,
     load,
+    projects,
     projected,
     linked,
     view,

@@ -29,7 +29,7 @@ try {
   process.stdout.write(banner(running, config.revision, (performance.now() - startedAtMs) / 1000));
 } catch (error) {
   // One line: the cause in words. What did start is closed, so that its locks are gone.
-  process.stderr.write(`questlog: cannot start: ${messageOf(error)}\n`);
+  process.stderr.write(`questlog: cannot start: ${messageOf(error).replace(/\s+/g, ' ').trim()}\n`);
   await lifecycle.stop().catch(() => {});
   process.exit(1);
 }

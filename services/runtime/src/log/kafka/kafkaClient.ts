@@ -3,6 +3,7 @@ import type { ConnectionOptions } from 'node:tls';
 import kafkajs, { type Kafka, type LogEntry, type SASLOptions } from 'kafkajs';
 import type { Logger } from '../../process/logger.ts';
 import { TokenRefused } from './oauthTokens.ts';
+import { mendReauthentication } from './reauthentication.ts';
 import { mendRequestQueueTimer } from './requestQueueTimer.ts';
 import { registerZstd } from './zstdCodec.ts';
 
@@ -27,6 +28,7 @@ export type KafkaSasl =
 export function kafkaClient(connection: KafkaConnection, logger: Logger): Kafka {
   registerZstd();
   mendRequestQueueTimer();
+  mendReauthentication();
   const { brokers, clientId, ssl, sasl } = connection;
   return new kafkajs.Kafka({
     brokers: async () => shuffled(brokers),

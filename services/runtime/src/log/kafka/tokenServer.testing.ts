@@ -19,7 +19,8 @@ export interface TokenClient {
 }
 
 export async function aTokenServer(client: TokenClient): Promise<TokenServer> {
-  const known = `Basic ${btoa(`${client.clientId}:${client.clientSecret}`)}`;
+  const encoded = [client.clientId, client.clientSecret].map(encodeURIComponent).join(':');
+  const known = `Basic ${btoa(encoded)}`;
   const state = { given: 0, refuses: false };
   const server = createServer((request, response) => {
     if (state.refuses || request.headers.authorization !== known) {

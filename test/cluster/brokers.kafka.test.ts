@@ -1,0 +1,142 @@
+/**
+ * Two of each service under load while brokers, the schema registry and ClickHouse are killed, one after the other, on a
+ * stack of the test's own. Whatever was acknowledged is there once, in order and linked; a game is at worst told to come again.
+ */
+import { describeKafka } from '@questlog/runtime/log/kafka/engines.testing';
+import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
+import { eventually, type TestProject } from '../e2e/builders.ts';
+import { seedOfRun } from '../faults/seeded.ts';
+import { environmentIn, type Outcome, stackCommands } from '../stack/stackCommands.ts';
+import { auditDeployment } from './auditDeployment.ts';
+import type { Service } from './deployment.ts';
+import { startTrial, type Trial } from './trial.ts';
+
+const WITHIN_MS = 600_000;
+/** Below these the run has proved nothing. */
+const MIN_EVENTS = 2_000;
+const MIN_LINKS = 200;
+/** A process may wait for so long before it says that it does not move. */
+const NOTICED_WITHIN_MS = 90_000;
+const RECOVERED_WITHIN_MS = 90_000;
+
+const seed = seedOfRun();
+
+describeKafka(`engines that are killed under load (QUESTLOG_SEED=${seed})`, () => {
+  const stack = stackCommands();
+  let lack: string | undefined;
+  let trial: Trial;
+
+  beforeAll(async () => {
+    const up = await stack.run('up', '--brokers', '3');
+    lack = whatIsLacking(up);
+    if (lack !== undefined) {
+      console.log(`killed engines: skipped: no stack of the test's own: ${lack}`);
+      return;
+    }
+    if (up.code !== 0) throw new Error(up.stderr);
+    const env = environmentIn(up.stdout);
+    const engines = {
+      brokers: env['KAFKA_BROKERS'] ?? '',
+      registryUrl: env['SCHEMA_REGISTRY_URL'] ?? '',
+      clickhouseUrl: env['CLICKHOUSE_URL'] ?? '',
+    };
+    const services = ['ingest', 'ingest', 'linker', 'linker', 'projector', 'projector'] as const;
+    trial = await startTrial(engines, services, seed);
+  }, WITHIN_MS);
+  beforeEach(({ skip }) => {
+    if (lack !== undefined) skip(lack);
+  });
+  afterAll(async () => {
+    await trial?.end();
+    await stack.remove();
+  }, WITHIN_MS);
+
+  test(
+    'lose nothing, repeat nothing and keep the order of sessions',
+    async () => {
+      const { deployment, load } = trial;
+      await trial.goesOn();
+      for (const broker of ['broker-1', 'broker-2']) {
+        await measured(`${broker} killed`, load, async () => {
+          await stack.do('kill', broker);
+          await trial.goesOn();
+        });
+        await measured(`${broker} started`, load, async () => {
+          await stack.do('start', broker);
+          await trial.goesOn();
+        });
+      }
+
+      await stack.do('kill', 'registry');
+      // Which nobody asks while it runs: everything goes on.
+      await trial.goesOn();
+      expect(await problemsOf(deployment.services)).toEqual([]);
+
+      const pauses = [trial.projected, trial.linked].map(({ longestPauseMs }) => seconds(longestPauseMs));
+      console.log(`while brokers were killed: slowest answer ${seconds(load.slowestMs)},`);
+      console.log(`longest pause of the projector ${pauses[0]}, of the linker ${pauses[1]}`);
+
+      const [game] = trial.projects as [TestProject];
+      const killedAtMs = performance.now();
+      await stack.do('kill', 'clickhouse');
+      expect([await load.probe(game), await load.probe(game)]).toEqual([201, 201]);
+      await eventually(
+        () => problemsOf(deployment.running('projector')),
+        (problems) => problems.length > 0,
+        NOTICED_WITHIN_MS,
+      );
+      const said = [...new Set(await problemsOf(deployment.services))].join('; ');
+      console.log(`ClickHouse killed: ${secondsSince(killedAtMs)} later the projector is not ready: ${said}`);
+      await stack.do('start', 'clickhouse');
+      await measured('ClickHouse started', load, () => trial.goesOn());
+      await stack.do('start', 'registry');
+      await eventually(
+        () => problemsOf(deployment.services),
+        (problems) => problems.length === 0,
+        RECOVERED_WITHIN_MS,
+      );
+
+      await trial.settle();
+      const { findings, events, links } = await auditDeployment(deployment, load);
+      console.log(`killed engines: ${events} events and ${links} links, ${load.refused} answers of 503`);
+      expect(findings).toEqual([]);
+      expect(load.unanswered).toBe(0);
+      expect(events).toBeGreaterThan(MIN_EVENTS);
+      expect(links).toBeGreaterThan(MIN_LINKS);
+    },
+    WITHIN_MS,
+  );
+});
+
+/** What this machine has not got for a stack. @throws where `QUESTLOG_REQUIRE` asks for kafka all the same. */
+function whatIsLacking({ stderr }: Outcome): string | undefined {
+  const lack = /^stack: (.*(is needed|needs Linux).*)$/m.exec(stderr)?.[1];
+  const isRequired = /\bkafka\b/.test(process.env['QUESTLOG_REQUIRE'] ?? '');
+  if (lack !== undefined && isRequired) throw new Error(`QUESTLOG_REQUIRE asks for kafka, but: ${lack}`);
+  return lack;
+}
+
+async function measured(
+  what: string,
+  load: { readonly refused: number },
+  work: () => Promise<void>,
+): Promise<void> {
+  const [atMs, refused] = [performance.now(), load.refused];
+  await work();
+  const said = `${load.refused - refused} answers of 503`;
+  console.log(`${what}: every partition was projected and linked on after ${secondsSince(atMs)}, ${said}`);
+}
+
+function secondsSince(atMs: number): string {
+  return seconds(performance.now() - atMs);
+}
+
+function seconds(millis: number): string {
+  return `${(millis / 1_000).toFixed(1)} s`;
+}
+
+/** Whatever `/readyz` says of these. */
+async function problemsOf(services: readonly Service[]): Promise<string[]> {
+  const answers = await Promise.all(services.filter(({ isUp }) => isUp).map((service) => service.readyz()));
+  return answers.flatMap(({ problems }) => Object.values(problems));
+}

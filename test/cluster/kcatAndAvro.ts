@@ -1,0 +1,99 @@
+/** kcat and fastavro as their users run them: other people's tools that read and write Questlog's topics. */
+import { execFile, spawnSync } from 'node:child_process';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
+import { pythonWith } from '@questlog/runtime/process/pythonEnvironment.testing';
+
+/** A record as kcat shows it. */
+export interface KcatRecord {
+  readonly partition: number;
+  readonly key: string;
+  /** `name=value,…` */
+  readonly headers: string;
+  readonly value: Buffer;
+}
+
+export interface OtherTools {
+  /** Everything that is committed in a topic. */
+  read(topic: string): Promise<KcatRecord[]>;
+  /** Appends one record, where kcat's own partitioner puts its key. */
+  write(topic: string, key: string, value: Buffer): Promise<void>;
+  /** Times come as microseconds. */
+  // biome-ignore lint/suspicious/noExplicitAny: a test looks into whatever the records hold.
+  decode(values: readonly Buffer[]): Promise<any[]>;
+  /** In Confluent's frame, by the latest schema of the subject. */
+  encode(subject: string, record: object): Promise<Buffer>;
+}
+
+const run = promisify(execFile);
+const here = (path: string): string => fileURLToPath(new URL(path, import.meta.url));
+const MAX_OUTPUT_BYTES = 64 * 1024 * 1024;
+
+/**
+ * @returns undefined where one of them cannot be had. Why is printed.
+ * @throws instead where `QUESTLOG_REQUIRE` asks for it.
+ */
+export async function findOtherTools(brokers: string, registryUrl: string): Promise<OtherTools | undefined> {
+  const python = await pythonWith(here('./requirements.txt'), 'fastavro');
+  if (spawnSync('kcat', ['-V']).status !== 0) {
+    const isRequired = process.env['QUESTLOG_REQUIRE']?.includes('kcat') ?? false;
+    if (isRequired) throw new Error('QUESTLOG_REQUIRE asks for kcat, but there is none');
+    console.warn('skipped: kcat cannot be tried here: there is none');
+    return undefined;
+  }
+  if (python === undefined) return undefined;
+  const avro = (args: readonly string[], input: string): Promise<string> =>
+    withInput(python, [here('./avro.py'), args[0] ?? '', registryUrl, ...args.slice(1)], input);
+  return {
+    read: async (topic) => {
+      const format = '%p\t%K\t%S\t%h\n%k%s';
+      const args = ['-C', '-b', brokers, '-t', topic, '-o', 'beginning', '-e', '-q', '-f', format];
+      const { stdout } = await run('kcat', args, { encoding: 'buffer', maxBuffer: MAX_OUTPUT_BYTES });
+      return recordsIn(stdout);
+    },
+    write: async (topic, key, value) => {
+      const folder = mkdtempSync(join(tmpdir(), 'questlog-kcat-'));
+      try {
+        const file = join(folder, 'value');
+        writeFileSync(file, value);
+        await run('kcat', ['-P', '-b', brokers, '-t', topic, '-k', key, file]);
+      } finally {
+        rmSync(folder, { recursive: true, force: true });
+      }
+    },
+    decode: async (values) => {
+      const lines = await avro(['decode'], values.map((value) => `${value.toString('base64')}\n`).join(''));
+      return lines
+        .split('\n')
+        .filter((line) => line !== '')
+        .map((line) => JSON.parse(line));
+    },
+    encode: async (subject, record) =>
+      Buffer.from(await avro(['encode', subject], JSON.stringify(record)), 'base64'),
+  };
+}
+
+/** A line with partition, lengths and headers, then the bytes of key and value. */
+function recordsIn(output: Buffer): KcatRecord[] {
+  const records: KcatRecord[] = [];
+  for (let at = 0; at < output.length; ) {
+    const lineEnd = output.indexOf('\n', at);
+    const [partition, keyLength, valueLength, headers = ''] = output
+      .toString('utf8', at, lineEnd)
+      .split('\t');
+    const valueAt = lineEnd + 1 + Number(keyLength);
+    const key = output.toString('utf8', lineEnd + 1, valueAt);
+    at = valueAt + Number(valueLength);
+    records.push({ partition: Number(partition), key, headers, value: output.subarray(valueAt, at) });
+  }
+  return records;
+}
+
+async function withInput(file: string, args: readonly string[], input: string): Promise<string> {
+  const running = run(file, [...args], { maxBuffer: MAX_OUTPUT_BYTES });
+  running.child.stdin?.end(input);
+  return (await running).stdout;
+}
