@@ -3,10 +3,10 @@
  * stack of the test's own. Whatever was acknowledged is there once, in order and linked; a game is at worst told to come again.
  */
 import { describeKafka } from '@questlog/runtime/log/kafka/engines.testing';
-import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
+import { afterAll, beforeAll, expect, test } from 'vitest';
 import { eventually, type TestProject } from '../e2e/builders.ts';
 import { seedOfRun } from '../faults/seeded.ts';
-import { environmentIn, type Outcome, stackCommands } from '../stack/stackCommands.ts';
+import { ownStack } from '../stack/ownStack.ts';
 import { auditDeployment } from './auditDeployment.ts';
 import type { Service } from './deployment.ts';
 import { startTrial, type Trial } from './trial.ts';
@@ -22,34 +22,23 @@ const RECOVERED_WITHIN_MS = 90_000;
 const seed = seedOfRun();
 
 describeKafka(`engines that are killed under load (QUESTLOG_SEED=${seed})`, () => {
-  const stack = stackCommands();
-  let lack: string | undefined;
+  const own = ownStack('killed engines');
+  const stack = own.commands;
   let trial: Trial;
 
   beforeAll(async () => {
-    const up = await stack.run('up', '--brokers', '3');
-    lack = whatIsLacking(up);
-    if (lack !== undefined) {
-      console.log(`killed engines: skipped: no stack of the test's own: ${lack}`);
-      return;
-    }
-    if (up.code !== 0) throw new Error(up.stderr);
-    const env = environmentIn(up.stdout);
+    const { KAFKA_BROKERS, SCHEMA_REGISTRY_URL, CLICKHOUSE_URL } = own.env;
+    if (KAFKA_BROKERS === undefined) return;
     const engines = {
-      brokers: env['KAFKA_BROKERS'] ?? '',
-      registryUrl: env['SCHEMA_REGISTRY_URL'] ?? '',
-      clickhouseUrl: env['CLICKHOUSE_URL'] ?? '',
+      brokers: KAFKA_BROKERS,
+      registryUrl: SCHEMA_REGISTRY_URL ?? '',
+      clickhouseUrl: CLICKHOUSE_URL ?? '',
     };
     const services = ['ingest', 'ingest', 'linker', 'linker', 'projector', 'projector'] as const;
     trial = await startTrial(engines, services, seed);
   }, WITHIN_MS);
-  beforeEach(({ skip }) => {
-    if (lack !== undefined) skip(lack);
-  });
-  afterAll(async () => {
-    await trial?.end();
-    await stack.remove();
-  }, WITHIN_MS);
+  // Before the stack, which it stands on: hooks after all run last registered first.
+  afterAll(() => trial?.end(), WITHIN_MS);
 
   test(
     'lose nothing, repeat nothing and keep the order of sessions',
@@ -107,14 +96,6 @@ describeKafka(`engines that are killed under load (QUESTLOG_SEED=${seed})`, () =
     WITHIN_MS,
   );
 });
-
-/** What this machine has not got for a stack. @throws where `QUESTLOG_REQUIRE` asks for kafka all the same. */
-function whatIsLacking({ stderr }: Outcome): string | undefined {
-  const lack = /^stack: (.*(is needed|needs Linux).*)$/m.exec(stderr)?.[1];
-  const isRequired = /\bkafka\b/.test(process.env['QUESTLOG_REQUIRE'] ?? '');
-  if (lack !== undefined && isRequired) throw new Error(`QUESTLOG_REQUIRE asks for kafka, but: ${lack}`);
-  return lack;
-}
 
 async function measured(
   what: string,

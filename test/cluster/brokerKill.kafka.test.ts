@@ -1,29 +1,27 @@
 /** Brokers are killed under load: what was acknowledged is there, once, in order, at the offset that was answered. */
-import { execFile } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
-import { fileURLToPath } from 'node:url';
-import { promisify } from 'node:util';
-import { describe, expect, onTestFinished, test } from 'vitest';
-import { Unavailable } from '../../process/errors.ts';
-import { silentLogger } from '../../process/logger.ts';
-import { aName, aRecord, readToEnd, textOf, until } from '../contract/harness.ts';
-import type { Log, LogRecord, TransactionalProducer } from '../log.ts';
-import { openKafkaLog } from './kafkaLog.ts';
-
-/** The data folder of a local stack of three brokers that nobody else uses. */
-const stackDir = process.env['QUESTLOG_TEST_STACK'];
-if (stackDir === undefined) console.log('broker kills: skipped: QUESTLOG_TEST_STACK names no stack to break');
+import { aName, aRecord, readToEnd, textOf, until } from '@questlog/runtime/log/contract/harness';
+import { describeKafka } from '@questlog/runtime/log/kafka/engines.testing';
+import { openKafkaLog } from '@questlog/runtime/log/kafka/kafkaLog';
+import type { Log, LogRecord, TransactionalProducer } from '@questlog/runtime/log/log';
+import { Unavailable } from '@questlog/runtime/process/errors';
+import { silentLogger } from '@questlog/runtime/process/logger';
+import { expect, onTestFinished, test } from 'vitest';
+import { type OwnStack, ownStack } from '../stack/ownStack.ts';
 
 const PARTITIONS = 3;
 const BEFORE = 200;
 const AFTER = 300;
 const TEST_LIMIT_MS = 300_000;
 
-describe.skipIf(stackDir === undefined)('under load', () => {
+describeKafka('the log on Kafka, under load', () => {
+  const own = ownStack('broker kills');
+  const stack = (...command: string[]): Promise<string> => own.commands.do(...command);
+
   test(
     'a killed broker loses, repeats and moves no acknowledged append',
     async () => {
-      const { log, topic } = await aLoadedTopic();
+      const { log, topic } = await aLoadedTopic(own);
       const loads = Array.from({ length: PARTITIONS }, (_, partition) => new Load(log, topic, partition));
       const running = loads.map((load) => load.run());
       for (const victim of ['broker-1', 'broker-2']) {
@@ -41,7 +39,7 @@ describe.skipIf(stackDir === undefined)('under load', () => {
   test(
     'an outage is told as such, and what was acknowledged before and after it is there',
     async () => {
-      const { log, topic } = await aLoadedTopic();
+      const { log, topic } = await aLoadedTopic(own);
       const loads = Array.from({ length: PARTITIONS }, (_, partition) => new Load(log, topic, partition));
       const running = loads.map((load) => load.run());
       await untilAcknowledged(loads, BEFORE);
@@ -58,7 +56,7 @@ describe.skipIf(stackDir === undefined)('under load', () => {
   test(
     'a killed broker halves no transaction, and loses and repeats none',
     async () => {
-      const { log, topic } = await aLoadedTopic();
+      const { log, topic } = await aLoadedTopic(own);
       const loads = [0, 1].map((partition) => new TransactionalLoad(log, topic, partition));
       const running = loads.map((load) => load.run());
       for (const victim of ['broker-3', 'broker-1']) {
@@ -186,9 +184,9 @@ class TransactionalLoad implements Acknowledging {
   }
 }
 
-async function aLoadedTopic(): Promise<{ log: Log; topic: string }> {
+async function aLoadedTopic({ env }: OwnStack): Promise<{ log: Log; topic: string }> {
   const log = await openKafkaLog({
-    connection: { brokers: await brokers(), clientId: 'questlog-tests' },
+    connection: { brokers: (env['KAFKA_BROKERS'] ?? '').split(','), clientId: 'questlog-tests' },
     prefix: `kill-${randomUUID()}-`,
     replicationFactor: 3,
     logger: silentLogger,
@@ -224,17 +222,4 @@ function expectKept(loads: readonly Acknowledging[], partitions: readonly (reado
     const order = acknowledged.map(({ offset }) => offset);
     expect(order).toEqual([...order].sort((a, b) => a - b));
   }
-}
-
-async function brokers(): Promise<string[]> {
-  const lines = (await stack('status')).split('\n').map((line) => line.split(' '));
-  return lines.filter(([name]) => name?.startsWith('broker-')).map(([, , port]) => `127.0.0.1:${port}`);
-}
-
-/** Resolves when it has happened; a broker that is started answers again. */
-async function stack(...command: readonly string[]): Promise<string> {
-  const script = fileURLToPath(new URL('../../../../../deploy/kafka-local/stack.ts', import.meta.url));
-  const env = { ...process.env, QUESTLOG_DATA_DIR: stackDir };
-  const { stdout } = await promisify(execFile)(process.execPath, [script, ...command], { env });
-  return stdout;
 }
