@@ -8,6 +8,7 @@ import { BaseSequencer, type TestSpecification } from 'vitest/node';
 
 /** The folders whose files take longest: begun last, one of them would run alone at the end. */
 const SLOW_FIRST = [
+  'test/cluster/',
   'test/faults/',
   'services/runtime/src/log/kafka/',
   'services/projector/',

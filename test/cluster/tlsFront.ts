@@ -1,0 +1,36 @@
+/** TLS before a server that speaks none, as a load balancer does it. */
+import { connect } from 'node:net';
+import { createServer, type TLSSocket } from 'node:tls';
+import type { Certificate } from '@questlog/runtime/log/kafka/certificates.testing';
+
+export interface TlsFront {
+  /** The address that it stands before, with `https` and its own port. */
+  readonly url: string;
+  close(): void;
+}
+
+/** @param target an address of `http`; what it holds besides host and port is kept. */
+export async function tlsFront(target: string, { certPem, keyPem }: Certificate): Promise<TlsFront> {
+  const url = new URL(target);
+  const open = new Set<TLSSocket>();
+  const server = createServer({ cert: certPem, key: keyPem }, (outer) => {
+    const inner = connect(Number(url.port || '80'), url.hostname);
+    open.add(outer);
+    outer.on('close', () => open.delete(outer) && inner.destroy());
+    inner.on('close', () => outer.destroy());
+    // Whoever does not trust it hangs up.
+    for (const socket of [outer, inner]) socket.on('error', () => socket.destroy());
+    outer.pipe(inner).pipe(outer);
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const address = server.address();
+  const port = typeof address === 'object' && address !== null ? address.port : 0;
+  const { href } = new URL(target.replace(/^http:/, 'https:').replace(url.host, `127.0.0.1:${port}`));
+  return {
+    url: href,
+    close: () => {
+      for (const socket of open) socket.destroy();
+      server.close();
+    },
+  };
+}
