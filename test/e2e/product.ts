@@ -140,10 +140,12 @@ export function spawnProduct({ dataDir, env, args = [] }: StartOptions): ChildPr
   return child;
 }
 
-/** The environment less the `QUESTLOG_*` variables, which are the tests' own. */
+/** The environment less the product's settings, which are the tests' own. */
 export function ownEnvironment(): NodeJS.ProcessEnv {
-  return Object.fromEntries(Object.entries(process.env).filter(([name]) => !name.startsWith('QUESTLOG_')));
+  return Object.fromEntries(Object.entries(process.env).filter(([name]) => !SETTING.test(name)));
 }
+
+const SETTING = /^(QUESTLOG|KAFKA|SCHEMA_REGISTRY|CLICKHOUSE)_/;
 
 /** With what the deployment has on the engines that it shares with others. */
 export async function removeDataDir({ dataDir }: { dataDir: string }): Promise<void> {

@@ -3,8 +3,8 @@ import { expect, test } from 'vitest';
 import { firstSeedFrom, simulateSeeds } from './simulateSeeds.ts';
 
 const SEEDS = 2_000;
-/** Ten seconds of a CPU that it has for itself. */
-const WITHIN_MS = 120_000;
+/** Ten seconds of a CPU that it has for itself, and it has not. */
+const WITHIN_MS = 600_000;
 
 test('whatever is sent, repeated, retracted or crashed, the links are those of the join: no link twice, none missing', {
   timeout: WITHIN_MS,

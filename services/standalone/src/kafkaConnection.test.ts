@@ -8,6 +8,8 @@ import { kafkaConnection } from './kafkaConnection.ts';
 const connectionOf = (env: Record<string, string>) =>
   kafkaConnection(loadConfig(settings, { KAFKA_BROKERS: 'a:9092, b:9093', ...env }, 'QUESTLOG_'));
 
+const OAUTH = { KAFKA_SASL_MECHANISM: 'oauthbearer', KAFKA_SASL_USERNAME: 'me', KAFKA_SASL_PASSWORD: 'pw' };
+
 test('brokers alone are spoken to without TLS and without a name', () => {
   expect(connectionOf({})).toEqual({ brokers: ['a:9092', 'b:9093'], clientId: 'questlog' });
 });
@@ -31,14 +33,17 @@ test.each([
     { KAFKA_SASL_MECHANISM: 'plain', KAFKA_SASL_USERNAME: 'me' },
     'KAFKA_SASL_PASSWORD',
   ],
+  ['OAuth without a token server', OAUTH, 'KAFKA_OAUTH_TOKEN_URL'],
+  ['a token server that is no address', { ...OAUTH, KAFKA_OAUTH_TOKEN_URL: 'idp.example/token' }, 'http://'],
   [
-    'OAuth without a token server',
-    { KAFKA_SASL_MECHANISM: 'oauthbearer', KAFKA_SASL_USERNAME: 'me', KAFKA_SASL_PASSWORD: 'pw' },
-    'KAFKA_OAUTH_TOKEN_URL',
+    'a token server’s address that holds a password',
+    { ...OAUTH, KAFKA_OAUTH_TOKEN_URL: 'https://me:s3cret@idp.example/token' },
+    'KAFKA_SASL_PASSWORD',
   ],
   ['certificates without TLS, which would be spoken in the clear', { KAFKA_TLS_CA: 'ca' }, 'KAFKA_TLS'],
   ['a certificate without its key', { KAFKA_TLS: 'on', KAFKA_TLS_CERT: 'cert' }, 'KAFKA_TLS_KEY'],
 ])('%s is refused', (_, env: Record<string, string>, name) => {
   expect(() => connectionOf(env)).toThrow(StartRefused);
   expect(() => connectionOf(env)).toThrow(name);
+  expect(() => connectionOf(env)).not.toThrow('s3cret');
 });

@@ -20,7 +20,11 @@ export function kafkaConnection(settings: Settings): KafkaConnection {
     needed('KAFKA_SASL_USERNAME', settings.kafkaUsername);
     needed('KAFKA_SASL_PASSWORD', settings.kafkaPassword);
   }
-  if (settings.kafkaSasl === 'oauthbearer') needed('KAFKA_OAUTH_TOKEN_URL', settings.kafkaOauthTokenUrl);
+  if (settings.kafkaSasl === 'oauthbearer') {
+    const { kafkaOauthTokenUrl: tokenUrl } = settings;
+    needed('KAFKA_OAUTH_TOKEN_URL', tokenUrl);
+    if (tokenUrl !== '' && !isBareAddress(tokenUrl)) problems.push(NOT_BARE);
+  }
   if (settings.kafkaTls === 'off' && settings.kafkaTlsCa + settings.kafkaTlsCertificate !== '') {
     problems.push('KAFKA_TLS: must be on where certificates are given');
   }
@@ -29,6 +33,15 @@ export function kafkaConnection(settings: Settings): KafkaConnection {
   }
   if (problems.length > 0) throw new StartRefused(problems.join('; '));
   return { brokers, clientId: CLIENT_ID, ...tlsOf(settings), ...saslOf(settings) };
+}
+
+const NOT_BARE =
+  'KAFKA_OAUTH_TOKEN_URL: must be an http:// or https:// address; name and password are KAFKA_SASL_USERNAME and KAFKA_SASL_PASSWORD';
+
+/** Failures name the address, so it must hold no password. */
+function isBareAddress(text: string): boolean {
+  const url = URL.parse(text);
+  return url !== null && /^https?:$/.test(url.protocol) && url.username + url.password === '';
 }
 
 function tlsOf(settings: Settings): Pick<KafkaConnection, 'ssl'> {

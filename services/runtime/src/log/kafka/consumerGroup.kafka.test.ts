@@ -117,6 +117,34 @@ describeKafka('a consumer group on Kafka', ({ brokers }) => {
     expect(consumer.assigned()).toEqual([0]);
   });
 
+  test('begins on a partition that it gets back only when the work before it has ended', async () => {
+    const [topic, group] = [await aTopic(log), aName('group')];
+    const [told, ending]: [string[], PromiseWithResolvers<void>] = [[], Promise.withResolvers()];
+    const { network, consumer } = await aSeverableMember({
+      group,
+      topics: [topic],
+      process: async (owned) => {
+        told.push('begins');
+        await lost(owned);
+        // As one whose insert into ClickHouse is still under way.
+        await ending.promise;
+        told.push('ends');
+      },
+    });
+    await until(() => told.length === 1);
+    network.sever();
+    await until(() => consumer.assigned().length === 0);
+    network.mend();
+    await until(() => consumer.assigned().length === 1);
+    // What the new work asks for before it begins is answered by then, too: it was asked for earlier.
+    await log.committed(group, topic);
+    await log.startOffsets(topic);
+    expect(told).toEqual(['begins']);
+    ending.resolve();
+    await until(() => told.length === 3);
+    expect(told).toEqual(['begins', 'ends', 'begins']);
+  });
+
   test('keeps a process running over the joins and leaves of others, and only it commits', async () => {
     const partitions = [0, 1, 2, 3, 4, 5];
     const [topic, group] = [await aTopic(log, { partitions: partitions.length }), aName('group')];

@@ -48,6 +48,16 @@ test('does not take a late heartbeat of the generation before for the new one', 
   expect(generations.heartbeat('m', 2)).toEqual({ lost: [], gained: [1] });
 });
 
+test('goes on where it joins again and is given the generation that there is', () => {
+  const generations = aMember([0, 1]);
+  expect(generations.join('m', [0, 1])).toEqual([]);
+  expect([generations.heartbeat('m', 1), generations.isSettled]).toEqual([undefined, false]);
+  expect(generations.heartbeat('m', 1)).toEqual({ lost: [], gained: [] });
+  expect([generations.owned(), generations.isSettled]).toEqual([[0, 1], true]);
+  expect(generations.join('m', [1])).toEqual([0]);
+  expect(generations.heartbeat('m', 2)).toEqual({ lost: [], gained: [] });
+});
+
 test('loses everything with its session, and owns again what it gets back', () => {
   const generations = aMember([0, 1]);
   expect(generations.leave()).toEqual([0, 1]);

@@ -15,6 +15,8 @@ interface Joined {
   readonly partitions: ReadonlySet<number>;
   /** Rebalances since the current generation. */
   readonly joins: number;
+  /** Heartbeats of the current generation since the last of them. */
+  repeats: number;
 }
 
 export class Generations {
@@ -37,14 +39,15 @@ export class Generations {
     const isSame = this.#current?.memberId === memberId;
     const lost = isSame ? this.#drop((one) => !partitions.includes(one)) : this.leave();
     const joins = (this.#joined?.joins ?? 0) + 1;
-    this.#joined = { memberId, partitions: new Set(partitions), joins };
+    this.#joined = { memberId, partitions: new Set(partitions), joins, repeats: 0 };
     return lost;
   }
 
   /** Undefined when it tells nothing new. A partition may be both lost and gained: then it was another's in between. */
   heartbeat(memberId: string, number: number): { lost: number[]; gained: number[] } | undefined {
     const [current, joined] = [this.#current, this.#joined];
-    if (current?.memberId === memberId && number <= current.number) return undefined;
+    const isSame = this.#isSameAgain(memberId, number);
+    if (current?.memberId === memberId && number <= current.number && !isSame) return undefined;
     if (joined === undefined) {
       if (current?.memberId !== memberId) return undefined;
       // The heartbeat before was one of the generation before, sent before the join and answered after it.
@@ -52,7 +55,7 @@ export class Generations {
       return { lost: [], gained: [] };
     }
     if (joined.memberId !== memberId) return undefined;
-    const isUnbroken = current !== undefined && number === current.number + joined.joins;
+    const isUnbroken = isSame || (current !== undefined && number === current.number + joined.joins);
     const lost = isUnbroken ? [] : this.#drop(() => true);
     const gained = [...joined.partitions].filter((one) => !this.#owned.has(one));
     for (const one of gained) this.#owned.add(one);
@@ -70,6 +73,17 @@ export class Generations {
 
   owned(): number[] {
     return [...this.#owned].sort((a, b) => a - b);
+  }
+
+  /**
+   * To a member that joins again and brings nothing new, as when it was told that the coordinator has moved, the brokers
+   * give the generation that there is. A first such heartbeat may be a late one, sent before the join.
+   */
+  #isSameAgain(memberId: string, number: number): boolean {
+    const joined = this.#joined;
+    if (joined?.memberId !== memberId || number !== this.#current?.number) return false;
+    joined.repeats += 1;
+    return joined.repeats > 1;
   }
 
   #drop(isDropped: (partition: number) => boolean): number[] {

@@ -6,6 +6,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Consumer, Kafka } from 'kafkajs';
 import type { Logger } from '../../process/logger.ts';
+import { settledWithin } from '../doorbell.ts';
 import { coPartitions } from './coPartitions.ts';
 import { isOfType } from './failures.ts';
 import { Outage } from './outage.ts';
@@ -36,6 +37,15 @@ const HEARTBEAT_MS = 250;
 const RETRY = { initialRetryTime: 50, multiplier: 2, factor: 0.2, maxRetryTime: 1000, retries: 6 };
 const FIRST_BACKOFF_MS = 100;
 const MAX_BACKOFF_MS = 5000;
+
+/**
+ * So long without an answer to a heartbeat, and the coordinator is looked for anew. kafkajs asks one that is gone without
+ * a word (a machine without power) for a minute and a half. Longer than a rebalance, in which there are no heartbeats.
+ */
+const SILENCE_MS = SESSION_MS + 2 * REBALANCE_MS;
+const SILENCE_CHECK_MS = 1000;
+/** A coordinator that is gone does not hear that the member leaves. */
+const LEAVE_LIMIT_MS = 2000;
 
 const HOPELESS = [
   'INCONSISTENT_GROUP_PROTOCOL',
@@ -96,7 +106,7 @@ export class Membership {
       allowAutoTopicCreation: false,
       retry: { ...RETRY, restartOnFailure: async () => false },
     });
-    const crashed = this.#listen(consumer);
+    const { crashed, end } = this.#listen(consumer);
     try {
       await consumer.connect();
       await consumer.subscribe({ topics: [...topics], fromBeginning: true });
@@ -104,28 +114,43 @@ export class Membership {
       await consumer.run({ autoCommit: false, eachBatch: async () => {} });
       await Promise.race([crashed, this.#isClosing()]);
     } finally {
-      await consumer.disconnect().catch(() => undefined);
+      end();
+      const left = consumer.disconnect().catch(() => undefined);
+      await (this.#isOpen ? settledWithin(left, LEAVE_LIMIT_MS) : left);
     }
   }
 
-  /** Rejects when the consumer crashes. */
-  #listen(consumer: Consumer): Promise<never> {
+  /** `crashed` rejects when the consumer crashes or hears nothing more; after `end` nothing of it is told. */
+  #listen(consumer: Consumer): { crashed: Promise<never>; end(): void } {
     const { group, topics, onJoin, onHeartbeat } = this.#options;
     const { promise, reject } = Promise.withResolvers<never>();
     promise.catch(() => undefined);
+    let [isOver, heardMs] = [false, Number.POSITIVE_INFINITY];
+    const watching = setInterval(() => {
+      if (performance.now() - heardMs < SILENCE_MS) return;
+      reject(new Error(`no heartbeat was answered for ${SILENCE_MS / 1000} s`));
+    }, SILENCE_CHECK_MS);
     consumer.on(consumer.events.CRASH, ({ payload }) => reject(payload.error));
     consumer.on(consumer.events.GROUP_JOIN, ({ payload }) => {
+      if (isOver) return;
+      heardMs = performance.now();
       // Called before the first fetch, so that there is none.
       consumer.pause(topics.map((topic) => ({ topic })));
       const [first = ''] = topics;
       onJoin(payload.memberId, payload.memberAssignment[first] ?? []);
     });
     consumer.on(consumer.events.HEARTBEAT, ({ payload }) => {
+      if (isOver) return;
+      heardMs = performance.now();
       this.#backoffMs = FIRST_BACKOFF_MS;
       this.#outage.passed(group);
       onHeartbeat(payload.memberId, payload.groupGenerationId);
     });
-    return promise;
+    const end = () => {
+      isOver = true;
+      clearInterval(watching);
+    };
+    return { crashed: promise, end };
   }
 
   get #isOpen(): boolean {

@@ -1,7 +1,7 @@
 /**
  * Mends how kafkajs 2.2.4 shows again who it is (KIP-368) on a connection in use: a request that it has let through, and
  * that is still being compressed when the next one begins to do so, is written into the middle of that, which brokers
- * refuse. Seen with three partitions: an append of unknown outcome every few sessions.
+ * refuse. Seen with appends to three partitions: one of unknown outcome after a few sessions.
  */
 import { createRequire } from 'node:module';
 

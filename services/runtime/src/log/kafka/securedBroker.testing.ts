@@ -14,6 +14,7 @@ import kafkajs, { type Admin, type Kafka, type KafkaConfig } from 'kafkajs';
 import { until } from '../contract/harness.ts';
 import { brokerJars } from './brokerJars.testing.ts';
 import { type Authority, anAuthority, type Certificate } from './certificates.testing.ts';
+import { mendRequestQueueTimer } from './requestQueueTimer.ts';
 import { ADMIN, brokerSettings, type Ports, SCRAM_AT_FORMAT } from './securedBrokerSettings.testing.ts';
 
 export interface SecuredBroker {
@@ -67,6 +68,7 @@ export async function startSecuredBroker(): Promise<SecuredBroker | undefined> {
 
   const output = join(folder, 'output.log');
   const child = started([...java, '-Xmx384m', ...kafkaOf, 'kafka.Kafka', settings], output);
+  mendRequestQueueTimer();
   const kafka = new kafkajs.Kafka({ ...asAdmin(ports, authority), logLevel: kafkajs.logLevel.NOTHING });
   const broker: SecuredBroker = {
     sasl: at(ports.sasl),
@@ -124,21 +126,23 @@ function asAdmin(ports: Ports, authority: Authority): KafkaConfig {
   };
 }
 
+/**
+ * Java, which is killed when this process closes the pipe, or ends in whatever way: a test run that is cut off leaves no
+ * broker behind.
+ */
+const WATCHED = 'exec 3<&0; (cat <&3 >/dev/null; kill -9 $$) & exec java "$@" 3<&- </dev/null';
+
 function started(args: readonly string[], output: string): ChildProcess {
   const file = openSync(output, 'a');
-  const child = spawn('java', args, { stdio: ['ignore', file, file] });
+  const child = spawn('sh', ['-c', WATCHED, 'sh', ...args], { stdio: ['pipe', file, file] });
   closeSync(file);
-  // Whatever a failed suite has left behind ends with the tests.
-  const killAtExit = (): void => void child.kill('SIGKILL');
-  process.once('exit', killAtExit);
-  child.once('exit', () => process.off('exit', killAtExit));
   return child;
 }
 
 async function ended(child: ChildProcess): Promise<void> {
   if (child.exitCode !== null || child.signalCode !== null) return;
   const exit = once(child, 'exit');
-  child.kill('SIGKILL');
+  child.stdin?.end();
   await exit;
 }
 

@@ -1,6 +1,8 @@
 /** A cluster that lets nobody in without TLS and proof of who it is: every way in, and what is said where there is none. */
+import type { AddressInfo } from 'node:net';
+import { createServer } from 'node:tls';
 import { AclOperationTypes, AclPermissionTypes, AclResourceTypes, ResourcePatternTypes } from 'kafkajs';
-import { describe, expect, test } from 'vitest';
+import { describe, expect, onTestFinished, test } from 'vitest';
 import { StartRefused, Unavailable } from '../../process/errors.ts';
 import {
   aHolder,
@@ -102,6 +104,16 @@ describe('a cluster with TLS, SASL and access control', () => {
     ],
   ])('refuses a start %s', async (_, connection, said) => {
     expect(await refusal(aLog(connection()))).toMatch(said);
+  });
+
+  test('refuses a start at a broker whose certificate names another host', async () => {
+    const { certPem: cert, keyPem: key } = there.broker.authority.issueForElsewhere('broker');
+    const server = createServer({ cert, key });
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+    onTestFinished(() => void server.close());
+    const { port } = server.address() as AddressInfo;
+    const start = aLog(withSasl(withPassword('plain'), `127.0.0.1:${port}`));
+    expect(await refusal(start)).toMatch(/no trusted connection over TLS: .*is not in the cert's list/);
   });
 
   test('says what a broker may want that hangs up', async () => {
