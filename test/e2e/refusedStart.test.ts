@@ -94,6 +94,7 @@ describe('a start is refused', () => {
 
       for (const name of ['KAFKA_BROKERS', 'SCHEMA_REGISTRY_URL', 'CLICKHOUSE_URL'])
         expect(line).toContain(name);
+      expect(await refusal({ args: [service, '--check-config'] })).toContain('KAFKA_BROKERS');
       expect(await refusal({ args: [service], env: { QUESTLOG_LOG: 'embedded' } })).toContain('QUESTLOG_');
     },
   );

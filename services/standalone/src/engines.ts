@@ -49,7 +49,7 @@ export interface EngineDeps {
 /** @throws StartRefused naming every setting at fault; Unavailable when an engine does not answer. */
 export async function openEngines(deps: EngineDeps): Promise<Engines> {
   const { settings, lifecycle } = deps;
-  const { kafka, address } = checkedChoice(deps);
+  const { kafka, address } = checkedChoice(settings, deps.embedded !== undefined);
   const log = kafka === undefined ? await embeddedLog(deps) : await kafkaLog(deps, kafka);
   lifecycle.onStop('log', () => log.close());
   const clickhouse = address ?? (await embeddedClickHouse(deps));
@@ -62,8 +62,14 @@ export async function openEngines(deps: EngineDeps): Promise<Engines> {
   return { log, registry, store, clickhouse };
 }
 
-/** What is reached over the network; undefined: the embedded one. All that can be refused is, before anything starts. */
-function checkedChoice({ settings, embedded }: EngineDeps): {
+/**
+ * What is reached over the network; undefined: the embedded one. All that can be refused is, before anything starts.
+ * @throws StartRefused naming every setting at fault.
+ */
+export function checkedChoice(
+  settings: Settings,
+  mayBeEmbedded: boolean,
+): {
   kafka: KafkaConnection | undefined;
   address: StoreOptions | undefined;
 } {
@@ -76,15 +82,15 @@ function checkedChoice({ settings, embedded }: EngineDeps): {
       return undefined;
     }
   };
-  const isEmbedded = settings.log === 'embedded' || (settings.log === 'auto' && embedded !== undefined);
+  const isEmbedded = settings.log === 'embedded' || (settings.log === 'auto' && mayBeEmbedded);
   const alone = 'the embedded one belongs to one process, `questlog standalone`';
-  if (isEmbedded && embedded === undefined) problems.push(`QUESTLOG_LOG: must be kafka here; ${alone}`);
+  if (isEmbedded && !mayBeEmbedded) problems.push(`QUESTLOG_LOG: must be kafka here; ${alone}`);
   const kafka = isEmbedded ? undefined : checked(() => kafkaConnection(settings));
   if (!isEmbedded && settings.registryUrl === '') {
     problems.push('SCHEMA_REGISTRY_URL: needed with the log on Kafka');
   }
   const isGiven = settings.clickhouseUrl !== '';
-  if (!isGiven && embedded === undefined) problems.push(`CLICKHOUSE_URL: needed here; ${alone}`);
+  if (!isGiven && !mayBeEmbedded) problems.push(`CLICKHOUSE_URL: needed here; ${alone}`);
   const address = isGiven ? checked(() => clickhouseAddress(settings)) : undefined;
   if (problems.length > 0) throw new StartRefused(`settings: ${problems.join('; ')}`);
   return { kafka, address };

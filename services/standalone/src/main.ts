@@ -7,6 +7,7 @@ import { createLifecycle, stopOnSignals } from '@questlog/runtime/process/lifecy
 import { createLogger } from '@questlog/runtime/process/logger';
 import { banner } from './banner.ts';
 import { settings } from './config.ts';
+import { checkedChoice } from './engines.ts';
 import { SERVICES, type ServiceName, startServices } from './services.ts';
 
 // Before anything uses libuv's pool: each query of the embedded ClickHouse holds one of its threads.
@@ -20,6 +21,7 @@ try {
   const { service, isCheck } = commandLine(process.argv.slice(2));
   const config = loadConfig(settings, process.env, 'QUESTLOG_');
   if (isCheck) {
+    checkedChoice(config, service === 'standalone');
     process.stdout.write(`${JSON.stringify(shownConfig(settings, config), null, 2)}\n`);
     process.exit(0);
   }

@@ -87,7 +87,7 @@ function envName(property: TSchema): string {
   return String(Reflect.get(property, 'env'));
 }
 
-/** `NAME`, or the first line of the file that `NAME_FILE` names, as secrets are mounted. */
+/** `NAME`, or what is in the file that `NAME_FILE` names, as secrets are mounted; without the line end behind it. */
 function read(env: Env, name: string, problems: string[]): string | undefined {
   const file = env[`${name}_FILE`];
   if (file === undefined) return env[name];

@@ -2,7 +2,7 @@
 import { randomUUID } from 'node:crypto';
 import kafkajs, { type Admin, type Kafka } from 'kafkajs';
 import { afterAll, onTestFinished } from 'vitest';
-import { silentLogger } from '../../process/logger.ts';
+import { type Logger, silentLogger } from '../../process/logger.ts';
 import { aName } from '../contract/harness.ts';
 import type { Log, TopicSpec } from '../log.ts';
 import { deleteTopics } from './deleteTopics.testing.ts';
@@ -15,7 +15,7 @@ export interface Deployments {
   readonly run: string;
   aPrefix(): string;
   /** Of a deployment of its own without a prefix; closed with the test. */
-  aLog(prefix?: string): Promise<Log>;
+  aLog(prefix?: string, of?: { replicationFactor?: number; logger?: Logger }): Promise<Log>;
   admin<T>(use: (admin: Admin) => Promise<T>): Promise<T>;
 }
 
@@ -32,9 +32,9 @@ export function deployments(addresses: string): Deployments {
     kafka,
     run,
     aPrefix,
-    aLog: async (prefix = aPrefix()) => {
+    aLog: async (prefix = aPrefix(), { replicationFactor = -1, logger = silentLogger } = {}) => {
       const connection = { brokers, clientId: 'questlog-tests' };
-      const log = await openKafkaLog({ connection, prefix, replicationFactor: -1, logger: silentLogger });
+      const log = await openKafkaLog({ connection, prefix, replicationFactor, logger });
       onTestFinished(() => log.close());
       return log;
     },

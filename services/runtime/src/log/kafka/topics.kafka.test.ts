@@ -2,6 +2,7 @@
 import kafkajs from 'kafkajs';
 import { expect, test } from 'vitest';
 import { StartRefused } from '../../process/errors.ts';
+import { silentLogger } from '../../process/logger.ts';
 import { aRecord } from '../contract/harness.ts';
 import type { TopicSpec } from '../log.ts';
 import { aSpec, aTopic, deployments } from './deployment.testing.ts';
@@ -45,6 +46,21 @@ describeKafka('the log on Kafka', ({ brokers }) => {
     for (const { name, partitions } of specs) {
       expect(await other.append(name, partitions - 1, [aRecord('a')])).toEqual({ baseOffset: 0 });
     }
+  });
+
+  test('warns of topics that lose what was acknowledged with one broker, where there are brokers enough', async ({
+    skip,
+  }) => {
+    const { brokers: there } = await admin((one) => one.describeCluster());
+    if (there.length < 3) skip('the cluster has fewer than three brokers');
+    const warned: string[] = [];
+    const logger = { ...silentLogger, warn: (event: string) => void warned.push(event) };
+    const safe = await aLog(aPrefix(), { replicationFactor: 3, logger });
+    await aTopic(safe);
+    expect(warned).toEqual([]);
+    const unsafe = await aLog(aPrefix(), { replicationFactor: 1, logger });
+    await aTopic(unsafe);
+    expect(warned).toContain('acknowledged_events_may_be_lost_with_one_broker');
   });
 
   test.each<[string, Partial<TopicSpec>]>([

@@ -6,6 +6,7 @@ import kafkajs, {
   type ResourceConfigQuery,
 } from 'kafkajs';
 import { messageOf, StartRefused } from '../../process/errors.ts';
+import type { Logger } from '../../process/logger.ts';
 import type { TopicSpec } from '../log.ts';
 import { isOfType } from './failures.ts';
 import { BATCH_OVERHEAD_BYTES, type TopicLimits } from './newAppend.ts';
@@ -20,7 +21,10 @@ export interface TopicsDeps {
 }
 
 /** @throws StartRefused for a topic that is not as the spec says, or that the brokers refuse to make. */
-export async function ensureTopics(deps: TopicsDeps, specs: readonly TopicSpec[]): Promise<void> {
+export async function ensureTopics(
+  deps: TopicsDeps & { readonly logger: Logger },
+  specs: readonly TopicSpec[],
+): Promise<void> {
   const unique = [...new Map(specs.map((spec) => [spec.name, spec])).values()];
   if (unique.length === 0) return;
   for (const { name, partitions } of unique) {
@@ -30,11 +34,14 @@ export async function ensureTopics(deps: TopicsDeps, specs: readonly TopicSpec[]
   }
   await createMissing(deps, unique);
   // Also those made just now: another process may have been quicker, with another spec.
-  const described = unique.map(({ name }) => describeTopic(deps, name, NEW_UNKNOWN_LIMIT_MS));
-  for (const [index, description] of (await Promise.all(described)).entries()) {
-    const spec = unique[index];
-    if (spec !== undefined) check(spec, description);
+  const described = await Promise.all(
+    unique.map(({ name }) => describeTopic(deps, name, NEW_UNKNOWN_LIMIT_MS)),
+  );
+  for (const [index, spec] of unique.entries()) {
+    const description = described[index];
+    if (description !== undefined) check(spec, description);
   }
+  await warnOfFewReplicas(deps, described);
 }
 
 /** A topic as the brokers have it. @throws Error where there is none; Unavailable when no broker answers. */
@@ -56,8 +63,10 @@ export async function describeTopic(
       const config = new Map(entries.map(({ configName, configValue }) => [configName, configValue]));
       const policy = config.get('cleanup.policy') ?? '';
       const maxBatchBytes = Number(config.get('max.message.bytes'));
-      const partitions = partitionsOf(name, topics);
-      return { topic, partitions, maxBatchBytes, policy, isCompacted: policy.includes('compact') };
+      const minInSync = Number(config.get('min.insync.replicas'));
+      const { partitions, replicas } = partitionsOf(name, topics);
+      const isCompacted = policy.includes('compact');
+      return { topic, partitions, replicas, minInSync, maxBatchBytes, policy, isCompacted };
     }),
   );
 }
@@ -65,6 +74,28 @@ export async function describeTopic(
 export interface TopicDescription extends TopicLimits {
   /** `cleanup.policy`. */
   readonly policy: string;
+  /** Of the partition that has the fewest. */
+  readonly replicas: number;
+  /** `min.insync.replicas`: how many have an append before it is acknowledged, at least. */
+  readonly minInSync: number;
+}
+
+const SAFE_REPLICAS = 3;
+
+/** Where the brokers could keep what was acknowledged over the loss of one of them, and the topics are made otherwise. */
+async function warnOfFewReplicas(
+  { admin, logger }: TopicsDeps & { readonly logger: Logger },
+  described: readonly TopicDescription[],
+): Promise<void> {
+  const few = described.filter(({ replicas, minInSync }) => replicas < 2 || minInSync < 2);
+  if (few.length === 0) return;
+  const { brokers } = await admin.use(ANSWER_LIMIT_MS, (one) => one.describeCluster());
+  if (brokers.length < SAFE_REPLICAS) return;
+  const topics = few.map(({ topic, replicas, minInSync }) => `${topic} ${replicas}/${minInSync}`);
+  logger.warn('acknowledged_events_may_be_lost_with_one_broker', {
+    'replicas/min.insync.replicas': topics,
+    mend: 'give the topics three replicas and min.insync.replicas=2; KAFKA_REPLICATION_FACTOR=3 before a first start',
+  });
 }
 
 const LIMIT_MS = 15_000;
@@ -119,7 +150,7 @@ const REFUSALS = [
 ];
 
 function wanted(name: string): ResourceConfigQuery {
-  const configNames = ['max.message.bytes', 'cleanup.policy'];
+  const configNames = ['max.message.bytes', 'cleanup.policy', 'min.insync.replicas'];
   return { type: kafkajs.ConfigResourceTypes.TOPIC, name, configNames };
 }
 
@@ -147,12 +178,16 @@ function neededBatchBytes({ maxRecordBytes }: TopicSpec): number {
   return maxRecordBytes + BATCH_OVERHEAD_BYTES;
 }
 
-function partitionsOf(name: string, topics: readonly ITopicMetadata[]): number {
+function partitionsOf(
+  name: string,
+  topics: readonly ITopicMetadata[],
+): { partitions: number; replicas: number } {
   const partitions = topics.find((topic) => topic.name === name)?.partitions ?? [];
   if (partitions.length === 0 || partitions.some(({ leader }) => leader < 0)) {
     throw new Error(`${name} has partitions without a leader`);
   }
-  return partitions.length;
+  const replicas = Math.min(...partitions.map((partition) => partition.replicas.length));
+  return { partitions: partitions.length, replicas };
 }
 
 function check(spec: TopicSpec, { partitions, policy, maxBatchBytes }: TopicDescription): void {
