@@ -1,4 +1,4 @@
-/** The directory kept current by a tail of its topic, and the one way to write to it. */
+/** The directory kept current by a tail of its topic, and the ways to write to it. */
 import {
   type DirectoryEntry,
   directoryEntry,
@@ -6,38 +6,67 @@ import {
   entityKey,
 } from '@questlog/schemas/topics/directoryEntry';
 import { TOPICS } from '@questlog/schemas/topics/topics';
-import type { Log } from '../log/log.ts';
-import { Invalid } from '../process/errors.ts';
+import type { Headers, Log, Tail } from '../log/log.ts';
+import { reachedWithin } from '../log/reachedWithin.ts';
+import { Invalid, Unavailable } from '../process/errors.ts';
 import type { Logger } from '../process/logger.ts';
-import { createCodec, type SchemaRegistry } from '../registry/registry.ts';
+import { type Codec, createCodec, type SchemaRegistry } from '../registry/registry.ts';
 import { openTailDecoder } from '../registry/tailDecoder.ts';
 import { applyEntry, type Directory, emptyDirectory } from './directory.ts';
+import { Predecessors } from './predecessors.ts';
 
 export interface DirectoryHandle {
   readonly current: Directory;
-  /** Appends an entity (null: a tombstone) and returns once this process has read it back. */
+  /** Appends an entity (null: a tombstone) whatever is there, and returns once this process has read it back. */
   put<K extends EntityKind>(kind: K, id: string, entity: DirectoryEntry[K]): Promise<void>;
+  /**
+   * Changes an entity as if nobody else did: `decide` sees what the whole log has of it (`current`, too), and runs again
+   * where another process was faster. Returns once this process has read the change back.
+   * @throws Unavailable when this process cannot read on for `WAIT_MS`, or others were faster `MAX_TRIES` times; what
+   *   `decide` throws.
+   */
+  change<K extends EntityKind, T>(kind: K, id: string, decide: Decide<K, T>): Promise<T>;
   readonly failed: Promise<never>;
   close(): Promise<void>;
 }
 
+/** The entity is not written where there is none; null is a tombstone. */
+export type Decide<K extends EntityKind, T> = (known: Known<K> | undefined) => {
+  readonly entity?: DirectoryEntry[K];
+  readonly answer: T;
+};
+
+type Known<K extends EntityKind> = NonNullable<DirectoryEntry[K]>;
+
 const NOTHING: DirectoryEntry = { tenant: null, project: null, token: null };
+const WAIT_MS = 5_000;
+const MAX_TRIES = 20;
+
+export interface DirectoryDeps {
+  readonly log: Log;
+  readonly registry: SchemaRegistry;
+  readonly logger: Logger;
+  /** For how long a change waits until this process has read what the log has. */
+  readonly waitMs?: number;
+}
 
 /** Resolves once everything that was in the topic has been read. */
-export async function openDirectory(deps: {
-  log: Log;
-  registry: SchemaRegistry;
-  logger: Logger;
-}): Promise<DirectoryHandle> {
+export async function openDirectory(deps: DirectoryDeps): Promise<DirectoryHandle> {
   const { log, logger } = deps;
   const codec = await createCodec(deps.registry, directoryEntry);
   const decoder = openTailDecoder({ codec, logger, topic: TOPICS.directory });
   const current = emptyDirectory();
+  const predecessors = new Predecessors();
+  const changes = new Set<Set<number>>();
   const tail = await log.tail({
     topic: TOPICS.directory,
     from: 'earliest',
     onBatch: async (batch) => {
       for (const record of batch.records) {
+        if (!predecessors.accept(record)) {
+          for (const lost of changes) lost.add(record.offset);
+          continue;
+        }
         try {
           applyEntry(
             current,
@@ -52,17 +81,79 @@ export async function openDirectory(deps: {
     },
   });
   await tail.reached(await log.endOffsets(TOPICS.directory));
+  const shared = { log, codec, tail, current, predecessors, changes, waitMs: deps.waitMs ?? WAIT_MS };
   return {
     current,
     failed: tail.failed,
-    put: async (kind, id, entity) => {
-      const value = entity === null ? null : codec.encode({ ...NOTHING, [kind]: entity });
-      const { baseOffset } = await log.append(TOPICS.directory, 0, [{ key: entityKey(kind, id), value }]);
-      await tail.reached([baseOffset + 1]);
-    },
+    put: (kind, id, entity) => append(shared, kind, id, { entity, headers: {} }).then(() => undefined),
+    change: (kind, id, decide) => change(shared, kind, id, decide),
     close: () => {
       decoder.close();
       return tail.close();
     },
   };
+}
+
+interface Shared {
+  readonly log: Log;
+  readonly codec: Codec<DirectoryEntry>;
+  readonly tail: Tail;
+  readonly current: Directory;
+  readonly predecessors: Predecessors;
+  /** Of each change under way here, the offsets of the records that were read since and do not count. */
+  readonly changes: Set<Set<number>>;
+  readonly waitMs: number;
+}
+
+async function change<K extends EntityKind, T>(
+  shared: Shared,
+  kind: K,
+  id: string,
+  decide: Decide<K, T>,
+): Promise<T> {
+  const { log, predecessors, changes } = shared;
+  await readUpTo(shared, await log.endOffsets(TOPICS.directory));
+  const lost = new Set<number>();
+  changes.add(lost);
+  try {
+    for (let tries = 0; tries < MAX_TRIES; tries++) {
+      const { entity, answer } = decide(entityOf(shared.current, kind, id));
+      if (entity === undefined) return answer;
+      const headers = predecessors.headersFor(entityKey(kind, id));
+      const offset = await append(shared, kind, id, { entity, headers });
+      if (!lost.has(offset)) return answer;
+    }
+  } finally {
+    changes.delete(lost);
+  }
+  throw new Unavailable(`the ${kind} is being changed by others all the time; nothing was changed`);
+}
+
+function entityOf<K extends EntityKind>(current: Directory, kind: K, id: string): Known<K> | undefined {
+  const entities: { readonly [Kind in EntityKind]: ReadonlyMap<string, Known<Kind>> } = {
+    tenant: current.tenants,
+    project: current.projects,
+    token: current.tokens,
+  };
+  return entities[kind].get(id);
+}
+
+/** Returns the record's offset, once it was read back. */
+async function append<K extends EntityKind>(
+  shared: Shared,
+  kind: K,
+  id: string,
+  { entity, headers }: { entity: DirectoryEntry[K]; headers: Headers },
+): Promise<number> {
+  const value = entity === null ? null : shared.codec.encode({ ...NOTHING, [kind]: entity });
+  const records = [{ key: entityKey(kind, id), value, headers }];
+  const { baseOffset } = await shared.log.append(TOPICS.directory, 0, records);
+  await readUpTo(shared, [baseOffset + 1]);
+  return baseOffset;
+}
+
+/** @throws Unavailable */
+async function readUpTo({ tail, waitMs }: Shared, offsets: readonly number[]): Promise<void> {
+  const message = 'this process has not read yet what the log has; try again';
+  await reachedWithin(tail, offsets, { limitMs: waitMs, message });
 }

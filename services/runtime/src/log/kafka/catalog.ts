@@ -1,9 +1,10 @@
 /** Topics and offsets as the brokers know them. What never changes of a topic is asked for once. */
-import type { Cluster, Kafka } from 'kafkajs';
+import type { Broker, Cluster, Kafka } from 'kafkajs';
 import type { Committed } from '../log.ts';
 import { newCluster } from './clusterAccess.ts';
 import type { KafkaCatalog } from './kafkaDeps.ts';
-import { BATCH_OVERHEAD_BYTES, type TopicLimits } from './newAppend.ts';
+import type { TopicLimits } from './newAppend.ts';
+import { nextRound } from './nextRound.ts';
 import { Renewable } from './renewable.ts';
 import { withRetries } from './retries.ts';
 import { describeTopic, type TopicsDeps } from './topics.ts';
@@ -16,6 +17,10 @@ export class BrokerCatalog implements KafkaCatalog {
   readonly #deps: BrokerCatalogDeps;
   readonly #topics = new Map<string, Promise<TopicLimits>>();
   readonly #clusters: Renewable<Cluster>;
+  /** One a topic. */
+  readonly #endOffsets = new Map<string, () => Promise<readonly number[]>>();
+  /** By group, as the cluster names it; of no use with another client than the one that found it. */
+  readonly #coordinators = new Map<string, { readonly cluster: Cluster; readonly broker: Broker }>();
 
   constructor(deps: BrokerCatalogDeps) {
     this.#deps = deps;
@@ -41,10 +46,6 @@ export class BrokerCatalog implements KafkaCatalog {
     return (await this.limits(topic)).partitions;
   }
 
-  async maxRecordBytes(topic: string): Promise<number> {
-    return (await this.limits(topic)).maxBatchBytes - BATCH_OVERHEAD_BYTES;
-  }
-
   async isCompacted(topic: string): Promise<boolean> {
     return (await this.limits(topic)).isCompacted;
   }
@@ -53,27 +54,49 @@ export class BrokerCatalog implements KafkaCatalog {
     return this.#offsets(topic, true);
   }
 
-  endOffsets(topic: string): Promise<number[]> {
-    return this.#offsets(topic, false);
+  /** Every reader of the service asks for the same ones, so that those who ask at about the same time share a look. */
+  async endOffsets(topic: string): Promise<number[]> {
+    let look = this.#endOffsets.get(topic);
+    if (look === undefined) {
+      look = nextRound(() => this.#offsets(topic, false));
+      this.#endOffsets.set(topic, look);
+    }
+    return [...(await look())];
   }
 
   async committed(group: string, topic: string): Promise<(Committed | undefined)[]> {
     const count = await this.partitions(topic);
     const [groupId, name] = [this.#deps.nameOf(group), this.#deps.nameOf(topic)];
     const doing = `what ${groupId} committed of ${name} is not known`;
+    // Only the types of kafkajs ask for an offset; it is not sent.
+    const partitions = numbers(count).map((partition) => ({ partition, offset: NEVER_COMMITTED }));
     return withRetries({ doing, limitMs: LIMIT_MS }, async () => {
-      const answers = await this.#deps.admin.use(ANSWER_LIMIT_MS, (admin) =>
-        admin.fetchOffsets({ groupId, topics: [name] }),
-      );
-      const partitions = answers.find((answer) => answer.topic === name)?.partitions ?? [];
-      return byPartition(count, partitions, ({ offset, metadata }) =>
-        offset === NEVER_COMMITTED ? undefined : { offset: Number(offset), metadata: metadata ?? '' },
+      // An error of a partition rejects, too. The client is then replaced, and the coordinator is found anew.
+      const { responses } = await this.#clusters.use(ANSWER_LIMIT_MS, async (cluster) => {
+        const coordinator = await this.#coordinator(cluster, groupId);
+        return coordinator.offsetFetch({ groupId, topics: [{ topic: name, partitions }] });
+      });
+      const answered = responses.find((answer) => answer.topic === name)?.partitions ?? [];
+      return byPartition(count, answered, (answer) =>
+        answer.offset === NEVER_COMMITTED
+          ? undefined
+          : { offset: Number(answer.offset), metadata: metadataOf(answer) },
       );
     });
   }
 
   close(): Promise<void> {
     return this.#clusters.close();
+  }
+
+  /** Kept, since whoever waits for a projection asks again and again. */
+  async #coordinator(cluster: Cluster, groupId: string): Promise<Broker> {
+    const known = this.#coordinators.get(groupId);
+    // The brokers close a connection that is idle for long.
+    if (known?.cluster === cluster && known.broker.isConnected()) return known.broker;
+    const broker = await cluster.findGroupCoordinator({ groupId });
+    this.#coordinators.set(groupId, { cluster, broker });
+    return broker;
   }
 
   async #offsets(topic: string, fromBeginning: boolean): Promise<number[]> {
@@ -102,6 +125,11 @@ const LIMIT_MS = 10_000;
 
 function numbers(count: number): number[] {
   return Array.from({ length: count }, (_, partition) => partition);
+}
+
+/** It is missing in kafkajs's types, not in what it answers. */
+function metadataOf(answer: object): string {
+  return 'metadata' in answer && typeof answer.metadata === 'string' ? answer.metadata : '';
 }
 
 /** @throws when the brokers left one out, so that nothing is taken for 0 that is only unknown. */

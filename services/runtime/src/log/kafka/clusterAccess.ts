@@ -5,21 +5,9 @@
 import { randomUUID } from 'node:crypto';
 import kafkajs, { type Cluster, type Kafka } from 'kafkajs';
 
-export interface OpenCluster {
-  readonly cluster: Cluster;
-  close(): Promise<void>;
-}
-
 export interface ClusterOptions {
   /** Offsets end at the high watermark, otherwise at the last stable offset. */
   readonly readUncommitted?: boolean;
-}
-
-/** Connected. @throws what kafkajs throws when no broker answers. */
-export async function openCluster(kafka: Kafka, options: ClusterOptions = {}): Promise<OpenCluster> {
-  const cluster = newCluster(kafka, options);
-  await cluster.connect();
-  return { cluster, close: () => cluster.disconnect() };
 }
 
 /** Not connected yet. */

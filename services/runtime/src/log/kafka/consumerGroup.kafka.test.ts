@@ -1,6 +1,4 @@
-/** What only brokers do to a group: members that die, rebalances under way, sessions that end. */
-import { randomUUID } from 'node:crypto';
-import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
+import { expect, onTestFinished, test } from 'vitest';
 import { Fenced } from '../../process/errors.ts';
 import { silentLogger } from '../../process/logger.ts';
 import {
@@ -14,34 +12,22 @@ import {
   until,
   untilHolds,
 } from '../contract/harness.ts';
-import type { Consumer, Log, OwnedPartition } from '../log.ts';
+import type { Consumer, OwnedPartition } from '../log.ts';
 import { openConsumer } from './consumerGroup.ts';
-import { deleteTopics } from './deleteTopics.testing.ts';
+import { oneDeployment } from './deployment.testing.ts';
 import { describeKafka } from './engines.testing.ts';
-import { openKafkaLog } from './kafkaLog.ts';
 import { catalogOf, type SeverableKafka, severableKafka } from './severable.testing.ts';
 
 describeKafka('a consumer group on Kafka', ({ brokers }) => {
-  const prefix = `group-${randomUUID()}-`;
-  const nameOf = (name: string) => `${prefix}${name}`;
-  let log: Log;
-
-  beforeAll(async () => {
-    const connection = { brokers: brokers.split(','), clientId: 'questlog-tests' };
-    log = await openKafkaLog({ connection, prefix, replicationFactor: -1, logger: silentLogger });
-  });
-
-  afterAll(async () => {
-    await log.close();
-    await deleteTopics(brokers, prefix);
-  });
+  const own = oneDeployment(brokers);
+  const { nameOf } = own;
 
   /** A member on a network of its own. */
   async function aSeverableMember(
     options: Parameters<typeof openConsumer>[1],
   ): Promise<{ network: SeverableKafka; consumer: Consumer }> {
     const network = severableKafka(brokers);
-    const deps = { kafka: network.kafka, catalog: catalogOf(log), logger: silentLogger, nameOf };
+    const deps = { kafka: network.kafka, catalog: catalogOf(own.log), logger: silentLogger, nameOf };
     const consumer = await openConsumer(deps, options);
     onTestFinished(async () => {
       network.mend();
@@ -51,8 +37,9 @@ describeKafka('a consumer group on Kafka', ({ brokers }) => {
   }
 
   test('gives the partitions of a member that died to another, and takes no commit of the dead one', async () => {
-    const [topic, group] = [await aTopic(log, { partitions: 4 }), aName('group')];
-    for (const partition of [0, 1, 2, 3]) await log.append(topic, partition, [aRecord('a'), aRecord('b')]);
+    const [topic, group] = [await aTopic(own.log, { partitions: 4 }), aName('group')];
+    for (const partition of [0, 1, 2, 3])
+      await own.log.append(topic, partition, [aRecord('a'), aRecord('b')]);
     const owned: OwnedPartition[] = [];
     const dying = await aSeverableMember({
       group,
@@ -62,7 +49,7 @@ describeKafka('a consumer group on Kafka', ({ brokers }) => {
         await lost(partition);
       },
     });
-    const heir = await aHolder(log, group, topic);
+    const heir = await aHolder(own.log, group, topic);
     onTestFinished(() => heir.consumer.stop());
     await until(() => heir.consumer.assigned().length === 2 && dying.consumer.assigned().length === 2);
     const its = owned.filter((one) => dying.consumer.assigned().includes(one.partition));
@@ -84,13 +71,13 @@ describeKafka('a consumer group on Kafka', ({ brokers }) => {
     for (const one of its) {
       await expect(one.commit(topic, { offset: 0, metadata: 'back' })).rejects.toBeInstanceOf(Fenced);
     }
-    const committed = await log.committed(group, topic);
+    const committed = await own.log.committed(group, topic);
     for (const { partition } of its) expect(committed[partition]).toEqual({ offset: 2, metadata: 'heir' });
   });
 
   test('goes on after an outage where it had committed, as a new member', async () => {
-    const [topic, group] = [await aTopic(log), aName('group')];
-    await log.append(topic, 0, [aRecord('before'), aRecord('after')]);
+    const [topic, group] = [await aTopic(own.log), aName('group')];
+    await own.log.append(topic, 0, [aRecord('before'), aRecord('after')]);
     const seen: { texts: (string | undefined)[]; from: number }[] = [];
     const { network, consumer } = await aSeverableMember({
       group,
@@ -118,7 +105,7 @@ describeKafka('a consumer group on Kafka', ({ brokers }) => {
   });
 
   test('begins on a partition that it gets back only when the work before it has ended', async () => {
-    const [topic, group] = [await aTopic(log), aName('group')];
+    const [topic, group] = [await aTopic(own.log), aName('group')];
     const [told, ending]: [string[], PromiseWithResolvers<void>] = [[], Promise.withResolvers()];
     const { network, consumer } = await aSeverableMember({
       group,
@@ -137,8 +124,8 @@ describeKafka('a consumer group on Kafka', ({ brokers }) => {
     network.mend();
     await until(() => consumer.assigned().length === 1);
     // What the new work asks for before it begins is answered by then, too: it was asked for earlier.
-    await log.committed(group, topic);
-    await log.startOffsets(topic);
+    await own.log.committed(group, topic);
+    await own.log.startOffsets(topic);
     expect(told).toEqual(['begins']);
     ending.resolve();
     await until(() => told.length === 3);
@@ -147,13 +134,13 @@ describeKafka('a consumer group on Kafka', ({ brokers }) => {
 
   test('keeps a process running over the joins and leaves of others, and only it commits', async () => {
     const partitions = [0, 1, 2, 3, 4, 5];
-    const [topic, group] = [await aTopic(log, { partitions: partitions.length }), aName('group')];
-    for (const partition of partitions) await log.append(topic, partition, [aRecord('x')]);
+    const [topic, group] = [await aTopic(own.log, { partitions: partitions.length }), aName('group')];
+    for (const partition of partitions) await own.log.append(topic, partition, [aRecord('x')]);
     const acknowledged = partitions.map(() => 0);
     const unexpected: unknown[] = [];
     const begun: { member: string; partition: number }[] = [];
     const join = (member: string) =>
-      log.consume({
+      own.log.consume({
         group,
         topics: [topic],
         process: async (owned) => {
@@ -191,7 +178,7 @@ describeKafka('a consumer group on Kafka', ({ brokers }) => {
     await first.stop();
 
     expect(unexpected).toEqual([]);
-    const committed = await log.committed(group, topic);
+    const committed = await own.log.committed(group, topic);
     expect(committed.map((one) => Number(one?.metadata))).toEqual(acknowledged);
     // Two of the three that the first member kept when the second came were its own all the time.
     const counts = kept.map((partition) => begun.filter((one) => one.partition === partition).length);

@@ -1,7 +1,7 @@
 /** What the suites of the log on Kafka share: deployments of their own on a cluster that others use too. */
 import { randomUUID } from 'node:crypto';
 import kafkajs, { type Admin, type Kafka } from 'kafkajs';
-import { afterAll, onTestFinished } from 'vitest';
+import { afterAll, beforeAll, onTestFinished } from 'vitest';
 import { type Logger, silentLogger } from '../../process/logger.ts';
 import { aName } from '../contract/harness.ts';
 import type { Log, TopicSpec } from '../log.ts';
@@ -42,6 +42,44 @@ export function deployments(addresses: string): Deployments {
       const one = kafka.admin();
       await one.connect();
       return use(one).finally(() => one.disconnect());
+    },
+  };
+}
+
+/** One log for a whole suite, with a client and an admin beside it; opened before the first test, gone after the last. */
+export interface OneDeployment {
+  readonly kafka: Kafka;
+  /** From the first `beforeAll` on. */
+  readonly log: Log;
+  readonly admin: Admin;
+  readonly prefix: string;
+  nameOf(name: string): string;
+}
+
+export function oneDeployment(addresses: string): OneDeployment {
+  const prefix = `log-${randomUUID()}-`;
+  const brokers = addresses.split(',');
+  const kafka = new kafkajs.Kafka({ brokers, logLevel: kafkajs.logLevel.NOTHING });
+  const admin = kafka.admin();
+  let opened: Log | undefined;
+
+  beforeAll(async () => {
+    const connection = { brokers, clientId: 'questlog-tests' };
+    opened = await openKafkaLog({ connection, prefix, replicationFactor: -1, logger: silentLogger });
+    await admin.connect();
+  });
+  afterAll(async () => {
+    await Promise.all([opened?.close(), admin.disconnect()]);
+    await deleteTopics(addresses, prefix);
+  });
+  return {
+    kafka,
+    admin,
+    prefix,
+    nameOf: (name) => `${prefix}${name}`,
+    get log() {
+      if (opened === undefined) throw new Error('the log is not open yet');
+      return opened;
     },
   };
 }

@@ -1,4 +1,5 @@
 /** How kafkajs's failures reach the callers of the log. */
+import { createRequire } from 'node:module';
 import kafkajs from 'kafkajs';
 import { expect, test } from 'vitest';
 import { Fenced, Unavailable } from '../../process/errors.ts';
@@ -31,12 +32,50 @@ test('our own failures pass as they are', () => {
   }
 });
 
+test.each([
+  ['a property of nothing', () => (undefined as unknown as { key: string }).key],
+  ['a buffer read past its end', () => Buffer.alloc(2).readInt32BE(0)],
+  ['a name used before it is there', readTooEarly],
+])('a bug of ours passes as it is, and is no outage: %s', (_, bug) => {
+  const error = thrownBy(bug);
+  expect(asFailure(error, 'the append')).toBe(error);
+});
+
+test('what kafkajs trips over when brokers go away is an outage', () => {
+  const decoder = createRequire(import.meta.url)('kafkajs/src/protocol/decoder.js');
+  const error = thrownBy(() => new decoder(Buffer.alloc(2)).readInt32());
+  expect(error).toBeInstanceOf(RangeError);
+  expect(asFailure(error, 'the append')).toBeInstanceOf(Unavailable);
+});
+
+test('what Node throws of a socket is an outage', () => {
+  const error = new RangeError('of a socket');
+  error.stack = 'RangeError: of a socket\n    at Socket.write (node:net:1:1)';
+  expect(asFailure(error, 'the append')).toBeInstanceOf(Unavailable);
+});
+
 test('wrong settings are known under what was made of them', () => {
   const refused = refusedCredentials();
   expect(isOfSettings(asFailure(refused, 'the connection'))).toBe(true);
   expect(isOfSettings(asFailure(new kafkajs.KafkaJSConnectionError('gone'), 'the connection'))).toBe(false);
   expect(isOfType(retried(protocol('MESSAGE_TOO_LARGE')), 'MESSAGE_TOO_LARGE')).toBe(true);
 });
+
+function readTooEarly(): number {
+  const read = () => later;
+  read();
+  const later = 1;
+  return later;
+}
+
+function thrownBy(bug: () => unknown): unknown {
+  try {
+    bug();
+  } catch (error) {
+    return error;
+  }
+  throw new Error('it did not throw');
+}
 
 function refusedCredentials(): Error {
   // The types of kafkajs know its constructor only without the message that it needs.

@@ -1,9 +1,9 @@
 /** Tells the kinds of failure of kafkajs apart: fenced, a wrong request or setting, or the brokers being away. */
 import { Fenced, messageOf, Unavailable } from '../../process/errors.ts';
 
-/** What a failure of the brokers is to the callers of the log. Ours pass as they are. */
+/** What a failure of the brokers is to the callers of the log. Ours pass as they are, and so do our bugs. */
 export function asFailure(error: unknown, doing: string): Error {
-  if (error instanceof Fenced || error instanceof Unavailable) return error;
+  if (error instanceof Fenced || error instanceof Unavailable || isOurBug(error)) return error;
   const types = typesOf(error);
   const message = `${doing}: ${messageOf(error)}`;
   if (types.some((type) => FENCED.has(type))) return new Fenced(message, { cause: error });
@@ -24,6 +24,21 @@ export function isOfSettings(error: unknown): boolean {
 export function isOfCredentials(error: unknown): boolean {
   return isOfType(error, ...CREDENTIALS);
 }
+
+/**
+ * True of what JavaScript throws for a wrong program, where the program is ours: to try again would hide it. kafkajs throws
+ * the same kinds when the brokers go away under it (an answer cut short is a `RangeError`), and Node when a socket does.
+ */
+function isOurBug(error: unknown): error is Error {
+  if (!OF_BUGS.some((kind) => error instanceof kind)) return false;
+  const frames = (error as Error).stack?.split('\n').filter((line) => line.startsWith('    at ')) ?? [];
+  const thrower = frames.find((frame) => !OF_NODE.test(frame));
+  return thrower !== undefined && !OF_KAFKAJS.test(thrower);
+}
+
+const OF_BUGS = [TypeError, RangeError, ReferenceError];
+const OF_NODE = /node:|<anonymous>/;
+const OF_KAFKAJS = /[\\/]node_modules[\\/]kafkajs[\\/]/;
 
 const FENCED = new Set(['INVALID_PRODUCER_EPOCH', 'PRODUCER_FENCED', 'FENCED_INSTANCE_ID']);
 

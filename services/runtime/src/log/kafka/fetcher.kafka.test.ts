@@ -1,8 +1,4 @@
-/** What moves under a reader: leaders, and the records that retention and compaction remove. */
-import { randomUUID } from 'node:crypto';
-import kafkajs from 'kafkajs';
-import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
-import { silentLogger } from '../../process/logger.ts';
+import { expect, onTestFinished, test } from 'vitest';
 import {
   aName,
   aRecord,
@@ -13,28 +9,12 @@ import {
   textsToEnd,
   until,
 } from '../contract/harness.ts';
-import type { Log } from '../log.ts';
-import { deleteTopics } from './deleteTopics.testing.ts';
+import { oneDeployment } from './deployment.testing.ts';
 import { describeKafka } from './engines.testing.ts';
-import { openKafkaLog } from './kafkaLog.ts';
 
 describeKafka('what moves under a reader on Kafka', ({ brokers }) => {
-  const prefix = `fetcher-${randomUUID()}-`;
-  const nameOf = (name: string) => `${prefix}${name}`;
-  const kafka = new kafkajs.Kafka({ brokers: brokers.split(','), logLevel: kafkajs.logLevel.NOTHING });
-  const admin = kafka.admin();
-  let log: Log;
-
-  beforeAll(async () => {
-    const connection = { brokers: brokers.split(','), clientId: 'questlog-tests' };
-    log = await openKafkaLog({ connection, prefix, replicationFactor: -1, logger: silentLogger });
-    await admin.connect();
-  });
-
-  afterAll(async () => {
-    await Promise.all([log.close(), admin.disconnect()]);
-    await deleteTopics(brokers, prefix);
-  });
+  const own = oneDeployment(brokers);
+  const { admin, kafka, nameOf } = own;
 
   test('follows a partition to another broker', async (context) => {
     const { brokers: nodes } = await admin.describeCluster();
@@ -42,15 +22,15 @@ describeKafka('what moves under a reader on Kafka', ({ brokers }) => {
       console.log('follows a partition to another broker: skipped, there is one broker only');
       context.skip();
     }
-    const topic = await aTopic(log);
+    const topic = await aTopic(own.log);
     const appended: string[] = [];
     const append = async () => {
       appended.push(`${appended.length}`);
       // A move may fail one; what counts here is what the log holds.
-      await log.append(topic, 0, [aRecord(`${appended.length - 1}`)]).catch(() => undefined);
+      await own.log.append(topic, 0, [aRecord(`${appended.length - 1}`)]).catch(() => undefined);
     };
     const texts: (string | undefined)[] = [];
-    const tail = await log.tail({
+    const tail = await own.log.tail({
       topic,
       from: 'earliest',
       onBatch: ({ records }) => {
@@ -69,15 +49,15 @@ describeKafka('what moves under a reader on Kafka', ({ brokers }) => {
         return topics[0]?.partitions[0]?.leader === nodeId;
       });
     }
-    await Promise.race([tail.reached(await log.endOffsets(topic)), tail.failed]);
-    expect(texts).toEqual((await textsToEnd(log, topic))[0]);
+    await Promise.race([tail.reached(await own.log.endOffsets(topic)), tail.failed]);
+    expect(texts).toEqual((await textsToEnd(own.log, topic))[0]);
     expect(new Set(texts).size).toBe(texts.length);
   });
 
   test('goes on at the oldest record there is when what it wants was removed', async () => {
-    const [topic, group] = [await aTopic(log), aName('group')];
-    await log.append(topic, 0, [aRecord('removed'), aRecord('removed too'), aRecord('kept')]);
-    const first = await log.consume({
+    const [topic, group] = [await aTopic(own.log), aName('group')];
+    await own.log.append(topic, 0, [aRecord('removed'), aRecord('removed too'), aRecord('kept')]);
+    const first = await own.log.consume({
       group,
       topics: [topic],
       process: async (owned) => {
@@ -85,15 +65,15 @@ describeKafka('what moves under a reader on Kafka', ({ brokers }) => {
         await owned.commit(topic, { offset: 1, metadata: '' });
       },
     });
-    await until(async () => (await log.committed(group, topic))[0]?.offset === 1);
+    await until(async () => (await own.log.committed(group, topic))[0]?.offset === 1);
     await first.stop();
     // kafkajs finds no leader of a topic that this client was not asked about before.
     await admin.fetchTopicOffsets(nameOf(topic));
     await admin.deleteTopicRecords({ topic: nameOf(topic), partitions: [{ partition: 0, offset: '2' }] });
-    await until(async () => (await log.startOffsets(topic))[0] === 2);
-    expect(await textsToEnd(log, topic)).toEqual([['kept']]);
+    await until(async () => (await own.log.startOffsets(topic))[0] === 2);
+    expect(await textsToEnd(own.log, topic)).toEqual([['kept']]);
     const texts: (string | undefined)[] = [];
-    const second = await log.consume({
+    const second = await own.log.consume({
       group,
       topics: [topic],
       process: async (owned) => {
@@ -110,11 +90,11 @@ describeKafka('what moves under a reader on Kafka', ({ brokers }) => {
   });
 
   test('goes on at the end when it is sent behind it', async () => {
-    const topic = await aTopic(log);
-    await log.append(topic, 0, [aRecord('a')]);
+    const topic = await aTopic(own.log);
+    await own.log.append(topic, 0, [aRecord('a')]);
     const texts: (string | undefined)[] = [];
     let isWaiting = false;
-    const consumer = await log.consume({
+    const consumer = await own.log.consume({
       group: aName('group'),
       topics: [topic],
       process: async (owned) => {
@@ -127,7 +107,7 @@ describeKafka('what moves under a reader on Kafka', ({ brokers }) => {
       },
     });
     await until(() => isWaiting);
-    await log.append(topic, 0, [aRecord('b')]);
+    await own.log.append(topic, 0, [aRecord('b')]);
     await until(() => texts.length === 1);
     await consumer.stop();
     expect(texts).toEqual(['b']);
@@ -164,15 +144,15 @@ describeKafka('what moves under a reader on Kafka', ({ brokers }) => {
     let texts: (string | undefined)[] = [];
     await until(async () => {
       // The cleaner looks again only when something was appended to a new segment.
-      await log.append(topic, 0, [aRecord('last', 'other')]);
-      const [records = []] = await readToEnd(log, topic);
+      await own.log.append(topic, 0, [aRecord('last', 'other')]);
+      const [records = []] = await readToEnd(own.log, topic);
       texts = records.map(textOf).filter((text) => text !== 'last');
       return texts.length === 1;
     });
     expect(texts).toEqual(['9']);
     // Also from inside of what is gone.
-    const tail = await log.tail({ topic, from: [4], onBatch: () => undefined });
-    await tail.reached(await log.endOffsets(topic));
+    const tail = await own.log.tail({ topic, from: [4], onBatch: () => undefined });
+    await tail.reached(await own.log.endOffsets(topic));
     await tail.close();
   });
 });

@@ -15,11 +15,9 @@ export interface KafkaDeps {
 export interface KafkaCatalog {
   /** @throws Error for a topic that is not there; Unavailable when no broker answers. */
   partitions(topic: string): Promise<number>;
-  /** Of one record with key, value and headers; the topic's `max.message.bytes` less what a batch takes. */
-  maxRecordBytes(topic: string): Promise<number>;
   isCompacted(topic: string): Promise<boolean>;
   startOffsets(topic: string): Promise<number[]>;
-  /** High watermarks. */
+  /** High watermarks, as of a moment after the call: with everything that was acknowledged before it. */
   endOffsets(topic: string): Promise<number[]>;
   committed(group: string, topic: string): Promise<(Committed | undefined)[]>;
 }

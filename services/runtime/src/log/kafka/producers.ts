@@ -98,7 +98,10 @@ export function messageFor({ key, value, headers }: NewRecord, partition: number
   return { key, value, partition, ...(headers === undefined ? {} : { headers: { ...headers } }) };
 }
 
-/** Makes kafkajs stop trying; it asks for the partition in every try. */
+/**
+ * Makes kafkajs stop trying: it asks for the partition in every try. A try that has asked goes on, also one that only
+ * waits for kafkajs's lock of the broker: its records may still be sent, and later than this returns.
+ */
 export function abandon(messages: readonly Message[]): void {
   for (const message of messages) delete message.partition;
 }

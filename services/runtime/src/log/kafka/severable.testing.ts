@@ -45,7 +45,6 @@ export function severableKafka(brokers: string): SeverableKafka {
 export function catalogOf(log: Log): KafkaCatalog {
   return {
     partitions: async (topic) => (await log.endOffsets(topic)).length,
-    maxRecordBytes: async () => 1_000_000,
     isCompacted: async () => false,
     startOffsets: (topic) => log.startOffsets(topic),
     endOffsets: (topic) => log.endOffsets(topic),

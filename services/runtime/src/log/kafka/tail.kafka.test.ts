@@ -1,57 +1,40 @@
-/** What only brokers do to a reader: transactions that abort or stay open, outages, long topics. */
-import { randomUUID } from 'node:crypto';
-import kafkajs from 'kafkajs';
-import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
+import type kafkajs from 'kafkajs';
+import { expect, onTestFinished, test } from 'vitest';
 import { type Fields, silentLogger } from '../../process/logger.ts';
 import { aName, aRecord, aTopic, textOf, textsToEnd, until } from '../contract/harness.ts';
-import type { Batch, Log } from '../log.ts';
-import { deleteTopics } from './deleteTopics.testing.ts';
+import type { Batch } from '../log.ts';
+import { oneDeployment } from './deployment.testing.ts';
 import { describeKafka } from './engines.testing.ts';
-import { openKafkaLog } from './kafkaLog.ts';
 import { catalogOf, severableKafka } from './severable.testing.ts';
 import { openTail } from './tail.ts';
 
 describeKafka('reading on Kafka', ({ brokers }) => {
-  const prefix = `tail-${randomUUID()}-`;
-  const nameOf = (name: string) => `${prefix}${name}`;
-  const kafka = new kafkajs.Kafka({ brokers: brokers.split(','), logLevel: kafkajs.logLevel.NOTHING });
-  const admin = kafka.admin();
-  let log: Log;
-
-  beforeAll(async () => {
-    const connection = { brokers: brokers.split(','), clientId: 'questlog-tests' };
-    log = await openKafkaLog({ connection, prefix, replicationFactor: -1, logger: silentLogger });
-    await admin.connect();
-  });
-
-  afterAll(async () => {
-    await Promise.all([log.close(), admin.disconnect()]);
-    await deleteTopics(brokers, prefix);
-  });
+  const own = oneDeployment(brokers);
+  const { kafka, nameOf } = own;
 
   test('gives nothing of aborted transactions, and comes to the end behind them', async () => {
-    const topic = await aTopic(log);
+    const topic = await aTopic(own.log);
     const [one, other] = await Promise.all([aProducer(), aProducer()]);
-    await log.append(topic, 0, [aRecord('kept 0')]);
+    await own.log.append(topic, 0, [aRecord('kept 0')]);
     // Several at once, ended in another order than begun; a committed one in between, then one by an earlier aborter.
     const first = await one.transaction();
     const second = await other.transaction();
     await send(first, topic, 'gone 0');
     await send(second, topic, 'gone 1');
-    await log.append(topic, 0, [aRecord('kept 1')]);
+    await own.log.append(topic, 0, [aRecord('kept 1')]);
     await send(first, topic, 'gone 2');
     await second.abort();
     await first.abort();
     const third = await other.transaction();
     await send(third, topic, 'kept 2');
     await third.commit();
-    await until(async () => (await log.endOffsets(topic))[0] === 9);
-    expect(await textsToEnd(log, topic)).toEqual([['kept 0', 'kept 1', 'kept 2']]);
+    await until(async () => (await own.log.endOffsets(topic))[0] === 9);
+    expect(await textsToEnd(own.log, topic)).toEqual([['kept 0', 'kept 1', 'kept 2']]);
 
     // And for one who begins in the middle of both.
     const group = aName('group');
     const texts: (string | undefined)[] = [];
-    const consumer = await log.consume({
+    const consumer = await own.log.consume({
       group,
       topics: [topic],
       process: async (owned) => {
@@ -68,13 +51,13 @@ describeKafka('reading on Kafka', ({ brokers }) => {
   });
 
   test('does not read past a transaction that is still open', async () => {
-    const topic = await aTopic(log);
+    const topic = await aTopic(own.log);
     const producer = await aProducer();
     const open = await producer.transaction();
     await send(open, topic, 'open');
-    await log.append(topic, 0, [aRecord('behind')]);
+    await own.log.append(topic, 0, [aRecord('behind')]);
     const texts: (string | undefined)[] = [];
-    const tail = await log.tail({
+    const tail = await own.log.tail({
       topic,
       from: 'earliest',
       onBatch: ({ records }) => {
@@ -83,9 +66,9 @@ describeKafka('reading on Kafka', ({ brokers }) => {
     });
     onTestFinished(() => tail.close());
     // Another partition's reader gets there meanwhile, so this one has had its time too.
-    const elsewhere = await aTopic(log);
-    await log.append(elsewhere, 0, [aRecord('elsewhere')]);
-    expect(await textsToEnd(log, elsewhere)).toEqual([['elsewhere']]);
+    const elsewhere = await aTopic(own.log);
+    await own.log.append(elsewhere, 0, [aRecord('elsewhere')]);
+    expect(await textsToEnd(own.log, elsewhere)).toEqual([['elsewhere']]);
     expect([texts, tail.positions()]).toEqual([[], [0]]);
     await open.commit();
     await tail.reached([3]);
@@ -93,7 +76,7 @@ describeKafka('reading on Kafka', ({ brokers }) => {
   });
 
   test('goes on after an outage with the next record, and tells of it once', async () => {
-    const topic = await aTopic(log, { partitions: 2 });
+    const topic = await aTopic(own.log, { partitions: 2 });
     const network = severableKafka(brokers);
     const events: string[] = [];
     const logger = {
@@ -103,7 +86,7 @@ describeKafka('reading on Kafka', ({ brokers }) => {
     };
     const texts: (string | undefined)[] = [];
     const tail = await openTail(
-      { kafka: network.kafka, catalog: catalogOf(log), logger, nameOf },
+      { kafka: network.kafka, catalog: catalogOf(own.log), logger, nameOf },
       {
         topic,
         from: 'earliest',
@@ -116,12 +99,12 @@ describeKafka('reading on Kafka', ({ brokers }) => {
       await tail.close();
       await tail.ended;
     });
-    await log.append(topic, 0, [aRecord('before')]);
+    await own.log.append(topic, 0, [aRecord('before')]);
     await tail.reached([1, 0]);
     network.sever();
     await until(() => events.length > 0);
-    await log.append(topic, 0, [aRecord('meanwhile 0')]);
-    await log.append(topic, 1, [aRecord('meanwhile 1')]);
+    await own.log.append(topic, 0, [aRecord('meanwhile 0')]);
+    await own.log.append(topic, 1, [aRecord('meanwhile 1')]);
     network.mend();
     await tail.reached([2, 1]);
     expect(texts.toSorted()).toEqual(['before', 'meanwhile 0', 'meanwhile 1']);
@@ -130,14 +113,14 @@ describeKafka('reading on Kafka', ({ brokers }) => {
   });
 
   test('reads every record of a long topic once, in order, in bounded batches', async () => {
-    const topic = await aTopic(log, { partitions: 3 });
+    const topic = await aTopic(own.log, { partitions: 3 });
     const value = 'x'.repeat(2000);
     for (let round = 0; round < 15; round += 1) {
       const records = Array.from({ length: 400 }, (_, index) => aRecord(`${round * 400 + index} ${value}`));
-      await Promise.all([0, 1, 2].map((partition) => log.append(topic, partition, records)));
+      await Promise.all([0, 1, 2].map((partition) => own.log.append(topic, partition, records)));
     }
     const batches: Batch[] = [];
-    const tail = await log.tail({
+    const tail = await own.log.tail({
       topic,
       from: [0, 3, 5999],
       onBatch: (batch) => {
