@@ -15,36 +15,53 @@ export interface Projection {
 }
 
 export const READ_WAIT_MS = 5_000;
-const POLL_MS = 10;
 
-export function watchProjection(deps: { log: Log; clock: Clock; group: string; topic: string }): Projection {
+/** Each poll is a request to a broker, while a projection commits a few times a second: more often finds nothing new. */
+const POLL_MS = 25;
+
+export function watchProjection(deps: {
+  log: Pick<Log, 'endOffsets' | 'startOffsets' | 'committed'>;
+  clock: Clock;
+  group: string;
+  topic: string;
+}): Projection {
   const { log, clock, group, topic } = deps;
-  const projected = async (): Promise<number[]> => {
-    const [committed, starts] = await Promise.all([log.committed(group, topic), log.startOffsets(topic)]);
-    return starts.map((start, partition) => committed[partition]?.offset ?? start);
-  };
-  // One poll serves all who wait: it asks for what everybody asks for.
-  let poll: Promise<number[]> | undefined;
-  const pollOnce = (): Promise<number[]> => {
-    poll ??= projected().finally(() => {
-      poll = undefined;
-    });
-    return poll;
+  // One poll serves all who wait: it asks for what everybody asks for, and what is projected stays so.
+  const committed = shared(() => log.committed(group, topic));
+  const startOffsets = shared(() => log.startOffsets(topic));
+  /** Where the topic begins is asked only when a partition that matters has no commit: a request to every broker. */
+  const projected = async (matters: (partition: number) => boolean): Promise<number[]> => {
+    const commits = await committed();
+    const isNeeded = commits.some((commit, partition) => commit === undefined && matters(partition));
+    const starts = isNeeded ? await startOffsets() : [];
+    return commits.map((commit, partition) => commit?.offset ?? starts[partition] ?? 0);
   };
   return {
-    projected,
+    projected: () => projected(() => true),
     caughtUp: async (partitions, limitMs = READ_WAIT_MS) => {
+      const deadlineMs = clock.now() + limitMs;
       const ends = await log.endOffsets(topic);
       const wanted = partitions === 'all' ? ends.map((_, partition) => partition) : partitions;
-      const deadlineMs = clock.now() + limitMs;
-      for (;;) {
-        const now = await pollOnce();
-        if (wanted.every((partition) => (now[partition] ?? 0) >= (ends[partition] ?? 0))) return;
+      const awaited = new Set(wanted.filter((partition) => (ends[partition] ?? 0) > 0));
+      while (awaited.size > 0) {
+        const now = await projected((partition) => awaited.has(partition));
+        if ([...awaited].every((partition) => (now[partition] ?? 0) >= (ends[partition] ?? 0))) return;
         if (clock.now() >= deadlineMs) {
           throw new Unavailable('the projection has not caught up with the log yet', { retryAfterS: 1 });
         }
         await delay(POLL_MS);
       }
     },
+  };
+}
+
+/** Whoever asks while it runs gets its outcome. */
+function shared<T>(work: () => Promise<T>): () => Promise<T> {
+  let running: Promise<T> | undefined;
+  return () => {
+    running ??= work().finally(() => {
+      running = undefined;
+    });
+    return running;
   };
 }

@@ -12,17 +12,34 @@ import type { PartitionDeps } from './linkPartition.ts';
 
 const MAX_BYTES = 8 * 1024 * 1024;
 
-/** Initialises the producer, then reads what was committed and the state, then seeks. */
+/**
+ * Initialises the producer, then reads what was committed and the state, then seeks.
+ * @throws Unavailable when the log cannot tell; the signal's reason when the partition is lost meanwhile.
+ */
 export async function openOutbox(owned: OwnedPartition, deps: PartitionDeps): Promise<Outbox> {
+  const producer = await deps.log.transactional(`${GROUPS.link}-${owned.partition}`);
+  try {
+    return await outboxFrom(owned, deps, producer);
+  } catch (error) {
+    // In an outage this is tried again and again: each try would leave its connections behind.
+    await producer.close();
+    throw error;
+  }
+}
+
+async function outboxFrom(
+  owned: OwnedPartition,
+  deps: PartitionDeps,
+  producer: TransactionalProducer,
+): Promise<Outbox> {
   const { log } = deps;
   const { partition } = owned;
-  const producer = await log.transactional(`${GROUPS.link}-${partition}`);
   for (const topic of [TOPICS.events, TOPICS.reportLinks]) {
     const committed = (await log.committed(GROUPS.link, topic))[partition];
     // Where nothing was committed yet, also what an earlier run of this very partition had read must be read again.
     owned.seek(topic, committed?.offset ?? (await log.startOffsets(topic))[partition] ?? 0);
   }
-  const state = await restoredState(deps, partition);
+  const state = await restoredState(deps, owned);
   const linksEnd = (await log.endOffsets(TOPICS.linkedEvents))[partition] ?? 0;
   return new Outbox(owned, deps, producer, state, linksEnd);
 }
@@ -153,7 +170,10 @@ function changelogRecord(
 }
 
 /** The latest entry of each key; the other partitions are not read. */
-async function restoredState(deps: PartitionDeps, partition: number): Promise<LinkerState> {
+async function restoredState(
+  deps: PartitionDeps,
+  { partition, signal }: OwnedPartition,
+): Promise<LinkerState> {
   const { log, codecs, partitions, bounds } = deps;
   const entries = new Map<string, LinkerEntry | null>();
   const ends = await log.endOffsets(TOPICS.linkerState);
@@ -168,7 +188,8 @@ async function restoredState(deps: PartitionDeps, partition: number): Promise<Li
     },
   });
   try {
-    await tail.reached(ends.map((end, p) => (p === partition ? end : 0)));
+    const end = ends.map((offset, p) => (p === partition ? offset : 0));
+    await tail.reached(end, signal);
   } finally {
     await tail.close();
   }

@@ -1,13 +1,15 @@
 import { randomUUID } from 'node:crypto';
-import { directoryEntry, entityKey } from '@questlog/schemas/topics/directoryEntry';
+import { directoryEntry, entityKey, type Tenant } from '@questlog/schemas/topics/directoryEntry';
 import { TOPICS } from '@questlog/schemas/topics/topics';
 import { expect, onTestFinished, test } from 'vitest';
 import { aLog, topicSpec } from '../log/embedded/testLog.ts';
+import type { Log } from '../log/log.ts';
 import { Unavailable } from '../process/errors.ts';
 import { silentLogger } from '../process/logger.ts';
 import { openLogRegistry } from '../registry/logRegistry.ts';
-import { createCodec } from '../registry/registry.ts';
-import { openDirectory } from './openDirectory.ts';
+import { createCodec, type SchemaRegistry } from '../registry/registry.ts';
+import { type DirectoryDeps, type DirectoryHandle, openDirectory } from './openDirectory.ts';
+import { FOLLOWS_HEADER } from './predecessors.ts';
 
 test('a tenant that a newer version wrote is known once the registry answers, and nothing stops before', async () => {
   const log = await aLog();
@@ -41,3 +43,115 @@ test('a tenant that a newer version wrote is known once the registry answers, an
   await expect.poll(() => directory.current.tenants.get(tenant.id)).toMatchObject({ name: 'T' });
   expect(failure).toBeUndefined();
 });
+
+test('a change that another process makes while its record is being decoded here is not lost', async () => {
+  const { log, registry } = await anEmptyTopic();
+  const [decoding, answered] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+  const slow = {
+    ...registry,
+    schemaById: async (id: number) => {
+      decoding.resolve();
+      await answered.promise;
+      return await registry.schemaById(id);
+    },
+  };
+  const other = await opened({ log, registry });
+  let meanwhile = async (): Promise<void> => {};
+  // What lands behind the end that was asked for is what a change does not wait for.
+  const endOffsets = async (topic: string): Promise<number[]> => {
+    const ends = await log.endOffsets(topic);
+    await meanwhile();
+    return ends;
+  };
+  const one = await opened({ log: withMethods(log, { endOffsets }), registry: slow });
+  const id = randomUUID();
+  await one.put('tenant', id, aTenant(id));
+
+  const schema = JSON.stringify({ ...JSON.parse(directoryEntry.schema), doc: 'the next version' });
+  const newer = await createCodec(registry, { ...directoryEntry, schema });
+  meanwhile = async () => {
+    const value = newer.encode({ tenant: { ...aTenant(id), spread: 7 }, project: null, token: null });
+    await log.append(TOPICS.directory, 0, [{ key: entityKey('tenant', id), value }]);
+    await decoding.promise;
+    meanwhile = async () => {};
+  };
+  await one.change('tenant', id, (known) => {
+    answered.resolve();
+    return { entity: { ...(known ?? aTenant(id)), name: 'renamed' }, answer: undefined };
+  });
+  for (const { change } of [one, other]) {
+    await change('tenant', id, () => ({ answer: undefined }));
+  }
+  expect(one.current.tenants.get(id)).toMatchObject({ name: 'renamed', spread: 7 });
+  expect(other.current.tenants.get(id)).toMatchObject({ name: 'renamed', spread: 7 });
+});
+
+test('a reader that begins behind a change that did not count comes to the same as one that saw all', async () => {
+  const { log, registry } = await anEmptyTopic();
+  const codec = await createCodec(registry, directoryEntry);
+  const id = randomUUID();
+  const append = async (name: string, follows: number | ''): Promise<number> => {
+    const value = codec.encode({ tenant: { ...aTenant(id), name }, project: null, token: null });
+    const headers = { [FOLLOWS_HEADER]: String(follows) };
+    const key = entityKey('tenant', id);
+    return (await log.append(TOPICS.directory, 0, [{ key, value, headers }])).baseOffset;
+  };
+  const first = await append('first', '');
+  const counted = await append('counts', first);
+  const lost = await append('does not count', first);
+  const saw = await opened({ log, registry });
+  expect(saw.current.tenants.get(id)).toMatchObject({ name: 'counts' });
+  await append('decided again', counted);
+
+  const tail: Log['tail'] = (options) =>
+    log.tail({
+      ...options,
+      onBatch: (batch) =>
+        options.onBatch({ ...batch, records: batch.records.filter(({ offset }) => offset >= lost) }),
+    });
+  const compacted = await opened({ log: withMethods(log, { tail }), registry });
+  await saw.change('tenant', id, () => ({ answer: undefined }));
+  expect(saw.current.tenants.get(id)).toMatchObject({ name: 'decided again' });
+  expect(compacted.current.tenants.get(id)).toEqual(saw.current.tenants.get(id));
+});
+
+test('a change at a process that reads nothing ends, as Unavailable, and writes nothing', async () => {
+  const { log, registry } = await anEmptyTopic();
+  const { promise: mayRead, resolve: readOn } = Promise.withResolvers<void>();
+  const tail: Log['tail'] = (options) =>
+    log.tail({ ...options, onBatch: (batch) => mayRead.then(() => options.onBatch(batch)) });
+  const blind = await opened({ log: withMethods(log, { tail }), registry, waitMs: 50 });
+  // Before it is closed, which waits for the record that is being read.
+  onTestFinished(() => readOn());
+  const id = randomUUID();
+  await (await opened({ log, registry })).put('tenant', id, aTenant(id));
+  const changed = blind.change('tenant', id, () => ({ entity: null, answer: undefined }));
+  await expect(changed).rejects.toThrow(Unavailable);
+  expect(await log.endOffsets(TOPICS.directory)).toEqual([1]);
+});
+
+async function anEmptyTopic(): Promise<{ log: Log; registry: SchemaRegistry }> {
+  const log = await aLog();
+  await log.ensureTopics([topicSpec(TOPICS.directory), topicSpec(TOPICS.schemas)]);
+  return { log, registry: await openLogRegistry(log) };
+}
+
+async function opened(deps: Omit<DirectoryDeps, 'logger'>): Promise<DirectoryHandle> {
+  const directory = await openDirectory({ ...deps, logger: silentLogger });
+  onTestFinished(() => directory.close());
+  return directory;
+}
+
+function aTenant(id: string): Tenant {
+  return { id, name: 'T', monthlySoftQuota: null, spread: 1, createdAt: 1 };
+}
+
+function withMethods(log: Log, methods: Partial<Log>): Log {
+  return new Proxy(log, {
+    get: (target, name) => {
+      if (name in methods) return Reflect.get(methods, name);
+      const value: unknown = Reflect.get(target, name);
+      return typeof value === 'function' ? value.bind(target) : value;
+    },
+  });
+}

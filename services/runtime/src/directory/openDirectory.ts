@@ -6,7 +6,7 @@ import {
   entityKey,
 } from '@questlog/schemas/topics/directoryEntry';
 import { TOPICS } from '@questlog/schemas/topics/topics';
-import type { Headers, Log, Tail } from '../log/log.ts';
+import type { Headers, Log, LogRecord, Tail } from '../log/log.ts';
 import { reachedWithin } from '../log/reachedWithin.ts';
 import { Invalid, Unavailable } from '../process/errors.ts';
 import type { Logger } from '../process/logger.ts';
@@ -58,25 +58,28 @@ export async function openDirectory(deps: DirectoryDeps): Promise<DirectoryHandl
   const current = emptyDirectory();
   const predecessors = new Predecessors();
   const changes = new Set<Set<number>>();
+  const decoded = async (
+    record: LogRecord,
+    partition: number,
+  ): Promise<DirectoryEntry | null | undefined> => {
+    try {
+      return record.value === null ? null : await decoder.decode(record, partition);
+    } catch (error) {
+      if (!(error instanceof Invalid)) throw error;
+      logger.error('directory_record_skipped', error, { topic: TOPICS.directory, offset: record.offset });
+      return undefined;
+    }
+  };
   const tail = await log.tail({
     topic: TOPICS.directory,
     from: 'earliest',
     onBatch: async (batch) => {
       for (const record of batch.records) {
-        if (!predecessors.accept(record)) {
-          for (const lost of changes) lost.add(record.offset);
-          continue;
-        }
-        try {
-          applyEntry(
-            current,
-            record.key ?? '',
-            record.value === null ? null : await decoder.decode(record, batch.partition),
-          );
-        } catch (error) {
-          if (!(error instanceof Invalid)) throw error;
-          logger.error('directory_record_skipped', error, { topic: batch.topic, offset: record.offset });
-        }
+        const entry = await decoded(record, batch.partition);
+        // From here on nothing is awaited: a change must not see a record half taken.
+        const counts = predecessors.accept(record);
+        if (!counts) for (const lost of changes) lost.add(record.offset);
+        else if (entry !== undefined) applyEntry(current, record.key ?? '', entry);
       }
     },
   });

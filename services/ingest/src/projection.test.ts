@@ -1,0 +1,75 @@
+/** What a read waits for, and what it asks the brokers for meanwhile. */
+import type { Committed, Log } from '@questlog/runtime/log/log';
+import { systemClock } from '@questlog/runtime/process/clock';
+import { Unavailable } from '@questlog/runtime/process/errors';
+import { expect, test } from 'vitest';
+import { watchProjection } from './projection.ts';
+
+test('a read of what is projected asks once for the end and once for the commits, and not for the start', async () => {
+  const { projection, asked } = aLog({ ends: [5, 3], commits: [5, 3] });
+  await projection.caughtUp('all');
+  expect(asked).toEqual({ endOffsets: 1, committed: 1, startOffsets: 0 });
+});
+
+test('a read waits until the partitions that matter are projected, and for no other', async () => {
+  const { projection, state } = aLog({ ends: [5, 3], commits: [4, 0] });
+  let isDone = false;
+  const reading = projection.caughtUp([0]).then(() => {
+    isDone = true;
+  });
+  const asked = state.polls;
+  await expect.poll(() => state.polls).toBeGreaterThan(asked + 2);
+  expect(isDone).toBe(false);
+  state.commits = [5, 0];
+  await reading;
+});
+
+test('a partition without a commit has what lies below its start, where retention took everything', async () => {
+  const { projection, asked } = aLog({ ends: [5, 7], commits: [5, undefined], starts: [0, 7] });
+  await projection.caughtUp('all');
+  expect(asked.startOffsets).toBe(1);
+  expect(await projection.projected()).toEqual([5, 7]);
+});
+
+test('a partition without a commit that does not matter, or is empty, is not asked about', async () => {
+  const { projection, asked } = aLog({ ends: [5, 7, 0], commits: [5, undefined, undefined] });
+  await projection.caughtUp([0]);
+  await projection.caughtUp([0, 2]);
+  expect(asked.startOffsets).toBe(0);
+  await expect(projection.caughtUp([1], 0)).rejects.toBeInstanceOf(Unavailable);
+});
+
+test('all who wait share the polls', async () => {
+  const { projection, asked, state } = aLog({ ends: [5], commits: [4] });
+  const reading = Array.from({ length: 50 }, () => projection.caughtUp('all'));
+  await expect.poll(() => state.polls).toBeGreaterThan(2);
+  state.commits = [5];
+  await Promise.all(reading);
+  expect(asked.committed).toBeLessThan(50);
+});
+
+/** Offsets as the test sets them. */
+function aLog(given: { ends: number[]; commits: (number | undefined)[]; starts?: number[] }) {
+  const state = { commits: given.commits, polls: 0 };
+  const asked = { endOffsets: 0, committed: 0, startOffsets: 0 };
+  const log: Pick<Log, 'endOffsets' | 'startOffsets' | 'committed'> = {
+    endOffsets: async () => {
+      asked.endOffsets += 1;
+      return given.ends;
+    },
+    startOffsets: async () => {
+      asked.startOffsets += 1;
+      return given.starts ?? given.ends.map(() => 0);
+    },
+    committed: async () => {
+      asked.committed += 1;
+      state.polls += 1;
+      await new Promise(setImmediate);
+      return state.commits.map((offset): Committed | undefined =>
+        offset === undefined ? undefined : { offset, metadata: '' },
+      );
+    },
+  };
+  const projection = watchProjection({ log, clock: systemClock, group: 'g', topic: 't' });
+  return { projection, asked, state };
+}

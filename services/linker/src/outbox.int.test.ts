@@ -1,0 +1,148 @@
+/** What a partition's run leaves behind when the log fails under it while it opens. */
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { openEmbeddedLog } from '@questlog/runtime/log/embedded/embeddedLog';
+import type { Log, OwnedPartition } from '@questlog/runtime/log/log';
+import { systemClock } from '@questlog/runtime/process/clock';
+import { Unavailable } from '@questlog/runtime/process/errors';
+import { createHealth } from '@questlog/runtime/process/health';
+import { silentLogger } from '@questlog/runtime/process/logger';
+import { createMetrics } from '@questlog/runtime/process/metrics';
+import { openLogRegistry } from '@questlog/runtime/registry/logRegistry';
+import { createCodec } from '@questlog/runtime/registry/registry';
+import type { Store } from '@questlog/runtime/store/store';
+import { eventsAccepted } from '@questlog/schemas/topics/eventsAccepted';
+import { linkedEvents } from '@questlog/schemas/topics/linkedEvents';
+import { linkerState } from '@questlog/schemas/topics/linkerState';
+import { reportLinks } from '@questlog/schemas/topics/reportLinks';
+import { TOPICS, topicDefinitions } from '@questlog/schemas/topics/topics';
+import { expect, onTestFinished, test } from 'vitest';
+import { LINKER_BOUNDS } from './core/linkerState.ts';
+import type { PartitionDeps } from './linkPartition.ts';
+import { openOutbox } from './outbox.ts';
+
+const isAway = async (): Promise<never> => {
+  throw new Unavailable('no broker answers');
+};
+
+test.each<[string, Partial<Log>]>([
+  ['what was committed', { committed: isAway }],
+  ['where a topic begins', { startOffsets: isAway }],
+  ['where the state ends', { endOffsets: isAway }],
+  ['the state', { tail: isAway }],
+])('closes its producer when %s cannot be read', async (_, outage) => {
+  const { deps, producers } = await aLinker(outage);
+  await expect(openOutbox(aPartition(), deps)).rejects.toBeInstanceOf(Unavailable);
+  expect(producers).toEqual({ opened: 1, closed: 1 });
+});
+
+test('closes its producer when the partition is lost while the state does not come', async () => {
+  const lost = new AbortController();
+  const waiting = Promise.withResolvers<void>();
+  const { deps, producers } = await aLinker({
+    tail: async () => ({
+      positions: () => [0],
+      reached: (_, signal) => {
+        waiting.resolve();
+        return new Promise((_, reject) => {
+          signal?.addEventListener('abort', () => reject(signal.reason));
+        });
+      },
+      failed: new Promise<never>(() => {}),
+      close: async () => {},
+    }),
+  });
+  const opening = openOutbox(aPartition(lost.signal), deps);
+  await waiting.promise;
+  lost.abort(new Error('the partition is lost'));
+  await expect(opening).rejects.toThrow('the partition is lost');
+  expect(producers).toEqual({ opened: 1, closed: 1 });
+});
+
+test('keeps its producer until it is closed itself', async () => {
+  const { deps, producers } = await aLinker({});
+  const outbox = await openOutbox(aPartition(), deps);
+  expect(producers).toEqual({ opened: 1, closed: 0 });
+  await outbox.close();
+  expect(producers).toEqual({ opened: 1, closed: 1 });
+});
+
+/** On a log of one partition that fails where the test says so. */
+async function aLinker(outage: Partial<Log>) {
+  const directory = mkdtempSync(join(tmpdir(), 'outbox-'));
+  const log = await openEmbeddedLog({ directory, clock: systemClock });
+  onTestFinished(async () => {
+    await log.close();
+    rmSync(directory, { recursive: true, force: true });
+  });
+  await log.ensureTopics(topicDefinitions(1));
+  const registry = await openLogRegistry(log);
+  const producers = { opened: 0, closed: 0 };
+  const failing: Log = {
+    id: log.id,
+    ensureTopics: (topics) => log.ensureTopics(topics),
+    append: (topic, partition, records) => log.append(topic, partition, records),
+    endOffsets: (topic) => log.endOffsets(topic),
+    startOffsets: (topic) => log.startOffsets(topic),
+    committed: (group, topic) => log.committed(group, topic),
+    tail: (options) => log.tail(options),
+    consume: (options) => log.consume(options),
+    close: () => log.close(),
+    ...outage,
+    transactional: async (id) => {
+      const producer = await log.transactional(id);
+      producers.opened += 1;
+      return {
+        commit: (transaction) => producer.commit(transaction),
+        close: async () => {
+          producers.closed += 1;
+          await producer.close();
+        },
+      };
+    },
+  };
+  const deps: PartitionDeps = {
+    log: failing,
+    registry,
+    store: silentStore,
+    clock: systemClock,
+    logger: silentLogger,
+    metrics: createMetrics(),
+    health: createHealth(),
+    bounds: LINKER_BOUNDS,
+    codecs: {
+      events: await createCodec(registry, eventsAccepted),
+      reports: await createCodec(registry, reportLinks),
+      links: await createCodec(registry, linkedEvents),
+      state: await createCodec(registry, linkerState),
+    },
+    partitions: 1,
+    watched: new Map(),
+  };
+  return { deps, producers };
+}
+
+const silentStore: Store = {
+  database: 'questlog',
+  query: isAway,
+  text: isAway,
+  command: isAway,
+  insert: isAway,
+  ping: async () => false,
+  close: async () => {},
+};
+
+/** As it was assigned; nothing of it is read. */
+function aPartition(signal = new AbortController().signal): OwnedPartition {
+  const positions = new Map<string, number>([[TOPICS.events, 0]]);
+  return {
+    partition: 0,
+    signal,
+    committed: () => undefined,
+    position: (topic) => positions.get(topic) ?? 0,
+    seek: (topic, offset) => void positions.set(topic, offset),
+    read: async () => undefined,
+    commit: async () => {},
+  };
+}
