@@ -34,7 +34,7 @@ export function administer(directory: DirectoryHandle, clock: Clock) {
   };
 }
 
-function tenantOperations({ current, put }: DirectoryHandle, clock: Clock) {
+function tenantOperations({ current, change }: DirectoryHandle, clock: Clock) {
   return {
     tenants: () => [...current.tenants.values()].map(shown),
     createTenant: async (input: TenantInput) => {
@@ -45,55 +45,49 @@ function tenantOperations({ current, put }: DirectoryHandle, clock: Clock) {
         spread: input.spread ?? 1,
         createdAt: clock.now(),
       };
-      const known = current.tenants.get(wanted.id);
-      if (known !== undefined) return { status: 200, body: shown(same('tenant', known, wanted)) };
-      await put('tenant', wanted.id, wanted);
-      return { status: 201, body: shown(wanted) };
+      return await change('tenant', wanted.id, (known) => created('tenant', known, wanted));
     },
-    patchTenant: async (patch: TenantPatch, id: string) => {
-      const known = tenantOf(current, id);
-      const changed: Tenant = {
-        ...known,
-        name: patch.name ?? known.name,
-        monthlySoftQuota:
-          patch.monthlySoftQuota === undefined ? known.monthlySoftQuota : patch.monthlySoftQuota,
-        spread: patch.spread ?? known.spread,
-      };
-      await put('tenant', known.id, changed);
-      return { status: 200, body: shown(changed) };
-    },
+    patchTenant: async (patch: TenantPatch, id: string) =>
+      await change('tenant', canonicalUuid(id) ?? '', (entity) => {
+        const known = found('tenant', id, entity);
+        return changed({
+          ...known,
+          name: patch.name ?? known.name,
+          monthlySoftQuota:
+            patch.monthlySoftQuota === undefined ? known.monthlySoftQuota : patch.monthlySoftQuota,
+          spread: patch.spread ?? known.spread,
+        });
+      }),
   };
 }
 
-function projectOperations({ current, put }: DirectoryHandle, clock: Clock) {
+function projectOperations({ current, change }: DirectoryHandle, clock: Clock) {
   return {
     projects: () => [...current.projects.values()].map(shown),
     createProject: async (input: ProjectInput) => {
-      const wanted: Project = {
-        id: canonicalUuid(input.id ?? '') ?? randomUUID(),
-        tenantId: tenantOf(current, input.tenantId).id,
-        name: input.name,
-        revision: input.revision ?? null,
-        reportWindow: windowOf(input.reportWindow),
-        createdAt: clock.now(),
-      };
-      const known = current.projects.get(wanted.id);
-      if (known !== undefined) return { status: 200, body: shown(same('project', known, wanted)) };
-      await put('project', wanted.id, wanted);
-      return { status: 201, body: shown(wanted) };
+      const id = canonicalUuid(input.id ?? '') ?? randomUUID();
+      return await change('project', id, (known) => {
+        return created('project', known, {
+          id,
+          tenantId: tenantOf(current, input.tenantId).id,
+          name: input.name,
+          revision: input.revision ?? null,
+          reportWindow: windowOf(input.reportWindow),
+          createdAt: clock.now(),
+        });
+      });
     },
-    patchProject: async (patch: ProjectPatch, id: string) => {
-      const known = projectOf(current, id);
-      const changed: Project = {
-        ...known,
-        name: patch.name ?? known.name,
-        revision: patch.revision === undefined ? known.revision : patch.revision,
-        reportWindow:
-          patch.reportWindow === undefined ? (known.reportWindow ?? null) : windowOf(patch.reportWindow),
-      };
-      await put('project', known.id, changed);
-      return { status: 200, body: shown(changed) };
-    },
+    patchProject: async (patch: ProjectPatch, id: string) =>
+      await change('project', canonicalUuid(id) ?? '', (entity) => {
+        const known = found('project', id, entity);
+        return changed({
+          ...known,
+          name: patch.name ?? known.name,
+          revision: patch.revision === undefined ? known.revision : patch.revision,
+          reportWindow:
+            patch.reportWindow === undefined ? (known.reportWindow ?? null) : windowOf(patch.reportWindow),
+        });
+      }),
   };
 }
 
@@ -102,27 +96,30 @@ function windowOf(given: ReportWindowMs | null | undefined): ReportWindowMs | nu
   return given == null ? null : { beforeMs: given.beforeMs, afterMs: given.afterMs };
 }
 
-function tokenOperations({ current, put }: DirectoryHandle, clock: Clock) {
+function tokenOperations({ current, change }: DirectoryHandle, clock: Clock) {
   return {
     tokens: () => [...current.tokens.values()].map(tokenShown),
     createToken: async (input: TokenInput) => {
       const token = TOKEN_PREFIX + randomBytes(TOKEN_BYTES).toString('base64url');
-      const entry: Token = {
-        id: randomUUID(),
-        projectId: projectOf(current, input.projectId).id,
-        sha256: sha256Hex(token),
-        scopes: [...new Set(input.scopes ?? SCOPES)],
-        expiresAt:
-          input.expiresAt == null ? null : Number(timestampField('expiresAt', input.expiresAt) / 1000n),
-        createdAt: clock.now(),
-      };
-      await put('token', entry.id, entry);
-      return { status: 201, body: { id: entry.id, token } };
+      const id = randomUUID();
+      return await change('token', id, () => {
+        const entity = {
+          id,
+          projectId: projectOf(current, input.projectId).id,
+          sha256: sha256Hex(token),
+          scopes: [...new Set(input.scopes ?? SCOPES)],
+          expiresAt:
+            input.expiresAt == null ? null : Number(timestampField('expiresAt', input.expiresAt) / 1000n),
+          createdAt: clock.now(),
+        };
+        return { entity, answer: { status: 201, body: { id, token } } };
+      });
     },
-    revokeToken: async (id: string) => {
-      const known = found('token', id, current.tokens.get(canonicalUuid(id) ?? ''));
-      await put('token', known.id, null);
-    },
+    revokeToken: async (id: string) =>
+      await change('token', canonicalUuid(id) ?? '', (known) => {
+        found('token', id, known);
+        return { entity: null, answer: undefined };
+      }),
   };
 }
 
@@ -137,6 +134,17 @@ function projectOf(current: Directory, id: string): Project {
 function found<T>(kind: string, id: string, entity: T | undefined): T {
   if (entity === undefined) throw new Rejected('not_found', `there is no ${kind} ${id}`);
   return entity;
+}
+
+/** What is to be written and answered; nothing is written where it is there already. */
+function created<T extends { readonly createdAt: number }>(kind: string, known: T | undefined, wanted: T) {
+  return known === undefined
+    ? { entity: wanted, answer: { status: 201, body: shown(wanted) } }
+    : { answer: { status: 200, body: shown(same(kind, known, wanted)) } };
+}
+
+function changed<T extends { readonly createdAt: number }>(entity: T) {
+  return { entity, answer: { status: 200, body: shown(entity) } };
 }
 
 /** The same request again is answered as the first; anything else under a known id is a conflict. */

@@ -17,6 +17,7 @@ import { topicDefinitions } from '@questlog/schemas/topics/topics';
 import { onTestFinished } from 'vitest';
 import type { ReportDeps } from './createReport.ts';
 import { OneAtATime } from './oneAtATime.ts';
+import { READ_WAIT_MS } from './projection.ts';
 import { openReports } from './reports.ts';
 import { Turns } from './turns.ts';
 
@@ -35,8 +36,9 @@ export interface ReportBench {
   /**
    * What a start of ingest works with; each follows the log on its own.
    * @param mayRead awaited before it reads on, so that a test can hold it back.
+   * @param waitMs for how long a request waits for what it has not read.
    */
-  start(mayRead?: () => Promise<void>): Promise<ReportDeps>;
+  start(mayRead?: () => Promise<void>, waitMs?: number): Promise<ReportDeps>;
   reports(): Promise<ReportLink[]>;
   events(): Promise<EventsAccepted[]>;
 }
@@ -57,7 +59,7 @@ export async function aReportBench(): Promise<ReportBench> {
     projected: [],
     unresolved: [],
     nowMs: NOON_MS,
-    start: async (mayRead = async () => {}) => {
+    start: async (mayRead = async () => {}, waitMs = READ_WAIT_MS) => {
       const store = storeOf(bench);
       const projection = { caughtUp: async () => {}, projected: async () => LANES.map(() => 0) };
       const failing = withMethods(log, {
@@ -75,6 +77,7 @@ export async function aReportBench(): Promise<ReportBench> {
         projection,
         logger: silentLogger,
         clock,
+        waitMs,
       });
       onTestFinished(() => reports.close());
       return {

@@ -19,7 +19,9 @@ import type { AnsweredEvent } from './core/answer.ts';
 import { type Placed, placeDrafts, sessionsOf, unknownSession } from './core/placeDrafts.ts';
 import { insideEvents, type ReportDraft, readReport, reportVerdict } from './core/readReport.ts';
 import { createdReport } from './core/reportAnswer.ts';
+import { CutShort } from './cutShort.ts';
 import { findSessions } from './findSessions.ts';
+import { NotReadBack } from './firstRecords.ts';
 import { linkedReports, linksOfReport, pendingLinks } from './links.ts';
 import type { OneAtATime } from './oneAtATime.ts';
 import type { Projection } from './projection.ts';
@@ -108,7 +110,7 @@ async function file(deps: ReportDeps, principal: Principal, checked: Checked): P
   const record = recordOf(principal, checked, decided.created, receivedAt);
   const filed = await deps.reports.file(record).catch((error: unknown) => {
     releaseEvents(decided);
-    throw error;
+    throw error instanceof NotReadBack ? new CutShort(id, error, 'it could not be read back in time') : error;
   });
   if (!filed.isOwn) {
     releaseEvents(decided);

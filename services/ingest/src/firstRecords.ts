@@ -5,14 +5,15 @@
  * ClickHouse: in this order nothing falls in between.
  */
 import type { Log, Tail } from '@questlog/runtime/log/log';
-import { Invalid } from '@questlog/runtime/process/errors';
+import { reachedWithin } from '@questlog/runtime/log/reachedWithin';
+import { Invalid, Unavailable } from '@questlog/runtime/process/errors';
 import type { Logger } from '@questlog/runtime/process/logger';
 import { createCodec, type SchemaRegistry } from '@questlog/runtime/registry/registry';
 import { openTailDecoder, type TailDecoder } from '@questlog/runtime/registry/tailDecoder';
 import { partitionOf } from '@questlog/schemas/partition';
 import type { MessageContract } from '@questlog/schemas/topics/contract';
 import { FirstRecordMemory } from './firstRecordMemory.ts';
-import type { Projection } from './projection.ts';
+import { type Projection, READ_WAIT_MS } from './projection.ts';
 
 /** Ids are unique inside a project only. */
 export interface EntityName {
@@ -41,17 +42,31 @@ export interface EntityKind<Message, Entity> {
 }
 
 export interface FirstRecords<Message, Entity> {
-  /** The known ones of these entities of the project. @throws Unavailable when ClickHouse is needed and silent. */
+  /**
+   * The known ones of these entities of the project.
+   * @throws Unavailable when ClickHouse is needed and silent, or this process lags behind the log.
+   */
   find(tenantId: string, projectId: string, ids: readonly string[]): Promise<ReadonlyMap<string, Entity>>;
-  /** Resolves once this process has read what the log has of the tenant now. */
+  /** Resolves once this process has read what the log has of the tenant now. @throws Unavailable where it lags. */
   caughtUp(tenantId: string): Promise<void>;
-  /** Appends a record at the tenant's home and returns its offset, once this process has read it back. */
+  /**
+   * Appends a record at the tenant's home and returns its offset, once this process has read it back.
+   * @throws NotReadBack when that takes too long: the record is in the log.
+   */
   append(message: Message): Promise<number>;
-  /** Appends a first record and returns what the log says the entity is: this one, or an earlier one. */
+  /**
+   * Appends a first record and returns what the log says the entity is: this one, or an earlier one.
+   * @throws NotReadBack when that is not known in time: the record is in the log.
+   */
   register(message: Message, entity: Entity): Promise<{ winner: Entity; isOwn: boolean }>;
   readonly failed: Promise<never>;
   close(): Promise<void>;
 }
+
+/** The record is in the log, and what it has made there is not known here yet. */
+export class NotReadBack extends Unavailable {}
+
+const LAGS = 'this process has not read yet what the log has; try again';
 
 export interface FirstRecordsDeps {
   readonly log: Log;
@@ -59,6 +74,8 @@ export interface FirstRecordsDeps {
   /** Of the topic, by the group that writes it to ClickHouse. */
   readonly projection: Projection;
   readonly logger: Logger;
+  /** For how long a request waits until this process has read what the log has; `READ_WAIT_MS` unless given. */
+  readonly waitMs?: number;
 }
 
 export async function openFirstRecords<Message, Entity>(
@@ -66,6 +83,7 @@ export async function openFirstRecords<Message, Entity>(
   kind: EntityKind<Message, Entity>,
 ): Promise<FirstRecords<Message, Entity>> {
   const { log, projection, logger } = deps;
+  const limit = { limitMs: deps.waitMs ?? READ_WAIT_MS, message: LAGS };
   const { topic } = kind.contract;
   const codec = await createCodec(deps.registry, kind.contract);
   const decoder = openTailDecoder({ codec, logger, topic });
@@ -78,14 +96,20 @@ export async function openFirstRecords<Message, Entity>(
   const caughtUp = async (tenantId: string): Promise<void> => {
     const now = await log.endOffsets(topic);
     const home = partitionOf(tenantId, 0, partitions);
-    if ((tail.positions()[home] ?? 0) >= (now[home] ?? 0)) return;
-    await tail.reached(now.map((end, partition) => (partition === home ? end : 0)));
+    await reachedWithin(
+      tail,
+      now.map((end, partition) => (partition === home ? end : 0)),
+      limit,
+    );
   };
   const append = async (message: Message): Promise<number> => {
     const { tenantId } = kind.nameOf(message);
     const home = partitionOf(tenantId, 0, partitions);
     const { baseOffset } = await log.append(topic, home, [{ key: tenantId, value: codec.encode(message) }]);
-    await tail.reached(Array.from({ length: partitions }, (_, p) => (p === home ? baseOffset + 1 : 0)));
+    const readBack = Array.from({ length: partitions }, (_, p) => (p === home ? baseOffset + 1 : 0));
+    await reachedWithin(tail, readBack, limit).catch((error: unknown) => {
+      throw error instanceof Unavailable ? new NotReadBack(LAGS) : error;
+    });
     return baseOffset;
   };
 

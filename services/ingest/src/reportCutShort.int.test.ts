@@ -7,9 +7,13 @@ import { TOPICS } from '@questlog/schemas/topics/topics';
 import Koa from 'koa';
 import { expect, onTestFinished, test } from 'vitest';
 import { aReportBench, type ReportBench } from './createReport.testing.ts';
+import type { ReportDeps } from './createReport.ts';
 import { problems } from './http/problems.ts';
 import { BodyBudget } from './http/readBody.ts';
 import { reportRoutes } from './http/reportRoutes.ts';
+
+/** For what never comes: short, as the test waits it out. */
+const WAIT_MS = 100;
 
 test('a report cut short behind its record is a 503 that leads to it; the same with its id makes it whole', async () => {
   const bench = await aReportBench();
@@ -64,9 +68,58 @@ test('other content under the id that a 503 named is a 409, and stores nothing',
   expect(await bench.events()).toEqual([]);
 });
 
-async function served(bench: ReportBench): Promise<string> {
+test('a report that is not read back in time is a 503 that leads to it; the same with its id makes it whole', async () => {
+  const bench = await aReportBench();
+  const { url, readOn } = await servedBlind(bench);
+  const report = { events: bench.inline };
+  const refused = await post(url, report);
+  const [filed] = await bench.reports();
+  const id = filed?.reportId ?? '';
+  expect([refused.status, refused.headers.get('location')]).toEqual([503, `/v1/reports/${id}`]);
+  expect(refused.headers.get('retry-after')).toMatch(/^\d+$/);
+  expect(await refused.json()).toMatchObject({ detail: expect.stringContaining(`"id": "${id}"`) });
+  expect(await bench.events()).toEqual([]);
+
+  readOn();
+  const whole = await post(url, { ...report, id });
+  expect([whole.status, whole.headers.get('location')]).toEqual([200, `/v1/reports/${id}`]);
+  expect(await bench.reports()).toHaveLength(1);
+  expect(await storedIds(bench)).toEqual(filed?.inlineEventIds.toSorted());
+});
+
+test('a process that lags behind the log answers 503 in the end, leads nowhere and files nothing', async () => {
+  const bench = await aReportBench();
+  const { url, readOn } = await servedBlind(bench);
+  const report = { id: '0b6ca34e-4cf8-4a46-b24b-85ac27b327fa', events: bench.inline };
+  expect((await post(await served(bench), report)).status).toBe(201);
+  const answers = [
+    await post(url, report),
+    await fetch(`${url}/${report.id}`),
+    await fetch(`${url}/${report.id}`, { method: 'DELETE' }),
+  ];
+  for (const { status, headers } of answers) {
+    expect([status, headers.get('location')]).toEqual([503, null]);
+    expect(headers.get('retry-after')).toMatch(/^\d+$/);
+  }
+  expect(await bench.reports()).toHaveLength(1);
+
+  readOn();
+  expect((await post(url, report)).status).toBe(200);
+  expect(await bench.reports()).toHaveLength(1);
+});
+
+/** A process that reads nothing of the log from its start on, until it may. */
+async function servedBlind(bench: ReportBench): Promise<{ url: string; readOn: () => void }> {
+  const { promise, resolve } = Promise.withResolvers<void>();
+  const started = await bench.start(() => promise, WAIT_MS);
+  // Before it is closed, which waits for the record that is being read.
+  onTestFinished(() => resolve());
+  return { url: await served(bench, started), readOn: resolve };
+}
+
+async function served(bench: ReportBench, started?: ReportDeps): Promise<string> {
   const metrics = createMetrics();
-  const deps = await bench.start();
+  const deps = started ?? (await bench.start());
   const router = new Router();
   const bodies = new BodyBudget(metrics.bodyBytesInFlight);
   const reports = { ...deps, reportProjection: deps.projection, linksSettled: async () => {} };

@@ -14,7 +14,10 @@ import { lookUpReports, projectsWithReports, recentReports, type StoredReport } 
 export interface Reports {
   /** @throws Unavailable when ClickHouse is needed and silent. */
   find(tenantId: string, projectId: string, id: string): Promise<StoredReport | undefined>;
-  /** Appends a report and returns what the log says it is: this one, or an earlier one of the id. */
+  /**
+   * Appends a report and returns what the log says it is: this one, or an earlier one of the id.
+   * @throws NotReadBack when that is not known in time: the record is in the log.
+   */
   file(record: ReportLink): Promise<{ report: StoredReport; isOwn: boolean }>;
   /** Appends what is to be known of a report that exists; returns once this process has read it back. */
   append(record: ReportLink): Promise<void>;

@@ -11,7 +11,10 @@ export interface Sessions {
     projectId: string,
     ids: readonly string[],
   ): Promise<ReadonlyMap<string, SessionRegistered>>;
-  /** Appends a registration and returns what the log says the session is: this one, or an earlier one. */
+  /**
+   * Appends a registration and returns what the log says the session is: this one, or an earlier one.
+   * @throws Unavailable also when that is not known in time; the same again is answered as the first.
+   */
   register(session: SessionRegistered): Promise<{ winner: SessionRegistered; isOwn: boolean }>;
   readonly failed: Promise<never>;
   close(): Promise<void>;

@@ -42,7 +42,7 @@ export function adminApp(deps: AdminAppDeps): Koa {
   const operations = administer(deps.directory, deps.clock);
   const authorized = operatorsOnly(deps.adminToken);
 
-  // A change reads, then writes: two at once would lose one of them.
+  // Changes at other ingests are noticed and decided anew; one's own take turns, which saves that.
   const changes = new OneAtATime();
   const inTurn = <T>(work: () => Promise<T>): Promise<T> => changes.run('', work);
   const list = (path: string, rows: () => object[]): void => {

@@ -1,0 +1,155 @@
+/** Operators at two ingests on one log: what each was answered holds, whichever of them was asked. */
+import { randomUUID } from 'node:crypto';
+import { type DirectoryHandle, openDirectory } from '@questlog/runtime/directory/openDirectory';
+import { aLog, topicSpec } from '@questlog/runtime/log/embedded/testLog';
+import type { Log } from '@questlog/runtime/log/log';
+import { systemClock } from '@questlog/runtime/process/clock';
+import { silentLogger } from '@questlog/runtime/process/logger';
+import { openLogRegistry } from '@questlog/runtime/registry/logRegistry';
+import { TOPICS } from '@questlog/schemas/topics/topics';
+import { expect, onTestFinished, test } from 'vitest';
+import { administer } from './administer.ts';
+
+const ROUNDS = 100;
+
+test('of fields that are changed at three ingests at once, none is lost, and none has to give up', async () => {
+  const { open } = await aDeployment();
+  const [here, there, elsewhere] = [await open(), await open(), await open()];
+  const { id } = (await here.operations.createTenant({ name: 'T', spread: 1 })).body;
+  for (let n = 1; n <= ROUNDS; n++) {
+    const name = `T ${n}`;
+    const [named, limited, widened] = await Promise.all([
+      here.operations.patchTenant({ name }, id),
+      there.operations.patchTenant({ monthlySoftQuota: n }, id),
+      elsewhere.operations.patchTenant({ spread: n }, id),
+    ]);
+    expect([named.body.name, limited.body.monthlySoftQuota, widened.body.spread]).toEqual([name, n, n]);
+    // An empty change is answered with what is there.
+    for (const { operations } of [here, there, elsewhere]) {
+      const { body } = await operations.patchTenant({}, id);
+      expect(body).toMatchObject({ name, monthlySoftQuota: n, spread: n });
+    }
+  }
+  const later = await open();
+  expect(later.operations.tenants()).toEqual(here.operations.tenants());
+});
+
+test('of changes at one ingest and then at the other none is lost, though what the other has read is old', async () => {
+  const { open } = await aDeployment();
+  const held = new Gate();
+  const [here, there] = [await open(), await open(() => held.passed())];
+  const { id } = (await here.operations.createProject(await aProjectInput(here))).body;
+  for (let n = 1; n <= 10; n++) {
+    held.shut();
+    await here.operations.patchProject({ name: `P ${n}` }, id);
+    const changed = there.operations.patchProject({ reportWindow: { beforeMs: n, afterMs: 0 } }, id);
+    held.open();
+    expect((await changed).body).toMatchObject({
+      name: `P ${n}`,
+      reportWindow: { beforeMs: n, afterMs: 0 },
+    });
+  }
+});
+
+test('what was made at one ingest is known at the other, though what that has read is older', async () => {
+  const { open } = await aDeployment();
+  const held = new Gate();
+  const [here, there] = [await open(), await open(() => held.passed())];
+  held.shut();
+  const tenant = (await here.operations.createTenant({ name: 'T' })).body;
+  const made = there.operations.createProject({ tenantId: tenant.id, name: 'P' });
+  held.open();
+  const project = (await made).body;
+
+  held.shut();
+  const { id } = (await here.operations.createToken({ projectId: project.id })).body;
+  const revoked = there.operations.revokeToken(id);
+  held.open();
+  await revoked;
+  await here.operations.patchTenant({}, tenant.id);
+  expect(here.operations.tokens()).toEqual([]);
+});
+
+test('of two tenants that are made under one id at once the first stays, and the other is a conflict', async () => {
+  const { open } = await aDeployment();
+  const [here, there] = [await open(), await open()];
+  for (let n = 0; n < 20; n++) {
+    const id = randomUUID();
+    const answers = await Promise.allSettled([
+      here.operations.createTenant({ id, name: 'here' }),
+      there.operations.createTenant({ id, name: 'there' }),
+    ]);
+    const made = answers.flatMap((answer) => (answer.status === 'fulfilled' ? [answer.value] : []));
+    const refused = answers.flatMap((answer) => (answer.status === 'rejected' ? [answer.reason] : []));
+    expect(made).toMatchObject([{ status: 201 }]);
+    expect(refused).toMatchObject([{ code: 'conflict' }]);
+    for (const { operations } of [here, there]) {
+      const { body } = await operations.patchTenant({}, id);
+      expect(body).toEqual(made[0]?.body);
+    }
+  }
+});
+
+test('of one and the same creation at two ingests at once, one is a 201 and one a 200', async () => {
+  const { open } = await aDeployment();
+  const [here, there] = [await open(), await open()];
+  const wanted = { id: randomUUID(), name: 'T' };
+  const answers = await Promise.all([here, there].map(({ operations }) => operations.createTenant(wanted)));
+  expect(answers.map(({ status }) => status).toSorted()).toEqual([200, 201]);
+  expect(answers[0]?.body).toEqual(answers[1]?.body);
+});
+
+interface Ingest {
+  readonly directory: DirectoryHandle;
+  readonly operations: ReturnType<typeof administer>;
+}
+
+async function aProjectInput({ operations }: Ingest): Promise<{ tenantId: string; name: string }> {
+  return { tenantId: (await operations.createTenant({ name: 'T' })).body.id, name: 'P' };
+}
+
+async function aDeployment(): Promise<{ open(mayRead?: () => Promise<void>): Promise<Ingest> }> {
+  const log = await aLog();
+  await log.ensureTopics([topicSpec(TOPICS.directory), topicSpec(TOPICS.schemas)]);
+  const registry = await openLogRegistry(log);
+  return {
+    open: async (mayRead = async () => {}) => {
+      const directory = await openDirectory({ log: heldBack(log, mayRead), registry, logger: silentLogger });
+      onTestFinished(() => directory.close());
+      return { directory, operations: administer(directory, systemClock) };
+    },
+  };
+}
+
+/** The log of an ingest that reads on only when it may. */
+function heldBack(log: Log, mayRead: () => Promise<void>): Log {
+  const tail: Log['tail'] = (options) =>
+    log.tail({ ...options, onBatch: (batch) => mayRead().then(() => options.onBatch(batch)) });
+  return new Proxy(log, {
+    get: (target, name) => {
+      if (name === 'tail') return tail;
+      const value: unknown = Reflect.get(target, name);
+      return typeof value === 'function' ? value.bind(target) : value;
+    },
+  });
+}
+
+class Gate {
+  #opened = Promise.withResolvers<void>();
+
+  constructor() {
+    this.#opened.resolve();
+  }
+
+  passed(): Promise<void> {
+    return this.#opened.promise;
+  }
+
+  shut(): void {
+    this.#opened = Promise.withResolvers<void>();
+  }
+
+  open(): void {
+    this.#opened.resolve();
+  }
+}
