@@ -1,6 +1,6 @@
 /** The process as an operator meets it: what it prints, what it writes, and how it stops. */
 import { execFile } from 'node:child_process';
-import { readFileSync, statSync } from 'node:fs';
+import { readFileSync, rmSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
@@ -101,6 +101,22 @@ test('stops with status 0 on SIGINT and on SIGTERM, and the second start is as g
   expect((await second.request('GET', '/v1/quota')).status).toBe(200);
   expect(await second.stop()).toBe(0);
   expect(second.stdout() + second.stderr()).not.toMatch(/warning/i);
+  await removeDataDir(second);
+});
+
+test('warns when ClickHouse holds what another log has written', async () => {
+  const first = await startProduct();
+  const { sessionId } = first.credentials;
+  const { id } = (
+    await first.request('POST', '/v1/ingest/events', { body: { sessionId, eventType: 'x' } })
+  ).json()[0];
+  expect((await first.request('GET', `/v1/events/${id}`)).status).toBe(200);
+  await first.stop();
+  rmSync(join(first.dataDir, 'log'), { recursive: true });
+
+  const second = await startProduct({ dataDir: first.dataDir });
+  expect(second.stderr()).toContain('clickhouse_holds_another_log');
+  await second.stop();
   await removeDataDir(second);
 });
 

@@ -130,7 +130,7 @@ test('--check-config prints the settings with their defaults and starts nothing'
     host: '127.0.0.1',
     dataDir: '.data',
     revision: 'A',
-    log: 'auto',
+    log: 'embedded',
     clickhouseUrl: '',
   });
   expect(output.stdout).not.toContain('a secret');

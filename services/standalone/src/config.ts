@@ -48,7 +48,7 @@ export const settings = Type.Object({
     env: 'QUESTLOG_DEMO',
     default: 'auto',
     description:
-      'Whether a start makes a demo tenant, project, session and token; `auto`: only `standalone` on the embedded log does.',
+      'Whether a start makes a demo tenant, project, session and token; `auto`: only `standalone` does.',
   }),
   ...engineSettings,
 });

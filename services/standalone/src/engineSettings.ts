@@ -8,7 +8,7 @@ const kafkaSettings = {
     env: 'QUESTLOG_LOG',
     default: 'auto',
     description:
-      'The log: `embedded` (in the data folder, `standalone` only) or `kafka`; `auto`: `embedded` for `standalone`, `kafka` for the others.',
+      'The log: `embedded` (in the data folder, `standalone` only) or `kafka`; `auto`: `kafka` where brokers are given, and for a service alone.',
   }),
   prefix: setting.optional({
     env: 'QUESTLOG_PREFIX',

@@ -58,6 +58,7 @@ export async function openEngines(deps: EngineDeps): Promise<Engines> {
 
   const partitions = settings.partitions || (kafka === undefined ? EMBEDDED_PARTITIONS : KAFKA_PARTITIONS);
   await log.ensureTopics(topicDefinitions(partitions));
+  await warnOfAnotherLog(log, store, deps.logger);
   const registry = kafka === undefined ? await openLogRegistry(log) : confluentRegistry(deps);
   return { log, registry, store, clickhouse };
 }
@@ -82,7 +83,9 @@ export function checkedChoice(
       return undefined;
     }
   };
-  const isEmbedded = settings.log === 'embedded' || (settings.log === 'auto' && mayBeEmbedded);
+  // Brokers that are given and not used would be two deployments that look like one.
+  const isAuto = settings.log === 'auto' && settings.kafkaBrokers === '' && mayBeEmbedded;
+  const isEmbedded = settings.log === 'embedded' || isAuto;
   const alone = 'the embedded one belongs to one process, `questlog standalone`';
   if (isEmbedded && !mayBeEmbedded) problems.push(`QUESTLOG_LOG: must be kafka here; ${alone}`);
   const kafka = isEmbedded ? undefined : checked(() => kafkaConnection(settings));
@@ -94,6 +97,16 @@ export function checkedChoice(
   const address = isGiven ? checked(() => clickhouseAddress(settings)) : undefined;
   if (problems.length > 0) throw new StartRefused(`settings: ${problems.join('; ')}`);
   return { kafka, address };
+}
+
+/** Right after a move to another log; otherwise two deployments write into one database, and neither has all it should. */
+async function warnOfAnotherLog(log: Log, store: Store, logger: Logger): Promise<void> {
+  const others = await store.query<{ id: string }>(
+    'SELECT DISTINCT log_id AS id FROM appends WHERE log_id != {log:UUID} LIMIT 3',
+    { log: log.id },
+  );
+  if (others.length === 0) return;
+  logger.warn('clickhouse_holds_another_log', { log: log.id, others: others.map(({ id }) => id) });
 }
 
 function embeddedLog({ embedded }: EngineDeps): Promise<Log> {

@@ -21,8 +21,9 @@ try {
   const { service, isCheck } = commandLine(process.argv.slice(2));
   const config = loadConfig(settings, process.env, 'QUESTLOG_');
   if (isCheck) {
-    checkedChoice(config, service === 'standalone');
-    process.stdout.write(`${JSON.stringify(shownConfig(settings, config), null, 2)}\n`);
+    const { kafka } = checkedChoice(config, service === 'standalone');
+    const shown = { ...shownConfig(settings, config), log: kafka === undefined ? 'embedded' : 'kafka' };
+    process.stdout.write(`${JSON.stringify(shown, null, 2)}\n`);
     process.exit(0);
   }
   stopOnSignals(lifecycle, logger);

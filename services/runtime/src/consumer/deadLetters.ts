@@ -52,7 +52,9 @@ export async function openDeadLetters(deps: {
           { cause },
         );
       }
-      logger.error('record_dead_lettered', cause, { ...source, offset: record.offset, group });
+      // Not the record itself: what it holds is the players', and may be megabytes.
+      const { topic, partition } = source;
+      logger.error('record_dead_lettered', cause, { topic, partition, offset: record.offset, group });
       const value = codec.encode({
         logId: log.id,
         sourceTopic: source.topic,
