@@ -1,5 +1,5 @@
 /** Starts nodes until they answer, and stops them. */
-import { mkdirSync } from 'node:fs';
+import { mkdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { brokerArguments } from './brokerSetup.ts';
 import { CLICKHOUSE_ARGUMENTS, clickhouseEnvironment } from './clickhouseSetup.ts';
@@ -14,6 +14,7 @@ import { waitUntil } from './waitUntil.ts';
 /** Three brokers and the registry take 10 s on two idle cores; on busy ones several times as much. */
 const READY_TIMEOUT_MS = 180_000;
 const STOP_PATIENCE_MS = 10_000;
+const LAST_LINES = 10;
 
 /** Starts those that do not run, and returns when all of them answer. @throws after stopping what it started. */
 export async function startAll(
@@ -73,18 +74,25 @@ function launchOf(folder: string, node: Node, jars: Jars): Launch {
 /** A broker is ready when each one that runs knows all that run: a client may ask any of them. */
 async function areReady(folder: string, stack: Stack, nodes: readonly Node[]): Promise<boolean> {
   for (const node of nodes) {
-    if (!isAlive(node.process)) throw new Error(`${node.name} has ended; see ${logPath(folder, node)}`);
+    if (!isAlive(node.process)) throw new Error(whyItEnded(folder, node));
   }
-  const others = nodes.filter(({ kind }) => kind !== 'broker');
-  const answered = await Promise.all(others.map(answers));
-  if (!answered.every(Boolean)) return false;
-  return others.length === nodes.length || brokersKnowEachOther(stack);
+  const answered = await Promise.all(nodes.map(answers));
+  return answered.every(Boolean) && (await brokersKnowEachOther(stack));
 }
 
 async function brokersKnowEachOther({ brokers }: Stack): Promise<boolean> {
   const running = brokers.filter(({ process }) => isAlive(process));
   const known = await Promise.all(running.map(({ port }) => brokersKnownTo(port)));
   return known.every((ids) => running.every(({ id }) => ids.includes(id)));
+}
+
+/** With the end of its log: in a temporary folder that is all that will be left of it. */
+function whyItEnded(folder: string, node: Node): string {
+  const path = logPath(folder, node);
+  const lines = readFileSync(path, 'utf8').trimEnd().split('\n');
+  // The frames of a Java stack trace would hide what was thrown.
+  const said = lines.filter((line) => !/^\s+at /.test(line)).slice(-LAST_LINES);
+  return [`${node.name} has ended; see ${path}, which ends with`, ...said].join('\n  ');
 }
 
 function logPath(folder: string, { name }: Node): string {

@@ -55,12 +55,14 @@ describeKafka('the log on Kafka', ({ brokers }) => {
     if (there.length < 3) skip('the cluster has fewer than three brokers');
     const warned: string[] = [];
     const logger = { ...silentLogger, warn: (event: string) => void warned.push(event) };
+    const warning = 'acknowledged_events_may_be_lost_with_one_broker';
     const safe = await aLog(aPrefix(), { replicationFactor: 3, logger });
     await aTopic(safe);
-    expect(warned).toEqual([]);
+    // On a busy machine kafkajs may warn of something of its own.
+    expect(warned).not.toContain(warning);
     const unsafe = await aLog(aPrefix(), { replicationFactor: 1, logger });
     await aTopic(unsafe);
-    expect(warned).toContain('acknowledged_events_may_be_lost_with_one_broker');
+    expect(warned).toContain(warning);
   });
 
   test.each<[string, Partial<TopicSpec>]>([
