@@ -4,7 +4,7 @@
  */
 import { describeKafka } from '@questlog/runtime/log/kafka/engines.testing';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { eventually, type TestProject } from '../e2e/builders.ts';
+import { aKey, eventually, type TestProject } from '../e2e/builders.ts';
 import { seedOfRun } from '../faults/seeded.ts';
 import { ownStack } from '../stack/ownStack.ts';
 import { auditDeployment } from './auditDeployment.ts';
@@ -72,7 +72,8 @@ describeKafka(`engines that are killed under load (QUESTLOG_SEED=${seed})`, () =
       const [game] = trial.projects as [TestProject];
       const killedAtMs = performance.now();
       await stack.do('kill', 'clickhouse');
-      expect([await load.probe(game), await load.probe(game)]).toEqual([201, 201]);
+      // At both ingests, with a new Idempotency-Key and without one.
+      for (const key of [undefined, undefined, aKey(), aKey()]) expect(await load.probe(game, key)).toBe(201);
       await eventually(
         () => problemsOf(deployment.running('projector')),
         (problems) => problems.length > 0,

@@ -67,16 +67,17 @@ export class Load {
     await Promise.all(this.#clients.map((client) => client.finish({ request: this.#send })));
   }
 
-  /** One event without a key, of the session that came with the project. @returns the status. */
-  async probe({ tenantId, projectId, token, sessionId }: TestProject): Promise<number> {
+  /** One event of the session that came with the project. @returns the status. */
+  async probe({ tenantId, projectId, token, sessionId }: TestProject, key?: string): Promise<number> {
     const sequence = this.#probes++;
     const payload = JSON.stringify({ probe: sequence });
     const body = Buffer.from(`{"sessionId":"${sessionId}","eventType":"probe","payload":${payload}}`);
     const sha256 = sha256Of(Buffer.from(payload));
     const event = { tenantId, projectId, sessionId, sha256, sequence, id: undefined };
-    const request = { key: undefined, isLenient: false, body, events: [event] };
+    const request = { key, isLenient: false, body, events: [event] };
     this.ledger.add(request);
-    const headers = { Authorization: `Bearer ${token}` };
+    const keyed = key === undefined ? {} : { 'Idempotency-Key': key };
+    const headers = { Authorization: `Bearer ${token}`, ...keyed };
     const answer = await this.#send('POST', '/v1/ingest/events', { body, headers });
     if (answer.status === 201) this.ledger.acknowledge(request, [answer.json()[0].id]);
     return answer.status;

@@ -3,6 +3,7 @@
  * the ledger of appends afterwards. What is found is answered and never appended again.
  */
 import type { Clock } from '@questlog/runtime/process/clock';
+import { Unavailable } from '@questlog/runtime/process/errors';
 import type { Store } from '@questlog/runtime/store/store';
 import { idTail, millisOf, tailOf } from '@questlog/schemas/uuid';
 import { keyedTail } from './core/accept.ts';
@@ -61,6 +62,7 @@ export function openReplays(deps: { store: Store; clock: Clock; projection: Proj
   const projectedAtStart = projection.caughtUp('all').catch(() => {});
   const memory = new Map<string, Remembered>();
   let rememberedEvents = 0;
+  const ledger = openLedger(store, clock);
 
   const forget = (name: string): void => {
     rememberedEvents -= memory.get(name)?.events ?? 0;
@@ -89,7 +91,7 @@ export function openReplays(deps: { store: Store; clock: Clock; projection: Proj
       let isReplay = false;
       const first = (async () => {
         await projectedAtStart;
-        before ??= await storedBefore(store, request);
+        before ??= (await ledger.has(request)) ? await storedBefore(store, request) : [];
         isReplay = hasAll(before, request);
         return isReplay ? before : [...before, ...(await append(before)).map(withoutPayload)];
       })();
@@ -122,8 +124,36 @@ function hasAll(stored: readonly StoredEvent[], { indexes }: KeyedRequest): bool
   return indexes.every((index) => there.has(index));
 }
 
-interface AppendRow {
-  readonly digest: string | null;
+interface Ledger {
+  /**
+   * Whether an append of this key was projected.
+   * @throws Rejected as `once` does; Unavailable where ClickHouse is away and the key may be in it.
+   */
+  has(request: KeyedRequest): Promise<boolean>;
+}
+
+function openLedger(store: Store, clock: Clock): Ledger {
+  let answeredAtMs = clock.now();
+  return {
+    has: async ({ projectId, key, digest }) => {
+      const askedAtMs = clock.now();
+      try {
+        const rows = await store.query<{ readonly digest: string | null }>(
+          `SELECT lower(hex(body_sha256)) AS digest FROM appends
+           WHERE idempotency_key = {key:UUID} AND project_id = {projectId:UUID}`,
+          { key, projectId },
+        );
+        answeredAtMs = Math.max(answeredAtMs, askedAtMs);
+        if (rows.some((row) => row.digest !== digest.toString('hex'))) throw reused();
+        return rows.length > 0;
+      } catch (error) {
+        // An outage of ClickHouse is none of ingest: a key that was made since it last answered is new as far as it
+        // could tell. What another ingest has stored under it, consumers drop, as they do what is not projected yet.
+        if (error instanceof Unavailable && millisOf(key) > answeredAtMs) return false;
+        throw error;
+      }
+    },
+  };
 }
 
 interface EventRow {
@@ -132,16 +162,9 @@ interface EventRow {
   readonly over_quota: boolean;
 }
 
-/** What the ledger has of the key: all of it, nothing, or a part where an earlier try reached only some lanes. */
+/** What is stored of a key that the ledger has: a part where an earlier try reached only some lanes. */
 async function storedBefore(store: Store, request: KeyedRequest): Promise<StoredEvent[]> {
-  const { tenantId, projectId, key, digest } = request;
-  const appends = await store.query<AppendRow>(
-    `SELECT lower(hex(body_sha256)) AS digest FROM appends
-     WHERE idempotency_key = {key:UUID} AND project_id = {projectId:UUID}`,
-    { key, projectId },
-  );
-  if (appends.length === 0) return [];
-  if (appends.some((row) => row.digest !== digest.toString('hex'))) throw reused();
+  const { tenantId, projectId, key } = request;
   const rows = await store.query<EventRow>(
     `SELECT id, toUnixTimestamp64Micro(occurred_at) AS occurred_at_micros, over_quota FROM events
      WHERE tenant_id = {tenantId:UUID} AND project_id = {projectId:UUID}
