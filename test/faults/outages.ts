@@ -1,19 +1,11 @@
 /** A log and a store that fail when a test says so. */
 import type { Log } from '@questlog/runtime/log/log';
+import { withMethods } from '@questlog/runtime/log/withMethods.testing';
 import { Unavailable } from '@questlog/runtime/process/errors';
 import type { Store } from '@questlog/runtime/store/store';
 
 export function withFailingCommits(log: Log, outage: { commitsToFail: number }): Log {
-  return {
-    id: log.id,
-    ensureTopics: (topics) => log.ensureTopics(topics),
-    append: (topic, partition, records) => log.append(topic, partition, records),
-    endOffsets: (topic) => log.endOffsets(topic),
-    startOffsets: (topic) => log.startOffsets(topic),
-    committed: (group, topic) => log.committed(group, topic),
-    tail: (options) => log.tail(options),
-    consume: (options) => log.consume(options),
-    close: () => log.close(),
+  return withMethods(log, {
     transactional: async (id) => {
       const producer = await log.transactional(id);
       return {
@@ -25,7 +17,7 @@ export function withFailingCommits(log: Log, outage: { commitsToFail: number }):
         },
       };
     },
-  };
+  });
 }
 
 export function withOutage(store: Store, outage: { readonly isOn: boolean }): Store {

@@ -1,6 +1,6 @@
 /** A stack that a test may break, since nobody else uses it; skipped, and said so, where none can be started. */
 import { afterAll, beforeAll, beforeEach } from 'vitest';
-import { environmentIn, type Outcome, type StackCommands, stackCommands } from './stackCommands.ts';
+import { environmentIn, type StackCommands, stackCommands } from './stackCommands.ts';
 
 export interface OwnStack {
   /** `KAFKA_BROKERS` and the others, from the first `beforeAll` on; empty where there is none. */
@@ -18,7 +18,7 @@ export function ownStack(what: string): OwnStack {
 
   beforeAll(async () => {
     const up = await commands.run('up', '--brokers', '3');
-    lack = whatIsLacking(up);
+    lack = whatIsLacking(up.stderr);
     if (lack !== undefined) console.log(`${what}: skipped: no stack of the test's own: ${lack}`);
     else if (up.code !== 0) throw new Error(up.stderr);
     else env = environmentIn(up.stdout);
@@ -35,8 +35,11 @@ export function ownStack(what: string): OwnStack {
   };
 }
 
-/** What this machine has not got for a stack. @throws where `QUESTLOG_REQUIRE` asks for kafka all the same. */
-function whatIsLacking({ stderr }: Outcome): string | undefined {
+/**
+ * What this machine has not got for a stack, from what `up` wrote to its standard error.
+ * @throws where `QUESTLOG_REQUIRE` asks for kafka all the same.
+ */
+export function whatIsLacking(stderr: string): string | undefined {
   const lack = /^stack: (.*(is needed|needs Linux).*)$/m.exec(stderr)?.[1];
   const isRequired = /\bkafka\b/.test(process.env['QUESTLOG_REQUIRE'] ?? '');
   if (lack !== undefined && isRequired) throw new Error(`QUESTLOG_REQUIRE asks for kafka, but: ${lack}`);

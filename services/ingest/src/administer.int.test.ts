@@ -2,7 +2,7 @@
 import { randomUUID } from 'node:crypto';
 import { type DirectoryHandle, openDirectory } from '@questlog/runtime/directory/openDirectory';
 import { aLog, topicSpec } from '@questlog/runtime/log/embedded/testLog';
-import type { Log } from '@questlog/runtime/log/log';
+import { heldBack } from '@questlog/runtime/log/withMethods.testing';
 import { systemClock } from '@questlog/runtime/process/clock';
 import { silentLogger } from '@questlog/runtime/process/logger';
 import { openLogRegistry } from '@questlog/runtime/registry/logRegistry';
@@ -119,19 +119,6 @@ async function aDeployment(): Promise<{ open(mayRead?: () => Promise<void>): Pro
       return { directory, operations: administer(directory, systemClock) };
     },
   };
-}
-
-/** The log of an ingest that reads on only when it may. */
-function heldBack(log: Log, mayRead: () => Promise<void>): Log {
-  const tail: Log['tail'] = (options) =>
-    log.tail({ ...options, onBatch: (batch) => mayRead().then(() => options.onBatch(batch)) });
-  return new Proxy(log, {
-    get: (target, name) => {
-      if (name === 'tail') return tail;
-      const value: unknown = Reflect.get(target, name);
-      return typeof value === 'function' ? value.bind(target) : value;
-    },
-  });
 }
 
 class Gate {

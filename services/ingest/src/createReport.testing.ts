@@ -3,6 +3,7 @@ import { randomUUID } from 'node:crypto';
 import type { Principal } from '@questlog/runtime/directory/directory';
 import { aLog } from '@questlog/runtime/log/embedded/testLog';
 import type { Log } from '@questlog/runtime/log/log';
+import { withMethods } from '@questlog/runtime/log/withMethods.testing';
 import { Unavailable } from '@questlog/runtime/process/errors';
 import { silentLogger } from '@questlog/runtime/process/logger';
 import { createMetrics } from '@questlog/runtime/process/metrics';
@@ -109,16 +110,6 @@ function aPrincipal(): Principal {
     revision: 'B',
     scopes: ['reports:write'],
   };
-}
-
-function withMethods(log: Log, methods: Pick<Log, 'append' | 'tail'>): Log {
-  return new Proxy(log, {
-    get: (target, name) => {
-      if (name in methods) return Reflect.get(methods, name);
-      const value: unknown = Reflect.get(target, name);
-      return typeof value === 'function' ? value.bind(target) : value;
-    },
-  });
 }
 
 /** Answers which of the events are stored and which links are unresolved; of reports it has none. */

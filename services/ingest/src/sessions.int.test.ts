@@ -2,7 +2,7 @@
 import { randomUUID } from 'node:crypto';
 import type { Principal } from '@questlog/runtime/directory/directory';
 import { aLog } from '@questlog/runtime/log/embedded/testLog';
-import type { Log } from '@questlog/runtime/log/log';
+import { heldBack } from '@questlog/runtime/log/withMethods.testing';
 import { systemClock } from '@questlog/runtime/process/clock';
 import { Unavailable } from '@questlog/runtime/process/errors';
 import { silentLogger } from '@questlog/runtime/process/logger';
@@ -52,18 +52,6 @@ async function aBlindProcess() {
     return sessions.close();
   });
   return { log, sessions, readOn };
-}
-
-function heldBack(log: Log, mayRead: () => Promise<void>): Log {
-  const tail: Log['tail'] = (options) =>
-    log.tail({ ...options, onBatch: (batch) => mayRead().then(() => options.onBatch(batch)) });
-  return new Proxy(log, {
-    get: (target, name) => {
-      if (name === 'tail') return tail;
-      const value: unknown = Reflect.get(target, name);
-      return typeof value === 'function' ? value.bind(target) : value;
-    },
-  });
 }
 
 function aPrincipal(): Principal {

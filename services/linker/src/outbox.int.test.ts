@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { openEmbeddedLog } from '@questlog/runtime/log/embedded/embeddedLog';
 import type { Log, OwnedPartition } from '@questlog/runtime/log/log';
+import { withMethods } from '@questlog/runtime/log/withMethods.testing';
 import { systemClock } from '@questlog/runtime/process/clock';
 import { Unavailable } from '@questlog/runtime/process/errors';
 import { createHealth } from '@questlog/runtime/process/health';
@@ -79,16 +80,7 @@ async function aLinker(outage: Partial<Log>) {
   await log.ensureTopics(topicDefinitions(1));
   const registry = await openLogRegistry(log);
   const producers = { opened: 0, closed: 0 };
-  const failing: Log = {
-    id: log.id,
-    ensureTopics: (topics) => log.ensureTopics(topics),
-    append: (topic, partition, records) => log.append(topic, partition, records),
-    endOffsets: (topic) => log.endOffsets(topic),
-    startOffsets: (topic) => log.startOffsets(topic),
-    committed: (group, topic) => log.committed(group, topic),
-    tail: (options) => log.tail(options),
-    consume: (options) => log.consume(options),
-    close: () => log.close(),
+  const failing = withMethods(log, {
     ...outage,
     transactional: async (id) => {
       const producer = await log.transactional(id);
@@ -101,7 +93,7 @@ async function aLinker(outage: Partial<Log>) {
         },
       };
     },
-  };
+  });
   const deps: PartitionDeps = {
     log: failing,
     registry,

@@ -4,6 +4,7 @@ import { TOPICS } from '@questlog/schemas/topics/topics';
 import { expect, onTestFinished, test } from 'vitest';
 import { aLog, topicSpec } from '../log/embedded/testLog.ts';
 import type { Log } from '../log/log.ts';
+import { withMethods } from '../log/withMethods.testing.ts';
 import { Unavailable } from '../process/errors.ts';
 import { silentLogger } from '../process/logger.ts';
 import { openLogRegistry } from '../registry/logRegistry.ts';
@@ -144,14 +145,4 @@ async function opened(deps: Omit<DirectoryDeps, 'logger'>): Promise<DirectoryHan
 
 function aTenant(id: string): Tenant {
   return { id, name: 'T', monthlySoftQuota: null, spread: 1, createdAt: 1 };
-}
-
-function withMethods(log: Log, methods: Partial<Log>): Log {
-  return new Proxy(log, {
-    get: (target, name) => {
-      if (name in methods) return Reflect.get(methods, name);
-      const value: unknown = Reflect.get(target, name);
-      return typeof value === 'function' ? value.bind(target) : value;
-    },
-  });
 }
