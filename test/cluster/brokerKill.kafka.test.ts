@@ -22,7 +22,10 @@ describeKafka('the log on Kafka, under load', () => {
     'a killed broker loses, repeats and moves no acknowledged append',
     async () => {
       const { log, topic } = await aLoadedTopic(own);
-      const loads = Array.from({ length: PARTITIONS }, (_, partition) => new Load(log, topic, partition));
+      const loads = Array.from(
+        { length: PARTITIONS },
+        (_, partition) => new AppendLoad(log, topic, partition),
+      );
       const running = loads.map((load) => load.run());
       for (const victim of ['broker-1', 'broker-2']) {
         await untilAcknowledged(loads, BEFORE);
@@ -40,7 +43,10 @@ describeKafka('the log on Kafka, under load', () => {
     'an outage is told as such, and what was acknowledged before and after it is there',
     async () => {
       const { log, topic } = await aLoadedTopic(own);
-      const loads = Array.from({ length: PARTITIONS }, (_, partition) => new Load(log, topic, partition));
+      const loads = Array.from(
+        { length: PARTITIONS },
+        (_, partition) => new AppendLoad(log, topic, partition),
+      );
       const running = loads.map((load) => load.run());
       await untilAcknowledged(loads, BEFORE);
       await stack('kill', 'broker-2', 'broker-3');
@@ -83,84 +89,68 @@ describeKafka('the log on Kafka, under load', () => {
   );
 });
 
-interface Acknowledging {
+/** Writes to one partition as fast as it is answered, until it is stopped. */
+abstract class Load {
   readonly partition: number;
   /** In the order of the calls. */
-  readonly acknowledged: readonly { readonly text: string; readonly offset: number }[];
-  readonly rejected: number;
-  stop(): void;
-}
-
-/** Appends to one partition as fast as they are answered, eight at a time, each tried once. */
-class Load implements Acknowledging {
-  readonly partition: number;
   readonly acknowledged: { readonly text: string; readonly offset: number }[] = [];
   rejected = 0;
-  readonly #log: Log;
-  readonly #topic: string;
-  #isRunning = true;
+  protected readonly log: Log;
+  protected readonly topic: string;
+  protected isRunning = true;
 
   constructor(log: Log, topic: string, partition: number) {
-    this.#log = log;
-    this.#topic = topic;
+    this.log = log;
+    this.topic = topic;
     this.partition = partition;
   }
 
-  async run(): Promise<void> {
-    for (let round = 0; this.#isRunning; round += 1) {
-      const texts = Array.from({ length: 8 }, (_, index) => `${round}.${index} ${'x'.repeat(200)}`);
-      const outcomes = await Promise.allSettled(
-        texts.map((text) => this.#log.append(this.#topic, this.partition, [aRecord(text)])),
-      );
-      for (const [index, outcome] of outcomes.entries()) {
-        const text = texts[index] ?? '';
-        if (outcome.status === 'fulfilled')
-          this.acknowledged.push({ text, offset: outcome.value.baseOffset });
-        else this.#count(outcome.reason);
-      }
-    }
-  }
+  abstract run(): Promise<void>;
 
   stop(): void {
-    this.#isRunning = false;
+    this.isRunning = false;
   }
 
-  #count(reason: unknown): void {
+  protected reject(reason: unknown): void {
     if (!(reason instanceof Unavailable)) throw reason;
     this.rejected += 1;
   }
 }
 
-/** Commits the same record to a partition of its own and to the last one, each tried once. */
-class TransactionalLoad implements Acknowledging {
-  readonly partition: number;
-  readonly name: string;
-  readonly acknowledged: { readonly text: string; readonly offset: number }[] = [];
-  rejected = 0;
-  readonly #log: Log;
-  readonly #topic: string;
-  #isRunning = true;
-
-  constructor(log: Log, topic: string, partition: number) {
-    this.#log = log;
-    this.#topic = topic;
-    this.partition = partition;
-    this.name = `of ${partition}: `;
+/** Appends, eight at a time, each tried once. */
+class AppendLoad extends Load {
+  async run(): Promise<void> {
+    for (let round = 0; this.isRunning; round += 1) {
+      const texts = Array.from({ length: 8 }, (_, index) => `${round}.${index} ${'x'.repeat(200)}`);
+      const outcomes = await Promise.allSettled(
+        texts.map((text) => this.log.append(this.topic, this.partition, [aRecord(text)])),
+      );
+      for (const [index, outcome] of outcomes.entries()) {
+        const text = texts[index] ?? '';
+        if (outcome.status === 'fulfilled')
+          this.acknowledged.push({ text, offset: outcome.value.baseOffset });
+        else this.reject(outcome.reason);
+      }
+    }
   }
+}
+
+/** Commits the same record to a partition of its own and to the last one, each tried once. */
+class TransactionalLoad extends Load {
+  readonly name = `of ${this.partition}: `;
 
   async run(): Promise<void> {
     let producer = await this.open();
-    for (let round = 0; this.#isRunning; round += 1) {
+    for (let round = 0; this.isRunning; round += 1) {
       const text = `${this.name}${round}`;
       const appends = [this.partition, PARTITIONS - 1].map((partition) => {
-        return { topic: this.#topic, partition, records: [aRecord(text)] };
+        return { topic: this.topic, partition, records: [aRecord(text)] };
       });
       try {
         const [own] = await producer.commit({ appends });
         this.acknowledged.push({ text, offset: own?.baseOffset ?? -1 });
       } catch (error) {
-        if (!(error instanceof Unavailable)) throw error;
-        this.rejected += 1;
+        this.reject(error);
         await producer.close();
         producer = await this.open();
       }
@@ -172,15 +162,11 @@ class TransactionalLoad implements Acknowledging {
   async open(): Promise<TransactionalProducer> {
     for (;;) {
       try {
-        return await this.#log.transactional(`producer-${this.partition}`);
+        return await this.log.transactional(`producer-${this.partition}`);
       } catch (error) {
         if (!(error instanceof Unavailable)) throw error;
       }
     }
-  }
-
-  stop(): void {
-    this.#isRunning = false;
   }
 }
 
@@ -199,12 +185,12 @@ async function aLoadedTopic({ env }: OwnStack): Promise<{ log: Log; topic: strin
 }
 
 /** So many more on every partition. */
-async function untilAcknowledged(loads: readonly Acknowledging[], more: number): Promise<void> {
+async function untilAcknowledged(loads: readonly Load[], more: number): Promise<void> {
   const before = loads.map((load) => load.acknowledged.length);
   await until(() => loads.every((load, at) => load.acknowledged.length >= (before[at] ?? 0) + more));
 }
 
-async function finish(loads: readonly Acknowledging[], running: readonly Promise<void>[]): Promise<void> {
+async function finish(loads: readonly Load[], running: readonly Promise<void>[]): Promise<void> {
   for (const load of loads) load.stop();
   await Promise.all(running);
   const count = loads.reduce((sum, load) => sum + load.acknowledged.length, 0);
@@ -212,7 +198,7 @@ async function finish(loads: readonly Acknowledging[], running: readonly Promise
   console.log(`broker kills: ${count} acknowledged, ${rejected} of unknown outcome`);
 }
 
-function expectKept(loads: readonly Acknowledging[], partitions: readonly (readonly LogRecord[])[]): void {
+function expectKept(loads: readonly Load[], partitions: readonly (readonly LogRecord[])[]): void {
   for (const { partition, acknowledged } of loads) {
     const records = partitions[partition] ?? [];
     const copies = Map.groupBy(records, textOf);
