@@ -71,11 +71,11 @@ export async function openEventsWriter(
 
   return {
     plan,
-    apply: async ({ block, dead, kept, facts, counts }, verify) => {
+    apply: async ({ block, dead, kept, facts, counts }, attempt) => {
       const token = tokenOf(source, block);
       for (const rows of kept.length === 0 ? [] : facts) {
         const held = () => offsetsHeld(deps.store, rows.table, source, block, kept);
-        await insertOnce(deps.store, { ...rows, token, held }, verify);
+        await insertOnce(deps.store, { ...rows, token, held }, attempt);
       }
       for (const { table, columns, write } of counts) {
         const rows = write(() => true);

@@ -32,9 +32,9 @@ export function openSessionsWriter(deps: WriterDeps<SessionRegistered>): BlockWr
       onOutcome('repeated', decoded.length - kept.length);
       return { block, dead, kept };
     },
-    apply: async ({ block, dead, kept }, verify) => {
+    apply: async ({ block, dead, kept }, attempt) => {
       const held = () => firsts.offsetsHeld(block, kept);
-      await insertOnce(store, { ...sessionRows(source, kept), token: tokenOf(source, block), held }, verify);
+      await insertOnce(store, { ...sessionRows(source, kept), token: tokenOf(source, block), held }, attempt);
       // Last: an insert that fails is repeated, and each repeat would bury them again.
       for (const { record, cause } of dead) await deadLetters.bury(block, record, cause);
       onOutcome('dead', dead.length);

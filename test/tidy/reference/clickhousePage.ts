@@ -20,11 +20,15 @@ function statementsOf(path: string): string[] {
         .map(({ groups }) => groups?.['text'])
         .join('\n');
       const sql = statement.replace(/^--.*\n/gm, '').trim();
-      const { kind = '', name = '' } = /^CREATE (?<kind>TABLE|VIEW) (?<name>\w+)/.exec(sql)?.groups ?? {};
+      const { kind = '', name = '' } =
+        /^(?<kind>CREATE TABLE|CREATE VIEW|ALTER TABLE) (?<name>\w+)/.exec(sql)?.groups ?? {};
       if (name === '')
-        throw new Error(`${path}: the reference knows CREATE TABLE and CREATE VIEW, not: ${sql}`);
-      const shape = kind === 'TABLE' ? tableOf(sql, path) : [fence('sql', sql)];
-      return [`## ${name}`, ...(comment === '' ? [] : [comment]), ...shape];
+        throw new Error(
+          `${path}: the reference knows CREATE TABLE, CREATE VIEW and ALTER TABLE, not: ${sql}`,
+        );
+      const title = kind === 'ALTER TABLE' ? `${name}, changed since` : name;
+      const shape = kind === 'CREATE TABLE' ? tableOf(sql, path) : [fence('sql', sql)];
+      return [`## ${title}`, ...(comment === '' ? [] : [comment]), ...shape];
     });
 }
 

@@ -4,9 +4,10 @@ import { join } from 'node:path';
 import fc from 'fast-check';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { openEmbeddedLog } from '../log/embedded/embeddedLog.ts';
-import type { Log } from '../log/log.ts';
+import type { Log, OwnedPartition } from '../log/log.ts';
+import { withMethods } from '../log/withMethods.testing.ts';
 import { systemClock } from '../process/clock.ts';
-import { Invalid, Unavailable } from '../process/errors.ts';
+import { Fenced, Invalid, Unavailable } from '../process/errors.ts';
 import { silentLogger } from '../process/logger.ts';
 import { type Block, type BlockWriter, runBlocks } from './blocks.ts';
 
@@ -40,12 +41,13 @@ class Table {
   writer(): BlockWriter<Block> {
     return {
       plan: async (block) => block,
-      apply: async (block, verify) => {
+      apply: async (block, { verify, confirm }) => {
         const refused = block.records.find(({ offset }) => this.refuses(offset));
         if (refused !== undefined) throw new Invalid(`the table refuses offset ${refused.offset}`);
         for (const { offset } of block.records) {
           if (verify && this.rows.includes(offset)) continue;
           this.beforeRow(this.rows.length);
+          await confirm();
           this.rows.push(offset);
         }
         this.beforeRow(this.rows.length);
@@ -147,6 +149,49 @@ test('an insert whose answer was lost is not repeated', async () => {
   expect(isLost).toBe(false);
   expect(table.rows).toEqual(upTo(5));
 });
+
+test.each([
+  ['longer than its session', 6_000, 'announced'],
+  ['a moment', 1_000, 'written'],
+])(
+  'a process that is stopped for %s before an insert asks again whose the partition is',
+  async (_, stoppedMs, then) => {
+    const clock = { aheadMs: 0, now: () => systemClock.now() + clock.aheadMs };
+    const table = new Table();
+    await append(5);
+    const ended = Promise.withResolvers<void>();
+    const consumer = await log.consume({
+      group: GROUP,
+      topics: [TOPIC],
+      process: async (owned) => {
+        let isLost = false;
+        const commit: OwnedPartition['commit'] = async (topic, committed) => {
+          if (isLost) throw new Fenced('the partition is another’s');
+          await owned.commit(topic, committed);
+        };
+        const plan = async (block: Block): Promise<Block> => {
+          clock.aheadMs += stoppedMs;
+          isLost = true;
+          return block;
+        };
+        const options = {
+          topic: TOPIC,
+          flushIntervalMs: 0,
+          clock,
+          logger: silentLogger,
+          onWritten: () => {},
+        };
+        const openWriter = async () => ({ ...table.writer(), plan });
+        await runBlocks(withMethods(owned, { commit }), { ...options, openWriter });
+        ended.resolve();
+      },
+    });
+    await ended.promise;
+    await consumer.stop();
+    expect(table.rows).toEqual(then === 'written' ? upTo(5) : []);
+    expect(await committedOffset()).toBe(0);
+  },
+);
 
 test('buries the records that the table refuses, and none beside them', async () => {
   const table = new Table();

@@ -21,13 +21,20 @@ export interface Block {
 /** What turns a block into effects. `plan` runs once a block, `apply` until it succeeds. */
 export interface BlockWriter<Plan> {
   plan(block: Block): Promise<Plan>;
-  /**
-   * @param verify something of the block may be in place already: read first, then write only what is missing.
-   * @throws Invalid when the data itself is refused; Unavailable when it is worth another try.
-   */
-  apply(plan: Plan, verify: boolean): Promise<void>;
+  /** @throws Invalid when the data itself is refused; Unavailable when it is worth another try. */
+  apply(plan: Plan, attempt: Attempt): Promise<void>;
   /** Gives up on a record whose data is refused: to the dead letters, with the cause. */
   bury(block: Block, cause: Invalid): Promise<void>;
+}
+
+export interface Attempt {
+  /** Something of the block may be in place already: read first, then write only what is missing. */
+  readonly verify: boolean;
+  /**
+   * Awaited right before each insert: a process that was stopped for longer than its session must not wake up and
+   * insert what its successor has inserted. @throws Fenced when the partition is another's.
+   */
+  confirm(): Promise<void>;
 }
 
 export interface BlockOptions<Plan> {
@@ -47,6 +54,8 @@ const MAX_BLOCK_RECORDS = 50_000;
 /** What has just arrived together shall be written together. */
 const SETTLE_MS = 5;
 const IDLE_WAIT_MS = 1_000;
+/** So long a commit proves that the partition is ours: half a consumer's session. */
+const PROVEN_FOR_MS = 5_000;
 
 /** Runs until the partition is lost. @throws what is neither `Unavailable` nor `Invalid` nor `Fenced`. */
 export async function runBlocks<Plan>(owned: OwnedPartition, options: BlockOptions<Plan>): Promise<void> {
@@ -68,6 +77,7 @@ class BlockRun<Plan> {
   readonly #options: BlockOptions<Plan>;
   #writer: BlockWriter<Plan> | undefined;
   #lastFlushMs = 0;
+  #provenAtMs = 0;
 
   constructor(owned: OwnedPartition, options: BlockOptions<Plan>) {
     this.#owned = owned;
@@ -138,7 +148,15 @@ class BlockRun<Plan> {
 
   /** @throws Fenced when the partition is another's: then nothing of the block may be written. */
   async #commit(offset: number, metadata: string): Promise<void> {
-    await this.#retry(() => this.#owned.commit(this.#options.topic, { offset, metadata }));
+    await this.#retry(async () => {
+      const askedAtMs = this.#options.clock.now();
+      await this.#owned.commit(this.#options.topic, { offset, metadata });
+      this.#provenAtMs = askedAtMs;
+    });
+  }
+
+  async #announce({ start, end }: Block): Promise<void> {
+    await this.#commit(start, pendingMetadata(end));
   }
 
   /** A block refused for its data is halved until the refused records stand alone; those are buried. */
@@ -146,12 +164,12 @@ class BlockRun<Plan> {
     const { clock, onWritten } = this.#options;
     const startedAtMs = clock.now();
     if (block.records.length > 0) {
-      await this.#commit(block.start, pendingMetadata(block.end));
+      await this.#announce(block);
       this.#writer ??= await this.#retry(() => this.#options.openWriter(block.start));
       const writer = this.#writer;
       const plan = await this.#retry(() => writer.plan(block));
       try {
-        await this.#apply(writer, plan, verify);
+        await this.#apply(block, writer, plan, verify);
         onWritten(block, startedAtMs);
       } catch (error) {
         if (!(error instanceof Invalid)) throw error;
@@ -174,12 +192,15 @@ class BlockRun<Plan> {
     await this.#write(this.#block(block.records.slice(half), middle, block.end), true);
   }
 
-  async #apply(writer: BlockWriter<Plan>, plan: Plan, verify: boolean): Promise<void> {
+  async #apply(block: Block, writer: BlockWriter<Plan>, plan: Plan, verify: boolean): Promise<void> {
     let mayBeThere = verify;
+    const confirm = async (): Promise<void> => {
+      if (this.#options.clock.now() - this.#provenAtMs > PROVEN_FOR_MS) await this.#announce(block);
+    };
     await this.#retry(async () => {
-      const check = mayBeThere;
+      const attempt = { verify: mayBeThere, confirm };
       mayBeThere = true;
-      await writer.apply(plan, check);
+      await writer.apply(plan, attempt);
     });
   }
 

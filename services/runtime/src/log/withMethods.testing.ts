@@ -1,8 +1,8 @@
 /** A log of which a test has changed something: one that fails, that is late, that counts. */
 import type { Log } from './log.ts';
 
-/** The same log, with these methods instead of its own. */
-export function withMethods(log: Log, methods: Partial<Log>): Log {
+/** The same log (or part of one), with these methods instead of its own. */
+export function withMethods<T extends object>(log: T, methods: Partial<T>): T {
   return new Proxy(log, {
     get: (target, name) => {
       if (name in methods) return Reflect.get(methods, name);

@@ -3,6 +3,7 @@
  * a crash ClickHouse may know a token whose rows are not there (it logs the token before the part is in place).
  */
 import { randomUUID } from 'node:crypto';
+import type { Attempt } from '../consumer/blocks.ts';
 import type { Store } from './store.ts';
 
 export interface OnceInsert {
@@ -16,13 +17,22 @@ export interface OnceInsert {
   held(): Promise<ReadonlySet<number>>;
 }
 
-/** @param verify rows of an earlier attempt may be in place. */
-export async function insertOnce(store: Store, insert: OnceInsert, verify: boolean): Promise<void> {
+export async function insertOnce(
+  store: Store,
+  insert: OnceInsert,
+  { verify, confirm }: Attempt,
+): Promise<void> {
   const { table, columns, token } = insert;
-  if (!verify) {
-    await send(store, { table, columns, rows: insert.write(() => true), deduplicationToken: token });
-    return;
-  }
+  const send = async (rows: Buffer, deduplicationToken: string): Promise<void> => {
+    if (rows.length === 0) return;
+    await confirm();
+    await store.insert({ table, columns, rows, deduplicationToken });
+  };
+  if (!verify)
+    return await send(
+      insert.write(() => true),
+      token,
+    );
   // Twice: an insert under a burnt token is acknowledged and dropped, which the second reading shows.
   for (const attempt of [undefined, randomUUID()]) {
     const held = await insert.held();
@@ -30,10 +40,6 @@ export async function insertOnce(store: Store, insert: OnceInsert, verify: boole
     if (rows.length === 0) return;
     const isWhole = held.size === 0 && attempt === undefined;
     const deduplicationToken = isWhole ? token : `${token}/${attempt ?? randomUUID()}`;
-    await send(store, { table, columns, rows, deduplicationToken });
+    await send(rows, deduplicationToken);
   }
-}
-
-async function send(store: Store, insert: Parameters<Store['insert']>[0]): Promise<void> {
-  if (insert.rows.length > 0) await store.insert(insert);
 }
