@@ -2,6 +2,7 @@
 import { createHash } from 'node:crypto';
 import type { Principal } from '@questlog/runtime/directory/directory';
 import type { Clock } from '@questlog/runtime/process/clock';
+import { Unavailable } from '@questlog/runtime/process/errors';
 import type { Store } from '@questlog/runtime/store/store';
 import type { ElementProblem } from '@questlog/schemas/http/problem';
 import { laneOfSession } from '@questlog/schemas/partition';
@@ -156,5 +157,11 @@ async function linksOfReplay(
 ): Promise<ReadonlyMap<string, readonly string[]>> {
   if (!(await reports.areThere(tenant.id, project.id))) return new Map();
   const ids = stored.map(({ id }) => id);
-  return await linkedReports(clickhouse, project.id, ids);
+  try {
+    return await linkedReports(clickhouse, project.id, ids);
+  } catch (error) {
+    // What is remembered of reports has to do, as for an event that is new: the game must learn that it was stored.
+    if (error instanceof Unavailable) return new Map();
+    throw error;
+  }
 }

@@ -9,8 +9,9 @@ import { type KeyedRequest, openReplays, type StoredEvent } from './replays.ts';
 const STARTED_MS = Date.UTC(2026, 10, 21, 12);
 
 test('a key that was made since ClickHouse last answered is stored, once', async () => {
-  const { replays, outage } = aProcess();
+  const { replays, outage, clock } = aProcess();
   outage.isOn = true;
+  clock.nowMs = STARTED_MS + 1_000;
   const request = aRequest({ madeAtMs: STARTED_MS + 1 });
   const appended: StoredEvent[] = [];
   const append = async (): Promise<StoredEvent[]> => {
@@ -35,6 +36,13 @@ test('an older key may be in ClickHouse, and waits for it', async () => {
   outage.isOn = true;
   const since = aRequest({ madeAtMs: STARTED_MS + 60_000 });
   await expect(replays.once(since, never)).rejects.toThrow(Unavailable);
+});
+
+test('a key of the future tells nothing about when it was made, and waits as well', async () => {
+  const { replays, outage } = aProcess();
+  outage.isOn = true;
+  const never = (): Promise<never> => Promise.reject(new Error('it was appended'));
+  await expect(replays.once(aRequest({ madeAtMs: STARTED_MS + 1 }), never)).rejects.toThrow(Unavailable);
 });
 
 test('what is no outage is not taken for one', async () => {

@@ -149,7 +149,10 @@ function openLedger(store: Store, clock: Clock): Ledger {
       } catch (error) {
         // An outage of ClickHouse is none of ingest: a key that was made since it last answered is new as far as it
         // could tell. What another ingest has stored under it, consumers drop, as they do what is not projected yet.
-        if (error instanceof Unavailable && millisOf(key) > answeredAtMs) return false;
+        // One that says it is of the future tells nothing about when it was made.
+        const madeAtMs = millisOf(key);
+        const isNew = answeredAtMs < madeAtMs && madeAtMs <= clock.now();
+        if (error instanceof Unavailable && isNew) return false;
         throw error;
       }
     },

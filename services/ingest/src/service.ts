@@ -68,7 +68,8 @@ export async function startIngest(deps: IngestServiceDeps): Promise<IngestServic
   const bodies = new BodyBudget(metrics.bodyBytesInFlight);
   const codec = await createCodec(registry, eventsAccepted);
   const linkedEvents = await openLinkedEventStreams({ log, registry, logger, metrics });
-  health.check('clickhouse', async () => ((await store.ping()) ? undefined : 'ClickHouse does not answer'));
+  health.warn('clickhouse', async () => ((await store.ping()) ? undefined : 'ClickHouse does not answer'));
+  health.warn('log', async () => void (await log.endOffsets(TOPICS.events)));
 
   const linksSettled = watchLinks({ log, clock });
   const storing = { log, codec, quotas, metrics, partitions, turns: new Turns() };

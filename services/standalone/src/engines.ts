@@ -13,6 +13,7 @@ import { openConfluentRegistry } from '@questlog/runtime/registry/confluentRegis
 import { openLogRegistry } from '@questlog/runtime/registry/logRegistry';
 import type { SchemaRegistry } from '@questlog/runtime/registry/registry';
 import { startEmbeddedClickHouse } from '@questlog/runtime/store/embedded/embeddedClickHouse';
+import { firstContact } from '@questlog/runtime/store/firstContact';
 import { openMigrated } from '@questlog/runtime/store/migrate';
 import type { Store, StoreOptions } from '@questlog/runtime/store/store';
 import { topicDefinitions } from '@questlog/schemas/topics/topics';
@@ -52,6 +53,7 @@ export async function openEngines(deps: EngineDeps): Promise<Engines> {
   const { kafka, address } = checkedChoice(settings, deps.embedded !== undefined);
   const log = kafka === undefined ? await embeddedLog(deps) : await kafkaLog(deps, kafka);
   lifecycle.onStop('log', () => log.close());
+  if (address !== undefined) await firstContact(address.url, deps.logger);
   const clickhouse = address ?? (await embeddedClickHouse(deps));
   const store = await openMigrated(clickhouse, MIGRATIONS);
   lifecycle.onStop('ClickHouse client', () => store.close());

@@ -19,10 +19,11 @@ export function healthRoutes(router: RouterInstance, { health, metrics }: Health
     ctx.body = { status: 'ok' };
   });
   router.get('/readyz', async (ctx) => {
-    const found = await health.problems();
-    const isReady = Object.keys(found).length === 0;
+    const { problems, warnings } = await health.state();
+    const isReady = Object.keys(problems).length === 0;
+    const told = Object.keys(warnings).length === 0 ? {} : { warnings };
     ctx.status = isReady ? 200 : 503;
-    ctx.body = isReady ? { status: 'ready' } : { status: 'not ready', problems: found };
+    ctx.body = isReady ? { status: 'ready', ...told } : { status: 'not ready', problems, ...told };
   });
   router.get('/metrics', async (ctx) => {
     ctx.body = await metrics.registry.metrics();

@@ -150,6 +150,9 @@ test('speaks TLS by its own authority, with the credentials that were given', as
   expect(await trusted.schemaById(1)).toBe(SCHEMA);
   const inUrl = stub.url.replace('//', '//questlog:s3%3Acret@');
   expect(await registryAt(inUrl, { caPem: tls.cert }).schemaById(1)).toBe(SCHEMA);
+  const userInUrl = stub.url.replace('//', '//questlog@');
+  const password = 's3:cret';
+  expect(await registryAt(userInUrl, { password, caPem: tls.cert }).schemaById(1)).toBe(SCHEMA);
   await expect(
     registryAt(stub.url, { caPem: tls.cert }).register('s', SCHEMA, 'FULL_TRANSITIVE'),
   ).rejects.toThrow(/refuses these credentials/);

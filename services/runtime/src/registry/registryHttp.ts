@@ -25,7 +25,7 @@ const CONTENT_TYPE = 'application/vnd.schemaregistry.v1+json';
 
 /** What an operator sets; an empty text is as if not given. */
 export interface RegistrySettings {
-  /** Up to where `/subjects` begins. Credentials in it count where `username` is not given. */
+  /** Up to where `/subjects` begins. User and password below go before those in it. */
   readonly url: string;
   readonly username?: string;
   readonly password?: string;
@@ -40,11 +40,13 @@ export function registryAddress(options: RegistrySettings): RegistryAddress {
     throw new StartRefused('the URL of the schema registry must begin with http:// or https://');
   }
   const { username = '', password = '', caPem = '' } = options;
-  const given = { username, password };
-  const inUrl = { username: decodeURIComponent(url.username), password: decodeURIComponent(url.password) };
+  const auth = {
+    username: username || decodeURIComponent(url.username),
+    password: password || decodeURIComponent(url.password),
+  };
   return {
     url: `${url.origin}${url.pathname.replace(/\/+$/, '')}`,
-    auth: [given, inUrl].find((auth) => auth.username !== ''),
+    auth: auth.username === '' ? undefined : auth,
     agent: url.protocol === 'https:' ? new HttpsAgent(caPem === '' ? {} : { ca: caPem }) : new HttpAgent(),
   };
 }

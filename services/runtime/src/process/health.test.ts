@@ -1,0 +1,24 @@
+/** What `/readyz` is asked for when something is away: a check that fails or hangs must not take the answer with it. */
+import { expect, test, vi } from 'vitest';
+import { Unavailable } from './errors.ts';
+import { createHealth } from './health.ts';
+
+test('a check that throws, or that has no answer, is a named problem beside the others', async () => {
+  vi.useFakeTimers();
+  try {
+    const health = createHealth();
+    health.check('fine', () => undefined);
+    health.check('says', () => 'not moved');
+    health.check('throws', () => Promise.reject(new Unavailable('no broker can be reached')));
+    health.check('hangs', () => new Promise(() => {}));
+    health.warn('away', () => 'ClickHouse does not answer');
+    const state = health.state();
+    await vi.runAllTimersAsync();
+    expect(await state).toEqual({
+      problems: { says: 'not moved', throws: 'no broker can be reached', hangs: 'no answer within 3 s' },
+      warnings: { away: 'ClickHouse does not answer' },
+    });
+  } finally {
+    vi.useRealTimers();
+  }
+});
