@@ -1,6 +1,6 @@
 /**
- * Two of each service under load: one of each is killed, later a new one joins, then an old one is stopped. Nothing that was acknowledged is
- * lost, counted twice or out of order, and each link is made once.
+ * Two of each service under load: one of each is killed, later a new one joins, one is frozen and wakes up, an old one is
+ * stopped. Nothing that was acknowledged is lost, counted twice or out of order, and each link is made once.
  */
 import { describeKafka } from '@questlog/runtime/log/kafka/engines.testing';
 import { GROUPS } from '@questlog/schemas/topics/topics';
@@ -43,7 +43,7 @@ describeKafka(`two of each service under load (QUESTLOG_SEED=${seed})`, (engines
   afterAll(() => trial?.end());
 
   test(
-    'consumers that are killed and consumers that join lose nothing, repeat nothing and keep the order of sessions',
+    'consumers that are killed, join, sleep and stop lose nothing, repeat nothing and keep the order of sessions',
     async () => {
       const { deployment, load } = trial;
       const both = await Promise.all(consumers.map(({ moves }) => settledMembers(moves, 2)));
@@ -78,10 +78,24 @@ describeKafka(`two of each service under load (QUESTLOG_SEED=${seed})`, (engines
       await trial.goesOn();
 
       const again = await Promise.all(consumers.map(({ moves }) => settledMembers(moves, 2)));
+      const frozen = await Promise.all(
+        consumers.map(async ({ name, moves }, i) => {
+          const atMs = performance.now();
+          const sleeper = one(deployment.running(name));
+          sleeper.freeze();
+          const move = await moved(moves, again[i] ?? new Map(), atMs);
+          // It goes on with what it was about to write, and does not know yet that this is another's by now.
+          sleeper.thaw();
+          return move;
+        }),
+      );
+      await trial.goesOn();
+
+      const back = await Promise.all(consumers.map(({ moves }) => settledMembers(moves, 2)));
       const left = await Promise.all(
         consumers.map(async ({ name, moves }, i) => {
           const atMs = performance.now();
-          const move = moved(moves, again[i] ?? new Map(), atMs);
+          const move = moved(moves, back[i] ?? new Map(), atMs);
           expect(await one(deployment.running(name)).stop()).toBe(0);
           return await move;
         }),
@@ -94,6 +108,7 @@ describeKafka(`two of each service under load (QUESTLOG_SEED=${seed})`, (engines
       for (const [i, { name, moves }] of consumers.entries()) {
         console.log(`${name} killed: ${told(died[i])}`);
         console.log(`${name} started: ${told(joined[i])}`);
+        console.log(`${name} frozen: ${told(frozen[i])}`);
         console.log(`${name} stopped: ${told(left[i])}`);
         console.log(`${name}: longest pause ${seconds(moves.watch.longestPauseMs)}`);
       }

@@ -33,6 +33,9 @@ export interface Service {
   stop(): Promise<number | null>;
   /** SIGKILL; resolves once it is gone. */
   kill(): Promise<void>;
+  /** SIGSTOP, until `thaw`: as a machine that is moved, or a long pause of its own. */
+  freeze(): void;
+  thaw(): void;
 }
 
 /** Several processes start at once, beside whatever else the machine does. */
@@ -86,6 +89,8 @@ export class Deployment implements Pick<Product, 'request' | 'sql'> {
       },
       stop: () => end(child, 'SIGTERM'),
       kill: async () => void (await end(child, 'SIGKILL')),
+      freeze: () => void child.kill('SIGSTOP'),
+      thaw: () => void child.kill('SIGCONT'),
     };
     this.services.push(service);
     return service;
