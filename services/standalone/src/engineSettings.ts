@@ -80,11 +80,11 @@ const registrySettings = {
   }),
   registryUsername: setting.optional({
     env: 'SCHEMA_REGISTRY_USERNAME',
-    description: 'For basic authentication.',
+    description: 'For basic authentication; goes before one in the address.',
   }),
   registryPassword: setting.secret({
     env: 'SCHEMA_REGISTRY_PASSWORD',
-    description: 'For basic authentication.',
+    description: 'For basic authentication; goes before one in the address.',
   }),
   registryTlsCa: setting.optional({
     env: 'SCHEMA_REGISTRY_TLS_CA',
@@ -100,15 +100,15 @@ const clickhouseSettings = {
   }),
   clickhouseUsername: setting.optional({
     env: 'CLICKHOUSE_USERNAME',
-    description: 'Where the address holds none.',
+    description: 'Goes before one in the address; `default` where neither is given.',
   }),
   clickhousePassword: setting.secret({
     env: 'CLICKHOUSE_PASSWORD',
-    description: 'Where the address holds none.',
+    description: 'Goes before one in the address.',
   }),
   clickhouseDatabase: setting.optional({
     env: 'CLICKHOUSE_DATABASE',
-    description: 'Where the address holds none; `questlog` where neither does.',
+    description: 'Goes before one in the address; `questlog` where neither is given.',
   }),
   clickhouseTlsCa: setting.optional({
     env: 'CLICKHOUSE_TLS_CA',

@@ -98,12 +98,18 @@ export const ADMIN_ENDPOINTS: readonly AdminEndpoint[] = [
     answer: "200 ClickHouse's own `JSON` format: `meta`, `data`, `rows`, `statistics`",
     meaning: 'One SELECT over the tables of `questlog`; nothing that writes or reaches outside.',
   },
-  { method: 'GET', path: '/healthz', answer: '200', meaning: 'The process runs.' },
+  {
+    method: 'GET',
+    path: '/healthz',
+    answer: '200',
+    meaning: 'The process runs. What a load balancer probes.',
+  },
   {
     method: 'GET',
     path: '/readyz',
-    answer: '200; 503 with what is wrong by name in `problems`',
-    meaning: 'The process can take requests.',
+    answer: '200, with what is away in `warnings`; 503 with what is wrong by name in `problems`',
+    meaning:
+      'The consumers of the process move. That the log or ClickHouse is away is a warning of ingest, which goes on with what it can. For rollouts and alerts.',
   },
   {
     method: 'GET',

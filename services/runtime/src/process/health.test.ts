@@ -12,11 +12,12 @@ test('a check that throws, or that has no answer, is a named problem beside the 
     health.check('throws', () => Promise.reject(new Unavailable('no broker can be reached')));
     health.check('hangs', () => new Promise(() => {}));
     health.warn('away', () => 'ClickHouse does not answer');
+    health.warn('silent', () => new Promise(() => {}));
     const state = health.state();
     await vi.runAllTimersAsync();
     expect(await state).toEqual({
       problems: { says: 'not moved', throws: 'no broker can be reached', hangs: 'no answer within 3 s' },
-      warnings: { away: 'ClickHouse does not answer' },
+      warnings: { away: 'ClickHouse does not answer', silent: 'no answer within 0.5 s' },
     });
   } finally {
     vi.useRealTimers();

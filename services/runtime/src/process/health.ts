@@ -16,6 +16,8 @@ export type Sentences = Readonly<Record<string, string>>;
 
 /** Who asks for readiness waits for a few seconds only; an outage may hold a check for longer. */
 const CHECK_LIMIT_MS = 3_000;
+/** Kubernetes asks for a second only, and what leaves the process ready must not make it fail for being late. */
+const WARNING_LIMIT_MS = 500;
 
 export function createHealth(): Health {
   const checks = new Map<string, Check>();
@@ -24,28 +26,28 @@ export function createHealth(): Health {
     check: (name, problem) => checks.set(name, problem),
     warn: (name, problem) => warnings.set(name, problem),
     state: async () => {
-      const [problems, warned] = await Promise.all([sentencesOf(checks), sentencesOf(warnings)]);
+      const [problems, warned] = await Promise.all([
+        sentencesOf(checks, CHECK_LIMIT_MS),
+        sentencesOf(warnings, WARNING_LIMIT_MS),
+      ]);
       return { problems, warnings: warned };
     },
   };
 }
 
-async function sentencesOf(checks: ReadonlyMap<string, Check>): Promise<Sentences> {
+async function sentencesOf(checks: ReadonlyMap<string, Check>, limitMs: number): Promise<Sentences> {
   const said = await Promise.all(
     [...checks].map(async ([name, check]) => {
-      const sentence = await withinLimit(check).catch(messageOf);
+      const sentence = await withinLimit(check, limitMs).catch(messageOf);
       return sentence === undefined ? [] : [[name, sentence] as const];
     }),
   );
   return Object.fromEntries(said.flat());
 }
 
-async function withinLimit(check: Check): Promise<string | undefined> {
+async function withinLimit(check: Check, limitMs: number): Promise<string | undefined> {
   const late = Promise.withResolvers<string>();
-  const timer = setTimeout(
-    () => late.resolve(`no answer within ${CHECK_LIMIT_MS / 1_000} s`),
-    CHECK_LIMIT_MS,
-  );
+  const timer = setTimeout(() => late.resolve(`no answer within ${limitMs / 1_000} s`), limitMs);
   try {
     return await Promise.race([(async () => check())(), late.promise]);
   } finally {

@@ -57,7 +57,7 @@ function ofProjector(registers: Registry[]) {
   return {
     projected: new Counter({
       name: 'questlog_projector_records_total',
-      help: 'Records written to ClickHouse, dropped as repeated, ignored, or dead-lettered, by topic and outcome.',
+      help: 'Records by topic and outcome: `written` to ClickHouse, `repeated` (dropped), `ignored`, `dead` (to the dead letters).',
       labelNames: ['topic', 'outcome'],
       registers,
     }),
@@ -70,7 +70,7 @@ function ofProjector(registers: Registry[]) {
     }),
     projectorLag: new Gauge({
       name: 'questlog_projector_lag_records',
-      help: 'Records of the log that are not in ClickHouse yet, by topic.',
+      help: 'Records of the log that are not in ClickHouse yet, by topic; of all projectors, in every one: do not add them up.',
       labelNames: ['topic'],
       registers,
     }),
@@ -117,7 +117,7 @@ function ofLinker(registers: Registry[]) {
     }),
     linkerLag: new Gauge({
       name: 'questlog_linker_lag_records',
-      help: 'Records that the linker has not taken in yet, by topic.',
+      help: 'Records that no linker has taken in yet, by topic; of all linkers, in every one: do not add them up.',
       labelNames: ['topic'],
       registers,
     }),
