@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { directoryEntry, entityKey, type Tenant } from '@questlog/schemas/topics/directoryEntry';
+import { directoryEntry, entityKey } from '@questlog/schemas/topics/directoryEntry';
 import { TOPICS } from '@questlog/schemas/topics/topics';
 import { expect, onTestFinished, test } from 'vitest';
 import { aLog, topicSpec } from '../log/embedded/testLog.ts';
@@ -8,8 +8,9 @@ import { withMethods } from '../log/withMethods.testing.ts';
 import { Unavailable } from '../process/errors.ts';
 import { silentLogger } from '../process/logger.ts';
 import { openLogRegistry } from '../registry/logRegistry.ts';
-import { createCodec, type SchemaRegistry } from '../registry/registry.ts';
-import { type DirectoryDeps, type DirectoryHandle, openDirectory } from './openDirectory.ts';
+import { createCodec } from '../registry/registry.ts';
+import { anEmptyTopic, aTenant, opened } from './directory.testing.ts';
+import { openDirectory } from './openDirectory.ts';
 import { FOLLOWS_HEADER } from './predecessors.ts';
 
 test('a tenant that a newer version wrote is known once the registry answers, and nothing stops before', async () => {
@@ -130,19 +131,3 @@ test('a change at a process that reads nothing ends, as Unavailable, and writes 
   await expect(changed).rejects.toThrow(Unavailable);
   expect(await log.endOffsets(TOPICS.directory)).toEqual([1]);
 });
-
-async function anEmptyTopic(): Promise<{ log: Log; registry: SchemaRegistry }> {
-  const log = await aLog();
-  await log.ensureTopics([topicSpec(TOPICS.directory), topicSpec(TOPICS.schemas)]);
-  return { log, registry: await openLogRegistry(log) };
-}
-
-async function opened(deps: Omit<DirectoryDeps, 'logger'>): Promise<DirectoryHandle> {
-  const directory = await openDirectory({ ...deps, logger: silentLogger });
-  onTestFinished(() => directory.close());
-  return directory;
-}
-
-function aTenant(id: string): Tenant {
-  return { id, name: 'T', monthlySoftQuota: null, spread: 1, createdAt: 1 };
-}

@@ -14,6 +14,7 @@ import { type Codec, createCodec, type SchemaRegistry } from '../registry/regist
 import { openTailDecoder } from '../registry/tailDecoder.ts';
 import { applyEntry, type Directory, emptyDirectory } from './directory.ts';
 import { Predecessors } from './predecessors.ts';
+import { Repeats } from './repeats.ts';
 
 export interface DirectoryHandle {
   readonly current: Directory;
@@ -21,7 +22,8 @@ export interface DirectoryHandle {
   put<K extends EntityKind>(kind: K, id: string, entity: DirectoryEntry[K]): Promise<void>;
   /**
    * Changes an entity as if nobody else did: `decide` sees what the whole log has of it (`current`, too), and runs again
-   * where another process was faster. Returns once this process has read the change back.
+   * where another process was faster. Returns once this process has read the change back; where nothing is written in
+   * the end, once what was tried before is no longer the last of its key.
    * @throws Unavailable when this process cannot read on for `WAIT_MS`, or others were faster `MAX_TRIES` times; what
    *   `decide` throws.
    */
@@ -40,6 +42,8 @@ type Known<K extends EntityKind> = NonNullable<DirectoryEntry[K]>;
 
 const NOTHING: DirectoryEntry = { tenant: null, project: null, token: null };
 const WAIT_MS = 5_000;
+/** A process that can still decide again has done so by then. */
+const REPEAT_AFTER_MS = 5_000;
 const MAX_TRIES = 20;
 
 export interface DirectoryDeps {
@@ -48,6 +52,8 @@ export interface DirectoryDeps {
   readonly logger: Logger;
   /** For how long a change waits until this process has read what the log has. */
   readonly waitMs?: number;
+  /** How long after a record that does not count, and that none has followed, what counts is repeated. */
+  readonly repeatAfterMs?: number;
 }
 
 /** Resolves once everything that was in the topic has been read. */
@@ -57,6 +63,7 @@ export async function openDirectory(deps: DirectoryDeps): Promise<DirectoryHandl
   const decoder = openTailDecoder({ codec, logger, topic: TOPICS.directory });
   const current = emptyDirectory();
   const predecessors = new Predecessors();
+  const repeats = new Repeats({ log, logger, predecessors, afterMs: deps.repeatAfterMs ?? REPEAT_AFTER_MS });
   const changes = new Set<Set<number>>();
   const decoded = async (
     record: LogRecord,
@@ -78,19 +85,22 @@ export async function openDirectory(deps: DirectoryDeps): Promise<DirectoryHandl
         const entry = await decoded(record, batch.partition);
         // From here on nothing is awaited: a change must not see a record half taken.
         const counts = predecessors.accept(record);
+        repeats.read(record.key ?? '', counts);
         if (!counts) for (const lost of changes) lost.add(record.offset);
         else if (entry !== undefined) applyEntry(current, record.key ?? '', entry);
       }
     },
   });
   await tail.reached(await log.endOffsets(TOPICS.directory));
-  const shared = { log, codec, tail, current, predecessors, changes, waitMs: deps.waitMs ?? WAIT_MS };
+  const waitMs = deps.waitMs ?? WAIT_MS;
+  const shared = { log, codec, tail, current, predecessors, repeats, changes, waitMs };
   return {
     current,
     failed: tail.failed,
     put: (kind, id, entity) => append(shared, kind, id, { entity, headers: {} }).then(() => undefined),
     change: (kind, id, decide) => change(shared, kind, id, decide),
     close: () => {
+      repeats.close();
       decoder.close();
       return tail.close();
     },
@@ -103,6 +113,7 @@ interface Shared {
   readonly tail: Tail;
   readonly current: Directory;
   readonly predecessors: Predecessors;
+  readonly repeats: Repeats;
   /** Of each change under way here, the offsets of the records that were read since and do not count. */
   readonly changes: Set<Set<number>>;
   readonly waitMs: number;
@@ -114,20 +125,25 @@ async function change<K extends EntityKind, T>(
   id: string,
   decide: Decide<K, T>,
 ): Promise<T> {
-  const { log, predecessors, changes } = shared;
+  const { log, predecessors, repeats, changes } = shared;
+  const key = entityKey(kind, id);
   await readUpTo(shared, await log.endOffsets(TOPICS.directory));
   const lost = new Set<number>();
   changes.add(lost);
+  let isLeftBehind = false;
   try {
     for (let tries = 0; tries < MAX_TRIES; tries++) {
       const { entity, answer } = decide(entityOf(shared.current, kind, id));
       if (entity === undefined) return answer;
-      const headers = predecessors.headersFor(entityKey(kind, id));
+      isLeftBehind = false;
+      const headers = predecessors.headersFor(key);
       const offset = await append(shared, kind, id, { entity, headers });
       if (!lost.has(offset)) return answer;
+      isLeftBehind = true;
     }
   } finally {
     changes.delete(lost);
+    if (isLeftBehind) await repeats.repeat(key);
   }
   throw new Unavailable(`the ${kind} is being changed by others all the time; nothing was changed`);
 }

@@ -1,51 +1,80 @@
 /**
  * Which records of the directory count. A change is decided on what its process has read, so its record names, in a
- * header, the record that made what it was decided on. Where another one that counts lies between the two it was decided
- * on what was no longer true: it counts for nobody, and its process decides again. Of those that change one entity at
- * the same time one is always through. A record without the header counts always.
+ * header, the record that made what it was decided on. Of the records of one key the one counts that names the youngest,
+ * and of those that name the same one the first. The others were decided on what was no longer true: they count for
+ * nobody, and their processes decide again. Of those that change one entity at the same time one is always through. A
+ * record without the header counts always, as if it named what was before it.
  *
- * Compaction keeps the last record of a key and all that are younger. So the first one that a reader meets counts
- * unseen; whether it did is told by what follows: a record between what it names and itself can only have been named
- * where it did not.
+ * Compaction keeps the last record of a key, also where that does not count. So behind one that does not, the one that
+ * counts is repeated: the same bytes, the name that it has, and its offset in a second header. Compared with others the
+ * repeat ranks as what it repeats, so any number of them is one. What counts is the greatest in that order, for each
+ * reader that meets it or a repeat, wherever the reader began and whatever was removed before it came there.
+ *
+ * A key whose entity was deleted is not used again: once its tombstone is compacted away nobody knows what to name.
  */
-import type { Headers, LogRecord } from '../log/log.ts';
+import type { Headers, LogRecord, NewRecord } from '../log/log.ts';
 
 /** The offset of the last record of the same key that counts; empty where there is none. */
 export const FOLLOWS_HEADER = 'questlog-follows';
+/** The offset of the record that this one repeats. */
+export const REPEATS_HEADER = 'questlog-repeats';
 
-interface Position {
+/** Before the first offset. */
+const NOTHING = -1;
+
+interface Counting {
+  /** What it names. */
+  readonly follows: number;
+  /** Its offset, of a repeat that of the first. */
   readonly offset: number;
-  /** The lowest offset that a record must name to count. */
-  readonly floor: number;
+  /** A copy: the record's own bytes are a part of all that was fetched with it. */
+  readonly value: Buffer | null;
+  /** Whether no record that does not count is behind it. */
+  readonly isLast: boolean;
 }
 
 export class Predecessors {
-  /** Of each key that has an entity, its last record that counts. */
-  readonly #last = new Map<string, Position>();
+  /** Of each key its record that counts. Tombstones, too: what is decided on the entity may still come. */
+  readonly #counting = new Map<string, Counting>();
 
   /** The headers of a record that is decided on what was read so far. */
   headersFor(key: string): Headers {
-    return { [FOLLOWS_HEADER]: String(this.#last.get(key)?.offset ?? '') };
+    return { [FOLLOWS_HEADER]: nameOf(this.#counting.get(key)?.offset ?? NOTHING) };
   }
 
   /** Takes each record of the topic, in order. False: it does not count. */
   accept({ key, value, offset, headers }: Omit<LogRecord, 'timestampMs'>): boolean {
     if (key === null) return true;
-    if (value === null) {
-      // A tombstone is the end of its key, which is never used again.
-      this.#last.delete(key);
-      return true;
+    const best = this.#counting.get(key);
+    const first = Number(headers[REPEATS_HEADER] ?? offset);
+    const follows = offsetNamed(headers[FOLLOWS_HEADER]) ?? first - 1;
+    if (best !== undefined && !isBefore(best, follows, first)) {
+      this.#counting.set(key, { ...best, isLast: false });
+      return false;
     }
-    const last = this.#last.get(key);
-    const follows = offsetIn(headers[FOLLOWS_HEADER]);
-    if (last !== undefined && follows !== undefined && follows < last.floor) return false;
-    const floor = last === undefined && follows !== undefined ? follows + 1 : offset;
-    this.#last.set(key, { offset, floor });
+    this.#counting.set(key, { follows, offset: first, value: value && Buffer.from(value), isLast: true });
     return true;
+  }
+
+  /** What counts of a key whose last record does not, to be appended once more. */
+  repeatOf(key: string): NewRecord | undefined {
+    const best = this.#counting.get(key);
+    if (best === undefined || best.isLast) return undefined;
+    const headers = { [FOLLOWS_HEADER]: nameOf(best.follows), [REPEATS_HEADER]: String(best.offset) };
+    return { key, value: best.value, headers };
   }
 }
 
-function offsetIn(header: string | undefined): number | undefined {
+/** Whether a record with this name and offset counts once `best` did. */
+function isBefore(best: Counting, follows: number, offset: number): boolean {
+  return follows === best.follows ? offset <= best.offset : follows > best.follows;
+}
+
+function nameOf(offset: number): string {
+  return offset === NOTHING ? '' : String(offset);
+}
+
+function offsetNamed(header: string | undefined): number | undefined {
   if (header === undefined) return undefined;
-  return header === '' ? -1 : Number(header);
+  return header === '' ? NOTHING : Number(header);
 }

@@ -1,0 +1,199 @@
+/** What compaction leaves of the directory: with a change that lost as the last record of its key, and without. */
+import { randomUUID } from 'node:crypto';
+import { directoryEntry, entityKey, type Tenant } from '@questlog/schemas/topics/directoryEntry';
+import { TOPICS } from '@questlog/schemas/topics/topics';
+import fc from 'fast-check';
+import { expect, test } from 'vitest';
+import type { Log } from '../log/log.ts';
+import { withMethods } from '../log/withMethods.testing.ts';
+import { Unavailable } from '../process/errors.ts';
+import { createCodec } from '../registry/registry.ts';
+import { anEmptyTopic, aTenant, opened } from './directory.testing.ts';
+import type { DirectoryHandle } from './openDirectory.ts';
+import { FOLLOWS_HEADER } from './predecessors.ts';
+
+const SOON = { repeatAfterMs: 20 };
+
+test('a creation that lost and is answered with a conflict is not what compaction leaves', async () => {
+  const { log, registry } = await anEmptyTopic();
+  const id = randomUUID();
+  const first = await opened({ log, registry });
+  const meanwhile = () => first.change('tenant', id, () => ({ entity: named(id, 'first'), answer: 201 }));
+  const second = await opened({ log: beforeItsAppend(log, meanwhile), registry });
+  const refused = second.change('tenant', id, (known) => {
+    if (known !== undefined) throw new Error('conflict');
+    return { entity: named(id, 'second'), answer: 201 };
+  });
+  await expect(refused).rejects.toThrow('conflict');
+  await log.maintain();
+  const later = await opened({ log, registry });
+  expect(later.current.tenants.get(id)).toMatchObject({ name: 'first' });
+});
+
+test('a change that lost and then finds nothing to do is not what compaction leaves', async () => {
+  const { log, registry } = await anEmptyTopic();
+  const id = randomUUID();
+  const first = await opened({ log, registry });
+  await first.put('tenant', id, named(id, 'there'));
+  const meanwhile = () => first.change('tenant', id, () => ({ entity: null, answer: 204 }));
+  const second = await opened({ log: beforeItsAppend(log, meanwhile), registry });
+  const answer = await second.change('tenant', id, (known) =>
+    known === undefined ? { answer: 404 } : { entity: named(id, 'second'), answer: 200 },
+  );
+  expect(answer).toBe(404);
+  await log.maintain();
+  const later = await opened({ log, registry });
+  expect(later.current.tenants.get(id)).toBeUndefined();
+});
+
+test.each([
+  { counts: 'counts', lost: 'lost' },
+  { counts: 'counts', lost: null },
+  { counts: null, lost: 'lost' },
+])(
+  'a change that lost and whose process was killed is not what compaction leaves: $counts, $lost',
+  async ({ counts, lost }) => {
+    const { log, registry } = await anEmptyTopic();
+    const id = randomUUID();
+    const append = await appender({ log, registry }, id);
+    const first = await append('first', '');
+    await append(counts, first);
+    await append(lost, first);
+    // All of them notice at the same time, and come to rest.
+    const three = [1, 2, 3].map(() => opened({ log, registry, ...SOON }));
+    const expected = counts === null ? undefined : { ...aTenant(id), name: counts };
+    for (const { current } of await Promise.all(three)) expect(current.tenants.get(id)).toEqual(expected);
+    await expect.poll(() => log.endOffsets(TOPICS.directory)).not.toEqual([3]);
+    await log.maintain();
+    const later = await opened({ log, registry });
+    expect(later.current.tenants.get(id)).toEqual(expected);
+  },
+);
+
+test('what counts is repeated once the log takes it again', async () => {
+  const { log, registry } = await anEmptyTopic();
+  const id = randomUUID();
+  const append = await appender({ log, registry }, id);
+  await append('counts', '');
+  await append('lost', '');
+  let refused = 0;
+  const away = withMethods(log, {
+    append: async (...args) => {
+      if (refused++ < 2) throw new Unavailable('the log is away');
+      return await log.append(...args);
+    },
+  });
+  await opened({ log: away, registry, ...SOON });
+  await expect.poll(() => log.endOffsets(TOPICS.directory)).toEqual([3]);
+  await log.maintain();
+  const later = await opened({ log, registry });
+  expect(later.current.tenants.get(id)).toMatchObject({ name: 'counts' });
+});
+
+test('a reader that begins behind a change that lost to several takes what counts', async () => {
+  const { log, registry } = await anEmptyTopic();
+  const id = randomUUID();
+  const append = await appender({ log, registry }, id);
+  const first = await append('first', '');
+  const second = await append('second', first);
+  const third = await append('third', second);
+  await append('lost to the second', first);
+  await log.maintain();
+  await append('lost to the third', second);
+  await append('fourth', third);
+  const later = await opened({ log, registry });
+  expect(later.current.tenants.get(id)).toMatchObject({ name: 'fourth' });
+});
+
+test('whatever three processes change, whichever are killed, and whenever the log is compacted, all know the same', async () => {
+  const { log, registry } = await anEmptyTopic();
+  const step = fc.record({
+    changes: fc.array(fc.record({ by: fc.nat(2), key: fc.nat(1), isTombstone: fc.boolean() }), {
+      maxLength: 4,
+    }),
+    killed: fc.option(fc.nat(2)),
+    isCompacted: fc.boolean(),
+  });
+  await fc.assert(
+    fc.asyncProperty(fc.array(step, { minLength: 1, maxLength: 5 }), async (steps) => {
+      const ids = [randomUUID(), randomUUID()];
+      const known = ({ current }: DirectoryHandle) => ids.map((id) => current.tenants.get(id)?.name);
+      const one = () => aMortal({ log, registry });
+      const all = [await one(), await one(), await one()];
+      for (const [n, { changes, killed, isCompacted }] of steps.entries()) {
+        if (killed !== null) all[killed]?.kill();
+        const made = changes.map(({ by, key, isTombstone }, place) => {
+          const id = ids[key] ?? '';
+          const entity = isTombstone ? null : named(id, `${n} ${place}`);
+          return all[by]?.directory.change('tenant', id, () => ({ entity, answer: undefined }));
+        });
+        await Promise.allSettled(made);
+        if (isCompacted) await log.maintain();
+        if (killed !== null) {
+          await all[killed]?.directory.close();
+          all[killed] = await one();
+        }
+      }
+      const running = all.map(({ directory }) => directory);
+      await expect
+        .poll(async () => {
+          await log.maintain();
+          const later = await opened({ log, registry });
+          const each = [...running, later].map((directory) => JSON.stringify(known(directory)));
+          await later.close();
+          return [...new Set(each)].length;
+        })
+        .toBe(1);
+      for (const { close } of running) await close();
+    }),
+    { numRuns: 40 },
+  );
+});
+
+function named(id: string, name: string): Tenant {
+  return { ...aTenant(id), name };
+}
+
+/** The log of a process before whose first append something else happens. */
+function beforeItsAppend(log: Log, happens: () => Promise<unknown>): Log {
+  let isFirst = true;
+  const append: Log['append'] = async (...args) => {
+    if (isFirst) {
+      isFirst = false;
+      await happens();
+    }
+    return await log.append(...args);
+  };
+  return withMethods(log, { append });
+}
+
+type Topic = Awaited<ReturnType<typeof anEmptyTopic>>;
+
+/** Appends what a process would have that was killed thereafter. */
+async function appender({ log, registry }: Topic, id: string) {
+  const codec = await createCodec(registry, directoryEntry);
+  return async (name: string | null, follows: number | ''): Promise<number> => {
+    const value =
+      name === null ? null : codec.encode({ tenant: named(id, name), project: null, token: null });
+    const headers = { [FOLLOWS_HEADER]: String(follows) };
+    const key = entityKey('tenant', id);
+    return (await log.append(TOPICS.directory, 0, [{ key, value, headers }])).baseOffset;
+  };
+}
+
+/** A process that can be killed: what it appends from then on is in the log, and it does not know. */
+async function aMortal({ log, registry }: Topic): Promise<{ directory: DirectoryHandle; kill(): void }> {
+  let isKilled = false;
+  const append: Log['append'] = async (...args) => {
+    const appended = await log.append(...args);
+    if (isKilled) throw new Unavailable('killed');
+    return appended;
+  };
+  const directory = await opened({ log: withMethods(log, { append }), registry, ...SOON });
+  return {
+    directory,
+    kill: () => {
+      isKilled = true;
+    },
+  };
+}

@@ -1,0 +1,64 @@
+/**
+ * Sees to it that the last record of a key, the one that compaction keeps, is one that counts. One that does not is
+ * normally followed by another of its process, which decides again. Where that decides to write nothing it asks for the
+ * repeat itself; where it was killed or gave up, each process that reads the directory makes the repeat some time later.
+ */
+import { TOPICS } from '@questlog/schemas/topics/topics';
+import type { Log } from '../log/log.ts';
+import { Unavailable } from '../process/errors.ts';
+import type { Logger } from '../process/logger.ts';
+import type { Predecessors } from './predecessors.ts';
+
+export interface RepeatsDeps {
+  readonly log: Log;
+  readonly logger: Logger;
+  readonly predecessors: Predecessors;
+  /** For how long a record that does not count may be the last of its key. */
+  readonly afterMs: number;
+}
+
+export class Repeats {
+  readonly #deps: RepeatsDeps;
+  /** Of each key whose last record does not count. */
+  readonly #timers = new Map<string, NodeJS.Timeout>();
+  #isClosed = false;
+
+  constructor(deps: RepeatsDeps) {
+    this.#deps = deps;
+  }
+
+  /** Told of each record that was read, after `Predecessors`. */
+  read(key: string, counts: boolean): void {
+    if (!counts) {
+      this.#repeatLater(key);
+      return;
+    }
+    clearTimeout(this.#timers.get(key));
+    this.#timers.delete(key);
+  }
+
+  /** Returns once what counts was appended behind what does not, or when the log cannot take it now: then later. */
+  async repeat(key: string): Promise<void> {
+    const { log, logger, predecessors } = this.#deps;
+    const record = predecessors.repeatOf(key);
+    if (record === undefined) return;
+    try {
+      await log.append(TOPICS.directory, 0, [record]);
+    } catch (error) {
+      if (!(error instanceof Unavailable)) throw error;
+      logger.error('directory_repeat_delayed', error, { topic: TOPICS.directory });
+      this.#repeatLater(key);
+    }
+  }
+
+  close(): void {
+    this.#isClosed = true;
+    for (const timer of this.#timers.values()) clearTimeout(timer);
+  }
+
+  #repeatLater(key: string): void {
+    clearTimeout(this.#timers.get(key));
+    if (this.#isClosed) return;
+    this.#timers.set(key, setTimeout(() => void this.repeat(key), this.#deps.afterMs).unref());
+  }
+}
