@@ -20,11 +20,11 @@ import { MAX_OPEN_WITH_GRACE_MS } from '@questlog/schemas/reportWindow';
 import type { MessageContract } from '@questlog/schemas/topics/contract';
 import { type EventsAccepted, eventsAccepted } from '@questlog/schemas/topics/eventsAccepted';
 import { type LinkedEvent, linkedEvents } from '@questlog/schemas/topics/linkedEvents';
-import { type LinkerEntry, linkerState } from '@questlog/schemas/topics/linkerState';
+import { type LinkerEntry, linkerState, type TrackedReport } from '@questlog/schemas/topics/linkerState';
 import { type ReportLink, reportLinks } from '@questlog/schemas/topics/reportLinks';
 import { GROUPS, TOPICS, topicDefinitions } from '@questlog/schemas/topics/topics';
 import { eventually } from '../e2e/builders.ts';
-import { withFailingCommits, withOutage } from './outages.ts';
+import { withFailingCommits, withOutage, withProjectorHeld } from './outages.ts';
 
 const MIGRATIONS = fileURLToPath(new URL('../../deploy/clickhouse', import.meta.url));
 const ACCESS = { username: 'test', password: 'test', database: 'questlog' };
@@ -34,7 +34,11 @@ export type LinkBench = Awaited<ReturnType<typeof openLinkBench>>;
 export async function openLinkBench(partitions: number, bounds = LINKER_BOUNDS) {
   const { shared, clock, outage, directory, server } = await openParts(partitions, bounds);
   const { log, store, registry } = shared;
-  const ofLinker = { ...shared, log: withFailingCommits(log, outage), store: withOutage(store, outage) };
+  const ofLinker = {
+    ...shared,
+    log: withProjectorHeld(withFailingCommits(log, outage), outage.projected),
+    store: withOutage(store, outage),
+  };
   const services = startAndStop(
     () => startProjector({ ...shared, flushIntervalMs: 0 }),
     () => startLinker(ofLinker),
@@ -46,7 +50,7 @@ export async function openLinkBench(partitions: number, bounds = LINKER_BOUNDS) 
   };
   return {
     clock,
-    /** ClickHouse does not answer the linker; so many transactions of its log fail. */
+    /** ClickHouse does not answer the linker; so many transactions of its log fail; the projector seems to be behind. */
     outage,
     ...services,
     /** One more member of the linker's group. */
@@ -72,6 +76,15 @@ export async function openLinkBench(partitions: number, bounds = LINKER_BOUNDS) 
       ),
     statesOf: (report: ReportLink) => statesOf(store, report),
     openAndAsked: () => openAndAsked(shared),
+    /** Reports of the project that are matched as events come. */
+    openReportsOf: async (projectId: string) =>
+      (await openReports(shared)).filter(({ record }) => record.projectId === projectId).length,
+    /** From here on the projector seems to have come no further than to the end that the topic has now. */
+    holdProjector: async (topic: string, partition: number) => {
+      outage.projected.set(`${topic}/${partition}`, (await log.endOffsets(topic))[partition] ?? 0);
+    },
+    /** What makes the linker's process not ready. */
+    problems: async () => (await shared.health.state()).problems,
     /** What a bug tracker reads of the project, in the order of each partition. */
     streamOf: (projectId: string) => streamOf(shared, projectId),
     close: async () => {
@@ -95,7 +108,7 @@ async function openParts(partitions: number, bounds: LinkerBounds) {
   await log.ensureTopics(topicDefinitions(partitions));
   const registry = await openLogRegistry(log);
   const metrics = createMetrics();
-  const outage = { isOn: false, commitsToFail: 0 };
+  const outage = { isOn: false, commitsToFail: 0, projected: new Map<string, number>() };
   const shared = {
     log,
     store,
@@ -189,8 +202,12 @@ async function statesLeft(shared: Shared): Promise<number> {
 
 /** Reports that are matched as events come and wait for no look-up. */
 async function openAndAsked(shared: Shared): Promise<number> {
+  return (await openReports(shared)).filter(({ askAt }) => askAt === null).length;
+}
+
+async function openReports(shared: Shared): Promise<TrackedReport[]> {
   const entries = [...(await heldEntries(shared)).values()];
-  return entries.filter(({ report }) => report?.phase === 'open' && report.askAt === null).length;
+  return entries.flatMap(({ report }) => (report?.phase === 'open' ? [report] : []));
 }
 
 async function heldEntries(shared: Shared): Promise<Map<string, LinkerEntry>> {

@@ -1,8 +1,9 @@
-/** A log and a store that fail when a test says so. */
+/** A log and a store that fail, and a projector that is behind, when a test says so. */
 import type { Log } from '@questlog/runtime/log/log';
 import { withMethods } from '@questlog/runtime/log/withMethods.testing';
 import { Unavailable } from '@questlog/runtime/process/errors';
 import type { Store } from '@questlog/runtime/store/store';
+import { GROUPS } from '@questlog/schemas/topics/topics';
 
 export function withFailingCommits(log: Log, outage: { commitsToFail: number }): Log {
   return withMethods(log, {
@@ -28,4 +29,18 @@ export function withOutage(store: Store, outage: { readonly isOn: boolean }): St
       return await store.query(sql, params, settings);
     },
   };
+}
+
+/** The projector seems to be no further than a test says. @param held offsets by `topic/partition`. */
+export function withProjectorHeld(log: Log, held: ReadonlyMap<string, number>): Log {
+  return withMethods(log, {
+    committed: async (group, topic) => {
+      const committed = await log.committed(group, topic);
+      if (group === GROUPS.link) return committed;
+      return committed.map((known, partition) => {
+        const offset = held.get(`${topic}/${partition}`);
+        return known && { ...known, offset: Math.min(known.offset, offset ?? known.offset) };
+      });
+    },
+  });
 }

@@ -56,10 +56,12 @@ class LinkSimulation {
   readonly #filed: { record: ReportLink; partition: number | undefined }[] = [];
   /** Ids of events that were sent, or will be: a report may name one before it is there. */
   readonly #eventIds: { id: string; session: Session; isSent: boolean }[] = [];
+  readonly #projectorPace: number;
   #crashes = 0;
 
   constructor(seed: number) {
     this.#dice = new Dice(seed);
+    this.#projectorPace = this.#dice.from([12, 3]);
     const partitions = this.#dice.from([1, 2, 3, 4]);
     this.#topology = new Topology(partitions, this.#dice.chance(0.5) ? SMALL_BOUNDS : WIDE_BOUNDS);
     for (let t = 0; t < 2; t++) this.#addTenant(this.#dice.from([1, 1, 3]));
@@ -114,9 +116,10 @@ class LinkSimulation {
       [20, () => this.#topology.consume(partition, 'reports')],
       [20, () => this.#topology.commit(partition)],
       [30, () => this.#topology.lookUp(partition, this.#dice.from([1, 3, 1_000]), dies)],
-      [12, () => this.#topology.project('events', partition, this.#dice.between(1, 4))],
-      [12, () => this.#topology.project('reports', partition, this.#dice.between(1, 4))],
-      [12, () => this.#topology.project('links', partition, this.#dice.between(1, 9))],
+      [15, () => this.#topology.setAside(partition)],
+      [this.#projectorPace, () => this.#topology.project('events', partition, this.#dice.between(1, 4))],
+      [this.#projectorPace, () => this.#topology.project('reports', partition, this.#dice.between(1, 4))],
+      [this.#projectorPace, () => this.#topology.project('links', partition, this.#dice.between(1, 9))],
       [8, () => this.#topology.crash(partition)],
       [2, () => this.#topology.settle()],
       [10, () => this.#topology.advance(this.#dice.from(LAPSES_MS))],

@@ -108,7 +108,7 @@ class PartitionRun {
   }
 
   async #read(): Promise<Batch | undefined> {
-    const waitMs = this.#turns.running === undefined ? IDLE_WAIT_MS : LOOKING_UP_WAIT_MS;
+    const waitMs = this.#turns.isIdle ? IDLE_WAIT_MS : LOOKING_UP_WAIT_MS;
     const topics = this.#wanted();
     const [only] = topics;
     if (only === undefined) {
@@ -127,7 +127,7 @@ class PartitionRun {
     const { reports, retractions, late, heldEventIds } = this.#outbox.state;
     const isFullOfReports =
       reports.size + retractions.size >= MAX_TRACKED || heldEventIds >= MAX_TRACKED_EVENT_IDS;
-    const isFullOfLate = late.size >= MAX_LATE_SESSIONS && this.#turns.running !== 'close';
+    const isFullOfLate = late.size >= MAX_LATE_SESSIONS && !this.#turns.isClosing;
     return [...(isFullOfLate ? [] : [TOPICS.events]), ...(isFullOfReports ? [] : [TOPICS.reportLinks])];
   }
 

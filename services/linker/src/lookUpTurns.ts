@@ -1,28 +1,31 @@
-/** The look-ups of one partition, one at a time: what is next, what came of it, and a pause after a failure. */
+/** The look-ups of one partition, one at a time: what is next, what came of it, and a pause after a failure or a long wait. */
 import { messageOf, Unavailable } from '@questlog/runtime/process/errors';
 import { decideAnswer } from './core/decideAnswers.ts';
 import { NOTHING } from './core/decision.ts';
 import { type Answer, type Job, MAX_A_JOB, nextJob } from './core/jobs.ts';
 import type { PartitionDeps } from './linkPartition.ts';
+import { LookUp, OVERDUE_AFTER_MS } from './lookUp.ts';
 import type { LookUps } from './lookUps.ts';
 import type { Outbox } from './outbox.ts';
 
 const FIRST_BACKOFF_MS = 100;
 const MAX_BACKOFF_MS = 5_000;
-/** So long without a look-up that was answered, and the partition is not well. */
-const FAILING_AFTER_MS = 30_000;
+/** Between looks at what is still not projected. */
+const ASIDE_PAUSE_MS = 100;
 
-interface LookUp {
-  readonly job: Job;
-  answer: Answer | undefined;
-  failure: unknown;
+interface Running {
+  readonly lookUp: LookUp;
+  readonly isFirstTurn: boolean;
+  outcome: 'set aside' | { readonly answer: Answer } | { readonly failure: unknown } | undefined;
 }
 
 export class LookUpTurns {
   readonly #deps: PartitionDeps;
   readonly #outbox: Outbox;
   readonly #lookUps: LookUps;
-  #running: LookUp | undefined;
+  #running: Running | undefined;
+  /** Begun, overdue, and waiting for the projector. */
+  readonly #aside = new Map<Job['kind'], LookUp>();
   #lastKind: Job['kind'] | undefined;
   /** By the process's own clock, which nobody sets back. */
   #againMs = 0;
@@ -36,47 +39,74 @@ export class LookUpTurns {
     this.#lookUps = lookUps;
   }
 
-  get running(): Job['kind'] | undefined {
-    return this.#running?.job.kind;
+  /** Whether no look-up is under way. */
+  get isIdle(): boolean {
+    return this.#running === undefined && this.#aside.size === 0;
   }
 
-  /** A sentence once look-ups have been failing for long; links by look-up then wait. */
+  /** Whether a last look-up is under way. */
+  get isClosing(): boolean {
+    return this.#aside.has('close') || this.#running?.lookUp.job.kind === 'close';
+  }
+
+  /** A sentence once a look-up has been waiting, or look-ups have been failing, for long; links by look-up then wait. */
   problem(): string | undefined {
-    const sinceMs = this.#failingSinceMs;
-    if (sinceMs === undefined || performance.now() - sinceMs < FAILING_AFTER_MS) return undefined;
-    const seconds = Math.round((performance.now() - sinceMs) / 1000);
-    return `no look-up of partition ${this.#outbox.state.partition} was answered for ${seconds} s`;
+    const { partition } = this.#outbox.state;
+    const [oldest] = this.#underWay().toSorted((a, b) => b.ageMs - a.ageMs);
+    if (oldest?.isOverdue === true) {
+      const { job, ageMs, waitsFor } = oldest;
+      const since = `look-up ${job.kind} of partition ${partition} has not been answered for ${inSeconds(ageMs)}`;
+      return `${since}: it waits for ${waitsFor ?? 'ClickHouse'}`;
+    }
+    const failingMs = this.#failingSinceMs === undefined ? 0 : performance.now() - this.#failingSinceMs;
+    if (failingMs < OVERDUE_AFTER_MS) return undefined;
+    return `no look-up of partition ${partition} was answered for ${inSeconds(failingMs)}`;
   }
 
   /** Begins the next look-up, or takes in what came of the one that is running. */
   async next(): Promise<void> {
     const running = this.#running;
     if (running === undefined) await this.#begin();
-    else if (running.failure !== undefined) this.#failed(running.failure);
-    else if (running.answer !== undefined) await this.#takeIn(running.job, running.answer);
+    else if (running.outcome === 'set aside') this.#setAside(running);
+    else if (running.outcome === undefined) return;
+    else if ('failure' in running.outcome) this.#failed(running.lookUp, running.outcome.failure);
+    else await this.#takeIn(running.lookUp, running.outcome.answer);
   }
 
   async #begin(): Promise<void> {
     if (performance.now() < this.#againMs) return;
-    const options = { after: this.#lastKind, max: this.#max };
+    const options = { after: this.#lastKind, max: this.#max, aside: this.#aside };
     const job = nextJob(this.#outbox.state, this.#deps.clock.now(), options);
     if (job === undefined) return;
+    const begun = this.#aside.get(job.kind);
     // What it is to see is what was committed: a step that asks for it may not be yet.
-    if (this.#outbox.waitsMs() > 0) await this.#outbox.commit();
-    const lookUp: LookUp = { job, answer: undefined, failure: undefined };
-    this.#running = lookUp;
+    if (begun === undefined && this.#outbox.waitsMs() > 0) await this.#outbox.commit();
+    const lookUp = begun ?? new LookUp(job);
+    const running: Running = { lookUp, isFirstTurn: begun === undefined, outcome: undefined };
+    this.#aside.delete(job.kind);
+    this.#running = running;
     this.#lastKind = job.kind;
-    this.#lookUps.answer(job).then(
+    this.#lookUps.answer(lookUp).then(
       (answer) => {
-        lookUp.answer = answer;
+        running.outcome = answer === undefined ? 'set aside' : { answer };
       },
-      (error: unknown) => {
-        lookUp.failure = error;
+      (failure: unknown) => {
+        running.outcome = { failure };
       },
     );
   }
 
-  async #takeIn(job: Job, answer: Answer): Promise<void> {
+  /** It is kept as it is, and goes on at its kind's next turn: what it waits for does not move away from it. */
+  #setAside({ lookUp, isFirstTurn }: Running): void {
+    const { kind } = lookUp.job;
+    const { partition } = this.#outbox.state;
+    if (isFirstTurn) this.#deps.logger.warn('look_up_waits', { partition, kind, waitsFor: lookUp.waitsFor });
+    this.#aside.set(kind, lookUp);
+    this.#running = undefined;
+    this.#againMs = performance.now() + ASIDE_PAUSE_MS;
+  }
+
+  async #takeIn({ job }: LookUp, answer: Answer): Promise<void> {
     const { clock, log } = this.#deps;
     const decision = decideAnswer(this.#outbox.state, job, answer, clock.now(), log.id);
     // In portions: each link stands for itself, and what a crash leaves out the same look-up finds again.
@@ -85,8 +115,11 @@ export class LookUpTurns {
       if (this.#outbox.isFull) await this.#outbox.commit();
     }
     this.#outbox.put({ ...decision, links: [] });
-    // The next look-up must see what this one linked.
+    // The next look-up must see what this one linked, and so must those that it passed.
     await this.#outbox.commit();
+    if (decision.links.length > 0) {
+      for (const lookUp of this.#aside.values()) lookUp.seeLinksBelow(this.#outbox.committed.links);
+    }
     this.#running = undefined;
     this.#failingSinceMs = undefined;
     this.#backoffMs = FIRST_BACKOFF_MS;
@@ -97,11 +130,10 @@ export class LookUpTurns {
    * Events go on being linked as they come; what is to be looked up is still known and is begun again, with half as many:
    * it may have been too much at once.
    */
-  #failed(failure: unknown): void {
+  #failed({ job: { kind } }: LookUp, failure: unknown): void {
     if (!(failure instanceof Unavailable)) throw failure;
     const { logger, metrics } = this.#deps;
     const { partition } = this.#outbox.state;
-    const kind = this.running ?? '';
     logger.warn('look_up_delayed', {
       partition,
       kind,
@@ -115,4 +147,13 @@ export class LookUpTurns {
     this.#backoffMs = Math.min(this.#backoffMs * 2, MAX_BACKOFF_MS);
     this.#max = Math.max(1, this.#max >> 1);
   }
+
+  #underWay(): LookUp[] {
+    const running = this.#running === undefined ? [] : [this.#running.lookUp];
+    return [...running, ...this.#aside.values()];
+  }
+}
+
+function inSeconds(ms: number): string {
+  return `${Math.round(ms / 1000)} s`;
 }

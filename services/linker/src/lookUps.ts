@@ -1,14 +1,16 @@
 /**
- * Look-ups in ClickHouse, each only once the projector is past the position that matters: what the partition has consumed,
- * what it has linked, and the reports that are asked about.
+ * Look-ups in ClickHouse, each only once the projector is past the positions that matter (`core/needs.ts`): what the
+ * partition has consumed, what it has linked, and the reports that are asked about.
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Log } from '@questlog/runtime/log/log';
 import { messageOf } from '@questlog/runtime/process/errors';
 import { GROUPS, TOPICS } from '@questlog/schemas/topics/topics';
 import { type Answer, type Ask, askOf, type Job } from './core/jobs.ts';
+import { asksForLanes, type Ends, needsOf, type Position } from './core/needs.ts';
 import { linkedPairs } from './linkedPairs.ts';
 import type { PartitionDeps } from './linkPartition.ts';
+import type { LookUp } from './lookUp.ts';
 import type { Outbox } from './outbox.ts';
 import type { LookUpSource } from './pair.ts';
 import { addSessionsWithReports, knownReports, reportsOfSessions } from './reportRows.ts';
@@ -16,6 +18,13 @@ import { unlinkedPairs } from './unlinkedPairs.ts';
 
 const POLL_MS = 20;
 const LEARN_AGAIN_MS = 5_000;
+
+const PROJECTIONS = [
+  { name: 'events', group: GROUPS.projectEvents, topic: TOPICS.events },
+  { name: 'links', group: GROUPS.projectLinks, topic: TOPICS.linkedEvents },
+  { name: 'reports', group: GROUPS.projectReports, topic: TOPICS.reportLinks },
+  { name: 'sessions', group: GROUPS.projectSessions, topic: TOPICS.sessions },
+] as const;
 
 export class LookUps {
   readonly #deps: PartitionDeps;
@@ -49,33 +58,31 @@ export class LookUps {
     }
   }
 
-  /** @throws Unavailable when ClickHouse does not answer; the look-up is then begun again. */
-  async answer(job: Job): Promise<Answer> {
-    const { clock, metrics } = this.#deps;
-    const startedAtMs = clock.now();
-    const below = await this.#untilVisible(job);
+  /**
+   * Undefined where the projector is not far enough and the look-up is overdue: it can be asked again, and goes on from
+   * where it began.
+   * @throws Unavailable when ClickHouse or the log does not answer; another look-up is then begun.
+   */
+  async answer(lookUp: LookUp): Promise<Answer | undefined> {
+    const { job } = lookUp;
+    lookUp.ends ??= await endsOf(this.#deps.log, job);
+    const end = lookUp.ends.events[this.#partition] ?? 0;
+    if (!(await this.#until(lookUp, () => this.#unconsumed(end)))) return undefined;
+    // Together: what is linked of the events below `events` is below `links`.
+    lookUp.position ??= this.#outbox.committed;
+    const { events: below } = lookUp.position;
+    if (!(await this.#isVisible(lookUp, lookUp.position, lookUp.ends))) return undefined;
     const answer = await this.#ask(job, below);
-    metrics.lookUpSeconds.observe({ kind: job.kind }, (clock.now() - startedAtMs) / 1000);
+    this.#deps.metrics.lookUpSeconds.observe({ kind: job.kind }, lookUp.ageMs / 1000);
     return answer;
   }
 
-  /** Resolves with the offset of the events below which everything is projected, the partition's links of it too. */
-  async #untilVisible(job: Job): Promise<number> {
-    const { log } = this.#deps;
-    const partition = this.#partition;
-    const { events, reports } = await endsOf(log, job);
-    await this.#until(() => this.#outbox.committed.events >= (events[partition] ?? 0));
-    // Together: what is linked of the events below `below` is below `links`.
-    const { events: below, links } = this.#outbox.committed;
-    await this.#projected(GROUPS.projectEvents, TOPICS.events, this.#own(below));
-    await this.#projected(GROUPS.projectEvents, TOPICS.events, events);
-    await this.#projected(GROUPS.projectLinks, TOPICS.linkedEvents, this.#own(links));
-    await this.#projected(GROUPS.projectReports, TOPICS.reportLinks, reports);
-    await this.#projected(GROUPS.projectReports, TOPICS.reportLinks, this.#own(behindReportsOf(job)));
-    if (job.kind !== 'check' || !asksForLanes(job)) return below;
-    const sessions = await log.endOffsets(TOPICS.sessions);
-    await this.#projected(GROUPS.projectSessions, TOPICS.sessions, this.#own(sessions[partition] ?? 0));
-    return below;
+  async #isVisible(lookUp: LookUp, position: Position, ends: Ends): Promise<boolean> {
+    const needs = needsOf(lookUp.job, this.#outbox.state, position, ends);
+    for (const { name, group, topic } of PROJECTIONS) {
+      if (!(await this.#until(lookUp, () => this.#unprojected(group, topic, needs[name])))) return false;
+    }
+    return true;
   }
 
   async #ask(job: Job, below: number): Promise<Answer> {
@@ -110,47 +117,41 @@ export class LookUps {
     return [...reports].map(([key, { record }]) => ({ ...askOf(state, key, record), events: new Map() }));
   }
 
-  /** @param ends per partition; 0 where it does not matter. */
-  async #projected(group: string, topic: string, ends: readonly number[]): Promise<void> {
-    if (ends.every((end) => end === 0)) return;
-    await this.#until(async () => {
-      const committed = await this.#deps.log.committed(group, topic);
-      return ends.every((end, partition) => end === 0 || (committed[partition]?.offset ?? 0) >= end);
-    });
+  /** @param whatIsLeft undefined: nothing. Resolves with false once the look-up is overdue; it is then set aside. */
+  async #until(lookUp: LookUp, whatIsLeft: () => Promise<string | undefined>): Promise<boolean> {
+    for (;;) {
+      lookUp.waitsFor = await whatIsLeft();
+      if (lookUp.waitsFor === undefined) return true;
+      if (lookUp.isOverdue) return false;
+      await delay(POLL_MS, undefined, { signal: this.#isOver });
+    }
   }
 
-  async #until(isReached: () => boolean | Promise<boolean>): Promise<void> {
-    const signal = this.#isOver;
-    while (!(await isReached())) await delay(POLL_MS, undefined, { signal });
+  async #unconsumed(end: number): Promise<string | undefined> {
+    if (this.#outbox.committed.events >= end) return undefined;
+    return `${GROUPS.link} on ${TOPICS.events}/${this.#partition}`;
   }
 
-  #own(offset: number): number[] {
-    return Array.from({ length: this.#deps.partitions }, (_, partition) =>
-      partition === this.#partition ? offset : 0,
-    );
+  async #unprojected(
+    group: string,
+    topic: string,
+    needs: ReadonlyMap<number, number>,
+  ): Promise<string | undefined> {
+    const ends = [...needs].filter(([, end]) => end > 0);
+    if (ends.length === 0) return undefined;
+    const committed = await this.#deps.log.committed(group, topic);
+    const left = ends.filter(([partition, end]) => (committed[partition]?.offset ?? 0) < end);
+    if (left.length === 0) return undefined;
+    return `${group} on ${left.map(([partition]) => `${topic}/${partition}`).join(', ')}`;
   }
 }
 
-/** What was in the log when the look-up began, where that matters: all events before a last look-up, retractions before a late one. */
-async function endsOf(
-  log: Log,
-  job: Job,
-): Promise<{ events: readonly number[]; reports: readonly number[] }> {
-  const events = job.kind === 'close' ? await log.endOffsets(TOPICS.events) : [];
-  const reports = job.kind === 'late' ? await log.endOffsets(TOPICS.reportLinks) : [];
-  return { events, reports };
-}
+const NONE: readonly number[] = [];
 
-/** A writer need not know the lane of its report's session; the session was registered before. */
-function asksForLanes(job: Extract<Job, { kind: 'check' }>): boolean {
-  return [...job.reports.values()].some(
-    ({ record }) => record.sessionId !== null && record.sessionLane === null,
-  );
-}
-
-/** Behind the last of the records that are asked about; they lie in the partition's own topic. */
-function behindReportsOf(job: Job): number {
-  if (job.kind !== 'check' && job.kind !== 'unlink') return 0;
-  const entries = job.kind === 'check' ? job.reports.values() : job.retractions.values();
-  return [...entries].reduce((end, { offset }) => Math.max(end, offset + 1), 0);
+async function endsOf(log: Log, job: Job): Promise<Ends> {
+  return {
+    events: job.kind === 'close' ? await log.endOffsets(TOPICS.events) : NONE,
+    reports: job.kind === 'late' ? await log.endOffsets(TOPICS.reportLinks) : NONE,
+    sessions: asksForLanes(job) ? await log.endOffsets(TOPICS.sessions) : NONE,
+  };
 }

@@ -13,15 +13,14 @@ import { decideReportLink } from './core/decideReports.ts';
 import type { Decision } from './core/decision.ts';
 import { type Answer, type Job, MAX_A_JOB, nextJob } from './core/jobs.ts';
 import { LINKER_BOUNDS, type LinkerBounds, LinkerState } from './core/linkerState.ts';
+import { type Ends, needsOf, type Position } from './core/needs.ts';
 import { MODEL_LOG, ModelTables, type ModelTopics, type Positions } from './modelTables.testing.ts';
 
 interface LookUp {
   readonly job: Job;
-  /** What must be projected first; of `close`, also what must be consumed first. */
-  readonly needs: Positions;
-  readonly mustConsume: number;
-  /** The partition's own events are seen below it. */
-  below: number | undefined;
+  readonly ends: Ends;
+  /** Once what must be consumed first is. */
+  position: Position | undefined;
   answer: Answer | undefined;
 }
 
@@ -32,6 +31,7 @@ interface Member {
   links: LinkedEvent[];
   notices: Decision['notices'][number][];
   lookUp: LookUp | undefined;
+  readonly aside: Map<Job['kind'], LookUp>;
   lastKind: Job['kind'] | undefined;
 }
 
@@ -113,14 +113,29 @@ export class Topology {
     const running = member.lookUp;
     if (running === undefined) return this.#begin(member);
     if (running.answer === undefined) return this.#answer(member, running, limit);
-    this.#put(member, decideAnswer(member.state, running.job, running.answer, this.nowMs, MODEL_LOG));
+    const decision = decideAnswer(member.state, running.job, running.answer, this.nowMs, MODEL_LOG);
+    this.#put(member, decision);
     if (dies) {
       this.crash(partition);
       return true;
     }
     this.commit(partition);
     member.lookUp = undefined;
+    if (decision.links.length === 0) return true;
+    const links = this.topics.links[partition]?.length ?? 0;
+    for (const passed of member.aside.values()) {
+      if (passed.position !== undefined) passed.position = { ...passed.position, links };
+    }
     return true;
+  }
+
+  /** A look-up that waits, and still does when it looks, lets others pass. */
+  setAside(partition: number): void {
+    const member = this.#member(partition);
+    const { lookUp } = member;
+    if (lookUp === undefined || lookUp.answer !== undefined || this.#answer(member, lookUp, 1_000)) return;
+    member.aside.set(lookUp.job.kind, lookUp);
+    member.lookUp = undefined;
   }
 
   /** Goes on until nothing moves; time stands still. */
@@ -172,6 +187,7 @@ export class Topology {
       links: [],
       notices: [],
       lookUp: undefined,
+      aside: new Map(),
       lastKind: undefined,
     };
     this.#members[partition] = member;
@@ -196,40 +212,38 @@ export class Topology {
   }
 
   #begin(member: Member): boolean {
-    const job = nextJob(member.state, this.nowMs, { after: member.lastKind, max: MAX_A_JOB });
+    const { state, aside, lastKind: after } = member;
+    const job = nextJob(state, this.nowMs, { after, max: MAX_A_JOB, aside });
     if (job === undefined) return false;
     member.lastKind = job.kind;
-    const { partition } = member.state;
-    this.commit(partition);
+    member.lookUp = aside.get(job.kind);
+    if (aside.delete(job.kind)) return true;
+    this.commit(state.partition);
     const ends = (topic: keyof ModelTopics) => this.topics[topic].map((log) => log.length);
-    const own = (topic: keyof ModelTopics) => ends(topic).map((end, p) => (p === partition ? end : 0));
-    const needsAll = job.kind === 'close';
     member.lookUp = {
       job,
-      needs: {
-        events: needsAll ? ends('events') : ends('events').map(() => 0),
-        reports: job.kind === 'late' ? ends('reports') : own('reports'),
-        links: own('links'),
+      ends: {
+        events: job.kind === 'close' ? ends('events') : [],
+        reports: job.kind === 'late' ? ends('reports') : [],
+        sessions: [],
       },
-      mustConsume: needsAll ? (this.topics.events[partition]?.length ?? 0) : 0,
-      below: undefined,
+      position: undefined,
       answer: undefined,
     };
     return true;
   }
 
-  #answer(member: Member, lookUp: LookUp, limit: number): boolean {
-    const { partition } = member.state;
-    if ((this.#committed[partition]?.events ?? 0) < lookUp.mustConsume) return false;
-    if (lookUp.below === undefined) {
-      lookUp.below = this.#committed[partition]?.events ?? 0;
-      lookUp.needs.events[partition] = Math.max(lookUp.needs.events[partition] ?? 0, lookUp.below);
-      lookUp.needs.links[partition] = this.topics.links[partition]?.length ?? 0;
-    }
+  #answer({ state }: Member, lookUp: LookUp, limit: number): boolean {
+    const { partition } = state;
+    const { job, ends } = lookUp;
+    const consumed = this.#committed[partition]?.events ?? 0;
+    if (consumed < (ends.events[partition] ?? 0)) return false;
+    lookUp.position ??= { events: consumed, links: this.topics.links[partition]?.length ?? 0 };
+    const needs = needsOf(job, state, lookUp.position, ends);
     for (const topic of ['events', 'reports', 'links'] as const) {
-      if (lookUp.needs[topic].some((need, p) => (this.projected[topic][p] ?? 0) < need)) return false;
+      for (const [p, need] of needs[topic]) if ((this.projected[topic][p] ?? 0) < need) return false;
     }
-    lookUp.answer = this.tables().answer(member.state, lookUp.job, lookUp.below, limit);
+    lookUp.answer = this.tables().answer(state, job, lookUp.position.events, limit);
     return true;
   }
 }

@@ -1,7 +1,7 @@
 /**
- * What is to be looked up next. A partition has one look-up at a time, and each sees everything that the partition had
+ * What is to be looked up next. A partition asks one look-up at a time, and each sees everything that the partition had
  * linked before it: so a look-up may ask for all events of a report again and again, and links only those that are not
- * linked yet. Pure.
+ * linked yet. One that waits for the projector can be set aside, for others to pass it. Pure.
  */
 import { namedEventsOf, windowOf } from '@questlog/schemas/reportWindow';
 import type { LinkSource, StoredEvent } from '@questlog/schemas/topics/linkedEvents';
@@ -82,23 +82,36 @@ const MAX_EVENT_IDS_A_JOB = 20_000;
 
 const KINDS = ['unlink', 'check', 'ask', 'close', 'late'] as const;
 
+/** Look-ups that were begun and wait for the projector. */
+export type Aside = ReadonlyMap<Job['kind'], { readonly job: Job }>;
+
 /**
  * The kinds take turns, so that none of them waits for ever.
  * @param after of the look-up before.
  * @param max reports, retractions or sessions; fewer than `MAX_A_JOB` after a look-up that failed.
+ * @param aside the turns of their kinds are theirs: the very job is given again.
  */
 export function nextJob(
   state: LinkerState,
   nowMs: number,
-  { after, max }: { after: Job['kind'] | undefined; max: number },
+  { after, max, aside }: { after: Job['kind'] | undefined; max: number; aside: Aside },
 ): Job | undefined {
   const first = after === undefined ? 0 : KINDS.indexOf(after) + 1;
-  for (let i = 0; i < KINDS.length; i++) {
-    const kind = KINDS[(first + i) % KINDS.length];
-    const job = kind === undefined ? undefined : jobOf(kind, state, nowMs, max);
+  const inTurn = [...KINDS.slice(first), ...KINDS.slice(0, first)];
+  for (const kind of inTurn) {
+    const begun = aside.get(kind)?.job;
+    const job = begun ?? (mayPass(kind, aside) ? jobOf(kind, state, nowMs, max) : undefined);
     if (job !== undefined) return job;
   }
   return undefined;
+}
+
+/**
+ * What came since an `ask` or a `close` began is held until it is answered, and is told then. A look-up that began after
+ * it would find those events too, and they would be told twice; but it may check reports and take links back.
+ */
+function mayPass(kind: Job['kind'], aside: Aside): boolean {
+  return kind === 'check' || kind === 'unlink' || !(aside.has('ask') || aside.has('close'));
 }
 
 function jobOf(kind: Job['kind'], state: LinkerState, nowMs: number, max: number): Job | undefined {

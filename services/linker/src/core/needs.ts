@@ -1,0 +1,80 @@
+/**
+ * What must be projected before a look-up may ask: what it asks about and no more, so that a partition on which the
+ * projector is behind keeps no other one waiting. Pure.
+ *
+ * Of events that is the partition's own, whatever the tenant's spread was when they came: an event lies on the lane inside
+ * its id, which is its session's, and a partition asks only for events of lanes that are its own (`ownership.ts`). Of
+ * reports it is the tenants' homes, where it is decided what a report is.
+ */
+import { partitionOf } from '@questlog/schemas/partition';
+import type { ReportLink } from '@questlog/schemas/topics/reportLinks';
+import type { Job } from './jobs.ts';
+
+/** Per topic and partition, the offset up to which it must be projected. */
+export interface Needs {
+  readonly events: ReadonlyMap<number, number>;
+  readonly links: ReadonlyMap<number, number>;
+  readonly reports: ReadonlyMap<number, number>;
+  readonly sessions: ReadonlyMap<number, number>;
+}
+
+/** Where the partition stands: the events below the first offset are linked as they came, by links below the second. */
+export interface Position {
+  readonly events: number;
+  readonly links: number;
+}
+
+/** Ends of topics as they were when the look-up began, by partition; empty where they do not matter to it. */
+export interface Ends {
+  /** All events before a last look-up. */
+  readonly events: readonly number[];
+  /** Retractions before a late one. */
+  readonly reports: readonly number[];
+  /** The sessions of reports whose lanes are to be looked up: they were registered before. */
+  readonly sessions: readonly number[];
+}
+
+export function needsOf(
+  job: Job,
+  { partition, partitions }: { readonly partition: number; readonly partitions: number },
+  position: Position,
+  ends: Ends,
+): Needs {
+  const own = (offset: number): Map<number, number> => new Map([[partition, offset]]);
+  const linked = { events: own(position.events), links: own(position.links) };
+  switch (job.kind) {
+    case 'check':
+      return { ...NOTHING, reports: own(behind(job.reports)), sessions: own(ends.sessions[partition] ?? 0) };
+    case 'unlink':
+      return { ...NOTHING, ...linked, reports: own(behind(job.retractions)) };
+    case 'ask':
+    case 'close':
+      return { ...NOTHING, ...linked };
+    case 'late': {
+      const homes = [...job.sessions.values()].map(({ tenantId }) => partitionOf(tenantId, 0, partitions));
+      return {
+        ...NOTHING,
+        ...linked,
+        reports: new Map(homes.map((home) => [home, ends.reports[home] ?? 0])),
+      };
+    }
+  }
+}
+
+/** A writer need not know the lane of its report's session; the session was registered before. */
+export function asksForLanes(job: Job): boolean {
+  if (job.kind !== 'check') return false;
+  return [...job.reports.values()].some(
+    ({ record }) => record.sessionId !== null && record.sessionLane === null,
+  );
+}
+
+const NONE: ReadonlyMap<number, number> = new Map();
+const NOTHING: Needs = { events: NONE, links: NONE, reports: NONE, sessions: NONE };
+
+/** The records that are asked about lie in the partition's own topic. */
+function behind(
+  entries: ReadonlyMap<string, { readonly record: ReportLink; readonly offset: number }>,
+): number {
+  return [...entries.values()].reduce((end, { offset }) => Math.max(end, offset + 1), 0);
+}

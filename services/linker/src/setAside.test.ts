@@ -1,0 +1,74 @@
+/** Look-ups that wait for the projector and let others pass: whoever is answered first, each pair is told once. */
+import { anEvent, anEventsAccepted, aReportLink } from '@questlog/schemas/fixtures/builders';
+import type { ReportLink } from '@questlog/schemas/topics/reportLinks';
+import { eventId } from '@questlog/schemas/uuid';
+import { expect, test } from 'vitest';
+import { Topology } from './topology.testing.ts';
+
+const SIX_MINUTES_MS = 6 * 60_000;
+const HOME = 0;
+const { tenantId, projectId } = anEventsAccepted();
+const sessionId = '00000000-0000-4000-8000-000000000001';
+
+function aTopology() {
+  const topology = new Topology(1);
+  const file = (last: number): ReportLink => {
+    const reportId = `00000000-0000-4000-8000-00000000001${last}`;
+    const report = aReportLink({ tenantId, projectId, reportId, sessionId, sessionLane: 0 });
+    topology.appendReport({ ...report, receivedAt: topology.nowMs, occurredAt: null });
+    return report;
+  };
+  /** Inside the windows of the reports; off the clock when it is told to be. */
+  const send = (tail: number, ageMs: number): string => {
+    const id = eventId(topology.nowMs, 0, Buffer.alloc(8, tail));
+    const occurredAt = BigInt(topology.nowMs - ageMs) * 1000n;
+    const events = [anEvent({ id, sessionId, occurredAt })];
+    const appendId = `00000000-0000-4000-8000-00000000002${tail}`;
+    const receivedAt = topology.nowMs;
+    topology.appendEvents(HOME, anEventsAccepted({ appendId, tenantId, projectId, receivedAt, events }));
+    return id;
+  };
+  const turns = (count: number): void => {
+    for (let i = 0; i < count; i++) topology.lookUp(HOME);
+  };
+  topology.lanes.set(`${projectId}/${sessionId}`, 0);
+  return { topology, file, send, turns };
+}
+
+const told = (topology: Topology): string[] =>
+  topology.links().map(({ reportId, event }) => `${reportId} ${event.id}`);
+
+test('a late event that a look-up set aside holds is told by that look-up alone', () => {
+  const { topology, file, send, turns } = aTopology();
+  const report = file(1);
+  topology.consume(HOME, 'reports');
+  topology.project('reports', HOME, 1);
+  turns(3);
+  const first = send(1, 0);
+  topology.consume(HOME, 'events');
+  turns(1);
+  topology.setAside(HOME);
+  const held = send(2, SIX_MINUTES_MS);
+  topology.settle();
+  expect(told(topology)).toEqual([`${report.reportId} ${first}`, `${report.reportId} ${held}`]);
+});
+
+test('a look-up set aside sees what was linked by those that passed it', () => {
+  const { topology, file, send, turns } = aTopology();
+  const before = file(1);
+  topology.settle();
+  const late = send(1, SIX_MINUTES_MS);
+  topology.consume(HOME, 'events');
+  const after = file(2);
+  // The last turn begins the look-up of the late event, which waits for the second report.
+  turns(1);
+  topology.setAside(HOME);
+  topology.consume(HOME, 'reports');
+  topology.project('reports', HOME, 9);
+  topology.project('events', HOME, 9);
+  topology.project('links', HOME, 9);
+  // The second report is checked and asked about; what comes of it is not projected when the first look-up goes on.
+  turns(3 + 3 + 2);
+  topology.settle();
+  expect(told(topology)).toEqual([`${before.reportId} ${late}`, `${after.reportId} ${late}`]);
+});
