@@ -46,7 +46,7 @@ export function openQuotas(deps: {
   clock: Clock;
   logger: Logger;
 }): Quotas {
-  const { store, projection, logId, clock, logger } = deps;
+  const { projection, logId, clock, logger } = deps;
   const tracked = new Map<string, Promise<Tracked>>();
   const ready = new Map<string, Tracked>();
   const stopped = new AbortController();
@@ -58,7 +58,7 @@ export function openQuotas(deps: {
       if (!(error instanceof Unavailable)) throw error;
       logger.warn('quota_from_lagging_rollup', { tenant: tenant.id, month });
     });
-    await refresh(store, [entry]);
+    await refresh(deps, [entry]);
     ready.set(name, entry);
     return entry;
   };
@@ -92,7 +92,7 @@ export function openQuotas(deps: {
 
 /** Reads the rollup again and again, one reading at a time, for the tenants that are active. */
 async function keepFresh(
-  deps: { store: Store; clock: Clock; logger: Logger },
+  deps: { store: Store; projection: Projection; clock: Clock; logger: Logger },
   ready: Map<string, Tracked>,
   tracked: Map<string, unknown>,
   signal: AbortSignal,
@@ -107,7 +107,7 @@ async function keepFresh(
       tracked.delete(name);
     }
     try {
-      await refresh(deps.store, [...ready.values()]);
+      await refresh(deps, [...ready.values()]);
     } catch (error) {
       deps.logger.error('quota_refresh_failed', error);
     }
@@ -129,8 +129,17 @@ interface Row {
   readonly last_offset: string;
 }
 
-async function refresh(store: Store, entries: readonly Tracked[]): Promise<void> {
+async function refresh(
+  { store, projection }: { store: Store; projection: Projection },
+  entries: readonly Tracked[],
+): Promise<void> {
   if (entries.length === 0) return;
+  // Before the rows, which then have all of it.
+  const projected = await projection.projected().catch((error: unknown) => {
+    // The rows alone are true, too; some own appends may be counted for longer.
+    if (error instanceof Unavailable) return [];
+    throw error;
+  });
   const rows = await store.query<Row>(
     `SELECT tenant_id, formatDateTime(month, '%Y-%m') AS month, log_id, log_partition,
        used, last_offset
@@ -138,7 +147,8 @@ async function refresh(store: Store, entries: readonly Tracked[]): Promise<void>
     { tenants: [...new Set(entries.map(({ tenant }) => tenant.id))] },
   );
   for (const { tenant, month, ledger } of entries) {
-    ledger.refresh(rows.filter((row) => row.tenant_id === tenant.id && row.month === month).map(rollupRow));
+    const ofMonth = rows.filter((row) => row.tenant_id === tenant.id && row.month === month);
+    ledger.refresh(ofMonth.map(rollupRow), projected);
   }
 }
 

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { QuotaLedger } from './quotaLedger.ts';
+import { QuotaLedger, type RollupRow } from './quotaLedger.ts';
 
 const LOG = 'this-log';
 
@@ -28,41 +28,54 @@ test('an append that the rollup had before it was confirmed is counted once', ()
   expect(ledger.used()).toBe(4);
 });
 
-test('at rest, equals what is in the log, however appends and readings of the rollup interleave', () => {
+test('at rest, equals what is in the log, however appends, repeats and readings of the rollup interleave', () => {
+  const appended = { partition: fc.nat(2), events: fc.integer({ min: 1, max: 500 }) };
   const step = fc.oneof(
-    fc.record({
-      kind: fc.constant('append' as const),
-      partition: fc.nat(2),
-      events: fc.integer({ min: 1, max: 500 }),
-    }),
+    fc.record({ kind: fc.constant('append' as const), ...appended }),
+    // Consumers drop it: it counts until it is known to be projected.
+    fc.record({ kind: fc.constant('repeat' as const), ...appended }),
     fc.record({ kind: fc.constant('project' as const), partition: fc.nat(2), records: fc.nat(3) }),
     fc.constant({ kind: 'refresh' as const }),
   );
   fc.assert(
     fc.property(fc.array(step, { maxLength: 60 }), (steps) => {
       const ledger = new QuotaLedger(LOG);
-      const log: number[][] = [[], [], []];
+      const log: { events: number; isRepeat: boolean }[][] = [[], [], []];
       const projected = [0, 0, 0];
-      let total = 0;
+      let known = [0, 0, 0];
+      const expected = (): number =>
+        log
+          .flatMap((records, partition) =>
+            records.filter(({ isRepeat }, offset) => !isRepeat || offset >= (known[partition] ?? 0)),
+          )
+          .reduce((sum, { events }) => sum + events, 0);
       for (const one of steps) {
-        if (one.kind === 'append') {
-          expect(ledger.reserve(one.events)).toBe(total);
+        if (one.kind === 'append' || one.kind === 'repeat') {
+          expect(ledger.reserve(one.events)).toBe(expected());
           const records = log[one.partition] ?? [];
-          ledger.confirm(one.partition, records.push(one.events) - 1, one.events);
-          total += one.events;
+          const offset = records.push({ events: one.events, isRepeat: one.kind === 'repeat' }) - 1;
+          ledger.confirm(one.partition, offset, one.events);
         } else if (one.kind === 'project') {
           const there = log[one.partition]?.length ?? 0;
           projected[one.partition] = Math.min(there, (projected[one.partition] ?? 0) + one.records);
         } else {
-          ledger.refresh(
-            projected.flatMap((end, partition) => {
-              const used = (log[partition] ?? []).slice(0, end).reduce((sum, events) => sum + events, 0);
-              return end === 0 ? [] : [{ logId: LOG, partition, used, lastOffset: end - 1 }];
-            }),
-          );
+          known = [...projected];
+          ledger.refresh(rollupOf(log, projected), projected);
         }
-        expect(ledger.used()).toBe(total);
+        expect(ledger.used()).toBe(expected());
       }
     }),
   );
 });
+
+function rollupOf(
+  log: readonly (readonly { events: number; isRepeat: boolean }[])[],
+  projected: readonly number[],
+): RollupRow[] {
+  return log.flatMap((records, partition) => {
+    const there = records.slice(0, projected[partition]);
+    const lastOffset = there.findLastIndex(({ isRepeat }) => !isRepeat);
+    const used = there.reduce((sum, { events, isRepeat }) => sum + (isRepeat ? 0 : events), 0);
+    return lastOffset === -1 ? [] : [{ logId: LOG, partition, used, lastOffset }];
+  });
+}

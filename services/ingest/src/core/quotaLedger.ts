@@ -33,12 +33,21 @@ export class QuotaLedger {
     return this.#rollupUsed + this.#ownUsed + this.#reserved;
   }
 
-  /** Takes over a reading (one at a time, each newer than the last); own appends that it covers are no longer counted beside it. */
-  refresh(rows: readonly RollupRow[]): void {
+  /**
+   * Takes over a reading (one at a time, each newer than the last); own appends that it covers are no longer counted
+   * beside it.
+   *
+   * @param projected per partition of this log, below which offset all was projected before the rows were read: what
+   *   consumers drop, a repeat, moves no row's offset.
+   */
+  refresh(rows: readonly RollupRow[], projected: readonly number[] = []): void {
     this.#rollupUsed = 0;
     for (const row of rows) {
       this.#rollupUsed += row.used;
       if (row.logId === this.#logId) this.#cover(row.partition, row.lastOffset);
+    }
+    for (const [partition, end] of projected.entries()) {
+      if (end - 1 > (this.#lastOffsets.get(partition) ?? -1)) this.#cover(partition, end - 1);
     }
   }
 

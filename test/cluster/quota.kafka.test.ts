@@ -1,0 +1,178 @@
+/**
+ * A tenant's quota where its clients post to several ingests at once: no event is flagged before the line, and past it
+ * no more go unflagged than the other ingests took while a reading of the rollup was on its way.
+ */
+import { describeKafka } from '@questlog/runtime/log/kafka/engines.testing';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { aProject, eventually, onto, type TestProject } from '../e2e/builders.ts';
+import { bugsIn } from '../e2e/sharedProduct.ts';
+import { Deployment, type Service } from './deployment.ts';
+import { playPastTheLine, type QuotaRun, type SentRequest } from './quotaRun.ts';
+
+/** Three times what counts as near the line: the ingests read at both of their paces before they come to it. */
+const QUOTA = 6_000;
+/** The longer of the two. */
+const REFRESH_MS = 1_000;
+const SEEN_WITHIN_MS = 60_000;
+const RUN_WITHIN_MS = 300_000;
+
+describeKafka('the quota of a tenant', (engines) => {
+  let deployment: Deployment;
+  let ingests: readonly Service[];
+
+  beforeAll(async () => {
+    deployment = new Deployment(engines);
+    await deployment.startAll('ingest', 'ingest', 'ingest', 'linker', 'projector');
+    ingests = deployment.running('ingest');
+  });
+  afterAll(() => deployment?.remove());
+
+  test(
+    'is exact where all of the tenant goes to one ingest',
+    async () => {
+      const [first] = ingests as [Service];
+      const { run } = await played([first]);
+
+      expect(overshootOf(run)).toBe(0);
+      console.log(
+        `quota with one ingest: overshoot 0 of ${run.sent.flatMap(({ ids }) => ids).length} events`,
+      );
+    },
+    RUN_WITHIN_MS,
+  );
+
+  test(
+    'is overshot with three ingests by no more than the others took since the last reading, and none is flagged early',
+    async () => {
+      const { run, offsets } = await played(ingests);
+
+      const overshoot = overshootOf(run);
+      expect(overshoot).toBeGreaterThanOrEqual(0);
+      const bounds = ingests.map((ingest) => unseenBy(ingest, run, offsets));
+      console.log(`quota with three ingests: ${told(run, overshoot, Math.min(...bounds))}`);
+      expect(overshoot).toBeLessThanOrEqual(Math.min(...bounds));
+      expect(sentAfterSeen(run).flatMap(({ flags }) => flags)).not.toContain(false);
+    },
+    RUN_WITHIN_MS,
+  );
+
+  test('leaves no bug in the logs and no process that does not stop', async () => {
+    expect(deployment.services.flatMap((service) => bugsIn(service.stderr()))).toEqual([]);
+    const codes = await deployment.stop();
+    expect(codes).toEqual(codes.map(() => 0));
+  });
+
+  /** The load of a tenant of its own, and what must hold of it over however many ingests it went. */
+  async function played(
+    over: readonly Service[],
+  ): Promise<{ run: QuotaRun; offsets: ReadonlyMap<string, number> }> {
+    const [first] = over as [Service];
+    const project = await aProject(first, { revision: 'A', spread: 1, monthlySoftQuota: QUOTA });
+    await everyIngest(
+      project,
+      (of) => of.get(`/v1/sessions/${project.sessionId}`),
+      ({ status }) => status === 200,
+    );
+    const run = await playPastTheLine(deployment, project, over);
+
+    const accepted = run.sent.flatMap(({ ids }) => ids);
+    await everyIngest(
+      project,
+      (of) => of.get('/v1/quota'),
+      (answer) => answer.status === 200 && answer.json().used === accepted.length,
+    );
+    const offsets = await storedOffsets(project);
+    expect([...offsets.keys()].toSorted()).toEqual(accepted.toSorted());
+    for (const ingest of over) expect(flaggedAndThenNot(run, ingest)).toEqual([]);
+    return { run, offsets };
+  }
+
+  async function everyIngest(
+    project: TestProject,
+    ask: (of: TestProject) => ReturnType<TestProject['get']>,
+    isThere: (answer: Awaited<ReturnType<TestProject['get']>>) => boolean,
+  ): Promise<void> {
+    for (const ingest of ingests) await eventually(() => ask(onto(project, ingest)), isThere, SEEN_WITHIN_MS);
+  }
+
+  /** By event. */
+  async function storedOffsets({ tenantId }: TestProject): Promise<Map<string, number>> {
+    const rows = await deployment.sql<{ id: string; offset: number }>(
+      `SELECT toString(id) AS id, toUInt32(log_offset) AS offset FROM events WHERE tenant_id = '${tenantId}'`,
+    );
+    return new Map(rows.map(({ id, offset }) => [id, offset]));
+  }
+});
+
+/** Below 0: so many were flagged too early. */
+function overshootOf({ sent }: QuotaRun): number {
+  return sent.flatMap(({ flags }) => flags).filter((flag) => !flag).length - QUOTA;
+}
+
+/** An ingest's count only grows: what it was sent after it had flagged, it flags as well. */
+function flaggedAndThenNot({ sent }: QuotaRun, ingest: Service): SentRequest[] {
+  const of = sent.filter((request) => request.ingest === ingest);
+  const firstFlag = of.find(({ flags }) => flags.includes(true));
+  return of.filter(
+    ({ sentAtMs, flags }) =>
+      firstFlag !== undefined && sentAtMs > firstFlag.answeredAtMs && flags.includes(false),
+  );
+}
+
+/** Sent when every ingest must have read that the quota is used up. */
+function sentAfterSeen(run: QuotaRun): SentRequest[] {
+  const { sent, readings } = run;
+  const seenAtMs = readings.find(({ used }) => used >= QUOTA)?.readAtMs ?? Number.POSITIVE_INFINITY;
+  return sent.filter(({ sentAtMs }) => sentAtMs > seenAtMs + REFRESH_MS + slowestMsOf(run));
+}
+
+/**
+ * The bound: at its last unflagged event an ingest has counted its own and, of the others', those in its last reading
+ * of the rollup, and together they are not more than the quota. What the overshoot is made of are thus the others'
+ * unflagged events that this reading did not have. It is not older than a refresh.
+ */
+function unseenBy(ingest: Service, run: QuotaRun, offsets: ReadonlyMap<string, number>): number {
+  const unflagged = run.sent.filter(({ flags }) => flags.includes(false));
+  const last = unflagged.filter((request) => request.ingest === ingest).map(({ sentAtMs }) => sentAtMs);
+  const readSinceMs = Math.max(...last) - REFRESH_MS - slowestMsOf(run);
+  const lastOffset = run.readings.findLast(({ readAtMs }) => readAtMs <= readSinceMs)?.lastOffset ?? -1;
+  return unflagged
+    .filter((request) => request.ingest !== ingest)
+    .flatMap(({ ids, flags }) => ids.filter((_, i) => flags[i] === false))
+    .filter((id) => (offsets.get(id) ?? 0) > lastOffset).length;
+}
+
+/** The longest that an answer or a reading took on the way to the line and past it: what the machine adds to a refresh. */
+function slowestMsOf(run: QuotaRun): number {
+  const sinceMs = reachedAtMs(run, QUOTA / 2);
+  const took = [
+    ...run.sent.map(({ sentAtMs, answeredAtMs }) => ({ fromMs: sentAtMs, toMs: answeredAtMs })),
+    ...run.readings.map(({ askedAtMs, readAtMs }) => ({ fromMs: askedAtMs, toMs: readAtMs })),
+  ];
+  return Math.max(...took.filter(({ toMs }) => toMs >= sinceMs).map(({ fromMs, toMs }) => toMs - fromMs));
+}
+
+/** When so many events had been answered. */
+function reachedAtMs({ sent }: QuotaRun, events: number): number {
+  let accepted = 0;
+  const request = sent.find(({ ids }) => {
+    accepted += ids.length;
+    return accepted >= events;
+  });
+  return request?.answeredAtMs ?? Number.NaN;
+}
+
+function told(run: QuotaRun, overshoot: number, bound: number): string {
+  const crossedAtMs = reachedAtMs(run, QUOTA);
+  const eventsAMs = QUOTA / 2 / (crossedAtMs - reachedAtMs(run, QUOTA / 2));
+  const projectedAtMs = run.readings.find(({ used }) => used >= QUOTA)?.readAtMs ?? Number.NaN;
+  const lastAtMs = run.sent.findLast(({ flags }) => flags.includes(false))?.answeredAtMs ?? Number.NaN;
+  const after = (atMs: number): string => `${Math.round(atMs - crossedAtMs)} ms after the line was crossed`;
+  return [
+    `overshoot ${overshoot} events, ${Math.round(overshoot / eventsAMs)} ms of ${Math.round(eventsAMs * 1_000)} events/s`,
+    `the bound of this run is ${bound} events`,
+    `the rollup had the line ${after(projectedAtMs)}`,
+    `the last unflagged answer came ${after(lastAtMs)}`,
+    `the slowest answer or reading took ${Math.round(slowestMsOf(run))} ms`,
+  ].join('; ');
+}

@@ -1,0 +1,83 @@
+/** Clients of one tenant on several ingests at once, until each ingest flags; what they were told, and what the rollup had meanwhile. */
+import { events, eventually, onto, type TestProject } from '../e2e/builders.ts';
+import type { Deployment, Service } from './deployment.ts';
+
+/** A request that was answered; times are of `performance.now()`. */
+export interface SentRequest {
+  readonly ingest: Service;
+  readonly sentAtMs: number;
+  readonly answeredAtMs: number;
+  readonly ids: readonly string[];
+  /** `overQuota` of each event. */
+  readonly flags: readonly boolean[];
+}
+
+/** The rollup's row of the tenant, which is on one partition; of no row, nothing. */
+export interface Reading {
+  readonly askedAtMs: number;
+  readonly readAtMs: number;
+  readonly used: number;
+  readonly lastOffset: number;
+}
+
+export interface QuotaRun {
+  /** In the order of the answers. */
+  readonly sent: readonly SentRequest[];
+  /** In the order of time. */
+  readonly readings: readonly Reading[];
+}
+
+const CLIENTS = 9;
+const EVENTS_A_REQUEST = 20;
+/** To each ingest, once it has flagged. */
+const REQUESTS_PAST_THE_LINE = 20;
+const PAST_WITHIN_MS = 180_000;
+
+/** @throws what a client has run into. */
+export async function playPastTheLine(
+  deployment: Deployment,
+  project: TestProject,
+  ingests: readonly Service[],
+): Promise<QuotaRun> {
+  const sent: SentRequest[] = [];
+  const readings: Reading[] = [];
+  let isEnding = false;
+
+  const play = async (ingest: Service): Promise<void> => {
+    const client = onto(project, ingest);
+    const body = events(EVENTS_A_REQUEST, { sessionId: await client.session() });
+    while (!isEnding) {
+      const sentAtMs = performance.now();
+      const answer = await client.post(body);
+      const answeredAtMs = performance.now();
+      if (answer.status !== 201) throw new Error(`answered ${answer.status}: ${answer.text()}`);
+      const created: { id: string; overQuota: boolean }[] = answer.json();
+      const ids = created.map(({ id }) => id);
+      sent.push({ ingest, sentAtMs, answeredAtMs, ids, flags: created.map(({ overQuota }) => overQuota) });
+    }
+  };
+  const read = async (): Promise<void> => {
+    const askedAtMs = performance.now();
+    const [row] = await deployment.sql<{ used: number; lastOffset: number }>(
+      `SELECT toUInt32(used) AS used, toUInt32(last_offset) AS lastOffset
+       FROM quota_usage_by_partition FINAL WHERE tenant_id = '${project.tenantId}'`,
+    );
+    const readAtMs = performance.now();
+    readings.push({ askedAtMs, readAtMs, ...(row ?? { used: 0, lastOffset: -1 }) });
+  };
+  const isPast = (): boolean =>
+    ingests.every((ingest) => {
+      const flagged = sent.filter((request) => request.ingest === ingest && request.flags.at(0));
+      return flagged.length >= REQUESTS_PAST_THE_LINE;
+    });
+
+  const clients = Array.from({ length: CLIENTS }, (_, i) => ingests[i % ingests.length]);
+  const playing = Promise.all(clients.map((ingest) => ingest && play(ingest)));
+  try {
+    await Promise.race([playing, eventually(read, () => isEnding || isPast(), PAST_WITHIN_MS)]);
+  } finally {
+    isEnding = true;
+    await playing;
+  }
+  return { sent, readings };
+}
