@@ -11,7 +11,7 @@ import { auditDeployment } from './auditDeployment.ts';
 import type { Service } from './deployment.ts';
 import { startTrial, type Trial } from './trial.ts';
 
-const WITHIN_MS = 600_000;
+const WITHIN_MS = 900_000;
 /** Below these the run has proved nothing. */
 const MIN_EVENTS = 2_000;
 const MIN_LINKS = 200;

@@ -11,7 +11,7 @@ import type { Service, ServiceName } from './deployment.ts';
 import { type Move, moved, settledMembers, type WatchedMoves } from './moves.ts';
 import { startTrial, type Trial } from './trial.ts';
 
-const RUN_WITHIN_MS = 600_000;
+const RUN_WITHIN_MS = 900_000;
 /** Below these the run has proved nothing. */
 const MIN_EVENTS = 2_000;
 const MIN_LINKS = 200;

@@ -34,7 +34,7 @@ const PROJECTS: readonly ProjectOptions[] = [
   { revision: 'B', spread: 2 },
 ];
 const MORE_REQUESTS = 100;
-const GOES_ON_WITHIN_MS = 90_000;
+const GOES_ON_WITHIN_MS = 180_000;
 const CAUGHT_UP_WITHIN_MS = 120_000;
 
 export async function startTrial(
