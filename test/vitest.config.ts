@@ -7,14 +7,15 @@ import { defineConfig } from 'vitest/config';
 import { BaseSequencer, type TestSpecification } from 'vitest/node';
 
 /**
- * The folders whose files take longest: begun last, one of them would run alone at the end. The two that break a stack
- * of three brokers of their own are apart: both at once are more than two cores carry.
+ * The folders whose files take longest: begun last, one of them would run alone at the end. The three that break a stack
+ * of three brokers of their own (the last one is `brokerKill`) are apart: two at once are more than two cores carry.
  */
 const SLOW_FIRST = [
   'test/cluster/brokers.',
   'test/faults/',
-  'test/cluster/',
+  'test/cluster/leaderless.',
   'services/runtime/src/log/kafka/',
+  'test/cluster/',
   'services/projector/',
   'test/simulation/',
   'test/e2e/',

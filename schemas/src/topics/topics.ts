@@ -32,6 +32,8 @@ export interface TopicDefinition {
   readonly partitions: number;
   readonly cleanup: { policy: 'delete'; retentionMs: number } | { policy: 'compact' };
   readonly maxRecordBytes: number;
+  /** What every batch is kept in; otherwise as its writer sent it. */
+  readonly compression?: 'zstd';
 }
 
 /**
@@ -42,7 +44,8 @@ export function topicDefinitions(partitions: number): TopicDefinition[] {
   const week = { policy: 'delete', retentionMs: 7 * DAY_MS } as const;
   return [
     { name: TOPICS.events, partitions, cleanup: week, maxRecordBytes: 12 * MIB },
-    { name: TOPICS.reportLinks, partitions, cleanup: week, maxRecordBytes: MIB },
+    // Others may write report links (decision 0009), with clients that compress by lz4 or snappy where they are not told.
+    { name: TOPICS.reportLinks, partitions, cleanup: week, maxRecordBytes: MIB, compression: 'zstd' },
     { name: TOPICS.linkedEvents, partitions, cleanup: week, maxRecordBytes: 13 * MIB },
     { name: TOPICS.linkerState, partitions, cleanup: { policy: 'compact' }, maxRecordBytes: MIB },
     { name: TOPICS.sessions, partitions, cleanup: week, maxRecordBytes: MIB },

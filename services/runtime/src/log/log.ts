@@ -55,6 +55,11 @@ export interface TopicSpec {
   /** `delete`: by age, never past a group's committed offset. `compact`: the last record of each key stays. */
   readonly cleanup: { policy: 'delete'; retentionMs: number } | { policy: 'compact' };
   readonly maxRecordBytes: number;
+  /**
+   * Of a topic that others write to: it keeps every batch so, whatever its writer compressed it with, since a reader of ours
+   * knows fewer codings than they do (not lz4, not snappy). Otherwise a batch stays as its writer sent it.
+   */
+  readonly compression?: 'zstd';
 }
 
 export type Headers = Readonly<Record<string, string>>;

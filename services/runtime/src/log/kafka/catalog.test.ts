@@ -1,6 +1,6 @@
 /** What the catalog asks the brokers for: the coordinator of a group once, and its offsets where it is. */
 import type { Admin, Broker, Cluster, ConsumerConfig, Kafka } from 'kafkajs';
-import { expect, test } from 'vitest';
+import { expect, test, vi } from 'vitest';
 import { BrokerCatalog } from './catalog.ts';
 import type { Renewable } from './renewable.ts';
 
@@ -51,6 +51,18 @@ test('readers at once share a look at the ends, and one that comes later sees a 
   expect(await catalog.endOffsets('t')).toEqual([10, 10]);
 });
 
+test('a partition without a leader leaves the others their range, and no end that is not known is told', async () => {
+  const { catalog, brokers } = aCatalog([]);
+  brokers.leaders = [1, -1];
+  const ranges = await catalog.ranges('t');
+  expect(ranges).toEqual([{ startOffset: 9, endOffset: 9 }, undefined]);
+  expect(brokers.refreshes).toBe(2);
+  const ends = catalog.endOffsets('t');
+  await vi.waitUntil(() => brokers.refreshes > 3);
+  brokers.leaders = [1, 2];
+  expect(await ends).toEqual([9, 9]);
+});
+
 type Request = Parameters<Broker['offsetFetch']>[0];
 
 /** A topic of two partitions; the requests for commits fail with the errors in turn, and well after them. */
@@ -59,6 +71,8 @@ function aCatalog(errors: (string | undefined)[]) {
     clients: 0,
     looks: 0,
     end: 9,
+    leaders: [1, 1],
+    refreshes: 0,
     isConnected: true,
     found: [] as string[],
     requests: [] as Request[],
@@ -83,10 +97,15 @@ function aCatalog(errors: (string | undefined)[]) {
     disconnect: async () => {},
     addMultipleTargetTopics: async () => {},
     refreshMetadataIfNecessary: async () => {},
-    fetchTopicsOffset: async () => {
+    refreshMetadata: async () => {
+      brokers.refreshes += 1;
+    },
+    findTopicPartitionMetadata: () =>
+      brokers.leaders.map((leader, partitionId) => ({ leader, partitionId, replicas: [1] })),
+    fetchTopicsOffset: async ([{ partitions }]: [{ partitions: { partition: number }[] }]) => {
       brokers.looks += 1;
       const offset = String(brokers.end);
-      return [{ topic: 'p-t', partitions: [0, 1].map((partition) => ({ partition, offset })) }];
+      return [{ topic: 'p-t', partitions: partitions.map(({ partition }) => ({ partition, offset })) }];
     },
     findGroupCoordinator: async ({ groupId }: { groupId: string }) => {
       brokers.found.push(groupId);

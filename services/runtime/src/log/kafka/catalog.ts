@@ -1,8 +1,10 @@
 /** Topics and offsets as the brokers know them. What never changes of a topic is asked for once. */
 import type { Broker, Cluster, Kafka } from 'kafkajs';
 import type { Committed } from '../log.ts';
+import type { OffsetRange } from '../tailPositions.ts';
 import { newCluster } from './clusterAccess.ts';
 import type { KafkaCatalog } from './kafkaDeps.ts';
+import { NO_LEADER } from './missingLeaders.ts';
 import type { TopicLimits } from './newAppend.ts';
 import { nextRound } from './nextRound.ts';
 import { Renewable } from './renewable.ts';
@@ -64,6 +66,18 @@ export class BrokerCatalog implements KafkaCatalog {
     return [...(await look())];
   }
 
+  async ranges(topic: string): Promise<(OffsetRange | undefined)[]> {
+    const count = await this.partitions(topic);
+    return this.#withRetries(topic, async () => {
+      const starts = await this.#look(topic, count, true);
+      const ends = await this.#look(topic, count, false);
+      return starts.map((startOffset, partition) => {
+        const endOffset = ends[partition];
+        return startOffset === undefined || endOffset === undefined ? undefined : { startOffset, endOffset };
+      });
+    });
+  }
+
   async committed(group: string, topic: string): Promise<(Committed | undefined)[]> {
     const count = await this.partitions(topic);
     const [groupId, name] = [this.#deps.nameOf(group), this.#deps.nameOf(topic)];
@@ -99,21 +113,50 @@ export class BrokerCatalog implements KafkaCatalog {
     return broker;
   }
 
+  /** One partition without a leader fails them all, since nobody knows where it begins or ends. */
   async #offsets(topic: string, fromBeginning: boolean): Promise<number[]> {
     const count = await this.partitions(topic);
-    const name = this.#deps.nameOf(topic);
-    const doing = `the offsets of ${name} are not known`;
-    const partitions = numbers(count).map((partition) => ({ partition }));
-    return withRetries({ doing, limitMs: LIMIT_MS }, async () => {
-      const answers = await this.#clusters.use(ANSWER_LIMIT_MS, async (cluster) => {
-        await cluster.addMultipleTargetTopics([name]);
-        await cluster.refreshMetadataIfNecessary();
-        return cluster.fetchTopicsOffset([{ topic: name, partitions, fromBeginning }]);
+    return this.#withRetries(topic, async () => {
+      const offsets = await this.#look(topic, count, fromBeginning);
+      return offsets.map((offset, partition) => {
+        if (offset === undefined) throw new Error(`partition ${partition} has no leader`);
+        return offset;
       });
-      const answered = answers.find((answer) => answer.topic === name)?.partitions ?? [];
-      return byPartition(count, answered, ({ offset }) => Number(offset));
     });
   }
+
+  #withRetries<T>(topic: string, look: () => Promise<T>): Promise<T> {
+    const doing = `the offsets of ${this.#deps.nameOf(topic)} are not known`;
+    return withRetries({ doing, limitMs: LIMIT_MS }, look);
+  }
+
+  /** Undefined of a partition without a leader. */
+  async #look(topic: string, count: number, fromBeginning: boolean): Promise<(number | undefined)[]> {
+    const name = this.#deps.nameOf(topic);
+    return this.#clusters.use(ANSWER_LIMIT_MS, async (cluster) => {
+      const led = await ledPartitions(cluster, name, count);
+      const partitions = led.map((partition) => ({ partition }));
+      const answers = await cluster.fetchTopicsOffset([{ topic: name, partitions, fromBeginning }]);
+      const answered = answers.find((answer) => answer.topic === name)?.partitions ?? [];
+      const offsets = new Map(answered.map(({ partition, offset }) => [partition, Number(offset)]));
+      const leftOut = led.find((partition) => !offsets.has(partition));
+      if (leftOut !== undefined) throw new Error(`nothing was answered of partition ${leftOut}`);
+      return numbers(count).map((partition) => offsets.get(partition));
+    });
+  }
+}
+
+/** Those that a broker leads. What is known of leaders may be minutes old: where one is missing they are asked for anew. */
+async function ledPartitions(cluster: Cluster, name: string, count: number): Promise<number[]> {
+  await cluster.addMultipleTargetTopics([name]);
+  await cluster.refreshMetadataIfNecessary();
+  const led = () =>
+    cluster
+      .findTopicPartitionMetadata(name)
+      .filter(({ partitionId, leader }) => partitionId < count && leader !== NO_LEADER)
+      .map(({ partitionId }) => partitionId);
+  if (led().length < count) await cluster.refreshMetadata();
+  return led();
 }
 
 /** What the brokers answer where a group never committed. */

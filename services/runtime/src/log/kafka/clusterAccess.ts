@@ -28,3 +28,20 @@ export function newCluster(kafka: Kafka, options: ClusterOptions = {}): Cluster 
   if (given === undefined) throw new Error('kafkajs gave no cluster to the partition assigner');
   return given;
 }
+
+/**
+ * Tells kafkajs where a group is that only keeps its membership. Its consumer would ask where to begin, also where all is
+ * paused; and again and again without a pause, as long as a partition has no leader that could answer. Per join.
+ */
+export function needNoOffsets(cluster: Cluster, group: string, topics: readonly string[]): void {
+  for (const topic of topics) {
+    for (const { partitionId: partition } of cluster.findTopicPartitionMetadata(topic)) {
+      (cluster as MarkingCluster).markOffsetAsCommitted({ groupId: group, topic, partition, offset: '0' });
+    }
+  }
+}
+
+/** It is missing in kafkajs's types. Nothing is sent: it is what the client takes for committed. */
+interface MarkingCluster extends Cluster {
+  markOffsetAsCommitted(at: { groupId: string; topic: string; partition: number; offset: string }): void;
+}

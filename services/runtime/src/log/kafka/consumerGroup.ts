@@ -61,7 +61,12 @@ class GroupMember implements Consumer {
     const [group, topics] = [deps.nameOf(options.group), options.topics.map((topic) => deps.nameOf(topic))];
     const onFailed = (error: unknown) => this.#fail(error);
     this.#cluster = new RenewableCluster(deps.kafka, topics);
-    this.#fetcher = new Fetcher(deps, { cluster: this.#cluster, topics: options.topics, onFailed });
+    this.#fetcher = new Fetcher(deps, {
+      cluster: this.#cluster,
+      topics: options.topics,
+      group: options.group,
+      onFailed,
+    });
     this.#commits = new GroupCommits(group, this.#cluster);
     this.#membership = new Membership({
       kafka: deps.kafka,
@@ -165,8 +170,13 @@ class GroupMember implements Consumer {
       Promise.all(
         topics.map(async (topic) => {
           const committed = await catalog.committed(group, topic);
-          const starts = await catalog.startOffsets(topic);
-          return starts.map((startOffset, index) => ({ topic, committed: committed[index], startOffset }));
+          const ranges = await catalog.ranges(topic);
+          return ranges.map((range, index) => ({
+            topic,
+            committed: committed[index],
+            // Of a partition without a leader: once it has one, the fetches move to the oldest record there is.
+            startOffset: range?.startOffset ?? 0,
+          }));
         }),
       ),
     );

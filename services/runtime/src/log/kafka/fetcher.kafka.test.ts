@@ -1,3 +1,4 @@
+import { spawnSync } from 'node:child_process';
 import { expect, onTestFinished, test } from 'vitest';
 import {
   aName,
@@ -88,6 +89,20 @@ describeKafka('what moves under a reader on Kafka', ({ brokers }) => {
     await second.stop();
     expect(texts).toEqual(['kept', 'kept']);
   });
+
+  /** Clients of other makers compress by what kafkajs cannot read, Kafka's own tools by default. */
+  test.for(['lz4', 'snappy'])(
+    'reads what others have compressed by %s, of a topic that is kept in zstd',
+    async (codec, { skip }) => {
+      if (spawnSync('kcat', ['-V']).status !== 0) skip('there is no kcat');
+      const topic = await aTopic(own.log, { compression: 'zstd' });
+      const text = 'compressed '.repeat(200);
+      const args = ['-P', '-b', brokers, '-t', nameOf(topic), '-z', codec];
+      const { status, stderr } = spawnSync('kcat', args, { input: text });
+      expect(status, String(stderr)).toBe(0);
+      expect(await textsToEnd(own.log, topic)).toEqual([[text]]);
+    },
+  );
 
   test('goes on at the end when it is sent behind it', async () => {
     const topic = await aTopic(own.log);

@@ -4,9 +4,12 @@
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Cluster } from 'kafkajs';
+import { messageOf, StartRefused } from '../../process/errors.ts';
 import { isOfType } from './failures.ts';
 import { fetchFrom } from './fetchRequest.ts';
 import type { KafkaDeps } from './kafkaDeps.ts';
+import { NO_LEADER } from './missingLeaders.ts';
+import { moveIntoRange } from './moveIntoRange.ts';
 import { Outage } from './outage.ts';
 import { PartitionBuffer } from './partitionBuffer.ts';
 import type { OpenedCluster, RenewableCluster } from './renewableCluster.ts';
@@ -15,7 +18,9 @@ export interface FetcherOptions {
   readonly cluster: RenewableCluster;
   /** For the logs; without the prefix. */
   readonly topics: readonly string[];
-  /** Called with what never passes by itself: records in a coding that cannot be read. */
+  /** Of whom the positions are; undefined where nothing is lost by going on, as for a tail. */
+  readonly group?: string;
+  /** Called with what never passes by itself: records in a coding that cannot be read, topics that may not be. */
   onFailed(error: unknown): void;
 }
 
@@ -26,10 +31,11 @@ const MAX_BACKOFF_MS = 1000;
 /** After so many failures of one broker in a row, longer than a leader takes to move, all connections are made anew. */
 const RENEW_AFTER = 20;
 /** Instead of a broker's id, for partitions of which no leader is known. */
-const NOBODY = '-1';
+const NOBODY = String(NO_LEADER);
 const CONNECTING = 'connecting';
 
 const HOPELESS = ['KafkaJSNotImplemented', 'KafkaJSUnsupportedMagicByteInMessageSet'];
+const DENIED = 'TOPIC_AUTHORIZATION_FAILED';
 
 /** A leader has moved: nothing to tell anybody, unless it lasts. */
 const MOVED = [
@@ -50,6 +56,7 @@ export class Fetcher {
   readonly #busy = new Set<string>();
   #isConnecting = false;
   #isScheduled = false;
+  #hasRead = false;
 
   constructor(deps: KafkaDeps, options: FetcherOptions) {
     this.#deps = deps;
@@ -135,6 +142,7 @@ export class Fetcher {
       try {
         await this.#fetch(opened, leader, wanted);
         failures = 0;
+        this.#hasRead = true;
         this.#outage.passed(leader);
         this.#outage.passed(CONNECTING);
       } catch (error) {
@@ -169,46 +177,37 @@ export class Fetcher {
   }
 
   async #recover({ opened, leader, wanted, error, failures }: Failure): Promise<void> {
-    if (isOfType(error, ...HOPELESS)) {
+    if (isOfType(error, DENIED, ...HOPELESS)) {
       this.close();
-      this.#options.onFailed(error);
+      this.#options.onFailed(isOfType(error, DENIED) ? this.#denied(wanted, error) : error);
       return;
     }
     const { cluster } = this.#options;
     try {
-      if (isOfType(error, 'OFFSET_OUT_OF_RANGE') && (await this.#moveIntoRange(wanted))) return;
-      if (failures > 1 || !isOfType(error, ...MOVED)) this.#outage.failed(leader, error);
+      if (
+        isOfType(error, 'OFFSET_OUT_OF_RANGE') &&
+        (await moveIntoRange(this.#deps, this.#options.group, wanted))
+      )
+        return;
+      const mayPass = leader === NOBODY || isOfType(error, ...MOVED);
+      if (failures > 1 || !mayPass) this.#outage.failed(leader, error);
       await this.#pause(Math.min(FIRST_BACKOFF_MS * 2 ** failures, MAX_BACKOFF_MS));
-      if (failures % RENEW_AFTER === 0 || isOfType(error, 'KafkaJSRequestTimeoutError'))
-        cluster.renew(opened);
+      // A leader that is missing is missing for every connection; the others are being read meanwhile.
+      const isWornOut = leader !== NOBODY && failures % RENEW_AFTER === 0;
+      if (isWornOut || isOfType(error, 'KafkaJSRequestTimeoutError')) cluster.renew(opened);
       else if (cluster.current === opened) await opened.use((one) => one.refreshMetadata());
-    } catch (cause) {
-      // With one partition without a leader no metadata can be read; the others go on with what is known.
-      if (!isOfType(cause, 'LEADER_NOT_AVAILABLE')) cluster.renew(opened);
+    } catch {
+      cluster.renew(opened);
     }
     // Leaders may have moved to brokers that nobody asks yet.
     this.#schedule();
   }
 
-  /** True when a position was moved. */
-  async #moveIntoRange(wanted: readonly PartitionBuffer[]): Promise<boolean> {
-    const before = wanted.map(({ fetchOffset }) => fetchOffset);
-    for (const topic of new Set(wanted.map((buffer) => buffer.topic))) {
-      const starts = await this.#deps.catalog.startOffsets(topic);
-      const ends = await this.#deps.catalog.endOffsets(topic);
-      for (const buffer of wanted.filter((one) => one.topic === topic)) {
-        const [start, end] = [starts[buffer.partition] ?? 0, ends[buffer.partition] ?? 0];
-        const { partition, fetchOffset } = buffer;
-        if (fetchOffset < start) {
-          this.#deps.logger.info('log_removed_ahead', { topic, partition, offset: fetchOffset, start });
-          buffer.put({ records: [], sizes: [], nextOffset: start });
-        } else if (fetchOffset > end) {
-          this.#deps.logger.warn('log_cut_short', { topic, partition, offset: fetchOffset, end });
-          buffer.seek(end);
-        }
-      }
-    }
-    return wanted.some(({ fetchOffset }, index) => fetchOffset !== before[index]);
+  /** The answer does not say which of the topics it is. */
+  #denied(wanted: readonly PartitionBuffer[], cause: unknown): Error {
+    const topics = [...new Set(wanted.map(({ clusterTopic }) => clusterTopic))].join(' or ');
+    const message = `the brokers do not let this process read the topic ${topics}: ${messageOf(cause)}`;
+    return this.#hasRead ? new Error(message, { cause }) : new StartRefused(message, { cause });
   }
 
   get #isOpen(): boolean {

@@ -2,6 +2,7 @@
 import type { ConnectionOptions } from 'node:tls';
 import kafkajs, { type Kafka, type LogEntry, type SASLOptions } from 'kafkajs';
 import type { Logger } from '../../process/logger.ts';
+import { mendMissingLeaders } from './missingLeaders.ts';
 import { TokenRefused } from './oauthTokens.ts';
 import { mendReauthentication } from './reauthentication.ts';
 import { mendRequestQueueTimer } from './requestQueueTimer.ts';
@@ -29,6 +30,7 @@ export function kafkaClient(connection: KafkaConnection, logger: Logger): Kafka 
   registerZstd();
   mendRequestQueueTimer();
   mendReauthentication();
+  mendMissingLeaders();
   const { brokers, clientId, ssl, sasl } = connection;
   return new kafkajs.Kafka({
     brokers: async () => shuffled(brokers),

@@ -2,6 +2,7 @@
 import type { Kafka } from 'kafkajs';
 import type { Logger } from '../../process/logger.ts';
 import type { Committed } from '../log.ts';
+import type { OffsetRange } from '../tailPositions.ts';
 
 export interface KafkaDeps {
   readonly kafka: Kafka;
@@ -16,8 +17,10 @@ export interface KafkaCatalog {
   /** @throws Error for a topic that is not there; Unavailable when no broker answers. */
   partitions(topic: string): Promise<number>;
   isCompacted(topic: string): Promise<boolean>;
-  startOffsets(topic: string): Promise<number[]>;
-  /** High watermarks, as of a moment after the call: with everything that was acknowledged before it. */
-  endOffsets(topic: string): Promise<number[]>;
+  /**
+   * Per partition, the oldest offset and the high watermark, as of a moment after the call: with everything that was
+   * acknowledged before it. Undefined of a partition that no broker leads now.
+   */
+  ranges(topic: string): Promise<(OffsetRange | undefined)[]>;
   committed(group: string, topic: string): Promise<(Committed | undefined)[]>;
 }

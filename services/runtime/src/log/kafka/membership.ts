@@ -7,6 +7,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import type { Consumer, Kafka } from 'kafkajs';
 import type { Logger } from '../../process/logger.ts';
 import { settledWithin } from '../doorbell.ts';
+import { needNoOffsets } from './clusterAccess.ts';
 import { coPartitions } from './coPartitions.ts';
 import { isOfType } from './failures.ts';
 import { Outage } from './outage.ts';
@@ -96,9 +97,16 @@ export class Membership {
   /** From joining to leaving. @throws what the consumer crashed with. */
   async #session(): Promise<void> {
     const { kafka, group, topics, owned } = this.#options;
+    const assigner = coPartitions(owned);
+    let needNone = (): void => undefined;
     const consumer = kafka.consumer({
       groupId: group,
-      partitionAssigners: [coPartitions(owned)],
+      partitionAssigners: [
+        (config) => {
+          needNone = () => needNoOffsets(config.cluster, group, topics);
+          return assigner(config);
+        },
+      ],
       sessionTimeout: SESSION_MS,
       rebalanceTimeout: REBALANCE_MS,
       heartbeatInterval: HEARTBEAT_MS / 2,
@@ -106,7 +114,7 @@ export class Membership {
       allowAutoTopicCreation: false,
       retry: { ...RETRY, restartOnFailure: async () => false },
     });
-    const { crashed, end } = this.#listen(consumer);
+    const { crashed, end } = this.#listen(consumer, () => needNone());
     try {
       await consumer.connect();
       await consumer.subscribe({ topics: [...topics], fromBeginning: true });
@@ -121,7 +129,7 @@ export class Membership {
   }
 
   /** `crashed` rejects when the consumer crashes or hears nothing more; after `end` nothing of it is told. */
-  #listen(consumer: Consumer): { crashed: Promise<never>; end(): void } {
+  #listen(consumer: Consumer, onJoined: () => void): { crashed: Promise<never>; end(): void } {
     const { group, topics, onJoin, onHeartbeat } = this.#options;
     const { promise, reject } = Promise.withResolvers<never>();
     promise.catch(() => undefined);
@@ -136,6 +144,7 @@ export class Membership {
       heardMs = performance.now();
       // Called before the first fetch, so that there is none.
       consumer.pause(topics.map((topic) => ({ topic })));
+      onJoined();
       const [first = ''] = topics;
       onJoin(payload.memberId, payload.memberAssignment[first] ?? []);
     });

@@ -1,4 +1,5 @@
 /** One partition (of all the group's topics) in the hands of one member: reads, commits, and the moment it is lost. */
+import { Unavailable } from '../../process/errors.ts';
 import { checkCommitted } from '../committed.ts';
 import { Doorbell, nextTurn } from '../doorbell.ts';
 import type { Batch, Committed, OwnedPartition, ReadOptions } from '../log.ts';
@@ -104,8 +105,10 @@ export class KafkaOwnedPartition implements OwnedPartition {
   async #checkCommit(topic: string, committed: Committed): Promise<void> {
     let endOffset = this.#topic(topic).buffer.fetchOffset;
     if (committed.offset > endOffset) {
-      const ends = await this.#deps.log.catalog.endOffsets(topic);
-      endOffset = ends[this.partition] ?? 0;
+      const range = (await this.#deps.log.catalog.ranges(topic))[this.partition];
+      if (range === undefined)
+        throw new Unavailable(`${topic}/${this.partition} has no leader; nothing was committed`);
+      endOffset = range.endOffset;
     }
     checkCommitted({ topic, partition: this.partition, endOffset }, committed);
   }

@@ -26,6 +26,22 @@ import { securedDeployments } from './securedDeployments.testing.ts';
 describe('a cluster with TLS, SASL and access control', () => {
   const there = securedDeployments();
   const { aPrefix, aLog, withSasl, withPassword, withToken, withCertificate } = there;
+  const deny = (resourceName: string, operation: AclOperationTypes): Promise<unknown> =>
+    there.broker.admin((admin) =>
+      admin.createAcls({
+        acl: [
+          {
+            resourceType: AclResourceTypes.TOPIC,
+            resourceName,
+            resourcePatternType: ResourcePatternTypes.LITERAL,
+            principal: `User:${USER}`,
+            host: '*',
+            operation,
+            permissionType: AclPermissionTypes.DENY,
+          },
+        ],
+      }),
+    );
 
   test.each<[way: string, connection: () => KafkaConnection]>([
     ['SCRAM-SHA-256', () => withSasl(withPassword('scram-sha-256'))],
@@ -133,25 +149,31 @@ describe('a cluster with TLS, SASL and access control', () => {
     const log = await aLog(withSasl(withPassword('scram-sha-256')), prefix);
     const topic = await aTopic(log);
     await log.append(topic, 0, [aRecord('allowed')]);
-    await there.broker.admin((admin) =>
-      admin.createAcls({
-        acl: [
-          {
-            resourceType: AclResourceTypes.TOPIC,
-            resourceName: `${prefix}${topic}`,
-            resourcePatternType: ResourcePatternTypes.LITERAL,
-            principal: `User:${USER}`,
-            host: '*',
-            operation: AclOperationTypes.WRITE,
-            permissionType: AclPermissionTypes.DENY,
-          },
-        ],
-      }),
-    );
+    await deny(`${prefix}${topic}`, AclOperationTypes.WRITE);
     const denied = log.append(topic, 0, [aRecord('denied')]);
     await expect(denied).rejects.toThrow(`${prefix}${topic}/0`);
     await expect(denied).rejects.toThrow(/not authorized/i);
     await expect(denied).rejects.not.toBeInstanceOf(Unavailable);
+  });
+
+  test('refuses a start that may not read a topic, naming it', async () => {
+    const [prefix, connection] = [aPrefix(), withSasl(withPassword('scram-sha-256'))];
+    const identity = `${prefix}questlog.log.v1`;
+    await deny(identity, AclOperationTypes.READ);
+    const said = (topic: string) =>
+      new RegExp(`not let this process read the topic ${topic}: Not authorized`);
+    expect(await refusal(aLog(connection, prefix))).toMatch(said(identity));
+    // Also what the services read at their start, and what is taken away later.
+    const own = aPrefix();
+    const log = await aLog(connection, own);
+    const topic = await aTopic(log);
+    const before = await log.tail({ topic, from: 'earliest', onBatch: () => undefined });
+    await log.append(topic, 0, [aRecord('allowed')]);
+    await before.reached([1]);
+    await deny(`${own}${topic}`, AclOperationTypes.READ);
+    await expect(before.failed).rejects.toThrow(said(`${own}${topic}`));
+    await expect(before.failed).rejects.not.toBeInstanceOf(StartRefused);
+    expect(await refusal(readToEnd(log, topic))).toMatch(said(`${own}${topic}`));
   });
 
   test.each<[way: string, sasl: () => KafkaSasl]>([

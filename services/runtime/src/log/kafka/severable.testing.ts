@@ -46,8 +46,10 @@ export function catalogOf(log: Log): KafkaCatalog {
   return {
     partitions: async (topic) => (await log.endOffsets(topic)).length,
     isCompacted: async () => false,
-    startOffsets: (topic) => log.startOffsets(topic),
-    endOffsets: (topic) => log.endOffsets(topic),
+    ranges: async (topic) => {
+      const [starts, ends] = [await log.startOffsets(topic), await log.endOffsets(topic)];
+      return starts.map((startOffset, partition) => ({ startOffset, endOffset: ends[partition] ?? 0 }));
+    },
     committed: (group, topic) => log.committed(group, topic),
   };
 }

@@ -9,11 +9,19 @@ import { RenewableCluster } from './renewableCluster.ts';
 
 /** @throws Error for offsets or a topic that are not there; Unavailable when no broker answers. */
 export async function openTail(deps: KafkaDeps, options: TailOptions): Promise<KafkaTail> {
-  const starts = await deps.catalog.startOffsets(options.topic);
-  const ends = await deps.catalog.endOffsets(options.topic);
-  const ranges = starts.map((startOffset, partition) => ({ startOffset, endOffset: ends[partition] ?? 0 }));
-  return new KafkaTail(deps, options, firstPositions(ranges, options));
+  const ranges = await deps.catalog.ranges(options.topic);
+  return new KafkaTail(
+    deps,
+    options,
+    firstPositions(
+      ranges.map((range) => range ?? UNKNOWN),
+      options,
+    ),
+  );
 }
+
+/** Of a partition without a leader: once it has one, the fetches move into what there is. */
+const UNKNOWN = { startOffset: 0, endOffset: Number.POSITIVE_INFINITY };
 
 export class KafkaTail implements Tail {
   readonly failed: Promise<never>;

@@ -16,6 +16,7 @@ describeKafka('the log on Kafka', ({ brokers }) => {
     const log = await aLog(prefix);
     const deleted = await aTopic(log, { maxRecordBytes: 5_000_000, partitions: 3 });
     const compacted = await aTopic(log, { cleanup: { policy: 'compact' } });
+    const foreign = await aTopic(log, { compression: 'zstd' });
     const configs = async (topic: string) => {
       const { resources } = await admin((one) =>
         one.describeConfigs({
@@ -35,6 +36,7 @@ describeKafka('the log on Kafka', ({ brokers }) => {
       'message.timestamp.type': 'LogAppendTime',
     });
     expect(await configs(compacted)).toMatchObject({ 'cleanup.policy': 'compact' });
+    expect(await configs(foreign)).toMatchObject({ 'compression.type': 'zstd' });
   });
 
   test('lets two processes make the same topics at once', async () => {

@@ -9,6 +9,7 @@ import { messageOf, StartRefused } from '../../process/errors.ts';
 import type { Logger } from '../../process/logger.ts';
 import type { TopicSpec } from '../log.ts';
 import { isOfType } from './failures.ts';
+import { NO_LEADER } from './missingLeaders.ts';
 import { BATCH_OVERHEAD_BYTES, type TopicLimits } from './newAppend.ts';
 import type { Renewable } from './renewable.ts';
 import { withRetries } from './retries.ts';
@@ -32,10 +33,12 @@ export async function ensureTopics(
       throw new Error(`not a topic: "${name}" with ${partitions} partitions`);
     }
   }
-  await createMissing(deps, unique);
+  const made = await createMissing(deps, unique);
   // Also those made just now: another process may have been quicker, with another spec.
   const described = await Promise.all(
-    unique.map(({ name }) => describeTopic(deps, name, NEW_UNKNOWN_LIMIT_MS)),
+    unique.map((spec) =>
+      describeTopic(deps, spec.name, { unknownLimitMs: NEW_UNKNOWN_LIMIT_MS, needsLeaders: made.has(spec) }),
+    ),
   );
   for (const [index, spec] of unique.entries()) {
     const description = described[index];
@@ -44,11 +47,14 @@ export async function ensureTopics(
   await warnOfFewReplicas(deps, described);
 }
 
-/** A topic as the brokers have it. @throws Error where there is none; Unavailable when no broker answers. */
+/**
+ * A topic as the brokers have it. One that has lost the leader of a partition is described all the same: the others go on.
+ * @throws Error where there is none; Unavailable when no broker answers, or a new one has no leaders yet.
+ */
 export async function describeTopic(
   deps: TopicsDeps,
   topic: string,
-  unknownLimitMs = UNKNOWN_LIMIT_MS,
+  { unknownLimitMs = UNKNOWN_LIMIT_MS, needsLeaders = false } = {},
 ): Promise<TopicDescription> {
   const name = deps.nameOf(topic);
   const doing = `the topic ${name} cannot be described`;
@@ -64,7 +70,7 @@ export async function describeTopic(
       const policy = config.get('cleanup.policy') ?? '';
       const maxBatchBytes = Number(config.get('max.message.bytes'));
       const minInSync = Number(config.get('min.insync.replicas'));
-      const { partitions, replicas } = partitionsOf(name, topics);
+      const { partitions, replicas } = partitionsOf(name, topics, needsLeaders);
       const isCompacted = policy.includes('compact');
       return { topic, partitions, replicas, minInSync, maxBatchBytes, policy, isCompacted };
     }),
@@ -108,17 +114,20 @@ const ANSWER_LIMIT_MS = 5000;
 /** Until all brokers that will have the topics know them. */
 const CREATE_LIMIT_MS = 10_000;
 
-async function createMissing(deps: TopicsDeps, specs: readonly TopicSpec[]): Promise<void> {
+/** Returns those that were missing. */
+async function createMissing(deps: TopicsDeps, specs: readonly TopicSpec[]): Promise<ReadonlySet<TopicSpec>> {
   const doing = 'the topics cannot be created';
-  await withRetries({ doing, limitMs: LIMIT_MS }, () =>
+  return withRetries({ doing, limitMs: LIMIT_MS }, () =>
     deps.admin.use(CREATE_LIMIT_MS + ANSWER_LIMIT_MS, async (admin) => {
       const existing = new Set(await admin.listTopics());
       const missing = specs.filter(({ name }) => !existing.has(deps.nameOf(name)));
-      if (missing.length === 0) return;
       const topics = missing.map((spec) => topicConfig(deps, spec));
-      await admin
-        .createTopics({ topics, waitForLeaders: false, timeout: CREATE_LIMIT_MS })
-        .catch(throwUnlessThere);
+      if (topics.length > 0) {
+        await admin
+          .createTopics({ topics, waitForLeaders: false, timeout: CREATE_LIMIT_MS })
+          .catch(throwUnlessThere);
+      }
+      return new Set(missing);
     }),
   );
 }
@@ -159,7 +168,7 @@ function topicConfig({ replicationFactor, nameOf }: TopicsDeps, spec: TopicSpec)
   const config: Record<string, string> = {
     'cleanup.policy': cleanup.policy,
     'max.message.bytes': String(neededBatchBytes(spec)),
-    'compression.type': 'producer',
+    'compression.type': spec.compression ?? 'producer',
     // The port's timestamp is when the log took the record.
     'message.timestamp.type': 'LogAppendTime',
   };
@@ -181,9 +190,11 @@ function neededBatchBytes({ maxRecordBytes }: TopicSpec): number {
 function partitionsOf(
   name: string,
   topics: readonly ITopicMetadata[],
+  needsLeaders: boolean,
 ): { partitions: number; replicas: number } {
   const partitions = topics.find((topic) => topic.name === name)?.partitions ?? [];
-  if (partitions.length === 0 || partitions.some(({ leader }) => leader < 0)) {
+  const isLed = partitions.every(({ leader }) => leader !== NO_LEADER);
+  if (partitions.length === 0 || (needsLeaders && !isLed)) {
     throw new Error(`${name} has partitions without a leader`);
   }
   const replicas = Math.min(...partitions.map((partition) => partition.replicas.length));

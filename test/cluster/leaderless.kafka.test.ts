@@ -1,0 +1,169 @@
+/** A dead broker that alone had a partition, of a stranger or of ours: only what needs that partition waits for it. */
+import { randomUUID } from 'node:crypto';
+import {
+  aName,
+  aRecord,
+  nextRecords,
+  readUntilLost,
+  textOf,
+  textsToEnd,
+  until,
+} from '@questlog/runtime/log/contract/harness';
+import { describeKafka } from '@questlog/runtime/log/kafka/engines.testing';
+import { openKafkaLog } from '@questlog/runtime/log/kafka/kafkaLog';
+import { unreplicatedTopics } from '@questlog/runtime/log/kafka/unreplicated.testing';
+import type { Log, TopicSpec } from '@questlog/runtime/log/log';
+import { Unavailable } from '@questlog/runtime/process/errors';
+import { silentLogger } from '@questlog/runtime/process/logger';
+import { expect, onTestFinished, test } from 'vitest';
+import { ownStack } from '../stack/ownStack.ts';
+
+const TEST_LIMIT_MS = 300_000;
+const VICTIM = 3;
+/** On three brokers: each leads the partition of its number, less one. */
+const OF_VICTIM = VICTIM - 1;
+
+describeKafka('a partition without a leader', () => {
+  const own = ownStack('partitions without a leader');
+  const brokers = () => (own.env['KAFKA_BROKERS'] ?? '').split(',');
+  const aLog = async (prefix: string): Promise<Log> => {
+    const connection = { brokers: brokers(), clientId: 'questlog-tests' };
+    const log = await openKafkaLog({ connection, prefix, replicationFactor: 3, logger: silentLogger });
+    onTestFinished(() => log.close());
+    return log;
+  };
+  const unreplicated = () => unreplicatedTopics(brokers());
+  const killLeaderOf = async (topic: string): Promise<void> => {
+    await own.commands.do('kill', `broker-${VICTIM}`);
+    await until(async () => (await unreplicated().leaderOf(topic, OF_VICTIM)) === undefined);
+  };
+  const startLeaderOf = async (topic: string): Promise<void> => {
+    await own.commands.do('start', `broker-${VICTIM}`);
+    await until(async () => (await unreplicated().leaderOf(topic, OF_VICTIM)) === VICTIM);
+  };
+
+  test(
+    'that is a stranger’s stops no start, no append, no transaction and no reader of ours',
+    async () => {
+      const theirs = aName('theirs');
+      await unreplicated().create(theirs);
+      const prefix = `leaderless-${randomUUID()}-`;
+      const before = await aLog(prefix);
+      const spec = aSpec(3);
+      await before.ensureTopics([spec]);
+      const { name } = spec;
+      await before.append(name, 0, [aRecord('before')]);
+      const texts: (string | undefined)[] = [];
+      const tail = await before.tail({
+        topic: name,
+        from: 'earliest',
+        onBatch: ({ records }) => void texts.push(...records.map(textOf)),
+      });
+
+      await killLeaderOf(theirs);
+      const log = await aLog(prefix);
+      await log.ensureTopics([spec, aSpec(3)]);
+      await log.append(name, 0, [aRecord('appended')]);
+      const producer = await log.transactional(aName('producer'));
+      await producer.commit({ appends: [{ topic: name, partition: 0, records: [aRecord('committed')] }] });
+      await before.append(name, 0, [aRecord('by the one before')]);
+      const all = ['before', 'appended', 'committed', 'by the one before'];
+      await until(async () => (await textsToEnd(log, name))[0]?.length === all.length);
+      expect((await textsToEnd(log, name))[0]).toEqual(all);
+      await Promise.race([until(() => texts.length === all.length), tail.failed]);
+      expect(texts).toEqual(all);
+      expect(await consumed(log, name, [0], all.length)).toEqual([all]);
+
+      await startLeaderOf(theirs);
+    },
+    TEST_LIMIT_MS,
+  );
+
+  test(
+    'that is ours fails what needs it, until its broker is back',
+    async () => {
+      const prefix = `leaderless-${randomUUID()}-`;
+      const spec = aSpec(3);
+      const { name } = spec;
+      await unreplicated().create(`${prefix}${name}`, {
+        'cleanup.policy': 'delete',
+        'max.message.bytes': '1000000',
+      });
+      const before = await aLog(prefix);
+      await before.ensureTopics([spec]);
+      for (const partition of [0, 1, 2]) await before.append(name, partition, [aRecord('before')]);
+      const texts: (string | undefined)[][] = [[], [], []];
+      const onBatch: Parameters<Log['tail']>[0]['onBatch'] = ({ partition, records }) =>
+        void texts[partition]?.push(...records.map(textOf));
+      const tail = await before.tail({ topic: name, from: 'earliest', onBatch });
+
+      await killLeaderOf(`${prefix}${name}`);
+      const log = await aLog(prefix);
+      await log.ensureTopics([spec]);
+      const refused = Promise.allSettled(
+        [before, log].map((one) => one.append(name, OF_VICTIM, [aRecord('refused')])),
+      );
+      // Meanwhile, and after: the failures have producers replaced under the others.
+      for (const text of ['meanwhile', 'after']) {
+        for (const one of [before, log]) {
+          for (const partition of [0, 1]) await one.append(name, partition, [aRecord(text)]);
+        }
+        for (const outcome of await refused)
+          expect(outcome).toMatchObject({ reason: expect.any(Unavailable) });
+      }
+      await expect(log.endOffsets(name)).rejects.toBeInstanceOf(Unavailable);
+      const all = ['before', 'meanwhile', 'meanwhile', 'after', 'after'];
+      await Promise.race([until(() => texts[0]?.length === 5 && texts[1]?.length === 5), tail.failed]);
+      expect(texts).toEqual([all, all, ['before']]);
+      const late: typeof texts = [[], [], []];
+      const lateTail = await log.tail({
+        topic: name,
+        from: 'earliest',
+        onBatch: ({ partition, records }) => void late[partition]?.push(...records.map(textOf)),
+      });
+      await Promise.race([until(() => late[0]?.length === 5 && late[1]?.length === 5), lateTail.failed]);
+      expect(await consumed(log, name, [0, 1], all.length)).toEqual([all, all]);
+
+      await startLeaderOf(`${prefix}${name}`);
+      for (const one of [before, log]) await one.append(name, OF_VICTIM, [aRecord('back')]);
+      await Promise.race([until(() => texts[2]?.length === 3), tail.failed]);
+      await Promise.race([until(() => late[2]?.length === 3), lateTail.failed]);
+      // What was refused was sent to nobody.
+      expect([texts[2], late[2]]).toEqual([
+        ['before', 'back', 'back'],
+        ['before', 'back', 'back'],
+      ]);
+      expect(await consumed(log, name, [2], 3)).toEqual([['before', 'back', 'back']]);
+    },
+    TEST_LIMIT_MS,
+  );
+});
+
+/** What a new group reads of the partitions until it has so many of each. */
+async function consumed(
+  log: Log,
+  topic: string,
+  partitions: readonly number[],
+  count: number,
+): Promise<(string | undefined)[][]> {
+  const texts = new Map<number, (string | undefined)[]>();
+  const consumer = await log.consume({
+    group: aName('group'),
+    topics: [topic],
+    process: async (owned) => {
+      const own: (string | undefined)[] = [];
+      texts.set(owned.partition, own);
+      if (partitions.includes(owned.partition)) own.push(...(await nextRecords(owned)).map(textOf));
+      await readUntilLost(owned, ({ records }) => void own.push(...records.map(textOf)));
+    },
+  });
+  const read = () => partitions.map((partition) => texts.get(partition) ?? []);
+  await Promise.race([until(() => read().every(({ length }) => length >= count)), consumer.failed]);
+  await consumer.stop();
+  return read();
+}
+
+function aSpec(partitions: number): TopicSpec {
+  const cleanup = { policy: 'delete', retentionMs: 3_600_000 } as const;
+  return { name: aName('topic'), partitions, cleanup, maxRecordBytes: 100_000 };
+}
