@@ -4,7 +4,7 @@ import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { aStreamBench, type Reader, type StreamBench } from '@questlog/ingest/linkedEventStream.testing';
+import { aStreamBench, type Reader, type StreamBench } from '@questlog/ingest/linkedEvents/stream.testing';
 import { LINK_VERSIONS } from '@questlog/schemas/topics/linkedEvents';
 import { expect, onTestFinished, test } from 'vitest';
 import { eventually } from './builders.ts';

@@ -1,6 +1,6 @@
 /** Links: what a report names, and what its session did around it, belongs to it, everywhere and within 20 s. */
 import { randomUUID } from 'node:crypto';
-import { keyedTail } from '@questlog/ingest/core/accept';
+import { keyedTail } from '@questlog/ingest/events/core/accept';
 import { eventId, millisOf } from '@questlog/schemas/uuid';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { aKey, anEvent, events, eventually, type ListedLink, sha256, type TestProject } from './builders.ts';

@@ -1,6 +1,6 @@
 /** The first read after a report or an event of it is right: nobody waits for the linker to see the link. */
 import { randomUUID } from 'node:crypto';
-import { keyedTail } from '@questlog/ingest/core/accept';
+import { keyedTail } from '@questlog/ingest/events/core/accept';
 import { eventId, millisOf } from '@questlog/schemas/uuid';
 import { beforeAll, describe, expect, test } from 'vitest';
 import {

@@ -1,6 +1,6 @@
 /** Links outlive a `kill -9` at any instant: those that ClickHouse has are the join of its events and reports, and a bug tracker that resumes has read each once. */
 import { randomUUID } from 'node:crypto';
-import { type Followed, follow, untilHas } from '@questlog/ingest/linkedEventStreamClient.testing';
+import { type Followed, follow, untilHas } from '@questlog/ingest/linkedEvents/streamClient.testing';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { aKey, anEvent, aProject, eventually, onto, type TestProject } from '../e2e/builders.ts';
 import { type Product, removeDataDir, startProduct } from '../e2e/product.ts';

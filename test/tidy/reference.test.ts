@@ -1,5 +1,5 @@
 /** The reference says what the code says. */
-import { openApi } from '@questlog/ingest/http/openapi';
+import { openApi } from '@questlog/ingest/http/openapi/openapi';
 import { expect, test } from 'vitest';
 import { projectFiles, textOf } from './house.ts';
 import { ADMIN_ENDPOINTS } from './reference/adminEndpoints.ts';

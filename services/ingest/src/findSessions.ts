@@ -2,8 +2,8 @@
 import type { Principal } from '@questlog/runtime/directory/directory';
 import { Unavailable } from '@questlog/runtime/process/errors';
 import type { SessionRegistered } from '@questlog/schemas/topics/sessionRegistered';
+import type { Sessions } from './known/sessions.ts';
 import type { Rejected } from './rejected.ts';
-import type { Sessions } from './sessions.ts';
 
 const NONE: ReadonlyMap<string, SessionRegistered> = new Map();
 

@@ -1,8 +1,8 @@
 /** `GET /v1/linked-events`: the request, as a client that is served until it goes, its token does, or the process stops. */
 import type { RouterContext } from '@koa/router';
 import type { Principal } from '@questlog/runtime/directory/directory';
-import { parseToken, type StreamPosition } from './core/linkedEventToken.ts';
-import type { LinkedEventStreams } from './linkedEventStreams.ts';
+import { parseToken, type StreamPosition } from './linkedEvents/core/linkedEventToken.ts';
+import type { LinkedEventStreams } from './linkedEvents/streams.ts';
 import { Rejected } from './rejected.ts';
 
 /**

@@ -6,7 +6,7 @@ import type { Log } from '@questlog/runtime/log/log';
 import type { Clock } from '@questlog/runtime/process/clock';
 import { Unavailable } from '@questlog/runtime/process/errors';
 import { GROUPS, TOPICS } from '@questlog/schemas/topics/topics';
-import { watchProjection } from './projection.ts';
+import { watchProjection } from './known/projection.ts';
 
 /** Resolves in any case, after `LINKS_WAIT_MS` at the latest: links that are not there yet come later. */
 export type LinksSettled = (partitions: readonly number[] | 'all') => Promise<void>;

@@ -1,6 +1,6 @@
 /** Whether a bug report is the same as one that was filed: by the SHA-256 of the request as it was sent. */
 import { createHash } from 'node:crypto';
-import type { Span } from './core/scanReport.ts';
+import type { Span } from './reports/core/scanReport.ts';
 
 export function requestDigest(body: Buffer): Buffer {
   return createHash('sha256').update(body).digest();

@@ -2,10 +2,10 @@
 import type { Principal } from '@questlog/runtime/directory/directory';
 import type { Clock } from '@questlog/runtime/process/clock';
 import { reportTimeOf } from '@questlog/schemas/reportWindow';
-import type { OneAtATime } from './oneAtATime.ts';
+import type { OneAtATime } from './known/oneAtATime.ts';
+import type { Reports } from './known/reports.ts';
 import { pathUuid } from './pathUuid.ts';
-import { knownReport } from './reportReads.ts';
-import type { Reports } from './reports.ts';
+import { knownReport } from './reports/readReports.ts';
 
 /** @throws Rejected `not_found` also for a report of another project. */
 export async function retractReport(

@@ -12,18 +12,18 @@ import type { Store } from '@questlog/runtime/store/store';
 import { eventsAccepted, type Revision } from '@questlog/schemas/topics/eventsAccepted';
 import { GROUPS, TOPICS } from '@questlog/schemas/topics/topics';
 import type Koa from 'koa';
+import { openQuotas } from './events/quotas.ts';
+import { openReplays } from './events/replays.ts';
+import { Turns } from './events/turns.ts';
 import { adminApp } from './http/adminApp.ts';
 import { publicApp } from './http/publicApp.ts';
 import { BodyBudget } from './http/readBody.ts';
-import { openLinkedEventStreams } from './linkedEventStreams.ts';
+import { OneAtATime } from './known/oneAtATime.ts';
+import { watchProjection } from './known/projection.ts';
+import { openReports } from './known/reports.ts';
+import { openSessions } from './known/sessions.ts';
+import { openLinkedEventStreams } from './linkedEvents/streams.ts';
 import { watchLinks } from './linksSettled.ts';
-import { OneAtATime } from './oneAtATime.ts';
-import { watchProjection } from './projection.ts';
-import { openQuotas } from './quotas.ts';
-import { openReplays } from './replays.ts';
-import { openReports } from './reports.ts';
-import { openSessions } from './sessions.ts';
-import { Turns } from './turns.ts';
 
 export interface IngestServiceDeps {
   readonly log: Log;

@@ -1,5 +1,5 @@
 /** `docs/reference/http.md`: the endpoints of both listeners and the shapes of their bodies. */
-import { openApi } from '@questlog/ingest/http/openapi';
+import { openApi } from '@questlog/ingest/http/openapi/openapi';
 import { ADMIN_ENDPOINTS, ADMIN_SHAPES } from './adminEndpoints.ts';
 import { code, page, table } from './markdown.ts';
 import { fieldTable, type Shape, typeOf } from './shapes.ts';
@@ -29,7 +29,7 @@ export function httpPage(): string {
   const operations = Object.entries(paths).flatMap(([path, methods]) =>
     Object.entries(methods).flatMap(([method, operation]) => operationBlocks(method, path, operation)),
   );
-  return page('HTTP', 'services/ingest/src/http/openapi.ts and schemas/src/http', [
+  return page('HTTP', 'services/ingest/src/http/openapi/openapi.ts and schemas/src/http', [
     'Errors are [problem documents](problems.md). Bearer tokens belong to one project and have scopes.',
     '## The public listener',
     'For games. The same as a document for machines: `GET /openapi.json`.',

@@ -1,6 +1,6 @@
 /** Gives each draft its lane: its session's, or the request's own; a session that does not exist is a problem. Pure. */
 import type { ElementProblem } from '@questlog/schemas/http/problem';
-import type { Draft, Elements } from './envelope.ts';
+import type { Draft, Elements } from '../events/core/envelope.ts';
 
 export interface Placed extends Elements {
   /** Of each draft, beside it. */

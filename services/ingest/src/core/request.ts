@@ -2,8 +2,8 @@
 import { BATCH_CAP } from '@questlog/schemas/http/event';
 import { type ElementProblem, statusOf } from '@questlog/schemas/http/problem';
 import type { Revision } from '@questlog/schemas/topics/eventsAccepted';
+import { type ScannedElement, scanBody } from '../events/core/scanBody.ts';
 import { Rejected } from '../rejected.ts';
-import { type ScannedElement, scanBody } from './scan.ts';
 
 /** @throws Rejected when no element can be judged on its own. */
 export function scanRequest(body: Buffer, revision: Revision): readonly ScannedElement[] {

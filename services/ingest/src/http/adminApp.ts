@@ -18,12 +18,12 @@ import {
 import { LinkRetryInput } from '@questlog/schemas/http/report';
 import Koa from 'koa';
 import type { TSchema } from 'typebox';
-import { administer } from '../administer.ts';
-import { askSql } from '../askSql.ts';
-import { OneAtATime } from '../oneAtATime.ts';
+import { administer } from '../admin/administer.ts';
+import { askSql } from '../admin/askSql.ts';
+import { retryLinks } from '../admin/retryLinks.ts';
+import { OneAtATime } from '../known/oneAtATime.ts';
+import type { Reports } from '../known/reports.ts';
 import { Rejected } from '../rejected.ts';
-import type { Reports } from '../reports.ts';
-import { retryLinks } from '../retryLinks.ts';
 import { bearerToken } from './authenticate.ts';
 import { problems } from './problems.ts';
 import { checkedBody, jsonBody, noRoute } from './route.ts';

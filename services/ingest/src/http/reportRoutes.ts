@@ -2,8 +2,8 @@
 import type { RouterContext, RouterInstance } from '@koa/router';
 import type { Principal } from '@questlog/runtime/directory/directory';
 import type { Scope } from '@questlog/schemas/topics/directoryEntry';
-import { createReport, type ReportDeps } from '../createReport.ts';
-import { type ReportReadDeps, readReport, readReportEvents } from '../reportReads.ts';
+import { createReport, type ReportDeps } from '../reports/createReport.ts';
+import { type ReportReadDeps, readReport, readReportEvents } from '../reports/readReports.ts';
 import { retractReport } from '../retractReport.ts';
 import { type BodyBudget, withBody } from './readBody.ts';
 import { json, pageQuery, param } from './route.ts';

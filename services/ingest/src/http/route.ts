@@ -5,7 +5,7 @@ import bodyParser from 'koa-bodyparser';
 import type { Static, TSchema } from 'typebox';
 import { Compile } from 'typebox/compile';
 import { fieldProblems } from '../core/fieldProblems.ts';
-import type { PageQuery } from '../eventRows.ts';
+import type { PageQuery } from '../events/pages.ts';
 import { Rejected } from '../rejected.ts';
 
 /** Behind the router: another method on a known path is a 405, an unknown path a 404. */

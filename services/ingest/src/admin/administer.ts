@@ -1,0 +1,175 @@
+/** What operators do: tenants, projects and tokens, written to the directory topic and answered once read back. */
+import { randomBytes, randomUUID } from 'node:crypto';
+import { type Directory, sha256Hex } from '@questlog/runtime/directory/directory';
+import type { DirectoryHandle } from '@questlog/runtime/directory/openDirectory';
+import type { Clock } from '@questlog/runtime/process/clock';
+import type {
+  ProjectInput,
+  ProjectPatch,
+  TenantInput,
+  TenantPatch,
+  TokenInput,
+} from '@questlog/schemas/http/admin';
+import {
+  type Project,
+  type ReportWindowMs,
+  SCOPES,
+  type Tenant,
+  type Token,
+} from '@questlog/schemas/topics/directoryEntry';
+import { canonicalUuid } from '@questlog/schemas/uuid';
+import { formatMicros } from '../core/occurredAt.ts';
+import { timestampField } from '../core/timestampField.ts';
+import { Rejected } from '../rejected.ts';
+
+const TOKEN_BYTES = 32;
+/** Recognisable to secret scanners. */
+const TOKEN_PREFIX = 'qlt_';
+
+export function administer(directory: DirectoryHandle, clock: Clock) {
+  return {
+    ...tenantOperations(directory, clock),
+    ...projectOperations(directory, clock),
+    ...tokenOperations(directory, clock),
+  };
+}
+
+function tenantOperations({ current, change }: DirectoryHandle, clock: Clock) {
+  return {
+    tenants: () => [...current.tenants.values()].map(shown),
+    createTenant: async (input: TenantInput) => {
+      const wanted: Tenant = {
+        id: canonicalUuid(input.id ?? '') ?? randomUUID(),
+        name: input.name,
+        monthlySoftQuota: input.monthlySoftQuota ?? null,
+        spread: input.spread ?? 1,
+        createdAt: clock.now(),
+      };
+      return await change('tenant', wanted.id, (known) => created('tenant', known, wanted));
+    },
+    patchTenant: async (patch: TenantPatch, id: string) =>
+      await change('tenant', canonicalUuid(id) ?? '', (entity) => {
+        const known = found('tenant', id, entity);
+        return changed({
+          ...known,
+          name: patch.name ?? known.name,
+          monthlySoftQuota:
+            patch.monthlySoftQuota === undefined ? known.monthlySoftQuota : patch.monthlySoftQuota,
+          spread: patch.spread ?? known.spread,
+        });
+      }),
+  };
+}
+
+function projectOperations({ current, change }: DirectoryHandle, clock: Clock) {
+  return {
+    projects: () => [...current.projects.values()].map(shown),
+    createProject: async (input: ProjectInput) => {
+      const id = canonicalUuid(input.id ?? '') ?? randomUUID();
+      return await change('project', id, (known) => {
+        return created('project', known, {
+          id,
+          tenantId: tenantOf(current, input.tenantId).id,
+          name: input.name,
+          revision: input.revision ?? null,
+          reportWindow: windowOf(input.reportWindow),
+          createdAt: clock.now(),
+        });
+      });
+    },
+    patchProject: async (patch: ProjectPatch, id: string) =>
+      await change('project', canonicalUuid(id) ?? '', (entity) => {
+        const known = found('project', id, entity);
+        return changed({
+          ...known,
+          name: patch.name ?? known.name,
+          revision: patch.revision === undefined ? known.revision : patch.revision,
+          reportWindow:
+            patch.reportWindow === undefined ? (known.reportWindow ?? null) : windowOf(patch.reportWindow),
+        });
+      }),
+  };
+}
+
+/** With its fields in one order, whatever order they came in, so that the same window is the same text. */
+function windowOf(given: ReportWindowMs | null | undefined): ReportWindowMs | null {
+  return given == null ? null : { beforeMs: given.beforeMs, afterMs: given.afterMs };
+}
+
+function tokenOperations({ current, change }: DirectoryHandle, clock: Clock) {
+  return {
+    tokens: () => [...current.tokens.values()].map(tokenShown),
+    createToken: async (input: TokenInput) => {
+      const token = TOKEN_PREFIX + randomBytes(TOKEN_BYTES).toString('base64url');
+      const id = randomUUID();
+      return await change('token', id, () => {
+        const entity = {
+          id,
+          projectId: projectOf(current, input.projectId).id,
+          sha256: sha256Hex(token),
+          scopes: [...new Set(input.scopes ?? SCOPES)],
+          expiresAt:
+            input.expiresAt == null ? null : Number(timestampField('expiresAt', input.expiresAt) / 1000n),
+          createdAt: clock.now(),
+        };
+        return { entity, answer: { status: 201, body: { id, token } } };
+      });
+    },
+    revokeToken: async (id: string) =>
+      await change('token', canonicalUuid(id) ?? '', (known) => {
+        found('token', id, known);
+        return { entity: null, answer: undefined };
+      }),
+  };
+}
+
+function tenantOf(current: Directory, id: string): Tenant {
+  return found('tenant', id, current.tenants.get(canonicalUuid(id) ?? ''));
+}
+
+function projectOf(current: Directory, id: string): Project {
+  return found('project', id, current.projects.get(canonicalUuid(id) ?? ''));
+}
+
+function found<T>(kind: string, id: string, entity: T | undefined): T {
+  if (entity === undefined) throw new Rejected('not_found', `there is no ${kind} ${id}`);
+  return entity;
+}
+
+/** What is to be written and answered; nothing is written where it is there already. */
+function created<T extends { readonly createdAt: number }>(kind: string, known: T | undefined, wanted: T) {
+  return known === undefined
+    ? { entity: wanted, answer: { status: 201, body: shown(wanted) } }
+    : { answer: { status: 200, body: shown(same(kind, known, wanted)) } };
+}
+
+function changed<T extends { readonly createdAt: number }>(entity: T) {
+  return { entity, answer: { status: 200, body: shown(entity) } };
+}
+
+/** The same request again is answered as the first; anything else under a known id is a conflict. */
+function same<T extends { readonly createdAt: number }>(kind: string, known: T, wanted: T): T {
+  const { createdAt } = known;
+  if (JSON.stringify({ ...wanted, createdAt }) === JSON.stringify({ ...known, createdAt })) return known;
+  throw new Rejected('conflict', `the id is taken by another ${kind}`);
+}
+
+function shown<T extends { readonly createdAt: number }>(
+  entity: T,
+): Omit<T, 'createdAt'> & { createdAt: string } {
+  return { ...entity, createdAt: formatMillis(entity.createdAt) };
+}
+
+function tokenShown({ id, projectId, scopes, expiresAt, createdAt }: Token): object {
+  return {
+    id,
+    projectId,
+    scopes,
+    expiresAt: expiresAt === null ? null : formatMillis(expiresAt),
+    createdAt: formatMillis(createdAt),
+  };
+}
+
+function formatMillis(millis: number): string {
+  return formatMicros(BigInt(millis) * 1000n);
+}

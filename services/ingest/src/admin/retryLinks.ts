@@ -1,0 +1,49 @@
+/** POST /admin/links/retry: reports whose named events did not come in time are looked up once more. */
+import type { Store } from '@questlog/runtime/store/store';
+import type { LinkRetryInput } from '@questlog/schemas/http/report';
+import { REPORT_COLUMNS, type ReportRow, storedReport } from '@questlog/schemas/tables/reports';
+import type { ReportLink } from '@questlog/schemas/topics/reportLinks';
+import { canonicalUuid } from '@questlog/schemas/uuid';
+import type { Reports } from '../known/reports.ts';
+
+/** Of one request; each is a look-up of the linker's. */
+const MAX_REPORTS = 1_000;
+/** Appends that share a commit of the log. */
+const AT_ONCE = 50;
+
+export async function retryLinks(
+  { store, reports }: { store: Store; reports: Reports },
+  input: LinkRetryInput,
+): Promise<{ reports: number; links: number }> {
+  const filter = [
+    input.tenantId === undefined ? '' : 'AND tenant_id = {tenantId:UUID}',
+    input.projectId === undefined ? '' : 'AND project_id = {projectId:UUID}',
+    input.reportId === undefined ? '' : 'AND report_id = {reportId:UUID}',
+  ].join(' ');
+  // The longest without an answer first: a vain retry writes its links anew, so the next request takes others.
+  const rows = await store.query<ReportRow & { unresolved: string }>(
+    `WITH waiting AS (
+       SELECT project_id AS link_project, report_id AS link_report, count() AS unresolved,
+         max(changed_at) AS given_up_at
+       FROM report_link_versions FINAL WHERE state = 'unresolved' ${filter}
+       GROUP BY project_id, report_id
+     )
+     SELECT ${REPORT_COLUMNS}, unresolved
+     FROM reports INNER JOIN waiting ON link_project = project_id AND link_report = id
+     WHERE retracted_at IS NULL AND id IN (SELECT link_report FROM waiting)
+     ORDER BY given_up_at, received_at LIMIT ${MAX_REPORTS}`,
+    {
+      tenantId: canonicalUuid(input.tenantId ?? ''),
+      projectId: canonicalUuid(input.projectId ?? ''),
+      reportId: canonicalUuid(input.reportId ?? ''),
+    },
+  );
+  for (let at = 0; at < rows.length; at += AT_ONCE) {
+    await Promise.all(rows.slice(at, at + AT_ONCE).map((row) => reports.append(retried(row))));
+  }
+  return { reports: rows.length, links: rows.reduce((sum, { unresolved }) => sum + Number(unresolved), 0) };
+}
+
+function retried(row: ReportRow): ReportLink {
+  return { ...storedReport(row).filed, kind: 'retried' };
+}

@@ -1,0 +1,81 @@
+import { expect, test } from 'vitest';
+import { readElements } from './envelope.ts';
+import { scanBody } from './scanBody.ts';
+
+const SESSION = '7846b5f4-39dd-4381-b200-dbc9f59749ad';
+
+function read(json: string, revision: 'A' | 'B' = 'A') {
+  const body = Buffer.from(json);
+  const scanned = scanBody(body, { maxElements: 500 });
+  if (!scanned.ok) throw new Error(scanned.detail);
+  return readElements(body, scanned.elements, revision);
+}
+
+const problemsOf = (json: string, revision: 'A' | 'B' = 'A') =>
+  read(json, revision).problems.map(({ index, pointer, code }) => [index, pointer, code]);
+
+test('revision A requires the session, revision B does not', () => {
+  expect(problemsOf('{"eventType":"x"}', 'A')).toEqual([[0, '/sessionId', 'field_required']]);
+  expect(read('{"eventType":"x"}', 'B').drafts).toMatchObject([{ sessionId: null, eventType: 'x' }]);
+});
+
+test('null in an optional field is as if it were omitted', () => {
+  const { drafts, problems } = read(
+    `{"sessionId":"${SESSION}","eventType":"","buildId":null,"occurredAt":null,"payload":null}`,
+  );
+  expect(problems).toEqual([]);
+  expect(drafts).toMatchObject([{ buildId: null, occurredAt: null, eventType: '' }]);
+  expect(drafts[0]?.payload.toString()).toBe('{}');
+});
+
+test('a null session in revision A is a missing one', () => {
+  expect(problemsOf('{"sessionId":null,"eventType":"x"}')).toEqual([[0, '/sessionId', 'field_required']]);
+});
+
+test.each([
+  ['"sessionId":5', '/sessionId', 'field_type'],
+  ['"sessionId":"nope"', '/sessionId', 'invalid_uuid'],
+  [`"sessionId":"${SESSION}","buildId":"x"`, '/buildId', 'invalid_uuid'],
+  [`"sessionId":"${SESSION}","payload":[]`, '/payload', 'field_type'],
+  [`"sessionId":"${SESSION}","payload":"{}"`, '/payload', 'field_type'],
+  [`"sessionId":"${SESSION}","occurredAt":7`, '/occurredAt', 'field_type'],
+  [`"sessionId":"${SESSION}","occurredAt":"yesterday"`, '/occurredAt', 'invalid_timestamp'],
+  [`"sessionId":"${SESSION}","occurredAt":"1899-12-31T23:59:59Z"`, '/occurredAt', 'timestamp_out_of_range'],
+  [`"sessionId":"${SESSION}","buildId":null,"buildId":null`, '/buildId', 'field_repeated'],
+])('names what is wrong with {%s}', (fields, pointer, code) => {
+  expect(problemsOf(`{"eventType":"x",${fields}}`)).toEqual([[0, pointer, code]]);
+});
+
+test.each(['null', '7', '{}', '[]', 'true'])('eventType must be a string, not %s', (value) => {
+  expect(problemsOf(`{"sessionId":"${SESSION}","eventType":${value}}`)).toEqual([
+    [0, '/eventType', 'field_type'],
+  ]);
+});
+
+test('a lone surrogate in eventType is refused, in the payload it is kept', () => {
+  expect(problemsOf(`{"sessionId":"${SESSION}","eventType":"\\ud800"}`)).toEqual([
+    [0, '/eventType', 'lone_surrogate'],
+  ]);
+  const { drafts } = read(`{"sessionId":"${SESSION}","eventType":"x","payload":{"a":"\\ud800"}}`);
+  expect(drafts[0]?.payload.toString()).toBe('{"a":"\\ud800"}');
+});
+
+test('names every bad element of a batch, and every field of it', () => {
+  expect(problemsOf(`[{"sessionId":1},{"sessionId":"${SESSION}","eventType":"x"},7]`)).toEqual([
+    [0, '/eventType', 'field_required'],
+    [0, '/sessionId', 'field_type'],
+    [2, '', 'field_type'],
+  ]);
+});
+
+test('an event past 256 KiB is too large, at 256 KiB it is not', () => {
+  const around = `{"sessionId":"${SESSION}","eventType":"x","payload":{"a":""}}`;
+  const fits = around.replace('""', `"${'a'.repeat(256 * 1024 - around.length)}"`);
+  expect(problemsOf(fits)).toEqual([]);
+  expect(problemsOf(fits.replace('aa', 'aaa'))).toEqual([[0, '', 'event_too_large']]);
+});
+
+test('UUIDs are taken in any case and kept in lower case', () => {
+  const { drafts } = read(`{"sessionId":"${SESSION.toUpperCase()}","eventType":"x"}`);
+  expect(drafts[0]?.sessionId).toBe(SESSION);
+});

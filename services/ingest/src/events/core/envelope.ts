@@ -1,0 +1,164 @@
+/** From scanned elements to drafts of events, or to the list of what is wrong with each. Pure. */
+import { EventInputA, EventInputB, LIMITS } from '@questlog/schemas/http/event';
+import type { ElementProblem, ProblemCode } from '@questlog/schemas/http/problem';
+import type { Revision } from '@questlog/schemas/topics/eventsAccepted';
+import { canonicalUuid } from '@questlog/schemas/uuid';
+import { Compile, type Validator } from 'typebox/compile';
+import { parseOccurredAt } from '../../core/occurredAt.ts';
+import type { ScannedElement, StringField, ValueKind } from './scanBody.ts';
+import { MAX_DEPTH } from './scanElement.ts';
+
+/** An element that is in order, as far as the element alone can tell. */
+export interface Draft {
+  /** Position in the request. */
+  readonly index: number;
+  readonly sessionId: string | null;
+  readonly buildId: string | null;
+  readonly eventType: string;
+  /** Microseconds since the epoch; null: the server's time. */
+  readonly occurredAt: bigint | null;
+  /** A view of the body's own bytes. */
+  readonly payload: Buffer;
+}
+
+export interface Elements {
+  readonly drafts: readonly Draft[];
+  readonly problems: readonly ElementProblem[];
+}
+
+const validators: Readonly<Record<Revision, Validator>> = {
+  A: Compile(EventInputA),
+  B: Compile(EventInputB),
+};
+const NO_PAYLOAD = Buffer.from('{}');
+
+export function readElements(body: Buffer, scanned: readonly ScannedElement[], revision: Revision): Elements {
+  const drafts: Draft[] = [];
+  const problems: ElementProblem[] = [];
+  scanned.forEach((element, index) => {
+    const found = problemsOf(element, revision, index);
+    const occurredAt =
+      typeof element.occurredAt === 'string' ? parseOccurredAt(element.occurredAt) : undefined;
+    if (occurredAt?.ok === false) found.push(timestampProblem(index, occurredAt.reason));
+    if (found.length > 0 || typeof element.eventType !== 'string') {
+      problems.push(...found);
+      return;
+    }
+    drafts.push({
+      index,
+      sessionId: uuidOf(element.sessionId),
+      buildId: uuidOf(element.buildId),
+      eventType: element.eventType,
+      occurredAt: occurredAt?.ok === true ? occurredAt.micros : null,
+      payload:
+        element.payloadKind === 'object'
+          ? body.subarray(element.payloadStart, element.payloadEnd)
+          : NO_PAYLOAD,
+    });
+  });
+  return { drafts, problems };
+}
+
+function problemsOf(element: ScannedElement, revision: Revision, index: number): ElementProblem[] {
+  const problems: ElementProblem[] = [];
+  const add = (pointer: string, code: ProblemCode, detail: string): void => {
+    problems.push({ index, pointer, code, detail });
+  };
+  if (element.end - element.start > LIMITS.maxEventBytes) {
+    add(
+      '',
+      'event_too_large',
+      `an event takes at most ${LIMITS.maxEventBytes} bytes, this one has ${element.end - element.start}`,
+    );
+  }
+  if (element.kind !== 'object') {
+    add('', 'field_type', `an event is an object, not a value of type ${element.kind}`);
+    return problems;
+  }
+  for (const field of element.repeated) add(`/${field}`, 'field_repeated', `${field} occurs more than once`);
+  for (const field of element.loneSurrogate) {
+    add(
+      `/${field}`,
+      'lone_surrogate',
+      `${field} holds a surrogate without its other half, which UTF-8 cannot carry`,
+    );
+  }
+  if (element.tooDeep !== undefined) {
+    add(element.tooDeep, 'nested_too_deep', `a value nests at most ${MAX_DEPTH} levels`);
+  }
+  const envelope = envelopeOf(element);
+  if (!validators[revision].Check(envelope)) addSchemaProblems(validators[revision], envelope, add);
+  return problems;
+}
+
+type Add = (pointer: string, code: ProblemCode, detail: string) => void;
+
+function addSchemaProblems(validator: Validator, envelope: object, add: Add): void {
+  const told = new Set<string>();
+  for (const error of validator.Errors(envelope)) {
+    if (error.keyword === 'required') {
+      for (const field of error.params.requiredProperties)
+        add(`/${field}`, 'field_required', `${field} is required`);
+      continue;
+    }
+    if (told.has(error.instancePath)) continue;
+    told.add(error.instancePath);
+    const field = error.instancePath.slice(1);
+    if (error.keyword === 'type') add(error.instancePath, 'field_type', `${field} ${error.message}`);
+    else add(error.instancePath, 'invalid_uuid', `${field} must be a UUID`);
+  }
+}
+
+/** What TypeBox checks: the element's fields by name; where no string stood, a value of the kind that did. */
+function envelopeOf(element: ScannedElement): Record<string, unknown> {
+  const envelope: Record<string, unknown> = {};
+  addField(envelope, 'sessionId', element.sessionId, true);
+  addField(envelope, 'buildId', element.buildId, true);
+  addField(envelope, 'eventType', element.eventType, false);
+  addField(envelope, 'occurredAt', element.occurredAt, true);
+  if (element.payloadKind !== undefined && element.payloadKind !== 'null') {
+    envelope['payload'] = SAMPLES[element.payloadKind];
+  }
+  return envelope;
+}
+
+/** `null` in an optional field is as if it were omitted. */
+function addField(
+  envelope: Record<string, unknown>,
+  name: string,
+  field: StringField,
+  nullable: boolean,
+): void {
+  if (field === undefined) return;
+  if (typeof field === 'string') envelope[name] = field;
+  else if (field.kind !== 'null' || !nullable) envelope[name] = SAMPLES[field.kind];
+}
+
+const SAMPLES: Readonly<Record<ValueKind, unknown>> = {
+  object: {},
+  array: [],
+  string: '',
+  number: 0,
+  boolean: true,
+  null: null,
+};
+
+function timestampProblem(index: number, reason: 'format' | 'range'): ElementProblem {
+  return reason === 'format'
+    ? {
+        index,
+        pointer: '/occurredAt',
+        code: 'invalid_timestamp',
+        detail: 'occurredAt must be an ISO 8601 timestamp',
+      }
+    : {
+        index,
+        pointer: '/occurredAt',
+        code: 'timestamp_out_of_range',
+        detail: 'occurredAt must lie in the years 1900 to 2299',
+      };
+}
+
+function uuidOf(field: StringField): string | null {
+  return typeof field === 'string' ? (canonicalUuid(field) ?? null) : null;
+}

@@ -1,0 +1,124 @@
+import { describe, expect, test } from 'vitest';
+import { scanBody } from './scanBody.ts';
+
+describe('the top level', () => {
+  test('takes a single object as one element', () => {
+    expect(scan('{"eventType":"a"}')).toMatchObject({
+      isArray: false,
+      count: 1,
+      elements: [{ kind: 'object' }],
+    });
+  });
+
+  test('takes an array as its elements, in order', () => {
+    const { isArray, count, elements } = scan('[{"eventType":"a"},{"eventType":"b"}]');
+    expect({ isArray, count }).toEqual({ isArray: true, count: 2 });
+    expect(elements.map(({ eventType }) => eventType)).toEqual(['a', 'b']);
+  });
+
+  test('takes an empty array as no elements', () => {
+    expect(scan(' [ ] ')).toEqual({ ok: true, isArray: true, count: 0, elements: [] });
+  });
+
+  test.each([
+    ['"a"', 'string'],
+    ['-1.5', 'number'],
+    ['true', 'boolean'],
+    ['false', 'boolean'],
+    ['null', 'null'],
+    ['{}', 'object'],
+  ])('names the kind of %s alone', (text, kind) => {
+    expect(scan(text)).toMatchObject({ isArray: false, count: 1, elements: [{ kind }] });
+  });
+
+  test('names the kinds of elements that are no objects', () => {
+    const kinds = scan('[1, "a", null, [{}], true, {}]').elements.map(({ kind }) => kind);
+    expect(kinds).toEqual(['number', 'string', 'null', 'array', 'boolean', 'object']);
+  });
+
+  test('spans each element without the space around it', () => {
+    const body = ' [ {"a" : 1} ,\n[2 ,3]\t, "x" ] ';
+    expect(scan(body).elements.map(({ start, end }) => body.slice(start, end))).toEqual([
+      '{"a" : 1}',
+      '[2 ,3]',
+      '"x"',
+    ]);
+  });
+
+  test('reads a body that is part of a larger buffer, and nothing beside it', () => {
+    const around = Buffer.from('"{"eventType":"a"}"}');
+    const result = scanBody(around.subarray(1, 18), { maxElements: 1 });
+    expect(result).toMatchObject({ ok: true, elements: [{ eventType: 'a', start: 0, end: 17 }] });
+    expect(scanBody(around.subarray(1, 17), { maxElements: 1 }).ok).toBe(false);
+    expect(scanBody(around.subarray(1, 16), { maxElements: 1 }).ok).toBe(false);
+  });
+});
+
+describe('the cap', () => {
+  test('ends the collecting, not the counting', () => {
+    const result = scan(`[${'{},'.repeat(999_999)}{}]`, 500);
+    expect(result).toMatchObject({ count: 1_000_000 });
+    expect(result.elements.length).toBe(500);
+  });
+
+  test('of just as many elements leaves none out', () => {
+    expect(scan('[1,2,3]', 3).elements.length).toBe(3);
+    expect(scan('[1,2,3]', 0)).toMatchObject({ count: 3, elements: [] });
+  });
+
+  test('leaves what is behind it validated', () => {
+    expect(scanBody(Buffer.from('[{},{},{"a":01}]'), { maxElements: 1 })).toMatchObject({
+      ok: false,
+      offset: 13,
+    });
+  });
+});
+
+describe('a syntax error', () => {
+  test.each([
+    ['', 0],
+    ['{"a":1', 6],
+    ['{"a":"b', 7],
+    ['{"a" 1}', 5],
+    ['{"eventType" 1}', 13],
+    ['{"payload":{"a":tru}}', 19],
+    ['[1,2,]', 5],
+    ['{"a":1,}', 7],
+    ['{}x', 2],
+    ['"a\nb"', 2],
+    ['{"eventType":"a\\x"}', 16],
+    ['\ufeff{}', 0],
+    ['[-]', 2],
+  ])('in %j is told with its offset', (text, offset) => {
+    expect(scanBody(Buffer.from(text), { maxElements: 9 })).toMatchObject({
+      ok: false,
+      reason: 'syntax',
+      offset,
+    });
+  });
+
+  test('is what every beginning of a batch is', () => {
+    const element =
+      '{"sessionId":"abcdefgh-é\\n","eventType":"abcdefgh","occurredAt":"a","payload":{"a":[-1.5e3,true]}}';
+    const whole = Buffer.from(`[${element},${element}]`);
+    for (let length = 0; length < whole.length; length++) {
+      expect(scanBody(whole.subarray(0, length), { maxElements: 9 })).toMatchObject({
+        ok: false,
+        offset: length,
+      });
+    }
+    expect(scanBody(whole, { maxElements: 9 })).toMatchObject({ ok: true, count: 2 });
+  });
+
+  test('never quotes the body', () => {
+    for (const text of ['{"secret":secret}', 'secret', '["secret\\x"]', '{"secret" secret}', '{}secret']) {
+      expect(JSON.stringify(scanBody(Buffer.from(text), { maxElements: 9 }))).not.toContain('secret');
+    }
+  });
+});
+
+function scan(body: string, maxElements = 500) {
+  const result = scanBody(Buffer.from(body), { maxElements });
+  if (!result.ok) throw new Error(`refused at ${result.offset}: ${result.detail}`);
+  return result;
+}

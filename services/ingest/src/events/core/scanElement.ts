@@ -1,0 +1,220 @@
+/** Finds the contract's fields in one element of a body. */
+import { decodeString } from '../../core/decodeString.ts';
+import type { EnvelopeField, ScannedElement, StringField, ValueKind } from './scanBody.ts';
+import type { EnvelopeStrings } from './scanString.ts';
+import { FAILED, type JsonBytes } from './scanValue.ts';
+
+/** Containers a field's value may nest, its own included. */
+export const MAX_DEPTH = 64;
+
+/** What the scanner fills in; whoever gets it sees a `ScannedElement`. */
+export class FoundElement implements ScannedElement {
+  start: number;
+  end = 0;
+  kind: ValueKind;
+  sessionId: StringField = undefined;
+  buildId: StringField = undefined;
+  eventType: StringField = undefined;
+  occurredAt: StringField = undefined;
+  payloadKind: ValueKind | undefined = undefined;
+  payloadStart = 0;
+  payloadEnd = 0;
+  repeated: readonly EnvelopeField[] = NO_FIELDS;
+  loneSurrogate: readonly EnvelopeField[] = NO_FIELDS;
+  tooDeep: string | undefined = undefined;
+  /** The fields that have occurred: the bit `1 << field` each. */
+  seen = 0;
+
+  constructor(start: number, kind: ValueKind) {
+    this.start = start;
+    this.kind = kind;
+  }
+}
+
+const NO_FIELDS: readonly EnvelopeField[] = [];
+
+/** The element that starts at `i` itself, whatever it is. A `FAILED` end says that it is no JSON. */
+export function scanElement(json: JsonBytes, strings: EnvelopeStrings, i: number): FoundElement {
+  const kind = kindOf(json.at(i));
+  const element = new FoundElement(i, kind);
+  element.end = kind === 'object' ? scanMembers(json, strings, i + 1, element) : json.skipValue(i);
+  return element;
+}
+
+/** From behind the opening brace to behind the closing one. */
+function scanMembers(json: JsonBytes, strings: EnvelopeStrings, i: number, element: FoundElement): number {
+  i = json.skipSpace(i);
+  if (json.at(i) === CLOSE_OBJECT) return i + 1;
+  for (;;) {
+    const nameAt = i;
+    let field = fieldAt(json, i);
+    if (field === NO_FIELD) {
+      i = json.skipName(i);
+      if (i === FAILED) return FAILED;
+      field = escapedFieldIn(json.body, nameAt, i);
+    } else {
+      i += NAME_LENGTHS[field] ?? 0;
+    }
+    i = json.skipColon(i);
+    if (i === FAILED) return FAILED;
+    json.depth = 0;
+    if (field === NO_FIELD) i = json.skipValue(i);
+    else if (field === PAYLOAD) i = scanPayload(json, i, element);
+    else i = scanString(json, strings, i, element, field);
+    if (i === FAILED) return FAILED;
+    if (json.depth > MAX_DEPTH) element.tooDeep ??= pointerTo(json, nameAt);
+    i = json.skipSpace(i);
+    const byte = json.at(i);
+    if (byte === CLOSE_OBJECT) return i + 1;
+    if (byte !== COMMA) return json.fail(i, 'a comma or the end of the object was expected');
+    i = json.skipSpace(i + 1);
+  }
+}
+
+/** The field whose name, plainly written, stands at `i` with its quotes; a name that is not one is validated later. */
+function fieldAt(json: JsonBytes, i: number): number {
+  switch (json.at(i + 1)) {
+    case LOWER_S:
+      return stands(json, i, SESSION_ID_NAME) ? SESSION_ID : NO_FIELD;
+    case LOWER_B:
+      return stands(json, i, BUILD_ID_NAME) ? BUILD_ID : NO_FIELD;
+    case LOWER_E:
+      return stands(json, i, EVENT_TYPE_NAME) ? EVENT_TYPE : NO_FIELD;
+    case LOWER_O:
+      return stands(json, i, OCCURRED_AT_NAME) ? OCCURRED_AT : NO_FIELD;
+    case LOWER_P:
+      return stands(json, i, PAYLOAD_NAME) ? PAYLOAD : NO_FIELD;
+    default:
+      return NO_FIELD;
+  }
+}
+
+function stands(json: JsonBytes, i: number, name: Buffer): boolean {
+  const { body, end } = json;
+  if (i + name.length > end) return false;
+  for (let k = 0; k < name.length; k++) {
+    if (body[i + k] !== name[k]) return false;
+  }
+  return true;
+}
+
+/** The field that a name with escapes means: it is longer than each of the plain ones, and at most six times. */
+function escapedFieldIn(body: Buffer, start: number, end: number): number {
+  const length = end - start;
+  if (length < 14 || length > 62 || !body.subarray(start, end).includes(BACKSLASH)) return NO_FIELD;
+  const name = decodeString(body, start + 1, end - 1);
+  const names: readonly string[] = ENVELOPE;
+  return names.indexOf(name);
+}
+
+function scanPayload(json: JsonBytes, i: number, element: FoundElement): number {
+  noteOccurrence(element, PAYLOAD);
+  element.payloadKind = kindOf(json.at(i));
+  element.payloadStart = i;
+  element.payloadEnd = json.skipValue(i);
+  return element.payloadEnd;
+}
+
+/** One of the fields that hold a string when the client is right. */
+function scanString(
+  json: JsonBytes,
+  strings: EnvelopeStrings,
+  i: number,
+  element: FoundElement,
+  field: number,
+): number {
+  noteOccurrence(element, field);
+  const kind = kindOf(json.at(i));
+  if (kind !== 'string') {
+    setString(element, field, NOT_A_STRING[kind]);
+    return json.skipValue(i);
+  }
+  const text = strings.read(i, field);
+  setString(element, field, text);
+  if (!strings.wasPlain && !text.isWellFormed()) {
+    element.loneSurrogate = withField(element.loneSurrogate, field);
+  }
+  return strings.end;
+}
+
+const NOT_A_STRING = {
+  object: { kind: 'object' },
+  array: { kind: 'array' },
+  number: { kind: 'number' },
+  boolean: { kind: 'boolean' },
+  null: { kind: 'null' },
+} as const;
+
+function setString(element: FoundElement, field: number, value: StringField): void {
+  if (field === SESSION_ID) element.sessionId = value;
+  else if (field === BUILD_ID) element.buildId = value;
+  else if (field === EVENT_TYPE) element.eventType = value;
+  else element.occurredAt = value;
+}
+
+function noteOccurrence(element: FoundElement, field: number): void {
+  const bit = 1 << field;
+  if ((element.seen & bit) !== 0) element.repeated = withField(element.repeated, field);
+  element.seen |= bit;
+}
+
+function withField(fields: readonly EnvelopeField[], field: number): readonly EnvelopeField[] {
+  const name = ENVELOPE[field];
+  return name === undefined || fields.includes(name) ? fields : [...fields, name];
+}
+
+/** RFC 6901, of the member whose name stands at `nameAt`. */
+function pointerTo(json: JsonBytes, nameAt: number): string {
+  const name = decodeString(json.body, nameAt + 1, json.skipName(nameAt) - 1);
+  return `/${name.replaceAll('~', '~0').replaceAll('/', '~1')}`;
+}
+
+/** By its first byte; where no value starts, the answer means nothing and the scan fails there. */
+export function kindOf(byte: number): ValueKind {
+  switch (byte) {
+    case OPEN_OBJECT:
+      return 'object';
+    case OPEN_ARRAY:
+      return 'array';
+    case QUOTE:
+      return 'string';
+    case LOWER_T:
+    case LOWER_F:
+      return 'boolean';
+    case LOWER_N:
+      return 'null';
+    default:
+      return 'number';
+  }
+}
+
+/** Fields are numbers here, places in this list. */
+const ENVELOPE = ['sessionId', 'buildId', 'eventType', 'occurredAt', 'payload'] as const;
+const NO_FIELD = -1;
+const SESSION_ID = 0;
+const BUILD_ID = 1;
+const EVENT_TYPE = 2;
+const OCCURRED_AT = 3;
+const PAYLOAD = 4;
+
+const SESSION_ID_NAME = Buffer.from('"sessionId"');
+const BUILD_ID_NAME = Buffer.from('"buildId"');
+const EVENT_TYPE_NAME = Buffer.from('"eventType"');
+const OCCURRED_AT_NAME = Buffer.from('"occurredAt"');
+const PAYLOAD_NAME = Buffer.from('"payload"');
+const NAME_LENGTHS = ENVELOPE.map((name) => name.length + 2);
+
+const QUOTE = 0x22;
+const COMMA = 0x2c;
+const OPEN_ARRAY = 0x5b;
+const BACKSLASH = 0x5c;
+const LOWER_B = 0x62;
+const LOWER_E = 0x65;
+const LOWER_F = 0x66;
+const LOWER_N = 0x6e;
+const LOWER_O = 0x6f;
+const LOWER_P = 0x70;
+const LOWER_S = 0x73;
+const LOWER_T = 0x74;
+const OPEN_OBJECT = 0x7b;
+const CLOSE_OBJECT = 0x7d;

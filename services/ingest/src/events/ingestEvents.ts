@@ -1,0 +1,167 @@
+/** POST /v1/ingest/events, from the body's bytes to the answer: scan → check → sessions → quota → append → answer. */
+import { createHash } from 'node:crypto';
+import type { Principal } from '@questlog/runtime/directory/directory';
+import type { Clock } from '@questlog/runtime/process/clock';
+import { Unavailable } from '@questlog/runtime/process/errors';
+import type { Store } from '@questlog/runtime/store/store';
+import type { ElementProblem } from '@questlog/schemas/http/problem';
+import { laneOfSession } from '@questlog/schemas/partition';
+import { type Placed, placeDrafts, sessionsOf } from '../core/placeDrafts.ts';
+import { scanRequest, verdictOn } from '../core/request.ts';
+import { findSessions } from '../findSessions.ts';
+import { linkedReports } from '../known/links.ts';
+import type { Reports } from '../known/reports.ts';
+import type { Sessions } from '../known/sessions.ts';
+import type { CreatedEvent } from './core/accept.ts';
+import { type AnsweredEvent, eventArray, lenientArray } from './core/answer.ts';
+import { type Draft, type Elements, readElements } from './core/envelope.ts';
+import type { Replays, StoredEvent } from './replays.ts';
+import { appendEvents, decideEvents, type StoreEventsDeps } from './storeEvents.ts';
+import type { Turns } from './turns.ts';
+
+export interface IngestDeps extends StoreEventsDeps {
+  readonly store: Store;
+  readonly sessions: Sessions;
+  readonly reports: Reports;
+  readonly replays: Replays;
+  readonly clock: Clock;
+  readonly turns: Turns;
+}
+
+export interface IngestRequest {
+  readonly principal: Principal;
+  /** Valid UTF-8. */
+  readonly body: Buffer;
+  /** A UUIDv7 in lower case. */
+  readonly idempotencyKey: string | undefined;
+  readonly isLenient: boolean;
+  readonly requestId: string;
+}
+
+export interface IngestAnswer {
+  readonly status: 200 | 201 | 207;
+  readonly isReplay: boolean;
+  readonly body: Buffer;
+}
+
+/** @throws Rejected for what the game must change, Unavailable for what it may send again. */
+export async function ingest(deps: IngestDeps, request: IngestRequest): Promise<IngestAnswer> {
+  const { principal, body, isLenient } = request;
+  await deps.turns.take(body.length);
+  const scanned = scanRequest(body, principal.revision);
+  const checked = await check(deps, request, readElements(body, scanned, principal.revision));
+  if (!isLenient && checked.problems.length > 0) throw verdictOn(checked.problems);
+
+  const { stored, isReplay } = await storeOnce(deps, request, checked);
+  if (isReplay) deps.metrics.replays.inc();
+  const events = await answered(deps, principal, checked.drafts, { stored, isReplay });
+  if (!isLenient) {
+    return { status: isReplay ? 200 : 201, isReplay, body: eventArray(events.map(({ event }) => event)) };
+  }
+  const elements: (AnsweredEvent | ElementProblem[])[] = scanned.map(() => []);
+  for (const problem of checked.problems) {
+    const at = elements[problem.index];
+    if (Array.isArray(at)) at.push(problem);
+  }
+  for (const { index, event } of events) elements[index] = event;
+  return { status: 207, isReplay, body: lenientArray(elements, request.requestId) };
+}
+
+/** Finds the sessions that the drafts name; those that do not exist are problems like any other. */
+async function check(
+  { sessions }: IngestDeps,
+  { principal, idempotencyKey, isLenient }: IngestRequest,
+  elements: Elements,
+): Promise<Placed> {
+  const { tenant, project } = principal;
+  const { problems } = elements;
+  const refusal = problems.length > 0 && !isLenient ? () => verdictOn(problems) : undefined;
+  const known = await findSessions(sessions, principal, sessionsOf(elements.drafts), refusal);
+  const lane = laneOfSession(idempotencyKey ?? crypto.randomUUID(), tenant.spread);
+  return placeDrafts(elements, known, { lane, projectId: project.id });
+}
+
+async function storeOnce(
+  deps: IngestDeps,
+  request: IngestRequest,
+  checked: Placed,
+): Promise<{ stored: readonly StoredEvent[]; isReplay: boolean }> {
+  const { principal, body, idempotencyKey } = request;
+  if (checked.drafts.length === 0) return { stored: [], isReplay: false };
+  if (idempotencyKey === undefined) {
+    return { stored: await store(deps, request, checked, null), isReplay: false };
+  }
+  const idempotency = { key: idempotencyKey, digest: createHash('sha256').update(body).digest() };
+  return await deps.replays.once(
+    {
+      tenantId: principal.tenant.id,
+      projectId: principal.project.id,
+      ...idempotency,
+      indexes: checked.drafts.map(({ index }) => index),
+    },
+    (before) => store(deps, request, without(checked, before), idempotency),
+  );
+}
+
+/** What an earlier try of the same key had not stored yet. */
+function without(checked: Placed, before: readonly StoredEvent[]): Placed {
+  const done = new Set(before.map(({ index }) => index));
+  const isLeft = ({ index }: Draft): boolean => !done.has(index);
+  return {
+    ...checked,
+    drafts: checked.drafts.filter(isLeft),
+    lanes: checked.lanes.filter((_, position) => !done.has(checked.drafts[position]?.index ?? -1)),
+  };
+}
+
+async function store(
+  deps: IngestDeps,
+  { principal, isLenient }: IngestRequest,
+  { drafts, lanes }: Placed,
+  idempotency: { key: string; digest: Buffer } | null,
+): Promise<readonly CreatedEvent[]> {
+  const receivedAt = deps.clock.now();
+  const toStore = { receivedAt, drafts, lanes, idempotency, isSplit: isLenient };
+  const decided = await decideEvents(deps, principal, toStore);
+  await appendEvents(deps, principal, decided);
+  return decided.created;
+}
+
+/** Each event beside its position in the request. */
+async function answered(
+  { reports, store: clickhouse }: IngestDeps,
+  principal: Principal,
+  drafts: readonly Draft[],
+  { stored, isReplay }: { stored: readonly StoredEvent[]; isReplay: boolean },
+): Promise<{ index: number; event: AnsweredEvent }[]> {
+  const { project, revision } = principal;
+  // One that is answered again may be linked since, also to reports that were let go.
+  const linked = isReplay ? await linksOfReplay(reports, clickhouse, principal, stored) : undefined;
+  const byIndex = new Map(stored.map((event) => [event.index, event]));
+  return drafts.flatMap((draft) => {
+    const event = byIndex.get(draft.index);
+    if (event === undefined) return [];
+    const { id, occurredAt } = event;
+    const asked = { id, sessionId: draft.sessionId, occurredAt };
+    const reportIds = reports.reportsOf(project.id, asked, linked?.get(id));
+    const overQuota = revision === 'A' ? event.overQuota : undefined;
+    return [{ index: draft.index, event: { ...draft, id, occurredAt, overQuota, reportIds } }];
+  });
+}
+
+async function linksOfReplay(
+  reports: Reports,
+  clickhouse: Store,
+  { tenant, project }: Principal,
+  stored: readonly StoredEvent[],
+): Promise<ReadonlyMap<string, readonly string[]>> {
+  if (!(await reports.areThere(tenant.id, project.id))) return new Map();
+  const ids = stored.map(({ id }) => id);
+  try {
+    return await linkedReports(clickhouse, project.id, ids);
+  } catch (error) {
+    // What is remembered of reports has to do, as for an event that is new: the game must learn that it was stored.
+    if (error instanceof Unavailable) return new Map();
+    throw error;
+  }
+}

@@ -1,0 +1,76 @@
+/** Events as ClickHouse has them, and pages of them by `occurredAt`; ties in the order of the log. */
+import { type EventRow, eventOfRow } from '@questlog/schemas/tables/events';
+import { type Cursor, formatCursor, parseCursor } from '../core/cursor.ts';
+import { Rejected } from '../rejected.ts';
+import type { AnsweredEvent } from './core/answer.ts';
+
+export interface PositionedRow extends EventRow {
+  readonly log_partition: number;
+  readonly log_offset: string;
+  readonly log_index: number;
+}
+
+export const POSITION_COLUMNS = 'log_partition, log_offset, log_index';
+
+/** For the end of a query whose parameters have `pageParams`. */
+export const IN_PAGE = `(toUnixTimestamp64Micro(occurred_at), log_partition, log_offset, log_index)
+    > ({micros:Int64}, {partition:UInt32}, {offset:UInt64}, {index:UInt32})
+  ORDER BY occurred_at, log_partition, log_offset, log_index
+  LIMIT {limit:UInt32}`;
+
+export interface PageQuery {
+  readonly limit: string | undefined;
+  readonly cursor: string | undefined;
+}
+
+export interface Page {
+  readonly limit: number;
+  readonly after: Cursor;
+}
+
+const DEFAULT_LIMIT = 100;
+const MAX_LIMIT = 1_000;
+const FROM_THE_START: Cursor = { micros: '-9223372036854775808', partition: 0, offset: '0', index: 0 };
+
+/** @throws Rejected naming the parameter. */
+export function readPage({ limit, cursor }: PageQuery): Page {
+  const after = cursor === undefined ? FROM_THE_START : parseCursor(cursor);
+  const rows = parseLimit(limit);
+  if (after === undefined) throw new Rejected('invalid_request', 'cursor: not one that an earlier page gave');
+  return { limit: rows, after };
+}
+
+/** One row more than the page has tells that there is another. */
+export function pageParams({ limit, after }: Page): Record<string, unknown> {
+  return { ...after, limit: limit + 1 };
+}
+
+export function pageOf<Row extends PositionedRow>(
+  rows: readonly Row[],
+  { limit }: Page,
+): { rows: readonly Row[]; next: string | null } {
+  const page = rows.slice(0, limit);
+  const last = rows.length > limit ? page.at(-1) : undefined;
+  return { rows: page, next: last === undefined ? null : formatCursor(cursorOf(last)) };
+}
+
+/** All that a row says of an event; its reports are not in it. */
+export function answeredRow(row: EventRow, revision: 'A' | 'B'): Omit<AnsweredEvent, 'reportIds'> {
+  return { ...eventOfRow(row), overQuota: revision === 'A' ? row.over_quota : undefined };
+}
+
+function cursorOf(row: PositionedRow): Cursor {
+  return {
+    micros: row.occurred_at_micros,
+    partition: row.log_partition,
+    offset: row.log_offset,
+    index: row.log_index,
+  };
+}
+
+function parseLimit(text: string | undefined): number {
+  if (text === undefined) return DEFAULT_LIMIT;
+  const limit = /^\d{1,6}$/.test(text) ? Number(text) : 0;
+  if (limit >= 1 && limit <= MAX_LIMIT) return limit;
+  throw new Rejected('invalid_request', `limit: a whole number from 1 to ${MAX_LIMIT}`);
+}

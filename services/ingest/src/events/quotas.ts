@@ -1,0 +1,162 @@
+/**
+ * The tenants' use of their monthly soft quotas, as this process knows it. With one ingest process the flags are exact;
+ * with several, each sees the others' events when it next reads the rollup (`REFRESH_MS`, oftener near the line).
+ */
+import { setTimeout as delay } from 'node:timers/promises';
+import type { Clock } from '@questlog/runtime/process/clock';
+import { Unavailable } from '@questlog/runtime/process/errors';
+import type { Logger } from '@questlog/runtime/process/logger';
+import type { Store } from '@questlog/runtime/store/store';
+import type { Tenant } from '@questlog/schemas/topics/directoryEntry';
+import type { Projection } from '../known/projection.ts';
+import { QuotaLedger, type RollupRow } from './core/quotaLedger.ts';
+
+export interface Quotas {
+  /** The ledger of the tenant's month, or undefined where the tenant has no quota and had none lately. */
+  ledger(tenant: Tenant, month: string): Promise<QuotaLedger | undefined>;
+  close(): Promise<void>;
+}
+
+interface Tracked {
+  /** As of the last request. */
+  tenant: Tenant;
+  readonly month: string;
+  readonly ledger: QuotaLedger;
+  lastUsedMs: number;
+}
+
+const REFRESH_MS = 1_000;
+const REFRESH_NEAR_MS = 200;
+/** This close to the line (events, or a share of the quota), the rollup is read oftener. */
+const NEAR_EVENTS = 2_000;
+const NEAR_SHARE = 0.05;
+const FORGET_AFTER_MS = 10 * 60 * 1000;
+/** How long a tenant's first request waits for the projection of what earlier processes had appended. */
+const FIRST_WAIT_MS = 2_000;
+
+/** `YYYY-MM`, UTC. */
+export function monthOf(millis: number): string {
+  return new Date(millis).toISOString().slice(0, 7);
+}
+
+export function openQuotas(deps: {
+  store: Store;
+  projection: Projection;
+  logId: string;
+  clock: Clock;
+  logger: Logger;
+}): Quotas {
+  const { projection, logId, clock, logger } = deps;
+  const tracked = new Map<string, Promise<Tracked>>();
+  const ready = new Map<string, Tracked>();
+  const stopped = new AbortController();
+
+  const open = async (name: string, tenant: Tenant, month: string): Promise<Tracked> => {
+    const entry = { tenant, month, ledger: new QuotaLedger(logId), lastUsedMs: clock.now() };
+    await projection.caughtUp('all', FIRST_WAIT_MS).catch((error: unknown) => {
+      // Truth over speed up to here; past it, a projector that lags must not stop the game's events.
+      if (!(error instanceof Unavailable)) throw error;
+      logger.warn('quota_from_lagging_rollup', { tenant: tenant.id, month });
+    });
+    await refresh(deps, [entry]);
+    ready.set(name, entry);
+    return entry;
+  };
+
+  const loop = keepFresh(deps, ready, tracked, stopped.signal);
+  return {
+    ledger: async (tenant, month) => {
+      const name = `${tenant.id} ${month}`;
+      let entry = ready.get(name);
+      if (entry === undefined) {
+        let opening = tracked.get(name);
+        if (opening === undefined) {
+          // One that is open goes on counting: the quota may be given back before the rollup has what came in between.
+          if (tenant.monthlySoftQuota === null) return undefined;
+          opening = open(name, tenant, month);
+          tracked.set(name, opening);
+          opening.catch(() => tracked.delete(name));
+        }
+        entry = await opening;
+      }
+      entry.tenant = tenant;
+      entry.lastUsedMs = clock.now();
+      return entry.ledger;
+    },
+    close: async () => {
+      stopped.abort();
+      await loop;
+    },
+  };
+}
+
+/** Reads the rollup again and again, one reading at a time, for the tenants that are active. */
+async function keepFresh(
+  deps: { store: Store; projection: Projection; clock: Clock; logger: Logger },
+  ready: Map<string, Tracked>,
+  tracked: Map<string, unknown>,
+  signal: AbortSignal,
+): Promise<void> {
+  while (!signal.aborted) {
+    const isNear = [...ready.values()].some(nearTheLine);
+    await delay(isNear ? REFRESH_NEAR_MS : REFRESH_MS, undefined, { signal }).catch(() => {});
+    if (signal.aborted) return;
+    for (const [name, { lastUsedMs }] of ready) {
+      if (deps.clock.now() - lastUsedMs <= FORGET_AFTER_MS) continue;
+      ready.delete(name);
+      tracked.delete(name);
+    }
+    try {
+      await refresh(deps, [...ready.values()]);
+    } catch (error) {
+      deps.logger.error('quota_refresh_failed', error);
+    }
+  }
+}
+
+function nearTheLine({ tenant, ledger }: Tracked): boolean {
+  const quota = tenant.monthlySoftQuota ?? 0;
+  const distance = quota - ledger.used();
+  return distance > 0 && distance < Math.max(NEAR_EVENTS, quota * NEAR_SHARE);
+}
+
+interface Row {
+  readonly tenant_id: string;
+  readonly month: string;
+  readonly log_id: string;
+  readonly log_partition: number;
+  readonly used: string;
+  readonly last_offset: string;
+}
+
+async function refresh(
+  { store, projection }: { store: Store; projection: Projection },
+  entries: readonly Tracked[],
+): Promise<void> {
+  if (entries.length === 0) return;
+  // Before the rows, which then have all of it.
+  const projected = await projection.projected().catch((error: unknown) => {
+    // The rows alone are true, too; some own appends may be counted for longer.
+    if (error instanceof Unavailable) return [];
+    throw error;
+  });
+  const rows = await store.query<Row>(
+    `SELECT tenant_id, formatDateTime(month, '%Y-%m') AS month, log_id, log_partition,
+       used, last_offset
+     FROM quota_usage_by_partition FINAL WHERE tenant_id IN {tenants:Array(UUID)}`,
+    { tenants: [...new Set(entries.map(({ tenant }) => tenant.id))] },
+  );
+  for (const { tenant, month, ledger } of entries) {
+    const ofMonth = rows.filter((row) => row.tenant_id === tenant.id && row.month === month);
+    ledger.refresh(ofMonth.map(rollupRow), projected);
+  }
+}
+
+function rollupRow(row: Row): RollupRow {
+  return {
+    logId: row.log_id,
+    partition: row.log_partition,
+    used: Number(row.used),
+    lastOffset: Number(row.last_offset),
+  };
+}

@@ -1,0 +1,192 @@
+/**
+ * Requests with an `Idempotency-Key` that were here before: in memory while they are recent (or still under way), in
+ * the ledger of appends afterwards. What is found is answered and never appended again.
+ */
+import type { Clock } from '@questlog/runtime/process/clock';
+import { Unavailable } from '@questlog/runtime/process/errors';
+import type { Store } from '@questlog/runtime/store/store';
+import { idTail, millisOf, tailOf } from '@questlog/schemas/uuid';
+import type { Projection } from '../known/projection.ts';
+import { Rejected } from '../rejected.ts';
+import { keyedTail } from './core/accept.ts';
+
+/** What a replay answers of a stored event; the payload is in the repeated body itself. */
+export interface StoredEvent {
+  readonly index: number;
+  readonly id: string;
+  readonly occurredAt: bigint;
+  readonly overQuota: boolean;
+}
+
+export interface KeyedRequest {
+  readonly tenantId: string;
+  readonly projectId: string;
+  readonly key: string;
+  readonly digest: Buffer;
+  /** Positions in the body that may have been stored. */
+  readonly indexes: readonly number[];
+}
+
+export interface Replays {
+  /**
+   * Has `append` store what is not stored yet, and remembers it; a request that is stored whole is only answered. Two
+   * requests of one key at the same time are one after the other.
+   * @throws Rejected `idempotency_key_reused` when the key came with another body.
+   */
+  once(
+    request: KeyedRequest,
+    append: (before: readonly StoredEvent[]) => Promise<readonly StoredEvent[]>,
+  ): Promise<Outcome>;
+}
+
+export interface Outcome {
+  readonly stored: readonly StoredEvent[];
+  readonly isReplay: boolean;
+}
+
+interface Remembered {
+  readonly digest: Buffer;
+  readonly stored: Promise<readonly StoredEvent[]>;
+  readonly atMs: number;
+  events: number;
+}
+
+/** About 150 bytes each. */
+const MAX_REMEMBERED_EVENTS = 200_000;
+const REMEMBERED_FOR_MS = 24 * 60 * 60 * 1000;
+
+export function openReplays(deps: { store: Store; clock: Clock; projection: Projection }): Replays {
+  const { store, clock, projection } = deps;
+  // What an earlier process had accepted is in neither memory nor ledger until it is projected: a repeat of it would be
+  // appended again, which consumers drop, but which the quota would count for a moment.
+  const projectedAtStart = projection.caughtUp('all').catch(() => {});
+  const memory = new Map<string, Remembered>();
+  let rememberedEvents = 0;
+  const ledger = openLedger(store, clock);
+
+  const forget = (name: string): void => {
+    rememberedEvents -= memory.get(name)?.events ?? 0;
+    memory.delete(name);
+  };
+  const forgetOldest = (): void => {
+    for (const [name, { atMs, events }] of memory) {
+      if (rememberedEvents <= MAX_REMEMBERED_EVENTS && clock.now() - atMs < REMEMBERED_FOR_MS) return;
+      // One that is under way has no events yet: a second request of its key must go on finding it.
+      if (events > 0) forget(name);
+    }
+  };
+  return {
+    once: async (request, append) => {
+      const name = `${request.projectId}/${request.key}`;
+      let before: readonly StoredEvent[] | undefined;
+      for (
+        let known = memory.get(name);
+        known !== undefined && before === undefined;
+        known = memory.get(name)
+      ) {
+        if (!known.digest.equals(request.digest)) throw reused();
+        before = await known.stored.catch(() => undefined);
+      }
+      if (before !== undefined && hasAll(before, request)) return { stored: before, isReplay: true };
+      let isReplay = false;
+      const first = (async () => {
+        await projectedAtStart;
+        before ??= (await ledger.has(request)) ? await storedBefore(store, request) : [];
+        isReplay = hasAll(before, request);
+        return isReplay ? before : [...before, ...(await append(before)).map(withoutPayload)];
+      })();
+      forget(name);
+      const remembered: Remembered = { digest: request.digest, stored: first, atMs: clock.now(), events: 0 };
+      memory.set(name, remembered);
+      try {
+        const stored = await first;
+        if (memory.get(name) === remembered) {
+          remembered.events = stored.length;
+          rememberedEvents += stored.length;
+          forgetOldest();
+        }
+        return { stored, isReplay };
+      } catch (error) {
+        if (memory.get(name) === remembered) forget(name);
+        throw error;
+      }
+    },
+  };
+}
+
+/** A created event's payload is a view of the request's body, which must not stay in memory for it. */
+function withoutPayload({ index, id, occurredAt, overQuota }: StoredEvent): StoredEvent {
+  return { index, id, occurredAt, overQuota };
+}
+
+function hasAll(stored: readonly StoredEvent[], { indexes }: KeyedRequest): boolean {
+  const there = new Set(stored.map(({ index }) => index));
+  return indexes.every((index) => there.has(index));
+}
+
+interface Ledger {
+  /**
+   * Whether an append of this key was projected.
+   * @throws Rejected as `once` does; Unavailable where ClickHouse is away and the key may be in it.
+   */
+  has(request: KeyedRequest): Promise<boolean>;
+}
+
+function openLedger(store: Store, clock: Clock): Ledger {
+  let answeredAtMs = clock.now();
+  return {
+    has: async ({ projectId, key, digest }) => {
+      const askedAtMs = clock.now();
+      try {
+        const rows = await store.query<{ readonly digest: string | null }>(
+          `SELECT lower(hex(body_sha256)) AS digest FROM appends
+           WHERE idempotency_key = {key:UUID} AND project_id = {projectId:UUID}`,
+          { key, projectId },
+        );
+        answeredAtMs = Math.max(answeredAtMs, askedAtMs);
+        if (rows.some((row) => row.digest !== digest.toString('hex'))) throw reused();
+        return rows.length > 0;
+      } catch (error) {
+        // An outage of ClickHouse is none of ingest: a key that was made since it last answered is new as far as it
+        // could tell. What another ingest has stored under it, consumers drop, as they do what is not projected yet.
+        // One that says it is of the future tells nothing about when it was made.
+        const madeAtMs = millisOf(key);
+        const isNew = answeredAtMs < madeAtMs && madeAtMs <= clock.now();
+        if (error instanceof Unavailable && isNew) return false;
+        throw error;
+      }
+    },
+  };
+}
+
+interface EventRow {
+  readonly id: string;
+  readonly occurred_at_micros: string;
+  readonly over_quota: boolean;
+}
+
+/** What is stored of a key that the ledger has: a part where an earlier try reached only some lanes. */
+async function storedBefore(store: Store, request: KeyedRequest): Promise<StoredEvent[]> {
+  const { tenantId, projectId, key } = request;
+  const rows = await store.query<EventRow>(
+    `SELECT id, toUnixTimestamp64Micro(occurred_at) AS occurred_at_micros, over_quota FROM events
+     WHERE tenant_id = {tenantId:UUID} AND project_id = {projectId:UUID}
+       AND id_at = fromUnixTimestamp64Milli({millis:Int64}) LIMIT 1 BY id`,
+    { tenantId, projectId, millis: millisOf(key) },
+  );
+  return matchByTail(request, rows);
+}
+
+/** A keyed id is known by its hash alone, whatever lane it was given. */
+function matchByTail(request: KeyedRequest, rows: readonly EventRow[]): StoredEvent[] {
+  const byTail = new Map(rows.map((row) => [tailOf(row.id), row]));
+  return request.indexes.flatMap((index) => {
+    const row = byTail.get(idTail(keyedTail(request.projectId, request.key, request.digest, index)));
+    if (row === undefined) return [];
+    return [{ index, id: row.id, occurredAt: BigInt(row.occurred_at_micros), overQuota: row.over_quota }];
+  });
+}
+
+function reused(): Rejected {
+  return new Rejected('idempotency_key_reused', 'this Idempotency-Key came with another body before');
+}

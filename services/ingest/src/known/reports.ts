@@ -1,0 +1,117 @@
+/**
+ * Which bug reports exist: those of the log's first records (`firstRecords.ts`), and whether they were retracted; with
+ * them what the latest say of an event's links, so that no answer has to wait until these are made.
+ */
+import type { Clock } from '@questlog/runtime/process/clock';
+import type { Store } from '@questlog/runtime/store/store';
+import { MAX_OPEN_WITH_GRACE_MS } from '@questlog/schemas/reportWindow';
+import { faultOf, isAtHome, type ReportLink, reportLinks } from '@questlog/schemas/topics/reportLinks';
+import { MAX_OPEN_WINDOWS } from './core/openWindows.ts';
+import { type AskedEvent, RecentReports } from './core/recentReports.ts';
+import { type EntityKind, type FirstRecordsDeps, openFirstRecords } from './firstRecords.ts';
+import { lookUpReports, projectsWithReports, recentReports, type StoredReport } from './storedReports.ts';
+
+export interface Reports {
+  /** @throws Unavailable when ClickHouse is needed and silent. */
+  find(tenantId: string, projectId: string, id: string): Promise<StoredReport | undefined>;
+  /**
+   * Appends a report and returns what the log says it is: this one, or an earlier one of the id.
+   * @throws NotReadBack when that is not known in time: the record is in the log.
+   */
+  file(record: ReportLink): Promise<{ report: StoredReport; isOwn: boolean }>;
+  /** Appends what is to be known of a report that exists; returns once this process has read it back. */
+  append(record: ReportLink): Promise<void>;
+  /**
+   * The reports of a stored event, sorted: those that ClickHouse has (`linked`), those whose window is open and has it,
+   * those that name it, less those that were retracted, as far as this process knows. What the linker has not done of
+   * it yet it will do.
+   */
+  reportsOf(projectId: string, event: AskedEvent, linked?: readonly string[]): readonly string[];
+  /**
+   * False: no event of the project can be linked to anything, so nobody need ask for it. From then on this process
+   * knows all that other processes had filed and retracted.
+   */
+  areThere(tenantId: string, projectId: string): Promise<boolean>;
+  readonly failed: Promise<never>;
+  close(): Promise<void>;
+}
+
+/** The report is null where only its retraction has been read. */
+interface Known {
+  readonly filed: ReportLink | null;
+  readonly retractedAt: number | null;
+}
+
+/** Ids of events, which take some 60 bytes each, as heavy as a report without any. */
+const IDS_A_UNIT = 10;
+
+export async function openReports(deps: FirstRecordsDeps & { store: Store; clock: Clock }): Promise<Reports> {
+  const { store, clock } = deps;
+  const recent = new RecentReports();
+  const projects = new Set<string>();
+  const first = await openFirstRecords(deps, kindOfReports({ store, recent, projects, clock }));
+  return {
+    failed: first.failed,
+    close: () => first.close(),
+    find: async (tenantId, projectId, id) => stored((await first.find(tenantId, projectId, [id])).get(id)),
+    file: async (record) => {
+      const { winner, isOwn } = await first.register(record, { filed: record, retractedAt: null });
+      return { report: stored(winner) ?? { filed: record, retractedAt: winner.retractedAt }, isOwn };
+    },
+    append: async (record) => void (await first.append(record)),
+    areThere: async (tenantId, projectId) => {
+      await first.caughtUp(tenantId);
+      return projects.has(projectId);
+    },
+    reportsOf: (projectId, event, linked = []) => recent.of(projectId, event, linked, clock.now()),
+  };
+}
+
+function kindOfReports(known: {
+  store: Store;
+  recent: RecentReports;
+  /** That have any report. */
+  projects: Set<string>;
+  clock: Clock;
+}): EntityKind<ReportLink, Known> {
+  const { store, recent, projects, clock } = known;
+  return {
+    contract: reportLinks,
+    nameOf: ({ tenantId, projectId, reportId }) => ({ tenantId, projectId, id: reportId }),
+    entityOf: (record, partition, partitions) => {
+      if (record.isForwarded || !isAtHome(record, partition, partitions)) return undefined;
+      if (faultOf(record) !== undefined) return undefined;
+      if (record.kind === 'filed') return { filed: record, retractedAt: null };
+      return record.kind === 'retracted' ? { filed: null, retractedAt: record.receivedAt } : undefined;
+    },
+    // A retraction that came before its report retracts nothing.
+    merge: (earlier, later) =>
+      earlier.filed === null
+        ? later
+        : { filed: earlier.filed, retractedAt: earlier.retractedAt ?? later.retractedAt },
+    isWhole: ({ filed }) => filed !== null,
+    weightOf: ({ filed }) => 1 + idsOf(filed) / IDS_A_UNIT,
+    lookUp: async (projectId, ids) =>
+      new Map((await lookUpReports(store, projectId, ids)).map((report) => [report.filed.reportId, report])),
+    onStart: async () => {
+      const sinceMs = clock.now() - MAX_OPEN_WITH_GRACE_MS;
+      const stored = await recentReports(store, { sinceMs, limit: MAX_OPEN_WINDOWS });
+      for (const report of stored.toReversed()) recent.openWindow(report, clock.now());
+      for (const projectId of await projectsWithReports(store)) projects.add(projectId);
+    },
+    onRecord: (record, { filed, retractedAt }) => {
+      projects.add(record.projectId);
+      if (retractedAt !== null) recent.retract(record.projectId, record.reportId);
+      else if (filed !== null) recent.open(filed, clock.now());
+    },
+  };
+}
+
+function idsOf(filed: ReportLink | null): number {
+  return filed === null ? 0 : filed.inlineEventIds.length + filed.eventIds.length;
+}
+
+function stored(known: Known | undefined): StoredReport | undefined {
+  if (known === undefined || known.filed === null) return undefined;
+  return { filed: known.filed, retractedAt: known.retractedAt };
+}

@@ -1,0 +1,123 @@
+/** The stream of linked events as a bug tracker has it: over HTTP, on the embedded log, with connections that break. */
+import { TOPICS } from '@questlog/schemas/topics/topics';
+import { expect, test } from 'vitest';
+import { parseToken } from './core/linkedEventToken.ts';
+import { appendLinks, aStreamBench, PARTITIONS } from './stream.testing.ts';
+import { follow, until, untilHas } from './streamClient.testing.ts';
+
+test('a tracker gets every link of its project, kept ones and those to come, each once', async () => {
+  const bench = await aStreamBench();
+  const reader = bench.reader();
+  const kept = await appendLinks(bench, reader, 7);
+  const stream = await follow(bench.baseUrl, reader);
+  await untilHas(stream, 7);
+  const later = await appendLinks(bench, reader, 5);
+  await untilHas(stream, 12);
+
+  expect(stream.status).toBe(200);
+  expect(stream.headers.get('content-type')).toBe('text/event-stream');
+  expect(stream.headers.get('cache-control')).toBe('no-store');
+  expect(stream.headers.get('content-encoding')).toBeNull();
+  expect(stream.linkIds().toSorted()).toEqual([...kept, ...later].toSorted());
+});
+
+test('coming back with the id of any message misses nothing and repeats nothing, over all partitions', async () => {
+  const bench = await aStreamBench();
+  const reader = bench.reader();
+  const linkIds = await appendLinks(bench, reader, 12);
+  const whole = await follow(bench.baseUrl, reader, { from: 'start' });
+  await untilHas(whole, linkIds.length);
+  await appendLinks(bench, bench.reader(), 5);
+  const last = (await bench.append(reader, 1)).linkId;
+  await untilHas(whole, linkIds.length + 1);
+
+  for (const [index, { id }] of whole.messages.entries()) {
+    const seen = whole.linkIds().slice(0, index + 1);
+    const missing = [...linkIds, last].filter((linkId) => !seen.includes(linkId));
+    const resumed = await follow(bench.baseUrl, reader, { from: id });
+    await untilHas(resumed, missing.length);
+    expect(resumed.linkIds().toSorted()).toEqual(missing.toSorted());
+    resumed.close();
+  }
+});
+
+test('a connection that breaks is resumed by Last-Event-ID, which goes before the from of the first request', async () => {
+  const bench = await aStreamBench();
+  const reader = bench.reader();
+  const first = await follow(bench.baseUrl, reader, { from: 'start' });
+  const before = await appendLinks(bench, reader, 4);
+  await untilHas(first, 4);
+  bench.breakConnections();
+  await until(() => expect(first.end()).toBe('broken'));
+  const after = await appendLinks(bench, reader, 4);
+  const second = await follow(bench.baseUrl, reader, { from: 'start', lastEventId: first.lastId() });
+  await untilHas(second, 4);
+
+  expect(first.linkIds().toSorted()).toEqual(before.toSorted());
+  expect(second.linkIds().toSorted()).toEqual(after.toSorted());
+});
+
+test('links of other projects never appear, not those of the same tenant either', async () => {
+  const bench = await aStreamBench();
+  const reader = bench.reader();
+  const sibling = bench.reader({ tenantId: reader.tenantId });
+  const stranger = bench.reader();
+  const stream = await follow(bench.baseUrl, reader);
+  await appendLinks(bench, sibling, 6);
+  await appendLinks(bench, stranger, 6);
+  const own = await appendLinks(bench, reader, PARTITIONS);
+  await untilHas(stream, PARTITIONS);
+
+  expect(stream.linkIds().toSorted()).toEqual(own.toSorted());
+  expect((await follow(bench.baseUrl, sibling)).status).toBe(200);
+});
+
+test('from=end begins with what comes next, also when the connection breaks before anything came', async () => {
+  const bench = await aStreamBench();
+  const reader = bench.reader();
+  await appendLinks(bench, reader, 5);
+  const stream = await follow(bench.baseUrl, reader, { from: 'end' });
+  await until(() => expect(stream.lastId()).not.toBe(''));
+  bench.breakConnections();
+  const next = await appendLinks(bench, reader, 4);
+  const resumed = await follow(bench.baseUrl, reader, { from: 'end', lastEventId: stream.lastId() });
+  await untilHas(resumed, 4);
+
+  expect(stream.messages).toEqual([]);
+  expect(resumed.linkIds().toSorted()).toEqual(next.toSorted());
+});
+
+test('a quiet hour is not read again: heartbeats move the position past what was for others', async () => {
+  const bench = await aStreamBench({ heartbeatMs: 20 });
+  const reader = bench.reader();
+  const stream = await follow(bench.baseUrl, reader);
+  await appendLinks(bench, bench.reader(), 9);
+  const ends = await bench.log.endOffsets(TOPICS.linkedEvents);
+
+  await until(() => expect(parseToken(stream.lastId())?.nextOffsets).toEqual(ends));
+  expect(stream.messages).toEqual([]);
+});
+
+test('a payload arrives as the game sent it; of its line ends a CR becomes an LF', async () => {
+  const bench = await aStreamBench();
+  const reader = bench.reader();
+  const stream = await follow(bench.baseUrl, reader);
+  const payload = '{\n\n "big":18446744073709551615,\r\n"z":-0,"a":1,\r"a":1e400, "é":"\\r\\n\u2028"\n}';
+  await bench.append(reader, 0, { event: { payload: Buffer.from(payload) } });
+  await untilHas(stream, 1);
+
+  expect(stream.messages[0]?.data).toContain(
+    `"payload":${payload.replace(/\r\n?/g, '\n')},"overQuota":false}}`,
+  );
+});
+
+test('a record that does not decode is passed over; the links behind it still come', async () => {
+  const bench = await aStreamBench();
+  const reader = bench.reader();
+  await bench.log.append(TOPICS.linkedEvents, 0, [{ key: reader.tenantId, value: Buffer.from('not Avro') }]);
+  const { linkId } = await bench.append(reader, 0);
+  const stream = await follow(bench.baseUrl, reader);
+  await untilHas(stream, 1);
+
+  expect(stream.linkIds()).toEqual([linkId]);
+});

@@ -1,0 +1,151 @@
+/** For tests: the stream of linked events on a log of its own, behind a real listener, with projects to read as. */
+import { randomUUID } from 'node:crypto';
+import { mkdtempSync, rmSync } from 'node:fs';
+import type { ServerResponse } from 'node:http';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { Router } from '@koa/router';
+import { applyEntry, type Directory, emptyDirectory, sha256Hex } from '@questlog/runtime/directory/directory';
+import { openEmbeddedLog } from '@questlog/runtime/log/embedded/embeddedLog';
+import type { Log } from '@questlog/runtime/log/log';
+import { systemClock } from '@questlog/runtime/process/clock';
+import { listen } from '@questlog/runtime/process/listen';
+import { silentLogger } from '@questlog/runtime/process/logger';
+import { createMetrics, type Metrics } from '@questlog/runtime/process/metrics';
+import { openLogRegistry } from '@questlog/runtime/registry/logRegistry';
+import { createCodec } from '@questlog/runtime/registry/registry';
+import { aLinkedEvent } from '@questlog/schemas/fixtures/builders';
+import type { Scope } from '@questlog/schemas/topics/directoryEntry';
+import { type LinkedEvent, linkedEvents } from '@questlog/schemas/topics/linkedEvents';
+import { TOPICS, topicDefinitions } from '@questlog/schemas/topics/topics';
+import Koa from 'koa';
+import { onTestFinished } from 'vitest';
+import { authenticate } from '../http/authenticate.ts';
+import { problems } from '../http/problems.ts';
+import { streamLinkedEvents } from '../linkedEventStreamRoute.ts';
+import {
+  type LinkedEventStreams,
+  openLinkedEventStreams,
+  STREAM_LIMITS,
+  type StreamLimits,
+} from './streams.ts';
+
+export interface Reader {
+  readonly tenantId: string;
+  readonly projectId: string;
+  readonly token: string;
+}
+
+export interface StreamBench {
+  readonly baseUrl: string;
+  readonly log: Log;
+  readonly metrics: Metrics;
+  /** What was answered so far, the oldest first. */
+  readonly responses: readonly ServerResponse[];
+  /** A project with a token; of a new tenant unless one is named. */
+  reader(of?: { tenantId?: string; scopes?: readonly Scope[] }): Reader;
+  revoke(reader: Reader): void;
+  /** Appends a link of the reader's project and returns it. */
+  append(reader: Reader, partition: number, of?: Parameters<typeof aLinkedEvent>[0]): Promise<LinkedEvent>;
+  /** What a network does to connections. */
+  breakConnections(): void;
+  /** As the service stops: streams first, then the listener. */
+  stop(): Promise<void>;
+}
+
+export const PARTITIONS = 3;
+
+const READ: readonly Scope[] = ['read'];
+
+/** Closed when the test is over. */
+export async function aStreamBench(limits: Partial<StreamLimits> = {}): Promise<StreamBench> {
+  const dataDir = mkdtempSync(join(tmpdir(), 'linked-events-'));
+  const log = await openEmbeddedLog({ directory: dataDir, clock: systemClock });
+  await log.ensureTopics(topicDefinitions(PARTITIONS));
+  const registry = await openLogRegistry(log);
+  const codec = await createCodec(registry, linkedEvents);
+  const metrics = createMetrics();
+  const streams = await openLinkedEventStreams({
+    log,
+    registry,
+    metrics,
+    logger: silentLogger,
+    limits: { ...STREAM_LIMITS, ...limits },
+  });
+  const directory = emptyDirectory();
+  const responses: ServerResponse[] = [];
+  const app = streamApp({ streams, directory, metrics, responses });
+  const listener = await listen(app.callback(), '127.0.0.1', 0, 'port');
+
+  const stop = async (): Promise<void> => {
+    await streams.close();
+    await listener.close();
+  };
+  onTestFinished(async () => {
+    await stop();
+    await log.close();
+    rmSync(dataDir, { recursive: true, force: true });
+  });
+  return {
+    baseUrl: `http://127.0.0.1:${listener.port}`,
+    log,
+    metrics,
+    responses,
+    reader: (of) => addReader(directory, of),
+    revoke: ({ token }) => applyEntry(directory, `token:${token}`, null),
+    append: async ({ tenantId, projectId }, partition, of = {}) => {
+      const link = aLinkedEvent({ tenantId, projectId, ...of });
+      const record = { key: tenantId, value: codec.encode(link) };
+      await log.append(TOPICS.linkedEvents, partition, [record]);
+      return link;
+    },
+    breakConnections: () => {
+      for (const { socket } of responses) socket?.destroy();
+    },
+    stop,
+  };
+}
+
+/** Links over all partitions, one after the other; returns their ids. */
+export async function appendLinks(bench: StreamBench, reader: Reader, count: number): Promise<string[]> {
+  const linkIds: string[] = [];
+  for (let i = 0; i < count; i++) linkIds.push((await bench.append(reader, i % PARTITIONS)).linkId);
+  return linkIds;
+}
+
+function streamApp(deps: {
+  streams: LinkedEventStreams;
+  directory: Directory;
+  metrics: Metrics;
+  responses: ServerResponse[];
+}): Koa {
+  const { streams, directory, metrics, responses } = deps;
+  const router = new Router();
+  router.get('/v1/linked-events', (ctx) => {
+    responses.push(ctx.res);
+    return streamLinkedEvents(streams, ctx, () =>
+      authenticate(ctx.get('Authorization'), 'read', { directory, nowMs: Date.now(), defaultRevision: 'A' }),
+    );
+  });
+  const app = new Koa();
+  // Connections that break are what the tests are about.
+  app.silent = true;
+  app.use(problems(silentLogger, metrics));
+  app.use(router.routes());
+  return app;
+}
+
+function addReader(
+  directory: Directory,
+  { tenantId = randomUUID(), scopes = READ }: { tenantId?: string; scopes?: readonly Scope[] } = {},
+): Reader {
+  const [projectId, token] = [randomUUID(), randomUUID()];
+  const nothing = { tenant: null, project: null, token: null };
+  const tenant = { id: tenantId, name: '', monthlySoftQuota: null, spread: 1, createdAt: 0 };
+  applyEntry(directory, `tenant:${tenantId}`, { ...nothing, tenant });
+  const project = { id: projectId, tenantId, name: '', revision: null, createdAt: 0 };
+  applyEntry(directory, `project:${projectId}`, { ...nothing, project });
+  const granted = { id: token, projectId, sha256: sha256Hex(token), scopes, expiresAt: null, createdAt: 0 };
+  applyEntry(directory, `token:${token}`, { ...nothing, token: granted });
+  return { tenantId, projectId, token };
+}

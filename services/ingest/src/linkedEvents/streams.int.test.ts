@@ -1,0 +1,192 @@
+/** Who gets a stream of linked events, how many there are, and what a client that does not read can do to the others. */
+import { request } from 'node:http';
+import { expect, test } from 'vitest';
+import { appendLinks, aStreamBench, PARTITIONS, type Reader, type StreamBench } from './stream.testing.ts';
+import { follow, until, untilHas } from './streamClient.testing.ts';
+import { STREAM_LIMITS } from './streams.ts';
+
+test.each([
+  ['from', { from: 'yesterday' }],
+  ['from', { from: '' }],
+  ['Last-Event-ID', { from: 'start', lastEventId: '17' }],
+])('a position in %s that is none is a 400 that names it: %j', async (name, at) => {
+  const bench = await aStreamBench();
+  const { status, text } = await refused(bench, bench.reader(), at);
+
+  expect(status).toBe(400);
+  expect(JSON.parse(text)).toMatchObject({ code: 'invalid_request', detail: expect.stringContaining(name) });
+});
+
+test('who may not read gets no stream', async () => {
+  const bench = await aStreamBench();
+  const unknown = { ...bench.reader(), token: 'unknown' };
+
+  expect((await refused(bench, unknown)).status).toBe(401);
+  expect((await refused(bench, bench.reader({ scopes: ['events:write'] }))).status).toBe(403);
+});
+
+test('a HEAD is answered, and holds no place', async () => {
+  const bench = await aStreamBench({ maxStreams: 0 });
+  const { token } = bench.reader();
+  const headers = { Authorization: `Bearer ${token}` };
+  const answer = await fetch(`${bench.baseUrl}/v1/linked-events`, { method: 'HEAD', headers });
+
+  expect(answer.status).toBe(200);
+  expect(answer.headers.get('content-type')).toContain('text/event-stream');
+});
+
+test('one stream too many is a 503 that says when to come again; a place left is free', async () => {
+  const bench = await aStreamBench({ maxStreams: 2 });
+  const reader = bench.reader();
+  const [first] = [await follow(bench.baseUrl, reader), await follow(bench.baseUrl, reader)];
+  const tooMany = await refused(bench, reader);
+  expect(tooMany.status).toBe(503);
+  expect(tooMany.headers.get('retry-after')).toMatch(/^\d+$/);
+  expect(await openStreams(bench)).toBe(2);
+
+  first.close();
+  await until(async () => expect(await openStreams(bench)).toBe(1));
+  expect((await follow(bench.baseUrl, reader)).status).toBe(200);
+});
+
+test('one project cannot take the places of all: beyond its share it gets a 503, and others are served', async () => {
+  const bench = await aStreamBench({ maxStreamsOfProject: 2 });
+  const reader = bench.reader();
+  const first = await follow(bench.baseUrl, reader);
+  await follow(bench.baseUrl, reader);
+  const tooMany = await refused(bench, reader);
+  expect(tooMany.status).toBe(503);
+  expect(tooMany.headers.get('retry-after')).toMatch(/^\d+$/);
+  const other = bench.reader({ tenantId: reader.tenantId });
+  expect((await follow(bench.baseUrl, other)).status).toBe(200);
+
+  first.close();
+  await until(async () => expect(await openStreams(bench)).toBe(2));
+  expect((await follow(bench.baseUrl, reader)).status).toBe(200);
+});
+
+test('a project has 16 streams at most of the 64 of a process', () => {
+  expect(STREAM_LIMITS).toMatchObject({ maxStreams: 64, maxStreamsOfProject: 16 });
+});
+
+test('a revoked token gets nothing more, and its stream ends', async () => {
+  const bench = await aStreamBench();
+  const reader = bench.reader();
+  const stream = await follow(bench.baseUrl, reader);
+  await appendLinks(bench, reader, 1);
+  await untilHas(stream, 1);
+  bench.revoke(reader);
+  await appendLinks(bench, reader, 1);
+
+  await until(() => expect(stream.end()).toBe('whole'));
+  expect(stream.messages).toHaveLength(1);
+  expect(await openStreams(bench)).toBe(0);
+});
+
+test('the stream of a revoked token ends also while nothing happens', async () => {
+  const bench = await aStreamBench({ heartbeatMs: 20 });
+  const reader = bench.reader();
+  const stream = await follow(bench.baseUrl, reader);
+  bench.revoke(reader);
+
+  await until(() => expect(stream.end()).toBe('whole'));
+});
+
+/** A listener that stops cuts off after 6 s what is still open: a stop that is sooner has not waited for that. */
+const CUT_OFF_MS = 6_000;
+
+test('a stop ends streams cleanly and does not wait for their clients', async () => {
+  const bench = await aStreamBench();
+  const stream = await follow(bench.baseUrl, bench.reader());
+  const begun = performance.now();
+  await bench.stop();
+
+  expect(performance.now() - begun).toBeLessThan(CUT_OFF_MS);
+  await until(() => expect(stream.end()).toBe('whole'));
+});
+
+const LARGE = { event: { payload: Buffer.from(`{"text":"${'x'.repeat(250_000)}"}`) } };
+
+test('a client that reads slowly costs the server a message of memory, and then gets everything', async () => {
+  const bench = await aStreamBench();
+  const reader = bench.reader();
+  const links = 100;
+  const ids = new Set<string>();
+  for (let i = 0; i < links; i++) ids.add((await bench.append(reader, i % PARTITIONS, LARGE)).linkId);
+  const answer = await unread(bench, reader);
+  await until(() => expect(bench.responses[0]?.writableNeedDrain).toBe(true));
+
+  let most = 0;
+  const chunks: string[] = [];
+  for await (const chunk of answer) {
+    most = Math.max(most, bench.responses[0]?.writableLength ?? 0);
+    chunks.push(chunk);
+    if (totalLength(chunks) > links * LARGE.event.payload.length && chunk.endsWith('\n\n')) break;
+  }
+  const linkIds = [...chunks.join('').matchAll(/"linkId":"([^"]+)"/g)].map(([, id]) => id);
+  expect(most).toBeGreaterThan(0);
+  expect(most).toBeLessThan(2 * LARGE.event.payload.length);
+  expect(linkIds).toHaveLength(links);
+  expect(new Set(linkIds)).toEqual(ids);
+});
+
+test('a client that does not read at all is dropped, and its place is free', async () => {
+  const bench = await aStreamBench({ stalledMs: 50 });
+  const reader = bench.reader();
+  for (let i = 0; i < 100; i++) await bench.append(reader, i % PARTITIONS, LARGE);
+  await unread(bench, reader);
+
+  await until(async () => expect(await openStreams(bench)).toBe(0));
+  expect(bench.responses[0]?.destroyed).toBe(true);
+});
+
+test('a stop does not wait for a client that does not read', async () => {
+  const bench = await aStreamBench();
+  const reader = bench.reader();
+  for (let i = 0; i < 100; i++) await bench.append(reader, i % PARTITIONS, LARGE);
+  await unread(bench, reader);
+  await until(() => expect(bench.responses[0]?.writableNeedDrain).toBe(true));
+  const begun = performance.now();
+  await bench.stop();
+
+  expect(performance.now() - begun).toBeLessThan(CUT_OFF_MS);
+});
+
+async function refused(
+  bench: StreamBench,
+  { token }: Reader,
+  at: { from?: string; lastEventId?: string } = {},
+): Promise<{ status: number; text: string; headers: Headers }> {
+  const query = at.from === undefined ? '' : `?from=${at.from}`;
+  const resume = at.lastEventId === undefined ? {} : { 'Last-Event-ID': at.lastEventId };
+  const response = await fetch(`${bench.baseUrl}/v1/linked-events${query}`, {
+    headers: { Authorization: `Bearer ${token}`, ...resume },
+  });
+  expect(response.headers.get('content-type')).toBe('application/problem+json');
+  return { status: response.status, text: await response.text(), headers: response.headers };
+}
+
+async function openStreams({ metrics }: StreamBench): Promise<number | undefined> {
+  return (await metrics.linkedEventStreams.get()).values[0]?.value;
+}
+
+/** An answer whose body nobody takes from the connection until it is iterated. */
+function unread(bench: StreamBench, { token }: Reader): Promise<AsyncIterable<string>> {
+  const { promise, resolve, reject } = Promise.withResolvers<AsyncIterable<string>>();
+  const asked = request(`${bench.baseUrl}/v1/linked-events`, {
+    headers: { Authorization: `Bearer ${token}` },
+  });
+  asked.once('error', reject);
+  asked.once('response', (answer) => {
+    asked.off('error', reject);
+    asked.on('error', () => undefined);
+    answer.on('error', () => undefined);
+    resolve(answer.setEncoding('utf8'));
+  });
+  asked.end();
+  return promise;
+}
+
+function totalLength(chunks: readonly string[]): number {
+  return chunks.reduce((length, chunk) => length + chunk.length, 0);
+}

@@ -1,0 +1,145 @@
+/** The inline events of a report that was filed before: what ClickHouse has of them, and what the first try did not store. */
+import type { Principal } from '@questlog/runtime/directory/directory';
+import type { Clock } from '@questlog/runtime/process/clock';
+import { Unavailable } from '@questlog/runtime/process/errors';
+import type { Store } from '@questlog/runtime/store/store';
+import { partitionOf } from '@questlog/schemas/partition';
+import { closesAtMs } from '@questlog/schemas/reportWindow';
+import type { ReportLink } from '@questlog/schemas/topics/reportLinks';
+import { laneOf } from '@questlog/schemas/uuid';
+import { CutShort } from '../cutShort.ts';
+import type { CreatedEvent } from '../events/core/accept.ts';
+import type { Draft } from '../events/core/envelope.ts';
+import {
+  appendEvents,
+  type DecidedEvents,
+  decideEvents,
+  type StoreEventsDeps,
+} from '../events/storeEvents.ts';
+import type { Link } from '../known/core/reportAnswer.ts';
+import type { Projection } from '../known/projection.ts';
+import type { Reports } from '../known/reports.ts';
+
+export interface CompleteDeps extends StoreEventsDeps {
+  readonly store: Store;
+  readonly projection: Projection;
+  readonly clock: Clock;
+}
+
+type Answerable = Pick<CreatedEvent, 'id' | 'occurredAt' | 'overQuota'>;
+
+export interface Completed {
+  /** In the order of the record's ids. */
+  readonly stored: readonly Answerable[];
+  /** Something was missing and is stored now. */
+  readonly isCompleted: boolean;
+}
+
+/**
+ * Whatever the age of the report: nothing else brings events that its record names and that never came.
+ * @param drafts the events of the same request, in its order, which is that of the record's ids.
+ */
+export async function completeEvents(
+  deps: CompleteDeps,
+  principal: Principal,
+  filed: ReportLink,
+  drafts: readonly Draft[],
+): Promise<Completed> {
+  const ids = filed.inlineEventIds;
+  if (ids.length === 0) return { stored: [], isCompleted: false };
+  const lanes = ids.map(laneOf);
+  const { tenantId } = filed;
+  await deps.projection.caughtUp([
+    ...new Set(lanes.map((lane) => partitionOf(tenantId, lane, deps.partitions))),
+  ]);
+  const stored = await storedEvents(deps.store, filed);
+  // A lane's events are one record: of it all are there, or none.
+  const there = new Set([...stored.keys()].map(laneOf));
+  const positions = [...ids.keys()].filter((position) => !there.has(lanes[position] ?? 0));
+  const added = await storeMissing(deps, principal, filed, drafts, positions);
+  for (const event of added) stored.set(event.id, event);
+  const all = ids.map((id, position) => {
+    const occurredAt = drafts[position]?.occurredAt ?? BigInt(filed.receivedAt) * 1000n;
+    return stored.get(id) ?? { id, occurredAt, overQuota: false };
+  });
+  return { stored: all, isCompleted: added.length > 0 };
+}
+
+/** @throws CutShort in place of Unavailable: the report is in the log already. */
+export async function appendInlineEvents(
+  deps: StoreEventsDeps,
+  principal: Principal,
+  reportId: string,
+  decided: DecidedEvents,
+): Promise<void> {
+  try {
+    await appendEvents(deps, principal, decided);
+  } catch (error) {
+    throw error instanceof Unavailable ? new CutShort(reportId, error) : error;
+  }
+}
+
+/** Whether the linker gave up on events that came inside the report, which are stored by now. */
+export function hasStragglers(links: readonly Link[]): boolean {
+  return links.some(({ state, source }) => state === 'unresolved' && source === 'inline');
+}
+
+/** The linker's last look-up may be over, or under way, and did then not see what was stored only now. */
+const LAST_LOOK_UP_MARGIN_MS = 60_000;
+
+/** Has the linker look up a report that it may have let go without its events. */
+export async function lookAgain(
+  { reports, clock }: { reports: Reports; clock: Clock },
+  filed: ReportLink,
+): Promise<void> {
+  if (clock.now() <= closesAtMs(filed) - LAST_LOOK_UP_MARGIN_MS) return;
+  await reports.append({ ...filed, kind: 'retried' });
+}
+
+interface Row {
+  readonly id: string;
+  readonly occurred_at_micros: string;
+  readonly over_quota: boolean;
+}
+
+async function storedEvents(
+  store: Store,
+  { tenantId, projectId, receivedAt, inlineEventIds }: ReportLink,
+): Promise<Map<string, Answerable>> {
+  const rows = await store.query<Row>(
+    `SELECT id, toUnixTimestamp64Micro(occurred_at) AS occurred_at_micros, over_quota FROM events
+     WHERE tenant_id = {tenantId:UUID} AND project_id = {projectId:UUID}
+       AND id_at = fromUnixTimestamp64Milli({millis:Int64}) AND id IN {ids:Array(UUID)} LIMIT 1 BY id`,
+    { tenantId, projectId, millis: receivedAt, ids: inlineEventIds },
+  );
+  return new Map(
+    rows.map(({ id, occurred_at_micros, over_quota }) => {
+      return [id, { id, occurredAt: BigInt(occurred_at_micros), overQuota: over_quota }];
+    }),
+  );
+}
+
+/** Under the ids and the append ids of the first try: should it be under way after all, consumers drop the repeat. */
+async function storeMissing(
+  deps: CompleteDeps,
+  principal: Principal,
+  { reportId, receivedAt, inlineEventIds }: ReportLink,
+  drafts: readonly Draft[],
+  positions: readonly number[],
+): Promise<readonly Answerable[]> {
+  const missing = positions.flatMap((position) => {
+    const [draft, id] = [drafts[position], inlineEventIds[position]];
+    return draft === undefined || id === undefined ? [] : [{ draft, id }];
+  });
+  if (missing.length === 0) return [];
+  const decided = await decideEvents(deps, principal, {
+    receivedAt,
+    drafts: missing.map(({ draft }) => draft),
+    lanes: missing.map(({ id }) => laneOf(id)),
+    idempotency: null,
+    isSplit: false,
+    report: { id: reportId, eventIds: missing.map(({ id }) => id) },
+  });
+  await appendInlineEvents(deps, principal, reportId, decided);
+  return decided.created;
+}

@@ -1,0 +1,155 @@
+/** What is wrong with a report is told all at once, each with its field and its limit. */
+import { randomUUID } from 'node:crypto';
+import type { ElementProblem } from '@questlog/schemas/http/problem';
+import { expect, test } from 'vitest';
+import { Rejected } from '../../rejected.ts';
+import { type ReportDraft, readReport, reportVerdict } from './readReport.ts';
+
+const SESSION = '01a1fe02-7454-7000-a110-3027adf24232';
+
+function read(of: unknown, revision: 'A' | 'B' = 'A'): ReportDraft {
+  return readReport(Buffer.from(typeof of === 'string' ? of : JSON.stringify(of)), revision);
+}
+
+function told({ problems }: ReportDraft): string[] {
+  return problems.map(({ index, pointer, code }) => `${index} ${pointer} ${code}`);
+}
+
+test('a report in order is read, its ids in lower case and each once', () => {
+  const id = randomUUID();
+  const draft = read({
+    id: id.toUpperCase(),
+    sessionId: SESSION.toUpperCase(),
+    occurredAt: '1970-01-01T00:00:00.000001Z',
+    eventIds: [id, id.toUpperCase(), SESSION],
+    window: { afterMs: 0 },
+    events: [{ sessionId: SESSION, eventType: 'x' }],
+  });
+  expect(draft).toMatchObject({
+    id,
+    sessionId: SESSION,
+    occurredAt: 1n,
+    eventIds: [id, SESSION],
+    window: { afterMs: 0 },
+    drafts: [{ index: 0, eventType: 'x' }],
+    problems: [],
+  });
+});
+
+test.each<[string, string, Record<string, unknown>, RegExp]>([
+  ['/id', 'invalid_uuid', { id: 'x' }, /^id must be a UUID/],
+  ['/id', 'field_type', { id: 7 }, /^id must be string/],
+  ['/sessionId', 'invalid_uuid', { sessionId: 'x' }, /^sessionId must be a UUID/],
+  ['/occurredAt', 'invalid_timestamp', { occurredAt: 'noon' }, /^occurredAt .* ISO 8601/],
+  ['/occurredAt', 'timestamp_out_of_range', { occurredAt: '1800-01-01' }, /1900 to 2299/],
+  ['/occurredAt', 'field_type', { occurredAt: 1 }, /^occurredAt must be string/],
+  ['/eventIds', 'field_type', { eventIds: SESSION }, /^eventIds must be array/],
+  ['/eventIds', 'field_invalid', { eventIds: Array(1001).fill(SESSION) }, /^eventIds .* 1000 items/],
+  ['/eventIds/1', 'invalid_uuid', { eventIds: [SESSION, 'x'] }, /^eventIds.1 must be a UUID/],
+  ['/eventIds/0', 'invalid_uuid', { eventIds: [null] }, /^eventIds.0 must be a UUID/],
+  ['/window', 'field_type', { window: 600 }, /^window must be object/],
+  ['/window/beforeMs', 'field_invalid', { window: { beforeMs: -1 } }, /^window.beforeMs must be >= 0/],
+  ['/window/afterMs', 'field_invalid', { window: { afterMs: 86_400_001 } }, /^window.afterMs .* 86400000/],
+  ['/window/afterMs', 'field_type', { window: { afterMs: 1.5 } }, /^window.afterMs must be integer/],
+  ['/window/beforeMs', 'field_type', { window: { beforeMs: '1' } }, /^window.beforeMs must be integer/],
+  ['/events', 'field_type', { events: {} }, /^events must be array/],
+  ['/events', 'batch_too_large', { events: Array(501).fill({}) }, /^events takes at most 500 .* 501/],
+])('what is wrong at %s is a %s that tells the field and its limit', (pointer, code, of, detail) => {
+  const { problems } = read({ sessionId: SESSION, ...of });
+  const own = problems.filter((problem) => !problem.pointer.startsWith('/events/'));
+  expect(own).toEqual([{ index: 0, pointer, code, detail: expect.stringMatching(detail) }]);
+});
+
+test('a field that occurs twice is refused, and a value that nests too deep', () => {
+  expect(told(read(`{"sessionId":"${SESSION}","sessionId":"${SESSION}"}`))).toEqual([
+    '0 /sessionId field_repeated',
+  ]);
+  expect(told(read(`{"sessionId":"${SESSION}","x":${'['.repeat(65)}${']'.repeat(65)}}`))).toEqual([
+    '0 /x nested_too_deep',
+  ]);
+});
+
+test('a half of the window that occurs twice is refused, however it is written; unknown names in it are not', () => {
+  const window = '{"beforeMs":1,"x":1,"before\\u004ds":2,"x":{"afterMs":1},"afterMs":3}';
+  const draft = read(`{"sessionId":"${SESSION}","window":${window}}`);
+  expect(draft.problems).toEqual([
+    {
+      index: 0,
+      pointer: '/window/beforeMs',
+      code: 'field_repeated',
+      detail: 'window.beforeMs occurs more than once',
+    },
+  ]);
+});
+
+test('an inline event is held to the rules of its revision, under its place in the report', () => {
+  const events = [{ eventType: 'x' }, { sessionId: SESSION, eventType: 7, buildId: 'y' }, 'z'];
+  expect(told(read({ events })).toSorted()).toEqual([
+    '0 /events/0/sessionId field_required',
+    '1 /events/1/buildId invalid_uuid',
+    '1 /events/1/eventType field_type',
+    '2 /events/2 field_type',
+  ]);
+  expect(told(read({ events: [{ eventType: 'x' }] }, 'B'))).toEqual([]);
+  expect(told(read({ events: Array(201).fill({ eventType: 'x' }) }, 'B'))).toEqual([
+    '0 /events batch_too_large',
+  ]);
+});
+
+test('everything that is wrong is told together, and the worst decides', () => {
+  const large = { sessionId: SESSION, eventType: 'x', payload: { x: 'x'.repeat(256 * 1024) } };
+  const draft = read({ id: 'x', events: [large, {}], window: { beforeMs: -1 }, eventIds: ['y'] });
+  expect(told(draft).toSorted()).toEqual([
+    '0 /eventIds/0 invalid_uuid',
+    '0 /events/0 event_too_large',
+    '0 /id invalid_uuid',
+    '0 /window/beforeMs field_invalid',
+    '1 /events/1/eventType field_required',
+    '1 /events/1/sessionId field_required',
+  ]);
+  expect(reportVerdict(draft.problems).code).toBe('invalid_request');
+});
+
+test.each([{}, { events: [], eventIds: [] }, { sessionId: null, occurredAt: '2026-01-01' }, { x: [1] }])(
+  '%j names nothing: an empty report',
+  (of) => {
+    expect(told(read(of))).toEqual(['0  empty_report']);
+    expect(reportVerdict(read(of).problems).code).toBe('empty_report');
+  },
+);
+
+test('a report whose only session or event is wrong is wrong, not empty', () => {
+  expect(told(read({ sessionId: 'x' }))).toEqual(['0 /sessionId invalid_uuid']);
+  expect(told(read({ events: 'x' }))).toEqual(['0 /events field_type']);
+  expect(told(read({ eventIds: ['x'] }))).toEqual(['0 /eventIds/0 invalid_uuid']);
+  expect(told(read({ sessionId: [] }))).toEqual(['0 /sessionId field_type']);
+  expect(told(read('{"eventIds":["x"],"eventIds":[]}'))).toEqual(['0 /eventIds field_repeated']);
+  expect(told(read('{"sessionId":"x","sessionId":null}'))).toEqual(['0 /sessionId field_repeated']);
+  expect(told(read('{"events":[{}],"events":[]}'))).toEqual(['0 /events field_repeated']);
+  const deep = '['.repeat(65) + ']'.repeat(65);
+  expect(told(read(`{"eventIds":${deep}}`))).toEqual(['0 /eventIds nested_too_deep']);
+});
+
+const problem = (code: ElementProblem['code']): ElementProblem => ({
+  index: 0,
+  pointer: '',
+  code,
+  detail: code,
+});
+
+test('400 wins over 413, which wins over 404, whatever the order', () => {
+  const verdict = (...codes: ElementProblem['code'][]) => reportVerdict(codes.map(problem)).code;
+  expect(verdict('unknown_session', 'event_too_large', 'field_type')).toBe('invalid_request');
+  expect(verdict('unknown_session', 'event_too_large')).toBe('event_too_large');
+  expect(verdict('unknown_session', 'batch_too_large')).toBe('batch_too_large');
+  expect(verdict('unknown_session', 'unknown_session')).toBe('unknown_session');
+  expect(verdict('empty_report', 'field_invalid')).toBe('invalid_request');
+});
+
+test.each(['', '{', '[1', '{"id":"a"} x'])('%j is no JSON', (text) => {
+  expect(() => read(text)).toThrow(Rejected);
+});
+
+test.each(['[]', '[{}]', '7', 'null'])('%s is no report', (text) => {
+  expect(() => read(text)).toThrow(/the body is an object/);
+});

@@ -1,0 +1,154 @@
+/** From a scanned body to the bug report that it is, or to the list of everything that is wrong with it. Pure. */
+import { BATCH_CAP } from '@questlog/schemas/http/event';
+import { type ElementProblem, type ProblemCode, statusOf } from '@questlog/schemas/http/problem';
+import { ReportFields } from '@questlog/schemas/http/report';
+import type { ReportWindowMs } from '@questlog/schemas/topics/directoryEntry';
+import type { Revision } from '@questlog/schemas/topics/eventsAccepted';
+import { canonicalUuid } from '@questlog/schemas/uuid';
+import { Compile } from 'typebox/compile';
+import { fieldProblems } from '../../core/fieldProblems.ts';
+import { parseOccurredAt } from '../../core/occurredAt.ts';
+import { type Draft, readElements } from '../../events/core/envelope.ts';
+import { MAX_DEPTH } from '../../events/core/scanElement.ts';
+import { Rejected } from '../../rejected.ts';
+import { type ScannedReport, type Span, scanReport } from './scanReport.ts';
+
+export interface ReportDraft {
+  /** Null: the server makes it. */
+  readonly id: string | null;
+  /** Where the body names it. */
+  readonly idMember: Span | undefined;
+  readonly sessionId: string | null;
+  /** Microseconds since the epoch; null: the server's time. */
+  readonly occurredAt: bigint | null;
+  readonly window: Partial<ReportWindowMs>;
+  /** In lower case, each once. */
+  readonly eventIds: readonly string[];
+  readonly drafts: readonly Draft[];
+  readonly problems: readonly ElementProblem[];
+}
+
+const validator = Compile(ReportFields);
+/** A report has at least one of them. */
+const NAMING_FIELDS = ['sessionId', 'events', 'eventIds'] as const;
+const WINDOW_HALVES = ['beforeMs', 'afterMs'] as const;
+
+/** @throws Rejected when the body is no JSON object at all. */
+export function readReport(body: Buffer, revision: Revision): ReportDraft {
+  const scanned = scanReport(body, { maxEvents: BATCH_CAP[revision] });
+  if (!scanned.ok) throw new Rejected('invalid_json', `at byte ${scanned.offset}: ${scanned.detail}`);
+  if (scanned.kind !== 'object') {
+    throw new Rejected('invalid_request', `the body is an object, not a value of type ${scanned.kind}`);
+  }
+  const { report } = scanned;
+  const fields = checkedFields(report);
+  const events = readElements(body, report.events, revision);
+  const problems = [
+    ...structureProblems(report, revision),
+    ...fields.problems,
+    ...events.problems.map(insideEvents),
+  ];
+  const { value } = fields;
+  const eventIds = [...new Set((value.eventIds ?? []).flatMap(uuidsOf))];
+  if (NAMING_FIELDS.every((field) => isEmpty(report, field))) {
+    problems.push(problem('', 'empty_report', 'a report has a sessionId, events or eventIds'));
+  }
+  return {
+    id: canonicalUuid(value.id ?? '') ?? null,
+    idMember: report.idMember,
+    sessionId: canonicalUuid(value.sessionId ?? '') ?? null,
+    occurredAt: fields.occurredAt,
+    window: value.window ?? {},
+    eventIds,
+    drafts: events.drafts,
+    problems,
+  };
+}
+
+/** A problem of an inline event: `index` is its position in `events`, the pointer goes from the body's root. */
+export function insideEvents(problem: ElementProblem): ElementProblem {
+  return { ...problem, pointer: `/events/${problem.index}${problem.pointer}` };
+}
+
+/** 400 wins over 413, which wins over 404; every problem is named whatever the status. */
+export function reportVerdict(errors: readonly ElementProblem[]): Rejected {
+  const status = [400, 413, 404].find((one) => errors.some(({ code }) => statusOf(code) === one));
+  const decisive = errors.filter(({ code }) => statusOf(code) === status);
+  const [first] = decisive;
+  const codes = new Set(decisive.map(({ code }) => code));
+  // Of several kinds of 400 none is the request's; the others have one name each.
+  const isOneKind = codes.size === 1 && (status !== 400 || codes.has('empty_report'));
+  const code = status === 400 && !isOneKind ? 'invalid_request' : (first?.code ?? 'invalid_request');
+  const more = errors.length === 1 ? '' : ` (and ${errors.length - 1} more)`;
+  return new Rejected(code, `${first?.detail ?? 'the report is not valid'}${more}; nothing was stored`, {
+    errors,
+  });
+}
+
+function structureProblems(report: ScannedReport, revision: Revision): ElementProblem[] {
+  const cap = BATCH_CAP[revision];
+  const found = [...report.repeated].map((field) =>
+    problem(`/${field}`, 'field_repeated', `${field} occurs more than once`),
+  );
+  for (const half of WINDOW_HALVES.filter((name) => report.repeatedInWindow.has(name))) {
+    found.push(problem(`/window/${half}`, 'field_repeated', `window.${half} occurs more than once`));
+  }
+  for (const pointer of report.tooDeep) {
+    found.push(problem(pointer, 'nested_too_deep', `a value nests at most ${MAX_DEPTH} levels`));
+  }
+  if (report.eventCount > cap) {
+    const detail = `events takes at most ${cap} events, this one has ${report.eventCount}`;
+    found.push(problem('/events', 'batch_too_large', detail));
+  }
+  return found;
+}
+
+/** Whatever else stands in a field is not nothing: that it is wrong is a problem of its own. */
+function isEmpty(report: ScannedReport, field: (typeof NAMING_FIELDS)[number]): boolean {
+  const { fields, eventCount, repeated, tooDeep } = report;
+  if (repeated.has(field) || tooDeep.includes(`/${field}`)) return false;
+  const value = fields[field];
+  if (value === undefined) return true;
+  if (field === 'sessionId' || !Array.isArray(value)) return false;
+  return value.length === 0 && (field !== 'events' || eventCount === 0);
+}
+
+/** The small fields; what is wrong in one of them leaves it out, so that the others can be judged. */
+function checkedFields({ fields }: ScannedReport): {
+  value: ReportFields;
+  occurredAt: bigint | null;
+  problems: ElementProblem[];
+} {
+  const given = { ...fields, ...('window' in fields ? { window: withoutNulls(fields['window']) } : {}) };
+  const problems = validator.Check(given) ? [] : fieldProblems(validator.Errors(given));
+  const bad = new Set(problems.map(({ pointer }) => pointer.split('/')[1] ?? ''));
+  const good = Object.fromEntries(Object.entries(given).filter(([name]) => !bad.has(name)));
+  const value = validator.Check(good) ? good : {};
+  (value.eventIds ?? []).forEach((id, i) => {
+    if (uuidsOf(id).length === 0) {
+      problems.push(problem(`/eventIds/${i}`, 'invalid_uuid', `eventIds.${i} must be a UUID`));
+    }
+  });
+  const parsed = value.occurredAt === undefined ? undefined : parseOccurredAt(value.occurredAt);
+  if (parsed?.ok === false) {
+    const code = parsed.reason === 'range' ? 'timestamp_out_of_range' : 'invalid_timestamp';
+    const detail = 'occurredAt must be an ISO 8601 timestamp in the years 1900 to 2299';
+    problems.push(problem('/occurredAt', code, detail));
+  }
+  return { value, occurredAt: parsed?.ok === true ? parsed.micros : null, problems };
+}
+
+/** `null` in an optional field is as if it were omitted. */
+function withoutNulls(value: unknown): unknown {
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) return value;
+  return Object.fromEntries(Object.entries(value).filter(([, inner]) => inner !== null));
+}
+
+function uuidsOf(id: unknown): string[] {
+  const uuid = typeof id === 'string' ? canonicalUuid(id) : undefined;
+  return uuid === undefined ? [] : [uuid];
+}
+
+function problem(pointer: string, code: ProblemCode, detail: string): ElementProblem {
+  return { index: 0, pointer, code, detail };
+}

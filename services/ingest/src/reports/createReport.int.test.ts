@@ -1,0 +1,212 @@
+/** A report on the real log, cut short between its record and its events: a retry stores what is missing, once. */
+import { randomUUID } from 'node:crypto';
+import { Unavailable } from '@questlog/runtime/process/errors';
+import { closesAtMs } from '@questlog/schemas/reportWindow';
+import type { EventsAccepted } from '@questlog/schemas/topics/eventsAccepted';
+import { TOPICS } from '@questlog/schemas/topics/topics';
+import { laneOf } from '@questlog/schemas/uuid';
+import { expect, test } from 'vitest';
+import { retractReport } from '../retractReport.ts';
+import { aReportBench, type ReportBench } from './createReport.testing.ts';
+import { createReport, type ReportDeps } from './createReport.ts';
+
+test('a report that lost the log behind its record is completed by the same request, under the same ids', async () => {
+  const bench = await aReportBench();
+  const deps = await bench.start();
+  const body = aBody({ id: randomUUID(), events: bench.inline });
+  bench.isDown = (topic) => topic === TOPICS.events;
+  await expect(createReport(deps, bench.principal, body)).rejects.toThrow(Unavailable);
+  expect([(await bench.reports()).length, (await bench.events()).length]).toEqual([1, 0]);
+
+  bench.isDown = () => false;
+  const answer = await createReport(deps, bench.principal, body);
+  expect(answer.isReplay).toBe(true);
+  expect(idsIn(answer.body)).toEqual((await bench.reports())[0]?.inlineEventIds);
+  expect(storedIds(await bench.events()).toSorted()).toEqual(idsIn(answer.body).toSorted());
+});
+
+test('a report that only some lanes have is completed in the others', async () => {
+  const bench = await aReportBench();
+  const deps = await bench.start();
+  const body = aBody({ id: randomUUID(), events: bench.inline });
+  let appends = 0;
+  bench.isDown = (topic) => topic === TOPICS.events && ++appends > 2;
+  await expect(createReport(deps, bench.principal, body)).rejects.toThrow(Unavailable);
+  const before = await bench.events();
+  expect(before).toHaveLength(2);
+
+  bench.projected = storedIds(before);
+  bench.isDown = () => false;
+  await createReport(deps, bench.principal, body);
+  const after = await bench.events();
+  expect(after).toHaveLength(4);
+  expect(new Set(storedIds(after).map(laneOf)).size).toBe(4);
+});
+
+test('after a crash the retry finds the report, whatever else has been forgotten', async () => {
+  const bench = await aReportBench();
+  const body = aBody({ id: randomUUID(), events: bench.inline });
+  bench.isDown = (topic) => topic === TOPICS.events;
+  await expect(createReport(await bench.start(), bench.principal, body)).rejects.toThrow(Unavailable);
+
+  bench.isDown = () => false;
+  const answer = await createReport(await bench.start(), bench.principal, body);
+  expect([answer.isReplay, (await bench.reports()).length]).toEqual([true, 1]);
+  expect(storedIds(await bench.events())).toHaveLength(4);
+});
+
+test('what is appended again has the append id of the first try, so that consumers drop it', async () => {
+  const bench = await aReportBench();
+  const deps = await bench.start();
+  const body = aBody({ id: randomUUID(), events: bench.inline });
+  await createReport(deps, bench.principal, body);
+  // The projector has written nothing yet, as far as the retry can see.
+  await createReport(deps, bench.principal, body);
+  const records = await bench.events();
+  expect(records).toHaveLength(8);
+  const byId = Map.groupBy(records, ({ appendId }) => appendId);
+  expect(byId.size).toBe(4);
+  for (const [first, second] of byId.values())
+    expect(storedIds(second ? [second] : [])).toEqual(storedIds(first ? [first] : []));
+});
+
+test('a report whose events are stored appends nothing more', async () => {
+  const bench = await aReportBench();
+  const deps = await bench.start();
+  const body = aBody({ id: randomUUID(), events: bench.inline });
+  bench.projected = idsIn((await createReport(deps, bench.principal, body)).body);
+  const again = await createReport(deps, bench.principal, body);
+  expect(idsIn(again.body)).toEqual(bench.projected);
+  expect(await bench.events()).toHaveLength(4);
+});
+
+test('a report that is completed days later is completed all the same', async () => {
+  const bench = await aReportBench();
+  const { deps, body } = await aReportCutShort(bench);
+  bench.nowMs += 3 * 24 * 60 * 60 * 1000;
+  const answer = await createReport(deps, bench.principal, body);
+
+  expect(storedIds(await bench.events()).toSorted()).toEqual(idsIn(answer.body).toSorted());
+});
+
+test('a report that the linker may have let go is looked up again once it is completed', async () => {
+  const bench = await aReportBench();
+  const { deps, body } = await aReportCutShort(bench);
+  const [filed] = await bench.reports();
+  if (filed === undefined) throw new Error('nothing was filed');
+  bench.nowMs = closesAtMs(filed) - 59_000;
+  await createReport(deps, bench.principal, body);
+
+  expect((await bench.reports()).slice(1)).toEqual([{ ...filed, kind: 'retried' }]);
+});
+
+test('a report that the linker still waits for is completed without a word more', async () => {
+  const bench = await aReportBench();
+  const { deps, body } = await aReportCutShort(bench);
+  const [filed] = await bench.reports();
+  if (filed === undefined) throw new Error('nothing was filed');
+  bench.nowMs = closesAtMs(filed) - 60_000;
+  await createReport(deps, bench.principal, body);
+
+  expect((await bench.reports()).map(({ kind }) => kind)).toEqual(['filed']);
+});
+
+test('a report that was retracted is looked up no more when it is completed', async () => {
+  const bench = await aReportBench();
+  const { deps, body, id } = await aReportCutShort(bench);
+  await retractReport(deps, bench.principal, id);
+  bench.nowMs += 24 * 60 * 60 * 1000;
+  await createReport(deps, bench.principal, body);
+
+  expect((await bench.reports()).map(({ kind }) => kind)).toEqual(['filed', 'retracted']);
+  expect(storedIds(await bench.events())).toHaveLength(4);
+});
+
+test('where the wish to look again was lost after the events were stored, the next retry makes it', async () => {
+  const bench = await aReportBench();
+  const { deps, body } = await aReportCutShort(bench);
+  bench.nowMs += 24 * 60 * 60 * 1000;
+  bench.isDown = (topic) => topic === TOPICS.reportLinks;
+  await expect(createReport(deps, bench.principal, body)).rejects.toThrow(Unavailable);
+
+  bench.isDown = () => false;
+  bench.projected = storedIds(await bench.events());
+  bench.unresolved = bench.projected;
+  await createReport(deps, bench.principal, body);
+  expect((await bench.reports()).map(({ kind }) => kind)).toEqual(['filed', 'retried']);
+  expect(storedIds(await bench.events())).toHaveLength(4);
+});
+
+test('a report that another process filed is known to be there as soon as that has answered', async () => {
+  const bench = await aReportBench();
+  const { promise: readsAgain, resolve: readOn } = Promise.withResolvers<void>();
+  const [one, other] = [await bench.start(), await bench.start(() => readsAgain)];
+  const { tenant, project } = bench.principal;
+  expect(await other.reports.areThere(tenant.id, project.id)).toBe(false);
+  await createReport(one, bench.principal, aBody({ eventIds: [randomUUID()] }));
+  const areThere = other.reports.areThere(tenant.id, project.id);
+  readOn();
+
+  expect(await areThere).toBe(true);
+});
+
+test('a report that another process retracted is retracted for a retry as soon as that has answered', async () => {
+  const bench = await aReportBench();
+  let mayRead = Promise.resolve();
+  const [one, other] = [await bench.start(), await bench.start(() => mayRead)];
+  const body = aBody({ id: randomUUID(), eventIds: [randomUUID()] });
+  const { id } = await createReport(one, bench.principal, body);
+  await createReport(other, bench.principal, body);
+  const { promise, resolve: readOn } = Promise.withResolvers<void>();
+  mayRead = promise;
+  await retractReport(one, bench.principal, id);
+  const again = createReport(other, bench.principal, body);
+  readOn();
+
+  expect(JSON.parse((await again).body.toString())).toMatchObject({ state: 'retracted' });
+});
+
+test('of two starts that file one id at once, the first record in the log is the report for both', async () => {
+  const bench = await aReportBench();
+  const [one, other] = [await bench.start(), await bench.start()];
+  const id = randomUUID();
+  const outcomes = await Promise.allSettled([
+    createReport(one, bench.principal, aBody({ id, eventIds: [randomUUID()] })),
+    createReport(other, bench.principal, aBody({ id, eventIds: [randomUUID()] })),
+  ]);
+  expect(outcomes.map(({ status }) => status).toSorted()).toEqual(['fulfilled', 'rejected']);
+  const lost = outcomes.find((outcome) => outcome.status === 'rejected');
+  expect(lost?.reason).toMatchObject({ code: 'conflict' });
+});
+
+test('a report that is retracted twice at once is retracted by one record', async () => {
+  const bench = await aReportBench();
+  const deps = await bench.start();
+  const { id } = await createReport(deps, bench.principal, aBody({ eventIds: [randomUUID()] }));
+  await Promise.all([retractReport(deps, bench.principal, id), retractReport(deps, bench.principal, id)]);
+  const [filed, retracted, ...more] = await bench.reports();
+  expect([filed?.kind, retracted?.kind, more]).toEqual(['filed', 'retracted', []]);
+});
+
+async function aReportCutShort(bench: ReportBench): Promise<{ deps: ReportDeps; body: Buffer; id: string }> {
+  const deps = await bench.start();
+  const id = randomUUID();
+  const body = aBody({ id, events: bench.inline });
+  bench.isDown = (topic) => topic === TOPICS.events;
+  await expect(createReport(deps, bench.principal, body)).rejects.toThrow(Unavailable);
+  bench.isDown = () => false;
+  return { deps, body, id };
+}
+
+function aBody(of: Record<string, unknown>): Buffer {
+  return Buffer.from(JSON.stringify(of));
+}
+
+function idsIn(answer: Buffer): string[] {
+  const report: { events: { id: string }[] } = JSON.parse(answer.toString());
+  return report.events.map(({ id }) => id);
+}
+
+function storedIds(messages: readonly EventsAccepted[]): string[] {
+  return messages.flatMap(({ events }) => events.map(({ id }) => id));
+}

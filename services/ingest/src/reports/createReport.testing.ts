@@ -1,0 +1,153 @@
+/** For tests: bug reports on a real log that can be taken away, with a ClickHouse that has what it is told to have. */
+import { randomUUID } from 'node:crypto';
+import type { Principal } from '@questlog/runtime/directory/directory';
+import { aLog } from '@questlog/runtime/log/embedded/testLog';
+import type { Log } from '@questlog/runtime/log/log';
+import { withMethods } from '@questlog/runtime/log/withMethods.testing';
+import { Unavailable } from '@questlog/runtime/process/errors';
+import { silentLogger } from '@questlog/runtime/process/logger';
+import { createMetrics } from '@questlog/runtime/process/metrics';
+import { openLogRegistry } from '@questlog/runtime/registry/logRegistry';
+import { createCodec, type SchemaRegistry } from '@questlog/runtime/registry/registry';
+import type { Store } from '@questlog/runtime/store/store';
+import { aSession } from '@questlog/schemas/fixtures/builders';
+import type { MessageContract } from '@questlog/schemas/topics/contract';
+import { type EventsAccepted, eventsAccepted } from '@questlog/schemas/topics/eventsAccepted';
+import { type ReportLink, reportLinks } from '@questlog/schemas/topics/reportLinks';
+import { topicDefinitions } from '@questlog/schemas/topics/topics';
+import { onTestFinished } from 'vitest';
+import { Turns } from '../events/turns.ts';
+import { OneAtATime } from '../known/oneAtATime.ts';
+import { READ_WAIT_MS } from '../known/projection.ts';
+import { openReports } from '../known/reports.ts';
+import type { ReportDeps } from './createReport.ts';
+
+export interface ReportBench {
+  readonly principal: Principal;
+  /** Events as a report brings them, one in each of four lanes. */
+  readonly inline: readonly object[];
+  /** Whether an append fails now. */
+  isDown: (topic: string) => boolean;
+  /** Ids of the events that ClickHouse has. */
+  projected: readonly string[];
+  /** Ids of the inline events that ClickHouse has as unresolved links, of any report. */
+  unresolved: readonly string[];
+  /** Milliseconds since the epoch, by the clock of every start. */
+  nowMs: number;
+  /**
+   * What a start of ingest works with; each follows the log on its own.
+   * @param mayRead awaited before it reads on, so that a test can hold it back.
+   * @param waitMs for how long a request waits for what it has not read.
+   */
+  start(mayRead?: () => Promise<void>, waitMs?: number): Promise<ReportDeps>;
+  reports(): Promise<ReportLink[]>;
+  events(): Promise<EventsAccepted[]>;
+}
+
+const LANES = [0, 1, 2, 3];
+const NOON_MS = Date.UTC(2026, 10, 21, 12);
+
+export async function aReportBench(): Promise<ReportBench> {
+  const clock = { now: () => bench.nowMs };
+  const log = await aLog({ clock: { now: () => NOON_MS } });
+  await log.ensureTopics(topicDefinitions(LANES.length));
+  const registry = await openLogRegistry(log);
+  const sessions = LANES.map((lane) => aSession({ lane }));
+  const bench: ReportBench = {
+    principal: aPrincipal(),
+    inline: sessions.map(({ sessionId }, n) => ({ sessionId, eventType: 'x', payload: { n } })),
+    isDown: () => false,
+    projected: [],
+    unresolved: [],
+    nowMs: NOON_MS,
+    start: async (mayRead = async () => {}, waitMs = READ_WAIT_MS) => {
+      const store = storeOf(bench);
+      const projection = { caughtUp: async () => {}, projected: async () => LANES.map(() => 0) };
+      const failing = withMethods(log, {
+        append: async (topic, partition, records) => {
+          if (bench.isDown(topic)) throw new Unavailable('the log takes nothing');
+          return await log.append(topic, partition, records);
+        },
+        tail: (options) =>
+          log.tail({ ...options, onBatch: (batch) => mayRead().then(() => options.onBatch(batch)) }),
+      });
+      const reports = await openReports({
+        log: failing,
+        store,
+        registry,
+        projection,
+        logger: silentLogger,
+        clock,
+        waitMs,
+      });
+      onTestFinished(() => reports.close());
+      return {
+        ...{ log: failing, store, reports, projection, clock, metrics: createMetrics() },
+        codec: await createCodec(registry, eventsAccepted),
+        quotas: { ledger: async () => undefined, close: async () => {} },
+        sessions: {
+          find: async () => new Map(sessions.map((session) => [session.sessionId, session])),
+          register: () => Promise.reject(new Error('no session is registered here')),
+          failed: new Promise<never>(() => {}),
+          close: async () => {},
+        },
+        partitions: LANES.length,
+        turns: new Turns(),
+        perReport: new OneAtATime(),
+      };
+    },
+    reports: () => recordsOf(log, registry, reportLinks),
+    events: () => recordsOf(log, registry, eventsAccepted),
+  };
+  return bench;
+}
+
+function aPrincipal(): Principal {
+  const [tenantId, projectId] = [randomUUID(), randomUUID()];
+  return {
+    tenant: { id: tenantId, name: 'T', monthlySoftQuota: null, spread: LANES.length, createdAt: 1 },
+    project: { id: projectId, tenantId, name: 'P', revision: null, createdAt: 1 },
+    revision: 'B',
+    scopes: ['reports:write'],
+  };
+}
+
+/** Answers which of the events are stored and which links are unresolved; of reports it has none. */
+function storeOf(bench: Pick<ReportBench, 'projected' | 'unresolved'>): Store {
+  const refuse = (): Promise<never> => Promise.reject(new Error('not asked here'));
+  return {
+    database: 'questlog',
+    query: async <Row>(sql: string, params: Readonly<Record<string, unknown>> = {}): Promise<Row[]> => {
+      if (/FROM report_links\b/.test(sql)) {
+        const links = bench.unresolved.map((id) => ({ event_id: id, state: 'unresolved', source: 'inline' }));
+        return JSON.parse(JSON.stringify(links));
+      }
+      const ids: unknown = params['ids'];
+      if (!/FROM events\b/.test(sql) || !Array.isArray(ids)) return [];
+      const rows = bench.projected
+        .filter((id) => ids.includes(id))
+        .map((id) => ({ id, occurred_at_micros: '1', over_quota: false }));
+      return JSON.parse(JSON.stringify(rows));
+    },
+    text: refuse,
+    command: refuse,
+    insert: refuse,
+    ping: async () => true,
+    close: async () => {},
+  };
+}
+
+async function recordsOf<T>(log: Log, registry: SchemaRegistry, contract: MessageContract<T>): Promise<T[]> {
+  const codec = await createCodec(registry, contract);
+  const found: T[] = [];
+  const tail = await log.tail({
+    topic: contract.topic,
+    from: 'earliest',
+    onBatch: async ({ records }) => {
+      for (const { value } of records) found.push(await codec.decode(value));
+    },
+  });
+  await tail.reached(await log.endOffsets(contract.topic));
+  await tail.close();
+  return found;
+}

@@ -1,0 +1,197 @@
+/**
+ * POST /v1/reports: check everything → the report's one record → read it back → its inline events → answer. The record
+ * has the events' ids, so that a retry of a report that was cut short stores exactly what is missing.
+ */
+import { randomBytes } from 'node:crypto';
+import type { Principal } from '@questlog/runtime/directory/directory';
+import type { Clock } from '@questlog/runtime/process/clock';
+import type { Store } from '@questlog/runtime/store/store';
+import { laneOfSession } from '@questlog/schemas/partition';
+import {
+  DEFAULT_WINDOW_AFTER_MS,
+  DEFAULT_WINDOW_BEFORE_MS,
+  type ReportLink,
+} from '@questlog/schemas/topics/reportLinks';
+import { eventId } from '@questlog/schemas/uuid';
+import { type Placed, placeDrafts, sessionsOf, unknownSession } from '../core/placeDrafts.ts';
+import { CutShort } from '../cutShort.ts';
+import type { CreatedEvent } from '../events/core/accept.ts';
+import type { AnsweredEvent } from '../events/core/answer.ts';
+import { decideEvents, releaseEvents, type StoreEventsDeps } from '../events/storeEvents.ts';
+import type { Turns } from '../events/turns.ts';
+import { findSessions } from '../findSessions.ts';
+import { createdReport } from '../known/core/reportAnswer.ts';
+import { NotReadBack } from '../known/firstRecords.ts';
+import { linkedReports, linksOfReport, pendingLinks } from '../known/links.ts';
+import type { OneAtATime } from '../known/oneAtATime.ts';
+import type { Projection } from '../known/projection.ts';
+import type { Reports } from '../known/reports.ts';
+import type { Sessions } from '../known/sessions.ts';
+import type { StoredReport } from '../known/storedReports.ts';
+import { Rejected } from '../rejected.ts';
+import { isSameRequest, requestDigest } from '../requestDigest.ts';
+import { appendInlineEvents, completeEvents, hasStragglers, lookAgain } from './completeReport.ts';
+import { insideEvents, type ReportDraft, readReport, reportVerdict } from './core/readReport.ts';
+
+export interface ReportDeps extends StoreEventsDeps {
+  readonly store: Store;
+  readonly sessions: Sessions;
+  readonly reports: Reports;
+  /** Of the events topic. */
+  readonly projection: Projection;
+  readonly clock: Clock;
+  readonly turns: Turns;
+  /** By project and report: what changes one report runs alone. */
+  readonly perReport: OneAtATime;
+}
+
+export interface ReportAnswer {
+  readonly isReplay: boolean;
+  readonly id: string;
+  readonly body: Buffer;
+}
+
+interface Checked extends Placed {
+  readonly draft: ReportDraft;
+  readonly id: string;
+  readonly sessionLane: number | null;
+  readonly body: Buffer;
+}
+
+/**
+ * @throws Rejected for what the caller must change, Unavailable for what it may send again, which without an `id` is
+ *   another report; CutShort where the report exists, and is completed under the id that this names.
+ */
+export async function createReport(
+  deps: ReportDeps,
+  principal: Principal,
+  body: Buffer,
+): Promise<ReportAnswer> {
+  await deps.turns.take(body.length);
+  const checked = await check(deps, principal, body);
+  const { tenant, project } = principal;
+  return await deps.perReport.run(`${project.id}/${checked.id}`, async () => {
+    // An id that was made here is nobody else's.
+    const mayBeKnown = checked.draft.id !== null && (await deps.reports.areThere(tenant.id, project.id));
+    const known = mayBeKnown ? await deps.reports.find(tenant.id, project.id, checked.id) : undefined;
+    return known === undefined
+      ? await file(deps, principal, checked)
+      : await replay(deps, principal, checked, known);
+  });
+}
+
+async function check(deps: ReportDeps, principal: Principal, body: Buffer): Promise<Checked> {
+  const { tenant, project, revision } = principal;
+  const draft = readReport(body, revision);
+  const { sessionId, problems } = draft;
+  const named = [...new Set([...(sessionId === null ? [] : [sessionId]), ...sessionsOf(draft.drafts)])];
+  const refusal = problems.length > 0 ? () => reportVerdict(problems) : undefined;
+  const known = await findSessions(deps.sessions, principal, named, refusal);
+
+  const id = draft.id ?? eventId(deps.clock.now(), 0, randomBytes(8));
+  const lane = laneOfSession(id, tenant.spread);
+  const placed = placeDrafts({ drafts: draft.drafts, problems: [] }, known, { lane, projectId: project.id });
+  const session = sessionId === null ? undefined : known.get(sessionId);
+  const isUnknown = sessionId !== null && session === undefined;
+  const all = [
+    ...problems,
+    ...(isUnknown ? [unknownSession(0, sessionId, project.id)] : []),
+    ...placed.problems.map(insideEvents),
+  ];
+  if (all.length > 0) throw reportVerdict(all);
+  return { ...placed, draft, id, sessionLane: session?.lane ?? null, body };
+}
+
+async function file(deps: ReportDeps, principal: Principal, checked: Checked): Promise<ReportAnswer> {
+  const { id, drafts, lanes } = checked;
+  const receivedAt = deps.clock.now();
+  const toStore = { receivedAt, drafts, lanes, idempotency: null, isSplit: false };
+  const decided = await decideEvents(deps, principal, { ...toStore, report: { id, eventIds: null } });
+  const record = recordOf(principal, checked, decided.created, receivedAt);
+  const filed = await deps.reports.file(record).catch((error: unknown) => {
+    releaseEvents(decided);
+    throw error instanceof NotReadBack ? new CutShort(id, error, 'it could not be read back in time') : error;
+  });
+  if (!filed.isOwn) {
+    releaseEvents(decided);
+    return await replay(deps, principal, checked, filed.report);
+  }
+  await appendInlineEvents(deps, principal, id, decided);
+  const links = { links: pendingLinks(record), linksTruncated: false };
+  const events = answered(deps, principal, checked, decided.created, [id]);
+  return {
+    isReplay: false,
+    id,
+    body: createdReport({ filed: record, isRetracted: false, ...links }, events),
+  };
+}
+
+function recordOf(
+  { tenant, project }: Principal,
+  { id, draft, sessionLane, body }: Checked,
+  created: readonly CreatedEvent[],
+  receivedAt: number,
+): ReportLink {
+  const { sessionId, occurredAt, window, eventIds } = draft;
+  return {
+    kind: 'filed',
+    tenantId: tenant.id,
+    projectId: project.id,
+    reportId: id,
+    receivedAt,
+    occurredAt,
+    sessionId,
+    sessionLane,
+    windowBeforeMs: window.beforeMs ?? project.reportWindow?.beforeMs ?? DEFAULT_WINDOW_BEFORE_MS,
+    windowAfterMs: window.afterMs ?? project.reportWindow?.afterMs ?? DEFAULT_WINDOW_AFTER_MS,
+    inlineEventIds: created.map((event) => event.id),
+    eventIds,
+    requestDigest: requestDigest(body),
+    isForwarded: false,
+  };
+}
+
+/** The same request again; where the first try was cut short, its events are stored now. */
+async function replay(
+  deps: ReportDeps,
+  principal: Principal,
+  checked: Checked,
+  report: StoredReport,
+): Promise<ReportAnswer> {
+  const { id, body, draft } = checked;
+  const { filed, retractedAt } = report;
+  const isRetracted = retractedAt !== null;
+  if (!isSameRequest(body, draft.idMember, filed.requestDigest)) {
+    throw new Rejected('conflict', `report ${id} was filed with other content`);
+  }
+  const { stored, isCompleted } = await completeEvents(deps, principal, filed, checked.drafts);
+  const [links, linked] = await Promise.all([
+    linksOfReport(deps.store, report, deps.clock.now()),
+    linkedReports(deps.store, principal.project.id, filed.inlineEventIds),
+  ]);
+  if (!isRetracted && (isCompleted || hasStragglers(links.links))) await lookAgain(deps, filed);
+  const events = answered(deps, principal, checked, stored, isRetracted ? [] : [id], linked);
+  deps.metrics.replays.inc();
+  return { isReplay: true, id, body: createdReport({ filed, isRetracted, ...links }, events) };
+}
+
+/** Each event is linked to its report, to those of its session whose window is open, and to those that name it. */
+function answered(
+  { reports }: ReportDeps,
+  { project, revision }: Principal,
+  { drafts }: Checked,
+  stored: readonly Pick<CreatedEvent, 'id' | 'occurredAt' | 'overQuota'>[],
+  own: readonly string[],
+  linked: ReadonlyMap<string, readonly string[]> = new Map(),
+): AnsweredEvent[] {
+  return drafts.flatMap((draft, position) => {
+    const event = stored[position];
+    if (event === undefined) return [];
+    const { id, occurredAt } = event;
+    const asked = { id, sessionId: draft.sessionId, occurredAt };
+    const reportIds = reports.reportsOf(project.id, asked, [...own, ...(linked.get(id) ?? [])]);
+    return [
+      { ...draft, id, occurredAt, reportIds, overQuota: revision === 'A' ? event.overQuota : undefined },
+    ];
+  });
+}

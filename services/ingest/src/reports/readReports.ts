@@ -1,0 +1,142 @@
+/** What may be read back of a bug report: itself with its links, and its events. */
+import type { Principal } from '@questlog/runtime/directory/directory';
+import type { Clock } from '@questlog/runtime/process/clock';
+import type { Store } from '@questlog/runtime/store/store';
+import { partitionOf } from '@questlog/schemas/partition';
+import { EVENT_COLUMNS } from '@questlog/schemas/tables/events';
+import type { ReportLink } from '@questlog/schemas/topics/reportLinks';
+import { laneOf } from '@questlog/schemas/uuid';
+import { eventPage } from '../events/core/answer.ts';
+import {
+  answeredRow,
+  IN_PAGE,
+  type PageQuery,
+  POSITION_COLUMNS,
+  type PositionedRow,
+  pageOf,
+  pageParams,
+  readPage,
+} from '../events/pages.ts';
+import { type Link, reportObject } from '../known/core/reportAnswer.ts';
+import { isFresh, linkedReports, linksOfReport, OF_SESSION, reportParams } from '../known/links.ts';
+import type { Projection } from '../known/projection.ts';
+import type { Reports } from '../known/reports.ts';
+import type { StoredReport } from '../known/storedReports.ts';
+import type { LinksSettled } from '../linksSettled.ts';
+import { pathUuid } from '../pathUuid.ts';
+import { Rejected } from '../rejected.ts';
+
+export interface ReportReadDeps {
+  readonly store: Store;
+  readonly reports: Reports;
+  /** Of the events topic. */
+  readonly projection: Projection;
+  /** Of the topic of reports. */
+  readonly reportProjection: Projection;
+  readonly linksSettled: LinksSettled;
+  readonly clock: Clock;
+  readonly partitions: number;
+}
+
+/** @throws Rejected `not_found` also for a report of another project; Unavailable while the projection lags. */
+export async function readReport(
+  deps: ReportReadDeps,
+  principal: Principal,
+  idText: string,
+): Promise<Buffer> {
+  const report = await knownReport(deps, principal, pathUuid(idText));
+  const { filed, retractedAt } = report;
+  await settled(deps, filed);
+  const links = await linksOfReport(deps.store, report, deps.clock.now());
+  return reportObject({ filed, isRetracted: retractedAt !== null, ...links });
+}
+
+interface LinkedRow extends PositionedRow {
+  readonly link_source: Link['source'];
+}
+
+/** What the report names is pending until it is stored, and stored it is linked. */
+const LINKS_IN_CLICKHOUSE = `
+  SELECT event_id, toString(source) AS way, state != 'pending' AS is_link, 1 AS weight FROM report_link_versions FINAL
+  WHERE project_id = {projectId:UUID} AND report_id = {reportId:UUID} AND state != 'unresolved'`;
+
+/** Also those that are linked: a link that is written meanwhile is in one half or in both, never in none. */
+const LINKS_BY_SESSION = `
+  SELECT id AS event_id, 'session' AS way, 0 AS is_link, 0 AS weight FROM events
+  WHERE tenant_id = {tenantId:UUID} AND project_id = {projectId:UUID} AND ${OF_SESSION}`;
+
+/** A page of the report's events by `occurredAt`; ties in the order of the log. */
+export async function readReportEvents(
+  deps: ReportReadDeps,
+  principal: Principal,
+  idText: string,
+  query: PageQuery,
+): Promise<Buffer> {
+  const { project, revision } = principal;
+  const page = readPage(query);
+  const report = await knownReport(deps, principal, pathUuid(idText));
+  const { filed, retractedAt } = report;
+  await settled(deps, filed);
+  const bySession = isFresh(filed, deps.clock.now()) ? `UNION ALL ${LINKS_BY_SESSION}` : '';
+  // The ids lead to the events by the primary key, which begins with the time inside them.
+  const found = await deps.store.query<LinkedRow>(
+    `WITH links AS (
+       SELECT event_id, argMax(way, weight) AS link_source, max(is_link) AS is_made
+       FROM (${LINKS_IN_CLICKHOUSE} ${bySession}) GROUP BY event_id
+     )
+     SELECT ${EVENT_COLUMNS}, ${POSITION_COLUMNS}, links.link_source AS link_source
+     FROM events INNER JOIN links ON links.event_id = events.id
+     WHERE tenant_id = {tenantId:UUID} AND project_id = {projectId:UUID}
+       AND id_at IN (SELECT UUIDv7ToDateTime(event_id, 'UTC') FROM links) AND id IN (SELECT event_id FROM links)
+       AND (links.is_made OR toUnixTimestamp64Milli(received_at) <= {untilMs:Int64}) AND ${IN_PAGE}`,
+    { ...reportParams(report), ...pageParams(page) },
+  );
+  const { rows, next } = pageOf(found, page);
+  const linked = await linkedReports(
+    deps.store,
+    project.id,
+    rows.map(({ id }) => id),
+  );
+  const own = retractedAt === null ? [filed.reportId] : [];
+  const state = retractedAt === null ? 'linked' : 'retracted';
+  const events = rows.map((row) => {
+    const event = answeredRow(row, revision);
+    const reportIds = deps.reports.reportsOf(project.id, event, [...own, ...(linked.get(row.id) ?? [])]);
+    return { ...event, reportIds, link: { state, source: row.link_source } };
+  });
+  return eventPage(events, next);
+}
+
+/** @throws Rejected `not_found`. */
+export async function knownReport(
+  { reports }: Pick<ReportReadDeps, 'reports'>,
+  { tenant, project }: Principal,
+  id: string,
+): Promise<StoredReport> {
+  const areThere = await reports.areThere(tenant.id, project.id);
+  const report = areThere ? await reports.find(tenant.id, project.id, id) : undefined;
+  if (report === undefined) throw new Rejected('not_found', `report ${id} does not exist in this project`);
+  return report;
+}
+
+/** What the report names and its events are there for certain, links that were made if the linker keeps up. */
+async function settled(
+  { projection, reportProjection, linksSettled, partitions }: ReportReadDeps,
+  filed: ReportLink,
+): Promise<void> {
+  const concerned = partitionsOf(filed, partitions);
+  await Promise.all([
+    projection.caughtUp(concerned),
+    reportProjection.caughtUp([partitionOf(filed.tenantId, 0, partitions)]),
+    linksSettled(concerned),
+  ]);
+}
+
+/** Where the report is decided and where its events are; other tenants' partitions make nobody wait. */
+function partitionsOf(
+  { tenantId, sessionLane, inlineEventIds, eventIds }: ReportLink,
+  partitions: number,
+): number[] {
+  const lanes = [0, sessionLane ?? 0, ...inlineEventIds.map(laneOf), ...eventIds.map(laneOf)];
+  return [...new Set(lanes.map((lane) => partitionOf(tenantId, lane, partitions)))];
+}

@@ -1,0 +1,142 @@
+/** POST /v1/reports while the log goes away: what the 503 tells, and that a client that follows it ends with one whole report. */
+import { Router } from '@koa/router';
+import { listen } from '@questlog/runtime/process/listen';
+import { silentLogger } from '@questlog/runtime/process/logger';
+import { createMetrics } from '@questlog/runtime/process/metrics';
+import { TOPICS } from '@questlog/schemas/topics/topics';
+import Koa from 'koa';
+import { expect, onTestFinished, test } from 'vitest';
+import { problems } from '../http/problems.ts';
+import { BodyBudget } from '../http/readBody.ts';
+import { reportRoutes } from '../http/reportRoutes.ts';
+import { aReportBench, type ReportBench } from './createReport.testing.ts';
+import type { ReportDeps } from './createReport.ts';
+
+/** For what never comes: short, as the test waits it out. */
+const WAIT_MS = 100;
+
+test('a report cut short behind its record is a 503 that leads to it; the same with its id makes it whole', async () => {
+  const bench = await aReportBench();
+  const url = await served(bench);
+  const report = { events: bench.inline };
+  bench.isDown = (topic) => topic === TOPICS.events;
+  const refused = await post(url, report);
+  const [filed] = await bench.reports();
+  const id = filed?.reportId ?? '';
+  const problem = await refused.json();
+  expect(refused.status).toBe(503);
+  expect(refused.headers.get('location')).toBe(`/v1/reports/${id}`);
+  expect(refused.headers.get('retry-after')).toMatch(/^\d+$/);
+  expect(problem).toMatchObject({ code: 'unavailable', detail: expect.stringContaining(`"id": "${id}"`) });
+
+  bench.isDown = () => false;
+  const whole = await post(url, { ...report, id });
+  expect([whole.status, whole.headers.get('location')]).toEqual([200, `/v1/reports/${id}`]);
+  expect(await bench.reports()).toHaveLength(1);
+  expect(await storedIds(bench)).toEqual(filed?.inlineEventIds.toSorted());
+});
+
+test('a repeat that is cut short as well leads to the report again', async () => {
+  const bench = await aReportBench();
+  const url = await served(bench);
+  const report = { id: '0b6ca34e-4cf8-4a46-b24b-85ac27b327fa', events: bench.inline };
+  bench.isDown = (topic) => topic === TOPICS.events;
+  for (const answer of [await post(url, report), await post(url, report)]) {
+    expect([answer.status, answer.headers.get('location')]).toEqual([503, `/v1/reports/${report.id}`]);
+  }
+});
+
+test('a 503 before anything is in the log leads nowhere', async () => {
+  const bench = await aReportBench();
+  const url = await served(bench);
+  bench.isDown = () => true;
+  const refused = await post(url, { events: bench.inline });
+
+  expect([refused.status, refused.headers.get('location')]).toEqual([503, null]);
+});
+
+test('other content under the id that a 503 named is a 409, and stores nothing', async () => {
+  const bench = await aReportBench();
+  const url = await served(bench);
+  bench.isDown = (topic) => topic === TOPICS.events;
+  const location = (await post(url, { events: bench.inline })).headers.get('location') ?? '';
+  bench.isDown = () => false;
+  const id = location.slice(location.lastIndexOf('/') + 1);
+  const other = await post(url, { id, events: bench.inline.slice(1) });
+
+  expect(other.status).toBe(409);
+  expect(await bench.events()).toEqual([]);
+});
+
+test('a report that is not read back in time is a 503 that leads to it; the same with its id makes it whole', async () => {
+  const bench = await aReportBench();
+  const { url, readOn } = await servedBlind(bench);
+  const report = { events: bench.inline };
+  const refused = await post(url, report);
+  const [filed] = await bench.reports();
+  const id = filed?.reportId ?? '';
+  expect([refused.status, refused.headers.get('location')]).toEqual([503, `/v1/reports/${id}`]);
+  expect(refused.headers.get('retry-after')).toMatch(/^\d+$/);
+  expect(await refused.json()).toMatchObject({ detail: expect.stringContaining(`"id": "${id}"`) });
+  expect(await bench.events()).toEqual([]);
+
+  readOn();
+  const whole = await post(url, { ...report, id });
+  expect([whole.status, whole.headers.get('location')]).toEqual([200, `/v1/reports/${id}`]);
+  expect(await bench.reports()).toHaveLength(1);
+  expect(await storedIds(bench)).toEqual(filed?.inlineEventIds.toSorted());
+});
+
+test('a process that lags behind the log answers 503 in the end, leads nowhere and files nothing', async () => {
+  const bench = await aReportBench();
+  const { url, readOn } = await servedBlind(bench);
+  const report = { id: '0b6ca34e-4cf8-4a46-b24b-85ac27b327fa', events: bench.inline };
+  expect((await post(await served(bench), report)).status).toBe(201);
+  const answers = [
+    await post(url, report),
+    await fetch(`${url}/${report.id}`),
+    await fetch(`${url}/${report.id}`, { method: 'DELETE' }),
+  ];
+  for (const { status, headers } of answers) {
+    expect([status, headers.get('location')]).toEqual([503, null]);
+    expect(headers.get('retry-after')).toMatch(/^\d+$/);
+  }
+  expect(await bench.reports()).toHaveLength(1);
+
+  readOn();
+  expect((await post(url, report)).status).toBe(200);
+  expect(await bench.reports()).toHaveLength(1);
+});
+
+/** A process that reads nothing of the log from its start on, until it may. */
+async function servedBlind(bench: ReportBench): Promise<{ url: string; readOn: () => void }> {
+  const { promise, resolve } = Promise.withResolvers<void>();
+  const started = await bench.start(() => promise, WAIT_MS);
+  // Before it is closed, which waits for the record that is being read.
+  onTestFinished(() => resolve());
+  return { url: await served(bench, started), readOn: resolve };
+}
+
+async function served(bench: ReportBench, started?: ReportDeps): Promise<string> {
+  const metrics = createMetrics();
+  const deps = started ?? (await bench.start());
+  const router = new Router();
+  const bodies = new BodyBudget(metrics.bodyBytesInFlight);
+  const reports = { ...deps, reportProjection: deps.projection, linksSettled: async () => {} };
+  reportRoutes(router, { reports, bodies }, () => bench.principal);
+  const app = new Koa();
+  app.use(problems(silentLogger, metrics));
+  app.use(router.routes());
+  const listener = await listen(app.callback(), '127.0.0.1', 0, 'port');
+  onTestFinished(() => listener.close());
+  return `http://127.0.0.1:${listener.port}/v1/reports`;
+}
+
+async function post(url: string, report: object): Promise<Response> {
+  const headers = { 'Content-Type': 'application/json' };
+  return await fetch(url, { method: 'POST', headers, body: JSON.stringify(report) });
+}
+
+async function storedIds(bench: ReportBench): Promise<string[]> {
+  return (await bench.events()).flatMap(({ events }) => events.map(({ id }) => id)).toSorted();
+}
