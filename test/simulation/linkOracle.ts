@@ -1,6 +1,6 @@
 /** What the links of a modelled log must be: a join of everything that was sent, by brute force. */
 import { keyOf } from '@questlog/linker/core/decision';
-import type { ModelTopics } from '@questlog/linker/modelTables.testing';
+import type { ModelTopics } from '@questlog/linker/testing/modelTables';
 import { closesAtMs, isInWindow, namedEventsOf, windowOf } from '@questlog/schemas/reportWindow';
 import type { AcceptedEvent, EventsAccepted } from '@questlog/schemas/topics/eventsAccepted';
 import { type LinkedEvent, type LinkSource, linkIdOf } from '@questlog/schemas/topics/linkedEvents';

@@ -1,6 +1,6 @@
 /** Whether the links of a report tell its session's events in the order of the log. */
 import { keyOf } from '@questlog/linker/core/decision';
-import type { ModelTopics } from '@questlog/linker/modelTables.testing';
+import type { ModelTopics } from '@questlog/linker/testing/modelTables';
 
 /** Each report whose links are out of order, as a sentence. */
 export function disorderOf({ events, links }: ModelTopics): string[] {

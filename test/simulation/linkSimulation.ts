@@ -3,7 +3,7 @@
  * seed; at the end everything is delivered and the links are held to the brute-force join.
  */
 import { LINKER_BOUNDS, type LinkerBounds } from '@questlog/linker/core/linkerState';
-import { Topology } from '@questlog/linker/topology.testing';
+import { Topology } from '@questlog/linker/testing/topology';
 import { anEvent, aReportLink } from '@questlog/schemas/fixtures/builders';
 import { partitionOf } from '@questlog/schemas/partition';
 import { windowOf } from '@questlog/schemas/reportWindow';

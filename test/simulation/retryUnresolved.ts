@@ -1,6 +1,6 @@
 /** What an operator does: of the projected reports, those with links that are unresolved are looked up once more. */
 import { keyOf } from '@questlog/linker/core/decision';
-import type { Topology } from '@questlog/linker/topology.testing';
+import type { Topology } from '@questlog/linker/testing/topology';
 import { linkIdOf } from '@questlog/schemas/topics/linkedEvents';
 
 export function retryUnresolved(topology: Topology): void {

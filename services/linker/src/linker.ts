@@ -8,7 +8,7 @@ import { linkerState } from '@questlog/schemas/topics/linkerState';
 import { reportLinks } from '@questlog/schemas/topics/reportLinks';
 import { GROUPS, TOPICS } from '@questlog/schemas/topics/topics';
 import type { LinkerBounds } from './core/linkerState.ts';
-import { linkPartition, type PartitionDeps } from './linkPartition.ts';
+import { linkPartition, type PartitionDeps } from './partition.ts';
 
 export interface LinkerDeps extends ServiceDeps {
   readonly bounds: LinkerBounds;

@@ -2,8 +2,8 @@
 import { LINK_VERSIONS } from '@questlog/schemas/topics/linkedEvents';
 import type { ReportLink } from '@questlog/schemas/topics/reportLinks';
 import type { Ask } from './core/jobs.ts';
-import type { LookUpSource, Pair } from './pair.ts';
-import { eventPlaces, MAX_IDS, type PlaceRow, placeOf } from './storedEvents.ts';
+import type { LookUpSource, Pair } from './lookUps/pairs.ts';
+import { eventPlaces, MAX_IDS, type PlaceRow, placeOf } from './lookUps/storedEvents.ts';
 
 /** Also tells, per report, what it names and what is nowhere. */
 export async function namedPairs(

@@ -20,8 +20,8 @@ import { reportLinks } from '@questlog/schemas/topics/reportLinks';
 import { TOPICS, topicDefinitions } from '@questlog/schemas/topics/topics';
 import { expect, onTestFinished, test } from 'vitest';
 import { LINKER_BOUNDS } from './core/linkerState.ts';
-import type { PartitionDeps } from './linkPartition.ts';
 import { openOutbox } from './outbox.ts';
+import type { PartitionDeps } from './partition.ts';
 
 const isAway = async (): Promise<never> => {
   throw new Unavailable('no broker answers');

@@ -1,8 +1,8 @@
 /** What belongs to reports and is not linked to them yet: first the pairs, then whole events, as many as an answer takes. */
 import type { Ask, Found } from './core/jobs.ts';
+import { type LookUpSource, withEvents } from './lookUps/pairs.ts';
+import { sessionPairs } from './lookUps/unlinked.ts';
 import { namedPairs } from './namedPairs.ts';
-import { type LookUpSource, withEvents } from './pair.ts';
-import { sessionPairs } from './sessionPairs.ts';
 
 /** @param below the partition's own events are seen below this offset only; those behind are linked as they come. */
 export async function unlinkedPairs(

@@ -1,8 +1,8 @@
 /** Reads of the table of reports: the filings that later records are about. */
 import type { Store } from '@questlog/runtime/store/store';
 import { REPORT_COLUMNS, type ReportRow, storedReport } from '@questlog/schemas/tables/reports';
-import type { Filing } from './core/planReports.ts';
 import { keyOf, type Name } from './firstOfEach.ts';
+import type { Filing } from './reports/core/planReports.ts';
 
 /** Reports of one look-up: each may name 2,000 events, 80 kB of an answer. */
 export const MAX_FILINGS = 250;

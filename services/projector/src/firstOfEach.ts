@@ -2,7 +2,7 @@
 import type { Block } from '@questlog/runtime/consumer/blocks';
 import type { Store } from '@questlog/runtime/store/store';
 import type { Decoded } from './decodeAll.ts';
-import type { Source } from './eventRows.ts';
+import type { Source } from './events/rows.ts';
 
 export interface FirstsDeps<Message> {
   readonly store: Store;

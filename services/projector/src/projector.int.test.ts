@@ -8,7 +8,7 @@ import { type EventsAccepted, eventsAccepted } from '@questlog/schemas/topics/ev
 import { sessionRegistered } from '@questlog/schemas/topics/sessionRegistered';
 import { GROUPS, TOPICS } from '@questlog/schemas/topics/topics';
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
-import { type Bench, crash, failing, lost, openBench } from './projectorBench.ts';
+import { type Bench, crash, failing, lost, openBench } from './testing/projectorBench.ts';
 
 const TENANT = randomUUID();
 const PROJECT = randomUUID();

@@ -10,11 +10,11 @@ import { linkedEvents } from '@questlog/schemas/topics/linkedEvents';
 import { reportLinks } from '@questlog/schemas/topics/reportLinks';
 import { sessionRegistered } from '@questlog/schemas/topics/sessionRegistered';
 import { GROUPS } from '@questlog/schemas/topics/topics';
-import { openEventsWriter } from './events.ts';
-import { openLinksWriter } from './links.ts';
-import { openReportsWriter } from './reports.ts';
-import { openSessionsWriter } from './sessions.ts';
-import type { WriterDeps } from './writerDeps.ts';
+import { openEventsWriter } from './events/writer.ts';
+import { openLinksWriter } from './reports/linksWriter.ts';
+import { openReportsWriter } from './reports/writer.ts';
+import { openSessionsWriter } from './sessionsWriter.ts';
+import type { WriterDeps } from './writer.ts';
 
 export interface ProjectorDeps extends ServiceDeps {
   /** Blocks of one partition are at least so far apart under load. */

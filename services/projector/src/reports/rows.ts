@@ -1,9 +1,9 @@
 /** Rows of the tables that reports and links reach (`deploy/clickhouse`), as RowBinary. */
 import { reportTimeOf, windowOf } from '@questlog/schemas/reportWindow';
 import { LINK_VERSIONS, type LinkSource, type LinkState } from '@questlog/schemas/topics/linkedEvents';
+import type { Source } from '../events/rows.ts';
+import type { RowTable } from '../rowSink.ts';
 import type { Filing } from './core/planReports.ts';
-import type { Source } from './eventRows.ts';
-import type { RowTable } from './rowSink.ts';
 
 /** A retracted report is the filed one once more, so that whoever reads one row reads all of it. */
 const REPORT_VERSIONS = { filed: 0, retracted: 1 } as const;

@@ -1,8 +1,8 @@
 /** Events of the sessions of reports, inside the reports' windows, that are not linked yet. */
 import { LINK_VERSIONS } from '@questlog/schemas/topics/linkedEvents';
-import { keyOf } from './core/decision.ts';
-import type { Ask } from './core/jobs.ts';
-import { type LookUpSource, MAX_PAIRS, type Pair } from './pair.ts';
+import { keyOf } from '../core/decision.ts';
+import type { Ask } from '../core/jobs.ts';
+import { type LookUpSource, MAX_PAIRS, type Pair } from './pairs.ts';
 import { PLACE_COLUMNS, type PlaceRow, placeOf } from './storedEvents.ts';
 
 export async function sessionPairs(

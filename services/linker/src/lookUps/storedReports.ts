@@ -3,9 +3,9 @@ import type { Store } from '@questlog/runtime/store/store';
 import { REPORT_COLUMNS, type ReportRow, storedReport } from '@questlog/schemas/tables/reports';
 import type { LateSession } from '@questlog/schemas/topics/linkerState';
 import type { ReportLink } from '@questlog/schemas/topics/reportLinks';
-import { keyOf } from './core/decision.ts';
-import type { KnownReport } from './core/jobs.ts';
-import type { SessionFilter } from './core/sessionFilter.ts';
+import { keyOf } from '../core/decision.ts';
+import type { KnownReport } from '../core/jobs.ts';
+import type { SessionFilter } from '../core/sessionFilter.ts';
 
 /** By project and report; those that nobody filed are missing. */
 export async function knownReports(

@@ -1,9 +1,9 @@
 /** What a partition has linked to reports, to be taken back. */
 import { partitionOf } from '@questlog/schemas/partition';
 import type { LinkSource } from '@questlog/schemas/topics/linkedEvents';
-import { keyOf } from './core/decision.ts';
-import type { Found, KnownReport } from './core/jobs.ts';
-import { type LookUpSource, MAX_PAIRS, type Pair, withEvents } from './pair.ts';
+import { keyOf } from '../core/decision.ts';
+import type { Found, KnownReport } from '../core/jobs.ts';
+import { type LookUpSource, MAX_PAIRS, type Pair, withEvents } from './pairs.ts';
 import { eventPlaces, placeOf } from './storedEvents.ts';
 
 interface LinkRow {

@@ -3,7 +3,7 @@ import type { Store } from '@questlog/runtime/store/store';
 import type { MinuteKey, QuotaKey } from './core/planEvents.ts';
 import { nameOfMinuteKey, nameOfQuotaKey } from './core/planEvents.ts';
 import { type Count, Rollup } from './core/rollup.ts';
-import type { Source } from './eventRows.ts';
+import type { Source } from './rows.ts';
 
 /** Keys of one look-up: their ids stay below what a server takes as one parameter. */
 const MAX_KEYS = 1_000;

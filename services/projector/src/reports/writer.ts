@@ -3,6 +3,12 @@ import type { Block, BlockWriter } from '@questlog/runtime/consumer/blocks';
 import type { Store } from '@questlog/runtime/store/store';
 import { LINK_VERSIONS } from '@questlog/schemas/topics/linkedEvents';
 import { faultOf, isAtHome, type ReportLink } from '@questlog/schemas/topics/reportLinks';
+import { type Dead, decodeAll } from '../decodeAll.ts';
+import type { Source } from '../events/rows.ts';
+import { filingsHeld, MAX_FILINGS } from '../filings.ts';
+import { keyOf, type Name, openFirsts } from '../firstOfEach.ts';
+import { RowSink } from '../rowSink.ts';
+import type { WriterDeps } from '../writer.ts';
 import {
   type Filing,
   type Noted,
@@ -12,13 +18,7 @@ import {
   sortReports,
   unresolvedLinks,
 } from './core/planReports.ts';
-import { type Dead, decodeAll } from './decodeAll.ts';
-import type { Source } from './eventRows.ts';
-import { filingsHeld, MAX_FILINGS } from './filings.ts';
-import { keyOf, type Name, openFirsts } from './firstOfEach.ts';
-import { type LinkRow, linkTable, REPORT_TABLE } from './reportRows.ts';
-import { RowSink } from './rowSink.ts';
-import type { WriterDeps } from './writerDeps.ts';
+import { type LinkRow, linkTable, REPORT_TABLE } from './rows.ts';
 
 interface ReportsPlan {
   readonly block: Block;

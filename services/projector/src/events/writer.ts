@@ -6,9 +6,11 @@ import type { Invalid } from '@questlog/runtime/process/errors';
 import { insertOnce } from '@questlog/runtime/store/insertOnce';
 import type { Store } from '@questlog/runtime/store/store';
 import type { EventsAccepted } from '@questlog/schemas/topics/eventsAccepted';
+import { type Dead, decodeAll } from '../decodeAll.ts';
+import type { WriterDeps } from '../writer.ts';
 import { type Accepted, dropRepeats, minuteCountsOf, quotaKeyOf } from './core/planEvents.ts';
 import { openMinuteCounts, openQuotaCounts } from './counts.ts';
-import { type Dead, decodeAll } from './decodeAll.ts';
+import { recentAppendIds, repeatedBelow } from './ledger.ts';
 import {
   appendRows,
   eventRows,
@@ -17,9 +19,7 @@ import {
   type RowsFor,
   type Source,
   tokenOf,
-} from './eventRows.ts';
-import { recentAppendIds, repeatedBelow } from './ledger.ts';
-import type { WriterDeps } from './writerDeps.ts';
+} from './rows.ts';
 
 interface EventsPlan {
   readonly block: Block;

@@ -1,6 +1,6 @@
 /** One look-up of a partition, from when it began until it was answered; several turns of its kind when it has to wait. */
-import type { Job } from './core/jobs.ts';
-import type { Ends, Position } from './core/needs.ts';
+import type { Job } from '../core/jobs.ts';
+import type { Ends, Position } from '../core/needs.ts';
 
 /** So long without an answer, and it lets others pass, and the partition is not well. */
 export const OVERDUE_AFTER_MS = 30_000;

@@ -1,12 +1,12 @@
 /** The look-ups of one partition, one at a time: what is next, what came of it, and a pause after a failure or a long wait. */
 import { messageOf, Unavailable } from '@questlog/runtime/process/errors';
-import { decideAnswer } from './core/decideAnswers.ts';
-import { NOTHING } from './core/decision.ts';
-import { type Answer, type Job, MAX_A_JOB, nextJob } from './core/jobs.ts';
-import type { PartitionDeps } from './linkPartition.ts';
+import { decideAnswer } from '../core/decideAnswers.ts';
+import { NOTHING } from '../core/decision.ts';
+import { type Answer, type Job, MAX_A_JOB, nextJob } from '../core/jobs.ts';
+import type { Outbox } from '../outbox.ts';
+import type { PartitionDeps } from '../partition.ts';
 import { LookUp, OVERDUE_AFTER_MS } from './lookUp.ts';
 import type { LookUps } from './lookUps.ts';
-import type { Outbox } from './outbox.ts';
 
 const FIRST_BACKOFF_MS = 100;
 const MAX_BACKOFF_MS = 5_000;

@@ -3,7 +3,7 @@ import { anEvent, anEventsAccepted, aReportLink } from '@questlog/schemas/fixtur
 import type { ReportLink } from '@questlog/schemas/topics/reportLinks';
 import { eventId } from '@questlog/schemas/uuid';
 import { expect, test } from 'vitest';
-import { Topology } from './topology.testing.ts';
+import { Topology } from '../testing/topology.ts';
 
 const SIX_MINUTES_MS = 6 * 60_000;
 const HOME = 0;

@@ -5,7 +5,7 @@ import { partitionOf } from '@questlog/schemas/partition';
 import { type ReportLink, reportLinks } from '@questlog/schemas/topics/reportLinks';
 import { TOPICS } from '@questlog/schemas/topics/topics';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { type Bench, openBench } from './projectorBench.ts';
+import { type Bench, openBench } from '../testing/projectorBench.ts';
 
 const PARTITIONS = 3;
 const TENANT = randomUUID();

@@ -15,8 +15,8 @@ import { decideEvents } from './core/decideEvents.ts';
 import { decideReportLink } from './core/decideReports.ts';
 import { type Decision, NOTHING } from './core/decision.ts';
 import type { LinkerDeps } from './linker.ts';
-import { LookUps } from './lookUps.ts';
-import { LookUpTurns } from './lookUpTurns.ts';
+import { LookUps } from './lookUps/lookUps.ts';
+import { LookUpTurns } from './lookUps/turns.ts';
 import { type Outbox, openOutbox } from './outbox.ts';
 
 export interface PartitionDeps extends LinkerDeps {

@@ -4,9 +4,9 @@ import { insertOnce } from '@questlog/runtime/store/insertOnce';
 import { RowBinaryWriter } from '@questlog/runtime/store/rowBinary';
 import type { SessionRegistered } from '@questlog/schemas/topics/sessionRegistered';
 import { type Dead, type Decoded, decodeAll } from './decodeAll.ts';
-import { type RowsFor, type Source, tokenOf } from './eventRows.ts';
+import { type RowsFor, type Source, tokenOf } from './events/rows.ts';
 import { openFirsts } from './firstOfEach.ts';
-import type { WriterDeps } from './writerDeps.ts';
+import type { WriterDeps } from './writer.ts';
 
 interface SessionsPlan {
   readonly block: Block;

@@ -3,9 +3,9 @@ import { isInWindow } from '@questlog/schemas/reportWindow';
 import type { EventsAccepted } from '@questlog/schemas/topics/eventsAccepted';
 import type { LinkedEvent, StoredEvent } from '@questlog/schemas/topics/linkedEvents';
 import { isAtHome, type ReportLink } from '@questlog/schemas/topics/reportLinks';
-import { keyOf } from './core/decision.ts';
-import { type Answer, type Ask, askOf, type FoundEvent, type Job, type KnownReport } from './core/jobs.ts';
-import type { LinkerState } from './core/linkerState.ts';
+import { keyOf } from '../core/decision.ts';
+import { type Answer, type Ask, askOf, type FoundEvent, type Job, type KnownReport } from '../core/jobs.ts';
+import type { LinkerState } from '../core/linkerState.ts';
 
 export const MODEL_LOG = 'a log';
 

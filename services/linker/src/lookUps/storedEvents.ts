@@ -4,7 +4,7 @@ import { EVENT_COLUMNS, type EventRow, eventOfRow } from '@questlog/schemas/tabl
 import type { StoredEvent } from '@questlog/schemas/topics/linkedEvents';
 import type { ReportLink } from '@questlog/schemas/topics/reportLinks';
 import { millisOf } from '@questlog/schemas/uuid';
-import { LINK_BYTES } from './core/decision.ts';
+import { LINK_BYTES } from '../core/decision.ts';
 
 /** An event without its payload: where it lies, and what it takes. */
 export interface EventPlace {

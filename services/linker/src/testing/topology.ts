@@ -7,14 +7,14 @@ import type { EventsAccepted } from '@questlog/schemas/topics/eventsAccepted';
 import type { LinkedEvent } from '@questlog/schemas/topics/linkedEvents';
 import type { LinkerEntry } from '@questlog/schemas/topics/linkerState';
 import type { ReportLink } from '@questlog/schemas/topics/reportLinks';
-import { decideAnswer } from './core/decideAnswers.ts';
-import { decideEvents } from './core/decideEvents.ts';
-import { decideReportLink } from './core/decideReports.ts';
-import type { Decision } from './core/decision.ts';
-import { type Answer, type Job, MAX_A_JOB, nextJob } from './core/jobs.ts';
-import { LINKER_BOUNDS, type LinkerBounds, LinkerState } from './core/linkerState.ts';
-import { type Ends, needsOf, type Position } from './core/needs.ts';
-import { MODEL_LOG, ModelTables, type ModelTopics, type Positions } from './modelTables.testing.ts';
+import { decideAnswer } from '../core/decideAnswers.ts';
+import { decideEvents } from '../core/decideEvents.ts';
+import { decideReportLink } from '../core/decideReports.ts';
+import type { Decision } from '../core/decision.ts';
+import { type Answer, type Job, MAX_A_JOB, nextJob } from '../core/jobs.ts';
+import { LINKER_BOUNDS, type LinkerBounds, LinkerState } from '../core/linkerState.ts';
+import { type Ends, needsOf, type Position } from '../core/needs.ts';
+import { MODEL_LOG, ModelTables, type ModelTopics, type Positions } from './modelTables.ts';
 
 interface LookUp {
   readonly job: Job;

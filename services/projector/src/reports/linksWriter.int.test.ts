@@ -4,8 +4,8 @@ import { anEvent, anEventsAccepted } from '@questlog/schemas/fixtures/builders';
 import { eventsAccepted } from '@questlog/schemas/topics/eventsAccepted';
 import { TOPICS } from '@questlog/schemas/topics/topics';
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
-import { type Bench, crash, failing, lost, openBench } from './projectorBench.ts';
-import { inProject, linked, type ProjectBench, unlinked, unresolved } from './reportBench.ts';
+import { type Bench, crash, failing, lost, openBench } from '../testing/projectorBench.ts';
+import { inProject, linked, type ProjectBench, unlinked, unresolved } from '../testing/reportBench.ts';
 
 let bench: Bench;
 let on: ProjectBench;

@@ -18,9 +18,9 @@ import type { Store } from '@questlog/runtime/store/store';
 import type { MessageContract } from '@questlog/schemas/topics/contract';
 import { type DeadLetter, deadLetter } from '@questlog/schemas/topics/deadLetter';
 import { GROUPS, TOPICS, topicDefinitions } from '@questlog/schemas/topics/topics';
-import { startProjector } from './projector.ts';
+import { startProjector } from '../projector.ts';
 
-const MIGRATIONS = fileURLToPath(new URL('../../../deploy/clickhouse', import.meta.url));
+const MIGRATIONS = fileURLToPath(new URL('../../../../deploy/clickhouse', import.meta.url));
 const PASSWORD = 'test';
 
 export interface Bench {

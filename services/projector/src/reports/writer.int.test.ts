@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto';
 import type { Store } from '@questlog/runtime/store/store';
 import { GROUPS, TOPICS } from '@questlog/schemas/topics/topics';
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
-import { type Bench, crash, failing, lost, openBench } from './projectorBench.ts';
+import { type Bench, crash, failing, lost, openBench } from '../testing/projectorBench.ts';
 import {
   FILED_AT,
   inProject,
@@ -12,7 +12,7 @@ import {
   type ProjectBench,
   retraction,
   unresolved,
-} from './reportBench.ts';
+} from '../testing/reportBench.ts';
 
 let bench: Bench;
 let on: ProjectBench;
