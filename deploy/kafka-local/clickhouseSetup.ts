@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { CLICKHOUSE_USER, type ClickHouseNode, clusterFolder } from './stackState.ts';
 
-const MAIN = fileURLToPath(new URL('../../services/runtime/src/store/embedded/main.ts', import.meta.url));
+const MAIN = fileURLToPath(new URL('../../services/runtime/src/clickhouse/chdb/main.ts', import.meta.url));
 
 /** The arguments of Node for it. */
 export const CLICKHOUSE_ARGUMENTS = [MAIN];

@@ -6,6 +6,8 @@ import { fileURLToPath } from 'node:url';
 import { LINKER_BOUNDS } from '@questlog/linker/core/linkerState';
 import { startLinker } from '@questlog/linker/linker';
 import { startProjector } from '@questlog/projector/projector';
+import { startEmbeddedClickHouse } from '@questlog/runtime/clickhouse/chdb/embeddedClickHouse';
+import { openMigrated } from '@questlog/runtime/clickhouse/migrate';
 import { openEmbeddedLog } from '@questlog/runtime/log/embedded/embeddedLog';
 import type { Log } from '@questlog/runtime/log/log';
 import { systemClock } from '@questlog/runtime/process/clock';
@@ -13,8 +15,6 @@ import { createHealth } from '@questlog/runtime/process/health';
 import { createLogger } from '@questlog/runtime/process/logger';
 import { createMetrics } from '@questlog/runtime/process/metrics';
 import { openLogRegistry } from '@questlog/runtime/registry/logRegistry';
-import { startEmbeddedClickHouse } from '@questlog/runtime/store/embedded/embeddedClickHouse';
-import { openMigrated } from '@questlog/runtime/store/migrate';
 import { topicDefinitions } from '@questlog/schemas/topics/topics';
 
 export const PARTITIONS = 4;

@@ -1,5 +1,5 @@
 /** What a deployment is held to once its load has ended: nothing lost, nothing twice, order kept, links as they must be. */
-import { readCommitted } from '@questlog/runtime/log/kafka/readCommitted.testing';
+import { readCommitted } from '@questlog/runtime/log/kafka/testing/readCommitted';
 import { unframe } from '@questlog/schemas/topics/contract';
 import { linkedEvents } from '@questlog/schemas/topics/linkedEvents';
 import { TOPICS } from '@questlog/schemas/topics/topics';

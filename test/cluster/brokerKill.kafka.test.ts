@@ -1,8 +1,8 @@
 /** Brokers are killed under load: what was acknowledged is there, once, in order, at the offset that was answered. */
 import { randomUUID } from 'node:crypto';
 import { aName, aRecord, readToEnd, textOf, until } from '@questlog/runtime/log/contract/harness';
-import { describeKafka } from '@questlog/runtime/log/kafka/engines.testing';
 import { openKafkaLog } from '@questlog/runtime/log/kafka/kafkaLog';
+import { describeKafka } from '@questlog/runtime/log/kafka/testing/engines';
 import type { Log, LogRecord, TransactionalProducer } from '@questlog/runtime/log/log';
 import { Unavailable } from '@questlog/runtime/process/errors';
 import { silentLogger } from '@questlog/runtime/process/logger';

@@ -2,7 +2,7 @@
  * Two of each service under load while brokers, the schema registry and ClickHouse are killed, one after the other, on a
  * stack of the test's own. Whatever was acknowledged is there once, in order and linked; a game is at worst told to come again.
  */
-import { describeKafka } from '@questlog/runtime/log/kafka/engines.testing';
+import { describeKafka } from '@questlog/runtime/log/kafka/testing/engines';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { aKey, eventually, type TestProject } from '../e2e/builders.ts';
 import { seedOfRun } from '../faults/seeded.ts';

@@ -2,7 +2,7 @@
  * Two of each service under load: one of each is killed, later a new one joins, one is frozen and wakes up, an old one is
  * stopped. Nothing that was acknowledged is lost, counted twice or out of order, and each link is made once.
  */
-import { describeKafka } from '@questlog/runtime/log/kafka/engines.testing';
+import { describeKafka } from '@questlog/runtime/log/kafka/testing/engines';
 import { GROUPS } from '@questlog/schemas/topics/topics';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { seedOfRun } from '../faults/seeded.ts';

@@ -3,7 +3,7 @@
  * were asked for, and nobody's events are lost, counted twice, out of order or missing from a bug report.
  */
 import { randomUUID } from 'node:crypto';
-import { describeKafka } from '@questlog/runtime/log/kafka/engines.testing';
+import { describeKafka } from '@questlog/runtime/log/kafka/testing/engines';
 import { laneOfSession, partitionOf } from '@questlog/schemas/partition';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { aProject, eventually, onto, type TestProject } from '../e2e/builders.ts';

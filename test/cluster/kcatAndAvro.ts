@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
-import { pythonWith } from '@questlog/runtime/process/pythonEnvironment.testing';
+import { pythonWith } from '@questlog/runtime/process/testing/pythonEnvironment';
 
 /** A record as kcat shows it. */
 export interface KcatRecord {

@@ -9,9 +9,9 @@ import {
   textsToEnd,
   until,
 } from '@questlog/runtime/log/contract/harness';
-import { describeKafka } from '@questlog/runtime/log/kafka/engines.testing';
 import { openKafkaLog } from '@questlog/runtime/log/kafka/kafkaLog';
-import { unreplicatedTopics } from '@questlog/runtime/log/kafka/unreplicated.testing';
+import { describeKafka } from '@questlog/runtime/log/kafka/testing/engines';
+import { unreplicatedTopics } from '@questlog/runtime/log/kafka/testing/unreplicated';
 import type { Log, TopicSpec } from '@questlog/runtime/log/log';
 import { Unavailable } from '@questlog/runtime/process/errors';
 import { silentLogger } from '@questlog/runtime/process/logger';

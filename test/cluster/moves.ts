@@ -1,5 +1,5 @@
 /** Partitions that go from one consumer to another: which they are, and how long nobody worked on them. */
-import type { GroupMembers, GroupView } from '@questlog/runtime/log/kafka/groupMembers.testing';
+import type { GroupMembers, GroupView } from '@questlog/runtime/log/kafka/testing/groupMembers';
 import { eventually } from '../e2e/builders.ts';
 import type { GroupWatch } from './groupWatch.ts';
 

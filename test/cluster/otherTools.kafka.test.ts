@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { crc32 } from 'node:zlib';
-import { describeKafka } from '@questlog/runtime/log/kafka/engines.testing';
+import { describeKafka } from '@questlog/runtime/log/kafka/testing/engines';
 import { validJson } from '@questlog/schemas/fixtures/validJson';
 import { partitionOf } from '@questlog/schemas/partition';
 import { TOPICS } from '@questlog/schemas/topics/topics';

@@ -2,7 +2,7 @@
  * A tenant's quota where its clients post to several ingests at once: no event is flagged before the line, and past it
  * no more go unflagged than the other ingests took while a reading of the rollup was on its way.
  */
-import { describeKafka } from '@questlog/runtime/log/kafka/engines.testing';
+import { describeKafka } from '@questlog/runtime/log/kafka/testing/engines';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { aProject, eventually, onto, type TestProject } from '../e2e/builders.ts';
 import { bugsIn } from '../e2e/sharedProduct.ts';

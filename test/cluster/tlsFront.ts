@@ -1,7 +1,7 @@
 /** TLS before a server that speaks none, as a load balancer does it. */
 import { connect } from 'node:net';
 import { createServer, type TLSSocket } from 'node:tls';
-import type { Certificate } from '@questlog/runtime/log/kafka/certificates.testing';
+import type { Certificate } from '@questlog/runtime/log/kafka/testing/certificates';
 
 export interface TlsFront {
   /** The address that it stands before, with `https` and its own port. */

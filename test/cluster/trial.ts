@@ -1,6 +1,7 @@
 /** A deployment under steady load with its consumers watched: what the tests of consumers and of brokers begin with. */
-import { type GroupView, openGroupView } from '@questlog/runtime/log/kafka/groupMembers.testing';
+
 import { openKafkaLog } from '@questlog/runtime/log/kafka/kafkaLog';
+import { type GroupView, openGroupView } from '@questlog/runtime/log/kafka/testing/groupMembers';
 import type { Log } from '@questlog/runtime/log/log';
 import { silentLogger } from '@questlog/runtime/process/logger';
 import { GROUPS, TOPICS } from '@questlog/schemas/topics/topics';

@@ -3,7 +3,7 @@
  * registry and the ClickHouse of this run. A data directory stands for a deployment: what it names is its own.
  */
 import { basename } from 'node:path';
-import { deleteTopics } from '@questlog/runtime/log/kafka/deleteTopics.testing';
+import { deleteTopics } from '@questlog/runtime/log/kafka/testing/deleteTopics';
 
 /** Where the run's engines are, as the `kafka` project of the tests sets it; undefined: embedded. */
 const ENGINES = 'QUESTLOG_TEST_ENGINES';

@@ -1,5 +1,5 @@
 /** Before the first Kafka suite of a run: finds or starts the engines, and says in one line which and why. */
-import type { Engines } from '@questlog/runtime/log/kafka/engines.testing';
+import type { Engines } from '@questlog/runtime/log/kafka/testing/engines';
 import type { TestProject } from 'vitest/node';
 import { type Choice, chooseEngines, missingParts, PARTS, type Part } from './choice.ts';
 import { keepEngines } from './keepEngines.ts';

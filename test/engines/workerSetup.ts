@@ -1,5 +1,5 @@
 /** Before each file of the `kafka` project: what starts the product is told of the engines, or nothing runs. */
-import { engines } from '@questlog/runtime/log/kafka/engines.testing';
+import { engines } from '@questlog/runtime/log/kafka/testing/engines';
 import { beforeEach } from 'vitest';
 
 if (engines !== undefined) process.env['QUESTLOG_TEST_ENGINES'] = JSON.stringify(engines);

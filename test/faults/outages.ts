@@ -1,8 +1,9 @@
 /** A log and a store that fail, and a projector that is behind, when a test says so. */
+
+import type { Store } from '@questlog/runtime/clickhouse/store';
 import type { Log } from '@questlog/runtime/log/log';
-import { withMethods } from '@questlog/runtime/log/withMethods.testing';
+import { withMethods } from '@questlog/runtime/log/testing/withMethods';
 import { Unavailable } from '@questlog/runtime/process/errors';
-import type { Store } from '@questlog/runtime/store/store';
 import { GROUPS } from '@questlog/schemas/topics/topics';
 
 export function withFailingCommits(log: Log, outage: { commitsToFail: number }): Log {

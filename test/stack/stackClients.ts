@@ -1,5 +1,5 @@
 /** Clients of the three engines of a stack that know nothing of Questlog. */
-import { type PlainClient, plainClient } from '@questlog/runtime/log/kafka/plainClient.testing';
+import { type PlainClient, plainClient } from '@questlog/runtime/log/kafka/testing/plainClient';
 
 export interface StackClients extends PlainClient {
   /** @returns the id that the registry gives the schema. */

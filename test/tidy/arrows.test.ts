@@ -24,8 +24,8 @@ const HOMES: Readonly<Record<string, string>> = {
   kafkajs: 'services/runtime/src/log/kafka/',
   '@kafkajs/confluent-schema-registry': 'services/runtime/src/registry/',
   'node:sqlite': 'services/runtime/src/log/embedded/',
-  '@clickhouse/client': 'services/runtime/src/store/',
-  chdb: 'services/runtime/src/store/',
+  '@clickhouse/client': 'services/runtime/src/clickhouse/',
+  chdb: 'services/runtime/src/clickhouse/',
 };
 
 /** Nothing of these reaches out of the process, or asks for a time or a random number, as they are used here. */

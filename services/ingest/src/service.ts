@@ -1,4 +1,6 @@
 /** The ingest service: everything behind the two listeners, wired. */
+
+import type { Store } from '@questlog/runtime/clickhouse/store';
 import type { DirectoryHandle } from '@questlog/runtime/directory/openDirectory';
 import type { Log } from '@questlog/runtime/log/log';
 import type { Clock } from '@questlog/runtime/process/clock';
@@ -8,7 +10,6 @@ import { type Listener, listen } from '@questlog/runtime/process/listen';
 import type { Logger } from '@questlog/runtime/process/logger';
 import type { Metrics } from '@questlog/runtime/process/metrics';
 import { createCodec, type SchemaRegistry } from '@questlog/runtime/registry/registry';
-import type { Store } from '@questlog/runtime/store/store';
 import { eventsAccepted, type Revision } from '@questlog/schemas/topics/eventsAccepted';
 import { GROUPS, TOPICS } from '@questlog/schemas/topics/topics';
 import type Koa from 'koa';

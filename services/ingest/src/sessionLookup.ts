@@ -1,5 +1,5 @@
 /** Sessions in ClickHouse; look-ups that come while one is under way are gathered into the next. */
-import type { Store } from '@questlog/runtime/store/store';
+import type { Store } from '@questlog/runtime/clickhouse/store';
 import type { SessionRegistered } from '@questlog/schemas/topics/sessionRegistered';
 
 interface Row {

@@ -1,6 +1,6 @@
 /** The linker: events and report links → linked events. One member of a group; each partition is a run of its own. */
 import { watchProgress } from '@questlog/runtime/consumer/progress';
-import type { ServiceDeps } from '@questlog/runtime/process/serviceDeps';
+import type { ServiceDeps } from '@questlog/runtime/consumer/serviceDeps';
 import { createCodec } from '@questlog/runtime/registry/registry';
 import { eventsAccepted } from '@questlog/schemas/topics/eventsAccepted';
 import { linkedEvents } from '@questlog/schemas/topics/linkedEvents';

@@ -1,6 +1,7 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import type { Store } from '@questlog/runtime/clickhouse/store';
 import { openEmbeddedLog } from '@questlog/runtime/log/embedded/embeddedLog';
 import { systemClock } from '@questlog/runtime/process/clock';
 import { Unavailable } from '@questlog/runtime/process/errors';
@@ -9,7 +10,6 @@ import { silentLogger } from '@questlog/runtime/process/logger';
 import { createMetrics } from '@questlog/runtime/process/metrics';
 import { openLogRegistry } from '@questlog/runtime/registry/logRegistry';
 import { createCodec } from '@questlog/runtime/registry/registry';
-import type { Store } from '@questlog/runtime/store/store';
 import { anEventsAccepted } from '@questlog/schemas/fixtures/builders';
 import { eventsAccepted } from '@questlog/schemas/topics/eventsAccepted';
 import { GROUPS, TOPICS, topicDefinitions } from '@questlog/schemas/topics/topics';

@@ -1,5 +1,5 @@
 /** Reads of the table of reports: the filings that later records are about. */
-import type { Store } from '@questlog/runtime/store/store';
+import type { Store } from '@questlog/runtime/clickhouse/store';
 import { REPORT_COLUMNS, type ReportRow, storedReport } from '@questlog/schemas/tables/reports';
 import { keyOf, type Name } from './firstOfEach.ts';
 import type { Filing } from './reports/core/planReports.ts';

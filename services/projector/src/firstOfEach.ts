@@ -1,6 +1,7 @@
 /** Of several records that name one thing the first in the log counts; found in the block and in the thing's table. */
+
+import type { Store } from '@questlog/runtime/clickhouse/store';
 import type { Block } from '@questlog/runtime/consumer/blocks';
-import type { Store } from '@questlog/runtime/store/store';
 import type { Decoded } from './decodeAll.ts';
 import type { Source } from './events/rows.ts';
 

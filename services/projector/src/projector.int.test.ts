@@ -1,8 +1,8 @@
 /** The projector on the real log and the real engine, with the store failing where a crash or a network would. */
 import { randomUUID } from 'node:crypto';
+import type { Store } from '@questlog/runtime/clickhouse/store';
 import { MAX_RECENT_APPENDS } from '@questlog/runtime/consumer/recentAppends';
 import { Invalid } from '@questlog/runtime/process/errors';
-import type { Store } from '@questlog/runtime/store/store';
 import { anEventsAccepted, aSession } from '@questlog/schemas/fixtures/builders';
 import { type EventsAccepted, eventsAccepted } from '@questlog/schemas/topics/eventsAccepted';
 import { sessionRegistered } from '@questlog/schemas/topics/sessionRegistered';

@@ -2,7 +2,7 @@
 import { type Block, type BlockWriter, runBlocks } from '@questlog/runtime/consumer/blocks';
 import { openDeadLetters } from '@questlog/runtime/consumer/deadLetters';
 import { watchProgress } from '@questlog/runtime/consumer/progress';
-import type { ServiceDeps } from '@questlog/runtime/process/serviceDeps';
+import type { ServiceDeps } from '@questlog/runtime/consumer/serviceDeps';
 import { createCodec } from '@questlog/runtime/registry/registry';
 import type { MessageContract } from '@questlog/schemas/topics/contract';
 import { eventsAccepted } from '@questlog/schemas/topics/eventsAccepted';

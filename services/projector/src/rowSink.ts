@@ -3,8 +3,8 @@
  * and its views never show it. Hence no de-duplication token and no look at what is in place, and rows may be cut into
  * inserts anywhere.
  */
-import { RowBinaryWriter } from '@questlog/runtime/store/rowBinary';
-import type { Store } from '@questlog/runtime/store/store';
+import { RowBinaryWriter } from '@questlog/runtime/clickhouse/rowBinary';
+import type { Store } from '@questlog/runtime/clickhouse/store';
 
 export interface RowTable<Row> {
   readonly table: string;

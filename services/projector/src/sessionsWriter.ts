@@ -1,7 +1,8 @@
 /** The projection of `questlog.sessions.v1`: of an id registered twice, the first record in the log is the session. */
+
+import { RowBinaryWriter } from '@questlog/runtime/clickhouse/rowBinary';
 import type { Block, BlockWriter } from '@questlog/runtime/consumer/blocks';
-import { insertOnce } from '@questlog/runtime/store/insertOnce';
-import { RowBinaryWriter } from '@questlog/runtime/store/rowBinary';
+import { insertOnce } from '@questlog/runtime/consumer/insertOnce';
 import type { SessionRegistered } from '@questlog/schemas/topics/sessionRegistered';
 import { type Dead, type Decoded, decodeAll } from './decodeAll.ts';
 import { type RowsFor, type Source, tokenOf } from './events/rows.ts';

@@ -1,7 +1,8 @@
 /** What every projection's writer gets. */
+
+import type { Store } from '@questlog/runtime/clickhouse/store';
 import type { DeadLetters } from '@questlog/runtime/consumer/deadLetters';
 import type { Codec } from '@questlog/runtime/registry/registry';
-import type { Store } from '@questlog/runtime/store/store';
 
 export interface WriterDeps<Message> {
   readonly store: Store;

@@ -1,6 +1,7 @@
 /** Where ClickHouse is, from the settings: its address may hold user, password and database, as tools print it. */
+
+import type { StoreOptions } from '@questlog/runtime/clickhouse/store';
 import { StartRefused } from '@questlog/runtime/process/errors';
-import type { StoreOptions } from '@questlog/runtime/store/store';
 import type { Settings } from './config.ts';
 
 const DEFAULT_USER = 'default';

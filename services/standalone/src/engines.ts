@@ -1,8 +1,12 @@
 /** Opens what the services stand on: a log, a schema registry and ClickHouse, each the embedded one or a real one. */
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { startEmbeddedClickHouse } from '@questlog/runtime/clickhouse/chdb/embeddedClickHouse';
+import { firstContact } from '@questlog/runtime/clickhouse/firstContact';
+import { openMigrated } from '@questlog/runtime/clickhouse/migrate';
+import type { Store, StoreOptions } from '@questlog/runtime/clickhouse/store';
 import { openEmbeddedLog } from '@questlog/runtime/log/embedded/embeddedLog';
-import type { KafkaConnection } from '@questlog/runtime/log/kafka/kafkaClient';
+import type { KafkaConnection } from '@questlog/runtime/log/kafka/client/kafkaClient';
 import { openKafkaLog } from '@questlog/runtime/log/kafka/kafkaLog';
 import type { Log } from '@questlog/runtime/log/log';
 import { systemClock } from '@questlog/runtime/process/clock';
@@ -12,10 +16,6 @@ import type { Logger } from '@questlog/runtime/process/logger';
 import { openConfluentRegistry } from '@questlog/runtime/registry/confluentRegistry';
 import { openLogRegistry } from '@questlog/runtime/registry/logRegistry';
 import type { SchemaRegistry } from '@questlog/runtime/registry/registry';
-import { startEmbeddedClickHouse } from '@questlog/runtime/store/embedded/embeddedClickHouse';
-import { firstContact } from '@questlog/runtime/store/firstContact';
-import { openMigrated } from '@questlog/runtime/store/migrate';
-import type { Store, StoreOptions } from '@questlog/runtime/store/store';
 import { topicDefinitions } from '@questlog/schemas/topics/topics';
 import { clickhouseAddress } from './clickhouseAddress.ts';
 import type { Settings } from './config.ts';

@@ -1,6 +1,6 @@
 /** How Kafka is reached, from the settings. */
-import type { KafkaConnection } from '@questlog/runtime/log/kafka/kafkaClient';
-import { oauthTokens } from '@questlog/runtime/log/kafka/oauthTokens';
+import type { KafkaConnection } from '@questlog/runtime/log/kafka/client/kafkaClient';
+import { oauthTokens } from '@questlog/runtime/log/kafka/client/oauthTokens';
 import { StartRefused } from '@questlog/runtime/process/errors';
 import type { Settings } from './config.ts';
 

@@ -36,7 +36,7 @@ const threads = 'ENV UV_THREADPOOL_SIZE=16';
 await build(CLICKHOUSE_IMAGE, [threads, `CMD ["/bin/node", "${clickhouse}"]`], (image) => {
   image.addProgram(process.execPath, '/bin/node');
   image.add(here('./clickhouse.ts'), clickhouse);
-  for (const path of ['package.json', 'src/process', 'src/store']) {
+  for (const path of ['package.json', 'src/process', 'src/clickhouse']) {
     image.add(join(ROOT, 'services/runtime', path), `/questlog/services/runtime/${path}`);
   }
   image.link('/questlog/services/runtime', '/questlog/node_modules/@questlog/runtime');

@@ -1,6 +1,6 @@
 /** Stands in for a ClickHouse server's image: the embedded engine, taking the variables and the port of that image. */
 import { connect, createServer } from 'node:net';
-import { startEmbeddedClickHouse } from '@questlog/runtime/store/embedded/embeddedClickHouse';
+import { startEmbeddedClickHouse } from '@questlog/runtime/clickhouse/chdb/embeddedClickHouse';
 
 const PORT = 8123;
 

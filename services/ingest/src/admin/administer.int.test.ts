@@ -1,8 +1,8 @@
 /** Operators at two ingests on one log: what each was answered holds, whichever of them was asked. */
 import { randomUUID } from 'node:crypto';
 import { type DirectoryHandle, openDirectory } from '@questlog/runtime/directory/openDirectory';
-import { aLog, topicSpec } from '@questlog/runtime/log/embedded/testLog';
-import { heldBack } from '@questlog/runtime/log/withMethods.testing';
+import { aLog, topicSpec } from '@questlog/runtime/log/embedded/testing/testLog';
+import { heldBack } from '@questlog/runtime/log/testing/withMethods';
 import { systemClock } from '@questlog/runtime/process/clock';
 import { silentLogger } from '@questlog/runtime/process/logger';
 import { openLogRegistry } from '@questlog/runtime/registry/logRegistry';

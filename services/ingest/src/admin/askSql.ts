@@ -1,7 +1,8 @@
 /** POST /admin/sql: an operator's question to ClickHouse, read-only by construction (`store/selectOnly`). */
+
+import { selectOnly } from '@questlog/runtime/clickhouse/selectOnly/selectOnly';
+import { QueryRefused, type Store } from '@questlog/runtime/clickhouse/store';
 import { Unavailable } from '@questlog/runtime/process/errors';
-import { selectOnly } from '@questlog/runtime/store/selectOnly';
-import { QueryRefused, type Store } from '@questlog/runtime/store/store';
 import { Rejected } from '../rejected.ts';
 
 const MAX_ROWS = 100_000;

@@ -1,5 +1,5 @@
 /** POST /admin/links/retry: reports whose named events did not come in time are looked up once more. */
-import type { Store } from '@questlog/runtime/store/store';
+import type { Store } from '@questlog/runtime/clickhouse/store';
 import type { LinkRetryInput } from '@questlog/schemas/http/report';
 import { REPORT_COLUMNS, type ReportRow, storedReport } from '@questlog/schemas/tables/reports';
 import type { ReportLink } from '@questlog/schemas/topics/reportLinks';

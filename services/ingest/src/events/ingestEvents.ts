@@ -1,9 +1,9 @@
 /** POST /v1/ingest/events, from the body's bytes to the answer: scan → check → sessions → quota → append → answer. */
 import { createHash } from 'node:crypto';
+import type { Store } from '@questlog/runtime/clickhouse/store';
 import type { Principal } from '@questlog/runtime/directory/directory';
 import type { Clock } from '@questlog/runtime/process/clock';
 import { Unavailable } from '@questlog/runtime/process/errors';
-import type { Store } from '@questlog/runtime/store/store';
 import type { ElementProblem } from '@questlog/schemas/http/problem';
 import { laneOfSession } from '@questlog/schemas/partition';
 import { type Placed, placeDrafts, sessionsOf } from '../core/placeDrafts.ts';

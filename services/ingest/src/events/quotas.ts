@@ -3,10 +3,10 @@
  * with several, each sees the others' events when it next reads the rollup (`REFRESH_MS`, oftener near the line).
  */
 import { setTimeout as delay } from 'node:timers/promises';
+import type { Store } from '@questlog/runtime/clickhouse/store';
 import type { Clock } from '@questlog/runtime/process/clock';
 import { Unavailable } from '@questlog/runtime/process/errors';
 import type { Logger } from '@questlog/runtime/process/logger';
-import type { Store } from '@questlog/runtime/store/store';
 import type { Tenant } from '@questlog/schemas/topics/directoryEntry';
 import type { Projection } from '../known/projection.ts';
 import { QuotaLedger, type RollupRow } from './core/quotaLedger.ts';

@@ -1,7 +1,8 @@
 /** What a game may read back: events, sessions and their events, the quota. All of it from ClickHouse, once caught up. */
+
+import type { Store } from '@questlog/runtime/clickhouse/store';
 import type { Principal } from '@questlog/runtime/directory/directory';
 import type { Clock } from '@questlog/runtime/process/clock';
-import type { Store } from '@questlog/runtime/store/store';
 import type { QuotaOutput } from '@questlog/schemas/http/quota';
 import type { SessionOutput } from '@questlog/schemas/http/session';
 import { partitionOf } from '@questlog/schemas/partition';

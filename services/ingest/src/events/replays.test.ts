@@ -1,7 +1,7 @@
 /** Keyed requests while ClickHouse, which has the ledger of appends, is away. */
 import { createHash, randomBytes, randomUUID } from 'node:crypto';
+import type { Store } from '@questlog/runtime/clickhouse/store';
 import { Unavailable } from '@questlog/runtime/process/errors';
-import type { Store } from '@questlog/runtime/store/store';
 import { eventId } from '@questlog/schemas/uuid';
 import { expect, test } from 'vitest';
 import { type KeyedRequest, openReplays, type StoredEvent } from './replays.ts';

@@ -2,9 +2,10 @@
  * Requests with an `Idempotency-Key` that were here before: in memory while they are recent (or still under way), in
  * the ledger of appends afterwards. What is found is answered and never appended again.
  */
+
+import type { Store } from '@questlog/runtime/clickhouse/store';
 import type { Clock } from '@questlog/runtime/process/clock';
 import { Unavailable } from '@questlog/runtime/process/errors';
-import type { Store } from '@questlog/runtime/store/store';
 import { idTail, millisOf, tailOf } from '@questlog/schemas/uuid';
 import type { Projection } from '../known/projection.ts';
 import { Rejected } from '../rejected.ts';

@@ -1,12 +1,12 @@
 /** The listener that operators see: tenants, projects, tokens, questions to ClickHouse, health, metrics. */
 import { timingSafeEqual } from 'node:crypto';
 import { Router, type RouterContext } from '@koa/router';
+import type { Store } from '@questlog/runtime/clickhouse/store';
 import { sha256Hex } from '@questlog/runtime/directory/directory';
 import type { DirectoryHandle } from '@questlog/runtime/directory/openDirectory';
 import type { Clock } from '@questlog/runtime/process/clock';
 import { messageOf } from '@questlog/runtime/process/errors';
 import { type HealthDeps, healthRoutes } from '@questlog/runtime/process/healthRoutes';
-import type { Store } from '@questlog/runtime/store/store';
 import {
   ProjectInput,
   ProjectPatch,

@@ -1,5 +1,5 @@
 /** The links of events and bug reports: what ClickHouse has of them, and what is certain before the linker has made it. */
-import type { Store } from '@questlog/runtime/store/store';
+import type { Store } from '@questlog/runtime/clickhouse/store';
 import { namedEventsOf, windowOf } from '@questlog/schemas/reportWindow';
 import type { ReportLink } from '@questlog/schemas/topics/reportLinks';
 import type { AnsweredReport, Link } from './core/reportAnswer.ts';

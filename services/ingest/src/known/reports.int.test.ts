@@ -1,10 +1,10 @@
 /** Which reports exist and whose window is open, at a start: ClickHouse has the past, the log what came since. */
 import { randomUUID } from 'node:crypto';
-import { aLog } from '@questlog/runtime/log/embedded/testLog';
+import type { Store } from '@questlog/runtime/clickhouse/store';
+import { aLog } from '@questlog/runtime/log/embedded/testing/testLog';
 import { silentLogger } from '@questlog/runtime/process/logger';
 import { openLogRegistry } from '@questlog/runtime/registry/logRegistry';
 import { createCodec } from '@questlog/runtime/registry/registry';
-import type { Store } from '@questlog/runtime/store/store';
 import { aReportLink } from '@questlog/schemas/fixtures/builders';
 import { partitionOf } from '@questlog/schemas/partition';
 import { reportTimeOf } from '@questlog/schemas/reportWindow';

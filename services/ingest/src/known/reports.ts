@@ -2,8 +2,9 @@
  * Which bug reports exist: those of the log's first records (`firstRecords.ts`), and whether they were retracted; with
  * them what the latest say of an event's links, so that no answer has to wait until these are made.
  */
+
+import type { Store } from '@questlog/runtime/clickhouse/store';
 import type { Clock } from '@questlog/runtime/process/clock';
-import type { Store } from '@questlog/runtime/store/store';
 import { MAX_OPEN_WITH_GRACE_MS } from '@questlog/schemas/reportWindow';
 import { faultOf, isAtHome, type ReportLink, reportLinks } from '@questlog/schemas/topics/reportLinks';
 import { MAX_OPEN_WINDOWS } from './core/openWindows.ts';

@@ -1,13 +1,13 @@
 /** Registering sessions at a process that does not come to read what the log has. */
 import { randomUUID } from 'node:crypto';
+import type { Store } from '@questlog/runtime/clickhouse/store';
 import type { Principal } from '@questlog/runtime/directory/directory';
-import { aLog } from '@questlog/runtime/log/embedded/testLog';
-import { heldBack } from '@questlog/runtime/log/withMethods.testing';
+import { aLog } from '@questlog/runtime/log/embedded/testing/testLog';
+import { heldBack } from '@questlog/runtime/log/testing/withMethods';
 import { systemClock } from '@questlog/runtime/process/clock';
 import { Unavailable } from '@questlog/runtime/process/errors';
 import { silentLogger } from '@questlog/runtime/process/logger';
 import { openLogRegistry } from '@questlog/runtime/registry/logRegistry';
-import type { Store } from '@questlog/runtime/store/store';
 import { TOPICS, topicDefinitions } from '@questlog/schemas/topics/topics';
 import { expect, onTestFinished, test } from 'vitest';
 import { registerSession } from '../sessions/registerSession.ts';

@@ -1,5 +1,5 @@
 /** Which sessions exist: those of the log's first records (`firstRecords.ts`). */
-import type { Store } from '@questlog/runtime/store/store';
+import type { Store } from '@questlog/runtime/clickhouse/store';
 import { type SessionRegistered, sessionRegistered } from '@questlog/schemas/topics/sessionRegistered';
 import { coalescedSessionLookup } from '../sessionLookup.ts';
 import { type EntityKind, type FirstRecordsDeps, openFirstRecords } from './firstRecords.ts';

@@ -1,6 +1,6 @@
 /** Questions about many reports on the real engine: a start after a busy day, retries without end, a report of a crowd. */
 import { randomUUID } from 'node:crypto';
-import type { Store } from '@questlog/runtime/store/store';
+import type { Store } from '@questlog/runtime/clickhouse/store';
 import { aReportLink } from '@questlog/schemas/fixtures/builders';
 import { expect, test } from 'vitest';
 import { retryLinks } from '../admin/retryLinks.ts';

@@ -3,9 +3,9 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { startEmbeddedClickHouse } from '@questlog/runtime/store/embedded/embeddedClickHouse';
-import { openMigrated } from '@questlog/runtime/store/migrate';
-import type { Store } from '@questlog/runtime/store/store';
+import { startEmbeddedClickHouse } from '@questlog/runtime/clickhouse/chdb/embeddedClickHouse';
+import { openMigrated } from '@questlog/runtime/clickhouse/migrate';
+import type { Store } from '@questlog/runtime/clickhouse/store';
 import { afterAll, beforeAll } from 'vitest';
 
 const MIGRATIONS = fileURLToPath(new URL('../../../../deploy/clickhouse', import.meta.url));

@@ -1,5 +1,5 @@
 /** Bug reports as ClickHouse has them (the view `reports`). */
-import type { Store } from '@questlog/runtime/store/store';
+import type { Store } from '@questlog/runtime/clickhouse/store';
 import {
   REPORT_COLUMNS,
   type StoredReport as ReportInTable,

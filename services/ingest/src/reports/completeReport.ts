@@ -1,8 +1,9 @@
 /** The inline events of a report that was filed before: what ClickHouse has of them, and what the first try did not store. */
+
+import type { Store } from '@questlog/runtime/clickhouse/store';
 import type { Principal } from '@questlog/runtime/directory/directory';
 import type { Clock } from '@questlog/runtime/process/clock';
 import { Unavailable } from '@questlog/runtime/process/errors';
-import type { Store } from '@questlog/runtime/store/store';
 import { partitionOf } from '@questlog/schemas/partition';
 import { closesAtMs } from '@questlog/schemas/reportWindow';
 import type { ReportLink } from '@questlog/schemas/topics/reportLinks';

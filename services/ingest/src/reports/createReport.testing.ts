@@ -1,15 +1,15 @@
 /** For tests: bug reports on a real log that can be taken away, with a ClickHouse that has what it is told to have. */
 import { randomUUID } from 'node:crypto';
+import type { Store } from '@questlog/runtime/clickhouse/store';
 import type { Principal } from '@questlog/runtime/directory/directory';
-import { aLog } from '@questlog/runtime/log/embedded/testLog';
+import { aLog } from '@questlog/runtime/log/embedded/testing/testLog';
 import type { Log } from '@questlog/runtime/log/log';
-import { withMethods } from '@questlog/runtime/log/withMethods.testing';
+import { withMethods } from '@questlog/runtime/log/testing/withMethods';
 import { Unavailable } from '@questlog/runtime/process/errors';
 import { silentLogger } from '@questlog/runtime/process/logger';
 import { createMetrics } from '@questlog/runtime/process/metrics';
 import { openLogRegistry } from '@questlog/runtime/registry/logRegistry';
 import { createCodec, type SchemaRegistry } from '@questlog/runtime/registry/registry';
-import type { Store } from '@questlog/runtime/store/store';
 import { aSession } from '@questlog/schemas/fixtures/builders';
 import type { MessageContract } from '@questlog/schemas/topics/contract';
 import { type EventsAccepted, eventsAccepted } from '@questlog/schemas/topics/eventsAccepted';

@@ -3,9 +3,9 @@
  * has the events' ids, so that a retry of a report that was cut short stores exactly what is missing.
  */
 import { randomBytes } from 'node:crypto';
+import type { Store } from '@questlog/runtime/clickhouse/store';
 import type { Principal } from '@questlog/runtime/directory/directory';
 import type { Clock } from '@questlog/runtime/process/clock';
-import type { Store } from '@questlog/runtime/store/store';
 import { laneOfSession } from '@questlog/schemas/partition';
 import {
   DEFAULT_WINDOW_AFTER_MS,

@@ -1,7 +1,8 @@
 /** What may be read back of a bug report: itself with its links, and its events. */
+
+import type { Store } from '@questlog/runtime/clickhouse/store';
 import type { Principal } from '@questlog/runtime/directory/directory';
 import type { Clock } from '@questlog/runtime/process/clock';
-import type { Store } from '@questlog/runtime/store/store';
 import { partitionOf } from '@questlog/schemas/partition';
 import { EVENT_COLUMNS } from '@questlog/schemas/tables/events';
 import type { ReportLink } from '@questlog/schemas/topics/reportLinks';

@@ -1,5 +1,5 @@
 /** Pairs of a report and an event, which become links once the whole events are read. */
-import type { Store } from '@questlog/runtime/store/store';
+import type { Store } from '@questlog/runtime/clickhouse/store';
 import type { LinkSource } from '@questlog/schemas/topics/linkedEvents';
 import type { Ask, FoundEvent } from '../core/jobs.ts';
 import { type EventPlace, wholeEvents } from './storedEvents.ts';

@@ -1,5 +1,5 @@
 /** Events in ClickHouse: where they lie, and whole, with their payloads to the byte. */
-import type { Store } from '@questlog/runtime/store/store';
+import type { Store } from '@questlog/runtime/clickhouse/store';
 import { EVENT_COLUMNS, type EventRow, eventOfRow } from '@questlog/schemas/tables/events';
 import type { StoredEvent } from '@questlog/schemas/topics/linkedEvents';
 import type { ReportLink } from '@questlog/schemas/topics/reportLinks';

@@ -1,5 +1,5 @@
 /** Reports as projected: their content, whether they are retracted, and where their filing lies in the log. */
-import type { Store } from '@questlog/runtime/store/store';
+import type { Store } from '@questlog/runtime/clickhouse/store';
 import { REPORT_COLUMNS, type ReportRow, storedReport } from '@questlog/schemas/tables/reports';
 import type { LateSession } from '@questlog/schemas/topics/linkerState';
 import type { ReportLink } from '@questlog/schemas/topics/reportLinks';

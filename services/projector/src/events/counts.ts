@@ -1,5 +1,5 @@
 /** The counts that a partition carries on: what a block needs and memory does not know is read from the tables first. */
-import type { Store } from '@questlog/runtime/store/store';
+import type { Store } from '@questlog/runtime/clickhouse/store';
 import type { MinuteKey, QuotaKey } from './core/planEvents.ts';
 import { nameOfMinuteKey, nameOfQuotaKey } from './core/planEvents.ts';
 import { type Count, Rollup } from './core/rollup.ts';

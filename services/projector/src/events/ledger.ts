@@ -1,6 +1,7 @@
 /** Reads of the ledger of appends: what a partition has already stored. */
+
+import type { Store } from '@questlog/runtime/clickhouse/store';
 import { MAX_RECENT_APPENDS } from '@questlog/runtime/consumer/recentAppends';
-import type { Store } from '@questlog/runtime/store/store';
 import type { Source } from './rows.ts';
 
 /** Ids in one `IN` list. */

@@ -1,5 +1,5 @@
 /** Rows of the tables that an accepted event reaches (`deploy/clickhouse`), as RowBinary. */
-import { RowBinaryWriter } from '@questlog/runtime/store/rowBinary';
+import { RowBinaryWriter } from '@questlog/runtime/clickhouse/rowBinary';
 import { millisOf } from '@questlog/schemas/uuid';
 import type { Accepted, MinuteKey, QuotaKey } from './core/planEvents.ts';
 import type { Count } from './core/rollup.ts';

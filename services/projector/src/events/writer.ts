@@ -1,10 +1,11 @@
 /** The projection of `questlog.events.v1`: decode a block, drop repeats, count, insert. */
+
+import type { Store } from '@questlog/runtime/clickhouse/store';
 import type { Block, BlockWriter } from '@questlog/runtime/consumer/blocks';
+import { insertOnce } from '@questlog/runtime/consumer/insertOnce';
 import { RecentAppends } from '@questlog/runtime/consumer/recentAppends';
 import type { LogRecord } from '@questlog/runtime/log/log';
 import type { Invalid } from '@questlog/runtime/process/errors';
-import { insertOnce } from '@questlog/runtime/store/insertOnce';
-import type { Store } from '@questlog/runtime/store/store';
 import type { EventsAccepted } from '@questlog/schemas/topics/eventsAccepted';
 import { type Dead, decodeAll } from '../decodeAll.ts';
 import type { WriterDeps } from '../writer.ts';

@@ -1,6 +1,6 @@
 /** Reports on the real log and the real engine: what somebody who asks ClickHouse would see of them. */
 import { randomUUID } from 'node:crypto';
-import type { Store } from '@questlog/runtime/store/store';
+import type { Store } from '@questlog/runtime/clickhouse/store';
 import { GROUPS, TOPICS } from '@questlog/schemas/topics/topics';
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
 import { type Bench, crash, failing, lost, openBench } from '../testing/projectorBench.ts';

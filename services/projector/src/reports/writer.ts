@@ -1,6 +1,7 @@
 /** The projection of `questlog.report-links.v1`: the reports, and the links that they wait for in vain or still. */
+
+import type { Store } from '@questlog/runtime/clickhouse/store';
 import type { Block, BlockWriter } from '@questlog/runtime/consumer/blocks';
-import type { Store } from '@questlog/runtime/store/store';
 import { LINK_VERSIONS } from '@questlog/schemas/topics/linkedEvents';
 import { faultOf, isAtHome, type ReportLink } from '@questlog/schemas/topics/reportLinks';
 import { type Dead, decodeAll } from '../decodeAll.ts';

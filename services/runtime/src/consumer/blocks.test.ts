@@ -5,7 +5,7 @@ import fc from 'fast-check';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { openEmbeddedLog } from '../log/embedded/embeddedLog.ts';
 import type { Log, OwnedPartition } from '../log/log.ts';
-import { withMethods } from '../log/withMethods.testing.ts';
+import { withMethods } from '../log/testing/withMethods.ts';
 import { systemClock } from '../process/clock.ts';
 import { Fenced, Invalid, Unavailable } from '../process/errors.ts';
 import { silentLogger } from '../process/logger.ts';

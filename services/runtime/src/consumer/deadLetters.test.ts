@@ -1,7 +1,7 @@
 /** What is said of a dead letter: where it was, never what is in it. */
 import { topicDefinitions } from '@questlog/schemas/topics/topics';
 import { expect, test } from 'vitest';
-import { aLog, ManualClock } from '../log/embedded/testLog.ts';
+import { aLog, ManualClock } from '../log/embedded/testing/testLog.ts';
 import { Invalid } from '../process/errors.ts';
 import { silentLogger } from '../process/logger.ts';
 import { openLogRegistry } from '../registry/logRegistry.ts';

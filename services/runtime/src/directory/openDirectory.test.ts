@@ -2,16 +2,16 @@ import { randomUUID } from 'node:crypto';
 import { directoryEntry, entityKey } from '@questlog/schemas/topics/directoryEntry';
 import { TOPICS } from '@questlog/schemas/topics/topics';
 import { expect, onTestFinished, test } from 'vitest';
-import { aLog, topicSpec } from '../log/embedded/testLog.ts';
+import { aLog, topicSpec } from '../log/embedded/testing/testLog.ts';
 import type { Log } from '../log/log.ts';
-import { withMethods } from '../log/withMethods.testing.ts';
+import { withMethods } from '../log/testing/withMethods.ts';
 import { Unavailable } from '../process/errors.ts';
 import { silentLogger } from '../process/logger.ts';
 import { openLogRegistry } from '../registry/logRegistry.ts';
 import { createCodec } from '../registry/registry.ts';
-import { anEmptyTopic, aTenant, opened } from './directory.testing.ts';
 import { openDirectory } from './openDirectory.ts';
 import { FOLLOWS_HEADER } from './predecessors.ts';
+import { anEmptyTopic, aTenant, opened } from './testing/directoryBuilders.ts';
 
 test('a tenant that a newer version wrote is known once the registry answers, and nothing stops before', async () => {
   const log = await aLog();

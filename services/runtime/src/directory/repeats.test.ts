@@ -5,12 +5,12 @@ import { TOPICS } from '@questlog/schemas/topics/topics';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import type { Log } from '../log/log.ts';
-import { withMethods } from '../log/withMethods.testing.ts';
+import { withMethods } from '../log/testing/withMethods.ts';
 import { Unavailable } from '../process/errors.ts';
 import { createCodec } from '../registry/registry.ts';
-import { anEmptyTopic, aTenant, opened } from './directory.testing.ts';
 import type { DirectoryHandle } from './openDirectory.ts';
 import { FOLLOWS_HEADER } from './predecessors.ts';
+import { anEmptyTopic, aTenant, opened } from './testing/directoryBuilders.ts';
 
 const SOON = { repeatAfterMs: 20 };
 

@@ -6,10 +6,10 @@ import { type MessageContract, messageContract } from '@questlog/schemas/topics/
 import { eventsAccepted } from '@questlog/schemas/topics/eventsAccepted';
 import { linkedEvents } from '@questlog/schemas/topics/linkedEvents';
 import { expect, onTestFinished, test } from 'vitest';
-import { describeKafka } from '../log/kafka/engines.testing.ts';
+import { describeKafka } from '../log/kafka/testing/engines.ts';
 import { Invalid, StartRefused, Unavailable } from '../process/errors.ts';
 import { createCodec, type SchemaRegistry } from './registry.ts';
-import { registryAt } from './registryStub.testing.ts';
+import { registryAt } from './testing/registryStub.ts';
 
 const payload = Buffer.from('{"a":1e400,"ü":-0}');
 

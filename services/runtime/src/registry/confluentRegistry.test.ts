@@ -3,10 +3,10 @@ import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
-import { ManualClock } from '../log/embedded/testLog.ts';
+import { ManualClock } from '../log/embedded/testing/testLog.ts';
 import { StartRefused, Unavailable } from '../process/errors.ts';
-import { aRegistryStub, refusal, registryAt } from './registryStub.testing.ts';
 import { UNKNOWN_FOR_MS } from './schemaMemory.ts';
+import { aRegistryStub, refusal, registryAt } from './testing/registryStub.ts';
 
 const SCHEMA = JSON.stringify({
   type: 'record',

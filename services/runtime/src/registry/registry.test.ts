@@ -1,6 +1,6 @@
 import { messageContract, parseSchema } from '@questlog/schemas/topics/contract';
 import { expect, test } from 'vitest';
-import { aLog, ManualClock, topicSpec } from '../log/embedded/testLog.ts';
+import { aLog, ManualClock, topicSpec } from '../log/embedded/testing/testLog.ts';
 import { Invalid, StartRefused, Unavailable } from '../process/errors.ts';
 import { silentLogger } from '../process/logger.ts';
 import { openLogRegistry } from './logRegistry.ts';

@@ -2,7 +2,7 @@
 import { expect, it } from 'vitest';
 import { Fenced } from '../../process/errors.ts';
 import { aHolder, aRecord, lost, nextRecords, textOf, untilHolds } from '../contract/harness.ts';
-import { aLog, topicSpec } from './testLog.ts';
+import { aLog, topicSpec } from './testing/testLog.ts';
 
 it('gives partition p to member p mod n, in order of joining', async () => {
   const log = await aLog();

@@ -13,7 +13,7 @@ import {
 import { RecordTooLarge } from '../log.ts';
 import { openDatabase } from './database.ts';
 import { embeddedLogOn } from './embeddedLog.ts';
-import { aDirectory, aLog, ManualClock, topicSpec } from './testLog.ts';
+import { aDirectory, aLog, ManualClock, topicSpec } from './testing/testLog.ts';
 
 describe('an append', () => {
   it('is not seen before it is durable', async () => {

@@ -8,7 +8,7 @@ import { expect, it, onTestFinished } from 'vitest';
 import { StartRefused } from '../../process/errors.ts';
 import { openDatabase } from './database.ts';
 import { openEmbeddedLog } from './embeddedLog.ts';
-import { aDirectory, aLog, ManualClock } from './testLog.ts';
+import { aDirectory, aLog, ManualClock } from './testing/testLog.ts';
 
 const clock = new ManualClock();
 
@@ -27,7 +27,7 @@ it('refuses a directory that another process has open, and takes it over when th
   const directory = aDirectory();
   const holder = spawn(
     process.execPath,
-    [fileURLToPath(new URL('./killWriter.ts', import.meta.url)), directory, '0'],
+    [fileURLToPath(new URL('./testing/killWriter.ts', import.meta.url)), directory, '0'],
     {
       stdio: ['ignore', 'pipe', 'inherit'],
     },

@@ -5,8 +5,8 @@ import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { expect, it } from 'vitest';
 import { readToEnd } from '../contract/harness.ts';
-import { appendOf, KILL_TOPIC, type KillAppend, recordsOf } from './killRecords.ts';
-import { aDirectory, aLog } from './testLog.ts';
+import { appendOf, KILL_TOPIC, type KillAppend, recordsOf } from './testing/killRecords.ts';
+import { aDirectory, aLog } from './testing/testLog.ts';
 
 const KILLS = 10;
 const seed = Number(process.env['SEED'] ?? Math.floor(Math.random() * 2 ** 31));
@@ -48,7 +48,7 @@ interface Acknowledged extends KillAppend {
 
 /** Kills the writer when it has said so many acknowledgements, and keeps what it said until the end. */
 async function writeUntilKilled(directory: string, run: number, afterLines: number): Promise<Acknowledged[]> {
-  const script = fileURLToPath(new URL('./killWriter.ts', import.meta.url));
+  const script = fileURLToPath(new URL('./testing/killWriter.ts', import.meta.url));
   const writer = spawn(process.execPath, [script, directory, `${run}`], {
     stdio: ['ignore', 'pipe', 'inherit'],
   });

@@ -10,7 +10,7 @@ import {
   untilHolds,
 } from '../contract/harness.ts';
 import type { Log } from '../log.ts';
-import { aDirectory, aLog, HOUR_MS, ManualClock, topicSpec } from './testLog.ts';
+import { aDirectory, aLog, HOUR_MS, ManualClock, topicSpec } from './testing/testLog.ts';
 
 describe('retention', () => {
   it('deletes what is older than the topic keeps, and moves the start offsets', async () => {

@@ -3,9 +3,9 @@ import { randomUUID } from 'node:crypto';
 import { silentLogger } from '../../process/logger.ts';
 import { describeLogContract } from '../log.contract.ts';
 import type { Log } from '../log.ts';
-import { deleteTopics } from './deleteTopics.testing.ts';
-import { describeKafka } from './engines.testing.ts';
 import { openKafkaLog } from './kafkaLog.ts';
+import { deleteTopics } from './testing/deleteTopics.ts';
+import { describeKafka } from './testing/engines.ts';
 
 describeKafka('on Kafka', ({ brokers }) => {
   const prefix = `contract-${randomUUID()}-`;

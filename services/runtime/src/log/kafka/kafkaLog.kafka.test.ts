@@ -6,9 +6,9 @@ import { Unavailable } from '../../process/errors.ts';
 import { silentLogger } from '../../process/logger.ts';
 import { aName, aRecord, readToEnd, textOf, until } from '../contract/harness.ts';
 import { RecordTooLarge } from '../log.ts';
-import { aSpec, aTopic, deployments } from './deployment.testing.ts';
-import { describeKafka } from './engines.testing.ts';
 import { openKafkaLog } from './kafkaLog.ts';
+import { aSpec, aTopic, deployments } from './testing/deployment.ts';
+import { describeKafka } from './testing/engines.ts';
 
 describeKafka('the log on Kafka', ({ brokers }) => {
   const { kafka, run, aPrefix, aLog, admin } = deployments(brokers);

@@ -16,20 +16,20 @@ import type {
   TransactionalProducer,
 } from '../log.ts';
 import { RecordTooLarge } from '../log.ts';
-import { BrokerCatalog } from './catalog.ts';
-import { openConsumer } from './consumerGroup.ts';
-import { asFailure, isOfCredentials, isOfSettings, isOfType } from './failures.ts';
-import { firstContact } from './firstContact.ts';
-import { type KafkaConnection, kafkaClient } from './kafkaClient.ts';
+import { batchRoom, checkedBytes } from './append/newAppend.ts';
+import { PartitionAppender, WaitingBytes } from './append/partitionAppender.ts';
+import { idempotentProducer, Producers, type Send } from './append/producers.ts';
+import { openTransactionalProducer } from './append/transactionalProducer.ts';
+import { asFailure, isOfCredentials, isOfSettings, isOfType } from './client/failures.ts';
+import { firstContact } from './client/firstContact.ts';
+import { type KafkaConnection, kafkaClient } from './client/kafkaClient.ts';
+import { Renewable } from './client/renewable.ts';
+import { openConsumer } from './group/consumerGroup.ts';
 import type { KafkaDeps } from './kafkaDeps.ts';
-import { findOrMakeLogId } from './logId.ts';
-import { batchRoom, checkedBytes } from './newAppend.ts';
-import { PartitionAppender, WaitingBytes } from './partitionAppender.ts';
-import { idempotentProducer, Producers, type Send } from './producers.ts';
-import { Renewable } from './renewable.ts';
-import { type KafkaTail, openTail } from './tail.ts';
-import { ensureTopics } from './topics.ts';
-import { openTransactionalProducer } from './transactionalProducer.ts';
+import { type KafkaTail, openTail } from './read/tail.ts';
+import { BrokerCatalog } from './topics/catalog.ts';
+import { findOrMakeLogId } from './topics/logId.ts';
+import { ensureTopics } from './topics/topics.ts';
 
 export interface KafkaLogOptions {
   readonly connection: KafkaConnection;

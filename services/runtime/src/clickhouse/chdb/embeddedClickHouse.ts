@@ -1,0 +1,127 @@
+/** Starts ClickHouse inside this process: an engine on a directory, behind ClickHouse's HTTP interface on loopback. */
+
+import { mkdir, realpath, writeFile } from 'node:fs/promises';
+import { createServer, type Server } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import { messageOf, StartRefused } from '../../process/errors.ts';
+import { createAdmission } from './engine/admission.ts';
+import { loadChdbAddon } from './engine/chdbAddon.ts';
+import { claimDirectory } from './engine/directoryClaim.ts';
+import { type Engine, openEngine } from './engine/engine.ts';
+import { engineConfig } from './engine/engineConfig.ts';
+import { openInsertSpool } from './engine/insertSpool.ts';
+import * as limits from './engine/limits.ts';
+import { openResultFiles } from './engine/resultFile.ts';
+import { handleRequest } from './http/requestHandler.ts';
+
+export interface EmbeddedClickHouseOptions {
+  /** Made when it is not there. One process at a time may have it. */
+  directory: string;
+  /** 0 (the default) takes any free port. */
+  port?: number;
+  username?: string;
+  password: string;
+  /** Queries in the engine at once; each holds a libuv thread, so stay below UV_THREADPOOL_SIZE (4 unless set). */
+  maxConcurrentQueries?: number;
+}
+
+export interface EmbeddedClickHouse {
+  /** `http://127.0.0.1:<port>` */
+  url: string;
+  username: string;
+  password: string;
+  /** Waits for running requests (bounded), then lets go of the directory. */
+  close(): Promise<void>;
+}
+
+/** @throws StartRefused when the directory is held by another process, the port is taken or chdb has no build for here */
+export async function startEmbeddedClickHouse(
+  options: EmbeddedClickHouseOptions,
+): Promise<EmbeddedClickHouse> {
+  const { username = 'default', password } = options;
+  await mkdir(options.directory, { recursive: true });
+  const directory = await realpath(options.directory);
+  // The path of an insert's file goes to the engine as a pattern.
+  if (/[*?{}]/.test(directory)) {
+    throw new StartRefused(`the data directory's path must not contain any of * ? { }: ${directory}`);
+  }
+  const claim = await claimDirectory(directory);
+  try {
+    const engine = await startEngine(directory);
+    const spool = await openInsertSpool(join(directory, 'incoming'), limits.MAX_INSERT_BODY_BYTES);
+    const results = await openResultFiles(join(directory, 'outgoing'));
+    const admission = createAdmission({
+      maxConcurrent: options.maxConcurrentQueries ?? limits.DEFAULT_CONCURRENT_QUERIES,
+      maxUnsentBytes: limits.MAX_UNSENT_RESULT_BYTES,
+    });
+    const requests = new Set<Promise<unknown>>();
+    const deps = { engine, spool, results, admission, credentials: { username, password } };
+    const server = createServer(SERVER_TIMES, (request, response) => {
+      const openRequests = () => requests.size;
+      const sent = new Promise((resolve) => response.once('close', resolve));
+      const work = Promise.all([handleRequest({ ...deps, openRequests }, request, response), sent]);
+      requests.add(work);
+      void work.finally(() => requests.delete(work));
+    });
+    server.setTimeout(limits.SOCKET_IDLE_MS);
+    const port = await listen(server, options.port ?? 0).catch(async (error: unknown) => {
+      await engine.close();
+      throw error;
+    });
+    let closed: Promise<void> | undefined;
+    const close = () => {
+      closed ??= shutDown(server, requests, engine).finally(claim.release);
+      return closed;
+    };
+    return { url: `http://127.0.0.1:${port}`, username, password, close };
+  } catch (error) {
+    claim.release();
+    throw error;
+  }
+}
+
+async function startEngine(directory: string): Promise<Engine> {
+  const configPath = join(directory, 'engine.xml');
+  await writeFile(configPath, engineConfig());
+  try {
+    const addon = loadChdbAddon();
+    const engine = await openEngine(addon, join(directory, 'clickhouse'), [`--config-file=${configPath}`]);
+    return engine;
+  } catch (cause) {
+    throw new StartRefused(`the embedded ClickHouse does not start on ${directory}: ${messageOf(cause)}`, {
+      cause,
+    });
+  }
+}
+
+function listen(server: Server, port: number): Promise<number> {
+  return new Promise((resolve, reject) => {
+    server.once('error', (cause) =>
+      reject(
+        new StartRefused(`the embedded ClickHouse cannot listen on 127.0.0.1:${port}: ${cause.message}`, {
+          cause,
+        }),
+      ),
+    );
+    server.listen(port, '127.0.0.1', () => resolve((server.address() as AddressInfo).port));
+  });
+}
+
+async function shutDown(
+  server: Server,
+  requests: ReadonlySet<Promise<unknown>>,
+  engine: Engine,
+): Promise<void> {
+  const stopped = new Promise((resolve) => server.close(resolve));
+  server.closeIdleConnections();
+  const settled = Promise.allSettled(requests);
+  await Promise.race([settled, delay(limits.CLOSE_GRACE_MS, undefined, { ref: false })]);
+  server.closeAllConnections();
+  await engine.close();
+  await stopped;
+}
+
+/** An upload may take as long as it goes on. */
+const SERVER_TIMES = { keepAliveTimeout: limits.KEEP_ALIVE_MS, requestTimeout: 0 };

@@ -1,0 +1,76 @@
+/** What the server does when more is asked of it than it has: memory, time, places, and readers who leave. */
+
+import { readdir, readlink } from 'node:fs/promises';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { aClickHouse, auth, type TestServer } from '../testing/ownClickHouse.ts';
+
+let it: TestServer;
+beforeAll(async () => {
+  it = await aClickHouse();
+});
+afterAll(() => it[Symbol.asyncDispose]());
+
+function get(path: string, init: RequestInit = {}): Promise<Response> {
+  return fetch(`${it.server.url}${path}`, { headers: auth(it.server), ...init });
+}
+
+test('a query that nobody waits for any more is killed', async () => {
+  const controller = new AbortController();
+  const sql = 'SELECT sum(sipHash64(number)) FROM numbers(100000000000)';
+  const asked = get('/', { method: 'POST', body: sql, signal: controller.signal }).catch(() => 'aborted');
+  const running = () => it.number("SELECT count() FROM system.processes WHERE query LIKE 'SELECT sum(sip%'");
+  await expect.poll(running).toBe(1);
+  controller.abort();
+  expect(await asked).toBe('aborted');
+  await expect.poll(running, { timeout: 5000 }).toBe(0);
+});
+
+test('a grouping that is larger than its memory goes on on the disk', async () => {
+  const grouped = 'SELECT hex(sipHash128(number)) AS s, count() AS c FROM numbers(4000000) GROUP BY s';
+  const sql = `SELECT max(c), count() FROM (${grouped})`;
+  const memory = { max_memory_usage: '300000000' };
+  expect(await it.ask(sql, memory)).toBe('1\t4000000\n');
+  const inMemory = {
+    ...memory,
+    max_bytes_before_external_group_by: '0',
+    max_bytes_ratio_before_external_group_by: '0',
+  };
+  await expect(it.ask(sql, inMemory)).rejects.toThrow(/MEMORY_LIMIT_EXCEEDED/);
+});
+
+test('a query has a time limit', async () => {
+  await expect(
+    it.ask('SELECT sum(sipHash64(number)) FROM numbers(100000000000)', { max_execution_time: '1' }),
+  ).rejects.toThrow(/Code: 159.*TIMEOUT_EXCEEDED/);
+});
+
+test('requests beyond the bound are refused with error 202 and disturb nobody', async () => {
+  const ask = async (body: string) => {
+    const response = await get('/', { method: 'POST', body });
+    await response.arrayBuffer();
+    return response.status;
+  };
+  const slow = Array.from({ length: 3 }, () => ask('SELECT sleep(1.5)'));
+  const quick = await Promise.all(Array.from({ length: 300 }, () => ask('SELECT 1')));
+  expect(new Set(quick)).toEqual(new Set([200, 503]));
+  expect(await Promise.all(slow)).toEqual([200, 200, 200]);
+  expect(await it.ask('SELECT 1')).toBe('1\n');
+});
+
+test('a large answer that its reader leaves half-read is let go of', async () => {
+  for (let round = 0; round < 5; round += 1) {
+    const controller = new AbortController();
+    const response = await get('/?query=SELECT+*+FROM+numbers(3000000)', { signal: controller.signal });
+    await response.body?.getReader().read();
+    controller.abort();
+  }
+  const held = async () => (await openFiles()).filter((name) => name.includes('outgoing'));
+  await expect.poll(held).toEqual([]);
+  expect(await it.ask('SELECT 1')).toBe('1\n');
+});
+
+/** Where this process's descriptors point; nothing where there is no /proc. */
+async function openFiles(): Promise<string[]> {
+  const names = await readdir('/proc/self/fd').catch(() => []);
+  return Promise.all(names.map((name) => readlink(`/proc/self/fd/${name}`).catch(() => '')));
+}

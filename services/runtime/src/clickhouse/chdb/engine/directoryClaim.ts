@@ -1,0 +1,53 @@
+/** One engine a process and one process a directory: both are chdb's, and are said here before it says them worse. */
+
+import { readdir, readFile, readlink } from 'node:fs/promises';
+import { join } from 'node:path';
+import { StartRefused } from '../../../process/errors.ts';
+
+export interface DirectoryClaim {
+  release(): void;
+}
+
+/**
+ * Claims a directory for this process.
+ * @throws StartRefused when this process runs an engine already, or another process has this directory
+ */
+export async function claimDirectory(directory: string): Promise<DirectoryClaim> {
+  if (claimed !== undefined) {
+    throw new StartRefused(`this process already runs an embedded ClickHouse, on ${claimed}`);
+  }
+  claimed = directory;
+  try {
+    const holder = await findHolder(join(directory, 'clickhouse', 'status'));
+    if (holder !== undefined) {
+      throw new StartRefused(`another process (pid ${holder}) has the embedded ClickHouse in ${directory}`);
+    }
+  } catch (error) {
+    claimed = undefined;
+    throw error;
+  }
+  return {
+    release() {
+      claimed = undefined;
+    },
+  };
+}
+
+/**
+ * The engine locks its status file and would refuse by itself, with a line of its own on stderr. So it is asked first,
+ * where it can be (Linux), whether the process that is named in it has it open: the number alone proves nothing after
+ * a crash, when another process may have got it.
+ */
+async function findHolder(statusFile: string): Promise<number | undefined> {
+  const pid = Number(/^PID: (\d+)/m.exec(await readFile(statusFile, 'utf8').catch(() => ''))?.[1]);
+  if (!Number.isInteger(pid) || pid === process.pid) return undefined;
+  const descriptors = `/proc/${pid}/fd`;
+  for (const name of await readdir(descriptors).catch(() => [])) {
+    const target = await readlink(join(descriptors, name)).catch(() => '');
+    if (target === statusFile) return pid;
+  }
+  return undefined;
+}
+
+/** State of the module, because the engine is state of the process: chdb binds one directory in all of it. */
+let claimed: string | undefined;

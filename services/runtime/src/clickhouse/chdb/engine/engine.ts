@@ -1,0 +1,162 @@
+/**
+ * Runs statements in the embedded engine: each request on a connection of its own, off the event loop.
+ *
+ * A connection is never used twice. It keeps the settings that were made on it, and after an error in the middle of an
+ * output the next query on it answered with the failed one's rows. A new one costs 0.2 ms, as long as another one
+ * keeps the data directory open; that one is also what lets merges run while no request does.
+ */
+
+import { randomUUID } from 'node:crypto';
+import { setTimeout as delay } from 'node:timers/promises';
+import { exceptions, fromEngine } from '../http/httpErrors.ts';
+import type { ChdbAddon, Connection, QueryOutcome, WriteOutcome } from './chdbAddon.ts';
+import { CANCEL_GRACE_MS, KILL_RETRY_MS } from './limits.ts';
+import { setStatement, sqlIdentifier, sqlString } from './sqlText.ts';
+
+export interface EngineRequest {
+  sql: string;
+  database: string | undefined;
+  /** Settings by name, and query parameters as `param_<name>`. */
+  settings: ReadonlyMap<string, string>;
+  /** More settings, as the statement itself wrote them: `a = 1, b = 'x'`. */
+  settingsText: string | undefined;
+  /** Aborting it kills a `query`; a `write` that has begun runs to its end. */
+  signal: AbortSignal;
+}
+
+export interface Engine {
+  readonly version: string;
+  readonly timezone: string;
+  /** @throws ClickHouseException */
+  query(request: EngineRequest & { format: string }): Promise<QueryOutcome>;
+  /** @throws ClickHouseException */
+  write(request: EngineRequest): Promise<WriteOutcome>;
+  /** Kills what still runs, waits for it for a while and lets go of the data directory. */
+  close(): Promise<void>;
+}
+
+/** Opens the directory; throws what the engine says when it cannot. */
+export async function openEngine(
+  addon: ChdbAddon,
+  directory: string,
+  args: readonly string[],
+): Promise<Engine> {
+  const keeper = addon.CreateConnection(directory, args);
+  const create = `CREATE DATABASE IF NOT EXISTS ${sqlIdentifier(DEFAULT_DATABASE)} ENGINE = Atomic`;
+  await addon.QueryAsyncConnection(keeper, create, 'Null');
+  const facts = await addon.QueryAsyncConnection(keeper, 'SELECT version(), timezone()', 'TabSeparated');
+  const [version = '', timezone = ''] = facts.bytes.toString().trim().split('\t');
+  const open: OpenEngine = { addon, directory, running: new Set(), closing: new AbortController() };
+  return {
+    version,
+    timezone,
+    query: (request) => runQuery(open, request),
+    write: (request) => runWrite(open, request),
+    close: () => close(open, keeper),
+  };
+}
+
+interface OpenEngine {
+  addon: ChdbAddon;
+  directory: string;
+  /** Everything that has a connection of its own. */
+  running: Set<Promise<unknown>>;
+  closing: AbortController;
+}
+
+async function runQuery(
+  open: OpenEngine,
+  request: EngineRequest & { format: string },
+): Promise<QueryOutcome> {
+  // The only thing about a query that can be chosen here and is seen in `system.processes`.
+  const mark = `questlog-${randomUUID()}`;
+  const settings = new Map([...request.settings, ['log_comment', mark]]);
+  const settled = new AbortController();
+  const abandoned = AbortSignal.any([request.signal, open.closing.signal]);
+  const kill = () => void tracked(open, killUntil(open, settled.signal, mark));
+  abandoned.addEventListener('abort', kill, { once: true });
+  try {
+    const run = (connection: Connection) =>
+      open.addon.QueryAsyncConnection(connection, request.sql, request.format);
+    return await tracked(open, onOwnConnection(open, { ...request, settings }, run));
+  } finally {
+    settled.abort();
+    abandoned.removeEventListener('abort', kill);
+  }
+}
+
+/** Not killed: a write that is stopped between its steps is harder to reason about than one that has ended. */
+function runWrite(open: OpenEngine, request: EngineRequest): Promise<WriteOutcome> {
+  const run = (connection: Connection) =>
+    open.addon.InsertRawAsyncConnection(connection, request.sql, Buffer.alloc(0), false);
+  return tracked(open, onOwnConnection(open, request, run));
+}
+
+/** Again and again until it has ended: the query may not be there yet, or not look at its flag for a while. */
+async function killUntil(open: OpenEngine, settled: AbortSignal, mark: string): Promise<void> {
+  const { addon, directory } = open;
+  const sql = `KILL QUERY WHERE Settings['log_comment'] = ${sqlString(mark)} ASYNC`;
+  while (!settled.aborted) {
+    const connection = addon.CreateConnection(directory);
+    // A failed one is tried again; what makes it fail for good also ends the query.
+    await addon.QueryAsyncConnection(connection, sql, 'Null').catch(() => undefined);
+    addon.CloseConnection(connection);
+    await delay(KILL_RETRY_MS);
+  }
+}
+
+async function onOwnConnection<T>(
+  open: OpenEngine,
+  request: EngineRequest,
+  run: (connection: Connection) => Promise<T>,
+): Promise<T> {
+  if (request.signal.aborted || open.closing.signal.aborted) throw exceptions.cancelled();
+  const connection = open.addon.CreateConnection(open.directory);
+  try {
+    for (const statement of preparation(request)) {
+      await open.addon.QueryAsyncConnection(connection, statement, 'Null');
+    }
+    if (request.signal.aborted || open.closing.signal.aborted) throw exceptions.cancelled();
+    return await run(connection);
+  } catch (error) {
+    throw fromEngine(error);
+  } finally {
+    open.addon.CloseConnection(connection);
+  }
+}
+
+async function tracked<T>(open: OpenEngine, work: Promise<T>): Promise<T> {
+  open.running.add(work);
+  try {
+    return await work;
+  } finally {
+    open.running.delete(work);
+  }
+}
+
+async function close(open: OpenEngine, keeper: Connection): Promise<void> {
+  open.closing.abort();
+  const deadline = AbortSignal.timeout(CANCEL_GRACE_MS);
+  while (open.running.size > 0 && !deadline.aborted) {
+    await Promise.race([Promise.allSettled(open.running), delay(KILL_RETRY_MS)]);
+  }
+  // Under a running statement the directory stays open: closing it would crash the process.
+  if (open.running.size === 0) open.addon.CloseConnection(keeper);
+}
+
+function preparation(request: EngineRequest): string[] {
+  const use = `USE ${sqlIdentifier(request.database ?? DEFAULT_DATABASE)}`;
+  const own = request.settingsText === undefined ? [] : [`SET ${request.settingsText}`];
+  // Long parameters make a SET that is longer than the engine takes for a query, unless that is changed before it.
+  const limit = request.settings.get('max_query_size') ?? DEFAULT_MAX_QUERY_SIZE;
+  const set = setStatement([...request.settings, ['max_query_size', limit]]);
+  const room = `SET max_query_size = ${Buffer.byteLength(set) + 1}`;
+  return [use, ...(set.length > LONG_SET_CHARACTERS ? [room] : []), set, ...own];
+}
+
+const LONG_SET_CHARACTERS = 50_000;
+/** ClickHouse's own. */
+const DEFAULT_MAX_QUERY_SIZE = '262144';
+
+/** chdb's own `default` is an Overlay (Atomic and files as tables), made anew at each start whatever one puts there. */
+const DEFAULT_DATABASE = 'questlog';

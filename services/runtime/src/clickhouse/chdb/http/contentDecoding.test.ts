@@ -1,0 +1,72 @@
+import { Buffer } from 'node:buffer';
+import zlib from 'node:zlib';
+import { describe, expect, test } from 'vitest';
+import { lz4Fixtures, lz4Text } from '../testing/lz4FramesFixture.ts';
+import { decodeContent } from './contentDecoding.ts';
+
+const parts = [
+  Buffer.from('first '.repeat(1000)),
+  Buffer.from('second'),
+  Buffer.from(' third'.repeat(50_000)),
+];
+const whole = Buffer.concat(parts);
+
+const compressed: readonly (readonly [coding: string, bytes: Buffer])[] = [
+  ['gzip', zlib.gzipSync(whole)],
+  ['gzip', Buffer.concat(parts.map((part) => zlib.gzipSync(part)))],
+  ['deflate', zlib.deflateSync(whole)],
+  ['br', zlib.brotliCompressSync(whole)],
+  ['br', Buffer.concat(parts.map((part) => zlib.brotliCompressSync(part)))],
+  ['zstd', zlib.zstdCompressSync(whole)],
+  ['zstd', Buffer.concat(parts.map((part) => zlib.zstdCompressSync(part)))],
+  ['identity', whole],
+  ['', whole],
+];
+
+describe.each(compressed)('%s', (coding, bytes) => {
+  test.each([7, 1000, 65_536, 1e9])('comes back whole from chunks of %d bytes', async (size) => {
+    expect(await decode(coding, bytes, size)).toEqual(whole);
+  });
+});
+
+test.each(['gzip', 'deflate', 'br', 'zstd', 'lz4'])(
+  'a %s body that is cut off is an error',
+  async (coding) => {
+    const bytes =
+      coding === 'lz4'
+        ? (lz4Fixtures.get('linked blocks') ?? whole)
+        : compressed.find(([name]) => name === coding)?.[1];
+    await expect(decode(coding, bytes?.subarray(0, -4) ?? whole, 1000)).rejects.toMatchObject({ code: 271 });
+  },
+);
+
+test.each(['gzip', 'deflate', 'br', 'zstd', 'lz4'])('a body that is not %s is an error', async (coding) => {
+  await expect(decode(coding, Buffer.from('not compressed at all'), 1000)).rejects.toMatchObject({
+    code: 271,
+  });
+});
+
+test('bytes behind the end of a gzip member are an error and not dropped', async () => {
+  const bytes = Buffer.concat([zlib.gzipSync(whole), Buffer.from('more')]);
+  await expect(decode('gzip', bytes, 1e9)).rejects.toMatchObject({ code: 271 });
+});
+
+test('an unknown coding is refused', () => {
+  expect(() => decodeContent(chunked(whole, 10), 'snappy')).toThrow(/Unknown compression method 'snappy'/);
+});
+
+describe.each([...lz4Fixtures])('lz4 with %s', (_, bytes) => {
+  test.each([1, 7, 1000, 65_536, 1e9])('comes back whole from chunks of %d bytes', async (size) => {
+    expect((await decode('lz4', bytes, size)).toString()).toBe(lz4Text());
+  });
+});
+
+async function decode(coding: string, bytes: Buffer, chunkBytes: number): Promise<Buffer> {
+  const output: Buffer[] = [];
+  for await (const chunk of decodeContent(chunked(bytes, chunkBytes), coding)) output.push(chunk);
+  return Buffer.concat(output);
+}
+
+async function* chunked(bytes: Buffer, size: number): AsyncGenerator<Buffer> {
+  for (let at = 0; at < bytes.length; at += size) yield bytes.subarray(at, at + size);
+}

@@ -1,0 +1,98 @@
+/** Answers one HTTP request: who asks, what is asked, have it run, say what came of it. */
+
+import { createHash, timingSafeEqual } from 'node:crypto';
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { MAX_DISCARDED_BYTES, MAX_OPEN_REQUESTS } from '../engine/limits.ts';
+import { decodeContent } from './contentDecoding.ts';
+import { type ExecutionDeps, execute } from './execution.ts';
+import { ClickHouseException, exceptions, fromEngine } from './httpErrors.ts';
+import { readForm } from './multipartForm.ts';
+import { readQuery } from './requestBody.ts';
+import { type Credentials, type RequestHead, readCredentials, readRequestHead } from './requestParsing.ts';
+import { sendError, sendResult, sendText } from './responding.ts';
+
+export interface HandlerDeps extends ExecutionDeps {
+  credentials: Credentials;
+  /** How many requests are open, this one included. */
+  openRequests: () => number;
+}
+
+/** Never rejects: whatever goes wrong is answered, or the client has gone. */
+export async function handleRequest(
+  deps: HandlerDeps,
+  request: IncomingMessage,
+  response: ServerResponse,
+): Promise<void> {
+  const abandoned = new AbortController();
+  response.once('close', () => abandoned.abort());
+  let head: RequestHead | undefined;
+  try {
+    if (/^\/ping\/?(\?|$)/.test(request.url ?? '')) return sendText(response, 'Ok.\n');
+    authenticate(deps.credentials, readCredentials(request), response);
+    head = readRequestHead(request);
+    if (head.path !== '/') throw exceptions.notFound(head.path);
+    if (deps.openRequests() > MAX_OPEN_REQUESTS) throw exceptions.tooManyQueries(MAX_OPEN_REQUESTS);
+    await answer(deps, request, response, head, abandoned.signal);
+  } catch (error) {
+    await discardBody(request);
+    if (!request.complete && !response.headersSent) response.setHeader('Connection', 'close');
+    sendError(response, head, deps.engine, fromEngine(error));
+  }
+}
+
+async function answer(
+  deps: HandlerDeps,
+  request: IncomingMessage,
+  response: ServerResponse,
+  urlHead: RequestHead,
+  signal: AbortSignal,
+): Promise<void> {
+  // Leaving the body half-read must not destroy the connection: there is an error to answer on it.
+  const body = decodeContent(request.iterator({ destroyOnReturn: false }), urlHead.contentEncoding);
+  const isForm = urlHead.contentType.startsWith('multipart/form-data');
+  const head = isForm ? await readForm(urlHead, body) : urlHead;
+  const query = await readQuery(head.urlQuery, isForm ? nothing() : body);
+  if (query === undefined) {
+    if (head.method === 'GET') return sendText(response, 'Ok.\n');
+    throw exceptions.syntax('Empty query.');
+  }
+  const result = await execute(deps, head, query, signal);
+  const release = deps.admission.holdResult(result.body.bytes);
+  if (signal.aborted) release();
+  else response.once('close', release);
+  await sendResult(response, head, deps.engine, result);
+}
+
+/** Reads on a while before an error is answered: a client that still sends would see a reset instead of the error. */
+async function discardBody(request: IncomingMessage): Promise<void> {
+  if (request.complete || request.destroyed) return;
+  let bytes = 0;
+  try {
+    for await (const chunk of request.iterator({ destroyOnReturn: false })) {
+      bytes += chunk.length;
+      if (bytes > MAX_DISCARDED_BYTES) return;
+    }
+  } catch {
+    // The client has gone; nobody reads the answer.
+  }
+}
+
+function authenticate(expected: Credentials, given: Credentials | undefined, response: ServerResponse): void {
+  if (given !== undefined && isSame(expected, given)) return;
+  const name = given?.username ?? expected.username;
+  const message = `${name}: Authentication failed: password is incorrect, or there is no user with such name.`;
+  if (given !== undefined) throw new ClickHouseException(516, 'AUTHENTICATION_FAILED', message);
+  response.setHeader('WWW-Authenticate', 'Basic realm="ClickHouse server HTTP API"');
+  throw new ClickHouseException(194, 'REQUIRED_PASSWORD', message);
+}
+
+/** Over digests of equal length, so that neither the time nor the length tells anything. */
+function isSame(one: Credentials, other: Credentials): boolean {
+  const digest = ({ username, password }: Credentials) =>
+    createHash('sha256')
+      .update(JSON.stringify([username, password]))
+      .digest();
+  return timingSafeEqual(digest(one), digest(other));
+}
+
+async function* nothing(): AsyncGenerator<Buffer> {}

@@ -1,0 +1,104 @@
+/** The embedded ClickHouse as a process of its own: ready, shared by several clients, stopped, and refused. */
+
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { afterEach, beforeEach, expect, test } from 'vitest';
+import { auth } from './testing/ownClickHouse.ts';
+
+const MAIN = fileURLToPath(new URL('./main.ts', import.meta.url));
+const PASSWORD = 'secret';
+
+let directory: string;
+const children = new Set<ChildProcess>();
+beforeEach(async () => {
+  directory = await mkdtemp(join(tmpdir(), 'questlog-clickhouse-'));
+});
+afterEach(async () => {
+  for (const child of children) child.kill('SIGKILL');
+  await rm(directory, { recursive: true, force: true, maxRetries: 5 });
+});
+
+test('says that it is ready, stops at SIGTERM with status 0, and has its rows at the next start', async () => {
+  const first = await startFront();
+  await first.ask('CREATE TABLE t (n UInt64) ENGINE = MergeTree ORDER BY n');
+  await first.ask('INSERT INTO t SELECT number FROM numbers(1000)');
+  first.child.kill('SIGTERM');
+  expect(await once(first.child, 'exit')).toEqual([0, null]);
+
+  const second = await startFront();
+  expect(await second.ask('SELECT count() FROM t')).toBe('1000\n');
+});
+
+test('answers nobody without the password', async () => {
+  const { url } = await startFront();
+  const response = await fetch(url, {
+    method: 'POST',
+    body: 'SELECT 1',
+    headers: auth({ username: 'questlog', password: 'guessed' }),
+  });
+  expect(response.status).toBe(403);
+});
+
+test('eleven long queries at once leave room for a short one', async () => {
+  const { ask } = await startFront();
+  const long = 'SELECT sleepEachRow(1) FROM numbers(60) SETTINGS max_block_size = 1';
+  // They end with the process, and nobody reads their answers.
+  for (let i = 0; i < 11; i++) ask(long).catch(() => {});
+  const running = () => ask("SELECT count() FROM system.processes WHERE query LIKE 'SELECT sleepEachRow%'");
+  await expect.poll(running, { timeout: 20_000 }).toBe('11\n');
+});
+
+test.each([
+  [
+    'no password',
+    { EMBEDDED_CLICKHOUSE_PASSWORD: undefined },
+    /EMBEDDED_CLICKHOUSE_PASSWORD: must be string/,
+  ],
+  [
+    'a misspelt setting',
+    { EMBEDDED_CLICKHOUSE_PROT: '1' },
+    /EMBEDDED_CLICKHOUSE_PROT: there is no such setting/,
+  ],
+])('is refused in one line with status 1: %s', async (_, env, line) => {
+  const child = spawnFront(env);
+  let errors = '';
+  child.stderr.setEncoding('utf8').on('data', (text: string) => {
+    errors += text;
+  });
+  expect(await once(child, 'close')).toEqual([1, null]);
+  expect(errors).toMatch(line);
+  expect(errors.trimEnd()).not.toContain('\n');
+});
+
+async function startFront() {
+  const child = spawnFront({});
+  const [line]: string[] = await once(child.stdout.setEncoding('utf8'), 'data');
+  const url = /^ready: ClickHouse on (\S+), user questlog\n$/.exec(line ?? '')?.[1] ?? '';
+  expect(url, line).not.toBe('');
+  async function ask(sql: string): Promise<string> {
+    const headers = auth({ username: 'questlog', password: PASSWORD });
+    const response = await fetch(url, { method: 'POST', body: sql, headers });
+    const text = await response.text();
+    if (!response.ok) throw new Error(text);
+    return text;
+  }
+  return { child, url, ask };
+}
+
+function spawnFront(env: Readonly<Record<string, string | undefined>>) {
+  const settings = {
+    EMBEDDED_CLICKHOUSE_DIRECTORY: directory,
+    EMBEDDED_CLICKHOUSE_PORT: '0',
+    EMBEDDED_CLICKHOUSE_PASSWORD: PASSWORD,
+  };
+  const child = spawn(process.execPath, [MAIN], {
+    stdio: ['ignore', 'pipe', 'pipe'],
+    env: { ...process.env, ...settings, ...env },
+  });
+  children.add(child);
+  return child;
+}

@@ -1,0 +1,64 @@
+/** A started server on a directory of its own, for the tests beside it. */
+
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { type ClickHouseClient, ClickHouseLogLevel, createClient } from '@clickhouse/client';
+import {
+  type EmbeddedClickHouse,
+  type EmbeddedClickHouseOptions,
+  startEmbeddedClickHouse,
+} from '../embeddedClickHouse.ts';
+
+export interface TestServer extends AsyncDisposable {
+  server: EmbeddedClickHouse;
+  client: ClickHouseClient;
+  directory: string;
+  /** POSTs a query and answers the text; throws the text of an error. */
+  ask(sql: string, parameters?: Record<string, string>): Promise<string>;
+  /** One value of one row. */
+  number(sql: string): Promise<number>;
+}
+
+export async function aClickHouse(options: Partial<EmbeddedClickHouseOptions> = {}): Promise<TestServer> {
+  const directory = await mkdtemp(join(tmpdir(), 'questlog-clickhouse-'));
+  const server = await startEmbeddedClickHouse({ directory, password: 'secret', ...options });
+  const client = createClient({
+    url: server.url,
+    username: server.username,
+    password: server.password,
+    // Some tests are about errors; they are asserted, not printed.
+    log: { level: ClickHouseLogLevel.OFF },
+  });
+
+  async function ask(sql: string, parameters: Record<string, string> = {}): Promise<string> {
+    const query = new URLSearchParams(parameters);
+    const response = await fetch(`${server.url}/?${query}`, {
+      method: 'POST',
+      body: sql,
+      headers: auth(server),
+    });
+    const text = await response.text();
+    if (!response.ok) throw new Error(text);
+    return text;
+  }
+
+  return {
+    server,
+    client,
+    directory,
+    ask,
+    number: async (sql) => Number(await ask(sql)),
+    async [Symbol.asyncDispose]() {
+      await client.close();
+      await server.close();
+      await rm(directory, { recursive: true, force: true });
+    },
+  };
+}
+
+export function auth({ username, password }: { username: string; password: string }): {
+  authorization: string;
+} {
+  return { authorization: `Basic ${Buffer.from(`${username}:${password}`).toString('base64')}` };
+}

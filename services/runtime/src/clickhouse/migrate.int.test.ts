@@ -1,0 +1,46 @@
+/** Migrations as several processes run them: at the same time, and after one was killed in the middle. */
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { expect, onTestFinished, test } from 'vitest';
+import { aClickHouse } from './chdb/testing/ownClickHouse.ts';
+import { openMigrated } from './migrate.ts';
+
+const TABLES =
+  'CREATE TABLE first (x UInt8) ENGINE = MergeTree ORDER BY x\n;\nCREATE VIEW second AS SELECT x FROM first';
+
+async function aDatabase() {
+  const clickhouse = await aClickHouse();
+  onTestFinished(() => clickhouse[Symbol.asyncDispose]());
+  const directory = mkdtempSync(join(tmpdir(), 'questlog-migrations-'));
+  onTestFinished(() => rmSync(directory, { recursive: true }));
+  writeFileSync(join(directory, '001-tables.sql'), TABLES);
+  const { url, username, password } = clickhouse.server;
+  const migrate = async (): Promise<void> => {
+    const store = await openMigrated({ url, username, password, database: 'games' }, directory);
+    await store.close();
+  };
+  return { clickhouse, directory, migrate };
+}
+
+test('processes that start at once all find the tables', async () => {
+  const { clickhouse, migrate } = await aDatabase();
+  await Promise.all([migrate(), migrate(), migrate()]);
+  expect(await clickhouse.number('SELECT count() FROM games.second')).toBe(0);
+});
+
+test('a migration that was killed between its statements is finished by the next start', async () => {
+  const { clickhouse, migrate } = await aDatabase();
+  await clickhouse.ask('CREATE DATABASE games ENGINE = Atomic');
+  await clickhouse.ask('CREATE TABLE games.first (x UInt8) ENGINE = MergeTree ORDER BY x');
+  await migrate();
+  expect(await clickhouse.number('SELECT count() FROM games.second')).toBe(0);
+});
+
+test('a file that has changed since it was applied stops the start', async () => {
+  const { directory, migrate } = await aDatabase();
+  await migrate();
+  await migrate();
+  writeFileSync(join(directory, '001-tables.sql'), `${TABLES}\n-- changed`);
+  await expect(migrate()).rejects.toThrow('001-tables.sql was changed');
+});

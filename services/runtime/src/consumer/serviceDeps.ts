@@ -1,0 +1,19 @@
+/** What every service that reads the log and writes or asks ClickHouse is made of. */
+
+import type { Store } from '../clickhouse/store.ts';
+import type { Log } from '../log/log.ts';
+import type { Clock } from '../process/clock.ts';
+import type { Health } from '../process/health.ts';
+import type { Logger } from '../process/logger.ts';
+import type { Metrics } from '../process/metrics.ts';
+import type { SchemaRegistry } from '../registry/registry.ts';
+
+export interface ServiceDeps {
+  readonly log: Log;
+  readonly store: Store;
+  readonly registry: SchemaRegistry;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  readonly metrics: Metrics;
+  readonly health: Health;
+}

@@ -1,0 +1,91 @@
+/** Checks a transaction before anything of it is sent, and shapes it into the sends and offsets of kafkajs. */
+import type { NewRecord, Transaction } from '../../log.ts';
+import { KafkaOwnedPartition } from '../group/ownedPartition.ts';
+import { batchRoom, checkedBytes } from './newAppend.ts';
+import type { Send } from './producers.ts';
+import type { TransactionalProducerDeps } from './transactionalProducer.ts';
+
+export interface PreparedTransaction {
+  /** Of each append in order. More than one only where it exceeds a batch. */
+  readonly appends: readonly (readonly Send[])[];
+  readonly offsets: readonly GroupOffsets[];
+  /** @throws Fenced when a partition is another's by now. */
+  checkOwned(): void;
+}
+
+/** kafkajs sends the metadata that its types leave out. */
+export interface GroupOffsets {
+  readonly consumerGroupId: string;
+  readonly topics: { topic: string; partitions: { partition: number; offset: string; metadata: string }[] }[];
+}
+
+/** @throws RecordTooLarge when a record exceeds its topic's limit; anything else it throws is a bug of the caller. */
+export async function newTransaction(
+  deps: Pick<TransactionalProducerDeps, 'catalog' | 'nameOf'>,
+  { appends, commits = [] }: Transaction,
+): Promise<PreparedTransaction> {
+  const prepared = await Promise.all(
+    appends.map(async ({ topic, partition, records }) => {
+      const limits = await deps.catalog.limits(topic);
+      const bytes = checkedBytes(limits, partition, records);
+      return sendsOf({ topic: deps.nameOf(topic), partition }, records, bytes, batchRoom(limits));
+    }),
+  );
+  const owned = commits.map((commit) => kafkaPartition(commit.owned));
+  return {
+    appends: prepared,
+    offsets: offsetsOf(commits),
+    checkOwned: () => {
+      for (const partition of owned) partition.checkOwned();
+    },
+  };
+}
+
+/** kafkajs's cost of a send grows with the square of its records: some 20 ms for so many. */
+const MAX_SEND_RECORDS = 5000;
+
+/** Kafka's own limit (`offset.metadata.max.bytes`). */
+const MAX_METADATA_BYTES = 4096;
+
+function sendsOf(
+  target: Pick<Send, 'topic' | 'partition'>,
+  records: readonly NewRecord[],
+  bytes: readonly number[],
+  room: number,
+): Send[] {
+  const sends: { topic: string; partition: number; records: NewRecord[]; bytes: number }[] = [];
+  for (const [index, record] of records.entries()) {
+    const recordBytes = bytes[index] ?? 0;
+    let send = sends.at(-1);
+    if (send === undefined || send.bytes + recordBytes > room || send.records.length >= MAX_SEND_RECORDS) {
+      send = { ...target, records: [], bytes: 0 };
+      sends.push(send);
+    }
+    send.records.push(record);
+    send.bytes += recordBytes;
+  }
+  return sends;
+}
+
+type Commits = NonNullable<Transaction['commits']>;
+
+function offsetsOf(commits: Commits): GroupOffsets[] {
+  const groups = new Map<string, GroupOffsets>();
+  for (const { owned, topic: name, committed } of commits) {
+    const { group, topic, partition } = kafkaPartition(owned).commitTarget(name);
+    const { offset, metadata } = committed;
+    if (!Number.isSafeInteger(offset) || offset < 0) throw new Error(`offset ${offset} cannot be committed`);
+    if (Buffer.byteLength(metadata) > MAX_METADATA_BYTES) {
+      throw new Error(`commit metadata exceeds ${MAX_METADATA_BYTES} bytes`);
+    }
+    const offsets = groups.get(group) ?? { consumerGroupId: group, topics: [] };
+    offsets.topics.push({ topic, partitions: [{ partition, offset: String(offset), metadata }] });
+    groups.set(group, offsets);
+  }
+  return [...groups.values()];
+}
+
+function kafkaPartition(owned: Commits[number]['owned']): KafkaOwnedPartition {
+  if (!(owned instanceof KafkaOwnedPartition)) throw new Error('the partition is of another log');
+  return owned;
+}

@@ -1,0 +1,146 @@
+/** What gathering must not lose: the order of calls, every caller's own offset, and the bounds. */
+import { expect, test } from 'vitest';
+import { Unavailable } from '../../../process/errors.ts';
+import type { NewRecord } from '../../log.ts';
+import { PartitionAppender, WaitingBytes } from './partitionAppender.ts';
+import type { Send } from './producers.ts';
+
+test('has one send in flight, whatever comes meanwhile', async () => {
+  const { append, sends, isAlone } = aPartition();
+  const appended = [append(records(0, 1), 10)];
+  for (let call = 1; call < 20; call += 1) {
+    await new Promise((resolve) => setImmediate(resolve));
+    appended.push(append(records(call, 1), 10));
+  }
+  const offsets = (await Promise.all(appended)).map(({ baseOffset }) => baseOffset);
+  expect(offsets).toEqual(offsets.map((_, call) => call));
+  expect(sends.length).toBeGreaterThan(1);
+  expect(isAlone()).toBe(true);
+});
+
+test('gathers what arrives during a send into the next, in the order of the calls', async () => {
+  const { append, sends, isAlone } = aPartition();
+  const appended = Array.from({ length: 50 }, (_, call) => append(records(call, 1 + (call % 3)), 10));
+  let expected = 0;
+  for (const [call, promise] of appended.entries()) {
+    expect(await promise).toEqual({ baseOffset: expected });
+    expected += 1 + (call % 3);
+  }
+  const late = await Promise.all([append(records(50, 1), 10), append(records(51, 1), 10)]);
+  expect(late.map(({ baseOffset }) => baseOffset)).toEqual([expected, expected + 1]);
+  expect(sends.flatMap((send) => send.records.map(({ key }) => key))).toEqual(
+    Array.from({ length: 52 }, (_, call) =>
+      records(call, call < 50 ? 1 + (call % 3) : 1).map(({ key }) => key),
+    ).flat(),
+  );
+  expect(sends).toHaveLength(2);
+  expect(isAlone()).toBe(true);
+});
+
+test('sends no more at once than a batch of the topic may hold, and never splits an append', async () => {
+  const { append, sends, isAlone } = aPartition({ maxSendBytes: 100 });
+  const bytes = [40, 40, 40, 90, 10, 10, 100, 1];
+  await Promise.all(bytes.map((size, call) => append(records(call, 2), size)));
+  expect(sends.map((send) => send.bytes)).toEqual([80, 40, 100, 10, 100, 1]);
+  expect(sends.every((send) => send.records.length % 2 === 0)).toBe(true);
+  expect(isAlone()).toBe(true);
+});
+
+test('sends no more records at once than kafkajs can take quickly', async () => {
+  const { append, sends } = aPartition();
+  await Promise.all([600, 400, 1, 3000].map((count, call) => append(records(call, count), count)));
+  expect(sends.map((send) => send.records.length)).toEqual([1000, 1, 3000]);
+});
+
+test('rejects all of a rejected send, and goes on with what waited behind it', async () => {
+  const { append, sends, failNext } = aPartition();
+  failNext(new Unavailable('lost'));
+  const first = [append(records(0, 1), 10), append(records(1, 1), 10)];
+  const outcomes = Promise.allSettled(first);
+  await turn();
+  const second = append(records(2, 1), 10);
+  expect((await outcomes).map(({ status }) => status)).toEqual(['rejected', 'rejected']);
+  await expect(first[0]).rejects.toThrow('lost');
+  expect(await second).toEqual({ baseOffset: 0 });
+  expect(sends).toHaveLength(2);
+});
+
+test('refuses at once what waits beyond the bound of all partitions, and takes it when there is room again', async () => {
+  const waiting = new WaitingBytes(100);
+  const [one, other] = [aPartition({ waiting }), aPartition({ waiting })];
+  const taken = [one.append(records(0, 1), 60), other.append(records(1, 1), 40)];
+  const refused = one.append(records(2, 1), 1);
+  await expect(refused).rejects.toBeInstanceOf(Unavailable);
+  await expect(refused).rejects.toThrow('not appended');
+  await Promise.all(taken);
+  // Larger than the bound, so alone.
+  const large = one.append(records(3, 1), 500);
+  await expect(other.append(records(4, 1), 1)).rejects.toBeInstanceOf(Unavailable);
+  await large;
+  await other.append(records(5, 1), 1);
+  expect([...one.sends, ...other.sends].flatMap((send) => send.records.map(({ key }) => key)).sort()).toEqual(
+    ['0.0', '1.0', '3.0', '5.0'],
+  );
+});
+
+test('gives the room of a rejected send back', async () => {
+  const waiting = new WaitingBytes(100);
+  const { append, failNext } = aPartition({ waiting });
+  failNext(new Unavailable('lost'));
+  await expect(append(records(0, 1), 100)).rejects.toThrow('lost');
+  await append(records(1, 1), 100);
+});
+
+test('is idle only when all that waited was sent', async () => {
+  const { append, appender, sends } = aPartition({ maxSendBytes: 10 });
+  const appended = [0, 1, 2].map((call) => append(records(call, 1), 10));
+  await appender.idle();
+  expect(sends).toHaveLength(3);
+  await Promise.all(appended);
+  await appender.idle();
+});
+
+/** An appender whose sends take a turn of the event loop, and what it sent. */
+function aPartition({ maxSendBytes = 1_000_000, waiting = new WaitingBytes() } = {}) {
+  const sends: Send[] = [];
+  let [end, inFlight, most] = [0, 0, 0];
+  let failure: Error | undefined;
+  const appender = new PartitionAppender({
+    topic: 'topic',
+    partition: 0,
+    waiting,
+    send: async (send) => {
+      sends.push(send);
+      inFlight += 1;
+      most = Math.max(most, inFlight);
+      await turn();
+      inFlight -= 1;
+      const error = failure;
+      failure = undefined;
+      if (error !== undefined) throw error;
+      end += send.records.length;
+      return end - send.records.length;
+    },
+  });
+  return {
+    appender,
+    append: (records: NewRecord[], bytes: number) => appender.append({ records, bytes, maxSendBytes }),
+    sends,
+    isAlone: () => most === 1,
+    failNext: (error: Error) => {
+      failure = error;
+    },
+  };
+}
+
+function records(call: number, count: number): NewRecord[] {
+  return Array.from({ length: count }, (_, index) => ({
+    key: `${call}.${index}`,
+    value: Buffer.from('value'),
+  }));
+}
+
+/** Later than an append that was called before has been sent. */
+async function turn(): Promise<void> {
+  for (let count = 0; count < 2; count += 1) await new Promise((resolve) => setImmediate(resolve));
+}

@@ -1,0 +1,84 @@
+/** How kafkajs's failures reach the callers of the log. */
+import { createRequire } from 'node:module';
+import kafkajs from 'kafkajs';
+import { expect, test } from 'vitest';
+import { Fenced, Unavailable } from '../../../process/errors.ts';
+import { asFailure, isOfSettings, isOfType } from './failures.ts';
+
+const protocol = (type: string, message = 'said so') =>
+  new kafkajs.KafkaJSProtocolError({ type, message, name: type, code: 1, retriable: false } as Error);
+const retried = (cause: Error) =>
+  new kafkajs.KafkaJSNumberOfRetriesExceeded(cause, { retryCount: 5, retryTime: 10 });
+
+test.each([
+  ['a newer producer', protocol('INVALID_PRODUCER_EPOCH'), Fenced],
+  ['a newer producer in a code that kafkajs does not know', protocol('X', 'Unknown error code 90'), Fenced],
+  ['a newer producer after retries', retried(protocol('INVALID_PRODUCER_EPOCH')), Fenced],
+  ['a leader that moves', protocol('NOT_LEADER_FOR_PARTITION'), Unavailable],
+  ['a lost connection', new kafkajs.KafkaJSConnectionError('gone'), Unavailable],
+  ['a lost connection after retries', retried(new kafkajs.KafkaJSConnectionError('gone')), Unavailable],
+  ['credentials refused while it runs', refusedCredentials(), Unavailable],
+  ['a missing permission', protocol('TOPIC_AUTHORIZATION_FAILED'), Error],
+])('%s', (_, error, kind) => {
+  const failure = asFailure(error, 'the append');
+  expect(failure.constructor).toBe(kind);
+  expect(failure.message).toContain('the append');
+  expect(failure.cause).toBe(error);
+});
+
+test('our own failures pass as they are', () => {
+  for (const failure of [new Fenced('lost'), new Unavailable('closed')]) {
+    expect(asFailure(failure, 'the append')).toBe(failure);
+  }
+});
+
+test.each([
+  ['a property of nothing', () => (undefined as unknown as { key: string }).key],
+  ['a buffer read past its end', () => Buffer.alloc(2).readInt32BE(0)],
+  ['a name used before it is there', readTooEarly],
+])('a bug of ours passes as it is, and is no outage: %s', (_, bug) => {
+  const error = thrownBy(bug);
+  expect(asFailure(error, 'the append')).toBe(error);
+});
+
+test('what kafkajs trips over when brokers go away is an outage', () => {
+  const decoder = createRequire(import.meta.url)('kafkajs/src/protocol/decoder.js');
+  const error = thrownBy(() => new decoder(Buffer.alloc(2)).readInt32());
+  expect(error).toBeInstanceOf(RangeError);
+  expect(asFailure(error, 'the append')).toBeInstanceOf(Unavailable);
+});
+
+test('what Node throws of a socket is an outage', () => {
+  const error = new RangeError('of a socket');
+  error.stack = 'RangeError: of a socket\n    at Socket.write (node:net:1:1)';
+  expect(asFailure(error, 'the append')).toBeInstanceOf(Unavailable);
+});
+
+test('wrong settings are known under what was made of them', () => {
+  const refused = refusedCredentials();
+  expect(isOfSettings(asFailure(refused, 'the connection'))).toBe(true);
+  expect(isOfSettings(asFailure(new kafkajs.KafkaJSConnectionError('gone'), 'the connection'))).toBe(false);
+  expect(isOfType(retried(protocol('MESSAGE_TOO_LARGE')), 'MESSAGE_TOO_LARGE')).toBe(true);
+});
+
+function readTooEarly(): number {
+  const read = () => later;
+  read();
+  const later = 1;
+  return later;
+}
+
+function thrownBy(bug: () => unknown): unknown {
+  try {
+    bug();
+  } catch (error) {
+    return error;
+  }
+  throw new Error('it did not throw');
+}
+
+function refusedCredentials(): Error {
+  // The types of kafkajs know its constructor only without the message that it needs.
+  const name = 'KafkaJSSASLAuthenticationError';
+  return Object.assign(new kafkajs.KafkaJSNonRetriableError('no'), { name });
+}

@@ -1,0 +1,67 @@
+/** Tokens for brokers: asked for as the grant says, kept while they are good, and an outage told as one. */
+import { createServer, type IncomingMessage } from 'node:http';
+import { expect, onTestFinished, test } from 'vitest';
+import { Unavailable } from '../../../process/errors.ts';
+import { oauthTokens } from './oauthTokens.ts';
+
+const CREDENTIALS = { clientId: 'game:1', clientSecret: 'so secret', scope: 'kafka' };
+
+interface Asked {
+  readonly authorization: string | undefined;
+  readonly body: string;
+}
+
+async function aTokenServer(answer: (count: number) => { status: number; body: string }) {
+  const asked: Asked[] = [];
+  const server = createServer((request, response) => {
+    void textOf(request).then((body) => {
+      asked.push({ authorization: request.headers.authorization, body });
+      const { status, body: text } = answer(asked.length);
+      response.writeHead(status, { 'Content-Type': 'application/json' }).end(text);
+    });
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  onTestFinished(() => void server.close());
+  const address = server.address();
+  const port = typeof address === 'object' && address !== null ? address.port : 0;
+  return { asked, tokenUrl: `http://127.0.0.1:${port}/token` };
+}
+
+async function textOf(request: IncomingMessage): Promise<string> {
+  let text = '';
+  for await (const chunk of request) text += String(chunk);
+  return text;
+}
+
+const issued = (count: number) => ({
+  status: 200,
+  body: JSON.stringify({ access_token: `token ${count}`, token_type: 'bearer', expires_in: 3600 }),
+});
+
+test('a token is asked for once and serves until shortly before its end', async () => {
+  const { asked, tokenUrl } = await aTokenServer(issued);
+  let nowMs = 0;
+  const token = oauthTokens({ ...CREDENTIALS, tokenUrl }, () => nowMs);
+  expect(await Promise.all([token(), token(), token()])).toEqual(['token 1', 'token 1', 'token 1']);
+  nowMs = 3_539_000;
+  expect(await token()).toBe('token 1');
+  nowMs = 3_541_000;
+  expect(await token()).toBe('token 2');
+  expect(asked).toHaveLength(2);
+  const basic = Buffer.from(asked[0]?.authorization?.replace('Basic ', '') ?? '', 'base64').toString();
+  expect(basic).toBe('game%3A1:so%20secret');
+  expect(asked[0]?.body).toBe('grant_type=client_credentials&scope=kafka');
+});
+
+test('a refusal is told without the secret, and the next asks again', async () => {
+  const { asked, tokenUrl } = await aTokenServer((count) =>
+    count === 1 ? { status: 401, body: '{"error":"invalid_client"}' } : issued(count),
+  );
+  const token = oauthTokens({ ...CREDENTIALS, tokenUrl });
+  const refused = await token().catch((error: unknown) => error);
+  expect(refused).toBeInstanceOf(Unavailable);
+  expect(String(refused)).toContain('401');
+  expect(String(refused)).not.toContain('so secret');
+  expect(await token()).toBe('token 2');
+  expect(asked).toHaveLength(2);
+});

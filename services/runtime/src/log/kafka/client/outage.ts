@@ -1,0 +1,33 @@
+/** Tells of an outage once when it begins and once when it is over, however many tries fail in between. */
+import { messageOf } from '../../../process/errors.ts';
+import type { Fields, Logger } from '../../../process/logger.ts';
+
+export class Outage {
+  readonly #logger: Logger;
+  readonly #event: string;
+  readonly #fields: Fields;
+  /** What fails now, for instance brokers. */
+  readonly #failing = new Set<string>();
+  #sinceMs = 0;
+
+  /** @param event `<event>_interrupted` and `<event>_resumed` are logged, with the fields. */
+  constructor(logger: Logger, event: string, fields: Fields) {
+    this.#logger = logger;
+    this.#event = event;
+    this.#fields = fields;
+  }
+
+  failed(what: string, error?: unknown): void {
+    if (this.#failing.size === 0) {
+      this.#sinceMs = performance.now();
+      this.#logger.warn(`${this.#event}_interrupted`, { ...this.#fields, cause: messageOf(error) });
+    }
+    this.#failing.add(what);
+  }
+
+  passed(what: string): void {
+    if (!this.#failing.delete(what) || this.#failing.size > 0) return;
+    const outageMs = Math.round(performance.now() - this.#sinceMs);
+    this.#logger.info(`${this.#event}_resumed`, { ...this.#fields, outageMs });
+  }
+}

@@ -1,0 +1,108 @@
+/**
+ * A kafkajs client that is replaced whole after a failure: what it keeps of dead connections, old leaders and sequence
+ * numbers is not to be trusted any more.
+ */
+import { Unavailable } from '../../../process/errors.ts';
+import { Lease } from '../lease.ts';
+import { asFailure } from './failures.ts';
+
+/** What all clients of kafkajs have. */
+export interface Connectable {
+  connect(): Promise<void>;
+  disconnect(): Promise<void>;
+}
+
+export class Renewable<T extends Connectable> {
+  readonly #create: () => T;
+  readonly #onReplaced: (cause: unknown) => void;
+  readonly #open = new Set<Lease<T>>();
+  #current: Promise<Lease<T>> | undefined;
+  #isClosed = false;
+
+  /** @param create makes a client that is not connected yet. */
+  constructor(create: () => T, onReplaced: (cause: unknown) => void = () => undefined) {
+    this.#create = create;
+    this.#onReplaced = onReplaced;
+  }
+
+  /**
+   * Rejects with what `work` throws, or when it takes longer than the limit, and then replaces the client for all. Who
+   * uses the old one finishes there.
+   * @throws Unavailable when no broker can be reached or it was closed; `work` has not begun then.
+   */
+  async use<R>(limitMs: number, work: (client: T) => Promise<R>): Promise<R> {
+    if (this.#isClosed) throw new Unavailable('the log is closed; nothing was done');
+    this.#current ??= this.#connect();
+    const lease = await this.#current;
+    try {
+      return await withinLimit(lease.use(work), limitMs);
+    } catch (error) {
+      this.#replace(lease, error);
+      throw error;
+    }
+  }
+
+  /** Waits for what runs. */
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    const current = this.#current;
+    this.#current = undefined;
+    (await current?.catch(() => undefined))?.retire();
+    await Promise.all([...this.#open].map((lease) => lease.closed));
+  }
+
+  async #connect(): Promise<Lease<T>> {
+    try {
+      const client = await connectedOf(this.#create);
+      const lease = new Lease(client, () => client.disconnect());
+      this.#open.add(lease);
+      lease.closed.then(() => this.#open.delete(lease));
+      return lease;
+    } catch (error) {
+      this.#current = undefined;
+      throw error;
+    }
+  }
+
+  #replace(lease: Lease<T>, cause: unknown): void {
+    if (!lease.retire()) return;
+    this.#current = undefined;
+    this.#onReplaced(cause);
+  }
+}
+
+/**
+ * A client that has connected. A broker that takes connections and does not answer holds up one try only, since the
+ * next begins with another.
+ * @throws Unavailable when no broker can be reached.
+ */
+export async function connectedOf<T extends Connectable>(create: () => T): Promise<T> {
+  for (let tries = 1; ; tries += 1) {
+    const client = create();
+    const connecting = client.connect();
+    try {
+      await withinLimit(connecting, CONNECT_LIMIT_MS);
+      return client;
+    } catch (error) {
+      const disconnect = () => client.disconnect().catch(() => undefined);
+      connecting.then(disconnect, disconnect);
+      const failure = asFailure(error, 'no broker can be reached; nothing was done');
+      if (!(failure instanceof Unavailable) || tries === MAX_TRIES) throw failure;
+    }
+  }
+}
+
+/** @throws Error when the work takes longer; it goes on, and its outcome is nobody's. */
+export async function withinLimit<T>(work: Promise<T>, limitMs: number): Promise<T> {
+  const { promise, reject } = Promise.withResolvers<never>();
+  const timer = setTimeout(() => reject(new Error(`no answer within ${limitMs} ms`)), limitMs);
+  try {
+    return await Promise.race([work, promise]);
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+/** Of one try, with the first requests. */
+const CONNECT_LIMIT_MS = 3000;
+const MAX_TRIES = 3;

@@ -1,0 +1,67 @@
+/** kafkajs must not wake without a reason, and must wake for what it holds back. */
+import { createRequire } from 'node:module';
+import { afterEach, beforeEach, expect, test, vi } from 'vitest';
+import { mendRequestQueueTimer } from '../requestQueueTimer.ts';
+
+/** As far as a connection of kafkajs uses it. */
+interface RequestQueue {
+  push(request: object): void;
+  fulfillRequest(answer: object): void;
+  maybeThrottle(throttleMs: number): void;
+}
+
+beforeEach(() => {
+  vi.useFakeTimers();
+  mendRequestQueueTimer();
+});
+
+afterEach(() => {
+  vi.useRealTimers();
+});
+
+test('sets no timer after an answer when nothing waits', () => {
+  const { queue, push } = aQueue();
+  push(1);
+  queue.fulfillRequest({ correlationId: 1, payload: null, size: 0 });
+  expect(vi.getTimerCount()).toBe(0);
+});
+
+test('sends what had to wait, after the answer before it or the pause that the broker asked for', () => {
+  const { queue, push, sent } = aQueue();
+  push(1);
+  push(2);
+  expect(sent).toEqual([1]);
+  queue.fulfillRequest({ correlationId: 1, payload: null, size: 0 });
+  expect(sent).toEqual([1, 2]);
+  queue.maybeThrottle(500);
+  queue.fulfillRequest({ correlationId: 2, payload: null, size: 0 });
+  push(3);
+  expect(sent).toEqual([1, 2]);
+  vi.advanceTimersByTime(600);
+  expect(sent).toEqual([1, 2, 3]);
+  vi.runAllTimers();
+  expect(vi.getTimerCount()).toBe(0);
+});
+
+function aQueue() {
+  const RequestQueueClass: new (options: object) => RequestQueue = createRequire(import.meta.url)(
+    'kafkajs/src/network/requestQueue',
+  );
+  const queue = new RequestQueueClass({
+    maxInFlightRequests: 1,
+    requestTimeout: 1000,
+    enforceRequestTimeout: false,
+    clientId: 'test',
+    broker: 'nowhere:1',
+    logger: { debug: () => {}, warn: () => {} },
+  });
+  const sent: number[] = [];
+  const push = (correlationId: number) =>
+    queue.push({
+      entry: { correlationId, resolve: () => {}, reject: () => {} },
+      expectResponse: true,
+      requestTimeout: null,
+      sendRequest: () => sent.push(correlationId),
+    });
+  return { queue, sent, push };
+}

@@ -1,0 +1,49 @@
+/** Tries again what the brokers could not answer just now: a leader or coordinator moves, a broker is away. */
+import { messageOf, StartRefused, Unavailable } from '../../../process/errors.ts';
+import { asFailure, isOfType } from './failures.ts';
+
+export interface RetryOptions {
+  /** What is done, for the message of the failure. */
+  readonly doing: string;
+  readonly limitMs: number;
+  /** Of a topic that may not be there: how long the brokers may not know it yet. Otherwise it is one that is there. */
+  readonly unknownLimitMs?: number;
+}
+
+/** @throws Unavailable when the limit has passed; Error for what no other try would mend. */
+export async function withRetries<T>(options: RetryOptions, attempt: () => Promise<T>): Promise<T> {
+  const startMs = performance.now();
+  let pauseMs = FIRST_PAUSE_MS;
+  for (;;) {
+    try {
+      return await attempt();
+    } catch (error) {
+      const leftMs = limitOf(error, options) - (performance.now() - startMs);
+      if (leftMs < pauseMs) throw failureOf(error, options);
+    }
+    await new Promise((resolve) => setTimeout(resolve, pauseMs));
+    pauseMs = Math.min(pauseMs * 2, MAX_PAUSE_MS);
+  }
+}
+
+function limitOf(error: unknown, options: RetryOptions): number {
+  const failure = failureOf(error, options);
+  if (isUnknown(error, options)) return options.unknownLimitMs ?? 0;
+  // Our own is the last word: no broker can be reached, or the log was closed.
+  return failure instanceof Unavailable && failure !== error ? options.limitMs : 0;
+}
+
+function failureOf(error: unknown, options: RetryOptions): Error {
+  if (error instanceof StartRefused) return error;
+  if (isUnknown(error, options)) {
+    return new Error(`${options.doing}: ${messageOf(error)}`, { cause: error });
+  }
+  return asFailure(error, options.doing);
+}
+
+function isUnknown(error: unknown, { unknownLimitMs }: RetryOptions): boolean {
+  return unknownLimitMs !== undefined && isOfType(error, 'UNKNOWN_TOPIC_OR_PARTITION');
+}
+
+const FIRST_PAUSE_MS = 10;
+const MAX_PAUSE_MS = 500;

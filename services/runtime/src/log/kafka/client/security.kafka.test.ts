@@ -1,0 +1,243 @@
+/** A cluster that lets nobody in without TLS and proof of who it is: every way in, and what is said where there is none. */
+import type { AddressInfo } from 'node:net';
+import { createServer } from 'node:tls';
+import { AclOperationTypes, AclPermissionTypes, AclResourceTypes, ResourcePatternTypes } from 'kafkajs';
+import { describe, expect, onTestFinished, test } from 'vitest';
+import { StartRefused, Unavailable } from '../../../process/errors.ts';
+import {
+  aHolder,
+  aName,
+  aRecord,
+  nextRecords,
+  readToEnd,
+  textOf,
+  textsToEnd,
+  until,
+  untilHolds,
+  untilReads,
+} from '../../contract/harness.ts';
+import type { Log } from '../../log.ts';
+import { type Authority, anAuthority } from '../testing/certificates.ts';
+import { aTopic } from '../testing/deployment.ts';
+import { STRANGER, USER } from '../testing/securedBrokerSettings.ts';
+import { securedDeployments } from '../testing/securedDeployments.ts';
+import type { KafkaConnection, KafkaSasl } from './kafkaClient.ts';
+
+describe('a cluster with TLS, SASL and access control', () => {
+  const there = securedDeployments();
+  const { aPrefix, aLog, withSasl, withPassword, withToken, withCertificate } = there;
+  const deny = (resourceName: string, operation: AclOperationTypes): Promise<unknown> =>
+    there.broker.admin((admin) =>
+      admin.createAcls({
+        acl: [
+          {
+            resourceType: AclResourceTypes.TOPIC,
+            resourceName,
+            resourcePatternType: ResourcePatternTypes.LITERAL,
+            principal: `User:${USER}`,
+            host: '*',
+            operation,
+            permissionType: AclPermissionTypes.DENY,
+          },
+        ],
+      }),
+    );
+
+  test.each<[way: string, connection: () => KafkaConnection]>([
+    ['SCRAM-SHA-256', () => withSasl(withPassword('scram-sha-256'))],
+    ['SCRAM-SHA-512', () => withSasl(withPassword('scram-sha-512'))],
+    ['PLAIN', () => withSasl(withPassword('plain'))],
+    ['OAUTHBEARER', () => withSasl(withToken())],
+    ['a certificate of its own', () => withCertificate()],
+  ])('lets a deployment do all that it does, by %s', async (_, connection) => {
+    const log = await aLog(connection());
+    const [topic, results] = [await aTopic(log), await aTopic(log)];
+    await log.append(topic, 0, [aRecord('appended')]);
+    expect(await textsToEnd(log, topic)).toEqual([['appended']]);
+
+    const group = aName('group');
+    const holder = await aHolder(log, group, topic);
+    await untilHolds(holder, 1);
+    const owned = holder.current(0);
+    expect((await nextRecords(owned)).map(textOf)).toEqual(['appended']);
+    await owned.commit(topic, { offset: 0, metadata: 'begun' });
+    expect(await log.committed(group, topic)).toEqual([{ offset: 0, metadata: 'begun' }]);
+
+    const producer = await log.transactional(aName('producer'));
+    await producer.commit({
+      appends: [{ topic: results, partition: 0, records: [aRecord('made of it')] }],
+      commits: [{ owned, topic, committed: { offset: 1, metadata: 'done' } }],
+    });
+    await untilReads(log, results, [['made of it']]);
+    await until(async () => (await log.committed(group, topic))[0]?.offset === 1);
+  });
+
+  test.each<[what: string, sasl: (wrong: string) => KafkaSasl, said: RegExp]>([
+    ['password (SCRAM)', (wrong) => withPassword('scram-sha-512', wrong), /not let this process in: .*SCRAM/],
+    ['password (PLAIN)', (wrong) => withPassword('plain', wrong), /not let this process in: .*PLAIN/],
+    ['client secret', withToken, /the token server at \S+ refuses these credentials \(status 401\)$/],
+  ])('refuses a start with a wrong %s in a line that does not hold it', async (_, sasl, said) => {
+    const line = await refusal(aLog(withSasl(sasl('wr0ng'))));
+    expect(line).toMatch(said);
+    expect(line).not.toContain('wr0ng');
+  });
+
+  test.each<[what: string, connection: () => KafkaConnection, said: RegExp]>([
+    [
+      'checked against another authority',
+      () => ({ ...withSasl(withPassword('plain')), ssl: { ca: anotherAuthority().caPem } }),
+      /no trusted connection over TLS: unable to verify the first certificate$/,
+    ],
+    [
+      'checked against the system’s authorities',
+      () => ({ ...withSasl(withPassword('plain')), ssl: true }),
+      /no trusted connection over TLS: unable to verify the first certificate$/,
+    ],
+    [
+      'without TLS',
+      () => ({ ...withSasl(withPassword('plain')), ssl: false }),
+      /what answers is not Kafka; it may want TLS$/,
+    ],
+    [
+      'without a certificate of its own',
+      () => ({ ...withCertificate(), ssl: { ca: there.broker.authority.caPem } }),
+      /refuses the certificate of this client, or the lack of one: .*alert bad certificate$/,
+    ],
+    [
+      'with a certificate of another authority',
+      () => withCertificate(anotherAuthority().issue(USER)),
+      /refuses the certificate of this client, or the lack of one: .*alert certificate unknown$/,
+    ],
+    [
+      'with the key of another certificate',
+      () => withCertificate({ ...there.broker.client, keyPem: there.broker.authority.issue(USER).keyPem }),
+      /no trusted connection over TLS: key values mismatch$/,
+    ],
+    [
+      'with SASL where there is none',
+      () => ({ ...withCertificate(), sasl: withPassword('plain') }),
+      /Kafka does not let this process in: /,
+    ],
+  ])('refuses a start %s', async (_, connection, said) => {
+    expect(await refusal(aLog(connection()))).toMatch(said);
+  });
+
+  test('refuses a start at a broker whose certificate names another host', async () => {
+    const { certPem: cert, keyPem: key } = there.broker.authority.issueForElsewhere('broker');
+    const server = createServer({ cert, key });
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+    onTestFinished(() => void server.close());
+    const { port } = server.address() as AddressInfo;
+    const start = aLog(withSasl(withPassword('plain'), `127.0.0.1:${port}`));
+    expect(await refusal(start)).toMatch(/no trusted connection over TLS: .*is not in the cert's list/);
+  });
+
+  test('says what a broker may want that hangs up', async () => {
+    const { sasl: _, ...withoutSasl } = withSasl(withPassword('plain'));
+    const failure = aLog(withoutSasl);
+    await expect(failure).rejects.toBeInstanceOf(Unavailable);
+    await expect(failure).rejects.toThrow(/instead of answering; it may want SASL$/);
+  });
+
+  test('refuses a start that may not make its topics, naming one', async () => {
+    const line = await refusal(aLog(withSasl({ mechanism: 'scram-sha-256', ...STRANGER }), 'theirs-'));
+    expect(line).toMatch(/refuse to create the topic theirs-questlog\.log\.v1: Not authorized/);
+  });
+
+  test('tells of which topic an append is not allowed any more', async () => {
+    const prefix = aPrefix();
+    const log = await aLog(withSasl(withPassword('scram-sha-256')), prefix);
+    const topic = await aTopic(log);
+    await log.append(topic, 0, [aRecord('allowed')]);
+    await deny(`${prefix}${topic}`, AclOperationTypes.WRITE);
+    const denied = log.append(topic, 0, [aRecord('denied')]);
+    await expect(denied).rejects.toThrow(`${prefix}${topic}/0`);
+    await expect(denied).rejects.toThrow(/not authorized/i);
+    await expect(denied).rejects.not.toBeInstanceOf(Unavailable);
+  });
+
+  test('refuses a start that may not read a topic, naming it', async () => {
+    const [prefix, connection] = [aPrefix(), withSasl(withPassword('scram-sha-256'))];
+    const identity = `${prefix}questlog.log.v1`;
+    await deny(identity, AclOperationTypes.READ);
+    const said = (topic: string) =>
+      new RegExp(`not let this process read the topic ${topic}: Not authorized`);
+    expect(await refusal(aLog(connection, prefix))).toMatch(said(identity));
+    // Also what the services read at their start, and what is taken away later.
+    const own = aPrefix();
+    const log = await aLog(connection, own);
+    const topic = await aTopic(log);
+    const before = await log.tail({ topic, from: 'earliest', onBatch: () => undefined });
+    await log.append(topic, 0, [aRecord('allowed')]);
+    await before.reached([1]);
+    await deny(`${own}${topic}`, AclOperationTypes.READ);
+    await expect(before.failed).rejects.toThrow(said(`${own}${topic}`));
+    await expect(before.failed).rejects.not.toBeInstanceOf(StartRefused);
+    expect(await refusal(readToEnd(log, topic))).toMatch(said(`${own}${topic}`));
+  });
+
+  test.each<[way: string, sasl: () => KafkaSasl]>([
+    ['SCRAM-SHA-512', () => withPassword('scram-sha-512')],
+    ['OAUTHBEARER', withToken],
+  ])('loses no append over sessions that end, by %s', async (_, sasl) => {
+    const log = await aLog(withSasl(sasl(), there.broker.shortSessions));
+    const topic = await aTopic(log, { partitions: 3 });
+    const before = there.broker.reauthentications();
+    const loads = [0, 1, 2].map((partition) =>
+      appendWhile(log, topic, partition, () => there.broker.reauthentications() < before + SESSIONS),
+    );
+    const appended = await Promise.all(loads);
+    const read = (await readToEnd(log, topic)).map((records) =>
+      records.map((record) => textOf(record)?.split(' ')[0]),
+    );
+    expect(read).toEqual(appended);
+  });
+
+  test('outlives a token server that refuses it for a while', async () => {
+    const log = await aLog(withSasl(withToken(), there.broker.shortSessions));
+    const topic = await aTopic(log);
+    await log.append(topic, 0, [aRecord('before')]);
+    there.tokens.refuses = true;
+    const failures: unknown[] = [];
+    await until(async () => {
+      await log.append(topic, 0, [aRecord('meanwhile')]).catch((error: unknown) => failures.push(error));
+      return failures.length > 0;
+    });
+    there.tokens.refuses = false;
+    expect(failures[0]).toBeInstanceOf(Unavailable);
+    await log.append(topic, 0, [aRecord('after')]);
+    expect((await textsToEnd(log, topic))[0]?.at(-1)).toBe('after');
+  });
+});
+
+/** Of a load that runs meanwhile, on connections that are used all the time. */
+const SESSIONS = 6;
+
+/** One after the other, some large enough to be compressed. @returns the number that begins each. */
+async function appendWhile(
+  log: Log,
+  topic: string,
+  partition: number,
+  goesOn: () => boolean,
+): Promise<string[]> {
+  const numbers: string[] = [];
+  for (let number = 0; goesOn(); number += 1) {
+    await log.append(topic, partition, [aRecord(`${number} ${'☃'.repeat((number % 3) * 5_000)}`)]);
+    numbers.push(String(number));
+  }
+  return numbers;
+}
+
+function anotherAuthority(): Authority {
+  const authority = anAuthority('another authority');
+  if (authority === undefined) throw new Error('there is no openssl');
+  return authority;
+}
+
+/** The one line of a start that is refused. */
+async function refusal(start: Promise<unknown>): Promise<string> {
+  const error = await start.catch((thrown: unknown) => thrown);
+  if (!(error instanceof StartRefused)) throw new Error('the start was not refused', { cause: error });
+  expect(error.message).not.toContain('\n');
+  return error.message;
+}

@@ -1,0 +1,187 @@
+import { expect, onTestFinished, test } from 'vitest';
+import { Fenced } from '../../../process/errors.ts';
+import { silentLogger } from '../../../process/logger.ts';
+import {
+  aHolder,
+  aName,
+  aRecord,
+  aTopic,
+  lost,
+  nextRecords,
+  textOf,
+  until,
+  untilHolds,
+} from '../../contract/harness.ts';
+import type { Consumer, OwnedPartition } from '../../log.ts';
+import { oneDeployment } from '../testing/deployment.ts';
+import { describeKafka } from '../testing/engines.ts';
+import { catalogOf, type SeverableKafka, severableKafka } from '../testing/severable.ts';
+import { openConsumer } from './consumerGroup.ts';
+
+describeKafka('a consumer group on Kafka', ({ brokers }) => {
+  const own = oneDeployment(brokers);
+  const { nameOf } = own;
+
+  /** A member on a network of its own. */
+  async function aSeverableMember(
+    options: Parameters<typeof openConsumer>[1],
+  ): Promise<{ network: SeverableKafka; consumer: Consumer }> {
+    const network = severableKafka(brokers);
+    const deps = { kafka: network.kafka, catalog: catalogOf(own.log), logger: silentLogger, nameOf };
+    const consumer = await openConsumer(deps, options);
+    onTestFinished(async () => {
+      network.mend();
+      await consumer.stop();
+    });
+    return { network, consumer };
+  }
+
+  test('gives the partitions of a member that died to another, and takes no commit of the dead one', async () => {
+    const [topic, group] = [await aTopic(own.log, { partitions: 4 }), aName('group')];
+    for (const partition of [0, 1, 2, 3])
+      await own.log.append(topic, partition, [aRecord('a'), aRecord('b')]);
+    const owned: OwnedPartition[] = [];
+    const dying = await aSeverableMember({
+      group,
+      topics: [topic],
+      process: async (partition) => {
+        owned.push(partition);
+        await lost(partition);
+      },
+    });
+    const heir = await aHolder(own.log, group, topic);
+    onTestFinished(() => heir.consumer.stop());
+    await until(() => heir.consumer.assigned().length === 2 && dying.consumer.assigned().length === 2);
+    const its = owned.filter((one) => dying.consumer.assigned().includes(one.partition));
+    await Promise.all(its.map((one) => one.commit(topic, { offset: 1, metadata: 'alive' })));
+
+    dying.network.sever();
+    const late = its.map((one) => one.commit(topic, { offset: 2, metadata: 'dead' }));
+    const refused = expect(Promise.any(late)).rejects.toThrow();
+    await untilHolds(heir, 4);
+    for (const { partition } of its) {
+      const inherited = heir.current(partition);
+      expect(inherited.committed(topic)).toEqual({ offset: 1, metadata: 'alive' });
+      expect((await nextRecords(inherited)).map(textOf)).toEqual(['b']);
+      await inherited.commit(topic, { offset: 2, metadata: 'heir' });
+    }
+    await until(() => its.every((one) => one.signal.aborted));
+    await refused;
+    dying.network.mend();
+    for (const one of its) {
+      await expect(one.commit(topic, { offset: 0, metadata: 'back' })).rejects.toBeInstanceOf(Fenced);
+    }
+    const committed = await own.log.committed(group, topic);
+    for (const { partition } of its) expect(committed[partition]).toEqual({ offset: 2, metadata: 'heir' });
+  });
+
+  test('goes on after an outage where it had committed, as a new member', async () => {
+    const [topic, group] = [await aTopic(own.log), aName('group')];
+    await own.log.append(topic, 0, [aRecord('before'), aRecord('after')]);
+    const seen: { texts: (string | undefined)[]; from: number }[] = [];
+    const { network, consumer } = await aSeverableMember({
+      group,
+      topics: [topic],
+      process: async (owned) => {
+        const texts: (string | undefined)[] = [];
+        seen.push({ texts, from: owned.position(topic) });
+        while (!owned.signal.aborted) {
+          const batch = await owned.read({ maxRecords: 1, maxBytes: 1000, waitMs: 1000 });
+          texts.push(...(batch?.records ?? []).map(textOf));
+          if (batch?.nextOffset === 1) await owned.commit(topic, { offset: 1, metadata: '' });
+        }
+      },
+    });
+    await until(() => seen[0]?.texts.length === 2);
+    network.sever();
+    await until(() => consumer.assigned().length === 0);
+    network.mend();
+    await until(() => seen[1]?.texts.length === 1);
+    expect(seen).toEqual([
+      { texts: ['before', 'after'], from: 0 },
+      { texts: ['after'], from: 1 },
+    ]);
+    expect(consumer.assigned()).toEqual([0]);
+  });
+
+  test('begins on a partition that it gets back only when the work before it has ended', async () => {
+    const [topic, group] = [await aTopic(own.log), aName('group')];
+    const [told, ending]: [string[], PromiseWithResolvers<void>] = [[], Promise.withResolvers()];
+    const { network, consumer } = await aSeverableMember({
+      group,
+      topics: [topic],
+      process: async (owned) => {
+        told.push('begins');
+        await lost(owned);
+        // As one whose insert into ClickHouse is still under way.
+        await ending.promise;
+        told.push('ends');
+      },
+    });
+    await until(() => told.length === 1);
+    network.sever();
+    await until(() => consumer.assigned().length === 0);
+    network.mend();
+    await until(() => consumer.assigned().length === 1);
+    // What the new work asks for before it begins is answered by then, too: it was asked for earlier.
+    await own.log.committed(group, topic);
+    await own.log.startOffsets(topic);
+    expect(told).toEqual(['begins']);
+    ending.resolve();
+    await until(() => told.length === 3);
+    expect(told).toEqual(['begins', 'ends', 'begins']);
+  });
+
+  test('keeps a process running over the joins and leaves of others, and only it commits', async () => {
+    const partitions = [0, 1, 2, 3, 4, 5];
+    const [topic, group] = [await aTopic(own.log, { partitions: partitions.length }), aName('group')];
+    for (const partition of partitions) await own.log.append(topic, partition, [aRecord('x')]);
+    const acknowledged = partitions.map(() => 0);
+    const unexpected: unknown[] = [];
+    const begun: { member: string; partition: number }[] = [];
+    const join = (member: string) =>
+      own.log.consume({
+        group,
+        topics: [topic],
+        process: async (owned) => {
+          const { partition, signal } = owned;
+          begun.push({ member, partition });
+          let count = Number(owned.committed(topic)?.metadata ?? 0);
+          // What was acknowledged is there, and nothing else.
+          if (count !== acknowledged[partition]) unexpected.push({ partition, count, acknowledged });
+          while (!signal.aborted) {
+            count += 1;
+            try {
+              await owned.commit(topic, { offset: 1, metadata: `${count}` });
+            } catch (error) {
+              if (!(error instanceof Fenced && signal.aborted)) unexpected.push(error);
+              return;
+            }
+            acknowledged[partition] = count;
+          }
+        },
+      });
+
+    const first = await join('first');
+    await until(() => first.assigned().length === 6);
+    const second = await join('second');
+    await until(() => first.assigned().length === 3 && second.assigned().length === 3);
+    const kept = [...first.assigned()];
+    const third = await join('third');
+    await until(() => [first, second, third].every((member) => member.assigned().length === 2));
+    await second.stop();
+    await until(() => first.assigned().length === 3 && third.assigned().length === 3);
+    await third.stop();
+    await until(() => first.assigned().length === 6);
+    const moving = [...acknowledged];
+    await until(() => acknowledged.every((count, partition) => count > (moving[partition] ?? 0)));
+    await first.stop();
+
+    expect(unexpected).toEqual([]);
+    const committed = await own.log.committed(group, topic);
+    expect(committed.map((one) => Number(one?.metadata))).toEqual(acknowledged);
+    // Two of the three that the first member kept when the second came were its own all the time.
+    const counts = kept.map((partition) => begun.filter((one) => one.partition === partition).length);
+    expect(counts.toSorted()).toEqual([1, 1, 3]);
+  });
+});

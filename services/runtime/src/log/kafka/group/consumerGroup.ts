@@ -1,0 +1,204 @@
+/**
+ * One member of a consumer group: runs `process` for each partition while it owns it. Who owns what is the brokers'
+ * decision, which kafkajs hears (`membership.ts`); reading and committing are our own.
+ */
+import { setTimeout as delay } from 'node:timers/promises';
+import { Unavailable } from '../../../process/errors.ts';
+import { settledWithin } from '../../doorbell.ts';
+import type { ConsumeOptions, Consumer } from '../../log.ts';
+import { isOfLoss } from '../../partitionLoss.ts';
+import { Changes } from '../changes.ts';
+import { RenewableCluster } from '../client/renewableCluster.ts';
+import type { KafkaDeps } from '../kafkaDeps.ts';
+import { Fetcher } from '../read/fetcher.ts';
+import { Generations } from './generations.ts';
+import { GroupCommits } from './groupCommits.ts';
+import { Membership } from './membership.ts';
+import { KafkaOwnedPartition, type StartingPoint } from './ownedPartition.ts';
+import { Tenure } from './tenure.ts';
+
+/** @throws Error for topics of unequal partition counts, or that are not there; Unavailable when no broker answers. */
+export async function openConsumer(deps: KafkaDeps, options: ConsumeOptions): Promise<Consumer> {
+  const { group, topics } = options;
+  const counts = await Promise.all(topics.map((topic) => deps.catalog.partitions(topic)));
+  if (topics.length === 0) throw new Error(`group ${group} consumes no topic`);
+  if (counts.some((count) => count !== counts[0])) {
+    const listed = topics.map((topic, index) => `${topic} ${counts[index]}`).join(', ');
+    throw new Error(`group ${group} consumes topics of unequal partition counts: ${listed}`);
+  }
+  return new GroupMember(deps, options);
+}
+
+/** How long a stop waits for `process` to return; then its partition is fenced and the group is left. */
+const STOP_WAIT_MS = 10_000;
+const FIRST_BACKOFF_MS = 100;
+const MAX_BACKOFF_MS = 2000;
+
+class GroupMember implements Consumer {
+  readonly failed: Promise<never>;
+  readonly #reject: (error: unknown) => void;
+  readonly #deps: KafkaDeps;
+  readonly #options: ConsumeOptions;
+  readonly #generations = new Generations();
+  readonly #changes = new Changes();
+  readonly #cluster: RenewableCluster;
+  readonly #fetcher: Fetcher;
+  readonly #commits: GroupCommits;
+  readonly #membership: Membership;
+  /** By partition. */
+  readonly #tenures = new Map<number, Tenure>();
+  /** The work on each partition, also on one that was lost: it never begins again before that has returned. */
+  readonly #work = new Map<number, Promise<void>>();
+  #stopping: Promise<void> | undefined;
+
+  constructor(deps: KafkaDeps, options: ConsumeOptions) {
+    const { promise, reject } = Promise.withResolvers<never>();
+    promise.catch(() => undefined);
+    this.failed = promise;
+    this.#reject = reject;
+    this.#deps = deps;
+    this.#options = options;
+    const [group, topics] = [deps.nameOf(options.group), options.topics.map((topic) => deps.nameOf(topic))];
+    const onFailed = (error: unknown) => this.#fail(error);
+    this.#cluster = new RenewableCluster(deps.kafka, topics);
+    this.#fetcher = new Fetcher(deps, {
+      cluster: this.#cluster,
+      topics: options.topics,
+      group: options.group,
+      onFailed,
+    });
+    this.#commits = new GroupCommits(group, this.#cluster);
+    this.#membership = new Membership({
+      kafka: deps.kafka,
+      logger: deps.logger,
+      group,
+      topics,
+      owned: () => this.#generations.owned(),
+      onJoin: (memberId, partitions) => this.#lose(this.#generations.join(memberId, partitions)),
+      onHeartbeat: (memberId, generation) => this.#settle(memberId, generation),
+      onLost: () => this.#lose(this.#generations.leave()),
+      onFailed,
+    });
+  }
+
+  assigned(): readonly number[] {
+    return this.#generations.owned().filter((one) => this.#tenures.get(one)?.signal.aborted === false);
+  }
+
+  stop(): Promise<void> {
+    this.#stopping ??= this.#stop();
+    return this.#stopping;
+  }
+
+  /** While the work ends, the member stays in the group, so that what it has done can be committed. */
+  async #stop(): Promise<void> {
+    for (const tenure of this.#tenures.values()) tenure.revoke();
+    await settledWithin(Promise.all(this.#work.values()), STOP_WAIT_MS);
+    this.#lose(this.#generations.owned());
+    await this.#membership.close();
+    this.#fetcher.close();
+    await this.#cluster.close();
+  }
+
+  #settle(memberId: string, generation: number): void {
+    const settled = this.#generations.heartbeat(memberId, generation);
+    if (settled === undefined) return;
+    this.#lose(settled.lost);
+    if (this.#stopping === undefined && settled.gained.length > 0) this.#gain(settled.gained);
+    this.#changes.tell();
+  }
+
+  #lose(partitions: readonly number[]): void {
+    for (const partition of partitions) {
+      this.#tenures.get(partition)?.fence();
+      this.#tenures.delete(partition);
+    }
+    this.#changes.tell();
+  }
+
+  #gain(partitions: readonly number[]): void {
+    const starts = this.#startingPoints();
+    // Where it is not waited for, as when all of them are lost at once.
+    starts.catch(() => undefined);
+    for (const partition of partitions) {
+      const tenure = new Tenure(partition, {
+        group: this.#options.group,
+        generation: () => (this.#generations.isSettled ? this.#generations.current : undefined),
+        changed: (waitMs) => this.#changes.next(waitMs),
+      });
+      const before = this.#work.get(partition);
+      const work = this.#run(tenure, starts, before).finally(() => {
+        if (this.#work.get(partition) === work) this.#work.delete(partition);
+      });
+      this.#tenures.set(partition, tenure);
+      this.#work.set(partition, work);
+    }
+  }
+
+  /** Never rejects. */
+  async #run(
+    tenure: Tenure,
+    starts: Promise<readonly StartingPoint[][]>,
+    before: Promise<void> | undefined,
+  ): Promise<void> {
+    let owned: KafkaOwnedPartition | undefined;
+    try {
+      await before;
+      const start = (await starts)[tenure.partition] ?? [];
+      if (tenure.signal.aborted) return;
+      owned = new KafkaOwnedPartition(tenure, start, {
+        log: this.#deps,
+        group: this.#options.group,
+        fetcher: this.#fetcher,
+        commits: this.#commits,
+      });
+      await this.#options.process(owned);
+    } catch (error) {
+      // Before `process` has begun, nothing that fails after the loss concerns anybody.
+      const isOver = owned === undefined ? tenure.signal.aborted : isOfLoss(error, tenure.signal);
+      if (!isOver) this.#fail(error);
+    } finally {
+      owned?.release();
+    }
+  }
+
+  /** By partition. Asked for once the generation is known: whoever owned it before can commit no more. */
+  async #startingPoints(): Promise<StartingPoint[][]> {
+    const { group, topics } = this.#options;
+    const { catalog } = this.#deps;
+    const byTopic = await this.#untilAvailable(() =>
+      Promise.all(
+        topics.map(async (topic) => {
+          const committed = await catalog.committed(group, topic);
+          const ranges = await catalog.ranges(topic);
+          return ranges.map((range, index) => ({
+            topic,
+            committed: committed[index],
+            // Of a partition without a leader: once it has one, the fetches move to the oldest record there is.
+            startOffset: range?.startOffset ?? 0,
+          }));
+        }),
+      ),
+    );
+    const [first = []] = byTopic;
+    return first.map((_, partition) => byTopic.flatMap((points) => points[partition] ?? []));
+  }
+
+  /** @throws what is not Unavailable, and when the member is stopped meanwhile. */
+  async #untilAvailable<T>(work: () => Promise<T>): Promise<T> {
+    for (let backoffMs = FIRST_BACKOFF_MS; ; backoffMs = Math.min(backoffMs * 2, MAX_BACKOFF_MS)) {
+      try {
+        return await work();
+      } catch (error) {
+        if (!(error instanceof Unavailable) || this.#stopping !== undefined) throw error;
+        this.#deps.logger.error('assignment_delayed', error, { group: this.#options.group, backoffMs });
+        await delay(backoffMs);
+      }
+    }
+  }
+
+  #fail(error: unknown): void {
+    this.#reject(error);
+    void this.stop();
+  }
+}

@@ -1,0 +1,118 @@
+/**
+ * Commits offsets at the group's coordinator under an exact generation. kafkajs's own `commitOffsets` does nothing,
+ * silently, while its consumer is not running, and waits behind a join that is under way.
+ */
+import { setTimeout as delay } from 'node:timers/promises';
+import type { Broker } from 'kafkajs';
+import { messageOf, Unavailable } from '../../../process/errors.ts';
+import type { Committed } from '../../log.ts';
+import { asFailure, isOfType } from '../client/failures.ts';
+import type { OpenedCluster, RenewableCluster } from '../client/renewableCluster.ts';
+import type { Generation } from './generations.ts';
+
+export interface CommitTarget {
+  /** As the cluster names it. */
+  readonly topic: string;
+  readonly partition: number;
+}
+
+/** What the member that commits knows of itself. */
+export interface CommitterView {
+  /** @throws Fenced when the partition is no longer the committer's. */
+  checkOwned(): void;
+  generation(): Generation | undefined;
+  /** Resolves at the next change of what the member owns or of its generation, but no later than `waitMs`. */
+  changed(waitMs: number): Promise<void>;
+}
+
+/** In all, however many rebalances and moves of the coordinator fall into it. */
+const LIMIT_MS = 20_000;
+const FIRST_BACKOFF_MS = 20;
+const MAX_BACKOFF_MS = 1000;
+
+/** The generation is over, or a new one is being made: whether the partition stays is known soon. */
+const OF_REBALANCE = [
+  'ILLEGAL_GENERATION',
+  'UNKNOWN_MEMBER_ID',
+  'FENCED_INSTANCE_ID',
+  'REBALANCE_IN_PROGRESS',
+];
+
+const MOVED = ['NOT_COORDINATOR_FOR_GROUP', 'GROUP_COORDINATOR_NOT_AVAILABLE', 'GROUP_LOAD_IN_PROGRESS'];
+
+export class GroupCommits {
+  readonly #group: string;
+  readonly #cluster: Pick<RenewableCluster, 'get' | 'renew'>;
+  #coordinator: { readonly opened: OpenedCluster; readonly broker: Broker } | undefined;
+
+  /** @param group as the cluster names it. */
+  constructor(group: string, cluster: Pick<RenewableCluster, 'get' | 'renew'>) {
+    this.#group = group;
+    this.#cluster = cluster;
+  }
+
+  /**
+   * Resolves when the offset is committed.
+   * @throws Fenced by `checkOwned`; Unavailable when it is unknown whether it was committed.
+   */
+  async commit(target: CommitTarget, committed: Committed, view: CommitterView): Promise<void> {
+    const deadlineMs = performance.now() + LIMIT_MS;
+    const doing = `the commit of ${this.#group} on ${target.topic}/${target.partition}`;
+    for (let backoffMs = FIRST_BACKOFF_MS; ; backoffMs = Math.min(backoffMs * 2, MAX_BACKOFF_MS)) {
+      view.checkOwned();
+      const generation = view.generation();
+      try {
+        if (generation !== undefined) return await this.#send(target, committed, generation);
+      } catch (error) {
+        if (!isOfType(error, ...OF_REBALANCE)) {
+          this.#forgetCoordinator(error);
+          const failure = asFailure(error, doing);
+          if (!(failure instanceof Unavailable) || performance.now() > deadlineMs) throw failure;
+          await delay(backoffMs);
+          continue;
+        }
+        if (performance.now() > deadlineMs) {
+          throw new Unavailable(`${doing}: ${messageOf(error)}`, { cause: error });
+        }
+      }
+      const leftMs = deadlineMs - performance.now();
+      if (leftMs <= 0) throw new Unavailable(`${doing}: the group is rebalancing`);
+      // A generation that came meanwhile is tried at once; the same one again only after a while.
+      if (isSame(view.generation(), generation)) await view.changed(Math.min(leftMs, MAX_BACKOFF_MS));
+    }
+  }
+
+  async #send(
+    { topic, partition }: CommitTarget,
+    { offset, metadata }: Committed,
+    { memberId, number }: Generation,
+  ): Promise<void> {
+    // The metadata is missing in kafkajs's types, not in what it sends.
+    const commit = { partition, offset: String(offset), metadata };
+    const opened = await this.#cluster.get();
+    await opened.use(async (cluster) => {
+      if (this.#coordinator?.opened !== opened) {
+        const found = await cluster.findGroupCoordinator({ groupId: this.#group });
+        this.#coordinator = { opened, broker: found };
+      }
+      // Rejects for an error of the partition, too.
+      await this.#coordinator.broker.offsetCommit({
+        groupId: this.#group,
+        groupGenerationId: number,
+        memberId,
+        topics: [{ topic, partitions: [commit] }],
+      });
+    });
+  }
+
+  /** Another broker has it, or the connection to it is lost: then what else is known may be wrong, too. */
+  #forgetCoordinator(error: unknown): void {
+    const known = this.#coordinator;
+    this.#coordinator = undefined;
+    if (known !== undefined && !isOfType(error, ...MOVED)) this.#cluster.renew(known.opened);
+  }
+}
+
+function isSame(one: Generation | undefined, other: Generation | undefined): boolean {
+  return one?.number === other?.number && one?.memberId === other?.memberId;
+}

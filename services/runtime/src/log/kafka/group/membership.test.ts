@@ -1,0 +1,104 @@
+import type { Cluster, ConsumerConfig, Kafka } from 'kafkajs';
+import { afterEach, beforeEach, expect, test, vi } from 'vitest';
+import { silentLogger } from '../../../process/logger.ts';
+import { Membership } from './membership.ts';
+
+beforeEach(() => void vi.useFakeTimers());
+afterEach(() => void vi.useRealTimers());
+
+test('begins a new session when its coordinator is gone without a word, and hears no more of the old one', async () => {
+  const { kafka, consumers } = silentKafka();
+  const told: string[] = [];
+  const membership = new Membership({
+    kafka,
+    logger: silentLogger,
+    group: 'group',
+    topics: ['topic'],
+    owned: () => [],
+    onJoin: (memberId) => told.push(`${memberId} joins`),
+    onHeartbeat: (memberId) => told.push(`${memberId} is heard`),
+    onLost: () => told.push('lost'),
+    onFailed: () => told.push('failed'),
+  });
+  await vi.waitUntil(() => consumers[0]?.isRunning === true);
+  consumers[0]?.tell('GROUP_JOIN', { memberId: 'first', memberAssignment: { topic: [0] } });
+  await vi.advanceTimersByTimeAsync(20_000);
+  consumers[0]?.tell('HEARTBEAT', { memberId: 'first', groupGenerationId: 1 });
+  await vi.advanceTimersByTimeAsync(25_000);
+  expect(told).toEqual(['first joins', 'first is heard']);
+
+  await vi.advanceTimersByTimeAsync(10_000);
+  await vi.waitUntil(() => consumers[1]?.isRunning === true);
+  consumers[0]?.tell('GROUP_JOIN', { memberId: 'first', memberAssignment: { topic: [0] } });
+  consumers[1]?.tell('GROUP_JOIN', { memberId: 'second', memberAssignment: { topic: [0] } });
+  expect(told).toEqual(['first joins', 'first is heard', 'lost', 'second joins']);
+  consumers[1]?.leave();
+  await membership.close();
+});
+
+test('tells kafkajs at each join where the group is, so that it never asks partitions without a leader', async () => {
+  const { kafka, consumers } = silentKafka();
+  const nothing = () => undefined;
+  const membership = new Membership({
+    ...{ kafka, logger: silentLogger, group: 'group', topics: ['topic'], owned: () => [] },
+    ...{ onJoin: nothing, onHeartbeat: nothing, onLost: nothing, onFailed: nothing },
+  });
+  await vi.waitUntil(() => consumers[0]?.isRunning === true);
+  const join = () =>
+    consumers[0]?.tell('GROUP_JOIN', { memberId: 'first', memberAssignment: { topic: [0] } });
+  const known = [0, 1].map((partition) => ({ groupId: 'group', topic: 'topic', partition, offset: '0' }));
+  join();
+  // Also what others have: members in one process share what kafkajs knows.
+  expect(consumers[0]?.marked).toEqual(known);
+  join();
+  expect(consumers[0]?.marked).toEqual([...known, ...known]);
+  consumers[0]?.leave();
+  await membership.close();
+});
+
+interface SilentConsumer {
+  isRunning: boolean;
+  /** As committed, for kafkajs. */
+  readonly marked: object[];
+  tell(event: string, payload: object): void;
+  /** What its `disconnect` waits for. */
+  leave(): void;
+}
+
+/** Its consumers join, and then hear nothing from the brokers, also not when they leave. */
+function silentKafka(): { kafka: Kafka; consumers: SilentConsumer[] } {
+  const consumers: SilentConsumer[] = [];
+  const consumer = ({ partitionAssigners }: ConsumerConfig) => {
+    const marked: object[] = [];
+    const cluster = {
+      findTopicPartitionMetadata: () => [{ partitionId: 0 }, { partitionId: 1 }],
+      markOffsetAsCommitted: (at: object) => marked.push(at),
+    };
+    // Of a cluster, a member that does not lead uses no more than this.
+    const config = { cluster: cluster as unknown as Cluster, groupId: 'group', logger: undefined as never };
+    for (const assigner of partitionAssigners ?? []) assigner(config);
+    const listeners = new Map<string, (event: { payload: object }) => void>();
+    const left = Promise.withResolvers<void>();
+    const one: SilentConsumer = {
+      isRunning: false,
+      marked,
+      tell: (event, payload) => listeners.get(event)?.({ payload }),
+      leave: left.resolve,
+    };
+    consumers.push(one);
+    return {
+      events: { CRASH: 'CRASH', GROUP_JOIN: 'GROUP_JOIN', HEARTBEAT: 'HEARTBEAT' },
+      on: (event: string, listener: (event: { payload: object }) => void) => listeners.set(event, listener),
+      pause: () => undefined,
+      connect: async () => undefined,
+      subscribe: async () => undefined,
+      run: async () => {
+        one.isRunning = true;
+      },
+      disconnect: () => left.promise,
+    };
+  };
+  // Of a client, the membership uses no more than this.
+  const kafka: Pick<Kafka, never> = { consumer };
+  return { kafka: kafka as Kafka, consumers };
+}

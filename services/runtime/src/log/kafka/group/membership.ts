@@ -1,0 +1,176 @@
+/**
+ * Keeps one member in its group by a kafkajs consumer that never fetches: all it does is join, heartbeat and leave. A
+ * consumer that crashed is replaced by a new one here, since kafkajs gives up after some outages and its own restart
+ * may come after the stop.
+ */
+import { setTimeout as delay } from 'node:timers/promises';
+import type { Consumer, Kafka } from 'kafkajs';
+import type { Logger } from '../../../process/logger.ts';
+import { settledWithin } from '../../doorbell.ts';
+import { needNoOffsets } from '../client/clusterAccess.ts';
+import { isOfType } from '../client/failures.ts';
+import { Outage } from '../client/outage.ts';
+import { coPartitions } from './coPartitions.ts';
+
+export interface MembershipOptions {
+  readonly kafka: Kafka;
+  readonly logger: Logger;
+  /** Group and topics as the cluster names them. */
+  readonly group: string;
+  readonly topics: readonly string[];
+  /** The partitions that the member has now, for whoever leads the group. */
+  owned(): readonly number[];
+  /** Partitions were assigned, of all topics alike. */
+  onJoin(memberId: string, partitions: readonly number[]): void;
+  onHeartbeat(memberId: string, generation: number): void;
+  /** The session is over: nothing is owned until the next join. */
+  onLost(): void;
+  /** What no other try will mend. */
+  onFailed(error: unknown): void;
+}
+
+/** Without a heartbeat for so long, a member is dead and its partitions go to others. */
+export const SESSION_MS = 10_000;
+/** How long the others wait in a rebalance for one that does not come back. */
+export const REBALANCE_MS = 10_000;
+/** How long kafkajs sleeps between two heartbeats, all partitions being paused. A rebalance is noticed so late. */
+const HEARTBEAT_MS = 250;
+const RETRY = { initialRetryTime: 50, multiplier: 2, factor: 0.2, maxRetryTime: 1000, retries: 6 };
+const FIRST_BACKOFF_MS = 100;
+const MAX_BACKOFF_MS = 5000;
+
+/**
+ * So long without an answer to a heartbeat, and the coordinator is looked for anew. kafkajs asks one that is gone without
+ * a word (a machine without power) for a minute and a half. Longer than a rebalance, in which there are no heartbeats.
+ */
+const SILENCE_MS = SESSION_MS + 2 * REBALANCE_MS;
+const SILENCE_CHECK_MS = 1000;
+/** A coordinator that is gone does not hear that the member leaves. */
+const LEAVE_LIMIT_MS = 2000;
+
+const HOPELESS = [
+  'INCONSISTENT_GROUP_PROTOCOL',
+  'INVALID_GROUP_ID',
+  'INVALID_SESSION_TIMEOUT',
+  'GROUP_AUTHORIZATION_FAILED',
+  'TOPIC_AUTHORIZATION_FAILED',
+  'KafkaJSSASLAuthenticationError',
+];
+
+export class Membership {
+  readonly #options: MembershipOptions;
+  readonly #outage: Outage;
+  readonly #closing = new AbortController();
+  readonly #ended: Promise<void>;
+  #backoffMs = FIRST_BACKOFF_MS;
+
+  constructor(options: MembershipOptions) {
+    this.#options = options;
+    this.#outage = new Outage(options.logger, 'log_membership', { group: options.group });
+    this.#ended = this.#run();
+  }
+
+  /** Leaves the group. */
+  async close(): Promise<void> {
+    this.#closing.abort();
+    await this.#ended;
+  }
+
+  async #run(): Promise<void> {
+    while (this.#isOpen) {
+      try {
+        await this.#session();
+      } catch (error) {
+        this.#options.onLost();
+        if (!this.#isOpen) return;
+        if (isOfType(error, ...HOPELESS)) {
+          this.#options.onFailed(error);
+          return;
+        }
+        this.#outage.failed(this.#options.group, error);
+        await delay(this.#backoffMs, undefined, { signal: this.#closing.signal }).catch(() => undefined);
+        this.#backoffMs = Math.min(this.#backoffMs * 2, MAX_BACKOFF_MS);
+      }
+    }
+  }
+
+  /** From joining to leaving. @throws what the consumer crashed with. */
+  async #session(): Promise<void> {
+    const { kafka, group, topics, owned } = this.#options;
+    const assigner = coPartitions(owned);
+    let needNone = (): void => undefined;
+    const consumer = kafka.consumer({
+      groupId: group,
+      partitionAssigners: [
+        (config) => {
+          needNone = () => needNoOffsets(config.cluster, group, topics);
+          return assigner(config);
+        },
+      ],
+      sessionTimeout: SESSION_MS,
+      rebalanceTimeout: REBALANCE_MS,
+      heartbeatInterval: HEARTBEAT_MS / 2,
+      maxWaitTimeInMs: HEARTBEAT_MS,
+      allowAutoTopicCreation: false,
+      retry: { ...RETRY, restartOnFailure: async () => false },
+    });
+    const { crashed, end } = this.#listen(consumer, () => needNone());
+    try {
+      await consumer.connect();
+      await consumer.subscribe({ topics: [...topics], fromBeginning: true });
+      // Resolves when the group was joined: before that kafkajs cannot leave it.
+      await consumer.run({ autoCommit: false, eachBatch: async () => {} });
+      await Promise.race([crashed, this.#isClosing()]);
+    } finally {
+      end();
+      const left = consumer.disconnect().catch(() => undefined);
+      await (this.#isOpen ? settledWithin(left, LEAVE_LIMIT_MS) : left);
+    }
+  }
+
+  /** `crashed` rejects when the consumer crashes or hears nothing more; after `end` nothing of it is told. */
+  #listen(consumer: Consumer, onJoined: () => void): { crashed: Promise<never>; end(): void } {
+    const { group, topics, onJoin, onHeartbeat } = this.#options;
+    const { promise, reject } = Promise.withResolvers<never>();
+    promise.catch(() => undefined);
+    let [isOver, heardMs] = [false, Number.POSITIVE_INFINITY];
+    const watching = setInterval(() => {
+      if (performance.now() - heardMs < SILENCE_MS) return;
+      reject(new Error(`no heartbeat was answered for ${SILENCE_MS / 1000} s`));
+    }, SILENCE_CHECK_MS);
+    consumer.on(consumer.events.CRASH, ({ payload }) => reject(payload.error));
+    consumer.on(consumer.events.GROUP_JOIN, ({ payload }) => {
+      if (isOver) return;
+      heardMs = performance.now();
+      // Called before the first fetch, so that there is none.
+      consumer.pause(topics.map((topic) => ({ topic })));
+      onJoined();
+      const [first = ''] = topics;
+      onJoin(payload.memberId, payload.memberAssignment[first] ?? []);
+    });
+    consumer.on(consumer.events.HEARTBEAT, ({ payload }) => {
+      if (isOver) return;
+      heardMs = performance.now();
+      this.#backoffMs = FIRST_BACKOFF_MS;
+      this.#outage.passed(group);
+      onHeartbeat(payload.memberId, payload.groupGenerationId);
+    });
+    const end = () => {
+      isOver = true;
+      clearInterval(watching);
+    };
+    return { crashed: promise, end };
+  }
+
+  get #isOpen(): boolean {
+    return !this.#closing.signal.aborted;
+  }
+
+  #isClosing(): Promise<void> {
+    const { signal } = this.#closing;
+    return new Promise((resolve) => {
+      if (signal.aborted) resolve();
+      signal.addEventListener('abort', () => resolve(), { once: true });
+    });
+  }
+}

@@ -1,0 +1,51 @@
+/** The time for which one member owns one partition: from its assignment until it is lost, and never again after. */
+import { Fenced } from '../../../process/errors.ts';
+import type { Generation } from './generations.ts';
+import type { CommitterView } from './groupCommits.ts';
+
+export interface TenureOf {
+  /** For messages, without the prefix. */
+  readonly group: string;
+  generation(): Generation | undefined;
+  changed(waitMs: number): Promise<void>;
+}
+
+export class Tenure implements CommitterView {
+  readonly partition: number;
+  readonly #of: TenureOf;
+  readonly #revoked = new AbortController();
+  #isFenced = false;
+
+  constructor(partition: number, of: TenureOf) {
+    this.partition = partition;
+    this.#of = of;
+  }
+
+  get signal(): AbortSignal {
+    return this.#revoked.signal;
+  }
+
+  /** Asks the owner to finish; it may still commit what it has done. */
+  revoke(): void {
+    this.#revoked.abort();
+  }
+
+  /** From here on nothing can be committed. */
+  fence(): void {
+    this.#isFenced = true;
+    this.#revoked.abort();
+  }
+
+  checkOwned(): void {
+    if (!this.#isFenced) return;
+    throw new Fenced(`${this.#of.group} lost partition ${this.partition}; nothing was committed`);
+  }
+
+  generation(): Generation | undefined {
+    return this.#of.generation();
+  }
+
+  changed(waitMs: number): Promise<void> {
+    return this.#of.changed(waitMs);
+  }
+}

@@ -1,0 +1,58 @@
+/** A position outside of the log is moved into it, and what a group has lost by that is an error, of a tail no more than news. */
+import { expect, test } from 'vitest';
+import type { Fields } from '../../../process/logger.ts';
+import { moveIntoRange } from './moveIntoRange.ts';
+import { PartitionBuffer } from './partitionBuffer.ts';
+
+test('retention that passes a group is told as an error, with what it has lost', async () => {
+  const { told, moved, buffer } = await afterMove({ group: 'g', position: 3, range: [10, 20] });
+  expect(moved).toBe(true);
+  expect(buffer.take({ maxRecords: 1, maxBytes: 1 })).toEqual({ records: [], nextOffset: 10 });
+  expect(told).toEqual([
+    ['error', 'log_removed_unprocessed', { group: 'g', topic: 't', partition: 0, offset: 3, start: 10 }],
+  ]);
+});
+
+test('retention that passes a tail is no more than news', async () => {
+  const { told, moved, buffer } = await afterMove({ position: 3, range: [10, 20] });
+  expect(moved).toBe(true);
+  expect(buffer.fetchOffset).toBe(10);
+  expect(told).toEqual([['info', 'log_removed_ahead', { topic: 't', partition: 0, offset: 3, start: 10 }]]);
+});
+
+test('a position behind the end is a warning, whoever reads', async () => {
+  const { told, moved, buffer } = await afterMove({ group: 'g', position: 21, range: [10, 20] });
+  expect(moved).toBe(true);
+  expect(buffer.position).toBe(20);
+  expect(told).toEqual([['warn', 'log_cut_short', { topic: 't', partition: 0, offset: 21, end: 20 }]]);
+});
+
+test('a partition that has lost its leader meanwhile stays where it is', async () => {
+  const { told, moved, buffer } = await afterMove({ group: 'g', position: 3 });
+  expect([moved, buffer.fetchOffset, told]).toEqual([false, 3, []]);
+});
+
+interface Case {
+  readonly group?: string;
+  readonly position: number;
+  /** Oldest offset and end; none where nobody leads the partition. */
+  readonly range?: readonly [number, number];
+}
+
+async function afterMove({ group, position, range }: Case) {
+  const told: [string, string, Fields | undefined][] = [];
+  const logger = {
+    info: (event: string, fields?: Fields) => void told.push(['info', event, fields]),
+    warn: (event: string, fields?: Fields) => void told.push(['warn', event, fields]),
+    error: (event: string, _: unknown, fields?: Fields) => void told.push(['error', event, fields]),
+  };
+  const nobody = async () => Promise.reject(new Error('not asked for'));
+  const catalog = {
+    ...{ partitions: nobody, isCompacted: nobody, committed: nobody },
+    ranges: async () => [range && { startOffset: range[0], endOffset: range[1] }],
+  };
+  const at = { topic: 't', clusterTopic: 'p-t', partition: 0, position };
+  const buffer = new PartitionBuffer(at, { filled: () => undefined, drained: () => undefined });
+  const moved = await moveIntoRange({ catalog, logger }, group, [buffer]);
+  return { told, moved, buffer };
+}

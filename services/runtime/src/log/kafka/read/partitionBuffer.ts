@@ -1,0 +1,120 @@
+/** What was fetched of one partition ahead of its reader: taken in bounded batches, thrown away by a seek. */
+import type { LogRecord } from '../../log.ts';
+import type { Chunk } from './fetchAnswer.ts';
+
+/** Of one partition; with what one more fetch brings it may come to more. */
+const MAX_BUFFERED_BYTES = 4 * 1024 * 1024;
+/** What a record takes besides its key and value, about. */
+const RECORD_OVERHEAD_BYTES = 128;
+
+export interface TakeBounds {
+  readonly maxRecords: number;
+  /** Of keys and values; one record is always given. */
+  readonly maxBytes: number;
+}
+
+export class PartitionBuffer {
+  readonly topic: string;
+  /** As the cluster names it, with the deployment's prefix. */
+  readonly clusterTopic: string;
+  readonly partition: number;
+  /** The brokers sent nothing although there is something: it must be asked for alone. */
+  isAskedAlone = false;
+  readonly #onChange: { filled(): void; drained(): void };
+  #chunks: Chunk[] = [];
+  /** Records of the first chunk that were taken. */
+  #taken = 0;
+  #bytes = 0;
+  #position: number;
+  #fetchOffset: number;
+
+  constructor(
+    at: { topic: string; clusterTopic: string; partition: number; position: number },
+    onChange: { filled(): void; drained(): void },
+  ) {
+    this.topic = at.topic;
+    this.clusterTopic = at.clusterTopic;
+    this.partition = at.partition;
+    this.#position = at.position;
+    this.#fetchOffset = at.position;
+    this.#onChange = onChange;
+  }
+
+  /** Where the next `take` begins. */
+  get position(): number {
+    return this.#position;
+  }
+
+  /** Where the next fetch begins. */
+  get fetchOffset(): number {
+    return this.#fetchOffset;
+  }
+
+  get bufferedBytes(): number {
+    return this.#bytes;
+  }
+
+  get isEmpty(): boolean {
+    return this.#chunks.length === 0;
+  }
+
+  get isFull(): boolean {
+    return this.#bytes >= MAX_BUFFERED_BYTES;
+  }
+
+  /** Throws away what is buffered. */
+  seek(offset: number): void {
+    this.#chunks = [];
+    this.#taken = 0;
+    this.#bytes = 0;
+    this.#position = offset;
+    this.#fetchOffset = offset;
+    this.isAskedAlone = false;
+    this.#onChange.drained();
+  }
+
+  /** A chunk that begins at `fetchOffset`. */
+  put(chunk: Chunk): void {
+    this.#chunks.push(chunk);
+    this.#bytes += bytesOf(chunk);
+    this.#fetchOffset = chunk.nextOffset;
+    this.isAskedAlone = false;
+    this.#onChange.filled();
+  }
+
+  /** Undefined when nothing is buffered. Empty where only markers or compacted offsets were passed. */
+  take({ maxRecords, maxBytes }: TakeBounds): { records: LogRecord[]; nextOffset: number } | undefined {
+    if (!Number.isInteger(maxRecords) || maxRecords < 1) throw new Error(`a read of ${maxRecords} records`);
+    if (this.#chunks.length === 0) return undefined;
+    const records: LogRecord[] = [];
+    let bytes = 0;
+    for (let next = this.#first(); next !== undefined; next = this.#first()) {
+      const { chunk, record, size } = next;
+      if (record === undefined) {
+        this.#position = chunk.nextOffset;
+        this.#chunks.shift();
+        this.#taken = 0;
+        continue;
+      }
+      if (records.length > 0 && (records.length >= maxRecords || bytes + size > maxBytes)) break;
+      records.push(record);
+      bytes += size;
+      this.#taken += 1;
+      this.#position = record.offset + 1;
+    }
+    this.#bytes -= bytes + records.length * RECORD_OVERHEAD_BYTES;
+    this.#onChange.drained();
+    return { records, nextOffset: this.#position };
+  }
+
+  /** The first chunk and its next record, if it has one left. */
+  #first() {
+    const chunk = this.#chunks[0];
+    if (chunk === undefined) return undefined;
+    return { chunk, record: chunk.records[this.#taken], size: chunk.sizes[this.#taken] ?? 0 };
+  }
+}
+
+function bytesOf({ sizes }: Chunk): number {
+  return sizes.reduce((sum, size) => sum + size + RECORD_OVERHEAD_BYTES, 0);
+}

@@ -1,0 +1,42 @@
+/** Where the jars of Kafka are, for a test that needs a broker with settings of its own. */
+import { execFile } from 'node:child_process';
+import { existsSync, mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
+
+const ROOT = fileURLToPath(new URL('../../../../../..', import.meta.url));
+const STACK = join(ROOT, 'deploy/kafka-local/stack.ts');
+
+/** A class path, or why there is none. `npm run stack` knows how they are fetched. */
+export async function brokerJars(): Promise<{ classPath: string } | { lack: string }> {
+  const jars = process.env['QUESTLOG_STACK_JARS'] ?? join(ROOT, 'node_modules/.cache/questlog-jars');
+  const lack = (await javaLack()) ?? (existsSync(join(jars, 'pom.xml')) ? undefined : await fetchInto(jars));
+  return lack === undefined ? { classPath: join(jars, 'kafka', '*') } : { lack };
+}
+
+async function javaLack(): Promise<string | undefined> {
+  return await promisify(execFile)('java', ['-version']).then(
+    () => undefined,
+    () => 'there is no Java',
+  );
+}
+
+/** @returns what it lacks for that. */
+async function fetchInto(jars: string): Promise<string | undefined> {
+  const dataDir = mkdtempSync(join(tmpdir(), 'questlog-jars-'));
+  const env = { ...process.env, QUESTLOG_DATA_DIR: dataDir, QUESTLOG_STACK_JARS: jars };
+  const stack = (command: string) => promisify(execFile)(process.execPath, [STACK, command], { env });
+  try {
+    await stack('up');
+    await stack('down');
+    return undefined;
+  } catch (error) {
+    const said = String(error instanceof Error ? Reflect.get(error, 'stderr') : error).trim();
+    if (/is needed|needs Linux/.test(said)) return said;
+    throw error;
+  } finally {
+    rmSync(dataDir, { recursive: true, force: true });
+  }
+}

@@ -1,0 +1,18 @@
+/** Takes away what a test's deployment has made on a Kafka that others use too. */
+import { silentLogger } from '../../../process/logger.ts';
+import { kafkaClient } from '../client/kafkaClient.ts';
+
+/** Every topic whose name begins so. */
+export async function deleteTopics(brokers: string, prefix: string): Promise<void> {
+  const admin = kafkaClient(
+    { brokers: brokers.split(','), clientId: 'questlog-tests' },
+    silentLogger,
+  ).admin();
+  await admin.connect();
+  try {
+    const topics = (await admin.listTopics()).filter((topic) => topic.startsWith(prefix));
+    if (topics.length > 0) await admin.deleteTopics({ topics });
+  } finally {
+    await admin.disconnect();
+  }
+}

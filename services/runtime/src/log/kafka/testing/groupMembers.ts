@@ -1,0 +1,34 @@
+/** Who owns what in a consumer group, as the brokers know it: for tests that kill members and add some. */
+import kafkajs from 'kafkajs';
+import { silentLogger } from '../../../process/logger.ts';
+import { kafkaClient } from '../client/kafkaClient.ts';
+
+/** The partitions of each member, by its id; undefined while the group is not settled. */
+export type GroupMembers = ReadonlyMap<string, readonly number[]> | undefined;
+
+export interface GroupView {
+  /** @param group with its prefix. */
+  members(group: string): Promise<GroupMembers>;
+  close(): Promise<void>;
+}
+
+export async function openGroupView(brokers: string): Promise<GroupView> {
+  const client = kafkaClient({ brokers: brokers.split(','), clientId: 'questlog-tests' }, silentLogger);
+  const admin = client.admin();
+  await admin.connect();
+  return {
+    members: async (group) => {
+      const [description] = (await admin.describeGroups([group])).groups;
+      if (description?.state !== 'Stable') return undefined;
+      return new Map(
+        description.members.map(({ memberId, memberAssignment }) => {
+          const decoded = kafkajs.AssignerProtocol.MemberAssignment.decode(memberAssignment);
+          // All topics of a group are shared alike.
+          const [partitions = []] = Object.values(decoded?.assignment ?? {});
+          return [memberId, partitions];
+        }),
+      );
+    },
+    close: () => admin.disconnect(),
+  };
+}

@@ -1,0 +1,58 @@
+/** A client of Kafka that does nothing of its own: for tests of what a cluster keeps, whatever Questlog makes of it. */
+import { Kafka, logLevel } from 'kafkajs';
+import { mendRequestQueueTimer } from '../requestQueueTimer.ts';
+
+export interface PlainClient {
+  /** A topic of one partition, with the replicas that the brokers give one by default. */
+  createTopic(topic: string): Promise<void>;
+  /** Returns when as many replicas as the topic asks for have it. */
+  append(topic: string, value: string): Promise<void>;
+  /** Reads from the beginning until there are so many. */
+  read(topic: string, count: number): Promise<string[]>;
+}
+
+/** @param brokers `host:port`, separated by commas. */
+export function plainClient(brokers: string): PlainClient {
+  mendRequestQueueTimer();
+  const kafka = new Kafka({
+    brokers: brokers.split(','),
+    logLevel: logLevel.NOTHING,
+    // Longer than Kafka takes to see that a killed broker is gone.
+    retry: { initialRetryTime: 300, maxRetryTime: 2_000, retries: 40 },
+  });
+  return {
+    createTopic: (topic) => createTopic(kafka, topic),
+    append: (topic, value) => append(kafka, topic, value),
+    read: (topic, count) => read(kafka, topic, count),
+  };
+}
+
+async function createTopic(kafka: Kafka, topic: string): Promise<void> {
+  const admin = kafka.admin();
+  await admin.connect();
+  await admin.createTopics({ waitForLeaders: true, topics: [{ topic, numPartitions: 1 }] });
+  await admin.disconnect();
+}
+
+async function append(kafka: Kafka, topic: string, value: string): Promise<void> {
+  const producer = kafka.producer();
+  await producer.connect();
+  await producer.send({ topic, acks: -1, messages: [{ value }] });
+  await producer.disconnect();
+}
+
+async function read(kafka: Kafka, topic: string, count: number): Promise<string[]> {
+  const consumer = kafka.consumer({ groupId: `${topic}-${crypto.randomUUID()}` });
+  await consumer.connect();
+  await consumer.subscribe({ topic, fromBeginning: true });
+  const values: string[] = [];
+  await new Promise<void>((resolve, reject) => {
+    const eachMessage = async ({ message }: { message: { value: Buffer | null } }): Promise<void> => {
+      values.push(String(message.value));
+      if (values.length === count) resolve();
+    };
+    consumer.run({ eachMessage }).catch(reject);
+  });
+  await consumer.disconnect();
+  return values;
+}

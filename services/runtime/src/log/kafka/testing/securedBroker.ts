@@ -1,0 +1,170 @@
+/**
+ * A real broker that lets nobody in without TLS and proof of who it is, and that checks what each may do: started for
+ * one suite, in a folder of its own.
+ */
+import { type ChildProcess, execFile, spawn } from 'node:child_process';
+import { randomUUID } from 'node:crypto';
+import { once } from 'node:events';
+import { closeSync, mkdtempSync, openSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import kafkajs, { type Admin, type Kafka, type KafkaConfig } from 'kafkajs';
+import { until } from '../../contract/harness.ts';
+import { mendRequestQueueTimer } from '../requestQueueTimer.ts';
+import { brokerJars } from './brokerJars.ts';
+import { type Authority, anAuthority, type Certificate } from './certificates.ts';
+import { ADMIN, brokerSettings, type Ports, SCRAM_AT_FORMAT } from './securedBrokerSettings.ts';
+
+export interface SecuredBroker {
+  /** `host:port` of the listener for TLS with SASL. */
+  readonly sasl: string;
+  /** The same, where who has shown who it is must do so again every 12 s. */
+  readonly shortSessions: string;
+  /** `host:port` of the listener for mutual TLS. */
+  readonly mutualTls: string;
+  /** `host:port` that knows neither TLS nor SASL. */
+  readonly plaintext: string;
+  readonly authority: Authority;
+  /** Of the user `questlog`. */
+  readonly client: Certificate;
+  /** As one that may do everything. */
+  readonly kafka: Kafka;
+  admin<T>(use: (admin: Admin) => Promise<T>): Promise<T>;
+  /** How often a client has shown again, on an open connection, who it is. */
+  reauthentications(): number;
+  /** Whatever the broker has written. */
+  output(): string;
+  stop(): Promise<void>;
+}
+
+/** Undefined with a line that says why, where this machine cannot. @throws where `QUESTLOG_REQUIRE` asks for kafka. */
+export async function startSecuredBroker(): Promise<SecuredBroker | undefined> {
+  const jars = await brokerJars();
+  const authority = anAuthority('the authority of the tests');
+  const lack = 'lack' in jars ? jars.lack : authority === undefined ? 'there is no openssl' : undefined;
+  if ('lack' in jars || authority === undefined) {
+    if (/\bkafka\b/.test(process.env['QUESTLOG_REQUIRE'] ?? ''))
+      throw new Error(`QUESTLOG_REQUIRE asks for kafka, but no broker with TLS can be started: ${lack}`);
+    console.log(`a broker with TLS and SASL: skipped: ${lack}`);
+    return undefined;
+  }
+  const folder = mkdtempSync(join(tmpdir(), 'questlog-secured-'));
+  const ports = await freePorts();
+  const server = authority.issue('broker');
+  const files = {
+    'ca.pem': authority.caPem,
+    'broker.pem': `${server.keyPem}${server.certPem}`,
+    'log4j2.xml': LOGGING,
+    'server.properties': brokerSettings(folder, ports),
+  };
+  for (const [name, text] of Object.entries(files)) writeFileSync(join(folder, name), text, { mode: 0o600 });
+  const java = ['-XX:TieredStopAtLevel=1', `-Dlog4j2.configurationFile=${join(folder, 'log4j2.xml')}`];
+  const kafkaOf = ['-cp', jars.classPath];
+  const settings = join(folder, 'server.properties');
+  const format = ['format', '--standalone', '-t', clusterId(), '-c', settings, ...SCRAM_AT_FORMAT];
+  await promisify(execFile)('java', [...java, '-Xmx128m', ...kafkaOf, 'kafka.tools.StorageTool', ...format]);
+
+  const output = join(folder, 'output.log');
+  const child = started([...java, '-Xmx384m', ...kafkaOf, 'kafka.Kafka', settings], output);
+  mendRequestQueueTimer();
+  const kafka = new kafkajs.Kafka({ ...asAdmin(ports, authority), logLevel: kafkajs.logLevel.NOTHING });
+  const broker: SecuredBroker = {
+    sasl: at(ports.sasl),
+    shortSessions: at(ports.shortSessions),
+    mutualTls: at(ports.mutualTls),
+    plaintext: at(ports.controller),
+    authority,
+    client: authority.issue('questlog'),
+    kafka,
+    admin: async (use) => {
+      const admin = kafka.admin();
+      await admin.connect();
+      return use(admin).finally(() => admin.disconnect());
+    },
+    reauthentications: () => readFileSync(output, 'utf8').split('Successfully re-authenticated').length - 1,
+    output: () => readFileSync(output, 'utf8'),
+    stop: async () => {
+      await ended(child);
+      rmSync(folder, { recursive: true, force: true });
+    },
+  };
+  try {
+    await until(() => {
+      if (child.exitCode !== null) throw new Error(`the broker has ended: ${broker.output()}`);
+      return broker
+        .admin((admin) => admin.listTopics())
+        .then(
+          () => true,
+          () => false,
+        );
+    });
+    return broker;
+  } catch (error) {
+    await broker.stop();
+    throw error;
+  }
+}
+
+/** With what counts the clients that show again who they are. */
+const LOGGING = `<Configuration status="WARN">
+  <Appenders><Console name="out"><PatternLayout pattern="%d %p %m (%c)%n"/></Console></Appenders>
+  <Loggers>
+    <Logger name="org.apache.kafka.common.network.Selector" level="DEBUG"/>
+    <Root level="INFO"><AppenderRef ref="out"/></Root>
+  </Loggers>
+</Configuration>
+`;
+
+function asAdmin(ports: Ports, authority: Authority): KafkaConfig {
+  return {
+    brokers: [at(ports.sasl)],
+    ssl: { ca: authority.caPem },
+    sasl: { mechanism: 'scram-sha-512', ...ADMIN },
+    retry: { retries: 0 },
+  };
+}
+
+/**
+ * Java, which is killed when this process closes the pipe, or ends in whatever way: a test run that is cut off leaves no
+ * broker behind.
+ */
+const WATCHED = 'exec 3<&0; (cat <&3 >/dev/null; kill -9 $$) & exec java "$@" 3<&- </dev/null';
+
+function started(args: readonly string[], output: string): ChildProcess {
+  const file = openSync(output, 'a');
+  const child = spawn('sh', ['-c', WATCHED, 'sh', ...args], { stdio: ['pipe', file, file] });
+  closeSync(file);
+  return child;
+}
+
+async function ended(child: ChildProcess): Promise<void> {
+  if (child.exitCode !== null || child.signalCode !== null) return;
+  const exit = once(child, 'exit');
+  child.stdin?.end();
+  await exit;
+}
+
+/** Free as they are chosen; all at once, so that no two are one. */
+async function freePorts(): Promise<Ports> {
+  const servers = [0, 1, 2, 3].map(() => createServer());
+  const chosen: number[] = [];
+  for (const server of servers) {
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+    const address = server.address();
+    chosen.push(typeof address === 'object' && address !== null ? address.port : 0);
+  }
+  await Promise.all(servers.map((server) => new Promise((resolve) => server.close(resolve))));
+  const [sasl = 0, shortSessions = 0, mutualTls = 0, controller = 0] = chosen;
+  return { sasl, shortSessions, mutualTls, controller };
+}
+
+function at(port: number): string {
+  return `127.0.0.1:${port}`;
+}
+
+/** 16 bytes in base64 for URLs, without padding; Kafka wants no dash in front. */
+function clusterId(): string {
+  return `q${Buffer.from(randomUUID().replaceAll('-', ''), 'hex').toString('base64url').slice(1)}`;
+}

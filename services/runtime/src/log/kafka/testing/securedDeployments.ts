@@ -1,0 +1,126 @@
+/** Deployments on a broker that asks everybody who they are, and every way in that it has. */
+import { randomUUID } from 'node:crypto';
+import {
+  type AclEntry,
+  AclOperationTypes,
+  AclPermissionTypes,
+  AclResourceTypes,
+  ResourcePatternTypes,
+} from 'kafkajs';
+import { afterAll, beforeAll, beforeEach, onTestFinished } from 'vitest';
+import { silentLogger } from '../../../process/logger.ts';
+import type { Log } from '../../log.ts';
+import type { KafkaConnection, KafkaSasl } from '../client/kafkaClient.ts';
+import { oauthTokens } from '../client/oauthTokens.ts';
+import { openKafkaLog } from '../kafkaLog.ts';
+import type { Certificate } from './certificates.ts';
+import { type SecuredBroker, startSecuredBroker } from './securedBroker.ts';
+import { PASSWORDS, USER } from './securedBrokerSettings.ts';
+import { aTokenServer, type TokenServer } from './tokenServer.ts';
+
+/** Of every topic, group and transactional id that the user may use. */
+const PREFIX = 'secured-';
+const START_LIMIT_MS = 180_000;
+const TOKEN_CLIENT = {
+  clientId: 'questlog-client',
+  clientSecret: 'of the client of tokens',
+  subject: USER,
+  // Below what a token is kept for: each proof of who it is needs a token of its own.
+  lifetimeS: 45,
+} as const;
+
+export interface SecuredDeployments {
+  /** False before the first test, and where no such broker can be started. */
+  readonly isThere: boolean;
+  readonly broker: SecuredBroker;
+  readonly tokens: TokenServer;
+  aPrefix(): string;
+  /** Closed with the test. */
+  aLog(connection: KafkaConnection, prefix?: string): Promise<Log>;
+  /** TLS with SASL. @param address the broker's listener for that, where no other is named. */
+  withSasl(sasl: KafkaSasl, address?: string): KafkaConnection;
+  withPassword(mechanism: keyof typeof PASSWORDS, password?: string): KafkaSasl;
+  withToken(clientSecret?: string): KafkaSasl;
+  /** Mutual TLS. */
+  withCertificate(certificate?: Certificate): KafkaConnection;
+}
+
+/** Starts the broker before the tests of the suite, which are skipped where it cannot be, and ends it after them. */
+export function securedDeployments(): SecuredDeployments {
+  let started: { broker: SecuredBroker; tokens: TokenServer } | undefined;
+  const there = () => {
+    if (started === undefined) throw new Error('the broker is not there before the first test');
+    return started;
+  };
+
+  beforeAll(async () => {
+    const broker = await startSecuredBroker();
+    if (broker === undefined) return;
+    started = { broker, tokens: await aTokenServer(TOKEN_CLIENT) };
+    await broker.admin((admin) => admin.createAcls({ acl: allowed(USER, PREFIX) }));
+  }, START_LIMIT_MS);
+  beforeEach(({ skip }) => {
+    if (started === undefined) skip('no broker with TLS and SASL can be started here');
+  });
+  afterAll(async () => {
+    await started?.broker.stop();
+    await started?.tokens.close();
+  });
+
+  const aPrefix = () => `${PREFIX}${randomUUID()}-`;
+  const clientId = 'questlog-tests';
+  return {
+    get isThere() {
+      return started !== undefined;
+    },
+    get broker() {
+      return there().broker;
+    },
+    get tokens() {
+      return there().tokens;
+    },
+    aPrefix,
+    aLog: async (connection, prefix = aPrefix()) => {
+      const log = await openKafkaLog({ connection, prefix, replicationFactor: -1, logger: silentLogger });
+      onTestFinished(() => log.close());
+      return log;
+    },
+    withSasl: (sasl, address = there().broker.sasl) => {
+      return { brokers: [address], clientId, ssl: { ca: there().broker.authority.caPem }, sasl };
+    },
+    withPassword: (mechanism, password = PASSWORDS[mechanism]) => ({ mechanism, username: USER, password }),
+    withToken: (clientSecret = TOKEN_CLIENT.clientSecret) => {
+      const grant = {
+        tokenUrl: there().tokens.url,
+        clientId: TOKEN_CLIENT.clientId,
+        clientSecret,
+        scope: '',
+      };
+      return { mechanism: 'oauthbearer', token: oauthTokens(grant) };
+    },
+    withCertificate: ({ certPem: cert, keyPem: key } = there().broker.client) => {
+      const { mutualTls, authority } = there().broker;
+      return { brokers: [mutualTls], clientId, ssl: { ca: authority.caPem, cert, key } };
+    },
+  };
+}
+
+/** All that Questlog needs, of what begins with its prefix; as docs/operating/kafka.md lists it. */
+function allowed(user: string, prefix: string): AclEntry[] {
+  const { TOPIC, GROUP, TRANSACTIONAL_ID } = AclResourceTypes;
+  const { CREATE, DESCRIBE_CONFIGS, READ, WRITE } = AclOperationTypes;
+  const needed = [
+    ...[CREATE, DESCRIBE_CONFIGS, READ, WRITE].map((operation) => [TOPIC, operation] as const),
+    [GROUP, READ] as const,
+    [TRANSACTIONAL_ID, WRITE] as const,
+  ];
+  return needed.map(([resourceType, operation]) => ({
+    resourceType,
+    resourceName: prefix,
+    resourcePatternType: ResourcePatternTypes.PREFIXED,
+    principal: `User:${user}`,
+    host: '*',
+    operation,
+    permissionType: AclPermissionTypes.ALLOW,
+  }));
+}

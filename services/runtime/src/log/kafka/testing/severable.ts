@@ -1,0 +1,55 @@
+/** A kafkajs client whose network a test can cut: as for a process that is killed, or whose machine is gone. */
+import { createConnection, type Socket } from 'node:net';
+import kafkajs, { type Kafka } from 'kafkajs';
+import type { Log } from '../../log.ts';
+import { registerZstd } from '../client/zstdCodec.ts';
+import type { KafkaCatalog } from '../kafkaDeps.ts';
+
+export interface SeverableKafka {
+  readonly kafka: Kafka;
+  /** Every connection breaks, and no new one succeeds. */
+  sever(): void;
+  mend(): void;
+}
+
+export function severableKafka(brokers: string): SeverableKafka {
+  registerZstd();
+  const sockets = new Set<Socket>();
+  let isSevered = false;
+  const kafka = new kafkajs.Kafka({
+    brokers: brokers.split(','),
+    clientId: 'questlog-severable',
+    logLevel: kafkajs.logLevel.NOTHING,
+    retry: { initialRetryTime: 10, multiplier: 2, factor: 0.2, maxRetryTime: 1000, retries: 11 },
+    socketFactory: ({ host, port, onConnect }) => {
+      // Port 1: nobody listens there.
+      const socket = createConnection({ host, port: isSevered ? 1 : port }, onConnect);
+      sockets.add(socket);
+      socket.on('close', () => sockets.delete(socket));
+      return socket;
+    },
+  });
+  return {
+    kafka,
+    sever: () => {
+      isSevered = true;
+      for (const socket of sockets) socket.destroy(new Error('severed'));
+    },
+    mend: () => {
+      isSevered = false;
+    },
+  };
+}
+
+/** What a log that is not severed knows of topics and offsets. */
+export function catalogOf(log: Log): KafkaCatalog {
+  return {
+    partitions: async (topic) => (await log.endOffsets(topic)).length,
+    isCompacted: async () => false,
+    ranges: async (topic) => {
+      const [starts, ends] = [await log.startOffsets(topic), await log.endOffsets(topic)];
+      return starts.map((startOffset, partition) => ({ startOffset, endOffset: ends[partition] ?? 0 }));
+    },
+    committed: (group, topic) => log.committed(group, topic),
+  };
+}

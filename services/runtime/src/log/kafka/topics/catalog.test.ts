@@ -1,0 +1,147 @@
+/** What the catalog asks the brokers for: the coordinator of a group once, and its offsets where it is. */
+import type { Admin, Broker, Cluster, ConsumerConfig, Kafka } from 'kafkajs';
+import { expect, test, vi } from 'vitest';
+import type { Renewable } from '../client/renewable.ts';
+import { BrokerCatalog } from './catalog.ts';
+
+const COMMITTED = [{ offset: 7, metadata: 'pending' }, undefined];
+
+test('finds the coordinator of a group once, and asks it again and again', async () => {
+  const { catalog, brokers } = aCatalog([]);
+  for (let asked = 0; asked < 3; asked += 1) {
+    expect(await catalog.committed('g', 't')).toEqual(COMMITTED);
+  }
+  expect(brokers.found).toEqual(['p-g']);
+  expect(brokers.requests).toHaveLength(3);
+  expect(brokers.requests[0]).toMatchObject({ groupId: 'p-g', topics: [{ topic: 'p-t' }] });
+});
+
+test.each(['NOT_COORDINATOR_FOR_GROUP', 'lost'])(
+  'finds it anew by a new client after the failure %s',
+  async (type) => {
+    const { catalog, brokers } = aCatalog([undefined, type]);
+    expect(await catalog.committed('g', 't')).toEqual(COMMITTED);
+    expect(await catalog.committed('g', 't')).toEqual(COMMITTED);
+    expect([brokers.found.length, brokers.clients, brokers.requests.length]).toEqual([2, 2, 3]);
+  },
+);
+
+test('finds it anew when the connection was closed', async () => {
+  const { catalog, brokers } = aCatalog([]);
+  await catalog.committed('g', 't');
+  brokers.isConnected = false;
+  expect(await catalog.committed('g', 't')).toEqual(COMMITTED);
+  expect([brokers.found.length, brokers.clients, brokers.requests.length]).toEqual([2, 1, 2]);
+});
+
+test('groups have coordinators of their own', async () => {
+  const { catalog, brokers } = aCatalog([]);
+  await catalog.committed('g', 't');
+  await catalog.committed('other', 't');
+  await catalog.committed('g', 't');
+  expect(brokers.found).toEqual(['p-g', 'p-other']);
+});
+
+test('readers at once share a look at the ends, and one that comes later sees a later one', async () => {
+  const { catalog, brokers } = aCatalog([]);
+  const readers = Array.from({ length: 50 }, () => catalog.endOffsets('t'));
+  for (const ends of await Promise.all(readers)) expect(ends).toEqual([9, 9]);
+  expect(brokers.looks).toBe(1);
+  brokers.end = 10;
+  expect(await catalog.endOffsets('t')).toEqual([10, 10]);
+});
+
+test('a partition without a leader leaves the others their range, and no end that is not known is told', async () => {
+  const { catalog, brokers } = aCatalog([]);
+  brokers.leaders = [1, -1];
+  const ranges = await catalog.ranges('t');
+  expect(ranges).toEqual([{ startOffset: 9, endOffset: 9 }, undefined]);
+  expect(brokers.refreshes).toBe(2);
+  const ends = catalog.endOffsets('t');
+  await vi.waitUntil(() => brokers.refreshes > 3);
+  brokers.leaders = [1, 2];
+  expect(await ends).toEqual([9, 9]);
+});
+
+type Request = Parameters<Broker['offsetFetch']>[0];
+
+/** A topic of two partitions; the requests for commits fail with the errors in turn, and well after them. */
+function aCatalog(errors: (string | undefined)[]) {
+  const brokers = {
+    clients: 0,
+    looks: 0,
+    end: 9,
+    leaders: [1, 1],
+    refreshes: 0,
+    isConnected: true,
+    found: [] as string[],
+    requests: [] as Request[],
+  };
+  const coordinator = {
+    isConnected: () => brokers.isConnected,
+    offsetFetch: async (request: Request) => {
+      brokers.requests.push(request);
+      const type = errors.shift();
+      if (type !== undefined) throw Object.assign(new Error(type), { type });
+      const partitions = [
+        { partition: 1, offset: '-1', metadata: null },
+        { partition: 0, offset: '7', metadata: 'pending' },
+      ];
+      return { responses: [{ topic: 'p-t', partitions }] };
+    },
+  };
+  const aCluster = () => ({
+    connect: async () => {
+      brokers.clients += 1;
+    },
+    disconnect: async () => {},
+    addMultipleTargetTopics: async () => {},
+    refreshMetadataIfNecessary: async () => {},
+    refreshMetadata: async () => {
+      brokers.refreshes += 1;
+    },
+    findTopicPartitionMetadata: () =>
+      brokers.leaders.map((leader, partitionId) => ({ leader, partitionId, replicas: [1] })),
+    fetchTopicsOffset: async ([{ partitions }]: [{ partitions: { partition: number }[] }]) => {
+      brokers.looks += 1;
+      const offset = String(brokers.end);
+      return [{ topic: 'p-t', partitions: partitions.map(({ partition }) => ({ partition, offset })) }];
+    },
+    findGroupCoordinator: async ({ groupId }: { groupId: string }) => {
+      brokers.found.push(groupId);
+      brokers.isConnected = true;
+      return coordinator;
+    },
+  });
+  const kafka = {
+    consumer: ({ partitionAssigners }: ConsumerConfig) => {
+      const cluster = aCluster() as unknown as Cluster;
+      partitionAssigners?.[0]?.({ cluster, groupId: 'g', logger: undefined as never });
+    },
+  };
+  const admin = {
+    fetchTopicMetadata: async () => ({
+      topics: [{ name: 'p-t', partitions: [0, 1].map((partitionId) => ({ partitionId, replicas: [1] })) }],
+    }),
+    describeConfigs: async () => ({
+      resources: [
+        {
+          configEntries: [
+            { configName: 'max.message.bytes', configValue: '1000' },
+            { configName: 'cleanup.policy', configValue: 'delete' },
+            { configName: 'retention.ms', configValue: '1000' },
+          ],
+        },
+      ],
+    }),
+  };
+  const catalog = new BrokerCatalog({
+    kafka: kafka as unknown as Kafka,
+    admin: {
+      use: (_: number, work: (one: unknown) => unknown) => work(admin),
+    } as unknown as Renewable<Admin>,
+    replicationFactor: 1,
+    nameOf: (name) => `p-${name}`,
+  });
+  return { catalog, brokers };
+}

@@ -1,0 +1,74 @@
+/** What must be true of a shared look at the log for a reader to see what was acknowledged to him before. */
+import { expect, test } from 'vitest';
+import { nextRound } from '../nextRound.ts';
+
+test('those who call while a round runs get the next one, all the same one', async () => {
+  const { ask, rounds } = manual();
+  const first = ask();
+  await expect.poll(() => rounds.length).toBe(1);
+  const later = [ask(), ask(), ask()];
+  rounds[0]?.resolve('before the append');
+  expect(await first).toBe('before the append');
+  await expect.poll(() => rounds.length).toBe(2);
+  rounds[1]?.resolve('after the append');
+  expect(await Promise.all(later)).toEqual(['after the append', 'after the append', 'after the append']);
+  expect(rounds).toHaveLength(2);
+});
+
+test('never runs two rounds at once, also when a caller comes in the moment in which one ends', async () => {
+  let running = 0;
+  let most = 0;
+  let rounds = 0;
+  const ask = nextRound(async () => {
+    running += 1;
+    rounds += 1;
+    most = Math.max(most, running);
+    await new Promise(setImmediate);
+    running -= 1;
+    return rounds;
+  });
+  const reader = async (): Promise<void> => {
+    for (let asked = 0; asked < 20; asked += 1) {
+      const begun = rounds;
+      // A round that had begun before the call is not an answer to it.
+      expect(await ask()).toBeGreaterThan(begun);
+    }
+  };
+  await Promise.all([reader(), reader(), reader().then(reader)]);
+  expect(most).toBe(1);
+});
+
+test('those who call at once share one round, and the next call begins another', async () => {
+  const { ask, rounds } = manual();
+  const [one, other] = [ask(), ask()];
+  await expect.poll(() => rounds.length).toBe(1);
+  rounds[0]?.resolve('first');
+  expect(await Promise.all([one, other])).toEqual(['first', 'first']);
+  const next = ask();
+  await expect.poll(() => rounds.length).toBe(2);
+  rounds[1]?.resolve('second');
+  expect(await next).toBe('second');
+});
+
+test('a failed round fails only those who waited for it', async () => {
+  const { ask, rounds } = manual();
+  const failing = ask();
+  await expect.poll(() => rounds.length).toBe(1);
+  const next = ask();
+  rounds[0]?.reject(new Error('the leader moves'));
+  await expect(failing).rejects.toThrow('the leader moves');
+  await expect.poll(() => rounds.length).toBe(2);
+  rounds[1]?.resolve('well');
+  expect(await next).toBe('well');
+});
+
+/** Rounds that end when the test says so. */
+function manual() {
+  const rounds: PromiseWithResolvers<string>[] = [];
+  const ask = nextRound(() => {
+    const round = Promise.withResolvers<string>();
+    rounds.push(round);
+    return round.promise;
+  });
+  return { ask, rounds };
+}

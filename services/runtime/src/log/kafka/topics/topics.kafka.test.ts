@@ -1,0 +1,83 @@
+/** Topics are made once, as they were asked for, and never changed. */
+import kafkajs from 'kafkajs';
+import { expect, test } from 'vitest';
+import { StartRefused } from '../../../process/errors.ts';
+import { silentLogger } from '../../../process/logger.ts';
+import { aRecord } from '../../contract/harness.ts';
+import type { TopicSpec } from '../../log.ts';
+import { aSpec, aTopic, deployments } from '../testing/deployment.ts';
+import { describeKafka } from '../testing/engines.ts';
+
+describeKafka('the log on Kafka', ({ brokers }) => {
+  const { aPrefix, aLog, admin } = deployments(brokers);
+
+  test('makes topics as they were asked for', async () => {
+    const prefix = aPrefix();
+    const log = await aLog(prefix);
+    const deleted = await aTopic(log, { maxRecordBytes: 5_000_000, partitions: 3 });
+    const compacted = await aTopic(log, { cleanup: { policy: 'compact' } });
+    const foreign = await aTopic(log, { compression: 'zstd' });
+    const configs = async (topic: string) => {
+      const { resources } = await admin((one) =>
+        one.describeConfigs({
+          includeSynonyms: false,
+          resources: [{ type: kafkajs.ConfigResourceTypes.TOPIC, name: `${prefix}${topic}` }],
+        }),
+      );
+      return Object.fromEntries(
+        resources[0]?.configEntries.map(({ configName, configValue }) => [configName, configValue]) ?? [],
+      );
+    };
+    expect(await configs(deleted)).toMatchObject({
+      'cleanup.policy': 'delete',
+      'retention.ms': '3600000',
+      'max.message.bytes': '5001024',
+      'compression.type': 'producer',
+      'message.timestamp.type': 'LogAppendTime',
+    });
+    expect(await configs(compacted)).toMatchObject({ 'cleanup.policy': 'compact' });
+    expect(await configs(foreign)).toMatchObject({ 'compression.type': 'zstd' });
+  });
+
+  test('lets two processes make the same topics at once', async () => {
+    const prefix = aPrefix();
+    const [one, other] = await Promise.all([aLog(prefix), aLog(prefix)]);
+    const specs = [aSpec(), aSpec({ partitions: 3 }), aSpec({ cleanup: { policy: 'compact' } })];
+    await one.ensureTopics(specs.slice(0, 1));
+    await Promise.all([one.ensureTopics(specs), other.ensureTopics(specs), other.ensureTopics(specs)]);
+    for (const { name, partitions } of specs) {
+      expect(await other.append(name, partitions - 1, [aRecord('a')])).toEqual({ baseOffset: 0 });
+    }
+  });
+
+  test('warns of topics that lose what was acknowledged with one broker, where there are brokers enough', async ({
+    skip,
+  }) => {
+    const { brokers: there } = await admin((one) => one.describeCluster());
+    if (there.length < 3) skip('the cluster has fewer than three brokers');
+    const warned: string[] = [];
+    const logger = { ...silentLogger, warn: (event: string) => void warned.push(event) };
+    const warning = 'acknowledged_events_may_be_lost_with_one_broker';
+    const safe = await aLog(aPrefix(), { replicationFactor: 3, logger });
+    await aTopic(safe);
+    // On a busy machine kafkajs may warn of something of its own.
+    expect(warned).not.toContain(warning);
+    const unsafe = await aLog(aPrefix(), { replicationFactor: 1, logger });
+    await aTopic(unsafe);
+    expect(warned).toContain(warning);
+  });
+
+  test.each<[string, Partial<TopicSpec>]>([
+    ['of another cleanup', { cleanup: { policy: 'compact' } }],
+    ['too small for its records', { maxRecordBytes: 1_000_001 }],
+    ['with another partition count', { partitions: 2 }],
+  ])('refuses the start over a topic %s, which it leaves as it is', async (_, change) => {
+    const log = await aLog();
+    const spec = aSpec();
+    await log.ensureTopics([spec]);
+    const refused = log.ensureTopics([aSpec(), { ...spec, ...change }]);
+    await expect(refused).rejects.toBeInstanceOf(StartRefused);
+    await expect(refused).rejects.toThrow(spec.name);
+    await log.ensureTopics([spec]);
+  });
+});

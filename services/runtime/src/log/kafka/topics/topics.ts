@@ -1,0 +1,219 @@
+/** Creates the topics that are missing, and refuses those that are there with what the port cannot live with. */
+import kafkajs, {
+  type Admin,
+  type ITopicConfig,
+  type ITopicMetadata,
+  type ResourceConfigQuery,
+} from 'kafkajs';
+import { messageOf, StartRefused } from '../../../process/errors.ts';
+import type { Logger } from '../../../process/logger.ts';
+import type { TopicSpec } from '../../log.ts';
+import { BATCH_OVERHEAD_BYTES, type TopicLimits } from '../append/newAppend.ts';
+import { isOfType } from '../client/failures.ts';
+import { NO_LEADER } from '../client/patches.ts';
+import type { Renewable } from '../client/renewable.ts';
+import { withRetries } from '../client/retries.ts';
+
+export interface TopicsDeps {
+  readonly admin: Renewable<Admin>;
+  /** -1: as the brokers do by default. */
+  readonly replicationFactor: number;
+  nameOf(name: string): string;
+}
+
+/** @throws StartRefused for a topic that is not as the spec says, or that the brokers refuse to make. */
+export async function ensureTopics(
+  deps: TopicsDeps & { readonly logger: Logger },
+  specs: readonly TopicSpec[],
+): Promise<void> {
+  const unique = [...new Map(specs.map((spec) => [spec.name, spec])).values()];
+  if (unique.length === 0) return;
+  for (const { name, partitions } of unique) {
+    if (name === '' || !Number.isInteger(partitions) || partitions < 1) {
+      throw new Error(`not a topic: "${name}" with ${partitions} partitions`);
+    }
+  }
+  const made = await createMissing(deps, unique);
+  // Also those made just now: another process may have been quicker, with another spec.
+  const described = await Promise.all(
+    unique.map((spec) =>
+      describeTopic(deps, spec.name, { unknownLimitMs: NEW_UNKNOWN_LIMIT_MS, needsLeaders: made.has(spec) }),
+    ),
+  );
+  for (const [index, spec] of unique.entries()) {
+    const description = described[index];
+    if (description !== undefined) check(spec, description);
+  }
+  await warnOfFewReplicas(deps, described);
+}
+
+/**
+ * A topic as the brokers have it. One that has lost the leader of a partition is described all the same: the others go on.
+ * @throws Error where there is none; Unavailable when no broker answers, or a new one has no leaders yet.
+ */
+export async function describeTopic(
+  deps: TopicsDeps,
+  topic: string,
+  { unknownLimitMs = UNKNOWN_LIMIT_MS, needsLeaders = false } = {},
+): Promise<TopicDescription> {
+  const name = deps.nameOf(topic);
+  const doing = `the topic ${name} cannot be described`;
+  return withRetries({ doing, limitMs: LIMIT_MS, unknownLimitMs }, () =>
+    deps.admin.use(ANSWER_LIMIT_MS, async (admin) => {
+      const { topics } = await admin.fetchTopicMetadata({ topics: [name] });
+      const { resources } = await admin.describeConfigs({
+        includeSynonyms: false,
+        resources: [wanted(name)],
+      });
+      const entries = resources[0]?.configEntries ?? [];
+      const config = new Map(entries.map(({ configName, configValue }) => [configName, configValue]));
+      const policy = config.get('cleanup.policy') ?? '';
+      const maxBatchBytes = Number(config.get('max.message.bytes'));
+      const minInSync = Number(config.get('min.insync.replicas'));
+      const { partitions, replicas } = partitionsOf(name, topics, needsLeaders);
+      const isCompacted = policy.includes('compact');
+      return { topic, partitions, replicas, minInSync, maxBatchBytes, policy, isCompacted };
+    }),
+  );
+}
+
+export interface TopicDescription extends TopicLimits {
+  /** `cleanup.policy`. */
+  readonly policy: string;
+  /** Of the partition that has the fewest. */
+  readonly replicas: number;
+  /** `min.insync.replicas`: how many have an append before it is acknowledged, at least. */
+  readonly minInSync: number;
+}
+
+const SAFE_REPLICAS = 3;
+
+/** Where the brokers could keep what was acknowledged over the loss of one of them, and the topics are made otherwise. */
+async function warnOfFewReplicas(
+  { admin, logger }: TopicsDeps & { readonly logger: Logger },
+  described: readonly TopicDescription[],
+): Promise<void> {
+  const few = described.filter(({ replicas, minInSync }) => replicas < 2 || minInSync < 2);
+  if (few.length === 0) return;
+  const { brokers } = await admin.use(ANSWER_LIMIT_MS, (one) => one.describeCluster());
+  if (brokers.length < SAFE_REPLICAS) return;
+  const topics = few.map(({ topic, replicas, minInSync }) => `${topic} ${replicas}/${minInSync}`);
+  logger.warn('acknowledged_events_may_be_lost_with_one_broker', {
+    'replicas/min.insync.replicas': topics,
+    mend: 'give the topics three replicas and min.insync.replicas=2; KAFKA_REPLICATION_FACTOR=3 before a first start',
+  });
+}
+
+const LIMIT_MS = 15_000;
+/** A topic that was made a moment ago, perhaps by another process, may not be known to every broker yet. */
+const UNKNOWN_LIMIT_MS = 500;
+/** One that this process has made or found is there, however long a broker under load takes to hear of it. */
+const NEW_UNKNOWN_LIMIT_MS = LIMIT_MS;
+const ANSWER_LIMIT_MS = 5000;
+
+/** Until all brokers that will have the topics know them. */
+const CREATE_LIMIT_MS = 10_000;
+
+/** Returns those that were missing. */
+async function createMissing(deps: TopicsDeps, specs: readonly TopicSpec[]): Promise<ReadonlySet<TopicSpec>> {
+  const doing = 'the topics cannot be created';
+  return withRetries({ doing, limitMs: LIMIT_MS }, () =>
+    deps.admin.use(CREATE_LIMIT_MS + ANSWER_LIMIT_MS, async (admin) => {
+      const existing = new Set(await admin.listTopics());
+      const missing = specs.filter(({ name }) => !existing.has(deps.nameOf(name)));
+      const topics = missing.map((spec) => topicConfig(deps, spec));
+      if (topics.length > 0) {
+        await admin
+          .createTopics({ topics, waitForLeaders: false, timeout: CREATE_LIMIT_MS })
+          .catch(throwUnlessThere);
+      }
+      return new Set(missing);
+    }),
+  );
+}
+
+/** Another process may have made some of them meanwhile, which fails the request for these only. */
+function throwUnlessThere(error: unknown): void {
+  const errors: unknown[] = error instanceof kafkajs.KafkaJSAggregateError ? error.errors : [error];
+  for (const one of errors) {
+    if (isOfType(one, 'TOPIC_ALREADY_EXISTS')) continue;
+    if (isOfType(one, ...REFUSALS)) {
+      const topic: unknown = one instanceof Error ? Reflect.get(one, 'topic') : undefined;
+      throw new StartRefused(`the brokers refuse to create the topic ${topic}: ${messageOf(one)}`, {
+        cause: one,
+      });
+    }
+    throw one;
+  }
+}
+
+/** The deployment asks for what these brokers do not give. */
+const REFUSALS = [
+  'INVALID_REPLICATION_FACTOR',
+  'INVALID_PARTITIONS',
+  'INVALID_CONFIG',
+  'INVALID_TOPIC_EXCEPTION',
+  'POLICY_VIOLATION',
+  'TOPIC_AUTHORIZATION_FAILED',
+  'CLUSTER_AUTHORIZATION_FAILED',
+];
+
+function wanted(name: string): ResourceConfigQuery {
+  const configNames = ['max.message.bytes', 'cleanup.policy', 'min.insync.replicas'];
+  return { type: kafkajs.ConfigResourceTypes.TOPIC, name, configNames };
+}
+
+function topicConfig({ replicationFactor, nameOf }: TopicsDeps, spec: TopicSpec): ITopicConfig {
+  const { name, partitions, cleanup } = spec;
+  const config: Record<string, string> = {
+    'cleanup.policy': cleanup.policy,
+    'max.message.bytes': String(neededBatchBytes(spec)),
+    'compression.type': spec.compression ?? 'producer',
+    // The port's timestamp is when the log took the record.
+    'message.timestamp.type': 'LogAppendTime',
+  };
+  if (cleanup.policy === 'delete') config['retention.ms'] = String(cleanup.retentionMs);
+  // What is acknowledged is then on two brokers, whichever one fails.
+  if (replicationFactor >= 3) config['min.insync.replicas'] = '2';
+  return {
+    topic: nameOf(name),
+    numPartitions: partitions,
+    replicationFactor,
+    configEntries: Object.entries(config).map(([key, value]) => ({ name: key, value })),
+  };
+}
+
+function neededBatchBytes({ maxRecordBytes }: TopicSpec): number {
+  return maxRecordBytes + BATCH_OVERHEAD_BYTES;
+}
+
+function partitionsOf(
+  name: string,
+  topics: readonly ITopicMetadata[],
+  needsLeaders: boolean,
+): { partitions: number; replicas: number } {
+  const partitions = topics.find((topic) => topic.name === name)?.partitions ?? [];
+  const isLed = partitions.every(({ leader }) => leader !== NO_LEADER);
+  if (partitions.length === 0 || (needsLeaders && !isLed)) {
+    throw new Error(`${name} has partitions without a leader`);
+  }
+  const replicas = Math.min(...partitions.map((partition) => partition.replicas.length));
+  return { partitions: partitions.length, replicas };
+}
+
+function check(spec: TopicSpec, { partitions, policy, maxBatchBytes }: TopicDescription): void {
+  const refused = (has: string, needs: string) =>
+    new StartRefused(
+      `topic ${spec.name} has ${has}, not ${needs}: Questlog changes no topic that is already there`,
+    );
+  if (partitions !== spec.partitions) {
+    throw refused(`${partitions} partitions`, `${spec.partitions}`);
+  }
+  if (policy !== spec.cleanup.policy) {
+    throw refused(`cleanup.policy ${policy}`, spec.cleanup.policy);
+  }
+  const needed = neededBatchBytes(spec);
+  if (maxBatchBytes < needed) {
+    throw refused(`max.message.bytes ${maxBatchBytes}`, `at least ${needed}`);
+  }
+}

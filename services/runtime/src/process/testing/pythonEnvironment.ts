@@ -1,0 +1,49 @@
+/** A virtual environment of Python with what a test needs, made once and kept; for tests with other people's tools. */
+import { execFile } from 'node:child_process';
+import { createHash } from 'node:crypto';
+import { access, mkdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
+import { messageOf } from '../errors.ts';
+
+const run = promisify(execFile);
+const CACHE = fileURLToPath(new URL('../../../../node_modules/.cache', import.meta.url));
+
+/**
+ * @param what is tried with it, for the line that says why it is not.
+ * @returns the interpreter; undefined where it cannot be had. Why is printed.
+ * @throws instead where `QUESTLOG_REQUIRE` asks for python.
+ */
+export async function pythonWith(requirements: string, what: string): Promise<string | undefined> {
+  try {
+    return await prepare(requirements);
+  } catch (error) {
+    const reason = messageOf(error).split('\n').slice(0, 3).join(' ');
+    if (process.env['QUESTLOG_REQUIRE']?.includes('python')) {
+      throw new Error(`QUESTLOG_REQUIRE asks for python, but: ${reason}`, { cause: error });
+    }
+    console.warn(`skipped: ${what} cannot be tried here: ${reason}`);
+    return undefined;
+  }
+}
+
+async function prepare(requirements: string): Promise<string> {
+  const text = await readFile(requirements);
+  const digest = createHash('sha256').update(text).digest('hex').slice(0, 12);
+  const directory = join(CACHE, `questlog-python-${digest}`);
+  const interpreter = join(directory, process.platform === 'win32' ? 'Scripts/python.exe' : 'bin/python');
+  const finished = join(directory, 'finished');
+  const isThere = await access(finished).then(
+    () => true,
+    () => false,
+  );
+  if (isThere) return interpreter;
+  await rm(directory, { recursive: true, force: true });
+  await mkdir(directory, { recursive: true });
+  await run('python3', ['-m', 'venv', directory]);
+  const install = ['-m', 'pip', 'install', '--quiet', '--disable-pip-version-check', '-r', requirements];
+  await run(interpreter, install);
+  await writeFile(finished, '');
+  return interpreter;
+}

@@ -1,0 +1,95 @@
+/** A small registry for tests: it answers as Confluent's does, counts what it is asked, and can be made to answer badly. */
+import { createServer, type RequestListener, type Server } from 'node:http';
+import { createServer as createHttpsServer } from 'node:https';
+import type { AddressInfo } from 'node:net';
+import { text } from 'node:stream/consumers';
+import { onTestFinished } from 'vitest';
+import { type Logger, silentLogger } from '../../process/logger.ts';
+import { type ConfluentRegistryOptions, openConfluentRegistry } from '../confluentRegistry.ts';
+import type { SchemaRegistry } from '../registry.ts';
+
+interface Asked {
+  readonly method: string;
+  readonly path: string;
+  readonly authorization: string | undefined;
+}
+
+interface Answer {
+  readonly status: number;
+  /** A text is sent as it is, as a proxy's page is. */
+  readonly body: object | string;
+}
+
+export class RegistryStub {
+  readonly asked: Asked[] = [];
+  /** By subject. */
+  readonly levels = new Map<string, string>();
+  /** An id is the place of its schema, from 1. */
+  readonly schemas: string[] = [];
+  /** In place of the registry's own answer, where it gives one. */
+  answer = (_asked: Asked): Answer | undefined => undefined;
+  url = '';
+
+  countOf(path: string): number {
+    return this.asked.filter((asked) => asked.path === path).length;
+  }
+
+  readonly listener: RequestListener = async (request, response) => {
+    const { method = '', url: path = '', headers } = request;
+    const asked = { method, path, authorization: headers.authorization };
+    this.asked.push(asked);
+    const sent = await text(request);
+    const { status, body } = this.answer(asked) ?? this.#own(asked, sent === '' ? {} : JSON.parse(sent));
+    response.statusCode = status;
+    response.end(typeof body === 'string' ? body : JSON.stringify(body));
+  };
+
+  #own({ method, path }: Asked, sent: { schema?: string; compatibility?: string }): Answer {
+    const [kind, name = '', what] = path.split('/').slice(1);
+    if (kind === 'schemas') return this.#schema(Number(what));
+    if (kind === 'subjects') return { status: 200, body: { id: this.#idOf(sent.schema ?? '') } };
+    if (method === 'PUT') this.levels.set(name, sent.compatibility ?? '');
+    const compatibilityLevel = this.levels.get(name);
+    if (compatibilityLevel === undefined) return refusal(404, 40408, 'no subject-level compatibility');
+    return { status: 200, body: method === 'PUT' ? sent : { compatibilityLevel } };
+  }
+
+  #schema(id: number): Answer {
+    const schema = this.schemas[id - 1];
+    return schema === undefined
+      ? refusal(404, 40403, `Schema ${id} not found`)
+      : { status: 200, body: { schema } };
+  }
+
+  #idOf(schema: string): number {
+    if (!this.schemas.includes(schema)) this.schemas.push(schema);
+    return this.schemas.indexOf(schema) + 1;
+  }
+}
+
+export function refusal(status: number, errorCode: number, message: string): Answer {
+  return { status, body: { error_code: errorCode, message } };
+}
+
+/** Runs until the test is over; with a certificate it speaks TLS. */
+export async function aRegistryStub(tls?: { key: string; cert: string }): Promise<RegistryStub> {
+  const stub = new RegistryStub();
+  const server = tls === undefined ? createServer(stub.listener) : createHttpsServer(tls, stub.listener);
+  const port = await listening(server);
+  stub.url = `${tls === undefined ? 'http' : 'https'}://127.0.0.1:${port}`;
+  return stub;
+}
+
+export function registryAt(url: string, options: Partial<ConfluentRegistryOptions> = {}): SchemaRegistry {
+  const logger: Logger = silentLogger;
+  return openConfluentRegistry({ url, subjectPrefix: '', logger, startPatienceMs: 300, ...options });
+}
+
+async function listening(server: Server): Promise<number> {
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  onTestFinished(async () => {
+    server.closeAllConnections();
+    await new Promise((resolve) => server.close(resolve));
+  });
+  return (server.address() as AddressInfo).port;
+}
