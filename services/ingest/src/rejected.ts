@@ -1,5 +1,8 @@
 /** A request that the caller must change: becomes a problem document of its code (`schemas/http/problem`). */
+
+import { Unavailable } from '@questlog/runtime/process/errors';
 import type { ElementProblem, ProblemCode } from '@questlog/schemas/http/problem';
+import { canonicalUuid } from '@questlog/schemas/uuid';
 
 export class Rejected extends Error {
   override readonly name = 'Rejected';
@@ -18,4 +21,27 @@ export class Rejected extends Error {
     this.errors = options.errors;
     this.headers = options.headers ?? {};
   }
+}
+
+/**
+ * A bug report whose record is in the log while some of its events are not, or that nobody here has read back yet. The
+ * answer says how it becomes whole.
+ */
+export class CutShort extends Unavailable {
+  readonly reportId: string;
+
+  constructor(reportId: string, cause: Unavailable, what = 'not all of its events could be stored') {
+    super(`report ${reportId} exists, but ${what}; the same request with "id": "${reportId}" completes it`, {
+      cause,
+      retryAfterS: cause.retryAfterS,
+    });
+    this.reportId = reportId;
+  }
+}
+
+/** In lower case. @throws Rejected `not_found`. */
+export function pathUuid(text: string): string {
+  const id = canonicalUuid(text);
+  if (id === undefined) throw new Rejected('not_found', 'the id in the path is not a UUID');
+  return id;
 }

@@ -20,11 +20,10 @@ import { adminApp } from './http/adminApp.ts';
 import { publicApp } from './http/publicApp.ts';
 import { BodyBudget } from './http/readBody.ts';
 import { OneAtATime } from './known/oneAtATime.ts';
-import { watchProjection } from './known/projection.ts';
+import { watchLinks, watchProjection } from './known/projection.ts';
 import { openReports } from './known/reports.ts';
 import { openSessions } from './known/sessions.ts';
 import { openLinkedEventStreams } from './linkedEvents/streams.ts';
-import { watchLinks } from './linksSettled.ts';
 
 export interface IngestServiceDeps {
   readonly log: Log;

@@ -2,7 +2,7 @@ import type { LogRecord } from '@questlog/runtime/log/log';
 import { Invalid, Unavailable } from '@questlog/runtime/process/errors';
 import type { Codec } from '@questlog/runtime/registry/registry';
 import { expect, test } from 'vitest';
-import { decodeAll } from './decodeAll.ts';
+import { decodeAll } from './writer.ts';
 
 const records: LogRecord[] = ['good', 'broken', 'newer'].map((text, offset) => {
   return { offset, timestampMs: 0, key: null, value: Buffer.from(text), headers: {} };

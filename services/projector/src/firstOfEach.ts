@@ -2,8 +2,8 @@
 
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import type { Block } from '@questlog/runtime/consumer/blocks';
-import type { Decoded } from './decodeAll.ts';
 import type { Source } from './events/rows.ts';
+import type { Decoded } from './writer.ts';
 
 export interface FirstsDeps<Message> {
   readonly store: Store;

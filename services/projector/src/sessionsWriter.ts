@@ -4,10 +4,9 @@ import { RowBinaryWriter } from '@questlog/runtime/clickhouse/rowBinary';
 import type { Block, BlockWriter } from '@questlog/runtime/consumer/blocks';
 import { insertOnce } from '@questlog/runtime/consumer/insertOnce';
 import type { SessionRegistered } from '@questlog/schemas/topics/sessionRegistered';
-import { type Dead, type Decoded, decodeAll } from './decodeAll.ts';
 import { type RowsFor, type Source, tokenOf } from './events/rows.ts';
 import { openFirsts } from './firstOfEach.ts';
-import type { WriterDeps } from './writer.ts';
+import { type Dead, type Decoded, decodeAll, type WriterDeps } from './writer.ts';
 
 interface SessionsPlan {
   readonly block: Block;

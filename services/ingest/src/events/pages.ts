@@ -1,6 +1,5 @@
 /** Events as ClickHouse has them, and pages of them by `occurredAt`; ties in the order of the log. */
 import { type EventRow, eventOfRow } from '@questlog/schemas/tables/events';
-import { type Cursor, formatCursor, parseCursor } from '../core/cursor.ts';
 import { Rejected } from '../rejected.ts';
 import type { AnsweredEvent } from './core/answer.ts';
 
@@ -73,4 +72,28 @@ function parseLimit(text: string | undefined): number {
   const limit = /^\d{1,6}$/.test(text) ? Number(text) : 0;
   if (limit >= 1 && limit <= MAX_LIMIT) return limit;
   throw new Rejected('invalid_request', `limit: a whole number from 1 to ${MAX_LIMIT}`);
+}
+
+/** Where a page of events ended; clients see it as opaque text. */
+export interface Cursor {
+  /** `occurredAt` in microseconds; 64-bit numbers stay text. */
+  readonly micros: string;
+  readonly partition: number;
+  readonly offset: string;
+  readonly index: number;
+}
+
+const FORM = /^(-?\d{1,17})\.(\d{1,9})\.(\d{1,16})\.(\d{1,9})$/;
+
+export function formatCursor({ micros, partition, offset, index }: Cursor): string {
+  return Buffer.from(`${micros}.${partition}.${offset}.${index}`, 'latin1').toString('base64url');
+}
+
+/** Undefined for a text that `formatCursor` did not make. */
+export function parseCursor(text: string): Cursor | undefined {
+  const parts = FORM.exec(Buffer.from(text, 'base64url').toString('latin1'));
+  const [, micros, partition, offset, index] = parts ?? [];
+  if (micros === undefined || partition === undefined || offset === undefined || index === undefined)
+    return undefined;
+  return { micros, partition: Number(partition), offset, index: Number(index) };
 }

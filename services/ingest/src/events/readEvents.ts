@@ -11,12 +11,10 @@ import type { SessionRegistered } from '@questlog/schemas/topics/sessionRegister
 import { laneOf } from '@questlog/schemas/uuid';
 import { formatMicros } from '../core/occurredAt.ts';
 import { linkedReports } from '../known/links.ts';
-import type { Projection } from '../known/projection.ts';
+import type { LinksSettled, Projection } from '../known/projection.ts';
 import type { Reports } from '../known/reports.ts';
 import type { Sessions } from '../known/sessions.ts';
-import type { LinksSettled } from '../linksSettled.ts';
-import { pathUuid } from '../pathUuid.ts';
-import { Rejected } from '../rejected.ts';
+import { pathUuid, Rejected } from '../rejected.ts';
 import { eventObject, eventPage } from './core/answer.ts';
 import {
   answeredRow,

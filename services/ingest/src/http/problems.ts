@@ -6,8 +6,7 @@ import type { Logger } from '@questlog/runtime/process/logger';
 import type { Metrics } from '@questlog/runtime/process/metrics';
 import { problemOf } from '@questlog/schemas/http/problem';
 import type { Middleware, ParameterizedContext } from 'koa';
-import { CutShort } from '../cutShort.ts';
-import { Rejected } from '../rejected.ts';
+import { CutShort, Rejected } from '../rejected.ts';
 
 const REQUEST_ID = /^[\w.:-]{1,128}$/;
 

@@ -1,5 +1,6 @@
 /** The listener that games see: the contract's endpoint and those that it implies. */
-import { Router, type RouterContext } from '@koa/router';
+
+import { Router, type RouterContext, type RouterInstance } from '@koa/router';
 import type { Directory, Principal } from '@questlog/runtime/directory/directory';
 import type { Clock } from '@questlog/runtime/process/clock';
 import { messageOf } from '@questlog/runtime/process/errors';
@@ -12,17 +13,16 @@ import { canonicalUuid, isUuidV7 } from '@questlog/schemas/uuid';
 import Koa from 'koa';
 import { type IngestDeps, ingest } from '../events/ingestEvents.ts';
 import { type ReadDeps, readEvent, readQuota, readSession, readSessionEvents } from '../events/readEvents.ts';
-import { streamLinkedEvents } from '../linkedEventStreamRoute.ts';
+import { parseToken, type StreamPosition } from '../linkedEvents/core/linkedEventToken.ts';
 import type { LinkedEventStreams } from '../linkedEvents/streams.ts';
 import { Rejected } from '../rejected.ts';
-import type { ReportDeps } from '../reports/createReport.ts';
-import type { ReportReadDeps } from '../reports/readReports.ts';
+import { createReport, type ReportDeps } from '../reports/createReport.ts';
+import { type ReportReadDeps, readReport, readReportEvents, retractReport } from '../reports/readReports.ts';
 import { registerSession } from '../sessions/registerSession.ts';
 import { authenticate } from './authenticate.ts';
 import { openApi } from './openapi/openapi.ts';
 import { problems } from './problems.ts';
 import { type BodyBudget, withBody } from './readBody.ts';
-import { reportRoutes } from './reportRoutes.ts';
 import { checkedBody, json, jsonBody, noRoute, pageQuery, param } from './route.ts';
 
 export interface PublicAppDeps {
@@ -106,4 +106,86 @@ function idempotencyKeyOf(header: string): string | undefined {
   const key = canonicalUuid(header.replace(/^"(.*)"$/, '$1'));
   if (key !== undefined && isUuidV7(key)) return key;
   throw new Rejected('invalid_idempotency_key', 'the Idempotency-Key must be a UUIDv7 (RFC 9562)');
+}
+
+/**
+ * @param authenticate runs again as long as the stream does.
+ * @throws Rejected, Unavailable: before the first byte.
+ */
+export async function streamLinkedEvents(
+  streams: LinkedEventStreams,
+  ctx: RouterContext,
+  authenticate: () => Principal,
+): Promise<void> {
+  const principal = authenticate();
+  const from = wantedPosition(ctx);
+  if (ctx.method === 'HEAD') {
+    ctx.status = 200;
+    ctx.type = 'text/event-stream';
+    return;
+  }
+  const client = { principal, response: ctx.res, isAllowed: () => isAllowed(authenticate) };
+  const stream = await streams.open(client, from);
+  if (stream === undefined) throw notAToken(nameOfPosition(ctx));
+  ctx.respond = false;
+}
+
+/** A client that lost its connection repeats its first URL, and says in the header how far it came since. */
+function wantedPosition(ctx: RouterContext): StreamPosition | 'start' | 'end' {
+  const name = nameOfPosition(ctx);
+  const given = name === 'from' ? ctx.query['from'] : ctx.get(LAST_EVENT_ID);
+  const text = Array.isArray(given) ? given.at(-1) : given;
+  if (name === 'from' && (text === undefined || text === 'start')) return 'start';
+  if (name === 'from' && text === 'end') return 'end';
+  const position = parseToken(text ?? '');
+  if (position === undefined) throw notAToken(name);
+  return position;
+}
+
+function nameOfPosition(ctx: RouterContext): 'from' | typeof LAST_EVENT_ID {
+  return ctx.get(LAST_EVENT_ID) === '' ? 'from' : LAST_EVENT_ID;
+}
+
+function notAToken(name: string): Rejected {
+  const choice = name === 'from' ? 'start, end, or the id of a message' : 'the id of a message';
+  return new Rejected('invalid_request', `${name}: ${choice} of this stream`);
+}
+
+function isAllowed(authenticate: () => Principal): boolean {
+  try {
+    authenticate();
+    return true;
+  } catch (error) {
+    if (error instanceof Rejected) return false;
+    throw error;
+  }
+}
+
+const LAST_EVENT_ID = 'Last-Event-ID';
+
+/** The endpoints of bug reports. */
+export function reportRoutes(
+  router: RouterInstance,
+  deps: { reports: ReportDeps & ReportReadDeps; bodies: BodyBudget },
+  as: (ctx: RouterContext, scope: Scope) => Principal,
+): void {
+  const { reports, bodies } = deps;
+  router.post('/v1/reports', async (ctx) => {
+    const principal = as(ctx, 'reports:write');
+    const answer = await withBody(ctx.req, bodies, (body) => createReport(reports, principal, body));
+    ctx.status = answer.isReplay ? 200 : 201;
+    ctx.set('Location', `/v1/reports/${answer.id}`);
+    if (answer.isReplay) ctx.set('Idempotency-Replayed', 'true');
+    json(ctx, answer.body);
+  });
+  router.get('/v1/reports/:id', async (ctx) =>
+    json(ctx, await readReport(reports, as(ctx, 'read'), param(ctx))),
+  );
+  router.get('/v1/reports/:id/events', async (ctx) =>
+    json(ctx, await readReportEvents(reports, as(ctx, 'read'), param(ctx), pageQuery(ctx))),
+  );
+  router.delete('/v1/reports/:id', async (ctx) => {
+    await retractReport(reports, as(ctx, 'reports:write'), param(ctx));
+    ctx.status = 204;
+  });
 }

@@ -1,7 +1,9 @@
 /** Which sessions exist: those of the log's first records (`firstRecords.ts`). */
 import type { Store } from '@questlog/runtime/clickhouse/store';
+import type { Principal } from '@questlog/runtime/directory/directory';
+import { Unavailable } from '@questlog/runtime/process/errors';
 import { type SessionRegistered, sessionRegistered } from '@questlog/schemas/topics/sessionRegistered';
-import { coalescedSessionLookup } from '../sessionLookup.ts';
+import type { Rejected } from '../rejected.ts';
 import { type EntityKind, type FirstRecordsDeps, openFirstRecords } from './firstRecords.ts';
 
 export interface Sessions {
@@ -34,4 +36,105 @@ export async function openSessions(deps: FirstRecordsDeps & { store: Store }): P
   };
   const first = await openFirstRecords(deps, kind);
   return { ...first, register: (session) => first.register(session, session) };
+}
+
+const NONE: ReadonlyMap<string, SessionRegistered> = new Map();
+
+/** @param refusal what the request is refused with, whatever the sessions are. */
+export async function findSessions(
+  sessions: Sessions,
+  { tenant, project }: Principal,
+  ids: readonly string[],
+  refusal: (() => Rejected) | undefined,
+): Promise<ReadonlyMap<string, SessionRegistered>> {
+  if (ids.length === 0) return NONE;
+  try {
+    return await sessions.find(tenant.id, project.id, ids);
+  } catch (error) {
+    if (error instanceof Unavailable && refusal !== undefined) throw refusal();
+    throw error;
+  }
+}
+
+interface Row {
+  readonly tenant_id: string;
+  readonly project_id: string;
+  readonly id: string;
+  readonly build_id: string | null;
+  readonly started_at_micros: string | null;
+  readonly registered_at_millis: string;
+  readonly lane: number;
+}
+
+/** Ids of one query. */
+const MAX_IDS = 2_500;
+
+interface Waiting {
+  readonly projectId: string;
+  readonly ids: readonly string[];
+  resolve(sessions: SessionRegistered[]): void;
+  reject(error: unknown): void;
+}
+
+type LookUpSessions = (projectId: string, ids: readonly string[]) => Promise<SessionRegistered[]>;
+
+/** Sessions in ClickHouse. Look-ups that come while one is under way are gathered into the next. */
+function coalescedSessionLookup(store: Store): LookUpSessions {
+  let waiting: Waiting[] = [];
+  let isRunning = false;
+  const run = async (): Promise<void> => {
+    isRunning = true;
+    while (waiting.length > 0) {
+      const batch = takeBatch(waiting);
+      waiting = waiting.slice(batch.length);
+      await answer(store, batch);
+    }
+    isRunning = false;
+  };
+  return (projectId, ids) =>
+    new Promise((resolve, reject) => {
+      waiting.push({ projectId, ids, resolve, reject });
+      if (!isRunning) void run();
+    });
+}
+
+function takeBatch(waiting: readonly Waiting[]): Waiting[] {
+  let ids = 0;
+  return waiting.filter((one, position) => {
+    ids += one.ids.length;
+    return position === 0 || ids <= MAX_IDS;
+  });
+}
+
+async function answer(store: Store, batch: readonly Waiting[]): Promise<void> {
+  try {
+    const rows = await store.query<Row>(
+      `SELECT tenant_id, project_id, id, build_id, toUnixTimestamp64Micro(started_at) AS started_at_micros,
+         toUnixTimestamp64Milli(registered_at) AS registered_at_millis, lane
+       FROM sessions WHERE project_id IN {projects:Array(UUID)} AND id IN {ids:Array(UUID)}
+       ORDER BY log_offset LIMIT 1 BY project_id, id`,
+      {
+        projects: [...new Set(batch.map(({ projectId }) => projectId))],
+        ids: [...new Set(batch.flatMap(({ ids }) => ids))],
+      },
+    );
+    for (const { projectId, ids, resolve } of batch) {
+      const wanted = new Set(ids);
+      resolve(rows.filter((row) => row.project_id === projectId && wanted.has(row.id)).map(sessionOf));
+    }
+  } catch (error) {
+    for (const { reject } of batch) reject(error);
+  }
+}
+
+function sessionOf(row: Row): SessionRegistered {
+  return {
+    tenantId: row.tenant_id,
+    projectId: row.project_id,
+    sessionId: row.id,
+    buildId: row.build_id,
+    startedAt: row.started_at_micros === null ? null : BigInt(row.started_at_micros),
+    registeredAt: Number(row.registered_at_millis),
+    lane: row.lane,
+  };
 }

@@ -22,7 +22,7 @@ import Koa from 'koa';
 import { onTestFinished } from 'vitest';
 import { authenticate } from '../http/authenticate.ts';
 import { problems } from '../http/problems.ts';
-import { streamLinkedEvents } from '../linkedEventStreamRoute.ts';
+import { streamLinkedEvents } from '../http/publicApp.ts';
 import {
   type LinkedEventStreams,
   openLinkedEventStreams,

@@ -8,7 +8,6 @@ import { partitionOf } from '@questlog/schemas/partition';
 import { closesAtMs } from '@questlog/schemas/reportWindow';
 import type { ReportLink } from '@questlog/schemas/topics/reportLinks';
 import { laneOf } from '@questlog/schemas/uuid';
-import { CutShort } from '../cutShort.ts';
 import type { CreatedEvent } from '../events/core/accept.ts';
 import type { Draft } from '../events/core/envelope.ts';
 import {
@@ -20,6 +19,7 @@ import {
 import type { Link } from '../known/core/reportAnswer.ts';
 import type { Projection } from '../known/projection.ts';
 import type { Reports } from '../known/reports.ts';
+import { CutShort } from '../rejected.ts';
 
 export interface CompleteDeps extends StoreEventsDeps {
   readonly store: Store;

@@ -6,9 +6,9 @@ import type { EventsAccepted } from '@questlog/schemas/topics/eventsAccepted';
 import { TOPICS } from '@questlog/schemas/topics/topics';
 import { laneOf } from '@questlog/schemas/uuid';
 import { expect, test } from 'vitest';
-import { retractReport } from '../retractReport.ts';
 import { aReportBench, type ReportBench } from './createReport.testing.ts';
 import { createReport, type ReportDeps } from './createReport.ts';
+import { retractReport } from './readReports.ts';
 
 test('a report that lost the log behind its record is completed by the same request, under the same ids', async () => {
   const bench = await aReportBench();

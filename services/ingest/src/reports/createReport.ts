@@ -2,7 +2,7 @@
  * POST /v1/reports: check everything → the report's one record → read it back → its inline events → answer. The record
  * has the events' ids, so that a retry of a report that was cut short stores exactly what is missing.
  */
-import { randomBytes } from 'node:crypto';
+import { createHash, randomBytes } from 'node:crypto';
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import type { Principal } from '@questlog/runtime/directory/directory';
 import type { Clock } from '@questlog/runtime/process/clock';
@@ -13,25 +13,28 @@ import {
   type ReportLink,
 } from '@questlog/schemas/topics/reportLinks';
 import { eventId } from '@questlog/schemas/uuid';
-import { type Placed, placeDrafts, sessionsOf, unknownSession } from '../core/placeDrafts.ts';
-import { CutShort } from '../cutShort.ts';
-import type { CreatedEvent } from '../events/core/accept.ts';
+import {
+  type CreatedEvent,
+  type Placed,
+  placeDrafts,
+  sessionsOf,
+  unknownSession,
+} from '../events/core/accept.ts';
 import type { AnsweredEvent } from '../events/core/answer.ts';
 import { decideEvents, releaseEvents, type StoreEventsDeps } from '../events/storeEvents.ts';
 import type { Turns } from '../events/turns.ts';
-import { findSessions } from '../findSessions.ts';
 import { createdReport } from '../known/core/reportAnswer.ts';
 import { NotReadBack } from '../known/firstRecords.ts';
 import { linkedReports, linksOfReport, pendingLinks } from '../known/links.ts';
 import type { OneAtATime } from '../known/oneAtATime.ts';
 import type { Projection } from '../known/projection.ts';
 import type { Reports } from '../known/reports.ts';
-import type { Sessions } from '../known/sessions.ts';
+import { findSessions, type Sessions } from '../known/sessions.ts';
 import type { StoredReport } from '../known/storedReports.ts';
-import { Rejected } from '../rejected.ts';
-import { isSameRequest, requestDigest } from '../requestDigest.ts';
+import { CutShort, Rejected } from '../rejected.ts';
 import { appendInlineEvents, completeEvents, hasStragglers, lookAgain } from './completeReport.ts';
 import { insideEvents, type ReportDraft, readReport, reportVerdict } from './core/readReport.ts';
+import type { Span } from './core/scanReport.ts';
 
 export interface ReportDeps extends StoreEventsDeps {
   readonly store: Store;
@@ -194,4 +197,22 @@ function answered(
       { ...draft, id, occurredAt, reportIds, overQuota: revision === 'A' ? event.overQuota : undefined },
     ];
   });
+}
+
+function requestDigest(body: Buffer): Buffer {
+  return createHash('sha256').update(body).digest();
+}
+
+/**
+ * Also where the request now names the id that the server made for it: a client that was told of its report by a 503
+ * sends the same again with that id.
+ */
+function isSameRequest(body: Buffer, idMember: Span | undefined, filed: Buffer | null): boolean {
+  if (filed === null) return false;
+  if (filed.equals(requestDigest(body))) return true;
+  return idMember !== undefined && filed.equals(digestWithout(body, idMember));
+}
+
+function digestWithout(body: Buffer, { start, end }: Span): Buffer {
+  return createHash('sha256').update(body.subarray(0, start)).update(body.subarray(end)).digest();
 }

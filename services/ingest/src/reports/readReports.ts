@@ -1,9 +1,9 @@
 /** What may be read back of a bug report: itself with its links, and its events. */
-
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import type { Principal } from '@questlog/runtime/directory/directory';
 import type { Clock } from '@questlog/runtime/process/clock';
 import { partitionOf } from '@questlog/schemas/partition';
+import { reportTimeOf } from '@questlog/schemas/reportWindow';
 import { EVENT_COLUMNS } from '@questlog/schemas/tables/events';
 import type { ReportLink } from '@questlog/schemas/topics/reportLinks';
 import { laneOf } from '@questlog/schemas/uuid';
@@ -20,12 +20,11 @@ import {
 } from '../events/pages.ts';
 import { type Link, reportObject } from '../known/core/reportAnswer.ts';
 import { isFresh, linkedReports, linksOfReport, OF_SESSION, reportParams } from '../known/links.ts';
-import type { Projection } from '../known/projection.ts';
+import type { OneAtATime } from '../known/oneAtATime.ts';
+import type { LinksSettled, Projection } from '../known/projection.ts';
 import type { Reports } from '../known/reports.ts';
 import type { StoredReport } from '../known/storedReports.ts';
-import type { LinksSettled } from '../linksSettled.ts';
-import { pathUuid } from '../pathUuid.ts';
-import { Rejected } from '../rejected.ts';
+import { pathUuid, Rejected } from '../rejected.ts';
 
 export interface ReportReadDeps {
   readonly store: Store;
@@ -140,4 +139,24 @@ function partitionsOf(
 ): number[] {
   const lanes = [0, sessionLane ?? 0, ...inlineEventIds.map(laneOf), ...eventIds.map(laneOf)];
   return [...new Set(lanes.map((lane) => partitionOf(tenantId, lane, partitions)))];
+}
+
+/** @throws Rejected `not_found` also for a report of another project. */
+export async function retractReport(
+  deps: { reports: Reports; clock: Clock; perReport: OneAtATime },
+  principal: Principal,
+  idText: string,
+): Promise<void> {
+  const id = pathUuid(idText);
+  await deps.perReport.run(`${principal.project.id}/${id}`, async () => {
+    const { filed, retractedAt } = await knownReport(deps, principal, id);
+    if (retractedAt !== null) return;
+    await deps.reports.append({
+      ...filed,
+      kind: 'retracted',
+      receivedAt: deps.clock.now(),
+      // Where it was not given it was the time of receipt, which is another one in this record.
+      occurredAt: reportTimeOf(filed),
+    });
+  });
 }

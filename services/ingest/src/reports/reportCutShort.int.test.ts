@@ -7,8 +7,8 @@ import { TOPICS } from '@questlog/schemas/topics/topics';
 import Koa from 'koa';
 import { expect, onTestFinished, test } from 'vitest';
 import { problems } from '../http/problems.ts';
+import { reportRoutes } from '../http/publicApp.ts';
 import { BodyBudget } from '../http/readBody.ts';
-import { reportRoutes } from '../http/reportRoutes.ts';
 import { aReportBench, type ReportBench } from './createReport.testing.ts';
 import type { ReportDeps } from './createReport.ts';
 

@@ -10,11 +10,11 @@ import { type Answer, type Ask, askOf, type Job } from '../core/jobs.ts';
 import { asksForLanes, type Ends, needsOf, type Position } from '../core/needs.ts';
 import type { Outbox } from '../outbox.ts';
 import type { PartitionDeps } from '../partition.ts';
-import { unlinkedPairs } from '../unlinkedPairs.ts';
 import { linkedPairs } from './linked.ts';
 import type { LookUp } from './lookUp.ts';
 import type { LookUpSource } from './pairs.ts';
 import { addSessionsWithReports, knownReports, reportsOfSessions } from './storedReports.ts';
+import { unlinkedPairs } from './unlinked.ts';
 
 const POLL_MS = 20;
 const LEARN_AGAIN_MS = 5_000;

@@ -1,9 +1,8 @@
 /** The projection of `questlog.linked-events.v1`: which events a report has, and which were taken from it. */
 import type { Block, BlockWriter } from '@questlog/runtime/consumer/blocks';
 import type { LinkedEvent } from '@questlog/schemas/topics/linkedEvents';
-import { type Dead, type Decoded, decodeAll } from '../decodeAll.ts';
 import { RowSink } from '../rowSink.ts';
-import type { WriterDeps } from '../writer.ts';
+import { type Dead, type Decoded, decodeAll, type WriterDeps } from '../writer.ts';
 import { type LinkRow, linkTable } from './rows.ts';
 
 interface LinksPlan {

@@ -1,15 +1,13 @@
 /** The projection of `questlog.report-links.v1`: the reports, and the links that they wait for in vain or still. */
-
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import type { Block, BlockWriter } from '@questlog/runtime/consumer/blocks';
+import { REPORT_COLUMNS, type ReportRow, storedReport } from '@questlog/schemas/tables/reports';
 import { LINK_VERSIONS } from '@questlog/schemas/topics/linkedEvents';
 import { faultOf, isAtHome, type ReportLink } from '@questlog/schemas/topics/reportLinks';
-import { type Dead, decodeAll } from '../decodeAll.ts';
 import type { Source } from '../events/rows.ts';
-import { filingsHeld, MAX_FILINGS } from '../filings.ts';
 import { keyOf, type Name, openFirsts } from '../firstOfEach.ts';
 import { RowSink } from '../rowSink.ts';
-import type { WriterDeps } from '../writer.ts';
+import { type Dead, decodeAll, type WriterDeps } from '../writer.ts';
 import {
   type Filing,
   type Noted,
@@ -116,4 +114,23 @@ function byReport(later: readonly Noted[]): Map<string, { name: Name; notes: Not
 
 function versioned(link: OpenLink): LinkRow {
   return { ...link, version: LINK_VERSIONS[link.state] };
+}
+
+/** Reports of one look-up: each may name 2,000 events, 80 kB of an answer. */
+const MAX_FILINGS = 250;
+
+/** The reports by `keyOf` their names. At most `MAX_FILINGS` names. */
+async function filingsHeld(store: Store, names: readonly Name[]): Promise<Map<string, Filing>> {
+  if (names.length === 0) return new Map();
+  const rows = await store.query<ReportRow>(
+    `SELECT ${REPORT_COLUMNS} FROM reports WHERE project_id IN {projects:Array(UUID)} AND id IN {ids:Array(UUID)}`,
+    { projects: [...new Set(names.map(({ projectId }) => projectId))], ids: names.map(({ id }) => id) },
+  );
+  return new Map(
+    rows.map((row) => {
+      // Written back, the row is the same: the window follows from the time, which is there even if none was sent.
+      const { filed: record, place, retractedAt } = storedReport(row);
+      return [keyOf({ projectId: row.project_id, id: row.id }), { record, place, retractedAt }];
+    }),
+  );
 }

@@ -1,7 +1,7 @@
 /** Finds the contract's fields in one element of a body. */
-import { decodeString } from '../../core/decodeString.ts';
+
 import type { EnvelopeField, ScannedElement, StringField, ValueKind } from './scanBody.ts';
-import type { EnvelopeStrings } from './scanString.ts';
+import { decodeString, type EnvelopeStrings } from './scanString.ts';
 import { FAILED, type JsonBytes } from './scanValue.ts';
 
 /** Containers a field's value may nest, its own included. */

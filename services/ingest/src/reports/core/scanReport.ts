@@ -2,9 +2,10 @@
  * Reads the body of a bug report: its events as spans, by the scanner of ingest, so that their payloads stay byte for
  * byte; the small fields beside them as parsed values. Pure.
  */
-import { decodeString } from '../../core/decodeString.ts';
+
 import { type Found, type ScannedElement, scanArray, type ValueKind } from '../../events/core/scanBody.ts';
 import { kindOf, MAX_DEPTH } from '../../events/core/scanElement.ts';
+import { decodeString } from '../../events/core/scanString.ts';
 import { FAILED, JsonBytes } from '../../events/core/scanValue.ts';
 
 const FIELDS = ['id', 'sessionId', 'occurredAt', 'events', 'eventIds', 'window'] as const;

@@ -2,10 +2,8 @@
 import type { ConnectionOptions } from 'node:tls';
 import kafkajs, { type Kafka, type LogEntry, type SASLOptions } from 'kafkajs';
 import type { Logger } from '../../../process/logger.ts';
-import { mendReauthentication } from '../reauthentication.ts';
-import { mendRequestQueueTimer } from '../requestQueueTimer.ts';
 import { TokenRefused } from './oauthTokens.ts';
-import { mendMissingLeaders } from './patches.ts';
+import { patchMissingLeaders, patchReauthentication, patchRequestQueueTimer } from './patches.ts';
 import { registerZstd } from './zstdCodec.ts';
 
 export interface KafkaConnection {
@@ -28,9 +26,9 @@ export type KafkaSasl =
 
 export function kafkaClient(connection: KafkaConnection, logger: Logger): Kafka {
   registerZstd();
-  mendRequestQueueTimer();
-  mendReauthentication();
-  mendMissingLeaders();
+  patchRequestQueueTimer();
+  patchReauthentication();
+  patchMissingLeaders();
   const { brokers, clientId, ssl, sasl } = connection;
   return new kafkajs.Kafka({
     brokers: async () => shuffled(brokers),

@@ -1,9 +1,9 @@
 /** A partition without a leader fails itself only; what is wrong with a topic that was asked for is still an error. */
 import { createRequire } from 'node:module';
 import { beforeAll, expect, test } from 'vitest';
-import { mendMissingLeaders } from './patches.ts';
+import { patchMissingLeaders } from './patches.ts';
 
-beforeAll(mendMissingLeaders);
+beforeAll(patchMissingLeaders);
 
 const VERSIONS = [0, 1, 2, 3, 4, 5, 6];
 const LEADER_NOT_AVAILABLE = 5;

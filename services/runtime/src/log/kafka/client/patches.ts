@@ -1,19 +1,60 @@
 /**
- * Mends what kafkajs 2.2.4 makes of a partition without a leader: one of them fails the whole answer about topics, and a
- * producer that is made asks about every topic of the cluster. A dead broker that alone had a partition, of whomever,
- * would then stop every append. As in Kafka's own client only that partition is without a leader.
+ * Patches of kafkajs 2.2.4, the last there is, on its own classes, each applied once for the whole process. What they
+ * touch is not part of the package's types, so the dependency's version is exact.
  */
 import { createRequire } from 'node:module';
 
-/** For the whole process, once. */
-export function mendMissingLeaders(): void {
-  for (const response of responses) {
-    if (isMended.has(response)) continue;
-    isMended.add(response);
-    const { parse } = response;
-    response.parse = (answer) => parse(withoutMissingLeaders(answer));
+/**
+ * A partition without a leader fails the whole answer about topics, and a new producer asks about every topic of the
+ * cluster: a dead broker that alone had a partition, of whomever, would stop every append. As in Kafka's own client,
+ * only that partition is without a leader.
+ */
+export function patchMissingLeaders(): void {
+  for (const response of metadataResponses) {
+    once(response, () => {
+      const { parse } = response;
+      response.parse = (answer) => parse(withoutMissingLeaders(answer));
+    });
   }
 }
+
+/**
+ * Re-authentication (KIP-368) on a connection in use: a request that was let through, and is still being compressed when
+ * the re-authentication begins, is written into the middle of it, which brokers refuse. Seen with appends to three
+ * partitions: one of unknown outcome after a few sessions.
+ */
+export function patchReauthentication(): void {
+  once(connection.prototype, (prototype) => {
+    const { send } = prototype;
+    prototype.send = async function sendEncoded(this: Connection, exchange: Exchange) {
+      if (!this.sasl) return send.call(this, exchange);
+      const { request } = exchange;
+      // From here on nothing is waited for between the look at the session and the write.
+      const encoded = await request.encode();
+      return send.call(this, { ...exchange, request: { ...request, encode: async () => encoded } });
+    };
+  });
+}
+
+/**
+ * After the first answer every connection wakes a thousand times a second for requests that wait where none do, with a
+ * negative time that Node 24 warns of. Idle, that is 2.5 % of a core a broker.
+ */
+export function patchRequestQueueTimer(): void {
+  once(requestQueue.prototype, (prototype) => {
+    const { scheduleCheckPendingRequests } = prototype;
+    prototype.scheduleCheckPendingRequests = function schedule(this: RequestQueue) {
+      // It is called again with every request that must wait.
+      if (this.pending.length > 0) scheduleCheckPendingRequests.call(this);
+    };
+  });
+}
+
+/** Instead of a broker's id: in the protocol, and here. */
+export const NO_LEADER = -1;
+const NO_ERROR = 0;
+/** LEADER_NOT_AVAILABLE, and LISTENER_NOT_FOUND: a leader without the listener that was asked. */
+const OF_THE_LEADER: readonly number[] = [5, 72];
 
 /** Errors of a topic stay: it does not exist, is being made, or is not this client's to see. */
 function withoutMissingLeaders(answer: MetadataAnswer): MetadataAnswer {
@@ -28,12 +69,6 @@ function withoutMissingLeaders(answer: MetadataAnswer): MetadataAnswer {
   return { ...answer, topicMetadata };
 }
 
-/** Instead of a broker's id: in the protocol, and here. */
-export const NO_LEADER = -1;
-const NO_ERROR = 0;
-/** LEADER_NOT_AVAILABLE, and LISTENER_NOT_FOUND: a leader without the listener that was asked. */
-const OF_THE_LEADER: readonly number[] = [5, 72];
-
 interface MetadataAnswer {
   readonly topicMetadata: readonly {
     readonly partitionMetadata: readonly { readonly partitionErrorCode: number; readonly leader: number }[];
@@ -45,9 +80,33 @@ interface MetadataResponse {
   parse(answer: MetadataAnswer): Promise<MetadataAnswer>;
 }
 
-/** One a version of the protocol. Not part of the package's types; the dependency's version is exact. */
-const responses: readonly MetadataResponse[] = [0, 1, 2, 3, 4, 5, 6].map((version) =>
-  createRequire(import.meta.url)(`kafkajs/src/protocol/requests/metadata/v${version}/response`),
-);
+interface Connection {
+  /** Null where the broker asks for no proof. */
+  readonly sasl: unknown;
+  send(exchange: Exchange): Promise<unknown>;
+}
 
-const isMended = new WeakSet<MetadataResponse>();
+interface Exchange {
+  readonly request: { encode(): Promise<unknown> };
+}
+
+interface RequestQueue {
+  readonly pending: readonly unknown[];
+  scheduleCheckPendingRequests(): void;
+}
+
+const kafkajs = createRequire(import.meta.url);
+/** One a version of the protocol. */
+const metadataResponses: readonly MetadataResponse[] = [0, 1, 2, 3, 4, 5, 6].map((version) =>
+  kafkajs(`kafkajs/src/protocol/requests/metadata/v${version}/response`),
+);
+const connection: { readonly prototype: Connection } = kafkajs('kafkajs/src/network/connection');
+const requestQueue: { readonly prototype: RequestQueue } = kafkajs('kafkajs/src/network/requestQueue');
+
+const isPatched = new WeakSet<object>();
+
+function once<Target extends object>(target: Target, patch: (target: Target) => void): void {
+  if (isPatched.has(target)) return;
+  isPatched.add(target);
+  patch(target);
+}

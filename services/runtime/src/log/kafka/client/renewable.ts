@@ -3,7 +3,6 @@
  * numbers is not to be trusted any more.
  */
 import { Unavailable } from '../../../process/errors.ts';
-import { Lease } from '../lease.ts';
 import { asFailure } from './failures.ts';
 
 /** What all clients of kafkajs have. */
@@ -106,3 +105,43 @@ export async function withinLimit<T>(work: Promise<T>, limitMs: number): Promise
 /** Of one try, with the first requests. */
 const CONNECT_LIMIT_MS = 3000;
 const MAX_TRIES = 3;
+/**
+ * A kafkajs client that is replaced while others still use it. It is closed when its last user has ended, since kafkajs
+ * reconnects a client that is used after its close, and nobody would close that again.
+ */
+export class Lease<T> {
+  readonly closed: Promise<void>;
+  readonly #client: T;
+  readonly #close: () => void;
+  #users = 0;
+  #isRetired = false;
+
+  constructor(client: T, close: (client: T) => Promise<void>) {
+    const { promise, resolve } = Promise.withResolvers<void>();
+    this.closed = promise;
+    this.#client = client;
+    this.#close = () => void close(client).then(resolve, () => resolve());
+  }
+
+  async use<R>(work: (client: T) => Promise<R>): Promise<R> {
+    this.#users += 1;
+    try {
+      return await work(this.#client);
+    } finally {
+      this.#users -= 1;
+      this.#closeIfUnused();
+    }
+  }
+
+  /** Returns whether it was not retired before. */
+  retire(): boolean {
+    if (this.#isRetired) return false;
+    this.#isRetired = true;
+    this.#closeIfUnused();
+    return true;
+  }
+
+  #closeIfUnused(): void {
+    if (this.#isRetired && this.#users === 0) this.#close();
+  }
+}

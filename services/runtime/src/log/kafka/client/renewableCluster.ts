@@ -4,9 +4,8 @@
  */
 import type { Cluster, Kafka } from 'kafkajs';
 import { Unavailable } from '../../../process/errors.ts';
-import { Lease } from '../lease.ts';
 import { newCluster } from './clusterAccess.ts';
-import { connectedOf } from './renewable.ts';
+import { connectedOf, Lease } from './renewable.ts';
 
 export interface OpenedCluster {
   /** For what is known without asking; whatever is asked goes through `use`. */

@@ -7,7 +7,6 @@ import { Unavailable } from '../../../process/errors.ts';
 import { settledWithin } from '../../doorbell.ts';
 import type { ConsumeOptions, Consumer } from '../../log.ts';
 import { isOfLoss } from '../../partitionLoss.ts';
-import { Changes } from '../changes.ts';
 import { RenewableCluster } from '../client/renewableCluster.ts';
 import type { KafkaDeps } from '../kafkaDeps.ts';
 import { Fetcher } from '../read/fetcher.ts';
@@ -200,5 +199,22 @@ class GroupMember implements Consumer {
   #fail(error: unknown): void {
     this.#reject(error);
     void this.stop();
+  }
+}
+
+/** Lets any number of waiters wait for the next change of something, each no longer than it likes. */
+export class Changes {
+  #next = Promise.withResolvers<void>();
+
+  tell(): void {
+    this.#next.resolve();
+    this.#next = Promise.withResolvers<void>();
+  }
+
+  async next(waitMs: number): Promise<void> {
+    const { promise: patience, resolve } = Promise.withResolvers<void>();
+    const timer = setTimeout(resolve, waitMs);
+    await Promise.race([this.#next.promise, patience]);
+    clearTimeout(timer);
   }
 }

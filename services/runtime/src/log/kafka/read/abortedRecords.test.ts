@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { dropAborted } from '../abortedRecords.ts';
+import { dropAborted } from './fetchAnswer.ts';
 
 test('keeps everything where nothing was aborted', () => {
   const messages = [aRecord(0, '7'), aMarker(1, '7', 'commit')];

@@ -1,6 +1,6 @@
 /** A client of Kafka that does nothing of its own: for tests of what a cluster keeps, whatever Questlog makes of it. */
 import { Kafka, logLevel } from 'kafkajs';
-import { mendRequestQueueTimer } from '../requestQueueTimer.ts';
+import { patchRequestQueueTimer } from '../client/patches.ts';
 
 export interface PlainClient {
   /** A topic of one partition, with the replicas that the brokers give one by default. */
@@ -13,7 +13,7 @@ export interface PlainClient {
 
 /** @param brokers `host:port`, separated by commas. */
 export function plainClient(brokers: string): PlainClient {
-  mendRequestQueueTimer();
+  patchRequestQueueTimer();
   const kafka = new Kafka({
     brokers: brokers.split(','),
     logLevel: logLevel.NOTHING,

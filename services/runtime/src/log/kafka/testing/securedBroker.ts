@@ -12,7 +12,7 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 import kafkajs, { type Admin, type Kafka, type KafkaConfig } from 'kafkajs';
 import { until } from '../../contract/harness.ts';
-import { mendRequestQueueTimer } from '../requestQueueTimer.ts';
+import { patchRequestQueueTimer } from '../client/patches.ts';
 import { brokerJars } from './brokerJars.ts';
 import { type Authority, anAuthority, type Certificate } from './certificates.ts';
 import { ADMIN, brokerSettings, type Ports, SCRAM_AT_FORMAT } from './securedBrokerSettings.ts';
@@ -68,7 +68,7 @@ export async function startSecuredBroker(): Promise<SecuredBroker | undefined> {
 
   const output = join(folder, 'output.log');
   const child = started([...java, '-Xmx384m', ...kafkaOf, 'kafka.Kafka', settings], output);
-  mendRequestQueueTimer();
+  patchRequestQueueTimer();
   const kafka = new kafkajs.Kafka({ ...asAdmin(ports, authority), logLevel: kafkajs.logLevel.NOTHING });
   const broker: SecuredBroker = {
     sasl: at(ports.sasl),

@@ -8,7 +8,6 @@ import { NO_LEADER } from '../client/patches.ts';
 import { Renewable } from '../client/renewable.ts';
 import { withRetries } from '../client/retries.ts';
 import type { KafkaCatalog } from '../kafkaDeps.ts';
-import { nextRound } from '../nextRound.ts';
 import { describeTopic, type TopicsDeps } from './topics.ts';
 
 export interface BrokerCatalogDeps extends TopicsDeps {
@@ -187,4 +186,22 @@ function byPartition<T extends { partition: number }, U>(
     if (answer === undefined) throw new Error(`nothing was answered of partition ${partition}`);
     return pick(answer);
   });
+}
+/**
+ * Callers of the same work share a round of it that begins after they called: the round that runs may have looked before
+ * what they know of had happened. However many call, one round runs and one more is waiting.
+ */
+export function nextRound<T>(work: () => Promise<T>): () => Promise<T> {
+  let last: Promise<unknown> = Promise.resolve();
+  let next: Promise<T> | undefined;
+  const begin = (): Promise<T> => {
+    next = undefined;
+    const round = work();
+    last = round.catch(() => undefined);
+    return round;
+  };
+  return () => {
+    next ??= last.then(begin);
+    return next;
+  };
 }

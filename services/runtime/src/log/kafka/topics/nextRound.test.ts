@@ -1,6 +1,6 @@
 /** What must be true of a shared look at the log for a reader to see what was acknowledged to him before. */
 import { expect, test } from 'vitest';
-import { nextRound } from '../nextRound.ts';
+import { nextRound } from './catalog.ts';
 
 test('those who call while a round runs get the next one, all the same one', async () => {
   const { ask, rounds } = manual();

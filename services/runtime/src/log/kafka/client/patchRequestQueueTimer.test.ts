@@ -1,7 +1,7 @@
 /** kafkajs must not wake without a reason, and must wake for what it holds back. */
 import { createRequire } from 'node:module';
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
-import { mendRequestQueueTimer } from '../requestQueueTimer.ts';
+import { patchRequestQueueTimer } from './patches.ts';
 
 /** As far as a connection of kafkajs uses it. */
 interface RequestQueue {
@@ -12,7 +12,7 @@ interface RequestQueue {
 
 beforeEach(() => {
   vi.useFakeTimers();
-  mendRequestQueueTimer();
+  patchRequestQueueTimer();
 });
 
 afterEach(() => {
