@@ -95,7 +95,10 @@ test('has made the demo’s tenant, project, session and token, which work', asy
 
 test('stops with status 0 on SIGINT and on SIGTERM, and the second start is as good as the first', async () => {
   const first = await startProduct();
+  // Twice, as under npm: the terminal sends it to everybody, and npm sends on what it got.
+  process.kill(first.pid, 'SIGINT');
   expect(await first.stop('SIGINT')).toBe(0);
+  expect(first.stderr()).toContain('"stopped"');
 
   const second = await startProduct({ dataDir: first.dataDir });
   expect((await second.request('GET', '/v1/quota')).status).toBe(200);

@@ -31,8 +31,10 @@ try {
   running.failed.catch(stopBroken);
   process.stdout.write(banner(running, config.revision, (performance.now() - startedAtMs) / 1000));
 } catch (error) {
-  // One line: the cause in words. What did start is closed, so that its locks are gone.
-  process.stderr.write(`questlog: cannot start: ${messageOf(error).replace(/\s+/g, ' ').trim()}\n`);
+  // One line: the cause in words, unless a stop has cut the start short. What did start is closed: its locks are gone.
+  if (!lifecycle.isStopping()) {
+    process.stderr.write(`questlog: cannot start: ${messageOf(error).replace(/\s+/g, ' ').trim()}\n`);
+  }
   await lifecycle.stop().catch(() => {});
   process.exit(1);
 }

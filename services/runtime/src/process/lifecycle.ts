@@ -3,12 +3,15 @@ import { messageOf } from './errors.ts';
 import type { Logger } from './logger.ts';
 
 const STOP_DEADLINE_MS = 15_000;
+/** Ctrl-C reaches every process of the terminal, and npm sends on what it got: signals this close ask for one stop. */
+const ONE_STOP_MS = 2_000;
 
 export interface Lifecycle {
   /** Closers run last registered first. */
   onStop(name: string, close: () => Promise<void> | void): void;
   /** Stops everything once; later calls wait for the same stop. Rejects when a closer failed or the deadline passed. */
   stop(): Promise<void>;
+  isStopping(): boolean;
 }
 
 export function createLifecycle(logger: Logger): Lifecycle {
@@ -20,18 +23,28 @@ export function createLifecycle(logger: Logger): Lifecycle {
       stopping ??= within(STOP_DEADLINE_MS, closeAll(closers.toReversed(), logger));
       return stopping;
     },
+    isStopping: () => stopping !== undefined,
   };
 }
 
-/** SIGTERM and SIGINT stop with status 0; a second signal ends the process at once. */
+/**
+ * SIGTERM and SIGINT stop with status 0. A signal seconds later is impatience: the process is killed, since an exit would
+ * run the destructors of an engine that is still closing, and crash in them.
+ */
 export function stopOnSignals(lifecycle: Lifecycle, logger: Logger): void {
-  let signalled = false;
+  let stoppingSinceMs: number | undefined;
   const onSignal = (signal: string): void => {
-    if (signalled) process.exit(1);
-    signalled = true;
+    if (stoppingSinceMs !== undefined) {
+      if (performance.now() - stoppingSinceMs > ONE_STOP_MS) process.kill(process.pid, 'SIGKILL');
+      return;
+    }
+    stoppingSinceMs = performance.now();
     logger.info('stopping', { signal });
     void lifecycle.stop().then(
-      () => process.exit(0),
+      () => {
+        logger.info('stopped');
+        process.exit(0);
+      },
       (error: unknown) => {
         logger.error('stop_failed', error);
         process.exit(1);
