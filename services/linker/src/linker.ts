@@ -1,18 +1,13 @@
 /** The linker: events and report links → linked events. One member of a group; each partition is a run of its own. */
 import { watchProgress } from '@questlog/runtime/consumer/progress';
-import type { ServiceDeps } from '@questlog/runtime/consumer/serviceDeps';
 import { createCodec } from '@questlog/runtime/registry/registry';
 import { eventsAccepted } from '@questlog/schemas/topics/eventsAccepted';
 import { linkedEvents } from '@questlog/schemas/topics/linkedEvents';
 import { linkerState } from '@questlog/schemas/topics/linkerState';
 import { reportLinks } from '@questlog/schemas/topics/reportLinks';
 import { GROUPS, TOPICS } from '@questlog/schemas/topics/topics';
-import type { LinkerBounds } from './core/linkerState.ts';
-import { linkPartition, type PartitionDeps } from './partition.ts';
-
-export interface LinkerDeps extends ServiceDeps {
-  readonly bounds: LinkerBounds;
-}
+import type { LinkerDeps, PartitionDeps } from './deps.ts';
+import { linkPartition } from './partition.ts';
 
 export interface Linker {
   /** Rejects when the linker cannot go on: a bug. */

@@ -1,27 +1,13 @@
 /** What a partition's run leaves behind when the log fails under it while it opens. */
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import type { Store } from '@questlog/runtime/clickhouse/store';
-import { openEmbeddedLog } from '@questlog/runtime/log/embedded/embeddedLog';
+import { aLog } from '@questlog/runtime/log/embedded/testing/testLog';
 import type { Log, OwnedPartition } from '@questlog/runtime/log/log';
 import { withMethods } from '@questlog/runtime/log/testing/withMethods';
 import { systemClock } from '@questlog/runtime/process/clock';
 import { Unavailable } from '@questlog/runtime/process/errors';
-import { createHealth } from '@questlog/runtime/process/health';
-import { silentLogger } from '@questlog/runtime/process/logger';
-import { createMetrics } from '@questlog/runtime/process/metrics';
-import { openLogRegistry } from '@questlog/runtime/registry/logRegistry';
-import { createCodec } from '@questlog/runtime/registry/registry';
-import { eventsAccepted } from '@questlog/schemas/topics/eventsAccepted';
-import { linkedEvents } from '@questlog/schemas/topics/linkedEvents';
-import { linkerState } from '@questlog/schemas/topics/linkerState';
-import { reportLinks } from '@questlog/schemas/topics/reportLinks';
 import { TOPICS, topicDefinitions } from '@questlog/schemas/topics/topics';
-import { expect, onTestFinished, test } from 'vitest';
-import { LINKER_BOUNDS } from './core/linkerState.ts';
+import { expect, test } from 'vitest';
 import { openOutbox } from './outbox.ts';
-import type { PartitionDeps } from './partition.ts';
+import { partitionDeps } from './testing/partitionDeps.ts';
 
 const isAway = async (): Promise<never> => {
   throw new Unavailable('no broker answers');
@@ -71,14 +57,8 @@ test('keeps its producer until it is closed itself', async () => {
 
 /** On a log of one partition that fails where the test says so. */
 async function aLinker(outage: Partial<Log>) {
-  const directory = mkdtempSync(join(tmpdir(), 'outbox-'));
-  const log = await openEmbeddedLog({ directory, clock: systemClock });
-  onTestFinished(async () => {
-    await log.close();
-    rmSync(directory, { recursive: true, force: true });
-  });
+  const log = await aLog({ clock: systemClock });
   await log.ensureTopics(topicDefinitions(1));
-  const registry = await openLogRegistry(log);
   const producers = { opened: 0, closed: 0 };
   const failing = withMethods(log, {
     ...outage,
@@ -94,36 +74,8 @@ async function aLinker(outage: Partial<Log>) {
       };
     },
   });
-  const deps: PartitionDeps = {
-    log: failing,
-    registry,
-    store: silentStore,
-    clock: systemClock,
-    logger: silentLogger,
-    metrics: createMetrics(),
-    health: createHealth(),
-    bounds: LINKER_BOUNDS,
-    codecs: {
-      events: await createCodec(registry, eventsAccepted),
-      reports: await createCodec(registry, reportLinks),
-      links: await createCodec(registry, linkedEvents),
-      state: await createCodec(registry, linkerState),
-    },
-    partitions: 1,
-    watched: new Map(),
-  };
-  return { deps, producers };
+  return { deps: { ...(await partitionDeps(log)), log: failing }, producers };
 }
-
-const silentStore: Store = {
-  database: 'questlog',
-  query: isAway,
-  text: isAway,
-  command: isAway,
-  insert: isAway,
-  ping: async () => false,
-  close: async () => {},
-};
 
 /** As it was assigned; nothing of it is read. */
 function aPartition(signal = new AbortController().signal): OwnedPartition {

@@ -8,7 +8,7 @@ import type { LinkerEntry } from '@questlog/schemas/topics/linkerState';
 import { GROUPS, TOPICS } from '@questlog/schemas/topics/topics';
 import type { Decision } from './core/decision.ts';
 import { LinkerState } from './core/linkerState.ts';
-import type { PartitionDeps } from './partition.ts';
+import type { PartitionDeps } from './deps.ts';
 
 const MAX_BYTES = 8 * 1024 * 1024;
 

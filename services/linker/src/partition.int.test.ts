@@ -1,49 +1,28 @@
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import type { Store } from '@questlog/runtime/clickhouse/store';
-import { openEmbeddedLog } from '@questlog/runtime/log/embedded/embeddedLog';
+import { aLog } from '@questlog/runtime/log/embedded/testing/testLog';
+import type { LogRecord, OwnedPartition, Transaction } from '@questlog/runtime/log/log';
+import { withMethods } from '@questlog/runtime/log/testing/withMethods';
 import { systemClock } from '@questlog/runtime/process/clock';
 import { Unavailable } from '@questlog/runtime/process/errors';
-import { createHealth } from '@questlog/runtime/process/health';
 import { silentLogger } from '@questlog/runtime/process/logger';
-import { createMetrics } from '@questlog/runtime/process/metrics';
-import { openLogRegistry } from '@questlog/runtime/registry/logRegistry';
 import { createCodec } from '@questlog/runtime/registry/registry';
 import { anEventsAccepted } from '@questlog/schemas/fixtures/builders';
 import { eventsAccepted } from '@questlog/schemas/topics/eventsAccepted';
 import { GROUPS, TOPICS, topicDefinitions } from '@questlog/schemas/topics/topics';
-import { expect, onTestFinished, test } from 'vitest';
-import { LINKER_BOUNDS } from './core/linkerState.ts';
+import { expect, onTestFinished, test, vi } from 'vitest';
 import { startLinker } from './linker.ts';
-
-const isSilent = async (): Promise<never> => {
-  throw new Unavailable('ClickHouse is silent');
-};
-const silentStore: Store = {
-  database: 'questlog',
-  query: isSilent,
-  text: isSilent,
-  command: isSilent,
-  insert: isSilent,
-  ping: async () => false,
-  close: async () => {},
-};
+import { linkPartition } from './partition.ts';
+import { partitionDeps } from './testing/partitionDeps.ts';
 
 test('events of a newer version wait for the registry: the linker neither stops nor passes them by', async () => {
-  const directory = mkdtempSync(join(tmpdir(), 'linker-'));
-  const log = await openEmbeddedLog({ directory, clock: systemClock });
-  onTestFinished(async () => {
-    await log.close();
-    rmSync(directory, { recursive: true, force: true });
-  });
+  const log = await aLog({ clock: systemClock });
   await log.ensureTopics(topicDefinitions(1));
-  const own = await openLogRegistry(log);
+  const deps = await partitionDeps(log);
+  const own = deps.registry;
   let isAway = false;
   const heard: string[] = [];
   const tell = (event: string): void => void heard.push(event);
   const linker = await startLinker({
-    log,
+    ...deps,
     registry: {
       ...own,
       schemaById: async (id) => {
@@ -51,12 +30,7 @@ test('events of a newer version wait for the registry: the linker neither stops 
         return await own.schemaById(id);
       },
     },
-    store: silentStore,
-    clock: systemClock,
     logger: { ...silentLogger, warn: tell, error: tell },
-    metrics: createMetrics(),
-    health: createHealth(),
-    bounds: LINKER_BOUNDS,
   });
   onTestFinished(() => linker.stop());
   let failure: unknown;
@@ -79,4 +53,48 @@ test('events of a newer version wait for the registry: the linker neither stops 
   await expect.poll(committed, { timeout: 10_000 }).toBe(1);
   expect(heard).not.toContain('record_not_linked');
   expect(failure).toBeUndefined();
+});
+
+test('records with nothing to link are committed every 200 ms, also where each comes alone', async () => {
+  vi.useFakeTimers({ toFake: ['performance'] });
+  onTestFinished(() => void vi.useRealTimers());
+  const log = await aLog({ clock: systemClock });
+  await log.ensureTopics(topicDefinitions(1));
+  const deps = await partitionDeps(log);
+  const commits: Transaction[] = [];
+  const commit = async (transaction: Transaction) => {
+    commits.push(transaction);
+    return [];
+  };
+  const counting = withMethods(log, { transactional: async () => ({ commit, close: async () => {} }) });
+  const lost = new AbortController();
+  const left = Array.from({ length: 50 }, (_, offset): LogRecord => {
+    const value = deps.codecs.events.encode(anEventsAccepted());
+    return { offset, timestampMs: 0, key: null, value, headers: {} };
+  });
+  let isQuiet = false;
+  const committedBefore: number[] = [];
+  const owned: OwnedPartition = {
+    partition: 0,
+    signal: lost.signal,
+    committed: () => undefined,
+    position: () => 0,
+    seek: () => {},
+    commit: async () => {},
+    // After each record nothing comes for a moment, and after the last one for long.
+    read: async () => {
+      isQuiet = !isQuiet;
+      const record = isQuiet ? left.shift() : undefined;
+      if (record !== undefined)
+        return { topic: TOPICS.events, partition: 0, records: [record], nextOffset: record.offset + 1 };
+      if (left.length > 0) return undefined;
+      committedBefore.push(commits.length);
+      vi.advanceTimersByTime(200);
+      if (committedBefore.length > 1) lost.abort();
+      return undefined;
+    },
+  };
+  await linkPartition(owned, { ...deps, log: counting });
+  expect(committedBefore).toEqual([0, 1]);
+  expect(commits[0]?.commits).toMatchObject([{ topic: TOPICS.events, committed: { offset: 50 } }]);
 });

@@ -5,39 +5,20 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Batch, LogRecord, OwnedPartition } from '@questlog/runtime/log/log';
 import { Fenced, Invalid, Unavailable } from '@questlog/runtime/process/errors';
-import type { Codec } from '@questlog/runtime/registry/registry';
-import type { EventsAccepted } from '@questlog/schemas/topics/eventsAccepted';
-import type { LinkedEvent } from '@questlog/schemas/topics/linkedEvents';
-import type { LinkerEntry } from '@questlog/schemas/topics/linkerState';
-import { faultOf, type ReportLink } from '@questlog/schemas/topics/reportLinks';
+import { faultOf } from '@questlog/schemas/topics/reportLinks';
 import { TOPICS } from '@questlog/schemas/topics/topics';
 import { decideEvents } from './core/decideEvents.ts';
 import { decideReportLink } from './core/decideReports.ts';
 import { type Decision, NOTHING } from './core/decision.ts';
-import type { LinkerDeps } from './linker.ts';
+import type { PartitionDeps } from './deps.ts';
 import { LookUps } from './lookUps/lookUps.ts';
 import { LookUpTurns } from './lookUps/turns.ts';
 import { type Outbox, openOutbox } from './outbox.ts';
 
-export interface PartitionDeps extends LinkerDeps {
-  readonly codecs: {
-    readonly events: Codec<EventsAccepted>;
-    readonly reports: Codec<ReportLink>;
-    readonly links: Codec<LinkedEvent>;
-    readonly state: Codec<LinkerEntry>;
-  };
-  /** Of every topic that is joined. */
-  readonly partitions: number;
-  /** The partitions that this process links now. */
-  readonly watched: Map<number, { problem(): string | undefined }>;
-}
-
 /** Small, since a process may serve games beside it: a turn decodes so much and no more. */
 const READ = { maxRecords: 500, maxBytes: 1024 * 1024 } as const;
-/** What is decided and not committed waits for more at most so long, and not at all when there is nothing more. */
+/** A step without output waits so long for others: each transaction writes the state that changed once more. */
 const COMMIT_EVERY_MS = 200;
-const SETTLE_MS = 5;
-const IDLE_WAIT_MS = 250;
 const LOOKING_UP_WAIT_MS = 25;
 const FIRST_BACKOFF_MS = 100;
 const MAX_BACKOFF_MS = 5_000;
@@ -108,7 +89,8 @@ class PartitionRun {
   }
 
   async #read(): Promise<Batch | undefined> {
-    const waitMs = this.#turns.isIdle ? IDLE_WAIT_MS : LOOKING_UP_WAIT_MS;
+    const dueInMs = Math.max(0, COMMIT_EVERY_MS - this.#outbox.waitsMs());
+    const waitMs = this.#turns.isIdle ? dueInMs : Math.min(dueInMs, LOOKING_UP_WAIT_MS);
     const topics = this.#wanted();
     const [only] = topics;
     if (only === undefined) {
@@ -116,10 +98,7 @@ class PartitionRun {
       return undefined;
     }
     const options = topics.length === 1 ? { ...READ, topic: only } : READ;
-    if (this.#outbox.waitsMs() === 0) return await this.#owned.read({ ...options, waitMs });
-    const more = await this.#owned.read({ ...options, waitMs: SETTLE_MS });
-    if (more === undefined) await this.#outbox.commit();
-    return more;
+    return await this.#owned.read({ ...options, waitMs });
   }
 
   /** What has reached its bound is not read on; but a last look-up waits for the events before it. */

@@ -3,9 +3,9 @@ import type { LinkedEvent } from '@questlog/schemas/topics/linkedEvents';
 import type { TrackedReport } from '@questlog/schemas/topics/linkerState';
 import type { ReportLink } from '@questlog/schemas/topics/reportLinks';
 import { homeOf, noticesToOwners, opened } from './decideReports.ts';
-import { aLink, type Decision, NOTHING } from './decision.ts';
+import { aLink, type Change, type Decision, NOTHING } from './decision.ts';
 import type { Answer, FoundEvent, Job, KnownReport } from './jobs.ts';
-import type { Change, LinkerState } from './linkerState.ts';
+import type { LinkerState } from './linkerState.ts';
 import { ownersOf } from './ownership.ts';
 
 /** How often a report that is not matched as events come is looked up. */

@@ -4,8 +4,8 @@ import type { AcceptedEvent, EventsAccepted } from '@questlog/schemas/topics/eve
 import type { LinkedEvent, LinkSource } from '@questlog/schemas/topics/linkedEvents';
 import type { LateSession } from '@questlog/schemas/topics/linkerState';
 import { millisOf } from '@questlog/schemas/uuid';
-import { AT_ONCE, aLink, type Decision, LINK_BYTES, NOTHING } from './decision.ts';
-import type { Change, LinkerState } from './linkerState.ts';
+import { AT_ONCE, aLink, type Change, type Decision, LINK_BYTES, NOTHING } from './decision.ts';
+import type { LinkerState } from './linkerState.ts';
 import type { OpenReport } from './openReports.ts';
 
 /** Links of one append beyond so many bytes are left to a look-up, which makes them in portions. */

@@ -5,8 +5,8 @@ import { closesAtMs } from '@questlog/schemas/reportWindow';
 import type { TrackedReport } from '@questlog/schemas/topics/linkerState';
 import { isAtHome, type ReportLink } from '@questlog/schemas/topics/reportLinks';
 import { askAgain } from './decideEvents.ts';
-import { AT_ONCE, type Decision, keyOf, NOTHING } from './decision.ts';
-import type { Change, LinkerState } from './linkerState.ts';
+import { AT_ONCE, type Change, type Decision, keyOf, NOTHING } from './decision.ts';
+import type { LinkerState } from './linkerState.ts';
 import { ownersOf } from './ownership.ts';
 
 export function decideReportLink(

@@ -6,14 +6,31 @@ import {
   linkIdOf,
   type StoredEvent,
 } from '@questlog/schemas/topics/linkedEvents';
+import type { LateSession, PendingRetraction, TrackedReport } from '@questlog/schemas/topics/linkerState';
 import type { ReportLink } from '@questlog/schemas/topics/reportLinks';
-import type { Change } from './linkerState.ts';
 
 export interface Decision {
   readonly links: readonly LinkedEvent[];
   /** Records of the reports' own topic for a partition. */
   readonly notices: readonly { readonly partition: number; readonly record: ReportLink }[];
   readonly changes: readonly Change[];
+}
+
+export type Change =
+  | { readonly entry: 'report'; readonly key: string; readonly value: TrackedReport | null }
+  | { readonly entry: 'retraction'; readonly key: string; readonly value: PendingRetraction | null }
+  | { readonly entry: 'late'; readonly key: string; readonly value: LateSession | null }
+  | { readonly entry: 'held'; readonly key: string; readonly link: HeldLink }
+  | { readonly entry: 'append'; readonly id: string; readonly arrivedAtMs: number };
+
+/**
+ * A link behind a look-up of its report: told once the look-up has told what came before. Only in memory: a new owner's
+ * look-up finds it.
+ */
+export interface HeldLink {
+  readonly offset: number;
+  readonly event: StoredEvent;
+  readonly source: LinkSource;
 }
 
 export const NOTHING: Decision = { links: [], notices: [], changes: [] };

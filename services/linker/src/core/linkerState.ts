@@ -3,7 +3,6 @@
  * up, and the appends it has seen. No events. `evolve` is the only way to change it; every change is an entry of the
  * changelog, from which a new owner builds the same state. Pure.
  */
-import type { LinkSource, StoredEvent } from '@questlog/schemas/topics/linkedEvents';
 import type {
   LateSession,
   LinkerEntry,
@@ -12,27 +11,10 @@ import type {
 } from '@questlog/schemas/topics/linkerState';
 import type { ReportLink } from '@questlog/schemas/topics/reportLinks';
 import { AppendRing } from './appendRing.ts';
-import { LINK_BYTES } from './decision.ts';
+import { type Change, type HeldLink, LINK_BYTES } from './decision.ts';
 import { DueTimes } from './dueTimes.ts';
 import { OpenReports } from './openReports.ts';
 import { SessionFilter } from './sessionFilter.ts';
-
-export type Change =
-  | { readonly entry: 'report'; readonly key: string; readonly value: TrackedReport | null }
-  | { readonly entry: 'retraction'; readonly key: string; readonly value: PendingRetraction | null }
-  | { readonly entry: 'late'; readonly key: string; readonly value: LateSession | null }
-  | { readonly entry: 'held'; readonly key: string; readonly link: HeldLink }
-  | { readonly entry: 'append'; readonly id: string; readonly arrivedAtMs: number };
-
-/**
- * A link behind a look-up of its report: told once the look-up has told what came before. Only in memory: a new owner's
- * look-up finds it.
- */
-export interface HeldLink {
-  readonly offset: number;
-  readonly event: StoredEvent;
-  readonly source: LinkSource;
-}
 
 export interface LinkerBounds {
   /** Reports that are matched as events come; further ones are looked up again and again instead (`spilled`). */

@@ -3,8 +3,8 @@ import { messageOf, Unavailable } from '@questlog/runtime/process/errors';
 import { decideAnswer } from '../core/decideAnswers.ts';
 import { NOTHING } from '../core/decision.ts';
 import { type Answer, type Job, MAX_A_JOB, nextJob } from '../core/jobs.ts';
+import type { PartitionDeps } from '../deps.ts';
 import type { Outbox } from '../outbox.ts';
-import type { PartitionDeps } from '../partition.ts';
 import { LookUp, OVERDUE_AFTER_MS } from './lookUp.ts';
 import type { LookUps } from './lookUps.ts';
 

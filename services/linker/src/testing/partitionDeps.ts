@@ -1,0 +1,53 @@
+/** What a partition of the linker is given, in tests: codecs of the log's own registry, and a ClickHouse that is silent. */
+import type { Store } from '@questlog/runtime/clickhouse/store';
+import type { Log } from '@questlog/runtime/log/log';
+import { systemClock } from '@questlog/runtime/process/clock';
+import { Unavailable } from '@questlog/runtime/process/errors';
+import { createHealth } from '@questlog/runtime/process/health';
+import { silentLogger } from '@questlog/runtime/process/logger';
+import { createMetrics } from '@questlog/runtime/process/metrics';
+import { openLogRegistry } from '@questlog/runtime/registry/logRegistry';
+import { createCodec } from '@questlog/runtime/registry/registry';
+import { eventsAccepted } from '@questlog/schemas/topics/eventsAccepted';
+import { linkedEvents } from '@questlog/schemas/topics/linkedEvents';
+import { linkerState } from '@questlog/schemas/topics/linkerState';
+import { reportLinks } from '@questlog/schemas/topics/reportLinks';
+import { LINKER_BOUNDS } from '../core/linkerState.ts';
+import type { PartitionDeps } from '../deps.ts';
+
+const isSilent = async (): Promise<never> => {
+  throw new Unavailable('ClickHouse is silent');
+};
+
+const silentStore: Store = {
+  database: 'questlog',
+  query: isSilent,
+  text: isSilent,
+  command: isSilent,
+  insert: isSilent,
+  ping: async () => false,
+  close: async () => {},
+};
+
+/** @param log with the topics of one partition each. */
+export async function partitionDeps(log: Log): Promise<PartitionDeps> {
+  const registry = await openLogRegistry(log);
+  return {
+    log,
+    registry,
+    store: silentStore,
+    clock: systemClock,
+    logger: silentLogger,
+    metrics: createMetrics(),
+    health: createHealth(),
+    bounds: LINKER_BOUNDS,
+    codecs: {
+      events: await createCodec(registry, eventsAccepted),
+      reports: await createCodec(registry, reportLinks),
+      links: await createCodec(registry, linkedEvents),
+      state: await createCodec(registry, linkerState),
+    },
+    partitions: 1,
+    watched: new Map(),
+  };
+}
