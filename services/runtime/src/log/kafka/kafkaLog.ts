@@ -18,7 +18,7 @@ import type {
 import { RecordTooLarge } from '../log.ts';
 import { batchRoom, checkedBytes } from './append/newAppend.ts';
 import { PartitionAppender, WaitingBytes } from './append/partitionAppender.ts';
-import { idempotentProducer, Producers, type Send } from './append/producers.ts';
+import { idempotentProducer, Producers, SEND_LIMIT_MS, type Send } from './append/producers.ts';
 import { openTransactionalProducer } from './append/transactionalProducer.ts';
 import { asFailure, isOfCredentials, isOfSettings, isOfType } from './client/failures.ts';
 import { firstContact } from './client/firstContact.ts';
@@ -113,11 +113,17 @@ class KafkaLog implements Log {
   }
 
   async append(topic: string, partition: number, records: readonly NewRecord[]): Promise<Appended> {
+    const deadlineMs = performance.now() + SEND_LIMIT_MS;
     const limits = await this.#deps.catalog.limits(topic);
     const bytes = checkedBytes(limits, partition, records).reduce((sum, one) => sum + one, 0);
     // A batch cannot be split without the append being two.
     if (bytes > batchRoom(limits)) throw new RecordTooLarge(topic, bytes, batchRoom(limits));
-    return this.#appender(topic, partition).append({ records, bytes, maxSendBytes: batchRoom(limits) });
+    return this.#appender(topic, partition).append({
+      records,
+      bytes,
+      maxSendBytes: batchRoom(limits),
+      deadlineMs,
+    });
   }
 
   async endOffsets(topic: string): Promise<number[]> {

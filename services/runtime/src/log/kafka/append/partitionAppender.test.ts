@@ -1,9 +1,9 @@
 /** What gathering must not lose: the order of calls, every caller's own offset, and the bounds. */
-import { expect, test } from 'vitest';
+import { expect, onTestFinished, test, vi } from 'vitest';
 import { Unavailable } from '../../../process/errors.ts';
 import type { NewRecord } from '../../log.ts';
 import { PartitionAppender, WaitingBytes } from './partitionAppender.ts';
-import type { Send } from './producers.ts';
+import { SEND_LIMIT_MS, type Send } from './producers.ts';
 
 test('has one send in flight, whatever comes meanwhile', async () => {
   const { append, sends, isAlone } = aPartition();
@@ -83,6 +83,46 @@ test('refuses at once what waits beyond the bound of all partitions, and takes i
   );
 });
 
+test('a partition whose sends hang leaves room for the others', async () => {
+  const waiting = new WaitingBytes(100);
+  const [sick, other, well] = [aPartition({ waiting }), aPartition({ waiting }), aPartition({ waiting })];
+  sick.hang();
+  other.hang();
+  let refused = 0;
+  for (let call = 0; call < 20; call += 1) {
+    for (const { append } of [sick, other]) append(records(call, 1), 10).catch(() => (refused += 1));
+  }
+  await turn();
+  expect(refused).toBeGreaterThan(0);
+  expect(await well.append(records(0, 1), 10)).toEqual({ baseOffset: 0 });
+});
+
+test('an append waits 16 s and no longer, in a send that hangs or behind it', async () => {
+  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+  onTestFinished(() => void vi.useRealTimers());
+  const waiting = new WaitingBytes(100);
+  const { append, hang, sends } = aPartition({ waiting });
+  const goOn = hang();
+  const outcomes: string[] = [];
+  const heard = (text: string) => (error: unknown) => void outcomes.push(`${text}: ${String(error)}`);
+  append(records(0, 1), 10).catch(heard('sent'));
+  await turn();
+  append(records(1, 1), 10).catch(heard('behind'));
+  vi.advanceTimersByTime(1000);
+  const late = append(records(2, 1), 10);
+  await turn();
+  vi.advanceTimersByTime(15_000);
+  await turn();
+  expect(outcomes).toEqual([
+    expect.stringMatching(/^sent: Unavailable: .*outcome is unknown/),
+    expect.stringMatching(/^behind: Unavailable: .*not appended/),
+  ]);
+  goOn();
+  expect(await late).toEqual({ baseOffset: 1 });
+  expect(sends.flatMap((send) => send.records.map(({ key }) => key))).toEqual(['0.0', '2.0']);
+  expect(waiting.take(100, 0)).toBe(true);
+});
+
 test('gives the room of a rejected send back', async () => {
   const waiting = new WaitingBytes(100);
   const { append, failNext } = aPartition({ waiting });
@@ -105,6 +145,7 @@ function aPartition({ maxSendBytes = 1_000_000, waiting = new WaitingBytes() } =
   const sends: Send[] = [];
   let [end, inFlight, most] = [0, 0, 0];
   let failure: Error | undefined;
+  let hanging: Promise<void> | undefined;
   const appender = new PartitionAppender({
     topic: 'topic',
     partition: 0,
@@ -114,6 +155,7 @@ function aPartition({ maxSendBytes = 1_000_000, waiting = new WaitingBytes() } =
       inFlight += 1;
       most = Math.max(most, inFlight);
       await turn();
+      await hanging;
       inFlight -= 1;
       const error = failure;
       failure = undefined;
@@ -124,11 +166,17 @@ function aPartition({ maxSendBytes = 1_000_000, waiting = new WaitingBytes() } =
   });
   return {
     appender,
-    append: (records: NewRecord[], bytes: number) => appender.append({ records, bytes, maxSendBytes }),
+    append: (records: NewRecord[], bytes: number) =>
+      appender.append({ records, bytes, maxSendBytes, deadlineMs: performance.now() + SEND_LIMIT_MS }),
     sends,
     isAlone: () => most === 1,
     failNext: (error: Error) => {
       failure = error;
+    },
+    hang: () => {
+      const { promise, resolve } = Promise.withResolvers<void>();
+      hanging = promise;
+      return resolve;
     },
   };
 }

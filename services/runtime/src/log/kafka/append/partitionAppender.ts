@@ -21,11 +21,14 @@ export interface CheckedAppend {
   readonly bytes: number;
   /** Room for records in one batch of the topic, as it is known now. */
   readonly maxSendBytes: number;
+  /** By the process's own clock: then its caller is told, and it is not sent any more. */
+  readonly deadlineMs: number;
 }
 
 export class PartitionAppender {
   readonly #deps: PartitionAppenderDeps;
   #queue: Pending[] = [];
+  #heldBytes = 0;
   /** Under way while anything waits. */
   #running: Promise<void> | undefined;
 
@@ -35,12 +38,13 @@ export class PartitionAppender {
 
   /** Queues before it returns, so that the order of calls is the order of offsets. */
   append(append: CheckedAppend): Promise<Appended> {
-    const { waiting, topic, partition } = this.#deps;
-    if (!waiting.take(append.bytes)) {
-      return Promise.reject(new Unavailable(`${topic}/${partition} is behind; the append was not appended`));
-    }
+    const { waiting } = this.#deps;
+    if (!waiting.take(append.bytes, this.#heldBytes)) return Promise.reject(this.#notAppended());
+    this.#heldBytes += append.bytes;
     const { promise, resolve, reject } = Promise.withResolvers<Appended>();
-    this.#queue.push({ ...append, resolve, reject });
+    const timer = setTimeout(() => this.#giveUp(pending), append.deadlineMs - performance.now());
+    const pending: Pending = { ...append, timer, resolve, reject };
+    this.#queue.push(pending);
     this.#running ??= this.#run();
     return promise;
   }
@@ -58,7 +62,7 @@ export class PartitionAppender {
   }
 
   async #send(group: readonly Pending[]): Promise<void> {
-    const { send, topic, partition, waiting } = this.#deps;
+    const { send, topic, partition } = this.#deps;
     const records = group.flatMap((pending) => pending.records);
     const bytes = sum(group);
     try {
@@ -70,8 +74,34 @@ export class PartitionAppender {
     } catch (error) {
       for (const pending of group) pending.reject(error);
     } finally {
-      waiting.release(bytes);
+      for (const pending of group) clearTimeout(pending.timer);
+      this.#release(bytes);
     }
+  }
+
+  /** What is being sent goes on: cut short, it would cost the process its producer once more. */
+  #giveUp(pending: Pending): void {
+    const place = this.#queue.indexOf(pending);
+    if (place === -1) {
+      const { topic, partition } = this.#deps;
+      pending.reject(
+        new Unavailable(`${topic}/${partition} has not confirmed an append; its outcome is unknown`),
+      );
+      return;
+    }
+    this.#queue.splice(place, 1);
+    this.#release(pending.bytes);
+    pending.reject(this.#notAppended());
+  }
+
+  #notAppended(): Unavailable {
+    const { topic, partition } = this.#deps;
+    return new Unavailable(`${topic}/${partition} is behind; the append was not appended`);
+  }
+
+  #release(bytes: number): void {
+    this.#heldBytes -= bytes;
+    this.#deps.waiting.release(bytes);
   }
 
   #takeGroup(): Pending[] {
@@ -86,7 +116,10 @@ export class PartitionAppender {
   }
 }
 
-/** What all partitions together may hold: beyond it the brokers are slower than the callers, who are told so. */
+/**
+ * The room that all partitions share. One holds no more than it leaves free, so that however many are sick, the others
+ * have room. Beyond it the brokers are slower than the callers, who are told so.
+ */
 export class WaitingBytes {
   readonly #max: number;
   #taken = 0;
@@ -95,9 +128,12 @@ export class WaitingBytes {
     this.#max = max;
   }
 
-  /** One that is larger than the bound is taken when nothing else waits, or it could never be. */
-  take(bytes: number): boolean {
-    if (this.#taken > 0 && this.#taken + bytes > this.#max) return false;
+  /**
+   * One that is larger than the bound is taken when nothing else waits, or it could never be.
+   * @param held what the partition holds already.
+   */
+  take(bytes: number, held: number): boolean {
+    if (this.#taken > 0 && held + bytes > this.#max - this.#taken) return false;
     this.#taken += bytes;
     return true;
   }
@@ -116,6 +152,7 @@ const MAX_GATHERED_BYTES = 4 * 1024 * 1024;
 const MAX_GATHERED_RECORDS = 1000;
 
 interface Pending extends CheckedAppend {
+  readonly timer: NodeJS.Timeout;
   resolve(appended: Appended): void;
   reject(error: unknown): void;
 }

@@ -15,6 +15,9 @@ import type { NewRecord } from '../../log.ts';
 import { asFailure } from '../client/failures.ts';
 import { Renewable } from '../client/renewable.ts';
 
+/** Of a send, all tries together, and of an append with its wait for others; a dead leader is followed within 8 to 13 s. */
+export const SEND_LIMIT_MS = 16_000;
+
 /** What is sent at once, to one partition: one batch. */
 export interface Send {
   /** The topic's name on the cluster. */
@@ -29,7 +32,6 @@ export interface ProducersDeps {
   /** Makes a producer that is not connected yet. */
   create(): Producer;
   readonly logger: Logger;
-  /** How long one send may take, all tries together; a dead leader is followed by another within 8 to 13 s. */
   readonly sendLimitMs?: number;
 }
 
@@ -135,5 +137,3 @@ export function baseOffsetOf(
 }
 
 export const ALL_IN_SYNC = -1;
-
-const SEND_LIMIT_MS = 16_000;
