@@ -1,4 +1,4 @@
-/** What an operator may say on the admin listener, and what is answered. */
+/** The bodies and answers of the admin listener. */
 import Type, { type Static } from 'typebox';
 import { MAX_LANES } from '../uuid.ts';
 import { Nullable, Timestamp, Uuid, WindowMs } from './fields.ts';
@@ -8,13 +8,13 @@ const monthlySoftQuota = Nullable(
   Type.Integer({
     minimum: 0,
     maximum: Number.MAX_SAFE_INTEGER,
-    description: 'Events a UTC month; null: none.',
+    description: 'Events a UTC month; null: no quota.',
   }),
 );
 const spread = Type.Integer({
   minimum: 1,
   maximum: MAX_LANES,
-  description: 'Over how many partitions new sessions are spread.',
+  description: 'Partitions that new sessions are spread over.',
 });
 const revision = Type.Enum(['A', 'B']);
 const reportWindow = Nullable(WindowMs);

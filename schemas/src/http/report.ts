@@ -1,4 +1,4 @@
-/** Bug reports: what a game or a tracker files, and what is answered of a report, its events and its links. */
+/** Bug reports: the body that files one, and the answers for a report, its events and its links. */
 import Type, { type Static } from 'typebox';
 import { LINK_VERSIONS } from '../topics/linkedEvents.ts';
 import { MAX_NAMED_EVENTS } from '../topics/reportLinks.ts';
@@ -8,8 +8,7 @@ import { Nullable, Timestamp, Uuid, WindowMs, windowMillis } from './fields.ts';
 const window = Type.Object(
   { beforeMs: Type.Optional(windowMillis), afterMs: Type.Optional(windowMillis) },
   {
-    description:
-      'Events of the session in it belong to the report. What is omitted is as the project has it.',
+    description: 'Events of the session inside it belong to the report. An omitted side is the project’s.',
   },
 );
 
@@ -25,18 +24,18 @@ export const ReportInput = Type.Object({
   events: Type.Optional(
     Type.Array(EventInputB, {
       maxItems: BATCH_CAP.A,
-      description: `Events to store with the report, under the rules of \`POST /v1/ingest/events\`: at most ${BATCH_CAP.A}, each with its session, in revision A; at most ${BATCH_CAP.B} in revision B.`,
+      description: `Events to store with the report, as with \`POST /v1/ingest/events\`: at most ${BATCH_CAP.A}, each with its session, in revision A; at most ${BATCH_CAP.B} in revision B.`,
     }),
   ),
   eventIds: Type.Optional(
     Type.Array(Uuid, {
       maxItems: MAX_NAMED_EVENTS,
-      description: 'Events that are stored already or are still on their way.',
+      description: 'Ids of events that are stored or still to come.',
     }),
   ),
 });
 
-/** What is checked at once; the events and each of the ids have checks of their own, which name every bad one. */
+/** The fields that are checked together; the events and the ids have checks of their own, which name every bad one. */
 export const ReportFields = Type.Object({
   ...optional,
   events: Type.Optional(Type.Array(Type.Unknown())),
@@ -46,10 +45,10 @@ export type ReportFields = Static<typeof ReportFields>;
 
 const linkState = Type.Enum(Object.keys(LINK_VERSIONS), {
   description:
-    '`pending`: not linked yet, which takes a second where the event is there; `linked`; `unresolved`: the event did not come within 15 minutes behind the window; `retracted`: the report was taken back.',
+    '`pending`: not linked yet (about a second once the event is there); `linked`; `unresolved`: the event did not come within 15 minutes after the window; `retracted`: the report was retracted.',
 });
 const linkSource = Type.Enum(['inline', 'named', 'session'], {
-  description: 'How the event came to the report.',
+  description: 'Why the event belongs to the report.',
 });
 
 export const ReportLinkOutput = Type.Object({ eventId: Uuid, state: linkState, source: linkSource });
@@ -58,11 +57,11 @@ export const ReportLinkOutput = Type.Object({ eventId: Uuid, state: linkState, s
 export const LinkedEventMessage = Type.Object({
   linkId: Type.String({
     format: 'uuid',
-    description: 'The same for every message of one report and one event.',
+    description: 'One id for each pair of a report and an event.',
   }),
   kind: Type.Enum(['linked', 'unlinked']),
   version: Type.Integer({
-    description: `${LINK_VERSIONS.linked}: linked; ${LINK_VERSIONS.retracted}: taken back. A larger one replaces a smaller one.`,
+    description: `${LINK_VERSIONS.linked}: linked; ${LINK_VERSIONS.retracted}: retracted. A larger one replaces a smaller one.`,
   }),
   reportId: Uuid,
   source: linkSource,
@@ -113,7 +112,7 @@ export type LinkRetryInput = Static<typeof LinkRetryInput>;
 export const LinkRetryOutput = Type.Object({
   reports: Type.Integer({
     minimum: 0,
-    description: 'Reports that are looked up again; at most 1000 a request.',
+    description: 'Reports that are looked up again, at most 1000 a request.',
   }),
   links: Type.Integer({ minimum: 0, description: 'Their unresolved links.' }),
 });

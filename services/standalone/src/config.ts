@@ -1,4 +1,4 @@
-/** The settings of every service; one that does not use a setting ignores it, so that all may share one environment. */
+/** The settings of every service. A service ignores those that it does not use, so that all can share one environment. */
 import { setting } from '@questlog/runtime/process/config';
 import Type, { type Static } from 'typebox';
 import { engineSettings } from './engineSettings.ts';
@@ -13,7 +13,7 @@ export const settings = Type.Object({
     default: 8080,
     minimum: 0,
     maximum: 65_535,
-    description: 'Port of the listener for games; 0 takes any free one.',
+    description: 'Port for games; 0 takes any free one.',
   }),
   adminPort: setting.integer({
     env: 'QUESTLOG_ADMIN_PORT',
@@ -21,7 +21,7 @@ export const settings = Type.Object({
     minimum: 0,
     maximum: 65_535,
     description:
-      'Port of the listener for operators (of a linker or projector alone: health and metrics); never make it public.',
+      'Port for operators; of a linker or projector alone: health and metrics. Never make it public.',
   }),
   host: setting.text({
     env: 'QUESTLOG_HOST',
@@ -31,24 +31,23 @@ export const settings = Type.Object({
   adminToken: setting.secret({
     env: 'QUESTLOG_ADMIN_TOKEN',
     description:
-      'Bearer token of the operators, 16 characters or more. Where there is none, `standalone` makes one; `ingest` alone needs it.',
+      'Bearer token of the operators, at least 16 characters. `ingest` alone needs it; `standalone` makes one.',
   }),
   dataDir: setting.text({
     env: 'QUESTLOG_DATA_DIR',
     default: defaultDataDir,
     description:
-      'Folder of the embedded log, the embedded ClickHouse and the demo credentials; one process at a time.',
+      'Folder of the embedded log, the embedded ClickHouse and the credentials; one process at a time.',
   }),
   revision: setting.choice(['A', 'B'], {
     env: 'QUESTLOG_REVISION',
     default: 'A',
-    description: 'Revision of the contract for projects that do not name theirs.',
+    description: 'Revision of the contract for projects that set none.',
   }),
   demo: setting.choice(['auto', 'on', 'off'], {
     env: 'QUESTLOG_DEMO',
     default: 'auto',
-    description:
-      'Whether a start makes a demo tenant, project, session and token; `auto`: only `standalone` does.',
+    description: 'Creates a demo tenant, project, session and token; `auto`: only `standalone` does.',
   }),
   ...engineSettings,
 });

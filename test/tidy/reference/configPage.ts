@@ -5,8 +5,8 @@ import { page } from './markdown.ts';
 
 export function configPage(): string {
   return page('Settings', 'services/standalone/src/config.ts', [
-    'Settings are environment variables. A bad or unknown `QUESTLOG_*` variable stops the start, and every problem is\nlisted at once. `NAME_FILE` names a file that holds the value, as secrets are mounted; give it or `NAME`, not both.',
+    'Settings are environment variables. A bad or unknown `QUESTLOG_*` variable stops the start, with all problems listed.\n`NAME_FILE` names a file that holds the value; set it or `NAME`, not both.',
     configTable(settings),
-    '`npm start -- --check-config` prints the settings as they would be used, and exits.',
+    '`npm start -- --check-config` prints the settings in use, and exits.',
   ]);
 }

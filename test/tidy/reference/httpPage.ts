@@ -2,7 +2,7 @@
 import { openApi } from '@questlog/ingest/http/openapi/openapi';
 import { ADMIN_ENDPOINTS, ADMIN_SHAPES } from './adminEndpoints.ts';
 import { code, page, table } from './markdown.ts';
-import { fieldTable, type Shape, typeOf } from './shapes.ts';
+import { fieldList, type Shape, typeOf } from './shapes.ts';
 
 interface Content {
   readonly description?: string;
@@ -23,17 +23,19 @@ interface Document {
 }
 
 export function httpPage(): string {
-  // What the deployment's default revision is makes no difference to the endpoints.
+  // The deployment's default revision makes no difference to the endpoints.
   const { paths, components }: Document = JSON.parse(JSON.stringify(openApi('A')));
   const named = { ...components.schemas, ...shapes(ADMIN_SHAPES) };
   const operations = Object.entries(paths).flatMap(([path, methods]) =>
-    Object.entries(methods).flatMap(([method, operation]) => operationBlocks(method, path, operation)),
+    Object.entries(methods).map(([method, operation]) => ({ path, method, operation })),
   );
+  const common = answersOfAll(operations.map(({ operation }) => operation));
   return page('HTTP', 'services/ingest/src/http/openapi/openapi.ts and schemas/src/http', [
     'Errors are [problem documents](problems.md). Bearer tokens belong to one project and have scopes.',
     '## The public listener',
-    'For games. The same as a document for machines: `GET /openapi.json`.',
-    ...operations,
+    'For games; `GET /openapi.json` is the same for machines. Every endpoint that needs a token also answers:',
+    common.join('\n'),
+    ...operations.flatMap(({ path, method, operation }) => operationBlocks(method, path, operation, common)),
     '## The admin listener',
     'For operators; never on a public port. All but the last three need `Authorization: Bearer <adminToken>`.',
     table(
@@ -46,33 +48,44 @@ export function httpPage(): string {
       ]),
     ),
     '## Shapes',
-    ...Object.entries(named).flatMap(([name, shape]) => [`### ${name}`, fieldTable(linked(shape, named))]),
+    'A `?` marks a field that may be omitted.',
+    ...Object.entries(named).flatMap(([name, shape]) => [`### ${name}`, fieldList(linked(shape, named))]),
   ]);
 }
 
-function operationBlocks(method: string, path: string, operation: Operation): string[] {
-  const { summary, description, parameters = [], requestBody, responses } = operation;
-  const told = parameters.filter((parameter) => parameter.in !== 'path');
-  const answers = Object.entries(responses).map(([status, response]) => [
-    status,
-    bodyOf(response),
-    response.description ?? '',
-  ]);
+function operationBlocks(
+  method: string,
+  path: string,
+  operation: Operation,
+  common: readonly string[],
+): string[] {
+  const { summary, description, parameters = [], requestBody } = operation;
+  const told = parameters
+    .filter((parameter) => parameter.in !== 'path')
+    .map(({ name, in: place, description: meaning, schema }) => {
+      return `- ${place} \`${name}\`: ${meaning ?? typeOf(schema)}${defaultOf(schema)}`;
+    });
+  const lines = [...told, ...answersOf(operation).filter((answer) => !common.includes(answer))];
   return [
     `### ${method.toUpperCase()} ${path}`,
     [summary, description].filter(Boolean).join(' '),
     ...(requestBody === undefined ? [] : [`Body: ${bodyOf(requestBody)}.`]),
-    ...(told.length === 0
-      ? []
-      : [
-          told
-            .map(({ name, in: place, description: meaning, schema }) => {
-              return `- ${place} \`${name}\`: ${meaning ?? typeOf(schema)}${defaultOf(schema)}`;
-            })
-            .join('\n'),
-        ]),
-    table(['status', 'body', 'meaning'], answers),
+    lines.join('\n'),
   ];
+}
+
+/** A problem's body is told once, at the top. */
+function answersOf({ responses }: Operation): string[] {
+  return Object.entries(responses).map(([status, response]) => {
+    const body = Number(status) < 400 ? bodyOf(response) : '';
+    return `- ${status}${body === '' ? '' : ` ${body}`}: ${response.description ?? ''}`;
+  });
+}
+
+/** The answers that every operation with a token has in common. */
+function answersOfAll(operations: readonly Operation[]): string[] {
+  const [first = [], ...others] = operations.map(answersOf).filter((answers) => answers.length > 1);
+  return first.filter((answer) => others.every((answers) => answers.includes(answer)));
 }
 
 function bodyOf({ content = {} }: Content): string {

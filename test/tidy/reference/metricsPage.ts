@@ -2,7 +2,7 @@
 import { createMetrics } from '@questlog/runtime/process/metrics';
 import { code, page, table } from './markdown.ts';
 
-/** Prometheus has a metric's unit in its name; the first of these that is there is it. */
+/** A metric's unit is the first of these that its name has. */
 const UNITS = [
   'seconds',
   'bytes',
@@ -31,9 +31,9 @@ export async function metricsPage(): Promise<string> {
       help,
     ]);
   return page('Metrics', 'services/runtime/src/process/metrics.ts', [
-    '`GET /metrics` of the admin listener, in the format of Prometheus.',
+    '`GET /metrics` of the admin listener, in Prometheus text.',
     table(['name', 'type', 'unit', 'labels', 'meaning'], rows),
-    'Beside these stand those of the process and of Node (`process_*`, `nodejs_*`), as the Prometheus client for Node\nhas them.',
+    'The Prometheus client for Node adds `process_*` and `nodejs_*`.',
   ]);
 }
 

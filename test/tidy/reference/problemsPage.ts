@@ -17,9 +17,9 @@ export function problemsPage(): string {
     .toSorted(([, [a]], [, [b]]) => a - b)
     .map(([name, [status, title]]) => [code(name), String(status), title]);
   return page('Problem codes', 'schemas/src/http/problem.ts', [
-    'Every error is answered as `application/problem+json` (RFC 9457). The list is closed and a code never changes its\nmeaning; `title` is the same for every problem of a code, `detail` tells what was wrong this time.',
+    'Every error is `application/problem+json` (RFC 9457). The list is closed; a code never changes its meaning. `title`\nbelongs to the code, `detail` to the request.',
     table(['code', 'status', 'title'], rows),
-    'Where elements of a request are bad, `errors` names each: its index in the array, a JSON pointer (RFC 6901) into the\nelement, the code and what was wrong.',
+    '`errors` names every bad element: its index in the array, a JSON pointer (RFC 6901) into it, the code and the detail.',
     fence('json', EXAMPLE),
   ]);
 }

@@ -1,5 +1,5 @@
 /** JSON schemas, as TypeBox writes them, as Markdown. */
-import { code, table } from './markdown.ts';
+import { code } from './markdown.ts';
 
 /** The part of JSON schema that the HTTP shapes use. */
 export interface Shape {
@@ -20,14 +20,14 @@ export interface Shape {
   readonly $ref?: string;
 }
 
-export function fieldTable({ properties = {}, required = [] }: Shape): string {
-  const rows = Object.entries(properties).map(([name, field]) => [
-    code(name),
-    typeOf(field),
-    required.includes(name) ? 'yes' : 'no',
-    descriptionOf(field),
-  ]);
-  return table(['field', 'type', 'required', 'meaning'], rows);
+/** One line a field; `?` marks a field that may be omitted. */
+export function fieldList({ properties = {}, required = [] }: Shape): string {
+  const lines = Object.entries(properties).map(([name, field]) => {
+    const meaning = descriptionOf(field);
+    const told = meaning === '' ? '' : `: ${meaning}`;
+    return `- ${code(required.includes(name) ? name : `${name}?`)} ${typeOf(field)}${told}`;
+  });
+  return lines.join('\n');
 }
 
 /** A type in words; a named shape as a link to its heading. */
@@ -38,7 +38,7 @@ export function typeOf(shape: Shape): string {
   }
   if (shape.anyOf !== undefined) return [...new Set(shape.anyOf.map(typeOf))].join(' or ');
   if (shape.const !== undefined) return code(JSON.stringify(shape.const));
-  // A long list is told where it belongs, not inside a table.
+  // A long list is told where it belongs, not beside a field.
   if (shape.enum !== undefined)
     return shape.enum.length > 5 ? 'string' : shape.enum.map((one) => code(String(one))).join(' or ');
   if (shape.type === 'array') return arrayOf(shape);

@@ -14,34 +14,35 @@ import {
   type TopicDefinition,
   topicDefinitions,
 } from '@questlog/schemas/topics/topics';
+import { idlOf } from './avroIdl.ts';
 import { code, fence, page, table } from './markdown.ts';
 
-/** What the definitions do not hold. A topic that is missing here stops the generator. */
+/** The definitions do not hold this. A topic that is missing here stops the generator. */
 const RECORDS: Readonly<Record<string, { key: string; meaning: string }>> = {
   [TOPICS.events]: {
     key: 'tenant',
-    meaning: 'What one request had accepted for one partition, whole or not at all.',
+    meaning: 'The events that one request had accepted for one partition.',
   },
   [TOPICS.reportLinks]: {
     key: 'tenant',
     meaning:
-      'A bug report names events or a session, is retracted or retried, or did not get what it named; the first record of an id in the log wins.',
+      'A bug report is filed, retracted or retried, or a named event did not come. The first record of an id wins.',
   },
   [TOPICS.linkedEvents]: {
     key: 'tenant',
-    meaning: 'A report and an event, whole, belong together, or no longer do.',
+    meaning: 'A report and a whole event are linked, or no longer are.',
   },
   [TOPICS.linkerState]: {
     key: 'entry',
-    meaning: 'What the linker of a partition waits for; only the linker reads it.',
+    meaning: 'The linker’s state; only the linker reads it.',
   },
   [TOPICS.sessions]: {
     key: 'tenant',
-    meaning: 'A session of a project; the first record of an id in the log wins.',
+    meaning: 'A session of a project. The first record of an id wins.',
   },
   [TOPICS.deadLetters]: {
     key: 'key of the source',
-    meaning: 'A record that could not be processed, as it was, with where it came from and why.',
+    meaning: 'A record that could not be processed, unchanged, with its source and the reason.',
   },
   [TOPICS.directory]: {
     key: '`tenant:<id>`, `project:<id>` or `token:<id>`',
@@ -49,7 +50,7 @@ const RECORDS: Readonly<Record<string, { key: string; meaning: string }>> = {
   },
   [TOPICS.schemas]: {
     key: 'schema',
-    meaning: 'The schemas by their ids, where no schema registry is configured.',
+    meaning: 'Schemas by id, where no registry is configured.',
   },
 };
 
@@ -65,22 +66,22 @@ const CONTRACTS: readonly Pick<MessageContract<unknown>, 'topic' | 'subject' | '
 
 const DAY_MS = 24 * 60 * 60 * 1000;
 const MIB = 1024 * 1024;
-const WIDTH = 100;
 
 export function topicsPage(): string {
+  const shown = new Set<string>();
   return page('Topics', 'schemas/src/topics', [
-    "Records are Avro in Confluent's wire format: a zero byte, the schema's id as 4 bytes big-endian, the Avro body. That\nholds for the embedded log too.",
+    "Records are Avro in Confluent's wire format, also in the embedded log: a zero byte, the schema's id as 4 bytes\nbig-endian, the Avro body.",
     table(
       ['topic', 'record', 'key', 'partitions', 'cleanup', 'largest record'],
       topicDefinitions(0).map(topicRow),
     ),
-    `The partition of a tenant's record is \`(murmur2(tenant) + lane) mod partitions\`: Kafka's own partitioner, plus a lane\nthat spreads a large tenant over several partitions. The header \`${APPEND_ID_HEADER}\` (a UUID) makes a repeated append\nrecognisable without decoding the record.`,
+    `The partition of a tenant's record is \`(murmur2(tenant) + lane) mod partitions\`: Kafka's own partitioner, plus a lane\nthat spreads a large tenant. The header \`${APPEND_ID_HEADER}\` (a UUID) identifies a repeated append.`,
     `Consumer groups: ${Object.values(GROUPS).map(code).join(', ')}.`,
-    ...CONTRACTS.flatMap(({ topic, subject, schema }) => [
-      `## ${topic}`,
-      `Subject \`${subject}\`.`,
-      fence('json', printed(JSON.parse(schema))),
-    ]),
+    "The schemas below are in the notation of Avro's IDL; `timestamp_us` is a long of microseconds, and a field with `?` is\nnull unless set. A type is shown once. The registry and [schemas/released](../../schemas/released) hold them as JSON.",
+    ...CONTRACTS.flatMap(({ topic, subject, schema }) => {
+      const records = idlOf(JSON.parse(schema), shown).join('\n');
+      return [`## ${topic}`, `Subject \`${subject}\`.`, fence('avdl', records)];
+    }),
   ]);
 }
 
@@ -97,23 +98,4 @@ function topicRow({ name, partitions, cleanup, maxRecordBytes }: TopicDefinition
     cleanup.policy === 'compact' ? 'compact' : `delete after ${cleanup.retentionMs / DAY_MS} days`,
     `${maxRecordBytes / MIB} MiB`,
   ];
-}
-
-/** JSON with every array and object that fits on one line on one line. */
-function printed(value: unknown, indent = ''): string {
-  const flat = oneLine(value);
-  if (indent.length + flat.length <= WIDTH || typeof value !== 'object' || value === null) return flat;
-  const inner = `${indent}  `;
-  if (Array.isArray(value)) {
-    return `[\n${value.map((item) => inner + printed(item, inner)).join(',\n')}\n${indent}]`;
-  }
-  const fields = Object.entries(value).map(([name, item]) => `${inner}"${name}": ${printed(item, inner)}`);
-  return `{\n${fields.join(',\n')}\n${indent}}`;
-}
-
-function oneLine(value: unknown): string {
-  if (Array.isArray(value)) return `[${value.map(oneLine).join(', ')}]`;
-  if (typeof value !== 'object' || value === null) return JSON.stringify(value);
-  const fields = Object.entries(value).map(([name, item]) => `"${name}": ${oneLine(item)}`);
-  return fields.length === 0 ? '{}' : `{ ${fields.join(', ')} }`;
 }

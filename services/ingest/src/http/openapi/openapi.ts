@@ -35,7 +35,7 @@ export function openApi(revision: Revision): Record<string, unknown> {
     info: {
       title: 'Questlog',
       version: '1',
-      description: `Telemetry events of games. This deployment serves revision ${revision} unless a project says otherwise.`,
+      description: `Telemetry events of games. The default revision is ${revision}; a project may have the other one.`,
     },
     security: [{ bearer: [] }],
     paths: {
@@ -48,10 +48,14 @@ export function openApi(revision: Revision): Record<string, unknown> {
         }),
       },
       '/v1/sessions/{id}/events': {
-        get: read('The events of a session by `occurredAt`.', answer('A page.', ref('EventPage')), {
-          parameters: [id, ...PAGE],
-          refusals: { 400: problem('The limit or the cursor is not valid.'), ...NOT_THERE },
-        }),
+        get: read(
+          'The events of a session, by `occurredAt`.',
+          answer('A page of events.', ref('EventPage')),
+          {
+            parameters: [id, ...PAGE],
+            refusals: { 400: problem('The limit or the cursor is not valid.'), ...NOT_THERE },
+          },
+        ),
       },
       '/v1/events/{id}': {
         get: read('One event.', answer('The event.', ref('Event')), {
@@ -61,9 +65,18 @@ export function openApi(revision: Revision): Record<string, unknown> {
       },
       ...reportPaths(),
       '/v1/linked-events': { get: linkedEventsOperation() },
-      '/v1/quota': { get: read('The tenant’s use of its quota.', answer('This month.', ref('Quota'))) },
+      '/v1/quota': {
+        get: read(
+          'The tenant’s use of its quota this month.',
+          answer('The use and the quota.', ref('Quota')),
+        ),
+      },
       '/openapi.json': {
-        get: { summary: 'This document.', security: [], responses: { 200: { description: 'It.' } } },
+        get: {
+          summary: 'This API as OpenAPI 3.1.',
+          security: [],
+          responses: { 200: { description: 'The document.' } },
+        },
       },
     },
     components: {
@@ -100,13 +113,17 @@ function ingestOperation(): object {
   return {
     summary: 'Submits one event or a batch of events.',
     description:
-      'Scope `events:write`. Nothing of a batch is stored where one element is bad, unless `Prefer` says so.',
+      'Scope `events:write`. One bad element refuses the whole batch, unless `Prefer` says otherwise.',
     parameters: [
-      header('Idempotency-Key', 'A UUIDv7. The same key and body within 24 h are stored once.', {
-        type: 'string',
-        format: 'uuid',
-      }),
-      header('Prefer', '`handling=lenient`: store the good elements of a batch, answer 207.'),
+      header(
+        'Idempotency-Key',
+        'A UUIDv7. Requests with the same key and body within 24 h are stored once.',
+        {
+          type: 'string',
+          format: 'uuid',
+        },
+      ),
+      header('Prefer', '`handling=lenient` stores the good elements of a batch and answers 207.'),
       header('Content-Encoding', 'gzip, deflate, br or zstd.'),
     ],
     requestBody: {
@@ -122,16 +139,19 @@ function ingestOperation(): object {
     },
     responses: {
       201: answer('The created events, in request order.', created),
-      200: answer('The same, of an earlier request with this key (`Idempotency-Replayed: true`).', created),
-      207: answer('With `Prefer: handling=lenient`: in request order, each a created event or a problem.', {
-        type: 'array',
-        items: { anyOf: [ref('Event'), ref('Problem')] },
-      }),
-      400: problem('The body or an element is not valid; every bad element is named.'),
+      200: answer('The events of an earlier request with this key (`Idempotency-Replayed: true`).', created),
+      207: answer(
+        'With `handling=lenient`: a created event or a problem for each element, in request order.',
+        {
+          type: 'array',
+          items: { anyOf: [ref('Event'), ref('Problem')] },
+        },
+      ),
+      400: problem('The body or an element is not valid. Every bad element is named.'),
       404: problem('A session does not exist in the project.'),
       413: problem('The body, the array or an event is too large.'),
-      415: problem('Another media type or content coding.'),
-      422: problem('The key came with another body before.'),
+      415: problem('The media type or content coding is not supported.'),
+      422: problem('The key was used with another body.'),
       ...COMMON,
     },
   };
@@ -140,15 +160,15 @@ function ingestOperation(): object {
 function sessionOperation(): object {
   return {
     summary: 'Registers a session.',
-    description: 'Scope `events:write`. The same again is answered 200.',
+    description: 'Scope `events:write`. A repeat is answered 200.',
     requestBody: { required: true, content: json(ref('SessionInput')) },
     responses: {
-      201: answer('Registered.', ref('Session')),
-      200: answer('It was registered before.', ref('Session')),
+      201: answer('The new session.', ref('Session')),
+      200: answer('The session, registered earlier.', ref('Session')),
       400: problem('The body is not valid.'),
       409: problem('The id is registered with other content.'),
       413: problem('The body is too large.'),
-      415: problem('Another media type.'),
+      415: problem('The media type is not supported.'),
       ...COMMON,
     },
   };
@@ -156,25 +176,24 @@ function sessionOperation(): object {
 
 function linkedEventsOperation(): object {
   const description =
-    'Messages `linked` and `unlinked`, their data a LinkedEventMessage; a larger `version` of a ' +
-    '`linkId` replaces a smaller one. The id of a message, as `from` or `Last-Event-ID`, goes on behind it. The bytes ' +
-    'of a payload are those that were sent, except that a CR or CRLF between its JSON tokens arrives as LF: the ' +
-    'framing of server-sent events cannot carry them.';
+    'Messages are `linked` and `unlinked`; their data is a LinkedEventMessage. A larger `version` of a `linkId` replaces ' +
+    'a smaller one. `from` or `Last-Event-ID` with the id of a message resumes after it. Payloads keep their bytes, ' +
+    'except that a CR or CRLF between JSON tokens arrives as LF: server-sent events cannot carry them.';
   const from =
-    'What to begin with: `start` (the oldest kept, of the last 7 days), `end` (what comes from now on), or the id of a message.';
+    'Where to begin: `start` (the oldest kept, of the last 7 days), `end` (from now on), or the id of a message.';
   return {
-    summary: 'Follows the links of the project’s reports and events, as server-sent events.',
+    summary: 'Streams the links of the project’s reports and events as server-sent events.',
     description: `Scope \`read\`. ${description}`,
     parameters: [
       { ...query('from', { type: 'string', default: 'start' }), description: from },
-      header('Last-Event-ID', 'The id of the last message that was received; goes before `from`.'),
+      header('Last-Event-ID', 'The id of the last message received; overrides `from`.'),
     ],
     responses: {
       200: {
-        description: 'The stream (WHATWG HTML, section 9.2); it does not end by itself.',
+        description: 'The stream (WHATWG HTML, section 9.2). It does not end by itself.',
         content: { 'text/event-stream': { schema: { type: 'string' } } },
       },
-      400: problem('`from` or `Last-Event-ID` is no id of a message.'),
+      400: problem('`from` or `Last-Event-ID` is not the id of a message.'),
       ...COMMON,
     },
   };

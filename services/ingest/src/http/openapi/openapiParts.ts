@@ -1,4 +1,4 @@
-/** What the operations of the OpenAPI document are put together from. */
+/** The parts that the operations of the OpenAPI document share. */
 
 export const ref = (name: string) => ({ $ref: `#/components/schemas/${name}` });
 export const json = (schema: object) => ({ 'application/json': { schema } });
@@ -19,10 +19,10 @@ export const query = (name: string, schema: object) => ({ name, in: 'query', sch
 export const COMMON = {
   401: problem('No valid access token.'),
   403: problem('The access token lacks the scope.'),
-  503: problem('A dependency does not answer; `Retry-After` says when to come again.'),
+  503: problem('A dependency does not answer. `Retry-After` says when to retry.'),
 };
 
-export const NOT_THERE = { 404: problem('Not there.') };
+export const NOT_THERE = { 404: problem('The id does not exist in the project.') };
 
 export const PAGE = [
   query('limit', { type: 'integer', minimum: 1, maximum: 1000, default: 100 }),
