@@ -66,7 +66,7 @@ export function openQuotas(deps: {
   const loop = keepFresh(deps, ready, tracked, stopped.signal);
   return {
     ledger: async (tenant, month) => {
-      const name = `${tenant.id} ${month}`;
+      const name = entryName(tenant.id, month);
       let entry = ready.get(name);
       if (entry === undefined) {
         let opening = tracked.get(name);
@@ -141,15 +141,22 @@ async function refresh(
     throw error;
   });
   const rows = await store.query<Row>(
-    `SELECT tenant_id, formatDateTime(month, '%Y-%m') AS month, log_id, log_partition,
-       used, last_offset
-     FROM quota_usage_by_partition FINAL WHERE tenant_id IN {tenants:Array(UUID)}`,
-    { tenants: [...new Set(entries.map(({ tenant }) => tenant.id))] },
+    `SELECT tenant_id, formatDateTime(month, '%Y-%m') AS month, log_id, log_partition, used, last_offset
+     FROM quota_usage_by_partition FINAL
+     WHERE tenant_id IN {tenants:Array(UUID)} AND quota_usage_by_partition.month IN {months:Array(Date)}`,
+    {
+      tenants: [...new Set(entries.map(({ tenant }) => tenant.id))],
+      months: [...new Set(entries.map(({ month }) => `${month}-01`))],
+    },
   );
+  const byEntry = Map.groupBy(rows, (row) => entryName(row.tenant_id, row.month));
   for (const { tenant, month, ledger } of entries) {
-    const ofMonth = rows.filter((row) => row.tenant_id === tenant.id && row.month === month);
-    ledger.refresh(ofMonth.map(rollupRow), projected);
+    ledger.refresh((byEntry.get(entryName(tenant.id, month)) ?? []).map(rollupRow), projected);
   }
+}
+
+function entryName(tenantId: string, month: string): string {
+  return `${tenantId} ${month}`;
 }
 
 function rollupRow(row: Row): RollupRow {
