@@ -156,7 +156,7 @@ async function follow<Message, Entity>(deps: {
   const { log, decoder, memory, projection, logger, kind, partitions } = deps;
   const from = await projection.projected();
   await kind.onStart?.();
-  return await log.tail({
+  const tail = await log.tail({
     topic: kind.contract.topic,
     from,
     onBatch: async ({ topic, partition, records }) => {
@@ -177,5 +177,20 @@ async function follow<Message, Entity>(deps: {
         }
       }
     },
+  });
+  warnOfCutLog(logger, kind.contract.topic, from, tail.positions());
+  return tail;
+}
+
+/** The projector may have committed offsets that a log no longer has, as after its disk was restored from a backup. */
+function warnOfCutLog(
+  logger: Logger,
+  topic: string,
+  committed: readonly number[],
+  positions: readonly number[],
+): void {
+  committed.forEach((offset, partition) => {
+    const end = positions[partition] ?? 0;
+    if (offset > end) logger.warn('log_cut_short', { topic, partition, offset, end });
   });
 }

@@ -11,6 +11,7 @@ import { openLogRegistry } from '@questlog/runtime/registry/logRegistry';
 import { TOPICS, topicDefinitions } from '@questlog/schemas/topics/topics';
 import { expect, onTestFinished, test } from 'vitest';
 import { registerSession } from '../sessions/registerSession.ts';
+import type { Projection } from './projection.ts';
 import { openSessions } from './sessions.ts';
 
 const PARTITIONS = 4;
@@ -34,14 +35,42 @@ test('a registration that is not read back in time is Unavailable, and the same 
   expect(sum(await log.endOffsets(TOPICS.sessions))).toBe(1);
 });
 
-async function aBlindProcess() {
+test('a log that ends before what the projector has committed is told of, and sessions go on', async () => {
+  const { log, registry } = await aTopicOfSessions();
+  const warnings: unknown[] = [];
+  const sessions = await openSessions({
+    log,
+    registry,
+    projection: projectedUpTo(7),
+    logger: { ...silentLogger, warn: (...warning) => warnings.push(warning) },
+    store: emptyStore(),
+  });
+  onTestFinished(() => sessions.close());
+  expect(warnings).toHaveLength(PARTITIONS);
+  expect(warnings[0]).toEqual(['log_cut_short', { topic: TOPICS.sessions, partition: 0, offset: 7, end: 0 }]);
+
+  const wanted = { id: randomUUID() };
+  const registered = () => registerSession({ sessions, clock: systemClock }, aPrincipal(), wanted);
+  expect(await registered()).toMatchObject({ status: 201, body: { id: wanted.id } });
+});
+
+async function aTopicOfSessions() {
   const log = await aLog();
   await log.ensureTopics(topicDefinitions(PARTITIONS));
+  return { log, registry: await openLogRegistry(log) };
+}
+
+function projectedUpTo(offset: number): Projection {
+  return { caughtUp: async () => {}, projected: async () => Array(PARTITIONS).fill(offset) };
+}
+
+async function aBlindProcess() {
+  const { log, registry } = await aTopicOfSessions();
   const { promise: mayRead, resolve: readOn } = Promise.withResolvers<void>();
   const sessions = await openSessions({
     log: heldBack(log, () => mayRead),
-    registry: await openLogRegistry(log),
-    projection: { caughtUp: async () => {}, projected: async () => Array(PARTITIONS).fill(0) },
+    registry,
+    projection: projectedUpTo(0),
     logger: silentLogger,
     store: emptyStore(),
     waitMs: WAIT_MS,

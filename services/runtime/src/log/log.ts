@@ -104,7 +104,10 @@ export interface Batch {
 
 export interface TailOptions {
   readonly topic: string;
-  /** The first offset wanted, per partition; an offset that retention has removed means the oldest there is. */
+  /**
+   * The first offset wanted, per partition. One that retention has removed means the oldest there is, one beyond the end
+   * means the end: `Tail.positions` shows it.
+   */
   readonly from: readonly number[] | 'earliest';
   /** Called in order per partition, never twice at once for one partition. A rejection ends the tail (`failed`). */
   onBatch(batch: Batch): void | Promise<void>;

@@ -71,7 +71,10 @@ export interface OffsetRange {
   readonly endOffset: number;
 }
 
-/** Where a tail begins. @throws Error for offsets that the topic never had. */
+/**
+ * Where a tail begins: at the offsets wanted, moved into what the log holds. One beyond the end is of a log that was cut
+ * short since it was noted.
+ */
 export function firstPositions(ranges: readonly OffsetRange[], { topic, from }: TailOptions): number[] {
   if (from === 'earliest') return ranges.map(({ startOffset }) => startOffset);
   if (from.length !== ranges.length) {
@@ -79,10 +82,7 @@ export function firstPositions(ranges: readonly OffsetRange[], { topic, from }: 
   }
   return ranges.map(({ startOffset, endOffset }, partition) => {
     const offset = from[partition] ?? 0;
-    if (!Number.isInteger(offset) || offset < 0 || offset > endOffset) {
-      throw new Error(`offset ${offset} is not in ${topic}/${partition}, which ends at ${endOffset}`);
-    }
-    return Math.max(offset, startOffset);
+    return Math.min(Math.max(offset, startOffset), endOffset);
   });
 }
 

@@ -30,6 +30,17 @@ export function describeTails({ harness, log }: Subject): void {
       await tail.close();
     });
 
+    it('begins at the end where the offset that it is given lies beyond it', async () => {
+      const topic = await aTopic(log(), { partitions: 2 });
+      await log().append(topic, 0, [aRecord('a0')]);
+      const { tail, texts } = await aTail(log(), { topic, from: [5, 5] });
+      await log().append(topic, 0, [aRecord('a1')]);
+      await tail.reached([2, 0]);
+      expect(texts).toEqual([['a1'], []]);
+      expect(tail.positions()).toEqual([2, 0]);
+      await tail.close();
+    });
+
     it('gives batches that follow one another, never two at once for a partition', async () => {
       const [topic, elsewhere] = [await aTopic(log(), { partitions: 2 }), await aTopic(log())];
       const positions = [0, 0];

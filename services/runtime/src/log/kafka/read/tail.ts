@@ -7,7 +7,7 @@ import { RenewableCluster } from '../client/renewableCluster.ts';
 import type { KafkaDeps } from '../kafkaDeps.ts';
 import { Fetcher } from './fetcher.ts';
 
-/** @throws Error for offsets or a topic that are not there; Unavailable when no broker answers. */
+/** @throws Error for a topic that is not there; Unavailable when no broker answers. */
 export async function openTail(deps: KafkaDeps, options: TailOptions): Promise<KafkaTail> {
   const ranges = await deps.catalog.ranges(options.topic);
   return new KafkaTail(
