@@ -1,17 +1,8 @@
 /** Reads a request's body under limits: inflated as its Content-Encoding says, never past the bound, valid UTF-8. */
 import { isUtf8 } from 'node:buffer';
 import type { IncomingMessage } from 'node:http';
-import {
-  type BrotliDecompress,
-  createBrotliDecompress,
-  createGunzip,
-  createInflate,
-  createZstdDecompress,
-  type Gunzip,
-  type Inflate,
-  type ZstdDecompress,
-} from 'node:zlib';
 import { Unavailable } from '@questlog/runtime/process/errors';
+import { inflate, isInflatable } from '@questlog/runtime/process/inflate';
 import { LIMITS } from '@questlog/schemas/http/event';
 import { Rejected } from '../rejected.ts';
 
@@ -57,7 +48,7 @@ export async function withBody<T>(
   }
 }
 
-function codingFor(request: IncomingMessage): Coding | undefined {
+function codingFor(request: IncomingMessage): string | undefined {
   const type = (request.headers['content-type'] ?? '').split(';', 1)[0]?.trim().toLowerCase();
   if (type !== 'application/json') {
     throw new Rejected('unsupported_media_type', 'the Content-Type must be application/json');
@@ -67,7 +58,7 @@ function codingFor(request: IncomingMessage): Coding | undefined {
 
 async function collect(
   request: IncomingMessage,
-  coding: Coding | undefined,
+  coding: string | undefined,
   budget: BodyBudget,
   held: { bytes: number },
 ): Promise<Buffer> {
@@ -75,9 +66,25 @@ async function collect(
   await collectPlain(request, (chunk) => sent.add(chunk));
   if (coding === undefined) return sent.whole();
   const inflated = new LimitedChunks(budget, held);
-  await inflate(sent.whole(), coding, (chunk) => inflated.add(chunk));
+  try {
+    const limits = { maxMembers: coding === 'zstd' ? MAX_FRAMES : 1, maxWindowLog: MAX_WINDOW_LOG };
+    for await (const chunk of inflate([sent.whole()], coding, limits)) {
+      if (request.socket.destroyed) throw aborted();
+      inflated.add(chunk);
+    }
+  } catch (cause) {
+    if (cause instanceof Rejected || cause instanceof Unavailable) throw cause;
+    throw new Rejected('invalid_encoding', 'the body does not decode as its Content-Encoding says', {
+      cause,
+    });
+  }
   return inflated.whole();
 }
+
+/** Frames of zstd may stand one behind the other (RFC 8878, section 3), which a client seldom has reason to do. */
+const MAX_FRAMES = 16;
+/** 8 MiB, the largest window that this content coding may ask for (RFC 9659). */
+const MAX_WINDOW_LOG = 23;
 
 /** What a body is made of, sent or inflated; refuses the chunk that takes it past the limit. */
 class LimitedChunks {
@@ -137,66 +144,12 @@ function aborted(cause?: unknown): Rejected {
   return new Rejected('invalid_request', 'the request ended before its body was complete', { cause });
 }
 
-type Coding = () => BrotliDecompress | Gunzip | Inflate | ZstdDecompress;
-
-const CODINGS: Readonly<Record<string, Coding>> = {
-  gzip: createGunzip,
-  'x-gzip': createGunzip,
-  deflate: createInflate,
-  br: createBrotliDecompress,
-  zstd: createZstdDecompress,
-};
-
-/** Frames of one body; each costs a decoder. */
-const MAX_FRAMES = 1_000;
-
 /** Of a Content-Encoding; undefined for none. @throws Rejected for one that is not known. */
-function codingOf(header: string): Coding | undefined {
+function codingOf(header: string): string | undefined {
   const name = header.trim().toLowerCase();
   if (name === 'identity' || name === '') return undefined;
-  const coding = Object.hasOwn(CODINGS, name) ? CODINGS[name] : undefined;
-  if (coding !== undefined) return coding;
+  if (isInflatable(name)) return name;
   throw new Rejected('unsupported_encoding', 'the Content-Encoding must be gzip, deflate, br or zstd', {
     headers: { 'Accept-Encoding': 'gzip, deflate, br, zstd' },
   });
-}
-
-/**
- * Hands every inflated chunk to `add` and stops where that throws. Frames of zstd may stand one behind the other (RFC
- * 8878, section 3), and Node's decoders end silently behind the first: what is left goes to another one.
- * @throws Rejected where the body is not what its coding says, to the last byte.
- */
-async function inflate(sent: Buffer, open: Coding, add: (chunk: Buffer) => void): Promise<void> {
-  let rest = sent;
-  for (let frames = 0; rest.length > 0; frames++) {
-    const used = frames < MAX_FRAMES ? await inflateFrame(rest, open(), add) : 0;
-    if (used === 0 || (used < rest.length && open !== createZstdDecompress)) throw broken();
-    rest = rest.subarray(used);
-  }
-}
-
-/** Returns how many bytes the frame took. */
-async function inflateFrame(
-  sent: Buffer,
-  decoder: ReturnType<Coding>,
-  add: (chunk: Buffer) => void,
-): Promise<number> {
-  decoder.end(sent);
-  const chunks: AsyncIterator<Buffer> = decoder[Symbol.asyncIterator]();
-  for (;;) {
-    const next = await chunks.next().catch((cause: unknown) => {
-      throw broken(cause);
-    });
-    if (next.done === true) return decoder.bytesWritten;
-    try {
-      add(next.value);
-    } catch (error) {
-      decoder.destroy();
-      throw error;
-    }
-  }
-}
-
-function broken(cause?: unknown): Rejected {
-  return new Rejected('invalid_encoding', 'the body does not decode as its Content-Encoding says', { cause });
 }

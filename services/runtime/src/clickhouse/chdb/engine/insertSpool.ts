@@ -3,7 +3,7 @@
 import { randomUUID } from 'node:crypto';
 import { mkdir, open, rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import type { ByteStream } from '../http/contentDecoding.ts';
+import type { ByteStream } from '../../../process/inflate.ts';
 import { exceptions } from '../http/httpErrors.ts';
 
 export interface InsertSpool {

@@ -4,7 +4,7 @@
  * has compared its own, and the structure must fit to the byte.
  */
 
-import type { ByteStream } from './contentDecoding.ts';
+import type { ByteStream } from '../../../process/inflate.ts';
 
 /** @throws Error when the bytes are no LZ4 frames, or end in the middle of one */
 export async function* lz4Frames(source: ByteStream): ByteStream {

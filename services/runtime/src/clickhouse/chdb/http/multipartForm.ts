@@ -1,7 +1,7 @@
 /** Reads a query and its parameters from a multipart form: how clients send parameters that are too long for a URL. */
 
+import type { ByteStream } from '../../../process/inflate.ts';
 import { MAX_FORM_BYTES } from '../engine/limits.ts';
-import type { ByteStream } from './contentDecoding.ts';
 import { exceptions } from './httpErrors.ts';
 import { type RequestHead, sortFields } from './requestParsing.ts';
 

@@ -1,7 +1,7 @@
 /** Finds the query in the URL and the body together, and where an INSERT's data begins in it. */
 
+import type { ByteStream } from '../../../process/inflate.ts';
 import { MAX_QUERY_TEXT_BYTES } from '../engine/limits.ts';
-import type { ByteStream } from './contentDecoding.ts';
 import { exceptions } from './httpErrors.ts';
 import { type DataInsert, type PlainStatement, readStatement } from './statement.ts';
 

@@ -1,0 +1,52 @@
+/** Bodies that cost the process more than they cost the client who sent them. */
+import type { IncomingMessage } from 'node:http';
+import { Readable } from 'node:stream';
+import { gzipSync, zstdCompressSync } from 'node:zlib';
+import { expect, test } from 'vitest';
+import { BodyBudget, withBody } from './readBody.ts';
+
+const MIB = 1024 * 1024;
+/** A frame of zstd that holds `{}` and asks for a window of `2 ** log` bytes (RFC 8878, section 3.1.1). */
+const windowOf = (log: number): Buffer =>
+  Buffer.concat([Buffer.from([0x28, 0xb5, 0x2f, 0xfd, 0, (log - 10) << 3, 0x11, 0, 0]), Buffer.from('{}')]);
+
+test('a zstd window of 8 MiB is read, a larger one is refused (RFC 9659)', async () => {
+  expect(await reading(windowOf(23), 'zstd').length).toBe(2);
+  await expect(reading(windowOf(24), 'zstd').length).rejects.toMatchObject({ code: 'invalid_encoding' });
+});
+
+test('a body of more than a few zstd frames is refused', async () => {
+  const frame = zstdCompressSync(Buffer.from('x'));
+  const frames = (count: number): Buffer => Buffer.concat(Array<Buffer>(count).fill(frame));
+  expect(await reading(frames(16), 'zstd').length).toBe(16);
+  await expect(reading(frames(17), 'zstd').length).rejects.toMatchObject({ code: 'invalid_encoding' });
+});
+
+test.each([
+  ['gzip', gzipSync],
+  ['zstd', zstdCompressSync],
+])('a body in %s is not inflated any further once its client has left', async (coding, compress) => {
+  const { length, mostBytes } = reading(compress(Buffer.alloc(7 * MIB)), coding, (request) => {
+    request.socket.destroyed = true;
+  });
+  await expect(length).rejects.toMatchObject({ code: 'invalid_request' });
+  expect(mostBytes()).toBeLessThan(MIB);
+});
+
+/** @param onSent when the body has come whole. */
+function reading(
+  sent: Buffer,
+  coding: string,
+  onSent: (request: { socket: { destroyed: boolean } }) => void = () => {},
+) {
+  let most = 0;
+  const budget = new BodyBudget({ set: (bytes) => (most = Math.max(most, bytes)) });
+  const request = Object.assign(Readable.from([sent]), {
+    headers: { 'content-type': 'application/json', 'content-encoding': coding },
+    socket: { destroyed: false },
+    complete: true,
+  });
+  request.on('end', () => onSent(request));
+  const length = withBody(request as unknown as IncomingMessage, budget, async (body) => body.length);
+  return { length, mostBytes: () => most };
+}
