@@ -1,6 +1,6 @@
 /** The process as an operator meets it: what it prints, what it writes, and how it stops. */
 import { execFile } from 'node:child_process';
-import { readFileSync, rmSync, statSync } from 'node:fs';
+import { readdirSync, readFileSync, rmSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
@@ -82,6 +82,10 @@ test('writes the credentials of a demo, for the owner’s eyes only', () => {
   expect(statSync(path).mode & 0o777).toBe(0o600);
 });
 
+test('keeps what tenants send from everybody but its owner', () => {
+  expect(openToOthers(shared.product.dataDir)).toEqual([]);
+});
+
 test('has made the demo’s tenant, project, session and token, which work', async () => {
   const { tenantId, projectId, sessionId } = shared.product.credentials;
   const idsOf = async (path: string): Promise<string[]> =>
@@ -100,8 +104,11 @@ test('stops with status 0 on SIGINT and on SIGTERM, and the second start is as g
   expect(await first.stop('SIGINT')).toBe(0);
   expect(first.stderr()).toContain('"stopped"');
 
+  // As an older version has left it, in a folder of its own.
+  await run('chmod', ['-R', 'go+rX', first.dataDir]);
   const second = await startProduct({ dataDir: first.dataDir });
   expect((await second.request('GET', '/v1/quota')).status).toBe(200);
+  expect(openToOthers(first.dataDir)).toEqual([]);
   expect(await second.stop()).toBe(0);
   expect(second.stdout() + second.stderr()).not.toMatch(/warning/i);
   await removeDataDir(second);
@@ -122,6 +129,15 @@ test('warns when ClickHouse holds what another log has written', async () => {
   await second.stop();
   await removeDataDir(second);
 });
+
+/** Files and folders that another user of the machine could read or write. */
+function openToOthers(folder: string): string[] {
+  const below = readdirSync(folder, { recursive: true, withFileTypes: true })
+    .filter((entry) => !entry.isSymbolicLink())
+    .map(({ parentPath, name }) => join(parentPath, name));
+  const modeOf = (path: string): number => statSync(path, { throwIfNoEntry: false })?.mode ?? 0;
+  return [folder, ...below].filter((path) => (modeOf(path) & 0o077) !== 0);
+}
 
 /** The line of the banner that a newcomer would paste. */
 function lineWith(command: string): string {

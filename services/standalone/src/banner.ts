@@ -1,7 +1,6 @@
 /** What a start says once everything is ready: where it listens; with the demo, three lines to paste. */
 import { relative, resolve } from 'node:path';
 import { defaultDataDir } from './config.ts';
-import { credentialsPath } from './credentials.ts';
 import type { Kept, Running } from './services.ts';
 
 export function banner(running: Running, revision: string, seconds: number): string {
@@ -14,7 +13,7 @@ export function banner(running: Running, revision: string, seconds: number): str
     ...(clickhouse === undefined
       ? []
       : [`ClickHouse  ${clickhouse.url}  database ${clickhouse.database}, user ${clickhouse.username}`]),
-    ...(kept === undefined ? [] : [`credentials ${relative(process.cwd(), credentialsPath(kept.dataDir))}`]),
+    ...(kept === undefined ? [] : [`credentials ${relative(process.cwd(), kept.credentialsPath)}`]),
   ];
   const of = baseUrl === undefined ? '' : `, revision ${revision}`;
   const said = lines.map((line) => `  ${line}\n`).join('');

@@ -51,3 +51,9 @@ export const settings = Type.Object({
   }),
   ...engineSettings,
 });
+
+/** Of a process that may also stand on the embedded log. */
+export function isOnKafka({ log, kafkaBrokers }: Settings): boolean {
+  // Brokers that are given and not used would be two deployments that look like one.
+  return log === 'kafka' || (log === 'auto' && kafkaBrokers !== '');
+}

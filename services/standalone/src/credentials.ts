@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { StartRefused } from '@questlog/runtime/process/errors';
 import Type, { type Static } from 'typebox';
 import { Compile } from 'typebox/compile';
+import { holdsEmbeddedLog } from './dataDir.ts';
 
 const Credentials = Type.Object({
   baseUrl: Type.String(),
@@ -24,19 +25,20 @@ const Credentials = Type.Object({
 export type Credentials = Static<typeof Credentials>;
 
 const FILE = 'dev-credentials.json';
+/** Of a start on Kafka in the folder of an embedded log: two deployments, and neither is to lose how it is reached. */
+const FILE_BESIDE = 'dev-credentials.kafka.json';
 const validator = Compile(Credentials);
 
-export function credentialsPath(dataDir: string): string {
-  return join(dataDir, FILE);
+export function credentialsPath(dataDir: string, isOnKafka: boolean): string {
+  return join(dataDir, isOnKafka && holdsEmbeddedLog(dataDir) ? FILE_BESIDE : FILE);
 }
 
 /** Those of an earlier start, or new ones; the addresses are filled in once they are known. */
-export function loadCredentials(dataDir: string): Credentials {
-  return readCredentials(dataDir) ?? newCredentials();
+export function loadCredentials(path: string): Credentials {
+  return readCredentials(path) ?? newCredentials();
 }
 
-export function readCredentials(dataDir: string): Credentials | undefined {
-  const path = credentialsPath(dataDir);
+export function readCredentials(path: string): Credentials | undefined {
   try {
     const parsed: unknown = JSON.parse(readFileSync(path, 'utf8'));
     if (validator.Check(parsed)) return parsed;
@@ -50,8 +52,7 @@ export function readCredentials(dataDir: string): Credentials | undefined {
 }
 
 /** Whole or not at all, readable by the owner only. */
-export function saveCredentials(dataDir: string, credentials: Credentials): void {
-  const path = credentialsPath(dataDir);
+export function saveCredentials(path: string, credentials: Credentials): void {
   const file = openSync(`${path}.tmp`, 'w', 0o600);
   try {
     writeSync(file, `${JSON.stringify(credentials, null, 2)}\n`);

@@ -1,18 +1,34 @@
-/** The folder of everything that Questlog keeps on this machine. */
-import { mkdirSync, statSync } from 'node:fs';
+/**
+ * The folder of everything that Questlog keeps on this machine. The payloads of every tenant lie in it, so that it is its
+ * owner's alone.
+ */
+import { chmodSync, mkdirSync, readdirSync, statSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
 import { messageOf, StartRefused } from '@questlog/runtime/process/errors';
 
-/** @throws StartRefused when it cannot be made or holds something else. */
-export function openDataDir(setting: string): string {
+const ROOMS = ['log', 'clickhouse'] as const;
+const OURS = /^(log|clickhouse|dev-credentials\..*)$/;
+const OF_OTHERS = 0o077;
+
+/**
+ * @param rooms what is embedded in this process, each in a folder of its own.
+ * @throws StartRefused when it cannot be made or holds something else.
+ */
+export function openDataDir(setting: string, rooms: readonly (typeof ROOMS)[number][]): string {
   const dataDir = resolve(setting);
   try {
-    makeFolder(join(dataDir, 'log'));
-    makeFolder(join(dataDir, 'clickhouse'));
+    for (const path of [dataDir, ...rooms.map((room) => join(dataDir, room))]) makeFolder(path);
+    closeToOthers(dataDir);
   } catch (cause) {
     throw new StartRefused(`QUESTLOG_DATA_DIR: ${dataDir} cannot be written: ${messageOf(cause)}`, { cause });
   }
   return dataDir;
+}
+
+/** Whether a start on the embedded log has been here. */
+export function holdsEmbeddedLog(dataDir: string): boolean {
+  const room = join(dataDir, 'log');
+  return statSync(room, { throwIfNoEntry: false }) !== undefined && readdirSync(room).length > 0;
 }
 
 /**
@@ -33,7 +49,7 @@ function makeFolder(path: string): void {
 
 function failureOf(path: string): unknown {
   try {
-    mkdirSync(path);
+    mkdirSync(path, { mode: 0o700 });
     return undefined;
   } catch (error) {
     return error;
@@ -42,4 +58,30 @@ function failureOf(path: string): unknown {
 
 function codeOf(error: unknown): unknown {
   return error instanceof Error && 'code' in error ? error.code : undefined;
+}
+
+/**
+ * What an older version, or the umask of a shell, left open. A folder is closed after what is in it: a closed one is done.
+ * Where the folder is not ours alone (it was given as `/tmp`, or is a volume's top) only what we have in it is closed.
+ */
+function closeToOthers(dataDir: string): void {
+  const names = readdirSync(dataDir);
+  for (const room of ROOMS.filter((room) => names.includes(room) && isOpen(join(dataDir, room)))) {
+    for (const entry of readdirSync(join(dataDir, room), { recursive: true, withFileTypes: true })) {
+      if (!entry.isSymbolicLink()) closeOne(join(entry.parentPath, entry.name));
+    }
+    closeOne(join(dataDir, room));
+  }
+  const isOurs = names.every((name) => OURS.test(name)) && statSync(dataDir).uid === process.getuid?.();
+  if (isOurs && isOpen(dataDir)) closeOne(dataDir);
+}
+
+function isOpen(path: string): boolean {
+  return (statSync(path).mode & OF_OTHERS) !== 0;
+}
+
+function closeOne(path: string): void {
+  const mode = statSync(path, { throwIfNoEntry: false })?.mode;
+  // What is gone was another process's, which holds this folder: opening the log will say so.
+  if (mode !== undefined) chmodSync(path, mode & 0o700);
 }

@@ -18,7 +18,7 @@ import { openLogRegistry } from '@questlog/runtime/registry/logRegistry';
 import type { SchemaRegistry } from '@questlog/runtime/registry/registry';
 import { topicDefinitions } from '@questlog/schemas/topics/topics';
 import { clickhouseAddress } from './clickhouseAddress.ts';
-import type { Settings } from './config.ts';
+import { isOnKafka, type Settings } from './config.ts';
 import { kafkaConnection } from './kafkaConnection.ts';
 
 /** Enough for a hot tenant to be spread in trying things out; each costs an insert a block. */
@@ -37,8 +37,15 @@ export interface Engines {
   readonly clickhouse: StoreOptions;
 }
 
+/** What is reached over the network; undefined: the embedded one. */
+export interface EngineChoice {
+  readonly kafka: KafkaConnection | undefined;
+  readonly address: StoreOptions | undefined;
+}
+
 export interface EngineDeps {
   readonly settings: Settings;
+  readonly choice: EngineChoice;
   /** Undefined where everything embedded is out of the question. */
   readonly embedded:
     | { readonly dataDir: string; readonly username: string; readonly password: string }
@@ -47,10 +54,10 @@ export interface EngineDeps {
   readonly lifecycle: Lifecycle;
 }
 
-/** @throws StartRefused naming every setting at fault; Unavailable when an engine does not answer. */
+/** @throws StartRefused where one cannot be opened; Unavailable when an engine does not answer. */
 export async function openEngines(deps: EngineDeps): Promise<Engines> {
   const { settings, lifecycle } = deps;
-  const { kafka, address } = checkedChoice(settings, deps.embedded !== undefined);
+  const { kafka, address } = deps.choice;
   const log = kafka === undefined ? await embeddedLog(deps) : await kafkaLog(deps, kafka);
   lifecycle.onStop('log', () => log.close());
   if (address !== undefined) await firstContact(address.url, deps.logger);
@@ -66,16 +73,10 @@ export async function openEngines(deps: EngineDeps): Promise<Engines> {
 }
 
 /**
- * What is reached over the network; undefined: the embedded one. All that can be refused is, before anything starts.
+ * All that can be refused is, before anything starts.
  * @throws StartRefused naming every setting at fault.
  */
-export function checkedChoice(
-  settings: Settings,
-  mayBeEmbedded: boolean,
-): {
-  kafka: KafkaConnection | undefined;
-  address: StoreOptions | undefined;
-} {
+export function checkedChoice(settings: Settings, mayBeEmbedded: boolean): EngineChoice {
   const problems: string[] = [];
   const checked = <T>(work: () => T): T | undefined => {
     try {
@@ -85,9 +86,7 @@ export function checkedChoice(
       return undefined;
     }
   };
-  // Brokers that are given and not used would be two deployments that look like one.
-  const isAuto = settings.log === 'auto' && settings.kafkaBrokers === '' && mayBeEmbedded;
-  const isEmbedded = settings.log === 'embedded' || isAuto;
+  const isEmbedded = settings.log === 'embedded' || (mayBeEmbedded && !isOnKafka(settings));
   const alone = 'the embedded one belongs to one process, `questlog standalone`';
   if (isEmbedded && !mayBeEmbedded) problems.push(`QUESTLOG_LOG: must be kafka here; ${alone}`);
   const kafka = isEmbedded ? undefined : checked(() => kafkaConnection(settings));

@@ -13,10 +13,10 @@ import type { Lifecycle } from '@questlog/runtime/process/lifecycle';
 import type { Logger } from '@questlog/runtime/process/logger';
 import { createMetrics } from '@questlog/runtime/process/metrics';
 import type { Settings } from './config.ts';
-import { type Credentials, loadCredentials, saveCredentials } from './credentials.ts';
+import { type Credentials, credentialsPath, loadCredentials, saveCredentials } from './credentials.ts';
 import { openDataDir } from './dataDir.ts';
 import { ensureDemo, ensureDemoSession } from './demo.ts';
-import { openEngines } from './engines.ts';
+import { checkedChoice, type EngineChoice, openEngines } from './engines.ts';
 
 export const SERVICES = ['standalone', 'ingest', 'linker', 'projector'] as const;
 export type ServiceName = (typeof SERVICES)[number];
@@ -39,6 +39,7 @@ export interface Running {
 
 export interface Kept {
   readonly dataDir: string;
+  readonly credentialsPath: string;
   readonly credentials: Credentials;
   readonly hasDemo: boolean;
 }
@@ -52,10 +53,11 @@ interface Deps {
 
 export async function startServices(deps: Deps): Promise<Running> {
   const { service, settings, logger, lifecycle } = deps;
-  const kept = whatIsKept(service, settings);
+  const choice = checkedChoice(settings, service === 'standalone');
+  const kept = whatIsKept(service, settings, choice);
   const adminToken = adminTokenOf(service, settings, kept);
   const embedded = service === 'standalone' && kept ? { ...kept.credentials.clickhouse, ...kept } : undefined;
-  const engines = await openEngines({ settings, embedded, logger, lifecycle });
+  const engines = await openEngines({ settings, choice, embedded, logger, lifecycle });
   const shared = {
     ...engines,
     clock: systemClock,
@@ -86,7 +88,7 @@ export async function startServices(deps: Deps): Promise<Running> {
   const { url, database, username, password } = engines.clickhouse;
   const clickhouse = { url, database, username, password };
   const credentials = { ...kept.credentials, baseUrl, adminUrl, adminToken, clickhouse };
-  saveCredentials(kept.dataDir, credentials);
+  saveCredentials(kept.credentialsPath, credentials);
   if (kept.hasDemo) {
     await ensureDemo(directory, credentials, systemClock);
     await ensureDemoSession(credentials);
@@ -95,12 +97,19 @@ export async function startServices(deps: Deps): Promise<Running> {
 }
 
 /** Of the standalone process always; of ingest alone where it is to have a demo. */
-function whatIsKept(service: ServiceName, settings: Settings): Kept | undefined {
+function whatIsKept(
+  service: ServiceName,
+  settings: Settings,
+  { kafka, address }: EngineChoice,
+): Kept | undefined {
   const isStandalone = service === 'standalone';
   const hasDemo = settings.demo === 'on' || (settings.demo === 'auto' && isStandalone);
   if (!isStandalone && !(service === 'ingest' && hasDemo)) return undefined;
-  const dataDir = openDataDir(settings.dataDir);
-  return { dataDir, hasDemo, credentials: loadCredentials(dataDir) };
+  const log = kafka === undefined ? (['log'] as const) : [];
+  const clickhouse = address === undefined ? (['clickhouse'] as const) : [];
+  const dataDir = openDataDir(settings.dataDir, [...log, ...clickhouse]);
+  const path = credentialsPath(dataDir, kafka !== undefined);
+  return { dataDir, hasDemo, credentialsPath: path, credentials: loadCredentials(path) };
 }
 
 function adminTokenOf(service: ServiceName, { adminToken }: Settings, kept: Kept | undefined): string {

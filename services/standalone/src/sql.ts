@@ -1,8 +1,8 @@
 /** `npm run sql -- "SELECT …"`: asks the running Questlog through its admin listener and prints a table. */
 import { loadConfig } from '@questlog/runtime/process/config';
 import { messageOf } from '@questlog/runtime/process/errors';
-import { settings } from './config.ts';
-import { readCredentials } from './credentials.ts';
+import { isOnKafka, settings } from './config.ts';
+import { credentialsPath, readCredentials } from './credentials.ts';
 import { textTable } from './textTable.ts';
 
 interface Answer {
@@ -15,8 +15,9 @@ interface Answer {
 try {
   const query = process.argv.slice(2).join(' ');
   if (query.trim() === '') throw new Error('usage: npm run sql -- "SELECT count() FROM events"');
-  const { dataDir } = loadConfig(settings, process.env, 'QUESTLOG_');
-  const credentials = readCredentials(dataDir);
+  const config = loadConfig(settings, process.env, 'QUESTLOG_');
+  const { dataDir } = config;
+  const credentials = readCredentials(credentialsPath(dataDir, isOnKafka(config)));
   if (credentials === undefined)
     throw new Error(`nothing has been started on ${dataDir} yet; run npm start first`);
   const { meta, data, rows, statistics } = await ask(credentials.adminUrl, credentials.adminToken, query);

@@ -1,0 +1,36 @@
+/** The data folder is its owner's, and what else lies in it stays as it is. */
+import { chmodSync, mkdirSync, mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, expect, test } from 'vitest';
+import { credentialsPath } from './credentials.ts';
+import { openDataDir } from './dataDir.ts';
+
+let folder: string;
+const modeOf = (...names: string[]): number => statSync(join(folder, ...names)).mode & 0o777;
+
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), 'data-'));
+  mkdirSync(join(folder, 'log'));
+  writeFileSync(join(folder, 'log', 'questlog.db'), 'payloads');
+  for (const name of ['', 'log']) chmodSync(join(folder, name), 0o755);
+  chmodSync(join(folder, 'log', 'questlog.db'), 0o644);
+});
+afterEach(() => rmSync(folder, { recursive: true }));
+
+test('an existing folder is closed to others, with its files', () => {
+  openDataDir(folder, []);
+  expect([modeOf(), modeOf('log'), modeOf('log', 'questlog.db')]).toEqual([0o700, 0o700, 0o600]);
+});
+
+test('a folder that holds other things too stays open, and only ours is closed', () => {
+  writeFileSync(join(folder, 'of-somebody-else'), '', { mode: 0o644 });
+  openDataDir(folder, []);
+  expect([modeOf(), modeOf('of-somebody-else'), modeOf('log')]).toEqual([0o755, 0o644, 0o700]);
+});
+
+test('a start on Kafka leaves the credentials of the embedded log in its folder alone', () => {
+  expect(credentialsPath(folder, true)).not.toBe(credentialsPath(folder, false));
+  rmSync(join(folder, 'log'), { recursive: true });
+  expect(credentialsPath(folder, true)).toBe(join(folder, 'dev-credentials.json'));
+});
