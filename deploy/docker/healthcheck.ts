@@ -1,12 +1,15 @@
 /** Docker's question, as an exit status: is this process ready? Its operators' listener answers for all services. */
-const { QUESTLOG_ADMIN_PORT: port = '8081' } = process.env;
+const { QUESTLOG_ADMIN_HOST: host = '127.0.0.1', QUESTLOG_ADMIN_PORT: port = '8081' } = process.env;
+// Whoever listens on all addresses listens on the loopback too.
+const address = host === '0.0.0.0' || host === '::' ? '127.0.0.1' : host;
+const url = `http://${address.includes(':') ? `[${address}]` : address}:${port}/readyz`;
 
 try {
-  const answer = await fetch(`http://127.0.0.1:${port}/readyz`, { headers: { Connection: 'close' } });
+  const answer = await fetch(url, { headers: { Connection: 'close' } });
   // `docker inspect` shows what was printed, and so what is wrong.
   process.stdout.write(`${await answer.text()}\n`);
   process.exitCode = answer.ok ? 0 : 1;
 } catch {
-  process.stdout.write(`nothing answers on port ${port}\n`);
+  process.stdout.write(`nothing answers at ${url}\n`);
   process.exitCode = 1;
 }

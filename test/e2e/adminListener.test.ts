@@ -1,10 +1,12 @@
 /** The admin listener: who may ask, what is refused, and health, readiness and metrics for anybody. */
+import { once } from 'node:events';
+import { get, type IncomingMessage } from 'node:http';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { anEvent, anUnknownId, eventually, type TestProject } from './builders.ts';
 import type { Answer } from './product.ts';
 import { sharedProduct } from './sharedProduct.ts';
 
-const shared = sharedProduct();
+const shared = sharedProduct({ env: { QUESTLOG_ADMIN_ALLOWED_HOSTS: 'ops.internal, Ops.Example:443' } });
 const admin = (method: string, path: string, body?: unknown): Promise<Answer> =>
   shared.product.admin(method, `/admin${path}`, body);
 
@@ -131,6 +133,46 @@ describe('the admin listener', () => {
     ).toBeGreaterThan(0);
   });
 });
+
+describe.concurrent('a request that names another host, as a page would whose name was made to lead here,', () => {
+  test.each([
+    'evil.example',
+    'evil.example:8081',
+    'localhost.evil.example',
+    '127.0.0.2',
+    '0.0.0.0',
+    'a b',
+    'internal',
+  ])('is a 421, with the token too: %s', async (host) => {
+    const paths = ['/admin/tenants', '/admin/sql', '/nothing', '/'];
+    expect(await Promise.all(paths.map((path) => statusAt(path, host)))).toEqual(paths.map(() => 421));
+  });
+
+  test.each([
+    '127.0.0.1',
+    'localhost:1',
+    'LOCALHOST',
+    '[::1]:8081',
+    'ops.internal',
+    'OPS.internal:1',
+    'ops.example',
+  ])('is answered where the host is this machine’s loopback or was allowed: %s', async (host) => {
+    expect(await statusAt('/admin/tenants', host)).toBe(200);
+  });
+
+  test('is told whether the process lives, is ready, and how it does', async () => {
+    const paths = ['/healthz', '/readyz', '/metrics'];
+    expect(await Promise.all(paths.map((path) => statusAt(path, 'evil.example')))).toEqual([200, 200, 200]);
+  });
+});
+
+async function statusAt(path: string, host: string): Promise<number | undefined> {
+  const { adminUrl, adminToken } = shared.product.credentials;
+  const headers = { Host: host, Authorization: `Bearer ${adminToken}` };
+  const [answer]: IncomingMessage[] = await once(get(adminUrl + path, { headers }), 'response');
+  answer?.resume();
+  return answer?.statusCode;
+}
 
 async function metric(name: string): Promise<number> {
   const text = await (await fetch(`${shared.product.credentials.adminUrl}/metrics`)).text();

@@ -1,7 +1,7 @@
 /** A start that cannot go on: one clear line, exit code not 0, and whoever runs already is left alone. */
 import { spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
@@ -33,13 +33,18 @@ describe('a start is refused', () => {
 
     expect(line).toContain(setting);
     expect(line).toContain(`127.0.0.1:${port} is taken`);
+    // Told before anything is opened.
+    expect(existsSync(join(folder, setting))).toBe(false);
   });
 
-  test('on an address that is not this machine’s', async () => {
-    const line = await refusal({ dataDir: join(folder, 'host'), env: { QUESTLOG_HOST: '192.0.2.1' } });
+  test.each(['QUESTLOG_HOST', 'QUESTLOG_ADMIN_HOST'])(
+    'on an address that is not this machine’s: %s',
+    async (setting) => {
+      const line = await refusal({ dataDir: join(folder, 'host'), env: { [setting]: '192.0.2.1' } });
 
-    expect(line).toContain('192.0.2.1');
-  });
+      expect(line).toContain(`${setting}: 192.0.2.1:0 cannot be used`);
+    },
+  );
 
   test('with every bad or unknown setting named at once', async () => {
     const env = {

@@ -35,6 +35,7 @@ export const PROBLEMS = {
   event_too_large: [413, 'An event is too large'],
   unsupported_media_type: [415, 'The content type is not application/json'],
   unsupported_encoding: [415, 'The content encoding is not supported'],
+  misdirected_request: [421, 'The listener does not answer for this host'],
   idempotency_key_reused: [422, 'The Idempotency-Key was used with another body'],
   query_not_allowed: [400, 'The query is not allowed'],
   query_failed: [400, 'The query failed'],

@@ -6,17 +6,17 @@ import type { Log } from '@questlog/runtime/log/log';
 import type { Clock } from '@questlog/runtime/process/clock';
 import type { Health } from '@questlog/runtime/process/health';
 import type { Lifecycle } from '@questlog/runtime/process/lifecycle';
-import { type Listener, listen } from '@questlog/runtime/process/listen';
+import { type ListenAddress, listen } from '@questlog/runtime/process/listen';
 import type { Logger } from '@questlog/runtime/process/logger';
 import type { Metrics } from '@questlog/runtime/process/metrics';
 import { createCodec, type SchemaRegistry } from '@questlog/runtime/registry/registry';
 import { eventsAccepted, type Revision } from '@questlog/schemas/topics/eventsAccepted';
 import { GROUPS, TOPICS } from '@questlog/schemas/topics/topics';
-import type Koa from 'koa';
 import { openQuotas } from './events/quotas.ts';
 import { openReplays } from './events/replays.ts';
 import { Turns } from './events/turns.ts';
 import { adminApp } from './http/adminApp.ts';
+import { malformedRequest } from './http/problems.ts';
 import { publicApp } from './http/publicApp.ts';
 import { BodyBudget } from './http/readBody.ts';
 import { OneAtATime } from './known/oneAtATime.ts';
@@ -37,9 +37,10 @@ export interface IngestServiceDeps {
   readonly lifecycle: Lifecycle;
   readonly adminToken: string;
   readonly settings: {
-    readonly host: string;
-    readonly port: number;
-    readonly adminPort: number;
+    readonly toGames: ListenAddress;
+    readonly toOperators: ListenAddress;
+    /** Besides the loopback and `toOperators`. */
+    readonly adminAllowedHosts: readonly string[];
     readonly defaultRevision: Revision;
   };
 }
@@ -85,9 +86,13 @@ export async function startIngest(deps: IngestServiceDeps): Promise<IngestServic
     reports: ofReports,
     linkedEvents,
   });
-  const { adminToken } = deps;
-  const toOperators = adminApp({ directory, store, reports, health, clock, logger, metrics, adminToken });
-  const { open, admin } = await openListeners(settings, toGames, toOperators);
+  const toOperators = adminApp({
+    ...{ directory, store, reports, health, clock, logger, metrics },
+    adminToken: deps.adminToken,
+    hosts: [settings.toOperators.host, ...settings.adminAllowedHosts],
+  });
+  const open = await listen(toGames.callback(), settings.toGames, malformedRequest);
+  const admin = await listen(toOperators.callback(), settings.toOperators, malformedRequest);
   // Together: their drains must not add up to more than a stop may take.
   lifecycle.onStop('listeners', async () => void (await Promise.all([open.close(), admin.close()])));
   // Before the listeners, which wait for running answers.
@@ -97,14 +102,4 @@ export async function startIngest(deps: IngestServiceDeps): Promise<IngestServic
     adminPort: admin.port,
     failed: Promise.race([sessions.failed, reports.failed, directory.failed]),
   };
-}
-
-async function openListeners(
-  { host, port, adminPort }: IngestServiceDeps['settings'],
-  toGames: Koa,
-  toOperators: Koa,
-): Promise<{ open: Listener; admin: Listener }> {
-  const open = await listen(toGames.callback(), host, port, 'QUESTLOG_PORT');
-  const admin = await listen(toOperators.callback(), host, adminPort, 'QUESTLOG_ADMIN_PORT');
-  return { open, admin };
 }

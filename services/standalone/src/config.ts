@@ -26,7 +26,17 @@ export const settings = Type.Object({
   host: setting.text({
     env: 'QUESTLOG_HOST',
     default: '127.0.0.1',
-    description: 'Address that both listeners bind to.',
+    description: 'Address of the listener for games.',
+  }),
+  adminHost: setting.text({
+    env: 'QUESTLOG_ADMIN_HOST',
+    default: '127.0.0.1',
+    description: 'Address of the listener for operators.',
+  }),
+  adminAllowedHosts: setting.optional({
+    env: 'QUESTLOG_ADMIN_ALLOWED_HOSTS',
+    description:
+      'Names by which operators reach their listener besides its addresses, separated by commas; another `Host` is refused, except for health and metrics.',
   }),
   adminToken: setting.secret({
     env: 'QUESTLOG_ADMIN_TOKEN',

@@ -10,6 +10,7 @@ import { StartRefused } from '@questlog/runtime/process/errors';
 import { createHealth } from '@questlog/runtime/process/health';
 import { listenForHealth } from '@questlog/runtime/process/healthRoutes';
 import type { Lifecycle } from '@questlog/runtime/process/lifecycle';
+import { checkAddress, type ListenAddress } from '@questlog/runtime/process/listen';
 import type { Logger } from '@questlog/runtime/process/logger';
 import { createMetrics } from '@questlog/runtime/process/metrics';
 import type { Settings } from './config.ts';
@@ -54,6 +55,9 @@ interface Deps {
 export async function startServices(deps: Deps): Promise<Running> {
   const { service, settings, logger, lifecycle } = deps;
   const choice = checkedChoice(settings, service === 'standalone');
+  const { toGames, toOperators } = addressesOf(settings);
+  if (hasIngest(service)) await checkAddress(toGames);
+  await checkAddress(toOperators);
   const kept = whatIsKept(service, settings, choice);
   const adminToken = adminTokenOf(service, settings, kept);
   const embedded = service === 'standalone' && kept ? { ...kept.credentials.clickhouse, ...kept } : undefined;
@@ -66,10 +70,10 @@ export async function startServices(deps: Deps): Promise<Running> {
     health: createHealth(),
   };
   const failures = await startConsumers(deps, shared);
-  if (service === 'linker' || service === 'projector') {
-    const listener = await listenForHealth(shared, settings.host, settings.adminPort);
+  if (!hasIngest(service)) {
+    const listener = await listenForHealth(shared, toOperators);
     lifecycle.onStop('listener', () => listener.close());
-    return { service, adminUrl: urlOf(settings, listener.port), failed: Promise.race(failures) };
+    return { service, adminUrl: urlOf(toOperators, listener.port), failed: Promise.race(failures) };
   }
   const directory = await openDirectory(shared);
   lifecycle.onStop('directory', () => directory.close());
@@ -78,10 +82,13 @@ export async function startServices(deps: Deps): Promise<Running> {
     directory,
     lifecycle,
     adminToken,
-    settings: { ...settings, defaultRevision: settings.revision },
+    settings: {
+      ...{ toGames, toOperators, defaultRevision: settings.revision },
+      adminAllowedHosts: settings.adminAllowedHosts.split(',').map((host) => host.trim()),
+    },
   });
-  const baseUrl = urlOf(settings, ingest.port);
-  const adminUrl = urlOf(settings, ingest.adminPort);
+  const baseUrl = urlOf(toGames, ingest.port);
+  const adminUrl = urlOf(toOperators, ingest.adminPort);
   const failed = Promise.race([...failures, ingest.failed]);
   if (kept === undefined) return { service, baseUrl, adminUrl, failed };
 
@@ -94,6 +101,19 @@ export async function startServices(deps: Deps): Promise<Running> {
     await ensureDemoSession(credentials);
   }
   return { service, baseUrl, adminUrl, failed, kept: { ...kept, credentials } };
+}
+
+function hasIngest(service: ServiceName): boolean {
+  return service === 'standalone' || service === 'ingest';
+}
+
+function addressesOf({ host, port, adminHost, adminPort }: Settings) {
+  const ofGames = { host: 'QUESTLOG_HOST', port: 'QUESTLOG_PORT' };
+  const ofOperators = { host: 'QUESTLOG_ADMIN_HOST', port: 'QUESTLOG_ADMIN_PORT' };
+  return {
+    toGames: { host, port, settings: ofGames },
+    toOperators: { host: adminHost, port: adminPort, settings: ofOperators },
+  };
 }
 
 /** Of the standalone process always; of ingest alone where it is to have a demo. */
@@ -138,7 +158,7 @@ async function startConsumers({ service, lifecycle }: Deps, shared: ServiceDeps)
 }
 
 /** As this machine reaches it: whoever listens on all addresses listens on the loopback too. */
-function urlOf({ host }: Settings, port: number): string {
+function urlOf({ host }: ListenAddress, port: number): string {
   const local = host === '0.0.0.0' ? '127.0.0.1' : host === '::' ? '::1' : host;
   return `http://${local.includes(':') ? `[${local}]` : local}:${port}`;
 }

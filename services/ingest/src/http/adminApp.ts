@@ -1,5 +1,6 @@
 /** The listener that operators see: tenants, projects, tokens, questions to ClickHouse, health, metrics. */
 import { timingSafeEqual } from 'node:crypto';
+import { isIPv6 } from 'node:net';
 import { Router, type RouterContext } from '@koa/router';
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import { sha256Hex } from '@questlog/runtime/directory/directory';
@@ -16,7 +17,7 @@ import {
   TokenInput,
 } from '@questlog/schemas/http/admin';
 import { LinkRetryInput } from '@questlog/schemas/http/report';
-import Koa from 'koa';
+import Koa, { type Middleware } from 'koa';
 import type { TSchema } from 'typebox';
 import { administer } from '../admin/administer.ts';
 import { askSql } from '../admin/askSql.ts';
@@ -34,7 +35,13 @@ export interface AdminAppDeps extends HealthDeps {
   readonly reports: Reports;
   readonly clock: Clock;
   readonly adminToken: string;
+  /** The hosts that operators may name, besides this machine's loopback and the address that was reached. */
+  readonly hosts: readonly string[];
 }
+
+/** What supervisors and Prometheus ask, by whatever name they know the machine. */
+const ANY_HOST = new Set(['/healthz', '/readyz', '/metrics']);
+const LOOPBACK = ['localhost', '127.0.0.1', '::1'];
 
 export function adminApp(deps: AdminAppDeps): Koa {
   const { logger, metrics } = deps;
@@ -94,9 +101,33 @@ export function adminApp(deps: AdminAppDeps): Koa {
   const app = new Koa();
   app.on('error', (error) => logger.warn('answer_failed', { cause: messageOf(error) }));
   app.use(problems(logger, metrics));
+  app.use(knownHostsOnly(deps.hosts));
   app.use(router.routes());
   app.use(noRoute(router));
   return app;
+}
+
+/**
+ * Against DNS rebinding: the browser of an operator takes a page to this listener under the name of the page's own site,
+ * which then counts as its origin. An address as the host cannot be such a name, and is known where it is the listener's.
+ */
+function knownHostsOnly(hosts: readonly string[]): Middleware {
+  const known = new Set([...LOOPBACK, ...hosts].map(hostName));
+  return (ctx, next) => {
+    const host = hostName(ctx.get('Host'));
+    const isKnown = known.has(host) || host === hostName(ctx.socket.localAddress ?? '');
+    if ((isKnown && host !== '') || ANY_HOST.has(ctx.path)) return next();
+    throw new Rejected(
+      'misdirected_request',
+      'operators name this listener by its address, or by one of QUESTLOG_ADMIN_ALLOWED_HOSTS',
+    );
+  };
+}
+
+/** Without its port, in one way of writing; '' where it is none. */
+function hostName(host: string): string {
+  const address = host.replace(/^::ffff:/, '');
+  return URL.parse(`http://${isIPv6(address) ? `[${address}]` : address}`)?.hostname ?? '';
 }
 
 function operatorsOnly(

@@ -2,12 +2,14 @@
 import { randomUUID } from 'node:crypto';
 import { RecordTooLarge } from '@questlog/runtime/log/log';
 import { messageOf, Unavailable } from '@questlog/runtime/process/errors';
+import type { Refusal } from '@questlog/runtime/process/listen';
 import type { Logger } from '@questlog/runtime/process/logger';
 import type { Metrics } from '@questlog/runtime/process/metrics';
-import { problemOf } from '@questlog/schemas/http/problem';
+import { problemOf, statusOf } from '@questlog/schemas/http/problem';
 import type { Middleware, ParameterizedContext } from 'koa';
 import { CutShort, Rejected } from '../rejected.ts';
 
+const PROBLEM_TYPE = 'application/problem+json';
 const REQUEST_ID = /^[\w.:-]{1,128}$/;
 
 export function problems(logger: Logger, metrics: Metrics): Middleware {
@@ -52,10 +54,18 @@ function unavailableDetail(error: Unavailable): string {
     : 'a dependency does not answer or takes no more; try again';
 }
 
+/** Where no request could be read, there is none that a middleware could answer. */
+export function malformedRequest(isTooSlow: boolean): Refusal {
+  const code = isTooSlow ? 'request_timeout' : 'invalid_request';
+  const detail = 'the request is not valid HTTP, too slow, or its head is too large';
+  const body = JSON.stringify(problemOf(code, detail, randomUUID()));
+  return { status: statusOf(code), type: PROBLEM_TYPE, body };
+}
+
 function answerProblem(ctx: ParameterizedContext, rejected: Rejected, requestId: string): void {
   const problem = problemOf(rejected.code, rejected.message, requestId, rejected.errors);
   ctx.status = Number(problem['status']);
   ctx.set({ ...rejected.headers });
   ctx.body = JSON.stringify(problem);
-  ctx.type = 'application/problem+json';
+  ctx.type = PROBLEM_TYPE;
 }

@@ -75,7 +75,10 @@ export async function aStreamBench(limits: Partial<StreamLimits> = {}): Promise<
   const directory = emptyDirectory();
   const responses: ServerResponse[] = [];
   const app = streamApp({ streams, directory, metrics, responses });
-  const listener = await listen(app.callback(), '127.0.0.1', 0, 'port');
+  const listener = await listen(app.callback(), {
+    ...{ host: '127.0.0.1', port: 0 },
+    settings: { host: 'host', port: 'port' },
+  });
 
   const stop = async (): Promise<void> => {
     await streams.close();

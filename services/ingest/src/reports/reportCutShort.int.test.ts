@@ -127,7 +127,10 @@ async function served(bench: ReportBench, started?: ReportDeps): Promise<string>
   const app = new Koa();
   app.use(problems(silentLogger, metrics));
   app.use(router.routes());
-  const listener = await listen(app.callback(), '127.0.0.1', 0, 'port');
+  const listener = await listen(app.callback(), {
+    ...{ host: '127.0.0.1', port: 0 },
+    settings: { host: 'host', port: 'port' },
+  });
   onTestFinished(() => listener.close());
   return `http://127.0.0.1:${listener.port}/v1/reports`;
 }

@@ -3,7 +3,7 @@ import { Router, type RouterInstance } from '@koa/router';
 import Koa from 'koa';
 import { messageOf } from './errors.ts';
 import type { Health } from './health.ts';
-import { type Listener, listen } from './listen.ts';
+import { type ListenAddress, type Listener, listen } from './listen.ts';
 import type { Logger } from './logger.ts';
 import type { Metrics } from './metrics.ts';
 
@@ -32,11 +32,11 @@ export function healthRoutes(router: RouterInstance, { health, metrics }: Health
 }
 
 /** The listener of a process that has nothing else to serve. @throws StartRefused when the address cannot be had. */
-export function listenForHealth(deps: HealthDeps, host: string, port: number): Promise<Listener> {
+export function listenForHealth(deps: HealthDeps, address: ListenAddress): Promise<Listener> {
   const router = new Router({ sensitive: true });
   healthRoutes(router, deps);
   const app = new Koa();
   app.on('error', (error) => deps.logger.warn('answer_failed', { cause: messageOf(error) }));
   app.use(router.routes());
-  return listen(app.callback(), host, port, 'QUESTLOG_ADMIN_PORT');
+  return listen(app.callback(), address);
 }

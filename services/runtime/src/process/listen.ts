@@ -1,9 +1,7 @@
 /** A listener with limits on time, and a stop that lets running requests finish. */
-import { randomUUID } from 'node:crypto';
 import { createServer, type RequestListener, type Server, STATUS_CODES } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import type { Duplex } from 'node:stream';
-import { type ProblemCode, problemOf } from '@questlog/schemas/http/problem';
 import { StartRefused } from './errors.ts';
 
 export interface Listener {
@@ -11,6 +9,22 @@ export interface Listener {
   /** No new connections; idle ones end at once, the others after their answer. */
   close(): Promise<void>;
 }
+
+export interface ListenAddress {
+  readonly host: string;
+  /** 0 takes any free one. */
+  readonly port: number;
+  /** The settings that they come from, for whoever has to change one. */
+  readonly settings: { readonly host: string; readonly port: string };
+}
+
+/** What is answered where no request could be read. */
+export interface Refusal {
+  readonly status: number;
+  readonly type: string;
+  readonly body: string;
+}
+export type RefusalOf = (isTooSlow: boolean) => Refusal;
 
 const HOST_ERRORS = new Set(['ENOTFOUND', 'EADDRNOTAVAIL', 'EAI_AGAIN', 'EINVAL']);
 const REQUEST_TIMEOUT_MS = 60_000;
@@ -22,9 +36,8 @@ const IDLE_CHECK_MS = 50;
 /** @throws StartRefused when the address is taken or not ours. */
 export async function listen(
   handler: RequestListener,
-  host: string,
-  port: number,
-  setting: string,
+  { host, port, settings }: ListenAddress,
+  refusalOf: RefusalOf = bareRefusal,
 ): Promise<Listener> {
   const server = createServer(
     {
@@ -34,11 +47,11 @@ export async function listen(
     },
     handler,
   );
-  server.on('clientError', refuseMalformed);
+  server.on('clientError', (error, socket) => refuse(error, socket, refusalOf));
   await new Promise<void>((resolve, reject) => {
     server.once('error', (cause: NodeJS.ErrnoException) => {
       const reason = cause.code === 'EADDRINUSE' ? 'is taken' : `cannot be used (${cause.code})`;
-      const name = HOST_ERRORS.has(cause.code ?? '') ? 'QUESTLOG_HOST' : setting;
+      const name = HOST_ERRORS.has(cause.code ?? '') ? settings.host : settings.port;
       reject(new StartRefused(`${name}: ${host}:${port} ${reason}`, { cause }));
     });
     server.listen(port, host, resolve);
@@ -46,20 +59,22 @@ export async function listen(
   return { port: portOf(server), close: () => drain(server) };
 }
 
+/** Takes the address and lets go of it: what is asked before anything starts. @throws StartRefused as `listen`. */
+export async function checkAddress(address: ListenAddress): Promise<void> {
+  const listener = await listen(() => {}, address);
+  await listener.close();
+}
+
 /** What is not HTTP, or too large to be a request's head, never reaches the application. */
-function refuseMalformed(error: NodeJS.ErrnoException, socket: Duplex): void {
+function refuse(error: NodeJS.ErrnoException, socket: Duplex, refusalOf: RefusalOf): void {
   if (error.code === 'ECONNRESET' || !socket.writable) return void socket.destroy();
-  const code: ProblemCode = error.code === 'ERR_HTTP_REQUEST_TIMEOUT' ? 'request_timeout' : 'invalid_request';
-  const problem = problemOf(
-    code,
-    'the request is not valid HTTP, too slow, or its head is too large',
-    randomUUID(),
-  );
-  const body = JSON.stringify(problem);
-  const head = `HTTP/1.1 ${problem['status']} ${STATUS_CODES[Number(problem['status'])]}\r\nConnection: close\r\n`;
-  socket.end(
-    `${head}Content-Type: application/problem+json\r\nContent-Length: ${Buffer.byteLength(body)}\r\n\r\n${body}`,
-  );
+  const { status, type, body } = refusalOf(error.code === 'ERR_HTTP_REQUEST_TIMEOUT');
+  const head = `HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\nConnection: close\r\nContent-Type: ${type}`;
+  socket.end(`${head}\r\nContent-Length: ${Buffer.byteLength(body)}\r\n\r\n${body}`);
+}
+
+function bareRefusal(isTooSlow: boolean): Refusal {
+  return { status: isTooSlow ? 408 : 400, type: 'text/plain', body: '' };
 }
 
 function portOf(server: Server): number {
