@@ -1,39 +1,139 @@
 /**
- * Which files are tests, how long one may take, and which begin first; `npm test` runs them all, two files at a time.
- * The project `kafka` is what needs a real Kafka: its engines start only when one of its files is to run.
+ * The tiers of the tests. `npm test` runs `fast`, `engines` and `e2e`: all that needs nothing but npm. `kafka` and
+ * `e2e-kafka` need a real Kafka, which starts only when one of their files is to run. `faults` kills things.
  */
 import { fileURLToPath } from 'node:url';
 import { defineConfig } from 'vitest/config';
 import { BaseSequencer, type TestSpecification } from 'vitest/node';
+import { Slowest } from './slowest.ts';
 
-/**
- * The folders whose files take longest: begun last, one of them would run alone at the end. The three that break a stack
- * of three brokers of their own (the last one is `brokerKill`) are apart: two at once are more than two cores carry.
- */
-const SLOW_FIRST = [
-  'test/cluster/brokers.',
-  'test/faults/',
-  'test/cluster/leaderless.',
-  'services/runtime/src/log/kafka/',
+const KAFKA = '**/*.kafka.test.ts';
+const ENGINES = '**/*.int.test.ts';
+const E2E = 'test/e2e/*.test.ts';
+const FAULTS = 'test/{faults,stack}/**/*.test.ts';
+/** Run a second time among the faults, ten times as long. */
+const LONG_RUNS = ['test/simulation/*.test.ts', 'services/ingest/src/events/core/scanProperties.test.ts'];
+
+const ENGINES_OF_THE_RUN = './engines/globalSetup.ts';
+const PRODUCT_OF_THE_RUN = './e2e/productOfTheRun.ts';
+
+/** End-to-end files that run a second time, on Kafka: those that something below the ports can break. */
+const ON_KAFKA_TOO = [
+  'admin',
+  'fidelity',
+  'idempotency',
+  'ingestA',
+  'linkedEvents',
+  'linkedEvents.example',
+  'quota',
+  'reportLinks',
+  'reports',
+  'reportsAgain',
+  'reportsAtOnce',
+  'reportsRestart',
+  'reportsRetracted',
+  'reportsRetry',
+  'restart',
+  'sessionEvents',
+  'sessions',
+].map((name) => `test/e2e/${name}.test.ts`);
+
+/** Begun last, one of these would run alone at the end. */
+const LONGEST_FIRST = [
+  'test/faults/brokenStack.',
+  'test/cluster/consumers.',
+  'test/cluster/security.',
+  'services/runtime/src/log/kafka/client/security.',
+  'test/stack/',
+  'test/faults/kill.',
   'test/cluster/',
+  'services/runtime/src/log/kafka/',
   'services/projector/',
-  'test/simulation/',
-  'test/e2e/',
+  'test/e2e/refusedStart.',
 ];
 
-const KAFKA_SUITES = '**/*.kafka.test.ts';
-/** Suites that run a second time, against a product of three processes on Kafka. */
-const ON_KAFKA_TOO = ['test/e2e/*.test.ts'];
-/** Of the one process with its data folder: there is nothing of it on Kafka. */
-const EMBEDDED_ONLY = ['diskFull', 'process', 'refusedStart'].map((name) => `test/e2e/${name}.test.ts`);
+interface Tier {
+  readonly name: string;
+  readonly include: readonly string[];
+  readonly exclude?: readonly string[];
+  readonly globalSetup?: readonly string[];
+  readonly env?: Readonly<Record<string, string>>;
+  /** On Kafka: rebalances and the ends of sessions take their time. */
+  readonly isOnKafka?: boolean;
+  /** Tiers of one order run side by side, a higher one behind them. */
+  readonly order: number;
+}
+
+const TIERS: readonly Tier[] = [
+  {
+    name: 'fast',
+    include: ['{schemas,services,test}/**/*.test.ts'],
+    exclude: [KAFKA, ENGINES, E2E, FAULTS],
+    order: 0,
+  },
+  { name: 'engines', include: [`{services,test}/${ENGINES}`], order: 0 },
+  { name: 'e2e', include: [E2E], globalSetup: [PRODUCT_OF_THE_RUN], order: 0 },
+  {
+    name: 'kafka',
+    include: [`{services,test}/${KAFKA}`],
+    exclude: [FAULTS],
+    globalSetup: [ENGINES_OF_THE_RUN],
+    isOnKafka: true,
+    order: 1,
+  },
+  {
+    name: 'e2e-kafka',
+    include: ON_KAFKA_TOO,
+    globalSetup: [ENGINES_OF_THE_RUN, PRODUCT_OF_THE_RUN],
+    isOnKafka: true,
+    order: 1,
+  },
+  // Last, since it breaks the brokers that the others stand on.
+  {
+    name: 'faults',
+    include: [FAULTS, ...LONG_RUNS],
+    env: { QUESTLOG_TEST_RUNS: 'long' },
+    globalSetup: [ENGINES_OF_THE_RUN],
+    isOnKafka: true,
+    order: 2,
+  },
+];
+
+function projectOf({
+  name,
+  include,
+  exclude = [],
+  globalSetup = [],
+  env = {},
+  isOnKafka = false,
+  order,
+}: Tier) {
+  return {
+    test: {
+      name,
+      include: [...include],
+      exclude: ['**/node_modules/**', ...exclude],
+      env: { ...env },
+      globalSetup: globalSetup.map(here),
+      setupFiles: name === 'e2e-kafka' ? [here('./engines/workerSetup.ts')] : [],
+      testTimeout: isOnKafka ? 120_000 : 30_000,
+      hookTimeout: isOnKafka ? 180_000 : 60_000,
+      sequence: { groupOrder: order },
+    },
+  };
+}
+
+/** A file that the outcome is written to, as JSON; `.ci/run` counts by it. */
+const REPORT = process.env['QUESTLOG_TEST_REPORT'];
+const jsonTo = (outputFile: string): ['json', { outputFile: string }] => ['json', { outputFile }];
 
 const here = (path: string): string => fileURLToPath(new URL(path, import.meta.url));
 
-class SlowFirst extends BaseSequencer {
+class LongestFirst extends BaseSequencer {
   override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
     const rank = ({ moduleId }: TestSpecification): number => {
-      const at = SLOW_FIRST.findIndex((begin) => moduleId.includes(`/${begin}`));
-      return at === -1 ? SLOW_FIRST.length : at;
+      const at = LONGEST_FIRST.findIndex((begin) => moduleId.includes(`/${begin}`));
+      return at === -1 ? LONGEST_FIRST.length : at;
     };
     return (await super.sort(files)).sort((a, b) => rank(a) - rank(b));
   }
@@ -42,30 +142,10 @@ class SlowFirst extends BaseSequencer {
 export default defineConfig({
   test: {
     pool: 'forks',
-    // A product of its own for many a file: two cores carry two of them, whichever project they are of.
+    // Two cores carry two files, whichever tier they are of.
     maxWorkers: 2,
-    sequence: { sequencer: SlowFirst },
-    projects: [
-      {
-        test: {
-          name: 'embedded',
-          include: ['schemas/**/*.test.ts', 'services/**/*.test.ts', 'test/**/*.test.ts'],
-          exclude: ['**/node_modules/**', KAFKA_SUITES],
-          testTimeout: 30_000,
-          hookTimeout: 60_000,
-        },
-      },
-      {
-        test: {
-          name: 'kafka',
-          include: [`{schemas,services,test}/${KAFKA_SUITES}`, ...ON_KAFKA_TOO],
-          exclude: ['**/node_modules/**', ...EMBEDDED_ONLY],
-          globalSetup: here('./engines/globalSetup.ts'),
-          setupFiles: here('./engines/workerSetup.ts'),
-          testTimeout: 120_000,
-          hookTimeout: 180_000,
-        },
-      },
-    ],
+    reporters: ['default', new Slowest(), ...(REPORT === undefined ? [] : [jsonTo(REPORT)])],
+    sequence: { sequencer: LongestFirst },
+    projects: TIERS.map(projectOf),
   },
 });

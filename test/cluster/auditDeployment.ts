@@ -4,7 +4,7 @@ import { unframe } from '@questlog/schemas/topics/contract';
 import { linkedEvents } from '@questlog/schemas/topics/linkedEvents';
 import { TOPICS } from '@questlog/schemas/topics/topics';
 import { eventually } from '../e2e/builders.ts';
-import { bugsIn } from '../e2e/sharedProduct.ts';
+import { bugsIn } from '../e2e/product.ts';
 import { auditCounts, auditEvents, auditOrder, auditSessions, storedRows } from '../faults/audit.ts';
 import { isSame, type JoinedLinks, joinAndLinks } from '../faults/joinedLinks.ts';
 import type { Deployment } from './deployment.ts';

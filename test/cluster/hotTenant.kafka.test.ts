@@ -8,7 +8,7 @@ import { laneOfSession, partitionOf } from '@questlog/schemas/partition';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { aProject, eventually, onto, type TestProject } from '../e2e/builders.ts';
 import type { Answer } from '../e2e/product.ts';
-import { bugsIn } from '../e2e/sharedProduct.ts';
+import { bugsIn } from '../e2e/product.ts';
 import { keepSecondRows } from './auditDeployment.ts';
 import { Deployment, type Service } from './deployment.ts';
 import { Crowd, type PlayedSession } from './hotTenantCrowd.ts';

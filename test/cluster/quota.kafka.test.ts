@@ -5,7 +5,7 @@
 import { describeKafka } from '@questlog/runtime/log/kafka/testing/engines';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { aProject, eventually, onto, type TestProject } from '../e2e/builders.ts';
-import { bugsIn } from '../e2e/sharedProduct.ts';
+import { bugsIn } from '../e2e/product.ts';
 import { Deployment, type Service } from './deployment.ts';
 import { playPastTheLine, type QuotaRun, type SentRequest } from './quotaRun.ts';
 

@@ -4,9 +4,9 @@ import { get, type IncomingMessage } from 'node:http';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { anEvent, anUnknownId, eventually, type TestProject } from './builders.ts';
 import type { Answer } from './product.ts';
-import { sharedProduct } from './sharedProduct.ts';
+import { ownProduct } from './sharedProduct.ts';
 
-const shared = sharedProduct({ env: { QUESTLOG_ADMIN_ALLOWED_HOSTS: 'ops.internal, Ops.Example:443' } });
+const shared = ownProduct({ env: { QUESTLOG_ADMIN_ALLOWED_HOSTS: 'ops.internal, Ops.Example:443' } });
 const admin = (method: string, path: string, body?: unknown): Promise<Answer> =>
   shared.product.admin(method, `/admin${path}`, body);
 

@@ -5,8 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, expect, test } from 'vitest';
 import { eventually } from './builders.ts';
-import { type Answer, type Product, startProduct } from './product.ts';
-import { bugsIn } from './sharedProduct.ts';
+import { type Answer, bugsIn, type Product, startProduct } from './product.ts';
 
 const KIB = 1024;
 const DISK_BYTES = 64 * KIB * KIB;

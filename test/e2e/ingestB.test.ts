@@ -1,9 +1,9 @@
 /** POST /v1/ingest/events in revision B: the four points in which it differs, on one deployment beside revision A. */
 import { beforeAll, describe, expect, test } from 'vitest';
 import { anEvent, anUnknownId, events, type TestProject } from './builders.ts';
-import { sharedProduct } from './sharedProduct.ts';
+import { ownProduct } from './sharedProduct.ts';
 
-const shared = sharedProduct({ env: { QUESTLOG_REVISION: 'B' } });
+const shared = ownProduct({ env: { QUESTLOG_REVISION: 'B' } });
 let game: TestProject;
 let gameA: TestProject;
 

@@ -6,9 +6,9 @@ import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { expect, test } from 'vitest';
 import { ownEnvironment, removeDataDir, startProduct } from './product.ts';
-import { sharedProduct } from './sharedProduct.ts';
+import { ownProduct } from './sharedProduct.ts';
 
-const shared = sharedProduct();
+const shared = ownProduct();
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 const run = promisify(execFile);
 

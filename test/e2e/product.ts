@@ -7,7 +7,7 @@ import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { clusterEngines, clusterEnvironment, removeDeployment } from './cluster.ts';
+import { type ClusterEngines, clusterEngines, clusterEnvironment, removeDeployment } from './cluster.ts';
 
 const ENTRY = fileURLToPath(new URL('../../services/standalone/src/main.ts', import.meta.url));
 
@@ -27,8 +27,18 @@ export interface Credentials {
   };
 }
 
-export interface Product {
+/** A product that runs, as its clients reach it. */
+export interface Reached {
   readonly credentials: Credentials;
+  /** A request to the public listener, with the demo token unless the headers say otherwise. */
+  request(method: string, path: string, options?: RequestOptions): Promise<Answer>;
+  /** A request to the admin listener, with the admin token. */
+  admin(method: string, path: string, body?: unknown): Promise<Answer>;
+  /** Rows of a question through `/admin/sql`. */
+  sql<Row = Record<string, unknown>>(query: string): Promise<Row[]>;
+}
+
+export interface Product extends Reached {
   readonly dataDir: string;
   /** Of the process that games speak to. */
   readonly pid: number;
@@ -36,12 +46,8 @@ export interface Product {
   stdout(): string;
   /** Of every process. */
   stderr(): string;
-  /** A request to the public listener, with the demo token unless the headers say otherwise. */
-  request(method: string, path: string, options?: RequestOptions): Promise<Answer>;
-  /** A request to the admin listener, with the admin token. */
-  admin(method: string, path: string, body?: unknown): Promise<Answer>;
-  /** Rows of a question through `/admin/sql`. */
-  sql<Row = Record<string, unknown>>(query: string): Promise<Row[]>;
+  /** Hands over what every process has written and will write. */
+  follow(onOutput: (text: string) => void): void;
   /** SIGTERM unless another is named; resolves with the exit code, of several processes the first that is not 0. */
   stop(signal?: NodeJS.Signals): Promise<number | null>;
   /** SIGKILL; resolves once every process is gone. */
@@ -68,6 +74,8 @@ export interface StartOptions {
   /** Undefined takes a variable away. */
   readonly env?: Record<string, string | undefined>;
   readonly args?: readonly string[];
+  /** Three processes on these; undefined: as the tier of the tests has it. */
+  readonly engines?: ClusterEngines | undefined;
 }
 
 const READY_WITHIN_MS = 30_000;
@@ -87,18 +95,33 @@ export async function startProduct(options: StartOptions = {}): Promise<Product>
   );
   const [toGames] = services;
   const credentials: Credentials = JSON.parse(readFileSync(join(dataDir, 'dev-credentials.json'), 'utf8'));
-  const admin = (method: string, path: string, body?: unknown): Promise<Answer> =>
-    send(credentials.adminUrl + path, method, credentials.adminToken, { body });
   const endAll = async (signal: NodeJS.Signals): Promise<number | null> => {
     const codes = await Promise.all(services.map((child) => end(child, signal)));
     return codes.find((code) => code !== 0) ?? codes[0] ?? null;
   };
   return {
-    credentials,
+    ...reach(credentials),
     dataDir,
     pid: toGames?.pid ?? 0,
     stdout: () => outputs[0]?.stdout ?? '',
     stderr: () => outputs.map(({ stderr }) => stderr).join(''),
+    follow: (onOutput) => {
+      for (const [index, child] of services.entries()) {
+        const { stdout = '', stderr = '' } = outputs[index] ?? {};
+        onOutput(stdout + stderr);
+        for (const pipe of [child.stdout, child.stderr]) pipe?.on('data', (chunk) => onOutput(String(chunk)));
+      }
+    },
+    stop: (signal = 'SIGTERM') => endAll(signal),
+    kill: async () => void (await endAll('SIGKILL')),
+  };
+}
+
+export function reach(credentials: Credentials): Reached {
+  const admin: Reached['admin'] = (method, path, body) =>
+    send(credentials.adminUrl + path, method, credentials.adminToken, { body });
+  return {
+    credentials,
     request: (method, path, request) => send(credentials.baseUrl + path, method, credentials.token, request),
     admin,
     sql: async (query) => {
@@ -106,14 +129,12 @@ export async function startProduct(options: StartOptions = {}): Promise<Product>
       if (answer.status !== 200) throw new Error(`${query}: ${answer.text()}`);
       return answer.json().data;
     },
-    stop: (signal = 'SIGTERM') => endAll(signal),
-    kill: async () => void (await endAll('SIGKILL')),
   };
 }
 
 /** The process that games speak to comes first. */
 function spawnServices(options: StartOptions & { dataDir: string }): ChildProcess[] {
-  const engines = clusterEngines();
+  const engines = options.engines ?? clusterEngines();
   if (engines === undefined) return [spawnProduct(options)];
   const env = { ...clusterEnvironment(engines, options.dataDir), ...options.env };
   return ['ingest', 'linker', 'projector'].map((service) =>
@@ -148,10 +169,17 @@ export function ownEnvironment(): NodeJS.ProcessEnv {
 const SETTING = /^(QUESTLOG|KAFKA|SCHEMA_REGISTRY|CLICKHOUSE)_/;
 
 /** With what the deployment has on the engines that it shares with others. */
-export async function removeDataDir({ dataDir }: { dataDir: string }): Promise<void> {
+export async function removeDataDir(
+  { dataDir }: { dataDir: string },
+  engines = clusterEngines(),
+): Promise<void> {
   rmSync(dataDir, { recursive: true, force: true });
-  const engines = clusterEngines();
   if (engines !== undefined) await removeDeployment(engines, dataDir);
+}
+
+/** Lines of the log that tell of a bug rather than of a caller or a dependency. */
+export function bugsIn(stderr: string): string[] {
+  return stderr.split('\n').filter((line) => line.includes('"bug":true'));
 }
 
 export interface Output {

@@ -6,9 +6,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { collectOutput, type StartOptions, spawnProduct } from './product.ts';
-import { sharedProduct } from './sharedProduct.ts';
+import { ownProduct } from './sharedProduct.ts';
 
-const shared = sharedProduct();
+const shared = ownProduct();
 const REFUSED_WITHIN_MS = 25_000;
 let folder: string;
 

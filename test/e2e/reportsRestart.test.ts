@@ -2,8 +2,7 @@
 import { randomUUID } from 'node:crypto';
 import { beforeAll, expect, test } from 'vitest';
 import { anEvent, anUnknownId, aProject, events, eventually, onto, type TestProject } from './builders.ts';
-import { type Answer, type Product, removeDataDir, startProduct } from './product.ts';
-import { bugsIn } from './sharedProduct.ts';
+import { type Answer, bugsIn, type Product, removeDataDir, startProduct } from './product.ts';
 
 const RECOVERED_WITHIN_MS = 45_000;
 const isAnswered = ({ status }: Answer): boolean => status !== 503;

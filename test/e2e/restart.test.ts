@@ -10,8 +10,7 @@ import {
   onto,
   type TestProject,
 } from './builders.ts';
-import { type Answer, type Product, removeDataDir, startProduct } from './product.ts';
-import { bugsIn } from './sharedProduct.ts';
+import { type Answer, bugsIn, type Product, removeDataDir, startProduct } from './product.ts';
 
 const STOPS_WITHIN_MS = 20_000;
 

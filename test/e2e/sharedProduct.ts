@@ -1,33 +1,85 @@
-/** One started product for all tests of a file; at the end it must stop cleanly and have logged no bug. */
-import { afterAll, afterEach, beforeAll, expect } from 'vitest';
+/**
+ * The product that the tests of a file speak to: the one of the run, which other files use at the same time, or one of
+ * the file's own. Either must have logged no bug; one of the file's own must also stop cleanly.
+ */
+import { readFileSync } from 'node:fs';
+import { afterAll, afterEach, beforeAll, expect, inject } from 'vitest';
 import { aProject, type ProjectOptions, type TestProject } from './builders.ts';
-import { type Product, removeDataDir, type StartOptions, startProduct } from './product.ts';
+import {
+  bugsIn,
+  type Credentials,
+  type Product,
+  type Reached,
+  reach,
+  removeDataDir,
+  type StartOptions,
+  startProduct,
+} from './product.ts';
 
-export interface SharedProduct {
+/** The product of the run, as its tests are told of it. */
+export interface ProductOfTheRun {
+  readonly credentials: Credentials;
+  /** What every one of its processes wrote to stdout and stderr. */
+  readonly outputFile: string;
+}
+
+declare module 'vitest' {
+  interface ProvidedContext {
+    product: ProductOfTheRun | undefined;
+  }
+}
+
+export interface SharedProduct<Of extends Reached> {
   /** From the first `beforeAll` of the file on. */
-  readonly product: Product;
+  readonly product: Of;
   aProject(of?: ProjectOptions): Promise<TestProject>;
 }
 
-export function sharedProduct(options: StartOptions = {}): SharedProduct {
-  let started: Product | undefined;
-  let hasFailed = false;
-  const product = (): Product => {
-    if (started === undefined) throw new Error('the product has not been started yet');
-    return started;
-  };
+/** The product of the run. Its tests have projects of their own, and change nothing that others see. */
+export function sharedProduct(): SharedProduct<Reached & { output(): string }> {
+  const shared = inject('product');
+  const output = (): string => (shared === undefined ? '' : readFileSync(shared.outputFile, 'utf8'));
+  const product = shared && { ...reach(shared.credentials), output };
+  const before = bugsIn(output()).length;
+  afterAll(() => expect(bugsIn(output()).slice(before)).toEqual([]));
+  return sharedBy(() => product, output);
+}
+
+/** Of the file's own, where a test needs its settings, its output or its processes. */
+export function ownProduct(options: StartOptions = {}): SharedProduct<Product> {
+  let product: Product | undefined;
   beforeAll(async () => {
-    started = await startProduct(options);
+    product = await startProduct(options);
   });
+  afterAll(async () => {
+    if (product === undefined) return;
+    const code = await product.stop();
+    await removeDataDir(product);
+    expect(bugsIn(product.stderr())).toEqual([]);
+    expect(code).toBe(0);
+  });
+  return sharedBy(
+    () => product,
+    () => product?.stderr() ?? '',
+  );
+}
+
+function sharedBy<Of extends Reached>(
+  current: () => Of | undefined,
+  output: () => string,
+): SharedProduct<Of> {
+  let hasFailed = false;
+  const product = (): Of => {
+    const there = current();
+    if (there === undefined) throw new Error('the product has not been started yet');
+    return there;
+  };
   afterEach(({ task }) => {
     hasFailed ||= task.result?.state === 'fail';
   });
+  // Before the hook that stops the product: hooks after all run last registered first.
   afterAll(async () => {
-    if (hasFailed) console.error(await lastWords(product()));
-    const code = await product().stop();
-    await removeDataDir(product());
-    expect(bugsIn(product().stderr())).toEqual([]);
-    expect(code).toBe(0);
+    if (hasFailed) console.error(await lastWords(product(), output()));
   });
   return {
     get product() {
@@ -37,19 +89,11 @@ export function sharedProduct(options: StartOptions = {}): SharedProduct {
   };
 }
 
-/** Lines of the log that tell of a bug rather than of a caller or a dependency. */
-export function bugsIn(stderr: string): string[] {
-  return stderr.split('\n').filter((line) => line.includes('"bug":true'));
-}
-
 /** What helps to understand a failed test: whether the product is ready, and every line of its log but the harmless ones. */
-async function lastWords(product: Product): Promise<string> {
+async function lastWords(product: Reached, output: string): Promise<string> {
   const ready = await fetch(`${product.credentials.adminUrl}/readyz`)
     .then((answer) => answer.text())
     .catch(String);
-  const lines = product
-    .stderr()
-    .split('\n')
-    .filter((line) => !line.includes('"level":30'));
+  const lines = output.split('\n').filter((line) => !line.includes('"level":30'));
   return `the product is: ${ready}\nand said:\n${lines.join('\n')}`;
 }

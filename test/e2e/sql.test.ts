@@ -2,9 +2,9 @@
 import { beforeAll, describe, expect, test } from 'vitest';
 import { anEvent, events, eventually, type TestProject } from './builders.ts';
 import type { Answer } from './product.ts';
-import { sharedProduct } from './sharedProduct.ts';
+import { ownProduct } from './sharedProduct.ts';
 
-const shared = sharedProduct();
+const shared = ownProduct();
 let game: TestProject;
 const ask = (query: string): Promise<Answer> => shared.product.admin('POST', '/admin/sql', { query });
 

@@ -58,11 +58,9 @@ async function startParts(
   start: Start,
 ): Promise<Omit<StartedEngines, 'stop'>> {
   const brokers = parts.includes('KAFKA_BROKERS') ? await planBrokers(host, 'broker', 3) : [];
-  const one = parts.includes('KAFKA_BROKERS') ? await planBrokers(host, 'single', 1) : [];
   // Brokers of one quorum wait for each other.
-  const [, , registry, clickhouse] = await allOrFirstError([
+  const [, registry, clickhouse] = await allOrFirstError([
     Promise.all(brokersOf(brokers, network).map(start)),
-    Promise.all(brokersOf(one, network).map(start)),
     parts.includes('SCHEMA_REGISTRY_URL') ? startRegistry(host, start) : undefined,
     parts.includes('CLICKHOUSE_URL') ? startClickHouse(host, start) : undefined,
   ]);
@@ -72,7 +70,6 @@ async function startParts(
       ...(registry !== undefined && { SCHEMA_REGISTRY_URL: registry }),
       ...(clickhouse !== undefined && { CLICKHOUSE_URL: clickhouse }),
     },
-    ...(one.length > 0 && { oneBroker: one.map(addressOf).join(',') }),
   };
 }
 

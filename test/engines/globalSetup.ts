@@ -1,4 +1,4 @@
-/** Before the first Kafka suite of a run: finds or starts the engines, and says in one line which and why. */
+/** Before the first suite of a run that needs Kafka: finds or starts the engines, and says in one line which and why. */
 import type { Engines } from '@questlog/runtime/log/kafka/testing/engines';
 import type { TestProject } from 'vitest/node';
 import { type Choice, chooseEngines, missingParts, PARTS, type Part } from './choice.ts';
@@ -6,32 +6,48 @@ import { keepEngines } from './keepEngines.ts';
 import type { StartedEngines } from './startedEngines.ts';
 import { lookAround } from './surroundings.ts';
 
+interface EnginesOfTheRun {
+  readonly engines: Engines | undefined;
+  stop(): Promise<void>;
+}
+
+/** Every tier loads this module anew; the engines are one for all of them. */
+const run = globalThis as typeof globalThis & {
+  questlogEngines?: Promise<EnginesOfTheRun>;
+  questlogTiers?: number;
+};
+
 /**
  * @returns what stops them again.
  * @throws where there are none and `QUESTLOG_REQUIRE` asks for them, or when they do not start.
  */
-export async function setup(project: TestProject): Promise<(() => Promise<void>) | undefined> {
+export async function setup(project: TestProject): Promise<() => Promise<void>> {
+  run.questlogTiers = (run.questlogTiers ?? 0) + 1;
+  run.questlogEngines ??= openEngines();
+  const { engines, stop } = await run.questlogEngines;
+  project.provide('engines', engines);
+  return async () => {
+    run.questlogTiers = (run.questlogTiers ?? 1) - 1;
+    if (run.questlogTiers === 0) await stop();
+  };
+}
+
+async function openEngines(): Promise<EnginesOfTheRun> {
   const { env } = process;
   const choice = chooseEngines(env, missingParts(env).length === 0 ? undefined : await lookAround());
   if (choice.kind === 'none' && choice.isRefused) throw new Error(choice.line);
   console.log(choice.line);
-  if (choice.kind === 'none') {
-    project.provide('engines', undefined);
-    return undefined;
-  }
+  if (choice.kind === 'none') return { engines: undefined, stop: async () => {} };
   const started = await start(choice);
-  const { oneBroker, stackDir } = started ?? {};
   const address = (part: Part): string => env[part] || (started?.addresses[part] ?? '');
   const engines: Engines = {
     kind: choice.kind,
     brokers: address('KAFKA_BROKERS'),
     registryUrl: address('SCHEMA_REGISTRY_URL'),
     clickhouseUrl: address('CLICKHOUSE_URL'),
-    ...(oneBroker !== undefined && { oneBroker }),
-    ...(stackDir !== undefined && { stackDir }),
+    ...(started?.stackDir !== undefined && { stackDir: started.stackDir }),
   };
-  project.provide('engines', engines);
-  return started?.stop;
+  return { engines, stop: async () => started?.stop() };
 }
 
 async function start(choice: Exclude<Choice, { kind: 'none' }>): Promise<StartedEngines | undefined> {

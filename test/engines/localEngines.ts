@@ -21,17 +21,15 @@ export function hasJars(): boolean {
 /** @throws with what the stack says; then nothing of it is left. */
 export async function startLocalEngines(parts: readonly Part[]): Promise<StartedEngines> {
   const folder = mkdtempSync(join(tmpdir(), 'questlog-stacks-'));
-  const [main, one] = [join(folder, 'main'), join(folder, 'one')];
+  const main = join(folder, 'main');
   const stop = async (): Promise<void> => {
-    await Promise.all([main, one].map((dataDir) => stack(dataDir, 'down')));
+    await stack(main, 'down');
     rmSync(folder, { recursive: true, force: true });
   };
   try {
-    const needsBrokers = parts.includes('KAFKA_BROKERS');
-    const addresses = await up(main, needsBrokers ? 3 : 1, parts);
-    if (!needsBrokers) return { addresses, stop };
-    const { KAFKA_BROKERS: oneBroker = '' } = await up(one, 1, ['KAFKA_BROKERS']);
-    return { addresses, oneBroker, stackDir: main, stop };
+    const hasBrokers = parts.includes('KAFKA_BROKERS');
+    const addresses = await up(main, hasBrokers ? 3 : 1, parts);
+    return hasBrokers ? { addresses, stackDir: main, stop } : { addresses, stop };
   } catch (error) {
     await stop();
     throw error;

@@ -4,7 +4,6 @@ import type { Part } from './choice.ts';
 export interface StartedEngines {
   /** A value for each part that was asked for. */
   readonly addresses: Readonly<Partial<Record<Part, string>>>;
-  readonly oneBroker?: string;
   readonly stackDir?: string;
   stop(): Promise<void>;
 }

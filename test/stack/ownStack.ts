@@ -1,36 +1,48 @@
-/** A stack that a test may break, since nobody else uses it; skipped, and said so, where none can be started. */
+/**
+ * A stack that a test may break: the run's own, since the tier of faults runs behind all others, or, where the run's
+ * engines are not a local stack, one of the test's own. Skipped, with the reason, where none can be started.
+ */
+import type { Engines } from '@questlog/runtime/log/kafka/testing/engines';
 import { afterAll, beforeAll, beforeEach } from 'vitest';
 import { environmentIn, type StackCommands, stackCommands } from './stackCommands.ts';
 
 export interface OwnStack {
-  /** `KAFKA_BROKERS` and the others, from the first `beforeAll` on; empty where there is none. */
-  readonly env: Readonly<Record<string, string>>;
+  /** From the first `beforeAll` on; undefined where there is none. */
+  readonly engines: Pick<Engines, 'brokers' | 'registryUrl' | 'clickhouseUrl'> | undefined;
   readonly commands: StackCommands;
 }
 
 const UP_WITHIN_MS = 300_000;
 
-/** Of three brokers. Called in the body of a suite: it is up before the first test and gone after the last one. */
-export function ownStack(what: string): OwnStack {
-  const commands = stackCommands();
-  let env: Record<string, string> = {};
+/** Of three brokers. Called in the body of a suite: it is up before the first test, and again after the last one. */
+export function ownStack({ stackDir }: Engines): OwnStack {
+  const commands = stackCommands(stackDir);
+  let own: OwnStack['engines'];
   let lack: string | undefined;
 
   beforeAll(async () => {
     const up = await commands.run('up', '--brokers', '3');
     lack = whatIsLacking(up.stderr);
-    if (lack !== undefined) console.log(`${what}: skipped: no stack of the test's own: ${lack}`);
-    else if (up.code !== 0) throw new Error(up.stderr);
-    else env = environmentIn(up.stdout);
+    if (lack !== undefined) return console.log(`skipped: no stack of the test's own: ${lack}`);
+    if (up.code !== 0) throw new Error(up.stderr);
+    const env = environmentIn(up.stdout);
+    own = {
+      brokers: env['KAFKA_BROKERS'] ?? '',
+      registryUrl: env['SCHEMA_REGISTRY_URL'] ?? '',
+      clickhouseUrl: env['CLICKHOUSE_URL'] ?? '',
+    };
   }, UP_WITHIN_MS);
   beforeEach(({ skip }) => {
     if (lack !== undefined) skip(lack);
   });
-  afterAll(() => commands.remove(), UP_WITHIN_MS);
+  afterAll(async () => {
+    if (stackDir === undefined) await commands.remove();
+    else await commands.do('up');
+  }, UP_WITHIN_MS);
   return {
     commands,
-    get env() {
-      return env;
+    get engines() {
+      return own;
     },
   };
 }

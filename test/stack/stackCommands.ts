@@ -37,8 +37,7 @@ export interface StackCommands {
   remove(): Promise<void>;
 }
 
-export function stackCommands(): StackCommands {
-  const dataDir = mkdtempSync(join(tmpdir(), 'questlog-stack-'));
+export function stackCommands(dataDir = mkdtempSync(join(tmpdir(), 'questlog-stack-'))): StackCommands {
   const options = {
     cwd: ROOT,
     env: { ...process.env, QUESTLOG_DATA_DIR: dataDir, QUESTLOG_STACK_JARS: JARS },

@@ -6,6 +6,7 @@ import { fileURLToPath } from 'node:url';
 import { startEmbeddedClickHouse } from '@questlog/runtime/clickhouse/chdb/embeddedClickHouse';
 import { openMigrated } from '@questlog/runtime/clickhouse/migrate';
 import type { Store } from '@questlog/runtime/clickhouse/store';
+import { until } from '@questlog/runtime/log/contract/harness';
 import { openEmbeddedLog } from '@questlog/runtime/log/embedded/embeddedLog';
 import type { Log } from '@questlog/runtime/log/log';
 import { systemClock } from '@questlog/runtime/process/clock';
@@ -123,11 +124,10 @@ async function caughtUp(log: Log): Promise<void> {
   ] as const;
   for (const [group, topic] of pairs) {
     const ends = await log.endOffsets(topic);
-    const isBehind = async (): Promise<boolean> => {
+    await until(async () => {
       const committed = await log.committed(group, topic);
-      return ends.some((end, partition) => (committed[partition]?.offset ?? 0) < end);
-    };
-    while (await isBehind()) await new Promise((resolve) => setImmediate(resolve));
+      return ends.every((end, partition) => (committed[partition]?.offset ?? 0) >= end);
+    });
   }
 }
 

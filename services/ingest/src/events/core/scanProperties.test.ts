@@ -5,6 +5,9 @@ import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { type ScannedElement, scanBody } from './scanBody.ts';
 
+/** Runs are ten times as many in the tier of faults. */
+const TIMES = process.env['QUESTLOG_TEST_RUNS'] === 'long' ? 10 : 1;
+
 const STRINGS = ['sessionId', 'buildId', 'eventType', 'occurredAt'] as const;
 const ENVELOPE = [...STRINGS, 'payload'] as const;
 
@@ -92,7 +95,7 @@ test('accepts every document, and finds of each element the engine’s value in 
       expect(count).toBe(items.length);
       expect(elements.map((found) => spanOf(body, found.start, found.end))).toEqual(items.map(trimmed));
     }),
-    { numRuns: 1000 },
+    { numRuns: 100 * TIMES },
   );
 });
 
@@ -110,7 +113,7 @@ test('finds fields, repetitions, lone surrogates and payload bytes as the engine
         if (found !== undefined) expectFields(found, members, body);
       });
     }),
-    { numRuns: 2000 },
+    { numRuns: 200 * TIMES },
   );
 });
 
@@ -135,7 +138,7 @@ test('accepts a document with damaged bytes exactly when the engine does', () =>
       if (expected) accepts++;
       else refusals++;
     }),
-    { numRuns: 20_000 },
+    { numRuns: 2_000 * TIMES },
   );
   // Damage that always broke a document, or never, would test one half only.
   expect(Math.min(accepts, refusals)).toBeGreaterThan(1000);

@@ -4,18 +4,11 @@ import { type Admin, Kafka, logLevel } from 'kafkajs';
 import { expect, test } from 'vitest';
 import { describeKafka } from './engines.ts';
 
-describeKafka('the engines of the tests', ({ kind, brokers, oneBroker, registryUrl, clickhouseUrl }) => {
+describeKafka('the engines of the tests', ({ kind, brokers, registryUrl, clickhouseUrl }) => {
   test('three brokers are one cluster', async (context) => {
     if (kind === 'given') context.skip('a cluster that was given may have any number of brokers');
     await withAdmin(brokers, async (admin) => {
       await expect.poll(() => brokersKnownTo(admin)).toBe(3);
-    });
-  });
-
-  test('another broker is a cluster of its own', async (context) => {
-    if (oneBroker === undefined) return context.skip('a cluster was given, and no second one started');
-    await withAdmin(oneBroker, async (admin) => {
-      expect(await brokersKnownTo(admin)).toBe(1);
     });
   });
 

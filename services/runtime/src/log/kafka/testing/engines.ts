@@ -10,8 +10,6 @@ export interface Engines {
   readonly registryUrl: string;
   /** `http://user:password@host:port/database`; the database need not be there. */
   readonly clickhouseUrl: string;
-  /** `host:port` of a cluster that is one broker; not there where brokers were given. */
-  readonly oneBroker?: string;
   /** The data folder of the local stack (`QUESTLOG_DATA_DIR` for its commands); not there for other kinds. */
   readonly stackDir?: string;
 }

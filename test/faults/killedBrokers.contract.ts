@@ -2,20 +2,18 @@
 import { randomUUID } from 'node:crypto';
 import { aName, aRecord, readToEnd, textOf, until } from '@questlog/runtime/log/contract/harness';
 import { openKafkaLog } from '@questlog/runtime/log/kafka/kafkaLog';
-import { describeKafka } from '@questlog/runtime/log/kafka/testing/engines';
 import type { Log, LogRecord, TransactionalProducer } from '@questlog/runtime/log/log';
 import { Unavailable } from '@questlog/runtime/process/errors';
 import { silentLogger } from '@questlog/runtime/process/logger';
 import { expect, onTestFinished, test } from 'vitest';
-import { type OwnStack, ownStack } from '../stack/ownStack.ts';
+import type { OwnStack } from '../stack/ownStack.ts';
 
 const PARTITIONS = 3;
 const BEFORE = 200;
 const AFTER = 300;
 const TEST_LIMIT_MS = 300_000;
 
-describeKafka('the log on Kafka, under load', () => {
-  const own = ownStack('broker kills');
+export function killedBrokers(own: OwnStack): void {
   const stack = (...command: string[]): Promise<string> => own.commands.do(...command);
 
   test(
@@ -87,7 +85,7 @@ describeKafka('the log on Kafka, under load', () => {
     },
     TEST_LIMIT_MS,
   );
-});
+}
 
 /** Writes to one partition as fast as it is answered, until it is stopped. */
 abstract class Load {
@@ -170,9 +168,9 @@ class TransactionalLoad extends Load {
   }
 }
 
-async function aLoadedTopic({ env }: OwnStack): Promise<{ log: Log; topic: string }> {
+async function aLoadedTopic({ engines }: OwnStack): Promise<{ log: Log; topic: string }> {
   const log = await openKafkaLog({
-    connection: { brokers: (env['KAFKA_BROKERS'] ?? '').split(','), clientId: 'questlog-tests' },
+    connection: { brokers: engines?.brokers.split(',') ?? [], clientId: 'questlog-tests' },
     prefix: `kill-${randomUUID()}-`,
     replicationFactor: 3,
     logger: silentLogger,

@@ -10,22 +10,20 @@ import {
   until,
 } from '@questlog/runtime/log/contract/harness';
 import { openKafkaLog } from '@questlog/runtime/log/kafka/kafkaLog';
-import { describeKafka } from '@questlog/runtime/log/kafka/testing/engines';
 import { unreplicatedTopics } from '@questlog/runtime/log/kafka/testing/unreplicated';
 import type { Log, TopicSpec } from '@questlog/runtime/log/log';
 import { Unavailable } from '@questlog/runtime/process/errors';
 import { silentLogger } from '@questlog/runtime/process/logger';
 import { expect, onTestFinished, test } from 'vitest';
-import { ownStack } from '../stack/ownStack.ts';
+import type { OwnStack } from '../stack/ownStack.ts';
 
 const TEST_LIMIT_MS = 300_000;
 const VICTIM = 3;
 /** On three brokers: each leads the partition of its number, less one. */
 const OF_VICTIM = VICTIM - 1;
 
-describeKafka('a partition without a leader', () => {
-  const own = ownStack('partitions without a leader');
-  const brokers = () => (own.env['KAFKA_BROKERS'] ?? '').split(',');
+export function leaderless(own: OwnStack): void {
+  const brokers = () => own.engines?.brokers.split(',') ?? [];
   const aLog = async (prefix: string): Promise<Log> => {
     const connection = { brokers: brokers(), clientId: 'questlog-tests' };
     const log = await openKafkaLog({ connection, prefix, replicationFactor: 3, logger: silentLogger });
@@ -137,7 +135,7 @@ describeKafka('a partition without a leader', () => {
     },
     TEST_LIMIT_MS,
   );
-});
+}
 
 /** What a new group reads of the partitions until it has so many of each. */
 async function consumed(

@@ -1,15 +1,13 @@
 /**
- * Two of each service under load while brokers, the schema registry and ClickHouse are killed, one after the other, on a
- * stack of the test's own. Whatever was acknowledged is there once, in order and linked; a game is at worst told to come again.
+ * Two of each service under load while brokers, the schema registry and ClickHouse are killed, one after the other, on
+ * a stack that may be broken. Whatever was acknowledged is there once, in order and linked; a game is at worst told to come again.
  */
-import { describeKafka } from '@questlog/runtime/log/kafka/testing/engines';
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { auditDeployment } from '../cluster/auditDeployment.ts';
+import type { Service } from '../cluster/deployment.ts';
+import { startTrial, type Trial } from '../cluster/trial.ts';
 import { aKey, eventually, type TestProject } from '../e2e/builders.ts';
-import { seedOfRun } from '../faults/seeded.ts';
-import { ownStack } from '../stack/ownStack.ts';
-import { auditDeployment } from './auditDeployment.ts';
-import type { Service } from './deployment.ts';
-import { startTrial, type Trial } from './trial.ts';
+import type { OwnStack } from '../stack/ownStack.ts';
 
 const WITHIN_MS = 900_000;
 /** Below these the run has proved nothing. */
@@ -19,23 +17,14 @@ const MIN_LINKS = 200;
 const NOTICED_WITHIN_MS = 90_000;
 const RECOVERED_WITHIN_MS = 90_000;
 
-const seed = seedOfRun();
-
-describeKafka(`engines that are killed under load (QUESTLOG_SEED=${seed})`, () => {
-  const own = ownStack('killed engines');
+export function killedEngines(own: OwnStack, seed: number): void {
   const stack = own.commands;
   let trial: Trial;
 
   beforeAll(async () => {
-    const { KAFKA_BROKERS, SCHEMA_REGISTRY_URL, CLICKHOUSE_URL } = own.env;
-    if (KAFKA_BROKERS === undefined) return;
-    const engines = {
-      brokers: KAFKA_BROKERS,
-      registryUrl: SCHEMA_REGISTRY_URL ?? '',
-      clickhouseUrl: CLICKHOUSE_URL ?? '',
-    };
+    if (own.engines === undefined) return;
     const services = ['ingest', 'ingest', 'linker', 'linker', 'projector', 'projector'] as const;
-    trial = await startTrial(engines, services, seed);
+    trial = await startTrial(own.engines, services, seed);
   }, WITHIN_MS);
   // Before the stack, which it stands on: hooks after all run last registered first.
   afterAll(() => trial?.end(), WITHIN_MS);
@@ -100,7 +89,7 @@ describeKafka(`engines that are killed under load (QUESTLOG_SEED=${seed})`, () =
     },
     WITHIN_MS,
   );
-});
+}
 
 async function measured(
   what: string,

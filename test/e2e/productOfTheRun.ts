@@ -1,0 +1,27 @@
+/** Before the first end-to-end file of a run: one product for all of them. It must end cleanly, with no bug in its log. */
+import { appendFileSync } from 'node:fs';
+import { join } from 'node:path';
+import type { TestProject } from 'vitest/node';
+import { bugsIn, removeDataDir, startProduct } from './product.ts';
+
+/** On the engines of the run where its tier has some, embedded otherwise. @throws where it does not start or stop. */
+export async function setup(project: TestProject): Promise<(() => Promise<void>) | undefined> {
+  const isOnKafka = project.name === 'e2e-kafka';
+  const { engines } = project.getProvidedContext();
+  if (isOnKafka && engines === undefined) {
+    project.provide('product', undefined);
+    return undefined;
+  }
+  const product = await startProduct({ engines });
+  const outputFile = join(product.dataDir, 'output-of-the-tests');
+  product.follow((chunk) => appendFileSync(outputFile, chunk));
+  project.provide('product', { credentials: product.credentials, outputFile });
+  return async () => {
+    const code = await product.stop();
+    await removeDataDir(product, engines);
+    const bugs = bugsIn(product.stderr());
+    if (code !== 0 || bugs.length > 0) {
+      throw new Error(`the product of the tests ended with ${code}: ${bugs.join('\n')}\n${product.stderr()}`);
+    }
+  };
+}
