@@ -2,8 +2,8 @@
  * One partition of the linker: read → decide → append, state and offsets in one transaction. What a transaction does not
  * take is as if it had not happened: the run begins again from the changelog.
  */
-import { setTimeout as delay } from 'node:timers/promises';
 import type { Batch, LogRecord, OwnedPartition } from '@questlog/runtime/log/log';
+import { Backoff, pause } from '@questlog/runtime/process/backoff';
 import { Fenced, Invalid, Unavailable } from '@questlog/runtime/process/errors';
 import { faultOf } from '@questlog/schemas/topics/reportLinks';
 import { TOPICS } from '@questlog/schemas/topics/topics';
@@ -11,8 +11,8 @@ import { decideEvents } from './core/decideEvents.ts';
 import { decideReportLink } from './core/decideReports.ts';
 import { type Decision, NOTHING } from './core/decision.ts';
 import type { PartitionDeps } from './deps.ts';
+import { LookUpRunner } from './lookUps/lookUpRunner.ts';
 import { LookUps } from './lookUps/lookUps.ts';
-import { LookUpTurns } from './lookUps/turns.ts';
 import { type Outbox, openOutbox } from './outbox.ts';
 
 /** Small, since a process may serve games beside it: a turn decodes so much and no more. */
@@ -20,8 +20,6 @@ const READ = { maxRecords: 500, maxBytes: 1024 * 1024 } as const;
 /** A step without output waits so long for others: each transaction writes the state that changed once more. */
 const COMMIT_EVERY_MS = 200;
 const LOOKING_UP_WAIT_MS = 25;
-const FIRST_BACKOFF_MS = 100;
-const MAX_BACKOFF_MS = 5_000;
 
 /** Reports and retractions in all, spilled ones too, and the events that they name; then no further one is taken in. */
 const MAX_TRACKED = 500_000;
@@ -33,25 +31,24 @@ const MAX_LATE_SESSIONS = 50_000;
 export async function linkPartition(owned: OwnedPartition, deps: PartitionDeps): Promise<void> {
   const { logger, watched } = deps;
   const { partition, signal } = owned;
-  for (let backoffMs = FIRST_BACKOFF_MS; !signal.aborted; ) {
+  const backoff = new Backoff();
+  while (!signal.aborted) {
     const stopped = new AbortController();
     const isOver = AbortSignal.any([signal, stopped.signal]);
     try {
       const outbox = await openOutbox(owned, deps);
       const lookUps = new LookUps(outbox, deps, isOver);
-      const turns = new LookUpTurns(deps, outbox, lookUps);
-      watched.set(partition, turns);
+      const runner = new LookUpRunner(deps, outbox, lookUps);
+      watched.set(partition, runner);
       void lookUps.learnSessions();
-      await new PartitionRun(owned, deps, outbox, turns).untilLost(() => {
-        backoffMs = FIRST_BACKOFF_MS;
-      });
+      await new PartitionRun(owned, deps, outbox, runner).untilLost(() => backoff.reset());
     } catch (error) {
       if (signal.aborted) return;
       // Fenced and still the owner: the one before took its producer anew, not knowing yet that it is no owner any more.
       if (!(error instanceof Unavailable || error instanceof Fenced)) throw error;
+      const backoffMs = backoff.next();
       logger.error('linking_delayed', error, { partition, backoffMs });
-      await delay(backoffMs, undefined, { signal }).catch(() => {});
-      backoffMs = Math.min(backoffMs * 2, MAX_BACKOFF_MS);
+      await pause(backoffMs, signal);
     } finally {
       watched.delete(partition);
       stopped.abort();
@@ -63,13 +60,13 @@ class PartitionRun {
   readonly #owned: OwnedPartition;
   readonly #deps: PartitionDeps;
   readonly #outbox: Outbox;
-  readonly #turns: LookUpTurns;
+  readonly #lookUps: LookUpRunner;
 
-  constructor(owned: OwnedPartition, deps: PartitionDeps, outbox: Outbox, turns: LookUpTurns) {
+  constructor(owned: OwnedPartition, deps: PartitionDeps, outbox: Outbox, runner: LookUpRunner) {
     this.#owned = owned;
     this.#deps = deps;
     this.#outbox = outbox;
-    this.#turns = turns;
+    this.#lookUps = runner;
   }
 
   /** @param onWell called when a step was committed. */
@@ -77,7 +74,7 @@ class PartitionRun {
     try {
       while (!this.#owned.signal.aborted) {
         await this.#takeIn(await this.#read());
-        await this.#turns.next();
+        await this.#lookUps.next();
         const { isFull, hasOutput } = this.#outbox;
         if (!isFull && !hasOutput && this.#outbox.waitsMs() < COMMIT_EVERY_MS) continue;
         await this.#outbox.commit();
@@ -90,11 +87,11 @@ class PartitionRun {
 
   async #read(): Promise<Batch | undefined> {
     const dueInMs = Math.max(0, COMMIT_EVERY_MS - this.#outbox.waitsMs());
-    const waitMs = this.#turns.isIdle ? dueInMs : Math.min(dueInMs, LOOKING_UP_WAIT_MS);
+    const waitMs = this.#lookUps.isIdle ? dueInMs : Math.min(dueInMs, LOOKING_UP_WAIT_MS);
     const topics = this.#wanted();
     const [only] = topics;
     if (only === undefined) {
-      await delay(waitMs, undefined, { signal: this.#owned.signal });
+      await pause(waitMs, this.#owned.signal);
       return undefined;
     }
     const options = topics.length === 1 ? { ...READ, topic: only } : READ;
@@ -106,7 +103,7 @@ class PartitionRun {
     const { reports, retractions, late, heldEventIds } = this.#outbox.state;
     const isFullOfReports =
       reports.size + retractions.size >= MAX_TRACKED || heldEventIds >= MAX_TRACKED_EVENT_IDS;
-    const isFullOfLate = late.size >= MAX_LATE_SESSIONS && !this.#turns.isClosing;
+    const isFullOfLate = late.size >= MAX_LATE_SESSIONS && !this.#lookUps.isClosing;
     return [...(isFullOfLate ? [] : [TOPICS.events]), ...(isFullOfReports ? [] : [TOPICS.reportLinks])];
   }
 

@@ -2,8 +2,8 @@
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { startEmbeddedClickHouse } from '@questlog/runtime/clickhouse/chdb/embeddedClickHouse';
-import { firstContact } from '@questlog/runtime/clickhouse/firstContact';
 import { openMigrated } from '@questlog/runtime/clickhouse/migrate';
+import { reachClickHouse } from '@questlog/runtime/clickhouse/reachClickHouse';
 import type { Store, StoreOptions } from '@questlog/runtime/clickhouse/store';
 import { openEmbeddedLog } from '@questlog/runtime/log/embedded/embeddedLog';
 import type { KafkaConnection } from '@questlog/runtime/log/kafka/client/kafkaClient';
@@ -60,7 +60,7 @@ export async function openEngines(deps: EngineDeps): Promise<Engines> {
   const { kafka, address } = deps.choice;
   const log = kafka === undefined ? await embeddedLog(deps) : await kafkaLog(deps, kafka);
   lifecycle.onStop('log', () => log.close());
-  if (address !== undefined) await firstContact(address.url, deps.logger);
+  if (address !== undefined) await reachClickHouse(address.url, deps.logger);
   const clickhouse = address ?? (await embeddedClickHouse(deps));
   const store = await openMigrated(clickhouse, MIGRATIONS);
   lifecycle.onStop('ClickHouse client', () => store.close());

@@ -4,10 +4,10 @@
  * same block, asks what of it is in place, and writes only the rest.
  */
 import type { LogRecord, OwnedPartition } from '../log/log.ts';
+import { untilAvailable } from '../process/backoff.ts';
 import type { Clock } from '../process/clock.ts';
 import { Fenced, Invalid } from '../process/errors.ts';
 import type { Logger } from '../process/logger.ts';
-import { untilAvailable } from '../process/untilAvailable.ts';
 
 export interface Block {
   readonly topic: string;

@@ -3,8 +3,8 @@
  * ended, and with it the process that lives on what the tail has read.
  */
 import type { LogRecord } from '../log/log.ts';
+import { untilAvailable } from '../process/backoff.ts';
 import type { Logger } from '../process/logger.ts';
-import { untilAvailable } from '../process/untilAvailable.ts';
 import type { Codec } from './registry.ts';
 
 export interface TailDecoder<T> {

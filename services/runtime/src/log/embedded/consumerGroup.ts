@@ -29,7 +29,7 @@ export class ConsumerGroup {
     this.#name = name;
     this.#topics = topics;
     this.#deps = deps;
-    this.#slots = first.partitions.map(() => ({ lease: undefined, settling: undefined }));
+    this.#slots = first.partitions.map(() => ({ owner: undefined, settling: undefined }));
   }
 
   join(options: ConsumeOptions): Consumer {
@@ -53,8 +53,8 @@ export class ConsumerGroup {
 
   /** The partitions of the member that it may go on working on. */
   assigned(member: GroupMember): number[] {
-    return this.#slots.flatMap(({ lease }, partition) =>
-      lease?.member === member && !lease.owned.signal.aborted ? [partition] : [],
+    return this.#slots.flatMap(({ owner }, partition) =>
+      owner?.member === member && !owner.owned.signal.aborted ? [partition] : [],
     );
   }
 
@@ -62,7 +62,7 @@ export class ConsumerGroup {
   isEmpty(): boolean {
     return (
       this.#members.length === 0 &&
-      this.#slots.every(({ lease, settling }) => lease === undefined && settling === undefined)
+      this.#slots.every(({ owner, settling }) => owner === undefined && settling === undefined)
     );
   }
 
@@ -85,16 +85,16 @@ export class ConsumerGroup {
     await nextTurn();
     for (
       let target = this.#target(partition);
-      target !== slot.lease?.member;
+      target !== slot.owner?.member;
       target = this.#target(partition)
     ) {
-      if (slot.lease !== undefined) {
-        slot.lease.owned.revoke();
-        await settledWithin(slot.lease.done, this.#deps.revokeWaitMs);
-        slot.lease.owned.fence();
-        slot.lease = undefined;
+      if (slot.owner !== undefined) {
+        slot.owner.owned.revoke();
+        await settledWithin(slot.owner.done, this.#deps.revokeWaitMs);
+        slot.owner.owned.fence();
+        slot.owner = undefined;
       } else if (target !== undefined) {
-        slot.lease = this.#lease(target, partition);
+        slot.owner = this.#give(target, partition);
       }
     }
     slot.settling = undefined;
@@ -105,7 +105,7 @@ export class ConsumerGroup {
   }
 
   /** Undefined when it could not begin, which makes the member leave. */
-  #lease(member: GroupMember, partition: number): Lease | undefined {
+  #give(member: GroupMember, partition: number): Owner | undefined {
     try {
       const states = this.#topics.flatMap(({ partitions }) => partitions[partition] ?? []);
       const owned = new EmbeddedOwnedPartition(this.#name, states, this.#deps);
@@ -118,12 +118,12 @@ export class ConsumerGroup {
 }
 
 interface Slot {
-  lease: Lease | undefined;
+  owner: Owner | undefined;
   /** Under way while the partition moves. */
   settling: Promise<void> | undefined;
 }
 
-interface Lease {
+interface Owner {
   readonly member: GroupMember;
   readonly owned: EmbeddedOwnedPartition;
   /** Resolves when `process` has returned or thrown. */

@@ -14,13 +14,13 @@ import type {
   TopicSpec,
   TransactionalProducer,
 } from '../log.ts';
+import { checkedAppend } from './checkedAppend.ts';
 import { CommittedOffsets } from './committedOffsets.ts';
 import { Compaction } from './compaction.ts';
 import { ConsumerGroup } from './consumerGroup.ts';
 import { type LogDatabase, openDatabase } from './database.ts';
 import { GroupCommit } from './groupCommit.ts';
 import { Maintenance } from './maintenance.ts';
-import { newAppend } from './newAppend.ts';
 import { RecordStore } from './recordStore.ts';
 import { Retention } from './retention.ts';
 import { EmbeddedTail } from './tail.ts';
@@ -107,7 +107,7 @@ class EmbeddedLog implements Log, EmbeddedExtras {
   }
 
   async append(topic: string, partition: number, records: readonly NewRecord[]): Promise<Appended> {
-    const append = newAppend(this.#catalog, topic, partition, records);
+    const append = checkedAppend(this.#catalog, topic, partition, records);
     return this.#groupCommit.submit({
       bytes: append.bytes,
       apply: (scope) => ({ baseOffset: scope.append(append.partition, append.records) }),

@@ -1,8 +1,8 @@
 /** Appends to several partitions and moves offsets in one transaction, while no newer producer has the same id. */
 import { Fenced } from '../../process/errors.ts';
 import type { Appended, Transaction, TransactionalProducer } from '../log.ts';
+import { type CheckedAppend, checkedAppend } from './checkedAppend.ts';
 import type { GroupCommit, WriteScope } from './groupCommit.ts';
-import { type NewAppend, newAppend } from './newAppend.ts';
 import { EmbeddedOwnedPartition } from './ownedPartition.ts';
 import type { TopicCatalog } from './topicCatalog.ts';
 
@@ -45,7 +45,7 @@ export class EmbeddedTransactionalProducer implements TransactionalProducer {
   async commit({ appends, commits = [] }: Transaction): Promise<readonly Appended[]> {
     if (this.#isClosed) throw new Error(`the transactional producer ${this.#transactionalId} is closed`);
     const prepared = appends.map(({ topic, partition, records }) =>
-      newAppend(this.#deps.catalog, topic, partition, records),
+      checkedAppend(this.#deps.catalog, topic, partition, records),
     );
     const moves = commits.map(({ owned, topic, committed }) => {
       if (!(owned instanceof EmbeddedOwnedPartition)) throw new Error('the partition is of another log');
@@ -79,7 +79,7 @@ export class EmbeddedTransactionalProducer implements TransactionalProducer {
 /** What a transaction counts in the queue beside its records, about. */
 const TRANSACTION_BYTES = 256;
 
-function appendAndMark(scope: WriteScope, appends: readonly NewAppend[]): Appended[] {
+function appendAndMark(scope: WriteScope, appends: readonly CheckedAppend[]): Appended[] {
   const appended = appends.map(({ partition, records }) => ({
     baseOffset: scope.append(partition, records),
   }));

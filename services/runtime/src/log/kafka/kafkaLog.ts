@@ -16,13 +16,13 @@ import type {
   TransactionalProducer,
 } from '../log.ts';
 import { RecordTooLarge } from '../log.ts';
-import { batchRoom, checkedBytes } from './append/newAppend.ts';
+import { batchRoom, checkedBytes } from './append/batchBytes.ts';
 import { PartitionAppender, WaitingBytes } from './append/partitionAppender.ts';
 import { idempotentProducer, Producers, SEND_LIMIT_MS, type Send } from './append/producers.ts';
 import { openTransactionalProducer } from './append/transactionalProducer.ts';
 import { asFailure, isOfCredentials, isOfSettings, isOfType } from './client/failures.ts';
-import { firstContact } from './client/firstContact.ts';
 import { type KafkaConnection, kafkaClient } from './client/kafkaClient.ts';
+import { reachBrokers } from './client/reachBrokers.ts';
 import { Renewable } from './client/renewable.ts';
 import { openConsumer } from './group/consumerGroup.ts';
 import type { KafkaDeps } from './kafkaDeps.ts';
@@ -51,7 +51,7 @@ export async function openKafkaLog(options: KafkaLogOptions): Promise<Log> {
   const catalog = new BrokerCatalog({ kafka, admin, replicationFactor: options.replicationFactor, nameOf });
   const log = new KafkaLog({ ...options, kafka, admin, catalog, nameOf });
   try {
-    await firstContact(options);
+    await reachBrokers(options);
     await log.identify();
     return log;
   } catch (error) {

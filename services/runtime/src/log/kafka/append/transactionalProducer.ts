@@ -6,7 +6,7 @@ import { asFailure } from '../client/failures.ts';
 import { connectedOf, withinLimit } from '../client/renewable.ts';
 import { withRetries } from '../client/retries.ts';
 import type { BrokerCatalog } from '../topics/catalog.ts';
-import { newTransaction, type PreparedTransaction } from './newTransaction.ts';
+import { type PreparedTransaction, preparedTransaction } from './preparedTransaction.ts';
 import {
   ALL_IN_SYNC,
   abandon,
@@ -103,7 +103,7 @@ export class KafkaTransactionalProducer implements TransactionalProducer {
   async #commit(transaction: Transaction): Promise<readonly Appended[]> {
     if (this.#isClosed) throw new Error(`the transactional producer ${this.#id} is closed`);
     if (this.#broken !== undefined) throw this.#unusable(this.#broken);
-    const prepared = await newTransaction(this.#deps, transaction);
+    const prepared = await preparedTransaction(this.#deps, transaction);
     prepared.checkOwned();
     const running = new RunningTransaction(this.#next ?? (await this.#begin()), prepared);
     this.#next = undefined;

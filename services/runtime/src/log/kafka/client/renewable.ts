@@ -14,8 +14,8 @@ export interface Connectable {
 export class Renewable<T extends Connectable> {
   readonly #create: () => T;
   readonly #onReplaced: (cause: unknown) => void;
-  readonly #open = new Set<Lease<T>>();
-  #current: Promise<Lease<T>> | undefined;
+  readonly #open = new Set<SharedClient<T>>();
+  #current: Promise<SharedClient<T>> | undefined;
   #isClosed = false;
 
   /** @param create makes a client that is not connected yet. */
@@ -32,11 +32,11 @@ export class Renewable<T extends Connectable> {
   async use<R>(limitMs: number, work: (client: T) => Promise<R>): Promise<R> {
     if (this.#isClosed) throw new Unavailable('the log is closed; nothing was done');
     this.#current ??= this.#connect();
-    const lease = await this.#current;
+    const shared = await this.#current;
     try {
-      return await withinLimit(lease.use(work), limitMs);
+      return await withinLimit(shared.use(work), limitMs);
     } catch (error) {
-      this.#replace(lease, error);
+      this.#replace(shared, error);
       throw error;
     }
   }
@@ -47,24 +47,24 @@ export class Renewable<T extends Connectable> {
     const current = this.#current;
     this.#current = undefined;
     (await current?.catch(() => undefined))?.retire();
-    await Promise.all([...this.#open].map((lease) => lease.closed));
+    await Promise.all([...this.#open].map((shared) => shared.closed));
   }
 
-  async #connect(): Promise<Lease<T>> {
+  async #connect(): Promise<SharedClient<T>> {
     try {
       const client = await connectedOf(this.#create);
-      const lease = new Lease(client, () => client.disconnect());
-      this.#open.add(lease);
-      lease.closed.then(() => this.#open.delete(lease));
-      return lease;
+      const shared = new SharedClient(client, () => client.disconnect());
+      this.#open.add(shared);
+      shared.closed.then(() => this.#open.delete(shared));
+      return shared;
     } catch (error) {
       this.#current = undefined;
       throw error;
     }
   }
 
-  #replace(lease: Lease<T>, cause: unknown): void {
-    if (!lease.retire()) return;
+  #replace(shared: SharedClient<T>, cause: unknown): void {
+    if (!shared.retire()) return;
     this.#current = undefined;
     this.#onReplaced(cause);
   }
@@ -109,7 +109,7 @@ const MAX_TRIES = 3;
  * A kafkajs client that is replaced while others still use it. It is closed when its last user has ended, since kafkajs
  * reconnects a client that is used after its close, and nobody would close that again.
  */
-export class Lease<T> {
+export class SharedClient<T> {
   readonly closed: Promise<void>;
   readonly #client: T;
   readonly #close: () => void;

@@ -5,7 +5,7 @@
 import type { Cluster, Kafka } from 'kafkajs';
 import { Unavailable } from '../../../process/errors.ts';
 import { newCluster } from './clusterAccess.ts';
-import { connectedOf, Lease } from './renewable.ts';
+import { connectedOf, SharedClient } from './renewable.ts';
 
 export interface OpenedCluster {
   /** For what is known without asking; whatever is asked goes through `use`. */
@@ -17,7 +17,7 @@ export class RenewableCluster {
   readonly #kafka: Kafka;
   readonly #topics: readonly string[];
   #opening: Promise<OpenedCluster> | undefined;
-  #current: (OpenedCluster & { lease: Lease<Cluster> }) | undefined;
+  #current: (OpenedCluster & { shared: SharedClient<Cluster> }) | undefined;
   #isClosed = false;
   readonly #retired = new Set<Promise<void>>();
 
@@ -44,11 +44,11 @@ export class RenewableCluster {
   /** The next `get` opens a new one. Who uses the old one finishes there. */
   renew(opened: OpenedCluster): void {
     if (this.#current !== opened) return;
-    const { lease } = this.#current;
+    const { shared } = this.#current;
     this.#current = undefined;
-    lease.retire();
-    this.#retired.add(lease.closed);
-    void lease.closed.then(() => this.#retired.delete(lease.closed));
+    shared.retire();
+    this.#retired.add(shared.closed);
+    void shared.closed.then(() => this.#retired.delete(shared.closed));
   }
 
   /** Resolves when the last answer under way has come or was given up, and the connections are closed. */
@@ -62,14 +62,14 @@ export class RenewableCluster {
   async #open(): Promise<OpenedCluster> {
     if (this.#isClosed) throw new Unavailable('the reader is closed');
     const cluster = await connectedOf(() => newCluster(this.#kafka));
-    const lease = new Lease(cluster, () => cluster.disconnect());
+    const shared = new SharedClient(cluster, () => cluster.disconnect());
     try {
-      await lease.use(() => cluster.addMultipleTargetTopics([...this.#topics]));
+      await shared.use(() => cluster.addMultipleTargetTopics([...this.#topics]));
     } catch (error) {
-      lease.retire();
+      shared.retire();
       throw error;
     }
-    this.#current = { cluster, lease, use: (work) => lease.use(work) };
+    this.#current = { cluster, shared, use: (work) => shared.use(work) };
     return this.#current;
   }
 }

@@ -1,4 +1,5 @@
 /** Tries again what the brokers could not answer just now: a leader or coordinator moves, a broker is away. */
+import { Backoff } from '../../../process/backoff.ts';
 import { messageOf, StartRefused, Unavailable } from '../../../process/errors.ts';
 import { asFailure, isOfType } from './failures.ts';
 
@@ -13,8 +14,9 @@ export interface RetryOptions {
 /** @throws Unavailable when the limit has passed; Error for what no other try would mend. */
 export async function withRetries<T>(options: RetryOptions, attempt: () => Promise<T>): Promise<T> {
   const startMs = performance.now();
-  let pauseMs = FIRST_PAUSE_MS;
+  const backoff = new Backoff(FIRST_PAUSE_MS, MAX_PAUSE_MS);
   for (;;) {
+    const pauseMs = backoff.next();
     try {
       return await attempt();
     } catch (error) {
@@ -22,7 +24,6 @@ export async function withRetries<T>(options: RetryOptions, attempt: () => Promi
       if (leftMs < pauseMs) throw failureOf(error, options);
     }
     await new Promise((resolve) => setTimeout(resolve, pauseMs));
-    pauseMs = Math.min(pauseMs * 2, MAX_PAUSE_MS);
   }
 }
 

@@ -2,8 +2,7 @@
  * One member of a consumer group: runs `process` for each partition while it owns it. Who owns what is the brokers'
  * decision, which kafkajs hears (`membership.ts`); reading and committing are our own.
  */
-import { setTimeout as delay } from 'node:timers/promises';
-import { Unavailable } from '../../../process/errors.ts';
+import { untilAvailable } from '../../../process/backoff.ts';
 import { settledWithin } from '../../doorbell.ts';
 import type { ConsumeOptions, Consumer } from '../../log.ts';
 import { isOfLoss } from '../../partitionLoss.ts';
@@ -14,7 +13,7 @@ import { Generations } from './generations.ts';
 import { GroupCommits } from './groupCommits.ts';
 import { Membership } from './membership.ts';
 import { KafkaOwnedPartition, type StartingPoint } from './ownedPartition.ts';
-import { Tenure } from './tenure.ts';
+import { Ownership } from './ownership.ts';
 
 /** @throws Error for topics of unequal partition counts, or that are not there; Unavailable when no broker answers. */
 export async function openConsumer(deps: KafkaDeps, options: ConsumeOptions): Promise<Consumer> {
@@ -30,8 +29,6 @@ export async function openConsumer(deps: KafkaDeps, options: ConsumeOptions): Pr
 
 /** How long a stop waits for `process` to return; then its partition is fenced and the group is left. */
 const STOP_WAIT_MS = 10_000;
-const FIRST_BACKOFF_MS = 100;
-const MAX_BACKOFF_MS = 2000;
 
 class GroupMember implements Consumer {
   readonly failed: Promise<never>;
@@ -39,15 +36,16 @@ class GroupMember implements Consumer {
   readonly #deps: KafkaDeps;
   readonly #options: ConsumeOptions;
   readonly #generations = new Generations();
-  readonly #changes = new Changes();
+  readonly #changes = new ChangeSignal();
   readonly #cluster: RenewableCluster;
   readonly #fetcher: Fetcher;
   readonly #commits: GroupCommits;
   readonly #membership: Membership;
   /** By partition. */
-  readonly #tenures = new Map<number, Tenure>();
+  readonly #ownerships = new Map<number, Ownership>();
   /** The work on each partition, also on one that was lost: it never begins again before that has returned. */
   readonly #work = new Map<number, Promise<void>>();
+  readonly #stopped = new AbortController();
   #stopping: Promise<void> | undefined;
 
   constructor(deps: KafkaDeps, options: ConsumeOptions) {
@@ -81,7 +79,7 @@ class GroupMember implements Consumer {
   }
 
   assigned(): readonly number[] {
-    return this.#generations.owned().filter((one) => this.#tenures.get(one)?.signal.aborted === false);
+    return this.#generations.owned().filter((one) => this.#ownerships.get(one)?.signal.aborted === false);
   }
 
   stop(): Promise<void> {
@@ -91,7 +89,8 @@ class GroupMember implements Consumer {
 
   /** While the work ends, the member stays in the group, so that what it has done can be committed. */
   async #stop(): Promise<void> {
-    for (const tenure of this.#tenures.values()) tenure.revoke();
+    this.#stopped.abort();
+    for (const ownership of this.#ownerships.values()) ownership.revoke();
     await settledWithin(Promise.all(this.#work.values()), STOP_WAIT_MS);
     this.#lose(this.#generations.owned());
     await this.#membership.close();
@@ -109,8 +108,8 @@ class GroupMember implements Consumer {
 
   #lose(partitions: readonly number[]): void {
     for (const partition of partitions) {
-      this.#tenures.get(partition)?.fence();
-      this.#tenures.delete(partition);
+      this.#ownerships.get(partition)?.fence();
+      this.#ownerships.delete(partition);
     }
     this.#changes.tell();
   }
@@ -120,32 +119,32 @@ class GroupMember implements Consumer {
     // Where it is not waited for, as when all of them are lost at once.
     starts.catch(() => undefined);
     for (const partition of partitions) {
-      const tenure = new Tenure(partition, {
+      const ownership = new Ownership(partition, {
         group: this.#options.group,
         generation: () => (this.#generations.isSettled ? this.#generations.current : undefined),
         changed: (waitMs) => this.#changes.next(waitMs),
       });
       const before = this.#work.get(partition);
-      const work = this.#run(tenure, starts, before).finally(() => {
+      const work = this.#run(ownership, starts, before).finally(() => {
         if (this.#work.get(partition) === work) this.#work.delete(partition);
       });
-      this.#tenures.set(partition, tenure);
+      this.#ownerships.set(partition, ownership);
       this.#work.set(partition, work);
     }
   }
 
   /** Never rejects. */
   async #run(
-    tenure: Tenure,
+    ownership: Ownership,
     starts: Promise<readonly StartingPoint[][]>,
     before: Promise<void> | undefined,
   ): Promise<void> {
     let owned: KafkaOwnedPartition | undefined;
     try {
       await before;
-      const start = (await starts)[tenure.partition] ?? [];
-      if (tenure.signal.aborted) return;
-      owned = new KafkaOwnedPartition(tenure, start, {
+      const start = (await starts)[ownership.partition] ?? [];
+      if (ownership.signal.aborted) return;
+      owned = new KafkaOwnedPartition(ownership, start, {
         log: this.#deps,
         group: this.#options.group,
         fetcher: this.#fetcher,
@@ -154,7 +153,7 @@ class GroupMember implements Consumer {
       await this.#options.process(owned);
     } catch (error) {
       // Before `process` has begun, nothing that fails after the loss concerns anybody.
-      const isOver = owned === undefined ? tenure.signal.aborted : isOfLoss(error, tenure.signal);
+      const isOver = owned === undefined ? ownership.signal.aborted : isOfLoss(error, ownership.signal);
       if (!isOver) this.#fail(error);
     } finally {
       owned?.release();
@@ -164,36 +163,23 @@ class GroupMember implements Consumer {
   /** By partition. Asked for once the generation is known: whoever owned it before can commit no more. */
   async #startingPoints(): Promise<StartingPoint[][]> {
     const { group, topics } = this.#options;
-    const { catalog } = this.#deps;
-    const byTopic = await this.#untilAvailable(() =>
-      Promise.all(
-        topics.map(async (topic) => {
-          const committed = await catalog.committed(group, topic);
-          const ranges = await catalog.ranges(topic);
-          return ranges.map((range, index) => ({
-            topic,
-            committed: committed[index],
-            // Of a partition without a leader: once it has one, the fetches move to the oldest record there is.
-            startOffset: range?.startOffset ?? 0,
-          }));
-        }),
-      ),
-    );
+    const { catalog, logger } = this.#deps;
+    const pointsOf = async (topic: string): Promise<StartingPoint[]> => {
+      const committed = await catalog.committed(group, topic);
+      const ranges = await catalog.ranges(topic);
+      return ranges.map((range, index) => ({
+        topic,
+        committed: committed[index],
+        // Without a leader it is not known; once there is one, the fetches move to the oldest record.
+        startOffset: range?.startOffset ?? 0,
+      }));
+    };
+    const byTopic = await untilAvailable(() => Promise.all(topics.map(pointsOf)), {
+      signal: this.#stopped.signal,
+      onDelay: (cause, backoffMs) => logger.error('assignment_delayed', cause, { group, backoffMs }),
+    });
     const [first = []] = byTopic;
     return first.map((_, partition) => byTopic.flatMap((points) => points[partition] ?? []));
-  }
-
-  /** @throws what is not Unavailable, and when the member is stopped meanwhile. */
-  async #untilAvailable<T>(work: () => Promise<T>): Promise<T> {
-    for (let backoffMs = FIRST_BACKOFF_MS; ; backoffMs = Math.min(backoffMs * 2, MAX_BACKOFF_MS)) {
-      try {
-        return await work();
-      } catch (error) {
-        if (!(error instanceof Unavailable) || this.#stopping !== undefined) throw error;
-        this.#deps.logger.error('assignment_delayed', error, { group: this.#options.group, backoffMs });
-        await delay(backoffMs);
-      }
-    }
   }
 
   #fail(error: unknown): void {
@@ -202,8 +188,8 @@ class GroupMember implements Consumer {
   }
 }
 
-/** Lets any number of waiters wait for the next change of something, each no longer than it likes. */
-export class Changes {
+/** Any number of waiters wait for the next change, each no longer than it likes. */
+export class ChangeSignal {
   #next = Promise.withResolvers<void>();
 
   tell(): void {
@@ -211,10 +197,7 @@ export class Changes {
     this.#next = Promise.withResolvers<void>();
   }
 
-  async next(waitMs: number): Promise<void> {
-    const { promise: patience, resolve } = Promise.withResolvers<void>();
-    const timer = setTimeout(resolve, waitMs);
-    await Promise.race([this.#next.promise, patience]);
-    clearTimeout(timer);
+  next(waitMs: number): Promise<void> {
+    return settledWithin(this.#next.promise, waitMs);
   }
 }

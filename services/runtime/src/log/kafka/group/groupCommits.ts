@@ -4,6 +4,7 @@
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Broker } from 'kafkajs';
+import { Backoff } from '../../../process/backoff.ts';
 import { messageOf, Unavailable } from '../../../process/errors.ts';
 import type { Committed } from '../../log.ts';
 import { asFailure, isOfType } from '../client/failures.ts';
@@ -58,7 +59,8 @@ export class GroupCommits {
   async commit(target: CommitTarget, committed: Committed, view: CommitterView): Promise<void> {
     const deadlineMs = performance.now() + LIMIT_MS;
     const doing = `the commit of ${this.#group} on ${target.topic}/${target.partition}`;
-    for (let backoffMs = FIRST_BACKOFF_MS; ; backoffMs = Math.min(backoffMs * 2, MAX_BACKOFF_MS)) {
+    const backoff = new Backoff(FIRST_BACKOFF_MS, MAX_BACKOFF_MS);
+    for (;;) {
       view.checkOwned();
       const generation = view.generation();
       try {
@@ -68,7 +70,7 @@ export class GroupCommits {
           this.#forgetCoordinator(error);
           const failure = asFailure(error, doing);
           if (!(failure instanceof Unavailable) || performance.now() > deadlineMs) throw failure;
-          await delay(backoffMs);
+          await delay(backoff.next());
           continue;
         }
         if (performance.now() > deadlineMs) {

@@ -3,8 +3,8 @@
  * consumer that crashed is replaced by a new one here, since kafkajs gives up after some outages and its own restart
  * may come after the stop.
  */
-import { setTimeout as delay } from 'node:timers/promises';
 import type { Consumer, Kafka } from 'kafkajs';
+import { Backoff, pause } from '../../../process/backoff.ts';
 import type { Logger } from '../../../process/logger.ts';
 import { settledWithin } from '../../doorbell.ts';
 import { needNoOffsets } from '../client/clusterAccess.ts';
@@ -36,8 +36,6 @@ export const REBALANCE_MS = 10_000;
 /** How long kafkajs sleeps between two heartbeats, all partitions being paused. A rebalance is noticed so late. */
 const HEARTBEAT_MS = 250;
 const RETRY = { initialRetryTime: 50, multiplier: 2, factor: 0.2, maxRetryTime: 1000, retries: 6 };
-const FIRST_BACKOFF_MS = 100;
-const MAX_BACKOFF_MS = 5000;
 
 /**
  * So long without an answer to a heartbeat, and the coordinator is looked for anew. kafkajs asks one that is gone without
@@ -62,7 +60,7 @@ export class Membership {
   readonly #outage: Outage;
   readonly #closing = new AbortController();
   readonly #ended: Promise<void>;
-  #backoffMs = FIRST_BACKOFF_MS;
+  readonly #backoff = new Backoff();
 
   constructor(options: MembershipOptions) {
     this.#options = options;
@@ -88,8 +86,7 @@ export class Membership {
           return;
         }
         this.#outage.failed(this.#options.group, error);
-        await delay(this.#backoffMs, undefined, { signal: this.#closing.signal }).catch(() => undefined);
-        this.#backoffMs = Math.min(this.#backoffMs * 2, MAX_BACKOFF_MS);
+        await pause(this.#backoff.next(), this.#closing.signal);
       }
     }
   }
@@ -151,7 +148,7 @@ export class Membership {
     consumer.on(consumer.events.HEARTBEAT, ({ payload }) => {
       if (isOver) return;
       heardMs = performance.now();
-      this.#backoffMs = FIRST_BACKOFF_MS;
+      this.#backoff.reset();
       this.#outage.passed(group);
       onHeartbeat(payload.memberId, payload.groupGenerationId);
     });

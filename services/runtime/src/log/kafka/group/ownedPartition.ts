@@ -7,7 +7,7 @@ import type { KafkaDeps } from '../kafkaDeps.ts';
 import type { Fetcher } from '../read/fetcher.ts';
 import type { PartitionBuffer } from '../read/partitionBuffer.ts';
 import type { GroupCommits } from './groupCommits.ts';
-import type { Tenure } from './tenure.ts';
+import type { Ownership } from './ownership.ts';
 
 /** What is known of a topic's partition when it is assigned. */
 export interface StartingPoint {
@@ -27,7 +27,7 @@ export interface OwnedPartitionDeps {
 export class KafkaOwnedPartition implements OwnedPartition {
   readonly partition: number;
   readonly signal: AbortSignal;
-  readonly #tenure: Tenure;
+  readonly #ownership: Ownership;
   readonly #deps: OwnedPartitionDeps;
   readonly #topics = new Map<string, OwnedTopic>();
   readonly #bell = new Doorbell();
@@ -35,15 +35,15 @@ export class KafkaOwnedPartition implements OwnedPartition {
   /** The topic after the one that gave the last batch comes first in the next read, so that none starves. */
   #firstTopic = 0;
 
-  constructor(tenure: Tenure, starts: readonly StartingPoint[], deps: OwnedPartitionDeps) {
-    this.partition = tenure.partition;
-    this.signal = tenure.signal;
-    this.#tenure = tenure;
+  constructor(ownership: Ownership, starts: readonly StartingPoint[], deps: OwnedPartitionDeps) {
+    this.partition = ownership.partition;
+    this.signal = ownership.signal;
+    this.#ownership = ownership;
     this.#deps = deps;
     const ring = () => this.#bell.ring();
     for (const { topic, committed, startOffset } of starts) {
       const position = committed?.offset ?? startOffset;
-      const buffer = deps.fetcher.open(topic, tenure.partition, position, ring);
+      const buffer = deps.fetcher.open(topic, ownership.partition, position, ring);
       this.#topics.set(topic, { committed, buffer });
     }
     this.signal.addEventListener('abort', ring);
@@ -81,7 +81,7 @@ export class KafkaOwnedPartition implements OwnedPartition {
     const target = this.commitTarget(topic);
     this.checkOwned();
     await this.#checkCommit(topic, committed);
-    await this.#deps.commits.commit(target, committed, this.#tenure);
+    await this.#deps.commits.commit(target, committed, this.#ownership);
   }
 
   /** What a transaction commits beside its appends: names as the cluster has them. */
@@ -93,7 +93,7 @@ export class KafkaOwnedPartition implements OwnedPartition {
 
   /** @throws Fenced once the partition is another's. */
   checkOwned(): void {
-    this.#tenure.checkOwned();
+    this.#ownership.checkOwned();
   }
 
   /** Gives back what was read ahead. */

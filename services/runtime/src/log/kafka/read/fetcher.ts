@@ -2,8 +2,8 @@
  * Reads partitions ahead for one reader: one Fetch at a time to each broker that leads any of them. kafkajs's consumer
  * pushes, hides where a batch ends and passes over batches of markers; with its `Cluster` we ask the brokers ourselves.
  */
-import { setTimeout as delay } from 'node:timers/promises';
 import type { Cluster } from 'kafkajs';
+import { Backoff, pause } from '../../../process/backoff.ts';
 import { messageOf, StartRefused } from '../../../process/errors.ts';
 import { isOfType } from '../client/failures.ts';
 import { Outage } from '../client/outage.ts';
@@ -110,15 +110,14 @@ export class Fetcher {
   async #connect(): Promise<void> {
     if (this.#isConnecting) return;
     this.#isConnecting = true;
-    let backoffMs = FIRST_BACKOFF_MS;
+    const backoff = new Backoff(FIRST_BACKOFF_MS, MAX_BACKOFF_MS);
     while (this.#options.cluster.current === undefined && this.#isOpen) {
       try {
         await this.#options.cluster.get();
       } catch (error) {
         if (!this.#isOpen) break;
         this.#outage.failed(CONNECTING, error);
-        await this.#pause(backoffMs);
-        backoffMs = Math.min(backoffMs * 2, MAX_BACKOFF_MS);
+        await this.#pause(backoff.next());
       }
     }
     this.#isConnecting = false;
@@ -129,6 +128,7 @@ export class Fetcher {
   async #serve(leader: string): Promise<void> {
     this.#busy.add(leader);
     let failures = 0;
+    const backoff = new Backoff(FIRST_BACKOFF_MS, MAX_BACKOFF_MS);
     while (this.#isOpen) {
       const opened = this.#options.cluster.current;
       if (opened === undefined) {
@@ -142,12 +142,13 @@ export class Fetcher {
       try {
         await this.#fetch(opened, leader, wanted);
         failures = 0;
+        backoff.reset();
         this.#hasRead = true;
         this.#outage.passed(leader);
         this.#outage.passed(CONNECTING);
       } catch (error) {
         failures += 1;
-        if (this.#isOpen) await this.#recover({ opened, leader, wanted, error, failures });
+        if (this.#isOpen) await this.#recover({ opened, leader, wanted, error, failures, backoff });
       }
     }
     this.#busy.delete(leader);
@@ -176,7 +177,7 @@ export class Fetcher {
       .map((buffer) => ({ buffer, leader: leaderOf(cluster, buffer) }));
   }
 
-  async #recover({ opened, leader, wanted, error, failures }: Failure): Promise<void> {
+  async #recover({ opened, leader, wanted, error, failures, backoff }: Failure): Promise<void> {
     if (isOfType(error, DENIED, ...HOPELESS)) {
       this.close();
       this.#options.onFailed(isOfType(error, DENIED) ? this.#denied(wanted, error) : error);
@@ -191,7 +192,7 @@ export class Fetcher {
         return;
       const mayPass = leader === NOBODY || isOfType(error, ...MOVED);
       if (failures > 1 || !mayPass) this.#outage.failed(leader, error);
-      await this.#pause(Math.min(FIRST_BACKOFF_MS * 2 ** failures, MAX_BACKOFF_MS));
+      await this.#pause(backoff.next());
       // A leader that is missing is missing for every connection; the others are being read meanwhile.
       const isWornOut = leader !== NOBODY && failures % RENEW_AFTER === 0;
       if (isWornOut || isOfType(error, 'KafkaJSRequestTimeoutError')) cluster.renew(opened);
@@ -214,8 +215,8 @@ export class Fetcher {
     return !this.#closed.signal.aborted;
   }
 
-  async #pause(ms: number): Promise<void> {
-    await delay(ms, undefined, { signal: this.#closed.signal }).catch(() => undefined);
+  #pause(ms: number): Promise<void> {
+    return pause(ms, this.#closed.signal);
   }
 }
 
@@ -226,6 +227,7 @@ interface Failure {
   readonly error: unknown;
   /** In a row, of this broker. */
   readonly failures: number;
+  readonly backoff: Backoff;
 }
 
 function leaderOf(cluster: Cluster, { clusterTopic, partition }: PartitionBuffer): string {

@@ -2,7 +2,7 @@
 import type { Broker, Cluster, Kafka } from 'kafkajs';
 import type { Committed } from '../../log.ts';
 import type { OffsetRange } from '../../tailPositions.ts';
-import type { TopicLimits } from '../append/newAppend.ts';
+import type { TopicLimits } from '../append/batchBytes.ts';
 import { newCluster } from '../client/clusterAccess.ts';
 import { NO_LEADER } from '../client/patches.ts';
 import { Renewable } from '../client/renewable.ts';

@@ -8,7 +8,7 @@ import kafkajs, {
 import { messageOf, StartRefused } from '../../../process/errors.ts';
 import type { Logger } from '../../../process/logger.ts';
 import type { TopicSpec } from '../../log.ts';
-import { BATCH_OVERHEAD_BYTES, type TopicLimits } from '../append/newAppend.ts';
+import { BATCH_OVERHEAD_BYTES, type TopicLimits } from '../append/batchBytes.ts';
 import { isOfType } from '../client/failures.ts';
 import { NO_LEADER } from '../client/patches.ts';
 import type { Renewable } from '../client/renewable.ts';

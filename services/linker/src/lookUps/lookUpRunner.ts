@@ -1,4 +1,5 @@
 /** The look-ups of one partition, one at a time: what is next, what came of it, and a pause after a failure or a long wait. */
+import { Backoff } from '@questlog/runtime/process/backoff';
 import { messageOf, Unavailable } from '@questlog/runtime/process/errors';
 import { decideAnswer } from '../core/decideAnswers.ts';
 import { NOTHING } from '../core/decision.ts';
@@ -8,8 +9,6 @@ import type { Outbox } from '../outbox.ts';
 import { LookUp, OVERDUE_AFTER_MS } from './lookUp.ts';
 import type { LookUps } from './lookUps.ts';
 
-const FIRST_BACKOFF_MS = 100;
-const MAX_BACKOFF_MS = 5_000;
 /** Between looks at what is still not projected. */
 const ASIDE_PAUSE_MS = 100;
 
@@ -19,7 +18,7 @@ interface Running {
   outcome: 'set aside' | { readonly answer: Answer } | { readonly failure: unknown } | undefined;
 }
 
-export class LookUpTurns {
+export class LookUpRunner {
   readonly #deps: PartitionDeps;
   readonly #outbox: Outbox;
   readonly #lookUps: LookUps;
@@ -29,7 +28,7 @@ export class LookUpTurns {
   #lastKind: Job['kind'] | undefined;
   /** By the process's own clock, which nobody sets back. */
   #againMs = 0;
-  #backoffMs = FIRST_BACKOFF_MS;
+  readonly #backoff = new Backoff();
   #failingSinceMs: number | undefined;
   #max = MAX_A_JOB;
 
@@ -122,7 +121,7 @@ export class LookUpTurns {
     }
     this.#running = undefined;
     this.#failingSinceMs = undefined;
-    this.#backoffMs = FIRST_BACKOFF_MS;
+    this.#backoff.reset();
     this.#max = Math.min(this.#max * 2, MAX_A_JOB);
   }
 
@@ -134,17 +133,12 @@ export class LookUpTurns {
     if (!(failure instanceof Unavailable)) throw failure;
     const { logger, metrics } = this.#deps;
     const { partition } = this.#outbox.state;
-    logger.warn('look_up_delayed', {
-      partition,
-      kind,
-      backoffMs: this.#backoffMs,
-      cause: messageOf(failure),
-    });
+    const backoffMs = this.#backoff.next();
+    logger.warn('look_up_delayed', { partition, kind, backoffMs, cause: messageOf(failure) });
     metrics.failedLookUps.inc({ kind });
     this.#running = undefined;
     this.#failingSinceMs ??= performance.now();
-    this.#againMs = performance.now() + this.#backoffMs;
-    this.#backoffMs = Math.min(this.#backoffMs * 2, MAX_BACKOFF_MS);
+    this.#againMs = performance.now() + backoffMs;
     this.#max = Math.max(1, this.#max >> 1);
   }
 

@@ -1,8 +1,8 @@
 /** A start waits for ClickHouse, which may be starting too; what is wrong with the settings is told by the first query. */
 import { connect } from 'node:net';
+import { untilAvailable } from '../process/backoff.ts';
 import { messageOf, Unavailable } from '../process/errors.ts';
 import type { Logger } from '../process/logger.ts';
-import { untilAvailable } from '../process/untilAvailable.ts';
 
 /** As for the schema registry. */
 const PATIENCE_MS = 30_000;
@@ -12,7 +12,11 @@ const ANSWER_LIMIT_MS = 3_000;
  * Returns when something listens at the address.
  * @throws Unavailable after 30 s, with the last cause.
  */
-export async function firstContact(address: string, logger: Logger, patienceMs = PATIENCE_MS): Promise<void> {
+export async function reachClickHouse(
+  address: string,
+  logger: Logger,
+  patienceMs = PATIENCE_MS,
+): Promise<void> {
   await untilAvailable(() => connected(new URL(address)), {
     signal: AbortSignal.timeout(patienceMs),
     onDelay: ({ message }, backoffMs) => logger.warn('clickhouse_awaited', { backoffMs, cause: message }),

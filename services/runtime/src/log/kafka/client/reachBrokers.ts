@@ -4,13 +4,13 @@
  */
 import { createConnection, isIP, type Socket } from 'node:net';
 import { connect as connectTls } from 'node:tls';
+import { untilAvailable } from '../../../process/backoff.ts';
 import { messageOf, StartRefused, Unavailable } from '../../../process/errors.ts';
 import type { Logger } from '../../../process/logger.ts';
-import { untilAvailable } from '../../../process/untilAvailable.ts';
 import type { KafkaConnection } from './kafkaClient.ts';
 import { TokenRefused } from './oauthTokens.ts';
 
-export interface FirstContact {
+export interface BrokerContact {
   readonly connection: KafkaConnection;
   readonly logger: Logger;
   /** How long a start waits for a broker, and for the server that gives its tokens. */
@@ -25,7 +25,7 @@ const ANSWER_LIMIT_MS = 3000;
  * @throws StartRefused when TLS or the token server refuse what the settings say; Unavailable when nothing answers. Both
  * say why.
  */
-export async function firstContact(contact: FirstContact): Promise<void> {
+export async function reachBrokers(contact: BrokerContact): Promise<void> {
   const { connection, logger, patienceMs = PATIENCE_MS } = contact;
   const patience = {
     signal: AbortSignal.timeout(patienceMs),

@@ -4,7 +4,7 @@ import { createServer } from 'node:net';
 import { expect, onTestFinished, test } from 'vitest';
 import { Unavailable } from '../process/errors.ts';
 import { silentLogger } from '../process/logger.ts';
-import { firstContact } from './firstContact.ts';
+import { reachClickHouse } from './reachClickHouse.ts';
 
 test('a start waits until ClickHouse is there, and says so meanwhile', async () => {
   const server = createServer();
@@ -21,13 +21,13 @@ test('a start waits until ClickHouse is there, and says so meanwhile', async () 
   };
   onTestFinished(() => void server.close());
 
-  await firstContact(`http://127.0.0.1:${port}`, { ...silentLogger, warn: (event) => void back(event) });
+  await reachClickHouse(`http://127.0.0.1:${port}`, { ...silentLogger, warn: (event) => void back(event) });
   expect(warned[0]).toBe('clickhouse_awaited');
 });
 
 test('a start does not wait for ever, and says why it ended', async () => {
   // Nobody listens on the port of discard.
-  const failed = firstContact('http://127.0.0.1:9', silentLogger, 50);
+  const failed = reachClickHouse('http://127.0.0.1:9', silentLogger, 50);
   await expect(failed).rejects.toThrow(Unavailable);
   await expect(failed).rejects.toThrow('ClickHouse does not answer: connect ECONNREFUSED 127.0.0.1:9');
 });

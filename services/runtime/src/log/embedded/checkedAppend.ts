@@ -2,19 +2,19 @@
 import { type NewRecord, RecordTooLarge } from '../log.ts';
 import type { PartitionState, TopicCatalog } from './topicCatalog.ts';
 
-export interface NewAppend {
+export interface CheckedAppend {
   readonly partition: PartitionState;
   readonly records: readonly NewRecord[];
   readonly bytes: number;
 }
 
 /** @throws RecordTooLarge for the first record above the topic's limit; anything else it throws is a bug of the caller. */
-export function newAppend(
+export function checkedAppend(
   catalog: TopicCatalog,
   topic: string,
   partition: number,
   records: readonly NewRecord[],
-): NewAppend {
+): CheckedAppend {
   const state = catalog.partition(topic, partition);
   const { maxRecordBytes, cleanup } = catalog.topic(topic).spec;
   if (records.length === 0) throw new Error(`an append to ${topic} without records`);

@@ -1,7 +1,7 @@
 /** Checks a transaction before anything of it is sent, and shapes it into the sends and offsets of kafkajs. */
 import type { NewRecord, Transaction } from '../../log.ts';
 import { KafkaOwnedPartition } from '../group/ownedPartition.ts';
-import { batchRoom, checkedBytes } from './newAppend.ts';
+import { batchRoom, checkedBytes } from './batchBytes.ts';
 import type { Send } from './producers.ts';
 import type { TransactionalProducerDeps } from './transactionalProducer.ts';
 
@@ -20,7 +20,7 @@ export interface GroupOffsets {
 }
 
 /** @throws RecordTooLarge when a record exceeds its topic's limit; anything else it throws is a bug of the caller. */
-export async function newTransaction(
+export async function preparedTransaction(
   deps: Pick<TransactionalProducerDeps, 'catalog' | 'nameOf'>,
   { appends, commits = [] }: Transaction,
 ): Promise<PreparedTransaction> {

@@ -3,20 +3,20 @@ import { Fenced } from '../../../process/errors.ts';
 import type { Generation } from './generations.ts';
 import type { CommitterView } from './groupCommits.ts';
 
-export interface TenureOf {
+export interface OwnershipDeps {
   /** For messages, without the prefix. */
   readonly group: string;
   generation(): Generation | undefined;
   changed(waitMs: number): Promise<void>;
 }
 
-export class Tenure implements CommitterView {
+export class Ownership implements CommitterView {
   readonly partition: number;
-  readonly #of: TenureOf;
+  readonly #of: OwnershipDeps;
   readonly #revoked = new AbortController();
   #isFenced = false;
 
-  constructor(partition: number, of: TenureOf) {
+  constructor(partition: number, of: OwnershipDeps) {
     this.partition = partition;
     this.#of = of;
   }
