@@ -6,8 +6,7 @@ import { NOTHING } from '../core/decision.ts';
 import { type Answer, type Job, MAX_A_JOB, nextJob } from '../core/jobs.ts';
 import type { PartitionDeps } from '../deps.ts';
 import type { Outbox } from '../outbox.ts';
-import { LookUp, OVERDUE_AFTER_MS } from './lookUp.ts';
-import type { LookUps } from './lookUps.ts';
+import { LookUp, type LookUps, OVERDUE_AFTER_MS } from './lookUps.ts';
 
 /** Between looks at what is still not projected. */
 const ASIDE_PAUSE_MS = 100;

@@ -10,11 +10,8 @@ import { type Answer, type Ask, askOf, type Job } from '../core/jobs.ts';
 import { asksForLanes, type Ends, needsOf, type Position } from '../core/needs.ts';
 import type { PartitionDeps } from '../deps.ts';
 import type { Outbox } from '../outbox.ts';
-import { linkedPairs } from './linked.ts';
-import type { LookUp } from './lookUp.ts';
-import type { LookUpSource } from './pairs.ts';
+import { type LookUpSource, linkedPairs, unlinkedPairs } from './pairs.ts';
 import { addSessionsWithReports, knownReports, reportsOfSessions } from './storedReports.ts';
-import { unlinkedPairs } from './unlinked.ts';
 
 const POLL_MS = 20;
 const LEARN_AGAIN_MS = 5_000;
@@ -154,4 +151,36 @@ async function endsOf(log: Log, job: Job): Promise<Ends> {
     reports: job.kind === 'late' ? await log.endOffsets(TOPICS.reportLinks) : NONE,
     sessions: asksForLanes(job) ? await log.endOffsets(TOPICS.sessions) : NONE,
   };
+}
+
+/** So long without an answer, and it lets others pass, and the partition is not well. */
+export const OVERDUE_AFTER_MS = 30_000;
+
+/** One look-up, from when it began until it was answered; several turns of its kind when it has to wait. */
+export class LookUp {
+  readonly job: Job;
+  /** Taken when it began and kept over its turns: a projector that stays a minute behind passes them all the same. */
+  ends: Ends | undefined;
+  position: Position | undefined;
+  /** A group, a topic and a partition; undefined when it waits for nothing but its answer. */
+  waitsFor: string | undefined;
+  /** By the process's own clock, which nobody sets back. */
+  readonly #begunMs = performance.now();
+
+  constructor(job: Job) {
+    this.job = job;
+  }
+
+  get ageMs(): number {
+    return performance.now() - this.#begunMs;
+  }
+
+  get isOverdue(): boolean {
+    return this.ageMs >= OVERDUE_AFTER_MS;
+  }
+
+  /** Another look-up linked up to there since this one began: it must see that too. */
+  seeLinksBelow(links: number): void {
+    if (this.position !== undefined) this.position = { ...this.position, links };
+  }
 }

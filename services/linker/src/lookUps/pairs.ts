@@ -1,8 +1,23 @@
-/** Pairs of a report and an event, which become links once the whole events are read. */
+/**
+ * What belongs to reports: pairs of a report and an event that are not linked yet, by sessions and windows and by the ids
+ * that reports name, and those that are linked and are to be taken back. First the pairs, then whole events, as many as
+ * an answer takes.
+ */
 import type { Store } from '@questlog/runtime/clickhouse/store';
-import type { LinkSource } from '@questlog/schemas/topics/linkedEvents';
-import type { Ask, FoundEvent } from '../core/jobs.ts';
-import { type EventPlace, wholeEvents } from './storedEvents.ts';
+import { partitionOf } from '@questlog/schemas/partition';
+import { LINK_VERSIONS, type LinkSource } from '@questlog/schemas/topics/linkedEvents';
+import type { ReportLink } from '@questlog/schemas/topics/reportLinks';
+import { keyOf } from '../core/decision.ts';
+import type { Ask, Found, FoundEvent, KnownReport } from '../core/jobs.ts';
+import {
+  type EventPlace,
+  eventPlaces,
+  MAX_IDS,
+  PLACE_COLUMNS,
+  type PlaceRow,
+  placeOf,
+  wholeEvents,
+} from './storedEvents.ts';
 
 /** Whose look-ups these are. */
 export interface LookUpSource {
@@ -12,17 +27,200 @@ export interface LookUpSource {
   readonly partitions: number;
 }
 
-export interface Pair {
+interface Pair {
   readonly ask: Pick<Ask, 'key' | 'record'>;
   readonly event: EventPlace;
   readonly source: LinkSource;
 }
 
 /** Rows of one query; with as many there may be more. */
-export const MAX_PAIRS = 20_000;
+const MAX_PAIRS = 20_000;
+
+/** @param below the partition's own events are seen below this offset only; those behind are linked as they come. */
+export async function unlinkedPairs(
+  source: LookUpSource,
+  asks: readonly Ask[],
+  below: number,
+): Promise<Found> {
+  const missing = new Map<string, readonly string[]>();
+  const named = await namedPairs(source, asks, below, missing);
+  const ofSessions = await sessionPairs(source, asks, below);
+  const { found, isWhole } = await withEvents(source, [...named, ...ofSessions.pairs]);
+  return { found, isWhole: isWhole && ofSessions.isWhole, missing, below };
+}
+
+interface LinkedRow {
+  readonly project_id: string;
+  readonly report_id: string;
+  readonly event_id: string;
+  readonly source: LinkSource;
+}
+
+/** Links of another log, from which this one was moved, are taken back at the tenant's home. */
+export async function linkedPairs(
+  source: LookUpSource,
+  reports: ReadonlyMap<string, KnownReport>,
+): Promise<Pick<Found, 'found' | 'isWhole'>> {
+  if (reports.size === 0) return { found: [], isWhole: true };
+  const { store, logId, partition, partitions } = source;
+  const records = [...reports.values()].map(({ record }) => record);
+  const atHome = records.filter(({ tenantId }) => partitionOf(tenantId, 0, partitions) === partition);
+  const rows = await store.query<LinkedRow>(
+    `SELECT project_id, report_id, event_id, source FROM report_link_versions FINAL
+     WHERE report_id IN {reports:Array(UUID)} AND (project_id, report_id) IN
+         (SELECT pair.1, pair.2 FROM
+           (SELECT arrayJoin(arrayZip({projects:Array(UUID)}, {reports:Array(UUID)})) AS pair))
+       AND state = 'linked' AND (log_id = {logId:UUID} AND log_partition = {partition:UInt32}
+         OR log_id != {logId:UUID} AND report_id IN {atHome:Array(UUID)})
+     ORDER BY project_id, event_id, report_id LIMIT {limit:UInt32}`,
+    {
+      projects: records.map(({ projectId }) => projectId),
+      reports: records.map(({ reportId }) => reportId),
+      atHome: atHome.map(({ reportId }) => reportId),
+      logId,
+      partition,
+      limit: MAX_PAIRS,
+    },
+  );
+  const ids = [...new Set(rows.map((row) => row.event_id))];
+  const places = await eventPlaces(store, records, ids);
+  const pairs = rows.flatMap((row): Pair[] => {
+    const key = keyOf({ projectId: row.project_id, reportId: row.report_id });
+    const record = reports.get(key)?.record;
+    const place = places.get(`${row.project_id}/${row.event_id}`);
+    if (record === undefined || place === undefined) return [];
+    return [{ ask: { key, record }, event: placeOf(place), source: row.source }];
+  });
+  const { found, isWhole } = await withEvents(source, pairs);
+  return { found, isWhole: isWhole && rows.length < MAX_PAIRS };
+}
+
+async function sessionPairs(
+  { store, logId, partition }: LookUpSource,
+  asks: readonly Ask[],
+  below: number,
+): Promise<{ pairs: Pair[]; isWhole: boolean }> {
+  const asked = asks.flatMap(({ key, record, session }) =>
+    session === null ? [] : [{ key, record, session }],
+  );
+  if (asked.length === 0) return { pairs: [], isWhole: true };
+  const times = asked.flatMap(({ session }) => [session.fromMicros, session.toMicros]).sort(ascending);
+  const rows = await store.query<PlaceRow & { report_id: string }>(
+    `WITH asked AS
+       (SELECT report.1 AS report_id, report.2 AS project_id, report.3 AS session_id, report.4 AS from_micros,
+          report.5 AS to_micros, report.6 AS tenant_id
+        FROM (SELECT arrayJoin(arrayZip({reports:Array(UUID)}, {projects:Array(UUID)}, {sessions:Array(UUID)},
+          {froms:Array(Int64)}, {tos:Array(Int64)}, {tenantOf:Array(UUID)})) AS report))
+     SELECT asked.report_id AS report_id, ${PLACE_COLUMNS}
+     FROM events INNER JOIN asked ON events.project_id = asked.project_id
+       AND events.session_id = asked.session_id AND events.tenant_id = asked.tenant_id
+     WHERE events.tenant_id IN {tenants:Array(UUID)} AND events.project_id IN {projects:Array(UUID)}
+       AND events.session_id IN {sessions:Array(UUID)}
+       AND events.occurred_at >= fromUnixTimestamp64Micro({least:Int64}, 'UTC')
+       AND events.occurred_at <= fromUnixTimestamp64Micro({most:Int64}, 'UTC')
+       AND toUnixTimestamp64Micro(events.occurred_at) BETWEEN asked.from_micros AND asked.to_micros
+       AND NOT (events.log_id = {logId:UUID} AND events.log_partition = {partition:UInt32} AND events.log_offset >= {below:UInt64})
+       AND (events.project_id, events.id, asked.report_id) NOT IN
+         (SELECT project_id, event_id, report_id FROM report_link_versions
+          WHERE report_id IN {reports:Array(UUID)} AND version >= ${LINK_VERSIONS.linked})
+     ORDER BY log_partition, log_offset, log_index LIMIT 1 BY report_id, project_id, id
+     LIMIT {limit:UInt32}`,
+    {
+      reports: asked.map(({ record }) => record.reportId),
+      projects: asked.map(({ record }) => record.projectId),
+      sessions: asked.map(({ session }) => session.id),
+      froms: asked.map(({ session }) => session.fromMicros),
+      tos: asked.map(({ session }) => session.toMicros),
+      tenantOf: asked.map(({ record }) => record.tenantId),
+      tenants: [...new Set(asked.map(({ record }) => record.tenantId))],
+      least: clamped(times.at(0) ?? 0n),
+      most: clamped(times.at(-1) ?? 0n),
+      logId,
+      partition,
+      below,
+      limit: MAX_PAIRS,
+    },
+  );
+  const byKey = new Map(asked.map((ask) => [ask.key, ask]));
+  const pairs = rows.flatMap((row): Pair[] => {
+    const ask = byKey.get(keyOf({ projectId: row.project_id, reportId: row.report_id }));
+    if (ask === undefined || ask.session.except.includes(row.id)) return [];
+    return [{ ask, event: placeOf(row), source: 'session' }];
+  });
+  return { pairs, isWhole: rows.length < MAX_PAIRS };
+}
+
+/** ClickHouse's DateTime64 holds the years 1900 to 2299, and so do events. */
+function clamped(micros: bigint): bigint {
+  const [first, last] = [BigInt(Date.UTC(1900, 0, 1)) * 1000n, BigInt(Date.UTC(2300, 0, 1)) * 1000n - 1n];
+  return micros < first ? first : micros > last ? last : micros;
+}
+
+function ascending(a: bigint, b: bigint): number {
+  return a < b ? -1 : Number(a > b);
+}
+
+/** Also tells, per report, what it names and what is nowhere. */
+async function namedPairs(
+  source: LookUpSource,
+  asks: readonly Ask[],
+  below: number,
+  missing: Map<string, readonly string[]>,
+): Promise<Pair[]> {
+  const records = asks.map(({ record }) => record);
+  const ids = [...new Set(asks.flatMap(({ events }) => [...events.keys()]))];
+  const rows = await eventPlaces(source.store, records, ids);
+  const linked = await linkedAlready(source, records, ids);
+  return asks.flatMap((ask) => {
+    const { projectId, tenantId } = ask.record;
+    const lost: string[] = [];
+    const pairs: Pair[] = [];
+    for (const [id, way] of ask.events) {
+      const row = rows.get(`${projectId}/${id}`);
+      // One that is not seen yet is linked as it comes, or came too late: then it is as good as not there.
+      if (row === undefined || row.tenant_id !== tenantId || !isSeen(row, source, below)) lost.push(id);
+      else if (!linked.has(`${ask.key}/${id}`)) pairs.push({ ask, event: placeOf(row), source: way });
+    }
+    missing.set(ask.key, lost);
+    return pairs;
+  });
+}
+
+function isSeen(row: PlaceRow, { logId, partition }: LookUpSource, below: number): boolean {
+  return row.log_id !== logId || row.log_partition !== partition || Number(row.log_offset) < below;
+}
+
+interface LinkRow {
+  readonly project_id: string;
+  readonly report_id: string;
+  readonly event_id: string;
+}
+
+/** As `project/report/event`: linked now, or taken back. */
+async function linkedAlready(
+  { store }: LookUpSource,
+  reports: readonly ReportLink[],
+  ids: readonly string[],
+): Promise<Set<string>> {
+  const linked = new Set<string>();
+  for (let i = 0; i < ids.length; i += MAX_IDS) {
+    const rows = await store.query<LinkRow>(
+      `SELECT project_id, report_id, event_id FROM report_link_versions
+       WHERE project_id IN {projects:Array(UUID)} AND event_id IN {ids:Array(UUID)}
+         AND report_id IN {reports:Array(UUID)} AND version >= ${LINK_VERSIONS.linked}`,
+      {
+        projects: [...new Set(reports.map(({ projectId }) => projectId))],
+        reports: [...new Set(reports.map(({ reportId }) => reportId))],
+        ids: ids.slice(i, i + MAX_IDS),
+      },
+    );
+    for (const row of rows) linked.add(`${row.project_id}/${row.report_id}/${row.event_id}`);
+  }
+  return linked;
+}
 
 /** In the order of the log; not whole where the answer would become too large. */
-export async function withEvents(
+async function withEvents(
   { store }: LookUpSource,
   pairs: readonly Pair[],
 ): Promise<{ found: FoundEvent[]; isWhole: boolean }> {

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
 import { ManualClock } from '../log/embedded/testing/testLog.ts';
 import { StartRefused, Unavailable } from '../process/errors.ts';
-import { UNKNOWN_FOR_MS } from './schemaMemory.ts';
+import { UNKNOWN_FOR_MS } from './confluentRegistry.ts';
 import { aRegistryStub, refusal, registryAt } from './testing/registryStub.ts';
 
 const SCHEMA = JSON.stringify({

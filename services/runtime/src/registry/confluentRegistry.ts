@@ -8,6 +8,7 @@ import { untilAvailable } from '../process/backoff.ts';
 import { type Clock, systemClock } from '../process/clock.ts';
 import { messageOf, StartRefused, Unavailable } from '../process/errors.ts';
 import type { Logger } from '../process/logger.ts';
+import { BoundedMap } from './boundedMap.ts';
 import type { SchemaRegistry } from './registry.ts';
 import {
   askRegistry,
@@ -18,7 +19,6 @@ import {
   type RegistrySettings,
   registryAddress,
 } from './registryHttp.ts';
-import { SchemaMemory } from './schemaMemory.ts';
 
 export interface ConfluentRegistryOptions extends RegistrySettings {
   /** In front of every subject, for deployments that share a registry; may be empty. */
@@ -180,4 +180,53 @@ function fieldOf(body: unknown, name: string): unknown {
 
 function oneLine(text: string): string {
   return text.replace(/\s+/g, ' ').trim().slice(0, MAX_REASON_CHARACTERS);
+}
+
+/** Some kilobytes each. Apart from the unknown ones, which anybody who writes garbage can make. */
+export const MAX_KNOWN_SCHEMAS = 1_000;
+export const MAX_UNKNOWN_IDS = 10_000;
+/** After that an id may have come to be: of a writer that was upgraded before this process. */
+export const UNKNOWN_FOR_MS = 60_000;
+
+/**
+ * Schemas by id, asked for once: a known one never changes, and an unknown one is unknown for a while, so that a flood of
+ * records that name it is not a flood of requests. A failure is not remembered.
+ */
+export class SchemaMemory {
+  readonly #lookUp: (id: number) => Promise<string | undefined>;
+  readonly #clock: Clock;
+  readonly #known = new BoundedMap<number, string>(MAX_KNOWN_SCHEMAS);
+  /** Until when, milliseconds since the epoch. */
+  readonly #unknown = new BoundedMap<number, number>(MAX_UNKNOWN_IDS);
+  readonly #running = new Map<number, Promise<string | undefined>>();
+
+  constructor(lookUp: (id: number) => Promise<string | undefined>, clock: Clock) {
+    this.#lookUp = lookUp;
+    this.#clock = clock;
+  }
+
+  /** The schema's text, or undefined where there is none. Rejects as the look-up does. */
+  async get(id: number): Promise<string | undefined> {
+    const known = this.#known.get(id);
+    if (known !== undefined || this.#isUnknown(id)) return known;
+    let running = this.#running.get(id);
+    if (running === undefined) {
+      running = this.#ask(id).finally(() => this.#running.delete(id));
+      this.#running.set(id, running);
+    }
+    return await running;
+  }
+
+  /** Also in the past when the clock was set back: never longer than the time that it is for. */
+  #isUnknown(id: number): boolean {
+    const leftMs = (this.#unknown.get(id) ?? 0) - this.#clock.now();
+    return leftMs > 0 && leftMs <= UNKNOWN_FOR_MS;
+  }
+
+  async #ask(id: number): Promise<string | undefined> {
+    const schema = await this.#lookUp(id);
+    if (schema === undefined) this.#unknown.set(id, this.#clock.now() + UNKNOWN_FOR_MS);
+    else this.#known.set(id, schema);
+    return schema;
+  }
 }

@@ -3,9 +3,9 @@ import { expect, test } from 'vitest';
 import { aLog, ManualClock, topicSpec } from '../log/embedded/testing/testLog.ts';
 import { Invalid, StartRefused, Unavailable } from '../process/errors.ts';
 import { silentLogger } from '../process/logger.ts';
+import { MAX_KNOWN_SCHEMAS, SchemaMemory } from './confluentRegistry.ts';
 import { openLogRegistry } from './logRegistry.ts';
 import { createCodec, type SchemaRegistry } from './registry.ts';
-import { MAX_KNOWN_SCHEMAS, SchemaMemory } from './schemaMemory.ts';
 import { openTailDecoder } from './tailDecoder.ts';
 
 interface Note {

@@ -1,7 +1,7 @@
 /** Shares partitions among the members of one group: partition p is of member p mod n, and moves one at a time. */
 import { nextTurn, settledWithin } from '../doorbell.ts';
+import { isOfLoss } from '../groups.ts';
 import type { ConsumeOptions, Consumer, OwnedPartition } from '../log.ts';
-import { isOfLoss } from '../partitionLoss.ts';
 import { EmbeddedOwnedPartition, type OwnedPartitionDeps } from './ownedPartition.ts';
 import type { TopicState } from './topicCatalog.ts';
 

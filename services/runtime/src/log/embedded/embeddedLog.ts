@@ -15,14 +15,13 @@ import type {
   TransactionalProducer,
 } from '../log.ts';
 import { checkedAppend } from './checkedAppend.ts';
-import { CommittedOffsets } from './committedOffsets.ts';
-import { Compaction } from './compaction.ts';
 import { ConsumerGroup } from './consumerGroup.ts';
 import { type LogDatabase, openDatabase } from './database.ts';
 import { GroupCommit } from './groupCommit.ts';
-import { Maintenance } from './maintenance.ts';
+import { Compaction } from './maintenance/compaction.ts';
+import { Maintenance } from './maintenance/maintenance.ts';
+import { Retention } from './maintenance/retention.ts';
 import { RecordStore } from './recordStore.ts';
-import { Retention } from './retention.ts';
 import { EmbeddedTail } from './tail.ts';
 import { TopicCatalog } from './topicCatalog.ts';
 import { EmbeddedTransactionalProducer, ProducerEpochs } from './transactionalProducer.ts';
@@ -67,7 +66,6 @@ class EmbeddedLog implements Log, EmbeddedExtras {
   readonly #database: LogDatabase;
   readonly #catalog: TopicCatalog;
   readonly #records: RecordStore;
-  readonly #committedOffsets: CommittedOffsets;
   readonly #groupCommit: GroupCommit;
   readonly #maintenance: Maintenance;
   readonly #epochs = new ProducerEpochs();
@@ -82,18 +80,16 @@ class EmbeddedLog implements Log, EmbeddedExtras {
     this.#database = database;
     this.#catalog = new TopicCatalog(database);
     this.#records = new RecordStore(database);
-    this.#committedOffsets = new CommittedOffsets(database);
     this.#groupCommit = new GroupCommit({
       database,
       records: this.#records,
-      committedOffsets: this.#committedOffsets,
       clock,
       maxQueuedBytes,
     });
     this.#maintenance = new Maintenance(
       {
         catalog: this.#catalog,
-        retention: new Retention({ database, committedOffsets: this.#committedOffsets, clock }),
+        retention: new Retention({ database, records: this.#records, clock }),
         compaction: new Compaction({ database, clock }),
       },
       options.maintenanceIntervalMs ?? MAINTENANCE_INTERVAL_MS,
@@ -126,7 +122,7 @@ class EmbeddedLog implements Log, EmbeddedExtras {
     this.#checkOpen();
     return this.#catalog
       .topic(topic)
-      .partitions.map((partition) => this.#committedOffsets.get(group, partition));
+      .partitions.map((partition) => this.#records.committed(group, partition));
   }
 
   async tail(options: TailOptions): Promise<Tail> {
@@ -145,7 +141,6 @@ class EmbeddedLog implements Log, EmbeddedExtras {
       const topics = options.topics.map((topic) => this.#catalog.topic(topic));
       group = new ConsumerGroup(options.group, topics, {
         records: this.#records,
-        committedOffsets: this.#committedOffsets,
         groupCommit: this.#groupCommit,
         revokeWaitMs: this.#revokeWaitMs,
       });

@@ -5,7 +5,6 @@
 import type { Clock } from '../../process/clock.ts';
 import { Unavailable } from '../../process/errors.ts';
 import type { Committed, NewRecord } from '../log.ts';
-import type { CommittedOffsets } from './committedOffsets.ts';
 import type { LogDatabase } from './database.ts';
 import type { RecordStore } from './recordStore.ts';
 import type { PartitionState } from './topicCatalog.ts';
@@ -30,7 +29,6 @@ export interface WriteScope {
 export interface GroupCommitDeps {
   readonly database: LogDatabase;
   readonly records: RecordStore;
-  readonly committedOffsets: CommittedOffsets;
   readonly clock: Clock;
   readonly maxQueuedBytes?: number | undefined;
 }
@@ -161,7 +159,7 @@ class Transaction implements WriteScope {
   }
 
   commit(group: string, partition: PartitionState, committed: Committed): void {
-    this.#deps.committedOffsets.save(group, partition, committed);
+    this.#deps.records.commit(group, partition, committed);
   }
 
   finish(): void {

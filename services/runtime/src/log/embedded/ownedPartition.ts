@@ -1,16 +1,14 @@
 /** One partition (of all the group's topics) in the hands of one member: reads, commits, and the moment it is lost. */
 import { Fenced } from '../../process/errors.ts';
-import { checkCommitted } from '../committed.ts';
 import { Doorbell, nextTurn } from '../doorbell.ts';
+import { checkCommitted } from '../groups.ts';
 import type { Batch, Committed, OwnedPartition, ReadOptions } from '../log.ts';
-import type { CommittedOffsets } from './committedOffsets.ts';
 import type { GroupCommit } from './groupCommit.ts';
 import type { RecordStore } from './recordStore.ts';
 import type { PartitionState } from './topicCatalog.ts';
 
 export interface OwnedPartitionDeps {
   readonly records: RecordStore;
-  readonly committedOffsets: CommittedOffsets;
   readonly groupCommit: GroupCommit;
 }
 
@@ -33,7 +31,7 @@ export class EmbeddedOwnedPartition implements OwnedPartition {
     this.#group = group;
     this.#deps = deps;
     for (const state of partitions) {
-      const committed = deps.committedOffsets.get(group, state);
+      const committed = deps.records.committed(group, state);
       this.#topics.set(state.topic, { state, committed, position: committed?.offset ?? state.startOffset });
       state.readers.add(this.#bell);
     }

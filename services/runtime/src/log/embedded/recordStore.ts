@@ -1,6 +1,6 @@
-/** Writes and reads the rows of records, and the offsets where each partition begins and ends. */
+/** Writes and reads records, the offset where each partition ends, and what each group has committed. */
 import type { StatementSync } from 'node:sqlite';
-import type { Batch, Headers, LogRecord, NewRecord } from '../log.ts';
+import type { Batch, Committed, Headers, LogRecord, NewRecord } from '../log.ts';
 import type { LogDatabase } from './database.ts';
 import { MAX_OFFSET, type PartitionState } from './topicCatalog.ts';
 
@@ -15,6 +15,9 @@ export class RecordStore {
   readonly #insert: StatementSync;
   readonly #select: StatementSync;
   readonly #saveEnd: StatementSync;
+  readonly #committed: StatementSync;
+  readonly #commit: StatementSync;
+  readonly #smallest: StatementSync;
 
   constructor(database: LogDatabase) {
     const { sqlite } = database;
@@ -26,6 +29,15 @@ export class RecordStore {
       'SELECT id, timestamp_ms, key, value, headers FROM records WHERE id >= ? AND id < ? ORDER BY id LIMIT ?',
     );
     this.#saveEnd = sqlite.prepare('UPDATE partitions SET end_offset = ? WHERE id = ?');
+    this.#committed = sqlite.prepare(
+      'SELECT next_offset, metadata FROM commits WHERE partition_id = ? AND consumer_group = ?',
+    );
+    this.#commit = sqlite.prepare(
+      'INSERT OR REPLACE INTO commits (partition_id, consumer_group, next_offset, metadata) VALUES (?, ?, ?, ?)',
+    );
+    this.#smallest = sqlite.prepare(
+      'SELECT min(next_offset) AS smallest FROM commits WHERE partition_id = ?',
+    );
   }
 
   /** Inside a transaction of the database. */
@@ -48,6 +60,27 @@ export class RecordStore {
   /** Inside a transaction of the database. */
   saveEnd(partition: PartitionState, endOffset: number): void {
     this.#saveEnd.run(endOffset, partition.id);
+  }
+
+  /** Inside a transaction of the database. */
+  commit(group: string, partition: PartitionState, { offset, metadata }: Committed): void {
+    this.#commit.run(partition.id, group, offset, metadata);
+  }
+
+  committed(group: string, partition: PartitionState): Committed | undefined {
+    return this.#database.read(() => {
+      const row = this.#committed.get(partition.id, group);
+      if (row === undefined) return undefined;
+      return { offset: Number(row['next_offset']), metadata: String(row['metadata']) };
+    });
+  }
+
+  /** The smallest offset that any group has committed, which holds retention back; undefined where none has. */
+  smallestCommitted(partition: PartitionState): number | undefined {
+    return this.#database.read(() => {
+      const smallest = this.#smallest.get(partition.id)?.['smallest'];
+      return typeof smallest === 'number' ? smallest : undefined;
+    });
   }
 
   /** The records from `fromOffset` on; fewer than there are only when a bound is hit. */

@@ -12,11 +12,20 @@ export interface KafkaDeps {
   nameOf(name: string): string;
 }
 
+/** What a topic takes, as the brokers have it. */
+export interface TopicLimits {
+  /** Without the prefix. */
+  readonly topic: string;
+  readonly partitions: number;
+  /** The topic's `max.message.bytes`: of one batch. */
+  readonly maxBatchBytes: number;
+  readonly isCompacted: boolean;
+}
+
 /** Topics and offsets as the brokers know them. Names go in without the prefix. */
 export interface KafkaCatalog {
   /** @throws Error for a topic that is not there; Unavailable when no broker answers. */
-  partitions(topic: string): Promise<number>;
-  isCompacted(topic: string): Promise<boolean>;
+  limits(topic: string): Promise<TopicLimits>;
   /**
    * Per partition, the oldest offset and the high watermark, as of a moment after the call: with everything that was
    * acknowledged before it. Undefined of a partition that no broker leads now.

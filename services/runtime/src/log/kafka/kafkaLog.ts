@@ -1,4 +1,5 @@
 /** The log of a deployment: the port of `log.ts` on a Kafka cluster, by kafkajs. */
+import { randomUUID } from 'node:crypto';
 import type { Admin, Kafka } from 'kafkajs';
 import { messageOf, StartRefused, Unavailable } from '../../process/errors.ts';
 import type { Logger } from '../../process/logger.ts';
@@ -9,6 +10,7 @@ import type {
   ConsumeOptions,
   Consumer,
   Log,
+  LogRecord,
   NewRecord,
   Tail,
   TailOptions,
@@ -28,7 +30,6 @@ import { openConsumer } from './group/consumerGroup.ts';
 import type { KafkaDeps } from './kafkaDeps.ts';
 import { type KafkaTail, openTail } from './read/tail.ts';
 import { BrokerCatalog } from './topics/catalog.ts';
-import { findOrMakeLogId } from './topics/logId.ts';
 import { ensureTopics } from './topics/topics.ts';
 
 export interface KafkaLogOptions {
@@ -211,4 +212,42 @@ class KafkaLog implements Log {
   #checkOpen(): void {
     if (this.#closing !== undefined) throw new Unavailable('the log is closed');
   }
+}
+
+/**
+ * The log's identity is the first record of a topic that every opener can write to. Of two that open a new log at once
+ * the earlier record wins for both. Each has a key of its own, so compaction keeps it.
+ */
+async function findOrMakeLogId(log: Omit<Log, 'id'>): Promise<string> {
+  await log.ensureTopics([
+    { name: LOG_TOPIC, partitions: 1, cleanup: { policy: 'compact' }, maxRecordBytes: MAX_RECORD_BYTES },
+  ]);
+  const found = await firstId(log);
+  if (found !== undefined) return found;
+  const id = randomUUID();
+  await log.append(LOG_TOPIC, 0, [{ key: id, value: Buffer.from(id) }]);
+  const made = await firstId(log);
+  if (made === undefined) throw new Error(`${LOG_TOPIC} does not hold what was appended to it`);
+  return made;
+}
+
+const LOG_TOPIC = 'questlog.log.v1';
+const MAX_RECORD_BYTES = 1024;
+
+async function firstId(log: Omit<Log, 'id'>): Promise<string | undefined> {
+  const ends = await log.endOffsets(LOG_TOPIC);
+  let first: LogRecord | undefined;
+  const tail = await log.tail({
+    topic: LOG_TOPIC,
+    from: 'earliest',
+    onBatch: ({ records }) => {
+      first ??= records[0];
+    },
+  });
+  try {
+    await Promise.race([tail.reached(ends), tail.failed]);
+  } finally {
+    await tail.close();
+  }
+  return first?.value?.toString();
 }

@@ -1,15 +1,6 @@
 /** Checks an append before anything of it is sent, and counts its bytes as one batch of Kafka will hold them. */
 import { type NewRecord, RecordTooLarge } from '../../log.ts';
-
-/** What a topic takes, as the brokers have it. */
-export interface TopicLimits {
-  /** Without the prefix. */
-  readonly topic: string;
-  readonly partitions: number;
-  /** The topic's `max.message.bytes`: of one batch. */
-  readonly maxBatchBytes: number;
-  readonly isCompacted: boolean;
-}
+import type { TopicLimits } from '../kafkaDeps.ts';
 
 /**
  * What a batch takes beside the keys, values and headers of one record: 61 bytes of its own, up to 40 of the record and

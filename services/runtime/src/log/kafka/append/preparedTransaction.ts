@@ -1,9 +1,11 @@
 /** Checks a transaction before anything of it is sent, and shapes it into the sends and offsets of kafkajs. */
+
+import { checkCommitted } from '../../groups.ts';
 import type { NewRecord, Transaction } from '../../log.ts';
 import { KafkaOwnedPartition } from '../group/ownedPartition.ts';
+import type { KafkaDeps } from '../kafkaDeps.ts';
 import { batchRoom, checkedBytes } from './batchBytes.ts';
 import type { Send } from './producers.ts';
-import type { TransactionalProducerDeps } from './transactionalProducer.ts';
 
 export interface PreparedTransaction {
   /** Of each append in order. More than one only where it exceeds a batch. */
@@ -21,7 +23,7 @@ export interface GroupOffsets {
 
 /** @throws RecordTooLarge when a record exceeds its topic's limit; anything else it throws is a bug of the caller. */
 export async function preparedTransaction(
-  deps: Pick<TransactionalProducerDeps, 'catalog' | 'nameOf'>,
+  deps: Pick<KafkaDeps, 'catalog' | 'nameOf'>,
   { appends, commits = [] }: Transaction,
 ): Promise<PreparedTransaction> {
   const prepared = await Promise.all(
@@ -43,9 +45,6 @@ export async function preparedTransaction(
 
 /** kafkajs's cost of a send grows with the square of its records: some 20 ms for so many. */
 const MAX_SEND_RECORDS = 5000;
-
-/** Kafka's own limit (`offset.metadata.max.bytes`). */
-const MAX_METADATA_BYTES = 4096;
 
 function sendsOf(
   target: Pick<Send, 'topic' | 'partition'>,
@@ -73,11 +72,9 @@ function offsetsOf(commits: Commits): GroupOffsets[] {
   const groups = new Map<string, GroupOffsets>();
   for (const { owned, topic: name, committed } of commits) {
     const { group, topic, partition } = kafkaPartition(owned).commitTarget(name);
+    // Where the topic ends is not asked for: the linker commits what it has read.
+    checkCommitted({ topic, partition, endOffset: Number.MAX_SAFE_INTEGER }, committed);
     const { offset, metadata } = committed;
-    if (!Number.isSafeInteger(offset) || offset < 0) throw new Error(`offset ${offset} cannot be committed`);
-    if (Buffer.byteLength(metadata) > MAX_METADATA_BYTES) {
-      throw new Error(`commit metadata exceeds ${MAX_METADATA_BYTES} bytes`);
-    }
     const offsets = groups.get(group) ?? { consumerGroupId: group, topics: [] };
     offsets.topics.push({ topic, partitions: [{ partition, offset: String(offset), metadata }] });
     groups.set(group, offsets);

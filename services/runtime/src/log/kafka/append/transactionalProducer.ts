@@ -1,11 +1,11 @@
 /** Appends to several partitions and moves offsets in one transaction, while no newer producer has the same id. */
-import type { Kafka, Transaction as KafkaTransaction, Message, Producer } from 'kafkajs';
+import type { Transaction as KafkaTransaction, Message, Producer } from 'kafkajs';
 import { Fenced, Unavailable } from '../../../process/errors.ts';
 import type { Appended, Transaction, TransactionalProducer } from '../../log.ts';
 import { asFailure } from '../client/failures.ts';
 import { connectedOf, withinLimit } from '../client/renewable.ts';
 import { withRetries } from '../client/retries.ts';
-import type { BrokerCatalog } from '../topics/catalog.ts';
+import type { KafkaDeps } from '../kafkaDeps.ts';
 import { type PreparedTransaction, preparedTransaction } from './preparedTransaction.ts';
 import {
   ALL_IN_SYNC,
@@ -18,18 +18,14 @@ import {
   type Send,
 } from './producers.ts';
 
-export interface TransactionalProducerDeps {
-  readonly kafka: Kafka;
-  readonly catalog: BrokerCatalog;
-  nameOf(name: string): string;
-}
+type TransactionDeps = Pick<KafkaDeps, 'kafka' | 'catalog' | 'nameOf'>;
 
 /**
  * Fences older producers of the id, and waits until what they left is committed or aborted.
  * @throws Unavailable when the brokers cannot do that now.
  */
 export async function openTransactionalProducer(
-  deps: TransactionalProducerDeps,
+  deps: TransactionDeps,
   transactionalId: string,
 ): Promise<KafkaTransactionalProducer> {
   const id = deps.nameOf(transactionalId);
@@ -66,7 +62,7 @@ const ABORT_LIMIT_MS = 2000;
 export class KafkaTransactionalProducer implements TransactionalProducer {
   /** Resolves when it is closed. */
   readonly closed: Promise<void>;
-  readonly #deps: TransactionalProducerDeps;
+  readonly #deps: TransactionDeps;
   readonly #id: string;
   readonly #producer: Producer;
   readonly #resolveClosed: () => void;
@@ -77,7 +73,7 @@ export class KafkaTransactionalProducer implements TransactionalProducer {
   #broken: Error | undefined;
   #isClosed = false;
 
-  constructor(deps: TransactionalProducerDeps, id: string, producer: Producer, first: KafkaTransaction) {
+  constructor(deps: TransactionDeps, id: string, producer: Producer, first: KafkaTransaction) {
     const { promise, resolve } = Promise.withResolvers<void>();
     this.closed = promise;
     this.#resolveClosed = resolve;

@@ -1,10 +1,11 @@
 /** Makes the kafkajs client of a deployment from its settings, and lets it speak through our logger. */
 import type { ConnectionOptions } from 'node:tls';
+import { promisify } from 'node:util';
+import { constants, zstdCompress, zstdDecompress } from 'node:zlib';
 import kafkajs, { type Kafka, type LogEntry, type SASLOptions } from 'kafkajs';
 import type { Logger } from '../../../process/logger.ts';
 import { TokenRefused } from './oauthTokens.ts';
 import { patchMissingLeaders, patchReauthentication, patchRequestQueueTimer } from './patches.ts';
-import { registerZstd } from './zstdCodec.ts';
 
 export interface KafkaConnection {
   /** `host:port`; the others are found through them. */
@@ -110,3 +111,20 @@ function teller(logger: Logger): (entry: LogEntry) => void {
 
 const REPEAT_AFTER_MS = 10_000;
 const MAX_REMEMBERED = 200;
+
+/** Teaches kafkajs zstd by Node's own, for the whole process: it keeps one table of codecs. */
+export function registerZstd(): void {
+  kafkajs.CompressionCodecs[kafkajs.CompressionTypes.ZSTD] = () => ({
+    compress: ({ buffer }: { readonly buffer: Buffer }) => compress(buffer, COMPRESSION),
+    decompress: (buffer: Buffer) => decompress(buffer, { maxOutputLength: MAX_INFLATED_BYTES }),
+  });
+}
+
+/** Level 1 of zstd: JSON shrinks to about a sixth, and higher levels cost more than they save. */
+const COMPRESSION = { params: { [constants.ZSTD_c_compressionLevel]: 1 } };
+
+/** Of one batch; twenty times what a topic of Questlog takes, in case others wrote it. */
+const MAX_INFLATED_BYTES = 256 * 1024 * 1024;
+
+const compress = promisify(zstdCompress);
+const decompress = promisify(zstdDecompress);

@@ -4,8 +4,8 @@
  */
 import { untilAvailable } from '../../../process/backoff.ts';
 import { settledWithin } from '../../doorbell.ts';
+import { isOfLoss } from '../../groups.ts';
 import type { ConsumeOptions, Consumer } from '../../log.ts';
-import { isOfLoss } from '../../partitionLoss.ts';
 import { RenewableCluster } from '../client/renewableCluster.ts';
 import type { KafkaDeps } from '../kafkaDeps.ts';
 import { Fetcher } from '../read/fetcher.ts';
@@ -18,7 +18,8 @@ import { Ownership } from './ownership.ts';
 /** @throws Error for topics of unequal partition counts, or that are not there; Unavailable when no broker answers. */
 export async function openConsumer(deps: KafkaDeps, options: ConsumeOptions): Promise<Consumer> {
   const { group, topics } = options;
-  const counts = await Promise.all(topics.map((topic) => deps.catalog.partitions(topic)));
+  const limits = await Promise.all(topics.map((topic) => deps.catalog.limits(topic)));
+  const counts = limits.map(({ partitions }) => partitions);
   if (topics.length === 0) throw new Error(`group ${group} consumes no topic`);
   if (counts.some((count) => count !== counts[0])) {
     const listed = topics.map((topic, index) => `${topic} ${counts[index]}`).join(', ');

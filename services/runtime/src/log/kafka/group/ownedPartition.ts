@@ -1,7 +1,7 @@
 /** One partition (of all the group's topics) in the hands of one member: reads, commits, and the moment it is lost. */
 import { Unavailable } from '../../../process/errors.ts';
-import { checkCommitted } from '../../committed.ts';
 import { Doorbell, nextTurn } from '../../doorbell.ts';
+import { checkCommitted } from '../../groups.ts';
 import type { Batch, Committed, OwnedPartition, ReadOptions } from '../../log.ts';
 import type { KafkaDeps } from '../kafkaDeps.ts';
 import type { Fetcher } from '../read/fetcher.ts';

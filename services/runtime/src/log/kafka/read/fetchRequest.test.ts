@@ -118,5 +118,8 @@ function aBuffer(partition: number, position: number): PartitionBuffer {
 }
 
 function aSituation({ isCompacted = false } = {}) {
-  return { isAnyLeftOut: false, catalog: { isCompacted: async () => isCompacted } };
+  return {
+    isAnyLeftOut: false,
+    catalog: { limits: async () => ({ topic: 't', partitions: 1, maxBatchBytes: 1, isCompacted }) },
+  };
 }

@@ -16,7 +16,7 @@ const ALONE = { partitionBytes: 32 * 1024 * 1024, answerBytes: 32 * 1024 * 1024 
 export async function fetchFrom(
   broker: Broker,
   buffers: readonly PartitionBuffer[],
-  { isAnyLeftOut, catalog }: { isAnyLeftOut: boolean; catalog: Pick<KafkaCatalog, 'isCompacted'> },
+  { isAnyLeftOut, catalog }: { isAnyLeftOut: boolean; catalog: Pick<KafkaCatalog, 'limits'> },
 ): Promise<void> {
   const alone = buffers.find(({ isAskedAlone }) => isAskedAlone);
   const asked = (alone === undefined ? buffers : [alone]).map((buffer) => ({
@@ -54,7 +54,7 @@ function isOf(buffer: PartitionBuffer): (answer: { partition: number }) => boole
 async function deliver(
   buffer: PartitionBuffer,
   answer: PartitionAnswer,
-  catalog: Pick<KafkaCatalog, 'isCompacted'>,
+  catalog: Pick<KafkaCatalog, 'limits'>,
 ): Promise<void> {
   const offset = buffer.fetchOffset;
   const chunk = chunkOf(answer, offset);
@@ -65,7 +65,7 @@ async function deliver(
     buffer.isAskedAlone = false;
   } else if (!buffer.isAskedAlone) {
     buffer.isAskedAlone = true;
-  } else if (!(await catalog.isCompacted(buffer.topic))) {
+  } else if (!(await catalog.limits(buffer.topic)).isCompacted) {
     // So that the others have their turn before it is tried again.
     buffer.isAskedAlone = false;
     throw new Error(`no records come of ${buffer.topic}/${buffer.partition} from ${offset} to ${stableEnd}`);

@@ -48,7 +48,7 @@ async function afterMove({ group, position, range }: Case) {
   };
   const nobody = async () => Promise.reject(new Error('not asked for'));
   const catalog = {
-    ...{ partitions: nobody, isCompacted: nobody, committed: nobody },
+    ...{ limits: nobody, committed: nobody },
     ranges: async () => [range && { startOffset: range[0], endOffset: range[1] }],
   };
   const at = { topic: 't', clusterTopic: 'p-t', partition: 0, position };

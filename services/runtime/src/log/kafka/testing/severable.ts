@@ -2,7 +2,7 @@
 import { createConnection, type Socket } from 'node:net';
 import kafkajs, { type Kafka } from 'kafkajs';
 import type { Log } from '../../log.ts';
-import { registerZstd } from '../client/zstdCodec.ts';
+import { registerZstd } from '../client/kafkaClient.ts';
 import type { KafkaCatalog } from '../kafkaDeps.ts';
 
 export interface SeverableKafka {
@@ -44,8 +44,10 @@ export function severableKafka(brokers: string): SeverableKafka {
 /** What a log that is not severed knows of topics and offsets. */
 export function catalogOf(log: Log): KafkaCatalog {
   return {
-    partitions: async (topic) => (await log.endOffsets(topic)).length,
-    isCompacted: async () => false,
+    limits: async (topic) => {
+      const partitions = (await log.endOffsets(topic)).length;
+      return { topic, partitions, maxBatchBytes: 1_000_000, isCompacted: false };
+    },
     ranges: async (topic) => {
       const [starts, ends] = [await log.startOffsets(topic), await log.endOffsets(topic)];
       return starts.map((startOffset, partition) => ({ startOffset, endOffset: ends[partition] ?? 0 }));

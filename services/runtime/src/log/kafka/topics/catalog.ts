@@ -2,12 +2,11 @@
 import type { Broker, Cluster, Kafka } from 'kafkajs';
 import type { Committed } from '../../log.ts';
 import type { OffsetRange } from '../../tailPositions.ts';
-import type { TopicLimits } from '../append/batchBytes.ts';
 import { newCluster } from '../client/clusterAccess.ts';
 import { NO_LEADER } from '../client/patches.ts';
 import { Renewable } from '../client/renewable.ts';
 import { withRetries } from '../client/retries.ts';
-import type { KafkaCatalog } from '../kafkaDeps.ts';
+import type { KafkaCatalog, TopicLimits } from '../kafkaDeps.ts';
 import { describeTopic, type TopicsDeps } from './topics.ts';
 
 export interface BrokerCatalogDeps extends TopicsDeps {
@@ -43,14 +42,6 @@ export class BrokerCatalog implements KafkaCatalog {
     this.#topics.delete(topic);
   }
 
-  async partitions(topic: string): Promise<number> {
-    return (await this.limits(topic)).partitions;
-  }
-
-  async isCompacted(topic: string): Promise<boolean> {
-    return (await this.limits(topic)).isCompacted;
-  }
-
   startOffsets(topic: string): Promise<number[]> {
     return this.#offsets(topic, true);
   }
@@ -66,7 +57,7 @@ export class BrokerCatalog implements KafkaCatalog {
   }
 
   async ranges(topic: string): Promise<(OffsetRange | undefined)[]> {
-    const count = await this.partitions(topic);
+    const { partitions: count } = await this.limits(topic);
     return this.#withRetries(topic, async () => {
       const starts = await this.#look(topic, count, true);
       const ends = await this.#look(topic, count, false);
@@ -78,7 +69,7 @@ export class BrokerCatalog implements KafkaCatalog {
   }
 
   async committed(group: string, topic: string): Promise<(Committed | undefined)[]> {
-    const count = await this.partitions(topic);
+    const { partitions: count } = await this.limits(topic);
     const [groupId, name] = [this.#deps.nameOf(group), this.#deps.nameOf(topic)];
     const doing = `what ${groupId} committed of ${name} is not known`;
     // Only the types of kafkajs ask for an offset; it is not sent.
@@ -114,7 +105,7 @@ export class BrokerCatalog implements KafkaCatalog {
 
   /** One partition without a leader fails them all, since nobody knows where it begins or ends. */
   async #offsets(topic: string, fromBeginning: boolean): Promise<number[]> {
-    const count = await this.partitions(topic);
+    const { partitions: count } = await this.limits(topic);
     return this.#withRetries(topic, async () => {
       const offsets = await this.#look(topic, count, fromBeginning);
       return offsets.map((offset, partition) => {

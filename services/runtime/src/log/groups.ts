@@ -1,4 +1,5 @@
-/** What a commit may hold, the same in every adapter. */
+/** What every adapter holds a group's member to: what it may commit, and how its work on a lost partition ends. */
+import { Fenced } from '../process/errors.ts';
 import type { Committed } from './log.ts';
 
 /** Kafka's own limit (`offset.metadata.max.bytes`). */
@@ -15,4 +16,14 @@ export function checkCommitted(
   if (Buffer.byteLength(metadata) > MAX_METADATA_BYTES) {
     throw new Error(`commit metadata exceeds ${MAX_METADATA_BYTES} bytes`);
   }
+}
+
+/** A partition that was taken away ends its work by `Fenced`, or by the abort itself passed on by what it awaited. */
+export function isOfLoss(error: unknown, signal: AbortSignal): boolean {
+  if (!signal.aborted) return false;
+  return (
+    error instanceof Fenced ||
+    error === signal.reason ||
+    (error instanceof Error && error.name === 'AbortError')
+  );
 }

@@ -1,14 +1,13 @@
 /** Deletes what is old from the front of `delete` topics, but nothing that a group has yet to read. */
 import type { StatementSync } from 'node:sqlite';
-import type { Clock } from '../../process/clock.ts';
-import type { CommittedOffsets } from './committedOffsets.ts';
-import type { LogDatabase } from './database.ts';
-import { offsetOf, rowId } from './recordStore.ts';
-import type { PartitionState } from './topicCatalog.ts';
+import type { Clock } from '../../../process/clock.ts';
+import type { LogDatabase } from '../database.ts';
+import { offsetOf, type RecordStore, rowId } from '../recordStore.ts';
+import type { PartitionState } from '../topicCatalog.ts';
 
 export interface RetentionDeps {
   readonly database: LogDatabase;
-  readonly committedOffsets: CommittedOffsets;
+  readonly records: Pick<RecordStore, 'smallestCommitted'>;
   readonly clock: Clock;
 }
 
@@ -30,8 +29,8 @@ export class Retention {
 
   /** Deletes one bounded chunk. Returns whether there may be more. */
   deleteChunk(partition: PartitionState, retentionMs: number): boolean {
-    const { database, committedOffsets, clock } = this.#deps;
-    const limit = Math.min(partition.endOffset, committedOffsets.smallest(partition) ?? partition.endOffset);
+    const { database, records, clock } = this.#deps;
+    const limit = Math.min(partition.endOffset, records.smallestCommitted(partition) ?? partition.endOffset);
     if (limit <= partition.startOffset) return false;
     const { startOffset, isCut } = database.read(() =>
       this.#newStart(partition, limit, clock.now() - retentionMs),

@@ -3,10 +3,10 @@
  * that a pass costs what was appended since the one before, and its memory is one chunk.
  */
 import type { StatementSync } from 'node:sqlite';
-import type { Clock } from '../../process/clock.ts';
-import type { LogDatabase } from './database.ts';
-import { offsetOf, rowId } from './recordStore.ts';
-import type { PartitionState } from './topicCatalog.ts';
+import type { Clock } from '../../../process/clock.ts';
+import type { LogDatabase } from '../database.ts';
+import { offsetOf, rowId } from '../recordStore.ts';
+import type { PartitionState } from '../topicCatalog.ts';
 
 export interface CompactionDeps {
   readonly database: LogDatabase;

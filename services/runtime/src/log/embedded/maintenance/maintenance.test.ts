@@ -8,9 +8,9 @@ import {
   textOf,
   textsToEnd,
   untilHolds,
-} from '../contract/harness.ts';
-import type { Log } from '../log.ts';
-import { aDirectory, aLog, HOUR_MS, ManualClock, topicSpec } from './testing/testLog.ts';
+} from '../../contract/harness.ts';
+import type { Log } from '../../log.ts';
+import { aDirectory, aLog, HOUR_MS, ManualClock, topicSpec } from '../testing/testLog.ts';
 
 describe('retention', () => {
   it('deletes what is older than the topic keeps, and moves the start offsets', async () => {
