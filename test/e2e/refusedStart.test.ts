@@ -60,6 +60,12 @@ describe('a start is refused', () => {
     expect(line).toContain('eighty');
   });
 
+  test('on a name that is nearly a setting’s, which would silently mean the embedded log', async () => {
+    const line = await refusal({ dataDir: join(folder, 'nearly'), env: { KAFKA_BROKER: 'a:9092' } });
+
+    expect(line).toContain('KAFKA_BROKERS');
+  });
+
   test.each([
     ['a file', () => join(folder, 'plain-file')],
     ['a path under a file', () => join(folder, 'plain-file', 'data')],
@@ -140,6 +146,18 @@ test('--check-config prints the settings with their defaults and starts nothing'
     clickhouseUrl: '',
   });
   expect(output.stdout).not.toContain('a secret');
+});
+
+test.each([
+  ['--help', /questlog \[standalone \| ingest \| linker \| projector\].*--check-config.*config\.md/s],
+  ['--version', /^\d+\.\d+\.\d+\n$/],
+])('%s is answered with status 0, whatever the settings', async (flag, answer) => {
+  const child = spawnProduct({ args: [flag], env: { QUESTLOG_PORT: 'eighty' } });
+  const output = collectOutput(child);
+  const [code] = await once(child, 'close');
+
+  expect([code, output.stderr]).toEqual([0, '']);
+  expect(output.stdout).toMatch(answer);
 });
 
 /** The one line that a refused start says. */

@@ -1,5 +1,6 @@
 #!/usr/bin/env node
 /** `questlog [standalone | ingest | linker | projector]`: settings, start, the words for a newcomer, stop. */
+import { readFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
 import { loadConfig, shownConfig } from '@questlog/runtime/process/config';
 import { messageOf, StartRefused } from '@questlog/runtime/process/errors';
@@ -8,7 +9,7 @@ import { createLogger } from '@questlog/runtime/process/logger';
 import { banner } from './banner.ts';
 import { settings } from './config.ts';
 import { checkedChoice } from './engines.ts';
-import { SERVICES, type ServiceName, startServices } from './services.ts';
+import { SERVICES, startServices } from './services.ts';
 
 // Before anything uses libuv's pool: each query of the embedded ClickHouse holds one of its threads.
 process.env['UV_THREADPOOL_SIZE'] ??= '16';
@@ -16,12 +17,34 @@ process.env['UV_THREADPOOL_SIZE'] ??= '16';
 // Before anything is written: what tenants send is for nobody else on this machine.
 process.umask(0o077);
 
+const FLAGS = {
+  'check-config': { type: 'boolean' },
+  help: { type: 'boolean', short: 'h' },
+  version: { type: 'boolean' },
+} as const;
+const USAGE = `questlog [${SERVICES.join(' | ')}] [--check-config | --help | --version]`;
+const HELP = `${USAGE}
+
+  standalone  all services in one process (the default), on embedded engines unless settings name others
+  ingest      takes events, sessions and bug reports over HTTP
+  linker      links events with the bug reports that they belong to
+  projector   writes the log to ClickHouse
+
+  --check-config  prints the settings in use, secrets as ***, and starts nothing
+
+Settings are environment variables: docs/reference/config.md lists them.
+`;
+
 const logger = createLogger('questlog');
 const lifecycle = createLifecycle(logger);
 
 try {
   const startedAtMs = performance.now();
-  const { service, isCheck } = commandLine(process.argv.slice(2));
+  const { service, isCheck, isHelp, isVersion } = commandLine(process.argv.slice(2));
+  if (isHelp || isVersion) {
+    process.stdout.write(isHelp ? HELP : `${version()}\n`);
+    process.exit(0);
+  }
   const config = loadConfig(settings, process.env, 'QUESTLOG_');
   if (isCheck) {
     const { kafka } = checkedChoice(config, service === 'standalone');
@@ -43,20 +66,33 @@ try {
 }
 
 /** @throws StartRefused naming what may be asked for. */
-function commandLine(args: string[]): { service: ServiceName; isCheck: boolean } {
+function commandLine(args: string[]) {
   const { positionals, values } = parseArgs({
     args,
     strict: false,
     allowPositionals: true,
-    options: { 'check-config': { type: 'boolean' } },
+    options: FLAGS,
   });
   const [asked = 'standalone', ...more] = positionals;
   const service = SERVICES.find((name) => name === asked);
-  const unknown = Object.keys(values).filter((name) => name !== 'check-config');
+  const unknown = Object.keys(values).filter((name) => !Object.hasOwn(FLAGS, name));
   if (service === undefined || more.length + unknown.length > 0) {
-    throw new StartRefused(`usage: questlog [${SERVICES.join(' | ')}] [--check-config]`);
+    throw new StartRefused(`usage: ${USAGE}`);
   }
-  return { service, isCheck: values['check-config'] === true };
+  const isGiven = (flag: keyof typeof FLAGS): boolean => values[flag] === true;
+  return {
+    service,
+    isCheck: isGiven('check-config'),
+    isHelp: isGiven('help'),
+    isVersion: isGiven('version'),
+  };
+}
+
+function version(): string {
+  const manifest: { version: string } = JSON.parse(
+    readFileSync(new URL('../../../package.json', import.meta.url), 'utf8'),
+  );
+  return manifest.version;
 }
 
 /** A part that cannot go on takes the process with it: a supervisor starts a clean one. */

@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import Type from 'typebox';
-import { expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { configTable, loadConfig, setting, shownConfig } from './config.ts';
 import { StartRefused } from './errors.ts';
 
@@ -22,6 +22,49 @@ test('reports every bad and unknown setting at once', () => {
   const env = { X_PORT: '80x', X_MODE: 'slow', X_TYPO: '1', OTHER: '1' };
   expect(() => loadConfig(schema, env, 'X_')).toThrow(StartRefused);
   expect(() => loadConfig(schema, env, 'X_')).toThrow(/X_PORT.*X_MODE.*X_TYPO/);
+});
+
+describe('a name that is not of the prefix', () => {
+  const known = ['KAFKA_BROKERS', 'KAFKA_TLS', 'KAFKA_TLS_CERT', 'SCHEMA_REGISTRY_URL', 'CLICKHOUSE_URL'];
+  const shared = Type.Object(
+    Object.fromEntries(known.map((env) => [env, setting.optional({ env, description: 'Of others too.' })])),
+  );
+
+  test.each([
+    ['KAFKA_BROKER', 'KAFKA_BROKERS'],
+    ['KAKFA_BROKERS', 'KAFKA_BROKERS'],
+    ['KAFKA_BROKERZ', 'KAFKA_BROKERS'],
+    ['kafka_brokers', 'KAFKA_BROKERS'],
+    ['KAFKA_TLS_CRT', 'KAFKA_TLS_CERT'],
+    ['KAFKA_BROKERS_FLE', 'KAFKA_BROKERS_FILE'],
+    ['SCHEMA_REGISTRY_URI', 'SCHEMA_REGISTRY_URL'],
+    ['CLICKHOUSE_URL_', 'CLICKHOUSE_URL'],
+    ['CLICKHUOSE_URL', 'CLICKHOUSE_URL'],
+  ])('is refused where it is a near miss of a known one: %s', (name, meant) => {
+    expect(() => loadConfig(shared, { [name]: 'x' }, 'X_')).toThrow(
+      `${name}: there is no such setting; is ${meant} meant?`,
+    );
+  });
+
+  test.each([
+    // What Kubernetes puts into a container for Services named `kafka`, `kafka-tls`, `clickhouse` and the like.
+    'KAFKA_PORT',
+    'KAFKA_PORT_9092_TCP_ADDR',
+    'KAFKA_SERVICE_HOST',
+    'KAFKA_TLS_PORT',
+    'CLICKHOUSE_PORT',
+    'SCHEMA_REGISTRY_PORT',
+    // Of Kafka's own scripts, of ClickHouse's client and of their images.
+    'KAFKA_HEAP_OPTS',
+    'KAFKA_OPTS',
+    'KAFKA_HOME',
+    'CLICKHOUSE_USER',
+    'CLICKHOUSE_DB',
+    'CLICKHOUSE_HOST',
+    'PATH',
+  ])('is not ours otherwise: %s', (name) => {
+    expect(loadConfig(shared, { [name]: 'x' }, 'X_')).toMatchObject({ KAFKA_BROKERS: '' });
+  });
 });
 
 test.each(['-1', '65536', '1.5', '', ' 1'])('refuses the port %j', (port) => {

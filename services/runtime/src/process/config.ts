@@ -28,7 +28,9 @@ export const setting = {
 type Env = Readonly<Record<string, string | undefined>>;
 
 /**
- * @param prefix variables that begin with it must be known, so that a misspelt setting is not silently ignored.
+ * A misspelt setting is not silently ignored. Where the name's begin is ours alone, every unknown one is refused; elsewhere
+ * a near miss only, since others use such names too: `KAFKA_HEAP_OPTS`, or the `CLICKHOUSE_PORT` of Kubernetes.
+ * @param prefix the begin of names that is ours alone.
  * @throws StartRefused naming every bad or unknown setting.
  */
 export function loadConfig<T extends TObject>(schema: T, env: Env, prefix: string): Readonly<Static<T>> {
@@ -44,7 +46,10 @@ export function loadConfig<T extends TObject>(schema: T, env: Env, prefix: strin
     if (error !== undefined) problems.push(`${name}: ${wanted(error)}, not ${JSON.stringify(text)}`);
   }
   for (const name of Object.keys(env)) {
-    if (name.startsWith(prefix) && !known.has(name)) problems.push(`${name}: there is no such setting`);
+    if (known.has(name)) continue;
+    const meant = [...known].find((each) => isNearMiss(name, each));
+    if (meant === undefined && !name.startsWith(prefix)) continue;
+    problems.push(`${name}: there is no such setting${meant === undefined ? '' : `; is ${meant} meant?`}`);
   }
   if (problems.length > 0) throw new StartRefused(`settings: ${problems.join('; ')}`);
   return Object.freeze(Compile(schema).Parse(values));
@@ -98,6 +103,20 @@ function read(env: Env, name: string, problems: string[]): string | undefined {
     problems.push(`${name}_FILE: ${file} cannot be read`);
     return undefined;
   }
+}
+
+/** In other letters' case, or one letter missing, added, another, or two neighbours swapped. */
+function isNearMiss(name: string, known: string): boolean {
+  const [a, b] = [name.toUpperCase(), known];
+  let same = 0;
+  while (same < a.length && a[same] === b[same]) same += 1;
+  const [restA, restB] = [a.slice(same), b.slice(same)];
+  return (
+    restA.slice(1) === restB ||
+    restA === restB.slice(1) ||
+    restA.slice(1) === restB.slice(1) ||
+    (restA[0] === restB[1] && restA[1] === restB[0] && restA.slice(2) === restB.slice(2))
+  );
 }
 
 function wanted(error: { message: string; params: object }): string {
