@@ -12,7 +12,7 @@ export function clickhousePage(): string {
   ]);
 }
 
-/** How a column is compressed is left out: no question depends on it. */
+/** Codecs and settings are left out: no question depends on them. */
 function statementsOf(path: string): string[] {
   return textOf(path)
     .split(/^;$/m)
@@ -21,14 +21,14 @@ function statementsOf(path: string): string[] {
         .map(({ groups }) => groups?.['text'])
         .join('\n');
       const sql = statement.replace(/^--.*\n/gm, '').trim();
-      const { kind = '', name = '' } =
-        /^(?<kind>CREATE TABLE|CREATE VIEW|ALTER TABLE) (?<name>\w+)/.exec(sql)?.groups ?? {};
-      if (name === '')
-        throw new Error(
-          `${path}: the reference knows CREATE TABLE, CREATE VIEW and ALTER TABLE, not: ${sql}`,
-        );
-      const title = kind === 'ALTER TABLE' ? `${name}, changed` : name;
-      const shown = sql.replace(/ CODEC\(.*\)(?=,?$)/gm, '').replace(/^( {4}\w+) +/gm, '$1 ');
-      return [`## ${title}`, ...(comment === '' ? [] : [comment]), fence('sql', shown)];
+      if (/^ALTER TABLE \w+ MODIFY SETTING /.test(sql)) return [];
+      const name = /^CREATE (?:TABLE|VIEW) (?<name>\w+)/.exec(sql)?.groups?.['name'];
+      if (name === undefined)
+        throw new Error(`${path}: the reference knows CREATE TABLE, CREATE VIEW and settings, not: ${sql}`);
+      const shown = sql
+        .replace(/^SETTINGS [^;]*/m, '')
+        .replace(/ CODEC\(.*\)(?=,?$)/gm, '')
+        .replace(/^( {4}\w+) +/gm, '$1 ');
+      return [`## ${name}`, ...(comment === '' ? [] : [comment]), fence('sql', shown.trim())];
     });
 }

@@ -2,7 +2,7 @@
 import { openApi } from '@questlog/ingest/http/openapi/openapi';
 import { ADMIN_ENDPOINTS, ADMIN_SHAPES } from './adminEndpoints.ts';
 import { code, page, table } from './markdown.ts';
-import { fieldList, type Shape, typeOf } from './shapes.ts';
+import { fieldLines, type Shape, TIMESTAMP, typeOf } from './shapes.ts';
 
 interface Content {
   readonly description?: string;
@@ -48,8 +48,8 @@ export function httpPage(): string {
       ]),
     ),
     '## Shapes',
-    'A `?` marks a field that may be omitted.',
-    ...Object.entries(named).flatMap(([name, shape]) => [`### ${name}`, fieldList(linked(shape, named))]),
+    `A \`?\` marks a field that may be omitted. Timestamps: ${TIMESTAMP}`,
+    ...shapeBlocks(named),
   ]);
 }
 
@@ -86,6 +86,20 @@ function answersOf({ responses }: Operation): string[] {
 function answersOfAll(operations: readonly Operation[]): string[] {
   const [first = [], ...others] = operations.map(answersOf).filter((answers) => answers.length > 1);
   return first.filter((answer) => others.every((answers) => answers.includes(answer)));
+}
+
+/** A shape that holds all lines of another one tells only the rest. */
+function shapeBlocks(named: Readonly<Record<string, Shape>>): string[] {
+  const listed = Object.entries(named).map(
+    ([name, shape]) => [name, fieldLines(linked(shape, named))] as const,
+  );
+  return listed.flatMap(([name, lines]) => {
+    const [base, held] = listed
+      .filter(([, others]) => others.length < lines.length && others.every((line) => lines.includes(line)))
+      .reduce((longest, one) => (one[1].length > longest[1].length ? one : longest), ['', []] as const);
+    const intro = base === '' ? [] : [`As ${typeOf({ $ref: base })}, and:`];
+    return [`### ${name}`, ...intro, lines.filter((line) => !held.includes(line)).join('\n')];
+  });
 }
 
 function bodyOf({ content = {} }: Content): string {

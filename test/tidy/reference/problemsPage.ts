@@ -1,6 +1,6 @@
 /** `docs/reference/problems.md`: the closed list of problem codes. */
 import { PROBLEMS } from '@questlog/schemas/http/problem';
-import { code, fence, page, table } from './markdown.ts';
+import { code, fence, page } from './markdown.ts';
 
 const EXAMPLE = `{
   "type": "urn:questlog:problem:invalid_elements",
@@ -15,10 +15,10 @@ const EXAMPLE = `{
 export function problemsPage(): string {
   const rows = Object.entries(PROBLEMS)
     .toSorted(([, [a]], [, [b]]) => a - b)
-    .map(([name, [status, title]]) => [code(name), String(status), title]);
+    .map(([name, [status, title]]) => `- ${status} ${code(name)}: ${title}.`);
   return page('Problem codes', 'schemas/src/http/problem.ts', [
     'Every error is `application/problem+json` (RFC 9457). The list is closed; a code never changes its meaning. `title`\nbelongs to the code, `detail` to the request.',
-    table(['code', 'status', 'title'], rows),
+    rows.join('\n'),
     '`errors` names every bad element: its index in the array, a JSON pointer (RFC 6901) into it, the code and the detail.',
     fence('json', EXAMPLE),
   ]);

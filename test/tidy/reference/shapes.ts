@@ -1,5 +1,9 @@
 /** JSON schemas, as TypeBox writes them, as Markdown. */
+import { Timestamp } from '@questlog/schemas/http/fields';
 import { code } from './markdown.ts';
+
+/** The meaning of every timestamp, told once a page and not at each field. */
+export const TIMESTAMP = String(Reflect.get(Timestamp, 'description'));
 
 /** The part of JSON schema that the HTTP shapes use. */
 export interface Shape {
@@ -21,13 +25,13 @@ export interface Shape {
 }
 
 /** One line a field; `?` marks a field that may be omitted. */
-export function fieldList({ properties = {}, required = [] }: Shape): string {
-  const lines = Object.entries(properties).map(([name, field]) => {
-    const meaning = descriptionOf(field);
+export function fieldLines({ properties = {}, required = [] }: Shape): string[] {
+  return Object.entries(properties).map(([name, field]) => {
+    const type = typeOf(field);
+    const meaning = type.startsWith('timestamp') ? '' : descriptionOf(field);
     const told = meaning === '' ? '' : `: ${meaning}`;
-    return `- ${code(required.includes(name) ? name : `${name}?`)} ${typeOf(field)}${told}`;
+    return `- ${code(required.includes(name) ? name : `${name}?`)} ${type}${told}`;
   });
-  return lines.join('\n');
 }
 
 /** A type in words; a named shape as a link to its heading. */
@@ -42,6 +46,7 @@ export function typeOf(shape: Shape): string {
   if (shape.enum !== undefined)
     return shape.enum.length > 5 ? 'string' : shape.enum.map((one) => code(String(one))).join(' or ');
   if (shape.type === 'array') return arrayOf(shape);
+  if (shape.description === TIMESTAMP) return 'timestamp';
   const fields = Object.keys(shape.properties ?? {});
   if (fields.length > 0) return `object of ${fields.map(code).join(', ')}`;
   const range = shape.minimum === undefined ? '' : ` from ${shape.minimum}${upTo(shape.maximum)}`;
