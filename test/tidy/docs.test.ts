@@ -1,4 +1,4 @@
-/** Pages that can be found, links that lead somewhere, and commands that exist. */
+/** Pages that can be found, links that lead somewhere, files and commands that exist. */
 import { posix } from 'node:path';
 import { expect, test } from 'vitest';
 import { lineAt, manifestOf, projectFiles, textOf } from './house.ts';
@@ -38,6 +38,26 @@ test('every relative link leads to a file, a folder or a heading that is there',
       if (anchor === undefined || !target.endsWith('.md') || headingsOf(target).includes(anchor)) return [];
       return [`${page}:${line}: ${target} has no heading #${anchor}`];
     }),
+  );
+});
+
+test('every source file that a page or a comment names is there', () => {
+  const isThere = (name: string): boolean => files.some((path) => `/${path}`.endsWith(`/${name}`));
+  expectNone(
+    files
+      .filter((path) => /\.(md|ts|sql|yml)$/.test(path))
+      .flatMap((path) =>
+        textOf(path)
+          .split('\n')
+          .map((line, i) => ({ at: `${path}:${i + 1}`, line })),
+      )
+      .filter(({ at, line }) => at.includes('.md:') || /^\s*(\/?\*|\/\/|--|#)/.test(line))
+      .flatMap(({ at, line }) =>
+        [...line.matchAll(/`(?:\.\/)?(?<name>[\w/-]+(?:\.[\w-]+)*\.(?:ts|sql))`/g)].flatMap(({ groups }) => {
+          const name = groups?.['name'] ?? '';
+          return isThere(name) || name === '001-name.sql' ? [] : [`${at}: there is no ${name}`];
+        }),
+      ),
   );
 });
 
