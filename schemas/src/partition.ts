@@ -1,7 +1,7 @@
 /**
- * Where a record goes. The key of every topic is the tenant; the partition is the tenant's home partition (Kafka's own
- * default partitioner: murmur2 of the key) plus a lane, so that one large tenant can be spread over several partitions
- * while the order inside a session stays.
+ * Decides a record's partition. The key of every topic is the tenant. The partition is the tenant's home (Kafka's default
+ * partitioner: murmur2 of the key) plus a lane, so that a large tenant can spread over partitions and keep the order
+ * inside a session.
  */
 import { createHash } from 'node:crypto';
 

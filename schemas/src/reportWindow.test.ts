@@ -14,12 +14,12 @@ test('the window reaches from ten minutes before the report to one minute after 
   expect(isInWindow(NOON + 60_000_001n, window)).toBe(false);
 });
 
-test('a report without a time of its own has the server’s', () => {
+test('gives a report without a time the server’s', () => {
   const window = windowOf(aReportLink({ receivedAt: NOON_MS, windowBeforeMs: 0, windowAfterMs: 0 }));
   expect(window).toEqual({ fromMicros: NOON, toMicros: NOON });
 });
 
-test('an event that is not off the clock cannot belong to a report that was let go', () => {
+test('an event with a right clock never belongs to a report that was let go', () => {
   const report = aReportLink({ receivedAt: NOON_MS, windowAfterMs: 30 * MINUTE_MS });
   const earliestReceipt = closesAtMs(report);
   const latestOccurred = Number(windowOf(report).toMicros / 1000n);
@@ -27,7 +27,7 @@ test('an event that is not off the clock cannot belong to a report that was let 
   expect(GRACE_MS).toBeGreaterThan(OFF_CLOCK_MS);
 });
 
-test('a report from the far future is let go all the same', () => {
+test('lets a report from the far future go', () => {
   const report = aReportLink({ receivedAt: NOON_MS, occurredAt: NOON * 2n });
   expect(closesAtMs(report)).toBe(NOON_MS + 48 * 60 * MINUTE_MS + GRACE_MS);
 });

@@ -1,6 +1,6 @@
 /**
- * When an event belongs to a report of its session: the one rule, used by ingest for its answers and by the linker for
- * the record. An event without a session belongs to none.
+ * The one rule that decides whether an event belongs to a report of its session. Ingest uses it for its answers, the
+ * linker for the record. An event without a session belongs to none.
  */
 import type { LinkSource } from './topics/linkedEvents.ts';
 import { MAX_WINDOW_MS, type ReportLink } from './topics/reportLinks.ts';
@@ -29,31 +29,31 @@ export function isInWindow(occurredAt: bigint, { fromMicros, toMicros }: ReportW
   return occurredAt >= fromMicros && occurredAt <= toMicros;
 }
 
-/** How long after its window a report waits for what is still on its way. */
+/** The time after its window for which a report waits for late events. */
 export const GRACE_MS = 15 * 60 * 1000;
 /**
- * The longest window, for a report whose clock is a day ahead. A window that ends later still is matched until then, and
- * after it for events off the clock only.
+ * The longest window, for a report whose clock is a day ahead. A window that ends later is matched until then, and
+ * afterwards only for events off the clock.
  */
 const MAX_OPEN_MS = 2 * MAX_WINDOW_MS;
 
-/** Milliseconds since the epoch: when the linker looks a last time and lets the report go. */
+/** Milliseconds since the epoch: when the linker looks the report up a last time and lets it go. */
 export function closesAtMs(report: Timed): number {
   const windowEndMs = Number(windowOf(report).toMicros / 1000n) + 1;
   const lastMs = Math.min(Math.max(report.receivedAt, windowEndMs), report.receivedAt + MAX_OPEN_MS);
   return lastMs + GRACE_MS;
 }
 
-/** No report is open for longer after it was received. */
+/** The longest time for which a report stays open after it was received. */
 export const MAX_OPEN_WITH_GRACE_MS = MAX_OPEN_MS + GRACE_MS;
 
 /**
- * An event's clock and the server's differ by more: it may belong to a report that was let go long ago. Less than
- * `GRACE_MS` by far, so that an event that is not off the clock finds its reports still open.
+ * An event whose clock differs from the server's by more may belong to a report that was let go long ago. Far less than
+ * `GRACE_MS`, so that an event with a right clock finds its reports still open.
  */
 export const OFF_CLOCK_MS = 5 * 60 * 1000;
 
-/** Every event that the report names itself, with the way it does; `inline` goes before `named`. */
+/** Every event that the report itself names, and how; `inline` wins over `named`. */
 export function namedEventsOf(
   report: Pick<ReportLink, 'inlineEventIds' | 'eventIds'>,
 ): Map<string, Exclude<LinkSource, 'session'>> {

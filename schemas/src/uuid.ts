@@ -13,7 +13,7 @@ export const UUID_PATTERN = '^[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a
 /** Lanes fit in the 12 bits that an event's id has for them. */
 export const MAX_LANES = 4096;
 
-/** The UUID in lower case, or undefined where the text is none. */
+/** The UUID in lower case, or undefined where the text is not a UUID. */
 export function canonicalUuid(text: string): string | undefined {
   if (CANONICAL.test(text)) return text;
   return ANY_CASE.test(text) ? text.toLowerCase() : undefined;
@@ -32,7 +32,7 @@ export function eventId(millis: number, lane: number, tail: Buffer, tailOffset =
   return `${time.slice(0, 8)}-${time.slice(8)}-7${hex(lane, 3)}-${idTail(tail, tailOffset)}`;
 }
 
-/** What `tailOf` gives of an id that was made with these 8 bytes. */
+/** The value of `tailOf` for an id made with these 8 bytes. */
 export function idTail(tail: Buffer, offset = 0): string {
   const high = (tail.readUInt16BE(offset) & 0x3fff) | 0x8000;
   return `${hex(high, 4)}-${tail.toString('hex', offset + 2, offset + 8)}`;
@@ -54,7 +54,7 @@ export function laneOf(id: string): number {
   return Number.parseInt(id.slice(15, 18), 16);
 }
 
-/** The last 62 bits of an id with their variant, as text: what tells two events of one key apart, whatever their lane. */
+/** The last 62 bits of an id with their variant, as text. They tell two events of one key apart, whatever their lane. */
 export function tailOf(id: string): string {
   return id.slice(19);
 }

@@ -1,7 +1,7 @@
 /** A row of `events` (`deploy/clickhouse/001-events.sql`) as services read it. */
 import type { AcceptedEvent } from '../topics/eventsAccepted.ts';
 
-/** What `EventRow` has. */
+/** The columns of `EventRow`. */
 export const EVENT_COLUMNS = `id, session_id, build_id, event_type, toUnixTimestamp64Micro(occurred_at) AS occurred_at_micros,
   payload, over_quota`;
 

@@ -1,12 +1,12 @@
-/** A row of `reports` (`deploy/clickhouse/006-reports.sql`) as services read it, and the record that it was made of. */
+/** A row of `reports` (`deploy/clickhouse/006-reports.sql`) as services read it, and the record behind it. */
 import type { ReportLink } from '../topics/reportLinks.ts';
 
 export interface StoredReport {
-  /** The record as it was filed; its time is the report's, given or not. */
+  /** The filed record, with the report's time also where none was sent. */
   readonly filed: ReportLink;
   /** Milliseconds since the epoch. */
   readonly retractedAt: number | null;
-  /** Where the record lies. */
+  /** The record's place in the log. */
   readonly place: { readonly logId: string; readonly partition: number; readonly offset: number };
 }
 

@@ -1,8 +1,8 @@
-/** Whether a schema may follow an earlier one under its subject: what a registry asks, and what Questlog's reader asks. */
+/** Tells whether a schema may follow an earlier one under its subject, for a registry and for Questlog's own reader. */
 import avsc from 'avsc';
 import { type Compatibility, parseSchema } from './contract.ts';
 
-/** Why `next` may not follow `earlier`, as the end of a sentence; undefined where it may. */
+/** The reason why `next` may not follow `earlier`, as the end of a sentence; undefined where it may. */
 export function compatibilityFault(
   compatibility: Compatibility,
   earlier: string,
@@ -14,7 +14,7 @@ export function compatibilityFault(
   return unreadBefore === undefined ? undefined : `that version cannot read this one: ${unreadBefore}`;
 }
 
-/** Asked twice: of Avro alone, as a registry does, and of the types that this process decodes into. */
+/** Checks twice: Avro alone, as a registry does, and the types that this process decodes into. */
 function whyUnread(written: string, read: string): string | undefined {
   try {
     plainType(read).createResolver(plainType(written));

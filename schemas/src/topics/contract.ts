@@ -11,7 +11,7 @@ export interface MessageContract<T> {
   readonly subject: string;
   /** The schema as registered, canonical JSON text. */
   readonly schema: string;
-  /** Between the versions of the schema, as the registry enforces it. */
+  /** The compatibility of the schema's versions, as the registry enforces it. */
   readonly compatibility: Compatibility;
   readonly type: MessageType<T>;
 }
@@ -67,7 +67,7 @@ export function unframe(value: Buffer): { schemaId: number; body: Buffer } | und
 
 /** A string that the process holds as its UTF-8 bytes, so that a payload is copied and never becomes a string. */
 export const RAW_JSON = { type: 'string', rawJson: true } as const;
-/** In lower case on this side, whatever the writer wrote; anything else does not decode. */
+/** A UUID in lower case, whatever case the writer used; anything else does not decode. */
 export const UUID = { type: 'string', logicalType: 'uuid' } as const;
 /** The time of a server's clock. A value that no table can hold does not decode. */
 export const MILLIS = { type: 'long', logicalType: 'timestamp-millis' } as const;
@@ -79,7 +79,7 @@ const END_OF_MILLIS = Date.UTC(2100, 0, 1);
 const START_OF_MICROS = BigInt(Date.UTC(1900, 0, 1)) * 1000n;
 const END_OF_MICROS = BigInt(Date.UTC(2300, 0, 1)) * 1000n;
 
-/** Topics take records of foreign producers: what the types alone let through is checked where it is decoded. */
+/** Topics take records of foreign producers, so the decoder checks what Avro's types alone would let through. */
 const CHECKED = {
   uuid: checked((value) => (typeof value === 'string' ? canonicalUuid(value) : undefined)),
   'timestamp-millis': checked((value) =>
@@ -105,7 +105,7 @@ function microsInRange(value: bigint): bigint {
   throw new RangeError('a timestamp lies outside the years 1900 to 2299');
 }
 
-/** Accepts any value to be written (ours are checked where they are made) and the checked ones when read. */
+/** Writes any value (ours are checked where they are created), and reads only values that pass the check. */
 function checked(read: (value: unknown) => unknown) {
   return class extends avsc.types.LogicalType {
     protected override _fromValue(value: unknown): unknown {
@@ -114,7 +114,7 @@ function checked(read: (value: unknown) => unknown) {
       return accepted;
     }
 
-    /** Of another version of the schema, whether it had the logical type or not. */
+    /** Also reads other versions of the schema, with the logical type or without. */
     protected override _resolve(written: avsc.Type): (value: unknown) => unknown {
       const underlying = written instanceof avsc.types.LogicalType ? written.underlyingType : written;
       this.underlyingType.createResolver(underlying);

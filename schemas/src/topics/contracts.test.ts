@@ -25,7 +25,7 @@ test('an Avro decoder that knows nothing of Questlog reads the payload as a stri
   expect(decoded.events[0]).toMatchObject({ payload: '{"ü":1}', occurredAt: 5 });
 });
 
-test('a reader takes what a writer with one more field has written', () => {
+test('reads a record of a writer with one more field', () => {
   const schema = JSON.parse(sessionRegistered.schema);
   schema.fields.push({ name: 'platform', type: 'string', default: '' });
   const newer = parseSchema<Record<string, unknown>>(JSON.stringify(schema));
@@ -42,7 +42,7 @@ test('frames as Confluent does: a zero byte and the id, big-endian', () => {
   expect(unframe(Buffer.from([1, 0, 0, 0, 0, 9]))).toBeUndefined();
 });
 
-test('a directory entry keeps which of the three it is', () => {
+test('a directory entry stays a tenant, a project or a token', () => {
   const entry: DirectoryEntry = {
     tenant: { id: randomUUID(), name: 'T', monthlySoftQuota: null, spread: 1, createdAt: 1 },
     project: null,
@@ -65,7 +65,7 @@ test('a time that no table can hold does not decode', () => {
   expect(() => eventsAccepted.type.fromBuffer(eventsAccepted.type.toBuffer(message))).toThrow(/1900 to 2299/);
 });
 
-test('a report that the linker tracks comes back as it was', () => {
+test('a report in the linker’s state comes back unchanged', () => {
   const record = aReportLink({
     eventIds: [randomUUID()],
     occurredAt: 5n,
@@ -76,7 +76,7 @@ test('a report that the linker tracks comes back as it was', () => {
   expect(linkerState.type.fromBuffer(linkerState.type.toBuffer(entry))).toMatchObject(entry);
 });
 
-test('a report link of a producer that knows the required fields only has the defaults', () => {
+test('gives a report link with only the required fields the defaults', () => {
   const { tenantId, projectId, reportId } = aReportLink();
   const schema = JSON.parse(reportLinks.schema);
   const required = ['kind', 'tenantId', 'projectId', 'reportId', 'receivedAt', 'eventIds'];

@@ -1,5 +1,5 @@
 /**
- * `questlog.dead-letters.v1`: a record that could not be processed, as it was, with where it came from and why. Key: the
+ * `questlog.dead-letters.v1`: a record that could not be processed, unchanged, with its source and the reason. Key: the
  * source record's key.
  */
 import { MILLIS, messageContract } from './contract.ts';
@@ -10,7 +10,7 @@ export interface DeadLetter {
   readonly sourceTopic: string;
   readonly sourcePartition: number;
   readonly sourceOffset: number;
-  /** Which consumer group gave up on it. */
+  /** The consumer group that dead-lettered it. */
   readonly group: string;
   readonly reason: string;
   readonly key: string | null;

@@ -1,4 +1,4 @@
-/** A directory that an earlier version wrote goes on working. */
+/** Entries of an earlier version stay readable. */
 import { randomUUID } from 'node:crypto';
 import { expect, test } from 'vitest';
 import { parseSchema } from './contract.ts';
@@ -18,7 +18,7 @@ test('a project keeps its window of reports', () => {
   expect(directoryEntry.type.fromBuffer(directoryEntry.type.toBuffer(entry))).toMatchObject(entry);
 });
 
-test('a project that was written before projects had a window has none', () => {
+test('a project of a version without windows has none', () => {
   const earlier = parseSchema<object>(withoutWindow(directoryEntry.schema));
   const { reportWindow: _, ...known } = project;
   const bytes = earlier.toBuffer({ tenant: null, project: known, token: null });

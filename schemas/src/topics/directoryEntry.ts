@@ -14,7 +14,7 @@ export interface Tenant {
   readonly name: string;
   /** Events a UTC month; null: no quota. */
   readonly monthlySoftQuota: number | null;
-  /** Over how many partitions the tenant's new sessions are spread, 1 to 4096. */
+  /** Partitions that the tenant's new sessions are spread over, 1 to 4096. */
   readonly spread: number;
   readonly createdAt: number;
 }
@@ -25,7 +25,7 @@ export interface Project {
   readonly name: string;
   /** Null: the deployment's default revision. */
   readonly revision: Revision | null;
-  /** Of bug reports that do not say their own; null or not given: the contract's. */
+  /** The window of reports that set none; null or absent: the contract's. */
   readonly reportWindow?: ReportWindowMs | null;
   readonly createdAt: number;
 }

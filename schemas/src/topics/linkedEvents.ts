@@ -8,12 +8,12 @@ import { MILLIS, messageContract, UUID } from './contract.ts';
 import { type AcceptedEvent, EVENT_FIELDS } from './eventsAccepted.ts';
 import { TOPICS } from './topics.ts';
 
-/** How a report came to an event; an event that is linked in several ways has the first of these. */
+/** Why an event belongs to a report. With several reasons, the first of these counts. */
 export type LinkSource = 'inline' | 'named' | 'session';
 
 /**
- * The states of a link, as versions: a link goes through them in this order only, so that the latest state is the one
- * with the largest version, in whatever order its records are read.
+ * The states of a link, as versions. A link goes through them in this order only, so the largest version is the latest
+ * state, in whatever order its records are read.
  */
 export const LINK_VERSIONS = { pending: 0, unresolved: 1, linked: 2, retracted: 3 } as const;
 export type LinkState = keyof typeof LINK_VERSIONS;
@@ -24,10 +24,10 @@ export interface StoredEvent extends AcceptedEvent {
 }
 
 export interface LinkedEvent {
-  /** The same for every record of one report and one event. */
+  /** One id for each pair of a report and an event. */
   readonly linkId: string;
   readonly kind: 'linked' | 'unlinked';
-  /** Of the link, it only grows: a consumer that holds a larger one drops this record. */
+  /** The link's version only grows: a consumer that holds a larger one drops this record. */
   readonly version: number;
   readonly tenantId: string;
   readonly projectId: string;
@@ -67,7 +67,7 @@ export const linkedEvents = messageContract<LinkedEvent>(
       },
     ],
   },
-  // Bug trackers outside read it with the schema that they were built with.
+  // Bug trackers read it with the schema that they were built with.
   'FULL_TRANSITIVE',
 );
 

@@ -1,6 +1,6 @@
 /**
- * `questlog.linker-state.v1`: what the linker of a partition has in memory, compacted by entry. Written in the transaction
- * that makes it true; only the linker reads it. Key: what the entry is; partition: the linker's. A tombstone forgets.
+ * `questlog.linker-state.v1`: the state of one partition's linker, compacted by entry. An entry is written in the
+ * transaction that makes it true; only the linker reads it. Key: the entry; partition: the linker's. A tombstone forgets.
  */
 import { MICROS, messageContract, UUID } from './contract.ts';
 import { type ReportLink, reportLinks } from './reportLinks.ts';
@@ -9,11 +9,11 @@ import { TOPICS } from './topics.ts';
 /** A report that the linker waits for events of. */
 export interface TrackedReport {
   readonly record: ReportLink;
-  /** Of the record, in the partition's own topic. */
+  /** The record's offset in the partition's own topic. */
   readonly offset: number;
   /**
-   * `waiting`: not yet known to be the first of its id. `open`: matched as events come. `spilled`: too many are open, this
-   * one is looked up again and again instead.
+   * `waiting`: not yet known to be the first of its id. `open`: matched with each event. `spilled`: too many are open, so
+   * this one is looked up again and again.
    */
   readonly phase: 'waiting' | 'open' | 'spilled';
   /** Milliseconds since the epoch: the next look-up; null: only the last one, at `closesAt`. */
@@ -22,20 +22,20 @@ export interface TrackedReport {
   readonly closesAt: number;
 }
 
-/** A retraction whose links are still to be taken back. */
+/** A retraction whose links are not all retracted yet. */
 export interface PendingRetraction {
   readonly record: ReportLink;
   readonly offset: number;
 }
 
-/** A session with events whose clock is off: its reports of long ago are still to be looked up. */
+/** A session with events whose clock is off: its old reports must be looked up. */
 export interface LateSession {
   readonly tenantId: string;
   readonly projectId: string;
   readonly sessionId: string;
   readonly fromMicros: bigint;
   readonly toMicros: bigint;
-  /** Of the last of those events. */
+  /** The offset of the last of those events. */
   readonly offset: number;
 }
 
@@ -47,7 +47,7 @@ export interface LinkerEntry {
   readonly appends: SeenAppends | null;
 }
 
-/** Append ids that were seen lately. */
+/** Append ids seen lately. */
 export interface SeenAppends {
   readonly ids: readonly string[];
   /** Milliseconds since the epoch: when the first of them came. */

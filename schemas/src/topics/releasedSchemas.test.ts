@@ -1,5 +1,5 @@
 /**
- * Data outlives the version that wrote it: what was released stays readable, and `linked-events` for old readers too. A
+ * Data outlives the version that wrote it: released data stays readable, and old readers can read `linked-events`. A
  * release that changes a schema adds its text to `schemas/released/<subject>` as the next number.
  */
 import { randomUUID } from 'node:crypto';
@@ -81,7 +81,7 @@ test('every topic of messages has its contract in this test and a released schem
   expect(readdirSync(RELEASED).sort()).toEqual(subjects);
   expect(CASES.map(([{ topic }]) => topic).sort()).toEqual(
     Object.values(TOPICS)
-      // Of the embedded log only; its records are JSON.
+      // Only the embedded log has this topic; its records are JSON.
       .filter((topic) => topic !== TOPICS.schemas)
       .sort(),
   );
@@ -97,7 +97,7 @@ test.each(CASES)(
   },
 );
 
-test.each(CASES)('$subject: what a released version wrote is read today', (contract, messages) => {
+test.each(CASES)('$subject: reads the records of every released version', (contract, messages) => {
   for (const { text } of releasedOf(contract.subject)) {
     const earlier = parseSchema<unknown>(text);
     const resolver = contract.type.createResolver(earlier);
@@ -108,7 +108,7 @@ test.each(CASES)('$subject: what a released version wrote is read today', (contr
   }
 });
 
-test('a reader of linked events that was never upgraded reads what is written today', () => {
+test('an old reader of linked events reads today’s records', () => {
   expect(linkedEvents.compatibility).toBe('FULL_TRANSITIVE');
   const link = aLinkedEvent({ event: { payload, sessionId } });
   for (const { text } of releasedOf(linkedEvents.subject)) {
@@ -155,7 +155,7 @@ test.each<[what: string, change: (fields: Field[]) => Field[]]>([
   );
 });
 
-test('a field with a default may come, and an optional one may go', () => {
+test('a schema may gain a field with a default and lose an optional one', () => {
   const more = changed(linkedEvents.schema, (fields) => [
     ...fields,
     { name: 'note', type: ['null', 'string'], default: null },

@@ -1,8 +1,8 @@
 /**
- * `questlog.report-links.v1`: what is known of bug reports. A report names events or a session (`filed`), is taken back
- * (`retracted`), is looked up once more (`retried`), or did not get what it named (`unresolved`). Key: the tenant;
- * partition: the tenant's home (lane 0), so that of two records of one report id the first in the log is the report.
- * Anybody may write `filed` and `retracted`; the linker takes a record that lies elsewhere to the tenant's home.
+ * `questlog.report-links.v1`: the life of bug reports. A report names events or a session (`filed`), is retracted
+ * (`retracted`), is looked up once more (`retried`), or misses a named event (`unresolved`). Key: the tenant; partition:
+ * the tenant's home (lane 0), so that of two records with one report id the first in the log is the report. Anybody may
+ * write `filed` and `retracted`; the linker copies a record from another partition to the tenant's home.
  */
 import { partitionOf } from '../partition.ts';
 import { MAX_LANES } from '../uuid.ts';
@@ -14,7 +14,7 @@ export interface ReportLink {
   readonly tenantId: string;
   readonly projectId: string;
   readonly reportId: string;
-  /** Milliseconds since the epoch: when the report was received; of `retracted` and `unresolved`, when that was decided. */
+  /** Milliseconds since the epoch: when the report was received, or when `retracted` or `unresolved` was decided. */
   readonly receivedAt: number;
   /** The report's own time, microseconds since the epoch; null: `receivedAt`. */
   readonly occurredAt: bigint | null;
@@ -27,7 +27,7 @@ export interface ReportLink {
   readonly inlineEventIds: readonly string[];
   /** Ids of the events that the report names; of `unresolved`, those that did not come. */
   readonly eventIds: readonly string[];
-  /** SHA-256 of the request as sent, which tells the same report from another under its id. */
+  /** SHA-256 of the request as sent. It tells a repeat from another report under the same id. */
   readonly requestDigest: Buffer | null;
   /** A copy that the linker of the tenant's home made for another partition, or a notice of its own. */
   readonly isForwarded: boolean;
@@ -74,7 +74,7 @@ export const reportLinks = messageContract<ReportLink>(TOPICS.reportLinks, {
   ],
 });
 
-/** What makes a decoded record unusable all the same, as a sentence; undefined where nothing does. */
+/** Says in a sentence why a decoded record is unusable; undefined where it is usable. */
 export function faultOf(record: ReportLink): string | undefined {
   const { kind, windowBeforeMs, windowAfterMs, inlineEventIds, eventIds, sessionLane } = record;
   const isWindow = (millis: number): boolean => millis >= 0 && millis <= MAX_WINDOW_MS;
@@ -89,7 +89,7 @@ export function faultOf(record: ReportLink): string | undefined {
   return undefined;
 }
 
-/** Whether the record lies where its tenant's reports are decided. */
+/** True for a record at its tenant's home partition, where reports are decided. */
 export function isAtHome({ tenantId }: ReportLink, partition: number, partitions: number): boolean {
   return partitionOf(tenantId, 0, partitions) === partition;
 }

@@ -10,11 +10,11 @@ export interface SessionRegistered {
   readonly projectId: string;
   readonly sessionId: string;
   readonly buildId: string | null;
-  /** As sent, microseconds since the epoch; null where the game left it to `registeredAt`. */
+  /** Microseconds since the epoch, as sent; null: `registeredAt` counts. */
   readonly startedAt: bigint | null;
   /** Milliseconds since the epoch, the server's clock. */
   readonly registeredAt: number;
-  /** Which of the tenant's partitions the session's events go to; fixed here for good. */
+  /** Decides the partition of the session's events; never changes. */
   readonly lane: number;
 }
 

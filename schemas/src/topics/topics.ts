@@ -26,25 +26,25 @@ export const APPEND_ID_HEADER = 'questlog-append-id';
 const MIB = 1024 * 1024;
 const DAY_MS = 24 * 60 * 60 * 1000;
 
-/** What a topic is made with. Structurally the log port's TopicSpec, which this package does not know. */
+/** The settings of a new topic. Its shape is the log port's TopicSpec, which this package must not import. */
 export interface TopicDefinition {
   readonly name: string;
   readonly partitions: number;
   readonly cleanup: { policy: 'delete'; retentionMs: number } | { policy: 'compact' };
   readonly maxRecordBytes: number;
-  /** What every batch is kept in; otherwise as its writer sent it. */
+  /** The broker compresses every batch so; otherwise a batch stays as its writer sent it. */
   readonly compression?: 'zstd';
 }
 
 /**
- * The topics of a deployment with so many partitions. Those that are joined (events, sessions, report links) and
- * what comes of it have the same count; the directory has one partition, so that its records have one order.
+ * The topics of a deployment. Joined topics (events, sessions, report links) and their results have the same number of
+ * partitions. The directory has one, so that its records have one order.
  */
 export function topicDefinitions(partitions: number): TopicDefinition[] {
   const week = { policy: 'delete', retentionMs: 7 * DAY_MS } as const;
   return [
     { name: TOPICS.events, partitions, cleanup: week, maxRecordBytes: 12 * MIB },
-    // Others may write report links (decision 0009), with clients that compress by lz4 or snappy where they are not told.
+    // Foreign producers may write report links (decision 0009), and compress with lz4 or snappy by default.
     { name: TOPICS.reportLinks, partitions, cleanup: week, maxRecordBytes: MIB, compression: 'zstd' },
     { name: TOPICS.linkedEvents, partitions, cleanup: week, maxRecordBytes: 13 * MIB },
     { name: TOPICS.linkerState, partitions, cleanup: { policy: 'compact' }, maxRecordBytes: MIB },

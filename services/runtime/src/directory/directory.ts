@@ -1,4 +1,4 @@
-/** Tenants, projects and tokens in memory: what the directory topic says, folded. Pure. */
+/** Tenants, projects and tokens in memory, folded from the directory topic. Pure. */
 import { createHash } from 'node:crypto';
 import type { DirectoryEntry, Project, Scope, Tenant, Token } from '@questlog/schemas/topics/directoryEntry';
 import type { Revision } from '@questlog/schemas/topics/eventsAccepted';
@@ -11,7 +11,7 @@ export interface Directory {
   readonly tokenIdsBySha256: Map<string, string>;
 }
 
-/** Who makes a request: a token resolved to what it stands for. */
+/** The caller of a request: a token with its project and tenant. */
 export interface Principal {
   readonly tenant: Tenant;
   readonly project: Project;
@@ -39,7 +39,7 @@ export function applyEntry(directory: Directory, key: string, entry: DirectoryEn
   }
 }
 
-/** The principal of a bearer token, or undefined where it is unknown, revoked or expired (which one is not told). */
+/** The principal of a bearer token; undefined for an unknown, revoked or expired one (callers must not learn which). */
 export function resolveToken(
   directory: Directory,
   token: string,

@@ -13,7 +13,7 @@ import { openDirectory } from './openDirectory.ts';
 import { FOLLOWS_HEADER } from './predecessors.ts';
 import { anEmptyTopic, aTenant, opened } from './testing/directoryBuilders.ts';
 
-test('a tenant that a newer version wrote is known once the registry answers, and nothing stops before', async () => {
+test('knows a newer version’s tenant once the registry answers, and goes on until then', async () => {
   const log = await aLog();
   await log.ensureTopics([topicSpec(TOPICS.directory), topicSpec(TOPICS.schemas)]);
   const own = await openLogRegistry(log);
@@ -46,7 +46,7 @@ test('a tenant that a newer version wrote is known once the registry answers, an
   expect(failure).toBeUndefined();
 });
 
-test('a change that another process makes while its record is being decoded here is not lost', async () => {
+test('does not lose another process’s change while decoding its record', async () => {
   const { log, registry } = await anEmptyTopic();
   const [decoding, answered] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
   const slow = {
@@ -59,7 +59,7 @@ test('a change that another process makes while its record is being decoded here
   };
   const other = await opened({ log, registry });
   let meanwhile = async (): Promise<void> => {};
-  // What lands behind the end that was asked for is what a change does not wait for.
+  // A change does not wait for records behind the end that it asked for.
   const endOffsets = async (topic: string): Promise<number[]> => {
     const ends = await log.endOffsets(topic);
     await meanwhile();
@@ -88,7 +88,7 @@ test('a change that another process makes while its record is being decoded here
   expect(other.current.tenants.get(id)).toMatchObject({ name: 'renamed', spread: 7 });
 });
 
-test('a reader that begins behind a change that did not count comes to the same as one that saw all', async () => {
+test('a reader that begins behind a change that did not count agrees with one that saw all', async () => {
   const { log, registry } = await anEmptyTopic();
   const codec = await createCodec(registry, directoryEntry);
   const id = randomUUID();
@@ -117,13 +117,13 @@ test('a reader that begins behind a change that did not count comes to the same 
   expect(compacted.current.tenants.get(id)).toEqual(saw.current.tenants.get(id));
 });
 
-test('a change at a process that reads nothing ends, as Unavailable, and writes nothing', async () => {
+test('a change at a process that reads nothing is Unavailable and writes nothing', async () => {
   const { log, registry } = await anEmptyTopic();
   const { promise: mayRead, resolve: readOn } = Promise.withResolvers<void>();
   const tail: Log['tail'] = (options) =>
     log.tail({ ...options, onBatch: (batch) => mayRead.then(() => options.onBatch(batch)) });
   const blind = await opened({ log: withMethods(log, { tail }), registry, waitMs: 50 });
-  // Before it is closed, which waits for the record that is being read.
+  // Before the close, which waits for the record in hand.
   onTestFinished(() => readOn());
   const id = randomUUID();
   await (await opened({ log, registry })).put('tenant', id, aTenant(id));

@@ -18,12 +18,12 @@ import { Repeats } from './repeats.ts';
 
 export interface DirectoryHandle {
   readonly current: Directory;
-  /** Appends an entity (null: a tombstone) whatever is there, and returns once this process has read it back. */
+  /** Appends an entity (null: a tombstone) unconditionally, and returns once this process has read it back. */
   put<K extends EntityKind>(kind: K, id: string, entity: DirectoryEntry[K]): Promise<void>;
   /**
-   * Changes an entity as if nobody else did: `decide` sees what the whole log has of it (`current`, too), and runs again
-   * where another process was faster. Returns once this process has read the change back; where nothing is written in
-   * the end, once what was tried before is no longer the last of its key.
+   * Changes an entity as if nobody else did. `decide` sees the entity as the whole log has it (`current`, too), and runs
+   * again where another process was faster. Returns once this process has read the change back. If nothing is written in
+   * the end, it returns once an earlier try is no longer the last record of its key.
    * @throws Unavailable when this process cannot read on for `WAIT_MS`, or others were faster `MAX_TRIES` times; what
    *   `decide` throws.
    */
@@ -32,7 +32,7 @@ export interface DirectoryHandle {
   close(): Promise<void>;
 }
 
-/** The entity is not written where there is none; null is a tombstone. */
+/** Without an entity nothing is written; null is a tombstone. */
 export type Decide<K extends EntityKind, T> = (known: Known<K> | undefined) => {
   readonly entity?: DirectoryEntry[K];
   readonly answer: T;
@@ -42,7 +42,7 @@ type Known<K extends EntityKind> = NonNullable<DirectoryEntry[K]>;
 
 const NOTHING: DirectoryEntry = { tenant: null, project: null, token: null };
 const WAIT_MS = 5_000;
-/** A process that can still decide again has done so by then. */
+/** By then a process that can decide again has done so. */
 const REPEAT_AFTER_MS = 5_000;
 const MAX_TRIES = 20;
 
@@ -50,13 +50,13 @@ export interface DirectoryDeps {
   readonly log: Log;
   readonly registry: SchemaRegistry;
   readonly logger: Logger;
-  /** For how long a change waits until this process has read what the log has. */
+  /** The time for which a change waits until this process has read the log's end. */
   readonly waitMs?: number;
-  /** How long after a record that does not count, and that none has followed, what counts is repeated. */
+  /** The time after a last record that does not count until the record that counts is repeated. */
   readonly repeatAfterMs?: number;
 }
 
-/** Resolves once everything that was in the topic has been read. */
+/** Resolves once it has read the whole topic. */
 export async function openDirectory(deps: DirectoryDeps): Promise<DirectoryHandle> {
   const { log, logger } = deps;
   const codec = await createCodec(deps.registry, directoryEntry);
@@ -83,7 +83,7 @@ export async function openDirectory(deps: DirectoryDeps): Promise<DirectoryHandl
     onBatch: async (batch) => {
       for (const record of batch.records) {
         const entry = await decoded(record, batch.partition);
-        // From here on nothing is awaited: a change must not see a record half taken.
+        // Nothing is awaited from here on: a change must not see a half applied record.
         const counts = predecessors.accept(record);
         repeats.read(record.key ?? '', counts);
         if (!counts) for (const lost of changes) lost.add(record.offset);
@@ -114,7 +114,7 @@ interface Shared {
   readonly current: Directory;
   readonly predecessors: Predecessors;
   readonly repeats: Repeats;
-  /** Of each change under way here, the offsets of the records that were read since and do not count. */
+  /** For each change in flight, the offsets of records read since that do not count. */
   readonly changes: Set<Set<number>>;
   readonly waitMs: number;
 }
@@ -157,7 +157,7 @@ function entityOf<K extends EntityKind>(current: Directory, kind: K, id: string)
   return entities[kind].get(id);
 }
 
-/** Returns the record's offset, once it was read back. */
+/** Returns the record's offset once this process has read it back. */
 async function append<K extends EntityKind>(
   shared: Shared,
   kind: K,

@@ -1,4 +1,4 @@
-/** Readers of one log of which compaction takes records away: which of them take what for the entity. */
+/** Readers of one compacted log: all of them arrive at the same entity. */
 import { isDeepStrictEqual } from 'node:util';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
@@ -21,11 +21,11 @@ const steps = fc.array(
   { maxLength: 60, size: 'max' },
 );
 
-test('all come to the same, and to rest, though each began behind another compaction and missed other records', () => {
+test('readers that began behind different compactions agree, and stop repeating', () => {
   fc.assert(
     fc.property(steps, (taken) => {
       const { log, readers } = run(taken, { isHasty: true });
-      // In each round the processes repeat at once: the greatest is known to all after one.
+      // All processes repeat in the same round: after one round all know the greatest.
       for (let rounds = 0; rounds < 2; rounds++) {
         for (const reader of readers) reader.readOn();
         for (const repeat of readers.map((reader) => reader.repeat())) if (repeat) log.append(repeat);
@@ -40,7 +40,7 @@ test('all come to the same, and to rest, though each began behind another compac
   );
 });
 
-test('what counts was decided on what counted before it, and its process knows', () => {
+test('a change that counts was decided on the one that counted before it, and its process knows', () => {
   fc.assert(
     fc.property(steps, (taken) => {
       const { log, readers } = run(taken, { isHasty: false });
@@ -54,7 +54,7 @@ test('what counts was decided on what counted before it, and its process knows',
 
 type Steps = typeof steps extends fc.Arbitrary<infer T> ? T : never;
 
-/** Hasty compaction removes also what counts and was not repeated yet, and what those who run have not read yet. */
+/** Hasty compaction also removes records that count and are not repeated yet, or that running processes have not read yet. */
 function run(taken: Steps, { isHasty }: { readonly isHasty: boolean }) {
   const log = new FakeLog();
   const readers = Array.from({ length: PROCESSES }, () => new Reader(log));
@@ -82,9 +82,9 @@ class FakeLog {
   records: readonly LogRecord[] = [];
   end = 0;
   decided = 0;
-  /** Changes that count though what they were decided on did not, or of which their processes believe otherwise. */
+  /** Changes that count though their predecessor did not, or whose process believes otherwise. */
   readonly surprises: number[] = [];
-  /** Has read everything. */
+  /** A reader that has read everything. */
   readonly witness = new Reader(this);
 
   append(record: NewRecord): number {
@@ -93,7 +93,7 @@ class FakeLog {
     return this.end++;
   }
 
-  /** The last record below `end` stays, and of the others, as it has not come to all of them, what is `kept`. */
+  /** Keeps the last record below `end` and the `kept` others, as a compaction that has not reached all records. */
   compact(end: number, kept: readonly boolean[]): void {
     const last = this.records.findLast(({ offset }) => offset < end);
     this.records = this.records.filter(
@@ -102,7 +102,7 @@ class FakeLog {
   }
 }
 
-/** A process: its entity is the list of the changes that it consists of. */
+/** A process whose entity is the list of its changes. */
 class Reader {
   entity: string | undefined;
   position = 0;

@@ -1,16 +1,16 @@
 /**
- * Which records of the directory count. A change is decided on what its process has read, so its record names, in a
- * header, the record that made what it was decided on. Of the records of one key the one counts that names the youngest,
- * and of those that name the same one the first. The others were decided on what was no longer true: they count for
- * nobody, and their processes decide again. Of those that change one entity at the same time one is always through. A
- * record without the header counts always, as if it named what was before it.
+ * Decides which records of the directory count. A process decides a change on the entity as it has read it, so the
+ * change's record names its predecessor in a header: the record that made that entity. Of the records of one key, the one
+ * with the youngest predecessor counts, and of those with the same predecessor the first. The others were decided on an
+ * old entity: they count for nobody, and their processes decide again. Of concurrent changes one always succeeds. A record
+ * without the header always counts, as if it named the record before it.
  *
- * Compaction keeps the last record of a key, also where that does not count. So behind one that does not, the one that
- * counts is repeated: the same bytes, the name that it has, and its offset in a second header. Compared with others the
- * repeat ranks as what it repeats, so any number of them is one. What counts is the greatest in that order, for each
- * reader that meets it or a repeat, wherever the reader began and whatever was removed before it came there.
+ * Compaction keeps the last record of a key, also one that does not count. So the record that counts is repeated behind
+ * it: the same bytes, the same predecessor, and its offset in a second header. A repeat ranks as the record that it
+ * repeats, so any number of repeats is one. The greatest in that order counts, for every reader that meets it or a repeat,
+ * wherever the reader began and whatever compaction removed.
  *
- * A key whose entity was deleted is not used again: once its tombstone is compacted away nobody knows what to name.
+ * The key of a deleted entity is not used again: once its tombstone is compacted away, nobody knows the predecessor.
  */
 import type { Headers, LogRecord, NewRecord } from '../log/log.ts';
 
@@ -23,26 +23,26 @@ export const REPEATS_HEADER = 'questlog-repeats';
 const NOTHING = -1;
 
 interface Counting {
-  /** What it names. */
+  /** The offset of its predecessor. */
   readonly follows: number;
-  /** Its offset, of a repeat that of the first. */
+  /** Its offset; for a repeat, that of the repeated record. */
   readonly offset: number;
-  /** A copy: the record's own bytes are a part of all that was fetched with it. */
+  /** A copy: the record's own bytes would keep the whole fetched buffer alive. */
   readonly value: Buffer | null;
-  /** Whether no record that does not count is behind it. */
+  /** True unless a record that does not count is behind it. */
   readonly isLast: boolean;
 }
 
 export class Predecessors {
-  /** Of each key its record that counts. Tombstones, too: what is decided on the entity may still come. */
+  /** The record that counts, by key. Tombstones too: a change decided on the entity may still come. */
   readonly #counting = new Map<string, Counting>();
 
-  /** The headers of a record that is decided on what was read so far. */
+  /** The headers of a record that is decided on the records read so far. */
   headersFor(key: string): Headers {
     return { [FOLLOWS_HEADER]: nameOf(this.#counting.get(key)?.offset ?? NOTHING) };
   }
 
-  /** Takes each record of the topic, in order. False: it does not count. */
+  /** Takes each record of the topic, in order. Returns false for one that does not count. */
   accept({ key, value, offset, headers }: Omit<LogRecord, 'timestampMs'>): boolean {
     if (key === null) return true;
     const best = this.#counting.get(key);
@@ -56,7 +56,7 @@ export class Predecessors {
     return true;
   }
 
-  /** What counts of a key whose last record does not, to be appended once more. */
+  /** The record to repeat for a key whose last record does not count. */
   repeatOf(key: string): NewRecord | undefined {
     const best = this.#counting.get(key);
     if (best === undefined || best.isLast) return undefined;
@@ -65,7 +65,7 @@ export class Predecessors {
   }
 }
 
-/** Whether a record with this name and offset counts once `best` did. */
+/** True for a record with this predecessor and offset that counts after `best`. */
 function isBefore(best: Counting, follows: number, offset: number): boolean {
   return follows === best.follows ? offset <= best.offset : follows > best.follows;
 }

@@ -1,4 +1,4 @@
-/** What compaction leaves of the directory: with a change that lost as the last record of its key, and without. */
+/** Compaction leaves the right directory, also where a change that lost is the last record of its key. */
 import { randomUUID } from 'node:crypto';
 import { directoryEntry, entityKey, type Tenant } from '@questlog/schemas/topics/directoryEntry';
 import { TOPICS } from '@questlog/schemas/topics/topics';
@@ -14,7 +14,7 @@ import { anEmptyTopic, aTenant, opened } from './testing/directoryBuilders.ts';
 
 const SOON = { repeatAfterMs: 20 };
 
-test('a creation that lost and is answered with a conflict is not what compaction leaves', async () => {
+test('compaction does not leave a creation that lost and was answered with a conflict', async () => {
   const { log, registry } = await anEmptyTopic();
   const id = randomUUID();
   const first = await opened({ log, registry });
@@ -30,7 +30,7 @@ test('a creation that lost and is answered with a conflict is not what compactio
   expect(later.current.tenants.get(id)).toMatchObject({ name: 'first' });
 });
 
-test('a change that lost and then finds nothing to do is not what compaction leaves', async () => {
+test('compaction does not leave a change that lost and then found nothing to do', async () => {
   const { log, registry } = await anEmptyTopic();
   const id = randomUUID();
   const first = await opened({ log, registry });
@@ -59,7 +59,7 @@ test.each([
     const first = await append('first', '');
     await append(counts, first);
     await append(lost, first);
-    // All of them notice at the same time, and come to rest.
+    // All of them notice at the same time, and then stop.
     const three = [1, 2, 3].map(() => opened({ log, registry, ...SOON }));
     const expected = counts === null ? undefined : { ...aTenant(id), name: counts };
     for (const { current } of await Promise.all(three)) expect(current.tenants.get(id)).toEqual(expected);
@@ -70,7 +70,7 @@ test.each([
   },
 );
 
-test('what counts is repeated once the log takes it again', async () => {
+test('repeats the record that counts once the log takes appends again', async () => {
   const { log, registry } = await anEmptyTopic();
   const id = randomUUID();
   const append = await appender({ log, registry }, id);
@@ -90,7 +90,7 @@ test('what counts is repeated once the log takes it again', async () => {
   expect(later.current.tenants.get(id)).toMatchObject({ name: 'counts' });
 });
 
-test('a reader that begins behind a change that lost to several takes what counts', async () => {
+test('a reader that begins behind a change that lost several times takes the one that counts', async () => {
   const { log, registry } = await anEmptyTopic();
   const id = randomUUID();
   const append = await appender({ log, registry }, id);
@@ -105,7 +105,7 @@ test('a reader that begins behind a change that lost to several takes what count
   expect(later.current.tenants.get(id)).toMatchObject({ name: 'fourth' });
 });
 
-test('whatever three processes change, whichever are killed, and whenever the log is compacted, all know the same', async () => {
+test('three processes that change, die and meet compaction at random all know the same', async () => {
   const { log, registry } = await anEmptyTopic();
   const step = fc.record({
     changes: fc.array(fc.record({ by: fc.nat(2), key: fc.nat(1), isTombstone: fc.boolean() }), {
@@ -154,7 +154,7 @@ function named(id: string, name: string): Tenant {
   return { ...aTenant(id), name };
 }
 
-/** The log of a process before whose first append something else happens. */
+/** A process's log in which something else happens before its first append. */
 function beforeItsAppend(log: Log, happens: () => Promise<unknown>): Log {
   let isFirst = true;
   const append: Log['append'] = async (...args) => {
@@ -169,7 +169,7 @@ function beforeItsAppend(log: Log, happens: () => Promise<unknown>): Log {
 
 type Topic = Awaited<ReturnType<typeof anEmptyTopic>>;
 
-/** Appends what a process would have that was killed thereafter. */
+/** Appends as a process that is killed right afterwards. */
 async function appender({ log, registry }: Topic, id: string) {
   const codec = await createCodec(registry, directoryEntry);
   return async (name: string | null, follows: number | ''): Promise<number> => {
@@ -181,7 +181,7 @@ async function appender({ log, registry }: Topic, id: string) {
   };
 }
 
-/** A process that can be killed: what it appends from then on is in the log, and it does not know. */
+/** A process that can be killed: its later appends are in the log, and it does not know. */
 async function aMortal({ log, registry }: Topic): Promise<{ directory: DirectoryHandle; kill(): void }> {
   let isKilled = false;
   const append: Log['append'] = async (...args) => {

@@ -1,7 +1,7 @@
 /**
- * Sees to it that the last record of a key, the one that compaction keeps, is one that counts. One that does not is
- * normally followed by another of its process, which decides again. Where that decides to write nothing it asks for the
- * repeat itself; where it was killed or gave up, each process that reads the directory makes the repeat some time later.
+ * Ensures that the last record of a key, which compaction keeps, counts. After a record that does not count, its process
+ * normally decides again and appends another one. If it decides to write nothing, it asks for the repeat itself. If it
+ * was killed or gave up, each process that reads the directory appends the repeat some time later.
  */
 import { TOPICS } from '@questlog/schemas/topics/topics';
 import type { Log } from '../log/log.ts';
@@ -13,13 +13,13 @@ export interface RepeatsDeps {
   readonly log: Log;
   readonly logger: Logger;
   readonly predecessors: Predecessors;
-  /** For how long a record that does not count may be the last of its key. */
+  /** The time for which a record that does not count may be the last of its key. */
   readonly afterMs: number;
 }
 
 export class Repeats {
   readonly #deps: RepeatsDeps;
-  /** Of each key whose last record does not count. */
+  /** Timers, by key whose last record does not count. */
   readonly #timers = new Map<string, NodeJS.Timeout>();
   #isClosed = false;
 
@@ -27,7 +27,7 @@ export class Repeats {
     this.#deps = deps;
   }
 
-  /** Told of each record that was read, after `Predecessors`. */
+  /** Called for each record, after `Predecessors`. */
   read(key: string, counts: boolean): void {
     if (!counts) {
       this.#repeatLater(key);
@@ -37,7 +37,7 @@ export class Repeats {
     this.#timers.delete(key);
   }
 
-  /** Returns once what counts was appended behind what does not, or when the log cannot take it now: then later. */
+  /** Returns once the record that counts was repeated, or when the log cannot take it now; it is then repeated later. */
   async repeat(key: string): Promise<void> {
     const { log, logger, predecessors } = this.#deps;
     const record = predecessors.repeatOf(key);

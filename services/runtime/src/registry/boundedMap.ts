@@ -1,4 +1,4 @@
-/** A map that forgets what was used longest ago, so that a cache cannot grow with what it is asked for. */
+/** A map that forgets the least recently used entry, so that a cache cannot grow without bound. */
 export class BoundedMap<K, V> {
   readonly #maxEntries: number;
   readonly #entries = new Map<K, V>();

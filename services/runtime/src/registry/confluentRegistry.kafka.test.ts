@@ -1,4 +1,4 @@
-/** With a real registry: versions of a message read each other, what must not be is refused, and an outage loses nothing. */
+/** A real registry: versions of a message read each other, incompatible ones are refused, and an outage loses nothing. */
 import { randomUUID } from 'node:crypto';
 import { connect, createServer, type Socket } from 'node:net';
 import { aLinkedEvent, anEventsAccepted } from '@questlog/schemas/fixtures/builders';
@@ -14,13 +14,13 @@ import { registryAt } from './testing/registryStub.ts';
 const payload = Buffer.from('{"a":1e400,"ü":-0}');
 
 describeKafka('the registry', ({ registryUrl }) => {
-  /** Subjects of the test's own. */
+  /** Prefix of the test's own subjects. */
   const aPrefix = (): string => `${randomUUID()}.`;
-  /** A process: what it has asked for it knows by itself. */
+  /** A registry with a cache of its own, as each process has. */
   const aProcess = (subjectPrefix: string, url = registryUrl): SchemaRegistry =>
     registryAt(url, { subjectPrefix, startPatienceMs: 20_000 });
 
-  test('what this version of events wrote is read by the next one', async () => {
+  test('the next version of events reads this one’s records', async () => {
     const prefix = aPrefix();
     const now = await createCodec(aProcess(prefix), eventsAccepted);
     const next = await createCodec(aProcess(prefix), withField(eventsAccepted, REGION));
@@ -54,7 +54,7 @@ describeKafka('the registry', ({ registryUrl }) => {
     expect(await registerOf(aProcess(prefix), contract)).toBe(id);
   });
 
-  test('linked events may not lose what an old reader needs, though a new one could read on', async () => {
+  test('linked events may not lose a field that an old reader needs', async () => {
     const without = (contract: MessageContract<unknown>): MessageContract<unknown> =>
       changed(contract, (fields) => fields.filter(({ name }) => name !== 'projectId'));
     const prefix = aPrefix();
@@ -78,7 +78,7 @@ describeKafka('the registry', ({ registryUrl }) => {
     expect(new Set(await Promise.all(starts)).size).toBe(1);
   });
 
-  test('a subject that takes anything is refused where versions must be compatible', async () => {
+  test('refuses a subject that accepts anything', async () => {
     const prefix = aPrefix();
     const subject = `${prefix}${eventsAccepted.subject}`;
     await send('POST', `${registryUrl}/subjects/${subject}/versions`, { schema: eventsAccepted.schema });
@@ -88,7 +88,7 @@ describeKafka('the registry', ({ registryUrl }) => {
     );
   });
 
-  test('an outage holds up only what must be asked for, and nothing is taken for unreadable', async () => {
+  test('an outage holds up only unknown schemas, and dead-letters nothing', async () => {
     const cable = await aCable(registryUrl);
     const prefix = aPrefix();
     const now = await createCodec(aProcess(prefix, cable.url), linkedEvents);
@@ -107,7 +107,7 @@ describeKafka('the registry', ({ registryUrl }) => {
     expect(await now.decode(ofLater)).toMatchObject({ linkId: link.linkId });
   });
 
-  test('garbage that names an unknown id 100 times asks once', async () => {
+  test('asks once for an unknown id that garbage names 100 times', async () => {
     const cable = await aCable(registryUrl);
     const codec = await createCodec(aProcess(aPrefix(), cable.url), linkedEvents);
     const garbage = Buffer.from([0, 0x7f, 0xff, 0xff, 0xff, 1]);
@@ -150,7 +150,7 @@ function changed<Next>(
   return messageContract<Next>(contract.topic, next, contract.compatibility);
 }
 
-/** The way to the registry, which can be cut: connections are then refused with a reset. */
+/** A proxy to the registry that can be cut; it then resets connections. */
 async function aCable(
   registryUrl: string,
 ): Promise<{ url: string; connections: number; cut(): void; mend(): void }> {

@@ -31,7 +31,7 @@ test('puts its prefix in front of every subject', async () => {
   expect(stub.countOf('/subjects/staging.s/versions')).toBe(1);
 });
 
-test('goes on under a compatibility that an operator made stricter', async () => {
+test('accepts a stricter compatibility of an operator', async () => {
   const stub = await aRegistryStub();
   stub.levels.set('s', 'FULL_TRANSITIVE');
   expect(await registryAt(stub.url).register('s', SCHEMA, 'BACKWARD_TRANSITIVE')).toBe(1);
@@ -60,32 +60,32 @@ test('refuses to start with an incompatible schema, with the registry’s reason
   stub.answer = ({ method }) =>
     method === 'POST' ? refusal(409, 409, 'Schema being registered\nis incompatible') : undefined;
   const error = await refusalOf(registryAt(stub.url).register('s', SCHEMA, 'FULL_TRANSITIVE'));
-  // The stub answers a question for the schema's id in the same way: it is not one of the subject's.
+  // The stub refuses a question for the schema's id too: the schema is not one of the subject's.
   expect(error.message).toMatch(/^the schema registry refuses a schema for s: .*registered is incompatible$/);
 });
 
-test('of two that register one schema at once, the one that is told of a conflict has the id too', async () => {
+test('two concurrent registrations of a schema get one id, also after a conflict', async () => {
   const stub = await aRegistryStub();
   await registryAt(stub.url).register('s', SCHEMA, 'FULL_TRANSITIVE');
   stub.answer = ({ path }) => (path.endsWith('/versions') ? refusal(409, 40901, 'conflict') : undefined);
   expect(await registryAt(stub.url).register('s', SCHEMA, 'FULL_TRANSITIVE')).toBe(1);
 });
 
-test.each([401, 403])('refuses to start at once when it is not let in (%i)', async (status) => {
+test.each([401, 403])('refuses to start at once when its credentials are refused (%i)', async (status) => {
   const stub = await aRegistryStub();
   stub.answer = () => ({ status, body: '<html>no</html>' });
   const refused = registryAt(stub.url, { startPatienceMs: 60_000 }).register('s', SCHEMA, 'FULL_TRANSITIVE');
   await expect(refused).rejects.toThrow(/refuses these credentials/);
 });
 
-test('waits at its start for a registry that comes up', async () => {
+test('waits at its start for a registry that is starting', async () => {
   const stub = await aRegistryStub();
   stub.answer = () => (stub.asked.length < 3 ? { status: 503, body: '' } : undefined);
   const registry = registryAt(stub.url, { startPatienceMs: 60_000 });
   expect(await registry.register('s', SCHEMA, 'FULL_TRANSITIVE')).toBe(1);
 });
 
-test('gives up a start without a registry, naming it without its password', async () => {
+test('gives up a start without a registry, and names it without its password', async () => {
   const registry = registryAt('http://someone:pass%40word@127.0.0.1:9/sub/');
   const error = await refusalOf(registry.register('s', SCHEMA, 'FULL_TRANSITIVE'));
   expect(error.message).toMatch(
@@ -94,12 +94,12 @@ test('gives up a start without a registry, naming it without its password', asyn
   expect(error.message).not.toMatch(/pass|someone/);
 });
 
-test('does not repeat an address that is none: it may hold a password', () => {
+test('does not print an invalid address: it may hold a password', () => {
   expect(() => registryAt('registry:secret@host')).toThrow(/must begin with http/);
   expect(() => registryAt('registry:secret@host')).not.toThrow(/secret/);
 });
 
-test('hands out a schema’s text as it was registered, and asks once however many want it', async () => {
+test('returns a schema’s text as registered, with one request for concurrent callers', async () => {
   const stub = await aRegistryStub();
   stub.schemas.push(SCHEMA);
   const registry = registryAt(stub.url);
@@ -109,7 +109,7 @@ test('hands out a schema’s text as it was registered, and asks once however ma
   expect(stub.countOf('/schemas/ids/1')).toBe(1);
 });
 
-test('an unknown id asked for 100 times is one request, and is asked again a minute later', async () => {
+test('asks once for an unknown id wanted 100 times, and again a minute later', async () => {
   const stub = await aRegistryStub();
   const clock = new ManualClock();
   const registry = registryAt(stub.url, { clock });
@@ -138,7 +138,7 @@ test.each([
   expect(await registry.schemaById(1)).toBe(SCHEMA);
 });
 
-test('speaks TLS by its own authority, with the credentials that were given', async (context) => {
+test('speaks TLS with a configured authority and credentials', async (context) => {
   const tls = selfSigned();
   if (tls === undefined) return context.skip('there is no openssl to make a certificate with');
   const stub = await aRegistryStub(tls);

@@ -1,6 +1,6 @@
 /**
- * The registry of a deployment on Kafka: a Confluent-compatible one. The kafkajs client registers; what is asked later, in
- * the middle of reading, goes past it (see docs/decisions/0012-look-ups-go-past-the-client.md).
+ * The Confluent-compatible registry of a deployment on Kafka. The kafkajs client registers; look-ups while records are
+ * read go past it (see docs/decisions/0012-look-ups-go-past-the-client.md).
  */
 import { SchemaRegistry as Client, COMPATIBILITY, SchemaType } from '@kafkajs/confluent-schema-registry';
 import type { Compatibility } from '@questlog/schemas/topics/contract';
@@ -21,7 +21,7 @@ import {
 } from './registryHttp.ts';
 
 export interface ConfluentRegistryOptions extends RegistrySettings {
-  /** In front of every subject, for deployments that share a registry; may be empty. */
+  /** Stands before every subject, for deployments that share a registry; may be empty. */
   readonly subjectPrefix: string;
   readonly logger: Logger;
   readonly clock?: Clock;
@@ -32,7 +32,7 @@ export interface ConfluentRegistryOptions extends RegistrySettings {
 export const START_PATIENCE_MS = 30_000;
 const MAX_REASON_CHARACTERS = 500;
 
-/** Opens no connection. @throws StartRefused where the URL is none. */
+/** Opens no connection. @throws StartRefused for an invalid URL. */
 export function openConfluentRegistry(options: ConfluentRegistryOptions): SchemaRegistry {
   const address = registryAddress(options);
   const client = clientOf(address);
@@ -60,7 +60,7 @@ export function openConfluentRegistry(options: ConfluentRegistryOptions): Schema
   };
 }
 
-/** Also accepted in place of what is asked for: what is stricter. */
+/** Stricter settings, accepted in place of the wanted one. */
 const STRICT_ENOUGH: Readonly<Record<Compatibility, readonly Compatibility[]>> = {
   BACKWARD_TRANSITIVE: ['BACKWARD_TRANSITIVE', 'FULL_TRANSITIVE'],
   FULL_TRANSITIVE: ['FULL_TRANSITIVE'],
@@ -74,7 +74,7 @@ interface Registration {
   readonly compatibility: Compatibility;
 }
 
-/** @throws StartRefused when the registry says no; Unavailable when it says nothing. */
+/** @throws StartRefused when the registry refuses; Unavailable when it does not answer. */
 async function registered(registration: Registration): Promise<number> {
   const { address, client, subject, schema } = registration;
   const compatibility = COMPATIBILITY[await compatibilityInForce(registration)];
@@ -85,7 +85,7 @@ async function registered(registration: Registration): Promise<number> {
     throw new Error('the answer to a registration holds no id');
   } catch (error) {
     const status: unknown = error instanceof Error ? Reflect.get(error, 'status') : undefined;
-    // Of processes that start at once, the one that comes second may be told of a conflict with the first.
+    // When processes start at once, the second may get a conflict with the first.
     const known = status === 409 ? await idOf(registration) : undefined;
     if (known !== undefined) return known;
     const reason = oneLine(messageOf(error));
@@ -99,8 +99,8 @@ async function registered(registration: Registration): Promise<number> {
 }
 
 /**
- * Set before the first schema: registered the other way round, a start that is cut off in between leaves a subject to
- * which anything can be added.
+ * Sets the compatibility before the first schema. The other way round, a start that is cut off in between would leave a
+ * subject that accepts anything.
  */
 async function compatibilityInForce({
   address,
@@ -111,7 +111,7 @@ async function compatibilityInForce({
   const found = await askRegistry(address, 'GET', path);
   if (isNotThere(found)) {
     const set = await askRegistry(address, 'PUT', path, { compatibility });
-    // Of processes that start at once, another was first: what it has set is seen when this is tried again.
+    // Another process that starts at once was first: the next try sees its setting.
     if (set.status === 409) throw new Unavailable(`the compatibility of ${subject} is being set`);
     if (set.status !== 200) throw refused(address, `to set the compatibility of ${subject}`, set);
     return compatibility;
@@ -137,7 +137,7 @@ async function schemaOf(address: RegistryAddress, id: number): Promise<string | 
   if (isNotThere(answer)) return undefined;
   const schema = fieldOf(answer.body, 'schema');
   if (answer.status === 200 && typeof schema === 'string') return schema;
-  // Whatever it is, it says nothing of the record: it must wait, not go to the dead letters.
+  // Any other answer says nothing about the record, which must wait and not be dead-lettered.
   throw new Unavailable(noAnswer(address, `status ${answer.status} for schema ${id}`));
 }
 
@@ -151,7 +151,7 @@ function clientOf({ url, auth, agent }: RegistryAddress): Client {
     host: url,
     agent,
     clientId: 'questlog',
-    // Who waits, and for how long, is decided here.
+    // The client must not retry: waiting is decided here.
     retry: { retries: 0 },
     middlewares: [inTime],
     ...(auth && { auth }),
@@ -182,21 +182,21 @@ function oneLine(text: string): string {
   return text.replace(/\s+/g, ' ').trim().slice(0, MAX_REASON_CHARACTERS);
 }
 
-/** Some kilobytes each. Apart from the unknown ones, which anybody who writes garbage can make. */
+/** A schema takes some kilobytes. Unknown ids have a bound of their own, since garbage can name any number of them. */
 export const MAX_KNOWN_SCHEMAS = 1_000;
 export const MAX_UNKNOWN_IDS = 10_000;
-/** After that an id may have come to be: of a writer that was upgraded before this process. */
+/** Afterwards the id may exist: a writer may be upgraded before this process. */
 export const UNKNOWN_FOR_MS = 60_000;
 
 /**
- * Schemas by id, asked for once: a known one never changes, and an unknown one is unknown for a while, so that a flood of
- * records that name it is not a flood of requests. A failure is not remembered.
+ * Schemas by id, each asked for once. A known one never changes. An unknown one stays unknown for a while, so that a flood
+ * of records that name it is not a flood of requests. A failure is not remembered.
  */
 export class SchemaMemory {
   readonly #lookUp: (id: number) => Promise<string | undefined>;
   readonly #clock: Clock;
   readonly #known = new BoundedMap<number, string>(MAX_KNOWN_SCHEMAS);
-  /** Until when, milliseconds since the epoch. */
+  /** The end, in milliseconds since the epoch. */
   readonly #unknown = new BoundedMap<number, number>(MAX_UNKNOWN_IDS);
   readonly #running = new Map<number, Promise<string | undefined>>();
 
@@ -217,7 +217,7 @@ export class SchemaMemory {
     return await running;
   }
 
-  /** Also in the past when the clock was set back: never longer than the time that it is for. */
+  /** Never longer than intended, also after the clock was set back. */
   #isUnknown(id: number): boolean {
     const leftMs = (this.#unknown.get(id) ?? 0) - this.#clock.now();
     return leftMs > 0 && leftMs <= UNKNOWN_FOR_MS;

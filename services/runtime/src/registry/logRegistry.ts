@@ -35,7 +35,7 @@ export async function openLogRegistry(log: Log): Promise<SchemaRegistry> {
         if (fault !== undefined)
           throw new StartRefused(`${subject} was written with schema ${id}, and ${fault}`);
       }
-      // The key holds the position too: compaction must keep every version, since old records name it.
+      // The key holds the position, so that compaction keeps every version: old records name it.
       const value = Buffer.from(JSON.stringify({ subject, schema }), 'utf8');
       const { baseOffset } = await log.append(TOPICS.schemas, 0, [{ key: `${subject}/${byId.size}`, value }]);
       byId.set(baseOffset + 1, { subject, schema });

@@ -14,7 +14,7 @@ interface Note {
 
 const fields = [{ name: 'text', type: 'string' }];
 const note = messageContract<Note>('notes', { type: 'record', name: 'Note', fields });
-/** The next version: one more field, with a default. */
+/** The next version, with one more field and its default. */
 const tagged = messageContract<Note & { tag: string }>('notes', {
   type: 'record',
   name: 'Note',
@@ -22,7 +22,7 @@ const tagged = messageContract<Note & { tag: string }>('notes', {
 });
 const other = JSON.stringify({ type: 'record', name: 'Other', fields: [{ name: 'count', type: 'long' }] });
 
-/** What it knows, and whether it answers. */
+/** A registry with these schemas, which answers or not. */
 class Registry implements SchemaRegistry {
   readonly schemas: string[] = [];
   isAway = false;
@@ -55,7 +55,7 @@ test('versions of one message read each other', async () => {
   expect(await older.decode(newer.encode({ text: 'b', tag: 't' }))).toMatchObject({ text: 'b' });
 });
 
-test('a record is not given up because the registry is away, and is read when it is back', async () => {
+test('a record waits while the registry is away, and is read when it is back', async () => {
   const { registry, older, newer } = await codecs();
   const value = newer.encode({ text: 'b', tag: 't' });
   registry.isAway = true;
@@ -64,7 +64,7 @@ test('a record is not given up because the registry is away, and is read when it
   expect(await older.decode(value)).toMatchObject({ text: 'b' });
 });
 
-test('what is known goes on while the registry is away', async () => {
+test('reads known schemas while the registry is away', async () => {
   const { registry, older, newer } = await codecs();
   const value = newer.encode({ text: 'b', tag: 't' });
   await older.decode(value);
@@ -73,7 +73,7 @@ test('what is known goes on while the registry is away', async () => {
   expect(await older.decode(older.encode({ text: 'c' }))).toMatchObject({ text: 'c' });
 });
 
-test('an id that comes to be known is read', async () => {
+test('reads an id that was unknown before', async () => {
   const { registry, older } = await codecs();
   const value = Buffer.concat([
     Buffer.from([0, 0, 0, 0, 2]),
@@ -84,7 +84,7 @@ test('an id that comes to be known is read', async () => {
   expect(await older.decode(value)).toMatchObject({ text: 'x' });
 });
 
-test('a schema of something else is asked for once, however many records name it', async () => {
+test('asks once for a foreign schema, however many records name it', async () => {
   const { registry, older } = await codecs();
   const id = await registry.register('others', other);
   const foreign = Buffer.concat([Buffer.from([0, 0, 0, 0, id]), Buffer.from([4])]);
@@ -111,7 +111,7 @@ test('a tail’s record waits for the registry, and no longer than the tail', as
   await cut;
 });
 
-test('remembers only so many schemas: garbage cannot fill the memory', async () => {
+test('bounds the remembered schemas: garbage cannot fill the memory', async () => {
   let asked = 0;
   const memory = new SchemaMemory(async (id) => `${id} ${++asked}`, new ManualClock());
   for (let id = 0; id <= MAX_KNOWN_SCHEMAS; id++) await memory.get(id);
@@ -121,7 +121,7 @@ test('remembers only so many schemas: garbage cannot fill the memory', async () 
   expect(asked).toBe(MAX_KNOWN_SCHEMAS + 2);
 });
 
-test('the registry in the log refuses a schema that cannot read what is in the log', async () => {
+test('the registry in the log refuses a schema that cannot read the log’s records', async () => {
   const log = await aLog();
   await log.ensureTopics([topicSpec('questlog.schemas.v1')]);
   const registry = await openLogRegistry(log);

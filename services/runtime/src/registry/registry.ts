@@ -12,13 +12,13 @@ import { BoundedMap } from './boundedMap.ts';
 
 export interface SchemaRegistry {
   /**
-   * The id of the schema under the subject, registered where it is new. Only called at a start.
+   * Registers the schema under the subject, unless it is known, and returns its id. Only called at a start.
    * @throws StartRefused when the schema is not compatible with those that the subject has, or the registry stays away.
    */
   register(subject: string, schema: string, compatibility: Compatibility): Promise<number>;
   /**
    * The schema's text, or undefined where the registry does not know the id. Cached both ways.
-   * @throws Unavailable when the registry does not answer: nothing is then known of the record that names the id.
+   * @throws Unavailable when the registry does not answer, so that nothing is known of a record with this id.
    */
   schemaById(id: number): Promise<string | undefined>;
 }
@@ -32,13 +32,13 @@ export interface Codec<T> {
   decode(value: Buffer | null): T | Promise<T>;
 }
 
-/** Versions of one message that a process comes to read; each is a compiled reader. */
+/** Compiled readers that a process keeps, one a version of a message. */
 const MAX_WRITERS = 1_000;
 
-/** How to read what another version has written; `fault`: it cannot be read, and never will. */
+/** A reader of another version's records, or the reason why they can never be read. */
 type Reading = { readonly resolver: unknown } | { readonly fault: Invalid };
 
-/** Registers the contract's schema and gives its codec. Ids are cached both ways, failures to ask are not. */
+/** Registers the contract's schema and returns its codec. Ids are cached both ways, failed requests are not. */
 export async function createCodec<T>(
   registry: SchemaRegistry,
   contract: MessageContract<T>,
@@ -63,7 +63,7 @@ export async function createCodec<T>(
   };
 }
 
-/** @throws Invalid where the id is unknown, which the registry remembers for as long as it is true. */
+/** @throws Invalid where the id is unknown; the registry caches that for a while. */
 async function readingOf<T>(
   registry: SchemaRegistry,
   contract: MessageContract<T>,

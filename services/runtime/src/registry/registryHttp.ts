@@ -1,13 +1,13 @@
 /**
- * One request to a Confluent-compatible registry, bounded in time and size. It tells the registry's own answers from
- * those of whatever stands before it: a proxy's 404 must not make a schema unknown.
+ * One request to a Confluent-compatible registry, bounded in time and size. It tells the registry's own answers from a
+ * proxy's: a proxy's 404 must not make a schema unknown.
  */
 import { type Agent, Agent as HttpAgent, request as httpRequest, type IncomingMessage } from 'node:http';
 import { Agent as HttpsAgent, request as httpsRequest } from 'node:https';
 import { StartRefused, Unavailable } from '../process/errors.ts';
 
 export interface RegistryAddress {
-  /** Without credentials, and without a slash at its end. */
+  /** The address without credentials and without a slash at its end. */
   readonly url: string;
   readonly auth: { readonly username: string; readonly password: string } | undefined;
   readonly agent: Agent;
@@ -18,22 +18,22 @@ export interface RegistryAnswer {
   readonly body: unknown;
 }
 
-/** Connecting and reading in all. */
+/** The time for connecting and reading together. */
 export const REQUEST_TIMEOUT_MS = 5_000;
 const MAX_ANSWER_BYTES = 4 * 1024 * 1024;
 const CONTENT_TYPE = 'application/vnd.schemaregistry.v1+json';
 
-/** What an operator sets; an empty text is as if not given. */
+/** An operator's settings; an empty one counts as not set. */
 export interface RegistrySettings {
-  /** Up to where `/subjects` begins. User and password below go before those in it. */
+  /** The address before `/subjects`. User and password below override those in it. */
   readonly url: string;
   readonly username?: string;
   readonly password?: string;
-  /** The authorities that the registry's certificate may come from, in place of the well-known ones. */
+  /** The authorities that may sign the registry's certificate, in place of Node's list. */
   readonly caPem?: string;
 }
 
-/** @throws StartRefused where the URL is none. It is not repeated: it may hold a password. */
+/** @throws StartRefused for an invalid URL, without printing it: it may hold a password. */
 export function registryAddress(options: RegistrySettings): RegistryAddress {
   const url = URL.parse(options.url);
   if (url === null || !/^https?:$/.test(url.protocol)) {
@@ -51,7 +51,7 @@ export function registryAddress(options: RegistrySettings): RegistryAddress {
   };
 }
 
-/** @throws Unavailable when nothing answers in time, or what answers is not a registry that can. */
+/** @throws Unavailable when nothing answers in time, or the answer is not that of a working registry. */
 export async function askRegistry(
   address: RegistryAddress,
   method: 'GET' | 'PUT',
@@ -72,12 +72,12 @@ export async function askRegistry(
   throw new Unavailable(`the schema registry at ${address.url} answers with status ${status}`);
 }
 
-/** The registry's own code for what is not there: 40401 a subject, 40403 a schema, 40408 a subject's setting. */
+/** The registry's codes for "not found": 40401 a subject, 40403 a schema, 40408 a subject's setting. */
 export function isNotThere({ status, body }: RegistryAnswer): boolean {
   return status === 404 && errorCodeOf(body) !== undefined;
 }
 
-/** What failed, in a few words; a connection that was tried over IPv4 and IPv6 says only a code. */
+/** The failure in a few words; a connection tried over IPv4 and IPv6 has only a code. */
 function reasonOf(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
   return error.message !== '' ? error.message : String(Reflect.get(error, 'code') ?? error.name);
@@ -126,7 +126,7 @@ async function textOf(response: IncomingMessage): Promise<string> {
   return Buffer.concat(chunks).toString('utf8');
 }
 
-/** Undefined for what is not JSON, such as the page of a proxy. */
+/** Undefined for a body that is not JSON, such as a proxy's page. */
 function parsed(text: string): unknown {
   try {
     return JSON.parse(text);

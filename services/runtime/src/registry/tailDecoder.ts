@@ -1,6 +1,6 @@
 /**
- * How a tail decodes: a record whose schema must be asked for waits while the registry is away. A tail that rejects has
- * ended, and with it the process that lives on what the tail has read.
+ * Decodes the records of a tail. A record whose schema is not known waits while the registry is away: a tail that rejects
+ * has ended, and with it the process that depends on it.
  */
 import type { LogRecord } from '../log/log.ts';
 import { untilAvailable } from '../process/backoff.ts';
@@ -8,9 +8,9 @@ import type { Logger } from '../process/logger.ts';
 import type { Codec } from './registry.ts';
 
 export interface TailDecoder<T> {
-  /** @throws Invalid as the codec does; Unavailable only once it was closed. */
+  /** @throws Invalid as the codec does; Unavailable only after `close`. */
   decode(record: Pick<LogRecord, 'offset' | 'value'>, partition: number): Promise<T>;
-  /** Before the tail's own close, which waits for the record that is being read. */
+  /** Call it before the tail's own close, which waits for the record in hand. */
   close(): void;
 }
 

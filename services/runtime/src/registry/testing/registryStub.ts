@@ -1,4 +1,4 @@
-/** A small registry for tests: it answers as Confluent's does, counts what it is asked, and can be made to answer badly. */
+/** A small registry for tests: it answers as Confluent's does, counts requests, and can answer wrongly on demand. */
 import { createServer, type RequestListener, type Server } from 'node:http';
 import { createServer as createHttpsServer } from 'node:https';
 import type { AddressInfo } from 'node:net';
@@ -16,7 +16,7 @@ interface Asked {
 
 interface Answer {
   readonly status: number;
-  /** A text is sent as it is, as a proxy's page is. */
+  /** A string is sent as it is, like a proxy's page. */
   readonly body: object | string;
 }
 
@@ -24,9 +24,9 @@ export class RegistryStub {
   readonly asked: Asked[] = [];
   /** By subject. */
   readonly levels = new Map<string, string>();
-  /** An id is the place of its schema, from 1. */
+  /** A schema's id is its place in this list, from 1. */
   readonly schemas: string[] = [];
-  /** In place of the registry's own answer, where it gives one. */
+  /** Replaces the registry's own answer where it returns one. */
   answer = (_asked: Asked): Answer | undefined => undefined;
   url = '';
 
@@ -71,7 +71,7 @@ export function refusal(status: number, errorCode: number, message: string): Ans
   return { status, body: { error_code: errorCode, message } };
 }
 
-/** Runs until the test is over; with a certificate it speaks TLS. */
+/** Runs until the test ends; with a certificate it speaks TLS. */
 export async function aRegistryStub(tls?: { key: string; cert: string }): Promise<RegistryStub> {
   const stub = new RegistryStub();
   const server = tls === undefined ? createServer(stub.listener) : createHttpsServer(tls, stub.listener);
