@@ -8,7 +8,7 @@ import { promisify } from 'node:util';
 import { messageOf } from '../errors.ts';
 
 const run = promisify(execFile);
-const CACHE = fileURLToPath(new URL('../../../../node_modules/.cache', import.meta.url));
+const CACHE = fileURLToPath(new URL('../../../../../node_modules/.cache', import.meta.url));
 
 /**
  * @param what is tried with it, for the line that says why it is not.
