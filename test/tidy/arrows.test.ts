@@ -19,6 +19,11 @@ const STEPS: Readonly<Record<string, number>> = {
   test: 4,
 };
 
+/** In ingest each room may import those to its right; `service.ts` wires all of them. */
+const ROOMS_OF_INGEST = ['http', 'reports', 'events', 'sessions', 'known', 'core', 'rejected.ts'];
+/** They stand beside the others: used by `http` only, and using what lies below `sessions`. */
+const BESIDE = ['admin', 'linkedEvents'];
+
 /** Adapters keep their library to themselves. */
 const HOMES: Readonly<Record<string, string>> = {
   kafkajs: 'services/runtime/src/log/kafka/',
@@ -60,6 +65,30 @@ test('every import leads to a file that is there', () => {
     imports([...sources.values()])
       .filter(({ target }) => target !== undefined && !sources.has(target))
       .map(({ at, target }) => `${at}: there is no ${target}, or tsconfig.base.json does not include it`),
+  );
+});
+
+test('no file comes to import itself, by values or by types', () => {
+  const product = inServices.filter(({ path }) => !isTest(path));
+  expectNone(
+    product
+      .map(({ path }) => ({ path, circle: circleThrough(path) }))
+      .filter(({ path, circle }) => circle.length > 0 && circle.every((other) => path <= other))
+      .map(({ path, circle }) => `${path}: is imported by what it imports, ${circle.join(' and ')}`),
+  );
+});
+
+test('inside ingest imports point one way: http → reports → events → sessions → known → core → rejected', () => {
+  const roomOf = (path: string): string | undefined => /^services\/ingest\/src\/([^/]+)/.exec(path)?.[1];
+  expectNone(
+    imports(inServices.filter(({ path }) => !/\.(test|testing)\.ts$/.test(path))).flatMap(
+      ({ at, from, target }) => {
+        const [own, other] = [roomOf(from), roomOf(target ?? '')];
+        if (own === undefined || other === undefined || own === other || own === 'service.ts') return [];
+        const isAllowed = BESIDE.includes(other) ? own === 'http' : stepIn(own) < stepIn(other);
+        return isAllowed ? [] : [`${at}: ${own} must not import ${other}`];
+      },
+    ),
   );
 });
 
@@ -145,6 +174,20 @@ function imports(of: readonly Source[]): {
 
 function stepOf(workspace: string | undefined): number {
   return STEPS[workspace ?? 'test'] ?? 0;
+}
+
+function stepIn(room: string): number {
+  return ROOMS_OF_INGEST.indexOf(BESIDE.includes(room) ? 'sessions' : room);
+}
+
+/** The other files that a file reaches and that reach it. */
+function circleThrough(path: string): string[] {
+  const follow = { sources, follow: () => true, throughLiterals: false };
+  const targets = (from: string) =>
+    imports([sources.get(from)].flatMap((source) => source ?? [])).flatMap(({ target }) => target ?? []);
+  return [...reached(targets(path), follow)].filter(
+    (other) => other !== path && reached(targets(other), follow).has(path),
+  );
 }
 
 /** Where a process of the product begins. */

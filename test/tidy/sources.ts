@@ -8,17 +8,20 @@ import {
   isAsExpression,
   isAwaitExpression,
   isCallExpression,
+  isClassDeclaration,
   isElementAccessExpression,
   isExportAssignment,
   isExportDeclaration,
   isIdentifier,
   isImportDeclaration,
   isImportTypeNode,
+  isInterfaceDeclaration,
   isLiteralTypeNode,
   isNamedImports,
   isNewExpression,
   isPropertyAccessExpression,
   isStringLiteralLikeNode,
+  isTypeAliasDeclaration,
   isTypeReferenceNode,
   type Node,
   type SourceFile,
@@ -46,6 +49,8 @@ export interface Source {
   readonly imports: readonly Import[];
   readonly uses: readonly Mention[];
   readonly literals: readonly Mention[];
+  /** Names of the interfaces, classes and type aliases that the file exports. */
+  readonly exportedTypes: readonly Mention[];
 }
 
 /** Every TypeScript file that `tsconfig.base.json` includes, by its path from the root. */
@@ -70,6 +75,7 @@ function factsOf(path: string, file: SourceFile): Source {
   const imports: Import[] = [];
   const uses: Mention[] = [];
   const literals: Mention[] = [];
+  const exportedTypes: Mention[] = [];
   const visit = (node: Node): void => {
     const line = (): number => file.getLineAndCharacterOfPosition(node.end).line + 1;
     const imported = importOf(node, line);
@@ -77,10 +83,12 @@ function factsOf(path: string, file: SourceFile): Source {
     const use = useOf(node);
     if (use !== undefined) uses.push({ text: use, line: line() });
     if (isStringLiteralLikeNode(node)) literals.push({ text: node.text, line: line() });
+    const type = exportedTypeOf(node);
+    if (type !== undefined) exportedTypes.push({ text: type, line: line() });
     node.forEachChild(visit);
   };
   visit(file);
-  return { path, imports, uses, literals };
+  return { path, imports, uses, literals, exportedTypes };
 }
 
 function importOf(node: Node, line: () => number): Import | undefined {
@@ -140,6 +148,13 @@ function useOf(node: Node): string | undefined {
   if (node.kind === SyntaxKind.AsyncKeyword) return 'async';
   if (isExportAssignment(node) || node.kind === SyntaxKind.DefaultKeyword) return 'export default';
   return undefined;
+}
+
+function exportedTypeOf(node: Node): string | undefined {
+  if (!isInterfaceDeclaration(node) && !isTypeAliasDeclaration(node) && !isClassDeclaration(node))
+    return undefined;
+  const isExported = node.modifiers?.some(({ kind }) => kind === SyntaxKind.ExportKeyword) ?? false;
+  return isExported ? node.name?.text : undefined;
 }
 
 function nameOf(node: Expression): string {

@@ -13,7 +13,7 @@ import { type CreatedEvent, type Placed, placeDrafts, sessionsOf } from './core/
 import { type AnsweredEvent, eventArray, lenientArray } from './core/answer.ts';
 import { type Draft, type Elements, readElements } from './core/envelope.ts';
 import { scanRequest, verdictOn } from './core/scanBody.ts';
-import type { Replays, StoredEvent } from './replays.ts';
+import type { Replays, StoredElement } from './replays.ts';
 import { appendEvents, decideEvents, type StoreEventsDeps } from './storeEvents.ts';
 import type { Turns } from './turns.ts';
 
@@ -83,7 +83,7 @@ async function storeOnce(
   deps: IngestDeps,
   request: IngestRequest,
   checked: Placed,
-): Promise<{ stored: readonly StoredEvent[]; isReplay: boolean }> {
+): Promise<{ stored: readonly StoredElement[]; isReplay: boolean }> {
   const { principal, body, idempotencyKey } = request;
   if (checked.drafts.length === 0) return { stored: [], isReplay: false };
   if (idempotencyKey === undefined) {
@@ -102,7 +102,7 @@ async function storeOnce(
 }
 
 /** What an earlier try of the same key had not stored yet. */
-function without(checked: Placed, before: readonly StoredEvent[]): Placed {
+function without(checked: Placed, before: readonly StoredElement[]): Placed {
   const done = new Set(before.map(({ index }) => index));
   const isLeft = ({ index }: Draft): boolean => !done.has(index);
   return {
@@ -130,7 +130,7 @@ async function answered(
   { reports, store: clickhouse }: IngestDeps,
   principal: Principal,
   drafts: readonly Draft[],
-  { stored, isReplay }: { stored: readonly StoredEvent[]; isReplay: boolean },
+  { stored, isReplay }: { stored: readonly StoredElement[]; isReplay: boolean },
 ): Promise<{ index: number; event: AnsweredEvent }[]> {
   const { project, revision } = principal;
   // One that is answered again may be linked since, also to reports that were let go.
@@ -151,7 +151,7 @@ async function linksOfReplay(
   reports: Reports,
   clickhouse: Store,
   { tenant, project }: Principal,
-  stored: readonly StoredEvent[],
+  stored: readonly StoredElement[],
 ): Promise<ReadonlyMap<string, readonly string[]>> {
   if (!(await reports.areThere(tenant.id, project.id))) return new Map();
   const ids = stored.map(({ id }) => id);

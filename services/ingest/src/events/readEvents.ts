@@ -9,12 +9,12 @@ import { partitionOf } from '@questlog/schemas/partition';
 import { EVENT_COLUMNS, type EventRow } from '@questlog/schemas/tables/events';
 import type { SessionRegistered } from '@questlog/schemas/topics/sessionRegistered';
 import { laneOf } from '@questlog/schemas/uuid';
-import { formatMicros } from '../core/occurredAt.ts';
 import { linkedReports } from '../known/links.ts';
 import type { LinksSettled, Projection } from '../known/projection.ts';
 import type { Reports } from '../known/reports.ts';
 import type { Sessions } from '../known/sessions.ts';
 import { pathUuid, Rejected } from '../rejected.ts';
+import { sessionOutput } from '../sessions/registerSession.ts';
 import { eventObject, eventPage } from './core/answer.ts';
 import {
   answeredRow,
@@ -121,14 +121,6 @@ export async function readQuota(deps: ReadDeps, { tenant }: Principal): Promise<
     { tenantId: tenant.id, day: `${month}-01` },
   );
   return { month, used: Number(row?.total ?? 0), softQuota: tenant.monthlySoftQuota };
-}
-
-export function sessionOutput(session: SessionRegistered): SessionOutput {
-  return {
-    id: session.sessionId,
-    buildId: session.buildId,
-    startedAt: formatMicros(session.startedAt ?? BigInt(session.registeredAt) * 1000n),
-  };
 }
 
 /** Waits for the events of the partition, and for their links where the project has a report at all; answers whether it has. */

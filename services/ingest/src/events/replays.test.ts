@@ -4,7 +4,7 @@ import type { Store } from '@questlog/runtime/clickhouse/store';
 import { Unavailable } from '@questlog/runtime/process/errors';
 import { eventId } from '@questlog/schemas/uuid';
 import { expect, test } from 'vitest';
-import { type KeyedRequest, openReplays, type StoredEvent } from './replays.ts';
+import { type KeyedRequest, openReplays, type StoredElement } from './replays.ts';
 
 const STARTED_MS = Date.UTC(2026, 10, 21, 12);
 
@@ -13,8 +13,8 @@ test('a key that was made since ClickHouse last answered is stored, once', async
   outage.isOn = true;
   clock.nowMs = STARTED_MS + 1_000;
   const request = aRequest({ madeAtMs: STARTED_MS + 1 });
-  const appended: StoredEvent[] = [];
-  const append = async (): Promise<StoredEvent[]> => {
+  const appended: StoredElement[] = [];
+  const append = async (): Promise<StoredElement[]> => {
     appended.push(anEvent());
     return appended;
   };
@@ -74,6 +74,6 @@ function aRequest({ madeAtMs }: { madeAtMs: number }): KeyedRequest {
   };
 }
 
-function anEvent(): StoredEvent {
+function anEvent(): StoredElement {
   return { index: 0, id: randomUUID(), occurredAt: 0n, overQuota: false };
 }

@@ -12,7 +12,7 @@ import { Rejected } from '../rejected.ts';
 import { keyedTail } from './core/accept.ts';
 
 /** What a replay answers of a stored event; the payload is in the repeated body itself. */
-export interface StoredEvent {
+export interface StoredElement {
   readonly index: number;
   readonly id: string;
   readonly occurredAt: bigint;
@@ -36,18 +36,18 @@ export interface Replays {
    */
   once(
     request: KeyedRequest,
-    append: (before: readonly StoredEvent[]) => Promise<readonly StoredEvent[]>,
+    append: (before: readonly StoredElement[]) => Promise<readonly StoredElement[]>,
   ): Promise<Outcome>;
 }
 
 export interface Outcome {
-  readonly stored: readonly StoredEvent[];
+  readonly stored: readonly StoredElement[];
   readonly isReplay: boolean;
 }
 
 interface Remembered {
   readonly digest: Buffer;
-  readonly stored: Promise<readonly StoredEvent[]>;
+  readonly stored: Promise<readonly StoredElement[]>;
   readonly atMs: number;
   events: number;
 }
@@ -79,7 +79,7 @@ export function openReplays(deps: { store: Store; clock: Clock; projection: Proj
   return {
     once: async (request, append) => {
       const name = `${request.projectId}/${request.key}`;
-      let before: readonly StoredEvent[] | undefined;
+      let before: readonly StoredElement[] | undefined;
       for (
         let known = memory.get(name);
         known !== undefined && before === undefined;
@@ -116,11 +116,11 @@ export function openReplays(deps: { store: Store; clock: Clock; projection: Proj
 }
 
 /** A created event's payload is a view of the request's body, which must not stay in memory for it. */
-function withoutPayload({ index, id, occurredAt, overQuota }: StoredEvent): StoredEvent {
+function withoutPayload({ index, id, occurredAt, overQuota }: StoredElement): StoredElement {
   return { index, id, occurredAt, overQuota };
 }
 
-function hasAll(stored: readonly StoredEvent[], { indexes }: KeyedRequest): boolean {
+function hasAll(stored: readonly StoredElement[], { indexes }: KeyedRequest): boolean {
   const there = new Set(stored.map(({ index }) => index));
   return indexes.every((index) => there.has(index));
 }
@@ -167,7 +167,7 @@ interface EventRow {
 }
 
 /** What is stored of a key that the ledger has: a part where an earlier try reached only some lanes. */
-async function storedBefore(store: Store, request: KeyedRequest): Promise<StoredEvent[]> {
+async function storedBefore(store: Store, request: KeyedRequest): Promise<StoredElement[]> {
   const { tenantId, projectId, key } = request;
   const rows = await store.query<EventRow>(
     `SELECT id, toUnixTimestamp64Micro(occurred_at) AS occurred_at_micros, over_quota FROM events
@@ -179,7 +179,7 @@ async function storedBefore(store: Store, request: KeyedRequest): Promise<Stored
 }
 
 /** A keyed id is known by its hash alone, whatever lane it was given. */
-function matchByTail(request: KeyedRequest, rows: readonly EventRow[]): StoredEvent[] {
+function matchByTail(request: KeyedRequest, rows: readonly EventRow[]): StoredElement[] {
   const byTail = new Map(rows.map((row) => [tailOf(row.id), row]));
   return request.indexes.flatMap((index) => {
     const row = byTail.get(idTail(keyedTail(request.projectId, request.key, request.digest, index)));

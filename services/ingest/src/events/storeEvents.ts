@@ -6,7 +6,7 @@ import type { Metrics } from '@questlog/runtime/process/metrics';
 import type { Codec } from '@questlog/runtime/registry/registry';
 import type { EventsAccepted } from '@questlog/schemas/topics/eventsAccepted';
 import { APPEND_ID_HEADER, TOPICS } from '@questlog/schemas/topics/topics';
-import { type Accepted, type AcceptInput, accept, randomBytesFor } from './core/accept.ts';
+import { type AcceptedBatch, type AcceptInput, accept, randomBytesFor } from './core/accept.ts';
 import type { QuotaLedger } from './core/quotaLedger.ts';
 import { monthOf, type Quotas } from './quotas.ts';
 
@@ -20,7 +20,7 @@ export interface StoreEventsDeps {
 }
 
 /** Events that are decided and reserved in the quota; they are then appended or released. */
-export interface DecidedEvents extends Accepted {
+export interface DecidedEvents extends AcceptedBatch {
   readonly ledger: QuotaLedger | undefined;
 }
 

@@ -23,7 +23,7 @@ export interface EntityName {
 }
 
 /** How the records of a topic make entities; the topic's records lie at the home partition of their tenant. */
-export interface EntityKind<Message, Entity> {
+export interface FirstRecordKind<Message, Entity> {
   readonly contract: MessageContract<Message>;
   nameOf(message: Message): EntityName;
   /** What a record says of its entity; undefined where it says nothing here. */
@@ -80,7 +80,7 @@ export interface FirstRecordsDeps {
 
 export async function openFirstRecords<Message, Entity>(
   deps: FirstRecordsDeps,
-  kind: EntityKind<Message, Entity>,
+  kind: FirstRecordKind<Message, Entity>,
 ): Promise<FirstRecords<Message, Entity>> {
   const { log, projection, logger } = deps;
   const limit = { limitMs: deps.waitMs ?? READ_WAIT_MS, message: LAGS };
@@ -150,7 +150,7 @@ async function follow<Message, Entity>(deps: {
   memory: FirstRecordMemory<Entity>;
   projection: Projection;
   logger: Logger;
-  kind: EntityKind<Message, Entity>;
+  kind: FirstRecordKind<Message, Entity>;
   partitions: number;
 }): Promise<Tail> {
   const { log, decoder, memory, projection, logger, kind, partitions } = deps;

@@ -1,9 +1,22 @@
 /** The links of events and bug reports: what ClickHouse has of them, and what is certain before the linker has made it. */
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import { namedEventsOf, windowOf } from '@questlog/schemas/reportWindow';
+import type { LinkSource, LinkState } from '@questlog/schemas/topics/linkedEvents';
 import type { ReportLink } from '@questlog/schemas/topics/reportLinks';
-import type { AnsweredReport, Link } from './core/reportAnswer.ts';
-import type { StoredReport } from './storedReports.ts';
+import type { FiledReport } from './storedReports.ts';
+
+export interface Link {
+  readonly eventId: string;
+  readonly state: LinkState;
+  readonly source: LinkSource;
+}
+
+/** Of a report, as one answer shows them. */
+export interface ShownLinks {
+  readonly links: readonly Link[];
+  /** There are more of them than are shown. */
+  readonly linksTruncated: boolean;
+}
 
 /** Of each event that has any, the reports that it is linked to in ClickHouse, sorted. */
 export async function linkedReports(
@@ -30,11 +43,7 @@ const FRESH_FOR_MS = 60_000;
  * The links of a report in the order of the events' ids, which is that of their time. What the report names is there
  * from its first moment on, and linked as soon as it is stored; a retracted report waits for nothing any more.
  */
-export async function linksOfReport(
-  store: Store,
-  report: StoredReport,
-  nowMs: number,
-): Promise<Pick<AnsweredReport, 'links' | 'linksTruncated'>> {
+export async function linksOfReport(store: Store, report: FiledReport, nowMs: number): Promise<ShownLinks> {
   const { filed, retractedAt } = report;
   const rows = await store.query<{ event_id: string; state: Link['state']; source: Link['source'] }>(
     `SELECT event_id, state, source FROM report_links
@@ -79,7 +88,7 @@ export const OF_SESSION = `session_id = {sessionId:UUID}
   AND toUnixTimestamp64Milli(received_at) <= {untilMs:Int64}`;
 
 /** For `OF_SESSION`, and for what else a report is asked by. */
-export function reportParams({ filed, retractedAt }: StoredReport): Record<string, unknown> {
+export function reportParams({ filed, retractedAt }: FiledReport): Record<string, unknown> {
   const { tenantId, projectId, reportId, sessionId } = filed;
   const untilMs = retractedAt ?? Number.MAX_SAFE_INTEGER;
   return { tenantId, projectId, reportId, sessionId: sessionId ?? undefined, untilMs, ...windowOf(filed) };
@@ -91,7 +100,7 @@ const NAMED = `id_at IN (SELECT UUIDv7ToDateTime(arrayJoin({ids:Array(UUID)}), '
 /** Which of the ids are stored, and which events of its session the report has by its window; up to what is shown. */
 async function storedEvents(
   store: Store,
-  report: StoredReport,
+  report: FiledReport,
   { ids, ofSession }: { ids: readonly string[]; ofSession: boolean },
 ): Promise<string[]> {
   const ofProject = 'tenant_id = {tenantId:UUID} AND project_id = {projectId:UUID}';

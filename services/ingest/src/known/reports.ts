@@ -9,17 +9,17 @@ import { MAX_OPEN_WITH_GRACE_MS } from '@questlog/schemas/reportWindow';
 import { faultOf, isAtHome, type ReportLink, reportLinks } from '@questlog/schemas/topics/reportLinks';
 import { MAX_OPEN_WINDOWS } from './core/openWindows.ts';
 import { type AskedEvent, RecentReports } from './core/recentReports.ts';
-import { type EntityKind, type FirstRecordsDeps, openFirstRecords } from './firstRecords.ts';
-import { lookUpReports, projectsWithReports, recentReports, type StoredReport } from './storedReports.ts';
+import { type FirstRecordKind, type FirstRecordsDeps, openFirstRecords } from './firstRecords.ts';
+import { type FiledReport, lookUpReports, projectsWithReports, recentReports } from './storedReports.ts';
 
 export interface Reports {
   /** @throws Unavailable when ClickHouse is needed and silent. */
-  find(tenantId: string, projectId: string, id: string): Promise<StoredReport | undefined>;
+  find(tenantId: string, projectId: string, id: string): Promise<FiledReport | undefined>;
   /**
    * Appends a report and returns what the log says it is: this one, or an earlier one of the id.
    * @throws NotReadBack when that is not known in time: the record is in the log.
    */
-  file(record: ReportLink): Promise<{ report: StoredReport; isOwn: boolean }>;
+  file(record: ReportLink): Promise<{ report: FiledReport; isOwn: boolean }>;
   /** Appends what is to be known of a report that exists; returns once this process has read it back. */
   append(record: ReportLink): Promise<void>;
   /**
@@ -74,7 +74,7 @@ function kindOfReports(known: {
   /** That have any report. */
   projects: Set<string>;
   clock: Clock;
-}): EntityKind<ReportLink, Known> {
+}): FirstRecordKind<ReportLink, Known> {
   const { store, recent, projects, clock } = known;
   return {
     contract: reportLinks,
@@ -112,7 +112,7 @@ function idsOf(filed: ReportLink | null): number {
   return filed === null ? 0 : filed.inlineEventIds.length + filed.eventIds.length;
 }
 
-function stored(known: Known | undefined): StoredReport | undefined {
+function stored(known: Known | undefined): FiledReport | undefined {
   if (known === undefined || known.filed === null) return undefined;
   return { filed: known.filed, retractedAt: known.retractedAt };
 }

@@ -4,7 +4,7 @@ import type { Principal } from '@questlog/runtime/directory/directory';
 import { Unavailable } from '@questlog/runtime/process/errors';
 import { type SessionRegistered, sessionRegistered } from '@questlog/schemas/topics/sessionRegistered';
 import type { Rejected } from '../rejected.ts';
-import { type EntityKind, type FirstRecordsDeps, openFirstRecords } from './firstRecords.ts';
+import { type FirstRecordKind, type FirstRecordsDeps, openFirstRecords } from './firstRecords.ts';
 
 export interface Sessions {
   /** The known ones of these sessions of the project. @throws Unavailable when ClickHouse is needed and silent. */
@@ -24,7 +24,7 @@ export interface Sessions {
 
 export async function openSessions(deps: FirstRecordsDeps & { store: Store }): Promise<Sessions> {
   const lookUp = coalescedSessionLookup(deps.store);
-  const kind: EntityKind<SessionRegistered, SessionRegistered> = {
+  const kind: FirstRecordKind<SessionRegistered, SessionRegistered> = {
     contract: sessionRegistered,
     nameOf: ({ tenantId, projectId, sessionId }) => ({ tenantId, projectId, id: sessionId }),
     entityOf: (session) => session,

@@ -2,20 +2,20 @@
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import {
   REPORT_COLUMNS,
-  type StoredReport as ReportInTable,
   type ReportRow,
+  type StoredReport,
   storedReport,
 } from '@questlog/schemas/tables/reports';
 import type { WindowedReport } from './core/openWindows.ts';
 
 /** What ingest asks of a report; where it lies does not matter here. */
-export type StoredReport = Omit<ReportInTable, 'place'>;
+export type FiledReport = Omit<StoredReport, 'place'>;
 
 export async function lookUpReports(
   store: Store,
   projectId: string,
   ids: readonly string[],
-): Promise<StoredReport[]> {
+): Promise<FiledReport[]> {
   const rows = await store.query<ReportRow>(
     `SELECT ${REPORT_COLUMNS} FROM reports WHERE project_id = {projectId:UUID} AND id IN {ids:Array(UUID)}`,
     { projectId, ids },

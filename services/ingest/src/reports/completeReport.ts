@@ -16,7 +16,7 @@ import {
   decideEvents,
   type StoreEventsDeps,
 } from '../events/storeEvents.ts';
-import type { Link } from '../known/core/reportAnswer.ts';
+import type { Link } from '../known/links.ts';
 import type { Projection } from '../known/projection.ts';
 import type { Reports } from '../known/reports.ts';
 import { CutShort } from '../rejected.ts';

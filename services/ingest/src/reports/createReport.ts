@@ -23,17 +23,17 @@ import {
 import type { AnsweredEvent } from '../events/core/answer.ts';
 import { decideEvents, releaseEvents, type StoreEventsDeps } from '../events/storeEvents.ts';
 import type { Turns } from '../events/turns.ts';
-import { createdReport } from '../known/core/reportAnswer.ts';
 import { NotReadBack } from '../known/firstRecords.ts';
 import { linkedReports, linksOfReport, pendingLinks } from '../known/links.ts';
 import type { OneAtATime } from '../known/oneAtATime.ts';
 import type { Projection } from '../known/projection.ts';
 import type { Reports } from '../known/reports.ts';
 import { findSessions, type Sessions } from '../known/sessions.ts';
-import type { StoredReport } from '../known/storedReports.ts';
+import type { FiledReport } from '../known/storedReports.ts';
 import { CutShort, Rejected } from '../rejected.ts';
 import { appendInlineEvents, completeEvents, hasStragglers, lookAgain } from './completeReport.ts';
 import { insideEvents, type ReportDraft, readReport, reportVerdict } from './core/readReport.ts';
+import { createdReport } from './core/reportAnswer.ts';
 import type { Span } from './core/scanReport.ts';
 
 export interface ReportDeps extends StoreEventsDeps {
@@ -159,7 +159,7 @@ async function replay(
   deps: ReportDeps,
   principal: Principal,
   checked: Checked,
-  report: StoredReport,
+  report: FiledReport,
 ): Promise<ReportAnswer> {
   const { id, body, draft } = checked;
   const { filed, retractedAt } = report;

@@ -18,13 +18,20 @@ import {
   pageParams,
   readPage,
 } from '../events/pages.ts';
-import { type Link, reportObject } from '../known/core/reportAnswer.ts';
-import { isFresh, linkedReports, linksOfReport, OF_SESSION, reportParams } from '../known/links.ts';
+import {
+  isFresh,
+  type Link,
+  linkedReports,
+  linksOfReport,
+  OF_SESSION,
+  reportParams,
+} from '../known/links.ts';
 import type { OneAtATime } from '../known/oneAtATime.ts';
 import type { LinksSettled, Projection } from '../known/projection.ts';
 import type { Reports } from '../known/reports.ts';
-import type { StoredReport } from '../known/storedReports.ts';
+import type { FiledReport } from '../known/storedReports.ts';
 import { pathUuid, Rejected } from '../rejected.ts';
+import { reportObject } from './core/reportAnswer.ts';
 
 export interface ReportReadDeps {
   readonly store: Store;
@@ -112,7 +119,7 @@ export async function knownReport(
   { reports }: Pick<ReportReadDeps, 'reports'>,
   { tenant, project }: Principal,
   id: string,
-): Promise<StoredReport> {
+): Promise<FiledReport> {
   const areThere = await reports.areThere(tenant.id, project.id);
   const report = areThere ? await reports.find(tenant.id, project.id, id) : undefined;
   if (report === undefined) throw new Rejected('not_found', `report ${id} does not exist in this project`);

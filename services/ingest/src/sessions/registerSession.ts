@@ -6,8 +6,8 @@ import type { SessionInput, SessionOutput } from '@questlog/schemas/http/session
 import { laneOfSession } from '@questlog/schemas/partition';
 import type { SessionRegistered } from '@questlog/schemas/topics/sessionRegistered';
 import { canonicalUuid, eventId } from '@questlog/schemas/uuid';
+import { formatMicros } from '../core/occurredAt.ts';
 import { timestampField } from '../core/timestampField.ts';
-import { sessionOutput } from '../events/readEvents.ts';
 import type { Sessions } from '../known/sessions.ts';
 import { Rejected } from '../rejected.ts';
 
@@ -36,6 +36,14 @@ export async function registerSession(
   return isOwn
     ? { status: 201, body: sessionOutput(wanted) }
     : { status: 200, body: sameOrConflict(winner, wanted) };
+}
+
+export function sessionOutput(session: SessionRegistered): SessionOutput {
+  return {
+    id: session.sessionId,
+    buildId: session.buildId,
+    startedAt: formatMicros(session.startedAt ?? BigInt(session.registeredAt) * 1000n),
+  };
 }
 
 /** "The same" compares the request as sent: an omitted field is not the same as the value it was given. */

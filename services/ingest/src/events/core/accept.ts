@@ -43,7 +43,7 @@ export interface Append {
   readonly messages: readonly EventsAccepted[];
 }
 
-export interface Accepted {
+export interface AcceptedBatch {
   /** In request order. */
   readonly created: readonly CreatedEvent[];
   /** One for each partition. */
@@ -55,7 +55,7 @@ export function randomBytesFor(drafts: number): number {
   return drafts * 8 + drafts * 16;
 }
 
-export function accept(input: AcceptInput): Accepted {
+export function accept(input: AcceptInput): AcceptedBatch {
   const created = input.drafts.map((draft, position) => createdEvent(input, draft, position));
   const records = new Map<string, { lane: number; events: CreatedEvent[] }>();
   created.forEach((event, position) => {

@@ -5,8 +5,8 @@ import type { Revision } from '@questlog/schemas/topics/eventsAccepted';
 import { canonicalUuid } from '@questlog/schemas/uuid';
 import { Compile, type Validator } from 'typebox/compile';
 import { parseOccurredAt } from '../../core/occurredAt.ts';
-import type { ScannedElement, StringField, ValueKind } from './scanBody.ts';
 import { MAX_DEPTH } from './scanElement.ts';
+import type { ScannedElement, StringField, ValueKind } from './scanned.ts';
 
 /** An element that is in order, as far as the element alone can tell. */
 export interface Draft {

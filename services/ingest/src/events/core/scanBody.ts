@@ -7,46 +7,9 @@ import { BATCH_CAP } from '@questlog/schemas/http/event';
 import { type ElementProblem, statusOf } from '@questlog/schemas/http/problem';
 import type { Revision } from '@questlog/schemas/topics/eventsAccepted';
 import { Rejected } from '../../rejected.ts';
-import { scanElement } from './scanElement.ts';
-import { EnvelopeStrings } from './scanString.ts';
+import { EnvelopeStrings, scanElement } from './scanElement.ts';
+import type { ScannedElement } from './scanned.ts';
 import { FAILED, JsonBytes } from './scanValue.ts';
-
-export type ValueKind = 'object' | 'array' | 'string' | 'number' | 'boolean' | 'null';
-
-/** What stood in a field that should hold a string. */
-export interface NotAString {
-  readonly kind: Exclude<ValueKind, 'string'>;
-}
-
-/** The decoded string, or what stood there instead of one, or undefined where the field is absent. */
-export type StringField = string | NotAString | undefined;
-
-export type EnvelopeField = 'sessionId' | 'buildId' | 'eventType' | 'occurredAt' | 'payload';
-
-/**
- * One element of the body. Offsets are bytes of the body, `end` is the first byte behind. Only an element of kind
- * `object` has fields; of a repeated field the last occurrence counts. Flat and always of the same shape, so that
- * reading it costs nothing.
- */
-export interface ScannedElement {
-  readonly start: number;
-  readonly end: number;
-  readonly kind: ValueKind;
-  readonly sessionId: StringField;
-  readonly buildId: StringField;
-  readonly eventType: StringField;
-  readonly occurredAt: StringField;
-  /** Undefined where the payload is absent; the span is then empty. */
-  readonly payloadKind: ValueKind | undefined;
-  readonly payloadStart: number;
-  readonly payloadEnd: number;
-  /** Envelope fields that occur more than once, each named once. */
-  readonly repeated: readonly EnvelopeField[];
-  /** Envelope fields whose string holds a surrogate without its other half: UTF-8 cannot carry it. */
-  readonly loneSurrogate: readonly EnvelopeField[];
-  /** JSON pointer, inside the element, of the first member whose value nests deeper than 64 containers. */
-  readonly tooDeep: string | undefined;
-}
 
 export type ScanResult =
   | {
@@ -81,7 +44,7 @@ export function scanBody(body: Buffer, options: { maxElements: number }): ScanRe
 }
 
 /** What `scanArray` found. */
-export interface Found {
+export interface ScannedArray {
   readonly elements: readonly ScannedElement[];
   readonly count: number;
   /** Behind what was scanned, or `FAILED`. */
@@ -89,7 +52,7 @@ export interface Found {
 }
 
 /** The array whose opening bracket stands at `i`, in a body that may hold more than it. */
-export function scanArray(json: JsonBytes, i: number, maxElements: number): Found {
+export function scanArray(json: JsonBytes, i: number, maxElements: number): ScannedArray {
   const elements: ScannedElement[] = [];
   const strings = new EnvelopeStrings(json, true);
   let count = 0;
@@ -117,7 +80,7 @@ export function scanArray(json: JsonBytes, i: number, maxElements: number): Foun
   return { elements, count, end: FAILED };
 }
 
-function scanAlone(json: JsonBytes, i: number): Found {
+function scanAlone(json: JsonBytes, i: number): ScannedArray {
   const element = scanElement(json, new EnvelopeStrings(json, false), i);
   return { elements: [element], count: 1, end: element.end };
 }

@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest';
-import { type ScannedElement, scanBody } from './scanBody.ts';
+import { scanBody } from './scanBody.ts';
+import type { ScannedElement } from './scanned.ts';
 
 describe('the fields of the envelope', () => {
   test('are found in any order, with any space', () => {

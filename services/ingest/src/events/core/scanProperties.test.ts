@@ -3,7 +3,8 @@ import { isUtf8 } from 'node:buffer';
 import { validJson } from '@questlog/schemas/fixtures/validJson';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { type ScannedElement, scanBody } from './scanBody.ts';
+import { scanBody } from './scanBody.ts';
+import type { ScannedElement } from './scanned.ts';
 
 /** Runs are ten times as many in the tier of faults. */
 const TIMES = process.env['QUESTLOG_TEST_RUNS'] === 'long' ? 10 : 1;

@@ -3,9 +3,9 @@
  * byte; the small fields beside them as parsed values. Pure.
  */
 
-import { type Found, type ScannedElement, scanArray, type ValueKind } from '../../events/core/scanBody.ts';
-import { kindOf, MAX_DEPTH } from '../../events/core/scanElement.ts';
-import { decodeString } from '../../events/core/scanString.ts';
+import { type ScannedArray, scanArray } from '../../events/core/scanBody.ts';
+import { decodeString, kindOf, MAX_DEPTH } from '../../events/core/scanElement.ts';
+import type { ScannedElement, ValueKind } from '../../events/core/scanned.ts';
 import { FAILED, JsonBytes } from '../../events/core/scanValue.ts';
 
 const FIELDS = ['id', 'sessionId', 'occurredAt', 'events', 'eventIds', 'window'] as const;
@@ -75,7 +75,7 @@ class FoundReport implements ScannedReport {
     else this.fields[field] = value;
   }
 
-  setEvents({ elements, count }: Omit<Found, 'end'>): void {
+  setEvents({ elements, count }: Omit<ScannedArray, 'end'>): void {
     this.events = elements;
     this.eventCount = count;
   }

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { formatCursor, parseCursor } from '../events/pages.ts';
+import { formatCursor, parseCursor } from './pages.ts';
 
 test('a cursor comes back as it went out, also before 1970', () => {
   const cursor = { micros: '-2208988800000000', partition: 3, offset: '12345678901', index: 499 };

@@ -1,22 +1,13 @@
 /** The answers that show a bug report: the report, its links, and its events with the payload bytes that came in. Pure. */
 import { reportTimeOf } from '@questlog/schemas/reportWindow';
-import type { LinkSource, LinkState } from '@questlog/schemas/topics/linkedEvents';
 import type { ReportLink } from '@questlog/schemas/topics/reportLinks';
 import { formatMicros } from '../../core/occurredAt.ts';
 import { type AnsweredEvent, eventArray, join } from '../../events/core/answer.ts';
+import type { ShownLinks } from '../../known/links.ts';
 
-export interface Link {
-  readonly eventId: string;
-  readonly state: LinkState;
-  readonly source: LinkSource;
-}
-
-export interface AnsweredReport {
+export interface AnsweredReport extends ShownLinks {
   readonly filed: ReportLink;
   readonly isRetracted: boolean;
-  readonly links: readonly Link[];
-  /** There are more of them than are shown. */
-  readonly linksTruncated: boolean;
 }
 
 export function reportObject(report: AnsweredReport): Buffer {
