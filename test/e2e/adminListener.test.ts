@@ -51,6 +51,13 @@ describe('a body that is not in order', () => {
     ['POST', '/tokens', { projectId: tenantId, scopes: [] }, ['/scopes']],
     ['POST', '/tokens', { projectId: tenantId, scopes: ['write'] }, ['/scopes/0']],
     ['POST', '/tokens', { projectId: tenantId, scopes: 'read' }, ['/scopes']],
+    ['POST', '/tenants', { name: 'x', monthlyQuota: 5, quota: null }, ['/monthlyQuota', '/quota']],
+    ['PATCH', `/tenants/${tenantId}`, { monthlyQuota: 5 }, ['/monthlyQuota']],
+    ['POST', '/projects', { tenantId, name: 'x', rev: 'B' }, ['/rev']],
+    ['PATCH', `/projects/${tenantId}`, { id: tenantId }, ['/id']],
+    ['POST', '/tokens', { projectId: tenantId, expires: '2199-01-01' }, ['/expires']],
+    ['POST', '/links/retry', { tenant: tenantId }, ['/tenant']],
+    ['POST', '/sql', { query: 'SELECT 1', limit: 5 }, ['/limit']],
     ['POST', '/sql', {}, ['/query']],
     ['POST', '/sql', { query: '' }, ['/query']],
   ])('is a 400 that names the field: %s /admin%s %j', async (method, path, body, pointers) => {
@@ -60,9 +67,12 @@ describe('a body that is not in order', () => {
     expect(pointersIn(answer)).toEqual(pointers);
   });
 
-  test('is a 400 that names expiresAt where it is no timestamp', async () => {
+  test.each([
+    ['no timestamp', 'tomorrow'],
+    ['past', '2026-01-01T00:00:00Z'],
+  ])('is a 400 that names expiresAt where it is %s', async (_, expiresAt) => {
     const { projectId } = await shared.aProject();
-    const answer = await admin('POST', '/tokens', { projectId, expiresAt: 'tomorrow' });
+    const answer = await admin('POST', '/tokens', { projectId, expiresAt });
 
     expect(answer.status).toBe(400);
     expect(pointersIn(answer)).toEqual(['/expiresAt']);

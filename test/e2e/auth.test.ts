@@ -179,12 +179,6 @@ describe.concurrent('a token', () => {
     expect(refused.status).toBe(401);
     expect(Date.now()).toBeGreaterThanOrEqual(expiresAtMs);
   });
-
-  test('whose expiresAt has passed is a 401', async () => {
-    const { token } = await aToken(shared.product, game.projectId, { expiresAt: '2020-01-01T00:00:00Z' });
-
-    expect((await as(`Bearer ${token}`, 'GET', '/v1/quota')).status).toBe(401);
-  });
 });
 
 describe.concurrent.each([

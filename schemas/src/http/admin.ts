@@ -18,33 +18,47 @@ const spread = Type.Integer({
 });
 const revision = Type.Enum(['A', 'B']);
 const reportWindow = Nullable(WindowMs);
+/** An operator's misspelt field would be a limit that is not set, or a filter that filters nothing. */
+const only = { additionalProperties: false };
 const scope = Type.Enum(['events:write', 'reports:write', 'read']);
 
-export const TenantInput = Type.Object({
-  id: Type.Optional(Uuid),
-  name,
-  monthlySoftQuota: Type.Optional(monthlySoftQuota),
-  spread: Type.Optional(spread),
-});
-export const TenantPatch = Type.Object({
-  name: Type.Optional(name),
-  monthlySoftQuota: Type.Optional(monthlySoftQuota),
-  spread: Type.Optional(spread),
-});
+export const TenantInput = Type.Object(
+  {
+    id: Type.Optional(Uuid),
+    name,
+    monthlySoftQuota: Type.Optional(monthlySoftQuota),
+    spread: Type.Optional(spread),
+  },
+  only,
+);
+export const TenantPatch = Type.Object(
+  {
+    name: Type.Optional(name),
+    monthlySoftQuota: Type.Optional(monthlySoftQuota),
+    spread: Type.Optional(spread),
+  },
+  only,
+);
 export const TenantOutput = Type.Object({ id: Uuid, name, monthlySoftQuota, spread, createdAt: Timestamp });
 
-export const ProjectInput = Type.Object({
-  id: Type.Optional(Uuid),
-  tenantId: Uuid,
-  name,
-  revision: Type.Optional(Nullable(revision)),
-  reportWindow: Type.Optional(reportWindow),
-});
-export const ProjectPatch = Type.Object({
-  name: Type.Optional(name),
-  revision: Type.Optional(Nullable(revision)),
-  reportWindow: Type.Optional(reportWindow),
-});
+export const ProjectInput = Type.Object(
+  {
+    id: Type.Optional(Uuid),
+    tenantId: Uuid,
+    name,
+    revision: Type.Optional(Nullable(revision)),
+    reportWindow: Type.Optional(Nullable(Type.Object(WindowMs.properties, only))),
+  },
+  only,
+);
+export const ProjectPatch = Type.Object(
+  {
+    name: Type.Optional(name),
+    revision: Type.Optional(Nullable(revision)),
+    reportWindow: Type.Optional(Nullable(Type.Object(WindowMs.properties, only))),
+  },
+  only,
+);
 export const ProjectOutput = Type.Object({
   id: Uuid,
   tenantId: Uuid,
@@ -54,11 +68,14 @@ export const ProjectOutput = Type.Object({
   createdAt: Timestamp,
 });
 
-export const TokenInput = Type.Object({
-  projectId: Uuid,
-  scopes: Type.Optional(Type.Array(scope, { minItems: 1, description: 'Omitted: all three.' })),
-  expiresAt: Type.Optional(Nullable(Timestamp)),
-});
+export const TokenInput = Type.Object(
+  {
+    projectId: Uuid,
+    scopes: Type.Optional(Type.Array(scope, { minItems: 1, description: 'Omitted: all three.' })),
+    expiresAt: Type.Optional(Nullable(Timestamp)),
+  },
+  only,
+);
 export const TokenCreated = Type.Object({ id: Uuid, token: Type.String({ description: 'Shown once.' }) });
 export const TokenOutput = Type.Object({
   id: Uuid,
@@ -68,7 +85,7 @@ export const TokenOutput = Type.Object({
   createdAt: Timestamp,
 });
 
-export const SqlInput = Type.Object({ query: Type.String({ minLength: 1, maxLength: 100_000 }) });
+export const SqlInput = Type.Object({ query: Type.String({ minLength: 1, maxLength: 100_000 }) }, only);
 
 export type TenantInput = Static<typeof TenantInput>;
 export type TenantPatch = Static<typeof TenantPatch>;

@@ -103,11 +103,14 @@ export const ReportEventPage = Type.Object({
   next: Nullable(Type.String({ description: 'Pass as `cursor` for the next page; null at the end.' })),
 });
 
-export const LinkRetryInput = Type.Object({
-  tenantId: Type.Optional(Uuid),
-  projectId: Type.Optional(Uuid),
-  reportId: Type.Optional(Uuid),
-});
+export const LinkRetryInput = Type.Object(
+  {
+    tenantId: Type.Optional(Uuid),
+    projectId: Type.Optional(Uuid),
+    reportId: Type.Optional(Uuid),
+  },
+  { additionalProperties: false },
+);
 export type LinkRetryInput = Static<typeof LinkRetryInput>;
 export const LinkRetryOutput = Type.Object({
   reports: Type.Integer({

@@ -108,8 +108,7 @@ function tokenOperations({ current, change }: DirectoryHandle, clock: Clock) {
           projectId: projectOf(current, input.projectId).id,
           sha256: sha256Hex(token),
           scopes: [...new Set(input.scopes ?? SCOPES)],
-          expiresAt:
-            input.expiresAt == null ? null : Number(timestampField('expiresAt', input.expiresAt) / 1000n),
+          expiresAt: input.expiresAt == null ? null : expiry(input.expiresAt, clock.now()),
           createdAt: clock.now(),
         };
         return { entity, answer: { status: 201, body: { id, token } } };
@@ -121,6 +120,16 @@ function tokenOperations({ current, change }: DirectoryHandle, clock: Clock) {
         return { entity: null, answer: undefined };
       }),
   };
+}
+
+/** @throws Rejected where it has passed: a token that is made is meant to work. */
+function expiry(text: string, nowMs: number): number {
+  const expiresAt = Number(timestampField('expiresAt', text) / 1000n);
+  if (expiresAt > nowMs) return expiresAt;
+  const detail = 'expiresAt must be in the future';
+  throw new Rejected('invalid_request', detail, {
+    errors: [{ index: 0, pointer: '/expiresAt', code: 'field_invalid', detail }],
+  });
 }
 
 function tenantOf(current: Directory, id: string): Tenant {

@@ -24,6 +24,11 @@ function problemsOf(error: SchemaError): ElementProblem[] {
   }
   const schemaSaysUuid = error.keyword === 'format' || error.keyword === 'pattern';
   if (schemaSaysUuid) return [problem(error.instancePath, 'invalid_uuid', `${field} must be a UUID`)];
+  // Said of each field that a closed schema does not have, and once more of the object that has it.
+  if (error.keyword === 'boolean') {
+    return [problem(error.instancePath, 'field_invalid', `there is no field ${field}`)];
+  }
+  if (error.keyword === 'additionalProperties') return [];
   const allowed: unknown = Reflect.get(error.params, 'allowedValues');
   if (Array.isArray(allowed)) {
     return [problem(error.instancePath, 'field_invalid', `${field} must be one of ${allowed.join(', ')}`)];

@@ -61,7 +61,7 @@ export function jsonBody(): Middleware {
 }
 
 /**
- * The body as the schema says; `null` in an optional field that takes no null is as if omitted.
+ * The body as the schema says; `null` in a field of it that takes no null is as if omitted.
  * @throws Rejected naming every bad field.
  */
 export function checkedBody<T extends TSchema>(schema: T): (body: unknown) => Static<T> {
@@ -82,7 +82,7 @@ function withoutNulls(schema: TSchema, body: object): Record<string, unknown> {
   const takesNull = (name: string): boolean => {
     const property: unknown =
       typeof properties === 'object' && properties !== null ? Reflect.get(properties, name) : {};
-    return typeof property === 'object' && property !== null && 'anyOf' in property;
+    return typeof property !== 'object' || property === null || 'anyOf' in property;
   };
   return Object.fromEntries(
     Object.entries(body).filter(([name, value]) => value !== null || takesNull(name)),
