@@ -1,7 +1,7 @@
 /** Which log, schema registry and ClickHouse a process stands on, and how it reaches them. */
 import { setting } from '@questlog/runtime/process/config';
 
-const PEM = 'in PEM; usually a file, by the name with `_FILE`';
+const PEM = 'in PEM';
 
 const kafkaSettings = {
   log: setting.choice(['auto', 'embedded', 'kafka'], {

@@ -12,7 +12,7 @@ export function clickhousePage(): string {
   ]);
 }
 
-/** Codecs and settings are left out: no question depends on them. */
+/** Codecs, settings and indexes are left out: no question depends on them. */
 function statementsOf(path: string): string[] {
   return textOf(path)
     .split(/^;$/m)
@@ -27,6 +27,8 @@ function statementsOf(path: string): string[] {
         throw new Error(`${path}: the reference knows CREATE TABLE, CREATE VIEW and settings, not: ${sql}`);
       const shown = sql
         .replace(/^SETTINGS [^;]*/m, '')
+        .replace(/^ {4}INDEX .*\n/gm, '')
+        .replace(/,\n\)/, '\n)')
         .replace(/ CODEC\(.*\)(?=,?$)/gm, '')
         .replace(/^( {4}\w+) +/gm, '$1 ');
       return [`## ${name}`, ...(comment === '' ? [] : [comment]), fence('sql', shown.trim())];

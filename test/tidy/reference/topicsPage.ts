@@ -54,7 +54,7 @@ const RECORDS: Readonly<Record<string, { key: string; meaning: string }>> = {
   },
 };
 
-const CONTRACTS: readonly Pick<MessageContract<unknown>, 'topic' | 'subject' | 'schema'>[] = [
+const CONTRACTS: readonly Pick<MessageContract<unknown>, 'topic' | 'schema'>[] = [
   eventsAccepted,
   reportLinks,
   linkedEvents,
@@ -77,11 +77,11 @@ export function topicsPage(): string {
     ),
     `The partition of a tenant's record is \`(murmur2(tenant) + lane) mod partitions\`: Kafka's own partitioner, plus a lane\nthat spreads a large tenant. The header \`${APPEND_ID_HEADER}\` (a UUID) identifies a repeated append.`,
     `Consumer groups: ${Object.values(GROUPS).map(code).join(', ')}.`,
-    "The schemas below are in the notation of Avro's IDL; `timestamp_us` is a long of microseconds, and a field with `?` is\nnull unless set. A type is shown once. The registry and [schemas/released](../../schemas/released) hold them as JSON.",
-    ...CONTRACTS.flatMap(({ topic, subject, schema }) => {
-      const records = idlOf(JSON.parse(schema), shown).join('\n');
-      return [`## ${topic}`, `Subject \`${subject}\`.`, fence('avdl', records)];
-    }),
+    "The schemas below are in the notation of Avro's IDL; `timestamp_us` is a long of microseconds, and a field with `?` is\nnull unless set. A type is shown once. A subject is the topic with `-value`. The registry and [schemas/released](../../schemas/released) hold them as JSON.",
+    ...CONTRACTS.flatMap(({ topic, schema }) => [
+      `## ${topic}`,
+      fence('avdl', idlOf(JSON.parse(schema), shown).join('\n')),
+    ]),
   ]);
 }
 
