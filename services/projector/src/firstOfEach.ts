@@ -1,9 +1,7 @@
 /** Of several records that name one thing the first in the log counts; found in the block and in the thing's table. */
-
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import type { Block } from '@questlog/runtime/consumer/blocks';
-import type { Source } from './events/rows.ts';
-import type { Decoded } from './writer.ts';
+import type { Decoded, Source } from './writer.ts';
 
 export interface FirstsDeps<Message> {
   readonly store: Store;

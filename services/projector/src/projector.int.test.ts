@@ -1,13 +1,13 @@
 /** The projector on the real log and the real engine, with the store failing where a crash or a network would. */
 import { randomUUID } from 'node:crypto';
 import type { Store } from '@questlog/runtime/clickhouse/store';
-import { MAX_RECENT_APPENDS } from '@questlog/runtime/consumer/recentAppends';
 import { Invalid } from '@questlog/runtime/process/errors';
 import { anEventsAccepted, aSession } from '@questlog/schemas/fixtures/builders';
 import { type EventsAccepted, eventsAccepted } from '@questlog/schemas/topics/eventsAccepted';
 import { sessionRegistered } from '@questlog/schemas/topics/sessionRegistered';
 import { GROUPS, TOPICS } from '@questlog/schemas/topics/topics';
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
+import { MAX_RECENT_APPENDS } from './events/core/planEvents.ts';
 import { type Bench, crash, failing, lost, openBench } from './testing/projectorBench.ts';
 
 const TENANT = randomUUID();

@@ -47,16 +47,16 @@ export async function startProjector(deps: ProjectorDeps): Promise<Projector> {
   };
 }
 
-type OpenWriter<Message, Plan> = (
+type OpenWriter<Message> = (
   deps: WriterDeps<Message>,
   start: number,
-) => BlockWriter<Plan> | Promise<BlockWriter<Plan>>;
+) => BlockWriter<unknown> | Promise<BlockWriter<unknown>>;
 
-async function projectTopic<Message, Plan>(
+async function projectTopic<Message>(
   deps: ProjectorDeps,
   contract: MessageContract<Message>,
   group: string,
-  openWriter: OpenWriter<Message, Plan>,
+  openWriter: OpenWriter<Message>,
 ): Promise<Projector> {
   const { log, store, clock, logger, metrics, health, flushIntervalMs } = deps;
   const { topic } = contract;

@@ -1,5 +1,9 @@
-/** What every projection's writer gets, and how it decodes a block: records that do not decode, or cannot be used, stand apart with their cause. */
+/**
+ * What the writers of all projections share: what they are given, and what happens around them. Records that do not
+ * decode or cannot be used stand apart, and go to the dead letters once the others are written.
+ */
 import type { Store } from '@questlog/runtime/clickhouse/store';
+import type { Attempt, Block, BlockWriter } from '@questlog/runtime/consumer/blocks';
 import type { DeadLetters } from '@questlog/runtime/consumer/deadLetters';
 import type { LogRecord } from '@questlog/runtime/log/log';
 import { Invalid } from '@questlog/runtime/process/errors';
@@ -17,17 +21,64 @@ export interface WriterDeps<Message> {
   onOutcome(outcome: 'written' | 'repeated' | 'ignored' | 'dead', records: number): void;
 }
 
+/** The partition of a log whose records become rows. */
+export interface Source {
+  readonly logId: string;
+  readonly partition: number;
+}
+
 export interface Decoded<T> {
   readonly offset: number;
   readonly message: T;
 }
 
-export interface Dead {
+/** `plan` runs once a block, `apply` until it succeeds. */
+export interface Projection<Message, Plan> {
+  plan(block: Block, decoded: readonly Decoded<Message>[]): Promise<Plan>;
+  apply(plan: Plan, block: Block, attempt: Attempt): Promise<void>;
+  /** What makes a decoded message unusable all the same, as a sentence. */
+  faultOf?(message: Message): string | undefined;
+}
+
+interface Planned<Plan> {
+  readonly block: Block;
+  readonly plan: Plan;
+  readonly dead: readonly Dead[];
+}
+
+export function writerOf<Message, Plan>(
+  { codec, deadLetters, onOutcome }: WriterDeps<Message>,
+  projection: Projection<Message, Plan>,
+): BlockWriter<Planned<Plan>> {
+  const sendAll = async (block: Block, dead: readonly Dead[]): Promise<void> => {
+    for (const { record, cause } of dead) await deadLetters.send(block, record, cause);
+    onOutcome('dead', dead.length);
+  };
+  return {
+    plan: async (block) => {
+      const { decoded, dead } = await decodeAll(codec, block.records, projection.faultOf);
+      const plan = await projection.plan(block, decoded);
+      deadLetters.passed(decoded.length);
+      return { block, plan, dead };
+    },
+    apply: async ({ block, plan, dead }, attempt) => {
+      await projection.apply(plan, block, attempt);
+      // Last: an insert that fails is repeated, and each repeat would send them again.
+      await sendAll(block, dead);
+    },
+    deadLetter: (block, cause) =>
+      sendAll(
+        block,
+        block.records.map((record) => ({ record, cause })),
+      ),
+  };
+}
+
+interface Dead {
   readonly record: LogRecord;
   readonly cause: Invalid;
 }
 
-/** @param faultOf what makes a decoded message unusable all the same, as a sentence. */
 export async function decodeAll<T>(
   codec: Codec<T>,
   records: readonly LogRecord[],

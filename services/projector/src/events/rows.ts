@@ -1,13 +1,8 @@
 /** Rows of the tables that an accepted event reaches (`deploy/clickhouse`), as RowBinary. */
 import { RowBinaryWriter } from '@questlog/runtime/clickhouse/rowBinary';
 import { millisOf } from '@questlog/schemas/uuid';
-import type { Accepted, MinuteKey, QuotaKey } from './core/planEvents.ts';
-import type { Count } from './core/rollup.ts';
-
-export interface Source {
-  readonly logId: string;
-  readonly partition: number;
-}
+import type { Source } from '../writer.ts';
+import type { Accepted, Count, MinuteKey, QuotaKey } from './core/planEvents.ts';
 
 /** Names a block's rows; the same for whoever writes the block. */
 export function tokenOf(source: Source, block: { topic: string; start: number; end: number }): string {
@@ -102,8 +97,7 @@ export function appendRows(source: Source, records: readonly Accepted[]): RowsFo
         out.uuid(message.tenantId);
         out.uuid(message.projectId);
         out.nullableUuid(message.idempotency?.key ?? null);
-        out.uint8(message.idempotency === null ? 1 : 0);
-        if (message.idempotency !== null) out.fixed(message.idempotency.digest);
+        out.nullable(message.idempotency, ({ digest }) => out.fixed(digest));
         out.int64(BigInt(message.receivedAt));
         out.uint32(message.events.length);
         out.uuid(source.logId);

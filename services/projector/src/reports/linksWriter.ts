@@ -1,40 +1,23 @@
 /** The projection of `questlog.linked-events.v1`: which events a report has, and which were taken from it. */
-import type { Block, BlockWriter } from '@questlog/runtime/consumer/blocks';
+import type { BlockWriter } from '@questlog/runtime/consumer/blocks';
 import type { LinkedEvent } from '@questlog/schemas/topics/linkedEvents';
 import { RowSink } from '../rowSink.ts';
-import { type Dead, type Decoded, decodeAll, type WriterDeps } from '../writer.ts';
+import { type Decoded, type WriterDeps, writerOf } from '../writer.ts';
 import { type LinkRow, linkTable } from './rows.ts';
 
-interface LinksPlan {
-  readonly block: Block;
-  readonly dead: readonly Dead[];
-  readonly rows: readonly LinkRow[];
-}
-
-export function openLinksWriter(deps: WriterDeps<LinkedEvent>): BlockWriter<LinksPlan> {
-  const { store, codec, deadLetters, onOutcome } = deps;
-  const table = linkTable({ logId: deps.logId, partition: deps.partition });
-  return {
-    plan: async (block) => {
-      const { decoded, dead } = await decodeAll(codec, block.records, faultOf);
-      deadLetters.passed(decoded.length);
-      // The events' payloads are let go of here.
-      return { block, dead, rows: decoded.map(rowOf) };
-    },
-    apply: async ({ block, dead, rows }) => {
-      const sink = new RowSink(store, table);
+export function openLinksWriter(deps: WriterDeps<LinkedEvent>): BlockWriter<unknown> {
+  const table = linkTable(deps);
+  return writerOf<LinkedEvent, readonly LinkRow[]>(deps, {
+    faultOf,
+    // The events' payloads are let go of here.
+    plan: async (_, decoded) => decoded.map(rowOf),
+    apply: async (rows) => {
+      const sink = new RowSink(deps.store, table);
       await sink.add(rows);
       await sink.flush();
-      onOutcome('written', rows.length);
-      // Last: an insert that fails is repeated, and each repeat would bury them again.
-      for (const { record, cause } of dead) await deadLetters.bury(block, record, cause);
-      onOutcome('dead', dead.length);
+      deps.onOutcome('written', rows.length);
     },
-    bury: async (block, cause) => {
-      for (const record of block.records) await deadLetters.bury(block, record, cause);
-      onOutcome('dead', block.records.length);
-    },
-  };
+  });
 }
 
 /** What the table's column holds. */

@@ -1,8 +1,8 @@
 /** Rows of the tables that reports and links reach (`deploy/clickhouse`), as RowBinary. */
 import { reportTimeOf, windowOf } from '@questlog/schemas/reportWindow';
 import { LINK_VERSIONS, type LinkSource, type LinkState } from '@questlog/schemas/topics/linkedEvents';
-import type { Source } from '../events/rows.ts';
 import type { RowTable } from '../rowSink.ts';
+import type { Source } from '../writer.ts';
 import type { Filing } from './core/planReports.ts';
 
 /** A retracted report is the filed one once more, so that whoever reads one row reads all of it. */
@@ -38,8 +38,7 @@ export const REPORT_TABLE: RowTable<Filing> = {
     out.uuid(record.projectId);
     out.uuid(record.reportId);
     out.nullableUuid(record.sessionId);
-    out.uint8(record.sessionLane === null ? 1 : 0);
-    if (record.sessionLane !== null) out.uint32(record.sessionLane);
+    out.nullable(record.sessionLane, (lane) => out.uint32(lane));
     out.int64(reportTimeOf(record));
     out.int64(BigInt(record.receivedAt));
     out.uint32(record.windowBeforeMs);
@@ -48,10 +47,8 @@ export const REPORT_TABLE: RowTable<Filing> = {
     out.int64(toMicros);
     out.arrayOfUuids(record.inlineEventIds);
     out.arrayOfUuids(record.eventIds);
-    out.uint8(record.requestDigest === null ? 1 : 0);
-    if (record.requestDigest !== null) out.fixed(record.requestDigest);
-    out.uint8(retractedAt === null ? 1 : 0);
-    if (retractedAt !== null) out.int64(BigInt(retractedAt));
+    out.nullable(record.requestDigest, (digest) => out.fixed(digest));
+    out.nullable(retractedAt, (atMs) => out.int64(BigInt(atMs)));
     out.uint8(retractedAt === null ? REPORT_VERSIONS.filed : REPORT_VERSIONS.retracted);
     out.uuid(place.logId);
     out.uint32(place.partition);

@@ -1,13 +1,12 @@
 /** The projection of `questlog.report-links.v1`: the reports, and the links that they wait for in vain or still. */
 import type { Store } from '@questlog/runtime/clickhouse/store';
-import type { Block, BlockWriter } from '@questlog/runtime/consumer/blocks';
+import type { BlockWriter } from '@questlog/runtime/consumer/blocks';
 import { REPORT_COLUMNS, type ReportRow, storedReport } from '@questlog/schemas/tables/reports';
 import { LINK_VERSIONS } from '@questlog/schemas/topics/linkedEvents';
 import { faultOf, isAtHome, type ReportLink } from '@questlog/schemas/topics/reportLinks';
-import type { Source } from '../events/rows.ts';
 import { keyOf, type Name, openFirsts } from '../firstOfEach.ts';
 import { RowSink } from '../rowSink.ts';
-import { type Dead, decodeAll, type WriterDeps } from '../writer.ts';
+import { type Source, type WriterDeps, writerOf } from '../writer.ts';
 import {
   type Filing,
   type Noted,
@@ -20,8 +19,6 @@ import {
 import { type LinkRow, linkTable, REPORT_TABLE } from './rows.ts';
 
 interface ReportsPlan {
-  readonly block: Block;
-  readonly dead: readonly Dead[];
   /** The first of each report. */
   readonly filed: readonly Noted[];
   readonly repeated: number;
@@ -29,33 +26,25 @@ interface ReportsPlan {
   readonly ignored: number;
 }
 
-export function openReportsWriter(deps: WriterDeps<ReportLink>): BlockWriter<ReportsPlan> {
-  const { store, codec, deadLetters, partition, partitions, onOutcome } = deps;
-  const source = { logId: deps.logId, partition };
+export function openReportsWriter(deps: WriterDeps<ReportLink>): BlockWriter<unknown> {
+  const { store, logId, partition, partitions, onOutcome } = deps;
+  const source = { logId, partition };
   const firsts = openFirsts<ReportLink>({ store, source, table: 'report_versions', nameOf });
-  return {
-    plan: async (block) => {
-      const { decoded, dead } = await decodeAll(codec, block.records, faultOf);
+  return writerOf<ReportLink, ReportsPlan>(deps, {
+    faultOf,
+    plan: async (block, decoded) => {
       const sorted = sortReports(decoded, (record) => isAtHome(record, partition, partitions));
       const filed = await firsts.firstOfEach(block, sorted.filed);
-      deadLetters.passed(decoded.length);
       const repeated = sorted.filed.length - filed.length;
-      return { block, dead, filed, repeated, later: sorted.later, ignored: sorted.ignored.length };
+      return { filed, repeated, later: sorted.later, ignored: sorted.ignored.length };
     },
-    apply: async ({ block, dead, filed, repeated, later, ignored }) => {
+    apply: async ({ filed, repeated, later, ignored }) => {
       const vain = await writeReports(store, source, filed, later);
       onOutcome('written', filed.length + later.length - vain);
       onOutcome('repeated', repeated);
       onOutcome('ignored', ignored + vain);
-      // Last: an insert that fails is repeated, and each repeat would bury them again.
-      for (const { record, cause } of dead) await deadLetters.bury(block, record, cause);
-      onOutcome('dead', dead.length);
     },
-    bury: async (block, cause) => {
-      for (const record of block.records) await deadLetters.bury(block, record, cause);
-      onOutcome('dead', block.records.length);
-    },
-  };
+  });
 }
 
 function nameOf({ projectId, reportId }: ReportLink): Name {

@@ -61,9 +61,14 @@ export class RowBinaryWriter {
     }
   }
 
-  nullableUuid(value: string | null): void {
+  /** A Nullable: its flag, and the value where there is one. */
+  nullable<T>(value: T | null, write: (value: T) => void): void {
     this.uint8(value === null ? 1 : 0);
-    if (value !== null) this.uuid(value);
+    if (value !== null) write(value);
+  }
+
+  nullableUuid(value: string | null): void {
+    this.nullable(value, (uuid) => this.uuid(uuid));
   }
 
   arrayOfUuids(values: readonly string[]): void {

@@ -33,7 +33,7 @@ afterEach(async () => {
 /** A table that keeps what it was given: the same row twice is there twice. */
 class Table {
   readonly rows: number[] = [];
-  readonly buried: number[] = [];
+  readonly deadLettered: number[] = [];
   refuses = (_offset: number): boolean => false;
   /** Called before each row; may throw, as a crash or as a lost answer. */
   beforeRow = (_written: number): void => {};
@@ -52,8 +52,8 @@ class Table {
         }
         this.beforeRow(this.rows.length);
       },
-      bury: async (block) => {
-        for (const { offset } of block.records) this.buried.push(offset);
+      deadLetter: async (block) => {
+        for (const { offset } of block.records) this.deadLettered.push(offset);
       },
     };
   }
@@ -193,12 +193,12 @@ test.each([
   },
 );
 
-test('buries the records that the table refuses, and none beside them', async () => {
+test('dead-letters the records that the table refuses, and none beside them', async () => {
   const table = new Table();
   table.refuses = (offset) => offset === 3 || offset === 11;
   await append(16);
   await consumeUntil(16, table);
-  expect(table.buried).toEqual([3, 11]);
+  expect(table.deadLettered).toEqual([3, 11]);
   expect(table.rows).toEqual(upTo(16).filter((offset) => offset !== 3 && offset !== 11));
 });
 
@@ -213,7 +213,7 @@ test('passes transaction markers without writing anything', async () => {
   expect(table.rows).toEqual([0]);
 });
 
-test('a block that cannot be planned yet is planned again, and none of it is buried', async () => {
+test('a block that cannot be planned yet is planned again, and none of it is dead-lettered', async () => {
   const table = new Table();
   let refusals = 3;
   await append(5);
@@ -223,5 +223,5 @@ test('a block that cannot be planned yet is planned again, and none of it is bur
   });
   expect(refusals).toBe(-1);
   expect(table.rows).toEqual(upTo(5));
-  expect(table.buried).toEqual([]);
+  expect(table.deadLettered).toEqual([]);
 });

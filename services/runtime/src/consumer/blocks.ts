@@ -23,8 +23,8 @@ export interface BlockWriter<Plan> {
   plan(block: Block): Promise<Plan>;
   /** @throws Invalid when the data itself is refused; Unavailable when it is worth another try. */
   apply(plan: Plan, attempt: Attempt): Promise<void>;
-  /** Gives up on a record whose data is refused: to the dead letters, with the cause. */
-  bury(block: Block, cause: Invalid): Promise<void>;
+  /** Sends a block whose data is refused, of one record, to the dead letters with the cause. */
+  deadLetter(block: Block, cause: Invalid): Promise<void>;
 }
 
 export interface Attempt {
@@ -159,7 +159,7 @@ class BlockRun<Plan> {
     await this.#commit(start, pendingMetadata(end));
   }
 
-  /** A block refused for its data is halved until the refused records stand alone; those are buried. */
+  /** A block refused for its data is halved until the refused records stand alone; those are dead-lettered. */
   async #write(block: Block, verify: boolean): Promise<void> {
     const { clock, onWritten } = this.#options;
     const startedAtMs = clock.now();
@@ -183,7 +183,7 @@ class BlockRun<Plan> {
     // What the refused plan had counted must go: the halves start from what is stored.
     this.#writer = undefined;
     if (block.records.length === 1) {
-      await this.#retry(() => writer.bury(block, cause));
+      await this.#retry(() => writer.deadLetter(block, cause));
       return;
     }
     const half = block.records.length >> 1;

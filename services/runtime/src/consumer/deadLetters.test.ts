@@ -21,6 +21,6 @@ test('a dead letter is logged without the record, which is the players’ and ma
   const value = Buffer.from('a payload');
   const record = { offset: 7, timestampMs: 0, key: 'tenant', value, headers: {} };
   const block = { topic: 'topic', partition: 0, records: [record], start: 7, end: 8 };
-  await deadLetters.bury(block, record, new Invalid('unreadable'));
+  await deadLetters.send(block, record, new Invalid('unreadable'));
   expect(said).toEqual([{ topic: 'topic', partition: 0, offset: 7, group: 'group' }]);
 });

@@ -12,7 +12,7 @@ import { createCodec, type SchemaRegistry } from '../registry/registry.ts';
 
 export interface DeadLetters {
   /** A repeat carries the same append id, so that a reader of the topic can drop it. */
-  bury(source: { topic: string; partition: number }, record: LogRecord, cause: Invalid): Promise<void>;
+  send(source: { topic: string; partition: number }, record: LogRecord, cause: Invalid): Promise<void>;
   /** A record that was fine, so that the ratio is known. */
   passed(count: number): void;
 }
@@ -44,7 +44,7 @@ export async function openDeadLetters(deps: {
   };
   return {
     passed: (records) => count(records, 0),
-    bury: async (source, record, cause) => {
+    send: async (source, record, cause) => {
       count(1, 1);
       if (seen >= WINDOW_RECORDS && dead / seen > MAX_DEAD_RATIO) {
         throw new Error(

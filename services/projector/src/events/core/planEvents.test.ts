@@ -1,6 +1,14 @@
 import { anEventsAccepted } from '@questlog/schemas/fixtures/builders';
+import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { dropRepeats, minuteCountsOf, quotaKeyOf } from './planEvents.ts';
+import {
+  dropRepeats,
+  MAX_RECENT_APPENDS,
+  minuteCountsOf,
+  quotaKeyOf,
+  RecentAppends,
+  Rollup,
+} from './planEvents.ts';
 
 test('drops an append that was seen before, and the second of two in one block', () => {
   const [first, second, third] = [anEventsAccepted(), anEventsAccepted(), anEventsAccepted()];
@@ -27,4 +35,49 @@ test('counts per minute and type', () => {
     [Date.UTC(2026, 10, 21, 12, 34), 'a', 2],
     [Date.UTC(2026, 10, 21, 12, 34), 'b', 1],
   ]);
+});
+
+test('recent appends: knows what it was given, and that this is all there is', () => {
+  const recent = new RecentAppends(['a', 'b']);
+  expect(recent.has('a')).toBe(true);
+  expect(recent.has('c')).toBe(false);
+  expect(recent.complete).toBe(true);
+});
+
+test('recent appends: forgets the oldest at the bound, and then says that it does not know everything', () => {
+  const recent = new RecentAppends([]);
+  for (let i = 0; i <= MAX_RECENT_APPENDS; i++) recent.add(String(i));
+  expect(recent.has('0')).toBe(false);
+  expect(recent.has('1')).toBe(true);
+  expect(recent.complete).toBe(false);
+});
+
+test('records applied again change nothing, wherever a run begins anew', () => {
+  const records = fc.array(
+    fc.record({ key: fc.constantFrom('a', 'b'), events: fc.integer({ min: 1, max: 9 }) }),
+    { maxLength: 30 },
+  );
+  fc.assert(
+    fc.property(records, fc.array(fc.nat(30)), (log, restarts) => {
+      const table = new Map<string, { count: number; lastOffset: number }>();
+      for (const from of [...restarts.map((at) => Math.min(at, log.length)), 0]) {
+        // A restart may begin at or below what the table already holds, never beyond it: offsets are committed last.
+        const reached = Math.max(-1, ...[...table.values()].map(({ lastOffset }) => lastOffset));
+        const rollup = new Rollup<string>((key) => key);
+        for (const key of ['a', 'b']) rollup.load(key, table.get(key));
+        log.forEach(({ key, events }, offset) => {
+          if (offset >= Math.min(from, reached + 1)) rollup.add(key, offset, events);
+        });
+        for (const { key, count, lastOffset } of rollup.drain()) table.set(key, { count, lastOffset });
+      }
+      for (const key of ['a', 'b']) {
+        const truth = log.filter((record) => record.key === key).reduce((sum, { events }) => sum + events, 0);
+        expect(table.get(key)?.count ?? 0).toBe(truth);
+      }
+    }),
+  );
+});
+
+test('a count that was never loaded is a bug, not a zero', () => {
+  expect(() => new Rollup<string>((key) => key).add('a', 0, 1)).toThrow(/not loaded/);
 });

@@ -1,4 +1,4 @@
-/** What a block of `EventsAccepted` means: which records count, and by how much each count grows. Pure. */
+/** What a block of `EventsAccepted` means: which records count, and the counts as they are then. Pure. */
 import type { EventsAccepted } from '@questlog/schemas/topics/eventsAccepted';
 
 export interface Accepted {
@@ -53,3 +53,100 @@ export function minuteCountsOf(message: EventsAccepted): { key: MinuteKey; event
 export const nameOfQuotaKey = (key: QuotaKey): string => `${key.tenantId} ${key.monthDay}`;
 export const nameOfMinuteKey = (key: MinuteKey): string =>
   `${key.tenantId} ${key.projectId} ${key.minuteS} ${key.eventType}`;
+
+/** About 100 bytes each; repeats of unkeyed appends come within seconds. */
+export const MAX_RECENT_APPENDS = 50_000;
+
+/** The append ids that the partition has seen lately: what is in it is a repeat. */
+export class RecentAppends {
+  readonly #ids = new Set<string>();
+  #complete = true;
+
+  /** @param oldestFirst what the ledger held below the start; all of it when it holds fewer than the bound. */
+  constructor(oldestFirst: readonly string[]) {
+    for (const id of oldestFirst) this.add(id);
+    this.#complete = oldestFirst.length < MAX_RECENT_APPENDS;
+  }
+
+  /** False: an id that is not here may still be in the ledger. */
+  get complete(): boolean {
+    return this.#complete;
+  }
+
+  has(id: string): boolean {
+    return this.#ids.has(id);
+  }
+
+  add(id: string): void {
+    this.#ids.add(id);
+    if (this.#ids.size <= MAX_RECENT_APPENDS) return;
+    const [oldest] = this.#ids;
+    if (oldest !== undefined) this.#ids.delete(oldest);
+    this.#complete = false;
+  }
+}
+
+/** A key's number of events in one partition of the log, up to an offset. */
+export interface Count {
+  readonly count: number;
+  readonly lastOffset: number;
+}
+
+/**
+ * The counts of one partition by key, as far as they are known, and which of them changed since the last drain. A record
+ * at or below a count's offset is already in it, so the same records may be applied any number of times.
+ */
+export class Rollup<Key> {
+  readonly #counts = new Map<string, Count & { readonly key: Key }>();
+  readonly #changed = new Set<string>();
+  readonly #nameOf: (key: Key) => string;
+  #characters = 0;
+
+  constructor(nameOf: (key: Key) => string) {
+    this.#nameOf = nameOf;
+  }
+
+  knows(key: Key): boolean {
+    return this.#counts.has(this.#nameOf(key));
+  }
+
+  /** What the table holds for a key; a key that it does not hold has a count of 0 below every offset. */
+  load(key: Key, held: Count | undefined): void {
+    const name = this.#nameOf(key);
+    if (!this.#counts.has(name)) this.#characters += name.length;
+    this.#counts.set(name, { key, ...(held ?? { count: 0, lastOffset: -1 }) });
+  }
+
+  /** Adds the events of one record, unless the count already has them. The key must have been loaded. */
+  add(key: Key, offset: number, events: number): void {
+    const name = this.#nameOf(key);
+    const known = this.#counts.get(name);
+    if (known === undefined) throw new Error(`the count of ${name} was not loaded`);
+    // A record's events of one key are added together, so an offset is either in a count or not.
+    if (offset <= known.lastOffset) return;
+    this.#counts.set(name, { key, count: known.count + events, lastOffset: offset });
+    this.#changed.add(name);
+  }
+
+  /** The rows to write: every count that changed. */
+  drain(): (Count & { readonly key: Key })[] {
+    const rows = [...this.#changed].flatMap((name) => this.#counts.get(name) ?? []);
+    this.#changed.clear();
+    return rows;
+  }
+
+  /** Everything; what changed must have been drained. */
+  forget(): void {
+    this.#counts.clear();
+    this.#characters = 0;
+  }
+
+  get size(): number {
+    return this.#counts.size;
+  }
+
+  /** Of all names together: keys hold text of any length. */
+  get characters(): number {
+    return this.#characters;
+  }
+}

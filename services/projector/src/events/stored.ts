@@ -1,9 +1,20 @@
-/** The counts that a partition carries on: what a block needs and memory does not know is read from the tables first. */
+/**
+ * What the tables hold of a partition: the counts that it carries on, the append ids that it has seen, and which of a
+ * block's rows are there.
+ */
 import type { Store } from '@questlog/runtime/clickhouse/store';
-import type { MinuteKey, QuotaKey } from './core/planEvents.ts';
-import { nameOfMinuteKey, nameOfQuotaKey } from './core/planEvents.ts';
-import { type Count, Rollup } from './core/rollup.ts';
-import type { Source } from './rows.ts';
+import type { Block } from '@questlog/runtime/consumer/blocks';
+import type { Source } from '../writer.ts';
+import {
+  type Accepted,
+  type Count,
+  MAX_RECENT_APPENDS,
+  type MinuteKey,
+  nameOfMinuteKey,
+  nameOfQuotaKey,
+  type QuotaKey,
+  Rollup,
+} from './core/planEvents.ts';
 
 /** Keys of one look-up: their ids stay below what a server takes as one parameter. */
 const MAX_KEYS = 1_000;
@@ -117,4 +128,63 @@ function distinct<T>(values: readonly T[]): T[] {
 
 function* chunks<T>(items: readonly T[]): Generator<T[]> {
   for (let i = 0; i < items.length; i += MAX_KEYS) yield items.slice(i, i + MAX_KEYS);
+}
+
+/** Ids in one `IN` list. */
+const MAX_IDS = 2_500;
+
+/** The append ids below an offset, oldest first: *below*, since a replayed block must not drop itself. */
+export async function recentAppendIds(store: Store, source: Source, start: number): Promise<string[]> {
+  const rows = await store.query<{ append_id: string }>(
+    `SELECT append_id FROM appends
+     WHERE log_id = {logId:UUID} AND log_partition = {partition:UInt32} AND log_offset < {start:UInt64}
+     ORDER BY log_offset DESC LIMIT {limit:UInt32}`,
+    { ...source, start, limit: MAX_RECENT_APPENDS },
+  );
+  return rows.map((row) => row.append_id).reverse();
+}
+
+/** Which of the ids the ledger holds below the offset. */
+export async function repeatedBelow(
+  store: Store,
+  source: Source,
+  start: number,
+  ids: readonly string[],
+): Promise<Set<string>> {
+  const found = new Set<string>();
+  for (let i = 0; i < ids.length; i += MAX_IDS) {
+    const rows = await store.query<{ append_id: string }>(
+      `SELECT append_id FROM appends
+       WHERE log_id = {logId:UUID} AND log_partition = {partition:UInt32} AND log_offset < {start:UInt64}
+         AND append_id IN {ids:Array(UUID)}`,
+      { ...source, start, ids: ids.slice(i, i + MAX_IDS) },
+    );
+    for (const row of rows) found.add(row.append_id);
+  }
+  return found;
+}
+
+/** The records of a block whose rows a table holds; `received_at` lets ClickHouse skip other partitions. */
+export async function offsetsHeld(
+  store: Store,
+  table: string,
+  source: Source,
+  block: Block,
+  kept: readonly Accepted[],
+): Promise<Set<number>> {
+  const times = kept.map(({ message }) => message.receivedAt);
+  const rows = await store.query<{ log_offset: string }>(
+    `SELECT DISTINCT log_offset FROM ${table}
+     WHERE log_id = {logId:UUID} AND log_partition = {partition:UInt32}
+       AND log_offset >= {start:UInt64} AND log_offset < {end:UInt64}
+       AND received_at BETWEEN fromUnixTimestamp64Milli({from:Int64}) AND fromUnixTimestamp64Milli({to:Int64})`,
+    {
+      ...source,
+      start: block.start,
+      end: block.end,
+      from: times.reduce((a, b) => Math.min(a, b)),
+      to: times.reduce((a, b) => Math.max(a, b)),
+    },
+  );
+  return new Set(rows.map((row) => Number(row.log_offset)));
 }
