@@ -1,5 +1,6 @@
 /** Waits until ClickHouse has what the log had: how a GET right after a 201 finds what was stored. */
 import { setTimeout as delay } from 'node:timers/promises';
+import { positionsOf } from '@questlog/runtime/consumer/progress';
 import type { Log } from '@questlog/runtime/log/log';
 import type { Clock } from '@questlog/runtime/process/clock';
 import { Unavailable } from '@questlog/runtime/process/errors';
@@ -28,15 +29,12 @@ export function watchProjection(deps: {
 }): Projection {
   const { log, clock, group, topic } = deps;
   // One poll serves all who wait: it asks for what everybody asks for, and what is projected stays so.
-  const committed = shared(() => log.committed(group, topic));
-  const startOffsets = shared(() => log.startOffsets(topic));
-  /** Where the topic begins is asked only when a partition that matters has no commit: a request to every broker. */
-  const projected = async (matters: (partition: number) => boolean): Promise<number[]> => {
-    const commits = await committed();
-    const isNeeded = commits.some((commit, partition) => commit === undefined && matters(partition));
-    const starts = isNeeded ? await startOffsets() : [];
-    return commits.map((commit, partition) => commit?.offset ?? starts[partition] ?? 0);
+  const shares = {
+    committed: shared(() => log.committed(group, topic)),
+    startOffsets: shared(() => log.startOffsets(topic)),
   };
+  const projected = (matters: (partition: number) => boolean): Promise<number[]> =>
+    positionsOf(shares, group, topic, matters);
   return {
     projected: () => projected(() => true),
     caughtUp: async (partitions, limitMs = READ_WAIT_MS) => {

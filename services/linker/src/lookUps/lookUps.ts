@@ -3,6 +3,7 @@
  * partition has consumed, what it has linked, and the reports that are asked about.
  */
 import { setTimeout as delay } from 'node:timers/promises';
+import { positionsOf } from '@questlog/runtime/consumer/progress';
 import type { Log } from '@questlog/runtime/log/log';
 import { messageOf } from '@questlog/runtime/process/errors';
 import { GROUPS, TOPICS } from '@questlog/schemas/topics/topics';
@@ -136,8 +137,8 @@ export class LookUps {
   ): Promise<string | undefined> {
     const ends = [...needs].filter(([, end]) => end > 0);
     if (ends.length === 0) return undefined;
-    const committed = await this.#deps.log.committed(group, topic);
-    const left = ends.filter(([partition, end]) => (committed[partition]?.offset ?? 0) < end);
+    const positions = await positionsOf(this.#deps.log, group, topic, (partition) => needs.has(partition));
+    const left = ends.filter(([partition, end]) => (positions[partition] ?? 0) < end);
     if (left.length === 0) return undefined;
     return `${group} on ${left.map(([partition]) => `${topic}/${partition}`).join(', ')}`;
   }

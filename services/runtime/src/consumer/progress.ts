@@ -15,13 +15,9 @@ export function watchProgress(deps: { log: Log; clock: Clock; group: string; top
   const { log, clock, group, topic } = deps;
   const moved = new Map<number, { offset: number; atMs: number }>();
   const lags = async (): Promise<{ partition: number; offset: number; lag: number }[]> => {
-    const [ends, starts, committed] = await Promise.all([
-      log.endOffsets(topic),
-      log.startOffsets(topic),
-      log.committed(group, topic),
-    ]);
+    const [ends, positions] = await Promise.all([log.endOffsets(topic), positionsOf(log, group, topic)]);
     return ends.map((end, partition) => {
-      const offset = committed[partition]?.offset ?? starts[partition] ?? 0;
+      const offset = positions[partition] ?? 0;
       return { partition, offset, lag: end - offset };
     });
   };
@@ -42,4 +38,20 @@ export function watchProgress(deps: { log: Log; clock: Clock; group: string; top
       return undefined;
     },
   };
+}
+
+/**
+ * Per partition, the offset below which the group has read everything: its commit, or where the topic begins.
+ * @param matters where a topic begins is a request to every broker, made only if a partition that matters has no commit.
+ */
+export async function positionsOf(
+  log: Pick<Log, 'committed' | 'startOffsets'>,
+  group: string,
+  topic: string,
+  matters: (partition: number) => boolean = () => true,
+): Promise<number[]> {
+  const commits = await log.committed(group, topic);
+  const isNeeded = commits.some((commit, partition) => commit === undefined && matters(partition));
+  const starts = isNeeded ? await log.startOffsets(topic) : [];
+  return commits.map((commit, partition) => commit?.offset ?? starts[partition] ?? 0);
 }
