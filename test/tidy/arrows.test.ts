@@ -19,6 +19,16 @@ const STEPS: Readonly<Record<string, number>> = {
   test: 4,
 };
 
+/** In runtime each room may import what stands lower. */
+const STEPS_OF_RUNTIME: Readonly<Record<string, number>> = {
+  process: 0,
+  log: 1,
+  clickhouse: 1,
+  registry: 2,
+  directory: 3,
+  consumer: 3,
+};
+
 /** In ingest each room may import those to its right; `service.ts` wires all of them. */
 const ROOMS_OF_INGEST = ['http', 'reports', 'events', 'sessions', 'known', 'core', 'rejected.ts'];
 /** They stand beside the others: used by `http` only, and using what lies below `sessions`. */
@@ -78,6 +88,19 @@ test('no file comes to import itself, by values or by types', () => {
   );
 });
 
+test('inside runtime imports point one way: process ← log, clickhouse ← registry ← directory, consumer', () => {
+  const roomOf = (path: string): string | undefined => /^services\/runtime\/src\/([^/]+)/.exec(path)?.[1];
+  const notOfTests = inServices.filter(({ path }) => !isTest(path) && !path.includes('/testing/'));
+  expectNone(
+    imports(notOfTests).flatMap(({ at, from, target }) => {
+      const [own, other] = [roomOf(from), roomOf(target ?? '')];
+      if (own === undefined || other === undefined || own === other) return [];
+      const isAllowed = (STEPS_OF_RUNTIME[other] ?? 9) < (STEPS_OF_RUNTIME[own] ?? 0);
+      return isAllowed ? [] : [`${at}: ${own} must not import ${other}`];
+    }),
+  );
+});
+
 test('inside ingest imports point one way: http → reports → events → sessions → known → core → rejected', () => {
   const roomOf = (path: string): string | undefined => /^services\/ingest\/src\/([^/]+)/.exec(path)?.[1];
   expectNone(
@@ -106,6 +129,16 @@ test('sources do not import fixtures, contracts or tests', () => {
     [...product]
       .filter((path) => /\.(test|contract|fixture|testing)\.ts$|\/fixtures\//.test(path))
       .map((path) => `${path}: is for tests, yet a main.ts comes to import it`),
+  );
+});
+
+test('what only tests use says so: it is *.testing.ts or *.contract.ts, or stands in testing/', () => {
+  const product = reached(mains(), { sources, follow: () => true, throughLiterals: true });
+  const ofTests = /\.(test|testing|contract)\.ts$|\/main\.ts$|\/(testing|contract|fixtures|selectOnly)\//;
+  expectNone(
+    inServices
+      .filter(({ path }) => !product.has(path) && !ofTests.test(path))
+      .map(({ path }) => `${path}: no main.ts comes to import it; put it into testing/`),
   );
 });
 

@@ -1,9 +1,19 @@
 /** Where things lie, how long they are and what they are called. */
+import { posix } from 'node:path';
 import { test } from 'vitest';
-import { projectFiles, textOf } from './house.ts';
+import { targetOf } from './graph.ts';
+import { isTest, projectFiles, textOf } from './house.ts';
+import { parseSources } from './sources.ts';
 import { expectNone } from './violations.ts';
 
 const files = projectFiles();
+/** Without tests and what only they use. */
+const product = files.filter(
+  (path) =>
+    /^(schemas|services)\/.*\.ts$/.test(path) &&
+    !isTest(path) &&
+    !/\.(testing|contract)\.ts$|\/(testing|contract|fixtures)\//.test(path),
+);
 
 const TOP = [
   'services docs deploy examples schemas test',
@@ -14,6 +24,26 @@ const TOP = [
 const SERVICES = ['runtime', 'ingest', 'linker', 'projector', 'standalone'];
 
 const MAX_LINES = 400;
+const MAX_FILES = 12;
+/** Folders of more, each of one kind. */
+const CROWDED = ['services/runtime/src/clickhouse/selectOnly'];
+/** A shorter file with one importer is a part of that importer, unless it has a test of its own. */
+const SPLINTER_LINES = 60;
+/** Short files with one importer that are files of their own all the same, each with its reason. */
+const SHORT: Readonly<Record<string, string>> = {
+  'schemas/src/topics/compatibility.ts': 'one rule, which its release test and a registry share',
+  'schemas/src/topics/deadLetter.ts': 'one file a contract of messages',
+  'services/ingest/src/admin/askSql.ts': 'one file a thing that operators do',
+  'services/ingest/src/admin/retryLinks.ts': 'one file a thing that operators do',
+  'services/ingest/src/http/openapi/openapiReports.ts': 'the operations of reports, beside those of events',
+  'services/projector/src/reports/linksWriter.ts': 'one file a projected topic',
+  'services/runtime/src/clickhouse/chdb/engine/directoryClaim.ts': 'a claim that outlives no process',
+  'services/runtime/src/clickhouse/chdb/engine/engineConfig.ts': 'a file of another program, as a text',
+  'services/runtime/src/clickhouse/chdb/http/multipartForm.ts': 'a format of its own',
+  'services/runtime/src/registry/logRegistry.ts': 'an adapter of a port, beside the other',
+  'services/standalone/src/banner.ts': 'what a start prints, apart from what it does',
+  'services/standalone/src/demo.ts': 'what a first start makes, apart from every start',
+};
 
 test('the top folder holds only what a newcomer looks for there', () => {
   const names = new Set(files.map((path) => path.split('/')[0] ?? ''));
@@ -45,6 +75,26 @@ test(`a source file has at most ${MAX_LINES} lines`, () => {
         ({ path, lines }) =>
           `${path}: has ${lines} lines; ${MAX_LINES} is the most: split it by what it does`,
       ),
+  );
+});
+
+test(`a folder has at most ${MAX_FILES} source files`, () => {
+  const folders = Map.groupBy(product, (path) => posix.dirname(path));
+  expectNone(
+    [...folders]
+      .filter(([folder, inside]) => inside.length > MAX_FILES && !CROWDED.includes(folder))
+      .map(
+        ([folder, inside]) =>
+          `${folder}: has ${inside.length} source files; give it rooms, or merge what is one`,
+      ),
+  );
+});
+
+test(`a file under ${SPLINTER_LINES} lines has several importers, or a test, or a reason`, () => {
+  expectNone(
+    splinters()
+      .filter((path) => SHORT[path] === undefined)
+      .map((path) => `${path}: merge it into its one importer, or give the reason in SHORT`),
   );
 });
 
@@ -83,6 +133,22 @@ test('a TypeScript file begins with a comment that says its one job', () => {
       .map((path) => `${path}: begins without a comment; say in a sentence what the file is for`),
   );
 });
+
+/** Where a process begins has no importer. */
+function splinters(): string[] {
+  const importers = new Map<string, Set<string>>();
+  for (const { path, imports } of parseSources().values()) {
+    if (!product.includes(path)) continue;
+    for (const { specifier } of imports) {
+      const target = targetOf(path, specifier) ?? '';
+      importers.set(target, (importers.get(target) ?? new Set()).add(path));
+    }
+  }
+  return product.filter((path) => {
+    const isTested = files.includes(path.replace(/ts$/, 'test.ts'));
+    return importers.get(path)?.size === 1 && linesOf(path) < SPLINTER_LINES && !isTested;
+  });
+}
 
 function linesOf(path: string): number {
   return textOf(path).split('\n').length - 1;

@@ -3,7 +3,6 @@ import { loadConfig } from '@questlog/runtime/process/config';
 import { messageOf } from '@questlog/runtime/process/errors';
 import { isOnKafka, settings } from './config.ts';
 import { credentialsPath, readCredentials } from './credentials.ts';
-import { textTable } from './textTable.ts';
 
 interface Answer {
   readonly meta: readonly { readonly name: string; readonly type: string }[];
@@ -53,4 +52,26 @@ async function ask(adminUrl: string, adminToken: string, query: string): Promise
 function asWritten(key: string, value: unknown, ...[context]: { source?: string }[]): unknown {
   const isCell = typeof value === 'number' && key !== 'rows' && key !== 'elapsed';
   return isCell ? (context?.source ?? value) : value;
+}
+
+/** Columns are as wide as their widest cell, numbers stand to the right. */
+function textTable(columns: readonly string[], rows: readonly Readonly<Record<string, unknown>>[]): string {
+  const cells = rows.map((row) => columns.map((column) => cellText(row[column])));
+  const widths = columns.map((column, i) =>
+    Math.max(column.length, ...cells.map((row) => row[i]?.length ?? 0)),
+  );
+  const numeric = columns.map(
+    (_, i) => cells.length > 0 && cells.every((row) => /^-?[\d.]+$/.test(row[i] ?? '')),
+  );
+  const line = (texts: readonly string[]): string =>
+    texts
+      .map((text, i) => (numeric[i] === true ? text.padStart(widths[i] ?? 0) : text.padEnd(widths[i] ?? 0)))
+      .join('  ')
+      .trimEnd();
+  const rule = widths.map((width) => '─'.repeat(width)).join('  ');
+  return `${[line(columns), rule, ...cells.map(line)].join('\n')}\n`;
+}
+
+function cellText(value: unknown): string {
+  return typeof value === 'string' ? value.replaceAll('\n', '⏎') : JSON.stringify(value ?? null);
 }
