@@ -1,4 +1,4 @@
-/** Docker's question, as an exit status: is this process ready? Its operators' listener answers for all services. */
+/** Docker's health check: the exit status says whether the process is ready. It asks the admin listener. */
 const { QUESTLOG_ADMIN_HOST: host = '127.0.0.1', QUESTLOG_ADMIN_PORT: port = '8081' } = process.env;
 // Whoever listens on all addresses listens on the loopback too.
 const address = host === '0.0.0.0' || host === '::' ? '127.0.0.1' : host;
@@ -6,7 +6,7 @@ const url = `http://${address.includes(':') ? `[${address}]` : address}:${port}/
 
 try {
   const answer = await fetch(url, { headers: { Connection: 'close' } });
-  // `docker inspect` shows what was printed, and so what is wrong.
+  // `docker inspect` shows this text.
   process.stdout.write(`${await answer.text()}\n`);
   process.exitCode = answer.ok ? 0 : 1;
 } catch {

@@ -1,4 +1,4 @@
-/** What a broker runs with: its settings, its formatted folder, its command line. */
+/** A broker's settings, formatted folder and command line. */
 import { execFile } from 'node:child_process';
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -9,7 +9,7 @@ import { type BrokerNode, clusterFolder, type Stack } from './stackState.ts';
 
 const LOGGING = fileURLToPath(new URL('./log4j2.xml', import.meta.url));
 
-/** Writes the settings of every broker and formats its folder. @throws with what Kafka says. */
+/** Writes the settings of every broker and formats its folder. @throws with Kafka's message. */
 export async function formatBrokers(folder: string, stack: Stack, jars: Jars): Promise<void> {
   const voters = stack.brokers
     .map(({ id, controllerPort, directoryId }) => `${id}@127.0.0.1:${controllerPort}:${directoryId}`)
@@ -33,7 +33,7 @@ export async function formatBrokers(folder: string, stack: Stack, jars: Jars): P
   await Promise.all(formatted);
 }
 
-/** The arguments of Java for a broker. */
+/** Java's arguments for a broker. */
 export function brokerArguments(folder: string, broker: BrokerNode, jars: Jars): string[] {
   const options = [...QUICK_START, '-Xmx512m', `-Dlog4j2.configurationFile=${LOGGING}`, '-cp', jars.kafka];
   return [...options, 'kafka.Kafka', settingsPath(folder, broker)];
@@ -59,12 +59,12 @@ function settings(folder: string, { brokers }: Stack, { id, port, controllerPort
     'transaction.state.log.min.isr': inSync,
     'share.coordinator.state.topic.replication.factor': replicas,
     'share.coordinator.state.topic.min.isr': inSync,
-    // Of 50 each there would be 300 replicas to recover after a kill, and they are all of one machine.
+    // With the default of 50, a kill would leave 300 replicas to recover, all on one machine.
     'offsets.topic.num.partitions': 10,
     'transaction.state.log.num.partitions': 10,
-    // A topic that came to be by being asked for would have neither Questlog's partitions nor its settings.
+    // An automatically created topic would have neither Questlog's partitions nor its settings.
     'auto.create.topics.enable': false,
-    // The first consumer of a group is not to wait for others that do not come.
+    // The first consumer of a group must not wait for others.
     'group.initial.rebalance.delay.ms': 0,
   };
   return Object.entries(lines)

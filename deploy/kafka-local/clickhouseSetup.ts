@@ -1,14 +1,14 @@
-/** What the embedded ClickHouse runs with, as a process of its own. */
+/** The command line and environment of the embedded ClickHouse as a process of its own. */
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { CLICKHOUSE_USER, type ClickHouseNode, clusterFolder } from './stackState.ts';
 
 const MAIN = fileURLToPath(new URL('../../services/runtime/src/clickhouse/chdb/main.ts', import.meta.url));
 
-/** The arguments of Node for it. */
+/** Node's arguments for it. */
 export const CLICKHOUSE_ARGUMENTS = [MAIN];
 
-/** Its settings; in the environment, as everybody on the machine can read a command line. */
+/** Its settings, in the environment: everybody on the machine can read a command line. */
 export function clickhouseEnvironment(
   folder: string,
   { port, password }: ClickHouseNode,

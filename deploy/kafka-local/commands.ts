@@ -1,4 +1,4 @@
-/** What each command does with the nodes of a stack. */
+/** The commands on the nodes of a stack. */
 import { rmSync } from 'node:fs';
 import { formatBrokers } from './brokerSetup.ts';
 import { freePorts } from './freePorts.ts';
@@ -18,16 +18,16 @@ import {
 import { startAll, stopAll } from './starting.ts';
 
 export interface Places {
-  /** Of the stack. */
+  /** The stack's folder. */
   readonly folder: string;
-  /** Of the jars, which other stacks may share. */
+  /** The folder of the jars, which other stacks may share. */
   readonly jarsFolder: string;
 }
 
 /**
- * Starts what does not run, and returns when all of it answers. What this call started is stopped again where that fails.
+ * Starts the nodes that do not run, and returns when all answer. On failure it stops the nodes that it started.
  *
- * @param brokerCount as many as there were last time, or 1, where it is not given.
+ * @param brokerCount default: as many as last time, or 1.
  */
 export async function bringUp(
   { folder, jarsFolder }: Places,
@@ -45,7 +45,7 @@ export async function startNodes({ folder, jarsFolder }: Places, names: readonly
   await startAll(folder, stack, await provideJars(jarsFolder), nodes);
 }
 
-/** As in a crash: neither the node nor the others can prepare for it. */
+/** Kills as in a crash: neither the node nor the others can prepare for it. */
 export async function killNodes(folder: string, names: readonly string[]): Promise<void> {
   const killed = nodesNamed(existingStack(folder), names);
   for (const { name, process } of killed) if (!isAlive(process)) throw new Error(`${name} does not run`);
@@ -58,7 +58,7 @@ export async function takeDown(folder: string): Promise<void> {
   if (stack !== undefined) await stopAll(nodesOf(stack));
 }
 
-/** One line a node: name, pid, port, up or down. Up means that its process lives and its port answers. */
+/** A line a node: name, pid, port, up or down. Up means that its process lives and its port answers. */
 export async function statusLines(folder: string): Promise<string[]> {
   const stack = loadStack(folder);
   if (stack === undefined) return [];

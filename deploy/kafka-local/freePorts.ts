@@ -1,15 +1,15 @@
-/** Ports that nobody listens on, and that stay the stack's while a node of it is down. */
+/** Free ports that stay the stack's while one of its nodes is down. */
 import { randomInt } from 'node:crypto';
 import { createServer } from 'node:net';
 
 /**
- * Below the range from which Linux serves outgoing connections (32768 and up): one of those could otherwise sit on a
- * broker's port when it is to come back.
+ * Below the range of Linux's outgoing connections (32768 and up): one of those could take a broker's port while the
+ * broker is down.
  */
 const LOWEST = 20_000;
 const HIGHEST = 32_000;
 
-/** @throws where no port is free after many attempts. */
+/** @throws when no port is free after many attempts. */
 export async function freePorts(count: number): Promise<number[]> {
   const ports = new Set<number>();
   for (let attempt = 0; attempt < 100 * count && ports.size < count; attempt++) {

@@ -1,4 +1,4 @@
-/** The jars of Kafka and of the registry: fetched once with Maven, and again when the pom changes. */
+/** The jars of Kafka and of the registry, fetched with Maven once and when the pom changes. */
 import { execFileSync, spawnSync } from 'node:child_process';
 import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
@@ -10,8 +10,8 @@ const JAVA = 'java';
 const MINIMUM_JAVA = 17;
 
 /**
- * Options of Java for all that is run from the jars. The second compiler competes with the start itself for the cores:
- * without it three brokers and the registry answered after 7 s instead of 13 on two cores.
+ * Java's options for everything that runs from the jars. The second compiler competes with the start for the cores:
+ * without it, three brokers and the registry answered after 7 s instead of 13 on two cores.
  */
 export const QUICK_START: readonly string[] = ['-XX:TieredStopAtLevel=1'];
 
@@ -24,8 +24,8 @@ export interface Jars {
 }
 
 /**
- * @param jars the folder of them, which several stacks may share.
- * @throws where Java 17 is missing, or Maven when there is something to fetch.
+ * @param jars their folder, which several stacks may share.
+ * @throws when Java 17 is missing, or Maven is needed and missing.
  */
 export async function provideJars(jars: string): Promise<Jars> {
   requireJava();
@@ -50,7 +50,7 @@ function requireJava(): void {
   throw new Error(`${needed}, and ${JAVA} on the PATH is ${version ?? 'of no known version'}`);
 }
 
-/** The pom is copied beside the jars last, so that half of them never pass for all. */
+/** Copies the pom beside the jars last, so that half of them never pass for all. */
 function areOf(pom: string, jars: string): boolean {
   const copy = join(jars, 'pom.xml');
   return existsSync(copy) && readFileSync(copy, 'utf8') === readFileSync(pom, 'utf8');

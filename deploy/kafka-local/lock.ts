@@ -1,4 +1,4 @@
-/** One command at a time changes a stack: two that start it at once would start everything twice. */
+/** One command at a time changes a stack: two concurrent ones would start everything twice. */
 import { createHash } from 'node:crypto';
 import { once } from 'node:events';
 import { mkdirSync, realpathSync } from 'node:fs';
@@ -6,17 +6,17 @@ import { createServer, type Server } from 'node:net';
 import { basename, dirname, join } from 'node:path';
 import { waitFor } from './waitUntil.ts';
 
-/** Longer than a first `up`, which fetches; who waits in vain for this long should look at what goes on there. */
+/** Longer than a first `up`, which fetches jars. A longer wait needs a human. */
 const PATIENCE_MS = 15 * 60_000;
 
 /**
- * Waits until nobody else holds the lock of this path; the path itself need not exist.
+ * Waits until nobody else holds the lock of this path. The path need not exist.
  *
- * The lock is the name of a socket in Linux's abstract namespace, which one process at a time can have and which ends
- * with it, however it ends. A lock file that its holder left behind would have to be broken by those who come after,
- * and two who break it at once can both believe to have it.
+ * The lock is the name of a socket in Linux's abstract namespace. One process at a time can have it, and it ends with the
+ * process, however that ends. A stale lock file would have to be broken, and two that break it at once can both believe
+ * to have it.
  *
- * @throws where that takes longer than 15 minutes.
+ * @throws after 15 minutes.
  */
 export async function withLock<T>(path: string, body: () => Promise<T>): Promise<T> {
   const held = await take(path);

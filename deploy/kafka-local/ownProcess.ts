@@ -1,4 +1,4 @@
-/** Detached processes that are known again later, and never mistaken for another that got the same pid. */
+/** Detached processes that later commands recognise, and never confuse with another one of the same pid. */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { closeSync, openSync, readFileSync } from 'node:fs';
@@ -7,21 +7,21 @@ import { waitUntil } from './waitUntil.ts';
 
 export interface OwnProcess {
   readonly pid: number;
-  /** Ticks from the boot to its start (field 22 of /proc/<pid>/stat): a pid alone may be somebody else's by now. */
+  /** Ticks from boot to its start (field 22 of /proc/<pid>/stat): another process may have the pid by now. */
   readonly startTicks: string;
 }
 
 export interface Launch {
   readonly command: string;
   readonly args: readonly string[];
-  /** Added to this process's own environment. */
+  /** Variables added to this process's environment. */
   readonly env?: Readonly<Record<string, string>>;
 }
 
 /**
  * Starts a process that outlives this one; both of its outputs are appended to the log.
  *
- * @throws where there is no such command, or the process ends at once.
+ * @throws when there is no such command, or the process ends at once.
  */
 export async function startDetached({ command, args, env }: Launch, logPath: string): Promise<OwnProcess> {
   const log = openSync(logPath, 'a');
@@ -30,7 +30,7 @@ export async function startDetached({ command, args, env }: Launch, logPath: str
       detached: true,
       stdio: ['ignore', log, log],
       env: { ...process.env, ...env },
-      // What a JVM leaves behind when it crashes belongs beside its log, and no other folder is kept in use.
+      // A crashing JVM writes its dump beside its log, and holds no other folder.
       cwd: dirname(logPath),
     });
     await once(child, 'spawn');
@@ -41,7 +41,7 @@ export async function startDetached({ command, args, env }: Launch, logPath: str
   }
 }
 
-/** @throws where there is no such process. */
+/** @throws when there is no such process. */
 export function identityOf(pid: number): OwnProcess {
   const stat = statOf(pid);
   if (stat === undefined) throw new Error(`process ${pid} ended at once`);
@@ -54,13 +54,13 @@ export function isAlive(process: OwnProcess | undefined): process is OwnProcess 
   return stat !== undefined && stat.startTicks === process?.startTicks && !/[ZX]/.test(stat.state);
 }
 
-/** SIGKILL, and waits until it is gone. */
+/** Sends SIGKILL and waits until the process is gone. */
 export async function killNow(own: OwnProcess): Promise<void> {
   signal(own, 'SIGKILL');
   await waitUntil(async () => !isAlive(own), { timeoutMs: 10_000, what: `process ${own.pid} to be gone` });
 }
 
-/** SIGTERM, then SIGKILL where that takes longer than `patienceMs`; waits until it is gone. */
+/** Sends SIGTERM, and SIGKILL after `patienceMs`; waits until the process is gone. */
 export async function stop(own: OwnProcess, patienceMs: number): Promise<void> {
   signal(own, 'SIGTERM');
   const gone = waitUntil(async () => !isAlive(own), { timeoutMs: patienceMs, what: 'its end' });
@@ -72,7 +72,7 @@ function signal(own: OwnProcess, name: 'SIGTERM' | 'SIGKILL'): void {
   try {
     process.kill(own.pid, name);
   } catch (error) {
-    // It may have ended between the look and the signal.
+    // It may have ended between the check and the signal.
     if (isAlive(own)) throw error;
   }
 }
@@ -84,7 +84,7 @@ function statOf(pid: number): { state: string; startTicks: string } | undefined 
   } catch {
     return undefined;
   }
-  // The name, in parentheses, may hold spaces and parentheses itself; the state, field 3, is the first behind it.
+  // The name in parentheses may hold spaces and parentheses; the state, field 3, is the first after it.
   const fields = text.slice(text.lastIndexOf(')') + 2).split(' ');
   return { state: fields[0] ?? '', startTicks: fields[22 - 3] ?? '' };
 }

@@ -1,4 +1,4 @@
-/** Whether a node really answers: Kafka's own Metadata request, the registry's list of subjects, a query. */
+/** Tests whether a node answers: Kafka's Metadata request, the registry's list of subjects, a query. */
 import { connect } from 'node:net';
 import {
   CLICKHOUSE_USER,
@@ -24,7 +24,7 @@ export async function answers(node: Node): Promise<boolean> {
   }
 }
 
-/** The ids of the brokers that the one behind the port knows to be alive; none where it does not answer. */
+/** The ids of the brokers that the broker on this port knows to be alive; none if it does not answer. */
 export function brokersKnownTo(port: number): Promise<number[]> {
   return new Promise((resolve) => {
     const chunks: Buffer[] = [];
@@ -38,13 +38,13 @@ export function brokersKnownTo(port: number): Promise<number[]> {
       socket.destroy();
     });
     socket.on('timeout', () => socket.destroy());
-    // What has no answer by now has none; a close follows every error.
+    // Without an answer by now there is none; a close follows every error.
     socket.on('error', () => {});
     socket.on('close', () => resolve([]));
   });
 }
 
-/** Behind size and correlation id: an array of (id, host, port, rack), where both strings have a length of 16 bits. */
+/** After size and correlation id comes an array of (id, host, port, rack); both strings have a length of 16 bits. */
 function brokerIdsIn(answer: Buffer): number[] {
   let at = 8;
   const count = answer.readInt32BE(at);
@@ -55,7 +55,7 @@ function brokerIdsIn(answer: Buffer): number[] {
     at += 4;
     at += 2 + answer.readInt16BE(at);
     at += 4;
-    // A rack that is not given has the length -1.
+    // An absent rack has the length -1.
     at += 2 + Math.max(0, answer.readInt16BE(at));
   }
   return ids;
@@ -71,7 +71,7 @@ async function registryAnswers(registry: RegistryNode): Promise<boolean> {
   }
 }
 
-/** With its own password, so that what another process answers on this port is no answer. */
+/** Uses the stack's own password, so that another process's answer on this port does not count. */
 async function clickhouseAnswers({ port, password }: ClickHouseNode): Promise<boolean> {
   const headers = { 'x-clickhouse-user': CLICKHOUSE_USER, 'x-clickhouse-key': password };
   try {

@@ -1,14 +1,14 @@
-/** What the schema registry runs with. */
+/** The schema registry's command line. */
 import { join } from 'node:path';
 import { type Jars, QUICK_START } from './jars.ts';
 import { clusterFolder, type RegistryNode } from './stackState.ts';
 
-/** For the database's file. By default 5 s, after which a registry ends that starts on a busy machine. */
+/** Timeout for the database's file. The default of 5 s ends a registry that starts on a busy machine. */
 const OPENED_WITHIN = '120S';
 
 /**
- * The arguments of Java for the registry. Its schemas are in a file, since by default they are in memory only: after a
- * restart the ids in the topics would mean nothing, or something else.
+ * Java's arguments for the registry. Its schemas are in a file. By default they are in memory, and after a restart the
+ * ids in the topics would mean nothing, or something else.
  */
 export function registryArguments(folder: string, { port }: RegistryNode, jars: Jars): string[] {
   const database = join(clusterFolder(folder), 'registry', 'schemas');

@@ -24,7 +24,7 @@ try {
   process.exitCode = 1;
 }
 
-/** @returns what goes to standard output. */
+/** @returns the text for standard output. */
 async function run(places: Places, [command, ...names]: string[], brokers?: string): Promise<string> {
   if (brokers !== undefined && (command !== 'up' || !['1', '3'].includes(brokers))) throw new Error(USAGE);
   const takesNames = command === 'kill' || command === 'start';

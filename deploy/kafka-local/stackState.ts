@@ -1,4 +1,4 @@
-/** What is remembered of a stack between commands: its nodes, their ports, and the processes that were started. */
+/** The state of a stack between commands: its nodes, their ports and their processes. */
 import { randomBytes } from 'node:crypto';
 import { existsSync, mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -14,7 +14,7 @@ export interface BrokerNode {
   readonly id: number;
   readonly port: number;
   readonly controllerPort: number;
-  /** The id that the folder is formatted with: the first voters of the quorum are named by it. */
+  /** The folder's id: it names the first voters of the quorum. */
   readonly directoryId: string;
   process?: OwnProcess;
 }
@@ -40,12 +40,12 @@ export interface Stack {
   readonly clusterId: string;
   readonly brokers: readonly BrokerNode[];
   readonly registry: RegistryNode;
-  /** Not there in a stack of an earlier version, until its next `up`. */
+  /** Absent in a stack of an earlier version until its next `up`. */
   clickhouse?: ClickHouseNode;
   isFormatted: boolean;
 }
 
-/** Everything that a cluster owns: to remove this folder is to begin anew. */
+/** Everything that a cluster owns: removing this folder begins anew. */
 export function clusterFolder(folder: string): string {
   return join(folder, 'cluster');
 }
@@ -62,12 +62,12 @@ export function environmentOf({ brokers, registry, clickhouse }: Stack): string 
   return lines.join('');
 }
 
-/** Where the Confluent-compatible API of the registry is. */
+/** The URL of the registry's Confluent-compatible API. */
 export function registryUrl({ port }: RegistryNode): string {
   return `http://127.0.0.1:${port}/apis/ccompat/v7`;
 }
 
-/** With the name, the password and the database, as ClickHouse's clients take them. */
+/** ClickHouse's URL with name, password and database, as its clients take it. */
 function clickhouseUrl({ port, password }: ClickHouseNode): string {
   return `http://${CLICKHOUSE_USER}:${password}@127.0.0.1:${port}/${CLICKHOUSE_DATABASE}`;
 }
@@ -100,7 +100,7 @@ export function loadStack(folder: string): Stack | undefined {
   return existsSync(path) ? JSON.parse(readFileSync(path, 'utf8')) : undefined;
 }
 
-/** Whole or not at all, so that a command that is interrupted loses no process. For the owner only: it has a password. */
+/** Writes the file whole or not at all, so that an interrupted command loses no process. Mode 0600: it has a password. */
 export function saveStack(folder: string, stack: Stack): void {
   const path = statePath(folder);
   mkdirSync(clusterFolder(folder), { recursive: true });
@@ -112,7 +112,7 @@ function statePath(folder: string): string {
   return join(clusterFolder(folder), 'stack.json');
 }
 
-/** Kafka's form of 128 random bits. A leading dash would be read as an option of its command line. */
+/** 128 random bits in Kafka's form. Kafka's command line would take a leading dash for an option. */
 function kafkaUuid(): string {
   const id = randomBytes(16).toString('base64url');
   return id.startsWith('-') ? kafkaUuid() : id;

@@ -11,12 +11,12 @@ import { registryArguments } from './registrySetup.ts';
 import { type Node, type Stack, saveStack } from './stackState.ts';
 import { waitUntil } from './waitUntil.ts';
 
-/** Three brokers and the registry take 10 s on two idle cores; on busy ones several times as much. */
+/** Three brokers and the registry take 10 s on two idle cores, and several times that on busy ones. */
 const READY_TIMEOUT_MS = 180_000;
 const STOP_PATIENCE_MS = 10_000;
 const LAST_LINES = 10;
 
-/** Starts those that do not run, and returns when all of them answer. @throws after stopping what it started. */
+/** Starts the nodes that do not run, and returns when all answer. @throws after stopping the ones that it started. */
 export async function startAll(
   folder: string,
   stack: Stack,
@@ -36,7 +36,7 @@ export async function startAll(
   }
 }
 
-/** SIGTERM to each that runs, SIGKILL after 10 s; returns when they are gone. */
+/** Sends SIGTERM to each running node, SIGKILL after 10 s; returns when they are gone. */
 export async function stopAll(nodes: readonly Node[]): Promise<void> {
   await Promise.all(
     nodes.map(async ({ process }) => (isAlive(process) ? stop(process, STOP_PATIENCE_MS) : undefined)),
@@ -71,7 +71,7 @@ function launchOf(folder: string, node: Node, jars: Jars): Launch {
   }
 }
 
-/** A broker is ready when each one that runs knows all that run: a client may ask any of them. */
+/** Brokers are ready when each running one knows all running ones, since a client may ask any of them. */
 async function areReady(folder: string, stack: Stack, nodes: readonly Node[]): Promise<boolean> {
   for (const node of nodes) {
     if (!isAlive(node.process)) throw new Error(whyItEnded(folder, node));
@@ -86,11 +86,11 @@ async function brokersKnowEachOther({ brokers }: Stack): Promise<boolean> {
   return known.every((ids) => running.every(({ id }) => ids.includes(id)));
 }
 
-/** With the end of its log: in a temporary folder that is all that will be left of it. */
+/** An error with the end of the node's log: a temporary folder leaves nothing else of it. */
 function whyItEnded(folder: string, node: Node): string {
   const path = logPath(folder, node);
   const lines = readFileSync(path, 'utf8').trimEnd().split('\n');
-  // The frames of a Java stack trace would hide what was thrown.
+  // The frames of a Java stack trace would hide the exception.
   const said = lines.filter((line) => !/^\s+at /.test(line)).slice(-LAST_LINES);
   return [`${node.name} has ended; see ${path}, which ends with`, ...said].join('\n  ');
 }

@@ -1,15 +1,15 @@
-/** Waits for a condition. */
+/** Waits for a condition, polling it. */
 import { setTimeout as pause } from 'node:timers/promises';
 
 const POLL_MS = 100;
 
 export interface Patience {
   readonly timeoutMs: number;
-  /** What is waited for, for the message. */
+  /** Completes the message "waited … in vain for". */
   readonly what: string;
 }
 
-/** @throws when it does not hold in time, or at once what the condition throws. */
+/** @throws when the condition does not hold in time; what the condition throws, at once. */
 export async function waitUntil(holds: () => Promise<boolean>, patience: Patience): Promise<void> {
   await waitFor(async () => (await holds()) || undefined, patience);
 }

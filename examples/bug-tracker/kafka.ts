@@ -1,6 +1,6 @@
 /**
  * A bug tracker on Kafka: consumes `questlog.linked-events.v1` and prints each report's trail as it grows. The consumer
- * reads committed records only (kafkajs's default), so that it sees each change of a link once.
+ * reads only committed records (kafkajs's default), so it sees each change of a link once.
  */
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
@@ -18,7 +18,7 @@ const {
   TRAIL_FILE = fileURLToPath(new URL('.data/kafka.json', import.meta.url)),
 } = process.env;
 
-// Node brings zstd, kafkajs only the place for it.
+// kafkajs takes codecs but brings no zstd; Node has it.
 const decompress = promisify(zstdDecompress);
 kafkajs.CompressionCodecs[kafkajs.CompressionTypes.ZSTD] = () => ({
   compress: (encoder) => promisify(zstdCompress)(encoder.buffer),
@@ -33,7 +33,7 @@ const trails = openTrails(TRAIL_FILE);
 await consumer.connect();
 await consumer.subscribe({ topic: `${QUESTLOG_PREFIX}questlog.linked-events.v1`, fromBeginning: true });
 await consumer.run({
-  // The trails are saved before the batch's offsets are committed: what is read again then is dropped by its version.
+  // The trails are saved before the offsets are committed: a record that comes again is dropped by its version.
   eachBatch: async ({ batch }) => {
     const changed = new Set<string>();
     for (const { value } of batch.messages) {

@@ -1,6 +1,6 @@
 /**
- * A bug tracker over HTTP: follows `GET /v1/linked-events` and prints each report's trail as it grows. It goes on where it
- * stopped, after a broken connection as after its own restart.
+ * A bug tracker over HTTP: follows `GET /v1/linked-events` and prints each report's trail as it grows. It resumes where it
+ * stopped, after a broken connection and after its own restart.
  */
 import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
@@ -11,7 +11,7 @@ interface Message {
   readonly data: string | undefined;
 }
 
-/** The server gives a sign of life every 15 s: after three that did not come, the connection is dead. */
+/** The server sends a sign of life every 15 s: after three missing ones the connection is dead. */
 const SILENCE_MS = 45_000;
 const RETRY_MS = 1_000;
 
@@ -27,7 +27,7 @@ for (;;) {
   await pause(waitMs);
 }
 
-/** Resolves when the server ends the stream, with how long to wait before coming back. */
+/** Resolves when the server ends the stream, with the time to wait before reconnecting. */
 async function follow(): Promise<number> {
   const silence = new AbortController();
   const watch = setTimeout(() => silence.abort(new Error('the server is silent')), SILENCE_MS);
@@ -40,7 +40,7 @@ async function follow(): Promise<number> {
       signal: silence.signal,
     });
     if (response.status === 503) return 1_000 * Number(response.headers.get('Retry-After') ?? 1);
-    // Everything else that is not a stream stays so however often it is asked.
+    // Retrying does not turn any other answer into a stream.
     if (!response.ok || response.body === null) giveUp(`${response.status}: ${await response.text()}`);
     let rest = '';
     for await (const text of response.body.pipeThrough(new TextDecoderStream())) {
@@ -55,7 +55,7 @@ async function follow(): Promise<number> {
   }
 }
 
-/** Prints what changed, each report once, and then saves both: after a crash in between it is only printed again. */
+/** Prints the changed reports, each once, then saves both. A crash in between only prints them again. */
 function take(messages: readonly Message[]): void {
   const changed = new Set<string>();
   for (const { id, data } of messages) {
@@ -69,7 +69,7 @@ function take(messages: readonly Message[]): void {
   if (messages.length > 0) trails.save(position);
 }
 
-/** Of the lines of one message (WHATWG HTML, section 9.2); comments and names that are not ours are passed over. */
+/** The fields of one message (WHATWG HTML, section 9.2), without comments and unknown names. */
 function messageOf(block: string): Message {
   const valuesOf = (name: string): string[] =>
     block.split('\n').flatMap((line) => (line.startsWith(`${name}: `) ? [line.slice(name.length + 2)] : []));

@@ -1,6 +1,6 @@
 /**
- * The trails of bug reports: the events that belong to each, in the order of their time. It is saved to one file together
- * with the place in the stream, in one step, so that neither can be ahead of the other.
+ * The trails of bug reports: each report's events in the order of their time. A trail and the place in the stream are saved
+ * to one file in one step, so that neither is ahead of the other.
  */
 import { existsSync, mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { dirname } from 'node:path';
@@ -16,9 +16,9 @@ export interface LinkChange {
 }
 
 export interface Trails {
-  /** Where the stream goes on; undefined: at its start. */
+  /** The place to resume the stream at; undefined: its start. */
   readonly token: string | undefined;
-  /** False for a change that is not newer than what is known of its link: it came twice, or late. */
+  /** False for a change that is not newer than the known state of its link: it came twice, or late. */
   take(change: LinkChange): boolean;
   print(reportId: string): void;
   save(token?: string): void;
@@ -52,13 +52,13 @@ interface Saved {
   readonly links: readonly LinkChange[];
 }
 
-/** Without the Z, so that the shorter of two times that begin alike goes first. */
+/** Drops the Z, so that the shorter of two times that begin alike sorts first. */
 function byTime({ event: a }: LinkChange, { event: b }: LinkChange): number {
   const [left, right] = [a.occurredAt.slice(0, -1), b.occurredAt.slice(0, -1)];
   return left < right ? -1 : left > right ? 1 : 0;
 }
 
-/** An event's type is any text: quoted, so that it cannot pretend to be another line. */
+/** Quotes an event's type, which is any text, so that it cannot pretend to be another line. */
 function lineOf({ kind, source, event: { eventType, occurredAt } }: LinkChange): string {
   return `  ${occurredAt}  ${JSON.stringify(eventType)}  ${source}${kind === 'unlinked' ? ' - unlinked' : ''}`;
 }

@@ -1,4 +1,4 @@
-/** Requests over a fixed number of kept connections, by node:http: a client that costs little beside what it measures. */
+/** Requests over a fixed number of kept connections, by node:http: a client that costs little beside the product. */
 import { Agent, request } from 'node:http';
 
 export interface Reply {
@@ -8,7 +8,7 @@ export interface Reply {
 
 export interface Connections {
   send(method: string, path: string, body?: Buffer): Promise<Reply>;
-  /** Runs `work` for 0 … count-1, as many at once as there are connections. */
+  /** Runs `work` for 0 … count-1, one at a time on each connection. */
   each(count: number, work: (i: number) => Promise<void>): Promise<void>;
   close(): void;
 }

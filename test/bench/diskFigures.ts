@@ -2,7 +2,7 @@
 import { readdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 
-/** Of every file below; one that goes away while it is looked at counts nothing. */
+/** Sums all files below; one that disappears meanwhile counts nothing. */
 export function bytesBelow(directory: string): number {
   let bytes = 0;
   for (const entry of readdirSync(directory, { recursive: true, withFileTypes: true })) {

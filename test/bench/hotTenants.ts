@@ -1,6 +1,6 @@
 /**
- * `npm run bench:hot-tenants`: one tenant at full load on a real Kafka, spread over more and more partitions, and what
- * that takes. Fails when the quota or ClickHouse has not every event that was answered.
+ * `npm run bench:hot-tenants` loads one tenant on a real Kafka with larger and larger spreads, and measures the cost. Fails
+ * when the quota or ClickHouse lacks an answered event.
  */
 import { fileURLToPath } from 'node:url';
 import { messageOf } from '@questlog/runtime/process/errors';
@@ -16,7 +16,7 @@ const PAGE = fileURLToPath(new URL('../../docs/operating/hot-tenants.md', import
 const asked = whatIsAsked();
 if (asked !== undefined) await run(asked.engines, asked.options);
 
-/** Undefined after a line that says what is wrong with it. */
+/** Returns undefined after printing what is wrong with the flags or the engines. */
 function whatIsAsked(): { engines: ClusterEngines; options: HotTenantsOptions } | undefined {
   try {
     return { options: hotTenantsOptions(process.argv.slice(2)), engines: givenEngines(process.env) };

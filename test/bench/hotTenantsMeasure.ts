@@ -1,4 +1,4 @@
-/** One tenant at full load on a deployment started for it, by one spread after the other, with fresh sessions each. */
+/** Loads one tenant on a deployment of its own with one spread after the other, each with fresh sessions. */
 import { randomUUID } from 'node:crypto';
 import { partitionOf } from '@questlog/schemas/partition';
 import { Deployment, type Service, type ServiceName } from '../cluster/deployment.ts';
@@ -10,7 +10,7 @@ import { type LogFigures, placed, type ServiceWork, since, workOf } from './hotT
 import { percentile, registerSessions } from './loadPhases.ts';
 import { openTelemetry, type Telemetry } from './telemetry.ts';
 
-/** Whose events a request holds: one session's, as a game's client sends them, or those of many, as a server does. */
+/** A request holds events of one session, like a game client's, or of many, like a game server's. */
 export type RequestKind = 'one' | 'many';
 
 export interface SpreadFigures {
@@ -21,15 +21,15 @@ export interface SpreadFigures {
   readonly p50Ms: number;
   readonly p99Ms: number;
   readonly appendsPerRequest: number;
-  /** Of the partitions that the spread gives: the fullest one's events over all, and over their mean. */
+  /** Events of the fullest partition in use, over all events and over the partitions' mean. */
   readonly fullestShare: number;
   readonly fullestOverMean: number;
-  /** Events that were answered and not in ClickHouse, when the last one was answered; and how long they took. */
+  /** Events that ClickHouse lacked when the last one was answered, and the time until it had them. */
   readonly behindEvents: number;
   readonly caughtUpAfterS: number;
-  /** From the first event until all of them were in ClickHouse, by service. */
+  /** CPU from the first event until ClickHouse had all, by service. */
   readonly cpuMicrosPerEvent: Readonly<Record<ServiceName, number>>;
-  /** Of the records of events that the projectors have written. */
+  /** The busiest projector's share of the written records of events. */
   readonly busiestProjectorShare: number;
 }
 
@@ -82,7 +82,7 @@ async function openBench(deployment: Deployment, options: HotTenantsOptions): Pr
   return { options, deployment, ingest, project, connections, telemetry: openTelemetry(), sent: 0 };
 }
 
-/** Whose first partition is 0, so that every run finds the same partitions at the same projectors. */
+/** A tenant whose first partition is 0, so that every run has the same partitions at the same projectors. */
 function tenantAtHome(partitions: number): string {
   for (;;) {
     const id = randomUUID();
@@ -96,7 +96,7 @@ async function measureAll(bench: Bench, say: (line: string) => void): Promise<Sp
   for (const [i, spread] of options.spreads.entries()) {
     await raiseTo(bench, spread);
     const sessions = await registerSessions(connections, options.sessions);
-    // The first requests of a process are slow, whatever the spread.
+    // The first requests of a process are slow with any spread.
     if (i === 0) await measured(bench, { kind: 'many', spread, sessions, seconds: WARM_UP_S });
     for (const kind of KINDS) {
       const one = await measured(bench, { kind, spread, sessions, seconds: options.seconds });
@@ -119,7 +119,7 @@ interface Phase {
   readonly seconds: number;
 }
 
-/** @throws when ClickHouse has not what was answered. */
+/** @throws when ClickHouse lacks an answered event. */
 async function measured(bench: Bench, phase: Phase): Promise<SpreadFigures> {
   const { deployment, project, options } = bench;
   const [logBefore, workBefore] = [await placed(deployment, project.tenantId), await workOf(deployment)];
@@ -152,7 +152,7 @@ async function measured(bench: Bench, phase: Phase): Promise<SpreadFigures> {
   };
 }
 
-/** At full speed. @returns the milliseconds of each request, ascending. */
+/** Sends at full speed. @returns the milliseconds of each request, ascending. */
 async function load(
   { options, connections, telemetry }: Bench,
   { kind, sessions, seconds }: Phase,
@@ -179,7 +179,7 @@ function some([first, ...others]: readonly string[]): [string, ...string[]] {
   return [first, ...others];
 }
 
-/** A quota is answered once the projection has passed what was in the log. */
+/** The answer comes once the projection has passed the log's end as it was. */
 async function quotaIs(events: number, project: TestProject): Promise<void> {
   const answer = await eventually(
     () => project.get('/v1/quota'),

@@ -1,18 +1,18 @@
-/** The flags of the bench of hot tenants, and the engines that it is given. */
+/** The flags of the bench of hot tenants, and its engines. */
 import { parseArgs } from 'node:util';
 import type { ClusterEngines } from '../e2e/cluster.ts';
 import { type Environment, missingParts } from '../engines/choice.ts';
 
 export interface HotTenantsOptions {
-  /** In the order in which they are measured. */
+  /** The spreads, in the order of measurement. */
   readonly spreads: readonly number[];
-  /** Of load for each spread and kind of request. */
+  /** The length of the load for each spread and kind of request. */
   readonly seconds: number;
-  /** Registered anew for each spread. */
+  /** Sessions, registered anew for each spread. */
   readonly sessions: number;
   /** Events of one request. */
   readonly batch: number;
-  /** Requests under way at once, each on a connection of its own. */
+  /** Requests in flight, each on a connection of its own. */
   readonly connections: number;
   readonly projectors: number;
   readonly partitions: number;
@@ -20,7 +20,7 @@ export interface HotTenantsOptions {
   readonly isWritten: boolean;
 }
 
-/** The first one again at the end tells how much the run itself has changed. */
+/** The first one comes again at the end and shows the run's own noise. */
 const SPREADS = '1,2,4,8,1';
 const MAX_BATCH = 500;
 
@@ -52,7 +52,7 @@ export function hotTenantsOptions(args: readonly string[]): HotTenantsOptions {
   return options;
 }
 
-/** @throws when one is not named, with what to do. */
+/** @throws when one is not named, and says what to do. */
 export function givenEngines(env: Environment): ClusterEngines {
   const missing = missingParts(env);
   if (missing.length > 0) {

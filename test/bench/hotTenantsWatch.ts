@@ -1,17 +1,17 @@
-/** What a deployment tells of itself between two phases: where a tenant's events lie, and what each process has used. */
+/** Figures of a deployment between two phases: where a tenant's events lie, and the CPU of each process. */
 import { TOPICS } from '@questlog/schemas/topics/topics';
 import type { Deployment, ServiceName } from '../cluster/deployment.ts';
 
 export interface LogFigures {
   readonly events: number;
   readonly appends: number;
-  /** Events, by partition; a partition without any is a hole. */
+  /** Events by partition; a partition without any is a hole. */
   readonly byPartition: readonly number[];
 }
 
 const WRITTEN = `questlog_projector_records_total{topic="${TOPICS.events}",outcome="written"}`;
 
-/** As far as it is in ClickHouse. */
+/** Counts the events in ClickHouse. */
 export async function placed(deployment: Deployment, tenantId: string): Promise<LogFigures> {
   const counted = (table: string) =>
     deployment.sql<{ place: number; count: number }>(
@@ -27,13 +27,13 @@ export async function placed(deployment: Deployment, tenantId: string): Promise<
 
 export interface ServiceWork {
   readonly name: ServiceName;
-  /** User and system time since the process started, or since another look. */
+  /** User and system time since the process started, or since another sample. */
   readonly cpuSeconds: number;
   /** Records of events that it has written to ClickHouse since. */
   readonly projected: number;
 }
 
-/** Of every process, in the order in which they were started. */
+/** Figures of every process, in the order of their starts. */
 export function workOf({ services }: Deployment): Promise<ServiceWork[]> {
   return Promise.all(
     services.map(async ({ name, admin }) => {

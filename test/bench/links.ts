@@ -1,6 +1,6 @@
 /**
- * `npm run bench:links`: what links cost the linker alone, the product under load, and memory. Fails when a link is
- * missing or too many.
+ * `npm run bench:links` measures the cost of links for the linker alone, for the product under load, and in memory. Fails
+ * when a link is missing or too many.
  */
 import { execFile } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
@@ -34,14 +34,14 @@ const report = page(rows);
 say(`\n${report}`);
 if (options.isWritten) putIntoPage(PAGE, report);
 
-/** A process of its own, so that nothing else is in its CPU time and its heap. */
+/** Runs in a process of its own, so that its CPU time and heap hold nothing else. */
 async function inChild<Figures>(
   file: string,
   args: readonly string[],
   flags: readonly string[] = [],
 ): Promise<Figures> {
   const path = fileURLToPath(new URL(file, import.meta.url));
-  // As many threads for queries as the product has.
+  // The product's number of query threads.
   const env = { ...ownEnvironment(), UV_THREADPOOL_SIZE: '16' };
   const { stdout, stderr } = await run(process.execPath, [...flags, path, ...args], { env });
   process.stderr.write(stderr);

@@ -21,7 +21,7 @@ export const PARTITIONS = 4;
 
 const MIGRATIONS = fileURLToPath(new URL('../../deploy/clickhouse', import.meta.url));
 const ACCESS = { username: 'bench', password: 'bench', database: 'questlog' };
-/** As in the embedded mode. */
+/** The flush interval of the embedded mode. */
 const FLUSH_INTERVAL_MS = 500;
 const MAX_CONCURRENT_QUERIES = 8;
 
@@ -67,14 +67,14 @@ export async function openLinksHouse() {
   };
 }
 
-/** A part that cannot go on has nothing to measure. */
+/** Ends the bench when a part cannot go on. */
 function endWith(error: unknown): void {
   setImmediate(() => {
     throw error;
   });
 }
 
-/** Whether each of the groups has taken in all of its topic. */
+/** True once each group has processed all of its topic. */
 export async function areConsumed(
   log: Log,
   pairs: readonly (readonly [group: string, topic: string])[],

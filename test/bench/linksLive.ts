@@ -1,4 +1,4 @@
-/** The product under events, and under events with reports, each on a fresh start: lag, memory, and when every link is there. */
+/** The product under events, and under events with reports, each on a fresh start: lag, memory, time until every link is there. */
 import { aProject } from '../e2e/builders.ts';
 import { type Product, removeDataDir, startProduct } from '../e2e/product.ts';
 import { openConnections } from './connections.ts';
@@ -23,16 +23,16 @@ export interface LiveFigures {
 }
 
 export interface RunFigures {
-  /** From the first event to the answer to the last. */
+  /** Seconds from the first event to the last answer. */
   readonly eventsS: number;
   /** … and to the last report. */
   readonly loadedS: number;
-  /** From the first event until everything is in ClickHouse, links too. */
+  /** CPU from the first event until ClickHouse has everything, links too. */
   readonly cpuS: number;
   readonly links: number;
   /** Pairs of an event and a report in the answers to events. */
   readonly told: number;
-  /** From the last answer until the last link was in ClickHouse. */
+  /** Seconds from the last answer until ClickHouse had the last link. */
   readonly linkedAfterS: number;
   /** … and until nothing lagged. */
   readonly settledAfterS: number;
@@ -44,7 +44,7 @@ export interface RunFigures {
 const SPREAD = 4;
 const CONNECTIONS = 8;
 const WITHIN_MS = 600_000;
-/** Samples without any change: then the answers are read, which takes a core that the product would want before. */
+/** Samples without a change. The answers are read only then: reading takes a core that the product needs. */
 const QUIET_SAMPLES = 6;
 const MAX_LOG_CHARACTERS = 4_000;
 
@@ -115,7 +115,7 @@ function isQuiet(samples: readonly Sample[]): boolean {
   );
 }
 
-/** @throws when a report has more links than its session and its names promise, or fewer. */
+/** @throws when a report has more or fewer links than its session and its names promise. */
 async function verify(product: Product, { links }: Promised): Promise<void> {
   const rows = await product.sql<{ report_id: string; links: number }>(
     `SELECT toString(report_id) AS report_id, toUInt32(count()) AS links FROM report_links

@@ -1,4 +1,4 @@
-/** Events and reports over HTTP at once, at full speed; what was answered is kept as it came and looked into afterwards. */
+/** Sends events and reports over HTTP at full speed; keeps the answers unparsed until the load has ended. */
 import { type Connections, openConnections, type Reply } from './connections.ts';
 import type { Telemetry } from './telemetry.ts';
 
@@ -9,12 +9,12 @@ export interface LinksLoad {
 }
 
 export interface LoadAnswers {
-  /** Bodies, in the order in which they came. */
+  /** Bodies in the order of arrival. */
   readonly events: readonly Buffer[];
   readonly reports: readonly FiledReport[];
-  /** Until the last event was answered. */
+  /** Seconds until the last event was answered. */
   readonly eventsS: number;
-  /** Until the last report was answered, too; and when that was, by `performance.now()`. */
+  /** Seconds until the last report was answered too, and that moment by `performance.now()`. */
   readonly loadedS: number;
   readonly loadedAtMs: number;
 }
@@ -30,7 +30,7 @@ const IDS_A_REPORT = 5;
 const ID_FIELD = '{"id":"';
 const ID_CHARACTERS = 36;
 
-/** Half of the reports are of a session, the others name events that were answered just before. */
+/** Half of the reports are of a session; the others name events answered just before. */
 export async function loadLinks(
   baseUrl: string,
   token: string,
@@ -38,7 +38,7 @@ export async function loadLinks(
   load: LinksLoad,
 ): Promise<LoadAnswers> {
   const ofEvents = openConnections(baseUrl, token, CONNECTIONS);
-  // Their agent has so many under way and keeps the others for later.
+  // The agent keeps this many in flight and queues the others.
   const ofReports = openConnections(baseUrl, token, CONNECTIONS);
   const events: Buffer[] = [];
   const reports: Promise<FiledReport>[] = [];
@@ -77,7 +77,7 @@ async function fileReport(
   return { named: eventIds, answer: await send(connections, '/v1/reports', asJson({ eventIds })) };
 }
 
-/** Of an event near the position, cut out of the answer's bytes. */
+/** The id of an event near the position, cut out of the answer's bytes. */
 function anId(answer: Buffer, position: number): string {
   const at = answer.lastIndexOf(ID_FIELD, position);
   const start = Math.max(at, answer.indexOf(ID_FIELD)) + ID_FIELD.length;

@@ -1,6 +1,6 @@
 /**
- * What the linker's state takes of the heap, in a process started with `--expose-gc`. Reports are decoded from records as
- * the linker gets them: a string put together here would take another amount. Prints its figures as one line of JSON.
+ * Measures the heap of the linker's state, in a process started with `--expose-gc`. Reports are decoded from records, as in
+ * the linker: a string built here would take another amount. Prints its figures as one line of JSON.
  */
 import { randomBytes, randomUUID } from 'node:crypto';
 import { opened } from '@questlog/linker/core/decideReports';
@@ -20,9 +20,9 @@ export interface MemoryFigures {
   readonly naming1: number;
   readonly naming500: number;
   readonly spilled: number;
-  /** Of each event id, in reports of 500. */
+  /** Bytes of each event id, in reports of 500. */
   readonly eventId: number;
-  /** Of one partition at its bounds for what is open. */
+  /** Bytes of one partition at its bounds of open reports. */
   readonly atBounds: number;
 }
 
@@ -33,7 +33,7 @@ const PROJECT_ID = randomUUID();
 const registry = { register: async () => 1, schemaById: async () => undefined };
 const ofReports = await createCodec(registry, reportLinks);
 const ofEvents = await createCodec(registry, eventsAccepted);
-/** Decoded between two reports, as when both come: what is decoded together shares memory. */
+/** A record decoded between two reports, as happens in the linker: records decoded together share memory. */
 const between = ofEvents.encode(someEvents());
 const { openReports, openEventIds } = LINKER_BOUNDS;
 
@@ -52,7 +52,7 @@ const figures: MemoryFigures = {
 };
 process.stdout.write(`${JSON.stringify(figures)}\n`);
 
-/** Bytes a report. @param ids that each report names; 0: it is of a session. */
+/** Bytes a report. @param ids named by each report; 0: the report is of a session. */
 async function heapOf(reports: number, ids: number, bounds = LINKER_BOUNDS): Promise<number> {
   const before = await usedBytes();
   const state = new LinkerState(0, 1, bounds);
@@ -60,12 +60,12 @@ async function heapOf(reports: number, ids: number, bounds = LINKER_BOUNDS): Pro
     await ofEvents.decode(between);
     const record = await ofReports.decode(ofReports.encode(aReport(ids)));
     state.evolve([opened(state, offset, record, record.receivedAt)]);
-    // As a commit does: what the changelog was told is no longer held.
+    // As after a commit: entries of the changelog are no longer held.
     if (offset % 1_000 === 0) state.drain();
   }
   state.drain();
   const bytes = ((await usedBytes()) - before) / reports;
-  // Used here, so that it is not collected before.
+  // Used here, so that it is not collected earlier.
   if (state.reports.size !== reports) throw new Error(`${state.reports.size} of ${reports} reports are held`);
   return bytes;
 }
@@ -112,7 +112,7 @@ function aReport(ids: number): ReportLink {
 
 async function usedBytes(): Promise<number> {
   if (globalThis.gc === undefined) throw new Error('start it with --expose-gc');
-  // A turn of the event loop first: until then the state before this one is still on the stack of what called.
+  // Waits a turn of the event loop: until then the caller's stack still holds the previous state.
   for (let i = 0; i < 3; i++) {
     await new Promise((resolve) => setImmediate(resolve));
     globalThis.gc();

@@ -9,7 +9,7 @@ export interface LinksOptions {
   readonly reports: number;
   /** Sessions of the load over HTTP. */
   readonly sessions: number;
-  /** What is measured; only all of it goes into the page. */
+  /** The parts to measure; only all of them go into the page. */
   readonly parts: readonly Part[];
   /** False leaves the page in `docs/` as it is. */
   readonly isWritten: boolean;

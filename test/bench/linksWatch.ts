@@ -13,17 +13,17 @@ export interface LookUpFigures {
   readonly kind: string;
   readonly count: number;
   readonly meanS: number;
-  /** The bound of the histogram that 99 of 100 stay below. */
+  /** The histogram's bound that 99 of 100 stay below. */
   readonly p99BelowS: number;
 }
 
-/** One look at a product that has been loaded. */
+/** One sample of a loaded product. */
 export interface Sample {
   readonly atMs: number;
   readonly cpuMicros: number;
   /** Rows of links in ClickHouse. */
   readonly links: number;
-  /** Whether linker and projector have taken in all of their topics. */
+  /** True once linker and projector have processed all of their topics. */
   readonly hasNoLag: boolean;
 }
 
@@ -107,7 +107,7 @@ interface Metric {
   readonly value: number;
 }
 
-/** Asks for the health first, which measures the lags anew. */
+/** Asks for the health first: that measures the lags. */
 async function metricsOf(product: Product): Promise<Metric[]> {
   await product.admin('GET', '/readyz');
   const text = (await product.admin('GET', '/metrics')).text();

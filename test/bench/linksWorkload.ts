@@ -1,6 +1,6 @@
 /**
- * Events and reports of four minutes for the linker alone, the same for the same seed but for their ids, and how many links
- * they must come to, counted one by one.
+ * Four minutes of events and reports for the linker alone, and the number of links that they must give, counted one by one.
+ * The same seed gives the same workload, except for ids.
  */
 import { randomUUID } from 'node:crypto';
 import { laneOfSession } from '@questlog/schemas/partition';
@@ -18,19 +18,19 @@ export const WORKLOAD = {
   spread: 4,
   eventsARecord: 500,
   idsAReport: 5,
-  /** Short enough that no event is off the clock when the log takes it, and the first report is open to the end. */
+  /** So short that no event is off the clock when the log takes it, and the first report stays open. */
   spanMs: 4 * 60 * 1000,
 } as const;
 
 export interface LinksWorkload {
-  /** In the order of the log, each with its lane. */
+  /** Events in the order of the log, each with its lane. */
   readonly records: Iterable<{ readonly lane: number; readonly message: EventsAccepted }>;
   readonly reports: readonly ReportLink[];
   readonly expected: { readonly session: number; readonly named: number };
 }
 
 const SEED = 20_260_102;
-/** Events are sent so long after they occurred, at most. */
+/** The longest time between an event and its sending. */
 const MAX_DELAY_MS = 2_000;
 
 export function linksWorkload(events: number, reports: number, endsAtMs: number): LinksWorkload {
@@ -50,7 +50,7 @@ interface Plan {
   readonly tenantId: string;
   readonly projectId: string;
   readonly sessions: readonly string[];
-  /** By event: its session's number. */
+  /** The session's number of each event. */
   readonly sessionOf: Int32Array;
   readonly delayMs: Int32Array;
   laneOf(event: number): number;
@@ -89,7 +89,7 @@ function planOf(events: number, startsAtMs: number): Plan {
   };
 }
 
-/** Every second report is of a session, the others name events around their own time. */
+/** Every second report is of a session; the others name events near their own time. */
 function filedReports(plan: Plan, events: number, reports: number): ReportLink[] {
   const random = seeded(SEED + 1);
   const around = Math.ceil(events / 50);

@@ -1,6 +1,6 @@
 /**
- * `npm run bench:load`: a million events through HTTP into a product started for it, and what that takes. Fails when
- * the quota is not the count or reading an event back is too slow.
+ * `npm run bench:load` sends a million events over HTTP into a fresh product and measures the cost. Fails when the quota is
+ * not the count, or when reading an event back is too slow.
  */
 import { fileURLToPath } from 'node:url';
 import { loadReport, putIntoPage } from './loadReport.ts';

@@ -1,4 +1,4 @@
-/** What the load bench does to the product over HTTP: registers sessions, sends events, reads some of them back. */
+/** The phases of the load bench over HTTP: register sessions, send events, read some of them back. */
 import type { Connections, Reply } from './connections.ts';
 import type { LoadOptions } from './options.ts';
 import type { Telemetry } from './telemetry.ts';
@@ -69,7 +69,7 @@ export function percentile(ascending: readonly number[], share: number): number 
 const ID_FIELD = '{"id":"';
 const ID_CHARACTERS = 36;
 
-/** Cut out of the answer's bytes: parsing every answer would make the client the bottleneck. */
+/** Cuts the id out of the answer's bytes: parsing every answer would make the client the bottleneck. */
 function someId(answer: Buffer, { random }: Telemetry): string {
   const at = answer.lastIndexOf(ID_FIELD, random.between(0, answer.length - 1));
   const start = Math.max(at, answer.indexOf(ID_FIELD)) + ID_FIELD.length;

@@ -1,4 +1,4 @@
-/** One run of the load bench: the phases of the load, and what the product takes for each, seen from outside. */
+/** One run of the load bench: the phases of the load and their cost, measured from outside. */
 import { join } from 'node:path';
 import { aProject, eventually, type TestProject } from '../e2e/builders.ts';
 import { type Product, removeDataDir, startProduct } from '../e2e/product.ts';
@@ -16,7 +16,7 @@ export interface LoadFigures {
   readonly rss: {
     readonly atStart: number;
     readonly afterSessions: number;
-    /** The highest while each quarter of the events was loaded. */
+    /** The highest during each quarter of the events. */
     readonly quarters: readonly number[];
     readonly caughtUp: number;
     readonly atEnd: number;
@@ -30,7 +30,7 @@ export interface LoadFigures {
 export interface EventFigures {
   readonly eventsPerSecond: number;
   readonly requestBytesPerEvent: number;
-  /** Of the product, from the first event to the moment when all of them are in ClickHouse. */
+  /** The product's CPU, from the first event until ClickHouse has all. */
   readonly cpuMicrosPerEvent: number;
   readonly lagAtEndEvents: number;
   readonly caughtUpAfterS: number;
@@ -142,7 +142,7 @@ async function measureEvents(
 
 const CAUGHT_UP_WITHIN_MS = 180_000;
 
-/** A quota is answered once the projection has passed what was in the log. */
+/** The answer comes once the projection has passed the log's end as it was. */
 async function quotaOnceCaughtUp(project: TestProject): Promise<number> {
   const answered = await eventually(
     () => project.get('/v1/quota'),

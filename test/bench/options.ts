@@ -6,7 +6,7 @@ export interface LoadOptions {
   readonly sessions: number;
   /** Events of one request. */
   readonly batch: number;
-  /** Requests under way at once, each on a connection of its own. */
+  /** Requests in flight, each on a connection of its own. */
   readonly connections: number;
   /** Ids that are read back one after the other. */
   readonly reads: number;

@@ -1,4 +1,4 @@
-/** What Linux knows of another process: its memory now and at its highest, and the CPU time it has used. */
+/** Linux's figures of another process: its memory now and at its highest, and its CPU time. */
 import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 

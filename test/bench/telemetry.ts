@@ -2,14 +2,14 @@
 import { type Random, seeded } from '../faults/seeded.ts';
 
 const SEED = 20_260_101;
-/** Enough different payloads that compression does not see the same one too soon. */
+/** So many different payloads that compression does not meet the same one too soon. */
 const VARIANTS = 5_000;
 const TYPES = ['player_action', 'state_change', 'checkpoint', 'performance', 'network', 'error'] as const;
 const ZONES = ['harbour', 'old_mine', 'glass_forest', 'arena', 'citadel_gate'] as const;
 
 export interface Telemetry {
   readonly random: Random;
-  /** The body of one request: `count` events, each of a session of its own choosing. */
+  /** The body of one request: `count` events, each of any session. */
   batch(count: number, sessions: readonly string[]): Buffer;
 }
 
@@ -29,7 +29,7 @@ export function openTelemetry(): Telemetry {
   };
 }
 
-/** All of an event behind its session. */
+/** The fields of an event after its session. */
 function tail(random: Random): string {
   const coordinate = (): string => (random.next() * 4_000 - 2_000).toFixed(3);
   const payload = {

@@ -1,4 +1,4 @@
-/** What a deployment is held to once its load has ended: nothing lost, nothing twice, order kept, links as they must be. */
+/** Audits a deployment after its load: nothing lost, nothing twice, order kept, the right links. */
 import { readCommitted } from '@questlog/runtime/log/kafka/testing/readCommitted';
 import { unframe } from '@questlog/schemas/topics/contract';
 import { linkedEvents } from '@questlog/schemas/topics/linkedEvents';
@@ -11,7 +11,7 @@ import type { Deployment } from './deployment.ts';
 import type { Load } from './load.ts';
 
 export interface Audit {
-  /** Sentences; none is right. */
+  /** Faults as sentences; there should be none. */
   readonly findings: readonly string[];
   readonly events: number;
   readonly links: number;
@@ -19,7 +19,7 @@ export interface Audit {
 
 const LINKED_WITHIN_MS = 90_000;
 
-/** The load has ended and the consumers have caught up; stops the services, as a read of a topic must be the last. */
+/** Call it after the load has ended and the consumers have caught up. Stops the services: topics are read last. */
 export async function auditDeployment(deployment: Deployment, load: Load): Promise<Audit> {
   const { ledger } = load;
   const joined = await eventually(() => joinAndLinks(deployment), isSame, LINKED_WITHIN_MS).catch(() =>
@@ -27,7 +27,7 @@ export async function auditDeployment(deployment: Deployment, load: Load): Promi
   );
   const codes = await deployment.stop();
   const rows = await storedRows(deployment);
-  // A request that got no answer may come into the log late, or never: only the others have an order to keep.
+  // A request without an answer may reach the log late or never: only the others have an order.
   const acknowledged = rows.filter(({ sha256 }) => ledger.bySha256.get(sha256)?.id !== undefined);
   const findings = [
     ...ledger.violations,
@@ -44,7 +44,7 @@ export async function auditDeployment(deployment: Deployment, load: Load): Promi
   return { findings, events: rows.length, links: joined.links.length };
 }
 
-/** ClickHouse would otherwise throw second rows away before anybody has counted them, of tables that must have none. */
+/** Stops merges: they would remove second rows before anybody counts them. */
 export async function keepSecondRows(deployment: Deployment): Promise<void> {
   for (const table of ['events', 'sessions', 'appends']) {
     await deployment.command(`SYSTEM STOP MERGES ${table}`);
@@ -61,7 +61,7 @@ async function auditReports(deployment: Deployment, { reports }: Load): Promise<
   );
 }
 
-/** ClickHouse has the join, and the stream told each link of it once. */
+/** ClickHouse has the join, and the stream has each of its links once. */
 async function auditLinks(deployment: Deployment, { join, links }: JoinedLinks): Promise<string[]> {
   const topic = deployment.prefix + TOPICS.linkedEvents;
   const told = await readCommitted(deployment.engines.brokers, topic);

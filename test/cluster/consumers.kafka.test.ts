@@ -12,7 +12,7 @@ import { type Move, moved, settledMembers, type WatchedMoves } from './moves.ts'
 import { startTrial, type Trial } from './trial.ts';
 
 const RUN_WITHIN_MS = 900_000;
-/** Below these the run has proved nothing. */
+/** A run with fewer has proved nothing. */
 const MIN_EVENTS = 2_000;
 const MIN_LINKS = 200;
 
@@ -43,7 +43,7 @@ describeKafka(`two of each service under load (QUESTLOG_SEED=${seed})`, (engines
   afterAll(() => trial?.end());
 
   test(
-    'consumers that are killed, join, sleep and stop lose nothing, repeat nothing and keep the order of sessions',
+    'killed, joining, frozen and stopped consumers lose nothing, repeat nothing and keep the order of sessions',
     async () => {
       const { deployment, load } = trial;
       const both = await Promise.all(consumers.map(({ moves }) => settledMembers(moves, 2)));
@@ -84,7 +84,7 @@ describeKafka(`two of each service under load (QUESTLOG_SEED=${seed})`, (engines
           const sleeper = one(deployment.running(name));
           sleeper.freeze();
           const move = await moved(moves, again[i] ?? new Map(), atMs);
-          // It goes on with what it was about to write, and does not know yet that this is another's by now.
+          // It goes on with its next write, and does not know yet that another one owns the partition.
           sleeper.thaw();
           return move;
         }),

@@ -1,4 +1,4 @@
-/** A deployment of any number of each service, every one a process that a test starts and kills by itself. */
+/** A deployment with any number of each service. Each is a process that a test starts and kills. */
 import { randomUUID } from 'node:crypto';
 import { type ClusterEngines, clusterEnvironment, removeDeployment } from '../e2e/cluster.ts';
 import {
@@ -16,41 +16,41 @@ export type ServiceName = 'ingest' | 'linker' | 'projector';
 
 export interface Service {
   readonly name: ServiceName;
-  /** Of the listener for games; empty where there is none. */
+  /** The URL for games; empty where there is none. */
   readonly baseUrl: string;
   readonly adminUrl: string;
-  /** By `performance.now()`. */
+  /** Start and readiness, by `performance.now()`. */
   readonly startedAtMs: number;
   readonly readyAtMs: number;
   readonly isUp: boolean;
   stderr(): string;
   request(method: string, path: string, options?: RequestOptions): Promise<Answer>;
-  /** With the operators' token. */
+  /** Calls the admin listener with its token. */
   admin(method: string, path: string, body?: unknown): Promise<Answer>;
-  /** The status of `/readyz`, and the sentences of what is not ready. */
+  /** The status of `/readyz`, with its problems. */
   readyz(): Promise<{ status: number; problems: Readonly<Record<string, string>> }>;
-  /** SIGTERM; resolves with the exit code. */
+  /** Sends SIGTERM; resolves with the exit code. */
   stop(): Promise<number | null>;
-  /** SIGKILL; resolves once it is gone. */
+  /** Sends SIGKILL; resolves once the process is gone. */
   kill(): Promise<void>;
-  /** SIGSTOP, until `thaw`: as a machine that is moved, or a long pause of its own. */
+  /** Sends SIGSTOP, until `thaw`: like a migrated machine or a long pause. */
   freeze(): void;
   thaw(): void;
 }
 
-/** Several processes start at once, beside whatever else the machine does. */
+/** Generous: several processes start at once on a busy machine. */
 const READY_WITHIN_MS = 120_000;
 
 export class Deployment implements Pick<Product, 'request' | 'sql'> {
-  /** Of its database; with a dot behind it the prefix of its topics, groups and subjects. */
+  /** The name of its database; with a dot, the prefix of its topics, groups and subjects. */
   readonly name = `cluster_${randomUUID().replaceAll('-', '').slice(0, 12)}`;
   readonly engines: ClusterEngines;
-  /** Those that were killed, too. */
+  /** All processes, killed ones too. */
   readonly services: Service[] = [];
   readonly #env: Record<string, string>;
   #turn = 0;
 
-  /** @param env settings that differ from those of the tests. */
+  /** @param env settings that differ from the tests' own. */
   constructor(engines: ClusterEngines, env: Readonly<Record<string, string>> = {}) {
     this.engines = engines;
     this.#env = { ...clusterEnvironment(engines, this.name), QUESTLOG_DEMO: 'off', ...env };
@@ -60,7 +60,7 @@ export class Deployment implements Pick<Product, 'request' | 'sql'> {
     return `${this.name}.`;
   }
 
-  /** Resolves when it is ready. */
+  /** Starts a process; resolves when it is ready. */
   async start(name: ServiceName): Promise<Service> {
     const startedAtMs = performance.now();
     const child = spawnProduct({ env: this.#env, args: [name] });
@@ -104,18 +104,18 @@ export class Deployment implements Pick<Product, 'request' | 'sql'> {
     return this.services.filter((service) => service.name === name && service.isUp);
   }
 
-  /** To each running ingest in turn, as a load balancer does. @throws where that one does not answer. */
+  /** Sends to each running ingest in turn, like a load balancer. @throws when that one does not answer. */
   request(method: string, path: string, options?: RequestOptions): Promise<Answer> {
     return this.#ingest().request(method, path, options);
   }
 
-  /** Rows of a question to ClickHouse itself. */
+  /** The rows of a query to ClickHouse itself. */
   async sql<Row = Record<string, unknown>>(query: string): Promise<Row[]> {
     const text = await this.command(`${query} FORMAT JSON`);
     return (JSON.parse(text) as { data: Row[] }).data;
   }
 
-  /** A statement to ClickHouse itself. @returns the text of the answer. */
+  /** Runs a statement in ClickHouse itself. @returns the text of the answer. */
   async command(statement: string): Promise<string> {
     const { origin, username, password } = new URL(this.engines.clickhouseUrl);
     const basic = Buffer.from(`${decodeURIComponent(username)}:${decodeURIComponent(password)}`);
@@ -127,12 +127,12 @@ export class Deployment implements Pick<Product, 'request' | 'sql'> {
     return text;
   }
 
-  /** @returns the exit codes of those that ran. */
+  /** @returns the exit codes of the running ones. */
   stop(): Promise<(number | null)[]> {
     return Promise.all(this.services.filter(({ isUp }) => isUp).map((service) => service.stop()));
   }
 
-  /** Ends what still runs and takes away all that it has on the engines. */
+  /** Ends what still runs and removes its topics and database. */
   async remove(): Promise<void> {
     await Promise.all(this.services.map((service) => service.kill()));
     await removeDeployment(this.engines, this.name);

@@ -1,15 +1,15 @@
-/** Watches a consumer group from outside, by what it commits: how far it is, when it moved on, how long it paused. */
+/** Watches a consumer group by its commits: how far it is, when it progressed, how long it paused. */
 import type { Log } from '@questlog/runtime/log/log';
 
 export interface WatchedGroup {
-  /** Both without the deployment's prefix. */
+  /** Group and topic without the deployment's prefix. */
   readonly group: string;
   readonly topic: string;
 }
 
 interface Place {
   committed: number;
-  /** By `performance.now()`, since when the group has had nothing to do there or has not moved. */
+  /** By `performance.now()`: since when the group has been idle or stuck there. */
   stillSinceMs: number;
   isBehind: boolean;
 }
@@ -17,7 +17,7 @@ interface Place {
 const LOOK_EVERY_MS = 100;
 
 export class GroupWatch {
-  /** The longest that records of one partition lay there and none of them was taken, in milliseconds. */
+  /** The longest time, in milliseconds, in which a partition had records and none was processed. */
   longestPauseMs = 0;
   readonly #log: Log;
   readonly #of: WatchedGroup;
@@ -35,12 +35,12 @@ export class GroupWatch {
     }, LOOK_EVERY_MS);
   }
 
-  /** Per partition, as seen last. */
+  /** The last sample of each partition. */
   get committed(): readonly number[] {
     return this.#places.map(({ committed }) => committed);
   }
 
-  /** Everything in the topic was taken, when it was last looked at. */
+  /** True if the last sample showed no lag. */
   get isCaughtUp(): boolean {
     return this.#places.length > 0 && this.#places.every(({ isBehind }) => !isBehind);
   }
@@ -52,7 +52,7 @@ export class GroupWatch {
 
   async #look(): Promise<void> {
     const { group, topic } = this.#of;
-    // In this order: what comes in between makes the group look further behind, never further ahead.
+    // In this order, records that come in between make the group look further behind, never ahead.
     const committed = await this.#log.committed(group, topic).catch(() => undefined);
     const ends = await this.#log.endOffsets(topic).catch(() => undefined);
     if (committed === undefined || ends === undefined) return;

@@ -1,6 +1,6 @@
 /**
- * A hot tenant is spread while it plays: its open sessions stay where they are, new ones go to as many partitions as
- * were asked for, and nobody's events are lost, counted twice, out of order or missing from a bug report.
+ * A hot tenant is spread while it plays: its open sessions stay on their partition, new ones go to as many partitions as
+ * the spread says, and no event is lost, counted twice, out of order or missing from a bug report.
  */
 import { randomUUID } from 'node:crypto';
 import { describeKafka } from '@questlog/runtime/log/kafka/testing/engines';
@@ -14,16 +14,16 @@ import { Deployment, type Service } from './deployment.ts';
 import { Crowd, type PlayedSession } from './hotTenantCrowd.ts';
 
 const SPREAD = 4;
-/** As many as `clusterEnvironment` gives to a deployment. */
+/** The number of partitions that `clusterEnvironment` sets. */
 const PARTITIONS = 4;
 const STAYING = 4;
 const COMING_AND_GOING = 6;
 const SESSIONS_OF_A_SERVER = 3;
 const MIN_SESSIONS_BEFORE = 24;
-/** So many fall so unevenly that a partition gets a quarter of its fair share once in some 2,000 runs. */
+/** With so many, a partition gets only a quarter of its fair share once in some 2,000 runs. */
 const MIN_SESSIONS_AFTER = 64;
 const QUOTA = 1_000_000;
-/** Longer than the test: a report of a session is to have all its events. */
+/** Longer than the test, so that a report of a session gets all of its events. */
 const HALF_AN_HOUR_MS = 1_800_000;
 const RUN_WITHIN_MS = 300_000;
 const LOADED_WITHIN_MS = 120_000;
@@ -42,7 +42,7 @@ describeKafka('a tenant whose spread is raised under load', (engines) => {
 
   beforeAll(async () => {
     deployment = new Deployment(engines);
-    // Two of ingest: what one has registered, the other must not place by a spread that it has heard of since.
+    // Two of ingest: the second must not place the first one's sessions by a newer spread.
     await deployment.startAll('ingest', 'ingest', 'linker', 'projector');
     await keepSecondRows(deployment);
     const [first] = deployment.running('ingest') as [Service];
@@ -59,7 +59,7 @@ describeKafka('a tenant whose spread is raised under load', (engines) => {
   afterAll(() => deployment?.remove());
 
   test(
-    'keeps each session in its order and on its partition, and spreads the new ones',
+    'keeps each session’s order and partition, and spreads new sessions',
     async () => {
       const crowd = new Crowd(project);
       for (let i = 0; i < STAYING; i++) crowd.stay();
@@ -188,7 +188,7 @@ describeKafka('a tenant whose spread is raised under load', (engines) => {
   }
 });
 
-/** What is not as it must be: all its events, each once, in the order they were sent, on the one partition that is its. */
+/** The faults of a session: each event must be there once, in the order of sending, on one partition. */
 function sessionFindings(
   { id, opened, eventIds }: PlayedSession,
   rows: readonly StoredRow[],
@@ -214,7 +214,7 @@ function sessionFindings(
   ];
 }
 
-/** Events a partition. */
+/** Counts the events of each partition. */
 function loadOf(
   sessions: readonly PlayedSession[],
   rows: ReadonlyMap<string, readonly StoredRow[]>,

@@ -1,18 +1,18 @@
-/** Players of one tenant: sessions that stream in order, each request after the answer of the one before, until told to end. */
+/** Players of one tenant: sessions that send in order, each request after the last answer, until told to end. */
 import { randomUUID } from 'node:crypto';
 import { aKey, anEvent, eventually, type TestProject } from '../e2e/builders.ts';
 import type { Answer } from '../e2e/product.ts';
 
-/** Relative to the moment when the tenant's spread was raised: `between` is while not every ingest knew of it. */
+/** Relative to the raise of the tenant's spread; `between`: not every ingest knew of it yet. */
 export type Era = 'before' | 'between' | 'after';
 
 export interface PlayedSession {
   readonly id: string;
-  /** When it was registered: wholly before, wholly after, or neither. */
+  /** When the session was registered: wholly before, wholly after, or neither. */
   readonly opened: Era;
-  /** Of few requests, as many as any other short one. */
+  /** A session of few requests, as many as any other short one. */
   readonly isShort: boolean;
-  /** As they were answered; the n-th is that of the event with `n` in its payload. */
+  /** Ids in the order of the answers; the n-th belongs to the event with `n` in its payload. */
   readonly eventIds: string[];
 }
 
@@ -35,7 +35,7 @@ export class Crowd {
     return this.sessions.reduce((sum, { eventIds }) => sum + eventIds.length, 0);
   }
 
-  /** One session from now to the end. */
+  /** Plays one session from now to the end. */
   stay(): void {
     this.#play(async () => {
       const session = await this.#open();
@@ -43,7 +43,7 @@ export class Crowd {
     });
   }
 
-  /** One short session after the other. */
+  /** Plays one short session after the other. */
   comeAndGo(): void {
     this.#play(async () => {
       while (!this.#isEnding) {
@@ -65,7 +65,7 @@ export class Crowd {
     });
   }
 
-  /** Resolves when all that was sent is answered. @throws what a player has run into. */
+  /** Resolves when every request is answered. @throws a player's error. */
   async end(): Promise<void> {
     this.#isEnding = true;
     await Promise.all(this.#playing);
@@ -73,7 +73,7 @@ export class Crowd {
 
   #play(play: () => Promise<void>): void {
     const playing = play();
-    // It is told by `end`; a rejection that nobody waits for yet would end the process.
+    // `end` reports it; an unhandled rejection would end the process.
     playing.catch(() => undefined);
     this.#playing.push(playing);
   }
@@ -98,7 +98,7 @@ export class Crowd {
   }
 }
 
-/** Sends it again for as long as that is what the answer asks for. */
+/** Retries for as long as the answer asks for it. */
 async function accepted(send: () => Promise<Answer>): Promise<Answer> {
   const answer = await eventually(send, ({ status }) => status !== 503, TAKEN_WITHIN_MS);
   if (answer.status === 201 || answer.status === 200) return answer;

@@ -17,14 +17,14 @@ export interface KcatRecord {
 }
 
 export interface OtherTools {
-  /** Everything that is committed in a topic. */
+  /** All committed records of a topic. */
   read(topic: string): Promise<KcatRecord[]>;
-  /** Appends one record, where kcat's own partitioner puts its key. */
+  /** Appends one record; kcat's own partitioner places it. */
   write(topic: string, key: string, value: Buffer): Promise<void>;
-  /** Times come as microseconds. */
+  /** Decodes; times are microseconds. */
   // biome-ignore lint/suspicious/noExplicitAny: a test looks into whatever the records hold.
   decode(values: readonly Buffer[]): Promise<any[]>;
-  /** In Confluent's frame, by the latest schema of the subject. */
+  /** Encodes in Confluent's frame with the subject's latest schema. */
   encode(subject: string, record: object): Promise<Buffer>;
 }
 
@@ -33,8 +33,8 @@ const here = (path: string): string => fileURLToPath(new URL(path, import.meta.u
 const MAX_OUTPUT_BYTES = 64 * 1024 * 1024;
 
 /**
- * @returns undefined where one of them cannot be had. Why is printed.
- * @throws instead where `QUESTLOG_REQUIRE` asks for it.
+ * @returns undefined, with a printed reason, when one of them is missing.
+ * @throws instead where `QUESTLOG_REQUIRE` names it.
  */
 export async function findOtherTools(brokers: string, registryUrl: string): Promise<OtherTools | undefined> {
   const python = await pythonWith(here('./requirements.txt'), 'fastavro');

@@ -1,4 +1,4 @@
-/** Steady load on a deployment: game clients over all ingests in turn, and a tracker that files reports on what they sent. */
+/** Steady load on a deployment: game clients over all ingests in turn, and a tracker that files reports of their events. */
 import { randomUUID } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { TestProject } from '../e2e/builders.ts';
@@ -13,7 +13,7 @@ export interface LoadOptions {
   readonly random: Random;
 }
 
-/** As it was accepted. */
+/** An accepted report. */
 export interface FiledReport {
   readonly id: string;
   readonly projectId: string;
@@ -27,20 +27,20 @@ interface NewReport {
 
 const CLIENTS_PER_PROJECT = 4;
 const MAX_BATCH = 40;
-/** Between two requests of a client, and two reports of a project. */
+/** Pauses between two requests of a client, and between two reports of a project. */
 const REQUEST_PACE_MS = 250;
 const REPORT_PACE_MS = 1_500;
-/** A report names some of the last so many requests' events, or is of one of the last so many sessions. */
+/** A report names events of this many last requests, or one of this many last sessions. */
 const RECENT_REQUESTS = 40;
 const RECENT_SESSIONS = 6;
 
 export class Load {
   readonly ledger = new SentLedger();
   readonly reports: FiledReport[] = [];
-  /** Answers of 503, and requests that got none. */
+  /** Counts of 503 answers and of requests without an answer. */
   refused = 0;
   unanswered = 0;
-  /** The longest that a request took, whatever came of it. */
+  /** The duration of the slowest request, whatever its outcome. */
   slowestMs = 0;
   readonly #options: LoadOptions;
   readonly #clients: readonly KillClient[];
@@ -60,14 +60,14 @@ export class Load {
     ]);
   }
 
-  /** Until whatever is open has its answer. */
+  /** Resolves when every open request is answered. */
   async stop(): Promise<void> {
     this.#isStopping = true;
     await this.#running;
     await Promise.all(this.#clients.map((client) => client.finish({ request: this.#send })));
   }
 
-  /** One event of the session that came with the project. @returns the status. */
+  /** Sends one event of the project's first session. @returns the status. */
   async probe({ tenantId, projectId, token, sessionId }: TestProject, key?: string): Promise<number> {
     const sequence = this.#probes++;
     const payload = JSON.stringify({ probe: sequence });
@@ -93,7 +93,7 @@ export class Load {
   }
 
   async #play(client: KillClient): Promise<void> {
-    // It ends where a request got no answer: the next one goes to another ingest.
+    // A session ends at a request without an answer: the next one goes to another ingest.
     while (!this.#isStopping) await client.play({ request: this.#paced });
   }
 
@@ -128,7 +128,7 @@ export class Load {
     }
   }
 
-  /** Sends it until it is answered: a report's id makes that harmless. */
+  /** Retries until it is answered: a report's id makes that harmless. */
   async #file({ projectId, token }: TestProject, body: NewReport): Promise<void> {
     const headers = { Authorization: `Bearer ${token}` };
     for (;;) {

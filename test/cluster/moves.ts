@@ -1,4 +1,4 @@
-/** Partitions that go from one consumer to another: which they are, and how long nobody worked on them. */
+/** Partitions that move between consumers: which ones, and how long nobody worked on them. */
 import type { GroupMembers, GroupView } from '@questlog/runtime/log/kafka/testing/groupMembers';
 import { eventually } from '../e2e/builders.ts';
 import type { GroupWatch } from './groupWatch.ts';
@@ -6,20 +6,20 @@ import type { GroupWatch } from './groupWatch.ts';
 export interface WatchedMoves {
   readonly view: GroupView;
   readonly watch: GroupWatch;
-  /** With the deployment's prefix. */
+  /** The group with the deployment's prefix. */
   readonly group: string;
 }
 
 export interface Move {
   readonly partitions: readonly number[];
-  /** From the start of the measurement until the new owner had done something on one of them; on each of them. */
+  /** From the start of the measurement until the new owner had worked on one of them; on each of them. */
   readonly firstMs: number;
   readonly allMs: number;
 }
 
 const MOVED_WITHIN_MS = 90_000;
 
-/** Once the group is settled and has so many members with a partition. */
+/** Resolves once the group is stable and this many members have a partition. */
 export async function settledMembers(
   { view, group }: Pick<WatchedMoves, 'view' | 'group'>,
   count: number,
@@ -31,8 +31,8 @@ export async function settledMembers(
 }
 
 /**
- * Waits until the partitions of a member that is gone, or those that a new one got, are worked on again.
- * @param before the members as they were; one of them has just died, or one has just been started.
+ * Waits until the partitions of a lost member, or those of a new one, are worked on again.
+ * @param before the earlier members; one of them has just died, or a new one has just started.
  */
 export async function moved(
   moves: WatchedMoves,
@@ -45,7 +45,7 @@ export async function moved(
     members !== undefined && movedIn(before, members).length > 0;
   const after = (await eventually(look, isOther, MOVED_WITHIN_MS)) ?? new Map();
   const partitions = movedIn(before, after);
-  // The one before can commit no more.
+  // The previous owner can commit no more.
   const base = watch.committed;
   const isMoving = (partition: number): boolean => (watch.committed[partition] ?? 0) > (base[partition] ?? 0);
   await eventually(async () => partitions.some(isMoving), Boolean, MOVED_WITHIN_MS);
@@ -54,7 +54,7 @@ export async function moved(
   return { partitions, firstMs, allMs: performance.now() - sinceMs };
 }
 
-/** Partitions whose owner is another. */
+/** Partitions with another owner than before. */
 function movedIn(
   before: ReadonlyMap<string, readonly number[]>,
   after: ReadonlyMap<string, readonly number[]>,

@@ -1,4 +1,4 @@
-/** Topics are open: kcat and fastavro read what Questlog wrote, and Questlog links what they wrote. */
+/** Topics are open: kcat and fastavro read Questlog's records, and Questlog links theirs. */
 import { spawn } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import { mkdtempSync, rmSync } from 'node:fs';
@@ -52,7 +52,7 @@ describeKafka('tools that know nothing of Questlog', (engines) => {
 
   const topicOf = (name: string): string => deployment.prefix + name;
 
-  /** What kcat reads of the tenant in a topic, and what fastavro makes of it. */
+  /** The tenant's records of a topic, read by kcat and decoded by fastavro. */
   async function readBack(game: TestProject, name: string) {
     const records = (await tools.read(topicOf(name))).filter(({ key }) => key === game.tenantId);
     const decoded = await tools.decode(records.map(({ value }) => value));
@@ -122,7 +122,7 @@ describeKafka('tools that know nothing of Questlog', (engines) => {
     for (const { message } of read) expect(withHex(message.event)).toMatchObject({ payload: hexOf(payload) });
   });
 
-  test('write a report on a partition of their own choice, and it is linked', async () => {
+  test('write a report to any partition, and it is linked', async () => {
     const game = await aProjectAwayFromHome(ingest);
     const [named] = (await game.post(anEvent())).json();
     const [before] = (await game.post(anEvent({ sessionId: game.sessionId }))).json();
@@ -153,7 +153,7 @@ describeKafka('tools that know nothing of Questlog', (engines) => {
     expect(rows.map(({ event_id: id, source }) => [id, source]).toSorted()).toEqual(shall);
     const records = await readBack(game, TOPICS.reportLinks);
     const written = records.filter(({ record }) => record.value.equals(value));
-    // Where kcat put it, and where the linker took it.
+    // One record where kcat put it, one where the linker copied it.
     const [foreign, home] = [crc32(tenantId) % PARTITIONS, partitionOf(tenantId, 0, PARTITIONS)];
     expect(written.map(({ record }) => record.partition).toSorted()).toEqual([foreign, home].toSorted());
   });
@@ -202,7 +202,7 @@ describeKafka('tools that know nothing of Questlog', (engines) => {
   }
 });
 
-/** Of a tenant whose records kcat puts on another partition than Questlog does. */
+/** A tenant whose records kcat puts on another partition than Questlog does. */
 async function aProjectAwayFromHome(ingest: Service): Promise<TestProject> {
   for (;;) {
     const game = await aProject(ingest, { revision: 'B' });

@@ -1,6 +1,6 @@
 /**
- * A tenant's quota where its clients post to several ingests at once: no event is flagged before the line, and past it
- * no more go unflagged than the other ingests took while a reading of the rollup was on its way.
+ * A tenant's quota with clients on several ingests: no event is flagged before the line. Past it, at most as many go
+ * unflagged as the other ingests accepted since the last reading of the rollup.
  */
 import { describeKafka } from '@questlog/runtime/log/kafka/testing/engines';
 import { afterAll, beforeAll, expect, test } from 'vitest';
@@ -9,11 +9,11 @@ import { bugsIn } from '../e2e/product.ts';
 import { Deployment, type Service } from './deployment.ts';
 import { playPastTheLine, type QuotaRun, type SentRequest } from './quotaRun.ts';
 
-/** Three times what counts as near the line: the ingests read at both of their paces before they come to it. */
+/** Three times what counts as near the line, so that the ingests read at both of their paces. */
 const QUOTA = 6_000;
-/** The longer of the two. */
+/** The longer of the two refresh intervals. */
 const REFRESH_MS = 1_000;
-/** The readings that an ingest makes are not seen from here: on a busy machine they come later than this test's own. */
+/** An ingest's readings are invisible here; on a busy machine they come later than this test's own. */
 const MARGIN_MS = 1_000;
 const SEEN_WITHIN_MS = 60_000;
 const RUN_WITHIN_MS = 300_000;
@@ -30,7 +30,7 @@ describeKafka('the quota of a tenant', (engines) => {
   afterAll(() => deployment?.remove());
 
   test(
-    'is exact where all of the tenant goes to one ingest',
+    'is exact where the whole tenant uses one ingest',
     async () => {
       const [first] = ingests as [Service];
       const { run } = await played([first]);
@@ -44,7 +44,7 @@ describeKafka('the quota of a tenant', (engines) => {
   );
 
   test(
-    'is overshot with three ingests by no more than the others took since the last reading, and none is flagged early',
+    'overshoots with three ingests by at most what the others accepted since the last reading, and flags none early',
     async () => {
       const { run, offsets } = await played(ingests);
 
@@ -57,13 +57,13 @@ describeKafka('the quota of a tenant', (engines) => {
     RUN_WITHIN_MS,
   );
 
-  test('leaves no bug in the logs and no process that does not stop', async () => {
+  test('leaves no bug in the logs, and every process stops', async () => {
     expect(deployment.services.flatMap((service) => bugsIn(service.stderr()))).toEqual([]);
     const codes = await deployment.stop();
     expect(codes).toEqual(codes.map(() => 0));
   });
 
-  /** The load of a tenant of its own, and what must hold of it over however many ingests it went. */
+  /** Loads a tenant of its own and checks what must hold for any number of ingests. */
   async function played(
     over: readonly Service[],
   ): Promise<{ run: QuotaRun; offsets: ReadonlyMap<string, number> }> {
@@ -105,12 +105,12 @@ describeKafka('the quota of a tenant', (engines) => {
   }
 });
 
-/** Below 0: so many were flagged too early. */
+/** Below 0: this many were flagged too early. */
 function overshootOf({ sent }: QuotaRun): number {
   return sent.flatMap(({ flags }) => flags).filter((flag) => !flag).length - QUOTA;
 }
 
-/** An ingest's count only grows: what it was sent after it had flagged, it flags as well. */
+/** An ingest's count only grows: after its first flag it flags every later event. */
 function flaggedAndThenNot({ sent }: QuotaRun, ingest: Service): SentRequest[] {
   const of = sent.filter((request) => request.ingest === ingest);
   const firstFlag = of.find(({ flags }) => flags.includes(true));
@@ -121,9 +121,9 @@ function flaggedAndThenNot({ sent }: QuotaRun, ingest: Service): SentRequest[] {
 }
 
 /**
- * The bound: at its last unflagged event an ingest has counted its own and, of the others', those in its last reading
- * of the rollup, and together they are not more than the quota. What the overshoot is made of are thus the others'
- * unflagged events that this reading did not have. It is not older than a refresh.
+ * The bound: at its last unflagged event, an ingest has counted its own events and the others' in its last reading of the
+ * rollup, together at most the quota. So the overshoot is the others' unflagged events that this reading lacked. The
+ * reading is not older than a refresh.
  */
 function unseenBy(ingest: Service, run: QuotaRun, offsets: ReadonlyMap<string, number>): number {
   const unflagged = run.sent.filter(({ flags }) => flags.includes(false));
@@ -136,7 +136,7 @@ function unseenBy(ingest: Service, run: QuotaRun, offsets: ReadonlyMap<string, n
     .filter((id) => (offsets.get(id) ?? 0) > lastOffset).length;
 }
 
-/** What the machine adds to a refresh: the longest that an answer or a reading took on the way to the line and past it. */
+/** The machine's delay beyond a refresh: the slowest answer or reading of the run. */
 function slowestMsOf(run: QuotaRun): number {
   const sinceMs = reachedAtMs(run, QUOTA / 2);
   const took = [
@@ -146,7 +146,7 @@ function slowestMsOf(run: QuotaRun): number {
   return Math.max(...took.filter(({ toMs }) => toMs >= sinceMs).map(({ fromMs, toMs }) => toMs - fromMs));
 }
 
-/** When so many events had been answered. */
+/** The moment when this many events had been answered. */
 function reachedAtMs({ sent }: QuotaRun, events: number): number {
   let accepted = 0;
   const request = sent.find(({ ids }) => {

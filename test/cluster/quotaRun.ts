@@ -1,4 +1,4 @@
-/** Clients of one tenant on several ingests at once, until each ingest flags; what they were told, and what the rollup had meanwhile. */
+/** Runs clients of one tenant on several ingests until each ingest flags; records their answers and the rollup's readings. */
 import { events, eventually, onto, type TestProject } from '../e2e/builders.ts';
 import type { Deployment, Service } from './deployment.ts';
 
@@ -12,7 +12,7 @@ export interface SentRequest {
   readonly flags: readonly boolean[];
 }
 
-/** The rollup's row of the tenant, which is on one partition; of no row, nothing. */
+/** The rollup's row of the tenant, which is on one partition; without a row, 0. */
 export interface Reading {
   readonly askedAtMs: number;
   readonly readAtMs: number;
@@ -21,19 +21,19 @@ export interface Reading {
 }
 
 export interface QuotaRun {
-  /** In the order of the answers. */
+  /** Requests in the order of their answers. */
   readonly sent: readonly SentRequest[];
-  /** In the order of time. */
+  /** Readings in the order of time. */
   readonly readings: readonly Reading[];
 }
 
 const CLIENTS = 9;
 const EVENTS_A_REQUEST = 20;
-/** To each ingest, once it has flagged. */
+/** Requests to each ingest after it has flagged. */
 const REQUESTS_PAST_THE_LINE = 20;
 const PAST_WITHIN_MS = 180_000;
 
-/** @throws what a client has run into. */
+/** @throws a client's error. */
 export async function playPastTheLine(
   deployment: Deployment,
   project: TestProject,

@@ -1,15 +1,15 @@
-/** TLS before a server that speaks none, as a load balancer does it. */
+/** TLS before a plain server, like a load balancer's. */
 import { connect } from 'node:net';
 import { createServer, type TLSSocket } from 'node:tls';
 import type { Certificate } from '@questlog/runtime/log/kafka/testing/certificates';
 
 export interface TlsFront {
-  /** The address that it stands before, with `https` and its own port. */
+  /** The target's address with `https` and the front's port. */
   readonly url: string;
   close(): void;
 }
 
-/** @param target an address of `http`; what it holds besides host and port is kept. */
+/** @param target an `http` address; everything but host and port is kept. */
 export async function tlsFront(target: string, { certPem, keyPem }: Certificate): Promise<TlsFront> {
   const url = new URL(target);
   const open = new Set<TLSSocket>();
@@ -18,7 +18,7 @@ export async function tlsFront(target: string, { certPem, keyPem }: Certificate)
     open.add(outer);
     outer.on('close', () => open.delete(outer) && inner.destroy());
     inner.on('close', () => outer.destroy());
-    // Whoever does not trust it hangs up.
+    // A client that does not trust it hangs up.
     for (const socket of [outer, inner]) socket.on('error', () => socket.destroy());
     outer.pipe(inner).pipe(outer);
   });

@@ -1,4 +1,4 @@
-/** A deployment under steady load with its consumers watched: what the tests of consumers and of brokers begin with. */
+/** A deployment under steady load with watched consumers, for the tests of consumers and of brokers. */
 
 import { openKafkaLog } from '@questlog/runtime/log/kafka/kafkaLog';
 import { type GroupView, openGroupView } from '@questlog/runtime/log/kafka/testing/groupMembers';
@@ -16,16 +16,16 @@ import { Load } from './load.ts';
 export interface Trial {
   readonly deployment: Deployment;
   readonly load: Load;
-  /** Of a tenant each; only the first one's wants a session in every event. */
+  /** Projects, each of a tenant of its own; only the first requires a session in every event. */
   readonly projects: readonly TestProject[];
   readonly projected: GroupWatch;
   readonly linked: GroupWatch;
   readonly view: GroupView;
-  /** Until more was acknowledged and every partition was projected and linked further. */
+  /** Resolves once more is acknowledged, and every partition is projected and linked further. */
   goesOn(): Promise<void>;
-  /** Ends the load; returns when all of it was taken by the consumers. */
+  /** Ends the load; returns when the consumers have processed all of it. */
   settle(): Promise<void>;
-  /** With all that it has on the engines. */
+  /** Removes the deployment with its topics and database. */
   end(): Promise<void>;
 }
 
@@ -54,7 +54,7 @@ export async function startTrial(
   const log = await logOf(deployment);
   const view = await openGroupView(engines.brokers);
   const projects: TestProject[] = [];
-  // What one ingest has just made, another may not know yet.
+  // Another ingest may not know the new project yet.
   const [ingest] = deployment.running('ingest') as [Service];
   for (const of of PROJECTS) projects.push(await aProject(ingest, of));
   await knownEverywhere(deployment, projects);

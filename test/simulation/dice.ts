@@ -1,4 +1,4 @@
-/** What a simulation draws by chance that a seed repeats. */
+/** Random draws that a seed repeats. */
 import { eventId, uuidV8 } from '@questlog/schemas/uuid';
 import { type Random, seeded } from '../faults/seeded.ts';
 
@@ -13,7 +13,7 @@ export class Dice {
     return this.#random.chance(share);
   }
 
-  /** Both ends inside. */
+  /** A number of the range, both ends included. */
   between(least: number, most: number): number {
     return this.#random.between(least, most);
   }
@@ -28,7 +28,7 @@ export class Dice {
     return values[Math.floor(this.#random.next() * values.length)];
   }
 
-  /** Runs one of the actions, by their weights. */
+  /** Runs one of the actions, chosen by weight. */
   oneOf(actions: readonly (readonly [weight: number, run: () => unknown])[]): void {
     let left = this.#random.next() * actions.reduce((sum, [weight]) => sum + weight, 0);
     for (const [weight, run] of actions) {

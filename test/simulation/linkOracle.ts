@@ -1,4 +1,4 @@
-/** What the links of a modelled log must be: a join of everything that was sent, by brute force. */
+/** The expected links of a modelled log: a brute-force join of everything that was sent. */
 import { keyOf } from '@questlog/linker/core/decision';
 import type { ModelTopics } from '@questlog/linker/testing/modelTables';
 import { closesAtMs, isInWindow, namedEventsOf, windowOf } from '@questlog/schemas/reportWindow';
@@ -11,7 +11,7 @@ export interface Sent {
   readonly lanes: ReadonlyMap<string, number>;
   /** Milliseconds since the epoch: when each event first came, by its id. */
   readonly arrivedAt: ReadonlyMap<string, number>;
-  /** Whether every report was let go; until then what never came is only pending. */
+  /** True once every report was let go; until then a missing event is only pending. */
   readonly isOver: boolean;
 }
 
@@ -20,7 +20,7 @@ interface Judged {
   readonly isRetracted: boolean;
 }
 
-/** Every difference between the links that were made and those that must be, as sentences. */
+/** A sentence for each difference between the made and the expected links. */
 export function findingsOn({ topics, lanes, arrivedAt, isOver }: Sent): string[] {
   const findings: string[] = [];
   const reports = judgedReports(topics);

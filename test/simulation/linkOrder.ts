@@ -1,8 +1,8 @@
-/** Whether the links of a report tell its session's events in the order of the log. */
+/** Checks that the links of a report have its session's events in the order of the log. */
 import { keyOf } from '@questlog/linker/core/decision';
 import type { ModelTopics } from '@questlog/linker/testing/modelTables';
 
-/** Each report whose links are out of order, as a sentence. */
+/** A sentence for each report whose links are out of order. */
 export function disorderOf({ events, links }: ModelTopics): string[] {
   const placeOf = new Map<string, number>();
   for (const log of events) {

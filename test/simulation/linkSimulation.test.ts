@@ -4,10 +4,10 @@ import { firstSeedFrom, simulateSeeds } from './simulateSeeds.ts';
 
 /** Ten times as many in the tier of faults. */
 const SEEDS = process.env['QUESTLOG_TEST_RUNS'] === 'long' ? 2_000 : 200;
-/** Ten seconds of a CPU that it has for itself, and it has not. */
+/** Ten seconds on an idle CPU; tests run beside others. */
 const WITHIN_MS = 600_000;
 
-test('whatever is sent, repeated, retracted or crashed, the links are those of the join: no link twice, none missing', {
+test('links equal the brute-force join through repeats, retractions and crashes: none twice, none missing', {
   timeout: WITHIN_MS,
 }, () => {
   const { failed, links, crashes } = simulateSeeds(firstSeedFrom(process.env), SEEDS);

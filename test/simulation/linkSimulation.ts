@@ -20,7 +20,7 @@ const HOUR_MS = 60 * MINUTE_MS;
 const LAPSES_MS = [SECOND_MS, MINUTE_MS, 6 * MINUTE_MS, 20 * MINUTE_MS];
 
 const WIDE_BOUNDS = { ...LINKER_BOUNDS, sessionsWithReports: 1_000 };
-/** So small that a run meets each of them. */
+/** Bounds so small that a run meets each of them. */
 const SMALL_BOUNDS: LinkerBounds = {
   openReports: 2,
   openEventIds: 5,
@@ -54,7 +54,7 @@ class LinkSimulation {
   readonly #arrivedAt = new Map<string, number>();
   readonly #appended: { partition: number; message: EventsAccepted }[] = [];
   readonly #filed: { record: ReportLink; partition: number | undefined }[] = [];
-  /** Ids of events that were sent, or will be: a report may name one before it is there. */
+  /** Ids of events that are or will be sent: a report may name one before it comes. */
   readonly #eventIds: { id: string; session: Session; isSent: boolean }[] = [];
   readonly #projectorPace: number;
   #crashes = 0;
@@ -73,7 +73,7 @@ class LinkSimulation {
     this.#deliver(11 * SECOND_MS);
     const atOnce = this.#findings(false);
     this.#deliver(50 * HOUR_MS);
-    // Every report was let go: what comes now is late.
+    // Every report was let go: an event that comes now is late.
     for (let i = 0; i < steps / 4; i++) this.#step();
     for (let i = 0; i < 2; i++) this.#deliver(50 * HOUR_MS);
     retryUnresolved(this.#topology);
@@ -143,7 +143,7 @@ class LinkSimulation {
       appendId: this.#dice.uuid(),
       tenantId,
       projectId,
-      // Now and then the log takes an append long after it was decided: the rest of a report that was sent again.
+      // Sometimes the log takes an append long after its decision, as the rest of a repeated report.
       receivedAt: this.#topology.nowMs - (this.#dice.chance(0.1) ? 20 * MINUTE_MS : 0),
       revision: 'B',
       idempotency: this.#dice.chance(0.3)
@@ -160,7 +160,7 @@ class LinkSimulation {
     this.#topology.appendEvents(partition, message);
   }
 
-  /** By a clock that is off, or about the time of a report of the session, however long ago that was. */
+  /** A time of a wrong clock, or near a report of the session, however old. */
   #occurredAt(session: Session): bigint {
     const report = this.#dice.maybe(this.#filed.filter(({ record }) => record.sessionId === session.id));
     if (report === undefined || this.#dice.chance(0.5))
@@ -170,12 +170,12 @@ class LinkSimulation {
     return this.#dice.from([fromMicros - 1n, fromMicros, inside, inside, inside, toMicros, toMicros + 1n]);
   }
 
-  /** The game's clock against ours. */
+  /** The difference of the game's clock from ours. */
   #lag(): number {
     return this.#dice.from([0, -SECOND_MS, -2 * MINUTE_MS, -9 * MINUTE_MS, -HOUR_MS, -24 * HOUR_MS, HOUR_MS]);
   }
 
-  /** An unkeyed append is repeated at once, a keyed one at any time. */
+  /** Repeats an unkeyed append at once, a keyed one at any time. */
   #repeatAppend(): void {
     const known = this.#dice.chance(0.5) ? this.#appended.at(-1) : this.#dice.maybe(this.#appended);
     if (known === undefined) return;
@@ -222,7 +222,7 @@ class LinkSimulation {
     this.#topology.appendReport(record, partition);
   }
 
-  /** The same report again, or another one under its id. */
+  /** Files the same report again, or another one under its id. */
   #fileAgain(): void {
     const known = this.#dice.maybe(this.#filed);
     if (known === undefined) return;
@@ -241,7 +241,7 @@ class LinkSimulation {
     this.#topology.appendReport({ ...record, inlineEventIds: [], eventIds: [], sessionId: null });
   }
 
-  /** Everything there is, before and after the time has passed: spilled reports are looked up every ten seconds. */
+  /** Processes everything, before and after time passes: spilled reports are looked up every ten seconds. */
   #deliver(millis: number): void {
     this.#topology.settle();
     this.#topology.advance(millis);

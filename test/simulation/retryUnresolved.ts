@@ -1,4 +1,4 @@
-/** What an operator does: of the projected reports, those with links that are unresolved are looked up once more. */
+/** The operator's retry: projected reports with unresolved links are looked up once more. */
 import { keyOf } from '@questlog/linker/core/decision';
 import type { Topology } from '@questlog/linker/testing/topology';
 import { linkIdOf } from '@questlog/schemas/topics/linkedEvents';
