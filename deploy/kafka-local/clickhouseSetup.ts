@@ -18,5 +18,7 @@ export function clickhouseEnvironment(
     EMBEDDED_CLICKHOUSE_PORT: String(port),
     EMBEDDED_CLICKHOUSE_USERNAME: CLICKHOUSE_USER,
     EMBEDDED_CLICKHOUSE_PASSWORD: password,
+    // One password for both of its users.
+    EMBEDDED_CLICKHOUSE_READER_PASSWORD: password,
   };
 }

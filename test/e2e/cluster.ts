@@ -25,10 +25,13 @@ export function clusterEnvironment(engines: ClusterEngines, dataDir: string): Re
   const name = nameOf(dataDir);
   const clickhouse = new URL(engines.clickhouseUrl);
   clickhouse.pathname = `/${name}`;
+  const reader = new URL(engines.clickhouseUrl);
+  reader.username = 'reader';
   return {
     KAFKA_BROKERS: engines.brokers,
     SCHEMA_REGISTRY_URL: engines.registryUrl,
     CLICKHOUSE_URL: clickhouse.href,
+    CLICKHOUSE_READER_URL: reader.href,
     QUESTLOG_LOG: 'kafka',
     QUESTLOG_DEMO: 'on',
     QUESTLOG_PREFIX: `${name}.`,

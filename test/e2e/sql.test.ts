@@ -1,4 +1,4 @@
-/** POST /admin/sql: ClickHouse's own JSON format, and a refusal in words; what the guard knows has tests of its own. */
+/** POST /admin/sql: ClickHouse's own formats, and a refusal in words; the reader's account has tests of its own. */
 import { beforeAll, describe, expect, test } from 'vitest';
 import { anEvent, events, eventually, type TestProject } from './builders.ts';
 import type { Answer } from './product.ts';
@@ -58,6 +58,26 @@ describe.concurrent('an answer', () => {
     expect(plain.json().data).toEqual([{ n: 4 }]);
     expect(named.json().data).toEqual(plain.json().data);
     expect(foreign.json()).toMatchObject({ status: 400, code: 'query_not_allowed' });
+  });
+
+  test('is in another format where the question names one, with its content type', async () => {
+    const answer = await ask('SELECT 1 AS a, 2 AS b FORMAT CSVWithNames');
+
+    expect(answer.headers.get('content-type')).toMatch(/^text\/csv/);
+    expect(answer.text()).toBe('"a","b"\n1,2\n');
+  });
+
+  test('shows totals, settings of the question and the schema as tools ask for it', async () => {
+    const where = `WHERE project_id = '${game.projectId}'`;
+    const totals = await ask(
+      `FROM events SELECT event_type, count() AS n ${where} GROUP BY event_type WITH TOTALS SETTINGS max_threads = 1`,
+    );
+    const schema = await ask(
+      "SELECT count() > 5 AS n FROM information_schema.tables WHERE table_schema = 'questlog'",
+    );
+
+    expect(totals.json().totals).toEqual({ event_type: '', n: 4 });
+    expect(schema.status).toBe(200);
   });
 
   test('of no row is one all the same', async () => {
@@ -133,7 +153,9 @@ describe.concurrent('a question that is not only one', () => {
     "SELECT 1 INTO OUTFILE '/tmp/questlog-out'",
     "SELECT file('/etc/passwd')",
     'SELECT * FROM events SETTINGS max_execution_time = 0, allow_introspection_functions = 1',
-    'SELECT 1 FORMAT TSV',
+    "SELECT arrayMap(file, ['/etc/passwd'])",
+    "SELECT * FROM '/etc/passwd'; SELECT 1",
+    'SELECT * FROM system.users',
     'SELECT',
     'not a question',
   ])('is a 400 that says what is not allowed: %s', async (query) => {

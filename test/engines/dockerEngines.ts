@@ -1,5 +1,6 @@
 /** Engines in Docker: containers of this run alone, started with testcontainers. */
 import { randomBytes } from 'node:crypto';
+import { fileURLToPath } from 'node:url';
 import {
   type ContainerRuntimeClient,
   GenericContainer,
@@ -23,6 +24,7 @@ import type { StartedEngines } from './startedEngines.ts';
 const STARTUP_TIMEOUT_MS = 180_000;
 const REGISTRY_PORT = 8_080;
 const CLICKHOUSE_PORT = 8_123;
+const READER_XML = fileURLToPath(new URL('../../deploy/docker/clickhouseReader.xml', import.meta.url));
 /** A container that ends at once is not waited for. */
 const UNLESS_ENDED = { abortOnContainerExit: true };
 const RUN_LABEL = 'questlog.tests';
@@ -111,8 +113,10 @@ async function startClickHouse(host: string, start: Start): Promise<string> {
       .withEnvironment({
         CLICKHOUSE_USER: 'questlog',
         CLICKHOUSE_PASSWORD: password,
+        CLICKHOUSE_READER_PASSWORD: password,
         CLICKHOUSE_DB: 'questlog',
       })
+      .withCopyFilesToContainer([{ source: READER_XML, target: '/etc/clickhouse-server/users.d/reader.xml' }])
       .withWaitStrategy(Wait.forHttp('/ping', CLICKHOUSE_PORT, UNLESS_ENDED)),
   );
   const address = `${host}:${clickhouse.getMappedPort(CLICKHOUSE_PORT)}`;

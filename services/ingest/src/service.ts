@@ -28,6 +28,8 @@ import { openLinkedEventStreams } from './linkedEvents/streams.ts';
 export interface IngestServiceDeps {
   readonly log: Log;
   readonly store: Store;
+  /** ClickHouse by the account that only reads, for the operators' questions; undefined where there is none. */
+  readonly reader: Store | undefined;
   readonly registry: SchemaRegistry;
   readonly directory: DirectoryHandle;
   readonly clock: Clock;
@@ -87,7 +89,7 @@ export async function startIngest(deps: IngestServiceDeps): Promise<IngestServic
     linkedEvents,
   });
   const toOperators = adminApp({
-    ...{ directory, store, reports, health, clock, logger, metrics },
+    ...{ directory, store, reader: deps.reader, reports, health, clock, logger, metrics },
     adminToken: deps.adminToken,
     hosts: [settings.toOperators.host, ...settings.adminAllowedHosts],
   });

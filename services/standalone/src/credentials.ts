@@ -7,6 +7,9 @@ import Type, { type Static } from 'typebox';
 import { Compile } from 'typebox/compile';
 import { holdsEmbeddedLog } from './dataDir.ts';
 
+const Account = Type.Object({ username: Type.String(), password: Type.String() });
+export type Account = Readonly<Static<typeof Account>>;
+
 const Credentials = Type.Object({
   baseUrl: Type.String(),
   adminUrl: Type.String(),
@@ -20,6 +23,8 @@ const Credentials = Type.Object({
     database: Type.String(),
     username: Type.String(),
     password: Type.String(),
+    /** The account that only reads, for BI; on a server only where `CLICKHOUSE_READER_URL` names it. */
+    reader: Type.Optional(Account),
   }),
 });
 export type Credentials = Static<typeof Credentials>;
@@ -33,7 +38,7 @@ export function credentialsPath(dataDir: string, isOnKafka: boolean): string {
   return join(dataDir, isOnKafka && holdsEmbeddedLog(dataDir) ? FILE_BESIDE : FILE);
 }
 
-/** Those of an earlier start, or new ones; the addresses are filled in once they are known. */
+/** Those of an earlier start, or new ones; the addresses, and on a server its accounts, are filled in once they are known. */
 export function loadCredentials(path: string): Credentials {
   return readCredentials(path) ?? newCredentials();
 }
@@ -74,6 +79,11 @@ function newCredentials(): Credentials {
     sessionId: randomUUID(),
     clickhouse: { url: '', database: 'questlog', username: 'questlog', password: secret() },
   };
+}
+
+/** Of an earlier start, or new: a file of a version that had none is completed by it. */
+export function readerOf({ clickhouse }: Credentials): Account {
+  return clickhouse.reader ?? { username: 'reader', password: secret() };
 }
 
 function secret(): string {

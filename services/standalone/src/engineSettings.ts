@@ -111,6 +111,11 @@ const clickhouseSettings = {
     env: 'CLICKHOUSE_DATABASE',
     description: 'Overrides the address; `questlog` if neither is set.',
   }),
+  clickhouseReaderUrl: setting.optional({
+    env: 'CLICKHOUSE_READER_URL',
+    description:
+      'The same ClickHouse by an account that only reads (`http://reader:password@host:8123`), for `POST /admin/sql`. The embedded one has its own.',
+  }),
   clickhouseTlsCa: setting.optional({
     env: 'CLICKHOUSE_TLS_CA',
     description: `Authorities that sign ClickHouse’s certificate (empty: Node’s list), ${PEM}.`,

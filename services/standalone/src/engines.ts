@@ -4,7 +4,7 @@ import { fileURLToPath } from 'node:url';
 import { startEmbeddedClickHouse } from '@questlog/runtime/clickhouse/chdb/embeddedClickHouse';
 import { openMigrated } from '@questlog/runtime/clickhouse/migrate';
 import { reachClickHouse } from '@questlog/runtime/clickhouse/reachClickHouse';
-import type { Store, StoreOptions } from '@questlog/runtime/clickhouse/store';
+import { openStore, type Store, type StoreOptions } from '@questlog/runtime/clickhouse/store';
 import { openEmbeddedLog } from '@questlog/runtime/log/embedded/embeddedLog';
 import type { KafkaConnection } from '@questlog/runtime/log/kafka/client/kafkaClient';
 import { openKafkaLog } from '@questlog/runtime/log/kafka/kafkaLog';
@@ -17,8 +17,9 @@ import { openConfluentRegistry } from '@questlog/runtime/registry/confluentRegis
 import { openLogRegistry } from '@questlog/runtime/registry/logRegistry';
 import type { SchemaRegistry } from '@questlog/runtime/registry/registry';
 import { topicDefinitions } from '@questlog/schemas/topics/topics';
-import { clickhouseAddress } from './clickhouseAddress.ts';
+import { clickhouseAddress, readerAccount } from './clickhouseAddress.ts';
 import { isOnKafka, type Settings } from './config.ts';
+import type { Account } from './credentials.ts';
 import { kafkaConnection } from './kafkaConnection.ts';
 
 /** Enough for a hot tenant to be spread in trying things out; each costs an insert a block. */
@@ -27,12 +28,16 @@ const EMBEDDED_PARTITIONS = 4;
 const KAFKA_PARTITIONS = 12;
 /** Half of libuv's threads (see main.ts): the others serve files and name look-ups. */
 const MAX_CONCURRENT_QUERIES = 8;
+/** Beside them. */
+const MAX_CONCURRENT_READERS = 4;
 const MIGRATIONS = fileURLToPath(new URL('../../../deploy/clickhouse', import.meta.url));
 
 export interface Engines {
   readonly log: Log;
   readonly registry: SchemaRegistry;
   readonly store: Store;
+  /** The same by the account that only reads; undefined where there is none. */
+  readonly reader: Store | undefined;
   /** Where ClickHouse was found or started. */
   readonly clickhouse: StoreOptions;
 }
@@ -41,15 +46,15 @@ export interface Engines {
 export interface EngineChoice {
   readonly kafka: KafkaConnection | undefined;
   readonly address: StoreOptions | undefined;
+  /** On that ClickHouse; undefined where the settings name none. */
+  readonly reader: (Account & { readonly url: string }) | undefined;
 }
 
 export interface EngineDeps {
   readonly settings: Settings;
   readonly choice: EngineChoice;
   /** Undefined where everything embedded is out of the question. */
-  readonly embedded:
-    | { readonly dataDir: string; readonly username: string; readonly password: string }
-    | undefined;
+  readonly embedded: (Account & { readonly dataDir: string; readonly reader: Account }) | undefined;
   readonly logger: Logger;
   readonly lifecycle: Lifecycle;
 }
@@ -69,7 +74,18 @@ export async function openEngines(deps: EngineDeps): Promise<Engines> {
   await log.ensureTopics(topicDefinitions(partitions));
   await warnOfAnotherLog(log, store, deps.logger);
   const registry = kafka === undefined ? await openLogRegistry(log) : confluentRegistry(deps);
-  return { log, registry, store, clickhouse };
+  return { log, registry, store, reader: openReader(deps, clickhouse), clickhouse };
+}
+
+function openReader(
+  { choice, embedded, lifecycle }: EngineDeps,
+  clickhouse: StoreOptions,
+): Store | undefined {
+  const account = choice.address === undefined ? embedded?.reader : choice.reader;
+  if (account === undefined) return undefined;
+  const reader = openStore({ ...clickhouse, ...account });
+  lifecycle.onStop('ClickHouse client of readers', () => reader.close());
+  return reader;
 }
 
 /**
@@ -96,8 +112,9 @@ export function checkedChoice(settings: Settings, mayBeEmbedded: boolean): Engin
   const isGiven = settings.clickhouseUrl !== '';
   if (!isGiven && !mayBeEmbedded) problems.push(`CLICKHOUSE_URL: needed here; ${alone}`);
   const address = isGiven ? checked(() => clickhouseAddress(settings)) : undefined;
+  const reader = checked(() => readerAccount(settings));
   if (problems.length > 0) throw new StartRefused(`settings: ${problems.join('; ')}`);
-  return { kafka, address };
+  return { kafka, address, reader };
 }
 
 /** Right after a move to another log; otherwise two deployments write into one database, and neither has all it should. */
@@ -131,12 +148,14 @@ function confluentRegistry({ settings, logger }: EngineDeps): SchemaRegistry {
 }
 
 async function embeddedClickHouse({ embedded, lifecycle }: EngineDeps): Promise<StoreOptions> {
-  const { dataDir = '', username = '', password = '' } = embedded ?? {};
+  const { dataDir = '', username = '', password = '', reader } = embedded ?? {};
   const server = await startEmbeddedClickHouse({
     directory: join(dataDir, 'clickhouse'),
     username,
     password,
+    ...(reader && { reader }),
     maxConcurrentQueries: MAX_CONCURRENT_QUERIES,
+    maxConcurrentReaders: MAX_CONCURRENT_READERS,
   });
   lifecycle.onStop('embedded ClickHouse', () => server.close());
   return { url: server.url, username, password, database: 'questlog' };

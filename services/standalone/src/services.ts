@@ -14,7 +14,13 @@ import { checkAddress, type ListenAddress } from '@questlog/runtime/process/list
 import type { Logger } from '@questlog/runtime/process/logger';
 import { createMetrics } from '@questlog/runtime/process/metrics';
 import type { Settings } from './config.ts';
-import { type Credentials, credentialsPath, loadCredentials, saveCredentials } from './credentials.ts';
+import {
+  type Credentials,
+  credentialsPath,
+  loadCredentials,
+  readerOf,
+  saveCredentials,
+} from './credentials.ts';
 import { openDataDir } from './dataDir.ts';
 import { ensureDemo, ensureDemoSession } from './demo.ts';
 import { checkedChoice, type EngineChoice, openEngines } from './engines.ts';
@@ -60,7 +66,11 @@ export async function startServices(deps: Deps): Promise<Running> {
   await checkAddress(toOperators);
   const kept = whatIsKept(service, settings, choice);
   const adminToken = adminTokenOf(service, settings, kept);
-  const embedded = service === 'standalone' && kept ? { ...kept.credentials.clickhouse, ...kept } : undefined;
+  const ownReader = kept && readerOf(kept.credentials);
+  const embedded =
+    service === 'standalone' && kept && ownReader
+      ? { ...kept, ...kept.credentials.clickhouse, reader: ownReader }
+      : undefined;
   const engines = await openEngines({ settings, choice, embedded, logger, lifecycle });
   const shared = {
     ...engines,
@@ -93,7 +103,8 @@ export async function startServices(deps: Deps): Promise<Running> {
   if (kept === undefined) return { service, baseUrl, adminUrl, failed };
 
   const { url, database, username, password } = engines.clickhouse;
-  const clickhouse = { url, database, username, password };
+  const reader = choice.address === undefined ? ownReader : choice.reader;
+  const clickhouse = { url, database, username, password, ...(reader && { reader }) };
   const credentials = { ...kept.credentials, baseUrl, adminUrl, adminToken, clickhouse };
   saveCredentials(kept.credentialsPath, credentials);
   if (kept.hasDemo) {

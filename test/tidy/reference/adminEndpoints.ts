@@ -95,8 +95,9 @@ export const ADMIN_ENDPOINTS: readonly AdminEndpoint[] = [
     method: 'POST',
     path: '/admin/sql',
     body: 'SqlInput',
-    answer: "200 ClickHouse's own `JSON` format: `meta`, `data`, `rows`, `statistics`",
-    meaning: 'One SELECT over the tables of `questlog`; nothing that writes or reaches outside.',
+    answer:
+      "200 ClickHouse's own `JSON` format (`meta`, `data`, `rows`, `statistics`), or the one that its FORMAT clause names",
+    meaning: 'One SELECT over the tables of `questlog`, by an account that only reads.',
   },
   {
     method: 'GET',

@@ -1,7 +1,6 @@
-/** POST /admin/sql: an operator's question to ClickHouse, read-only by construction (`store/selectOnly`). */
+/** POST /admin/sql: an operator's question to ClickHouse, by an account that only reads; what it may read, ClickHouse decides. */
 
-import { selectOnly } from '@questlog/runtime/clickhouse/selectOnly/selectOnly';
-import { QueryRefused, type Store } from '@questlog/runtime/clickhouse/store';
+import { QueryRefused, type Store, type StoreAnswer } from '@questlog/runtime/clickhouse/store';
 import { Unavailable } from '@questlog/runtime/process/errors';
 import { Rejected } from '../rejected.ts';
 
@@ -11,28 +10,31 @@ const MAX_SECONDS = 25;
 const TIMEOUT_EXCEEDED = '159';
 const MAX_BYTES = 256 * 1024 * 1024;
 
-/** ClickHouse's own `JSON` format, as text. @throws Rejected when the query is not allowed or fails. */
-export async function askSql(store: Store, query: string): Promise<string> {
-  const checked = await selectOnly(query, {
-    database: store.database,
-    ast: (sql) => store.text(sql, 'TabSeparatedRaw').catch(engineError),
-    tables: async () => {
-      const rows = await store.query<{ name: string }>(
-        'SELECT name FROM system.tables WHERE database = currentDatabase()',
-      );
-      return rows.map(({ name }) => name);
-    },
-  });
-  if (!checked.ok) throw new Rejected('query_not_allowed', checked.detail);
+/** ClickHouse's codes for what an account may not do, and for what is no single statement. */
+const NOT_ALLOWED = new Set([
+  '48', // NOT_IMPLEMENTED
+  '62', // SYNTAX_ERROR
+  '81', // UNKNOWN_DATABASE: one without a grant is as unknown
+  '164', // READONLY
+  '452', // SETTING_CONSTRAINT_VIOLATION
+  '497', // ACCESS_DENIED
+]);
+
+/** In ClickHouse's own `JSON` format unless the query says another. @throws Rejected when it is not allowed or fails. */
+export async function askSql(reader: Store | undefined, query: string): Promise<StoreAnswer> {
+  if (reader === undefined) throw new Rejected('query_not_allowed', NO_READER);
   try {
-    return await store.text(checked.sql, 'JSON', {
+    return await reader.ask(query, {
       max_result_rows: MAX_ROWS,
       max_result_bytes: MAX_BYTES,
       result_overflow_mode: 'throw',
       max_execution_time: MAX_SECONDS,
     });
   } catch (error) {
-    if (error instanceof QueryRefused) throw new Rejected('query_failed', error.message, { cause: error });
+    if (error instanceof QueryRefused) {
+      const code = NOT_ALLOWED.has(error.code) ? 'query_not_allowed' : 'query_failed';
+      throw new Rejected(code, error.message, { cause: error });
+    }
     if (
       error instanceof Unavailable &&
       error.cause instanceof Error &&
@@ -44,7 +46,5 @@ export async function askSql(store: Store, query: string): Promise<string> {
   }
 }
 
-/** The guard knows a query that does not parse by ClickHouse's own error. */
-function engineError(error: unknown): never {
-  throw error instanceof QueryRefused ? error.cause : error;
-}
+const NO_READER =
+  'CLICKHOUSE_READER_URL is not set: it names ClickHouse with an account that only reads; docs/operating/kafka.md says how to make one';

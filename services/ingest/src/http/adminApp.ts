@@ -32,6 +32,8 @@ import { checkedBody, jsonBody, noRoute } from './route.ts';
 export interface AdminAppDeps extends HealthDeps {
   readonly directory: DirectoryHandle;
   readonly store: Store;
+  /** ClickHouse by the account that only reads; undefined where there is none. */
+  readonly reader: Store | undefined;
   readonly reports: Reports;
   readonly clock: Clock;
   readonly adminToken: string;
@@ -92,8 +94,9 @@ export function adminApp(deps: AdminAppDeps): Koa {
   });
   const sqlBody = checkedBody(SqlInput);
   router.post('/admin/sql', authorized, jsonBody(), async (ctx) => {
-    ctx.body = await askSql(deps.store, sqlBody(ctx.request.body).query);
-    ctx.type = 'application/json';
+    const { contentType, body } = await askSql(deps.reader, sqlBody(ctx.request.body).query);
+    ctx.body = body;
+    ctx.set('Content-Type', contentType);
   });
 
   healthRoutes(router, deps);

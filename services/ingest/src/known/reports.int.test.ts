@@ -134,7 +134,7 @@ function storeOf(stored: () => readonly ReportLink[]): Store {
       const asked = stored().filter(({ reportId }) => !Array.isArray(ids) || ids.includes(reportId));
       return JSON.parse(JSON.stringify(asked.map(rowOf)));
     },
-    text: refuse,
+    ask: refuse,
     command: refuse,
     insert: refuse,
     ping: async () => true,

@@ -98,7 +98,7 @@ function emptyStore(): Store {
   return {
     database: 'questlog',
     query: async () => [],
-    text: refuse,
+    ask: refuse,
     command: refuse,
     insert: refuse,
     ping: async () => true,

@@ -129,7 +129,7 @@ function storeOf(bench: Pick<ReportBench, 'projected' | 'unresolved'>): Store {
         .map((id) => ({ id, occurred_at_micros: '1', over_quota: false }));
       return JSON.parse(JSON.stringify(rows));
     },
-    text: refuse,
+    ask: refuse,
     command: refuse,
     insert: refuse,
     ping: async () => true,

@@ -22,7 +22,7 @@ const isSilent = async (): Promise<never> => {
 const silentStore: Store = {
   database: 'questlog',
   query: isSilent,
-  text: isSilent,
+  ask: isSilent,
   command: isSilent,
   insert: isSilent,
   ping: async () => false,

@@ -1,6 +1,6 @@
 /** ClickHouse as the product sees it: queries, one insert path, and errors that say what to do about them. */
 import { Readable } from 'node:stream';
-import { type ClickHouseClient, ClickHouseError, createClient, type DataFormat } from '@clickhouse/client';
+import { type ClickHouseClient, ClickHouseError, createClient } from '@clickhouse/client';
 import { Invalid, messageOf, Unavailable } from '../process/errors.ts';
 
 export interface Store {
@@ -14,12 +14,8 @@ export interface Store {
     params?: Readonly<Record<string, unknown>>,
     settings?: Readonly<Record<string, string | number>>,
   ): Promise<Row[]>;
-  /** The answer of a query in a format of ClickHouse's, as text, with settings for this query only. */
-  text(
-    sql: string,
-    format: DataFormat,
-    settings?: Readonly<Record<string, string | number>>,
-  ): Promise<string>;
+  /** Somebody else's query, answered in ClickHouse's JSON unless it says another FORMAT; settings are for it only. */
+  ask(sql: string, settings: Readonly<Record<string, string | number>>): Promise<StoreAnswer>;
   /** DDL and the like. */
   command(sql: string): Promise<void>;
   /**
@@ -29,6 +25,11 @@ export interface Store {
   insert(insert: Insert): Promise<void>;
   ping(): Promise<boolean>;
   close(): Promise<void>;
+}
+
+export interface StoreAnswer {
+  readonly contentType: string;
+  readonly body: Buffer;
 }
 
 export interface Insert {
@@ -76,14 +77,14 @@ export function openStore({ caPem = '', ...options }: StoreOptions): Store {
         });
         return await result.json();
       }),
-    text: (sql, format, settings = {}) =>
+    ask: (sql, settings) =>
       translated(async () => {
-        // As a parameter of the interface: behind `EXPLAIN AST` a FORMAT clause would belong to what is explained.
         const result = await client.exec({
           query: sql,
-          clickhouse_settings: { default_format: format, ...settings },
+          clickhouse_settings: { default_format: 'JSON', ...settings },
         });
-        return await collect(result.stream);
+        const contentType = String(result.response_headers['content-type'] ?? 'application/octet-stream');
+        return { contentType, body: await collect(result.stream) };
       }, questionFailure),
     command: (sql) => translated(async () => void (await client.command({ query: sql }))),
     insert: (insert) => translated(() => insertRows(client, insert), insertFailure),
@@ -116,10 +117,10 @@ const ONE_BLOCK = {
   input_format_parallel_parsing: 0,
 } as const;
 
-async function collect(stream: Readable): Promise<string> {
+async function collect(stream: Readable): Promise<Buffer> {
   const chunks: Buffer[] = [];
   for await (const chunk of stream) chunks.push(chunk);
-  return Buffer.concat(chunks).toString('utf8');
+  return Buffer.concat(chunks);
 }
 
 /**

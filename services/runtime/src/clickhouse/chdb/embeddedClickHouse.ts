@@ -1,5 +1,6 @@
 /** Starts ClickHouse inside this process: an engine on a directory, behind ClickHouse's HTTP interface on loopback. */
 
+import { randomUUID } from 'node:crypto';
 import { mkdir, realpath, writeFile } from 'node:fs/promises';
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -10,11 +11,12 @@ import { createAdmission } from './engine/admission.ts';
 import { loadChdbAddon } from './engine/chdbAddon.ts';
 import { claimDirectory } from './engine/directoryClaim.ts';
 import { type Engine, openEngine } from './engine/engine.ts';
-import { engineConfig } from './engine/engineConfig.ts';
+import { engineConfig, usersConfig } from './engine/engineConfig.ts';
 import { openInsertSpool } from './engine/insertSpool.ts';
 import * as limits from './engine/limits.ts';
 import { openResultFiles } from './engine/resultFile.ts';
 import { handleRequest } from './http/requestHandler.ts';
+import type { Credentials } from './http/requestParsing.ts';
 
 export interface EmbeddedClickHouseOptions {
   /** Made when it is not there. One process at a time may have it. */
@@ -23,8 +25,12 @@ export interface EmbeddedClickHouseOptions {
   port?: number;
   username?: string;
   password: string;
+  /** The account that only reads the product's databases. Nobody has it by default. */
+  reader?: Credentials;
   /** Queries in the engine at once; each holds a libuv thread, so stay below UV_THREADPOOL_SIZE (4 unless set). */
   maxConcurrentQueries?: number;
+  /** Of readers, beside them. */
+  maxConcurrentReaders?: number;
 }
 
 export interface EmbeddedClickHouse {
@@ -52,12 +58,21 @@ export async function startEmbeddedClickHouse(
     const engine = await startEngine(directory);
     const spool = await openInsertSpool(join(directory, 'incoming'), limits.MAX_INSERT_BODY_BYTES);
     const results = await openResultFiles(join(directory, 'outgoing'));
-    const admission = createAdmission({
-      maxConcurrent: options.maxConcurrentQueries ?? limits.DEFAULT_CONCURRENT_QUERIES,
-      maxUnsentBytes: limits.MAX_UNSENT_RESULT_BYTES,
-    });
+    const maxUnsentBytes = limits.MAX_UNSENT_RESULT_BYTES;
+    const { maxConcurrentQueries, maxConcurrentReaders } = options;
+    const admission = {
+      product: createAdmission({
+        maxConcurrent: maxConcurrentQueries ?? limits.DEFAULT_CONCURRENT_QUERIES,
+        maxUnsentBytes,
+      }),
+      reader: createAdmission({
+        maxConcurrent: maxConcurrentReaders ?? limits.DEFAULT_CONCURRENT_READERS,
+        maxUnsentBytes,
+      }),
+    };
+    const accounts = { product: { username, password }, reader: options.reader ?? nobody() };
     const requests = new Set<Promise<unknown>>();
-    const deps = { engine, spool, results, admission, credentials: { username, password } };
+    const deps = { engine, spool, results, admission, accounts };
     const server = createServer(SERVER_TIMES, (request, response) => {
       const openRequests = () => requests.size;
       const sent = new Promise((resolve) => response.once('close', resolve));
@@ -82,9 +97,16 @@ export async function startEmbeddedClickHouse(
   }
 }
 
+/** An account whose password nobody knows. */
+function nobody(): Credentials {
+  return { username: 'reader', password: randomUUID() };
+}
+
 async function startEngine(directory: string): Promise<Engine> {
   const configPath = join(directory, 'engine.xml');
-  await writeFile(configPath, engineConfig());
+  const usersPath = join(directory, 'users.xml');
+  await writeFile(configPath, engineConfig(usersPath));
+  await writeFile(usersPath, usersConfig());
   try {
     const addon = loadChdbAddon();
     const engine = await openEngine(addon, join(directory, 'clickhouse'), [`--config-file=${configPath}`]);

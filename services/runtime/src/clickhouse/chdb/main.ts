@@ -13,10 +13,11 @@ import { startEmbeddedClickHouse } from './embeddedClickHouse.ts';
 process.env['UV_THREADPOOL_SIZE'] ??= '16';
 
 /**
- * Twelve of libuv's sixteen threads: nothing but ClickHouse runs in this process, so more than in the standalone one,
- * and the four that are left (as many as Node has by itself) serve the files of inserts and results, and KILL QUERY.
+ * Twelve of libuv's sixteen threads: the four that are left (as many as Node has by itself) serve the files of inserts and
+ * results, and KILL QUERY.
  */
-const MAX_CONCURRENT_QUERIES = 12;
+const MAX_CONCURRENT_QUERIES = 8;
+const MAX_CONCURRENT_READERS = 4;
 
 const settings = Type.Object({
   directory: setting.text({
@@ -34,12 +35,16 @@ const settings = Type.Object({
   username: setting.text({
     env: 'EMBEDDED_CLICKHOUSE_USERNAME',
     default: 'questlog',
-    description: 'The one user there is.',
+    description: 'The user that may do everything in it.',
   }),
   password: Type.String({
     env: 'EMBEDDED_CLICKHOUSE_PASSWORD',
     minLength: 1,
     description: 'Its password; there is none by default.',
+  }),
+  readerPassword: setting.secret({
+    env: 'EMBEDDED_CLICKHOUSE_READER_PASSWORD',
+    description: 'Of the user `reader`, which only reads; nobody has it where there is none.',
   }),
 });
 
@@ -47,12 +52,14 @@ const logger = createLogger('embedded-clickhouse');
 const lifecycle = createLifecycle(logger);
 
 try {
-  const { password, ...config } = loadConfig(settings, process.env, 'EMBEDDED_CLICKHOUSE_');
+  const { password, readerPassword, ...config } = loadConfig(settings, process.env, 'EMBEDDED_CLICKHOUSE_');
   stopOnSignals(lifecycle, logger);
   const server = await startEmbeddedClickHouse({
     ...config,
     password,
+    ...(readerPassword === '' ? {} : { reader: { username: 'reader', password: readerPassword } }),
     maxConcurrentQueries: MAX_CONCURRENT_QUERIES,
+    maxConcurrentReaders: MAX_CONCURRENT_READERS,
   });
   lifecycle.onStop('embedded ClickHouse', () => server.close());
   process.stdout.write(`ready: ClickHouse on ${server.url}, user ${server.username}\n`);

@@ -8,9 +8,12 @@
 
 import { randomUUID } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
+import { messageOf } from '../../../process/errors.ts';
 import { exceptions, fromEngine } from '../http/httpErrors.ts';
 import type { ChdbAddon, Connection, QueryOutcome, WriteOutcome } from './chdbAddon.ts';
+import { READER } from './engineConfig.ts';
 import { CANCEL_GRACE_MS, KILL_RETRY_MS } from './limits.ts';
+import { isReaderSetting, readerFault, settingsInClauses } from './readerAccess.ts';
 import { setStatement, sqlIdentifier, sqlString } from './sqlText.ts';
 
 export interface EngineRequest {
@@ -20,8 +23,19 @@ export interface EngineRequest {
   settings: ReadonlyMap<string, string>;
   /** More settings, as the statement itself wrote them: `a = 1, b = 'x'`. */
   settingsText: string | undefined;
+  /** Set for an account that only reads. */
+  reader?: ReaderRequest;
   /** Aborting it kills a `query`; a `write` that has begun runs to its end. */
   signal: AbortSignal;
+}
+
+export interface ReaderRequest {
+  /** As the caller gave them; not checked yet. */
+  settings: ReadonlyMap<string, string>;
+  /** The statement as the caller wrote it, without the front's own INTO OUTFILE. */
+  asked: string;
+  /** The file of the statement's own INTO OUTFILE, which the front has put there. */
+  resultFile: string | undefined;
 }
 
 export interface Engine {
@@ -108,20 +122,60 @@ async function killUntil(open: OpenEngine, settled: AbortSignal, mark: string): 
 async function onOwnConnection<T>(
   open: OpenEngine,
   request: EngineRequest,
-  run: (connection: Connection) => Promise<T>,
+  work: (connection: Connection) => Promise<T>,
 ): Promise<T> {
   if (request.signal.aborted || open.closing.signal.aborted) throw exceptions.cancelled();
   const connection = open.addon.CreateConnection(open.directory);
   try {
-    for (const statement of preparation(request)) {
-      await open.addon.QueryAsyncConnection(connection, statement, 'Null');
-    }
+    const run = (sql: string) => open.addon.QueryAsyncConnection(connection, sql, 'TabSeparatedRaw');
+    for (const statement of preparation(request)) await run(statement);
+    if (request.reader !== undefined) await restrict(run, request.sql, request.reader);
     if (request.signal.aborted || open.closing.signal.aborted) throw exceptions.cancelled();
-    return await run(connection);
+    return await work(connection);
   } catch (error) {
     throw fromEngine(error);
   } finally {
     open.addon.CloseConnection(connection);
+  }
+}
+
+/**
+ * Leaves the connection with what a reader may do. The settings come before `readonly`, which would refuse them, and
+ * behind the profile that bounds them. What the text says is read off its printed form, by the parser that will run it.
+ */
+async function restrict(
+  run: (sql: string) => Promise<QueryOutcome>,
+  sql: string,
+  { settings, asked, resultFile }: ReaderRequest,
+): Promise<void> {
+  const canonical = await printed(run, sql).catch(async (error: unknown) => {
+    // Said of the caller's own text, where that is what does not parse.
+    await printed(run, asked);
+    throw error;
+  });
+  const fault = readerFault(canonical, resultFile);
+  if (fault !== undefined) throw exceptions.accessDenied(`${READER}: ${fault}.`);
+  for (const name of settings.keys()) {
+    if (!isReaderSetting(name))
+      throw exceptions.readonly(`Cannot modify '${name}' setting in readonly mode.`);
+  }
+  await run(`SET ROLE ${READER}`);
+  await run(`SET profile = '${READER}'`);
+  if (settings.size > 0) await run(setStatement(settings));
+  for (const [name, value] of settingsInClauses(canonical)) await run(`SET ${name} = ${value}`);
+  await run(`SET max_query_size = ${DEFAULT_MAX_QUERY_SIZE}`);
+  await run('SET readonly = 1');
+}
+
+async function printed(run: (sql: string) => Promise<QueryOutcome>, sql: string): Promise<string> {
+  const print = `SELECT formatQuerySingleLine(${sqlString(sql)})`;
+  if (print.length > LONG_SET_CHARACTERS) await run(`SET max_query_size = ${Buffer.byteLength(print) + 1}`);
+  try {
+    return (await run(print)).bytes.toString().trimEnd();
+  } catch (error) {
+    throw new Error(
+      messageOf(error).replace(/: In scope SELECT formatQuerySingleLine\(.*(?= \([A-Z_]+\)$)/s, ''),
+    );
   }
 }
 
@@ -145,6 +199,9 @@ async function close(open: OpenEngine, keeper: Connection): Promise<void> {
 }
 
 function preparation(request: EngineRequest): string[] {
+  if (request.reader !== undefined && request.database?.toLowerCase() === 'system') {
+    throw exceptions.accessDenied(`${READER}: tables of system are read as system.<table>.`);
+  }
   const use = `USE ${sqlIdentifier(request.database ?? DEFAULT_DATABASE)}`;
   const own = request.settingsText === undefined ? [] : [`SET ${request.settingsText}`];
   // Long parameters make a SET that is longer than the engine takes for a query, unless that is changed before it.
@@ -159,4 +216,4 @@ const LONG_SET_CHARACTERS = 50_000;
 const DEFAULT_MAX_QUERY_SIZE = '262144';
 
 /** chdb's own `default` is an Overlay (Atomic and files as tables), made anew at each start whatever one puts there. */
-const DEFAULT_DATABASE = 'questlog';
+export const DEFAULT_DATABASE = 'questlog';

@@ -1,13 +1,19 @@
-/** The engine's server configuration: what must be known before a directory is opened. A file, as only that is read whole. */
+/** The engine's configuration and its users: what must be known before a directory is opened. Files, as only those are read whole. */
 
 import { MAX_ENGINE_MEMORY_BYTES } from './limits.ts';
+import { boundedSettings, readableSystemTables } from './readerAccess.ts';
+
+/** Roles of the one user that every connection is; `SET ROLE` leaves it with one of them. */
+export const READER = 'reader';
+const PRODUCT = 'product';
 
 /**
  * `merge_tree` here is the default of every table that is made: tried, such settings are no query settings (`SET`
  * refuses them, error 115), are ignored as arguments (`--merge_tree.…`), and work in this file and in a table's DDL.
  */
-export function engineConfig(): string {
+export function engineConfig(usersPath: string): string {
   return `<clickhouse>
+  <users_config>${usersPath}</users_config>
   <max_server_memory_usage>${MAX_ENGINE_MEMORY_BYTES}</max_server_memory_usage>
   <mark_cache_size>${32 * MiB}</mark_cache_size>
   <primary_index_cache_size>${32 * MiB}</primary_index_cache_size>
@@ -25,5 +31,44 @@ export function engineConfig(): string {
 </clickhouse>
 `;
 }
+
+/**
+ * Nobody is granted a source: neither files nor addresses can be read or written as tables. (An INSERT's file comes from
+ * the front, which needs no grant.) The constraints of the profile bind whoever has set it.
+ */
+export function usersConfig(): string {
+  const readable = [`${PRODUCT_DATABASES}.*`, ...readableSystemTables.map((table) => `system.${table}`)];
+  const grants = (queries: readonly string[]) =>
+    `<grants>${queries.map((query) => `<query>GRANT ${query}</query>`).join('')}</grants>`;
+  const bounds = [...boundedSettings].map(
+    ([name, max]) => `<${name}><min>1</min><max>${max}</max></${name}>`,
+  );
+  return `<clickhouse>
+  <profiles>
+    <default/>
+    <${READER}><constraints>${bounds.join('')}</constraints></${READER}>
+  </profiles>
+  <roles>
+    <${READER}>${grants(readable.map((table) => `SELECT ON ${table}`))}</${READER}>
+    <${PRODUCT}>${grants([PRODUCT_GRANTS])}</${PRODUCT}>
+  </roles>
+  <users>
+    <default>
+      <password/>
+      <networks><ip>::/0</ip></networks>
+      <profile>default</profile>
+      <quota>default</quota>
+      ${grants([READER, PRODUCT])}
+    </default>
+  </users>
+  <quotas><default/></quotas>
+</clickhouse>
+`;
+}
+
+/** Of every deployment on a stack that shares one engine: `questlog_a`, `questlog_b`. */
+const PRODUCT_DATABASES = 'questlog*';
+const PRODUCT_GRANTS =
+  'SHOW, SELECT, INSERT, ALTER, CREATE, DROP, TRUNCATE, OPTIMIZE, KILL QUERY, SYSTEM, dictGet, TABLE ENGINE ON *.*';
 
 const MiB = 1024 * 1024;

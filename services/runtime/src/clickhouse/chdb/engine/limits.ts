@@ -3,7 +3,9 @@
 const MiB = 1024 * 1024;
 
 /** Queries in the engine at once. Each holds a libuv thread; Node has four, and one must stay free for files and KILL. */
-export const DEFAULT_CONCURRENT_QUERIES = 3;
+export const DEFAULT_CONCURRENT_QUERIES = 2;
+/** Queries of readers beside them. */
+export const DEFAULT_CONCURRENT_READERS = 1;
 /** Requests that are read, queued or answered at once; the next one is refused with error 202. */
 export const MAX_OPEN_REQUESTS = 256;
 /** Results on disk that clients have not yet read; above it no further query starts. */
@@ -28,12 +30,16 @@ export const RESULT_CHECK_MS = 200;
 export const MAX_BUFFERED_RESULT_BYTES = 64 * 1024;
 /** What one query may allocate in the engine. */
 export const MAX_QUERY_MEMORY_BYTES = 448 * MiB;
+/** What one query of a reader may allocate: what the product needs beside it is left. */
+export const MAX_READER_MEMORY_BYTES = 256 * MiB;
 /** A sort or a grouping that holds more than this goes on on the disk. */
 export const SPILL_BYTES = 64 * MiB;
 /** What the engine may allocate in all; the Node process adds its heap and its buffers to it. */
 export const MAX_ENGINE_MEMORY_BYTES = 640 * MiB;
 /** How long one query may run. */
 export const MAX_EXECUTION_TIME_S = 60;
+/** How long a statement of a reader may run. */
+export const MAX_READER_SECONDS = 30;
 /** How long closing waits for running requests, and after that for the queries it has cancelled. */
 export const CLOSE_GRACE_MS = 10_000;
 export const CANCEL_GRACE_MS = 3_000;

@@ -7,12 +7,19 @@ import {
   MAX_RESULT_BYTES,
   SPILL_BYTES,
 } from './limits.ts';
+import { boundedSettings } from './readerAccess.ts';
 
 type Settings = ReadonlyMap<string, string>;
 
 /** For a statement without data; the caller's settings win over the defaults. */
 export function statementSettings(own: Settings, sql: string): Settings {
   return new Map([...DEFAULTS, ...deduplication(own, sql), ...own, ...FORCED]);
+}
+
+/** For a statement of a reader, whose own settings are made later, within bounds. */
+export function readerSettings(): Settings {
+  const bounds = [...boundedSettings].map(([name, most]): [string, string] => [name, String(most)]);
+  return new Map([...DEFAULTS, ...bounds, ...FORCED]);
 }
 
 /** For an INSERT of so many bytes; `settingsText` are those that the statement has itself. */

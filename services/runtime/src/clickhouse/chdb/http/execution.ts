@@ -3,16 +3,16 @@
 import type { Admission } from '../engine/admission.ts';
 import type { Engine } from '../engine/engine.ts';
 import type { InsertSpool } from '../engine/insertSpool.ts';
-import { insertSettings, statementSettings } from '../engine/querySettings.ts';
+import { insertSettings, readerSettings, statementSettings } from '../engine/querySettings.ts';
 import type { ResultBody, ResultFiles } from '../engine/resultFile.ts';
 import { sqlString } from '../engine/sqlText.ts';
 import { ClickHouseException, exceptions } from './httpErrors.ts';
 import { type InsertQuery, type PlainQuery, sqlOf } from './requestBody.ts';
-import type { RequestHead } from './requestParsing.ts';
+import type { Access, RequestHead } from './requestParsing.ts';
 
 export interface ExecutionDeps {
   engine: Engine;
-  admission: Admission;
+  admission: Readonly<Record<Access, Admission>>;
   spool: InsertSpool;
   results: ResultFiles;
 }
@@ -41,6 +41,9 @@ export function execute(
   query: PlainQuery | InsertQuery,
   signal: AbortSignal,
 ): Promise<Answer> {
+  if (head.access === 'reader' && ('insert' in query || query.statement.kind === 'write')) {
+    throw exceptions.readonly(`${head.access}: Cannot execute query in readonly mode.`);
+  }
   if ('insert' in query) return insertData(deps, head, query, signal);
   if (query.statement.kind === 'write') return runWrite(deps, head, query, signal);
   return runRead(deps, head, query, signal);
@@ -57,7 +60,7 @@ async function insertData(
     const settings = withParameters(head, insertSettings(head.settings, settingsText ?? '', bytes));
     const source = `FROM INFILE ${sqlString(path)} COMPRESSION 'none' FORMAT ${query.insert.format}`;
     const sql = `${query.target} ${source}`;
-    const leave = await deps.admission.enter(signal);
+    const leave = await deps.admission[head.access].enter(signal);
     const request = { sql, database: head.database, settings, settingsText, signal };
     return written(await deps.engine.write(request).finally(leave));
   });
@@ -72,7 +75,7 @@ async function runWrite(
   const sql = sqlOf(query.text);
   refuseSessionState(sql);
   const settings = withParameters(head, statementSettings(head.settings, sql));
-  const leave = await deps.admission.enter(signal);
+  const leave = await deps.admission[head.access].enter(signal);
   const request = { sql, database: head.database, settings, settingsText: undefined, signal };
   return written(await deps.engine.write(request).finally(leave));
 }
@@ -85,14 +88,18 @@ async function runRead(
 ): Promise<Answer> {
   const format = query.statement.format?.name ?? head.defaultFormat;
   if (!/^\w+$/.test(format)) throw new ClickHouseException(73, 'UNKNOWN_FORMAT', `Unknown format ${format}`);
-  const settings = withParameters(head, statementSettings(head.settings, ''));
+  const isReader = head.access === 'reader';
+  const ours = isReader ? readerSettings() : statementSettings(head.settings, '');
+  const settings = withParameters(head, ours);
   const request = { database: head.database, settings, settingsText: undefined, format };
-  const leave = await deps.admission.enter(signal);
+  const leave = await deps.admission[head.access].enter(signal);
   const collected = await deps.results
     .collect(signal, (path, signalOfFile) => {
       const isSelect = query.statement.kind === 'select';
       const sql = isSelect ? intoFile(query, path, format) : sqlOf(query.text);
-      return deps.engine.query({ ...request, sql, signal: signalOfFile });
+      const asked = sqlOf(query.text);
+      const reader = { settings: head.settings, asked, resultFile: isSelect ? path : undefined };
+      return deps.engine.query({ ...request, sql, signal: signalOfFile, ...(isReader ? { reader } : {}) });
     })
     .finally(leave);
   const { outcome } = collected;

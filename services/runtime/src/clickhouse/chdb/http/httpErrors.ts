@@ -20,6 +20,8 @@ export const exceptions = {
   notImplemented: (message: string) => new ClickHouseException(48, 'NOT_IMPLEMENTED', message),
   unknownSetting: (name: string) =>
     new ClickHouseException(115, 'UNKNOWN_SETTING', `Unknown setting '${name}'.`),
+  accessDenied: (message: string) => new ClickHouseException(497, 'ACCESS_DENIED', message),
+  readonly: (message: string) => new ClickHouseException(164, 'READONLY', message),
   notFound: (path: string) =>
     new ClickHouseException(
       60,
@@ -78,9 +80,12 @@ export function httpStatusOf(code: number): number {
 }
 
 const CODES_BY_STATUS: readonly (readonly [status: number, codes: readonly number[]])[] = [
-  [400, [6, 8, 15, 25, 26, 27, 36, 38, 41, 44, 53, 62, 69, 72, 117, 167, 168, 223, 376, 427, 441, 675, 676]],
+  [
+    400,
+    [6, 8, 15, 25, 26, 27, 36, 38, 41, 44, 53, 62, 69, 72, 117, 167, 168, 223, 376, 427, 441, 452, 675, 676],
+  ],
   [401, [194]],
-  [403, [192, 193, 497, 516]],
+  [403, [164, 192, 193, 497, 516]],
   [404, [46, 47, 50, 56, 60, 63, 73, 78, 81, 115, 336, 511]],
   [408, [159]],
   [411, [381]],

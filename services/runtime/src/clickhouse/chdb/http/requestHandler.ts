@@ -8,11 +8,18 @@ import { type ExecutionDeps, execute } from './execution.ts';
 import { ClickHouseException, exceptions, fromEngine } from './httpErrors.ts';
 import { readForm } from './multipartForm.ts';
 import { readQuery } from './requestBody.ts';
-import { type Credentials, type RequestHead, readCredentials, readRequestHead } from './requestParsing.ts';
+import {
+  type Access,
+  type Accounts,
+  type Credentials,
+  type RequestHead,
+  readCredentials,
+  readRequestHead,
+} from './requestParsing.ts';
 import { sendError, sendResult, sendText } from './responding.ts';
 
 export interface HandlerDeps extends ExecutionDeps {
-  credentials: Credentials;
+  accounts: Accounts;
   /** How many requests are open, this one included. */
   openRequests: () => number;
 }
@@ -28,8 +35,7 @@ export async function handleRequest(
   let head: RequestHead | undefined;
   try {
     if (/^\/ping\/?(\?|$)/.test(request.url ?? '')) return sendText(response, 'Ok.\n');
-    authenticate(deps.credentials, readCredentials(request), response);
-    head = readRequestHead(request);
+    head = readRequestHead(request, authenticate(deps.accounts, readCredentials(request), response));
     if (head.path !== '/') throw exceptions.notFound(head.path);
     if (deps.openRequests() > MAX_OPEN_REQUESTS) throw exceptions.tooManyQueries(MAX_OPEN_REQUESTS);
     await answer(deps, request, response, head, abandoned.signal);
@@ -57,7 +63,7 @@ async function answer(
     throw exceptions.syntax('Empty query.');
   }
   const result = await execute(deps, head, query, signal);
-  const release = deps.admission.holdResult(result.body.bytes);
+  const release = deps.admission[head.access].holdResult(result.body.bytes);
   if (signal.aborted) release();
   else response.once('close', release);
   await sendResult(response, head, deps.engine, result);
@@ -77,9 +83,11 @@ async function discardBody(request: IncomingMessage): Promise<void> {
   }
 }
 
-function authenticate(expected: Credentials, given: Credentials | undefined, response: ServerResponse): void {
-  if (given !== undefined && isSame(expected, given)) return;
-  const name = given?.username ?? expected.username;
+function authenticate(accounts: Accounts, given: Credentials | undefined, response: ServerResponse): Access {
+  const accesses: readonly Access[] = ['product', 'reader'];
+  const access = accesses.find((name) => given !== undefined && isSame(accounts[name], given));
+  if (access !== undefined) return access;
+  const name = given?.username ?? accounts.product.username;
   const message = `${name}: Authentication failed: password is incorrect, or there is no user with such name.`;
   if (given !== undefined) throw new ClickHouseException(516, 'AUTHENTICATION_FAILED', message);
   response.setHeader('WWW-Authenticate', 'Basic realm="ClickHouse server HTTP API"');

@@ -4,7 +4,11 @@ import { randomUUID } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
 import { exceptions } from './httpErrors.ts';
 
+/** The product's account may do what its role has; a reader's only reads. */
+export type Access = 'product' | 'reader';
+
 export interface RequestHead {
+  access: Access;
   path: string;
   method: string;
   /** The part of the query that is in the URL; the rest, if any, is in the body. */
@@ -27,17 +31,22 @@ export interface Credentials {
   password: string;
 }
 
+export type Accounts = Readonly<Record<Access, Credentials>>;
+
 export type ResponseEncoding = 'zstd' | 'gzip' | 'deflate' | 'br';
 
 /** @throws ClickHouseException for a parameter that this server cannot honour */
-export function readRequestHead(request: IncomingMessage): RequestHead {
+export function readRequestHead(request: IncomingMessage, access: Access): RequestHead {
   const url = new URL(request.url ?? '/', 'http://embedded');
   const fields = [...url.searchParams];
   const { settings, parameters } = sortFields(fields);
   const method = request.method ?? 'GET';
   // A GET must not change anything (and caches, crawlers and curl rely on that).
   if (method !== 'POST' && !settings.has('readonly')) settings.set('readonly', '2');
+  // A reader is held to more than that.
+  if (access === 'reader') settings.delete('readonly');
   return {
+    access,
     path: url.pathname,
     method,
     urlQuery: url.searchParams.get('query') ?? '',

@@ -16,13 +16,16 @@ export interface TestServer extends AsyncDisposable {
   directory: string;
   /** POSTs a query and answers the text; throws the text of an error. */
   ask(sql: string, parameters?: Record<string, string>): Promise<string>;
+  /** The same as the account that only reads. */
+  askAsReader(sql: string, parameters?: Record<string, string>): Promise<string>;
   /** One value of one row. */
   number(sql: string): Promise<number>;
 }
 
 export async function aClickHouse(options: Partial<EmbeddedClickHouseOptions> = {}): Promise<TestServer> {
   const directory = await mkdtemp(join(tmpdir(), 'questlog-clickhouse-'));
-  const server = await startEmbeddedClickHouse({ directory, password: 'secret', ...options });
+  const reader = { username: 'reader', password: 'read-only' };
+  const server = await startEmbeddedClickHouse({ directory, password: 'secret', reader, ...options });
   const client = createClient({
     url: server.url,
     username: server.username,
@@ -31,23 +34,27 @@ export async function aClickHouse(options: Partial<EmbeddedClickHouseOptions> = 
     log: { level: ClickHouseLogLevel.OFF },
   });
 
-  async function ask(sql: string, parameters: Record<string, string> = {}): Promise<string> {
-    const query = new URLSearchParams(parameters);
-    const response = await fetch(`${server.url}/?${query}`, {
-      method: 'POST',
-      body: sql,
-      headers: auth(server),
-    });
-    const text = await response.text();
-    if (!response.ok) throw new Error(text);
-    return text;
-  }
+  const askAs =
+    (account: { username: string; password: string }) =>
+    async (sql: string, parameters: Record<string, string> = {}): Promise<string> => {
+      const query = new URLSearchParams(parameters);
+      const response = await fetch(`${server.url}/?${query}`, {
+        method: 'POST',
+        body: sql,
+        headers: auth(account),
+      });
+      const text = await response.text();
+      if (!response.ok) throw new Error(text);
+      return text;
+    };
+  const ask = askAs(server);
 
   return {
     server,
     client,
     directory,
     ask,
+    askAsReader: askAs(reader),
     number: async (sql) => Number(await ask(sql)),
     async [Symbol.asyncDispose]() {
       await client.close();

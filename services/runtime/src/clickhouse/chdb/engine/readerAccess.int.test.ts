@@ -1,0 +1,100 @@
+/** The account that only reads: what it is attacked with, and what analytics and BI clients ask. */
+import { existsSync, readdirSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { answered, refused } from '../testing/attacks.ts';
+import { aClickHouse, type TestServer } from '../testing/ownClickHouse.ts';
+
+const SECRET = 'nobody may read this';
+let it: TestServer;
+beforeAll(async () => {
+  it = await aClickHouse();
+  writeFileSync(join(it.directory, 'secret'), SECRET);
+  await it.ask('CREATE TABLE events (a UInt64, id String) ENGINE = MergeTree ORDER BY a');
+  await it.ask("INSERT INTO events VALUES (1, 'x'), (2, 'y')");
+  await it.ask('CREATE DATABASE other ENGINE = Atomic');
+  await it.ask('CREATE TABLE other.private (x String) ENGINE = MergeTree ORDER BY x');
+  await it.ask(`INSERT INTO other.private VALUES ('${SECRET}')`);
+});
+afterAll(() => it[Symbol.asyncDispose]());
+
+async function attack(query: string): Promise<string> {
+  const text = query
+    .replaceAll('@FILE@', join(it.directory, 'secret'))
+    .replaceAll('@OUT@', join(it.directory, 'written'))
+    .replaceAll('default.private', 'other.private');
+  const parameters = { param_f: 'file', param_t: 'system.processes' };
+  const answer = await it.askAsReader(text, parameters).catch((error: Error) => `refused: ${error.message}`);
+  expect(answer).not.toContain(SECRET);
+  expect(existsSync(join(it.directory, 'written'))).toBe(false);
+  return answer;
+}
+
+test.each(refused)('is refused: %s', async (query) => {
+  expect(await attack(query)).toMatch(/^refused: Code: \d+\. /);
+});
+
+test.each(answered)('is answered, with nothing from outside: %s', async (query) => {
+  expect(await attack(query)).not.toMatch(/^refused/);
+});
+
+test('leaves everything as it was', async () => {
+  expect(await it.number('SELECT count() FROM events')).toBe(2);
+  expect(readdirSync(join(it.directory, 'outgoing'))).toEqual([]);
+});
+
+test.each([
+  ["SELECT count() FROM information_schema.tables WHERE table_schema = 'questlog'", '1\n'],
+  ["SELECT name FROM system.columns WHERE database = 'questlog' ORDER BY name", 'a\nid\n'],
+  ['SELECT uniqHLL12(a) FROM events', '2\n'],
+  ["SELECT format('{}-{}', id, 'file') AS text FROM events ORDER BY a LIMIT 1", 'x-file\n'],
+  ['FROM events SELECT count()', '2\n'],
+  ['SELECT sum(a) FROM events FORMAT JSONEachRow', '{"sum(a)":3}\n'],
+  ['SELECT id, sum(a) FROM events GROUP BY id WITH TOTALS ORDER BY id', 'x\t1\ny\t2\n\n\t3\n'],
+  ["SELECT arrayReduce('quantileExact(0.5)', [1, 2, 3]), arrayReduce('sum', [1, 2])", '2\t3\n'],
+  ["SELECT * FROM values('id UInt8, at DateTime64(3, ''UTC'')', (1, 0))", '1\t1970-01-01 00:00:00.000\n'],
+  ["SELECT a, name FROM (VALUES (1, 'a')) AS t (a, name)", '1\ta\n'],
+  ["SELECT count() FROM events WHERE id LIKE '%file(%' OR id = 'INTO OUTFILE'", '0\n'],
+  ["SELECT getSetting('max_threads') SETTINGS max_threads = 3, session_timezone = 'UTC'", '3\n'],
+  ["SELECT (SELECT getSetting('join_use_nulls') SETTINGS join_use_nulls = 1)", 'true\n'],
+  [
+    'WITH RECURSIVE t AS (SELECT 1 AS n UNION ALL SELECT n + 1 FROM t WHERE n < 3) SELECT max(n) FROM t',
+    '3\n',
+  ],
+  ['SHOW TABLES', 'events\n'],
+  ['DESCRIBE events', 'a\tUInt64\t\t\t\t\t\nid\tString\t\t\t\t\t\n'],
+])('an ordinary question passes: %s', async (query, answer) => {
+  expect(await it.askAsReader(query)).toBe(answer);
+});
+
+test('settings of a client pass within their bounds, others are refused by name', async () => {
+  const asked = (settings: Record<string, string>) =>
+    it.askAsReader("SELECT getSetting('max_execution_time'), {x:String}", { ...settings, param_x: 'bound' });
+  expect(await asked({ max_execution_time: '5', max_result_rows: '9', readonly: '2' })).toBe('5\tbound\n');
+  await expect(asked({ max_execution_time: '0' })).rejects.toThrow(
+    /max_execution_time shouldn't be less than 1/,
+  );
+  await expect(asked({ max_memory_usage: '99999999999' })).rejects.toThrow(
+    /max_memory_usage shouldn't be greater/,
+  );
+  await expect(asked({ format_schema: 'x' })).rejects.toThrow(
+    /Cannot modify 'format_schema' setting in readonly/,
+  );
+  await expect(it.askAsReader('SELECT 1', { database: 'system' })).rejects.toThrow(/ACCESS_DENIED/);
+});
+
+test('an error speaks of the text that was sent', async () => {
+  const error = await it.askAsReader('SELECT (1').catch((caught: Error) => caught.message);
+  expect(error).toMatch(/Syntax error: failed at position 8/);
+  expect(error).not.toMatch(/OUTFILE|formatQuery/);
+});
+
+test('the product’s own account has no files or addresses as tables either', async () => {
+  for (const source of [
+    `file('${join(it.directory, 'secret')}', LineAsString)`,
+    "url('http://127.0.0.1:1/', CSV, 'a String')",
+    "remote('127.0.0.1', system.one)",
+  ]) {
+    await expect(it.ask(`SELECT * FROM ${source}`)).rejects.toThrow(/ACCESS_DENIED/);
+  }
+});

@@ -1,0 +1,142 @@
+/**
+ * What an account that only reads may say. ClickHouse decides by grants, bounds and `readonly`; chdb leaves open what is
+ * checked here, over the statement as the engine's own parser prints it: comments gone, one statement, literals in quotes.
+ *
+ * chdb takes itself for clickhouse-local: the function `file` reads any path without a grant, `INTO OUTFILE` writes one,
+ * and `system` is readable as a whole. Some functions also parse a literal as SQL, in which the same is refused.
+ */
+import { type SqlToken, sqlTokens } from '../http/sqlTokens.ts';
+import { MAX_READER_MEMORY_BYTES, MAX_READER_SECONDS, MAX_RESULT_BYTES } from './limits.ts';
+
+/** Tables of `system` that describe the schema and the engine: no queries, users, addresses, disks or stacks. */
+export const readableSystemTables: readonly string[] = words(`
+  one numbers numbers_mt zeros zeros_mt primes
+  databases tables columns parts parts_columns projections projection_parts projection_parts_columns
+  data_skipping_indices view_refreshes merges mutations
+  metrics events asynchronous_metrics settings merge_tree_settings build_options contributors licenses
+  functions table_functions aggregate_function_combinators formats data_type_families table_engines
+  database_engines data_skipping_index_types codecs collations keywords time_zones documentation privileges
+`);
+
+/** Settings that analytics and BI clients send. They change an answer's meaning or look, not what can be reached. */
+const freeSettings = words(`
+  final join_use_nulls group_by_use_nulls transform_null_in aggregate_functions_null_for_empty max_threads
+  union_default_mode intersect_default_mode except_default_mode prefer_column_name_to_alias join_algorithm
+  join_default_strictness any_join_distinct_right_table_keys extremes totals_mode session_timezone max_block_size
+  date_time_input_format date_time_output_format cast_keep_nullable data_type_default_nullable
+  output_format_json_quote_64bit_integers output_format_json_quote_denormals output_format_json_quote_decimals
+  output_format_json_quote_64bit_floats output_format_decimal_trailing_zeros output_format_native_encode_types_in_binary_format
+  output_format_arrow_string_as_string output_format_csv_delimiter output_format_pretty_max_rows format_csv_delimiter
+  input_format_null_as_default use_uncompressed_cache log_queries log_comment query_profiler_real_time_period_ns
+  optimize_read_in_order optimize_aggregation_in_order optimize_move_to_prewhere use_skip_indexes use_query_cache
+  force_primary_key force_index_by_date do_not_merge_across_partitions_select_final count_distinct_implementation
+  short_circuit_function_evaluation exact_rows_before_limit legacy_column_name_of_tuple_literal
+  function_json_value_return_type_allow_nullable function_json_value_return_type_allow_complex
+  regexp_max_matches_per_row max_result_rows max_rows_to_read max_bytes_to_read result_overflow_mode read_overflow_mode
+  send_progress_in_http_headers http_headers_progress_interval_ms cancel_http_readonly_queries_on_client_close
+`);
+
+/** Settings that may be lowered. A 0 would mean: without a bound. */
+export const boundedSettings: ReadonlyMap<string, number> = new Map([
+  ['max_execution_time', MAX_READER_SECONDS],
+  ['max_memory_usage', MAX_READER_MEMORY_BYTES],
+  ['max_result_bytes', MAX_RESULT_BYTES],
+]);
+
+const readerSettings: ReadonlySet<string> = new Set([...freeSettings, ...boundedSettings.keys()]);
+
+export function isReaderSetting(name: string): boolean {
+  return readerSettings.has(name);
+}
+
+/**
+ * The settings in the statement's own clauses that a reader may change, with their values as SQL. Under `readonly` the
+ * engine refuses a clause unless it changes nothing: these are set before it, and every other clause is refused.
+ */
+export function settingsInClauses(canonical: string): [name: string, sqlValue: string][] {
+  const found: [string, string][] = [];
+  for (const token of sqlTokens(canonical)) {
+    if (token.text !== 'SETTINGS') continue;
+    const assignment = / (?<name>[\w.]+) = (?<value>'(?:[^'\\]|\\.)*'|[\w.+-]+),?/y;
+    assignment.lastIndex = token.end;
+    for (let match = assignment.exec(canonical); match !== null; match = assignment.exec(canonical)) {
+      const { name = '', value = '' } = match.groups ?? {};
+      if (isReaderSetting(name)) found.push([name, value]);
+    }
+  }
+  return found;
+}
+
+/**
+ * What of a statement is not for a reader, in words; undefined: nothing.
+ * @param ownFile where the front has the result written, by an INTO OUTFILE of its own
+ */
+export function readerFault(canonical: string, ownFile: string | undefined): string | undefined {
+  const tokens = [...sqlTokens(canonical)];
+  const verb = tokens.find(({ text }) => text !== '(')?.text ?? '';
+  if (!READING.has(verb)) return 'only SELECT, SHOW, DESCRIBE, EXISTS and EXPLAIN are allowed';
+  const own = ownFile === undefined ? -1 : tokens.findIndex(({ text }) => text === 'OUTFILE');
+  if (own !== -1 && unquoted(canonical, tokens[own + 1]) !== ownFile) return 'INTO OUTFILE is not allowed';
+  return nameFault(canonical, tokens, own);
+}
+
+function nameFault(text: string, tokens: readonly SqlToken[], ownOutfile: number): string | undefined {
+  let hasSettings = false;
+  for (const [at, token] of tokens.entries()) {
+    const name = nameOf(text, token);
+    hasSettings ||= token.text === 'SETTINGS';
+    const [before, next, second] = [tokens[at - 1]?.text, tokens[at + 1]?.text, tokens[at + 2]];
+    // `t.file` is a column of a table or a part of a JSON column.
+    if (OUTSIDE.has(name) && before !== '.') return `the name ${name} is not allowed`;
+    if (KEYWORDS.has(token.text) && at !== ownOutfile) return `${token.text} is not allowed`;
+    // It is no setting: it takes `readonly` back with all the others.
+    if (name === 'profile' && hasSettings && next === '=') return 'the setting profile is not allowed';
+    if (name === 'identifier' && before === ':') return 'a query parameter may not be an Identifier';
+    if (name === 'system' && next === '.' && second !== undefined) {
+      const table = nameOf(text, second);
+      if (!readableSystemTables.includes(table)) return `the table system.${table} is not allowed`;
+    }
+    if (PARSE_LITERALS.has(name) || (DECLARE_COLUMNS.has(name) && next === '(')) {
+      const fault = literalFault(text, name, tokens.slice(at + 1, at + 4));
+      if (fault !== undefined) return fault;
+    }
+  }
+  return undefined;
+}
+
+/** Of a call whose first argument may be a literal that the engine parses: it has to be a literal, and a harmless one. */
+function literalFault(text: string, name: string, [open, first, behind]: SqlToken[]): string | undefined {
+  const refusal = `the first argument of ${name} must be a plain literal`;
+  if (open?.text !== '(') return refusal;
+  if (first?.kind !== 'string') return /^[\d([)]/.test(first?.text ?? '') ? undefined : refusal;
+  const literal = unquoted(text, first);
+  if (!/^[,)]$/.test(behind?.text ?? '') || !PLAIN.test(literal)) return refusal;
+  return nameFault(literal, [...sqlTokens(literal)], -1);
+}
+
+/** Lower-cased, as some functions have any case; quoted or not. Empty for what is no name. */
+function nameOf(text: string, token: SqlToken): string {
+  if (token.kind === 'word') return token.text.toLowerCase();
+  return token.kind === 'quotedName' ? unquoted(text, token).toLowerCase() : '';
+}
+
+function unquoted(text: string, token: SqlToken | undefined): string {
+  if (token === undefined) return '';
+  return text.slice(token.start + 1, token.end - 1).replaceAll(/\\(.)/gs, '$1');
+}
+
+function words(text: string): string[] {
+  return text.trim().split(/\s+/);
+}
+
+const READING = new Set(['SELECT', 'WITH', 'SHOW', 'DESCRIBE', 'EXISTS', 'EXPLAIN']);
+/** Read files, or load models from them; of all functions of the engine only these need neither grant nor setting. */
+const OUTSIDE = new Set(['file', 'catboostevaluate']);
+/** Other people's queries, and a MySQL server in EXPLAIN TABLE OVERRIDE. */
+const KEYWORDS = new Set(['OUTFILE', 'PROCESSLIST', 'OVERRIDE']);
+/** The name of an aggregate function, whose parameters are any expression. */
+const PARSE_LITERALS = new Set(['arrayreduce', 'arrayreduceinranges', 'initializeaggregation']);
+/** Table functions that take columns, whose DEFAULT and ALIAS are any expression. */
+const DECLARE_COLUMNS = new Set(['values', 'generaterandom', 'null']);
+/** A literal in which names cannot hide behind quotes, escapes or comments. */
+const PLAIN = /^(?:[\w\s(),.=-]|'[^'\\]*')*$/;
