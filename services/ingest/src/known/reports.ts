@@ -7,8 +7,7 @@ import type { Store } from '@questlog/runtime/clickhouse/store';
 import type { Clock } from '@questlog/runtime/process/clock';
 import { MAX_OPEN_WITH_GRACE_MS } from '@questlog/schemas/reportWindow';
 import { faultOf, isAtHome, type ReportLink, reportLinks } from '@questlog/schemas/topics/reportLinks';
-import { MAX_OPEN_WINDOWS } from './core/openWindows.ts';
-import { type AskedEvent, RecentReports } from './core/recentReports.ts';
+import { type AskedEvent, MAX_OPEN_WINDOWS, RecentReports } from './core/recentReports.ts';
 import { type FirstRecordKind, type FirstRecordsDeps, openFirstRecords } from './firstRecords.ts';
 import { type FiledReport, lookUpReports, projectsWithReports, recentReports } from './storedReports.ts';
 

@@ -6,7 +6,7 @@ import {
   type StoredReport,
   storedReport,
 } from '@questlog/schemas/tables/reports';
-import type { WindowedReport } from './core/openWindows.ts';
+import type { WindowedReport } from './core/recentReports.ts';
 
 /** What ingest asks of a report; where it lies does not matter here. */
 export type FiledReport = Omit<StoredReport, 'place'>;

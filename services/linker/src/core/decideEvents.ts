@@ -72,8 +72,10 @@ function collectMatches(
 ): void {
   const isOurs = ({ record }: OpenReport): boolean =>
     record.projectId === projectId && record.tenantId === tenantId;
-  for (const { report, source } of state.open.naming(event.id)) {
-    if (isOurs(report)) matches.push({ report, event, source });
+  for (const report of state.open.naming(event.id)) {
+    if (!isOurs(report)) continue;
+    const source = report.record.inlineEventIds.includes(event.id) ? 'inline' : 'named';
+    matches.push({ report, event, source });
   }
   if (event.sessionId === null) return;
   for (const report of state.open.ofSession(event.sessionId)) {

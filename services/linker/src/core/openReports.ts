@@ -1,6 +1,6 @@
 /** The reports that a partition matches as events come, by the events that they name and by their sessions. Pure. */
+import { ByKey } from '@questlog/schemas/byKey';
 import { type ReportWindow, windowOf } from '@questlog/schemas/reportWindow';
-import type { LinkSource } from '@questlog/schemas/topics/linkedEvents';
 import type { ReportLink } from '@questlog/schemas/topics/reportLinks';
 import { ownedEventsOf, ownsSession } from './ownership.ts';
 
@@ -10,17 +10,12 @@ export interface OpenReport {
   readonly window: ReportWindow;
 }
 
-export interface NamedBy {
-  readonly report: OpenReport;
-  readonly source: Exclude<LinkSource, 'session'>;
-}
-
 export class OpenReports {
   readonly #partition: number;
   readonly #partitions: number;
-  readonly #bySession = new Map<string, Map<string, OpenReport>>();
-  readonly #byEvent = new Map<string, NamedBy[]>();
-  #reports = 0;
+  readonly #reports = new Map<string, OpenReport>();
+  readonly #bySession = new ByKey<OpenReport>();
+  readonly #byEvent = new ByKey<OpenReport>();
   #eventIds = 0;
 
   constructor(partition: number, partitions: number) {
@@ -29,7 +24,7 @@ export class OpenReports {
   }
 
   get reports(): number {
-    return this.#reports;
+    return this.#reports.size;
   }
 
   /** That these reports name and leave to this partition, together. */
@@ -38,43 +33,39 @@ export class OpenReports {
   }
 
   /** Those that name the event and leave it to this partition. */
-  naming(eventId: string): readonly NamedBy[] {
-    return this.#byEvent.get(eventId) ?? NONE;
+  naming(eventId: string): Iterable<OpenReport> {
+    return this.#byEvent.get(eventId);
   }
 
   /** Session ids are unique inside a project only. */
   ofSession(sessionId: string): Iterable<OpenReport> {
-    return this.#bySession.get(sessionId)?.values() ?? NONE;
+    return this.#bySession.get(sessionId);
   }
 
   add(key: string, record: ReportLink): void {
     const report = { key, record, window: windowOf(record) };
-    this.#reports++;
+    this.#reports.set(key, report);
     if (record.sessionId !== null && ownsSession(record, this.#partition, this.#partitions)) {
-      const ofSession = this.#bySession.get(record.sessionId) ?? new Map<string, OpenReport>();
-      ofSession.set(key, report);
-      this.#bySession.set(record.sessionId, ofSession);
+      this.#bySession.add(record.sessionId, report);
     }
-    for (const [id, source] of ownedEventsOf(record, this.#partition, this.#partitions)) {
-      const naming = this.#byEvent.get(id);
-      if (naming === undefined) this.#byEvent.set(id, [{ report, source }]);
-      else naming.push({ report, source });
+    for (const id of this.#eventsOf(record)) {
+      this.#byEvent.add(id, report);
       this.#eventIds++;
     }
   }
 
-  remove(key: string, record: ReportLink): void {
-    this.#reports--;
-    const ofSession = this.#bySession.get(record.sessionId ?? '');
-    if (ofSession?.delete(key) === true && ofSession.size === 0)
-      this.#bySession.delete(record.sessionId ?? '');
-    for (const id of ownedEventsOf(record, this.#partition, this.#partitions).keys()) {
-      const left = this.naming(id).filter(({ report }) => report.key !== key);
-      if (left.length === 0) this.#byEvent.delete(id);
-      else this.#byEvent.set(id, left);
+  remove(key: string): void {
+    const report = this.#reports.get(key);
+    if (report === undefined) return;
+    this.#reports.delete(key);
+    this.#bySession.delete(report.record.sessionId ?? '', report);
+    for (const id of this.#eventsOf(report.record)) {
+      this.#byEvent.delete(id, report);
       this.#eventIds--;
     }
   }
-}
 
-const NONE: readonly never[] = [];
+  #eventsOf(record: ReportLink): Iterable<string> {
+    return ownedEventsOf(record, this.#partition, this.#partitions).keys();
+  }
+}

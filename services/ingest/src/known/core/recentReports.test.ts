@@ -1,13 +1,15 @@
 /** What a read says of an event's reports before the linker has done its part: neither a link too few nor one too many. */
 import { randomUUID } from 'node:crypto';
 import { aReportLink } from '@questlog/schemas/fixtures/builders';
+import { closesAtMs } from '@questlog/schemas/reportWindow';
 import type { ReportLink } from '@questlog/schemas/topics/reportLinks';
-import { expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { RecentReports } from './recentReports.ts';
 
 const PROJECT = '85ac27b3-4cf8-4a46-b24b-0b6ca34e27fa';
 const NOW = aReportLink().receivedAt;
-const EVENT = { id: randomUUID(), sessionId: randomUUID(), occurredAt: BigInt(NOW) * 1000n };
+const SESSION = randomUUID();
+const EVENT = { id: randomUUID(), sessionId: SESSION, occurredAt: BigInt(NOW) * 1000n };
 
 function aReport(of: Partial<ReportLink> = {}): ReportLink {
   return aReportLink({ projectId: PROJECT, ...of });
@@ -55,7 +57,129 @@ test('a retraction that came before its report retracts nothing', () => {
 
 test('beyond the bound the oldest retractions are forgotten, the latest are not', () => {
   const ids = [randomUUID(), randomUUID(), randomUUID()].toSorted();
-  const recent = new RecentReports(2);
+  const recent = new RecentReports({ retracted: 2 });
   for (const id of ids) recent.retract(PROJECT, id);
   expect(recent.of(PROJECT, EVENT, ids, NOW)).toEqual(ids.slice(0, 1));
+});
+
+function opened(...reports: ReportLink[]): RecentReports {
+  const recent = new RecentReports();
+  for (const report of reports) recent.open(report, NOW);
+  return recent;
+}
+
+describe('the window of a report', () => {
+  const STRANGER = { ...EVENT, id: randomUUID() };
+  const inSession = (of: Partial<ReportLink> = {}): ReportLink => aReport({ sessionId: SESSION, ...of });
+  const reportsOf = (recent: RecentReports, of: Partial<typeof EVENT> = {}, nowMs = NOW) =>
+    recent.of(PROJECT, { ...STRANGER, ...of }, [], nowMs);
+  const micros = (millis: number): bigint => BigInt(millis) * 1000n;
+
+  test('has an event at either end, and none a microsecond beyond', () => {
+    const report = inSession({ windowBeforeMs: 10, windowAfterMs: 5 });
+    const recent = opened(report);
+    const at = (occurredAt: bigint) => reportsOf(recent, { occurredAt });
+    expect(at(micros(NOW - 10))).toEqual([report.reportId]);
+    expect(at(micros(NOW + 5))).toEqual([report.reportId]);
+    expect(at(micros(NOW - 10) - 1n)).toEqual([]);
+    expect(at(micros(NOW + 5) + 1n)).toEqual([]);
+  });
+
+  test('has no event of another session, of another project or of no session', () => {
+    const recent = opened(inSession());
+    expect(reportsOf(recent, { sessionId: randomUUID() })).toEqual([]);
+    expect(recent.of(randomUUID(), STRANGER, [], NOW)).toEqual([]);
+    expect(recent.of(PROJECT, { ...STRANGER, sessionId: null }, [], NOW)).toEqual([]);
+  });
+
+  test('is told with the others of its session, sorted, each once', () => {
+    const reports = [inSession(), inSession(), inSession()];
+    const recent = opened(...reports, ...reports);
+    expect(reportsOf(recent)).toEqual(reports.map(({ reportId }) => reportId).toSorted());
+  });
+
+  test('is let go once it has closed, and does not open again', () => {
+    const report = inSession();
+    const recent = opened(report);
+    const over = closesAtMs(report) + 1;
+    expect(reportsOf(recent, {}, over - 1)).toEqual([report.reportId]);
+    expect(reportsOf(recent, {}, over)).toEqual([]);
+    recent.open(report, over);
+    expect(recent.held.windows).toBe(0);
+  });
+
+  test('is let go as others open, where its session never comes again', () => {
+    const recent = opened(...Array.from({ length: 100 }, () => inSession()));
+    const later = closesAtMs(inSession()) + 1;
+    for (let i = 0; i < 100; i++) recent.open(inSession({ receivedAt: later }), later);
+    expect(recent.held.windows).toBe(100);
+  });
+
+  test('goes where there are too many, the oldest first', () => {
+    const recent = new RecentReports({ windows: 10 });
+    const reports = Array.from({ length: 30 }, () => inSession());
+    for (const report of reports) recent.open(report, NOW);
+    expect(recent.held.windows).toBe(10);
+    expect(reportsOf(recent)).toEqual(
+      reports
+        .slice(20)
+        .map(({ reportId }) => reportId)
+        .toSorted(),
+    );
+  });
+});
+
+describe('an event that a report names', () => {
+  const naming = (of: Partial<ReportLink> = {}): ReportLink => aReport({ eventIds: [EVENT.id], ...of });
+  const reportsOf = (recent: RecentReports, id: string = EVENT.id, nowMs = NOW) =>
+    recent.of(PROJECT, { ...EVENT, id }, [], nowMs);
+
+  test('has the reports that name it and those that brought it, each once', () => {
+    const [byId, inside] = [naming(), naming({ inlineEventIds: [EVENT.id] })];
+    const recent = opened(byId, inside, byId, naming({ eventIds: [randomUUID()] }));
+    expect(reportsOf(recent)).toEqual([byId.reportId, inside.reportId].toSorted());
+  });
+
+  test('has none of another project', () => {
+    expect(reportsOf(opened(naming({ projectId: randomUUID() })))).toEqual([]);
+  });
+
+  test('has a retracted one no more, and the others still', () => {
+    const [kept, gone] = [naming(), naming({ eventIds: [EVENT.id, randomUUID()] })];
+    const recent = opened(kept, gone);
+    recent.retract(PROJECT, gone.reportId);
+    recent.retract(PROJECT, gone.reportId);
+    expect(reportsOf(recent)).toEqual([kept.reportId]);
+    recent.retract(PROJECT, kept.reportId);
+    expect([reportsOf(recent), recent.held.namedIds]).toEqual([[], 0]);
+  });
+
+  test('has none that was let go before it came', () => {
+    const report = naming();
+    const closesAt = closesAtMs(report);
+    const recent = opened(report);
+    expect(reportsOf(recent, EVENT.id, closesAt)).toEqual([report.reportId]);
+    expect(reportsOf(recent, EVENT.id, closesAt + 1)).toEqual([]);
+    recent.open(report, closesAt + 1);
+    expect(recent.held.namedIds).toBe(0);
+  });
+
+  test('is forgotten as others open, once its reports are over', () => {
+    const recent = opened(...Array.from({ length: 100 }, () => naming()));
+    const later = closesAtMs(naming()) + 1;
+    for (let i = 0; i < 100; i++) recent.open(naming({ receivedAt: later }), later);
+    expect(recent.held.namedIds).toBe(100);
+  });
+
+  test('is forgotten with the oldest reports where they name too many, however many one of them names', () => {
+    const recent = new RecentReports({ namedIds: 1_000 });
+    const light = Array.from({ length: 600 }, () => naming({ eventIds: [randomUUID()] }));
+    for (const report of light) recent.open(report, NOW);
+    const heavy = naming({ eventIds: Array.from({ length: 900 }, () => randomUUID()) });
+    recent.open(heavy, NOW);
+    expect(recent.held.namedIds).toBe(1_000);
+    const known = (report: ReportLink) => reportsOf(recent, report.eventIds[0]).length;
+    expect(light.map(known)).toEqual(light.map((_, at) => (at < 500 ? 0 : 1)));
+    expect(known(heavy)).toBe(1);
+  });
 });

@@ -2,9 +2,15 @@
  * What the latest bug reports say of an event's links, before the linker has made them or taken them back: it will make
  * and take back exactly these. Pure; time comes in as a value.
  */
+import { ByKey } from '@questlog/schemas/byKey';
+import {
+  closesAtMs,
+  isInWindow,
+  namedEventsOf,
+  type ReportWindow,
+  windowOf,
+} from '@questlog/schemas/reportWindow';
 import type { ReportLink } from '@questlog/schemas/topics/reportLinks';
-import { NamedEvents } from './namedEvents.ts';
-import { OpenWindows, type WindowedReport } from './openWindows.ts';
 
 /** A stored event; one of another project is never asked for. */
 export interface AskedEvent {
@@ -14,35 +20,57 @@ export interface AskedEvent {
   readonly occurredAt: bigint;
 }
 
+/** What the window of a report is made of. */
+export type WindowedReport = Pick<
+  ReportLink,
+  'projectId' | 'reportId' | 'sessionId' | 'occurredAt' | 'receivedAt' | 'windowBeforeMs' | 'windowAfterMs'
+>;
+
+/**
+ * Beyond it the oldest go: their links are made all the same, and reads show them from then on; only the answer to a
+ * new event lacks them.
+ */
+export const MAX_OPEN_WINDOWS = 100_000;
+/** Ids of events, some 200 bytes each. Beyond it the oldest reports go: reads then show their links once they are made. */
+export const MAX_NAMED_IDS = 100_000;
 /** Beyond it the oldest go, whose links were taken back long ago. */
 export const MAX_RETRACTED = 100_000;
 
 export class RecentReports {
-  readonly #windows = new OpenWindows();
-  readonly #named = new NamedEvents();
+  readonly #bySession: OpenReports;
+  /** The events that a report names itself are linked to it for certain. */
+  readonly #byEvent: OpenReports;
   readonly #retracted = new Set<string>();
   readonly #maxRetracted: number;
 
-  constructor(maxRetracted = MAX_RETRACTED) {
-    this.#maxRetracted = maxRetracted;
+  constructor({ windows = MAX_OPEN_WINDOWS, namedIds = MAX_NAMED_IDS, retracted = MAX_RETRACTED } = {}) {
+    this.#bySession = new OpenReports(windows);
+    this.#byEvent = new OpenReports(namedIds);
+    this.#maxRetracted = retracted;
+  }
+
+  /** What is held of them: reports with a session, and ids of events, one for each report that names it. */
+  get held(): { windows: number; namedIds: number } {
+    return { windows: this.#bySession.keys, namedIds: this.#byEvent.keys };
   }
 
   open(report: ReportLink, nowMs: number): void {
     // A retraction that came before its report retracts nothing.
-    this.#retracted.delete(`${report.projectId}/${report.reportId}`);
-    this.#windows.open(report, nowMs);
-    this.#named.open(report, nowMs);
+    this.#retracted.delete(nameOf(report.projectId, report.reportId));
+    this.openWindow(report, nowMs);
+    this.#byEvent.open(report, [...namedEventsOf(report).keys()], nowMs);
   }
 
   /** Of a report of which no more is known than its window. */
   openWindow(report: WindowedReport, nowMs: number): void {
-    this.#windows.open(report, nowMs);
+    this.#bySession.open(report, report.sessionId === null ? [] : [report.sessionId], nowMs);
   }
 
   retract(projectId: string, reportId: string): void {
-    this.#windows.close(projectId, reportId);
-    this.#named.close(projectId, reportId);
-    this.#retracted.add(`${projectId}/${reportId}`);
+    const name = nameOf(projectId, reportId);
+    this.#bySession.close(name);
+    this.#byEvent.close(name);
+    this.#retracted.add(name);
     if (this.#retracted.size <= this.#maxRetracted) return;
     for (const oldest of this.#retracted) {
       this.#retracted.delete(oldest);
@@ -57,10 +85,86 @@ export class RecentReports {
     linked: readonly string[],
     nowMs: number,
   ): readonly string[] {
-    const open = this.#windows.of(projectId, sessionId, occurredAt, nowMs);
-    const named = this.#named.of(projectId, id, nowMs);
-    if (linked.length === 0 && named.length === 0) return open;
-    const all = new Set([...linked, ...open, ...named]);
-    return [...all].filter((reportId) => !this.#retracted.has(`${projectId}/${reportId}`)).sort();
+    const open = this.#bySession.at(projectId, sessionId, nowMs);
+    const named = this.#byEvent.at(projectId, id, nowMs);
+    if (linked.length === 0 && open.length === 0 && named.length === 0) return NONE;
+    const inWindow = open.filter(({ window }) => isInWindow(occurredAt, window));
+    const all = new Set([...linked, ...[...inWindow, ...named].map(({ reportId }) => reportId)]);
+    return [...all].filter((reportId) => !this.#retracted.has(nameOf(projectId, reportId))).sort();
   }
 }
+
+interface OpenReport {
+  readonly projectId: string;
+  readonly reportId: string;
+  readonly window: ReportWindow;
+  readonly closesAt: number;
+  readonly keys: readonly string[];
+}
+
+/** How many of the oldest one insertion looks at, to let go of what has closed. */
+const SWEEP_STEPS = 8;
+
+/** Reports by keys, each until it closes; ids are unique inside a project only. */
+class OpenReports {
+  readonly #max: number;
+  readonly #reports = new Map<string, OpenReport>();
+  readonly #byKey = new ByKey<OpenReport>();
+  #keys = 0;
+
+  constructor(max: number) {
+    this.#max = max;
+  }
+
+  /** Of all reports together. */
+  get keys(): number {
+    return this.#keys;
+  }
+
+  /** A report without keys, one that has closed and one that is here already change nothing. */
+  open(report: WindowedReport, keys: readonly string[], nowMs: number): void {
+    const { projectId, reportId } = report;
+    const name = nameOf(projectId, reportId);
+    const closesAt = closesAtMs(report);
+    if (keys.length === 0 || closesAt < nowMs || this.#reports.has(name)) return;
+    const opened = { projectId, reportId, window: windowOf(report), closesAt, keys };
+    this.#reports.set(name, opened);
+    this.#keys += keys.length;
+    for (const key of keys) this.#byKey.add(key, opened);
+    this.#sweep(nowMs);
+  }
+
+  close(name: string): void {
+    const opened = this.#reports.get(name);
+    if (opened === undefined) return;
+    this.#reports.delete(name);
+    this.#keys -= opened.keys.length;
+    for (const key of opened.keys) this.#byKey.delete(key, opened);
+  }
+
+  at(projectId: string, key: string | null, nowMs: number): readonly OpenReport[] {
+    if (key === null || this.#keys === 0) return NONE;
+    const found: OpenReport[] = [];
+    for (const opened of this.#byKey.get(key)) {
+      if (opened.closesAt < nowMs) this.close(nameOf(opened.projectId, opened.reportId));
+      else if (opened.projectId === projectId) found.push(opened);
+    }
+    return found;
+  }
+
+  /** Most reports are open for as long as each other, so the oldest are the first to close. */
+  #sweep(nowMs: number): void {
+    let steps = SWEEP_STEPS;
+    for (const [name, { closesAt }] of this.#reports) {
+      const isTooMuch = this.#keys > this.#max;
+      if (!isTooMuch && steps-- === 0) return;
+      if (isTooMuch || closesAt < nowMs) this.close(name);
+    }
+  }
+}
+
+function nameOf(projectId: string, reportId: string): string {
+  return `${projectId}/${reportId}`;
+}
+
+const NONE: readonly never[] = [];
