@@ -14,12 +14,11 @@ import { eventsAccepted, type Revision } from '@questlog/schemas/topics/eventsAc
 import { GROUPS, TOPICS } from '@questlog/schemas/topics/topics';
 import { openQuotas } from './events/quotas.ts';
 import { openReplays } from './events/replays.ts';
-import { Turns } from './events/turns.ts';
 import { adminApp } from './http/adminApp.ts';
 import { malformedRequest } from './http/problems.ts';
 import { publicApp } from './http/publicApp.ts';
-import { BodyBudget } from './http/readBody.ts';
-import { OneAtATime } from './known/oneAtATime.ts';
+import { BodyBudget, LoopTurns } from './http/readBody.ts';
+import { KeyedMutex } from './known/keyedMutex.ts';
 import { watchLinks, watchProjection } from './known/projection.ts';
 import { openReports } from './known/reports.ts';
 import { openSessions } from './known/sessions.ts';
@@ -56,36 +55,37 @@ export interface IngestService {
 
 export async function startIngest(deps: IngestServiceDeps): Promise<IngestService> {
   const { log, store, registry, directory, clock, logger, metrics, health, lifecycle, settings } = deps;
+  const partitions = (await log.endOffsets(TOPICS.events)).length;
+  // How far the projector has written each topic to ClickHouse.
   const events = watchProjection({ log, clock, group: GROUPS.projectEvents, topic: TOPICS.events });
   const registered = watchProjection({ log, clock, group: GROUPS.projectSessions, topic: TOPICS.sessions });
-  const partitions = (await log.endOffsets(TOPICS.events)).length;
+  const filed = watchProjection({ log, clock, group: GROUPS.projectReports, topic: TOPICS.reportLinks });
 
   const sessions = await openSessions({ log, store, registry, projection: registered, logger });
   lifecycle.onStop('sessions', () => sessions.close());
-  const filed = watchProjection({ log, clock, group: GROUPS.projectReports, topic: TOPICS.reportLinks });
   const reports = await openReports({ log, store, registry, projection: filed, clock, logger });
   lifecycle.onStop('reports', () => reports.close());
   const quotas = openQuotas({ store, projection: events, logId: log.id, clock, logger });
   lifecycle.onStop('quotas', () => quotas.close());
   const replays = openReplays({ store, clock, projection: events });
-  const bodies = new BodyBudget(metrics.bodyBytesInFlight);
   const codec = await createCodec(registry, eventsAccepted);
   const linkedEvents = await openLinkedEventStreams({ log, registry, logger, metrics });
   health.warn('clickhouse', async () => ((await store.ping()) ? undefined : 'ClickHouse does not answer'));
   health.warn('log', async () => void (await log.endOffsets(TOPICS.events)));
 
-  const linksSettled = watchLinks({ log, clock });
-  const storing = { log, codec, quotas, metrics, partitions, turns: new Turns() };
+  // What is known of a project: in ClickHouse, and ahead of it in this process.
   const known = { store, sessions, reports, clock };
-  const reads = { ...known, projection: events, linksSettled, partitions };
-  const ofReports = { ...reads, ...storing, reportProjection: filed, perReport: new OneAtATime() };
-  const shared = { bodies, defaultRevision: settings.defaultRevision, clock, logger, metrics };
+  // What storing events takes.
+  const storing = { log, codec, quotas, metrics, partitions };
+  // What a read waits for before it asks ClickHouse.
+  const settling = { projection: events, linksSettled: watchLinks({ log, clock }), partitions };
   const toGames = publicApp({
-    ...shared,
     directory: directory.current,
+    bodies: { budget: new BodyBudget(metrics.bodyBytesInFlight), turns: new LoopTurns() },
+    ...{ defaultRevision: settings.defaultRevision, clock, logger, metrics },
     ingest: { ...known, ...storing, replays },
-    reads,
-    reports: ofReports,
+    reads: { ...known, ...settling },
+    reports: { ...known, ...storing, ...settling, reportProjection: filed, perReport: new KeyedMutex() },
     linkedEvents,
   });
   const toOperators = adminApp({

@@ -9,13 +9,12 @@ import { laneOfSession } from '@questlog/schemas/partition';
 import { linkedReports } from '../known/links.ts';
 import type { Reports } from '../known/reports.ts';
 import { findSessions, type Sessions } from '../known/sessions.ts';
-import { type CreatedEvent, type Placed, placeDrafts, sessionsOf } from './core/accept.ts';
+import { type CreatedEvent, type Placed, type PlacedDraft, placeDrafts, sessionsOf } from './core/accept.ts';
 import { type AnsweredEvent, eventArray, lenientArray } from './core/answer.ts';
 import { type Draft, type Elements, readElements } from './core/envelope.ts';
 import { scanRequest, verdictOn } from './core/scanBody.ts';
 import type { Replays, StoredElement } from './replays.ts';
 import { appendEvents, decideEvents, type StoreEventsDeps } from './storeEvents.ts';
-import type { Turns } from './turns.ts';
 
 export interface IngestDeps extends StoreEventsDeps {
   readonly store: Store;
@@ -23,7 +22,6 @@ export interface IngestDeps extends StoreEventsDeps {
   readonly reports: Reports;
   readonly replays: Replays;
   readonly clock: Clock;
-  readonly turns: Turns;
 }
 
 export interface IngestRequest {
@@ -45,7 +43,6 @@ export interface IngestAnswer {
 /** @throws Rejected for what the game must change, Unavailable for what it may send again. */
 export async function ingest(deps: IngestDeps, request: IngestRequest): Promise<IngestAnswer> {
   const { principal, body, isLenient } = request;
-  await deps.turns.take(body.length);
   const scanned = scanRequest(body, principal.revision);
   const checked = await check(deps, request, readElements(body, scanned, principal.revision));
   if (!isLenient && checked.problems.length > 0) throw verdictOn(checked.problems);
@@ -82,45 +79,44 @@ async function check(
 async function storeOnce(
   deps: IngestDeps,
   request: IngestRequest,
-  checked: Placed,
+  { drafts }: Placed,
 ): Promise<{ stored: readonly StoredElement[]; isReplay: boolean }> {
   const { principal, body, idempotencyKey } = request;
-  if (checked.drafts.length === 0) return { stored: [], isReplay: false };
+  if (drafts.length === 0) return { stored: [], isReplay: false };
   if (idempotencyKey === undefined) {
-    return { stored: await store(deps, request, checked, null), isReplay: false };
+    return { stored: await store(deps, request, drafts, null), isReplay: false };
   }
   const idempotency = { key: idempotencyKey, digest: createHash('sha256').update(body).digest() };
-  return await deps.replays.once(
-    {
-      tenantId: principal.tenant.id,
-      projectId: principal.project.id,
-      ...idempotency,
-      indexes: checked.drafts.map(({ index }) => index),
-    },
-    (before) => store(deps, request, without(checked, before), idempotency),
-  );
-}
-
-/** What an earlier try of the same key had not stored yet. */
-function without(checked: Placed, before: readonly StoredElement[]): Placed {
-  const done = new Set(before.map(({ index }) => index));
-  const isLeft = ({ index }: Draft): boolean => !done.has(index);
-  return {
-    ...checked,
-    drafts: checked.drafts.filter(isLeft),
-    lanes: checked.lanes.filter((_, position) => !done.has(checked.drafts[position]?.index ?? -1)),
-  };
+  const claim = await deps.replays.claim({
+    tenantId: principal.tenant.id,
+    projectId: principal.project.id,
+    ...idempotency,
+    indexes: drafts.map(({ index }) => index),
+  });
+  if (claim.isReplay) return { stored: claim.before, isReplay: true };
+  const done = new Set(claim.before.map(({ index }) => index));
+  const missing = drafts.filter(({ index }) => !done.has(index));
+  try {
+    return { stored: claim.keep(await store(deps, request, missing, idempotency)), isReplay: false };
+  } catch (error) {
+    claim.giveUp();
+    throw error;
+  }
 }
 
 async function store(
   deps: IngestDeps,
   { principal, isLenient }: IngestRequest,
-  { drafts, lanes }: Placed,
+  drafts: readonly PlacedDraft[],
   idempotency: { key: string; digest: Buffer } | null,
 ): Promise<readonly CreatedEvent[]> {
   const receivedAt = deps.clock.now();
-  const toStore = { receivedAt, drafts, lanes, idempotency, isSplit: isLenient };
-  const decided = await decideEvents(deps, principal, toStore);
+  const decided = await decideEvents(deps, principal, {
+    receivedAt,
+    drafts,
+    idempotency,
+    isSplit: isLenient,
+  });
   await appendEvents(deps, principal, decided);
   return decided.created;
 }

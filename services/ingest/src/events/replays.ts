@@ -30,19 +30,22 @@ export interface KeyedRequest {
 
 export interface Replays {
   /**
-   * Has `append` store what is not stored yet, and remembers it; a request that is stored whole is only answered. Two
-   * requests of one key at the same time are one after the other.
+   * Gives the key to the caller, who stores what is missing and says what became of it. Another request of the same key
+   * waits until then.
    * @throws Rejected `idempotency_key_reused` when the key came with another body.
    */
-  once(
-    request: KeyedRequest,
-    append: (before: readonly StoredElement[]) => Promise<readonly StoredElement[]>,
-  ): Promise<Outcome>;
+  claim(request: KeyedRequest): Promise<Claim>;
 }
 
-export interface Outcome {
-  readonly stored: readonly StoredElement[];
+export interface Claim {
+  /** What earlier tries have stored. */
+  readonly before: readonly StoredElement[];
+  /** Nothing is missing, and nothing more is to be said. */
   readonly isReplay: boolean;
+  /** Remembers what the caller has stored, and returns it with what was there before. */
+  keep(stored: readonly StoredElement[]): readonly StoredElement[];
+  /** Not all of it could be stored: the next request of the key looks again. */
+  giveUp(): void;
 }
 
 interface Remembered {
@@ -76,8 +79,31 @@ export function openReplays(deps: { store: Store; clock: Clock; projection: Proj
       if (events > 0) forget(name);
     }
   };
+  const claimed = (name: string, digest: Buffer) => {
+    const { promise, resolve, reject } = Promise.withResolvers<readonly StoredElement[]>();
+    promise.catch(() => {});
+    const mine: Remembered = { digest, stored: promise, atMs: clock.now(), events: 0 };
+    forget(name);
+    memory.set(name, mine);
+    return {
+      keep: (stored: readonly StoredElement[]): readonly StoredElement[] => {
+        const kept = stored.map(withoutPayload);
+        resolve(kept);
+        if (memory.get(name) === mine) {
+          mine.events = kept.length;
+          rememberedEvents += kept.length;
+          forgetOldest();
+        }
+        return kept;
+      },
+      giveUp: () => {
+        reject(new Error('the request that had this key stored nothing'));
+        if (memory.get(name) === mine) forget(name);
+      },
+    };
+  };
   return {
-    once: async (request, append) => {
+    claim: async (request) => {
       const name = `${request.projectId}/${request.key}`;
       let before: readonly StoredElement[] | undefined;
       for (
@@ -88,31 +114,28 @@ export function openReplays(deps: { store: Store; clock: Clock; projection: Proj
         if (!known.digest.equals(request.digest)) throw reused();
         before = await known.stored.catch(() => undefined);
       }
-      if (before !== undefined && hasAll(before, request)) return { stored: before, isReplay: true };
-      let isReplay = false;
-      const first = (async () => {
-        await projectedAtStart;
-        before ??= (await ledger.has(request)) ? await storedBefore(store, request) : [];
-        isReplay = hasAll(before, request);
-        return isReplay ? before : [...before, ...(await append(before)).map(withoutPayload)];
-      })();
-      forget(name);
-      const remembered: Remembered = { digest: request.digest, stored: first, atMs: clock.now(), events: 0 };
-      memory.set(name, remembered);
+      if (before !== undefined && hasAll(before, request)) return wholeOf(before);
+      const mine = claimed(name, request.digest);
       try {
-        const stored = await first;
-        if (memory.get(name) === remembered) {
-          remembered.events = stored.length;
-          rememberedEvents += stored.length;
-          forgetOldest();
-        }
-        return { stored, isReplay };
+        await projectedAtStart;
+        const there = before ?? ((await ledger.has(request)) ? await storedBefore(store, request) : []);
+        if (hasAll(there, request)) return wholeOf(mine.keep(there));
+        return {
+          before: there,
+          isReplay: false,
+          keep: (stored) => mine.keep([...there, ...stored]),
+          giveUp: mine.giveUp,
+        };
       } catch (error) {
-        if (memory.get(name) === remembered) forget(name);
+        mine.giveUp();
         throw error;
       }
     },
   };
+}
+
+function wholeOf(before: readonly StoredElement[]): Claim {
+  return { before, isReplay: true, keep: () => before, giveUp: () => {} };
 }
 
 /** A created event's payload is a view of the request's body, which must not stay in memory for it. */
@@ -128,7 +151,7 @@ function hasAll(stored: readonly StoredElement[], { indexes }: KeyedRequest): bo
 interface Ledger {
   /**
    * Whether an append of this key was projected.
-   * @throws Rejected as `once` does; Unavailable where ClickHouse is away and the key may be in it.
+   * @throws Rejected as `claim` does; Unavailable where ClickHouse is away and the key may be in it.
    */
   has(request: KeyedRequest): Promise<boolean>;
 }

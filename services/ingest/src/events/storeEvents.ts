@@ -24,7 +24,7 @@ export interface DecidedEvents extends AcceptedBatch {
   readonly ledger: QuotaLedger | undefined;
 }
 
-type ToStore = Pick<AcceptInput, 'receivedAt' | 'drafts' | 'lanes' | 'idempotency' | 'isSplit' | 'report'>;
+type ToStore = Pick<AcceptInput, 'receivedAt' | 'drafts' | 'idempotency' | 'isSplit' | 'reportId'>;
 
 export async function decideEvents(
   { quotas, partitions }: StoreEventsDeps,

@@ -22,7 +22,7 @@ import type { TSchema } from 'typebox';
 import { administer } from '../admin/administer.ts';
 import { askSql } from '../admin/askSql.ts';
 import { retryLinks } from '../admin/retryLinks.ts';
-import { OneAtATime } from '../known/oneAtATime.ts';
+import { KeyedMutex } from '../known/keyedMutex.ts';
 import type { Reports } from '../known/reports.ts';
 import { Rejected } from '../rejected.ts';
 import { bearerToken } from './authenticate.ts';
@@ -52,7 +52,7 @@ export function adminApp(deps: AdminAppDeps): Koa {
   const authorized = operatorsOnly(deps.adminToken);
 
   // Changes at other ingests are noticed and decided anew; one's own take turns, which saves that.
-  const changes = new OneAtATime();
+  const changes = new KeyedMutex();
   const inTurn = <T>(work: () => Promise<T>): Promise<T> => changes.run('', work);
   const list = (path: string, rows: () => object[]): void => {
     router.get(path, authorized, (ctx) => {

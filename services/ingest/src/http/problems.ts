@@ -29,7 +29,7 @@ export function problems(logger: Logger, metrics: Metrics): Middleware {
   };
 }
 
-/** The caller's fault, a dependency's, or a bug of ours; only the last is told nothing of. */
+/** The caller's fault, a dependency's, or a bug of ours. Of a bug the caller learns only the request's id. */
 function rejectedFor(error: unknown, logger: Logger, requestId: string): Rejected {
   if (error instanceof Rejected) return error;
   if (error instanceof RecordTooLarge)

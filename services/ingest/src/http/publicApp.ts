@@ -12,6 +12,7 @@ import type { Revision } from '@questlog/schemas/topics/eventsAccepted';
 import { canonicalUuid, isUuidV7 } from '@questlog/schemas/uuid';
 import Koa from 'koa';
 import { type IngestDeps, ingest } from '../events/ingestEvents.ts';
+import type { PageQuery } from '../events/pages.ts';
 import { type ReadDeps, readEvent, readQuota, readSession, readSessionEvents } from '../events/readEvents.ts';
 import { parseToken, type StreamPosition } from '../linkedEvents/core/linkedEventToken.ts';
 import type { LinkedEventStreams } from '../linkedEvents/streams.ts';
@@ -22,8 +23,8 @@ import { registerSession } from '../sessions/registerSession.ts';
 import { authenticate } from './authenticate.ts';
 import { openApi } from './openapi/openapi.ts';
 import { problems } from './problems.ts';
-import { type BodyBudget, withBody } from './readBody.ts';
-import { checkedBody, json, jsonBody, noRoute, pageQuery, param } from './route.ts';
+import { type Bodies, withBody } from './readBody.ts';
+import { checkedBody, jsonBody, noRoute } from './route.ts';
 
 export interface PublicAppDeps {
   readonly directory: Directory;
@@ -31,7 +32,7 @@ export interface PublicAppDeps {
   readonly reads: ReadDeps;
   readonly reports: ReportDeps & ReportReadDeps;
   readonly linkedEvents: LinkedEventStreams;
-  readonly bodies: BodyBudget;
+  readonly bodies: Bodies;
   readonly defaultRevision: Revision;
   readonly clock: Clock;
   readonly logger: Logger;
@@ -166,7 +167,7 @@ const LAST_EVENT_ID = 'Last-Event-ID';
 /** The endpoints of bug reports. */
 export function reportRoutes(
   router: RouterInstance,
-  deps: { reports: ReportDeps & ReportReadDeps; bodies: BodyBudget },
+  deps: { reports: ReportDeps & ReportReadDeps; bodies: Bodies },
   as: (ctx: RouterContext, scope: Scope) => Principal,
 ): void {
   const { reports, bodies } = deps;
@@ -188,4 +189,23 @@ export function reportRoutes(
     await retractReport(reports, as(ctx, 'reports:write'), param(ctx));
     ctx.status = 204;
   });
+}
+
+/** Answers JSON that is text already. */
+function json(ctx: RouterContext, body: Buffer | string): void {
+  ctx.body = body;
+  ctx.type = 'application/json';
+}
+
+function param(ctx: RouterContext): string {
+  return ctx.params['id'] ?? '';
+}
+
+function pageQuery(ctx: RouterContext): PageQuery {
+  return { limit: queryText(ctx, 'limit'), cursor: queryText(ctx, 'cursor') };
+}
+
+function queryText(ctx: RouterContext, name: string): string | undefined {
+  const value = ctx.query[name];
+  return Array.isArray(value) ? value.at(-1) : value;
 }

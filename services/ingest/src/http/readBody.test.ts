@@ -3,7 +3,7 @@ import type { IncomingMessage } from 'node:http';
 import { Readable } from 'node:stream';
 import { gzipSync, zstdCompressSync } from 'node:zlib';
 import { expect, test } from 'vitest';
-import { BodyBudget, withBody } from './readBody.ts';
+import { BodyBudget, LoopTurns, withBody } from './readBody.ts';
 
 const MIB = 1024 * 1024;
 /** A frame of zstd that holds `{}` and asks for a window of `2 ** log` bytes (RFC 8878, section 3.1.1). */
@@ -47,6 +47,10 @@ function reading(
     complete: true,
   });
   request.on('end', () => onSent(request));
-  const length = withBody(request as unknown as IncomingMessage, budget, async (body) => body.length);
+  const length = withBody(
+    request as unknown as IncomingMessage,
+    { budget, turns: new LoopTurns() },
+    async (body) => body.length,
+  );
   return { length, mostBytes: () => most };
 }

@@ -1,4 +1,7 @@
-/** Reads a request's body under limits: inflated as its Content-Encoding says, never past the bound, valid UTF-8. */
+/**
+ * Reads a request's body under limits (inflated as its Content-Encoding says, never past the bound, valid UTF-8) and has
+ * it worked on when the event loop has a turn for it.
+ */
 import { isUtf8 } from 'node:buffer';
 import type { IncomingMessage } from 'node:http';
 import { Unavailable } from '@questlog/runtime/process/errors';
@@ -8,6 +11,12 @@ import { Rejected } from '../rejected.ts';
 
 /** Bytes of bodies that the process holds at once; past it a request is told to come again. */
 const MAX_BYTES_IN_FLIGHT = 256 * 1024 * 1024;
+
+/** What the requests of a process share in reading their bodies. */
+export interface Bodies {
+  readonly budget: BodyBudget;
+  readonly turns: LoopTurns;
+}
 
 /** Counts the bodies that are being read or worked on. */
 export class BodyBudget {
@@ -30,10 +39,57 @@ export class BodyBudget {
   }
 }
 
+/**
+ * Shares the event loop: one turn of it works on so many bytes of bodies, and the others wait for a later turn. Ingest may
+ * share its process with the projector and the linker, each step of which takes a turn: when eight large bodies are worked
+ * on in one, those crawl, and the projection falls behind for as long as the load lasts.
+ */
+export class LoopTurns {
+  readonly #waiting: Waiting[] = [];
+  #bytesLeft = MAX_BYTES_A_TURN;
+  #isScheduled = false;
+
+  /** Resolves when it is the turn of a body of this size, in the order of the calls. */
+  take(bytes: number): Promise<void> {
+    this.#schedule();
+    if (this.#waiting.length === 0 && this.#bytesLeft > 0) {
+      this.#bytesLeft -= bytes;
+      return Promise.resolve();
+    }
+    return new Promise((start) => {
+      this.#waiting.push({ bytes, start });
+    });
+  }
+
+  #schedule(): void {
+    if (this.#isScheduled) return;
+    this.#isScheduled = true;
+    setImmediate(() => {
+      this.#isScheduled = false;
+      this.#bytesLeft = MAX_BYTES_A_TURN;
+      while (this.#bytesLeft > 0) {
+        const next = this.#waiting.shift();
+        if (next === undefined) return;
+        this.#bytesLeft -= next.bytes;
+        next.start();
+      }
+      this.#schedule();
+    });
+  }
+}
+
+/** Worked on within some milliseconds. A turn works on one body at least, however large; small ones share it. */
+const MAX_BYTES_A_TURN = 64 * 1024;
+
+interface Waiting {
+  readonly bytes: number;
+  start(): void;
+}
+
 /** @throws Rejected for another media type or coding, a broken body, one beyond the limit, or one that is not UTF-8. */
 export async function withBody<T>(
   request: IncomingMessage,
-  budget: BodyBudget,
+  { budget, turns }: Bodies,
   work: (body: Buffer) => Promise<T>,
 ): Promise<T> {
   const coding = codingFor(request);
@@ -42,6 +98,7 @@ export async function withBody<T>(
   try {
     const body = await collect(request, coding, budget, held);
     if (!isUtf8(body)) throw new Rejected('invalid_utf8', 'the body is not valid UTF-8');
+    await turns.take(body.length);
     return await work(body);
   } finally {
     budget.give(held.bytes);

@@ -1,11 +1,10 @@
-/** What both listeners share: unknown paths and methods as problems, parameters, small JSON bodies checked by TypeBox. */
-import type { RouterContext, RouterInstance } from '@koa/router';
+/** What both listeners share: unknown paths and methods as problems, small JSON bodies checked by TypeBox. */
+import type { RouterInstance } from '@koa/router';
 import type { Middleware } from 'koa';
 import bodyParser from 'koa-bodyparser';
 import type { Static, TSchema } from 'typebox';
 import { Compile } from 'typebox/compile';
 import { fieldProblems } from '../core/fieldProblems.ts';
-import type { PageQuery } from '../events/pages.ts';
 import { Rejected } from '../rejected.ts';
 
 /** Behind the router: another method on a known path is a 405, an unknown path a 404. */
@@ -18,20 +17,6 @@ export function noRoute(router: RouterInstance): Middleware {
       headers: { Allow: allowed },
     });
   };
-}
-
-/** Answers JSON that is text already. */
-export function json(ctx: RouterContext, body: Buffer | string): void {
-  ctx.body = body;
-  ctx.type = 'application/json';
-}
-
-export function param(ctx: RouterContext): string {
-  return ctx.params['id'] ?? '';
-}
-
-export function pageQuery(ctx: RouterContext): PageQuery {
-  return { limit: queryText(ctx, 'limit'), cursor: queryText(ctx, 'cursor') };
 }
 
 const MAX_JSON_BYTES = 1024 * 1024;
@@ -87,9 +72,4 @@ function withoutNulls(schema: TSchema, body: object): Record<string, unknown> {
   return Object.fromEntries(
     Object.entries(body).filter(([name, value]) => value !== null || takesNull(name)),
   );
-}
-
-function queryText(ctx: RouterContext, name: string): string | undefined {
-  const value = ctx.query[name];
-  return Array.isArray(value) ? value.at(-1) : value;
 }

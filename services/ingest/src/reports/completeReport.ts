@@ -130,16 +130,15 @@ async function storeMissing(
 ): Promise<readonly Answerable[]> {
   const missing = positions.flatMap((position) => {
     const [draft, id] = [drafts[position], inlineEventIds[position]];
-    return draft === undefined || id === undefined ? [] : [{ draft, id }];
+    return draft === undefined || id === undefined ? [] : [{ ...draft, id, lane: laneOf(id) }];
   });
   if (missing.length === 0) return [];
   const decided = await decideEvents(deps, principal, {
     receivedAt,
-    drafts: missing.map(({ draft }) => draft),
-    lanes: missing.map(({ id }) => laneOf(id)),
+    drafts: missing,
     idempotency: null,
     isSplit: false,
-    report: { id: reportId, eventIds: missing.map(({ id }) => id) },
+    reportId,
   });
   await appendInlineEvents(deps, principal, reportId, decided);
   return decided.created;

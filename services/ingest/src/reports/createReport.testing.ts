@@ -16,8 +16,7 @@ import { type EventsAccepted, eventsAccepted } from '@questlog/schemas/topics/ev
 import { type ReportLink, reportLinks } from '@questlog/schemas/topics/reportLinks';
 import { topicDefinitions } from '@questlog/schemas/topics/topics';
 import { onTestFinished } from 'vitest';
-import { Turns } from '../events/turns.ts';
-import { OneAtATime } from '../known/oneAtATime.ts';
+import { KeyedMutex } from '../known/keyedMutex.ts';
 import { READ_WAIT_MS } from '../known/projection.ts';
 import { openReports } from '../known/reports.ts';
 import type { ReportDeps } from './createReport.ts';
@@ -92,8 +91,7 @@ export async function aReportBench(): Promise<ReportBench> {
           close: async () => {},
         },
         partitions: LANES.length,
-        turns: new Turns(),
-        perReport: new OneAtATime(),
+        perReport: new KeyedMutex(),
       };
     },
     reports: () => recordsOf(log, registry, reportLinks),

@@ -22,10 +22,9 @@ import {
 } from '../events/core/accept.ts';
 import type { AnsweredEvent } from '../events/core/answer.ts';
 import { decideEvents, releaseEvents, type StoreEventsDeps } from '../events/storeEvents.ts';
-import type { Turns } from '../events/turns.ts';
 import { NotReadBack } from '../known/firstRecords.ts';
+import type { KeyedMutex } from '../known/keyedMutex.ts';
 import { linkedReports, linksOfReport, pendingLinks } from '../known/links.ts';
-import type { OneAtATime } from '../known/oneAtATime.ts';
 import type { Projection } from '../known/projection.ts';
 import type { Reports } from '../known/reports.ts';
 import { findSessions, type Sessions } from '../known/sessions.ts';
@@ -43,9 +42,8 @@ export interface ReportDeps extends StoreEventsDeps {
   /** Of the events topic. */
   readonly projection: Projection;
   readonly clock: Clock;
-  readonly turns: Turns;
   /** By project and report: what changes one report runs alone. */
-  readonly perReport: OneAtATime;
+  readonly perReport: KeyedMutex;
 }
 
 export interface ReportAnswer {
@@ -70,7 +68,6 @@ export async function createReport(
   principal: Principal,
   body: Buffer,
 ): Promise<ReportAnswer> {
-  await deps.turns.take(body.length);
   const checked = await check(deps, principal, body);
   const { tenant, project } = principal;
   return await deps.perReport.run(`${project.id}/${checked.id}`, async () => {
@@ -106,10 +103,10 @@ async function check(deps: ReportDeps, principal: Principal, body: Buffer): Prom
 }
 
 async function file(deps: ReportDeps, principal: Principal, checked: Checked): Promise<ReportAnswer> {
-  const { id, drafts, lanes } = checked;
+  const { id, drafts } = checked;
   const receivedAt = deps.clock.now();
-  const toStore = { receivedAt, drafts, lanes, idempotency: null, isSplit: false };
-  const decided = await decideEvents(deps, principal, { ...toStore, report: { id, eventIds: null } });
+  const toStore = { receivedAt, drafts, idempotency: null, isSplit: false, reportId: id };
+  const decided = await decideEvents(deps, principal, toStore);
   const record = recordOf(principal, checked, decided.created, receivedAt);
   const filed = await deps.reports.file(record).catch((error: unknown) => {
     releaseEvents(decided);

@@ -18,6 +18,7 @@ import {
   pageParams,
   readPage,
 } from '../events/pages.ts';
+import type { KeyedMutex } from '../known/keyedMutex.ts';
 import {
   isFresh,
   type Link,
@@ -26,7 +27,6 @@ import {
   OF_SESSION,
   reportParams,
 } from '../known/links.ts';
-import type { OneAtATime } from '../known/oneAtATime.ts';
 import type { LinksSettled, Projection } from '../known/projection.ts';
 import type { Reports } from '../known/reports.ts';
 import type { FiledReport } from '../known/storedReports.ts';
@@ -150,7 +150,7 @@ function partitionsOf(
 
 /** @throws Rejected `not_found` also for a report of another project. */
 export async function retractReport(
-  deps: { reports: Reports; clock: Clock; perReport: OneAtATime },
+  deps: { reports: Reports; clock: Clock; perReport: KeyedMutex },
   principal: Principal,
   idText: string,
 ): Promise<void> {

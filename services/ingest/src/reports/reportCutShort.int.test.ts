@@ -8,7 +8,7 @@ import Koa from 'koa';
 import { expect, onTestFinished, test } from 'vitest';
 import { problems } from '../http/problems.ts';
 import { reportRoutes } from '../http/publicApp.ts';
-import { BodyBudget } from '../http/readBody.ts';
+import { BodyBudget, LoopTurns } from '../http/readBody.ts';
 import { aReportBench, type ReportBench } from './createReport.testing.ts';
 import type { ReportDeps } from './createReport.ts';
 
@@ -121,7 +121,7 @@ async function served(bench: ReportBench, started?: ReportDeps): Promise<string>
   const metrics = createMetrics();
   const deps = started ?? (await bench.start());
   const router = new Router();
-  const bodies = new BodyBudget(metrics.bodyBytesInFlight);
+  const bodies = { budget: new BodyBudget(metrics.bodyBytesInFlight), turns: new LoopTurns() };
   const reports = { ...deps, reportProjection: deps.projection, linksSettled: async () => {} };
   reportRoutes(router, { reports, bodies }, () => bench.principal);
   const app = new Koa();

@@ -1,17 +1,17 @@
 import { randomBytes } from 'node:crypto';
 import { laneOf, millisOf } from '@questlog/schemas/uuid';
 import { describe, expect, test } from 'vitest';
-import { type AcceptInput, accept, randomBytesFor } from './accept.ts';
-import type { Draft } from './envelope.ts';
+import { type AcceptInput, accept, type PlacedDraft, randomBytesFor } from './accept.ts';
 
 const TENANT = '7846b5f4-39dd-4381-b200-dbc9f59749ad';
 const PROJECT = '85ac27b3-4cf8-4a46-b24b-0b6ca34e27fa';
 const KEY = '01a1fe02-7454-7000-a110-3027adf24232';
 const NOW = 1_795_262_987_142;
 
-function drafts(count: number): Draft[] {
-  return Array.from({ length: count }, (_, index) => ({
+function drafts(lanes: readonly number[]): PlacedDraft[] {
+  return lanes.map((lane, index) => ({
     index,
+    lane,
     sessionId: null,
     buildId: null,
     eventType: `type ${index}`,
@@ -21,14 +21,13 @@ function drafts(count: number): Draft[] {
 }
 
 function input(of: Partial<AcceptInput> = {}): AcceptInput {
-  const given = of.drafts ?? drafts(3);
+  const given = of.drafts ?? drafts([0, 0, 0]);
   return {
     tenantId: TENANT,
     projectId: PROJECT,
     revision: 'A',
     receivedAt: NOW,
     drafts: given,
-    lanes: given.map(() => 0),
     remaining: Number.POSITIVE_INFINITY,
     idempotency: null,
     isSplit: false,
@@ -58,12 +57,12 @@ test('an omitted occurredAt is the time of receipt', () => {
 });
 
 test('flags the events past the line and not those before it', () => {
-  const { created } = accept(input({ drafts: drafts(5), remaining: 2 }));
+  const { created } = accept(input({ drafts: drafts([0, 0, 0, 0, 0]), remaining: 2 }));
   expect(created.map(({ overQuota }) => overQuota)).toEqual([false, false, true, true, true]);
 });
 
 test('an id holds the time of receipt and the lane, and the lane chooses the partition', () => {
-  const { created, appends } = accept(input({ lanes: [0, 1, 1] }));
+  const { created, appends } = accept(input({ drafts: drafts([0, 1, 1]) }));
   expect(created.map(({ id }) => [millisOf(id), laneOf(id)])).toEqual([
     [NOW, 0],
     [NOW, 1],
@@ -75,7 +74,7 @@ test('an id holds the time of receipt and the lane, and the lane chooses the par
 });
 
 test('lanes that fall on one partition are appended together', () => {
-  const { appends } = accept(input({ lanes: [0, 4, 1] }));
+  const { appends } = accept(input({ drafts: drafts([0, 4, 1]) }));
   expect(appends.map(({ messages }) => messages.length).toSorted()).toEqual([1, 2]);
 });
 
@@ -99,10 +98,10 @@ describe('a keyed request', () => {
   });
 
   test('that leaves bad elements out names each event on its own, so that a fuller repeat adds only the new ones', () => {
-    const [first, second, third] = drafts(3);
+    const [first, second, third] = drafts([0, 0, 0]);
     if (first === undefined || second === undefined || third === undefined) throw new Error('three drafts');
-    const partial = keyed({ drafts: [first, third], lanes: [0, 0], isSplit: true });
-    const whole = keyed({ drafts: [first, second, third], lanes: [0, 0, 0], isSplit: true });
+    const partial = keyed({ drafts: [first, third], isSplit: true });
+    const whole = keyed({ drafts: [first, second, third], isSplit: true });
     const ids = (of: typeof partial) =>
       of.appends.flatMap(({ messages }) => messages.map(({ appendId }) => appendId));
     expect(ids(whole)).toEqual([ids(partial)[0], expect.any(String), ids(partial)[1]]);
@@ -110,15 +109,15 @@ describe('a keyed request', () => {
 });
 
 describe('the events of a bug report', () => {
-  const report = (eventIds: readonly string[] | null) => ({ id: KEY, eventIds });
-  const lanes = [0, 1, 0];
-  const first = accept(input({ lanes, report: report(null) }));
+  const given = drafts([0, 1, 0]);
+  const first = accept(input({ drafts: given, reportId: KEY }));
   const idsOf = (of: typeof first) => of.created.map(({ id }) => id);
   const appendIdsOf = (of: typeof first) =>
     of.appends.flatMap(({ messages }) => messages.map(({ appendId }) => appendId));
 
   test('have the same append ids at every try, and are no keyed request', () => {
-    const again = accept(input({ lanes, report: report(idsOf(first)) }));
+    const named = given.map((draft, i) => ({ ...draft, id: idsOf(first)[i] ?? '' }));
+    const again = accept(input({ drafts: named, reportId: KEY }));
     expect(appendIdsOf(again)).toEqual(appendIdsOf(first));
     expect(new Set(appendIdsOf(first)).size).toBe(2);
     expect(first.appends.flatMap(({ messages }) => messages.map(({ idempotency }) => idempotency))).toEqual([
@@ -128,18 +127,18 @@ describe('the events of a bug report', () => {
   });
 
   test('have the ids of the report’s record where it is completed, also only some of them', () => {
-    const [, second] = idsOf(first);
-    const given = drafts(3).filter(({ index }) => index === 1);
-    const rest = accept(input({ drafts: given, lanes: [1], report: report([second ?? '']) }));
+    const [, second = ''] = idsOf(first);
+    const missing = given.filter(({ index }) => index === 1).map((draft) => ({ ...draft, id: second }));
+    const rest = accept(input({ drafts: missing, reportId: KEY }));
     expect(idsOf(rest)).toEqual([second]);
     expect(appendIdsOf(first)).toContain(appendIdsOf(rest)[0]);
   });
 
   test('share no append id with another report, another project or a request without one', () => {
     const others = [
-      accept(input({ lanes, report: { id: PROJECT, eventIds: null } })),
-      accept(input({ lanes, projectId: TENANT, report: report(null) })),
-      accept(input({ lanes })),
+      accept(input({ drafts: given, reportId: PROJECT })),
+      accept(input({ drafts: given, projectId: TENANT, reportId: KEY })),
+      accept(input({ drafts: given })),
     ];
     expect(new Set([first, ...others].flatMap(appendIdsOf)).size).toBe(8);
   });

@@ -9,15 +9,20 @@ import type { AcceptedEvent, EventsAccepted, Revision } from '@questlog/schemas/
 import { eventId, millisOf, uuidV8 } from '@questlog/schemas/uuid';
 import type { Draft, Elements } from './envelope.ts';
 
+/** A draft whose partition is known. */
+export interface PlacedDraft extends Draft {
+  readonly lane: number;
+  /** Of an event that the record of its report names already. */
+  readonly id?: string;
+}
+
 export interface AcceptInput {
   readonly tenantId: string;
   readonly projectId: string;
   readonly revision: Revision;
   /** Milliseconds since the epoch. */
   readonly receivedAt: number;
-  readonly drafts: readonly Draft[];
-  /** Of each draft, beside it. */
-  readonly lanes: readonly number[];
+  readonly drafts: readonly PlacedDraft[];
   /** How many of the request's events, the first ones, are still within the tenant's quota. */
   readonly remaining: number;
   readonly idempotency: { readonly key: string; readonly digest: Buffer } | null;
@@ -26,8 +31,8 @@ export interface AcceptInput {
    * than the first try (a session was registered in between), and each must be recognisable on its own.
    */
   readonly isSplit: boolean;
-  /** The bug report that the events came in; whoever completes it gives the ids that its record has, beside the drafts. */
-  readonly report?: { readonly id: string; readonly eventIds: readonly string[] | null };
+  /** Of the bug report that the events came in. */
+  readonly reportId?: string;
   readonly partitions: number;
   /** 8 random bytes a draft, then 16 for each record; unused by a keyed request. */
   readonly random: Buffer;
@@ -56,10 +61,12 @@ export function randomBytesFor(drafts: number): number {
 }
 
 export function accept(input: AcceptInput): AcceptedBatch {
-  const created = input.drafts.map((draft, position) => createdEvent(input, draft, position));
+  const created: CreatedEvent[] = [];
   const records = new Map<string, { lane: number; events: CreatedEvent[] }>();
-  created.forEach((event, position) => {
-    const lane = laneAt(input, position);
+  input.drafts.forEach((draft, position) => {
+    const event = createdEvent(input, draft, position);
+    created.push(event);
+    const { lane } = draft;
     const name = input.idempotency !== null && input.isSplit ? `event ${event.index}` : `lane ${lane}`;
     const record = records.get(name);
     if (record === undefined) records.set(name, { lane, events: [event] });
@@ -84,10 +91,10 @@ export function keyedTail(projectId: string, key: string, digest: Buffer, index:
   return createHash('sha256').update(`${projectId}/${key}/${index}/`).update(digest).digest().subarray(0, 8);
 }
 
-function createdEvent(input: AcceptInput, draft: Draft, position: number): CreatedEvent {
+function createdEvent(input: AcceptInput, draft: PlacedDraft, position: number): CreatedEvent {
   return {
     index: draft.index,
-    id: input.report?.eventIds?.[position] ?? newEventId(input, draft, position),
+    id: draft.id ?? newEventId(input, draft, position),
     sessionId: draft.sessionId,
     buildId: draft.buildId,
     eventType: draft.eventType,
@@ -97,16 +104,11 @@ function createdEvent(input: AcceptInput, draft: Draft, position: number): Creat
   };
 }
 
-function newEventId(input: AcceptInput, draft: Draft, position: number): string {
+function newEventId(input: AcceptInput, { index, lane }: PlacedDraft, position: number): string {
   const { idempotency, projectId, receivedAt, random } = input;
-  const lane = laneAt(input, position);
   if (idempotency === null) return eventId(receivedAt, lane, random, position * 8);
-  const tail = keyedTail(projectId, idempotency.key, idempotency.digest, draft.index);
+  const tail = keyedTail(projectId, idempotency.key, idempotency.digest, index);
   return eventId(millisOf(idempotency.key), lane, tail);
-}
-
-function laneAt(input: AcceptInput, position: number): number {
-  return input.lanes[position] ?? 0;
 }
 
 function messageOf(input: AcceptInput, appendId: string, events: readonly CreatedEvent[]): EventsAccepted {
@@ -116,9 +118,9 @@ function messageOf(input: AcceptInput, appendId: string, events: readonly Create
 
 /** Random, or for a keyed request and a report the same at every try: consumers drop the second one. */
 function appendIdOf(input: AcceptInput, name: string, position: number): string {
-  const { idempotency, projectId, random, drafts, report } = input;
-  if (report !== undefined) {
-    return uuidV8(createHash('sha256').update(`${projectId}/report ${report.id}/${name}`).digest());
+  const { idempotency, projectId, random, drafts, reportId } = input;
+  if (reportId !== undefined) {
+    return uuidV8(createHash('sha256').update(`${projectId}/report ${reportId}/${name}`).digest());
   }
   if (idempotency === null) {
     const at = drafts.length * 8 + position * 16;
@@ -130,30 +132,30 @@ function appendIdOf(input: AcceptInput, name: string, position: number): string 
   return uuidV8(hash.digest());
 }
 
-export interface Placed extends Elements {
-  /** Of each draft, beside it. */
-  readonly lanes: readonly number[];
+export interface Placed {
+  readonly drafts: readonly PlacedDraft[];
+  readonly problems: readonly ElementProblem[];
 }
 
+/** An event lies where its session does, or else in the request's `own` lane. A session that is not `known` is a problem. */
 export function placeDrafts(
   { drafts, problems }: Elements,
   known: ReadonlyMap<string, { readonly lane: number }>,
   own: { readonly lane: number; readonly projectId: string },
 ): Placed {
-  const kept: Draft[] = [];
-  const lanes: number[] = [];
+  const placed: PlacedDraft[] = [];
   const unknown: ElementProblem[] = [];
   for (const draft of drafts) {
-    const session = draft.sessionId === null ? undefined : known.get(draft.sessionId);
-    if (draft.sessionId !== null && session === undefined) {
-      unknown.push(unknownSession(draft.index, draft.sessionId, own.projectId));
-      continue;
+    const { index, sessionId } = draft;
+    const session = sessionId === null ? undefined : known.get(sessionId);
+    if (sessionId !== null && session === undefined) {
+      unknown.push(unknownSession(index, sessionId, own.projectId));
+    } else {
+      placed.push({ ...draft, lane: session?.lane ?? own.lane });
     }
-    kept.push(draft);
-    lanes.push(session?.lane ?? own.lane);
   }
   const all = [...problems, ...unknown].sort((a, b) => a.index - b.index);
-  return { drafts: kept, lanes, problems: all };
+  return { drafts: placed, problems: all };
 }
 
 export function unknownSession(index: number, sessionId: string, projectId: string): ElementProblem {

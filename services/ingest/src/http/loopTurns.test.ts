@@ -1,24 +1,24 @@
 /** The event loop is shared: what is beyond a turn's share waits, in order, and nothing waits for ever. */
 import { expect, test } from 'vitest';
-import { Turns } from './turns.ts';
+import { LoopTurns } from './readBody.ts';
 
 const nextTurn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
 const LARGE = 200 * 1024;
 
-function starting(turns: Turns, sizes: readonly number[]): number[] {
+function starting(turns: LoopTurns, sizes: readonly number[]): number[] {
   const started: number[] = [];
   for (const [i, bytes] of sizes.entries()) void turns.take(bytes).then(() => started.push(i));
   return started;
 }
 
 test('small bodies share a turn', async () => {
-  const started = starting(new Turns(), Array(50).fill(500));
+  const started = starting(new LoopTurns(), Array(50).fill(500));
   await Promise.resolve();
   expect(started).toHaveLength(50);
 });
 
 test('of large bodies each has a turn of its own, in the order in which they came', async () => {
-  const started = starting(new Turns(), [LARGE, LARGE, LARGE]);
+  const started = starting(new LoopTurns(), [LARGE, LARGE, LARGE]);
   await Promise.resolve();
   expect(started).toEqual([0]);
   await nextTurn();
@@ -28,7 +28,7 @@ test('of large bodies each has a turn of its own, in the order in which they cam
 });
 
 test('a small body behind a large one waits for a turn and not longer', async () => {
-  const started = starting(new Turns(), [LARGE, 1, 1]);
+  const started = starting(new LoopTurns(), [LARGE, 1, 1]);
   await Promise.resolve();
   expect(started).toEqual([0]);
   await nextTurn();
@@ -36,7 +36,7 @@ test('a small body behind a large one waits for a turn and not longer', async ()
 });
 
 test('after a pause the first body starts at once', async () => {
-  const turns = new Turns();
+  const turns = new LoopTurns();
   starting(turns, [LARGE]);
   await nextTurn();
   await nextTurn();

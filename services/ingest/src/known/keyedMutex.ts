@@ -1,5 +1,5 @@
-/** Work under a name runs alone: what comes under the same name meanwhile waits its turn. */
-export class OneAtATime {
+/** Work under a name runs alone: other work of the same name waits until it is done, in order. */
+export class KeyedMutex {
   readonly #last = new Map<string, Promise<unknown>>();
 
   async run<T>(name: string, work: () => Promise<T>): Promise<T> {
