@@ -51,6 +51,20 @@ test('the root asks only for tools in use', () => {
   );
 });
 
+test('npm ci warns of no package that wants a newer Node than the 20 that README promises', () => {
+  const { packages }: { packages: Record<string, { engines?: { node?: string } }> } = JSON.parse(
+    textOf('package-lock.json'),
+  );
+  expectNone(
+    Object.entries(packages)
+      .filter(([, { engines }]) => !takesNode20(engines?.node ?? '*'))
+      .map(
+        ([path, { engines }]) =>
+          `package-lock.json: ${path} wants Node ${engines?.node}. Where it only ever runs under the Node that npm ci installs, as vitest does, take its "engines" out: npm keeps it so until the package changes`,
+      ),
+  );
+});
+
 test('nothing runs when npm installs: no workspace has an install script', () => {
   const hooks = ['preinstall', 'install', 'postinstall', 'prepare'];
   expectNone(
@@ -129,4 +143,13 @@ function isNeededTypes(name: string, imported: ReadonlySet<string>): boolean {
     textOf(`node_modules/${typed}/package.json`),
   );
   return types === undefined && typings === undefined;
+}
+
+/** One of the alternatives is 20, or anything from 20 or earlier on. */
+function takesNode20(range: string): boolean {
+  return range.split('||').some((alternative) => {
+    const { sign = '', major = '' } =
+      /^\s*(?<sign>[~^>=]*)\s*v?(?<major>\d+|\*)/.exec(alternative)?.groups ?? {};
+    return major === '*' || (sign.startsWith('>') ? Number(major) <= 20 : Number(major) === 20);
+  });
 }
