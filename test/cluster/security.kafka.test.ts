@@ -23,7 +23,7 @@ const WITHIN_MS = 240_000;
 const REFUSED_WITHIN_MS = 60_000;
 const DATABASE = `secured_${randomUUID().replaceAll('-', '')}`;
 
-describeKafka('a deployment on engines that let in nobody they do not know', (engines) => {
+describeKafka('a deployment on engines with TLS and authentication', (engines) => {
   const there = securedDeployments();
   const { username, password } = new URL(engines.clickhouseUrl);
   const account = { username: decodeURIComponent(username), password: decodeURIComponent(password) };

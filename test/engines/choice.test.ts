@@ -34,7 +34,7 @@ test('what is missing beside what is given comes from Docker, else from a local 
   });
 });
 
-test('Docker goes before a local stack', () => {
+test('prefers Docker to a local stack', () => {
   expect(chooseEngines({}, around())).toEqual({
     kind: 'docker',
     line: 'kafka tests: on Kafka in Docker (3 brokers)',

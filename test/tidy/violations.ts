@@ -1,4 +1,4 @@
-/** How a rule of the house fails: one line for each place that breaks it, so that the failure is the list of what to mend. */
+/** How a rule of the house fails: one line for each place that breaks it, so that the failure lists what to fix. */
 
 /** @param violations each `file:line: the rule it breaks`. @throws where there is one, naming all. */
 export function expectNone(violations: readonly string[]): void {

@@ -1,4 +1,4 @@
-/** What a partition's run leaves behind when the log fails under it while it opens. */
+/** A partition's run that fails while it opens leaves nothing behind. */
 import { aLog } from '@questlog/runtime/log/embedded/testing/testLog';
 import type { Log, OwnedPartition } from '@questlog/runtime/log/log';
 import { withMethods } from '@questlog/runtime/log/testing/withMethods';

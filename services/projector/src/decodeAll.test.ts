@@ -8,7 +8,7 @@ const records: LogRecord[] = ['good', 'broken', 'newer'].map((text, offset) => {
   return { offset, timestampMs: 0, key: null, value: Buffer.from(text), headers: {} };
 });
 
-/** Of `newer` nothing is known while the registry is away. */
+/** A codec that does not know `newer` while the registry is away. */
 function aCodec(isAway: boolean): Codec<string> {
   return {
     encode: (message) => Buffer.from(message),

@@ -1,4 +1,4 @@
-/** What a start says once everything is ready: where it listens; with the demo, three lines to paste. */
+/** The output of a ready start: where it listens, and with the demo three lines to paste. */
 import { relative, resolve } from 'node:path';
 import { defaultDataDir } from './config.ts';
 import type { Kept, Running } from './services.ts';

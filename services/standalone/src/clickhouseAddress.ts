@@ -1,4 +1,4 @@
-/** Where ClickHouse is, from the settings: its address may hold user, password and database, as tools print it. */
+/** ClickHouse's address, from the settings: it may hold user, password and database, as tools print it. */
 
 import type { StoreOptions } from '@questlog/runtime/clickhouse/store';
 import { StartRefused } from '@questlog/runtime/process/errors';

@@ -1,4 +1,4 @@
-/** How Kafka is reached, from the settings. */
+/** Kafka's connection options, from the settings. */
 import type { KafkaConnection } from '@questlog/runtime/log/kafka/client/kafkaClient';
 import { oauthTokens } from '@questlog/runtime/log/kafka/client/oauthTokens';
 import { StartRefused } from '@questlog/runtime/process/errors';

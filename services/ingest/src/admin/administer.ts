@@ -1,4 +1,4 @@
-/** What operators do: tenants, projects and tokens, written to the directory topic and answered once read back. */
+/** Operators' changes of tenants, projects and tokens: written to the directory topic, answered once read back. */
 import { randomBytes, randomUUID } from 'node:crypto';
 import { type Directory, sha256Hex } from '@questlog/runtime/directory/directory';
 import type { DirectoryHandle } from '@questlog/runtime/directory/openDirectory';

@@ -1,4 +1,4 @@
-/** What a game may read back: events, sessions and their events, the quota. All of it from ClickHouse, once caught up. */
+/** A game's reads: events, sessions and their events, the quota. All come from ClickHouse, once it has caught up. */
 
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import type { Principal } from '@questlog/runtime/directory/directory';

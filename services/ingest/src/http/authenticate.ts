@@ -1,4 +1,4 @@
-/** Who is asking: a bearer token (RFC 6750) resolved in the directory, before anything of the body is read. */
+/** Resolves a bearer token (RFC 6750) in the directory before the body is read. */
 import { type Directory, type Principal, resolveToken } from '@questlog/runtime/directory/directory';
 import type { Scope } from '@questlog/schemas/topics/directoryEntry';
 import type { Revision } from '@questlog/schemas/topics/eventsAccepted';

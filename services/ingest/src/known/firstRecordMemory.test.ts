@@ -1,4 +1,4 @@
-/** What memory says of an id is what the log says: the first record, and what came after it. */
+/** The memory agrees with the log: the first record of an id, and its later changes. */
 import { expect, test } from 'vitest';
 import { FirstRecordMemory } from './firstRecordMemory.ts';
 

@@ -1,4 +1,4 @@
-/** What a read waits for, and what it asks the brokers for meanwhile. */
+/** A read's wait for the projection, and its questions to the brokers meanwhile. */
 import type { Committed, Log } from '@questlog/runtime/log/log';
 import { systemClock } from '@questlog/runtime/process/clock';
 import { Unavailable } from '@questlog/runtime/process/errors';

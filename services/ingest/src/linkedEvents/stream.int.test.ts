@@ -41,7 +41,7 @@ test('coming back with the id of any message misses nothing and repeats nothing,
   }
 });
 
-test('a connection that breaks is resumed by Last-Event-ID, which goes before the from of the first request', async () => {
+test('resumes a broken connection by Last-Event-ID, which overrides the first request’s from', async () => {
   const bench = await aStreamBench();
   const reader = bench.reader();
   const first = await follow(bench.baseUrl, reader, { from: 'start' });

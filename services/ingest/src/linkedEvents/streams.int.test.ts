@@ -1,4 +1,4 @@
-/** Who gets a stream of linked events, how many there are, and what a client that does not read can do to the others. */
+/** Access to streams of linked events, their number, and clients that do not read. */
 import { request } from 'node:http';
 import { expect, test } from 'vitest';
 import { appendLinks, aStreamBench, PARTITIONS, type Reader, type StreamBench } from './stream.testing.ts';

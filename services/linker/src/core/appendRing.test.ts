@@ -5,7 +5,7 @@ import { AppendRing } from './appendRing.ts';
 const ids = (from: number, count: number): string[] =>
   Array.from({ length: count }, (_, i) => `id ${from + i}`);
 
-/** What the changelog holds: the latest of each slot. */
+/** The changelog's content: the latest entry of each slot. */
 function changelogOf(ring: AppendRing, added: readonly string[]): Map<number, SeenAppends> {
   const slots = new Map<number, SeenAppends>();
   for (const [at, id] of added.entries())

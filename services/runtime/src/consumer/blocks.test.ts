@@ -125,7 +125,7 @@ test('after crashes at any rows, every record is there exactly once', async () =
           await consumeUntil(end, table);
         } catch (error) {
           expect(error).toHaveProperty('message', 'crash');
-          // What comes after the crash must not become part of the block that it interrupted.
+          // Records after the crash must not join the interrupted block.
           await append(2);
           end += 2;
         }

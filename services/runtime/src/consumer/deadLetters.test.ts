@@ -1,4 +1,4 @@
-/** What is said of a dead letter: where it was, never what is in it. */
+/** Logs name a dead letter's place, never its content. */
 import { topicDefinitions } from '@questlog/schemas/topics/topics';
 import { expect, test } from 'vitest';
 import { aLog, ManualClock } from '../log/embedded/testing/testLog.ts';

@@ -21,7 +21,7 @@ export class Backoff {
     return pauseMs;
   }
 
-  /** After a success. */
+  /** Call it after a success. */
   reset(): void {
     this.#nextMs = this.#firstMs;
   }

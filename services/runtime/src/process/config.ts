@@ -7,7 +7,7 @@ import Type, { type Static, type TObject, type TSchema } from 'typebox';
 import { Compile } from 'typebox/compile';
 import { StartRefused } from './errors.ts';
 
-/** What a setting's schema carries besides its type. */
+/** The fields of a setting's schema besides its type. */
 export interface SettingOptions {
   readonly env: string;
   readonly description: string;
@@ -19,7 +19,7 @@ export const setting = {
   text: (options: SettingOptions & { default: string }) => Type.String({ minLength: 1, ...options }),
   /** Empty where it is not given. */
   optional: (options: SettingOptions) => Type.String({ ...options, default: '' }),
-  /** As `optional`, and never shown. */
+  /** Like `optional`, and never printed. */
   secret: (options: SettingOptions) => Type.String({ ...options, default: '', secret: true }),
   choice: <const T extends string[]>(values: [...T], options: SettingOptions & { default: T[number] }) =>
     Type.Enum(values, { ...options }),

@@ -1,4 +1,4 @@
-/** What `/readyz` is asked for when something is away: a check that fails or hangs must not take the answer with it. */
+/** `/readyz` answers during an outage: a check that fails or hangs must not take the answer with it. */
 import { expect, test, vi } from 'vitest';
 import { Unavailable } from './errors.ts';
 import { createHealth } from './health.ts';

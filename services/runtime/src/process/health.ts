@@ -4,9 +4,9 @@ import { messageOf } from './errors.ts';
 type Check = () => string | undefined | Promise<string | undefined>;
 
 export interface Health {
-  /** What makes this process not ready. */
+  /** Problems that make this process not ready. */
   check(name: string, problem: Check): void;
-  /** What is told, and leaves the process ready: it goes on with what it can, and all of its like have it at once. */
+  /** Warnings leave the process ready: it goes on with what it can, and all processes of its kind have them at once. */
   warn(name: string, problem: Check): void;
   /** Name and sentence of each that says something, within a few seconds. No problems: ready. */
   state(): Promise<{ readonly problems: Sentences; readonly warnings: Sentences }>;
@@ -14,7 +14,7 @@ export interface Health {
 
 export type Sentences = Readonly<Record<string, string>>;
 
-/** Who asks for readiness waits for a few seconds only; an outage may hold a check for longer. */
+/** A caller of readiness waits a few seconds only; an outage may hold a check for longer. */
 const CHECK_LIMIT_MS = 3_000;
 /** Kubernetes asks for a second only, and what leaves the process ready must not make it fail for being late. */
 const WARNING_LIMIT_MS = 500;

@@ -1,4 +1,4 @@
-/** What a supervisor and Prometheus ask of every process: whether it lives, whether it progresses, its figures. */
+/** Every process's routes for supervisors and Prometheus: alive, progressing, figures. */
 import { Router, type RouterInstance } from '@koa/router';
 import Koa from 'koa';
 import { messageOf } from './errors.ts';

@@ -18,7 +18,7 @@ export interface ListenAddress {
   readonly settings: { readonly host: string; readonly port: string };
 }
 
-/** What is answered where no request could be read. */
+/** The answer to bytes that are not a readable request. */
 export interface Refusal {
   readonly status: number;
   readonly type: string;
@@ -65,7 +65,7 @@ export async function checkAddress(address: ListenAddress): Promise<void> {
   await listener.close();
 }
 
-/** What is not HTTP, or too large to be a request's head, never reaches the application. */
+/** Bytes that are not HTTP, and heads that are too large, never reach the application. */
 function refuse(error: NodeJS.ErrnoException, socket: Duplex, refusalOf: RefusalOf): void {
   if (error.code === 'ECONNRESET' || !socket.writable) return void socket.destroy();
   const { status, type, body } = refusalOf(error.code === 'ERR_HTTP_REQUEST_TIMEOUT');
@@ -86,7 +86,7 @@ function portOf(server: Server): number {
 async function drain(server: Server): Promise<void> {
   const closed = new Promise<void>((resolve) => server.close(() => resolve()));
   server.closeIdleConnections();
-  // What is answered from now on was the connection's last: a client that keeps it alive would be served for ever.
+  // From now on an answer closes its connection: a client that keeps it alive would be served for ever.
   server.prependListener('request', (_, response) => response.setHeader('Connection', 'close'));
   const idle = setInterval(() => server.closeIdleConnections(), IDLE_CHECK_MS);
   const deadline = setTimeout(() => server.closeAllConnections(), DRAIN_MS);

@@ -27,7 +27,7 @@ export function createLogger(
   };
 }
 
-/** For tests and tools that have nothing to say. */
+/** A silent logger, for tests and tools. */
 export const silentLogger: Logger = { info: () => {}, warn: () => {}, error: () => {} };
 
 function describe(cause: unknown, withStack: boolean): Fields {

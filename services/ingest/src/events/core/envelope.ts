@@ -1,4 +1,4 @@
-/** From scanned elements to drafts of events, or to the list of what is wrong with each. Pure. */
+/** Turns scanned elements into drafts of events, or into the list of their faults. Pure. */
 import { EventInputA, EventInputB, LIMITS } from '@questlog/schemas/http/event';
 import type { ElementProblem, ProblemCode } from '@questlog/schemas/http/problem';
 import type { Revision } from '@questlog/schemas/topics/eventsAccepted';
@@ -109,7 +109,7 @@ function addSchemaProblems(validator: Validator, envelope: object, add: Add): vo
   }
 }
 
-/** What TypeBox checks: the element's fields by name; where no string stood, a value of the kind that did. */
+/** The element's fields by name, for TypeBox; a value of the same kind where no string stood. */
 function envelopeOf(element: ScannedElement): Record<string, unknown> {
   const envelope: Record<string, unknown> = {};
   addField(envelope, 'sessionId', element.sessionId, true);

@@ -6,7 +6,7 @@ import { FAILED, type JsonBytes } from './scanValue.ts';
 /** Containers a field's value may nest, its own included. */
 export const MAX_DEPTH = 64;
 
-/** What the scanner fills in; whoever gets it sees a `ScannedElement`. */
+/** The scanner fills it in; its readers see a `ScannedElement`. */
 export class FoundElement implements ScannedElement {
   start: number;
   end = 0;

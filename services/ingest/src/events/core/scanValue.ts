@@ -8,7 +8,7 @@
  * in its loops made it half as fast, and constants from another file a fifth slower.
  */
 
-/** What every walking method answers when the bytes are not JSON; `failedAt` and `detail` then say why. */
+/** Every walking method answers this when the bytes are not JSON; `failedAt` and `detail` then say why. */
 export const FAILED = -1;
 
 /**

@@ -1,8 +1,8 @@
-/** What the scanner finds in a request's body. */
+/** The scanner's findings in a request's body. */
 
 export type ValueKind = 'object' | 'array' | 'string' | 'number' | 'boolean' | 'null';
 
-/** What stood in a field that should hold a string. */
+/** The kind of a value that stood in place of a string. */
 export interface NotAString {
   readonly kind: Exclude<ValueKind, 'string'>;
 }

@@ -1,4 +1,4 @@
-/** What is wrong with a report is told all at once, each with its field and its limit. */
+/** All faults of a report are told at once, each with its field and its limit. */
 import { randomUUID } from 'node:crypto';
 import type { ElementProblem } from '@questlog/schemas/http/problem';
 import { expect, test } from 'vitest';

@@ -1,4 +1,4 @@
-/** From a scanned body to the bug report that it is, or to the list of everything that is wrong with it. Pure. */
+/** Turns a scanned body into a bug report, or into the list of all its faults. Pure. */
 import { BATCH_CAP } from '@questlog/schemas/http/event';
 import { type ElementProblem, type ProblemCode, statusOf } from '@questlog/schemas/http/problem';
 import { ReportFields } from '@questlog/schemas/http/report';

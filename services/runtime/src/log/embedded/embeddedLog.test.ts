@@ -1,4 +1,4 @@
-/** What only a log in the same process can do wrong: its queue, its disk, its close. */
+/** Faults that only a log in the same process can have: in its queue, its disk, its close. */
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { StartRefused, Unavailable } from '../../process/errors.ts';
 import {

@@ -1,4 +1,4 @@
-/** What was acknowledged outlives a `kill -9` at any moment. */
+/** Acknowledged records survive a `kill -9` at any moment. */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { createInterface } from 'node:readline';

@@ -1,4 +1,4 @@
-/** What gathering must not lose: the order of calls, every caller's own offset, and the bounds. */
+/** Gathering keeps the order of calls, every caller's own offset, and the bounds. */
 import { expect, onTestFinished, test, vi } from 'vitest';
 import { Unavailable } from '../../../process/errors.ts';
 import type { NewRecord } from '../../log.ts';

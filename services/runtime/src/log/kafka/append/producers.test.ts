@@ -1,4 +1,4 @@
-/** What must be true of producers for an acknowledgement to be one: a doubtful one is never used again. */
+/** A producer in doubt is never used again: otherwise an acknowledgement would be worth nothing. */
 import type { Message, Producer, RecordMetadata } from 'kafkajs';
 import { expect, test } from 'vitest';
 import { Unavailable } from '../../../process/errors.ts';

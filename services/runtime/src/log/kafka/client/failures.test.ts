@@ -1,4 +1,4 @@
-/** How kafkajs's failures reach the callers of the log. */
+/** kafkajs's failures, as the callers of the log get them. */
 import { createRequire } from 'node:module';
 import kafkajs from 'kafkajs';
 import { expect, test } from 'vitest';

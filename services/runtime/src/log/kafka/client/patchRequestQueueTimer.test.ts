@@ -3,7 +3,7 @@ import { createRequire } from 'node:module';
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { patchRequestQueueTimer } from './patches.ts';
 
-/** As far as a connection of kafkajs uses it. */
+/** The part that a connection of kafkajs uses. */
 interface RequestQueue {
   push(request: object): void;
   fulfillRequest(answer: object): void;

@@ -1,4 +1,4 @@
-/** What a client in trouble must not do to others: hold them up, or be closed under those who still use it. */
+/** A client in trouble must not hold up others, or be closed under those that still use it. */
 import { afterEach, expect, test, vi } from 'vitest';
 import { StartRefused, Unavailable } from '../../../process/errors.ts';
 import { type Connectable, Renewable } from './renewable.ts';

@@ -74,7 +74,7 @@ function sizesOf(members: readonly AssignedMember[]): number[] {
   return members.map(({ owned }) => owned.length);
 }
 
-/** How many partitions members had before and have not after. */
+/** Counts the partitions that members lost. */
 function moved(before: readonly AssignedMember[], after: readonly AssignedMember[]): number {
   return before.reduce((sum, { id, owned }) => {
     const now = after.find((member) => member.id === id)?.owned ?? [];

@@ -113,7 +113,7 @@ describeKafka('a consumer group on Kafka', ({ brokers }) => {
       process: async (owned) => {
         told.push('begins');
         await lost(owned);
-        // As one whose insert into ClickHouse is still under way.
+        // Like an owner whose insert into ClickHouse is still running.
         await ending.promise;
         told.push('ends');
       },
@@ -147,7 +147,7 @@ describeKafka('a consumer group on Kafka', ({ brokers }) => {
           const { partition, signal } = owned;
           begun.push({ member, partition });
           let count = Number(owned.committed(topic)?.metadata ?? 0);
-          // What was acknowledged is there, and nothing else.
+          // Acknowledged records are there, and nothing else.
           if (count !== acknowledged[partition]) unexpected.push({ partition, count, acknowledged });
           while (!signal.aborted) {
             count += 1;

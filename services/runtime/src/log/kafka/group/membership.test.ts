@@ -58,10 +58,10 @@ test('tells kafkajs at each join where the group is, so that it never asks parti
 
 interface SilentConsumer {
   isRunning: boolean;
-  /** As committed, for kafkajs. */
+  /** Committed offsets in kafkajs's form. */
   readonly marked: object[];
   tell(event: string, payload: object): void;
-  /** What its `disconnect` waits for. */
+  /** `disconnect` waits for this. */
   leave(): void;
 }
 

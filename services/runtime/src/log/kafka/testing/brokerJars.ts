@@ -1,4 +1,4 @@
-/** Where the jars of Kafka are, for a test that needs a broker with settings of its own. */
+/** Finds Kafka's jars, for a test that needs a broker with settings of its own. */
 import { execFile } from 'node:child_process';
 import { existsSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';

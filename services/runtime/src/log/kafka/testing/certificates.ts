@@ -10,9 +10,9 @@ export interface Certificate {
 }
 
 export interface Authority {
-  /** What its certificates are checked against. */
+  /** The authority's own certificate. */
   readonly caPem: string;
-  /** For 127.0.0.1, as a server and as a client. @param name the common name. */
+  /** Issues a certificate for 127.0.0.1, for a server and a client. @param name the common name. */
   issue(name: string): Certificate;
   /** A certificate for 192.0.2.1, where nobody is reached by that name. */
   issueForElsewhere(name: string): Certificate;

@@ -1,4 +1,4 @@
-/** Who owns what in a consumer group, as the brokers know it: for tests that kill members and add some. */
+/** The owners of a group's partitions, by the brokers: for tests that kill and add members. */
 import kafkajs from 'kafkajs';
 import { silentLogger } from '../../../process/logger.ts';
 import { kafkaClient } from '../client/kafkaClient.ts';

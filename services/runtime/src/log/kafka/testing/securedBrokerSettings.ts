@@ -1,4 +1,4 @@
-/** How a broker is set up that asks every client who it is: what an operator's own would hold, for one node. */
+/** The settings of a broker that authenticates every client, as an operator's would have them, for one node. */
 import { join } from 'node:path';
 
 export interface Ports {

@@ -18,7 +18,7 @@ import { type SecuredBroker, startSecuredBroker } from './securedBroker.ts';
 import { PASSWORDS, USER } from './securedBrokerSettings.ts';
 import { aTokenServer, type TokenServer } from './tokenServer.ts';
 
-/** Of every topic, group and transactional id that the user may use. */
+/** The prefix of every topic, group and transactional id that the user may use. */
 const PREFIX = 'secured-';
 const START_LIMIT_MS = 180_000;
 const TOKEN_CLIENT = {

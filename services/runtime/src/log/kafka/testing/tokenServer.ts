@@ -3,9 +3,9 @@ import { createServer } from 'node:http';
 
 export interface TokenServer {
   readonly url: string;
-  /** How many tokens it has given. */
+  /** The number of issued tokens. */
   readonly given: number;
-  /** From when on the client is refused, as one that was removed. */
+  /** Refuses the client from now on, like a removed one. */
   refuses: boolean;
   close(): Promise<void>;
 }

@@ -1,4 +1,4 @@
-/** What the catalog asks the brokers for: the coordinator of a group once, and its offsets where it is. */
+/** The catalog asks the brokers for a group's coordinator once, and that coordinator for its offsets. */
 import type { Admin, Broker, Cluster, ConsumerConfig, Kafka } from 'kafkajs';
 import { expect, test, vi } from 'vitest';
 import type { Renewable } from '../client/renewable.ts';

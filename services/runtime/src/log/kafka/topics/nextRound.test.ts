@@ -1,4 +1,4 @@
-/** What must be true of a shared look at the log for a reader to see what was acknowledged to him before. */
+/** A shared question to the brokers still shows each reader the records acknowledged to it before. */
 import { expect, test } from 'vitest';
 import { nextRound } from './catalog.ts';
 
