@@ -1,4 +1,4 @@
-/** What the linker's parts are given: by the process, and for one of its partitions. */
+/** The dependencies of the linker and of one of its partitions. */
 import type { ServiceDeps } from '@questlog/runtime/consumer/serviceDeps';
 import type { Codec } from '@questlog/runtime/registry/registry';
 import type { EventsAccepted } from '@questlog/schemas/topics/eventsAccepted';

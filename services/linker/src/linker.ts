@@ -47,7 +47,7 @@ export async function startLinker(deps: LinkerDeps): Promise<Linker> {
     topics,
     process: (owned) => linkPartition(owned, { ...deps, codecs, partitions, watched }),
   });
-  // Whoever starts the linker may look at it only later.
+  // Its starter may look at it only later.
   consumer.failed.catch(() => {});
   return {
     failed: consumer.failed,

@@ -1,7 +1,7 @@
 /**
- * What one partition of the linker has decided and not committed yet, with its state: links, notices, the changelog and
- * the offsets go in one transaction. A new owner first initialises the producer, which fences the old one; only then is
- * what the old one committed known for good.
+ * Commits what one partition of the linker has decided: links, notices, the changelog of its state and the offsets go in
+ * one transaction. A new owner first initialises the producer, which fences the old one; only then does it know for good
+ * what the old one committed.
  */
 import type { NewRecord, OwnedPartition, TransactionalProducer } from '@questlog/runtime/log/log';
 import type { LinkerEntry } from '@questlog/schemas/topics/linkerState';
@@ -21,7 +21,7 @@ export async function openOutbox(owned: OwnedPartition, deps: PartitionDeps): Pr
   try {
     return await outboxFrom(owned, deps, producer);
   } catch (error) {
-    // In an outage this is tried again and again: each try would leave its connections behind.
+    // An outage brings many tries, and each would leave its connections behind.
     await producer.close();
     throw error;
   }
@@ -36,7 +36,7 @@ async function outboxFrom(
   const { partition } = owned;
   for (const topic of [TOPICS.events, TOPICS.reportLinks]) {
     const committed = (await log.committed(GROUPS.link, topic))[partition];
-    // Where nothing was committed yet, also what an earlier run of this very partition had read must be read again.
+    // If nothing was committed yet, the records that an earlier run of this partition has read must be read again.
     owned.seek(topic, committed?.offset ?? (await log.startOffsets(topic))[partition] ?? 0);
   }
   const state = await restoredState(deps, owned);
@@ -45,7 +45,7 @@ async function outboxFrom(
 }
 
 export class Outbox {
-  /** With everything that was put in. */
+  /** The state, with everything that was put in. */
   readonly state: LinkerState;
   readonly #owned: OwnedPartition;
   readonly #deps: PartitionDeps;
@@ -81,12 +81,12 @@ export class Outbox {
     return this.#bytes >= MAX_BYTES;
   }
 
-  /** As of the last commit: the next offset of the events, and the end of the partition's links. */
+  /** The last commit: the next offset of the events, and the end of the partition's links. */
   get committed(): { readonly events: number; readonly links: number } {
     return this.#committed;
   }
 
-  /** How long the oldest uncommitted step has been waiting; 0: there is none. */
+  /** The oldest uncommitted step has been waiting so long; 0: there is none. */
   waitsMs(): number {
     return this.#sinceMs === undefined ? 0 : Math.max(1, performance.now() - this.#sinceMs);
   }

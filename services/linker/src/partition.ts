@@ -98,7 +98,7 @@ class PartitionRun {
     return await this.#owned.read({ ...options, waitMs });
   }
 
-  /** What has reached its bound is not read on; but a last look-up waits for the events before it. */
+  /** A topic whose bound is reached is not read on; but a last look-up waits for the events before it. */
   #wanted(): string[] {
     const { reports, retractions, late, heldEventIds } = this.#outbox.state;
     const isFullOfReports =
@@ -118,7 +118,7 @@ class PartitionRun {
     this.#outbox.passed(batch.topic, batch.nextOffset);
   }
 
-  /** What does not decode is nothing to link; the projector sends it to the dead letters. */
+  /** A record that does not decode is nothing to link; the projector dead-letters it. */
   async #decide(topic: string, { offset, value, timestampMs }: LogRecord): Promise<Decision> {
     const { codecs, clock, logger } = this.#deps;
     const { state } = this.#outbox;

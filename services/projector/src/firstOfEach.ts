@@ -1,4 +1,4 @@
-/** Of several records that name one thing the first in the log counts; found in the block and in the thing's table. */
+/** Finds the first of several records that name one thing, in the block and in the thing's table; only it counts. */
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import type { Block } from '@questlog/runtime/consumer/blocks';
 import type { Decoded, Source } from './writer.ts';
@@ -20,7 +20,7 @@ export interface Name {
 export interface Firsts<Message> {
   /** Leaves out what an earlier record named, in this block or in the table (this very block's rows are no rival). */
   firstOfEach(block: Block, decoded: readonly Decoded<Message>[]): Promise<Decoded<Message>[]>;
-  /** Which of the block's offsets the table holds. */
+  /** Tells which of the block's offsets the table holds. */
   offsetsHeld(block: Block, decoded: readonly Decoded<Message>[]): Promise<Set<number>>;
 }
 

@@ -123,7 +123,7 @@ test('a record that does not decode goes to the dead letters with its cause, the
   expect(dead[0]?.reason).toContain('wire format');
 });
 
-test('a block that ClickHouse refuses for its data is halved until only the bad record is buried', async () => {
+test('a block that ClickHouse refuses for its data is halved until only the bad record is dead-lettered', async () => {
   const bad = accepted(1);
   await append(accepted(2), accepted(3), bad, accepted(4));
   const needle = Buffer.from(bad.events[0]?.id.replaceAll('-', '').slice(16) ?? '', 'hex').reverse();

@@ -37,7 +37,7 @@ export async function startProjector(deps: ProjectorDeps): Promise<Projector> {
     await projectTopic(deps, linkedEvents, GROUPS.projectLinks, openLinksWriter),
   ];
   const failed = Promise.race(projections.map((projection) => projection.failed));
-  // Whoever starts the projector may look at it only later.
+  // Its starter may look at it only later.
   failed.catch(() => {});
   return {
     failed,
@@ -62,7 +62,7 @@ async function projectTopic<Message>(
   const { topic } = contract;
   const codec = await createCodec(deps.registry, contract);
   const deadLetters = await openDeadLetters({ ...deps, group });
-  // For good: partition counts never change.
+  // Asked once: partition counts never change.
   const partitions = (await log.endOffsets(topic)).length;
   const progress = watchProgress({ log, clock, group, topic });
   const watch = async (): Promise<string | undefined> => {

@@ -1,6 +1,6 @@
 /**
- * What the writers of all projections share: what they are given, and what happens around them. Records that do not
- * decode or cannot be used stand apart, and go to the dead letters once the others are written.
+ * The frame of every projection's writer: its dependencies, and what happens around it. Records that do not decode or
+ * cannot be used stand apart, and go to the dead letters once the others are written.
  */
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import type { Attempt, Block, BlockWriter } from '@questlog/runtime/consumer/blocks';
@@ -15,7 +15,7 @@ export interface WriterDeps<Message> {
   readonly deadLetters: DeadLetters;
   readonly logId: string;
   readonly partition: number;
-  /** Of the topic. */
+  /** The topic's number of partitions. */
   readonly partitions: number;
   /** `ignored`: a record that is meant for others, or that changes nothing. */
   onOutcome(outcome: 'written' | 'repeated' | 'ignored' | 'dead', records: number): void;
@@ -36,7 +36,7 @@ export interface Decoded<T> {
 export interface Projection<Message, Plan> {
   plan(block: Block, decoded: readonly Decoded<Message>[]): Promise<Plan>;
   apply(plan: Plan, block: Block, attempt: Attempt): Promise<void>;
-  /** What makes a decoded message unusable all the same, as a sentence. */
+  /** Says, as a sentence, what makes a decoded message unusable all the same. */
   faultOf?(message: Message): string | undefined;
 }
 

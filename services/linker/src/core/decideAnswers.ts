@@ -1,4 +1,4 @@
-/** What a look-up found: links that were missing, reports to open or to let go. Pure. */
+/** Decides what comes of a look-up: links that were missing, reports to open or to let go. Pure. */
 import type { LinkedEvent } from '@questlog/schemas/topics/linkedEvents';
 import type { TrackedReport } from '@questlog/schemas/topics/linkerState';
 import type { ReportLink } from '@questlog/schemas/topics/reportLinks';
@@ -8,7 +8,7 @@ import type { Answer, FoundEvent, Job, KnownReport } from './jobs.ts';
 import type { LinkerState } from './linkerState.ts';
 import { ownersOf } from './ownership.ts';
 
-/** How often a report that is not matched as events come is looked up. */
+/** A report that is not matched as events come is looked up so often. */
 export const SPILLED_ASK_EVERY_MS = 10_000;
 
 export function decideAnswer(
@@ -144,8 +144,8 @@ function unresolved(record: ReportLink, eventIds: readonly string[], nowMs: numb
 }
 
 /**
- * Also of reports that are open: whatever they were linked to before was seen, so nothing is linked twice. Whether a report
- * is retracted is decided by the retraction's own look-up; until then its sessions wait.
+ * Open reports take part: the look-up saw whatever they were linked to, so nothing is linked twice. The retraction's own
+ * look-up decides whether a report is retracted; until then its sessions wait.
  */
 function lateAsked(
   state: LinkerState,
@@ -176,7 +176,7 @@ function linksOf(
     .map(({ record, event, source }) => aLink('linked', record, event, source, nowMs));
 }
 
-/** What came behind the look-up, now that what came before is told. */
+/** Tells the links that came behind the look-up, now that those before it are told. */
 function heldLinks(
   state: LinkerState,
   key: string,

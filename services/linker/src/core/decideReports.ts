@@ -43,7 +43,7 @@ export function noticesToOwners(
     .map((partition) => ({ partition, record: { ...record, isForwarded: true } }));
 }
 
-/** From here on the report is matched as events come, and what came before is looked up. */
+/** Has the report matched as events come, and looked up for what came before. */
 export function opened(state: LinkerState, offset: number, record: ReportLink, nowMs: number): Change {
   const closesAt = record.kind === 'retried' ? nowMs : closesAtMs(record);
   const isSpilled = !state.hasRoom;
@@ -76,7 +76,7 @@ function taken(state: LinkerState, offset: number, record: ReportLink, nowMs: nu
   return { ...NOTHING, changes: [{ entry: 'report', key, value }] };
 }
 
-/** Also where this partition still waits for the report, others may have let it go. */
+/** Others may have let the report go, even if this partition still waits for it. */
 function again(state: LinkerState, key: string, known: TrackedReport, record: ReportLink): Decision {
   const { sessionLane } = known.record;
   const whole = { ...record, sessionLane: record.sessionLane ?? sessionLane };
@@ -91,7 +91,7 @@ function retracted(state: LinkerState, offset: number, record: ReportLink): Deci
   const changes: Change[] = [];
   if (state.reports.has(key)) changes.push({ entry: 'report', key, value: null });
   if (!state.retractions.has(key)) {
-    // What it named is in the projected report, and need not be held twice.
+    // The projected report has what it named, which need not be held twice.
     changes.push({ entry: 'retraction', key, value: { record: withoutIds(record), offset } });
   }
   return { ...NOTHING, changes };

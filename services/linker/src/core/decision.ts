@@ -1,4 +1,4 @@
-/** What a step of the linker comes to: records to append and changes of its state, together or not at all. Pure. */
+/** The outcome of a linker's step: records to append and changes of its state, together or not at all. Pure. */
 import {
   LINK_VERSIONS,
   type LinkedEvent,
@@ -35,10 +35,10 @@ export interface HeldLink {
 
 export const NOTHING: Decision = { links: [], notices: [], changes: [] };
 
-/** Of a look-up that waits for no time: it is due also when the clock is set back. */
+/** The time of a look-up that is due at once, also when the clock is set back. */
 export const AT_ONCE = 0;
 
-/** What a link takes beside its event's payload, about. */
+/** A link's size beside its event's payload, about. */
 export const LINK_BYTES = 400;
 
 export function keyOf({ projectId, reportId }: { projectId: string; reportId: string }): string {

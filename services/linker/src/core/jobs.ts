@@ -1,5 +1,5 @@
 /**
- * What is to be looked up next. A partition asks one look-up at a time, and each sees everything that the partition had
+ * Chooses what to look up next. A partition asks one look-up at a time, and each sees everything that the partition had
  * linked before it: so a look-up may ask for all events of a report again and again, and links only those that are not
  * linked yet. One that waits for the projector can be set aside, for others to pass it. Pure.
  */
@@ -22,7 +22,7 @@ export type Job =
   /** Which events of these sessions belong to reports that were let go? */
   | { readonly kind: 'late'; readonly sessions: ReadonlyMap<string, LateSession> };
 
-/** What a look-up wants to know of one report. */
+/** A look-up's question about one report. */
 export interface Ask {
   readonly key: string;
   readonly record: ReportLink;
@@ -46,10 +46,10 @@ export interface FoundEvent {
 
 /** One row of the reports, as projected. */
 export interface KnownReport {
-  /** With its session's lane, also where the writer did not say it; null only for a session that is not registered. */
+  /** It has its session's lane, even if the writer did not say it; null only for a session that is not registered. */
   readonly record: ReportLink;
   readonly logId: string;
-  /** Of the filing. */
+  /** The offset of the record that filed it. */
   readonly offset: number;
   readonly isRetracted: boolean;
 }
@@ -107,8 +107,8 @@ export function nextJob(
 }
 
 /**
- * What came since an `ask` or a `close` began is held until it is answered, and is told then. A look-up that began after
- * it would find those events too, and they would be told twice; but it may check reports and take links back.
+ * Events that came since an `ask` or a `close` began are held until it is answered, and told then. A look-up that began
+ * later would find them too, and they would be told twice; but it may check reports and take links back.
  */
 function mayPass(kind: Job['kind'], aside: Aside): boolean {
   return kind === 'check' || kind === 'unlink' || !(aside.has('ask') || aside.has('close'));

@@ -1,5 +1,5 @@
 /**
- * What the linker of one partition knows: the reports it waits for, by event and by session, what is still to be looked
+ * The knowledge of one partition's linker: the reports it waits for, by event and by session, what is still to be looked
  * up, and the appends it has seen. No events. `evolve` is the only way to change it; every change is an entry of the
  * changelog, from which a new owner builds the same state. Pure.
  */
@@ -23,13 +23,13 @@ export interface LinkerBounds {
   /** Append ids that are remembered: slots, and ids in each. */
   readonly appendSlots: number;
   readonly appendsASlot: number;
-  /** Of links that wait behind look-ups; beyond it the look-up is made once more instead. */
+  /** Bytes of links that wait behind look-ups; beyond it the look-up is made once more instead. */
   readonly heldBytes: number;
-  /** With more, every event off the clock is looked up, whether its session has a report or not. */
+  /** If there are more, every event off the clock is looked up, whether its session has a report or not. */
   readonly sessionsWithReports: number;
 }
 
-/** Of one partition. */
+/** The bounds of one partition. */
 export const LINKER_BOUNDS: LinkerBounds = {
   openReports: 50_000,
   openEventIds: 500_000,
@@ -50,7 +50,7 @@ export class LinkerState {
   readonly retractions = new Map<string, PendingRetraction>();
   readonly late = new Map<string, LateSession>();
   readonly held = new Map<string, HeldLink[]>();
-  /** Of all reports, also those that were let go. Not in the changelog: the projected reports have it. */
+  /** Sessions of all reports, let go or not. Not in the changelog: the projected reports have them. */
   readonly sessionsWithReports: SessionFilter;
   readonly appends: AppendRing;
   /** When each report is to be looked up, by what for. */
@@ -89,7 +89,7 @@ export class LinkerState {
     }
   }
 
-  /** What the changelog must be told, latest values only. */
+  /** The entries that the changelog must be told, latest values only. */
   drain(): { key: string; entry: LinkerEntry | null }[] {
     const entries = [...this.#changed].map((key) => ({ key, entry: this.#entryOf(key) }));
     this.#changed.clear();
@@ -106,7 +106,7 @@ export class LinkerState {
     if (entry.appends !== null) this.appends.restore(Number(name), entry.appends);
   }
 
-  /** Of all reports that it waits for, whatever their phase. */
+  /** Counts the events that all tracked reports name, whatever their phase. */
   get heldEventIds(): number {
     return this.#heldEventIds;
   }

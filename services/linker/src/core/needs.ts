@@ -1,10 +1,10 @@
 /**
- * What must be projected before a look-up may ask: what it asks about and no more, so that a partition on which the
- * projector is behind keeps no other one waiting. Pure.
+ * Says what must be projected before a look-up may ask: the partitions that it asks about and no more, so that one on
+ * which the projector is behind keeps no other waiting. Pure.
  *
- * Of events that is the partition's own, whatever the tenant's spread was when they came: an event lies on the lane inside
- * its id, which is its session's, and a partition asks only for events of lanes that are its own (`ownership.ts`). Of
- * reports it is the tenants' homes, where it is decided what a report is.
+ * For events that is the partition's own, whatever the tenant's spread was when they came: an event lies on the lane in
+ * its id, which is its session's, and a partition asks only for events of its own lanes (`ownership.ts`). For reports
+ * it is the tenants' homes, where it is decided what a report is.
  */
 import { partitionOf } from '@questlog/schemas/partition';
 import type { ReportLink } from '@questlog/schemas/topics/reportLinks';
@@ -18,7 +18,7 @@ export interface Needs {
   readonly sessions: ReadonlyMap<number, number>;
 }
 
-/** Where the partition stands: the events below the first offset are linked as they came, by links below the second. */
+/** The partition's position: events below the first offset are linked as they came, by links below the second. */
 export interface Position {
   readonly events: number;
   readonly links: number;

@@ -27,7 +27,7 @@ export class OpenReports {
     return this.#reports.size;
   }
 
-  /** That these reports name and leave to this partition, together. */
+  /** Counts the events that these reports name and leave to this partition. */
   get eventIds(): number {
     return this.#eventIds;
   }

@@ -1,5 +1,5 @@
 /**
- * Which partition decides about a pair of a report and an event. One partition for each pair, so that a link is made in
+ * Says which partition decides about a pair of a report and an event. Each pair has one, so that a link is made in
  * one sequence of steps: an event that the report names belongs to the partition of the lane inside its id, every other
  * event of the report's session to the partition of the session's lane. Pure.
  */

@@ -1,14 +1,14 @@
 /**
- * Which sessions may have a report: a Bloom filter. Events whose clock is off are many where a game tells its local time
- * as UTC, sessions with a report are few; only those of both need a look-up. Pure.
+ * A Bloom filter of the sessions that may have a report. A game that tells its local time as UTC sends many events off
+ * the clock, while sessions with a report are few; only events of both kinds need a look-up. Pure.
  */
 
-/** With so many bits a session, about one in a hundred others is taken for one of them. */
+/** So many bits a session let about one in a hundred others pass for one of them. */
 const BITS_A_SESSION = 10;
 const HASHES = 7;
 
 export class SessionFilter {
-  /** Beyond it the filter is of no use. */
+  /** The filter is of no use for more. */
   readonly maxSessions: number;
   readonly #bits: Uint8Array;
   #isComplete = false;
@@ -18,7 +18,7 @@ export class SessionFilter {
     this.#bits = new Uint8Array(Math.ceil((maxSessions * BITS_A_SESSION) / 8));
   }
 
-  /** From now on, what was not added has no report. */
+  /** Sessions that were not added have no report from now on. */
   complete(): void {
     this.#isComplete = true;
   }

@@ -8,7 +8,7 @@ import type { PartitionDeps } from '../deps.ts';
 import type { Outbox } from '../outbox.ts';
 import { LookUp, type LookUps, OVERDUE_AFTER_MS } from './lookUps.ts';
 
-/** Between looks at what is still not projected. */
+/** The pause between two looks at what is still not projected. */
 const ASIDE_PAUSE_MS = 100;
 
 interface Running {
@@ -25,7 +25,7 @@ export class LookUpRunner {
   /** Begun, overdue, and waiting for the projector. */
   readonly #aside = new Map<Job['kind'], LookUp>();
   #lastKind: Job['kind'] | undefined;
-  /** By the process's own clock, which nobody sets back. */
+  /** A time of the process's own clock, which nobody sets back. */
   #againMs = 0;
   readonly #backoff = new Backoff();
   #failingSinceMs: number | undefined;
@@ -77,7 +77,7 @@ export class LookUpRunner {
     const job = nextJob(this.#outbox.state, this.#deps.clock.now(), options);
     if (job === undefined) return;
     const begun = this.#aside.get(job.kind);
-    // What it is to see is what was committed: a step that asks for it may not be yet.
+    // It sees what was committed, and the step that asks for it may not be yet.
     if (begun === undefined && this.#outbox.waitsMs() > 0) await this.#outbox.commit();
     const lookUp = begun ?? new LookUp(job);
     const running: Running = { lookUp, isFirstTurn: begun === undefined, outcome: undefined };
@@ -107,7 +107,7 @@ export class LookUpRunner {
   async #takeIn({ job }: LookUp, answer: Answer): Promise<void> {
     const { clock, log } = this.#deps;
     const decision = decideAnswer(this.#outbox.state, job, answer, clock.now(), log.id);
-    // In portions: each link stands for itself, and what a crash leaves out the same look-up finds again.
+    // Links go in portions: each stands for itself, and the same look-up finds again what a crash leaves out.
     for (const link of decision.links) {
       this.#outbox.put({ ...NOTHING, links: [link] });
       if (this.#outbox.isFull) await this.#outbox.commit();

@@ -40,7 +40,7 @@ export class LookUps {
     this.#source = { store, logId: log.id, partition: this.#partition, partitions };
   }
 
-  /** Which sessions have a report; until it is known every session may. */
+  /** Learns which sessions have a report; until then every session may. */
   async learnSessions(): Promise<void> {
     const { store, logger } = this.#deps;
     const { sessionsWithReports } = this.#outbox.state;
@@ -108,7 +108,7 @@ export class LookUps {
     );
   }
 
-  /** Of their sessions only: an event that a report names and that comes after its grace stays unresolved. */
+  /** Asks for their sessions only: an event that a report names and that comes after its grace stays unresolved. */
   async #lateAsksOf(job: Extract<Job, { kind: 'late' }>): Promise<Ask[]> {
     const { state } = this.#outbox;
     const reports = await reportsOfSessions(this.#deps.store, [...job.sessions.values()]);
@@ -165,7 +165,7 @@ export class LookUp {
   position: Position | undefined;
   /** A group, a topic and a partition; undefined when it waits for nothing but its answer. */
   waitsFor: string | undefined;
-  /** By the process's own clock, which nobody sets back. */
+  /** A time of the process's own clock, which nobody sets back. */
   readonly #begunMs = performance.now();
 
   constructor(job: Job) {

@@ -1,7 +1,7 @@
 /**
- * What belongs to reports: pairs of a report and an event that are not linked yet, by sessions and windows and by the ids
- * that reports name, and those that are linked and are to be taken back. First the pairs, then whole events, as many as
- * an answer takes.
+ * Finds what belongs to reports: the events of their sessions and windows, and those that they name, which are not
+ * linked yet; and the linked ones, to be taken back. Pairs of a report and an event come first, then whole events, as
+ * many as an answer takes.
  */
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import { partitionOf } from '@questlog/schemas/partition';
@@ -160,7 +160,7 @@ function ascending(a: bigint, b: bigint): number {
   return a < b ? -1 : Number(a > b);
 }
 
-/** Also tells, per report, what it names and what is nowhere. */
+/** Tells, per report, also which events it names that are nowhere. */
 async function namedPairs(
   source: LookUpSource,
   asks: readonly Ask[],
@@ -196,7 +196,7 @@ interface LinkRow {
   readonly event_id: string;
 }
 
-/** As `project/report/event`: linked now, or taken back. */
+/** Pairs as `project/report/event` that are linked now, or were taken back. */
 async function linkedAlready(
   { store }: LookUpSource,
   reports: readonly ReportLink[],
@@ -219,7 +219,7 @@ async function linkedAlready(
   return linked;
 }
 
-/** In the order of the log; not whole where the answer would become too large. */
+/** Gives events in the order of the log; not whole if the answer would become too large. */
 async function withEvents(
   { store }: LookUpSource,
   pairs: readonly Pair[],

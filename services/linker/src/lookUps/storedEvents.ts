@@ -31,7 +31,7 @@ export const PLACE_COLUMNS = `events.id AS id, events.project_id AS project_id, 
   length(events.payload) AS payload_bytes, events.log_id AS log_id, events.log_partition AS log_partition,
   events.log_offset AS log_offset, events.log_index AS log_index`;
 
-/** Of links, payloads and all, in one answer; one link is always taken. */
+/** Bytes of one answer's links, with their payloads; one link is always taken. */
 const MAX_LINK_BYTES = 16 * 1024 * 1024;
 
 /** Ids in one list. */
@@ -42,7 +42,7 @@ interface WholeRow extends EventRow {
   readonly received_at_millis: string;
 }
 
-/** By project and id; what is nowhere is missing. */
+/** Finds events by project and id; one that is nowhere is missing. */
 export async function eventPlaces(
   store: Store,
   reports: readonly ReportLink[],

@@ -1,4 +1,4 @@
-/** Reports as projected: their content, whether they are retracted, and where their filing lies in the log. */
+/** Reads projected reports: their content, whether they are retracted, and where they were filed in the log. */
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import { REPORT_COLUMNS, type ReportRow, storedReport } from '@questlog/schemas/tables/reports';
 import type { LateSession } from '@questlog/schemas/topics/linkerState';
@@ -7,7 +7,7 @@ import { keyOf } from '../core/decision.ts';
 import type { KnownReport } from '../core/jobs.ts';
 import type { SessionFilter } from '../core/sessionFilter.ts';
 
-/** By project and report; those that nobody filed are missing. */
+/** Finds reports by project and id; one that nobody filed is missing. */
 export async function knownReports(
   store: Store,
   wanted: readonly { readonly record: ReportLink }[],

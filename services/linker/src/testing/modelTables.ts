@@ -1,4 +1,4 @@
-/** What ClickHouse would hold of a modelled log, as far as it is projected, and what it would answer. For tests. */
+/** Models ClickHouse in tests: the rows of a modelled log, as far as it is projected, and the answers from them. */
 import { isInWindow } from '@questlog/schemas/reportWindow';
 import type { EventsAccepted } from '@questlog/schemas/topics/eventsAccepted';
 import type { LinkedEvent, StoredEvent } from '@questlog/schemas/topics/linkedEvents';

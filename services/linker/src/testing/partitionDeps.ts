@@ -1,4 +1,4 @@
-/** What a partition of the linker is given, in tests: codecs of the log's own registry, and a ClickHouse that is silent. */
+/** The dependencies of a linker's partition in tests: codecs of the log's own registry, and a silent ClickHouse. */
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import type { Log } from '@questlog/runtime/log/log';
 import { systemClock } from '@questlog/runtime/process/clock';

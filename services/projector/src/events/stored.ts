@@ -1,6 +1,6 @@
 /**
- * What the tables hold of a partition: the counts that it carries on, the append ids that it has seen, and which of a
- * block's rows are there.
+ * Reads what the tables hold of a partition: the counts that it carries on, the append ids that it has seen, and which
+ * of a block's rows are there.
  */
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import type { Block } from '@questlog/runtime/consumer/blocks';
@@ -144,7 +144,7 @@ export async function recentAppendIds(store: Store, source: Source, start: numbe
   return rows.map((row) => row.append_id).reverse();
 }
 
-/** Which of the ids the ledger holds below the offset. */
+/** Tells which of the ids the ledger holds below the offset. */
 export async function repeatedBelow(
   store: Store,
   source: Source,

@@ -20,7 +20,7 @@ export function openLinksWriter(deps: WriterDeps<LinkedEvent>): BlockWriter<unkn
   });
 }
 
-/** What the table's column holds. */
+/** The table's column holds no more. */
 const MAX_VERSION = 255;
 
 function faultOf({ version }: LinkedEvent): string | undefined {

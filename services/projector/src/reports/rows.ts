@@ -3,13 +3,13 @@ import { reportTimeOf, windowOf } from '@questlog/schemas/reportWindow';
 import { LINK_VERSIONS, type LinkSource, type LinkState } from '@questlog/schemas/topics/linkedEvents';
 import type { RowTable } from '../rowSink.ts';
 import type { Source } from '../writer.ts';
-import type { Filing } from './core/planReports.ts';
+import type { FiledReport } from './core/planReports.ts';
 
 /** A retracted report is the filed one once more, so that whoever reads one row reads all of it. */
 const REPORT_VERSIONS = { filed: 0, retracted: 1 } as const;
 const LINK_SOURCES: Readonly<Record<LinkSource, number>> = { inline: 0, named: 1, session: 2 };
 
-export const REPORT_TABLE: RowTable<Filing> = {
+export const REPORT_TABLE: RowTable<FiledReport> = {
   table: 'report_versions',
   columns: [
     'tenant_id',
@@ -65,7 +65,7 @@ export interface LinkRow {
   readonly source: LinkSource;
   readonly version: number;
   readonly changedAt: number;
-  /** Of the record that says so. */
+  /** The offset of the record that says so. */
   readonly offset: number;
 }
 

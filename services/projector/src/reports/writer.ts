@@ -8,7 +8,7 @@ import { keyOf, type Name, openFirsts } from '../firstOfEach.ts';
 import { RowSink } from '../rowSink.ts';
 import { type Source, type WriterDeps, writerOf } from '../writer.ts';
 import {
-  type Filing,
+  type FiledReport,
   type Noted,
   type OpenLink,
   pendingLinks,
@@ -60,23 +60,23 @@ async function writeReports(
 ): Promise<number> {
   const links = new RowSink(store, linkTable(source));
   const reports = new RowSink(store, REPORT_TABLE);
-  const own = new Map(filed.map((noted) => [keyOf(nameOf(noted.message)), filingOf(source, noted)]));
+  const own = new Map(filed.map((noted) => [keyOf(nameOf(noted.message)), reportOf(source, noted)]));
   for (const noted of filed) await links.add(pendingLinks(noted).map(versioned));
   await reports.add(own.values());
   const told = [...byReport(later)];
   let vain = 0;
-  for (let i = 0; i < told.length; i += MAX_FILINGS) {
-    const some = told.slice(i, i + MAX_FILINGS);
-    const held = await filingsHeld(
+  for (let i = 0; i < told.length; i += MAX_REPORTS) {
+    const some = told.slice(i, i + MAX_REPORTS);
+    const held = await reportsHeld(
       store,
       some.flatMap(([key, { name }]) => (own.has(key) ? [] : [name])),
     );
     for (const [key, { notes }] of some) {
-      const filing = own.get(key) ?? held.get(key);
-      const retraction = filing && retractionOf(filing, notes, source);
+      const report = own.get(key) ?? held.get(key);
+      const retraction = report && retractionOf(report, notes, source);
       if (retraction !== undefined) await reports.add([retraction]);
       vain += notes.filter(({ message }) => message.kind === 'retracted').length - (retraction ? 1 : 0);
-      await links.add(unresolvedLinks(notes, filing).map(versioned));
+      await links.add(unresolvedLinks(notes, report).map(versioned));
     }
   }
   // Links first: but in a block of many inserts, whoever sees a report sees what it waits for.
@@ -85,11 +85,11 @@ async function writeReports(
   return vain;
 }
 
-function filingOf(source: Source, { offset, message }: Noted): Filing {
+function reportOf(source: Source, { offset, message }: Noted): FiledReport {
   return { record: message, place: { ...source, offset }, retractedAt: null };
 }
 
-/** By `keyOf` the reports' names, each report's notes in the order of the log. */
+/** Groups notes by `keyOf` their reports' names, each report's in the order of the log. */
 function byReport(later: readonly Noted[]): Map<string, { name: Name; notes: Noted[] }> {
   const told = new Map<string, { name: Name; notes: Noted[] }>();
   for (const noted of later) {
@@ -106,10 +106,10 @@ function versioned(link: OpenLink): LinkRow {
 }
 
 /** Reports of one look-up: each may name 2,000 events, 80 kB of an answer. */
-const MAX_FILINGS = 250;
+const MAX_REPORTS = 250;
 
-/** The reports by `keyOf` their names. At most `MAX_FILINGS` names. */
-async function filingsHeld(store: Store, names: readonly Name[]): Promise<Map<string, Filing>> {
+/** The reports by `keyOf` their names. At most `MAX_REPORTS` names. */
+async function reportsHeld(store: Store, names: readonly Name[]): Promise<Map<string, FiledReport>> {
   if (names.length === 0) return new Map();
   const rows = await store.query<ReportRow>(
     `SELECT ${REPORT_COLUMNS} FROM reports WHERE project_id IN {projects:Array(UUID)} AND id IN {ids:Array(UUID)}`,

@@ -1,4 +1,4 @@
-/** For the projector's tests: the embedded log and ClickHouse on a directory of their own, and a projector to run on them. */
+/** Gives the projector's tests the embedded log and ClickHouse on a directory of their own, and a projector on them. */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

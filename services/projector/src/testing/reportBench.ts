@@ -1,4 +1,4 @@
-/** For the tests of reports and links: their records, and what the views hold of one project. */
+/** Gives the tests of reports and links their records, and what the views hold of one project. */
 import { randomUUID } from 'node:crypto';
 import { aLinkedEvent, aReportLink } from '@questlog/schemas/fixtures/builders';
 import { LINK_VERSIONS, type LinkedEvent, linkedEvents } from '@questlog/schemas/topics/linkedEvents';
@@ -18,7 +18,7 @@ export interface ProjectBench {
   aReport(of?: Partial<ReportLink>): ReportLink;
   note(...records: ReportLink[]): Promise<void>;
   tell(...records: LinkedEvent[]): Promise<void>;
-  /** In the order of the log. */
+  /** Entries come in the order of the log. */
   reports(): Promise<Record<string, unknown>[]>;
   links(): Promise<{ event_id: string; state: string; source: string }[]>;
   stateOf(eventId: string): Promise<string | undefined>;

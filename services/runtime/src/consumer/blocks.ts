@@ -18,7 +18,7 @@ export interface Block {
   readonly end: number;
 }
 
-/** What turns a block into effects. `plan` runs once a block, `apply` until it succeeds. */
+/** Turns a block into effects. `plan` runs once a block, `apply` until it succeeds. */
 export interface BlockWriter<Plan> {
   plan(block: Block): Promise<Plan>;
   /** @throws Invalid when the data itself is refused; Unavailable when it is worth another try. */
@@ -48,10 +48,10 @@ export interface BlockOptions<Plan> {
   onWritten(block: Block, startedAtMs: number): void;
 }
 
-/** Of keys and values as they are in the log. With one record of the largest size on top it stays below 32 MiB. */
+/** Bytes of keys and values in the log. With one record of the largest size on top a block stays below 32 MiB. */
 const MAX_BLOCK_BYTES = 16 * 1024 * 1024;
 const MAX_BLOCK_RECORDS = 50_000;
-/** What has just arrived together shall be written together. */
+/** Records that arrive together are written together. */
 const SETTLE_MS = 5;
 const IDLE_WAIT_MS = 1_000;
 /** So long a commit proves that the partition is ours: half a consumer's session. */
@@ -180,7 +180,7 @@ class BlockRun<Plan> {
   }
 
   async #refused(writer: BlockWriter<Plan>, block: Block, cause: Invalid): Promise<void> {
-    // What the refused plan had counted must go: the halves start from what is stored.
+    // The counts of the refused plan must go: the halves start from what is stored.
     this.#writer = undefined;
     if (block.records.length === 1) {
       await this.#retry(() => writer.deadLetter(block, cause));

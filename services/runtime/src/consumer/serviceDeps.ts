@@ -1,4 +1,4 @@
-/** What every service that reads the log and writes or asks ClickHouse is made of. */
+/** The dependencies of every service that reads the log and writes to ClickHouse or asks it. */
 
 import type { Store } from '../clickhouse/store.ts';
 import type { Log } from '../log/log.ts';

@@ -64,7 +64,7 @@ export async function openDirectory(deps: DirectoryDeps): Promise<DirectoryHandl
   const current = emptyDirectory();
   const predecessors = new Predecessors();
   const repeats = new Repeats({ log, logger, predecessors, afterMs: deps.repeatAfterMs ?? REPEAT_AFTER_MS });
-  const changes = new Set<Set<number>>();
+  const changesUnderWay = new Set<Set<number>>();
   const decoded = async (
     record: LogRecord,
     partition: number,
@@ -86,14 +86,14 @@ export async function openDirectory(deps: DirectoryDeps): Promise<DirectoryHandl
         // Nothing is awaited from here on: a change must not see a half applied record.
         const counts = predecessors.accept(record);
         repeats.read(record.key ?? '', counts);
-        if (!counts) for (const lost of changes) lost.add(record.offset);
+        if (!counts) for (const lost of changesUnderWay) lost.add(record.offset);
         else if (entry !== undefined) applyEntry(current, record.key ?? '', entry);
       }
     },
   });
   await tail.reached(await log.endOffsets(TOPICS.directory));
   const waitMs = deps.waitMs ?? WAIT_MS;
-  const shared = { log, codec, tail, current, predecessors, repeats, changes, waitMs };
+  const shared = { log, codec, tail, current, predecessors, repeats, changesUnderWay, waitMs };
   return {
     current,
     failed: tail.failed,
@@ -115,7 +115,7 @@ interface Shared {
   readonly predecessors: Predecessors;
   readonly repeats: Repeats;
   /** For each change in flight, the offsets of records read since that do not count. */
-  readonly changes: Set<Set<number>>;
+  readonly changesUnderWay: Set<Set<number>>;
   readonly waitMs: number;
 }
 
@@ -125,11 +125,11 @@ async function change<K extends EntityKind, T>(
   id: string,
   decide: Decide<K, T>,
 ): Promise<T> {
-  const { log, predecessors, repeats, changes } = shared;
+  const { log, predecessors, repeats, changesUnderWay } = shared;
   const key = entityKey(kind, id);
   await readUpTo(shared, await log.endOffsets(TOPICS.directory));
   const lost = new Set<number>();
-  changes.add(lost);
+  changesUnderWay.add(lost);
   let isLeftBehind = false;
   try {
     for (let tries = 0; tries < MAX_TRIES; tries++) {
@@ -142,7 +142,7 @@ async function change<K extends EntityKind, T>(
       isLeftBehind = true;
     }
   } finally {
-    changes.delete(lost);
+    changesUnderWay.delete(lost);
     if (isLeftBehind) await repeats.repeat(key);
   }
   throw new Unavailable(`the ${kind} is being changed by others all the time; nothing was changed`);

@@ -1,4 +1,4 @@
-/** What every adapter holds a group's member to: what it may commit, and how its work on a lost partition ends. */
+/** Rules that every adapter holds a group's member to: what it may commit, and how its work on a lost partition ends. */
 import { Fenced } from '../process/errors.ts';
 import type { Committed } from './log.ts';
 

@@ -1,6 +1,6 @@
 /**
- * What every log must do, as tests: run against each adapter, so that code above the port can be proven on the small one
- * and trusted on the other. Only the port is used, and only what Kafka can promise is asked.
+ * The duties of every log, as tests that run against each adapter: code above the port is proven on the small one and
+ * trusted on the other. Only the port is used, and only what Kafka can promise is asked.
  */
 import { afterAll, beforeAll, describe } from 'vitest';
 import { describeAppends } from './contract/appends.contract.ts';

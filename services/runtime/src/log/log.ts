@@ -56,8 +56,8 @@ export interface TopicSpec {
   readonly cleanup: { policy: 'delete'; retentionMs: number } | { policy: 'compact' };
   readonly maxRecordBytes: number;
   /**
-   * Of a topic that others write to: it keeps every batch so, whatever its writer compressed it with, since a reader of ours
-   * knows fewer codings than they do (not lz4, not snappy). Otherwise a batch stays as its writer sent it.
+   * A topic that others write to keeps every batch in this coding: writers may compress as they like, and our readers
+   * know neither lz4 nor snappy. Without it a batch stays as its writer sent it.
    */
   readonly compression?: 'zstd';
 }
@@ -88,17 +88,17 @@ export interface Appended {
 export interface Committed {
   /** The next offset the group wants to read. */
   readonly offset: number;
-  /** What the group keeps beside it, at most 4096 bytes (Kafka's own limit). */
+  /** The group's own text beside it, at most 4096 bytes (Kafka's own limit). */
   readonly metadata: string;
 }
 
-/** What a read gives: records in offset order, of one partition. */
+/** The outcome of a read: records of one partition in offset order. */
 export interface Batch {
   readonly topic: string;
   readonly partition: number;
   /** May be empty where only transaction markers or compacted offsets were passed. */
   readonly records: readonly LogRecord[];
-  /** Where the next read begins; past markers and gaps, so that reading to an end offset always finishes. */
+  /** The next read begins here, past markers and gaps: so a read to an end offset always finishes. */
   readonly nextOffset: number;
 }
 
@@ -145,9 +145,9 @@ export interface OwnedPartition {
   readonly partition: number;
   /** Aborts when the partition is lost or the consumer stops. */
   readonly signal: AbortSignal;
-  /** What the group had committed when the partition was assigned. */
+  /** The group's commit when the partition was assigned. */
   committed(topic: string): Committed | undefined;
-  /** Where the next `read` of the topic begins. A new group begins at the earliest record. */
+  /** The next `read` of the topic begins here. A new group begins at the earliest record. */
   position(topic: string): number;
   seek(topic: string, offset: number): void;
   /**
@@ -162,7 +162,7 @@ export interface OwnedPartition {
 export interface ReadOptions {
   readonly topic?: string;
   readonly maxRecords: number;
-  /** Of keys and values; one record is always given, however large. */
+  /** Bytes of keys and values; one record is always given, however large. */
   readonly maxBytes: number;
   readonly waitMs: number;
 }

@@ -1,4 +1,4 @@
-/** How far a tail has come, and who waits for it to come further: the same for every adapter. */
+/** Keeps how far a tail has come, and who waits for it to come further; every adapter uses it. */
 import type { TailOptions } from './log.ts';
 
 export class TailPositions {
@@ -72,8 +72,8 @@ export interface OffsetRange {
 }
 
 /**
- * Where a tail begins: at the offsets wanted, moved into what the log holds. One beyond the end is of a log that was cut
- * short since it was noted.
+ * A tail begins at the offsets wanted, moved into what the log holds. An offset beyond the end was noted before the log
+ * was cut short.
  */
 export function firstPositions(ranges: readonly OffsetRange[], { topic, from }: TailOptions): number[] {
   if (from === 'earliest') return ranges.map(({ startOffset }) => startOffset);

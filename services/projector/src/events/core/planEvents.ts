@@ -1,4 +1,4 @@
-/** What a block of `EventsAccepted` means: which records count, and the counts as they are then. Pure. */
+/** Decides what a block of `EventsAccepted` means: which records count, and the counts as they are then. Pure. */
 import type { EventsAccepted } from '@questlog/schemas/topics/eventsAccepted';
 
 export interface Accepted {
@@ -110,7 +110,7 @@ export class Rollup<Key> {
     return this.#counts.has(this.#nameOf(key));
   }
 
-  /** What the table holds for a key; a key that it does not hold has a count of 0 below every offset. */
+  /** Takes in the table's count of a key; a key that it does not hold has a count of 0 below every offset. */
   load(key: Key, held: Count | undefined): void {
     const name = this.#nameOf(key);
     if (!this.#counts.has(name)) this.#characters += name.length;
@@ -145,7 +145,7 @@ export class Rollup<Key> {
     return this.#counts.size;
   }
 
-  /** Of all names together: keys hold text of any length. */
+  /** The length of all names together: keys hold text of any length. */
   get characters(): number {
     return this.#characters;
   }

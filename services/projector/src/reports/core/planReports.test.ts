@@ -3,12 +3,12 @@ import { randomUUID } from 'node:crypto';
 import { aReportLink } from '@questlog/schemas/fixtures/builders';
 import type { ReportLink } from '@questlog/schemas/topics/reportLinks';
 import { expect, test } from 'vitest';
-import { type Filing, pendingLinks, retractionOf, sortReports, unresolvedLinks } from './planReports.ts';
+import { type FiledReport, pendingLinks, retractionOf, sortReports, unresolvedLinks } from './planReports.ts';
 
 const SOURCE = { logId: randomUUID(), partition: 2 };
 const [A, B] = [randomUUID(), randomUUID()];
 const REPORT = aReportLink({ inlineEventIds: [A], eventIds: [A, B] });
-const FILING: Filing = { record: REPORT, place: { ...SOURCE, offset: 5 }, retractedAt: null };
+const FILED: FiledReport = { record: REPORT, place: { ...SOURCE, offset: 5 }, retractedAt: null };
 
 const noted = (offset: number, of: Partial<ReportLink>) => ({ offset, message: { ...REPORT, ...of } });
 const retracted = (offset: number) => noted(offset, { kind: 'retracted', receivedAt: offset });
@@ -27,15 +27,15 @@ test('reports and retractions count at home and as they were written, notices of
   expect(offsets(false)).toEqual([[], [6, 7], [0, 1, 2, 3, 4, 5]]);
 });
 
-test('the first retraction behind the filing is the one that counts', () => {
+test('the first retraction behind the report is the one that counts', () => {
   const notes = [retracted(3), retracted(7), retracted(9)];
-  expect(retractionOf(FILING, notes, SOURCE)).toEqual({ ...FILING, retractedAt: 7 });
-  expect(retractionOf(FILING, [retracted(3)], SOURCE)).toBeUndefined();
-  expect(retractionOf({ ...FILING, retractedAt: 6 }, notes, SOURCE)).toBeUndefined();
+  expect(retractionOf(FILED, notes, SOURCE)).toEqual({ ...FILED, retractedAt: 7 });
+  expect(retractionOf(FILED, [retracted(3)], SOURCE)).toBeUndefined();
+  expect(retractionOf({ ...FILED, retractedAt: 6 }, notes, SOURCE)).toBeUndefined();
 });
 
 test('a report of an earlier log can be retracted in this one, one of another partition cannot', () => {
-  const elsewhere = (of: Partial<Filing['place']>) => ({ ...FILING, place: { ...FILING.place, ...of } });
+  const elsewhere = (of: Partial<FiledReport['place']>) => ({ ...FILED, place: { ...FILED.place, ...of } });
   const notes = [retracted(3)];
   expect(retractionOf(elsewhere({ logId: randomUUID() }), notes, SOURCE)?.retractedAt).toBe(3);
   expect(retractionOf(elsewhere({ partition: 1, offset: 0 }), notes, SOURCE)).toBeUndefined();
@@ -49,7 +49,7 @@ test('an event that a report holds and names is its inline one, while it waits a
     [B, 'named'],
   ]);
   const notice = noted(8, { kind: 'unresolved', inlineEventIds: [], eventIds: [B, A] });
-  expect(sources(unresolvedLinks([retracted(7), notice], FILING))).toEqual([
+  expect(sources(unresolvedLinks([retracted(7), notice], FILED))).toEqual([
     [B, 'named'],
     [A, 'inline'],
   ]);

@@ -1,4 +1,4 @@
-/** What the records of reports mean: which count, which retraction takes a report back, what links they tell of. Pure. */
+/** Decides what the records of reports mean: which count, which retraction counts, what links they tell of. Pure. */
 import { namedEventsOf } from '@questlog/schemas/reportWindow';
 import type { LinkSource } from '@questlog/schemas/topics/linkedEvents';
 import type { ReportLink } from '@questlog/schemas/topics/reportLinks';
@@ -8,7 +8,7 @@ export interface Noted {
   readonly message: ReportLink;
 }
 
-/** Where a record lies; offsets of different logs or partitions do not compare. */
+/** A record's place; offsets of different logs or partitions do not compare. */
 export interface Place {
   readonly logId: string;
   readonly partition: number;
@@ -16,7 +16,7 @@ export interface Place {
 }
 
 /** The record that is the report. */
-export interface Filing {
+export interface FiledReport {
   readonly record: ReportLink;
   readonly place: Place;
   /** Milliseconds since the epoch. */
@@ -25,13 +25,13 @@ export interface Filing {
 
 export interface SortedReports {
   readonly filed: readonly Noted[];
-  /** What befalls a report that was filed. */
+  /** Notes about a report that was filed before. */
   readonly later: readonly Noted[];
   readonly ignored: readonly Noted[];
 }
 
 /**
- * Reports are decided at their tenant's home. A filing or a retraction that lies elsewhere is taken there by the linker,
+ * Reports are decided at their tenant's home. A report or a retraction that lies elsewhere is taken there by the linker,
  * and copies of those that lie at home are for linkers only. Notices of the linker count wherever they lie.
  */
 export function sortReports(
@@ -58,25 +58,25 @@ export function sortReports(
 }
 
 /**
- * The report as taken back by the first retraction behind its filing; undefined where none is, or an earlier one was.
+ * The report as taken back by the first retraction behind it; undefined if there is none, or it was taken back before.
  * @param notes of the report, in the order of the log.
  */
 export function retractionOf(
-  filing: Filing,
+  report: FiledReport,
   notes: readonly Noted[],
   source: Omit<Place, 'offset'>,
-): Filing | undefined {
-  if (filing.retractedAt !== null) return undefined;
+): FiledReport | undefined {
+  if (report.retractedAt !== null) return undefined;
   const first = notes.find(
-    ({ offset, message }) => message.kind === 'retracted' && isBehind({ ...source, offset }, filing.place),
+    ({ offset, message }) => message.kind === 'retracted' && isBehind({ ...source, offset }, report.place),
   );
-  return first && { ...filing, retractedAt: first.message.receivedAt };
+  return first && { ...report, retractedAt: first.message.receivedAt };
 }
 
-/** Of one log and another partition than the filing's is no retraction at home; of an older log all is earlier. */
-function isBehind(place: Place, filing: Place): boolean {
-  if (place.logId !== filing.logId) return true;
-  return place.partition === filing.partition && place.offset > filing.offset;
+/** A retraction on another partition of the log is not at home; everything in an older log is earlier. */
+function isBehind(place: Place, report: Place): boolean {
+  if (place.logId !== report.logId) return true;
+  return place.partition === report.partition && place.offset > report.offset;
 }
 
 export interface OpenLink {
@@ -98,11 +98,11 @@ export function pendingLinks(filed: Noted): OpenLink[] {
 }
 
 /**
- * The events that the linker gave up on. A notice does not say how the report named them, its filing does; where that
+ * The events that the linker gave up on. A notice does not say how the report named them, the report does; where that
  * is not projected yet it was most likely by id, since inline events come with the report.
  */
-export function unresolvedLinks(notes: readonly Noted[], filing: Filing | undefined): OpenLink[] {
-  const sources = filing === undefined ? undefined : namedEventsOf(filing.record);
+export function unresolvedLinks(notes: readonly Noted[], report: FiledReport | undefined): OpenLink[] {
+  const sources = report === undefined ? undefined : namedEventsOf(report.record);
   return notes
     .filter(({ message }) => message.kind === 'unresolved')
     .flatMap((notice) =>

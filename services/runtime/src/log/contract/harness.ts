@@ -1,4 +1,4 @@
-/** What the contract's tests share: the adapter under test, topics of their own, and waiting for conditions. */
+/** Gives the contract's tests the adapter under test, topics of their own, and waits for conditions. */
 import { randomUUID } from 'node:crypto';
 import { isDeepStrictEqual } from 'node:util';
 import type { Batch, Consumer, Log, LogRecord, NewRecord, OwnedPartition, TopicSpec } from '../log.ts';

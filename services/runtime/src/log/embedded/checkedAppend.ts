@@ -30,7 +30,7 @@ export function checkedAppend(
   return { partition: state, records, bytes };
 }
 
-/** What a row takes beside key, value and headers, about. */
+/** A row's size beside its key, value and headers, about. */
 const ROW_BYTES = 32;
 
 function bytesOf({ key, value, headers }: NewRecord): number {

@@ -6,7 +6,7 @@ import { EmbeddedOwnedPartition, type OwnedPartitionDeps } from './ownedPartitio
 import type { TopicState } from './topicCatalog.ts';
 
 export interface ConsumerGroupDeps extends OwnedPartitionDeps {
-  /** How long an owner may take to let go of a partition before it is fenced. */
+  /** An owner that takes longer to let go of a partition is fenced. */
   readonly revokeWaitMs: number;
 }
 
@@ -15,7 +15,7 @@ export class ConsumerGroup {
   readonly #topics: readonly TopicState[];
   readonly #deps: ConsumerGroupDeps;
   readonly #slots: Slot[];
-  /** In order of joining, so that an assignment follows from the members alone. */
+  /** The members, in the order of joining: an assignment follows from them alone. */
   #members: GroupMember[] = [];
 
   /** @throws Error when the topics have unequal partition counts, since p of one then has no p of the other. */
@@ -58,7 +58,7 @@ export class ConsumerGroup {
     );
   }
 
-  /** Without members and done with the last ones'. */
+  /** The group has no members, and the work of the last ones is done. */
   isEmpty(): boolean {
     return (
       this.#members.length === 0 &&
@@ -119,7 +119,7 @@ export class ConsumerGroup {
 
 interface Slot {
   owner: Owner | undefined;
-  /** Under way while the partition moves. */
+  /** Set while the partition moves. */
   settling: Promise<void> | undefined;
 }
 

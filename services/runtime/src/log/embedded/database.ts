@@ -43,7 +43,7 @@ const PAGE_BYTES = 8192;
 /** Pages in the write-ahead log before a commit also moves them into the file: at 8 MB that takes under 10 ms. */
 const CHECKPOINT_PAGES = 1000;
 
-/** What the write-ahead log is cut back to after a burst. */
+/** The write-ahead log is cut back to this size after a burst. */
 const MAX_IDLE_WAL_BYTES = 64 * 1024 * 1024;
 
 const SCHEMA = `

@@ -32,7 +32,7 @@ export interface EmbeddedLogOptions {
   readonly clock: Clock;
   /** Appends that wait for the disk, all together; beyond it they are `Unavailable`. */
   readonly maxQueuedBytes?: number;
-  /** How long `process` may take to return from a partition that moves, before it is fenced. */
+  /** A `process` that takes longer to return from a partition that moves is fenced. */
   readonly revokeWaitMs?: number;
   readonly maintenanceIntervalMs?: number;
 }

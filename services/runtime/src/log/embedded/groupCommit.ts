@@ -10,14 +10,14 @@ import type { RecordStore } from './recordStore.ts';
 import type { PartitionState } from './topicCatalog.ts';
 
 export interface Write<T> {
-  /** What it counts against the bound of the queue. */
+  /** Its share of the queue's bound. */
   readonly bytes: number;
   /** Throws when the write may not happen any more; asked right before the transaction, which goes on without it. */
   check?(): void;
   apply(scope: WriteScope): T;
 }
 
-/** What a write may do inside the transaction. */
+/** The steps that a write may take inside the transaction. */
 export interface WriteScope {
   /** Returns the offset of the first record. */
   append(partition: PartitionState, records: readonly NewRecord[]): number;
@@ -113,7 +113,7 @@ export class GroupCommit {
   }
 }
 
-/** Beyond it the disk is slower than the callers, and they are told so. */
+/** If more waits, the disk is slower than the callers, and they are told so. */
 const MAX_QUEUED_BYTES = 64 * 1024 * 1024;
 
 /** A transaction blocks the event loop: about 15 ms for this much. */

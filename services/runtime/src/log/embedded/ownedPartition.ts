@@ -76,7 +76,7 @@ export class EmbeddedOwnedPartition implements OwnedPartition {
     });
   }
 
-  /** What a transaction commits beside its appends, checked by `checkCommit` before. */
+  /** Tells a transaction what it commits; `checkCommit` has checked it. */
   commitTarget(topic: string): { group: string; state: PartitionState } {
     return { group: this.#group, state: this.#topic(topic).state };
   }
@@ -95,7 +95,7 @@ export class EmbeddedOwnedPartition implements OwnedPartition {
     this.#bell.ring();
   }
 
-  /** From here on nothing can be committed. */
+  /** Nothing can be committed any more. */
   fence(): void {
     this.revoke();
     this.#isFenced = true;
@@ -133,7 +133,7 @@ export class EmbeddedOwnedPartition implements OwnedPartition {
   }
 }
 
-/** What a commit counts in the queue, about: its metadata is small. */
+/** A commit's share of the queue, about: its metadata is small. */
 const COMMIT_BYTES = 256;
 
 interface OwnedTopic {

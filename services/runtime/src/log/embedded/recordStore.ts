@@ -6,7 +6,7 @@ import { MAX_OFFSET, type PartitionState } from './topicCatalog.ts';
 
 export interface ReadBounds {
   readonly maxRecords: number;
-  /** Of keys and values; the first record is given however large it is. */
+  /** Bytes of keys and values; the first record is given however large it is. */
   readonly maxBytes: number;
 }
 
@@ -97,7 +97,7 @@ export class RecordStore {
       );
       const { records, isCut } = collect(rows as Iterable<unknown> as Iterable<RecordRow>, partition, bounds);
       const last = records.at(-1);
-      // Where nothing more was found, markers and compacted offsets up to the end are passed too.
+      // If nothing more was found, the read also passes markers and compacted offsets up to the end.
       const nextOffset = isCut && last !== undefined ? last.offset + 1 : Math.max(from, partition.endOffset);
       return { topic: partition.topic, partition: partition.number, records, nextOffset };
     });

@@ -73,5 +73,5 @@ export class EmbeddedTail implements Tail {
   }
 }
 
-/** What one `onBatch` gets at most. */
+/** One `onBatch` gets at most this much. */
 const CHUNK: ReadBounds = { maxRecords: 1000, maxBytes: 4 * 1024 * 1024 };

@@ -15,7 +15,7 @@ export interface PartitionState {
   readonly topic: string;
   readonly number: number;
   startOffset: number;
-  /** What is durable ends here; moved only after a commit. */
+  /** Durable records end here; it moves only after a commit. */
   endOffset: number;
   /** Compaction has seen everything below. */
   compactedOffset: number;

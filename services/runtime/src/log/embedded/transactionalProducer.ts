@@ -76,7 +76,7 @@ export class EmbeddedTransactionalProducer implements TransactionalProducer {
   }
 }
 
-/** What a transaction counts in the queue beside its records, about. */
+/** A transaction's share of the queue beside its records, about. */
 const TRANSACTION_BYTES = 256;
 
 function appendAndMark(scope: WriteScope, appends: readonly CheckedAppend[]): Appended[] {

@@ -1,4 +1,4 @@
-/** What the parts of the Kafka adapter share. */
+/** Types that the parts of the Kafka adapter share. */
 import type { Kafka } from 'kafkajs';
 import type { Logger } from '../../process/logger.ts';
 import type { Committed } from '../log.ts';
@@ -12,9 +12,9 @@ export interface KafkaDeps {
   nameOf(name: string): string;
 }
 
-/** What a topic takes, as the brokers have it. */
+/** The limits of a topic, as the brokers have them. */
 export interface TopicLimits {
-  /** Without the prefix. */
+  /** The name without the prefix. */
   readonly topic: string;
   readonly partitions: number;
   /** The topic's `max.message.bytes`: of one batch. */

@@ -193,7 +193,7 @@ describeKafka('the log on Kafka', ({ brokers }) => {
     expect(await (await aLog(prefix)).endOffsets(topic)).toEqual([100]);
   });
 
-  test('cannot be opened where no broker answers, which another try may mend', async () => {
+  test('cannot be opened where no broker answers, which another try may repair', async () => {
     const connection = { brokers: ['127.0.0.1:1'], clientId: 'questlog-tests' };
     const options = { connection, prefix: run, replicationFactor: -1, logger: silentLogger };
     await expect(openKafkaLog(options)).rejects.toBeInstanceOf(Unavailable);

@@ -36,7 +36,7 @@ export interface KafkaLogOptions {
   readonly connection: KafkaConnection;
   /** Before every topic, consumer group and transactional id, so that deployments can share a cluster. */
   readonly prefix: string;
-  /** Of the topics that are missing; -1: as the brokers do by default. */
+  /** Missing topics are made with it; -1: the brokers' default. */
   readonly replicationFactor: number;
   readonly logger: Logger;
 }
@@ -199,7 +199,7 @@ class KafkaLog implements Log {
     }
   }
 
-  /** Until it is gone by itself. One that was opened while the log closes is closed at once. */
+  /** Keeps what was opened until it ends by itself. One that was opened while the log closes is closed at once. */
   async #keep<T>(all: Set<T>, opened: T, gone: Promise<unknown>, close: () => Promise<void>): Promise<T> {
     all.add(opened);
     const forget = () => all.delete(opened);

@@ -84,7 +84,7 @@ export class Compaction {
   #supersede(partition: PartitionState, key: string, id: number, isTombstone: boolean): void {
     const older = this.#latest.get(partition.id, key)?.['record_offset'];
     if (typeof older === 'number') this.#delete.run(rowId(partition, older));
-    // Counted from the pass that removed what it buries: whoever read that still meets the tombstone.
+    // Counted from the pass that removed the old values: a reader of those still meets the tombstone.
     this.#saveLatest.run(
       partition.id,
       key,

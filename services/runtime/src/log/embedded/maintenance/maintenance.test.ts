@@ -153,7 +153,7 @@ describe('compaction', () => {
     expect(await log.endOffsets('t')).toEqual([6, 1]);
   });
 
-  it('keeps a tombstone for a day after it has buried its key', async () => {
+  it('keeps a tombstone for a day after its key is gone', async () => {
     const clock = new ManualClock();
     const log = await aLog({ clock });
     await log.ensureTopics([topicSpec('t', { cleanup: { policy: 'compact' } })]);

@@ -63,7 +63,7 @@ export class Retention {
       if (bytes > CHUNK_BYTES) return { startOffset, isCut: true };
     }
     if (rows.length === CHUNK_RECORDS) return { startOffset, isCut: true };
-    // What is left before the limit are markers of transactions whose records are all gone.
+    // Only markers are left before the limit; the records of their transactions are gone.
     return { startOffset: limit, isCut: false };
   }
 }

@@ -19,7 +19,7 @@ export function appendOf(run: string, worker: number, count: number): KillAppend
   return { name: `${run}/${worker}/${count}`, partition: worker % 2, count: 1 + (count % 3) };
 }
 
-/** From tens of bytes to some overflow pages, each different. */
+/** Sizes reach from tens of bytes to some overflow pages, each different. */
 export function recordsOf({ name, count }: KillAppend): NewRecord[] {
   return Array.from({ length: count }, (_, index) => {
     const digest = createHash('sha256').update(`${name}/${index}`).digest();

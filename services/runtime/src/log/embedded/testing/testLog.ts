@@ -1,4 +1,4 @@
-/** What the tests of the embedded log share: a directory that goes, a clock moved by hand, a topic. */
+/** Gives the tests of the embedded log a directory that goes, a clock moved by hand, and a topic. */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

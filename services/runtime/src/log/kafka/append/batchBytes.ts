@@ -3,7 +3,7 @@ import { type NewRecord, RecordTooLarge } from '../../log.ts';
 import type { TopicLimits } from '../kafkaDeps.ts';
 
 /**
- * What a batch takes beside the keys, values and headers of one record: 61 bytes of its own, up to 40 of the record and
+ * A batch's size beside the keys, values and headers of one record: 61 bytes of its own, up to 40 of the record and
  * 10 of each header. A topic is made with room for it, so that `maxRecordBytes` counts what the caller gave.
  */
 export const BATCH_OVERHEAD_BYTES = 1024;
@@ -32,7 +32,7 @@ export function checkedBytes(
   });
 }
 
-/** What is left of a batch for its records. */
+/** A batch's room for its records. */
 export function batchRoom({ maxBatchBytes }: Pick<TopicLimits, 'maxBatchBytes'>): number {
   return maxBatchBytes - BATCH_HEADER_BYTES;
 }

@@ -21,7 +21,7 @@ export interface CheckedAppend {
   readonly bytes: number;
   /** Room for records in one batch of the topic, as it is known now. */
   readonly maxSendBytes: number;
-  /** By the process's own clock: then its caller is told, and it is not sent any more. */
+  /** At this time of the process's own clock its caller is told, and it is not sent any more. */
   readonly deadlineMs: number;
 }
 
@@ -29,7 +29,7 @@ export class PartitionAppender {
   readonly #deps: PartitionAppenderDeps;
   #queue: Pending[] = [];
   #heldBytes = 0;
-  /** Under way while anything waits. */
+  /** Set while anything waits. */
   #running: Promise<void> | undefined;
 
   constructor(deps: PartitionAppenderDeps) {
@@ -55,7 +55,7 @@ export class PartitionAppender {
   }
 
   async #run(): Promise<void> {
-    // What else arrives in this turn of the event loop goes together.
+    // Appends that arrive in the same turn of the event loop go together.
     await nextTurn();
     while (this.#queue.length > 0) await this.#send(this.#takeGroup());
     this.#running = undefined;
@@ -79,7 +79,7 @@ export class PartitionAppender {
     }
   }
 
-  /** What is being sent goes on: cut short, it would cost the process its producer once more. */
+  /** A send under way goes on: cut short, it would cost the process its producer once more. */
   #giveUp(pending: Pending): void {
     const place = this.#queue.indexOf(pending);
     if (place === -1) {

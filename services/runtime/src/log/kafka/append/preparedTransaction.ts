@@ -8,7 +8,7 @@ import { batchRoom, checkedBytes } from './batchBytes.ts';
 import type { Send } from './producers.ts';
 
 export interface PreparedTransaction {
-  /** Of each append in order. More than one only where it exceeds a batch. */
+  /** The sends of each append, in order. An append has several only if it exceeds a batch. */
   readonly appends: readonly (readonly Send[])[];
   readonly offsets: readonly GroupOffsets[];
   /** @throws Fenced when a partition is another's by now. */
@@ -72,7 +72,7 @@ function offsetsOf(commits: Commits): GroupOffsets[] {
   const groups = new Map<string, GroupOffsets>();
   for (const { owned, topic: name, committed } of commits) {
     const { group, topic, partition } = kafkaPartition(owned).commitTarget(name);
-    // Where the topic ends is not asked for: the linker commits what it has read.
+    // The topic's end is not asked for: the linker commits what it has read.
     checkCommitted({ topic, partition, endOffset: Number.MAX_SAFE_INTEGER }, committed);
     const { offset, metadata } = committed;
     const offsets = groups.get(group) ?? { consumerGroupId: group, topics: [] };

@@ -15,10 +15,10 @@ import type { NewRecord } from '../../log.ts';
 import { asFailure } from '../client/failures.ts';
 import { Renewable } from '../client/renewable.ts';
 
-/** Of a send, all tries together, and of an append with its wait for others; a dead leader is followed within 8 to 13 s. */
+/** A send takes no longer, nor does an append with its wait for others. A dead leader is followed within 8 to 13 s. */
 export const SEND_LIMIT_MS = 16_000;
 
-/** What is sent at once, to one partition: one batch. */
+/** Records that are sent at once, to one partition: one batch. */
 export interface Send {
   /** The topic's name on the cluster. */
   readonly topic: string;

@@ -48,13 +48,13 @@ export async function openTransactionalProducer(
   }
 }
 
-/** With the wait for what an older producer has begun to commit or abort. */
+/** Includes the wait for what an older producer has begun to commit or abort. */
 const INITIALISE_LIMIT_MS = 12_000;
 
 /** After which the brokers abort what nobody ends; until then `read_committed` readers wait behind it. */
 const TRANSACTION_TIMEOUT_MS = 15_000;
 
-/** Of one commit; below the brokers' timeout, so that who was too slow does not take itself for fenced. */
+/** One commit takes no longer. Below the brokers' timeout, so that a slow producer does not take itself for fenced. */
 const COMMIT_LIMIT_MS = 12_000;
 
 const ABORT_LIMIT_MS = 2000;

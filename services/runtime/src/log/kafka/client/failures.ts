@@ -1,7 +1,7 @@
 /** Tells the kinds of failure of kafkajs apart: fenced, a wrong request or setting, or the brokers being away. */
 import { Fenced, messageOf, Unavailable } from '../../../process/errors.ts';
 
-/** What a failure of the brokers is to the callers of the log. Ours pass as they are, and so do our bugs. */
+/** Translates a failure of the brokers for the callers of the log. Our own failures and bugs pass as they are. */
 export function asFailure(error: unknown, doing: string): Error {
   if (error instanceof Fenced || error instanceof Unavailable || isOurBug(error)) return error;
   const types = typesOf(error);
@@ -16,7 +16,7 @@ export function isOfType(error: unknown, ...types: readonly string[]): boolean {
   return typesOf(error).some((type) => types.includes(type));
 }
 
-/** What refuses the start of a process: the settings are wrong. */
+/** Failures that refuse the start of a process: the settings are wrong. */
 export function isOfSettings(error: unknown): boolean {
   return isOfType(error, ...WRONG) || isOfCredentials(error);
 }
@@ -42,7 +42,7 @@ const OF_KAFKAJS = /[\\/]node_modules[\\/]kafkajs[\\/]/;
 
 const FENCED = new Set(['INVALID_PRODUCER_EPOCH', 'PRODUCER_FENCED', 'FENCED_INSTANCE_ID']);
 
-/** What no other try will mend. */
+/** A failure that no other try will repair. */
 const WRONG = new Set([
   'INVALID_TOPIC_EXCEPTION',
   'TOPIC_AUTHORIZATION_FAILED',

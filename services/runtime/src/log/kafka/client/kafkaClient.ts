@@ -10,7 +10,7 @@ import { patchMissingLeaders, patchReauthentication, patchRequestQueueTimer } fr
 export interface KafkaConnection {
   /** `host:port`; the others are found through them. */
   readonly brokers: readonly string[];
-  /** What the brokers' logs and quotas know this process by. */
+  /** The brokers' logs and quotas know this process by it. */
   readonly clientId: string;
   /** True: TLS with the certificate authorities of Node. */
   readonly ssl?: boolean | ConnectionOptions;
@@ -52,9 +52,9 @@ const REQUEST_LIMIT_MS = 12_000;
 /** About five seconds in all. The first step decides how long a transaction waits for the one before it to finish. */
 const RETRY = { initialRetryTime: 10, multiplier: 2, factor: 0.2, maxRetryTime: 1000, retries: 11 };
 
-/** What is no news. */
+/** Messages that are no news. */
 const EXPECTED = [
-  // On purpose: what is given up is replaced whole (`producers.ts`).
+  // It is on purpose: a producer that is given up is replaced whole (`producers.ts`).
   'Limiting retries for the idempotent producer may invalidate EoS guarantees',
   // A transaction waits so for the markers of the one before, and a topic is made so by two processes at once.
   'while another concurrent operation on the same transaction was ongoing',
@@ -92,8 +92,8 @@ function notAgain(error: unknown): never {
 }
 
 /**
- * kafkajs says `error` of what it then mends by itself, and again for each try; what it cannot mend reaches the caller
- * as an exception.
+ * kafkajs says `error` of what it then repairs by itself, and again for each try. What it cannot repair reaches the
+ * caller as an exception.
  */
 function teller(logger: Logger): (entry: LogEntry) => void {
   const toldAtMs = new Map<string, number>();
@@ -123,7 +123,7 @@ export function registerZstd(): void {
 /** Level 1 of zstd: JSON shrinks to about a sixth, and higher levels cost more than they save. */
 const COMPRESSION = { params: { [constants.ZSTD_c_compressionLevel]: 1 } };
 
-/** Of one batch; twenty times what a topic of Questlog takes, in case others wrote it. */
+/** A batch inflates to no more: twenty times what a topic of Questlog takes, in case others wrote it. */
 const MAX_INFLATED_BYTES = 256 * 1024 * 1024;
 
 const compress = promisify(zstdCompress);

@@ -15,7 +15,7 @@ export class TokenRefused extends Unavailable {}
 const ANSWER_LIMIT_MS = 10_000;
 /** Each broker's connection asks, and again before its session ends: a token serves until so near its end. */
 const SPARE_MS = 60_000;
-/** Where the answer does not say how long the token lives (RFC 6749 only recommends it). */
+/** A token's lifetime if the answer does not say it (RFC 6749 only recommends that). */
 const DEFAULT_LIFETIME_S = 300;
 
 /** Gives a token that is good for a while yet; those who ask at the same time share one request. */

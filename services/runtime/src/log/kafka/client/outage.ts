@@ -6,7 +6,7 @@ export class Outage {
   readonly #logger: Logger;
   readonly #event: string;
   readonly #fields: Fields;
-  /** What fails now, for instance brokers. */
+  /** Names of what fails now, for instance brokers. */
   readonly #failing = new Set<string>();
   #sinceMs = 0;
 

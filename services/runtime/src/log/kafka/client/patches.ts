@@ -29,7 +29,7 @@ export function patchReauthentication(): void {
     prototype.send = async function sendEncoded(this: Connection, exchange: Exchange) {
       if (!this.sasl) return send.call(this, exchange);
       const { request } = exchange;
-      // From here on nothing is waited for between the look at the session and the write.
+      // Nothing is awaited any more between the look at the session and the write.
       const encoded = await request.encode();
       return send.call(this, { ...exchange, request: { ...request, encode: async () => encoded } });
     };
@@ -50,7 +50,7 @@ export function patchRequestQueueTimer(): void {
   });
 }
 
-/** Instead of a broker's id: in the protocol, and here. */
+/** Stands for a broker's id, in the protocol and here. */
 export const NO_LEADER = -1;
 const NO_ERROR = 0;
 /** LEADER_NOT_AVAILABLE, and LISTENER_NOT_FOUND: a leader without the listener that was asked. */

@@ -13,7 +13,7 @@ import { TokenRefused } from './oauthTokens.ts';
 export interface BrokerContact {
   readonly connection: KafkaConnection;
   readonly logger: Logger;
-  /** How long a start waits for a broker, and for the server that gives its tokens. */
+  /** A start waits so long for a broker, and for the server that gives its tokens. */
   readonly patienceMs?: number;
 }
 
@@ -98,7 +98,7 @@ function open(broker: string, { ssl }: KafkaConnection, onOpen: (socket: Socket)
   return socket;
 }
 
-/** Of a connection that fails for reasons which pass by themselves; every other failure of TLS is one of settings. */
+/** Failures of the network pass by themselves; every other failure of TLS is one of settings. */
 const OF_NETWORK = /^(ECONN|EPIPE|ETIMEDOUT|EHOST|ENET|ENOTFOUND|EAI_)/;
 const CUT_OFF = 'Client network socket disconnected before secure TLS connection was established';
 
@@ -131,12 +131,12 @@ function notKafka(broker: string, connection: KafkaConnection): StartRefused {
 }
 
 const API_VERSIONS = { key: 18, version: 0, body: [] } as const;
-/** Of no topic (an empty list). A broker that wants SASL first closes the connection on it. */
+/** Asks about no topic (an empty list). A broker that wants SASL first closes the connection on it. */
 const METADATA = { key: 3, version: 1, body: [0, 0, 0, 0] } as const;
 
 const CORRELATION_ID = 1;
 
-/** Behind the size of an answer stands the correlation id of its request. */
+/** An answer has the correlation id of its request behind its size. */
 function isAnswer(chunk: Buffer): boolean {
   return chunk.length >= 8 && chunk.readInt32BE(4) === CORRELATION_ID;
 }

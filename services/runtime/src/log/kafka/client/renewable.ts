@@ -5,7 +5,7 @@
 import { Unavailable } from '../../../process/errors.ts';
 import { asFailure } from './failures.ts';
 
-/** What all clients of kafkajs have. */
+/** All clients of kafkajs have these. */
 export interface Connectable {
   connect(): Promise<void>;
   disconnect(): Promise<void>;
@@ -102,7 +102,7 @@ export async function withinLimit<T>(work: Promise<T>, limitMs: number): Promise
   }
 }
 
-/** Of one try, with the first requests. */
+/** One try takes no longer, with the first requests. */
 const CONNECT_LIMIT_MS = 3000;
 const MAX_TRIES = 3;
 /**

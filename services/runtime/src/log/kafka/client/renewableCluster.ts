@@ -8,7 +8,7 @@ import { newCluster } from './clusterAccess.ts';
 import { connectedOf, SharedClient } from './renewable.ts';
 
 export interface OpenedCluster {
-  /** For what is known without asking; whatever is asked goes through `use`. */
+  /** Gives what is known without asking; a request goes through `use`. */
   readonly cluster: Cluster;
   use<T>(work: (cluster: Cluster) => Promise<T>): Promise<T>;
 }

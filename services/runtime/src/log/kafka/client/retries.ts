@@ -4,14 +4,14 @@ import { messageOf, StartRefused, Unavailable } from '../../../process/errors.ts
 import { asFailure, isOfType } from './failures.ts';
 
 export interface RetryOptions {
-  /** What is done, for the message of the failure. */
+  /** Says what is done, for the message of the failure. */
   readonly doing: string;
   readonly limitMs: number;
-  /** Of a topic that may not be there: how long the brokers may not know it yet. Otherwise it is one that is there. */
+  /** The brokers may not know a new topic for so long. Without it the topic is taken to be there. */
   readonly unknownLimitMs?: number;
 }
 
-/** @throws Unavailable when the limit has passed; Error for what no other try would mend. */
+/** @throws Unavailable when the limit has passed; Error for a failure that no other try would repair. */
 export async function withRetries<T>(options: RetryOptions, attempt: () => Promise<T>): Promise<T> {
   const startMs = performance.now();
   const backoff = new Backoff(FIRST_PAUSE_MS, MAX_PAUSE_MS);

@@ -2,7 +2,7 @@
 
 export interface AssignedMember {
   readonly id: string;
-  /** What it has now; it keeps as much of it as its share allows. */
+  /** Its partitions now; it keeps as many of them as its share allows. */
   readonly owned: readonly number[];
 }
 
@@ -21,14 +21,14 @@ export function assignPartitions(
   const room = ({ id, own }: { id: string; own: readonly number[] }): number =>
     (shares.get(id) ?? 0) - own.length;
   for (const partition of numbers(partitions).filter((one) => !taken.has(one))) {
-    // In turns: whoever has the most room left.
+    // The member with the most room left is next.
     const [next] = kept.toSorted((a, b) => room(b) - room(a));
     next?.own.push(partition);
   }
   return new Map(kept.map(({ id, own }) => [id, own.sort((a, b) => a - b)]));
 }
 
-/** So many of them, as far from one another as they come. */
+/** Picks so many of them, as far from one another as they come. */
 function spacedOut(claimed: readonly number[], count: number): number[] {
   if (claimed.length <= count) return [...claimed];
   const sorted = claimed.toSorted((a, b) => a - b);
@@ -40,7 +40,7 @@ interface Claim {
   readonly claimed: readonly number[];
 }
 
-/** By id. Of two that claim the same partition, as after a lost session, the first has it. */
+/** Sorts the members by id. If two claim a partition, as after a lost session, the first has it. */
 function claimsOf(members: readonly AssignedMember[], partitions: number): Claim[] {
   const left = new Set(numbers(partitions));
   return members
@@ -48,7 +48,7 @@ function claimsOf(members: readonly AssignedMember[], partitions: number): Claim
     .map(({ id, owned }) => ({ id, claimed: owned.filter((partition) => left.delete(partition)) }));
 }
 
-/** How many each gets; where they do not divide evenly, those who have the most get one more. */
+/** Each member's number of partitions. If they do not divide evenly, those who have the most get one more. */
 function sharesOf(claims: readonly Claim[], partitions: number): Map<string, number> {
   const least = Math.floor(partitions / claims.length);
   const withOneMore = partitions % claims.length;

@@ -27,7 +27,7 @@ export function coPartitions(owned: () => readonly number[]): PartitionAssigner 
       const assigned = assignPartitions(known, commonPartitions(cluster, topics));
       return known.map(({ id, topics: subscribed }) => {
         const partitions = [...(assigned.get(id) ?? [])];
-        // Also where it gets none: kafkajs forgets a topic that is not named, for all members in the process.
+        // A topic is named even without a partition: kafkajs forgets the others, for all members in the process.
         const assignment = Object.fromEntries(subscribed.map((topic) => [topic, partitions]));
         return {
           memberId: id,
@@ -52,7 +52,7 @@ function commonPartitions(cluster: Cluster, topics: readonly string[]): number {
   return first;
 }
 
-/** What another version of the code may have written there claims nothing. */
+/** Anything that another version of the code has written there claims nothing. */
 function ownedOf(userData: Buffer | undefined): number[] {
   if (userData === undefined || userData.length === 0) return [];
   try {

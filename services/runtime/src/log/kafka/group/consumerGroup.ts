@@ -28,7 +28,7 @@ export async function openConsumer(deps: KafkaDeps, options: ConsumeOptions): Pr
   return new GroupMember(deps, options);
 }
 
-/** How long a stop waits for `process` to return; then its partition is fenced and the group is left. */
+/** A stop waits so long for `process` to return; then its partition is fenced and the group is left. */
 const STOP_WAIT_MS = 10_000;
 
 class GroupMember implements Consumer {
@@ -42,7 +42,7 @@ class GroupMember implements Consumer {
   readonly #fetcher: Fetcher;
   readonly #commits: GroupCommits;
   readonly #membership: Membership;
-  /** By partition. */
+  /** Per partition that the member owns. */
   readonly #ownerships = new Map<number, Ownership>();
   /** The work on each partition, also on one that was lost: it never begins again before that has returned. */
   readonly #work = new Map<number, Promise<void>>();
@@ -117,7 +117,7 @@ class GroupMember implements Consumer {
 
   #gain(partitions: readonly number[]): void {
     const starts = this.#startingPoints();
-    // Where it is not waited for, as when all of them are lost at once.
+    // Nobody waits for it if all of them are lost at once.
     starts.catch(() => undefined);
     for (const partition of partitions) {
       const ownership = new Ownership(partition, {
@@ -161,7 +161,7 @@ class GroupMember implements Consumer {
     }
   }
 
-  /** By partition. Asked for once the generation is known: whoever owned it before can commit no more. */
+  /** Per partition. Asked for once the generation is known: an earlier owner can commit no more by then. */
   async #startingPoints(): Promise<StartingPoint[][]> {
     const { group, topics } = this.#options;
     const { catalog, logger } = this.#deps;
@@ -171,7 +171,7 @@ class GroupMember implements Consumer {
       return ranges.map((range, index) => ({
         topic,
         committed: committed[index],
-        // Without a leader it is not known; once there is one, the fetches move to the oldest record.
+        // Unknown while there is no leader; once there is one, the fetches move to the oldest record.
         startOffset: range?.startOffset ?? 0,
       }));
     };

@@ -1,10 +1,10 @@
 /**
- * What a member may believe of its partitions: pure bookkeeping over what kafkajs tells. It tells of an assignment
- * without its generation (`join`), and of the generation with the next heartbeat; only both together let a member
- * commit, and only an unbroken row of generations proves that a partition was nobody else's in between.
+ * Keeps what a member may believe of its partitions: pure bookkeeping over what kafkajs tells. It tells of an assignment
+ * without its generation (`join`), and of the generation with the next heartbeat. A member needs both to commit. Only an
+ * unbroken row of generations proves that a partition was nobody else's in between.
  */
 
-/** Under what a member commits. */
+/** A member's commits name it. */
 export interface Generation {
   readonly memberId: string;
   readonly number: number;
@@ -76,8 +76,8 @@ export class Generations {
   }
 
   /**
-   * To a member that joins again and brings nothing new, as when it was told that the coordinator has moved, the brokers
-   * give the generation that there is. A first such heartbeat may be a late one, sent before the join.
+   * The brokers give the present generation again to a member that joins again and brings nothing new, for instance when
+   * the coordinator has moved. A first such heartbeat may be a late one, sent before the join.
    */
   #isSameAgain(memberId: string, number: number): boolean {
     const joined = this.#joined;

@@ -63,7 +63,7 @@ test('finds the coordinator anew when it has moved or the connection is lost', a
   expect([sent.length, found()]).toEqual([4, 3]);
 });
 
-test('rejects with what no other try would mend', async () => {
+test('rejects with a failure that no other try would repair', async () => {
   const { commits } = aCoordinator(['GROUP_AUTHORIZATION_FAILED']);
   const commit = commits.commit(TARGET, COMMITTED, aView());
   await expect(commit).rejects.toThrow('the commit of g on t/3: GROUP_AUTHORIZATION_FAILED');

@@ -12,12 +12,12 @@ import type { OpenedCluster, RenewableCluster } from '../client/renewableCluster
 import type { Generation } from './generations.ts';
 
 export interface CommitTarget {
-  /** As the cluster names it. */
+  /** The name on the cluster. */
   readonly topic: string;
   readonly partition: number;
 }
 
-/** What the member that commits knows of itself. */
+/** The member that commits, as it knows itself. */
 export interface CommitterView {
   /** @throws Fenced when the partition is no longer the committer's. */
   checkOwned(): void;
@@ -26,7 +26,7 @@ export interface CommitterView {
   changed(waitMs: number): Promise<void>;
 }
 
-/** In all, however many rebalances and moves of the coordinator fall into it. */
+/** A commit takes no longer, however many rebalances and moves of the coordinator fall into it. */
 const LIMIT_MS = 20_000;
 const FIRST_BACKOFF_MS = 20;
 const MAX_BACKOFF_MS = 1000;

@@ -25,15 +25,15 @@ export interface MembershipOptions {
   onHeartbeat(memberId: string, generation: number): void;
   /** The session is over: nothing is owned until the next join. */
   onLost(): void;
-  /** What no other try will mend. */
+  /** A failure that no other try will repair. */
   onFailed(error: unknown): void;
 }
 
-/** Without a heartbeat for so long, a member is dead and its partitions go to others. */
+/** A member without a heartbeat for so long is dead; its partitions go to others. */
 export const SESSION_MS = 10_000;
-/** How long the others wait in a rebalance for one that does not come back. */
+/** In a rebalance the others wait so long for a member that does not come back. */
 export const REBALANCE_MS = 10_000;
-/** How long kafkajs sleeps between two heartbeats, all partitions being paused. A rebalance is noticed so late. */
+/** kafkajs sleeps so long between two heartbeats, with all partitions paused; a rebalance is noticed so late. */
 const HEARTBEAT_MS = 250;
 const RETRY = { initialRetryTime: 50, multiplier: 2, factor: 0.2, maxRetryTime: 1000, retries: 6 };
 
@@ -91,7 +91,7 @@ export class Membership {
     }
   }
 
-  /** From joining to leaving. @throws what the consumer crashed with. */
+  /** Runs from joining to leaving. @throws what the consumer crashed with. */
   async #session(): Promise<void> {
     const { kafka, group, topics, owned } = this.#options;
     const assigner = coPartitions(owned);

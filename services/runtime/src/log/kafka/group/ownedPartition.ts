@@ -9,7 +9,7 @@ import type { PartitionBuffer } from '../read/partitionBuffer.ts';
 import type { GroupCommits } from './groupCommits.ts';
 import type { Ownership } from './ownership.ts';
 
-/** What is known of a topic's partition when it is assigned. */
+/** A topic's partition as it is when it is assigned. */
 export interface StartingPoint {
   readonly topic: string;
   readonly committed: Committed | undefined;
@@ -18,7 +18,7 @@ export interface StartingPoint {
 
 export interface OwnedPartitionDeps {
   readonly log: Pick<KafkaDeps, 'catalog' | 'nameOf'>;
-  /** Without the prefix. */
+  /** The name without the prefix. */
   readonly group: string;
   readonly fetcher: Fetcher;
   readonly commits: GroupCommits;
@@ -84,7 +84,7 @@ export class KafkaOwnedPartition implements OwnedPartition {
     await this.#deps.commits.commit(target, committed, this.#ownership);
   }
 
-  /** What a transaction commits beside its appends: names as the cluster has them. */
+  /** Tells a transaction what it commits, with the names that the cluster has. */
   commitTarget(topic: string): { group: string; topic: string; partition: number } {
     const { nameOf } = this.#deps.log;
     const { buffer } = this.#topic(topic);
@@ -101,7 +101,7 @@ export class KafkaOwnedPartition implements OwnedPartition {
     for (const { buffer } of this.#topics.values()) this.#deps.fetcher.release(buffer);
   }
 
-  /** What was read is in the log; only for another offset the brokers must be asked where it ends. */
+  /** An offset that was read is in the log. For another one the brokers are asked where the log ends. */
   async #checkCommit(topic: string, committed: Committed): Promise<void> {
     let endOffset = this.#topic(topic).buffer.fetchOffset;
     if (committed.offset > endOffset) {

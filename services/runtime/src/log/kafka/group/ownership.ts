@@ -4,7 +4,7 @@ import type { Generation } from './generations.ts';
 import type { CommitterView } from './groupCommits.ts';
 
 export interface OwnershipDeps {
-  /** For messages, without the prefix. */
+  /** Named in messages, without the prefix. */
   readonly group: string;
   generation(): Generation | undefined;
   changed(waitMs: number): Promise<void>;
@@ -30,7 +30,7 @@ export class Ownership implements CommitterView {
     this.#revoked.abort();
   }
 
-  /** From here on nothing can be committed. */
+  /** Nothing can be committed any more. */
   fence(): void {
     this.#isFenced = true;
     this.#revoked.abort();

@@ -1,4 +1,4 @@
-/** What a broker answers to a Fetch, as kafkajs decodes it, and what of it a reader gets. */
+/** Turns a broker's answer to a Fetch, as kafkajs decodes it, into the records that a reader gets. */
 import type { Headers, LogRecord } from '../../log.ts';
 
 export interface FetchAnswer {
@@ -24,7 +24,7 @@ export interface FetchedMessage {
   readonly value: Buffer | null;
   readonly headers: Readonly<Record<string, Buffer | readonly Buffer[] | null>>;
   readonly isControlRecord: boolean;
-  /** Of the record batch that it came in. */
+  /** The record batch that it came in. */
   readonly batchContext: {
     readonly firstOffset: string;
     readonly lastOffsetDelta: number;
@@ -42,7 +42,7 @@ export interface Chunk {
 }
 
 /**
- * What the answer holds from `position` on; undefined when that is nothing. The chunk ends where the last record batch
+ * The answer's records from `position` on; undefined if there are none. The chunk ends where the last record batch
  * ends, not with its last record: that may be a marker, of an aborted transaction, or compacted away.
  */
 export function chunkOf(answer: PartitionAnswer, position: number): Chunk | undefined {
@@ -70,7 +70,7 @@ function toRecord({ offset, timestamp, key, value, headers }: FetchedMessage): L
   };
 }
 
-/** Of a repeated header the last value counts. */
+/** The last value of a repeated header counts. */
 function toHeaders(headers: FetchedMessage['headers']): Headers {
   const texts: Record<string, string> = {};
   for (const [name, values] of Object.entries(headers)) {
@@ -90,7 +90,7 @@ function sizeOf({ key, value }: FetchedMessage): number {
 
 export interface AbortedTransaction {
   readonly producerId: string;
-  /** Of its first record in this partition; it ends with the producer's next abort marker. */
+  /** The offset of its first record in this partition; it ends with the producer's next abort marker. */
   readonly firstOffset: string;
 }
 

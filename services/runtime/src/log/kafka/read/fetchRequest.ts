@@ -4,7 +4,7 @@ import type { KafkaCatalog } from '../kafkaDeps.ts';
 import { chunkOf, type FetchAnswer, type PartitionAnswer } from './fetchAnswer.ts';
 import type { PartitionBuffer } from './partitionBuffer.ts';
 
-/** How long the broker may wait for records, and how long a partition may wait that wants some meanwhile. */
+/** The broker may wait so long for records, and so may a partition that wants some meanwhile. */
 const LONG_POLL_MS = 250;
 /** While a partition is left out whose buffer is full: it may want records at any moment. */
 const SHORT_POLL_MS = 25;
@@ -37,7 +37,7 @@ export async function fetchFrom(
     const answer = responses
       .find(({ topicName, partitions }) => topicName === buffer.clusterTopic && partitions.some(isOf(buffer)))
       ?.partitions.find(isOf(buffer));
-    // Where it was sought elsewhere meanwhile, other records are wanted.
+    // After a seek meanwhile, other records are wanted.
     if (answer !== undefined && buffer.fetchOffset === offset) await deliver(buffer, answer, catalog);
   }
 }

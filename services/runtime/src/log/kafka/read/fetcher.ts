@@ -16,9 +16,9 @@ import { PartitionBuffer } from './partitionBuffer.ts';
 
 export interface FetcherOptions {
   readonly cluster: RenewableCluster;
-  /** For the logs; without the prefix. */
+  /** Named in logs, without the prefix. */
   readonly topics: readonly string[];
-  /** Of whom the positions are; undefined where nothing is lost by going on, as for a tail. */
+  /** The positions are this group's; undefined for a tail, which loses nothing by going on. */
   readonly group?: string;
   /** Called with what never passes by itself: records in a coding that cannot be read, topics that may not be. */
   onFailed(error: unknown): void;
@@ -30,7 +30,7 @@ const FIRST_BACKOFF_MS = 20;
 const MAX_BACKOFF_MS = 1000;
 /** After so many failures of one broker in a row, longer than a leader takes to move, all connections are made anew. */
 const RENEW_AFTER = 20;
-/** Instead of a broker's id, for partitions of which no leader is known. */
+/** Stands for the broker's id of a partition without a known leader. */
 const NOBODY = String(NO_LEADER);
 const CONNECTING = 'connecting';
 
@@ -85,7 +85,7 @@ export class Fetcher {
     this.#closed.abort();
   }
 
-  /** In a turn of its own, so that partitions opened together are asked for together. */
+  /** Waits for a turn of its own, so that partitions opened together are fetched together. */
   #schedule(): void {
     if (this.#isScheduled) return;
     this.#isScheduled = true;
@@ -225,7 +225,7 @@ interface Failure {
   readonly leader: string;
   readonly wanted: readonly PartitionBuffer[];
   readonly error: unknown;
-  /** In a row, of this broker. */
+  /** Failures of this broker in a row. */
   readonly failures: number;
   readonly backoff: Backoff;
 }

@@ -1,4 +1,4 @@
-/** What a reader does where the log does not hold the offset that it wants: removed by retention, or never written. */
+/** Moves a reader whose offset the log does not hold: retention removed it, or it was never written. */
 import type { Fields, Logger } from '../../../process/logger.ts';
 import type { KafkaDeps } from '../kafkaDeps.ts';
 import type { PartitionBuffer } from './partitionBuffer.ts';

@@ -1,21 +1,23 @@
-/** What was fetched of one partition ahead of its reader: taken in bounded batches, thrown away by a seek. */
+/**
+ * Holds what was fetched of one partition ahead of its reader, who takes it in bounded batches; a seek throws it away.
+ */
 import type { LogRecord } from '../../log.ts';
 import type { Chunk } from './fetchAnswer.ts';
 
-/** Of one partition; with what one more fetch brings it may come to more. */
+/** A partition's bound; one more fetch may go beyond it. */
 const MAX_BUFFERED_BYTES = 4 * 1024 * 1024;
-/** What a record takes besides its key and value, about. */
+/** A record's size besides its key and value, about. */
 const RECORD_OVERHEAD_BYTES = 128;
 
 export interface TakeBounds {
   readonly maxRecords: number;
-  /** Of keys and values; one record is always given. */
+  /** Bytes of keys and values; one record is always given. */
   readonly maxBytes: number;
 }
 
 export class PartitionBuffer {
   readonly topic: string;
-  /** As the cluster names it, with the deployment's prefix. */
+  /** The topic's name on the cluster, with the deployment's prefix. */
   readonly clusterTopic: string;
   readonly partition: number;
   /** The brokers sent nothing although there is something: it must be asked for alone. */
@@ -40,12 +42,12 @@ export class PartitionBuffer {
     this.#onChange = onChange;
   }
 
-  /** Where the next `take` begins. */
+  /** The next `take` begins here. */
   get position(): number {
     return this.#position;
   }
 
-  /** Where the next fetch begins. */
+  /** The next fetch begins here. */
   get fetchOffset(): number {
     return this.#fetchOffset;
   }

@@ -20,7 +20,7 @@ export async function openTail(deps: KafkaDeps, options: TailOptions): Promise<K
   );
 }
 
-/** Of a partition without a leader: once it has one, the fetches move into what there is. */
+/** Stands for a partition without a leader: once it has one, the fetches move into what there is. */
 const UNKNOWN = { startOffset: 0, endOffset: Number.POSITIVE_INFINITY };
 
 export class KafkaTail implements Tail {
@@ -101,5 +101,5 @@ export class KafkaTail implements Tail {
   }
 }
 
-/** What one `onBatch` gets at most. */
+/** One `onBatch` gets at most this much. */
 const CHUNK = { maxRecords: 1000, maxBytes: 4 * 1024 * 1024 };

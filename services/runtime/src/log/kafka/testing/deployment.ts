@@ -1,4 +1,4 @@
-/** What the suites of the log on Kafka share: deployments of their own on a cluster that others use too. */
+/** Gives the suites of the log on Kafka deployments of their own, on a cluster that others use too. */
 import { randomUUID } from 'node:crypto';
 import kafkajs, { type Admin, type Kafka } from 'kafkajs';
 import { afterAll, beforeAll, onTestFinished } from 'vitest';
@@ -9,12 +9,12 @@ import { openKafkaLog } from '../kafkaLog.ts';
 import { deleteTopics } from './deleteTopics.ts';
 
 export interface Deployments {
-  /** As other tools use the cluster. */
+  /** A client as other tools have one. */
   readonly kafka: Kafka;
-  /** Of this suite, for names on the cluster. */
+  /** The suite's own part of names on the cluster. */
   readonly run: string;
   aPrefix(): string;
-  /** Of a deployment of its own without a prefix; closed with the test. */
+  /** Opens a log of a deployment of its own without a prefix; closed with the test. */
   aLog(prefix?: string, of?: { replicationFactor?: number; logger?: Logger }): Promise<Log>;
   admin<T>(use: (admin: Admin) => Promise<T>): Promise<T>;
 }
@@ -49,7 +49,7 @@ export function deployments(addresses: string): Deployments {
 /** One log for a whole suite, with a client and an admin beside it; opened before the first test, gone after the last. */
 export interface OneDeployment {
   readonly kafka: Kafka;
-  /** From the first `beforeAll` on. */
+  /** Set from the first `beforeAll` on. */
   readonly log: Log;
   readonly admin: Admin;
   readonly prefix: string;

@@ -6,7 +6,7 @@ export interface Engines {
   readonly kind: 'given' | 'docker' | 'local';
   /** `host:port` of three brokers (as many as were given, otherwise), separated by commas. */
   readonly brokers: string;
-  /** Of the Confluent-compatible API. */
+  /** The URL of the Confluent-compatible API. */
   readonly registryUrl: string;
   /** `http://user:password@host:port/database`; the database need not be there. */
   readonly clickhouseUrl: string;

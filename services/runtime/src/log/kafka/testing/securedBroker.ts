@@ -27,12 +27,12 @@ export interface SecuredBroker {
   /** `host:port` that knows neither TLS nor SASL. */
   readonly plaintext: string;
   readonly authority: Authority;
-  /** Of the user `questlog`. */
+  /** The certificate of the user `questlog`. */
   readonly client: Certificate;
-  /** As one that may do everything. */
+  /** A client that may do everything. */
   readonly kafka: Kafka;
   admin<T>(use: (admin: Admin) => Promise<T>): Promise<T>;
-  /** How often a client has shown again, on an open connection, who it is. */
+  /** Counts the clients that re-authenticated on an open connection. */
   reauthentications(): number;
   /** Whatever the broker has written. */
   output(): string;
@@ -107,7 +107,7 @@ export async function startSecuredBroker(): Promise<SecuredBroker | undefined> {
   }
 }
 
-/** With what counts the clients that show again who they are. */
+/** Starts with a counter of clients that re-authenticate. */
 const LOGGING = `<Configuration status="WARN">
   <Appenders><Console name="out"><PatternLayout pattern="%d %p %m (%c)%n"/></Console></Appenders>
   <Loggers>

@@ -25,7 +25,7 @@ const TOKEN_CLIENT = {
   clientId: 'questlog-client',
   clientSecret: 'of the client of tokens',
   subject: USER,
-  // Below what a token is kept for: each proof of who it is needs a token of its own.
+  // Shorter than a token is kept: each authentication needs a token of its own.
   lifetimeS: 45,
 } as const;
 

@@ -41,7 +41,7 @@ export function severableKafka(brokers: string): SeverableKafka {
   };
 }
 
-/** What a log that is not severed knows of topics and offsets. */
+/** The topics and offsets as a log knows them that is not severed. */
 export function catalogOf(log: Log): KafkaCatalog {
   return {
     limits: async (topic) => {

@@ -4,7 +4,7 @@ import { silentLogger } from '../../../process/logger.ts';
 import { kafkaClient } from '../client/kafkaClient.ts';
 
 export interface UnreplicatedTopics {
-  /** Of three partitions: p is on the broker p + 1, and on no other. */
+  /** Has three partitions: p is on the broker p + 1, and on no other. */
   create(topic: string, config?: Readonly<Record<string, string>>): Promise<void>;
   /** The broker's id; undefined while there is none. */
   leaderOf(topic: string, partition: number): Promise<number | undefined>;

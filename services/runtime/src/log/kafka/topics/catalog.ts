@@ -19,7 +19,7 @@ export class BrokerCatalog implements KafkaCatalog {
   readonly #clusters: Renewable<Cluster>;
   /** One a topic. */
   readonly #endOffsets = new Map<string, () => Promise<readonly number[]>>();
-  /** By group, as the cluster names it; of no use with another client than the one that found it. */
+  /** By the group's name on the cluster. A coordinator is of use only with the client that found it. */
   readonly #coordinators = new Map<string, { readonly cluster: Cluster; readonly broker: Broker }>();
 
   constructor(deps: BrokerCatalogDeps) {
@@ -149,7 +149,7 @@ async function ledPartitions(cluster: Cluster, name: string, count: number): Pro
   return led();
 }
 
-/** What the brokers answer where a group never committed. */
+/** The brokers' answer if a group never committed. */
 const NEVER_COMMITTED = '-1';
 
 const ANSWER_LIMIT_MS = 4000;

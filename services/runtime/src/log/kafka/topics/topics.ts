@@ -35,7 +35,7 @@ export async function ensureTopics(
     }
   }
   const made = await createMissing(deps, unique);
-  // Also those made just now: another process may have been quicker, with another spec.
+  // Those made just now are checked too: another process may have been quicker, with another spec.
   const described = await Promise.all(
     unique.map((spec) =>
       describeTopic(deps, spec.name, { unknownLimitMs: NEW_UNKNOWN_LIMIT_MS, needsLeaders: made.has(spec) }),
@@ -81,7 +81,7 @@ export async function describeTopic(
 export interface TopicDescription extends TopicLimits {
   /** `cleanup.policy`. */
   readonly policy: string;
-  /** Of the partition that has the fewest. */
+  /** The replicas of the partition that has the fewest. */
   readonly replicas: number;
   /** `min.insync.replicas`: how many have an append before it is acknowledged, at least. */
   readonly minInSync: number;
@@ -89,7 +89,7 @@ export interface TopicDescription extends TopicLimits {
 
 const SAFE_REPLICAS = 3;
 
-/** Where the brokers could keep what was acknowledged over the loss of one of them, and the topics are made otherwise. */
+/** Warns of topics that lose acknowledged records with one broker, though the brokers could keep them. */
 async function warnOfFewReplicas(
   { admin, logger }: TopicsDeps & { readonly logger: Logger },
   described: readonly TopicDescription[],
@@ -112,7 +112,7 @@ const UNKNOWN_LIMIT_MS = 500;
 const NEW_UNKNOWN_LIMIT_MS = LIMIT_MS;
 const ANSWER_LIMIT_MS = 5000;
 
-/** Until all brokers that will have the topics know them. */
+/** Waits until all brokers that will have the topics know them. */
 const CREATE_LIMIT_MS = 10_000;
 
 /** Returns those that were missing. */
@@ -174,7 +174,7 @@ function topicConfig({ replicationFactor, nameOf }: TopicsDeps, spec: TopicSpec)
     'message.timestamp.type': 'LogAppendTime',
   };
   if (cleanup.policy === 'delete') config['retention.ms'] = String(cleanup.retentionMs);
-  // What is acknowledged is then on two brokers, whichever one fails.
+  // An acknowledged record is then on two brokers, so that either may fail.
   if (replicationFactor >= 3) config['min.insync.replicas'] = '2';
   return {
     topic: nameOf(name),
