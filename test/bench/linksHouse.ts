@@ -5,6 +5,8 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { LINKER_BOUNDS } from '@questlog/linker/core/linkerState';
 import { startLinker } from '@questlog/linker/linker';
+import { linkerMetrics } from '@questlog/linker/metrics';
+import { projectorMetrics } from '@questlog/projector/metrics';
 import { startProjector } from '@questlog/projector/projector';
 import { startEmbeddedClickHouse } from '@questlog/runtime/clickhouse/chdb/embeddedClickHouse';
 import { openMigrated } from '@questlog/runtime/clickhouse/migrate';
@@ -13,7 +15,7 @@ import type { Log } from '@questlog/runtime/log/log';
 import { systemClock } from '@questlog/runtime/process/clock';
 import { createHealth } from '@questlog/runtime/process/health';
 import { createLogger } from '@questlog/runtime/process/logger';
-import { createMetrics } from '@questlog/runtime/process/metrics';
+import { createMetricsRegistry } from '@questlog/runtime/process/metrics';
 import { openLogRegistry } from '@questlog/runtime/registry/logRegistry';
 import { topicDefinitions } from '@questlog/schemas/topics/topics';
 
@@ -39,7 +41,8 @@ export async function openLinksHouse() {
   const store = await openMigrated({ url: server.url, ...ACCESS }, MIGRATIONS);
   await log.ensureTopics(topicDefinitions(PARTITIONS));
   const registry = await openLogRegistry(log);
-  const metrics = createMetrics();
+  const figures = createMetricsRegistry();
+  const metrics = { ...linkerMetrics(figures), ...projectorMetrics(figures) };
   const logger = createLogger('bench');
   const shared = { log, store, registry, clock, metrics, logger, health: createHealth() };
   const stops: (() => Promise<void>)[] = [];

@@ -5,6 +5,8 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { LINKER_BOUNDS, type LinkerBounds } from '@questlog/linker/core/linkerState';
 import { type Linker, startLinker } from '@questlog/linker/linker';
+import { linkerMetrics } from '@questlog/linker/metrics';
+import { projectorMetrics } from '@questlog/projector/metrics';
 import { type Projector, startProjector } from '@questlog/projector/projector';
 import { startEmbeddedClickHouse } from '@questlog/runtime/clickhouse/chdb/embeddedClickHouse';
 import { openMigrated } from '@questlog/runtime/clickhouse/migrate';
@@ -12,7 +14,7 @@ import type { Store } from '@questlog/runtime/clickhouse/store';
 import { openEmbeddedLog } from '@questlog/runtime/log/embedded/embeddedLog';
 import { createHealth } from '@questlog/runtime/process/health';
 import { silentLogger } from '@questlog/runtime/process/logger';
-import { createMetrics } from '@questlog/runtime/process/metrics';
+import { createMetricsRegistry } from '@questlog/runtime/process/metrics';
 import { openLogRegistry } from '@questlog/runtime/registry/logRegistry';
 import { createCodec } from '@questlog/runtime/registry/registry';
 import { partitionOf } from '@questlog/schemas/partition';
@@ -107,7 +109,8 @@ async function openParts(partitions: number, bounds: LinkerBounds) {
   const store = await openMigrated({ url: server.url, ...ACCESS }, MIGRATIONS);
   await log.ensureTopics(topicDefinitions(partitions));
   const registry = await openLogRegistry(log);
-  const metrics = createMetrics();
+  const figures = createMetricsRegistry();
+  const metrics = { ...linkerMetrics(figures), ...projectorMetrics(figures) };
   const outage = { isOn: false, commitsToFail: 0, projected: new Map<string, number>() };
   const shared = {
     log,

@@ -30,7 +30,16 @@ const STEPS_OF_RUNTIME: Readonly<Record<string, number>> = {
 };
 
 /** In ingest each room may import those to its right; `service.ts` wires all of them. */
-const ROOMS_OF_INGEST = ['http', 'reports', 'events', 'sessions', 'known', 'core', 'rejected.ts'];
+const ROOMS_OF_INGEST = [
+  'http',
+  'reports',
+  'events',
+  'sessions',
+  'known',
+  'core',
+  'metrics.ts',
+  'rejected.ts',
+];
 /** They stand beside the others: used by `http` only, and using what lies below `sessions`. */
 const BESIDE = ['admin', 'linkedEvents'];
 

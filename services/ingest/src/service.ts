@@ -8,7 +8,6 @@ import type { Health } from '@questlog/runtime/process/health';
 import type { Lifecycle } from '@questlog/runtime/process/lifecycle';
 import { type ListenAddress, listen } from '@questlog/runtime/process/listen';
 import type { Logger } from '@questlog/runtime/process/logger';
-import type { Metrics } from '@questlog/runtime/process/metrics';
 import { createCodec, type SchemaRegistry } from '@questlog/runtime/registry/registry';
 import { eventsAccepted, type Revision } from '@questlog/schemas/topics/eventsAccepted';
 import { GROUPS, TOPICS } from '@questlog/schemas/topics/topics';
@@ -23,6 +22,7 @@ import { watchLinks, watchProjection } from './known/projection.ts';
 import { openReports } from './known/reports.ts';
 import { openSessions } from './known/sessions.ts';
 import { openLinkedEventStreams } from './linkedEvents/streams.ts';
+import type { IngestMetrics } from './metrics.ts';
 
 export interface IngestServiceDeps {
   readonly log: Log;
@@ -33,7 +33,7 @@ export interface IngestServiceDeps {
   readonly directory: DirectoryHandle;
   readonly clock: Clock;
   readonly logger: Logger;
-  readonly metrics: Metrics;
+  readonly metrics: IngestMetrics;
   readonly health: Health;
   readonly lifecycle: Lifecycle;
   readonly adminToken: string;

@@ -6,9 +6,11 @@ import type { LinkedEvent } from '@questlog/schemas/topics/linkedEvents';
 import type { LinkerEntry } from '@questlog/schemas/topics/linkerState';
 import type { ReportLink } from '@questlog/schemas/topics/reportLinks';
 import type { LinkerBounds } from './core/linkerState.ts';
+import type { LinkerMetrics } from './metrics.ts';
 
 export interface LinkerDeps extends ServiceDeps {
   readonly bounds: LinkerBounds;
+  readonly metrics: LinkerMetrics;
 }
 
 export interface PartitionDeps extends LinkerDeps {

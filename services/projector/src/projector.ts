@@ -11,6 +11,7 @@ import { reportLinks } from '@questlog/schemas/topics/reportLinks';
 import { sessionRegistered } from '@questlog/schemas/topics/sessionRegistered';
 import { GROUPS } from '@questlog/schemas/topics/topics';
 import { openEventsWriter } from './events/writer.ts';
+import type { ProjectorMetrics } from './metrics.ts';
 import { openLinksWriter } from './reports/linksWriter.ts';
 import { openReportsWriter } from './reports/writer.ts';
 import { openSessionsWriter } from './sessionsWriter.ts';
@@ -19,6 +20,7 @@ import type { WriterDeps } from './writer.ts';
 export interface ProjectorDeps extends ServiceDeps {
   /** Blocks of one partition are at least so far apart under load. */
   readonly flushIntervalMs: number;
+  readonly metrics: ProjectorMetrics;
 }
 
 export interface Projector {

@@ -1,7 +1,10 @@
 /** `questlog ingest | linker | projector | standalone`: the services of one process, wired. Wires, decides nothing. */
+import { ingestMetrics } from '@questlog/ingest/metrics';
 import { startIngest } from '@questlog/ingest/service';
 import { LINKER_BOUNDS } from '@questlog/linker/core/linkerState';
 import { startLinker } from '@questlog/linker/linker';
+import { linkerMetrics } from '@questlog/linker/metrics';
+import { projectorMetrics } from '@questlog/projector/metrics';
 import { startProjector } from '@questlog/projector/projector';
 import type { ServiceDeps } from '@questlog/runtime/consumer/serviceDeps';
 import { openDirectory } from '@questlog/runtime/directory/openDirectory';
@@ -12,7 +15,7 @@ import { listenForHealth } from '@questlog/runtime/process/healthRoutes';
 import type { Lifecycle } from '@questlog/runtime/process/lifecycle';
 import { checkAddress, type ListenAddress } from '@questlog/runtime/process/listen';
 import type { Logger } from '@questlog/runtime/process/logger';
-import { createMetrics } from '@questlog/runtime/process/metrics';
+import { createMetricsRegistry, type MetricsRegistry } from '@questlog/runtime/process/metrics';
 import type { Settings } from './config.ts';
 import {
   type Credentials,
@@ -76,12 +79,12 @@ export async function startServices(deps: Deps): Promise<Running> {
     ...engines,
     clock: systemClock,
     logger,
-    metrics: createMetrics(),
     health: createHealth(),
   };
-  const failures = await startConsumers(deps, shared);
+  const metrics = createMetricsRegistry();
+  const failures = await startConsumers(deps, shared, metrics);
   if (!hasIngest(service)) {
-    const listener = await listenForHealth(shared, toOperators);
+    const listener = await listenForHealth({ ...shared, metrics: { registry: metrics } }, toOperators);
     lifecycle.onStop('listener', () => listener.close());
     return { service, adminUrl: urlOf(toOperators, listener.port), failed: Promise.race(failures) };
   }
@@ -89,6 +92,7 @@ export async function startServices(deps: Deps): Promise<Running> {
   lifecycle.onStop('directory', () => directory.close());
   const ingest = await startIngest({
     ...shared,
+    metrics: ingestMetrics(metrics),
     directory,
     lifecycle,
     adminToken,
@@ -152,16 +156,24 @@ function adminTokenOf(service: ServiceName, { adminToken }: Settings, kept: Kept
 }
 
 /** @returns what rejects when one of them cannot go on. */
-async function startConsumers({ service, lifecycle }: Deps, shared: ServiceDeps): Promise<Promise<never>[]> {
+async function startConsumers(
+  { service, lifecycle }: Deps,
+  shared: ServiceDeps,
+  registry: MetricsRegistry,
+): Promise<Promise<never>[]> {
   const failures: Promise<never>[] = [];
   if (service === 'standalone' || service === 'projector') {
     const flushIntervalMs = service === 'standalone' ? STANDALONE_FLUSH_INTERVAL_MS : FLUSH_INTERVAL_MS;
-    const projector = await startProjector({ ...shared, flushIntervalMs });
+    const projector = await startProjector({
+      ...shared,
+      metrics: projectorMetrics(registry),
+      flushIntervalMs,
+    });
     lifecycle.onStop('projector', () => projector.stop());
     failures.push(projector.failed);
   }
   if (service === 'standalone' || service === 'linker') {
-    const linker = await startLinker({ ...shared, bounds: LINKER_BOUNDS });
+    const linker = await startLinker({ ...shared, metrics: linkerMetrics(registry), bounds: LINKER_BOUNDS });
     lifecycle.onStop('linker', () => linker.stop());
     failures.push(linker.failed);
   }

@@ -1,5 +1,8 @@
 /** `docs/reference/metrics.md`: the catalogue of metrics as `/metrics` shows it. */
-import { createMetrics } from '@questlog/runtime/process/metrics';
+import { ingestMetrics } from '@questlog/ingest/metrics';
+import { linkerMetrics } from '@questlog/linker/metrics';
+import { projectorMetrics } from '@questlog/projector/metrics';
+import { createMetricsRegistry } from '@questlog/runtime/process/metrics';
 import { code, page, table } from './markdown.ts';
 
 /** A metric's unit is the first of these that its name has. */
@@ -19,7 +22,8 @@ const UNITS = [
 ];
 
 export async function metricsPage(): Promise<string> {
-  const { registry } = createMetrics();
+  const registry = createMetricsRegistry();
+  for (const add of [ingestMetrics, projectorMetrics, linkerMetrics]) add(registry);
   const told = await registry.getMetricsAsJSON();
   const rows = told
     .filter(({ name }) => name.startsWith('questlog_'))
@@ -30,7 +34,7 @@ export async function metricsPage(): Promise<string> {
       labelsOf(registry.getSingleMetric(name)).map(code).join(', '),
       help,
     ]);
-  return page('Metrics', 'services/runtime/src/process/metrics.ts', [
+  return page('Metrics', 'services/{ingest,projector,linker}/src/metrics.ts', [
     '`GET /metrics` of the admin listener, in Prometheus text.',
     table(['name', 'type', 'unit', 'labels', 'meaning'], rows),
     'The Prometheus client for Node adds `process_*` and `nodejs_*`.',

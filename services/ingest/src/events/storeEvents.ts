@@ -2,10 +2,10 @@
 import { randomFillSync } from 'node:crypto';
 import type { Principal } from '@questlog/runtime/directory/directory';
 import type { Log } from '@questlog/runtime/log/log';
-import type { Metrics } from '@questlog/runtime/process/metrics';
 import type { Codec } from '@questlog/runtime/registry/registry';
 import type { EventsAccepted } from '@questlog/schemas/topics/eventsAccepted';
 import { APPEND_ID_HEADER, TOPICS } from '@questlog/schemas/topics/topics';
+import type { IngestMetrics } from '../metrics.ts';
 import { type AcceptedBatch, type AcceptInput, accept, randomBytesFor } from './core/accept.ts';
 import type { QuotaLedger } from './core/quotaLedger.ts';
 import { monthOf, type Quotas } from './quotas.ts';
@@ -14,7 +14,7 @@ export interface StoreEventsDeps {
   readonly log: Log;
   readonly codec: Codec<EventsAccepted>;
   readonly quotas: Quotas;
-  readonly metrics: Metrics;
+  readonly metrics: IngestMetrics;
   /** Partitions of the events topic. */
   readonly partitions: number;
 }

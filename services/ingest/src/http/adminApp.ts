@@ -24,12 +24,14 @@ import { askSql } from '../admin/askSql.ts';
 import { retryLinks } from '../admin/retryLinks.ts';
 import { KeyedMutex } from '../known/keyedMutex.ts';
 import type { Reports } from '../known/reports.ts';
+import type { IngestMetrics } from '../metrics.ts';
 import { Rejected } from '../rejected.ts';
 import { bearerToken } from './authenticate.ts';
 import { problems } from './problems.ts';
 import { checkedBody, jsonBody, noRoute } from './route.ts';
 
 export interface AdminAppDeps extends HealthDeps {
+  readonly metrics: IngestMetrics;
   readonly directory: DirectoryHandle;
   readonly store: Store;
   /** ClickHouse by the account that only reads; undefined where there is none. */

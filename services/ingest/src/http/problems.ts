@@ -4,15 +4,15 @@ import { RecordTooLarge } from '@questlog/runtime/log/log';
 import { messageOf, Unavailable } from '@questlog/runtime/process/errors';
 import type { Refusal } from '@questlog/runtime/process/listen';
 import type { Logger } from '@questlog/runtime/process/logger';
-import type { Metrics } from '@questlog/runtime/process/metrics';
 import { problemOf, statusOf } from '@questlog/schemas/http/problem';
 import type { Middleware, ParameterizedContext } from 'koa';
+import type { IngestMetrics } from '../metrics.ts';
 import { CutShort, Rejected } from '../rejected.ts';
 
 const PROBLEM_TYPE = 'application/problem+json';
 const REQUEST_ID = /^[\w.:-]{1,128}$/;
 
-export function problems(logger: Logger, metrics: Metrics): Middleware {
+export function problems(logger: Logger, metrics: IngestMetrics): Middleware {
   return async (ctx, next) => {
     const given = ctx.get('X-Request-Id');
     const requestId = REQUEST_ID.test(given) ? given : randomUUID();

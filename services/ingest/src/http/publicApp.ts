@@ -5,7 +5,6 @@ import type { Directory, Principal } from '@questlog/runtime/directory/directory
 import type { Clock } from '@questlog/runtime/process/clock';
 import { messageOf } from '@questlog/runtime/process/errors';
 import type { Logger } from '@questlog/runtime/process/logger';
-import type { Metrics } from '@questlog/runtime/process/metrics';
 import { SessionInput } from '@questlog/schemas/http/session';
 import type { Scope } from '@questlog/schemas/topics/directoryEntry';
 import type { Revision } from '@questlog/schemas/topics/eventsAccepted';
@@ -16,6 +15,7 @@ import type { PageQuery } from '../events/pages.ts';
 import { type ReadDeps, readEvent, readQuota, readSession, readSessionEvents } from '../events/readEvents.ts';
 import { parseToken, type StreamPosition } from '../linkedEvents/core/linkedEventToken.ts';
 import type { LinkedEventStreams } from '../linkedEvents/streams.ts';
+import type { IngestMetrics } from '../metrics.ts';
 import { Rejected } from '../rejected.ts';
 import { createReport, type ReportDeps } from '../reports/createReport.ts';
 import { type ReportReadDeps, readReport, readReportEvents, retractReport } from '../reports/readReports.ts';
@@ -36,7 +36,7 @@ export interface PublicAppDeps {
   readonly defaultRevision: Revision;
   readonly clock: Clock;
   readonly logger: Logger;
-  readonly metrics: Metrics;
+  readonly metrics: IngestMetrics;
 }
 
 export function publicApp(deps: PublicAppDeps): Koa {

@@ -11,7 +11,7 @@ import type { Log } from '@questlog/runtime/log/log';
 import { systemClock } from '@questlog/runtime/process/clock';
 import { listen } from '@questlog/runtime/process/listen';
 import { silentLogger } from '@questlog/runtime/process/logger';
-import { createMetrics, type Metrics } from '@questlog/runtime/process/metrics';
+import { createMetricsRegistry } from '@questlog/runtime/process/metrics';
 import { openLogRegistry } from '@questlog/runtime/registry/logRegistry';
 import { createCodec } from '@questlog/runtime/registry/registry';
 import { aLinkedEvent } from '@questlog/schemas/fixtures/builders';
@@ -23,6 +23,7 @@ import { onTestFinished } from 'vitest';
 import { authenticate } from '../http/authenticate.ts';
 import { problems } from '../http/problems.ts';
 import { streamLinkedEvents } from '../http/publicApp.ts';
+import { type IngestMetrics, ingestMetrics } from '../metrics.ts';
 import {
   type LinkedEventStreams,
   openLinkedEventStreams,
@@ -39,7 +40,7 @@ export interface Reader {
 export interface StreamBench {
   readonly baseUrl: string;
   readonly log: Log;
-  readonly metrics: Metrics;
+  readonly metrics: IngestMetrics;
   /** What was answered so far, the oldest first. */
   readonly responses: readonly ServerResponse[];
   /** A project with a token; of a new tenant unless one is named. */
@@ -64,7 +65,7 @@ export async function aStreamBench(limits: Partial<StreamLimits> = {}): Promise<
   await log.ensureTopics(topicDefinitions(PARTITIONS));
   const registry = await openLogRegistry(log);
   const codec = await createCodec(registry, linkedEvents);
-  const metrics = createMetrics();
+  const metrics = ingestMetrics(createMetricsRegistry());
   const streams = await openLinkedEventStreams({
     log,
     registry,
@@ -119,7 +120,7 @@ export async function appendLinks(bench: StreamBench, reader: Reader, count: num
 function streamApp(deps: {
   streams: LinkedEventStreams;
   directory: Directory;
-  metrics: Metrics;
+  metrics: IngestMetrics;
   responses: ServerResponse[];
 }): Koa {
   const { streams, directory, metrics, responses } = deps;

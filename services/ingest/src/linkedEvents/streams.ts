@@ -2,10 +2,10 @@
 import type { Log } from '@questlog/runtime/log/log';
 import { Unavailable } from '@questlog/runtime/process/errors';
 import type { Logger } from '@questlog/runtime/process/logger';
-import type { Metrics } from '@questlog/runtime/process/metrics';
 import { createCodec, type SchemaRegistry } from '@questlog/runtime/registry/registry';
 import { linkedEvents } from '@questlog/schemas/topics/linkedEvents';
 import { TOPICS } from '@questlog/schemas/topics/topics';
+import type { IngestMetrics } from '../metrics.ts';
 import { offsetsFrom, type StreamPosition } from './core/linkedEventToken.ts';
 import { type LinkedEventStream, type StreamClient, startLinkedEventStream } from './stream.ts';
 
@@ -23,7 +23,7 @@ export interface LinkedEventStreamsDeps {
   readonly log: Log;
   readonly registry: SchemaRegistry;
   readonly logger: Logger;
-  readonly metrics: Metrics;
+  readonly metrics: IngestMetrics;
   readonly limits?: StreamLimits;
 }
 

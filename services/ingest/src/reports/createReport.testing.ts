@@ -7,7 +7,7 @@ import type { Log } from '@questlog/runtime/log/log';
 import { withMethods } from '@questlog/runtime/log/testing/withMethods';
 import { Unavailable } from '@questlog/runtime/process/errors';
 import { silentLogger } from '@questlog/runtime/process/logger';
-import { createMetrics } from '@questlog/runtime/process/metrics';
+import { createMetricsRegistry } from '@questlog/runtime/process/metrics';
 import { openLogRegistry } from '@questlog/runtime/registry/logRegistry';
 import { createCodec, type SchemaRegistry } from '@questlog/runtime/registry/registry';
 import { aSession } from '@questlog/schemas/fixtures/builders';
@@ -19,6 +19,7 @@ import { onTestFinished } from 'vitest';
 import { KeyedMutex } from '../known/keyedMutex.ts';
 import { READ_WAIT_MS } from '../known/projection.ts';
 import { openReports } from '../known/reports.ts';
+import { ingestMetrics } from '../metrics.ts';
 import type { ReportDeps } from './createReport.ts';
 
 export interface ReportBench {
@@ -81,7 +82,14 @@ export async function aReportBench(): Promise<ReportBench> {
       });
       onTestFinished(() => reports.close());
       return {
-        ...{ log: failing, store, reports, projection, clock, metrics: createMetrics() },
+        ...{
+          log: failing,
+          store,
+          reports,
+          projection,
+          clock,
+          metrics: ingestMetrics(createMetricsRegistry()),
+        },
         codec: await createCodec(registry, eventsAccepted),
         quotas: { ledger: async () => undefined, close: async () => {} },
         sessions: {

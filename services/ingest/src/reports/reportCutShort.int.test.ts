@@ -2,13 +2,14 @@
 import { Router } from '@koa/router';
 import { listen } from '@questlog/runtime/process/listen';
 import { silentLogger } from '@questlog/runtime/process/logger';
-import { createMetrics } from '@questlog/runtime/process/metrics';
+import { createMetricsRegistry } from '@questlog/runtime/process/metrics';
 import { TOPICS } from '@questlog/schemas/topics/topics';
 import Koa from 'koa';
 import { expect, onTestFinished, test } from 'vitest';
 import { problems } from '../http/problems.ts';
 import { reportRoutes } from '../http/publicApp.ts';
 import { BodyBudget, LoopTurns } from '../http/readBody.ts';
+import { ingestMetrics } from '../metrics.ts';
 import { aReportBench, type ReportBench } from './createReport.testing.ts';
 import type { ReportDeps } from './createReport.ts';
 
@@ -118,7 +119,7 @@ async function servedBlind(bench: ReportBench): Promise<{ url: string; readOn: (
 }
 
 async function served(bench: ReportBench, started?: ReportDeps): Promise<string> {
-  const metrics = createMetrics();
+  const metrics = ingestMetrics(createMetricsRegistry());
   const deps = started ?? (await bench.start());
   const router = new Router();
   const bodies = { budget: new BodyBudget(metrics.bodyBytesInFlight), turns: new LoopTurns() };

@@ -5,7 +5,7 @@ import { systemClock } from '@questlog/runtime/process/clock';
 import { Unavailable } from '@questlog/runtime/process/errors';
 import { createHealth } from '@questlog/runtime/process/health';
 import { silentLogger } from '@questlog/runtime/process/logger';
-import { createMetrics } from '@questlog/runtime/process/metrics';
+import { createMetricsRegistry } from '@questlog/runtime/process/metrics';
 import { openLogRegistry } from '@questlog/runtime/registry/logRegistry';
 import { createCodec } from '@questlog/runtime/registry/registry';
 import { eventsAccepted } from '@questlog/schemas/topics/eventsAccepted';
@@ -14,6 +14,7 @@ import { linkerState } from '@questlog/schemas/topics/linkerState';
 import { reportLinks } from '@questlog/schemas/topics/reportLinks';
 import { LINKER_BOUNDS } from '../core/linkerState.ts';
 import type { PartitionDeps } from '../deps.ts';
+import { linkerMetrics } from '../metrics.ts';
 
 const isSilent = async (): Promise<never> => {
   throw new Unavailable('ClickHouse is silent');
@@ -38,7 +39,7 @@ export async function partitionDeps(log: Log): Promise<PartitionDeps> {
     store: silentStore,
     clock: systemClock,
     logger: silentLogger,
-    metrics: createMetrics(),
+    metrics: linkerMetrics(createMetricsRegistry()),
     health: createHealth(),
     bounds: LINKER_BOUNDS,
     codecs: {

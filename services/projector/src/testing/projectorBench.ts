@@ -13,12 +13,13 @@ import { systemClock } from '@questlog/runtime/process/clock';
 import { Unavailable } from '@questlog/runtime/process/errors';
 import { createHealth } from '@questlog/runtime/process/health';
 import { silentLogger } from '@questlog/runtime/process/logger';
-import { createMetrics } from '@questlog/runtime/process/metrics';
+import { createMetricsRegistry } from '@questlog/runtime/process/metrics';
 import { openLogRegistry } from '@questlog/runtime/registry/logRegistry';
 import { createCodec } from '@questlog/runtime/registry/registry';
 import type { MessageContract } from '@questlog/schemas/topics/contract';
 import { type DeadLetter, deadLetter } from '@questlog/schemas/topics/deadLetter';
 import { GROUPS, TOPICS, topicDefinitions } from '@questlog/schemas/topics/topics';
+import { projectorMetrics } from '../metrics.ts';
 import { startProjector } from '../projector.ts';
 
 const MIGRATIONS = fileURLToPath(new URL('../../../../deploy/clickhouse', import.meta.url));
@@ -60,7 +61,7 @@ export async function openBench(partitions = 1): Promise<Bench> {
       registry,
       clock: systemClock,
       logger: silentLogger,
-      metrics: createMetrics(),
+      metrics: projectorMetrics(createMetricsRegistry()),
       health: createHealth(),
       flushIntervalMs: 0,
     });

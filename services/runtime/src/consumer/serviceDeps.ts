@@ -5,7 +5,6 @@ import type { Log } from '../log/log.ts';
 import type { Clock } from '../process/clock.ts';
 import type { Health } from '../process/health.ts';
 import type { Logger } from '../process/logger.ts';
-import type { Metrics } from '../process/metrics.ts';
 import type { SchemaRegistry } from '../registry/registry.ts';
 
 export interface ServiceDeps {
@@ -14,6 +13,5 @@ export interface ServiceDeps {
   readonly registry: SchemaRegistry;
   readonly clock: Clock;
   readonly logger: Logger;
-  readonly metrics: Metrics;
   readonly health: Health;
 }

@@ -5,12 +5,12 @@ import { messageOf } from './errors.ts';
 import type { Health } from './health.ts';
 import { type ListenAddress, type Listener, listen } from './listen.ts';
 import type { Logger } from './logger.ts';
-import type { Metrics } from './metrics.ts';
+import type { MetricsRegistry } from './metrics.ts';
 
 export interface HealthDeps {
   readonly health: Health;
   readonly logger: Logger;
-  readonly metrics: Metrics;
+  readonly metrics: { readonly registry: MetricsRegistry };
 }
 
 /** `/healthz`, `/readyz` and `/metrics`; none needs a token. */

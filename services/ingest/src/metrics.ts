@@ -1,0 +1,50 @@
+/** What ingest tells Prometheus: name, type, unit and meaning. */
+import type { MetricsRegistry } from '@questlog/runtime/process/metrics';
+import { Counter, Gauge, Histogram } from 'prom-client';
+
+export type IngestMetrics = ReturnType<typeof ingestMetrics>;
+
+export function ingestMetrics(registry: MetricsRegistry) {
+  const registers = [registry];
+  return {
+    registry,
+    requests: new Counter({
+      name: 'questlog_http_requests_total',
+      help: 'Answered requests by route, method and status.',
+      labelNames: ['route', 'method', 'status'],
+      registers,
+    }),
+    requestSeconds: new Histogram({
+      name: 'questlog_http_request_duration_seconds',
+      help: 'Time from the request line to the last byte of the answer.',
+      labelNames: ['route'],
+      buckets: [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10],
+      registers,
+    }),
+    accepted: new Counter({
+      name: 'questlog_events_accepted_total',
+      help: 'Events stored in the log and acknowledged.',
+      registers,
+    }),
+    overQuota: new Counter({
+      name: 'questlog_events_over_quota_total',
+      help: 'Accepted events past their tenant’s monthly soft quota.',
+      registers,
+    }),
+    replays: new Counter({
+      name: 'questlog_idempotent_replays_total',
+      help: 'Requests answered with the stored events of an earlier one with the same key.',
+      registers,
+    }),
+    bodyBytesInFlight: new Gauge({
+      name: 'questlog_body_bytes_in_flight',
+      help: 'Bytes of request bodies in memory.',
+      registers,
+    }),
+    linkedEventStreams: new Gauge({
+      name: 'questlog_linked_event_streams',
+      help: 'Open streams of linked events (`GET /v1/linked-events`).',
+      registers,
+    }),
+  };
+}

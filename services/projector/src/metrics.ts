@@ -1,0 +1,30 @@
+/** What the projector tells Prometheus: name, type, unit and meaning. */
+import type { MetricsRegistry } from '@questlog/runtime/process/metrics';
+import { Counter, Gauge, Histogram } from 'prom-client';
+
+export type ProjectorMetrics = ReturnType<typeof projectorMetrics>;
+
+export function projectorMetrics(registry: MetricsRegistry) {
+  const registers = [registry];
+  return {
+    projected: new Counter({
+      name: 'questlog_projector_records_total',
+      help: 'Records by topic and outcome: `written`, `repeated` (dropped), `ignored`, `dead` (dead-lettered).',
+      labelNames: ['topic', 'outcome'],
+      registers,
+    }),
+    blockSeconds: new Histogram({
+      name: 'questlog_projector_block_duration_seconds',
+      help: 'Time to decode, insert and commit one block.',
+      labelNames: ['topic'],
+      buckets: [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30],
+      registers,
+    }),
+    projectorLag: new Gauge({
+      name: 'questlog_projector_lag_records',
+      help: 'Records that are not in ClickHouse yet, by topic. Each projector reports the total: do not add them up.',
+      labelNames: ['topic'],
+      registers,
+    }),
+  };
+}
