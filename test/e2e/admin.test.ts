@@ -1,4 +1,4 @@
-/** What operators keep on the admin listener: tenants, projects and tokens. */
+/** Operators manage tenants, projects and tokens on the admin listener. */
 
 import { laneOf } from '@questlog/schemas/uuid';
 import { describe, expect, test } from 'vitest';

@@ -1,4 +1,4 @@
-/** Who may do what: 401 before anything of the body is read, 403 for a missing scope, and no look into other projects. */
+/** Access: 401 before the body is read, 403 for a missing scope, and no look into other projects. */
 import { beforeAll, describe, expect, test } from 'vitest';
 import { anEvent, anUnknownId, aToken, eventually, type TestProject } from './builders.ts';
 import type { Answer } from './product.ts';

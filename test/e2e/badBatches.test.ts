@@ -1,4 +1,4 @@
-/** What is refused: nothing of a batch is stored, 400 wins over 404, and every bad element is named. */
+/** Refused batches: nothing is stored, 400 wins over 404, and every bad element is named. */
 import { beforeAll, describe, expect, test } from 'vitest';
 import { anEvent, anUnknownId, type TestProject } from './builders.ts';
 import { sharedProduct } from './sharedProduct.ts';

@@ -1,17 +1,17 @@
-/** What the end-to-end tests are made of: projects of their own, events, keys, and a wait for a condition. */
+/** Builders of the end-to-end tests: projects of their own, events, keys, and a wait for a condition. */
 import { createHash, randomBytes, randomUUID } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
 import { eventId } from '@questlog/schemas/uuid';
 import type { Answer, Product } from './product.ts';
 
-/** Of a product, what its clients reach; a deployment of many processes has it too. */
+/** The part of a product that clients reach; a deployment of many processes has it too. */
 export type Reached = Pick<Product, 'request' | 'admin'>;
 
 export interface ProjectOptions {
   readonly revision?: 'A' | 'B' | null;
   readonly monthlySoftQuota?: number | null;
   readonly spread?: number;
-  /** Of an existing tenant, instead of a new one. */
+  /** An existing tenant, instead of a new one. */
   readonly tenantId?: string;
 }
 
@@ -102,7 +102,7 @@ export interface ListedLink {
   readonly source: string;
 }
 
-/** Of an event of `GET /v1/reports/{id}/events`, what tells of its links. */
+/** The fields of an event of `GET /v1/reports/{id}/events` that concern its links. */
 export interface ListedEvent {
   readonly id: string;
   readonly reportIds: string[];

@@ -5,9 +5,9 @@
 import { basename } from 'node:path';
 import { deleteTopics } from '@questlog/runtime/log/kafka/testing/deleteTopics';
 
-/** Where the run's engines are, as the `kafka` project of the tests sets it; undefined: embedded. */
+/** The addresses of the run's engines, set by the `kafka` project of the tests; undefined: embedded. */
 const ENGINES = 'QUESTLOG_TEST_ENGINES';
-/** As many as the embedded log has: tests of spread and lanes count on it. */
+/** The embedded log's number: tests of spread and lanes count on it. */
 const PARTITIONS = '4';
 
 export interface ClusterEngines {

@@ -9,7 +9,7 @@ import { type Answer, bugsIn, type Product, startProduct } from './product.ts';
 
 const KIB = 1024;
 const DISK_BYTES = 64 * KIB * KIB;
-/** Of random text: neither the log nor ClickHouse makes it much smaller. */
+/** A payload of random text, which neither the log nor ClickHouse compresses much. */
 const PAYLOAD_BYTES = 24 * KIB;
 const REFUSALS = 25;
 

@@ -12,7 +12,7 @@ beforeAll(async () => {
   game = await shared.aProject({ revision: 'B' });
 });
 
-/** What most JSON libraries would change. */
+/** Payloads that most JSON libraries would change. */
 const delicate = [
   '{"i":9007199254740993,"u":18446744073709551615,"big":123456789012345678901234567890}',
   '{"f":1.0,"z":-0,"y":-0.0,"e":1e400,"s":1E-400,"p":0.1000}',

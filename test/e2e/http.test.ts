@@ -1,4 +1,4 @@
-/** What every answer has in common: problems and their shape, methods and paths, request ids; nothing of the body. */
+/** Every answer: problems and their shape, methods and paths, request ids; nothing of the body. */
 import { PROBLEMS } from '@questlog/schemas/http/problem';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { anEvent, anUnknownId, type TestProject } from './builders.ts';

@@ -1,4 +1,4 @@
-/** How much a request may hold: elements, bytes of an event, nesting; and the media types of a body. */
+/** Limits of a request: elements, bytes of an event, nesting; and the media types of a body. */
 import { beforeAll, describe, expect, test } from 'vitest';
 import { anEvent, events, rawEvent, type TestProject } from './builders.ts';
 import { sharedProduct } from './sharedProduct.ts';

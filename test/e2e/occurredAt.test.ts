@@ -10,7 +10,7 @@ beforeAll(async () => {
   game = await shared.aProject({ revision: 'B' });
 });
 
-/** As sent, as answered. */
+/** Pairs of a sent and an answered time. */
 const forms: readonly (readonly [string, string])[] = [
   ['2026-11-21T18:30:00Z', '2026-11-21T18:30:00.000Z'],
   ['2026-11-21T18:30:00.5Z', '2026-11-21T18:30:00.500Z'],

@@ -243,7 +243,7 @@ function responsesOf(operation: string): Operation['responses'] {
   return document.paths[path]?.[method.toLowerCase()]?.responses ?? {};
 }
 
-/** What the schema, whose references are the document's, finds wrong with the value. */
+/** The schema's faults with the value; references are the document's. */
 function errorsOf(schema: object, value: unknown): unknown[] {
   const [isValid, errors] = Compile({ ...schema, components: document.components }).Errors(value);
   return isValid ? [] : errors;

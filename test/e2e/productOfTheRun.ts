@@ -1,4 +1,4 @@
-/** Before the first end-to-end file of a run: one product for all of them. It must end cleanly, with no bug in its log. */
+/** Starts one product for all end-to-end files of a run. It must end cleanly, with no bug in its log. */
 import { appendFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { TestProject } from 'vitest/node';

@@ -1,4 +1,4 @@
-/** What a restart keeps of bug reports: themselves, their retractions, their open windows and what is the same report. */
+/** A restart keeps bug reports, their retractions, their open windows, and recognises repeats. */
 import { randomUUID } from 'node:crypto';
 import { beforeAll, expect, test } from 'vitest';
 import { anEvent, anUnknownId, aProject, events, eventually, onto, type TestProject } from './builders.ts';

@@ -65,7 +65,7 @@ describe('at once after a report is retracted', () => {
     const sessionId = await game.session();
     const { id } = (await game.report({ sessionId })).json();
     await game.request('DELETE', `/v1/reports/${id}`);
-    // Of the same millisecond it would be as good as from before.
+    // In the same millisecond it would count as earlier.
     await eventually(async () => Date.now(), movedOnFrom(Date.now()));
     const [late] = (await game.post(anEvent({ sessionId }))).json();
 

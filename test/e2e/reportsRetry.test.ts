@@ -52,7 +52,7 @@ describe.concurrent('POST /admin/links/retry', () => {
   });
 });
 
-/** What the linker leaves where the events do not come before the report's grace ends, which takes 15 minutes. */
+/** Writes the linker's record for events that did not come before the report's grace ended, which takes 15 minutes. */
 async function leaveUnresolved(
   of: TestProject,
   reportId: string,

@@ -1,4 +1,4 @@
-/** What a restart keeps: credentials, every answered event, sessions, quotas and the memory of Idempotency-Keys. */
+/** A restart keeps credentials, every answered event, sessions, quotas and Idempotency-Keys. */
 import { beforeAll, describe, expect, test } from 'vitest';
 import {
   aKey,

@@ -19,7 +19,7 @@ import {
 /** The product of the run, as its tests are told of it. */
 export interface ProductOfTheRun {
   readonly credentials: Credentials;
-  /** What every one of its processes wrote to stdout and stderr. */
+  /** The stdout and stderr of each of its processes. */
   readonly outputFile: string;
 }
 
@@ -89,7 +89,7 @@ function sharedBy<Of extends Reached>(
   };
 }
 
-/** What helps to understand a failed test: whether the product is ready, and every line of its log but the harmless ones. */
+/** Explains a failed test: the product's readiness, and every line of its log except the harmless ones. */
 async function lastWords(product: Reached, output: string): Promise<string> {
   const ready = await fetch(`${product.credentials.adminUrl}/readyz`)
     .then((answer) => answer.text())

@@ -1,12 +1,12 @@
 /** Which engines the Kafka suites run on, and the one line that says so. */
 
-/** What a run needs, by the names that it can be given under. */
+/** The parts that a run needs, by the variables that can name them. */
 export const PARTS = ['KAFKA_BROKERS', 'SCHEMA_REGISTRY_URL', 'CLICKHOUSE_URL'] as const;
 export type Part = (typeof PARTS)[number];
 
 export type Environment = Readonly<Record<string, string | undefined>>;
 
-/** What this machine has to start engines with. */
+/** The means of this machine to start engines. */
 export interface Surroundings {
   readonly dockerAnswers: boolean;
   /** The first image that Docker neither has nor can pull. */

@@ -1,4 +1,4 @@
-/** Whether there is a Docker, and whether it has what the tests run in it. */
+/** Finds out whether there is a Docker, and whether it has the tests' images. */
 import { type ContainerRuntimeClient, getContainerRuntimeClient, ImageName } from 'testcontainers';
 import { CLICKHOUSE_IMAGE, KAFKA_IMAGE, REGISTRY_IMAGE } from './images.ts';
 

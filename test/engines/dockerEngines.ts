@@ -75,7 +75,7 @@ async function startParts(
   };
 }
 
-/** As Promise.all, but nothing is still on its way when it throws: whoever stops the rest must know all of it. */
+/** Like Promise.all, but nothing is still running when it throws: the caller must stop all that started. */
 async function allOrFirstError<T extends readonly unknown[]>(
   promises: readonly [...T],
 ): Promise<{ -readonly [K in keyof T]: Awaited<T[K]> }> {
@@ -123,7 +123,7 @@ async function startClickHouse(host: string, start: Start): Promise<string> {
   return `http://questlog:${password}@${address}/questlog`;
 }
 
-/** By their label, since testcontainers forgets the one that Docker made but could not start. */
+/** Finds containers by label: testcontainers forgets one that Docker created but could not start. */
 async function removeContainers(
   { container }: ContainerRuntimeClient,
   run: Readonly<Record<string, string>>,

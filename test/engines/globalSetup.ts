@@ -1,4 +1,4 @@
-/** Before the first suite of a run that needs Kafka: finds or starts the engines, and says in one line which and why. */
+/** Runs before the first suite that needs Kafka: finds or starts the engines, and prints which and why. */
 import type { Engines } from '@questlog/runtime/log/kafka/testing/engines';
 import type { TestProject } from 'vitest/node';
 import { type Choice, chooseEngines, missingParts, PARTS, type Part } from './choice.ts';

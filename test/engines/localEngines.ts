@@ -13,7 +13,7 @@ const STACK = fileURLToPath(new URL('../../deploy/kafka-local/stack.ts', import.
 /** Kept from run to run: each has clusters of its own, but only the first has to fetch what they run from. */
 export const JARS = fileURLToPath(new URL('../../node_modules/.cache/questlog-jars', import.meta.url));
 
-/** Whether the stack needs no Maven; were they of another version, it would say so itself. */
+/** True if the jars are there, so that the stack needs no Maven; it reports another version itself. */
 export function hasJars(): boolean {
   return existsSync(join(JARS, 'pom.xml'));
 }

@@ -1,4 +1,4 @@
-/** What a provider of engines has started. */
+/** The engines that a provider has started. */
 import type { Part } from './choice.ts';
 
 export interface StartedEngines {

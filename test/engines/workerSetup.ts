@@ -1,4 +1,4 @@
-/** Before each file of the `kafka` project: what starts the product is told of the engines, or nothing runs. */
+/** Runs before each file of the `kafka` project: gives the engines to the files, or skips them. */
 import { engines } from '@questlog/runtime/log/kafka/testing/engines';
 import { beforeEach } from 'vitest';
 

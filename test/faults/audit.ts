@@ -2,7 +2,7 @@
 import type { Product } from '../e2e/product.ts';
 import type { SentEvent, SentLedger } from './ledger.ts';
 
-/** Where the rows are asked for. */
+/** The product to query. */
 export type Asked = Pick<Product, 'sql'>;
 
 export interface StoredRow {
@@ -16,7 +16,7 @@ export interface StoredRow {
   readonly log_index: number;
 }
 
-/** Below the 100,000 rows that one question may have. */
+/** Fewer than the 100,000 rows that one query may return. */
 const PAGE_ROWS = 50_000;
 
 export async function storedRows(product: Asked): Promise<StoredRow[]> {
@@ -66,7 +66,7 @@ export function auditEvents(ledger: SentLedger, rows: readonly StoredRow[]): str
   return findings;
 }
 
-/** In the order of the log, the events of a session are in the order in which its client sent them. */
+/** Checks that the log has each session's events in the order in which its client sent them. */
 export function auditOrder(ledger: SentLedger, rows: readonly StoredRow[]): string[] {
   const findings: string[] = [];
   const latest = new Map<string, { sequence: number; partition: number }>();

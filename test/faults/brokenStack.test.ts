@@ -1,4 +1,4 @@
-/** What breaks brokers, one after the other on one stack: a second stack beside it is more than two cores carry. */
+/** Suites that break brokers, one after the other on one stack: two cores cannot carry a second stack. */
 import { describeKafka } from '@questlog/runtime/log/kafka/testing/engines';
 import { describe } from 'vitest';
 import { ownStack } from '../stack/ownStack.ts';

@@ -1,4 +1,4 @@
-/** What was acknowledged outlives a `kill -9` at any instant: once, whole, in order and counted. */
+/** Acknowledged events survive a `kill -9` at any instant: once, whole, in order and counted. */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { auditCounts, auditEvents, auditOrder, auditSessions, type StoredRow, storedRows } from './audit.ts';
 import { Campaign, quotaOf, SOFT_QUOTA } from './killCampaign.ts';
@@ -6,7 +6,7 @@ import { seedOfRun } from './seeded.ts';
 
 const KILLS = 20;
 const RUN_WITHIN_MS = 240_000;
-/** Below this the run has proved nothing. */
+/** A run with fewer has proved nothing. */
 const MIN_ACKNOWLEDGED = 1_000;
 
 const seed = seedOfRun();

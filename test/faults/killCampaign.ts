@@ -13,12 +13,12 @@ import { type Random, seeded } from './seeded.ts';
 /** Within reach of the load, so that the flags change in the middle of it. */
 export const SOFT_QUOTA = 2_000;
 
-/** How long the product is under load before it is killed, at most. */
+/** The longest load before the product is killed. */
 const MAX_LOAD_MS = 900;
 /** A start takes about half a second on a quiet machine; kills of this kind fall into it. */
 const MAX_START_MS = 700;
 const START_KILL_SHARE = 0.25;
-/** After the other starts the load goes on at once, while the projector is behind. */
+/** After the other starts, the load resumes at once, while the projector is behind. */
 const LOOK_SHARE = 0.5;
 const CLIENTS_PER_PROJECT = 3;
 const CAUGHT_UP_WITHIN_MS = 60_000;
@@ -73,7 +73,7 @@ export class Campaign {
     this.#product = await startProduct({ dataDir: this.#dataDir });
   }
 
-  /** As soon as a crash is made good: later, a merge would have thrown the second rows away. */
+  /** Call it right after recovery: a later merge would remove second rows. */
   async #lookForDuplicates(): Promise<void> {
     // A quota is answered once the projection has passed what was in the log.
     for (const { token } of this.#projects) await quotaOf(this.product, token);

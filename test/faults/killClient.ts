@@ -7,7 +7,7 @@ import type { Answer, Product } from '../e2e/product.ts';
 import { type SentEvent, type SentLedger, type SentRequest, sha256Of } from './ledger.ts';
 import type { Random } from './seeded.ts';
 
-/** Where the requests go. */
+/** The target of the requests. */
 type Played = Pick<Product, 'request'>;
 
 export interface ClientOptions {

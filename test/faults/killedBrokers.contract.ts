@@ -70,7 +70,7 @@ export function killedBrokers(own: OwnStack): void {
         await stack('start', victim);
       }
       await finish(loads, running);
-      // What the last one of unknown outcome has left is aborted or committed first.
+      // First, the last transaction of unknown outcome is aborted or committed.
       for (const load of loads) await load.open();
       const partitions = await readToEnd(log, topic);
       expectKept(loads, partitions);
@@ -90,7 +90,7 @@ export function killedBrokers(own: OwnStack): void {
 /** Writes to one partition as fast as it is answered, until it is stopped. */
 abstract class Load {
   readonly partition: number;
-  /** In the order of the calls. */
+  /** Outcomes in the order of the calls. */
   readonly acknowledged: { readonly text: string; readonly offset: number }[] = [];
   rejected = 0;
   protected readonly log: Log;
@@ -156,7 +156,7 @@ class TransactionalLoad extends Load {
     await producer.close();
   }
 
-  /** As its owner does after a failure: until the brokers can. */
+  /** Retries like an owner after a failure, until the brokers can. */
   async open(): Promise<TransactionalProducer> {
     for (;;) {
       try {

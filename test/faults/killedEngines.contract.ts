@@ -10,7 +10,7 @@ import { aKey, eventually, type TestProject } from '../e2e/builders.ts';
 import type { OwnStack } from '../stack/ownStack.ts';
 
 const WITHIN_MS = 900_000;
-/** Below these the run has proved nothing. */
+/** A run with fewer has proved nothing. */
 const MIN_EVENTS = 2_000;
 const MIN_LINKS = 200;
 /** A process may wait for so long before it says that it does not move. */

@@ -126,7 +126,7 @@ export function leaderless(own: OwnStack): void {
       for (const one of [before, log]) await one.append(name, OF_VICTIM, [aRecord('back')]);
       await Promise.race([until(() => texts[2]?.length === 3), tail.failed]);
       await Promise.race([until(() => late[2]?.length === 3), lateTail.failed]);
-      // What was refused was sent to nobody.
+      // Refused appends reached no reader.
       expect([texts[2], late[2]]).toEqual([
         ['before', 'back', 'back'],
         ['before', 'back', 'back'],
@@ -137,7 +137,7 @@ export function leaderless(own: OwnStack): void {
   );
 }
 
-/** What a new group reads of the partitions until it has so many of each. */
+/** Reads the partitions with a new group until it has this many records of each. */
 async function consumed(
   log: Log,
   topic: string,

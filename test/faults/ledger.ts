@@ -1,4 +1,4 @@
-/** What clients sent and what they were told: the truth that the product is held to afterwards. */
+/** The clients' requests and answers: the truth that the product is checked against afterwards. */
 import { createHash } from 'node:crypto';
 
 /** One event as it was sent; nothing else in a run has its payload. */
@@ -10,7 +10,7 @@ export interface SentEvent {
   readonly sha256: string;
   /** Its place in what its client sent for its session, from 0 on. */
   readonly sequence: number;
-  /** As it was answered; undefined while no answer has come. */
+  /** The answered value; undefined without an answer. */
   id: string | undefined;
 }
 

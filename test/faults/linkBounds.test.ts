@@ -1,4 +1,4 @@
-/** Beyond its bounds, and with ClickHouse, the log or the clock out of order, the linker is slower; it leaves nothing out. */
+/** The linker gets slower beyond its bounds, and when ClickHouse, the log or the clock fail; it leaves nothing out. */
 import { LINKER_BOUNDS } from '@questlog/linker/core/linkerState';
 import { GRACE_MS } from '@questlog/schemas/reportWindow';
 import { afterAll, beforeAll, expect, test } from 'vitest';

@@ -1,4 +1,4 @@
-/** In whatever order reports and events come, and whatever is restarted in between, each pair is linked once. */
+/** Each pair is linked once, in any order of reports and events, and through restarts. */
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
 import { eventually } from '../e2e/builders.ts';
 import { type LinkBench, openLinkBench } from './linkBench.ts';

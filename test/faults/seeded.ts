@@ -1,7 +1,7 @@
 /** Random numbers that a seed brings back: a failed run prints its seed, `QUESTLOG_SEED` repeats its plan. */
 
 export interface Random {
-  /** From 0 (included) to 1 (excluded). */
+  /** A number from 0 (included) to 1 (excluded). */
   next(): number;
   /** A whole number from `from` to `to`, both included. */
   between(from: number, to: number): number;

@@ -14,7 +14,7 @@ export interface OwnStack {
 
 const UP_WITHIN_MS = 300_000;
 
-/** Of three brokers. Called in the body of a suite: it is up before the first test, and again after the last one. */
+/** A stack of three brokers. Call it in the body of a suite: it is up before the first test, and again after the last one. */
 export function ownStack({ stackDir }: Engines): OwnStack {
   const commands = stackCommands(stackDir);
   let own: OwnStack['engines'];
@@ -48,7 +48,7 @@ export function ownStack({ stackDir }: Engines): OwnStack {
 }
 
 /**
- * What this machine has not got for a stack, from what `up` wrote to its standard error.
+ * Names what this machine lacks for a stack, from the standard error of `up`.
  * @throws where `QUESTLOG_REQUIRE` asks for kafka all the same.
  */
 export function whatIsLacking(stderr: string): string | undefined {

@@ -20,7 +20,7 @@ const SCHEMA = '"string"';
 describe('a stack of three brokers', () => {
   const stack = stackCommands();
   const statePath = join(stack.dataDir, 'stack/cluster/stack.json');
-  /** What this machine has not got and a stack needs. */
+  /** The part of a stack that this machine lacks. */
   let lack: string | undefined;
   let ups: readonly Outcome[];
   let printed: string;

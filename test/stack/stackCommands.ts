@@ -78,7 +78,7 @@ export function stackCommands(dataDir = mkdtempSync(join(tmpdir(), 'questlog-sta
   return { dataDir, run, do: done, shell: (line) => execute('sh', ['-c', line]), status, remove };
 }
 
-/** What lines of `NAME=value` say. */
+/** Parses lines of `NAME=value`. */
 export function environmentIn(lines: string): Record<string, string> {
   const pairs = lines.trimEnd().split('\n');
   return Object.fromEntries(

@@ -1,4 +1,4 @@
-/** What a `package.json` asks for is what its sources import: nothing missing, nothing idle, nothing from afar. */
+/** A `package.json` has exactly the dependencies that its sources import, all from the registry. */
 import { expect, test } from 'vitest';
 import { packageOf, reached } from './graph.ts';
 import { type Manifest, manifestOf, projectFiles, textOf, workspaceOf, workspaces } from './house.ts';

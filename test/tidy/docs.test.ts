@@ -10,7 +10,7 @@ const pages = files.filter((path) => path.endsWith('.md'));
 interface Link {
   readonly page: string;
   readonly line: number;
-  /** From the root; a folder's is without its last slash. */
+  /** The path from the root; a folder's has no last slash. */
   readonly target: string;
   readonly anchor: string | undefined;
 }

@@ -34,7 +34,7 @@ test('every source file is reached from a main, a script, a test of something el
   );
 });
 
-/** Where a process begins: mains, tests, configs, benches, examples, and whatever a script or a deployment names. */
+/** The first files of processes: mains, tests, configs, benches, examples, and files that a script or a deployment names. */
 function isEntry(path: string): boolean {
   if (isTest(path) || /\.config\.ts$|\/src\/(main|sql)\.ts$|^test\/bench\/|^examples\//.test(path))
     return true;

@@ -1,5 +1,5 @@
 /**
- * What the rules need to know of each TypeScript file, taken from the compiler's own parse and not from patterns over
+ * The facts that the rules need of each TypeScript file, taken from the compiler's own parse and not from patterns over
  * text. The compiler's API is called unstable by its makers; `package-lock.json` holds its version.
  */
 import {
@@ -32,7 +32,7 @@ import { ROOT } from './house.ts';
 
 export interface Import {
   readonly specifier: string;
-  /** What is taken by name; a default or namespace import has none. */
+  /** The names that it imports; a default or namespace import has none. */
   readonly names: readonly string[];
   readonly isTypeOnly: boolean;
   readonly line: number;

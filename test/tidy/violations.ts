@@ -1,4 +1,4 @@
-/** How a rule of the house fails: one line for each place that breaks it, so that the failure lists what to fix. */
+/** The failure of a rule of the house: one line for each place that breaks it. */
 
 /** @param violations each `file:line: the rule it breaks`. @throws where there is one, naming all. */
 export function expectNone(violations: readonly string[]): void {

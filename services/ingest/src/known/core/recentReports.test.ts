@@ -1,4 +1,4 @@
-/** What a read says of an event's reports before the linker has done its part: neither a link too few nor one too many. */
+/** A read before the linker has worked has all of an event's reports, and no other. */
 import { randomUUID } from 'node:crypto';
 import { aReportLink } from '@questlog/schemas/fixtures/builders';
 import { closesAtMs } from '@questlog/schemas/reportWindow';

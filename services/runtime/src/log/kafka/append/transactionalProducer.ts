@@ -51,7 +51,7 @@ export async function openTransactionalProducer(
 /** Includes the wait for what an older producer has begun to commit or abort. */
 const INITIALISE_LIMIT_MS = 12_000;
 
-/** After which the brokers abort what nobody ends; until then `read_committed` readers wait behind it. */
+/** The brokers then abort an abandoned transaction; until then `read_committed` readers wait behind it. */
 const TRANSACTION_TIMEOUT_MS = 15_000;
 
 /** One commit takes no longer. Below the brokers' timeout, so that a slow producer does not take itself for fenced. */

@@ -153,7 +153,7 @@ class GroupMember implements Consumer {
       });
       await this.#options.process(owned);
     } catch (error) {
-      // Before `process` has begun, nothing that fails after the loss concerns anybody.
+      // Before `process` has begun, a failure after the loss concerns nobody.
       const isOver = owned === undefined ? ownership.signal.aborted : isOfLoss(error, ownership.signal);
       if (!isOver) this.#fail(error);
     } finally {

@@ -28,7 +28,7 @@ export interface FetcherOptions {
 const MAX_READER_BYTES = 32 * 1024 * 1024;
 const FIRST_BACKOFF_MS = 20;
 const MAX_BACKOFF_MS = 1000;
-/** After so many failures of one broker in a row, longer than a leader takes to move, all connections are made anew. */
+/** After this many failures of one broker in a row, longer than a leader takes to move, all connections are replaced. */
 const RENEW_AFTER = 20;
 /** Stands for the broker's id of a partition without a known leader. */
 const NOBODY = String(NO_LEADER);
