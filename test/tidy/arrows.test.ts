@@ -143,7 +143,7 @@ test('sources do not import fixtures, contracts or tests', () => {
 
 test('what only tests use says so: it is *.testing.ts or *.contract.ts, or stands in testing/', () => {
   const product = reached(mains(), { sources, follow: () => true, throughLiterals: true });
-  const ofTests = /\.(test|testing|contract)\.ts$|\/main\.ts$|\/(testing|contract|fixtures|selectOnly)\//;
+  const ofTests = /\.(test|testing|contract)\.ts$|\/main\.ts$|\/(testing|contract|fixtures)\//;
   expectNone(
     inServices
       .filter(({ path }) => !product.has(path) && !ofTests.test(path))

@@ -55,7 +55,7 @@ test('events of a newer version wait for the registry: the linker neither stops 
   expect(failure).toBeUndefined();
 });
 
-test('records with nothing to link are committed every 200 ms, also where each comes alone', async () => {
+test('commits records with nothing to link every 200 ms, also if each comes alone', async () => {
   vi.useFakeTimers({ toFake: ['performance'] });
   onTestFinished(() => void vi.useRealTimers());
   const log = await aLog({ clock: systemClock });

@@ -21,7 +21,7 @@ function aCodec(isAway: boolean): Codec<string> {
   };
 }
 
-test('tells what does not decode from what does', async () => {
+test('tells records that do not decode from those that do', async () => {
   const { decoded, dead } = await decodeAll(aCodec(false), records);
   expect(decoded.map(({ message }) => message)).toEqual(['good', 'newer']);
   expect(dead.map(({ record }) => record.offset)).toEqual([1]);

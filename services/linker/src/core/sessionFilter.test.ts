@@ -12,7 +12,7 @@ test('a session that has a report is never taken for one that has none', () => {
   for (let n = 0; n < 50_000; n++) expect(filter.mayHave(idOf(n))).toBe(true);
 });
 
-test('few others are taken for one, also where ids are counted up', () => {
+test('takes few other sessions for one with a report, also if ids are counted up', () => {
   const filter = new SessionFilter(200_000);
   const counted = (n: number): string => `00000000-0000-4000-8000-${n.toString(16).padStart(12, '0')}`;
   for (let n = 0; n < 200_000; n++) filter.add(counted(n));

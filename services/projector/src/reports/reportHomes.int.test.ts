@@ -30,7 +30,7 @@ const reports = () =>
     'SELECT id, log_partition, retracted_at IS NOT NULL AS is_retracted FROM reports ORDER BY log_offset',
   );
 
-test('what lies away from its tenant’s home waits for the linker to take it there, whose notices count anywhere', async () => {
+test('a report away from its tenant’s home waits for the linker to take it there; the linker’s notices count anywhere', async () => {
   const [report, foreign] = [aReport(), aReport()];
   await append(HOME, report, aReport({ isForwarded: true }));
   await projectAll();

@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
 import { Doorbell } from './doorbell.ts';
 
-it('wakes who waits, and who comes after the ring, once', async () => {
+it('wakes a waiter once, also one that comes after the ring', async () => {
   const bell = new Doorbell();
   const waiting = bell.wait();
   bell.ring();

@@ -100,7 +100,7 @@ export function describeRebalances({ log }: Subject): void {
       await Promise.all([first.consumer.stop(), second.consumer.stop()]);
     });
 
-    it('begin where the one before has committed, even in its last moment', async () => {
+    it('begin where the owner before committed, even in its last moment', async () => {
       const [topic, group] = [await aTopic(log()), aName('group')];
       await log().append(topic, 0, [aRecord('a'), aRecord('b')]);
       let isHeld = false;

@@ -60,7 +60,7 @@ describe('retention', () => {
     expect(await log.startOffsets('t')).toEqual([3]);
   });
 
-  it('gives the oldest record there is to whoever asks for one that is gone', async () => {
+  it('gives the oldest record to a reader of one that is gone', async () => {
     const clock = new ManualClock();
     const log = await aLog({ clock });
     await log.ensureTopics([topicSpec('t')]);

@@ -104,7 +104,7 @@ describeKafka('a consumer group on Kafka', ({ brokers }) => {
     expect(consumer.assigned()).toEqual([0]);
   });
 
-  test('begins on a partition that it gets back only when the work before it has ended', async () => {
+  test('begins again on a partition only when the earlier work on it has ended', async () => {
     const [topic, group] = [await aTopic(own.log), aName('group')];
     const [told, ending]: [string[], PromiseWithResolvers<void>] = [[], Promise.withResolvers()];
     const { network, consumer } = await aSeverableMember({

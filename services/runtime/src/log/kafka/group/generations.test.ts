@@ -18,14 +18,14 @@ test('keeps a partition over a rebalance that left it, and loses the other as so
   expect(generations.owned()).toEqual([1, 2]);
 });
 
-test('keeps it over two rebalances of which it saw both', () => {
+test('keeps a partition over two rebalances that it saw both', () => {
   const generations = aMember([0, 1]);
   expect(generations.join('m', [1])).toEqual([0]);
   expect(generations.join('m', [0, 1])).toEqual([]);
   expect(generations.heartbeat('m', 3)).toEqual({ lost: [], gained: [0] });
 });
 
-test('loses and begins anew what another may have had in a generation that it did not see', () => {
+test('begins anew on a partition that another may have had in a generation that it did not see', () => {
   const generations = aMember([0, 1]);
   generations.join('m', [0, 1]);
   expect(generations.heartbeat('m', 3)).toEqual({ lost: [0, 1], gained: [0, 1] });
@@ -48,7 +48,7 @@ test('does not take a late heartbeat of the generation before for the new one', 
   expect(generations.heartbeat('m', 2)).toEqual({ lost: [], gained: [1] });
 });
 
-test('goes on where it joins again and is given the generation that there is', () => {
+test('goes on when it joins again and gets the same generation', () => {
   const generations = aMember([0, 1]);
   expect(generations.join('m', [0, 1])).toEqual([]);
   expect([generations.heartbeat('m', 1), generations.isSettled]).toEqual([undefined, false]);
@@ -66,7 +66,7 @@ test('loses everything with its session, and owns again what it gets back', () =
   expect(generations.heartbeat('n', 9)).toEqual({ lost: [], gained: [1] });
 });
 
-test('is told nothing new by the heartbeats of a quiet group', () => {
+test('learns nothing new from the heartbeats of a quiet group', () => {
   const generations = aMember([0]);
   expect(generations.heartbeat('m', 1)).toBeUndefined();
   expect(generations.heartbeat('someone else', 7)).toBeUndefined();

@@ -55,7 +55,7 @@ describeKafka('what moves under a reader on Kafka', ({ brokers }) => {
     expect(new Set(texts).size).toBe(texts.length);
   });
 
-  test('goes on at the oldest record there is when what it wants was removed', async () => {
+  test('goes on at the oldest record when the wanted one was removed', async () => {
     const [topic, group] = [await aTopic(own.log), aName('group')];
     await own.log.append(topic, 0, [aRecord('removed'), aRecord('removed too'), aRecord('kept')]);
     const first = await own.log.consume({

@@ -2,7 +2,7 @@
 import { expect, test } from 'vitest';
 import { nextRound } from './catalog.ts';
 
-test('those who call while a round runs get the next one, all the same one', async () => {
+test('callers during a round share the next one', async () => {
   const { ask, rounds } = manual();
   const first = ask();
   await expect.poll(() => rounds.length).toBe(1);
@@ -15,7 +15,7 @@ test('those who call while a round runs get the next one, all the same one', asy
   expect(rounds).toHaveLength(2);
 });
 
-test('never runs two rounds at once, also when a caller comes in the moment in which one ends', async () => {
+test('never runs two rounds at once, also when a caller comes as one ends', async () => {
   let running = 0;
   let most = 0;
   let rounds = 0;
@@ -38,7 +38,7 @@ test('never runs two rounds at once, also when a caller comes in the moment in w
   expect(most).toBe(1);
 });
 
-test('those who call at once share one round, and the next call begins another', async () => {
+test('calls made together share one round, and the next call begins another', async () => {
   const { ask, rounds } = manual();
   const [one, other] = [ask(), ask()];
   await expect.poll(() => rounds.length).toBe(1);
@@ -50,7 +50,7 @@ test('those who call at once share one round, and the next call begins another',
   expect(await next).toBe('second');
 });
 
-test('a failed round fails only those who waited for it', async () => {
+test('a failed round fails only its own callers', async () => {
   const { ask, rounds } = manual();
   const failing = ask();
   await expect.poll(() => rounds.length).toBe(1);
