@@ -18,8 +18,8 @@ import {
   type Token,
 } from '@questlog/schemas/topics/directoryEntry';
 import { canonicalUuid } from '@questlog/schemas/uuid';
+import { timestampField } from '../core/fieldProblems.ts';
 import { formatMicros } from '../core/occurredAt.ts';
-import { timestampField } from '../core/timestampField.ts';
 import { Rejected } from '../rejected.ts';
 
 const TOKEN_BYTES = 32;

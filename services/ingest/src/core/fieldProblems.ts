@@ -1,5 +1,7 @@
-/** What TypeBox finds wrong with the fields of a small body, as problems: one for each field. Pure. */
+/** Checks the fields of a body: each that is wrong is one problem. Pure. */
 import type { ElementProblem, ProblemCode } from '@questlog/schemas/http/problem';
+import { Rejected } from '../rejected.ts';
+import { parseOccurredAt } from './occurredAt.ts';
 
 /** The part of a TypeBox error that is used here. */
 export interface SchemaError {
@@ -9,8 +11,20 @@ export interface SchemaError {
   readonly message: string;
 }
 
+/** What TypeBox finds wrong. `index` is 0. */
 export function fieldProblems(errors: readonly SchemaError[]): ElementProblem[] {
   return onePerPointer(errors.flatMap(problemsOf));
+}
+
+/** A timestamp whose schema takes any string, in microseconds since the epoch. @throws Rejected naming the field. */
+export function timestampField(field: string, text: string): bigint {
+  const parsed = parseOccurredAt(text);
+  if (parsed.ok) return parsed.micros;
+  const code = parsed.reason === 'range' ? 'timestamp_out_of_range' : 'invalid_timestamp';
+  const detail = `${field} must be an ISO 8601 timestamp in the years 1900 to 2299`;
+  throw new Rejected('invalid_request', detail, {
+    errors: [{ index: 0, pointer: `/${field}`, code, detail }],
+  });
 }
 
 function problemsOf(error: SchemaError): ElementProblem[] {

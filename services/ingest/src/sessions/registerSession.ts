@@ -6,8 +6,8 @@ import type { SessionInput, SessionOutput } from '@questlog/schemas/http/session
 import { laneOfSession } from '@questlog/schemas/partition';
 import type { SessionRegistered } from '@questlog/schemas/topics/sessionRegistered';
 import { canonicalUuid, eventId } from '@questlog/schemas/uuid';
+import { timestampField } from '../core/fieldProblems.ts';
 import { formatMicros } from '../core/occurredAt.ts';
-import { timestampField } from '../core/timestampField.ts';
 import type { Sessions } from '../known/sessions.ts';
 import { Rejected } from '../rejected.ts';
 

@@ -4,6 +4,7 @@ import type { ElementProblem, ProblemCode } from '@questlog/schemas/http/problem
 import type { Revision } from '@questlog/schemas/topics/eventsAccepted';
 import { canonicalUuid } from '@questlog/schemas/uuid';
 import { Compile, type Validator } from 'typebox/compile';
+import { fieldProblems } from '../../core/fieldProblems.ts';
 import { parseOccurredAt } from '../../core/occurredAt.ts';
 import { MAX_DEPTH } from './scanElement.ts';
 import type { ScannedElement, StringField, ValueKind } from './scanned.ts';
@@ -87,26 +88,9 @@ function problemsOf(element: ScannedElement, revision: Revision, index: number):
     add(element.tooDeep, 'nested_too_deep', `a value nests at most ${MAX_DEPTH} levels`);
   }
   const envelope = envelopeOf(element);
-  if (!validators[revision].Check(envelope)) addSchemaProblems(validators[revision], envelope, add);
-  return problems;
-}
-
-type Add = (pointer: string, code: ProblemCode, detail: string) => void;
-
-function addSchemaProblems(validator: Validator, envelope: object, add: Add): void {
-  const told = new Set<string>();
-  for (const error of validator.Errors(envelope)) {
-    if (error.keyword === 'required') {
-      for (const field of error.params.requiredProperties)
-        add(`/${field}`, 'field_required', `${field} is required`);
-      continue;
-    }
-    if (told.has(error.instancePath)) continue;
-    told.add(error.instancePath);
-    const field = error.instancePath.slice(1);
-    if (error.keyword === 'type') add(error.instancePath, 'field_type', `${field} ${error.message}`);
-    else add(error.instancePath, 'invalid_uuid', `${field} must be a UUID`);
-  }
+  const validator = validators[revision];
+  if (validator.Check(envelope)) return problems;
+  return [...problems, ...fieldProblems(validator.Errors(envelope)).map((found) => ({ ...found, index }))];
 }
 
 /** The element's fields by name, for TypeBox; a value of the same kind where no string stood. */
