@@ -154,7 +154,7 @@ async function linksOfReplay(
   try {
     return await linkedReports(clickhouse, project.id, ids);
   } catch (error) {
-    // What is remembered of reports has to do, as for an event that is new: the game must learn that it was stored.
+    // The game must learn that its event was stored; memory alone then tells its reports, as for a new event.
     if (error instanceof Unavailable) return new Map();
     throw error;
   }

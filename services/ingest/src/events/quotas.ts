@@ -134,7 +134,7 @@ async function refresh(
   entries: readonly Tracked[],
 ): Promise<void> {
   if (entries.length === 0) return;
-  // Before the rows, which then have all of it.
+  // Asked before the rows, which then hold all that is below these offsets.
   const projected = await projection.projected().catch((error: unknown) => {
     // The rows alone are true, too; some own appends may be counted for longer.
     if (error instanceof Unavailable) return [];

@@ -11,7 +11,7 @@ import type { Projection } from '../known/projection.ts';
 import { Rejected } from '../rejected.ts';
 import { keyedTail } from './core/accept.ts';
 
-/** What a replay answers of a stored event; the payload is in the repeated body itself. */
+/** A stored event as a replay answers it; its payload is in the repeated body itself. */
 export interface StoredElement {
   readonly index: number;
   readonly id: string;
@@ -61,7 +61,7 @@ const REMEMBERED_FOR_MS = 24 * 60 * 60 * 1000;
 
 export function openReplays(deps: { store: Store; clock: Clock; projection: Projection }): Replays {
   const { store, clock, projection } = deps;
-  // What an earlier process had accepted is in neither memory nor ledger until it is projected: a repeat of it would be
+  // An event that an earlier process accepted is in neither memory nor ledger until it is projected. A repeat would be
   // appended again, which consumers drop, but which the quota would count for a moment.
   const projectedAtStart = projection.caughtUp('all').catch(() => {});
   const memory = new Map<string, Remembered>();
@@ -171,9 +171,9 @@ function openLedger(store: Store, clock: Clock): Ledger {
         if (rows.some((row) => row.digest !== digest.toString('hex'))) throw reused();
         return rows.length > 0;
       } catch (error) {
-        // An outage of ClickHouse is none of ingest: a key that was made since it last answered is new as far as it
-        // could tell. What another ingest has stored under it, consumers drop, as they do what is not projected yet.
-        // One that says it is of the future tells nothing about when it was made.
+        // Ingest goes on while ClickHouse is away. The last answer came before this key was made, so the ledger cannot
+        // have held it then; if another ingest has stored it since, consumers drop the repeat. A key from the future
+        // does not tell when it was made, and waits.
         const madeAtMs = millisOf(key);
         const isNew = answeredAtMs < madeAtMs && madeAtMs <= clock.now();
         if (error instanceof Unavailable && isNew) return false;
@@ -189,7 +189,7 @@ interface EventRow {
   readonly over_quota: boolean;
 }
 
-/** What is stored of a key that the ledger has: a part where an earlier try reached only some lanes. */
+/** Finds the events of a key that the ledger has. There are only some where an earlier try reached only some lanes. */
 async function storedBefore(store: Store, request: KeyedRequest): Promise<StoredElement[]> {
   const { tenantId, projectId, key } = request;
   const rows = await store.query<EventRow>(

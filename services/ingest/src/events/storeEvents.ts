@@ -32,7 +32,7 @@ export async function decideEvents(
   toStore: ToStore,
 ): Promise<DecidedEvents> {
   const { drafts, receivedAt, idempotency } = toStore;
-  // Of a report without events nothing is counted, so nothing is waited for.
+  // A report without events counts nothing, so it waits for no ledger.
   const ledger = drafts.length === 0 ? undefined : await quotas.ledger(tenant, monthOf(receivedAt));
   const used = ledger?.reserve(drafts.length) ?? 0;
   const decided = accept({

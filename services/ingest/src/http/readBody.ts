@@ -12,7 +12,7 @@ import { Rejected } from '../rejected.ts';
 /** Bytes of bodies that the process holds at once; past it a request is told to come again. */
 const MAX_BYTES_IN_FLIGHT = 256 * 1024 * 1024;
 
-/** What the requests of a process share in reading their bodies. */
+/** All requests of a process share these while their bodies are read. */
 export interface Bodies {
   readonly budget: BodyBudget;
   readonly turns: LoopTurns;
@@ -143,7 +143,7 @@ const MAX_FRAMES = 16;
 /** 8 MiB, the largest window that this content coding may ask for (RFC 9659). */
 const MAX_WINDOW_LOG = 23;
 
-/** What a body is made of, sent or inflated; refuses the chunk that takes it past the limit. */
+/** Collects the chunks of a body, sent or inflated, and refuses the one that takes it past the limit. */
 class LimitedChunks {
   readonly #budget: BodyBudget;
   readonly #held: { bytes: number };
@@ -169,7 +169,7 @@ class LimitedChunks {
   }
 }
 
-/** By events, not by iterator: leaving an iterator early would tear down the connection that the answer needs. */
+/** Uses events, not an iterator: leaving an iterator early would tear down the connection that the answer needs. */
 function collectPlain(request: IncomingMessage, add: (chunk: Buffer) => void): Promise<void> {
   return new Promise((resolve, reject) => {
     const stop = (error: unknown): void => {
@@ -201,7 +201,7 @@ function aborted(cause?: unknown): Rejected {
   return new Rejected('invalid_request', 'the request ended before its body was complete', { cause });
 }
 
-/** Of a Content-Encoding; undefined for none. @throws Rejected for one that is not known. */
+/** Reads a Content-Encoding; undefined for none. @throws Rejected for one that is not known. */
 function codingOf(header: string): string | undefined {
   const name = header.trim().toLowerCase();
   if (name === 'identity' || name === '') return undefined;

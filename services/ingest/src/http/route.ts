@@ -7,7 +7,7 @@ import { Compile } from 'typebox/compile';
 import { fieldProblems } from '../core/fieldProblems.ts';
 import { Rejected } from '../rejected.ts';
 
-/** Behind the router: another method on a known path is a 405, an unknown path a 404. */
+/** Stands behind the router. Another method on a known path is a 405, an unknown path a 404. */
 export function noRoute(router: RouterInstance): Middleware {
   return async (ctx) => {
     const methods = new Set(router.match(ctx.path, ctx.method).path.flatMap((layer) => layer.methods));

@@ -71,7 +71,7 @@ export class FirstRecordMemory<Entity> {
     return merged;
   }
 
-  /** What ClickHouse has, which comes before whatever the tail has read. Returns all that is known of the entity. */
+  /** Takes over what ClickHouse has, which comes before whatever the tail has read. Returns all that is known of the entity. */
   putStored(projectId: string, id: string, entity: Entity): Entity {
     const known = this.get(projectId, id);
     const merged = known === undefined ? entity : this.#rules.merge(entity, known.entity);

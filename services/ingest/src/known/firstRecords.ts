@@ -28,16 +28,16 @@ export interface FirstRecordKind<Message, Entity> {
   nameOf(message: Message): EntityName;
   /** What a record says of its entity; undefined where it says nothing here. */
   entityOf(message: Message, partition: number, partitions: number): Entity | undefined;
-  /** Of two things that are known of one entity, `earlier` from further ahead in the log. */
+  /** Merges two things that are known of one entity; `earlier` stands further ahead in the log. */
   merge(earlier: Entity, later: Entity): Entity;
   /** False where its first record may be one that is in ClickHouse only. */
   isWhole(entity: Entity): boolean;
-  /** What it takes of memory, in units of some 600 bytes; at least 1. */
+  /** How much memory it takes, in units of some 600 bytes; at least 1. */
   weightOf(entity: Entity): number;
   lookUp(projectId: string, ids: readonly string[]): Promise<ReadonlyMap<string, Entity>>;
   /** Awaited when it is known where the tail begins, before it begins: ClickHouse then has all that lies ahead of it. */
   onStart?(): Promise<void>;
-  /** Told of each record of the tail, with all that is known of its entity. */
+  /** Hears of each record of the tail, with all that is known of its entity. */
   onRecord?(message: Message, entity: Entity): void;
 }
 

@@ -18,7 +18,7 @@ export interface ShownLinks {
   readonly linksTruncated: boolean;
 }
 
-/** Of each event that has any, the reports that it is linked to in ClickHouse, sorted. */
+/** Looks up in ClickHouse to which reports each event is linked. They are sorted; an event without any is left out. */
 export async function linkedReports(
   store: Store,
   projectId: string,
@@ -36,7 +36,7 @@ export async function linkedReports(
 
 /** Links that one answer shows. */
 const MAX_LINKS = 10_000;
-/** For so long the stored events of its session are asked too, in which the linker has not looked for it yet. */
+/** A report this young also shows the stored events of its session: the linker may not have looked for them yet. */
 const FRESH_FOR_MS = 60_000;
 
 /**
@@ -70,7 +70,7 @@ export async function linksOfReport(store: Store, report: FiledReport, nowMs: nu
   return { links: shown, linksTruncated: links.size > shown.length };
 }
 
-/** As they are when the report is filed. */
+/** The links of a report at the moment when it is filed. */
 export function pendingLinks(filed: ReportLink): Link[] {
   const links = [...namedEventsOf(filed)].map(([eventId, source]) => {
     return { eventId, state: 'pending', source } as const;
@@ -82,12 +82,12 @@ export function isFresh({ receivedAt, sessionId }: ReportLink, nowMs: number): b
   return sessionId !== null && nowMs - receivedAt < FRESH_FOR_MS;
 }
 
-/** Of a query: the events of the report's session in its window that were there before it was retracted. */
+/** A condition for a query: the event is of the report's session, in its window, and came before any retraction. */
 export const OF_SESSION = `session_id = {sessionId:UUID}
   AND toUnixTimestamp64Micro(occurred_at) BETWEEN {fromMicros:Int64} AND {toMicros:Int64}
   AND toUnixTimestamp64Milli(received_at) <= {untilMs:Int64}`;
 
-/** For `OF_SESSION`, and for what else a report is asked by. */
+/** The parameters of `OF_SESSION`, and the ids of the report. */
 export function reportParams({ filed, retractedAt }: FiledReport): Record<string, unknown> {
   const { tenantId, projectId, reportId, sessionId } = filed;
   const untilMs = retractedAt ?? Number.MAX_SAFE_INTEGER;

@@ -8,7 +8,7 @@ import {
 } from '@questlog/schemas/tables/reports';
 import type { WindowedReport } from './core/recentReports.ts';
 
-/** What ingest asks of a report; where it lies does not matter here. */
+/** A report as ingest needs it; where its record lies does not matter here. */
 export type FiledReport = Omit<StoredReport, 'place'>;
 
 export async function lookUpReports(

@@ -120,7 +120,7 @@ async function storedEvents(
   );
 }
 
-/** Under the ids and the append ids of the first try: should it be under way after all, consumers drop the repeat. */
+/** Stores them under the ids and append ids of the first try. Should that still be under way, consumers drop the repeat. */
 async function storeMissing(
   deps: CompleteDeps,
   principal: Principal,

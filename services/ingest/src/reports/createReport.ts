@@ -42,7 +42,7 @@ export interface ReportDeps extends StoreEventsDeps {
   /** Of the events topic. */
   readonly projection: Projection;
   readonly clock: Clock;
-  /** By project and report: what changes one report runs alone. */
+  /** Under project and report: two changes of one report never run at once. */
   readonly perReport: KeyedMutex;
 }
 

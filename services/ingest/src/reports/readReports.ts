@@ -62,7 +62,7 @@ interface LinkedRow extends PositionedRow {
   readonly link_source: Link['source'];
 }
 
-/** What the report names is pending until it is stored, and stored it is linked. */
+/** An event that the report names is pending until it is stored, and linked from then on. */
 const LINKS_IN_CLICKHOUSE = `
   SELECT event_id, toString(source) AS way, state != 'pending' AS is_link, 1 AS weight FROM report_link_versions FINAL
   WHERE project_id = {projectId:UUID} AND report_id = {reportId:UUID} AND state != 'unresolved'`;
@@ -126,7 +126,7 @@ export async function knownReport(
   return report;
 }
 
-/** What the report names and its events are there for certain, links that were made if the linker keeps up. */
+/** Waits until the report and the events that it names are in ClickHouse; waits a little for links that the linker makes. */
 async function settled(
   { projection, reportProjection, linksSettled, partitions }: ReportReadDeps,
   filed: ReportLink,
@@ -139,7 +139,7 @@ async function settled(
   ]);
 }
 
-/** Where the report is decided and where its events are; other tenants' partitions make nobody wait. */
+/** The partitions that decide about the report or hold its events: a request never waits for the others. */
 function partitionsOf(
   { tenantId, sessionLane, inlineEventIds, eventIds }: ReportLink,
   partitions: number,
@@ -162,7 +162,7 @@ export async function retractReport(
       ...filed,
       kind: 'retracted',
       receivedAt: deps.clock.now(),
-      // Where it was not given it was the time of receipt, which is another one in this record.
+      // A report without a time has that of its receipt, and this record has another one.
       occurredAt: reportTimeOf(filed),
     });
   });

@@ -12,7 +12,7 @@ import type { Draft, Elements } from './envelope.ts';
 /** A draft whose partition is known. */
 export interface PlacedDraft extends Draft {
   readonly lane: number;
-  /** Of an event that the record of its report names already. */
+  /** Set where the record of its report names the event already. */
   readonly id?: string;
 }
 
@@ -31,7 +31,7 @@ export interface AcceptInput {
    * than the first try (a session was registered in between), and each must be recognisable on its own.
    */
   readonly isSplit: boolean;
-  /** Of the bug report that the events came in. */
+  /** The bug report that the events came in. */
   readonly reportId?: string;
   readonly partitions: number;
   /** 8 random bytes a draft, then 16 for each record; unused by a keyed request. */

@@ -168,7 +168,7 @@ function pointerTo(json: JsonBytes, nameAt: number): string {
   return `/${name.replaceAll('~', '~0').replaceAll('/', '~1')}`;
 }
 
-/** By its first byte; where no value starts, the answer means nothing and the scan fails there. */
+/** Tells the kind by the first byte. Where no value starts, the answer means nothing and the scan fails there. */
 export function kindOf(byte: number): ValueKind {
   switch (byte) {
     case OPEN_OBJECT:

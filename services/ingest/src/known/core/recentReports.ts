@@ -20,7 +20,7 @@ export interface AskedEvent {
   readonly occurredAt: bigint;
 }
 
-/** What the window of a report is made of. */
+/** The fields that the window of a report is made of. */
 export type WindowedReport = Pick<
   ReportLink,
   'projectId' | 'reportId' | 'sessionId' | 'occurredAt' | 'receivedAt' | 'windowBeforeMs' | 'windowAfterMs'
@@ -49,7 +49,7 @@ export class RecentReports {
     this.#maxRetracted = retracted;
   }
 
-  /** What is held of them: reports with a session, and ids of events, one for each report that names it. */
+  /** How many are held: reports with a session, and ids of events, one for each report that names it. */
   get held(): { windows: number; namedIds: number } {
     return { windows: this.#bySession.keys, namedIds: this.#byEvent.keys };
   }
@@ -61,7 +61,7 @@ export class RecentReports {
     this.#byEvent.open(report, [...namedEventsOf(report).keys()], nowMs);
   }
 
-  /** Of a report of which no more is known than its window. */
+  /** Opens a report of which only the window is known. */
   openWindow(report: WindowedReport, nowMs: number): void {
     this.#bySession.open(report, report.sessionId === null ? [] : [report.sessionId], nowMs);
   }
@@ -116,7 +116,7 @@ class OpenReports {
     this.#max = max;
   }
 
-  /** Of all reports together. */
+  /** How many keys all reports have together. */
   get keys(): number {
     return this.#keys;
   }
