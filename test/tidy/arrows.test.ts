@@ -110,6 +110,15 @@ test('inside runtime imports point one way: process ← log, clickhouse ← regi
   );
 });
 
+test('process, the ground floor, imports nothing of ours', () => {
+  const process = inServices.filter(({ path }) => path.startsWith('services/runtime/src/process/'));
+  expectNone(
+    imports(process)
+      .filter(({ target }) => target !== undefined && !target.startsWith('services/runtime/src/process/'))
+      .map(({ at, target }) => `${at}: process must not import ${target}`),
+  );
+});
+
 test('inside ingest imports point one way: http → reports → events → sessions → known → core → rejected', () => {
   const roomOf = (path: string): string | undefined => /^services\/ingest\/src\/([^/]+)/.exec(path)?.[1];
   expectNone(
