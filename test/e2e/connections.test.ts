@@ -49,7 +49,7 @@ test('a connection goes on after a body that was too large for it', async () => 
   agent.destroy();
 });
 
-test('what is not HTTP is told so in a problem document', async () => {
+test('answers bytes that are not HTTP with a problem document', async () => {
   product = await startProduct();
   const answer = await talk('NOT HTTP\r\n\r\n');
   expect(answer).toMatch(/^HTTP\/1.1 400 /);

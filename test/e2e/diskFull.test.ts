@@ -1,4 +1,4 @@
-/** A full disk: requests are told to come again, nothing that was acknowledged is lost, and all goes on once there is space. */
+/** A full disk: requests are 503, nothing acknowledged is lost, and everything resumes once there is space. */
 import { spawnSync } from 'node:child_process';
 import { closeSync, mkdtempSync, openSync, rmSync, statfsSync, writeSync } from 'node:fs';
 import { tmpdir } from 'node:os';

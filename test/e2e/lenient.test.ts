@@ -124,7 +124,7 @@ describe.concurrent('with Prefer: handling=lenient', () => {
     expect(flags).toEqual([false, undefined, false, undefined, true]);
   });
 
-  test('what is wrong with the whole request is refused as ever', async () => {
+  test('refuses a request that is wrong as a whole', async () => {
     expect((await game.post('[', LENIENT)).status).toBe(400);
     expect((await game.post([], LENIENT)).status).toBe(400);
     expect((await game.post('7', LENIENT)).status).toBe(400);

@@ -42,7 +42,7 @@ test('the answer to a new event still carries the report of its session, and not
 test('the same report is still the same, and another one under its id still a 409', {
   timeout: 2 * RECOVERED_WITHIN_MS,
 }, async () => {
-  // On Kafka the groups wait for the sessions of the killed members to end; a client is told to come again until then.
+  // On Kafka the groups wait for the killed members' sessions to end; until then clients get a 503.
   const again = await eventually(() => game.report(body), isAnswered, RECOVERED_WITHIN_MS);
   const other = await game.report({ id: body['id'], sessionId });
 

@@ -61,7 +61,7 @@ describe('at once after a report is retracted', () => {
     ]);
   });
 
-  test('what its session does from then on is no link of it', async () => {
+  test('does not link later events of its session', async () => {
     const sessionId = await game.session();
     const { id } = (await game.report({ sessionId })).json();
     await game.request('DELETE', `/v1/reports/${id}`);

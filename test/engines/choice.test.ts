@@ -10,7 +10,7 @@ const GIVEN = {
   CLICKHOUSE_URL: 'http://127.0.0.1:8123',
 };
 
-test('what is given is used, and nobody looks for anything else', () => {
+test('uses given engines, and looks for no others', () => {
   expect(missingParts(GIVEN)).toEqual([]);
   expect(chooseEngines(GIVEN, undefined)).toEqual({
     kind: 'given',
@@ -19,7 +19,7 @@ test('what is given is used, and nobody looks for anything else', () => {
   });
 });
 
-test('what is missing beside what is given comes from Docker, else from a local stack', () => {
+test('takes missing engines from Docker, else from a local stack', () => {
   const env = { ...GIVEN, CLICKHOUSE_URL: '' };
   expect(chooseEngines(env, around())).toEqual({
     kind: 'given',

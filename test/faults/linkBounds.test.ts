@@ -35,7 +35,7 @@ function aGame() {
   return { report: game.aReportOfSession({ eventIds: [named] }), events, links };
 }
 
-test('what is read and not committed is read again, also where the partition never committed anything', async () => {
+test('reads uncommitted records again, also in a partition that never committed', async () => {
   const game = aGame();
   bench.outage.commitsToFail = 2;
   await bench.appendReport(game.report);
@@ -81,7 +81,7 @@ test('a report beyond the bound of open reports gets its events by look-ups, bef
   }
 });
 
-test('while ClickHouse does not answer, events go on being linked to the reports that are open; the rest follows', async () => {
+test('without ClickHouse, events are linked to open reports; the other links follow', async () => {
   await bench.letGo();
   const [open, filed] = [aGame(), aGame()];
   const [before, after] = filed.events;

@@ -138,7 +138,7 @@ test('the same report twice is one report', async () => {
   await game.expectLinks(report, all(ids, 'session linked'));
 });
 
-test('of two reports with one id the first in the log is linked, also when the other comes a day later', async () => {
+test('the first of two reports with one id is linked, also when the other comes a day later', async () => {
   const [mine, other, later] = [game.newIds(1), game.newIds(1), game.newIds(1)];
   await bench.appendEvents(game.eventsOf([...mine, ...other, ...later]));
   const report = game.aReport({ eventIds: mine });

@@ -150,7 +150,7 @@ test('counts resume from what the tables hold', async () => {
   expect(await quotaOf(tenantId)).toBe(11);
 });
 
-test('of two registrations of one session the first record in the log is the session', async () => {
+test('the first of two registrations of a session in the log is the session', async () => {
   const first = aSession({ tenantId: TENANT, projectId: PROJECT, buildId: randomUUID() });
   const second = { ...first, buildId: randomUUID() };
   await bench.append(TOPICS.sessions, sessionRegistered, [first, second]);

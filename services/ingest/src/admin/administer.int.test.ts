@@ -12,7 +12,7 @@ import { administer } from './administer.ts';
 
 const ROUNDS = 100;
 
-test('of fields that are changed at three ingests at once, none is lost, and none has to give up', async () => {
+test('concurrent changes of fields at three ingests are all kept, and none gives up', async () => {
   const { open } = await aDeployment();
   const [here, there, elsewhere] = [await open(), await open(), await open()];
   const { id } = (await here.operations.createTenant({ name: 'T', spread: 1 })).body;
@@ -34,7 +34,7 @@ test('of fields that are changed at three ingests at once, none is lost, and non
   expect(later.operations.tenants()).toEqual(here.operations.tenants());
 });
 
-test('of changes at one ingest and then at the other none is lost, though what the other has read is old', async () => {
+test('a change after another ingest’s loses nothing, though this one has read old records', async () => {
   const { open } = await aDeployment();
   const held = new Gate();
   const [here, there] = [await open(), await open(() => held.passed())];
@@ -51,7 +51,7 @@ test('of changes at one ingest and then at the other none is lost, though what t
   }
 });
 
-test('what was made at one ingest is known at the other, though what that has read is older', async () => {
+test('an entity made at one ingest is known at the other, though that has read old records', async () => {
   const { open } = await aDeployment();
   const held = new Gate();
   const [here, there] = [await open(), await open(() => held.passed())];
@@ -70,7 +70,7 @@ test('what was made at one ingest is known at the other, though what that has re
   expect(here.operations.tokens()).toEqual([]);
 });
 
-test('of two tenants that are made under one id at once the first stays, and the other is a conflict', async () => {
+test('of two concurrent tenants with one id the first stays, and the other is a conflict', async () => {
   const { open } = await aDeployment();
   const [here, there] = [await open(), await open()];
   for (let n = 0; n < 20; n++) {
@@ -90,7 +90,7 @@ test('of two tenants that are made under one id at once the first stays, and the
   }
 });
 
-test('of one and the same creation at two ingests at once, one is a 201 and one a 200', async () => {
+test('the same creation at two ingests at once is one 201 and one 200', async () => {
   const { open } = await aDeployment();
   const [here, there] = [await open(), await open()];
   const wanted = { id: randomUUID(), name: 'T' };

@@ -45,7 +45,7 @@ test('a key of the future tells nothing about when it was made, and waits as wel
   await expect(once(replays, aRequest({ madeAtMs: STARTED_MS + 1 }), never)).rejects.toThrow(Unavailable);
 });
 
-test('what is no outage is not taken for one', async () => {
+test('other errors are not taken for an outage', async () => {
   const { replays, outage } = aProcess();
   const request = aRequest({ madeAtMs: STARTED_MS + 1 });
   outage.ledger = [{ digest: randomBytes(32).toString('hex') }];

@@ -17,7 +17,7 @@ test('small bodies share a turn', async () => {
   expect(started).toHaveLength(50);
 });
 
-test('of large bodies each has a turn of its own, in the order in which they came', async () => {
+test('large bodies have a turn each, in the order of arrival', async () => {
   const started = starting(new LoopTurns(), [LARGE, LARGE, LARGE]);
   await Promise.resolve();
   expect(started).toEqual([0]);

@@ -29,7 +29,7 @@ function found(memory: FirstRecordMemory<Known>, id: string): Known | undefined 
   return all.get(id);
 }
 
-test('of two records of one id the first one counts, and its offset tells whose it was', () => {
+test('the first of two records of one id counts, and its offset tells whose it was', () => {
   const memory = aMemory();
   memory.putRecord(P, 'a', at(made('first'), 3));
   memory.putRecord(P, 'a', at(made('second'), 4));
@@ -43,13 +43,13 @@ test('an id of another project is another id', () => {
   expect(found(memory, 'a')).toBeUndefined();
 });
 
-test('what came after is added to what is known', () => {
+test('adds later changes to a known entity', () => {
   const memory = aMemory();
   memory.putRecord(P, 'a', at(made('first'), 3));
   expect(memory.putRecord(P, 'a', at(OVER, 4))).toEqual({ made: 'first', isOver: true });
 });
 
-test('what came before the first record does not count, and the first record is still recognised as such', () => {
+test('ignores changes before the first record, and still recognises the first record', () => {
   const memory = aMemory();
   memory.putRecord(P, 'a', at(OVER, 3));
   memory.putRecord(P, 'a', at(made('first'), 4));
@@ -65,7 +65,7 @@ test('an entity of which only the end was read is looked up, and ends', () => {
   expect(found(memory, 'a')).toEqual({ made: 'stored', isOver: true });
 });
 
-test('what was looked up does not hide what the tail read meanwhile', () => {
+test('a look-up does not hide records that the tail read meanwhile', () => {
   const memory = aMemory();
   memory.putStored(P, 'a', made('stored'));
   memory.putRecord(P, 'a', at(OVER, 9));
@@ -93,7 +93,7 @@ test('beyond its bound what was asked for lately stays', () => {
   expect([found(memory, '0'), found(memory, '1')]).toEqual([made('0'), undefined]);
 });
 
-test('what is heavy counts as much as it weighs, and makes room for itself among what is light', () => {
+test('a heavy entry counts by its weight, and evicts light ones', () => {
   const memory = aMemory();
   const bound = 100_000;
   const heavy = { ...made('heavy'), ids: 99 };

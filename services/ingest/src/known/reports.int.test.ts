@@ -61,7 +61,7 @@ test('a report of before is found with its retraction of since', async () => {
   expect(await found(aReport())).toBeUndefined();
 });
 
-test('what says nothing of a report is no report: copies, retries, vain notices, faults, other partitions', async () => {
+test('copies, retries, notices, faults and records of other partitions are no reports', async () => {
   const records = [
     aReport({ isForwarded: true }),
     aReport({ kind: 'retried' }),

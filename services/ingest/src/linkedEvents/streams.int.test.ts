@@ -17,7 +17,7 @@ test.each([
   expect(JSON.parse(text)).toMatchObject({ code: 'invalid_request', detail: expect.stringContaining(name) });
 });
 
-test('who may not read gets no stream', async () => {
+test('refuses a stream to a token that may not read', async () => {
   const bench = await aStreamBench();
   const unknown = { ...bench.reader(), token: 'unknown' };
 
@@ -35,7 +35,7 @@ test('a HEAD is answered, and holds no place', async () => {
   expect(answer.headers.get('content-type')).toContain('text/event-stream');
 });
 
-test('one stream too many is a 503 that says when to come again; a place left is free', async () => {
+test('one stream too many is a 503 with Retry-After; a closed one frees its place', async () => {
   const bench = await aStreamBench({ maxStreams: 2 });
   const reader = bench.reader();
   const [first] = [await follow(bench.baseUrl, reader), await follow(bench.baseUrl, reader)];

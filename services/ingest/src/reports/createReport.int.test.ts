@@ -55,7 +55,7 @@ test('after a crash the retry finds the report, whatever else has been forgotten
   expect(storedIds(await bench.events())).toHaveLength(4);
 });
 
-test('what is appended again has the append id of the first try, so that consumers drop it', async () => {
+test('a repeated append has the append id of the first try, so that consumers drop it', async () => {
   const bench = await aReportBench();
   const deps = await bench.start();
   const body = aBody({ id: randomUUID(), events: bench.inline });
@@ -122,7 +122,7 @@ test('a report that was retracted is looked up no more when it is completed', as
   expect(storedIds(await bench.events())).toHaveLength(4);
 });
 
-test('where the wish to look again was lost after the events were stored, the next retry makes it', async () => {
+test('the next retry asks for a look-up that was lost after the events were stored', async () => {
   const bench = await aReportBench();
   const { deps, body } = await aReportCutShort(bench);
   bench.nowMs += 24 * 60 * 60 * 1000;
@@ -166,7 +166,7 @@ test('a report that another process retracted is retracted for a retry as soon a
   expect(JSON.parse((await again).body.toString())).toMatchObject({ state: 'retracted' });
 });
 
-test('of two starts that file one id at once, the first record in the log is the report for both', async () => {
+test('two processes that file one id at once both answer with the first record in the log', async () => {
   const bench = await aReportBench();
   const [one, other] = [await bench.start(), await bench.start()];
   const id = randomUUID();

@@ -61,7 +61,7 @@ test('a report is there with its window, what it names and whom it came from', a
   ]);
 });
 
-test('of two reports of one id the first in the log is the report, and only what it names is waited for', async () => {
+test('the first of two reports of one id in the log is the report, and only its names are pending', async () => {
   const first = on.aReport();
   const second = { ...first, eventIds: [randomUUID()] };
   await on.note(first, second);

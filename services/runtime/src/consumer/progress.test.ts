@@ -38,7 +38,7 @@ test('a partition with lag that does not move is a problem', async () => {
   expect(await progress.lag()).toBe(1);
 });
 
-test('what arrives after an hour of silence has not been waiting for an hour', async () => {
+test('a record after an hour of silence has not waited for an hour', async () => {
   const progress = watchProgress({ log, clock, group: 'g', topic: TOPIC });
   expect(await progress.problem()).toBeUndefined();
   nowMs += HOUR_MS;

@@ -38,7 +38,7 @@ test('a token that was cut, mangled or made up is none, instead of a wrong place
   }
 });
 
-test('whatever bytes a token is made of, it is refused or is the position that it says', () => {
+test('random bytes as a token are refused or are the position that they encode', () => {
   fc.assert(
     fc.property(fc.uint8Array({ maxLength: 60 }), (bytes) => {
       const text = Buffer.from([1, ...bytes]).toString('base64url');

@@ -41,14 +41,14 @@ test.each([
   expect(asFailure(error, 'the append')).toBe(error);
 });
 
-test('what kafkajs trips over when brokers go away is an outage', () => {
+test('kafkajs’s own errors while brokers go away are an outage', () => {
   const decoder = createRequire(import.meta.url)('kafkajs/src/protocol/decoder.js');
   const error = thrownBy(() => new decoder(Buffer.alloc(2)).readInt32());
   expect(error).toBeInstanceOf(RangeError);
   expect(asFailure(error, 'the append')).toBeInstanceOf(Unavailable);
 });
 
-test('what Node throws of a socket is an outage', () => {
+test('Node’s socket errors are an outage', () => {
   const error = new RangeError('of a socket');
   error.stack = 'RangeError: of a socket\n    at Socket.write (node:net:1:1)';
   expect(asFailure(error, 'the append')).toBeInstanceOf(Unavailable);
