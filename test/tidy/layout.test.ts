@@ -2,7 +2,7 @@
 import { posix } from 'node:path';
 import { test } from 'vitest';
 import { targetOf } from './graph.ts';
-import { isTest, projectFiles, textOf } from './house.ts';
+import { isTest, projectFiles, textOf, workspaceOf } from './house.ts';
 import { parseSources } from './sources.ts';
 import { expectNone } from './violations.ts';
 
@@ -25,19 +25,16 @@ const SERVICES = ['runtime', 'ingest', 'linker', 'projector', 'standalone'];
 
 const MAX_LINES = 400;
 const MAX_FILES = 12;
-/** A shorter file with one importer is a part of that importer, unless it has a test of its own. */
+/** A shorter file with one importer in its workspace is a part of that importer, unless it has a test of its own. */
 const SPLINTER_LINES = 60;
 /** Short files with one importer that are files of their own all the same, each with its reason. */
 const SHORT: Readonly<Record<string, string>> = {
-  'schemas/src/topics/compatibility.ts': 'one rule, which its release test and a registry share',
-  'schemas/src/topics/deadLetter.ts': 'one file a contract of messages',
   'services/ingest/src/admin/askSql.ts': 'one file a thing that operators do',
   'services/ingest/src/admin/retryLinks.ts': 'one file a thing that operators do',
   'services/ingest/src/http/openapi/openapiReports.ts': 'the operations of reports, beside those of events',
   'services/projector/src/reports/linksWriter.ts': 'one file a projected topic',
   'services/runtime/src/clickhouse/chdb/engine/directoryClaim.ts': 'a claim that outlives no process',
   'services/runtime/src/clickhouse/chdb/http/multipartForm.ts': 'a format of its own',
-  'services/runtime/src/registry/logRegistry.ts': 'an adapter of a port, beside the other',
   'services/standalone/src/banner.ts': 'what a start prints, apart from what it does',
   'services/standalone/src/demo.ts': 'what a first start makes, apart from every start',
 };
@@ -140,7 +137,7 @@ test('a TypeScript file begins with a comment that says its one job', () => {
   );
 });
 
-/** Where a process begins has no importer. */
+/** Entries have no importer, and another workspace's file is no place to merge into. */
 function splinters(): string[] {
   const importers = new Map<string, Set<string>>();
   for (const { path, imports } of parseSources().values()) {
@@ -152,7 +149,9 @@ function splinters(): string[] {
   }
   return product.filter((path) => {
     const isTested = files.includes(path.replace(/ts$/, 'test.ts'));
-    return importers.get(path)?.size === 1 && linesOf(path) < SPLINTER_LINES && !isTested;
+    const [importer, ...others] = importers.get(path) ?? [];
+    const isOneWith = others.length === 0 && workspaceOf(importer ?? '') === workspaceOf(path);
+    return isOneWith && linesOf(path) < SPLINTER_LINES && !isTested;
   });
 }
 

@@ -1,5 +1,5 @@
 /** The linker: events and report links → linked events. One member of a group; each partition is a run of its own. */
-import { watchProgress } from '@questlog/runtime/consumer/progress';
+import { checkProgress } from '@questlog/runtime/consumer/progress';
 import { createCodec } from '@questlog/runtime/registry/registry';
 import { eventsAccepted } from '@questlog/schemas/topics/eventsAccepted';
 import { linkedEvents } from '@questlog/schemas/topics/linkedEvents';
@@ -15,10 +15,8 @@ export interface Linker {
   stop(): Promise<void>;
 }
 
-const WATCH_EVERY_MS = 5_000;
-
 export async function startLinker(deps: LinkerDeps): Promise<Linker> {
-  const { log, registry, clock, health, metrics } = deps;
+  const { log, registry, health, metrics } = deps;
   const codecs = {
     events: await createCodec(registry, eventsAccepted),
     reports: await createCodec(registry, reportLinks),
@@ -26,19 +24,10 @@ export async function startLinker(deps: LinkerDeps): Promise<Linker> {
     state: await createCodec(registry, linkerState),
   };
   const topics = [TOPICS.events, TOPICS.reportLinks];
-  const watches = topics.map((topic) => {
-    const progress = watchProgress({ log, clock, group: GROUPS.link, topic });
-    const watch = async (): Promise<string | undefined> => {
-      metrics.linkerLag.set({ topic }, await progress.lag());
-      return await progress.problem();
-    };
-    health.check(`${GROUPS.link} ${topic}`, watch);
-    return watch;
+  const checks = topics.map((topic) => {
+    const checked = { group: GROUPS.link, topic, name: `${GROUPS.link} ${topic}` };
+    return checkProgress(deps, checked, (lag) => metrics.linkerLag.set({ topic }, lag));
   });
-  // Unasked too: whoever asks for the first time must hear of a partition that has been stuck since long before.
-  const watching = setInterval(() => {
-    for (const watch of watches) void watch().catch(() => {});
-  }, WATCH_EVERY_MS);
   const partitions = (await log.endOffsets(TOPICS.events)).length;
   const watched: PartitionDeps['watched'] = new Map();
   health.check(`${GROUPS.link} look-ups`, () => problemsOf(watched));
@@ -52,7 +41,7 @@ export async function startLinker(deps: LinkerDeps): Promise<Linker> {
   return {
     failed: consumer.failed,
     stop: async () => {
-      clearInterval(watching);
+      for (const end of checks) end();
       await consumer.stop();
     },
   };

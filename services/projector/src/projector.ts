@@ -1,7 +1,7 @@
 /** The projector: log → ClickHouse. One consumer a topic; a partition is a sequence of blocks (`runBlocks`). */
 import { type Block, type BlockWriter, runBlocks } from '@questlog/runtime/consumer/blocks';
 import { openDeadLetters } from '@questlog/runtime/consumer/deadLetters';
-import { watchProgress } from '@questlog/runtime/consumer/progress';
+import { checkProgress } from '@questlog/runtime/consumer/progress';
 import type { ServiceDeps } from '@questlog/runtime/consumer/serviceDeps';
 import { createCodec } from '@questlog/runtime/registry/registry';
 import type { MessageContract } from '@questlog/schemas/topics/contract';
@@ -28,8 +28,6 @@ export interface Projector {
   readonly failed: Promise<never>;
   stop(): Promise<void>;
 }
-
-const WATCH_EVERY_MS = 5_000;
 
 export async function startProjector(deps: ProjectorDeps): Promise<Projector> {
   const projections = [
@@ -60,20 +58,15 @@ async function projectTopic<Message>(
   group: string,
   openWriter: OpenWriter<Message>,
 ): Promise<Projector> {
-  const { log, store, clock, logger, metrics, health, flushIntervalMs } = deps;
+  const { log, store, clock, logger, metrics, flushIntervalMs } = deps;
   const { topic } = contract;
   const codec = await createCodec(deps.registry, contract);
   const deadLetters = await openDeadLetters({ ...deps, group });
   // Asked once: partition counts never change.
   const partitions = (await log.endOffsets(topic)).length;
-  const progress = watchProgress({ log, clock, group, topic });
-  const watch = async (): Promise<string | undefined> => {
-    metrics.projectorLag.set({ topic }, await progress.lag());
-    return await progress.problem();
-  };
-  health.check(group, watch);
-  // Unasked too: whoever asks for the first time must hear of a partition that has been stuck since long before.
-  const watching = setInterval(() => void watch().catch(() => {}), WATCH_EVERY_MS);
+  const endCheck = checkProgress(deps, { group, topic, name: group }, (lag) =>
+    metrics.projectorLag.set({ topic }, lag),
+  );
   const onOutcome = (outcome: string, records: number): void =>
     metrics.projected.inc({ topic, outcome }, records);
   const shared = { store, codec, deadLetters, logId: log.id, partitions, onOutcome };
@@ -96,7 +89,7 @@ async function projectTopic<Message>(
   return {
     failed: consumer.failed,
     stop: async () => {
-      clearInterval(watching);
+      endCheck();
       await consumer.stop();
     },
   };

@@ -1,6 +1,7 @@
 /** Health as progress: a consumer that holds lag and has not moved is not ready, whatever its sockets say. */
 import type { Log } from '../log/log.ts';
 import type { Clock } from '../process/clock.ts';
+import type { ServiceDeps } from './serviceDeps.ts';
 
 export interface Progress {
   /** A sentence when a partition has lag and has not moved for the bound; undefined otherwise. */
@@ -10,6 +11,7 @@ export interface Progress {
 }
 
 const STUCK_AFTER_MS = 30_000;
+const LOOK_EVERY_MS = 5_000;
 
 export function watchProgress(deps: { log: Log; clock: Clock; group: string; topic: string }): Progress {
   const { log, clock, group, topic } = deps;
@@ -38,6 +40,25 @@ export function watchProgress(deps: { log: Log; clock: Clock; group: string; top
       return undefined;
     },
   };
+}
+
+/**
+ * Checks a group's progress as part of the process's health. It also looks every few seconds unasked: whoever asks for the
+ * first time must hear of a partition that has been stuck since long before. @returns what ends it.
+ */
+export function checkProgress(
+  deps: Pick<ServiceDeps, 'log' | 'clock' | 'health'>,
+  { group, topic, name }: { group: string; topic: string; name: string },
+  onLag: (records: number) => void,
+): () => void {
+  const progress = watchProgress({ ...deps, group, topic });
+  const look = async (): Promise<string | undefined> => {
+    onLag(await progress.lag());
+    return await progress.problem();
+  };
+  deps.health.check(name, look);
+  const looking = setInterval(() => void look().catch(() => {}), LOOK_EVERY_MS);
+  return () => clearInterval(looking);
 }
 
 /**
