@@ -1,0 +1,93 @@
+/** How many files a stranger opens to follow one event: those of which a function runs between its bytes and its answer. */
+import { randomUUID } from 'node:crypto';
+import { Session } from 'node:inspector/promises';
+import type { Store } from '@questlog/runtime/clickhouse/store';
+import { sha256Hex } from '@questlog/runtime/directory/directory';
+import { openDirectory } from '@questlog/runtime/directory/openDirectory';
+import { aLog } from '@questlog/runtime/log/embedded/testing/testLog';
+import { systemClock } from '@questlog/runtime/process/clock';
+import { createHealth } from '@questlog/runtime/process/health';
+import { createLifecycle } from '@questlog/runtime/process/lifecycle';
+import { silentLogger } from '@questlog/runtime/process/logger';
+import { createMetricsRegistry } from '@questlog/runtime/process/metrics';
+import { openLogRegistry } from '@questlog/runtime/registry/logRegistry';
+import { topicDefinitions } from '@questlog/schemas/topics/topics';
+import { expect, onTestFinished, test } from 'vitest';
+import { ingestMetrics } from './metrics.ts';
+import { startIngest } from './service.ts';
+
+const MOST_FILES = 30;
+/** Characters. */
+const MOST_OF_AN_EXPORT = 80;
+const TOKEN = 'the-token-of-a-game';
+
+test(`an event crosses at most ${MOST_FILES} files from its bytes to its answer`, async () => {
+  const filesThatRan = await watchFiles();
+  const post = await aGame();
+  const sessionId = randomUUID();
+  expect((await post('/v1/sessions', { id: sessionId })).status).toBe(201);
+  const event = { sessionId, eventType: 'checkpoint', occurredAt: '2026-11-21T12:00:00Z', payload: {} };
+  // What only a first event needs is done by then.
+  await post('/v1/ingest/events', event);
+  await filesThatRan();
+
+  const answer = await post('/v1/ingest/events', event);
+  const files = await filesThatRan();
+  expect(answer.status).toBe(201);
+  expect(files).toContain('services/ingest/src/events/ingestEvents.ts');
+  expect(files.length, files.join('\n')).toBeLessThanOrEqual(MOST_FILES);
+});
+
+/** Files of the product of which a function was called since the last time it was asked. */
+async function watchFiles(): Promise<() => Promise<string[]>> {
+  const session = new Session();
+  session.connect();
+  onTestFinished(() => session.disconnect());
+  await session.post('Profiler.enable');
+  await session.post('Profiler.startPreciseCoverage', { callCount: true });
+  return async () => {
+    const { result } = await session.post('Profiler.takePreciseCoverage');
+    const called = result.filter(({ functions }) =>
+      functions.some(({ functionName, ranges: [whole] }) => {
+        const length = (whole?.endOffset ?? 0) - (whole?.startOffset ?? 0);
+        // Vitest reads what a module exports through arrows of its own, which are short and have no name.
+        return (whole?.count ?? 0) > 0 && (functionName !== '' || length > MOST_OF_AN_EXPORT);
+      }),
+    );
+    return called
+      .flatMap(({ url }) => /(?:services|schemas)\/(?:\w+\/)*src\/[\w/]+\.ts$/.exec(url)?.[0] ?? [])
+      .sort();
+  };
+}
+
+/** An ingest on a log of its own, with an empty ClickHouse, and a token for it. */
+async function aGame(): Promise<(path: string, body: object) => Promise<Response>> {
+  const log = await aLog({ clock: systemClock });
+  await log.ensureTopics(topicDefinitions(4));
+  const lifecycle = createLifecycle(silentLogger);
+  const shared = {
+    ...{ log, lifecycle, clock: systemClock, logger: silentLogger, health: createHealth() },
+    registry: await openLogRegistry(log),
+    metrics: ingestMetrics(createMetricsRegistry()),
+  };
+  const directory = await openDirectory(shared);
+  lifecycle.onStop('directory', () => directory.close());
+  onTestFinished(() => lifecycle.stop());
+  const [tenantId, projectId, tokenId] = [randomUUID(), randomUUID(), randomUUID()];
+  const named = { name: 'N', createdAt: 1 };
+  await directory.put('tenant', tenantId, { ...named, id: tenantId, monthlySoftQuota: null, spread: 1 });
+  await directory.put('project', projectId, { ...named, id: projectId, tenantId, revision: 'A' });
+  await directory.put('token', tokenId, {
+    ...{ id: tokenId, projectId, sha256: sha256Hex(TOKEN), expiresAt: null, createdAt: 1 },
+    scopes: ['events:write'],
+  });
+  const anyPort = { host: '127.0.0.1', port: 0, settings: { host: 'QUESTLOG_HOST', port: 'QUESTLOG_PORT' } };
+  const { port } = await startIngest({
+    ...{ ...shared, directory, reader: undefined, adminToken: randomUUID() },
+    store: { query: async () => [], ping: async () => true } as unknown as Store,
+    settings: { toGames: anyPort, toOperators: anyPort, adminAllowedHosts: [], defaultRevision: 'A' },
+  });
+  const headers = { Authorization: `Bearer ${TOKEN}`, 'Content-Type': 'application/json' };
+  return (path, body) =>
+    fetch(`http://127.0.0.1:${port}${path}`, { method: 'POST', headers, body: JSON.stringify(body) });
+}
