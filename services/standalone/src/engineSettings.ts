@@ -111,6 +111,13 @@ const clickhouseSettings = {
     env: 'CLICKHOUSE_DATABASE',
     description: 'Overrides the address; `questlog` if neither is set.',
   }),
+  clickhousePort: setting.integer({
+    env: 'QUESTLOG_CLICKHOUSE_PORT',
+    default: 0,
+    minimum: 0,
+    maximum: 65_535,
+    description: 'Port of the embedded ClickHouse on 127.0.0.1; 0 takes any free one.',
+  }),
   clickhouseReaderUrl: setting.optional({
     env: 'CLICKHOUSE_READER_URL',
     description:

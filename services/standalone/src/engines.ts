@@ -1,7 +1,7 @@
 /** Opens what the services stand on: a log, a schema registry and ClickHouse, each the embedded one or a real one. */
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { startEmbeddedClickHouse } from '@questlog/runtime/clickhouse/chdb/embeddedClickHouse';
+import { startEngineProcess } from '@questlog/runtime/clickhouse/chdb/engineProcess';
 import { openMigrated } from '@questlog/runtime/clickhouse/migrate';
 import { reachClickHouse } from '@questlog/runtime/clickhouse/reachClickHouse';
 import { openStore, type Store, type StoreOptions } from '@questlog/runtime/clickhouse/store';
@@ -26,7 +26,7 @@ import { kafkaConnection } from './kafkaConnection.ts';
 const EMBEDDED_PARTITIONS = 4;
 /** Enough for a dozen of each consumer, and for a hot tenant to be spread. */
 const KAFKA_PARTITIONS = 12;
-/** Half of libuv's threads (see main.ts): the others serve files and name look-ups. */
+/** Half of its process's threads (see chdb/main.ts): the others serve readers, files and KILL QUERY. */
 const MAX_CONCURRENT_QUERIES = 8;
 /** Beside them. */
 const MAX_CONCURRENT_READERS = 4;
@@ -40,6 +40,8 @@ export interface Engines {
   readonly reader: Store | undefined;
   /** Where ClickHouse was found or started. */
   readonly clickhouse: StoreOptions;
+  /** What is wrong with the embedded ClickHouse at the moment; undefined where there is none. */
+  readonly problem: (() => string | undefined) | undefined;
 }
 
 /** What is reached over the network; undefined: the embedded one. */
@@ -66,7 +68,9 @@ export async function openEngines(deps: EngineDeps): Promise<Engines> {
   const log = kafka === undefined ? await embeddedLog(deps) : await kafkaLog(deps, kafka);
   lifecycle.onStop('log', () => log.close());
   if (address !== undefined) await reachClickHouse(address.url, deps.logger);
-  const clickhouse = address ?? (await embeddedClickHouse(deps));
+  const { clickhouse, problem } = address
+    ? { clickhouse: address, problem: undefined }
+    : await embeddedClickHouse(deps);
   const store = await openMigrated(clickhouse, MIGRATIONS);
   lifecycle.onStop('ClickHouse client', () => store.close());
 
@@ -74,7 +78,7 @@ export async function openEngines(deps: EngineDeps): Promise<Engines> {
   await log.ensureTopics(topicDefinitions(partitions));
   await warnOfAnotherLog(log, store, deps.logger);
   const registry = kafka === undefined ? await openLogRegistry(log) : confluentRegistry(deps);
-  return { log, registry, store, reader: openReader(deps, clickhouse), clickhouse };
+  return { log, registry, store, reader: openReader(deps, clickhouse), clickhouse, problem };
 }
 
 function openReader(
@@ -147,16 +151,26 @@ function confluentRegistry({ settings, logger }: EngineDeps): SchemaRegistry {
   });
 }
 
-async function embeddedClickHouse({ embedded, lifecycle }: EngineDeps): Promise<StoreOptions> {
+async function embeddedClickHouse({
+  settings,
+  embedded,
+  lifecycle,
+  logger,
+}: EngineDeps): Promise<Pick<Engines, 'clickhouse' | 'problem'>> {
   const { dataDir = '', username = '', password = '', reader } = embedded ?? {};
-  const server = await startEmbeddedClickHouse({
+  const options = {
     directory: join(dataDir, 'clickhouse'),
+    port: settings.clickhousePort,
     username,
     password,
     ...(reader && { reader }),
     maxConcurrentQueries: MAX_CONCURRENT_QUERIES,
     maxConcurrentReaders: MAX_CONCURRENT_READERS,
-  });
-  lifecycle.onStop('embedded ClickHouse', () => server.close());
-  return { url: server.url, username, password, database: 'questlog' };
+  };
+  const engine = await startEngineProcess(options, logger);
+  lifecycle.onStop('embedded ClickHouse', () => engine.close());
+  return {
+    clickhouse: { url: engine.url, username, password, database: 'questlog' },
+    problem: engine.problem,
+  };
 }

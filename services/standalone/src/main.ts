@@ -11,9 +11,6 @@ import { settings } from './config.ts';
 import { checkedChoice } from './engines.ts';
 import { SERVICES, startServices } from './services.ts';
 
-// Before anything uses libuv's pool: each query of the embedded ClickHouse holds one of its threads.
-process.env['UV_THREADPOOL_SIZE'] ??= '16';
-
 // Before anything is written: what tenants send is for nobody else on this machine.
 process.umask(0o077);
 

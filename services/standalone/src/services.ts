@@ -81,6 +81,7 @@ export async function startServices(deps: Deps): Promise<Running> {
     logger,
     health: createHealth(),
   };
+  if (engines.problem !== undefined) shared.health.check('embedded ClickHouse', engines.problem);
   const metrics = createMetricsRegistry();
   const failures = await startConsumers(deps, shared, metrics);
   if (!hasIngest(service)) {

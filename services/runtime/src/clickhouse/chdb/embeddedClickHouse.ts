@@ -31,6 +31,10 @@ export interface EmbeddedClickHouseOptions {
   maxConcurrentQueries?: number;
   /** Of readers, beside them. */
   maxConcurrentReaders?: number;
+  /** How long a reader's statement may run; less than the default for tests. */
+  maxReaderSeconds?: number;
+  /** Called when the engine is of no use any more: a statement outlasts being killed, or the engine has shut down. */
+  onBroken?: (why: string) => void;
 }
 
 export interface EmbeddedClickHouse {
@@ -55,7 +59,7 @@ export async function startEmbeddedClickHouse(
   }
   const claim = await claimDirectory(directory);
   try {
-    const engine = await startEngine(directory);
+    const engine = await startEngine(directory, options);
     const spool = await openInsertSpool(join(directory, 'incoming'), limits.MAX_INSERT_BODY_BYTES);
     const results = await openResultFiles(join(directory, 'outgoing'));
     const maxUnsentBytes = limits.MAX_UNSENT_RESULT_BYTES;
@@ -102,15 +106,18 @@ function nobody(): Credentials {
   return { username: 'reader', password: randomUUID() };
 }
 
-async function startEngine(directory: string): Promise<Engine> {
+async function startEngine(
+  directory: string,
+  { maxReaderSeconds = limits.MAX_READER_SECONDS, onBroken = () => {} }: EmbeddedClickHouseOptions,
+): Promise<Engine> {
   const configPath = join(directory, 'engine.xml');
   const usersPath = join(directory, 'users.xml');
   await writeFile(configPath, engineConfig(usersPath));
   await writeFile(usersPath, usersConfig());
   try {
     const addon = loadChdbAddon();
-    const engine = await openEngine(addon, join(directory, 'clickhouse'), [`--config-file=${configPath}`]);
-    return engine;
+    const args = [`--config-file=${configPath}`];
+    return await openEngine(addon, join(directory, 'clickhouse'), args, { maxReaderSeconds, onBroken });
   } catch (cause) {
     throw new StartRefused(`the embedded ClickHouse does not start on ${directory}: ${messageOf(cause)}`, {
       cause,

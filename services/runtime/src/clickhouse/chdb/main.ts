@@ -1,13 +1,14 @@
 /**
- * The embedded ClickHouse as a process of its own, on a directory, until SIGTERM: for several Questlog processes that
- * share one where there is no ClickHouse server. Not for production.
+ * The embedded ClickHouse as a process of its own, on a directory: that of a standalone Questlog, which supervises it; or,
+ * until SIGTERM, one that several Questlog processes share where there is no ClickHouse server. Not for production.
  */
 import Type from 'typebox';
 import { loadConfig, setting } from '../../process/config.ts';
 import { messageOf } from '../../process/errors.ts';
 import { createLifecycle, stopOnSignals } from '../../process/lifecycle.ts';
 import { createLogger } from '../../process/logger.ts';
-import { startEmbeddedClickHouse } from './embeddedClickHouse.ts';
+import { type EmbeddedClickHouse, startEmbeddedClickHouse } from './embeddedClickHouse.ts';
+import type { FromChild, ToChild } from './engineProcess.ts';
 
 // Before anything uses libuv's pool: each query holds one of its threads.
 process.env['UV_THREADPOOL_SIZE'] ??= '16';
@@ -48,22 +49,64 @@ const settings = Type.Object({
   }),
 });
 
-const logger = createLogger('embedded-clickhouse');
-const lifecycle = createLifecycle(logger);
+// With a channel, a supervisor has started this (`engineProcess.ts`); without one, somebody who sends SIGTERM.
+if (process.send === undefined) await runAlone();
+else runSupervised();
 
-try {
-  const { password, readerPassword, ...config } = loadConfig(settings, process.env, 'EMBEDDED_CLICKHOUSE_');
-  stopOnSignals(lifecycle, logger);
-  const server = await startEmbeddedClickHouse({
-    ...config,
-    password,
-    ...(readerPassword === '' ? {} : { reader: { username: 'reader', password: readerPassword } }),
-    maxConcurrentQueries: MAX_CONCURRENT_QUERIES,
-    maxConcurrentReaders: MAX_CONCURRENT_READERS,
+async function runAlone(): Promise<void> {
+  const logger = createLogger('embedded-clickhouse');
+  const lifecycle = createLifecycle(logger);
+  try {
+    const { password, readerPassword, ...config } = loadConfig(settings, process.env, 'EMBEDDED_CLICKHOUSE_');
+    stopOnSignals(lifecycle, logger);
+    const server = await startEmbeddedClickHouse({
+      ...config,
+      password,
+      ...(readerPassword === '' ? {} : { reader: { username: 'reader', password: readerPassword } }),
+      maxConcurrentQueries: MAX_CONCURRENT_QUERIES,
+      maxConcurrentReaders: MAX_CONCURRENT_READERS,
+    });
+    lifecycle.onStop('embedded ClickHouse', () => server.close());
+    process.stdout.write(`ready: ClickHouse on ${server.url}, user ${server.username}\n`);
+  } catch (error) {
+    process.stderr.write(`embedded ClickHouse: cannot start: ${messageOf(error)}\n`);
+    process.exit(1);
+  }
+}
+
+/**
+ * Until the supervisor says stop, or is gone. A terminal's signals reach the whole process group; they are ignored here, as
+ * the supervisor needs ClickHouse until it has stopped itself.
+ */
+function runSupervised(): void {
+  let server: EmbeddedClickHouse | undefined;
+  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.on(signal, () => {});
+  // At once, whatever runs: the next start must not find the directory held.
+  process.on('disconnect', endAtOnce);
+  process.on('message', async (message: ToChild) => {
+    if ('stop' in message) {
+      await server?.close().catch(() => {});
+      return endAtOnce();
+    }
+    try {
+      server = await startEmbeddedClickHouse({ ...message.start, onBroken });
+      tellSupervisor({ port: Number(new URL(server.url).port) });
+    } catch (error) {
+      tellSupervisor({ refused: messageOf(error) }, endAtOnce);
+    }
   });
-  lifecycle.onStop('embedded ClickHouse', () => server.close());
-  process.stdout.write(`ready: ClickHouse on ${server.url}, user ${server.username}\n`);
-} catch (error) {
-  process.stderr.write(`embedded ClickHouse: cannot start: ${messageOf(error)}\n`);
-  process.exit(1);
+}
+
+function onBroken(why: string): void {
+  process.stderr.write(`embedded ClickHouse: ${why}; it ends and is started again\n`);
+  endAtOnce();
+}
+
+function tellSupervisor(message: FromChild, then: () => void = () => {}): void {
+  process.send?.(message, undefined, undefined, then);
+}
+
+/** Not by an exit, which runs the destructors of an engine that may still work, and crashes or waits in them. */
+function endAtOnce(): void {
+  process.kill(process.pid, 'SIGKILL');
 }

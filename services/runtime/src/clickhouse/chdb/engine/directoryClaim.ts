@@ -2,6 +2,7 @@
 
 import { readdir, readFile, readlink } from 'node:fs/promises';
 import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
 import { StartRefused } from '../../../process/errors.ts';
 
 export interface DirectoryClaim {
@@ -18,7 +19,7 @@ export async function claimDirectory(directory: string): Promise<DirectoryClaim>
   }
   claimed = directory;
   try {
-    const holder = await findHolder(join(directory, 'clickhouse', 'status'));
+    const holder = await lastingHolder(join(directory, 'clickhouse', 'status'));
     if (holder !== undefined) {
       throw new StartRefused(`another process (pid ${holder}) has the embedded ClickHouse in ${directory}`);
     }
@@ -32,6 +33,20 @@ export async function claimDirectory(directory: string): Promise<DirectoryClaim>
     },
   };
 }
+
+/** One whose supervisor was just killed ends by itself: it is waited for. */
+async function lastingHolder(statusFile: string): Promise<number | undefined> {
+  const deadline = performance.now() + HOLDER_PATIENCE_MS;
+  let holder = await findHolder(statusFile);
+  while (holder !== undefined && performance.now() < deadline) {
+    await delay(HOLDER_RETRY_MS);
+    holder = await findHolder(statusFile);
+  }
+  return holder;
+}
+
+const HOLDER_PATIENCE_MS = 2_000;
+const HOLDER_RETRY_MS = 50;
 
 /**
  * The engine locks its status file and would refuse by itself, with a line of its own on stderr. So it is asked first,

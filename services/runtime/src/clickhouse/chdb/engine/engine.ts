@@ -12,7 +12,7 @@ import { messageOf } from '../../../process/errors.ts';
 import { exceptions, fromEngine } from '../http/httpErrors.ts';
 import type { ChdbAddon, Connection, QueryOutcome, WriteOutcome } from './chdbAddon.ts';
 import { READER } from './engineConfig.ts';
-import { CANCEL_GRACE_MS, KILL_RETRY_MS } from './limits.ts';
+import { CANCEL_GRACE_MS, KILL_RETRY_MS, OVERTIME_S } from './limits.ts';
 import { isReaderSetting, readerFault, settingsInClauses } from './readerAccess.ts';
 import { setStatement, sqlIdentifier, sqlString } from './sqlText.ts';
 
@@ -49,18 +49,24 @@ export interface Engine {
   close(): Promise<void>;
 }
 
+export interface EngineWatch {
+  maxReaderSeconds: number;
+  onBroken(why: string): void;
+}
+
 /** Opens the directory; throws what the engine says when it cannot. */
 export async function openEngine(
   addon: ChdbAddon,
   directory: string,
   args: readonly string[],
+  watch: EngineWatch,
 ): Promise<Engine> {
   const keeper = addon.CreateConnection(directory, args);
   const create = `CREATE DATABASE IF NOT EXISTS ${sqlIdentifier(DEFAULT_DATABASE)} ENGINE = Atomic`;
   await addon.QueryAsyncConnection(keeper, create, 'Null');
   const facts = await addon.QueryAsyncConnection(keeper, 'SELECT version(), timezone()', 'TabSeparated');
   const [version = '', timezone = ''] = facts.bytes.toString().trim().split('\t');
-  const open: OpenEngine = { addon, directory, running: new Set(), closing: new AbortController() };
+  const open: OpenEngine = { addon, directory, watch, running: new Set(), closing: new AbortController() };
   return {
     version,
     timezone,
@@ -73,6 +79,7 @@ export async function openEngine(
 interface OpenEngine {
   addon: ChdbAddon;
   directory: string;
+  watch: EngineWatch;
   /** Everything that has a connection of its own. */
   running: Set<Promise<unknown>>;
   closing: AbortController;
@@ -89,14 +96,24 @@ async function runQuery(
   const abandoned = AbortSignal.any([request.signal, open.closing.signal]);
   const kill = () => void tracked(open, killUntil(open, settled.signal, mark));
   abandoned.addEventListener('abort', kill, { once: true });
+  const limit = request.reader && watchReader(open);
   try {
     const run = (connection: Connection) =>
       open.addon.QueryAsyncConnection(connection, request.sql, request.format);
     return await tracked(open, onOwnConnection(open, { ...request, settings }, run));
   } finally {
     settled.abort();
+    clearTimeout(limit);
     abandoned.removeEventListener('abort', kill);
   }
+}
+
+/** Some functions look at no limit while they work on a value, and nothing but the end of the process stops them. */
+function watchReader({ watch }: OpenEngine): NodeJS.Timeout {
+  const { maxReaderSeconds, onBroken } = watch;
+  const stuck = () =>
+    onBroken(`a statement runs on ${OVERTIME_S} s beyond its limit of ${maxReaderSeconds} s`);
+  return setTimeout(stuck, (maxReaderSeconds + OVERTIME_S) * 1000);
 }
 
 /** Not killed: a write that is stopped between its steps is harder to reason about than one that has ended. */
@@ -133,6 +150,9 @@ async function onOwnConnection<T>(
     if (request.signal.aborted || open.closing.signal.aborted) throw exceptions.cancelled();
     return await work(connection);
   } catch (error) {
+    if (!open.closing.signal.aborted && /shutting down/i.test(messageOf(error))) {
+      open.watch.onBroken('the engine has shut down');
+    }
     throw fromEngine(error);
   } finally {
     open.addon.CloseConnection(connection);

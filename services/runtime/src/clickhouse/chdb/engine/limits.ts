@@ -40,6 +40,8 @@ export const MAX_ENGINE_MEMORY_BYTES = 640 * MiB;
 export const MAX_EXECUTION_TIME_S = 60;
 /** How long a statement of a reader may run. */
 export const MAX_READER_SECONDS = 30;
+/** What it gets beyond that to notice, until the process is ended for it. */
+export const OVERTIME_S = 5;
 /** How long closing waits for running requests, and after that for the queries it has cancelled. */
 export const CLOSE_GRACE_MS = 10_000;
 export const CANCEL_GRACE_MS = 3_000;

@@ -1,0 +1,105 @@
+/** The embedded ClickHouse as a supervised process: what ends it, and what is there afterwards. */
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtemp, readFile, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { expect, onTestFinished, test } from 'vitest';
+import { createLogger } from '../../process/logger.ts';
+import { type EngineProcess, startEngineProcess } from './engineProcess.ts';
+import { auth } from './testing/ownClickHouse.ts';
+
+const PARENT = fileURLToPath(new URL('./testing/engineParent.ts', import.meta.url));
+const ACCOUNT = { username: 'default', password: 'secret' };
+const READER = { username: 'reader', password: 'read-only' };
+
+async function aDirectory(): Promise<string> {
+  const directory = await mkdtemp(join(tmpdir(), 'questlog-clickhouse-'));
+  onTestFinished(() => rm(directory, { recursive: true, force: true, maxRetries: 5 }));
+  return directory;
+}
+
+async function anEngine(
+  directory: string,
+  options: { maxReaderSeconds?: number } = {},
+): Promise<EngineProcess> {
+  const logger = createLogger('test');
+  const engine = await startEngineProcess({ directory, ...ACCOUNT, reader: READER, ...options }, logger);
+  onTestFinished(() => engine.close());
+  return engine;
+}
+
+async function ask(url: string, sql: string, account = ACCOUNT): Promise<string> {
+  const response = await fetch(url, { method: 'POST', body: sql, headers: auth(account) });
+  const text = await response.text();
+  if (!response.ok) throw new Error(text);
+  return text;
+}
+
+const answers = (url: string) => ask(url, 'SELECT count() FROM t').catch(() => 'not yet');
+
+async function pidOf(directory: string): Promise<number> {
+  const status = await readFile(join(directory, 'clickhouse', 'status'), 'utf8');
+  return Number(/^PID: (\d+)/m.exec(status)?.[1]);
+}
+
+test('a killed engine is back with its address, its accounts and what was acknowledged', async () => {
+  const directory = await aDirectory();
+  const engine = await anEngine(directory);
+  await ask(engine.url, 'CREATE TABLE t (n UInt64) ENGINE = MergeTree ORDER BY n');
+  await ask(engine.url, 'INSERT INTO t SELECT number FROM numbers(1000)');
+  const before = await pidOf(directory);
+  process.kill(before, 'SIGKILL');
+  await expect.poll(engine.problem).toMatch(/is being started again/);
+  await expect.poll(() => answers(engine.url), { timeout: 20_000 }).toBe('1000\n');
+  expect(engine.problem()).toBeUndefined();
+  expect(await ask(engine.url, 'SELECT 1', READER)).toBe('1\n');
+  expect(await pidOf(directory)).not.toBe(before);
+});
+
+test.each([
+  ['editDistance', `SELECT ${distances(14)}`],
+  ['JSONMergePatch', `SELECT length(JSONMergePatch(${deep(200_000)}, ${deep(200_000)}))`],
+])('a statement of a reader past its limit costs a restart: %s', { timeout: 60_000 }, async (_, sql) => {
+  const directory = await aDirectory();
+  const engine = await anEngine(directory, { maxReaderSeconds: 1 });
+  await ask(engine.url, 'CREATE TABLE t (n UInt64) ENGINE = MergeTree ORDER BY n');
+  const before = await pidOf(directory);
+  const asked = ask(engine.url, sql, READER).catch(() => 'broken off');
+  // The product has places of its own.
+  expect(await ask(engine.url, 'SELECT 1')).toBe('1\n');
+  expect(await asked).toBe('broken off');
+  await expect.poll(() => answers(engine.url), { timeout: 30_000 }).toBe('0\n');
+  expect(await pidOf(directory)).not.toBe(before);
+});
+
+test('the signals of a terminal do not reach it; it ends with its supervisor, and the next start has the directory', async () => {
+  const directory = await aDirectory();
+  const parent = spawn(process.execPath, [PARENT, directory], { stdio: ['ignore', 'pipe', 'inherit'] });
+  await once(parent.stdout, 'data');
+  const orphan = await pidOf(directory);
+  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.kill(orphan, signal);
+  parent.kill('SIGKILL');
+  await once(parent, 'exit');
+  const engine = await anEngine(directory);
+  expect(await ask(engine.url, 'SELECT 1')).toBe('1\n');
+  expect(() => process.kill(orphan, 0)).toThrow(/ESRCH/);
+});
+
+test('a directory that cannot be had is refused in words', async () => {
+  const directory = await aDirectory();
+  await anEngine(directory);
+  await expect(anEngine(directory)).rejects.toThrow(
+    /another process \(pid \d+\) has the embedded ClickHouse/,
+  );
+});
+
+function distances(count: number): string {
+  const one = (at: number) => `editDistance(repeat('a${at}', 32000), repeat('b${at}', 32000))`;
+  return Array.from({ length: count }, (_, at) => one(at)).join(', ');
+}
+
+function deep(levels: number): string {
+  return `concat(repeat('{"a":', ${levels}), '1', repeat('}', ${levels}))`;
+}

@@ -1,0 +1,121 @@
+/**
+ * The embedded ClickHouse in a process of its own: a statement can crash the engine or outlast every limit, and only a
+ * process can be ended for certain. It is started again at once, with its port and its accounts. Nothing is lost by that:
+ * what was acknowledged is on the disk, the rest is in the log.
+ */
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { setTimeout as delay } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
+import { messageOf, StartRefused } from '../../process/errors.ts';
+import type { Logger } from '../../process/logger.ts';
+import type { EmbeddedClickHouseOptions } from './embeddedClickHouse.ts';
+
+const CHILD = fileURLToPath(new URL('./main.ts', import.meta.url));
+const RETRY_MS = 500;
+const PROBE_EVERY_MS = 5_000;
+/** Probes without an answer until a process that still exists is taken for hung; a busy machine is slow at times. */
+const MAX_MISSED_PROBES = 6;
+/** More than the child takes to close by itself. */
+const STOP_LIMIT_MS = 14_000;
+
+export type ToChild = { readonly start: EmbeddedClickHouseOptions } | { readonly stop: true };
+export type FromChild = { readonly port: number } | { readonly refused: string };
+
+export interface EngineProcess {
+  readonly url: string;
+  /** What is wrong at the moment, as long as something is. */
+  problem(): string | undefined;
+  close(): Promise<void>;
+}
+
+/** @throws StartRefused when the first start fails; later ones are tried again until one does not. */
+export async function startEngineProcess(
+  options: EmbeddedClickHouseOptions,
+  logger: Logger,
+): Promise<EngineProcess> {
+  let { child, port } = await startChild(options);
+  const url = `http://127.0.0.1:${port}`;
+  let problem: string | undefined;
+  const closing = new AbortController();
+
+  async function supervise(): Promise<void> {
+    while (!closing.signal.aborted) {
+      const [code, signal] = await endOf(child, url);
+      if (closing.signal.aborted) return;
+      problem = 'the embedded ClickHouse ended and is being started again';
+      logger.error('embedded_clickhouse_ended', new Error(problem), { code, signal });
+      while (problem !== undefined && !closing.signal.aborted) {
+        try {
+          ({ child } = await startChild({ ...options, port }));
+          problem = undefined;
+        } catch (error) {
+          problem = messageOf(error);
+          logger.warn('embedded_clickhouse_not_started', { cause: problem });
+          await delay(RETRY_MS);
+        }
+      }
+    }
+  }
+  const supervision = supervise();
+
+  async function close(): Promise<void> {
+    closing.abort();
+    // Whatever is being started meanwhile is known by then.
+    await Promise.race([supervision, delay(0)]);
+    if (problem !== undefined) await supervision;
+    const ended = once(child, 'exit');
+    if (hasEnded(child)) return;
+    tell(child, { stop: true });
+    const limit = delay(STOP_LIMIT_MS, undefined, { ref: false });
+    if ((await Promise.race([ended, limit])) === undefined) child.kill('SIGKILL');
+    await supervision;
+  }
+
+  return { url, problem: () => problem, close };
+}
+
+/** In the process group of this one, and with its output; without its terminal's signals, to which the child is deaf. */
+async function startChild(
+  options: EmbeddedClickHouseOptions,
+): Promise<{ child: ChildProcess; port: number }> {
+  const child = spawn(process.execPath, [CHILD], { stdio: ['ignore', 'inherit', 'inherit', 'ipc'] });
+  const ended = once(child, 'exit').then(([code, signal]): [FromChild] => [
+    { refused: `the embedded ClickHouse ended with ${code ?? signal} while it started` },
+  ]);
+  tell(child, { start: options });
+  const [answer]: FromChild[] = await Promise.race([once(child, 'message'), ended]);
+  if (answer !== undefined && 'port' in answer) return { child, port: answer.port };
+  await ended;
+  throw new StartRefused(answer?.refused ?? 'the embedded ClickHouse does not start');
+}
+
+/** Resolves when the process has ended; one that does not answer any more is killed first. */
+async function endOf(child: ChildProcess, url: string): Promise<readonly unknown[]> {
+  if (hasEnded(child)) return [child.exitCode, child.signalCode];
+  const ended = once(child, 'exit');
+  let missed = 0;
+  const probe = setInterval(async () => {
+    const signal = AbortSignal.timeout(PROBE_EVERY_MS);
+    const isAlive = await fetch(`${url}/ping`, { signal }).then(
+      (response) => response.ok,
+      () => false,
+    );
+    missed = isAlive ? 0 : missed + 1;
+    if (missed >= MAX_MISSED_PROBES) child.kill('SIGKILL');
+  }, PROBE_EVERY_MS).unref();
+  try {
+    return await ended;
+  } finally {
+    clearInterval(probe);
+  }
+}
+
+function hasEnded({ exitCode, signalCode }: ChildProcess): boolean {
+  return exitCode !== null || signalCode !== null;
+}
+
+/** A child that has just ended takes no message; that it ended is seen anyway. */
+function tell(child: ChildProcess, message: ToChild): void {
+  child.send(message, () => {});
+}

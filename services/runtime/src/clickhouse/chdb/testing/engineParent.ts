@@ -1,0 +1,7 @@
+/** Supervises an engine and says so, until it is killed. */
+import { createLogger } from '../../../process/logger.ts';
+import { startEngineProcess } from '../engineProcess.ts';
+
+const [directory = ''] = process.argv.slice(2);
+const engine = await startEngineProcess({ directory, password: 'secret' }, createLogger('test'));
+console.log(engine.url);
