@@ -24,6 +24,8 @@ export interface Credentials {
     readonly database: string;
     readonly username: string;
     readonly password: string;
+    /** The account that only reads. */
+    readonly reader: { readonly username: string; readonly password: string };
   };
 }
 

@@ -1,4 +1,6 @@
 /** A restart keeps credentials, every answered event, sessions, quotas and Idempotency-Keys. */
+import { readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { beforeAll, describe, expect, test } from 'vitest';
 import {
   aKey,
@@ -34,6 +36,7 @@ describe('a restart', () => {
     lenientBody = [anEvent({ sessionId: game.sessionId }), anEvent({ sessionId: late })];
     firstLenient = await game.post(lenientBody, lenient);
     expect(await before.stop()).toBe(0);
+    forgetReader(before.dataDir);
     product = await startProduct({ dataDir: before.dataDir });
     game = onto(game, product);
     return async () => {
@@ -47,6 +50,10 @@ describe('a restart', () => {
     const { baseUrl: _, adminUrl: __, ...kept } = before.credentials;
 
     expect(product.credentials).toMatchObject({ ...kept, clickhouse: expect.any(Object) });
+    expect(product.credentials.clickhouse.reader).toEqual({
+      username: 'reader',
+      password: expect.any(String),
+    });
     expect((await product.request('GET', '/v1/quota')).status).toBe(200);
     expect((await product.admin('GET', '/admin/tenants')).json()).toHaveLength(2);
   });
@@ -160,4 +167,11 @@ async function expectStoredOnce(
   expect(await product.stop()).toBe(0);
   expect(bugsIn(product.stderr())).toEqual([]);
   await removeDataDir(product);
+}
+
+/** As a version wrote the credentials that had no such account. */
+function forgetReader(dataDir: string): void {
+  const path = join(dataDir, 'dev-credentials.json');
+  const { clickhouse, ...others } = JSON.parse(readFileSync(path, 'utf8'));
+  writeFileSync(path, JSON.stringify({ ...others, clickhouse: { ...clickhouse, reader: undefined } }));
 }

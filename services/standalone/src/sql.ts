@@ -1,37 +1,47 @@
-/** `npm run sql -- "SELECT …"`: asks the running Questlog through its admin listener and prints a table. */
+/** `npm run sql -- "SELECT …"`: asks the running Questlog through its admin listener; prints a table, or another format. */
+import { parseArgs } from 'node:util';
 import { loadConfig } from '@questlog/runtime/process/config';
 import { messageOf } from '@questlog/runtime/process/errors';
 import { isOnKafka, settings } from './config.ts';
 import { credentialsPath, readCredentials } from './credentials.ts';
 
-interface Answer {
+type Row = Readonly<Record<string, unknown>>;
+
+interface Table {
   readonly meta: readonly { readonly name: string; readonly type: string }[];
-  readonly data: readonly Readonly<Record<string, unknown>>[];
+  readonly data: readonly Row[];
+  readonly totals?: Row;
   readonly rows: number;
   readonly statistics: { readonly elapsed: number };
 }
 
 try {
-  const query = process.argv.slice(2).join(' ');
-  if (query.trim() === '') throw new Error('usage: npm run sql -- "SELECT count() FROM events"');
+  const { positionals, values } = parseArgs({
+    allowPositionals: true,
+    options: { format: { type: 'string' } },
+  });
+  const query = positionals.join(' ');
+  if (query.trim() === '') {
+    throw new Error('usage: npm run sql -- [--format CSVWithNames] "SELECT count() FROM events"');
+  }
   const config = loadConfig(settings, process.env, 'QUESTLOG_');
   const { dataDir } = config;
   const credentials = readCredentials(credentialsPath(dataDir, isOnKafka(config)));
   if (credentials === undefined)
     throw new Error(`nothing has been started on ${dataDir} yet; run npm start first`);
-  const { meta, data, rows, statistics } = await ask(credentials.adminUrl, credentials.adminToken, query);
-  process.stdout.write(
-    textTable(
-      meta.map(({ name }) => name),
-      data,
-    ),
-  );
-  process.stdout.write(
-    `${rows} ${rows === 1 ? 'row' : 'rows'} in ${(statistics.elapsed * 1000).toFixed(1)} ms\n`,
-  );
+  const { format } = values;
+  const asked = format === undefined ? query : `${query.replace(/[;\s]+$/, '')}\nFORMAT ${format}`;
+  const answer = await ask(credentials.adminUrl, credentials.adminToken, asked);
+  const table = format === undefined ? tableOf(answer) : undefined;
+  process.stdout.write(table === undefined ? answer.body : shown(table));
 } catch (error) {
   process.stderr.write(`${messageOf(error)}\n`);
   process.exitCode = 1;
+}
+
+interface Answer {
+  readonly contentType: string;
+  readonly body: Buffer;
 }
 
 async function ask(adminUrl: string, adminToken: string, query: string): Promise<Answer> {
@@ -42,10 +52,24 @@ async function ask(adminUrl: string, adminToken: string, query: string): Promise
   }).catch((cause: unknown) => {
     throw new Error(`Questlog does not answer at ${adminUrl}; is it running?`, { cause });
   });
-  const text = await response.text();
-  if (response.ok) return JSON.parse(text, asWritten);
-  const problem: { detail?: string } = JSON.parse(text);
+  const body = Buffer.from(await response.arrayBuffer());
+  if (response.ok) return { contentType: response.headers.get('content-type') ?? '', body };
+  const problem: { detail?: string } = JSON.parse(body.toString());
   throw new Error(problem.detail ?? `answered ${response.status}`);
+}
+
+/** Of an answer in ClickHouse's `JSON`; the question itself may have named another format. */
+function tableOf({ contentType, body }: Answer): Table | undefined {
+  if (!contentType.startsWith('application/json')) return undefined;
+  const answer: Table = JSON.parse(body.toString(), asWritten);
+  const isTable = Array.isArray(answer.meta) && !answer.data.some((row) => Array.isArray(row));
+  return isTable ? answer : undefined;
+}
+
+function shown({ meta, data, totals, rows, statistics }: Table): string {
+  const columns = meta.map(({ name }) => name);
+  const time = `${(statistics.elapsed * 1000).toFixed(1)} ms`;
+  return `${textTable(columns, data, totals)}${rows} ${rows === 1 ? 'row' : 'rows'} in ${time}\n`;
 }
 
 /** Numbers as ClickHouse wrote them: a double would round 64-bit integers. */
@@ -54,9 +78,11 @@ function asWritten(key: string, value: unknown, ...[context]: { source?: string 
   return isCell ? (context?.source ?? value) : value;
 }
 
-/** Columns are as wide as their widest cell, numbers stand to the right. */
-function textTable(columns: readonly string[], rows: readonly Readonly<Record<string, unknown>>[]): string {
-  const cells = rows.map((row) => columns.map((column) => cellText(row[column])));
+/** Columns are as wide as their widest cell, numbers stand to the right; totals stand below a second rule. */
+function textTable(columns: readonly string[], rows: readonly Row[], totals?: Row): string {
+  const cells = [...rows, ...(totals ? [totals] : [])].map((row) =>
+    columns.map((column) => cellText(row[column])),
+  );
   const widths = columns.map((column, i) =>
     Math.max(column.length, ...cells.map((row) => row[i]?.length ?? 0)),
   );
@@ -69,7 +95,9 @@ function textTable(columns: readonly string[], rows: readonly Readonly<Record<st
       .join('  ')
       .trimEnd();
   const rule = widths.map((width) => '─'.repeat(width)).join('  ');
-  return `${[line(columns), rule, ...cells.map(line)].join('\n')}\n`;
+  const lines = cells.map(line);
+  if (totals) lines.splice(-1, 0, rule);
+  return `${[line(columns), rule, ...lines].join('\n')}\n`;
 }
 
 function cellText(value: unknown): string {

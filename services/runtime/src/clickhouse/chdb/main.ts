@@ -98,7 +98,7 @@ function runSupervised(): void {
 }
 
 function onBroken(why: string): void {
-  process.stderr.write(`embedded ClickHouse: ${why}; it ends and is started again\n`);
+  createLogger('embedded-clickhouse').error('embedded_clickhouse_broken', new Error(why));
   endAtOnce();
 }
 

@@ -1,7 +1,6 @@
 import { Buffer } from 'node:buffer';
 import zlib from 'node:zlib';
 import { describe, expect, test } from 'vitest';
-import { lz4Fixtures, lz4Text } from '../testing/lz4FramesFixture.ts';
 import { decodeContent } from './contentDecoding.ts';
 
 const parts = [
@@ -29,18 +28,12 @@ describe.each(compressed)('%s', (coding, bytes) => {
   });
 });
 
-test.each(['gzip', 'deflate', 'br', 'zstd', 'lz4'])(
-  'a %s body that is cut off is an error',
-  async (coding) => {
-    const bytes =
-      coding === 'lz4'
-        ? (lz4Fixtures.get('linked blocks') ?? whole)
-        : compressed.find(([name]) => name === coding)?.[1];
-    await expect(decode(coding, bytes?.subarray(0, -4) ?? whole, 1000)).rejects.toMatchObject({ code: 271 });
-  },
-);
+test.each(['gzip', 'deflate', 'br', 'zstd'])('a %s body that is cut off is an error', async (coding) => {
+  const bytes = compressed.find(([name]) => name === coding)?.[1];
+  await expect(decode(coding, bytes?.subarray(0, -4) ?? whole, 1000)).rejects.toMatchObject({ code: 271 });
+});
 
-test.each(['gzip', 'deflate', 'br', 'zstd', 'lz4'])('a body that is not %s is an error', async (coding) => {
+test.each(['gzip', 'deflate', 'br', 'zstd'])('a body that is not %s is an error', async (coding) => {
   await expect(decode(coding, Buffer.from('not compressed at all'), 1000)).rejects.toMatchObject({
     code: 271,
   });
@@ -51,14 +44,10 @@ test('bytes behind the end of a gzip member are an error and not dropped', async
   await expect(decode('gzip', bytes, 1e9)).rejects.toMatchObject({ code: 271 });
 });
 
-test('an unknown coding is refused', () => {
-  expect(() => decodeContent(chunked(whole, 10), 'snappy')).toThrow(/Unknown compression method 'snappy'/);
-});
-
-describe.each([...lz4Fixtures])('lz4 with %s', (_, bytes) => {
-  test.each([1, 7, 1000, 65_536, 1e9])('comes back whole from chunks of %d bytes', async (size) => {
-    expect((await decode('lz4', bytes, size)).toString()).toBe(lz4Text());
-  });
+test.each(['lz4', 'snappy'])('%s is refused, with what is taken instead', (coding) => {
+  expect(() => decodeContent(chunked(whole, 10), coding)).toThrow(
+    `Unknown compression method '${coding}'. The embedded ClickHouse takes gzip, deflate, br, zstd and none`,
+  );
 });
 
 async function decode(coding: string, bytes: Buffer, chunkBytes: number): Promise<Buffer> {

@@ -1,11 +1,10 @@
 /**
- * Inflates a request's body: every coding that clients of ClickHouse use. `clickhouse-connect` compresses each block of an
+ * Inflates a request's body: every coding that Node knows. `clickhouse-connect` compresses each block of an
  * insert by itself, so several members follow one another.
  */
 
 import { type ByteStream, inflate, isInflatable } from '../../../process/inflate.ts';
 import { exceptions } from './httpErrors.ts';
-import { lz4Frames } from './lz4Frames.ts';
 
 /**
  * The body as it was before compression.
@@ -13,7 +12,6 @@ import { lz4Frames } from './lz4Frames.ts';
  */
 export function decodeContent(source: ByteStream, coding: string): ByteStream {
   if (coding === '' || coding === 'identity') return source;
-  if (coding === 'lz4') return translated(lz4Frames(source));
   if (!isInflatable(coding)) throw exceptions.unknownCompression(coding);
   return translated(inflate(source, coding));
 }

@@ -54,7 +54,11 @@ export const exceptions = {
       cause,
     }),
   unknownCompression: (coding: string) =>
-    new ClickHouseException(89, 'UNKNOWN_COMPRESSION_METHOD', `Unknown compression method '${coding}'.`),
+    new ClickHouseException(
+      89,
+      'UNKNOWN_COMPRESSION_METHOD',
+      `Unknown compression method '${coding}'. The embedded ClickHouse takes gzip, deflate, br, zstd and none.`,
+    ),
   cancelled: () => new ClickHouseException(394, 'QUERY_WAS_CANCELLED', 'Query was cancelled.'),
   shuttingDown: () => new ClickHouseException(236, 'ABORTED', 'The server is shutting down.'),
 };

@@ -11,17 +11,18 @@ const here = (path: string) => fileURLToPath(new URL(path, import.meta.url));
 
 const python = await pythonWith(here('../testing/requirements.txt'), 'clickhouse-connect');
 
-test('clickhouse-connect inserts and reads what it should, with every compression', {
+test('clickhouse-connect inserts and reads what it should, with each compression that is taken', {
   timeout: 60_000,
 }, async ({ skip }) => {
   if (python === undefined) return skip('there is no clickhouse-connect');
   await using it = await aClickHouse();
   const port = new URL(it.server.url).port;
   const { stdout } = await run(python, [here('../testing/pythonClient.py'), port, it.server.password]);
-  for (const compress of ['False', 'lz4', 'zstd', 'gzip', 'True']) {
+  for (const compress of ['False', 'zstd', 'gzip']) {
     expect(stdout).toContain(`${compress} insert 60000\n`);
     expect(stdout).toContain(`${compress} query_arrow, query_df, query\n`);
   }
+  expect(stdout).toContain('lz4 is refused, reads go on\n');
   expect(stdout).toContain('errors, commands, streams\n');
   expect(await it.number('SELECT count() FROM python')).toBe(61_500);
   expect(await it.number('SELECT sum(a) FROM python')).toBe((61_500 * 61_499) / 2);
