@@ -181,8 +181,9 @@ describeKafka('the log on Kafka', ({ brokers }) => {
 
   test('lets running appends finish when it is closed, and refuses those that come later', async () => {
     const prefix = aPrefix();
+    const topic = await aTopic(await aLog(prefix));
+    // One that has to ask for the topic's limits first.
     const log = await aLog(prefix);
-    const topic = await aTopic(log);
     const running = Array.from({ length: 100 }, (_, call) => log.append(topic, 0, [aRecord(`${call}`)]));
     await log.close();
     expect((await Promise.all(running)).map(({ baseOffset }) => baseOffset)).toEqual(

@@ -88,6 +88,8 @@ class KafkaLog implements Log {
   readonly #producers: Producers;
   readonly #waiting = new WaitingBytes();
   readonly #appenders = new Map<string, PartitionAppender>();
+  /** The last answer, or question, of each topic that was appended to. */
+  readonly #askedLimits = new Map<string, Promise<unknown>>();
   readonly #tails = new Set<KafkaTail>();
   readonly #consumers = new Set<Consumer>();
   readonly #transactional = new Set<TransactionalProducer>();
@@ -115,7 +117,9 @@ class KafkaLog implements Log {
 
   async append(topic: string, partition: number, records: readonly NewRecord[]): Promise<Appended> {
     const deadlineMs = performance.now() + SEND_LIMIT_MS;
-    const limits = await this.#deps.catalog.limits(topic);
+    const asked = this.#deps.catalog.limits(topic);
+    this.#askedLimits.set(topic, asked);
+    const limits = await asked;
     const bytes = checkedBytes(limits, partition, records).reduce((sum, one) => sum + one, 0);
     // A batch cannot be split without the append being two.
     if (bytes > batchRoom(limits)) throw new RecordTooLarge(topic, bytes, batchRoom(limits));
@@ -167,6 +171,8 @@ class KafkaLog implements Log {
     // Consumers first, while what they finish can still be appended and committed.
     await Promise.all([...this.#consumers].map((consumer) => consumer.stop()));
     await Promise.all([...this.#tails].map((tail) => tail.close().then(() => tail.ended)));
+    // An append that has begun waits in no appender yet while the brokers are asked for its topic's limits.
+    await settledWithin(Promise.allSettled(this.#askedLimits.values()), CLOSE_LIMIT_MS);
     const idle = [...this.#appenders.values()].map((appender) => appender.idle());
     await settledWithin(Promise.all(idle), CLOSE_LIMIT_MS);
     const { catalog, admin } = this.#deps;
