@@ -48,8 +48,13 @@ const LONGEST_FIRST = [
   'test/faults/kill.',
   'test/cluster/',
   'services/runtime/src/log/kafka/',
-  'services/projector/',
   'test/e2e/refusedStart.',
+  'services/runtime/src/clickhouse/chdb/http/pythonClient.',
+  'test/e2e/connections.',
+  'test/e2e/restart.',
+  'services/projector/',
+  'services/runtime/src/clickhouse/chdb/',
+  'test/e2e/',
 ];
 
 interface Tier {
@@ -118,6 +123,8 @@ function projectOf({
       setupFiles: name === 'e2e-kafka' ? [here('./engines/workerSetup.ts')] : [],
       testTimeout: isOnKafka ? 120_000 : 30_000,
       hookTimeout: isOnKafka ? 180_000 : 60_000,
+      // Without Kafka the tests wait more than they compute; brokers take what is left of two cores.
+      maxWorkers: isOnKafka ? 2 : 3,
       sequence: { groupOrder: order },
     },
   };
@@ -142,8 +149,6 @@ class LongestFirst extends BaseSequencer {
 export default defineConfig({
   test: {
     pool: 'forks',
-    // Two cores carry two files, whichever tier they are of.
-    maxWorkers: 2,
     reporters: ['default', new Slowest(), ...(REPORT === undefined ? [] : [jsonTo(REPORT)])],
     sequence: { sequencer: LongestFirst },
     projects: TIERS.map(projectOf),
