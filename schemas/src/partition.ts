@@ -1,5 +1,5 @@
 /**
- * Decides a record's partition. The key of every topic is the tenant. The partition is the tenant's home (Kafka's default
+ * Decides a record's partition. The key of what a tenant sends is the tenant. The partition is the tenant's home (Kafka's default
  * partitioner: murmur2 of the key) plus a lane, so that a large tenant can spread over partitions and keep the order
  * inside a session.
  */

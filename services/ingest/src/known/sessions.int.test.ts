@@ -10,9 +10,10 @@ import { silentLogger } from '@questlog/runtime/process/logger';
 import { openLogRegistry } from '@questlog/runtime/registry/logRegistry';
 import { TOPICS, topicDefinitions } from '@questlog/schemas/topics/topics';
 import { expect, onTestFinished, test } from 'vitest';
+import { Rejected } from '../rejected.ts';
 import { registerSession } from '../sessions/registerSession.ts';
 import type { Projection } from './projection.ts';
-import { openSessions } from './sessions.ts';
+import { findSessions, openSessions } from './sessions.ts';
 
 const PARTITIONS = 4;
 /** For what never comes: short, as the tests wait it out. */
@@ -52,6 +53,28 @@ test('a log that ends before what the projector has committed is told of, and se
   const wanted = { id: randomUUID() };
   const registered = () => registerSession({ sessions, clock: systemClock }, aPrincipal(), wanted);
   expect(await registered()).toMatchObject({ status: 201, body: { id: wanted.id } });
+});
+
+test('a session that only ClickHouse could know is Unavailable while that is silent, never unknown', async () => {
+  const { log, registry } = await aTopicOfSessions();
+  const silent: Store = {
+    ...emptyStore(),
+    query: () => Promise.reject(new Unavailable('ClickHouse does not answer')),
+  };
+  const sessions = await openSessions({
+    ...{ log, registry, projection: projectedUpTo(0), logger: silentLogger },
+    store: silent,
+  });
+  onTestFinished(() => sessions.close());
+  const principal = aPrincipal();
+  const registered = await registerSession({ sessions, clock: systemClock }, principal, {});
+  const known = (id: string, refusal?: () => Rejected) => findSessions(sessions, principal, [id], refusal);
+
+  expect([...(await known(registered.body.id)).keys()]).toEqual([registered.body.id]);
+  await expect(known(randomUUID())).rejects.toThrow(Unavailable);
+  // What is refused anyway is refused for what is known.
+  const refusal = new Rejected('field_invalid', 'an element is bad');
+  await expect(known(randomUUID(), () => refusal)).rejects.toBe(refusal);
 });
 
 async function aTopicOfSessions() {

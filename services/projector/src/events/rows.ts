@@ -45,7 +45,7 @@ export function eventRows(source: Source, records: readonly Accepted[]): RowsFor
   };
 }
 
-/** All of an event's row but its payload: 7 UUIDs, 7 numbers, and room for the type and the lengths. */
+/** All of an event's row but its payload: 6 UUIDs, 7 numbers, and room for the type and the lengths. */
 const ROW_BYTES = 256;
 
 /** The size of the record's rows, about: a buffer that has to grow is copied, and for a while there twice. */

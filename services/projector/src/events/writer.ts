@@ -1,4 +1,4 @@
-/** The projection of `questlog.events.v1`: decode a block, drop repeats, count, insert. */
+/** The projection of `questlog.events.v1`: of a decoded block, drop repeats, count, insert. */
 import type { BlockWriter } from '@questlog/runtime/consumer/blocks';
 import { insertOnce } from '@questlog/runtime/consumer/insertOnce';
 import type { EventsAccepted } from '@questlog/schemas/topics/eventsAccepted';

@@ -37,8 +37,8 @@ export class QuotaLedger {
    * Takes over a reading (one at a time, each newer than the last); own appends that it covers are no longer counted
    * beside it.
    *
-   * @param projected per partition of this log, below which offset all was projected before the rows were read: what
-   *   consumers drop, a repeat, moves no row's offset.
+   * @param projected per partition of this log, the offset below which all was projected before the rows were read.
+   *   The rows' own offsets do not tell that: consumers drop a repeat without moving them.
    */
   refresh(rows: readonly RollupRow[], projected: readonly number[] = []): void {
     this.#rollupUsed = 0;

@@ -117,8 +117,8 @@ export class PartitionAppender {
 }
 
 /**
- * The room that all partitions share. One holds no more than it leaves free, so that however many are sick, the others
- * have room. Beyond it the brokers are slower than the callers, who are told so.
+ * The room that all partitions share. A partition may hold as much as is still free behind it: one sick partition takes
+ * half of the room, and however many are sick, the others have some. Beyond it the brokers are slower than the callers, who are told so.
  */
 export class WaitingBytes {
   readonly #max: number;
