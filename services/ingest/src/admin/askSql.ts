@@ -8,6 +8,7 @@ const MAX_ROWS = 100_000;
 /** Below the client's own limit on a request, so that the answer says what happened. */
 const MAX_SECONDS = 25;
 const TIMEOUT_EXCEEDED = '159';
+/** Of the result as ClickHouse counts it, and of its text as it comes. */
 const MAX_BYTES = 256 * 1024 * 1024;
 
 /** ClickHouse's codes for what an account may not do, and for what is no single statement. */
@@ -24,12 +25,13 @@ const NOT_ALLOWED = new Set([
 export async function askSql(reader: Store | undefined, query: string): Promise<StoreAnswer> {
   if (reader === undefined) throw new Rejected('query_not_allowed', NO_READER);
   try {
-    return await reader.ask(query, {
+    const settings = {
       max_result_rows: MAX_ROWS,
       max_result_bytes: MAX_BYTES,
       result_overflow_mode: 'throw',
       max_execution_time: MAX_SECONDS,
-    });
+    };
+    return await reader.ask(query, settings, MAX_BYTES);
   } catch (error) {
     if (error instanceof QueryRefused) {
       const code = NOT_ALLOWED.has(error.code) ? 'query_not_allowed' : 'query_failed';

@@ -14,8 +14,16 @@ export interface Store {
     params?: Readonly<Record<string, unknown>>,
     settings?: Readonly<Record<string, string | number>>,
   ): Promise<Row[]>;
-  /** Somebody else's query, answered in ClickHouse's JSON unless it says another FORMAT; settings are for it only. */
-  ask(sql: string, settings: Readonly<Record<string, string | number>>): Promise<StoreAnswer>;
+  /**
+   * Somebody else's query, answered in ClickHouse's JSON unless it says another FORMAT; settings are for it only, and
+   * its text may change them.
+   * @throws QueryRefused when the answer is larger than `maxBytes`, whatever the query says.
+   */
+  ask(
+    sql: string,
+    settings: Readonly<Record<string, string | number>>,
+    maxBytes: number,
+  ): Promise<StoreAnswer>;
   /** DDL and the like. */
   command(sql: string): Promise<void>;
   /**
@@ -77,14 +85,14 @@ export function openStore({ caPem = '', ...options }: StoreOptions): Store {
         });
         return await result.json();
       }),
-    ask: (sql, settings) =>
+    ask: (sql, settings, maxBytes) =>
       translated(async () => {
         const result = await client.exec({
           query: sql,
           clickhouse_settings: { default_format: 'JSON', ...settings },
         });
         const contentType = String(result.response_headers['content-type'] ?? 'application/octet-stream');
-        return { contentType, body: await collect(result.stream) };
+        return { contentType, body: await collect(result.stream, maxBytes) };
       }, questionFailure),
     command: (sql) => translated(async () => void (await client.command({ query: sql }))),
     insert: (insert) => translated(() => insertRows(client, insert), insertFailure),
@@ -117,10 +125,23 @@ const ONE_BLOCK = {
   input_format_parallel_parsing: 0,
 } as const;
 
-async function collect(stream: Readable): Promise<Buffer> {
+/** Leaving the loop destroys the stream, and with it the connection: ClickHouse stops sending. */
+async function collect(stream: Readable, maxBytes = Infinity): Promise<Buffer> {
   const chunks: Buffer[] = [];
-  for await (const chunk of stream) chunks.push(chunk);
+  let bytes = 0;
+  for await (const chunk of stream) {
+    bytes += chunk.length;
+    if (bytes > maxBytes) throw new ClickHouseError({ ...TOO_LARGE, message: tooLarge(maxBytes) });
+    chunks.push(chunk);
+  }
   return Buffer.concat(chunks);
+}
+
+/** As ClickHouse says it of a result that is beyond `max_result_bytes`. */
+const TOO_LARGE = { code: '396', type: 'TOO_MANY_ROWS_OR_BYTES' };
+
+function tooLarge(maxBytes: number): string {
+  return `the answer is larger than ${Math.floor(maxBytes / 1024)} KiB; ask for fewer rows or columns`;
 }
 
 /**
