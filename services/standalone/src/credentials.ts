@@ -11,6 +11,8 @@ const Account = Type.Object({ username: Type.String(), password: Type.String() }
 export type Account = Readonly<Static<typeof Account>>;
 
 const Credentials = Type.Object({
+  /** Whose they are; not there as an earlier version wrote it. */
+  log: Type.Optional(Type.Union([Type.Literal('embedded'), Type.Literal('kafka')])),
   baseUrl: Type.String(),
   adminUrl: Type.String(),
   token: Type.String(),
@@ -30,12 +32,18 @@ const Credentials = Type.Object({
 export type Credentials = Static<typeof Credentials>;
 
 const FILE = 'dev-credentials.json';
-/** Of a start on Kafka in the folder of an embedded log: two deployments, and neither is to lose how it is reached. */
-const FILE_BESIDE = 'dev-credentials.kafka.json';
 const validator = Compile(Credentials);
 
+/**
+ * Embedded and on Kafka are two deployments, also in one folder, and neither is to lose how it is reached: the second
+ * one has a file of its own.
+ */
 export function credentialsPath(dataDir: string, isOnKafka: boolean): string {
-  return join(dataDir, isOnKafka && holdsEmbeddedLog(dataDir) ? FILE_BESIDE : FILE);
+  const log = isOnKafka ? 'kafka' : 'embedded';
+  const path = join(dataDir, FILE);
+  const there = readCredentials(path);
+  const owner = there?.log ?? (holdsEmbeddedLog(dataDir) ? 'embedded' : there && 'kafka');
+  return owner === undefined || owner === log ? path : join(dataDir, `dev-credentials.${log}.json`);
 }
 
 /** Those of an earlier start, or new ones; the addresses, and on a server its accounts, are filled in once they are known. */

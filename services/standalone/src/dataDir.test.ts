@@ -3,7 +3,7 @@ import { chmodSync, mkdirSync, mkdtempSync, rmSync, statSync, writeFileSync } fr
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { credentialsPath } from './credentials.ts';
+import { credentialsPath, loadCredentials, saveCredentials } from './credentials.ts';
 import { openDataDir } from './dataDir.ts';
 
 let folder: string;
@@ -33,4 +33,21 @@ test('a start on Kafka leaves the credentials of the embedded log in its folder 
   expect(credentialsPath(folder, true)).not.toBe(credentialsPath(folder, false));
   rmSync(join(folder, 'log'), { recursive: true });
   expect(credentialsPath(folder, true)).toBe(join(folder, 'dev-credentials.json'));
+});
+
+test.each([
+  ['embedded', false],
+  ['kafka', true],
+] as const)('a start on the other log keeps the credentials of the first: %s first', (log, isKafkaFirst) => {
+  rmSync(join(folder, 'log'), { recursive: true });
+  const first = credentialsPath(folder, isKafkaFirst);
+  saveCredentials(first, { ...loadCredentials(first), log });
+  expect(first).toBe(join(folder, 'dev-credentials.json'));
+  const other = credentialsPath(folder, !isKafkaFirst);
+  expect(other).not.toBe(first);
+  openDataDir(folder, ['log']);
+  writeFileSync(join(folder, 'log', 'questlog.db'), 'payloads');
+
+  expect(credentialsPath(folder, isKafkaFirst)).toBe(first);
+  expect(credentialsPath(folder, !isKafkaFirst)).toBe(other);
 });

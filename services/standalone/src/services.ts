@@ -110,7 +110,8 @@ export async function startServices(deps: Deps): Promise<Running> {
   const { url, database, username, password } = engines.clickhouse;
   const reader = choice.address === undefined ? ownReader : choice.reader;
   const clickhouse = { url, database, username, password, ...(reader && { reader }) };
-  const credentials = { ...kept.credentials, baseUrl, adminUrl, adminToken, clickhouse };
+  const log = choice.kafka === undefined ? ('embedded' as const) : ('kafka' as const);
+  const credentials = { ...kept.credentials, log, baseUrl, adminUrl, adminToken, clickhouse };
   saveCredentials(kept.credentialsPath, credentials);
   if (kept.hasDemo) {
     await ensureDemo(directory, credentials, systemClock);
