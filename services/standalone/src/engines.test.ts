@@ -30,3 +30,9 @@ test('brokers without a registry are refused, also where everything else could b
   expect(() => choiceOf({ KAFKA_BROKERS: 'a:9092' })).toThrow(StartRefused);
   expect(() => choiceOf({ KAFKA_BROKERS: 'a:9092' })).toThrow('SCHEMA_REGISTRY_URL');
 });
+
+test('an account of readers without its server is refused: the embedded one has a reader of its own', () => {
+  expect(() => choiceOf({ CLICKHOUSE_READER_URL: 'http://reader:p@ch:8123' })).toThrow(
+    'CLICKHOUSE_READER_URL: needs CLICKHOUSE_URL',
+  );
+});

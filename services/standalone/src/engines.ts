@@ -115,6 +115,11 @@ export function checkedChoice(settings: Settings, mayBeEmbedded: boolean): Engin
   }
   const isGiven = settings.clickhouseUrl !== '';
   if (!isGiven && !mayBeEmbedded) problems.push(`CLICKHOUSE_URL: needed here; ${alone}`);
+  if (!isGiven && settings.clickhouseReaderUrl !== '') {
+    problems.push(
+      'CLICKHOUSE_READER_URL: needs CLICKHOUSE_URL; the embedded ClickHouse has a reader of its own',
+    );
+  }
   const address = isGiven ? checked(() => clickhouseAddress(settings)) : undefined;
   const reader = checked(() => readerAccount(settings));
   if (problems.length > 0) throw new StartRefused(`settings: ${problems.join('; ')}`);
