@@ -82,6 +82,9 @@ export function firstPositions(ranges: readonly OffsetRange[], { topic, from }: 
   }
   return ranges.map(({ startOffset, endOffset }, partition) => {
     const offset = from[partition] ?? 0;
+    if (!Number.isInteger(offset) || offset < 0) {
+      throw new Error(`${topic}/${partition}: ${offset} is no offset`);
+    }
     return Math.min(Math.max(offset, startOffset), endOffset);
   });
 }
