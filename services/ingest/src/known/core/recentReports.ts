@@ -31,7 +31,7 @@ export type WindowedReport = Pick<
  * new event lacks them.
  */
 export const MAX_OPEN_WINDOWS = 100_000;
-/** Ids of events, some 200 bytes each. Beyond it the oldest reports go: reads then show their links once they are made. */
+/** Ids of events, some 260 bytes each. Beyond it the oldest reports go: reads then show their links once they are made. */
 export const MAX_NAMED_IDS = 100_000;
 /** Beyond it the oldest go, whose links were taken back long ago. */
 export const MAX_RETRACTED = 100_000;
@@ -95,7 +95,6 @@ export class RecentReports {
 }
 
 interface OpenReport {
-  readonly projectId: string;
   readonly reportId: string;
   readonly window: ReportWindow;
   readonly closesAt: number;
@@ -105,7 +104,7 @@ interface OpenReport {
 /** How many of the oldest one insertion looks at, to let go of what has closed. */
 const SWEEP_STEPS = 8;
 
-/** Reports by keys, each until it closes; ids are unique inside a project only. */
+/** Reports by ids of what they have in common, each until it closes; an id is unique inside a project only. */
 class OpenReports {
   readonly #max: number;
   readonly #reports = new Map<string, OpenReport>();
@@ -121,13 +120,14 @@ class OpenReports {
     return this.#keys;
   }
 
-  /** A report without keys, one that has closed and one that is here already change nothing. */
-  open(report: WindowedReport, keys: readonly string[], nowMs: number): void {
+  /** A report without ids, one that has closed and one that is here already change nothing. */
+  open(report: WindowedReport, ids: readonly string[], nowMs: number): void {
     const { projectId, reportId } = report;
     const name = nameOf(projectId, reportId);
     const closesAt = closesAtMs(report);
-    if (keys.length === 0 || closesAt < nowMs || this.#reports.has(name)) return;
-    const opened = { projectId, reportId, window: windowOf(report), closesAt, keys };
+    if (ids.length === 0 || closesAt < nowMs || this.#reports.has(name)) return;
+    const keys = ids.map((id) => nameOf(projectId, id));
+    const opened = { reportId, window: windowOf(report), closesAt, keys };
     this.#reports.set(name, opened);
     this.#keys += keys.length;
     for (const key of keys) this.#byKey.add(key, opened);
@@ -142,12 +142,12 @@ class OpenReports {
     for (const key of opened.keys) this.#byKey.delete(key, opened);
   }
 
-  at(projectId: string, key: string | null, nowMs: number): readonly OpenReport[] {
-    if (key === null || this.#keys === 0) return NONE;
+  at(projectId: string, id: string | null, nowMs: number): readonly OpenReport[] {
+    if (id === null || this.#keys === 0) return NONE;
     const found: OpenReport[] = [];
-    for (const opened of this.#byKey.get(key)) {
-      if (opened.closesAt < nowMs) this.close(nameOf(opened.projectId, opened.reportId));
-      else if (opened.projectId === projectId) found.push(opened);
+    for (const opened of this.#byKey.get(nameOf(projectId, id))) {
+      if (opened.closesAt < nowMs) this.close(nameOf(projectId, opened.reportId));
+      else found.push(opened);
     }
     return found;
   }
@@ -163,8 +163,8 @@ class OpenReports {
   }
 }
 
-function nameOf(projectId: string, reportId: string): string {
-  return `${projectId}/${reportId}`;
+function nameOf(projectId: string, id: string): string {
+  return `${projectId}/${id}`;
 }
 
 const NONE: readonly never[] = [];
