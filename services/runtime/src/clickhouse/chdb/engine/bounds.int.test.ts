@@ -2,11 +2,14 @@
 
 import { readdir, readlink } from 'node:fs/promises';
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { messageOf } from '../../../process/errors.ts';
 import { aClickHouse, auth, type TestServer } from '../testing/ownClickHouse.ts';
+import { MAX_READER_TEXT_BYTES } from './limits.ts';
 
 let it: TestServer;
+const broken: string[] = [];
 beforeAll(async () => {
-  it = await aClickHouse();
+  it = await aClickHouse({ onBroken: (why) => broken.push(why) });
 });
 afterAll(() => it[Symbol.asyncDispose]());
 
@@ -67,6 +70,19 @@ test('a large answer that its reader leaves half-read is let go of', async () =>
   const held = async () => (await openFiles()).filter((name) => name.includes('outgoing'));
   await expect.poll(held).toEqual([]);
   expect(await it.ask('SELECT 1')).toBe('1\n');
+});
+
+test.each(["SELECT throwIf(1, 'shutting down')", "SELECT 1 WHERE nosuch LIKE '%server is shutting down%'"])(
+  'an error that quotes the caller does not end the engine: %s',
+  async (sql) => {
+    await expect(it.ask(sql)).rejects.toThrow(/shutting down/);
+    expect(broken).toEqual([]);
+  },
+);
+
+test('what a reader sends is refused by its length before anything reads it', async () => {
+  const error = await it.askAsReader(`SELECT '${'x'.repeat(MAX_READER_TEXT_BYTES)}'`).catch(messageOf);
+  expect(error).toMatch(/^Code: 91.*longer than 262144 bytes/);
 });
 
 /** Where this process's descriptors point; nothing where there is no /proc. */

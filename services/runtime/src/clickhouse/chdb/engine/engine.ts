@@ -12,7 +12,7 @@ import { messageOf } from '../../../process/errors.ts';
 import { exceptions, fromEngine } from '../http/httpErrors.ts';
 import type { ChdbAddon, Connection, QueryOutcome, WriteOutcome } from './chdbAddon.ts';
 import { READER } from './engineConfig.ts';
-import { CANCEL_GRACE_MS, KILL_RETRY_MS, OVERTIME_S } from './limits.ts';
+import { CANCEL_GRACE_MS, KILL_RETRY_MS, MAX_READER_TEXT_BYTES, OVERTIME_S } from './limits.ts';
 import { isReaderSetting, readerFault, settingsInClauses } from './readerAccess.ts';
 import { setStatement, sqlIdentifier, sqlString } from './sqlText.ts';
 
@@ -150,12 +150,29 @@ async function onOwnConnection<T>(
     if (request.signal.aborted || open.closing.signal.aborted) throw exceptions.cancelled();
     return await work(connection);
   } catch (error) {
-    if (!open.closing.signal.aborted && /shutting down/i.test(messageOf(error))) {
+    if (!open.closing.signal.aborted && saysShutDown(error) && (await isShutDown(open))) {
       open.watch.onBroken('the engine has shut down');
     }
     throw fromEngine(error);
   } finally {
     open.addon.CloseConnection(connection);
+  }
+}
+
+function saysShutDown(error: unknown): boolean {
+  return /shutting down/i.test(messageOf(error));
+}
+
+/** Asked anew, as an error also quotes its statement. */
+async function isShutDown({ addon, directory }: OpenEngine): Promise<boolean> {
+  try {
+    const connection = addon.CreateConnection(directory);
+    await addon
+      .QueryAsyncConnection(connection, 'SELECT 1', 'Null')
+      .finally(() => addon.CloseConnection(connection));
+    return false;
+  } catch (error) {
+    return saysShutDown(error);
   }
 }
 
@@ -183,7 +200,7 @@ async function restrict(
   await run(`SET profile = '${READER}'`);
   if (settings.size > 0) await run(setStatement(settings));
   for (const [name, value] of settingsInClauses(canonical)) await run(`SET ${name} = ${value}`);
-  await run(`SET max_query_size = ${DEFAULT_MAX_QUERY_SIZE}`);
+  await run(`SET max_query_size = ${MAX_READER_TEXT_BYTES}`);
   await run('SET readonly = 1');
 }
 

@@ -12,6 +12,8 @@ export const MAX_OPEN_REQUESTS = 256;
 export const MAX_UNSENT_RESULT_BYTES = 4096 * MiB;
 /** A query's text (an INSERT's data does not count). */
 export const MAX_QUERY_TEXT_BYTES = 16 * MiB;
+/** All that a reader sends: ClickHouse's own `max_query_size`. Longer ones would hold up everybody while they are checked. */
+export const MAX_READER_TEXT_BYTES = 256 * 1024;
 /** An INSERT's data after decompression; it goes through a file, so this bounds the disk. */
 export const MAX_INSERT_BODY_BYTES = 1024 * MiB;
 /** An INSERT up to this size is one block, and so one part a partition; a larger one is cut, as ClickHouse does. */

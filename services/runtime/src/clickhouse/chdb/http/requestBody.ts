@@ -23,17 +23,20 @@ export interface InsertQuery {
 /**
  * ClickHouse's rule: the whole is the URL's query, a line feed and the body.
  * Answers undefined when there is no query at all.
+ * @param maxBytes of the whole, an INSERT's data included
  * @throws ClickHouseException when the text is too long or refused (see `readStatement`)
  */
 export async function readQuery(
   urlQuery: string,
   body: ByteStream,
+  maxBytes = Number.POSITIVE_INFINITY,
 ): Promise<PlainQuery | InsertQuery | undefined> {
   const chunks = body[Symbol.asyncIterator]();
   let head = Buffer.from(urlQuery === '' ? '' : `${urlQuery}\n`);
   for (let readAt = FIRST_LOOK_BYTES; ; readAt = head.length * 2) {
     const filled = await fill(head, chunks, readAt);
     head = filled.bytes;
+    if (head.length > maxBytes) throw exceptions.queryTooLarge(maxBytes);
     const statement = readStatement(head.toString('latin1'), filled.hasEnded);
     if (statement.kind === 'empty') return undefined;
     if (statement.kind === 'dataInsert') return insertQuery(statement, head, chunks);

@@ -2,7 +2,7 @@
 
 import { createHash, timingSafeEqual } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { MAX_DISCARDED_BYTES, MAX_OPEN_REQUESTS } from '../engine/limits.ts';
+import { MAX_DISCARDED_BYTES, MAX_OPEN_REQUESTS, MAX_READER_TEXT_BYTES } from '../engine/limits.ts';
 import { decodeContent } from './contentDecoding.ts';
 import { type ExecutionDeps, execute } from './execution.ts';
 import { ClickHouseException, exceptions, fromEngine } from './httpErrors.ts';
@@ -57,7 +57,8 @@ async function answer(
   const body = decodeContent(request.iterator({ destroyOnReturn: false }), urlHead.contentEncoding);
   const isForm = urlHead.contentType.startsWith('multipart/form-data');
   const head = isForm ? await readForm(urlHead, body) : urlHead;
-  const query = await readQuery(head.urlQuery, isForm ? nothing() : body);
+  const maxBytes = head.access === 'reader' ? MAX_READER_TEXT_BYTES : undefined;
+  const query = await readQuery(head.urlQuery, isForm ? nothing() : body, maxBytes);
   if (query === undefined) {
     if (head.method === 'GET') return sendText(response, 'Ok.\n');
     throw exceptions.syntax('Empty query.');
