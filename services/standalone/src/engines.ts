@@ -26,10 +26,6 @@ import { kafkaConnection } from './kafkaConnection.ts';
 const EMBEDDED_PARTITIONS = 4;
 /** Enough for a dozen of each consumer, and for a hot tenant to be spread. */
 const KAFKA_PARTITIONS = 12;
-/** Half of its process's threads (see chdb/main.ts): the others serve readers, files and KILL QUERY. */
-const MAX_CONCURRENT_QUERIES = 8;
-/** Beside them. */
-const MAX_CONCURRENT_READERS = 4;
 const MIGRATIONS = fileURLToPath(new URL('../../../deploy/clickhouse', import.meta.url));
 
 export interface Engines {
@@ -169,8 +165,6 @@ async function embeddedClickHouse({
     username,
     password,
     ...(reader && { reader }),
-    maxConcurrentQueries: MAX_CONCURRENT_QUERIES,
-    maxConcurrentReaders: MAX_CONCURRENT_READERS,
   };
   const engine = await startEngineProcess(options, logger);
   lifecycle.onStop('embedded ClickHouse', () => engine.close());

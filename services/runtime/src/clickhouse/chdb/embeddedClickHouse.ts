@@ -42,6 +42,8 @@ export interface EmbeddedClickHouse {
   url: string;
   username: string;
   password: string;
+  /** Resolves when the engine has answered a query, whatever it said; beside the places of the accounts. */
+  probe(): Promise<void>;
   /** Waits for running requests (bounded), then lets go of the directory. */
   close(): Promise<void>;
 }
@@ -94,11 +96,17 @@ export async function startEmbeddedClickHouse(
       closed ??= shutDown(server, requests, engine).finally(claim.release);
       return closed;
     };
-    return { url: `http://127.0.0.1:${port}`, username, password, close };
+    return { url: `http://127.0.0.1:${port}`, username, password, probe: () => probe(engine), close };
   } catch (error) {
     claim.release();
     throw error;
   }
+}
+
+async function probe(engine: Engine): Promise<void> {
+  const { signal } = new AbortController();
+  const select = { sql: 'SELECT 1', format: 'Null', database: undefined, settingsText: undefined };
+  await engine.query({ ...select, settings: new Map(), signal }).catch(() => {});
 }
 
 /** An account whose password nobody knows. */

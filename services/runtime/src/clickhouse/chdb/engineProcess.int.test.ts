@@ -5,8 +5,9 @@ import { mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { expect, onTestFinished, test } from 'vitest';
+import { expect, onTestFinished, test, vi } from 'vitest';
 import { createLogger } from '../../process/logger.ts';
+import type { EmbeddedClickHouseOptions } from './embeddedClickHouse.ts';
 import { type EngineProcess, startEngineProcess } from './engineProcess.ts';
 import { auth } from './testing/ownClickHouse.ts';
 
@@ -22,10 +23,12 @@ async function aDirectory(): Promise<string> {
 
 async function anEngine(
   directory: string,
-  options: { maxReaderSeconds?: number } = {},
+  options: Partial<EmbeddedClickHouseOptions> = {},
+  times?: { probeMs: number; startMs: number },
 ): Promise<EngineProcess> {
   const logger = createLogger('test');
-  const engine = await startEngineProcess({ directory, ...ACCOUNT, reader: READER, ...options }, logger);
+  const given = { directory, ...ACCOUNT, reader: READER, ...options };
+  const engine = await startEngineProcess(given, logger, times);
   onTestFinished(() => engine.close());
   return engine;
 }
@@ -44,14 +47,16 @@ async function pidOf(directory: string): Promise<number> {
   return Number(/^PID: (\d+)/m.exec(status)?.[1]);
 }
 
-test('a killed engine is back with its address, its accounts and what was acknowledged', async () => {
+test('a killed engine is back with its address, its accounts and what was acknowledged', {
+  timeout: 60_000,
+}, async () => {
   const directory = await aDirectory();
   const engine = await anEngine(directory);
   await ask(engine.url, 'CREATE TABLE t (n UInt64) ENGINE = MergeTree ORDER BY n');
   await ask(engine.url, 'INSERT INTO t SELECT number FROM numbers(1000)');
   const before = await pidOf(directory);
   process.kill(before, 'SIGKILL');
-  await expect.poll(engine.problem).toMatch(/is being started again/);
+  await expect.poll(engine.problem, { timeout: 20_000 }).toMatch(/is being started again/);
   await expect.poll(() => answers(engine.url), { timeout: 20_000 }).toBe('1000\n');
   expect(engine.problem()).toBeUndefined();
   expect(await ask(engine.url, 'SELECT 1', READER)).toBe('1\n');
@@ -72,6 +77,29 @@ test.each([
   expect(await asked).toBe('broken off');
   await expect.poll(() => answers(engine.url), { timeout: 30_000 }).toBe('0\n');
   expect(await pidOf(directory)).not.toBe(before);
+});
+
+test('an engine that answers nothing is ended, although its front still says Ok', {
+  timeout: 60_000,
+}, async () => {
+  // The one thread is held by a statement: nothing else runs, as in an engine that hangs.
+  vi.stubEnv('UV_THREADPOOL_SIZE', '1');
+  onTestFinished(() => void vi.unstubAllEnvs());
+  const directory = await aDirectory();
+  const engine = await anEngine(directory, {}, { probeMs: 1000, startMs: 60_000 });
+  await ask(engine.url, 'CREATE TABLE t (n UInt64) ENGINE = MergeTree ORDER BY n');
+  const before = await pidOf(directory);
+  const long = 'SELECT sum(sipHash64(number)) FROM numbers(1000000000000)';
+  expect(await ask(engine.url, long).catch(() => 'broken off')).toBe('broken off');
+  await expect.poll(() => answers(engine.url), { timeout: 20_000 }).toBe('0\n');
+  expect(await pidOf(directory)).not.toBe(before);
+});
+
+test('a start that takes too long is ended and refused', async () => {
+  const directory = await aDirectory();
+  await expect(anEngine(directory, {}, { probeMs: 1000, startMs: 1 })).rejects.toThrow(
+    /ended with SIGKILL while it started/,
+  );
 });
 
 test('the signals of a terminal do not reach it; it ends with its supervisor, and the next start has the directory', async () => {

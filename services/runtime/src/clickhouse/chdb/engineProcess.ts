@@ -14,13 +14,18 @@ import type { EmbeddedClickHouseOptions } from './embeddedClickHouse.ts';
 const CHILD = fileURLToPath(new URL('./main.ts', import.meta.url));
 const RETRY_MS = 500;
 const PROBE_EVERY_MS = 5_000;
-/** Probes without an answer until a process that still exists is taken for hung; a busy machine is slow at times. */
+/** Queries without an answer until a process that still exists is taken for hung; a busy machine is slow at times. */
 const MAX_MISSED_PROBES = 6;
+/** More than a start takes that has many parts to load; one that takes longer hangs. */
+const START_LIMIT_MS = 120_000;
 /** More than the child takes to close by itself. */
 const STOP_LIMIT_MS = 14_000;
 
-export type ToChild = { readonly start: EmbeddedClickHouseOptions } | { readonly stop: true };
-export type FromChild = { readonly port: number } | { readonly refused: string };
+export type ToChild =
+  | { readonly start: EmbeddedClickHouseOptions }
+  | { readonly probe: true }
+  | { readonly stop: true };
+export type FromChild = { readonly port: number } | { readonly refused?: string; readonly answers?: true };
 
 export interface EngineProcess {
   readonly url: string;
@@ -33,21 +38,22 @@ export interface EngineProcess {
 export async function startEngineProcess(
   options: EmbeddedClickHouseOptions,
   logger: Logger,
+  times = { probeMs: PROBE_EVERY_MS, startMs: START_LIMIT_MS },
 ): Promise<EngineProcess> {
-  let { child, port } = await startChild(options);
+  let { child, port } = await startChild(options, times.startMs);
   const url = `http://127.0.0.1:${port}`;
   let problem: string | undefined;
   const closing = new AbortController();
 
   async function supervise(): Promise<void> {
     while (!closing.signal.aborted) {
-      const [code, signal] = await endOf(child, url);
+      const [code, signal] = await endOf(child, times.probeMs);
       if (closing.signal.aborted) return;
       problem = 'the embedded ClickHouse ended and is being started again';
       logger.error('embedded_clickhouse_ended', new Error(problem), { code, signal });
       while (problem !== undefined && !closing.signal.aborted) {
         try {
-          ({ child } = await startChild({ ...options, port }));
+          ({ child } = await startChild({ ...options, port }, times.startMs));
           problem = undefined;
         } catch (error) {
           problem = messageOf(error);
@@ -64,8 +70,8 @@ export async function startEngineProcess(
     // Whatever is being started meanwhile is known by then.
     await Promise.race([supervision, delay(0)]);
     if (problem !== undefined) await supervision;
-    const ended = once(child, 'exit');
     if (hasEnded(child)) return;
+    const ended = exitOf(child);
     tell(child, { stop: true });
     const limit = delay(STOP_LIMIT_MS, undefined, { ref: false });
     if ((await Promise.race([ended, limit])) === undefined) child.kill('SIGKILL');
@@ -78,37 +84,45 @@ export async function startEngineProcess(
 /** In the process group of this one, and with its output; without its terminal's signals, to which the child is deaf. */
 async function startChild(
   options: EmbeddedClickHouseOptions,
+  startMs: number,
 ): Promise<{ child: ChildProcess; port: number }> {
   const child = spawn(process.execPath, [CHILD], { stdio: ['ignore', 'inherit', 'inherit', 'ipc'] });
-  const ended = once(child, 'exit').then(([code, signal]): [FromChild] => [
+  // Stays: without a listener, a signal or a message that fails later would end this process.
+  const failed = new Promise<never>((_, reject) => child.on('error', reject));
+  const limit = setTimeout(() => child.kill('SIGKILL'), startMs).unref();
+  const ended = exitOf(child).then(([code, signal]): [FromChild] => [
     { refused: `the embedded ClickHouse ended with ${code ?? signal} while it started` },
   ]);
   tell(child, { start: options });
-  const [answer]: FromChild[] = await Promise.race([once(child, 'message'), ended]);
-  if (answer !== undefined && 'port' in answer) return { child, port: answer.port };
+  const [answer]: FromChild[] = await Promise.race([once(child, 'message'), ended, failed]);
+  if (answer !== undefined && 'port' in answer) {
+    clearTimeout(limit);
+    return { child, port: answer.port };
+  }
   await ended;
   throw new StartRefused(answer?.refused ?? 'the embedded ClickHouse does not start');
 }
 
-/** Resolves when the process has ended; one that does not answer any more is killed first. */
-async function endOf(child: ChildProcess, url: string): Promise<readonly unknown[]> {
-  if (hasEnded(child)) return [child.exitCode, child.signalCode];
-  const ended = once(child, 'exit');
+/** Resolves when the process has ended; one whose engine does not answer any more is killed first. */
+async function endOf(child: ChildProcess, probeMs: number): Promise<readonly unknown[]> {
   let missed = 0;
-  const probe = setInterval(async () => {
-    const signal = AbortSignal.timeout(PROBE_EVERY_MS);
-    const isAlive = await fetch(`${url}/ping`, { signal }).then(
-      (response) => response.ok,
-      () => false,
-    );
-    missed = isAlive ? 0 : missed + 1;
+  child.on('message', (message: FromChild) => {
+    if ('answers' in message) missed = 0;
+  });
+  const probe = setInterval(() => {
     if (missed >= MAX_MISSED_PROBES) child.kill('SIGKILL');
-  }, PROBE_EVERY_MS).unref();
-  try {
-    return await ended;
-  } finally {
-    clearInterval(probe);
-  }
+    missed += 1;
+    tell(child, { probe: true });
+  }, probeMs).unref();
+  return exitOf(child).finally(() => clearInterval(probe));
+}
+
+/** Not by `once` of node:events, which an `error` of the child rejects: it may run on then. */
+function exitOf(child: ChildProcess): Promise<readonly unknown[]> {
+  return new Promise((resolve) => {
+    if (hasEnded(child)) resolve([child.exitCode, child.signalCode]);
+    child.once('exit', (code, signal) => resolve([code, signal]));
+  });
 }
 
 function hasEnded({ exitCode, signalCode }: ChildProcess): boolean {

@@ -2,7 +2,7 @@
 
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtemp, rm } from 'node:fs/promises';
+import { mkdtemp, rm, stat } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -31,6 +31,7 @@ test('says that it is ready, stops at SIGTERM with status 0, and has its rows at
 
   const second = await startFront();
   expect(await second.ask('SELECT count() FROM t')).toBe('1000\n');
+  expect((await stat(join(directory, 'data'))).mode & 0o077).toBe(0);
 });
 
 test('answers nobody without the password', async () => {
@@ -91,7 +92,7 @@ async function startFront() {
 
 function spawnFront(env: Readonly<Record<string, string | undefined>>) {
   const settings = {
-    EMBEDDED_CLICKHOUSE_DIRECTORY: directory,
+    EMBEDDED_CLICKHOUSE_DIRECTORY: join(directory, 'data'),
     EMBEDDED_CLICKHOUSE_PORT: '0',
     EMBEDDED_CLICKHOUSE_PASSWORD: PASSWORD,
   };

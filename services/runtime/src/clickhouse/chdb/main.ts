@@ -8,17 +8,16 @@ import { messageOf } from '../../process/errors.ts';
 import { createLifecycle, stopOnSignals } from '../../process/lifecycle.ts';
 import { createLogger } from '../../process/logger.ts';
 import { type EmbeddedClickHouse, startEmbeddedClickHouse } from './embeddedClickHouse.ts';
+import { PROCESS_CONCURRENT_QUERIES, PROCESS_CONCURRENT_READERS } from './engine/limits.ts';
 import type { FromChild, ToChild } from './engineProcess.ts';
 
 // Before anything uses libuv's pool: each query holds one of its threads.
 process.env['UV_THREADPOOL_SIZE'] ??= '16';
 
-/**
- * Twelve of libuv's sixteen threads: the four that are left (as many as Node has by itself) serve the files of inserts and
- * results, and KILL QUERY.
- */
-const MAX_CONCURRENT_QUERIES = 8;
-const MAX_CONCURRENT_READERS = 4;
+const PLACES = {
+  maxConcurrentQueries: PROCESS_CONCURRENT_QUERIES,
+  maxConcurrentReaders: PROCESS_CONCURRENT_READERS,
+};
 
 const settings = Type.Object({
   directory: setting.text({
@@ -54,6 +53,8 @@ if (process.send === undefined) await runAlone();
 else runSupervised();
 
 async function runAlone(): Promise<void> {
+  // Its rows and accounts are nobody else's; a supervised one has this from its supervisor.
+  process.umask(0o077);
   const logger = createLogger('embedded-clickhouse');
   const lifecycle = createLifecycle(logger);
   try {
@@ -63,8 +64,7 @@ async function runAlone(): Promise<void> {
       ...config,
       password,
       ...(readerPassword === '' ? {} : { reader: { username: 'reader', password: readerPassword } }),
-      maxConcurrentQueries: MAX_CONCURRENT_QUERIES,
-      maxConcurrentReaders: MAX_CONCURRENT_READERS,
+      ...PLACES,
     });
     lifecycle.onStop('embedded ClickHouse', () => server.close());
     process.stdout.write(`ready: ClickHouse on ${server.url}, user ${server.username}\n`);
@@ -88,8 +88,12 @@ function runSupervised(): void {
       await server?.close().catch(() => {});
       return endAtOnce();
     }
+    if ('probe' in message) {
+      await server?.probe();
+      return tellSupervisor({ answers: true });
+    }
     try {
-      server = await startEmbeddedClickHouse({ ...message.start, onBroken });
+      server = await startEmbeddedClickHouse({ ...PLACES, ...message.start, onBroken });
       tellSupervisor({ port: Number(new URL(server.url).port) });
     } catch (error) {
       tellSupervisor({ refused: messageOf(error) }, endAtOnce);

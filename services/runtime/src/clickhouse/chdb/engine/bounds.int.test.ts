@@ -4,7 +4,7 @@ import { readdir, readlink } from 'node:fs/promises';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { messageOf } from '../../../process/errors.ts';
 import { aClickHouse, auth, type TestServer } from '../testing/ownClickHouse.ts';
-import { MAX_READER_TEXT_BYTES } from './limits.ts';
+import * as limits from './limits.ts';
 
 let it: TestServer;
 const broken: string[] = [];
@@ -33,12 +33,32 @@ test('a grouping that is larger than its memory goes on on the disk', async () =
   const sql = `SELECT max(c), count() FROM (${grouped})`;
   const memory = { max_memory_usage: '300000000' };
   expect(await it.ask(sql, memory)).toBe('1\t4000000\n');
+  expect(await it.askAsReader(sql)).toBe('1\t4000000\n');
   const inMemory = {
     ...memory,
     max_bytes_before_external_group_by: '0',
     max_bytes_ratio_before_external_group_by: '0',
   };
   await expect(it.ask(sql, inMemory)).rejects.toThrow(/MEMORY_LIMIT_EXCEEDED/);
+});
+
+test('readers leave room for a query of the product, and have enough for analytics', async () => {
+  const readers = limits.PROCESS_CONCURRENT_READERS * limits.MAX_READER_MEMORY_BYTES;
+  expect(readers + limits.MAX_QUERY_MEMORY_BYTES).toBeLessThanOrEqual(limits.MAX_ENGINE_MEMORY_BYTES);
+  const rows = 'SELECT number, hex(sipHash64(number)) AS s FROM numbers(1000000)';
+  for (const [sql, answer] of [
+    [
+      `SELECT uniqExact(number % 200000), uniq(s) > 0, quantileExact(0.5)(number) FROM (${rows})`,
+      '200000\t1\t500000\n',
+    ],
+    [`SELECT number FROM (${rows}) ORDER BY s DESC LIMIT 1 OFFSET 900000`, /^\d+\n$/],
+    [
+      `SELECT count() FROM (${rows}) AS a JOIN (SELECT number FROM numbers(200000)) AS b USING number`,
+      '200000\n',
+    ],
+  ] as const) {
+    expect(await it.askAsReader(sql)).toMatch(answer);
+  }
 });
 
 test('a query has a time limit', async () => {
@@ -81,7 +101,7 @@ test.each(["SELECT throwIf(1, 'shutting down')", "SELECT 1 WHERE nosuch LIKE '%s
 );
 
 test('what a reader sends is refused by its length before anything reads it', async () => {
-  const error = await it.askAsReader(`SELECT '${'x'.repeat(MAX_READER_TEXT_BYTES)}'`).catch(messageOf);
+  const error = await it.askAsReader(`SELECT '${'x'.repeat(limits.MAX_READER_TEXT_BYTES)}'`).catch(messageOf);
   expect(error).toMatch(/^Code: 91.*longer than 262144 bytes/);
 });
 

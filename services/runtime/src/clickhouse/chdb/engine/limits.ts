@@ -4,8 +4,11 @@ const MiB = 1024 * 1024;
 
 /** Queries in the engine at once. Each holds a libuv thread; Node has four, and one must stay free for files and KILL. */
 export const DEFAULT_CONCURRENT_QUERIES = 2;
-/** Queries of readers beside them. */
+/** Queries of readers beside them: with what each may allocate, they leave room for one of the product. */
 export const DEFAULT_CONCURRENT_READERS = 1;
+/** The same in a process of its own, which has sixteen threads: the six that are left serve files, probes and KILL. */
+export const PROCESS_CONCURRENT_QUERIES = 8;
+export const PROCESS_CONCURRENT_READERS = 2;
 /** Requests that are read, queued or answered at once; the next one is refused with error 202. */
 export const MAX_OPEN_REQUESTS = 256;
 /** Results on disk that clients have not yet read; above it no further query starts. */
@@ -32,10 +35,12 @@ export const RESULT_CHECK_MS = 200;
 export const MAX_BUFFERED_RESULT_BYTES = 64 * 1024;
 /** What one query may allocate in the engine. */
 export const MAX_QUERY_MEMORY_BYTES = 448 * MiB;
-/** What one query of a reader may allocate: what the product needs beside it is left. */
-export const MAX_READER_MEMORY_BYTES = 256 * MiB;
+/** What one query of a reader may allocate. */
+export const MAX_READER_MEMORY_BYTES = 96 * MiB;
 /** A sort or a grouping that holds more than this goes on on the disk. */
 export const SPILL_BYTES = 64 * MiB;
+/** The same of a reader, whose threads each hold a share while they write it out. */
+export const READER_SPILL_BYTES = 24 * MiB;
 /** What the engine may allocate in all; the Node process adds its heap and its buffers to it. */
 export const MAX_ENGINE_MEMORY_BYTES = 640 * MiB;
 /** How long one query may run. */

@@ -5,6 +5,7 @@ import {
   MAX_ONE_BLOCK_BYTES,
   MAX_QUERY_MEMORY_BYTES,
   MAX_RESULT_BYTES,
+  READER_SPILL_BYTES,
   SPILL_BYTES,
 } from './limits.ts';
 import { boundedSettings } from './readerAccess.ts';
@@ -19,7 +20,7 @@ export function statementSettings(own: Settings, sql: string): Settings {
 /** For a statement of a reader, whose own settings are made later, within bounds. */
 export function readerSettings(): Settings {
   const bounds = [...boundedSettings].map(([name, most]): [string, string] => [name, String(most)]);
-  return new Map([...DEFAULTS, ...bounds, ...FORCED]);
+  return new Map([...DEFAULTS, ...READER_SPILLS, ...bounds, ...FORCED]);
 }
 
 /** For an INSERT of so many bytes; `settingsText` are those that the statement has itself. */
@@ -46,6 +47,11 @@ const DEFAULTS: readonly (readonly [string, string])[] = [
   ['max_bytes_before_external_group_by', String(SPILL_BYTES)],
   // chdb takes `1 + 1` for a query; a server does not.
   ['implicit_select', '0'],
+];
+
+const READER_SPILLS: readonly (readonly [string, string])[] = [
+  ['max_bytes_before_external_sort', String(READER_SPILL_BYTES)],
+  ['max_bytes_before_external_group_by', String(READER_SPILL_BYTES)],
 ];
 
 /** The engine cuts a block when one of these is reached, which a body of this size does not. */
