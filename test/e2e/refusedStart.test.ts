@@ -27,15 +27,18 @@ describe('a start is refused', () => {
     expect((await shared.product.request('GET', '/v1/quota')).status).toBe(200);
   });
 
-  test.each(['QUESTLOG_PORT', 'QUESTLOG_ADMIN_PORT'])('on a port that is taken: %s', async (setting) => {
-    const { port } = new URL(shared.product.credentials.baseUrl);
-    const line = await refusal({ dataDir: join(folder, setting), env: { [setting]: port } });
+  test.each(['QUESTLOG_PORT', 'QUESTLOG_ADMIN_PORT', 'QUESTLOG_CLICKHOUSE_PORT'])(
+    'on a port that is taken: %s',
+    async (setting) => {
+      const { port } = new URL(shared.product.credentials.baseUrl);
+      const line = await refusal({ dataDir: join(folder, setting), env: { [setting]: port } });
 
-    expect(line).toContain(setting);
-    expect(line).toContain(`127.0.0.1:${port} is taken`);
-    // Told before anything is opened.
-    expect(existsSync(join(folder, setting))).toBe(false);
-  });
+      expect(line).toContain(setting);
+      expect(line).toContain(`127.0.0.1:${port} is taken`);
+      // Told before anything is opened.
+      expect(existsSync(join(folder, setting))).toBe(false);
+    },
+  );
 
   test.each(['QUESTLOG_HOST', 'QUESTLOG_ADMIN_HOST'])(
     'on an address that is not this machine’s: %s',

@@ -64,9 +64,10 @@ interface Deps {
 export async function startServices(deps: Deps): Promise<Running> {
   const { service, settings, logger, lifecycle } = deps;
   const choice = checkedChoice(settings, service === 'standalone');
-  const { toGames, toOperators } = addressesOf(settings);
+  const { toGames, toOperators, ofClickHouse } = addressesOf(settings);
   if (hasIngest(service)) await checkAddress(toGames);
   await checkAddress(toOperators);
+  if (choice.address === undefined) await checkAddress(ofClickHouse);
   const kept = whatIsKept(service, settings, choice);
   const adminToken = adminTokenOf(service, settings, kept);
   const ownReader = kept && readerOf(kept.credentials);
@@ -124,12 +125,16 @@ function hasIngest(service: ServiceName): boolean {
   return service === 'standalone' || service === 'ingest';
 }
 
-function addressesOf({ host, port, adminHost, adminPort }: Settings) {
+function addressesOf({ host, port, adminHost, adminPort, clickhousePort }: Settings) {
   const ofGames = { host: 'QUESTLOG_HOST', port: 'QUESTLOG_PORT' };
   const ofOperators = { host: 'QUESTLOG_ADMIN_HOST', port: 'QUESTLOG_ADMIN_PORT' };
   return {
     toGames: { host, port, settings: ofGames },
     toOperators: { host: adminHost, port: adminPort, settings: ofOperators },
+    ofClickHouse: {
+      ...{ host: '127.0.0.1', port: clickhousePort },
+      settings: { host: 'QUESTLOG_CLICKHOUSE_PORT', port: 'QUESTLOG_CLICKHOUSE_PORT' },
+    },
   };
 }
 
