@@ -31,7 +31,10 @@ async function attack(query: string): Promise<string> {
 }
 
 test.each(refused)('is refused: %s', async (query) => {
-  expect(await attack(query)).toMatch(/^refused: Code: \d+\. /);
+  const answer = await attack(query);
+  expect(answer).toMatch(/^refused: Code: \d+\. /);
+  // An attack on what is not there would prove nothing; a path is no table for anybody.
+  if (!query.includes('@FILE@')) expect(answer).not.toMatch(/Code: (46|47|60)\. /);
 });
 
 test.each(answered)('is answered, with nothing from outside: %s', async (query) => {
@@ -51,8 +54,6 @@ test.each([
   ['FROM events SELECT count()', '2\n'],
   ['SELECT sum(a) FROM events FORMAT JSONEachRow', '{"sum(a)":3}\n'],
   ['SELECT id, sum(a) FROM events GROUP BY id WITH TOTALS ORDER BY id', 'x\t1\ny\t2\n\n\t3\n'],
-  ["SELECT arrayReduce('quantileExact(0.5)', [1, 2, 3]), arrayReduce('sum', [1, 2])", '2\t3\n'],
-  ["SELECT * FROM values('id UInt8, at DateTime64(3, ''UTC'')', (1, 0))", '1\t1970-01-01 00:00:00.000\n'],
   ["SELECT a, name FROM (VALUES (1, 'a')) AS t (a, name)", '1\ta\n'],
   ["SELECT count() FROM events WHERE id LIKE '%file(%' OR id = 'INTO OUTFILE'", '0\n'],
   ["SELECT getSetting('max_threads') SETTINGS max_threads = 3, session_timezone = 'UTC'", '3\n'],

@@ -3,7 +3,8 @@
  * checked here, over the statement as the engine's own parser prints it: comments gone, one statement, literals in quotes.
  *
  * chdb takes itself for clickhouse-local: the function `file` reads any path without a grant, `INTO OUTFILE` writes one,
- * and `system` is readable as a whole. Some functions also parse a literal as SQL, in which the same is refused.
+ * and `system` is readable as a whole. Functions that parse a string as SQL are refused with it: what a string holds once
+ * it is computed cannot be seen here.
  */
 import { type SqlToken, sqlTokens } from '../http/sqlTokens.ts';
 import { MAX_READER_MEMORY_BYTES, MAX_READER_SECONDS, MAX_RESULT_BYTES } from './limits.ts';
@@ -27,7 +28,7 @@ const freeSettings = words(`
   output_format_json_quote_64bit_integers output_format_json_quote_denormals output_format_json_quote_decimals
   output_format_json_quote_64bit_floats output_format_decimal_trailing_zeros output_format_native_encode_types_in_binary_format
   output_format_arrow_string_as_string output_format_csv_delimiter output_format_pretty_max_rows format_csv_delimiter
-  input_format_null_as_default use_uncompressed_cache log_queries log_comment query_profiler_real_time_period_ns
+  input_format_null_as_default use_uncompressed_cache log_queries
   optimize_read_in_order optimize_aggregation_in_order optimize_move_to_prewhere use_skip_indexes use_query_cache
   force_primary_key force_index_by_date do_not_merge_across_partitions_select_final count_distinct_implementation
   short_circuit_function_evaluation exact_rows_before_limit legacy_column_name_of_tuple_literal
@@ -49,6 +50,11 @@ export function isReaderSetting(name: string): boolean {
   return readerSettings.has(name);
 }
 
+/** Bounds of whoever passes the statement on, as `/admin/sql` does: its text may not take them back. */
+const boundsOfCallers: ReadonlySet<string> = new Set(
+  words('max_result_rows max_result_bytes result_overflow_mode'),
+);
+
 /**
  * The settings in the statement's own clauses that a reader may change, with their values as SQL. Under `readonly` the
  * engine refuses a clause unless it changes nothing: these are set before it, and every other clause is refused.
@@ -61,7 +67,7 @@ export function settingsInClauses(canonical: string): [name: string, sqlValue: s
     assignment.lastIndex = token.end;
     for (let match = assignment.exec(canonical); match !== null; match = assignment.exec(canonical)) {
       const { name = '', value = '' } = match.groups ?? {};
-      if (isReaderSetting(name)) found.push([name, value]);
+      if (isReaderSetting(name) && !boundsOfCallers.has(name)) found.push([name, value]);
     }
   }
   return found;
@@ -87,8 +93,11 @@ function nameFault(text: string, tokens: readonly SqlToken[], ownOutfile: number
     hasSettings ||= token.text === 'SETTINGS';
     const [before, next, second] = [tokens[at - 1]?.text, tokens[at + 1]?.text, tokens[at + 2]];
     // `t.file` is a column of a table or a part of a JSON column.
-    if (OUTSIDE.has(name) && before !== '.') return `the name ${name} is not allowed`;
+    if (REFUSED.has(name) && before !== '.') return `the name ${name} is not allowed`;
+    if (DECLARE_COLUMNS.has(name) && next === '(') return `the table function ${name} is not allowed`;
     if (KEYWORDS.has(token.text) && at !== ownOutfile) return `${token.text} is not allowed`;
+    // No constraint is looked at for it, nor for `readonly`.
+    if (token.text === 'DEFAULT' && before === '=') return 'a setting may not be DEFAULT';
     // It is no setting: it takes `readonly` back with all the others.
     if (name === 'profile' && hasSettings && next === '=') return 'the setting profile is not allowed';
     if (name === 'identifier' && before === ':') return 'a query parameter may not be an Identifier';
@@ -96,22 +105,8 @@ function nameFault(text: string, tokens: readonly SqlToken[], ownOutfile: number
       const table = nameOf(text, second);
       if (!readableSystemTables.includes(table)) return `the table system.${table} is not allowed`;
     }
-    if (PARSE_LITERALS.has(name) || (DECLARE_COLUMNS.has(name) && next === '(')) {
-      const fault = literalFault(text, name, tokens.slice(at + 1, at + 4));
-      if (fault !== undefined) return fault;
-    }
   }
   return undefined;
-}
-
-/** Of a call whose first argument may be a literal that the engine parses: it has to be a literal, and a harmless one. */
-function literalFault(text: string, name: string, [open, first, behind]: SqlToken[]): string | undefined {
-  const refusal = `the first argument of ${name} must be a plain literal`;
-  if (open?.text !== '(') return refusal;
-  if (first?.kind !== 'string') return /^[\d([)]/.test(first?.text ?? '') ? undefined : refusal;
-  const literal = unquoted(text, first);
-  if (!/^[,)]$/.test(behind?.text ?? '') || !PLAIN.test(literal)) return refusal;
-  return nameFault(literal, [...sqlTokens(literal)], -1);
 }
 
 /** Lower-cased, as some functions have any case; quoted or not. Empty for what is no name. */
@@ -130,13 +125,9 @@ function words(text: string): string[] {
 }
 
 const READING = new Set(['SELECT', 'WITH', 'SHOW', 'DESCRIBE', 'EXISTS', 'EXPLAIN']);
-/** Read files, or load models from them; of all functions of the engine only these need neither grant nor setting. */
-const OUTSIDE = new Set(['file', 'catboostevaluate']);
+/** `file` and `catboostEvaluate` read files without a grant; the others run what a string names as an aggregate function. */
+const REFUSED = new Set(words('file catboostevaluate arrayreduce arrayreduceinranges initializeaggregation'));
 /** Other people's queries, and a MySQL server in EXPLAIN TABLE OVERRIDE. */
 const KEYWORDS = new Set(['OUTFILE', 'PROCESSLIST', 'OVERRIDE']);
-/** The name of an aggregate function, whose parameters are any expression. */
-const PARSE_LITERALS = new Set(['arrayreduce', 'arrayreduceinranges', 'initializeaggregation']);
-/** Table functions that take columns, whose DEFAULT and ALIAS are any expression. */
-const DECLARE_COLUMNS = new Set(['values', 'generaterandom', 'null']);
-/** A literal in which names cannot hide behind quotes, escapes or comments. */
-const PLAIN = /^(?:[\w\s(),.=-]|'[^'\\]*')*$/;
+/** Their columns are a string, in which DEFAULT and ALIAS are any expression. */
+const DECLARE_COLUMNS = new Set(words('values generaterandom null'));
