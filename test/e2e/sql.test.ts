@@ -98,6 +98,15 @@ describe.concurrent('an answer', () => {
     expect(answer.json().code).toBe('query_failed');
   });
 
+  test.each(['throw', 'break'])('is bounded whatever the question says of its bounds: %s', async (mode) => {
+    const answer = await ask(
+      `SELECT number FROM numbers(100001) SETTINGS max_result_rows = 0, result_overflow_mode = '${mode}'`,
+    );
+
+    expect(answer.status).toBe(400);
+    expect(answer.json().code).toMatch(/^query_(failed|not_allowed)$/);
+  });
+
   test('holds every function that only computes, and payloads as they were sent', async () => {
     const answer = await ask(
       `SELECT payload, JSONExtractString(payload, 'quote"') AS text, upper(hex(payload)) AS hex
