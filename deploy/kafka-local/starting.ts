@@ -2,12 +2,11 @@
 import { mkdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { brokerArguments } from './brokerSetup.ts';
-import { CLICKHOUSE_ARGUMENTS, clickhouseEnvironment } from './clickhouseSetup.ts';
 import { isFree } from './freePorts.ts';
 import type { Jars } from './jars.ts';
 import { isAlive, type Launch, startDetached, stop } from './ownProcess.ts';
 import { answers, brokersKnownTo } from './probes.ts';
-import { registryArguments } from './registrySetup.ts';
+import { CLICKHOUSE_ARGUMENTS, clickhouseEnvironment, registryArguments } from './serviceSetup.ts';
 import { type Node, type Stack, saveStack } from './stackState.ts';
 import { waitUntil } from './waitUntil.ts';
 
