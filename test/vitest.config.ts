@@ -20,6 +20,7 @@ const PRODUCT_OF_THE_RUN = './e2e/productOfTheRun.ts';
 /** End-to-end files that run a second time, on Kafka: those that something below the ports can break. */
 const ON_KAFKA_TOO = [
   'admin',
+  'auth',
   'fidelity',
   'idempotency',
   'ingestA',

@@ -20,7 +20,7 @@ import { Deployment, type Service } from './deployment.ts';
 import { type TlsFront, tlsFront } from './tlsFront.ts';
 
 const WITHIN_MS = 240_000;
-const REFUSED_WITHIN_MS = 60_000;
+const REFUSED_WITHIN_MS = 120_000;
 const DATABASE = `secured_${randomUUID().replaceAll('-', '')}`;
 
 describeKafka('a deployment on engines with TLS and authentication', (engines) => {
