@@ -6,11 +6,11 @@ import { execFile } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { ownEnvironment } from '../e2e/product.ts';
-import type { AloneFigures } from './linksAlone.ts';
-import { measureLive } from './linksLive.ts';
-import type { MemoryFigures } from './linksMemory.ts';
-import { linksOptions } from './linksOptions.ts';
-import { aloneRows, liveRows, memoryRows, page } from './linksReport.ts';
+import type { AloneFigures } from './links/linksAlone.ts';
+import { measureLive } from './links/linksLive.ts';
+import type { MemoryFigures } from './links/linksMemory.ts';
+import { linksOptions } from './links/linksOptions.ts';
+import { aloneRows, liveRows, memoryRows, page } from './links/linksReport.ts';
 import { putIntoPage } from './loadReport.ts';
 
 const PAGE = fileURLToPath(new URL('../../docs/operating/linker.md', import.meta.url));
@@ -22,13 +22,13 @@ const say = (line: string): void => void process.stdout.write(`${line}\n`);
 const rows: string[] = [];
 
 if (parts.includes('alone')) {
-  const unasked = await inChild<AloneFigures>('linksAlone.ts', [`${events}`, '0']);
-  const asked = await inChild<AloneFigures>('linksAlone.ts', [`${events}`, `${reports}`]);
+  const unasked = await inChild<AloneFigures>('links/linksAlone.ts', [`${events}`, '0']);
+  const asked = await inChild<AloneFigures>('links/linksAlone.ts', [`${events}`, `${reports}`]);
   rows.push(...aloneRows(unasked, asked, options));
 }
 if (parts.includes('live')) rows.push(...liveRows(await measureLive(options, say), options));
 if (parts.includes('memory')) {
-  rows.push(...memoryRows(await inChild<MemoryFigures>('linksMemory.ts', [], ['--expose-gc'])));
+  rows.push(...memoryRows(await inChild<MemoryFigures>('links/linksMemory.ts', [], ['--expose-gc'])));
 }
 const report = page(rows);
 say(`\n${report}`);

@@ -21,7 +21,7 @@ import { topicDefinitions } from '@questlog/schemas/topics/topics';
 
 export const PARTITIONS = 4;
 
-const MIGRATIONS = fileURLToPath(new URL('../../deploy/clickhouse', import.meta.url));
+const MIGRATIONS = fileURLToPath(new URL('../../../deploy/clickhouse', import.meta.url));
 const ACCESS = { username: 'bench', password: 'bench', database: 'questlog' };
 /** The flush interval of the embedded mode. */
 const FLUSH_INTERVAL_MS = 500;

@@ -8,10 +8,10 @@ import { eventsAccepted } from '@questlog/schemas/topics/eventsAccepted';
 import { linkerState } from '@questlog/schemas/topics/linkerState';
 import { reportLinks } from '@questlog/schemas/topics/reportLinks';
 import { GROUPS, TOPICS } from '@questlog/schemas/topics/topics';
-import { eventually } from '../e2e/builders.ts';
+import { eventually } from '../../e2e/builders.ts';
+import { memoryOf } from '../processFigures.ts';
 import { areConsumed, type LinksHouse, openLinksHouse, PARTITIONS } from './linksHouse.ts';
 import { type LinksWorkload, linksWorkload } from './linksWorkload.ts';
-import { memoryOf } from './processFigures.ts';
 
 export interface AloneFigures {
   readonly links: number;

@@ -1,6 +1,6 @@
 /** Figures of a deployment between two phases: where a tenant's events lie, and the CPU of each process. */
 import { TOPICS } from '@questlog/schemas/topics/topics';
-import type { Deployment, ServiceName } from '../cluster/deployment.ts';
+import type { Deployment, ServiceName } from '../../cluster/deployment.ts';
 
 export interface LogFigures {
   readonly events: number;

@@ -1,7 +1,10 @@
 /** The product under events, and under events with reports, each on a fresh start: lag, memory, time until every link is there. */
-import { aProject } from '../e2e/builders.ts';
-import { type Product, removeDataDir, startProduct } from '../e2e/product.ts';
-import { openConnections } from './connections.ts';
+import { aProject } from '../../e2e/builders.ts';
+import { type Product, removeDataDir, startProduct } from '../../e2e/product.ts';
+import { openConnections } from '../connections.ts';
+import { registerSessions } from '../loadPhases.ts';
+import { cpuMicrosOf, memoryOf } from '../processFigures.ts';
+import { openTelemetry } from '../telemetry.ts';
 import { loadLinks } from './linksLoad.ts';
 import type { LinksOptions } from './linksOptions.ts';
 import { type Promised, promisedBy } from './linksPromised.ts';
@@ -13,9 +16,6 @@ import {
   sampleUntil,
   watchLag,
 } from './linksWatch.ts';
-import { registerSessions } from './loadPhases.ts';
-import { cpuMicrosOf, memoryOf } from './processFigures.ts';
-import { openTelemetry } from './telemetry.ts';
 
 export interface LiveFigures {
   readonly plain: RunFigures;

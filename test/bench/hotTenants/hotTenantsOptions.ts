@@ -1,7 +1,7 @@
 /** The flags of the bench of hot tenants, and its engines. */
 import { parseArgs } from 'node:util';
-import type { ClusterEngines } from '../e2e/cluster.ts';
-import { type Environment, missingParts } from '../engines/choice.ts';
+import type { ClusterEngines } from '../../e2e/cluster.ts';
+import { type Environment, missingParts } from '../../engines/choice.ts';
 
 export interface HotTenantsOptions {
   /** The spreads, in the order of measurement. */

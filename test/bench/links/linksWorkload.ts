@@ -11,7 +11,7 @@ import {
   type ReportLink,
 } from '@questlog/schemas/topics/reportLinks';
 import { eventId } from '@questlog/schemas/uuid';
-import { seeded } from '../faults/seeded.ts';
+import { seeded } from '../../faults/seeded.ts';
 
 export const WORKLOAD = {
   sessions: 5_000,

@@ -1,8 +1,8 @@
 /** The product's own metrics while it works, and when it has caught up. */
 import { TOPICS } from '@questlog/schemas/topics/topics';
-import { eventually } from '../e2e/builders.ts';
-import type { Product } from '../e2e/product.ts';
-import { cpuMicrosOf } from './processFigures.ts';
+import { eventually } from '../../e2e/builders.ts';
+import type { Product } from '../../e2e/product.ts';
+import { cpuMicrosOf } from '../processFigures.ts';
 
 export interface LargestLag {
   readonly events: number;

@@ -1,6 +1,6 @@
 /** Sends events and reports over HTTP at full speed; keeps the answers unparsed until the load has ended. */
-import { type Connections, openConnections, type Reply } from './connections.ts';
-import type { Telemetry } from './telemetry.ts';
+import { type Connections, openConnections, type Reply } from '../connections.ts';
+import type { Telemetry } from '../telemetry.ts';
 
 export interface LinksLoad {
   readonly events: number;

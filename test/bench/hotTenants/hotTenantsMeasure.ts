@@ -1,14 +1,14 @@
 /** Loads one tenant on a deployment of its own with one spread after the other, each with fresh sessions. */
 import { randomUUID } from 'node:crypto';
 import { partitionOf } from '@questlog/schemas/partition';
-import { Deployment, type Service, type ServiceName } from '../cluster/deployment.ts';
-import { aProject, eventually, onto, type TestProject } from '../e2e/builders.ts';
-import type { ClusterEngines } from '../e2e/cluster.ts';
-import { type Connections, openConnections } from './connections.ts';
+import { Deployment, type Service, type ServiceName } from '../../cluster/deployment.ts';
+import { aProject, eventually, onto, type TestProject } from '../../e2e/builders.ts';
+import type { ClusterEngines } from '../../e2e/cluster.ts';
+import { type Connections, openConnections } from '../connections.ts';
+import { percentile, registerSessions } from '../loadPhases.ts';
+import { openTelemetry, type Telemetry } from '../telemetry.ts';
 import type { HotTenantsOptions } from './hotTenantsOptions.ts';
 import { type LogFigures, placed, type ServiceWork, since, workOf } from './hotTenantsWatch.ts';
-import { percentile, registerSessions } from './loadPhases.ts';
-import { openTelemetry, type Telemetry } from './telemetry.ts';
 
 /** A request holds events of one session, like a game client's, or of many, like a game server's. */
 export type RequestKind = 'one' | 'many';
