@@ -96,9 +96,9 @@ function nameFault(text: string, tokens: readonly SqlToken[], ownOutfile: number
     if (REFUSED.has(name) && before !== '.') return `the name ${name} is not allowed`;
     if (DECLARE_COLUMNS.has(name) && next === '(') return `the table function ${name} is not allowed`;
     if (KEYWORDS.has(token.text) && at !== ownOutfile) return `${token.text} is not allowed`;
-    // No constraint is looked at for it, nor for `readonly`.
+    // The engine checks no constraint for it, so that it would reset `readonly` and every bound.
     if (token.text === 'DEFAULT' && before === '=') return 'a setting may not be DEFAULT';
-    // It is no setting: it takes `readonly` back with all the others.
+    // `profile` is no setting: it resets `readonly` with all the others.
     if (name === 'profile' && hasSettings && next === '=') return 'the setting profile is not allowed';
     if (name === 'identifier' && before === ':') return 'a query parameter may not be an Identifier';
     if (name === 'system' && next === '.' && second !== undefined) {

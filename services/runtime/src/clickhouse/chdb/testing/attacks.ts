@@ -198,6 +198,8 @@ export const refused: readonly string[] = [
   "SELECT finalizeAggregation(CAST(unhex('00'), 'AggregateFunction(groupConcat(file(\\'@FILE@\\')), String)'))",
   "SELECT getSetting('readonly') SETTINGS readonly = DEFAULT",
   "SELECT 1 SETTINGS max_threads = 2, max_execution_time = DEFAULT",
+  "SELECT getSetting('readonly') SETTINGS `readonly` = default",
+  "SELECT getSetting('readonly') settings readonly=/**/Default",
   "SELECT (SELECT 1 SETTINGS max_memory_usage = DEFAULT)",
   'SELECT 1 SETTINGS max_result_rows = 7',
   "SELECT 1 SETTINGS result_overflow_mode = 'break'",
