@@ -6,7 +6,7 @@ import type { Telemetry } from './telemetry.ts';
 export async function registerSessions(connections: Connections, count: number): Promise<string[]> {
   const ids: string[] = [];
   await connections.each(count, async () => {
-    const reply = await connections.send('POST', '/v1/sessions', Buffer.from('{}'));
+    const reply = await connections.send('POST', '/v1/ingest/sessions', Buffer.from('{}'));
     expectStatus(reply, 201);
     const session: { id: string } = JSON.parse(reply.body.toString());
     ids.push(session.id);

@@ -81,7 +81,7 @@ export class Crowd {
   async #open({ isShort = false } = {}): Promise<PlayedSession> {
     const began = this.era;
     const id = randomUUID();
-    await accepted(() => this.#project.request('POST', '/v1/sessions', { body: { id } }));
+    await accepted(() => this.#project.request('POST', '/v1/ingest/sessions', { body: { id } }));
     const session = { id, isShort, opened: began === this.era ? began : 'between', eventIds: [] };
     this.sessions.push(session);
     return session;

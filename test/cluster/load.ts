@@ -132,7 +132,7 @@ export class Load {
   async #file({ projectId, token }: TestProject, body: NewReport): Promise<void> {
     const headers = { Authorization: `Bearer ${token}` };
     for (;;) {
-      const answer = await this.#send('POST', '/v1/reports', { body, headers }).catch(() => undefined);
+      const answer = await this.#send('POST', '/v1/ingest/reports', { body, headers }).catch(() => undefined);
       if (answer?.status === 201 || answer?.status === 200) {
         this.reports.push({ id: body.id, projectId });
         return;

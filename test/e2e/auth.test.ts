@@ -14,7 +14,7 @@ beforeAll(async () => {
 
 const operations: readonly (readonly [string, string])[] = [
   ['POST', '/v1/ingest/events'],
-  ['POST', '/v1/sessions'],
+  ['POST', '/v1/ingest/sessions'],
   ['GET', `/v1/sessions/${anUnknownId()}`],
   ['GET', `/v1/sessions/${anUnknownId()}/events`],
   ['GET', `/v1/events/${anUnknownId()}`],
@@ -51,14 +51,17 @@ describe.concurrent('without a valid token', () => {
     expect(invalid.headers.get('www-authenticate')).toContain('error="invalid_token"');
   });
 
-  test.each(['/v1/ingest/events', '/v1/sessions'])('%s answers before the body has come', async (path) => {
-    const wire = await openWire(shared.product.credentials.baseUrl);
-    const headers = { Authorization: 'Bearer nobody', 'Content-Type': 'application/json' };
-    const answer = await wire.ask({ path, headers, body: '[{"eventType":"x"}]', sending: 'held back' });
+  test.each(['/v1/ingest/events', '/v1/ingest/sessions'])(
+    '%s answers before the body has come',
+    async (path) => {
+      const wire = await openWire(shared.product.credentials.baseUrl);
+      const headers = { Authorization: 'Bearer nobody', 'Content-Type': 'application/json' };
+      const answer = await wire.ask({ path, headers, body: '[{"eventType":"x"}]', sending: 'held back' });
 
-    expect(answer.status).toBe(401);
-    wire.close();
-  });
+      expect(answer.status).toBe(401);
+      wire.close();
+    },
+  );
 
   test('a request is a 401 rather than a 400, 413 or 415', async () => {
     const nobody = { Authorization: 'Bearer nobody' };

@@ -26,7 +26,7 @@ interface Ids {
 export interface TestProject extends Ids {
   /** POST /v1/ingest/events. A Buffer or string goes as it is, anything else as JSON. */
   post(body: unknown, headers?: Record<string, string>): Promise<Answer>;
-  /** POST /v1/reports. A Buffer or string goes as it is, anything else as JSON. */
+  /** POST /v1/ingest/reports. A Buffer or string goes as it is, anything else as JSON. */
   report(body: unknown, headers?: Record<string, string>): Promise<Answer>;
   /** Asks again, as a 503 wants it, for as long as an event may take to be there. */
   get(path: string): Promise<Answer>;
@@ -73,7 +73,7 @@ export function onto<T extends Ids>(project: T, product: Reached): T & TestProje
     ...project,
     request,
     post: (body, headers = {}) => request('POST', '/v1/ingest/events', { body, headers }),
-    report: (body, headers = {}) => request('POST', '/v1/reports', { body, headers }),
+    report: (body, headers = {}) => request('POST', '/v1/ingest/reports', { body, headers }),
     get: async (path) => {
       const deadlineMs = Date.now() + PROJECTED_WITHIN_MS;
       for (;;) {
@@ -82,7 +82,7 @@ export function onto<T extends Ids>(project: T, product: Reached): T & TestProje
       }
     },
     session: async (input = {}) => {
-      const answer = await request('POST', '/v1/sessions', { body: input });
+      const answer = await request('POST', '/v1/ingest/sessions', { body: input });
       if (answer.status !== 201) throw new Error(`a session was answered ${answer.status}: ${answer.text()}`);
       return answer.json().id;
     },

@@ -42,10 +42,10 @@ test('a connection goes on after a body that was too large for it', async () => 
   product = await startProduct();
   const agent = new Agent({ keepAlive: true, maxSockets: 1 });
   const large = JSON.stringify({ id: 'x'.repeat(2 * 1024 * 1024) });
-  expect(await send(agent, '/v1/sessions', large)).toBe(413);
-  expect(await send(agent, '/v1/sessions', '{}')).toBe(201);
+  expect(await send(agent, '/v1/ingest/sessions', large)).toBe(413);
+  expect(await send(agent, '/v1/ingest/sessions', '{}')).toBe(201);
   expect(await send(agent, '/v1/ingest/events', `["${'x'.repeat(9 * 1024 * 1024)}"]`)).toBe(413);
-  expect(await send(agent, '/v1/sessions', '{}')).toBe(201);
+  expect(await send(agent, '/v1/ingest/sessions', '{}')).toBe(201);
   agent.destroy();
 });
 
@@ -68,9 +68,9 @@ test('stops with status 0 while one client trickles a body and another keeps ask
   trickle.on('error', () => {});
   const agent = new Agent({ keepAlive: true, maxSockets: 1 });
   const asking = (async () => {
-    for (;;) await send(agent, '/v1/sessions', '{}');
+    for (;;) await send(agent, '/v1/ingest/sessions', '{}');
   })().catch(() => 'the connection ended');
-  await send(new Agent(), '/v1/sessions', '{}');
+  await send(new Agent(), '/v1/ingest/sessions', '{}');
   expect(await product.stop()).toBe(0);
   expect(await asking).toBe('the connection ended');
   trickle.destroy();

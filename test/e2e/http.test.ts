@@ -19,7 +19,7 @@ describe('a method that a path does not have', () => {
     ['PUT', '/v1/ingest/events', ['POST']],
     ['DELETE', '/v1/ingest/events', ['POST']],
     ['OPTIONS', '/v1/ingest/events', ['POST']],
-    ['GET', '/v1/sessions', ['POST']],
+    ['GET', '/v1/ingest/sessions', ['POST']],
     ['POST', '/v1/quota', ['GET', 'HEAD']],
     ['PATCH', `/v1/events/${anUnknownId()}`, ['GET', 'HEAD']],
     ['POST', `/v1/sessions/${anUnknownId()}`, ['GET', 'HEAD']],
@@ -186,7 +186,7 @@ describe('an error', () => {
   });
 
   test.each(bodies)('of the other endpoints tells nothing of the body, and no stack: %s', async (_, body) => {
-    expectSilent(await game.request('POST', '/v1/sessions', { body }));
+    expectSilent(await game.request('POST', '/v1/ingest/sessions', { body }));
     for (const path of ['/admin/tenants', '/admin/projects', '/admin/tokens']) {
       expectSilent(await shared.product.admin('POST', path, body));
     }

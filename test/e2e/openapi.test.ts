@@ -54,8 +54,8 @@ describe('the document', () => {
       'GET /v1/sessions/{id}',
       'GET /v1/sessions/{id}/events',
       'POST /v1/ingest/events',
-      'POST /v1/reports',
-      'POST /v1/sessions',
+      'POST /v1/ingest/reports',
+      'POST /v1/ingest/sessions',
     ]);
   });
 
@@ -119,8 +119,8 @@ describe('the document', () => {
     expect(fieldsOf('POST /v1/ingest/events', 201)).toEqual(named(Event));
     expect(fieldsOf('GET /v1/events/{id}', 200)).toEqual(named(Event));
     expect(fieldsOf('GET /v1/sessions/{id}/events', 200)).toEqual(named(EventPage));
-    expect(fieldsOf('POST /v1/sessions', 201)).toEqual(named(Session));
-    expect(fieldsOf('POST /v1/reports', 201)).toEqual(named(ReportCreated));
+    expect(fieldsOf('POST /v1/ingest/sessions', 201)).toEqual(named(Session));
+    expect(fieldsOf('POST /v1/ingest/reports', 201)).toEqual(named(ReportCreated));
     expect(fieldsOf('GET /v1/reports/{id}', 200)).toEqual(named(Report));
     expect(fieldsOf('GET /v1/reports/{id}/events', 200)).toEqual(named(ReportEventPage));
     expect(fieldsOf('GET /v1/quota', 200)).toEqual(named(Quota));
@@ -185,7 +185,7 @@ async function everyAnswer(): Promise<typeof seen> {
   await ask('POST', ingest, ingest, event, { 'Content-Encoding': 'lz4' });
   await refused('POST', ingest, ingest);
 
-  const sessions = '/v1/sessions';
+  const sessions = '/v1/ingest/sessions';
   const id = randomUUID();
   await ask('POST', sessions, sessions, { id });
   await ask('POST', sessions, sessions, { id });
@@ -195,7 +195,7 @@ async function everyAnswer(): Promise<typeof seen> {
   await ask('POST', sessions, sessions, 'x', { 'Content-Type': 'text/plain' });
   await refused('POST', sessions, sessions);
 
-  const reports = '/v1/reports';
+  const reports = '/v1/ingest/reports';
   const reader = await aToken(shared.product, game.projectId, { scopes: ['read'] });
   const report = { id: randomUUID(), sessionId: game.sessionId, events: [event] };
   await ask('POST', reports, reports, report);

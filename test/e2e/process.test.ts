@@ -33,7 +33,7 @@ test('prints a curl line that works when it is pasted into a shell', async () =>
 });
 
 test('prints how to file a report, which works when it is pasted into a shell', async () => {
-  const { stdout } = await run('bash', ['-c', lineWith('/v1/reports')]);
+  const { stdout } = await run('bash', ['-c', lineWith('/v1/ingest/reports')]);
 
   expect(JSON.parse(stdout)).toMatchObject({
     sessionId: shared.product.credentials.sessionId,

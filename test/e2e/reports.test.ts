@@ -1,4 +1,4 @@
-/** POST /v1/reports: what is created of a report, of its defaults and of the events inside it. */
+/** POST /v1/ingest/reports: what is created of a report, of its defaults and of the events inside it. */
 import { randomUUID } from 'node:crypto';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { anEvent, anUnknownId, events, rawEvent, type TestProject } from './builders.ts';

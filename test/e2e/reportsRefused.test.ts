@@ -143,7 +143,7 @@ describe.concurrent('a report is refused', () => {
   test('for its token before its body has come', async () => {
     const wire = await openWire(shared.product.credentials.baseUrl);
     const headers = { Authorization: 'Bearer nobody', 'Content-Type': 'application/json' };
-    const answer = await wire.ask({ path: '/v1/reports', headers, body: '{}', sending: 'held back' });
+    const answer = await wire.ask({ path: '/v1/ingest/reports', headers, body: '{}', sending: 'held back' });
 
     expect(answer.status).toBe(401);
     wire.close();

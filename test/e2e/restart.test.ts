@@ -31,7 +31,7 @@ describe('a restart', () => {
   beforeAll(async () => {
     before = await startProduct();
     game = await aProject(before, { revision: 'A', monthlySoftQuota: 8 });
-    session = await game.request('POST', '/v1/sessions', { body: { buildId: anUnknownId() } });
+    session = await game.request('POST', '/v1/ingest/sessions', { body: { buildId: anUnknownId() } });
     posted = await game.post(events(5, { sessionId: game.sessionId }), { 'Idempotency-Key': key });
     lenientBody = [anEvent({ sessionId: game.sessionId }), anEvent({ sessionId: late })];
     firstLenient = await game.post(lenientBody, lenient);
@@ -61,7 +61,7 @@ describe('a restart', () => {
   test('keeps sessions and events, byte for byte', async () => {
     const { id } = session.json();
     expect((await game.get(`/v1/sessions/${id}`)).text()).toBe(session.text());
-    const again = await game.request('POST', '/v1/sessions', {
+    const again = await game.request('POST', '/v1/ingest/sessions', {
       body: { id, buildId: session.json().buildId },
     });
     expect([again.status, again.text()]).toEqual([200, session.text()]);

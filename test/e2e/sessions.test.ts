@@ -12,7 +12,7 @@ beforeAll(async () => {
   game = await shared.aProject({ revision: 'A' });
 });
 
-describe.concurrent('POST /v1/sessions', () => {
+describe.concurrent('POST /v1/ingest/sessions', () => {
   test('is a 201 with the session as it was given', async () => {
     const given = { id: anUnknownId(), buildId: anUnknownId(), startedAt: '2026-11-21T18:30:00+02:00' };
     const answer = await register(given);
@@ -79,7 +79,7 @@ describe.concurrent('POST /v1/sessions', () => {
     const other = await shared.aProject({ revision: 'A', tenantId: game.tenantId });
     const id = anUnknownId();
     const mine = await register({ id, buildId: anUnknownId() });
-    const theirs = await other.request('POST', '/v1/sessions', { body: { id } });
+    const theirs = await other.request('POST', '/v1/ingest/sessions', { body: { id } });
 
     expect(theirs.status).toBe(201);
     expect((await other.get(`/v1/sessions/${id}`)).json().buildId).toBeNull();
@@ -174,7 +174,7 @@ describe.concurrent('a registration that is not in order', () => {
   );
 
   test('is a 415 where it is not announced as JSON, and a 413 beyond 1 MiB', async () => {
-    const asText = await game.request('POST', '/v1/sessions', {
+    const asText = await game.request('POST', '/v1/ingest/sessions', {
       body: '{}',
       headers: { 'Content-Type': 'text/plain' },
     });
@@ -186,7 +186,7 @@ describe.concurrent('a registration that is not in order', () => {
 });
 
 function register(body: unknown): Promise<Answer> {
-  return game.request('POST', '/v1/sessions', { body });
+  return game.request('POST', '/v1/ingest/sessions', { body });
 }
 
 function expectSame(again: Answer, first: Answer): void {

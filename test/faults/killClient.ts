@@ -77,7 +77,7 @@ export class KillClient {
   async #register(product: Played): Promise<boolean> {
     const { ledger } = this.#options;
     const session = this.#session;
-    const answer = await this.#post(product, '/v1/sessions', JSON.stringify({ id: session.id }), {});
+    const answer = await this.#post(product, '/v1/ingest/sessions', JSON.stringify({ id: session.id }), {});
     if (answer === undefined) return false;
     if (answer.status === 503) return true;
     if (answer.status !== 201 && answer.status !== 200) return this.#unexpected(answer);

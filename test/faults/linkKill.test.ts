@@ -51,7 +51,7 @@ function requests(sessions: readonly [string, ...string[]], events: string[]) {
     const sessionId = random.pick(sessions);
     if (i % 3 === 0) {
       const body = { id: randomUUID(), sessionId, eventIds: events.slice(-random.between(0, 4) - 1) };
-      return () => game.request('POST', '/v1/reports', { body });
+      return () => game.request('POST', '/v1/ingest/reports', { body });
     }
     const [key, body] = [aKey(), [anEvent({ sessionId }), anEvent({ payload: { i } })]];
     return async () => {

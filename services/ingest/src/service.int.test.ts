@@ -25,7 +25,7 @@ test(`an event crosses at most ${MOST_FILES} files from its bytes to its answer`
   const filesThatRan = await watchFiles();
   const post = await aGame();
   const sessionId = randomUUID();
-  expect((await post('/v1/sessions', { id: sessionId })).status).toBe(201);
+  expect((await post('/v1/ingest/sessions', { id: sessionId })).status).toBe(201);
   const event = { sessionId, eventType: 'checkpoint', occurredAt: '2026-11-21T12:00:00Z', payload: {} };
   // What only a first event needs is done by then.
   await post('/v1/ingest/events', event);

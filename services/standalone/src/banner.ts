@@ -38,6 +38,6 @@ Ask ClickHouse a question:
 
 File a bug report; what its session did around it belongs to it:
 
-  ${post('/v1/reports', { sessionId })}
+  ${post('/v1/ingest/reports', { sessionId })}
 `;
 }

@@ -42,7 +42,7 @@ export async function ensureDemo(
 
 /** Through the front door, as a game would; a token that was revoked meanwhile is the operator's will. */
 export async function ensureDemoSession({ baseUrl, token, sessionId }: Credentials): Promise<void> {
-  const response = await fetch(`${baseUrl}/v1/sessions`, {
+  const response = await fetch(`${baseUrl}/v1/ingest/sessions`, {
     method: 'POST',
     headers: { Authorization: `Bearer ${token}`, 'Content-Type': 'application/json' },
     body: JSON.stringify({ id: sessionId }),

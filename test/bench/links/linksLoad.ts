@@ -69,12 +69,12 @@ async function fileReport(
 ): Promise<FiledReport> {
   if (number % 2 === 0) {
     const sessionId = sessions[random.between(0, sessions.length - 1)] ?? '';
-    return { named: [], answer: await send(connections, '/v1/reports', asJson({ sessionId })) };
+    return { named: [], answer: await send(connections, '/v1/ingest/reports', asJson({ sessionId })) };
   }
   const named = new Set<string>();
   while (named.size < IDS_A_REPORT) named.add(anId(recent, random.between(0, recent.length - 1)));
   const eventIds = [...named];
-  return { named: eventIds, answer: await send(connections, '/v1/reports', asJson({ eventIds })) };
+  return { named: eventIds, answer: await send(connections, '/v1/ingest/reports', asJson({ eventIds })) };
 }
 
 /** The id of an event near the position, cut out of the answer's bytes. */

@@ -53,7 +53,7 @@ export function publicApp(deps: PublicAppDeps): Koa {
 
   router.post('/v1/ingest/events', (ctx) => ingestEvents(deps, ctx, as(ctx, 'events:write')));
   router.post(
-    '/v1/sessions',
+    '/v1/ingest/sessions',
     (ctx, next) => {
       ctx.state['principal'] = as(ctx, 'events:write');
       return next();
@@ -171,7 +171,7 @@ export function reportRoutes(
   as: (ctx: RouterContext, scope: Scope) => Principal,
 ): void {
   const { reports, bodies } = deps;
-  router.post('/v1/reports', async (ctx) => {
+  router.post('/v1/ingest/reports', async (ctx) => {
     const principal = as(ctx, 'reports:write');
     const answer = await withBody(ctx.req, bodies, (body) => createReport(reports, principal, body));
     ctx.status = answer.isReplay ? 200 : 201;

@@ -1,5 +1,5 @@
 /**
- * POST /v1/reports: check everything → the report's one record → read it back → its inline events → answer. The record
+ * POST /v1/ingest/reports: check everything → the report's one record → read it back → its inline events → answer. The record
  * has the events' ids, so that a retry of a report that was cut short stores exactly what is missing.
  */
 import { createHash, randomBytes } from 'node:crypto';

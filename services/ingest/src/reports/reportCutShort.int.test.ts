@@ -1,4 +1,4 @@
-/** POST /v1/reports while the log goes away: what the 503 tells, and that a client that follows it ends with one whole report. */
+/** POST /v1/ingest/reports while the log goes away: what the 503 tells, and that a client that follows it ends with one whole report. */
 import { Router } from '@koa/router';
 import { listen } from '@questlog/runtime/process/listen';
 import { silentLogger } from '@questlog/runtime/process/logger';
@@ -133,7 +133,7 @@ async function served(bench: ReportBench, started?: ReportDeps): Promise<string>
     settings: { host: 'host', port: 'port' },
   });
   onTestFinished(() => listener.close());
-  return `http://127.0.0.1:${listener.port}/v1/reports`;
+  return `http://127.0.0.1:${listener.port}/v1/ingest/reports`;
 }
 
 async function post(url: string, report: object): Promise<Response> {

@@ -1,4 +1,4 @@
-/** POST /v1/sessions: registers a session once; the same again is answered, other content under its id is refused. */
+/** POST /v1/ingest/sessions: registers a session once; the same again is answered, other content under its id is refused. */
 import { randomBytes } from 'node:crypto';
 import type { Principal } from '@questlog/runtime/directory/directory';
 import type { Clock } from '@questlog/runtime/process/clock';

@@ -40,7 +40,7 @@ export function openApi(revision: Revision): Record<string, unknown> {
     security: [{ bearer: [] }],
     paths: {
       '/v1/ingest/events': { post: ingestOperation() },
-      '/v1/sessions': { post: sessionOperation() },
+      '/v1/ingest/sessions': { post: sessionOperation() },
       '/v1/sessions/{id}': {
         get: read('A session of the project.', answer('The session.', ref('Session')), {
           parameters: [id],

@@ -3,7 +3,7 @@ import { answer, COMMON, header, id, json, NOT_THERE, PAGE, problem, read, ref }
 
 export function reportPaths(): Record<string, object> {
   return {
-    '/v1/reports': { post: createOperation() },
+    '/v1/ingest/reports': { post: createOperation() },
     '/v1/reports/{id}': {
       get: read(
         'A bug report with its links, at most 10000; `linksTruncated` says that there are more.',
