@@ -32,18 +32,37 @@ export interface MessageType<T> {
 const MAGIC = 0;
 const HEADER_BYTES = 5;
 
+interface AvroField {
+  readonly name: string;
+  readonly type: avsc.Schema;
+  readonly default?: unknown;
+  readonly doc?: string;
+}
+
+/** The record that the topic's messages are. */
+interface MessageRecord {
+  readonly name: string;
+  readonly doc?: string;
+  readonly fields: readonly AvroField[];
+}
+
 export function messageContract<T>(
   topic: string,
-  schema: avsc.Schema,
+  { name, ...rest }: MessageRecord,
   compatibility: Compatibility = 'BACKWARD_TRANSITIVE',
 ): MessageContract<T> {
-  return {
-    topic,
-    subject: `${topic}-value`,
-    schema: JSON.stringify(schema),
-    compatibility,
-    type: parseSchema(JSON.stringify(schema)),
-  };
+  const schema = JSON.stringify({ type: 'record', name, namespace: 'questlog.v1', ...rest });
+  return { topic, subject: `${topic}-value`, schema, compatibility, type: parseSchema(schema) };
+}
+
+/** A record inside another one. */
+export function record(name: string, fields: readonly AvroField[]): avsc.schema.RecordType {
+  return { type: 'record', name, fields: [...fields] };
+}
+
+/** A field that is null unless its writer says otherwise. */
+export function optional(name: string, type: avsc.schema.DefinedType): AvroField {
+  return { name, type: ['null', type], default: null };
 }
 
 /** An Avro type with Questlog's in-process shapes: `rawJson` strings as bytes, microseconds as bigint. */
@@ -69,6 +88,7 @@ export function unframe(value: Buffer): { schemaId: number; body: Buffer } | und
 export const RAW_JSON = { type: 'string', rawJson: true } as const;
 /** A UUID in lower case, whatever case the writer used; anything else does not decode. */
 export const UUID = { type: 'string', logicalType: 'uuid' } as const;
+export const SHA_256 = { type: 'fixed', name: 'Sha256', size: 32 } as const;
 /** The time of a server's clock. A value that no table can hold does not decode. */
 export const MILLIS = { type: 'long', logicalType: 'timestamp-millis' } as const;
 /** The time of a game's clock. Microseconds reach beyond 2^53 in the year 2255, hence bigint. */

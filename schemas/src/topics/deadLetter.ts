@@ -2,7 +2,7 @@
  * `questlog.dead-letters.v1`: a record that could not be processed, unchanged, with its source and the reason. Key: the
  * source record's key.
  */
-import { MILLIS, messageContract } from './contract.ts';
+import { MILLIS, messageContract, optional } from './contract.ts';
 import { TOPICS } from './topics.ts';
 
 export interface DeadLetter {
@@ -21,9 +21,7 @@ export interface DeadLetter {
 }
 
 export const deadLetter = messageContract<DeadLetter>(TOPICS.deadLetters, {
-  type: 'record',
   name: 'DeadLetter',
-  namespace: 'questlog.v1',
   fields: [
     { name: 'logId', type: 'string' },
     { name: 'sourceTopic', type: 'string' },
@@ -31,8 +29,8 @@ export const deadLetter = messageContract<DeadLetter>(TOPICS.deadLetters, {
     { name: 'sourceOffset', type: 'long' },
     { name: 'group', type: 'string' },
     { name: 'reason', type: 'string' },
-    { name: 'key', type: ['null', 'string'], default: null },
-    { name: 'value', type: ['null', 'bytes'], default: null },
+    optional('key', 'string'),
+    optional('value', 'bytes'),
     { name: 'headers', type: { type: 'map', values: 'string' } },
     { name: 'deadAt', type: MILLIS },
   ],

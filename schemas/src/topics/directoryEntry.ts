@@ -2,8 +2,8 @@
  * `questlog.directory.v1`: tenants, projects and tokens, compacted by entity (`tenant:<id>`, `project:<id>`,
  * `token:<id>`). A tombstone revokes. Exactly one of the three fields is set.
  */
-import { MILLIS, messageContract, UUID } from './contract.ts';
-import type { Revision } from './eventsAccepted.ts';
+import { MILLIS, messageContract, optional, record, UUID } from './contract.ts';
+import { REVISION, type Revision } from './eventsAccepted.ts';
 import { TOPICS } from './topics.ts';
 
 export type Scope = 'events:write' | 'reports:write' | 'read';
@@ -58,86 +58,38 @@ export function entityKey(kind: EntityKind, id: string): string {
   return `${kind}:${id}`;
 }
 
-const text = 'string';
+const tenant = record('Tenant', [
+  { name: 'id', type: UUID },
+  { name: 'name', type: 'string' },
+  optional('monthlySoftQuota', 'long'),
+  { name: 'spread', type: 'int', default: 1 },
+  { name: 'createdAt', type: MILLIS },
+]);
+
+const reportWindow = record('ReportWindowMs', [
+  { name: 'beforeMs', type: 'int' },
+  { name: 'afterMs', type: 'int' },
+]);
+
+const project = record('Project', [
+  { name: 'id', type: UUID },
+  { name: 'tenantId', type: UUID },
+  { name: 'name', type: 'string' },
+  optional('revision', REVISION),
+  optional('reportWindow', reportWindow),
+  { name: 'createdAt', type: MILLIS },
+]);
+
+const token = record('Token', [
+  { name: 'id', type: UUID },
+  { name: 'projectId', type: UUID },
+  { name: 'sha256', type: 'string' },
+  { name: 'scopes', type: { type: 'array', items: 'string' } },
+  optional('expiresAt', 'long'),
+  { name: 'createdAt', type: MILLIS },
+]);
 
 export const directoryEntry = messageContract<DirectoryEntry>(TOPICS.directory, {
-  type: 'record',
   name: 'DirectoryEntry',
-  namespace: 'questlog.v1',
-  fields: [
-    {
-      name: 'tenant',
-      type: [
-        'null',
-        {
-          type: 'record',
-          name: 'Tenant',
-          fields: [
-            { name: 'id', type: UUID },
-            { name: 'name', type: text },
-            { name: 'monthlySoftQuota', type: ['null', 'long'], default: null },
-            { name: 'spread', type: 'int', default: 1 },
-            { name: 'createdAt', type: MILLIS },
-          ],
-        },
-      ],
-      default: null,
-    },
-    {
-      name: 'project',
-      type: [
-        'null',
-        {
-          type: 'record',
-          name: 'Project',
-          fields: [
-            { name: 'id', type: UUID },
-            { name: 'tenantId', type: UUID },
-            { name: 'name', type: text },
-            {
-              name: 'revision',
-              type: ['null', { type: 'enum', name: 'Revision', symbols: ['A', 'B'] }],
-              default: null,
-            },
-            {
-              name: 'reportWindow',
-              type: [
-                'null',
-                {
-                  type: 'record',
-                  name: 'ReportWindowMs',
-                  fields: [
-                    { name: 'beforeMs', type: 'int' },
-                    { name: 'afterMs', type: 'int' },
-                  ],
-                },
-              ],
-              default: null,
-            },
-            { name: 'createdAt', type: MILLIS },
-          ],
-        },
-      ],
-      default: null,
-    },
-    {
-      name: 'token',
-      type: [
-        'null',
-        {
-          type: 'record',
-          name: 'Token',
-          fields: [
-            { name: 'id', type: UUID },
-            { name: 'projectId', type: UUID },
-            { name: 'sha256', type: text },
-            { name: 'scopes', type: { type: 'array', items: text } },
-            { name: 'expiresAt', type: ['null', 'long'], default: null },
-            { name: 'createdAt', type: MILLIS },
-          ],
-        },
-      ],
-      default: null,
-    },
-  ],
+  fields: [optional('tenant', tenant), optional('project', project), optional('token', token)],
 });

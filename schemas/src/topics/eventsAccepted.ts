@@ -2,10 +2,11 @@
  * `questlog.events.v1`: what one request had accepted for one partition. The fact that happened; a batch is in it whole
  * or not at all, and a repeat of it is recognised by its append id. Key: the tenant.
  */
-import { MICROS, MILLIS, messageContract, RAW_JSON, UUID } from './contract.ts';
+import { MICROS, MILLIS, messageContract, optional, RAW_JSON, record, SHA_256, UUID } from './contract.ts';
 import { TOPICS } from './topics.ts';
 
 export type Revision = 'A' | 'B';
+export const REVISION = { type: 'enum' as const, name: 'Revision', symbols: ['A', 'B'] };
 
 export interface AcceptedEvent {
   readonly id: string;
@@ -34,50 +35,29 @@ export interface EventsAccepted {
 /** Of an event, wherever a record holds one whole. */
 export const EVENT_FIELDS = [
   { name: 'id', type: UUID },
-  { name: 'sessionId', type: ['null', UUID], default: null },
-  { name: 'buildId', type: ['null', UUID], default: null },
+  optional('sessionId', UUID),
+  optional('buildId', UUID),
   { name: 'eventType', type: 'string' },
   { name: 'occurredAt', type: MICROS },
   { name: 'payload', type: RAW_JSON, doc: 'The JSON object exactly as it was sent.' },
   { name: 'overQuota', type: 'boolean', default: false },
 ];
 
+const idempotency = record('Idempotency', [
+  { name: 'key', type: UUID },
+  { name: 'digest', type: SHA_256 },
+]);
+
 export const eventsAccepted = messageContract<EventsAccepted>(TOPICS.events, {
-  type: 'record',
   name: 'EventsAccepted',
-  namespace: 'questlog.v1',
   doc: 'What one request had accepted for one partition.',
   fields: [
     { name: 'appendId', type: UUID },
     { name: 'tenantId', type: UUID },
     { name: 'projectId', type: UUID },
     { name: 'receivedAt', type: MILLIS },
-    { name: 'revision', type: { type: 'enum', name: 'Revision', symbols: ['A', 'B'] } },
-    {
-      name: 'idempotency',
-      type: [
-        'null',
-        {
-          type: 'record',
-          name: 'Idempotency',
-          fields: [
-            { name: 'key', type: UUID },
-            { name: 'digest', type: { type: 'fixed', name: 'Sha256', size: 32 } },
-          ],
-        },
-      ],
-      default: null,
-    },
-    {
-      name: 'events',
-      type: {
-        type: 'array',
-        items: {
-          type: 'record',
-          name: 'Event',
-          fields: EVENT_FIELDS,
-        },
-      },
-    },
+    { name: 'revision', type: REVISION },
+    optional('idempotency', idempotency),
+    { name: 'events', type: { type: 'array', items: record('Event', EVENT_FIELDS) } },
   ],
 });

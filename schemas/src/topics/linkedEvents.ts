@@ -4,7 +4,7 @@
  */
 import { createHash } from 'node:crypto';
 import { uuidV8 } from '../uuid.ts';
-import { MILLIS, messageContract, UUID } from './contract.ts';
+import { MILLIS, messageContract, record, UUID } from './contract.ts';
 import { type AcceptedEvent, EVENT_FIELDS } from './eventsAccepted.ts';
 import { TOPICS } from './topics.ts';
 
@@ -41,9 +41,7 @@ export interface LinkedEvent {
 export const linkedEvents = messageContract<LinkedEvent>(
   TOPICS.linkedEvents,
   {
-    type: 'record',
     name: 'LinkedEvent',
-    namespace: 'questlog.v1',
     doc: 'A bug report and an event belong together, or no longer do.',
     fields: [
       { name: 'linkId', type: UUID },
@@ -52,19 +50,9 @@ export const linkedEvents = messageContract<LinkedEvent>(
       { name: 'tenantId', type: UUID },
       { name: 'projectId', type: UUID },
       { name: 'reportId', type: UUID },
-      {
-        name: 'source',
-        type: { type: 'enum', name: 'LinkSource', symbols: ['inline', 'named', 'session'] },
-      },
+      { name: 'source', type: { type: 'enum', name: 'LinkSource', symbols: ['inline', 'named', 'session'] } },
       { name: 'changedAt', type: MILLIS },
-      {
-        name: 'event',
-        type: {
-          type: 'record',
-          name: 'Event',
-          fields: [...EVENT_FIELDS, { name: 'receivedAt', type: MILLIS }],
-        },
-      },
+      { name: 'event', type: record('Event', [...EVENT_FIELDS, { name: 'receivedAt', type: MILLIS }]) },
     ],
   },
   // Bug trackers read it with the schema that they were built with.

@@ -2,7 +2,7 @@
  * `questlog.linker-state.v1`: the state of one partition's linker, compacted by entry. An entry is written in the
  * transaction that makes it true; only the linker reads it. Key: the entry; partition: the linker's. A tombstone forgets.
  */
-import { MICROS, messageContract, UUID } from './contract.ts';
+import { MICROS, messageContract, optional, record, UUID } from './contract.ts';
 import { type ReportLink, reportLinks } from './reportLinks.ts';
 import { TOPICS } from './topics.ts';
 
@@ -54,76 +54,41 @@ export interface SeenAppends {
   readonly since: number;
 }
 
-const offset = { name: 'offset', type: 'long' } as const;
+const offset = { name: 'offset', type: 'long' };
+
+const trackedReport = record('TrackedReport', [
+  { name: 'record', type: JSON.parse(reportLinks.schema) },
+  offset,
+  { name: 'phase', type: { type: 'enum', name: 'Phase', symbols: ['waiting', 'open', 'spilled'] } },
+  optional('askAt', 'long'),
+  { name: 'closesAt', type: 'long' },
+]);
+
+const pendingRetraction = record('PendingRetraction', [
+  { name: 'record', type: 'questlog.v1.ReportLink' },
+  offset,
+]);
+
+const lateSession = record('LateSession', [
+  { name: 'tenantId', type: UUID },
+  { name: 'projectId', type: UUID },
+  { name: 'sessionId', type: UUID },
+  { name: 'fromMicros', type: MICROS },
+  { name: 'toMicros', type: MICROS },
+  offset,
+]);
+
+const seenAppends = record('SeenAppends', [
+  { name: 'ids', type: { type: 'array', items: UUID } },
+  { name: 'since', type: 'long' },
+]);
 
 export const linkerState = messageContract<LinkerEntry>(TOPICS.linkerState, {
-  type: 'record',
   name: 'LinkerEntry',
-  namespace: 'questlog.v1',
   fields: [
-    {
-      name: 'report',
-      type: [
-        'null',
-        {
-          type: 'record',
-          name: 'TrackedReport',
-          fields: [
-            { name: 'record', type: JSON.parse(reportLinks.schema) },
-            offset,
-            { name: 'phase', type: { type: 'enum', name: 'Phase', symbols: ['waiting', 'open', 'spilled'] } },
-            { name: 'askAt', type: ['null', 'long'], default: null },
-            { name: 'closesAt', type: 'long' },
-          ],
-        },
-      ],
-      default: null,
-    },
-    {
-      name: 'retraction',
-      type: [
-        'null',
-        {
-          type: 'record',
-          name: 'PendingRetraction',
-          fields: [{ name: 'record', type: 'questlog.v1.ReportLink' }, offset],
-        },
-      ],
-      default: null,
-    },
-    {
-      name: 'late',
-      type: [
-        'null',
-        {
-          type: 'record',
-          name: 'LateSession',
-          fields: [
-            { name: 'tenantId', type: UUID },
-            { name: 'projectId', type: UUID },
-            { name: 'sessionId', type: UUID },
-            { name: 'fromMicros', type: MICROS },
-            { name: 'toMicros', type: MICROS },
-            offset,
-          ],
-        },
-      ],
-      default: null,
-    },
-    {
-      name: 'appends',
-      type: [
-        'null',
-        {
-          type: 'record',
-          name: 'SeenAppends',
-          fields: [
-            { name: 'ids', type: { type: 'array', items: UUID } },
-            { name: 'since', type: 'long' },
-          ],
-        },
-      ],
-      default: null,
-    },
+    optional('report', trackedReport),
+    optional('retraction', pendingRetraction),
+    optional('late', lateSession),
+    optional('appends', seenAppends),
   ],
 });

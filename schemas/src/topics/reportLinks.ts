@@ -6,7 +6,7 @@
  */
 import { partitionOf } from '../partition.ts';
 import { MAX_LANES } from '../uuid.ts';
-import { MICROS, MILLIS, messageContract, UUID } from './contract.ts';
+import { MICROS, MILLIS, messageContract, optional, SHA_256, UUID } from './contract.ts';
 import { TOPICS } from './topics.ts';
 
 export interface ReportLink {
@@ -41,9 +41,7 @@ export const MAX_NAMED_EVENTS = 1_000;
 const MAX_EVENTS = 2 * MAX_NAMED_EVENTS;
 
 export const reportLinks = messageContract<ReportLink>(TOPICS.reportLinks, {
-  type: 'record',
   name: 'ReportLink',
-  namespace: 'questlog.v1',
   doc: 'A bug report is filed, retracted, retried, or did not get what it named.',
   fields: [
     {
@@ -58,18 +56,14 @@ export const reportLinks = messageContract<ReportLink>(TOPICS.reportLinks, {
     { name: 'projectId', type: UUID },
     { name: 'reportId', type: UUID },
     { name: 'receivedAt', type: MILLIS },
-    { name: 'occurredAt', type: ['null', MICROS], default: null },
-    { name: 'sessionId', type: ['null', UUID], default: null },
-    { name: 'sessionLane', type: ['null', 'int'], default: null },
+    optional('occurredAt', MICROS),
+    optional('sessionId', UUID),
+    optional('sessionLane', 'int'),
     { name: 'windowBeforeMs', type: 'int', default: DEFAULT_WINDOW_BEFORE_MS },
     { name: 'windowAfterMs', type: 'int', default: DEFAULT_WINDOW_AFTER_MS },
     { name: 'inlineEventIds', type: { type: 'array', items: UUID }, default: [] },
     { name: 'eventIds', type: { type: 'array', items: UUID }, default: [] },
-    {
-      name: 'requestDigest',
-      type: ['null', { type: 'fixed', name: 'Sha256', size: 32 }],
-      default: null,
-    },
+    optional('requestDigest', SHA_256),
     { name: 'isForwarded', type: 'boolean', default: false },
   ],
 });

@@ -2,7 +2,7 @@
  * `questlog.sessions.v1`: a session of a project. Key: the tenant; partition: the tenant's home (lane 0), so that of two
  * concurrent registrations of one id the first record in the log wins everywhere.
  */
-import { MICROS, MILLIS, messageContract, UUID } from './contract.ts';
+import { MICROS, MILLIS, messageContract, optional, UUID } from './contract.ts';
 import { TOPICS } from './topics.ts';
 
 export interface SessionRegistered {
@@ -19,15 +19,13 @@ export interface SessionRegistered {
 }
 
 export const sessionRegistered = messageContract<SessionRegistered>(TOPICS.sessions, {
-  type: 'record',
   name: 'SessionRegistered',
-  namespace: 'questlog.v1',
   fields: [
     { name: 'tenantId', type: UUID },
     { name: 'projectId', type: UUID },
     { name: 'sessionId', type: UUID },
-    { name: 'buildId', type: ['null', UUID], default: null },
-    { name: 'startedAt', type: ['null', MICROS], default: null },
+    optional('buildId', UUID),
+    optional('startedAt', MICROS),
     { name: 'registeredAt', type: MILLIS },
     { name: 'lane', type: 'int' },
   ],

@@ -13,10 +13,9 @@ interface Note {
 }
 
 const fields = [{ name: 'text', type: 'string' }];
-const note = messageContract<Note>('notes', { type: 'record', name: 'Note', fields });
+const note = messageContract<Note>('notes', { name: 'Note', fields });
 /** The next version, with one more field and its default. */
 const tagged = messageContract<Note & { tag: string }>('notes', {
-  type: 'record',
   name: 'Note',
   fields: [...fields, { name: 'tag', type: 'string', default: 'none' }],
 });
