@@ -10,33 +10,18 @@ const END = '<!-- figures:end -->';
 export function loadReport(figures: LoadFigures, options: LoadOptions): string {
   const { load, reads, rss } = figures;
   const rows: [string, string][] = [
-    ['sessions registered', `${grouped(options.sessions)}, ${grouped(figures.sessionsPerSecond)} a second`],
+    ['sessions a second', grouped(figures.sessionsPerSecond)],
+    [`events a second, ${options.batch} a request`, grouped(load.eventsPerSecond)],
+    ['CPU an event, projection included', `${load.cpuMicrosPerEvent.toFixed(1)} µs`],
+    ['all in ClickHouse, after the last answer', `${load.caughtUpAfterS.toFixed(1)} s`],
+    ['`GET /v1/events/{id}`, p50; p99', `${reads.p50Ms.toFixed(1)} ms; ${reads.p99Ms.toFixed(1)} ms`],
+    ['memory at start; at its highest', `${mebibytes(rss.atStart)}; ${mebibytes(rss.peak)}`],
     [
-      'events loaded',
-      `${grouped(options.events)} in requests of ${options.batch} over ${options.connections} connections, ` +
-        `${load.requestBytesPerEvent.toFixed(0)} bytes each`,
+      'log; ClickHouse on disk, a million events',
+      [figures.logBytes, figures.clickHouseBytes]
+        .map((bytes) => mebibytes((bytes * 1e6) / options.events))
+        .join('; '),
     ],
-    ['events a second', grouped(load.eventsPerSecond)],
-    ['CPU of the process an event, projection included', `${load.cpuMicrosPerEvent.toFixed(1)} µs`],
-    ['quota afterwards', `${grouped(load.quotaUsed)} events`],
-    ['not in ClickHouse when the last one was answered', `${grouped(load.lagAtEndEvents)} events`],
-    ['time until they were', `${load.caughtUpAfterS.toFixed(1)} s`],
-    [
-      `\`GET /v1/events/{id}\`, ${grouped(options.reads)} random ids`,
-      `p50 ${reads.p50Ms.toFixed(1)} ms, p99 ${reads.p99Ms.toFixed(1)} ms, slowest ${reads.maxMs.toFixed(1)} ms`,
-    ],
-    ['resident memory at start', mebibytes(rss.atStart)],
-    ['… after the sessions', mebibytes(rss.afterSessions)],
-    ['… at its highest in each quarter of the load', rss.quarters.map(mebibytes).join(', ')],
-    ['… once caught up', mebibytes(rss.caughtUp)],
-    ['… after the reads', mebibytes(rss.atEnd)],
-    ['… at its highest at all', mebibytes(rss.peak)],
-    ['log on disk', mebibytes(figures.logBytes)],
-    ['ClickHouse on disk', mebibytes(figures.clickHouseBytes)],
-    ...figures.parts.map(({ table, parts, rows, bytes }): [string, string] => [
-      `table \`${table}\``,
-      `${parts} active parts, ${grouped(rows)} rows, ${mebibytes(bytes)}`,
-    ]),
   ];
   return [
     `Measured ${new Date().toISOString().slice(0, 10)} on ${machine()}.`,

@@ -13,18 +13,9 @@ export interface LoadFigures {
   readonly sessionsPerSecond: number;
   readonly load: EventFigures;
   readonly reads: { readonly p50Ms: number; readonly p99Ms: number; readonly maxMs: number };
-  readonly rss: {
-    readonly atStart: number;
-    readonly afterSessions: number;
-    /** The highest during each quarter of the events. */
-    readonly quarters: readonly number[];
-    readonly caughtUp: number;
-    readonly atEnd: number;
-    readonly peak: number;
-  };
+  readonly rss: { readonly atStart: number; readonly peak: number };
   readonly logBytes: number;
   readonly clickHouseBytes: number;
-  readonly parts: readonly PartsRow[];
 }
 
 export interface EventFigures {
@@ -35,13 +26,6 @@ export interface EventFigures {
   readonly lagAtEndEvents: number;
   readonly caughtUpAfterS: number;
   readonly quotaUsed: number;
-}
-
-export interface PartsRow {
-  readonly table: string;
-  readonly parts: number;
-  readonly rows: number;
-  readonly bytes: number;
 }
 
 interface Bench {
@@ -82,19 +66,16 @@ export async function measureLoad(options: LoadOptions, say: (line: string) => v
 async function measure(bench: Bench): Promise<LoadFigures> {
   const { options, product, connections, telemetry, say } = bench;
   const { pid, dataDir } = product;
-  const rssNow = (): number => memoryOf(pid).rssBytes;
-  const atStart = rssNow();
+  const atStart = memoryOf(pid).rssBytes;
   const startedAtMs = performance.now();
   const sessions = await registerSessions(connections, options.sessions);
   const sessionsPerSecond = options.sessions / secondsSince(startedAtMs);
-  const afterSessions = rssNow();
   say(`sessions: ${sessionsPerSecond.toFixed(0)}/s`);
 
   const memory = sampleMemory(pid);
   const measured = measureEvents(bench, sessions, memory.highestSinceAsked);
-  const { ids, quarters, ...load } = await measured.finally(memory.stop);
+  const { ids, ...load } = await measured.finally(memory.stop);
   say(`events: ${JSON.stringify(load)}`);
-  const caughtUp = rssNow();
 
   const millis = await readBack(connections, telemetry, ids, options.reads);
   const [p50Ms, p99Ms, maxMs] = [percentile(millis, 0.5), percentile(millis, 0.99), percentile(millis, 1)];
@@ -102,10 +83,9 @@ async function measure(bench: Bench): Promise<LoadFigures> {
     sessionsPerSecond,
     load,
     reads: { p50Ms, p99Ms, maxMs },
-    rss: { atStart, afterSessions, quarters, caughtUp, atEnd: rssNow(), peak: memoryOf(pid).peakBytes },
+    rss: { atStart, peak: memoryOf(pid).peakBytes },
     logBytes: bytesBelow(join(dataDir, 'log')),
     clickHouseBytes: bytesBelow(join(dataDir, 'clickhouse')),
-    parts: await activeParts(product),
   };
 }
 
@@ -113,15 +93,15 @@ async function measureEvents(
   { options, product, project, connections, telemetry, say }: Bench,
   sessions: readonly string[],
   highestRss: () => number,
-): Promise<EventFigures & { ids: readonly string[]; quarters: readonly number[] }> {
-  const quarters: number[] = [];
+): Promise<EventFigures & { ids: readonly string[] }> {
+  let quarters = 0;
   const cpuBefore = cpuMicrosOf(product.pid);
   const startedAtMs = performance.now();
   const { ids, requestBytes } = await loadEvents(connections, telemetry, sessions, options, (share) => {
-    if (share < (quarters.length + 1) / 4) return;
-    quarters.push(highestRss());
+    if (share < (quarters + 1) / 4) return;
+    quarters += 1;
     say(
-      `${(share * 100).toFixed(0)} %: ${(secondsSince(startedAtMs)).toFixed(1)} s, ${quarters.at(-1)} bytes`,
+      `${(share * 100).toFixed(0)} %: ${(secondsSince(startedAtMs)).toFixed(1)} s, ${highestRss()} bytes at most`,
     );
   });
   const eventsPerSecond = options.events / secondsSince(startedAtMs);
@@ -130,7 +110,6 @@ async function measureEvents(
   const quotaUsed = await quotaOnceCaughtUp(project);
   return {
     ids,
-    quarters,
     eventsPerSecond,
     requestBytesPerEvent: requestBytes / options.events,
     cpuMicrosPerEvent: (cpuMicrosOf(product.pid) - cpuBefore) / options.events,
@@ -155,13 +134,6 @@ async function quotaOnceCaughtUp(project: TestProject): Promise<number> {
 async function storedEvents(product: Product): Promise<number> {
   const [row] = await product.sql<{ total: string }>('SELECT toString(count()) AS total FROM events');
   return Number(row?.total);
-}
-
-async function activeParts(product: Product): Promise<PartsRow[]> {
-  return await product.sql<PartsRow>(
-    `SELECT table, toUInt32(count()) AS parts, toFloat64(sum(rows)) AS rows, toFloat64(sum(bytes_on_disk)) AS bytes
-     FROM system.parts WHERE active AND database = 'questlog' GROUP BY table ORDER BY table`,
-  );
 }
 
 function secondsSince(startedAtMs: number): number {

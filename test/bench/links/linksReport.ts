@@ -4,7 +4,6 @@ import type { AloneFigures } from './linksAlone.ts';
 import type { LiveFigures, RunFigures } from './linksLive.ts';
 import type { MemoryFigures } from './linksMemory.ts';
 import type { LinksOptions } from './linksOptions.ts';
-import type { LookUpFigures } from './linksWatch.ts';
 import { WORKLOAD } from './linksWorkload.ts';
 
 export function page(rows: readonly string[]): string {
@@ -24,12 +23,9 @@ export function aloneRows(unasked: AloneFigures, asked: AloneFigures, options: L
       'no reports',
       `${grouped(options.reports)} reports`,
     ),
-    `| CPU an event; on the event loop | ${both(({ cpuS, eventLoopS }) => `${anEvent(cpuS)}; ${anEvent(eventLoopS)}`)} |`,
+    `| CPU an event | ${both(({ cpuS }) => anEvent(cpuS))} |`,
     `| CPU a link, beyond the events' own | | ${micros(asked.cpuS - unasked.cpuS, asked.links)} |`,
-    `| until all is taken in, looked up and linked | ${both(({ wallS }) => seconds(wallS))} |`,
-    `| links | ${both(({ links }) => grouped(links))} |`,
-    `| look-ups, mean time | ${both(({ lookUps }) => lookUps.map((of) => `${grouped(of.count)} \`${of.kind}\`, ${seconds(of.totalS / of.count)}`).join('; '))} |`,
-    `| resident memory at its highest | ${both(({ peakBytes }) => mebibytes(peakBytes))} |`,
+    `| until all is linked | ${both(({ wallS, links }) => `${seconds(wallS)}, ${grouped(links)} links`)} |`,
   ];
 }
 
@@ -43,30 +39,18 @@ export function liveRows({ plain, linked }: LiveFigures, options: LinksOptions):
       'no reports',
       `${grouped(options.reports)} reports`,
     ),
-    `| the events are answered after | ${ratio(({ eventsS }) => eventsS)}, the reports after ${seconds(linked.loadedS)} |`,
+    `| until all events are answered | ${ratio(({ eventsS }) => eventsS)} |`,
     `| CPU until everything is in ClickHouse | ${ratio(({ cpuS }) => cpuS)} |`,
-    `| links; told in answers to events | ${both(({ links, told }) => `${grouped(links)}; ${grouped(told)}`)} |`,
-    `| largest lag of the linker, records of events; of reports | ${both(({ largestLag }) => `${grouped(largestLag.events)}; ${grouped(largestLag.reports)}`)} |`,
-    `| behind the load, until every link is in \`report_links\` | | ${seconds(linked.linkedAfterS)} |`,
-    `| behind the load, until nothing lags | ${both(({ settledAfterS }) => seconds(settledAfterS))} |`,
-    `| look-ups, mean time | | ${linked.lookUps.map(lookUp).join('; ')} |`,
-    `| resident memory at start, at the end, at its highest | ${both(({ rss }) => `${mebibytes(rss.atStart)}, ${mebibytes(rss.atEnd)}, ${mebibytes(rss.peak)}`)} |`,
+    `| after the load, until all is linked | | ${seconds(linked.linkedAfterS)}, ${grouped(linked.links)} links |`,
+    `| resident memory at its highest | ${both(({ rss }) => mebibytes(rss.peak))} |`,
   ];
 }
 
 export function memoryRows(figures: MemoryFigures): string[] {
   return [
-    ...table('Heap of a linker’s state', 'bytes'),
-    `| an open report of a session | ${grouped(figures.bySession)} |`,
-    `| an open report that names 1 event | ${grouped(figures.naming1)} |`,
-    `| each further event that it names | ${grouped(figures.eventId)} |`,
-    `| a report beyond the bounds (\`spilled\`) | ${grouped(figures.spilled)} |`,
-    `| a partition at the bounds of what is open | ${mebibytes(figures.atBounds)} |`,
+    '',
+    `Heap of a partition’s state: ${grouped(figures.bySession)} bytes an open report, ${mebibytes(figures.atBounds)} at its bounds.`,
   ];
-}
-
-function lookUp({ kind, count, meanS, p99BelowS }: LookUpFigures): string {
-  return `${grouped(count)} \`${kind}\`, ${seconds(meanS)}, 99 of 100 below ${p99BelowS} s`;
 }
 
 function table(...heads: string[]): string[] {
