@@ -84,14 +84,32 @@ describe('HEAD', () => {
   });
 });
 
+describe('GET /health', () => {
+  test.each([
+    ['with a token', `Bearer ${'x'.repeat(40)}`],
+    ['without one', ''],
+    ['with what is none', 'Basic x'],
+  ])('tells a game that it reaches the service, %s', async (_, Authorization) => {
+    const answers = await Promise.all(
+      ['GET', 'HEAD'].map((method) => game.request(method, '/health', { headers: { Authorization } })),
+    );
+
+    expect(answers.map(({ status }) => status)).toEqual([200, 200]);
+    expect(answers[0]?.json()).toEqual({ status: 'ok' });
+    expect(answers[1]?.bytes).toHaveLength(0);
+  });
+});
+
 describe('a problem', () => {
-  test('has a type, title, status, code, detail and instance, and nothing else', async () => {
+  test('has the fields of RFC 9457, a code, and the words that game plugins print, and nothing else', async () => {
     const answer = await game.request('GET', `/v1/events/${anUnknownId()}`);
 
     expect(Object.keys(answer.json()).toSorted()).toEqual([
       'code',
       'detail',
+      'error',
       'instance',
+      'message',
       'status',
       'title',
       'type',
@@ -121,6 +139,19 @@ describe('a problem', () => {
       const { code } = answer.json();
       expectProblem(answer, answer.status, code);
     }
+  });
+});
+
+test('what is no HTTP is answered with a problem too', async () => {
+  const wire = await openWire(shared.product.credentials.baseUrl);
+  const answer = await wire.ask({ method: 'GET', path: '/health', headers: { 'not a name': 'x' } });
+
+  expect([answer.status, answer.headers.get('content-type')]).toEqual([400, 'application/problem+json']);
+  const problem = JSON.parse(answer.text);
+  expect(problem).toMatchObject({
+    code: 'invalid_request',
+    error: problem.title,
+    message: problem.detail,
   });
 });
 
@@ -230,13 +261,16 @@ function expectProblem(answer: Answer, status: number, code: keyof typeof PROBLE
     status,
     expect.stringMatching(/^application\/problem\+json/),
   ]);
-  expect(answer.json()).toMatchObject({
+  const problem = answer.json();
+  expect(problem).toMatchObject({
     type: `urn:questlog:problem:${code}`,
     title: PROBLEMS[code][1],
     status,
     code,
     detail: expect.stringMatching(/\w/),
     instance: `urn:questlog:request:${answer.headers.get('x-request-id')}`,
+    error: problem.title,
+    message: problem.detail,
   });
   expect(PROBLEMS[code][0]).toBe(status);
 }

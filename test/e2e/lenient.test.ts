@@ -46,6 +46,8 @@ describe.concurrent('with Prefer: handling=lenient', () => {
       code,
       detail: expect.any(String),
       instance: 'urn:questlog:request:lenient-1',
+      message: expect.any(String),
+      error: expect.any(String),
       errors: errors.map(([index, pointer, each]) => ({
         index,
         pointer,

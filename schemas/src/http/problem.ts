@@ -61,6 +61,8 @@ export const Problem = Type.Object({
   code: Type.Enum(Object.keys(PROBLEMS)),
   detail: Type.String(),
   instance: Type.String({ description: 'Holds the request id, also in `X-Request-Id`.' }),
+  message: Type.String({ description: 'The same as `detail`, for clients that print this.' }),
+  error: Type.String({ description: 'The same as `title`, for clients that print this.' }),
   errors: Type.Optional(
     Type.Array(
       Type.Object({
@@ -92,6 +94,8 @@ export function problemOf(
     code,
     detail,
     instance: `urn:questlog:request:${requestId}`,
+    message: detail,
+    error: title,
   };
   return errors === undefined ? problem : { ...problem, errors };
 }

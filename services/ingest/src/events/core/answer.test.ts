@@ -58,6 +58,8 @@ test('a lenient answer holds an event or a problem for each element, in request 
     status: 400,
     code: 'field_required',
     instance: 'urn:questlog:request:r',
+    message: 'eventType is required',
+    error: 'A required field is missing',
     errors: [problem],
   });
   expect(second).toHaveProperty('id');
