@@ -45,6 +45,7 @@ describe('the document', () => {
   test('has every operation of the public listener and no other', () => {
     expect(operationsOf(document)).toEqual([
       'DELETE /v1/reports/{id}',
+      'GET /health',
       'GET /openapi.json',
       'GET /v1/events/{id}',
       'GET /v1/linked-events',
@@ -226,6 +227,7 @@ async function everyAnswer(): Promise<typeof seen> {
   await ask('GET', `/v1/sessions/${game.sessionId}/events?limit=x`, '/v1/sessions/{id}/events');
   await ask('GET', '/v1/quota', '/v1/quota');
   await refused('GET', '/v1/quota', '/v1/quota');
+  await ask('GET', '/health', '/health');
   await ask('GET', '/openapi.json', '/openapi.json');
   return found;
 }

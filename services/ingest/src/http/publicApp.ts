@@ -79,6 +79,10 @@ export function publicApp(deps: PublicAppDeps): Koa {
   });
   router.get('/v1/linked-events', (ctx) => streamLinkedEvents(deps.linkedEvents, ctx, () => as(ctx, 'read')));
   router.get('/openapi.json', (ctx) => json(ctx, document));
+  // A game asks whether it reaches anybody at all, whatever its token is worth.
+  router.get('/health', (ctx) => {
+    ctx.body = { status: 'ok' };
+  });
 
   const app = new Koa();
   app.on('error', (error) => logger.warn('answer_failed', { cause: messageOf(error) }));

@@ -71,6 +71,13 @@ export function openApi(revision: Revision): Record<string, unknown> {
           answer('The use and the quota.', ref('Quota')),
         ),
       },
+      '/health': {
+        get: {
+          summary: 'Whether anybody is there. Asks for no token and heeds none.',
+          security: [],
+          responses: { 200: answer('The service answers.', HEALTH) },
+        },
+      },
       '/openapi.json': {
         get: {
           summary: 'This API as OpenAPI 3.1.',
@@ -101,6 +108,8 @@ export function openApi(revision: Revision): Record<string, unknown> {
     },
   };
 }
+
+const HEALTH = { type: 'object', properties: { status: { const: 'ok' } }, required: ['status'] };
 
 function ingestOperation(): object {
   const batch = (input: string, maxItems: number) => ({
