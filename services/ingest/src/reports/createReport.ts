@@ -13,6 +13,7 @@ import {
   type ReportLink,
 } from '@questlog/schemas/topics/reportLinks';
 import { eventId } from '@questlog/schemas/uuid';
+import type { Span } from '../core/scanObject.ts';
 import {
   type CreatedEvent,
   type Placed,
@@ -33,7 +34,6 @@ import { CutShort, Rejected } from '../rejected.ts';
 import { appendInlineEvents, completeEvents, hasStragglers, lookAgain } from './completeReport.ts';
 import { insideEvents, type ReportDraft, readReport, reportVerdict } from './core/readReport.ts';
 import { createdReport } from './core/reportAnswer.ts';
-import type { Span } from './core/scanReport.ts';
 
 export interface ReportDeps extends StoreEventsDeps {
   readonly store: Store;

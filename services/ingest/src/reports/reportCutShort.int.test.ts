@@ -93,11 +93,8 @@ test('a process that lags behind the log answers 503 in the end, leads nowhere a
   const { url, readOn } = await servedBlind(bench);
   const report = { id: '0b6ca34e-4cf8-4a46-b24b-85ac27b327fa', events: bench.inline };
   expect((await post(await served(bench), report)).status).toBe(201);
-  const answers = [
-    await post(url, report),
-    await fetch(`${url}/${report.id}`),
-    await fetch(`${url}/${report.id}`, { method: 'DELETE' }),
-  ];
+  const itself = new URL(`/v1/reports/${report.id}`, url);
+  const answers = [await post(url, report), await fetch(itself), await fetch(itself, { method: 'DELETE' })];
   for (const { status, headers } of answers) {
     expect([status, headers.get('location')]).toEqual([503, null]);
     expect(headers.get('retry-after')).toMatch(/^\d+$/);

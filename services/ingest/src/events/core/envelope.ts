@@ -6,8 +6,9 @@ import { canonicalUuid } from '@questlog/schemas/uuid';
 import { Compile, type Validator } from 'typebox/compile';
 import { fieldProblems } from '../../core/fieldProblems.ts';
 import { parseOccurredAt } from '../../core/occurredAt.ts';
-import { MAX_DEPTH } from './scanElement.ts';
-import type { ScannedElement, StringField, ValueKind } from './scanned.ts';
+import { SAMPLES } from '../../core/scanObject.ts';
+import { MAX_DEPTH } from '../../core/scanValue.ts';
+import type { ScannedElement, StringField } from './scanned.ts';
 
 /** An element that is in order, as far as the element alone can tell. */
 export interface Draft {
@@ -117,15 +118,6 @@ function addField(
   if (typeof field === 'string') envelope[name] = field;
   else if (field.kind !== 'null' || !nullable) envelope[name] = SAMPLES[field.kind];
 }
-
-const SAMPLES: Readonly<Record<ValueKind, unknown>> = {
-  object: {},
-  array: [],
-  string: '',
-  number: 0,
-  boolean: true,
-  null: null,
-};
 
 function timestampProblem(index: number, reason: 'format' | 'range'): ElementProblem {
   return reason === 'format'

@@ -6,10 +6,10 @@
 import { BATCH_CAP } from '@questlog/schemas/http/event';
 import { type ElementProblem, statusOf } from '@questlog/schemas/http/problem';
 import type { Revision } from '@questlog/schemas/topics/eventsAccepted';
+import { FAILED, JsonBytes } from '../../core/scanValue.ts';
 import { Rejected } from '../../rejected.ts';
 import { EnvelopeStrings, scanElement } from './scanElement.ts';
 import type { ScannedElement } from './scanned.ts';
-import { FAILED, JsonBytes } from './scanValue.ts';
 
 export type ScanResult =
   | {

@@ -1,10 +1,15 @@
 /** Finds the contract's fields in one element of a body, and reads their strings, making one that comes again only once. */
 
-import type { EnvelopeField, ScannedElement, StringField, ValueKind } from './scanned.ts';
-import { FAILED, type JsonBytes } from './scanValue.ts';
-
-/** Containers a field's value may nest, its own included. */
-export const MAX_DEPTH = 64;
+import {
+  decodeString,
+  FAILED,
+  type JsonBytes,
+  kindOf,
+  MAX_DEPTH,
+  pointerTo,
+  type ValueKind,
+} from '../../core/scanValue.ts';
+import type { EnvelopeField, ScannedElement, StringField } from './scanned.ts';
 
 /** The scanner fills it in; its readers see a `ScannedElement`. */
 export class FoundElement implements ScannedElement {
@@ -61,7 +66,7 @@ function scanMembers(json: JsonBytes, strings: EnvelopeStrings, i: number, eleme
     else if (field === PAYLOAD) i = scanPayload(json, i, element);
     else i = scanString(json, strings, i, element, field);
     if (i === FAILED) return FAILED;
-    if (json.depth > MAX_DEPTH) element.tooDeep ??= pointerTo(json, nameAt);
+    if (json.depth > MAX_DEPTH) element.tooDeep ??= pointerAt(json, nameAt);
     i = json.skipSpace(i);
     const byte = json.at(i);
     if (byte === CLOSE_OBJECT) return i + 1;
@@ -163,28 +168,9 @@ function withField(fields: readonly EnvelopeField[], field: number): readonly En
 }
 
 /** RFC 6901, of the member whose name stands at `nameAt`. */
-function pointerTo(json: JsonBytes, nameAt: number): string {
+function pointerAt(json: JsonBytes, nameAt: number): string {
   const name = decodeString(json.body, nameAt + 1, json.skipName(nameAt) - 1);
-  return `/${name.replaceAll('~', '~0').replaceAll('/', '~1')}`;
-}
-
-/** Tells the kind by the first byte. Where no value starts, the answer means nothing and the scan fails there. */
-export function kindOf(byte: number): ValueKind {
-  switch (byte) {
-    case OPEN_OBJECT:
-      return 'object';
-    case OPEN_ARRAY:
-      return 'array';
-    case QUOTE:
-      return 'string';
-    case LOWER_T:
-    case LOWER_F:
-      return 'boolean';
-    case LOWER_N:
-      return 'null';
-    default:
-      return 'number';
-  }
+  return pointerTo(name);
 }
 
 /**
@@ -272,14 +258,6 @@ const FIELDS_THAT_REPEAT = 3;
 const NO_SLOT = -1;
 const NOTHING: KnownString = { start: 0, quoteAt: 0, text: '' };
 
-/** `start` and `end` lie inside the quotes. Lone surrogates stay in the answer, as `JSON.parse` leaves them. */
-export function decodeString(body: Buffer, start: number, end: number): string {
-  if (!body.subarray(start, end).includes(BACKSLASH)) return body.toString('utf8', start, end);
-  // Escapes are rare in the envelope; the engine's own decoder cannot differ from what clients know.
-  const value: unknown = JSON.parse(body.toString('utf8', start - 1, end + 1));
-  return String(value);
-}
-
 /** Fields are numbers here, places in this list. */
 const ENVELOPE = ['sessionId', 'buildId', 'eventType', 'occurredAt', 'payload'] as const;
 const NO_FIELD = -1;
@@ -298,15 +276,10 @@ const NAME_LENGTHS = ENVELOPE.map((name) => name.length + 2);
 
 const QUOTE = 0x22;
 const COMMA = 0x2c;
-const OPEN_ARRAY = 0x5b;
 const BACKSLASH = 0x5c;
 const LOWER_B = 0x62;
 const LOWER_E = 0x65;
-const LOWER_F = 0x66;
-const LOWER_N = 0x6e;
 const LOWER_O = 0x6f;
 const LOWER_P = 0x70;
 const LOWER_S = 0x73;
-const LOWER_T = 0x74;
-const OPEN_OBJECT = 0x7b;
 const CLOSE_OBJECT = 0x7d;

@@ -1,6 +1,5 @@
 /** The scanner's findings in a request's body. */
-
-export type ValueKind = 'object' | 'array' | 'string' | 'number' | 'boolean' | 'null';
+import type { ValueKind } from '../../core/scanValue.ts';
 
 /** The kind of a value that stood in place of a string. */
 export interface NotAString {

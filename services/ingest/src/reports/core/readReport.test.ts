@@ -153,3 +153,14 @@ test.each(['', '{', '[1', '{"id":"a"} x'])('%j is no JSON', (text) => {
 test.each(['[]', '[{}]', '7', 'null'])('%s is no report', (text) => {
   expect(() => read(text)).toThrow(/the body is an object/);
 });
+
+test('an event inside a report keeps every byte of its payload', () => {
+  const payload = '{ "a":1e400,"a":-0, "é":"\\ud800" }';
+  const { drafts } = read(`{"events" : [ {"eventType":"x","payload": ${payload} }]}`, 'B');
+  expect(drafts[0]?.payload.toString()).toBe(payload);
+});
+
+test('of events that are named twice the last count', () => {
+  const draft = read(`{"sessionId":"${SESSION}","events":[{}],"events":7}`);
+  expect([draft.drafts, told(draft)]).toEqual([[], ['0 /events field_repeated', '0 /events field_type']]);
+});

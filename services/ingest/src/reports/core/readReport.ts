@@ -8,10 +8,12 @@ import { canonicalUuid } from '@questlog/schemas/uuid';
 import { Compile } from 'typebox/compile';
 import { fieldProblems } from '../../core/fieldProblems.ts';
 import { parseOccurredAt } from '../../core/occurredAt.ts';
+import { type ObjectScan, type ScannedObject, type Span, scanObject } from '../../core/scanObject.ts';
+import { MAX_DEPTH } from '../../core/scanValue.ts';
 import { type Draft, readElements } from '../../events/core/envelope.ts';
-import { MAX_DEPTH } from '../../events/core/scanElement.ts';
+import { scanArray } from '../../events/core/scanBody.ts';
+import type { ScannedElement } from '../../events/core/scanned.ts';
 import { Rejected } from '../../rejected.ts';
-import { type ScannedReport, type Span, scanReport } from './scanReport.ts';
 
 export interface ReportDraft {
   /** Null: the server makes it. */
@@ -31,26 +33,25 @@ export interface ReportDraft {
 const validator = Compile(ReportFields);
 /** A report has at least one of them. */
 const NAMING_FIELDS = ['sessionId', 'events', 'eventIds'] as const;
-const WINDOW_HALVES = ['beforeMs', 'afterMs'] as const;
 
 /** @throws Rejected when the body is no JSON object at all. */
 export function readReport(body: Buffer, revision: Revision): ReportDraft {
-  const scanned = scanReport(body, { maxEvents: BATCH_CAP[revision] });
+  const { scanned, inline } = scanReport(body, BATCH_CAP[revision]);
   if (!scanned.ok) throw new Rejected('invalid_json', `at byte ${scanned.offset}: ${scanned.detail}`);
   if (scanned.kind !== 'object') {
     throw new Rejected('invalid_request', `the body is an object, not a value of type ${scanned.kind}`);
   }
-  const { report } = scanned;
+  const report = scanned.object;
   const fields = checkedFields(report);
-  const events = readElements(body, report.events, revision);
+  const events = readElements(body, inline.elements, revision);
   const problems = [
-    ...structureProblems(report, revision),
+    ...structureProblems(report, inline.count, revision),
     ...fields.problems,
     ...events.problems.map(insideEvents),
   ];
   const { value } = fields;
   const eventIds = [...new Set((value.eventIds ?? []).flatMap(uuidsOf))];
-  if (NAMING_FIELDS.every((field) => isEmpty(report, field))) {
+  if (NAMING_FIELDS.every((field) => isEmpty(report, inline.count, field))) {
     problems.push(problem('', 'empty_report', 'a report has a sessionId, events or eventIds'));
   }
   return {
@@ -64,6 +65,34 @@ export function readReport(body: Buffer, revision: Revision): ReportDraft {
     problems,
   };
 }
+
+interface InlineEvents {
+  /** The first of them, up to the cap. */
+  elements: readonly ScannedElement[];
+  /** All of them. */
+  count: number;
+}
+
+/** The events are read by the scanner of ingest, so that their payloads stay byte for byte. */
+function scanReport(body: Buffer, maxEvents: number): { scanned: ObjectScan; inline: InlineEvents } {
+  const inline: InlineEvents = { elements: [], count: 0 };
+  const scanned = scanObject(body, {
+    id: 'parsed',
+    sessionId: 'parsed',
+    occurredAt: 'parsed',
+    eventIds: 'parsed',
+    window: ['beforeMs', 'afterMs'],
+    events: (json, valueAt) => {
+      const isArray = json.body[valueAt] === OPEN_ARRAY;
+      const found = isArray ? scanArray(json, valueAt, maxEvents) : undefined;
+      Object.assign(inline, { elements: found?.elements ?? [], count: found?.count ?? 0 });
+      return found?.end ?? json.skipValue(valueAt);
+    },
+  });
+  return { scanned, inline };
+}
+
+const OPEN_ARRAY = 0x5b;
 
 /** A problem of an inline event: `index` is its position in `events`, the pointer goes from the body's root. */
 export function insideEvents(problem: ElementProblem): ElementProblem {
@@ -85,36 +114,33 @@ export function reportVerdict(errors: readonly ElementProblem[]): Rejected {
   });
 }
 
-function structureProblems(report: ScannedReport, revision: Revision): ElementProblem[] {
+function structureProblems(report: ScannedObject, events: number, revision: Revision): ElementProblem[] {
   const cap = BATCH_CAP[revision];
-  const found = [...report.repeated].map((field) =>
-    problem(`/${field}`, 'field_repeated', `${field} occurs more than once`),
+  const found = [...report.repeated].map((pointer) =>
+    problem(pointer, 'field_repeated', `${pointer.slice(1).replaceAll('/', '.')} occurs more than once`),
   );
-  for (const half of WINDOW_HALVES.filter((name) => report.repeatedInWindow.has(name))) {
-    found.push(problem(`/window/${half}`, 'field_repeated', `window.${half} occurs more than once`));
-  }
   for (const pointer of report.tooDeep) {
     found.push(problem(pointer, 'nested_too_deep', `a value nests at most ${MAX_DEPTH} levels`));
   }
-  if (report.eventCount > cap) {
-    const detail = `events takes at most ${cap} events, this one has ${report.eventCount}`;
+  if (events > cap) {
+    const detail = `events takes at most ${cap} events, this one has ${events}`;
     found.push(problem('/events', 'batch_too_large', detail));
   }
   return found;
 }
 
 /** Whatever else stands in a field is not nothing: that it is wrong is a problem of its own. */
-function isEmpty(report: ScannedReport, field: (typeof NAMING_FIELDS)[number]): boolean {
-  const { fields, eventCount, repeated, tooDeep } = report;
-  if (repeated.has(field) || tooDeep.includes(`/${field}`)) return false;
+function isEmpty(report: ScannedObject, events: number, field: (typeof NAMING_FIELDS)[number]): boolean {
+  const { fields, repeated, tooDeep } = report;
+  if (repeated.has(`/${field}`) || tooDeep.includes(`/${field}`)) return false;
   const value = fields[field];
   if (value === undefined) return true;
   if (field === 'sessionId' || !Array.isArray(value)) return false;
-  return value.length === 0 && (field !== 'events' || eventCount === 0);
+  return value.length === 0 && (field !== 'events' || events === 0);
 }
 
 /** The small fields; what is wrong in one of them leaves it out, so that the others can be judged. */
-function checkedFields({ fields }: ScannedReport): {
+function checkedFields({ fields }: ScannedObject): {
   value: ReportFields;
   occurredAt: bigint | null;
   problems: ElementProblem[];

@@ -1,0 +1,130 @@
+/** A body is read by bytes: what is kept stays as it came, and only JSON is taken for JSON. */
+import { isUtf8 } from 'node:buffer';
+import { invalidJson } from '@questlog/schemas/fixtures/invalidJson';
+import { validJson } from '@questlog/schemas/fixtures/validJson';
+import { expect, test } from 'vitest';
+import { type ObjectShape, type ScannedObject, scanObject } from './scanObject.ts';
+
+const SHAPE: ObjectShape = {
+  id: 'parsed',
+  sessionId: 'parsed',
+  window: ['beforeMs', 'afterMs'],
+  files: ['name'],
+  context: 'bytes',
+  events: (json, valueAt) => json.skipValue(valueAt),
+};
+
+function scanned(text: string): ScannedObject {
+  const scan = scanObject(Buffer.from(text), SHAPE);
+  if (!scan.ok) throw new Error(`at ${scan.offset}: ${scan.detail}`);
+  return scan.object;
+}
+
+test('a field that is kept as bytes keeps every one of them', () => {
+  const context = '{ "a":1e400,"a":-0, "é":"\\ud800" }';
+  const body = `{"sessionId":"é","context" : ${context} ,"id":null}`;
+  const { fields, spans } = scanned(body);
+  expect(Buffer.from(body).subarray(spans['context']?.start, spans['context']?.end).toString()).toBe(context);
+  expect(fields).toEqual({ sessionId: 'é', context: {} });
+  expect(scanned('{"context":{},"context":null}')).toMatchObject({ fields: {}, spans: {} });
+});
+
+test('a field is found however its name is written, and null is as if it were omitted', () => {
+  const { fields } = scanned('{"\\u0069d":"a","sessionId":null,"window":{"beforeMs":1},"other":{"id":2}}');
+  expect(fields).toEqual({ id: 'a', window: { beforeMs: 1 } });
+});
+
+test('known names that stand twice in their object are named, each once, however they are written', () => {
+  const { repeated } = scanned(
+    '{"id":1,"id":2,"\\u0069d":3,"events":[],"events":[],"x":1,"x":2,"beforeMs":1,' +
+      '"window":{"beforeMs":[1,{"afterMs":1}],"before\\u004ds":3,"afterMs":4,"y":1,"y":2},' +
+      '"files":[{"name":"a"},{"name":"a","name":"b"},7]}',
+  );
+  expect([...repeated]).toEqual(['/id', '/events', '/window/beforeMs', '/files/1/name']);
+  for (const window of ['{}', '[]', '"a"', 'null', '{"beforeMs":1}', '{ }'])
+    expect(scanned(`{"window":${window}}`).repeated.size).toBe(0);
+});
+
+test('unknown names are told as pointers, each once, up to ten', () => {
+  const inside =
+    '"window":{"befroeMs":1},"files":[{"name":1},{"naem":1}],"context":{"any":1},"events":[{"any":1}]';
+  expect(scanned(`{"a/b":1,"a/b":2,${inside}}`).unknown).toEqual([
+    '/a~1b',
+    '/window/befroeMs',
+    '/files/1/naem',
+  ]);
+  const many = Array.from({ length: 20 }, (_, i) => `"x${i}":1`).join();
+  expect(scanned(`{${many}}`).unknown).toHaveLength(10);
+});
+
+test('a member that nests deeper than 64 levels is named and never parsed', () => {
+  const deep = '['.repeat(1_000_000) + ']'.repeat(1_000_000);
+  const { tooDeep, fields, spans } = scanned(`{"window":${deep},"a/b":${deep},"context":${deep}}`);
+  expect(tooDeep).toEqual(['/window', '/a~1b', '/context']);
+  expect([fields, spans]).toEqual([{}, {}]);
+});
+
+test.each(['[]', '"x"', '7', 'null', ' true '])('tells that %s is no object', (text) => {
+  expect(scanObject(Buffer.from(text), SHAPE)).toMatchObject({
+    ok: true,
+    kind: expect.not.stringMatching('object'),
+  });
+});
+
+test.each([
+  '{',
+  '{"id"}',
+  '{"id":}',
+  '{"id":1,}',
+  '{"events":[}',
+  '{} x',
+  '{"id":1 "a":2}',
+  '',
+  '{"events":[{}]',
+])('refuses %j, as the engine does', (text) => {
+  expect(scanObject(Buffer.from(text), SHAPE)).toMatchObject({
+    ok: false,
+    detail: expect.any(String),
+  });
+});
+
+test('takes exactly what the engine takes, as a member of any kind', () => {
+  for (const { name, bytes } of [...validJson, ...invalidJson]) {
+    for (const [before, after] of [
+      ['{"x":', '}'],
+      ['{"window":', '}'],
+      ['{"context":', '}'],
+      ['{"files":[', ']}'],
+    ] as const) {
+      const body = Buffer.concat([Buffer.from(before), bytes, Buffer.from(after)]);
+      if (!isUtf8(body)) continue;
+      const scan = scanObject(body, SHAPE);
+      expect([name, before, scan.ok]).toEqual([name, before, parses(body.toString('utf8'))]);
+    }
+  }
+});
+
+function parses(text: string): boolean {
+  try {
+    JSON.parse(text);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+test.each([
+  ['{"id":"a","sessionId":"s"}', '{"sessionId":"s"}'],
+  ['{"sessionId":"s","id":"a"}', '{"sessionId":"s"}'],
+  ['{"sessionId": "s", "\\u0069d" : "a", "x": {"id": 1}}', '{"sessionId": "s", "x": {"id": 1}}'],
+  ['{\n  "id": null,\n  "x": 1\n}', '{\n  "x": 1\n}'],
+  ['{\n  "x": 1,\n  "id": "a"\n}', '{\n  "x": 1\n}'],
+  ['{ "id": "a" }', '{  }'],
+])('the id can be taken out of %j', (text, without) => {
+  const { start, end } = scanned(text).idMember ?? { start: 0, end: 0 };
+  expect(text.slice(0, start) + text.slice(end)).toBe(without);
+});
+
+test('a body that names no id has none to take out', () => {
+  expect(scanned('{"ids":["id"],"x":{"id":1}}').idMember).toBeUndefined();
+});
