@@ -1,5 +1,5 @@
 /** Finds the first of several records that name one thing, in the block and in the thing's table; only it counts. */
-import type { Store } from '@questlog/runtime/clickhouse/store';
+import { partsOf, type Store } from '@questlog/runtime/clickhouse/store';
 import type { Block } from '@questlog/runtime/consumer/blocks';
 import type { Decoded, Source } from './writer.ts';
 
@@ -35,7 +35,7 @@ export function openFirsts<Message>({ store, source, table, nameOf }: FirstsDeps
     firstOfEach: async (block, decoded) => {
       const taken = new Set<string>();
       for (const row of await heldOf(decoded)) {
-        if (!isOfBlock(row, source, block)) taken.add(keyOf({ projectId: row.project_id, id: row.id }));
+        if (!isOfBlock(row, source, block)) taken.add(keyOf(row));
       }
       return decoded.filter(({ message }) => {
         const key = keyOf(nameOf(message));
@@ -46,9 +46,7 @@ export function openFirsts<Message>({ store, source, table, nameOf }: FirstsDeps
     },
     offsetsHeld: async (block, decoded) => {
       const rows = await heldOf(decoded);
-      return new Set(
-        rows.filter((row) => isOfBlock(row, source, block)).map((row) => Number(row.log_offset)),
-      );
+      return new Set(rows.filter((row) => isOfBlock(row, source, block)).map((row) => Number(row.offset)));
     },
   };
 }
@@ -57,25 +55,20 @@ export function keyOf({ projectId, id }: Name): string {
   return `${projectId}/${id}`;
 }
 
-interface HeldRow {
-  readonly project_id: string;
-  readonly id: string;
-  readonly log_id: string;
-  readonly log_partition: number;
-  readonly log_offset: string;
+/** Where the record that made it lies. */
+interface HeldRow extends Name {
+  readonly logId: string;
+  readonly partition: number;
+  readonly offset: string;
 }
-
-/** Names of one `IN` list. */
-const MAX_NAMES = 2_500;
 
 async function heldRows(store: Store, table: string, names: readonly Name[]): Promise<HeldRow[]> {
   const held: HeldRow[] = [];
-  for (let i = 0; i < names.length; i += MAX_NAMES) {
-    const some = names.slice(i, i + MAX_NAMES);
+  for (const part of partsOf(names)) {
     const rows = await store.query<HeldRow>(
-      `SELECT project_id, id, log_id, log_partition, log_offset FROM ${table}
-       WHERE project_id IN {projects:Array(UUID)} AND id IN {ids:Array(UUID)}`,
-      { projects: [...new Set(some.map(({ projectId }) => projectId))], ids: some.map(({ id }) => id) },
+      `SELECT project_id AS projectId, id, log_id AS logId, log_partition AS partition, log_offset AS offset
+       FROM ${table} WHERE project_id IN {projects:Array(UUID)} AND id IN {ids:Array(UUID)}`,
+      { projects: [...new Set(part.map(({ projectId }) => projectId))], ids: part.map(({ id }) => id) },
     );
     held.push(...rows);
   }
@@ -83,12 +76,7 @@ async function heldRows(store: Store, table: string, names: readonly Name[]): Pr
 }
 
 /** Rows of other logs and of the same ids in other projects come along with a look-up. */
-function isOfBlock(row: HeldRow, source: Source, block: Block): boolean {
-  const offset = Number(row.log_offset);
-  return (
-    row.log_id === source.logId &&
-    row.log_partition === source.partition &&
-    offset >= block.start &&
-    offset < block.end
-  );
+function isOfBlock({ logId, partition, offset }: HeldRow, source: Source, block: Block): boolean {
+  const isOfSource = logId === source.logId && partition === source.partition;
+  return isOfSource && Number(offset) >= block.start && Number(offset) < block.end;
 }

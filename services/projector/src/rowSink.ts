@@ -1,10 +1,7 @@
-/**
- * Writes rows that may be written again: same key, same version, same content, so that the table merges a repeat away
- * and its views never show it. Hence no de-duplication token and no look at what is in place, and rows may be cut into
- * inserts anywhere.
- */
+/** The rows of a table as RowBinary, and the way in of rows that may be written again. */
 import { RowBinaryWriter } from '@questlog/runtime/clickhouse/rowBinary';
 import type { Store } from '@questlog/runtime/clickhouse/store';
+import type { Decoded, Source } from './writer.ts';
 
 export interface RowTable<Row> {
   readonly table: string;
@@ -12,9 +9,76 @@ export interface RowTable<Row> {
   write(out: RowBinaryWriter, row: Row): void;
 }
 
+/** Each column's name, and how its value is written. */
+type Columns<Row> = Readonly<Record<string, (out: RowBinaryWriter, row: Row) => void>>;
+
+export function rowTable<Row>(table: string, columns: Columns<Row>): RowTable<Row> {
+  const writers = Object.values(columns);
+  return {
+    table,
+    columns: Object.keys(columns),
+    write: (out, row) => {
+      for (const write of writers) write(out, row);
+    },
+  };
+}
+
+/** A row of one record of the log. */
+export interface RowOf<Message> {
+  readonly place: Source & { readonly offset: number };
+  readonly message: Message;
+}
+
+/** The columns of a record's place in the log. */
+export const PLACE_COLUMNS: Columns<Pick<RowOf<unknown>, 'place'>> = {
+  log_id: (out, { place }) => out.uuid(place.logId),
+  log_partition: (out, { place }) => out.uint32(place.partition),
+  log_offset: (out, { place }) => out.uint64(place.offset),
+};
+
+/** The rows of a block's records, one or many each; `insertOnce` asks for those that are not in place. */
+export interface BlockRows {
+  readonly table: string;
+  readonly columns: readonly string[];
+  /** The rows of the records whose offset is wanted. */
+  write(wanted: (offset: number) => boolean): Buffer;
+}
+
+/** @param bytesOf a record's rows, about: a buffer that has to grow is copied, and for a while there twice. */
+export function blockRows<Message>(
+  { table, columns, write }: RowTable<RowOf<Message>>,
+  source: Source,
+  records: readonly Decoded<Message>[],
+  bytesOf: (message: Message) => number = () => ROW_BYTES,
+): BlockRows {
+  return {
+    table,
+    columns,
+    write: (wanted) => {
+      const written = records.filter(({ offset }) => wanted(offset));
+      const out = new RowBinaryWriter(written.reduce((sum, { message }) => sum + bytesOf(message), 0));
+      for (const { offset, message } of written) write(out, { place: { ...source, offset }, message });
+      return out.bytes();
+    },
+  };
+}
+
+/** A row of ids and numbers, with room for a short text. */
+export const ROW_BYTES = 256;
+
+/** Names a block's rows; the same for whoever writes the block. */
+export function tokenOf(source: Source, block: { topic: string; start: number; end: number }): string {
+  return `${source.logId}/${block.topic}/${source.partition}/${block.start}-${block.end}`;
+}
+
 /** One insert holds so much and a row: a small retraction repeats a long report, a block could grow a hundredfold. */
 const MAX_INSERT_BYTES = 8 * 1024 * 1024;
 
+/**
+ * Writes rows that may be written again: same key, same version, same content, so that the table merges a repeat away
+ * and its views never show it. Hence no de-duplication token and no look at what is in place, and rows may be cut into
+ * inserts anywhere.
+ */
 export class RowSink<Row> {
   readonly #store: Store;
   readonly #table: RowTable<Row>;
@@ -38,4 +102,11 @@ export class RowSink<Row> {
     await this.#store.insert({ table, columns, rows: this.#out.bytes() });
     this.#out = new RowBinaryWriter();
   }
+}
+
+/** All of them, as a `RowSink` does. */
+export async function writeRows<Row>(store: Store, table: RowTable<Row>, rows: Iterable<Row>): Promise<void> {
+  const sink = new RowSink(store, table);
+  await sink.add(rows);
+  await sink.flush();
 }

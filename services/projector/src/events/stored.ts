@@ -2,12 +2,12 @@
  * Reads what the tables hold of a partition: the counts that it carries on, the append ids that it has seen, and which
  * of a block's rows are there.
  */
-import type { Store } from '@questlog/runtime/clickhouse/store';
+import { partsOf, type Store } from '@questlog/runtime/clickhouse/store';
 import type { Block } from '@questlog/runtime/consumer/blocks';
 import type { Source } from '../writer.ts';
 import {
   type Accepted,
-  type Count,
+  type Counted,
   MAX_RECENT_APPENDS,
   type MinuteKey,
   nameOfMinuteKey,
@@ -16,21 +16,11 @@ import {
   Rollup,
 } from './core/planEvents.ts';
 
-/** Keys of one look-up: their ids stay below what a server takes as one parameter. */
+/** Keys of one look-up: each is two or three ids. */
 const MAX_KEYS = 1_000;
 const MAX_KEYS_HELD = 100_000;
 /** Event types are free text and part of a key. */
 const MAX_KEY_CHARACTERS_HELD = 16 * 1024 * 1024;
-
-interface HeldRow {
-  readonly count: string;
-  readonly last_offset: string;
-}
-
-interface Held<Key> {
-  readonly key: Key;
-  readonly count: Count;
-}
 
 export interface Counts<Key> {
   readonly rollup: Rollup<Key>;
@@ -38,10 +28,13 @@ export interface Counts<Key> {
   load(keys: readonly Key[]): Promise<void>;
 }
 
+/** A key with its count, as ClickHouse answers it. */
+type CountRow<Key> = Key & { readonly count: string; readonly lastOffset: string };
+
 export function openQuotaCounts(store: Store, source: Source): Counts<QuotaKey> {
   return countsOf(nameOfQuotaKey, async (keys) => {
-    const rows = await store.query<HeldRow & { tenant_id: string; month_day: number }>(
-      `SELECT tenant_id, toUInt16(month) AS month_day, used AS count, last_offset
+    const rows = await store.query<CountRow<QuotaKey>>(
+      `SELECT tenant_id AS tenantId, toUInt16(month) AS monthDay, used AS count, last_offset AS lastOffset
        FROM quota_usage_by_partition FINAL
        WHERE tenant_id IN {tenants:Array(UUID)} AND toUInt16(month) IN {months:Array(UInt16)}
          AND log_id = {logId:UUID} AND log_partition = {partition:UInt32}`,
@@ -51,25 +44,16 @@ export function openQuotaCounts(store: Store, source: Source): Counts<QuotaKey> 
         months: distinct(keys.map((key) => key.monthDay)),
       },
     );
-    return rows.map((row) => ({
-      key: { tenantId: row.tenant_id, monthDay: row.month_day },
-      count: countOf(row),
-    }));
+    return rows.map(({ count, lastOffset, ...key }) => counted(key, count, lastOffset));
   });
-}
-
-interface MinuteRow extends HeldRow {
-  readonly tenant_id: string;
-  readonly project_id: string;
-  readonly minute_s: number;
-  readonly event_type: string;
 }
 
 /** Not by event type: a type may be longer than what a server takes as a parameter. */
 export function openMinuteCounts(store: Store, source: Source): Counts<MinuteKey> {
   return countsOf(nameOfMinuteKey, async (keys) => {
-    const rows = await store.query<MinuteRow>(
-      `SELECT tenant_id, project_id, toUnixTimestamp(minute) AS minute_s, event_type, count, last_offset
+    const rows = await store.query<CountRow<MinuteKey>>(
+      `SELECT tenant_id AS tenantId, project_id AS projectId, toUnixTimestamp(minute) AS minuteS,
+         event_type AS eventType, count, last_offset AS lastOffset
        FROM event_counts_by_partition FINAL
        WHERE tenant_id IN {tenants:Array(UUID)} AND project_id IN {projects:Array(UUID)}
          AND minute IN (SELECT toDateTime(arrayJoin({minutes:Array(UInt32)}), 'UTC'))
@@ -81,67 +65,49 @@ export function openMinuteCounts(store: Store, source: Source): Counts<MinuteKey
         minutes: distinct(keys.map((key) => key.minuteS)),
       },
     );
-    return rows.map((row) => ({
-      key: {
-        tenantId: row.tenant_id,
-        projectId: row.project_id,
-        minuteS: row.minute_s,
-        eventType: row.event_type,
-      },
-      count: countOf(row),
-    }));
+    return rows.map(({ count, lastOffset, ...key }) => counted(key, count, lastOffset));
   });
+}
+
+function counted<Key>(key: Key, count: string, lastOffset: string): Counted<Key> {
+  return { key, count: Number(count), lastOffset: Number(lastOffset) };
 }
 
 function countsOf<Key>(
   nameOf: (key: Key) => string,
-  lookUp: (keys: readonly Key[]) => Promise<readonly Held<Key>[]>,
+  lookUp: (keys: readonly Key[]) => Promise<readonly Counted<Key>[]>,
 ): Counts<Key> {
   const rollup = new Rollup(nameOf);
   return {
     rollup,
     load: async (keys) => {
       if (rollup.size > MAX_KEYS_HELD || rollup.characters > MAX_KEY_CHARACTERS_HELD) rollup.forget();
-      const unknown = new Map<string, Key>();
-      for (const key of keys) {
-        if (!rollup.knows(key)) unknown.set(nameOf(key), key);
-      }
-      for (const chunk of chunks([...unknown.values()])) {
-        const names = new Set(chunk.map(nameOf));
+      const unknown = new Map(keys.filter((key) => !rollup.knows(key)).map((key) => [nameOf(key), key]));
+      for (const part of partsOf([...unknown.values()], MAX_KEYS)) {
+        const names = new Set(part.map(nameOf));
         // Others come along; one that is in memory already is ahead of the table.
-        const held = (await lookUp(chunk)).filter(({ key }) => names.has(nameOf(key)));
+        const held = (await lookUp(part)).filter(({ key }) => names.has(nameOf(key)));
         // Only now: after a look-up that failed, its keys must stay unknown, or they would begin at zero.
-        for (const key of chunk) rollup.load(key, undefined);
-        for (const { key, count } of held) rollup.load(key, count);
+        for (const key of part) rollup.load(key, undefined);
+        for (const { key, count, lastOffset } of held) rollup.load(key, { count, lastOffset });
       }
     },
   };
-}
-
-function countOf(row: HeldRow): Count {
-  return { count: Number(row.count), lastOffset: Number(row.last_offset) };
 }
 
 function distinct<T>(values: readonly T[]): T[] {
   return [...new Set(values)];
 }
 
-function* chunks<T>(items: readonly T[]): Generator<T[]> {
-  for (let i = 0; i < items.length; i += MAX_KEYS) yield items.slice(i, i + MAX_KEYS);
-}
-
-/** Ids in one `IN` list. */
-const MAX_IDS = 2_500;
-
 /** The append ids below an offset, oldest first: *below*, since a replayed block must not drop itself. */
 export async function recentAppendIds(store: Store, source: Source, start: number): Promise<string[]> {
-  const rows = await store.query<{ append_id: string }>(
-    `SELECT append_id FROM appends
+  const rows = await store.query<{ id: string }>(
+    `SELECT append_id AS id FROM appends
      WHERE log_id = {logId:UUID} AND log_partition = {partition:UInt32} AND log_offset < {start:UInt64}
      ORDER BY log_offset DESC LIMIT {limit:UInt32}`,
     { ...source, start, limit: MAX_RECENT_APPENDS },
   );
-  return rows.map((row) => row.append_id).reverse();
+  return rows.map(({ id }) => id).reverse();
 }
 
 /** Tells which of the ids the ledger holds below the offset. */
@@ -152,14 +118,14 @@ export async function repeatedBelow(
   ids: readonly string[],
 ): Promise<Set<string>> {
   const found = new Set<string>();
-  for (let i = 0; i < ids.length; i += MAX_IDS) {
-    const rows = await store.query<{ append_id: string }>(
-      `SELECT append_id FROM appends
+  for (const part of partsOf(ids)) {
+    const rows = await store.query<{ id: string }>(
+      `SELECT append_id AS id FROM appends
        WHERE log_id = {logId:UUID} AND log_partition = {partition:UInt32} AND log_offset < {start:UInt64}
          AND append_id IN {ids:Array(UUID)}`,
-      { ...source, start, ids: ids.slice(i, i + MAX_IDS) },
+      { ...source, start, ids: part },
     );
-    for (const row of rows) found.add(row.append_id);
+    for (const { id } of rows) found.add(id);
   }
   return found;
 }
@@ -173,8 +139,8 @@ export async function offsetsHeld(
   kept: readonly Accepted[],
 ): Promise<Set<number>> {
   const times = kept.map(({ message }) => message.receivedAt);
-  const rows = await store.query<{ log_offset: string }>(
-    `SELECT DISTINCT log_offset FROM ${table}
+  const rows = await store.query<{ offset: string }>(
+    `SELECT DISTINCT log_offset AS offset FROM ${table}
      WHERE log_id = {logId:UUID} AND log_partition = {partition:UInt32}
        AND log_offset >= {start:UInt64} AND log_offset < {end:UInt64}
        AND received_at BETWEEN fromUnixTimestamp64Milli({from:Int64}) AND fromUnixTimestamp64Milli({to:Int64})`,
@@ -186,5 +152,5 @@ export async function offsetsHeld(
       to: times.reduce((a, b) => Math.max(a, b)),
     },
   );
-  return new Set(rows.map((row) => Number(row.log_offset)));
+  return new Set(rows.map(({ offset }) => Number(offset)));
 }

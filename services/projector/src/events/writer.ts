@@ -2,17 +2,28 @@
 import type { BlockWriter } from '@questlog/runtime/consumer/blocks';
 import { insertOnce } from '@questlog/runtime/consumer/insertOnce';
 import type { EventsAccepted } from '@questlog/schemas/topics/eventsAccepted';
+import { type BlockRows, blockRows, tokenOf, writeRows } from '../rowSink.ts';
 import { type WriterDeps, writerOf } from '../writer.ts';
-import { type Accepted, dropRepeats, minuteCountsOf, quotaKeyOf, RecentAppends } from './core/planEvents.ts';
-import { appendRows, eventRows, minuteCountRows, quotaRows, type RowsFor, tokenOf } from './rows.ts';
+import {
+  type Accepted,
+  type Counted,
+  dropRepeats,
+  type MinuteKey,
+  minuteCountsOf,
+  type QuotaKey,
+  quotaKeyOf,
+  RecentAppends,
+} from './core/planEvents.ts';
+import { APPENDS, bytesOfEvents, EVENTS, minuteTable, quotaTable } from './rows.ts';
 import { offsetsHeld, openMinuteCounts, openQuotaCounts, recentAppendIds, repeatedBelow } from './stored.ts';
 
 interface EventsPlan {
   readonly kept: readonly Accepted[];
   /** Facts, checked by offset before they are written again. */
-  readonly facts: readonly RowsFor[];
+  readonly facts: readonly BlockRows[];
   /** Absolute counts: writing one again changes nothing. */
-  readonly counts: readonly RowsFor[];
+  readonly quotas: readonly Counted<QuotaKey>[];
+  readonly minutes: readonly Counted<MinuteKey>[];
 }
 
 /** @param start what lies below it is read from the tables. */
@@ -41,20 +52,19 @@ export async function openEventsWriter(
       onOutcome('repeated', accepted.length - kept.length);
       return {
         kept,
-        facts: [eventRows(source, kept), appendRows(source, kept)],
-        counts: [quotaRows(source, quota.rollup.drain()), minuteCountRows(source, minutes.rollup.drain())],
+        facts: [blockRows(EVENTS, source, kept, bytesOfEvents), blockRows(APPENDS, source, kept)],
+        quotas: quota.rollup.drain(),
+        minutes: minutes.rollup.drain(),
       };
     },
-    apply: async ({ kept, facts, counts }, block, attempt) => {
+    apply: async (plan, block, attempt) => {
       const token = tokenOf(source, block);
-      for (const rows of kept.length === 0 ? [] : facts) {
-        const held = () => offsetsHeld(store, rows.table, source, block, kept);
+      for (const rows of plan.kept.length === 0 ? [] : plan.facts) {
+        const held = () => offsetsHeld(store, rows.table, source, block, plan.kept);
         await insertOnce(store, { ...rows, token, held }, attempt);
       }
-      for (const { table, columns, write } of counts) {
-        const rows = write(() => true);
-        if (rows.length > 0) await store.insert({ table, columns, rows });
-      }
+      await writeRows(store, quotaTable(source), plan.quotas);
+      await writeRows(store, minuteTable(source), plan.minutes);
     },
   });
 }

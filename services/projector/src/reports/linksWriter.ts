@@ -1,20 +1,18 @@
 /** The projection of `questlog.linked-events.v1`: which events a report has, and which were taken from it. */
 import type { BlockWriter } from '@questlog/runtime/consumer/blocks';
 import type { LinkedEvent } from '@questlog/schemas/topics/linkedEvents';
-import { RowSink } from '../rowSink.ts';
+import { writeRows } from '../rowSink.ts';
 import { type Decoded, type WriterDeps, writerOf } from '../writer.ts';
-import { type LinkRow, linkTable } from './rows.ts';
+import type { LinkRow } from './core/planReports.ts';
+import { linkTable } from './rows.ts';
 
 export function openLinksWriter(deps: WriterDeps<LinkedEvent>): BlockWriter<unknown> {
-  const table = linkTable(deps);
   return writerOf<LinkedEvent, readonly LinkRow[]>(deps, {
     faultOf,
     // The events' payloads are let go of here.
     plan: async (_, decoded) => decoded.map(rowOf),
     apply: async (rows) => {
-      const sink = new RowSink(deps.store, table);
-      await sink.add(rows);
-      await sink.flush();
+      await writeRows(deps.store, linkTable(deps), rows);
       deps.onOutcome('written', rows.length);
     },
   });

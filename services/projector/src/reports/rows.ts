@@ -1,102 +1,48 @@
-/** Rows of the tables that reports and links reach (`deploy/clickhouse`), as RowBinary. */
+/** The tables that reports and links reach (`deploy/clickhouse`). */
 import { reportTimeOf, windowOf } from '@questlog/schemas/reportWindow';
-import { LINK_VERSIONS, type LinkSource, type LinkState } from '@questlog/schemas/topics/linkedEvents';
-import type { RowTable } from '../rowSink.ts';
+import type { StoredReport } from '@questlog/schemas/tables/reports';
+import { LINK_VERSIONS, type LinkSource } from '@questlog/schemas/topics/linkedEvents';
+import { PLACE_COLUMNS, type RowTable, rowTable } from '../rowSink.ts';
 import type { Source } from '../writer.ts';
-import type { FiledReport } from './core/planReports.ts';
+import type { LinkRow } from './core/planReports.ts';
 
 /** A retracted report is the filed one once more, so that whoever reads one row reads all of it. */
 const REPORT_VERSIONS = { filed: 0, retracted: 1 } as const;
 const LINK_SOURCES: Readonly<Record<LinkSource, number>> = { inline: 0, named: 1, session: 2 };
 
-export const REPORT_TABLE: RowTable<FiledReport> = {
-  table: 'report_versions',
-  columns: [
-    'tenant_id',
-    'project_id',
-    'id',
-    'session_id',
-    'session_lane',
-    'occurred_at',
-    'received_at',
-    'window_before_ms',
-    'window_after_ms',
-    'from_micros',
-    'to_micros',
-    'inline_event_ids',
-    'event_ids',
-    'request_sha256',
-    'retracted_at',
-    'version',
-    'log_id',
-    'log_partition',
-    'log_offset',
-  ],
-  write: (out, { record, place, retractedAt }) => {
-    const { fromMicros, toMicros } = windowOf(record);
-    out.uuid(record.tenantId);
-    out.uuid(record.projectId);
-    out.uuid(record.reportId);
-    out.nullableUuid(record.sessionId);
-    out.nullable(record.sessionLane, (lane) => out.uint32(lane));
-    out.int64(reportTimeOf(record));
-    out.int64(BigInt(record.receivedAt));
-    out.uint32(record.windowBeforeMs);
-    out.uint32(record.windowAfterMs);
-    out.int64(fromMicros);
-    out.int64(toMicros);
-    out.arrayOfUuids(record.inlineEventIds);
-    out.arrayOfUuids(record.eventIds);
-    out.nullable(record.requestDigest, (digest) => out.fixed(digest));
-    out.nullable(retractedAt, (atMs) => out.int64(BigInt(atMs)));
-    out.uint8(retractedAt === null ? REPORT_VERSIONS.filed : REPORT_VERSIONS.retracted);
-    out.uuid(place.logId);
-    out.uint32(place.partition);
-    out.uint64(place.offset);
-  },
-};
+export const REPORTS = rowTable<StoredReport>('report_versions', {
+  tenant_id: (out, { filed }) => out.uuid(filed.tenantId),
+  project_id: (out, { filed }) => out.uuid(filed.projectId),
+  id: (out, { filed }) => out.uuid(filed.reportId),
+  session_id: (out, { filed }) => out.nullableUuid(filed.sessionId),
+  session_lane: (out, { filed }) => out.nullable(filed.sessionLane, (lane) => out.uint32(lane)),
+  occurred_at: (out, { filed }) => out.int64(reportTimeOf(filed)),
+  received_at: (out, { filed }) => out.int64(BigInt(filed.receivedAt)),
+  window_before_ms: (out, { filed }) => out.uint32(filed.windowBeforeMs),
+  window_after_ms: (out, { filed }) => out.uint32(filed.windowAfterMs),
+  from_micros: (out, { filed }) => out.int64(windowOf(filed).fromMicros),
+  to_micros: (out, { filed }) => out.int64(windowOf(filed).toMicros),
+  inline_event_ids: (out, { filed }) => out.arrayOfUuids(filed.inlineEventIds),
+  event_ids: (out, { filed }) => out.arrayOfUuids(filed.eventIds),
+  request_sha256: (out, { filed }) => out.nullable(filed.requestDigest, (digest) => out.fixed(digest)),
+  retracted_at: (out, { retractedAt }) => out.nullable(retractedAt, (atMs) => out.int64(BigInt(atMs))),
+  version: (out, { retractedAt }) =>
+    out.uint8(retractedAt === null ? REPORT_VERSIONS.filed : REPORT_VERSIONS.retracted),
+  ...PLACE_COLUMNS,
+});
 
-export interface LinkRow {
-  readonly tenantId: string;
-  readonly projectId: string;
-  readonly reportId: string;
-  readonly eventId: string;
-  readonly state: LinkState;
-  readonly source: LinkSource;
-  readonly version: number;
-  readonly changedAt: number;
-  /** The offset of the record that says so. */
-  readonly offset: number;
-}
-
-export function linkTable(source: Source): RowTable<LinkRow> {
-  return {
-    table: 'report_link_versions',
-    columns: [
-      'tenant_id',
-      'project_id',
-      'report_id',
-      'event_id',
-      'state',
-      'source',
-      'version',
-      'changed_at',
-      'log_id',
-      'log_partition',
-      'log_offset',
-    ],
-    write: (out, row) => {
-      out.uuid(row.tenantId);
-      out.uuid(row.projectId);
-      out.uuid(row.reportId);
-      out.uuid(row.eventId);
-      out.uint8(LINK_VERSIONS[row.state]);
-      out.uint8(LINK_SOURCES[row.source]);
-      out.uint8(row.version);
-      out.int64(BigInt(row.changedAt));
-      out.uuid(source.logId);
-      out.uint32(source.partition);
-      out.uint64(row.offset);
-    },
-  };
+export function linkTable({ logId, partition }: Source): RowTable<LinkRow> {
+  return rowTable('report_link_versions', {
+    tenant_id: (out, row) => out.uuid(row.tenantId),
+    project_id: (out, row) => out.uuid(row.projectId),
+    report_id: (out, row) => out.uuid(row.reportId),
+    event_id: (out, row) => out.uuid(row.eventId),
+    state: (out, row) => out.uint8(LINK_VERSIONS[row.state]),
+    source: (out, row) => out.uint8(LINK_SOURCES[row.source]),
+    version: (out, row) => out.uint8(row.version),
+    changed_at: (out, row) => out.int64(BigInt(row.changedAt)),
+    log_id: (out) => out.uuid(logId),
+    log_partition: (out) => out.uint32(partition),
+    log_offset: (out, row) => out.uint64(row.offset),
+  });
 }

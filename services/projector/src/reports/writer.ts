@@ -1,22 +1,18 @@
 /** The projection of `questlog.report-links.v1`: the reports, and the links that they wait for in vain or still. */
-import type { Store } from '@questlog/runtime/clickhouse/store';
+import { partsOf, type Store } from '@questlog/runtime/clickhouse/store';
 import type { BlockWriter } from '@questlog/runtime/consumer/blocks';
-import { REPORT_COLUMNS, type ReportRow, storedReport } from '@questlog/schemas/tables/reports';
-import { LINK_VERSIONS } from '@questlog/schemas/topics/linkedEvents';
+import {
+  REPORT_COLUMNS,
+  type ReportRow,
+  type StoredReport,
+  storedReport,
+} from '@questlog/schemas/tables/reports';
 import { faultOf, isAtHome, type ReportLink } from '@questlog/schemas/topics/reportLinks';
 import { keyOf, type Name, openFirsts } from '../firstOfEach.ts';
 import { RowSink } from '../rowSink.ts';
 import { type Source, type WriterDeps, writerOf } from '../writer.ts';
-import {
-  type FiledReport,
-  type Noted,
-  type OpenLink,
-  pendingLinks,
-  retractionOf,
-  sortReports,
-  unresolvedLinks,
-} from './core/planReports.ts';
-import { type LinkRow, linkTable, REPORT_TABLE } from './rows.ts';
+import { type Noted, pendingLinks, retractionOf, sortReports, unresolvedLinks } from './core/planReports.ts';
+import { linkTable, REPORTS } from './rows.ts';
 
 interface ReportsPlan {
   /** The first of each report. */
@@ -59,24 +55,24 @@ async function writeReports(
   later: readonly Noted[],
 ): Promise<number> {
   const links = new RowSink(store, linkTable(source));
-  const reports = new RowSink(store, REPORT_TABLE);
+  const reports = new RowSink(store, REPORTS);
   const own = new Map(filed.map((noted) => [keyOf(nameOf(noted.message)), reportOf(source, noted)]));
-  for (const noted of filed) await links.add(pendingLinks(noted).map(versioned));
+  for (const noted of filed) await links.add(pendingLinks(noted));
   await reports.add(own.values());
-  const told = [...byReport(later)];
+  const noticed = [...Map.groupBy(later, ({ message }) => keyOf(nameOf(message)))];
   let vain = 0;
-  for (let i = 0; i < told.length; i += MAX_REPORTS) {
-    const some = told.slice(i, i + MAX_REPORTS);
+  for (const some of partsOf(noticed, MAX_REPORTS)) {
+    const older = some.filter(([key]) => !own.has(key)).flatMap(([, notes]) => notes.slice(0, 1));
     const held = await reportsHeld(
       store,
-      some.flatMap(([key, { name }]) => (own.has(key) ? [] : [name])),
+      older.map(({ message }) => nameOf(message)),
     );
-    for (const [key, { notes }] of some) {
+    for (const [key, notes] of some) {
       const report = own.get(key) ?? held.get(key);
       const retraction = report && retractionOf(report, notes, source);
       if (retraction !== undefined) await reports.add([retraction]);
       vain += notes.filter(({ message }) => message.kind === 'retracted').length - (retraction ? 1 : 0);
-      await links.add(unresolvedLinks(notes, report).map(versioned));
+      await links.add(unresolvedLinks(notes, report));
     }
   }
   // Links first: but in a block of many inserts, whoever sees a report sees what it waits for.
@@ -85,41 +81,20 @@ async function writeReports(
   return vain;
 }
 
-function reportOf(source: Source, { offset, message }: Noted): FiledReport {
-  return { record: message, place: { ...source, offset }, retractedAt: null };
-}
-
-/** Groups notes by `keyOf` their reports' names, each report's in the order of the log. */
-function byReport(later: readonly Noted[]): Map<string, { name: Name; notes: Noted[] }> {
-  const told = new Map<string, { name: Name; notes: Noted[] }>();
-  for (const noted of later) {
-    const name = nameOf(noted.message);
-    const known = told.get(keyOf(name));
-    if (known === undefined) told.set(keyOf(name), { name, notes: [noted] });
-    else known.notes.push(noted);
-  }
-  return told;
-}
-
-function versioned(link: OpenLink): LinkRow {
-  return { ...link, version: LINK_VERSIONS[link.state] };
+function reportOf(source: Source, { offset, message }: Noted): StoredReport {
+  return { filed: message, place: { ...source, offset }, retractedAt: null };
 }
 
 /** Reports of one look-up: each may name 2,000 events, 80 kB of an answer. */
 const MAX_REPORTS = 250;
 
 /** The reports by `keyOf` their names. At most `MAX_REPORTS` names. */
-async function reportsHeld(store: Store, names: readonly Name[]): Promise<Map<string, FiledReport>> {
+async function reportsHeld(store: Store, names: readonly Name[]): Promise<Map<string, StoredReport>> {
   if (names.length === 0) return new Map();
   const rows = await store.query<ReportRow>(
     `SELECT ${REPORT_COLUMNS} FROM reports WHERE project_id IN {projects:Array(UUID)} AND id IN {ids:Array(UUID)}`,
     { projects: [...new Set(names.map(({ projectId }) => projectId))], ids: names.map(({ id }) => id) },
   );
-  return new Map(
-    rows.map((row) => {
-      // Written back, the row is the same: the window follows from the time, which is there even if none was sent.
-      const { filed: record, place, retractedAt } = storedReport(row);
-      return [keyOf({ projectId: row.project_id, id: row.id }), { record, place, retractedAt }];
-    }),
-  );
+  // Written back, a row is the same: the window follows from the time, which is there even if none was sent.
+  return new Map(rows.map(storedReport).map((report) => [keyOf(nameOf(report.filed)), report]));
 }

@@ -58,6 +58,14 @@ export interface StoreOptions {
   readonly caPem?: string;
 }
 
+/** So many ids are still below what a server takes as one parameter. */
+const MAX_IDS = 2_500;
+
+/** A list in parts that one query takes. */
+export function* partsOf<T>(items: readonly T[], size = MAX_IDS): Generator<readonly T[]> {
+  for (let i = 0; i < items.length; i += size) yield items.slice(i, i + size);
+}
+
 /** An insert's lifetime stays far below any de-duplication window, so that a forgotten one cannot come late. */
 const REQUEST_TIMEOUT_MS = 30_000;
 const MAX_CONNECTIONS = 16;

@@ -92,12 +92,16 @@ export interface Count {
   readonly lastOffset: number;
 }
 
+export interface Counted<Key> extends Count {
+  readonly key: Key;
+}
+
 /**
  * The counts of one partition by key, as far as they are known, and which of them changed since the last drain. A record
  * at or below a count's offset is already in it, so the same records may be applied any number of times.
  */
 export class Rollup<Key> {
-  readonly #counts = new Map<string, Count & { readonly key: Key }>();
+  readonly #counts = new Map<string, Counted<Key>>();
   readonly #changed = new Set<string>();
   readonly #nameOf: (key: Key) => string;
   #characters = 0;
@@ -129,7 +133,7 @@ export class Rollup<Key> {
   }
 
   /** The rows to write: every count that changed. */
-  drain(): (Count & { readonly key: Key })[] {
+  drain(): Counted<Key>[] {
     const rows = [...this.#changed].flatMap((name) => this.#counts.get(name) ?? []);
     this.#changed.clear();
     return rows;

@@ -1,14 +1,15 @@
 /** What the records of reports mean. */
 import { randomUUID } from 'node:crypto';
 import { aReportLink } from '@questlog/schemas/fixtures/builders';
+import type { StoredReport } from '@questlog/schemas/tables/reports';
 import type { ReportLink } from '@questlog/schemas/topics/reportLinks';
 import { expect, test } from 'vitest';
-import { type FiledReport, pendingLinks, retractionOf, sortReports, unresolvedLinks } from './planReports.ts';
+import { pendingLinks, retractionOf, sortReports, unresolvedLinks } from './planReports.ts';
 
 const SOURCE = { logId: randomUUID(), partition: 2 };
 const [A, B] = [randomUUID(), randomUUID()];
 const REPORT = aReportLink({ inlineEventIds: [A], eventIds: [A, B] });
-const FILED: FiledReport = { record: REPORT, place: { ...SOURCE, offset: 5 }, retractedAt: null };
+const FILED: StoredReport = { filed: REPORT, place: { ...SOURCE, offset: 5 }, retractedAt: null };
 
 const noted = (offset: number, of: Partial<ReportLink>) => ({ offset, message: { ...REPORT, ...of } });
 const retracted = (offset: number) => noted(offset, { kind: 'retracted', receivedAt: offset });
@@ -35,7 +36,7 @@ test('the first retraction behind the report is the one that counts', () => {
 });
 
 test('a report of an earlier log can be retracted in this one, one of another partition cannot', () => {
-  const elsewhere = (of: Partial<FiledReport['place']>) => ({ ...FILED, place: { ...FILED.place, ...of } });
+  const elsewhere = (of: Partial<StoredReport['place']>) => ({ ...FILED, place: { ...FILED.place, ...of } });
   const notes = [retracted(3)];
   expect(retractionOf(elsewhere({ logId: randomUUID() }), notes, SOURCE)?.retractedAt).toBe(3);
   expect(retractionOf(elsewhere({ partition: 1, offset: 0 }), notes, SOURCE)).toBeUndefined();

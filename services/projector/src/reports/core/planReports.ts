@@ -1,26 +1,12 @@
 /** Decides what the records of reports mean: which count, which retraction counts, what links they tell of. Pure. */
 import { namedEventsOf } from '@questlog/schemas/reportWindow';
-import type { LinkSource } from '@questlog/schemas/topics/linkedEvents';
+import type { StoredReport } from '@questlog/schemas/tables/reports';
+import { LINK_VERSIONS, type LinkSource, type LinkState } from '@questlog/schemas/topics/linkedEvents';
 import type { ReportLink } from '@questlog/schemas/topics/reportLinks';
 
 export interface Noted {
   readonly offset: number;
   readonly message: ReportLink;
-}
-
-/** A record's place; offsets of different logs or partitions do not compare. */
-export interface Place {
-  readonly logId: string;
-  readonly partition: number;
-  readonly offset: number;
-}
-
-/** The record that is the report. */
-export interface FiledReport {
-  readonly record: ReportLink;
-  readonly place: Place;
-  /** Milliseconds since the epoch. */
-  readonly retractedAt: number | null;
 }
 
 export interface SortedReports {
@@ -62,10 +48,10 @@ export function sortReports(
  * @param notes of the report, in the order of the log.
  */
 export function retractionOf(
-  report: FiledReport,
+  report: StoredReport,
   notes: readonly Noted[],
-  source: Omit<Place, 'offset'>,
-): FiledReport | undefined {
+  source: Omit<StoredReport['place'], 'offset'>,
+): StoredReport | undefined {
   if (report.retractedAt !== null) return undefined;
   const first = notes.find(
     ({ offset, message }) => message.kind === 'retracted' && isBehind({ ...source, offset }, report.place),
@@ -74,24 +60,27 @@ export function retractionOf(
 }
 
 /** A retraction on another partition of the log is not at home; everything in an older log is earlier. */
-function isBehind(place: Place, report: Place): boolean {
+function isBehind(place: StoredReport['place'], report: StoredReport['place']): boolean {
   if (place.logId !== report.logId) return true;
   return place.partition === report.partition && place.offset > report.offset;
 }
 
-export interface OpenLink {
+/** A row of `report_link_versions`. */
+export interface LinkRow {
   readonly tenantId: string;
   readonly projectId: string;
   readonly reportId: string;
   readonly eventId: string;
-  readonly state: 'pending' | 'unresolved';
+  readonly state: LinkState;
   readonly source: LinkSource;
+  readonly version: number;
   readonly changedAt: number;
+  /** The offset of the record that says so. */
   readonly offset: number;
 }
 
 /** Every event that a filed report names is waited for. */
-export function pendingLinks(filed: Noted): OpenLink[] {
+export function pendingLinks(filed: Noted): LinkRow[] {
   return [...namedEventsOf(filed.message)].map(([eventId, source]) =>
     openLink(filed, eventId, 'pending', source),
   );
@@ -101,8 +90,8 @@ export function pendingLinks(filed: Noted): OpenLink[] {
  * The events that the linker gave up on. A notice does not say how the report named them, the report does; where that
  * is not projected yet it was most likely by id, since inline events come with the report.
  */
-export function unresolvedLinks(notes: readonly Noted[], report: FiledReport | undefined): OpenLink[] {
-  const sources = report === undefined ? undefined : namedEventsOf(report.record);
+export function unresolvedLinks(notes: readonly Noted[], report: StoredReport | undefined): LinkRow[] {
+  const sources = report === undefined ? undefined : namedEventsOf(report.filed);
   return notes
     .filter(({ message }) => message.kind === 'unresolved')
     .flatMap((notice) =>
@@ -115,9 +104,10 @@ export function unresolvedLinks(notes: readonly Noted[], report: FiledReport | u
 function openLink(
   { offset, message }: Noted,
   eventId: string,
-  state: OpenLink['state'],
+  state: 'pending' | 'unresolved',
   source: LinkSource,
-): OpenLink {
-  const { tenantId, projectId, reportId, receivedAt } = message;
-  return { tenantId, projectId, reportId, eventId, state, source, changedAt: receivedAt, offset };
+): LinkRow {
+  const { tenantId, projectId, reportId, receivedAt: changedAt } = message;
+  const version = LINK_VERSIONS[state];
+  return { tenantId, projectId, reportId, eventId, state, source, version, changedAt, offset };
 }
