@@ -5,9 +5,9 @@ import { Nullable, Timestamp, Uuid } from './fields.ts';
 const optional = {
   buildId: Type.Optional(Uuid),
   occurredAt: Type.Optional(Timestamp),
-  payload: Type.Optional(Type.Object({}, { description: 'Arbitrary event data; kept byte for byte.' })),
+  payload: Type.Optional(Type.Object({}, { description: 'Any data; kept byte for byte.' })),
 };
-const eventType = Type.String({ description: 'Free-form; any string is accepted.' });
+const eventType = Type.String({ description: 'Any string.' });
 
 /** One element of a request in revision A: the session is required. */
 export const EventInputA = Type.Object({ sessionId: Uuid, eventType, ...optional });

@@ -24,13 +24,13 @@ export const ReportInput = Type.Object({
   events: Type.Optional(
     Type.Array(EventInputB, {
       maxItems: BATCH_CAP.A,
-      description: `Events to store with the report, as with \`POST /v1/ingest/events\`: at most ${BATCH_CAP.A}, each with its session, in revision A; at most ${BATCH_CAP.B} in revision B.`,
+      description: `Stored with the report. Revision A: each with its session. Revision B: at most ${BATCH_CAP.B}.`,
     }),
   ),
   eventIds: Type.Optional(
     Type.Array(Uuid, {
       maxItems: MAX_NAMED_EVENTS,
-      description: 'Ids of events that are stored or still to come.',
+      description: 'Events that are stored or still to come.',
     }),
   ),
 });
@@ -45,7 +45,7 @@ export type ReportFields = Static<typeof ReportFields>;
 
 const linkState = Type.Enum(Object.keys(LINK_VERSIONS), {
   description:
-    '`pending`: not linked yet (about a second once the event is there); `linked`; `unresolved`: the event did not come within 15 minutes after the window; `retracted`: the report was retracted.',
+    '`pending`: not linked yet (about a second once the event is there); `unresolved`: the event did not come within 15 minutes after the window.',
 });
 const linkSource = Type.Enum(['inline', 'named', 'session'], {
   description: 'Why the event belongs to the report.',
@@ -88,7 +88,7 @@ const report = {
 };
 const links = {
   links: Type.Array(ReportLinkOutput),
-  linksTruncated: Type.Boolean({ description: 'Whether the report has more links than are shown.' }),
+  linksTruncated: Type.Boolean({ description: 'The report has more links.' }),
 };
 
 export const ReportOutput = Type.Object({ ...report, ...links });
@@ -115,7 +115,7 @@ export type LinkRetryInput = Static<typeof LinkRetryInput>;
 export const LinkRetryOutput = Type.Object({
   reports: Type.Integer({
     minimum: 0,
-    description: 'Reports that are looked up again, at most 1000 a request.',
+    description: 'Looked up again; at most 1000 a request.',
   }),
   links: Type.Integer({ minimum: 0, description: 'Their unresolved links.' }),
 });

@@ -10,7 +10,7 @@ export function ingestMetrics(registry: MetricsRegistry) {
     registry,
     requests: new Counter({
       name: 'questlog_http_requests_total',
-      help: 'Answered requests by route, method and status.',
+      help: 'Answered requests.',
       labelNames: ['route', 'method', 'status'],
       registers,
     }),

@@ -9,7 +9,7 @@ export function linkerMetrics(registry: MetricsRegistry) {
   return {
     linkChanges: new Counter({
       name: 'questlog_link_changes_total',
-      help: 'Links made and retracted, by kind and source.',
+      help: 'Links made and retracted.',
       labelNames: ['kind', 'source'],
       registers,
     }),
@@ -32,20 +32,20 @@ export function linkerMetrics(registry: MetricsRegistry) {
     }),
     lookUpSeconds: new Histogram({
       name: 'questlog_linker_look_up_duration_seconds',
-      help: 'Time of a look-up in ClickHouse, by kind, with its wait for the projection.',
+      help: 'Time of a look-up in ClickHouse, with its wait for the projection.',
       labelNames: ['kind'],
       buckets: [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60],
       registers,
     }),
     failedLookUps: new Counter({
       name: 'questlog_linker_look_up_failures_total',
-      help: 'Look-ups that failed, by kind; each is retried.',
+      help: 'Look-ups that failed; each is retried.',
       labelNames: ['kind'],
       registers,
     }),
     linkerLag: new Gauge({
       name: 'questlog_linker_lag_records',
-      help: 'Records that no linker has processed yet, by topic. Each linker reports the total: do not add them up.',
+      help: 'Not processed by any linker yet. Each linker reports the total: do not add them up.',
       labelNames: ['topic'],
       registers,
     }),

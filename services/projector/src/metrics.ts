@@ -9,7 +9,7 @@ export function projectorMetrics(registry: MetricsRegistry) {
   return {
     projected: new Counter({
       name: 'questlog_projector_records_total',
-      help: 'Records by topic and outcome: `written`, `repeated` (dropped), `ignored`, `dead` (dead-lettered).',
+      help: 'Outcomes: `written`, `repeated` (dropped), `ignored`, `dead` (dead-lettered).',
       labelNames: ['topic', 'outcome'],
       registers,
     }),
@@ -22,7 +22,7 @@ export function projectorMetrics(registry: MetricsRegistry) {
     }),
     projectorLag: new Gauge({
       name: 'questlog_projector_lag_records',
-      help: 'Records that are not in ClickHouse yet, by topic. Each projector reports the total: do not add them up.',
+      help: 'Not in ClickHouse yet. Each projector reports the total: do not add them up.',
       labelNames: ['topic'],
       registers,
     }),

@@ -20,8 +20,7 @@ export const settings = Type.Object({
     default: 8081,
     minimum: 0,
     maximum: 65_535,
-    description:
-      'Port for operators; of a linker or projector alone: health and metrics. Never make it public.',
+    description: 'Port for operators, health and metrics. Never make it public.',
   }),
   host: setting.text({
     env: 'QUESTLOG_HOST',
@@ -36,12 +35,12 @@ export const settings = Type.Object({
   adminAllowedHosts: setting.optional({
     env: 'QUESTLOG_ADMIN_ALLOWED_HOSTS',
     description:
-      'Names by which operators reach their listener besides its addresses, separated by commas; another `Host` is refused, except for health and metrics.',
+      'Further names of the operators’ listener, separated by commas. Another `Host` is refused, except for health and metrics.',
   }),
   adminToken: setting.secret({
     env: 'QUESTLOG_ADMIN_TOKEN',
     description:
-      'Bearer token of the operators, at least 16 characters. `ingest` alone needs it; `standalone` makes one.',
+      'Operators’ bearer token, at least 16 characters. `ingest` alone needs it; `standalone` makes one.',
   }),
   dataDir: setting.text({
     env: 'QUESTLOG_DATA_DIR',

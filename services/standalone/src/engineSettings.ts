@@ -97,7 +97,7 @@ const clickhouseSettings = {
   clickhouseUrl: setting.optional({
     env: 'CLICKHOUSE_URL',
     description:
-      'ClickHouse’s HTTP interface, with or without user, password and database (`http://user:password@host:8123/database`). Empty: embedded, `standalone` only.',
+      'ClickHouse’s HTTP interface (`http://user:password@host:8123/database`). Empty: embedded, `standalone` only.',
   }),
   clickhouseUsername: setting.optional({
     env: 'CLICKHOUSE_USERNAME',
@@ -121,7 +121,7 @@ const clickhouseSettings = {
   clickhouseReaderUrl: setting.optional({
     env: 'CLICKHOUSE_READER_URL',
     description:
-      'The same ClickHouse by an account that only reads (`http://reader:password@host:8123`), for `POST /admin/sql`. The embedded one has its own.',
+      'The same ClickHouse by an account that only reads, for `POST /admin/sql`. The embedded one has its own.',
   }),
   clickhouseTlsCa: setting.optional({
     env: 'CLICKHOUSE_TLS_CA',

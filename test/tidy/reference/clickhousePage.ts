@@ -1,6 +1,6 @@
 /** `docs/reference/clickhouse.md`: the tables and views that the migrations make, with the comments that stand above them. */
 import { projectFiles, textOf } from '../house.ts';
-import { fence, page } from './markdown.ts';
+import { code, fence, page } from './markdown.ts';
 
 const FOLDER = 'deploy/clickhouse';
 
@@ -31,6 +31,20 @@ function statementsOf(path: string): string[] {
         .replace(/,\n\)/, '\n)')
         .replace(/ CODEC\(.*\)(?=,?$)/gm, '')
         .replace(/^( {4}\w+) +/gm, '$1 ');
-      return [`## ${name}`, ...(comment === '' ? [] : [comment]), fence('sql', shown.trim())];
+      const body = shown.startsWith('CREATE VIEW') ? columnsOf(shown) : fence('sql', shown.trim());
+      return [`## ${name}`, ...(comment === '' ? [] : [comment]), body];
     });
+}
+
+/** The columns of a view, by their names: their types are those of the tables. */
+function columnsOf(view: string): string {
+  const selected = /\bSELECT (?<columns>[\s\S]*?)\nFROM /.exec(view)?.groups?.['columns'] ?? '';
+  // An expression has commas of its own, inside brackets only.
+  let depth = 0;
+  const columns = selected.replace(/[(),]/g, (sign) => {
+    if (sign !== ',') depth += sign === '(' ? 1 : -1;
+    return sign === ',' && depth > 0 ? ' ' : sign;
+  });
+  const names = columns.split(',').map((column) => column.trim().split(/\s+/).at(-1) ?? '');
+  return `Columns: ${names.map(code).join(', ')}.`;
 }

@@ -1,8 +1,9 @@
 /** `docs/reference/http.md`: the endpoints of both listeners and the shapes of their bodies. */
+import { isDeepStrictEqual } from 'node:util';
 import { openApi } from '@questlog/ingest/http/openapi/openapi';
-import { ADMIN_ENDPOINTS, ADMIN_SHAPES } from './adminEndpoints.ts';
-import { code, page, table } from './markdown.ts';
-import { fieldLines, type Shape, TIMESTAMP, typeOf } from './shapes.ts';
+import { ADMIN_ENDPOINTS, ADMIN_SHAPES, type AdminEndpoint } from './adminEndpoints.ts';
+import { code, page } from './markdown.ts';
+import { type Field, fieldsOf, type Shape, TIMESTAMP, typeOf } from './shapes.ts';
 
 interface Content {
   readonly description?: string;
@@ -29,24 +30,15 @@ export function httpPage(): string {
   const operations = Object.entries(paths).flatMap(([path, methods]) =>
     Object.entries(methods).map(([method, operation]) => ({ path, method, operation })),
   );
-  const common = answersOfAll(operations.map(({ operation }) => operation));
+  const common = refusalsOfAll(operations.map(({ operation }) => operation));
   return page('HTTP', 'services/ingest/src/http/openapi/openapi.ts and schemas/src/http', [
-    'Errors are [problem documents](problems.md). Bearer tokens belong to one project and have scopes.',
+    'Errors are problem documents; [the codes](problems.md) say what each status means. A bearer token belongs to one project\nand has scopes.',
     '## The public listener',
-    'For games; `GET /openapi.json` is the same for machines. Every endpoint that needs a token also answers:',
-    common.join('\n'),
+    `For games; \`GET /openapi.json\` is the same for machines. Every endpoint that needs a token also answers ${common.join(', ')};\na 503 has \`Retry-After\`.`,
     ...operations.flatMap(({ path, method, operation }) => operationBlocks(method, path, operation, common)),
     '## The admin listener',
-    'For operators; never on a public port. All but the last three need `Authorization: Bearer <adminToken>`.',
-    table(
-      ['endpoint', 'body', 'answer', 'meaning'],
-      ADMIN_ENDPOINTS.map(({ method, path, body, answer, meaning }) => [
-        code(`${method} ${path}`),
-        body === undefined ? '' : typeOf({ $ref: body }),
-        answer,
-        meaning,
-      ]),
-    ),
+    'For operators; never on a public port. All but the last three need `Authorization: Bearer <adminToken>`. A tenant or\nproject that exists with the same content is a 200, with other content a 409.',
+    ADMIN_ENDPOINTS.map(adminLine).join('\n'),
     '## Shapes',
     `A \`?\` marks a field that may be omitted. Timestamps: ${TIMESTAMP}`,
     ...shapeBlocks(named),
@@ -63,53 +55,84 @@ function operationBlocks(
   const told = parameters
     .filter((parameter) => parameter.in !== 'path')
     .map(({ name, in: place, description: meaning, schema }) => {
-      return `- ${place} \`${name}\`: ${meaning ?? typeOf(schema)}${defaultOf(schema)}`;
+      const text = `- ${place} \`${name}\`: ${meaning ?? typeOf(schema)}`;
+      return schema.default === undefined ? text : `${text.replace(/\.$/, '')}; default ${schema.default}`;
     });
-  const lines = [...told, ...answersOf(operation).filter((answer) => !common.includes(answer))];
+  const answers = answersOf(operation);
+  const refused = refusalsOf(operation).filter((status) => !common.includes(status));
+  const [only] = answers.length === 1 ? answers : [];
+  const traffic = [
+    requestBody === undefined ? '' : `Body: ${bodyOf(requestBody)}.`,
+    // The summary says what a single answer is.
+    only === undefined ? '' : `Answer: ${only.what}.`,
+    refused.length === 0 ? '' : `Refused: ${refused.join(', ')}.`,
+  ];
+  const listed = only === undefined ? answers.map(({ what, meaning }) => `- ${what}: ${meaning}`) : [];
   return [
     `### ${method.toUpperCase()} ${path}`,
     [summary, description].filter(Boolean).join(' '),
-    ...(requestBody === undefined ? [] : [`Body: ${bodyOf(requestBody)}.`]),
-    lines.join('\n'),
-  ];
+    traffic.filter(Boolean).join(' '),
+    [...told, ...listed].join('\n'),
+  ].filter(Boolean);
 }
 
-/** A problem's body is told once, at the top. */
-function answersOf({ responses }: Operation): string[] {
-  return Object.entries(responses).map(([status, response]) => {
-    const body = Number(status) < 400 ? bodyOf(response) : '';
-    return `- ${status}${body === '' ? '' : ` ${body}`}: ${response.description ?? ''}`;
-  });
+function adminLine({ method, path, body, answer, meaning }: AdminEndpoint): string {
+  const taken = body === undefined ? '' : ` ${typeOf({ $ref: body })}`;
+  return `- ${code(`${method} ${path}`)}${taken} → ${answer}: ${meaning}`;
 }
 
-/** The answers that every operation with a token has in common. */
-function answersOfAll(operations: readonly Operation[]): string[] {
-  const [first = [], ...others] = operations.map(answersOf).filter((answers) => answers.length > 1);
-  return first.filter((answer) => others.every((answers) => answers.includes(answer)));
+function answersOf({ responses }: Operation): { what: string; meaning: string }[] {
+  return Object.entries(responses)
+    .filter(([status]) => !isRefusal(status))
+    .map(([status, response]) => {
+      return { what: `${status} ${bodyOf(response)}`.trimEnd(), meaning: response.description ?? '' };
+    });
 }
 
-/** A shape that holds all lines of another one tells only the rest. */
+function refusalsOf({ responses }: Operation): string[] {
+  return Object.keys(responses).filter(isRefusal);
+}
+
+/** The refusals that every operation with a token has in common. */
+function refusalsOfAll(operations: readonly Operation[]): string[] {
+  const [first = [], ...others] = operations.map(refusalsOf).filter((statuses) => statuses.length > 0);
+  return first.filter((status) => others.every((statuses) => statuses.includes(status)));
+}
+
+function isRefusal(status: string): boolean {
+  return Number(status) >= 400;
+}
+
+/** A shape with the fields of an earlier one tells only what differs; a meaning is told once. */
 function shapeBlocks(named: Readonly<Record<string, Shape>>): string[] {
-  const listed = Object.entries(named).map(
-    ([name, shape]) => [name, fieldLines(linked(shape, named))] as const,
-  );
-  return listed.flatMap(([name, lines]) => {
-    const [base, held] = listed
-      .filter(([, others]) => others.length < lines.length && others.every((line) => lines.includes(line)))
-      .reduce((longest, one) => (one[1].length > longest[1].length ? one : longest), ['', []] as const);
-    const intro = base === '' ? [] : [`As ${typeOf({ $ref: base })}, and:`];
-    return [`### ${name}`, ...intro, lines.filter((line) => !held.includes(line)).join('\n')];
+  const earlier: { name: string; fields: readonly Field[] }[] = [];
+  const told = new Set<string>();
+  const lineOf = ({ name, isOptional, type, meaning }: Field): string => {
+    const isNew = meaning !== '' && !told.has(`${name} ${meaning}`);
+    told.add(`${name} ${meaning}`);
+    return `- ${code(isOptional ? `${name}?` : name)} ${type}${isNew ? `: ${meaning}` : ''}`;
+  };
+  return Object.entries(named).flatMap(([name, shape]) => {
+    const fields = fieldsOf(linked(shape, named));
+    const [base] = earlier
+      .filter((other) => other.fields.every((field) => fields.some((own) => own.name === field.name)))
+      .map((other) => ({ name: other.name, others: withoutThose(other.fields, fields) }))
+      .filter(({ others }) => others.length + 1 < fields.length)
+      .sort((a, b) => a.others.length - b.others.length);
+    earlier.push({ name, fields });
+    const intro = base === undefined ? [] : [`As ${typeOf({ $ref: base.name })}, with:`];
+    return [`### ${name}`, ...intro, (base?.others ?? fields).map(lineOf).join('\n')];
   });
+}
+
+function withoutThose(base: readonly Field[], fields: readonly Field[]): Field[] {
+  return fields.filter((field) => !base.some((other) => isDeepStrictEqual(field, other)));
 }
 
 function bodyOf({ content = {} }: Content): string {
   return Object.values(content)
     .map(({ schema }) => typeOf(schema))
     .join(' or ');
-}
-
-function defaultOf(schema: Shape): string {
-  return schema.default === undefined ? '' : `, by default ${schema.default}`;
 }
 
 /** The shape with a link in place of a field's array of another shape that has a name. */

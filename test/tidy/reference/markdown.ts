@@ -5,19 +5,10 @@ export function page(title: string, source: string, blocks: readonly string[]): 
   return `${[`# ${title}`, note, ...blocks].join('\n\n')}\n`;
 }
 
-export function table(columns: readonly string[], rows: readonly (readonly string[])[]): string {
-  const line = (cells: readonly string[]): string => `| ${cells.map(cell).join(' | ')} |`;
-  return [line(columns), line(columns.map(() => '---')), ...rows.map(line)].join('\n');
-}
-
 export function code(text: string): string {
   return text === '' ? '' : `\`${text}\``;
 }
 
 export function fence(language: string, text: string): string {
   return `\`\`\`${language}\n${text}\n\`\`\``;
-}
-
-function cell(text: string): string {
-  return text.replaceAll('|', '\\|').replaceAll('\n', ' ');
 }

@@ -3,7 +3,7 @@ import { ingestMetrics } from '@questlog/ingest/metrics';
 import { linkerMetrics } from '@questlog/linker/metrics';
 import { projectorMetrics } from '@questlog/projector/metrics';
 import { createMetricsRegistry } from '@questlog/runtime/process/metrics';
-import { code, page, table } from './markdown.ts';
+import { code, page } from './markdown.ts';
 
 /** A metric's unit is the first of these that its name has. */
 const UNITS = [
@@ -25,19 +25,15 @@ export async function metricsPage(): Promise<string> {
   const registry = createMetricsRegistry();
   for (const add of [ingestMetrics, projectorMetrics, linkerMetrics]) add(registry);
   const told = await registry.getMetricsAsJSON();
-  const rows = told
+  const lines = told
     .filter(({ name }) => name.startsWith('questlog_'))
-    .map(({ name, type, help }) => [
-      code(name),
-      String(type),
-      unitOf(name),
-      labelsOf(registry.getSingleMetric(name)).map(code).join(', '),
-      help,
-    ]);
+    .map(({ name, type, help }) => {
+      const labels = labelsOf(registry.getSingleMetric(name)).map(code).join(', ');
+      return `- ${code(name)} (${String(type)} of ${unitOf(name)}${labels === '' ? '' : ` by ${labels}`}): ${help}`;
+    });
   return page('Metrics', 'services/{ingest,projector,linker}/src/metrics.ts', [
-    '`GET /metrics` of the admin listener, in Prometheus text.',
-    table(['name', 'type', 'unit', 'labels', 'meaning'], rows),
-    'The Prometheus client for Node adds `process_*` and `nodejs_*`.',
+    '`GET /metrics` of the admin listener, in Prometheus text. The Prometheus client for Node adds `process_*` and `nodejs_*`.',
+    lines.join('\n'),
   ]);
 }
 

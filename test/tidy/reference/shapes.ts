@@ -24,13 +24,19 @@ export interface Shape {
   readonly $ref?: string;
 }
 
-/** One line a field; `?` marks a field that may be omitted. */
-export function fieldLines({ properties = {}, required = [] }: Shape): string[] {
+/** A field of a shape, in words. */
+export interface Field {
+  readonly name: string;
+  readonly isOptional: boolean;
+  readonly type: string;
+  readonly meaning: string;
+}
+
+export function fieldsOf({ properties = {}, required = [] }: Shape): Field[] {
   return Object.entries(properties).map(([name, field]) => {
     const type = typeOf(field);
     const meaning = type.startsWith('timestamp') ? '' : descriptionOf(field);
-    const told = meaning === '' ? '' : `: ${meaning}`;
-    return `- ${code(required.includes(name) ? name : `${name}?`)} ${type}${told}`;
+    return { name, isOptional: !required.includes(name), type, meaning };
   });
 }
 

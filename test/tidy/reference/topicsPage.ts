@@ -1,10 +1,8 @@
 /** `docs/reference/topics.md`: the topics, what keys them, how they are cleaned, and the Avro schemas of their records. */
 import type { MessageContract } from '@questlog/schemas/topics/contract';
 import { deadLetter } from '@questlog/schemas/topics/deadLetter';
-import { directoryEntry } from '@questlog/schemas/topics/directoryEntry';
 import { eventsAccepted } from '@questlog/schemas/topics/eventsAccepted';
 import { linkedEvents } from '@questlog/schemas/topics/linkedEvents';
-import { linkerState } from '@questlog/schemas/topics/linkerState';
 import { reportLinks } from '@questlog/schemas/topics/reportLinks';
 import { sessionRegistered } from '@questlog/schemas/topics/sessionRegistered';
 import {
@@ -15,7 +13,7 @@ import {
   topicDefinitions,
 } from '@questlog/schemas/topics/topics';
 import { idlOf } from './avroIdl.ts';
-import { code, fence, page, table } from './markdown.ts';
+import { code, fence, page } from './markdown.ts';
 
 /** The definitions do not hold this. A topic that is missing here stops the generator. */
 const RECORDS: Readonly<Record<string, { key: string; meaning: string }>> = {
@@ -26,7 +24,7 @@ const RECORDS: Readonly<Record<string, { key: string; meaning: string }>> = {
   [TOPICS.reportLinks]: {
     key: 'tenant',
     meaning:
-      'A bug report is filed, retracted or retried, or a named event did not come. The first record of an id wins.',
+      'A bug report is filed, retracted or retried, or lacks a named event. The first record of an id wins.',
   },
   [TOPICS.linkedEvents]: {
     key: 'tenant',
@@ -41,8 +39,8 @@ const RECORDS: Readonly<Record<string, { key: string; meaning: string }>> = {
     meaning: 'A session of a project. The first record of an id wins.',
   },
   [TOPICS.deadLetters]: {
-    key: 'key of the source',
-    meaning: 'A record that could not be processed, unchanged, with its source and the reason.',
+    key: 'as the source',
+    meaning: 'A record that could not be processed, unchanged, with the reason.',
   },
   [TOPICS.directory]: {
     key: '`tenant:<id>`, `project:<id>` or `token:<id>`',
@@ -54,14 +52,13 @@ const RECORDS: Readonly<Record<string, { key: string; meaning: string }>> = {
   },
 };
 
+/** Only Questlog itself reads the linker's state and the directory. */
 const CONTRACTS: readonly Pick<MessageContract<unknown>, 'topic' | 'schema'>[] = [
   eventsAccepted,
   reportLinks,
   linkedEvents,
-  linkerState,
   sessionRegistered,
   deadLetter,
-  directoryEntry,
 ];
 
 const DAY_MS = 24 * 60 * 60 * 1000;
@@ -71,13 +68,10 @@ export function topicsPage(): string {
   const shown = new Set<string>();
   return page('Topics', 'schemas/src/topics', [
     "Records are Avro in Confluent's wire format, also in the embedded log: a zero byte, the schema's id as 4 bytes\nbig-endian, the Avro body.",
-    table(
-      ['topic', 'record', 'key', 'partitions', 'cleanup', 'largest record'],
-      topicDefinitions(0).map(topicRow),
-    ),
+    topicDefinitions(0).map(topicLine).join('\n'),
     `The partition of a tenant's record is \`(murmur2(tenant) + lane) mod partitions\`: Kafka's own partitioner, plus a lane\nthat spreads a large tenant. The header \`${APPEND_ID_HEADER}\` (a UUID) identifies a repeated append.`,
     `Consumer groups: ${Object.values(GROUPS).map(code).join(', ')}.`,
-    "The schemas below are in the notation of Avro's IDL; `timestamp_us` is a long of microseconds, and a field with `?` is\nnull unless set. A type is shown once. A subject is the topic with `-value`. The registry and [schemas/released](../../schemas/released) hold them as JSON.",
+    "The schemas below are in the notation of Avro's IDL; `timestamp_us` is a long of microseconds, and a field with `?` is\nnull unless set. A type is shown once. [schemas/released](../../schemas/released) holds all as JSON, and so does the\nregistry; a subject is the topic with `-value`.",
     ...CONTRACTS.flatMap(({ topic, schema }) => [
       `## ${topic}`,
       fence('avdl', idlOf(JSON.parse(schema), shown).join('\n')),
@@ -85,17 +79,16 @@ export function topicsPage(): string {
   ]);
 }
 
-function topicRow({ name, partitions, cleanup, maxRecordBytes }: TopicDefinition): string[] {
+function topicLine({ name, partitions, cleanup, maxRecordBytes }: TopicDefinition): string {
   const record = RECORDS[name];
   if (record === undefined)
     throw new Error(`${name}: test/tidy/reference/topicsPage.ts does not say what it holds`);
-  return [
-    code(name),
-    record.meaning,
-    record.key,
+  const traits = [
+    `key: ${record.key}`,
     // Asked for none, a topic that has its own count keeps it.
-    partitions === 0 ? 'as deployed' : String(partitions),
-    cleanup.policy === 'compact' ? 'compact' : `delete after ${cleanup.retentionMs / DAY_MS} days`,
-    `${maxRecordBytes / MIB} MiB`,
+    ...(partitions === 0 ? [] : [`${partitions} partition`]),
+    cleanup.policy === 'compact' ? 'compacted' : `${cleanup.retentionMs / DAY_MS} days`,
+    `${maxRecordBytes / MIB} MiB a record`,
   ];
+  return `- ${code(name)} (${traits.join('; ')}): ${record.meaning}`;
 }

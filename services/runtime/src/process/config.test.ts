@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import Type from 'typebox';
 import { describe, expect, test } from 'vitest';
-import { configTable, loadConfig, setting, shownConfig } from './config.ts';
+import { configList, loadConfig, setting, shownConfig } from './config.ts';
 import { StartRefused } from './errors.ts';
 
 const schema = Type.Object({
@@ -80,8 +80,8 @@ test('reads a secret from the file that X_SECRET_FILE names', () => {
   rmSync(directory, { recursive: true });
 });
 
-test('describes every setting in a table', () => {
-  expect(configTable(schema)).toContain('| `X_PORT` | `8080` | Port. |');
+test('describes every setting in a list', () => {
+  expect(configList(schema)).toContain('- `X_PORT` (`8080`): Port.');
 });
 
 test('shows settings without their secrets, those in addresses too', () => {

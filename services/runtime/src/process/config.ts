@@ -74,18 +74,15 @@ function withoutPassword(value: unknown): unknown {
   return url.password === '' ? value : url.href;
 }
 
-/** Every setting as a row of a Markdown table, for `docs/reference/config.md`. */
-export function configTable(schema: TObject): string {
-  const rows = Object.values<TSchema>(schema.properties).map(
-    (property) =>
-      `| \`${envName(property)}\` | ${defaultOf(property)} | ${String(Reflect.get(property, 'description'))} |`,
-  );
-  return ['| setting | default | meaning |', '| --- | --- | --- |', ...rows].join('\n');
-}
-
-function defaultOf(property: TSchema): string {
-  const value = String(Reflect.get(property, 'default'));
-  return value === '' ? '' : `\`${value}\``;
+/** Every setting as a line of a Markdown list, for `docs/reference/config.md`. */
+export function configList(schema: TObject): string {
+  return Object.values<TSchema>(schema.properties)
+    .map((property) => {
+      const value = String(Reflect.get(property, 'default'));
+      const byDefault = value === '' ? '' : ` (\`${value}\`)`;
+      return `- \`${envName(property)}\`${byDefault}: ${String(Reflect.get(property, 'description'))}`;
+    })
+    .join('\n');
 }
 
 function envName(property: TSchema): string {

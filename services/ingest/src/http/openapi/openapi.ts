@@ -185,11 +185,10 @@ function sessionOperation(): object {
 
 function linkedEventsOperation(): object {
   const description =
-    'Messages are `linked` and `unlinked`; their data is a LinkedEventMessage. A larger `version` of a `linkId` replaces ' +
-    'a smaller one. `from` or `Last-Event-ID` with the id of a message resumes after it. Payloads keep their bytes, ' +
-    'except that a CR or CRLF between JSON tokens arrives as LF: server-sent events cannot carry them.';
-  const from =
-    'Where to begin: `start` (the oldest kept, of the last 7 days), `end` (from now on), or the id of a message.';
+    'Messages are `linked` and `unlinked`; their data is a LinkedEventMessage. `from` or `Last-Event-ID` with the id of a ' +
+    'message resumes after it. Payloads keep their bytes, but a CR or CRLF between JSON tokens arrives as LF. The stream ' +
+    'does not end by itself.';
+  const from = '`start` (the oldest kept, of the last 7 days), `end` (from now on), or the id of a message.';
   return {
     summary: 'Streams the links of the project’s reports and events as server-sent events.',
     description: `Scope \`read\`. ${description}`,
@@ -199,7 +198,7 @@ function linkedEventsOperation(): object {
     ],
     responses: {
       200: {
-        description: 'The stream (WHATWG HTML, section 9.2). It does not end by itself.',
+        description: 'The stream (WHATWG HTML, section 9.2).',
         content: { 'text/event-stream': { schema: { type: 'string' } } },
       },
       400: problem('`from` or `Last-Event-ID` is not the id of a message.'),

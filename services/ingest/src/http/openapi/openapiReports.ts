@@ -5,11 +5,10 @@ export function reportPaths(): Record<string, object> {
   return {
     '/v1/ingest/reports': { post: createOperation() },
     '/v1/reports/{id}': {
-      get: read(
-        'A bug report with its links, at most 10000; `linksTruncated` says that there are more.',
-        answer('The report.', ref('Report')),
-        { parameters: [id], refusals: NOT_THERE },
-      ),
+      get: read('A bug report with its links, at most 10000.', answer('The report.', ref('Report')), {
+        parameters: [id],
+        refusals: NOT_THERE,
+      }),
       delete: {
         summary: 'Retracts a bug report and its links. The report stays readable.',
         description: 'Scope `reports:write`. A repeat is a 204 too.',
@@ -34,10 +33,9 @@ function createOperation(): object {
   return {
     summary: 'Files a bug report. It names a session, events, or both, and may bring events.',
     description:
-      'Scope `reports:write`, which also covers its events: they are stored, counted in the quota and linked like any ' +
-      'other. Events of the session inside the report’s window are linked too. Only a request with an `id` is safe to ' +
-      'repeat: it is answered 200 and stores what is missing. Without an `id`, a repeat is another report. A 503 with a ' +
-      '`Location` means that the report exists without some of its events: repeat the request with that id.',
+      'Scope `reports:write`, for its events too. Events of the session inside the report’s window are linked. Only a ' +
+      'request with an `id` is safe to repeat: it is answered 200 and stores what is missing. A 503 with a `Location` ' +
+      'means that the report exists without some of its events: repeat the request with that id.',
     parameters: [header('Content-Encoding', 'gzip, deflate, br or zstd.')],
     requestBody: { required: true, content: json(ref('ReportInput')) },
     responses: {
