@@ -25,7 +25,6 @@ export function aloneRows(unasked: AloneFigures, asked: AloneFigures, options: L
     ),
     `| CPU an event | ${both(({ cpuS }) => anEvent(cpuS))} |`,
     `| CPU a link, beyond the events' own | | ${micros(asked.cpuS - unasked.cpuS, asked.links)} |`,
-    `| until all is linked | ${both(({ wallS, links }) => `${seconds(wallS)}, ${grouped(links)} links`)} |`,
   ];
 }
 

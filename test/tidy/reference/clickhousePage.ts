@@ -7,7 +7,7 @@ const FOLDER = 'deploy/clickhouse';
 export function clickhousePage(): string {
   const files = projectFiles().filter((path) => path.startsWith(`${FOLDER}/`) && path.endsWith('.sql'));
   return page('Tables and views', FOLDER, [
-    'The database is `questlog`. Only the projector writes to it. Ask it with `npm run sql`, `POST /admin/sql` or any\nClickHouse client. `events`, `sessions` and `appends` hold each row once. Tables named `…_by_partition` and `…_versions`\nhold older rows until a merge: ask the views `quota_usage`, `event_counts_by_minute`, `reports` and `report_links`.',
+    'The database is `questlog`. Only the projector writes to it. Ask it with `npm run sql`, `POST /admin/sql` or any\nClickHouse client. `events`, `sessions` and `appends` hold each row once. Tables named `…_by_partition` and `…_versions`\nhold older rows until a merge: ask the views `quota_usage`, `event_counts_by_minute`, `reports` and `report_links`. The columns\nof those tables and of `appends` are in [deploy/clickhouse](../../deploy/clickhouse).',
     ...files.flatMap(statementsOf),
   ]);
 }
@@ -32,7 +32,9 @@ function statementsOf(path: string): string[] {
         .replace(/ CODEC\(.*\)(?=,?$)/gm, '')
         .replace(/^( {4}\w+) +/gm, '$1 ');
       const body = shown.startsWith('CREATE VIEW') ? columnsOf(shown) : fence('sql', shown.trim());
-      return [`## ${name}`, ...(comment === '' ? [] : [comment]), body];
+      // Questions go to the views before these tables; the ledger of appends is the product's own.
+      const isAsked = !/_(?:by_partition|versions)$|^appends$/.test(name);
+      return [`## ${name}`, ...(comment === '' ? [] : [comment]), ...(isAsked ? [body] : [])];
     });
 }
 

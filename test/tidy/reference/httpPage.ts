@@ -26,7 +26,8 @@ interface Document {
 export function httpPage(): string {
   // The deployment's default revision makes no difference to the endpoints.
   const { paths, components }: Document = JSON.parse(JSON.stringify(openApi('A')));
-  const named = { ...components.schemas, ...shapes(ADMIN_SHAPES) };
+  const { Problem: _, ...ofGames } = components.schemas;
+  const named = { ...ofGames, ...shapes(ADMIN_SHAPES) };
   const operations = Object.entries(paths).flatMap(([path, methods]) =>
     Object.entries(methods).map(([method, operation]) => ({ path, method, operation })),
   );
@@ -107,10 +108,11 @@ function isRefusal(status: string): boolean {
 function shapeBlocks(named: Readonly<Record<string, Shape>>): string[] {
   const earlier: { name: string; fields: readonly Field[] }[] = [];
   const told = new Set<string>();
-  const lineOf = ({ name, isOptional, type, meaning }: Field): string => {
+  const lineOf = (field: Field): string => {
+    const { name, meaning } = field;
     const isNew = meaning !== '' && !told.has(`${name} ${meaning}`);
     told.add(`${name} ${meaning}`);
-    return `- ${code(isOptional ? `${name}?` : name)} ${type}${isNew ? `: ${meaning}` : ''}`;
+    return `- ${typed(field)}${isNew ? `: ${meaning}` : ''}`;
   };
   return Object.entries(named).flatMap(([name, shape]) => {
     const fields = fieldsOf(linked(shape, named));
@@ -120,9 +122,16 @@ function shapeBlocks(named: Readonly<Record<string, Shape>>): string[] {
       .filter(({ others }) => others.length + 1 < fields.length)
       .sort((a, b) => a.others.length - b.others.length);
     earlier.push({ name, fields });
-    const intro = base === undefined ? [] : [`As ${typeOf({ $ref: base.name })}, with:`];
-    return [`### ${name}`, ...intro, (base?.others ?? fields).map(lineOf).join('\n')];
+    const rest = base?.others ?? fields;
+    const intro = base === undefined ? '' : `As ${typeOf({ $ref: base.name })}, with`;
+    const isPlain = rest.every(({ meaning }) => meaning === '');
+    if (isPlain) return [`### ${name}`, `${intro} ${rest.map(typed).join(', ')}.`.trim()];
+    return [`### ${name}`, ...(intro === '' ? [] : [`${intro}:`]), rest.map(lineOf).join('\n')];
   });
+}
+
+function typed({ name, isOptional, type }: Field): string {
+  return `${code(isOptional ? `${name}?` : name)} ${type}`;
 }
 
 function withoutThose(base: readonly Field[], fields: readonly Field[]): Field[] {

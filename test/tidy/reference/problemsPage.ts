@@ -21,7 +21,7 @@ export function problemsPage(): string {
   return page('Problem codes', 'schemas/src/http/problem.ts', [
     'Every error is `application/problem+json` (RFC 9457). The list is closed; a code never changes its meaning. `title`\nbelongs to the code, `detail` to the request. `error` and `message` repeat them: existing clients of games print those.',
     rows.join('\n'),
-    '`errors` names every bad element: its index in the array, a JSON pointer (RFC 6901) into it, the code and the detail.',
+    '`errors` names every bad element: its index in the array, a JSON pointer (RFC 6901) into it, the code and the detail.\n`instance` holds the request id, also in `X-Request-Id`.',
     fence('json', EXAMPLE),
   ]);
 }

@@ -44,7 +44,8 @@ export function fieldsOf({ properties = {}, required = [] }: Shape): Field[] {
 export function typeOf(shape: Shape): string {
   if (shape.$ref !== undefined) {
     const name = shape.$ref.split('/').at(-1) ?? '';
-    return `[${name}](#${name.toLowerCase()})`;
+    // Problems have a page of their own.
+    return name === 'Problem' ? '[Problem](problems.md)' : `[${name}](#${name.toLowerCase()})`;
   }
   if (shape.anyOf !== undefined) return [...new Set(shape.anyOf.map(typeOf))].join(' or ');
   if (shape.const !== undefined) return code(JSON.stringify(shape.const));
