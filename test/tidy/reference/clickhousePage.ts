@@ -7,7 +7,8 @@ const FOLDER = 'deploy/clickhouse';
 export function clickhousePage(): string {
   const files = projectFiles().filter((path) => path.startsWith(`${FOLDER}/`) && path.endsWith('.sql'));
   return page('Tables and views', FOLDER, [
-    'The database is `questlog`. Only the projector writes to it. Ask it with `npm run sql`, `POST /admin/sql` or any\nClickHouse client. `events`, `sessions` and `appends` hold each row once. Tables named `…_by_partition` and `…_versions`\nhold older rows until a merge: ask the views `quota_usage`, `event_counts_by_minute`, `reports` and `report_links`. The columns\nof those tables and of `appends` are in [deploy/clickhouse](../../deploy/clickhouse).',
+    'The database is `questlog`. Only the projector writes to it. Ask it with `npm run sql`, `POST /admin/sql` or any\nClickHouse client. `events` and `sessions` hold each row once. [deploy/clickhouse](../../deploy/clickhouse) has the tables\nbehind the views, `…_by_partition` and `…_versions`, which hold older rows until a merge, and `appends`, the ledger by which\nrepeats are recognised, kept for three days.',
+    'Quotas and counts go by `received_at`. The window of a report is from `from_micros` to `to_micros`, both inside.',
     ...files.flatMap(statementsOf),
   ]);
 }
@@ -25,6 +26,8 @@ function statementsOf(path: string): string[] {
       const name = /^CREATE (?:TABLE|VIEW) (?<name>\w+)/.exec(sql)?.groups?.['name'];
       if (name === undefined)
         throw new Error(`${path}: the reference knows CREATE TABLE, CREATE VIEW and settings, not: ${sql}`);
+      // Questions go to the views before these tables; the ledger of appends is the product's own.
+      if (/_(?:by_partition|versions)$|^appends$/.test(name)) return [];
       const shown = sql
         .replace(/^SETTINGS [^;]*/m, '')
         .replace(/^ {4}INDEX .*\n/gm, '')
@@ -32,9 +35,7 @@ function statementsOf(path: string): string[] {
         .replace(/ CODEC\(.*\)(?=,?$)/gm, '')
         .replace(/^( {4}\w+) +/gm, '$1 ');
       const body = shown.startsWith('CREATE VIEW') ? columnsOf(shown) : fence('sql', shown.trim());
-      // Questions go to the views before these tables; the ledger of appends is the product's own.
-      const isAsked = !/_(?:by_partition|versions)$|^appends$/.test(name);
-      return [`## ${name}`, ...(comment === '' ? [] : [comment]), ...(isAsked ? [body] : [])];
+      return [`## ${name}`, ...(comment === '' ? [] : [comment]), body];
     });
 }
 
