@@ -1,28 +1,23 @@
 /** A row of `events` (`deploy/clickhouse/001-events.sql`) as services read it. */
 import type { AcceptedEvent } from '../topics/eventsAccepted.ts';
 
-/** The columns of `EventRow`. */
-export const EVENT_COLUMNS = `id, session_id, build_id, event_type, toUnixTimestamp64Micro(occurred_at) AS occurred_at_micros,
-  payload, over_quota`;
+export const EVENT_COLUMNS = `id, session_id AS sessionId, build_id AS buildId, event_type AS eventType,
+  toUnixTimestamp64Micro(occurred_at) AS occurredAt, payload, over_quota AS overQuota`;
 
-export interface EventRow {
-  readonly id: string;
-  readonly session_id: string | null;
-  readonly build_id: string | null;
-  readonly event_type: string;
-  readonly occurred_at_micros: string;
+/** An event as `EVENT_COLUMNS` give it: 64-bit integers and bytes are text. */
+export interface EventRow extends Omit<AcceptedEvent, 'occurredAt' | 'payload'> {
+  readonly occurredAt: string;
   readonly payload: string;
-  readonly over_quota: boolean;
 }
 
-export function eventOfRow(row: EventRow): AcceptedEvent {
-  return {
-    id: row.id,
-    sessionId: row.session_id,
-    buildId: row.build_id,
-    eventType: row.event_type,
-    occurredAt: BigInt(row.occurred_at_micros),
-    payload: Buffer.from(row.payload, 'utf8'),
-    overQuota: row.over_quota,
-  };
+export function eventOfRow({
+  id,
+  sessionId,
+  buildId,
+  eventType,
+  overQuota,
+  ...row
+}: EventRow): AcceptedEvent {
+  const [occurredAt, payload] = [BigInt(row.occurredAt), Buffer.from(row.payload, 'utf8')];
+  return { id, sessionId, buildId, eventType, occurredAt, payload, overQuota };
 }

@@ -4,12 +4,13 @@ import { Rejected } from '../rejected.ts';
 import type { AnsweredEvent } from './core/answer.ts';
 
 export interface PositionedRow extends EventRow {
-  readonly log_partition: number;
-  readonly log_offset: string;
-  readonly log_index: number;
+  readonly logPartition: number;
+  readonly logOffset: string;
+  readonly logIndex: number;
 }
 
-export const POSITION_COLUMNS = 'log_partition, log_offset, log_index';
+export const POSITION_COLUMNS =
+  'log_partition AS logPartition, log_offset AS logOffset, log_index AS logIndex';
 
 /** For the end of a query whose parameters have `pageParams`. */
 export const IN_PAGE = `(toUnixTimestamp64Micro(occurred_at), log_partition, log_offset, log_index)
@@ -55,16 +56,11 @@ export function pageOf<Row extends PositionedRow>(
 
 /** All that a row says of an event; its reports are not in it. */
 export function answeredRow(row: EventRow, revision: 'A' | 'B'): Omit<AnsweredEvent, 'reportIds'> {
-  return { ...eventOfRow(row), overQuota: revision === 'A' ? row.over_quota : undefined };
+  return { ...eventOfRow(row), overQuota: revision === 'A' ? row.overQuota : undefined };
 }
 
-function cursorOf(row: PositionedRow): Cursor {
-  return {
-    micros: row.occurred_at_micros,
-    partition: row.log_partition,
-    offset: row.log_offset,
-    index: row.log_index,
-  };
+function cursorOf({ occurredAt, logPartition, logOffset, logIndex }: PositionedRow): Cursor {
+  return { micros: occurredAt, partition: logPartition, offset: logOffset, index: logIndex };
 }
 
 function parseLimit(text: string | undefined): number {

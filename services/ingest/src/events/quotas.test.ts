@@ -37,16 +37,16 @@ function aProcess(tenants: readonly Tenant[]) {
     const one: Asked = { ...params, looks: 0 };
     asked.push(one);
     return tenants.flatMap(({ id }) =>
-      PARTITIONS.map((log_partition) => ({
-        get tenant_id() {
+      PARTITIONS.map((partition) => ({
+        get tenantId() {
           one.looks++;
           return id;
         },
-        month: '2026-11',
-        log_id: LOG_ID,
-        log_partition,
+        usedIn: '2026-11',
+        logId: LOG_ID,
+        partition,
         used: '5',
-        last_offset: '9',
+        lastOffset: '9',
       })),
     );
   };

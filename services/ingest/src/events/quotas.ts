@@ -120,13 +120,14 @@ function nearTheLine({ tenant, ledger }: Tracked): boolean {
   return distance > 0 && distance < Math.max(NEAR_EVENTS, quota * NEAR_SHARE);
 }
 
-interface Row {
-  readonly tenant_id: string;
-  readonly month: string;
-  readonly log_id: string;
-  readonly log_partition: number;
+/** A tenant's month in one partition, as ClickHouse has it. */
+interface UsageRow {
+  readonly tenantId: string;
+  readonly usedIn: string;
+  readonly logId: string;
+  readonly partition: number;
   readonly used: string;
-  readonly last_offset: string;
+  readonly lastOffset: string;
 }
 
 async function refresh(
@@ -140,16 +141,17 @@ async function refresh(
     if (error instanceof Unavailable) return [];
     throw error;
   });
-  const rows = await store.query<Row>(
-    `SELECT tenant_id, formatDateTime(month, '%Y-%m') AS month, log_id, log_partition, used, last_offset
+  const rows = await store.query<UsageRow>(
+    `SELECT tenant_id AS tenantId, formatDateTime(month, '%Y-%m') AS usedIn, log_id AS logId,
+       log_partition AS partition, used, last_offset AS lastOffset
      FROM quota_usage_by_partition FINAL
-     WHERE tenant_id IN {tenants:Array(UUID)} AND quota_usage_by_partition.month IN {months:Array(Date)}`,
+     WHERE tenant_id IN {tenants:Array(UUID)} AND month IN {months:Array(Date)}`,
     {
       tenants: [...new Set(entries.map(({ tenant }) => tenant.id))],
       months: [...new Set(entries.map(({ month }) => `${month}-01`))],
     },
   );
-  const byEntry = Map.groupBy(rows, (row) => entryName(row.tenant_id, row.month));
+  const byEntry = Map.groupBy(rows, (row) => entryName(row.tenantId, row.usedIn));
   for (const { tenant, month, ledger } of entries) {
     ledger.refresh((byEntry.get(entryName(tenant.id, month)) ?? []).map(rollupRow), projected);
   }
@@ -159,11 +161,6 @@ function entryName(tenantId: string, month: string): string {
   return `${tenantId} ${month}`;
 }
 
-function rollupRow(row: Row): RollupRow {
-  return {
-    logId: row.log_id,
-    partition: row.log_partition,
-    used: Number(row.used),
-    lastOffset: Number(row.last_offset),
-  };
+function rollupRow({ logId, partition, used, lastOffset }: UsageRow): RollupRow {
+  return { logId, partition, used: Number(used), lastOffset: Number(lastOffset) };
 }

@@ -42,7 +42,7 @@ export interface ReadDeps {
 const REPORT_IDS_COLUMN = `(
     SELECT arraySort(groupArray(toString(report_id))) FROM report_link_versions FINAL
     WHERE project_id = {projectId:UUID} AND event_id = {id:UUID} AND state = 'linked'
-  ) AS report_ids`;
+  ) AS reportIds`;
 
 /** The primary key leads to one granule: planning to read less of it, or on more threads, takes longer than reading it. */
 const ONE_GRANULE = {
@@ -61,7 +61,7 @@ export async function readEvent(deps: ReadDeps, principal: Principal, idText: st
   // No column more than is answered, no links of a project without reports, and no choice of a PREWHERE left to the
   // planner: a third of the time of a read.
   const columns = hasReports ? `${EVENT_COLUMNS}, ${REPORT_IDS_COLUMN}` : EVENT_COLUMNS;
-  const [row] = await deps.store.query<EventRow & { report_ids?: readonly string[] }>(
+  const [row] = await deps.store.query<EventRow & { reportIds?: readonly string[] }>(
     `SELECT ${columns} FROM events
      PREWHERE tenant_id = {tenantId:UUID} AND project_id = {projectId:UUID}
        AND id_at = UUIDv7ToDateTime({id:UUID}, 'UTC') AND id = {id:UUID} LIMIT 1`,
@@ -70,7 +70,7 @@ export async function readEvent(deps: ReadDeps, principal: Principal, idText: st
   );
   if (row === undefined) throw new Rejected('not_found', `event ${id} does not exist in this project`);
   const event = answeredRow(row, revision);
-  const reportIds = hasReports ? deps.reports.reportsOf(project.id, event, row.report_ids) : [];
+  const reportIds = hasReports ? deps.reports.reportsOf(project.id, event, row.reportIds) : [];
   return eventObject({ ...event, reportIds });
 }
 

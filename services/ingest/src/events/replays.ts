@@ -183,17 +183,15 @@ function openLedger(store: Store, clock: Clock): Ledger {
   };
 }
 
-interface EventRow {
-  readonly id: string;
-  readonly occurred_at_micros: string;
-  readonly over_quota: boolean;
+interface StoredRow extends Pick<StoredElement, 'id' | 'overQuota'> {
+  readonly occurredAt: string;
 }
 
 /** Finds the events of a key that the ledger has. There are only some where an earlier try reached only some lanes. */
 async function storedBefore(store: Store, request: KeyedRequest): Promise<StoredElement[]> {
   const { tenantId, projectId, key } = request;
-  const rows = await store.query<EventRow>(
-    `SELECT id, toUnixTimestamp64Micro(occurred_at) AS occurred_at_micros, over_quota FROM events
+  const rows = await store.query<StoredRow>(
+    `SELECT id, toUnixTimestamp64Micro(occurred_at) AS occurredAt, over_quota AS overQuota FROM events
      WHERE tenant_id = {tenantId:UUID} AND project_id = {projectId:UUID}
        AND id_at = fromUnixTimestamp64Milli({millis:Int64}) LIMIT 1 BY id`,
     { tenantId, projectId, millis: millisOf(key) },
@@ -202,12 +200,12 @@ async function storedBefore(store: Store, request: KeyedRequest): Promise<Stored
 }
 
 /** A keyed id is known by its hash alone, whatever lane it was given. */
-function matchByTail(request: KeyedRequest, rows: readonly EventRow[]): StoredElement[] {
+function matchByTail(request: KeyedRequest, rows: readonly StoredRow[]): StoredElement[] {
   const byTail = new Map(rows.map((row) => [tailOf(row.id), row]));
   return request.indexes.flatMap((index) => {
     const row = byTail.get(idTail(keyedTail(request.projectId, request.key, request.digest, index)));
     if (row === undefined) return [];
-    return [{ index, id: row.id, occurredAt: BigInt(row.occurred_at_micros), overQuota: row.over_quota }];
+    return [{ ...row, index, occurredAt: BigInt(row.occurredAt) }];
   });
 }
 

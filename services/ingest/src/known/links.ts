@@ -25,13 +25,13 @@ export async function linkedReports(
   eventIds: readonly string[],
 ): Promise<ReadonlyMap<string, readonly string[]>> {
   if (eventIds.length === 0) return new Map();
-  const rows = await store.query<{ event_id: string; report_ids: string[] }>(
-    `SELECT event_id, arraySort(groupArray(toString(report_id))) AS report_ids FROM report_link_versions FINAL
+  const rows = await store.query<{ eventId: string; reportIds: string[] }>(
+    `SELECT event_id AS eventId, arraySort(groupArray(toString(report_id))) AS reportIds FROM report_link_versions FINAL
      WHERE project_id = {projectId:UUID} AND event_id IN {eventIds:Array(UUID)} AND state = 'linked'
      GROUP BY event_id`,
     { projectId, eventIds },
   );
-  return new Map(rows.map(({ event_id, report_ids }) => [event_id, report_ids]));
+  return new Map(rows.map(({ eventId, reportIds }) => [eventId, reportIds]));
 }
 
 /** Links that one answer shows. */
@@ -45,14 +45,14 @@ const FRESH_FOR_MS = 60_000;
  */
 export async function linksOfReport(store: Store, report: FiledReport, nowMs: number): Promise<ShownLinks> {
   const { filed, retractedAt } = report;
-  const rows = await store.query<{ event_id: string; state: Link['state']; source: Link['source'] }>(
-    `SELECT event_id, state, source FROM report_links
+  const rows = await store.query<Link>(
+    `SELECT event_id AS eventId, state, source FROM report_links
      WHERE project_id = {projectId:UUID} AND report_id = {reportId:UUID}
      ORDER BY toString(event_id) LIMIT {limit:UInt32}`,
     { projectId: filed.projectId, reportId: filed.reportId, limit: MAX_LINKS + 1 },
   );
   const links = new Map(pendingLinks(filed).map((link) => [link.eventId, link]));
-  for (const { event_id, state, source } of rows) links.set(event_id, { eventId: event_id, state, source });
+  for (const link of rows) links.set(link.eventId, link);
   const waiting = [...links.values()].filter(({ state }) => state === 'pending');
   const stored = await storedEvents(store, report, {
     ids: retractedAt === null ? waiting.map(({ eventId }) => eventId) : [],

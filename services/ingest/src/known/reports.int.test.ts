@@ -144,18 +144,10 @@ function storeOf(stored: () => readonly ReportLink[]): Store {
 
 function rowOf(report: ReportLink): object {
   return {
-    tenant_id: report.tenantId,
-    project_id: report.projectId,
-    id: report.reportId,
-    session_id: report.sessionId,
-    session_lane: report.sessionLane,
-    occurred_at_micros: String(reportTimeOf(report)),
-    received_at_millis: String(report.receivedAt),
-    window_before_ms: report.windowBeforeMs,
-    window_after_ms: report.windowAfterMs,
-    inline_event_ids: report.inlineEventIds,
-    event_ids: report.eventIds,
-    digest: null,
-    retracted_at_millis: null,
+    ...report,
+    occurredAt: String(reportTimeOf(report)),
+    receivedAt: String(report.receivedAt),
+    requestDigest: null,
+    retractedAt: null,
   };
 }

@@ -56,14 +56,9 @@ export async function findSessions(
   }
 }
 
-interface Row {
-  readonly tenant_id: string;
-  readonly project_id: string;
-  readonly id: string;
-  readonly build_id: string | null;
-  readonly started_at_micros: string | null;
-  readonly registered_at_millis: string;
-  readonly lane: number;
+interface SessionRow extends Omit<SessionRegistered, 'startedAt' | 'registeredAt'> {
+  readonly startedAt: string | null;
+  readonly registeredAt: string;
 }
 
 /** Ids of one query. */
@@ -108,9 +103,9 @@ function takeBatch(waiting: readonly Waiting[]): Waiting[] {
 
 async function answer(store: Store, batch: readonly Waiting[]): Promise<void> {
   try {
-    const rows = await store.query<Row>(
-      `SELECT tenant_id, project_id, id, build_id, toUnixTimestamp64Micro(started_at) AS started_at_micros,
-         toUnixTimestamp64Milli(registered_at) AS registered_at_millis, lane
+    const rows = await store.query<SessionRow>(
+      `SELECT tenant_id AS tenantId, project_id AS projectId, id AS sessionId, build_id AS buildId,
+         toUnixTimestamp64Micro(started_at) AS startedAt, toUnixTimestamp64Milli(registered_at) AS registeredAt, lane
        FROM sessions WHERE project_id IN {projects:Array(UUID)} AND id IN {ids:Array(UUID)}
        ORDER BY log_offset LIMIT 1 BY project_id, id`,
       {
@@ -120,21 +115,14 @@ async function answer(store: Store, batch: readonly Waiting[]): Promise<void> {
     );
     for (const { projectId, ids, resolve } of batch) {
       const wanted = new Set(ids);
-      resolve(rows.filter((row) => row.project_id === projectId && wanted.has(row.id)).map(sessionOf));
+      resolve(rows.filter((row) => row.projectId === projectId && wanted.has(row.sessionId)).map(sessionOf));
     }
   } catch (error) {
     for (const { reject } of batch) reject(error);
   }
 }
 
-function sessionOf(row: Row): SessionRegistered {
-  return {
-    tenantId: row.tenant_id,
-    projectId: row.project_id,
-    sessionId: row.id,
-    buildId: row.build_id,
-    startedAt: row.started_at_micros === null ? null : BigInt(row.started_at_micros),
-    registeredAt: Number(row.registered_at_millis),
-    lane: row.lane,
-  };
+function sessionOf(row: SessionRow): SessionRegistered {
+  const startedAt = row.startedAt === null ? null : BigInt(row.startedAt);
+  return { ...row, startedAt, registeredAt: Number(row.registeredAt) };
 }

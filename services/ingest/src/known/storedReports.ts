@@ -26,10 +26,10 @@ export async function lookUpReports(
 /** Rows of one answer, which becomes one string in memory. */
 const PAGE_ROWS = 10_000;
 
-type WindowRow = Omit<
-  ReportRow,
-  'tenant_id' | 'session_lane' | 'inline_event_ids' | 'event_ids' | 'digest' | 'retracted_at_millis'
->;
+interface WindowRow extends Omit<WindowedReport, 'occurredAt' | 'receivedAt'> {
+  readonly occurredAt: string;
+  readonly receivedAt: string;
+}
 
 /**
  * Reports of sessions that were not retracted, the latest first: those whose window may still be open. Without
@@ -44,8 +44,9 @@ export async function recentReports(
   while (found.length < limit) {
     const page = Math.min(PAGE_ROWS, limit - found.length);
     const rows = await store.query<WindowRow>(
-      `SELECT project_id, id, session_id, toUnixTimestamp64Micro(occurred_at) AS occurred_at_micros,
-         toUnixTimestamp64Milli(received_at) AS received_at_millis, window_before_ms, window_after_ms
+      `SELECT project_id AS projectId, id AS reportId, session_id AS sessionId,
+         toUnixTimestamp64Micro(occurred_at) AS occurredAt, toUnixTimestamp64Milli(received_at) AS receivedAt,
+         window_before_ms AS windowBeforeMs, window_after_ms AS windowAfterMs
        FROM reports
        WHERE received_at > fromUnixTimestamp64Milli({sinceMs:Int64}) AND session_id IS NOT NULL AND retracted_at IS NULL
          AND (toUnixTimestamp64Milli(received_at), concat(toString(project_id), toString(id))) < ({millis:Int64}, {name:String})
@@ -53,27 +54,17 @@ export async function recentReports(
        LIMIT {page:UInt32}`,
       { sinceMs, ...behind, page },
     );
-    for (const row of rows) found.push(windowedReport(row));
+    for (const row of rows) {
+      found.push({ ...row, occurredAt: BigInt(row.occurredAt), receivedAt: Number(row.receivedAt) });
+    }
     const last = rows.at(-1);
     if (last === undefined || rows.length < page) break;
-    behind = { millis: Number(last.received_at_millis), name: last.project_id + last.id };
+    behind = { millis: Number(last.receivedAt), name: last.projectId + last.reportId };
   }
   return found;
 }
 
 export async function projectsWithReports(store: Store): Promise<string[]> {
-  const rows = await store.query<{ project_id: string }>('SELECT DISTINCT project_id FROM report_versions');
-  return rows.map((row) => row.project_id);
-}
-
-function windowedReport(row: WindowRow): WindowedReport {
-  return {
-    projectId: row.project_id,
-    reportId: row.id,
-    sessionId: row.session_id,
-    receivedAt: Number(row.received_at_millis),
-    occurredAt: BigInt(row.occurred_at_micros),
-    windowBeforeMs: row.window_before_ms,
-    windowAfterMs: row.window_after_ms,
-  };
+  const rows = await store.query<{ id: string }>('SELECT DISTINCT project_id AS id FROM report_versions');
+  return rows.map(({ id }) => id);
 }

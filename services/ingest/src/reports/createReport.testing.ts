@@ -125,7 +125,7 @@ function storeOf(bench: Pick<ReportBench, 'projected' | 'unresolved'>): Store {
     database: 'questlog',
     query: async <Row>(sql: string, params: Readonly<Record<string, unknown>> = {}): Promise<Row[]> => {
       if (/FROM report_links\b/.test(sql)) {
-        const links = bench.unresolved.map((id) => ({ event_id: id, state: 'unresolved', source: 'inline' }));
+        const links = bench.unresolved.map((id) => ({ eventId: id, state: 'unresolved', source: 'inline' }));
         return JSON.parse(JSON.stringify(links));
       }
       const ids: unknown = params['ids'];

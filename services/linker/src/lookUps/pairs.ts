@@ -3,21 +3,13 @@
  * linked yet; and the linked ones, to be taken back. Pairs of a report and an event come first, then whole events, as
  * many as an answer takes.
  */
-import type { Store } from '@questlog/runtime/clickhouse/store';
+import { partsOf, type Store } from '@questlog/runtime/clickhouse/store';
 import { partitionOf } from '@questlog/schemas/partition';
 import { LINK_VERSIONS, type LinkSource } from '@questlog/schemas/topics/linkedEvents';
 import type { ReportLink } from '@questlog/schemas/topics/reportLinks';
 import { keyOf } from '../core/decision.ts';
 import type { Ask, Found, FoundEvent, KnownReport } from '../core/jobs.ts';
-import {
-  type EventPlace,
-  eventPlaces,
-  MAX_IDS,
-  PLACE_COLUMNS,
-  type PlaceRow,
-  placeOf,
-  wholeEvents,
-} from './storedEvents.ts';
+import { byPlace, type EventPlace, eventPlaces, PLACE_COLUMNS, wholeEvents } from './storedEvents.ts';
 
 /** Whose look-ups these are. */
 export interface LookUpSource {
@@ -49,12 +41,14 @@ export async function unlinkedPairs(
   return { found, isWhole: isWhole && ofSessions.isWhole, missing, below };
 }
 
-interface LinkedRow {
-  readonly project_id: string;
-  readonly report_id: string;
-  readonly event_id: string;
-  readonly source: LinkSource;
+/** What a row of `report_link_versions` links. */
+interface LinkRow {
+  readonly projectId: string;
+  readonly reportId: string;
+  readonly eventId: string;
 }
+
+const LINK_COLUMNS = 'project_id AS projectId, report_id AS reportId, event_id AS eventId';
 
 /** Links of another log, from which this one was moved, are taken back at the tenant's home. */
 export async function linkedPairs(
@@ -65,8 +59,8 @@ export async function linkedPairs(
   const { store, logId, partition, partitions } = source;
   const records = [...reports.values()].map(({ record }) => record);
   const atHome = records.filter(({ tenantId }) => partitionOf(tenantId, 0, partitions) === partition);
-  const rows = await store.query<LinkedRow>(
-    `SELECT project_id, report_id, event_id, source FROM report_link_versions FINAL
+  const rows = await store.query<LinkRow & { readonly source: LinkSource }>(
+    `SELECT ${LINK_COLUMNS}, source FROM report_link_versions FINAL
      WHERE report_id IN {reports:Array(UUID)} AND (project_id, report_id) IN
          (SELECT pair.1, pair.2 FROM
            (SELECT arrayJoin(arrayZip({projects:Array(UUID)}, {reports:Array(UUID)})) AS pair))
@@ -82,14 +76,15 @@ export async function linkedPairs(
       limit: MAX_PAIRS,
     },
   );
-  const ids = [...new Set(rows.map((row) => row.event_id))];
+  const ids = [...new Set(rows.map(({ eventId }) => eventId))];
   const places = await eventPlaces(store, records, ids);
   const pairs = rows.flatMap((row): Pair[] => {
-    const key = keyOf({ projectId: row.project_id, reportId: row.report_id });
+    const key = keyOf(row);
     const record = reports.get(key)?.record;
-    const place = places.get(`${row.project_id}/${row.event_id}`);
-    if (record === undefined || place === undefined) return [];
-    return [{ ask: { key, record }, event: placeOf(place), source: row.source }];
+    const event = places.get(`${row.projectId}/${row.eventId}`);
+    return record === undefined || event === undefined
+      ? []
+      : [{ ask: { key, record }, event, source: row.source }];
   });
   const { found, isWhole } = await withEvents(source, pairs);
   return { found, isWhole: isWhole && rows.length < MAX_PAIRS };
@@ -105,13 +100,13 @@ async function sessionPairs(
   );
   if (asked.length === 0) return { pairs: [], isWhole: true };
   const times = asked.flatMap(({ session }) => [session.fromMicros, session.toMicros]).sort(ascending);
-  const rows = await store.query<PlaceRow & { report_id: string }>(
+  const rows = await store.query<EventPlace & { readonly reportId: string }>(
     `WITH asked AS
        (SELECT report.1 AS report_id, report.2 AS project_id, report.3 AS session_id, report.4 AS from_micros,
           report.5 AS to_micros, report.6 AS tenant_id
         FROM (SELECT arrayJoin(arrayZip({reports:Array(UUID)}, {projects:Array(UUID)}, {sessions:Array(UUID)},
           {froms:Array(Int64)}, {tos:Array(Int64)}, {tenantOf:Array(UUID)})) AS report))
-     SELECT asked.report_id AS report_id, ${PLACE_COLUMNS}
+     SELECT asked.report_id AS reportId, ${PLACE_COLUMNS}
      FROM events INNER JOIN asked ON events.project_id = asked.project_id
        AND events.session_id = asked.session_id AND events.tenant_id = asked.tenant_id
      WHERE events.tenant_id IN {tenants:Array(UUID)} AND events.project_id IN {projects:Array(UUID)}
@@ -123,7 +118,7 @@ async function sessionPairs(
        AND (events.project_id, events.id, asked.report_id) NOT IN
          (SELECT project_id, event_id, report_id FROM report_link_versions
           WHERE report_id IN {reports:Array(UUID)} AND version >= ${LINK_VERSIONS.linked})
-     ORDER BY log_partition, log_offset, log_index LIMIT 1 BY report_id, project_id, id
+     ORDER BY logPartition, logOffset, logIndex LIMIT 1 BY reportId, projectId, id
      LIMIT {limit:UInt32}`,
     {
       reports: asked.map(({ record }) => record.reportId),
@@ -143,9 +138,9 @@ async function sessionPairs(
   );
   const byKey = new Map(asked.map((ask) => [ask.key, ask]));
   const pairs = rows.flatMap((row): Pair[] => {
-    const ask = byKey.get(keyOf({ projectId: row.project_id, reportId: row.report_id }));
+    const ask = byKey.get(keyOf(row));
     if (ask === undefined || ask.session.except.includes(row.id)) return [];
-    return [{ ask, event: placeOf(row), source: 'session' }];
+    return [{ ask, event: row, source: 'session' }];
   });
   return { pairs, isWhole: rows.length < MAX_PAIRS };
 }
@@ -178,22 +173,16 @@ async function namedPairs(
     for (const [id, way] of ask.events) {
       const row = rows.get(`${projectId}/${id}`);
       // One that is not seen yet is linked as it comes, or came too late: then it is as good as not there.
-      if (row === undefined || row.tenant_id !== tenantId || !isSeen(row, source, below)) lost.push(id);
-      else if (!linked.has(`${ask.key}/${id}`)) pairs.push({ ask, event: placeOf(row), source: way });
+      if (row === undefined || row.tenantId !== tenantId || !isSeen(row, source, below)) lost.push(id);
+      else if (!linked.has(`${ask.key}/${id}`)) pairs.push({ ask, event: row, source: way });
     }
     missing.set(ask.key, lost);
     return pairs;
   });
 }
 
-function isSeen(row: PlaceRow, { logId, partition }: LookUpSource, below: number): boolean {
-  return row.log_id !== logId || row.log_partition !== partition || Number(row.log_offset) < below;
-}
-
-interface LinkRow {
-  readonly project_id: string;
-  readonly report_id: string;
-  readonly event_id: string;
+function isSeen(row: EventPlace, { logId, partition }: LookUpSource, below: number): boolean {
+  return row.logId !== logId || row.logPartition !== partition || Number(row.logOffset) < below;
 }
 
 /** Pairs as `project/report/event` that are linked now, or were taken back. */
@@ -203,18 +192,18 @@ async function linkedAlready(
   ids: readonly string[],
 ): Promise<Set<string>> {
   const linked = new Set<string>();
-  for (let i = 0; i < ids.length; i += MAX_IDS) {
+  for (const part of partsOf(ids)) {
     const rows = await store.query<LinkRow>(
-      `SELECT project_id, report_id, event_id FROM report_link_versions
+      `SELECT ${LINK_COLUMNS} FROM report_link_versions
        WHERE project_id IN {projects:Array(UUID)} AND event_id IN {ids:Array(UUID)}
          AND report_id IN {reports:Array(UUID)} AND version >= ${LINK_VERSIONS.linked}`,
       {
         projects: [...new Set(reports.map(({ projectId }) => projectId))],
         reports: [...new Set(reports.map(({ reportId }) => reportId))],
-        ids: ids.slice(i, i + MAX_IDS),
+        ids: part,
       },
     );
-    for (const row of rows) linked.add(`${row.project_id}/${row.report_id}/${row.event_id}`);
+    for (const row of rows) linked.add(`${keyOf(row)}/${row.eventId}`);
   }
   return linked;
 }
@@ -224,7 +213,7 @@ async function withEvents(
   { store }: LookUpSource,
   pairs: readonly Pair[],
 ): Promise<{ found: FoundEvent[]; isWhole: boolean }> {
-  const inOrder = pairs.toSorted((a, b) => (a.event.order < b.event.order ? -1 : 1));
+  const inOrder = pairs.toSorted((a, b) => byPlace(a.event, b.event));
   const { events, taken } = await wholeEvents(
     store,
     inOrder.map(({ event }) => event),

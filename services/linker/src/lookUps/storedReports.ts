@@ -24,7 +24,7 @@ export async function knownReports(
   );
   return await withLanes(
     store,
-    rows.filter((row) => keys.has(keyOf(namesOf(row)))),
+    rows.filter((row) => keys.has(keyOf(row))),
   );
 }
 
@@ -33,8 +33,8 @@ export async function reportsOfSessions(
   store: Store,
   sessions: readonly LateSession[],
 ): Promise<Map<string, KnownReport>> {
-  const rows = await store.query<ReportRow & { from_micros: string; to_micros: string }>(
-    `SELECT ${REPORT_COLUMNS}, from_micros, to_micros FROM report_versions FINAL
+  const rows = await store.query<ReportRow & { fromMicros: string; toMicros: string }>(
+    `SELECT ${REPORT_COLUMNS}, from_micros AS fromMicros, to_micros AS toMicros FROM report_versions FINAL
      WHERE project_id IN {projects:Array(UUID)} AND session_id IN {sessions:Array(UUID)} AND retracted_at IS NULL`,
     {
       projects: [...new Set(sessions.map(({ projectId }) => projectId))],
@@ -45,9 +45,9 @@ export async function reportsOfSessions(
   return await withLanes(
     store,
     rows.filter((row) => {
-      const late = bySession.get(`${row.project_id}/${row.session_id}`);
+      const late = bySession.get(`${row.projectId}/${row.sessionId}`);
       if (late === undefined) return false;
-      return BigInt(row.from_micros) <= late.toMicros && BigInt(row.to_micros) >= late.fromMicros;
+      return BigInt(row.fromMicros) <= late.toMicros && BigInt(row.toMicros) >= late.fromMicros;
     }),
   );
 }
@@ -64,33 +64,31 @@ export async function addSessionsWithReports(store: Store, filter: SessionFilter
   if (sessions > filter.maxSessions) return;
   const slices = Math.ceil(sessions / MAX_SESSIONS);
   for (let slice = 0; slice < slices; slice++) {
-    const rows = await store.query<{ session_id: string }>(
-      `SELECT DISTINCT session_id FROM report_versions
+    const rows = await store.query<{ id: string }>(
+      `SELECT DISTINCT session_id AS id FROM report_versions
        WHERE session_id IS NOT NULL AND cityHash64(session_id) % {slices:UInt8} = {slice:UInt8}`,
       { slices, slice },
     );
-    for (const row of rows) filter.add(row.session_id);
+    for (const { id } of rows) filter.add(id);
   }
   filter.complete();
 }
 
 /** A writer may not know the lane of its report's session. */
 async function withLanes(store: Store, rows: readonly ReportRow[]): Promise<Map<string, KnownReport>> {
-  const unknown = rows.filter(
-    ({ session_id: sessionId, session_lane: lane }) => sessionId !== null && lane === null,
-  );
+  const unknown = rows.filter(({ sessionId, sessionLane }) => sessionId !== null && sessionLane === null);
   const lanes = new Map<string, number>();
   if (unknown.length > 0) {
-    const sessions = await store.query<{ project_id: string; id: string; lane: number }>(
-      `SELECT project_id, id, lane FROM sessions
+    const sessions = await store.query<{ name: string; lane: number }>(
+      `SELECT concat(toString(project_id), '/', toString(id)) AS name, lane FROM sessions
        WHERE project_id IN {projects:Array(UUID)} AND id IN {ids:Array(UUID)}
        ORDER BY log_offset LIMIT 1 BY project_id, id`,
       {
-        projects: [...new Set(unknown.map((row) => row.project_id))],
-        ids: [...new Set(unknown.map((row) => row.session_id))],
+        projects: [...new Set(unknown.map(({ projectId }) => projectId))],
+        ids: [...new Set(unknown.map(({ sessionId }) => sessionId))],
       },
     );
-    for (const { project_id: projectId, id, lane } of sessions) lanes.set(`${projectId}/${id}`, lane);
+    for (const { name, lane } of sessions) lanes.set(name, lane);
   }
   return new Map(
     rows.map((row) => {
@@ -100,8 +98,4 @@ async function withLanes(store: Store, rows: readonly ReportRow[]): Promise<Map<
       return [keyOf(filed), { record: { ...filed, sessionLane }, ...place, isRetracted }];
     }),
   );
-}
-
-function namesOf(row: ReportRow): { projectId: string; reportId: string } {
-  return { projectId: row.project_id, reportId: row.id };
 }
