@@ -141,7 +141,8 @@ describe.concurrent('a report', () => {
     const ask = async (token: string, method: string, path: string): Promise<number> => {
       const body = method === 'POST' ? { body: { sessionId: game.sessionId } } : {};
       const headers = { Authorization: `Bearer ${token}` };
-      return (await game.request(method, `/v1/reports${path}`, { ...body, headers })).status;
+      const at = method === 'POST' ? '/v1/ingest/reports' : `/v1/reports${path}`;
+      return (await game.request(method, at, { ...body, headers })).status;
     };
 
     expect(await ask(writer.token, 'POST', '')).toBe(201);

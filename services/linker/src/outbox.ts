@@ -8,6 +8,7 @@ import type { LinkerEntry } from '@questlog/schemas/topics/linkerState';
 import { GROUPS, TOPICS } from '@questlog/schemas/topics/topics';
 import type { Decision } from './core/decision.ts';
 import { LinkerState } from './core/linkerState.ts';
+import type { Position } from './core/needs.ts';
 import type { PartitionDeps } from './deps.ts';
 
 const MAX_BYTES = 8 * 1024 * 1024;
@@ -51,7 +52,7 @@ export class Outbox {
   readonly #deps: PartitionDeps;
   readonly #producer: TransactionalProducer;
   readonly #positions = new Map<string, number>();
-  #committed: { readonly events: number; readonly links: number };
+  #committed: Position;
   #links: NewRecord[] = [];
   #notices: { partition: number; record: NewRecord }[] = [];
   #bytes = 0;
@@ -82,7 +83,7 @@ export class Outbox {
   }
 
   /** The last commit: the next offset of the events, and the end of the partition's links. */
-  get committed(): { readonly events: number; readonly links: number } {
+  get committed(): Position {
     return this.#committed;
   }
 
@@ -135,9 +136,10 @@ export class Outbox {
   /** The links first: their offset tells where the partition's links end. */
   #appends(): { topic: string; partition: number; records: readonly NewRecord[] }[] {
     const { partition } = this.#owned;
-    const changelog = this.state
-      .drain()
-      .map(({ key, entry }) => changelogRecord(this.#deps.codecs.state, key, entry));
+    const { state } = this.#deps.codecs;
+    const changelog = this.state.drain().map(({ key, entry }) => {
+      return { key, value: entry === null ? null : state.encode(entry) };
+    });
     const byPartition = Map.groupBy(this.#notices, (notice) => notice.partition);
     return [
       { topic: TOPICS.linkedEvents, partition, records: this.#links },
@@ -159,14 +161,6 @@ export class Outbox {
     metrics.openReports.set({ partition }, open.reports);
     metrics.openReportEventIds.set({ partition }, open.eventIds);
   }
-}
-
-function changelogRecord(
-  codec: PartitionDeps['codecs']['state'],
-  key: string,
-  entry: LinkerEntry | null,
-): NewRecord {
-  return { key, value: entry === null ? null : codec.encode(entry) };
 }
 
 /** The latest entry of each key; the other partitions are not read. */

@@ -10,6 +10,7 @@ import { TOPICS } from '@questlog/schemas/topics/topics';
 import { decideEvents } from './core/decideEvents.ts';
 import { decideReportLink } from './core/decideReports.ts';
 import { type Decision, NOTHING } from './core/decision.ts';
+import type { LinkerState } from './core/linkerState.ts';
 import type { PartitionDeps } from './deps.ts';
 import { LookUpRunner } from './lookUps/lookUpRunner.ts';
 import { LookUps } from './lookUps/lookUps.ts';
@@ -37,11 +38,11 @@ export async function linkPartition(owned: OwnedPartition, deps: PartitionDeps):
     const isOver = AbortSignal.any([signal, stopped.signal]);
     try {
       const outbox = await openOutbox(owned, deps);
-      const lookUps = new LookUps(outbox, deps, isOver);
-      const runner = new LookUpRunner(deps, outbox, lookUps);
-      watched.set(partition, runner);
-      void lookUps.learnSessions();
-      await new PartitionRun(owned, deps, outbox, runner).untilLost(() => backoff.reset());
+      const source = new LookUps(outbox, deps, isOver);
+      const lookUps = new LookUpRunner(deps, outbox, source);
+      watched.set(partition, lookUps);
+      void source.learnSessions();
+      await runUntilLost({ owned, deps, outbox, lookUps }, () => backoff.reset());
     } catch (error) {
       if (signal.aborted) return;
       // Fenced and still the owner: the one before took its producer anew, not knowing yet that it is no owner any more.
@@ -56,85 +57,80 @@ export async function linkPartition(owned: OwnedPartition, deps: PartitionDeps):
   }
 }
 
-class PartitionRun {
-  readonly #owned: OwnedPartition;
-  readonly #deps: PartitionDeps;
-  readonly #outbox: Outbox;
-  readonly #lookUps: LookUpRunner;
+interface Run {
+  readonly owned: OwnedPartition;
+  readonly deps: PartitionDeps;
+  readonly outbox: Outbox;
+  readonly lookUps: LookUpRunner;
+}
 
-  constructor(owned: OwnedPartition, deps: PartitionDeps, outbox: Outbox, runner: LookUpRunner) {
-    this.#owned = owned;
-    this.#deps = deps;
-    this.#outbox = outbox;
-    this.#lookUps = runner;
-  }
-
-  /** @param onWell called when a step was committed. */
-  async untilLost(onWell: () => void): Promise<void> {
-    try {
-      while (!this.#owned.signal.aborted) {
-        await this.#takeIn(await this.#read());
-        await this.#lookUps.next();
-        const { isFull, hasOutput } = this.#outbox;
-        if (!isFull && !hasOutput && this.#outbox.waitsMs() < COMMIT_EVERY_MS) continue;
-        await this.#outbox.commit();
-        onWell();
-      }
-    } finally {
-      await this.#outbox.close();
+/** @param onWell called when a step was committed. */
+async function runUntilLost(run: Run, onWell: () => void): Promise<void> {
+  const { owned, outbox, lookUps } = run;
+  try {
+    while (!owned.signal.aborted) {
+      await takeIn(run, await nextBatch(run));
+      await lookUps.next();
+      if (!outbox.isFull && !outbox.hasOutput && outbox.waitsMs() < COMMIT_EVERY_MS) continue;
+      await outbox.commit();
+      onWell();
     }
+  } finally {
+    await outbox.close();
   }
+}
 
-  async #read(): Promise<Batch | undefined> {
-    const dueInMs = Math.max(0, COMMIT_EVERY_MS - this.#outbox.waitsMs());
-    const waitMs = this.#lookUps.isIdle ? dueInMs : Math.min(dueInMs, LOOKING_UP_WAIT_MS);
-    const topics = this.#wanted();
-    const [only] = topics;
-    if (only === undefined) {
-      await pause(waitMs, this.#owned.signal);
-      return undefined;
+async function nextBatch({ owned, outbox, lookUps }: Run): Promise<Batch | undefined> {
+  const dueInMs = Math.max(0, COMMIT_EVERY_MS - outbox.waitsMs());
+  const waitMs = lookUps.isIdle ? dueInMs : Math.min(dueInMs, LOOKING_UP_WAIT_MS);
+  const topics = wantedTopics(outbox.state, lookUps.isClosing);
+  const [only] = topics;
+  if (only === undefined) {
+    await pause(waitMs, owned.signal);
+    return undefined;
+  }
+  const options = topics.length === 1 ? { ...READ, topic: only } : READ;
+  return await owned.read({ ...options, waitMs });
+}
+
+/** A topic whose bound is reached is not read on; but a last look-up waits for the events before it. */
+function wantedTopics(
+  { reports, retractions, late, heldEventIds }: LinkerState,
+  isClosing: boolean,
+): string[] {
+  const isFullOfReports =
+    reports.size + retractions.size >= MAX_TRACKED || heldEventIds >= MAX_TRACKED_EVENT_IDS;
+  const isFullOfLate = late.size >= MAX_LATE_SESSIONS && !isClosing;
+  return [...(isFullOfLate ? [] : [TOPICS.events]), ...(isFullOfReports ? [] : [TOPICS.reportLinks])];
+}
+
+async function takeIn(run: Run, batch: Batch | undefined): Promise<void> {
+  if (batch === undefined) return;
+  const { outbox } = run;
+  for (const record of batch.records) {
+    outbox.put(await decide(run, batch.topic, record));
+    outbox.passed(batch.topic, record.offset + 1);
+    if (outbox.isFull) await outbox.commit();
+  }
+  outbox.passed(batch.topic, batch.nextOffset);
+}
+
+/** A record that does not decode is nothing to link; the projector dead-letters it. */
+async function decide({ owned, deps, outbox }: Run, topic: string, record: LogRecord): Promise<Decision> {
+  const { codecs, clock, logger } = deps;
+  const { offset, value, timestampMs } = record;
+  try {
+    if (topic === TOPICS.events) {
+      const place = { offset, arrivedAtMs: timestampMs };
+      return decideEvents(outbox.state, place, await codecs.events.decode(value), clock.now());
     }
-    const options = topics.length === 1 ? { ...READ, topic: only } : READ;
-    return await this.#owned.read({ ...options, waitMs });
-  }
-
-  /** A topic whose bound is reached is not read on; but a last look-up waits for the events before it. */
-  #wanted(): string[] {
-    const { reports, retractions, late, heldEventIds } = this.#outbox.state;
-    const isFullOfReports =
-      reports.size + retractions.size >= MAX_TRACKED || heldEventIds >= MAX_TRACKED_EVENT_IDS;
-    const isFullOfLate = late.size >= MAX_LATE_SESSIONS && !this.#lookUps.isClosing;
-    return [...(isFullOfLate ? [] : [TOPICS.events]), ...(isFullOfReports ? [] : [TOPICS.reportLinks])];
-  }
-
-  async #takeIn(batch: Batch | undefined): Promise<void> {
-    if (batch === undefined) return;
-    for (const record of batch.records) {
-      const decision = await this.#decide(batch.topic, record);
-      this.#outbox.put(decision);
-      this.#outbox.passed(batch.topic, record.offset + 1);
-      if (this.#outbox.isFull) await this.#outbox.commit();
-    }
-    this.#outbox.passed(batch.topic, batch.nextOffset);
-  }
-
-  /** A record that does not decode is nothing to link; the projector dead-letters it. */
-  async #decide(topic: string, { offset, value, timestampMs }: LogRecord): Promise<Decision> {
-    const { codecs, clock, logger } = this.#deps;
-    const { state } = this.#outbox;
-    try {
-      if (topic === TOPICS.events) {
-        const place = { offset, arrivedAtMs: timestampMs };
-        return decideEvents(state, place, await codecs.events.decode(value), clock.now());
-      }
-      const record = await codecs.reports.decode(value);
-      const fault = faultOf(record);
-      if (fault !== undefined) throw new Invalid(fault);
-      return decideReportLink(state, offset, record, clock.now());
-    } catch (error) {
-      if (!(error instanceof Invalid)) throw error;
-      logger.warn('record_not_linked', { topic, partition: this.#owned.partition, offset });
-      return NOTHING;
-    }
+    const report = await codecs.reports.decode(value);
+    const fault = faultOf(report);
+    if (fault !== undefined) throw new Invalid(fault);
+    return decideReportLink(outbox.state, offset, report, clock.now());
+  } catch (error) {
+    if (!(error instanceof Invalid)) throw error;
+    logger.warn('record_not_linked', { topic, partition: owned.partition, offset });
+    return NOTHING;
   }
 }

@@ -3,7 +3,8 @@ import { partsOf, type Store } from '@questlog/runtime/clickhouse/store';
 import type { Block } from '@questlog/runtime/consumer/blocks';
 import type { Decoded, Source } from './writer.ts';
 
-export interface FirstsDeps<Message> {
+/** What is named, and where the first record of each name is kept. */
+export interface Firsts<Message> {
   readonly store: Store;
   readonly source: Source;
   /** Holds `project_id`, `id` and the log's coordinates of the first record of each. */
@@ -17,38 +18,32 @@ export interface Name {
   readonly id: string;
 }
 
-export interface Firsts<Message> {
-  /** Leaves out what an earlier record named, in this block or in the table (this very block's rows are no rival). */
-  firstOfEach(block: Block, decoded: readonly Decoded<Message>[]): Promise<Decoded<Message>[]>;
-  /** Tells which of the block's offsets the table holds. */
-  offsetsHeld(block: Block, decoded: readonly Decoded<Message>[]): Promise<Set<number>>;
+/** Leaves out what an earlier record named, in this block or in the table (this very block's rows are no rival). */
+export async function firstOfEach<Message>(
+  firsts: Firsts<Message>,
+  block: Block,
+  decoded: readonly Decoded<Message>[],
+): Promise<Decoded<Message>[]> {
+  const rows = await heldRows(firsts, decoded);
+  const taken = new Set(rows.filter((row) => !isOfBlock(row, firsts.source, block)).map(keyOf));
+  return decoded.filter(({ message }) => {
+    const key = keyOf(firsts.nameOf(message));
+    if (taken.has(key)) return false;
+    taken.add(key);
+    return true;
+  });
 }
 
-export function openFirsts<Message>({ store, source, table, nameOf }: FirstsDeps<Message>): Firsts<Message> {
-  const heldOf = (decoded: readonly Decoded<Message>[]) =>
-    heldRows(
-      store,
-      table,
-      decoded.map(({ message }) => nameOf(message)),
-    );
-  return {
-    firstOfEach: async (block, decoded) => {
-      const taken = new Set<string>();
-      for (const row of await heldOf(decoded)) {
-        if (!isOfBlock(row, source, block)) taken.add(keyOf(row));
-      }
-      return decoded.filter(({ message }) => {
-        const key = keyOf(nameOf(message));
-        if (taken.has(key)) return false;
-        taken.add(key);
-        return true;
-      });
-    },
-    offsetsHeld: async (block, decoded) => {
-      const rows = await heldOf(decoded);
-      return new Set(rows.filter((row) => isOfBlock(row, source, block)).map((row) => Number(row.offset)));
-    },
-  };
+/** Tells which of the block's offsets the table holds. */
+export async function firstOffsetsHeld<Message>(
+  firsts: Firsts<Message>,
+  block: Block,
+  decoded: readonly Decoded<Message>[],
+): Promise<Set<number>> {
+  const rows = await heldRows(firsts, decoded);
+  return new Set(
+    rows.filter((row) => isOfBlock(row, firsts.source, block)).map(({ offset }) => Number(offset)),
+  );
 }
 
 export function keyOf({ projectId, id }: Name): string {
@@ -62,9 +57,12 @@ interface HeldRow extends Name {
   readonly offset: string;
 }
 
-async function heldRows(store: Store, table: string, names: readonly Name[]): Promise<HeldRow[]> {
+async function heldRows<Message>(
+  { store, table, nameOf }: Firsts<Message>,
+  decoded: readonly Decoded<Message>[],
+): Promise<HeldRow[]> {
   const held: HeldRow[] = [];
-  for (const part of partsOf(names)) {
+  for (const part of partsOf(decoded.map(({ message }) => nameOf(message)))) {
     const rows = await store.query<HeldRow>(
       `SELECT project_id AS projectId, id, log_id AS logId, log_partition AS partition, log_offset AS offset
        FROM ${table} WHERE project_id IN {projects:Array(UUID)} AND id IN {ids:Array(UUID)}`,

@@ -2,28 +2,28 @@
 import type { BlockWriter } from '@questlog/runtime/consumer/blocks';
 import { insertOnce } from '@questlog/runtime/consumer/insertOnce';
 import type { SessionRegistered } from '@questlog/schemas/topics/sessionRegistered';
-import { openFirsts } from './firstOfEach.ts';
+import { type Firsts, firstOfEach, firstOffsetsHeld } from './firstOfEach.ts';
 import { blockRows, PLACE_COLUMNS, type RowOf, rowTable, tokenOf } from './rowSink.ts';
 import { type Decoded, type WriterDeps, writerOf } from './writer.ts';
 
 export function openSessionsWriter(deps: WriterDeps<SessionRegistered>): BlockWriter<unknown> {
   const { store, logId, partition, onOutcome } = deps;
   const source = { logId, partition };
-  const firsts = openFirsts<SessionRegistered>({
+  const firsts: Firsts<SessionRegistered> = {
     store,
     source,
     table: 'sessions',
     nameOf: ({ projectId, sessionId }) => ({ projectId, id: sessionId }),
-  });
+  };
   return writerOf<SessionRegistered, readonly Decoded<SessionRegistered>[]>(deps, {
     plan: async (block, decoded) => {
-      const kept = await firsts.firstOfEach(block, decoded);
+      const kept = await firstOfEach(firsts, block, decoded);
       onOutcome('written', kept.length);
       onOutcome('repeated', decoded.length - kept.length);
       return kept;
     },
     apply: async (kept, block, attempt) => {
-      const held = () => firsts.offsetsHeld(block, kept);
+      const held = () => firstOffsetsHeld(firsts, block, kept);
       await insertOnce(
         store,
         { ...blockRows(SESSIONS, source, kept), token: tokenOf(source, block), held },

@@ -20,11 +20,15 @@ export function fieldProblems(errors: readonly SchemaError[]): ElementProblem[] 
 export function timestampField(field: string, text: string): bigint {
   const parsed = parseOccurredAt(text);
   if (parsed.ok) return parsed.micros;
-  const code = parsed.reason === 'range' ? 'timestamp_out_of_range' : 'invalid_timestamp';
-  const detail = `${field} must be an ISO 8601 timestamp in the years 1900 to 2299`;
-  throw new Rejected('invalid_request', detail, {
-    errors: [{ index: 0, pointer: `/${field}`, code, detail }],
-  });
+  const error = timestampProblem(field, parsed.reason);
+  throw new Rejected('invalid_request', error.detail, { errors: [error] });
+}
+
+/** @param reason what `parseOccurredAt` says of the field's text. */
+export function timestampProblem(field: string, reason: 'format' | 'range'): ElementProblem {
+  return reason === 'range'
+    ? problem(`/${field}`, 'timestamp_out_of_range', `${field} must lie in the years 1900 to 2299`)
+    : problem(`/${field}`, 'invalid_timestamp', `${field} must be an ISO 8601 timestamp`);
 }
 
 function problemsOf(error: SchemaError): ElementProblem[] {

@@ -39,13 +39,15 @@ export function monthOf(millis: number): string {
   return new Date(millis).toISOString().slice(0, 7);
 }
 
-export function openQuotas(deps: {
-  store: Store;
-  projection: Projection;
-  logId: string;
-  clock: Clock;
-  logger: Logger;
-}): Quotas {
+interface QuotaDeps {
+  readonly store: Store;
+  readonly projection: Projection;
+  readonly logId: string;
+  readonly clock: Clock;
+  readonly logger: Logger;
+}
+
+export function openQuotas(deps: QuotaDeps): Quotas {
   const { projection, logId, clock, logger } = deps;
   const tracked = new Map<string, Promise<Tracked>>();
   const ready = new Map<string, Tracked>();
@@ -92,7 +94,7 @@ export function openQuotas(deps: {
 
 /** Reads the rollup again and again, one reading at a time, for the tenants that are active. */
 async function keepFresh(
-  deps: { store: Store; projection: Projection; clock: Clock; logger: Logger },
+  deps: QuotaDeps,
   ready: Map<string, Tracked>,
   tracked: Map<string, unknown>,
   signal: AbortSignal,
@@ -130,10 +132,7 @@ interface UsageRow {
   readonly lastOffset: string;
 }
 
-async function refresh(
-  { store, projection }: { store: Store; projection: Projection },
-  entries: readonly Tracked[],
-): Promise<void> {
+async function refresh({ store, projection }: QuotaDeps, entries: readonly Tracked[]): Promise<void> {
   if (entries.length === 0) return;
   // Asked before the rows, which then hold all that is below these offsets.
   const projected = await projection.projected().catch((error: unknown) => {

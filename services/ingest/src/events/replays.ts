@@ -66,7 +66,7 @@ export function openReplays(deps: { store: Store; clock: Clock; projection: Proj
   const projectedAtStart = projection.caughtUp('all').catch(() => {});
   const memory = new Map<string, Remembered>();
   let rememberedEvents = 0;
-  const ledger = openLedger(store, clock);
+  const isInLedger = openLedger(store, clock);
 
   const forget = (name: string): void => {
     rememberedEvents -= memory.get(name)?.events ?? 0;
@@ -118,7 +118,7 @@ export function openReplays(deps: { store: Store; clock: Clock; projection: Proj
       const mine = claimed(name, request.digest);
       try {
         await projectedAtStart;
-        const there = before ?? ((await ledger.has(request)) ? await storedBefore(store, request) : []);
+        const there = before ?? ((await isInLedger(request)) ? await storedBefore(store, request) : []);
         if (hasAll(there, request)) return wholeOf(mine.keep(there));
         return {
           before: there,
@@ -148,38 +148,32 @@ function hasAll(stored: readonly StoredElement[], { indexes }: KeyedRequest): bo
   return indexes.every((index) => there.has(index));
 }
 
-interface Ledger {
-  /**
-   * Whether an append of this key was projected.
-   * @throws Rejected as `claim` does; Unavailable where ClickHouse is away and the key may be in it.
-   */
-  has(request: KeyedRequest): Promise<boolean>;
-}
-
-function openLedger(store: Store, clock: Clock): Ledger {
+/**
+ * Tells whether an append of the request's key was projected.
+ * @throws Rejected as `claim` does; Unavailable where ClickHouse is away and the key may be in it.
+ */
+function openLedger(store: Store, clock: Clock): (request: KeyedRequest) => Promise<boolean> {
   let answeredAtMs = clock.now();
-  return {
-    has: async ({ projectId, key, digest }) => {
-      const askedAtMs = clock.now();
-      try {
-        const rows = await store.query<{ readonly digest: string | null }>(
-          `SELECT lower(hex(body_sha256)) AS digest FROM appends
-           WHERE idempotency_key = {key:UUID} AND project_id = {projectId:UUID}`,
-          { key, projectId },
-        );
-        answeredAtMs = Math.max(answeredAtMs, askedAtMs);
-        if (rows.some((row) => row.digest !== digest.toString('hex'))) throw reused();
-        return rows.length > 0;
-      } catch (error) {
-        // Ingest goes on while ClickHouse is away. The last answer came before this key was made, so the ledger cannot
-        // have held it then; if another ingest has stored it since, consumers drop the repeat. A key from the future
-        // does not tell when it was made, and waits.
-        const madeAtMs = millisOf(key);
-        const isNew = answeredAtMs < madeAtMs && madeAtMs <= clock.now();
-        if (error instanceof Unavailable && isNew) return false;
-        throw error;
-      }
-    },
+  return async ({ projectId, key, digest }) => {
+    const askedAtMs = clock.now();
+    try {
+      const rows = await store.query<{ readonly digest: string | null }>(
+        `SELECT lower(hex(body_sha256)) AS digest FROM appends
+         WHERE idempotency_key = {key:UUID} AND project_id = {projectId:UUID}`,
+        { key, projectId },
+      );
+      answeredAtMs = Math.max(answeredAtMs, askedAtMs);
+      if (rows.some((row) => row.digest !== digest.toString('hex'))) throw reused();
+      return rows.length > 0;
+    } catch (error) {
+      // Ingest goes on while ClickHouse is away. The last answer came before this key was made, so the ledger cannot
+      // have held it then; if another ingest has stored it since, consumers drop the repeat. A key from the future
+      // does not tell when it was made, and waits.
+      const madeAtMs = millisOf(key);
+      const isNew = answeredAtMs < madeAtMs && madeAtMs <= clock.now();
+      if (error instanceof Unavailable && isNew) return false;
+      throw error;
+    }
   };
 }
 

@@ -82,7 +82,7 @@ export async function openFirstRecords<Message, Entity>(
   deps: FirstRecordsDeps,
   kind: FirstRecordKind<Message, Entity>,
 ): Promise<FirstRecords<Message, Entity>> {
-  const { log, projection, logger } = deps;
+  const { log, logger } = deps;
   const limit = { limitMs: deps.waitMs ?? READ_WAIT_MS, message: LAGS };
   const { topic } = kind.contract;
   const codec = await createCodec(deps.registry, kind.contract);
@@ -90,24 +90,24 @@ export async function openFirstRecords<Message, Entity>(
   const memory = new FirstRecordMemory<Entity>(kind);
   const ends = await log.endOffsets(topic);
   const partitions = ends.length;
-  const tail = await follow({ log, decoder, memory, projection, logger, kind, partitions });
+  const tail = await follow(deps, { kind, decoder, memory, partitions });
   await tail.reached(ends);
 
-  const caughtUp = async (tenantId: string): Promise<void> => {
-    const now = await log.endOffsets(topic);
-    const home = partitionOf(tenantId, 0, partitions);
-    await reachedWithin(
+  const readUpTo = (home: number, end: number): Promise<void> =>
+    reachedWithin(
       tail,
-      now.map((end, partition) => (partition === home ? end : 0)),
+      ends.map((_, partition) => (partition === home ? end : 0)),
       limit,
     );
+  const caughtUp = async (tenantId: string): Promise<void> => {
+    const home = partitionOf(tenantId, 0, partitions);
+    await readUpTo(home, (await log.endOffsets(topic))[home] ?? 0);
   };
   const append = async (message: Message): Promise<number> => {
     const { tenantId } = kind.nameOf(message);
     const home = partitionOf(tenantId, 0, partitions);
     const { baseOffset } = await log.append(topic, home, [{ key: tenantId, value: codec.encode(message) }]);
-    const readBack = Array.from({ length: partitions }, (_, p) => (p === home ? baseOffset + 1 : 0));
-    await reachedWithin(tail, readBack, limit).catch((error: unknown) => {
+    await readUpTo(home, baseOffset + 1).catch((error: unknown) => {
       throw error instanceof Unavailable ? new NotReadBack(LAGS) : error;
     });
     return baseOffset;
@@ -144,16 +144,16 @@ export async function openFirstRecords<Message, Entity>(
   };
 }
 
-async function follow<Message, Entity>(deps: {
-  log: Log;
-  decoder: TailDecoder<Message>;
-  memory: FirstRecordMemory<Entity>;
-  projection: Projection;
-  logger: Logger;
-  kind: FirstRecordKind<Message, Entity>;
-  partitions: number;
-}): Promise<Tail> {
-  const { log, decoder, memory, projection, logger, kind, partitions } = deps;
+async function follow<Message, Entity>(
+  { log, projection, logger }: FirstRecordsDeps,
+  to: {
+    kind: FirstRecordKind<Message, Entity>;
+    decoder: TailDecoder<Message>;
+    memory: FirstRecordMemory<Entity>;
+    partitions: number;
+  },
+): Promise<Tail> {
+  const { kind, decoder, memory, partitions } = to;
   const from = await projection.projected();
   await kind.onStart?.();
   const tail = await log.tail({

@@ -51,30 +51,29 @@ export async function openLinkedEventStreams(deps: LinkedEventStreamsDeps): Prom
   const { log, logger, metrics, limits = STREAM_LIMITS } = deps;
   const codec = await createCodec(deps.registry, linkedEvents);
   const running = new Set<LinkedEventStream>();
-  const places = new Places(limits, (taken) => metrics.linkedEventStreams.set(taken));
+  const takePlace = placesOf(limits, (taken) => metrics.linkedEventStreams.set(taken));
   let isClosed = false;
 
   return {
     open: async (client, from) => {
       if (isClosed) throw new Unavailable('this process is stopping');
-      const projectId = client.principal.project.id;
-      places.take(projectId);
+      const leave = takePlace(client.principal.project.id);
       try {
         const offsets = await firstOffsets(log, from);
         if (offsets === undefined) {
-          places.leave(projectId);
+          leave();
           return undefined;
         }
         const stream = await startLinkedEventStream({ log, codec, logger, ...limits }, client, offsets);
         running.add(stream);
         void stream.ended.then(() => {
           running.delete(stream);
-          places.leave(projectId);
+          leave();
         });
         if (isClosed) stream.end();
         return stream;
       } catch (error) {
-        places.leave(projectId);
+        leave();
         throw error;
       }
     },
@@ -86,37 +85,28 @@ export async function openLinkedEventStreams(deps: LinkedEventStreamsDeps): Prom
   };
 }
 
-/** Taken also by streams that are not answered yet, so that many at once do not all find room. */
-class Places {
-  readonly #limits: StreamLimits;
-  readonly #onChange: (taken: number) => void;
-  readonly #byProject = new Map<string, number>();
-  #taken = 0;
-
-  constructor(limits: StreamLimits, onChange: (taken: number) => void) {
-    this.#limits = limits;
-    this.#onChange = onChange;
-  }
-
-  /** @throws Unavailable */
-  take(projectId: string): void {
-    const ofProject = this.#byProject.get(projectId) ?? 0;
-    const full = (whose: string, taken: number): Unavailable =>
-      new Unavailable(`this process already serves ${taken} streams of linked events${whose}`, {
-        retryAfterS: FULL_RETRY_AFTER_S,
-      });
-    if (ofProject >= this.#limits.maxStreamsOfProject) throw full(' of this project', ofProject);
-    if (this.#taken >= this.#limits.maxStreams) throw full('', this.#taken);
-    this.#byProject.set(projectId, ofProject + 1);
-    this.#onChange(++this.#taken);
-  }
-
-  leave(projectId: string): void {
-    const left = (this.#byProject.get(projectId) ?? 0) - 1;
-    if (left > 0) this.#byProject.set(projectId, left);
-    else this.#byProject.delete(projectId);
-    this.#onChange(--this.#taken);
-  }
+/**
+ * Takes a place, and returns what gives it back. Streams that are not answered yet have one too, so that many at once do
+ * not all find room.
+ * @throws Unavailable
+ */
+function placesOf({ maxStreams, maxStreamsOfProject }: StreamLimits, onChange: (taken: number) => void) {
+  const places = new Set<{ readonly projectId: string }>();
+  const full = (taken: number, whose: string): Unavailable =>
+    new Unavailable(`this process already serves ${taken} streams of linked events${whose}`, {
+      retryAfterS: FULL_RETRY_AFTER_S,
+    });
+  return (projectId: string): (() => void) => {
+    const ofProject = [...places].filter((place) => place.projectId === projectId).length;
+    if (ofProject >= maxStreamsOfProject) throw full(ofProject, ' of this project');
+    if (places.size >= maxStreams) throw full(places.size, '');
+    const place = { projectId };
+    onChange(places.add(place).size);
+    return () => {
+      places.delete(place);
+      onChange(places.size);
+    };
+  };
 }
 
 async function firstOffsets(log: Log, from: StreamPosition | 'start' | 'end'): Promise<number[] | undefined> {

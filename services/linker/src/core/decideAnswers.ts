@@ -3,41 +3,41 @@ import type { LinkedEvent } from '@questlog/schemas/topics/linkedEvents';
 import type { TrackedReport } from '@questlog/schemas/topics/linkerState';
 import type { ReportLink } from '@questlog/schemas/topics/reportLinks';
 import { homeOf, noticesToOwners, opened } from './decideReports.ts';
-import { aLink, type Change, type Decision, NOTHING } from './decision.ts';
-import type { Answer, FoundEvent, Job, KnownReport } from './jobs.ts';
+import { aLink, type Change, type Decision, NOTHING, type Notice } from './decision.ts';
+import type { Answer, FoundEvent, KnownReport } from './jobs.ts';
 import type { LinkerState } from './linkerState.ts';
 import { ownersOf } from './ownership.ts';
 
 /** A report that is not matched as events come is looked up so often. */
 export const SPILLED_ASK_EVERY_MS = 10_000;
 
-export function decideAnswer(
-  state: LinkerState,
-  job: Job,
-  answer: Answer,
-  nowMs: number,
-  logId: string,
-): Decision {
-  if (job.kind === 'check' && answer.kind === 'check') return checked(state, job, answer, nowMs, logId);
-  if (job.kind === 'unlink' && answer.kind === 'unlink') return unlinked(state, job, answer, nowMs, logId);
-  if (job.kind === 'ask' && answer.kind === 'ask') return asked(state, job, answer, nowMs);
-  if (job.kind === 'close' && answer.kind === 'close') return closed(state, job, answer, nowMs);
-  if (job.kind === 'late' && answer.kind === 'late') return lateAsked(state, job, answer, nowMs);
-  throw new Error(`a look-up of kind ${job.kind} was answered as ${answer.kind}`);
+/** Where and when an answer comes. */
+export interface Moment {
+  readonly state: LinkerState;
+  readonly nowMs: number;
+  readonly logId: string;
 }
 
-type Of<T, K> = Extract<T, { kind: K }>;
+export function decideAnswer(moment: Moment, answer: Answer): Decision {
+  switch (answer.kind) {
+    case 'check':
+      return checked(moment, answer);
+    case 'unlink':
+      return unlinked(moment, answer);
+    case 'ask':
+    case 'close':
+      return asked(moment, answer);
+    case 'late':
+      return lateAsked(moment, answer);
+  }
+}
 
-function checked(
-  state: LinkerState,
-  job: Of<Job, 'check'>,
-  { known }: Of<Answer, 'check'>,
-  nowMs: number,
-  logId: string,
-): Decision {
-  const notices: Decision['notices'][number][] = [];
+type AnswerTo<K> = Extract<Answer, { kind: K }>;
+
+function checked({ state, nowMs, logId }: Moment, { reports, known }: AnswerTo<'check'>): Decision {
+  const notices: Notice[] = [];
   const changes: Change[] = [];
-  for (const [key, tracked] of job.reports) {
+  for (const [key, tracked] of reports) {
     if (!isStill(state, key, tracked)) continue;
     changes.push({ entry: 'report', key, value: null });
     const report = known.get(key);
@@ -61,15 +61,10 @@ function withLane(record: ReportLink, sessionLane: number | null): ReportLink {
   return sessionLane === null ? { ...record, sessionId: null, sessionLane } : { ...record, sessionLane };
 }
 
-function unlinked(
-  state: LinkerState,
-  job: Of<Job, 'unlink'>,
-  { known, found, isWhole }: Of<Answer, 'unlink'>,
-  nowMs: number,
-  logId: string,
-): Decision {
+function unlinked({ state, nowMs, logId }: Moment, answer: AnswerTo<'unlink'>): Decision {
+  const { retractions, known, found, isWhole } = answer;
   const isValid = (key: string): boolean => {
-    const retraction = job.retractions.get(key);
+    const retraction = retractions.get(key);
     const report = known.get(key);
     if (retraction === undefined || report === undefined) return false;
     // A retraction that came before its report retracts nothing; a copy was checked by who made it.
@@ -80,9 +75,9 @@ function unlinked(
     .filter(({ key }) => isValid(key))
     .map(({ record, event, source }) => aLink('unlinked', record, event, source, nowMs));
   if (!isWhole) return { ...NOTHING, links };
-  const notices: Decision['notices'][number][] = [];
+  const notices: Notice[] = [];
   const changes: Change[] = [];
-  for (const [key, { record }] of job.retractions) {
+  for (const [key, { record }] of retractions) {
     changes.push({ entry: 'retraction', key, value: null });
     const report = known.get(key);
     if (record.isForwarded || report === undefined || !isValid(key)) continue;
@@ -91,44 +86,31 @@ function unlinked(
   return { links, notices, changes };
 }
 
-function asked(
-  state: LinkerState,
-  job: Of<Job, 'ask'>,
-  { found, isWhole, below }: Of<Answer, 'ask'>,
-  nowMs: number,
-): Decision {
-  const links = linksOf(state, job, found, nowMs);
+/** The last look-up lets its reports go, and tells which of the events that they name did not come. */
+function asked({ state, nowMs }: Moment, answer: AnswerTo<'ask' | 'close'>): Decision {
+  const { kind, reports, isWhole, missing, below } = answer;
+  // A report that was retracted meanwhile gets no more links.
+  const found = answer.found.filter(({ key }) => state.reports.has(key) && reports.has(key));
+  const links = found.map((event) => linked(event, nowMs));
+  const notices: Notice[] = [];
   const changes: Change[] = [];
-  for (const [key, tracked] of isWhole ? job.reports : []) {
+  for (const [key, tracked] of isWhole ? reports : []) {
+    // Asked for again meanwhile: the next look-up sees that too.
     if (!isStill(state, key, tracked)) continue;
-    const askAt = tracked.phase === 'spilled' ? nowMs + SPILLED_ASK_EVERY_MS : null;
-    changes.push({ entry: 'report', key, value: { ...tracked, askAt } });
+    const value = kind === 'close' ? null : { ...tracked, askAt: nextAskOf(tracked, nowMs) };
+    changes.push({ entry: 'report', key, value });
     links.push(...heldLinks(state, key, tracked, below, nowMs));
-  }
-  return { ...NOTHING, links, changes };
-}
-
-function closed(
-  state: LinkerState,
-  job: Of<Job, 'close'>,
-  { found, isWhole, missing, below }: Of<Answer, 'close'>,
-  nowMs: number,
-): Decision {
-  const links = linksOf(state, job, found, nowMs);
-  const notices: Decision['notices'][number][] = [];
-  const changes: Change[] = [];
-  for (const [key, tracked] of isWhole ? job.reports : []) {
-    // Asked for again meanwhile: the next last look-up sees that too.
-    if (!isStill(state, key, tracked)) continue;
-    changes.push({ entry: 'report', key, value: null });
-    links.push(...heldLinks(state, key, tracked, below, nowMs));
-    const eventIds = missing.get(key) ?? [];
+    const eventIds = kind === 'close' ? (missing.get(key) ?? []) : [];
     if (eventIds.length > 0) {
       const partition = homeOf(tracked.record, state.partitions);
       notices.push({ partition, record: unresolved(tracked.record, eventIds, nowMs) });
     }
   }
   return { links, notices, changes };
+}
+
+function nextAskOf({ phase }: TrackedReport, nowMs: number): number | null {
+  return phase === 'spilled' ? nowMs + SPILLED_ASK_EVERY_MS : null;
 }
 
 function unresolved(record: ReportLink, eventIds: readonly string[], nowMs: number): ReportLink {
@@ -147,33 +129,19 @@ function unresolved(record: ReportLink, eventIds: readonly string[], nowMs: numb
  * Open reports take part: the look-up saw whatever they were linked to, so nothing is linked twice. The retraction's own
  * look-up decides whether a report is retracted; until then its sessions wait.
  */
-function lateAsked(
-  state: LinkerState,
-  job: Of<Job, 'late'>,
-  { found, isWhole }: Of<Answer, 'late'>,
-  nowMs: number,
-): Decision {
+function lateAsked({ state, nowMs }: Moment, { sessions, found, isWhole }: AnswerTo<'late'>): Decision {
   const free = found.filter(({ key }) => !state.retractions.has(key));
-  const links = free.map(({ record, event, source }) => aLink('linked', record, event, source, nowMs));
   const isDone = isWhole && free.length === found.length;
   const changes: Change[] = [];
-  for (const [key, session] of isDone ? job.sessions : []) {
+  for (const [key, session] of isDone ? sessions : []) {
     // Extended while it was looked up: then it is looked up again.
     if (state.late.get(key) === session) changes.push({ entry: 'late', key, value: null });
   }
-  return { ...NOTHING, links, changes };
+  return { ...NOTHING, links: free.map((event) => linked(event, nowMs)), changes };
 }
 
-/** A report that was retracted meanwhile gets no more links. */
-function linksOf(
-  state: LinkerState,
-  job: Of<Job, 'ask' | 'close'>,
-  found: readonly FoundEvent[],
-  nowMs: number,
-): LinkedEvent[] {
-  return found
-    .filter(({ key }) => state.reports.has(key) && job.reports.has(key))
-    .map(({ record, event, source }) => aLink('linked', record, event, source, nowMs));
+function linked({ record, event, source }: Omit<FoundEvent, 'key'>, nowMs: number): LinkedEvent {
+  return aLink('linked', record, event, source, nowMs);
 }
 
 /** Tells the links that came behind the look-up, now that those before it are told. */
@@ -186,7 +154,7 @@ function heldLinks(
 ): LinkedEvent[] {
   return (state.held.get(key) ?? [])
     .filter(({ offset }) => offset >= below)
-    .map(({ event, source }) => aLink('linked', record, event, source, nowMs));
+    .map((held) => linked({ ...held, record }, nowMs));
 }
 
 /** The very entry that was asked about: one that was changed meanwhile is asked about again. */

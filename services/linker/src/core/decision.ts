@@ -11,9 +11,14 @@ import type { ReportLink } from '@questlog/schemas/topics/reportLinks';
 
 export interface Decision {
   readonly links: readonly LinkedEvent[];
-  /** Records of the reports' own topic for a partition. */
-  readonly notices: readonly { readonly partition: number; readonly record: ReportLink }[];
+  readonly notices: readonly Notice[];
   readonly changes: readonly Change[];
+}
+
+/** A record of the reports' own topic for a partition. */
+export interface Notice {
+  readonly partition: number;
+  readonly record: ReportLink;
 }
 
 export type Change =

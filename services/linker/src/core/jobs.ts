@@ -64,17 +64,18 @@ export interface Found {
   readonly missing: ReadonlyMap<string, readonly string[]>;
 }
 
+export type JobOf<K> = Extract<Job, { kind: K }>;
+
+/** A job with what came of it. */
 export type Answer =
-  | { readonly kind: 'check'; readonly known: ReadonlyMap<string, KnownReport> }
-  | {
-      readonly kind: 'unlink';
-      readonly known: ReadonlyMap<string, KnownReport>;
-      readonly found: readonly FoundEvent[];
-      readonly isWhole: boolean;
-    }
-  | ({ readonly kind: 'ask' } & Found)
-  | ({ readonly kind: 'close' } & Found)
-  | ({ readonly kind: 'late' } & Found);
+  | (JobOf<'check'> & { readonly known: KnownReports })
+  | (JobOf<'unlink'> & { readonly known: KnownReports } & Pick<Found, 'found' | 'isWhole'>)
+  | (JobOf<'ask'> & Found)
+  | (JobOf<'close'> & Found)
+  | (JobOf<'late'> & Found);
+
+/** By `keyOf`. */
+export type KnownReports = ReadonlyMap<string, KnownReport>;
 
 /** Reports, retractions or sessions of one look-up, and events that its reports name. */
 export const MAX_A_JOB = 1_000;

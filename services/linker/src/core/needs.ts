@@ -10,13 +10,10 @@ import { partitionOf } from '@questlog/schemas/partition';
 import type { ReportLink } from '@questlog/schemas/topics/reportLinks';
 import type { Job } from './jobs.ts';
 
-/** Per topic and partition, the offset up to which it must be projected. */
-export interface Needs {
-  readonly events: ReadonlyMap<number, number>;
-  readonly links: ReadonlyMap<number, number>;
-  readonly reports: ReadonlyMap<number, number>;
-  readonly sessions: ReadonlyMap<number, number>;
-}
+/** Per topic and partition, the offset up to which it must be projected; a topic that is not here does not matter. */
+export type Needs = {
+  readonly [topic in 'events' | 'links' | 'reports' | 'sessions']?: ReadonlyMap<number, number>;
+};
 
 /** The partition's position: events below the first offset are linked as they came, by links below the second. */
 export interface Position {
@@ -44,19 +41,15 @@ export function needsOf(
   const linked = { events: own(position.events), links: own(position.links) };
   switch (job.kind) {
     case 'check':
-      return { ...NOTHING, reports: own(behind(job.reports)), sessions: own(ends.sessions[partition] ?? 0) };
+      return { reports: own(behind(job.reports)), sessions: own(ends.sessions[partition] ?? 0) };
     case 'unlink':
-      return { ...NOTHING, ...linked, reports: own(behind(job.retractions)) };
+      return { ...linked, reports: own(behind(job.retractions)) };
     case 'ask':
     case 'close':
-      return { ...NOTHING, ...linked };
+      return linked;
     case 'late': {
       const homes = [...job.sessions.values()].map(({ tenantId }) => partitionOf(tenantId, 0, partitions));
-      return {
-        ...NOTHING,
-        ...linked,
-        reports: new Map(homes.map((home) => [home, ends.reports[home] ?? 0])),
-      };
+      return { ...linked, reports: new Map(homes.map((home) => [home, ends.reports[home] ?? 0])) };
     }
   }
 }
@@ -68,9 +61,6 @@ export function asksForLanes(job: Job): boolean {
     ({ record }) => record.sessionId !== null && record.sessionLane === null,
   );
 }
-
-const NONE: ReadonlyMap<number, number> = new Map();
-const NOTHING: Needs = { events: NONE, links: NONE, reports: NONE, sessions: NONE };
 
 /** The records that are asked about lie in the partition's own topic. */
 function behind(

@@ -68,7 +68,7 @@ export class LookUpRunner {
     else if (running.outcome === 'set aside') this.#setAside(running);
     else if (running.outcome === undefined) return;
     else if ('failure' in running.outcome) this.#failed(running.lookUp, running.outcome.failure);
-    else await this.#takeIn(running.lookUp, running.outcome.answer);
+    else await this.#takeIn(running.outcome.answer);
   }
 
   async #begin(): Promise<void> {
@@ -104,9 +104,10 @@ export class LookUpRunner {
     this.#againMs = performance.now() + ASIDE_PAUSE_MS;
   }
 
-  async #takeIn({ job }: LookUp, answer: Answer): Promise<void> {
+  async #takeIn(answer: Answer): Promise<void> {
     const { clock, log } = this.#deps;
-    const decision = decideAnswer(this.#outbox.state, job, answer, clock.now(), log.id);
+    const { state } = this.#outbox;
+    const decision = decideAnswer({ state, nowMs: clock.now(), logId: log.id }, answer);
     // Links go in portions: each stands for itself, and the same look-up finds again what a crash leaves out.
     for (const link of decision.links) {
       this.#outbox.put({ ...NOTHING, links: [link] });

@@ -7,7 +7,7 @@ import { positionsOf } from '@questlog/runtime/consumer/progress';
 import type { Log } from '@questlog/runtime/log/log';
 import { messageOf } from '@questlog/runtime/process/errors';
 import { GROUPS, TOPICS } from '@questlog/schemas/topics/topics';
-import { type Answer, type Ask, askOf, type Job } from '../core/jobs.ts';
+import { type Answer, type Ask, askOf, type Job, type JobOf } from '../core/jobs.ts';
 import { asksForLanes, type Ends, needsOf, type Position } from '../core/needs.ts';
 import type { PartitionDeps } from '../deps.ts';
 import type { Outbox } from '../outbox.ts';
@@ -78,7 +78,8 @@ export class LookUps {
   async #isVisible(lookUp: LookUp, position: Position, ends: Ends): Promise<boolean> {
     const needs = needsOf(lookUp.job, this.#outbox.state, position, ends);
     for (const { name, group, topic } of PROJECTIONS) {
-      if (!(await this.#until(lookUp, () => this.#unprojected(group, topic, needs[name])))) return false;
+      const left = () => this.#unprojected(group, topic, needs[name] ?? new Map());
+      if (!(await this.#until(lookUp, left))) return false;
     }
     return true;
   }
@@ -87,20 +88,20 @@ export class LookUps {
     const { store } = this.#deps;
     switch (job.kind) {
       case 'check':
-        return { kind: 'check', known: await knownReports(store, [...job.reports.values()]) };
+        return { ...job, known: await knownReports(store, [...job.reports.values()]) };
       case 'unlink': {
         const known = await knownReports(store, [...job.retractions.values()]);
-        return { kind: 'unlink', known, ...(await linkedPairs(this.#source, known)) };
+        return { ...job, known, ...(await linkedPairs(this.#source, known)) };
       }
       case 'ask':
       case 'close':
-        return { kind: job.kind, ...(await unlinkedPairs(this.#source, await this.#asksOf(job), below)) };
+        return { ...job, ...(await unlinkedPairs(this.#source, await this.#asksOf(job), below)) };
       case 'late':
-        return { kind: 'late', ...(await unlinkedPairs(this.#source, await this.#lateAsksOf(job), below)) };
+        return { ...job, ...(await unlinkedPairs(this.#source, await this.#lateAsksOf(job), below)) };
     }
   }
 
-  async #asksOf(job: Extract<Job, { kind: 'ask' | 'close' }>): Promise<Ask[]> {
+  async #asksOf(job: JobOf<'ask' | 'close'>): Promise<Ask[]> {
     const spilled = [...job.reports.values()].filter(({ phase }) => phase === 'spilled');
     const contents = await knownReports(this.#deps.store, spilled);
     return [...job.reports].map(([key, { record, phase }]) =>
@@ -109,7 +110,7 @@ export class LookUps {
   }
 
   /** Asks for their sessions only: an event that a report names and that comes after its grace stays unresolved. */
-  async #lateAsksOf(job: Extract<Job, { kind: 'late' }>): Promise<Ask[]> {
+  async #lateAsksOf(job: JobOf<'late'>): Promise<Ask[]> {
     const { state } = this.#outbox;
     const reports = await reportsOfSessions(this.#deps.store, [...job.sessions.values()]);
     return [...reports].map(([key, { record }]) => ({ ...askOf(state, key, record), events: new Map() }));

@@ -57,19 +57,15 @@ export class ModelTables {
   answer(state: LinkerState, job: Job, below: number, limit: number): Answer {
     switch (job.kind) {
       case 'check':
-        return { kind: 'check', known: this.reports };
+        return { ...job, known: this.reports };
       case 'unlink':
-        return {
-          kind: 'unlink',
-          known: this.reports,
-          ...this.#linked(state, [...job.retractions.keys()], limit),
-        };
+        return { ...job, known: this.reports, ...this.#linked(state, [...job.retractions.keys()], limit) };
       case 'ask':
       case 'close': {
         const asks = [...job.reports].map(([key, { record, phase }]) =>
           askOf(state, key, phase === 'spilled' ? (this.reports.get(key)?.record ?? record) : record),
         );
-        return { kind: job.kind, ...this.#unlinked(state, asks, below, limit) };
+        return { ...job, ...this.#unlinked(state, asks, below, limit) };
       }
       case 'late': {
         const keys = [...job.sessions.keys()];
@@ -81,7 +77,7 @@ export class ModelTables {
             ...askOf(state, key, record),
             events: new Map(),
           }));
-        return { kind: 'late', ...this.#unlinked(state, asks, below, limit) };
+        return { ...job, ...this.#unlinked(state, asks, below, limit) };
       }
     }
   }

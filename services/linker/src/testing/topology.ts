@@ -113,7 +113,10 @@ export class Topology {
     const running = member.lookUp;
     if (running === undefined) return this.#begin(member);
     if (running.answer === undefined) return this.#answer(member, running, limit);
-    const decision = decideAnswer(member.state, running.job, running.answer, this.nowMs, MODEL_LOG);
+    const decision = decideAnswer(
+      { state: member.state, nowMs: this.nowMs, logId: MODEL_LOG },
+      running.answer,
+    );
     this.#put(member, decision);
     if (dies) {
       this.crash(partition);
@@ -241,7 +244,7 @@ export class Topology {
     lookUp.position ??= { events: consumed, links: this.topics.links[partition]?.length ?? 0 };
     const needs = needsOf(job, state, lookUp.position, ends);
     for (const topic of ['events', 'reports', 'links'] as const) {
-      for (const [p, need] of needs[topic]) if ((this.projected[topic][p] ?? 0) < need) return false;
+      for (const [p, need] of needs[topic] ?? []) if ((this.projected[topic][p] ?? 0) < need) return false;
     }
     lookUp.answer = this.tables().answer(state, job, lookUp.position.events, limit);
     return true;

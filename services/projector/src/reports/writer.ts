@@ -8,7 +8,7 @@ import {
   storedReport,
 } from '@questlog/schemas/tables/reports';
 import { faultOf, isAtHome, type ReportLink } from '@questlog/schemas/topics/reportLinks';
-import { keyOf, type Name, openFirsts } from '../firstOfEach.ts';
+import { firstOfEach, keyOf, type Name } from '../firstOfEach.ts';
 import { RowSink } from '../rowSink.ts';
 import { type Source, type WriterDeps, writerOf } from '../writer.ts';
 import { type Noted, pendingLinks, retractionOf, sortReports, unresolvedLinks } from './core/planReports.ts';
@@ -25,12 +25,12 @@ interface ReportsPlan {
 export function openReportsWriter(deps: WriterDeps<ReportLink>): BlockWriter<unknown> {
   const { store, logId, partition, partitions, onOutcome } = deps;
   const source = { logId, partition };
-  const firsts = openFirsts<ReportLink>({ store, source, table: 'report_versions', nameOf });
+  const firsts = { store, source, table: 'report_versions', nameOf };
   return writerOf<ReportLink, ReportsPlan>(deps, {
     faultOf,
     plan: async (block, decoded) => {
       const sorted = sortReports(decoded, (record) => isAtHome(record, partition, partitions));
-      const filed = await firsts.firstOfEach(block, sorted.filed);
+      const filed = await firstOfEach(firsts, block, sorted.filed);
       const repeated = sorted.filed.length - filed.length;
       return { filed, repeated, later: sorted.later, ignored: sorted.ignored.length };
     },

@@ -22,13 +22,7 @@ type Part = string | Buffer;
 
 /** A JSON array of events. */
 export function eventArray(events: readonly AnsweredEvent[]): Buffer {
-  const parts: Part[] = ['['];
-  events.forEach((event, i) => {
-    if (i > 0) parts.push(',');
-    pushEvent(parts, event);
-  });
-  parts.push(']');
-  return join(parts);
+  return arrayOf(events, pushEvent);
 }
 
 export function eventObject(event: AnsweredEvent): Buffer {
@@ -47,11 +41,17 @@ export function lenientArray(
   elements: readonly (AnsweredEvent | readonly ElementProblem[])[],
   requestId: string,
 ): Buffer {
+  return arrayOf(elements, (parts, element) => {
+    if ('id' in element) pushEvent(parts, element);
+    else parts.push(JSON.stringify(elementProblem(element, requestId)));
+  });
+}
+
+function arrayOf<T>(elements: readonly T[], push: (parts: Part[], element: T) => void): Buffer {
   const parts: Part[] = ['['];
   elements.forEach((element, i) => {
     if (i > 0) parts.push(',');
-    if ('id' in element) pushEvent(parts, element);
-    else parts.push(JSON.stringify(elementProblem(element, requestId)));
+    push(parts, element);
   });
   parts.push(']');
   return join(parts);

@@ -4,7 +4,7 @@ import type { ElementProblem, ProblemCode } from '@questlog/schemas/http/problem
 import type { Revision } from '@questlog/schemas/topics/eventsAccepted';
 import { canonicalUuid } from '@questlog/schemas/uuid';
 import { Compile, type Validator } from 'typebox/compile';
-import { fieldProblems } from '../../core/fieldProblems.ts';
+import { fieldProblems, timestampProblem } from '../../core/fieldProblems.ts';
 import { parseOccurredAt } from '../../core/occurredAt.ts';
 import { SAMPLES } from '../../core/scanObject.ts';
 import { MAX_DEPTH } from '../../core/scanValue.ts';
@@ -41,7 +41,7 @@ export function readElements(body: Buffer, scanned: readonly ScannedElement[], r
     const found = problemsOf(element, revision, index);
     const occurredAt =
       typeof element.occurredAt === 'string' ? parseOccurredAt(element.occurredAt) : undefined;
-    if (occurredAt?.ok === false) found.push(timestampProblem(index, occurredAt.reason));
+    if (occurredAt?.ok === false) found.push({ ...timestampProblem('occurredAt', occurredAt.reason), index });
     if (found.length > 0 || typeof element.eventType !== 'string') {
       problems.push(...found);
       return;
@@ -117,22 +117,6 @@ function addField(
   if (field === undefined) return;
   if (typeof field === 'string') envelope[name] = field;
   else if (field.kind !== 'null' || !nullable) envelope[name] = SAMPLES[field.kind];
-}
-
-function timestampProblem(index: number, reason: 'format' | 'range'): ElementProblem {
-  return reason === 'format'
-    ? {
-        index,
-        pointer: '/occurredAt',
-        code: 'invalid_timestamp',
-        detail: 'occurredAt must be an ISO 8601 timestamp',
-      }
-    : {
-        index,
-        pointer: '/occurredAt',
-        code: 'timestamp_out_of_range',
-        detail: 'occurredAt must lie in the years 1900 to 2299',
-      };
 }
 
 function uuidOf(field: StringField): string | null {

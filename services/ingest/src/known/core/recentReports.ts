@@ -71,11 +71,8 @@ export class RecentReports {
     this.#bySession.close(name);
     this.#byEvent.close(name);
     this.#retracted.add(name);
-    if (this.#retracted.size <= this.#maxRetracted) return;
-    for (const oldest of this.#retracted) {
-      this.#retracted.delete(oldest);
-      return;
-    }
+    const [oldest] = this.#retracted;
+    if (this.#retracted.size > this.#maxRetracted && oldest !== undefined) this.#retracted.delete(oldest);
   }
 
   /** @param linked the reports that the event is linked to as far as ClickHouse has it. @returns sorted, each once. */
