@@ -9,15 +9,10 @@ import { Unavailable } from '@questlog/runtime/process/errors';
 import { idTail, millisOf, tailOf } from '@questlog/schemas/uuid';
 import type { Projection } from '../known/projection.ts';
 import { Rejected } from '../rejected.ts';
-import { keyedTail } from './core/accept.ts';
+import { type CreatedEvent, keyedTail } from './core/accept.ts';
 
 /** A stored event as a replay answers it; its payload is in the repeated body itself. */
-export interface StoredElement {
-  readonly index: number;
-  readonly id: string;
-  readonly occurredAt: bigint;
-  readonly overQuota: boolean;
-}
+export type StoredElement = Pick<CreatedEvent, 'index' | 'id' | 'occurredAt' | 'overQuota'>;
 
 export interface KeyedRequest {
   readonly tenantId: string;

@@ -9,10 +9,12 @@ interface Entry<Entity> {
   readonly weight: number;
 }
 
-interface Rules<Entity> {
+export interface EntityRules<Entity> {
+  /** Merges two things that are known of one entity; `earlier` stands further ahead in the log. */
   merge(earlier: Entity, later: Entity): Entity;
+  /** False where its first record may be one that is in ClickHouse only. */
   isWhole(entity: Entity): boolean;
-  /** In units of some 600 bytes of memory; at least 1. */
+  /** How much memory it takes, in units of some 600 bytes; at least 1. */
   weightOf(entity: Entity): number;
 }
 
@@ -25,11 +27,11 @@ const STORED = -1;
 export class FirstRecordMemory<Entity> {
   /** Per partition, what ClickHouse has: entries below may leave. */
   projected: readonly number[] = [];
-  readonly #rules: Rules<Entity>;
+  readonly #rules: EntityRules<Entity>;
   readonly #entries = new Map<string, Entry<Entity>>();
   #weight = 0;
 
-  constructor(rules: Rules<Entity>) {
+  constructor(rules: EntityRules<Entity>) {
     this.#rules = rules;
   }
 

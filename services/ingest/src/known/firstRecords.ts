@@ -12,7 +12,7 @@ import { createCodec, type SchemaRegistry } from '@questlog/runtime/registry/reg
 import { openTailDecoder, type TailDecoder } from '@questlog/runtime/registry/tailDecoder';
 import { partitionOf } from '@questlog/schemas/partition';
 import type { MessageContract } from '@questlog/schemas/topics/contract';
-import { FirstRecordMemory } from './firstRecordMemory.ts';
+import { type EntityRules, FirstRecordMemory } from './firstRecordMemory.ts';
 import { type Projection, READ_WAIT_MS } from './projection.ts';
 
 /** Ids are unique inside a project only. */
@@ -23,17 +23,11 @@ export interface EntityName {
 }
 
 /** How the records of a topic make entities; the topic's records lie at the home partition of their tenant. */
-export interface FirstRecordKind<Message, Entity> {
+export interface FirstRecordKind<Message, Entity> extends EntityRules<Entity> {
   readonly contract: MessageContract<Message>;
   nameOf(message: Message): EntityName;
   /** What a record says of its entity; undefined where it says nothing here. */
   entityOf(message: Message, partition: number, partitions: number): Entity | undefined;
-  /** Merges two things that are known of one entity; `earlier` stands further ahead in the log. */
-  merge(earlier: Entity, later: Entity): Entity;
-  /** False where its first record may be one that is in ClickHouse only. */
-  isWhole(entity: Entity): boolean;
-  /** How much memory it takes, in units of some 600 bytes; at least 1. */
-  weightOf(entity: Entity): number;
   lookUp(projectId: string, ids: readonly string[]): Promise<ReadonlyMap<string, Entity>>;
   /** Awaited when it is known where the tail begins, before it begins: ClickHouse then has all that lies ahead of it. */
   onStart?(): Promise<void>;
@@ -178,19 +172,11 @@ async function follow<Message, Entity>(
       }
     },
   });
-  warnOfCutLog(logger, kind.contract.topic, from, tail.positions());
-  return tail;
-}
-
-/** The projector may have committed offsets that a log no longer has, as after its disk was restored from a backup. */
-function warnOfCutLog(
-  logger: Logger,
-  topic: string,
-  committed: readonly number[],
-  positions: readonly number[],
-): void {
-  committed.forEach((offset, partition) => {
+  // The projector may have committed offsets that a log no longer has, as after its disk was restored from a backup.
+  const positions = tail.positions();
+  from.forEach((offset, partition) => {
     const end = positions[partition] ?? 0;
-    if (offset > end) logger.warn('log_cut_short', { topic, partition, offset, end });
+    if (offset > end) logger.warn('log_cut_short', { topic: kind.contract.topic, partition, offset, end });
   });
+  return tail;
 }

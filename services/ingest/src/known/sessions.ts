@@ -1,25 +1,24 @@
 /** Which sessions exist: those of the log's first records (`firstRecords.ts`). */
-import type { Store } from '@questlog/runtime/clickhouse/store';
+import { MAX_IDS, type Store } from '@questlog/runtime/clickhouse/store';
 import type { Principal } from '@questlog/runtime/directory/directory';
 import { Unavailable } from '@questlog/runtime/process/errors';
 import { type SessionRegistered, sessionRegistered } from '@questlog/schemas/topics/sessionRegistered';
 import type { Rejected } from '../rejected.ts';
-import { type FirstRecordKind, type FirstRecordsDeps, openFirstRecords } from './firstRecords.ts';
+import {
+  type FirstRecordKind,
+  type FirstRecords,
+  type FirstRecordsDeps,
+  openFirstRecords,
+} from './firstRecords.ts';
 
-export interface Sessions {
-  /** The known ones of these sessions of the project. @throws Unavailable when ClickHouse is needed and silent. */
-  find(
-    tenantId: string,
-    projectId: string,
-    ids: readonly string[],
-  ): Promise<ReadonlyMap<string, SessionRegistered>>;
+type Known = FirstRecords<SessionRegistered, SessionRegistered>;
+
+export interface Sessions extends Pick<Known, 'find' | 'failed' | 'close'> {
   /**
    * Appends a registration and returns what the log says the session is: this one, or an earlier one.
    * @throws Unavailable also when that is not known in time; the same again is answered as the first.
    */
   register(session: SessionRegistered): Promise<{ winner: SessionRegistered; isOwn: boolean }>;
-  readonly failed: Promise<never>;
-  close(): Promise<void>;
 }
 
 export async function openSessions(deps: FirstRecordsDeps & { store: Store }): Promise<Sessions> {
@@ -61,68 +60,54 @@ interface SessionRow extends Omit<SessionRegistered, 'startedAt' | 'registeredAt
   readonly registeredAt: string;
 }
 
-/** Ids of one query. */
-const MAX_IDS = 2_500;
-
-interface Waiting {
-  readonly projectId: string;
-  readonly ids: readonly string[];
-  resolve(sessions: SessionRegistered[]): void;
-  reject(error: unknown): void;
+/** Look-ups that one query answers. */
+interface Gathered {
+  readonly projects: Set<string>;
+  readonly ids: Set<string>;
+  readonly sessions: Promise<SessionRegistered[]>;
 }
 
 type LookUpSessions = (projectId: string, ids: readonly string[]) => Promise<SessionRegistered[]>;
 
 /** Sessions in ClickHouse. Look-ups that come while one is under way are gathered into the next. */
 function coalescedSessionLookup(store: Store): LookUpSessions {
-  let waiting: Waiting[] = [];
-  let isRunning = false;
-  const run = async (): Promise<void> => {
-    isRunning = true;
-    while (waiting.length > 0) {
-      const batch = takeBatch(waiting);
-      waiting = waiting.slice(batch.length);
-      await answer(store, batch);
-    }
-    isRunning = false;
-  };
-  return (projectId, ids) =>
-    new Promise((resolve, reject) => {
-      waiting.push({ projectId, ids, resolve, reject });
-      if (!isRunning) void run();
+  let underWay: Promise<unknown> = Promise.resolve();
+  let gathered: Gathered | undefined;
+  const gather = (): Gathered => {
+    const [projects, ids] = [new Set<string>(), new Set<string>()];
+    const sessions = underWay.then(() => {
+      if (gathered?.ids === ids) gathered = undefined;
+      return storedSessions(store, [...projects], [...ids]);
     });
+    underWay = sessions.catch(() => {});
+    return { projects, ids, sessions };
+  };
+  return async (projectId, ids) => {
+    if (gathered === undefined || gathered.ids.size + ids.length > MAX_IDS) gathered = gather();
+    const { projects, ids: all, sessions } = gathered;
+    projects.add(projectId);
+    for (const id of ids) all.add(id);
+    const wanted = new Set(ids);
+    const found = await sessions;
+    return found.filter((session) => session.projectId === projectId && wanted.has(session.sessionId));
+  };
 }
 
-function takeBatch(waiting: readonly Waiting[]): Waiting[] {
-  let ids = 0;
-  return waiting.filter((one, position) => {
-    ids += one.ids.length;
-    return position === 0 || ids <= MAX_IDS;
-  });
-}
-
-async function answer(store: Store, batch: readonly Waiting[]): Promise<void> {
-  try {
-    const rows = await store.query<SessionRow>(
-      `SELECT tenant_id AS tenantId, project_id AS projectId, id AS sessionId, build_id AS buildId,
-         toUnixTimestamp64Micro(started_at) AS startedAt, toUnixTimestamp64Milli(registered_at) AS registeredAt, lane
-       FROM sessions WHERE project_id IN {projects:Array(UUID)} AND id IN {ids:Array(UUID)}
-       ORDER BY log_offset LIMIT 1 BY project_id, id`,
-      {
-        projects: [...new Set(batch.map(({ projectId }) => projectId))],
-        ids: [...new Set(batch.flatMap(({ ids }) => ids))],
-      },
-    );
-    for (const { projectId, ids, resolve } of batch) {
-      const wanted = new Set(ids);
-      resolve(rows.filter((row) => row.projectId === projectId && wanted.has(row.sessionId)).map(sessionOf));
-    }
-  } catch (error) {
-    for (const { reject } of batch) reject(error);
-  }
-}
-
-function sessionOf(row: SessionRow): SessionRegistered {
-  const startedAt = row.startedAt === null ? null : BigInt(row.startedAt);
-  return { ...row, startedAt, registeredAt: Number(row.registeredAt) };
+async function storedSessions(
+  store: Store,
+  projects: readonly string[],
+  ids: readonly string[],
+): Promise<SessionRegistered[]> {
+  const rows = await store.query<SessionRow>(
+    `SELECT tenant_id AS tenantId, project_id AS projectId, id AS sessionId, build_id AS buildId,
+       toUnixTimestamp64Micro(started_at) AS startedAt, toUnixTimestamp64Milli(registered_at) AS registeredAt, lane
+     FROM sessions WHERE project_id IN {projects:Array(UUID)} AND id IN {ids:Array(UUID)}
+     ORDER BY log_offset LIMIT 1 BY project_id, id`,
+    { projects, ids },
+  );
+  return rows.map((row) => ({
+    ...row,
+    startedAt: row.startedAt === null ? null : BigInt(row.startedAt),
+    registeredAt: Number(row.registeredAt),
+  }));
 }

@@ -27,22 +27,16 @@ export interface LinkedEventStreamsDeps {
   readonly limits?: StreamLimits;
 }
 
-export interface StreamLimits {
-  readonly heartbeatMs: number;
-  /** A client that takes nothing for so long is dropped. */
-  readonly stalledMs: number;
-  /** Each reads the whole topic and may hold a batch of every partition (4 MiB each) while its client is slow. */
-  readonly maxStreams: number;
-  /** So that one project's clients, however many reconnect at once, leave room for the others'. */
-  readonly maxStreamsOfProject: number;
-}
-
-export const STREAM_LIMITS: StreamLimits = {
+export const STREAM_LIMITS = {
   heartbeatMs: 15_000,
+  /** A client that takes nothing for so long is dropped. */
   stalledMs: 60_000,
+  /** Each reads the whole topic and may hold a batch of every partition (4 MiB each) while its client is slow. */
   maxStreams: 64,
+  /** So that one project's clients, however many reconnect at once, leave room for the others'. */
   maxStreamsOfProject: 16,
 };
+export type StreamLimits = Readonly<typeof STREAM_LIMITS>;
 
 /** Streams stay open: a place is not free again soon. */
 const FULL_RETRY_AFTER_S = 10;

@@ -15,29 +15,21 @@ import { type Change, type HeldLink, LINK_BYTES } from './decision.ts';
 import { OpenReports } from './openReports.ts';
 import { SessionFilter } from './sessionFilter.ts';
 
-export interface LinkerBounds {
-  /** Reports that are matched as events come; further ones are looked up again and again instead (`spilled`). */
-  readonly openReports: number;
-  /** Events that these reports name, together. */
-  readonly openEventIds: number;
-  /** Append ids that are remembered: slots, and ids in each. */
-  readonly appendSlots: number;
-  readonly appendsASlot: number;
-  /** Bytes of links that wait behind look-ups; beyond it the look-up is made once more instead. */
-  readonly heldBytes: number;
-  /** If there are more, every event off the clock is looked up, whether its session has a report or not. */
-  readonly sessionsWithReports: number;
-}
-
 /** The bounds of one partition. */
-export const LINKER_BOUNDS: LinkerBounds = {
+export const LINKER_BOUNDS = {
+  /** Reports that are matched as events come; further ones are looked up again and again instead (`spilled`). */
   openReports: 50_000,
+  /** Events that these reports name, together. */
   openEventIds: 500_000,
+  /** Append ids that are remembered: slots, and ids in each. */
   appendSlots: 256,
   appendsASlot: 200,
+  /** Bytes of links that wait behind look-ups; beyond it the look-up is made once more instead. */
   heldBytes: 16 * 1024 * 1024,
+  /** If there are more, every event off the clock is looked up, whether its session has a report or not. */
   sessionsWithReports: 800_000,
 };
+export type LinkerBounds = Readonly<typeof LINKER_BOUNDS>;
 
 const NOTHING: LinkerEntry = { report: null, retraction: null, late: null, appends: null };
 

@@ -11,17 +11,11 @@ import { LookUp, type LookUps, OVERDUE_AFTER_MS } from './lookUps.ts';
 /** The pause between two looks at what is still not projected. */
 const ASIDE_PAUSE_MS = 100;
 
-interface Running {
-  readonly lookUp: LookUp;
-  readonly isFirstTurn: boolean;
-  outcome: 'set aside' | { readonly answer: Answer } | { readonly failure: unknown } | undefined;
-}
-
 export class LookUpRunner {
   readonly #deps: PartitionDeps;
   readonly #outbox: Outbox;
   readonly #lookUps: LookUps;
-  #running: Running | undefined;
+  #running: LookUp | undefined;
   /** Begun, overdue, and waiting for the projector. */
   readonly #aside = new Map<Job['kind'], LookUp>();
   #lastKind: Job['kind'] | undefined;
@@ -44,13 +38,14 @@ export class LookUpRunner {
 
   /** Whether a last look-up is under way. */
   get isClosing(): boolean {
-    return this.#aside.has('close') || this.#running?.lookUp.job.kind === 'close';
+    return this.#aside.has('close') || this.#running?.job.kind === 'close';
   }
 
   /** A sentence once a look-up has been waiting, or look-ups have been failing, for long; links by look-up then wait. */
   problem(): string | undefined {
     const { partition } = this.#outbox.state;
-    const [oldest] = this.#underWay().toSorted((a, b) => b.ageMs - a.ageMs);
+    const underWay = [...(this.#running === undefined ? [] : [this.#running]), ...this.#aside.values()];
+    const [oldest] = underWay.toSorted((a, b) => b.ageMs - a.ageMs);
     if (oldest?.isOverdue === true) {
       const { job, ageMs, waitsFor } = oldest;
       const since = `look-up ${job.kind} of partition ${partition} has not been answered for ${inSeconds(ageMs)}`;
@@ -64,11 +59,12 @@ export class LookUpRunner {
   /** Begins the next look-up, or takes in what came of the one that is running. */
   async next(): Promise<void> {
     const running = this.#running;
-    if (running === undefined) await this.#begin();
-    else if (running.outcome === 'set aside') this.#setAside(running);
-    else if (running.outcome === undefined) return;
-    else if ('failure' in running.outcome) this.#failed(running.lookUp, running.outcome.failure);
-    else await this.#takeIn(running.outcome.answer);
+    if (running === undefined) return await this.#begin();
+    const { outcome } = running;
+    if (outcome === undefined) return;
+    if (outcome === 'set aside') this.#setAside(running);
+    else if ('failure' in outcome) this.#failed(running, outcome.failure);
+    else await this.#takeIn(outcome.answer);
   }
 
   async #begin(): Promise<void> {
@@ -80,25 +76,27 @@ export class LookUpRunner {
     // It sees what was committed, and the step that asks for it may not be yet.
     if (begun === undefined && this.#outbox.waitsMs() > 0) await this.#outbox.commit();
     const lookUp = begun ?? new LookUp(job);
-    const running: Running = { lookUp, isFirstTurn: begun === undefined, outcome: undefined };
     this.#aside.delete(job.kind);
-    this.#running = running;
+    this.#running = lookUp;
     this.#lastKind = job.kind;
+    lookUp.turns++;
+    lookUp.outcome = undefined;
     this.#lookUps.answer(lookUp).then(
       (answer) => {
-        running.outcome = answer === undefined ? 'set aside' : { answer };
+        lookUp.outcome = answer === undefined ? 'set aside' : { answer };
       },
       (failure: unknown) => {
-        running.outcome = { failure };
+        lookUp.outcome = { failure };
       },
     );
   }
 
   /** It is kept as it is, and goes on at its kind's next turn: what it waits for does not move away from it. */
-  #setAside({ lookUp, isFirstTurn }: Running): void {
+  #setAside(lookUp: LookUp): void {
     const { kind } = lookUp.job;
     const { partition } = this.#outbox.state;
-    if (isFirstTurn) this.#deps.logger.warn('look_up_waits', { partition, kind, waitsFor: lookUp.waitsFor });
+    if (lookUp.turns === 1)
+      this.#deps.logger.warn('look_up_waits', { partition, kind, waitsFor: lookUp.waitsFor });
     this.#aside.set(kind, lookUp);
     this.#running = undefined;
     this.#againMs = performance.now() + ASIDE_PAUSE_MS;
@@ -140,11 +138,6 @@ export class LookUpRunner {
     this.#failingSinceMs ??= performance.now();
     this.#againMs = performance.now() + backoffMs;
     this.#max = Math.max(1, this.#max >> 1);
-  }
-
-  #underWay(): LookUp[] {
-    const running = this.#running === undefined ? [] : [this.#running.lookUp];
-    return [...running, ...this.#aside.values()];
   }
 }
 

@@ -164,6 +164,9 @@ export class LookUp {
   /** Taken when it began and kept over its turns: a projector that stays a minute behind passes them all the same. */
   ends: Ends | undefined;
   position: Position | undefined;
+  turns = 0;
+  /** Of its last turn; undefined while that goes on. */
+  outcome: 'set aside' | { readonly answer: Answer } | { readonly failure: unknown } | undefined;
   /** A group, a topic and a partition; undefined when it waits for nothing but its answer. */
   waitsFor: string | undefined;
   /** A time of the process's own clock, which nobody sets back. */

@@ -34,11 +34,10 @@ export async function unlinkedPairs(
   asks: readonly Ask[],
   below: number,
 ): Promise<Found> {
-  const missing = new Map<string, readonly string[]>();
-  const named = await namedPairs(source, asks, below, missing);
+  const named = await namedPairs(source, asks, below);
   const ofSessions = await sessionPairs(source, asks, below);
-  const { found, isWhole } = await withEvents(source, [...named, ...ofSessions.pairs]);
-  return { found, isWhole: isWhole && ofSessions.isWhole, missing, below };
+  const { found, isWhole } = await withEvents(source, [...named.pairs, ...ofSessions.pairs]);
+  return { found, isWhole: isWhole && ofSessions.isWhole, missing: named.missing, below };
 }
 
 /** What a row of `report_link_versions` links. */
@@ -160,25 +159,24 @@ async function namedPairs(
   source: LookUpSource,
   asks: readonly Ask[],
   below: number,
-  missing: Map<string, readonly string[]>,
-): Promise<Pair[]> {
+): Promise<{ pairs: Pair[]; missing: Map<string, string[]> }> {
   const records = asks.map(({ record }) => record);
   const ids = [...new Set(asks.flatMap(({ events }) => [...events.keys()]))];
-  const rows = await eventPlaces(source.store, records, ids);
+  const places = await eventPlaces(source.store, records, ids);
   const linked = await linkedAlready(source, records, ids);
-  return asks.flatMap((ask) => {
+  const pairs: Pair[] = [];
+  const missing = new Map<string, string[]>(asks.map(({ key }) => [key, []]));
+  for (const ask of asks) {
     const { projectId, tenantId } = ask.record;
-    const lost: string[] = [];
-    const pairs: Pair[] = [];
     for (const [id, way] of ask.events) {
-      const row = rows.get(`${projectId}/${id}`);
+      const event = places.get(`${projectId}/${id}`);
       // One that is not seen yet is linked as it comes, or came too late: then it is as good as not there.
-      if (row === undefined || row.tenantId !== tenantId || !isSeen(row, source, below)) lost.push(id);
-      else if (!linked.has(`${ask.key}/${id}`)) pairs.push({ ask, event: row, source: way });
+      const isThere = event?.tenantId === tenantId && isSeen(event, source, below);
+      if (!isThere) missing.get(ask.key)?.push(id);
+      else if (!linked.has(`${ask.key}/${id}`)) pairs.push({ ask, event, source: way });
     }
-    missing.set(ask.key, lost);
-    return pairs;
-  });
+  }
+  return { pairs, missing };
 }
 
 function isSeen(row: EventPlace, { logId, partition }: LookUpSource, below: number): boolean {

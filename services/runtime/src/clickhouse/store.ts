@@ -59,7 +59,7 @@ export interface StoreOptions {
 }
 
 /** So many ids are still below what a server takes as one parameter. */
-const MAX_IDS = 2_500;
+export const MAX_IDS = 2_500;
 
 /** A list in parts that one query takes. */
 export function* partsOf<T>(items: readonly T[], size = MAX_IDS): Generator<readonly T[]> {

@@ -1,16 +1,10 @@
 /** Splices answers from the very payload bytes that came in; nothing of a payload is parsed or escaped again. Pure. */
 import { type ElementProblem, problemOf } from '@questlog/schemas/http/problem';
+import type { AcceptedEvent } from '@questlog/schemas/topics/eventsAccepted';
 import { formatMicros } from '../../core/occurredAt.ts';
 
 /** An event as any answer shows it. */
-export interface AnsweredEvent {
-  readonly id: string;
-  readonly sessionId: string | null;
-  readonly buildId: string | null;
-  readonly eventType: string;
-  /** Microseconds since the epoch. */
-  readonly occurredAt: bigint;
-  readonly payload: Buffer;
+export interface AnsweredEvent extends Omit<AcceptedEvent, 'overQuota'> {
   readonly reportIds: readonly string[];
   /** Undefined in revision B, whose answers have no such field. */
   readonly overQuota: boolean | undefined;

@@ -1,7 +1,7 @@
 /** Turns scanned elements into drafts of events, or into the list of their faults. Pure. */
 import { EventInputA, EventInputB, LIMITS } from '@questlog/schemas/http/event';
 import type { ElementProblem, ProblemCode } from '@questlog/schemas/http/problem';
-import type { Revision } from '@questlog/schemas/topics/eventsAccepted';
+import type { AcceptedEvent, Revision } from '@questlog/schemas/topics/eventsAccepted';
 import { canonicalUuid } from '@questlog/schemas/uuid';
 import { Compile, type Validator } from 'typebox/compile';
 import { fieldProblems, timestampProblem } from '../../core/fieldProblems.ts';
@@ -10,17 +10,12 @@ import { SAMPLES } from '../../core/scanObject.ts';
 import { MAX_DEPTH } from '../../core/scanValue.ts';
 import type { ScannedElement, StringField } from './scanned.ts';
 
-/** An element that is in order, as far as the element alone can tell. */
-export interface Draft {
+/** An element that is in order, as far as the element alone can tell. Its payload is a view of the body's own bytes. */
+export interface Draft extends Pick<AcceptedEvent, 'sessionId' | 'buildId' | 'eventType' | 'payload'> {
   /** Position in the request. */
   readonly index: number;
-  readonly sessionId: string | null;
-  readonly buildId: string | null;
-  readonly eventType: string;
   /** Microseconds since the epoch; null: the server's time. */
   readonly occurredAt: bigint | null;
-  /** A view of the body's own bytes. */
-  readonly payload: Buffer;
 }
 
 export interface Elements {

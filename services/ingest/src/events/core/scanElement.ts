@@ -1,41 +1,7 @@
 /** Finds the contract's fields in one element of a body, and reads their strings, making one that comes again only once. */
 
-import {
-  decodeString,
-  FAILED,
-  type JsonBytes,
-  kindOf,
-  MAX_DEPTH,
-  pointerTo,
-  type ValueKind,
-} from '../../core/scanValue.ts';
-import type { EnvelopeField, ScannedElement, StringField } from './scanned.ts';
-
-/** The scanner fills it in; its readers see a `ScannedElement`. */
-export class FoundElement implements ScannedElement {
-  start: number;
-  end = 0;
-  kind: ValueKind;
-  sessionId: StringField = undefined;
-  buildId: StringField = undefined;
-  eventType: StringField = undefined;
-  occurredAt: StringField = undefined;
-  payloadKind: ValueKind | undefined = undefined;
-  payloadStart = 0;
-  payloadEnd = 0;
-  repeated: readonly EnvelopeField[] = NO_FIELDS;
-  loneSurrogate: readonly EnvelopeField[] = NO_FIELDS;
-  tooDeep: string | undefined = undefined;
-  /** The fields that have occurred: the bit `1 << field` each. */
-  seen = 0;
-
-  constructor(start: number, kind: ValueKind) {
-    this.start = start;
-    this.kind = kind;
-  }
-}
-
-const NO_FIELDS: readonly EnvelopeField[] = [];
+import { decodeString, FAILED, type JsonBytes, kindOf, MAX_DEPTH, pointerTo } from '../../core/scanValue.ts';
+import { type EnvelopeField, FoundElement, type StringField } from './scanned.ts';
 
 /** The element that starts at `i` itself, whatever it is. A `FAILED` end says that it is no JSON. */
 export function scanElement(json: JsonBytes, strings: EnvelopeStrings, i: number): FoundElement {

@@ -10,15 +10,11 @@ import {
   type ReportWindow,
   windowOf,
 } from '@questlog/schemas/reportWindow';
+import type { AcceptedEvent } from '@questlog/schemas/topics/eventsAccepted';
 import type { ReportLink } from '@questlog/schemas/topics/reportLinks';
 
 /** A stored event; one of another project is never asked for. */
-export interface AskedEvent {
-  readonly id: string;
-  readonly sessionId: string | null;
-  /** Microseconds since the epoch. */
-  readonly occurredAt: bigint;
-}
+export type AskedEvent = Pick<AcceptedEvent, 'id' | 'sessionId' | 'occurredAt'>;
 
 /** The fields that the window of a report is made of. */
 export type WindowedReport = Pick<
