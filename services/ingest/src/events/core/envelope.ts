@@ -8,7 +8,7 @@ import { fieldProblems, timestampProblem } from '../../core/fieldProblems.ts';
 import { parseOccurredAt } from '../../core/occurredAt.ts';
 import { SAMPLES } from '../../core/scanObject.ts';
 import { MAX_DEPTH } from '../../core/scanValue.ts';
-import type { ScannedElement, StringField } from './scanned.ts';
+import type { ScannedElement, StringField } from './scanElement.ts';
 
 /** An element that is in order, as far as the element alone can tell. Its payload is a view of the body's own bytes. */
 export interface Draft extends Pick<AcceptedEvent, 'sessionId' | 'buildId' | 'eventType' | 'payload'> {

@@ -8,8 +8,7 @@ import { type ElementProblem, statusOf } from '@questlog/schemas/http/problem';
 import type { Revision } from '@questlog/schemas/topics/eventsAccepted';
 import { FAILED, JsonBytes } from '../../core/scanValue.ts';
 import { Rejected } from '../../rejected.ts';
-import { EnvelopeStrings, scanElement } from './scanElement.ts';
-import type { ScannedElement } from './scanned.ts';
+import { EnvelopeStrings, type ScannedElement, scanElement } from './scanElement.ts';
 
 export type ScanResult =
   | {

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { scanBody } from './scanBody.ts';
-import type { ScannedElement } from './scanned.ts';
+import type { ScannedElement } from './scanElement.ts';
 
 describe('the fields of the envelope', () => {
   test('are found in any order, with any space', () => {

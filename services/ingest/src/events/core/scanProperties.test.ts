@@ -4,7 +4,7 @@ import { validJson } from '@questlog/schemas/fixtures/validJson';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { scanBody } from './scanBody.ts';
-import type { ScannedElement } from './scanned.ts';
+import type { ScannedElement } from './scanElement.ts';
 
 /** Runs are ten times as many in the tier of faults. */
 const TIMES = process.env['QUESTLOG_TEST_RUNS'] === 'long' ? 10 : 1;

@@ -12,7 +12,7 @@ import { type ObjectScan, type ScannedObject, type Span, scanObject } from '../.
 import { MAX_DEPTH } from '../../core/scanValue.ts';
 import { type Draft, readElements } from '../../events/core/envelope.ts';
 import { scanArray } from '../../events/core/scanBody.ts';
-import type { ScannedElement } from '../../events/core/scanned.ts';
+import type { ScannedElement } from '../../events/core/scanElement.ts';
 import { Rejected } from '../../rejected.ts';
 
 export interface ReportDraft {
