@@ -1,12 +1,16 @@
-/** The rows of a table as RowBinary, and the way in of rows that may be written again. */
+/** The rows of a table as RowBinary, and their two ways in: once, or again and again. */
 import { RowBinaryWriter } from '@questlog/runtime/clickhouse/rowBinary';
 import type { Store } from '@questlog/runtime/clickhouse/store';
+import type { Attempt, Block } from '@questlog/runtime/consumer/blocks';
+import { insertOnce } from '@questlog/runtime/consumer/insertOnce';
 import type { Decoded, Source } from './writer.ts';
 
 export interface RowTable<Row> {
   readonly table: string;
   readonly columns: readonly string[];
   write(out: RowBinaryWriter, row: Row): void;
+  /** A row's size, about: a buffer that has to grow is copied, and for a while there twice. */
+  bytesOf?(row: Row): number;
 }
 
 /** Each column's name, and how its value is written. */
@@ -36,40 +40,35 @@ export const PLACE_COLUMNS: Columns<Pick<RowOf<unknown>, 'place'>> = {
   log_offset: (out, { place }) => out.uint64(place.offset),
 };
 
-/** The rows of a block's records, one or many each; `insertOnce` asks for those that are not in place. */
-export interface BlockRows {
-  readonly table: string;
-  readonly columns: readonly string[];
-  /** The rows of the records whose offset is wanted. */
-  write(wanted: (offset: number) => boolean): Buffer;
+interface BlockInsert<Message> {
+  readonly source: Source;
+  readonly block: Block;
+  readonly records: readonly Decoded<Message>[];
+  /** The offsets of the block that the table holds. */
+  held(): Promise<ReadonlySet<number>>;
 }
 
-/** @param bytesOf a record's rows, about: a buffer that has to grow is copied, and for a while there twice. */
-export function blockRows<Message>(
-  { table, columns, write }: RowTable<RowOf<Message>>,
-  source: Source,
-  records: readonly Decoded<Message>[],
-  bytesOf: (message: Message) => number = () => ROW_BYTES,
-): BlockRows {
-  return {
-    table,
-    columns,
-    write: (wanted) => {
-      const written = records.filter(({ offset }) => wanted(offset));
-      const out = new RowBinaryWriter(written.reduce((sum, { message }) => sum + bytesOf(message), 0));
-      for (const { offset, message } of written) write(out, { place: { ...source, offset }, message });
-      return out.bytes();
-    },
+/** Writes the rows of a block's records, one or many each, and none that are there already. */
+export async function insertBlock<Message>(
+  store: Store,
+  { table, columns, write, bytesOf = () => ROW_BYTES }: RowTable<RowOf<Message>>,
+  { source, block, records, held }: BlockInsert<Message>,
+  attempt: Attempt,
+): Promise<void> {
+  const token = `${source.logId}/${block.topic}/${source.partition}/${block.start}-${block.end}`;
+  const rowsOf = (wanted: (offset: number) => boolean): Buffer => {
+    const rows = records
+      .filter(({ offset }) => wanted(offset))
+      .map(({ offset, message }) => ({ place: { ...source, offset }, message }));
+    const out = new RowBinaryWriter(rows.reduce((sum, row) => sum + bytesOf(row), 0));
+    for (const row of rows) write(out, row);
+    return out.bytes();
   };
+  await insertOnce(store, { table, columns, token, write: rowsOf, held }, attempt);
 }
 
 /** A row of ids and numbers, with room for a short text. */
 export const ROW_BYTES = 256;
-
-/** Names a block's rows; the same for whoever writes the block. */
-export function tokenOf(source: Source, block: { topic: string; start: number; end: number }): string {
-  return `${source.logId}/${block.topic}/${source.partition}/${block.start}-${block.end}`;
-}
 
 /** One insert holds so much and a row: a small retraction repeats a long report, a block could grow a hundredfold. */
 const MAX_INSERT_BYTES = 8 * 1024 * 1024;

@@ -1,9 +1,8 @@
 /** The projection of `questlog.sessions.v1`: of an id registered twice, the first record in the log is the session. */
 import type { BlockWriter } from '@questlog/runtime/consumer/blocks';
-import { insertOnce } from '@questlog/runtime/consumer/insertOnce';
 import type { SessionRegistered } from '@questlog/schemas/topics/sessionRegistered';
 import { type Firsts, firstOfEach, firstOffsetsHeld } from './firstOfEach.ts';
-import { blockRows, PLACE_COLUMNS, type RowOf, rowTable, tokenOf } from './rowSink.ts';
+import { insertBlock, PLACE_COLUMNS, type RowOf, rowTable } from './rowSink.ts';
 import { type Decoded, type WriterDeps, writerOf } from './writer.ts';
 
 export function openSessionsWriter(deps: WriterDeps<SessionRegistered>): BlockWriter<unknown> {
@@ -24,11 +23,7 @@ export function openSessionsWriter(deps: WriterDeps<SessionRegistered>): BlockWr
     },
     apply: async (kept, block, attempt) => {
       const held = () => firstOffsetsHeld(firsts, block, kept);
-      await insertOnce(
-        store,
-        { ...blockRows(SESSIONS, source, kept), token: tokenOf(source, block), held },
-        attempt,
-      );
+      await insertBlock(store, SESSIONS, { source, block, records: kept, held }, attempt);
     },
   });
 }

@@ -30,11 +30,9 @@ export const EVENTS: RowTable<RowOf<EventsAccepted>> = {
       out.uint64(millisOf(event.id));
     }
   },
+  bytesOf: ({ message: { events } }) =>
+    events.reduce((sum, { payload }) => sum + payload.length + ROW_BYTES, 0),
 };
-
-export function bytesOfEvents({ events }: EventsAccepted): number {
-  return events.reduce((sum, { payload }) => sum + payload.length + ROW_BYTES, 0);
-}
 
 export const APPENDS = rowTable<RowOf<EventsAccepted>>('appends', {
   append_id: (out, { message }) => out.uuid(message.appendId),

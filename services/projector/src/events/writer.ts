@@ -1,8 +1,7 @@
 /** The projection of `questlog.events.v1`: of a decoded block, drop repeats, count, insert. */
 import type { BlockWriter } from '@questlog/runtime/consumer/blocks';
-import { insertOnce } from '@questlog/runtime/consumer/insertOnce';
 import type { EventsAccepted } from '@questlog/schemas/topics/eventsAccepted';
-import { type BlockRows, blockRows, tokenOf, writeRows } from '../rowSink.ts';
+import { insertBlock, writeRows } from '../rowSink.ts';
 import { type WriterDeps, writerOf } from '../writer.ts';
 import {
   type Accepted,
@@ -14,13 +13,11 @@ import {
   quotaKeyOf,
   RecentAppends,
 } from './core/planEvents.ts';
-import { APPENDS, bytesOfEvents, EVENTS, minuteTable, quotaTable } from './rows.ts';
+import { APPENDS, EVENTS, minuteTable, quotaTable } from './rows.ts';
 import { offsetsHeld, openMinuteCounts, openQuotaCounts, recentAppendIds, repeatedBelow } from './stored.ts';
 
 interface EventsPlan {
   readonly kept: readonly Accepted[];
-  /** Facts, checked by offset before they are written again. */
-  readonly facts: readonly BlockRows[];
   /** Absolute counts: writing one again changes nothing. */
   readonly quotas: readonly Counted<QuotaKey>[];
   readonly minutes: readonly Counted<MinuteKey>[];
@@ -50,18 +47,13 @@ export async function openEventsWriter(
       }
       onOutcome('written', kept.length);
       onOutcome('repeated', accepted.length - kept.length);
-      return {
-        kept,
-        facts: [blockRows(EVENTS, source, kept, bytesOfEvents), blockRows(APPENDS, source, kept)],
-        quotas: quota.rollup.drain(),
-        minutes: minutes.rollup.drain(),
-      };
+      return { kept, quotas: quota.rollup.drain(), minutes: minutes.rollup.drain() };
     },
     apply: async (plan, block, attempt) => {
-      const token = tokenOf(source, block);
-      for (const rows of plan.kept.length === 0 ? [] : plan.facts) {
-        const held = () => offsetsHeld(store, rows.table, source, block, plan.kept);
-        await insertOnce(store, { ...rows, token, held }, attempt);
+      const records = plan.kept;
+      for (const table of records.length === 0 ? [] : [EVENTS, APPENDS]) {
+        const held = () => offsetsHeld(store, table.table, source, block, records);
+        await insertBlock(store, table, { source, block, records, held }, attempt);
       }
       await writeRows(store, quotaTable(source), plan.quotas);
       await writeRows(store, minuteTable(source), plan.minutes);
