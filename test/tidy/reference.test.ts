@@ -39,6 +39,6 @@ test('the reference has every route of the two listeners and no other', () => {
     routesOf('services/ingest/src/http/adminApp.ts', 'services/runtime/src/process/healthRoutes.ts'),
   );
   expect(Object.keys(paths ?? {}).sort(), 'publicApp.ts and openapi.ts').toEqual(
-    routesOf('services/ingest/src/http/publicApp.ts'),
+    routesOf('services/ingest/src/http/publicApp.ts', 'services/ingest/src/http/uploadRoutes.ts'),
   );
 });

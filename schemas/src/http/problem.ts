@@ -23,8 +23,10 @@ export const PROBLEMS = {
   timestamp_out_of_range: [400, 'The timestamp is outside 1900 to 2299'],
   nested_too_deep: [400, 'The value is nested too deep'],
   lone_surrogate: [400, 'The string holds a lone surrogate'],
+  incomplete_upload: [400, 'The file has fewer bytes than were announced'],
   unauthorized: [401, 'No valid access token'],
   forbidden: [403, 'The access token lacks a scope'],
+  invalid_upload_address: [403, 'The upload address is not valid or has expired'],
   not_found: [404, 'Not found'],
   unknown_session: [404, 'The session does not exist'],
   method_not_allowed: [405, 'The method is not allowed here'],
@@ -33,6 +35,8 @@ export const PROBLEMS = {
   body_too_large: [413, 'The body is too large'],
   batch_too_large: [413, 'The array has too many elements'],
   event_too_large: [413, 'An event is too large'],
+  upload_too_large: [413, 'The file is too large'],
+  unsupported_file_type: [415, 'The file is not of a type that is taken here'],
   unsupported_media_type: [415, 'The content type is not application/json'],
   unsupported_encoding: [415, 'The content encoding is not supported'],
   misdirected_request: [421, 'The listener does not answer for this host'],
@@ -40,6 +44,7 @@ export const PROBLEMS = {
   query_not_allowed: [400, 'The query is not allowed'],
   query_failed: [400, 'The query failed'],
   internal: [500, 'Something broke on our side'],
+  uploads_not_set_up: [501, 'Uploads are not set up'],
   unavailable: [503, 'The service cannot take this now'],
 } as const satisfies Record<string, readonly [status: number, title: string]>;
 

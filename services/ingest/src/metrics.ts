@@ -41,6 +41,11 @@ export function ingestMetrics(registry: MetricsRegistry) {
       help: 'Bytes of request bodies in memory.',
       registers,
     }),
+    uploadsInFlight: new Gauge({
+      name: 'questlog_uploads_in_flight',
+      help: 'Files whose bytes are coming (`PUT` of an upload’s address).',
+      registers,
+    }),
     linkedEventStreams: new Gauge({
       name: 'questlog_linked_event_streams',
       help: 'Open streams of linked events (`GET /v1/linked-events`).',

@@ -83,9 +83,12 @@ async function aGame(): Promise<(path: string, body: object) => Promise<Response
   });
   const anyPort = { host: '127.0.0.1', port: 0, settings: { host: 'QUESTLOG_HOST', port: 'QUESTLOG_PORT' } };
   const { port } = await startIngest({
-    ...{ ...shared, directory, reader: undefined, adminToken: randomUUID() },
+    ...{ ...shared, directory, reader: undefined, uploads: undefined, adminToken: randomUUID() },
     store: { query: async () => [], ping: async () => true } as unknown as Store,
-    settings: { toGames: anyPort, toOperators: anyPort, adminAllowedHosts: [], defaultRevision: 'A' },
+    settings: {
+      ...{ toGames: anyPort, toOperators: anyPort, adminAllowedHosts: [], defaultRevision: 'A' },
+      publicUrl: '',
+    },
   });
   const headers = { Authorization: `Bearer ${TOKEN}`, 'Content-Type': 'application/json' };
   return (path, body) =>

@@ -17,18 +17,23 @@ import { adminApp } from './http/adminApp.ts';
 import { malformedRequest } from './http/problems.ts';
 import { publicApp } from './http/publicApp.ts';
 import { BodyBudget, LoopTurns } from './http/readBody.ts';
+import { isUpload } from './http/uploadRoutes.ts';
 import { KeyedMutex } from './known/keyedMutex.ts';
 import { watchLinks, watchProjection } from './known/projection.ts';
 import { openReports } from './known/reports.ts';
 import { openSessions } from './known/sessions.ts';
 import { openLinkedEventStreams } from './linkedEvents/streams.ts';
 import type { IngestMetrics } from './metrics.ts';
+import { UploadsInFlight } from './uploads/receiveUpload.ts';
+import type { UploadStore } from './uploads/uploadStore.ts';
 
 export interface IngestServiceDeps {
   readonly log: Log;
   readonly store: Store;
   /** ClickHouse by the account that only reads, for the operators' questions; undefined where there is none. */
   readonly reader: Store | undefined;
+  /** Undefined where uploads are not set up. */
+  readonly uploads: UploadStore | undefined;
   readonly registry: SchemaRegistry;
   readonly directory: DirectoryHandle;
   readonly clock: Clock;
@@ -43,6 +48,8 @@ export interface IngestServiceDeps {
     /** Besides the loopback and `toOperators`. */
     readonly adminAllowedHosts: readonly string[];
     readonly defaultRevision: Revision;
+    /** Where games reach this ingest, without a slash at its end; empty: as each request says. */
+    readonly publicUrl: string;
   };
 }
 
@@ -86,6 +93,10 @@ export async function startIngest(deps: IngestServiceDeps): Promise<IngestServic
     ingest: { ...known, ...storing, replays },
     reads: { ...known, ...settling },
     reports: { ...known, ...storing, ...settling, reportProjection: filed, perReport: new KeyedMutex() },
+    uploads: {
+      ...{ store: deps.uploads, publicUrl: settings.publicUrl, clock },
+      inFlight: new UploadsInFlight(metrics.uploadsInFlight),
+    },
     linkedEvents,
   });
   const toOperators = adminApp({
@@ -93,7 +104,7 @@ export async function startIngest(deps: IngestServiceDeps): Promise<IngestServic
     adminToken: deps.adminToken,
     hosts: [settings.toOperators.host, ...settings.adminAllowedHosts],
   });
-  const open = await listen(toGames.callback(), settings.toGames, malformedRequest);
+  const open = await listen(toGames.callback(), settings.toGames, malformedRequest, isUpload);
   const admin = await listen(toOperators.callback(), settings.toOperators, malformedRequest);
   // Together: their drains must not add up to more than a stop may take.
   lifecycle.onStop('listeners', async () => void (await Promise.all([open.close(), admin.close()])));

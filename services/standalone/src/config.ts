@@ -32,6 +32,11 @@ export const settings = Type.Object({
     default: '127.0.0.1',
     description: 'Address of the listener for operators.',
   }),
+  publicUrl: setting.optional({
+    env: 'QUESTLOG_PUBLIC_URL',
+    description:
+      'Where games reach the listener (`https://telemetry.example.com`), if behind a proxy: `uploadUrl` begins with it. Empty: with `http://` and the `Host` of the request.',
+  }),
   adminAllowedHosts: setting.optional({
     env: 'QUESTLOG_ADMIN_ALLOWED_HOSTS',
     description:
@@ -46,7 +51,7 @@ export const settings = Type.Object({
     env: 'QUESTLOG_DATA_DIR',
     default: defaultDataDir,
     description:
-      'Folder of the embedded log, the embedded ClickHouse and the credentials; one process at a time.',
+      'Folder of the embedded log, the embedded ClickHouse, uploaded files and the credentials; one process at a time.',
   }),
   revision: setting.choice(['A', 'B'], {
     env: 'QUESTLOG_REVISION',

@@ -6,8 +6,8 @@ import { chmodSync, mkdirSync, readdirSync, statSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
 import { messageOf, StartRefused } from '@questlog/runtime/process/errors';
 
-const ROOMS = ['log', 'clickhouse'] as const;
-const OURS = /^(log|clickhouse|dev-credentials\..*)$/;
+const ROOMS = ['log', 'clickhouse', 'uploads'] as const;
+const OURS = /^(log|clickhouse|uploads|dev-credentials\..*)$/;
 const OF_OTHERS = 0o077;
 
 /**

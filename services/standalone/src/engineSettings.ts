@@ -1,4 +1,4 @@
-/** Which log, schema registry and ClickHouse a process stands on, and how it reaches them. */
+/** Which log, schema registry, ClickHouse and store of files a process stands on, and how it reaches them. */
 import { setting } from '@questlog/runtime/process/config';
 
 const PEM = 'in PEM';
@@ -129,4 +129,23 @@ const clickhouseSettings = {
   }),
 } as const;
 
-export const engineSettings = { ...kafkaSettings, ...registrySettings, ...clickhouseSettings } as const;
+const uploadSettings = {
+  uploads: setting.choice(['auto', 'folder', 'off'], {
+    env: 'QUESTLOG_UPLOADS',
+    default: 'auto',
+    description:
+      'Where uploaded files lie: `folder` (in the data folder, for one ingest) or nowhere (`off`); `auto`: `folder` with the embedded log, otherwise `off`.',
+  }),
+  uploadSigningKey: setting.secret({
+    env: 'QUESTLOG_UPLOAD_SIGNING_KEY',
+    description:
+      'Signs the addresses of uploads to the folder, at least 32 characters. Empty: one is made and kept in the folder.',
+  }),
+} as const;
+
+export const engineSettings = {
+  ...kafkaSettings,
+  ...registrySettings,
+  ...clickhouseSettings,
+  ...uploadSettings,
+} as const;

@@ -14,7 +14,7 @@ const choiceOf = (env: Record<string, string>, mayBeEmbedded = true) =>
   checkedChoice(loadConfig(settings, env, 'QUESTLOG_'), mayBeEmbedded);
 
 test('without a word about engines they are the embedded ones', () => {
-  expect(choiceOf({})).toEqual({ kafka: undefined, address: undefined });
+  expect(choiceOf({})).toMatchObject({ kafka: undefined, address: undefined });
 });
 
 test('brokers that are given are used, by all services in one process too', () => {

@@ -26,6 +26,7 @@ import { kafkaConnection } from './kafkaConnection.ts';
 const EMBEDDED_PARTITIONS = 4;
 /** Enough for a dozen of each consumer, and for a hot tenant to be spread. */
 const KAFKA_PARTITIONS = 12;
+const MIN_SIGNING_KEY = 32;
 const MIGRATIONS = fileURLToPath(new URL('../../../deploy/clickhouse', import.meta.url));
 
 export interface Engines {
@@ -42,10 +43,19 @@ export interface Engines {
 
 /** What is reached over the network; undefined: the embedded one. */
 export interface EngineChoice {
+  /** Where uploaded files lie; undefined: nowhere. */
+  readonly uploads: UploadChoice | undefined;
+  /** Without a slash at its end; empty where it is not set. */
+  readonly publicUrl: string;
   readonly kafka: KafkaConnection | undefined;
   readonly address: StoreOptions | undefined;
   /** On that ClickHouse; undefined where the settings name none. */
   readonly reader: (Account & { readonly url: string }) | undefined;
+}
+
+export interface UploadChoice {
+  readonly kind: 'folder';
+  readonly signingKey: string;
 }
 
 export interface EngineDeps {
@@ -118,8 +128,29 @@ export function checkedChoice(settings: Settings, mayBeEmbedded: boolean): Engin
   }
   const address = isGiven ? checked(() => clickhouseAddress(settings)) : undefined;
   const reader = checked(() => readerAccount(settings));
+  const uploads = checked(() => uploadChoice(settings, isEmbedded));
+  const publicUrl = checked(() => checkedPublicUrl(settings.publicUrl)) ?? '';
   if (problems.length > 0) throw new StartRefused(`settings: ${problems.join('; ')}`);
-  return { kafka, address, reader };
+  return { kafka, address, reader, uploads, publicUrl };
+}
+
+/** A folder serves one ingest. On Kafka there can be several, so that it has to be asked for. */
+function uploadChoice(settings: Settings, isEmbedded: boolean): UploadChoice | undefined {
+  const { uploads, uploadSigningKey: signingKey } = settings;
+  if (signingKey !== '' && signingKey.length < MIN_SIGNING_KEY) {
+    throw new StartRefused(`QUESTLOG_UPLOAD_SIGNING_KEY: needed with ${MIN_SIGNING_KEY} characters or more`);
+  }
+  const isFolder = uploads === 'folder' || (uploads === 'auto' && isEmbedded);
+  return isFolder ? { kind: 'folder', signingKey } : undefined;
+}
+
+function checkedPublicUrl(text: string): string {
+  if (text === '') return '';
+  const url = URL.canParse(text) ? new URL(text) : undefined;
+  const isWhole =
+    url !== undefined && /^https?:$/.test(url.protocol) && url.search + url.hash + url.username === '';
+  if (!isWhole) throw new StartRefused('QUESTLOG_PUBLIC_URL: must be an http or https address without query');
+  return url.href.replace(/\/+$/, '');
 }
 
 /** Right after a move to another log; otherwise two deployments write into one database, and neither has all it should. */

@@ -1,6 +1,9 @@
 /** `questlog ingest | linker | projector | standalone`: the services of one process, wired. Wires, decides nothing. */
+import { join } from 'node:path';
 import { ingestMetrics } from '@questlog/ingest/metrics';
 import { startIngest } from '@questlog/ingest/service';
+import { openFolderStore } from '@questlog/ingest/uploads/folderStore';
+import type { UploadStore } from '@questlog/ingest/uploads/uploadStore';
 import { LINKER_BOUNDS } from '@questlog/linker/core/linkerState';
 import { startLinker } from '@questlog/linker/linker';
 import { linkerMetrics } from '@questlog/linker/metrics';
@@ -95,11 +98,12 @@ export async function startServices(deps: Deps): Promise<Running> {
   const ingest = await startIngest({
     ...shared,
     metrics: ingestMetrics(metrics),
+    uploads: await openUploads(settings, choice),
     directory,
     lifecycle,
     adminToken,
     settings: {
-      ...{ toGames, toOperators, defaultRevision: settings.revision },
+      ...{ toGames, toOperators, defaultRevision: settings.revision, publicUrl: choice.publicUrl },
       adminAllowedHosts: settings.adminAllowedHosts.split(',').map((host) => host.trim()),
     },
   });
@@ -119,6 +123,15 @@ export async function startServices(deps: Deps): Promise<Running> {
     await ensureDemoSession(credentials);
   }
   return { service, baseUrl, adminUrl, failed, kept: { ...kept, credentials } };
+}
+
+async function openUploads(
+  { dataDir }: Settings,
+  { uploads }: EngineChoice,
+): Promise<UploadStore | undefined> {
+  if (uploads === undefined) return undefined;
+  const folder = join(openDataDir(dataDir, ['uploads']), 'uploads');
+  return await openFolderStore({ folder, signingKey: uploads.signingKey });
 }
 
 function hasIngest(service: ServiceName): boolean {

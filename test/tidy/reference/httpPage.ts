@@ -13,6 +13,8 @@ interface Content {
 interface Operation {
   readonly summary: string;
   readonly description?: string;
+  /** Empty where no token is needed. */
+  readonly security?: readonly object[];
   readonly parameters?: readonly { name: string; in: string; description?: string; schema: Shape }[];
   readonly requestBody?: Content;
   readonly responses: Readonly<Record<string, Content>>;
@@ -60,7 +62,8 @@ function operationBlocks(
       return schema.default === undefined ? text : `${text.replace(/\.$/, '')}; default ${schema.default}`;
     });
   const answers = answersOf(operation);
-  const refused = refusalsOf(operation).filter((status) => !common.includes(status));
+  const toldOnce = needsToken(operation) ? common : [];
+  const refused = refusalsOf(operation).filter((status) => !toldOnce.includes(status));
   const [only] = answers.length === 1 ? answers : [];
   const traffic = [
     requestBody === undefined ? '' : `Body: ${bodyOf(requestBody)}.`,
@@ -96,8 +99,12 @@ function refusalsOf({ responses }: Operation): string[] {
 
 /** The refusals that every operation with a token has in common. */
 function refusalsOfAll(operations: readonly Operation[]): string[] {
-  const [first = [], ...others] = operations.map(refusalsOf).filter((statuses) => statuses.length > 0);
+  const [first = [], ...others] = operations.filter(needsToken).map(refusalsOf);
   return first.filter((status) => others.every((statuses) => statuses.includes(status)));
+}
+
+function needsToken({ security }: Operation): boolean {
+  return security === undefined;
 }
 
 function isRefusal(status: string): boolean {

@@ -14,6 +14,7 @@ const UNITS = [
   'replays',
   'events',
   'streams',
+  'uploads',
   'changes',
   'links',
   'reports',

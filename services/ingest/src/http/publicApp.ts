@@ -25,12 +25,14 @@ import { openApi } from './openapi/openapi.ts';
 import { problems } from './problems.ts';
 import { type Bodies, withBody } from './readBody.ts';
 import { checkedBody, jsonBody, noRoute } from './route.ts';
+import { type UploadRouteDeps, uploadRoutes } from './uploadRoutes.ts';
 
 export interface PublicAppDeps {
   readonly directory: Directory;
   readonly ingest: IngestDeps;
   readonly reads: ReadDeps;
   readonly reports: ReportDeps & ReportReadDeps;
+  readonly uploads: UploadRouteDeps;
   readonly linkedEvents: LinkedEventStreams;
   readonly bodies: Bodies;
   readonly defaultRevision: Revision;
@@ -73,6 +75,7 @@ export function publicApp(deps: PublicAppDeps): Koa {
   router.get('/v1/sessions/:id/events', async (ctx) => {
     json(ctx, await readSessionEvents(reads, as(ctx, 'read'), param(ctx), pageQuery(ctx)));
   });
+  uploadRoutes(router, deps.uploads, as);
   reportRoutes(router, deps, as);
   router.get('/v1/quota', async (ctx) => {
     ctx.body = await readQuota(reads, as(ctx, 'read'));

@@ -1,6 +1,12 @@
 /** A listener with limits on time, and a stop that lets running requests finish. */
-import { createServer, type RequestListener, type Server, STATUS_CODES } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import {
+  createServer,
+  type IncomingMessage,
+  type RequestListener,
+  type Server,
+  STATUS_CODES,
+} from 'node:http';
+import type { AddressInfo, Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { StartRefused } from './errors.ts';
 
@@ -28,26 +34,35 @@ export type RefusalOf = (isTooSlow: boolean) => Refusal;
 
 const HOST_ERRORS = new Set(['ENOTFOUND', 'EADDRNOTAVAIL', 'EAI_AGAIN', 'EINVAL']);
 const REQUEST_TIMEOUT_MS = 60_000;
+/** Of a request that may take long. */
+const LONG_REQUEST_TIMEOUT_MS = 60 * 60 * 1000;
+const SLOW_CHECK_MS = 5_000;
+const TOO_SLOW = 'ERR_HTTP_REQUEST_TIMEOUT';
 const HEADERS_TIMEOUT_MS = 15_000;
 const KEEP_ALIVE_MS = 65_000;
 const DRAIN_MS = 6_000;
 const IDLE_CHECK_MS = 50;
 
-/** @throws StartRefused when the address is taken or not ours. */
+/**
+ * @param mayTakeLong whether a request has an hour to arrive, as a large file on a player's line; others have a minute.
+ * @throws StartRefused when the address is taken or not ours.
+ */
 export async function listen(
   handler: RequestListener,
   { host, port, settings }: ListenAddress,
   refusalOf: RefusalOf = bareRefusal,
+  mayTakeLong?: (request: IncomingMessage) => boolean,
 ): Promise<Listener> {
   const server = createServer(
     {
-      requestTimeout: REQUEST_TIMEOUT_MS,
+      requestTimeout: mayTakeLong === undefined ? REQUEST_TIMEOUT_MS : LONG_REQUEST_TIMEOUT_MS,
       headersTimeout: HEADERS_TIMEOUT_MS,
       keepAliveTimeout: KEEP_ALIVE_MS,
     },
     handler,
   );
   server.on('clientError', (error, socket) => refuse(error, socket, refusalOf));
+  if (mayTakeLong !== undefined) endSlowRequests(server, mayTakeLong, refusalOf);
   await new Promise<void>((resolve, reject) => {
     server.once('error', (cause: NodeJS.ErrnoException) => {
       const reason = cause.code === 'EADDRINUSE' ? 'is taken' : `cannot be used (${cause.code})`;
@@ -68,9 +83,37 @@ export async function checkAddress(address: ListenAddress): Promise<void> {
 /** Bytes that are not HTTP, and heads that are too large, never reach the application. */
 function refuse(error: NodeJS.ErrnoException, socket: Duplex, refusalOf: RefusalOf): void {
   if (error.code === 'ECONNRESET' || !socket.writable) return void socket.destroy();
-  const { status, type, body } = refusalOf(error.code === 'ERR_HTTP_REQUEST_TIMEOUT');
+  const { status, type, body } = refusalOf(error.code === TOO_SLOW);
   const head = `HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\nConnection: close\r\nContent-Type: ${type}`;
   socket.end(`${head}\r\nContent-Length: ${Buffer.byteLength(body)}\r\n\r\n${body}`);
+}
+
+/** Node has one limit for all requests of a server. Where some may take long, the limit of the others is kept here. */
+function endSlowRequests(
+  server: Server,
+  mayTakeLong: (request: IncomingMessage) => boolean,
+  refusalOf: RefusalOf,
+): void {
+  const latest = new Map<Socket, IncomingMessage>();
+  const seenMs = new WeakMap<IncomingMessage, number>();
+  server.on('connection', (socket) => socket.once('close', () => latest.delete(socket)));
+  // All that is done for each request: most have arrived whole before anybody looks.
+  server.prependListener('request', (request) => latest.set(request.socket, request));
+  const check = setInterval(() => {
+    const nowMs = performance.now();
+    for (const [socket, request] of latest) {
+      if (request.complete || mayTakeLong(request)) {
+        latest.delete(socket);
+        continue;
+      }
+      const sinceMs = seenMs.get(request) ?? nowMs;
+      seenMs.set(request, sinceMs);
+      if (nowMs - sinceMs < REQUEST_TIMEOUT_MS) continue;
+      refuse(Object.assign(new Error('too slow'), { code: TOO_SLOW }), socket, refusalOf);
+      socket.destroySoon();
+    }
+  }, SLOW_CHECK_MS);
+  server.once('close', () => clearInterval(check));
 }
 
 function bareRefusal(isTooSlow: boolean): Refusal {

@@ -12,6 +12,7 @@ import {
   ReportOutput,
 } from '@questlog/schemas/http/report';
 import { SessionInput, SessionOutput } from '@questlog/schemas/http/session';
+import { UploadInput, UploadOutput, UploadStored } from '@questlog/schemas/http/upload';
 import type { Revision } from '@questlog/schemas/topics/eventsAccepted';
 import {
   answer,
@@ -27,6 +28,7 @@ import {
   ref,
 } from './openapiParts.ts';
 import { reportPaths } from './openapiReports.ts';
+import { uploadPaths } from './openapiUploads.ts';
 
 /** @param revision the deployment's default; a project may have the other one. */
 export function openApi(revision: Revision): Record<string, unknown> {
@@ -63,6 +65,7 @@ export function openApi(revision: Revision): Record<string, unknown> {
           refusals: NOT_THERE,
         }),
       },
+      ...uploadPaths(),
       ...reportPaths(),
       '/v1/linked-events': { get: linkedEventsOperation() },
       '/v1/quota': {
@@ -88,26 +91,31 @@ export function openApi(revision: Revision): Record<string, unknown> {
     },
     components: {
       securitySchemes: { bearer: { type: 'http', scheme: 'bearer' } },
-      schemas: {
-        EventInputA,
-        EventInputB,
-        Event: EventOutput,
-        EventPage,
-        SessionInput,
-        Session: SessionOutput,
-        Quota: QuotaOutput,
-        ReportInput,
-        Report: ReportOutput,
-        ReportCreated,
-        ReportLink: ReportLinkOutput,
-        ReportEvent,
-        ReportEventPage,
-        LinkedEventMessage,
-        Problem,
-      },
+      schemas: SCHEMAS,
     },
   };
 }
+
+const SCHEMAS = {
+  EventInputA,
+  EventInputB,
+  Event: EventOutput,
+  EventPage,
+  SessionInput,
+  Session: SessionOutput,
+  Quota: QuotaOutput,
+  UploadInput,
+  Upload: UploadOutput,
+  UploadStored,
+  ReportInput,
+  Report: ReportOutput,
+  ReportCreated,
+  ReportLink: ReportLinkOutput,
+  ReportEvent,
+  ReportEventPage,
+  LinkedEventMessage,
+  Problem,
+};
 
 const HEALTH = { type: 'object', properties: { status: { const: 'ok' } }, required: ['status'] };
 

@@ -1,0 +1,93 @@
+/** Where an uploadUrl leads, until when it is taken, and what a game is told where there is no store. */
+import { randomUUID } from 'node:crypto';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { request } from 'node:http';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { text } from 'node:stream/consumers';
+import type { Principal } from '@questlog/runtime/directory/directory';
+import { UPLOAD_ADDRESS_MS } from '@questlog/schemas/http/upload';
+import { expect, onTestFinished, test } from 'vitest';
+import { openFolderStore } from '../uploads/folderStore.ts';
+import { put } from '../uploads/uploadStore.contract.ts';
+import { listenForUploads, type UploadListenerOptions } from './uploadRoutes.testing.ts';
+
+const principal = { project: { id: randomUUID() } } as unknown as Principal;
+const log = { attachmentType: 'log_bundle', fileName: 'game.log', mimeType: 'text/plain' };
+
+test('an address is taken until it expires, and refused from then on', async () => {
+  let nowMs = Date.UTC(2026, 10, 22, 12);
+  const { ask } = await aListener({ clock: { now: () => nowMs } });
+  const { body } = await ask({});
+  expect(body.expiresAt).toBe('2026-11-22T13:00:00.000Z');
+
+  nowMs += UPLOAD_ADDRESS_MS;
+  const late = await fetch(body.uploadUrl, { method: 'PUT', headers: body.requiredHeaders, body: 'late' });
+  expect(late.status).toBe(403);
+  expect(await late.json()).toMatchObject({ code: 'invalid_upload_address' });
+  nowMs -= 1;
+  expect(await put(body.uploadUrl, 'text/plain', Buffer.from('just in time'))).toBe(200);
+});
+
+test('an address begins as the setting says, else as the request does', async () => {
+  const { ask, port } = await aListener({});
+  const ofSetting = await aListener({ publicUrl: 'https://games.example.com/telemetry' });
+
+  expect((await ofSetting.ask({})).body.uploadUrl).toMatch(
+    /^https:\/\/games\.example\.com\/telemetry\/v1\/uploads\//,
+  );
+  for (const host of [`127.0.0.1:${port}`, 'studio.local:8080', '[::1]:8080', 'games.example.com']) {
+    expect(new URL((await ask({ Host: host })).body.uploadUrl).host).toBe(host);
+  }
+});
+
+test.each(['evil.example/x', 'user@evil.example', 'a b', 'a?x', 'a#x', '[x'])(
+  'a Host that is none names no address: %j',
+  async (host) => {
+    const { ask, port } = await aListener({});
+    expect(new URL((await ask({ Host: host })).body.uploadUrl).host).toBe(`127.0.0.1:${port}`);
+  },
+);
+
+test('a proxy’s headers do not change the address', async () => {
+  const { ask, port } = await aListener({});
+  const headers = {
+    'X-Forwarded-Host': 'evil.example',
+    'X-Forwarded-Proto': 'https',
+    Forwarded: 'host=evil',
+  };
+  expect(new URL((await ask(headers)).body.uploadUrl).origin).toBe(`http://127.0.0.1:${port}`);
+});
+
+test('where uploads are not set up, the answer says what to set; nothing is there', async () => {
+  const { ask, port } = await aListener({ store: undefined });
+  const { status, body } = await ask({});
+  expect([status, body.code]).toEqual([501, 'uploads_not_set_up']);
+  expect(body.detail).toContain('QUESTLOG_UPLOADS');
+  expect((await fetch(`http://127.0.0.1:${port}/v1/uploads/${randomUUID()}`)).status).toBe(404);
+  const address = `http://127.0.0.1:${port}/v1/uploads/${randomUUID()}?signature=x`;
+  expect(await put(address, 'text/plain', Buffer.from('x'))).toBe(403);
+});
+
+/** A listener on a folder, unless the options say otherwise; `ask` is a request for an upload with these headers. */
+async function aListener(options: Partial<UploadListenerOptions>) {
+  const folder = mkdtempSync(join(tmpdir(), 'uploads-'));
+  const store = await openFolderStore({ folder, signingKey: '' });
+  const { port, close } = await listenForUploads({ store, principal, ...options });
+  onTestFinished(async () => {
+    await close();
+    rmSync(folder, { recursive: true });
+  });
+  const ask = async (headers: Record<string, string>) => {
+    const sent = request({
+      ...{ host: '127.0.0.1', port, method: 'POST', path: '/v1/ingest/uploads' },
+      headers: { 'Content-Type': 'application/json', ...headers },
+    });
+    sent.end(JSON.stringify(log));
+    const answer = await new Promise<import('node:http').IncomingMessage>((resolve, reject) => {
+      sent.on('response', resolve).on('error', reject);
+    });
+    return { status: answer.statusCode, body: JSON.parse(await text(answer)) };
+  };
+  return { ask, port };
+}

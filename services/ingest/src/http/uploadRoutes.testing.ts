@@ -1,0 +1,35 @@
+/** A listener that has the endpoints of uploads and no other. */
+import { Router } from '@koa/router';
+import type { Principal } from '@questlog/runtime/directory/directory';
+import type { Clock } from '@questlog/runtime/process/clock';
+import { type Listener, listen } from '@questlog/runtime/process/listen';
+import { silentLogger } from '@questlog/runtime/process/logger';
+import { createMetricsRegistry } from '@questlog/runtime/process/metrics';
+import Koa from 'koa';
+import { ingestMetrics } from '../metrics.ts';
+import { UploadsInFlight } from '../uploads/receiveUpload.ts';
+import type { UploadStore } from '../uploads/uploadStore.ts';
+import { problems } from './problems.ts';
+import { uploadRoutes } from './uploadRoutes.ts';
+
+export interface UploadListenerOptions {
+  readonly store: UploadStore | undefined;
+  readonly publicUrl?: string;
+  readonly clock?: Clock;
+  /** Whoever asks, with whatever token. */
+  readonly principal?: Principal;
+}
+
+export async function listenForUploads(options: UploadListenerOptions): Promise<Listener> {
+  const { store, publicUrl = '', clock = { now: Date.now }, principal } = options;
+  const metrics = ingestMetrics(createMetricsRegistry());
+  const router = new Router();
+  const inFlight = new UploadsInFlight(metrics.uploadsInFlight);
+  uploadRoutes(router, { store, publicUrl, clock, inFlight }, () => {
+    if (principal === undefined) throw new Error('nobody is to ask with a token');
+    return principal;
+  });
+  const app = new Koa().use(problems(silentLogger, metrics)).use(router.routes());
+  const at = { host: '127.0.0.1', port: 0, settings: { host: 'HOST', port: 'PORT' } };
+  return await listen(app.callback(), at);
+}

@@ -1,0 +1,111 @@
+/** The endpoints of uploads. */
+import type { IncomingMessage } from 'node:http';
+import type { RouterContext, RouterInstance } from '@koa/router';
+import type { Principal } from '@questlog/runtime/directory/directory';
+import type { Clock } from '@questlog/runtime/process/clock';
+import { UploadInput } from '@questlog/schemas/http/upload';
+import type { Scope } from '@questlog/schemas/topics/directoryEntry';
+import { Rejected } from '../rejected.ts';
+import { attachmentNamed } from '../uploads/core/contentDisposition.ts';
+import { readUploadPath, UPLOAD_PATH } from '../uploads/core/uploadAddress.ts';
+import { linger, receiveUpload, type UploadsInFlight } from '../uploads/receiveUpload.ts';
+import type { UploadStore } from '../uploads/uploadStore.ts';
+import { findUpload, makeUpload } from '../uploads/uploads.ts';
+import { checkedBody, jsonBody } from './route.ts';
+
+export interface UploadRouteDeps {
+  /** Undefined where uploads are not set up. */
+  readonly store: UploadStore | undefined;
+  readonly inFlight: UploadsInFlight;
+  /** Where games reach this ingest, without a slash at its end; empty: as the request says. */
+  readonly publicUrl: string;
+  readonly clock: Clock;
+}
+
+const NOT_SET_UP =
+  'uploads are not set up here: QUESTLOG_S3_BUCKET names a bucket for them; QUESTLOG_UPLOADS=folder keeps them in the data folder, where there is one ingest';
+
+/** A host and a port, and nothing that could change what the address means: RFC 9110, section 7.2. */
+const HOST = /^(?:\[[0-9a-f:.]{2,45}\]|[a-z0-9._-]{1,253})(?::\d{1,5})?$/i;
+
+export function uploadRoutes(
+  router: RouterInstance,
+  deps: UploadRouteDeps,
+  as: (ctx: RouterContext, scope: Scope) => Principal,
+): void {
+  const { store, clock } = deps;
+  const uploadBody = checkedBody(UploadInput);
+  router.post(
+    '/v1/ingest/uploads',
+    (ctx, next) => {
+      ctx.state['principal'] = as(ctx, 'reports:write');
+      return next();
+    },
+    jsonBody(),
+    async (ctx) => {
+      if (store === undefined) throw new Rejected('uploads_not_set_up', NOT_SET_UP);
+      const principal: Principal = ctx.state['principal'];
+      const input = uploadBody(ctx.request.body);
+      const upload = await makeUpload({ store, clock }, principal, input, deps.publicUrl || baseUrlOf(ctx));
+      ctx.status = 201;
+      // The address is a secret for as long as it takes bytes.
+      ctx.set({ Location: UPLOAD_PATH + upload.uploadId, 'Cache-Control': 'no-store' });
+      ctx.body = upload;
+    },
+  );
+  router.put('/v1/uploads/:id', async (ctx) => {
+    try {
+      ctx.body = await stored(deps, ctx);
+    } catch (error) {
+      linger(ctx.req);
+      throw error;
+    }
+  });
+  router.get('/v1/uploads/:id', async (ctx) => {
+    const upload = await findUpload(store, as(ctx, 'read'), ctx.params['id'] ?? '');
+    // What a player sent must not run as a page of ours, whatever it says to be.
+    ctx.set({
+      'Content-Type': upload.description.mimeType,
+      'Content-Disposition': attachmentNamed(upload.description.fileName),
+      'X-Content-Type-Options': 'nosniff',
+      'Content-Security-Policy': 'sandbox',
+      'Cache-Control': 'private',
+    });
+    ctx.status = 200;
+    if (ctx.method !== 'HEAD') ctx.body = await upload.read();
+    ctx.length = upload.sizeBytes;
+  });
+}
+
+/** Whether the request brings a file, which takes its time. */
+export function isUpload({ method, url = '' }: IncomingMessage): boolean {
+  return method === 'PUT' && url.startsWith(UPLOAD_PATH);
+}
+
+async function stored(
+  { store, inFlight, clock }: UploadRouteDeps,
+  ctx: RouterContext,
+): Promise<{ uploadId: string; sizeBytes: number }> {
+  const receiver = store?.receiver;
+  if (receiver === undefined) {
+    throw new Rejected(
+      'invalid_upload_address',
+      'files do not come here; an uploadUrl leads to where they go',
+    );
+  }
+  const options = { signingKey: receiver.signingKey, nowMs: clock.now() };
+  const target = readUploadPath(ctx.params['id'] ?? '', ctx.query, options);
+  const sizeBytes = await receiveUpload(receiver, inFlight, target, ctx.req);
+  return { uploadId: target.key.uploadId, sizeBytes };
+}
+
+/**
+ * The `Host` of the request, if it has the form of one: only whoever sent it gets the answer, and the address is signed
+ * without it. A proxy's headers are not believed: behind one, the setting tells.
+ */
+function baseUrlOf(ctx: RouterContext): string {
+  const host = ctx.get('Host');
+  if (HOST.test(host)) return `http://${host}`;
+  const { localAddress = '', localPort } = ctx.req.socket;
+  return `http://${localAddress.includes(':') ? `[${localAddress}]` : localAddress}:${localPort}`;
+}

@@ -1,0 +1,80 @@
+/** An address says all that it takes, and nothing of it can be changed without the key. */
+import { eventId } from '@questlog/schemas/uuid';
+import { expect, test } from 'vitest';
+import { readUploadPath, uploadPath } from './uploadAddress.ts';
+import type { UploadTarget } from './uploadKey.ts';
+
+const NOW = Date.UTC(2026, 10, 22, 12);
+const signingKey = Buffer.alloc(32, 7);
+const target: UploadTarget = {
+  key: {
+    projectId: '5b3ff1a9-5c2e-4d5e-8f5e-2b6b3d3c1f10',
+    uploadId: eventId(NOW, 0, Buffer.alloc(8, 1)),
+  },
+  mimeType: 'text/plain; charset="utf 8"',
+  maxBytes: 3223,
+  isExact: true,
+  expiresAtMs: NOW + 1000,
+};
+
+test.each([true, false])('what an address says is read back, its size exact or a limit: %s', (isExact) => {
+  expect(read(uploadPath({ ...target, isExact }, signingKey))).toEqual({ ...target, isExact });
+});
+
+test('an address is of the id in any case', () => {
+  const path = uploadPath(target, signingKey);
+  expect(read(path.replace(target.key.uploadId, target.key.uploadId.toUpperCase()))).toEqual(target);
+});
+
+test.each([
+  ['project', '5b3ff1a9-5c2e-4d5e-8f5e-2b6b3d3c1f11'],
+  ['type', 'text/html'],
+  ['bytes', '3224'],
+  ['bytes', '03223'],
+  ['bytes', ''],
+  ['limit', '5'],
+  ['expires', String(NOW + 2000)],
+  ['signature', ''],
+  ['signature', 'A'.repeat(43)],
+])('an address whose %s was changed to "%s" is refused', (name, value) => {
+  const url = new URL(uploadPath(target, signingKey), 'http://host');
+  url.searchParams.set(name, value);
+  const isSame = name === 'limit' || value === '03223';
+  if (isSame) expect(read(url.pathname + url.search)).toEqual(target);
+  else expect(() => read(url.pathname + url.search)).toThrow('not one that was answered');
+});
+
+test('an exact size does not become a limit', () => {
+  const path = uploadPath(target, signingKey).replace('bytes=', 'limit=');
+  expect(() => read(path)).toThrow('not one that was answered');
+});
+
+test('an address is of one upload', () => {
+  const other = eventId(NOW, 0, Buffer.alloc(8, 2));
+  const path = uploadPath(target, signingKey).replace(target.key.uploadId, other);
+  expect(() => read(path)).toThrow('not one that was answered');
+});
+
+test.each(['..', 'x', '%00', '5b3ff1a9-5c2e-4d5e-8f5e-2b6b3d3c1f10'])(
+  'an id that was never made is refused: %s',
+  (id) => {
+    const path = uploadPath(target, signingKey).replace(target.key.uploadId, id);
+    expect(() => read(path)).toThrow('not one that was answered');
+  },
+);
+
+test('another key’s address is refused', () => {
+  expect(() => read(uploadPath(target, Buffer.alloc(32, 8)))).toThrow('not one that was answered');
+});
+
+test('an address is taken until it expires, and not at that instant', () => {
+  const path = uploadPath(target, signingKey);
+  expect(read(path, target.expiresAtMs - 1)).toEqual(target);
+  expect(() => read(path, target.expiresAtMs)).toThrow('has expired');
+});
+
+function read(path: string, nowMs = NOW): UploadTarget {
+  const { pathname, searchParams } = new URL(path, 'http://host');
+  const id = pathname.split('/').at(-1) ?? '';
+  return readUploadPath(id, Object.fromEntries(searchParams), { signingKey, nowMs });
+}

@@ -1,0 +1,73 @@
+/**
+ * The address of an upload to ingest itself authorizes itself: an HMAC-SHA-256 over all that it says (where the bytes
+ * go, their type, their number, until when). Pure.
+ */
+import { createHmac, timingSafeEqual } from 'node:crypto';
+import { canonicalUuid, isUuidV7 } from '@questlog/schemas/uuid';
+import { Rejected } from '../../rejected.ts';
+import { storageKey, type UploadTarget } from './uploadKey.ts';
+
+export const UPLOAD_PATH = '/v1/uploads/';
+
+/** The path and query of the address. */
+export function uploadPath(target: UploadTarget, signingKey: Buffer): string {
+  const { key, mimeType, maxBytes, isExact, expiresAtMs } = target;
+  const query = new URLSearchParams({
+    project: key.projectId,
+    type: mimeType,
+    [isExact ? 'bytes' : 'limit']: String(maxBytes),
+    expires: String(expiresAtMs),
+    signature: signatureOf(target, signingKey).toString('base64url'),
+  });
+  return `${UPLOAD_PATH}${key.uploadId}?${query}`;
+}
+
+/**
+ * What the address of a request takes.
+ * @throws Rejected `invalid_upload_address` where it was not signed with this key, or has expired.
+ */
+export function readUploadPath(
+  id: string,
+  query: Readonly<Record<string, string | readonly string[] | undefined>>,
+  { signingKey, nowMs }: { signingKey: Buffer; nowMs: number },
+): UploadTarget {
+  const textOf = (name: string): string => {
+    const value = query[name];
+    return typeof value === 'string' ? value : '';
+  };
+  const uploadId = canonicalUuid(id) ?? '';
+  const projectId = canonicalUuid(textOf('project')) ?? '';
+  const isExact = textOf('bytes') !== '';
+  const target: UploadTarget = {
+    key: { projectId, uploadId },
+    mimeType: textOf('type'),
+    maxBytes: wholeNumber(textOf(isExact ? 'bytes' : 'limit')),
+    isExact,
+    expiresAtMs: wholeNumber(textOf('expires')),
+  };
+  if (!isUuidV7(uploadId) || projectId === '' || !isSigned(target, textOf('signature'), signingKey)) {
+    throw new Rejected('invalid_upload_address', 'the address is not one that was answered for an upload');
+  }
+  if (nowMs >= target.expiresAtMs) {
+    throw new Rejected('invalid_upload_address', 'the address has expired; ask for a new upload');
+  }
+  return target;
+}
+
+function isSigned(target: UploadTarget, given: string, signingKey: Buffer): boolean {
+  const signature = Buffer.from(given, 'base64url');
+  const wanted = signatureOf(target, signingKey);
+  return signature.length === wanted.length && timingSafeEqual(signature, wanted);
+}
+
+/** As JSON, so that no two addresses are one text. */
+function signatureOf(target: UploadTarget, signingKey: Buffer): Buffer {
+  const { key, mimeType, maxBytes, isExact, expiresAtMs } = target;
+  const said = JSON.stringify([storageKey(key), mimeType, maxBytes, isExact, expiresAtMs]);
+  return createHmac('sha256', signingKey).update(said).digest();
+}
+
+/** NaN, which no signature is made of, for another text. */
+function wholeNumber(text: string): number {
+  return /^\d{1,15}$/.test(text) ? Number(text) : Number.NaN;
+}

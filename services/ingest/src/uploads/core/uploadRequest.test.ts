@@ -1,0 +1,105 @@
+/** What a request for an upload may ask for. */
+import type { UploadInput } from '@questlog/schemas/http/upload';
+import { expect, test } from 'vitest';
+import { Rejected } from '../../rejected.ts';
+import { describedUpload } from './uploadRequest.ts';
+
+const MIB = 1024 * 1024;
+const log: UploadInput = { attachmentType: 'log_bundle', fileName: 'game.log', mimeType: 'text/plain' };
+
+test('what was told is kept, an empty session as none', () => {
+  const told = { ...log, sizeBytes: 3223, sessionId: '26A72A64-2F0B-4C8E-9C55-3F1D0A7BE1A4' };
+  expect(describedUpload(told, false)).toEqual({ ...told, sessionId: told.sessionId.toLowerCase() });
+  expect(describedUpload({ ...log, sessionId: '' }, false)).toEqual({
+    ...log,
+    sizeBytes: null,
+    sessionId: null,
+  });
+});
+
+test.each([
+  ['screenshot', 'image/png', 10 * MIB],
+  ['video', 'video/webm', 500 * MIB],
+  ['save_state', 'application/octet-stream', 100 * MIB],
+  ['log_bundle', 'application/zip', 50 * MIB],
+  ['other', 'text/html', 50 * MIB],
+] as const)('a %s of %s has at most %d bytes', (attachmentType, mimeType, maxBytes) => {
+  const most = { ...log, attachmentType, mimeType, sizeBytes: maxBytes };
+  expect(describedUpload(most, false).sizeBytes).toBe(maxBytes);
+  const refusal = refusalOf({ ...most, sizeBytes: maxBytes + 1 });
+  expect([refusal.code, refusal.message]).toEqual([
+    'upload_too_large',
+    `sizeBytes: a file of type ${attachmentType} has at most ${maxBytes} bytes`,
+  ]);
+  expect(refusal.errors).toMatchObject([{ pointer: '/sizeBytes' }]);
+});
+
+test.each(['image/png', 'IMAGE/PNG', 'image/jpeg', 'image/webp', 'image/png; x="y"'])(
+  'a screenshot may be %s',
+  (mimeType) => {
+    const screenshot = { ...log, attachmentType: 'screenshot' as const, mimeType };
+    expect(describedUpload(screenshot, false).mimeType).toBe(mimeType);
+  },
+);
+
+test.each([
+  ['screenshot', 'image/svg+xml'],
+  ['screenshot', 'text/html'],
+  ['screenshot', 'image/png2'],
+  ['video', 'image/png'],
+] as const)('a %s of %s is refused by its type', (attachmentType, mimeType) => {
+  const refusal = refusalOf({ ...log, attachmentType, mimeType });
+  expect(refusal.code).toBe('unsupported_file_type');
+  expect(refusal.errors).toMatchObject([{ pointer: '/mimeType', code: 'unsupported_file_type' }]);
+});
+
+test.each(['', 'text', 'text/', '/plain', 'text/plain\r\nX: y', 'text/plain;', 'text/pl ain', 'a/b; c="\n"'])(
+  'a mimeType that is no media type is a 400: %j',
+  (mimeType) => {
+    expect(refusalOf({ ...log, mimeType })).toMatchObject({
+      code: 'invalid_request',
+      errors: [{ pointer: '/mimeType', code: 'field_invalid' }],
+    });
+  },
+);
+
+test.each([
+  '../x',
+  'a/b',
+  'a\\b',
+  '.',
+  '..',
+  'a\0b',
+  'a\nb',
+  'a\u0085b',
+  '\ud800',
+  'x'.repeat(256),
+  'e\u0301'.repeat(128),
+])('a name that no file has is a 400: %j', (fileName) => {
+  expect(refusalOf({ ...log, fileName })).toMatchObject({
+    code: 'invalid_request',
+    errors: [{ pointer: '/fileName', code: 'field_invalid' }],
+  });
+});
+
+test.each(['a', '.hidden', 'a..b', 'ünï 写真 🎮.png', 'x'.repeat(255), '🎮'.repeat(255)])(
+  'a name may be %s',
+  (fileName) => {
+    expect(describedUpload({ ...log, fileName }, false).fileName).toBe(fileName);
+  },
+);
+
+test('where the store needs a size, a request without one is a 400; no bytes are a size', () => {
+  expect(refusalOf(log, true).errors).toMatchObject([{ pointer: '/sizeBytes', code: 'field_required' }]);
+  expect(describedUpload({ ...log, sizeBytes: 0 }, true).sizeBytes).toBe(0);
+});
+
+function refusalOf(input: UploadInput, isSizeNeeded = false): Rejected {
+  try {
+    describedUpload(input, isSizeNeeded);
+  } catch (error) {
+    if (error instanceof Rejected) return error;
+    throw error;
+  }
+  throw new Error('it was taken');
+}

@@ -1,0 +1,76 @@
+/** What a request for an upload may ask for: sizes and media types by the kind of file, and names. Pure. */
+import type { ElementProblem, ProblemCode } from '@questlog/schemas/http/problem';
+import { type AttachmentType, UPLOAD_LIMITS, type UploadInput } from '@questlog/schemas/http/upload';
+import { canonicalUuid } from '@questlog/schemas/uuid';
+import { Rejected } from '../../rejected.ts';
+import type { UploadDescription } from './uploadKey.ts';
+
+const MAX_NAME = 255;
+/** The schema counts what a reader sees as one character; a name could hold far more code points than that. */
+const NOT_IN_NAMES = /[/\\\p{Cc}\p{Cs}]/u;
+/** RFC 9110, section 8.3.1: type, subtype, parameters; a parameter's value is a token or quoted. */
+const MEDIA_TYPE =
+  /^[\w!#$%&'*+.^`|~-]+\/[\w!#$%&'*+.^`|~-]+(?:[ \t]*;[ \t]*[\w!#$%&'*+.^`|~-]+=(?:[\w!#$%&'*+.^`|~-]+|"[\w !#-[\]-~]*"))*$/;
+
+/**
+ * The description of the upload that is asked for.
+ * @param isSizeNeeded whether the store cannot bound the bytes by itself.
+ * @throws Rejected naming the field: 400; 413 over the limit of the kind; 415 for a media type that the kind does not take.
+ */
+export function describedUpload(
+  input: UploadInput,
+  isSizeNeeded: boolean,
+): Omit<UploadDescription, 'expiresAt'> {
+  const { attachmentType, fileName, mimeType, sizeBytes = null, sessionId = '' } = input;
+  if (!isFileName(fileName)) {
+    const rule = `1 to ${MAX_NAME} characters, no path separators, no control characters`;
+    throw refused('/fileName', 'field_invalid', `fileName must be the name of a file: ${rule}`);
+  }
+  if (!MEDIA_TYPE.test(mimeType)) {
+    throw refused('/mimeType', 'field_invalid', 'mimeType must be a media type, such as text/plain');
+  }
+  if (sizeBytes === null && isSizeNeeded) {
+    throw refused('/sizeBytes', 'field_required', 'sizeBytes is required: files are kept in S3 here');
+  }
+  checkMimeType(attachmentType, mimeType);
+  checkSize(attachmentType, sizeBytes ?? 0);
+  return { attachmentType, fileName, mimeType, sizeBytes, sessionId: canonicalUuid(sessionId) ?? null };
+}
+
+export function maxBytesOf(attachmentType: AttachmentType): number {
+  return UPLOAD_LIMITS[attachmentType].maxBytes;
+}
+
+/** A media type as it is compared: parameters and the case of letters aside. */
+export function essenceOf(mimeType: string): string {
+  return (mimeType.split(';', 1)[0] ?? '').trim().toLowerCase();
+}
+
+function isFileName(name: string): boolean {
+  const isStep = name === '.' || name === '..';
+  return !isStep && !NOT_IN_NAMES.test(name) && [...name].length <= MAX_NAME;
+}
+
+function checkMimeType(attachmentType: AttachmentType, mimeType: string): void {
+  const taken: readonly string[] | undefined = UPLOAD_LIMITS[attachmentType].mimeTypes;
+  if (taken === undefined || taken.includes(essenceOf(mimeType))) return;
+  const detail = `mimeType: a ${attachmentType} must be one of ${taken.join(', ')}`;
+  throw refused('/mimeType', 'unsupported_file_type', detail, 'unsupported_file_type');
+}
+
+function checkSize(attachmentType: AttachmentType, sizeBytes: number): void {
+  const maxBytes = maxBytesOf(attachmentType);
+  if (sizeBytes <= maxBytes) return;
+  const detail = `sizeBytes: a file of type ${attachmentType} has at most ${maxBytes} bytes`;
+  throw refused('/sizeBytes', 'upload_too_large', detail, 'upload_too_large');
+}
+
+function refused(
+  pointer: string,
+  fieldCode: ProblemCode,
+  detail: string,
+  code: ProblemCode = 'invalid_request',
+): Rejected {
+  const errors: ElementProblem[] = [{ index: 0, pointer, code: fieldCode, detail }];
+  return new Rejected(code, detail, { errors });
+}

@@ -1,0 +1,241 @@
+/** Uploads in a folder of this machine: `<day>/<project>/<upload>` and its description in `….json`; for one ingest. */
+import { randomBytes, randomUUID } from 'node:crypto';
+import { constants } from 'node:fs';
+import { link, mkdir, open, readdir, readFile, rename, rmdir, stat, unlink } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
+import { Unavailable } from '@questlog/runtime/process/errors';
+import { canonicalUuid, isUuidV7 } from '@questlog/schemas/uuid';
+import { Rejected } from '../rejected.ts';
+import { uploadPath } from './core/uploadAddress.ts';
+import { parseDescription, storageKey, type UploadKey } from './core/uploadKey.ts';
+import type { UploadStore } from './uploadStore.ts';
+
+const FOLDER_MODE = 0o700;
+const FILE_MODE = 0o600;
+/** Bytes on their way. What a killed process left there is no upload. */
+const INCOMING = 'incoming';
+const SIGNING_KEY = 'signing-key';
+const SIGNING_KEY_BYTES = 32;
+const DESCRIPTION = '.json';
+const COMPARED_BYTES = 64 * 1024;
+
+/**
+ * Pieces that are written, or files that are flushed, at one time. More would fill Node's four threads, and the bodies of
+ * events wait there to be inflated.
+ */
+const MAX_WRITES_AT_ONCE = 2;
+
+export interface FolderStoreOptions {
+  /** Uploads have it for themselves. Made where it is not there. */
+  readonly folder: string;
+  /** Signs the addresses; empty: one that is drawn once and kept in the folder. */
+  readonly signingKey: string;
+}
+
+export async function openFolderStore({ folder, signingKey }: FolderStoreOptions): Promise<UploadStore> {
+  const incoming = join(folder, INCOMING);
+  await mkdir(incoming, { recursive: true, mode: FOLDER_MODE });
+  // One process has the folder: nobody writes there now.
+  for (const name of await readdir(incoming)) await unlink(join(incoming, name));
+  const key = signingKey === '' ? await keptKey(join(folder, SIGNING_KEY)) : Buffer.from(signingKey);
+  const files = new UploadFiles(folder);
+  const { pathOf } = files;
+  return {
+    isSizeNeeded: false,
+    describe: (of, description) =>
+      onDisk(async () => {
+        const text = Buffer.from(JSON.stringify(description));
+        await files.write(of, [text], (temporary) => rename(temporary, pathOf(of) + DESCRIPTION));
+      }),
+    address: async (target, baseUrl) => baseUrl + uploadPath(target, key),
+    find: (of) =>
+      onDisk(async () => {
+        const text = await readFile(pathOf(of) + DESCRIPTION, 'utf8').catch(unlessMissing);
+        if (text === undefined) return undefined;
+        const bytes = await stat(pathOf(of)).catch(unlessMissing);
+        return { description: parseDescription(text), sizeBytes: bytes?.size };
+      }),
+    read: (of) =>
+      onDisk(async () => {
+        const file = await open(pathOf(of), constants.O_RDONLY).catch(unlessMissing);
+        if (file === undefined) throw new Rejected('not_found', 'the upload was removed just now');
+        return file.createReadStream();
+      }),
+    list: (day) => uploadsOf(folder, day),
+    remove: (of) => onDisk(() => files.remove(of)),
+    receiver: {
+      signingKey: key,
+      receive: (of, bytes) =>
+        onDisk(() => files.write(of, bytes, (temporary) => keepFirst(temporary, pathOf(of)))),
+    },
+  };
+}
+
+/** Writes and removes the files of uploads. */
+class UploadFiles {
+  readonly #folder: string;
+  readonly #writes = new Turns(MAX_WRITES_AT_ONCE);
+
+  constructor(folder: string) {
+    this.#folder = folder;
+  }
+
+  readonly pathOf = (key: UploadKey): string => join(this.#folder, storageKey(key));
+
+  /**
+   * Writes beside, flushes, then `keep` gives the file its name. Whatever fails, nothing stays beside.
+   * @returns the size.
+   */
+  async write(
+    key: UploadKey,
+    pieces: AsyncIterable<Buffer> | Iterable<Buffer>,
+    keep: (temporary: string) => Promise<void>,
+  ): Promise<number> {
+    const temporary = join(this.#folder, INCOMING, `${key.uploadId}.${randomUUID()}`);
+    let sizeBytes = 0;
+    const file = await open(temporary, 'wx', FILE_MODE);
+    try {
+      for await (const piece of pieces) {
+        sizeBytes += piece.length;
+        await this.#writes.run(() => file.writeFile(piece));
+      }
+      await this.#writes.run(() => file.datasync());
+      const folder = dirname(this.pathOf(key));
+      await makeFolder(folder, this.#folder);
+      await keep(temporary);
+      await syncFolder(folder);
+    } finally {
+      await file.close();
+      await unlink(temporary).catch(unlessMissing);
+    }
+    return sizeBytes;
+  }
+
+  /** The description last: an upload whose removal was cut short is listed again. */
+  async remove(key: UploadKey): Promise<void> {
+    const path = this.pathOf(key);
+    await unlink(path).catch(unlessMissing);
+    await unlink(path + DESCRIPTION).catch(unlessMissing);
+    const project = dirname(path);
+    for (const emptied of [project, dirname(project)]) await rmdir(emptied).catch(unlessInUse);
+  }
+}
+
+/** Lets so many run at one time, the others in the order of their calls. */
+class Turns {
+  readonly #waiting: (() => void)[] = [];
+  #free: number;
+
+  constructor(most: number) {
+    this.#free = most;
+  }
+
+  async run(work: () => Promise<void>): Promise<void> {
+    if (this.#free > 0) this.#free -= 1;
+    else await new Promise<void>((start) => this.#waiting.push(start));
+    try {
+      await work();
+    } finally {
+      const next = this.#waiting.shift();
+      if (next === undefined) this.#free += 1;
+      else next();
+    }
+  }
+}
+
+/** Drawn at the first start: addresses outlive a restart. */
+async function keptKey(path: string): Promise<Buffer> {
+  const kept = await readFile(path).catch(unlessMissing);
+  if (kept?.length === SIGNING_KEY_BYTES) return kept;
+  const drawn = randomBytes(SIGNING_KEY_BYTES);
+  const file = await open(`${path}.new`, 'w', FILE_MODE);
+  try {
+    await file.writeFile(drawn);
+    await file.datasync();
+  } finally {
+    await file.close();
+  }
+  await rename(`${path}.new`, path);
+  await syncFolder(dirname(path));
+  return drawn;
+}
+
+/** With the folders between it and `root`, each known to its parent for good. */
+async function makeFolder(path: string, root: string): Promise<void> {
+  const first = await mkdir(path, { recursive: true, mode: FOLDER_MODE });
+  if (first === undefined) return;
+  for (let made = path; made !== root; made = dirname(made)) await syncFolder(dirname(made));
+}
+
+async function syncFolder(path: string): Promise<void> {
+  const folder = await open(path, constants.O_RDONLY);
+  try {
+    await folder.sync();
+  } finally {
+    await folder.close();
+  }
+}
+
+/**
+ * The first bytes stay: a report may name them already. The same again is the retry of a client that lost the answer.
+ * A link, unlike a rename, cannot replace what is there.
+ */
+async function keepFirst(temporary: string, path: string): Promise<void> {
+  try {
+    await link(temporary, path);
+  } catch (error) {
+    if (codeOf(error) !== 'EEXIST') throw error;
+    if (await areSame(temporary, path)) return;
+    throw new Rejected('conflict', 'the upload has other bytes already; ask for a new one');
+  }
+}
+
+async function areSame(onePath: string, otherPath: string): Promise<boolean> {
+  const one = await open(onePath, constants.O_RDONLY);
+  const other = await open(otherPath, constants.O_RDONLY);
+  try {
+    if ((await one.stat()).size !== (await other.stat()).size) return false;
+    const [a, b] = [Buffer.alloc(COMPARED_BYTES), Buffer.alloc(COMPARED_BYTES)];
+    for (;;) {
+      const [read] = await Promise.all([one.read(a), other.read(b)]);
+      if (!a.subarray(0, read.bytesRead).equals(b.subarray(0, read.bytesRead))) return false;
+      if (read.bytesRead === 0) return true;
+    }
+  } finally {
+    await one.close();
+    await other.close();
+  }
+}
+
+async function* uploadsOf(folder: string, day: string): AsyncGenerator<UploadKey> {
+  for (const projectId of (await readdir(join(folder, day)).catch(unlessMissing)) ?? []) {
+    const names = (await readdir(join(folder, day, projectId)).catch(unlessMissing)) ?? [];
+    const ids = names.map((name) => canonicalUuid(name.replace(DESCRIPTION, '')) ?? '').filter(isUuidV7);
+    for (const uploadId of new Set(ids)) yield { projectId, uploadId };
+  }
+}
+
+/** A full, lost or broken disk is for the operator, and may be better later. */
+const DISK_CODES = ['ENOSPC', 'EDQUOT', 'EROFS', 'EIO', 'EMFILE', 'ENFILE'];
+
+async function onDisk<T>(work: () => Promise<T>): Promise<T> {
+  try {
+    return await work();
+  } catch (cause) {
+    if (!DISK_CODES.includes(codeOf(cause))) throw cause;
+    throw new Unavailable('the disk of uploads takes no more', { cause, retryAfterS: 60 });
+  }
+}
+
+function unlessMissing(error: unknown): undefined {
+  if (codeOf(error) !== 'ENOENT') throw error;
+}
+
+/** Another upload of the day, or of the project, is there. */
+function unlessInUse(error: unknown): void {
+  if (!['ENOTEMPTY', 'EEXIST', 'ENOENT'].includes(codeOf(error))) throw error;
+}
+
+function codeOf(error: unknown): string {
+  return error instanceof Error && 'code' in error ? String(error.code) : '';
+}

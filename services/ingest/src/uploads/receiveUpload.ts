@@ -1,0 +1,111 @@
+/** PUT of an upload's address: the bytes go to the store as they come, bounded, and beside the events. */
+import type { IncomingMessage } from 'node:http';
+import { Unavailable } from '@questlog/runtime/process/errors';
+import { Rejected } from '../rejected.ts';
+import type { UploadTarget } from './core/uploadKey.ts';
+import { essenceOf } from './core/uploadRequest.ts';
+import type { UploadReceiver } from './uploadStore.ts';
+
+/** Uploads that a process takes at one time, each with a piece or two in memory; past it a client is told to come again. */
+const MAX_UPLOADS_AT_ONCE = 256;
+/** A client that sends nothing for so long is gone. */
+const IDLE_MS = 30_000;
+/** How long a refused client may go on sending, to read its answer, before its connection ends. */
+const LINGER_MS = 5_000;
+
+/** How many uploads a process is taking. */
+export class UploadsInFlight {
+  readonly #gauge: { inc(): void; dec(): void };
+  #count = 0;
+
+  constructor(gauge: { inc(): void; dec(): void }) {
+    this.#gauge = gauge;
+  }
+
+  async during<T>(work: () => Promise<T>): Promise<T> {
+    if (this.#count >= MAX_UPLOADS_AT_ONCE) throw new Unavailable('too many uploads at once');
+    this.#count += 1;
+    this.#gauge.inc();
+    try {
+      return await work();
+    } finally {
+      this.#count -= 1;
+      this.#gauge.dec();
+    }
+  }
+}
+
+/**
+ * @returns the size of what is stored now.
+ * @throws Rejected for another type, more bytes than the address takes, fewer than were announced, or other bytes than
+ * are stored already. Nothing of them is kept.
+ */
+export async function receiveUpload(
+  receiver: UploadReceiver,
+  inFlight: UploadsInFlight,
+  target: UploadTarget,
+  request: IncomingMessage,
+): Promise<number> {
+  checkHead(request, target);
+  return await inFlight.during(async () => {
+    // Ends the connection, so that the iteration throws.
+    request.setTimeout(IDLE_MS);
+    try {
+      return await receiver.receive(target.key, bounded(request, target));
+    } finally {
+      request.setTimeout(0);
+    }
+  });
+}
+
+/** Of a body that is refused before its end: the client reads the answer once it has sent a part of what is left. */
+export function linger(request: IncomingMessage): void {
+  if (request.complete) return;
+  request.resume();
+  const timer = setTimeout(() => request.socket.destroy(), LINGER_MS);
+  request.once('close', () => clearTimeout(timer));
+}
+
+function checkHead({ headers }: IncomingMessage, { mimeType, maxBytes, isExact }: UploadTarget): void {
+  if (essenceOf(headers['content-type'] ?? '') !== essenceOf(mimeType)) {
+    throw new Rejected(
+      'unsupported_file_type',
+      `the Content-Type must be ${mimeType}, as the upload was asked for`,
+    );
+  }
+  const coding = headers['content-encoding'] ?? 'identity';
+  if (coding.toLowerCase() !== 'identity') {
+    throw new Rejected('unsupported_encoding', 'a file is sent as it is, without a Content-Encoding');
+  }
+  const announced = headers['content-length'];
+  if (announced === undefined) return;
+  if (Number(announced) > maxBytes) throw tooLarge(maxBytes);
+  if (isExact && Number(announced) < maxBytes) throw incomplete(maxBytes);
+}
+
+async function* bounded(
+  request: IncomingMessage,
+  { maxBytes, isExact }: UploadTarget,
+): AsyncGenerator<Buffer> {
+  let sizeBytes = 0;
+  try {
+    // Leaving it early must not tear down the connection that the answer needs.
+    for await (const piece of request.iterator({ destroyOnReturn: false })) {
+      sizeBytes += piece.length;
+      if (sizeBytes > maxBytes) throw tooLarge(maxBytes);
+      yield piece;
+    }
+  } catch (cause) {
+    if (!request.destroyed) throw cause;
+    throw new Rejected('incomplete_upload', 'the connection ended before the file was complete', { cause });
+  }
+  if (isExact && sizeBytes < maxBytes) throw incomplete(maxBytes);
+}
+
+function tooLarge(maxBytes: number): Rejected {
+  return new Rejected('upload_too_large', `the address takes at most ${maxBytes} bytes`);
+}
+
+function incomplete(maxBytes: number): Rejected {
+  return new Rejected('incomplete_upload', `the upload was asked for with ${maxBytes} bytes (sizeBytes)`);
+}

@@ -1,0 +1,92 @@
+/** POST /v1/ingest/uploads and GET /v1/uploads/{id}: what a project's files are, and where their bytes go. */
+import { randomBytes } from 'node:crypto';
+import type { Readable } from 'node:stream';
+import type { Principal } from '@questlog/runtime/directory/directory';
+import type { Clock } from '@questlog/runtime/process/clock';
+import { UPLOAD_ADDRESS_MS, type UploadInput, type UploadOutput } from '@questlog/schemas/http/upload';
+import { canonicalUuid, eventId, isUuidV7 } from '@questlog/schemas/uuid';
+import { pathUuid, Rejected } from '../rejected.ts';
+import { storageKey, type UploadDescription } from './core/uploadKey.ts';
+import { describedUpload, maxBytesOf } from './core/uploadRequest.ts';
+import type { UploadStore } from './uploadStore.ts';
+
+/**
+ * Makes room for a file.
+ * @param baseUrl where the game reaches this ingest.
+ * @throws Rejected naming the field that is not in order.
+ */
+export async function makeUpload(
+  { store, clock }: { store: UploadStore; clock: Clock },
+  { project }: Principal,
+  input: UploadInput,
+  baseUrl: string,
+): Promise<UploadOutput> {
+  const described = describedUpload(input, store.isSizeNeeded);
+  const nowMs = clock.now();
+  const key = { projectId: project.id, uploadId: eventId(nowMs, 0, randomBytes(8)) };
+  const expiresAtMs = nowMs + UPLOAD_ADDRESS_MS;
+  const expiresAt = new Date(expiresAtMs).toISOString();
+  await store.describe(key, { ...described, expiresAt });
+  const { mimeType, sizeBytes, attachmentType } = described;
+  const target = {
+    ...{ key, mimeType, expiresAtMs },
+    maxBytes: sizeBytes ?? maxBytesOf(attachmentType),
+    isExact: sizeBytes !== null,
+  };
+  return {
+    uploadId: key.uploadId,
+    storageKey: storageKey(key),
+    uploadUrl: await store.address(target, baseUrl),
+    publicUrl: null,
+    expiresAt,
+    requiredHeaders: { 'Content-Type': mimeType },
+  };
+}
+
+export interface StoredUpload {
+  readonly description: UploadDescription;
+  readonly sizeBytes: number;
+  /** Opens the bytes. */
+  read(): Promise<Readable>;
+}
+
+/** @throws Rejected `not_found` where the project has no such upload, or its bytes have not come. */
+export async function findUpload(
+  store: UploadStore | undefined,
+  { project }: Principal,
+  id: string,
+): Promise<StoredUpload> {
+  const key = { projectId: project.id, uploadId: pathUuid(id) };
+  const found = isUuidV7(key.uploadId) ? await store?.find(key) : undefined;
+  if (store === undefined || found?.sizeBytes === undefined) {
+    throw new Rejected('not_found', `there is no upload ${key.uploadId}, or its bytes have not come`);
+  }
+  return { description: found.description, sizeBytes: found.sizeBytes, read: () => store.read(key) };
+}
+
+/** A file as a bug report names it. */
+export interface NamedAttachment {
+  readonly uploadId: string;
+  readonly sizeBytes?: number | undefined;
+}
+
+export type AttachmentState =
+  | { readonly state: 'stored'; readonly sizeBytes: number }
+  /** Never came, was removed, is another project's, or has another size than the report says. */
+  | { readonly state: 'missing' };
+
+/**
+ * Whether a file that a report names is there.
+ * @param store undefined where uploads are not set up: then none is.
+ */
+export async function checkAttachment(
+  store: UploadStore | undefined,
+  projectId: string,
+  { uploadId, sizeBytes }: NamedAttachment,
+): Promise<AttachmentState> {
+  const id = canonicalUuid(uploadId) ?? '';
+  if (store === undefined || !isUuidV7(id)) return { state: 'missing' };
+  const stored = (await store.find({ projectId, uploadId: id }))?.sizeBytes;
+  if (stored === undefined || (sizeBytes !== undefined && sizeBytes !== stored)) return { state: 'missing' };
+  return { state: 'stored', sizeBytes: stored };
+}

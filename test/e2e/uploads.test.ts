@@ -1,0 +1,181 @@
+/** Uploads: a file goes from a game to those who may read its project, whole or not at all. */
+import { randomBytes } from 'node:crypto';
+import { isUuidV7 } from '@questlog/schemas/uuid';
+import { beforeAll, describe, expect, test } from 'vitest';
+import { anUnknownId, aToken, type TestProject } from './builders.ts';
+import type { Answer } from './product.ts';
+import { sharedProduct } from './sharedProduct.ts';
+
+const UPLOADS = '/v1/ingest/uploads';
+const shared = sharedProduct();
+let game: TestProject;
+
+beforeAll(async () => {
+  game = await shared.aProject();
+});
+
+describe.concurrent('an upload', () => {
+  test('is answered with an address, takes the bytes there, and gives them back to its project', async () => {
+    const bytes = randomBytes(3223);
+    // As a published plugin sends it: keys sorted, no spaces.
+    const answer = await asked(
+      `{"attachmentType":"log_bundle","fileName":"game.log","mimeType":"text/plain","sessionId":"${game.sessionId}","sizeBytes":3223}`,
+    );
+    const upload = answer.json();
+    expect(answer.status).toBe(201);
+    expect(answer.headers.get('location')).toBe(`/v1/uploads/${upload.uploadId}`);
+    expect(isUuidV7(upload.uploadId)).toBe(true);
+    expect(upload).toEqual({
+      uploadId: upload.uploadId,
+      storageKey: expect.stringMatching(
+        new RegExp(`^\\d{4}-\\d\\d-\\d\\d/${game.projectId}/${upload.uploadId}$`),
+      ),
+      uploadUrl: expect.stringContaining(`${shared.product.credentials.baseUrl}/v1/uploads/`),
+      publicUrl: null,
+      expiresAt: expect.stringMatching(/Z$/),
+      requiredHeaders: { 'Content-Type': 'text/plain' },
+    });
+    const expiresInMs = Date.parse(upload.expiresAt) - Date.now();
+    expect(expiresInMs).toBeGreaterThan(55 * 60_000);
+    expect(expiresInMs).toBeLessThanOrEqual(60 * 60_000);
+
+    expect((await game.request('GET', `/v1/uploads/${upload.uploadId}`)).status).toBe(404);
+    expect((await put(upload, bytes)).status).toBe(200);
+    const read = await game.request('GET', `/v1/uploads/${upload.uploadId.toUpperCase()}`);
+    expect(read.status).toBe(200);
+    expect(read.bytes.equals(bytes)).toBe(true);
+  });
+
+  test('is a download, whatever its bytes say, with its name and type', async () => {
+    const { uploadId } = await stored('<script>', { fileName: 'ünï "x".html', mimeType: 'text/html' });
+    const { headers } = await game.request('GET', `/v1/uploads/${uploadId}`);
+    expect(Object.fromEntries(headers)).toMatchObject({
+      'content-type': 'text/html',
+      'content-length': '8',
+      'content-disposition': `attachment; filename="_n_ _x_.html"; filename*=UTF-8''%C3%BCn%C3%AF%20%22x%22.html`,
+      'x-content-type-options': 'nosniff',
+      'content-security-policy': 'sandbox',
+    });
+    const head = await game.request('HEAD', `/v1/uploads/${uploadId}`);
+    expect([head.status, head.headers.get('content-length'), head.bytes.length]).toEqual([200, '8', 0]);
+  });
+
+  test('of another project is not there', async () => {
+    const { uploadId } = await stored('mine');
+    const other = await shared.aProject({ tenantId: game.tenantId });
+    for (const id of [uploadId, anUnknownId(), 'x', '%00', '..%2f..']) {
+      expect([id, (await other.request('GET', `/v1/uploads/${id}`)).status]).toEqual([id, 404]);
+    }
+  });
+
+  test('needs the scope of reports to be made, of reads to be read, and no token for its bytes', async () => {
+    const { uploadId } = await stored('x');
+    const ask = async (scope: string, method: string, path: string, body?: object): Promise<number> => {
+      const { token } = await aToken(shared.product, game.projectId, { scopes: [scope] });
+      const headers = { Authorization: `Bearer ${token}` };
+      return (await game.request(method, path, { headers, body })).status;
+    };
+    expect(await ask('reports:write', 'POST', UPLOADS, aFile())).toBe(201);
+    expect(await ask('events:write', 'POST', UPLOADS, aFile())).toBe(403);
+    expect(await ask('reports:write', 'GET', `/v1/uploads/${uploadId}`)).toBe(403);
+  });
+
+  test('can be put again, not with other bytes', async () => {
+    const upload = (await asked(aFile())).json();
+    expect((await put(upload, 'first')).status).toBe(200);
+    expect((await put(upload, 'first')).json()).toEqual({ uploadId: upload.uploadId, sizeBytes: 5 });
+    expect((await put(upload, 'other')).json()).toMatchObject({ status: 409, code: 'conflict' });
+    expect((await game.request('GET', `/v1/uploads/${upload.uploadId}`)).text()).toBe('first');
+  });
+
+  test('over the limit of its kind is refused while it comes, and nothing of it is kept', async () => {
+    const upload = (await asked(aFile({ attachmentType: 'screenshot', mimeType: 'image/png' }))).json();
+    const answer = await put(upload, Buffer.alloc(10 * 1024 * 1024 + 1), 'image/png');
+    expect(answer.json()).toMatchObject({ status: 413, code: 'upload_too_large' });
+    expect((await game.request('GET', `/v1/uploads/${upload.uploadId}`)).status).toBe(404);
+  });
+
+  test('with an address that was changed is refused, and nothing of it is kept', async () => {
+    const upload = (await asked(aFile({ sizeBytes: 1 }))).json();
+    const uploadUrl = upload.uploadUrl.replace('bytes=1', 'bytes=2');
+    expect((await put({ ...upload, uploadUrl }, 'xx')).json()).toMatchObject({
+      status: 403,
+      code: 'invalid_upload_address',
+    });
+    expect((await game.request('GET', `/v1/uploads/${upload.uploadId}`)).status).toBe(404);
+  });
+});
+
+describe.concurrent('a request for an upload', () => {
+  test.each([
+    ['a size that is a float', '"sizeBytes":935.0'],
+    ['an empty session', '"sessionId":""'],
+    ['nulls', '"sizeBytes":null,"sessionId":null'],
+    ['fields that nobody knows', '"x":1'],
+  ])('may have %s', async (_, fields) => {
+    const body = `${JSON.stringify(aFile()).slice(0, -1)},${fields}}`;
+    expect((await asked(body)).status).toBe(201);
+  });
+
+  test.each([
+    ['no attachmentType', { attachmentType: undefined }, '/attachmentType', 400],
+    ['an attachmentType that there is not', { attachmentType: 'movie' }, '/attachmentType', 400],
+    ['no fileName', { fileName: undefined }, '/fileName', 400],
+    ['an empty fileName', { fileName: '' }, '/fileName', 400],
+    ['a fileName of another type', { fileName: 7 }, '/fileName', 400],
+    ['a fileName that leads elsewhere', { fileName: '../../etc/passwd' }, '/fileName', 400],
+    ['a fileName with a NUL', { fileName: 'a\0.png' }, '/fileName', 400],
+    ['a fileName of 4 KiB', { fileName: 'x'.repeat(4096) }, '/fileName', 400],
+    ['no mimeType', { mimeType: undefined }, '/mimeType', 400],
+    ['a mimeType with a line end', { mimeType: 'text/plain\r\nSet-Cookie: x' }, '/mimeType', 400],
+    ['half a byte', { sizeBytes: 935.5 }, '/sizeBytes', 400],
+    ['fewer bytes than none', { sizeBytes: -1 }, '/sizeBytes', 400],
+    ['a size as text', { sizeBytes: '935' }, '/sizeBytes', 400],
+    ['a session that is no UUID', { sessionId: 'x' }, '/sessionId', 400],
+    ['more bytes than its kind has', { sizeBytes: 50 * 1024 * 1024 + 1 }, '/sizeBytes', 413],
+    ['an SVG', { attachmentType: 'screenshot', mimeType: 'image/svg+xml' }, '/mimeType', 415],
+    ['HTML', { attachmentType: 'screenshot', mimeType: 'text/html' }, '/mimeType', 415],
+  ])('with %s is refused, and the field is named', async (_, of, pointer, status) => {
+    const answer = await asked(aFile(of));
+    expect(answer.json()).toMatchObject({ status, errors: [{ pointer }] });
+  });
+
+  test('of a kind that there is not is told those that there are', async () => {
+    expect((await asked(aFile({ attachmentType: 'movie' }))).json().detail).toContain(
+      'screenshot, video, save_state, log_bundle, other',
+    );
+  });
+
+  test('of another media type than JSON is a 415', async () => {
+    const headers = { 'Content-Type': 'text/plain' };
+    expect((await game.request('POST', UPLOADS, { headers, body: '{}' })).status).toBe(415);
+  });
+});
+
+interface Address {
+  readonly uploadId: string;
+  readonly uploadUrl: string;
+}
+
+function aFile(of: Record<string, unknown> = {}): object {
+  return { attachmentType: 'log_bundle', fileName: 'game.log', mimeType: 'text/plain', ...of };
+}
+
+function asked(body: unknown): Promise<Answer> {
+  return game.request('POST', UPLOADS, { body });
+}
+
+/** Without a token, as the address needs none. */
+function put({ uploadUrl }: Address, body: Buffer | string, type = 'text/plain'): Promise<Answer> {
+  const path = uploadUrl.slice(shared.product.credentials.baseUrl.length);
+  return shared.product.request('PUT', path, {
+    headers: { 'Content-Type': type, Authorization: '' },
+    body,
+  });
+}
+
+async function stored(bytes: string, of: { fileName?: string; mimeType?: string } = {}): Promise<Address> {
+  const upload: Address = (await asked(aFile(of))).json();
+  expect((await put(upload, bytes, of.mimeType)).status).toBe(200);
+  return upload;
+}
