@@ -34,7 +34,6 @@ const SHORT: Readonly<Record<string, string>> = {
   'services/ingest/src/http/openapi/openapiReports.ts': 'the operations of reports, beside those of events',
   'services/projector/src/reports/linksWriter.ts': 'one file a projected topic',
   'services/projector/src/sessionsWriter.ts': 'one file a projected topic',
-  'services/runtime/src/clickhouse/chdb/http/multipartForm.ts': 'a format of its own',
   'services/standalone/src/banner.ts': 'what a start prints, apart from what it does',
   'services/standalone/src/demo.ts': 'what a first start makes, apart from every start',
 };

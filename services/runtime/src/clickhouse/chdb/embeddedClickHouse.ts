@@ -105,7 +105,7 @@ export async function startEmbeddedClickHouse(
 
 async function probe(engine: Engine): Promise<void> {
   const { signal } = new AbortController();
-  const select = { sql: 'SELECT 1', format: 'Null', database: undefined, settingsText: undefined };
+  const select = { sql: 'SELECT 1', format: 'Null', database: undefined };
   await engine.query({ ...select, settings: new Map(), signal }).catch(() => {});
 }
 

@@ -9,10 +9,10 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
 import { messageOf } from '../../../process/errors.ts';
-import { exceptions, fromEngine } from '../http/httpErrors.ts';
+import { ClickHouseException, exceptions, fromEngine } from '../http/httpErrors.ts';
 import type { ChdbAddon, Connection, QueryOutcome, WriteOutcome } from './chdbAddon.ts';
 import { READER } from './engineConfig.ts';
-import { CANCEL_GRACE_MS, KILL_RETRY_MS, MAX_READER_TEXT_BYTES, OVERTIME_S } from './limits.ts';
+import { CANCEL_GRACE_MS, KILL_RETRY_MS, MAX_QUERY_MEMORY_BYTES, OVERTIME_S } from './limits.ts';
 import { isReaderSetting, readerFault, settingsInClauses } from './readerAccess.ts';
 import { setStatement, sqlIdentifier, sqlString } from './sqlText.ts';
 
@@ -21,8 +21,6 @@ export interface EngineRequest {
   database: string | undefined;
   /** Settings by name, and query parameters as `param_<name>`. */
   settings: ReadonlyMap<string, string>;
-  /** More settings, as the statement itself wrote them: `a = 1, b = 'x'`. */
-  settingsText: string | undefined;
   /** Set for an account that only reads. */
   reader?: ReaderRequest;
   /** Aborting it kills a `query`; a `write` that has begun runs to its end. */
@@ -32,15 +30,19 @@ export interface EngineRequest {
 export interface ReaderRequest {
   /** As the caller gave them; not checked yet. */
   settings: ReadonlyMap<string, string>;
-  /** The statement as the caller wrote it, without the front's own INTO OUTFILE. */
-  asked: string;
-  /** The file of the statement's own INTO OUTFILE, which the front has put there. */
-  resultFile: string | undefined;
+  /** The statement without the front's own INTO OUTFILE, as `print` gave it. */
+  print: string;
 }
 
 export interface Engine {
   readonly version: string;
   readonly timezone: string;
+  /**
+   * A statement as the engine's own parser prints it, on one line: comments gone, literals in single quotes, other names
+   * than plain ones in backquotes. Data behind an INSERT are not looked at, and left out.
+   * @throws ClickHouseException for what does not parse, and for several statements
+   */
+  print(statement: string, signal: AbortSignal): Promise<string>;
   /** @throws ClickHouseException */
   query(request: EngineRequest & { format: string }): Promise<QueryOutcome>;
   /** @throws ClickHouseException */
@@ -66,10 +68,12 @@ export async function openEngine(
   await addon.QueryAsyncConnection(keeper, create, 'Null');
   const facts = await addon.QueryAsyncConnection(keeper, 'SELECT version(), timezone()', 'TabSeparated');
   const [version = '', timezone = ''] = facts.bytes.toString().trim().split('\t');
-  const open: OpenEngine = { addon, directory, watch, running: new Set(), closing: new AbortController() };
+  const state = { running: new Set<Promise<unknown>>(), closing: new AbortController(), prints: new Map() };
+  const open: OpenEngine = { addon, directory, watch, ...state };
   return {
     version,
     timezone,
+    print: (statement, signal) => print(open, statement, signal),
     query: (request) => runQuery(open, request),
     write: (request) => runWrite(open, request),
     close: () => close(open, keeper),
@@ -83,11 +87,45 @@ interface OpenEngine {
   /** Everything that has a connection of its own. */
   running: Set<Promise<unknown>>;
   closing: AbortController;
+  prints: Map<string, string>;
 }
+
+/** A print takes as long as a small query, and the product says the same few statements again and again. */
+async function print(open: OpenEngine, statement: string, signal: AbortSignal): Promise<string> {
+  const known = open.prints.get(statement);
+  if (known !== undefined) return known;
+  const sql = `SELECT formatQuerySingleLine(${sqlString(statement)})`;
+  const settings = new Map([
+    ['max_query_size', String(Buffer.byteLength(sql) + 1)],
+    ['max_memory_usage', String(MAX_QUERY_MEMORY_BYTES)],
+    // chdb takes `1 + 1` for a query; a server does not.
+    ['implicit_select', '0'],
+  ]);
+  const request = { sql, database: undefined, settings, signal, format: 'TabSeparatedRaw' };
+  try {
+    const { bytes } = await runQuery(open, request, true);
+    const text = bytes.toString().trimEnd();
+    if (statement.length > MAX_KEPT_CHARACTERS) return text;
+    if (open.prints.size >= MAX_PRINTS) open.prints.clear();
+    open.prints.set(statement, text);
+    return text;
+  } catch (error) {
+    const { code, type, message } = fromEngine(error);
+    throw new ClickHouseException(
+      code,
+      type,
+      message.replace(/: In scope SELECT formatQuerySingleLine\(.*/s, ''),
+    );
+  }
+}
+
+const MAX_PRINTS = 1_000;
+const MAX_KEPT_CHARACTERS = 4_096;
 
 async function runQuery(
   open: OpenEngine,
   request: EngineRequest & { format: string },
+  isWatched = request.reader !== undefined,
 ): Promise<QueryOutcome> {
   // The only thing about a query that can be chosen here and is seen in `system.processes`.
   const mark = `questlog-${randomUUID()}`;
@@ -96,7 +134,7 @@ async function runQuery(
   const abandoned = AbortSignal.any([request.signal, open.closing.signal]);
   const kill = () => void tracked(open, killUntil(open, settled.signal, mark));
   abandoned.addEventListener('abort', kill, { once: true });
-  const limit = request.reader && watchReader(open);
+  const limit = isWatched ? watchTime(open) : undefined;
   try {
     const run = (connection: Connection) =>
       open.addon.QueryAsyncConnection(connection, request.sql, request.format);
@@ -109,7 +147,7 @@ async function runQuery(
 }
 
 /** Some functions look at no limit while they work on a value, and nothing but the end of the process stops them. */
-function watchReader({ watch }: OpenEngine): NodeJS.Timeout {
+function watchTime({ watch }: OpenEngine): NodeJS.Timeout {
   const { maxReaderSeconds, onBroken } = watch;
   const stuck = () =>
     onBroken(`a statement runs on ${OVERTIME_S} s beyond its limit of ${maxReaderSeconds} s`);
@@ -146,7 +184,7 @@ async function onOwnConnection<T>(
   try {
     const run = (sql: string) => open.addon.QueryAsyncConnection(connection, sql, 'TabSeparatedRaw');
     for (const statement of preparation(request)) await run(statement);
-    if (request.reader !== undefined) await restrict(run, request.sql, request.reader);
+    if (request.reader !== undefined) await restrict(run, request.reader);
     if (request.signal.aborted || open.closing.signal.aborted) throw exceptions.cancelled();
     return await work(connection);
   } catch (error) {
@@ -178,19 +216,13 @@ async function isShutDown({ addon, directory }: OpenEngine): Promise<boolean> {
 
 /**
  * Leaves the connection with what a reader may do. The settings come before `readonly`, which would refuse them, and
- * behind the profile that bounds them. What the text says is read off its printed form, by the parser that will run it.
+ * behind the profile that bounds them.
  */
 async function restrict(
   run: (sql: string) => Promise<QueryOutcome>,
-  sql: string,
-  { settings, asked, resultFile }: ReaderRequest,
+  { settings, print }: ReaderRequest,
 ): Promise<void> {
-  const canonical = await printed(run, sql).catch(async (error: unknown) => {
-    // Said of the caller's own text, where that is what does not parse.
-    await printed(run, asked);
-    throw error;
-  });
-  const fault = readerFault(canonical, resultFile);
+  const fault = readerFault(print);
   if (fault !== undefined) throw exceptions.accessDenied(`${READER}: ${fault}.`);
   for (const name of settings.keys()) {
     if (!isReaderSetting(name))
@@ -199,21 +231,8 @@ async function restrict(
   await run(`SET ROLE ${READER}`);
   await run(`SET profile = '${READER}'`);
   if (settings.size > 0) await run(setStatement(settings));
-  for (const [name, value] of settingsInClauses(canonical)) await run(`SET ${name} = ${value}`);
-  await run(`SET max_query_size = ${MAX_READER_TEXT_BYTES}`);
+  for (const [name, value] of settingsInClauses(print)) await run(`SET ${name} = ${value}`);
   await run('SET readonly = 1');
-}
-
-async function printed(run: (sql: string) => Promise<QueryOutcome>, sql: string): Promise<string> {
-  const print = `SELECT formatQuerySingleLine(${sqlString(sql)})`;
-  if (print.length > LONG_SET_CHARACTERS) await run(`SET max_query_size = ${Buffer.byteLength(print) + 1}`);
-  try {
-    return (await run(print)).bytes.toString().trimEnd();
-  } catch (error) {
-    throw new Error(
-      messageOf(error).replace(/: In scope SELECT formatQuerySingleLine\(.*(?= \([A-Z_]+\)$)/s, ''),
-    );
-  }
 }
 
 async function tracked<T>(open: OpenEngine, work: Promise<T>): Promise<T> {
@@ -240,12 +259,11 @@ function preparation(request: EngineRequest): string[] {
     throw exceptions.accessDenied(`${READER}: tables of system are read as system.<table>.`);
   }
   const use = `USE ${sqlIdentifier(request.database ?? DEFAULT_DATABASE)}`;
-  const own = request.settingsText === undefined ? [] : [`SET ${request.settingsText}`];
   // Long parameters make a SET that is longer than the engine takes for a query, unless that is changed before it.
   const limit = request.settings.get('max_query_size') ?? DEFAULT_MAX_QUERY_SIZE;
   const set = setStatement([...request.settings, ['max_query_size', limit]]);
   const room = `SET max_query_size = ${Buffer.byteLength(set) + 1}`;
-  return [use, ...(set.length > LONG_SET_CHARACTERS ? [room] : []), set, ...own];
+  return [use, ...(set.length > LONG_SET_CHARACTERS ? [room] : []), set];
 }
 
 const LONG_SET_CHARACTERS = 50_000;

@@ -23,10 +23,10 @@ export function readerSettings(): Settings {
   return new Map([...DEFAULTS, ...READER_SPILLS, ...bounds, ...FORCED]);
 }
 
-/** For an INSERT of so many bytes; `settingsText` are those that the statement has itself. */
-export function insertSettings(own: Settings, settingsText: string, bytes: number): Settings {
+/** For an INSERT of so many bytes; `clauses` hold the settings that the statement has itself. */
+export function insertSettings(own: Settings, clauses: string, bytes: number): Settings {
   const blocks = bytes <= MAX_ONE_BLOCK_BYTES ? ONE_BLOCK : LARGE_BLOCKS;
-  return new Map([...DEFAULTS, ...blocks, ...deduplication(own, settingsText), ...own, ...FORCED]);
+  return new Map([...DEFAULTS, ...blocks, ...deduplication(own, clauses), ...own, ...FORCED]);
 }
 
 /**

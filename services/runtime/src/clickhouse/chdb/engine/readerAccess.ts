@@ -1,13 +1,14 @@
 /**
  * What an account that only reads may say. ClickHouse decides by grants, bounds and `readonly`; chdb leaves open what is
  * checked here, over the statement as the engine's own parser prints it: comments gone, one statement, literals in quotes.
+ * The print is also what runs.
  *
  * chdb takes itself for clickhouse-local: the function `file` reads any path without a grant, `INTO OUTFILE` writes one,
  * and `system` is readable as a whole. Functions that parse a string as SQL are refused with it: what a string holds once
  * it is computed cannot be seen here.
  */
-import { type SqlToken, sqlTokens } from '../http/sqlTokens.ts';
 import { MAX_READER_MEMORY_BYTES, MAX_READER_SECONDS, MAX_RESULT_BYTES } from './limits.ts';
+import { blanked } from './sqlText.ts';
 
 /** Tables of `system` that describe the schema and the engine: no queries, users, addresses, disks or stacks. */
 export const readableSystemTables: readonly string[] = words(`
@@ -59,13 +60,12 @@ const boundsOfCallers: ReadonlySet<string> = new Set(
  * The settings in the statement's own clauses that a reader may change, with their values as SQL. Under `readonly` the
  * engine refuses a clause unless it changes nothing: these are set before it, and every other clause is refused.
  */
-export function settingsInClauses(canonical: string): [name: string, sqlValue: string][] {
+export function settingsInClauses(print: string): [name: string, sqlValue: string][] {
   const found: [string, string][] = [];
-  for (const token of sqlTokens(canonical)) {
-    if (token.text !== 'SETTINGS') continue;
+  for (const { index } of blanked(print).matchAll(/\bSETTINGS\b/g)) {
     const assignment = / (?<name>[\w.]+) = (?<value>'(?:[^'\\]|\\.)*'|[\w.+-]+),?/y;
-    assignment.lastIndex = token.end;
-    for (let match = assignment.exec(canonical); match !== null; match = assignment.exec(canonical)) {
+    assignment.lastIndex = index + 'SETTINGS'.length;
+    for (let match = assignment.exec(print); match !== null; match = assignment.exec(print)) {
       const { name = '', value = '' } = match.groups ?? {};
       if (isReaderSetting(name) && !boundsOfCallers.has(name)) found.push([name, value]);
     }
@@ -73,51 +73,46 @@ export function settingsInClauses(canonical: string): [name: string, sqlValue: s
   return found;
 }
 
-/**
- * What of a statement is not for a reader, in words; undefined: nothing.
- * @param ownFile where the front has the result written, by an INTO OUTFILE of its own
- */
-export function readerFault(canonical: string, ownFile: string | undefined): string | undefined {
-  const tokens = [...sqlTokens(canonical)];
+/** What of a statement is not for a reader, in words; undefined: nothing. */
+export function readerFault(print: string): string | undefined {
+  const tokens = tokensOf(print);
   const verb = tokens.find(({ text }) => text !== '(')?.text ?? '';
   if (!READING.has(verb)) return 'only SELECT, SHOW, DESCRIBE, EXISTS and EXPLAIN are allowed';
-  const own = ownFile === undefined ? -1 : tokens.findIndex(({ text }) => text === 'OUTFILE');
-  if (own !== -1 && unquoted(canonical, tokens[own + 1]) !== ownFile) return 'INTO OUTFILE is not allowed';
-  return nameFault(canonical, tokens, own);
-}
-
-function nameFault(text: string, tokens: readonly SqlToken[], ownOutfile: number): string | undefined {
   let hasSettings = false;
-  for (const [at, token] of tokens.entries()) {
-    const name = nameOf(text, token);
-    hasSettings ||= token.text === 'SETTINGS';
+  for (const [at, { text, name }] of tokens.entries()) {
+    hasSettings ||= text === 'SETTINGS';
     const [before, next, second] = [tokens[at - 1]?.text, tokens[at + 1]?.text, tokens[at + 2]];
     // `t.file` is a column of a table or a part of a JSON column.
     if (REFUSED.has(name) && before !== '.') return `the name ${name} is not allowed`;
     if (DECLARE_COLUMNS.has(name) && next === '(') return `the table function ${name} is not allowed`;
-    if (KEYWORDS.has(token.text) && at !== ownOutfile) return `${token.text} is not allowed`;
+    if (KEYWORDS.has(text)) return `${text} is not allowed`;
     // The engine checks no constraint for it, so that it would reset `readonly` and every bound.
-    if (token.text === 'DEFAULT' && before === '=') return 'a setting may not be DEFAULT';
+    if (text === 'DEFAULT' && before === '=') return 'a setting may not be DEFAULT';
     // `profile` is no setting: it resets `readonly` with all the others.
     if (name === 'profile' && hasSettings && next === '=') return 'the setting profile is not allowed';
     if (name === 'identifier' && before === ':') return 'a query parameter may not be an Identifier';
     if (name === 'system' && next === '.' && second !== undefined) {
-      const table = nameOf(text, second);
-      if (!readableSystemTables.includes(table)) return `the table system.${table} is not allowed`;
+      if (!readableSystemTables.includes(second.name))
+        return `the table system.${second.name} is not allowed`;
     }
   }
   return undefined;
 }
 
-/** Lower-cased, as some functions have any case; quoted or not. Empty for what is no name. */
-function nameOf(text: string, token: SqlToken): string {
-  if (token.kind === 'word') return token.text.toLowerCase();
-  return token.kind === 'quotedName' ? unquoted(text, token).toLowerCase() : '';
+interface Token {
+  /** A word in upper case, a symbol as it is, nothing for what is quoted. */
+  readonly text: string;
+  /** A word or a quoted name in lower case, as some functions have any case; nothing for a symbol or a string. */
+  readonly name: string;
 }
 
-function unquoted(text: string, token: SqlToken | undefined): string {
-  if (token === undefined) return '';
-  return text.slice(token.start + 1, token.end - 1).replaceAll(/\\(.)/gs, '$1');
+function tokensOf(print: string): Token[] {
+  return Array.from(blanked(print).matchAll(/'[^']*'|`[^`]*`|[\w$]+|\S/g), ({ 0: token, index }) => {
+    if (token.startsWith("'")) return { text: '', name: '' };
+    if (!token.startsWith('`')) return { text: token.toUpperCase(), name: token.toLowerCase() };
+    const quoted = print.slice(index + 1, index + token.length - 1);
+    return { text: '', name: quoted.replaceAll(/\\(.)/gs, '$1').toLowerCase() };
+  });
 }
 
 function words(text: string): string[] {

@@ -1,14 +1,18 @@
 /** Runs a query that has been read: a SELECT into a file, an INSERT's data out of one, everything else as it is. */
 
+import type { ByteStream } from '../../../process/inflate.ts';
 import type { Admission } from '../engine/admission.ts';
+import type { WriteOutcome } from '../engine/chdbAddon.ts';
 import type { Engine } from '../engine/engine.ts';
 import type { InsertSpool } from '../engine/insertSpool.ts';
+import { MAX_QUERY_TEXT_BYTES, MAX_READER_TEXT_BYTES } from '../engine/limits.ts';
 import { insertSettings, readerSettings, statementSettings } from '../engine/querySettings.ts';
 import type { ResultBody, ResultFiles } from '../engine/resultFile.ts';
 import { sqlString } from '../engine/sqlText.ts';
 import { ClickHouseException, exceptions } from './httpErrors.ts';
-import { type InsertQuery, type PlainQuery, sqlOf } from './requestBody.ts';
+import { BodyReader, sqlOf } from './requestBody.ts';
 import type { Access, RequestHead } from './requestParsing.ts';
+import { type DataInsert, findDataInsert, readStatement, type Statement } from './statement.ts';
 
 export interface ExecutionDeps {
   engine: Engine;
@@ -24,113 +28,98 @@ export interface Answer {
   summary: Summary;
 }
 
-export interface Summary {
-  readRows: number;
-  readBytes: number;
-  writtenRows: number;
-  writtenBytes: number;
-  resultRows: number;
-  resultBytes: number;
-  elapsedS: number;
+/** What `X-ClickHouse-Summary` says; a count that is not there is 0. */
+export type Summary = Readonly<Partial<Record<SummaryField, number>>>;
+type SummaryField = `${'read' | 'written' | 'result'}_${'rows' | 'bytes'}` | 'elapsed_ns';
+
+/** A request that is being run. */
+interface Run {
+  deps: ExecutionDeps;
+  head: RequestHead;
+  signal: AbortSignal;
 }
 
 /** @throws ClickHouseException */
-export function execute(
-  deps: ExecutionDeps,
-  head: RequestHead,
-  query: PlainQuery | InsertQuery,
-  signal: AbortSignal,
-): Promise<Answer> {
-  if (head.access === 'reader' && ('insert' in query || query.statement.kind === 'write')) {
-    throw exceptions.readonly(`${head.access}: Cannot execute query in readonly mode.`);
+export async function execute(run: Run, body: ByteStream): Promise<Answer> {
+  const { deps, head, signal } = run;
+  const reader = new BodyReader(head.urlQuery, body);
+  const print = (text: string) => deps.engine.print(text, signal);
+  if (head.access === 'product') {
+    const start = await reader.start(INSERT_TEXT_BYTES);
+    const insert = await findDataInsert(start, (text) => admitted(run, () => print(text)));
+    if (insert !== undefined) return await insertData(run, insert, reader.from(insert.dataStart));
   }
-  if ('insert' in query) return insertData(deps, head, query, signal);
-  if (query.statement.kind === 'write') return runWrite(deps, head, query, signal);
-  return runRead(deps, head, query, signal);
-}
-
-async function insertData(
-  deps: ExecutionDeps,
-  head: RequestHead,
-  query: InsertQuery,
-  signal: AbortSignal,
-): Promise<Answer> {
-  const { settingsText } = query;
-  return deps.spool.withFile(query.data, async (path, bytes) => {
-    const settings = withParameters(head, insertSettings(head.settings, settingsText ?? '', bytes));
-    const source = `FROM INFILE ${sqlString(path)} COMPRESSION 'none' FORMAT ${query.insert.format}`;
-    const sql = `${query.target} ${source}`;
-    const leave = await deps.admission[head.access].enter(signal);
-    const request = { sql, database: head.database, settings, settingsText, signal };
-    return written(await deps.engine.write(request).finally(leave));
+  const maxBytes = head.access === 'reader' ? MAX_READER_TEXT_BYTES : MAX_QUERY_TEXT_BYTES;
+  const sql = sqlOf(await reader.all(maxBytes));
+  return await admitted(run, async () => {
+    const printed = await print(sql);
+    const statement = readStatement(printed);
+    if (statement.kind !== 'write') return await runRead(run, statement, printed);
+    if (head.access === 'product') return await runWrite(run, sql);
+    throw exceptions.readonly(`${head.access}: Cannot execute query in readonly mode.`);
   });
 }
 
-async function runWrite(
-  deps: ExecutionDeps,
-  head: RequestHead,
-  query: PlainQuery,
-  signal: AbortSignal,
-): Promise<Answer> {
-  const sql = sqlOf(query.text);
-  refuseSessionState(sql);
-  const settings = withParameters(head, statementSettings(head.settings, sql));
+/** What of a body is looked at for an INSERT with data, whose text ends before: as much as ClickHouse parses of a query. */
+const INSERT_TEXT_BYTES = 256 * 1024;
+
+async function admitted<T>({ deps, head, signal }: Run, work: () => Promise<T>): Promise<T> {
   const leave = await deps.admission[head.access].enter(signal);
-  const request = { sql, database: head.database, settings, settingsText: undefined, signal };
-  return written(await deps.engine.write(request).finally(leave));
+  return await work().finally(leave);
 }
 
-async function runRead(
-  deps: ExecutionDeps,
-  head: RequestHead,
-  query: PlainQuery,
-  signal: AbortSignal,
-): Promise<Answer> {
-  const format = query.statement.format?.name ?? head.defaultFormat;
+async function insertData(run: Run, insert: DataInsert, data: ByteStream): Promise<Answer> {
+  const { deps, head, signal } = run;
+  return await deps.spool.withFile(data, (path, bytes) => {
+    const settings = withParameters(head, insertSettings(head.settings, insert.clauses, bytes));
+    const sql = `${insert.target} FROM INFILE ${sqlString(path)} COMPRESSION 'none'${insert.clauses}`;
+    const request = { sql, database: head.database, settings, signal };
+    return admitted(run, async () => written(await deps.engine.write(request)));
+  });
+}
+
+async function runWrite({ deps, head, signal }: Run, sql: string): Promise<Answer> {
+  const settings = withParameters(head, statementSettings(head.settings, sql));
+  return written(await deps.engine.write({ sql, database: head.database, settings, signal }));
+}
+
+/** Runs the print, so that a reader's is what has been checked. */
+async function runRead({ deps, head, signal }: Run, statement: Statement, print: string): Promise<Answer> {
+  const format = statement.format ?? head.defaultFormat;
   if (!/^\w+$/.test(format)) throw new ClickHouseException(73, 'UNKNOWN_FORMAT', `Unknown format ${format}`);
   const isReader = head.access === 'reader';
   const ours = isReader ? readerSettings() : statementSettings(head.settings, '');
-  const settings = withParameters(head, ours);
-  const request = { database: head.database, settings, settingsText: undefined, format };
-  const leave = await deps.admission[head.access].enter(signal);
-  const collected = await deps.results
-    .collect(signal, (path, signalOfFile) => {
-      const isSelect = query.statement.kind === 'select';
-      const sql = isSelect ? intoFile(query, path, format) : sqlOf(query.text);
-      const asked = sqlOf(query.text);
-      const reader = { settings: head.settings, asked, resultFile: isSelect ? path : undefined };
-      return deps.engine.query({ ...request, sql, signal: signalOfFile, ...(isReader ? { reader } : {}) });
-    })
-    .finally(leave);
-  const { outcome } = collected;
-  const body = collected.body ?? { content: outcome.bytes, bytes: outcome.bytes.length };
+  const { outcome, body } = await deps.results.collect(signal, (path, signalOfFile) => {
+    const { kind, front, settings } = statement;
+    const intoFile = `${front} INTO OUTFILE ${sqlString(path)} FORMAT ${format}${settings}`;
+    const sql = kind === 'select' ? intoFile : print;
+    return deps.engine.query({
+      ...{ sql, database: head.database, format, signal: signalOfFile },
+      settings: withParameters(head, new Map([...ours, ['max_query_size', String(MAX_PRINT_BYTES)]])),
+      ...(isReader && { reader: { settings: head.settings, print } }),
+    });
+  });
+  const found = body ?? { content: outcome.bytes, bytes: outcome.bytes.length };
   const summary = {
-    ...EMPTY_SUMMARY,
-    readRows: outcome.rowsRead,
-    readBytes: outcome.bytesRead,
-    resultRows: outcome.rowsRead,
-    resultBytes: body.bytes,
-    elapsedS: outcome.elapsed,
+    read_rows: outcome.rowsRead,
+    read_bytes: outcome.bytesRead,
+    result_rows: outcome.rowsRead,
+    result_bytes: found.bytes,
+    elapsed_ns: outcome.elapsed * 1e9,
   };
-  return { body, format, summary };
+  return { body: found, format, summary };
 }
 
-/** `… INTO OUTFILE 'path' FORMAT name …`, in the place that the grammar has for it: before FORMAT and its SETTINGS. */
-function intoFile(query: PlainQuery, path: string, format: string): string {
-  const { statement, text } = query;
-  const front = sqlOf(text.subarray(0, statement.format?.start ?? statement.end));
-  const rest = sqlOf(text.subarray(statement.format?.end ?? statement.end, statement.end));
-  return `${front}\nINTO OUTFILE ${sqlString(path)} FORMAT ${format}${rest}`;
-}
+/** The length was checked of what was asked; its print, with a path, may be longer. */
+const MAX_PRINT_BYTES = 4 * MAX_QUERY_TEXT_BYTES;
 
-function written(outcome: { rowsWritten: number; bytesWritten: number; elapsed: number }): Answer {
+function written({ rowsWritten, bytesWritten, elapsed }: WriteOutcome): Answer {
   const summary = {
-    ...EMPTY_SUMMARY,
-    readRows: outcome.rowsWritten,
-    readBytes: outcome.bytesWritten,
-    writtenRows: outcome.rowsWritten,
-    writtenBytes: outcome.bytesWritten,
-    elapsedS: outcome.elapsed,
+    read_rows: rowsWritten,
+    read_bytes: bytesWritten,
+    written_rows: rowsWritten,
+    written_bytes: bytesWritten,
+    elapsed_ns: elapsed * 1e9,
   };
   return { body: { content: Buffer.alloc(0), bytes: 0 }, format: undefined, summary };
 }
@@ -138,21 +127,3 @@ function written(outcome: { rowsWritten: number; bytesWritten: number; elapsed: 
 function withParameters(head: RequestHead, settings: ReadonlyMap<string, string>): Map<string, string> {
   return new Map([...settings, ...head.parameters]);
 }
-
-/** What would last until the next request of a session, which this server does not keep: better refused than lost. */
-function refuseSessionState(sql: string): void {
-  if (!/^\s*(?:(?:CREATE|REPLACE)\s+(?:OR\s+REPLACE\s+)?TEMPORARY|USE|SET)\b/i.test(sql)) return;
-  throw exceptions.notImplemented(
-    'The embedded ClickHouse keeps nothing from one request to the next: pass settings and the database as URL parameters, and use a table instead of a temporary one.',
-  );
-}
-
-const EMPTY_SUMMARY: Summary = {
-  readRows: 0,
-  readBytes: 0,
-  writtenRows: 0,
-  writtenBytes: 0,
-  resultRows: 0,
-  resultBytes: 0,
-  elapsedS: 0,
-};

@@ -1,47 +1,88 @@
-/** Finds the query in the URL and the body together, and where an INSERT's data begins in it. */
+/** Reads what a request carries in its body: compressed or not, a form, the text of a query, an INSERT's data. */
 
-import type { ByteStream } from '../../../process/inflate.ts';
-import { MAX_QUERY_TEXT_BYTES } from '../engine/limits.ts';
+import { type ByteStream, inflate, isInflatable } from '../../../process/inflate.ts';
+import { MAX_FORM_BYTES } from '../engine/limits.ts';
 import { exceptions } from './httpErrors.ts';
-import { type DataInsert, type PlainStatement, readStatement } from './statement.ts';
+import { type RequestHead, sortFields } from './requestParsing.ts';
 
-export interface PlainQuery {
-  statement: PlainStatement;
-  /** The bytes that the statement's positions count. */
-  text: Buffer;
+/**
+ * The body as it was before compression. `clickhouse-connect` compresses each block of an insert by itself, so several
+ * members follow one another.
+ * @throws ClickHouseException when the coding is unknown, or while reading when the bytes are not of that coding
+ */
+export function decodeContent(source: ByteStream, coding: string): ByteStream {
+  if (coding === '' || coding === 'identity') return source;
+  if (!isInflatable(coding)) throw exceptions.unknownCompression(coding);
+  return translated(inflate(source, coding));
 }
 
-export interface InsertQuery {
-  insert: DataInsert;
-  /** `INSERT INTO t (a, b)` */
-  target: string;
-  /** `a = 1, b = 'x'` */
-  settingsText: string | undefined;
-  data: ByteStream;
+async function* translated(source: ByteStream): ByteStream {
+  try {
+    yield* source;
+  } catch (error) {
+    const isBroken = error instanceof Error && 'code' in error && String(error.code).startsWith('ECONN');
+    throw isBroken ? error : exceptions.cannotDecompress(error);
+  }
 }
 
 /**
- * ClickHouse's rule: the whole is the URL's query, a line feed and the body.
- * Answers undefined when there is no query at all.
- * @param maxBytes of the whole, an INSERT's data included
- * @throws ClickHouseException when the text is too long or refused (see `readStatement`)
+ * A query and its parameters from a multipart form: how clients send parameters that are too long for a URL.
+ * @throws ClickHouseException when the form is too large, broken, or carries files (data for external tables)
  */
-export async function readQuery(
-  urlQuery: string,
-  body: ByteStream,
-  maxBytes = Number.POSITIVE_INFINITY,
-): Promise<PlainQuery | InsertQuery | undefined> {
-  const chunks = body[Symbol.asyncIterator]();
-  let head = Buffer.from(urlQuery === '' ? '' : `${urlQuery}\n`);
-  for (let readAt = FIRST_LOOK_BYTES; ; readAt = head.length * 2) {
-    const filled = await fill(head, chunks, readAt);
-    head = filled.bytes;
-    if (head.length > maxBytes) throw exceptions.queryTooLarge(maxBytes);
-    const statement = readStatement(head.toString('latin1'), filled.hasEnded);
-    if (statement.kind === 'empty') return undefined;
-    if (statement.kind === 'dataInsert') return insertQuery(statement, head, chunks);
-    if (statement.kind !== 'incomplete') return { statement, text: head };
-    if (head.length > MAX_QUERY_TEXT_BYTES) throw exceptions.queryTooLarge(MAX_QUERY_TEXT_BYTES);
+export async function readForm(head: RequestHead, body: ByteStream): Promise<RequestHead> {
+  const bytes = await new BodyReader('', body).all(MAX_FORM_BYTES);
+  const response = new Response(bytes, { headers: { 'content-type': head.contentType } });
+  const form = await response.formData().catch((cause: unknown) => {
+    throw exceptions.badRequestParameter(`The form cannot be read: ${String(cause)}`);
+  });
+  const fields = Array.from(form, ([name, value]): [string, string] => {
+    if (typeof value === 'string') return [name, value];
+    throw exceptions.notImplemented('The embedded ClickHouse does not take external tables.');
+  });
+  const { settings, parameters } = sortFields(fields);
+  const query = fields.find(([name]) => name === 'query')?.[1];
+  return {
+    ...head,
+    urlQuery: [head.urlQuery, query].filter((part) => part !== undefined && part !== '').join('\n'),
+    settings: new Map([...head.settings, ...settings]),
+    parameters: new Map([...head.parameters, ...parameters]),
+  };
+}
+
+/** ClickHouse's rule: the whole is the URL's query, a line feed and the body. */
+export class BodyReader {
+  readonly #chunks: AsyncIterator<Buffer>;
+  #start: Buffer<ArrayBuffer>;
+
+  constructor(urlQuery: string, body: ByteStream) {
+    this.#chunks = body[Symbol.asyncIterator]();
+    this.#start = Buffer.from(urlQuery === '' ? '' : `${urlQuery}\n`);
+  }
+
+  /** The beginning: so many bytes or a few more, fewer where it ends before. */
+  async start(bytes: number): Promise<Buffer<ArrayBuffer>> {
+    const parts: Buffer[] = [this.#start];
+    for (let length = this.#start.length; length < bytes; ) {
+      const next = await this.#chunks.next();
+      if (next.done) break;
+      parts.push(next.value);
+      length += next.value.length;
+    }
+    this.#start = Buffer.concat(parts);
+    return this.#start;
+  }
+
+  /** @throws ClickHouseException when there are more bytes */
+  async all(maxBytes: number): Promise<Buffer<ArrayBuffer>> {
+    const bytes = await this.start(maxBytes + 1);
+    if (bytes.length > maxBytes) throw exceptions.queryTooLarge(maxBytes);
+    return bytes;
+  }
+
+  /** Everything from a place in the beginning on. */
+  async *from(place: number): ByteStream {
+    if (place < this.#start.length) yield this.#start.subarray(place);
+    yield* { [Symbol.asyncIterator]: () => this.#chunks };
   }
 }
 
@@ -57,44 +98,5 @@ export function sqlOf(bytes: Uint8Array): string {
     throw exceptions.syntax('The query is not valid UTF-8.');
   }
 }
-
-async function fill(
-  start: Buffer<ArrayBuffer>,
-  chunks: AsyncIterator<Buffer>,
-  bytes: number,
-): Promise<{ bytes: Buffer<ArrayBuffer>; hasEnded: boolean }> {
-  const parts: Buffer[] = [start];
-  let length = start.length;
-  while (length < bytes) {
-    const next = await chunks.next();
-    if (next.done) return { bytes: Buffer.concat(parts), hasEnded: true };
-    parts.push(next.value);
-    length += next.value.length;
-  }
-  return { bytes: Buffer.concat(parts), hasEnded: false };
-}
-
-function insertQuery(insert: DataInsert, head: Buffer, chunks: AsyncIterator<Buffer>): InsertQuery {
-  const text = (start: number, end: number) => sqlOf(head.subarray(start, end)).trim();
-  const { settings } = insert;
-  return {
-    insert,
-    target: text(0, insert.targetEnd),
-    settingsText: settings === undefined ? undefined : text(settings.start, settings.end),
-    data: restOf(head.subarray(insert.dataStart), chunks),
-  };
-}
-
-async function* restOf(first: Buffer, chunks: AsyncIterator<Buffer>): ByteStream {
-  if (first.length > 0) yield first;
-  for (;;) {
-    const next = await chunks.next();
-    if (next.done) return;
-    yield next.value;
-  }
-}
-
-/** Nearly every query is shorter, and nearly every INSERT's text: then one look is enough. */
-const FIRST_LOOK_BYTES = 64 * 1024;
 
 const UTF8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });

@@ -2,12 +2,10 @@
 
 import { createHash, timingSafeEqual } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { MAX_DISCARDED_BYTES, MAX_OPEN_REQUESTS, MAX_READER_TEXT_BYTES } from '../engine/limits.ts';
-import { decodeContent } from './contentDecoding.ts';
+import { MAX_DISCARDED_BYTES, MAX_OPEN_REQUESTS } from '../engine/limits.ts';
 import { type ExecutionDeps, execute } from './execution.ts';
 import { ClickHouseException, exceptions, fromEngine } from './httpErrors.ts';
-import { readForm } from './multipartForm.ts';
-import { readQuery } from './requestBody.ts';
+import { decodeContent, readForm } from './requestBody.ts';
 import {
   type Access,
   type Accounts,
@@ -57,13 +55,8 @@ async function answer(
   const body = decodeContent(request.iterator({ destroyOnReturn: false }), urlHead.contentEncoding);
   const isForm = urlHead.contentType.startsWith('multipart/form-data');
   const head = isForm ? await readForm(urlHead, body) : urlHead;
-  const maxBytes = head.access === 'reader' ? MAX_READER_TEXT_BYTES : undefined;
-  const query = await readQuery(head.urlQuery, isForm ? nothing() : body, maxBytes);
-  if (query === undefined) {
-    if (head.method === 'GET') return sendText(response, 'Ok.\n');
-    throw exceptions.syntax('Empty query.');
-  }
-  const result = await execute(deps, head, query, signal);
+  if (head.method === 'GET' && head.urlQuery === '') return sendText(response, 'Ok.\n');
+  const result = await execute({ deps, head, signal }, isForm ? nothing() : body);
   const release = deps.admission[head.access].holdResult(result.body.bytes);
   if (signal.aborted) release();
   else response.once('close', release);

@@ -23,7 +23,6 @@ export interface RequestHead {
   encoding: ResponseEncoding | undefined;
   contentEncoding: string;
   contentType: string;
-  hasSession: boolean;
 }
 
 export interface Credentials {
@@ -62,7 +61,6 @@ export function readRequestHead(request: IncomingMessage, access: Access): Reque
     ),
     contentEncoding: header(request, 'content-encoding').trim().toLowerCase(),
     contentType: header(request, 'content-type').toLowerCase(),
-    hasSession: url.searchParams.has('session_id'),
   };
 }
 
@@ -121,23 +119,10 @@ const ENCODINGS: readonly ResponseEncoding[] = ['zstd', 'gzip', 'br', 'deflate']
 const NAME = /^[A-Za-z_][A-Za-z0-9_.]*$/;
 
 /** ClickHouse's `reserved_param_names`. The progress headers and the waiting are moot: a result is sent when it is whole. */
-const RESERVED = new Set([
-  'query',
-  'query_id',
-  'database',
-  'default_format',
-  'user',
-  'password',
-  'quota_key',
-  'stacktrace',
-  'buffer_size',
-  'wait_end_of_query',
-  'session_id',
-  'session_timeout',
-  'session_check',
-  'close_session',
-  'client_protocol_version',
-]);
+const RESERVED = new Set(
+  `query query_id database default_format user password quota_key stacktrace buffer_size wait_end_of_query
+   session_id session_timeout session_check close_session client_protocol_version`.split(/\s+/),
+);
 
 /** `compress` and `decompress` are ClickHouse's own block compression, beside HTTP's. */
 const UNSUPPORTED = new Set(['compress', 'decompress', 'role']);

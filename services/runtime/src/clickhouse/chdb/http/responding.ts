@@ -1,10 +1,9 @@
 /** Sends answers: ClickHouse's headers, compression as asked for, and errors in ClickHouse's own form. */
 
 import type { ServerResponse } from 'node:http';
-import type { Transform } from 'node:stream';
+import { Readable, type Transform } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
-import { promisify } from 'node:util';
-import zlib from 'node:zlib';
+import { constants, createBrotliCompress, createDeflate, createGzip, createZstdCompress } from 'node:zlib';
 import type { Answer, Summary } from './execution.ts';
 import { type ClickHouseException, errorText, httpStatusOf } from './httpErrors.ts';
 import type { RequestHead, ResponseEncoding } from './requestParsing.ts';
@@ -31,15 +30,13 @@ export async function sendResult(
   response.setHeader('Content-Type', contentTypeOf(answer.format));
   const encoding = bytes >= MIN_COMPRESSED_BYTES ? head.encoding : undefined;
   if (encoding !== undefined) response.setHeader('Content-Encoding', encoding);
+  else response.setHeader('Content-Length', bytes);
   response.statusCode = 200;
-  if (Buffer.isBuffer(content)) {
-    response.end(encoding === undefined ? content : await COMPRESS[encoding].whole(content));
-    return;
-  }
-  if (encoding === undefined) response.setHeader('Content-Length', bytes);
-  const steps = encoding === undefined ? [] : [COMPRESS[encoding].stream()];
+  if (encoding === undefined && Buffer.isBuffer(content)) return void response.end(content);
+  const source = Buffer.isBuffer(content) ? Readable.from([content]) : content;
+  const steps = encoding === undefined ? [] : [COMPRESSORS[encoding]()];
   // The client has gone, or the disk fails: either way the connection is closed and there is nothing left to say.
-  await pipeline([content, ...steps, response]).catch(() => response.destroy());
+  await pipeline([source, ...steps, response]).catch(() => response.destroy());
 }
 
 export function sendText(response: ServerResponse, text: string): void {
@@ -69,18 +66,16 @@ function commonHeaders(response: ServerResponse, head: RequestHead, facts: Serve
   response.setHeader('X-ClickHouse-Timezone', facts.timezone);
 }
 
+/** Clients read the counts as strings, since 64-bit numbers do not fit everywhere. */
 function summaryText(summary: Summary): string {
-  return JSON.stringify({
-    read_rows: String(summary.readRows),
-    read_bytes: String(summary.readBytes),
-    written_rows: String(summary.writtenRows),
-    written_bytes: String(summary.writtenBytes),
-    total_rows_to_read: '0',
-    result_rows: String(summary.resultRows),
-    result_bytes: String(summary.resultBytes),
-    elapsed_ns: String(Math.round(summary.elapsedS * 1e9)),
-  });
+  const all = { ...NOTHING_DONE, ...summary };
+  return JSON.stringify(Object.fromEntries(Object.entries(all).map(([name, n]) => [name, n.toFixed()])));
 }
+
+const NOTHING_DONE = {
+  ...{ read_rows: 0, read_bytes: 0, written_rows: 0, written_bytes: 0 },
+  ...{ total_rows_to_read: 0, result_rows: 0, result_bytes: 0, elapsed_ns: 0 },
+};
 
 function contentTypeOf(format: string | undefined): string {
   if (format === undefined || /^(TSV|TabSeparated)/.test(format)) {
@@ -98,30 +93,10 @@ function contentTypeOf(format: string | undefined): string {
 /** Below it, the work and the header cost more than the bytes. */
 const MIN_COMPRESSED_BYTES = 512;
 
-interface Compression {
-  whole(bytes: Buffer): Promise<Buffer>;
-  stream(): Transform;
-}
-
-const ZSTD = { params: { [zlib.constants.ZSTD_c_compressionLevel]: 1 } };
-const BROTLI = { params: { [zlib.constants.BROTLI_PARAM_QUALITY]: 1 } };
-
 /** Fast levels: the wire is the loopback. */
-const COMPRESS: Readonly<Record<ResponseEncoding, Compression>> = {
-  zstd: {
-    whole: (bytes) => promisify(zlib.zstdCompress)(bytes, ZSTD),
-    stream: () => zlib.createZstdCompress(ZSTD),
-  },
-  gzip: {
-    whole: (bytes) => promisify(zlib.gzip)(bytes, { level: 1 }),
-    stream: () => zlib.createGzip({ level: 1 }),
-  },
-  deflate: {
-    whole: (bytes) => promisify(zlib.deflate)(bytes, { level: 1 }),
-    stream: () => zlib.createDeflate({ level: 1 }),
-  },
-  br: {
-    whole: (bytes) => promisify(zlib.brotliCompress)(bytes, BROTLI),
-    stream: () => zlib.createBrotliCompress(BROTLI),
-  },
+const COMPRESSORS: Readonly<Record<ResponseEncoding, () => Transform>> = {
+  zstd: () => createZstdCompress({ params: { [constants.ZSTD_c_compressionLevel]: 1 } }),
+  gzip: () => createGzip({ level: 1 }),
+  deflate: () => createDeflate({ level: 1 }),
+  br: () => createBrotliCompress({ params: { [constants.BROTLI_PARAM_QUALITY]: 1 } }),
 };

@@ -1,7 +1,7 @@
 import { Buffer } from 'node:buffer';
 import zlib from 'node:zlib';
 import { describe, expect, test } from 'vitest';
-import { decodeContent } from './contentDecoding.ts';
+import { decodeContent } from './requestBody.ts';
 
 const parts = [
   Buffer.from('first '.repeat(1000)),
