@@ -51,8 +51,8 @@ test('prints how to ask ClickHouse a question, which works when it is pasted int
     env: ownEnvironment(),
   });
 
-  expect(stdout).toMatch(/event_type +count\(\)/);
-  expect(stdout).toMatch(/asked-by-npm +1/);
+  expect(stdout).toMatch(/event_type[ ─┬]+count\(\)/);
+  expect(stdout).toMatch(/asked-by-npm[ │]+1/);
 });
 
 test('prints no warning, and nothing but log lines to standard error', () => {

@@ -220,16 +220,16 @@ describe('npm run sql', () => {
 
   test('prints a table, with the totals below it', async () => {
     const query = `SELECT event_type, count() AS n FROM events WHERE project_id = '${game.projectId}' GROUP BY event_type WITH TOTALS ORDER BY n`;
-    const [head, rule, ...rows] = (await run(query)).split('\n');
+    const [table = '', totals] = (await run(query)).split('Totals:');
 
-    expect(head).toMatch(/^event_type +n$/);
-    expect(rows.slice(0, 4)).toEqual([
-      expect.stringMatching(/^error +1$/),
-      expect.stringMatching(/^checkpoint +3$/),
-      rule,
-      expect.stringMatching(/^ +4$/),
+    const cells = table.split('\n').map((line) => line.match(/[\w.]+/g) ?? []);
+    expect(cells.slice(0, 3)).toEqual([
+      ['event_type', 'n'],
+      ['1.', 'error', '1'],
+      ['2.', 'checkpoint', '3'],
     ]);
-    expect(rows[4]).toMatch(/^2 rows in [\d.]+ ms$/);
+    expect(totals).toMatch(/│ +│ 4 │/);
+    expect(await run('SELECT 1 WHERE 0')).toBe('no rows\n');
   });
 
   test('prints another format as it comes', async () => {

@@ -12,9 +12,8 @@ import { loadChdbAddon } from './engine/chdbAddon.ts';
 import { claimDirectory } from './engine/directoryClaim.ts';
 import { type Engine, openEngine } from './engine/engine.ts';
 import { engineConfig, usersConfig } from './engine/engineConfig.ts';
-import { openInsertSpool } from './engine/insertSpool.ts';
 import * as limits from './engine/limits.ts';
-import { openResultFiles } from './engine/resultFile.ts';
+import { openRequestFiles } from './engine/requestFiles.ts';
 import { handleRequest } from './http/requestHandler.ts';
 import type { Credentials } from './http/requestParsing.ts';
 
@@ -62,23 +61,15 @@ export async function startEmbeddedClickHouse(
   const claim = await claimDirectory(directory);
   try {
     const engine = await startEngine(directory, options);
-    const spool = await openInsertSpool(join(directory, 'incoming'), limits.MAX_INSERT_BODY_BYTES);
-    const results = await openResultFiles(join(directory, 'outgoing'));
-    const maxUnsentBytes = limits.MAX_UNSENT_RESULT_BYTES;
+    const files = await openRequestFiles(directory);
     const { maxConcurrentQueries, maxConcurrentReaders } = options;
     const admission = {
-      product: createAdmission({
-        maxConcurrent: maxConcurrentQueries ?? limits.DEFAULT_CONCURRENT_QUERIES,
-        maxUnsentBytes,
-      }),
-      reader: createAdmission({
-        maxConcurrent: maxConcurrentReaders ?? limits.DEFAULT_CONCURRENT_READERS,
-        maxUnsentBytes,
-      }),
+      product: createAdmission(maxConcurrentQueries ?? limits.DEFAULT_CONCURRENT_QUERIES),
+      reader: createAdmission(maxConcurrentReaders ?? limits.DEFAULT_CONCURRENT_READERS),
     };
     const accounts = { product: { username, password }, reader: options.reader ?? nobody() };
     const requests = new Set<Promise<unknown>>();
-    const deps = { engine, spool, results, admission, accounts };
+    const deps = { engine, files, admission, accounts };
     const server = createServer(SERVER_TIMES, (request, response) => {
       const openRequests = () => requests.size;
       const sent = new Promise((resolve) => response.once('close', resolve));

@@ -4,12 +4,11 @@ import type { ByteStream } from '../../../process/inflate.ts';
 import type { Admission } from '../engine/admission.ts';
 import type { WriteOutcome } from '../engine/chdbAddon.ts';
 import type { Engine } from '../engine/engine.ts';
-import type { InsertSpool } from '../engine/insertSpool.ts';
 import { MAX_QUERY_TEXT_BYTES, MAX_READER_TEXT_BYTES } from '../engine/limits.ts';
 import { insertSettings, readerSettings, statementSettings } from '../engine/querySettings.ts';
-import type { ResultBody, ResultFiles } from '../engine/resultFile.ts';
+import type { RequestFiles, ResultBody } from '../engine/requestFiles.ts';
 import { sqlString } from '../engine/sqlText.ts';
-import { ClickHouseException, exceptions } from './httpErrors.ts';
+import { exceptions } from './httpErrors.ts';
 import { BodyReader, sqlOf } from './requestBody.ts';
 import type { Access, RequestHead } from './requestParsing.ts';
 import { type DataInsert, findDataInsert, readStatement, type Statement } from './statement.ts';
@@ -17,8 +16,7 @@ import { type DataInsert, findDataInsert, readStatement, type Statement } from '
 export interface ExecutionDeps {
   engine: Engine;
   admission: Readonly<Record<Access, Admission>>;
-  spool: InsertSpool;
-  results: ResultFiles;
+  files: RequestFiles;
 }
 
 export interface Answer {
@@ -70,7 +68,7 @@ async function admitted<T>({ deps, head, signal }: Run, work: () => Promise<T>):
 
 async function insertData(run: Run, insert: DataInsert, data: ByteStream): Promise<Answer> {
   const { deps, head, signal } = run;
-  return await deps.spool.withFile(data, (path, bytes) => {
+  return await deps.files.withData(data, (path, bytes) => {
     const settings = withParameters(head, insertSettings(head.settings, insert.clauses, bytes));
     const sql = `${insert.target} FROM INFILE ${sqlString(path)} COMPRESSION 'none'${insert.clauses}`;
     const request = { sql, database: head.database, settings, signal };
@@ -86,10 +84,10 @@ async function runWrite({ deps, head, signal }: Run, sql: string): Promise<Answe
 /** Runs the print, so that a reader's is what has been checked. */
 async function runRead({ deps, head, signal }: Run, statement: Statement, print: string): Promise<Answer> {
   const format = statement.format ?? head.defaultFormat;
-  if (!/^\w+$/.test(format)) throw new ClickHouseException(73, 'UNKNOWN_FORMAT', `Unknown format ${format}`);
+  if (!/^\w+$/.test(format)) throw exceptions.unknownFormat(`Unknown format ${format}`);
   const isReader = head.access === 'reader';
   const ours = isReader ? readerSettings() : statementSettings(head.settings, '');
-  const { outcome, body } = await deps.results.collect(signal, (path, signalOfFile) => {
+  const { outcome, body } = await deps.files.collect(signal, (path, signalOfFile) => {
     const { kind, front, settings } = statement;
     const intoFile = `${front} INTO OUTFILE ${sqlString(path)} FORMAT ${format}${settings}`;
     const sql = kind === 'select' ? intoFile : print;

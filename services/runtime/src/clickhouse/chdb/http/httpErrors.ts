@@ -15,52 +15,26 @@ export class ClickHouseException extends Error {
   }
 }
 
+const exception = (code: number, type: string) => (message: string, options?: ErrorOptions) =>
+  new ClickHouseException(code, type, message, options);
+
 export const exceptions = {
-  syntax: (message: string) => new ClickHouseException(62, 'SYNTAX_ERROR', message),
-  notImplemented: (message: string) => new ClickHouseException(48, 'NOT_IMPLEMENTED', message),
-  unknownSetting: (name: string) =>
-    new ClickHouseException(115, 'UNKNOWN_SETTING', `Unknown setting '${name}'.`),
-  accessDenied: (message: string) => new ClickHouseException(497, 'ACCESS_DENIED', message),
-  readonly: (message: string) => new ClickHouseException(164, 'READONLY', message),
-  notFound: (path: string) =>
-    new ClickHouseException(
-      60,
-      'UNKNOWN_TABLE',
-      `There is no handle ${path}. Use / for queries and /ping for checks.`,
-    ),
-  badRequestParameter: (message: string) => new ClickHouseException(36, 'BAD_ARGUMENTS', message),
-  tooManyQueries: (limit: number) =>
-    new ClickHouseException(
-      202,
-      'TOO_MANY_SIMULTANEOUS_QUERIES',
-      `Too many simultaneous queries. Maximum: ${limit}.`,
-    ),
-  queryTooLarge: (limitBytes: number) =>
-    new ClickHouseException(91, 'QUERY_IS_TOO_LARGE', `The query is longer than ${limitBytes} bytes.`),
-  insertTooLarge: (limitBytes: number) =>
-    new ClickHouseException(
-      91,
-      'QUERY_IS_TOO_LARGE',
-      `The data of one INSERT is larger than ${limitBytes} bytes; send it in several.`,
-    ),
-  resultTooLarge: (limitBytes: number) =>
-    new ClickHouseException(
-      396,
-      'TOO_MANY_ROWS_OR_BYTES',
-      `Limit for result exceeded, max bytes of its text: ${limitBytes}.`,
-    ),
-  cannotDecompress: (cause: unknown) =>
-    new ClickHouseException(271, 'CANNOT_DECOMPRESS', `Cannot decompress the body: ${messageOf(cause)}.`, {
-      cause,
-    }),
-  unknownCompression: (coding: string) =>
-    new ClickHouseException(
-      89,
-      'UNKNOWN_COMPRESSION_METHOD',
-      `Unknown compression method '${coding}'. The embedded ClickHouse takes gzip, deflate, br, zstd and none.`,
-    ),
+  badArguments: exception(36, 'BAD_ARGUMENTS'),
+  notImplemented: exception(48, 'NOT_IMPLEMENTED'),
+  unknownTable: exception(60, 'UNKNOWN_TABLE'),
+  syntax: exception(62, 'SYNTAX_ERROR'),
+  unknownFormat: exception(73, 'UNKNOWN_FORMAT'),
+  unknownCompression: exception(89, 'UNKNOWN_COMPRESSION_METHOD'),
+  tooLarge: exception(91, 'QUERY_IS_TOO_LARGE'),
+  unknownSetting: exception(115, 'UNKNOWN_SETTING'),
+  readonly: exception(164, 'READONLY'),
+  requiredPassword: exception(194, 'REQUIRED_PASSWORD'),
+  tooManyQueries: exception(202, 'TOO_MANY_SIMULTANEOUS_QUERIES'),
+  cannotDecompress: exception(271, 'CANNOT_DECOMPRESS'),
   cancelled: () => new ClickHouseException(394, 'QUERY_WAS_CANCELLED', 'Query was cancelled.'),
-  shuttingDown: () => new ClickHouseException(236, 'ABORTED', 'The server is shutting down.'),
+  resultTooLarge: exception(396, 'TOO_MANY_ROWS_OR_BYTES'),
+  accessDenied: exception(497, 'ACCESS_DENIED'),
+  authenticationFailed: exception(516, 'AUTHENTICATION_FAILED'),
 };
 
 /** What the engine threw, as an exception with a number: it writes `Code: 60. DB::Exception: … (UNKNOWN_TABLE)`. */

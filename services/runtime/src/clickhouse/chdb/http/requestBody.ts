@@ -1,5 +1,6 @@
 /** Reads what a request carries in its body: compressed or not, a form, the text of a query, an INSERT's data. */
 
+import { messageOf } from '../../../process/errors.ts';
 import { type ByteStream, inflate, isInflatable } from '../../../process/inflate.ts';
 import { MAX_FORM_BYTES } from '../engine/limits.ts';
 import { exceptions } from './httpErrors.ts';
@@ -12,7 +13,10 @@ import { type RequestHead, sortFields } from './requestParsing.ts';
  */
 export function decodeContent(source: ByteStream, coding: string): ByteStream {
   if (coding === '' || coding === 'identity') return source;
-  if (!isInflatable(coding)) throw exceptions.unknownCompression(coding);
+  if (!isInflatable(coding)) {
+    const taken = 'The embedded ClickHouse takes gzip, deflate, br, zstd and none.';
+    throw exceptions.unknownCompression(`Unknown compression method '${coding}'. ${taken}`);
+  }
   return translated(inflate(source, coding));
 }
 
@@ -21,7 +25,7 @@ async function* translated(source: ByteStream): ByteStream {
     yield* source;
   } catch (error) {
     const isBroken = error instanceof Error && 'code' in error && String(error.code).startsWith('ECONN');
-    throw isBroken ? error : exceptions.cannotDecompress(error);
+    throw isBroken ? error : exceptions.cannotDecompress(`Cannot decompress the body: ${messageOf(error)}.`);
   }
 }
 
@@ -33,7 +37,7 @@ export async function readForm(head: RequestHead, body: ByteStream): Promise<Req
   const bytes = await new BodyReader('', body).all(MAX_FORM_BYTES);
   const response = new Response(bytes, { headers: { 'content-type': head.contentType } });
   const form = await response.formData().catch((cause: unknown) => {
-    throw exceptions.badRequestParameter(`The form cannot be read: ${String(cause)}`);
+    throw exceptions.badArguments(`The form cannot be read: ${String(cause)}`);
   });
   const fields = Array.from(form, ([name, value]): [string, string] => {
     if (typeof value === 'string') return [name, value];
@@ -75,7 +79,7 @@ export class BodyReader {
   /** @throws ClickHouseException when there are more bytes */
   async all(maxBytes: number): Promise<Buffer<ArrayBuffer>> {
     const bytes = await this.start(maxBytes + 1);
-    if (bytes.length > maxBytes) throw exceptions.queryTooLarge(maxBytes);
+    if (bytes.length > maxBytes) throw exceptions.tooLarge(`The query is longer than ${maxBytes} bytes.`);
     return bytes;
   }
 

@@ -4,7 +4,7 @@ import { createHash, timingSafeEqual } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { MAX_DISCARDED_BYTES, MAX_OPEN_REQUESTS } from '../engine/limits.ts';
 import { type ExecutionDeps, execute } from './execution.ts';
-import { ClickHouseException, exceptions, fromEngine } from './httpErrors.ts';
+import { exceptions, fromEngine } from './httpErrors.ts';
 import { decodeContent, readForm } from './requestBody.ts';
 import {
   type Access,
@@ -34,8 +34,12 @@ export async function handleRequest(
   try {
     if (/^\/ping\/?(\?|$)/.test(request.url ?? '')) return sendText(response, 'Ok.\n');
     head = readRequestHead(request, authenticate(deps.accounts, readCredentials(request), response));
-    if (head.path !== '/') throw exceptions.notFound(head.path);
-    if (deps.openRequests() > MAX_OPEN_REQUESTS) throw exceptions.tooManyQueries(MAX_OPEN_REQUESTS);
+    if (head.path !== '/')
+      throw exceptions.unknownTable(
+        `There is no handle ${head.path}. Use / for queries and /ping for checks.`,
+      );
+    if (deps.openRequests() > MAX_OPEN_REQUESTS)
+      throw exceptions.tooManyQueries(`Too many simultaneous queries. Maximum: ${MAX_OPEN_REQUESTS}.`);
     await answer(deps, request, response, head, abandoned.signal);
   } catch (error) {
     await discardBody(request);
@@ -83,9 +87,9 @@ function authenticate(accounts: Accounts, given: Credentials | undefined, respon
   if (access !== undefined) return access;
   const name = given?.username ?? accounts.product.username;
   const message = `${name}: Authentication failed: password is incorrect, or there is no user with such name.`;
-  if (given !== undefined) throw new ClickHouseException(516, 'AUTHENTICATION_FAILED', message);
+  if (given !== undefined) throw exceptions.authenticationFailed(message);
   response.setHeader('WWW-Authenticate', 'Basic realm="ClickHouse server HTTP API"');
-  throw new ClickHouseException(194, 'REQUIRED_PASSWORD', message);
+  throw exceptions.requiredPassword(message);
 }
 
 /** Over digests of equal length, so that neither the time nor the length tells anything. */

@@ -94,7 +94,7 @@ export function sortFields(fields: Iterable<readonly [name: string, value: strin
       throw exceptions.notImplemented(`The embedded ClickHouse does not support the parameter '${name}'.`);
     }
     if (RESERVED.has(name) || UNSUPPORTED.has(name)) continue;
-    if (!NAME.test(name)) throw exceptions.unknownSetting(name);
+    if (!NAME.test(name)) throw exceptions.unknownSetting(`Unknown setting '${name}'.`);
     if (name.startsWith('param_')) parameters.set(name, value);
     else settings.set(name, value);
   }
