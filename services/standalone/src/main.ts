@@ -37,13 +37,13 @@ const lifecycle = createLifecycle(logger);
 
 try {
   const startedAtMs = performance.now();
-  const { service, isCheck, isHelp, isVersion } = commandLine(process.argv.slice(2));
-  if (isHelp || isVersion) {
-    process.stdout.write(isHelp ? HELP : `${version()}\n`);
+  const { service, flags } = commandLine(process.argv.slice(2));
+  if (flags.help === true || flags.version === true) {
+    process.stdout.write(flags.help === true ? HELP : `${version()}\n`);
     process.exit(0);
   }
   const config = loadConfig(settings, process.env, 'QUESTLOG_');
-  if (isCheck) {
+  if (flags['check-config'] === true) {
     const { kafka } = checkedChoice(config, service === 'standalone');
     const shown = { ...shownConfig(settings, config), log: kafka === undefined ? 'embedded' : 'kafka' };
     process.stdout.write(`${JSON.stringify(shown, null, 2)}\n`);
@@ -64,25 +64,15 @@ try {
 
 /** @throws StartRefused naming what may be asked for. */
 function commandLine(args: string[]) {
-  const { positionals, values } = parseArgs({
-    args,
-    strict: false,
-    allowPositionals: true,
-    options: FLAGS,
-  });
-  const [asked = 'standalone', ...more] = positionals;
-  const service = SERVICES.find((name) => name === asked);
-  const unknown = Object.keys(values).filter((name) => !Object.hasOwn(FLAGS, name));
-  if (service === undefined || more.length + unknown.length > 0) {
-    throw new StartRefused(`usage: ${USAGE}`);
+  try {
+    const { positionals, values } = parseArgs({ args, allowPositionals: true, options: FLAGS });
+    const [asked = 'standalone', ...more] = positionals;
+    const service = SERVICES.find((name) => name === asked);
+    if (service !== undefined && more.length === 0) return { service, flags: values };
+  } catch {
+    // An unknown flag, or one with a value.
   }
-  const isGiven = (flag: keyof typeof FLAGS): boolean => values[flag] === true;
-  return {
-    service,
-    isCheck: isGiven('check-config'),
-    isHelp: isGiven('help'),
-    isVersion: isGiven('version'),
-  };
+  throw new StartRefused(`usage: ${USAGE}`);
 }
 
 function version(): string {

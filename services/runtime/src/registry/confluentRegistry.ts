@@ -117,7 +117,7 @@ async function compatibilityInForce({
     return compatibility;
   }
   if (found.status !== 200) throw refused(address, `to tell the compatibility of ${subject}`, found);
-  const level = String(fieldOf(found.body, 'compatibilityLevel')).toUpperCase();
+  const level = String(found.body['compatibilityLevel']).toUpperCase();
   const accepted = STRICT_ENOUGH[compatibility].find((enough) => enough === level);
   if (accepted !== undefined) return accepted;
   throw new StartRefused(
@@ -135,7 +135,7 @@ async function idOf({ client, subject, schema }: Registration): Promise<number |
 async function schemaOf(address: RegistryAddress, id: number): Promise<string | undefined> {
   const answer = await askRegistry(address, 'GET', `/schemas/ids/${id}`);
   if (isNotThere(answer)) return undefined;
-  const schema = fieldOf(answer.body, 'schema');
+  const { schema } = answer.body;
   if (answer.status === 200 && typeof schema === 'string') return schema;
   // Any other answer says nothing about the record, which must wait and not be dead-lettered.
   throw new Unavailable(noAnswer(address, `status ${answer.status} for schema ${id}`));
@@ -159,7 +159,7 @@ function clientOf({ url, auth, agent }: RegistryAddress): Client {
 }
 
 function refused(address: RegistryAddress, what: string, { status, body }: RegistryAnswer): StartRefused {
-  const reason = oneLine(String(fieldOf(body, 'message') ?? `status ${status}`));
+  const reason = oneLine(String(body['message'] ?? `status ${status}`));
   return (
     refusedCredentials(address, status) ?? new StartRefused(`the schema registry refuses ${what}: ${reason}`)
   );
@@ -172,10 +172,6 @@ function refusedCredentials({ url }: RegistryAddress, status: unknown): StartRef
 
 function noAnswer({ url }: RegistryAddress, reason: string): string {
   return `the schema registry at ${url} does not answer as one: ${reason}`;
-}
-
-function fieldOf(body: unknown, name: string): unknown {
-  return typeof body === 'object' && body !== null ? Reflect.get(body, name) : undefined;
 }
 
 function oneLine(text: string): string {

@@ -15,7 +15,8 @@ export interface RegistryAddress {
 
 export interface RegistryAnswer {
   readonly status: number;
-  readonly body: unknown;
+  /** The fields of an object in JSON; none for anything else, such as a proxy's page. */
+  readonly body: Readonly<Record<string, unknown>>;
 }
 
 /** The time for connecting and reading together. */
@@ -74,7 +75,7 @@ export async function askRegistry(
 
 /** The registry's codes for "not found": 40401 a subject, 40403 a schema, 40408 a subject's setting. */
 export function isNotThere({ status, body }: RegistryAnswer): boolean {
-  return status === 404 && errorCodeOf(body) !== undefined;
+  return status === 404 && typeof body['error_code'] === 'number';
 }
 
 /** The failure in a few words; a connection tried over IPv4 and IPv6 has only a code. */
@@ -84,13 +85,7 @@ function reasonOf(error: unknown): string {
 }
 
 function isRefusal({ status, body }: RegistryAnswer): boolean {
-  return status >= 400 && status < 500 && status !== 429 && errorCodeOf(body) !== undefined;
-}
-
-function errorCodeOf(body: unknown): number | undefined {
-  const code: unknown =
-    typeof body === 'object' && body !== null ? Reflect.get(body, 'error_code') : undefined;
-  return typeof code === 'number' ? code : undefined;
+  return status >= 400 && status < 500 && status !== 429 && typeof body['error_code'] === 'number';
 }
 
 function send(
@@ -126,11 +121,10 @@ async function textOf(response: IncomingMessage): Promise<string> {
   return Buffer.concat(chunks).toString('utf8');
 }
 
-/** Undefined for a body that is not JSON, such as a proxy's page. */
-function parsed(text: string): unknown {
+function parsed(text: string): RegistryAnswer['body'] {
   try {
-    return JSON.parse(text);
+    return { ...JSON.parse(text) };
   } catch {
-    return undefined;
+    return {};
   }
 }

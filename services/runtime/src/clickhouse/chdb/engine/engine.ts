@@ -111,11 +111,8 @@ async function print(open: OpenEngine, statement: string, signal: AbortSignal): 
     return text;
   } catch (error) {
     const { code, type, message } = fromEngine(error);
-    throw new ClickHouseException(
-      code,
-      type,
-      message.replace(/: In scope SELECT formatQuerySingleLine\(.*/s, ''),
-    );
+    const [ofStatement = ''] = message.split(': In scope SELECT formatQuerySingleLine(');
+    throw new ClickHouseException(code, type, ofStatement);
   }
 }
 
@@ -163,13 +160,10 @@ function runWrite(open: OpenEngine, request: EngineRequest): Promise<WriteOutcom
 
 /** Again and again until it has ended: the query may not be there yet, or not look at its flag for a while. */
 async function killUntil(open: OpenEngine, settled: AbortSignal, mark: string): Promise<void> {
-  const { addon, directory } = open;
   const sql = `KILL QUERY WHERE Settings['log_comment'] = ${sqlString(mark)} ASYNC`;
   while (!settled.aborted) {
-    const connection = addon.CreateConnection(directory);
     // A failed one is tried again; what makes it fail for good also ends the query.
-    await addon.QueryAsyncConnection(connection, sql, 'Null').catch(() => undefined);
-    addon.CloseConnection(connection);
+    await runApart(open, sql).catch(() => undefined);
     await delay(KILL_RETRY_MS);
   }
 }
@@ -202,16 +196,14 @@ function saysShutDown(error: unknown): boolean {
 }
 
 /** Asked anew, as an error also quotes its statement. */
-async function isShutDown({ addon, directory }: OpenEngine): Promise<boolean> {
-  try {
-    const connection = addon.CreateConnection(directory);
-    await addon
-      .QueryAsyncConnection(connection, 'SELECT 1', 'Null')
-      .finally(() => addon.CloseConnection(connection));
-    return false;
-  } catch (error) {
-    return saysShutDown(error);
-  }
+async function isShutDown(open: OpenEngine): Promise<boolean> {
+  return await runApart(open, 'SELECT 1').then(() => false, saysShutDown);
+}
+
+/** On a connection without any settings. */
+async function runApart({ addon, directory }: OpenEngine, sql: string): Promise<void> {
+  const connection = addon.CreateConnection(directory);
+  await addon.QueryAsyncConnection(connection, sql, 'Null').finally(() => addon.CloseConnection(connection));
 }
 
 /**
