@@ -58,7 +58,7 @@ export async function startEmbeddedClickHouse(
   if (/[*?{}]/.test(directory)) {
     throw new StartRefused(`the data directory's path must not contain any of * ? { }: ${directory}`);
   }
-  const claim = await claimDirectory(directory);
+  const release = await claimDirectory(directory);
   try {
     const engine = await startEngine(directory, options);
     const files = await openRequestFiles(directory);
@@ -84,12 +84,12 @@ export async function startEmbeddedClickHouse(
     });
     let closed: Promise<void> | undefined;
     const close = () => {
-      closed ??= shutDown(server, requests, engine).finally(claim.release);
+      closed ??= shutDown(server, requests, engine).finally(release);
       return closed;
     };
     return { url: `http://127.0.0.1:${port}`, username, password, probe: () => probe(engine), close };
   } catch (error) {
-    claim.release();
+    release();
     throw error;
   }
 }

@@ -5,44 +5,32 @@ import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { StartRefused } from '../../../process/errors.ts';
 
-export interface DirectoryClaim {
-  release(): void;
-}
-
 /**
- * Claims a directory for this process.
+ * Claims a directory for this process, until what it returns is called.
  * @throws StartRefused when this process runs an engine already, or another process has this directory
  */
-export async function claimDirectory(directory: string): Promise<DirectoryClaim> {
+export async function claimDirectory(directory: string): Promise<() => void> {
   if (claimed !== undefined) {
     throw new StartRefused(`this process already runs an embedded ClickHouse, on ${claimed}`);
   }
   claimed = directory;
-  try {
-    const holder = await lastingHolder(join(directory, 'clickhouse', 'status'));
-    if (holder !== undefined) {
-      throw new StartRefused(`another process (pid ${holder}) has the embedded ClickHouse in ${directory}`);
-    }
-  } catch (error) {
+  const release = (): void => {
     claimed = undefined;
-    throw error;
-  }
-  return {
-    release() {
-      claimed = undefined;
-    },
   };
+  const holder = await lastingHolder(join(directory, 'clickhouse', 'status'));
+  if (holder === undefined) return release;
+  release();
+  throw new StartRefused(`another process (pid ${holder}) has the embedded ClickHouse in ${directory}`);
 }
 
 /** One whose supervisor was just killed ends by itself: it is waited for. */
 async function lastingHolder(statusFile: string): Promise<number | undefined> {
   const deadline = performance.now() + HOLDER_PATIENCE_MS;
-  let holder = await findHolder(statusFile);
-  while (holder !== undefined && performance.now() < deadline) {
+  for (;;) {
+    const holder = await findHolder(statusFile);
+    if (holder === undefined || performance.now() >= deadline) return holder;
     await delay(HOLDER_RETRY_MS);
-    holder = await findHolder(statusFile);
   }
-  return holder;
 }
 
 const HOLDER_PATIENCE_MS = 2_000;

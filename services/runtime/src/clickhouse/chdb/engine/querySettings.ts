@@ -11,6 +11,7 @@ import {
 import { boundedSettings } from './readerAccess.ts';
 
 type Settings = ReadonlyMap<string, string>;
+type Pairs = readonly (readonly [name: string, value: string])[];
 
 /** For a statement without data; the caller's settings win over the defaults. */
 export function statementSettings(own: Settings, sql: string): Settings {
@@ -19,7 +20,7 @@ export function statementSettings(own: Settings, sql: string): Settings {
 
 /** For a statement of a reader, whose own settings are made later, within bounds. */
 export function readerSettings(): Settings {
-  const bounds = [...boundedSettings].map(([name, most]): [string, string] => [name, String(most)]);
+  const bounds = Array.from(boundedSettings, ([name, most]) => [name, String(most)] as const);
   return new Map([...DEFAULTS, ...READER_SPILLS, ...bounds, ...FORCED]);
 }
 
@@ -34,12 +35,12 @@ export function insertSettings(own: Settings, clauses: string, bytes: number): S
  * earlier one. Two equal inserts are two inserts here, unless the caller says anything about it. (`insert_deduplicate`
  * would not do: tried on 26.7, `deduplicate_insert` overrides it, and its default is `enable`.)
  */
-function deduplication(own: Settings, text: string): [string, string][] {
+function deduplication(own: Settings, text: string): Pairs {
   const isTheirs = /deduplica/i.test(text) || [...own.keys()].some((name) => name.includes('deduplica'));
   return isTheirs ? [] : [['deduplicate_insert', 'disable']];
 }
 
-const DEFAULTS: readonly (readonly [string, string])[] = [
+const DEFAULTS: Pairs = [
   ['max_execution_time', String(MAX_EXECUTION_TIME_S)],
   ['max_memory_usage', String(MAX_QUERY_MEMORY_BYTES)],
   ['max_result_bytes', String(MAX_RESULT_BYTES)],
@@ -49,13 +50,13 @@ const DEFAULTS: readonly (readonly [string, string])[] = [
   ['implicit_select', '0'],
 ];
 
-const READER_SPILLS: readonly (readonly [string, string])[] = [
+const READER_SPILLS: Pairs = [
   ['max_bytes_before_external_sort', String(READER_SPILL_BYTES)],
   ['max_bytes_before_external_group_by', String(READER_SPILL_BYTES)],
 ];
 
 /** The engine cuts a block when one of these is reached, which a body of this size does not. */
-const ONE_BLOCK: readonly (readonly [string, string])[] = [
+const ONE_BLOCK: Pairs = [
   ['max_insert_block_size', '1000000000'],
   ['min_insert_block_size_rows', '1000000000'],
   ['min_insert_block_size_bytes', '100000000000'],
@@ -63,14 +64,14 @@ const ONE_BLOCK: readonly (readonly [string, string])[] = [
 ];
 
 /** A bulk load: its memory has to be bounded, and a server would cut it too. */
-const LARGE_BLOCKS: readonly (readonly [string, string])[] = [
+const LARGE_BLOCKS: Pairs = [
   ['min_insert_block_size_rows', '0'],
   ['min_insert_block_size_bytes', String(MAX_ONE_BLOCK_BYTES)],
   ['max_insert_threads', '1'],
 ];
 
 /** An asynchronous insert would be acknowledged before it ran, and parallel parsing cuts blocks. */
-const FORCED: readonly (readonly [string, string])[] = [
+const FORCED: Pairs = [
   ['async_insert', '0'],
   ['input_format_parallel_parsing', '0'],
 ];

@@ -130,6 +130,16 @@ describe('what comes with a query', () => {
     expect((await response.text()).length).toBe(400_001);
   });
 
+  test('may be a form as curl writes it, whose boundary has capitals', async () => {
+    const part = 'Content-Disposition: form-data; name="query"';
+    const response = await get('/', {
+      method: 'POST',
+      headers: { ...auth(it.server), 'content-type': 'multipart/form-data; boundary=------aBcXyZ' },
+      body: `--------aBcXyZ\r\n${part}\r\n\r\nSELECT 7\r\n--------aBcXyZ--\r\n`,
+    });
+    expect(await response.text()).toBe('7\n');
+  });
+
   test('is a database', async () => {
     expect(await it.ask('SELECT currentDatabase()')).toBe('questlog\n');
     expect(await it.ask('SELECT currentDatabase()', { database: 'system' })).toBe('system\n');

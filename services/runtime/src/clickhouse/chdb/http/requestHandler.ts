@@ -1,6 +1,6 @@
 /** Answers one HTTP request: who asks, what is asked, have it run, say what came of it. */
 
-import { createHash, timingSafeEqual } from 'node:crypto';
+import { hash, timingSafeEqual } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { MAX_DISCARDED_BYTES, MAX_OPEN_REQUESTS } from '../engine/limits.ts';
 import { type ExecutionDeps, execute } from './execution.ts';
@@ -34,12 +34,8 @@ export async function handleRequest(
   try {
     if (/^\/ping\/?(\?|$)/.test(request.url ?? '')) return sendText(response, 'Ok.\n');
     head = readRequestHead(request, authenticate(deps.accounts, readCredentials(request), response));
-    if (head.path !== '/')
-      throw exceptions.unknownTable(
-        `There is no handle ${head.path}. Use / for queries and /ping for checks.`,
-      );
-    if (deps.openRequests() > MAX_OPEN_REQUESTS)
-      throw exceptions.tooManyQueries(`Too many simultaneous queries. Maximum: ${MAX_OPEN_REQUESTS}.`);
+    if (head.path !== '/') throw exceptions.unknownTable(`There is no ${head.path}, only / and /ping.`);
+    if (deps.openRequests() > MAX_OPEN_REQUESTS) throw exceptions.tooManyQueries(TOO_MANY_REQUESTS);
     await answer(deps, request, response, head, abandoned.signal);
   } catch (error) {
     await discardBody(request);
@@ -57,7 +53,7 @@ async function answer(
 ): Promise<void> {
   // Leaving the body half-read must not destroy the connection: there is an error to answer on it.
   const body = decodeContent(request.iterator({ destroyOnReturn: false }), urlHead.contentEncoding);
-  const isForm = urlHead.contentType.startsWith('multipart/form-data');
+  const isForm = /^multipart\/form-data/i.test(urlHead.contentType);
   const head = isForm ? await readForm(urlHead, body) : urlHead;
   if (head.method === 'GET' && head.urlQuery === '') return sendText(response, 'Ok.\n');
   const result = await execute({ deps, head, signal }, isForm ? nothing() : body);
@@ -92,12 +88,12 @@ function authenticate(accounts: Accounts, given: Credentials | undefined, respon
   throw exceptions.requiredPassword(message);
 }
 
+const TOO_MANY_REQUESTS = `Too many simultaneous queries. Maximum: ${MAX_OPEN_REQUESTS}.`;
+
 /** Over digests of equal length, so that neither the time nor the length tells anything. */
 function isSame(one: Credentials, other: Credentials): boolean {
   const digest = ({ username, password }: Credentials) =>
-    createHash('sha256')
-      .update(JSON.stringify([username, password]))
-      .digest();
+    hash('sha256', JSON.stringify([username, password]), 'buffer');
   return timingSafeEqual(digest(one), digest(other));
 }
 

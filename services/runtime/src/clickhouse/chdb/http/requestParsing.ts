@@ -36,9 +36,9 @@ export type ResponseEncoding = 'zstd' | 'gzip' | 'deflate' | 'br';
 
 /** @throws ClickHouseException for a parameter that this server cannot honour */
 export function readRequestHead(request: IncomingMessage, access: Access): RequestHead {
-  const url = new URL(request.url ?? '/', 'http://embedded');
-  const fields = [...url.searchParams];
-  const { settings, parameters } = sortFields(fields);
+  const { pathname, searchParams } = new URL(request.url ?? '/', 'http://embedded');
+  const field = (name: string) => searchParams.get(name) ?? '';
+  const { settings, parameters } = sortFields(searchParams);
   const method = request.method ?? 'GET';
   // A GET must not change anything (and caches, crawlers and curl rely on that).
   if (method !== 'POST' && !settings.has('readonly')) settings.set('readonly', '2');
@@ -46,21 +46,17 @@ export function readRequestHead(request: IncomingMessage, access: Access): Reque
   if (access === 'reader') settings.delete('readonly');
   return {
     access,
-    path: url.pathname,
+    path: pathname,
     method,
-    urlQuery: url.searchParams.get('query') ?? '',
-    queryId: url.searchParams.get('query_id') || randomUUID(),
-    database: url.searchParams.get('database') || header(request, 'x-clickhouse-database') || undefined,
-    defaultFormat:
-      url.searchParams.get('default_format') || header(request, 'x-clickhouse-format') || DEFAULT_FORMAT,
+    urlQuery: field('query'),
+    queryId: field('query_id') || randomUUID(),
+    database: field('database') || header(request, 'x-clickhouse-database') || undefined,
+    defaultFormat: field('default_format') || header(request, 'x-clickhouse-format') || DEFAULT_FORMAT,
     settings,
     parameters,
-    encoding: chooseEncoding(
-      header(request, 'accept-encoding'),
-      url.searchParams.get('enable_http_compression'),
-    ),
+    encoding: chooseEncoding(header(request, 'accept-encoding'), field('enable_http_compression')),
     contentEncoding: header(request, 'content-encoding').trim().toLowerCase(),
-    contentType: header(request, 'content-type').toLowerCase(),
+    contentType: header(request, 'content-type'),
   };
 }
 
@@ -107,7 +103,7 @@ function header(request: IncomingMessage, name: string): string {
 }
 
 /** The best of what the client takes. `lz4` is not among it: the answer then goes out as it is, which HTTP allows. */
-function chooseEncoding(accepted: string, enabled: string | null): ResponseEncoding | undefined {
+function chooseEncoding(accepted: string, enabled: string): ResponseEncoding | undefined {
   if (enabled === '0' || enabled === 'false') return undefined;
   const offered = new Set(accepted.split(',').map((coding) => coding.split(';')[0]?.trim().toLowerCase()));
   return ENCODINGS.find((encoding) => offered.has(encoding));
