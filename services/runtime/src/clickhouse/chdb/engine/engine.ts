@@ -12,7 +12,7 @@ import { messageOf } from '../../../process/errors.ts';
 import { ClickHouseException, exceptions, fromEngine } from '../http/httpErrors.ts';
 import type { ChdbAddon, Connection, QueryOutcome, WriteOutcome } from './chdbAddon.ts';
 import { READER } from './engineConfig.ts';
-import { CANCEL_GRACE_MS, KILL_RETRY_MS, MAX_QUERY_MEMORY_BYTES, OVERTIME_S } from './limits.ts';
+import * as limits from './limits.ts';
 import { isReaderSetting, readerFault, settingsInClauses } from './readerAccess.ts';
 import { setStatement, sqlIdentifier, sqlString } from './sqlText.ts';
 
@@ -97,7 +97,7 @@ async function print(open: OpenEngine, statement: string, signal: AbortSignal): 
   const sql = `SELECT formatQuerySingleLine(${sqlString(statement)})`;
   const settings = new Map([
     ['max_query_size', String(Buffer.byteLength(sql) + 1)],
-    ['max_memory_usage', String(MAX_QUERY_MEMORY_BYTES)],
+    ['max_memory_usage', String(limits.MAX_QUERY_MEMORY_BYTES)],
     // chdb takes `1 + 1` for a query; a server does not.
     ['implicit_select', '0'],
   ]);
@@ -105,8 +105,8 @@ async function print(open: OpenEngine, statement: string, signal: AbortSignal): 
   try {
     const { bytes } = await runQuery(open, request, true);
     const text = bytes.toString().trimEnd();
-    if (statement.length > MAX_KEPT_CHARACTERS) return text;
-    if (open.prints.size >= MAX_PRINTS) open.prints.clear();
+    if (statement.length > limits.MAX_KEPT_CHARACTERS) return text;
+    if (open.prints.size >= limits.MAX_PRINTS) open.prints.clear();
     open.prints.set(statement, text);
     return text;
   } catch (error) {
@@ -115,9 +115,6 @@ async function print(open: OpenEngine, statement: string, signal: AbortSignal): 
     throw new ClickHouseException(code, type, ofStatement);
   }
 }
-
-const MAX_PRINTS = 1_000;
-const MAX_KEPT_CHARACTERS = 4_096;
 
 async function runQuery(
   open: OpenEngine,
@@ -147,8 +144,8 @@ async function runQuery(
 function watchTime({ watch }: OpenEngine): NodeJS.Timeout {
   const { maxReaderSeconds, onBroken } = watch;
   const stuck = () =>
-    onBroken(`a statement runs on ${OVERTIME_S} s beyond its limit of ${maxReaderSeconds} s`);
-  return setTimeout(stuck, (maxReaderSeconds + OVERTIME_S) * 1000);
+    onBroken(`a statement runs on ${limits.OVERTIME_S} s beyond its limit of ${maxReaderSeconds} s`);
+  return setTimeout(stuck, (maxReaderSeconds + limits.OVERTIME_S) * 1000);
 }
 
 /** Not killed: a write that is stopped between its steps is harder to reason about than one that has ended. */
@@ -164,7 +161,7 @@ async function killUntil(open: OpenEngine, settled: AbortSignal, mark: string): 
   while (!settled.aborted) {
     // A failed one is tried again; what makes it fail for good also ends the query.
     await runApart(open, sql).catch(() => undefined);
-    await delay(KILL_RETRY_MS);
+    await delay(limits.KILL_RETRY_MS);
   }
 }
 
@@ -238,9 +235,9 @@ async function tracked<T>(open: OpenEngine, work: Promise<T>): Promise<T> {
 
 async function close(open: OpenEngine, keeper: Connection): Promise<void> {
   open.closing.abort();
-  const deadline = AbortSignal.timeout(CANCEL_GRACE_MS);
+  const deadline = AbortSignal.timeout(limits.CANCEL_GRACE_MS);
   while (open.running.size > 0 && !deadline.aborted) {
-    await Promise.race([Promise.allSettled(open.running), delay(KILL_RETRY_MS)]);
+    await Promise.race([Promise.allSettled(open.running), delay(limits.KILL_RETRY_MS)]);
   }
   // Under a running statement the directory stays open: closing it would crash the process.
   if (open.running.size === 0) open.addon.CloseConnection(keeper);

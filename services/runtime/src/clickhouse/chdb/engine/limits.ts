@@ -17,6 +17,13 @@ export const MAX_UNSENT_RESULT_BYTES = 4096 * MiB;
 export const MAX_QUERY_TEXT_BYTES = 16 * MiB;
 /** All that a reader sends: ClickHouse's own `max_query_size`. Longer ones would hold up everybody while they are checked. */
 export const MAX_READER_TEXT_BYTES = 256 * 1024;
+/** What of a body is looked at for an INSERT with data, whose text ends before: as much as ClickHouse parses of a query. */
+export const MAX_INSERT_TEXT_BYTES = 256 * 1024;
+/** The print of a query's text, which runs with a path added. */
+export const MAX_PRINT_BYTES = 4 * MAX_QUERY_TEXT_BYTES;
+/** Prints that are kept, and the longest statement whose print is. */
+export const MAX_PRINTS = 1_000;
+export const MAX_KEPT_CHARACTERS = 4_096;
 /** An INSERT's data after decompression; it goes through a file, so this bounds the disk. */
 export const MAX_INSERT_BODY_BYTES = 1024 * MiB;
 /** An INSERT up to this size is one block, and so one part a partition; a larger one is cut, as ClickHouse does. */

@@ -4,7 +4,12 @@ import type { ByteStream } from '../../../process/inflate.ts';
 import type { Admission } from '../engine/admission.ts';
 import type { WriteOutcome } from '../engine/chdbAddon.ts';
 import type { Engine } from '../engine/engine.ts';
-import { MAX_QUERY_TEXT_BYTES, MAX_READER_TEXT_BYTES } from '../engine/limits.ts';
+import {
+  MAX_INSERT_TEXT_BYTES,
+  MAX_PRINT_BYTES,
+  MAX_QUERY_TEXT_BYTES,
+  MAX_READER_TEXT_BYTES,
+} from '../engine/limits.ts';
 import { insertSettings, readerSettings, statementSettings } from '../engine/querySettings.ts';
 import type { RequestFiles, ResultBody } from '../engine/requestFiles.ts';
 import { sqlString } from '../engine/sqlText.ts';
@@ -43,7 +48,7 @@ export async function execute(run: Run, body: ByteStream): Promise<Answer> {
   const reader = new BodyReader(head.urlQuery, body);
   const print = (text: string) => deps.engine.print(text, signal);
   if (head.access === 'product') {
-    const start = await reader.start(INSERT_TEXT_BYTES);
+    const start = await reader.start(MAX_INSERT_TEXT_BYTES);
     const insert = await findDataInsert(start, (text) => admitted(run, () => print(text)));
     if (insert !== undefined) return await insertData(run, insert, reader.from(insert.dataStart));
   }
@@ -57,9 +62,6 @@ export async function execute(run: Run, body: ByteStream): Promise<Answer> {
     throw exceptions.readonly(`${head.access}: Cannot execute query in readonly mode.`);
   });
 }
-
-/** What of a body is looked at for an INSERT with data, whose text ends before: as much as ClickHouse parses of a query. */
-const INSERT_TEXT_BYTES = 256 * 1024;
 
 async function admitted<T>({ deps, head, signal }: Run, work: () => Promise<T>): Promise<T> {
   const leave = await deps.admission[head.access].enter(signal);
@@ -107,9 +109,6 @@ async function runRead({ deps, head, signal }: Run, statement: Statement, print:
   };
   return { body: found, format, summary };
 }
-
-/** The length was checked of what was asked; its print, with a path, may be longer. */
-const MAX_PRINT_BYTES = 4 * MAX_QUERY_TEXT_BYTES;
 
 function written({ rowsWritten, bytesWritten, elapsed }: WriteOutcome): Answer {
   const summary = {
