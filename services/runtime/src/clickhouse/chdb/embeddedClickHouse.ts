@@ -1,7 +1,7 @@
 /** Starts ClickHouse inside this process: an engine on a directory, behind ClickHouse's HTTP interface on loopback. */
 
 import { randomUUID } from 'node:crypto';
-import { mkdir, realpath, writeFile } from 'node:fs/promises';
+import { mkdir, readdir, readFile, readlink, realpath, writeFile } from 'node:fs/promises';
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
@@ -9,7 +9,6 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { messageOf, StartRefused } from '../../process/errors.ts';
 import { createAdmission } from './engine/admission.ts';
 import { loadChdbAddon } from './engine/chdbAddon.ts';
-import { claimDirectory } from './engine/directoryClaim.ts';
 import { type Engine, openEngine } from './engine/engine.ts';
 import { engineConfig, usersConfig } from './engine/engineConfig.ts';
 import * as limits from './engine/limits.ts';
@@ -93,6 +92,56 @@ export async function startEmbeddedClickHouse(
     throw error;
   }
 }
+
+/**
+ * One engine a process and one process a directory: both are chdb's, and are said here before it says them worse.
+ * @returns what gives the directory back
+ */
+async function claimDirectory(directory: string): Promise<() => void> {
+  if (claimed !== undefined) {
+    throw new StartRefused(`this process already runs an embedded ClickHouse, on ${claimed}`);
+  }
+  claimed = directory;
+  const release = (): void => {
+    claimed = undefined;
+  };
+  const holder = await lastingHolder(join(directory, 'clickhouse', 'status'));
+  if (holder === undefined) return release;
+  release();
+  throw new StartRefused(`another process (pid ${holder}) has the embedded ClickHouse in ${directory}`);
+}
+
+/** One whose supervisor was just killed ends by itself: it is waited for. */
+async function lastingHolder(statusFile: string): Promise<number | undefined> {
+  const deadline = performance.now() + HOLDER_PATIENCE_MS;
+  for (;;) {
+    const holder = await findHolder(statusFile);
+    if (holder === undefined || performance.now() >= deadline) return holder;
+    await delay(HOLDER_RETRY_MS);
+  }
+}
+
+const HOLDER_PATIENCE_MS = 2_000;
+const HOLDER_RETRY_MS = 50;
+
+/**
+ * The engine locks its status file and would refuse by itself, with a line of its own on stderr. So it is asked first,
+ * where it can be (Linux), whether the process that is named in it has it open: the number alone proves nothing after
+ * a crash, when another process may have got it.
+ */
+async function findHolder(statusFile: string): Promise<number | undefined> {
+  const pid = Number(/^PID: (\d+)/m.exec(await readFile(statusFile, 'utf8').catch(() => ''))?.[1]);
+  if (!Number.isInteger(pid) || pid === process.pid) return undefined;
+  const descriptors = `/proc/${pid}/fd`;
+  for (const name of await readdir(descriptors).catch(() => [])) {
+    const target = await readlink(join(descriptors, name)).catch(() => '');
+    if (target === statusFile) return pid;
+  }
+  return undefined;
+}
+
+/** State of the module, because the engine is state of the process: chdb binds one directory in all of it. */
+let claimed: string | undefined;
 
 async function probe(engine: Engine): Promise<void> {
   const { signal } = new AbortController();
