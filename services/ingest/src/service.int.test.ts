@@ -1,6 +1,5 @@
 /** How many files a stranger opens to follow one event: those of which a function runs between its bytes and its answer. */
 import { randomUUID } from 'node:crypto';
-import { Session } from 'node:inspector/promises';
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import { sha256Hex } from '@questlog/runtime/directory/directory';
 import { openDirectory } from '@questlog/runtime/directory/openDirectory';
@@ -10,6 +9,7 @@ import { createHealth } from '@questlog/runtime/process/health';
 import { createLifecycle } from '@questlog/runtime/process/lifecycle';
 import { silentLogger } from '@questlog/runtime/process/logger';
 import { createMetricsRegistry } from '@questlog/runtime/process/metrics';
+import { watchFiles } from '@questlog/runtime/process/testing/filesThatRan';
 import { openLogRegistry } from '@questlog/runtime/registry/logRegistry';
 import { topicDefinitions } from '@questlog/schemas/topics/topics';
 import { expect, onTestFinished, test } from 'vitest';
@@ -17,8 +17,6 @@ import { ingestMetrics } from './metrics.ts';
 import { startIngest } from './service.ts';
 
 const MOST_FILES = 30;
-/** Characters. */
-const MOST_OF_AN_EXPORT = 80;
 const TOKEN = 'the-token-of-a-game';
 
 test(`an event crosses at most ${MOST_FILES} files from its bytes to its answer`, async () => {
@@ -37,28 +35,6 @@ test(`an event crosses at most ${MOST_FILES} files from its bytes to its answer`
   expect(files).toContain('services/ingest/src/events/ingestEvents.ts');
   expect(files.length, files.join('\n')).toBeLessThanOrEqual(MOST_FILES);
 });
-
-/** Files of the product of which a function was called since the last time it was asked. */
-async function watchFiles(): Promise<() => Promise<string[]>> {
-  const session = new Session();
-  session.connect();
-  onTestFinished(() => session.disconnect());
-  await session.post('Profiler.enable');
-  await session.post('Profiler.startPreciseCoverage', { callCount: true });
-  return async () => {
-    const { result } = await session.post('Profiler.takePreciseCoverage');
-    const called = result.filter(({ functions }) =>
-      functions.some(({ functionName, ranges: [whole] }) => {
-        const length = (whole?.endOffset ?? 0) - (whole?.startOffset ?? 0);
-        // Vitest reads what a module exports through arrows of its own, which are short and have no name.
-        return (whole?.count ?? 0) > 0 && (functionName !== '' || length > MOST_OF_AN_EXPORT);
-      }),
-    );
-    return called
-      .flatMap(({ url }) => /(?:services|schemas)\/(?:\w+\/)*src\/[\w/]+\.ts$/.exec(url)?.[0] ?? [])
-      .sort();
-  };
-}
 
 /** An ingest on a log of its own, with an empty ClickHouse, and a token for it. */
 async function aGame(): Promise<(path: string, body: object) => Promise<Response>> {

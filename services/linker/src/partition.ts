@@ -3,8 +3,8 @@
  * take is as if it had not happened: the run begins again from the changelog.
  */
 import type { Batch, LogRecord, OwnedPartition } from '@questlog/runtime/log/log';
-import { Backoff, pause } from '@questlog/runtime/process/backoff';
 import { Fenced, Invalid, Unavailable } from '@questlog/runtime/process/errors';
+import { Backoff, pause } from '@questlog/runtime/process/waiting';
 import { faultOf } from '@questlog/schemas/topics/reportLinks';
 import { TOPICS } from '@questlog/schemas/topics/topics';
 import { decideEvents } from './core/decideEvents.ts';

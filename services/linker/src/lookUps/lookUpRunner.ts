@@ -1,6 +1,7 @@
 /** The look-ups of one partition, one at a time: what is next, what came of it, and a pause after a failure or a long wait. */
-import { Backoff } from '@questlog/runtime/process/backoff';
+
 import { messageOf, Unavailable } from '@questlog/runtime/process/errors';
+import { Backoff } from '@questlog/runtime/process/waiting';
 import { decideAnswer } from '../core/decideAnswers.ts';
 import { NOTHING } from '../core/decision.ts';
 import { type Answer, type Job, MAX_A_JOB, nextJob } from '../core/jobs.ts';

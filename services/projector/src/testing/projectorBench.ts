@@ -20,7 +20,7 @@ import type { MessageContract } from '@questlog/schemas/topics/contract';
 import { type DeadLetter, deadLetter } from '@questlog/schemas/topics/deadLetter';
 import { GROUPS, TOPICS, topicDefinitions } from '@questlog/schemas/topics/topics';
 import { projectorMetrics } from '../metrics.ts';
-import { startProjector } from '../projector.ts';
+import { type Projector, startProjector } from '../projector.ts';
 
 const MIGRATIONS = fileURLToPath(new URL('../../../../deploy/clickhouse', import.meta.url));
 const PASSWORD = 'test';
@@ -34,6 +34,7 @@ export interface Bench {
     messages: readonly T[],
     partition?: number,
   ): Promise<void>;
+  start(store: Store, log?: Log): Promise<Projector>;
   /** Runs a projector on this store until it has caught up; rejects when it breaks off. */
   projectAll(store: Store): Promise<void>;
   deadLetters(): Promise<DeadLetter[]>;
@@ -54,9 +55,9 @@ export async function openBench(partitions = 1): Promise<Bench> {
   await log.ensureTopics(topicDefinitions(partitions));
   const registry = await openLogRegistry(log);
 
-  const projectAll = async (on: Store): Promise<void> => {
-    const projector = await startProjector({
-      log,
+  const start: Bench['start'] = (on, from = log) =>
+    startProjector({
+      log: from,
       store: on,
       registry,
       clock: systemClock,
@@ -65,6 +66,8 @@ export async function openBench(partitions = 1): Promise<Bench> {
       health: createHealth(),
       flushIntervalMs: 0,
     });
+  const projectAll = async (on: Store): Promise<void> => {
+    const projector = await start(on);
     try {
       await Promise.race([caughtUp(log), projector.failed]);
     } finally {
@@ -74,6 +77,7 @@ export async function openBench(partitions = 1): Promise<Bench> {
   return {
     log,
     store,
+    start,
     projectAll,
     append: async (topic, contract, messages, partition = 0) => {
       const codec = await createCodec(registry, contract);

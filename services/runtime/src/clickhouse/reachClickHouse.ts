@@ -1,8 +1,8 @@
 /** A start waits for ClickHouse, which may be starting too; what is wrong with the settings is told by the first query. */
 import { connect } from 'node:net';
-import { untilAvailable } from '../process/backoff.ts';
 import { messageOf, Unavailable } from '../process/errors.ts';
 import type { Logger } from '../process/logger.ts';
+import { untilAvailable } from '../process/waiting.ts';
 
 /** As for the schema registry. */
 const PATIENCE_MS = 30_000;

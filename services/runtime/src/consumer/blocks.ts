@@ -3,11 +3,13 @@
  * are committed ("pending to N") before anything of it is written, so that whoever comes after a crash forms the very
  * same block, asks what of it is in place, and writes only the rest.
  */
+import { randomUUID } from 'node:crypto';
+import type { Store } from '../clickhouse/store.ts';
 import type { LogRecord, OwnedPartition } from '../log/log.ts';
-import { untilAvailable } from '../process/backoff.ts';
 import type { Clock } from '../process/clock.ts';
 import { Fenced, Invalid } from '../process/errors.ts';
 import type { Logger } from '../process/logger.ts';
+import { untilAvailable } from '../process/waiting.ts';
 
 export interface Block {
   readonly topic: string;
@@ -212,6 +214,47 @@ class BlockRun<Plan> {
       signal,
       onDelay: (cause, backoffMs) => logger.error('block_delayed', cause, { topic, partition, backoffMs }),
     });
+  }
+}
+
+export interface OnceInsert {
+  readonly table: string;
+  readonly columns: readonly string[];
+  /** The same for every attempt at the same rows; guards against a late insert of a predecessor. */
+  readonly token: string;
+  /** The rows of the wanted offsets, RowBinary. */
+  write(wanted: (offset: number) => boolean): Buffer;
+  /** The offsets of the block that the table holds. A record's rows must share a partition of the table. */
+  held(): Promise<ReadonlySet<number>>;
+}
+
+/**
+ * Rows of a block into a table exactly once. What was sent before is found by reading, never by trusting a token: after
+ * a crash ClickHouse may know a token whose rows are not there (it logs the token before the part is in place).
+ */
+export async function insertOnce(
+  store: Store,
+  insert: OnceInsert,
+  { verify, confirm }: Attempt,
+): Promise<void> {
+  const { table, columns, token } = insert;
+  const send = async (rows: Buffer, deduplicationToken: string): Promise<void> => {
+    if (rows.length === 0) return;
+    await confirm();
+    await store.insert({ table, columns, rows, deduplicationToken });
+  };
+  if (!verify) {
+    const rows = insert.write(() => true);
+    return await send(rows, token);
+  }
+  // Twice: an insert under a burnt token is acknowledged and dropped, which the second reading shows.
+  for (const attempt of [undefined, randomUUID()]) {
+    const held = await insert.held();
+    const rows = insert.write((offset) => !held.has(offset));
+    if (rows.length === 0) return;
+    const isWhole = held.size === 0 && attempt === undefined;
+    const deduplicationToken = isWhole ? token : `${token}/${attempt ?? randomUUID()}`;
+    await send(rows, deduplicationToken);
   }
 }
 

@@ -1,5 +1,6 @@
 /** Readiness as the sum of named checks; each says what is wrong, or undefined when nothing is. */
 import { messageOf } from './errors.ts';
+import { withinLimit } from './waiting.ts';
 
 type Check = () => string | undefined | Promise<string | undefined>;
 
@@ -38,19 +39,10 @@ export function createHealth(): Health {
 async function sentencesOf(checks: ReadonlyMap<string, Check>, limitMs: number): Promise<Sentences> {
   const said = await Promise.all(
     [...checks].map(async ([name, check]) => {
-      const sentence = await withinLimit(check, limitMs).catch(messageOf);
+      const late = () => `no answer within ${limitMs / 1_000} s`;
+      const sentence = await withinLimit((async () => check())(), limitMs, late).catch(messageOf);
       return sentence === undefined ? [] : [[name, sentence] as const];
     }),
   );
   return Object.fromEntries(said.flat());
-}
-
-async function withinLimit(check: Check, limitMs: number): Promise<string | undefined> {
-  const late = Promise.withResolvers<string>();
-  const timer = setTimeout(() => late.resolve(`no answer within ${limitMs / 1_000} s`), limitMs);
-  try {
-    return await Promise.race([(async () => check())(), late.promise]);
-  } finally {
-    clearTimeout(timer);
-  }
 }

@@ -1,6 +1,7 @@
 /** Stopping in the reverse order of starting, on a signal or when something cannot go on. */
 import { messageOf } from './errors.ts';
 import type { Logger } from './logger.ts';
+import { withinLimit } from './waiting.ts';
 
 const STOP_DEADLINE_MS = 15_000;
 /** Ctrl-C reaches every process of the terminal, and npm sends on what it got: signals this close ask for one stop. */
@@ -15,12 +16,12 @@ export interface Lifecycle {
 }
 
 export function createLifecycle(logger: Logger): Lifecycle {
-  const closers: { name: string; close: () => Promise<void> | void }[] = [];
+  const closers: Closer[] = [];
   let stopping: Promise<void> | undefined;
   return {
     onStop: (name, close) => closers.push({ name, close }),
     stop: () => {
-      stopping ??= within(STOP_DEADLINE_MS, closeAll(closers.toReversed(), logger));
+      stopping ??= withinLimit(closeAll(closers.toReversed(), logger), STOP_DEADLINE_MS, tooLate);
       return stopping;
     },
     isStopping: () => stopping !== undefined,
@@ -55,10 +56,16 @@ export function stopOnSignals(lifecycle: Lifecycle, logger: Logger): void {
   process.on('SIGINT', onSignal);
 }
 
-async function closeAll(
-  closers: { name: string; close: () => Promise<void> | void }[],
-  logger: Logger,
-): Promise<void> {
+function tooLate(): never {
+  throw new Error(`did not stop within ${STOP_DEADLINE_MS} ms`);
+}
+
+interface Closer {
+  readonly name: string;
+  close(): Promise<void> | void;
+}
+
+async function closeAll(closers: readonly Closer[], logger: Logger): Promise<void> {
   const failed: string[] = [];
   for (const { name, close } of closers) {
     try {
@@ -69,16 +76,4 @@ async function closeAll(
     }
   }
   if (failed.length > 0) throw new Error(failed.join('; '));
-}
-
-async function within(deadlineMs: number, work: Promise<void>): Promise<void> {
-  let timer: NodeJS.Timeout | undefined;
-  const deadline = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => reject(new Error(`did not stop within ${deadlineMs} ms`)), deadlineMs);
-  });
-  try {
-    await Promise.race([work, deadline]);
-  } finally {
-    clearTimeout(timer);
-  }
 }

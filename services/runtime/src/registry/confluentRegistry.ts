@@ -4,10 +4,10 @@
  */
 import { SchemaRegistry as Client, COMPATIBILITY, SchemaType } from '@kafkajs/confluent-schema-registry';
 import type { Compatibility } from '@questlog/schemas/topics/contract';
-import { untilAvailable } from '../process/backoff.ts';
 import { type Clock, systemClock } from '../process/clock.ts';
 import { messageOf, StartRefused, Unavailable } from '../process/errors.ts';
 import type { Logger } from '../process/logger.ts';
+import { untilAvailable } from '../process/waiting.ts';
 import { BoundedMap } from './boundedMap.ts';
 import type { SchemaRegistry } from './registry.ts';
 import {

@@ -3,8 +3,8 @@
  * has ended, and with it the process that depends on it.
  */
 import type { LogRecord } from '../log/log.ts';
-import { untilAvailable } from '../process/backoff.ts';
 import type { Logger } from '../process/logger.ts';
+import { untilAvailable } from '../process/waiting.ts';
 import type { Codec } from './registry.ts';
 
 export interface TailDecoder<T> {

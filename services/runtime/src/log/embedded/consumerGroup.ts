@@ -1,11 +1,14 @@
 /** Shares partitions among the members of one group: partition p is of member p mod n, and moves one at a time. */
-import { nextTurn, settledWithin } from '../doorbell.ts';
-import { isOfLoss } from '../groups.ts';
+import { Failure, nextTurn, settledWithin } from '../../process/waiting.ts';
+import { commonPartitions, GroupPartition, isOfLoss } from '../groupPartition.ts';
 import type { ConsumeOptions, Consumer, OwnedPartition } from '../log.ts';
-import { EmbeddedOwnedPartition, type OwnedPartitionDeps } from './ownedPartition.ts';
+import type { GroupCommit } from './groupCommit.ts';
+import type { RecordCursor, RecordStore } from './recordStore.ts';
 import type { TopicState } from './topicCatalog.ts';
 
-export interface ConsumerGroupDeps extends OwnedPartitionDeps {
+export interface ConsumerGroupDeps {
+  readonly records: RecordStore;
+  readonly groupCommit: GroupCommit;
   /** An owner that takes longer to let go of a partition is fenced. */
   readonly revokeWaitMs: number;
 }
@@ -20,16 +23,14 @@ export class ConsumerGroup {
 
   /** @throws Error when the topics have unequal partition counts, since p of one then has no p of the other. */
   constructor(name: string, topics: readonly TopicState[], deps: ConsumerGroupDeps) {
-    const [first] = topics;
-    if (first === undefined) throw new Error(`group ${name} consumes no topic`);
-    if (topics.some((topic) => topic.partitions.length !== first.partitions.length)) {
-      const counts = topics.map(({ spec, partitions }) => `${spec.name} ${partitions.length}`).join(', ');
-      throw new Error(`group ${name} consumes topics of unequal partition counts: ${counts}`);
-    }
+    const partitions = commonPartitions(
+      name,
+      topics.map(({ spec }) => spec),
+    );
     this.#name = name;
     this.#topics = topics;
     this.#deps = deps;
-    this.#slots = first.partitions.map(() => ({ owner: undefined, settling: undefined }));
+    this.#slots = Array.from({ length: partitions }, () => ({ owner: undefined, settling: undefined }));
   }
 
   join(options: ConsumeOptions): Consumer {
@@ -107,8 +108,13 @@ export class ConsumerGroup {
   /** Undefined when it could not begin, which makes the member leave. */
   #give(member: GroupMember, partition: number): Owner | undefined {
     try {
-      const states = this.#topics.flatMap(({ partitions }) => partitions[partition] ?? []);
-      const owned = new EmbeddedOwnedPartition(this.#name, states, this.#deps);
+      const { records, groupCommit } = this.#deps;
+      const owned = new GroupPartition<RecordCursor>(this.#name, partition, groupCommit);
+      for (const state of this.#topics.flatMap(({ partitions }) => partitions[partition] ?? [])) {
+        const committed = records.committed(this.#name, state);
+        const position = committed?.offset ?? state.startOffset;
+        owned.add(committed, (ring) => records.open(state, position, ring));
+      }
       return { member, owned, done: member.process(owned) };
     } catch (error) {
       member.fail(error);
@@ -125,22 +131,18 @@ interface Slot {
 
 interface Owner {
   readonly member: GroupMember;
-  readonly owned: EmbeddedOwnedPartition;
+  readonly owned: GroupPartition<RecordCursor>;
   /** Resolves when `process` has returned or thrown. */
   readonly done: Promise<void>;
 }
 
 class GroupMember implements Consumer {
-  readonly failed: Promise<never>;
-  readonly #reject: (error: unknown) => void;
+  readonly #failure = new Failure();
+  readonly failed = this.#failure.failed;
   readonly #options: ConsumeOptions;
   readonly #group: ConsumerGroup;
 
   constructor(options: ConsumeOptions, group: ConsumerGroup) {
-    const { promise, reject } = Promise.withResolvers<never>();
-    promise.catch(() => undefined);
-    this.failed = promise;
-    this.#reject = reject;
     this.#options = options;
     this.#group = group;
   }
@@ -163,7 +165,7 @@ class GroupMember implements Consumer {
   }
 
   fail(error: unknown): void {
-    this.#reject(error);
+    this.#failure.fail(error);
     void this.stop();
   }
 }

@@ -111,8 +111,8 @@ describe('a disk in trouble', () => {
     const database = openDatabase(aDirectory());
     const log = embeddedLogOn(database, { directory: '', clock: new ManualClock() });
     await log.ensureTopics([topicSpec('t')]);
-    const tail = await log.tail({ topic: 't', from: 'earliest', onBatch: () => undefined });
     await log.append('t', 0, [aRecord('a')]);
+    const tail = await log.tail({ topic: 't', from: 'earliest', onBatch: () => undefined });
     database.close();
     await expect(tail.failed).rejects.toThrow();
     await expect(tail.reached([1])).rejects.toThrow();

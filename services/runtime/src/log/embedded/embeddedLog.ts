@@ -1,7 +1,8 @@
 /** The log of one machine: the port of `log.ts` on one SQLite file, for `npm start`, development and tests. */
 import type { Clock } from '../../process/clock.ts';
 import { Unavailable } from '../../process/errors.ts';
-import { settledWithin } from '../doorbell.ts';
+import { settledWithin } from '../../process/waiting.ts';
+import { FollowingTail } from '../followingTail.ts';
 import type {
   Appended,
   Committed,
@@ -14,7 +15,6 @@ import type {
   TopicSpec,
   TransactionalProducer,
 } from '../log.ts';
-import { checkedAppend } from './checkedAppend.ts';
 import { ConsumerGroup } from './consumerGroup.ts';
 import { type LogDatabase, openDatabase } from './database.ts';
 import { GroupCommit } from './groupCommit.ts';
@@ -22,9 +22,8 @@ import { Compaction } from './maintenance/compaction.ts';
 import { Maintenance } from './maintenance/maintenance.ts';
 import { Retention } from './maintenance/retention.ts';
 import { RecordStore } from './recordStore.ts';
-import { EmbeddedTail } from './tail.ts';
 import { TopicCatalog } from './topicCatalog.ts';
-import { EmbeddedTransactionalProducer, ProducerEpochs } from './transactionalProducer.ts';
+import { EmbeddedTransactionalProducer } from './transactionalProducer.ts';
 
 export interface EmbeddedLogOptions {
   /** Made when missing. One process at a time. */
@@ -68,7 +67,7 @@ class EmbeddedLog implements Log, EmbeddedExtras {
   readonly #records: RecordStore;
   readonly #groupCommit: GroupCommit;
   readonly #maintenance: Maintenance;
-  readonly #epochs = new ProducerEpochs();
+  readonly #newestProducers = new Map<string, TransactionalProducer>();
   readonly #revokeWaitMs: number;
   readonly #groups = new Map<string, ConsumerGroup>();
   readonly #tails = new Set<Tail>();
@@ -103,7 +102,7 @@ class EmbeddedLog implements Log, EmbeddedExtras {
   }
 
   async append(topic: string, partition: number, records: readonly NewRecord[]): Promise<Appended> {
-    const append = checkedAppend(this.#catalog, topic, partition, records);
+    const append = this.#catalog.checkAppend(topic, partition, records);
     return this.#groupCommit.submit({
       bytes: append.bytes,
       apply: (scope) => ({ baseOffset: scope.append(append.partition, append.records) }),
@@ -127,8 +126,11 @@ class EmbeddedLog implements Log, EmbeddedExtras {
 
   async tail(options: TailOptions): Promise<Tail> {
     this.#checkOpen();
-    const { partitions } = this.#catalog.topic(options.topic);
-    const tail = new EmbeddedTail(this.#records, partitions, options);
+    const { topic } = options;
+    const tail = new FollowingTail(options, this.#catalog.topic(topic).partitions, {
+      open: (partition, position, ring) =>
+        this.#records.open(this.#catalog.partition(topic, partition), position, ring),
+    });
     this.#tails.add(tail);
     tail.ended.then(() => this.#tails.delete(tail));
     return tail;
@@ -154,7 +156,7 @@ class EmbeddedLog implements Log, EmbeddedExtras {
     return new EmbeddedTransactionalProducer(transactionalId, {
       catalog: this.#catalog,
       groupCommit: this.#groupCommit,
-      epochs: this.#epochs,
+      newest: this.#newestProducers,
     });
   }
 

@@ -4,9 +4,10 @@
  */
 import type { Clock } from '../../process/clock.ts';
 import { Unavailable } from '../../process/errors.ts';
+import { type Commits, checkCommitted, type GroupPartition, type OwnCommit } from '../groupPartition.ts';
 import type { Committed, NewRecord } from '../log.ts';
 import type { LogDatabase } from './database.ts';
-import type { RecordStore } from './recordStore.ts';
+import type { RecordCursor, RecordStore } from './recordStore.ts';
 import type { PartitionState } from './topicCatalog.ts';
 
 export interface Write<T> {
@@ -33,7 +34,7 @@ export interface GroupCommitDeps {
   readonly maxQueuedBytes?: number | undefined;
 }
 
-export class GroupCommit {
+export class GroupCommit implements Commits<RecordCursor> {
   readonly #deps: GroupCommitDeps;
   readonly #maxQueuedBytes: number;
   #queue: Pending[] = [];
@@ -66,6 +67,10 @@ export class GroupCommit {
     this.#queuedBytes += write.bytes;
     this.#schedule();
     return promise;
+  }
+
+  async commit(owner: GroupPartition, cursor: RecordCursor, committed: Committed): Promise<void> {
+    await this.submit({ bytes: COMMIT_BYTES, ...commitOf({ owner, cursor, committed }) });
   }
 
   /** Writes what waits; everything after is refused. */
@@ -112,6 +117,22 @@ export class GroupCommit {
     return group;
   }
 }
+
+/** A consumer group's commit as a part of a write, which does not happen once the partition is another's. */
+export function commitOf({ owner, cursor, committed }: OwnCommit<RecordCursor>) {
+  const { partition } = cursor;
+  const { topic, number } = partition;
+  return {
+    check: () => {
+      owner.checkOwned();
+      checkCommitted({ topic, partition: number, endOffset: partition.endOffset }, committed);
+    },
+    apply: (scope: WriteScope) => scope.commit(owner.group, partition, committed),
+  };
+}
+
+/** A commit's share of the queue, about: its metadata is small. */
+const COMMIT_BYTES = 256;
 
 /** If more waits, the disk is slower than the callers, and they are told so. */
 const MAX_QUEUED_BYTES = 64 * 1024 * 1024;
@@ -169,7 +190,7 @@ class Transaction implements WriteScope {
   publish(): void {
     for (const [partition, endOffset] of this.#ends) {
       partition.endOffset = endOffset;
-      for (const reader of partition.readers) reader.ring();
+      for (const ring of partition.readers) ring();
     }
   }
 }

@@ -1,43 +1,17 @@
 /** Writes and reads records, the offset where each partition ends, and what each group has committed. */
-import type { StatementSync } from 'node:sqlite';
+import type { DatabaseSync } from 'node:sqlite';
+import type { Cursor, ReadBounds } from '../cursor.ts';
 import type { Batch, Committed, Headers, LogRecord, NewRecord } from '../log.ts';
 import type { LogDatabase } from './database.ts';
 import { MAX_OFFSET, type PartitionState } from './topicCatalog.ts';
 
-export interface ReadBounds {
-  readonly maxRecords: number;
-  /** Bytes of keys and values; the first record is given however large it is. */
-  readonly maxBytes: number;
-}
-
 export class RecordStore {
   readonly #database: LogDatabase;
-  readonly #insert: StatementSync;
-  readonly #select: StatementSync;
-  readonly #saveEnd: StatementSync;
-  readonly #committed: StatementSync;
-  readonly #commit: StatementSync;
-  readonly #smallest: StatementSync;
+  readonly #sql: ReturnType<typeof statements>;
 
   constructor(database: LogDatabase) {
-    const { sqlite } = database;
     this.#database = database;
-    this.#insert = sqlite.prepare(
-      'INSERT INTO records (id, timestamp_ms, key, value, headers) VALUES (?, ?, ?, ?, ?)',
-    );
-    this.#select = sqlite.prepare(
-      'SELECT id, timestamp_ms, key, value, headers FROM records WHERE id >= ? AND id < ? ORDER BY id LIMIT ?',
-    );
-    this.#saveEnd = sqlite.prepare('UPDATE partitions SET end_offset = ? WHERE id = ?');
-    this.#committed = sqlite.prepare(
-      'SELECT next_offset, metadata FROM commits WHERE partition_id = ? AND consumer_group = ?',
-    );
-    this.#commit = sqlite.prepare(
-      'INSERT OR REPLACE INTO commits (partition_id, consumer_group, next_offset, metadata) VALUES (?, ?, ?, ?)',
-    );
-    this.#smallest = sqlite.prepare(
-      'SELECT min(next_offset) AS smallest FROM commits WHERE partition_id = ?',
-    );
+    this.#sql = statements(database.sqlite);
   }
 
   /** Inside a transaction of the database. */
@@ -52,24 +26,24 @@ export class RecordStore {
     }
     let id = rowId(partition, baseOffset);
     for (const { key, value, headers } of records) {
-      this.#insert.run(id, timestampMs, key, value, encodeHeaders(headers));
+      this.#sql.insert.run(id, timestampMs, key, value, encodeHeaders(headers));
       id += 1;
     }
   }
 
   /** Inside a transaction of the database. */
   saveEnd(partition: PartitionState, endOffset: number): void {
-    this.#saveEnd.run(endOffset, partition.id);
+    this.#sql.saveEnd.run(endOffset, partition.id);
   }
 
   /** Inside a transaction of the database. */
   commit(group: string, partition: PartitionState, { offset, metadata }: Committed): void {
-    this.#commit.run(partition.id, group, offset, metadata);
+    this.#sql.commit.run(partition.id, group, offset, metadata);
   }
 
   committed(group: string, partition: PartitionState): Committed | undefined {
     return this.#database.read(() => {
-      const row = this.#committed.get(partition.id, group);
+      const row = this.#sql.committed.get(partition.id, group);
       if (row === undefined) return undefined;
       return { offset: Number(row['next_offset']), metadata: String(row['metadata']) };
     });
@@ -78,19 +52,24 @@ export class RecordStore {
   /** The smallest offset that any group has committed, which holds retention back; undefined where none has. */
   smallestCommitted(partition: PartitionState): number | undefined {
     return this.#database.read(() => {
-      const smallest = this.#smallest.get(partition.id)?.['smallest'];
+      const smallest = this.#sql.smallestCommitted.get(partition.id)?.['smallest'];
       return typeof smallest === 'number' ? smallest : undefined;
     });
   }
 
+  /** A reader's place in the partition; it rings after each durable append. */
+  open(partition: PartitionState, position: number, ring: () => void): RecordCursor {
+    return new RecordCursor(this, { partition, position, ring });
+  }
+
   /** The records from `fromOffset` on; fewer than there are only when a bound is hit. */
-  read(partition: PartitionState, fromOffset: number, bounds: ReadBounds): Batch {
+  read(partition: PartitionState, fromOffset: number, bounds: ReadBounds): Taken {
     if (!Number.isInteger(bounds.maxRecords) || bounds.maxRecords < 1) {
       throw new Error(`a read of ${bounds.maxRecords} records`);
     }
     return this.#database.read(() => {
       const from = Math.max(fromOffset, partition.startOffset);
-      const rows = this.#select.iterate(
+      const rows = this.#sql.select.iterate(
         rowId(partition, from),
         rowId(partition, partition.endOffset),
         bounds.maxRecords,
@@ -99,9 +78,72 @@ export class RecordStore {
       const last = records.at(-1);
       // If nothing more was found, the read also passes markers and compacted offsets up to the end.
       const nextOffset = isCut && last !== undefined ? last.offset + 1 : Math.max(from, partition.endOffset);
-      return { topic: partition.topic, partition: partition.number, records, nextOffset };
+      return { records, nextOffset };
     });
   }
+}
+
+type Taken = Pick<Batch, 'records' | 'nextOffset'>;
+
+export class RecordCursor implements Cursor {
+  readonly topic: string;
+  readonly partition: PartitionState;
+  readonly #records: RecordStore;
+  readonly #ring: () => void;
+  #position: number;
+
+  constructor(records: RecordStore, at: { partition: PartitionState; position: number; ring: () => void }) {
+    this.topic = at.partition.topic;
+    this.partition = at.partition;
+    this.#records = records;
+    this.#ring = at.ring;
+    this.#position = at.position;
+    this.partition.readers.add(this.#ring);
+  }
+
+  get position(): number {
+    return this.#position;
+  }
+
+  seek(offset: number): void {
+    const { topic, number, endOffset } = this.partition;
+    if (offset > endOffset) {
+      throw new Error(`offset ${offset} is not in ${topic}/${number}, which ends at ${endOffset}`);
+    }
+    this.#position = offset;
+  }
+
+  take(bounds: ReadBounds): Taken | undefined {
+    if (this.#position >= this.partition.endOffset) return undefined;
+    const taken = this.#records.read(this.partition, this.#position, bounds);
+    this.#position = taken.nextOffset;
+    return taken;
+  }
+
+  release(): void {
+    this.partition.readers.delete(this.#ring);
+  }
+}
+
+function statements(sqlite: DatabaseSync) {
+  return {
+    insert: sqlite.prepare(
+      'INSERT INTO records (id, timestamp_ms, key, value, headers) VALUES (?, ?, ?, ?, ?)',
+    ),
+    select: sqlite.prepare(
+      'SELECT id, timestamp_ms, key, value, headers FROM records WHERE id >= ? AND id < ? ORDER BY id LIMIT ?',
+    ),
+    saveEnd: sqlite.prepare('UPDATE partitions SET end_offset = ? WHERE id = ?'),
+    committed: sqlite.prepare(
+      'SELECT next_offset, metadata FROM commits WHERE partition_id = ? AND consumer_group = ?',
+    ),
+    commit: sqlite.prepare(
+      'INSERT OR REPLACE INTO commits (partition_id, consumer_group, next_offset, metadata) VALUES (?, ?, ?, ?)',
+    ),
+    smallestCommitted: sqlite.prepare(
+      'SELECT min(next_offset) AS smallest FROM commits WHERE partition_id = ?',
+    ),
+  };
 }
 
 /** Keeps a partition's records side by side in one b-tree, in offset order. */

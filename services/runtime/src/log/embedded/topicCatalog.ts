@@ -1,7 +1,7 @@
 /** Knows the topics and their partitions: what is on disk, and in memory the offsets that readers may see. */
 import { StartRefused } from '../../process/errors.ts';
-import type { Doorbell } from '../doorbell.ts';
-import type { TopicSpec } from '../log.ts';
+import { checkRecords } from '../checkRecords.ts';
+import type { NewRecord, TopicSpec } from '../log.ts';
 import type { LogDatabase } from './database.ts';
 
 export interface TopicState {
@@ -19,9 +19,18 @@ export interface PartitionState {
   endOffset: number;
   /** Compaction has seen everything below. */
   compactedOffset: number;
-  /** Rung after each durable append. */
-  readonly readers: Set<Doorbell>;
+  /** Called after each durable append. */
+  readonly readers: Set<() => void>;
 }
+
+export interface CheckedAppend {
+  readonly partition: PartitionState;
+  readonly records: readonly NewRecord[];
+  readonly bytes: number;
+}
+
+/** A row's size beside its key, value and headers, about. */
+const ROW_BYTES = 32;
 
 /** `partition id * 2^40 + offset` stays below 2^52, and so exact in a double. */
 export const MAX_PARTITIONS = 2 ** 12;
@@ -53,6 +62,15 @@ export class TopicCatalog {
     const partition = this.topic(topic).partitions[number];
     if (partition === undefined) throw new Error(`${topic} has no partition ${number}`);
     return partition;
+  }
+
+  /** @throws RecordTooLarge; anything else it throws is a bug of the caller. */
+  checkAppend(topic: string, number: number, records: readonly NewRecord[]): CheckedAppend {
+    const partition = this.partition(topic, number);
+    const { maxRecordBytes, cleanup } = this.topic(topic).spec;
+    const isCompacted = cleanup.policy === 'compact';
+    const sizes = checkRecords({ topic, maxRecordBytes, isCompacted }, records);
+    return { partition, records, bytes: sizes.reduce((sum, bytes) => sum + bytes + ROW_BYTES, 0) };
   }
 
   /** Creates the missing topics, all or none; limits and retention of the others follow the specs. */
@@ -99,7 +117,7 @@ function loadTopics(database: LogDatabase): Map<string, TopicState> {
       startOffset: Number(partition['start_offset']),
       endOffset: Number(partition['end_offset']),
       compactedOffset: Number(partition['compacted_offset']),
-      readers: new Set<Doorbell>(),
+      readers: new Set<() => void>(),
     }));
     const cleanup: TopicSpec['cleanup'] =
       row['policy'] === 'compact'
@@ -119,7 +137,7 @@ function newTopic(spec: TopicSpec, firstId: number): TopicState {
     startOffset: 0,
     endOffset: 0,
     compactedOffset: 0,
-    readers: new Set<Doorbell>(),
+    readers: new Set<() => void>(),
   }));
   return { spec, partitions };
 }

@@ -1,65 +1,51 @@
 /** Appends to several partitions and moves offsets in one transaction, while no newer producer has the same id. */
 import { Fenced } from '../../process/errors.ts';
+import { ownCommit } from '../groupPartition.ts';
 import type { Appended, Transaction, TransactionalProducer } from '../log.ts';
-import { type CheckedAppend, checkedAppend } from './checkedAppend.ts';
-import type { GroupCommit, WriteScope } from './groupCommit.ts';
-import { EmbeddedOwnedPartition } from './ownedPartition.ts';
+import { commitOf, type GroupCommit } from './groupCommit.ts';
+import { RecordCursor } from './recordStore.ts';
 import type { TopicCatalog } from './topicCatalog.ts';
-
-/**
- * The newest producer of each transactional id. In memory is enough: an older process cannot write any more, since the
- * file's lock went with it.
- */
-export class ProducerEpochs {
-  readonly #epochs = new Map<string, number>();
-
-  next(transactionalId: string): number {
-    const epoch = (this.#epochs.get(transactionalId) ?? 0) + 1;
-    this.#epochs.set(transactionalId, epoch);
-    return epoch;
-  }
-
-  isNewest(transactionalId: string, epoch: number): boolean {
-    return this.#epochs.get(transactionalId) === epoch;
-  }
-}
 
 export interface TransactionalProducerDeps {
   readonly catalog: TopicCatalog;
   readonly groupCommit: GroupCommit;
-  readonly epochs: ProducerEpochs;
+  /**
+   * The newest producer of each transactional id. In memory is enough: an older process cannot write any more, since the
+   * file's lock went with it.
+   */
+  readonly newest: Map<string, TransactionalProducer>;
 }
 
 export class EmbeddedTransactionalProducer implements TransactionalProducer {
   readonly #transactionalId: string;
-  readonly #epoch: number;
   readonly #deps: TransactionalProducerDeps;
   #isClosed = false;
 
   constructor(transactionalId: string, deps: TransactionalProducerDeps) {
     this.#transactionalId = transactionalId;
-    this.#epoch = deps.epochs.next(transactionalId);
     this.#deps = deps;
+    deps.newest.set(transactionalId, this);
   }
 
   async commit({ appends, commits = [] }: Transaction): Promise<readonly Appended[]> {
     if (this.#isClosed) throw new Error(`the transactional producer ${this.#transactionalId} is closed`);
-    const prepared = appends.map(({ topic, partition, records }) =>
-      checkedAppend(this.#deps.catalog, topic, partition, records),
+    const checked = appends.map(({ topic, partition, records }) =>
+      this.#deps.catalog.checkAppend(topic, partition, records),
     );
-    const moves = commits.map(({ owned, topic, committed }) => {
-      if (!(owned instanceof EmbeddedOwnedPartition)) throw new Error('the partition is of another log');
-      return { owned, topic, committed, ...owned.commitTarget(topic) };
-    });
+    const moves = commits.map((commit) => commitOf(ownCommit(commit, RecordCursor)));
     return this.#deps.groupCommit.submit({
-      bytes: prepared.reduce((bytes, append) => bytes + append.bytes, TRANSACTION_BYTES),
+      bytes: checked.reduce((bytes, append) => bytes + append.bytes, TRANSACTION_BYTES),
       check: () => {
-        this.#checkEpoch();
-        for (const { owned, topic, committed } of moves) owned.checkCommit(topic, committed);
+        this.#checkNewest();
+        for (const move of moves) move.check();
       },
       apply: (scope) => {
-        for (const { group, state, committed } of moves) scope.commit(group, state, committed);
-        return appendAndMark(scope, prepared);
+        for (const move of moves) move.apply(scope);
+        const appended = checked.map(({ partition, records }) => ({
+          baseOffset: scope.append(partition, records),
+        }));
+        for (const partition of new Set(checked.map((append) => append.partition))) scope.mark(partition);
+        return appended;
       },
     });
   }
@@ -68,8 +54,8 @@ export class EmbeddedTransactionalProducer implements TransactionalProducer {
     this.#isClosed = true;
   }
 
-  #checkEpoch(): void {
-    if (this.#deps.epochs.isNewest(this.#transactionalId, this.#epoch)) return;
+  #checkNewest(): void {
+    if (this.#deps.newest.get(this.#transactionalId) === this) return;
     throw new Fenced(
       `a newer producer has the transactional id ${this.#transactionalId}; nothing was written`,
     );
@@ -78,11 +64,3 @@ export class EmbeddedTransactionalProducer implements TransactionalProducer {
 
 /** A transaction's share of the queue beside its records, about. */
 const TRANSACTION_BYTES = 256;
-
-function appendAndMark(scope: WriteScope, appends: readonly CheckedAppend[]): Appended[] {
-  const appended = appends.map(({ partition, records }) => ({
-    baseOffset: scope.append(partition, records),
-  }));
-  for (const partition of new Set(appends.map((append) => append.partition))) scope.mark(partition);
-  return appended;
-}

@@ -1,8 +1,8 @@
 /** Types that the parts of the Kafka adapter share. */
 import type { Kafka } from 'kafkajs';
 import type { Logger } from '../../process/logger.ts';
+import type { OffsetRange } from '../cursor.ts';
 import type { Committed } from '../log.ts';
-import type { OffsetRange } from '../tailPositions.ts';
 
 export interface KafkaDeps {
   readonly kafka: Kafka;

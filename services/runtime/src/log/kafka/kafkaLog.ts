@@ -3,7 +3,8 @@ import { randomUUID } from 'node:crypto';
 import type { Admin, Kafka } from 'kafkajs';
 import { messageOf, StartRefused, Unavailable } from '../../process/errors.ts';
 import type { Logger } from '../../process/logger.ts';
-import { settledWithin } from '../doorbell.ts';
+import { settledWithin } from '../../process/waiting.ts';
+import type { FollowingTail } from '../followingTail.ts';
 import type {
   Appended,
   Committed,
@@ -28,7 +29,7 @@ import { reachBrokers } from './client/reachBrokers.ts';
 import { Renewable } from './client/renewable.ts';
 import { openConsumer } from './group/consumerGroup.ts';
 import type { KafkaDeps } from './kafkaDeps.ts';
-import { type KafkaTail, openTail } from './read/tail.ts';
+import { openTail } from './read/fetcher.ts';
 import { BrokerCatalog } from './topics/catalog.ts';
 import { ensureTopics } from './topics/topics.ts';
 
@@ -90,7 +91,7 @@ class KafkaLog implements Log {
   readonly #appenders = new Map<string, PartitionAppender>();
   /** The last answer, or question, of each topic that was appended to. */
   readonly #askedLimits = new Map<string, Promise<unknown>>();
-  readonly #tails = new Set<KafkaTail>();
+  readonly #tails = new Set<FollowingTail>();
   readonly #consumers = new Set<Consumer>();
   readonly #transactional = new Set<TransactionalProducer>();
   #closing: Promise<void> | undefined;

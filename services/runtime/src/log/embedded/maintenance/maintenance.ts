@@ -1,6 +1,6 @@
 /** Runs retention and compaction over all topics, in chunks between which everything else has its turn. */
 import { Unavailable } from '../../../process/errors.ts';
-import { nextTurn } from '../../doorbell.ts';
+import { nextTurn } from '../../../process/waiting.ts';
 import type { PartitionState, TopicCatalog } from '../topicCatalog.ts';
 import type { Compaction } from './compaction.ts';
 import type { Retention } from './retention.ts';

@@ -1,5 +1,6 @@
 /** Checks an append before anything of it is sent, and counts its bytes as one batch of Kafka will hold them. */
-import { type NewRecord, RecordTooLarge } from '../../log.ts';
+import { checkRecords } from '../../checkRecords.ts';
+import type { NewRecord } from '../../log.ts';
 import type { TopicLimits } from '../kafkaDeps.ts';
 
 /**
@@ -13,23 +14,19 @@ export const BATCH_OVERHEAD_BYTES = 1024;
  * @throws RecordTooLarge for the first record above the topic's limit; anything else it throws is a bug of the caller.
  */
 export function checkedBytes(
-  limits: TopicLimits,
+  { topic, partitions, maxBatchBytes, isCompacted }: TopicLimits,
   partition: number,
   records: readonly NewRecord[],
 ): readonly number[] {
-  const { topic, partitions, maxBatchBytes, isCompacted } = limits;
   if (!Number.isInteger(partition) || partition < 0 || partition >= partitions) {
     throw new Error(`${topic} has no partition ${partition}`);
   }
-  if (records.length === 0) throw new Error(`an append to ${topic} without records`);
   const maxRecordBytes = maxBatchBytes - BATCH_OVERHEAD_BYTES;
-  return records.map((record) => {
-    // Kafka refuses it too: without a key there is nothing to compact by.
-    if (record.key === null && isCompacted) throw new Error(`${topic} takes no record without a key`);
-    const { given, framing } = bytesOf(record);
-    if (given > maxRecordBytes) throw new RecordTooLarge(topic, given, maxRecordBytes);
-    return given + framing;
-  });
+  const given = checkRecords({ topic, maxRecordBytes, isCompacted }, records);
+  return records.map(
+    ({ headers = {} }, index) =>
+      (given[index] ?? 0) + RECORD_FRAMING_BYTES + HEADER_FRAMING_BYTES * Object.keys(headers).length,
+  );
 }
 
 /** A batch's room for its records. */
@@ -44,13 +41,3 @@ const RECORD_FRAMING_BYTES = 40;
 
 /** The lengths of a header's name and value, at their longest. */
 const HEADER_FRAMING_BYTES = 10;
-
-function bytesOf({ key, value, headers }: NewRecord): { given: number; framing: number } {
-  let given = (key === null ? 0 : Buffer.byteLength(key)) + (value?.byteLength ?? 0);
-  let framing = RECORD_FRAMING_BYTES;
-  for (const [name, text] of Object.entries(headers ?? {})) {
-    given += Buffer.byteLength(name) + Buffer.byteLength(text);
-    framing += HEADER_FRAMING_BYTES;
-  }
-  return { given, framing };
-}

@@ -3,7 +3,7 @@
  * flight kafkajs loses, repeats and reorders records when a broker dies.
  */
 import { Unavailable } from '../../../process/errors.ts';
-import { nextTurn } from '../../doorbell.ts';
+import { nextTurn } from '../../../process/waiting.ts';
 import type { Appended, NewRecord } from '../../log.ts';
 import type { Send } from './producers.ts';
 

@@ -1,9 +1,8 @@
 /** Checks a transaction before anything of it is sent, and shapes it into the sends and offsets of kafkajs. */
-
-import { checkCommitted } from '../../groups.ts';
+import { checkCommitted, type OwnCommit, ownCommit } from '../../groupPartition.ts';
 import type { NewRecord, Transaction } from '../../log.ts';
-import { KafkaOwnedPartition } from '../group/ownedPartition.ts';
 import type { KafkaDeps } from '../kafkaDeps.ts';
+import { PartitionBuffer } from '../read/partitionBuffer.ts';
 import { batchRoom, checkedBytes } from './batchBytes.ts';
 import type { Send } from './producers.ts';
 
@@ -33,12 +32,12 @@ export async function preparedTransaction(
       return sendsOf({ topic: deps.nameOf(topic), partition }, records, bytes, batchRoom(limits));
     }),
   );
-  const owned = commits.map((commit) => kafkaPartition(commit.owned));
+  const moves = commits.map((commit) => ownCommit(commit, PartitionBuffer));
   return {
     appends: prepared,
-    offsets: offsetsOf(commits),
+    offsets: offsetsOf(moves, deps.nameOf),
     checkOwned: () => {
-      for (const partition of owned) partition.checkOwned();
+      for (const { owner } of moves) owner.checkOwned();
     },
   };
 }
@@ -66,23 +65,20 @@ function sendsOf(
   return sends;
 }
 
-type Commits = NonNullable<Transaction['commits']>;
-
-function offsetsOf(commits: Commits): GroupOffsets[] {
+function offsetsOf(
+  moves: readonly OwnCommit<PartitionBuffer>[],
+  nameOf: (name: string) => string,
+): GroupOffsets[] {
   const groups = new Map<string, GroupOffsets>();
-  for (const { owned, topic: name, committed } of commits) {
-    const { group, topic, partition } = kafkaPartition(owned).commitTarget(name);
+  for (const { owner, cursor, committed } of moves) {
+    const { clusterTopic: topic, partition } = cursor;
     // The topic's end is not asked for: the linker commits what it has read.
     checkCommitted({ topic, partition, endOffset: Number.MAX_SAFE_INTEGER }, committed);
     const { offset, metadata } = committed;
+    const group = nameOf(owner.group);
     const offsets = groups.get(group) ?? { consumerGroupId: group, topics: [] };
     offsets.topics.push({ topic, partitions: [{ partition, offset: String(offset), metadata }] });
     groups.set(group, offsets);
   }
   return [...groups.values()];
-}
-
-function kafkaPartition(owned: Commits[number]['owned']): KafkaOwnedPartition {
-  if (!(owned instanceof KafkaOwnedPartition)) throw new Error('the partition is of another log');
-  return owned;
 }

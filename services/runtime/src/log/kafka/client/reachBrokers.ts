@@ -4,9 +4,9 @@
  */
 import { createConnection, isIP, type Socket } from 'node:net';
 import { connect as connectTls } from 'node:tls';
-import { untilAvailable } from '../../../process/backoff.ts';
 import { messageOf, StartRefused, Unavailable } from '../../../process/errors.ts';
 import type { Logger } from '../../../process/logger.ts';
+import { untilAvailable } from '../../../process/waiting.ts';
 import type { KafkaConnection } from './kafkaClient.ts';
 import { TokenRefused } from './oauthTokens.ts';
 

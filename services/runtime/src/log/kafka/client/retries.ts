@@ -1,6 +1,7 @@
 /** Tries again what the brokers could not answer just now: a leader or coordinator moves, a broker is away. */
-import { Backoff } from '../../../process/backoff.ts';
+
 import { messageOf, StartRefused, Unavailable } from '../../../process/errors.ts';
+import { Backoff } from '../../../process/waiting.ts';
 import { asFailure, isOfType } from './failures.ts';
 
 export interface RetryOptions {

@@ -2,29 +2,25 @@
  * One member of a consumer group: runs `process` for each partition while it owns it. Who owns what is the brokers'
  * decision, which kafkajs hears (`membership.ts`); reading and committing are our own.
  */
-import { untilAvailable } from '../../../process/backoff.ts';
-import { settledWithin } from '../../doorbell.ts';
-import { isOfLoss } from '../../groups.ts';
-import type { ConsumeOptions, Consumer } from '../../log.ts';
+import { Failure, settledWithin, untilAvailable } from '../../../process/waiting.ts';
+import { commonPartitions, GroupPartition, isOfLoss } from '../../groupPartition.ts';
+import type { Committed, ConsumeOptions, Consumer } from '../../log.ts';
 import { RenewableCluster } from '../client/renewableCluster.ts';
 import type { KafkaDeps } from '../kafkaDeps.ts';
 import { Fetcher } from '../read/fetcher.ts';
+import type { PartitionBuffer } from '../read/partitionBuffer.ts';
 import { Generations } from './generations.ts';
 import { GroupCommits } from './groupCommits.ts';
 import { Membership } from './membership.ts';
-import { KafkaOwnedPartition, type StartingPoint } from './ownedPartition.ts';
-import { Ownership } from './ownership.ts';
 
 /** @throws Error for topics of unequal partition counts, or that are not there; Unavailable when no broker answers. */
 export async function openConsumer(deps: KafkaDeps, options: ConsumeOptions): Promise<Consumer> {
   const { group, topics } = options;
   const limits = await Promise.all(topics.map((topic) => deps.catalog.limits(topic)));
-  const counts = limits.map(({ partitions }) => partitions);
-  if (topics.length === 0) throw new Error(`group ${group} consumes no topic`);
-  if (counts.some((count) => count !== counts[0])) {
-    const listed = topics.map((topic, index) => `${topic} ${counts[index]}`).join(', ');
-    throw new Error(`group ${group} consumes topics of unequal partition counts: ${listed}`);
-  }
+  commonPartitions(
+    group,
+    limits.map(({ topic, partitions }) => ({ name: topic, partitions })),
+  );
   return new GroupMember(deps, options);
 }
 
@@ -32,8 +28,8 @@ export async function openConsumer(deps: KafkaDeps, options: ConsumeOptions): Pr
 const STOP_WAIT_MS = 10_000;
 
 class GroupMember implements Consumer {
-  readonly failed: Promise<never>;
-  readonly #reject: (error: unknown) => void;
+  readonly #failure = new Failure();
+  readonly failed = this.#failure.failed;
   readonly #deps: KafkaDeps;
   readonly #options: ConsumeOptions;
   readonly #generations = new Generations();
@@ -43,17 +39,13 @@ class GroupMember implements Consumer {
   readonly #commits: GroupCommits;
   readonly #membership: Membership;
   /** Per partition that the member owns. */
-  readonly #ownerships = new Map<number, Ownership>();
+  readonly #owned = new Map<number, GroupPartition<PartitionBuffer>>();
   /** The work on each partition, also on one that was lost: it never begins again before that has returned. */
   readonly #work = new Map<number, Promise<void>>();
   readonly #stopped = new AbortController();
   #stopping: Promise<void> | undefined;
 
   constructor(deps: KafkaDeps, options: ConsumeOptions) {
-    const { promise, reject } = Promise.withResolvers<never>();
-    promise.catch(() => undefined);
-    this.failed = promise;
-    this.#reject = reject;
     this.#deps = deps;
     this.#options = options;
     const [group, topics] = [deps.nameOf(options.group), options.topics.map((topic) => deps.nameOf(topic))];
@@ -65,7 +57,11 @@ class GroupMember implements Consumer {
       group: options.group,
       onFailed,
     });
-    this.#commits = new GroupCommits(group, this.#cluster);
+    this.#commits = new GroupCommits({
+      ...{ log: deps, group, cluster: this.#cluster },
+      generation: () => (this.#generations.isSettled ? this.#generations.current : undefined),
+      changed: (waitMs) => this.#changes.next(waitMs),
+    });
     this.#membership = new Membership({
       kafka: deps.kafka,
       logger: deps.logger,
@@ -80,7 +76,7 @@ class GroupMember implements Consumer {
   }
 
   assigned(): readonly number[] {
-    return this.#generations.owned().filter((one) => this.#ownerships.get(one)?.signal.aborted === false);
+    return this.#generations.owned().filter((one) => this.#owned.get(one)?.signal.aborted === false);
   }
 
   stop(): Promise<void> {
@@ -91,7 +87,7 @@ class GroupMember implements Consumer {
   /** While the work ends, the member stays in the group, so that what it has done can be committed. */
   async #stop(): Promise<void> {
     this.#stopped.abort();
-    for (const ownership of this.#ownerships.values()) ownership.revoke();
+    for (const owned of this.#owned.values()) owned.revoke();
     await settledWithin(Promise.all(this.#work.values()), STOP_WAIT_MS);
     this.#lose(this.#generations.owned());
     await this.#membership.close();
@@ -109,8 +105,8 @@ class GroupMember implements Consumer {
 
   #lose(partitions: readonly number[]): void {
     for (const partition of partitions) {
-      this.#ownerships.get(partition)?.fence();
-      this.#ownerships.delete(partition);
+      this.#owned.get(partition)?.fence();
+      this.#owned.delete(partition);
     }
     this.#changes.tell();
   }
@@ -120,44 +116,40 @@ class GroupMember implements Consumer {
     // Nobody waits for it if all of them are lost at once.
     starts.catch(() => undefined);
     for (const partition of partitions) {
-      const ownership = new Ownership(partition, {
-        group: this.#options.group,
-        generation: () => (this.#generations.isSettled ? this.#generations.current : undefined),
-        changed: (waitMs) => this.#changes.next(waitMs),
-      });
+      const owned = new GroupPartition<PartitionBuffer>(this.#options.group, partition, this.#commits);
       const before = this.#work.get(partition);
-      const work = this.#run(ownership, starts, before).finally(() => {
+      const work = this.#run(owned, starts, before).finally(() => {
         if (this.#work.get(partition) === work) this.#work.delete(partition);
       });
-      this.#ownerships.set(partition, ownership);
+      this.#owned.set(partition, owned);
       this.#work.set(partition, work);
     }
   }
 
   /** Never rejects. */
   async #run(
-    ownership: Ownership,
+    owned: GroupPartition<PartitionBuffer>,
     starts: Promise<readonly StartingPoint[][]>,
     before: Promise<void> | undefined,
   ): Promise<void> {
-    let owned: KafkaOwnedPartition | undefined;
+    const { partition, signal } = owned;
+    let hasBegun = false;
     try {
       await before;
-      const start = (await starts)[ownership.partition] ?? [];
-      if (ownership.signal.aborted) return;
-      owned = new KafkaOwnedPartition(ownership, start, {
-        log: this.#deps,
-        group: this.#options.group,
-        fetcher: this.#fetcher,
-        commits: this.#commits,
-      });
+      const own = (await starts)[partition] ?? [];
+      if (signal.aborted) return;
+      for (const { topic, committed, startOffset } of own) {
+        const position = committed?.offset ?? startOffset;
+        owned.add(committed, (ring) => this.#fetcher.open(topic, partition, position, ring));
+      }
+      hasBegun = true;
       await this.#options.process(owned);
     } catch (error) {
       // Before `process` has begun, a failure after the loss concerns nobody.
-      const isOver = owned === undefined ? ownership.signal.aborted : isOfLoss(error, ownership.signal);
+      const isOver = hasBegun ? isOfLoss(error, signal) : signal.aborted;
       if (!isOver) this.#fail(error);
     } finally {
-      owned?.release();
+      owned.release();
     }
   }
 
@@ -184,13 +176,20 @@ class GroupMember implements Consumer {
   }
 
   #fail(error: unknown): void {
-    this.#reject(error);
+    this.#failure.fail(error);
     void this.stop();
   }
 }
 
+/** A topic's partition as it is when it is assigned. */
+interface StartingPoint {
+  readonly topic: string;
+  readonly committed: Committed | undefined;
+  readonly startOffset: number;
+}
+
 /** Any number of waiters wait for the next change, each no longer than it likes. */
-export class ChangeSignal {
+class ChangeSignal {
   #next = Promise.withResolvers<void>();
 
   tell(): void {

@@ -2,21 +2,20 @@ import type { Broker, Cluster } from 'kafkajs';
 import { expect, test } from 'vitest';
 import { Fenced } from '../../../process/errors.ts';
 import type { OpenedCluster } from '../client/renewableCluster.ts';
-import type { Generation } from './generations.ts';
-import { type CommitterView, GroupCommits } from './groupCommits.ts';
+import { GroupCommits } from './groupCommits.ts';
 
-const TARGET = { topic: 't', partition: 3 };
+const PLACE = { topic: 't', clusterTopic: 'p-t', partition: 3, fetchOffset: 5 };
 const COMMITTED = { offset: 5, metadata: 'm' };
 
 test('commits under the member and the generation of the owner, with its metadata', async () => {
-  const { commits, sent } = aCoordinator([]);
-  await commits.commit(TARGET, COMMITTED, aView());
+  const { commits, member, sent } = aCoordinator([]);
+  await commits.commit(member, PLACE, COMMITTED);
   expect(sent).toEqual([
     {
       groupId: 'g',
       groupGenerationId: 1,
       memberId: 'member',
-      topics: [{ topic: 't', partitions: [{ partition: 3, offset: '5', metadata: 'm' }] }],
+      topics: [{ topic: 'p-t', partitions: [{ partition: 3, offset: '5', metadata: 'm' }] }],
     },
   ]);
 });
@@ -24,49 +23,46 @@ test('commits under the member and the generation of the owner, with its metadat
 test.each(['ILLEGAL_GENERATION', 'REBALANCE_IN_PROGRESS', 'UNKNOWN_MEMBER_ID'])(
   'waits over %s for the next generation, and commits under that one',
   async (type) => {
-    const { commits, sent } = aCoordinator([type]);
-    const view = aView();
-    view.onWait = () => {
-      view.number = 2;
+    const { commits, member, sent } = aCoordinator([type]);
+    member.onWait = () => {
+      member.number = 2;
     };
-    await commits.commit(TARGET, COMMITTED, view);
+    await commits.commit(member, PLACE, COMMITTED);
     expect(sent.map(({ groupGenerationId }) => groupGenerationId)).toEqual([1, 2]);
   },
 );
 
 test('is fenced when the next generation gives the partition to another, and sends nothing more', async () => {
-  const { commits, sent } = aCoordinator(['ILLEGAL_GENERATION']);
-  const view = aView();
-  view.onWait = () => {
-    view.isOwned = false;
+  const { commits, member, sent } = aCoordinator(['ILLEGAL_GENERATION']);
+  member.onWait = () => {
+    member.isOwned = false;
   };
-  await expect(commits.commit(TARGET, COMMITTED, view)).rejects.toBeInstanceOf(Fenced);
+  await expect(commits.commit(member, PLACE, COMMITTED)).rejects.toBeInstanceOf(Fenced);
   expect(sent).toHaveLength(1);
 });
 
 test('sends nothing while the generation is not known', async () => {
-  const { commits, sent } = aCoordinator([]);
-  const view = aView();
-  view.number = undefined;
-  view.onWait = () => {
+  const { commits, member, sent } = aCoordinator([]);
+  member.number = undefined;
+  member.onWait = () => {
     expect(sent).toHaveLength(0);
-    view.number = 4;
+    member.number = 4;
   };
-  await commits.commit(TARGET, COMMITTED, view);
+  await commits.commit(member, PLACE, COMMITTED);
   expect(sent.map(({ groupGenerationId }) => groupGenerationId)).toEqual([4]);
 });
 
 test('finds the coordinator anew when it has moved or the connection is lost', async () => {
-  const { commits, sent, found } = aCoordinator(['NOT_COORDINATOR_FOR_GROUP', undefined, 'lost']);
-  await commits.commit(TARGET, COMMITTED, aView());
-  await commits.commit(TARGET, COMMITTED, aView());
+  const { commits, member, sent, found } = aCoordinator(['NOT_COORDINATOR_FOR_GROUP', undefined, 'lost']);
+  await commits.commit(member, PLACE, COMMITTED);
+  await commits.commit(member, PLACE, COMMITTED);
   expect([sent.length, found()]).toEqual([4, 3]);
 });
 
 test('rejects with a failure that no other try would repair', async () => {
-  const { commits } = aCoordinator(['GROUP_AUTHORIZATION_FAILED']);
-  const commit = commits.commit(TARGET, COMMITTED, aView());
-  await expect(commit).rejects.toThrow('the commit of g on t/3: GROUP_AUTHORIZATION_FAILED');
+  const { commits, member } = aCoordinator(['GROUP_AUTHORIZATION_FAILED']);
+  const commit = commits.commit(member, PLACE, COMMITTED);
+  await expect(commit).rejects.toThrow('the commit of g on p-t/3: GROUP_AUTHORIZATION_FAILED');
 });
 
 type Request = Parameters<Broker['offsetCommit']>[0];
@@ -92,26 +88,37 @@ function aCoordinator(errors: (string | undefined)[]) {
   const asCluster = cluster as unknown as Cluster;
   const opened: OpenedCluster = { cluster: asCluster, use: (work) => work(asCluster) };
   const renewable = { get: async () => opened, renew: () => undefined };
-  return { commits: new GroupCommits('g', renewable), sent, found: () => found };
+  const member = aMember();
+  const catalog = { ranges: async () => [], limits: unasked, committed: unasked };
+  const commits = new GroupCommits({
+    ...{ log: { catalog }, group: 'g', cluster: renewable },
+    generation: () =>
+      member.number === undefined ? undefined : { memberId: 'member', number: member.number },
+    changed: async () => member.onWait(),
+  });
+  return { commits, member, sent, found: () => found };
 }
 
-interface FakeView extends CommitterView {
+async function unasked(): Promise<never> {
+  throw new Error('not asked for');
+}
+
+interface FakeMember {
+  /** Its generation's, while that is known. */
   number: number | undefined;
   isOwned: boolean;
   onWait(): void;
+  checkOwned(): void;
 }
 
-function aView(): FakeView {
-  const view: FakeView = {
+function aMember(): FakeMember {
+  const member: FakeMember = {
     number: 1,
     isOwned: true,
     onWait: () => undefined,
     checkOwned: () => {
-      if (!view.isOwned) throw new Fenced('lost');
+      if (!member.isOwned) throw new Fenced('lost');
     },
-    generation: (): Generation | undefined =>
-      view.number === undefined ? undefined : { memberId: 'member', number: view.number },
-    changed: async () => view.onWait(),
   };
-  return view;
+  return member;
 }

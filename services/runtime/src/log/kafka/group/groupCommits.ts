@@ -4,27 +4,30 @@
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Broker } from 'kafkajs';
-import { Backoff } from '../../../process/backoff.ts';
 import { messageOf, Unavailable } from '../../../process/errors.ts';
+import { Backoff } from '../../../process/waiting.ts';
+import { type Commits, checkCommitted, type GroupPartition } from '../../groupPartition.ts';
 import type { Committed } from '../../log.ts';
 import { asFailure, isOfType } from '../client/failures.ts';
 import type { OpenedCluster, RenewableCluster } from '../client/renewableCluster.ts';
+import type { KafkaDeps } from '../kafkaDeps.ts';
+import type { PartitionBuffer } from '../read/partitionBuffer.ts';
 import type { Generation } from './generations.ts';
 
-export interface CommitTarget {
-  /** The name on the cluster. */
-  readonly topic: string;
-  readonly partition: number;
-}
-
-/** The member that commits, as it knows itself. */
-export interface CommitterView {
-  /** @throws Fenced when the partition is no longer the committer's. */
-  checkOwned(): void;
+export interface GroupCommitsDeps {
+  readonly log: Pick<KafkaDeps, 'catalog'>;
+  /** As the cluster names it. */
+  readonly group: string;
+  readonly cluster: Pick<RenewableCluster, 'get' | 'renew'>;
+  /** The member's own; undefined while it is not known. */
   generation(): Generation | undefined;
   /** Resolves at the next change of what the member owns or of its generation, but no later than `waitMs`. */
   changed(waitMs: number): Promise<void>;
 }
+
+type Owner = Pick<GroupPartition, 'checkOwned'>;
+/** Where the owner is, and the offset up to which the log has been read for it. */
+type Place = Pick<PartitionBuffer, 'topic' | 'clusterTopic' | 'partition' | 'fetchOffset'>;
 
 /** A commit takes no longer, however many rebalances and moves of the coordinator fall into it. */
 const LIMIT_MS = 20_000;
@@ -41,30 +44,30 @@ const OF_REBALANCE = [
 
 const MOVED = ['NOT_COORDINATOR_FOR_GROUP', 'GROUP_COORDINATOR_NOT_AVAILABLE', 'GROUP_LOAD_IN_PROGRESS'];
 
-export class GroupCommits {
-  readonly #group: string;
-  readonly #cluster: Pick<RenewableCluster, 'get' | 'renew'>;
+export class GroupCommits implements Commits<PartitionBuffer> {
+  readonly #deps: GroupCommitsDeps;
   #coordinator: { readonly opened: OpenedCluster; readonly broker: Broker } | undefined;
 
-  /** @param group as the cluster names it. */
-  constructor(group: string, cluster: Pick<RenewableCluster, 'get' | 'renew'>) {
-    this.#group = group;
-    this.#cluster = cluster;
+  constructor(deps: GroupCommitsDeps) {
+    this.#deps = deps;
   }
 
   /**
    * Resolves when the offset is committed.
    * @throws Fenced by `checkOwned`; Unavailable when it is unknown whether it was committed.
    */
-  async commit(target: CommitTarget, committed: Committed, view: CommitterView): Promise<void> {
+  async commit(owner: Owner, place: Place, committed: Committed): Promise<void> {
+    owner.checkOwned();
+    await this.#checkOffset(place, committed);
+    const { group, generation, changed } = this.#deps;
     const deadlineMs = performance.now() + LIMIT_MS;
-    const doing = `the commit of ${this.#group} on ${target.topic}/${target.partition}`;
+    const doing = `the commit of ${group} on ${place.clusterTopic}/${place.partition}`;
     const backoff = new Backoff(FIRST_BACKOFF_MS, MAX_BACKOFF_MS);
     for (;;) {
-      view.checkOwned();
-      const generation = view.generation();
+      owner.checkOwned();
+      const current = generation();
       try {
-        if (generation !== undefined) return await this.#send(target, committed, generation);
+        if (current !== undefined) return await this.#send(place, committed, current);
       } catch (error) {
         if (!isOfType(error, ...OF_REBALANCE)) {
           this.#forgetCoordinator(error);
@@ -80,26 +83,38 @@ export class GroupCommits {
       const leftMs = deadlineMs - performance.now();
       if (leftMs <= 0) throw new Unavailable(`${doing}: the group is rebalancing`);
       // A generation that came meanwhile is tried at once; the same one again only after a while.
-      if (isSame(view.generation(), generation)) await view.changed(Math.min(leftMs, MAX_BACKOFF_MS));
+      if (isSame(generation(), current)) await changed(Math.min(leftMs, MAX_BACKOFF_MS));
     }
   }
 
+  /** An offset that was read is in the log. For another one the brokers are asked where the log ends. */
+  async #checkOffset({ topic, partition, fetchOffset }: Place, committed: Committed): Promise<void> {
+    let endOffset = fetchOffset;
+    if (committed.offset > endOffset) {
+      const range = (await this.#deps.log.catalog.ranges(topic))[partition];
+      if (range === undefined)
+        throw new Unavailable(`${topic}/${partition} has no leader; nothing was committed`);
+      endOffset = range.endOffset;
+    }
+    checkCommitted({ topic, partition, endOffset }, committed);
+  }
+
   async #send(
-    { topic, partition }: CommitTarget,
+    { clusterTopic: topic, partition }: Place,
     { offset, metadata }: Committed,
     { memberId, number }: Generation,
   ): Promise<void> {
     // The metadata is missing in kafkajs's types, not in what it sends.
     const commit = { partition, offset: String(offset), metadata };
-    const opened = await this.#cluster.get();
+    const opened = await this.#deps.cluster.get();
     await opened.use(async (cluster) => {
       if (this.#coordinator?.opened !== opened) {
-        const found = await cluster.findGroupCoordinator({ groupId: this.#group });
+        const found = await cluster.findGroupCoordinator({ groupId: this.#deps.group });
         this.#coordinator = { opened, broker: found };
       }
       // Rejects for an error of the partition, too.
       await this.#coordinator.broker.offsetCommit({
-        groupId: this.#group,
+        groupId: this.#deps.group,
         groupGenerationId: number,
         memberId,
         topics: [{ topic, partitions: [commit] }],
@@ -111,7 +126,7 @@ export class GroupCommits {
   #forgetCoordinator(error: unknown): void {
     const known = this.#coordinator;
     this.#coordinator = undefined;
-    if (known !== undefined && !isOfType(error, ...MOVED)) this.#cluster.renew(known.opened);
+    if (known !== undefined && !isOfType(error, ...MOVED)) this.#deps.cluster.renew(known.opened);
   }
 }
 

@@ -4,9 +4,8 @@
  * may come after the stop.
  */
 import type { Consumer, Kafka } from 'kafkajs';
-import { Backoff, pause } from '../../../process/backoff.ts';
 import type { Logger } from '../../../process/logger.ts';
-import { settledWithin } from '../../doorbell.ts';
+import { Backoff, pause, settledWithin } from '../../../process/waiting.ts';
 import { needNoOffsets } from '../client/clusterAccess.ts';
 import { isOfType } from '../client/failures.ts';
 import { Outage } from '../client/outage.ts';

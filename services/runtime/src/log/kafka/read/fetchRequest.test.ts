@@ -113,7 +113,7 @@ function aMessage(offset: number) {
 function aBuffer(partition: number, position: number): PartitionBuffer {
   return new PartitionBuffer(
     { topic: 't', clusterTopic: 'prefix.t', partition, position },
-    { filled: () => undefined, drained: () => undefined },
+    { filled: () => undefined, drained: () => undefined, released: () => undefined },
   );
 }
 

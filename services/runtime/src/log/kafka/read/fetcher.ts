@@ -3,16 +3,36 @@
  * pushes, hides where a batch ends and passes over batches of markers; with its `Cluster` we ask the brokers ourselves.
  */
 import type { Cluster } from 'kafkajs';
-import { Backoff, pause } from '../../../process/backoff.ts';
 import { messageOf, StartRefused } from '../../../process/errors.ts';
+import { Backoff, pause } from '../../../process/waiting.ts';
+import { FollowingTail } from '../../followingTail.ts';
+import type { TailOptions } from '../../log.ts';
 import { isOfType } from '../client/failures.ts';
 import { Outage } from '../client/outage.ts';
 import { NO_LEADER } from '../client/patches.ts';
-import type { OpenedCluster, RenewableCluster } from '../client/renewableCluster.ts';
+import { type OpenedCluster, RenewableCluster } from '../client/renewableCluster.ts';
 import type { KafkaDeps } from '../kafkaDeps.ts';
 import { fetchFrom } from './fetchRequest.ts';
 import { moveIntoRange } from './moveIntoRange.ts';
 import { PartitionBuffer } from './partitionBuffer.ts';
+
+/** @throws Error for a topic that is not there; Unavailable when no broker answers. */
+export async function openTail(deps: KafkaDeps, options: TailOptions): Promise<FollowingTail> {
+  const { topic } = options;
+  const ranges = (await deps.catalog.ranges(topic)).map((range) => range ?? UNKNOWN);
+  const cluster = new RenewableCluster(deps.kafka, [deps.nameOf(topic)]);
+  const onFailed = (error: unknown) => tail.fail(error);
+  const fetcher = new Fetcher(deps, { cluster, topics: [topic], onFailed });
+  const tail: FollowingTail = new FollowingTail(options, ranges, {
+    open: (partition, position, ring) => fetcher.open(topic, partition, position, ring),
+    stop: () => fetcher.close(),
+    close: () => cluster.close(),
+  });
+  return tail;
+}
+
+/** Stands for a partition without a leader: once it has one, the fetches move into what there is. */
+const UNKNOWN = { startOffset: 0, endOffset: Number.POSITIVE_INFINITY };
 
 export interface FetcherOptions {
   readonly cluster: RenewableCluster;
@@ -66,17 +86,17 @@ export class Fetcher {
 
   /** @param topic without the prefix. `onFilled` is called when something has come. */
   open(topic: string, partition: number, position: number, onFilled: () => void): PartitionBuffer {
-    const buffer = new PartitionBuffer(
+    const buffer: PartitionBuffer = new PartitionBuffer(
       { topic, clusterTopic: this.#deps.nameOf(topic), partition, position },
-      { filled: onFilled, drained: () => this.#schedule() },
+      {
+        filled: onFilled,
+        drained: () => this.#schedule(),
+        released: () => this.#buffers.delete(buffer),
+      },
     );
     this.#buffers.add(buffer);
     this.#schedule();
     return buffer;
-  }
-
-  release(buffer: PartitionBuffer): void {
-    this.#buffers.delete(buffer);
   }
 
   /** Nothing is delivered from here on. */

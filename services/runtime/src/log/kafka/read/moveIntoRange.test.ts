@@ -52,7 +52,11 @@ async function afterMove({ group, position, range }: Case) {
     ranges: async () => [range && { startOffset: range[0], endOffset: range[1] }],
   };
   const at = { topic: 't', clusterTopic: 'p-t', partition: 0, position };
-  const buffer = new PartitionBuffer(at, { filled: () => undefined, drained: () => undefined });
+  const buffer = new PartitionBuffer(at, {
+    filled: () => undefined,
+    drained: () => undefined,
+    released: () => undefined,
+  });
   const moved = await moveIntoRange({ catalog, logger }, group, [buffer]);
   return { told, moved, buffer };
 }

@@ -87,7 +87,7 @@ test('a chunk holds records from its position on, as they were appended', () => 
 
 function aBuffer(drained: () => void = () => undefined): PartitionBuffer {
   const at = { topic: 't', clusterTopic: 'prefix.t', partition: 0, position: 0 };
-  return new PartitionBuffer(at, { filled: () => undefined, drained });
+  return new PartitionBuffer(at, { filled: () => undefined, drained, released: () => undefined });
 }
 
 function taken(buffer: PartitionBuffer, bounds: typeof ALL) {

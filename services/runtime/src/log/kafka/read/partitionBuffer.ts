@@ -1,6 +1,8 @@
 /**
  * Holds what was fetched of one partition ahead of its reader, who takes it in bounded batches; a seek throws it away.
  */
+
+import type { Cursor, ReadBounds } from '../../cursor.ts';
 import type { LogRecord } from '../../log.ts';
 import type { Chunk } from './fetchAnswer.ts';
 
@@ -9,20 +11,20 @@ const MAX_BUFFERED_BYTES = 4 * 1024 * 1024;
 /** A record's size besides its key and value, about. */
 const RECORD_OVERHEAD_BYTES = 128;
 
-export interface TakeBounds {
-  readonly maxRecords: number;
-  /** Bytes of keys and values; one record is always given. */
-  readonly maxBytes: number;
+export interface BufferListener {
+  filled(): void;
+  drained(): void;
+  released(): void;
 }
 
-export class PartitionBuffer {
+export class PartitionBuffer implements Cursor {
   readonly topic: string;
   /** The topic's name on the cluster, with the deployment's prefix. */
   readonly clusterTopic: string;
   readonly partition: number;
   /** The brokers sent nothing although there is something: it must be asked for alone. */
   isAskedAlone = false;
-  readonly #onChange: { filled(): void; drained(): void };
+  readonly #listener: BufferListener;
   #chunks: Chunk[] = [];
   /** Records of the first chunk that were taken. */
   #taken = 0;
@@ -32,14 +34,14 @@ export class PartitionBuffer {
 
   constructor(
     at: { topic: string; clusterTopic: string; partition: number; position: number },
-    onChange: { filled(): void; drained(): void },
+    listener: BufferListener,
   ) {
     this.topic = at.topic;
     this.clusterTopic = at.clusterTopic;
     this.partition = at.partition;
     this.#position = at.position;
     this.#fetchOffset = at.position;
-    this.#onChange = onChange;
+    this.#listener = listener;
   }
 
   /** The next `take` begins here. */
@@ -72,7 +74,7 @@ export class PartitionBuffer {
     this.#position = offset;
     this.#fetchOffset = offset;
     this.isAskedAlone = false;
-    this.#onChange.drained();
+    this.#listener.drained();
   }
 
   /** A chunk that begins at `fetchOffset`. */
@@ -81,11 +83,14 @@ export class PartitionBuffer {
     this.#bytes += bytesOf(chunk);
     this.#fetchOffset = chunk.nextOffset;
     this.isAskedAlone = false;
-    this.#onChange.filled();
+    this.#listener.filled();
   }
 
-  /** Undefined when nothing is buffered. Empty where only markers or compacted offsets were passed. */
-  take({ maxRecords, maxBytes }: TakeBounds): { records: LogRecord[]; nextOffset: number } | undefined {
+  release(): void {
+    this.#listener.released();
+  }
+
+  take({ maxRecords, maxBytes }: ReadBounds): { records: LogRecord[]; nextOffset: number } | undefined {
     if (!Number.isInteger(maxRecords) || maxRecords < 1) throw new Error(`a read of ${maxRecords} records`);
     if (this.#chunks.length === 0) return undefined;
     const records: LogRecord[] = [];
@@ -105,7 +110,7 @@ export class PartitionBuffer {
       this.#position = record.offset + 1;
     }
     this.#bytes -= bytes + records.length * RECORD_OVERHEAD_BYTES;
-    this.#onChange.drained();
+    this.#listener.drained();
     return { records, nextOffset: this.#position };
   }
 

@@ -6,7 +6,7 @@ import type { Batch } from '../../log.ts';
 import { oneDeployment } from '../testing/deployment.ts';
 import { describeKafka } from '../testing/engines.ts';
 import { catalogOf, severableKafka } from '../testing/severable.ts';
-import { openTail } from './tail.ts';
+import { openTail } from './fetcher.ts';
 
 describeKafka('reading on Kafka', ({ brokers }) => {
   const own = oneDeployment(brokers);

@@ -1,7 +1,7 @@
 /** Topics and offsets as the brokers know them. What never changes of a topic is asked for once. */
 import type { Broker, Cluster, Kafka } from 'kafkajs';
+import type { OffsetRange } from '../../cursor.ts';
 import type { Committed } from '../../log.ts';
-import type { OffsetRange } from '../../tailPositions.ts';
 import { newCluster } from '../client/clusterAccess.ts';
 import { NO_LEADER } from '../client/patches.ts';
 import { Renewable } from '../client/renewable.ts';

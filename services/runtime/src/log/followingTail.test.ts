@@ -1,6 +1,6 @@
 /** A tail begins inside what the log holds, or not at all. */
 import { expect, test } from 'vitest';
-import { firstPositions } from './tailPositions.ts';
+import { firstPositions } from './followingTail.ts';
 
 const RANGES = [{ startOffset: 3, endOffset: 9 }];
 const first = (offset: number) =>

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { Doorbell } from './doorbell.ts';
+import { Doorbell } from './waiting.ts';
 
 it('wakes a waiter once, also one that comes after the ring', async () => {
   const bell = new Doorbell();

@@ -1,0 +1,56 @@
+/** How many files a stranger opens to follow one record: those of which a function runs from the log's poll to its row. */
+import type { Log } from '@questlog/runtime/log/log';
+import { withMethods } from '@questlog/runtime/log/testing/withMethods';
+import { watchFiles } from '@questlog/runtime/process/testing/filesThatRan';
+import { nextTurn } from '@questlog/runtime/process/waiting';
+import { anEventsAccepted } from '@questlog/schemas/fixtures/builders';
+import { eventsAccepted } from '@questlog/schemas/topics/eventsAccepted';
+import { TOPICS } from '@questlog/schemas/topics/topics';
+import { expect, onTestFinished, test } from 'vitest';
+import { openBench } from './testing/projectorBench.ts';
+
+const MOST_FILES = 18;
+/** What answers behind the store is a process of its own in the product. */
+const OF_CLICKHOUSE = /\/clickhouse\/chdb\//;
+
+test(`a record crosses at most ${MOST_FILES} files from the log's poll to its row`, async () => {
+  const bench = await openBench();
+  onTestFinished(() => bench.close());
+  await bench.append(TOPICS.events, eventsAccepted, [anEventsAccepted({ receivedAt: Date.now() })]);
+  const filesThatRan = await watchFiles();
+  const inserted = Promise.withResolvers<string[]>();
+  const store = withMethods(bench.store, {
+    insert: async (insert) => {
+      await bench.store.insert(insert);
+      if (insert.table === 'events') inserted.resolve(await filesThatRan());
+    },
+  });
+  // What only a start needs is done by then.
+  const projector = await bench.start(store, readTogether(bench.log, 4, filesThatRan));
+  onTestFinished(() => projector.stop());
+
+  const files = (await inserted.promise).filter((path) => !OF_CLICKHOUSE.test(path));
+  expect(files).toContain('services/projector/src/events/writer.ts');
+  expect(files.length, files.join('\n')).toBeLessThanOrEqual(MOST_FILES);
+});
+
+/** The log, of which nobody reads a record before so many do, and `ready` has been called. */
+function readTogether(log: Log, readers: number, ready: () => Promise<unknown>): Log {
+  const all = Promise.withResolvers<unknown>();
+  let waiting = 0;
+  return withMethods(log, {
+    consume: (options) =>
+      log.consume({
+        ...options,
+        process: (owned) => {
+          const read: typeof owned.read = async (of) => {
+            waiting += 1;
+            if (waiting === readers) all.resolve(nextTurn().then(ready));
+            await all.promise;
+            return owned.read(of);
+          };
+          return options.process(withMethods(owned, { read }));
+        },
+      }),
+  });
+}

@@ -1,0 +1,28 @@
+/** Checks the records of an append before anything of it is written or sent, and counts their bytes. */
+import { type NewRecord, RecordTooLarge } from './log.ts';
+
+/**
+ * The bytes of each record's key, value and headers.
+ * @throws RecordTooLarge for the first record above the topic's limit; anything else it throws is a bug of the caller.
+ */
+export function checkRecords(
+  { topic, maxRecordBytes, isCompacted }: { topic: string; maxRecordBytes: number; isCompacted: boolean },
+  records: readonly NewRecord[],
+): number[] {
+  if (records.length === 0) throw new Error(`an append to ${topic} without records`);
+  return records.map((record) => {
+    // Kafka refuses it too: without a key there is nothing to compact by.
+    if (record.key === null && isCompacted) throw new Error(`${topic} takes no record without a key`);
+    const bytes = bytesOf(record);
+    if (bytes > maxRecordBytes) throw new RecordTooLarge(topic, bytes, maxRecordBytes);
+    return bytes;
+  });
+}
+
+function bytesOf({ key, value, headers }: NewRecord): number {
+  let bytes = (key === null ? 0 : Buffer.byteLength(key)) + (value?.byteLength ?? 0);
+  for (const [name, text] of Object.entries(headers ?? {})) {
+    bytes += Buffer.byteLength(name) + Buffer.byteLength(text);
+  }
+  return bytes;
+}

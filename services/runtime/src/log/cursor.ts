@@ -1,0 +1,21 @@
+/** One reader's place in one partition: what an adapter gives to the readers that all adapters share. */
+import type { Batch, ReadOptions } from './log.ts';
+
+export type ReadBounds = Pick<ReadOptions, 'maxRecords' | 'maxBytes'>;
+
+export interface Cursor {
+  readonly topic: string;
+  /** The next `take` begins here. */
+  readonly position: number;
+  seek(offset: number): void;
+  /** Undefined when nothing is there. Without records where only markers or compacted offsets were passed. */
+  take(bounds: ReadBounds): Pick<Batch, 'records' | 'nextOffset'> | undefined;
+  /** Nothing rings any more, and nothing is read ahead. */
+  release(): void;
+}
+
+/** The offsets that one partition holds now. */
+export interface OffsetRange {
+  readonly startOffset: number;
+  readonly endOffset: number;
+}

@@ -1,0 +1,147 @@
+/** The tail of every adapter: feeds `onBatch`, and keeps how far it has come and who waits for it to come further. */
+import { Unavailable } from '../process/errors.ts';
+import { Doorbell, Failure, nextTurn } from '../process/waiting.ts';
+import type { Cursor, OffsetRange, ReadBounds } from './cursor.ts';
+import type { Tail, TailOptions } from './log.ts';
+
+export interface TailSource {
+  /** `ring` is called whenever there may be something new. */
+  open(partition: number, position: number, ring: () => void): Cursor;
+  /** Called when the tail ends: no more is read ahead. */
+  stop?(): void;
+  /** Called when the last `onBatch` has returned. */
+  close?(): Promise<void>;
+}
+
+/** One `onBatch` gets at most this much. */
+const CHUNK: ReadBounds = { maxRecords: 1000, maxBytes: 4 * 1024 * 1024 };
+
+export class FollowingTail implements Tail {
+  readonly #failure = new Failure();
+  readonly failed = this.#failure.failed;
+  /** Resolves when the last `onBatch` has returned and the source is closed. */
+  readonly ended: Promise<void>;
+  readonly #options: TailOptions;
+  readonly #source: TailSource;
+  readonly #positions: number[];
+  readonly #waiters = new Set<Waiter>();
+  readonly #bells: readonly Doorbell[];
+  readonly #followed: Promise<unknown>;
+  /** Why it stopped, once it has. */
+  #end: { readonly cause: unknown } | undefined;
+
+  /** @param ranges what each partition holds now. */
+  constructor(options: TailOptions, ranges: readonly OffsetRange[], source: TailSource) {
+    this.#options = options;
+    this.#source = source;
+    this.#positions = firstPositions(ranges, options);
+    this.#bells = ranges.map(() => new Doorbell());
+    this.#followed = Promise.all(this.#bells.map((bell, partition) => this.#follow(bell, partition)));
+    this.ended = this.#followed.then(() => source.close?.());
+  }
+
+  positions(): readonly number[] {
+    return [...this.#positions];
+  }
+
+  async reached(offsets: readonly number[], signal?: AbortSignal): Promise<void> {
+    if (offsets.length !== this.#positions.length) {
+      throw new Error(
+        `${this.#options.topic} has ${this.#positions.length} partitions, not ${offsets.length}`,
+      );
+    }
+    signal?.throwIfAborted();
+    if (this.#end !== undefined) throw this.#end.cause;
+    if (this.#isAt(offsets)) return;
+    const { promise, resolve, reject } = Promise.withResolvers<void>();
+    const waiter: Waiter = { offsets, resolve, reject };
+    const onAbort = () => reject(signal?.reason);
+    signal?.addEventListener('abort', onAbort);
+    this.#waiters.add(waiter);
+    try {
+      await promise;
+    } finally {
+      this.#waiters.delete(waiter);
+      signal?.removeEventListener('abort', onAbort);
+    }
+  }
+
+  /** Does not wait for the source to be closed (`ended`). */
+  async close(): Promise<void> {
+    this.#stop(new Unavailable(`the tail of ${this.#options.topic} was closed`));
+    await this.#followed;
+  }
+
+  /** Ends it. Once it is closed, or failed elsewhere, nobody is left to tell. */
+  fail(error: unknown): void {
+    if (this.#end === undefined) this.#failure.fail(error);
+    this.#stop(error);
+  }
+
+  async #follow(bell: Doorbell, partition: number): Promise<void> {
+    const { topic, onBatch } = this.#options;
+    const cursor = this.#source.open(partition, this.#positions[partition] ?? 0, () => bell.ring());
+    try {
+      // The caller has its tail before the first batch.
+      await nextTurn();
+      while (this.#end === undefined) {
+        const taken = cursor.take(CHUNK);
+        if (taken === undefined) {
+          await bell.wait();
+          continue;
+        }
+        await onBatch({ topic, partition, ...taken });
+        this.#advance(partition, taken.nextOffset);
+        await nextTurn();
+      }
+    } catch (error) {
+      this.fail(error);
+    } finally {
+      cursor.release();
+    }
+  }
+
+  #advance(partition: number, nextOffset: number): void {
+    this.#positions[partition] = nextOffset;
+    for (const waiter of this.#waiters) {
+      if (this.#isAt(waiter.offsets)) waiter.resolve();
+    }
+  }
+
+  /** Only the first cause counts. */
+  #stop(cause: unknown): void {
+    if (this.#end !== undefined) return;
+    this.#end = { cause };
+    this.#source.stop?.();
+    for (const waiter of this.#waiters) waiter.reject(cause);
+    for (const bell of this.#bells) bell.ring();
+  }
+
+  #isAt(offsets: readonly number[]): boolean {
+    return this.#positions.every((position, partition) => position >= (offsets[partition] ?? 0));
+  }
+}
+
+/**
+ * A tail begins at the offsets wanted, moved into what the log holds. An offset beyond the end was noted before the log
+ * was cut short.
+ */
+export function firstPositions(ranges: readonly OffsetRange[], { topic, from }: TailOptions): number[] {
+  if (from === 'earliest') return ranges.map(({ startOffset }) => startOffset);
+  if (from.length !== ranges.length) {
+    throw new Error(`${topic} has ${ranges.length} partitions, not ${from.length}`);
+  }
+  return ranges.map(({ startOffset, endOffset }, partition) => {
+    const offset = from[partition] ?? 0;
+    if (!Number.isInteger(offset) || offset < 0) {
+      throw new Error(`${topic}/${partition}: ${offset} is no offset`);
+    }
+    return Math.min(Math.max(offset, startOffset), endOffset);
+  });
+}
+
+interface Waiter {
+  readonly offsets: readonly number[];
+  resolve(): void;
+  reject(error: unknown): void;
+}

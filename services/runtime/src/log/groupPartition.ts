@@ -1,0 +1,194 @@
+/** One partition (of all the group's topics) in the hands of one member, as every adapter gives it: reads, and its loss. */
+import { Fenced } from '../process/errors.ts';
+import { Doorbell, nextTurn } from '../process/waiting.ts';
+import type { Cursor } from './cursor.ts';
+import type { Batch, Committed, OwnedPartition, ReadOptions } from './log.ts';
+
+/** An adapter's way to commit what the owner of a partition has read at the cursor. */
+export interface Commits<Place extends Cursor> {
+  commit(owner: GroupPartition<Place>, cursor: Place, committed: Committed): Promise<void>;
+}
+
+export class GroupPartition<Place extends Cursor = Cursor> implements OwnedPartition {
+  readonly partition: number;
+  readonly group: string;
+  readonly #commits: Commits<Place>;
+  readonly #revoked = new AbortController();
+  readonly signal = this.#revoked.signal;
+  readonly #topics = new Map<string, Topic<Place>>();
+  readonly #bell = new Doorbell();
+  #isFenced = false;
+  #isReading = false;
+  /** The topic after the one that gave the last batch comes first in the next read, so that none starves. */
+  #firstTopic = 0;
+
+  constructor(group: string, partition: number, commits: Commits<Place>) {
+    this.group = group;
+    this.partition = partition;
+    this.#commits = commits;
+  }
+
+  /** Adds a topic, before the owner gets the partition. `ring` is to be called whenever there may be something new. */
+  add(committed: Committed | undefined, open: (ring: () => void) => Place): void {
+    const cursor = open(() => this.#bell.ring());
+    this.#topics.set(cursor.topic, { committed, cursor });
+  }
+
+  committed(topic: string): Committed | undefined {
+    return this.#topic(topic).committed;
+  }
+
+  position(topic: string): number {
+    return this.cursor(topic).position;
+  }
+
+  seek(topic: string, offset: number): void {
+    const cursor = this.cursor(topic);
+    if (!Number.isSafeInteger(offset) || offset < 0) {
+      throw new Error(`offset ${offset} is not in ${topic}/${this.partition}`);
+    }
+    if (offset !== cursor.position) cursor.seek(offset);
+    this.#bell.ring();
+  }
+
+  async read(options: ReadOptions): Promise<Batch | undefined> {
+    if (this.#isReading) throw new Error(`${this.group}/${this.partition} is already reading`);
+    this.#isReading = true;
+    try {
+      await nextTurn();
+      return await this.#read(options);
+    } finally {
+      this.#isReading = false;
+    }
+  }
+
+  async commit(topic: string, committed: Committed): Promise<void> {
+    await this.#commits.commit(this, this.cursor(topic), committed);
+  }
+
+  cursor(topic: string): Place {
+    return this.#topic(topic).cursor;
+  }
+
+  /** @throws Fenced once the partition is another's. */
+  checkOwned(): void {
+    if (this.#isFenced)
+      throw new Fenced(`${this.group} lost partition ${this.partition}; nothing was committed`);
+  }
+
+  /** Asks the owner to finish; it may still commit what it has done. */
+  revoke(): void {
+    this.#revoked.abort();
+    this.#bell.ring();
+  }
+
+  /** Nothing can be committed any more. */
+  fence(): void {
+    this.#isFenced = true;
+    this.revoke();
+    this.release();
+  }
+
+  /** Gives back what was read ahead. */
+  release(): void {
+    for (const { cursor } of this.#topics.values()) cursor.release();
+  }
+
+  async #read({ topic, waitMs, ...bounds }: ReadOptions): Promise<Batch | undefined> {
+    const deadlineMs = performance.now() + waitMs;
+    const candidates = topic === undefined ? this.#inTurn() : [this.cursor(topic)];
+    while (!this.signal.aborted) {
+      for (const cursor of candidates) {
+        const taken = cursor.take(bounds);
+        if (taken !== undefined) return { topic: cursor.topic, partition: this.partition, ...taken };
+      }
+      const leftMs = deadlineMs - performance.now();
+      if (leftMs <= 0) return undefined;
+      await this.#bell.wait(leftMs);
+    }
+    return undefined;
+  }
+
+  #inTurn(): Place[] {
+    const cursors = [...this.#topics.values()].map(({ cursor }) => cursor);
+    this.#firstTopic = (this.#firstTopic + 1) % cursors.length;
+    return [...cursors.slice(this.#firstTopic), ...cursors.slice(0, this.#firstTopic)];
+  }
+
+  #topic(topic: string): Topic<Place> {
+    const owned = this.#topics.get(topic);
+    if (owned === undefined) throw new Error(`${this.group} does not consume ${topic}`);
+    return owned;
+  }
+}
+
+/** A commit of an adapter's own partition. */
+export interface OwnCommit<Place extends Cursor> {
+  readonly owner: GroupPartition;
+  readonly cursor: Place;
+  readonly committed: Committed;
+}
+
+/**
+ * A transaction's commit as the adapter knows it, by its own kind of cursor.
+ * @throws Error for a partition of another log.
+ */
+export function ownCommit<Place extends Cursor>(
+  { owned, topic, committed }: { owned: OwnedPartition; topic: string; committed: Committed },
+  kind: new (...of: never[]) => Place,
+): OwnCommit<Place> {
+  if (owned instanceof GroupPartition) {
+    const cursor: Cursor = owned.cursor(topic);
+    if (cursor instanceof kind) return { owner: owned, cursor, committed };
+  }
+  throw new Error('the partition is of another log');
+}
+
+interface Topic<Place> {
+  /** As it was when the partition was assigned. */
+  readonly committed: Committed | undefined;
+  readonly cursor: Place;
+}
+
+/** Kafka's own limit (`offset.metadata.max.bytes`). */
+const MAX_METADATA_BYTES = 4096;
+
+/** Such a commit is a bug of the caller: an offset that was never read, or metadata that Kafka would refuse. */
+export function checkCommitted(
+  { topic, partition, endOffset }: { topic: string; partition: number; endOffset: number },
+  { offset, metadata }: Committed,
+): void {
+  if (!Number.isInteger(offset) || offset < 0 || offset > endOffset) {
+    throw new Error(`offset ${offset} cannot be committed: ${topic}/${partition} ends at ${endOffset}`);
+  }
+  if (Buffer.byteLength(metadata) > MAX_METADATA_BYTES) {
+    throw new Error(`commit metadata exceeds ${MAX_METADATA_BYTES} bytes`);
+  }
+}
+
+/** A partition that was taken away ends its work by `Fenced`, or by the abort itself passed on by what it awaited. */
+export function isOfLoss(error: unknown, signal: AbortSignal): boolean {
+  if (!signal.aborted) return false;
+  return (
+    error instanceof Fenced ||
+    error === signal.reason ||
+    (error instanceof Error && error.name === 'AbortError')
+  );
+}
+
+/**
+ * The number of partitions that each of the topics has.
+ * @throws Error when the group consumes nothing, or partition p of one topic has no p of another.
+ */
+export function commonPartitions(
+  group: string,
+  topics: readonly { readonly name: string; readonly partitions: number }[],
+): number {
+  const [first] = topics;
+  if (first === undefined) throw new Error(`group ${group} consumes no topic`);
+  if (topics.some(({ partitions }) => partitions !== first.partitions)) {
+    const counts = topics.map(({ name, partitions }) => `${name} ${partitions}`).join(', ');
+    throw new Error(`group ${group} consumes topics of unequal partition counts: ${counts}`);
+  }
+  return first.partitions;
+}

@@ -1,0 +1,117 @@
+/** The ways to wait: between tries, for a ring, for a turn of the event loop, and for something but not too long. */
+import { setTimeout as delay } from 'node:timers/promises';
+import { Unavailable } from './errors.ts';
+
+/** Pauses between tries: each is twice the one before, up to a bound. */
+export class Backoff {
+  readonly #firstMs: number;
+  readonly #maxMs: number;
+  #nextMs: number;
+
+  constructor(firstMs = 100, maxMs = 5_000) {
+    this.#firstMs = firstMs;
+    this.#maxMs = maxMs;
+    this.#nextMs = firstMs;
+  }
+
+  /** The pause before the next try. */
+  next(): number {
+    const pauseMs = this.#nextMs;
+    this.#nextMs = Math.min(pauseMs * 2, this.#maxMs);
+    return pauseMs;
+  }
+
+  /** Call it after a success. */
+  reset(): void {
+    this.#nextMs = this.#firstMs;
+  }
+}
+
+/** Resolves after the pause, or when the signal aborts. */
+export async function pause(ms: number, signal: AbortSignal): Promise<void> {
+  await delay(ms, undefined, { signal }).catch(() => undefined);
+}
+
+export interface Patience {
+  /** Ends the waiting; what was thrown last is thrown then. */
+  readonly signal: AbortSignal;
+  readonly backoff?: Backoff;
+  onDelay(cause: Unavailable, backoffMs: number): void;
+}
+
+/**
+ * The one answer to a dependency that is away for a while: the same work again, with growing pauses.
+ * @throws Unavailable once the signal aborts; whatever else `work` throws, at once.
+ */
+export async function untilAvailable<T>(
+  work: () => T | Promise<T>,
+  { signal, backoff = new Backoff(), onDelay }: Patience,
+): Promise<T> {
+  for (;;) {
+    try {
+      return await work();
+    } catch (error) {
+      if (!(error instanceof Unavailable) || signal.aborted) throw error;
+      const backoffMs = backoff.next();
+      onDelay(error, backoffMs);
+      await pause(backoffMs, signal);
+      if (signal.aborted) throw error;
+    }
+  }
+}
+
+/** Wakes one waiting loop: a ring between two waits is not lost, so that nothing needs to poll. */
+export class Doorbell {
+  #rung = false;
+  #answer: (() => void) | undefined;
+
+  ring(): void {
+    this.#rung = true;
+    this.#answer?.();
+  }
+
+  /** Resolves at once when it rang since the last wait, else at the next ring or after `waitMs`. One waiter at a time. */
+  async wait(waitMs?: number): Promise<void> {
+    if (!this.#rung) {
+      const { promise, resolve } = Promise.withResolvers<void>();
+      this.#answer = resolve;
+      await (waitMs === undefined ? promise : settledWithin(promise, waitMs));
+      this.#answer = undefined;
+    }
+    this.#rung = false;
+  }
+}
+
+/** Lets timers, sockets and other loops have their turn between two chunks of synchronous work. */
+export function nextTurn(): Promise<void> {
+  return new Promise((resolve) => setImmediate(resolve));
+}
+
+/** Waits for `promise`, which never rejects, but not longer than `waitMs`. */
+export async function settledWithin(promise: Promise<unknown>, waitMs: number): Promise<void> {
+  await withinLimit<unknown>(promise, waitMs, () => undefined);
+}
+
+/** Gives what comes of the work, or of `late` when it takes longer; the work goes on, and its outcome is nobody's. */
+export async function withinLimit<T>(work: Promise<T>, limitMs: number, late: () => T): Promise<T> {
+  const { promise: timeout, resolve } = Promise.withResolvers<void>();
+  const timer = setTimeout(resolve, limitMs);
+  try {
+    return await Promise.race([work, timeout.then(late)]);
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+/** How something running says that it cannot go on. Nobody has to look at `failed` by then. */
+export class Failure {
+  readonly failed: Promise<never>;
+  readonly fail: (cause: unknown) => void;
+
+  constructor() {
+    const { promise, reject } = Promise.withResolvers<never>();
+    promise.catch(() => undefined);
+    this.failed = promise;
+    this.fail = reject;
+  }
+}
