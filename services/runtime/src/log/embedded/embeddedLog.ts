@@ -18,9 +18,7 @@ import type {
 import { ConsumerGroup } from './consumerGroup.ts';
 import { type LogDatabase, openDatabase } from './database.ts';
 import { GroupCommit } from './groupCommit.ts';
-import { Compaction } from './maintenance/compaction.ts';
 import { Maintenance } from './maintenance/maintenance.ts';
-import { Retention } from './maintenance/retention.ts';
 import { RecordStore } from './recordStore.ts';
 import { TopicCatalog } from './topicCatalog.ts';
 import { EmbeddedTransactionalProducer } from './transactionalProducer.ts';
@@ -79,20 +77,9 @@ class EmbeddedLog implements Log, EmbeddedExtras {
     this.#database = database;
     this.#catalog = new TopicCatalog(database);
     this.#records = new RecordStore(database);
-    this.#groupCommit = new GroupCommit({
-      database,
-      records: this.#records,
-      clock,
-      maxQueuedBytes,
-    });
-    this.#maintenance = new Maintenance(
-      {
-        catalog: this.#catalog,
-        retention: new Retention({ database, records: this.#records, clock }),
-        compaction: new Compaction({ database, clock }),
-      },
-      options.maintenanceIntervalMs ?? MAINTENANCE_INTERVAL_MS,
-    );
+    const parts = { database, catalog: this.#catalog, records: this.#records, clock };
+    this.#groupCommit = new GroupCommit({ ...parts, maxQueuedBytes });
+    this.#maintenance = new Maintenance(parts, options.maintenanceIntervalMs ?? MAINTENANCE_INTERVAL_MS);
     this.#revokeWaitMs = options.revokeWaitMs ?? REVOKE_WAIT_MS;
   }
 

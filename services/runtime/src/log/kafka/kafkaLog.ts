@@ -28,8 +28,8 @@ import { type KafkaConnection, kafkaClient } from './client/kafkaClient.ts';
 import { reachBrokers } from './client/reachBrokers.ts';
 import { Renewable } from './client/renewable.ts';
 import { openConsumer } from './group/consumerGroup.ts';
-import type { KafkaDeps } from './kafkaDeps.ts';
 import { openTail } from './read/fetcher.ts';
+import type { KafkaDeps } from './topics/catalog.ts';
 import { BrokerCatalog } from './topics/catalog.ts';
 import { ensureTopics } from './topics/topics.ts';
 

@@ -2,50 +2,28 @@
  * Keeps only the last record of each key in `compact` topics. A table remembers where each key's last record is, so
  * that a pass costs what was appended since the one before, and its memory is one chunk.
  */
-import type { StatementSync } from 'node:sqlite';
+import type { DatabaseSync } from 'node:sqlite';
 import type { Clock } from '../../../process/clock.ts';
 import type { LogDatabase } from '../database.ts';
 import { offsetOf, rowId } from '../recordStore.ts';
 import type { PartitionState } from '../topicCatalog.ts';
 
-export interface CompactionDeps {
-  readonly database: LogDatabase;
-  readonly clock: Clock;
-}
-
 export class Compaction {
-  readonly #deps: CompactionDeps;
-  readonly #next: StatementSync;
-  readonly #latest: StatementSync;
-  readonly #saveLatest: StatementSync;
-  readonly #delete: StatementSync;
-  readonly #saveCompacted: StatementSync;
-  readonly #oldTombstones: StatementSync;
-  readonly #forgetKey: StatementSync;
+  readonly #database: LogDatabase;
+  readonly #clock: Clock;
+  readonly #sql: ReturnType<typeof statements>;
 
-  constructor(deps: CompactionDeps) {
-    const { sqlite } = deps.database;
-    this.#deps = deps;
-    this.#next = sqlite.prepare(
-      'SELECT id, key, value IS NULL AS is_tombstone FROM records WHERE id >= ? AND id < ? ORDER BY id LIMIT ?',
-    );
-    this.#latest = sqlite.prepare(
-      'SELECT record_offset FROM latest_by_key WHERE partition_id = ? AND key = ?',
-    );
-    this.#saveLatest = sqlite.prepare('INSERT OR REPLACE INTO latest_by_key VALUES (?, ?, ?, ?)');
-    this.#delete = sqlite.prepare('DELETE FROM records WHERE id = ?');
-    this.#saveCompacted = sqlite.prepare('UPDATE partitions SET compacted_offset = ? WHERE id = ?');
-    this.#oldTombstones = sqlite.prepare(
-      'SELECT key, record_offset FROM latest_by_key WHERE partition_id = ? AND tombstone_since_ms < ? LIMIT ?',
-    );
-    this.#forgetKey = sqlite.prepare('DELETE FROM latest_by_key WHERE partition_id = ? AND key = ?');
+  constructor(database: LogDatabase, clock: Clock) {
+    this.#database = database;
+    this.#clock = clock;
+    this.#sql = statements(database.sqlite);
   }
 
   /** Compacts one bounded chunk. Returns whether there may be more. */
   compactChunk(partition: PartitionState): boolean {
     if (partition.compactedOffset >= partition.endOffset) return false;
-    const rows = this.#deps.database.read(() =>
-      this.#next.all(
+    const rows = this.#database.read(() =>
+      this.#sql.next.all(
         rowId(partition, partition.compactedOffset),
         rowId(partition, partition.endOffset),
         CHUNK_RECORDS,
@@ -54,12 +32,12 @@ export class Compaction {
     const last = rows.at(-1);
     const isCut = rows.length === CHUNK_RECORDS && last !== undefined;
     const compactedOffset = isCut ? offsetOf(partition, Number(last['id'])) + 1 : partition.endOffset;
-    this.#deps.database.write(() => {
+    this.#database.write(() => {
       for (const row of rows) {
         if (row['key'] === null) continue;
         this.#supersede(partition, String(row['key']), Number(row['id']), row['is_tombstone'] === 1);
       }
-      this.#saveCompacted.run(compactedOffset, partition.id);
+      this.#sql.saveCompacted.run(compactedOffset, partition.id);
     });
     partition.compactedOffset = compactedOffset;
     return isCut;
@@ -67,31 +45,47 @@ export class Compaction {
 
   /** Deletes one bounded chunk of the tombstones that everybody has had time to read. Returns whether there may be more. */
   deleteTombstonesChunk(partition: PartitionState): boolean {
-    const keptFromMs = this.#deps.clock.now() - TOMBSTONE_RETENTION_MS;
-    const rows = this.#deps.database.read(() =>
-      this.#oldTombstones.all(partition.id, keptFromMs, CHUNK_RECORDS),
+    const keptFromMs = this.#clock.now() - TOMBSTONE_RETENTION_MS;
+    const rows = this.#database.read(() =>
+      this.#sql.oldTombstones.all(partition.id, keptFromMs, CHUNK_RECORDS),
     );
     if (rows.length === 0) return false;
-    this.#deps.database.write(() => {
+    this.#database.write(() => {
       for (const row of rows) {
-        this.#delete.run(rowId(partition, Number(row['record_offset'])));
-        this.#forgetKey.run(partition.id, String(row['key']));
+        this.#sql.delete.run(rowId(partition, Number(row['record_offset'])));
+        this.#sql.forgetKey.run(partition.id, String(row['key']));
       }
     });
     return rows.length === CHUNK_RECORDS;
   }
 
   #supersede(partition: PartitionState, key: string, id: number, isTombstone: boolean): void {
-    const older = this.#latest.get(partition.id, key)?.['record_offset'];
-    if (typeof older === 'number') this.#delete.run(rowId(partition, older));
+    const older = this.#sql.latest.get(partition.id, key)?.['record_offset'];
+    if (typeof older === 'number') this.#sql.delete.run(rowId(partition, older));
     // Counted from the pass that removed the old values: a reader of those still meets the tombstone.
-    this.#saveLatest.run(
+    this.#sql.saveLatest.run(
       partition.id,
       key,
       offsetOf(partition, id),
-      isTombstone ? this.#deps.clock.now() : null,
+      isTombstone ? this.#clock.now() : null,
     );
   }
+}
+
+function statements(sqlite: DatabaseSync) {
+  return {
+    next: sqlite.prepare(
+      'SELECT id, key, value IS NULL AS is_tombstone FROM records WHERE id >= ? AND id < ? ORDER BY id LIMIT ?',
+    ),
+    latest: sqlite.prepare('SELECT record_offset FROM latest_by_key WHERE partition_id = ? AND key = ?'),
+    saveLatest: sqlite.prepare('INSERT OR REPLACE INTO latest_by_key VALUES (?, ?, ?, ?)'),
+    delete: sqlite.prepare('DELETE FROM records WHERE id = ?'),
+    saveCompacted: sqlite.prepare('UPDATE partitions SET compacted_offset = ? WHERE id = ?'),
+    oldTombstones: sqlite.prepare(
+      'SELECT key, record_offset FROM latest_by_key WHERE partition_id = ? AND tombstone_since_ms < ? LIMIT ?',
+    ),
+    forgetKey: sqlite.prepare('DELETE FROM latest_by_key WHERE partition_id = ? AND key = ?'),
+  };
 }
 
 /** One chunk blocks the event loop for a few milliseconds. */

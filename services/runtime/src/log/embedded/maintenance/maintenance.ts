@@ -1,24 +1,32 @@
 /** Runs retention and compaction over all topics, in chunks between which everything else has its turn. */
+import type { Clock } from '../../../process/clock.ts';
 import { Unavailable } from '../../../process/errors.ts';
 import { nextTurn } from '../../../process/waiting.ts';
-import type { PartitionState, TopicCatalog } from '../topicCatalog.ts';
-import type { Compaction } from './compaction.ts';
-import type { Retention } from './retention.ts';
+import type { LogDatabase } from '../database.ts';
+import type { RecordStore } from '../recordStore.ts';
+import type { TopicCatalog } from '../topicCatalog.ts';
+import { Compaction } from './compaction.ts';
+import { Retention } from './retention.ts';
 
 export interface MaintenanceDeps {
+  readonly database: LogDatabase;
   readonly catalog: TopicCatalog;
-  readonly retention: Retention;
-  readonly compaction: Compaction;
+  readonly records: RecordStore;
+  readonly clock: Clock;
 }
 
 export class Maintenance {
-  readonly #deps: MaintenanceDeps;
+  readonly #catalog: TopicCatalog;
+  readonly #retention: Retention;
+  readonly #compaction: Compaction;
   readonly #timer: NodeJS.Timeout;
   #running: Promise<void> = Promise.resolve();
   #isStopped = false;
 
-  constructor(deps: MaintenanceDeps, intervalMs: number) {
-    this.#deps = deps;
+  constructor({ database, catalog, records, clock }: MaintenanceDeps, intervalMs: number) {
+    this.#catalog = catalog;
+    this.#retention = new Retention(database, records, clock);
+    this.#compaction = new Compaction(database, clock);
     this.#timer = setInterval(() => void this.#runOnSchedule(), intervalMs).unref();
   }
 
@@ -46,22 +54,17 @@ export class Maintenance {
   }
 
   async #run(): Promise<void> {
-    const { catalog, retention, compaction } = this.#deps;
-    for (const { spec, partitions } of catalog.all()) {
+    for (const { spec, partitions } of this.#catalog.all()) {
       const { cleanup } = spec;
       for (const partition of partitions) {
         if (cleanup.policy === 'delete') {
-          await this.#repeat(() => retention.deleteChunk(partition, cleanup.retentionMs));
+          await this.#repeat(() => this.#retention.deleteChunk(partition, cleanup.retentionMs));
         } else {
-          await this.#compact(compaction, partition);
+          await this.#repeat(() => this.#compaction.compactChunk(partition));
+          await this.#repeat(() => this.#compaction.deleteTombstonesChunk(partition));
         }
       }
     }
-  }
-
-  async #compact(compaction: Compaction, partition: PartitionState): Promise<void> {
-    await this.#repeat(() => compaction.compactChunk(partition));
-    await this.#repeat(() => compaction.deleteTombstonesChunk(partition));
   }
 
   async #repeat(chunk: () => boolean): Promise<void> {

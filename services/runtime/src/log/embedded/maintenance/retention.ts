@@ -1,44 +1,35 @@
 /** Deletes what is old from the front of `delete` topics, but nothing that a group has yet to read. */
-import type { StatementSync } from 'node:sqlite';
+import type { DatabaseSync } from 'node:sqlite';
 import type { Clock } from '../../../process/clock.ts';
 import type { LogDatabase } from '../database.ts';
 import { offsetOf, type RecordStore, rowId } from '../recordStore.ts';
 import type { PartitionState } from '../topicCatalog.ts';
 
-export interface RetentionDeps {
-  readonly database: LogDatabase;
-  readonly records: Pick<RecordStore, 'smallestCommitted'>;
-  readonly clock: Clock;
-}
-
 export class Retention {
-  readonly #deps: RetentionDeps;
-  readonly #oldest: StatementSync;
-  readonly #delete: StatementSync;
-  readonly #saveStart: StatementSync;
+  readonly #database: LogDatabase;
+  readonly #records: RecordStore;
+  readonly #clock: Clock;
+  readonly #sql: ReturnType<typeof statements>;
 
-  constructor(deps: RetentionDeps) {
-    const { sqlite } = deps.database;
-    this.#deps = deps;
-    this.#oldest = sqlite.prepare(
-      'SELECT id, timestamp_ms, length(value) AS bytes FROM records WHERE id >= ? AND id < ? ORDER BY id LIMIT ?',
-    );
-    this.#delete = sqlite.prepare('DELETE FROM records WHERE id >= ? AND id < ?');
-    this.#saveStart = sqlite.prepare('UPDATE partitions SET start_offset = ? WHERE id = ?');
+  constructor(database: LogDatabase, records: RecordStore, clock: Clock) {
+    this.#database = database;
+    this.#records = records;
+    this.#clock = clock;
+    this.#sql = statements(database.sqlite);
   }
 
   /** Deletes one bounded chunk. Returns whether there may be more. */
   deleteChunk(partition: PartitionState, retentionMs: number): boolean {
-    const { database, records, clock } = this.#deps;
-    const limit = Math.min(partition.endOffset, records.smallestCommitted(partition) ?? partition.endOffset);
+    const { endOffset } = partition;
+    const limit = Math.min(endOffset, this.#records.smallestCommitted(partition) ?? endOffset);
     if (limit <= partition.startOffset) return false;
-    const { startOffset, isCut } = database.read(() =>
-      this.#newStart(partition, limit, clock.now() - retentionMs),
+    const { startOffset, isCut } = this.#database.read(() =>
+      this.#newStart(partition, limit, this.#clock.now() - retentionMs),
     );
     if (startOffset === partition.startOffset) return false;
-    database.write(() => {
-      this.#delete.run(rowId(partition, partition.startOffset), rowId(partition, startOffset));
-      this.#saveStart.run(startOffset, partition.id);
+    this.#database.write(() => {
+      this.#sql.delete.run(rowId(partition, partition.startOffset), rowId(partition, startOffset));
+      this.#sql.saveStart.run(startOffset, partition.id);
     });
     partition.startOffset = startOffset;
     return isCut;
@@ -49,7 +40,7 @@ export class Retention {
     limit: number,
     keptFromMs: number,
   ): { startOffset: number; isCut: boolean } {
-    const rows = this.#oldest.all(
+    const rows = this.#sql.oldest.all(
       rowId(partition, partition.startOffset),
       rowId(partition, limit),
       CHUNK_RECORDS,
@@ -66,6 +57,16 @@ export class Retention {
     // Only markers are left before the limit; the records of their transactions are gone.
     return { startOffset: limit, isCut: false };
   }
+}
+
+function statements(sqlite: DatabaseSync) {
+  return {
+    oldest: sqlite.prepare(
+      'SELECT id, timestamp_ms, length(value) AS bytes FROM records WHERE id >= ? AND id < ? ORDER BY id LIMIT ?',
+    ),
+    delete: sqlite.prepare('DELETE FROM records WHERE id >= ? AND id < ?'),
+    saveStart: sqlite.prepare('UPDATE partitions SET start_offset = ? WHERE id = ?'),
+  };
 }
 
 /** One chunk blocks the event loop for a few milliseconds. */

@@ -1,7 +1,16 @@
 /** Checks an append before anything of it is sent, and counts its bytes as one batch of Kafka will hold them. */
 import { checkRecords } from '../../checkRecords.ts';
 import type { NewRecord } from '../../log.ts';
-import type { TopicLimits } from '../kafkaDeps.ts';
+
+/** The limits of a topic, as the brokers have them. */
+export interface TopicLimits {
+  /** The name without the prefix. */
+  readonly topic: string;
+  readonly partitions: number;
+  /** The topic's `max.message.bytes`: of one batch. */
+  readonly maxBatchBytes: number;
+  readonly isCompacted: boolean;
+}
 
 /**
  * A batch's size beside the keys, values and headers of one record: 61 bytes of its own, up to 40 of the record and

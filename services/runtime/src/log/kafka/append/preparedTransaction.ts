@@ -1,8 +1,8 @@
 /** Checks a transaction before anything of it is sent, and shapes it into the sends and offsets of kafkajs. */
 import { checkCommitted, type OwnCommit, ownCommit } from '../../groupPartition.ts';
 import type { NewRecord, Transaction } from '../../log.ts';
-import type { KafkaDeps } from '../kafkaDeps.ts';
 import { PartitionBuffer } from '../read/partitionBuffer.ts';
+import type { KafkaDeps } from '../topics/catalog.ts';
 import { batchRoom, checkedBytes } from './batchBytes.ts';
 import type { Send } from './producers.ts';
 

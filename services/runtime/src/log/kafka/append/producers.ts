@@ -40,9 +40,8 @@ export class Producers {
   readonly #sendLimitMs: number;
 
   constructor({ create, logger, sendLimitMs }: ProducersDeps) {
-    this.#producer = new Renewable(create, (cause) => {
-      logger.warn('producer_replaced', { cause: messageOf(cause) });
-    });
+    const onReplaced = (cause: unknown) => logger.warn('producer_replaced', { cause: messageOf(cause) });
+    this.#producer = new Renewable(create, { onReplaced });
     this.#sendLimitMs = sendLimitMs ?? SEND_LIMIT_MS;
   }
 

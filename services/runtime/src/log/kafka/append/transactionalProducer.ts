@@ -3,9 +3,9 @@ import type { Transaction as KafkaTransaction, Message, Producer } from 'kafkajs
 import { Fenced, Unavailable } from '../../../process/errors.ts';
 import type { Appended, Transaction, TransactionalProducer } from '../../log.ts';
 import { asFailure } from '../client/failures.ts';
-import { connectedOf, withinLimit } from '../client/renewable.ts';
+import { answered, connectedOf } from '../client/renewable.ts';
 import { withRetries } from '../client/retries.ts';
-import type { KafkaDeps } from '../kafkaDeps.ts';
+import type { KafkaDeps } from '../topics/catalog.ts';
 import { type PreparedTransaction, preparedTransaction } from './preparedTransaction.ts';
 import {
   ALL_IN_SYNC,
@@ -40,7 +40,7 @@ export async function openTransactionalProducer(
   const producer = await connectedOf(create);
   try {
     // kafkajs initialises the producer with its first transaction, of which the brokers know nothing until it is used.
-    const first = await withinLimit(producer.transaction(), INITIALISE_LIMIT_MS);
+    const first = await answered(producer.transaction(), INITIALISE_LIMIT_MS);
     return new KafkaTransactionalProducer(deps, id, producer, first);
   } catch (error) {
     producer.disconnect().catch(() => undefined);
@@ -104,7 +104,7 @@ export class KafkaTransactionalProducer implements TransactionalProducer {
     const running = new RunningTransaction(this.#next ?? (await this.#begin()), prepared);
     this.#next = undefined;
     try {
-      return await withinLimit(running.run(), COMMIT_LIMIT_MS);
+      return await answered(running.run(), COMMIT_LIMIT_MS);
     } catch (error) {
       const failure = asFailure(error, `the transaction of ${this.#id} did not commit for certain`);
       this.#broken = failure;
@@ -161,7 +161,7 @@ class RunningTransaction {
     this.#isGivenUp = true;
     abandon(this.#sending);
     if (!this.#transaction.isActive()) return;
-    await withinLimit(this.#transaction.abort(), ABORT_LIMIT_MS).catch(() => undefined);
+    await answered(this.#transaction.abort(), ABORT_LIMIT_MS).catch(() => undefined);
   }
 
   async #append(sends: readonly Send[]): Promise<Appended> {

@@ -2,7 +2,10 @@
  * A kafkajs client that is replaced whole after a failure: what it keeps of dead connections, old leaders and sequence
  * numbers is not to be trusted any more.
  */
+import type { Cluster, Kafka } from 'kafkajs';
 import { Unavailable } from '../../../process/errors.ts';
+import { withinLimit } from '../../../process/waiting.ts';
+import { newCluster } from './clusterAccess.ts';
 import { asFailure } from './failures.ts';
 
 /** All clients of kafkajs have these. */
@@ -13,61 +16,90 @@ export interface Connectable {
 
 export class Renewable<T extends Connectable> {
   readonly #create: () => T;
-  readonly #onReplaced: (cause: unknown) => void;
+  readonly #options: RenewableOptions<T>;
   readonly #open = new Set<SharedClient<T>>();
-  #current: Promise<SharedClient<T>> | undefined;
+  #current: SharedClient<T> | undefined;
+  #opening: Promise<SharedClient<T>> | undefined;
   #isClosed = false;
 
   /** @param create makes a client that is not connected yet. */
-  constructor(create: () => T, onReplaced: (cause: unknown) => void = () => undefined) {
+  constructor(create: () => T, options: RenewableOptions<T> = {}) {
     this.#create = create;
-    this.#onReplaced = onReplaced;
+    this.#options = options;
+  }
+
+  /** Undefined while there is none to use. */
+  get current(): SharedClient<T> | undefined {
+    return this.#current;
+  }
+
+  /** @throws Unavailable when no broker can be reached or it was closed; what `prepare` throws. */
+  async get(): Promise<SharedClient<T>> {
+    if (this.#isClosed) throw new Unavailable('the log is closed; nothing was done');
+    if (this.#current !== undefined) return this.#current;
+    this.#opening ??= this.#connect().finally(() => {
+      this.#opening = undefined;
+    });
+    return await this.#opening;
   }
 
   /**
-   * Rejects with what `work` throws, or when it takes longer than the limit, and then replaces the client for all. Who
-   * uses the old one finishes there.
+   * Rejects with what `work` throws, or when it takes longer than the limit, and then replaces the client for all.
    * @throws Unavailable when no broker can be reached or it was closed; `work` has not begun then.
    */
   async use<R>(limitMs: number, work: (client: T) => Promise<R>): Promise<R> {
-    if (this.#isClosed) throw new Unavailable('the log is closed; nothing was done');
-    this.#current ??= this.#connect();
-    const shared = await this.#current;
+    const shared = await this.get();
     try {
-      return await withinLimit(shared.use(work), limitMs);
+      return await answered(shared.use(work), limitMs);
     } catch (error) {
-      this.#replace(shared, error);
+      this.renew(shared, error);
       throw error;
     }
+  }
+
+  /** The next one to ask gets a new client. Who uses the old one finishes there. */
+  renew(shared: SharedClient<T>, cause?: unknown): void {
+    if (this.#current !== shared) return;
+    this.#current = undefined;
+    shared.retire();
+    this.#options.onReplaced?.(cause);
   }
 
   /** Waits for what runs. */
   async close(): Promise<void> {
     this.#isClosed = true;
-    const current = this.#current;
+    await this.#opening?.catch(() => undefined);
+    this.#current?.retire();
     this.#current = undefined;
-    (await current?.catch(() => undefined))?.retire();
     await Promise.all([...this.#open].map((shared) => shared.closed));
   }
 
   async #connect(): Promise<SharedClient<T>> {
+    const client = await connectedOf(this.#create);
+    const shared = new SharedClient(client);
+    this.#open.add(shared);
+    void shared.closed.then(() => this.#open.delete(shared));
     try {
-      const client = await connectedOf(this.#create);
-      const shared = new SharedClient(client, () => client.disconnect());
-      this.#open.add(shared);
-      shared.closed.then(() => this.#open.delete(shared));
-      return shared;
+      await this.#options.prepare?.(client);
     } catch (error) {
-      this.#current = undefined;
+      shared.retire();
       throw error;
     }
+    this.#current = shared;
+    return shared;
   }
+}
 
-  #replace(shared: SharedClient<T>, cause: unknown): void {
-    if (!shared.retire()) return;
-    this.#current = undefined;
-    this.#onReplaced(cause);
-  }
+export interface RenewableOptions<T> {
+  /** What a client needs once it has connected. */
+  prepare?(client: T): Promise<void>;
+  onReplaced?(cause: unknown): void;
+}
+
+/** A kafkajs `Cluster` of its own for one reader. The leaders of the topics (as the cluster names them) are known. */
+export function readersCluster(kafka: Kafka, topics: readonly string[]): Renewable<Cluster> {
+  const prepare = (cluster: Cluster) => cluster.addMultipleTargetTopics([...topics]);
+  return new Renewable(() => newCluster(kafka), { prepare });
 }
 
 /**
@@ -80,7 +112,7 @@ export async function connectedOf<T extends Connectable>(create: () => T): Promi
     const client = create();
     const connecting = client.connect();
     try {
-      await withinLimit(connecting, CONNECT_LIMIT_MS);
+      await answered(connecting, CONNECT_LIMIT_MS);
       return client;
     } catch (error) {
       const disconnect = () => client.disconnect().catch(() => undefined);
@@ -92,14 +124,10 @@ export async function connectedOf<T extends Connectable>(create: () => T): Promi
 }
 
 /** @throws Error when the work takes longer; it goes on, and its outcome is nobody's. */
-export async function withinLimit<T>(work: Promise<T>, limitMs: number): Promise<T> {
-  const { promise, reject } = Promise.withResolvers<never>();
-  const timer = setTimeout(() => reject(new Error(`no answer within ${limitMs} ms`)), limitMs);
-  try {
-    return await Promise.race([work, promise]);
-  } finally {
-    clearTimeout(timer);
-  }
+export function answered<T>(work: Promise<T>, limitMs: number): Promise<T> {
+  return withinLimit(work, limitMs, () => {
+    throw new Error(`no answer within ${limitMs} ms`);
+  });
 }
 
 /** One try takes no longer, with the first requests. */
@@ -109,39 +137,42 @@ const MAX_TRIES = 3;
  * A kafkajs client that is replaced while others still use it. It is closed when its last user has ended, since kafkajs
  * reconnects a client that is used after its close, and nobody would close that again.
  */
-export class SharedClient<T> {
+export class SharedClient<T extends Connectable> {
+  /** Gives what is known without asking; a request goes through `use`. */
+  readonly client: T;
   readonly closed: Promise<void>;
-  readonly #client: T;
-  readonly #close: () => void;
+  readonly #resolveClosed: () => void;
   #users = 0;
   #isRetired = false;
 
-  constructor(client: T, close: (client: T) => Promise<void>) {
+  constructor(client: T) {
     const { promise, resolve } = Promise.withResolvers<void>();
+    this.client = client;
     this.closed = promise;
-    this.#client = client;
-    this.#close = () => void close(client).then(resolve, () => resolve());
+    this.#resolveClosed = resolve;
   }
 
+  /** @throws Unavailable once it is retired; `work` has not begun then. */
   async use<R>(work: (client: T) => Promise<R>): Promise<R> {
+    if (this.#isRetired) throw new Unavailable('the connection was given up; nothing was done');
     this.#users += 1;
     try {
-      return await work(this.#client);
+      return await work(this.client);
     } finally {
       this.#users -= 1;
       this.#closeIfUnused();
     }
   }
 
-  /** Returns whether it was not retired before. */
-  retire(): boolean {
-    if (this.#isRetired) return false;
+  /** Nobody else begins to use it. */
+  retire(): void {
+    if (this.#isRetired) return;
     this.#isRetired = true;
     this.#closeIfUnused();
-    return true;
   }
 
   #closeIfUnused(): void {
-    if (this.#isRetired && this.#users === 0) this.#close();
+    if (!this.#isRetired || this.#users > 0) return;
+    this.client.disconnect().then(this.#resolveClosed, this.#resolveClosed);
   }
 }

@@ -2,13 +2,14 @@
  * One member of a consumer group: runs `process` for each partition while it owns it. Who owns what is the brokers'
  * decision, which kafkajs hears (`membership.ts`); reading and committing are our own.
  */
+import type { Cluster } from 'kafkajs';
 import { Failure, settledWithin, untilAvailable } from '../../../process/waiting.ts';
 import { commonPartitions, GroupPartition, isOfLoss } from '../../groupPartition.ts';
 import type { Committed, ConsumeOptions, Consumer } from '../../log.ts';
-import { RenewableCluster } from '../client/renewableCluster.ts';
-import type { KafkaDeps } from '../kafkaDeps.ts';
+import { type Renewable, readersCluster } from '../client/renewable.ts';
 import { Fetcher } from '../read/fetcher.ts';
 import type { PartitionBuffer } from '../read/partitionBuffer.ts';
+import type { KafkaDeps } from '../topics/catalog.ts';
 import { Generations } from './generations.ts';
 import { GroupCommits } from './groupCommits.ts';
 import { Membership } from './membership.ts';
@@ -34,7 +35,7 @@ class GroupMember implements Consumer {
   readonly #options: ConsumeOptions;
   readonly #generations = new Generations();
   readonly #changes = new ChangeSignal();
-  readonly #cluster: RenewableCluster;
+  readonly #cluster: Renewable<Cluster>;
   readonly #fetcher: Fetcher;
   readonly #commits: GroupCommits;
   readonly #membership: Membership;
@@ -50,7 +51,7 @@ class GroupMember implements Consumer {
     this.#options = options;
     const [group, topics] = [deps.nameOf(options.group), options.topics.map((topic) => deps.nameOf(topic))];
     const onFailed = (error: unknown) => this.#fail(error);
-    this.#cluster = new RenewableCluster(deps.kafka, topics);
+    this.#cluster = readersCluster(deps.kafka, topics);
     this.#fetcher = new Fetcher(deps, {
       cluster: this.#cluster,
       topics: options.topics,

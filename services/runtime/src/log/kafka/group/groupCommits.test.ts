@@ -1,7 +1,7 @@
 import type { Broker, Cluster } from 'kafkajs';
 import { expect, test } from 'vitest';
 import { Fenced } from '../../../process/errors.ts';
-import type { OpenedCluster } from '../client/renewableCluster.ts';
+import { SharedClient } from '../client/renewable.ts';
 import { GroupCommits } from './groupCommits.ts';
 
 const PLACE = { topic: 't', clusterTopic: 'p-t', partition: 3, fetchOffset: 5 };
@@ -85,8 +85,7 @@ function aCoordinator(errors: (string | undefined)[]) {
       return broker;
     },
   };
-  const asCluster = cluster as unknown as Cluster;
-  const opened: OpenedCluster = { cluster: asCluster, use: (work) => work(asCluster) };
+  const opened = new SharedClient(cluster as unknown as Cluster);
   const renewable = { get: async () => opened, renew: () => undefined };
   const member = aMember();
   const catalog = { ranges: async () => [], limits: unasked, committed: unasked };

@@ -3,22 +3,22 @@
  * silently, while its consumer is not running, and waits behind a join that is under way.
  */
 import { setTimeout as delay } from 'node:timers/promises';
-import type { Broker } from 'kafkajs';
+import type { Broker, Cluster } from 'kafkajs';
 import { messageOf, Unavailable } from '../../../process/errors.ts';
 import { Backoff } from '../../../process/waiting.ts';
 import { type Commits, checkCommitted, type GroupPartition } from '../../groupPartition.ts';
 import type { Committed } from '../../log.ts';
 import { asFailure, isOfType } from '../client/failures.ts';
-import type { OpenedCluster, RenewableCluster } from '../client/renewableCluster.ts';
-import type { KafkaDeps } from '../kafkaDeps.ts';
+import type { Renewable, SharedClient } from '../client/renewable.ts';
 import type { PartitionBuffer } from '../read/partitionBuffer.ts';
+import type { KafkaDeps } from '../topics/catalog.ts';
 import type { Generation } from './generations.ts';
 
 export interface GroupCommitsDeps {
   readonly log: Pick<KafkaDeps, 'catalog'>;
   /** As the cluster names it. */
   readonly group: string;
-  readonly cluster: Pick<RenewableCluster, 'get' | 'renew'>;
+  readonly cluster: Pick<Renewable<Cluster>, 'get' | 'renew'>;
   /** The member's own; undefined while it is not known. */
   generation(): Generation | undefined;
   /** Resolves at the next change of what the member owns or of its generation, but no later than `waitMs`. */
@@ -46,7 +46,7 @@ const MOVED = ['NOT_COORDINATOR_FOR_GROUP', 'GROUP_COORDINATOR_NOT_AVAILABLE', '
 
 export class GroupCommits implements Commits<PartitionBuffer> {
   readonly #deps: GroupCommitsDeps;
-  #coordinator: { readonly opened: OpenedCluster; readonly broker: Broker } | undefined;
+  #coordinator: { readonly opened: SharedClient<Cluster>; readonly broker: Broker } | undefined;
 
   constructor(deps: GroupCommitsDeps) {
     this.#deps = deps;

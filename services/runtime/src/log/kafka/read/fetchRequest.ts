@@ -1,6 +1,6 @@
 /** One Fetch of one broker for several partitions, and its answer put into their buffers. */
 import type { Broker } from 'kafkajs';
-import type { KafkaCatalog } from '../kafkaDeps.ts';
+import type { KafkaCatalog } from '../topics/catalog.ts';
 import { chunkOf, type FetchAnswer, type PartitionAnswer } from './fetchAnswer.ts';
 import type { PartitionBuffer } from './partitionBuffer.ts';
 

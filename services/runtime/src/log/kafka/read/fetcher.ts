@@ -10,8 +10,8 @@ import type { TailOptions } from '../../log.ts';
 import { isOfType } from '../client/failures.ts';
 import { Outage } from '../client/outage.ts';
 import { NO_LEADER } from '../client/patches.ts';
-import { type OpenedCluster, RenewableCluster } from '../client/renewableCluster.ts';
-import type { KafkaDeps } from '../kafkaDeps.ts';
+import { type Renewable, readersCluster, type SharedClient } from '../client/renewable.ts';
+import type { KafkaDeps } from '../topics/catalog.ts';
 import { fetchFrom } from './fetchRequest.ts';
 import { moveIntoRange } from './moveIntoRange.ts';
 import { PartitionBuffer } from './partitionBuffer.ts';
@@ -20,7 +20,7 @@ import { PartitionBuffer } from './partitionBuffer.ts';
 export async function openTail(deps: KafkaDeps, options: TailOptions): Promise<FollowingTail> {
   const { topic } = options;
   const ranges = (await deps.catalog.ranges(topic)).map((range) => range ?? UNKNOWN);
-  const cluster = new RenewableCluster(deps.kafka, [deps.nameOf(topic)]);
+  const cluster = readersCluster(deps.kafka, [deps.nameOf(topic)]);
   const onFailed = (error: unknown) => tail.fail(error);
   const fetcher = new Fetcher(deps, { cluster, topics: [topic], onFailed });
   const tail: FollowingTail = new FollowingTail(options, ranges, {
@@ -35,7 +35,7 @@ export async function openTail(deps: KafkaDeps, options: TailOptions): Promise<F
 const UNKNOWN = { startOffset: 0, endOffset: Number.POSITIVE_INFINITY };
 
 export interface FetcherOptions {
-  readonly cluster: RenewableCluster;
+  readonly cluster: Renewable<Cluster>;
   /** Named in logs, without the prefix. */
   readonly topics: readonly string[];
   /** The positions are this group's; undefined for a tail, which loses nothing by going on. */
@@ -122,7 +122,7 @@ export class Fetcher {
       void this.#connect();
       return;
     }
-    for (const { leader } of this.#wanted(opened.cluster)) {
+    for (const { leader } of this.#wanted(opened.client)) {
       if (!this.#busy.has(leader)) void this.#serve(leader);
     }
   }
@@ -155,7 +155,7 @@ export class Fetcher {
         if (failures > 0) this.#outage.failed(CONNECTING);
         break;
       }
-      const wanted = this.#wanted(opened.cluster)
+      const wanted = this.#wanted(opened.client)
         .filter((one) => one.leader === leader)
         .map(({ buffer }) => buffer);
       if (wanted.length === 0) break;
@@ -176,10 +176,14 @@ export class Fetcher {
     this.#schedule();
   }
 
-  async #fetch(opened: OpenedCluster, leader: string, wanted: readonly PartitionBuffer[]): Promise<void> {
+  async #fetch(
+    opened: SharedClient<Cluster>,
+    leader: string,
+    wanted: readonly PartitionBuffer[],
+  ): Promise<void> {
     if (leader === NOBODY) throw new Error('a partition has no leader');
     const isAnyLeftOut = [...this.#buffers].some(
-      (buffer) => !wanted.includes(buffer) && leaderOf(opened.cluster, buffer) === leader,
+      (buffer) => !wanted.includes(buffer) && leaderOf(opened.client, buffer) === leader,
     );
     await opened.use(async (cluster) => {
       const broker = await cluster.findBroker({ nodeId: leader });
@@ -241,7 +245,7 @@ export class Fetcher {
 }
 
 interface Failure {
-  readonly opened: OpenedCluster;
+  readonly opened: SharedClient<Cluster>;
   readonly leader: string;
   readonly wanted: readonly PartitionBuffer[];
   readonly error: unknown;

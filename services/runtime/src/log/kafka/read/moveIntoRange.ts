@@ -1,6 +1,6 @@
 /** Moves a reader whose offset the log does not hold: retention removed it, or it was never written. */
 import type { Fields, Logger } from '../../../process/logger.ts';
-import type { KafkaDeps } from '../kafkaDeps.ts';
+import type { KafkaDeps } from '../topics/catalog.ts';
 import type { PartitionBuffer } from './partitionBuffer.ts';
 
 /**

@@ -3,7 +3,7 @@ import { createConnection, type Socket } from 'node:net';
 import kafkajs, { type Kafka } from 'kafkajs';
 import type { Log } from '../../log.ts';
 import { registerZstd } from '../client/kafkaClient.ts';
-import type { KafkaCatalog } from '../kafkaDeps.ts';
+import type { KafkaCatalog } from '../topics/catalog.ts';
 
 export interface SeverableKafka {
   readonly kafka: Kafka;

@@ -1,19 +1,32 @@
 /** Topics and offsets as the brokers know them. What never changes of a topic is asked for once. */
 import type { Broker, Cluster, Kafka } from 'kafkajs';
+import type { Logger } from '../../../process/logger.ts';
 import type { OffsetRange } from '../../cursor.ts';
 import type { Committed } from '../../log.ts';
+import type { TopicLimits } from '../append/batchBytes.ts';
 import { newCluster } from '../client/clusterAccess.ts';
 import { NO_LEADER } from '../client/patches.ts';
 import { Renewable } from '../client/renewable.ts';
 import { withRetries } from '../client/retries.ts';
-import type { KafkaCatalog, TopicLimits } from '../kafkaDeps.ts';
 import { describeTopic, type TopicsDeps } from './topics.ts';
+
+/** What the parts of the adapter share. */
+export interface KafkaDeps {
+  readonly kafka: Kafka;
+  readonly catalog: KafkaCatalog;
+  readonly logger: Logger;
+  /** The name on the cluster of a topic, a group or a transactional id: with the deployment's prefix. */
+  nameOf(name: string): string;
+}
+
+/** Names of topics and groups go in without the prefix. */
+export type KafkaCatalog = Pick<BrokerCatalog, 'limits' | 'ranges' | 'committed'>;
 
 export interface BrokerCatalogDeps extends TopicsDeps {
   readonly kafka: Kafka;
 }
 
-export class BrokerCatalog implements KafkaCatalog {
+export class BrokerCatalog {
   readonly #deps: BrokerCatalogDeps;
   readonly #topics = new Map<string, Promise<TopicLimits>>();
   readonly #clusters: Renewable<Cluster>;
@@ -27,7 +40,10 @@ export class BrokerCatalog implements KafkaCatalog {
     this.#clusters = new Renewable(() => newCluster(deps.kafka, { readUncommitted: true }));
   }
 
-  /** The same promise to all who ask, so that those who wait for it go on in the order in which they came. */
+  /**
+   * The same promise to all who ask, so that those who wait for it go on in the order in which they came.
+   * @throws Error for a topic that is not there; Unavailable when no broker answers.
+   */
   limits(topic: string): Promise<TopicLimits> {
     const known = this.#topics.get(topic);
     if (known !== undefined) return known;
@@ -56,6 +72,10 @@ export class BrokerCatalog implements KafkaCatalog {
     return [...(await look())];
   }
 
+  /**
+   * Per partition, the oldest offset and the high watermark, as of a moment after the call: with everything that was
+   * acknowledged before it. Undefined of a partition that no broker leads now.
+   */
   async ranges(topic: string): Promise<(OffsetRange | undefined)[]> {
     const { partitions: count } = await this.limits(topic);
     return this.#withRetries(topic, async () => {

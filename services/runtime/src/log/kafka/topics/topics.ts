@@ -8,12 +8,11 @@ import kafkajs, {
 import { messageOf, StartRefused } from '../../../process/errors.ts';
 import type { Logger } from '../../../process/logger.ts';
 import type { TopicSpec } from '../../log.ts';
-import { BATCH_OVERHEAD_BYTES } from '../append/batchBytes.ts';
+import { BATCH_OVERHEAD_BYTES, type TopicLimits } from '../append/batchBytes.ts';
 import { isOfType } from '../client/failures.ts';
 import { NO_LEADER } from '../client/patches.ts';
 import type { Renewable } from '../client/renewable.ts';
 import { withRetries } from '../client/retries.ts';
-import type { TopicLimits } from '../kafkaDeps.ts';
 
 export interface TopicsDeps {
   readonly admin: Renewable<Admin>;
