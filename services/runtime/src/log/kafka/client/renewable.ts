@@ -48,7 +48,8 @@ export class Renewable<T extends Connectable> {
    * @throws Unavailable when no broker can be reached or it was closed; `work` has not begun then.
    */
   async use<R>(limitMs: number, work: (client: T) => Promise<R>): Promise<R> {
-    const shared = await this.get();
+    // One that is there is used before anybody else can give it up.
+    const shared = this.#current ?? (await this.get());
     try {
       return await answered(shared.use(work), limitMs);
     } catch (error) {
