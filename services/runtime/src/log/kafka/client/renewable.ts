@@ -35,7 +35,7 @@ export class Renewable<T extends Connectable> {
 
   /** @throws Unavailable when no broker can be reached or it was closed; what `prepare` throws. */
   async get(): Promise<SharedClient<T>> {
-    if (this.#isClosed) throw new Unavailable('the log is closed; nothing was done');
+    this.#checkOpen();
     if (this.#current !== undefined) return this.#current;
     this.#opening ??= this.#connect().finally(() => {
       this.#opening = undefined;
@@ -48,6 +48,7 @@ export class Renewable<T extends Connectable> {
    * @throws Unavailable when no broker can be reached or it was closed; `work` has not begun then.
    */
   async use<R>(limitMs: number, work: (client: T) => Promise<R>): Promise<R> {
+    this.#checkOpen();
     // One that is there is used before anybody else can give it up.
     const shared = this.#current ?? (await this.get());
     try {
@@ -73,6 +74,10 @@ export class Renewable<T extends Connectable> {
     this.#current?.retire();
     this.#current = undefined;
     await Promise.all([...this.#open].map((shared) => shared.closed));
+  }
+
+  #checkOpen(): void {
+    if (this.#isClosed) throw new Unavailable('the log is closed; nothing was done');
   }
 
   async #connect(): Promise<SharedClient<T>> {
