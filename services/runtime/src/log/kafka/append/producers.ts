@@ -5,8 +5,9 @@
 import kafkajs, {
   type ICustomPartitioner,
   type Kafka,
-  type Message,
   type Producer,
+  type ProducerConfig,
+  type ProducerRecord,
   type RecordMetadata,
 } from 'kafkajs';
 import { messageOf } from '../../../process/errors.ts';
@@ -50,16 +51,15 @@ export class Producers {
    * @throws Unavailable when that is not certain; Error when the brokers refuse the send for what it is.
    */
   async send(send: Send): Promise<number> {
-    const { topic, partition } = send;
-    const messages = send.records.map((record) => messageFor(record, partition));
+    const request = requestOf(send);
     try {
-      return await this.#producer.use(this.#sendLimitMs, async (producer) => {
-        const compression = compressionOf(send);
-        return baseOffsetOf(await producer.send({ topic, messages, compression, acks: ALL_IN_SYNC }), send);
-      });
+      return await this.#producer.use(this.#sendLimitMs, async (producer) =>
+        baseOffsetOf(await producer.send(request), send),
+      );
     } catch (error) {
-      abandon(messages);
-      throw asFailure(error, `${topic}/${partition} did not confirm an append; its outcome is unknown`);
+      abandon(request);
+      const at = `${send.topic}/${send.partition}`;
+      throw asFailure(error, `${at} did not confirm an append; its outcome is unknown`);
     }
   }
 
@@ -70,22 +70,21 @@ export class Producers {
 }
 
 export function idempotentProducer(kafka: Kafka): Producer {
-  return kafka.producer({
-    idempotent: true,
-    allowAutoTopicCreation: false,
-    createPartitioner: namedPartition,
-    retry: SEND_RETRY,
-  });
+  return kafka.producer({ ...everyProducer(), idempotent: true });
 }
 
 /** About as long as a send may take; kafkajs's own default is for ever, also where nobody waits any more. */
-export const SEND_RETRY = {
+const SEND_RETRY = {
   initialRetryTime: 10,
   multiplier: 2,
   factor: 0.2,
   maxRetryTime: 1000,
   retries: 22,
 };
+
+export function everyProducer(): ProducerConfig {
+  return { allowAutoTopicCreation: false, createPartitioner: namedPartition, retry: SEND_RETRY };
+}
 
 /** Decides nothing: each message names its partition, and one that was given up is not sent again. */
 export const namedPartition: ICustomPartitioner = () => {
@@ -95,23 +94,25 @@ export const namedPartition: ICustomPartitioner = () => {
   };
 };
 
-export function messageFor({ key, value, headers }: NewRecord, partition: number): Message {
-  return { key, value, partition, ...(headers === undefined ? {} : { headers: { ...headers } }) };
+/** What kafkajs is to send: one batch, acknowledged by all in-sync replicas. */
+export function requestOf({ topic, partition, records, bytes }: Send): ProducerRecord {
+  const messages = records.map(({ key, value, headers }) => {
+    return { key, value, partition, ...(headers === undefined ? {} : { headers: { ...headers } }) };
+  });
+  const { None, ZSTD } = kafkajs.CompressionTypes;
+  return { topic, messages, compression: bytes < MIN_COMPRESSED_BYTES ? None : ZSTD, acks: ALL_IN_SYNC };
 }
+
+/** Smaller sends shrink little, and zstd's set-up costs more than the checksum of what it saves. */
+const MIN_COMPRESSED_BYTES = 1024;
+const ALL_IN_SYNC = -1;
 
 /**
  * Makes kafkajs stop trying: it asks for the partition in every try. A try that has asked goes on, also one that only
  * waits for kafkajs's lock of the broker: its records may still be sent, and later than this returns.
  */
-export function abandon(messages: readonly Message[]): void {
+export function abandon({ messages }: Pick<ProducerRecord, 'messages'>): void {
   for (const message of messages) delete message.partition;
-}
-
-/** Smaller sends shrink little, and zstd's set-up costs more than the checksum of what it saves. */
-const MIN_COMPRESSED_BYTES = 1024;
-
-export function compressionOf({ bytes }: Pick<Send, 'bytes'>): kafkajs.CompressionTypes {
-  return bytes < MIN_COMPRESSED_BYTES ? kafkajs.CompressionTypes.None : kafkajs.CompressionTypes.ZSTD;
 }
 
 /** kafkajs resolves some sends without an answer for the partition (tulios/kafkajs#1798). */
@@ -134,5 +135,3 @@ export function baseOffsetOf(
   }
   return baseOffset;
 }
-
-export const ALL_IN_SYNC = -1;

@@ -1,22 +1,15 @@
 /** Appends to several partitions and moves offsets in one transaction, while no newer producer has the same id. */
-import type { Transaction as KafkaTransaction, Message, Producer } from 'kafkajs';
+import type { Transaction as KafkaTransaction, Producer, ProducerRecord } from 'kafkajs';
 import { Fenced, Unavailable } from '../../../process/errors.ts';
-import type { Appended, Transaction, TransactionalProducer } from '../../log.ts';
+import { checkCommitted, type OwnCommit, ownCommit } from '../../groupPartition.ts';
+import type { Appended, NewRecord, Transaction, TransactionalProducer } from '../../log.ts';
 import { asFailure } from '../client/failures.ts';
 import { answered, connectedOf } from '../client/renewable.ts';
 import { withRetries } from '../client/retries.ts';
+import { PartitionBuffer } from '../read/partitionBuffer.ts';
 import type { KafkaDeps } from '../topics/catalog.ts';
-import { type PreparedTransaction, preparedTransaction } from './preparedTransaction.ts';
-import {
-  ALL_IN_SYNC,
-  abandon,
-  baseOffsetOf,
-  compressionOf,
-  messageFor,
-  namedPartition,
-  SEND_RETRY,
-  type Send,
-} from './producers.ts';
+import { batchRoom, checkedBytes } from './batchBytes.ts';
+import { abandon, baseOffsetOf, everyProducer, requestOf, type Send } from './producers.ts';
 
 type TransactionDeps = Pick<KafkaDeps, 'kafka' | 'catalog' | 'nameOf'>;
 
@@ -31,11 +24,9 @@ export async function openTransactionalProducer(
   const id = deps.nameOf(transactionalId);
   const create = () =>
     deps.kafka.producer({
+      ...everyProducer(),
       transactionalId: id,
       transactionTimeout: TRANSACTION_TIMEOUT_MS,
-      allowAutoTopicCreation: false,
-      createPartitioner: namedPartition,
-      retry: SEND_RETRY,
     });
   const producer = await connectedOf(create);
   try {
@@ -135,7 +126,7 @@ export class KafkaTransactionalProducer implements TransactionalProducer {
 class RunningTransaction {
   readonly #transaction: KafkaTransaction;
   readonly #prepared: PreparedTransaction;
-  #sending: readonly Message[] = [];
+  #sending: ProducerRecord | undefined;
   #isGivenUp = false;
 
   constructor(transaction: KafkaTransaction, prepared: PreparedTransaction) {
@@ -159,7 +150,7 @@ class RunningTransaction {
   /** Aborts where that is still possible. The brokers do it after their timeout, or for the next producer of the id. */
   async giveUp(): Promise<void> {
     this.#isGivenUp = true;
-    abandon(this.#sending);
+    if (this.#sending !== undefined) abandon(this.#sending);
     if (!this.#transaction.isActive()) return;
     await answered(this.#transaction.abort(), ABORT_LIMIT_MS).catch(() => undefined);
   }
@@ -167,16 +158,9 @@ class RunningTransaction {
   async #append(sends: readonly Send[]): Promise<Appended> {
     let first: number | undefined;
     for (const send of sends) {
-      const messages = send.records.map((record) => messageFor(record, send.partition));
-      this.#sending = messages;
-      const answers = await this.#unlessGivenUp(() =>
-        this.#transaction.send({
-          topic: send.topic,
-          messages,
-          compression: compressionOf(send),
-          acks: ALL_IN_SYNC,
-        }),
-      );
+      const request = requestOf(send);
+      this.#sending = request;
+      const answers = await this.#unlessGivenUp(() => this.#transaction.send(request));
       const baseOffset = baseOffsetOf(answers, send);
       first ??= baseOffset;
     }
@@ -193,3 +177,81 @@ const OFFSETS_RETRY = {
   doing: 'the offsets cannot be part of the transaction',
   limitMs: COMMIT_LIMIT_MS,
 };
+
+/** A transaction that was checked before anything of it is sent, in the shape that kafkajs sends. */
+interface PreparedTransaction {
+  /** The sends of each append, in order. An append has several only if it exceeds a batch. */
+  readonly appends: readonly (readonly Send[])[];
+  readonly offsets: readonly GroupOffsets[];
+  /** @throws Fenced when a partition is another's by now. */
+  checkOwned(): void;
+}
+
+/** kafkajs sends the metadata that its types leave out. */
+interface GroupOffsets {
+  readonly consumerGroupId: string;
+  readonly topics: { topic: string; partitions: { partition: number; offset: string; metadata: string }[] }[];
+}
+
+/** @throws RecordTooLarge when a record exceeds its topic's limit; anything else it throws is a bug of the caller. */
+async function preparedTransaction(
+  deps: TransactionDeps,
+  { appends, commits = [] }: Transaction,
+): Promise<PreparedTransaction> {
+  const prepared = await Promise.all(
+    appends.map(async ({ topic, partition, records }) => {
+      const limits = await deps.catalog.limits(topic);
+      const bytes = checkedBytes(limits, partition, records);
+      return sendsOf({ topic: deps.nameOf(topic), partition }, records, bytes, batchRoom(limits));
+    }),
+  );
+  const moves = commits.map((commit) => ownCommit(commit, PartitionBuffer));
+  return {
+    appends: prepared,
+    offsets: offsetsOf(moves, deps.nameOf),
+    checkOwned: () => {
+      for (const { owner } of moves) owner.checkOwned();
+    },
+  };
+}
+
+/** kafkajs's cost of a send grows with the square of its records: some 20 ms for so many. */
+const MAX_SEND_RECORDS = 5000;
+
+function sendsOf(
+  target: Pick<Send, 'topic' | 'partition'>,
+  records: readonly NewRecord[],
+  bytes: readonly number[],
+  room: number,
+): Send[] {
+  const sends: { topic: string; partition: number; records: NewRecord[]; bytes: number }[] = [];
+  for (const [index, record] of records.entries()) {
+    const recordBytes = bytes[index] ?? 0;
+    let send = sends.at(-1);
+    if (send === undefined || send.bytes + recordBytes > room || send.records.length >= MAX_SEND_RECORDS) {
+      send = { ...target, records: [], bytes: 0 };
+      sends.push(send);
+    }
+    send.records.push(record);
+    send.bytes += recordBytes;
+  }
+  return sends;
+}
+
+function offsetsOf(
+  moves: readonly OwnCommit<PartitionBuffer>[],
+  nameOf: (name: string) => string,
+): GroupOffsets[] {
+  const groups = new Map<string, GroupOffsets>();
+  for (const { owner, cursor, committed } of moves) {
+    const { clusterTopic: topic, partition } = cursor;
+    // The topic's end is not asked for: the linker commits what it has read.
+    checkCommitted({ topic, partition, endOffset: Number.MAX_SAFE_INTEGER }, committed);
+    const { offset, metadata } = committed;
+    const group = nameOf(owner.group);
+    const offsets = groups.get(group) ?? { consumerGroupId: group, topics: [] };
+    offsets.topics.push({ topic, partitions: [{ partition, offset: String(offset), metadata }] });
+    groups.set(group, offsets);
+  }
+  return [...groups.values()];
+}
