@@ -5,7 +5,7 @@
  */
 import type { Consumer, Kafka } from 'kafkajs';
 import type { Logger } from '../../../process/logger.ts';
-import { Backoff, pause, settledWithin } from '../../../process/waiting.ts';
+import { Backoff, Failure, pause, settledWithin } from '../../../process/waiting.ts';
 import { needNoOffsets } from '../client/clusterAccess.ts';
 import { isOfType } from '../client/failures.ts';
 import { Outage } from '../client/outage.ts';
@@ -127,14 +127,13 @@ export class Membership {
   /** `crashed` rejects when the consumer crashes or hears nothing more; after `end` nothing of it is told. */
   #listen(consumer: Consumer, onJoined: () => void): { crashed: Promise<never>; end(): void } {
     const { group, topics, onJoin, onHeartbeat } = this.#options;
-    const { promise, reject } = Promise.withResolvers<never>();
-    promise.catch(() => undefined);
+    const { failed: crashed, fail } = new Failure();
     let [isOver, heardMs] = [false, Number.POSITIVE_INFINITY];
     const watching = setInterval(() => {
       if (performance.now() - heardMs < SILENCE_MS) return;
-      reject(new Error(`no heartbeat was answered for ${SILENCE_MS / 1000} s`));
+      fail(new Error(`no heartbeat was answered for ${SILENCE_MS / 1000} s`));
     }, SILENCE_CHECK_MS);
-    consumer.on(consumer.events.CRASH, ({ payload }) => reject(payload.error));
+    consumer.on(consumer.events.CRASH, ({ payload }) => fail(payload.error));
     consumer.on(consumer.events.GROUP_JOIN, ({ payload }) => {
       if (isOver) return;
       heardMs = performance.now();
@@ -155,7 +154,7 @@ export class Membership {
       isOver = true;
       clearInterval(watching);
     };
-    return { crashed: promise, end };
+    return { crashed, end };
   }
 
   get #isOpen(): boolean {
