@@ -19,7 +19,7 @@ export class ConsumerGroup {
   readonly #deps: ConsumerGroupDeps;
   readonly #slots: Slot[];
   /** The members, in the order of joining: an assignment follows from them alone. */
-  #members: GroupMember[] = [];
+  #members: Member[] = [];
 
   /** @throws Error when the topics have unequal partition counts, since p of one then has no p of the other. */
   constructor(name: string, topics: readonly TopicState[], deps: ConsumerGroupDeps) {
@@ -41,19 +41,23 @@ export class ConsumerGroup {
     ) {
       throw new Error(`group ${this.#name} consumes ${known}, not ${options.topics}`);
     }
-    const member = new GroupMember(options, this);
+    const member: Member = { options, failure: new Failure() };
     this.#members.push(member);
     void this.#settle();
-    return member;
+    return {
+      failed: member.failure.failed,
+      assigned: () => this.#assigned(member),
+      stop: () => this.#leave(member),
+    };
   }
 
-  async leave(member: GroupMember): Promise<void> {
+  async #leave(member: Member): Promise<void> {
     this.#members = this.#members.filter((other) => other !== member);
     await this.#settle();
   }
 
   /** The partitions of the member that it may go on working on. */
-  assigned(member: GroupMember): number[] {
+  #assigned(member: Member): number[] {
     return this.#slots.flatMap(({ owner }, partition) =>
       owner?.member === member && !owner.owned.signal.aborted ? [partition] : [],
     );
@@ -101,12 +105,12 @@ export class ConsumerGroup {
     slot.settling = undefined;
   }
 
-  #target(partition: number): GroupMember | undefined {
+  #target(partition: number): Member | undefined {
     return this.#members[partition % this.#members.length];
   }
 
   /** Undefined when it could not begin, which makes the member leave. */
-  #give(member: GroupMember, partition: number): Owner | undefined {
+  #give(member: Member, partition: number): Owner | undefined {
     try {
       const { records, groupCommit } = this.#deps;
       const owned = new GroupPartition<RecordCursor>(this.#name, partition, groupCommit);
@@ -115,11 +119,25 @@ export class ConsumerGroup {
         const position = committed?.offset ?? state.startOffset;
         owned.add(committed, (ring) => records.open(state, position, ring));
       }
-      return { member, owned, done: member.process(owned) };
+      return { member, owned, done: this.#process(member, owned) };
     } catch (error) {
-      member.fail(error);
+      this.#fail(member, error);
       return undefined;
     }
+  }
+
+  /** Never rejects. */
+  async #process(member: Member, owned: OwnedPartition): Promise<void> {
+    try {
+      await member.options.process(owned);
+    } catch (error) {
+      if (!isOfLoss(error, owned.signal)) this.#fail(member, error);
+    }
+  }
+
+  #fail(member: Member, error: unknown): void {
+    member.failure.fail(error);
+    void this.#leave(member);
   }
 }
 
@@ -130,42 +148,13 @@ interface Slot {
 }
 
 interface Owner {
-  readonly member: GroupMember;
+  readonly member: Member;
   readonly owned: GroupPartition<RecordCursor>;
   /** Resolves when `process` has returned or thrown. */
   readonly done: Promise<void>;
 }
 
-class GroupMember implements Consumer {
-  readonly #failure = new Failure();
-  readonly failed = this.#failure.failed;
-  readonly #options: ConsumeOptions;
-  readonly #group: ConsumerGroup;
-
-  constructor(options: ConsumeOptions, group: ConsumerGroup) {
-    this.#options = options;
-    this.#group = group;
-  }
-
-  assigned(): readonly number[] {
-    return this.#group.assigned(this);
-  }
-
-  stop(): Promise<void> {
-    return this.#group.leave(this);
-  }
-
-  /** Never rejects. */
-  async process(owned: OwnedPartition): Promise<void> {
-    try {
-      await this.#options.process(owned);
-    } catch (error) {
-      if (!isOfLoss(error, owned.signal)) this.fail(error);
-    }
-  }
-
-  fail(error: unknown): void {
-    this.#failure.fail(error);
-    void this.stop();
-  }
+interface Member {
+  readonly options: ConsumeOptions;
+  readonly failure: Failure;
 }
