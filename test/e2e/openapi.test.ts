@@ -47,8 +47,10 @@ describe('the document', () => {
       'DELETE /v1/reports/{id}',
       'GET /health',
       'GET /openapi.json',
+      'GET /v1/builds',
       'GET /v1/events/{id}',
       'GET /v1/linked-events',
+      'GET /v1/players/{externalId}/sessions',
       'GET /v1/quota',
       'GET /v1/reports/{id}',
       'GET /v1/reports/{id}/events',
@@ -111,7 +113,8 @@ describe('the document', () => {
   });
 
   test('names every field that an answer has', () => {
-    const { Event, EventPage, Session, Quota, Problem } = document.components.schemas;
+    const { Event, EventPage, Session, SessionCreated, SessionPage, BuildPage, Quota, Problem } =
+      document.components.schemas;
     const { Report, ReportCreated, ReportEventPage, Upload, UploadStored } = document.components.schemas;
     const fieldsOf = (operation: string, status: number): string[] => {
       const found = seen.find((one) => one.operation === operation && one.status === status);
@@ -124,7 +127,10 @@ describe('the document', () => {
     expect(fieldsOf('POST /v1/ingest/events', 201)).toEqual(named(Event));
     expect(fieldsOf('GET /v1/events/{id}', 200)).toEqual(named(Event));
     expect(fieldsOf('GET /v1/sessions/{id}/events', 200)).toEqual(named(EventPage));
-    expect(fieldsOf('POST /v1/ingest/sessions', 201)).toEqual(named(Session));
+    expect(fieldsOf('POST /v1/ingest/sessions', 201)).toEqual(named(SessionCreated));
+    expect(fieldsOf('GET /v1/sessions/{id}', 200)).toEqual(named(Session));
+    expect(fieldsOf('GET /v1/builds', 200)).toEqual(named(BuildPage));
+    expect(fieldsOf('GET /v1/players/{externalId}/sessions', 200)).toEqual(named(SessionPage));
     expect(fieldsOf('POST /v1/ingest/reports', 201)).toEqual(named(ReportCreated));
     expect(fieldsOf('GET /v1/reports/{id}', 200)).toEqual(named(Report));
     expect(fieldsOf('GET /v1/reports/{id}/events', 200)).toEqual(named(ReportEventPage));
@@ -146,6 +152,8 @@ describe('the schemas of a request', () => {
     ['ReportInput', { window: { beforeMs: 86_400_001 } }, false],
     ['SessionInput', {}, true],
     ['SessionInput', { id: 'x' }, false],
+    ['SessionInput', { build: { version: '1', platform: 'Web', channel: 'dev' } }, true],
+    ['SessionInput', { build: { version: '1' } }, false],
   ])('%s says of %j what the product says: %s', async (name, value, isTaken) => {
     expect(errorsOf({ $ref: `#/components/schemas/${name}` }, value).length === 0).toBe(isTaken);
   });
@@ -198,6 +206,8 @@ async function everyAnswer(): Promise<typeof seen> {
   await ask('POST', sessions, sessions, { id });
   await ask('POST', sessions, sessions, { id, buildId: randomUUID() });
   await ask('POST', sessions, sessions, { id: 7 });
+  const build = { version: '1.4.2', platform: 'Web' };
+  await ask('POST', sessions, sessions, { build, player: { externalId: 'player' }, metadata: { any: 1 } });
   await ask('POST', sessions, sessions, { x: 'x'.repeat(1024 * 1024) });
   await ask('POST', sessions, sessions, 'x', { 'Content-Type': 'text/plain' });
   await refused('POST', sessions, sessions);
@@ -252,6 +262,14 @@ async function everyAnswer(): Promise<typeof seen> {
   await ask('GET', `/v1/uploads/${randomUUID()}`, '/v1/uploads/{id}');
   await refused('GET', `/v1/uploads/${upload.uploadId}`, '/v1/uploads/{id}');
 
+  for (const [template, path] of [
+    ['/v1/builds', '/v1/builds'],
+    ['/v1/players/{externalId}/sessions', '/v1/players/player/sessions'],
+  ] as const) {
+    await ask('GET', path, template);
+    await ask('GET', `${path}?limit=0`, template);
+    await refused('GET', path, template);
+  }
   await ask('GET', '/v1/quota', '/v1/quota');
   await refused('GET', '/v1/quota', '/v1/quota');
   await ask('GET', '/health', '/health');

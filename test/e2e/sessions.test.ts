@@ -19,7 +19,11 @@ describe.concurrent('POST /v1/ingest/sessions', () => {
 
     expect(answer.status).toBe(201);
     expect(answer.headers.get('content-type')).toMatch(/^application\/json/);
-    expect(answer.json()).toEqual({ ...given, startedAt: '2026-11-21T16:30:00.000Z' });
+    expect(answer.json()).toEqual({
+      ...given,
+      sessionId: given.id,
+      startedAt: '2026-11-21T16:30:00.000Z',
+    });
   });
 
   test('makes an id, and takes the server’s time, where nothing is given', async () => {
@@ -72,7 +76,7 @@ describe.concurrent('POST /v1/ingest/sessions', () => {
       expect(answer.json().code).toBe('conflict');
     }
 
-    expect((await game.get(`/v1/sessions/${given.id}`)).text()).toBe(first.text());
+    await expectStored(first);
   });
 
   test('the same id in another project is another session', async () => {
@@ -83,7 +87,7 @@ describe.concurrent('POST /v1/ingest/sessions', () => {
 
     expect(theirs.status).toBe(201);
     expect((await other.get(`/v1/sessions/${id}`)).json().buildId).toBeNull();
-    expect((await game.get(`/v1/sessions/${id}`)).text()).toBe(mine.text());
+    await expectStored(mine);
   });
 });
 
@@ -97,7 +101,7 @@ describe.concurrent('concurrent registrations of one id', () => {
       201,
     ]);
     expect(new Set(answers.map((answer) => answer.text())).size).toBe(1);
-    expect((await game.get(`/v1/sessions/${id}`)).text()).toBe(answers[0]?.text());
+    await expectStored(answers[0]);
   });
 
   test('of different content are one 201 and 409s: the first in the log wins, for everybody', async () => {
@@ -109,7 +113,7 @@ describe.concurrent('concurrent registrations of one id', () => {
     const [winner, ...others] = answers.toSorted((a, b) => a.status - b.status);
     expect(winner?.status).toBe(201);
     expect(others.map(({ status }) => status)).toEqual(Array.from({ length: 15 }, () => 409));
-    expect((await game.get(`/v1/sessions/${id}`)).text()).toBe(winner?.text());
+    await expectStored(winner);
     expect(await projected(id)).toEqual([{ build_id: winner?.json().buildId }]);
   });
 });
@@ -132,7 +136,7 @@ describe.concurrent('a session', () => {
 
     const answer = await game.get(`/v1/sessions/${id.toUpperCase()}`);
     expect(answer.status).toBe(200);
-    expect(answer.text()).toBe(registered.text());
+    expect(answer.json()).toMatchObject(registered.json());
   });
 
   test.each(['', '/events'])('that does not exist is a 404: /v1/sessions/{id}%s', async (suffix) => {
@@ -148,7 +152,7 @@ describe.concurrent('a registration that is not in order', () => {
   test.each([
     ['an id that is no UUID', { id: 'mine' }, '/id', 'invalid_uuid'],
     ['an id of another type', { id: 7 }, '/id', 'field_type'],
-    ['a buildId that is no UUID', { buildId: '' }, '/buildId', 'invalid_uuid'],
+    ['a buildId that is no UUID', { buildId: 'mine' }, '/buildId', 'invalid_uuid'],
     ['a startedAt that is no timestamp', { startedAt: 'today' }, '/startedAt', 'invalid_timestamp'],
     ['a startedAt out of range', { startedAt: '1899-01-01' }, '/startedAt', 'timestamp_out_of_range'],
     ['a startedAt of another type', { startedAt: 0 }, '/startedAt', 'field_type'],
@@ -192,6 +196,12 @@ function register(body: unknown): Promise<Answer> {
 function expectSame(again: Answer, first: Answer): void {
   expect(again.status).toBe(200);
   expect(again.text()).toBe(first.text());
+}
+
+/** GET answers the session as its registration did. */
+async function expectStored(registered: Answer | undefined): Promise<void> {
+  const answer = await game.get(`/v1/sessions/${registered?.json().id}`);
+  expect(answer.json()).toMatchObject(registered?.json());
 }
 
 /** Rows of the session in ClickHouse, once everything registered before is there. */

@@ -8,7 +8,7 @@ import { type EventsAccepted, eventsAccepted } from './eventsAccepted.ts';
 import { linkedEvents } from './linkedEvents.ts';
 import { linkerState } from './linkerState.ts';
 import { faultOf, reportLinks } from './reportLinks.ts';
-import { sessionRegistered } from './sessionRegistered.ts';
+import { contentDigest, sessionRegistered } from './sessionRegistered.ts';
 
 test('an accepted event comes back with every byte of its payload and every microsecond', () => {
   const payload = Buffer.from('{ "a":1e400, "a":-0, "é":"\\ud800", "big":12345678901234567890 }');
@@ -33,6 +33,31 @@ test('reads a record of a writer with one more field', () => {
   const bytes = newer.toBuffer({ ...session, platform: 'pc' });
   const resolver = sessionRegistered.type.createResolver(newer);
   expect(sessionRegistered.type.fromBuffer(bytes, resolver)).toMatchObject(session);
+});
+
+test('a session comes back with its build, its player and every byte of its metadata', () => {
+  const session = aSession({
+    build: { version: '1.4.2', platform: 'Web', gitCommit: null, channel: 'dev' },
+    playerExternalId: 'player-4711',
+    metadata: Buffer.from('{ "a":1e400, "a":-0, "é":"\\ud800", "big":12345678901234567890 }'),
+  });
+  expect(sessionRegistered.type.fromBuffer(sessionRegistered.type.toBuffer(session))).toEqual(session);
+});
+
+test('the digest of a session’s content differs where its content does, and nothing has none', () => {
+  const build = { version: '1.4.2', platform: 'Web', gitCommit: null, channel: null };
+  const contents = [
+    { build },
+    { build: { ...build, gitCommit: 'dev' } },
+    { build: { ...build, channel: 'dev' } },
+    { playerExternalId: 'p' },
+    { playerDeviceId: 'p' },
+    { metadata: Buffer.from('{"n":1}') },
+    { metadata: Buffer.from('{"n":1.0}') },
+  ];
+  expect(new Set(contents.map((of) => contentDigest(aSession(of)))).size).toBe(contents.length);
+  expect(contentDigest(aSession({ build }))).toBe(contentDigest(aSession({ build: { ...build } })));
+  expect(contentDigest(aSession({ buildId: randomUUID(), startedAt: 7n }))).toBeNull();
 });
 
 test('frames as Confluent does: a zero byte and the id, big-endian', () => {

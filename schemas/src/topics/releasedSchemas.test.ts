@@ -34,6 +34,7 @@ const deadRecord: DeadLetter = {
   headers: { a: 'b' },
   deadAt: 1,
 };
+const build = { version: '1.4.2', platform: 'Web', gitCommit: null, channel: 'dev' };
 const nothing: DirectoryEntry = { tenant: null, project: null, token: null };
 const directory: readonly DirectoryEntry[] = [
   { ...nothing, tenant: { id: tenantId, name: 'T', monthlySoftQuota: 5, spread: 2, createdAt: 1 } },
@@ -68,7 +69,14 @@ const CASES: readonly (readonly [contract: MessageContract<unknown>, messages: r
     eventsAccepted,
     [anEventsAccepted({ idempotency, events: [{ sessionId, payload }, { overQuota: true }] })],
   ],
-  [sessionRegistered, [aSession(), aSession({ buildId: randomUUID(), startedAt: 7n, lane: 9 })]],
+  [
+    sessionRegistered,
+    [
+      aSession(),
+      aSession({ buildId: randomUUID(), startedAt: 7n, lane: 9 }),
+      aSession({ build, playerExternalId: 'p', playerDeviceId: 'd', metadata: payload }),
+    ],
+  ],
   [reportLinks, [report, aReportLink({ eventIds: [randomUUID()], isForwarded: true })]],
   [linkedEvents, [aLinkedEvent({ event: { payload, sessionId } }), aLinkedEvent({ kind: 'unlinked' })]],
   [linkerState, states],

@@ -91,7 +91,7 @@ export async function startIngest(deps: IngestServiceDeps): Promise<IngestServic
     bodies: { budget: new BodyBudget(metrics.bodyBytesInFlight), turns: new LoopTurns() },
     ...{ defaultRevision: settings.defaultRevision, clock, logger, metrics },
     ingest: { ...known, ...storing, replays },
-    reads: { ...known, ...settling },
+    reads: { ...known, ...settling, registered },
     reports: { ...known, ...storing, ...settling, reportProjection: filed, perReport: new KeyedMutex() },
     uploads: {
       ...{ store: deps.uploads, publicUrl: settings.publicUrl, clock },

@@ -1,6 +1,7 @@
 /** The projection of `questlog.sessions.v1`: of an id registered twice, the first record in the log is the session. */
+import type { RowBinaryWriter } from '@questlog/runtime/clickhouse/rowBinary';
 import type { BlockWriter } from '@questlog/runtime/consumer/blocks';
-import type { SessionRegistered } from '@questlog/schemas/topics/sessionRegistered';
+import { contentDigest, type SessionRegistered } from '@questlog/schemas/topics/sessionRegistered';
 import { type Firsts, firstOfEach, firstOffsetsHeld } from './firstOfEach.ts';
 import { insertBlock, PLACE_COLUMNS, type RowOf, rowTable } from './rowSink.ts';
 import { type Decoded, type WriterDeps, writerOf } from './writer.ts';
@@ -37,4 +38,17 @@ const SESSIONS = rowTable<RowOf<SessionRegistered>>('sessions', {
   registered_at: (out, { message }) => out.int64(BigInt(message.registeredAt)),
   lane: (out, { message }) => out.uint32(message.lane),
   ...PLACE_COLUMNS,
+  version: (out, { message }) => nullableText(out, message.build?.version),
+  platform: (out, { message }) => nullableText(out, message.build?.platform),
+  git_commit: (out, { message }) => nullableText(out, message.build?.gitCommit),
+  channel: (out, { message }) => nullableText(out, message.build?.channel),
+  player_external_id: (out, { message }) => nullableText(out, message.playerExternalId),
+  player_device_id: (out, { message }) => nullableText(out, message.playerDeviceId),
+  metadata: (out, { message }) => out.stringBytes(message.metadata),
+  content_sha256: (out, { message }) =>
+    out.nullable(contentDigest(message), (digest) => out.fixed(Buffer.from(digest, 'hex'))),
 });
+
+function nullableText(out: RowBinaryWriter, text: string | null | undefined): void {
+  out.nullable(text ?? null, (value) => out.string(value));
+}

@@ -1,53 +1,93 @@
-/** `docs/reference/clickhouse.md`: the tables and views that the migrations make, with the comments that stand above them. */
+/** `docs/reference/clickhouse.md`: the tables and views as all migrations together leave them, with their comments. */
 import { projectFiles, textOf } from '../house.ts';
 import { code, fence, page } from './markdown.ts';
 
 const FOLDER = 'deploy/clickhouse';
 
+/** Questions go to the views before these tables; the ledger of appends is the product's own. */
+const BEHIND_VIEWS = /_(?:by_partition|versions)$|^appends$/;
+
+interface Column {
+  /** Empty in a view: the types are those of the tables. */
+  readonly type: string;
+  readonly comment: string;
+}
+
+/** A table or a view. */
+interface Relation {
+  readonly comment: string;
+  readonly columns: Map<string, Column>;
+  /** What stands behind a table's columns; empty of a view. */
+  readonly engine: string;
+}
+
 export function clickhousePage(): string {
-  const files = projectFiles().filter((path) => path.startsWith(`${FOLDER}/`) && path.endsWith('.sql'));
+  const relations = new Map<string, Relation>();
+  for (const path of projectFiles().filter(
+    (file) => file.startsWith(`${FOLDER}/`) && file.endsWith('.sql'),
+  )) {
+    for (const statement of textOf(path).split(/^;$/m)) apply(statement, relations, path);
+  }
   return page('Tables and views', FOLDER, [
     'The database is `questlog`. Only the projector writes to it. Ask it with `npm run sql`, `POST /admin/sql` or any\nClickHouse client. `events` and `sessions` hold each row once. [deploy/clickhouse](../../deploy/clickhouse) has the tables\nbehind the views, `…_by_partition` and `…_versions`, which hold older rows until a merge, and `appends`, the ledger by which\nrepeats are recognised, kept for three days.',
-    'Quotas and counts go by `received_at`. The window of a report is from `from_micros` to `to_micros`, both inside.',
-    ...files.flatMap(statementsOf),
+    'Quotas and counts go by `received_at`. The window of a report is from `from_micros` to `to_micros`, both inside. Columns have\nthese comments in ClickHouse, too.',
+    ...[...relations].filter(([name]) => !BEHIND_VIEWS.test(name)).flatMap((entry) => shown(...entry)),
   ]);
 }
 
-/** Codecs, settings and indexes are left out: no question depends on them. */
-function statementsOf(path: string): string[] {
-  return textOf(path)
-    .split(/^;$/m)
-    .flatMap((statement) => {
-      const comment = [...statement.matchAll(/^-- ?(?<text>.*)$/gm)]
-        .map(({ groups }) => groups?.['text'])
-        .join('\n');
-      const sql = statement.replace(/^--.*\n/gm, '').trim();
-      if (/^ALTER TABLE \w+ MODIFY SETTING /.test(sql)) return [];
-      const name = /^CREATE (?:TABLE|VIEW) (?<name>\w+)/.exec(sql)?.groups?.['name'];
-      if (name === undefined)
-        throw new Error(`${path}: the reference knows CREATE TABLE, CREATE VIEW and settings, not: ${sql}`);
-      // Questions go to the views before these tables; the ledger of appends is the product's own.
-      if (/_(?:by_partition|versions)$|^appends$/.test(name)) return [];
-      const shown = sql
-        .replace(/^SETTINGS [^;]*/m, '')
-        .replace(/^ {4}INDEX .*\n/gm, '')
-        .replace(/,\n\)/, '\n)')
-        .replace(/ CODEC\(.*\)(?=,?$)/gm, '')
-        .replace(/^( {4}\w+) +/gm, '$1 ');
-      const body = shown.startsWith('CREATE VIEW') ? columnsOf(shown) : fence('sql', shown.trim());
-      return [`## ${name}`, ...(comment === '' ? [] : [comment]), body];
-    });
+function shown(name: string, { comment, columns, engine }: Relation): string[] {
+  const listed = [...columns].map(([column, { type, comment: meaning }]) => {
+    return `- ${[code(column), code(type)].join(' ').trim()}: ${meaning}`;
+  });
+  return [
+    `## ${name}`,
+    ...(comment === '' ? [] : [comment]),
+    listed.join('\n'),
+    ...(engine === '' ? [] : [fence('sql', engine)]),
+  ];
 }
 
-/** The columns of a view, by their names: their types are those of the tables. */
-function columnsOf(view: string): string {
-  const selected = /\bSELECT (?<columns>[\s\S]*?)\nFROM /.exec(view)?.groups?.['columns'] ?? '';
-  // An expression has commas of its own, inside brackets only.
-  let depth = 0;
-  const columns = selected.replace(/[(),]/g, (sign) => {
-    if (sign !== ',') depth += sign === '(' ? 1 : -1;
-    return sign === ',' && depth > 0 ? ' ' : sign;
-  });
-  const names = columns.split(',').map((column) => column.trim().split(/\s+/).at(-1) ?? '');
-  return `Columns: ${names.map(code).join(', ')}.`;
+function apply(statement: string, relations: Map<string, Relation>, path: string): void {
+  const comment = [...statement.matchAll(/^-- ?(?<text>.*)$/gm)]
+    .map(({ groups }) => groups?.['text'])
+    .join('\n');
+  const sql = statement.replace(/^--.*\n/gm, '').trim();
+  const made = /^CREATE (?<kind>TABLE|VIEW) (?<name>\w+)/.exec(sql)?.groups;
+  const altered = /^ALTER TABLE (?<name>\w+)\s+(?<clauses>[\s\S]*)$/.exec(sql)?.groups;
+  const relation = relations.get(altered?.['name'] ?? '');
+  if (made?.['kind'] === 'TABLE') relations.set(made['name'] ?? '', { comment, ...tableOf(sql) });
+  else if (made !== undefined) relations.set(made['name'] ?? '', { comment, columns: new Map(), engine: '' });
+  else if (altered !== undefined && relation !== undefined) {
+    for (const clause of (altered['clauses'] ?? '').split(/,\n\s*/)) alter(relation, clause, path);
+  } else
+    throw new Error(`${path}: the reference knows CREATE TABLE, CREATE VIEW and ALTER TABLE, not: ${sql}`);
+}
+
+/** Codecs, settings and indexes are left out: no question depends on them. */
+function tableOf(sql: string): Pick<Relation, 'columns' | 'engine'> {
+  const [head = '', rest = ''] = sql.split(/^\)\n/m);
+  const columns = new Map<string, Column>();
+  for (const [, definition = ''] of head.matchAll(/^ {4}(.*?),?$/gm)) {
+    if (!definition.startsWith('INDEX ')) addColumn(columns, definition);
+  }
+  return { columns, engine: rest.replace(/^SETTINGS [^;]*/m, '').trim() };
+}
+
+function addColumn(columns: Map<string, Column>, definition: string): void {
+  const [, name = '', rest = ''] = /^(\w+) +(.*)$/.exec(definition) ?? [];
+  const comment = / COMMENT '(?<text>[^']*)'/.exec(rest)?.groups?.['text'] ?? '';
+  columns.set(name, { type: rest.replace(/ COMMENT '[^']*'/, '').replace(/ CODEC\(.*\)$/, ''), comment });
+}
+
+function alter({ columns }: Relation, clause: string, path: string): void {
+  const added = /^ADD COLUMN IF NOT EXISTS (?<definition>[\s\S]*)$/.exec(clause)?.groups?.['definition'];
+  const told = /^COMMENT COLUMN (?<name>\w+)\s+'(?<text>[^']*)'$/.exec(clause)?.groups;
+  if (added !== undefined) addColumn(columns, added);
+  else if (told !== undefined) {
+    const { name = '', text = '' } = told;
+    const column = columns.get(name);
+    columns.set(name, { type: column?.type ?? '', comment: text });
+  } else if (!/^(MODIFY SETTING|ADD INDEX IF NOT EXISTS) /.test(clause)) {
+    throw new Error(`${path}: the reference does not know the clause ${clause}`);
+  }
 }

@@ -1,5 +1,6 @@
 /** Events as ClickHouse has them, and pages of them by `occurredAt`; ties in the order of the log. */
 import { type EventRow, eventOfRow } from '@questlog/schemas/tables/events';
+import { type PageQuery, readLimit } from '../core/pageLimit.ts';
 import { Rejected } from '../rejected.ts';
 import type { AnsweredEvent } from './core/answer.ts';
 
@@ -18,24 +19,17 @@ export const IN_PAGE = `(toUnixTimestamp64Micro(occurred_at), log_partition, log
   ORDER BY occurred_at, log_partition, log_offset, log_index
   LIMIT {limit:UInt32}`;
 
-export interface PageQuery {
-  readonly limit: string | undefined;
-  readonly cursor: string | undefined;
-}
-
 export interface Page {
   readonly limit: number;
   readonly after: Cursor;
 }
 
-const DEFAULT_LIMIT = 100;
-const MAX_LIMIT = 1_000;
 const FROM_THE_START: Cursor = { micros: '-9223372036854775808', partition: 0, offset: '0', index: 0 };
 
 /** @throws Rejected naming the parameter. */
 export function readPage({ limit, cursor }: PageQuery): Page {
   const after = cursor === undefined ? FROM_THE_START : parseCursor(cursor);
-  const rows = parseLimit(limit);
+  const rows = readLimit(limit);
   if (after === undefined) throw new Rejected('invalid_request', 'cursor: not one that an earlier page gave');
   return { limit: rows, after };
 }
@@ -61,13 +55,6 @@ export function answeredRow(row: EventRow, revision: 'A' | 'B'): Omit<AnsweredEv
 
 function cursorOf({ occurredAt, logPartition, logOffset, logIndex }: PositionedRow): Cursor {
   return { micros: occurredAt, partition: logPartition, offset: logOffset, index: logIndex };
-}
-
-function parseLimit(text: string | undefined): number {
-  if (text === undefined) return DEFAULT_LIMIT;
-  const limit = /^\d{1,6}$/.test(text) ? Number(text) : 0;
-  if (limit >= 1 && limit <= MAX_LIMIT) return limit;
-  throw new Rejected('invalid_request', `limit: a whole number from 1 to ${MAX_LIMIT}`);
 }
 
 /** Where a page of events ended; clients see it as opaque text. */

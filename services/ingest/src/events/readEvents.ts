@@ -1,25 +1,22 @@
-/** A game's reads: events, sessions and their events, the quota. All come from ClickHouse, once it has caught up. */
+/** A game's reads: events, also those of a session, and the quota. All come from ClickHouse, once it has caught up. */
 
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import type { Principal } from '@questlog/runtime/directory/directory';
 import type { Clock } from '@questlog/runtime/process/clock';
 import type { QuotaOutput } from '@questlog/schemas/http/quota';
-import type { SessionOutput } from '@questlog/schemas/http/session';
 import { partitionOf } from '@questlog/schemas/partition';
 import { EVENT_COLUMNS, type EventRow } from '@questlog/schemas/tables/events';
-import type { SessionRegistered } from '@questlog/schemas/topics/sessionRegistered';
 import { laneOf } from '@questlog/schemas/uuid';
+import type { PageQuery } from '../core/pageLimit.ts';
 import { linkedReports } from '../known/links.ts';
 import type { LinksSettled, Projection } from '../known/projection.ts';
 import type { Reports } from '../known/reports.ts';
-import type { Sessions } from '../known/sessions.ts';
+import type { KnownSession, Sessions } from '../known/sessions.ts';
 import { pathUuid, Rejected } from '../rejected.ts';
-import { sessionOutput } from '../sessions/registerSession.ts';
 import { eventObject, eventPage } from './core/answer.ts';
 import {
   answeredRow,
   IN_PAGE,
-  type PageQuery,
   POSITION_COLUMNS,
   type PositionedRow,
   pageOf,
@@ -72,14 +69,6 @@ export async function readEvent(deps: ReadDeps, principal: Principal, idText: st
   const event = answeredRow(row, revision);
   const reportIds = hasReports ? deps.reports.reportsOf(project.id, event, row.reportIds) : [];
   return eventObject({ ...event, reportIds });
-}
-
-export async function readSession(
-  deps: ReadDeps,
-  principal: Principal,
-  idText: string,
-): Promise<SessionOutput> {
-  return sessionOutput(await knownSession(deps, principal, pathUuid(idText)));
 }
 
 /** A page of the session's events by `occurredAt`; ties in the order of the log. */
@@ -142,7 +131,7 @@ async function knownSession(
   deps: ReadDeps,
   { tenant, project }: Principal,
   id: string,
-): Promise<SessionRegistered> {
+): Promise<KnownSession> {
   const session = (await deps.sessions.find(tenant.id, project.id, [id])).get(id);
   if (session === undefined)
     throw new Rejected('unknown_session', `session ${id} does not exist in this project`);

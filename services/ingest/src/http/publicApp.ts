@@ -5,32 +5,37 @@ import type { Directory, Principal } from '@questlog/runtime/directory/directory
 import type { Clock } from '@questlog/runtime/process/clock';
 import { messageOf } from '@questlog/runtime/process/errors';
 import type { Logger } from '@questlog/runtime/process/logger';
-import { SessionInput } from '@questlog/schemas/http/session';
 import type { Scope } from '@questlog/schemas/topics/directoryEntry';
 import type { Revision } from '@questlog/schemas/topics/eventsAccepted';
 import { canonicalUuid, isUuidV7 } from '@questlog/schemas/uuid';
 import Koa from 'koa';
+import type { PageQuery } from '../core/pageLimit.ts';
 import { type IngestDeps, ingest } from '../events/ingestEvents.ts';
-import type { PageQuery } from '../events/pages.ts';
-import { type ReadDeps, readEvent, readQuota, readSession, readSessionEvents } from '../events/readEvents.ts';
+import { type ReadDeps, readEvent, readQuota, readSessionEvents } from '../events/readEvents.ts';
 import { parseToken, type StreamPosition } from '../linkedEvents/core/linkedEventToken.ts';
 import type { LinkedEventStreams } from '../linkedEvents/streams.ts';
 import type { IngestMetrics } from '../metrics.ts';
 import { Rejected } from '../rejected.ts';
 import { createReport, type ReportDeps } from '../reports/createReport.ts';
 import { type ReportReadDeps, readReport, readReportEvents, retractReport } from '../reports/readReports.ts';
+import {
+  readBuilds,
+  readPlayerSessions,
+  readSession,
+  type SessionReadDeps,
+} from '../sessions/readSessions.ts';
 import { registerSession } from '../sessions/registerSession.ts';
 import { authenticate } from './authenticate.ts';
 import { openApi } from './openapi/openapi.ts';
 import { problems } from './problems.ts';
 import { type Bodies, withBody } from './readBody.ts';
-import { checkedBody, jsonBody, noRoute } from './route.ts';
+import { noRoute } from './route.ts';
 import { type UploadRouteDeps, uploadRoutes } from './uploadRoutes.ts';
 
 export interface PublicAppDeps {
   readonly directory: Directory;
   readonly ingest: IngestDeps;
-  readonly reads: ReadDeps;
+  readonly reads: ReadDeps & SessionReadDeps;
   readonly reports: ReportDeps & ReportReadDeps;
   readonly uploads: UploadRouteDeps;
   readonly linkedEvents: LinkedEventStreams;
@@ -50,31 +55,14 @@ export function publicApp(deps: PublicAppDeps): Koa {
       nowMs: deps.clock.now(),
       defaultRevision: deps.defaultRevision,
     });
-  const sessionBody = checkedBody(SessionInput);
   const document = JSON.stringify(openApi(deps.defaultRevision));
 
   router.post('/v1/ingest/events', (ctx) => ingestEvents(deps, ctx, as(ctx, 'events:write')));
-  router.post(
-    '/v1/ingest/sessions',
-    (ctx, next) => {
-      ctx.state['principal'] = as(ctx, 'events:write');
-      return next();
-    },
-    jsonBody(),
-    async (ctx) => {
-      const principal: Principal = ctx.state['principal'];
-      const answer = await registerSession(deps.reads, principal, sessionBody(ctx.request.body));
-      ctx.status = answer.status;
-      ctx.body = answer.body;
-    },
-  );
   router.get('/v1/events/:id', async (ctx) => json(ctx, await readEvent(reads, as(ctx, 'read'), param(ctx))));
-  router.get('/v1/sessions/:id', async (ctx) => {
-    ctx.body = await readSession(reads, as(ctx, 'read'), param(ctx));
-  });
   router.get('/v1/sessions/:id/events', async (ctx) => {
     json(ctx, await readSessionEvents(reads, as(ctx, 'read'), param(ctx), pageQuery(ctx)));
   });
+  sessionRoutes(router, deps, as);
   uploadRoutes(router, deps.uploads, as);
   reportRoutes(router, deps, as);
   router.get('/v1/quota', async (ctx) => {
@@ -170,6 +158,30 @@ function isAllowed(authenticate: () => Principal): boolean {
 }
 
 const LAST_EVENT_ID = 'Last-Event-ID';
+
+/** The endpoints of sessions, and of the builds and players that they tell of. */
+function sessionRoutes(
+  router: RouterInstance,
+  { reads, bodies }: PublicAppDeps,
+  as: (ctx: RouterContext, scope: Scope) => Principal,
+): void {
+  router.post('/v1/ingest/sessions', async (ctx) => {
+    const principal = as(ctx, 'events:write');
+    const answer = await withBody(ctx.req, bodies, (body) => registerSession(reads, principal, body));
+    ctx.status = answer.status;
+    ctx.body = answer.body;
+  });
+  router.get('/v1/sessions/:id', async (ctx) =>
+    json(ctx, await readSession(reads, as(ctx, 'read'), param(ctx))),
+  );
+  router.get('/v1/builds', async (ctx) => {
+    ctx.body = await readBuilds(reads, as(ctx, 'read'), pageQuery(ctx));
+  });
+  router.get('/v1/players/:externalId/sessions', async (ctx) => {
+    const externalId = ctx.params['externalId'] ?? '';
+    ctx.body = await readPlayerSessions(reads, as(ctx, 'read'), externalId, pageQuery(ctx));
+  });
+}
 
 /** The endpoints of bug reports. */
 export function reportRoutes(

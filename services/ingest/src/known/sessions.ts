@@ -2,7 +2,11 @@
 import { MAX_IDS, type Store } from '@questlog/runtime/clickhouse/store';
 import type { Principal } from '@questlog/runtime/directory/directory';
 import { Unavailable } from '@questlog/runtime/process/errors';
-import { type SessionRegistered, sessionRegistered } from '@questlog/schemas/topics/sessionRegistered';
+import {
+  contentDigest,
+  type SessionRegistered,
+  sessionRegistered,
+} from '@questlog/schemas/topics/sessionRegistered';
 import type { Rejected } from '../rejected.ts';
 import {
   type FirstRecordKind,
@@ -11,22 +15,34 @@ import {
   openFirstRecords,
 } from './firstRecords.ts';
 
-type Known = FirstRecords<SessionRegistered, SessionRegistered>;
+/** What is asked of a session once it is registered. Its content, of up to 64 KiB, is not kept in memory. */
+export interface KnownSession
+  extends Pick<SessionRegistered, 'sessionId' | 'buildId' | 'startedAt' | 'registeredAt' | 'lane'> {
+  /** Tells whether another registration has the same content. */
+  readonly contentDigest: string | null;
+}
+
+export function knownSession(session: SessionRegistered): KnownSession {
+  const { sessionId, buildId, startedAt, registeredAt, lane } = session;
+  return { sessionId, buildId, startedAt, registeredAt, lane, contentDigest: contentDigest(session) };
+}
+
+type Known = FirstRecords<SessionRegistered, KnownSession>;
 
 export interface Sessions extends Pick<Known, 'find' | 'failed' | 'close'> {
   /**
    * Appends a registration and returns what the log says the session is: this one, or an earlier one.
    * @throws Unavailable also when that is not known in time; the same again is answered as the first.
    */
-  register(session: SessionRegistered): Promise<{ winner: SessionRegistered; isOwn: boolean }>;
+  register(session: SessionRegistered): Promise<{ winner: KnownSession; isOwn: boolean }>;
 }
 
 export async function openSessions(deps: FirstRecordsDeps & { store: Store }): Promise<Sessions> {
   const lookUp = coalescedSessionLookup(deps.store);
-  const kind: FirstRecordKind<SessionRegistered, SessionRegistered> = {
+  const kind: FirstRecordKind<SessionRegistered, KnownSession> = {
     contract: sessionRegistered,
     nameOf: ({ tenantId, projectId, sessionId }) => ({ tenantId, projectId, id: sessionId }),
-    entityOf: (session) => session,
+    entityOf: knownSession,
     merge: (earlier) => earlier,
     isWhole: () => true,
     weightOf: () => 1,
@@ -34,10 +50,10 @@ export async function openSessions(deps: FirstRecordsDeps & { store: Store }): P
       new Map((await lookUp(projectId, ids)).map((session) => [session.sessionId, session])),
   };
   const first = await openFirstRecords(deps, kind);
-  return { ...first, register: (session) => first.register(session, session) };
+  return { ...first, register: (session) => first.register(session, knownSession(session)) };
 }
 
-const NONE: ReadonlyMap<string, SessionRegistered> = new Map();
+const NONE: ReadonlyMap<string, KnownSession> = new Map();
 
 /** @param refusal what the request is refused with, whatever the sessions are. */
 export async function findSessions(
@@ -45,7 +61,7 @@ export async function findSessions(
   { tenant, project }: Principal,
   ids: readonly string[],
   refusal: (() => Rejected) | undefined,
-): Promise<ReadonlyMap<string, SessionRegistered>> {
+): Promise<ReadonlyMap<string, KnownSession>> {
   if (ids.length === 0) return NONE;
   try {
     return await sessions.find(tenant.id, project.id, ids);
@@ -55,7 +71,8 @@ export async function findSessions(
   }
 }
 
-interface SessionRow extends Omit<SessionRegistered, 'startedAt' | 'registeredAt'> {
+interface SessionRow extends Omit<KnownSession, 'startedAt' | 'registeredAt'> {
+  readonly projectId: string;
   readonly startedAt: string | null;
   readonly registeredAt: string;
 }
@@ -64,10 +81,10 @@ interface SessionRow extends Omit<SessionRegistered, 'startedAt' | 'registeredAt
 interface Gathered {
   readonly projects: Set<string>;
   readonly ids: Set<string>;
-  readonly sessions: Promise<SessionRegistered[]>;
+  readonly rows: Promise<SessionRow[]>;
 }
 
-type LookUpSessions = (projectId: string, ids: readonly string[]) => Promise<SessionRegistered[]>;
+type LookUpSessions = (projectId: string, ids: readonly string[]) => Promise<KnownSession[]>;
 
 /** Sessions in ClickHouse. Look-ups that come while one is under way are gathered into the next. */
 function coalescedSessionLookup(store: Store): LookUpSessions {
@@ -75,21 +92,21 @@ function coalescedSessionLookup(store: Store): LookUpSessions {
   let gathered: Gathered | undefined;
   const gather = (): Gathered => {
     const [projects, ids] = [new Set<string>(), new Set<string>()];
-    const sessions = underWay.then(() => {
+    const rows = underWay.then(() => {
       if (gathered?.ids === ids) gathered = undefined;
       return storedSessions(store, [...projects], [...ids]);
     });
-    underWay = sessions.catch(() => {});
-    return { projects, ids, sessions };
+    underWay = rows.catch(() => {});
+    return { projects, ids, rows };
   };
   return async (projectId, ids) => {
     if (gathered === undefined || gathered.ids.size + ids.length > MAX_IDS) gathered = gather();
-    const { projects, ids: all, sessions } = gathered;
+    const { projects, ids: all, rows } = gathered;
     projects.add(projectId);
     for (const id of ids) all.add(id);
     const wanted = new Set(ids);
-    const found = await sessions;
-    return found.filter((session) => session.projectId === projectId && wanted.has(session.sessionId));
+    const found = await rows;
+    return found.filter((row) => row.projectId === projectId && wanted.has(row.sessionId)).map(sessionOf);
   };
 }
 
@@ -97,17 +114,31 @@ async function storedSessions(
   store: Store,
   projects: readonly string[],
   ids: readonly string[],
-): Promise<SessionRegistered[]> {
-  const rows = await store.query<SessionRow>(
-    `SELECT tenant_id AS tenantId, project_id AS projectId, id AS sessionId, build_id AS buildId,
-       toUnixTimestamp64Micro(started_at) AS startedAt, toUnixTimestamp64Milli(registered_at) AS registeredAt, lane
+): Promise<SessionRow[]> {
+  return await store.query<SessionRow>(
+    `SELECT project_id AS projectId, id AS sessionId, build_id AS buildId,
+       toUnixTimestamp64Micro(started_at) AS startedAt, toUnixTimestamp64Milli(registered_at) AS registeredAt, lane,
+       lower(hex(content_sha256)) AS contentDigest
      FROM sessions WHERE project_id IN {projects:Array(UUID)} AND id IN {ids:Array(UUID)}
      ORDER BY log_offset LIMIT 1 BY project_id, id`,
     { projects, ids },
   );
-  return rows.map((row) => ({
-    ...row,
-    startedAt: row.startedAt === null ? null : BigInt(row.startedAt),
-    registeredAt: Number(row.registeredAt),
-  }));
+}
+
+function sessionOf({
+  sessionId,
+  buildId,
+  startedAt,
+  registeredAt,
+  lane,
+  contentDigest,
+}: SessionRow): KnownSession {
+  return {
+    sessionId,
+    buildId,
+    startedAt: startedAt === null ? null : BigInt(startedAt),
+    registeredAt: Number(registeredAt),
+    lane,
+    contentDigest,
+  };
 }

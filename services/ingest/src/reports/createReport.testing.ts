@@ -19,6 +19,7 @@ import { onTestFinished } from 'vitest';
 import { KeyedMutex } from '../known/keyedMutex.ts';
 import { READ_WAIT_MS } from '../known/projection.ts';
 import { openReports } from '../known/reports.ts';
+import { knownSession } from '../known/sessions.ts';
 import { ingestMetrics } from '../metrics.ts';
 import type { ReportDeps } from './createReport.ts';
 
@@ -93,7 +94,7 @@ export async function aReportBench(): Promise<ReportBench> {
         codec: await createCodec(registry, eventsAccepted),
         quotas: { ledger: async () => undefined, close: async () => {} },
         sessions: {
-          find: async () => new Map(sessions.map((session) => [session.sessionId, session])),
+          find: async () => new Map(sessions.map((session) => [session.sessionId, knownSession(session)])),
           register: () => Promise.reject(new Error('no session is registered here')),
           failed: new Promise<never>(() => {}),
           close: async () => {},

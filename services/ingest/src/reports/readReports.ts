@@ -7,11 +7,11 @@ import { reportTimeOf } from '@questlog/schemas/reportWindow';
 import { EVENT_COLUMNS } from '@questlog/schemas/tables/events';
 import type { ReportLink } from '@questlog/schemas/topics/reportLinks';
 import { laneOf } from '@questlog/schemas/uuid';
+import type { PageQuery } from '../core/pageLimit.ts';
 import { eventPage } from '../events/core/answer.ts';
 import {
   answeredRow,
   IN_PAGE,
-  type PageQuery,
   POSITION_COLUMNS,
   type PositionedRow,
   pageOf,

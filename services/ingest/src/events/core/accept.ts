@@ -137,10 +137,13 @@ export interface Placed {
   readonly problems: readonly ElementProblem[];
 }
 
-/** An event lies where its session does, or else in the request's `own` lane. A session that is not `known` is a problem. */
+/**
+ * An event lies where its session does, or else in the request's `own` lane, and is of its session's build unless it
+ * names one. A session that is not `known` is a problem.
+ */
 export function placeDrafts(
   { drafts, problems }: Elements,
-  known: ReadonlyMap<string, { readonly lane: number }>,
+  known: ReadonlyMap<string, { readonly lane: number; readonly buildId: string | null }>,
   own: { readonly lane: number; readonly projectId: string },
 ): Placed {
   const placed: PlacedDraft[] = [];
@@ -151,7 +154,8 @@ export function placeDrafts(
     if (sessionId !== null && session === undefined) {
       unknown.push(unknownSession(index, sessionId, own.projectId));
     } else {
-      placed.push({ ...draft, lane: session?.lane ?? own.lane });
+      const buildId = draft.buildId ?? session?.buildId ?? null;
+      placed.push({ ...draft, buildId, lane: session?.lane ?? own.lane });
     }
   }
   const all = [...problems, ...unknown].sort((a, b) => a.index - b.index);

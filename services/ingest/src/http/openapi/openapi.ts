@@ -11,23 +11,20 @@ import {
   ReportLinkOutput,
   ReportOutput,
 } from '@questlog/schemas/http/report';
-import { SessionInput, SessionOutput } from '@questlog/schemas/http/session';
+import {
+  BuildOutput,
+  BuildPage,
+  ListedSession,
+  SessionCreated,
+  SessionInput,
+  SessionOutput,
+  SessionPage,
+} from '@questlog/schemas/http/session';
 import { UploadInput, UploadOutput, UploadStored } from '@questlog/schemas/http/upload';
 import type { Revision } from '@questlog/schemas/topics/eventsAccepted';
-import {
-  answer,
-  COMMON,
-  header,
-  id,
-  json,
-  NOT_THERE,
-  PAGE,
-  problem,
-  query,
-  read,
-  ref,
-} from './openapiParts.ts';
+import { answer, COMMON, header, id, json, NOT_THERE, problem, query, read, ref } from './openapiParts.ts';
 import { reportPaths } from './openapiReports.ts';
+import { sessionPaths } from './openapiSessions.ts';
 import { uploadPaths } from './openapiUploads.ts';
 
 /** @param revision the deployment's default; a project may have the other one. */
@@ -42,23 +39,7 @@ export function openApi(revision: Revision): Record<string, unknown> {
     security: [{ bearer: [] }],
     paths: {
       '/v1/ingest/events': { post: ingestOperation() },
-      '/v1/ingest/sessions': { post: sessionOperation() },
-      '/v1/sessions/{id}': {
-        get: read('A session of the project.', answer('The session.', ref('Session')), {
-          parameters: [id],
-          refusals: NOT_THERE,
-        }),
-      },
-      '/v1/sessions/{id}/events': {
-        get: read(
-          'The events of a session, by `occurredAt`.',
-          answer('A page of events.', ref('EventPage')),
-          {
-            parameters: [id, ...PAGE],
-            refusals: { 400: problem('The limit or the cursor is not valid.'), ...NOT_THERE },
-          },
-        ),
-      },
+      ...sessionPaths(),
       '/v1/events/{id}': {
         get: read('One event.', answer('The event.', ref('Event')), {
           parameters: [id],
@@ -102,7 +83,12 @@ const SCHEMAS = {
   Event: EventOutput,
   EventPage,
   SessionInput,
+  SessionCreated,
+  ListedSession,
   Session: SessionOutput,
+  SessionPage,
+  Build: BuildOutput,
+  BuildPage,
   Quota: QuotaOutput,
   UploadInput,
   Upload: UploadOutput,
@@ -169,23 +155,6 @@ function ingestOperation(): object {
       413: problem('The body, the array or an event is too large.'),
       415: problem('The media type or content coding is not supported.'),
       422: problem('The key was used with another body.'),
-      ...COMMON,
-    },
-  };
-}
-
-function sessionOperation(): object {
-  return {
-    summary: 'Registers a session.',
-    description: 'Scope `events:write`. A repeat is answered 200.',
-    requestBody: { required: true, content: json(ref('SessionInput')) },
-    responses: {
-      201: answer('The new session.', ref('Session')),
-      200: answer('The session, registered earlier.', ref('Session')),
-      400: problem('The body is not valid.'),
-      409: problem('The id is registered with other content.'),
-      413: problem('The body is too large.'),
-      415: problem('The media type is not supported.'),
       ...COMMON,
     },
   };

@@ -10,10 +10,10 @@ import { silentLogger } from '@questlog/runtime/process/logger';
 import { openLogRegistry } from '@questlog/runtime/registry/logRegistry';
 import { TOPICS, topicDefinitions } from '@questlog/schemas/topics/topics';
 import { expect, onTestFinished, test } from 'vitest';
+import type { Projection } from '../known/projection.ts';
+import { findSessions, openSessions } from '../known/sessions.ts';
 import { Rejected } from '../rejected.ts';
-import { registerSession } from '../sessions/registerSession.ts';
-import type { Projection } from './projection.ts';
-import { findSessions, openSessions } from './sessions.ts';
+import { registerSession } from './registerSession.ts';
 
 const PARTITIONS = 4;
 /** For what never comes: short, as the tests wait it out. */
@@ -24,14 +24,14 @@ test('a registration that is not read back in time is Unavailable, and the same 
   const deps = { sessions, clock: systemClock };
   const principal = aPrincipal();
   const wanted = { id: randomUUID(), startedAt: '2026-11-21T12:00:00Z' };
-  await expect(registerSession(deps, principal, wanted)).rejects.toThrow(Unavailable);
+  await expect(registerSession(deps, principal, bodyOf(wanted))).rejects.toThrow(Unavailable);
   expect(sum(await log.endOffsets(TOPICS.sessions))).toBe(1);
   // Behind the log: nothing is appended any more, and a look-up does not wait for ever either.
-  await expect(registerSession(deps, principal, wanted)).rejects.toThrow(Unavailable);
+  await expect(registerSession(deps, principal, bodyOf(wanted))).rejects.toThrow(Unavailable);
   expect(sum(await log.endOffsets(TOPICS.sessions))).toBe(1);
 
   readOn();
-  const again = await registerSession(deps, principal, wanted);
+  const again = await registerSession(deps, principal, bodyOf(wanted));
   expect(again).toMatchObject({ status: 200, body: { id: wanted.id } });
   expect(sum(await log.endOffsets(TOPICS.sessions))).toBe(1);
 });
@@ -51,7 +51,7 @@ test('a log that ends before what the projector has committed is told of, and se
   expect(warnings[0]).toEqual(['log_cut_short', { topic: TOPICS.sessions, partition: 0, offset: 7, end: 0 }]);
 
   const wanted = { id: randomUUID() };
-  const registered = () => registerSession({ sessions, clock: systemClock }, aPrincipal(), wanted);
+  const registered = () => registerSession({ sessions, clock: systemClock }, aPrincipal(), bodyOf(wanted));
   expect(await registered()).toMatchObject({ status: 201, body: { id: wanted.id } });
 });
 
@@ -67,7 +67,7 @@ test('a session that only ClickHouse could know is Unavailable while that is sil
   });
   onTestFinished(() => sessions.close());
   const principal = aPrincipal();
-  const registered = await registerSession({ sessions, clock: systemClock }, principal, {});
+  const registered = await registerSession({ sessions, clock: systemClock }, principal, bodyOf({}));
   const known = (id: string, refusal?: () => Rejected) => findSessions(sessions, principal, [id], refusal);
 
   expect([...(await known(registered.body.id)).keys()]).toEqual([registered.body.id]);
@@ -104,6 +104,10 @@ async function aBlindProcess() {
     return sessions.close();
   });
   return { log, sessions, readOn };
+}
+
+function bodyOf(session: object): Buffer {
+  return Buffer.from(JSON.stringify(session));
 }
 
 function aPrincipal(): Principal {

@@ -1,0 +1,31 @@
+/** A page ends where the next one goes on. */
+import { randomUUID } from 'node:crypto';
+import { expect, test } from 'vitest';
+import { Rejected } from '../rejected.ts';
+import { newestFirstOf, newestFirstParams, readNewestFirst } from './newestFirst.ts';
+
+const ROWS = Array.from({ length: 3 }, (_, n) => ({ id: randomUUID(), millis: String(1_000 - n) }));
+
+test('the cursor of a page leads to what comes behind its last row', () => {
+  const first = readNewestFirst({ limit: '2', cursor: undefined });
+  const { rows, next } = newestFirstOf(ROWS, first, (row) => row);
+  expect(rows).toEqual(ROWS.slice(0, 2));
+  const second = readNewestFirst({ limit: '2', cursor: next ?? undefined });
+  expect(newestFirstParams(second)).toEqual({ ...ROWS[1], limit: 3 });
+});
+
+test('a page that has all that is left has no next one', () => {
+  const page = readNewestFirst({ limit: '3', cursor: undefined });
+  expect(newestFirstOf(ROWS, page, (row) => row)).toEqual({ rows: ROWS, next: null });
+});
+
+test.each(['', 'x', 'MS4y', Buffer.from(`1.${randomUUID()};DROP`).toString('base64url'), 'é'])(
+  '%j is no cursor',
+  (cursor) => {
+    expect(() => readNewestFirst({ limit: undefined, cursor })).toThrow(Rejected);
+  },
+);
+
+test.each(['0', '1001', '-1', '1.5', 'x', ''])('%j is no limit', (limit) => {
+  expect(() => readNewestFirst({ limit, cursor: undefined })).toThrow(/from 1 to 1000/);
+});

@@ -1,0 +1,58 @@
+/** Pages of what has a server's time and a UUID, the newest first. Pure. */
+import { Rejected } from '../rejected.ts';
+import { type PageQuery, readLimit } from './pageLimit.ts';
+
+export interface NewestFirstPage {
+  readonly limit: number;
+  readonly before: Place;
+}
+
+/** Where a page ended. */
+export interface Place {
+  /** Milliseconds since the epoch, as text. */
+  readonly millis: string;
+  readonly id: string;
+}
+
+const FROM_THE_END: Place = { millis: '9223372036854775807', id: 'ffffffff-ffff-ffff-ffff-ffffffffffff' };
+const FORM = /^(\d{1,15})\.([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})$/;
+
+/** @throws Rejected naming the parameter. */
+export function readNewestFirst({ limit, cursor }: PageQuery): NewestFirstPage {
+  const before = cursor === undefined ? FROM_THE_END : parsePlace(cursor);
+  if (before === undefined) {
+    throw new Rejected('invalid_request', 'cursor: not one that an earlier page gave');
+  }
+  return { limit: readLimit(limit), before };
+}
+
+/** What stands behind the WHERE of a query whose parameters have `newestFirstParams`; `time` is a DateTime64(3). */
+export function inNewestFirst(time: string): string {
+  return `(toUnixTimestamp64Milli(${time}), id) < ({millis:Int64}, {id:UUID})
+     ORDER BY ${time} DESC, id DESC LIMIT {limit:UInt32}`;
+}
+
+/** One row more than the page has tells that there is another. */
+export function newestFirstParams({ limit, before }: NewestFirstPage): Record<string, unknown> {
+  return { ...before, limit: limit + 1 };
+}
+
+export function newestFirstOf<Row>(
+  rows: readonly Row[],
+  { limit }: NewestFirstPage,
+  placeOf: (row: Row) => Place,
+): { rows: readonly Row[]; next: string | null } {
+  const page = rows.slice(0, limit);
+  const last = rows.length > limit ? page.at(-1) : undefined;
+  return { rows: page, next: last === undefined ? null : formatPlace(placeOf(last)) };
+}
+
+/** Clients see it as opaque text. */
+function formatPlace({ millis, id }: Place): string {
+  return Buffer.from(`${millis}.${id}`, 'latin1').toString('base64url');
+}
+
+function parsePlace(text: string): Place | undefined {
+  const [, millis, id] = FORM.exec(Buffer.from(text, 'base64url').toString('latin1')) ?? [];
+  return millis === undefined || id === undefined ? undefined : { millis, id };
+}
