@@ -26,7 +26,10 @@ describe.concurrent('a new report', () => {
     expect(answer.headers.get('idempotency-replayed')).toBeNull();
     expect(report).toEqual({
       id: expect.stringMatching(UUID_V7),
+      reportId: report.id,
+      status: 'filed',
       sessionId,
+      buildId: null,
       occurredAt: report.receivedAt,
       receivedAt: expect.stringMatching(/Z$/),
       window: { beforeMs: 600_000, afterMs: 60_000 },

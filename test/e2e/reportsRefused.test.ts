@@ -6,6 +6,7 @@ import { sharedProduct } from './sharedProduct.ts';
 import { openWire } from './wire.ts';
 
 const shared = sharedProduct();
+const FILE = { attachmentType: 'other', fileName: 'a.bin' };
 let game: TestProject;
 
 beforeAll(async () => {
@@ -48,6 +49,20 @@ describe.concurrent('a report is refused', () => {
   });
 
   test.each<[string, Record<string, unknown>, number, string, RegExp]>([
+    [
+      'a file that is not there',
+      { report: { title: 't' }, attachments: [{ ...FILE, uploadId: anUnknownId() }] },
+      404,
+      'unknown_upload',
+      /does not exist in project/,
+    ],
+    [
+      'a context that is too large',
+      { report: { title: 't' }, context: { x: 'x'.repeat(64 * 1024) } },
+      413,
+      'field_too_large',
+      /context takes at most 65536/,
+    ],
     ['no session and no event', {}, 400, 'empty_report', /sessionId, events or eventIds/],
     [
       'a window that begins too early',
@@ -66,8 +81,8 @@ describe.concurrent('a report is refused', () => {
     [
       'too many named events',
       { eventIds: Array(1001).fill(randomUUID()) },
-      400,
-      'invalid_request',
+      413,
+      'batch_too_large',
       /eventIds .*1000/,
     ],
     ['too many inline events', { events: events(501) }, 400, 'invalid_request', /sessionId is required/],

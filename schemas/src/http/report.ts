@@ -1,7 +1,7 @@
 /** Bug reports: the body that files one, and the answers for a report, its events and its links. */
 import Type, { type Static } from 'typebox';
 import { LINK_VERSIONS } from '../topics/linkedEvents.ts';
-import { MAX_NAMED_EVENTS } from '../topics/reportLinks.ts';
+import { MAX_NAMED_EVENTS, REPORTER_TYPES, SEVERITIES } from '../topics/reportLinks.ts';
 import { BATCH_CAP, EventInputB, EventOutput } from './event.ts';
 import { Nullable, Timestamp, Uuid, WindowMs, windowMillis } from './fields.ts';
 
@@ -12,9 +12,63 @@ const window = Type.Object(
   },
 );
 
+const text = (maxLength: number, description: string) =>
+  Type.Optional(Type.String({ maxLength, description }));
+
+const content = Type.Object({
+  title: Type.String({ minLength: 1, maxLength: 500, examples: ['Player stuck in wall'] }),
+  description: text(64 * 1024, 'At most 64 KiB of UTF-8.'),
+  severity: Type.Optional(Type.Enum(SEVERITIES)),
+  reporterType: Type.Optional(Type.Enum(REPORTER_TYPES)),
+  sourceChannel: text(255, 'Where the report came from.'),
+  fingerprint: text(255, 'Reports with one fingerprint in one project are one problem.'),
+});
+
+export const ATTACHMENT_TYPES = ['screenshot', 'video', 'save_state', 'log_bundle', 'other'] as const;
+
+const attachment = Type.Object({
+  uploadId: Uuid,
+  attachmentType: Type.Enum(ATTACHMENT_TYPES),
+  fileName: Type.String({ minLength: 1, maxLength: 255 }),
+  mimeType: text(255, 'A media type.'),
+  sizeBytes: Type.Optional(Type.Integer({ minimum: 0 })),
+});
+export type AttachmentInput = Static<typeof attachment>;
+
+export const REPORT_LIMITS = {
+  /** Of UTF-8. */
+  maxDescriptionBytes: 64 * 1024,
+  /** The object as sent. */
+  maxContextBytes: 64 * 1024,
+  maxAttachments: 50,
+  /** Of all files of one report. */
+  maxAttachedBytes: 600 * 1024 * 1024,
+} as const;
+
 const optional = {
   id: Type.Optional(Uuid),
+  clientRequestId: Type.Optional(
+    Type.String({
+      ...Uuid,
+      description:
+        'A UUID that the client makes for this report: a repeat with it is answered 200, whatever else differs. Not beside `id`.',
+    }),
+  ),
   sessionId: Type.Optional(Uuid),
+  buildId: Type.Optional(Uuid),
+  report: Type.Optional(content),
+  context: Type.Optional(
+    Type.Object(
+      {},
+      { description: 'Any object, at most 64 KiB; kept byte for byte.', examples: [{ sceneName: 'Arena' }] },
+    ),
+  ),
+  attachments: Type.Optional(
+    Type.Array(attachment, {
+      maxItems: REPORT_LIMITS.maxAttachments,
+      description: 'Files that were uploaded with `POST /v1/ingest/uploads`.',
+    }),
+  ),
   occurredAt: Type.Optional(Timestamp),
   window: Type.Optional(window),
 };
@@ -39,7 +93,8 @@ export const ReportInput = Type.Object({
 export const ReportFields = Type.Object({
   ...optional,
   events: Type.Optional(Type.Array(Type.Unknown())),
-  eventIds: Type.Optional(Type.Array(Type.Unknown(), { maxItems: MAX_NAMED_EVENTS })),
+  eventIds: Type.Optional(Type.Array(Type.Unknown())),
+  attachments: Type.Optional(Type.Array(attachment)),
 });
 export type ReportFields = Static<typeof ReportFields>;
 
@@ -80,7 +135,10 @@ export const LinkedEventMessage = Type.Object({
 
 const report = {
   id: Uuid,
+  reportId: Type.String({ ...Uuid, description: 'The same as `id`.' }),
+  status: Type.Enum(['filed', 'retracted'], { description: 'The same as `state`.' }),
   sessionId: Nullable(Uuid),
+  buildId: Nullable(Uuid),
   occurredAt: Timestamp,
   receivedAt: Timestamp,
   window: WindowMs,
@@ -91,8 +149,49 @@ const links = {
   linksTruncated: Type.Boolean({ description: 'The report has more links.' }),
 };
 
-export const ReportOutput = Type.Object({ ...report, ...links });
-export const ReportCreated = Type.Object({ ...report, events: Type.Array(EventOutput), ...links });
+const attachments = Type.Array(
+  Type.Object({
+    uploadId: Uuid,
+    attachmentType: Type.String(),
+    fileName: Type.String(),
+    mimeType: Nullable(Type.String()),
+    sizeBytes: Nullable(Type.Integer()),
+    state: Type.Enum(['stored', 'missing'], {
+      description: '`missing`: the file was not there when the report was filed.',
+    }),
+  }),
+);
+
+export const ReportOutput = Type.Object({
+  ...report,
+  report: Nullable(
+    Type.Object({
+      title: Nullable(Type.String()),
+      description: Nullable(Type.String()),
+      severity: Nullable(Type.String()),
+      reporterType: Nullable(Type.String()),
+      sourceChannel: Nullable(Type.String()),
+      fingerprint: Nullable(Type.String()),
+    }),
+  ),
+  context: Nullable(Type.Object({})),
+  attachments,
+  ...links,
+});
+export const ReportCreated = Type.Object({
+  ...report,
+  idempotent: Type.Optional(
+    Type.Boolean({ description: 'True: this is the report that was filed earlier.' }),
+  ),
+  eventIdsTruncated: Type.Optional(
+    Type.Boolean({ description: 'True: there were more than 1,000 `eventIds`, and the last 1,000 count.' }),
+  ),
+  attachmentsMissing: Type.Optional(
+    Type.Array(Uuid, { description: 'The uploads that the request names and that are not there.' }),
+  ),
+  events: Type.Array(EventOutput),
+  ...links,
+});
 
 export const ReportEvent = Type.Object({
   ...EventOutput.properties,

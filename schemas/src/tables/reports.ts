@@ -1,8 +1,11 @@
-/** A row of `reports` (`deploy/clickhouse/006-reports.sql`) as services read it, and the record behind it. */
-import type { ReportLink } from '../topics/reportLinks.ts';
+/**
+ * A row of `reports` (`deploy/clickhouse/006-reports.sql`, `010-report-content.sql`) as services read it, and the record
+ * behind it. The content is read apart: it is up to 200 KB a report, and links need none of it.
+ */
+import type { Attachment, ReportContent, ReportLink } from '../topics/reportLinks.ts';
 
 export interface StoredReport {
-  /** The filed record, with the report's time also where none was sent. */
+  /** The filed record, read without its content, with the report's time also where none was sent. */
   readonly filed: ReportLink;
   /** Milliseconds since the epoch. */
   readonly retractedAt: number | null;
@@ -11,7 +14,7 @@ export interface StoredReport {
 }
 
 export const REPORT_COLUMNS = `tenant_id AS tenantId, project_id AS projectId, id AS reportId, session_id AS sessionId,
-  session_lane AS sessionLane, toUnixTimestamp64Micro(occurred_at) AS occurredAt,
+  session_lane AS sessionLane, build_id AS buildId, toUnixTimestamp64Micro(occurred_at) AS occurredAt,
   toUnixTimestamp64Milli(received_at) AS receivedAt, window_before_ms AS windowBeforeMs,
   window_after_ms AS windowAfterMs, inline_event_ids AS inlineEventIds, event_ids AS eventIds,
   lower(hex(request_sha256)) AS requestDigest, toUnixTimestamp64Milli(retracted_at) AS retractedAt,
@@ -19,7 +22,10 @@ export const REPORT_COLUMNS = `tenant_id AS tenantId, project_id AS projectId, i
 
 /** A report as `REPORT_COLUMNS` give it: 64-bit integers and bytes are text. */
 export interface ReportRow
-  extends Omit<ReportLink, 'kind' | 'isForwarded' | 'occurredAt' | 'receivedAt' | 'requestDigest'> {
+  extends Omit<
+    ReportLink,
+    'kind' | 'isForwarded' | 'content' | 'occurredAt' | 'receivedAt' | 'requestDigest'
+  > {
   readonly occurredAt: string;
   readonly receivedAt: string;
   readonly requestDigest: string | null;
@@ -38,7 +44,51 @@ export function storedReport(row: ReportRow): StoredReport {
     receivedAt: Number(row.receivedAt),
     requestDigest: row.requestDigest === null ? null : Buffer.from(row.requestDigest, 'hex'),
     isForwarded: false,
+    content: null,
   };
   const place = { logId, partition: logPartition, offset: Number(logOffset) };
   return { filed, retractedAt: retractedAt === null ? null : Number(retractedAt), place };
+}
+
+/** A report's content, empty texts where it has none. */
+export const CONTENT_COLUMNS = `title, description, severity, reporter_type AS reporterType, source_channel AS sourceChannel,
+  fingerprint, named_session_id AS namedSessionId, context,
+  arrayMap(file -> tuple(file.upload_id, file.type, file.file_name, file.mime_type, file.size_bytes, file.state),
+    attachments) AS files`;
+
+type Texts = Omit<ReportContent, 'namedSessionId' | 'context' | 'attachments'>;
+
+export interface ContentRow extends Record<keyof Texts, string> {
+  readonly namedSessionId: string | null;
+  readonly context: string;
+  readonly files: readonly (readonly [
+    uploadId: string,
+    attachmentType: string,
+    fileName: string,
+    mimeType: string,
+    sizeBytes: string | null,
+    state: Attachment['state'],
+  ])[];
+}
+
+/** Null for a bare link. */
+export function contentOfRow(row: ContentRow): ReportContent | null {
+  const { title, context, namedSessionId, files } = row;
+  if (title === '' && context === '' && files.length === 0) return null;
+  const textOf = (text: string): string | null => (text === '' ? null : text);
+  return {
+    title: textOf(title),
+    description: textOf(row.description),
+    severity: textOf(row.severity),
+    reporterType: textOf(row.reporterType),
+    sourceChannel: textOf(row.sourceChannel),
+    fingerprint: textOf(row.fingerprint),
+    namedSessionId,
+    context: context === '' ? null : Buffer.from(context, 'utf8'),
+    attachments: files.map(([uploadId, attachmentType, fileName, mimeType, sizeBytes, state]) => ({
+      ...{ uploadId, attachmentType, fileName, state },
+      mimeType: textOf(mimeType),
+      sizeBytes: sizeBytes === null ? null : Number(sizeBytes),
+    })),
+  };
 }

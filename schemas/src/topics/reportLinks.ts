@@ -4,9 +4,10 @@
  * the tenant's home (lane 0), so that of two records with one report id the first in the log is the report. Anybody may
  * write `filed` and `retracted`; the linker copies a record from another partition to the tenant's home.
  */
+import { isUtf8 } from 'node:buffer';
 import { partitionOf } from '../partition.ts';
 import { MAX_LANES } from '../uuid.ts';
-import { MICROS, MILLIS, messageContract, optional, SHA_256, UUID } from './contract.ts';
+import { MICROS, MILLIS, messageContract, optional, RAW_JSON, record, SHA_256, UUID } from './contract.ts';
 import { TOPICS } from './topics.ts';
 
 export interface ReportLink {
@@ -21,6 +22,8 @@ export interface ReportLink {
   readonly sessionId: string | null;
   /** The session's lane, where the writer knows it. Without it the linker looks the session up. */
   readonly sessionLane: number | null;
+  /** The build that the report names, or else its session's. */
+  readonly buildId: string | null;
   readonly windowBeforeMs: number;
   readonly windowAfterMs: number;
   /** Ids of the events that came inside the report. */
@@ -31,7 +34,39 @@ export interface ReportLink {
   readonly requestDigest: Buffer | null;
   /** A copy that the linker of the tenant's home made for another partition, or a notice of its own. */
   readonly isForwarded: boolean;
+  /** What a person or a tracker reads; null in a bare link, and wherever only the links matter. */
+  readonly content: ReportContent | null;
 }
+
+export interface ReportContent {
+  readonly title: string | null;
+  readonly description: string | null;
+  /** One of `SEVERITIES` where ingest wrote it. */
+  readonly severity: string | null;
+  /** One of `REPORTER_TYPES` where ingest wrote it. */
+  readonly reporterType: string | null;
+  readonly sourceChannel: string | null;
+  /** Reports with one fingerprint in one project are one problem. */
+  readonly fingerprint: string | null;
+  /** The session that the client named, also where the project does not know it; `sessionId` is then null. */
+  readonly namedSessionId: string | null;
+  /** The object as sent, byte for byte. */
+  readonly context: Buffer | null;
+  readonly attachments: readonly Attachment[];
+}
+
+export interface Attachment {
+  readonly uploadId: string;
+  readonly attachmentType: string;
+  readonly fileName: string;
+  readonly mimeType: string | null;
+  readonly sizeBytes: number | null;
+  /** `missing`: the file was not there when the report was filed. */
+  readonly state: 'stored' | 'missing';
+}
+
+export const SEVERITIES = ['low', 'medium', 'high', 'critical'] as const;
+export const REPORTER_TYPES = ['player', 'tester', 'qa', 'internal', 'system'] as const;
 
 export const DEFAULT_WINDOW_BEFORE_MS = 10 * 60 * 1000;
 export const DEFAULT_WINDOW_AFTER_MS = 60 * 1000;
@@ -39,6 +74,31 @@ export const MAX_WINDOW_MS = 24 * 60 * 60 * 1000;
 /** Events that one report may name; inline ones have the cap of a batch. */
 export const MAX_NAMED_EVENTS = 1_000;
 const MAX_EVENTS = 2 * MAX_NAMED_EVENTS;
+
+const attachment = record('Attachment', [
+  { name: 'uploadId', type: UUID },
+  { name: 'attachmentType', type: 'string' },
+  { name: 'fileName', type: 'string' },
+  optional('mimeType', 'string'),
+  optional('sizeBytes', 'long'),
+  {
+    name: 'state',
+    type: { type: 'enum', name: 'AttachmentState', symbols: ['stored', 'missing'] },
+    default: 'stored',
+  },
+]);
+
+const content = record('ReportContent', [
+  optional('title', 'string'),
+  optional('description', 'string'),
+  optional('severity', 'string'),
+  optional('reporterType', 'string'),
+  optional('sourceChannel', 'string'),
+  optional('fingerprint', 'string'),
+  optional('namedSessionId', UUID),
+  optional('context', RAW_JSON),
+  { name: 'attachments', type: { type: 'array', items: attachment }, default: [] },
+]);
 
 export const reportLinks = messageContract<ReportLink>(TOPICS.reportLinks, {
   name: 'ReportLink',
@@ -65,6 +125,8 @@ export const reportLinks = messageContract<ReportLink>(TOPICS.reportLinks, {
     { name: 'eventIds', type: { type: 'array', items: UUID }, default: [] },
     optional('requestDigest', SHA_256),
     { name: 'isForwarded', type: 'boolean', default: false },
+    optional('buildId', UUID),
+    optional('content', content),
   ],
 });
 
@@ -78,9 +140,22 @@ export function faultOf(record: ReportLink): string | undefined {
     return `sessionLane must be from 0 to ${MAX_LANES - 1}`;
   const events = inlineEventIds.length + eventIds.length;
   if (events > MAX_EVENTS) return `a report names at most ${MAX_EVENTS} events, this one ${events}`;
-  if (kind === 'filed' && record.sessionId === null && events === 0)
-    return 'a report names a session or an event';
+  if (kind === 'filed' && record.sessionId === null && events === 0 && record.content === null)
+    return 'a report has a session, an event or content';
+  const context = record.content?.context;
+  if (context && !isObjectText(context)) return 'the context must be the text of a JSON object';
   return undefined;
+}
+
+/** Topics take records of foreign producers, and the context goes into answers as it is. */
+function isObjectText(text: Buffer): boolean {
+  if (!isUtf8(text)) return false;
+  try {
+    const value: unknown = JSON.parse(text.toString('utf8'));
+    return typeof value === 'object' && value !== null && !Array.isArray(value);
+  } catch {
+    return false;
+  }
 }
 
 /** True for a record at its tenant's home partition, where reports are decided. */

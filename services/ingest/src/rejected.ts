@@ -31,10 +31,13 @@ export class CutShort extends Unavailable {
   readonly reportId: string;
 
   constructor(reportId: string, cause: Unavailable, what = 'not all of its events could be stored') {
-    super(`report ${reportId} exists, but ${what}; the same request with "id": "${reportId}" completes it`, {
-      cause,
-      retryAfterS: cause.retryAfterS,
-    });
+    super(
+      `report ${reportId} exists, but ${what}; the same request completes it, with "id": "${reportId}" where it has no clientRequestId`,
+      {
+        cause,
+        retryAfterS: cause.retryAfterS,
+      },
+    );
     this.reportId = reportId;
   }
 }

@@ -26,6 +26,7 @@ import { openLinkedEventStreams } from './linkedEvents/streams.ts';
 import type { IngestMetrics } from './metrics.ts';
 import { UploadsInFlight } from './uploads/receiveUpload.ts';
 import type { UploadStore } from './uploads/uploadStore.ts';
+import { checkAttachment } from './uploads/uploads.ts';
 
 export interface IngestServiceDeps {
   readonly log: Log;
@@ -92,7 +93,10 @@ export async function startIngest(deps: IngestServiceDeps): Promise<IngestServic
     ...{ defaultRevision: settings.defaultRevision, clock, logger, metrics },
     ingest: { ...known, ...storing, replays },
     reads: { ...known, ...settling, registered },
-    reports: { ...known, ...storing, ...settling, reportProjection: filed, perReport: new KeyedMutex() },
+    reports: {
+      ...{ ...known, ...storing, ...settling, reportProjection: filed, perReport: new KeyedMutex() },
+      checkAttachment: (projectId, named) => checkAttachment(deps.uploads, projectId, named),
+    },
     uploads: {
       ...{ store: deps.uploads, publicUrl: settings.publicUrl, clock },
       inFlight: new UploadsInFlight(metrics.uploadsInFlight),

@@ -107,6 +107,8 @@ function aReport(ids: number): ReportLink {
     eventIds: Array.from({ length: ids }, () => eventId(now, 0, randomBytes(8))),
     requestDigest: randomBytes(32),
     isForwarded: false,
+    buildId: null,
+    content: null,
   };
 }
 

@@ -107,6 +107,8 @@ function filedReports(plan: Plan, events: number, reports: number): ReportLink[]
       inlineEventIds: [],
       requestDigest: null,
       isForwarded: false,
+      buildId: null,
+      content: null,
     } as const;
     if (i % 2 === 0) {
       const sessionId = plan.sessions[random.between(0, plan.sessions.length - 1)] ?? '';

@@ -52,7 +52,7 @@ function apply(statement: string, relations: Map<string, Relation>, path: string
     .map(({ groups }) => groups?.['text'])
     .join('\n');
   const sql = statement.replace(/^--.*\n/gm, '').trim();
-  const made = /^CREATE (?<kind>TABLE|VIEW) (?<name>\w+)/.exec(sql)?.groups;
+  const made = /^CREATE (?:OR REPLACE )?(?<kind>TABLE|VIEW) (?<name>\w+)/.exec(sql)?.groups;
   const altered = /^ALTER TABLE (?<name>\w+)\s+(?<clauses>[\s\S]*)$/.exec(sql)?.groups;
   const relation = relations.get(altered?.['name'] ?? '');
   if (made?.['kind'] === 'TABLE') relations.set(made['name'] ?? '', { comment, ...tableOf(sql) });
@@ -76,7 +76,13 @@ function tableOf(sql: string): Pick<Relation, 'columns' | 'engine'> {
 function addColumn(columns: Map<string, Column>, definition: string): void {
   const [, name = '', rest = ''] = /^(\w+) +(.*)$/.exec(definition) ?? [];
   const comment = / COMMENT '(?<text>[^']*)'/.exec(rest)?.groups?.['text'] ?? '';
-  columns.set(name, { type: rest.replace(/ COMMENT '[^']*'/, '').replace(/ CODEC\(.*\)$/, ''), comment });
+  columns.set(name, {
+    type: rest
+      .replace(/ COMMENT '[^']*'/, '')
+      .replace(/ AFTER \w+$/, '')
+      .replace(/ CODEC\(.*\)$/, ''),
+    comment,
+  });
 }
 
 function alter({ columns }: Relation, clause: string, path: string): void {

@@ -201,7 +201,7 @@ function eachMember(json: JsonBytes, i: number, { member, placed }: Visitor): nu
 export const SAMPLES: Readonly<Record<ValueKind, unknown>> = {
   object: {},
   array: [],
-  string: '',
+  string: 'text',
   number: 0,
   boolean: true,
   null: null,

@@ -55,7 +55,10 @@ export async function openReports(deps: FirstRecordsDeps & { store: Store; clock
     close: () => first.close(),
     find: async (tenantId, projectId, id) => stored((await first.find(tenantId, projectId, [id])).get(id)),
     file: async (record) => {
-      const { winner, isOwn } = await first.register(record, { filed: record, retractedAt: null });
+      const { winner, isOwn } = await first.register(record, {
+        filed: withoutContent(record),
+        retractedAt: null,
+      });
       return { report: stored(winner) ?? { filed: record, retractedAt: winner.retractedAt }, isOwn };
     },
     append: async (record) => void (await first.append(record)),
@@ -81,7 +84,7 @@ function kindOfReports(known: {
     entityOf: (record, partition, partitions) => {
       if (record.isForwarded || !isAtHome(record, partition, partitions)) return undefined;
       if (faultOf(record) !== undefined) return undefined;
-      if (record.kind === 'filed') return { filed: record, retractedAt: null };
+      if (record.kind === 'filed') return { filed: withoutContent(record), retractedAt: null };
       return record.kind === 'retracted' ? { filed: null, retractedAt: record.receivedAt } : undefined;
     },
     // A retraction that came before its report retracts nothing.
@@ -105,6 +108,11 @@ function kindOfReports(known: {
       else if (filed !== null) recent.open(filed, clock.now());
     },
   };
+}
+
+/** It is up to 200 KB, and ClickHouse has it. */
+function withoutContent(record: ReportLink): ReportLink {
+  return { ...record, content: null };
 }
 
 function idsOf(filed: ReportLink | null): number {

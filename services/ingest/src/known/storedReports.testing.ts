@@ -42,7 +42,9 @@ export async function addReports(
   { projectId, count, receivedAt }: { projectId: string; count: number; receivedAt: string },
 ): Promise<void> {
   await store.command(
-    `INSERT INTO report_versions
+    `INSERT INTO report_versions (tenant_id, project_id, id, session_id, session_lane, occurred_at, received_at,
+       window_before_ms, window_after_ms, from_micros, to_micros, inline_event_ids, event_ids, request_sha256,
+       retracted_at, version, log_id, log_partition, log_offset)
      SELECT '${NOBODY}', '${projectId}', ${uuidOf('number')}, '${projectId}', 0,
        fromUnixTimestamp64Micro(1000 * (${receivedAt})), fromUnixTimestamp64Milli(${receivedAt}), 600000, 60000,
        0, 0, [], [${uuidOf('number')}], NULL, NULL, 0, '${NOBODY}', 0, number

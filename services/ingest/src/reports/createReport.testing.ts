@@ -92,6 +92,7 @@ export async function aReportBench(): Promise<ReportBench> {
           metrics: ingestMetrics(createMetricsRegistry()),
         },
         codec: await createCodec(registry, eventsAccepted),
+        checkAttachment: async () => ({ state: 'missing' }) as const,
         quotas: { ledger: async () => undefined, close: async () => {} },
         sessions: {
           find: async () => new Map(sessions.map((session) => [session.sessionId, knownSession(session)])),

@@ -6,13 +6,16 @@ import { createHash, randomBytes } from 'node:crypto';
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import type { Principal } from '@questlog/runtime/directory/directory';
 import type { Clock } from '@questlog/runtime/process/clock';
+import type { ElementProblem } from '@questlog/schemas/http/problem';
 import { laneOfSession } from '@questlog/schemas/partition';
 import {
+  type Attachment,
   DEFAULT_WINDOW_AFTER_MS,
   DEFAULT_WINDOW_BEFORE_MS,
+  type ReportContent,
   type ReportLink,
 } from '@questlog/schemas/topics/reportLinks';
-import { eventId } from '@questlog/schemas/uuid';
+import { eventId, uuidV8 } from '@questlog/schemas/uuid';
 import type { Span } from '../core/scanObject.ts';
 import {
   type CreatedEvent,
@@ -22,6 +25,7 @@ import {
   unknownSession,
 } from '../events/core/accept.ts';
 import type { AnsweredEvent } from '../events/core/answer.ts';
+import type { Draft } from '../events/core/envelope.ts';
 import { decideEvents, releaseEvents, type StoreEventsDeps } from '../events/storeEvents.ts';
 import { NotReadBack } from '../known/firstRecords.ts';
 import type { KeyedMutex } from '../known/keyedMutex.ts';
@@ -33,7 +37,7 @@ import type { FiledReport } from '../known/storedReports.ts';
 import { CutShort, Rejected } from '../rejected.ts';
 import { appendInlineEvents, completeEvents, hasStragglers, lookAgain } from './completeReport.ts';
 import { insideEvents, type ReportDraft, readReport, reportVerdict } from './core/readReport.ts';
-import { createdReport } from './core/reportAnswer.ts';
+import { type CreatedExtras, createdReport } from './core/reportAnswer.ts';
 
 export interface ReportDeps extends StoreEventsDeps {
   readonly store: Store;
@@ -44,7 +48,14 @@ export interface ReportDeps extends StoreEventsDeps {
   readonly clock: Clock;
   /** Under project and report: two changes of one report never run at once. */
   readonly perReport: KeyedMutex;
+  /** Whether a file that a report names is there, of this project and of this size. */
+  readonly checkAttachment: CheckAttachment;
 }
+
+export type CheckAttachment = (
+  projectId: string,
+  named: { readonly uploadId: string; readonly sizeBytes?: number | undefined },
+) => Promise<{ readonly state: 'stored'; readonly sizeBytes: number } | { readonly state: 'missing' }>;
 
 export interface ReportAnswer {
   readonly isReplay: boolean;
@@ -55,7 +66,11 @@ export interface ReportAnswer {
 interface Checked extends Placed {
   readonly draft: ReportDraft;
   readonly id: string;
+  /** Null also for a session that the project does not know. */
+  readonly sessionId: string | null;
   readonly sessionLane: number | null;
+  readonly buildId: string | null;
+  readonly attachments: readonly Attachment[];
   readonly body: Buffer;
 }
 
@@ -71,8 +86,9 @@ export async function createReport(
   const checked = await check(deps, principal, body);
   const { tenant, project } = principal;
   return await deps.perReport.run(`${project.id}/${checked.id}`, async () => {
-    // An id that was made here is nobody else's.
-    const mayBeKnown = checked.draft.id !== null && (await deps.reports.areThere(tenant.id, project.id));
+    // An id that was drawn here is nobody else's.
+    const isNamed = checked.draft.id !== null || checked.draft.clientRequestId !== null;
+    const mayBeKnown = isNamed && (await deps.reports.areThere(tenant.id, project.id));
     const known = mayBeKnown ? await deps.reports.find(tenant.id, project.id, checked.id) : undefined;
     return known === undefined
       ? await file(deps, principal, checked)
@@ -83,23 +99,69 @@ export async function createReport(
 async function check(deps: ReportDeps, principal: Principal, body: Buffer): Promise<Checked> {
   const { tenant, project, revision } = principal;
   const draft = readReport(body, revision);
-  const { sessionId, problems } = draft;
+  const { sessionId, problems, clientRequestId } = draft;
   const named = [...new Set([...(sessionId === null ? [] : [sessionId]), ...sessionsOf(draft.drafts)])];
   const refusal = problems.length > 0 ? () => reportVerdict(problems) : undefined;
   const known = await findSessions(deps.sessions, principal, named, refusal);
 
-  const id = draft.id ?? eventId(deps.clock.now(), 0, randomBytes(8));
+  const id = draft.id ?? idOf(project.id, clientRequestId) ?? eventId(deps.clock.now(), 0, randomBytes(8));
   const lane = laneOfSession(id, tenant.spread);
-  const placed = placeDrafts({ drafts: draft.drafts, problems: [] }, known, { lane, projectId: project.id });
+  // Whoever names a request sends it until it is taken: what time took away does not refuse it.
+  const isKept = clientRequestId !== null;
+  const drafts = isKept ? draft.drafts.map((event) => withoutUnknown(event, known)) : draft.drafts;
+  const placed = placeDrafts({ drafts, problems: [] }, known, { lane, projectId: project.id });
   const session = sessionId === null ? undefined : known.get(sessionId);
-  const isUnknown = sessionId !== null && session === undefined;
+  const isUnknown = sessionId !== null && session === undefined && !isKept;
   const all = [
     ...problems,
     ...(isUnknown ? [unknownSession(0, sessionId, project.id)] : []),
     ...placed.problems.map(insideEvents),
   ];
   if (all.length > 0) throw reportVerdict(all);
-  return { ...placed, draft, id, sessionLane: session?.lane ?? null, body };
+  const attachments = await checkedAttachments(deps, project.id, draft);
+  const [sessionLane, buildId] = [session?.lane ?? null, draft.buildId ?? session?.buildId ?? null];
+  const knownId = session === undefined ? null : sessionId;
+  return { ...placed, draft, id, sessionId: knownId, sessionLane, buildId, attachments, body };
+}
+
+/** The same in every process and for ever, so that a repeat needs no look-up to be one. */
+function idOf(projectId: string, clientRequestId: string | null): string | undefined {
+  if (clientRequestId === null) return undefined;
+  return uuidV8(createHash('sha256').update(`report/${projectId}/${clientRequestId}`).digest());
+}
+
+function withoutUnknown(event: Draft, known: ReadonlyMap<string, unknown>): Draft {
+  return event.sessionId === null || known.has(event.sessionId) ? event : { ...event, sessionId: null };
+}
+
+/** @throws Rejected naming each file that is not there, where no `clientRequestId` keeps the report. */
+async function checkedAttachments(
+  { checkAttachment }: ReportDeps,
+  projectId: string,
+  { attachments, clientRequestId }: ReportDraft,
+): Promise<Attachment[]> {
+  const checked = await Promise.all(
+    attachments.map(
+      async ({ uploadId, attachmentType, fileName, mimeType, sizeBytes }): Promise<Attachment> => {
+        const found = await checkAttachment(projectId, { uploadId, sizeBytes });
+        const storedBytes = found.state === 'stored' ? found.sizeBytes : sizeBytes;
+        const named = {
+          uploadId: uploadId.toLowerCase(),
+          attachmentType,
+          fileName,
+          mimeType: mimeType ?? null,
+        };
+        return { ...named, sizeBytes: storedBytes ?? null, state: found.state };
+      },
+    ),
+  );
+  const missing = checked.flatMap(({ uploadId, state }, i): ElementProblem[] => {
+    const detail = `file ${uploadId} does not exist in project ${projectId}, has not come, or has another size`;
+    const pointer = `/attachments/${i}/uploadId`;
+    return state === 'missing' ? [{ index: 0, pointer, code: 'unknown_upload', detail }] : [];
+  });
+  if (missing.length > 0 && clientRequestId === null) throw reportVerdict(missing);
+  return checked;
 }
 
 async function file(deps: ReportDeps, principal: Principal, checked: Checked): Promise<ReportAnswer> {
@@ -122,17 +184,26 @@ async function file(deps: ReportDeps, principal: Principal, checked: Checked): P
   return {
     isReplay: false,
     id,
-    body: createdReport({ filed: record, isRetracted: false, ...links }, events),
+    body: createdReport({ filed: record, isRetracted: false, ...links }, events, toldOf(checked)),
+  };
+}
+
+/** What only the answer to the report's own request says. */
+function toldOf({ draft, attachments }: Checked): CreatedExtras {
+  const missing = attachments.filter(({ state }) => state === 'missing');
+  return {
+    eventIdsTruncated: draft.eventIdsTruncated,
+    attachmentsMissing: missing.map(({ uploadId }) => uploadId),
   };
 }
 
 function recordOf(
   { tenant, project }: Principal,
-  { id, draft, sessionLane, body }: Checked,
+  { id, draft, sessionId, sessionLane, buildId, attachments, body }: Checked,
   created: readonly CreatedEvent[],
   receivedAt: number,
 ): ReportLink {
-  const { sessionId, occurredAt, window, eventIds } = draft;
+  const { occurredAt, window, eventIds } = draft;
   return {
     kind: 'filed',
     tenantId: tenant.id,
@@ -148,8 +219,25 @@ function recordOf(
     eventIds,
     requestDigest: requestDigest(body),
     isForwarded: false,
+    buildId,
+    content: contentOf(draft, attachments),
   };
 }
+
+function contentOf(draft: ReportDraft, attachments: readonly Attachment[]): ReportContent | null {
+  const { report, context, sessionId } = draft;
+  if (report === null && context === null && attachments.length === 0) return null;
+  return { ...NO_TEXTS, ...report, namedSessionId: sessionId, context, attachments };
+}
+
+const NO_TEXTS = {
+  title: null,
+  description: null,
+  severity: null,
+  reporterType: null,
+  sourceChannel: null,
+  fingerprint: null,
+};
 
 /** The same request again; where the first try was cut short, its events are stored now. */
 async function replay(
@@ -161,7 +249,7 @@ async function replay(
   const { id, body, draft } = checked;
   const { filed, retractedAt } = report;
   const isRetracted = retractedAt !== null;
-  if (!isSameRequest(body, draft.idMember, filed.requestDigest)) {
+  if (draft.clientRequestId === null && !isSameRequest(body, draft.idMember, filed.requestDigest)) {
     throw new Rejected('conflict', `report ${id} was filed with other content`);
   }
   const { stored, isCompleted } = await completeEvents(deps, principal, filed, checked.drafts);
@@ -172,7 +260,8 @@ async function replay(
   if (!isRetracted && (isCompleted || hasStragglers(links.links))) await lookAgain(deps, filed);
   const events = answered(deps, principal, checked, stored, isRetracted ? [] : [id], linked);
   deps.metrics.replays.inc();
-  return { isReplay: true, id, body: createdReport({ filed, isRetracted, ...links }, events) };
+  const told = { ...toldOf(checked), idempotent: true };
+  return { isReplay: true, id, body: createdReport({ filed, isRetracted, ...links }, events, told) };
 }
 
 /** Each event is linked to its report, to those of its session whose window is open, and to those that name it. */

@@ -5,7 +5,8 @@ import type { Clock } from '@questlog/runtime/process/clock';
 import { partitionOf } from '@questlog/schemas/partition';
 import { reportTimeOf } from '@questlog/schemas/reportWindow';
 import { EVENT_COLUMNS } from '@questlog/schemas/tables/events';
-import type { ReportLink } from '@questlog/schemas/topics/reportLinks';
+import { CONTENT_COLUMNS, type ContentRow, contentOfRow } from '@questlog/schemas/tables/reports';
+import type { ReportContent, ReportLink } from '@questlog/schemas/topics/reportLinks';
 import { laneOf } from '@questlog/schemas/uuid';
 import type { PageQuery } from '../core/pageLimit.ts';
 import { eventPage } from '../events/core/answer.ts';
@@ -54,8 +55,19 @@ export async function readReport(
   const report = await knownReport(deps, principal, pathUuid(idText));
   const { filed, retractedAt } = report;
   await settled(deps, filed);
-  const links = await linksOfReport(deps.store, report, deps.clock.now());
-  return reportObject({ filed, isRetracted: retractedAt !== null, ...links });
+  const [links, content] = await Promise.all([
+    linksOfReport(deps.store, report, deps.clock.now()),
+    contentOf(deps.store, filed),
+  ]);
+  return reportObject({ filed, isRetracted: retractedAt !== null, ...links }, content);
+}
+
+async function contentOf(store: Store, { projectId, reportId }: ReportLink): Promise<ReportContent | null> {
+  const [row] = await store.query<ContentRow>(
+    `SELECT ${CONTENT_COLUMNS} FROM reports WHERE project_id = {projectId:UUID} AND id = {reportId:UUID}`,
+    { projectId, reportId },
+  );
+  return row === undefined ? null : contentOfRow(row);
 }
 
 interface LinkedRow extends PositionedRow {

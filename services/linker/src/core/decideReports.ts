@@ -40,7 +40,7 @@ export function noticesToOwners(
 ): Decision['notices'] {
   return [...ownersOf(report, state.partitions)]
     .filter((partition) => partition !== state.partition)
-    .map((partition) => ({ partition, record: { ...record, isForwarded: true } }));
+    .map((partition) => ({ partition, record: { ...record, content: null, isForwarded: true } }));
 }
 
 /** Has the report matched as events come, and looked up for what came before. */
@@ -48,7 +48,7 @@ export function opened(state: LinkerState, offset: number, record: ReportLink, n
   const closesAt = record.kind === 'retried' ? nowMs : closesAtMs(record);
   const isSpilled = !state.hasRoom;
   const value: TrackedReport = {
-    record: isSpilled ? withoutIds(record) : withoutDigest(record),
+    record: isSpilled ? withoutIds(record) : withoutContent(record),
     offset,
     phase: isSpilled ? 'spilled' : 'open',
     askAt: AT_ONCE,
@@ -67,7 +67,7 @@ function taken(state: LinkerState, offset: number, record: ReportLink, nowMs: nu
   if (known !== undefined) return record.kind === 'retried' ? again(state, key, known, record) : NOTHING;
   if (record.isForwarded) return { ...NOTHING, changes: [opened(state, offset, record, nowMs)] };
   const value: TrackedReport = {
-    record: withoutDigest(record),
+    record: withoutContent(record),
     offset,
     phase: 'waiting',
     askAt: null,
@@ -97,11 +97,11 @@ function retracted(state: LinkerState, offset: number, record: ReportLink): Deci
   return { ...NOTHING, changes };
 }
 
-/** A digest is a view of the record's bytes and would keep all of them in memory. */
-function withoutDigest(record: ReportLink): ReportLink {
-  return { ...record, requestDigest: null };
+/** A digest and a context are views of the record's bytes and would keep all of them in memory; links need neither. */
+function withoutContent(record: ReportLink): ReportLink {
+  return { ...record, requestDigest: null, content: null };
 }
 
 function withoutIds(record: ReportLink): ReportLink {
-  return { ...record, inlineEventIds: [], eventIds: [], requestDigest: null };
+  return { ...withoutContent(record), inlineEventIds: [], eventIds: [] };
 }

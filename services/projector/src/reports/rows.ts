@@ -8,6 +8,8 @@ import type { LinkRow } from './core/planReports.ts';
 
 /** A retracted report is the filed one once more, so that whoever reads one row reads all of it. */
 const REPORT_VERSIONS = { filed: 0, retracted: 1 } as const;
+const ATTACHMENT_STATES = { stored: 0, missing: 1 } as const;
+const NO_BYTES = Buffer.alloc(0);
 const LINK_SOURCES: Readonly<Record<LinkSource, number>> = { inline: 0, named: 1, session: 2 };
 
 export const REPORTS = rowTable<StoredReport>('report_versions', {
@@ -16,15 +18,33 @@ export const REPORTS = rowTable<StoredReport>('report_versions', {
   id: (out, { filed }) => out.uuid(filed.reportId),
   session_id: (out, { filed }) => out.nullableUuid(filed.sessionId),
   session_lane: (out, { filed }) => out.nullable(filed.sessionLane, (lane) => out.uint32(lane)),
+  build_id: (out, { filed }) => out.nullableUuid(filed.buildId),
   occurred_at: (out, { filed }) => out.int64(reportTimeOf(filed)),
   received_at: (out, { filed }) => out.int64(BigInt(filed.receivedAt)),
   window_before_ms: (out, { filed }) => out.uint32(filed.windowBeforeMs),
   window_after_ms: (out, { filed }) => out.uint32(filed.windowAfterMs),
   from_micros: (out, { filed }) => out.int64(windowOf(filed).fromMicros),
   to_micros: (out, { filed }) => out.int64(windowOf(filed).toMicros),
-  inline_event_ids: (out, { filed }) => out.arrayOfUuids(filed.inlineEventIds),
-  event_ids: (out, { filed }) => out.arrayOfUuids(filed.eventIds),
+  inline_event_ids: (out, { filed }) => out.array(filed.inlineEventIds, (id) => out.uuid(id)),
+  event_ids: (out, { filed }) => out.array(filed.eventIds, (id) => out.uuid(id)),
   request_sha256: (out, { filed }) => out.nullable(filed.requestDigest, (digest) => out.fixed(digest)),
+  title: (out, { filed }) => out.string(filed.content?.title ?? ''),
+  description: (out, { filed }) => out.string(filed.content?.description ?? ''),
+  severity: (out, { filed }) => out.string(filed.content?.severity ?? ''),
+  reporter_type: (out, { filed }) => out.string(filed.content?.reporterType ?? ''),
+  source_channel: (out, { filed }) => out.string(filed.content?.sourceChannel ?? ''),
+  fingerprint: (out, { filed }) => out.string(filed.content?.fingerprint ?? ''),
+  named_session_id: (out, { filed }) => out.nullableUuid(filed.content?.namedSessionId ?? null),
+  context: (out, { filed }) => out.stringBytes(filed.content?.context ?? NO_BYTES),
+  attachments: (out, { filed }) =>
+    out.array(filed.content?.attachments ?? [], (attachment) => {
+      out.uuid(attachment.uploadId);
+      out.string(attachment.attachmentType);
+      out.string(attachment.fileName);
+      out.string(attachment.mimeType ?? '');
+      out.nullable(attachment.sizeBytes, (size) => out.uint64(size));
+      out.uint8(ATTACHMENT_STATES[attachment.state]);
+    }),
   retracted_at: (out, { retractedAt }) => out.nullable(retractedAt, (atMs) => out.int64(BigInt(atMs))),
   version: (out, { retractedAt }) =>
     out.uint8(retractedAt === null ? REPORT_VERSIONS.filed : REPORT_VERSIONS.retracted),

@@ -1,6 +1,8 @@
 /** Reports on the real log and the real engine: what somebody who asks ClickHouse would see of them. */
 import { randomUUID } from 'node:crypto';
 import type { Store } from '@questlog/runtime/clickhouse/store';
+import { type ContentRow, contentOfRow } from '@questlog/schemas/tables/reports';
+import type { ReportContent } from '@questlog/schemas/topics/reportLinks';
 import { GROUPS, TOPICS } from '@questlog/schemas/topics/topics';
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
 import { type Bench, crash, failing, lost, openBench } from '../testing/projectorBench.ts';
@@ -14,6 +16,27 @@ import {
   unresolved,
 } from '../testing/reportBench.ts';
 
+const UPLOAD = randomUUID();
+const CONTENT: ReportContent = {
+  title: 'Player stuck in wall',
+  description: 'ünïcode',
+  severity: 'high',
+  reporterType: 'player',
+  sourceChannel: 'api',
+  fingerprint: 'dash-collision-lock',
+  namedSessionId: UPLOAD,
+  context: Buffer.from('{ "fps":1.0, "a":1e400, "a":-0 }'),
+  attachments: [
+    {
+      ...{ uploadId: UPLOAD, attachmentType: 'log_bundle', fileName: 'é.log', mimeType: 'text/plain' },
+      ...{ sizeBytes: 3223, state: 'stored' },
+    },
+    {
+      ...{ uploadId: UPLOAD, attachmentType: 'other', fileName: 'b', mimeType: null, sizeBytes: null },
+      state: 'missing',
+    },
+  ],
+};
 let bench: Bench;
 let on: ProjectBench;
 
@@ -88,7 +111,10 @@ test.each([
 ])(
   'a retracted report, %s, stays readable as it was, with the time of its first retraction',
   async (_, isLater) => {
-    const report = on.aReport({ occurredAt: 1_700_000_000_000_007n, requestDigest: Buffer.alloc(32, 1) });
+    const report = on.aReport({
+      ...{ occurredAt: 1_700_000_000_000_007n, requestDigest: Buffer.alloc(32, 1), buildId: randomUUID() },
+      content: CONTENT,
+    });
     await on.note(report);
     if (isLater) await bench.projectAll(bench.store);
     const before = isLater ? await on.reports() : undefined;
@@ -99,9 +125,18 @@ test.each([
     const [held, ...others] = await on.reports();
     expect(others).toEqual([]);
     expect(held).toMatchObject({ event_ids: report.eventIds, retracted_millis: String(LATER) });
+    expect(held?.['build_id']).toBe(report.buildId);
+    expect(contentOfRow(held as unknown as ContentRow)).toEqual(CONTENT);
     if (before !== undefined) expect({ ...held, retracted_millis: null }).toEqual(before[0]);
   },
 );
+
+test('a bare link has no content', async () => {
+  await on.note(on.aReport());
+  await bench.projectAll(bench.store);
+  const [row] = await on.reports();
+  expect(contentOfRow(row as unknown as ContentRow)).toBeNull();
+});
 
 test('a retraction that comes before its report, or without one, takes nothing back', async () => {
   const [report, other] = [on.aReport(), on.aReport()];
@@ -162,7 +197,7 @@ test('a record at fault goes to the dead letters with the reason, the others go 
   const dead = (await bench.deadLetters()).slice(deadBefore);
   expect(dead.map(({ group, reason }) => `${group}: ${reason}`).sort()).toEqual([
     expect.stringMatching(`${GROUPS.projectLinks}: version must be from 0 to 255`),
-    expect.stringMatching(`${GROUPS.projectReports}: a report names a session or an event`),
+    expect.stringMatching(`${GROUPS.projectReports}: a report has a session, an event or content`),
     expect.stringMatching(`${GROUPS.projectReports}: the value is not in the registry`),
     expect.stringMatching(`${GROUPS.projectReports}: windowBeforeMs must be`),
   ]);

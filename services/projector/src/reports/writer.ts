@@ -2,6 +2,9 @@
 import { partsOf, type Store } from '@questlog/runtime/clickhouse/store';
 import type { BlockWriter } from '@questlog/runtime/consumer/blocks';
 import {
+  CONTENT_COLUMNS,
+  type ContentRow,
+  contentOfRow,
   REPORT_COLUMNS,
   type ReportRow,
   type StoredReport,
@@ -67,13 +70,15 @@ async function writeReports(
       store,
       older.map(({ message }) => nameOf(message)),
     );
+    const retracted: StoredReport[] = [];
     for (const [key, notes] of some) {
       const report = own.get(key) ?? held.get(key);
       const retraction = report && retractionOf(report, notes, source);
-      if (retraction !== undefined) await reports.add([retraction]);
+      if (retraction !== undefined) retracted.push(retraction);
       vain += notes.filter(({ message }) => message.kind === 'retracted').length - (retraction ? 1 : 0);
       await links.add(unresolvedLinks(notes, report));
     }
+    for (const few of partsOf(retracted, MAX_CONTENTS)) await reports.add(await whole(store, few));
   }
   // Links first: but in a block of many inserts, whoever sees a report sees what it waits for.
   await links.flush();
@@ -83,6 +88,27 @@ async function writeReports(
 
 function reportOf(source: Source, { offset, message }: Noted): StoredReport {
   return { filed: message, place: { ...source, offset }, retractedAt: null };
+}
+
+/** Reports whose content is read at once: it may have 200 KB. */
+const MAX_CONTENTS = 40;
+
+/** The reports with the content that they were filed with. At most `MAX_CONTENTS`. */
+async function whole(store: Store, retracted: readonly StoredReport[]): Promise<StoredReport[]> {
+  const rows = await store.query<ContentRow & { projectId: string; id: string }>(
+    `SELECT project_id AS projectId, id, ${CONTENT_COLUMNS} FROM reports
+     WHERE project_id IN {projects:Array(UUID)} AND id IN {ids:Array(UUID)}`,
+    {
+      projects: [...new Set(retracted.map(({ filed }) => filed.projectId))],
+      ids: retracted.map(({ filed }) => filed.reportId),
+    },
+  );
+  const contents = new Map(rows.map((row) => [keyOf(row), contentOfRow(row)]));
+  return retracted.map(({ filed, ...report }) => {
+    // One that was filed in this block is not in the table yet, and has its content still.
+    const content = filed.content ?? contents.get(keyOf(nameOf(filed))) ?? null;
+    return { ...report, filed: { ...filed, content } };
+  });
 }
 
 /** Reports of one look-up: each may name 2,000 events, 80 kB of an answer. */

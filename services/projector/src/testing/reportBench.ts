@@ -1,6 +1,7 @@
 /** Gives the tests of reports and links their records, and what the views hold of one project. */
 import { randomUUID } from 'node:crypto';
 import { aLinkedEvent, aReportLink } from '@questlog/schemas/fixtures/builders';
+import { CONTENT_COLUMNS } from '@questlog/schemas/tables/reports';
 import { LINK_VERSIONS, type LinkedEvent, linkedEvents } from '@questlog/schemas/topics/linkedEvents';
 import { type ReportLink, reportLinks } from '@questlog/schemas/topics/reportLinks';
 import { TOPICS } from '@questlog/schemas/topics/topics';
@@ -44,7 +45,7 @@ export function inProject(bench: Bench): ProjectBench {
     tell: (...records) => bench.append(TOPICS.linkedEvents, linkedEvents, records),
     reports: () =>
       bench.store.query(
-        `SELECT id, session_id, session_lane, inline_event_ids, event_ids, from_micros, to_micros,
+        `SELECT ${CONTENT_COLUMNS}, id, session_id, session_lane, build_id, inline_event_ids, event_ids, from_micros, to_micros,
                 toUnixTimestamp64Micro(occurred_at) AS occurred_micros, hex(request_sha256) AS digest,
                 toUnixTimestamp64Milli(retracted_at) AS retracted_millis, log_offset
          FROM reports WHERE project_id = {project:UUID} ORDER BY log_offset`,

@@ -18,9 +18,11 @@ test('a UUID is its two halves, each with its last byte first, whatever the case
 test('an array of UUIDs is its length as LEB128 and the UUIDs', () => {
   const id = '61f0c404-5cb3-11e7-907b-a6006ad3dba0';
   const bytes = 'e711b35c04c4f061a0dbd36a00a67b90';
-  expect(written((out) => out.arrayOfUuids([]))).toBe('00');
-  expect(written((out) => out.arrayOfUuids([id, id]))).toBe(`02${bytes}${bytes}`);
-  expect(written((out) => out.arrayOfUuids(new Array(300).fill(id)))).toBe(`ac02${bytes.repeat(300)}`);
+  expect(written((out) => out.array([], (uuid: string) => out.uuid(uuid)))).toBe('00');
+  expect(written((out) => out.array([id, id], (uuid: string) => out.uuid(uuid)))).toBe(`02${bytes}${bytes}`);
+  expect(written((out) => out.array(new Array(300).fill(id), (uuid: string) => out.uuid(uuid)))).toBe(
+    `ac02${bytes.repeat(300)}`,
+  );
 });
 
 test('integers are little-endian, beyond 32 bits too', () => {

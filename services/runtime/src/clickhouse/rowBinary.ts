@@ -71,9 +71,9 @@ export class RowBinaryWriter {
     this.nullable(value, (uuid) => this.uuid(uuid));
   }
 
-  arrayOfUuids(values: readonly string[]): void {
+  array<T>(values: readonly T[], write: (value: T) => void): void {
     this.#varint(values.length);
-    for (const value of values) this.uuid(value);
+    for (const value of values) write(value);
   }
 
   string(value: string): void {

@@ -31,18 +31,20 @@ export function reportPaths(): Record<string, object> {
 
 function createOperation(): object {
   return {
-    summary: 'Files a bug report. It names a session, events, or both, and may bring events.',
+    summary: 'Files a bug report with its content, context, files and events.',
     description:
-      'Scope `reports:write`, for its events too. Events of the session inside the report’s window are linked. Only a ' +
-      'request with an `id` is safe to repeat: it is answered 200 and stores what is missing. A 503 with a `Location` ' +
-      'means that the report exists without some of its events: repeat the request with that id.',
+      'Scope `reports:write`, for its events too. Events of the session inside the report’s window are linked. A repeat ' +
+      'needs a `clientRequestId` or an `id`: it is answered 200 with the first ids and stores what is missing. With a ' +
+      '`clientRequestId` the report is kept whatever time took away: an unknown session is left out, a file that is not ' +
+      'there is `missing`, of more than 1,000 `eventIds` the last 1,000 count. A 503 with a `Location` means that the ' +
+      'report exists without some of its events: repeat the request, with that id where it has no `clientRequestId`.',
     parameters: [header('Content-Encoding', 'gzip, deflate, br or zstd.')],
     requestBody: { required: true, content: json(ref('ReportInput')) },
     responses: {
       201: answer('The report, its created events, its links.', ref('ReportCreated')),
       200: answer('The report, filed earlier (`Idempotency-Replayed: true`).', ref('ReportCreated')),
       400: problem('The body is not valid. Every bad field and event is named.'),
-      404: problem('A session does not exist in the project.'),
+      404: problem('A session or a file does not exist in the project.'),
       409: problem('The id belongs to a report with other content.'),
       413: problem('The body, the events or one of them is too large.'),
       415: problem('The media type or content coding is not supported.'),

@@ -6,6 +6,7 @@ import { Rejected } from '../../rejected.ts';
 import { type ReportDraft, readReport, reportVerdict } from './readReport.ts';
 
 const SESSION = '01a1fe02-7454-7000-a110-3027adf24232';
+const FILE = { uploadId: SESSION, attachmentType: 'other', fileName: 'a.bin' };
 
 function read(of: unknown, revision: 'A' | 'B' = 'A'): ReportDraft {
   return readReport(Buffer.from(typeof of === 'string' ? of : JSON.stringify(of)), revision);
@@ -36,7 +37,7 @@ test('a report in order is read, its ids in lower case and each once', () => {
   });
 });
 
-test.each<[string, string, Record<string, unknown>, RegExp]>([
+test.each<[string, string, Record<string, unknown> | string, RegExp]>([
   ['/id', 'invalid_uuid', { id: 'x' }, /^id must be a UUID/],
   ['/id', 'field_type', { id: 7 }, /^id must be string/],
   ['/sessionId', 'invalid_uuid', { sessionId: 'x' }, /^sessionId must be a UUID/],
@@ -44,7 +45,92 @@ test.each<[string, string, Record<string, unknown>, RegExp]>([
   ['/occurredAt', 'timestamp_out_of_range', { occurredAt: '1800-01-01' }, /1900 to 2299/],
   ['/occurredAt', 'field_type', { occurredAt: 1 }, /^occurredAt must be string/],
   ['/eventIds', 'field_type', { eventIds: SESSION }, /^eventIds must be array/],
-  ['/eventIds', 'field_invalid', { eventIds: Array(1001).fill(SESSION) }, /^eventIds .* 1000 items/],
+  [
+    '/eventIds',
+    'batch_too_large',
+    { eventIds: Array(1001).fill(SESSION) },
+    /^eventIds takes at most 1000 .* 1001/,
+  ],
+  ['/clientRequestId', 'invalid_uuid', { clientRequestId: 'x' }, /^clientRequestId must be a UUID/],
+  [
+    '/id',
+    'field_invalid',
+    { id: SESSION, clientRequestId: SESSION },
+    /^id may not stand beside clientRequestId/,
+  ],
+  ['/buildId', 'invalid_uuid', { buildId: 'x' }, /^buildId must be a UUID/],
+  ['/report', 'field_type', { report: 'x' }, /^report must be object/],
+  ['/report/title', 'field_required', { report: {} }, /^report.title is required/],
+  ['/report/title', 'field_invalid', { report: { title: '' } }, /^report.title .* 1 /],
+  ['/report/title', 'field_invalid', { report: { title: 'x'.repeat(501) } }, /^report.title .* 500 /],
+  ['/report/title', 'lone_surrogate', { report: { title: '\ud800' } }, /^report.title holds a surrogate/],
+  [
+    '/report/severity',
+    'field_invalid',
+    { report: { title: 'x', severity: 'bad' } },
+    /one of low, medium, high, critical/,
+  ],
+  [
+    '/report/reporterType',
+    'field_invalid',
+    { report: { title: 'x', reporterType: 'cat' } },
+    /one of player, tester, qa/,
+  ],
+  [
+    '/report/fingerprint',
+    'field_type',
+    { report: { title: 'x', fingerprint: 7 } },
+    /^report.fingerprint must be string/,
+  ],
+  [
+    '/report/description',
+    'field_too_large',
+    { report: { title: 'x', description: 'é'.repeat(40_000) } },
+    /65536 .* 80000/,
+  ],
+  ['/context', 'field_type', { context: 'x' }, /^context must be object/],
+  [
+    '/context',
+    'field_too_large',
+    { context: { x: 'x'.repeat(64 * 1024 - 7) } },
+    /^context takes at most 65536 .* 65537/,
+  ],
+  [
+    '/attachments',
+    'batch_too_large',
+    { attachments: Array(51).fill(FILE) },
+    /at most 50 files, this one has 51/,
+  ],
+  [
+    '/attachments',
+    'field_too_large',
+    { attachments: Array(2).fill({ ...FILE, sizeBytes: 4e8 }) },
+    /629145600 .* 800000000/,
+  ],
+  [
+    '/attachments/0/sizeBytes',
+    'field_type',
+    { attachments: [{ ...FILE, sizeBytes: 935.5 }] },
+    /must be integer/,
+  ],
+  [
+    '/attachments/0/uploadId',
+    'field_required',
+    { attachments: [{ ...FILE, uploadId: null }] },
+    /uploadId is required/,
+  ],
+  [
+    '/attachments/0/attachmentType',
+    'field_invalid',
+    { attachments: [{ ...FILE, attachmentType: 'x' }] },
+    /screenshot/,
+  ],
+  [
+    '/attachments/0/fileName',
+    'field_repeated',
+    `{"sessionId":"${SESSION}","attachments":[{"uploadId":"${SESSION}","attachmentType":"other","fileName":"a","fileName":"b"}]}`,
+    /occurs more/,
+  ],
   ['/eventIds/1', 'invalid_uuid', { eventIds: [SESSION, 'x'] }, /^eventIds.1 must be a UUID/],
   ['/eventIds/0', 'invalid_uuid', { eventIds: [null] }, /^eventIds.0 must be a UUID/],
   ['/window', 'field_type', { window: 600 }, /^window must be object/],
@@ -55,7 +141,7 @@ test.each<[string, string, Record<string, unknown>, RegExp]>([
   ['/events', 'field_type', { events: {} }, /^events must be array/],
   ['/events', 'batch_too_large', { events: Array(501).fill({}) }, /^events takes at most 500 .* 501/],
 ])('what is wrong at %s is a %s that tells the field and its limit', (pointer, code, of, detail) => {
-  const { problems } = read({ sessionId: SESSION, ...of });
+  const { problems } = read(typeof of === 'string' ? of : { sessionId: SESSION, ...of });
   const own = problems.filter((problem) => !problem.pointer.startsWith('/events/'));
   expect(own).toEqual([{ index: 0, pointer, code, detail: expect.stringMatching(detail) }]);
 });
@@ -163,4 +249,26 @@ test('an event inside a report keeps every byte of its payload', () => {
 test('of events that are named twice the last count', () => {
   const draft = read(`{"sessionId":"${SESSION}","events":[{}],"events":7}`);
   expect([draft.drafts, told(draft)]).toEqual([[], ['0 /events field_repeated', '0 /events field_type']]);
+});
+
+test('empty strings of a game plugin are as if they were omitted, and a number may be written as a float', () => {
+  const draft = read(
+    `{"sessionId":"","buildId":"","clientRequestId":"","occurredAt":"","id":"","report":{"title":"t","severity":"",
+      "fingerprint":""},"attachments":[{"uploadId":"${SESSION}","attachmentType":"other","fileName":"a","mimeType":"",
+      "sizeBytes":935.0}],"context":{ "a":1.0 }}`,
+  );
+  expect(draft).toMatchObject({
+    problems: [],
+    ...{ id: null, sessionId: null, buildId: null, clientRequestId: null, occurredAt: null },
+    report: { title: 't', severity: null, fingerprint: null },
+    attachments: [{ sizeBytes: 935 }],
+  });
+  expect(draft.context?.toString()).toBe('{ "a":1.0 }');
+});
+
+test('of too many event ids the last count where a client request id keeps the report', () => {
+  const eventIds = Array.from({ length: 1001 }, () => randomUUID());
+  const draft = read({ clientRequestId: SESSION, eventIds });
+  expect(draft).toMatchObject({ problems: [], eventIdsTruncated: true });
+  expect(draft.eventIds).toEqual(eventIds.slice(1));
 });

@@ -1,9 +1,10 @@
 /** Turns a scanned body into a bug report, or into the list of all its faults. Pure. */
 import { BATCH_CAP } from '@questlog/schemas/http/event';
 import { type ElementProblem, type ProblemCode, statusOf } from '@questlog/schemas/http/problem';
-import { ReportFields } from '@questlog/schemas/http/report';
+import { type AttachmentInput, REPORT_LIMITS, ReportFields } from '@questlog/schemas/http/report';
 import type { ReportWindowMs } from '@questlog/schemas/topics/directoryEntry';
 import type { Revision } from '@questlog/schemas/topics/eventsAccepted';
+import { MAX_NAMED_EVENTS, type ReportContent } from '@questlog/schemas/topics/reportLinks';
 import { canonicalUuid } from '@questlog/schemas/uuid';
 import { Compile } from 'typebox/compile';
 import { fieldProblems } from '../../core/fieldProblems.ts';
@@ -26,13 +27,27 @@ export interface ReportDraft {
   readonly window: Partial<ReportWindowMs>;
   /** In lower case, each once. */
   readonly eventIds: readonly string[];
+  /** More were named than count: those before the last `MAX_NAMED_EVENTS` are left out. */
+  readonly eventIdsTruncated: boolean;
+  /** In lower case; it makes a repeat, and the report's id. */
+  readonly clientRequestId: string | null;
+  readonly buildId: string | null;
+  /** The texts of the report; null where it is a bare link. */
+  readonly report: ReportTexts | null;
+  /** A view of the body's own bytes. */
+  readonly context: Buffer | null;
+  readonly attachments: readonly AttachmentInput[];
+  /** JSON pointers of fields that no report has. */
+  readonly unknown: readonly string[];
   readonly drafts: readonly Draft[];
   readonly problems: readonly ElementProblem[];
 }
 
+type ReportTexts = Omit<ReportContent, 'namedSessionId' | 'context' | 'attachments'>;
+
 const validator = Compile(ReportFields);
 /** A report has at least one of them. */
-const NAMING_FIELDS = ['sessionId', 'events', 'eventIds'] as const;
+const NAMING_FIELDS = ['sessionId', 'events', 'eventIds', 'report'] as const;
 
 /** @throws Rejected when the body is no JSON object at all. */
 export function readReport(body: Buffer, revision: Revision): ReportDraft {
@@ -50,9 +65,8 @@ export function readReport(body: Buffer, revision: Revision): ReportDraft {
     ...events.problems.map(insideEvents),
   ];
   const { value } = fields;
-  const eventIds = [...new Set((value.eventIds ?? []).flatMap(uuidsOf))];
   if (NAMING_FIELDS.every((field) => isEmpty(report, inline.count, field))) {
-    problems.push(problem('', 'empty_report', 'a report has a sessionId, events or eventIds'));
+    problems.push(problem('', 'empty_report', 'a report has a report, a sessionId, events or eventIds'));
   }
   return {
     id: canonicalUuid(value.id ?? '') ?? null,
@@ -60,10 +74,33 @@ export function readReport(body: Buffer, revision: Revision): ReportDraft {
     sessionId: canonicalUuid(value.sessionId ?? '') ?? null,
     occurredAt: fields.occurredAt,
     window: value.window ?? {},
-    eventIds,
+    eventIds: [...new Set((value.eventIds ?? []).flatMap(uuidsOf))],
+    eventIdsTruncated: fields.eventIdsTruncated,
+    clientRequestId: canonicalUuid(value.clientRequestId ?? '') ?? null,
+    buildId: canonicalUuid(value.buildId ?? '') ?? null,
+    report: value.report === undefined ? null : textsOf(value.report),
+    context: bytesOf(body, report.spans['context']),
+    attachments: value.attachments ?? [],
+    unknown: report.unknown,
     drafts: events.drafts,
     problems,
   };
+}
+
+function textsOf(report: NonNullable<ReportFields['report']>): ReportTexts {
+  const { title, description, severity, reporterType, sourceChannel, fingerprint } = report;
+  return {
+    title,
+    description: description ?? null,
+    severity: severity ?? null,
+    reporterType: reporterType ?? null,
+    sourceChannel: sourceChannel ?? null,
+    fingerprint: fingerprint ?? null,
+  };
+}
+
+function bytesOf(body: Buffer, span: Span | undefined): Buffer | null {
+  return span === undefined ? null : body.subarray(span.start, span.end);
 }
 
 interface InlineEvents {
@@ -77,11 +114,11 @@ interface InlineEvents {
 function scanReport(body: Buffer, maxEvents: number): { scanned: ObjectScan; inline: InlineEvents } {
   const inline: InlineEvents = { elements: [], count: 0 };
   const scanned = scanObject(body, {
-    id: 'parsed',
-    sessionId: 'parsed',
-    occurredAt: 'parsed',
-    eventIds: 'parsed',
+    ...PARSED,
     window: ['beforeMs', 'afterMs'],
+    report: ['title', 'description', 'severity', 'reporterType', 'sourceChannel', 'fingerprint'],
+    attachments: ['uploadId', 'attachmentType', 'fileName', 'mimeType', 'sizeBytes'],
+    context: 'bytes',
     events: (json, valueAt) => {
       const isArray = json.body[valueAt] === OPEN_ARRAY;
       const found = isArray ? scanArray(json, valueAt, maxEvents) : undefined;
@@ -92,6 +129,14 @@ function scanReport(body: Buffer, maxEvents: number): { scanned: ObjectScan; inl
   return { scanned, inline };
 }
 
+const PARSED = {
+  id: 'parsed',
+  clientRequestId: 'parsed',
+  sessionId: 'parsed',
+  buildId: 'parsed',
+  occurredAt: 'parsed',
+  eventIds: 'parsed',
+} as const;
 const OPEN_ARRAY = 0x5b;
 
 /** A problem of an inline event: `index` is its position in `events`, the pointer goes from the body's root. */
@@ -126,6 +171,11 @@ function structureProblems(report: ScannedObject, events: number, revision: Revi
     const detail = `events takes at most ${cap} events, this one has ${events}`;
     found.push(problem('/events', 'batch_too_large', detail));
   }
+  const { start, end } = report.spans['context'] ?? { start: 0, end: 0 };
+  if (end - start > REPORT_LIMITS.maxContextBytes) {
+    const detail = `context takes at most ${REPORT_LIMITS.maxContextBytes} bytes, this one has ${end - start}`;
+    found.push(problem('/context', 'field_too_large', detail));
+  }
   return found;
 }
 
@@ -134,7 +184,7 @@ function isEmpty(report: ScannedObject, events: number, field: (typeof NAMING_FI
   const { fields, repeated, tooDeep } = report;
   if (repeated.has(`/${field}`) || tooDeep.includes(`/${field}`)) return false;
   const value = fields[field];
-  if (value === undefined) return true;
+  if (value === undefined || value === '') return true;
   if (field === 'sessionId' || !Array.isArray(value)) return false;
   return value.length === 0 && (field !== 'events' || events === 0);
 }
@@ -143,31 +193,101 @@ function isEmpty(report: ScannedObject, events: number, field: (typeof NAMING_FI
 function checkedFields({ fields }: ScannedObject): {
   value: ReportFields;
   occurredAt: bigint | null;
+  eventIdsTruncated: boolean;
   problems: ElementProblem[];
 } {
-  const given = { ...fields, ...('window' in fields ? { window: withoutNulls(fields['window']) } : {}) };
+  const given = asIfOmitted(fields);
+  const eventIds = given['eventIds'];
+  const isTooMany = Array.isArray(eventIds) && eventIds.length > MAX_NAMED_EVENTS;
+  // A game whose queue outlived a connection names all events of its run in every report.
+  const eventIdsTruncated = isTooMany && 'clientRequestId' in given;
+  if (isTooMany) given['eventIds'] = eventIds.slice(-MAX_NAMED_EVENTS);
   const problems = validator.Check(given) ? [] : fieldProblems(validator.Errors(given));
   const bad = new Set(problems.map(({ pointer }) => pointer.split('/')[1] ?? ''));
   const good = Object.fromEntries(Object.entries(given).filter(([name]) => !bad.has(name)));
   const value = validator.Check(good) ? good : {};
-  (value.eventIds ?? []).forEach((id, i) => {
-    if (uuidsOf(id).length === 0) {
-      problems.push(problem(`/eventIds/${i}`, 'invalid_uuid', `eventIds.${i} must be a UUID`));
-    }
-  });
+  if (isTooMany && !eventIdsTruncated) {
+    const detail = `eventIds takes at most ${MAX_NAMED_EVENTS} ids, this one has ${eventIds.length}`;
+    problems.push(problem('/eventIds', 'batch_too_large', detail));
+  }
+  problems.push(...valueProblems(value));
   const parsed = value.occurredAt === undefined ? undefined : parseOccurredAt(value.occurredAt);
   if (parsed?.ok === false) {
     const code = parsed.reason === 'range' ? 'timestamp_out_of_range' : 'invalid_timestamp';
     const detail = 'occurredAt must be an ISO 8601 timestamp in the years 1900 to 2299';
     problems.push(problem('/occurredAt', code, detail));
   }
-  return { value, occurredAt: parsed?.ok === true ? parsed.micros : null, problems };
+  return { value, occurredAt: parsed?.ok === true ? parsed.micros : null, eventIdsTruncated, problems };
 }
 
-/** `null` in an optional field is as if it were omitted. */
-function withoutNulls(value: unknown): unknown {
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) return value;
-  return Object.fromEntries(Object.entries(value).filter(([, inner]) => inner !== null));
+/** What a schema alone does not say. */
+function valueProblems({
+  id,
+  clientRequestId,
+  eventIds,
+  report,
+  attachments = [],
+}: ReportFields): ElementProblem[] {
+  const found = (eventIds ?? []).flatMap((one, i) =>
+    uuidsOf(one).length > 0
+      ? []
+      : [problem(`/eventIds/${i}`, 'invalid_uuid', `eventIds.${i} must be a UUID`)],
+  );
+  if (id !== undefined && clientRequestId !== undefined) {
+    found.push(
+      problem('/id', 'field_invalid', 'id may not stand beside clientRequestId, which makes the id'),
+    );
+  }
+  for (const [name, text] of Object.entries(report ?? {})) {
+    if (typeof text === 'string' && !text.isWellFormed()) {
+      const detail = `report.${name} holds a surrogate without its other half, which UTF-8 cannot carry`;
+      found.push(problem(`/report/${name}`, 'lone_surrogate', detail));
+    }
+  }
+  const { maxDescriptionBytes, maxAttachments, maxAttachedBytes } = REPORT_LIMITS;
+  const descriptionBytes = Buffer.byteLength(report?.description ?? '');
+  if (descriptionBytes > maxDescriptionBytes) {
+    const detail = `report.description takes at most ${maxDescriptionBytes} bytes, this one has ${descriptionBytes}`;
+    found.push(problem('/report/description', 'field_too_large', detail));
+  }
+  if (attachments.length > maxAttachments) {
+    const detail = `attachments takes at most ${maxAttachments} files, this one has ${attachments.length}`;
+    found.push(problem('/attachments', 'batch_too_large', detail));
+  }
+  const attachedBytes = attachments.reduce((sum, { sizeBytes = 0 }) => sum + sizeBytes, 0);
+  if (attachedBytes > maxAttachedBytes) {
+    const detail = `the files of a report have at most ${maxAttachedBytes} bytes together, these have ${attachedBytes}`;
+    found.push(problem('/attachments', 'field_too_large', detail));
+  }
+  return found;
+}
+
+/** `null` in an optional field is as if it were omitted, and so is an empty string, which game plugins send. */
+function asIfOmitted(fields: Readonly<Record<string, unknown>>): Record<string, unknown> {
+  const given = withoutEmpty(fields, []);
+  for (const name of ['window', 'report'] as const) {
+    if (isObject(given[name])) given[name] = withoutEmpty(given[name], ['title']);
+  }
+  const { attachments } = given;
+  if (Array.isArray(attachments)) {
+    given['attachments'] = attachments.map((one: unknown) =>
+      isObject(one) ? withoutEmpty(one, ['fileName']) : one,
+    );
+  }
+  return given;
+}
+
+/** @param needed of these an empty string is an empty string. */
+function withoutEmpty(value: object, needed: readonly string[]): Record<string, unknown> {
+  return Object.fromEntries(
+    Object.entries(value).filter(
+      ([name, inner]) => inner !== null && (inner !== '' || needed.includes(name)),
+    ),
+  );
+}
+
+function isObject(value: unknown): value is object {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
 function uuidsOf(id: unknown): string[] {

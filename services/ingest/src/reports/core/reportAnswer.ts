@@ -1,6 +1,6 @@
 /** The answers that show a bug report: the report, its links, and its events with the payload bytes that came in. Pure. */
 import { reportTimeOf } from '@questlog/schemas/reportWindow';
-import type { ReportLink } from '@questlog/schemas/topics/reportLinks';
+import type { ReportContent, ReportLink } from '@questlog/schemas/topics/reportLinks';
 import { formatMicros } from '../../core/occurredAt.ts';
 import { type AnsweredEvent, eventArray, join } from '../../events/core/answer.ts';
 import type { ShownLinks } from '../../known/links.ts';
@@ -10,23 +10,54 @@ export interface AnsweredReport extends ShownLinks {
   readonly isRetracted: boolean;
 }
 
-export function reportObject(report: AnsweredReport): Buffer {
-  return join([`{${head(report)},${tail(report)}}`]);
+/** With what a person or a tracker reads of it. */
+export function reportObject(report: AnsweredReport, content: ReportContent | null): Buffer {
+  return join([`{${head(report)},`, ...contentOf(content), `,${tail(report)}}`]);
+}
+
+/** What the answer to a report's own request says besides. */
+export interface CreatedExtras {
+  readonly idempotent?: boolean;
+  readonly eventIdsTruncated: boolean;
+  /** The uploads that the request names and that are not there now. */
+  readonly attachmentsMissing: readonly string[];
 }
 
 /** With the events that came in the report. */
-export function createdReport(report: AnsweredReport, events: readonly AnsweredEvent[]): Buffer {
-  return join([`{${head(report)},"events":`, eventArray(events), `,${tail(report)}}`]);
+export function createdReport(
+  report: AnsweredReport,
+  events: readonly AnsweredEvent[],
+  { idempotent, eventIdsTruncated, attachmentsMissing }: CreatedExtras,
+): Buffer {
+  const more =
+    (idempotent === true ? ',"idempotent":true' : '') +
+    (eventIdsTruncated ? ',"eventIdsTruncated":true' : '') +
+    (attachmentsMissing.length === 0 ? '' : `,"attachmentsMissing":${JSON.stringify(attachmentsMissing)}`);
+  return join([`{${head(report)}${more},"events":`, eventArray(events), `,${tail(report)}}`]);
 }
 
 function head({ filed, isRetracted }: AnsweredReport): string {
-  const { reportId, sessionId, windowBeforeMs, windowAfterMs } = filed;
+  const { reportId, sessionId, buildId, windowBeforeMs, windowAfterMs } = filed;
   const receivedAt = formatMicros(BigInt(filed.receivedAt) * 1000n);
+  const state = isRetracted ? 'retracted' : 'filed';
   return (
-    `"id":"${reportId}","sessionId":${sessionId === null ? 'null' : `"${sessionId}"`},` +
+    `"id":"${reportId}","reportId":"${reportId}","status":"${state}",` +
+    `"sessionId":${JSON.stringify(sessionId)},"buildId":${JSON.stringify(buildId)},` +
     `"occurredAt":"${formatMicros(reportTimeOf(filed))}","receivedAt":"${receivedAt}",` +
-    `"window":{"beforeMs":${windowBeforeMs},"afterMs":${windowAfterMs}},"state":"${isRetracted ? 'retracted' : 'filed'}"`
+    `"window":{"beforeMs":${windowBeforeMs},"afterMs":${windowAfterMs}},"state":"${state}"`
   );
+}
+
+/** The context as it was sent. */
+function contentOf(content: ReportContent | null): (string | Buffer)[] {
+  if (content === null) return ['"report":null,"context":null,"attachments":[]'];
+  const { namedSessionId: _, context, attachments, ...texts } = content;
+  const report = texts.title === null ? null : texts;
+  return [
+    `"report":${JSON.stringify(report)},"context":`,
+    context ?? 'null',
+    `,"attachments":${JSON.stringify(attachments)}`,
+  ];
 }
 
 function tail({ links, linksTruncated }: AnsweredReport): string {
