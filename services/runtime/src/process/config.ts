@@ -6,6 +6,7 @@ import { readFileSync } from 'node:fs';
 import Type, { type Static, type TObject, type TSchema } from 'typebox';
 import { Compile } from 'typebox/compile';
 import { StartRefused } from './errors.ts';
+import { nearestName } from './nearMiss.ts';
 
 /** The fields of a setting's schema besides its type. */
 export interface SettingOptions {
@@ -17,8 +18,8 @@ export const setting = {
   integer: (options: SettingOptions & { default: number; minimum: number; maximum: number }) =>
     Type.Integer({ ...options }),
   text: (options: SettingOptions & { default: string }) => Type.String({ minLength: 1, ...options }),
-  /** Empty where it is not given. */
-  optional: (options: SettingOptions) => Type.String({ ...options, default: '' }),
+  /** May be empty, which it is where it is not given and has no other default. */
+  optional: (options: SettingOptions & { default?: string }) => Type.String({ default: '', ...options }),
   /** Like `optional`, and never printed. */
   secret: (options: SettingOptions) => Type.String({ ...options, default: '', secret: true }),
   choice: <const T extends string[]>(values: [...T], options: SettingOptions & { default: T[number] }) =>
@@ -47,7 +48,7 @@ export function loadConfig<T extends TObject>(schema: T, env: Env, prefix: strin
   }
   for (const name of Object.keys(env)) {
     if (known.has(name)) continue;
-    const meant = [...known].find((each) => isNearMiss(name, each));
+    const meant = nearestName(name, known, 1);
     if (meant === undefined && !name.startsWith(prefix)) continue;
     problems.push(`${name}: there is no such setting${meant === undefined ? '' : `; is ${meant} meant?`}`);
   }
@@ -100,20 +101,6 @@ function read(env: Env, name: string, problems: string[]): string | undefined {
     problems.push(`${name}_FILE: ${file} cannot be read`);
     return undefined;
   }
-}
-
-/** In other letters' case, or one letter missing, added, another, or two neighbours swapped. */
-function isNearMiss(name: string, known: string): boolean {
-  const [a, b] = [name.toUpperCase(), known];
-  let same = 0;
-  while (same < a.length && a[same] === b[same]) same += 1;
-  const [restA, restB] = [a.slice(same), b.slice(same)];
-  return (
-    restA.slice(1) === restB ||
-    restA === restB.slice(1) ||
-    restA.slice(1) === restB.slice(1) ||
-    (restA[0] === restB[1] && restA[1] === restB[0] && restA.slice(2) === restB.slice(2))
-  );
 }
 
 function wanted(error: { message: string; params: object }): string {

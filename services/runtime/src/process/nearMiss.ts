@@ -1,0 +1,42 @@
+/** Which known name somebody meant who wrote another one. */
+
+/**
+ * The closest of the known names: the same in other letters' case, or not more edits away than asked (a letter missing,
+ * added, another, or two neighbours swapped). Of a short name that many edits would make any other: fewer than half of
+ * its letters may differ.
+ */
+export function nearestName(name: string, known: Iterable<string>, maxEdits: number): string | undefined {
+  let nearest: string | undefined;
+  let fewest = maxEdits + 1;
+  for (const each of known) {
+    const edits = editsBetween(name.toLowerCase(), each.toLowerCase(), maxEdits);
+    if (edits >= fewest || edits * 2 >= each.length) continue;
+    nearest = each;
+    fewest = edits;
+  }
+  return nearest;
+}
+
+/** The distance of optimal string alignment; anything above `max` where it is larger. Short for names of any length. */
+function editsBetween(a: string, b: string, max: number): number {
+  if (Math.abs(a.length - b.length) > max) return max + 1;
+  let beforeLast: number[] = [];
+  let last = Array.from({ length: b.length + 1 }, (_, j) => j);
+  for (let i = 1; i <= a.length; i++) {
+    const row = [i];
+    for (let j = 1; j <= b.length; j++) {
+      const isSame = a[i - 1] === b[j - 1];
+      const isSwap = i > 1 && j > 1 && a[i - 1] === b[j - 2] && a[i - 2] === b[j - 1];
+      const edits = [
+        (last[j] ?? 0) + 1,
+        (row[j - 1] ?? 0) + 1,
+        (last[j - 1] ?? 0) + (isSame ? 0 : 1),
+        isSwap ? (beforeLast[j - 2] ?? 0) + 1 : Number.POSITIVE_INFINITY,
+      ];
+      row.push(Math.min(...edits));
+    }
+    beforeLast = last;
+    last = row;
+  }
+  return last[b.length] ?? 0;
+}
