@@ -18,7 +18,6 @@ describe('a method that a path does not have', () => {
     ['GET', '/v1/ingest/events', ['POST']],
     ['PUT', '/v1/ingest/events', ['POST']],
     ['DELETE', '/v1/ingest/events', ['POST']],
-    ['OPTIONS', '/v1/ingest/events', ['POST']],
     ['GET', '/v1/ingest/sessions', ['POST']],
     ['POST', '/v1/quota', ['GET', 'HEAD']],
     ['PATCH', `/v1/events/${anUnknownId()}`, ['GET', 'HEAD']],

@@ -120,6 +120,14 @@ describe('a start is refused', () => {
     expect(line).toContain('QUESTLOG_ADMIN_TOKEN');
   });
 
+  test('on origins of web pages that are none', async () => {
+    const env = { QUESTLOG_CORS_ORIGINS: 'game.example' };
+
+    for (const args of [[], ['--check-config']]) {
+      expect(await refusal({ args, env })).toMatch(/QUESTLOG_CORS_ORIGINS.*https:/);
+    }
+  });
+
   test('of what is no service', async () => {
     expect(await refusal({ args: ['injest'] })).toContain('standalone | ingest | linker | projector');
   });

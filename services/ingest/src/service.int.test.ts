@@ -62,8 +62,8 @@ async function aGame(): Promise<(path: string, body: object) => Promise<Response
     ...{ ...shared, directory, reader: undefined, uploads: undefined, adminToken: randomUUID() },
     store: { query: async () => [], ping: async () => true } as unknown as Store,
     settings: {
-      ...{ toGames: anyPort, toOperators: anyPort, adminAllowedHosts: [], defaultRevision: 'A' },
-      publicUrl: '',
+      ...{ toGames: anyPort, toOperators: anyPort, adminAllowedHosts: [] },
+      ...{ defaultRevision: 'A', corsOrigins: '*', publicUrl: '' },
     },
   });
   const headers = { Authorization: `Bearer ${TOKEN}`, 'Content-Type': 'application/json' };

@@ -14,6 +14,7 @@ import { GROUPS, TOPICS } from '@questlog/schemas/topics/topics';
 import { openQuotas } from './events/quotas.ts';
 import { openReplays } from './events/replays.ts';
 import { adminApp } from './http/adminApp.ts';
+import { type AllowedOrigins, headersOfEveryAnswer } from './http/cors.ts';
 import { malformedRequest } from './http/problems.ts';
 import { publicApp } from './http/publicApp.ts';
 import { BodyBudget, LoopTurns } from './http/readBody.ts';
@@ -51,6 +52,8 @@ export interface IngestServiceDeps {
     readonly defaultRevision: Revision;
     /** Where games reach this ingest, without a slash at its end; empty: as each request says. */
     readonly publicUrl: string;
+    /** Whose pages may read what games are answered. */
+    readonly corsOrigins: AllowedOrigins;
   };
 }
 
@@ -90,7 +93,8 @@ export async function startIngest(deps: IngestServiceDeps): Promise<IngestServic
   const toGames = publicApp({
     directory: directory.current,
     bodies: { budget: new BodyBudget(metrics.bodyBytesInFlight), turns: new LoopTurns() },
-    ...{ defaultRevision: settings.defaultRevision, clock, logger, metrics },
+    ...{ defaultRevision: settings.defaultRevision, corsOrigins: settings.corsOrigins },
+    ...{ clock, logger, metrics },
     ingest: { ...known, ...storing, replays },
     reads: { ...known, ...settling, registered },
     reports: {
@@ -108,7 +112,9 @@ export async function startIngest(deps: IngestServiceDeps): Promise<IngestServic
     adminToken: deps.adminToken,
     hosts: [settings.toOperators.host, ...settings.adminAllowedHosts],
   });
-  const open = await listen(toGames.callback(), settings.toGames, malformedRequest, isUpload);
+  const toMalformed = headersOfEveryAnswer(settings.corsOrigins);
+  const refusalOf = (isTooSlow: boolean) => malformedRequest(isTooSlow, toMalformed);
+  const open = await listen(toGames.callback(), settings.toGames, refusalOf, isUpload);
   const admin = await listen(toOperators.callback(), settings.toOperators, malformedRequest);
   // Together: their drains must not add up to more than a stop may take.
   lifecycle.onStop('listeners', async () => void (await Promise.all([open.close(), admin.close()])));

@@ -42,6 +42,12 @@ export const settings = Type.Object({
     description:
       'Further names of the operators’ listener, separated by commas. Another `Host` is refused, except for health and metrics.',
   }),
+  corsOrigins: setting.optional({
+    env: 'QUESTLOG_CORS_ORIGINS',
+    default: '*',
+    description:
+      'Origins whose web pages may use the listener for games, separated by commas (`https://game.example`); `*`: every one, `off`: none.',
+  }),
   adminToken: setting.secret({
     env: 'QUESTLOG_ADMIN_TOKEN',
     description:

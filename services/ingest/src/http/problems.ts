@@ -12,12 +12,17 @@ import { CutShort, Rejected } from '../rejected.ts';
 const PROBLEM_TYPE = 'application/problem+json';
 const REQUEST_ID = /^[\w.:-]{1,128}$/;
 
-export function problems(logger: Logger, metrics: IngestMetrics): Middleware {
+/** @param headers of every answer */
+export function problems(
+  logger: Logger,
+  metrics: IngestMetrics,
+  headers: Readonly<Record<string, string>> = {},
+): Middleware {
   return async (ctx, next) => {
     const given = ctx.get('X-Request-Id');
     const requestId = REQUEST_ID.test(given) ? given : randomUUID();
     const stopTimer = metrics.requestSeconds.startTimer();
-    ctx.set('X-Request-Id', requestId);
+    ctx.set({ ...headers, 'X-Request-Id': requestId });
     try {
       await next();
     } catch (error) {
@@ -55,11 +60,11 @@ function unavailableDetail(error: Unavailable): string {
 }
 
 /** Where no request could be read, there is none that a middleware could answer. */
-export function malformedRequest(isTooSlow: boolean): Refusal {
+export function malformedRequest(isTooSlow: boolean, headers: Refusal['headers'] = {}): Refusal {
   const code = isTooSlow ? 'request_timeout' : 'invalid_request';
   const detail = 'the request is not valid HTTP, too slow, or its head is too large';
   const body = JSON.stringify(problemOf(code, detail, randomUUID()));
-  return { status: statusOf(code), type: PROBLEM_TYPE, body };
+  return { status: statusOf(code), headers: { ...headers, 'Content-Type': PROBLEM_TYPE }, body };
 }
 
 function answerProblem(ctx: ParameterizedContext, rejected: Rejected, requestId: string): void {

@@ -26,6 +26,7 @@ import {
 } from '../sessions/readSessions.ts';
 import { registerSession } from '../sessions/registerSession.ts';
 import { authenticate } from './authenticate.ts';
+import { type AllowedOrigins, headersOfEveryAnswer, listedOrigins, preflights } from './cors.ts';
 import { openApi } from './openapi/openapi.ts';
 import { problems } from './problems.ts';
 import { type Bodies, withBody } from './readBody.ts';
@@ -41,13 +42,14 @@ export interface PublicAppDeps {
   readonly linkedEvents: LinkedEventStreams;
   readonly bodies: Bodies;
   readonly defaultRevision: Revision;
+  readonly corsOrigins: AllowedOrigins;
   readonly clock: Clock;
   readonly logger: Logger;
   readonly metrics: IngestMetrics;
 }
 
 export function publicApp(deps: PublicAppDeps): Koa {
-  const { reads, logger, metrics } = deps;
+  const { reads, corsOrigins, logger, metrics } = deps;
   const router = new Router({ sensitive: true });
   const as = (ctx: RouterContext, scope: Scope): Principal =>
     authenticate(ctx.get('Authorization'), scope, {
@@ -77,8 +79,10 @@ export function publicApp(deps: PublicAppDeps): Koa {
 
   const app = new Koa();
   app.on('error', (error) => logger.warn('answer_failed', { cause: messageOf(error) }));
-  app.use(problems(logger, metrics));
+  app.use(problems(logger, metrics, headersOfEveryAnswer(corsOrigins)));
+  if (corsOrigins !== '*') app.use(listedOrigins(corsOrigins));
   app.use(router.routes());
+  if (corsOrigins.length > 0) app.use(preflights(router));
   app.use(noRoute(router));
   return app;
 }

@@ -10,13 +10,18 @@ import { Rejected } from '../rejected.ts';
 /** Stands behind the router. Another method on a known path is a 405, an unknown path a 404. */
 export function noRoute(router: RouterInstance): Middleware {
   return async (ctx) => {
-    const methods = new Set(router.match(ctx.path, ctx.method).path.flatMap((layer) => layer.methods));
+    const methods = methodsAt(router, ctx.path);
     if (methods.size === 0) throw new Rejected('not_found', `there is nothing at ${ctx.path}`);
     const allowed = [...methods].join(', ');
     throw new Rejected('method_not_allowed', `${ctx.method} is not one of ${allowed}`, {
       headers: { Allow: allowed },
     });
   };
+}
+
+/** Those that a path has; none where it is unknown. */
+export function methodsAt(router: RouterInstance, path: string): ReadonlySet<string> {
+  return new Set(router.match(path, 'GET').path.flatMap((layer) => layer.methods));
 }
 
 const MAX_JSON_BYTES = 1024 * 1024;

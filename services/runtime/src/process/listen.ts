@@ -27,7 +27,7 @@ export interface ListenAddress {
 /** The answer to bytes that are not a readable request. */
 export interface Refusal {
   readonly status: number;
-  readonly type: string;
+  readonly headers: Readonly<Record<string, string>>;
   readonly body: string;
 }
 export type RefusalOf = (isTooSlow: boolean) => Refusal;
@@ -83,9 +83,14 @@ export async function checkAddress(address: ListenAddress): Promise<void> {
 /** Bytes that are not HTTP, and heads that are too large, never reach the application. */
 function refuse(error: NodeJS.ErrnoException, socket: Duplex, refusalOf: RefusalOf): void {
   if (error.code === 'ECONNRESET' || !socket.writable) return void socket.destroy();
-  const { status, type, body } = refusalOf(error.code === TOO_SLOW);
-  const head = `HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\nConnection: close\r\nContent-Type: ${type}`;
-  socket.end(`${head}\r\nContent-Length: ${Buffer.byteLength(body)}\r\n\r\n${body}`);
+  const { status, headers, body } = refusalOf(error.code === TOO_SLOW);
+  const lines = [
+    `HTTP/1.1 ${status} ${STATUS_CODES[status]}`,
+    'Connection: close',
+    ...Object.entries(headers).map(([name, value]) => `${name}: ${value}`),
+    `Content-Length: ${Buffer.byteLength(body)}`,
+  ];
+  socket.end(`${lines.join('\r\n')}\r\n\r\n${body}`);
 }
 
 /** Node has one limit for all requests of a server. Where some may take long, the limit of the others is kept here. */
@@ -117,7 +122,7 @@ function endSlowRequests(
 }
 
 function bareRefusal(isTooSlow: boolean): Refusal {
-  return { status: isTooSlow ? 408 : 400, type: 'text/plain', body: '' };
+  return { status: isTooSlow ? 408 : 400, headers: {}, body: '' };
 }
 
 function portOf(server: Server): number {
