@@ -14,6 +14,8 @@ export const EventInputA = Type.Object({ sessionId: Uuid, eventType, ...optional
 /** One element of a request in revision B. */
 export const EventInputB = Type.Object({ sessionId: Type.Optional(Uuid), eventType, ...optional });
 
+export const EVENT_INPUT = { A: EventInputA, B: EventInputB } as const;
+
 export const EventOutput = Type.Object({
   id: Uuid,
   sessionId: Nullable(Uuid),

@@ -18,6 +18,7 @@ export const PROBLEMS = {
   field_type: [400, 'A field has the wrong type'],
   field_invalid: [400, 'A field has a value that is not allowed'],
   field_repeated: [400, 'A field occurs more than once'],
+  field_unknown: [400, 'There is no such field'],
   invalid_uuid: [400, 'The value is not a UUID'],
   invalid_timestamp: [400, 'The value is not an ISO 8601 timestamp'],
   timestamp_out_of_range: [400, 'The timestamp is outside 1900 to 2299'],

@@ -1,6 +1,7 @@
 /** Opens what the services stand on: a log, a schema registry and ClickHouse, each the embedded one or a real one. */
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { type AllowedOrigins, allowedOrigins } from '@questlog/ingest/http/cors';
 import { startEngineProcess } from '@questlog/runtime/clickhouse/chdb/engineProcess';
 import { openMigrated } from '@questlog/runtime/clickhouse/migrate';
 import { reachClickHouse } from '@questlog/runtime/clickhouse/reachClickHouse';
@@ -45,6 +46,8 @@ export interface Engines {
 export interface EngineChoice {
   /** Where uploaded files lie; undefined: nowhere. */
   readonly uploads: UploadChoice | undefined;
+  /** Whose pages may read what games are answered. */
+  readonly corsOrigins: AllowedOrigins;
   /** Without a slash at its end; empty where it is not set. */
   readonly publicUrl: string;
   readonly kafka: KafkaConnection | undefined;
@@ -129,9 +132,10 @@ export function checkedChoice(settings: Settings, mayBeEmbedded: boolean): Engin
   const address = isGiven ? checked(() => clickhouseAddress(settings)) : undefined;
   const reader = checked(() => readerAccount(settings));
   const uploads = checked(() => uploadChoice(settings, isEmbedded));
+  const corsOrigins = checked(() => allowedOrigins(settings.corsOrigins)) ?? [];
   const publicUrl = checked(() => checkedPublicUrl(settings.publicUrl)) ?? '';
   if (problems.length > 0) throw new StartRefused(`settings: ${problems.join('; ')}`);
-  return { kafka, address, reader, uploads, publicUrl };
+  return { kafka, address, reader, uploads, corsOrigins, publicUrl };
 }
 
 /** A folder serves one ingest. On Kafka there can be several, so that it has to be asked for. */

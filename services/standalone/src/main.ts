@@ -2,7 +2,6 @@
 /** `questlog [standalone | ingest | linker | projector]`: settings, start, the words for a newcomer, stop. */
 import { readFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
-import { allowedOrigins } from '@questlog/ingest/http/cors';
 import { loadConfig, shownConfig } from '@questlog/runtime/process/config';
 import { messageOf, StartRefused } from '@questlog/runtime/process/errors';
 import { createLifecycle, stopOnSignals } from '@questlog/runtime/process/lifecycle';
@@ -46,7 +45,6 @@ try {
   const config = loadConfig(settings, process.env, 'QUESTLOG_');
   if (flags['check-config'] === true) {
     const { kafka } = checkedChoice(config, service === 'standalone');
-    allowedOrigins(config.corsOrigins);
     const shown = { ...shownConfig(settings, config), log: kafka === undefined ? 'embedded' : 'kafka' };
     process.stdout.write(`${JSON.stringify(shown, null, 2)}\n`);
     process.exit(0);

@@ -1,6 +1,5 @@
 /** `questlog ingest | linker | projector | standalone`: the services of one process, wired. Wires, decides nothing. */
 import { join } from 'node:path';
-import { allowedOrigins } from '@questlog/ingest/http/cors';
 import { ingestMetrics } from '@questlog/ingest/metrics';
 import { startIngest } from '@questlog/ingest/service';
 import { openFolderStore } from '@questlog/ingest/uploads/folderStore';
@@ -68,7 +67,6 @@ interface Deps {
 export async function startServices(deps: Deps): Promise<Running> {
   const { service, settings, logger, lifecycle } = deps;
   const choice = checkedChoice(settings, service === 'standalone');
-  const corsOrigins = allowedOrigins(settings.corsOrigins);
   const { toGames, toOperators, ofClickHouse } = addressesOf(settings);
   if (hasIngest(service)) await checkAddress(toGames);
   await checkAddress(toOperators);
@@ -105,7 +103,7 @@ export async function startServices(deps: Deps): Promise<Running> {
     lifecycle,
     adminToken,
     settings: {
-      ...{ toGames, toOperators, corsOrigins },
+      ...{ toGames, toOperators, corsOrigins: choice.corsOrigins },
       ...{ defaultRevision: settings.revision, publicUrl: choice.publicUrl },
       adminAllowedHosts: settings.adminAllowedHosts.split(',').map((host) => host.trim()),
     },

@@ -4,8 +4,10 @@ import type { Store } from '@questlog/runtime/clickhouse/store';
 import type { Principal } from '@questlog/runtime/directory/directory';
 import type { Clock } from '@questlog/runtime/process/clock';
 import { Unavailable } from '@questlog/runtime/process/errors';
+import { EVENT_INPUT } from '@questlog/schemas/http/event';
 import type { ElementProblem } from '@questlog/schemas/http/problem';
 import { laneOfSession } from '@questlog/schemas/partition';
+import { unknownFieldProblems } from '../core/unknownFields.ts';
 import { linkedReports } from '../known/links.ts';
 import type { Reports } from '../known/reports.ts';
 import { findSessions, type Sessions } from '../known/sessions.ts';
@@ -30,7 +32,10 @@ export interface IngestRequest {
   readonly body: Buffer;
   /** A UUIDv7 in lower case. */
   readonly idempotencyKey: string | undefined;
+  /** The good elements of a batch are stored, and the bad ones named. */
   readonly isLenient: boolean;
+  /** An unknown field is a problem. */
+  readonly isStrict: boolean;
   readonly requestId: string;
 }
 
@@ -38,28 +43,35 @@ export interface IngestAnswer {
   readonly status: 200 | 201 | 207;
   readonly isReplay: boolean;
   readonly body: Buffer;
+  /** JSON pointers of the first unknown fields. */
+  readonly ignored: readonly string[];
 }
 
 /** @throws Rejected for what the game must change, Unavailable for what it may send again. */
 export async function ingest(deps: IngestDeps, request: IngestRequest): Promise<IngestAnswer> {
-  const { principal, body, isLenient } = request;
-  const scanned = scanRequest(body, principal.revision);
-  const checked = await check(deps, request, readElements(body, scanned, principal.revision));
+  const { principal, body, isLenient, isStrict } = request;
+  const { revision } = principal;
+  const scanned = scanRequest(body, revision);
+  const read = readElements(body, scanned.elements, revision);
+  const strange = isStrict ? unknownFieldProblems(scanned.unknown, EVENT_INPUT[revision]) : [];
+  const checked = await check(deps, request, { ...read, problems: [...read.problems, ...strange] });
   if (!isLenient && checked.problems.length > 0) throw verdictOn(checked.problems);
 
   const { stored, isReplay } = await storeOnce(deps, request, checked);
   if (isReplay) deps.metrics.replays.inc();
   const events = await answered(deps, principal, checked.drafts, { stored, isReplay });
+  const ignored = scanned.unknown.map(({ pointer }) => pointer);
   if (!isLenient) {
-    return { status: isReplay ? 200 : 201, isReplay, body: eventArray(events.map(({ event }) => event)) };
+    const array = eventArray(events.map(({ event }) => event));
+    return { status: isReplay ? 200 : 201, isReplay, body: array, ignored };
   }
-  const elements: (AnsweredEvent | ElementProblem[])[] = scanned.map(() => []);
+  const elements: (AnsweredEvent | ElementProblem[])[] = scanned.elements.map(() => []);
   for (const problem of checked.problems) {
     const at = elements[problem.index];
     if (Array.isArray(at)) at.push(problem);
   }
   for (const { index, event } of events) elements[index] = event;
-  return { status: 207, isReplay, body: lenientArray(elements, request.requestId) };
+  return { status: 207, isReplay, body: lenientArray(elements, request.requestId), ignored };
 }
 
 /** Finds the sessions that the drafts name; those that do not exist are problems like any other. */

@@ -28,6 +28,7 @@ import { registerSession } from '../sessions/registerSession.ts';
 import { authenticate } from './authenticate.ts';
 import { type AllowedOrigins, headersOfEveryAnswer, listedOrigins, preflights } from './cors.ts';
 import { openApi } from './openapi/openapi.ts';
+import { handlingIn, tellHandling } from './prefer.ts';
 import { problems } from './problems.ts';
 import { type Bodies, withBody } from './readBody.ts';
 import { noRoute } from './route.ts';
@@ -89,14 +90,17 @@ export function publicApp(deps: PublicAppDeps): Koa {
 
 async function ingestEvents(deps: PublicAppDeps, ctx: RouterContext, principal: Principal): Promise<void> {
   const idempotencyKey = idempotencyKeyOf(ctx.get('Idempotency-Key'));
-  const isLenient = /(?:^|[,;\s])handling\s*=\s*"?lenient"?(?:$|[,;\s])/i.test(ctx.get('Prefer'));
+  const prefer = ctx.get('Prefer');
+  const handling = prefer === '' ? undefined : handlingIn(prefer);
+  const wanted = { isLenient: handling === 'lenient', isStrict: handling === 'strict' };
   const requestId = String(ctx.response.get('X-Request-Id'));
   const answer = await withBody(ctx.req, deps.bodies, (body) =>
-    ingest(deps.ingest, { principal, body, idempotencyKey, isLenient, requestId }),
+    ingest(deps.ingest, { principal, body, idempotencyKey, ...wanted, requestId }),
   );
   ctx.status = answer.status;
   if (answer.isReplay) ctx.set('Idempotency-Replayed', 'true');
-  if (isLenient) ctx.set('Preference-Applied', 'handling=lenient');
+  const { ignored } = answer;
+  if (handling !== undefined || ignored.length > 0) tellHandling(ctx, handling, ignored);
   json(ctx, answer.body);
 }
 

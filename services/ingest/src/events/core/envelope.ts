@@ -1,5 +1,5 @@
 /** Turns scanned elements into drafts of events, or into the list of their faults. Pure. */
-import { EventInputA, EventInputB, LIMITS } from '@questlog/schemas/http/event';
+import { EVENT_INPUT, LIMITS } from '@questlog/schemas/http/event';
 import type { ElementProblem, ProblemCode } from '@questlog/schemas/http/problem';
 import type { AcceptedEvent, Revision } from '@questlog/schemas/topics/eventsAccepted';
 import { canonicalUuid } from '@questlog/schemas/uuid';
@@ -24,8 +24,8 @@ export interface Elements {
 }
 
 const validators: Readonly<Record<Revision, Validator>> = {
-  A: Compile(EventInputA),
-  B: Compile(EventInputB),
+  A: Compile(EVENT_INPUT.A),
+  B: Compile(EVENT_INPUT.B),
 };
 const NO_PAYLOAD = Buffer.from('{}');
 

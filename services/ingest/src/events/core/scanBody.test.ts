@@ -17,7 +17,7 @@ describe('the top level', () => {
   });
 
   test('takes an empty array as no elements', () => {
-    expect(scan(' [ ] ')).toEqual({ ok: true, isArray: true, count: 0, elements: [] });
+    expect(scan(' [ ] ')).toEqual({ ok: true, isArray: true, count: 0, elements: [], unknown: [] });
   });
 
   test.each([
@@ -115,6 +115,20 @@ describe('a syntax error', () => {
       expect(JSON.stringify(scanBody(Buffer.from(text), { maxElements: 9 }))).not.toContain('secret');
     }
   });
+});
+
+test('unknown names are told once each, with the element that has them first, the first ten of a body', () => {
+  const body = '[{"a":1,"eventType":"x"},{"a":2,"a":3,"\\u0062~/":{"c":1},"payload":{"d":1}}]';
+  expect(scan(body).unknown).toEqual([
+    { index: 0, pointer: '/a' },
+    { index: 1, pointer: '/b~0~1' },
+  ]);
+  const many = Array.from({ length: 30 }, (_, n) => ({ [`f${n}`]: n }));
+  expect(scan(JSON.stringify(many)).unknown).toEqual(
+    Array.from({ length: 10 }, (_, n) => ({ index: n, pointer: `/f${n}` })),
+  );
+  expect(scan(`{"${'x'.repeat(1000)}":1}`).unknown).toEqual([{ index: 0, pointer: `/${'x'.repeat(100)}` }]);
+  expect(scan('{"eventType":"x"}').unknown).toEqual([]);
 });
 
 function scan(body: string, maxElements = 500) {

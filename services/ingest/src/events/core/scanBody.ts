@@ -7,6 +7,7 @@ import { BATCH_CAP } from '@questlog/schemas/http/event';
 import { type ElementProblem, statusOf } from '@questlog/schemas/http/problem';
 import type { Revision } from '@questlog/schemas/topics/eventsAccepted';
 import { FAILED, JsonBytes } from '../../core/scanValue.ts';
+import type { UnknownField } from '../../core/unknownFields.ts';
 import { Rejected } from '../../rejected.ts';
 import { EnvelopeStrings, type ScannedElement, scanElement } from './scanElement.ts';
 
@@ -19,6 +20,7 @@ export type ScanResult =
       readonly elements: readonly ScannedElement[];
       /** All elements of the body, also those behind the cap. */
       readonly count: number;
+      readonly unknown: readonly UnknownField[];
     }
   /** `detail` is a constant phrase and never quotes the body. */
   | { readonly ok: false; readonly reason: 'syntax'; readonly offset: number; readonly detail: string };
@@ -36,7 +38,8 @@ export function scanBody(body: Buffer, options: { maxElements: number }): ScanRe
   const found = isArray ? scanArray(json, start, options.maxElements) : scanAlone(json, start);
   if (found.end !== FAILED) {
     const end = json.skipSpace(found.end);
-    if (end === json.end) return { ok: true, isArray, elements: found.elements, count: found.count };
+    const { elements, count, unknown } = found;
+    if (end === json.end) return { ok: true, isArray, elements, count, unknown };
     json.fail(end, 'something follows the document');
   }
   return { ok: false, reason: 'syntax', offset: json.failedAt, detail: json.detail };
@@ -46,6 +49,8 @@ export function scanBody(body: Buffer, options: { maxElements: number }): ScanRe
 export interface ScannedArray {
   readonly elements: readonly ScannedElement[];
   readonly count: number;
+  /** The first names that the contract does not have, each once. */
+  readonly unknown: readonly UnknownField[];
   /** Behind what was scanned, or `FAILED`. */
   readonly end: number;
 }
@@ -54,9 +59,12 @@ export interface ScannedArray {
 export function scanArray(json: JsonBytes, i: number, maxElements: number): ScannedArray {
   const elements: ScannedElement[] = [];
   const strings = new EnvelopeStrings(json, true);
+  const found = (end: number): ScannedArray => {
+    return { elements, count, unknown: strings.unknown.in(elements), end };
+  };
   let count = 0;
   i = json.skipSpace(i + 1);
-  if (json.at(i) === CLOSE_ARRAY) return { elements, count, end: i + 1 };
+  if (json.at(i) === CLOSE_ARRAY) return found(i + 1);
   for (;;) {
     if (count < maxElements) {
       const element = scanElement(json, strings, i);
@@ -69,19 +77,21 @@ export function scanArray(json: JsonBytes, i: number, maxElements: number): Scan
     count++;
     i = json.skipSpace(i);
     const byte = json.at(i);
-    if (byte === CLOSE_ARRAY) return { elements, count, end: i + 1 };
+    if (byte === CLOSE_ARRAY) return found(i + 1);
     if (byte !== COMMA) {
       json.fail(i, 'a comma or the end of the array was expected');
       break;
     }
     i = json.skipSpace(i + 1);
   }
-  return { elements, count, end: FAILED };
+  return found(FAILED);
 }
 
 function scanAlone(json: JsonBytes, i: number): ScannedArray {
-  const element = scanElement(json, new EnvelopeStrings(json, false), i);
-  return { elements: [element], count: 1, end: element.end };
+  const strings = new EnvelopeStrings(json, false);
+  const element = scanElement(json, strings, i);
+  const elements = [element];
+  return { elements, count: 1, unknown: strings.unknown.in(elements), end: element.end };
 }
 
 const COMMA = 0x2c;
@@ -89,7 +99,7 @@ const OPEN_ARRAY = 0x5b;
 const CLOSE_ARRAY = 0x5d;
 
 /** @throws Rejected when no element can be judged on its own. */
-export function scanRequest(body: Buffer, revision: Revision): readonly ScannedElement[] {
+export function scanRequest(body: Buffer, revision: Revision): Pick<ScannedArray, 'elements' | 'unknown'> {
   const cap = BATCH_CAP[revision];
   const scanned = scanBody(body, { maxElements: cap });
   if (!scanned.ok) {
@@ -110,7 +120,7 @@ export function scanRequest(body: Buffer, revision: Revision): readonly ScannedE
       `the body is an object or an array of objects, not a value of type ${only.kind}`,
     );
   }
-  return scanned.elements;
+  return scanned;
 }
 
 /** 400 wins over 413, which wins over 404; every bad element is named whatever the status. */

@@ -9,6 +9,7 @@ import {
   pointerTo,
   type ValueKind,
 } from '../../core/scanValue.ts';
+import type { UnknownField } from '../../core/unknownFields.ts';
 
 /** The decoded string, or the kind of what stood there instead of one, or undefined where the field is absent. */
 export type StringField = string | { readonly kind: Exclude<ValueKind, 'string'> } | undefined;
@@ -71,6 +72,7 @@ function scanMembers(json: JsonBytes, strings: EnvelopeStrings, i: number, eleme
       i = json.skipName(i);
       if (i === FAILED) return FAILED;
       field = escapedFieldIn(json.body, nameAt, i);
+      if (field === NO_FIELD) strings.unknown.note(json, nameAt, i);
     } else {
       i += NAME_LENGTHS[field] ?? 0;
     }
@@ -198,6 +200,7 @@ export class EnvelopeStrings {
   end = 0;
   /** Whether it was ASCII without escapes. */
   wasPlain = true;
+  readonly unknown = new UnknownNames();
   private readonly json: JsonBytes;
   /** Undefined where nothing can come again, because the body is a single event. */
   private readonly words: DataView | undefined;
@@ -256,6 +259,34 @@ export class EnvelopeStrings {
     return true;
   }
 }
+
+/** The names that the contract does not have: where the first of them stand, each once however many elements have it. */
+export class UnknownNames {
+  private readonly names: Buffer[] = [];
+  private readonly offsets: number[] = [];
+
+  /** @param i the opening quote; `end` is behind the closing one. */
+  note(json: JsonBytes, i: number, end: number): void {
+    const { names } = this;
+    if (names.length === MAX_UNKNOWN) return;
+    for (const name of names) if (name.length === end - i && stands(json, i, name)) return;
+    names.push(json.body.subarray(i, end));
+    this.offsets.push(i);
+  }
+
+  /** Each with the element in which it was found first. */
+  in(elements: readonly ScannedElement[]): readonly UnknownField[] {
+    return this.names.map((name, n) => {
+      const offset = this.offsets[n] ?? 0;
+      const index = elements.findIndex(({ end }) => offset < end);
+      return { index, pointer: pointerTo(decodeString(name, 1, name.length - 1).slice(0, MAX_NAME)) };
+    });
+  }
+}
+
+const MAX_UNKNOWN = 10;
+/** Of a longer name the begin tells enough. */
+const MAX_NAME = 100;
 
 /** Where the bytes of a string stand in the body. */
 interface KnownString {

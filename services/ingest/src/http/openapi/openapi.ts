@@ -22,7 +22,19 @@ import {
 } from '@questlog/schemas/http/session';
 import { UploadInput, UploadOutput, UploadStored } from '@questlog/schemas/http/upload';
 import type { Revision } from '@questlog/schemas/topics/eventsAccepted';
-import { answer, COMMON, header, id, json, NOT_THERE, problem, query, read, ref } from './openapiParts.ts';
+import {
+  answer,
+  COMMON,
+  header,
+  id,
+  json,
+  NOT_THERE,
+  problem,
+  query,
+  read,
+  ref,
+  STRICT,
+} from './openapiParts.ts';
 import { reportPaths } from './openapiReports.ts';
 import { sessionPaths } from './openapiSessions.ts';
 import { uploadPaths } from './openapiUploads.ts';
@@ -126,7 +138,7 @@ function ingestOperation(): object {
           format: 'uuid',
         },
       ),
-      header('Prefer', '`handling=lenient` stores the good elements of a batch and answers 207.'),
+      header('Prefer', `\`handling=lenient\` stores the good elements of a batch and answers 207. ${STRICT}`),
       header('Content-Encoding', 'gzip, deflate, br or zstd.'),
     ],
     requestBody: {

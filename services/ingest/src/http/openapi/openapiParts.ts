@@ -16,6 +16,9 @@ export const header = (name: string, description: string, schema: object = { typ
 });
 export const query = (name: string, schema: object) => ({ name, in: 'query', schema });
 
+export const STRICT =
+  '`handling=strict` refuses unknown fields (400). Otherwise they are ignored, and `Questlog-Ignored-Fields` names the first ten.';
+
 export const COMMON = {
   401: problem('No valid access token.'),
   403: problem('The access token lacks the scope.'),

@@ -1,0 +1,51 @@
+import { EventInputA } from '@questlog/schemas/http/event';
+import { expect, test } from 'vitest';
+import { ignoredFieldsHeader, unknownFieldProblems } from './unknownFields.ts';
+
+const REPORT = {
+  properties: {
+    title: {},
+    events: { items: EventInputA },
+    report: { properties: { severity: {}, fingerprint: {} } },
+  },
+};
+
+test.each([
+  ['/titel', 'there is no field titel; is title meant?'],
+  ['/report/Severity', 'there is no field report.Severity; is severity meant?'],
+  ['/events/3/sessionID', 'there is no field events.3.sessionID; is sessionId meant?'],
+  ['/report/title', 'there is no field report.title'],
+  ['/title/x', 'there is no field title.x'],
+  ['/constructor', 'there is no field constructor'],
+  ['/a~1b~0c', 'there is no field a/b~c'],
+  ['/', 'there is no field '],
+])('%s is a problem that names it and what was meant', (pointer, detail) => {
+  expect(unknownFieldProblems([{ index: 7, pointer }], REPORT)).toEqual([
+    { index: 7, pointer, code: 'field_unknown', detail },
+  ]);
+});
+
+test('the header names the first ten, each once', () => {
+  const pointers = Array.from({ length: 30 }, (_, n) => `/f${n % 15}`);
+  const named = Array.from({ length: 10 }, (_, n) => `"/f${n}"`);
+  expect(ignoredFieldsHeader(pointers)).toBe(named.join(', '));
+  expect(ignoredFieldsHeader([])).toBe('');
+});
+
+test.each([
+  ['/günstig', '"/g%C3%BCnstig"'],
+  ['/a "b"\\c', '"/a%20%22b%22%5Cc"'],
+  ['/50%', '"/50%25"'],
+  ['/a\r\nSet-Cookie: x', '"/a%0D%0ASet-Cookie:%20x"'],
+  ['/\ud800', '"/%EF%BF%BD"'],
+  ['/a~1b', '"/a~1b"'],
+])('any name fits the header: %j', (pointer, text) => {
+  expect(ignoredFieldsHeader([pointer])).toBe(text);
+});
+
+test('the header stays short whatever the names are', () => {
+  const long = Array.from({ length: 10 }, (_, n) => `/${n}${'ü'.repeat(1_000_000)}`);
+  const header = ignoredFieldsHeader(long);
+  expect(header.length).toBeLessThanOrEqual(1024);
+  expect(header).toMatch(/^("\/\d(%[0-9A-F]{2})+"(, )?)+$/);
+});

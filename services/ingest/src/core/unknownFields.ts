@@ -1,0 +1,60 @@
+/** What a client is told of fields that the contract does not have. Pure. */
+import { nearestName } from '@questlog/runtime/process/nearMiss';
+import type { ElementProblem } from '@questlog/schemas/http/problem';
+
+export interface UnknownField {
+  /** Position in the request's array; 0 where there is none. */
+  readonly index: number;
+  /** JSON pointer (RFC 6901) into the element. */
+  readonly pointer: string;
+}
+
+const MAX_EDITS = 2;
+
+/** Each as a problem that also names the field of the schema which was probably meant. */
+export function unknownFieldProblems(unknown: readonly UnknownField[], schema: object): ElementProblem[] {
+  return unknown.map(({ index, pointer }) => {
+    const path = pointer.slice(1).split('/').map(unescaped);
+    const name = path.at(-1) ?? '';
+    const meant = nearestName(name, fieldsAt(schema, path.slice(0, -1)), MAX_EDITS);
+    const hint = meant === undefined ? '' : `; is ${meant} meant?`;
+    return { index, pointer, code: 'field_unknown', detail: `there is no field ${path.join('.')}${hint}` };
+  });
+}
+
+/** The fields that a schema has inside these; of an array, those of its elements. */
+function fieldsAt(schema: unknown, path: readonly string[]): string[] {
+  let at: unknown = schema;
+  for (const step of path) at = memberOf(memberOf(at, 'properties'), step) ?? memberOf(at, 'items');
+  return Object.keys(memberOf(at, 'properties') ?? {});
+}
+
+function memberOf(value: unknown, name: string): object | undefined {
+  if (typeof value !== 'object' || value === null || !Object.hasOwn(value, name)) return undefined;
+  const member: unknown = Reflect.get(value, name);
+  return typeof member === 'object' && member !== null ? member : undefined;
+}
+
+/** RFC 6901, section 4. */
+function unescaped(token: string): string {
+  return token.replaceAll('~1', '/').replaceAll('~0', '~');
+}
+
+const MAX_NAMED = 10;
+const MAX_CHARACTERS = 64;
+const MAX_BYTES = 1024;
+
+/**
+ * The value of `Questlog-Ignored-Fields`: a list of strings (RFC 9651), each a JSON pointer as it stands in a URI's
+ * fragment (RFC 6901, section 6), so that every name fits a header.
+ */
+export function ignoredFieldsHeader(pointers: Iterable<string>): string {
+  let list = '';
+  for (const pointer of [...new Set(pointers)].slice(0, MAX_NAMED)) {
+    const text = encodeURI(pointer.slice(0, MAX_CHARACTERS).toWellFormed());
+    const next = `${list}${list === '' ? '' : ', '}"${text}"`;
+    if (next.length > MAX_BYTES) break;
+    list = next;
+  }
+  return list;
+}

@@ -1,0 +1,26 @@
+/** `Prefer` (RFC 7240): what a client wants done about elements that are bad, or about fields that are not known. */
+import type { Context } from 'koa';
+import { ignoredFieldsHeader } from '../core/unknownFields.ts';
+
+/** `lenient`: the good elements of a batch are stored. `strict`: an unknown field is a problem. */
+export type Handling = 'lenient' | 'strict';
+
+/** The first one counts where a preference comes twice; a value that is neither is no preference. */
+export function handlingIn(prefer: string): Handling | undefined {
+  // What is quoted may hold a comma; only a plain word in quotes can be the one looked for.
+  const plain = prefer.replace(/"([^"]*)"/g, (_, text: string) => (/^[a-z]*$/i.test(text) ? text : 'quoted'));
+  for (const preference of plain.split(',')) {
+    const value = /^\s*handling\s*=\s*(?<value>[^\s;]*)\s*(?:;|$)/i.exec(preference)?.groups?.['value'];
+    if (value === undefined) continue;
+    const wanted = value.toLowerCase();
+    return wanted === 'lenient' || wanted === 'strict' ? wanted : undefined;
+  }
+  return undefined;
+}
+
+/** The answer says what was heeded, and names the fields that were not. */
+export function tellHandling(ctx: Context, applied: Handling | undefined, ignored: Iterable<string>): void {
+  if (applied !== undefined) ctx.set('Preference-Applied', `handling=${applied}`);
+  const fields = ignoredFieldsHeader(ignored);
+  if (fields !== '') ctx.set('Questlog-Ignored-Fields', fields);
+}

@@ -1,0 +1,90 @@
+/** Fields that the contract does not have: ignored and named, or refused where `Prefer: handling=strict` asks for it. */
+import { beforeAll, describe, expect, test } from 'vitest';
+import { aKey, anEvent, type TestProject } from './builders.ts';
+import type { Answer } from './product.ts';
+import { sharedProduct } from './sharedProduct.ts';
+
+const shared = sharedProduct();
+const STRICT = { Prefer: 'respond-async, handling=strict' };
+let game: TestProject;
+
+beforeAll(async () => {
+  game = await shared.aProject({ revision: 'B' });
+});
+
+describe('unknown fields of events', () => {
+  test('are ignored, and the answer names them, each once', async () => {
+    const batch = [
+      anEvent({ userId: 1 }),
+      anEvent(),
+      anEvent({ userId: 2, evenType: 'x', payload: { userId: 3 } }),
+    ];
+    const answer = await game.post(batch);
+
+    expect(answer.status).toBe(201);
+    expect(answer.json()).toHaveLength(3);
+    expect(ignoredBy(answer)).toBe('"/userId", "/evenType"');
+  });
+
+  test('are named in a lenient answer and in a replay too', async () => {
+    const key = { 'Idempotency-Key': aKey() };
+    const answers = [
+      await game.post([anEvent({ userId: 1 }), 7], { Prefer: 'handling=lenient' }),
+      await game.post(anEvent({ userId: 1 }), key),
+      await game.post(anEvent({ userId: 1 }), key),
+    ];
+
+    expect(answers.map(({ status }) => status)).toEqual([207, 201, 200]);
+    expect(answers.map(ignoredBy)).toEqual(['"/userId"', '"/userId"', '"/userId"']);
+  });
+
+  test('are no more than ten in the header, and may have any name', async () => {
+    const names = Array.from({ length: 30 }, (_, n) => [`günstig"\r\n${n}`, n]);
+    const answer = await game.post(anEvent(Object.fromEntries(names)));
+
+    expect(answer.status).toBe(201);
+    expect(ignoredBy(answer)?.split(', ')).toEqual(
+      Array.from({ length: 10 }, (_, n) => `"/g%C3%BCnstig%22%0D%0A${n}"`),
+    );
+  });
+
+  test('are a 400 with handling=strict, which names each and what was meant, and stores nothing', async () => {
+    const own = await shared.aProject({ revision: 'B' });
+    const answer = await own.post([anEvent(), anEvent({ sessionID: own.sessionId, userId: 1 })], STRICT);
+
+    expect([answer.status, answer.json().code]).toEqual([400, 'invalid_elements']);
+    expect(answer.json().errors).toEqual([
+      {
+        index: 1,
+        pointer: '/sessionID',
+        code: 'field_unknown',
+        detail: 'there is no field sessionID; is sessionId meant?',
+      },
+      { index: 1, pointer: '/userId', code: 'field_unknown', detail: 'there is no field userId' },
+    ]);
+    expect((await own.get('/v1/quota')).json().used).toBe(0);
+  });
+
+  test('are named beside what else is wrong with handling=strict', async () => {
+    const answer = await game.post({ evenType: 'x' }, STRICT);
+    const errors: { pointer: string; code: string }[] = answer.json().errors;
+
+    expect(errors.map(({ pointer, code }) => `${pointer} ${code}`).toSorted()).toEqual([
+      '/evenType field_unknown',
+      '/eventType field_required',
+    ]);
+  });
+
+  test('are nothing to a strict request that has none', async () => {
+    const escaped = '{"event\\u0054ype":"x","payload":{"any":1},"sessionId":null}';
+    const answer = await game.post(escaped, STRICT);
+
+    expect(answer.status).toBe(201);
+    expect(answer.headers.get('preference-applied')).toBe('handling=strict');
+    expect(ignoredBy(answer)).toBeNull();
+  });
+});
+
+function ignoredBy({ headers }: Answer): string | null {
+  return headers.get('questlog-ignored-fields');
+}
