@@ -27,6 +27,7 @@ const ON_KAFKA_TOO = [
   'ingestA',
   'linkedEvents',
   'linkedEvents.example',
+  'plugin',
   'quota',
   'reportLinks',
   'reports',

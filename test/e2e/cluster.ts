@@ -34,6 +34,7 @@ export function clusterEnvironment(engines: ClusterEngines, dataDir: string): Re
     CLICKHOUSE_READER_URL: reader.href,
     QUESTLOG_LOG: 'kafka',
     QUESTLOG_DEMO: 'on',
+    QUESTLOG_UPLOADS: 'folder',
     QUESTLOG_PREFIX: `${name}.`,
     QUESTLOG_PARTITIONS: PARTITIONS,
     QUESTLOG_ADMIN_TOKEN: `qla_of_the_tests_${name}`,

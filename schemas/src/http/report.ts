@@ -4,6 +4,7 @@ import { LINK_VERSIONS } from '../topics/linkedEvents.ts';
 import { MAX_NAMED_EVENTS, REPORTER_TYPES, SEVERITIES } from '../topics/reportLinks.ts';
 import { BATCH_CAP, EventInputB, EventOutput } from './event.ts';
 import { Nullable, Timestamp, Uuid, WindowMs, windowMillis } from './fields.ts';
+import { AttachmentType } from './upload.ts';
 
 const window = Type.Object(
   { beforeMs: Type.Optional(windowMillis), afterMs: Type.Optional(windowMillis) },
@@ -24,11 +25,9 @@ const content = Type.Object({
   fingerprint: text(255, 'Reports with one fingerprint in one project are one problem.'),
 });
 
-export const ATTACHMENT_TYPES = ['screenshot', 'video', 'save_state', 'log_bundle', 'other'] as const;
-
 const attachment = Type.Object({
   uploadId: Uuid,
-  attachmentType: Type.Enum(ATTACHMENT_TYPES),
+  attachmentType: AttachmentType,
   fileName: Type.String({ minLength: 1, maxLength: 255 }),
   mimeType: text(255, 'A media type.'),
   sizeBytes: Type.Optional(Type.Integer({ minimum: 0 })),
@@ -41,8 +40,6 @@ export const REPORT_LIMITS = {
   /** The object as sent. */
   maxContextBytes: 64 * 1024,
   maxAttachments: 50,
-  /** Of all files of one report. */
-  maxAttachedBytes: 600 * 1024 * 1024,
 } as const;
 
 const optional = {

@@ -22,11 +22,9 @@ export interface SessionRegistered {
   readonly build: Build | null;
   readonly playerExternalId: string | null;
   readonly playerDeviceId: string | null;
-  /** The JSON object exactly as the game sent it, UTF-8; `{}` where it sent none. */
-  readonly metadata: Buffer;
+  /** The JSON object exactly as the game sent it, UTF-8. */
+  readonly metadata: Buffer | null;
 }
-
-const NO_METADATA = '{}';
 
 const build = record('Build', [
   { name: 'version', type: 'string' },
@@ -48,16 +46,9 @@ export const sessionRegistered = messageContract<SessionRegistered>(TOPICS.sessi
     optional('build', build),
     optional('playerExternalId', 'string'),
     optional('playerDeviceId', 'string'),
-    {
-      name: 'metadata',
-      type: RAW_JSON,
-      default: NO_METADATA,
-      doc: 'The JSON object exactly as it was sent.',
-    },
+    optional('metadata', RAW_JSON),
   ],
 });
-
-const EMPTY_OBJECT = Buffer.from(NO_METADATA);
 
 /**
  * SHA-256 (hexadecimal) of what a session was registered with besides `buildId` and `startedAt`; null where that is
@@ -69,6 +60,9 @@ export function contentDigest(
   const { playerExternalId, playerDeviceId, metadata } = of;
   const { version, platform, gitCommit, channel } = of.build ?? {};
   const texts = [version, platform, gitCommit, channel, playerExternalId, playerDeviceId];
-  if (texts.every((text) => (text ?? null) === null) && metadata.equals(EMPTY_OBJECT)) return null;
-  return createHash('sha256').update(JSON.stringify(texts)).update(metadata).digest('hex');
+  if (metadata === null && texts.every((text) => (text ?? null) === null)) return null;
+  return createHash('sha256')
+    .update(JSON.stringify(texts))
+    .update(metadata ?? '')
+    .digest('hex');
 }

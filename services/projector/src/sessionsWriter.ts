@@ -6,6 +6,8 @@ import { type Firsts, firstOfEach, firstOffsetsHeld } from './firstOfEach.ts';
 import { insertBlock, PLACE_COLUMNS, type RowOf, rowTable } from './rowSink.ts';
 import { type Decoded, type WriterDeps, writerOf } from './writer.ts';
 
+const NO_METADATA = Buffer.from('{}');
+
 export function openSessionsWriter(deps: WriterDeps<SessionRegistered>): BlockWriter<unknown> {
   const { store, logId, partition, onOutcome } = deps;
   const source = { logId, partition };
@@ -44,7 +46,7 @@ const SESSIONS = rowTable<RowOf<SessionRegistered>>('sessions', {
   channel: (out, { message }) => nullableText(out, message.build?.channel),
   player_external_id: (out, { message }) => nullableText(out, message.playerExternalId),
   player_device_id: (out, { message }) => nullableText(out, message.playerDeviceId),
-  metadata: (out, { message }) => out.stringBytes(message.metadata),
+  metadata: (out, { message }) => out.stringBytes(message.metadata ?? NO_METADATA),
   content_sha256: (out, { message }) =>
     out.nullable(contentDigest(message), (digest) => out.fixed(Buffer.from(digest, 'hex'))),
 });

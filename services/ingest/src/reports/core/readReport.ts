@@ -2,6 +2,7 @@
 import { BATCH_CAP } from '@questlog/schemas/http/event';
 import { type ElementProblem, type ProblemCode, statusOf } from '@questlog/schemas/http/problem';
 import { type AttachmentInput, REPORT_LIMITS, ReportFields } from '@questlog/schemas/http/report';
+import { MAX_UPLOAD_BYTES_OF_A_REPORT } from '@questlog/schemas/http/upload';
 import type { ReportWindowMs } from '@questlog/schemas/topics/directoryEntry';
 import type { Revision } from '@questlog/schemas/topics/eventsAccepted';
 import { MAX_NAMED_EVENTS, type ReportContent } from '@questlog/schemas/topics/reportLinks';
@@ -244,7 +245,7 @@ function valueProblems({
       found.push(problem(`/report/${name}`, 'lone_surrogate', detail));
     }
   }
-  const { maxDescriptionBytes, maxAttachments, maxAttachedBytes } = REPORT_LIMITS;
+  const { maxDescriptionBytes, maxAttachments } = REPORT_LIMITS;
   const descriptionBytes = Buffer.byteLength(report?.description ?? '');
   if (descriptionBytes > maxDescriptionBytes) {
     const detail = `report.description takes at most ${maxDescriptionBytes} bytes, this one has ${descriptionBytes}`;
@@ -255,8 +256,8 @@ function valueProblems({
     found.push(problem('/attachments', 'batch_too_large', detail));
   }
   const attachedBytes = attachments.reduce((sum, { sizeBytes = 0 }) => sum + sizeBytes, 0);
-  if (attachedBytes > maxAttachedBytes) {
-    const detail = `the files of a report have at most ${maxAttachedBytes} bytes together, these have ${attachedBytes}`;
+  if (attachedBytes > MAX_UPLOAD_BYTES_OF_A_REPORT) {
+    const detail = `the files of a report have at most ${MAX_UPLOAD_BYTES_OF_A_REPORT} bytes together, these have ${attachedBytes}`;
     found.push(problem('/attachments', 'field_too_large', detail));
   }
   return found;

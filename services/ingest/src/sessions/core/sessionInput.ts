@@ -29,7 +29,6 @@ const SHAPE: ObjectShape = {
 const MAY_BE_EMPTY = ['id', 'buildId', 'startedAt', 'gitCommit', 'channel', 'externalId', 'deviceId'];
 
 const MAX_BODY_BYTES = 1024 * 1024;
-const NO_METADATA = Buffer.from('{}');
 const validator = Compile(SessionInput);
 
 /** @throws Rejected naming every bad field. */
@@ -125,13 +124,13 @@ function startedAtIn(given: string | undefined, problems: ElementProblem[]): big
   return null;
 }
 
-function metadataIn(body: Buffer, { spans }: ScannedObject, problems: ElementProblem[]): Buffer {
+function metadataIn(body: Buffer, { spans }: ScannedObject, problems: ElementProblem[]): Buffer | null {
   const span = spans['metadata'];
-  if (span === undefined) return NO_METADATA;
+  if (span === undefined) return null;
   const metadata = body.subarray(span.start, span.end);
   if (metadata.length > MAX_METADATA_BYTES) {
     const detail = `metadata takes at most ${MAX_METADATA_BYTES} bytes, this one has ${metadata.length}`;
-    problems.push(problem('/metadata', 'body_too_large', detail));
+    problems.push(problem('/metadata', 'field_too_large', detail));
   }
   return metadata;
 }
@@ -139,7 +138,7 @@ function metadataIn(body: Buffer, { spans }: ScannedObject, problems: ElementPro
 /** 400 wins over 413; every problem is named whatever the status. */
 function verdictOn(errors: readonly ElementProblem[]): Rejected {
   const refusing = errors.find(({ code }) => statusOf(code) === 400) ?? errors[0];
-  const code = refusing?.code === 'body_too_large' ? refusing.code : 'invalid_request';
+  const code = refusing?.code === 'field_too_large' ? refusing.code : 'invalid_request';
   return new Rejected(code, refusing?.detail ?? 'the body is not valid', { errors });
 }
 

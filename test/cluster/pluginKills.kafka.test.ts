@@ -1,0 +1,111 @@
+/**
+ * A game with the published plugin plays while ingest, linker and projector are killed between its requests: no report is
+ * lost, and none is there twice. Only processes of their own can be killed one by one.
+ */
+import { mkdtempSync, rmSync } from 'node:fs';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { describeKafka } from '@questlog/runtime/log/kafka/testing/engines';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { aProject, eventually, type TestProject } from '../e2e/builders.ts';
+import { PluginGame, type Send } from '../e2e/pluginGame.ts';
+import { send } from '../e2e/product.ts';
+import { seeded, seedOfRun } from '../faults/seeded.ts';
+import { Deployment, type ServiceName } from './deployment.ts';
+
+const RUNS = 20;
+const KILL_CHANCE = 0.35;
+const WITHIN_MS = 600_000;
+const PROJECTED_WITHIN_MS = 60_000;
+/** The plugin's own limit; a game is launched again at last. */
+const MAX_LAUNCHES = 5;
+const SERVICES = ['ingest', 'linker', 'projector'] as const satisfies ServiceName[];
+
+describeKafka('a game with the plugin, while services are killed', (engines) => {
+  const seed = seedOfRun();
+  const random = seeded(seed);
+  const dataDir = mkdtempSync(join(tmpdir(), 'questlog-plugin-'));
+  /** Those that come back after a kill, by their services. */
+  const returning = new Map<ServiceName, Promise<unknown>>();
+  let deployment: Deployment;
+  let project: TestProject;
+
+  beforeAll(async () => {
+    // An address of an upload names its ingest, which comes back at the same port.
+    const env = { QUESTLOG_PORT: await aFreePort(), QUESTLOG_UPLOADS: 'folder', QUESTLOG_DATA_DIR: dataDir };
+    deployment = new Deployment(engines, env);
+    await deployment.startAll(...SERVICES);
+    const [ingest] = deployment.running('ingest');
+    if (ingest === undefined) throw new Error('no ingest has started');
+    project = await aProject(ingest, { revision: 'B' });
+  }, WITHIN_MS);
+  afterAll(async () => {
+    await deployment?.remove();
+    rmSync(dataDir, { recursive: true, force: true });
+  }, WITHIN_MS);
+
+  /** A request, behind which a service may die. */
+  const dangerously: Send = async (method, path, headers, body) => {
+    if (random.chance(KILL_CHANCE)) kill(random.pick(SERVICES));
+    const baseUrl = deployment.services.find(({ name }) => name === 'ingest')?.baseUrl ?? '';
+    const url = path.startsWith('http') ? path : baseUrl + path;
+    return await send(url, method, '', { headers, body }).catch(() => undefined);
+  };
+
+  function kill(name: ServiceName): void {
+    const [victim] = deployment.running(name);
+    if (victim === undefined || returning.has(name)) return;
+    const back = victim.kill().then(() => deployment.start(name));
+    returning.set(
+      name,
+      back.finally(() => returning.delete(name)),
+    );
+  }
+
+  test(
+    'no report is lost, none is there twice',
+    async () => {
+      console.log(`seed of the kills: ${seed}`);
+      const titles: string[] = [];
+      let queued = 0;
+      for (let run = 0; run < RUNS; run++) {
+        const game = new PluginGame(dangerously, project.token);
+        await game.startSession();
+        await game.logEvents(3);
+        const file = await game.upload(Buffer.alloc(3223, run));
+        for (const title of [`run ${run}`, `run ${run} again`]) {
+          titles.push(title);
+          await game.report(game.aReport(title, file));
+        }
+        queued += game.queue.length;
+        for (let launch = 1; game.queue.length > 0 && launch < MAX_LAUNCHES; launch++) {
+          await Promise.all(returning.values());
+          await game.relaunch();
+        }
+        expect([run, game.queue]).toEqual([run, []]);
+        expect(game.reportIds).toHaveLength(2);
+      }
+      await Promise.all(returning.values());
+      const stored = () =>
+        deployment.sql<{ title: string; reports: string }>(
+          `SELECT title, count() AS reports FROM reports WHERE project_id = '${project.projectId}' GROUP BY title ORDER BY title`,
+        );
+      const rows = await eventually(stored, ({ length }) => length === titles.length, PROJECTED_WITHIN_MS);
+      expect(rows).toEqual(titles.toSorted().map((title) => ({ title, reports: '1' })));
+      const kills = deployment.services.length - SERVICES.length;
+      console.log(`${kills} kills in ${RUNS} runs; ${queued} of ${titles.length} reports were queued`);
+      expect(kills).toBeGreaterThan(RUNS);
+    },
+    WITHIN_MS,
+  );
+});
+
+async function aFreePort(): Promise<string> {
+  const server = createServer();
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const { port } = server.address() as AddressInfo;
+  await new Promise((resolve) => server.close(resolve));
+  return String(port);
+}

@@ -1,0 +1,129 @@
+/**
+ * A game with the published Godot plugin Forge Logger 0.3.0, as a server sees it: the bodies that the real plugin was seen
+ * to send, its queue on disk, and its retries. It stands for the plugin in a game engine, which the tests do not have.
+ */
+import { randomUUID } from 'node:crypto';
+import type { Answer } from './product.ts';
+
+/** Sends to the game's `base_url`, or to an absolute address. Undefined: no answer came. */
+export type Send = (
+  method: string,
+  pathOrUrl: string,
+  headers: Readonly<Record<string, string>>,
+  body: string | Buffer,
+) => Promise<Answer | undefined>;
+
+interface Queued {
+  readonly body: string;
+  tries: number;
+}
+
+/** The plugin gives a queued report up after so many. */
+const MAX_TRIES = 5;
+
+export class PluginGame {
+  sessionId = '';
+  /** Of the whole run: every report names all of them. */
+  readonly eventIds: string[] = [];
+  /** Outlives the game: the plugin keeps it on disk. */
+  readonly queue: Queued[] = [];
+  /** Ids of the reports that were taken, as they were answered. */
+  readonly reportIds: string[] = [];
+  readonly #send: Send;
+  readonly #token: string;
+
+  constructor(send: Send, token: string) {
+    this.#send = send;
+    this.#token = token;
+  }
+
+  async startSession(): Promise<Answer | undefined> {
+    const answer = await this.#post(
+      '/v1/ingest/sessions',
+      '{"build":{"channel":"dev","gitCommit":"5d0c1f7e9a2b","platform":"Web","version":"1.4.2"},' +
+        '"metadata":{"currentScene":"Arena","engineVersion":"4.6-stable (official)","gameName":"Arena","locale":"",' +
+        '"startedAt":"2026-11-22T03:23:56"},"player":{"deviceId":""}}',
+    );
+    this.sessionId = isTaken(answer) ? answer.json().id : '';
+    return answer;
+  }
+
+  /** A session that was not registered is left out. */
+  async logEvents(count: number): Promise<Answer | undefined> {
+    const session = this.sessionId === '' ? '' : `,"sessionId":"${this.sessionId}"`;
+    const events = Array.from(
+      { length: count },
+      (_, i) =>
+        `{"eventType":"checkpoint","occurredAt":"${new Date().toISOString()}",` +
+        `"payload":{"hp":42,"level":${i + 1},"position":{"x":101.75,"y":0.0}}${session}}`,
+    );
+    const answer = await this.#post('/v1/ingest/events', `[${events.join(',')}]`);
+    if (isTaken(answer)) this.eventIds.push(...answer.json().map(({ id }: { id: string }) => id));
+    return answer;
+  }
+
+  /** @returns the attachment as a report names it; undefined where the file could not be put. */
+  async upload(bytes: Buffer): Promise<string | undefined> {
+    const asked = await this.#post(
+      '/v1/ingest/uploads',
+      '{"attachmentType":"log_bundle","fileName":"game.log","mimeType":"text/plain",' +
+        `"sessionId":"${this.sessionId}","sizeBytes":${bytes.length}}`,
+    );
+    if (!isTaken(asked)) return undefined;
+    const { uploadId, uploadUrl, requiredHeaders } = asked.json();
+    const put = await this.#send('PUT', uploadUrl, requiredHeaders, bytes);
+    if (!isTaken(put)) return undefined;
+    return (
+      '{"attachmentType":"log_bundle","fileName":"game.log","mimeType":"text/plain",' +
+      `"sizeBytes":${bytes.length},"uploadId":"${uploadId}"}`
+    );
+  }
+
+  aReport(title: string, attachment?: string): string {
+    return (
+      `{"attachments":[${attachment ?? ''}],"clientRequestId":"${randomUUID()}","context":${CONTEXT},` +
+      `"eventIds":${JSON.stringify(this.eventIds)},"report":{"description":"…","fingerprint":"dash-collision-lock",` +
+      `"reporterType":"player","severity":"high","sourceChannel":"api","title":"${title}"},"sessionId":"${this.sessionId}"}`
+    );
+  }
+
+  /** A report that is not taken is queued. */
+  async report(body: string): Promise<Answer | undefined> {
+    const answer = await this.#post('/v1/ingest/reports', body);
+    if (isTaken(answer)) this.reportIds.push(answer.json().reportId);
+    else this.queue.push({ body: asQueued(body), tries: 1 });
+    return answer;
+  }
+
+  /** The next launch sends what is queued, before it begins its session. */
+  async relaunch(): Promise<Answer | undefined> {
+    for (const queued of [...this.queue]) {
+      const answer = await this.#post('/v1/ingest/reports', queued.body);
+      queued.tries++;
+      if (isTaken(answer)) this.reportIds.push(answer.json().reportId);
+      if (isTaken(answer) || queued.tries >= MAX_TRIES) this.queue.splice(this.queue.indexOf(queued), 1);
+    }
+    this.eventIds.length = 0;
+    return await this.startSession();
+  }
+
+  #post(path: string, body: string): Promise<Answer | undefined> {
+    const headers = { 'Content-Type': 'application/json', Authorization: `Bearer ${this.#token}` };
+    return this.#send('POST', path, headers, body);
+  }
+}
+
+export const CONTEXT =
+  '{"buildVersion":"1.4.2","checkpoint":"level_3","extra":{"tags":["movement","ünïcode"],"uptimeSec":1},' +
+  '"performance":{"fps":1.0,"frameTimeMs":64.65,"memoryMb":0.0,"nodeCount":9},"platform":"Web",' +
+  '"playerPosition":{"x":101.75,"y":-0.5,"z":0},"sceneName":"Arena"}';
+
+/** From its queue on disk the plugin sends every number as a float. */
+export function asQueued(body: string): string {
+  return body.replace(/:(-?\d+)(?=[,}\]])/g, ':$1.0');
+}
+
+/** The plugin takes any 2xx as success. */
+function isTaken(answer: Answer | undefined): answer is Answer {
+  return answer !== undefined && answer.status < 300;
+}
