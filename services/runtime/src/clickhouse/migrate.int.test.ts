@@ -6,8 +6,15 @@ import { expect, onTestFinished, test } from 'vitest';
 import { aClickHouse } from './chdb/testing/ownClickHouse.ts';
 import { openMigrated } from './migrate.ts';
 
-const TABLES =
-  'CREATE TABLE first (x UInt8) ENGINE = MergeTree ORDER BY x\n;\nCREATE VIEW second AS SELECT x FROM first';
+const TABLES = [
+  'CREATE TABLE first (x UInt8) ENGINE = MergeTree ORDER BY x',
+  'CREATE VIEW second AS SELECT x FROM first',
+  // Often, so that processes meet in it.
+  ...Array.from({ length: 20 }, (_, n) => [
+    'CREATE OR REPLACE VIEW second AS SELECT x, x + 1 AS y FROM first',
+    `ALTER TABLE second COMMENT COLUMN y '${n}'`,
+  ]).flat(),
+].join('\n;\n');
 
 async function aDatabase() {
   const clickhouse = await aClickHouse();

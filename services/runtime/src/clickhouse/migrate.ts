@@ -48,17 +48,25 @@ async function migrate(store: Store, directory: string): Promise<void> {
 }
 
 async function apply(store: Store, name: string, sql: string, sha256: string): Promise<void> {
-  for (const statement of sql.split(/^;$/m)) {
-    if (statement.trim() !== '') await store.command(statement).catch(unlessThere);
-  }
+  for (const statement of sql.split(/^;$/m)) if (statement.trim() !== '') await run(store, statement);
   await store.command(`INSERT INTO schema_migrations (name, sha256) VALUES ('${name}', '${sha256}')`);
 }
 
-/** Another process, which started at the same time, or an earlier try that was killed has already made it. */
-function unlessThere(error: unknown): void {
-  const cause = error instanceof Error ? error.cause : undefined;
-  const code: unknown = cause instanceof Error ? Reflect.get(cause, 'code') : undefined;
-  if (code !== TABLE_ALREADY_EXISTS) throw error;
+/** Every statement may be run again: another process that starts at the same time runs it too, or an earlier try did. */
+async function run(store: Store, statement: string, tries = MAX_TRIES): Promise<void> {
+  try {
+    await store.command(statement);
+  } catch (error) {
+    const cause = error instanceof Error ? error.cause : undefined;
+    const code: unknown = cause instanceof Error ? Reflect.get(cause, 'code') : undefined;
+    if (code === TABLE_ALREADY_EXISTS) return;
+    if (!OVERTAKEN.includes(String(code)) || tries === 1) throw error;
+    await run(store, statement, tries - 1);
+  }
 }
 
+/** More than processes that start at once. */
+const MAX_TRIES = 20;
 const TABLE_ALREADY_EXISTS = '57';
+/** Another process put a view in the place of this one meanwhile: TABLE_IS_DROPPED, CANNOT_ASSIGN_ALTER. */
+const OVERTAKEN = ['218', '517'];
