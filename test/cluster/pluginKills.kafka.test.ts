@@ -89,11 +89,11 @@ describeKafka('a game with the plugin, while services are killed', (engines) => 
       }
       await Promise.all(returning.values());
       const stored = () =>
-        deployment.sql<{ title: string; reports: string }>(
+        deployment.sql<{ title: string; reports: number }>(
           `SELECT title, count() AS reports FROM reports WHERE project_id = '${project.projectId}' GROUP BY title ORDER BY title`,
         );
       const rows = await eventually(stored, ({ length }) => length === titles.length, PROJECTED_WITHIN_MS);
-      expect(rows).toEqual(titles.toSorted().map((title) => ({ title, reports: '1' })));
+      expect(rows).toEqual(titles.toSorted().map((title) => ({ title, reports: 1 })));
       const kills = deployment.services.length - SERVICES.length;
       console.log(`${kills} kills in ${RUNS} runs; ${queued} of ${titles.length} reports were queued`);
       expect(kills).toBeGreaterThan(RUNS);

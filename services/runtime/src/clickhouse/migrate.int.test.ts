@@ -10,7 +10,7 @@ const TABLES = [
   'CREATE TABLE first (x UInt8) ENGINE = MergeTree ORDER BY x',
   'CREATE VIEW second AS SELECT x FROM first',
   // Often, so that processes meet in it.
-  ...Array.from({ length: 20 }, (_, n) => [
+  ...Array.from({ length: 5 }, (_, n) => [
     'CREATE OR REPLACE VIEW second AS SELECT x, x + 1 AS y FROM first',
     `ALTER TABLE second COMMENT COLUMN y '${n}'`,
   ]).flat(),

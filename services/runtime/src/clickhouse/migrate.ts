@@ -6,6 +6,7 @@
 import { createHash } from 'node:crypto';
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
 import { StartRefused } from '../process/errors.ts';
 import { openStore, type Store, type StoreOptions } from './store.ts';
 
@@ -47,26 +48,31 @@ async function migrate(store: Store, directory: string): Promise<void> {
   }
 }
 
+/**
+ * Every statement may run again. Processes that start at once run them against each other, and ClickHouse then refuses in
+ * many ways, as where both put a view in the place of another: whoever was refused looks again a moment later.
+ */
 async function apply(store: Store, name: string, sql: string, sha256: string): Promise<void> {
-  for (const statement of sql.split(/^;$/m)) if (statement.trim() !== '') await run(store, statement);
-  await store.command(`INSERT INTO schema_migrations (name, sha256) VALUES ('${name}', '${sha256}')`);
-}
-
-/** Every statement may be run again: another process that starts at the same time runs it too, or an earlier try did. */
-async function run(store: Store, statement: string, tries = MAX_TRIES): Promise<void> {
-  try {
-    await store.command(statement);
-  } catch (error) {
-    const cause = error instanceof Error ? error.cause : undefined;
-    const code: unknown = cause instanceof Error ? Reflect.get(cause, 'code') : undefined;
-    if (code === TABLE_ALREADY_EXISTS) return;
-    if (!OVERTAKEN.includes(String(code)) || tries === 1) throw error;
-    await run(store, statement, tries - 1);
+  for (let tries = 1; ; tries++) {
+    try {
+      for (const statement of sql.split(/^;$/m)) {
+        if (statement.trim() !== '') await store.command(statement).catch(unlessThere);
+      }
+      await store.command(`INSERT INTO schema_migrations (name, sha256) VALUES ('${name}', '${sha256}')`);
+      return;
+    } catch (error) {
+      if (tries === MAX_TRIES) throw error;
+      await delay(RETRY_MS);
+    }
   }
 }
 
-/** More than processes that start at once. */
-const MAX_TRIES = 20;
+function unlessThere(error: unknown): void {
+  const cause = error instanceof Error ? error.cause : undefined;
+  const code: unknown = cause instanceof Error ? Reflect.get(cause, 'code') : undefined;
+  if (code !== TABLE_ALREADY_EXISTS) throw error;
+}
+
+const MAX_TRIES = 10;
+const RETRY_MS = 250;
 const TABLE_ALREADY_EXISTS = '57';
-/** Another process put a view in the place of this one meanwhile: TABLE_IS_DROPPED, CANNOT_ASSIGN_ALTER. */
-const OVERTAKEN = ['218', '517'];
