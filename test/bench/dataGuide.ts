@@ -1,0 +1,123 @@
+/**
+ * `npm run bench:data-guide` asks the questions of `docs/data-guide.md` at 20 million events, as the account that only
+ * reads, within its limits. Fails when one is refused or has no answer.
+ */
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { parseArgs } from 'node:util';
+import { startEmbeddedClickHouse } from '@questlog/runtime/clickhouse/chdb/embeddedClickHouse';
+import { openMigrated } from '@questlog/runtime/clickhouse/migrate';
+import type { Store } from '@questlog/runtime/clickhouse/store';
+import { GUIDE_PAGE, type Question, questionsOfGuide } from '../dataGuide/guidePage.ts';
+import { eventually } from '../e2e/builders.ts';
+import { EVENTS_A_SESSION, fillMonth, MONTH, OWNER, SESSIONS_A_PLAYER } from './dataGuide/fillMonth.ts';
+import { page } from './links/linksReport.ts';
+import { putIntoPage } from './loadReport.ts';
+
+const MIGRATIONS = fileURLToPath(new URL('../../deploy/clickhouse', import.meta.url));
+const ACCESS = { username: 'bench', password: 'bench', database: 'questlog' };
+const READER = { username: 'reader', password: 'read-only' };
+const RUNS = 3;
+const MERGED_WITHIN_MS = 120_000;
+
+interface Timing {
+  readonly question: Question;
+  readonly medianMs: number;
+  readonly rowsRead: number;
+}
+
+const { values } = parseArgs({
+  options: {
+    events: { type: 'string', default: '20000000' },
+    'no-write': { type: 'boolean', default: false },
+  },
+});
+const say = (line: string): void => void process.stdout.write(`${line}\n`);
+const report = page(figures(Number(values.events), await measure(Number(values.events))));
+say(`\n${report}`);
+if (!values['no-write']) putIntoPage(GUIDE_PAGE, report);
+
+async function measure(events: number): Promise<Timing[]> {
+  const directory = mkdtempSync(join(tmpdir(), 'questlog-bench-data-guide-'));
+  const server = await startEmbeddedClickHouse({ directory, reader: READER, ...ACCESS });
+  const store = await openMigrated({ url: server.url, ...ACCESS }, MIGRATIONS);
+  try {
+    await fillMonth(store, events, say);
+    await eventually(
+      () => mergesOf(store),
+      (merges) => merges === 0,
+      MERGED_WITHIN_MS,
+    );
+    const timings: Timing[] = [];
+    for (const question of questionsOfGuide()) {
+      const timing = await timed(server.url, question);
+      say(`${question.title} ${timing.medianMs.toFixed(0)} ms`);
+      timings.push(timing);
+    }
+    return timings;
+  } finally {
+    await store.close();
+    await server.close();
+    rmSync(directory, { recursive: true, force: true });
+  }
+}
+
+async function mergesOf(store: Store): Promise<number> {
+  const [row] = await store.query<{ merges: string }>('SELECT count() AS merges FROM system.merges');
+  return Number(row?.merges ?? 0);
+}
+
+async function timed(url: string, question: Question): Promise<Timing> {
+  const runs: { ms: number; rowsRead: number }[] = [];
+  for (let run = 0; run < RUNS; run += 1) {
+    const startedAtMs = performance.now();
+    const rowsRead = await asked(url, question);
+    runs.push({ ms: performance.now() - startedAtMs, rowsRead });
+  }
+  const middle = runs.sort((a, b) => a.ms - b.ms)[Math.floor(RUNS / 2)];
+  return { question, medianMs: middle?.ms ?? 0, rowsRead: middle?.rowsRead ?? 0 };
+}
+
+/** @returns the rows that ClickHouse read for the answer. */
+async function asked(url: string, { title, sql }: Question): Promise<number> {
+  const parameters = new URLSearchParams({
+    database: ACCESS.database,
+    default_format: 'JSON',
+    param_tenant: OWNER.tenant,
+    param_project: OWNER.project,
+    param_from: MONTH.from,
+    param_to: MONTH.to,
+  });
+  const password = Buffer.from(`${READER.username}:${READER.password}`).toString('base64');
+  const response = await fetch(`${url}/?${parameters}`, {
+    method: 'POST',
+    body: sql,
+    headers: { authorization: `Basic ${password}` },
+  });
+  const text = await response.text();
+  if (!response.ok) throw new Error(`"${title}" is refused: ${text}`);
+  const answer: { rows: number; statistics: { rows_read: number } } = JSON.parse(text);
+  if (answer.rows === 0) throw new Error(`"${title}" has no answer`);
+  return answer.statistics.rows_read;
+}
+
+function figures(events: number, timings: readonly Timing[]): string[] {
+  const sessions = Math.ceil(events / EVENTS_A_SESSION);
+  const players = Math.ceil(sessions / SESSIONS_A_PLAYER);
+  const [eventCount, sessionCount, playerCount] = [events, sessions, players].map((count) =>
+    count.toLocaleString('en-US'),
+  );
+  return [
+    '',
+    `| ${eventCount} events, ${sessionCount} sessions, ${playerCount} players | median of ${RUNS} | million rows read | million rows a second |`,
+    '| --- | --- | --- | --- |',
+    ...timings.map(({ question: { number, title }, medianMs, rowsRead }) => {
+      const figure = [medianMs / 1000, rowsRead / 1e6, rowsRead / 1e3 / medianMs].map((value) =>
+        value.toFixed(2),
+      );
+      return `| ${number}. ${title} | ${figure[0]} s | ${figure[1]} | ${figure[2]} |`;
+    }),
+  ];
+}

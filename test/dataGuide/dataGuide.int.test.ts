@@ -1,0 +1,71 @@
+/** Every question of `docs/data-guide.md`, its SQL as it stands there, on a small game whose answers are counted one by one. */
+import { randomUUID } from 'node:crypto';
+import { type Bench, openBench } from '@questlog/projector/testing/projectorBench';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { expectedAnswers, type Row } from './expectedAnswers.ts';
+import { questionsOfGuide } from './guidePage.ts';
+import { appendGame } from './projectedGame.ts';
+import { CHEATER, PERIOD, smallGame } from './smallGame.ts';
+
+const seed = Number(process.env['QUESTLOG_SEED'] ?? 1);
+const game = smallGame(seed);
+const expected = expectedAnswers(game);
+const owner = { tenantId: randomUUID(), projectId: randomUUID() };
+const questions = questionsOfGuide();
+
+let bench: Bench;
+beforeAll(async () => {
+  bench = await openBench();
+  await appendGame(bench, owner, game);
+  // Another game of the studio with the same sessions and players, and twice the events of each.
+  const { sessions, strayEvents } = game;
+  const doubled = sessions.map((session) => ({ ...session, events: [...session.events, ...session.events] }));
+  await appendGame(bench, { ...owner, projectId: randomUUID() }, { sessions: doubled, strayEvents });
+  await bench.projectAll(bench.store);
+});
+afterAll(() => bench.close());
+
+test('the page asks ten questions', () => {
+  expect(questions.map(({ number }) => number)).toEqual([1, 2, 3, 4, 5, 6, 7, 8, 9, 10]);
+});
+
+test('the game has what its answers are to show', () => {
+  const [experiment] = expected[9] ?? [];
+  expect(experiment?.['p_value'], `seed ${seed}`).toBeLessThan(0.05);
+  expect(
+    expected[10]?.map(({ player }) => player),
+    `seed ${seed}`,
+  ).toEqual([CHEATER]);
+});
+
+describe(`seed ${seed}`, () => {
+  test.each(questions)('$title', async ({ number, sql }) => {
+    const answer = await bench.store.query<Row>(sql, {
+      tenant: owner.tenantId,
+      project: owner.projectId,
+      from: dayOf(PERIOD.from),
+      to: dayOf(PERIOD.to),
+    });
+    const rows = expected[number] ?? [];
+    expect(rows.length).toBeGreaterThan(0);
+    const columns = Object.keys(rows[0] ?? {});
+    expect(answer.map((row) => Object.fromEntries(columns.map((name) => [name, row[name]])))).toEqual(
+      rows.map((row) => Object.fromEntries(columns.map((name) => [name, asAnswered(row[name])]))),
+    );
+  });
+});
+
+function dayOf(atMs: number): string {
+  return new Date(atMs).toISOString().slice(0, 10);
+}
+
+/** 64-bit integers come as texts; of fractions the queries show three digits. */
+function asAnswered(value: unknown): unknown {
+  if (typeof value === 'bigint') return `${value}`;
+  if (typeof value !== 'number') return value;
+  return {
+    asymmetricMatch: (actual: unknown) => actual !== null && Math.abs(Number(actual) - value) <= 0.000501,
+    toString: () => `about ${value}`,
+    toAsymmetricMatcher: () => `about ${value}`,
+  };
+}

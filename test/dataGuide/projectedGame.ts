@@ -1,0 +1,74 @@
+/** The small game as records in the log, projected as those of a live game are. */
+import { randomBytes, randomUUID } from 'node:crypto';
+import type { Bench } from '@questlog/projector/testing/projectorBench';
+import { buildIdOf } from '@questlog/schemas/buildId';
+import { anEventsAccepted, aSession } from '@questlog/schemas/fixtures/builders';
+import { eventsAccepted } from '@questlog/schemas/topics/eventsAccepted';
+import { sessionRegistered } from '@questlog/schemas/topics/sessionRegistered';
+import { TOPICS } from '@questlog/schemas/topics/topics';
+import { eventId } from '@questlog/schemas/uuid';
+import type { GameEvent, GameSession, SmallGame } from './smallGame.ts';
+
+export interface Owner {
+  readonly tenantId: string;
+  readonly projectId: string;
+}
+
+/** How long after the first event of a session the server gets its events, all at once. */
+const DELAY_MS = 60_000;
+
+export async function appendGame(bench: Bench, owner: Owner, game: SmallGame): Promise<void> {
+  await bench.append(
+    TOPICS.sessions,
+    sessionRegistered,
+    game.sessions.map((one) => sessionRecord(owner, one)),
+  );
+  const requests = game.sessions.filter(({ events }) => events.length > 0);
+  await bench.append(TOPICS.events, eventsAccepted, [
+    ...requests.map(({ id, registeredMs, events }) =>
+      eventsRecord(owner, id, registeredMs + DELAY_MS, events),
+    ),
+    eventsRecord(owner, null, game.strayEvents[0]?.atMs ?? 0, game.strayEvents),
+  ]);
+}
+
+function sessionRecord(owner: Owner, { id, player, registeredMs, build, variant }: GameSession) {
+  const whole = build === null ? null : { ...build, gitCommit: null, channel: 'prod' };
+  return aSession({
+    ...owner,
+    sessionId: id,
+    registeredAt: registeredMs,
+    build: whole,
+    buildId: whole === null ? null : buildIdOf(owner.projectId, whole),
+    playerExternalId: player,
+    metadata: Buffer.from(JSON.stringify(variant === null ? {} : { experiments: { tutorial: variant } })),
+  });
+}
+
+function eventsRecord(
+  owner: Owner,
+  sessionId: string | null,
+  receivedAt: number,
+  events: readonly GameEvent[],
+) {
+  return anEventsAccepted({
+    ...owner,
+    appendId: randomUUID(),
+    receivedAt,
+    events: events.map(({ type, atMs, payload }) => ({
+      id: eventId(receivedAt, 0, randomBytes(8)),
+      sessionId,
+      eventType: type,
+      occurredAt: BigInt(atMs) * 1000n,
+      payload: Buffer.from(jsonOf(payload)),
+    })),
+  });
+}
+
+/** As a game writes it that has whole numbers of 64 bits. */
+function jsonOf(payload: GameEvent['payload']): string {
+  const fields = Object.entries(payload).map(([name, value]) => {
+    return `${JSON.stringify(name)}:${typeof value === 'bigint' ? value : JSON.stringify(value)}`;
+  });
+  return `{${fields.join(',')}}`;
+}

@@ -1,0 +1,172 @@
+/**
+ * A small game that a seed repeats: some hundred players on ten days, whose sessions and events are known one by one.
+ * It has what a live game has and a careless query counts wrong: sessions without a player or a build, events without a
+ * session or out of order, players who change their variant, searches that find nothing, and one cheater.
+ */
+import { Dice } from '../simulation/dice.ts';
+
+export const DAY_MS = 86_400_000;
+const MINUTE_MS = 60_000;
+/** The days that are asked for, by UTC; the last is not included. */
+export const PERIOD = { from: Date.UTC(2026, 10, 1), to: Date.UTC(2026, 10, 11) };
+export const CHECKPOINTS = ['tutorial_start', 'tutorial_done', 'first_match', 'first_win'] as const;
+export const CHEATER = 'player-13';
+
+const PLAYERS = 140;
+const SHARES_OF_RETURN = { next: 0.45, seventh: 0.25, other: 0.15 };
+const PLATFORMS = [
+  { platform: 'Android', frameMs: 24, crashes: 0.05 },
+  { platform: 'Web', frameMs: 18, crashes: 0.02 },
+  { platform: 'Windows', frameMs: 8, crashes: 0.01 },
+] as const;
+const VERSIONS = [
+  { version: '1.4.1', crashFactor: 1 },
+  { version: '1.4.2', crashFactor: 6 },
+] as const;
+
+export interface GameEvent {
+  readonly type: string;
+  /** Milliseconds since the epoch, by the game's clock. */
+  readonly atMs: number;
+  /** As the game writes it: whole numbers may go beyond what a double holds. */
+  readonly payload: Readonly<Record<string, string | number | bigint>>;
+}
+
+export interface GameSession {
+  readonly id: string;
+  readonly player: string | null;
+  readonly registeredMs: number;
+  readonly build: { readonly version: string; readonly platform: string } | null;
+  readonly variant: string | null;
+  readonly events: readonly GameEvent[];
+}
+
+export interface SmallGame {
+  readonly sessions: readonly GameSession[];
+  /** Of no session. */
+  readonly strayEvents: readonly GameEvent[];
+}
+
+export function smallGame(seed: number): SmallGame {
+  const dice = new Dice(seed);
+  const sessions = Array.from({ length: PLAYERS }, (_, number) =>
+    sessionsOf(dice, `player-${number}`),
+  ).flat();
+  const strangers = Array.from({ length: 12 }, () => ({ ...aSession(dice, null, aDay(dice)), build: null }));
+  return {
+    sessions: [...sessions, ...strangers, ...beyondThePeriod(dice)],
+    strayEvents: CHECKPOINTS.map((name, at) => checkpoint(name, PERIOD.from + at * MINUTE_MS)),
+  };
+}
+
+/** The days of a player are drawn first; what happens on them does not change who comes back. */
+function sessionsOf(dice: Dice, player: string): GameSession[] {
+  const firstDay = player === CHEATER ? 2 : dice.between(0, 9);
+  const days = Array.from({ length: 10 - firstDay }, (_, after) => after).filter((after) => {
+    if (after === 0) return true;
+    const { next, seventh, other } = SHARES_OF_RETURN;
+    return dice.chance(after === 1 ? next : after === 7 ? seventh : other);
+  });
+  const variant = dice.from(['A', 'B', null]);
+  return days.flatMap((after, index) => {
+    const day = firstDay + after;
+    const changed = variant !== null && index > 0 && dice.chance(0.1) ? 'B' : variant;
+    const first = aSession(dice, player, day, { variant: changed, isFirst: index === 0 });
+    return dice.chance(0.3) ? [first, aSession(dice, player, day, { variant: changed })] : [first];
+  });
+}
+
+/** What was played before the period and after it counts in no answer; who began before it is not new in it. */
+function beyondThePeriod(dice: Dice): GameSession[] {
+  return [
+    aSession(dice, 'player-early', -20),
+    aSession(dice, 'player-early', 3),
+    aSession(dice, 'player-late', 12),
+  ];
+}
+
+function aDay(dice: Dice): number {
+  return dice.between(0, 9);
+}
+
+function aSession(
+  dice: Dice,
+  player: string | null,
+  day: number,
+  { variant = null, isFirst = false }: { variant?: string | null; isFirst?: boolean } = {},
+): GameSession {
+  const registeredMs = PERIOD.from + day * DAY_MS + dice.between(0, 20 * 60) * MINUTE_MS;
+  const { platform, frameMs, crashes } = dice.from(PLATFORMS);
+  const { version, crashFactor } = dice.from(VERSIONS);
+  const lengthMs = dice.between(6 * 60, 40 * 60) * 1000;
+  const within = (): number => registeredMs + dice.between(0, lengthMs);
+  const events = [
+    ...(isFirst ? checkpointsOf(dice, variant, registeredMs) : []),
+    ...times(6, () => event('performance', within(), { frameTimeMs: frameMs + dice.between(0, 900) / 100 })),
+    ...times(killsIn(dice, player, lengthMs), () => event('kill', within(), { weapon: 'bow' })),
+    ...times(4, () => event('economy', within(), aPayment(dice))),
+    ...times(2, () => aSearch(dice, within())).flat(),
+    ...times(dice.chance(crashes * crashFactor) ? dice.between(1, 2) : 0, () =>
+      event('crash', within(), { signal: 'SIGSEGV' }),
+    ),
+  ];
+  // A session that ended at once: registered, and nothing more.
+  const isEmpty = !isFirst && dice.chance(0.05);
+  return {
+    id: dice.uuid(),
+    player,
+    registeredMs,
+    build: { version, platform },
+    variant,
+    events: isEmpty ? [] : events,
+  };
+}
+
+/** Of the players who see variant B more finish the tutorial. Some pass a checkpoint without the one before it. */
+function checkpointsOf(dice: Dice, variant: string | null, beganMs: number): GameEvent[] {
+  const shares = [1, variant === 'B' ? 0.9 : 0.5, 0.7, 0.5];
+  const passed = shares.findIndex((share) => !dice.chance(share));
+  const names = CHECKPOINTS.slice(0, passed === -1 ? CHECKPOINTS.length : passed);
+  const inOrder = names.map((name, at) => checkpoint(name, beganMs + (at + 1) * MINUTE_MS));
+  const beforeItsTime = dice.chance(0.2) ? [checkpoint('first_win', beganMs + 1)] : [];
+  return [...inOrder.toReversed(), ...beforeItsTime];
+}
+
+function killsIn(dice: Dice, player: string | null, lengthMs: number): number {
+  const aMinute = player === CHEATER ? 6 : dice.between(80, 160) / 100;
+  return Math.round((aMinute * lengthMs) / MINUTE_MS / 4);
+}
+
+/** One of them is beyond 2^53, where a double would lose its last digit. */
+function aPayment(dice: Dice): GameEvent['payload'] {
+  const [currency, reason, amount] = dice.from<[string, string, number | bigint]>([
+    ['gold', 'quest', dice.between(50, 200)],
+    ['gold', 'loot', dice.between(1, 40)],
+    ['gold', 'shop', -dice.between(30, 250)],
+    ['gold', 'refund', dice.from([-20, 20])],
+    ['gem', 'purchase', 9_007_199_254_740_993n],
+    ['gem', 'skin', -dice.between(100, 500)],
+  ]);
+  return { currency, reason, amount };
+}
+
+function aSearch(dice: Dice, atMs: number): GameEvent[] {
+  const ticket = `ticket-${dice.between(1, 1_000_000)}`;
+  const mode = dice.from(['ranked', 'casual']);
+  const search = event('match_search', atMs, { ticket, mode });
+  if (dice.chance(mode === 'ranked' ? 0.25 : 0.1)) return [search];
+  const waitMs = dice.between(500, mode === 'ranked' ? 60_000 : 15_000);
+  return [event('match_found', atMs + waitMs, { ticket }), search];
+}
+
+function checkpoint(name: string, atMs: number): GameEvent {
+  return event('checkpoint', atMs, { name });
+}
+
+function event(type: string, atMs: number, payload: GameEvent['payload']): GameEvent {
+  return { type, atMs, payload };
+}
+
+function times<T>(count: number, make: () => T): T[] {
+  return Array.from({ length: count }, make);
+}
