@@ -17,10 +17,13 @@ let bench: Bench;
 beforeAll(async () => {
   bench = await openBench();
   await appendGame(bench, owner, game);
-  // Another game of the studio with the same sessions and players, and twice the events of each.
-  const { sessions, strayEvents } = game;
-  const doubled = sessions.map((session) => ({ ...session, events: [...session.events, ...session.events] }));
-  await appendGame(bench, { ...owner, projectId: randomUUID() }, { sessions: doubled, strayEvents });
+  // Another game of the studio has the same ids of sessions and players, and other answers.
+  const other = smallGame(seed + 1);
+  const sessions = other.sessions.map((session, at) => ({
+    ...session,
+    id: game.sessions[at]?.id ?? session.id,
+  }));
+  await appendGame(bench, { ...owner, projectId: randomUUID() }, { ...other, sessions });
   await bench.projectAll(bench.store);
 });
 afterAll(() => bench.close());

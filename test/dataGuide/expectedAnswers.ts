@@ -122,10 +122,11 @@ function crashFree(sessions: readonly GameSession[]): Row[] {
         crash_free: free / those.length,
       };
     })
-    .sort(
-      (a, b) =>
-        a.crash_free - b.crash_free || compare(a.version, b.version) || compare(a.platform, b.platform),
-    );
+    .sort((a, b) => {
+      // The query sorts by the rounded share.
+      const byShare = Math.round(a.crash_free * 1000) - Math.round(b.crash_free * 1000);
+      return byShare || compare(a.version, b.version) || compare(a.platform, b.platform);
+    });
 }
 
 function frameTimes(sessions: readonly GameSession[]): Row[] {

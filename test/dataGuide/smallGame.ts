@@ -52,7 +52,10 @@ export function smallGame(seed: number): SmallGame {
   const sessions = Array.from({ length: PLAYERS }, (_, number) =>
     sessionsOf(dice, `player-${number}`),
   ).flat();
-  const strangers = Array.from({ length: 12 }, () => ({ ...aSession(dice, null, aDay(dice)), build: null }));
+  const strangers = times(12, () => ({
+    ...aSession(dice, null, dice.between(0, 9), { variant: 'A', isFirst: true }),
+    build: null,
+  }));
   return {
     sessions: [...sessions, ...strangers, ...beyondThePeriod(dice)],
     strayEvents: CHECKPOINTS.map((name, at) => checkpoint(name, PERIOD.from + at * MINUTE_MS)),
@@ -79,14 +82,10 @@ function sessionsOf(dice: Dice, player: string): GameSession[] {
 /** What was played before the period and after it counts in no answer; who began before it is not new in it. */
 function beyondThePeriod(dice: Dice): GameSession[] {
   return [
-    aSession(dice, 'player-early', -20),
-    aSession(dice, 'player-early', 3),
-    aSession(dice, 'player-late', 12),
+    aSession(dice, 'player-early', -20, { variant: 'A', isFirst: true }),
+    aSession(dice, 'player-early', 3, { variant: 'B' }),
+    aSession(dice, 'player-late', 12, { variant: 'B', isFirst: true }),
   ];
-}
-
-function aDay(dice: Dice): number {
-  return dice.between(0, 9);
 }
 
 function aSession(
@@ -105,7 +104,7 @@ function aSession(
     ...times(6, () => event('performance', within(), { frameTimeMs: frameMs + dice.between(0, 900) / 100 })),
     ...times(killsIn(dice, player, lengthMs), () => event('kill', within(), { weapon: 'bow' })),
     ...times(4, () => event('economy', within(), aPayment(dice))),
-    ...times(2, () => aSearch(dice, within())).flat(),
+    ...times(2, (nth) => aSearch(dice, `ticket-${nth}`, within())).flat(),
     ...times(dice.chance(crashes * crashFactor) ? dice.between(1, 2) : 0, () =>
       event('crash', within(), { signal: 'SIGSEGV' }),
     ),
@@ -150,13 +149,14 @@ function aPayment(dice: Dice): GameEvent['payload'] {
   return { currency, reason, amount };
 }
 
-function aSearch(dice: Dice, atMs: number): GameEvent[] {
-  const ticket = `ticket-${dice.between(1, 1_000_000)}`;
+/** Tickets are a session's own. Some searches find nothing, and of some only the end came. */
+function aSearch(dice: Dice, ticket: string, atMs: number): GameEvent[] {
   const mode = dice.from(['ranked', 'casual']);
   const search = event('match_search', atMs, { ticket, mode });
   if (dice.chance(mode === 'ranked' ? 0.25 : 0.1)) return [search];
   const waitMs = dice.between(500, mode === 'ranked' ? 60_000 : 15_000);
-  return [event('match_found', atMs + waitMs, { ticket }), search];
+  const found = event('match_found', atMs + waitMs, { ticket });
+  return dice.chance(0.03) ? [found] : [found, search];
 }
 
 function checkpoint(name: string, atMs: number): GameEvent {
@@ -167,6 +167,6 @@ function event(type: string, atMs: number, payload: GameEvent['payload']): GameE
   return { type, atMs, payload };
 }
 
-function times<T>(count: number, make: () => T): T[] {
-  return Array.from({ length: count }, make);
+function times<T>(count: number, make: (nth: number) => T): T[] {
+  return Array.from({ length: count }, (_, nth) => make(nth));
 }
