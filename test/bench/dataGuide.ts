@@ -1,6 +1,6 @@
 /**
- * `npm run bench:data-guide` asks the questions of `docs/data-guide.md` at 20 million events, as the account that only
- * reads, within its limits. Fails when one is refused or has no answer.
+ * `npm run bench:data-guide` asks the questions of `docs/data-guide.md` at 20 million events. Each is asked as the account
+ * that only reads, and as the product's where the reader's memory does not do. Fails when one is refused or has no answer.
  */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -20,12 +20,15 @@ const MIGRATIONS = fileURLToPath(new URL('../../deploy/clickhouse', import.meta.
 const ACCESS = { username: 'bench', password: 'bench', database: 'questlog' };
 const READER = { username: 'reader', password: 'read-only' };
 const RUNS = 3;
+const MEMORY_LIMIT_EXCEEDED = '241';
 const MERGED_WITHIN_MS = 120_000;
 
 interface Timing {
   readonly question: Question;
   readonly medianMs: number;
   readonly rowsRead: number;
+  /** Within the memory of an account that only reads. */
+  readonly isForReaders: boolean;
 }
 
 const { values } = parseArgs({
@@ -70,18 +73,27 @@ async function mergesOf(store: Store): Promise<number> {
 }
 
 async function timed(url: string, question: Question): Promise<Timing> {
+  const first = await asked(url, question, READER);
+  const account = first.code === MEMORY_LIMIT_EXCEEDED ? ACCESS : READER;
   const runs: { ms: number; rowsRead: number }[] = [];
   for (let run = 0; run < RUNS; run += 1) {
     const startedAtMs = performance.now();
-    const rowsRead = await asked(url, question);
+    const { rowsRead, problem } = await asked(url, question, account);
+    if (problem !== undefined) throw new Error(`"${question.title}": ${problem}`);
     runs.push({ ms: performance.now() - startedAtMs, rowsRead });
   }
-  const middle = runs.sort((a, b) => a.ms - b.ms)[Math.floor(RUNS / 2)];
-  return { question, medianMs: middle?.ms ?? 0, rowsRead: middle?.rowsRead ?? 0 };
+  const { ms: medianMs = 0, rowsRead = 0 } = runs.sort((a, b) => a.ms - b.ms)[Math.floor(RUNS / 2)] ?? {};
+  return { question, medianMs, rowsRead, isForReaders: account === READER };
 }
 
-/** @returns the rows that ClickHouse read for the answer. */
-async function asked(url: string, { title, sql }: Question): Promise<number> {
+interface Answer {
+  /** By ClickHouse, for the answer. */
+  readonly rowsRead: number;
+  readonly problem?: string;
+  readonly code?: string | null;
+}
+
+async function asked(url: string, { sql }: Question, account: typeof READER): Promise<Answer> {
   const parameters = new URLSearchParams({
     database: ACCESS.database,
     default_format: 'JSON',
@@ -90,17 +102,18 @@ async function asked(url: string, { title, sql }: Question): Promise<number> {
     param_from: MONTH.from,
     param_to: MONTH.to,
   });
-  const password = Buffer.from(`${READER.username}:${READER.password}`).toString('base64');
+  const password = Buffer.from(`${account.username}:${account.password}`).toString('base64');
   const response = await fetch(`${url}/?${parameters}`, {
     method: 'POST',
     body: sql,
     headers: { authorization: `Basic ${password}` },
   });
   const text = await response.text();
-  if (!response.ok) throw new Error(`"${title}" is refused: ${text}`);
-  const answer: { rows: number; statistics: { rows_read: number } } = JSON.parse(text);
-  if (answer.rows === 0) throw new Error(`"${title}" has no answer`);
-  return answer.statistics.rows_read;
+  if (!response.ok) {
+    return { rowsRead: 0, problem: text, code: response.headers.get('x-clickhouse-exception-code') };
+  }
+  const { rows, statistics }: { rows: number; statistics: { rows_read: number } } = JSON.parse(text);
+  return { rowsRead: statistics.rows_read, ...(rows === 0 ? { problem: 'there is no row' } : {}) };
 }
 
 function figures(events: number, timings: readonly Timing[]): string[] {
@@ -111,13 +124,13 @@ function figures(events: number, timings: readonly Timing[]): string[] {
   );
   return [
     '',
-    `| ${eventCount} events, ${sessionCount} sessions, ${playerCount} players | median of ${RUNS} | million rows read | million rows a second |`,
-    '| --- | --- | --- | --- |',
-    ...timings.map(({ question: { number, title }, medianMs, rowsRead }) => {
+    `| ${eventCount} events, ${sessionCount} sessions, ${playerCount} players | median of ${RUNS} | million rows read | million rows a second | within a reader’s memory |`,
+    '| --- | --- | --- | --- | --- |',
+    ...timings.map(({ question: { number, title }, medianMs, rowsRead, isForReaders }) => {
       const figure = [medianMs / 1000, rowsRead / 1e6, rowsRead / 1e3 / medianMs].map((value) =>
         value.toFixed(2),
       );
-      return `| ${number}. ${title} | ${figure[0]} s | ${figure[1]} | ${figure[2]} |`;
+      return `| ${number}. ${title} | ${figure[0]} s | ${figure[1]} | ${figure[2]} | ${isForReaders ? 'yes' : 'no'} |`;
     }),
   ];
 }

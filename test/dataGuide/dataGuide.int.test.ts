@@ -65,6 +65,7 @@ function dayOf(atMs: number): string {
 /** 64-bit integers come as texts; of fractions the queries show three digits. */
 function asAnswered(value: unknown): unknown {
   if (typeof value === 'bigint') return `${value}`;
+  if (Array.isArray(value)) return value.map(asAnswered);
   if (typeof value !== 'number') return value;
   return {
     asymmetricMatch: (actual: unknown) => actual !== null && Math.abs(Number(actual) - value) <= 0.000501,

@@ -133,8 +133,8 @@ function frameTimes(sessions: readonly GameSession[]): Row[] {
   const built = sessions.filter(({ build }) => build !== null);
   return grouped(built, ({ build }) => build?.platform ?? '').map(([platform, those]) => {
     const values = eventsOf(those, 'performance').map(({ payload }) => Number(payload['frameTimeMs']));
-    const [p50, p95, p99] = [0.5, 0.95, 0.99].map((level) => quantile(values, level));
-    return { platform, samples: values.length, p50, p95, p99 };
+    const p50_p95_p99 = [0.5, 0.95, 0.99].map((level) => quantile(values, level));
+    return { platform, samples: values.length, p50_p95_p99 };
   });
 }
 

@@ -1,7 +1,7 @@
 /** The small game as records in the log, projected as those of a live game are. */
 import { randomBytes, randomUUID } from 'node:crypto';
 import type { Bench } from '@questlog/projector/testing/projectorBench';
-import { buildIdOf } from '@questlog/schemas/buildId';
+import { type Build, buildIdOf } from '@questlog/schemas/buildId';
 import { anEventsAccepted, aSession } from '@questlog/schemas/fixtures/builders';
 import { eventsAccepted } from '@questlog/schemas/topics/eventsAccepted';
 import { sessionRegistered } from '@questlog/schemas/topics/sessionRegistered';
@@ -24,32 +24,30 @@ export async function appendGame(bench: Bench, owner: Owner, game: SmallGame): P
     game.sessions.map((one) => sessionRecord(owner, one)),
   );
   const requests = game.sessions.filter(({ events }) => events.length > 0);
+  const [stray] = game.strayEvents;
   await bench.append(TOPICS.events, eventsAccepted, [
-    ...requests.map(({ id, registeredMs, events }) =>
-      eventsRecord(owner, id, registeredMs + DELAY_MS, events),
-    ),
-    eventsRecord(owner, null, game.strayEvents[0]?.atMs ?? 0, game.strayEvents),
+    ...requests.map((session) => eventsRecord(owner, session, session.registeredMs + DELAY_MS)),
+    eventsRecord(owner, { id: null, build: null, events: game.strayEvents }, stray?.atMs ?? 0),
   ]);
 }
 
 function sessionRecord(owner: Owner, { id, player, registeredMs, build, variant }: GameSession) {
-  const whole = build === null ? null : { ...build, gitCommit: null, channel: 'prod' };
   return aSession({
     ...owner,
     sessionId: id,
     registeredAt: registeredMs,
-    build: whole,
-    buildId: whole === null ? null : buildIdOf(owner.projectId, whole),
+    build: wholeBuild(build),
+    buildId: buildIdIn(owner, build),
     playerExternalId: player,
     metadata: Buffer.from(JSON.stringify(variant === null ? {} : { experiments: { tutorial: variant } })),
   });
 }
 
+/** Ingest gives events the build of their session. */
 function eventsRecord(
   owner: Owner,
-  sessionId: string | null,
+  { id, build, events }: Pick<GameSession, 'build' | 'events'> & { readonly id: string | null },
   receivedAt: number,
-  events: readonly GameEvent[],
 ) {
   return anEventsAccepted({
     ...owner,
@@ -57,12 +55,22 @@ function eventsRecord(
     receivedAt,
     events: events.map(({ type, atMs, payload }) => ({
       id: eventId(receivedAt, 0, randomBytes(8)),
-      sessionId,
+      sessionId: id,
+      buildId: buildIdIn(owner, build),
       eventType: type,
       occurredAt: BigInt(atMs) * 1000n,
       payload: Buffer.from(jsonOf(payload)),
     })),
   });
+}
+
+function buildIdIn({ projectId }: Owner, build: GameSession['build']): string | null {
+  const whole = wholeBuild(build);
+  return whole === null ? null : buildIdOf(projectId, whole);
+}
+
+function wholeBuild(build: GameSession['build']): Build | null {
+  return build === null ? null : { ...build, gitCommit: null, channel: 'prod' };
 }
 
 /** As a game writes it that has whole numbers of 64 bits. */

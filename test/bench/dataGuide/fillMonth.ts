@@ -10,22 +10,34 @@ export const EVENTS_A_SESSION = 100;
 export const SESSIONS_A_PLAYER = 5;
 
 const MONTH_MS = Date.parse(MONTH.to) - Date.parse(MONTH.from);
-/** One insert's rows: what its sort takes stays below what one query may allocate. */
+/** One insert's rows: two at once stay below what the engine may allocate. */
 const ROWS_AT_ONCE = 500_000;
 
 export async function fillMonth(store: Store, events: number, say: (line: string) => void): Promise<void> {
   const sessions = Math.ceil(events / EVENTS_A_SESSION);
   await store.command(sessionsInsert(sessions));
-  for (let from = 0; from < events; from += ROWS_AT_ONCE) {
-    const count = Math.min(ROWS_AT_ONCE, events - from);
-    await store.command(eventsInsert({ from, count, sessions }));
-    if ((from / ROWS_AT_ONCE) % 10 === 9) say(`${(from + count) / 1e6} million events`);
-  }
+  const portions = Array.from(
+    { length: Math.ceil(events / ROWS_AT_ONCE) },
+    (_, nth) => nth * ROWS_AT_ONCE,
+  ).values();
+  const insertAll = async (): Promise<void> => {
+    for (const from of portions) {
+      await store.command(eventsInsert({ from, count: Math.min(ROWS_AT_ONCE, events - from), sessions }));
+      if ((from / ROWS_AT_ONCE) % 10 === 9) say(`${(from + ROWS_AT_ONCE) / 1e6} million events`);
+    }
+  };
+  await Promise.all([insertAll(), insertAll()]);
 }
 
 /** Where a session's number stands in the month, and whose it is. */
 const SESSION_ID = 'reinterpretAsUUID(sipHash128(toUInt64(session)))';
+const BUILD_ID = 'reinterpretAsUUID(sipHash128(of_version, of_platform))';
 const PLACE = `toUUID('${OWNER.project}') AS log_id, toUInt32(0) AS log_partition`;
+
+function buildOf(sessions: number): string {
+  return `['1.4.0', '1.4.1', '1.4.2'][1 + intDiv(session * 3, ${sessions})] AS of_version,
+      ['Android', 'iOS', 'Web', 'Windows', 'Linux'][1 + player % 5] AS of_platform`;
+}
 
 function beganMs(sessions: number): string {
   return `toInt64(${Date.parse(MONTH.from)}) + intDiv(session * ${MONTH_MS}, ${sessions})`;
@@ -37,10 +49,9 @@ function sessionsInsert(sessions: number): string {
     INSERT INTO sessions (tenant_id, project_id, id, build_id, registered_at, lane, version, platform, channel,
       player_external_id, metadata, log_id, log_partition, log_offset)
     WITH number AS session, sipHash64(session) % ${players} AS player,
-      ['1.4.0', '1.4.1', '1.4.2'][1 + intDiv(session * 3, ${sessions})] AS of_version,
-      ['Android', 'iOS', 'Web', 'Windows', 'Linux'][1 + player % 5] AS of_platform
+      ${buildOf(sessions)}
     SELECT toUUID('${OWNER.tenant}'), toUUID('${OWNER.project}'), ${SESSION_ID},
-      reinterpretAsUUID(sipHash128(of_version, of_platform)), fromUnixTimestamp64Milli(${beganMs(sessions)}, 'UTC'), 0,
+      ${BUILD_ID}, fromUnixTimestamp64Milli(${beganMs(sessions)}, 'UTC'), 0,
       of_version, of_platform, 'prod', concat('player-', leftPad(toString(player), 7, '0')),
       concat('{"currentScene":"Arena","engineVersion":"4.6-stable (official)","experiments":{"tutorial":"',
         if(player % 2 = 0, 'A', 'B'), '"}}'),
@@ -58,10 +69,10 @@ interface Portion {
 function eventsInsert({ from, count, sessions }: Portion): string {
   const players = Math.ceil(sessions / SESSIONS_A_PLAYER);
   return `
-    INSERT INTO events (tenant_id, project_id, id, session_id, event_type, occurred_at, received_at, id_at, payload,
+    INSERT INTO events (tenant_id, project_id, id, session_id, build_id, event_type, occurred_at, received_at, id_at, payload,
       over_quota, log_id, log_partition, log_offset, log_index)
     WITH intDiv(number, ${EVENTS_A_SESSION}) AS session, number % ${EVENTS_A_SESSION} AS nth, sipHash64(number) AS dice,
-      sipHash64(session) % ${players} AS player,
+      sipHash64(session) % ${players} AS player, ${buildOf(sessions)},
       ${beganMs(sessions)} + nth * 12000 + dice % 9000 AS at,
       multiIf(
         nth IN (0, 10, 20, 30) AND sipHash64(session, 1) % 40 >= nth, 'checkpoint',
@@ -72,7 +83,7 @@ function eventsInsert({ from, count, sessions }: Portion): string {
         nth % 4 = 1, 'performance',
         nth % 5 = 2, 'economy',
         'kill') AS kind
-    SELECT toUUID('${OWNER.tenant}'), toUUID('${OWNER.project}'), generateUUIDv7(number), ${SESSION_ID}, kind,
+    SELECT toUUID('${OWNER.tenant}'), toUUID('${OWNER.project}'), generateUUIDv7(number), ${SESSION_ID}, ${BUILD_ID}, kind,
       fromUnixTimestamp64Milli(at, 'UTC'), fromUnixTimestamp64Milli(at + 800, 'UTC'),
       fromUnixTimestamp64Milli(at + 800, 'UTC'),
       multiIf(
