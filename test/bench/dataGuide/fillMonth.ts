@@ -11,7 +11,7 @@ export const SESSIONS_A_PLAYER = 5;
 
 const MONTH_MS = Date.parse(MONTH.to) - Date.parse(MONTH.from);
 /** One insert's rows: two at once stay below what the engine may allocate. */
-const ROWS_AT_ONCE = 500_000;
+const ROWS_AT_ONCE = 250_000;
 
 export async function fillMonth(store: Store, events: number, say: (line: string) => void): Promise<void> {
   const sessions = Math.ceil(events / EVENTS_A_SESSION);
@@ -23,7 +23,7 @@ export async function fillMonth(store: Store, events: number, say: (line: string
   const insertAll = async (): Promise<void> => {
     for (const from of portions) {
       await store.command(eventsInsert({ from, count: Math.min(ROWS_AT_ONCE, events - from), sessions }));
-      if ((from / ROWS_AT_ONCE) % 10 === 9) say(`${(from + ROWS_AT_ONCE) / 1e6} million events`);
+      if ((from / ROWS_AT_ONCE) % 20 === 19) say(`${(from + ROWS_AT_ONCE) / 1e6} million events`);
     }
   };
   await Promise.all([insertAll(), insertAll()]);
