@@ -26,6 +26,7 @@ import { openSessions } from './known/sessions.ts';
 import { openLinkedEventStreams } from './linkedEvents/streams.ts';
 import type { IngestMetrics } from './metrics.ts';
 import { UploadsInFlight } from './uploads/receiveUpload.ts';
+import { openSweep } from './uploads/sweep.ts';
 import type { UploadStore } from './uploads/uploadStore.ts';
 import { checkAttachment } from './uploads/uploads.ts';
 
@@ -84,6 +85,11 @@ export async function startIngest(deps: IngestServiceDeps): Promise<IngestServic
   health.warn('clickhouse', async () => ((await store.ping()) ? undefined : 'ClickHouse does not answer'));
   health.warn('log', async () => void (await log.endOffsets(TOPICS.events)));
 
+  if (deps.uploads !== undefined) {
+    const sweep = openSweep({ uploads: deps.uploads, store, projection: filed, clock, logger });
+    lifecycle.onStop('sweep of uploads', () => sweep.close());
+  }
+
   // What is known of a project: in ClickHouse, and ahead of it in this process.
   const known = { store, sessions, reports, clock };
   // What storing events takes.
@@ -99,7 +105,8 @@ export async function startIngest(deps: IngestServiceDeps): Promise<IngestServic
     reads: { ...known, ...settling, registered },
     reports: {
       ...{ ...known, ...storing, ...settling, reportProjection: filed, perReport: new KeyedMutex() },
-      checkAttachment: (projectId, named) => checkAttachment(deps.uploads, projectId, named),
+      checkAttachment: (projectId, named) =>
+        checkAttachment({ store: deps.uploads, clock }, projectId, named),
     },
     uploads: {
       ...{ store: deps.uploads, publicUrl: settings.publicUrl, clock },

@@ -4,7 +4,7 @@ import type { Readable } from 'node:stream';
 import type { Principal } from '@questlog/runtime/directory/directory';
 import type { Clock } from '@questlog/runtime/process/clock';
 import { UPLOAD_ADDRESS_MS, type UploadInput, type UploadOutput } from '@questlog/schemas/http/upload';
-import { canonicalUuid, eventId, isUuidV7 } from '@questlog/schemas/uuid';
+import { canonicalUuid, eventId, isUuidV7, millisOf } from '@questlog/schemas/uuid';
 import { pathUuid, Rejected } from '../rejected.ts';
 import { storageKey, type UploadDescription } from './core/uploadKey.ts';
 import { describedUpload, maxBytesOf } from './core/uploadRequest.ts';
@@ -64,6 +64,9 @@ export async function findUpload(
   return { description: found.description, sizeBytes: found.sizeBytes, read: () => store.read(key) };
 }
 
+/** From the request for an upload to the report that names it. */
+const NAMED_WITHIN_MS = 24 * 60 * 60 * 1000;
+
 /** A file as a bug report names it. */
 export interface NamedAttachment {
   readonly uploadId: string;
@@ -72,20 +75,22 @@ export interface NamedAttachment {
 
 export type AttachmentState =
   | { readonly state: 'stored'; readonly sizeBytes: number }
-  /** Never came, was removed, is another project's, or has another size than the report says. */
+  /** Never came, is too old or removed, is another project's, or has another size than the report says. */
   | { readonly state: 'missing' };
 
 /**
- * Whether a file that a report names is there.
+ * Whether a file that a report names is there. One of more than a day ago is missing: it may be gone in a moment.
  * @param store undefined where uploads are not set up: then none is.
  */
 export async function checkAttachment(
-  store: UploadStore | undefined,
+  { store, clock }: { store: UploadStore | undefined; clock: Clock },
   projectId: string,
   { uploadId, sizeBytes }: NamedAttachment,
 ): Promise<AttachmentState> {
   const id = canonicalUuid(uploadId) ?? '';
-  if (store === undefined || !isUuidV7(id)) return { state: 'missing' };
+  if (store === undefined || !isUuidV7(id) || clock.now() - millisOf(id) > NAMED_WITHIN_MS) {
+    return { state: 'missing' };
+  }
   const stored = (await store.find({ projectId, uploadId: id }))?.sizeBytes;
   if (stored === undefined || (sizeBytes !== undefined && sizeBytes !== stored)) return { state: 'missing' };
   return { state: 'stored', sizeBytes: stored };

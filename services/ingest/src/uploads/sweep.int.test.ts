@@ -1,0 +1,99 @@
+/** What a sweep removes and what it leaves, asked of the real engine. */
+import { randomBytes, randomUUID } from 'node:crypto';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { Unavailable } from '@questlog/runtime/process/errors';
+import { eventId } from '@questlog/schemas/uuid';
+import { expect, onTestFinished, test } from 'vitest';
+import { addReports, numbered, sharedStore } from '../known/storedReports.testing.ts';
+import { storageKey, type UploadKey } from './core/uploadKey.ts';
+import { openFolderStore } from './folderStore.ts';
+import { type SweepDeps, sweepUploads } from './sweep.ts';
+import type { UploadStore } from './uploadStore.ts';
+
+const HOUR_MS = 60 * 60 * 1000;
+const NOW = Date.UTC(2026, 10, 22, 0, 30);
+const shared = sharedStore();
+
+test('a file that no report of its project names is removed after 25 hours, with and without bytes', async () => {
+  const { deps, uploads, anUpload } = await aSweep();
+  const [projectId, otherId] = [randomUUID(), randomUUID()];
+  const young = await anUpload(projectId, 24.9);
+  const forgotten = await anUpload(projectId, 25.1);
+  const neverCame = await anUpload(projectId, 30, false);
+  const old = await anUpload(projectId, 7 * 24);
+  const named = await anUpload(projectId, 26);
+  const namedByOthers = await anUpload(projectId, 26);
+  await addReports(shared.store, { projectId, count: 1, receivedAt: String(NOW) });
+  await name(named, projectId);
+  await name(namedByOthers, otherId);
+
+  expect(await sweepUploads(deps)).toBe(4);
+  for (const key of [young, named]) expect((await uploads.find(key))?.sizeBytes).toBe(4);
+  for (const key of [forgotten, neverCame, old, namedByOthers]) {
+    expect([storageKey(key), await uploads.find(key)]).toEqual([storageKey(key), undefined]);
+  }
+  expect(await sweepUploads(deps)).toBe(0);
+});
+
+test('nothing is removed before ClickHouse has every report that was filed', async () => {
+  const { deps, uploads, anUpload } = await aSweep();
+  const projectId = randomUUID();
+  const key = await anUpload(projectId, 26);
+  const behind: SweepDeps['projection'] = {
+    caughtUp: async () => {
+      throw new Unavailable('the projection has not caught up');
+    },
+  };
+  await expect(sweepUploads({ ...deps, projection: behind })).rejects.toThrow(Unavailable);
+  const catchingUp: SweepDeps['projection'] = { caughtUp: () => name(key, projectId) };
+
+  expect(await sweepUploads({ ...deps, projection: catchingUp })).toBe(0);
+  expect(await uploads.find(key)).toBeDefined();
+});
+
+test('nothing is removed when ClickHouse does not answer', async () => {
+  const { deps, uploads, anUpload } = await aSweep();
+  const key = await anUpload(randomUUID(), 26);
+  const silent: SweepDeps['store'] = { query: () => Promise.reject(new Unavailable('silent')) };
+  await expect(sweepUploads({ ...deps, store: silent })).rejects.toThrow(Unavailable);
+  expect(await uploads.find(key)).toBeDefined();
+});
+
+/** A sweep of a folder of its own, at `NOW`. */
+async function aSweep(): Promise<{
+  deps: SweepDeps;
+  uploads: UploadStore;
+  anUpload(projectId: string, ageHours: number, hasBytes?: boolean): Promise<UploadKey>;
+}> {
+  const folder = mkdtempSync(join(tmpdir(), 'uploads-'));
+  onTestFinished(() => rmSync(folder, { recursive: true }));
+  const uploads = await openFolderStore({ folder, signingKey: '' });
+  const deps: SweepDeps = {
+    ...{ uploads, store: shared.store, clock: { now: () => NOW } },
+    projection: { caughtUp: async () => {} },
+  };
+  const anUpload = async (projectId: string, ageHours: number, hasBytes = true): Promise<UploadKey> => {
+    const key = { projectId, uploadId: eventId(NOW - ageHours * HOUR_MS, 0, randomBytes(8)) };
+    await uploads.describe(key, {
+      ...{ attachmentType: 'other', fileName: 'x', mimeType: 'text/plain' },
+      ...{ sizeBytes: null, sessionId: null, expiresAt: '' },
+    });
+    if (hasBytes) await uploads.receiver?.receive(key, bytesOf('file'));
+    return key;
+  };
+  return { deps, uploads, anUpload };
+}
+
+async function* bytesOf(text: string): AsyncGenerator<Buffer> {
+  yield Buffer.from(text);
+}
+
+/** Has a report of that project name the upload. */
+async function name({ uploadId }: UploadKey, projectId: string): Promise<void> {
+  await shared.store.command(
+    `INSERT INTO report_versions (project_id, id, attachments)
+     SELECT '${projectId}', '${numbered(9)}', [tuple(toUUID('${uploadId}'), 'other', 'x', '', NULL, 'missing')]`,
+  );
+}

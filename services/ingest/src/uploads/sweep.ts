@@ -1,0 +1,111 @@
+/** Removes files that no report has named within a day, and those whose bytes never came. */
+import type { Store } from '@questlog/runtime/clickhouse/store';
+import type { Clock } from '@questlog/runtime/process/clock';
+import { messageOf } from '@questlog/runtime/process/errors';
+import type { Logger } from '@questlog/runtime/process/logger';
+import { millisOf } from '@questlog/schemas/uuid';
+import type { Projection } from '../known/projection.ts';
+import { dayOf, storageKey, type UploadKey } from './core/uploadKey.ts';
+import type { UploadStore } from './uploadStore.ts';
+
+const HOUR_MS = 60 * 60 * 1000;
+const DAY_MS = 24 * HOUR_MS;
+/** A report may name a file of the last 24 h; its request may have begun a little earlier. */
+const KEPT_MS = 25 * HOUR_MS;
+/** Older days were swept on each of the days before. */
+const SWEPT_DAYS = 8;
+const SWEEP_EVERY_MS = HOUR_MS;
+/** Files of one question to ClickHouse. */
+const ASKED_AT_ONCE = 1_000;
+/** Longer than a read waits, and shorter than a stop may take. */
+const PROJECTION_WAIT_MS = 10_000;
+
+export interface SweepDeps {
+  readonly uploads: UploadStore;
+  readonly store: Pick<Store, 'query'>;
+  /** Of reports to ClickHouse. */
+  readonly projection: Pick<Projection, 'caughtUp'>;
+  readonly clock: Clock;
+}
+
+/** Sweeps every hour. */
+export function openSweep(deps: SweepDeps & { logger: Logger }): { close(): Promise<void> } {
+  const stopping = new AbortController();
+  let running = Promise.resolve();
+  const sweep = async (): Promise<void> => {
+    try {
+      const removed = await sweepUploads(deps, stopping.signal);
+      if (removed > 0) deps.logger.info('uploads_removed', { uploads: removed });
+    } catch (error) {
+      if (stopping.signal.aborted) return;
+      // What is left over is still there an hour later.
+      deps.logger.warn('uploads_not_swept', { cause: messageOf(error) });
+    }
+  };
+  const timer = setInterval(() => {
+    running = running.then(sweep);
+  }, SWEEP_EVERY_MS);
+  return {
+    close: async () => {
+      clearInterval(timer);
+      stopping.abort();
+      await running;
+    },
+  };
+}
+
+/**
+ * @param signal ends it between two removals.
+ * @returns how many it has removed.
+ */
+export async function sweepUploads(
+  { uploads, store, projection, clock }: SweepDeps,
+  signal?: AbortSignal,
+): Promise<number> {
+  const nowMs = clock.now();
+  const isOld = ({ uploadId }: UploadKey): boolean => nowMs - millisOf(uploadId) > KEPT_MS;
+  let removed = 0;
+  for (let day = 1; day <= SWEPT_DAYS; day++) {
+    for await (const listed of batches(uploads.list(dayOf(nowMs - day * DAY_MS)))) {
+      const old = listed.filter(isOld);
+      if (old.length === 0) continue;
+      // Every report that could name one of them was filed by now; ClickHouse has to have it, too.
+      await projection.caughtUp('all', PROJECTION_WAIT_MS);
+      const named = await namedUploads(store, old);
+      for (const key of old.filter((each) => !named.has(storageKey(each)))) {
+        signal?.throwIfAborted();
+        await uploads.remove(key);
+        removed += 1;
+      }
+    }
+  }
+  return removed;
+}
+
+/** The keys of those that a report of their project names, retracted ones included: a retracted report stays readable. */
+export async function namedUploads(
+  store: Pick<Store, 'query'>,
+  uploads: readonly UploadKey[],
+): Promise<ReadonlySet<string>> {
+  const rows = await store.query<UploadKey>(
+    `SELECT DISTINCT project_id AS projectId, upload_id AS uploadId
+     FROM report_versions ARRAY JOIN attachments.upload_id AS upload_id
+     WHERE project_id IN {projects:Array(UUID)} AND upload_id IN {uploads:Array(UUID)}`,
+    {
+      projects: [...new Set(uploads.map(({ projectId }) => projectId))],
+      uploads: uploads.map(({ uploadId }) => uploadId),
+    },
+  );
+  return new Set(rows.map(storageKey));
+}
+
+async function* batches(keys: AsyncIterable<UploadKey>): AsyncGenerator<UploadKey[]> {
+  let batch: UploadKey[] = [];
+  for await (const key of keys) {
+    batch.push(key);
+    if (batch.length < ASKED_AT_ONCE) continue;
+    yield batch;
+    batch = [];
+  }
+  yield batch;
+}

@@ -1,0 +1,56 @@
+/** Whether a file that a report names is there. */
+import { randomBytes, randomUUID } from 'node:crypto';
+import type { Clock } from '@questlog/runtime/process/clock';
+import { eventId } from '@questlog/schemas/uuid';
+import { expect, test } from 'vitest';
+import type { FoundUpload, UploadStore } from './uploadStore.ts';
+import { checkAttachment } from './uploads.ts';
+
+const NOW = Date.UTC(2026, 10, 22);
+const DAY_MS = 24 * 60 * 60 * 1000;
+const clock: Clock = { now: () => NOW };
+const projectId = randomUUID();
+const missing = { state: 'missing' };
+
+test('a file of the project is there, in any case of its id, where the size is as it was said', async () => {
+  const uploadId = anId();
+  const store = storeWith(uploadId, 935);
+  const stored = { state: 'stored', sizeBytes: 935 };
+  const check = (sizeBytes?: number): Promise<unknown> =>
+    checkAttachment({ store, clock }, projectId, { uploadId: uploadId.toUpperCase(), sizeBytes });
+
+  expect(await check()).toEqual(stored);
+  expect(await check(935)).toEqual(stored);
+  expect(await check(936)).toEqual(missing);
+});
+
+test('a file of another project, without bytes, of no day or of the day before yesterday is missing', async () => {
+  const [uploadId, old] = [anId(), anId(NOW - DAY_MS - 1)];
+  const check = (store: UploadStore | undefined, id = uploadId, project = projectId): Promise<unknown> =>
+    checkAttachment({ store, clock }, project, { uploadId: id });
+
+  expect(await check(storeWith(uploadId, 1), uploadId, randomUUID())).toEqual(missing);
+  expect(await check(storeWith(uploadId, undefined))).toEqual(missing);
+  expect(await check(storeWith(uploadId, 1), randomUUID())).toEqual(missing);
+  expect(await check(storeWith(uploadId, 1), '../x')).toEqual(missing);
+  expect(await check(storeWith(old, 1), old)).toEqual(missing);
+  expect(await check(undefined)).toEqual(missing);
+});
+
+function anId(millis = NOW): string {
+  return eventId(millis, 0, randomBytes(8));
+}
+
+/** A store that has one upload of the project. */
+function storeWith(uploadId: string, sizeBytes: number | undefined): UploadStore {
+  const found: FoundUpload = {
+    sizeBytes,
+    description: {
+      ...{ attachmentType: 'other', fileName: 'x', mimeType: 'text/plain' },
+      ...{ sizeBytes: null, sessionId: null, expiresAt: '' },
+    },
+  };
+  const find: UploadStore['find'] = async (key) =>
+    key.projectId === projectId && key.uploadId === uploadId ? found : undefined;
+  return { find } as UploadStore;
+}
