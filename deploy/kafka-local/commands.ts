@@ -5,11 +5,13 @@ import { freePorts } from './freePorts.ts';
 import { type Jars, provideJars } from './jars.ts';
 import { isAlive, killNow } from './ownProcess.ts';
 import { answers } from './probes.ts';
+import { provideS3Server } from './s3/s3Server.ts';
 import {
   clusterFolder,
   loadStack,
   type Node,
   newClickHouse,
+  newS3,
   newStack,
   nodesOf,
   type Stack,
@@ -28,13 +30,17 @@ export interface Places {
  * Starts the nodes that do not run, and returns when all answer. On failure it stops the nodes that it started.
  *
  * @param brokerCount default: as many as last time, or 1.
+ * @param hasS3 one that was asked for once stays.
  */
 export async function bringUp(
   { folder, jarsFolder }: Places,
   brokerCount: number | undefined,
+  hasS3: boolean,
 ): Promise<Stack> {
   const jars = await provideJars(jarsFolder);
+  const program = hasS3 ? await provideS3Server(jarsFolder) : undefined;
   const stack = await formattedStack(folder, brokerCount, jars);
+  if (program !== undefined) await addS3(folder, stack, program);
   await startAll(folder, stack, jars, nodesOf(stack));
   return stack;
 }
@@ -95,6 +101,13 @@ async function withClickHouse(folder: string, stack: Stack): Promise<Stack> {
   stack.clickhouse = newClickHouse(port);
   saveStack(folder, stack);
   return stack;
+}
+
+async function addS3(folder: string, stack: Stack, program: string): Promise<void> {
+  if (stack.s3 !== undefined) return;
+  const [port = 0] = await freePorts(1);
+  stack.s3 = newS3(port, program);
+  saveStack(folder, stack);
 }
 
 function existingStack(folder: string): Stack {

@@ -1,4 +1,4 @@
-/** Tests whether a node answers: Kafka's Metadata request, the registry's list of subjects, a query. */
+/** Tests whether a node answers: Kafka's Metadata request, the registry's list of subjects, a query, a refusal. */
 import { connect } from 'node:net';
 import {
   CLICKHOUSE_USER,
@@ -6,6 +6,7 @@ import {
   type Node,
   type RegistryNode,
   registryUrl,
+  type S3Node,
 } from './stackState.ts';
 
 const PROBE_TIMEOUT_MS = 2_000;
@@ -21,6 +22,8 @@ export async function answers(node: Node): Promise<boolean> {
       return registryAnswers(node);
     case 'clickhouse':
       return clickhouseAnswers(node);
+    case 's3':
+      return s3Answers(node);
   }
 }
 
@@ -79,6 +82,18 @@ async function clickhouseAnswers({ port, password }: ClickHouseNode): Promise<bo
     const options = { method: 'POST', body: 'SELECT 1', headers, signal };
     const response = await fetch(`http://127.0.0.1:${port}/`, options);
     return response.ok && (await response.text()) === '1\n';
+  } catch {
+    return false;
+  }
+}
+
+/** Who asks without a key is refused. */
+async function s3Answers({ port }: S3Node): Promise<boolean> {
+  try {
+    const response = await fetch(`http://127.0.0.1:${port}/`, {
+      signal: AbortSignal.timeout(PROBE_TIMEOUT_MS),
+    });
+    return response.status === 403 && response.headers.get('server') === 'VERSITYGW';
   } catch {
     return false;
   }

@@ -1,4 +1,4 @@
-/** `npm run stack`: the commands that start, stop and break a local Kafka, its schema registry and a ClickHouse. */
+/** `npm run stack`: the commands that start, stop and break a local Kafka, its schema registry, a ClickHouse and an S3 server. */
 import { join, resolve } from 'node:path';
 import { parseArgs } from 'node:util';
 import { bringUp, killNodes, type Places, startNodes, statusLines, takeDown } from './commands.ts';
@@ -6,7 +6,7 @@ import { withLock } from './lock.ts';
 import { clusterFolder, environmentOf } from './stackState.ts';
 
 const USAGE =
-  'usage: npm run -s stack -- up [--brokers 1|3] | status | kill <name>… | start <name>… | down   (names: broker-1, …, registry, clickhouse)';
+  'usage: npm run -s stack -- up [--brokers 1|3] [--s3] | status | kill <name>… | start <name>… | down   (names: broker-1, …, registry, clickhouse, s3)';
 
 const env: Readonly<Record<string, string | undefined>> = process.env;
 
@@ -15,18 +15,28 @@ try {
   const folder = resolve(env['QUESTLOG_DATA_DIR'] ?? '.data', 'stack');
   const { positionals, values } = parseArgs({
     allowPositionals: true,
-    options: { brokers: { type: 'string' } },
+    options: { brokers: { type: 'string' }, s3: { type: 'boolean' } },
   });
   const jarsFolder = resolve(env['QUESTLOG_STACK_JARS'] ?? join(folder, 'jars'));
-  process.stdout.write(await run({ folder, jarsFolder }, positionals, values.brokers));
+  process.stdout.write(await run({ folder, jarsFolder }, positionals, values));
 } catch (error) {
   process.stderr.write(`stack: ${error instanceof Error ? error.message : String(error)}\n`);
   process.exitCode = 1;
 }
 
+interface Options {
+  readonly brokers?: string | undefined;
+  readonly s3?: boolean | undefined;
+}
+
 /** @returns the text for standard output. */
-async function run(places: Places, [command, ...names]: string[], brokers?: string): Promise<string> {
+async function run(
+  places: Places,
+  [command, ...names]: string[],
+  { brokers, s3 = false }: Options,
+): Promise<string> {
   if (brokers !== undefined && (command !== 'up' || !['1', '3'].includes(brokers))) throw new Error(USAGE);
+  if (s3 && command !== 'up') throw new Error(USAGE);
   const takesNames = command === 'kill' || command === 'start';
   if (takesNames !== names.length > 0) throw new Error(USAGE);
   const { folder } = places;
@@ -34,7 +44,7 @@ async function run(places: Places, [command, ...names]: string[], brokers?: stri
   switch (command) {
     case 'up': {
       const wanted = brokers === undefined ? undefined : Number(brokers);
-      return environmentOf(await locked(() => bringUp(places, wanted)));
+      return environmentOf(await locked(() => bringUp(places, wanted, s3)));
     }
     case 'status':
       return (await statusLines(folder)).map((line) => `${line}\n`).join('');

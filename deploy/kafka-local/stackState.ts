@@ -7,6 +7,8 @@ import type { OwnProcess } from './ownProcess.ts';
 
 export const CLICKHOUSE_USER = 'questlog';
 const CLICKHOUSE_DATABASE = 'questlog';
+export const S3_ACCESS_KEY_ID = 'questlog';
+export const S3_BUCKET = 'questlog-uploads';
 
 export interface BrokerNode {
   readonly kind: 'broker';
@@ -34,7 +36,17 @@ export interface ClickHouseNode {
   process?: OwnProcess;
 }
 
-export type Node = BrokerNode | RegistryNode | ClickHouseNode;
+export interface S3Node {
+  readonly kind: 's3';
+  readonly name: string;
+  readonly port: number;
+  readonly secret: string;
+  /** The path of the server's program. */
+  readonly program: string;
+  process?: OwnProcess;
+}
+
+export type Node = BrokerNode | RegistryNode | ClickHouseNode | S3Node;
 
 export interface Stack {
   readonly clusterId: string;
@@ -42,6 +54,8 @@ export interface Stack {
   readonly registry: RegistryNode;
   /** Absent in a stack of an earlier version until its next `up`. */
   clickhouse?: ClickHouseNode;
+  /** Where it was asked for. */
+  s3?: S3Node;
   isFormatted: boolean;
 }
 
@@ -50,15 +64,19 @@ export function clusterFolder(folder: string): string {
   return join(folder, 'cluster');
 }
 
-export function nodesOf({ brokers, registry, clickhouse }: Stack): readonly Node[] {
-  return [...brokers, registry, ...(clickhouse === undefined ? [] : [clickhouse])];
+export function nodesOf({ brokers, registry, clickhouse, s3 }: Stack): readonly Node[] {
+  return [...brokers, registry, clickhouse, s3].filter((node) => node !== undefined);
 }
 
 /** The lines for `env`. */
-export function environmentOf({ brokers, registry, clickhouse }: Stack): string {
+export function environmentOf({ brokers, registry, clickhouse, s3 }: Stack): string {
   const addresses = brokers.map(({ port }) => `127.0.0.1:${port}`).join(',');
   const lines = [`KAFKA_BROKERS=${addresses}\n`, `SCHEMA_REGISTRY_URL=${registryUrl(registry)}\n`];
   if (clickhouse !== undefined) lines.push(`CLICKHOUSE_URL=${clickhouseUrl(clickhouse)}\n`);
+  if (s3 !== undefined) {
+    lines.push(`QUESTLOG_S3_ENDPOINT=http://127.0.0.1:${s3.port}\n`, `QUESTLOG_S3_BUCKET=${S3_BUCKET}\n`);
+    lines.push(`QUESTLOG_S3_ACCESS_KEY_ID=${S3_ACCESS_KEY_ID}\nQUESTLOG_S3_SECRET_ACCESS_KEY=${s3.secret}\n`);
+  }
   return lines.join('');
 }
 
@@ -93,6 +111,10 @@ export async function newStack(brokerCount: number): Promise<Stack> {
 export function newClickHouse(port: number): ClickHouseNode {
   const password = randomBytes(24).toString('base64url');
   return { kind: 'clickhouse', name: 'clickhouse', port, password };
+}
+
+export function newS3(port: number, program: string): S3Node {
+  return { kind: 's3', name: 's3', port, secret: randomBytes(24).toString('base64url'), program };
 }
 
 export function loadStack(folder: string): Stack | undefined {

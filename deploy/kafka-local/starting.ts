@@ -6,6 +6,7 @@ import { isFree } from './freePorts.ts';
 import type { Jars } from './jars.ts';
 import { isAlive, type Launch, startDetached, stop } from './ownProcess.ts';
 import { answers, brokersKnownTo } from './probes.ts';
+import { s3Arguments, s3Environment } from './s3/s3Server.ts';
 import { CLICKHOUSE_ARGUMENTS, clickhouseEnvironment, registryArguments } from './serviceSetup.ts';
 import { type Node, type Stack, saveStack } from './stackState.ts';
 import { waitUntil } from './waitUntil.ts';
@@ -67,6 +68,8 @@ function launchOf(folder: string, node: Node, jars: Jars): Launch {
         args: CLICKHOUSE_ARGUMENTS,
         env: clickhouseEnvironment(folder, node),
       };
+    case 's3':
+      return { command: node.program, args: s3Arguments(folder, node), env: s3Environment(node) };
   }
 }
 

@@ -3,7 +3,7 @@ import type { Engines } from '@questlog/runtime/log/kafka/testing/engines';
 import type { TestProject } from 'vitest/node';
 import { type Choice, chooseEngines, missingParts, PARTS, type Part } from './choice.ts';
 import { keepEngines } from './keepEngines.ts';
-import type { StartedEngines } from './startedEngines.ts';
+import { type StartedEngines, s3In } from './startedEngines.ts';
 import { lookAround } from './surroundings.ts';
 
 interface EnginesOfTheRun {
@@ -40,12 +40,14 @@ async function openEngines(): Promise<EnginesOfTheRun> {
   if (choice.kind === 'none') return { engines: undefined, stop: async () => {} };
   const started = await start(choice);
   const address = (part: Part): string => env[part] || (started?.addresses[part] ?? '');
+  const s3 = env['QUESTLOG_S3_ENDPOINT'] === undefined ? started?.s3 : s3In(env);
   const engines: Engines = {
     kind: choice.kind,
     brokers: address('KAFKA_BROKERS'),
     registryUrl: address('SCHEMA_REGISTRY_URL'),
     clickhouseUrl: address('CLICKHOUSE_URL'),
     ...(started?.stackDir !== undefined && { stackDir: started.stackDir }),
+    ...(s3 !== undefined && { s3 }),
   };
   return { engines, stop: async () => started?.stop() };
 }

@@ -1,12 +1,12 @@
 /** Engines without Docker: local stacks of this run alone, driven by the commands of `npm run stack`. */
-import { execFile } from 'node:child_process';
+import { execFile, spawnSync } from 'node:child_process';
 import { existsSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import type { Part } from './choice.ts';
-import type { StartedEngines } from './startedEngines.ts';
+import { type StartedEngines, s3In } from './startedEngines.ts';
 
 const STACK = fileURLToPath(new URL('../../deploy/kafka-local/stack.ts', import.meta.url));
 
@@ -28,8 +28,8 @@ export async function startLocalEngines(parts: readonly Part[]): Promise<Started
   };
   try {
     const hasBrokers = parts.includes('KAFKA_BROKERS');
-    const addresses = await up(main, hasBrokers ? 3 : 1, parts);
-    return hasBrokers ? { addresses, stackDir: main, stop } : { addresses, stop };
+    const started = await up(main, hasBrokers ? 3 : 1, parts);
+    return hasBrokers ? { ...started, stackDir: main, stop } : { ...started, stop };
   } catch (error) {
     await stop();
     throw error;
@@ -41,13 +41,19 @@ async function up(
   dataDir: string,
   brokers: 1 | 3,
   parts: readonly Part[],
-): Promise<StartedEngines['addresses']> {
-  const lines = await stack(dataDir, 'up', '--brokers', String(brokers));
+): Promise<Pick<StartedEngines, 'addresses' | 's3'>> {
+  const hasGo = spawnSync('go', ['version']).status === 0;
+  if (!hasGo)
+    process.stderr.write('kafka tests: those of S3 are skipped: there is no Go to build its server with\n');
+  const lines = await stack(dataDir, 'up', '--brokers', String(brokers), ...(hasGo ? ['--s3'] : []));
   const status = await stack(dataDir, 'status');
   const names = status.split('\n').flatMap((line) => line.split(' ')[0] || []);
-  const idle = names.filter((name) => !parts.includes(partOf(name)));
+  const idle = names.filter((name) => name !== 's3' && !parts.includes(partOf(name)));
   if (idle.length > 0) await stack(dataDir, 'kill', ...idle);
-  return Object.fromEntries(parts.map((part) => [part, toldIn(lines, part)]));
+  const addresses = Object.fromEntries(parts.map((part) => [part, toldIn(lines, part)]));
+  return hasGo
+    ? { addresses, s3: s3In(Object.fromEntries(lines.split('\n').map((line) => line.split('=', 2)))) }
+    : { addresses };
 }
 
 function partOf(node: string): Part {

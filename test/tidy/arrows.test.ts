@@ -51,6 +51,8 @@ const HOMES: Readonly<Record<string, string>> = {
   'node:sqlite': 'services/runtime/src/log/embedded/',
   '@clickhouse/client': 'services/runtime/src/clickhouse/',
   chdb: 'services/runtime/src/clickhouse/',
+  '@aws-sdk/client-s3': 'services/ingest/src/uploads/',
+  '@aws-sdk/s3-request-presigner': 'services/ingest/src/uploads/',
 };
 
 /** Nothing of these reaches out of the process, or asks for a time or a random number, as they are used here. */

@@ -16,6 +16,7 @@ const product = reached(
 const SLEEPERS: Readonly<Record<string, string>> = {
   'deploy/kafka-local/waitUntil.ts': 'polls a condition',
   'services/runtime/src/log/contract/harness.ts': 'polls a condition',
+  'test/bench/uploads.ts': 'the events have a pace, whatever the machine',
   'test/cluster/load.ts': 'the load has a pace, whatever the machine',
   'test/e2e/builders.ts': 'polls a condition',
   'test/faults/killCampaign.ts': 'the instant of a kill is drawn, and its seed is printed',

@@ -130,16 +130,42 @@ const clickhouseSettings = {
 } as const;
 
 const uploadSettings = {
-  uploads: setting.choice(['auto', 'folder', 'off'], {
+  uploads: setting.choice(['auto', 'folder', 's3', 'off'], {
     env: 'QUESTLOG_UPLOADS',
     default: 'auto',
     description:
-      'Where uploaded files lie: `folder` (in the data folder, for one ingest) or nowhere (`off`); `auto`: `folder` with the embedded log, otherwise `off`.',
+      'Where uploaded files lie: `folder` (in the data folder, for one ingest), `s3`, or nowhere (`off`). `auto`: `s3` if a bucket is set, otherwise `folder` with the embedded log.',
   }),
   uploadSigningKey: setting.secret({
     env: 'QUESTLOG_UPLOAD_SIGNING_KEY',
     description:
       'Signs the addresses of uploads to the folder, at least 32 characters. Empty: one is made and kept in the folder.',
+  }),
+  s3Bucket: setting.optional({
+    env: 'QUESTLOG_S3_BUCKET',
+    description: 'Bucket of uploaded files. It must exist; get, put, delete and list must be allowed.',
+  }),
+  s3Endpoint: setting.optional({
+    env: 'QUESTLOG_S3_ENDPOINT',
+    description:
+      'Address of a service with the API of S3, asked by path (`https://host/bucket`). Empty: AWS.',
+  }),
+  s3PublicEndpoint: setting.optional({
+    env: 'QUESTLOG_S3_PUBLIC_ENDPOINT',
+    description: 'Where games reach that service. Empty: at `QUESTLOG_S3_ENDPOINT`.',
+  }),
+  s3Region: setting.text({
+    env: 'QUESTLOG_S3_REGION',
+    default: 'us-east-1',
+    description: 'Region of the bucket.',
+  }),
+  s3AccessKeyId: setting.optional({
+    env: 'QUESTLOG_S3_ACCESS_KEY_ID',
+    description: 'Empty: the machine’s own credentials, as the AWS SDK finds them.',
+  }),
+  s3SecretAccessKey: setting.secret({
+    env: 'QUESTLOG_S3_SECRET_ACCESS_KEY',
+    description: 'Secret of that access key.',
   }),
 } as const;
 

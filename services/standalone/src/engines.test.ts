@@ -31,6 +31,34 @@ test('brokers without a registry are refused, also where everything else could b
   expect(() => choiceOf({ KAFKA_BROKERS: 'a:9092' })).toThrow('SCHEMA_REGISTRY_URL');
 });
 
+test('files lie in the data folder beside the embedded log, in S3 where a bucket is named, and otherwise nowhere', () => {
+  expect(choiceOf({}).uploads).toEqual({ kind: 'folder', signingKey: '' });
+  expect(choiceOf({ QUESTLOG_S3_BUCKET: 'b' }).uploads).toMatchObject({
+    kind: 's3',
+    options: { bucket: 'b' },
+  });
+  expect(choiceOf(GIVEN, false).uploads).toBeUndefined();
+  expect(choiceOf({ ...GIVEN, QUESTLOG_UPLOADS: 'folder' }, false).uploads?.kind).toBe('folder');
+  expect(choiceOf({ ...GIVEN, QUESTLOG_UPLOADS: 'off', QUESTLOG_S3_BUCKET: 'b' }).uploads).toBeUndefined();
+});
+
+test.each([
+  ['QUESTLOG_S3_BUCKET', { QUESTLOG_UPLOADS: 's3' }],
+  ['QUESTLOG_S3_ACCESS_KEY_ID', { QUESTLOG_S3_BUCKET: 'b', QUESTLOG_S3_ACCESS_KEY_ID: 'id' }],
+  ['QUESTLOG_S3_ENDPOINT', { QUESTLOG_S3_BUCKET: 'b', QUESTLOG_S3_ENDPOINT: 'host:9000' }],
+  ['QUESTLOG_UPLOAD_SIGNING_KEY', { QUESTLOG_UPLOAD_SIGNING_KEY: 'short' }],
+  ['QUESTLOG_PUBLIC_URL', { QUESTLOG_PUBLIC_URL: 'games.example.com' }],
+  ['QUESTLOG_PUBLIC_URL', { QUESTLOG_PUBLIC_URL: 'https://games.example.com/?x' }],
+])('%s is refused where it leads nowhere: %j', (name, env) => {
+  expect(() => choiceOf({ ...env })).toThrow(`${name}: `);
+});
+
+test('where games reach ingest is kept without a slash at its end', () => {
+  expect(choiceOf({ QUESTLOG_PUBLIC_URL: 'https://games.example.com/t/' }).publicUrl).toBe(
+    'https://games.example.com/t',
+  );
+});
+
 test('an account of readers without its server is refused: the embedded one has a reader of its own', () => {
   expect(() => choiceOf({ CLICKHOUSE_READER_URL: 'http://reader:p@ch:8123' })).toThrow(
     'CLICKHOUSE_READER_URL: needs CLICKHOUSE_URL',

@@ -2,6 +2,7 @@
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { type AllowedOrigins, allowedOrigins } from '@questlog/ingest/http/cors';
+import type { S3StoreOptions } from '@questlog/ingest/uploads/s3Store';
 import { startEngineProcess } from '@questlog/runtime/clickhouse/chdb/engineProcess';
 import { openMigrated } from '@questlog/runtime/clickhouse/migrate';
 import { reachClickHouse } from '@questlog/runtime/clickhouse/reachClickHouse';
@@ -56,10 +57,9 @@ export interface EngineChoice {
   readonly reader: (Account & { readonly url: string }) | undefined;
 }
 
-export interface UploadChoice {
-  readonly kind: 'folder';
-  readonly signingKey: string;
-}
+export type UploadChoice =
+  | { readonly kind: 'folder'; readonly signingKey: string }
+  | { readonly kind: 's3'; readonly options: S3StoreOptions };
 
 export interface EngineDeps {
   readonly settings: Settings;
@@ -141,11 +141,29 @@ export function checkedChoice(settings: Settings, mayBeEmbedded: boolean): Engin
 /** A folder serves one ingest. On Kafka there can be several, so that it has to be asked for. */
 function uploadChoice(settings: Settings, isEmbedded: boolean): UploadChoice | undefined {
   const { uploads, uploadSigningKey: signingKey } = settings;
+  if (uploads === 's3' || (uploads === 'auto' && settings.s3Bucket !== '')) {
+    return { kind: 's3', options: checkedS3(settings) };
+  }
   if (signingKey !== '' && signingKey.length < MIN_SIGNING_KEY) {
     throw new StartRefused(`QUESTLOG_UPLOAD_SIGNING_KEY: needed with ${MIN_SIGNING_KEY} characters or more`);
   }
   const isFolder = uploads === 'folder' || (uploads === 'auto' && isEmbedded);
   return isFolder ? { kind: 'folder', signingKey } : undefined;
+}
+
+function checkedS3(settings: Settings): S3StoreOptions {
+  const { s3Bucket: bucket, s3Region: region } = settings;
+  const { s3Endpoint: endpoint, s3PublicEndpoint: publicEndpoint } = settings;
+  const { s3AccessKeyId: accessKeyId, s3SecretAccessKey: secretAccessKey } = settings;
+  if (bucket === '') throw new StartRefused('QUESTLOG_S3_BUCKET: needed for uploads in S3');
+  if ((accessKeyId === '') !== (secretAccessKey === '')) {
+    throw new StartRefused('QUESTLOG_S3_ACCESS_KEY_ID: goes with QUESTLOG_S3_SECRET_ACCESS_KEY');
+  }
+  for (const [name, address] of Object.entries({ ENDPOINT: endpoint, PUBLIC_ENDPOINT: publicEndpoint })) {
+    if (address === '' || /^https?:$/.test(URL.parse(address)?.protocol ?? '')) continue;
+    throw new StartRefused(`QUESTLOG_S3_${name}: must be an http or https address`);
+  }
+  return { bucket, region, endpoint, publicEndpoint, accessKeyId, secretAccessKey };
 }
 
 function checkedPublicUrl(text: string): string {

@@ -98,7 +98,7 @@ export async function startServices(deps: Deps): Promise<Running> {
   const ingest = await startIngest({
     ...shared,
     metrics: ingestMetrics(metrics),
-    uploads: await openUploads(settings, choice),
+    uploads: await openUploads(settings, choice, logger),
     directory,
     lifecycle,
     adminToken,
@@ -128,9 +128,15 @@ export async function startServices(deps: Deps): Promise<Running> {
 
 async function openUploads(
   { dataDir }: Settings,
-  { uploads }: EngineChoice,
+  { uploads, corsOrigins }: EngineChoice,
+  logger: Logger,
 ): Promise<UploadStore | undefined> {
   if (uploads === undefined) return undefined;
+  if (uploads.kind === 's3') {
+    // Its library takes memory and time to load.
+    const { openS3Store } = await import('@questlog/ingest/uploads/s3Store');
+    return openS3Store(uploads.options, corsOrigins === '*' ? ['*'] : corsOrigins, logger);
+  }
   const folder = join(openDataDir(dataDir, ['uploads']), 'uploads');
   return await openFolderStore({ folder, signingKey: uploads.signingKey });
 }

@@ -133,6 +133,14 @@ describe('a folder of uploads', () => {
     expect((await again.find(target.key))?.sizeBytes).toBe(10);
   });
 
+  test('takes no bytes for an upload that was removed', async () => {
+    const { store, folder, target, address } = await described(10);
+    await store.remove(target.key);
+    expect(await put(address, target.mimeType, Buffer.alloc(10))).toBe(403);
+    expect(readdirSync(join(folder, 'incoming'))).toEqual([]);
+    expect(await store.find(target.key)).toBeUndefined();
+  });
+
   test('signs after a restart as before, by its own key or by a given one', async () => {
     const { store, folder, target } = await described(10);
     const again = await openFolderStore({ folder, signingKey: '' });

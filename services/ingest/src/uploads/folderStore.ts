@@ -1,7 +1,19 @@
 /** Uploads in a folder of this machine: `<day>/<project>/<upload>` and its description in `….json`; for one ingest. */
 import { randomBytes, randomUUID } from 'node:crypto';
 import { constants } from 'node:fs';
-import { link, mkdir, open, readdir, readFile, rename, rmdir, stat, unlink } from 'node:fs/promises';
+import {
+  type FileHandle,
+  link,
+  mkdir,
+  open,
+  readdir,
+  readFile,
+  rename,
+  rmdir,
+  stat,
+  unlink,
+  writeFile,
+} from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { Unavailable } from '@questlog/runtime/process/errors';
 import { canonicalUuid, isUuidV7 } from '@questlog/schemas/uuid';
@@ -42,11 +54,7 @@ export async function openFolderStore({ folder, signingKey }: FolderStoreOptions
   const { pathOf } = files;
   return {
     isSizeNeeded: false,
-    describe: (of, description) =>
-      onDisk(async () => {
-        const text = Buffer.from(JSON.stringify(description));
-        await files.write(of, [text], (temporary) => rename(temporary, pathOf(of) + DESCRIPTION));
-      }),
+    describe: (of, description) => onDisk(() => files.describe(of, JSON.stringify(description))),
     address: async (target, baseUrl) => baseUrl + uploadPath(target, key),
     find: (of) =>
       onDisk(async () => {
@@ -65,8 +73,7 @@ export async function openFolderStore({ folder, signingKey }: FolderStoreOptions
     remove: (of) => onDisk(() => files.remove(of)),
     receiver: {
       signingKey: key,
-      receive: (of, bytes) =>
-        onDisk(() => files.write(of, bytes, (temporary) => keepFirst(temporary, pathOf(of)))),
+      receive: (of, bytes) => onDisk(() => files.receive(of, bytes)),
     },
   };
 }
@@ -82,33 +89,45 @@ class UploadFiles {
 
   readonly pathOf = (key: UploadKey): string => join(this.#folder, storageKey(key));
 
-  /**
-   * Writes beside, flushes, then `keep` gives the file its name. Whatever fails, nothing stays beside.
-   * @returns the size.
-   */
-  async write(
-    key: UploadKey,
-    pieces: AsyncIterable<Buffer> | Iterable<Buffer>,
-    keep: (temporary: string) => Promise<void>,
-  ): Promise<number> {
-    const temporary = join(this.#folder, INCOMING, `${key.uploadId}.${randomUUID()}`);
-    let sizeBytes = 0;
-    const file = await open(temporary, 'wx', FILE_MODE);
-    try {
-      for await (const piece of pieces) {
-        sizeBytes += piece.length;
-        await this.#writes.run(() => file.writeFile(piece));
-      }
-      await this.#writes.run(() => file.datasync());
-      const folder = dirname(this.pathOf(key));
-      await makeFolder(folder, this.#folder);
-      await keep(temporary);
-      await syncFolder(folder);
-    } finally {
-      await file.close();
-      await unlink(temporary).catch(unlessMissing);
+  /** Not flushed: each flush makes events wait for the disk, and no bytes rest on it before they come. */
+  async describe(key: UploadKey, text: string): Promise<void> {
+    const path = this.pathOf(key);
+    await mkdir(dirname(path), { recursive: true, mode: FOLDER_MODE });
+    await this.#beside(key, async (temporary) => {
+      await writeFile(temporary, text, { flag: 'wx', mode: FILE_MODE });
+      await rename(temporary, path + DESCRIPTION);
+    });
+  }
+
+  /** @returns the size, once bytes and description are there for good. */
+  async receive(key: UploadKey, pieces: AsyncIterable<Buffer>): Promise<number> {
+    const path = this.pathOf(key);
+    const description = await open(path + DESCRIPTION, constants.O_RDONLY).catch(unlessMissing);
+    if (description === undefined) {
+      throw new Rejected('invalid_upload_address', 'the upload is gone; ask for a new one');
     }
-    return sizeBytes;
+    try {
+      return await this.#beside(key, async (temporary) => {
+        const file = await open(temporary, 'wx', FILE_MODE);
+        try {
+          const sizeBytes = await this.#fill(file, pieces);
+          await this.#writes.run(async () => {
+            await file.datasync();
+            await description.datasync();
+            await keepFirst(temporary, path);
+            for (let folder = path; folder !== this.#folder; ) {
+              folder = dirname(folder);
+              await syncFolder(folder);
+            }
+          });
+          return sizeBytes;
+        } finally {
+          await file.close();
+        }
+      });
+    } finally {
+      await description.close();
+    }
   }
 
   /** The description last: an upload whose removal was cut short is listed again. */
@@ -118,6 +137,25 @@ class UploadFiles {
     await unlink(path + DESCRIPTION).catch(unlessMissing);
     const project = dirname(path);
     for (const emptied of [project, dirname(project)]) await rmdir(emptied).catch(unlessInUse);
+  }
+
+  async #fill(file: FileHandle, pieces: AsyncIterable<Buffer>): Promise<number> {
+    let sizeBytes = 0;
+    for await (const piece of pieces) {
+      sizeBytes += piece.length;
+      await this.#writes.run(() => file.writeFile(piece));
+    }
+    return sizeBytes;
+  }
+
+  /** A file gets its name when it is whole. Whatever fails, nothing stays beside. */
+  async #beside<T>({ uploadId }: UploadKey, work: (temporary: string) => Promise<T>): Promise<T> {
+    const temporary = join(this.#folder, INCOMING, `${uploadId}.${randomUUID()}`);
+    try {
+      return await work(temporary);
+    } finally {
+      await unlink(temporary).catch(unlessMissing);
+    }
   }
 }
 
@@ -158,13 +196,6 @@ async function keptKey(path: string): Promise<Buffer> {
   await rename(`${path}.new`, path);
   await syncFolder(dirname(path));
   return drawn;
-}
-
-/** With the folders between it and `root`, each known to its parent for good. */
-async function makeFolder(path: string, root: string): Promise<void> {
-  const first = await mkdir(path, { recursive: true, mode: FOLDER_MODE });
-  if (first === undefined) return;
-  for (let made = path; made !== root; made = dirname(made)) await syncFolder(dirname(made));
 }
 
 async function syncFolder(path: string): Promise<void> {

@@ -12,6 +12,14 @@ export interface Engines {
   readonly clickhouseUrl: string;
   /** The data folder of the local stack (`QUESTLOG_DATA_DIR` for its commands); not there for other kinds. */
   readonly stackDir?: string;
+  /** Not there for other kinds, and where Go is missing. */
+  readonly s3?: S3Server;
+}
+
+export interface S3Server {
+  readonly endpoint: string;
+  readonly accessKeyId: string;
+  readonly secretAccessKey: string;
 }
 
 declare module 'vitest' {

@@ -1,0 +1,55 @@
+/** The S3 server of a stack: built with Go once, its command line and its environment. */
+import { spawnSync } from 'node:child_process';
+import { existsSync, mkdirSync, renameSync, rmSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { withLock } from '../lock.ts';
+import { clusterFolder, S3_ACCESS_KEY_ID, S3_BUCKET, type S3Node } from '../stackState.ts';
+
+const VERSION = 'v1.8.0';
+const PACKAGE = `github.com/versity/versitygw/cmd/versitygw@${VERSION}`;
+
+/**
+ * @param jarsFolder which other stacks may share; the server lies beside it.
+ * @returns the path of the program.
+ * @throws when it was not built yet, and Go is missing or cannot build it.
+ */
+export async function provideS3Server(jarsFolder: string): Promise<string> {
+  const folder = join(dirname(jarsFolder), `versitygw-${VERSION}`);
+  const program = join(folder, 'versitygw');
+  if (existsSync(program)) return program;
+  await withLock(folder, async () => {
+    // Another stack may have built it while this one waited.
+    if (!existsSync(program)) build(folder);
+  });
+  return program;
+}
+
+/** Its arguments: a bucket is a folder, and what else it keeps of an object lies beside, as not every disk has attributes. */
+export function s3Arguments(folder: string, { port }: S3Node): string[] {
+  const data = join(clusterFolder(folder), 's3');
+  const [objects, attributes] = [join(data, 'objects'), join(data, 'attributes')];
+  for (const made of [join(objects, S3_BUCKET), attributes]) mkdirSync(made, { recursive: true });
+  return ['--port', `127.0.0.1:${port}`, '--quiet', 'posix', '--sidecar', attributes, objects];
+}
+
+/** Its account, in the environment: everybody on the machine can read a command line. */
+export function s3Environment({ secret }: S3Node): Readonly<Record<string, string>> {
+  return { ROOT_ACCESS_KEY: S3_ACCESS_KEY_ID, ROOT_SECRET_KEY: secret };
+}
+
+function build(folder: string): void {
+  if (spawnSync('go', ['version']).error !== undefined) {
+    throw new Error('Go is needed to build the S3 server, and there is no go on the PATH');
+  }
+  process.stderr.write('stack: building the S3 server with Go, once\n');
+  const unfinished = `${folder}.unfinished`;
+  rmSync(unfinished, { recursive: true, force: true });
+  const { status, stderr } = spawnSync('go', ['install', PACKAGE], {
+    encoding: 'utf8',
+    env: { ...process.env, GOBIN: unfinished },
+    maxBuffer: 64 * 1024 * 1024,
+  });
+  if (status !== 0) throw new Error(`Go could not build the S3 server: ${stderr.trim().split('\n').at(-1)}`);
+  rmSync(folder, { recursive: true, force: true });
+  renameSync(unfinished, folder);
+}

@@ -1,0 +1,101 @@
+/** A bucket passes the suite of every store; and what only S3 can show: whole uploads over HTTP, CORS, a silent service. */
+import { randomBytes, randomUUID } from 'node:crypto';
+import { CreateBucketCommand, S3Client } from '@aws-sdk/client-s3';
+import type { Principal } from '@questlog/runtime/directory/directory';
+import { engines } from '@questlog/runtime/log/kafka/testing/engines';
+import { Unavailable } from '@questlog/runtime/process/errors';
+import { silentLogger } from '@questlog/runtime/process/logger';
+import { describe, expect, onTestFinished, test, vi } from 'vitest';
+import { listenForUploads } from '../http/uploadRoutes.testing.ts';
+import { openS3Store, type S3StoreOptions } from './s3Store.ts';
+import { aTarget, put, uploadStoreContract } from './uploadStore.contract.ts';
+
+const s3 = engines?.s3;
+
+if (s3 === undefined) {
+  test('uploads in a bucket', (context) =>
+    context.skip('needs the S3 server of the local stack, which Go builds'));
+} else {
+  uploadStoreContract('uploads in a bucket', {
+    open: async () => {
+      const store = openS3Store(await aBucket(s3), ['*'], silentLogger);
+      return { store, baseUrl: '', close: async () => {} };
+    },
+  });
+
+  describe('a bucket of uploads', () => {
+    test('takes bytes at the address that a game is answered, and gives them to its project alone', async () => {
+      const store = openS3Store(await aBucket(s3), ['*'], silentLogger);
+      const projectId = randomUUID();
+      const baseUrl = await listening(store, projectId);
+      const asked = { attachmentType: 'log_bundle', fileName: 'game.log', mimeType: 'text/plain' };
+      const ask = (body: object): Promise<Response> =>
+        fetch(`${baseUrl}/v1/ingest/uploads`, {
+          method: 'POST',
+          headers: { 'Content-Type': 'application/json' },
+          body: JSON.stringify(body),
+        });
+      expect(await (await ask(asked)).json()).toMatchObject({
+        status: 400,
+        errors: [{ pointer: '/sizeBytes', code: 'field_required' }],
+      });
+
+      const bytes = randomBytes(3223);
+      const answer = await ask({ ...asked, sizeBytes: bytes.length });
+      const { uploadId, uploadUrl, requiredHeaders } = JSON.parse(await answer.text());
+      expect(uploadUrl.startsWith(s3.endpoint)).toBe(true);
+      expect(await put(uploadUrl, requiredHeaders['Content-Type'], bytes)).toBe(200);
+      const read = await fetch(`${baseUrl}/v1/uploads/${uploadId}`);
+      expect(read.headers.get('content-disposition')).toContain('game.log');
+      expect(Buffer.from(await read.arrayBuffer()).equals(bytes)).toBe(true);
+      const other = await listening(store, randomUUID());
+      expect((await fetch(`${other}/v1/uploads/${uploadId}`)).status).toBe(404);
+    });
+
+    test('lets a browser put bytes from a page of any origin', async () => {
+      const store = openS3Store(await aBucket(s3), ['*'], silentLogger);
+      const address = await store.address(aTarget(1), '');
+      const headers = {
+        Origin: 'https://game.example',
+        'Access-Control-Request-Method': 'PUT',
+        'Access-Control-Request-Headers': 'content-type',
+      };
+      await vi.waitFor(async () => {
+        const answer = await fetch(address, { method: 'OPTIONS', headers });
+        expect(answer.headers.get('access-control-allow-origin')).toBe('*');
+        expect(answer.headers.get('access-control-allow-methods')).toContain('PUT');
+      });
+    });
+
+    test.each([
+      ['is not there', { bucket: 'of-nobody' }],
+      ['does not answer', { endpoint: 'http://127.0.0.1:1' }],
+      ['refuses the key', { secretAccessKey: 'wrong' }],
+    ])('that %s is unavailable, never an upload that is not there', async (_, of) => {
+      const store = openS3Store({ ...(await aBucket(s3)), ...of }, ['*'], silentLogger);
+      const { key } = aTarget(1);
+      await expect(store.find(key)).rejects.toThrow(Unavailable);
+      await expect(store.remove(key)).rejects.toThrow(Unavailable);
+    });
+  });
+}
+
+type Server = NonNullable<NonNullable<typeof engines>['s3']>;
+
+async function aBucket(server: Server): Promise<S3StoreOptions> {
+  const options = { ...server, region: 'us-east-1', publicEndpoint: '', bucket: `uploads-${randomUUID()}` };
+  const { endpoint, region, accessKeyId, secretAccessKey, bucket } = options;
+  const credentials = { accessKeyId, secretAccessKey };
+  const client = new S3Client({ endpoint, region, forcePathStyle: true, credentials });
+  await client.send(new CreateBucketCommand({ Bucket: bucket }));
+  client.destroy();
+  return options;
+}
+
+/** @returns where the endpoints of uploads are, for whoever asks as this project. */
+async function listening(store: ReturnType<typeof openS3Store>, projectId: string): Promise<string> {
+  const principal = { project: { id: projectId } } as unknown as Principal;
+  const { port, close } = await listenForUploads({ store, principal });
+  onTestFinished(() => close());
+  return `http://127.0.0.1:${port}`;
+}

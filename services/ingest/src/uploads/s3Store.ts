@@ -1,0 +1,154 @@
+/** Uploads in a bucket of S3, or of a service with its API. The bytes go there directly, past ingest. */
+import { Readable } from 'node:stream';
+import {
+  DeleteObjectsCommand,
+  GetBucketCorsCommand,
+  GetObjectCommand,
+  HeadObjectCommand,
+  PutBucketCorsCommand,
+  PutObjectCommand,
+  paginateListObjectsV2,
+  S3Client,
+} from '@aws-sdk/client-s3';
+import { getSignedUrl } from '@aws-sdk/s3-request-presigner';
+import { messageOf, Unavailable } from '@questlog/runtime/process/errors';
+import type { Logger } from '@questlog/runtime/process/logger';
+import { UPLOAD_ADDRESS_MS } from '@questlog/schemas/http/upload';
+import { canonicalUuid, isUuidV7 } from '@questlog/schemas/uuid';
+import { Rejected } from '../rejected.ts';
+import { parseDescription, storageKey, type UploadKey } from './core/uploadKey.ts';
+import type { UploadStore } from './uploadStore.ts';
+
+/** Of one request, with its connection; a silent service is told to games as a 503 by then. */
+const CONNECT_MS = 3_000;
+const IDLE_MS = 10_000;
+const DESCRIPTION = '.json';
+/** A presigned address bounds what it takes only by headers that are signed. */
+const SIGNED_HEADERS = new Set(['content-length', 'content-type', 'host']);
+const CORS_MAX_AGE_S = 3600;
+
+export interface S3StoreOptions {
+  /** Empty: AWS's own of the region. */
+  readonly endpoint: string;
+  /** Where games reach the service; empty: at `endpoint`. */
+  readonly publicEndpoint: string;
+  readonly bucket: string;
+  readonly region: string;
+  /** Both empty: the machine's own, as the AWS SDK finds them. */
+  readonly accessKeyId: string;
+  readonly secretAccessKey: string;
+}
+
+/** @param origins of the pages whose games may put bytes; `*`: any. */
+export function openS3Store(
+  options: S3StoreOptions,
+  origins: readonly string[],
+  logger: Logger,
+): UploadStore {
+  const Bucket = options.bucket;
+  const s3 = clientOf(options, options.endpoint);
+  const toGames = clientOf(options, options.publicEndpoint || options.endpoint);
+  // What a start waits for is the events' path.
+  if (origins.length > 0) void allowBrowsers(s3, Bucket, { origins, logger });
+  return {
+    isSizeNeeded: true,
+    receiver: undefined,
+    describe: async (key, description) => {
+      const Body = JSON.stringify(description);
+      const object = { Bucket, Key: storageKey(key) + DESCRIPTION, Body, ContentType: 'application/json' };
+      await answered(s3.send(new PutObjectCommand(object)));
+    },
+    address: ({ key, mimeType, maxBytes }) => {
+      const object = { Bucket, Key: storageKey(key), ContentType: mimeType, ContentLength: maxBytes };
+      const expiresIn = UPLOAD_ADDRESS_MS / 1000;
+      const signing = { expiresIn, signableHeaders: SIGNED_HEADERS };
+      return answered(getSignedUrl(toGames, new PutObjectCommand(object), signing));
+    },
+    find: async (key) => {
+      const Key = storageKey(key);
+      const [told, bytes] = await Promise.all([
+        unlessMissing(s3.send(new GetObjectCommand({ Bucket, Key: Key + DESCRIPTION }))),
+        unlessMissing(s3.send(new HeadObjectCommand({ Bucket, Key }))),
+      ]);
+      const text = await told?.Body?.transformToString();
+      if (text === undefined) return undefined;
+      const description = parseDescription(text);
+      // Of bytes that were cut off, a service may keep those that had come: versitygw 1.8.0 does.
+      const isWhole = bytes?.ContentLength === description.sizeBytes;
+      return { description, sizeBytes: isWhole ? bytes?.ContentLength : undefined };
+    },
+    read: async (key) => {
+      const object = await unlessMissing(s3.send(new GetObjectCommand({ Bucket, Key: storageKey(key) })));
+      if (object?.Body instanceof Readable) return object.Body;
+      throw new Rejected('not_found', 'the upload was removed just now');
+    },
+    list: (day) => uploadsOf(s3, Bucket, day),
+    remove: async (key) => {
+      const Objects = [{ Key: storageKey(key) }, { Key: storageKey(key) + DESCRIPTION }];
+      await answered(s3.send(new DeleteObjectsCommand({ Bucket, Delete: { Objects, Quiet: true } })));
+    },
+  };
+}
+
+function clientOf({ region, accessKeyId, secretAccessKey }: S3StoreOptions, endpoint: string): S3Client {
+  return new S3Client({
+    region,
+    ...(endpoint !== '' && { endpoint, forcePathStyle: true }),
+    ...(accessKeyId !== '' && { credentials: { accessKeyId, secretAccessKey } }),
+    // A checksum in a presigned address would be one of no bytes.
+    requestChecksumCalculation: 'WHEN_REQUIRED',
+    responseChecksumValidation: 'WHEN_REQUIRED',
+    requestHandler: { connectionTimeout: CONNECT_MS, socketTimeout: IDLE_MS },
+  });
+}
+
+/** Lets games in browsers put bytes into the bucket, unless somebody has set rules for them, or may not be asked. */
+async function allowBrowsers(
+  s3: S3Client,
+  Bucket: string,
+  { origins, logger }: { origins: readonly string[]; logger: Logger },
+): Promise<void> {
+  try {
+    const there = await s3.send(new GetBucketCorsCommand({ Bucket })).catch(() => undefined);
+    if ((there?.CORSRules ?? []).length > 0) return;
+    const rule = { AllowedMethods: ['PUT'], AllowedOrigins: [...origins], AllowedHeaders: ['content-type'] };
+    const CORSConfiguration = { CORSRules: [{ ...rule, MaxAgeSeconds: CORS_MAX_AGE_S }] };
+    await s3.send(new PutBucketCorsCommand({ Bucket, CORSConfiguration }));
+  } catch (error) {
+    logger.warn('bucket_cors_not_set', { bucket: Bucket, cause: messageOf(error) });
+  }
+}
+
+async function* uploadsOf(client: S3Client, Bucket: string, day: string): AsyncGenerator<UploadKey> {
+  const pages = paginateListObjectsV2({ client }, { Bucket, Prefix: `${day}/` });
+  let last = '';
+  for (;;) {
+    const { value: page, done } = await answered(pages.next());
+    if (done === true) return;
+    for (const { Key = '' } of page.Contents ?? []) {
+      const [, projectId = '', name = ''] = Key.split('/');
+      const uploadId = canonicalUuid(name.replace(DESCRIPTION, '')) ?? '';
+      // Listed in order, so that a description follows its bytes.
+      if (isUuidV7(uploadId) && uploadId !== last) yield { projectId, uploadId };
+      last = uploadId;
+    }
+  }
+}
+
+async function unlessMissing<T>(asked: Promise<T>): Promise<T | undefined> {
+  return await answered(
+    asked.catch((error: unknown) => {
+      if (error instanceof Error && ['NoSuchKey', 'NotFound'].includes(error.name)) return undefined;
+      throw error;
+    }),
+  );
+}
+
+/** Whatever the service says against a request of ours, and its silence, is for the operator. */
+async function answered<T>(asked: Promise<T>): Promise<T> {
+  try {
+    return await asked;
+  } catch (cause) {
+    throw new Unavailable('the store of uploads does not answer, or refuses', { cause });
+  }
+}
