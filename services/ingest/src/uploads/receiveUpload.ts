@@ -1,5 +1,6 @@
 /** PUT of an upload's address: the bytes go to the store as they come, bounded, and beside the events. */
 import type { IncomingMessage } from 'node:http';
+import { setTimeout as delay } from 'node:timers/promises';
 import { Unavailable } from '@questlog/runtime/process/errors';
 import { Rejected } from '../rejected.ts';
 import type { UploadTarget } from './core/uploadKey.ts';
@@ -8,15 +9,19 @@ import type { UploadReceiver } from './uploadStore.ts';
 
 /** Uploads that a process takes at one time, each with a piece or two in memory; past it a client is told to come again. */
 const MAX_UPLOADS_AT_ONCE = 256;
+/** Of all uploads of a process together. Files have time, events have not: they share its thread and its disk. */
+const BYTES_PER_SECOND = 32 * 1024 * 1024;
 /** A client that sends nothing for so long is gone. */
 const IDLE_MS = 30_000;
 /** How long a refused client may go on sending, to read its answer, before its connection ends. */
 const LINGER_MS = 5_000;
 
-/** How many uploads a process is taking. */
+/** The uploads that a process is taking: how many, and their pace. */
 export class UploadsInFlight {
   readonly #gauge: { inc(): void; dec(): void };
   #count = 0;
+  /** When the pieces that were taken until now are due. */
+  #dueMs = 0;
 
   constructor(gauge: { inc(): void; dec(): void }) {
     this.#gauge = gauge;
@@ -32,6 +37,14 @@ export class UploadsInFlight {
       this.#count -= 1;
       this.#gauge.dec();
     }
+  }
+
+  /** Resolves when it is the turn of a piece of this size, in the order of the calls. */
+  async pace(bytes: number): Promise<void> {
+    const nowMs = performance.now();
+    const turnMs = Math.max(nowMs, this.#dueMs);
+    this.#dueMs = turnMs + (bytes * 1000) / BYTES_PER_SECOND;
+    if (turnMs > nowMs) await delay(turnMs - nowMs);
   }
 }
 
@@ -51,7 +64,7 @@ export async function receiveUpload(
     // Ends the connection, so that the iteration throws.
     request.setTimeout(IDLE_MS);
     try {
-      return await receiver.receive(target.key, bounded(request, target));
+      return await receiver.receive(target.key, bounded(request, inFlight, target));
     } finally {
       request.setTimeout(0);
     }
@@ -85,6 +98,7 @@ function checkHead({ headers }: IncomingMessage, { mimeType, maxBytes, isExact }
 
 async function* bounded(
   request: IncomingMessage,
+  inFlight: UploadsInFlight,
   { maxBytes, isExact }: UploadTarget,
 ): AsyncGenerator<Buffer> {
   let sizeBytes = 0;
@@ -93,6 +107,7 @@ async function* bounded(
     for await (const piece of request.iterator({ destroyOnReturn: false })) {
       sizeBytes += piece.length;
       if (sizeBytes > maxBytes) throw tooLarge(maxBytes);
+      await inFlight.pace(piece.length);
       yield piece;
     }
   } catch (cause) {
