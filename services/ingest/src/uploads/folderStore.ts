@@ -32,10 +32,12 @@ const DESCRIPTION = '.json';
 const COMPARED_BYTES = 64 * 1024;
 
 /**
- * Pieces that are written, or files that are flushed, at one time. More would fill Node's four threads, and the bodies of
- * events wait there to be inflated.
+ * Pieces that are written, or files that are flushed, at one time. The log waits for the same disk, and the bodies of
+ * events for the same few threads of Node, where they are inflated.
  */
-const MAX_WRITES_AT_ONCE = 2;
+const MAX_WRITES_AT_ONCE = 1;
+/** A whole file at once would hold up the disk, and with it the log, ten times as long. */
+const FLUSHED_AT_ONCE_BYTES = 1024 * 1024;
 
 export interface FolderStoreOptions {
   /** Uploads have it for themselves. Made where it is not there. */
@@ -141,9 +143,16 @@ class UploadFiles {
 
   async #fill(file: FileHandle, pieces: AsyncIterable<Buffer>): Promise<number> {
     let sizeBytes = 0;
+    let unflushedBytes = 0;
     for await (const piece of pieces) {
       sizeBytes += piece.length;
-      await this.#writes.run(() => file.writeFile(piece));
+      unflushedBytes += piece.length;
+      await this.#writes.run(async () => {
+        await file.writeFile(piece);
+        if (unflushedBytes < FLUSHED_AT_ONCE_BYTES) return;
+        unflushedBytes = 0;
+        await file.datasync();
+      });
     }
     return sizeBytes;
   }
