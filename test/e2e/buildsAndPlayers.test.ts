@@ -83,6 +83,89 @@ describe.concurrent('a session with a build', () => {
   });
 });
 
+describe('builds and players', () => {
+  test('are listed with their sessions, newest first, page by page, and only to their project', async () => {
+    const mine = await shared.aProject({ revision: 'B' });
+    const other = await shared.aProject({ revision: 'B', tenantId: mine.tenantId });
+    const next = { ...BUILD, version: '1.5.0', channel: 'prod' };
+    const externalId = 'name with / and ü';
+    const sessions: string[] = [];
+    for (const build of [BUILD, next, next]) {
+      sessions.push(await mine.session({ build, player: { externalId } }));
+    }
+    await mine.session({ build: BUILD });
+    await other.session({ build: BUILD, player: { externalId } });
+
+    const builds = (await mine.get('/v1/builds')).json();
+    expect(builds.next).toBeNull();
+    expect(builds.builds).toMatchObject([
+      { id: buildIdOf(mine.projectId, next), ...next, sessions: 2 },
+      { id: buildIdOf(mine.projectId, BUILD), ...BUILD, sessions: 2 },
+    ]);
+    const player = `/v1/players/${encodeURIComponent(externalId)}/sessions`;
+    const first = (await mine.get(`${player}?limit=2`)).json();
+    const second = (await mine.get(`${player}?limit=2&cursor=${first.next}`)).json();
+    expect(second.next).toBeNull();
+    const listed = [...first.sessions, ...second.sessions];
+    expect(listed.map(({ id }: { id: string }) => id)).toEqual(sessions.toReversed());
+    expect(listed[0]).toMatchObject({ build: next, player: { externalId, deviceId: null } });
+    expect(listed[0]).not.toHaveProperty('metadata');
+    expect((await other.get(player)).json().sessions).toHaveLength(1);
+    expect((await other.get(`/v1/sessions/${sessions[0]}`)).status).toBe(404);
+    expect((await mine.get('/v1/players/nobody/sessions')).json()).toEqual({ sessions: [], next: null });
+  });
+
+  test('are there as tables, beside every event as game_events', async () => {
+    const mine = await shared.aProject({ revision: 'B' });
+    const [one, two] = [
+      await mine.session({ build: BUILD, player: { externalId: 'p1' } }),
+      await mine.session({ build: { ...BUILD, platform: 'iOS' }, player: { externalId: 'p2' } }),
+    ];
+    await mine.session({ player: { externalId: 'p2' } });
+    const of = [one, one, two].map((sessionId) => anEvent({ sessionId }));
+    const { id } = (await mine.post([...of, anEvent()])).json().at(-1);
+    await mine.get(`/v1/events/${id}`);
+    await mine.get(`/v1/sessions/${two}`);
+    const ask = (sql: string) => shared.product.sql(sql.replace('MINE', `project_id = '${mine.projectId}'`));
+
+    expect(
+      await ask(
+        `SELECT platform, version, player_external_id, toInt32(count()) AS events FROM game_events WHERE MINE
+         GROUP BY ALL ORDER BY events DESC, platform NULLS LAST`,
+      ),
+    ).toEqual([
+      { platform: 'Web', version: '1.4.2', player_external_id: 'p1', events: 2 },
+      { platform: 'iOS', version: '1.4.2', player_external_id: 'p2', events: 1 },
+      { platform: null, version: null, player_external_id: null, events: 1 },
+    ]);
+    expect(
+      await ask(
+        'SELECT external_id, toInt32(sessions) AS sessions FROM players WHERE MINE ORDER BY external_id',
+      ),
+    ).toEqual([
+      { external_id: 'p1', sessions: 1 },
+      { external_id: 'p2', sessions: 2 },
+    ]);
+    expect(
+      await ask('SELECT platform, toInt32(sessions) AS sessions FROM builds WHERE MINE ORDER BY platform'),
+    ).toEqual([
+      { platform: 'Web', sessions: 1 },
+      { platform: 'iOS', sessions: 1 },
+    ]);
+  });
+});
+
+test('metadata keeps every byte from the request to ClickHouse', async () => {
+  const metadata =
+    '{ "u":18446744073709551615,"f":1.0,"z":-0,"e":1e400,"b":1,"a":2,"a":3,"s":"\\ud800 ü 🗡" }';
+  const { id } = (await register(`{"metadata":${metadata}}`)).json();
+  const answer = await game.get(`/v1/sessions/${id}`);
+  expect(answer.text().endsWith(`"metadata":${metadata}}`)).toBe(true);
+  expect(
+    await shared.product.sql(`SELECT lower(hex(metadata)) AS hex FROM sessions WHERE id = '${id}'`),
+  ).toEqual([{ hex: Buffer.from(metadata).toString('hex') }]);
+});
+
 function register(body: unknown) {
   return game.request('POST', '/v1/ingest/sessions', { body });
 }
