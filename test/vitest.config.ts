@@ -22,6 +22,7 @@ const ON_KAFKA_TOO = [
   'admin',
   'auth',
   'buildsAndPlayers',
+  'eventList',
   'fidelity',
   'idempotency',
   'ingestA',

@@ -45,7 +45,7 @@ describe('a path that does not exist', () => {
     '/v1',
     '/v2/ingest/events',
     '/v1/ingest',
-    '/v1/events',
+    '/v1/event',
     '/v1/ingest/events/x',
     '/V1/quota',
     '/favicon.ico',

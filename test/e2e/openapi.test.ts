@@ -48,10 +48,12 @@ describe('the document', () => {
       'GET /health',
       'GET /openapi.json',
       'GET /v1/builds',
+      'GET /v1/events',
       'GET /v1/events/{id}',
       'GET /v1/linked-events',
       'GET /v1/players/{externalId}/sessions',
       'GET /v1/quota',
+      'GET /v1/reports',
       'GET /v1/reports/{id}',
       'GET /v1/reports/{id}/events',
       'GET /v1/sessions/{id}',
@@ -115,7 +117,8 @@ describe('the document', () => {
   test('names every field that an answer has', () => {
     const { Event, EventPage, Session, SessionCreated, SessionPage, BuildPage, Quota, Problem } =
       document.components.schemas;
-    const { Report, ReportCreated, ReportEventPage, Upload, UploadStored } = document.components.schemas;
+    const { Report, ReportCreated, ReportEventPage, ReportPage, Upload, UploadStored } =
+      document.components.schemas;
     const fieldsOf = (operation: string, status: number): string[] => {
       const found = seen.find((one) => one.operation === operation && one.status === status);
       const body = found?.answer.json();
@@ -127,6 +130,7 @@ describe('the document', () => {
     expect(fieldsOf('POST /v1/ingest/events', 201)).toEqual(named(Event));
     expect(fieldsOf('GET /v1/events/{id}', 200)).toEqual(named(Event));
     expect(fieldsOf('GET /v1/sessions/{id}/events', 200)).toEqual(named(EventPage));
+    expect(fieldsOf('GET /v1/events', 200)).toEqual(named(EventPage));
     expect(fieldsOf('POST /v1/ingest/sessions', 201)).toEqual(named(SessionCreated));
     expect(fieldsOf('GET /v1/sessions/{id}', 200)).toEqual(named(Session));
     expect(fieldsOf('GET /v1/builds', 200)).toEqual(named(BuildPage));
@@ -135,6 +139,7 @@ describe('the document', () => {
     expect([...fieldsOf('POST /v1/ingest/reports', 201), ...rare].toSorted()).toEqual(named(ReportCreated));
     expect(fieldsOf('GET /v1/reports/{id}', 200)).toEqual(named(Report));
     expect(fieldsOf('GET /v1/reports/{id}/events', 200)).toEqual(named(ReportEventPage));
+    expect(fieldsOf('GET /v1/reports', 200)).toEqual(named(ReportPage));
     expect(fieldsOf('POST /v1/ingest/uploads', 201)).toEqual(named(Upload));
     expect(fieldsOf('PUT /v1/uploads/{id}', 200)).toEqual(named(UploadStored));
     expect(fieldsOf('GET /v1/quota', 200)).toEqual(named(Quota));
@@ -264,6 +269,8 @@ async function everyAnswer(): Promise<typeof seen> {
   await refused('GET', `/v1/uploads/${upload.uploadId}`, '/v1/uploads/{id}');
 
   for (const [template, path] of [
+    ['/v1/events', '/v1/events'],
+    ['/v1/reports', '/v1/reports'],
     ['/v1/builds', '/v1/builds'],
     ['/v1/players/{externalId}/sessions', '/v1/players/player/sessions'],
   ] as const) {

@@ -27,10 +27,23 @@ export const EventOutput = Type.Object({
   overQuota: Type.Optional(Type.Boolean({ description: 'Revision A only.' })),
 });
 
-export const EventPage = Type.Object({
-  events: Type.Array(EventOutput),
-  next: Nullable(Type.String({ description: 'Pass as `cursor` for the next page; null at the end.' })),
-});
+const EXAMPLE = {
+  id: '01a1fe02-7454-7000-a110-3027adf24232',
+  sessionId: '7846b5f4-39dd-4381-b200-dbc9f59749ad',
+  buildId: '74cfa6a7-bf22-8fde-ad8c-b9a9e8750976',
+  eventType: 'checkpoint',
+  occurredAt: '2026-11-21T18:41:56.148Z',
+  payload: { level: 3 },
+  reportIds: ['0b0a4c0e-5a3f-4a55-9a3c-5b6f0d6f6a11'],
+};
+
+export const EventPage = Type.Object(
+  {
+    events: Type.Array(EventOutput),
+    next: Nullable(Type.String({ description: 'Pass as `cursor` for the next page; null at the end.' })),
+  },
+  { examples: [{ events: [EXAMPLE], next: null }] },
+);
 
 /** Elements of one array body: the contract's "Limits". */
 export const BATCH_CAP = { A: 500, B: 200 } as const;

@@ -16,13 +16,15 @@ const window = Type.Object(
 const text = (maxLength: number, description: string) =>
   Type.Optional(Type.String({ maxLength, description }));
 
+export const MAX_FINGERPRINT_CHARS = 255;
+
 const content = Type.Object({
   title: Type.String({ minLength: 1, maxLength: 500, examples: ['Player stuck in wall'] }),
   description: text(64 * 1024, 'At most 64 KiB of UTF-8.'),
   severity: Type.Optional(Type.Enum(SEVERITIES)),
   reporterType: Type.Optional(Type.Enum(REPORTER_TYPES)),
   sourceChannel: text(255, 'Where the report came from.'),
-  fingerprint: text(255, 'Reports with one fingerprint in one project are one problem.'),
+  fingerprint: text(MAX_FINGERPRINT_CHARS, 'Reports with one fingerprint in one project are one problem.'),
 });
 
 const attachment = Type.Object({
@@ -159,22 +161,62 @@ const attachments = Type.Array(
   }),
 );
 
+const shortTexts = {
+  severity: Nullable(Type.String()),
+  reporterType: Nullable(Type.String()),
+  sourceChannel: Nullable(Type.String()),
+  fingerprint: Nullable(Type.String()),
+};
+
 export const ReportOutput = Type.Object({
   ...report,
   report: Nullable(
     Type.Object({
       title: Nullable(Type.String()),
       description: Nullable(Type.String()),
-      severity: Nullable(Type.String()),
-      reporterType: Nullable(Type.String()),
-      sourceChannel: Nullable(Type.String()),
-      fingerprint: Nullable(Type.String()),
+      ...shortTexts,
     }),
   ),
   context: Nullable(Type.Object({})),
   attachments,
   ...links,
 });
+
+const LISTED_EXAMPLE = {
+  id: '0b0a4c0e-5a3f-4a55-9a3c-5b6f0d6f6a11',
+  reportId: '0b0a4c0e-5a3f-4a55-9a3c-5b6f0d6f6a11',
+  status: 'filed',
+  sessionId: '7846b5f4-39dd-4381-b200-dbc9f59749ad',
+  buildId: '74cfa6a7-bf22-8fde-ad8c-b9a9e8750976',
+  occurredAt: '2026-11-21T18:42:07.250Z',
+  receivedAt: '2026-11-21T18:42:08.031Z',
+  window: { beforeMs: 600_000, afterMs: 60_000 },
+  state: 'filed',
+  report: {
+    title: 'Player stuck in wall',
+    severity: 'high',
+    reporterType: 'player',
+    sourceChannel: 'api',
+    fingerprint: 'dash-collision-lock',
+  },
+};
+
+/** Without its description, context, files and links, which may have hundreds of kilobytes. */
+export const ListedReport = Type.Object(
+  { ...report, report: Nullable(Type.Object({ title: Type.String(), ...shortTexts })) },
+  { examples: [LISTED_EXAMPLE] },
+);
+export type ListedReport = Static<typeof ListedReport>;
+
+export const ReportPage = Type.Object(
+  {
+    reports: Type.Array(ListedReport),
+    next: Nullable(Type.String({ description: 'The `cursor` of the next page.' })),
+  },
+  { examples: [{ reports: [LISTED_EXAMPLE], next: null }] },
+);
+export type ReportPage = Static<typeof ReportPage>;
+
 export const ReportCreated = Type.Object({
   ...report,
   idempotent: Type.Optional(

@@ -26,9 +26,13 @@ export function readNewestFirst({ limit, cursor }: PageQuery): NewestFirstPage {
   return { limit: readLimit(limit), before };
 }
 
-/** What stands behind the WHERE of a query whose parameters have `newestFirstParams`; `time` is a DateTime64(3). */
+/**
+ * What stands behind the WHERE of a query whose parameters have `newestFirstParams`; `time` is a DateTime64(3). The first
+ * condition is the one that an index serves: with it a page deep in a table costs no more than the first.
+ */
 export function inNewestFirst(time: string): string {
-  return `(toUnixTimestamp64Milli(${time}), id) < ({millis:Int64}, {id:UUID})
+  return `${time} <= fromUnixTimestamp64Milli({millis:Int64})
+     AND (toUnixTimestamp64Milli(${time}), id) < ({millis:Int64}, {id:UUID})
      ORDER BY ${time} DESC, id DESC LIMIT {limit:UInt32}`;
 }
 

@@ -6,14 +6,16 @@ import type { Clock } from '@questlog/runtime/process/clock';
 import type { QuotaOutput } from '@questlog/schemas/http/quota';
 import { partitionOf } from '@questlog/schemas/partition';
 import { EVENT_COLUMNS, type EventRow } from '@questlog/schemas/tables/events';
-import { laneOf } from '@questlog/schemas/uuid';
+import { laneOf, millisOf } from '@questlog/schemas/uuid';
+import { timeFilter, uuidFilter, whereGiven } from '../core/listFilters.ts';
+import { inNewestFirst, newestFirstOf, newestFirstParams, readNewestFirst } from '../core/newestFirst.ts';
 import type { PageQuery } from '../core/pageLimit.ts';
 import { linkedReports } from '../known/links.ts';
 import type { LinksSettled, Projection } from '../known/projection.ts';
 import type { Reports } from '../known/reports.ts';
 import type { KnownSession, Sessions } from '../known/sessions.ts';
 import { pathUuid, Rejected } from '../rejected.ts';
-import { eventObject, eventPage } from './core/answer.ts';
+import { type AnsweredEvent, eventObject, eventPage } from './core/answer.ts';
 import {
   answeredRow,
   IN_PAGE,
@@ -53,8 +55,7 @@ const ONE_GRANULE = {
 export async function readEvent(deps: ReadDeps, principal: Principal, idText: string): Promise<Buffer> {
   const id = pathUuid(idText);
   const { tenant, project, revision } = principal;
-  const partition = partitionOf(tenant.id, laneOf(id), deps.partitions);
-  const hasReports = await settled(deps, principal, partition);
+  const hasReports = await settled(deps, principal, [laneOf(id)]);
   // No column more than is answered, no links of a project without reports, and no choice of a PREWHERE left to the
   // planner: a third of the time of a read.
   const columns = hasReports ? `${EVENT_COLUMNS}, ${REPORT_IDS_COLUMN}` : EVENT_COLUMNS;
@@ -78,11 +79,10 @@ export async function readSessionEvents(
   idText: string,
   query: PageQuery,
 ): Promise<Buffer> {
-  const { tenant, project, revision } = principal;
+  const { tenant, project } = principal;
   const page = readPage(query);
   const session = await knownSession(deps, principal, pathUuid(idText));
-  const partition = partitionOf(tenant.id, session.lane, deps.partitions);
-  const hasReports = await settled(deps, principal, partition);
+  const hasReports = await settled(deps, principal, [session.lane]);
   const found = await deps.store.query<PositionedRow>(
     `SELECT ${EVENT_COLUMNS}, ${POSITION_COLUMNS} FROM events
      WHERE tenant_id = {tenantId:UUID} AND project_id = {projectId:UUID} AND session_id = {sessionId:UUID}
@@ -90,15 +90,70 @@ export async function readSessionEvents(
     { tenantId: tenant.id, projectId: project.id, sessionId: session.sessionId, ...pageParams(page) },
   );
   const { rows, next } = pageOf(found, page);
-  const ids = hasReports ? rows.map(({ id }) => id) : [];
-  const linked = await linkedReports(deps.store, project.id, ids);
-  return eventPage(
-    rows.map((row) => {
-      const event = answeredRow(row, revision);
-      return { ...event, reportIds: deps.reports.reportsOf(project.id, event, linked.get(row.id)) };
-    }),
-    next,
+  return eventPage(await withReports(deps, principal, rows, hasReports), next);
+}
+
+/** As the query has them; undefined where it has none. */
+export interface EventQuery extends PageQuery, Record<keyof typeof CONDITIONS, string | undefined> {}
+
+const CONDITIONS = {
+  sessionId: 'session_id = {sessionId:UUID}',
+  eventType: 'event_type = {eventType:String}',
+  since: 'occurred_at >= fromUnixTimestamp64Micro({since:Int64})',
+  until: 'occurred_at < fromUnixTimestamp64Micro({until:Int64})',
+};
+
+/**
+ * A page of the project's events, the newest first by the time inside their ids: that is how the table is sorted, so
+ * that a page costs the same wherever it begins. By `occurredAt` each would look at all of the project's events.
+ */
+export async function listEvents(deps: ReadDeps, principal: Principal, query: EventQuery): Promise<Buffer> {
+  const { tenant, project } = principal;
+  const page = readNewestFirst(query);
+  const filters = {
+    sessionId: uuidFilter('sessionId', query.sessionId),
+    eventType: query.eventType,
+    since: timeFilter('since', query.since),
+    until: timeFilter('until', query.until),
+  };
+  const lanes = await lanesOf(deps, principal, filters.sessionId);
+  const hasReports = await settled(deps, principal, lanes);
+  const found = await deps.store.query<EventRow>(
+    `SELECT ${EVENT_COLUMNS} FROM events
+     WHERE tenant_id = {tenantId:UUID} AND project_id = {projectId:UUID} ${whereGiven(filters, CONDITIONS)}
+       AND ${inNewestFirst('id_at')}`,
+    { tenantId: tenant.id, projectId: project.id, ...filters, ...newestFirstParams(page) },
   );
+  const { rows, next } = newestFirstOf(found, page, ({ id }) => ({ id, millis: String(millisOf(id)) }));
+  return eventPage(await withReports(deps, principal, rows, hasReports), next);
+}
+
+/**
+ * Where the events of a list may lie: in the lane of its session, or in those that the tenant is spread over. A session
+ * from before the spread was made smaller may lie in another one, whose latest events nobody waits for then.
+ */
+async function lanesOf(
+  { sessions }: ReadDeps,
+  { tenant, project }: Principal,
+  sessionId: string | undefined,
+): Promise<number[]> {
+  if (sessionId === undefined) return Array.from({ length: tenant.spread }, (_, lane) => lane);
+  const session = (await sessions.find(tenant.id, project.id, [sessionId])).get(sessionId);
+  return session === undefined ? [] : [session.lane];
+}
+
+async function withReports(
+  { store, reports }: ReadDeps,
+  { project, revision }: Principal,
+  rows: readonly EventRow[],
+  hasReports: boolean,
+): Promise<AnsweredEvent[]> {
+  const ids = hasReports ? rows.map(({ id }) => id) : [];
+  const linked = await linkedReports(store, project.id, ids);
+  return rows.map((row) => {
+    const event = answeredRow(row, revision);
+    return { ...event, reportIds: reports.reportsOf(project.id, event, linked.get(row.id)) };
+  });
 }
 
 export async function readQuota(deps: ReadDeps, { tenant }: Principal): Promise<QuotaOutput> {
@@ -112,18 +167,21 @@ export async function readQuota(deps: ReadDeps, { tenant }: Principal): Promise<
   return { month, used: Number(row?.total ?? 0), softQuota: tenant.monthlySoftQuota };
 }
 
-/** Waits for the events of the partition, and for their links where the project has a report at all; answers whether it has. */
+/** Waits for the events of the lanes, and for their links where the project has a report at all; answers whether it has. */
 async function settled(
   { projection, linksSettled, reports, partitions }: ReadDeps,
   { tenant, project }: Principal,
-  partition: number,
+  lanes: readonly number[],
 ): Promise<boolean> {
+  const partitionsOf = (of: readonly number[]): number[] => [
+    ...new Set(of.map((lane) => partitionOf(tenant.id, lane, partitions))),
+  ];
   const links = async (): Promise<boolean> => {
     const hasReports = await reports.areThere(tenant.id, project.id);
-    if (hasReports) await linksSettled([partition, partitionOf(tenant.id, 0, partitions)]);
+    if (hasReports) await linksSettled(partitionsOf([...lanes, 0]));
     return hasReports;
   };
-  const [hasReports] = await Promise.all([links(), projection.caughtUp([partition])]);
+  const [hasReports] = await Promise.all([links(), projection.caughtUp(partitionsOf(lanes))]);
   return hasReports;
 }
 

@@ -11,12 +11,20 @@ import { canonicalUuid, isUuidV7 } from '@questlog/schemas/uuid';
 import Koa from 'koa';
 import type { PageQuery } from '../core/pageLimit.ts';
 import { type IngestDeps, ingest } from '../events/ingestEvents.ts';
-import { type ReadDeps, readEvent, readQuota, readSessionEvents } from '../events/readEvents.ts';
+import {
+  type EventQuery,
+  listEvents,
+  type ReadDeps,
+  readEvent,
+  readQuota,
+  readSessionEvents,
+} from '../events/readEvents.ts';
 import { parseToken, type StreamPosition } from '../linkedEvents/core/linkedEventToken.ts';
 import type { LinkedEventStreams } from '../linkedEvents/streams.ts';
 import type { IngestMetrics } from '../metrics.ts';
 import { Rejected } from '../rejected.ts';
 import { createReport, type ReportDeps } from '../reports/createReport.ts';
+import { listReports, type ReportQuery } from '../reports/listReports.ts';
 import { type ReportReadDeps, readReport, readReportEvents, retractReport } from '../reports/readReports.ts';
 import {
   readBuilds,
@@ -61,6 +69,9 @@ export function publicApp(deps: PublicAppDeps): Koa {
   const document = JSON.stringify(openApi(deps.defaultRevision));
 
   router.post('/v1/ingest/events', (ctx) => ingestEvents(deps, ctx, as(ctx, 'events:write')));
+  router.get('/v1/events', async (ctx) =>
+    json(ctx, await listEvents(reads, as(ctx, 'read'), eventQuery(ctx))),
+  );
   router.get('/v1/events/:id', async (ctx) => json(ctx, await readEvent(reads, as(ctx, 'read'), param(ctx))));
   router.get('/v1/sessions/:id/events', async (ctx) => {
     json(ctx, await readSessionEvents(reads, as(ctx, 'read'), param(ctx), pageQuery(ctx)));
@@ -206,6 +217,9 @@ export function reportRoutes(
     if (answer.isReplay) ctx.set('Idempotency-Replayed', 'true');
     json(ctx, answer.body);
   });
+  router.get('/v1/reports', async (ctx) => {
+    ctx.body = await listReports(reports, as(ctx, 'read'), reportQuery(ctx));
+  });
   router.get('/v1/reports/:id', async (ctx) =>
     json(ctx, await readReport(reports, as(ctx, 'read'), param(ctx))),
   );
@@ -230,6 +244,30 @@ function param(ctx: RouterContext): string {
 
 function pageQuery(ctx: RouterContext): PageQuery {
   return { limit: queryText(ctx, 'limit'), cursor: queryText(ctx, 'cursor') };
+}
+
+function eventQuery(ctx: RouterContext): EventQuery {
+  const text = (name: string): string | undefined => queryText(ctx, name);
+  return {
+    ...pageQuery(ctx),
+    sessionId: text('sessionId'),
+    eventType: text('eventType'),
+    since: text('since'),
+    until: text('until'),
+  };
+}
+
+function reportQuery(ctx: RouterContext): ReportQuery {
+  const text = (name: string): string | undefined => queryText(ctx, name);
+  return {
+    ...pageQuery(ctx),
+    since: text('since'),
+    until: text('until'),
+    severity: text('severity'),
+    buildId: text('buildId'),
+    fingerprint: text('fingerprint'),
+    sessionId: text('sessionId'),
+  };
 }
 
 function queryText(ctx: RouterContext, name: string): string | undefined {

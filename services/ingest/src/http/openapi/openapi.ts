@@ -4,12 +4,14 @@ import { Problem } from '@questlog/schemas/http/problem';
 import { QuotaOutput } from '@questlog/schemas/http/quota';
 import {
   LinkedEventMessage,
+  ListedReport,
   ReportCreated,
   ReportEvent,
   ReportEventPage,
   ReportInput,
   ReportLinkOutput,
   ReportOutput,
+  ReportPage,
 } from '@questlog/schemas/http/report';
 import {
   BuildOutput,
@@ -24,16 +26,21 @@ import { UploadInput, UploadOutput, UploadStored } from '@questlog/schemas/http/
 import type { Revision } from '@questlog/schemas/topics/eventsAccepted';
 import {
   answer,
+  BAD_LIST,
   COMMON,
+  filter,
   header,
   id,
   json,
   NOT_THERE,
+  PAGE,
   problem,
   query,
   read,
   ref,
   STRICT,
+  TIME,
+  UUID_TEXT,
 } from './openapiParts.ts';
 import { reportPaths } from './openapiReports.ts';
 import { sessionPaths } from './openapiSessions.ts';
@@ -52,6 +59,13 @@ export function openApi(revision: Revision): Record<string, unknown> {
     paths: {
       '/v1/ingest/events': { post: ingestOperation() },
       ...sessionPaths(),
+      '/v1/events': {
+        get: read(
+          'The events of the project, the newest first by the time inside their ids: when they were accepted.',
+          answer('A page of events.', ref('EventPage')),
+          { parameters: [...FILTERS, ...PAGE], refusals: BAD_LIST },
+        ),
+      },
       '/v1/events/{id}': {
         get: read('One event.', answer('The event.', ref('Event')), {
           parameters: [id],
@@ -89,6 +103,13 @@ export function openApi(revision: Revision): Record<string, unknown> {
   };
 }
 
+const FILTERS = [
+  filter('sessionId', 'Of this session; none where the project does not have it.', UUID_TEXT),
+  filter('eventType', 'Of this type, to the letter.', { type: 'string' }),
+  filter('since', 'With this `occurredAt` or a later one: ISO 8601, a plus sign as `%2B`.', TIME),
+  filter('until', 'With an `occurredAt` before this time.', TIME),
+];
+
 const SCHEMAS = {
   EventInputA,
   EventInputB,
@@ -107,6 +128,8 @@ const SCHEMAS = {
   UploadStored,
   ReportInput,
   Report: ReportOutput,
+  ListedReport,
+  ReportPage,
   ReportCreated,
   ReportLink: ReportLinkOutput,
   ReportEvent,

@@ -32,6 +32,17 @@ export const PAGE = [
   query('cursor', { type: 'string' }),
 ];
 
+/** A filter of a list, told in a sentence. */
+export const filter = (name: string, description: string, schema: object) => ({
+  ...query(name, schema),
+  description,
+});
+
+export const UUID_TEXT = { type: 'string', format: 'uuid' };
+export const TIME = { type: 'string', examples: ['2026-11-21T18:30:00Z'] };
+
+export const BAD_LIST = { 400: problem('A parameter is not valid: the detail names it and what it may be.') };
+
 export function read(
   summary: string,
   ok: object,

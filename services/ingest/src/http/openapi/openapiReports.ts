@@ -1,9 +1,43 @@
 /** The operations of bug reports in the OpenAPI document. */
-import { answer, COMMON, header, id, json, NOT_THERE, PAGE, problem, read, ref } from './openapiParts.ts';
+import { MAX_FINGERPRINT_CHARS } from '@questlog/schemas/http/report';
+import { SEVERITIES } from '@questlog/schemas/topics/reportLinks';
+import {
+  answer,
+  BAD_LIST,
+  COMMON,
+  filter,
+  header,
+  id,
+  json,
+  NOT_THERE,
+  PAGE,
+  problem,
+  read,
+  ref,
+  TIME,
+  UUID_TEXT,
+} from './openapiParts.ts';
+
+const FILTERS = [
+  filter('since', 'Received at this time or later: ISO 8601, a plus sign as `%2B`.', TIME),
+  filter('until', 'Received before this time.', TIME),
+  filter('severity', `One of ${SEVERITIES.join(', ')}.`, { type: 'string', enum: SEVERITIES }),
+  filter('buildId', 'Of this build.', UUID_TEXT),
+  filter('fingerprint', `Of this problem; 1 to ${MAX_FINGERPRINT_CHARS} characters.`, { type: 'string' }),
+  filter('sessionId', 'Of this session; none where the project does not have it.', UUID_TEXT),
+];
 
 export function reportPaths(): Record<string, object> {
   return {
     '/v1/ingest/reports': { post: createOperation() },
+    '/v1/reports': {
+      get: read(
+        'The bug reports of the project, the one received last first; a retracted one stays, with its state. ' +
+          '`GET /v1/reports/{id}` has the description, the context, the files and the links too.',
+        answer('A page of reports.', ref('ReportPage')),
+        { parameters: [...FILTERS, ...PAGE], refusals: BAD_LIST },
+      ),
+    },
     '/v1/reports/{id}': {
       get: read('A bug report with its links, at most 10000.', answer('The report.', ref('Report')), {
         parameters: [id],

@@ -1,4 +1,5 @@
 /** The answers that show a bug report: the report, its links, and its events with the payload bytes that came in. Pure. */
+import type { ListedReport } from '@questlog/schemas/http/report';
 import { reportTimeOf } from '@questlog/schemas/reportWindow';
 import type { ReportContent, ReportLink } from '@questlog/schemas/topics/reportLinks';
 import { formatMicros } from '../../core/occurredAt.ts';
@@ -37,15 +38,29 @@ export function createdReport(
 }
 
 function head({ filed, isRetracted }: AnsweredReport): string {
+  return JSON.stringify(reportHead(filed, isRetracted)).slice(1, -1);
+}
+
+type Filed = Pick<
+  ReportLink,
+  'reportId' | 'sessionId' | 'buildId' | 'occurredAt' | 'receivedAt' | 'windowBeforeMs' | 'windowAfterMs'
+>;
+
+/** What every answer says of a report, in a list too. */
+export function reportHead(filed: Filed, isRetracted: boolean): Omit<ListedReport, 'report'> {
   const { reportId, sessionId, buildId, windowBeforeMs, windowAfterMs } = filed;
-  const receivedAt = formatMicros(BigInt(filed.receivedAt) * 1000n);
   const state = isRetracted ? 'retracted' : 'filed';
-  return (
-    `"id":"${reportId}","reportId":"${reportId}","status":"${state}",` +
-    `"sessionId":${JSON.stringify(sessionId)},"buildId":${JSON.stringify(buildId)},` +
-    `"occurredAt":"${formatMicros(reportTimeOf(filed))}","receivedAt":"${receivedAt}",` +
-    `"window":{"beforeMs":${windowBeforeMs},"afterMs":${windowAfterMs}},"state":"${state}"`
-  );
+  return {
+    id: reportId,
+    reportId,
+    status: state,
+    sessionId,
+    buildId,
+    occurredAt: formatMicros(reportTimeOf(filed)),
+    receivedAt: formatMicros(BigInt(filed.receivedAt) * 1000n),
+    window: { beforeMs: windowBeforeMs, afterMs: windowAfterMs },
+    state,
+  };
 }
 
 /** The context as it was sent. */

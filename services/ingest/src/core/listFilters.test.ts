@@ -1,0 +1,31 @@
+/** A filter that is given is read or refused; one that is not given narrows nothing. */
+import { expect, test } from 'vitest';
+import { Rejected } from '../rejected.ts';
+import { choiceFilter, textFilter, timeFilter, uuidFilter, whereGiven } from './listFilters.ts';
+
+test('only the conditions of given filters are asked, an empty text too', () => {
+  const conditions = { a: 'a = {a:String}', b: 'b = {b:String}', c: 'c = {c:String}' };
+  expect(whereGiven({ a: '', b: undefined, c: 'x' }, conditions)).toBe(
+    'AND a = {a:String} AND c = {c:String}',
+  );
+  expect(whereGiven({ a: undefined, b: undefined, c: undefined }, conditions)).toBe('');
+});
+
+test('a filter that is not given is no filter', () => {
+  const none = [uuidFilter('x', undefined), timeFilter('x', undefined), textFilter('x', undefined, 1)];
+  expect([...none, choiceFilter('x', undefined, ['y'])]).toEqual([
+    undefined,
+    undefined,
+    undefined,
+    undefined,
+  ]);
+});
+
+test('a time is in microseconds, also before 1970', () => {
+  expect(timeFilter('since', '1969-12-31T23:59:59.999999Z')).toBe('-1');
+});
+
+test('a text is counted in characters, not in units of UTF-16', () => {
+  expect(textFilter('fingerprint', '🎮🎮', 2)).toBe('🎮🎮');
+  expect(() => textFilter('fingerprint', '🎮🎮🎮', 2)).toThrow(Rejected);
+});

@@ -1,0 +1,48 @@
+/** What a list is narrowed by, as its query says it. A filter that is not given narrows nothing. Pure. */
+import { canonicalUuid } from '@questlog/schemas/uuid';
+import { Rejected } from '../rejected.ts';
+import { parseOccurredAt } from './occurredAt.ts';
+
+type Text = string | undefined;
+
+/** In lower case. @throws Rejected naming the parameter, as the others here. */
+export function uuidFilter(name: string, text: Text): string | undefined {
+  if (text === undefined) return undefined;
+  return canonicalUuid(text) ?? refuse(name, 'a UUID');
+}
+
+/** Microseconds since the epoch, as text that ClickHouse takes for a 64-bit integer. */
+export function timeFilter(name: string, text: Text): string | undefined {
+  if (text === undefined) return undefined;
+  const parsed = parseOccurredAt(text);
+  // Decoding a query makes a space of the plus sign of an offset.
+  return parsed.ok
+    ? String(parsed.micros)
+    : refuse(name, 'an ISO 8601 timestamp in the years 1900 to 2299; a plus sign in it is written %2B');
+}
+
+export function choiceFilter(name: string, text: Text, choices: readonly string[]): string | undefined {
+  if (text === undefined || choices.includes(text)) return text;
+  return refuse(name, `one of ${choices.join(', ')}`);
+}
+
+export function textFilter(name: string, text: Text, maxLength: number): string | undefined {
+  if (text === undefined) return undefined;
+  const length = [...text].length;
+  return length >= 1 && length <= maxLength ? text : refuse(name, `1 to ${maxLength} characters`);
+}
+
+/** The conditions of those filters that are given, for a WHERE whose parameters the filters are. */
+export function whereGiven<Name extends string>(
+  filters: Readonly<Record<Name, Text>>,
+  conditions: Readonly<Record<Name, string>>,
+): string {
+  const isGiven = (name: string): boolean => Reflect.get(filters, name) !== undefined;
+  return Object.entries<string>(conditions)
+    .flatMap(([name, condition]) => (isGiven(name) ? [`AND ${condition}`] : []))
+    .join(' ');
+}
+
+function refuse(name: string, wanted: string): never {
+  throw new Rejected('invalid_request', `${name}: ${wanted}`);
+}

@@ -1,0 +1,84 @@
+/** The list of a project's bug reports, the newest first; a retracted one stays in it with its state. */
+
+import type { Principal } from '@questlog/runtime/directory/directory';
+import { type ListedReport, MAX_FINGERPRINT_CHARS, type ReportPage } from '@questlog/schemas/http/report';
+import { partitionOf } from '@questlog/schemas/partition';
+import { type ReportLink, SEVERITIES } from '@questlog/schemas/topics/reportLinks';
+import { choiceFilter, textFilter, timeFilter, uuidFilter, whereGiven } from '../core/listFilters.ts';
+import { inNewestFirst, newestFirstOf, newestFirstParams, readNewestFirst } from '../core/newestFirst.ts';
+import type { PageQuery } from '../core/pageLimit.ts';
+import { reportHead } from './core/reportAnswer.ts';
+import type { ReportReadDeps } from './readReports.ts';
+
+/** As the query has them; undefined where it has none. */
+export interface ReportQuery extends PageQuery, Record<keyof typeof CONDITIONS, string | undefined> {}
+
+const CONDITIONS = {
+  since: 'received_at >= fromUnixTimestamp64Micro({since:Int64})',
+  until: 'received_at < fromUnixTimestamp64Micro({until:Int64})',
+  severity: 'severity = {severity:String}',
+  buildId: 'build_id = {buildId:UUID}',
+  fingerprint: 'fingerprint = {fingerprint:String}',
+  sessionId: 'session_id = {sessionId:UUID}',
+};
+
+/** Without what may be long: `FINAL` reads every column of all reports of the project. */
+const COLUMNS = `id AS reportId, session_id AS sessionId, build_id AS buildId,
+  toUnixTimestamp64Micro(occurred_at) AS occurredAt, toUnixTimestamp64Milli(received_at) AS receivedAt,
+  toUnixTimestamp64Milli(retracted_at) AS retractedAt, window_before_ms AS windowBeforeMs,
+  window_after_ms AS windowAfterMs, title, severity, reporter_type AS reporterType, source_channel AS sourceChannel,
+  fingerprint`;
+
+type Texts = 'severity' | 'reporterType' | 'sourceChannel' | 'fingerprint';
+
+interface ListedRow
+  extends Pick<ReportLink, 'reportId' | 'sessionId' | 'buildId' | 'windowBeforeMs' | 'windowAfterMs'>,
+    Record<Texts | 'title', string> {
+  readonly occurredAt: string;
+  readonly receivedAt: string;
+  readonly retractedAt: string | null;
+}
+
+/** @throws Rejected naming the parameter; Unavailable while the projection lags. */
+export async function listReports(
+  { store, reportProjection, partitions }: ReportReadDeps,
+  { tenant, project }: Principal,
+  query: ReportQuery,
+): Promise<ReportPage> {
+  const page = readNewestFirst(query);
+  const filters = {
+    since: timeFilter('since', query.since),
+    until: timeFilter('until', query.until),
+    severity: choiceFilter('severity', query.severity, SEVERITIES),
+    buildId: uuidFilter('buildId', query.buildId),
+    fingerprint: textFilter('fingerprint', query.fingerprint, MAX_FINGERPRINT_CHARS),
+    sessionId: uuidFilter('sessionId', query.sessionId),
+  };
+  await reportProjection.caughtUp([partitionOf(tenant.id, 0, partitions)]);
+  const found = await store.query<ListedRow>(
+    `SELECT ${COLUMNS} FROM reports
+     WHERE project_id = {projectId:UUID} ${whereGiven(filters, CONDITIONS)} AND ${inNewestFirst('received_at')}`,
+    { projectId: project.id, ...filters, ...newestFirstParams(page) },
+  );
+  const { rows, next } = newestFirstOf(found, page, ({ reportId, receivedAt }) => {
+    return { id: reportId, millis: receivedAt };
+  });
+  return { reports: rows.map(listed), next };
+}
+
+function listed(row: ListedRow): ListedReport {
+  const { title, severity, reporterType, sourceChannel, fingerprint } = row;
+  const filed = { ...row, occurredAt: BigInt(row.occurredAt), receivedAt: Number(row.receivedAt) };
+  const texts = {
+    title,
+    severity: textOf(severity),
+    reporterType: textOf(reporterType),
+    sourceChannel: textOf(sourceChannel),
+    fingerprint: textOf(fingerprint),
+  };
+  return { ...reportHead(filed, row.retractedAt !== null), report: title === '' ? null : texts };
+}
+
+function textOf(text: string): string | null {
+  return text === '' ? null : text;
+}
