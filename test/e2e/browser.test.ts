@@ -1,0 +1,155 @@
+/** A web game in a real Chromium: a page of another origin does what `docs/games/web.md` says, and reads every answer. */
+import { spawnSync } from 'node:child_process';
+import { once } from 'node:events';
+import { readFileSync } from 'node:fs';
+import { createServer } from 'node:http';
+import { STREAM_LIMITS } from '@questlog/ingest/linkedEvents/streams';
+import { type Browser, chromium, type Page } from 'playwright-core';
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
+import { eventually, type ListedEvent, type TestProject } from './builders.ts';
+import { ownProduct, sharedProduct } from './sharedProduct.ts';
+
+const [QUESTLOG_JS = '', GAME_JS = ''] = codeOf('../../docs/games/web.md');
+const executablePath = findChromium();
+const site = await aSite();
+
+describe.skipIf(executablePath === undefined)('a page of another origin', () => {
+  const shared = sharedProduct();
+  /** For pages of `site`, and not for those that reach it by its other name. */
+  const restricted = ownProduct({ env: { QUESTLOG_CORS_ORIGINS: `https://game.example, ${site.origin}` } });
+  let browser: Browser;
+  let game: TestProject;
+
+  beforeAll(async () => {
+    browser = await chromium.launch({ ...(executablePath && { executablePath }) });
+    game = await shared.aProject({ revision: 'B' });
+  });
+  afterAll(async () => {
+    await browser?.close();
+    site.close();
+  });
+
+  test('plays by the page of the docs: session, events, picture and report are stored, and linked', async () => {
+    const page = await open(game.token, shared.product.credentials);
+    const made = page.waitForResponse((response) => response.url().endsWith('/v1/ingest/uploads'));
+    const filed = page.waitForResponse((response) => response.url().endsWith('/v1/ingest/reports'));
+    await page.addScriptTag({ url: 'game.js', type: 'module' });
+    const answer = await filed;
+    const report: { id: string } = await answer.json();
+
+    expect(answer.status()).toBe(201);
+    const linked = await eventually(
+      async (): Promise<ListedEvent[]> =>
+        (await game.get(`/v1/reports/${report.id}/events`)).json().events ?? [],
+      (events) => events.length > 0,
+    );
+    const { uploadId }: { uploadId: string } = await (await made).json();
+    const picture = await game.get(`/v1/uploads/${uploadId}`);
+    expect(picture.bytes.toString('latin1')).toMatch(/^\x89PNG/);
+    expect((await game.get(`/v1/reports/${report.id}`)).json()).toMatchObject({
+      report: { title: 'Stuck in a wall' },
+      attachments: [{ uploadId, state: 'stored', sizeBytes: picture.bytes.length }],
+    });
+    expect(linked).toMatchObject([{ eventType: 'checkpoint', payload: { level: 3 } }]);
+  });
+
+  test('reads why it was refused: a body that is too large, a service that has no room', async () => {
+    const { baseUrl } = shared.product.credentials;
+    const page = await open(game.token, shared.product.credentials);
+    await takeAllStreams(baseUrl, game.token);
+    const ask = (path: string, init: string): Promise<unknown> =>
+      inPage(
+        page,
+        `const headers = { Authorization: 'Bearer ${game.token}', 'Content-Type': 'application/json' };
+         const answer = await fetch('${baseUrl}${path}', { headers, ...${init} });
+         const { code, message } = await answer.json();
+         return { status: answer.status, retryAfter: answer.headers.get('Retry-After'), code, message };`,
+      );
+
+    expect(
+      await ask('/v1/ingest/events', `{ method: 'POST', body: 'x'.repeat(9 * 1024 * 1024) }`),
+    ).toMatchObject({ status: 413, code: 'body_too_large', message: expect.stringContaining('8388608') });
+    expect(await ask('/v1/linked-events', '{}')).toMatchObject({
+      ...{ status: 503, code: 'unavailable', retryAfter: '10' },
+      message: expect.stringContaining('streams of linked events'),
+    });
+  });
+
+  test('is let in where QUESTLOG_CORS_ORIGINS lists its origin, and kept out where not', async () => {
+    const { token } = restricted.product.credentials;
+    const begin = `const { begin } = await import('./questlog.js');
+      return await begin('1.4.2').then(() => 'begun', String);`;
+    const listed = await open(token, restricted.product.credentials);
+    const other = await open(token, restricted.product.credentials, 'localhost');
+
+    expect(await inPage(listed, begin)).toBe('begun');
+    expect(await inPage(other, begin)).toBe('TypeError: Failed to fetch');
+  });
+
+  /** A page of the site whose `questlog.js` has the two settings that a game gives. */
+  async function open(token: string, { baseUrl }: { baseUrl: string }, host = '127.0.0.1'): Promise<Page> {
+    const page = await browser.newPage();
+    onTestFinished(() => page.close());
+    await page.goto(site.publish({ url: baseUrl, token }).replace('127.0.0.1', host));
+    return page;
+  }
+});
+
+/** Serves the game; nothing between it and the product answers for either. */
+async function aSite() {
+  const games: string[] = [];
+  const server = createServer((request, response) => {
+    const [, game = '', file] = request.url?.split('/') ?? [];
+    const code = file === 'questlog.js' ? games[Number(game)] : file === 'game.js' ? GAME_JS : undefined;
+    response.setHeader('Content-Type', code === undefined ? 'text/html' : 'text/javascript');
+    response.end(code ?? '<!doctype html><title>A game</title><canvas></canvas>');
+  });
+  await once(server.listen(0, '127.0.0.1'), 'listening');
+  const address = server.address();
+  const origin = `http://127.0.0.1:${typeof address === 'object' ? address?.port : 0}`;
+  return {
+    origin,
+    /** Answers the address of the page. */
+    publish: (settings: { url: string; token: string }): string => {
+      const code = QUESTLOG_JS.replace(
+        /^const (url|token) = .*$/gm,
+        (_, name: keyof typeof settings) => `const ${name} = '${settings[name]}';`,
+      );
+      return `${origin}/${games.push(code) - 1}/`;
+    },
+    close: () => void server.close(),
+  };
+}
+
+/** As many streams of linked events as a project may have; they end with the test. */
+async function takeAllStreams(baseUrl: string, token: string): Promise<void> {
+  const headers = { Authorization: `Bearer ${token}` };
+  const opening = Array.from({ length: STREAM_LIMITS.maxStreamsOfProject }, () =>
+    fetch(`${baseUrl}/v1/linked-events?from=end`, { headers }),
+  );
+  const streams = await Promise.all(opening);
+  // One that nobody holds any more would end with the next collection of garbage.
+  onTestFinished(() => Promise.all(streams.map(({ body }) => body?.cancel())).then(() => {}));
+}
+
+/** @param code the body of an async function. */
+async function inPage(page: Page, code: string): Promise<unknown> {
+  return await page.evaluate(`(async () => { ${code} })()`);
+}
+
+/** The blocks of JavaScript on a page of the docs. */
+function codeOf(page: string): string[] {
+  const text = readFileSync(new URL(page, import.meta.url), 'utf8');
+  return [...text.matchAll(/^```js\n([\s\S]*?)^```/gm)].map(([, code = '']) => code);
+}
+
+/** @throws where there is none and `QUESTLOG_REQUIRE` asks for it. */
+function findChromium(): string | undefined {
+  const path = spawnSync('sh', ['-c', 'command -v chromium'], { encoding: 'utf8' }).stdout.trim();
+  if (path !== '') return path;
+  if (process.env['QUESTLOG_REQUIRE']?.includes('chromium')) {
+    throw new Error('QUESTLOG_REQUIRE asks for chromium, but there is none');
+  }
+  console.warn('skipped: a web game cannot be played here: there is no chromium');
+  return undefined;
+}
