@@ -85,6 +85,62 @@ describe('unknown fields of events', () => {
   });
 });
 
+describe('unknown fields of what is no event', () => {
+  const upload = { attachmentType: 'log_bundle', fileName: 'game.log', mimeType: 'text/plain' };
+  const build = { version: '1.4.2', platform: 'Web', gitCommmit: 'x' };
+  const report = {
+    report: { title: 'Stuck', sevrity: 'high' },
+    events: [{ eventType: 'x', sesionId: null }],
+  };
+  const cases: [string, object, Record<string, string | undefined>][] = [
+    ['/v1/ingest/sessions', { build, user: 'x' }, { '/build/gitCommmit': 'gitCommit', '/user': undefined }],
+    [
+      '/v1/ingest/reports',
+      { ...report, fingerprint: 'x' },
+      { '/report/sevrity': 'severity', '/fingerprint': undefined, '/events/0/sesionId': 'sessionId' },
+    ],
+    ['/v1/ingest/uploads', { ...upload, sizebytes: 1 }, { '/sizebytes': 'sizeBytes' }],
+  ];
+
+  test.each(cases)('are ignored and named: %s', async (path, body, fields) => {
+    const answer = await game.request('POST', path, { body });
+
+    expect(answer.status).toBe(201);
+    expect(ignoredBy(answer)).toBe(
+      Object.keys(fields)
+        .map((pointer) => `"${pointer}"`)
+        .join(', '),
+    );
+  });
+
+  test.each(cases)(
+    'are a 400 with handling=strict, which names what was meant: %s',
+    async (path, body, fields) => {
+      const answer = await game.request('POST', path, { body, headers: STRICT });
+      const errors: { pointer: string; code: string; detail: string }[] = answer.json().errors;
+
+      expect([answer.status, answer.json().code]).toEqual([400, 'invalid_request']);
+      expect(errors.map(({ pointer }) => pointer)).toEqual(Object.keys(fields));
+      for (const { pointer, code, detail } of errors) {
+        expect(code).toBe('field_unknown');
+        if (fields[pointer] === undefined) expect(detail).not.toContain('meant');
+        else expect(detail).toContain(`is ${fields[pointer]} meant?`);
+      }
+    },
+  );
+
+  test.each(cases)('are nothing to a strict request that has none: %s', async (path) => {
+    const body = path.endsWith('uploads')
+      ? upload
+      : path.endsWith('reports')
+        ? { report: { title: 'x' } }
+        : {};
+    const answer = await game.request('POST', path, { body, headers: STRICT });
+
+    expect([answer.status, answer.headers.get('preference-applied')]).toEqual([201, 'handling=strict']);
+  });
+});
+
 function ignoredBy({ headers }: Answer): string | null {
   return headers.get('questlog-ignored-fields');
 }

@@ -1,6 +1,7 @@
 /** What a client is told of fields that the contract does not have. Pure. */
 import { nearestName } from '@questlog/runtime/process/nearMiss';
 import type { ElementProblem } from '@questlog/schemas/http/problem';
+import { pointerTo } from './scanValue.ts';
 
 export interface UnknownField {
   /** Position in the request's array; 0 where there is none. */
@@ -10,6 +11,9 @@ export interface UnknownField {
 }
 
 const MAX_EDITS = 2;
+const MAX_NAMED = 10;
+/** Of a longer name the begin tells enough. */
+const MAX_CHARACTERS = 64;
 
 /** Each as a problem that also names the field of the schema which was probably meant. */
 export function unknownFieldProblems(unknown: readonly UnknownField[], schema: object): ElementProblem[] {
@@ -20,6 +24,17 @@ export function unknownFieldProblems(unknown: readonly UnknownField[], schema: o
     const hint = meant === undefined ? '' : `; is ${meant} meant?`;
     return { index, pointer, code: 'field_unknown', detail: `there is no field ${path.join('.')}${hint}` };
   });
+}
+
+/** The first members of a parsed body that its schema does not have. */
+export function unknownMembers(body: unknown, schema: { readonly properties: object }): string[] {
+  const unknown = Object.keys(Object(body)).filter((name) => !Object.hasOwn(schema.properties, name));
+  return unknown.slice(0, MAX_NAMED).map((name) => pointerTo(name.slice(0, MAX_CHARACTERS)));
+}
+
+/** Of a body that is one object. */
+export function unknownOf(pointers: readonly string[]): UnknownField[] {
+  return pointers.map((pointer) => ({ index: 0, pointer }));
 }
 
 /** The fields that a schema has inside these; of an array, those of its elements. */
@@ -40,8 +55,6 @@ function unescaped(token: string): string {
   return token.replaceAll('~1', '/').replaceAll('~0', '~');
 }
 
-const MAX_NAMED = 10;
-const MAX_CHARACTERS = 64;
 const MAX_BYTES = 1024;
 
 /**

@@ -18,6 +18,11 @@ export function handlingIn(prefer: string): Handling | undefined {
   return undefined;
 }
 
+/** For endpoints without batches, of which lenient asks nothing. */
+export function isStrict(ctx: Context): boolean {
+  return handlingIn(ctx.get('Prefer')) === 'strict';
+}
+
 /** The answer says what was heeded, and names the fields that were not. */
 export function tellHandling(ctx: Context, applied: Handling | undefined, ignored: Iterable<string>): void {
   if (applied !== undefined) ctx.set('Preference-Applied', `handling=${applied}`);

@@ -36,7 +36,7 @@ import { registerSession } from '../sessions/registerSession.ts';
 import { authenticate } from './authenticate.ts';
 import { type AllowedOrigins, headersOfEveryAnswer, listedOrigins, preflights } from './cors.ts';
 import { openApi } from './openapi/openapi.ts';
-import { handlingIn, tellHandling } from './prefer.ts';
+import { handlingIn, isStrict, tellHandling } from './prefer.ts';
 import { problems } from './problems.ts';
 import { type Bodies, withBody } from './readBody.ts';
 import { noRoute } from './route.ts';
@@ -186,8 +186,10 @@ function sessionRoutes(
 ): void {
   router.post('/v1/ingest/sessions', async (ctx) => {
     const principal = as(ctx, 'events:write');
-    const answer = await withBody(ctx.req, bodies, (body) => registerSession(reads, principal, body));
+    const strict = isStrict(ctx);
+    const answer = await withBody(ctx.req, bodies, (body) => registerSession(reads, principal, body, strict));
     ctx.status = answer.status;
+    tellHandling(ctx, strict ? 'strict' : undefined, answer.ignored);
     ctx.body = answer.body;
   });
   router.get('/v1/sessions/:id', async (ctx) =>
@@ -211,7 +213,9 @@ export function reportRoutes(
   const { reports, bodies } = deps;
   router.post('/v1/ingest/reports', async (ctx) => {
     const principal = as(ctx, 'reports:write');
-    const answer = await withBody(ctx.req, bodies, (body) => createReport(reports, principal, body));
+    const strict = isStrict(ctx);
+    const answer = await withBody(ctx.req, bodies, (body) => createReport(reports, principal, body, strict));
+    tellHandling(ctx, strict ? 'strict' : undefined, answer.ignored);
     ctx.status = answer.isReplay ? 200 : 201;
     ctx.set('Location', `/v1/reports/${answer.id}`);
     if (answer.isReplay) ctx.set('Idempotency-Replayed', 'true');

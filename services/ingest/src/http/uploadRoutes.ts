@@ -5,12 +5,14 @@ import type { Principal } from '@questlog/runtime/directory/directory';
 import type { Clock } from '@questlog/runtime/process/clock';
 import { UploadInput } from '@questlog/schemas/http/upload';
 import type { Scope } from '@questlog/schemas/topics/directoryEntry';
+import { unknownFieldProblems, unknownMembers, unknownOf } from '../core/unknownFields.ts';
 import { Rejected } from '../rejected.ts';
 import { attachmentNamed } from '../uploads/core/contentDisposition.ts';
 import { readUploadPath, UPLOAD_PATH } from '../uploads/core/uploadAddress.ts';
 import { linger, receiveUpload, type UploadsInFlight } from '../uploads/receiveUpload.ts';
 import type { UploadStore } from '../uploads/uploadStore.ts';
 import { findUpload, makeUpload } from '../uploads/uploads.ts';
+import { isStrict, tellHandling } from './prefer.ts';
 import { checkedBody, jsonBody } from './route.ts';
 
 export interface UploadRouteDeps {
@@ -46,8 +48,14 @@ export function uploadRoutes(
       if (store === undefined) throw new Rejected('uploads_not_set_up', NOT_SET_UP);
       const principal: Principal = ctx.state['principal'];
       const input = uploadBody(ctx.request.body);
+      const strict = isStrict(ctx);
+      const unknown = unknownMembers(ctx.request.body, UploadInput);
+      const errors = strict ? unknownFieldProblems(unknownOf(unknown), UploadInput) : [];
+      const [first] = errors;
+      if (first !== undefined) throw new Rejected('invalid_request', first.detail, { errors });
       const upload = await makeUpload({ store, clock }, principal, input, deps.publicUrl || baseUrlOf(ctx));
       ctx.status = 201;
+      tellHandling(ctx, strict ? 'strict' : undefined, unknown);
       // The address is a secret for as long as it takes bytes.
       ctx.set({ Location: UPLOAD_PATH + upload.uploadId, 'Cache-Control': 'no-store' });
       ctx.body = upload;

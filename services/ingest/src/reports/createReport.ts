@@ -82,10 +82,11 @@ export async function createReport(
   deps: ReportDeps,
   principal: Principal,
   body: Buffer,
-): Promise<ReportAnswer> {
-  const checked = await check(deps, principal, body);
+  isStrict = false,
+): Promise<ReportAnswer & { readonly ignored: readonly string[] }> {
+  const checked = await check(deps, principal, body, isStrict);
   const { tenant, project } = principal;
-  return await deps.perReport.run(`${project.id}/${checked.id}`, async () => {
+  const answer = await deps.perReport.run(`${project.id}/${checked.id}`, async () => {
     // An id that was drawn here is nobody else's.
     const isNamed = checked.draft.id !== null || checked.draft.clientRequestId !== null;
     const mayBeKnown = isNamed && (await deps.reports.areThere(tenant.id, project.id));
@@ -94,11 +95,17 @@ export async function createReport(
       ? await file(deps, principal, checked)
       : await replay(deps, principal, checked, known);
   });
+  return { ...answer, ignored: checked.draft.unknown };
 }
 
-async function check(deps: ReportDeps, principal: Principal, body: Buffer): Promise<Checked> {
+async function check(
+  deps: ReportDeps,
+  principal: Principal,
+  body: Buffer,
+  isStrict: boolean,
+): Promise<Checked> {
   const { tenant, project, revision } = principal;
-  const draft = readReport(body, revision);
+  const draft = readReport(body, revision, isStrict);
   const { sessionId, problems, clientRequestId } = draft;
   const named = [...new Set([...(sessionId === null ? [] : [sessionId]), ...sessionsOf(draft.drafts)])];
   const refusal = problems.length > 0 ? () => reportVerdict(problems) : undefined;

@@ -15,8 +15,9 @@ export async function registerSession(
   { sessions, clock }: { sessions: Sessions; clock: Clock },
   { tenant, project }: Principal,
   body: Buffer,
-): Promise<{ status: 200 | 201; body: SessionCreated }> {
-  const { id: givenId, ...content } = readSessionInput(body, project.id);
+  isStrict = false,
+): Promise<{ status: 200 | 201; body: SessionCreated; ignored: readonly string[] }> {
+  const { id: givenId, ignored, ...content } = readSessionInput(body, project.id, isStrict);
   const registeredAt = clock.now();
   const sessionId = givenId ?? eventId(registeredAt, 0, randomBytes(8));
   const lane = laneOfSession(sessionId, tenant.spread);
@@ -24,12 +25,12 @@ export async function registerSession(
   const wanted = knownSession(record);
   if (givenId !== null) {
     const known = (await sessions.find(tenant.id, project.id, [sessionId])).get(sessionId);
-    if (known !== undefined) return { status: 200, body: sameOrConflict(known, wanted) };
+    if (known !== undefined) return { status: 200, body: sameOrConflict(known, wanted), ignored };
   }
   const { winner, isOwn } = await sessions.register(record);
   return isOwn
-    ? { status: 201, body: createdSession(wanted) }
-    : { status: 200, body: sameOrConflict(winner, wanted) };
+    ? { status: 201, body: createdSession(wanted), ignored }
+    : { status: 200, body: sameOrConflict(winner, wanted), ignored };
 }
 
 function createdSession({ sessionId, buildId, startedAt, registeredAt }: KnownSession): SessionCreated {

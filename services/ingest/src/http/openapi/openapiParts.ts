@@ -19,6 +19,8 @@ export const query = (name: string, schema: object) => ({ name, in: 'query', sch
 export const STRICT =
   '`handling=strict` refuses unknown fields (400). Otherwise they are ignored, and `Questlog-Ignored-Fields` names the first ten.';
 
+export const PREFER = header('Prefer', STRICT);
+
 export const COMMON = {
   401: problem('No valid access token.'),
   403: problem('The access token lacks the scope.'),

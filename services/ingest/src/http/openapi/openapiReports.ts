@@ -11,6 +11,7 @@ import {
   json,
   NOT_THERE,
   PAGE,
+  PREFER,
   problem,
   read,
   ref,
@@ -72,7 +73,7 @@ function createOperation(): object {
       '`clientRequestId` the report is kept whatever time took away: an unknown session is left out, a file that is not ' +
       'there is `missing`, of more than 1,000 `eventIds` the last 1,000 count. A 503 with a `Location` means that the ' +
       'report exists without some of its events: repeat the request, with that id where it has no `clientRequestId`.',
-    parameters: [header('Content-Encoding', 'gzip, deflate, br or zstd.')],
+    parameters: [PREFER, header('Content-Encoding', 'gzip, deflate, br or zstd.')],
     requestBody: { required: true, content: json(ref('ReportInput')) },
     responses: {
       201: answer('The report, its created events, its links.', ref('ReportCreated')),

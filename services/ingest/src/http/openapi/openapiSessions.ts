@@ -1,5 +1,17 @@
 /** The operations of sessions, and of the builds and players that they tell of, in the OpenAPI document. */
-import { answer, COMMON, header, id, json, NOT_THERE, PAGE, problem, read, ref } from './openapiParts.ts';
+import {
+  answer,
+  COMMON,
+  header,
+  id,
+  json,
+  NOT_THERE,
+  PAGE,
+  PREFER,
+  problem,
+  read,
+  ref,
+} from './openapiParts.ts';
 
 const BAD_PAGE = { 400: problem('The limit or the cursor is not valid.') };
 
@@ -43,7 +55,7 @@ function registerOperation(): object {
     description:
       'Scope `events:write`. A repeat with the same `id` is answered 200. An empty string in an optional field is as if ' +
       'it were omitted. Events of the session that name no `buildId` get its build’s.',
-    parameters: [header('Content-Encoding', 'gzip, deflate, br or zstd.')],
+    parameters: [PREFER, header('Content-Encoding', 'gzip, deflate, br or zstd.')],
     requestBody: { required: true, content: json(ref('SessionInput')) },
     responses: {
       201: answer('The new session.', ref('SessionCreated')),

@@ -1,5 +1,17 @@
 /** The operations of uploads in the OpenAPI document. */
-import { answer, COMMON, header, id, json, NOT_THERE, problem, query, read, ref } from './openapiParts.ts';
+import {
+  answer,
+  COMMON,
+  header,
+  id,
+  json,
+  NOT_THERE,
+  PREFER,
+  problem,
+  query,
+  read,
+  ref,
+} from './openapiParts.ts';
 
 export function uploadPaths(): Record<string, object> {
   return {
@@ -15,6 +27,7 @@ function makeOperation(): object {
       'Scope `reports:write`. `PUT` the bytes to `uploadUrl` with `requiredHeaders`, then name the `uploadId` in a bug ' +
       'report. At most: screenshot 10 MiB, log_bundle and other 50 MiB, save_state 100 MiB, video 500 MiB. ' +
       'A file that no report names within 24 h is removed.',
+    parameters: [PREFER],
     requestBody: { required: true, content: json(ref('UploadInput')) },
     responses: {
       201: answer('The upload and its address.', ref('Upload')),

@@ -1,7 +1,12 @@
 /** Turns a scanned body into a bug report, or into the list of all its faults. Pure. */
 import { BATCH_CAP } from '@questlog/schemas/http/event';
 import { type ElementProblem, type ProblemCode, statusOf } from '@questlog/schemas/http/problem';
-import { type AttachmentInput, REPORT_LIMITS, ReportFields } from '@questlog/schemas/http/report';
+import {
+  type AttachmentInput,
+  REPORT_LIMITS,
+  ReportFields,
+  ReportInput,
+} from '@questlog/schemas/http/report';
 import { MAX_UPLOAD_BYTES_OF_A_REPORT } from '@questlog/schemas/http/upload';
 import type { ReportWindowMs } from '@questlog/schemas/topics/directoryEntry';
 import type { Revision } from '@questlog/schemas/topics/eventsAccepted';
@@ -12,6 +17,7 @@ import { fieldProblems } from '../../core/fieldProblems.ts';
 import { parseOccurredAt } from '../../core/occurredAt.ts';
 import { type ObjectScan, type ScannedObject, type Span, scanObject } from '../../core/scanObject.ts';
 import { MAX_DEPTH } from '../../core/scanValue.ts';
+import { type UnknownField, unknownFieldProblems, unknownOf } from '../../core/unknownFields.ts';
 import { type Draft, readElements } from '../../events/core/envelope.ts';
 import { scanArray } from '../../events/core/scanBody.ts';
 import type { ScannedElement } from '../../events/core/scanElement.ts';
@@ -38,7 +44,7 @@ export interface ReportDraft {
   /** A view of the body's own bytes. */
   readonly context: Buffer | null;
   readonly attachments: readonly AttachmentInput[];
-  /** JSON pointers of fields that no report has. */
+  /** JSON pointers of the first fields that no report has, or no event. */
   readonly unknown: readonly string[];
   readonly drafts: readonly Draft[];
   readonly problems: readonly ElementProblem[];
@@ -51,7 +57,7 @@ const validator = Compile(ReportFields);
 const NAMING_FIELDS = ['sessionId', 'events', 'eventIds', 'report'] as const;
 
 /** @throws Rejected when the body is no JSON object at all. */
-export function readReport(body: Buffer, revision: Revision): ReportDraft {
+export function readReport(body: Buffer, revision: Revision, isStrict = false): ReportDraft {
   const { scanned, inline } = scanReport(body, BATCH_CAP[revision]);
   if (!scanned.ok) throw new Rejected('invalid_json', `at byte ${scanned.offset}: ${scanned.detail}`);
   if (scanned.kind !== 'object') {
@@ -66,6 +72,8 @@ export function readReport(body: Buffer, revision: Revision): ReportDraft {
     ...events.problems.map(insideEvents),
   ];
   const { value } = fields;
+  const unknown = [...report.unknown, ...inline.unknown.map((field) => insideEvents(field).pointer)];
+  if (isStrict) problems.push(...unknownFieldProblems(unknownOf(unknown), ReportInput));
   if (NAMING_FIELDS.every((field) => isEmpty(report, inline.count, field))) {
     problems.push(problem('', 'empty_report', 'a report has a report, a sessionId, events or eventIds'));
   }
@@ -82,7 +90,7 @@ export function readReport(body: Buffer, revision: Revision): ReportDraft {
     report: value.report === undefined ? null : textsOf(value.report),
     context: bytesOf(body, report.spans['context']),
     attachments: value.attachments ?? [],
-    unknown: report.unknown,
+    unknown,
     drafts: events.drafts,
     problems,
   };
@@ -109,11 +117,12 @@ interface InlineEvents {
   elements: readonly ScannedElement[];
   /** All of them. */
   count: number;
+  unknown: readonly UnknownField[];
 }
 
 /** The events are read by the scanner of ingest, so that their payloads stay byte for byte. */
 function scanReport(body: Buffer, maxEvents: number): { scanned: ObjectScan; inline: InlineEvents } {
-  const inline: InlineEvents = { elements: [], count: 0 };
+  const inline: InlineEvents = { elements: [], count: 0, unknown: [] };
   const scanned = scanObject(body, {
     ...PARSED,
     window: ['beforeMs', 'afterMs'],
@@ -123,7 +132,8 @@ function scanReport(body: Buffer, maxEvents: number): { scanned: ObjectScan; inl
     events: (json, valueAt) => {
       const isArray = json.body[valueAt] === OPEN_ARRAY;
       const found = isArray ? scanArray(json, valueAt, maxEvents) : undefined;
-      Object.assign(inline, { elements: found?.elements ?? [], count: found?.count ?? 0 });
+      const { elements = [], count = 0, unknown = [] } = found ?? {};
+      Object.assign(inline, { elements, count, unknown });
       return found?.end ?? json.skipValue(valueAt);
     },
   });
@@ -141,7 +151,7 @@ const PARSED = {
 const OPEN_ARRAY = 0x5b;
 
 /** A problem of an inline event: `index` is its position in `events`, the pointer goes from the body's root. */
-export function insideEvents(problem: ElementProblem): ElementProblem {
+export function insideEvents<T extends UnknownField>(problem: T): T {
   return { ...problem, pointer: `/events/${problem.index}${problem.pointer}` };
 }
 

@@ -9,7 +9,11 @@ const PROJECT = randomUUID();
 const BUILD = { version: '1.4.2', platform: 'Web', gitCommit: '5d0c1f7e9a2b', channel: 'dev' };
 
 function read(body: unknown): SessionDraft {
-  return readSessionInput(Buffer.from(typeof body === 'string' ? body : JSON.stringify(body)), PROJECT);
+  return readSessionInput(
+    Buffer.from(typeof body === 'string' ? body : JSON.stringify(body)),
+    PROJECT,
+    false,
+  );
 }
 
 function refusalOf(body: unknown): Rejected {
@@ -26,6 +30,7 @@ test('reads what the plugin sends', () => {
   const metadata = '{"currentScene":"Arena","locale":"","startedAt":"2026-11-22T03:23:56"}';
   const build = '{"channel":"dev","gitCommit":"5d0c1f7e9a2b","platform":"Web","version":"1.4.2"}';
   expect(read(`{"build":${build},"metadata":${metadata},"player":{"deviceId":""}}`)).toEqual({
+    ignored: [],
     id: null,
     buildId: buildIdOf(PROJECT, BUILD),
     startedAt: null,

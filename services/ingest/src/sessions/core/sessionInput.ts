@@ -9,12 +9,15 @@ import { fieldProblems } from '../../core/fieldProblems.ts';
 import { parseOccurredAt } from '../../core/occurredAt.ts';
 import { type ObjectShape, type ScannedObject, scanObject } from '../../core/scanObject.ts';
 import { MAX_DEPTH } from '../../core/scanValue.ts';
+import { unknownFieldProblems, unknownOf } from '../../core/unknownFields.ts';
 import { Rejected } from '../../rejected.ts';
 
 export interface SessionDraft
   extends Omit<SessionRegistered, 'tenantId' | 'projectId' | 'sessionId' | 'registeredAt' | 'lane'> {
   /** Null: the server makes it. */
   readonly id: string | null;
+  /** JSON pointers of the first unknown fields. */
+  readonly ignored: readonly string[];
 }
 
 const SHAPE: ObjectShape = {
@@ -32,10 +35,11 @@ const MAX_BODY_BYTES = 1024 * 1024;
 const validator = Compile(SessionInput);
 
 /** @throws Rejected naming every bad field. */
-export function readSessionInput(body: Buffer, projectId: string): SessionDraft {
+export function readSessionInput(body: Buffer, projectId: string, isStrict: boolean): SessionDraft {
   const scanned = scannedBody(body);
   const given = withoutEmpty(scanned.fields);
   const problems = [...structureProblems(scanned), ...loneSurrogates(given)];
+  if (isStrict) problems.push(...unknownFieldProblems(unknownOf(scanned.unknown), SessionInput));
   if (!validator.Check(given)) problems.push(...fieldProblems(validator.Errors(given)));
   const bad = new Set(problems.map(({ pointer }) => pointer.split('/')[1] ?? ''));
   const good = Object.fromEntries(Object.entries(given).filter(([name]) => !bad.has(name)));
@@ -50,6 +54,7 @@ export function readSessionInput(body: Buffer, projectId: string): SessionDraft 
     playerExternalId: value.player?.externalId ?? null,
     playerDeviceId: value.player?.deviceId ?? null,
     metadata: metadataIn(body, scanned, problems),
+    ignored: scanned.unknown,
   };
   if (problems.length > 0) throw verdictOn(problems);
   return draft;
