@@ -30,6 +30,7 @@ describe.concurrent('a session with a build', () => {
       ...{ sessionId, id, buildId, startedAt },
       build: BUILD,
       player: null,
+      sequence: null,
       metadata: JSON.parse(METADATA),
     });
     expect(read.text()).toContain(`"metadata":${METADATA}}`);

@@ -2,9 +2,20 @@
 import Type from 'typebox';
 import { Nullable, Timestamp, Uuid } from './fields.ts';
 
+/** Numbers beyond are not exact in a client that counts in doubles. */
+const sequence = Type.Optional(
+  Type.Integer({
+    minimum: 1,
+    maximum: Number.MAX_SAFE_INTEGER,
+    description:
+      'The client’s own count of the session’s events, from 1. The session and its reports then tell which numbers are missing.',
+  }),
+);
+
 const optional = {
   buildId: Type.Optional(Uuid),
   occurredAt: Type.Optional(Timestamp),
+  sequence,
   payload: Type.Optional(Type.Object({}, { description: 'Any data; kept byte for byte.' })),
 };
 const eventType = Type.String({ description: 'Any string.' });
@@ -22,6 +33,7 @@ export const EventOutput = Type.Object({
   buildId: Nullable(Uuid),
   eventType: Type.String(),
   occurredAt: Timestamp,
+  sequence: Type.Optional(Type.Integer({ minimum: 1, description: 'Where it was sent.' })),
   payload: Type.Object({}),
   reportIds: Type.Array(Type.String()),
   overQuota: Type.Optional(Type.Boolean({ description: 'Revision A only.' })),

@@ -4,6 +4,7 @@ import { LINK_VERSIONS } from '../topics/linkedEvents.ts';
 import { MAX_NAMED_EVENTS, REPORTER_TYPES, SEVERITIES } from '../topics/reportLinks.ts';
 import { BATCH_CAP, EventInputB, EventOutput } from './event.ts';
 import { Nullable, Timestamp, Uuid, WindowMs, windowMillis } from './fields.ts';
+import { SessionSequence } from './session.ts';
 import { AttachmentType } from './upload.ts';
 
 const window = Type.Object(
@@ -127,6 +128,7 @@ export const LinkedEventMessage = Type.Object({
     eventType: Type.String(),
     occurredAt: Timestamp,
     receivedAt: Timestamp,
+    sequence: Type.Optional(Type.Integer({ minimum: 1, description: 'Where it was sent.' })),
     payload: Type.Object({}),
     overQuota: Type.Optional(Type.Boolean({ description: 'Revision A only.' })),
   }),
@@ -178,6 +180,7 @@ export const ReportOutput = Type.Object({
     }),
   ),
   context: Nullable(Type.Object({})),
+  sequence: SessionSequence,
   attachments,
   ...links,
 });

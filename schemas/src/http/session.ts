@@ -108,12 +108,50 @@ const LISTED = {
 export const ListedSession = Type.Object(LISTED, { examples: [LISTED_EXAMPLE] });
 export type ListedSession = Static<typeof ListedSession>;
 
+/** Of one answer. */
+export const MAX_GAPS = 1_000;
+
+const sequenceOutput = Type.Object({
+  received: Type.Integer({ description: 'How many numbers have come; a repeated one counts once.' }),
+  highest: Type.Integer(),
+  missing: Type.Array(Type.Tuple([Type.Integer(), Type.Integer()]), {
+    maxItems: MAX_GAPS,
+    description: 'The first and the last number of each gap below `highest`. A late event fills its gap.',
+  }),
+  missingTruncated: Type.Optional(
+    Type.Boolean({ description: `True: there are more gaps than these ${MAX_GAPS}, which are the lowest.` }),
+  ),
+});
+export type SequenceOutput = Static<typeof sequenceOutput>;
+
+/** Of a session, and of a report with a session. */
+export const SessionSequence = Type.Union([sequenceOutput, Type.Null()], {
+  description:
+    'What the client’s own count says of the session’s events; null where none of them has a `sequence`.',
+});
+
 export const SessionOutput = Type.Object(
   {
     ...LISTED,
+    sequence: SessionSequence,
     metadata: Type.Object({}, { description: 'As it was sent; `{}` where none was.' }),
   },
-  { examples: [{ ...LISTED_EXAMPLE, metadata: METADATA }] },
+  {
+    examples: [
+      {
+        ...LISTED_EXAMPLE,
+        sequence: {
+          received: 6,
+          highest: 10,
+          missing: [
+            [4, 6],
+            [9, 9],
+          ],
+        },
+        metadata: METADATA,
+      },
+    ],
+  },
 );
 
 const next = Nullable(Type.String({ description: 'The `cursor` of the next page.' }));

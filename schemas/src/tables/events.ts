@@ -2,12 +2,13 @@
 import type { AcceptedEvent } from '../topics/eventsAccepted.ts';
 
 export const EVENT_COLUMNS = `id, session_id AS sessionId, build_id AS buildId, event_type AS eventType,
-  toUnixTimestamp64Micro(occurred_at) AS occurredAt, payload, over_quota AS overQuota`;
+  toUnixTimestamp64Micro(occurred_at) AS occurredAt, payload, over_quota AS overQuota, sequence`;
 
 /** An event as `EVENT_COLUMNS` give it: 64-bit integers and bytes are text. */
-export interface EventRow extends Omit<AcceptedEvent, 'occurredAt' | 'payload'> {
+export interface EventRow extends Omit<AcceptedEvent, 'occurredAt' | 'payload' | 'sequence'> {
   readonly occurredAt: string;
   readonly payload: string;
+  readonly sequence: string | null;
 }
 
 export function eventOfRow({
@@ -19,5 +20,6 @@ export function eventOfRow({
   ...row
 }: EventRow): AcceptedEvent {
   const [occurredAt, payload] = [BigInt(row.occurredAt), Buffer.from(row.payload, 'utf8')];
-  return { id, sessionId, buildId, eventType, occurredAt, payload, overQuota };
+  const sequence = row.sequence === null ? null : Number(row.sequence);
+  return { id, sessionId, buildId, eventType, occurredAt, payload, overQuota, sequence };
 }

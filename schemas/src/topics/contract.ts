@@ -93,6 +93,8 @@ export const SHA_256 = { type: 'fixed', name: 'Sha256', size: 32 } as const;
 export const MILLIS = { type: 'long', logicalType: 'timestamp-millis' } as const;
 /** The time of a game's clock. Microseconds reach beyond 2^53 in the year 2255, hence bigint. */
 export const MICROS = { type: 'long', logicalType: 'timestamp-micros' } as const;
+/** A number from 1 to 2^53 - 1. */
+export const COUNTED = { type: 'long', logicalType: 'counted' } as const;
 
 /** ClickHouse's DateTime ends in 2106. */
 const END_OF_MILLIS = Date.UTC(2100, 0, 1);
@@ -147,9 +149,29 @@ function checked(read: (value: unknown) => unknown) {
   };
 }
 
+/** avsc's own long ends one below the largest safe integer. */
+const countedLong = avsc.types.LongType.__with({
+  fromBuffer: (bytes: Buffer) => countedInRange(Number(bytes.readBigInt64LE())),
+  toBuffer: (value: number) => {
+    const bytes = Buffer.allocUnsafe(8);
+    bytes.writeBigInt64LE(BigInt(value));
+    return bytes;
+  },
+  fromJSON: Number,
+  toJSON: Number,
+  isValid: (value: unknown) => typeof value === 'number',
+  compare: (a: number, b: number) => a - b,
+});
+
+function countedInRange(value: number): number {
+  if (value >= 1 && Number.isSafeInteger(value)) return value;
+  throw new RangeError('a number lies outside 1 to 2^53 - 1');
+}
+
 function inProcessType(schema: avsc.Schema): avsc.Type | undefined {
   if (typeof schema !== 'object' || Array.isArray(schema)) return undefined;
   if ('rawJson' in schema) return avsc.Type.forSchema('bytes');
   if ('logicalType' in schema && schema.logicalType === 'timestamp-micros') return bigintLong;
+  if ('logicalType' in schema && schema.logicalType === 'counted') return countedLong;
   return undefined;
 }

@@ -90,6 +90,15 @@ test('a time that no table can hold does not decode', () => {
   expect(() => eventsAccepted.type.fromBuffer(eventsAccepted.type.toBuffer(message))).toThrow(/1900 to 2299/);
 });
 
+test('a sequence comes back to the last digit; one that no client may send does not decode', () => {
+  const readBack = (sequence: number) => {
+    const bytes = eventsAccepted.type.toBuffer(anEventsAccepted({ events: [{ sequence }] }));
+    return eventsAccepted.type.fromBuffer(bytes).events[0]?.sequence;
+  };
+  for (const sequence of [1, 2 ** 32, Number.MAX_SAFE_INTEGER]) expect(readBack(sequence)).toBe(sequence);
+  for (const sequence of [0, -1, 2 ** 53]) expect(() => readBack(sequence)).toThrow(/outside 1 to 2\^53 - 1/);
+});
+
 test('a report in the linker’s state comes back unchanged', () => {
   const record = aReportLink({
     eventIds: [randomUUID()],

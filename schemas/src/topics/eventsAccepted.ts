@@ -2,7 +2,17 @@
  * `questlog.events.v1`: what one request had accepted for one partition. The fact that happened; a batch is in it whole
  * or not at all, and a repeat of it is recognised by its append id. Key: the tenant.
  */
-import { MICROS, MILLIS, messageContract, optional, RAW_JSON, record, SHA_256, UUID } from './contract.ts';
+import {
+  COUNTED,
+  MICROS,
+  MILLIS,
+  messageContract,
+  optional,
+  RAW_JSON,
+  record,
+  SHA_256,
+  UUID,
+} from './contract.ts';
 import { TOPICS } from './topics.ts';
 
 export type Revision = 'A' | 'B';
@@ -18,6 +28,8 @@ export interface AcceptedEvent {
   /** The JSON object exactly as the game sent it, UTF-8. */
   readonly payload: Buffer;
   readonly overQuota: boolean;
+  /** The client's own count of the session's events, from 1; null: it did not count. */
+  readonly sequence: number | null;
 }
 
 export interface EventsAccepted {
@@ -41,6 +53,7 @@ export const EVENT_FIELDS = [
   { name: 'occurredAt', type: MICROS },
   { name: 'payload', type: RAW_JSON, doc: 'The JSON object exactly as it was sent.' },
   { name: 'overQuota', type: 'boolean', default: false },
+  { ...optional('sequence', COUNTED), doc: 'The client’s own count of the session’s events, from 1.' },
 ];
 
 const idempotency = record('Idempotency', [

@@ -67,7 +67,15 @@ const idempotency = { key: randomUUID(), digest: Buffer.alloc(32, 1) };
 const CASES: readonly (readonly [contract: MessageContract<unknown>, messages: readonly unknown[]])[] = [
   [
     eventsAccepted,
-    [anEventsAccepted({ idempotency, events: [{ sessionId, payload }, { overQuota: true }] })],
+    [
+      anEventsAccepted({
+        idempotency,
+        events: [
+          { sessionId, payload },
+          { overQuota: true, sequence: 7 },
+        ],
+      }),
+    ],
   ],
   [
     sessionRegistered,
@@ -118,7 +126,7 @@ test.each(CASES)('$subject: reads the records of every released version', (contr
 
 test('an old reader of linked events reads today’s records', () => {
   expect(linkedEvents.compatibility).toBe('FULL_TRANSITIVE');
-  const link = aLinkedEvent({ event: { payload, sessionId } });
+  const link = aLinkedEvent({ event: { payload, sessionId, sequence: 7 } });
   for (const { text } of releasedOf(linkedEvents.subject)) {
     const earlier = parseSchema<typeof link>(text);
     const read = earlier.fromBuffer(

@@ -110,6 +110,19 @@ test('a repeated append is dropped before it counts, also after a restart', asyn
   expect(await countsOf(project)).toEqual({ rows: 3, ids: 3, appends: 2, minutes: 3 });
 });
 
+test('an event’s sequence is kept to the last digit, and NULL where none was sent', async () => {
+  const sequences = [null, 1, 2 ** 32 + 1, Number.MAX_SAFE_INTEGER];
+  const message = accepted(sequences.length);
+  const events = message.events.map((event, i) => ({ ...event, sequence: sequences[i] ?? null }));
+  await append({ ...message, events });
+  await bench.projectAll(bench.store);
+  const rows = await bench.store.query<{ sequence: string | null }>(
+    'SELECT sequence FROM events_with_reports WHERE project_id = {project:UUID} ORDER BY log_index',
+    { project },
+  );
+  expect(rows.map(({ sequence }) => sequence)).toEqual([null, '1', '4294967297', '9007199254740991']);
+});
+
 test('a record that does not decode goes to the dead letters with its cause, the others go on', async () => {
   await append(accepted(1));
   await bench.log.append(TOPICS.events, 0, [{ key: TENANT, value: Buffer.from('not Avro') }]);

@@ -86,6 +86,7 @@ function someEvents(): EventsAccepted {
       occurredAt: BigInt(Date.now()) * 1000n,
       payload: Buffer.from(`{"trace":"${randomBytes(150).toString('hex')}"}`),
       overQuota: false,
+      sequence: null,
     })),
   };
 }

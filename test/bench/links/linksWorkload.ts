@@ -163,6 +163,7 @@ function* recordsOf(plan: Plan, events: number): Generator<{ lane: number; messa
             `${random.next().toFixed(9)}","weapon":"weapon_${random.between(1, 80)}","health":${random.between(0, 100)}}`,
         ),
         overQuota: false,
+        sequence: null,
       })),
     };
     yield { lane: plan.laneOf(first), message };

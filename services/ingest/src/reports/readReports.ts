@@ -19,6 +19,7 @@ import {
   pageParams,
   readPage,
 } from '../events/pages.ts';
+import { sessionSequence } from '../events/sessionSequence.ts';
 import type { KeyedMutex } from '../known/keyedMutex.ts';
 import {
   isFresh,
@@ -55,11 +56,13 @@ export async function readReport(
   const report = await knownReport(deps, principal, pathUuid(idText));
   const { filed, retractedAt } = report;
   await settled(deps, filed);
-  const [links, content] = await Promise.all([
+  const { tenantId, projectId, sessionId } = filed;
+  const [links, content, sequence] = await Promise.all([
     linksOfReport(deps.store, report, deps.clock.now()),
     contentOf(deps.store, filed),
+    sessionId === null ? null : sessionSequence(deps.store, { tenantId, projectId, sessionId }),
   ]);
-  return reportObject({ filed, isRetracted: retractedAt !== null, ...links }, content);
+  return reportObject({ filed, isRetracted: retractedAt !== null, ...links }, content, sequence);
 }
 
 async function contentOf(store: Store, { projectId, reportId }: ReportLink): Promise<ReportContent | null> {

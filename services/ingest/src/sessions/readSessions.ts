@@ -6,6 +6,7 @@ import { partitionOf } from '@questlog/schemas/partition';
 import { inNewestFirst, newestFirstOf, newestFirstParams, readNewestFirst } from '../core/newestFirst.ts';
 import { formatMicros } from '../core/occurredAt.ts';
 import type { PageQuery } from '../core/pageLimit.ts';
+import { sessionSequence } from '../events/sessionSequence.ts';
 import type { Projection } from '../known/projection.ts';
 import { pathUuid, Rejected } from '../rejected.ts';
 
@@ -13,6 +14,8 @@ export interface SessionReadDeps {
   readonly store: Store;
   /** Of the sessions topic. */
   readonly registered: Projection;
+  /** Of the events topic. */
+  readonly projection: Projection;
   readonly partitions: number;
 }
 
@@ -40,17 +43,22 @@ export async function readSession(
   idText: string,
 ): Promise<Buffer> {
   const id = pathUuid(idText);
+  const { tenant, project } = principal;
   await caughtUp(deps, principal);
-  const [row] = await deps.store.query<SessionRow & { metadata: string }>(
-    `SELECT ${COLUMNS}, metadata FROM sessions
+  const [row] = await deps.store.query<SessionRow & { metadata: string; lane: number }>(
+    `SELECT ${COLUMNS}, metadata, lane FROM sessions
      WHERE project_id = {projectId:UUID} AND id = {id:UUID} ORDER BY log_offset LIMIT 1`,
-    { projectId: principal.project.id, id },
+    { projectId: project.id, id },
   );
   if (row === undefined) {
     throw new Rejected('unknown_session', `session ${id} does not exist in this project`);
   }
+  // An event that was answered is not missing.
+  await deps.projection.caughtUp([partitionOf(tenant.id, row.lane, deps.partitions)]);
+  const owner = { tenantId: tenant.id, projectId: project.id, sessionId: id };
+  const session = { ...sessionOf(row), sequence: await sessionSequence(deps.store, owner) };
   // Its bytes stay as they came: they are never parsed.
-  return Buffer.from(`${JSON.stringify(sessionOf(row)).slice(0, -1)},"metadata":${row.metadata}}`);
+  return Buffer.from(`${JSON.stringify(session).slice(0, -1)},"metadata":${row.metadata}}`);
 }
 
 /** The player's sessions, the newest first. A player that nobody knows has none. */

@@ -10,7 +10,7 @@ import type { Counted, MinuteKey, QuotaKey } from './core/planEvents.ts';
 export const EVENTS: RowTable<RowOf<EventsAccepted>> = {
   table: 'events',
   columns: `id tenant_id project_id session_id build_id event_type occurred_at received_at payload over_quota
-    log_id log_partition log_offset log_index id_at`.split(/\s+/),
+    log_id log_partition log_offset log_index id_at sequence`.split(/\s+/),
   write: (out, { place, message }) => {
     for (const [index, event] of message.events.entries()) {
       out.uuid(event.id);
@@ -28,6 +28,7 @@ export const EVENTS: RowTable<RowOf<EventsAccepted>> = {
       out.uint64(place.offset);
       out.uint32(index);
       out.uint64(millisOf(event.id));
+      out.nullable(event.sequence, (sequence) => out.uint64(sequence));
     }
   },
   bytesOf: ({ message: { events } }) =>

@@ -17,6 +17,7 @@ function drafts(lanes: readonly number[]): PlacedDraft[] {
     eventType: `type ${index}`,
     occurredAt: null,
     payload: Buffer.from('{}'),
+    sequence: null,
   }));
 }
 

@@ -101,6 +101,7 @@ function createdEvent(input: AcceptInput, draft: PlacedDraft, position: number):
     occurredAt: draft.occurredAt ?? BigInt(input.receivedAt) * 1000n,
     payload: draft.payload,
     overQuota: position >= input.remaining,
+    sequence: draft.sequence,
   };
 }
 

@@ -13,6 +13,7 @@ function event(of: Partial<AnsweredEvent> = {}): AnsweredEvent {
     payload: PAYLOAD,
     reportIds: [],
     overQuota: true,
+    sequence: null,
     ...of,
   };
 }
@@ -33,6 +34,12 @@ test('is JSON whose strings come back', () => {
       occurredAt: '1970-01-01T00:00:00.000001Z',
     },
   ]);
+});
+
+test('has the sequence that was sent, and no such field where none was', () => {
+  const [counted, other] = JSON.parse(eventArray([event({ sequence: 7 }), event()]).toString());
+  expect(counted.sequence).toBe(7);
+  expect(other).not.toHaveProperty('sequence');
 });
 
 test('has no overQuota in revision B', () => {

@@ -61,11 +61,12 @@ function pushEvent(parts: Part[], event: AnsweredEvent): void {
   const session = event.sessionId === null ? 'null' : `"${event.sessionId}"`;
   const build = event.buildId === null ? 'null' : `"${event.buildId}"`;
   const reports = event.reportIds.length === 0 ? '[]' : JSON.stringify(event.reportIds);
+  const sequence = event.sequence === null ? '' : `,"sequence":${event.sequence}`;
   const quota = event.overQuota === undefined ? '' : `,"overQuota":${event.overQuota}`;
   const link = event.link === undefined ? '' : `,"link":${JSON.stringify(event.link)}`;
   parts.push(
     `{"id":"${event.id}","sessionId":${session},"buildId":${build},"eventType":${JSON.stringify(event.eventType)},` +
-      `"occurredAt":"${formatMicros(event.occurredAt)}","payload":`,
+      `"occurredAt":"${formatMicros(event.occurredAt)}"${sequence},"payload":`,
     event.payload,
     `,"reportIds":${reports}${quota}${link}}`,
   );

@@ -28,6 +28,18 @@ test('null in an optional field is as if it were omitted', () => {
   expect(drafts[0]?.payload.toString()).toBe('{}');
 });
 
+test.each([
+  ['1', 1],
+  ['5.0', 5],
+  ['5e1', 50],
+  ['9007199254740991', Number.MAX_SAFE_INTEGER],
+  ['null', null],
+])('a sequence of %s is %s', (text, sequence) => {
+  const { drafts, problems } = read(`{"sessionId":"${SESSION}","eventType":"x","sequence":${text}}`);
+  expect(problems).toEqual([]);
+  expect(drafts).toMatchObject([{ sequence }]);
+});
+
 test('a null session in revision A is a missing one', () => {
   expect(problemsOf('{"sessionId":null,"eventType":"x"}')).toEqual([[0, '/sessionId', 'field_required']]);
 });
@@ -41,6 +53,14 @@ test.each([
   [`"sessionId":"${SESSION}","occurredAt":7`, '/occurredAt', 'field_type'],
   [`"sessionId":"${SESSION}","occurredAt":"yesterday"`, '/occurredAt', 'invalid_timestamp'],
   [`"sessionId":"${SESSION}","occurredAt":"1899-12-31T23:59:59Z"`, '/occurredAt', 'timestamp_out_of_range'],
+  [`"sessionId":"${SESSION}","sequence":"5"`, '/sequence', 'field_type'],
+  [`"sessionId":"${SESSION}","sequence":{}`, '/sequence', 'field_type'],
+  [`"sessionId":"${SESSION}","sequence":5.5`, '/sequence', 'field_type'],
+  [`"sessionId":"${SESSION}","sequence":0`, '/sequence', 'field_invalid'],
+  [`"sessionId":"${SESSION}","sequence":-1`, '/sequence', 'field_invalid'],
+  [`"sessionId":"${SESSION}","sequence":9007199254740992`, '/sequence', 'field_invalid'],
+  [`"sessionId":"${SESSION}","sequence":1e400`, '/sequence', 'field_type'],
+  [`"sessionId":"${SESSION}","sequence":1,"sequence":1`, '/sequence', 'field_repeated'],
   [`"sessionId":"${SESSION}","buildId":null,"buildId":null`, '/buildId', 'field_repeated'],
 ])('names what is wrong with {%s}', (fields, pointer, code) => {
   expect(problemsOf(`{"eventType":"x",${fields}}`)).toEqual([[0, pointer, code]]);

@@ -8,10 +8,11 @@ import { fieldProblems, timestampProblem } from '../../core/fieldProblems.ts';
 import { parseOccurredAt } from '../../core/occurredAt.ts';
 import { SAMPLES } from '../../core/scanObject.ts';
 import { MAX_DEPTH } from '../../core/scanValue.ts';
-import type { ScannedElement, StringField } from './scanElement.ts';
+import type { NumberField, ScannedElement, StringField } from './scanElement.ts';
 
 /** An element that is in order, as far as the element alone can tell. Its payload is a view of the body's own bytes. */
-export interface Draft extends Pick<AcceptedEvent, 'sessionId' | 'buildId' | 'eventType' | 'payload'> {
+export interface Draft
+  extends Pick<AcceptedEvent, 'sessionId' | 'buildId' | 'eventType' | 'payload' | 'sequence'> {
   /** Position in the request. */
   readonly index: number;
   /** Microseconds since the epoch; null: the server's time. */
@@ -51,6 +52,7 @@ export function readElements(body: Buffer, scanned: readonly ScannedElement[], r
         element.payloadKind === 'object'
           ? body.subarray(element.payloadStart, element.payloadEnd)
           : NO_PAYLOAD,
+      sequence: typeof element.sequence === 'number' ? element.sequence : null,
     });
   });
   return { drafts, problems };
@@ -89,13 +91,14 @@ function problemsOf(element: ScannedElement, revision: Revision, index: number):
   return [...problems, ...fieldProblems(validator.Errors(envelope)).map((found) => ({ ...found, index }))];
 }
 
-/** The element's fields by name, for TypeBox; a value of the same kind where no string stood. */
+/** The element's fields by name, for TypeBox; a value of the same kind where another kind stood. */
 function envelopeOf(element: ScannedElement): Record<string, unknown> {
   const envelope: Record<string, unknown> = {};
   addField(envelope, 'sessionId', element.sessionId, true);
   addField(envelope, 'buildId', element.buildId, true);
   addField(envelope, 'eventType', element.eventType, false);
   addField(envelope, 'occurredAt', element.occurredAt, true);
+  addField(envelope, 'sequence', element.sequence, true);
   if (element.payloadKind !== undefined && element.payloadKind !== 'null') {
     envelope['payload'] = SAMPLES[element.payloadKind];
   }
@@ -106,11 +109,11 @@ function envelopeOf(element: ScannedElement): Record<string, unknown> {
 function addField(
   envelope: Record<string, unknown>,
   name: string,
-  field: StringField,
+  field: StringField | NumberField,
   nullable: boolean,
 ): void {
   if (field === undefined) return;
-  if (typeof field === 'string') envelope[name] = field;
+  if (typeof field !== 'object') envelope[name] = field;
   else if (field.kind !== 'null' || !nullable) envelope[name] = SAMPLES[field.kind];
 }
 

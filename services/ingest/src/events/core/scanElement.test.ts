@@ -14,9 +14,13 @@ describe('the fields of the envelope', () => {
   test('are undefined where they are absent', () => {
     const element = only('{}');
     expect(element).toMatchObject({ payloadKind: undefined, payloadStart: 0, payloadEnd: 0, repeated: [] });
-    expect([element.sessionId, element.buildId, element.eventType, element.occurredAt]).toEqual(
-      Array.from({ length: 4 }, () => undefined),
-    );
+    expect([
+      element.sessionId,
+      element.buildId,
+      element.eventType,
+      element.occurredAt,
+      element.sequence,
+    ]).toEqual(Array.from({ length: 5 }, () => undefined));
   });
 
   test('are known by their names with escapes', () => {
@@ -25,12 +29,28 @@ describe('the fields of the envelope', () => {
     expect(element).toMatchObject({ eventType: 'e', sessionId: 's', payloadKind: 'object', occurredAt: 't' });
   });
 
+  test.each([
+    ['7', 7],
+    ['-0.5e1', -5],
+    ['9007199254740991', 9_007_199_254_740_991],
+    ['1e400', Number.POSITIVE_INFINITY],
+    ['"7"', { kind: 'string' }],
+    ['[7]', { kind: 'array' }],
+    ['{}', { kind: 'object' }],
+    ['null', { kind: 'null' }],
+    ['true', { kind: 'boolean' }],
+  ])('tell the number that a sequence of %s is, or its kind', (text, sequence) => {
+    expect(only(`{"sequence":${text},"eventType":"e"}`)).toMatchObject({ sequence, eventType: 'e' });
+    expect(only(`{"\\u0073equence": ${text} }`)).toMatchObject({ sequence });
+  });
+
   test('are not mistaken for names that are longer, shorter, in another case or inside a payload', () => {
     const element = only(
       '{"eventTyp":"a","eventTypes":"b","EventType":"c","eventtype":"d","eventType ":"e","\\neventType":"f",' +
-        '"\\\\u0065ventType":"g","":"h","s":"i","payload2":{},"x":{"eventType":"j","payload":{}}}',
+        '"\\\\u0065ventType":"g","":"h","s":"i","payload2":{},"sequenc":1,"sequences":2,"x":{"eventType":"j","payload":{}}}',
     );
     expect(element).toMatchObject({ eventType: undefined, sessionId: undefined, payloadKind: undefined });
+    expect(element.sequence).toBeUndefined();
   });
 
   test.each([

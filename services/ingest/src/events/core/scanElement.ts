@@ -14,7 +14,10 @@ import type { UnknownField } from '../../core/unknownFields.ts';
 /** The decoded string, or the kind of what stood there instead of one, or undefined where the field is absent. */
 export type StringField = string | { readonly kind: Exclude<ValueKind, 'string'> } | undefined;
 
-export type EnvelopeField = 'sessionId' | 'buildId' | 'eventType' | 'occurredAt' | 'payload';
+/** The number, or the kind of what stood there instead of one, or undefined where the field is absent. */
+export type NumberField = number | { readonly kind: Exclude<ValueKind, 'number'> } | undefined;
+
+export type EnvelopeField = 'sessionId' | 'buildId' | 'eventType' | 'occurredAt' | 'payload' | 'sequence';
 
 const NO_FIELDS: readonly EnvelopeField[] = [];
 
@@ -35,6 +38,7 @@ export class FoundElement {
   payloadKind: ValueKind | undefined = undefined;
   payloadStart = 0;
   payloadEnd = 0;
+  sequence: NumberField = undefined;
   /** Envelope fields that occur more than once, each named once. */
   repeated: readonly EnvelopeField[] = NO_FIELDS;
   /** Envelope fields whose string holds a surrogate without its other half: UTF-8 cannot carry it. */
@@ -81,6 +85,7 @@ function scanMembers(json: JsonBytes, strings: EnvelopeStrings, i: number, eleme
     json.depth = 0;
     if (field === NO_FIELD) i = json.skipValue(i);
     else if (field === PAYLOAD) i = scanPayload(json, i, element);
+    else if (field === SEQUENCE) i = scanSequence(json, i, element);
     else i = scanString(json, strings, i, element, field);
     if (i === FAILED) return FAILED;
     if (json.depth > MAX_DEPTH) element.tooDeep ??= pointerAt(json, nameAt);
@@ -96,7 +101,8 @@ function scanMembers(json: JsonBytes, strings: EnvelopeStrings, i: number, eleme
 function fieldAt(json: JsonBytes, i: number): number {
   switch (json.at(i + 1)) {
     case LOWER_S:
-      return stands(json, i, SESSION_ID_NAME) ? SESSION_ID : NO_FIELD;
+      if (stands(json, i, SESSION_ID_NAME)) return SESSION_ID;
+      return stands(json, i, SEQUENCE_NAME) ? SEQUENCE : NO_FIELD;
     case LOWER_B:
       return stands(json, i, BUILD_ID_NAME) ? BUILD_ID : NO_FIELD;
     case LOWER_E:
@@ -136,6 +142,15 @@ function scanPayload(json: JsonBytes, i: number, element: FoundElement): number 
   return element.payloadEnd;
 }
 
+function scanSequence(json: JsonBytes, i: number, element: FoundElement): number {
+  noteOccurrence(element, SEQUENCE);
+  const kind = kindOf(json.at(i));
+  const end = json.skipValue(i);
+  if (kind !== 'number') element.sequence = NOT_A_NUMBER[kind];
+  else if (end !== FAILED) element.sequence = Number(json.body.toString('latin1', i, end));
+  return end;
+}
+
 /** One of the fields that hold a string when the client is right. */
 function scanString(
   json: JsonBytes,
@@ -158,13 +173,14 @@ function scanString(
   return strings.end;
 }
 
-const NOT_A_STRING = {
+const NEITHER = {
   object: { kind: 'object' },
   array: { kind: 'array' },
-  number: { kind: 'number' },
   boolean: { kind: 'boolean' },
   null: { kind: 'null' },
 } as const;
+const NOT_A_STRING = { ...NEITHER, number: { kind: 'number' } } as const;
+const NOT_A_NUMBER = { ...NEITHER, string: { kind: 'string' } } as const;
 
 function setString(element: FoundElement, field: number, value: StringField): void {
   if (field === SESSION_ID) element.sessionId = value;
@@ -305,19 +321,21 @@ const NO_SLOT = -1;
 const NOTHING: KnownString = { start: 0, quoteAt: 0, text: '' };
 
 /** Fields are numbers here, places in this list. */
-const ENVELOPE = ['sessionId', 'buildId', 'eventType', 'occurredAt', 'payload'] as const;
+const ENVELOPE = ['sessionId', 'buildId', 'eventType', 'occurredAt', 'payload', 'sequence'] as const;
 const NO_FIELD = -1;
 const SESSION_ID = 0;
 const BUILD_ID = 1;
 const EVENT_TYPE = 2;
 const OCCURRED_AT = 3;
 const PAYLOAD = 4;
+const SEQUENCE = 5;
 
 const SESSION_ID_NAME = Buffer.from('"sessionId"');
 const BUILD_ID_NAME = Buffer.from('"buildId"');
 const EVENT_TYPE_NAME = Buffer.from('"eventType"');
 const OCCURRED_AT_NAME = Buffer.from('"occurredAt"');
 const PAYLOAD_NAME = Buffer.from('"payload"');
+const SEQUENCE_NAME = Buffer.from('"sequence"');
 const NAME_LENGTHS = ENVELOPE.map((name) => name.length + 2);
 
 const QUOTE = 0x22;

@@ -10,7 +10,7 @@ import type { ScannedElement } from './scanElement.ts';
 const TIMES = process.env['QUESTLOG_TEST_RUNS'] === 'long' ? 10 : 1;
 
 const STRINGS = ['sessionId', 'buildId', 'eventType', 'occurredAt'] as const;
-const ENVELOPE = [...STRINGS, 'payload'] as const;
+const ENVELOPE = [...STRINGS, 'payload', 'sequence'] as const;
 
 /** JSON text, written in any of the ways in which JSON can be written. */
 const space = fc.oneof(
@@ -172,6 +172,8 @@ function expectFields(
     const last = named.findLast(({ name }) => name === field);
     expect(found[field]).toEqual(last === undefined ? undefined : expectedString(last.text));
   }
+  const sequence = named.findLast(({ name }) => name === 'sequence');
+  expect(found.sequence).toEqual(sequence === undefined ? undefined : expectedNumber(sequence.text));
   const payload = named.findLast(({ name }) => name === 'payload');
   expect(spanOf(body, found.payloadStart, found.payloadEnd)).toBe(payload?.text ?? '');
   expect(found.payloadKind).toBe(payload === undefined ? undefined : kindOf(JSON.parse(payload.text)));
@@ -188,6 +190,11 @@ function expectFields(
 function expectedString(text: string): unknown {
   const parsed: unknown = JSON.parse(text);
   return typeof parsed === 'string' ? parsed : { kind: kindOf(parsed) };
+}
+
+function expectedNumber(text: string): unknown {
+  const parsed: unknown = JSON.parse(text);
+  return typeof parsed === 'number' ? parsed : { kind: kindOf(parsed) };
 }
 
 function accepted(body: Buffer) {

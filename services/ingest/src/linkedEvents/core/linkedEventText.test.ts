@@ -57,6 +57,12 @@ test('a linked event is one message: its kind, its token, and all of the link an
   });
 });
 
+test('shows the sequence that the event was sent with', () => {
+  const link = aLinkedEvent({ event: { sequence: 9_007_199_254_740_991 } });
+  const { event } = JSON.parse(received(linkedEventText(link, OPTIONS)).data.toString());
+  expect(event.sequence).toBe(9_007_199_254_740_991);
+});
+
 test('revision B shows no overQuota', () => {
   const sent = linkedEventText(aLinkedEvent(), { ...OPTIONS, showsOverQuota: false });
   expect(JSON.parse(received(sent).data.toString()).event).not.toHaveProperty('overQuota');

@@ -17,9 +17,11 @@ export interface TextOptions {
 }
 
 export function linkedEventText(link: LinkedEvent, { token, showsOverQuota }: TextOptions): Buffer {
-  const { id, sessionId, buildId, eventType, occurredAt, receivedAt, payload, overQuota } = link.event;
+  const { id, sessionId, buildId, eventType, occurredAt, receivedAt, payload, overQuota, sequence } =
+    link.event;
   const session = sessionId === null ? 'null' : `"${sessionId}"`;
   const build = buildId === null ? 'null' : `"${buildId}"`;
+  const counted = sequence === null ? '' : `,"sequence":${sequence}`;
   const quota = showsOverQuota ? `,"overQuota":${overQuota}` : '';
   return Buffer.concat([
     Buffer.from(
@@ -27,7 +29,7 @@ export function linkedEventText(link: LinkedEvent, { token, showsOverQuota }: Te
         `data: {"linkId":"${link.linkId}","kind":"${link.kind}","version":${link.version},` +
         `"reportId":"${link.reportId}","source":"${link.source}","changedAt":"${formatMillis(link.changedAt)}",` +
         `"event":{"id":"${id}","sessionId":${session},"buildId":${build},"eventType":${JSON.stringify(eventType)},` +
-        `"occurredAt":"${formatMicros(occurredAt)}","receivedAt":"${formatMillis(receivedAt)}","payload":`,
+        `"occurredAt":"${formatMicros(occurredAt)}","receivedAt":"${formatMillis(receivedAt)}"${counted},"payload":`,
     ),
     ...dataLines(payload),
     Buffer.from(`${quota}}}\n\n`),

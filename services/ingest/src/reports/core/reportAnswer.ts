@@ -11,9 +11,14 @@ export interface AnsweredReport extends ShownLinks {
   readonly isRetracted: boolean;
 }
 
-/** With what a person or a tracker reads of it. */
-export function reportObject(report: AnsweredReport, content: ReportContent | null): Buffer {
-  return join([`{${head(report)},`, ...contentOf(content), `,${tail(report)}}`]);
+/** With what a person or a tracker reads of it, and what is missing of its session. */
+export function reportObject(
+  report: AnsweredReport,
+  content: ReportContent | null,
+  sequence: object | null,
+): Buffer {
+  const counted = `,"sequence":${JSON.stringify(sequence)}`;
+  return join([`{${head(report)},`, ...contentOf(content), counted, `,${tail(report)}}`]);
 }
 
 /** What the answer to a report's own request says besides. */

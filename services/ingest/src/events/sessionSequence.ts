@@ -1,0 +1,42 @@
+/** Which of a session's events have come, by the numbers that the client counted: the trail's proof that it is whole. */
+import type { Store } from '@questlog/runtime/clickhouse/store';
+import { MAX_GAPS, type SequenceOutput } from '@questlog/schemas/http/session';
+
+interface Row {
+  readonly received: string;
+  readonly highest: string;
+  readonly missing: readonly [first: string, last: string][];
+}
+
+/**
+ * Sorted, each number stands beside the one before it: a larger step is a gap, none at all a repeat. So ClickHouse
+ * answers the gaps alone, however many events the session has.
+ */
+const GAPS = `
+  SELECT countIf(number != before) AS received, max(number) AS highest,
+    arrayMap(gap -> [gap.1, gap.2],
+      groupArraySortedIf(${MAX_GAPS + 1})((before + 1, number - 1), number > before + 1)) AS missing
+  FROM
+  (
+    SELECT assumeNotNull(sequence) AS number,
+      lagInFrame(number) OVER (ORDER BY number ROWS BETWEEN 1 PRECEDING AND CURRENT ROW) AS before
+    FROM events
+    WHERE tenant_id = {tenantId:UUID} AND project_id = {projectId:UUID} AND session_id = {sessionId:UUID}
+      AND sequence IS NOT NULL
+  )`;
+
+/** Of the events that ClickHouse has; null where no event of the session has a number. */
+export async function sessionSequence(
+  store: Store,
+  session: { readonly tenantId: string; readonly projectId: string; readonly sessionId: string },
+): Promise<SequenceOutput | null> {
+  const [row] = await store.query<Row>(GAPS, session);
+  if (row === undefined || row.received === '0') return null;
+  const gaps = row.missing.map(([first, last]): [number, number] => [Number(first), Number(last)]);
+  return {
+    received: Number(row.received),
+    highest: Number(row.highest),
+    missing: gaps.slice(0, MAX_GAPS),
+    ...(gaps.length > MAX_GAPS ? { missingTruncated: true } : {}),
+  };
+}
