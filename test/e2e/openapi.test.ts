@@ -153,6 +153,8 @@ describe('the schemas of a request', () => {
     ['EventInputA', { eventType: 'x' }, false],
     ['EventInputB', { eventType: 'x' }, true],
     ['EventInputB', { eventType: 7 }, false],
+    ['EventInputB', { eventType: 'x', sequence: 5.0 }, true],
+    ['EventInputB', { eventType: 'x', sequence: 0 }, false],
     ['EventInputB', { eventType: 'x', buildId: 'x' }, false],
     ['ReportInput', { eventIds: [randomUUID()], window: { beforeMs: 0 } }, true],
     ['ReportInput', { window: { beforeMs: 86_400_001 } }, false],
@@ -195,7 +197,7 @@ async function everyAnswer(): Promise<typeof seen> {
 
   const ingest = '/v1/ingest/events';
   const key = { 'Idempotency-Key': aKey() };
-  const event = anEvent({ sessionId: game.sessionId, payload: { a: [1, null] } });
+  const event = anEvent({ sessionId: game.sessionId, sequence: 1, payload: { a: [1, null] } });
   const [created] = (await ask('POST', ingest, ingest, event, key)).json();
   await ask('POST', ingest, ingest, event, key);
   await ask('POST', ingest, ingest, [event], key);

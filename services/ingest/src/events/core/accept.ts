@@ -100,8 +100,8 @@ function createdEvent(input: AcceptInput, draft: PlacedDraft, position: number):
     eventType: draft.eventType,
     occurredAt: draft.occurredAt ?? BigInt(input.receivedAt) * 1000n,
     payload: draft.payload,
-    overQuota: position >= input.remaining,
     sequence: draft.sequence,
+    overQuota: position >= input.remaining,
   };
 }
 
