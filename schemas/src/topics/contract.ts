@@ -168,8 +168,34 @@ function countedInRange(value: number): number {
   throw new RangeError('a number lies outside 1 to 2^53 - 1');
 }
 
-function inProcessType(schema: avsc.Schema): avsc.Type | undefined {
-  if (typeof schema !== 'object' || Array.isArray(schema)) return undefined;
+/**
+ * A value that may be null: the value alone tells which. avsc's own union asks every branch with a logical type whether
+ * a value is one, also of null; without that a record of events is written in a fifth less time.
+ */
+class OptionalType extends avsc.types.UnwrappedUnionType {
+  /** What avsc calls to write a value; its declarations leave it out. */
+  _write(tap: Tap, value: unknown): void {
+    tap.writeLong(value === null ? 0 : 1);
+    if (value === null) return;
+    const branch = this.types[1] as unknown as Writable;
+    branch._write(tap, value);
+  }
+}
+
+interface Tap {
+  writeLong(value: number): void;
+}
+
+interface Writable {
+  _write(tap: Tap, value: unknown): void;
+}
+
+function inProcessType(schema: avsc.Schema, options: avsc.ForSchemaOptions): avsc.Type | undefined {
+  if (Array.isArray(schema)) {
+    const isOptional = schema.length === 2 && schema[0] === 'null';
+    return isOptional ? new OptionalType(schema, options) : undefined;
+  }
+  if (typeof schema !== 'object') return undefined;
   if ('rawJson' in schema) return avsc.Type.forSchema('bytes');
   if ('logicalType' in schema && schema.logicalType === 'timestamp-micros') return bigintLong;
   if ('logicalType' in schema && schema.logicalType === 'counted') return countedLong;
