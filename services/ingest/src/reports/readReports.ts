@@ -19,7 +19,6 @@ import {
   pageParams,
   readPage,
 } from '../events/pages.ts';
-import { sessionSequence } from '../events/sessionSequence.ts';
 import type { KeyedMutex } from '../known/keyedMutex.ts';
 import {
   isFresh,
@@ -33,6 +32,7 @@ import type { LinksSettled, Projection } from '../known/projection.ts';
 import type { Reports } from '../known/reports.ts';
 import type { FiledReport } from '../known/storedReports.ts';
 import { pathUuid, Rejected } from '../rejected.ts';
+import { sessionSequence } from '../sessions/sessionSequence.ts';
 import { reportObject } from './core/reportAnswer.ts';
 
 export interface ReportReadDeps {

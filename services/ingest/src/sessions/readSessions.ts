@@ -6,9 +6,9 @@ import { partitionOf } from '@questlog/schemas/partition';
 import { inNewestFirst, newestFirstOf, newestFirstParams, readNewestFirst } from '../core/newestFirst.ts';
 import { formatMicros } from '../core/occurredAt.ts';
 import type { PageQuery } from '../core/pageLimit.ts';
-import { sessionSequence } from '../events/sessionSequence.ts';
 import type { Projection } from '../known/projection.ts';
 import { pathUuid, Rejected } from '../rejected.ts';
+import { sessionSequence } from './sessionSequence.ts';
 
 export interface SessionReadDeps {
   readonly store: Store;
