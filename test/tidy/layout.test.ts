@@ -31,7 +31,6 @@ const SPLINTER_LINES = 60;
 const SHORT: Readonly<Record<string, string>> = {
   'services/ingest/src/admin/askSql.ts': 'one file a thing that operators do',
   'services/ingest/src/admin/retryLinks.ts': 'one file a thing that operators do',
-  'services/ingest/src/http/openapi/openapiSessions.ts': 'the operations of sessions, beside those of events',
   'services/ingest/src/sessions/registerSession.ts': 'the write of sessions, apart from their reads',
   'services/projector/src/reports/linksWriter.ts': 'one file a projected topic',
   'services/projector/src/sessionsWriter.ts': 'one file a projected topic',
