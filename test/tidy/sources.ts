@@ -53,8 +53,18 @@ export interface Source {
   readonly exportedTypes: readonly Mention[];
 }
 
-/** Every TypeScript file that `tsconfig.base.json` includes, by its path from the root. */
+let parsed: ReadonlyMap<string, Source> | undefined;
+
+/**
+ * Every TypeScript file that `tsconfig.base.json` includes, by its path from the root. A worker parses them once: it takes
+ * seconds, and test files of one worker share their modules.
+ */
 export function parseSources(): ReadonlyMap<string, Source> {
+  parsed ??= parse();
+  return parsed;
+}
+
+function parse(): ReadonlyMap<string, Source> {
   const api = new API({ cwd: ROOT });
   const snapshot = api.updateSnapshot({ openProjects: [`${ROOT}tsconfig.base.json`] });
   const sources = new Map<string, Source>();
