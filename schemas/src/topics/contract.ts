@@ -2,6 +2,7 @@
  * A message contract: an Avro schema, the topic it belongs to, and how its values look in this process. Bytes on the
  * topic are in Confluent's wire format: a zero byte, the schema's id as 4 bytes big-endian, the Avro body.
  */
+import { isUtf8 } from 'node:buffer';
 import avsc from 'avsc';
 import { canonicalUuid } from '../uuid.ts';
 
@@ -200,4 +201,15 @@ function inProcessType(schema: avsc.Schema, options: avsc.ForSchemaOptions): avs
   if ('logicalType' in schema && schema.logicalType === 'timestamp-micros') return bigintLong;
   if ('logicalType' in schema && schema.logicalType === 'counted') return countedLong;
   return undefined;
+}
+
+/** Topics take records of foreign producers, and such a text goes into answers as it is. */
+export function isObjectText(text: Buffer): boolean {
+  if (!isUtf8(text)) return false;
+  try {
+    const value: unknown = JSON.parse(text.toString('utf8'));
+    return typeof value === 'object' && value !== null && !Array.isArray(value);
+  } catch {
+    return false;
+  }
 }

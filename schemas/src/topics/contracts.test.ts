@@ -8,7 +8,7 @@ import { type EventsAccepted, eventsAccepted } from './eventsAccepted.ts';
 import { linkedEvents } from './linkedEvents.ts';
 import { linkerState } from './linkerState.ts';
 import { faultOf, reportLinks } from './reportLinks.ts';
-import { contentDigest, sessionRegistered } from './sessionRegistered.ts';
+import { contentDigest, sessionFault, sessionRegistered } from './sessionRegistered.ts';
 
 test('an accepted event comes back with every byte of its payload and every microsecond', () => {
   const payload = Buffer.from('{ "a":1e400, "a":-0, "é":"\\ud800", "big":12345678901234567890 }');
@@ -138,4 +138,11 @@ test('a link comes back with the raw payload of its event', () => {
   const decoded = linkedEvents.type.fromBuffer(linkedEvents.type.toBuffer(link));
   expect(decoded).toMatchObject({ ...link, event: { ...link.event, payload: expect.anything() } });
   expect(decoded.event.payload.equals(payload)).toBe(true);
+});
+
+test('a session whose metadata is no JSON object is at fault, since answers show its bytes', () => {
+  const faultOf = (text: string) => sessionFault(aSession({ metadata: Buffer.from(text) }));
+  expect([faultOf('{"a":1e400}'), sessionFault(aSession())]).toEqual([undefined, undefined]);
+  for (const text of ['', '[]', 'null', '{"a":1},"id":"forged"', '{'])
+    expect(faultOf(text)).toMatch(/JSON object/);
 });

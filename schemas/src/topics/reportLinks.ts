@@ -4,10 +4,19 @@
  * the tenant's home (lane 0), so that of two records with one report id the first in the log is the report. Anybody may
  * write `filed` and `retracted`; the linker copies a record from another partition to the tenant's home.
  */
-import { isUtf8 } from 'node:buffer';
 import { partitionOf } from '../partition.ts';
 import { MAX_LANES } from '../uuid.ts';
-import { MICROS, MILLIS, messageContract, optional, RAW_JSON, record, SHA_256, UUID } from './contract.ts';
+import {
+  isObjectText,
+  MICROS,
+  MILLIS,
+  messageContract,
+  optional,
+  RAW_JSON,
+  record,
+  SHA_256,
+  UUID,
+} from './contract.ts';
 import { TOPICS } from './topics.ts';
 
 export interface ReportLink {
@@ -145,17 +154,6 @@ export function faultOf(record: ReportLink): string | undefined {
   const context = record.content?.context;
   if (context && !isObjectText(context)) return 'the context must be the text of a JSON object';
   return undefined;
-}
-
-/** Topics take records of foreign producers, and the context goes into answers as it is. */
-function isObjectText(text: Buffer): boolean {
-  if (!isUtf8(text)) return false;
-  try {
-    const value: unknown = JSON.parse(text.toString('utf8'));
-    return typeof value === 'object' && value !== null && !Array.isArray(value);
-  } catch {
-    return false;
-  }
 }
 
 /** True for a record at its tenant's home partition, where reports are decided. */

@@ -4,7 +4,16 @@
  */
 import { createHash } from 'node:crypto';
 import type { Build } from '../buildId.ts';
-import { MICROS, MILLIS, messageContract, optional, RAW_JSON, record, UUID } from './contract.ts';
+import {
+  isObjectText,
+  MICROS,
+  MILLIS,
+  messageContract,
+  optional,
+  RAW_JSON,
+  record,
+  UUID,
+} from './contract.ts';
 import { TOPICS } from './topics.ts';
 
 export interface SessionRegistered {
@@ -65,4 +74,10 @@ export function contentDigest(
     .update(JSON.stringify(texts))
     .update(metadata ?? '')
     .digest('hex');
+}
+
+/** Says in a sentence why a decoded record is unusable; undefined where it is usable. */
+export function sessionFault({ metadata }: SessionRegistered): string | undefined {
+  const isUsable = metadata === null || isObjectText(metadata);
+  return isUsable ? undefined : 'the metadata must be the text of a JSON object';
 }

@@ -1,7 +1,11 @@
 /** The projection of `questlog.sessions.v1`: of an id registered twice, the first record in the log is the session. */
 import type { RowBinaryWriter } from '@questlog/runtime/clickhouse/rowBinary';
 import type { BlockWriter } from '@questlog/runtime/consumer/blocks';
-import { contentDigest, type SessionRegistered } from '@questlog/schemas/topics/sessionRegistered';
+import {
+  contentDigest,
+  type SessionRegistered,
+  sessionFault,
+} from '@questlog/schemas/topics/sessionRegistered';
 import { type Firsts, firstOfEach, firstOffsetsHeld } from './firstOfEach.ts';
 import { insertBlock, PLACE_COLUMNS, type RowOf, rowTable } from './rowSink.ts';
 import { type Decoded, type WriterDeps, writerOf } from './writer.ts';
@@ -18,6 +22,7 @@ export function openSessionsWriter(deps: WriterDeps<SessionRegistered>): BlockWr
     nameOf: ({ projectId, sessionId }) => ({ projectId, id: sessionId }),
   };
   return writerOf<SessionRegistered, readonly Decoded<SessionRegistered>[]>(deps, {
+    faultOf: sessionFault,
     plan: async (block, decoded) => {
       const kept = await firstOfEach(firsts, block, decoded);
       onOutcome('written', kept.length);

@@ -5,6 +5,7 @@ import { Unavailable } from '@questlog/runtime/process/errors';
 import {
   contentDigest,
   type SessionRegistered,
+  sessionFault,
   sessionRegistered,
 } from '@questlog/schemas/topics/sessionRegistered';
 import type { Rejected } from '../rejected.ts';
@@ -42,7 +43,8 @@ export async function openSessions(deps: FirstRecordsDeps & { store: Store }): P
   const kind: FirstRecordKind<SessionRegistered, KnownSession> = {
     contract: sessionRegistered,
     nameOf: ({ tenantId, projectId, sessionId }) => ({ tenantId, projectId, id: sessionId }),
-    entityOf: knownSession,
+    // The projector sends one at fault to the dead letters.
+    entityOf: (record) => (sessionFault(record) === undefined ? knownSession(record) : undefined),
     merge: (earlier) => earlier,
     isWhole: () => true,
     weightOf: () => 1,

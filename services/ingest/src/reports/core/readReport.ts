@@ -13,7 +13,7 @@ import type { Revision } from '@questlog/schemas/topics/eventsAccepted';
 import { MAX_NAMED_EVENTS, type ReportContent } from '@questlog/schemas/topics/reportLinks';
 import { canonicalUuid } from '@questlog/schemas/uuid';
 import { Compile } from 'typebox/compile';
-import { fieldProblems } from '../../core/fieldProblems.ts';
+import { fieldProblems, timestampProblem } from '../../core/fieldProblems.ts';
 import { parseOccurredAt } from '../../core/occurredAt.ts';
 import { type ObjectScan, type ScannedObject, type Span, scanObject } from '../../core/scanObject.ts';
 import { MAX_DEPTH } from '../../core/scanValue.ts';
@@ -224,9 +224,7 @@ function checkedFields({ fields }: ScannedObject): {
   problems.push(...valueProblems(value));
   const parsed = value.occurredAt === undefined ? undefined : parseOccurredAt(value.occurredAt);
   if (parsed?.ok === false) {
-    const code = parsed.reason === 'range' ? 'timestamp_out_of_range' : 'invalid_timestamp';
-    const detail = 'occurredAt must be an ISO 8601 timestamp in the years 1900 to 2299';
-    problems.push(problem('/occurredAt', code, detail));
+    problems.push(timestampProblem('occurredAt', parsed.reason));
   }
   return { value, occurredAt: parsed?.ok === true ? parsed.micros : null, eventIdsTruncated, problems };
 }

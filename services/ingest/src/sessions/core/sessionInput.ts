@@ -5,7 +5,7 @@ import { MAX_METADATA_BYTES, SessionInput } from '@questlog/schemas/http/session
 import type { SessionRegistered } from '@questlog/schemas/topics/sessionRegistered';
 import { canonicalUuid } from '@questlog/schemas/uuid';
 import { Compile } from 'typebox/compile';
-import { fieldProblems } from '../../core/fieldProblems.ts';
+import { fieldProblems, timestampProblem } from '../../core/fieldProblems.ts';
 import { parseOccurredAt } from '../../core/occurredAt.ts';
 import { type ObjectShape, type ScannedObject, scanObject } from '../../core/scanObject.ts';
 import { MAX_DEPTH } from '../../core/scanValue.ts';
@@ -122,10 +122,7 @@ function startedAtIn(given: string | undefined, problems: ElementProblem[]): big
   if (given === undefined) return null;
   const parsed = parseOccurredAt(given);
   if (parsed.ok) return parsed.micros;
-  const code = parsed.reason === 'range' ? 'timestamp_out_of_range' : 'invalid_timestamp';
-  problems.push(
-    problem('/startedAt', code, 'startedAt must be an ISO 8601 timestamp in the years 1900 to 2299'),
-  );
+  problems.push(timestampProblem('startedAt', parsed.reason));
   return null;
 }
 
