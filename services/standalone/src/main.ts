@@ -2,6 +2,7 @@
 /** `questlog [standalone | ingest | linker | projector]`: settings, start, the words for a newcomer, stop. */
 import { readFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
+import { setFlagsFromString } from 'node:v8';
 import { loadConfig, shownConfig } from '@questlog/runtime/process/config';
 import { messageOf, StartRefused } from '@questlog/runtime/process/errors';
 import { createLifecycle, stopOnSignals } from '@questlog/runtime/process/lifecycle';
@@ -13,6 +14,8 @@ import { SERVICES, startServices } from './services.ts';
 
 // Before anything is written: what tenants send is for nobody else on this machine.
 process.umask(0o077);
+// Left to itself V8 may settle on a full collection each second for as long as little is kept, and requests wait for each.
+setFlagsFromString('--heap-growing-percent=100');
 
 const FLAGS = {
   'check-config': { type: 'boolean' },
