@@ -63,6 +63,14 @@ test('a build that a session of the version before named is among the builds', a
   expect(await clickhouse.number('SELECT count() FROM games.players')).toBe(0);
 });
 
+test('game_events has every column of events but for where a record lies', async () => {
+  const missing = await clickhouse.ask(
+    `SELECT name FROM system.columns WHERE database = 'games' AND table = 'events' AND name NOT IN
+     (SELECT name FROM system.columns WHERE database = 'games' AND table = 'game_events') ORDER BY name FORMAT TSV`,
+  );
+  expect(missing.trim().split('\n')).toEqual(['id_at', 'log_id', 'log_index', 'log_offset', 'log_partition']);
+});
+
 test('every column of every table and view has a comment', async () => {
   const bare = await clickhouse.ask(
     `SELECT table, name FROM system.columns
