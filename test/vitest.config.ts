@@ -23,6 +23,7 @@ const PRODUCT_OF_THE_RUN = './e2e/productOfTheRun.ts';
 const ON_KAFKA_TOO = [
   'admin',
   'auth',
+  'browser',
   'buildsAndPlayers',
   'eventList',
   'fidelity',

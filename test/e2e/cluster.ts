@@ -4,6 +4,7 @@
  */
 import { basename } from 'node:path';
 import { deleteTopics } from '@questlog/runtime/log/kafka/testing/deleteTopics';
+import type { S3Bucket } from '@questlog/runtime/log/kafka/testing/engines';
 
 /** The addresses of the run's engines, set by the `kafka` project of the tests; undefined: embedded. */
 const ENGINES = 'QUESTLOG_TEST_ENGINES';
@@ -14,6 +15,8 @@ export interface ClusterEngines {
   readonly brokers: string;
   readonly registryUrl: string;
   readonly clickhouseUrl: string;
+  /** Undefined: uploads lie in a folder. */
+  readonly s3?: S3Bucket;
 }
 
 export function clusterEngines(): ClusterEngines | undefined {
@@ -34,10 +37,20 @@ export function clusterEnvironment(engines: ClusterEngines, dataDir: string): Re
     CLICKHOUSE_READER_URL: reader.href,
     QUESTLOG_LOG: 'kafka',
     QUESTLOG_DEMO: 'on',
-    QUESTLOG_UPLOADS: 'folder',
+    ...uploadSettings(engines),
     QUESTLOG_PREFIX: `${name}.`,
     QUESTLOG_PARTITIONS: PARTITIONS,
     QUESTLOG_ADMIN_TOKEN: `qla_of_the_tests_${name}`,
+  };
+}
+
+function uploadSettings({ s3 }: ClusterEngines): Record<string, string> {
+  if (s3 === undefined) return { QUESTLOG_UPLOADS: 'folder' };
+  return {
+    QUESTLOG_S3_ENDPOINT: s3.endpoint,
+    QUESTLOG_S3_BUCKET: s3.bucket,
+    QUESTLOG_S3_ACCESS_KEY_ID: s3.accessKeyId,
+    QUESTLOG_S3_SECRET_ACCESS_KEY: s3.secretAccessKey,
   };
 }
 

@@ -4,13 +4,18 @@ import { once } from 'node:events';
 import { connect } from 'node:net';
 import { expect, test } from 'vitest';
 import type { TestProject } from './builders.ts';
+import { clusterEngines } from './cluster.ts';
 import { asQueued, CONTEXT, PluginGame, type Send } from './pluginGame.ts';
 import { send } from './product.ts';
 import { sharedProduct } from './sharedProduct.ts';
 
 const shared = sharedProduct();
 
+/** The hosts that files were put to. */
+const putTo: string[] = [];
+
 const overHttp: Send = async (method, path, headers, body) => {
+  if (method === 'PUT') putTo.push(new URL(path).origin);
   const url = path.startsWith('http') ? path : shared.product.credentials.baseUrl + path;
   return await send(url, method, '', { headers, body });
 };
@@ -37,6 +42,8 @@ test('a session, events, a file and reports are there once each, whatever was se
   const bytes = randomBytes(3223);
   const file = await game.upload(bytes);
   expect(file).toBeDefined();
+  // Three processes have a bucket, and its bytes go past them.
+  expect(putTo).toEqual([clusterEngines()?.s3?.endpoint ?? shared.product.credentials.baseUrl]);
 
   const body = game.aReport('Player stuck in wall', file);
   const first = await game.report(body);

@@ -222,6 +222,7 @@ export function ready(
   });
 }
 
+/** @param token empty: none is sent. */
 export async function send(
   url: string,
   method: string,
@@ -234,7 +235,7 @@ export async function send(
   const response = await fetch(url, {
     method,
     headers: {
-      Authorization: `Bearer ${token}`,
+      ...(token === '' ? {} : { Authorization: `Bearer ${token}` }),
       ...(raw === undefined ? {} : { 'Content-Type': 'application/json' }),
       ...options.headers,
     },

@@ -1,4 +1,5 @@
 /** Runs before the first suite that needs Kafka: finds or starts the engines, and prints which and why. */
+import { aBucket } from '@questlog/ingest/uploads/bucket.testing';
 import type { Engines } from '@questlog/runtime/log/kafka/testing/engines';
 import type { TestProject } from 'vitest/node';
 import { type Choice, chooseEngines, missingParts, PARTS, type Part } from './choice.ts';
@@ -40,14 +41,14 @@ async function openEngines(): Promise<EnginesOfTheRun> {
   if (choice.kind === 'none') return { engines: undefined, stop: async () => {} };
   const started = await start(choice);
   const address = (part: Part): string => env[part] || (started?.addresses[part] ?? '');
-  const s3 = env['QUESTLOG_S3_ENDPOINT'] === undefined ? started?.s3 : s3In(env);
+  const server = env['QUESTLOG_S3_ENDPOINT'] === undefined ? started?.s3 : s3In(env);
   const engines: Engines = {
     kind: choice.kind,
     brokers: address('KAFKA_BROKERS'),
     registryUrl: address('SCHEMA_REGISTRY_URL'),
     clickhouseUrl: address('CLICKHOUSE_URL'),
     ...(started?.stackDir !== undefined && { stackDir: started.stackDir }),
-    ...(s3 !== undefined && { s3 }),
+    ...(server !== undefined && { s3: await aBucket(server) }),
   };
   return { engines, stop: async () => started?.stop() };
 }

@@ -44,7 +44,9 @@ async function up(
 ): Promise<Pick<StartedEngines, 'addresses' | 's3'>> {
   const hasGo = spawnSync('go', ['version']).status === 0;
   if (!hasGo)
-    process.stderr.write('kafka tests: those of S3 are skipped: there is no Go to build its server with\n');
+    process.stderr.write(
+      'kafka tests: those of S3 are skipped, and uploads lie in a folder: there is no Go to build its server with\n',
+    );
   const lines = await stack(dataDir, 'up', '--brokers', String(brokers), ...(hasGo ? ['--s3'] : []));
   const status = await stack(dataDir, 'status');
   const names = status.split('\n').flatMap((line) => line.split(' ')[0] || []);

@@ -4,9 +4,12 @@
  * one stack through its life, in order.
  */
 import { type ChildProcess, spawn } from 'node:child_process';
+import { randomBytes } from 'node:crypto';
 import { readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from 'vitest';
+import { PluginGame } from '../e2e/pluginGame.ts';
+import { collectOutput, end, ready, send, spawnProduct } from '../e2e/product.ts';
 import { whatIsLacking } from './ownStack.ts';
 import { clientsOf, type StackClients } from './stackClients.ts';
 import { environmentIn, type NodeStatus, type Outcome, stackCommands } from './stackCommands.ts';
@@ -200,6 +203,41 @@ describe('a stack of three brokers', () => {
       expect(await clients.read(TOPIC, 2)).toEqual(['before', 'while']);
       expect(await clients.query('SELECT count() FROM trusted')).toBe('1000\n');
       expect(await clients.schema(schemaId)).toBe(SCHEMA);
+    },
+    WITHIN_MS,
+  );
+
+  test(
+    'has a store of uploads once it was asked for one, and prints what an ingest needs for it',
+    async (context) => {
+      const { code, stdout, stderr } = await stack.run('up', '--s3');
+      const noGo = /Go is needed.*/.exec(stderr)?.[0];
+      if (noGo !== undefined) {
+        console.warn(`skipped: a local S3 server cannot be tried here: ${noGo}`);
+        context.skip(noGo);
+      }
+      expect(code).toBe(0);
+      expect(stdout.startsWith(printed)).toBe(true);
+      const env = {
+        ...environmentIn(stdout),
+        QUESTLOG_DEMO: 'on',
+        QUESTLOG_ADMIN_TOKEN: 'of-the-tests-only',
+      };
+      const dataDir = join(stack.dataDir, 'ingest');
+      const ingest = spawnProduct({ dataDir, env, args: ['ingest'] });
+      onTestFinished(async () => void (await end(ingest, 'SIGTERM')));
+      await ready(ingest, collectOutput(ingest), WITHIN_MS);
+
+      const { baseUrl, token } = JSON.parse(readFileSync(join(dataDir, 'dev-credentials.json'), 'utf8'));
+      const game = new PluginGame(async (method, path, headers, body) => {
+        const url = path.startsWith('http') ? path : baseUrl + path;
+        return await send(url, method, '', { headers, body });
+      }, token);
+      const bytes = randomBytes(3223);
+      const { uploadId } = JSON.parse((await game.upload(bytes)) ?? '{}');
+      const read = await send(`${baseUrl}/v1/uploads/${uploadId}`, 'GET', token);
+      expect(read.bytes.equals(bytes)).toBe(true);
+      expect(await stack.do('up')).toBe(stdout);
     },
     WITHIN_MS,
   );

@@ -1,13 +1,13 @@
 /** A bucket passes the suite of every store; and what only S3 can show: whole uploads over HTTP, CORS, a silent service. */
 import { randomBytes, randomUUID } from 'node:crypto';
-import { CreateBucketCommand, S3Client } from '@aws-sdk/client-s3';
 import type { Principal } from '@questlog/runtime/directory/directory';
 import { engines } from '@questlog/runtime/log/kafka/testing/engines';
 import { Unavailable } from '@questlog/runtime/process/errors';
 import { silentLogger } from '@questlog/runtime/process/logger';
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import { listenForUploads } from '../http/uploadRoutes.testing.ts';
-import { openS3Store, type S3StoreOptions } from './s3Store.ts';
+import { aBucket } from './bucket.testing.ts';
+import { openS3Store } from './s3Store.ts';
 import { aTarget, put, uploadStoreContract } from './uploadStore.contract.ts';
 
 const s3 = engines?.s3;
@@ -78,18 +78,6 @@ if (s3 === undefined) {
       await expect(store.remove(key)).rejects.toThrow(Unavailable);
     });
   });
-}
-
-type Server = NonNullable<NonNullable<typeof engines>['s3']>;
-
-async function aBucket(server: Server): Promise<S3StoreOptions> {
-  const options = { ...server, region: 'us-east-1', publicEndpoint: '', bucket: `uploads-${randomUUID()}` };
-  const { endpoint, region, accessKeyId, secretAccessKey, bucket } = options;
-  const credentials = { accessKeyId, secretAccessKey };
-  const client = new S3Client({ endpoint, region, forcePathStyle: true, credentials });
-  await client.send(new CreateBucketCommand({ Bucket: bucket }));
-  client.destroy();
-  return options;
 }
 
 /** @returns where the endpoints of uploads are, for whoever asks as this project. */

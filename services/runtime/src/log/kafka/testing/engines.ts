@@ -13,13 +13,18 @@ export interface Engines {
   /** The data folder of the local stack (`QUESTLOG_DATA_DIR` for its commands); not there for other kinds. */
   readonly stackDir?: string;
   /** Not there for other kinds, and where Go is missing. */
-  readonly s3?: S3Server;
+  readonly s3?: S3Bucket;
 }
 
 export interface S3Server {
   readonly endpoint: string;
   readonly accessKeyId: string;
   readonly secretAccessKey: string;
+}
+
+export interface S3Bucket extends S3Server {
+  /** Of this run alone. */
+  readonly bucket: string;
 }
 
 declare module 'vitest' {
