@@ -1,6 +1,7 @@
 /**
  * The product as a deployment has it: ingest, linker and projector as processes of their own, on the Kafka, the schema
- * registry and the ClickHouse of this run. A data directory stands for a deployment: what it names is its own.
+ * registry, the ClickHouse and the bucket of this run. A data directory stands for a deployment: what it names is its
+ * own.
  */
 import { basename } from 'node:path';
 import { deleteTopics } from '@questlog/runtime/log/kafka/testing/deleteTopics';

@@ -236,7 +236,7 @@ describe('a stack of three brokers', () => {
       const bytes = randomBytes(3223);
       const { uploadId } = JSON.parse((await game.upload(bytes)) ?? '{}');
       const read = await send(`${baseUrl}/v1/uploads/${uploadId}`, 'GET', token);
-      expect(read.bytes.equals(bytes)).toBe(true);
+      expect([read.status, read.bytes.equals(bytes)]).toEqual([200, true]);
       expect(await stack.do('up')).toBe(stdout);
     },
     WITHIN_MS,
