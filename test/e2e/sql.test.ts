@@ -1,10 +1,7 @@
 /** POST /admin/sql: ClickHouse's own formats, and a refusal in words; the reader's account has tests of its own. */
-import { execFile } from 'node:child_process';
-import { fileURLToPath } from 'node:url';
-import { promisify } from 'node:util';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { anEvent, events, eventually, type TestProject } from './builders.ts';
-import { type Answer, ownEnvironment } from './product.ts';
+import type { Answer } from './product.ts';
 import { ownProduct } from './sharedProduct.ts';
 
 const shared = ownProduct();
@@ -208,32 +205,4 @@ test('the reader of the credentials asks ClickHouse itself, as BI tools do', asy
   expect(await (await asked('SELECT count() FROM events')).text()).toBe('4\n');
   expect((await asked("INSERT INTO events (event_type) VALUES ('x')")).ok).toBe(false);
   expect((await asked("SELECT arrayMap(file, ['/etc/passwd'])")).ok).toBe(false);
-});
-
-describe('npm run sql', () => {
-  const SQL = fileURLToPath(new URL('../../services/standalone/src/sql.ts', import.meta.url));
-  const run = async (...args: string[]): Promise<string> => {
-    const env = { ...ownEnvironment(), QUESTLOG_DATA_DIR: shared.product.dataDir };
-    const { stdout } = await promisify(execFile)(process.execPath, [SQL, ...args], { env });
-    return stdout;
-  };
-
-  test('prints a table, with the totals below it', async () => {
-    const query = `SELECT event_type, count() AS n FROM events WHERE project_id = '${game.projectId}' GROUP BY event_type WITH TOTALS ORDER BY n`;
-    const [table = '', totals] = (await run(query)).split('Totals:');
-
-    const cells = table.split('\n').map((line) => line.match(/[\w.]+/g) ?? []);
-    expect(cells.slice(0, 3)).toEqual([
-      ['event_type', 'n'],
-      ['1.', 'error', '1'],
-      ['2.', 'checkpoint', '3'],
-    ]);
-    expect(totals).toMatch(/│ +│ 4 │/);
-    expect(await run('SELECT 1 WHERE 0')).toBe('no rows\n');
-  });
-
-  test('prints another format as it comes', async () => {
-    expect(await run('--format', 'CSVWithNames', 'SELECT 1 AS a, 2 AS b;')).toBe('"a","b"\n1,2\n');
-    expect(await run('SELECT 1 FORMAT TSV')).toBe('1\n');
-  });
 });

@@ -21,7 +21,7 @@ const TOP = [
   'README.md LICENSE SECURITY.md CHANGELOG.md',
 ].flatMap((line) => line.split(' '));
 
-const SERVICES = ['runtime', 'ingest', 'linker', 'projector', 'standalone'];
+const SERVICES = ['runtime', 'ingest', 'linker', 'projector', 'standalone', 'cli'];
 
 const MAX_LINES = 400;
 const MAX_FILES = 12;
@@ -46,7 +46,7 @@ test('the top folder holds only what a newcomer looks for there', () => {
   );
 });
 
-test('services holds the five of the map and nothing else', () => {
+test('services holds those of the map and nothing else', () => {
   const names = new Set(
     files.filter((path) => path.startsWith('services/')).map((path) => path.split('/')[1]),
   );

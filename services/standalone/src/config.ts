@@ -53,6 +53,20 @@ export const settings = Type.Object({
     description:
       'Operators’ bearer token, at least 16 characters. `ingest` alone needs it; `standalone` makes one.',
   }),
+  adminUrl: setting.optional({
+    env: 'QUESTLOG_ADMIN_URL',
+    description:
+      'Where the commands of `questlog` reach the listener for operators. Empty: as the credentials in `QUESTLOG_DATA_DIR` say.',
+  }),
+  url: setting.optional({
+    env: 'QUESTLOG_URL',
+    description:
+      'Where the commands of `questlog` reach the listener for games. Empty: as the credentials in `QUESTLOG_DATA_DIR` say.',
+  }),
+  token: setting.secret({
+    env: 'QUESTLOG_TOKEN',
+    description: 'The token of a game for the commands of `questlog`; needed with `QUESTLOG_URL`.',
+  }),
   dataDir: setting.text({
     env: 'QUESTLOG_DATA_DIR',
     default: defaultDataDir,

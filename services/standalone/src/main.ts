@@ -10,7 +10,8 @@ import { createLogger } from '@questlog/runtime/process/logger';
 import { banner } from './banner.ts';
 import { settings } from './config.ts';
 import { checkedChoice } from './engines.ts';
-import { SERVICES, startServices } from './services.ts';
+import { SERVICES } from './serviceNames.ts';
+import { startServices } from './services.ts';
 
 // Before anything is written: what tenants send is for nobody else on this machine.
 process.umask(0o077);

@@ -30,9 +30,7 @@ import {
 import { openDataDir } from './dataDir.ts';
 import { ensureDemo, ensureDemoSession } from './demo.ts';
 import { checkedChoice, type EngineChoice, openEngines } from './engines.ts';
-
-export const SERVICES = ['standalone', 'ingest', 'linker', 'projector'] as const;
-export type ServiceName = (typeof SERVICES)[number];
+import type { ServiceName } from './serviceNames.ts';
 
 /** Of a projector alone. A newcomer reads what was just written: there, twice as often. */
 const FLUSH_INTERVAL_MS = 1_000;

@@ -1,0 +1,156 @@
+/** `questlog tenants | projects | tokens | quota`: the directory of a running Questlog. */
+import type { ProjectInput, TenantInput, TenantPatch, TokenInput } from '@questlog/schemas/http/admin';
+import { Command, InvalidArgumentError } from 'commander';
+import { printRows } from './print.ts';
+import type { Reach } from './reach.ts';
+
+const TENANT = ['id', 'name', 'monthlySoftQuota', 'spread', 'createdAt'];
+const PROJECT = ['id', 'tenantId', 'name', 'revision', 'createdAt'];
+const TOKEN = ['id', 'projectId', 'scopes', 'expiresAt', 'createdAt'];
+
+/** Of the month that runs, of every tenant. */
+const USED = `SELECT toString(tenant_id) AS id, toUInt64(used) AS used FROM quota_usage
+  WHERE month = toStartOfMonth(now('UTC'))`;
+
+export function manageCommands(at: () => Promise<Reach>): Command[] {
+  return [tenants(at), projects(at), tokens(at), quota(at)];
+}
+
+function tenants(at: () => Promise<Reach>): Command {
+  const group = new Command('tenants').description('list, create and change studios');
+  list(group, at, 'tenants', TENANT);
+  example(
+    group
+      .command('create')
+      .description('create a tenant')
+      .requiredOption('--name <name>', 'what people call it')
+      .option('--quota <events>', 'soft quota a UTC month; none unless given', wholeNumber)
+      .option('--spread <partitions>', 'partitions that new sessions are spread over', wholeNumber)
+      .option('--json', 'for programs'),
+    'questlog tenants create --name "Blue Fox" --quota 5000000',
+  ).action(async ({ name, quota, spread, json }) => {
+    const input: TenantInput = { name, monthlySoftQuota: quota, spread };
+    await write(at, 'POST', '/admin/tenants', { input, columns: TENANT, json });
+  });
+  example(
+    group
+      .command('set')
+      .description('change a tenant')
+      .argument('<id>', 'of the tenant')
+      .option('--name <name>', 'what people call it')
+      .option('--quota <events>', 'soft quota a UTC month, or none', quotaOrNone)
+      .option('--spread <partitions>', 'partitions that new sessions are spread over', wholeNumber)
+      .option('--json', 'for programs'),
+    'questlog tenants set 6d0c4b1e-1f0b-4c3f-8a59-0d4d1b1f3c11 --quota none',
+  ).action(async (id, { name, quota, spread, json }) => {
+    const input: TenantPatch = { name, monthlySoftQuota: quota === 'none' ? null : quota, spread };
+    await write(at, 'PATCH', `/admin/tenants/${encodeURIComponent(id)}`, { input, columns: TENANT, json });
+  });
+  return group;
+}
+
+function projects(at: () => Promise<Reach>): Command {
+  const group = new Command('projects').description('list and create games');
+  list(group, at, 'projects', PROJECT);
+  example(
+    group
+      .command('create')
+      .description('create a project of a tenant')
+      .requiredOption('--tenant <id>', 'whose it is')
+      .requiredOption('--name <name>', 'what people call it')
+      .option('--revision <A|B>', 'of the contract; QUESTLOG_REVISION unless given')
+      .option('--json', 'for programs'),
+    'questlog projects create --tenant 6d0c4b1e-1f0b-4c3f-8a59-0d4d1b1f3c11 --name "Fox Run"',
+  ).action(async ({ tenant, name, revision, json }) => {
+    const input: ProjectInput = { tenantId: tenant, name, revision };
+    await write(at, 'POST', '/admin/projects', { input, columns: PROJECT, json });
+  });
+  return group;
+}
+
+function tokens(at: () => Promise<Reach>): Command {
+  const group = new Command('tokens').description('list, create and revoke tokens of games');
+  list(group, at, 'tokens', TOKEN);
+  example(
+    group
+      .command('create')
+      .description('create a token; it is shown once')
+      .requiredOption('--project <id>', 'what it may write or read')
+      .option('--scopes <scopes>', 'events:write, reports:write, read; all unless given', (text) =>
+        text.split(','),
+      )
+      .option('--expires <time>', 'ISO 8601; never unless given')
+      .option('--json', 'for programs'),
+    'questlog tokens create --project 0b0a4c0e-5a3f-4a55-9a3c-5b6f0d6f6a11 --scopes events:write,reports:write',
+  ).action(async ({ project, scopes, expires, json }) => {
+    const input: TokenInput = { projectId: project, scopes, expiresAt: expires };
+    await write(at, 'POST', '/admin/tokens', { input, columns: ['id', 'token'], json });
+  });
+  example(
+    group.command('revoke').description('revoke a token').argument('<id>', 'of the token, not its secret'),
+    'questlog tokens revoke 7846b5f4-39dd-4381-b200-dbc9f59749ad',
+  ).action(async (id) => {
+    await (await at()).admin.request('DELETE', `/admin/tokens/${encodeURIComponent(id)}`);
+    process.stderr.write('revoked\n');
+  });
+  return group;
+}
+
+function quota(at: () => Promise<Reach>): Command {
+  const command = new Command('quota')
+    .description('events of this UTC month, a tenant a line')
+    .option('--json', 'for programs');
+  return example(command, 'questlog quota').action(async ({ json }) => {
+    const { admin } = await at();
+    const all: Quota[] = await admin.json('GET', '/admin/tenants');
+    const { data }: UsedRows = await admin.json('POST', '/admin/sql', { body: { query: USED } });
+    const used = new Map(data.map((row) => [row.id, Number(row.used)]));
+    const rows = all.map(({ id, name, monthlySoftQuota }) => {
+      const events = used.get(id) ?? 0;
+      const over = monthlySoftQuota === null ? 0 : Math.max(0, events - monthlySoftQuota);
+      return { id, name, used: events, monthlySoftQuota, over };
+    });
+    printRows(rows, ['id', 'name', 'used', 'monthlySoftQuota', 'over'], json);
+  });
+}
+
+interface Quota {
+  readonly id: string;
+  readonly name: string;
+  readonly monthlySoftQuota: number | null;
+}
+
+interface UsedRows {
+  readonly data: readonly { id: string; used: string | number }[];
+}
+
+function list(group: Command, at: () => Promise<Reach>, what: string, columns: readonly string[]): void {
+  const command = group.command('list').description(`list all ${what}`).option('--json', 'for programs');
+  example(command, `questlog ${what} list --json`).action(async ({ json }) => {
+    printRows(await (await at()).admin.json('GET', `/admin/${what}`), columns, json);
+  });
+}
+
+async function write(
+  at: () => Promise<Reach>,
+  method: string,
+  path: string,
+  { input, columns, json }: { input: object; columns: readonly string[]; json: boolean | undefined },
+): Promise<void> {
+  const entity: object = await (await at()).admin.json(method, path, { body: input });
+  if (json === true) process.stdout.write(`${JSON.stringify(entity, null, 2)}\n`);
+  else printRows([entity], columns, false);
+}
+
+export function example(command: Command, line: string): Command {
+  return command.addHelpText('after', `\nExample:\n  ${line}`);
+}
+
+function wholeNumber(text: string): number {
+  if (/^\d{1,15}$/.test(text)) return Number(text);
+  throw new InvalidArgumentError('a whole number is needed');
+}
+
+function quotaOrNone(text: string): number | 'none' {
+  return text === 'none' ? text : wholeNumber(text);
+}

@@ -1,0 +1,106 @@
+/** How a command reaches a running Questlog, and how an answer that is no success becomes one sentence. */
+import { loadConfig } from '@questlog/runtime/process/config';
+import { Unavailable } from '@questlog/runtime/process/errors';
+import { isOnKafka, settings } from '@questlog/standalone/config';
+import { credentialsPath, readCredentials } from '@questlog/standalone/credentials';
+
+/** A listener. */
+export class Endpoint {
+  readonly #url: string;
+  readonly #token: string;
+
+  constructor(url: string, token: string) {
+    this.#url = url.replace(/\/+$/, '');
+    this.#token = token;
+  }
+
+  /** @throws Error with the problem's own words; Unavailable where another try may help. */
+  async request(method: string, path: string, { body, headers }: RequestOptions = {}): Promise<Response> {
+    const response = await fetch(this.#url + path, {
+      method,
+      headers: {
+        Authorization: `Bearer ${this.#token}`,
+        ...(body !== undefined && { 'Content-Type': 'application/json' }),
+        ...headers,
+      },
+      ...(body !== undefined && { body: typeof body === 'string' ? body : JSON.stringify(body) }),
+    }).catch((cause: unknown) => {
+      throw new Unavailable(`Questlog does not answer at ${this.#url}; is it running?`, { cause });
+    });
+    if (response.ok) return response;
+    const words = problemOf(await response.text()) ?? `answered ${response.status}`;
+    throw MAY_PASS.includes(response.status) ? new Unavailable(words) : new Error(words);
+  }
+
+  /** The answer's body; whoever asks says its type. */
+  async json(method: string, path: string, options?: RequestOptions) {
+    return JSON.parse(await (await this.request(method, path, options)).text());
+  }
+}
+
+export interface RequestOptions {
+  /** Sent as JSON; a string as it is. */
+  readonly body?: unknown;
+  readonly headers?: Readonly<Record<string, string>>;
+}
+
+/** @throws Error where a listener is asked for that no setting and no start of this machine names. */
+export interface Reach {
+  /** The listener of operators. */
+  readonly admin: Endpoint;
+  /** The listener of games. */
+  readonly game: Endpoint;
+  /** The demo's session, where this machine started the Questlog that `game` leads to. */
+  readonly demoSessionId: string | undefined;
+}
+
+/**
+ * The kept tokens go to the kept addresses only: an address in the environment needs its token there too.
+ * @throws StartRefused for a bad setting.
+ */
+export function reach(env: NodeJS.ProcessEnv): Reach {
+  const config = loadConfig(settings, env, 'QUESTLOG_');
+  const kept = readCredentials(credentialsPath(config.dataDir, isOnKafka(config)));
+  const chosen = (name: string, url: string, token: string, keptAt: Address | undefined): Endpoint => {
+    if (url !== '') return new Endpoint(url, token);
+    if (keptAt !== undefined) return new Endpoint(keptAt.url, token === '' ? keptAt.token : token);
+    throw new Error(
+      `nothing has been started on ${config.dataDir} yet; run npm start first, or set ${name} and its token`,
+    );
+  };
+  return {
+    get admin() {
+      const keptAt = kept && { url: kept.adminUrl, token: kept.adminToken };
+      return chosen('QUESTLOG_ADMIN_URL', config.adminUrl, config.adminToken, keptAt);
+    },
+    get game() {
+      const keptAt = kept && { url: kept.baseUrl, token: kept.token };
+      return chosen('QUESTLOG_URL', config.url, config.token, keptAt);
+    },
+    demoSessionId: config.url === '' && config.token === '' ? kept?.sessionId : undefined,
+  };
+}
+
+interface Address {
+  readonly url: string;
+  readonly token: string;
+}
+
+const MAY_PASS = [429, 502, 503, 504];
+
+/** The detail of a problem document (RFC 9457), and on a line each of its errors that says more. */
+function problemOf(text: string): string | undefined {
+  try {
+    const { detail, errors = [] }: Problem = JSON.parse(text);
+    const more = errors.filter((error) => error.detail !== detail);
+    const lines = more.map((error) => `\n  element ${error.index}${error.pointer ?? ''}: ${error.detail}`);
+    return detail === undefined ? undefined : detail + lines.join('');
+  } catch {
+    return undefined;
+  }
+}
+
+interface Problem {
+  readonly detail?: string;
+  readonly errors?: readonly { index: number; pointer?: string; detail: string }[];
+}

@@ -1,0 +1,105 @@
+/** `questlog send`: events from an argument, a file or standard input, each stored once however often a request is tried. */
+import { randomBytes } from 'node:crypto';
+import { createReadStream } from 'node:fs';
+import { createInterface } from 'node:readline';
+import { untilAvailable } from '@questlog/runtime/process/waiting';
+import { eventId } from '@questlog/schemas/uuid';
+import { Command } from 'commander';
+import { example } from './manage.ts';
+import { count, progress } from './print.ts';
+import type { Reach } from './reach.ts';
+
+/** Revision B takes so many, A takes more. */
+const EVENTS_A_REQUEST = 200;
+const MAX_TRIES = 6;
+
+export function sendCommand(at: () => Promise<Reach>): Command {
+  const command = new Command('send')
+    .description('send events as a game does')
+    .argument('[event]', 'one event as JSON; an event without a sessionId is of the demo’s session')
+    .option('--file <path>', 'one event a line (NDJSON); - is standard input')
+    .option('--json', 'print the answers, for programs');
+  example(
+    command,
+    `questlog send '{"eventType": "checkpoint", "payload": {"level": 3}}'\n  questlog send --file events.ndjson`,
+  );
+  return command.action(async (event: string | undefined, options: { file?: string; json?: boolean }) => {
+    if ((event === undefined) === (options.file === undefined)) {
+      command.error('error: either an event or --file is needed');
+    }
+    const to = await at();
+    const startedMs = performance.now();
+    let sent = 0;
+    for await (const batch of batches(linesOf(event, options.file), to.demoSessionId)) {
+      const answer = await post(to, batch);
+      sent += batch.length;
+      if (options.json === true) process.stdout.write(`${await answer.text()}\n`);
+      const perSecond = (sent * 1000) / (performance.now() - startedMs);
+      progress(startedMs, `${count(sent)} events, ${count(Math.round(perSecond))} a second`);
+    }
+    if (process.stderr.isTTY) process.stderr.write('\r\x1b[K');
+    process.stderr.write(`${count(sent)} ${sent === 1 ? 'event' : 'events'} stored\n`);
+  });
+}
+
+async function* linesOf(event: string | undefined, file: string | undefined): AsyncGenerator<string> {
+  if (event !== undefined) return void (yield event);
+  const input = file === '-' ? process.stdin : createReadStream(file ?? '');
+  for await (const line of createInterface({ input, crlfDelay: Number.POSITIVE_INFINITY })) {
+    if (line.trim() !== '') yield line;
+  }
+}
+
+/** @throws Error naming the line that is no JSON object; the batches before it are stored. */
+async function* batches(
+  lines: AsyncIterable<string>,
+  sessionId: string | undefined,
+): AsyncGenerator<string[]> {
+  let batch: string[] = [];
+  let number = 0;
+  for await (const line of lines) {
+    number += 1;
+    batch.push(withSession(line, number, sessionId));
+    if (batch.length < EVENTS_A_REQUEST) continue;
+    yield batch;
+    batch = [];
+  }
+  if (batch.length > 0) yield batch;
+}
+
+/** The line itself where it names a session, so that its payload arrives byte for byte. */
+function withSession(line: string, number: number, sessionId: string | undefined): string {
+  const event = parsed(line);
+  if (event === undefined) throw new Error(`line ${number} is no JSON object`);
+  if (sessionId === undefined || 'sessionId' in event) return line;
+  const rest = line.trim().slice(1).trimStart();
+  return `{"sessionId":"${sessionId}"${rest === '}' ? '' : ','}${rest}`;
+}
+
+function parsed(line: string): object | undefined {
+  try {
+    const value: unknown = JSON.parse(line);
+    return typeof value === 'object' && value !== null && !Array.isArray(value) ? value : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/** With one key for all tries. A single event is sent as one, so that its answer is one. */
+async function post({ game }: Reach, batch: readonly string[]): Promise<Response> {
+  const key = eventId(Date.now(), randomBytes(2).readUInt16BE() & 0xfff, randomBytes(8));
+  const body = batch.length === 1 ? (batch[0] ?? '') : `[${batch.join(',')}]`;
+  const enough = new AbortController();
+  let tries = 1;
+  return await untilAvailable(
+    () => game.request('POST', '/v1/ingest/events', { body, headers: { 'Idempotency-Key': key } }),
+    {
+      signal: enough.signal,
+      onDelay: ({ message }, ms) => {
+        tries += 1;
+        if (tries > MAX_TRIES) enough.abort();
+        else process.stderr.write(`${message}; again in ${(ms / 1000).toFixed(1)} s\n`);
+      },
+    },
+  );
+}

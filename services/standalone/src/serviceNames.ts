@@ -1,0 +1,3 @@
+/** The services that `questlog` starts; apart from the settings, so that `questlog --help` loads nothing else. */
+export const SERVICES = ['standalone', 'ingest', 'linker', 'projector'] as const;
+export type ServiceName = (typeof SERVICES)[number];

@@ -1,0 +1,254 @@
+/** `questlog <command>`: what it does to a running product, what it prints, and how it ends where it is used wrongly. */
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:http';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { text } from 'node:stream/consumers';
+import { fileURLToPath } from 'node:url';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { events, type TestProject } from './builders.ts';
+import { ownEnvironment } from './product.ts';
+import { sharedProduct } from './sharedProduct.ts';
+
+const LAUNCHER = fileURLToPath(new URL('../../services/cli/questlog.mjs', import.meta.url));
+const shared = sharedProduct();
+let game: TestProject;
+let folder: string;
+
+beforeAll(async () => {
+  game = await shared.aProject({ revision: 'A' });
+  folder = mkdtempSync(join(tmpdir(), 'questlog-command-line-'));
+});
+
+afterAll(() => rmSync(folder, { recursive: true, force: true }));
+
+interface Ended {
+  readonly code: number;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+async function run(args: readonly string[], { input = '', env = {} } = {}): Promise<Ended> {
+  const { adminUrl, adminToken, baseUrl } = shared.product.credentials;
+  const child = spawn(process.execPath, [LAUNCHER, ...args], {
+    env: {
+      ...ownEnvironment(),
+      QUESTLOG_DATA_DIR: folder,
+      QUESTLOG_ADMIN_URL: adminUrl,
+      QUESTLOG_ADMIN_TOKEN: adminToken,
+      QUESTLOG_URL: baseUrl,
+      QUESTLOG_TOKEN: game.token,
+      ...env,
+    },
+  });
+  child.stdin.end(input);
+  const [stdout, stderr, [code]] = await Promise.all([
+    text(child.stdout),
+    text(child.stderr),
+    once(child, 'exit'),
+  ]);
+  return { code, stdout, stderr };
+}
+
+async function done(args: readonly string[], input = ''): Promise<string> {
+  const { code, stdout, stderr } = await run(args, { input });
+  expect(stderr).not.toMatch(/Warning/);
+  expect({ code, stderr }).toEqual({ code: 0, stderr: expect.any(String) });
+  return stdout;
+}
+
+test('a tenant, a project and a token are made, listed, changed and revoked', async () => {
+  const tenant = JSON.parse(
+    await done(['tenants', 'create', '--name', 'Blue Fox', '--quota', '9', '--json']),
+  );
+  const project = JSON.parse(
+    await done(['projects', 'create', '--tenant', tenant.id, '--name', 'Fox Run', '--json']),
+  );
+  const token = JSON.parse(
+    await done(['tokens', 'create', '--project', project.id, '--scopes', 'read', '--json']),
+  );
+  const listed = JSON.parse(await done(['tokens', 'list', '--json']));
+
+  expect(tenant).toMatchObject({ name: 'Blue Fox', monthlySoftQuota: 9 });
+  expect(token.token).toMatch(/^qlt_/);
+  expect(listed).toContainEqual(expect.objectContaining({ id: token.id, scopes: ['read'] }));
+  expect(await done(['tenants', 'set', tenant.id, '--quota', 'none'])).toMatch(/Blue Fox +- /);
+  await done(['tokens', 'revoke', token.id]);
+  expect(await done(['tokens', 'list'])).not.toContain(token.id);
+});
+
+describe('send', () => {
+  test('stores the lines of a file, in batches, each byte for byte', async () => {
+    const payload = '{"big":12345678901234567890, "pi" : 3.140}';
+    const lines = events(450, { sessionId: game.sessionId, eventType: 'sent' }).map((event) =>
+      JSON.stringify({ ...event, payload: {} }).replace('"payload":{}', `"payload":${payload}`),
+    );
+    writeFileSync(join(folder, 'events.ndjson'), `${lines.join('\n')}\n\n`);
+
+    const { code, stderr } = await run(['send', '--file', join(folder, 'events.ndjson')]);
+
+    expect({ code, stderr }).toEqual({ code: 0, stderr: '450 events stored\n' });
+    await game.get(`/v1/sessions/${game.sessionId}/events`);
+    const stored = await done(
+      ['sql', '--format', 'TSVRaw'],
+      `SELECT count(), any(payload) FROM events WHERE project_id = '${game.projectId}' AND event_type = 'sent'`,
+    );
+    expect(stored).toBe(`450\t${payload}\n`);
+  });
+
+  test('names the line that is no event, and the field that is refused', async () => {
+    const noJson = await run(['send', '--file', '-'], { input: '{"eventType":"a"}\nnot json\n' });
+    const refused = await run(['send', JSON.stringify({ sessionId: game.sessionId, eventType: 7 })]);
+
+    expect(noJson).toMatchObject({ code: 1, stderr: expect.stringContaining('line 2 is no JSON object') });
+    expect(refused).toMatchObject({ code: 1, stderr: expect.stringContaining('eventType') });
+  });
+});
+
+test('trail shows a report, what is missing, and its events', async () => {
+  const session = await shared.aProject({ revision: 'A' });
+  const numbered = events(3, { sessionId: session.sessionId }).map((event, i) => ({
+    ...event,
+    sequence: 1 + 2 * i,
+  }));
+  await session.post(numbered);
+  const filed = await session.report({ sessionId: session.sessionId, report: { title: 'Stuck\u001b[2J' } });
+  const env = { QUESTLOG_TOKEN: session.token };
+  await session.get(`/v1/reports/${filed.json().id}`);
+
+  const shown = await run(['trail', filed.json().id], { env });
+  const listed = await run(['trail', filed.json().id, '--json'], { env });
+
+  expect(shown.stderr).toContain('Stuck\uFFFD[2J (filed');
+  expect(shown.stderr).toContain('3 numbered events of its session, missing: 2, 4');
+  expect(JSON.parse(listed.stdout).map((event: { sequence: number }) => event.sequence)).toEqual([1, 3, 5]);
+});
+
+test('quota says what each tenant has used and how much of it is over', async () => {
+  const small = await shared.aProject({ revision: 'A', monthlySoftQuota: 2 });
+  const answer = await small.post(events(5, { sessionId: small.sessionId }));
+  await small.get(`/v1/events/${answer.json()[0].id}`);
+  await expect
+    .poll(async () => JSON.parse(await done(['quota', '--json'])), { timeout: 20_000 })
+    .toContainEqual(expect.objectContaining({ id: small.tenantId, used: 5, monthlySoftQuota: 2, over: 3 }));
+});
+
+describe('sql', () => {
+  test('prints a table with its totals, and says where there are no rows', async () => {
+    const table = await done([
+      'sql',
+      'SELECT number % 2 AS odd, count() AS n FROM numbers(5) GROUP BY odd WITH TOTALS',
+    ]);
+
+    expect(table).toContain('odd');
+    expect(table).toMatch(/Totals:[\s\S]*│ +5 │/);
+    expect(await done(['sql', 'SELECT 1 WHERE 0'])).toBe('no rows\n');
+  });
+
+  test('prints another format as it comes', async () => {
+    expect(await done(['sql', '--format', 'CSVWithNames', 'SELECT 1 AS a, 2 AS b;'])).toBe('"a","b"\n1,2\n');
+    expect(await done(['sql', 'SELECT 1 FORMAT TSV'])).toBe('1\n');
+    expect(await done(['sql'], 'SELECT 2 FORMAT TSV;\n')).toBe('2\n');
+  });
+
+  test('ends silently where its reader has read enough', async () => {
+    const query = 'SELECT * FROM numbers(100000) FORMAT TSV';
+    const { adminUrl, adminToken } = shared.product.credentials;
+    const child = spawn(
+      'bash',
+      ['-o', 'pipefail', '-c', `"$0" "$1" sql "${query}" | head -1`, process.execPath, LAUNCHER],
+      {
+        env: { ...ownEnvironment(), QUESTLOG_ADMIN_URL: adminUrl, QUESTLOG_ADMIN_TOKEN: adminToken },
+      },
+    );
+    const [stdout, stderr, [code]] = await Promise.all([
+      text(child.stdout),
+      text(child.stderr),
+      once(child, 'exit'),
+    ]);
+    expect({ stdout, stderr, code }).toEqual({ stdout: '0\n', stderr: '', code: 0 });
+  });
+});
+
+const COMMANDS = [
+  'config',
+  'sql',
+  'send',
+  'trail',
+  'quota',
+  'tenants list',
+  'tenants create',
+  'tenants set',
+  'projects list',
+  'projects create',
+  'tokens list',
+  'tokens create',
+  'tokens revoke',
+];
+
+test.each(COMMANDS)(
+  'questlog %s --help says what it does, with an example, and a wrong use is code 2',
+  async (command) => {
+    const words = command.split(' ');
+    const [help, wrong] = await Promise.all([run([...words, '--help']), run([...words, '--bogus'])]);
+
+    expect(help).toMatchObject({ code: 0, stderr: '' });
+    expect(help.stdout).toMatch(
+      new RegExp(`Usage: questlog ${command}[\\s\\S]*Example:\\n  questlog ${command}`),
+    );
+    expect(wrong).toMatchObject({ code: 2, stdout: '', stderr: expect.stringMatching(/^error: .+/) });
+  },
+);
+
+test.each([
+  ['an unknown command', ['tenant', 'list'], "unknown command 'tenant'"],
+  [
+    'a number that is none',
+    ['tenants', 'create', '--name', 'x', '--quota', 'many'],
+    'a whole number is needed',
+  ],
+  ['no statement', ['sql'], 'a statement is needed'],
+  ['neither an event nor a file', ['send'], 'either an event or --file is needed'],
+])('%s is code 2 and a sentence', async (_, args, sentence) => {
+  expect(await run(args)).toMatchObject({ code: 2, stderr: expect.stringContaining(sentence) });
+});
+
+test('a refused change is code 1 with the field, and an address that nobody answers at is told', async () => {
+  const nobody = await run(['tenants', 'list'], { env: { QUESTLOG_ADMIN_URL: 'http://127.0.0.1:9' } });
+  const refused = await run(['projects', 'create', '--tenant', 'none', '--name', 'x']);
+  const nothing = await run(['tenants', 'list'], { env: { QUESTLOG_ADMIN_URL: '' } });
+
+  expect(nobody).toMatchObject({
+    code: 1,
+    stderr: expect.stringContaining('does not answer at http://127.0.0.1:9'),
+  });
+  expect(refused).toMatchObject({ code: 1, stderr: expect.stringContaining('tenantId') });
+  expect(nothing).toMatchObject({ code: 1, stderr: expect.stringContaining('QUESTLOG_ADMIN_URL') });
+});
+
+test('the kept token never goes to another address than the kept one', async () => {
+  const kept = { ...shared.product.credentials, adminToken: 'a kept secret' };
+  writeFileSync(join(folder, 'dev-credentials.json'), JSON.stringify(kept));
+  const asked = Promise.withResolvers<string | undefined>();
+  const stranger = createServer((request, response) => {
+    asked.resolve(request.headers.authorization);
+    response.end('[]');
+  });
+  await once(stranger.listen(0, '127.0.0.1'), 'listening');
+  const address = stranger.address();
+  const port = typeof address === 'object' ? address?.port : undefined;
+
+  await run(['tenants', 'list'], {
+    env: { QUESTLOG_ADMIN_URL: `http://127.0.0.1:${port}`, QUESTLOG_ADMIN_TOKEN: '' },
+  });
+  stranger.close();
+
+  expect((await asked.promise)?.trim()).toBe('Bearer');
+});
+
+test('config --check prints the settings and starts nothing', async () => {
+  const shown = JSON.parse(await done(['config', '--check']));
+  expect(shown).toMatchObject({ adminToken: '***', token: '***', revision: 'A' });
+});
