@@ -1,14 +1,24 @@
-/** `questlog sql`: a question to ClickHouse by the account that only reads; prints ClickHouse's own table, or another format. */
+/** `questlog sql | trail | quota`: what people ask of a running Questlog. */
 import { text } from 'node:stream/consumers';
 import { Command } from 'commander';
 import { example } from './manage.ts';
+import { printRows } from './print.ts';
 import type { Reach } from './reach.ts';
 
 const TABLE = 'PrettyCompactMonoBlock';
 /** The question names a format itself. A text that only ends like that is answered in JSON. */
 const NAMES_FORMAT = /\bFORMAT\s+\w+(\s+SETTINGS\b.*)?$/is;
+const TRAIL = ['occurredAt', 'sequence', 'eventType', 'id', 'payload'];
+/** Of the month that runs, of every tenant. */
+const USED = `SELECT toString(tenant_id) AS id, toUInt64(used) AS used FROM quota_usage
+  WHERE month = toStartOfMonth(now('UTC'))`;
 
-export function askCommand(at: () => Promise<Reach>): Command {
+export function askCommands(at: () => Promise<Reach>): Command[] {
+  return [sql(at), trail(at), quota(at)];
+}
+
+/** Prints ClickHouse's own table, or another format. */
+function sql(at: () => Promise<Reach>): Command {
   const command = new Command('sql')
     .description('ask ClickHouse; the tables: docs/reference/clickhouse.md')
     .argument('[statement...]', 'one SELECT; standard input unless given')
@@ -25,4 +35,78 @@ export function askCommand(at: () => Promise<Reach>): Command {
     const body = Buffer.from(await answer.arrayBuffer());
     process.stdout.write(body.length === 0 && format === TABLE ? 'no rows\n' : body);
   });
+}
+
+/** A bug report, and in their order the events that it is linked to. */
+function trail(at: () => Promise<Reach>): Command {
+  const command = new Command('trail')
+    .description('a bug report with its events')
+    .argument('<reportId>', 'of the report')
+    .option('--json', 'the events as a JSON array, for programs');
+  example(command, 'questlog trail 0b0a4c0e-5a3f-4a55-9a3c-5b6f0d6f6a11');
+  return command.action(async (reportId: string, { json = false }: { json?: boolean }) => {
+    const { game } = await at();
+    const path = `/v1/reports/${encodeURIComponent(reportId)}`;
+    const report: Report = await game.json('GET', path);
+    const events: object[] = [];
+    for (let cursor: string | null = ''; cursor !== null; ) {
+      const query: string = cursor === '' ? '' : `?cursor=${encodeURIComponent(cursor)}`;
+      const page: Page = await game.json('GET', `${path}/events${query}`);
+      events.push(...page.events);
+      cursor = page.next;
+    }
+    if (!json) process.stderr.write(`${heading(report)}\n`);
+    printRows(events, TRAIL, json);
+  });
+}
+
+interface Report {
+  readonly state: string;
+  readonly occurredAt: string;
+  readonly report: { readonly title: string | null } | null;
+  readonly sequence: {
+    readonly received: number;
+    readonly missing: readonly (readonly [number, number])[];
+  } | null;
+}
+
+interface Page {
+  readonly events: readonly object[];
+  readonly next: string | null;
+}
+
+function heading({ state, occurredAt, report, sequence }: Report): string {
+  const title = (report?.title ?? 'a report without a title').replace(/\p{Cc}/gu, '\uFFFD');
+  const gaps = (sequence?.missing ?? []).map(([from, to]) => (from === to ? `${from}` : `${from}–${to}`));
+  const whole = gaps.length === 0 ? 'no gap' : `missing: ${gaps.join(', ')}`;
+  const numbers = sequence === null ? '' : `; ${sequence.received} numbered events of its session, ${whole}`;
+  return `${title} (${state}, ${occurredAt})${numbers}`;
+}
+
+function quota(at: () => Promise<Reach>): Command {
+  const command = new Command('quota')
+    .description('events of this UTC month, a tenant a line')
+    .option('--json', 'for programs');
+  return example(command, 'questlog quota').action(async ({ json }) => {
+    const { admin } = await at();
+    const all: Quota[] = await admin.json('GET', '/admin/tenants');
+    const { data }: UsedRows = await admin.json('POST', '/admin/sql', { body: { query: USED } });
+    const used = new Map(data.map((row) => [row.id, Number(row.used)]));
+    const rows = all.map(({ id, name, monthlySoftQuota }) => {
+      const events = used.get(id) ?? 0;
+      const over = monthlySoftQuota === null ? 0 : Math.max(0, events - monthlySoftQuota);
+      return { id, name, used: events, monthlySoftQuota, over };
+    });
+    printRows(rows, ['id', 'name', 'used', 'monthlySoftQuota', 'over'], json);
+  });
+}
+
+interface Quota {
+  readonly id: string;
+  readonly name: string;
+  readonly monthlySoftQuota: number | null;
+}
+
+interface UsedRows {
+  readonly data: readonly { id: string; used: string | number }[];
 }

@@ -4,11 +4,10 @@ import { readFileSync } from 'node:fs';
 import { messageOf } from '@questlog/runtime/process/errors';
 import { SERVICES } from '@questlog/standalone/serviceNames';
 import { Command, CommanderError } from 'commander';
-import { askCommand } from './ask.ts';
+import { askCommands } from './ask.ts';
 import { example, manageCommands } from './manage.ts';
 import type { Reach } from './reach.ts';
 import { sendCommand } from './send.ts';
-import { trailCommand } from './trail.ts';
 
 const WRONG_USE = 2;
 
@@ -56,7 +55,7 @@ example(
   process.argv.splice(2, Number.POSITIVE_INFINITY, '--check-config');
   await import('@questlog/standalone/main');
 });
-for (const command of [askCommand(at), sendCommand(at), trailCommand(at), ...manageCommands(at)]) {
+for (const command of [...askCommands(at), sendCommand(at), ...manageCommands(at)]) {
   program.addCommand(withExitOverride(command));
 }
 

@@ -1,4 +1,4 @@
-/** `questlog tenants | projects | tokens | quota`: the directory of a running Questlog. */
+/** `questlog tenants | projects | tokens`: the directory of a running Questlog. */
 import type { ProjectInput, TenantInput, TenantPatch, TokenInput } from '@questlog/schemas/http/admin';
 import { Command, InvalidArgumentError } from 'commander';
 import { printRows } from './print.ts';
@@ -8,12 +8,8 @@ const TENANT = ['id', 'name', 'monthlySoftQuota', 'spread', 'createdAt'];
 const PROJECT = ['id', 'tenantId', 'name', 'revision', 'createdAt'];
 const TOKEN = ['id', 'projectId', 'scopes', 'expiresAt', 'createdAt'];
 
-/** Of the month that runs, of every tenant. */
-const USED = `SELECT toString(tenant_id) AS id, toUInt64(used) AS used FROM quota_usage
-  WHERE month = toStartOfMonth(now('UTC'))`;
-
 export function manageCommands(at: () => Promise<Reach>): Command[] {
-  return [tenants(at), projects(at), tokens(at), quota(at)];
+  return [tenants(at), projects(at), tokens(at)];
 }
 
 function tenants(at: () => Promise<Reach>): Command {
@@ -94,34 +90,6 @@ function tokens(at: () => Promise<Reach>): Command {
     process.stderr.write('revoked\n');
   });
   return group;
-}
-
-function quota(at: () => Promise<Reach>): Command {
-  const command = new Command('quota')
-    .description('events of this UTC month, a tenant a line')
-    .option('--json', 'for programs');
-  return example(command, 'questlog quota').action(async ({ json }) => {
-    const { admin } = await at();
-    const all: Quota[] = await admin.json('GET', '/admin/tenants');
-    const { data }: UsedRows = await admin.json('POST', '/admin/sql', { body: { query: USED } });
-    const used = new Map(data.map((row) => [row.id, Number(row.used)]));
-    const rows = all.map(({ id, name, monthlySoftQuota }) => {
-      const events = used.get(id) ?? 0;
-      const over = monthlySoftQuota === null ? 0 : Math.max(0, events - monthlySoftQuota);
-      return { id, name, used: events, monthlySoftQuota, over };
-    });
-    printRows(rows, ['id', 'name', 'used', 'monthlySoftQuota', 'over'], json);
-  });
-}
-
-interface Quota {
-  readonly id: string;
-  readonly name: string;
-  readonly monthlySoftQuota: number | null;
-}
-
-interface UsedRows {
-  readonly data: readonly { id: string; used: string | number }[];
 }
 
 function list(group: Command, at: () => Promise<Reach>, what: string, columns: readonly string[]): void {
