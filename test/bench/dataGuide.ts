@@ -13,8 +13,7 @@ import type { Store } from '@questlog/runtime/clickhouse/store';
 import { GUIDE_PAGE, type Question, questionsOfGuide } from '../dataGuide/guidePage.ts';
 import { eventually } from '../e2e/builders.ts';
 import { EVENTS_A_SESSION, fillMonth, MONTH, OWNER, SESSIONS_A_PLAYER } from './dataGuide/fillMonth.ts';
-import { page } from './links/linksReport.ts';
-import { putIntoPage } from './loadReport.ts';
+import { page, putIntoPage } from './figuresPage.ts';
 
 const MIGRATIONS = fileURLToPath(new URL('../../deploy/clickhouse', import.meta.url));
 const ACCESS = { username: 'bench', password: 'bench', database: 'questlog' };

@@ -5,11 +5,10 @@
 import { fileURLToPath } from 'node:url';
 import { messageOf } from '@questlog/runtime/process/errors';
 import type { ClusterEngines } from '../e2e/cluster.ts';
+import { page, putIntoPage } from './figuresPage.ts';
 import { measureHotTenants } from './hotTenants/hotTenantsMeasure.ts';
 import { givenEngines, type HotTenantsOptions, hotTenantsOptions } from './hotTenants/hotTenantsOptions.ts';
 import { hotTenantRows } from './hotTenants/hotTenantsReport.ts';
-import { page } from './links/linksReport.ts';
-import { putIntoPage } from './loadReport.ts';
 
 const PAGE = fileURLToPath(new URL('../../docs/operating/hot-tenants.md', import.meta.url));
 

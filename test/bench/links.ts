@@ -6,12 +6,12 @@ import { execFile } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { ownEnvironment } from '../e2e/product.ts';
+import { page, putIntoPage } from './figuresPage.ts';
 import type { AloneFigures } from './links/linksAlone.ts';
 import { measureLive } from './links/linksLive.ts';
 import type { MemoryFigures } from './links/linksMemory.ts';
 import { linksOptions } from './links/linksOptions.ts';
-import { aloneRows, liveRows, memoryRows, page } from './links/linksReport.ts';
-import { putIntoPage } from './loadReport.ts';
+import { aloneRows, liveRows, memoryRows } from './links/linksReport.ts';
 
 const PAGE = fileURLToPath(new URL('../../docs/operating/linker.md', import.meta.url));
 const run = promisify(execFile);

@@ -3,9 +3,10 @@
  * not the count, or when reading an event back is too slow.
  */
 import { fileURLToPath } from 'node:url';
-import { loadReport, putIntoPage } from './loadReport.ts';
-import { measureLoad } from './measureLoad.ts';
-import { loadOptions } from './options.ts';
+import { putIntoPage } from './figuresPage.ts';
+import { loadOptions } from './load/loadOptions.ts';
+import { loadReport } from './load/loadReport.ts';
+import { measureLoad } from './load/measureLoad.ts';
 
 const PAGE = fileURLToPath(new URL('../../docs/operating/embedded-limits.md', import.meta.url));
 const MAX_READ_P99_MS = 20;

@@ -8,9 +8,9 @@ import { Worker } from 'node:worker_threads';
 import { aProject, events, type TestProject } from '../e2e/builders.ts';
 import { removeDataDir, startProduct } from '../e2e/product.ts';
 import { type Connections, openConnections } from './connections.ts';
-import { percentile } from './loadPhases.ts';
+import { percentile } from './load/loadPhases.ts';
 import { memoryOf, sampleMemory } from './processFigures.ts';
-import type { UploadsOutcome, UploadsWanted } from './uploadsClient.ts';
+import type { UploadsOutcome, UploadsWanted } from './uploads/uploadsClient.ts';
 
 const MAX_RATIO = 1.5;
 const EVENTS_A_REQUEST = 20;
@@ -93,7 +93,7 @@ function due(atMs: number): Promise<void> {
 
 /** In a thread of its own, so that the clock of the events does not wait for files. */
 function putFiles(wanted: UploadsWanted): Promise<UploadsOutcome> {
-  const worker = new Worker(new URL('./uploadsClient.ts', import.meta.url), { workerData: wanted });
+  const worker = new Worker(new URL('./uploads/uploadsClient.ts', import.meta.url), { workerData: wanted });
   return new Promise((resolve, reject) => {
     worker.once('message', resolve).once('error', reject);
   });

@@ -5,7 +5,7 @@ import { Deployment, type Service, type ServiceName } from '../../cluster/deploy
 import { aProject, eventually, onto, type TestProject } from '../../e2e/builders.ts';
 import type { ClusterEngines } from '../../e2e/cluster.ts';
 import { type Connections, openConnections } from '../connections.ts';
-import { percentile, registerSessions } from '../loadPhases.ts';
+import { percentile, registerSessions } from '../load/loadPhases.ts';
 import { openTelemetry, type Telemetry } from '../telemetry.ts';
 import type { HotTenantsOptions } from './hotTenantsOptions.ts';
 import { type LogFigures, placed, type ServiceWork, since, workOf } from './hotTenantsWatch.ts';

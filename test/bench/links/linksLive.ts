@@ -2,7 +2,7 @@
 import { aProject } from '../../e2e/builders.ts';
 import { type Product, removeDataDir, startProduct } from '../../e2e/product.ts';
 import { openConnections } from '../connections.ts';
-import { registerSessions } from '../loadPhases.ts';
+import { registerSessions } from '../load/loadPhases.ts';
 import { cpuMicrosOf, memoryOf } from '../processFigures.ts';
 import { openTelemetry } from '../telemetry.ts';
 import { loadLinks } from './linksLoad.ts';

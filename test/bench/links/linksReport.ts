@@ -1,18 +1,9 @@
 /** The figures of the bench of links as rows of Markdown. */
-import { cpus, totalmem } from 'node:os';
 import type { AloneFigures } from './linksAlone.ts';
 import type { LiveFigures, RunFigures } from './linksLive.ts';
 import type { MemoryFigures } from './linksMemory.ts';
 import type { LinksOptions } from './linksOptions.ts';
 import { WORKLOAD } from './linksWorkload.ts';
-
-export function page(rows: readonly string[]): string {
-  const [cpu] = cpus();
-  const gibibytes = (totalmem() / 1024 ** 3).toFixed(0);
-  const machine = `${cpu?.model ?? 'an unknown CPU'}, ${cpus().length} cores, ${gibibytes} GiB, ${process.platform}`;
-  const date = new Date().toISOString().slice(0, 10);
-  return [`Measured ${date} on ${machine}, Node ${process.versions.node}.`, ...rows].join('\n');
-}
 
 export function aloneRows(unasked: AloneFigures, asked: AloneFigures, options: LinksOptions): string[] {
   const both = (of: (figures: AloneFigures) => string): string => `${of(unasked)} | ${of(asked)}`;

@@ -1,13 +1,13 @@
 /** One run of the load bench: the phases of the load and their cost, measured from outside. */
 import { join } from 'node:path';
-import { aProject, eventually, type TestProject } from '../e2e/builders.ts';
-import { type Product, removeDataDir, startProduct } from '../e2e/product.ts';
-import { type Connections, openConnections } from './connections.ts';
+import { aProject, eventually, type TestProject } from '../../e2e/builders.ts';
+import { type Product, removeDataDir, startProduct } from '../../e2e/product.ts';
+import { type Connections, openConnections } from '../connections.ts';
+import { cpuMicrosOf, memoryOf, sampleMemory } from '../processFigures.ts';
+import { openTelemetry, type Telemetry } from '../telemetry.ts';
 import { bytesBelow } from './diskFigures.ts';
+import type { LoadOptions } from './loadOptions.ts';
 import { loadEvents, percentile, readBack, registerSessions } from './loadPhases.ts';
-import type { LoadOptions } from './options.ts';
-import { cpuMicrosOf, memoryOf, sampleMemory } from './processFigures.ts';
-import { openTelemetry, type Telemetry } from './telemetry.ts';
 
 export interface LoadFigures {
   readonly sessionsPerSecond: number;

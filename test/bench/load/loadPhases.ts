@@ -1,7 +1,7 @@
 /** The phases of the load bench over HTTP: register sessions, send events, read some of them back. */
-import type { Connections, Reply } from './connections.ts';
-import type { LoadOptions } from './options.ts';
-import type { Telemetry } from './telemetry.ts';
+import type { Connections, Reply } from '../connections.ts';
+import type { Telemetry } from '../telemetry.ts';
+import type { LoadOptions } from './loadOptions.ts';
 
 export async function registerSessions(connections: Connections, count: number): Promise<string[]> {
   const ids: string[] = [];

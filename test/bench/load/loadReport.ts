@@ -1,11 +1,7 @@
-/** The figures of a load run as Markdown, put between the markers of a page. */
-import { readFileSync, writeFileSync } from 'node:fs';
-import { cpus, totalmem } from 'node:os';
+/** The figures of a load run as Markdown. */
+import { page } from '../figuresPage.ts';
+import type { LoadOptions } from './loadOptions.ts';
 import type { LoadFigures } from './measureLoad.ts';
-import type { LoadOptions } from './options.ts';
-
-const BEGIN = '<!-- figures:begin -->';
-const END = '<!-- figures:end -->';
 
 export function loadReport(figures: LoadFigures, options: LoadOptions): string {
   const { load, reads, rss } = figures;
@@ -23,27 +19,12 @@ export function loadReport(figures: LoadFigures, options: LoadOptions): string {
         .join('; '),
     ],
   ];
-  return [
-    `Measured ${new Date().toISOString().slice(0, 10)} on ${machine()}.`,
+  return page([
     '',
     '| what | figure |',
     '| --- | --- |',
     ...rows.map(([what, figure]) => `| ${what} | ${figure} |`),
-  ].join('\n');
-}
-
-/** @throws when the page has no place for figures. */
-export function putIntoPage(path: string, report: string): void {
-  const page = readFileSync(path, 'utf8');
-  const [begin, end] = [page.indexOf(BEGIN), page.indexOf(END)];
-  if (begin < 0 || end < begin) throw new Error(`${path} has no ${BEGIN} … ${END}`);
-  writeFileSync(path, `${page.slice(0, begin + BEGIN.length)}\n\n${report}\n\n${page.slice(end)}`);
-}
-
-function machine(): string {
-  const [cpu] = cpus();
-  const gibibytes = (totalmem() / 1024 ** 3).toFixed(0);
-  return `${cpu?.model ?? 'an unknown CPU'}, ${cpus().length} cores, ${gibibytes} GiB, ${process.platform}, Node ${process.versions.node}`;
+  ]);
 }
 
 function mebibytes(bytes: number): string {
