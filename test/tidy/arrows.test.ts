@@ -1,7 +1,7 @@
 /** The arrows of the house: who may import whom. */
 import { test } from 'vitest';
 import { packageOf, reached, targetOf } from './graph.ts';
-import { isTest, workspaceOf } from './house.ts';
+import { isMain, isTest, workspaceOf } from './house.ts';
 import { parseSources, type Source } from './sources.ts';
 import { expectNone } from './violations.ts';
 
@@ -11,6 +11,7 @@ const inServices = [...sources.values()].filter(({ path }) => /^(schemas|service
 /** Each may import what stands lower; of two on the same step neither may import the other. */
 const STEPS: Readonly<Record<string, number>> = {
   schemas: 0,
+  'services/client': 0,
   'services/runtime': 1,
   'services/ingest': 2,
   'services/linker': 2,
@@ -247,7 +248,7 @@ function circleThrough(path: string): string[] {
 
 /** Where a process of the product begins. */
 function mains(): string[] {
-  return [...sources.keys()].filter((path) => /^services\/\w+\/src\/main\.ts$/.test(path));
+  return [...sources.keys()].filter(isMain);
 }
 
 function impurities(source: Source | undefined): string[] {

@@ -22,7 +22,7 @@ const TOP = [
   'README.md LICENSE SECURITY.md CHANGELOG.md',
 ].flatMap((line) => line.split(' '));
 
-const SERVICES = ['runtime', 'ingest', 'linker', 'projector', 'standalone', 'cli'];
+const SERVICES = ['runtime', 'ingest', 'linker', 'projector', 'standalone', 'cli', 'client'];
 
 const MAX_LINES = 400;
 const MAX_FILES = 12;

@@ -2,7 +2,7 @@
 import { posix } from 'node:path';
 import { test } from 'vitest';
 import { reached, targetOf } from './graph.ts';
-import { isTest, projectFiles, textOf } from './house.ts';
+import { isMain, isTest, projectFiles, textOf } from './house.ts';
 import { parseSources } from './sources.ts';
 import { expectNone } from './violations.ts';
 
@@ -36,8 +36,7 @@ test('every source file is reached from a main, a script, a test of something el
 
 /** The first files of processes: mains, tests, configs, benches, examples, and files that a script or a deployment names. */
 function isEntry(path: string): boolean {
-  if (isTest(path) || /\.config\.ts$|\/src\/(main|sql)\.ts$|^test\/bench\/|^examples\//.test(path))
-    return true;
+  if (isTest(path) || isMain(path) || /\.config\.ts$|^test\/bench\/|^examples\//.test(path)) return true;
   return callers.some((text) => text.includes(path));
 }
 

@@ -1,16 +1,17 @@
 /** Tests run whole, wait for conditions instead of times, and say why where one cannot run. */
 import { test } from 'vitest';
 import { reached } from './graph.ts';
-import { isTest } from './house.ts';
+import { isMain, isTest } from './house.ts';
 import { parseSources, type Source } from './sources.ts';
 import { expectNone } from './violations.ts';
 
 const sources = parseSources();
 const tests = [...sources.values()].filter(({ path }) => isTest(path) || path.endsWith('.contract.ts'));
-const product = reached(
-  [...sources.keys()].filter((path) => /^services\/\w+\/src\/(main|sql)\.ts$/.test(path)),
-  { sources, follow: () => true, throughLiterals: false },
-);
+const product = reached([...sources.keys()].filter(isMain), {
+  sources,
+  follow: () => true,
+  throughLiterals: false,
+});
 
 /** Test code that lets time pass, each with its reason. */
 const SLEEPERS: Readonly<Record<string, string>> = {

@@ -1,0 +1,22 @@
+/** Builds what the package ships: one minified module for each entry, and its types. */
+import { spawnSync } from 'node:child_process';
+import { rolldown } from 'rolldown';
+
+const ENTRIES = ['client', 'file'];
+
+for (const entry of ENTRIES) {
+  const built = await rolldown({ input: `src/${entry}.ts`, platform: 'neutral', external: /^node:/ });
+  await built.write({ file: `dist/${entry}.js`, format: 'esm', minify: true });
+}
+const types = [
+  '--noEmit',
+  'false',
+  '--declaration',
+  '--emitDeclarationOnly',
+  '--rootDir',
+  'src',
+  '--outDir',
+  'dist',
+];
+const { status } = spawnSync('tsc', ['-p', 'tsconfig.json', ...types], { stdio: 'inherit' });
+process.exitCode = status ?? 1;

@@ -1,0 +1,305 @@
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
+import { FakeServer, json, lost, pass, refused } from './testing/fakeServer.ts';
+import { aStore } from './testing/memoryStore.ts';
+
+const A_DAY_MS = 86_400_000;
+const INTERVAL_MS = 5_000;
+let server: FakeServer;
+
+beforeEach(() => {
+  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'Date'] });
+  // It works in a thread of its own, beside the clock.
+  vi.stubGlobal('CompressionStream', undefined);
+  server = new FakeServer();
+});
+afterEach(() => {
+  vi.useRealTimers();
+  vi.unstubAllGlobals();
+  vi.restoreAllMocks();
+});
+
+describe('what a game notes', () => {
+  test('is one batch after the interval, behind the session, counted from 1', async () => {
+    const game = await server.start({
+      build: { version: '1.4.2', platform: 'Web' },
+      player: { externalId: 'p' },
+    });
+    game.event('checkpoint', { level: 3 });
+    game.event('error');
+    await pass(INTERVAL_MS);
+
+    expect(server.sent.map(({ path }) => path)).toEqual(['/v1/ingest/sessions', '/v1/ingest/events']);
+    expect(JSON.parse(server.sent[0]?.text ?? '')).toMatchObject({
+      ...{ id: game.sessionId, player: { externalId: 'p' } },
+      build: { version: '1.4.2', platform: 'Web' },
+    });
+    expect(server.batches()).toMatchObject([
+      [
+        { sessionId: game.sessionId, eventType: 'checkpoint', sequence: 1, payload: { level: 3 } },
+        { sessionId: game.sessionId, eventType: 'error', sequence: 2, payload: {} },
+      ],
+    ]);
+    expect(server.sent[1]?.headers).toMatchObject({
+      authorization: 'Bearer a-token',
+      prefer: 'handling=lenient',
+      'Idempotency-Key': expect.stringMatching(
+        /^[\da-f]{8}-[\da-f]{4}-7[\da-f]{3}-[89ab][\da-f]{3}-[\da-f]{12}$/,
+      ),
+    });
+    expect(game.counts).toEqual({ queued: 0, sent: 2, refused: 0, dropped: 0, uncertain: 0 });
+  });
+
+  test('leaves at once where a batch is full, of events or of bytes, and only the full ones', async () => {
+    const game = await server.start({ maxBatchEvents: 3 });
+    await pass(0);
+    for (let n = 0; n < 4; n += 1) game.event('n', { n });
+    await pass(1);
+    expect(server.batches().map((batch) => batch.length)).toEqual([3]);
+
+    for (let n = 0; n < 2; n += 1) game.event('large', { x: 'é'.repeat(29_000) });
+    await pass(1);
+    expect(server.batches().map((batch) => batch.length)).toEqual([3, 2]);
+    await game.flush();
+    expect(server.batches().map((batch) => batch.length)).toEqual([3, 2, 1]);
+    expect(
+      server
+        .batches()
+        .flat()
+        .map(({ sequence }) => sequence),
+    ).toEqual([1, 2, 3, 4, 5, 6]);
+  });
+
+  test('that is no JSON is told, and breaks neither the game nor the count', async () => {
+    const game = await server.start();
+    game.event('bad', { n: 1n });
+    game.event('good');
+    await game.flush();
+
+    expect(server.problems).toMatchObject([{ kind: 'refused', code: 'no_json', entry: 'bad' }]);
+    expect(server.batches()).toMatchObject([[{ eventType: 'good', sequence: 1 }]]);
+  });
+});
+
+describe('an answer that does not come', () => {
+  test.each([
+    ['no answer', lost],
+    ['a 503', refused(503, 'unavailable')],
+    ['garbage', () => new Response('<html>Sign in to the hotel', { status: 200 })],
+    ['half an answer', () => new Response('[{"id":"event-0"', { status: 207 })],
+    ['an answer for other events', () => json(207, [{ id: 'a' }, { id: 'b' }])],
+    ['a 403 of somebody on the way', () => new Response('blocked', { status: 403 })],
+    ['a 404 of somebody on the way', () => new Response('nothing here', { status: 404 })],
+  ])('%s: the same bytes go again with the same key, before anything new', async (_, answer) => {
+    const game = await server.start();
+    await game.flush();
+    server.next(answer, answer);
+    game.event('first');
+    await game.flush();
+    game.event('second');
+    await pass(10 * 60_000);
+
+    const [first, again, thrice, ...others] = server.batches();
+    expect([again, thrice]).toEqual([first, first]);
+    expect(others).toMatchObject([[{ eventType: 'second' }]]);
+    const [key, ...keys] = server.keys();
+    expect(keys).toEqual([key, key, expect.not.stringMatching(key ?? '')]);
+    expect(game.counts).toMatchObject({ queued: 0, sent: 2 });
+    expect(server.problems).toEqual([]);
+  });
+
+  test('is waited for up to twice as long each time, at random', async () => {
+    vi.spyOn(Math, 'random').mockReturnValue(0.5);
+    server.next(...Array.from({ length: 12 }, () => lost));
+    await server.start();
+    const waits: number[] = [];
+    for (let tries = 1, before = Date.now(); tries < 10; ) {
+      await pass(100);
+      if (server.sent.length <= tries) continue;
+      waits.push(Math.round((Date.now() - before) / 1_000));
+      before = Date.now();
+      tries = server.sent.length;
+    }
+    expect(waits).toEqual([1, 2, 4, 8, 16, 30, 30, 30, 30]);
+  });
+
+  test('with Retry-After is not asked for before, whatever the game does', async () => {
+    server.next(refused(429, 'too_many', { 'Retry-After': '120' }));
+    const game = await server.start({ maxBatchEvents: 2 });
+    await pass(0);
+    for (let n = 0; n < 5; n += 1) game.event('n');
+    expect(await game.flush()).toBe(false);
+    await pass(119_000);
+    expect(server.sent.length).toBe(1);
+    await pass(60_000);
+    expect(game.counts).toMatchObject({ queued: 0, sent: 5 });
+  });
+
+  test('for a day makes the batch uncertain: it is counted, told of, and not sent again', async () => {
+    const game = await server.start();
+    await game.flush();
+    server.next(lost);
+    game.event('first');
+    await game.flush();
+    vi.setSystemTime(Date.now() + A_DAY_MS);
+    game.event('second');
+    await pass(10 * 60_000);
+
+    expect(server.problems).toEqual([{ kind: 'uncertain', events: 1 }]);
+    expect(server.batches()).toMatchObject([
+      [{ eventType: 'first' }],
+      [{ eventType: 'second' }, { eventType: 'questlog_lost', payload: { dropped: 0, uncertain: 1 } }],
+    ]);
+  });
+
+  test('because the request never left makes nothing uncertain: it has a new key after a day', async () => {
+    const game = await server.start();
+    await game.flush();
+    server.next(() => Promise.reject(new TypeError('fetch failed', { cause: { code: 'ECONNREFUSED' } })));
+    game.event('first');
+    await game.flush();
+    vi.setSystemTime(Date.now() + A_DAY_MS);
+    await pass(10 * 60_000);
+
+    expect(server.batches()).toMatchObject([[{ eventType: 'first' }], [{ eventType: 'first' }]]);
+    expect(new Set(server.keys()).size).toBe(2);
+    expect(game.counts).toMatchObject({ sent: 1, uncertain: 0 });
+  });
+});
+
+describe('what Questlog refuses', () => {
+  test('is dropped, counted and told by element, and the rest is stored', async () => {
+    const game = await server.start();
+    await game.flush();
+    server.next(() =>
+      json(207, [{ id: 'a' }, { code: 'event_too_large', message: 'too large' }, { id: 'c' }]),
+    );
+    for (const name of ['a', 'b', 'c']) game.event(name);
+    await game.flush();
+
+    expect(server.batches().length).toBe(1);
+    expect(server.problems).toMatchObject([
+      { kind: 'refused', code: 'event_too_large', message: 'too large' },
+    ]);
+    expect(JSON.stringify(server.problems)).toContain('\\"eventType\\":\\"b\\"');
+    expect(game.counts).toMatchObject({ queued: 0, sent: 2, refused: 1 });
+  });
+
+  test('as a whole goes again in smaller batches, until one event is to blame', async () => {
+    const game = await server.start();
+    await game.flush();
+    const tooLarge = refused(413, 'batch_too_large');
+    server.next(tooLarge, tooLarge, tooLarge);
+    for (const name of ['a', 'b', 'c', 'd']) game.event(name);
+    await game.flush();
+
+    expect(server.batches().map((batch) => batch.map(({ eventType }) => eventType).join(''))).toEqual([
+      ...['abcd', 'ab', 'a', 'b', 'c', 'd'],
+    ]);
+    expect(new Set(server.keys()).size).toBe(6);
+    expect(server.problems).toMatchObject([{ kind: 'refused', code: 'batch_too_large' }]);
+    expect(game.counts).toMatchObject({ queued: 0, sent: 3, refused: 1 });
+  });
+
+  test('of a report is told to whoever files it', async () => {
+    const game = await server.start();
+    await game.flush();
+    server.next(refused(400, 'invalid_request'));
+
+    await expect(game.report({ title: '' })).rejects.toThrow('invalid_request: it is invalid_request');
+    expect(server.problems).toMatchObject([{ kind: 'refused', code: 'invalid_request' }]);
+    expect(game.counts).toMatchObject({ queued: 0, refused: 1 });
+  });
+
+  test.each([
+    [401, 'unauthorized'],
+    [403, 'forbidden'],
+  ])('for good, %d, stops everything, and is told once', async (status, code) => {
+    server.next(refused(status, code));
+    const game = await server.start();
+    game.event('a');
+    await pass(A_DAY_MS);
+    game.event('b');
+    expect(await game.flush()).toBe(false);
+    await pass(A_DAY_MS);
+
+    expect(server.sent.length).toBe(1);
+    expect(server.problems).toEqual([{ kind: 'stopped', code, message: `it is ${code}` }]);
+    expect(game.counts).toMatchObject({ queued: 3 });
+  });
+
+  test('because it does not know the session any more is sent again behind the session', async () => {
+    const game = await server.start();
+    await game.flush();
+    const unknown = () => json(207, [{ code: 'unknown_session', message: 'unknown' }]);
+    server.next(unknown);
+    game.event('a');
+    await game.flush();
+
+    expect(server.sent.map(({ path }) => path.slice('/v1/ingest/'.length))).toEqual([
+      ...['sessions', 'events', 'sessions', 'events'],
+    ]);
+    expect(new Set(server.keys()).size).toBe(1);
+    expect(game.counts).toMatchObject({ queued: 0, sent: 1, refused: 0 });
+  });
+});
+
+describe('a page', () => {
+  test('that is offline sends nothing, and goes on as soon as it is online', async () => {
+    const listeners = aPage();
+    vi.stubGlobal('navigator', { onLine: false });
+    const game = await server.start();
+    game.event('a');
+    await pass(10 * A_DAY_MS);
+    expect(server.sent).toEqual([]);
+
+    vi.stubGlobal('navigator', { onLine: true });
+    listeners.get('online')?.();
+    await pass(0);
+    expect(game.counts).toMatchObject({ queued: 0, sent: 1, uncertain: 0 });
+  });
+
+  test('that goes sends what fits into 64 KiB beside what is under way, within the same turn', async () => {
+    const listeners = aPage();
+    const game = await server.start();
+    await game.flush();
+    const { promise, resolve } = Promise.withResolvers<Response>();
+    server.next(() => promise);
+    game.event('under way', { x: 'x'.repeat(900) });
+    void game.flush();
+    await pass(0);
+    game.event('b', { x: 'x'.repeat(40_000) });
+    void game.report({ title: 'stuck' });
+    game.event('c', { x: 'x'.repeat(30_000) });
+    listeners.get('pagehide')?.();
+
+    const leaving = server.sent.slice(2);
+    expect(leaving.map(({ path }) => path)).toEqual(['/v1/ingest/events', '/v1/ingest/reports']);
+    expect(server.sent.map(({ keepalive }) => keepalive)).toEqual([true, true, true, true]);
+    expect(server.sent.slice(1).reduce((bytes, { text }) => bytes + text.length, 0)).toBeLessThan(65_536);
+    resolve(json(207, [{ id: 'under way' }]));
+    await game.flush();
+    // A page that was only put aside sends nothing of it again.
+    expect(server.batches().map((batch) => batch.map(({ eventType }) => eventType))).toEqual([
+      ...[['under way'], ['b'], ['c']],
+    ]);
+  });
+});
+
+test('end() sends what waits, then notes and sends nothing', async () => {
+  const store = aStore();
+  const game = await server.start({ queue: store });
+  game.event('a');
+  expect(await game.end()).toBe(true);
+  game.event('b');
+  await pass(A_DAY_MS);
+
+  expect(server.batches()).toMatchObject([[{ eventType: 'a' }]]);
+  expect(store.isClosed).toBe(true);
+});
+
+/** The listeners of a page, by event. */
+function aPage(): Map<string, () => void> {
+  const listeners = new Map<string, () => void>();
+  vi.stubGlobal('addEventListener', (event: string, listener: () => void) => listeners.set(event, listener));
+  return listeners;
+}

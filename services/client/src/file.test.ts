@@ -1,0 +1,60 @@
+import { appendFileSync, mkdtempSync, readFileSync, rmSync, statSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { expect, onTestFinished, test } from 'vitest';
+import { fileQueue } from './file.ts';
+
+test('a file gives back what was written and not removed, in order', async () => {
+  const path = aPath();
+  const queue = fileQueue(path);
+  expect(await queue.open()).toEqual([]);
+  await queue.write([
+    [1, { kind: 'session', text: '{}' }],
+    [2, { kind: 'event', text: '{"é":"\\n"}' }],
+    [3, { kind: 'event', text: '{}' }],
+  ]);
+  await queue.write([
+    [1, null],
+    [2, { kind: 'event', text: '{"é":"\\n"}', batch: { key: 'a', count: 1 } }],
+  ]);
+
+  expect(await fileQueue(path).open()).toEqual([
+    [2, { kind: 'event', text: '{"é":"\\n"}', batch: { key: 'a', count: 1 } }],
+    [3, { kind: 'event', text: '{}' }],
+  ]);
+});
+
+test('a write that was cut off is as if it had not begun', async () => {
+  const path = aPath();
+  const queue = fileQueue(path);
+  await queue.open();
+  await queue.write([[1, { kind: 'event', text: '{}' }]]);
+  appendFileSync(path, '[[2,{"kind":"ev');
+  const next = fileQueue(path);
+
+  expect(await next.open()).toEqual([[1, { kind: 'event', text: '{}' }]]);
+  await next.write([[2, { kind: 'event', text: '{}' }]]);
+  expect((await fileQueue(path).open()).map(([id]) => id)).toEqual([1, 2]);
+});
+
+test('a file does not grow with what has left the queue, and is its owner’s alone', async () => {
+  const path = aPath();
+  const queue = fileQueue(path);
+  await queue.open();
+  const text = 'x'.repeat(10_000);
+  for (let id = 1; id <= 1_000; id += 1) {
+    await queue.write([[id, { kind: 'event', text }]]);
+    if (id > 1) await queue.write([[id - 1, null]]);
+  }
+
+  expect(statSync(path).size).toBeLessThan(1_500_000);
+  expect(statSync(path).mode & 0o077).toBe(0);
+  expect((await fileQueue(path).open()).map(([id]) => id)).toEqual([1_000]);
+  expect(readFileSync(path, 'utf8').split('\n').length).toBe(2);
+});
+
+function aPath(): string {
+  const folder = mkdtempSync(join(tmpdir(), 'questlog-client-'));
+  onTestFinished(() => rmSync(folder, { recursive: true }));
+  return join(folder, 'queue');
+}

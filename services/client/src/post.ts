@@ -1,0 +1,78 @@
+/** One request to Questlog and what became of it. */
+import type { GameOptions } from './gameOptions.ts';
+
+/** Browsers let 64 KiB outlive their page, headers aside. */
+export const KEEPALIVE_BYTES = 60_000;
+const GZIP_FROM_BYTES = 1_024;
+const ANSWER_WITHIN_MS = 30_000;
+const MAX_RETRY_AFTER_MS = 3_600_000;
+/** Node's codes for a request that never left. */
+const UNSENT = ['ECONNREFUSED', 'ENOTFOUND', 'EAI_AGAIN'];
+
+export interface Content {
+  readonly text: string;
+  readonly headers?: Record<string, string>;
+  /** False: nothing may come before the request, since the page goes. */
+  readonly mayGzip: boolean;
+  /** Asked just before it leaves. */
+  isWanted(): boolean;
+}
+
+export interface Reply {
+  /** 0: no answer, or half of one. */
+  readonly status: number;
+  readonly body?: unknown;
+  readonly retryAfterMs?: number;
+  readonly isUnsent?: boolean;
+}
+
+export async function post(options: GameOptions, path: string, content: Content): Promise<Reply> {
+  const { url, token, fetch: send = fetch } = options;
+  const { text, mayGzip, isWanted } = content;
+  const headers = {
+    Authorization: `Bearer ${token}`,
+    'Content-Type': 'application/json',
+    ...content.headers,
+  };
+  try {
+    const isGzipped = mayGzip && text.length >= GZIP_FROM_BYTES;
+    const body = isGzipped ? await gzip(text) : new TextEncoder().encode(text);
+    if (!isWanted()) return { status: 0, isUnsent: true };
+    const answer = await send(`${url.replace(/\/$/, '')}/v1/ingest/${path}`, {
+      method: 'POST',
+      headers: isGzipped ? { ...headers, 'Content-Encoding': 'gzip' } : headers,
+      body,
+      keepalive: body.length <= KEEPALIVE_BYTES,
+      signal: AbortSignal.timeout(ANSWER_WITHIN_MS),
+    });
+    const retryAfterMs = retryAfterOf(answer.headers.get('Retry-After'));
+    return { status: answer.status, body: parsed(await answer.text()), retryAfterMs };
+  } catch (error) {
+    const cause = error instanceof Error ? error.cause : undefined;
+    return { status: 0, isUnsent: UNSENT.includes(fieldOf(cause, 'code') ?? '') };
+  }
+}
+
+export function fieldOf(value: unknown, name: string): string | undefined {
+  const field: unknown = typeof value === 'object' && value !== null ? Reflect.get(value, name) : undefined;
+  return typeof field === 'string' ? field : undefined;
+}
+
+/** Seconds or a date. */
+function retryAfterOf(header: string | null): number {
+  const ms = Number(header) * 1_000 || Date.parse(header ?? '') - Date.now();
+  return Math.min(Math.max(ms || 0, 0), MAX_RETRY_AFTER_MS);
+}
+
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
+
+async function gzip(text: string): Promise<Uint8Array<ArrayBuffer>> {
+  const zipped = new Blob([text]).stream().pipeThrough(new CompressionStream('gzip'));
+  return new Uint8Array(await new Response(zipped).arrayBuffer());
+}

@@ -1,0 +1,156 @@
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
+import { FakeServer, lost, pass } from './testing/fakeServer.ts';
+import { aStore } from './testing/memoryStore.ts';
+
+const A_DAY_MS = 86_400_000;
+let server: FakeServer;
+
+beforeEach(() => {
+  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'Date'] });
+  // It works in a thread of its own, beside the clock.
+  vi.stubGlobal('CompressionStream', undefined);
+  server = new FakeServer();
+});
+afterEach(() => {
+  vi.useRealTimers();
+  vi.unstubAllGlobals();
+  vi.restoreAllMocks();
+});
+
+describe('a full queue', () => {
+  test('drops the oldest events and no report, and says so in an event of its own', async () => {
+    vi.stubGlobal('navigator', { onLine: false });
+    const game = await server.start({ maxQueueBytes: 3_000 });
+    const filed = game.report({ title: 'stuck' });
+    for (let n = 1; n <= 100; n += 1) game.event('n', { n });
+    const { dropped, queued } = game.counts;
+    vi.stubGlobal('navigator', { onLine: true });
+    expect(await game.flush()).toBe(true);
+
+    const events = server.batches().flat();
+    const kept = events.filter(({ eventType }) => eventType === 'n').map(({ payload }) => payload);
+    expect(dropped).toBeGreaterThan(50);
+    expect(kept).toEqual(Array.from({ length: 100 - dropped }, (_, i) => ({ n: dropped + i + 1 })));
+    expect(events.filter(({ eventType }) => eventType !== 'n')).toMatchObject([
+      { eventType: 'questlog_lost', payload: { dropped, uncertain: 0 } },
+    ]);
+    expect(new Set(events.map(({ sequence }) => sequence)).size).toBe(events.length);
+    expect(queued).toBe(100 - dropped + 3);
+    expect(await filed).toEqual(expect.any(String));
+  });
+
+  test('keeps a batch that may already be stored', async () => {
+    const game = await server.start({ maxQueueBytes: 3_000 });
+    await game.flush();
+    server.next(lost);
+    game.event('tried');
+    await game.flush();
+    for (let n = 1; n <= 100; n += 1) game.event('n', { n });
+    await pass(10 * 60_000);
+
+    const [first, again] = server.batches();
+    expect(again).toEqual(first);
+    expect(game.counts).toMatchObject({ queued: 0, sent: 102 - game.counts.dropped });
+  });
+
+  test('of reports refuses another one', async () => {
+    vi.stubGlobal('navigator', { onLine: false });
+    const game = await server.start({ maxQueueBytes: 2_000 });
+    void game.report({ title: 'stuck', description: 'x'.repeat(1_400) });
+
+    await expect(game.report({ title: 'again', description: 'x'.repeat(1_400) })).rejects.toThrow('no room');
+  });
+});
+
+describe('consent', () => {
+  test('where it is required, nothing leaves and nothing is written down before it', async () => {
+    const store = aStore();
+    const game = await server.start({ consent: 'required', queue: store });
+    game.event('a');
+    await pass(A_DAY_MS);
+    expect([server.sent, store.entries.size]).toEqual([[], 0]);
+
+    game.consent(true);
+    expect([...store.entries.values()].map(({ kind }) => kind)).toEqual(['session', 'event']);
+    await game.flush();
+    expect(game.counts).toMatchObject({ queued: 0, sent: 1 });
+    expect(store.entries.size).toBe(0);
+  });
+
+  test('that is taken back empties the queue, and nothing is noted from then on', async () => {
+    const store = aStore();
+    const game = await server.start({ queue: store });
+    await game.flush();
+    game.event('a');
+    game.consent(false);
+    game.event('b');
+    await pass(A_DAY_MS);
+
+    expect(server.batches()).toEqual([]);
+    expect(store.entries.size).toBe(0);
+  });
+
+  test('forget() clears queue and ids: what comes is another session, of nobody', async () => {
+    const store = aStore();
+    const game = await server.start({ queue: store, player: { externalId: 'p' } });
+    await game.flush();
+    const before = game.sessionId;
+    game.event('a');
+    game.forget();
+    game.event('b');
+    await game.flush();
+
+    expect(server.batches()).toMatchObject([[{ eventType: 'b', sequence: 1, sessionId: game.sessionId }]]);
+    expect(game.sessionId).not.toBe(before);
+    expect(server.sent.filter(({ text }) => text.includes('player')).length).toBe(1);
+  });
+
+  test('that is taken back while a batch is written down stops the batch', async () => {
+    const store = aStore();
+    const game = await server.start({ queue: store });
+    await game.flush();
+    const { promise, resolve } = Promise.withResolvers<void>();
+    vi.spyOn(store, 'write').mockReturnValue(promise);
+    game.event('a');
+    void game.flush();
+    game.consent(false);
+    resolve();
+    await pass(A_DAY_MS);
+
+    expect(server.batches()).toEqual([]);
+  });
+});
+
+describe('a kept queue', () => {
+  test('gives the batch its key before the first attempt, and a next start sends it so', async () => {
+    const store = aStore();
+    const killed = await server.start({ queue: store });
+    await killed.flush();
+    const { promise: never } = Promise.withResolvers<Response>();
+    server.next(() => never);
+    killed.event('a');
+    killed.event('b');
+    void killed.flush();
+    await pass(0);
+    const game = await server.start({ queue: aStore(store.entries) });
+    game.event('c');
+    await game.flush();
+
+    const [first, again, ...others] = server.batches();
+    expect(again).toEqual(first);
+    expect(server.keys()[1]).toBe(server.keys()[0]);
+    expect(others).toMatchObject([[{ eventType: 'c', sequence: 1, sessionId: game.sessionId }]]);
+  });
+
+  test('that cannot be read or written is told, and the game goes on in memory', async () => {
+    const unreadable = { ...aStore(), open: () => Promise.reject(new Error('forbidden')) };
+    const unwritable = { ...aStore(), write: () => Promise.reject(new Error('disk full')) };
+    for (const queue of [unreadable, unwritable]) {
+      const game = await server.start({ queue });
+      game.event('a');
+      await game.flush();
+      expect(game.counts).toMatchObject({ queued: 0, sent: 1 });
+    }
+    expect(JSON.stringify(server.problems)).toMatch(/not_opened.*forbidden.*not_written.*disk full/);
+  });
+});

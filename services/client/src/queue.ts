@@ -1,0 +1,239 @@
+/** The queue of a client: bounded in bytes, in order, and kept beyond the process where there is a store for it. */
+
+/** Where a queue is kept beyond the process. Changes are applied in order, each call's as one. */
+export interface QueueStore {
+  /** What an earlier run has left, by id. */
+  open(): Promise<readonly Kept[]>;
+  write(changes: readonly QueueChange[]): void | Promise<void>;
+  close(): void | Promise<void>;
+}
+
+export type Kept = readonly [id: number, entry: QueueEntry];
+/** Null removes the entry. */
+export type QueueChange = readonly [id: number, entry: QueueEntry | null];
+
+export interface QueueEntry {
+  readonly kind: 'session' | 'event' | 'report';
+  /** The JSON that is sent. */
+  readonly text: string;
+  /** At the first event of a batch that was tried: its `Idempotency-Key` and how many events it holds. */
+  readonly batch?: { readonly key: string; readonly count: number };
+  /** In the event that tells of what was lost. */
+  readonly lost?: Lost;
+}
+
+export interface Lost {
+  readonly dropped: number;
+  readonly uncertain: number;
+}
+
+interface Batch {
+  readonly key: string;
+  readonly firstId: number;
+  readonly count: number;
+  /** An attempt may have stored it. */
+  isUnsure: boolean;
+}
+
+export interface Item {
+  readonly id: number;
+  readonly kind: QueueEntry['kind'];
+  text: string;
+  bytes: number;
+  batch?: Batch | undefined;
+  lost?: Lost | undefined;
+  /** The request that is under way with it. */
+  sending?: Promise<boolean> | undefined;
+}
+
+/** What one request carries: a session, a report, or the events of a batch. */
+export type Unit = readonly [Item, ...Item[]];
+
+export class Queue {
+  readonly #store: QueueStore | undefined;
+  readonly #maxBytes: number;
+  readonly #onFailure: (error: unknown) => void;
+  #items: Item[] = [];
+  #bytes = 0;
+  #nextId = 1;
+  #changes: QueueChange[] = [];
+  #written: Promise<void> | undefined;
+  /** What the store holds since before this run: what leaves the queue before consent must leave the store with it. */
+  readonly #left: readonly number[];
+  /** False: changes stay in memory, as before consent. */
+  isKept = true;
+
+  constructor(
+    store: QueueStore | undefined,
+    left: readonly Kept[],
+    { maxBytes, onFailure }: { maxBytes: number; onFailure: (error: unknown) => void },
+  ) {
+    this.#store = store;
+    this.#maxBytes = maxBytes;
+    this.#onFailure = onFailure;
+    this.#left = left.map(([id]) => id);
+    let batch: Batch | undefined;
+    let ofBatch = 0;
+    for (const [id, { kind, text, lost, batch: begun }] of left) {
+      if (begun !== undefined) {
+        batch = { ...begun, firstId: id, isUnsure: true };
+        ofBatch = begun.count;
+      }
+      this.#items.push({
+        id,
+        kind,
+        text,
+        bytes: sizeOf(text),
+        lost,
+        batch: ofBatch-- > 0 ? batch : undefined,
+      });
+      this.#bytes += sizeOf(text);
+      this.#nextId = id + 1;
+    }
+  }
+
+  get length(): number {
+    return this.#items.length;
+  }
+
+  get bytes(): number {
+    return this.#bytes;
+  }
+
+  get head(): Item | undefined {
+    return this.#items[0];
+  }
+
+  get lastId(): number {
+    return this.#nextId - 1;
+  }
+
+  has(item: Item): boolean {
+    return this.#items.includes(item);
+  }
+
+  /** Drops the oldest events for it: never reports, sessions, or what may already be stored. @throws where a report finds no room. */
+  add(kind: Item['kind'], text: string): { id: number; dropped: number } {
+    const item: Item = { id: this.#nextId++, kind, text, bytes: sizeOf(text) };
+    const room = this.#maxBytes - item.bytes;
+    let dropped = 0;
+    while (this.#bytes > room) {
+      const oldest = this.#items.find((one) => one.kind === 'event' && !one.batch && !one.lost);
+      if (oldest === undefined) break;
+      this.remove([oldest]);
+      dropped += 1;
+    }
+    const isTooMuch = this.#bytes > room && kind !== 'session';
+    if (isTooMuch && kind === 'report') throw new Error('the queue has no room for another report');
+    if (isTooMuch) dropped += 1;
+    else this.#push(item);
+    return { id: item.id, dropped };
+  }
+
+  /** Counts what was lost in an event of its own, which grows until it is sent. */
+  lose(kind: keyof Lost, events: number, anEvent: (lost: Lost) => string): void {
+    const item = this.#items.find(({ lost, batch }) => lost !== undefined && batch === undefined);
+    const before = item?.lost ?? { dropped: 0, uncertain: 0 };
+    const lost = { ...before, [kind]: before[kind] + events };
+    if (item === undefined) {
+      const text = anEvent(lost);
+      this.#push({ id: this.#nextId++, kind: 'event', text, bytes: sizeOf(text), lost });
+      return;
+    }
+    this.#bytes -= item.bytes;
+    item.text = JSON.stringify({ ...JSON.parse(item.text), payload: lost });
+    item.bytes = sizeOf(item.text);
+    item.lost = lost;
+    this.#bytes += item.bytes;
+    this.#note(item);
+  }
+
+  /** The next request's content, from a place in the queue on; a batch that was tried stays as it was. */
+  unitAt(at: number, bound: { events: number; bytes: number }): Unit | undefined {
+    const head = this.#items[at];
+    if (head === undefined || head.kind !== 'event') return head && [head];
+    if (head.batch !== undefined) return [head, ...this.#items.slice(at + 1, at + head.batch.count)];
+    const unit: [Item, ...Item[]] = [head];
+    let bytes = head.bytes + 2;
+    for (const item of this.#items.slice(at + 1, at + bound.events)) {
+      bytes += item.bytes + 1;
+      if (item.kind !== 'event' || item.batch !== undefined || bytes > bound.bytes) break;
+      unit.push(item);
+    }
+    return unit;
+  }
+
+  /** Gives a batch its key, which is written down before the first attempt. */
+  pin(unit: Unit, key: string): Batch {
+    const batch: Batch = { key, firstId: unit[0].id, count: unit.length, isUnsure: false };
+    for (const item of unit) item.batch = batch;
+    this.#note(unit[0]);
+    return batch;
+  }
+
+  unpin(unit: Unit): void {
+    for (const item of unit) item.batch = undefined;
+    this.#note(unit[0]);
+  }
+
+  remove(unit: readonly Item[]): void {
+    const [head] = unit;
+    if (head === undefined) return;
+    for (const { id, bytes } of this.#items.splice(this.#items.indexOf(head), unit.length)) {
+      this.#bytes -= bytes;
+      this.#changes.push([id, null]);
+    }
+  }
+
+  /** Empties it, here and in the store. */
+  clear(): void {
+    this.remove(this.#items);
+    this.#changes.unshift(...this.#left.map((id): QueueChange => [id, null]));
+    const { isKept } = this;
+    this.isKept = true;
+    void this.keep();
+    this.isKept = isKept;
+  }
+
+  /** Writes down what has changed, in order. What the store cannot take is told, and memory goes on. */
+  keep(isAll = false): Promise<void> | undefined {
+    if (isAll) {
+      const there = this.#items.map((item): QueueChange => [item.id, entryOf(item)]);
+      this.#changes = [...this.#left.map((id): QueueChange => [id, null]), ...there];
+    }
+    const changes = this.#changes;
+    this.#changes = [];
+    if (this.#store === undefined || changes.length === 0 || !this.isKept) return this.#written;
+    try {
+      this.#written = this.#store.write(changes)?.catch(this.#onFailure);
+    } catch (error) {
+      this.#onFailure(error);
+    }
+    return this.#written;
+  }
+
+  async close(): Promise<void> {
+    await this.#written;
+    await this.#store?.close();
+  }
+
+  #push(item: Item): void {
+    this.#items.push(item);
+    this.#bytes += item.bytes;
+    this.#note(item);
+  }
+
+  #note(item: Item): void {
+    this.#changes.push([item.id, entryOf(item)]);
+  }
+}
+
+function entryOf({ id, kind, text, batch, lost }: Item): QueueEntry {
+  const begun = batch?.firstId === id && { batch: { key: batch.key, count: batch.count } };
+  return { kind, text, ...begun, ...(lost && { lost }) };
+}
+
+/** Bytes as UTF-8. */
+export function sizeOf(text: string): number {
+  return new TextEncoder().encode(text).length;
+}

@@ -1,0 +1,81 @@
+/** Questlog as a client meets it, answers at will: for clocks and failures that the real one does not have. */
+import { vi } from 'vitest';
+import { type Game, type GameOptions, start } from '../client.ts';
+
+export interface Sent {
+  readonly path: string;
+  readonly headers: Record<string, string>;
+  readonly text: string;
+  readonly keepalive: boolean;
+}
+
+/** Instead of the answer that Questlog would give. */
+type Answer = (sent: Sent) => Response | Promise<Response>;
+
+export class FakeServer {
+  readonly sent: Sent[] = [];
+  readonly #next: Answer[] = [];
+  readonly problems: unknown[] = [];
+
+  /** Answers the next requests so, one each. */
+  next(...answers: Answer[]): void {
+    this.#next.push(...answers);
+  }
+
+  start(options: Partial<GameOptions> = {}): Promise<Game> {
+    return start({
+      ...{ url: 'https://telemetry.example/', token: 'a-token', fetch: this.#fetch },
+      onProblem: (problem) => void this.problems.push(problem),
+      ...options,
+    });
+  }
+
+  /** The events of each batch. */
+  batches(): { eventType: string; sequence: number; payload: unknown; sessionId: string }[][] {
+    return this.sent.filter(({ path }) => path.endsWith('/events')).map(({ text }) => JSON.parse(text));
+  }
+
+  keys(): (string | undefined)[] {
+    return this.sent.flatMap(({ path, headers }) =>
+      path.endsWith('/events') ? [headers['Idempotency-Key']] : [],
+    );
+  }
+
+  readonly #fetch: typeof fetch = async (address, init = {}) => {
+    if (!(init.body instanceof Uint8Array)) throw new TypeError('a body of bytes');
+    const headers = Object.fromEntries(new Headers(init.headers));
+    const text = new TextDecoder().decode(init.body);
+    const sent: Sent = {
+      path: new URL(String(address)).pathname,
+      headers: { ...headers, 'Idempotency-Key': headers['idempotency-key'] ?? '' },
+      text,
+      keepalive: init.keepalive ?? false,
+    };
+    this.sent.push(sent);
+    return await (this.#next.shift() ?? stored)(sent);
+  };
+}
+
+export const stored: Answer = ({ path, text }) => {
+  const body = JSON.parse(text);
+  if (!path.endsWith('/events')) return json(201, { id: body.id ?? body.clientRequestId });
+  return json(
+    207,
+    body.map((_: unknown, n: number) => ({ id: `event-${n}` })),
+  );
+};
+
+export const lost: Answer = () => Promise.reject(new TypeError('fetch failed'));
+
+export function refused(status: number, code: string, headers: Record<string, string> = {}): Answer {
+  return () => json(status, { code, message: `it is ${code}` }, headers);
+}
+
+export function json(status: number, body: unknown, headers: Record<string, string> = {}): Response {
+  return new Response(JSON.stringify(body), { status, headers });
+}
+
+/** What is due meanwhile happens; nothing waits for real. */
+export async function pass(ms: number): Promise<void> {
+  await vi.advanceTimersByTimeAsync(ms);
+}

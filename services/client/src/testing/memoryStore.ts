@@ -1,0 +1,20 @@
+/** What a kept queue has written, for a test to look into and for a next start to read. */
+import type { QueueChange, QueueEntry, QueueStore } from '../client.ts';
+
+export function aStore(entries = new Map<number, QueueEntry>()) {
+  const store: QueueStore & { entries: Map<number, QueueEntry>; isClosed: boolean } = {
+    entries: new Map(entries),
+    isClosed: false,
+    open: () => Promise.resolve([...store.entries]),
+    write: (changes: readonly QueueChange[]) => {
+      for (const [id, entry] of changes) {
+        if (entry === null) store.entries.delete(id);
+        else store.entries.set(id, entry);
+      }
+    },
+    close: () => {
+      store.isClosed = true;
+    },
+  };
+  return store;
+}

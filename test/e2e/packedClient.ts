@@ -1,0 +1,109 @@
+/** `@questlog/client` as a game has it: installed from its tarball, and played by a process of some Node. */
+import { type ChildProcess, execFileSync, spawn, spawnSync } from 'node:child_process';
+import { mkdtempSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { delimiter, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+
+const CLIENT = fileURLToPath(new URL('../../services/client', import.meta.url));
+
+/**
+ * Notes its events and files a report behind each tenth, then sends until nothing is left. It prints what it was given
+ * back: what is printed must be stored.
+ */
+const GAME = `
+import { start } from '@questlog/client';
+import { fileQueue } from '@questlog/client/file';
+
+const { url, token, path, events, pad } = JSON.parse(process.argv[2]);
+const print = (line) => process.stdout.write(JSON.stringify(line) + '\\n');
+const game = await start({
+  url, token, queue: fileQueue(path), maxBatchEvents: 20,
+  build: { version: '1.4.2', platform: 'Node' },
+  onProblem: (problem) => print({ problem }),
+});
+print({ session: game.sessionId });
+for (let n = 1; n <= events; n += 1) {
+  game.event('n', { n, pad });
+  print({ n });
+  if (n % 10 === 0) {
+    const title = 'report ' + n;
+    game.report({ title }).then((id) => print({ filed: id, title }));
+    print({ title });
+    await new Promise((resolve) => setTimeout(resolve, 5));
+  }
+}
+while (!(await game.flush())) await new Promise((resolve) => setTimeout(resolve, 20));
+print({ counts: game.counts });
+await game.end();
+`;
+
+/** A line that the game prints. */
+export interface Printed {
+  readonly session?: string;
+  readonly n?: number;
+  readonly title?: string;
+  readonly filed?: string;
+  readonly problem?: object;
+  readonly counts?: Record<string, number>;
+}
+
+export interface PlayOptions {
+  readonly url: string;
+  readonly token: string;
+  /** Of the queue's file. */
+  readonly path: string;
+  readonly events: number;
+  /** Text that makes an event large. */
+  readonly pad?: string;
+}
+
+export interface Played {
+  readonly child: ChildProcess;
+  readonly printed: Printed[];
+  /** Everything is sent, or the process was killed. */
+  readonly ended: Promise<number | null>;
+}
+
+/** @returns the folder of a project that has the package. */
+export function installClient(): string {
+  const folder = mkdtempSync(join(tmpdir(), 'questlog-game-'));
+  const tarball = execFileSync('npm', ['pack', '--silent', '--pack-destination', folder], {
+    cwd: CLIENT,
+    encoding: 'utf8',
+  }).trim();
+  writeFileSync(join(folder, 'package.json'), '{"name":"a-game","private":true,"type":"module"}');
+  execFileSync('npm', ['install', '--offline', '--no-audit', '--no-fund', '--silent', `./${tarball}`], {
+    cwd: folder,
+  });
+  writeFileSync(join(folder, 'game.js'), GAME);
+  return folder;
+}
+
+/** @param node the Node that the game runs on. */
+export function play(folder: string, node: string, options: PlayOptions): Played {
+  const child = spawn(node, [join(folder, 'game.js'), JSON.stringify(options)], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
+  const printed: Printed[] = [];
+  let rest = '';
+  child.stdout.on('data', (chunk: Buffer) => {
+    const lines = (rest + chunk).split('\n');
+    rest = lines.pop() ?? '';
+    printed.push(...lines.map((line) => JSON.parse(line)));
+  });
+  const ended = new Promise<number | null>((resolve) => child.once('close', resolve));
+  return { child, printed, ended };
+}
+
+/** A Node of this major on the PATH, beside the one that the project brings. */
+export function nodeOfMajor(major: number): string | undefined {
+  const candidates = [
+    process.execPath,
+    ...(process.env['PATH'] ?? '').split(delimiter).map((folder) => join(folder, 'node')),
+  ];
+  return candidates.find((node) => {
+    const version = spawnSync(node, ['--version'], { encoding: 'utf8' }).stdout ?? '';
+    return version.startsWith(`v${major}.`);
+  });
+}
