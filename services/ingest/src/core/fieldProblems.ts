@@ -1,10 +1,12 @@
 /** Checks the fields of a body: each that is wrong is one problem. Pure. */
-import type { ElementProblem, ProblemCode } from '@questlog/schemas/http/problem';
+import { type ElementProblem, type ProblemCode, statusOf } from '@questlog/schemas/http/problem';
 import { Rejected } from '../rejected.ts';
 import { parseOccurredAt } from './occurredAt.ts';
+import type { ObjectScan, ScannedObject } from './scanObject.ts';
+import { MAX_DEPTH } from './scanValue.ts';
 
 /** The part of a TypeBox error that is used here. */
-export interface SchemaError {
+interface SchemaError {
   readonly keyword: string;
   readonly instancePath: string;
   readonly params: object;
@@ -31,9 +33,99 @@ export function timestampProblem(field: string, reason: 'format' | 'range'): Ele
     : problem(`/${field}`, 'invalid_timestamp', `${field} must be an ISO 8601 timestamp`);
 }
 
+/** In microseconds since the epoch; null where it is not given, or wrong. */
+export function timestampIn(
+  field: string,
+  text: string | undefined,
+  problems: ElementProblem[],
+): bigint | null {
+  if (text === undefined) return null;
+  const parsed = parseOccurredAt(text);
+  if (parsed.ok) return parsed.micros;
+  problems.push(timestampProblem(field, parsed.reason));
+  return null;
+}
+
+/** @throws Rejected where the body is not JSON, or no object. */
+export function objectOf(scan: ObjectScan): ScannedObject {
+  if (!scan.ok) throw new Rejected('invalid_json', `at byte ${scan.offset}: ${scan.detail}`);
+  if (scan.kind === 'object') return scan.object;
+  throw new Rejected('invalid_request', `the body is an object, not a value of type ${scan.kind}`);
+}
+
+export function structureProblems({ repeated, tooDeep }: ScannedObject): ElementProblem[] {
+  return [
+    ...[...repeated].map((pointer) =>
+      problem(pointer, 'field_repeated', `${nameOf(pointer)} occurs more than once`),
+    ),
+    ...tooDeep.map((pointer) =>
+      problem(pointer, 'nested_too_deep', `a value nests at most ${MAX_DEPTH} levels`),
+    ),
+  ];
+}
+
+interface Checker<T> {
+  Check(value: unknown): value is T;
+  Errors(value: unknown): readonly SchemaError[];
+}
+
+/**
+ * The fields of a body that are in order: one with a problem is left out, so that the others can be judged.
+ * @param found the problems that are known before the schema is asked.
+ */
+export function checkedFields<T extends object>(
+  schema: Checker<T>,
+  given: Readonly<Record<string, unknown>>,
+  found: readonly ElementProblem[] = [],
+): { value: Partial<T>; problems: ElementProblem[] } {
+  const problems = [...found, ...(schema.Check(given) ? [] : fieldProblems(schema.Errors(given)))];
+  const bad = new Set(problems.map(({ pointer }) => pointer.split('/')[1]));
+  const good = Object.fromEntries(Object.entries(given).filter(([name]) => !bad.has(name)));
+  return { value: schema.Check(good) ? good : {}, problems };
+}
+
+export function loneSurrogates(fields: object, inside = ''): ElementProblem[] {
+  return Object.entries(fields).flatMap(([name, value]) => {
+    const pointer = `${inside}/${name}`;
+    if (isObject(value)) return loneSurrogates(value, pointer);
+    if (typeof value !== 'string' || value.isWellFormed()) return [];
+    const detail = `${nameOf(pointer)} holds a surrogate without its other half, which UTF-8 cannot carry`;
+    return [problem(pointer, 'lone_surrogate', detail)];
+  });
+}
+
+export function sizeProblems(pointer: string, bytes: number, maxBytes: number): ElementProblem[] {
+  const detail = `${nameOf(pointer)} takes at most ${maxBytes} bytes, this one has ${bytes}`;
+  return bytes > maxBytes ? [problem(pointer, 'field_too_large', detail)] : [];
+}
+
+/** 400 wins over 413, which wins over 404; every problem is named whatever the status. */
+export function bodyVerdict(errors: readonly ElementProblem[]): Rejected {
+  const status = [400, 413, 404].find((one) => errors.some(({ code }) => statusOf(code) === one));
+  const decisive = errors.filter(({ code }) => statusOf(code) === status);
+  const [first] = decisive;
+  const codes = new Set(decisive.map(({ code }) => code));
+  // Of several kinds of 400 none is the request's; the others have one name each.
+  const isOneKind = codes.size === 1 && (status !== 400 || codes.has('empty_report'));
+  const code = status === 400 && !isOneKind ? 'invalid_request' : (first?.code ?? 'invalid_request');
+  const more = errors.length === 1 ? '' : ` (and ${errors.length - 1} more)`;
+  return new Rejected(code, `${first?.detail ?? 'the body is not valid'}${more}; nothing was stored`, {
+    errors,
+  });
+}
+
+/** Of a body that is one object. */
+export function problem(pointer: string, code: ProblemCode, detail: string): ElementProblem {
+  return { index: 0, pointer, code, detail };
+}
+
+export function isObject(value: unknown): value is object {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
 function problemsOf(error: SchemaError): ElementProblem[] {
   const required: unknown = Reflect.get(error.params, 'requiredProperties');
-  const field = error.instancePath.slice(1).replaceAll('/', '.');
+  const field = nameOf(error.instancePath);
   if (error.keyword === 'required' && Array.isArray(required)) {
     const inside = field === '' ? '' : `${field}.`;
     return required.map((name) => {
@@ -55,8 +147,8 @@ function problemsOf(error: SchemaError): ElementProblem[] {
   return [problem(error.instancePath, code, `${field} ${error.message}`)];
 }
 
-function problem(pointer: string, code: ProblemCode, detail: string): ElementProblem {
-  return { index: 0, pointer, code, detail };
+function nameOf(pointer: string): string {
+  return pointer.slice(1).replaceAll('/', '.');
 }
 
 /** The first of each. */

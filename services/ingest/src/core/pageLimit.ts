@@ -2,8 +2,8 @@
 import { Rejected } from '../rejected.ts';
 
 export interface PageQuery {
-  readonly limit: string | undefined;
-  readonly cursor: string | undefined;
+  readonly limit?: string | undefined;
+  readonly cursor?: string | undefined;
 }
 
 const DEFAULT_LIMIT = 100;

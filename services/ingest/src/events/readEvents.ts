@@ -94,7 +94,7 @@ export async function readSessionEvents(
 }
 
 /** As the query has them; undefined where it has none. */
-export interface EventQuery extends PageQuery, Record<keyof typeof CONDITIONS, string | undefined> {}
+export interface EventQuery extends PageQuery, Partial<Record<keyof typeof CONDITIONS, string | undefined>> {}
 
 const CONDITIONS = {
   sessionId: 'session_id = {sessionId:UUID}',

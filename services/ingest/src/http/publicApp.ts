@@ -9,22 +9,14 @@ import type { Scope } from '@questlog/schemas/topics/directoryEntry';
 import type { Revision } from '@questlog/schemas/topics/eventsAccepted';
 import { canonicalUuid, isUuidV7 } from '@questlog/schemas/uuid';
 import Koa from 'koa';
-import type { PageQuery } from '../core/pageLimit.ts';
 import { type IngestDeps, ingest } from '../events/ingestEvents.ts';
-import {
-  type EventQuery,
-  listEvents,
-  type ReadDeps,
-  readEvent,
-  readQuota,
-  readSessionEvents,
-} from '../events/readEvents.ts';
+import { listEvents, type ReadDeps, readEvent, readQuota, readSessionEvents } from '../events/readEvents.ts';
 import { parseToken, type StreamPosition } from '../linkedEvents/core/linkedEventToken.ts';
 import type { LinkedEventStreams } from '../linkedEvents/streams.ts';
 import type { IngestMetrics } from '../metrics.ts';
 import { Rejected } from '../rejected.ts';
 import { createReport, type ReportDeps } from '../reports/createReport.ts';
-import { listReports, type ReportQuery } from '../reports/listReports.ts';
+import { listReports } from '../reports/listReports.ts';
 import { type ReportReadDeps, readReport, readReportEvents, retractReport } from '../reports/readReports.ts';
 import {
   readBuilds,
@@ -69,12 +61,10 @@ export function publicApp(deps: PublicAppDeps): Koa {
   const document = JSON.stringify(openApi(deps.defaultRevision));
 
   router.post('/v1/ingest/events', (ctx) => ingestEvents(deps, ctx, as(ctx, 'events:write')));
-  router.get('/v1/events', async (ctx) =>
-    json(ctx, await listEvents(reads, as(ctx, 'read'), eventQuery(ctx))),
-  );
+  router.get('/v1/events', async (ctx) => json(ctx, await listEvents(reads, as(ctx, 'read'), query(ctx))));
   router.get('/v1/events/:id', async (ctx) => json(ctx, await readEvent(reads, as(ctx, 'read'), param(ctx))));
   router.get('/v1/sessions/:id/events', async (ctx) => {
-    json(ctx, await readSessionEvents(reads, as(ctx, 'read'), param(ctx), pageQuery(ctx)));
+    json(ctx, await readSessionEvents(reads, as(ctx, 'read'), param(ctx), query(ctx)));
   });
   sessionRoutes(router, deps, as);
   uploadRoutes(router, deps.uploads, as);
@@ -148,8 +138,7 @@ export async function streamLinkedEvents(
 /** A client that lost its connection repeats its first URL, and says in the header how far it came since. */
 function wantedPosition(ctx: RouterContext): StreamPosition | 'start' | 'end' {
   const name = nameOfPosition(ctx);
-  const given = name === 'from' ? ctx.query['from'] : ctx.get(LAST_EVENT_ID);
-  const text = Array.isArray(given) ? given.at(-1) : given;
+  const text = name === 'from' ? query(ctx)['from'] : ctx.get(LAST_EVENT_ID);
   if (name === 'from' && (text === undefined || text === 'start')) return 'start';
   if (name === 'from' && text === 'end') return 'end';
   const position = parseToken(text ?? '');
@@ -196,11 +185,11 @@ function sessionRoutes(
     json(ctx, await readSession(reads, as(ctx, 'read'), param(ctx))),
   );
   router.get('/v1/builds', async (ctx) => {
-    ctx.body = await readBuilds(reads, as(ctx, 'read'), pageQuery(ctx));
+    ctx.body = await readBuilds(reads, as(ctx, 'read'), query(ctx));
   });
   router.get('/v1/players/:externalId/sessions', async (ctx) => {
     const externalId = ctx.params['externalId'] ?? '';
-    ctx.body = await readPlayerSessions(reads, as(ctx, 'read'), externalId, pageQuery(ctx));
+    ctx.body = await readPlayerSessions(reads, as(ctx, 'read'), externalId, query(ctx));
   });
 }
 
@@ -222,13 +211,13 @@ export function reportRoutes(
     json(ctx, answer.body);
   });
   router.get('/v1/reports', async (ctx) => {
-    ctx.body = await listReports(reports, as(ctx, 'read'), reportQuery(ctx));
+    ctx.body = await listReports(reports, as(ctx, 'read'), query(ctx));
   });
   router.get('/v1/reports/:id', async (ctx) =>
     json(ctx, await readReport(reports, as(ctx, 'read'), param(ctx))),
   );
   router.get('/v1/reports/:id/events', async (ctx) =>
-    json(ctx, await readReportEvents(reports, as(ctx, 'read'), param(ctx), pageQuery(ctx))),
+    json(ctx, await readReportEvents(reports, as(ctx, 'read'), param(ctx), query(ctx))),
   );
   router.delete('/v1/reports/:id', async (ctx) => {
     await retractReport(reports, as(ctx, 'reports:write'), param(ctx));
@@ -246,35 +235,11 @@ function param(ctx: RouterContext): string {
   return ctx.params['id'] ?? '';
 }
 
-function pageQuery(ctx: RouterContext): PageQuery {
-  return { limit: queryText(ctx, 'limit'), cursor: queryText(ctx, 'cursor') };
-}
-
-function eventQuery(ctx: RouterContext): EventQuery {
-  const text = (name: string): string | undefined => queryText(ctx, name);
-  return {
-    ...pageQuery(ctx),
-    sessionId: text('sessionId'),
-    eventType: text('eventType'),
-    since: text('since'),
-    until: text('until'),
-  };
-}
-
-function reportQuery(ctx: RouterContext): ReportQuery {
-  const text = (name: string): string | undefined => queryText(ctx, name);
-  return {
-    ...pageQuery(ctx),
-    since: text('since'),
-    until: text('until'),
-    severity: text('severity'),
-    buildId: text('buildId'),
-    fingerprint: text('fingerprint'),
-    sessionId: text('sessionId'),
-  };
-}
-
-function queryText(ctx: RouterContext, name: string): string | undefined {
-  const value = ctx.query[name];
-  return Array.isArray(value) ? value.at(-1) : value;
+/** Of a parameter that stands there several times the last one counts. */
+function query(ctx: RouterContext): Readonly<Record<string, string | undefined>> {
+  const texts = Object.entries(ctx.query).map(([name, value]) => [
+    name,
+    Array.isArray(value) ? value.at(-1) : value,
+  ]);
+  return Object.fromEntries(texts);
 }

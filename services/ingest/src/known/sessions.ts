@@ -127,20 +127,10 @@ async function storedSessions(
   );
 }
 
-function sessionOf({
-  sessionId,
-  buildId,
-  startedAt,
-  registeredAt,
-  lane,
-  contentDigest,
-}: SessionRow): KnownSession {
+function sessionOf({ projectId: _, startedAt, registeredAt, ...session }: SessionRow): KnownSession {
   return {
-    sessionId,
-    buildId,
+    ...session,
     startedAt: startedAt === null ? null : BigInt(startedAt),
     registeredAt: Number(registeredAt),
-    lane,
-    contentDigest,
   };
 }

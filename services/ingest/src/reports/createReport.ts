@@ -16,6 +16,7 @@ import {
   type ReportLink,
 } from '@questlog/schemas/topics/reportLinks';
 import { eventId, uuidV8 } from '@questlog/schemas/uuid';
+import { bodyVerdict } from '../core/fieldProblems.ts';
 import type { Span } from '../core/scanObject.ts';
 import {
   type CreatedEvent,
@@ -36,7 +37,7 @@ import { findSessions, type Sessions } from '../known/sessions.ts';
 import type { FiledReport } from '../known/storedReports.ts';
 import { CutShort, Rejected } from '../rejected.ts';
 import { appendInlineEvents, completeEvents, hasStragglers, lookAgain } from './completeReport.ts';
-import { insideEvents, type ReportDraft, readReport, reportVerdict } from './core/readReport.ts';
+import { insideEvents, type ReportDraft, readReport } from './core/readReport.ts';
 import { type CreatedExtras, createdReport } from './core/reportAnswer.ts';
 
 export interface ReportDeps extends StoreEventsDeps {
@@ -108,7 +109,7 @@ async function check(
   const draft = readReport(body, revision, isStrict);
   const { sessionId, problems, clientRequestId } = draft;
   const named = [...new Set([...(sessionId === null ? [] : [sessionId]), ...sessionsOf(draft.drafts)])];
-  const refusal = problems.length > 0 ? () => reportVerdict(problems) : undefined;
+  const refusal = problems.length > 0 ? () => bodyVerdict(problems) : undefined;
   const known = await findSessions(deps.sessions, principal, named, refusal);
 
   const id = draft.id ?? idOf(project.id, clientRequestId) ?? eventId(deps.clock.now(), 0, randomBytes(8));
@@ -124,7 +125,7 @@ async function check(
     ...(isUnknown ? [unknownSession(0, sessionId, project.id)] : []),
     ...placed.problems.map(insideEvents),
   ];
-  if (all.length > 0) throw reportVerdict(all);
+  if (all.length > 0) throw bodyVerdict(all);
   const attachments = await checkedAttachments(deps, project.id, draft);
   const [sessionLane, buildId] = [session?.lane ?? null, draft.buildId ?? session?.buildId ?? null];
   const knownId = session === undefined ? null : sessionId;
@@ -167,7 +168,7 @@ async function checkedAttachments(
     const pointer = `/attachments/${i}/uploadId`;
     return state === 'missing' ? [{ index: 0, pointer, code: 'unknown_upload', detail }] : [];
   });
-  if (missing.length > 0 && clientRequestId === null) throw reportVerdict(missing);
+  if (missing.length > 0 && clientRequestId === null) throw bodyVerdict(missing);
   return checked;
 }
 

@@ -11,7 +11,9 @@ import { reportHead } from './core/reportAnswer.ts';
 import type { ReportReadDeps } from './readReports.ts';
 
 /** As the query has them; undefined where it has none. */
-export interface ReportQuery extends PageQuery, Record<keyof typeof CONDITIONS, string | undefined> {}
+export interface ReportQuery
+  extends PageQuery,
+    Partial<Record<keyof typeof CONDITIONS, string | undefined>> {}
 
 const CONDITIONS = {
   since: 'received_at >= fromUnixTimestamp64Micro({since:Int64})',
@@ -66,19 +68,16 @@ export async function listReports(
   return { reports: rows.map(listed), next };
 }
 
+/** A text that was not sent is an empty one in the table. */
 function listed(row: ListedRow): ListedReport {
   const { title, severity, reporterType, sourceChannel, fingerprint } = row;
   const filed = { ...row, occurredAt: BigInt(row.occurredAt), receivedAt: Number(row.receivedAt) };
   const texts = {
     title,
-    severity: textOf(severity),
-    reporterType: textOf(reporterType),
-    sourceChannel: textOf(sourceChannel),
-    fingerprint: textOf(fingerprint),
+    severity: severity || null,
+    reporterType: reporterType || null,
+    sourceChannel: sourceChannel || null,
+    fingerprint: fingerprint || null,
   };
   return { ...reportHead(filed, row.retractedAt !== null), report: title === '' ? null : texts };
-}
-
-function textOf(text: string): string | null {
-  return text === '' ? null : text;
 }

@@ -1,7 +1,7 @@
 /** A game's reads of its sessions, builds and players. All come from ClickHouse, once it has caught up. */
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import type { Principal } from '@questlog/runtime/directory/directory';
-import type { BuildPage, ListedSession, SessionPage } from '@questlog/schemas/http/session';
+import type { BuildOutput, BuildPage, ListedSession, SessionPage } from '@questlog/schemas/http/session';
 import { partitionOf } from '@questlog/schemas/partition';
 import { inNewestFirst, newestFirstOf, newestFirstParams, readNewestFirst } from '../core/newestFirst.ts';
 import { formatMicros } from '../core/occurredAt.ts';
@@ -19,22 +19,18 @@ export interface SessionReadDeps {
   readonly partitions: number;
 }
 
-interface SessionRow {
+interface SessionRow extends Record<'version' | 'platform' | 'gitCommit' | 'channel', string | null> {
   readonly id: string;
-  readonly build_id: string | null;
-  readonly started_at_micros: string;
-  readonly registered_at_millis: string;
-  readonly version: string | null;
-  readonly platform: string | null;
-  readonly git_commit: string | null;
-  readonly channel: string | null;
-  readonly player_external_id: string | null;
-  readonly player_device_id: string | null;
+  readonly buildId: string | null;
+  readonly startedAtMicros: string;
+  readonly registeredAtMillis: string;
+  readonly externalId: string | null;
+  readonly deviceId: string | null;
 }
 
-const COLUMNS = `id, build_id, toUnixTimestamp64Micro(ifNull(started_at, registered_at)) AS started_at_micros,
-  toUnixTimestamp64Milli(registered_at) AS registered_at_millis, version, platform, git_commit, channel,
-  player_external_id, player_device_id`;
+const COLUMNS = `id, build_id AS buildId, toUnixTimestamp64Micro(ifNull(started_at, registered_at)) AS startedAtMicros,
+  toUnixTimestamp64Milli(registered_at) AS registeredAtMillis, version, platform, git_commit AS gitCommit, channel,
+  player_external_id AS externalId, player_device_id AS deviceId`;
 
 /** @throws Rejected `unknown_session` also for a session of another project; Unavailable while the projection lags. */
 export async function readSession(
@@ -76,21 +72,16 @@ export async function readPlayerSessions(
        AND ${inNewestFirst('registered_at')}`,
     { projectId: principal.project.id, externalId, ...newestFirstParams(page) },
   );
-  const { rows, next } = newestFirstOf(found, page, ({ id, registered_at_millis }) => {
-    return { id, millis: registered_at_millis };
+  const { rows, next } = newestFirstOf(found, page, ({ id, registeredAtMillis }) => {
+    return { id, millis: registeredAtMillis };
   });
   return { sessions: rows.map(sessionOf), next };
 }
 
-interface BuildRow {
-  readonly id: string;
-  readonly version: string | null;
-  readonly platform: string | null;
-  readonly git_commit: string | null;
-  readonly channel: string | null;
-  readonly first_seen_millis: string;
-  readonly last_seen_millis: string;
-  readonly sessions: string;
+interface BuildRow extends Omit<BuildOutput, 'firstSeenAt' | 'lastSeenAt' | 'sessions'> {
+  readonly firstSeenMillis: string;
+  readonly lastSeenMillis: string;
+  readonly sessionCount: string;
 }
 
 /** The project's builds, the one that was seen last for the first time first. */
@@ -102,27 +93,21 @@ export async function readBuilds(
   const page = readNewestFirst(query);
   await caughtUp(deps, principal);
   const found = await deps.store.query<BuildRow>(
-    `SELECT build_id AS id, version, platform, git_commit, channel, sessions,
-       toUnixTimestamp64Milli(first_seen) AS first_seen_millis, toUnixTimestamp64Milli(last_seen) AS last_seen_millis
+    `SELECT build_id AS id, version, platform, git_commit AS gitCommit, channel, sessions AS sessionCount,
+       toUnixTimestamp64Milli(first_seen) AS firstSeenMillis, toUnixTimestamp64Milli(last_seen) AS lastSeenMillis
      FROM builds WHERE project_id = {projectId:UUID} AND ${inNewestFirst('first_seen')}`,
     { projectId: principal.project.id, ...newestFirstParams(page) },
   );
-  const { rows, next } = newestFirstOf(found, page, ({ id, first_seen_millis }) => {
-    return { id, millis: first_seen_millis };
+  const { rows, next } = newestFirstOf(found, page, ({ id, firstSeenMillis }) => {
+    return { id, millis: firstSeenMillis };
   });
-  return {
-    builds: rows.map((row) => ({
-      id: row.id,
-      version: row.version,
-      platform: row.platform,
-      gitCommit: row.git_commit,
-      channel: row.channel,
-      firstSeenAt: formatMillis(row.first_seen_millis),
-      lastSeenAt: formatMillis(row.last_seen_millis),
-      sessions: Number(row.sessions),
-    })),
-    next,
-  };
+  const builds = rows.map(({ firstSeenMillis, lastSeenMillis, sessionCount, ...build }) => ({
+    ...build,
+    firstSeenAt: formatMillis(firstSeenMillis),
+    lastSeenAt: formatMillis(lastSeenMillis),
+    sessions: Number(sessionCount),
+  }));
+  return { builds, next };
 }
 
 async function caughtUp({ registered, partitions }: SessionReadDeps, { tenant }: Principal): Promise<void> {
@@ -130,16 +115,13 @@ async function caughtUp({ registered, partitions }: SessionReadDeps, { tenant }:
 }
 
 function sessionOf(row: SessionRow): ListedSession {
-  const { version, platform, player_external_id: externalId, player_device_id: deviceId } = row;
+  const { id, buildId, version, platform, gitCommit, channel, externalId, deviceId } = row;
   return {
-    sessionId: row.id,
-    id: row.id,
-    buildId: row.build_id,
-    startedAt: formatMicros(BigInt(row.started_at_micros)),
-    build:
-      version === null || platform === null
-        ? null
-        : { version, platform, gitCommit: row.git_commit, channel: row.channel },
+    sessionId: id,
+    id,
+    buildId,
+    startedAt: formatMicros(BigInt(row.startedAtMicros)),
+    build: version === null || platform === null ? null : { version, platform, gitCommit, channel },
     player: externalId === null && deviceId === null ? null : { externalId, deviceId },
   };
 }

@@ -17,6 +17,7 @@ import {
 import { dirname, join } from 'node:path';
 import { Unavailable } from '@questlog/runtime/process/errors';
 import { canonicalUuid, isUuidV7 } from '@questlog/schemas/uuid';
+import { KeyedMutex } from '../known/keyedMutex.ts';
 import { Rejected } from '../rejected.ts';
 import { uploadPath } from './core/uploadAddress.ts';
 import { parseDescription, storageKey, type UploadKey } from './core/uploadKey.ts';
@@ -26,16 +27,12 @@ const FOLDER_MODE = 0o700;
 const FILE_MODE = 0o600;
 /** Bytes on their way. What a killed process left there is no upload. */
 const INCOMING = 'incoming';
+const WRITES = 'writes';
 const SIGNING_KEY = 'signing-key';
 const SIGNING_KEY_BYTES = 32;
 const DESCRIPTION = '.json';
 const COMPARED_BYTES = 64 * 1024;
 
-/**
- * Pieces that are written, or files that are flushed, at one time. The log waits for the same disk, and the bodies of
- * events for the same few threads of Node, where they are inflated.
- */
-const MAX_WRITES_AT_ONCE = 1;
 /** A whole file at once would hold up the disk, and with it the log, ten times as long. */
 const FLUSHED_AT_ONCE_BYTES = 1024 * 1024;
 
@@ -83,7 +80,11 @@ export async function openFolderStore({ folder, signingKey }: FolderStoreOptions
 /** Writes and removes the files of uploads. */
 class UploadFiles {
   readonly #folder: string;
-  readonly #writes = new Turns(MAX_WRITES_AT_ONCE);
+  /**
+   * One piece is written, or one file flushed, at a time. The log waits for the same disk, and the bodies of events for the
+   * same few threads of Node, where they are inflated.
+   */
+  readonly #writes = new KeyedMutex();
 
   constructor(folder: string) {
     this.#folder = folder;
@@ -113,7 +114,7 @@ class UploadFiles {
         const file = await open(temporary, 'wx', FILE_MODE);
         try {
           const sizeBytes = await this.#fill(file, pieces);
-          await this.#writes.run(async () => {
+          await this.#writes.run(WRITES, async () => {
             await file.datasync();
             await description.datasync();
             await keepFirst(temporary, path);
@@ -147,7 +148,7 @@ class UploadFiles {
     for await (const piece of pieces) {
       sizeBytes += piece.length;
       unflushedBytes += piece.length;
-      await this.#writes.run(async () => {
+      await this.#writes.run(WRITES, async () => {
         await file.writeFile(piece);
         if (unflushedBytes < FLUSHED_AT_ONCE_BYTES) return;
         unflushedBytes = 0;
@@ -164,28 +165,6 @@ class UploadFiles {
       return await work(temporary);
     } finally {
       await unlink(temporary).catch(unlessMissing);
-    }
-  }
-}
-
-/** Lets so many run at one time, the others in the order of their calls. */
-class Turns {
-  readonly #waiting: (() => void)[] = [];
-  #free: number;
-
-  constructor(most: number) {
-    this.#free = most;
-  }
-
-  async run(work: () => Promise<void>): Promise<void> {
-    if (this.#free > 0) this.#free -= 1;
-    else await new Promise<void>((start) => this.#waiting.push(start));
-    try {
-      await work();
-    } finally {
-      const next = this.#waiting.shift();
-      if (next === undefined) this.#free += 1;
-      else next();
     }
   }
 }

@@ -1,6 +1,6 @@
 /** Turns a scanned body into a bug report, or into the list of all its faults. Pure. */
 import { BATCH_CAP } from '@questlog/schemas/http/event';
-import { type ElementProblem, type ProblemCode, statusOf } from '@questlog/schemas/http/problem';
+import type { ElementProblem } from '@questlog/schemas/http/problem';
 import {
   type AttachmentInput,
   REPORT_LIMITS,
@@ -13,15 +13,21 @@ import type { Revision } from '@questlog/schemas/topics/eventsAccepted';
 import { MAX_NAMED_EVENTS, type ReportContent } from '@questlog/schemas/topics/reportLinks';
 import { canonicalUuid } from '@questlog/schemas/uuid';
 import { Compile } from 'typebox/compile';
-import { fieldProblems, timestampProblem } from '../../core/fieldProblems.ts';
-import { parseOccurredAt } from '../../core/occurredAt.ts';
+import {
+  checkedFields,
+  isObject,
+  loneSurrogates,
+  objectOf,
+  problem,
+  sizeProblems,
+  structureProblems,
+  timestampIn,
+} from '../../core/fieldProblems.ts';
 import { type ObjectScan, type ScannedObject, type Span, scanObject } from '../../core/scanObject.ts';
-import { MAX_DEPTH } from '../../core/scanValue.ts';
 import { type UnknownField, unknownFieldProblems, unknownOf } from '../../core/unknownFields.ts';
 import { type Draft, readElements } from '../../events/core/envelope.ts';
 import { scanArray } from '../../events/core/scanBody.ts';
 import type { ScannedElement } from '../../events/core/scanElement.ts';
-import { Rejected } from '../../rejected.ts';
 
 export interface ReportDraft {
   /** Null: the server makes it. */
@@ -59,15 +65,12 @@ const NAMING_FIELDS = ['sessionId', 'events', 'eventIds', 'report'] as const;
 /** @throws Rejected when the body is no JSON object at all. */
 export function readReport(body: Buffer, revision: Revision, isStrict = false): ReportDraft {
   const { scanned, inline } = scanReport(body, BATCH_CAP[revision]);
-  if (!scanned.ok) throw new Rejected('invalid_json', `at byte ${scanned.offset}: ${scanned.detail}`);
-  if (scanned.kind !== 'object') {
-    throw new Rejected('invalid_request', `the body is an object, not a value of type ${scanned.kind}`);
-  }
-  const report = scanned.object;
-  const fields = checkedFields(report);
+  const report = objectOf(scanned);
+  const fields = smallFields(report);
   const events = readElements(body, inline.elements, revision);
   const problems = [
-    ...structureProblems(report, inline.count, revision),
+    ...structureProblems(report),
+    ...tooLarge(report, inline.count, BATCH_CAP[revision]),
     ...fields.problems,
     ...events.problems.map(insideEvents),
   ];
@@ -155,39 +158,13 @@ export function insideEvents<T extends UnknownField>(problem: T): T {
   return { ...problem, pointer: `/events/${problem.index}${problem.pointer}` };
 }
 
-/** 400 wins over 413, which wins over 404; every problem is named whatever the status. */
-export function reportVerdict(errors: readonly ElementProblem[]): Rejected {
-  const status = [400, 413, 404].find((one) => errors.some(({ code }) => statusOf(code) === one));
-  const decisive = errors.filter(({ code }) => statusOf(code) === status);
-  const [first] = decisive;
-  const codes = new Set(decisive.map(({ code }) => code));
-  // Of several kinds of 400 none is the request's; the others have one name each.
-  const isOneKind = codes.size === 1 && (status !== 400 || codes.has('empty_report'));
-  const code = status === 400 && !isOneKind ? 'invalid_request' : (first?.code ?? 'invalid_request');
-  const more = errors.length === 1 ? '' : ` (and ${errors.length - 1} more)`;
-  return new Rejected(code, `${first?.detail ?? 'the report is not valid'}${more}; nothing was stored`, {
-    errors,
-  });
-}
-
-function structureProblems(report: ScannedObject, events: number, revision: Revision): ElementProblem[] {
-  const cap = BATCH_CAP[revision];
-  const found = [...report.repeated].map((pointer) =>
-    problem(pointer, 'field_repeated', `${pointer.slice(1).replaceAll('/', '.')} occurs more than once`),
-  );
-  for (const pointer of report.tooDeep) {
-    found.push(problem(pointer, 'nested_too_deep', `a value nests at most ${MAX_DEPTH} levels`));
-  }
-  if (events > cap) {
-    const detail = `events takes at most ${cap} events, this one has ${events}`;
-    found.push(problem('/events', 'batch_too_large', detail));
-  }
-  const { start, end } = report.spans['context'] ?? { start: 0, end: 0 };
-  if (end - start > REPORT_LIMITS.maxContextBytes) {
-    const detail = `context takes at most ${REPORT_LIMITS.maxContextBytes} bytes, this one has ${end - start}`;
-    found.push(problem('/context', 'field_too_large', detail));
-  }
-  return found;
+function tooLarge({ spans }: ScannedObject, events: number, cap: number): ElementProblem[] {
+  const detail = `events takes at most ${cap} events, this one has ${events}`;
+  const { start, end } = spans['context'] ?? { start: 0, end: 0 };
+  return [
+    ...(events > cap ? [problem('/events', 'batch_too_large', detail)] : []),
+    ...sizeProblems('/context', end - start, REPORT_LIMITS.maxContextBytes),
+  ];
 }
 
 /** Whatever else stands in a field is not nothing: that it is wrong is a problem of its own. */
@@ -201,7 +178,7 @@ function isEmpty(report: ScannedObject, events: number, field: (typeof NAMING_FI
 }
 
 /** The small fields; what is wrong in one of them leaves it out, so that the others can be judged. */
-function checkedFields({ fields }: ScannedObject): {
+function smallFields({ fields }: ScannedObject): {
   value: ReportFields;
   occurredAt: bigint | null;
   eventIdsTruncated: boolean;
@@ -213,20 +190,14 @@ function checkedFields({ fields }: ScannedObject): {
   // A game whose queue outlived a connection names all events of its run in every report.
   const eventIdsTruncated = isTooMany && 'clientRequestId' in given;
   if (isTooMany) given['eventIds'] = eventIds.slice(-MAX_NAMED_EVENTS);
-  const problems = validator.Check(given) ? [] : fieldProblems(validator.Errors(given));
-  const bad = new Set(problems.map(({ pointer }) => pointer.split('/')[1] ?? ''));
-  const good = Object.fromEntries(Object.entries(given).filter(([name]) => !bad.has(name)));
-  const value = validator.Check(good) ? good : {};
+  const { value, problems } = checkedFields(validator, given);
   if (isTooMany && !eventIdsTruncated) {
     const detail = `eventIds takes at most ${MAX_NAMED_EVENTS} ids, this one has ${eventIds.length}`;
     problems.push(problem('/eventIds', 'batch_too_large', detail));
   }
   problems.push(...valueProblems(value));
-  const parsed = value.occurredAt === undefined ? undefined : parseOccurredAt(value.occurredAt);
-  if (parsed?.ok === false) {
-    problems.push(timestampProblem('occurredAt', parsed.reason));
-  }
-  return { value, occurredAt: parsed?.ok === true ? parsed.micros : null, eventIdsTruncated, problems };
+  const occurredAt = timestampIn('occurredAt', value.occurredAt, problems);
+  return { value, occurredAt, eventIdsTruncated, problems };
 }
 
 /** What a schema alone does not say. */
@@ -247,18 +218,10 @@ function valueProblems({
       problem('/id', 'field_invalid', 'id may not stand beside clientRequestId, which makes the id'),
     );
   }
-  for (const [name, text] of Object.entries(report ?? {})) {
-    if (typeof text === 'string' && !text.isWellFormed()) {
-      const detail = `report.${name} holds a surrogate without its other half, which UTF-8 cannot carry`;
-      found.push(problem(`/report/${name}`, 'lone_surrogate', detail));
-    }
-  }
+  found.push(...loneSurrogates(report ?? {}, '/report'));
   const { maxDescriptionBytes, maxAttachments } = REPORT_LIMITS;
   const descriptionBytes = Buffer.byteLength(report?.description ?? '');
-  if (descriptionBytes > maxDescriptionBytes) {
-    const detail = `report.description takes at most ${maxDescriptionBytes} bytes, this one has ${descriptionBytes}`;
-    found.push(problem('/report/description', 'field_too_large', detail));
-  }
+  found.push(...sizeProblems('/report/description', descriptionBytes, maxDescriptionBytes));
   if (attachments.length > maxAttachments) {
     const detail = `attachments takes at most ${maxAttachments} files, this one has ${attachments.length}`;
     found.push(problem('/attachments', 'batch_too_large', detail));
@@ -295,15 +258,7 @@ function withoutEmpty(value: object, needed: readonly string[]): Record<string, 
   );
 }
 
-function isObject(value: unknown): value is object {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
-}
-
 function uuidsOf(id: unknown): string[] {
   const uuid = typeof id === 'string' ? canonicalUuid(id) : undefined;
   return uuid === undefined ? [] : [uuid];
-}
-
-function problem(pointer: string, code: ProblemCode, detail: string): ElementProblem {
-  return { index: 0, pointer, code, detail };
 }
