@@ -11,6 +11,8 @@ const KAFKA = '**/*.kafka.test.ts';
 const ENGINES = '**/*.int.test.ts';
 /** Installs packages of Python's index, which takes most of a minute: beside Kafka, whose tests need Python too. */
 const PYTHON = '**/pythonClient.int.test.ts';
+/** Compiles C# and C++: where Python and Java are asked for, these may be too. */
+const COMPILERS = '**/enginePages.int.test.ts';
 const E2E = 'test/e2e/*.test.ts';
 const FAULTS = 'test/{faults,stack}/**/*.test.ts';
 /** Run a second time among the faults, ten times as long. */
@@ -83,11 +85,11 @@ const TIERS: readonly Tier[] = [
     exclude: [KAFKA, ENGINES, E2E, FAULTS],
     order: 0,
   },
-  { name: 'engines', include: [`{services,test}/${ENGINES}`], exclude: [PYTHON], order: 0 },
+  { name: 'engines', include: [`{services,test}/${ENGINES}`], exclude: [PYTHON, COMPILERS], order: 0 },
   { name: 'e2e', include: [E2E], globalSetup: [PRODUCT_OF_THE_RUN], order: 0 },
   {
     name: 'kafka',
-    include: [`{services,test}/${KAFKA}`, `services/${PYTHON}`],
+    include: [`{services,test}/${KAFKA}`, `services/${PYTHON}`, `test/${COMPILERS}`],
     exclude: [FAULTS],
     globalSetup: [ENGINES_OF_THE_RUN],
     isOnKafka: true,

@@ -1,16 +1,18 @@
 /** A web game in a real Chromium: a page of another origin does what `docs/games/web.md` says, and reads every answer. */
-import { spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { readFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import { STREAM_LIMITS } from '@questlog/ingest/linkedEvents/streams';
 import { type Browser, chromium, type Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
+import { codeOf, findProgram } from '../games/gamePages.ts';
 import { eventually, type ListedEvent, type TestProject } from './builders.ts';
 import { ownProduct, sharedProduct } from './sharedProduct.ts';
 
-const [QUESTLOG_JS = '', GAME_JS = ''] = codeOf('../../docs/games/web.md');
-const executablePath = findChromium();
+const [QUESTLOG_JS = '', GAME_JS = ''] = codeOf('web.md', 'js');
+const executablePath = findProgram('chromium');
+if (executablePath === undefined) {
+  console.warn('skipped: a web game cannot be played here: there is no chromium');
+}
 const site = await aSite();
 
 describe.skipIf(executablePath === undefined)('a page of another origin', () => {
@@ -135,21 +137,4 @@ async function takeAllStreams(baseUrl: string, token: string): Promise<void> {
 /** @param code the body of an async function. */
 async function inPage(page: Page, code: string): Promise<unknown> {
   return await page.evaluate(`(async () => { ${code} })()`);
-}
-
-/** The blocks of JavaScript on a page of the docs. */
-function codeOf(page: string): string[] {
-  const text = readFileSync(new URL(page, import.meta.url), 'utf8');
-  return [...text.matchAll(/^```js\n([\s\S]*?)^```/gm)].map(([, code = '']) => code);
-}
-
-/** @throws where there is none and `QUESTLOG_REQUIRE` asks for it. */
-function findChromium(): string | undefined {
-  const path = spawnSync('sh', ['-c', 'command -v chromium'], { encoding: 'utf8' }).stdout.trim();
-  if (path !== '') return path;
-  if (process.env['QUESTLOG_REQUIRE']?.includes('chromium')) {
-    throw new Error('QUESTLOG_REQUIRE asks for chromium, but there is none');
-  }
-  console.warn('skipped: a web game cannot be played here: there is no chromium');
-  return undefined;
 }

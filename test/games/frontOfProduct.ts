@@ -1,0 +1,50 @@
+/** Stands between a game and the product, on a port of its own: notes what passes, loses answers, refuses requests. */
+import { once } from 'node:events';
+import { createServer, type IncomingMessage } from 'node:http';
+
+export interface Passed {
+  /** As `POST /v1/ingest/events`; an upload's id and signature are left out. */
+  readonly call: string;
+  readonly headers: IncomingMessage['headers'];
+  readonly body: string;
+  readonly atMs: number;
+}
+
+/** Of an answer: the product has the request and the game hears nothing; or the game is told to come again. */
+export type Fate = 'lost' | { readonly status: number; readonly retryAfter?: string } | 'answered';
+
+/** @param fateOf the `nth` request of a call, from 0. */
+export async function frontOf(baseUrl: string, fateOf: (call: string, nth: number) => Fate) {
+  const passed: Passed[] = [];
+  const answered: string[] = [];
+  const server = createServer(async (request, response) => {
+    const { method = '', url = '', headers } = request;
+    const pieces: Buffer[] = [];
+    for await (const piece of request) pieces.push(piece);
+    const body = Buffer.concat(pieces);
+    const call = `${method} ${url.replace(/^(\/v1\/uploads)\/.*/, '$1')}`;
+    const fate = fateOf(call, passed.filter((one) => one.call === call).length);
+    passed.push({ call, headers, body: body.toString('latin1'), atMs: performance.now() });
+    if (typeof fate === 'object') {
+      response.statusCode = fate.status;
+      if (fate.retryAfter !== undefined) response.setHeader('Retry-After', fate.retryAfter);
+      return response.end('{}');
+    }
+    const answer = await fetch(baseUrl + url, { method, headers: ownOf(headers), body });
+    // An upload's address begins with the host that was asked.
+    const text = (await answer.text()).replaceAll(baseUrl, origin);
+    if (fate === 'lost') return response.destroy();
+    response.statusCode = answer.status;
+    response.end(text, () => answered.push(call));
+  });
+  await once(server.listen(0, '127.0.0.1'), 'listening');
+  const address = server.address();
+  const origin = `http://127.0.0.1:${typeof address === 'object' ? address?.port : 0}`;
+  return { origin, passed, answered, close: () => void server.close() };
+}
+
+/** Without those that are of one connection. */
+function ownOf(headers: IncomingMessage['headers']): Record<string, string> {
+  const names = ['content-type', 'authorization', 'idempotency-key'];
+  return Object.fromEntries(names.flatMap((name) => (headers[name] ? [[name, String(headers[name])]] : [])));
+}

@@ -1,0 +1,20 @@
+/** What the tests of `docs/games` share: the code on a page, and the programs that run it. */
+import { spawnSync } from 'node:child_process';
+import { readFileSync } from 'node:fs';
+
+/** The blocks of a language on a page of `docs/games`. */
+export function codeOf(page: string, language: string): string[] {
+  const text = readFileSync(new URL(`../../docs/games/${page}`, import.meta.url), 'utf8');
+  const blocks = text.matchAll(new RegExp(`^\`\`\`${language}\\n([\\s\\S]*?)^\`\`\``, 'gm'));
+  return [...blocks].map(([, code = '']) => code);
+}
+
+/** @returns its path; undefined where there is none. @throws instead where `QUESTLOG_REQUIRE` asks for it. */
+export function findProgram(name: string): string | undefined {
+  const path = spawnSync('sh', ['-c', `command -v ${name}`], { encoding: 'utf8' }).stdout.trim();
+  if (path !== '') return path;
+  if (process.env['QUESTLOG_REQUIRE']?.split(',').includes(name)) {
+    throw new Error(`QUESTLOG_REQUIRE asks for ${name}, but there is none`);
+  }
+  return undefined;
+}
