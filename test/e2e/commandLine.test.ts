@@ -172,10 +172,24 @@ describe('sql', () => {
   });
 });
 
+describe('simulate', () => {
+  test('plays the days of a seed, and ClickHouse holds each event and report once', async () => {
+    const days = ['simulate', '--players', '6', '--days', '2', '--speed', 'max', '--seed', '7'];
+    const [one, again] = [await done([...days, '--json']), await done(days)];
+    const { sent, held } = JSON.parse(one);
+
+    expect(sent.events).toBeGreaterThan(100);
+    expect(held).toEqual(sent);
+    const count = `${sent.events.toLocaleString('en')} events, ${sent.reports} reports`;
+    expect(again).toMatch(new RegExp(`, seed 7\nsent ${count}\nheld ${count}\n$`));
+  });
+});
+
 const COMMANDS = [
   'config',
   'sql',
   'send',
+  'simulate',
   'trail',
   'quota',
   'tenants list',
@@ -210,6 +224,7 @@ test.each([
     'a whole number is needed',
   ],
   ['no statement', ['sql'], 'a statement is needed'],
+  ['days that are not over', ['simulate', '--days', '3'], '--days needs --speed max'],
   ['neither an event nor a file', ['send'], 'either an event or --file is needed'],
 ])('%s is code 2 and a sentence', async (_, args, sentence) => {
   expect(await run(args)).toMatchObject({ code: 2, stderr: expect.stringContaining(sentence) });

@@ -8,6 +8,7 @@ import { askCommands } from './ask.ts';
 import { example, manageCommands } from './manage.ts';
 import type { Reach } from './reach.ts';
 import { sendCommand } from './send.ts';
+import { simulateCommand } from './simulate/simulate.ts';
 
 const WRONG_USE = 2;
 
@@ -55,7 +56,7 @@ example(
   process.argv.splice(2, Number.POSITIVE_INFINITY, '--check-config');
   await import('@questlog/standalone/main');
 });
-for (const command of [...askCommands(at), sendCommand(at), ...manageCommands(at)]) {
+for (const command of [...askCommands(at), sendCommand(at), simulateCommand(at), ...manageCommands(at)]) {
   program.addCommand(withExitOverride(command));
 }
 

@@ -114,7 +114,7 @@ export function example(command: Command, line: string): Command {
   return command.addHelpText('after', `\nExample:\n  ${line}`);
 }
 
-function wholeNumber(text: string): number {
+export function wholeNumber(text: string): number {
   if (/^\d{1,15}$/.test(text)) return Number(text);
   throw new InvalidArgumentError('a whole number is needed');
 }

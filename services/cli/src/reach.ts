@@ -1,22 +1,23 @@
 /** How a command reaches a running Questlog, and how an answer that is no success becomes one sentence. */
 import { loadConfig } from '@questlog/runtime/process/config';
 import { Unavailable } from '@questlog/runtime/process/errors';
+import { untilAvailable } from '@questlog/runtime/process/waiting';
 import { isOnKafka, settings } from '@questlog/standalone/config';
 import { credentialsPath, readCredentials } from '@questlog/standalone/credentials';
 
 /** A listener. */
 export class Endpoint {
-  readonly #url: string;
+  readonly url: string;
   readonly #token: string;
 
   constructor(url: string, token: string) {
-    this.#url = url.replace(/\/+$/, '');
+    this.url = url.replace(/\/+$/, '');
     this.#token = token;
   }
 
   /** @throws Error with the problem's own words; Unavailable where another try may help. */
   async request(method: string, path: string, { body, headers }: RequestOptions = {}): Promise<Response> {
-    const response = await fetch(this.#url + path, {
+    const response = await fetch(this.url + path, {
       method,
       headers: {
         Authorization: `Bearer ${this.#token}`,
@@ -25,11 +26,25 @@ export class Endpoint {
       },
       ...(body !== undefined && { body: typeof body === 'string' ? body : JSON.stringify(body) }),
     }).catch((cause: unknown) => {
-      throw new Unavailable(`Questlog does not answer at ${this.#url}; is it running?`, { cause });
+      throw new Unavailable(`Questlog does not answer at ${this.url}; is it running?`, { cause });
     });
     if (response.ok) return response;
     const words = problemOf(await response.text()) ?? `answered ${response.status}`;
     throw MAY_PASS.includes(response.status) ? new Unavailable(words) : new Error(words);
+  }
+
+  /** For what bears being sent again: until it is answered, and not for ever. */
+  async retried(method: string, path: string, options: RequestOptions): Promise<Response> {
+    const enough = new AbortController();
+    let tries = 1;
+    return await untilAvailable(() => this.request(method, path, options), {
+      signal: enough.signal,
+      onDelay: ({ message }, ms) => {
+        tries += 1;
+        if (tries > MAX_TRIES) enough.abort();
+        else process.stderr.write(`${message}; again in ${(ms / 1000).toFixed(1)} s\n`);
+      },
+    });
   }
 
   /** The answer's body; whoever asks says its type. */
@@ -86,6 +101,7 @@ interface Address {
   readonly token: string;
 }
 
+const MAX_TRIES = 6;
 const MAY_PASS = [429, 502, 503, 504];
 
 /** The detail of a problem document (RFC 9457), and on a line each of its errors that says more. */

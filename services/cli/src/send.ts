@@ -2,7 +2,6 @@
 import { randomBytes } from 'node:crypto';
 import { createReadStream } from 'node:fs';
 import { createInterface } from 'node:readline';
-import { untilAvailable } from '@questlog/runtime/process/waiting';
 import { eventId } from '@questlog/schemas/uuid';
 import { Command } from 'commander';
 import { example } from './manage.ts';
@@ -11,7 +10,6 @@ import type { Reach } from './reach.ts';
 
 /** Revision B takes so many, A takes more. */
 const EVENTS_A_REQUEST = 200;
-const MAX_TRIES = 6;
 
 export function sendCommand(at: () => Promise<Reach>): Command {
   const command = new Command('send')
@@ -89,17 +87,5 @@ function parsed(line: string): object | undefined {
 async function post({ game }: Reach, batch: readonly string[]): Promise<Response> {
   const key = eventId(Date.now(), randomBytes(2).readUInt16BE() & 0xfff, randomBytes(8));
   const body = batch.length === 1 ? (batch[0] ?? '') : `[${batch.join(',')}]`;
-  const enough = new AbortController();
-  let tries = 1;
-  return await untilAvailable(
-    () => game.request('POST', '/v1/ingest/events', { body, headers: { 'Idempotency-Key': key } }),
-    {
-      signal: enough.signal,
-      onDelay: ({ message }, ms) => {
-        tries += 1;
-        if (tries > MAX_TRIES) enough.abort();
-        else process.stderr.write(`${message}; again in ${(ms / 1000).toFixed(1)} s\n`);
-      },
-    },
-  );
+  return await game.retried('POST', '/v1/ingest/events', { body, headers: { 'Idempotency-Key': key } });
 }

@@ -1,0 +1,41 @@
+/** Random draws that a seed repeats. */
+import { uuidV8 } from '@questlog/schemas/uuid';
+
+export class Dice {
+  #state: number;
+
+  constructor(seed: number) {
+    this.#state = seed >>> 0;
+  }
+
+  /** In [0, 1), by mulberry32: the full period of 2^32. */
+  next(): number {
+    this.#state = (this.#state + 0x6d2b79f5) >>> 0;
+    let t = this.#state;
+    t = Math.imul(t ^ (t >>> 15), t | 1);
+    t ^= t + Math.imul(t ^ (t >>> 7), t | 61);
+    return ((t ^ (t >>> 14)) >>> 0) / 2 ** 32;
+  }
+
+  chance(share: number): boolean {
+    return this.next() < share;
+  }
+
+  /** A whole number of the range, both ends included. */
+  between(least: number, most: number): number {
+    return least + Math.floor(this.next() * (most - least + 1));
+  }
+
+  from<T>(first: T, ...others: readonly T[]): T {
+    return others[this.between(-1, others.length - 1)] ?? first;
+  }
+
+  uuid(): string {
+    return uuidV8(Buffer.from(Array.from({ length: 16 }, () => this.between(0, 255))));
+  }
+
+  /** Another row of draws, which goes on however many are taken of this one. */
+  split(): Dice {
+    return new Dice(Math.floor(this.next() * 2 ** 32));
+  }
+}

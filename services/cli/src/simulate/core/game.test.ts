@@ -1,0 +1,68 @@
+/** A simulated game is the same for the same seed, and what a client could have sent. */
+import { EVENT_INPUT } from '@questlog/schemas/http/event';
+import { ReportInput } from '@questlog/schemas/http/report';
+import { SessionInput } from '@questlog/schemas/http/session';
+import { Compile } from 'typebox/compile';
+import { expect, test } from 'vitest';
+import { visitsOf } from './game.ts';
+
+const FROM = Date.UTC(2026, 10, 1);
+const TEN_DAYS = { seed: 7, players: 80, fromMs: FROM, toMs: FROM + 10 * 86_400_000 };
+const game = [...visitsOf(TEN_DAYS)];
+const requests = game.flatMap((visit) => visit.requests);
+
+test('a seed repeats its game, and another seed is another', () => {
+  expect([...visitsOf(TEN_DAYS)]).toEqual(game);
+  expect([...visitsOf({ ...TEN_DAYS, seed: 8 })]).not.toEqual(game);
+});
+
+test('visits and what a visit sends come in the order of their times, within the days', () => {
+  const times = game.map(({ atMs }) => atMs);
+  expect(times).toEqual(times.toSorted((a, b) => a - b));
+  for (const { atMs, requests: own } of game) {
+    const sent = [atMs, ...own.map((request) => request.atMs)];
+    expect(sent).toEqual(sent.toSorted((a, b) => a - b));
+    expect(atMs).toBeGreaterThanOrEqual(FROM);
+    expect(atMs).toBeLessThan(TEN_DAYS.toMs);
+  }
+});
+
+test('sessions, events and reports are of the contract, and requests within its caps', () => {
+  const [session, event, report] = [SessionInput, EVENT_INPUT.A, ReportInput].map((schema) =>
+    Compile(schema),
+  );
+  for (const visit of game) expect(session?.Errors(visit.session)).toEqual([]);
+  for (const { body, events } of requests) {
+    if (Array.isArray(body)) {
+      expect(body.length).toBe(events);
+      expect(events).toBeLessThanOrEqual(200);
+      for (const element of body) expect(event?.Errors(element)).toEqual([]);
+    } else expect(report?.Errors(body)).toEqual([]);
+  }
+});
+
+test('a session numbers its events from 1 without a gap', () => {
+  for (const { requests: own } of game) {
+    const numbers = own
+      .flatMap(({ body }) => (Array.isArray(body) ? body : []))
+      .map(({ sequence }) => sequence);
+    expect(numbers).toEqual(numbers.map((_, n) => n + 1));
+  }
+});
+
+test('it has what a live game has: reports, lost answers, wrong clocks, offline bursts', () => {
+  expect(requests.some(({ path }) => path === '/v1/ingest/reports')).toBe(true);
+  expect(requests.some(({ isAnswerLost }) => isAnswerLost)).toBe(true);
+  expect(
+    game.some(({ atMs, session }) => Math.abs(Date.parse(`${session['startedAt']}`) - atMs) > 60_000),
+  ).toBe(true);
+  expect(requests.some(({ events }) => events > 100)).toBe(true);
+});
+
+test('a live game ends in its time', () => {
+  const toMs = FROM + 300_000;
+  const ends = [...visitsOf({ ...TEN_DAYS, toMs })].flatMap(({ requests: own }) =>
+    own.filter(({ path }) => path === '/v1/ingest/events').map(({ atMs }) => atMs),
+  );
+  expect(Math.max(...ends)).toBeLessThan(toMs);
+});

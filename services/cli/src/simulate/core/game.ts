@@ -1,0 +1,256 @@
+/**
+ * A believable game that a seed repeats: players with days, habits, devices and builds, who play matches, earn and spend,
+ * crash, and file reports. As in life clocks are wrong, players are offline, and answers get lost.
+ */
+import { Dice } from './dice.ts';
+
+const MINUTE_MS = 60_000;
+const DAY_MS = 1_440 * MINUTE_MS;
+/** How long a client gathers events before it sends them. */
+const BATCH_MS = 15_000;
+/** Both revisions of the contract take so many at once. */
+const MAX_BATCH = 200;
+const CHECKPOINTS = ['tutorial_start', 'tutorial_done', 'first_match', 'first_win', 'level_10'] as const;
+const BUGS = [
+  ['dash-collision-lock', 'Player stuck in wall', 'high'],
+  ['shop-double-charge', 'Paid twice for one skin', 'critical'],
+  ['arena-black-screen', 'Black screen after the match', 'medium'],
+] as const;
+
+export interface GameWanted {
+  readonly seed: number;
+  readonly players: number;
+  /** Milliseconds since the epoch; the last is not included. */
+  readonly fromMs: number;
+  readonly toMs: number;
+}
+
+/** One session of one player. */
+export interface Visit {
+  readonly atMs: number;
+  readonly session: Readonly<Record<string, unknown>> & { readonly id: string };
+  readonly requests: readonly GameRequest[];
+}
+
+export interface GameRequest {
+  /** When the client sends it. */
+  readonly atMs: number;
+  readonly path: '/v1/ingest/events' | '/v1/ingest/reports';
+  readonly body: object;
+  /** How many events it has stored once it is answered. */
+  readonly events: number;
+  /** The client does not see the first answer, and sends the same again. */
+  readonly isAnswerLost: boolean;
+}
+
+interface Player {
+  readonly dice: Dice;
+  readonly id: string;
+  readonly build: { version: string; platform: string; channel: string };
+  readonly deviceId: string;
+  readonly frameMs: number;
+  /** Visits a day. */
+  readonly habit: number;
+  readonly clockSkewMs: number;
+  readonly isOftenOffline: boolean;
+}
+
+interface GameEvent {
+  readonly eventType: string;
+  readonly atMs: number;
+  readonly payload: object;
+}
+
+/** The visits day by day, each day's in the order of their times. */
+export function* visitsOf({ seed, players, fromMs, toMs }: GameWanted): Generator<Visit> {
+  const dice = new Dice(seed);
+  const all = Array.from({ length: players }, (_, n) => aPlayer(dice.split(), n));
+  const isLive = toMs - fromMs < DAY_MS;
+  for (let dayMs = fromMs; dayMs < toMs; dayMs += DAY_MS) {
+    const endMs = Math.min(dayMs + DAY_MS, toMs);
+    const visits = all.flatMap((player) => {
+      // Who is watched live comes for sure, soon, and leaves before the end.
+      const times = isLive ? 1 : Math.floor(player.habit + player.dice.next());
+      return Array.from({ length: times }, () => {
+        const atMs = dayMs + Math.floor(player.dice.next() * (endMs - dayMs) * (isLive ? 0.5 : 1));
+        return aVisit(player, atMs, endMs);
+      });
+    });
+    yield* visits.sort((a, b) => a.atMs - b.atMs);
+  }
+}
+
+function aPlayer(dice: Dice, n: number): Player {
+  const [platform, deviceId, frameMs] = dice.from<[string, string, number]>(
+    ['Android', 'Pixel 9', 24],
+    ['iOS', 'iPhone 17', 14],
+    ['Web', 'Chromium', 18],
+    ['Windows', 'PC', 8],
+  );
+  return {
+    dice,
+    id: `player-${n}`,
+    build: {
+      version: dice.from('1.4.0', '1.4.1', '1.4.2'),
+      platform,
+      channel: dice.chance(0.05) ? 'beta' : 'prod',
+    },
+    deviceId,
+    frameMs,
+    habit: dice.next() ** 2 * 2,
+    clockSkewMs: dice.chance(0.05) ? dice.between(-180, 180) * MINUTE_MS : 0,
+    isOftenOffline: dice.chance(0.1),
+  };
+}
+
+function aVisit(player: Player, atMs: number, endMs: number): Visit {
+  const { dice } = player;
+  const id = dice.uuid();
+  const lengthMs = Math.min(dice.between(2, 40) * MINUTE_MS, Math.max(endMs - atMs - 1_000, 1_000));
+  const hasCrashed = dice.chance(player.build.version === '1.4.2' ? 0.12 : 0.03);
+  const played = [...playedIn(player, atMs, lengthMs, hasCrashed)]
+    // Who has left does not see that the match was found.
+    .filter((happened) => happened.atMs <= atMs + lengthMs)
+    .sort((a, b) => a.atMs - b.atMs);
+  const sent = played.map(({ eventType, atMs: happenedMs, payload }, n) => ({
+    sessionId: id,
+    eventType,
+    occurredAt: timestamp(happenedMs + player.clockSkewMs),
+    sequence: n + 1,
+    payload,
+  }));
+  const batches = inBatches(played, player.isOftenOffline ? lengthMs : BATCH_MS);
+  const lastMs = batches.at(-1)?.atMs ?? atMs;
+  return {
+    atMs,
+    session: {
+      id,
+      startedAt: timestamp(atMs + player.clockSkewMs),
+      build: player.build,
+      player: { externalId: player.id, deviceId: player.deviceId },
+      metadata: { gameName: 'Fox Run', experiments: { tutorial: dice.from('A', 'B') } },
+    },
+    requests: [
+      ...batches.map(({ atMs: sentMs, from, to }) => ({
+        atMs: sentMs,
+        path: '/v1/ingest/events' as const,
+        body: sent.slice(from, to),
+        events: to - from,
+        isAnswerLost: dice.chance(0.03),
+      })),
+      ...(hasCrashed || dice.chance(0.02) ? [aReport(player, id, lastMs)] : []),
+    ],
+  };
+}
+
+function* playedIn(
+  player: Player,
+  fromMs: number,
+  lengthMs: number,
+  hasCrashed: boolean,
+): Generator<GameEvent> {
+  const { dice, frameMs } = player;
+  const within = (): number => fromMs + Math.floor(dice.next() * lengthMs);
+  const some = (perMinute: number): number => Math.ceil((lengthMs / MINUTE_MS) * perMinute * dice.next());
+  for (const [n, name] of CHECKPOINTS.entries()) {
+    if (n > 0 && !dice.chance(0.7)) break;
+    yield event('checkpoint', fromMs + Math.floor(((n + 1) * lengthMs) / 6), { name, level: n + 1 });
+  }
+  for (let n = some(6); n > 0; n--) {
+    yield event('player_action', within(), { action: dice.from('jump', 'dash', 'open_menu', 'attack') });
+  }
+  for (let n = some(2); n > 0; n--) {
+    const frameTimeMs = frameMs + dice.between(0, 900) / 100;
+    yield event('performance', within(), { frameTimeMs, memoryMb: dice.between(200, 900) });
+  }
+  for (let n = some(1); n > 0; n--) {
+    yield event('state_change', within(), { hp: dice.between(0, 100), quest: dice.from('rescue', 'heist') });
+  }
+  for (let n = some(0.5); n > 0; n--) {
+    yield event('network', within(), {
+      pingMs: dice.between(8, 400),
+      kind: dice.from('wifi', 'cellular', 'cable'),
+    });
+  }
+  for (let n = some(1); n > 0; n--) yield event('economy', within(), aPayment(dice));
+  for (let n = some(0.4); n > 0; n--) {
+    const [ticket, atMs, mode] = [dice.uuid(), within(), dice.from('ranked', 'casual')];
+    yield event('match_search', atMs, { ticket, mode });
+    if (dice.chance(0.85)) yield event('match_found', atMs + dice.between(500, 30_000), { ticket, mode });
+  }
+  if (hasCrashed) yield event('error', fromMs + lengthMs, { kind: 'crash', signal: 'SIGSEGV' });
+}
+
+function aPayment(dice: Dice): object {
+  const [currency, reason, amount] = dice.from<[string, string, number]>(
+    ['gold', 'quest', dice.between(50, 200)],
+    ['gold', 'loot', dice.between(1, 40)],
+    ['gold', 'shop', -dice.between(30, 250)],
+    ['gem', 'purchase', dice.between(100, 2_000)],
+    ['gem', 'skin', -dice.between(100, 500)],
+  );
+  return { currency, reason, amount };
+}
+
+/** It brings an event of its own, which counts as one more. */
+function aReport({ dice, build, clockSkewMs }: Player, sessionId: string, lastMs: number): GameRequest {
+  const [fingerprint, title, severity] = dice.from<readonly [string, string, string]>(...BUGS);
+  const atMs = lastMs + dice.between(1_000, 3_000);
+  const occurredAt = timestamp(atMs + clockSkewMs);
+  return {
+    atMs,
+    path: '/v1/ingest/reports',
+    body: {
+      clientRequestId: dice.uuid(),
+      sessionId,
+      occurredAt,
+      report: {
+        title,
+        description: 'It happened again.',
+        severity,
+        reporterType: 'player',
+        sourceChannel: 'api',
+        fingerprint,
+      },
+      context: {
+        sceneName: dice.from('Arena', 'Forest', 'Shop'),
+        buildVersion: build.version,
+        platform: build.platform,
+      },
+      events: [{ sessionId, eventType: 'error', occurredAt, payload: { kind: 'report', fingerprint } }],
+    },
+    events: 1,
+    isAnswerLost: dice.chance(0.1),
+  };
+}
+
+interface Batch {
+  readonly atMs: number;
+  readonly from: number;
+  readonly to: number;
+}
+
+/** A batch is sent when its first event is as old as this, or when it is full. */
+function inBatches(events: readonly GameEvent[], gatherMs: number): Batch[] {
+  const batches: Batch[] = [];
+  for (let from = 0; from < events.length; ) {
+    const dueMs = (events[from]?.atMs ?? 0) + gatherMs;
+    let to = from + 1;
+    while (to < events.length && to - from < MAX_BATCH && (events[to]?.atMs ?? 0) <= dueMs) to += 1;
+    batches.push({
+      atMs: Math.max(events[to - 1]?.atMs ?? 0, Math.min(dueMs, events.at(-1)?.atMs ?? 0)),
+      from,
+      to,
+    });
+    from = to;
+  }
+  return batches;
+}
+
+function event(eventType: string, atMs: number, payload: object): GameEvent {
+  return { eventType, atMs, payload };
+}
+
+function timestamp(ms: number): string {
+  return new Date(ms).toISOString();
+}

@@ -1,0 +1,148 @@
+/** `questlog simulate`: plays a game over HTTP into a project of its own, and counts whether ClickHouse holds all of it. */
+import { randomBytes } from 'node:crypto';
+import { setTimeout as delay } from 'node:timers/promises';
+import { eventId } from '@questlog/schemas/uuid';
+import { Command, Option } from 'commander';
+import { example, wholeNumber } from '../manage.ts';
+import { count, progress } from '../print.ts';
+import { Endpoint, type Reach } from '../reach.ts';
+import { type GameRequest, type Visit, visitsOf } from './core/game.ts';
+
+const STUDIO = 'Simulated studio';
+const MINUTE_MS = 60_000;
+const DAY_MS = 1_440 * MINUTE_MS;
+/** Players at one time where nobody waits for the clock. */
+const AT_ONCE = 64;
+const LOOK_AGAIN_MS = 500;
+/** So long without a further row, the rest is not coming. */
+const GIVE_UP_MS = 60_000;
+
+interface Options {
+  readonly players: number;
+  readonly minutes: number;
+  readonly days?: number;
+  readonly speed: 'live' | 'max';
+  readonly seed?: number;
+  readonly json?: boolean;
+}
+
+interface Counts {
+  readonly events: number;
+  readonly reports: number;
+}
+
+export function simulateCommand(at: () => Promise<Reach>): Command {
+  const command = new Command('simulate')
+    .description('play a believable game into a new project')
+    .option('--players <n>', 'how many play', wholeNumber, 200)
+    .option('--minutes <n>', 'how long, live', wholeNumber, 5)
+    .option('--days <n>', 'of the past instead, up to now', wholeNumber)
+    .addOption(
+      new Option('--speed <speed>', 'max: as fast as answers come').choices(['live', 'max']).default('live'),
+    )
+    .option('--seed <n>', 'repeats a game', wholeNumber)
+    .option('--json', 'for programs');
+  example(
+    command,
+    'questlog simulate --players 200 --minutes 5\n  questlog simulate --days 30 --speed max --seed 7',
+  );
+  return command.action(async (options: Options) => {
+    if (options.days !== undefined && options.speed === 'live') {
+      command.error('error: --days needs --speed max: the past is over');
+    }
+    const { admin, game } = await at();
+    const seed = options.seed ?? randomBytes(4).readUInt32BE();
+    const { projectId, token } = await newProject(admin, `Fox Run, seed ${seed}`);
+    const sent = await play(new Endpoint(game.url, token), options, seed);
+    const held = await heldOnceComplete(admin, projectId, sent);
+    if (options.json === true) {
+      process.stdout.write(`${JSON.stringify({ projectId, seed, sent, held }, null, 2)}\n`);
+    } else
+      process.stdout.write(`project ${projectId}, seed ${seed}\nsent ${told(sent)}\nheld ${told(held)}\n`);
+    if (held.events !== sent.events || held.reports !== sent.reports) process.exitCode = 1;
+  });
+}
+
+/** Of one studio for all simulations, so that they do not fill the list of tenants. */
+async function newProject(admin: Endpoint, name: string): Promise<{ projectId: string; token: string }> {
+  const tenants: { id: string; name: string }[] = await admin.json('GET', '/admin/tenants');
+  const { id: tenantId }: { id: string } =
+    tenants.find((tenant) => tenant.name === STUDIO) ??
+    (await admin.json('POST', '/admin/tenants', { body: { name: STUDIO } }));
+  const project = await admin.json('POST', '/admin/projects', { body: { tenantId, name, revision: 'B' } });
+  const { token } = await admin.json('POST', '/admin/tokens', { body: { projectId: project.id } });
+  return { projectId: project.id, token };
+}
+
+/** Ctrl-C ends the sending; what was answered is counted all the same. */
+async function play(
+  game: Endpoint,
+  { players, minutes, days, speed }: Options,
+  seed: number,
+): Promise<Counts> {
+  const stop = new AbortController();
+  process.once('SIGINT', () => stop.abort());
+  const nowMs = Date.now();
+  const span =
+    days === undefined
+      ? { fromMs: nowMs, toMs: nowMs + minutes * MINUTE_MS }
+      : { fromMs: nowMs - days * DAY_MS, toMs: nowMs };
+  const sent = { events: 0, reports: 0 };
+  const startedMs = performance.now();
+  const untilDue = async (atMs: number): Promise<void> => {
+    const leftMs = speed === 'live' ? atMs - Date.now() : 0;
+    if (leftMs > 0) await delay(leftMs, undefined, { signal: stop.signal }).catch(() => undefined);
+  };
+  const playVisit = async ({ session, requests }: Visit): Promise<void> => {
+    await game.retried('POST', '/v1/ingest/sessions', { body: session });
+    for (const request of requests) {
+      await untilDue(request.atMs);
+      if (stop.signal.aborted) return;
+      await send(game, request);
+      sent.events += request.events;
+      if (request.path === '/v1/ingest/reports') sent.reports += 1;
+      const left = speed === 'live' ? Math.max(0, Math.round((span.toMs - Date.now()) / 1000)) : undefined;
+      progress(startedMs, `${told(sent)}${left === undefined ? '' : `, ${left} s left`}`);
+    }
+  };
+  const running = new Set<Promise<void>>();
+  for (const visit of visitsOf({ seed, players, ...span })) {
+    await untilDue(visit.atMs);
+    if (stop.signal.aborted) break;
+    const visiting = playVisit(visit).finally(() => running.delete(visiting));
+    running.add(visiting);
+    if (speed === 'max' && running.size >= AT_ONCE) await Promise.race(running);
+  }
+  await Promise.all(running);
+  return sent;
+}
+
+async function send(game: Endpoint, { path, body, isAnswerLost }: GameRequest): Promise<void> {
+  const key = eventId(Date.now(), 0, randomBytes(8));
+  const options = { body, ...(path === '/v1/ingest/events' && { headers: { 'Idempotency-Key': key } }) };
+  for (let times = isAnswerLost ? 2 : 1; times > 0; times--) {
+    await (await game.retried('POST', path, options)).arrayBuffer();
+  }
+}
+
+/** Looks until ClickHouse has as much as was sent, or no more comes. */
+async function heldOnceComplete(admin: Endpoint, projectId: string, sent: Counts): Promise<Counts> {
+  const query = `SELECT (SELECT count() FROM events WHERE project_id = '${projectId}') AS events,
+    (SELECT count() FROM reports WHERE project_id = '${projectId}') AS reports FORMAT JSONCompactEachRow`;
+  let held: Counts = { events: 0, reports: 0 };
+  for (let idleSinceMs = performance.now(); performance.now() - idleSinceMs < GIVE_UP_MS; ) {
+    const [events, reports]: [unknown, unknown] = await admin.json('POST', '/admin/sql', { body: { query } });
+    const now = { events: Number(events), reports: Number(reports) };
+    if (now.events + now.reports > held.events + held.reports) idleSinceMs = performance.now();
+    held = now;
+    if (held.events >= sent.events && held.reports >= sent.reports) break;
+    progress(0, `ClickHouse has ${told(held)} of ${told(sent)}`);
+    await delay(LOOK_AGAIN_MS);
+  }
+  if (process.stderr.isTTY) process.stderr.write('\r\x1b[K');
+  return held;
+}
+
+function told({ events, reports }: Counts): string {
+  return `${count(events)} events, ${count(reports)} reports`;
+}
