@@ -30,6 +30,7 @@ const MAX_FILES = 12;
 const SPLINTER_LINES = 60;
 /** Short files with one importer that are files of their own all the same, each with its reason. */
 const SHORT: Readonly<Record<string, string>> = {
+  'services/cli/src/simulate/core/dice.ts': 'draws of chance, apart from the game that they decide',
   'services/ingest/src/admin/askSql.ts': 'one file a thing that operators do',
   'services/ingest/src/admin/retryLinks.ts': 'one file a thing that operators do',
   'services/ingest/src/sessions/registerSession.ts': 'the write of sessions, apart from their reads',
