@@ -27,11 +27,11 @@ import type { Revision } from '@questlog/schemas/topics/eventsAccepted';
 import {
   answer,
   BAD_LIST,
+  CODING,
   COMMON,
   filter,
   header,
   id,
-  json,
   NOT_THERE,
   PAGE,
   problem,
@@ -41,6 +41,7 @@ import {
   STRICT,
   TIME,
   UUID_TEXT,
+  write,
 } from './openapiParts.ts';
 import { reportPaths } from './openapiReports.ts';
 import { sessionPaths } from './openapiSessions.ts';
@@ -62,12 +63,12 @@ export function openApi(revision: Revision): Record<string, unknown> {
       '/v1/events': {
         get: read(
           'The events of the project, the newest first by the time inside their ids: when they were accepted.',
-          answer('A page of events.', ref('EventPage')),
+          answer('A page of events.', 'EventPage'),
           { parameters: [...FILTERS, ...PAGE], refusals: BAD_LIST },
         ),
       },
       '/v1/events/{id}': {
-        get: read('One event.', answer('The event.', ref('Event')), {
+        get: read('One event.', answer('The event.', 'Event'), {
           parameters: [id],
           refusals: NOT_THERE,
         }),
@@ -76,10 +77,7 @@ export function openApi(revision: Revision): Record<string, unknown> {
       ...reportPaths(),
       '/v1/linked-events': { get: linkedEventsOperation() },
       '/v1/quota': {
-        get: read(
-          'The tenant’s use of its quota this month.',
-          answer('The use and the quota.', ref('Quota')),
-        ),
+        get: read('The tenant’s use of its quota this month.', answer('The use and the quota.', 'Quota')),
       },
       '/health': {
         get: {
@@ -148,51 +146,36 @@ function ingestOperation(): object {
     maxItems,
   });
   const created = { type: 'array', items: ref('Event') };
-  return {
+  const key = 'A UUIDv7. Requests with the same key and body within 24 h are stored once.';
+  const lenient = '`handling=lenient` stores the good elements of a batch and answers 207.';
+  const said = {
     summary: 'Submits one event or a batch of events.',
     description:
       'Scope `events:write`. One bad element refuses the whole batch, unless `Prefer` says otherwise.',
-    parameters: [
-      header(
-        'Idempotency-Key',
-        'A UUIDv7. Requests with the same key and body within 24 h are stored once.',
-        {
-          type: 'string',
-          format: 'uuid',
-        },
-      ),
-      header('Prefer', `\`handling=lenient\` stores the good elements of a batch and answers 207. ${STRICT}`),
-      header('Content-Encoding', 'gzip, deflate, br or zstd.'),
-    ],
-    requestBody: {
-      required: true,
-      content: json({
-        anyOf: [
-          ref('EventInputA'),
-          batch('EventInputA', BATCH_CAP.A),
-          ref('EventInputB'),
-          batch('EventInputB', BATCH_CAP.B),
-        ],
-      }),
-    },
-    responses: {
-      201: answer('The created events, in request order.', created),
-      200: answer('The events of an earlier request with this key (`Idempotency-Replayed: true`).', created),
-      207: answer(
-        'With `handling=lenient`: a created event or a problem for each element, in request order.',
-        {
-          type: 'array',
-          items: { anyOf: [ref('Event'), ref('Problem')] },
-        },
-      ),
-      400: problem('The body or an element is not valid. Every bad element is named.'),
-      404: problem('A session does not exist in the project.'),
-      413: problem('The body, the array or an event is too large.'),
-      415: problem('The media type or content coding is not supported.'),
-      422: problem('The key was used with another body.'),
-      ...COMMON,
-    },
+    parameters: [header('Idempotency-Key', key, UUID_TEXT), header('Prefer', `${lenient} ${STRICT}`), CODING],
   };
+  const input = {
+    anyOf: [
+      ref('EventInputA'),
+      batch('EventInputA', BATCH_CAP.A),
+      ref('EventInputB'),
+      batch('EventInputB', BATCH_CAP.B),
+    ],
+  };
+  const elements = { type: 'array', items: { anyOf: [ref('Event'), ref('Problem')] } };
+  return write(said, input, {
+    201: answer('The created events, in request order.', created),
+    200: answer('The events of an earlier request with this key (`Idempotency-Replayed: true`).', created),
+    207: answer(
+      'With `handling=lenient`: a created event or a problem for each element, in request order.',
+      elements,
+    ),
+    400: problem('The body or an element is not valid. Every bad element is named.'),
+    404: problem('A session does not exist in the project.'),
+    413: problem('The body, the array or an event is too large.'),
+    415: problem('The media type or content coding is not supported.'),
+    422: problem('The key was used with another body.'),
+  });
 }
 
 function linkedEventsOperation(): object {

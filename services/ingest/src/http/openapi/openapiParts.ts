@@ -1,8 +1,12 @@
 /** The parts that the operations of the OpenAPI document share. */
 
 export const ref = (name: string) => ({ $ref: `#/components/schemas/${name}` });
-export const json = (schema: object) => ({ 'application/json': { schema } });
-export const answer = (description: string, schema: object) => ({ description, content: json(schema) });
+const json = (schema: object) => ({ 'application/json': { schema } });
+/** @param shape a schema, or the name of one of the document's. */
+export const answer = (description: string, shape: object | string) => ({
+  description,
+  content: json(typeof shape === 'string' ? ref(shape) : shape),
+});
 export const problem = (description: string) => ({
   description,
   content: { 'application/problem+json': { schema: ref('Problem') } },
@@ -20,6 +24,7 @@ export const STRICT =
   '`handling=strict` refuses unknown fields (400). Otherwise they are ignored, and `Questlog-Ignored-Fields` names the first ten.';
 
 export const PREFER = header('Prefer', STRICT);
+export const CODING = header('Content-Encoding', 'gzip, deflate, br or zstd.');
 
 export const COMMON = {
   401: problem('No valid access token.'),
@@ -43,6 +48,7 @@ export const filter = (name: string, description: string, schema: object) => ({
 export const UUID_TEXT = { type: 'string', format: 'uuid' };
 export const TIME = { type: 'string', examples: ['2026-11-21T18:30:00Z'] };
 
+export const BAD_PAGE = { 400: problem('The limit or the cursor is not valid.') };
 export const BAD_LIST = { 400: problem('A parameter is not valid: the detail names it and what it may be.') };
 
 export function read(
@@ -56,4 +62,14 @@ export function read(
     parameters,
     responses: { 200: ok, ...refusals, ...COMMON },
   };
+}
+
+/** @param input a schema of the body, or the name of one of the document's. */
+export function write(
+  said: { summary: string; description: string; parameters: object[] },
+  input: object | string,
+  responses: object,
+): object {
+  const content = json(typeof input === 'string' ? ref(input) : input);
+  return { ...said, requestBody: { required: true, content }, responses: { ...COMMON, ...responses } };
 }

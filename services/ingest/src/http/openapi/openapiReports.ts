@@ -4,19 +4,19 @@ import { SEVERITIES } from '@questlog/schemas/topics/reportLinks';
 import {
   answer,
   BAD_LIST,
+  BAD_PAGE,
+  CODING,
   COMMON,
   filter,
-  header,
   id,
-  json,
   NOT_THERE,
   PAGE,
   PREFER,
   problem,
   read,
-  ref,
   TIME,
   UUID_TEXT,
+  write,
 } from './openapiParts.ts';
 
 const FILTERS = [
@@ -35,12 +35,12 @@ export function reportPaths(): Record<string, object> {
       get: read(
         'The bug reports of the project, the one received last first; a retracted one stays, with its state. ' +
           '`GET /v1/reports/{id}` has the description, the context, the files and the links too.',
-        answer('A page of reports.', ref('ReportPage')),
+        answer('A page of reports.', 'ReportPage'),
         { parameters: [...FILTERS, ...PAGE], refusals: BAD_LIST },
       ),
     },
     '/v1/reports/{id}': {
-      get: read('A bug report with its links, at most 10000.', answer('The report.', ref('Report')), {
+      get: read('A bug report with its links, at most 10000.', answer('The report.', 'Report'), {
         parameters: [id],
         refusals: NOT_THERE,
       }),
@@ -54,18 +54,15 @@ export function reportPaths(): Record<string, object> {
     '/v1/reports/{id}/events': {
       get: read(
         'The stored events that are or were linked to a report, by `occurredAt`.',
-        answer('A page of events.', ref('ReportEventPage')),
-        {
-          parameters: [id, ...PAGE],
-          refusals: { 400: problem('The limit or the cursor is not valid.'), ...NOT_THERE },
-        },
+        answer('A page of events.', 'ReportEventPage'),
+        { parameters: [id, ...PAGE], refusals: { ...BAD_PAGE, ...NOT_THERE } },
       ),
     },
   };
 }
 
 function createOperation(): object {
-  return {
+  const said = {
     summary: 'Files a bug report with its content, context, files and events.',
     description:
       'Scope `reports:write`, for its events too. Events of the session inside the report’s window are linked. A repeat ' +
@@ -73,21 +70,19 @@ function createOperation(): object {
       '`clientRequestId` the report is kept whatever time took away: an unknown session is left out, a file that is not ' +
       'there is `missing`, of more than 1,000 `eventIds` the last 1,000 count. A 503 with a `Location` means that the ' +
       'report exists without some of its events: repeat the request, with that id where it has no `clientRequestId`.',
-    parameters: [PREFER, header('Content-Encoding', 'gzip, deflate, br or zstd.')],
-    requestBody: { required: true, content: json(ref('ReportInput')) },
-    responses: {
-      201: answer('The report, its created events, its links.', ref('ReportCreated')),
-      200: answer('The report, filed earlier (`Idempotency-Replayed: true`).', ref('ReportCreated')),
-      400: problem('The body is not valid. Every bad field and event is named.'),
-      404: problem('A session or a file does not exist in the project.'),
-      409: problem('The id belongs to a report with other content.'),
-      413: problem('The body, the events or one of them is too large.'),
-      415: problem('The media type or content coding is not supported.'),
-      ...COMMON,
-      503: {
-        ...COMMON[503],
-        headers: { Location: { schema: { type: 'string' }, description: 'The report, if it exists.' } },
-      },
-    },
+    parameters: [PREFER, CODING],
   };
+  const headers = {
+    Location: { schema: { type: 'string' }, description: 'The report, if it exists.' },
+  };
+  return write(said, 'ReportInput', {
+    201: answer('The report, its created events, its links.', 'ReportCreated'),
+    200: answer('The report, filed earlier (`Idempotency-Replayed: true`).', 'ReportCreated'),
+    400: problem('The body is not valid. Every bad field and event is named.'),
+    404: problem('A session or a file does not exist in the project.'),
+    409: problem('The id belongs to a report with other content.'),
+    413: problem('The body, the events or one of them is too large.'),
+    415: problem('The media type or content coding is not supported.'),
+    503: { ...COMMON[503], headers },
+  });
 }

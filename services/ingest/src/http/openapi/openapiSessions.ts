@@ -1,19 +1,16 @@
 /** The operations of sessions, and of the builds and players that they tell of, in the OpenAPI document. */
 import {
   answer,
-  COMMON,
-  header,
+  BAD_PAGE,
+  CODING,
   id,
-  json,
   NOT_THERE,
   PAGE,
   PREFER,
   problem,
   read,
-  ref,
+  write,
 } from './openapiParts.ts';
-
-const BAD_PAGE = { 400: problem('The limit or the cursor is not valid.') };
 
 const externalId = { name: 'externalId', in: 'path', required: true, schema: { type: 'string' } };
 
@@ -21,13 +18,13 @@ export function sessionPaths(): Record<string, object> {
   return {
     '/v1/ingest/sessions': { post: registerOperation() },
     '/v1/sessions/{id}': {
-      get: read('A session of the project.', answer('The session.', ref('Session')), {
+      get: read('A session of the project.', answer('The session.', 'Session'), {
         parameters: [id],
         refusals: NOT_THERE,
       }),
     },
     '/v1/sessions/{id}/events': {
-      get: read('The events of a session, by `occurredAt`.', answer('A page of events.', ref('EventPage')), {
+      get: read('The events of a session, by `occurredAt`.', answer('A page of events.', 'EventPage'), {
         parameters: [id, ...PAGE],
         refusals: { ...BAD_PAGE, ...NOT_THERE },
       }),
@@ -35,14 +32,14 @@ export function sessionPaths(): Record<string, object> {
     '/v1/players/{externalId}/sessions': {
       get: read(
         'The sessions of a player, the newest first; none where nobody has such a player.',
-        answer('A page of sessions.', ref('SessionPage')),
+        answer('A page of sessions.', 'SessionPage'),
         { parameters: [externalId, ...PAGE], refusals: BAD_PAGE },
       ),
     },
     '/v1/builds': {
       get: read(
         'The builds that sessions were registered with, the newest first.',
-        answer('A page of builds.', ref('BuildPage')),
+        answer('A page of builds.', 'BuildPage'),
         { parameters: PAGE, refusals: BAD_PAGE },
       ),
     },
@@ -50,21 +47,19 @@ export function sessionPaths(): Record<string, object> {
 }
 
 function registerOperation(): object {
-  return {
+  const said = {
     summary: 'Registers a session with its build and its player.',
     description:
       'Scope `events:write`. A repeat with the same `id` is answered 200. An empty string in an optional field is as if ' +
       'it were omitted. Events of the session that name no `buildId` get its build’s.',
-    parameters: [PREFER, header('Content-Encoding', 'gzip, deflate, br or zstd.')],
-    requestBody: { required: true, content: json(ref('SessionInput')) },
-    responses: {
-      201: answer('The new session.', ref('SessionCreated')),
-      200: answer('The session, registered earlier.', ref('SessionCreated')),
-      400: problem('The body is not valid. Every bad field is named.'),
-      409: problem('The id is registered with other content.'),
-      413: problem('The body or its metadata is too large.'),
-      415: problem('The media type or content coding is not supported.'),
-      ...COMMON,
-    },
+    parameters: [PREFER, CODING],
   };
+  return write(said, 'SessionInput', {
+    201: answer('The new session.', 'SessionCreated'),
+    200: answer('The session, registered earlier.', 'SessionCreated'),
+    400: problem('The body is not valid. Every bad field is named.'),
+    409: problem('The id is registered with other content.'),
+    413: problem('The body or its metadata is too large.'),
+    415: problem('The media type or content coding is not supported.'),
+  });
 }

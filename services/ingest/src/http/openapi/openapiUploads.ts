@@ -4,14 +4,15 @@ import {
   COMMON,
   header,
   id,
-  json,
   NOT_THERE,
   PREFER,
   problem,
   query,
   read,
-  ref,
+  write,
 } from './openapiParts.ts';
+
+const BYTES = { '*/*': { schema: { type: 'string', format: 'binary' } } };
 
 export function uploadPaths(): Record<string, object> {
   return {
@@ -21,23 +22,21 @@ export function uploadPaths(): Record<string, object> {
 }
 
 function makeOperation(): object {
-  return {
+  const said = {
     summary: 'Makes room for a file, and answers with an address that takes it.',
     description:
       'Scope `reports:write`. `PUT` the bytes to `uploadUrl` with `requiredHeaders`, then name the `uploadId` in a bug ' +
       'report. At most: screenshot 10 MiB, log_bundle and other 50 MiB, save_state 100 MiB, video 500 MiB. ' +
       'A file that no report names within 24 h is removed.',
     parameters: [PREFER],
-    requestBody: { required: true, content: json(ref('UploadInput')) },
-    responses: {
-      201: answer('The upload and its address.', ref('Upload')),
-      400: problem('The body is not valid. Every bad field is named.'),
-      413: problem('The body is too large, or `sizeBytes` is over the limit of the kind of file.'),
-      415: problem('The media type of the body, or of the file for its kind, is not one that is taken.'),
-      501: problem('Uploads are not set up in this deployment.'),
-      ...COMMON,
-    },
   };
+  return write(said, 'UploadInput', {
+    201: answer('The upload and its address.', 'Upload'),
+    400: problem('The body is not valid. Every bad field is named.'),
+    413: problem('The body is too large, or `sizeBytes` is over the limit of the kind of file.'),
+    415: problem('The media type of the body, or of the file for its kind, is not one that is taken.'),
+    501: problem('Uploads are not set up in this deployment.'),
+  });
 }
 
 function putOperation(): object {
@@ -57,12 +56,9 @@ function putOperation(): object {
       query('signature', { type: 'string' }),
       header('Content-Type', 'The `mimeType` that the upload was asked for with.'),
     ],
-    requestBody: {
-      required: true,
-      content: { '*/*': { schema: { type: 'string', format: 'binary' } } },
-    },
+    requestBody: { required: true, content: BYTES },
     responses: {
-      200: answer('The file is stored.', ref('UploadStored')),
+      200: answer('The file is stored.', 'UploadStored'),
       400: problem('Fewer bytes than were announced.'),
       403: problem('The address is not valid or has expired.'),
       409: problem('The upload has other bytes already.'),
@@ -74,9 +70,6 @@ function putOperation(): object {
 }
 
 function readOperation(): object {
-  const file = {
-    description: 'The file, as a download with the name that it came with.',
-    content: { '*/*': { schema: { type: 'string', format: 'binary' } } },
-  };
+  const file = { description: 'The file, as a download with the name that it came with.', content: BYTES };
   return read('A file of the project.', file, { parameters: [id], refusals: NOT_THERE });
 }
