@@ -1,6 +1,6 @@
 /** The telemetry event, as a game sends it and as it is answered (contract: "Resources and their fields"). */
 import Type from 'typebox';
-import { Nullable, Timestamp, Uuid } from './fields.ts';
+import { NextCursor, Nullable, Timestamp, Uuid } from './fields.ts';
 
 /** Numbers beyond are not exact in a client that counts in doubles. */
 const sequence = Type.Optional(
@@ -50,10 +50,7 @@ const EXAMPLE = {
 };
 
 export const EventPage = Type.Object(
-  {
-    events: Type.Array(EventOutput),
-    next: Nullable(Type.String({ description: 'Pass as `cursor` for the next page; null at the end.' })),
-  },
+  { events: Type.Array(EventOutput), next: NextCursor },
   { examples: [{ events: [EXAMPLE], next: null }] },
 );
 

@@ -14,6 +14,11 @@ export function Nullable<T extends Type.TSchema>(schema: T): Type.TUnion<[T, Typ
   return Type.Union([schema, Type.Null()]);
 }
 
+/** Of a page. */
+export const NextCursor = Nullable(
+  Type.String({ description: 'Pass as `cursor` for the next page; null at the end.' }),
+);
+
 export const windowMillis = Type.Integer({ minimum: 0, maximum: MAX_WINDOW_MS });
 /** How long before and after a report an event of its session belongs to it. */
 export const WindowMs = Type.Object({ beforeMs: windowMillis, afterMs: windowMillis });

@@ -3,7 +3,7 @@ import Type, { type Static } from 'typebox';
 import { LINK_VERSIONS } from '../topics/linkedEvents.ts';
 import { MAX_NAMED_EVENTS, REPORTER_TYPES, SEVERITIES } from '../topics/reportLinks.ts';
 import { BATCH_CAP, EventInputB, EventOutput } from './event.ts';
-import { Nullable, Timestamp, Uuid, WindowMs, windowMillis } from './fields.ts';
+import { NextCursor, Nullable, Timestamp, Uuid, WindowMs, windowMillis } from './fields.ts';
 import { SessionSequence } from './session.ts';
 import { AttachmentType } from './upload.ts';
 
@@ -121,17 +121,7 @@ export const LinkedEventMessage = Type.Object({
   reportId: Uuid,
   source: linkSource,
   changedAt: Timestamp,
-  event: Type.Object({
-    id: Uuid,
-    sessionId: Nullable(Uuid),
-    buildId: Nullable(Uuid),
-    eventType: Type.String(),
-    occurredAt: Timestamp,
-    receivedAt: Timestamp,
-    sequence: Type.Optional(Type.Integer({ minimum: 1, description: 'Where it was sent.' })),
-    payload: Type.Object({}),
-    overQuota: Type.Optional(Type.Boolean({ description: 'Revision A only.' })),
-  }),
+  event: Type.Object({ ...Type.Omit(EventOutput, ['reportIds']).properties, receivedAt: Timestamp }),
 });
 
 const report = {
@@ -212,10 +202,7 @@ export const ListedReport = Type.Object(
 export type ListedReport = Static<typeof ListedReport>;
 
 export const ReportPage = Type.Object(
-  {
-    reports: Type.Array(ListedReport),
-    next: Nullable(Type.String({ description: 'The `cursor` of the next page.' })),
-  },
+  { reports: Type.Array(ListedReport), next: NextCursor },
   { examples: [{ reports: [LISTED_EXAMPLE], next: null }] },
 );
 export type ReportPage = Static<typeof ReportPage>;
@@ -239,10 +226,7 @@ export const ReportEvent = Type.Object({
   ...EventOutput.properties,
   link: Type.Object({ state: Type.Enum(['linked', 'retracted']), source: linkSource }),
 });
-export const ReportEventPage = Type.Object({
-  events: Type.Array(ReportEvent),
-  next: Nullable(Type.String({ description: 'Pass as `cursor` for the next page; null at the end.' })),
-});
+export const ReportEventPage = Type.Object({ events: Type.Array(ReportEvent), next: NextCursor });
 
 export const LinkRetryInput = Type.Object(
   {

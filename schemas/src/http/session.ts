@@ -1,6 +1,6 @@
 /** Sessions: registered once by a game, named by its events; the builds and players that they tell of. */
 import Type, { type Static } from 'typebox';
-import { Nullable, Timestamp, Uuid } from './fields.ts';
+import { NextCursor, Nullable, Timestamp, Uuid } from './fields.ts';
 
 /** Of each text of a build or a player. */
 const MAX_TEXT_CHARS = 255;
@@ -154,10 +154,8 @@ export const SessionOutput = Type.Object(
   },
 );
 
-const next = Nullable(Type.String({ description: 'The `cursor` of the next page.' }));
-
 export const SessionPage = Type.Object(
-  { sessions: Type.Array(ListedSession), next },
+  { sessions: Type.Array(ListedSession), next: NextCursor },
   { examples: [{ sessions: [LISTED_EXAMPLE], next: null }] },
 );
 export type SessionPage = Static<typeof SessionPage>;
@@ -189,7 +187,7 @@ export const BuildOutput = Type.Object(
 export type BuildOutput = Static<typeof BuildOutput>;
 
 export const BuildPage = Type.Object(
-  { builds: Type.Array(BuildOutput), next },
+  { builds: Type.Array(BuildOutput), next: NextCursor },
   { examples: [{ builds: [BUILD_EXAMPLE], next: null }] },
 );
 export type BuildPage = Static<typeof BuildPage>;

@@ -18,7 +18,7 @@ import {
   type Token,
 } from '@questlog/schemas/topics/directoryEntry';
 import { canonicalUuid } from '@questlog/schemas/uuid';
-import { timestampField } from '../core/fieldProblems.ts';
+import { problem, refusal, timestampField } from '../core/fieldProblems.ts';
 import { formatMicros } from '../core/occurredAt.ts';
 import { Rejected } from '../rejected.ts';
 
@@ -126,10 +126,7 @@ function tokenOperations({ current, change }: DirectoryHandle, clock: Clock) {
 function expiry(text: string, nowMs: number): number {
   const expiresAt = Number(timestampField('expiresAt', text) / 1000n);
   if (expiresAt > nowMs) return expiresAt;
-  const detail = 'expiresAt must be in the future';
-  throw new Rejected('invalid_request', detail, {
-    errors: [{ index: 0, pointer: '/expiresAt', code: 'field_invalid', detail }],
-  });
+  throw refusal(problem('/expiresAt', 'field_invalid', 'expiresAt must be in the future'));
 }
 
 function tenantOf(current: Directory, id: string): Tenant {

@@ -22,8 +22,7 @@ export function fieldProblems(errors: readonly SchemaError[]): ElementProblem[] 
 export function timestampField(field: string, text: string): bigint {
   const parsed = parseOccurredAt(text);
   if (parsed.ok) return parsed.micros;
-  const error = timestampProblem(field, parsed.reason);
-  throw new Rejected('invalid_request', error.detail, { errors: [error] });
+  throw refusal(timestampProblem(field, parsed.reason));
 }
 
 /** @param reason what `parseOccurredAt` says of the field's text. */
@@ -112,6 +111,11 @@ export function bodyVerdict(errors: readonly ElementProblem[]): Rejected {
   return new Rejected(code, `${first?.detail ?? 'the body is not valid'}${more}; nothing was stored`, {
     errors,
   });
+}
+
+/** Where one problem is all that is told. */
+export function refusal(error: ElementProblem, code: ProblemCode = 'invalid_request'): Rejected {
+  return new Rejected(code, error.detail, { errors: [error] });
 }
 
 /** Of a body that is one object. */

@@ -36,6 +36,7 @@ import type { Reports } from '../known/reports.ts';
 import { findSessions, type Sessions } from '../known/sessions.ts';
 import type { FiledReport } from '../known/storedReports.ts';
 import { CutShort, Rejected } from '../rejected.ts';
+import type { AttachmentState, NamedAttachment } from '../uploads/uploads.ts';
 import { appendInlineEvents, completeEvents, hasStragglers, lookAgain } from './completeReport.ts';
 import { insideEvents, type ReportDraft, readReport } from './core/readReport.ts';
 import { type CreatedExtras, createdReport } from './core/reportAnswer.ts';
@@ -50,13 +51,8 @@ export interface ReportDeps extends StoreEventsDeps {
   /** Under project and report: two changes of one report never run at once. */
   readonly perReport: KeyedMutex;
   /** Whether a file that a report names is there, of this project and of this size. */
-  readonly checkAttachment: CheckAttachment;
+  readonly checkAttachment: (projectId: string, named: NamedAttachment) => Promise<AttachmentState>;
 }
-
-export type CheckAttachment = (
-  projectId: string,
-  named: { readonly uploadId: string; readonly sizeBytes?: number | undefined },
-) => Promise<{ readonly state: 'stored'; readonly sizeBytes: number } | { readonly state: 'missing' }>;
 
 export interface ReportAnswer {
   readonly isReplay: boolean;

@@ -10,7 +10,7 @@ import {
 import { MAX_UPLOAD_BYTES_OF_A_REPORT } from '@questlog/schemas/http/upload';
 import type { ReportWindowMs } from '@questlog/schemas/topics/directoryEntry';
 import type { Revision } from '@questlog/schemas/topics/eventsAccepted';
-import { MAX_NAMED_EVENTS, type ReportContent } from '@questlog/schemas/topics/reportLinks';
+import { MAX_NAMED_EVENTS } from '@questlog/schemas/topics/reportLinks';
 import { canonicalUuid } from '@questlog/schemas/uuid';
 import { Compile } from 'typebox/compile';
 import {
@@ -46,7 +46,7 @@ export interface ReportDraft {
   readonly clientRequestId: string | null;
   readonly buildId: string | null;
   /** The texts of the report; null where it is a bare link. */
-  readonly report: ReportTexts | null;
+  readonly report: ReportFields['report'] | null;
   /** A view of the body's own bytes. */
   readonly context: Buffer | null;
   readonly attachments: readonly AttachmentInput[];
@@ -55,8 +55,6 @@ export interface ReportDraft {
   readonly drafts: readonly Draft[];
   readonly problems: readonly ElementProblem[];
 }
-
-type ReportTexts = Omit<ReportContent, 'namedSessionId' | 'context' | 'attachments'>;
 
 const validator = Compile(ReportFields);
 /** A report has at least one of them. */
@@ -90,24 +88,12 @@ export function readReport(body: Buffer, revision: Revision, isStrict = false): 
     eventIdsTruncated: fields.eventIdsTruncated,
     clientRequestId: canonicalUuid(value.clientRequestId ?? '') ?? null,
     buildId: canonicalUuid(value.buildId ?? '') ?? null,
-    report: value.report === undefined ? null : textsOf(value.report),
+    report: value.report ?? null,
     context: bytesOf(body, report.spans['context']),
     attachments: value.attachments ?? [],
     unknown,
     drafts: events.drafts,
     problems,
-  };
-}
-
-function textsOf(report: NonNullable<ReportFields['report']>): ReportTexts {
-  const { title, description, severity, reporterType, sourceChannel, fingerprint } = report;
-  return {
-    title,
-    description: description ?? null,
-    severity: severity ?? null,
-    reporterType: reporterType ?? null,
-    sourceChannel: sourceChannel ?? null,
-    fingerprint: fingerprint ?? null,
   };
 }
 

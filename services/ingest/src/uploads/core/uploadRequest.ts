@@ -1,8 +1,7 @@
 /** What a request for an upload may ask for: sizes and media types by the kind of file, and names. Pure. */
-import type { ElementProblem, ProblemCode } from '@questlog/schemas/http/problem';
 import { type AttachmentType, UPLOAD_LIMITS, type UploadInput } from '@questlog/schemas/http/upload';
 import { canonicalUuid } from '@questlog/schemas/uuid';
-import { Rejected } from '../../rejected.ts';
+import { problem, refusal } from '../../core/fieldProblems.ts';
 import type { UploadDescription } from './uploadKey.ts';
 
 const MAX_NAME = 255;
@@ -24,13 +23,15 @@ export function describedUpload(
   const { attachmentType, fileName, mimeType, sizeBytes = null, sessionId = '' } = input;
   if (!isFileName(fileName)) {
     const rule = `1 to ${MAX_NAME} characters, no path separators, no control characters`;
-    throw refused('/fileName', 'field_invalid', `fileName must be the name of a file: ${rule}`);
+    throw refusal(problem('/fileName', 'field_invalid', `fileName must be the name of a file: ${rule}`));
   }
   if (!MEDIA_TYPE.test(mimeType)) {
-    throw refused('/mimeType', 'field_invalid', 'mimeType must be a media type, such as text/plain');
+    throw refusal(problem('/mimeType', 'field_invalid', 'mimeType must be a media type, such as text/plain'));
   }
   if (sizeBytes === null && isSizeNeeded) {
-    throw refused('/sizeBytes', 'field_required', 'sizeBytes is required: files are kept in S3 here');
+    throw refusal(
+      problem('/sizeBytes', 'field_required', 'sizeBytes is required: files are kept in S3 here'),
+    );
   }
   checkMimeType(attachmentType, mimeType);
   checkSize(attachmentType, sizeBytes ?? 0);
@@ -55,22 +56,12 @@ function checkMimeType(attachmentType: AttachmentType, mimeType: string): void {
   const taken: readonly string[] | undefined = UPLOAD_LIMITS[attachmentType].mimeTypes;
   if (taken === undefined || taken.includes(essenceOf(mimeType))) return;
   const detail = `mimeType: a ${attachmentType} must be one of ${taken.join(', ')}`;
-  throw refused('/mimeType', 'unsupported_file_type', detail, 'unsupported_file_type');
+  throw refusal(problem('/mimeType', 'unsupported_file_type', detail), 'unsupported_file_type');
 }
 
 function checkSize(attachmentType: AttachmentType, sizeBytes: number): void {
   const maxBytes = maxBytesOf(attachmentType);
   if (sizeBytes <= maxBytes) return;
   const detail = `sizeBytes: a file of type ${attachmentType} has at most ${maxBytes} bytes`;
-  throw refused('/sizeBytes', 'upload_too_large', detail, 'upload_too_large');
-}
-
-function refused(
-  pointer: string,
-  fieldCode: ProblemCode,
-  detail: string,
-  code: ProblemCode = 'invalid_request',
-): Rejected {
-  const errors: ElementProblem[] = [{ index: 0, pointer, code: fieldCode, detail }];
-  return new Rejected(code, detail, { errors });
+  throw refusal(problem('/sizeBytes', 'upload_too_large', detail), 'upload_too_large');
 }
