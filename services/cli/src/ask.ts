@@ -2,10 +2,11 @@
 import { text } from 'node:stream/consumers';
 import { Command } from 'commander';
 import { example } from './manage.ts';
-import { printRows } from './print.ts';
+import { forTerminal, printRows } from './print.ts';
 import type { Reach } from './reach.ts';
 
 const TABLE = 'PrettyCompactMonoBlock';
+const SHOWN_GAPS = 20;
 /** The question names a format itself. A text that only ends like that is answered in JSON. */
 const NAMES_FORMAT = /\bFORMAT\s+\w+(\s+SETTINGS\b.*)?$/is;
 const TRAIL = ['occurredAt', 'sequence', 'eventType', 'id', 'payload'];
@@ -33,7 +34,8 @@ function sql(at: () => Promise<Reach>): Command {
       body: { query: format === undefined ? query : `${query}\nFORMAT ${format}` },
     });
     const body = Buffer.from(await answer.arrayBuffer());
-    process.stdout.write(body.length === 0 && format === TABLE ? 'no rows\n' : body);
+    const shown = process.stdout.isTTY ? forTerminal(body.toString()) : body;
+    process.stdout.write(body.length === 0 && format === TABLE ? 'no rows\n' : shown);
   });
 }
 
@@ -76,9 +78,10 @@ interface Page {
 }
 
 function heading({ state, occurredAt, report, sequence }: Report): string {
-  const title = (report?.title ?? 'a report without a title').replace(/\p{Cc}/gu, '\uFFFD');
+  const title = forTerminal(report?.title ?? 'a report without a title').replace(/[\n\t]/g, ' ');
   const gaps = (sequence?.missing ?? []).map(([from, to]) => (from === to ? `${from}` : `${from}–${to}`));
-  const whole = gaps.length === 0 ? 'no gap' : `missing: ${gaps.join(', ')}`;
+  const more = gaps.length > SHOWN_GAPS ? ' and more' : '';
+  const whole = gaps.length === 0 ? 'no gap' : `missing: ${gaps.slice(0, SHOWN_GAPS).join(', ')}${more}`;
   const numbers = sequence === null ? '' : `; ${sequence.received} numbered events of its session, ${whole}`;
   return `${title} (${state}, ${occurredAt})${numbers}`;
 }

@@ -22,11 +22,15 @@ export function count(n: number): string {
   return n.toLocaleString('en');
 }
 
-/** Control characters of a game's own texts are not for the terminal. */
 function shown(value: unknown): string {
   if (value === null || value === undefined) return '-';
   const text = typeof value === 'object' ? JSON.stringify(value) : String(value);
-  return text.replace(/\p{Cc}/gu, '\uFFFD');
+  return forTerminal(text.replace(/[\n\t]/g, '\uFFFD'));
+}
+
+/** Without what could command a terminal, or turn around the text beside it, in a game's own texts; lines and tabs stay. */
+export function forTerminal(text: string): string {
+  return text.replace(/(?![\n\t])[\p{Cc}\p{Bidi_Control}\p{Zl}\p{Zp}]/gu, '\uFFFD');
 }
 
 const SLOW_MS = 2_000;

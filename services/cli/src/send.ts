@@ -1,15 +1,17 @@
 /** `questlog send`: events from an argument, a file or standard input, each stored once however often a request is tried. */
 import { randomBytes } from 'node:crypto';
 import { createReadStream } from 'node:fs';
-import { createInterface } from 'node:readline';
 import { eventId } from '@questlog/schemas/uuid';
 import { Command } from 'commander';
+import { type Line, linesOf, MAX_LINE_BYTES } from './lines.ts';
 import { example } from './manage.ts';
 import { count, progress } from './print.ts';
 import type { Reach } from './reach.ts';
 
 /** Revision B takes so many, A takes more. */
 const EVENTS_A_REQUEST = 200;
+/** Half of what a request takes; one line alone fits too. */
+const BYTES_A_REQUEST = MAX_LINE_BYTES;
 
 export function sendCommand(at: () => Promise<Reach>): Command {
   const command = new Command('send')
@@ -28,39 +30,46 @@ export function sendCommand(at: () => Promise<Reach>): Command {
     const to = await at();
     const startedMs = performance.now();
     let sent = 0;
-    for await (const batch of batches(linesOf(event, options.file), to.demoSessionId)) {
-      const answer = await post(to, batch);
-      sent += batch.length;
-      if (options.json === true) process.stdout.write(`${await answer.text()}\n`);
-      const perSecond = (sent * 1000) / (performance.now() - startedMs);
-      progress(startedMs, `${count(sent)} events, ${count(Math.round(perSecond))} a second`);
+    try {
+      for await (const batch of batches(eventLines(event, options.file), to.demoSessionId)) {
+        const answer = await post(to, batch);
+        sent += batch.length;
+        if (options.json === true) process.stdout.write(`${await answer.text()}\n`);
+        const perSecond = (sent * 1000) / (performance.now() - startedMs);
+        progress(startedMs, `${count(sent)} events, ${count(Math.round(perSecond))} a second`);
+      }
+    } catch (error) {
+      // Who sends the file again leaves them out.
+      if (sent > 0) process.stderr.write(`the first ${count(sent)} events are stored\n`);
+      throw error;
     }
     if (process.stderr.isTTY) process.stderr.write('\r\x1b[K');
     process.stderr.write(`${count(sent)} ${sent === 1 ? 'event' : 'events'} stored\n`);
   });
 }
 
-async function* linesOf(event: string | undefined, file: string | undefined): AsyncGenerator<string> {
-  if (event !== undefined) return void (yield event);
-  const input = file === '-' ? process.stdin : createReadStream(file ?? '');
-  for await (const line of createInterface({ input, crlfDelay: Number.POSITIVE_INFINITY })) {
-    if (line.trim() !== '') yield line;
-  }
+async function* eventLines(event: string | undefined, file: string | undefined): AsyncGenerator<Line> {
+  if (event !== undefined) yield { number: 1, text: event };
+  else yield* linesOf(file === '-' ? process.stdin : createReadStream(file ?? ''));
 }
 
 /** @throws Error naming the line that is no JSON object; the batches before it are stored. */
-async function* batches(
-  lines: AsyncIterable<string>,
+export async function* batches(
+  lines: AsyncIterable<Line>,
   sessionId: string | undefined,
 ): AsyncGenerator<string[]> {
   let batch: string[] = [];
-  let number = 0;
-  for await (const line of lines) {
-    number += 1;
-    batch.push(withSession(line, number, sessionId));
-    if (batch.length < EVENTS_A_REQUEST) continue;
-    yield batch;
-    batch = [];
+  let bytes = 0;
+  for await (const { number, text } of lines) {
+    if (text.trim() === '') continue;
+    const line = withSession(text, number, sessionId);
+    const lineBytes = Buffer.byteLength(line);
+    if (batch.length === EVENTS_A_REQUEST || (batch.length > 0 && bytes + lineBytes > BYTES_A_REQUEST)) {
+      yield batch;
+      [batch, bytes] = [[], 0];
+    }
+    batch.push(line);
+    bytes += lineBytes;
   }
   if (batch.length > 0) yield batch;
 }
