@@ -43,6 +43,22 @@ test('a report that only some lanes have is completed in the others', async () =
   expect(new Set(storedIds(after).map(laneOf)).size).toBe(4);
 });
 
+test('files that are over the limit together are refused, also where the request says no sizes', async () => {
+  const bench = await aReportBench();
+  const stored = { state: 'stored', sizeBytes: 100 * 1024 * 1024 } as const;
+  const deps = { ...(await bench.start()), checkAttachment: async () => stored };
+  const report = { title: 'Saves' };
+  const file = { uploadId: randomUUID(), attachmentType: 'save_state', fileName: 'a' };
+
+  const tooMany = aBody({ report, attachments: Array(7).fill(file) });
+  await expect(createReport(deps, bench.principal, tooMany)).rejects.toMatchObject({
+    code: 'field_too_large',
+  });
+  expect(await bench.reports()).toEqual([]);
+  await createReport(deps, bench.principal, aBody({ report, attachments: Array(6).fill(file) }));
+  expect(await bench.reports()).toHaveLength(1);
+});
+
 test('after a crash the retry finds the report, whatever else has been forgotten', async () => {
   const bench = await aReportBench();
   const body = aBody({ id: randomUUID(), events: bench.inline });

@@ -38,7 +38,7 @@ import type { FiledReport } from '../known/storedReports.ts';
 import { CutShort, Rejected } from '../rejected.ts';
 import type { AttachmentState, NamedAttachment } from '../uploads/uploads.ts';
 import { appendInlineEvents, completeEvents, hasStragglers, lookAgain } from './completeReport.ts';
-import { insideEvents, type ReportDraft, readReport } from './core/readReport.ts';
+import { attachedBytesProblems, insideEvents, type ReportDraft, readReport } from './core/readReport.ts';
 import { type CreatedExtras, createdReport } from './core/reportAnswer.ts';
 
 export interface ReportDeps extends StoreEventsDeps {
@@ -169,7 +169,10 @@ async function checkedAttachments(
 }
 
 async function file(deps: ReportDeps, principal: Principal, checked: Checked): Promise<ReportAnswer> {
-  const { id, drafts } = checked;
+  const { id, drafts, attachments } = checked;
+  // What the request says of sizes was checked; it need not say them.
+  const tooLarge = attachedBytesProblems(attachments.filter(({ state }) => state === 'stored'));
+  if (tooLarge.length > 0) throw bodyVerdict(tooLarge);
   const receivedAt = deps.clock.now();
   const toStore = { receivedAt, drafts, idempotency: null, isSplit: false, reportId: id };
   const decided = await decideEvents(deps, principal, toStore);

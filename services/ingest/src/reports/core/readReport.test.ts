@@ -126,6 +126,18 @@ test.each<[string, string, Record<string, unknown> | string, RegExp]>([
     { attachments: [{ ...FILE, attachmentType: 'x' }] },
     /screenshot/,
   ],
+  ...['../x', 'a\0b', '..', '\ud800'].map((fileName): [string, string, Record<string, unknown>, RegExp] => [
+    '/attachments/0/fileName',
+    'field_invalid',
+    { attachments: [{ ...FILE, fileName }] },
+    /^attachments.0.fileName must be the name of a file/,
+  ]),
+  [
+    '/attachments/1/mimeType',
+    'field_invalid',
+    { attachments: [FILE, { ...FILE, mimeType: 'text/html\r\nX: y' }] },
+    /^attachments.1.mimeType must be a media type/,
+  ],
   [
     '/attachments/0/fileName',
     'field_repeated',

@@ -28,6 +28,12 @@ import { type UnknownField, unknownFieldProblems, unknownOf } from '../../core/u
 import { type Draft, readElements } from '../../events/core/envelope.ts';
 import { scanArray } from '../../events/core/scanBody.ts';
 import type { ScannedElement } from '../../events/core/scanElement.ts';
+import {
+  FILE_NAME_RULE,
+  isFileName,
+  isMediaType,
+  MEDIA_TYPE_RULE,
+} from '../../uploads/core/uploadRequest.ts';
 
 export interface ReportDraft {
   /** Null: the server makes it. */
@@ -212,12 +218,23 @@ function valueProblems({
     const detail = `attachments takes at most ${maxAttachments} files, this one has ${attachments.length}`;
     found.push(problem('/attachments', 'batch_too_large', detail));
   }
-  const attachedBytes = attachments.reduce((sum, { sizeBytes = 0 }) => sum + sizeBytes, 0);
-  if (attachedBytes > MAX_UPLOAD_BYTES_OF_A_REPORT) {
-    const detail = `the files of a report have at most ${MAX_UPLOAD_BYTES_OF_A_REPORT} bytes together, these have ${attachedBytes}`;
-    found.push(problem('/attachments', 'field_too_large', detail));
+  for (const [i, { fileName, mimeType = 'any/type' }] of attachments.entries()) {
+    const refuse = (name: string, rule: string) =>
+      found.push(problem(`/attachments/${i}/${name}`, 'field_invalid', `attachments.${i}.${name} ${rule}`));
+    if (!isFileName(fileName)) refuse('fileName', FILE_NAME_RULE);
+    if (!isMediaType(mimeType)) refuse('mimeType', MEDIA_TYPE_RULE);
   }
-  return found;
+  return [...found, ...attachedBytesProblems(attachments)];
+}
+
+/** Of the sizes that are said, or of those that are stored. */
+export function attachedBytesProblems(
+  attachments: readonly { readonly sizeBytes?: number | null | undefined }[],
+): ElementProblem[] {
+  const attachedBytes = attachments.reduce((sum, { sizeBytes }) => sum + (sizeBytes ?? 0), 0);
+  if (attachedBytes <= MAX_UPLOAD_BYTES_OF_A_REPORT) return [];
+  const detail = `the files of a report have at most ${MAX_UPLOAD_BYTES_OF_A_REPORT} bytes together, these have ${attachedBytes}`;
+  return [problem('/attachments', 'field_too_large', detail)];
 }
 
 /** `null` in an optional field is as if it were omitted, and so is an empty string, which game plugins send. */

@@ -5,6 +5,8 @@ import { problem, refusal } from '../../core/fieldProblems.ts';
 import type { UploadDescription } from './uploadKey.ts';
 
 const MAX_NAME = 255;
+export const FILE_NAME_RULE = `must be the name of a file: 1 to ${MAX_NAME} characters, no path separators, no control characters`;
+export const MEDIA_TYPE_RULE = 'must be a media type, such as text/plain';
 /** The schema counts what a reader sees as one character; a name could hold far more code points than that. */
 const NOT_IN_NAMES = /[/\\\p{Cc}\p{Cs}]/u;
 /** RFC 9110, section 8.3.1: type, subtype, parameters; a parameter's value is a token or quoted. */
@@ -21,13 +23,10 @@ export function describedUpload(
   isSizeNeeded: boolean,
 ): Omit<UploadDescription, 'expiresAt'> {
   const { attachmentType, fileName, mimeType, sizeBytes = null, sessionId = '' } = input;
-  if (!isFileName(fileName)) {
-    const rule = `1 to ${MAX_NAME} characters, no path separators, no control characters`;
-    throw refusal(problem('/fileName', 'field_invalid', `fileName must be the name of a file: ${rule}`));
-  }
-  if (!MEDIA_TYPE.test(mimeType)) {
-    throw refusal(problem('/mimeType', 'field_invalid', 'mimeType must be a media type, such as text/plain'));
-  }
+  if (!isFileName(fileName))
+    throw refusal(problem('/fileName', 'field_invalid', `fileName ${FILE_NAME_RULE}`));
+  if (!isMediaType(mimeType))
+    throw refusal(problem('/mimeType', 'field_invalid', `mimeType ${MEDIA_TYPE_RULE}`));
   if (sizeBytes === null && isSizeNeeded) {
     throw refusal(
       problem('/sizeBytes', 'field_required', 'sizeBytes is required: files are kept in S3 here'),
@@ -47,7 +46,11 @@ export function essenceOf(mimeType: string): string {
   return (mimeType.split(';', 1)[0] ?? '').trim().toLowerCase();
 }
 
-function isFileName(name: string): boolean {
+export function isMediaType(text: string): boolean {
+  return MEDIA_TYPE.test(text);
+}
+
+export function isFileName(name: string): boolean {
   const isStep = name === '.' || name === '..';
   return !isStep && !NOT_IN_NAMES.test(name) && [...name].length <= MAX_NAME;
 }
