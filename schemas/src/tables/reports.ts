@@ -13,12 +13,15 @@ export interface StoredReport {
   readonly place: { readonly logId: string; readonly partition: number; readonly offset: number };
 }
 
-export const REPORT_COLUMNS = `tenant_id AS tenantId, project_id AS projectId, id AS reportId, session_id AS sessionId,
-  session_lane AS sessionLane, build_id AS buildId, toUnixTimestamp64Micro(occurred_at) AS occurredAt,
-  toUnixTimestamp64Milli(received_at) AS receivedAt, window_before_ms AS windowBeforeMs,
-  window_after_ms AS windowAfterMs, inline_event_ids AS inlineEventIds, event_ids AS eventIds,
-  lower(hex(request_sha256)) AS requestDigest, toUnixTimestamp64Milli(retracted_at) AS retractedAt,
-  log_id AS logId, log_partition AS logPartition, log_offset AS logOffset`;
+/** What every answer says of a report. */
+export const HEAD_COLUMNS = `id AS reportId, session_id AS sessionId, build_id AS buildId,
+  toUnixTimestamp64Micro(occurred_at) AS occurredAt, toUnixTimestamp64Milli(received_at) AS receivedAt,
+  window_before_ms AS windowBeforeMs, window_after_ms AS windowAfterMs,
+  toUnixTimestamp64Milli(retracted_at) AS retractedAt`;
+
+export const REPORT_COLUMNS = `${HEAD_COLUMNS}, tenant_id AS tenantId, project_id AS projectId,
+  session_lane AS sessionLane, inline_event_ids AS inlineEventIds, event_ids AS eventIds,
+  lower(hex(request_sha256)) AS requestDigest, log_id AS logId, log_partition AS logPartition, log_offset AS logOffset`;
 
 /** A report as `REPORT_COLUMNS` give it: 64-bit integers and bytes are text. */
 export interface ReportRow
@@ -50,15 +53,29 @@ export function storedReport(row: ReportRow): StoredReport {
   return { filed, retractedAt: retractedAt === null ? null : Number(retractedAt), place };
 }
 
+/** Empty where they were not sent. */
+export const TEXT_COLUMNS =
+  'title, severity, reporter_type AS reporterType, source_channel AS sourceChannel, fingerprint';
+
+export type TextRow = Record<'title' | 'severity' | 'reporterType' | 'sourceChannel' | 'fingerprint', string>;
+
+export function textsOfRow(row: TextRow): { readonly [text in keyof TextRow]: string | null } {
+  return {
+    title: row.title || null,
+    severity: row.severity || null,
+    reporterType: row.reporterType || null,
+    sourceChannel: row.sourceChannel || null,
+    fingerprint: row.fingerprint || null,
+  };
+}
+
 /** A report's content, empty texts where it has none. */
-export const CONTENT_COLUMNS = `title, description, severity, reporter_type AS reporterType, source_channel AS sourceChannel,
-  fingerprint, named_session_id AS namedSessionId, context,
+export const CONTENT_COLUMNS = `${TEXT_COLUMNS}, description, named_session_id AS namedSessionId, context,
   arrayMap(file -> tuple(file.upload_id, file.type, file.file_name, file.mime_type, file.size_bytes, file.state),
     attachments) AS files`;
 
-type Texts = Omit<ReportContent, 'namedSessionId' | 'context' | 'attachments'>;
-
-export interface ContentRow extends Record<keyof Texts, string> {
+export interface ContentRow extends TextRow {
+  readonly description: string;
   readonly namedSessionId: string | null;
   readonly context: string;
   readonly files: readonly (readonly [
@@ -73,21 +90,18 @@ export interface ContentRow extends Record<keyof Texts, string> {
 
 /** Null for a bare link. */
 export function contentOfRow(row: ContentRow): ReportContent | null {
-  const { title, context, namedSessionId, files } = row;
-  if (title === '' && context === '' && files.length === 0) return null;
-  const textOf = (text: string): string | null => (text === '' ? null : text);
+  const { context, namedSessionId, files } = row;
+  const { title, ...texts } = textsOfRow(row);
+  if (title === null && context === '' && files.length === 0) return null;
   return {
-    title: textOf(title),
-    description: textOf(row.description),
-    severity: textOf(row.severity),
-    reporterType: textOf(row.reporterType),
-    sourceChannel: textOf(row.sourceChannel),
-    fingerprint: textOf(row.fingerprint),
+    title,
+    description: row.description || null,
+    ...texts,
     namedSessionId,
     context: context === '' ? null : Buffer.from(context, 'utf8'),
     attachments: files.map(([uploadId, attachmentType, fileName, mimeType, sizeBytes, state]) => ({
       ...{ uploadId, attachmentType, fileName, state },
-      mimeType: textOf(mimeType),
+      mimeType: mimeType || null,
       sizeBytes: sizeBytes === null ? null : Number(sizeBytes),
     })),
   };

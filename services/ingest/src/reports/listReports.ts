@@ -3,7 +3,14 @@
 import type { Principal } from '@questlog/runtime/directory/directory';
 import { type ListedReport, MAX_FINGERPRINT_CHARS, type ReportPage } from '@questlog/schemas/http/report';
 import { partitionOf } from '@questlog/schemas/partition';
-import { type ReportLink, SEVERITIES } from '@questlog/schemas/topics/reportLinks';
+import {
+  HEAD_COLUMNS,
+  type ReportRow,
+  TEXT_COLUMNS,
+  type TextRow,
+  textsOfRow,
+} from '@questlog/schemas/tables/reports';
+import { SEVERITIES } from '@questlog/schemas/topics/reportLinks';
 import { choiceFilter, textFilter, timeFilter, uuidFilter, whereGiven } from '../core/listFilters.ts';
 import { inNewestFirst, newestFirstOf, newestFirstParams, readNewestFirst } from '../core/newestFirst.ts';
 import type { PageQuery } from '../core/pageLimit.ts';
@@ -25,21 +32,17 @@ const CONDITIONS = {
 };
 
 /** Without what may be long: `FINAL` reads every column of all reports of the project. */
-const COLUMNS = `id AS reportId, session_id AS sessionId, build_id AS buildId,
-  toUnixTimestamp64Micro(occurred_at) AS occurredAt, toUnixTimestamp64Milli(received_at) AS receivedAt,
-  toUnixTimestamp64Milli(retracted_at) AS retractedAt, window_before_ms AS windowBeforeMs,
-  window_after_ms AS windowAfterMs, title, severity, reporter_type AS reporterType, source_channel AS sourceChannel,
-  fingerprint`;
+const COLUMNS = `${HEAD_COLUMNS}, ${TEXT_COLUMNS}`;
 
-type Texts = 'severity' | 'reporterType' | 'sourceChannel' | 'fingerprint';
-
-interface ListedRow
-  extends Pick<ReportLink, 'reportId' | 'sessionId' | 'buildId' | 'windowBeforeMs' | 'windowAfterMs'>,
-    Record<Texts | 'title', string> {
-  readonly occurredAt: string;
-  readonly receivedAt: string;
-  readonly retractedAt: string | null;
-}
+type Head =
+  | 'reportId'
+  | 'sessionId'
+  | 'buildId'
+  | 'occurredAt'
+  | 'receivedAt'
+  | 'windowBeforeMs'
+  | 'windowAfterMs';
+type ListedRow = Pick<ReportRow, Head | 'retractedAt'> & TextRow;
 
 /** @throws Rejected naming the parameter; Unavailable while the projection lags. */
 export async function listReports(
@@ -68,16 +71,9 @@ export async function listReports(
   return { reports: rows.map(listed), next };
 }
 
-/** A text that was not sent is an empty one in the table. */
 function listed(row: ListedRow): ListedReport {
-  const { title, severity, reporterType, sourceChannel, fingerprint } = row;
   const filed = { ...row, occurredAt: BigInt(row.occurredAt), receivedAt: Number(row.receivedAt) };
-  const texts = {
-    title,
-    severity: severity || null,
-    reporterType: reporterType || null,
-    sourceChannel: sourceChannel || null,
-    fingerprint: fingerprint || null,
-  };
-  return { ...reportHead(filed, row.retractedAt !== null), report: title === '' ? null : texts };
+  const { title, ...texts } = textsOfRow(row);
+  const report = title === null ? null : { title, ...texts };
+  return { ...reportHead(filed, row.retractedAt !== null), report };
 }

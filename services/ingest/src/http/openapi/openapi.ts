@@ -1,28 +1,10 @@
 /** OpenAPI 3.1 of the public listener, emitted from the TypeBox types that validate. */
-import { BATCH_CAP, EventInputA, EventInputB, EventOutput, EventPage } from '@questlog/schemas/http/event';
+import * as event from '@questlog/schemas/http/event';
 import { Problem } from '@questlog/schemas/http/problem';
 import { QuotaOutput } from '@questlog/schemas/http/quota';
-import {
-  LinkedEventMessage,
-  ListedReport,
-  ReportCreated,
-  ReportEvent,
-  ReportEventPage,
-  ReportInput,
-  ReportLinkOutput,
-  ReportOutput,
-  ReportPage,
-} from '@questlog/schemas/http/report';
-import {
-  BuildOutput,
-  BuildPage,
-  ListedSession,
-  SessionCreated,
-  SessionInput,
-  SessionOutput,
-  SessionPage,
-} from '@questlog/schemas/http/session';
-import { UploadInput, UploadOutput, UploadStored } from '@questlog/schemas/http/upload';
+import * as report from '@questlog/schemas/http/report';
+import * as session from '@questlog/schemas/http/session';
+import * as upload from '@questlog/schemas/http/upload';
 import type { Revision } from '@questlog/schemas/topics/eventsAccepted';
 import {
   answer,
@@ -109,30 +91,30 @@ const FILTERS = [
 ];
 
 const SCHEMAS = {
-  EventInputA,
-  EventInputB,
-  Event: EventOutput,
-  EventPage,
-  SessionInput,
-  SessionCreated,
-  ListedSession,
-  Session: SessionOutput,
-  SessionPage,
-  Build: BuildOutput,
-  BuildPage,
+  EventInputA: event.EventInputA,
+  EventInputB: event.EventInputB,
+  Event: event.EventOutput,
+  EventPage: event.EventPage,
+  SessionInput: session.SessionInput,
+  SessionCreated: session.SessionCreated,
+  ListedSession: session.ListedSession,
+  Session: session.SessionOutput,
+  SessionPage: session.SessionPage,
+  Build: session.BuildOutput,
+  BuildPage: session.BuildPage,
   Quota: QuotaOutput,
-  UploadInput,
-  Upload: UploadOutput,
-  UploadStored,
-  ReportInput,
-  Report: ReportOutput,
-  ListedReport,
-  ReportPage,
-  ReportCreated,
-  ReportLink: ReportLinkOutput,
-  ReportEvent,
-  ReportEventPage,
-  LinkedEventMessage,
+  UploadInput: upload.UploadInput,
+  Upload: upload.UploadOutput,
+  UploadStored: upload.UploadStored,
+  ReportInput: report.ReportInput,
+  Report: report.ReportOutput,
+  ListedReport: report.ListedReport,
+  ReportPage: report.ReportPage,
+  ReportCreated: report.ReportCreated,
+  ReportLink: report.ReportLinkOutput,
+  ReportEvent: report.ReportEvent,
+  ReportEventPage: report.ReportEventPage,
+  LinkedEventMessage: report.LinkedEventMessage,
   Problem,
 };
 
@@ -157,9 +139,9 @@ function ingestOperation(): object {
   const input = {
     anyOf: [
       ref('EventInputA'),
-      batch('EventInputA', BATCH_CAP.A),
+      batch('EventInputA', event.BATCH_CAP.A),
       ref('EventInputB'),
-      batch('EventInputB', BATCH_CAP.B),
+      batch('EventInputB', event.BATCH_CAP.B),
     ],
   };
   const elements = { type: 'array', items: { anyOf: [ref('Event'), ref('Problem')] } };
