@@ -10,6 +10,11 @@ export function partitionOf(tenantId: string, lane: number, partitions: number):
   return ((murmur2(Buffer.from(tenantId, 'utf8')) & 0x7fffffff) + lane) % partitions;
 }
 
+/** Those of several lanes, each once. */
+export function partitionsOf(tenantId: string, lanes: readonly number[], partitions: number): number[] {
+  return [...new Set(lanes.map((lane) => partitionOf(tenantId, lane, partitions)))];
+}
+
 /** The lane of a session, fixed when it is registered: hash(session) mod the tenant's spread at that time. */
 export function laneOfSession(sessionId: string, spread: number): number {
   if (spread <= 1) return 0;

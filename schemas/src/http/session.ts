@@ -30,6 +30,7 @@ const PlayerInput = Type.Object({
   deviceId: optionalText('What the game says of the device.', 'Pixel 9'),
 });
 
+const BUILD = { version: '1.4.2', platform: 'Web', gitCommit: '5d0c1f7e9a2b', channel: 'dev' };
 const METADATA = { currentScene: 'Arena', engineVersion: '4.6-stable (official)', gameName: 'Arena' };
 
 export const SessionInput = Type.Object(
@@ -54,7 +55,7 @@ export const SessionInput = Type.Object(
   {
     examples: [
       {
-        build: { version: '1.4.2', platform: 'Web', gitCommit: '5d0c1f7e9a2b', channel: 'dev' },
+        build: BUILD,
         player: { externalId: 'player-4711' },
         metadata: METADATA,
       },
@@ -63,22 +64,15 @@ export const SessionInput = Type.Object(
 );
 export type SessionInput = Static<typeof SessionInput>;
 
-/** What the examples of the answers are about. */
-const SEEN = {
+const CREATED_EXAMPLE = {
+  sessionId: '7846b5f4-39dd-4381-b200-dbc9f59749ad',
   id: '7846b5f4-39dd-4381-b200-dbc9f59749ad',
   buildId: '74cfa6a7-bf22-8fde-ad8c-b9a9e8750976',
-  build: { version: '1.4.2', platform: 'Web', gitCommit: '5d0c1f7e9a2b', channel: 'dev' },
   startedAt: '2026-11-21T18:30:00.000Z',
-};
-const CREATED_EXAMPLE = {
-  sessionId: SEEN.id,
-  id: SEEN.id,
-  buildId: SEEN.buildId,
-  startedAt: SEEN.startedAt,
 };
 const LISTED_EXAMPLE = {
   ...CREATED_EXAMPLE,
-  build: SEEN.build,
+  build: BUILD,
   player: { externalId: 'player-4711', deviceId: null },
 };
 
@@ -164,9 +158,9 @@ const optionalOfBuild = Nullable(
   Type.String({ description: 'Null where it was not sent, or no session told more than the id.' }),
 );
 const BUILD_EXAMPLE = {
-  id: SEEN.buildId,
-  ...SEEN.build,
-  firstSeenAt: SEEN.startedAt,
+  id: CREATED_EXAMPLE.buildId,
+  ...BUILD,
+  firstSeenAt: CREATED_EXAMPLE.startedAt,
   lastSeenAt: '2026-11-22T09:12:00.000Z',
   sessions: 12,
 };

@@ -4,7 +4,7 @@ import type { Store } from '@questlog/runtime/clickhouse/store';
 import type { Principal } from '@questlog/runtime/directory/directory';
 import type { Clock } from '@questlog/runtime/process/clock';
 import type { QuotaOutput } from '@questlog/schemas/http/quota';
-import { partitionOf } from '@questlog/schemas/partition';
+import { partitionsOf } from '@questlog/schemas/partition';
 import { EVENT_COLUMNS, type EventRow } from '@questlog/schemas/tables/events';
 import { laneOf, millisOf } from '@questlog/schemas/uuid';
 import { timeFilter, uuidFilter, whereGiven } from '../core/listFilters.ts';
@@ -173,15 +173,13 @@ async function settled(
   { tenant, project }: Principal,
   lanes: readonly number[],
 ): Promise<boolean> {
-  const partitionsOf = (of: readonly number[]): number[] => [
-    ...new Set(of.map((lane) => partitionOf(tenant.id, lane, partitions))),
-  ];
+  const those = (of: readonly number[]): number[] => partitionsOf(tenant.id, of, partitions);
   const links = async (): Promise<boolean> => {
     const hasReports = await reports.areThere(tenant.id, project.id);
-    if (hasReports) await linksSettled(partitionsOf([...lanes, 0]));
+    if (hasReports) await linksSettled(those([...lanes, 0]));
     return hasReports;
   };
-  const [hasReports] = await Promise.all([links(), projection.caughtUp(partitionsOf(lanes))]);
+  const [hasReports] = await Promise.all([links(), projection.caughtUp(those(lanes))]);
   return hasReports;
 }
 

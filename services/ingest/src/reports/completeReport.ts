@@ -4,7 +4,7 @@ import type { Store } from '@questlog/runtime/clickhouse/store';
 import type { Principal } from '@questlog/runtime/directory/directory';
 import type { Clock } from '@questlog/runtime/process/clock';
 import { Unavailable } from '@questlog/runtime/process/errors';
-import { partitionOf } from '@questlog/schemas/partition';
+import { partitionsOf } from '@questlog/schemas/partition';
 import { closesAtMs } from '@questlog/schemas/reportWindow';
 import type { ReportLink } from '@questlog/schemas/topics/reportLinks';
 import { laneOf } from '@questlog/schemas/uuid';
@@ -49,10 +49,7 @@ export async function completeEvents(
   const ids = filed.inlineEventIds;
   if (ids.length === 0) return { stored: [], isCompleted: false };
   const lanes = ids.map(laneOf);
-  const { tenantId } = filed;
-  await deps.projection.caughtUp([
-    ...new Set(lanes.map((lane) => partitionOf(tenantId, lane, deps.partitions))),
-  ]);
+  await deps.projection.caughtUp(partitionsOf(filed.tenantId, lanes, deps.partitions));
   const stored = await storedEvents(deps.store, filed);
   // A lane's events are one record: of it all are there, or none.
   const there = new Set([...stored.keys()].map(laneOf));

@@ -2,7 +2,7 @@
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import type { Principal } from '@questlog/runtime/directory/directory';
 import type { Clock } from '@questlog/runtime/process/clock';
-import { partitionOf } from '@questlog/schemas/partition';
+import { partitionOf, partitionsOf } from '@questlog/schemas/partition';
 import { reportTimeOf } from '@questlog/schemas/reportWindow';
 import { EVENT_COLUMNS } from '@questlog/schemas/tables/events';
 import { CONTENT_COLUMNS, type ContentRow, contentOfRow } from '@questlog/schemas/tables/reports';
@@ -146,21 +146,15 @@ async function settled(
   { projection, reportProjection, linksSettled, partitions }: ReportReadDeps,
   filed: ReportLink,
 ): Promise<void> {
-  const concerned = partitionsOf(filed, partitions);
+  const { tenantId, sessionLane, inlineEventIds, eventIds } = filed;
+  // Those that decide about the report or hold its events: a request never waits for the others.
+  const lanes = [0, sessionLane ?? 0, ...[...inlineEventIds, ...eventIds].map(laneOf)];
+  const concerned = partitionsOf(tenantId, lanes, partitions);
   await Promise.all([
     projection.caughtUp(concerned),
-    reportProjection.caughtUp([partitionOf(filed.tenantId, 0, partitions)]),
+    reportProjection.caughtUp([partitionOf(tenantId, 0, partitions)]),
     linksSettled(concerned),
   ]);
-}
-
-/** The partitions that decide about the report or hold its events: a request never waits for the others. */
-function partitionsOf(
-  { tenantId, sessionLane, inlineEventIds, eventIds }: ReportLink,
-  partitions: number,
-): number[] {
-  const lanes = [0, sessionLane ?? 0, ...inlineEventIds.map(laneOf), ...eventIds.map(laneOf)];
-  return [...new Set(lanes.map((lane) => partitionOf(tenantId, lane, partitions)))];
 }
 
 /** @throws Rejected `not_found` also for a report of another project. */
