@@ -2,7 +2,7 @@
 import { spawnSync } from 'node:child_process';
 import { rolldown } from 'rolldown';
 
-const ENTRIES = ['client', 'file'];
+const ENTRIES = ['client', 'indexedDb', 'file', 'automatic'];
 
 for (const entry of ENTRIES) {
   const built = await rolldown({ input: `src/${entry}.ts`, platform: 'neutral', external: /^node:/ });

@@ -1,6 +1,6 @@
 /** What may stand between a game and Questlog: it loses answers, cuts them off and gives its own. */
 import { once } from 'node:events';
-import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import { createServer, type IncomingMessage, request as requestTo, type ServerResponse } from 'node:http';
 import { buffer } from 'node:stream/consumers';
 
 export const FAULTS = {
@@ -27,8 +27,12 @@ export async function badNetwork(
 ): Promise<BadNetwork> {
   let requests = 0;
   const server = createServer((request, response) => {
-    requests += 1;
-    forward(target, request, response, faultOf(requests)).catch(() => response.destroy());
+    // A browser asks first; what it asks for then is what may fail.
+    const isAsking = request.method === 'OPTIONS';
+    if (!isAsking) requests += 1;
+    forward(target, request, response, isAsking ? undefined : faultOf(requests)).catch(() =>
+      response.destroy(),
+    );
   });
   await once(server.listen(0, '127.0.0.1'), 'listening');
   const address = server.address();
@@ -50,29 +54,19 @@ async function forward(
   response: ServerResponse,
   fault: Fault | undefined,
 ): Promise<void> {
-  const body = new Uint8Array(await buffer(request));
+  const method = request.method ?? 'GET';
+  const bytes = await buffer(request);
   if (fault === 'lostRequest') return void response.destroy();
   if (fault === 'tooMany') return void response.writeHead(429, { 'Retry-After': '1' }).end('slow down');
-  const {
-    host: _,
-    connection: __,
-    'content-length': ___,
-    'transfer-encoding': ____,
-    ...kept
-  } = request.headers;
-  const headers = Object.entries(kept).flatMap(([name, value]): [string, string][] =>
-    typeof value === 'string' ? [[name, value]] : [],
-  );
-  const answer = await fetch(target + (request.url ?? ''), {
-    method: request.method ?? 'GET',
-    headers,
-    body,
-  });
-  const bytes = Buffer.from(await answer.arrayBuffer());
+  const { connection: _, ...headers } = request.headers;
+  const passedOn = requestTo(target + (request.url ?? ''), { method, headers }).end(bytes);
+  const [answer] = (await once(passedOn, 'response')) as [IncomingMessage];
+  const body = await buffer(answer);
   if (fault === 'lostAnswer') return void response.destroy();
   if (fault === 'unavailable') return void response.writeHead(503).end('<h1>503</h1>');
   if (fault === 'garbage') return void response.writeHead(200).end('<title>Sign in to the hotel</title>');
-  response.writeHead(answer.status, { 'Content-Type': 'application/json', 'Content-Length': bytes.length });
-  if (fault !== 'halfAnswer') return void response.end(bytes);
-  response.write(bytes.subarray(0, bytes.length / 2), () => response.destroy());
+  const { 'transfer-encoding': __, ...kept } = answer.headers;
+  response.writeHead(answer.statusCode ?? 0, { ...kept, 'content-length': body.length });
+  if (fault !== 'halfAnswer') return void response.end(body);
+  response.write(body.subarray(0, body.length / 2), () => response.destroy());
 }

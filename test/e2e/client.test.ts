@@ -1,16 +1,23 @@
-/** The packed client on the Nodes that it promises, through a network that breaks, and killed: all is stored, once. */
+/** The packed client on the Nodes that it promises and in Chromium, through a network that breaks, and killed: all is stored, once. */
+import { once } from 'node:events';
 import { readFileSync, rmSync } from 'node:fs';
+import { createServer } from 'node:http';
 import { join } from 'node:path';
 import { gzipSync } from 'node:zlib';
-import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
+import { type Browser, chromium } from 'playwright-core';
+import { afterAll, beforeAll, describe, expect, type TestContext, test } from 'vitest';
+import { findProgram } from '../games/gamePages.ts';
 import { type BadNetwork, badNetwork, FAULTS, type Fault } from './badNetwork.ts';
 import { eventually, type TestProject } from './builders.ts';
+
 import { installClient, nodeOfMajor, type Played, type Printed, play } from './packedClient.ts';
 import { sharedProduct } from './sharedProduct.ts';
 
 const shared = sharedProduct();
 const faults = Object.keys(FAULTS) as Fault[];
+const executablePath = findProgram('chromium');
 let folder: string;
+const DIST = (): string => join(folder, 'node_modules/@questlog/client/dist');
 
 beforeAll(() => {
   folder = installClient();
@@ -18,42 +25,42 @@ beforeAll(() => {
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
 test('the core is one module of less than 6 kB, gzipped', () => {
-  const core = readFileSync(join(folder, 'node_modules/@questlog/client/dist/client.js'));
+  const core = readFileSync(join(DIST(), 'client.js'));
 
   expect(core.toString()).not.toMatch(/\bimport\b|\bfrom\s*["']/);
   expect(gzipSync(core).length).toBeLessThan(6_000);
 });
 
-describe.each([24, 20])('on Node %d', (major) => {
+describe.concurrent.each([24, 20])('on Node %d', (major) => {
   const node = nodeOfMajor(major) ?? '';
 
-  test.for(faults)(
-    'what is noted is stored once, in order, where each other time %s',
-    async (fault, context) => {
-      if (node === '') return context.skip(`there is no Node ${major} on the PATH`);
-      const game = await shared.aProject({ revision: 'A' });
-      const network = await aNetwork((request) => (request % 2 === 1 ? fault : undefined));
-      const played = play(folder, node, { ...aRun(game, network), events: 60, pad: 'é'.repeat(100) });
+  test('what is noted is stored once, in order, where two of three requests fail, each in another way', async (context) => {
+    if (node === '') return context.skip(`there is no Node ${major} on the PATH`);
+    const game = await shared.aProject({ revision: 'A' });
+    const network = await aNetwork(context, (request) =>
+      request % 3 === 0 ? undefined : faultOfTurn(request),
+    );
+    const played = play(folder, node, { ...aRun(game, network), events: 50, pad: 'é'.repeat(100) });
 
-      expect(await played.ended).toBe(0);
-      expect(played.printed.at(-1)?.counts).toEqual({
-        queued: 0,
-        sent: 60,
-        refused: 0,
-        dropped: 0,
-        uncertain: 0,
-      });
-      await expectStored(game, [played]);
-    },
-  );
+    expect(await played.ended).toBe(0);
+    expect(network.requests).toBeGreaterThan(2 * faults.length);
+    expect(played.printed.at(-1)?.counts).toEqual({
+      queued: 0,
+      sent: 50,
+      refused: 0,
+      dropped: 0,
+      uncertain: 0,
+    });
+    await expectStored(game, [played]);
+  });
 
   test('what was noted before each of several kills is stored once, in order', async (context) => {
     if (node === '') return context.skip(`there is no Node ${major} on the PATH`);
     const game = await shared.aProject({ revision: 'B' });
     const runs: Played[] = [];
     for (const [run, fault] of faults.entries()) {
-      const network = await aNetwork((request) => (request > 2 + run ? fault : undefined));
-      const played = play(folder, node, { ...aRun(game, network), events: 200 });
+      const network = await aNetwork(context, (request) => (request > 2 + run ? fault : undefined));
+      const played = play(folder, node, { ...aRun(game, network), events: 60 });
       await eventually(
         async () => network.requests,
         (requests) => requests > 3 + run,
@@ -62,7 +69,7 @@ describe.each([24, 20])('on Node %d', (major) => {
       await played.ended;
       runs.push(played);
     }
-    const network = await aNetwork(() => undefined);
+    const network = await aNetwork(context, () => undefined);
     const last = play(folder, node, { ...aRun(game, network), events: 10 });
 
     expect(await last.ended).toBe(0);
@@ -70,12 +77,109 @@ describe.each([24, 20])('on Node %d', (major) => {
   });
 });
 
+describe('in a browser', () => {
+  let browser: Browser | undefined;
+  beforeAll(async () => {
+    if (executablePath !== undefined) browser = await chromium.launch({ executablePath });
+  });
+  afterAll(() => browser?.close());
+
+  test('what pages noted before they were closed is stored once, in order, also where requests fail', async (context) => {
+    if (browser === undefined) return context.skip('there is no chromium');
+    const game = await shared.aProject({ revision: 'A' });
+    const network = await aNetwork(context, (request) =>
+      request % 2 === 0 ? faultOfTurn(request / 2) : undefined,
+    );
+    const site = await aSite(context);
+    const visitor = await browser.newContext();
+    context.onTestFinished(() => visitor.close());
+    const runs: { printed: Printed[] }[] = [];
+    for (let run = 0; run < 4; run += 1) {
+      const page = await visitor.newPage();
+      await page.goto(site);
+      const printed: Printed[] = await page.evaluate(notes(game, network));
+      runs.push({ printed });
+      // Every other page goes before it has sent anything of it: it leaves with the page, or with the next one.
+      if (run % 2 === 1) await eventually(() => page.evaluate<boolean>('window.game.flush()'), Boolean);
+      await page.close();
+    }
+    const page = await visitor.newPage();
+    await page.goto(site);
+    runs.push({ printed: await page.evaluate(notes(game, network)) });
+    await eventually(() => page.evaluate<boolean>('window.game.flush()'), Boolean);
+
+    expect(await page.evaluate('window.game.counts')).toMatchObject({
+      queued: 0,
+      refused: 0,
+      dropped: 0,
+      uncertain: 0,
+    });
+    await expectStored(game, runs);
+
+    const filed: string = await eventually(
+      () => page.evaluate(FILES_A_LOG),
+      (id) => id !== undefined,
+    );
+    expect((await game.get(`/v1/reports/${filed}`)).json()).toMatchObject({
+      report: { title: 'with a log' },
+      attachments: [{ fileName: 'game.log', state: 'stored', sizeBytes: 8 }],
+    });
+  });
+});
+
+const FILES_A_LOG = `(async () => {
+  const log = new Blob(['it fell.'], { type: 'text/plain' });
+  const named = { attachmentType: 'log_bundle', fileName: 'game.log' };
+  const file = await window.game.upload(log, named).catch(() => undefined);
+  return file && window.game.report({ title: 'with a log', attachments: [file] });
+})()`;
+
+/** Notes 30 events and a report, and tells what it was given back. */
+function notes({ token }: TestProject, { url }: BadNetwork): string {
+  return `(async () => {
+    const { start } = await import('/client.js');
+    const { indexedDbQueue } = await import('/indexedDb.js');
+    const printed = [];
+    const onProblem = (problem) => printed.push({ problem });
+    const game = await start({ url: '${url}', token: '${token}', queue: indexedDbQueue(), onProblem });
+    window.game = game;
+    printed.push({ session: game.sessionId });
+    for (let n = 1; n <= 30; n += 1) {
+      game.event('n', { n });
+      printed.push({ n });
+    }
+    game.report({ title: 'stuck' });
+    printed.push({ title: 'stuck' });
+    return printed;
+  })()`;
+}
+
+/** A page of the package's modules. @returns its address. */
+async function aSite({ onTestFinished }: TestContext): Promise<string> {
+  const server = createServer(({ url = '' }, response) => {
+    const isModule = url.endsWith('.js');
+    response.setHeader('Content-Type', isModule ? 'text/javascript' : 'text/html');
+    response.end(isModule ? readFileSync(join(DIST(), url)) : '<!doctype html><title>A game</title>');
+  });
+  await once(server.listen(0, '127.0.0.1'), 'listening');
+  onTestFinished(() => void server.close());
+  const address = server.address();
+  return `http://127.0.0.1:${typeof address === 'object' ? address?.port : 0}/`;
+}
+
+function faultOfTurn(turn: number): Fault | undefined {
+  return faults[turn % faults.length];
+}
+
 /** The queue's file is the project's. */
 function aRun(game: TestProject, { url }: BadNetwork) {
   return { url, token: game.token, path: join(folder, `queue-${game.projectId}`) };
 }
 
-async function aNetwork(faultOf: (request: number) => Fault | undefined): Promise<BadNetwork> {
+async function aNetwork(
+  { onTestFinished }: TestContext,
+  faultOf: (request: number) => Fault | undefined,
+): Promise<BadNetwork> {
   const network = await badNetwork(shared.product.credentials.baseUrl, faultOf);
   onTestFinished(() => network.close());
   return network;
@@ -88,7 +192,10 @@ interface Row {
 }
 
 /** The ledger: what the games were given back as noted, beside what the log's order and ClickHouse tell. */
-async function expectStored(game: TestProject, runs: readonly Played[]): Promise<void> {
+async function expectStored(
+  game: TestProject,
+  runs: readonly { printed: readonly Printed[] }[],
+): Promise<void> {
   const noted = runs.flatMap(({ printed }) => numbersOf(printed));
   const rows = await eventually(
     () => rowsOf(game),

@@ -1,10 +1,10 @@
 /** Questlog's client for games: begins a session, and sends its events and reports once each, in order. */
 
-import type { BugReport, ClientProblem, GameOptions } from './gameOptions.ts';
-import { fieldOf, KEEPALIVE_BYTES, post, type Reply } from './post.ts';
+import type { BugReport, ClientProblem, GameOptions, ReportFile } from './gameOptions.ts';
+import { fieldOf, KEEPALIVE_BYTES, post, type Reply, upload } from './post.ts';
 import { type Item, type Kept, Queue, type QueueStore, type Unit } from './queue.ts';
 
-export type { BugReport, ClientProblem, GameOptions } from './gameOptions.ts';
+export type { BugReport, ClientProblem, GameOptions, ReportFile } from './gameOptions.ts';
 export type { Kept, QueueChange, QueueEntry, QueueStore } from './queue.ts';
 
 /** What of a page is used; Node has none of it. */
@@ -109,6 +109,12 @@ export class Game {
     // A game that does not ask is told by `onProblem`.
     filed.catch(() => {});
     return filed;
+  }
+
+  /** Sends a file at once, for a report's `attachments`. @throws where it was refused, or cannot be sent now. */
+  async upload(data: Blob, file: Pick<ReportFile, 'attachmentType' | 'fileName'>): Promise<ReportFile> {
+    if (!this.#mayLeave()) throw new Error('offline, stopped, or without consent');
+    return await upload(this.#options, data, file);
   }
 
   /** Sends what waits. @returns whether all of it has left. */

@@ -44,6 +44,16 @@ export interface BugReport {
   readonly sourceChannel?: string;
   readonly fingerprint?: string;
   readonly context?: object;
-  readonly attachments?: readonly object[];
+  /** As `upload()` answers. */
+  readonly attachments?: readonly ReportFile[];
   readonly window?: { readonly beforeMs?: number; readonly afterMs?: number };
+}
+
+/** A file of a bug report. */
+export interface ReportFile {
+  readonly uploadId: string;
+  readonly attachmentType: 'screenshot' | 'video' | 'save_state' | 'log_bundle' | 'other';
+  readonly fileName: string;
+  readonly mimeType: string;
+  readonly sizeBytes: number;
 }

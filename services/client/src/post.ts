@@ -1,5 +1,5 @@
 /** One request to Questlog and what became of it. */
-import type { GameOptions } from './gameOptions.ts';
+import type { GameOptions, ReportFile } from './gameOptions.ts';
 
 /** Browsers let 64 KiB outlive their page, headers aside. */
 export const KEEPALIVE_BYTES = 60_000;
@@ -51,6 +51,25 @@ export async function post(options: GameOptions, path: string, content: Content)
     const cause = error instanceof Error ? error.cause : undefined;
     return { status: 0, isUnsent: UNSENT.includes(fieldOf(cause, 'code') ?? '') };
   }
+}
+
+/** @throws where the file was refused, or the network broke. */
+export async function upload(
+  options: GameOptions,
+  data: Blob,
+  named: Pick<ReportFile, 'attachmentType' | 'fileName'>,
+): Promise<ReportFile> {
+  const file = { ...named, mimeType: data.type, sizeBytes: data.size };
+  const made = { text: JSON.stringify(file), mayGzip: false, isWanted: () => true };
+  const { status, body } = await post(options, 'uploads', made);
+  const [uploadId, address] = [fieldOf(body, 'uploadId'), fieldOf(body, 'uploadUrl')];
+  if (uploadId === undefined || address === undefined) {
+    throw new Error(`the file was refused: ${fieldOf(body, 'message') ?? status}`);
+  }
+  const { fetch: send = fetch } = options;
+  const put = await send(address, { method: 'PUT', headers: { 'Content-Type': data.type }, body: data });
+  if (!put.ok) throw new Error(`the file was refused: ${put.status}`);
+  return { uploadId, ...file };
 }
 
 export function fieldOf(value: unknown, name: string): string | undefined {

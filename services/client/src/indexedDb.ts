@@ -1,0 +1,124 @@
+/** Keeps a client's queue in the browser's IndexedDB: a page that is closed, or a browser that ends, loses nothing of it. */
+import type { QueueEntry, QueueStore } from './queue.ts';
+
+/** What is used of a browser; the types of Node lack it. */
+interface Asked<T> {
+  readonly result: T;
+  readonly error: unknown;
+  onsuccess: (() => void) | null;
+  onerror: (() => void) | null;
+  onupgradeneeded?: (() => void) | null;
+}
+interface Entries {
+  getAll(): Asked<QueueEntry[]>;
+  getAllKeys(): Asked<Key[]>;
+  put(entry: QueueEntry, key: Key): void;
+  delete(key: Key): void;
+}
+interface Transaction {
+  readonly error: unknown;
+  objectStore(name: string): Entries;
+  commit(): void;
+  oncomplete: (() => void) | null;
+  onabort: (() => void) | null;
+}
+interface Database {
+  createObjectStore(name: string): unknown;
+  transaction(name: string, mode: string, options: { durability: string }): Transaction;
+  close(): void;
+}
+interface Locks {
+  request(name: string, whileHeld: () => Promise<unknown>): Promise<unknown>;
+  query(): Promise<{ held: { name: string }[] }>;
+}
+type Key = [tab: string, id: number];
+
+/**
+ * Each tab has entries of its own; a new tab takes over those of tabs that are gone. It needs Web Locks, which browsers
+ * have on pages that came over https or from this machine; without them the queue is in memory, and `onProblem` says so.
+ */
+export function indexedDbQueue(name = 'questlog'): QueueStore {
+  const tab = Array.from(crypto.getRandomValues(new Uint32Array(4)), (word) => word.toString(36)).join('');
+  const gone = new AbortController();
+  let database: Database | undefined;
+
+  /** Answers once the transaction is complete. */
+  const change = (begin: (entries: Entries, transaction: Transaction) => void): Promise<void> =>
+    new Promise((resolve, reject) => {
+      if (database === undefined) return resolve();
+      const transaction = database.transaction('entries', 'readwrite', { durability: 'relaxed' });
+      transaction.oncomplete = () => resolve();
+      transaction.onabort = () => reject(transaction.error);
+      begin(transaction.objectStore('entries'), transaction);
+    });
+  return {
+    open: async () => {
+      const { indexedDB, navigator } = globalThis as {
+        indexedDB?: { open(name: string, version: number): Asked<Database> };
+        navigator?: { locks?: Locks };
+      };
+      const locks = navigator?.locks;
+      if (indexedDB === undefined || locks === undefined)
+        throw new Error('there is no IndexedDB or no Web Locks');
+      await hold(locks, nameOf(name, tab), gone.signal);
+      const left: [number, QueueEntry][] = [];
+      await locks.request(name, async () => {
+        const { held } = await locks.query();
+        const live = new Set(held.map((lock) => lock.name));
+        database = await opened(indexedDB.open(name, 1));
+        await change((entries) => {
+          const keys = entries.getAllKeys();
+          const values = entries.getAll();
+          values.onsuccess = () => {
+            for (const [n, [owner, id]] of keys.result.entries()) {
+              const entry = values.result[n];
+              if (entry === undefined || live.has(nameOf(name, owner))) continue;
+              entries.delete([owner, id]);
+              entries.put(entry, [tab, left.length + 1]);
+              left.push([left.length + 1, entry]);
+            }
+          };
+        });
+      });
+      return left;
+    },
+    write: (changes) =>
+      change((entries, transaction) => {
+        for (const [id, entry] of changes) {
+          if (entry === null) entries.delete([tab, id]);
+          else entries.put(entry, [tab, id]);
+        }
+        // At once: a page that is closed before it was asked to takes its open transactions along.
+        transaction.commit();
+      }),
+    close: () => {
+      database?.close();
+      database = undefined;
+      gone.abort();
+    },
+  };
+}
+
+function nameOf(name: string, tab: string): string {
+  return `${name} ${tab}`;
+}
+
+/** Resolves once the lock is held, which it is until the page or the queue ends. */
+function hold(locks: Locks, name: string, until: AbortSignal): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const whileHeld = (): Promise<void> =>
+      new Promise((release) => {
+        until.addEventListener('abort', () => release());
+        resolve();
+      });
+    locks.request(name, whileHeld).catch(reject);
+  });
+}
+
+function opened(asked: Asked<Database>): Promise<Database> {
+  return new Promise((resolve, reject) => {
+    asked.onupgradeneeded = () => void asked.result.createObjectStore('entries');
+    asked.onsuccess = () => resolve(asked.result);
+    asked.onerror = () => reject(asked.error);
+  });
+}
