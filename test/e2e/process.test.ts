@@ -97,6 +97,13 @@ test('has made the demo’s tenant, project, session and token, which work', asy
   expect((await shared.product.request('GET', '/v1/quota')).status).toBe(200);
 });
 
+test('prints how to have a game played into it, which works when it is pasted into a shell', async () => {
+  const command = `${lineWith('npx questlog simulate')} --players 5 --days 2 --speed max --seed 7`;
+  const { stdout } = await run('bash', ['-c', command], { cwd: ROOT, env: ownEnvironment() });
+
+  expect(stdout).toMatch(/\nsent (?<counts>[1-9].* events, \d+ reports)\nheld \k<counts>\n$/);
+});
+
 test('stops with status 0 on SIGINT and on SIGTERM, and the second start is as good as the first', async () => {
   const first = await startProduct();
   // Twice, as under npm: the terminal sends it to everybody, and npm sends on what it got.

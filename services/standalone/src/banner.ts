@@ -1,4 +1,4 @@
-/** The output of a ready start: where it listens, and with the demo three lines to paste. */
+/** The output of a ready start: where it listens, and with the demo lines to paste. */
 import { relative, resolve } from 'node:path';
 import { defaultDataDir } from './config.ts';
 import type { Kept, Running } from './services.ts';
@@ -39,5 +39,9 @@ Ask ClickHouse a question:
 File a bug report; what its session did around it belongs to it:
 
   ${post('/v1/ingest/reports', { sessionId })}
+
+Or have a game played into it:
+
+  ${elsewhere}npx questlog simulate
 `;
 }
