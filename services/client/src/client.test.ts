@@ -263,7 +263,11 @@ describe('a page', () => {
     const game = await server.start();
     await game.flush();
     const { promise, resolve } = Promise.withResolvers<Response>();
-    server.next(() => promise);
+    const second = Promise.withResolvers<Response>();
+    server.next(
+      () => promise,
+      () => second.promise,
+    );
     game.event('under way', { x: 'x'.repeat(900) });
     void game.flush();
     await pass(0);
@@ -277,6 +281,8 @@ describe('a page', () => {
     expect(server.sent.map(({ keepalive }) => keepalive)).toEqual([true, true, true, true]);
     expect(server.sent.slice(1).reduce((bytes, { text }) => bytes + text.length, 0)).toBeLessThan(65_536);
     resolve(json(207, [{ id: 'under way' }]));
+    await pass(1_000);
+    second.resolve(json(207, [{ id: 'b' }]));
     await game.flush();
     // A page that was only put aside sends nothing of it again.
     expect(server.batches().map((batch) => batch.map(({ eventType }) => eventType))).toEqual([

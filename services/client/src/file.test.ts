@@ -1,7 +1,8 @@
-import { appendFileSync, mkdtempSync, readFileSync, rmSync, statSync } from 'node:fs';
+import fs, { appendFileSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { syncBuiltinESMExports } from 'node:module';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { expect, onTestFinished, test } from 'vitest';
+import { expect, onTestFinished, test, vi } from 'vitest';
 import { fileQueue } from './file.ts';
 
 test('a file gives back what was written and not removed, in order', async () => {
@@ -34,6 +35,25 @@ test('a write that was cut off is as if it had not begun', async () => {
 
   expect(await next.open()).toEqual([[1, { kind: 'event', text: '{}' }]]);
   await next.write([[2, { kind: 'event', text: '{}' }]]);
+  expect((await fileQueue(path).open()).map(([id]) => id)).toEqual([1, 2]);
+});
+
+test('a write that failed, as on a full disk, costs nothing that is written once there is room', async () => {
+  const path = aPath();
+  const queue = fileQueue(path);
+  await queue.open();
+  const full = vi.spyOn(fs, 'appendFileSync').mockImplementationOnce(() => {
+    writeFileSync(path, '[[1,{"kind":"ev');
+    throw new Error('ENOSPC');
+  });
+  syncBuiltinESMExports();
+  onTestFinished(() => {
+    full.mockRestore();
+    syncBuiltinESMExports();
+  });
+  expect(() => queue.write([[1, { kind: 'event', text: '{}' }]])).toThrow('ENOSPC');
+  await queue.write([[2, { kind: 'event', text: '{}' }]]);
+
   expect((await fileQueue(path).open()).map(([id]) => id)).toEqual([1, 2]);
 });
 

@@ -1,5 +1,13 @@
 /** Keeps a client's queue in a file, so that what a game has noted outlives the process, however that ends. */
-import { closeSync, existsSync, fsyncSync, openSync, readFileSync, renameSync, writeSync } from 'node:fs';
+import {
+  appendFileSync,
+  closeSync,
+  existsSync,
+  fsyncSync,
+  openSync,
+  readFileSync,
+  renameSync,
+} from 'node:fs';
 import type { QueueChange, QueueEntry, QueueStore } from './queue.ts';
 
 /** The file is written anew once it holds this much more than the queue did then. */
@@ -19,7 +27,7 @@ export function fileQueue(path: string): QueueStore {
   };
   const rewrite = (): void => {
     const whole = openSync(`${path}.new`, 'w', 0o600);
-    writeSync(whole, `${JSON.stringify([...entries])}\n`);
+    appendFileSync(whole, `${JSON.stringify([...entries])}\n`);
     fsyncSync(whole);
     renameSync(`${path}.new`, path);
     if (file !== undefined) closeSync(file);
@@ -37,9 +45,17 @@ export function fileQueue(path: string): QueueStore {
     write: (changes) => {
       if (file === undefined) return;
       apply(changes);
-      grownBytes += writeSync(file, `${JSON.stringify(changes)}\n`);
-      if (changes.some(([, entry]) => entry?.batch !== undefined)) fsyncSync(file);
-      if (grownBytes > REWRITTEN_AFTER_BYTES) rewrite();
+      const line = `${JSON.stringify(changes)}\n`;
+      grownBytes += line.length;
+      // Also after a write that failed, of which half a line may be there.
+      if (grownBytes > REWRITTEN_AFTER_BYTES) return rewrite();
+      try {
+        appendFileSync(file, line);
+        if (changes.some(([, entry]) => entry?.batch !== undefined)) fsyncSync(file);
+      } catch (error) {
+        grownBytes = Number.POSITIVE_INFINITY;
+        throw error;
+      }
     },
     close: () => {
       if (file !== undefined) closeSync(file);

@@ -113,6 +113,7 @@ describe('consent', () => {
     vi.spyOn(store, 'write').mockReturnValue(promise);
     game.event('a');
     void game.flush();
+    await pass(0);
     game.consent(false);
     resolve();
     await pass(A_DAY_MS);
@@ -140,6 +141,21 @@ describe('a kept queue', () => {
     expect(again).toEqual(first);
     expect(server.keys()[1]).toBe(server.keys()[0]);
     expect(others).toMatchObject([[{ eventType: 'c', sequence: 1, sessionId: game.sessionId }]]);
+  });
+
+  test('holds a batch back until its key is written down', async () => {
+    const store = aStore();
+    const game = await server.start({ queue: store });
+    await game.flush();
+    const { promise, resolve } = Promise.withResolvers<void>();
+    vi.spyOn(store, 'write').mockReturnValue(promise);
+    game.event('a');
+    const flushed = game.flush();
+    await pass(1_000);
+    expect(server.batches()).toEqual([]);
+    resolve();
+    await flushed;
+    expect(server.batches()).toMatchObject([[{ eventType: 'a' }]]);
   });
 
   test('that cannot be read or written is told, and the game goes on in memory', async () => {
