@@ -94,6 +94,11 @@ describe('in a browser', () => {
     const visitor = await browser.newContext();
     context.onTestFinished(() => visitor.close());
     const runs: { printed: Printed[] }[] = [];
+    const beside = await visitor.newPage();
+    await beside.goto(site);
+    let isOver = false;
+    const outage = await aNetwork(context, () => (isOver ? undefined : 'lostRequest'));
+    runs.push({ printed: await beside.evaluate(notes(game, outage)) });
     for (let run = 0; run < 4; run += 1) {
       const page = await visitor.newPage();
       await page.goto(site);
@@ -106,7 +111,11 @@ describe('in a browser', () => {
     const page = await visitor.newPage();
     await page.goto(site);
     runs.push({ printed: await page.evaluate(notes(game, network)) });
-    await eventually(() => page.evaluate<boolean>('window.game.flush()'), Boolean);
+    isOver = true;
+    // What a page left goes on with the next; what a page that is still there has stays with it.
+    for (const open of [page, beside]) {
+      await eventually(() => open.evaluate<boolean>('window.game.flush()'), Boolean);
+    }
 
     expect(await page.evaluate('window.game.counts')).toMatchObject({
       queued: 0,
