@@ -58,6 +58,8 @@ const LONGEST_FIRST = [
   'test/cluster/',
   'services/runtime/src/log/kafka/',
   'test/e2e/refusedStart.',
+  'test/e2e/client.',
+  'test/e2e/commandLine.',
   'services/runtime/src/clickhouse/chdb/http/pythonClient.',
   'test/e2e/connections.',
   'test/e2e/restart.',

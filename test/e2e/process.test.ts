@@ -98,7 +98,7 @@ test('has made the demo’s tenant, project, session and token, which work', asy
 });
 
 test('prints how to have a game played into it, which works when it is pasted into a shell', async () => {
-  const command = `${lineWith('npx questlog simulate')} --players 5 --days 2 --speed max --seed 7`;
+  const command = `${lineWith('npx questlog simulate')} --players 3 --days 1 --speed max --seed 3`;
   const { stdout } = await run('bash', ['-c', command], { cwd: ROOT, env: ownEnvironment() });
 
   expect(stdout).toMatch(/\nsent (?<counts>[1-9].* events, \d+ reports)\nheld \k<counts>\n$/);

@@ -1,0 +1,69 @@
+/** Each command says what it does, and a wrong use in one sentence; nothing is asked of anybody. */
+import { SERVICES } from '@questlog/standalone/serviceNames';
+import { type Command, CommanderError } from 'commander';
+import { expect, test } from 'vitest';
+import { questlog } from './program.ts';
+
+const never = async () => {
+  throw new Error('a command that is used wrongly reaches nobody');
+};
+
+/** Each as the words that one types; without the services, whose own main reads what follows. */
+const COMMANDS = every(questlog(never))
+  .filter(({ commands }) => commands.length === 0)
+  .map((command) => pathOf(command))
+  .filter(([name]) => !SERVICES.some((service) => service === name));
+
+async function ran(args: readonly string[]) {
+  const root = questlog(never);
+  const said = { stdout: '', stderr: '' };
+  for (const command of every(root)) {
+    command.configureOutput({
+      writeOut: (text) => {
+        said.stdout += text;
+      },
+      writeErr: (text) => {
+        said.stderr += text;
+      },
+    });
+  }
+  const error = await root.parseAsync(args, { from: 'user' }).then(
+    () => undefined,
+    (thrown: unknown) => thrown,
+  );
+  expect(error).toBeInstanceOf(CommanderError);
+  return { ...said, exitCode: error instanceof CommanderError ? error.exitCode : 0 };
+}
+
+test('there are as many commands as a user is told of', () => {
+  expect(COMMANDS.length).toBeGreaterThanOrEqual(14);
+});
+
+test.each(COMMANDS)('%s --help says what it does, with an example', async (...path) => {
+  const command = path.join(' ');
+  const { exitCode, stdout, stderr } = await ran([...path, '--help']);
+
+  expect({ exitCode, stderr }).toEqual({ exitCode: 0, stderr: '' });
+  expect(stdout).toMatch(new RegExp(`Usage: questlog ${command}[\\s\\S]*Example:\\n {2}questlog ${command}`));
+});
+
+test.each([
+  ...COMMANDS.map((path) => [[...path, '--bogus'], 'error: '] as const),
+  [['tenant', 'list'], "unknown command 'tenant'"] as const,
+  [['tenants', 'create', '--name', 'x', '--quota', 'many'], 'a whole number is needed'] as const,
+  [['simulate', '--days', '3'], '--days needs --speed max'] as const,
+  [['send'], 'either an event or --file is needed'] as const,
+])('%j is refused in a sentence', async (args, sentence) => {
+  const { exitCode, stdout, stderr } = await ran(args);
+
+  expect({ exitCode, stdout }).toEqual({ exitCode: 1, stdout: '' });
+  expect(stderr).toContain(sentence);
+});
+
+function every(command: Command): Command[] {
+  return [command, ...command.commands.flatMap(every)];
+}
+
+function pathOf(command: Command): string[] {
+  return command.parent === null ? [] : [...pathOf(command.parent), command.name()];
+}

@@ -1,0 +1,59 @@
+/** The commands of `questlog`, their options and their help. */
+import { readFileSync } from 'node:fs';
+import { SERVICES } from '@questlog/standalone/serviceNames';
+import { Command } from 'commander';
+import { askCommands } from './ask.ts';
+import { example, manageCommands } from './manage.ts';
+import type { Reach } from './reach.ts';
+import { sendCommand } from './send.ts';
+import { simulateCommand } from './simulate/simulate.ts';
+
+const { version }: { version: string } = JSON.parse(
+  readFileSync(new URL('../package.json', import.meta.url), 'utf8'),
+);
+
+/** Its commands throw where they are used wrongly, and once they have shown their help. */
+export function questlog(at: () => Promise<Reach>): Command {
+  const program = new Command('questlog')
+    .description('Telemetry for live games: starts the services, and asks and manages a running Questlog.')
+    .version(version)
+    .exitOverride()
+    .configureHelp({ showGlobalOptions: false })
+    .addHelpText(
+      'after',
+      `
+A running Questlog is found by the credentials in QUESTLOG_DATA_DIR (.data), or by QUESTLOG_ADMIN_URL and
+QUESTLOG_ADMIN_TOKEN for operators' commands, and by QUESTLOG_URL and QUESTLOG_TOKEN for a game's.`,
+    );
+  for (const service of SERVICES) {
+    program
+      .command(service)
+      .description(service === 'standalone' ? 'run all services in one process' : `run ${service} alone`)
+      .helpOption(false)
+      .allowUnknownOption()
+      .allowExcessArguments()
+      .action(async () => {
+        await import('@questlog/standalone/main');
+      });
+  }
+  example(
+    program
+      .command('config')
+      .description('print the settings in use, secrets as ***')
+      .requiredOption('--check', 'start nothing'),
+    'questlog config --check',
+  ).action(async () => {
+    process.argv.splice(2, Number.POSITIVE_INFINITY, '--check-config');
+    await import('@questlog/standalone/main');
+  });
+  for (const command of [...askCommands(at), sendCommand(at), simulateCommand(at), ...manageCommands(at)]) {
+    program.addCommand(withExitOverride(command));
+  }
+  return program;
+}
+
+/** A command that is made apart does not take this over from its program. */
+function withExitOverride(command: Command): Command {
+  for (const inner of command.commands) withExitOverride(inner);
+  return command.exitOverride();
+}
