@@ -2,12 +2,12 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { createServer } from 'node:http';
+import { createServer, type RequestListener } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { fileURLToPath } from 'node:url';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { events, type TestProject } from './builders.ts';
 import { ownEnvironment } from './product.ts';
 import { sharedProduct } from './sharedProduct.ts';
@@ -180,6 +180,16 @@ describe('simulate', () => {
     expect(sent.events).toBeGreaterThan(20);
     expect(held).toEqual(sent);
   });
+
+  test('ends in a sentence where a live game is refused', async () => {
+    const url = await aStranger((_, response) => response.writeHead(400).end('{"detail": "not here"}'));
+
+    const ended = await run(['simulate', '--players', '50', '--minutes', '1'], {
+      env: { QUESTLOG_URL: url },
+    });
+
+    expect(ended).toEqual({ code: 1, stdout: '', stderr: 'questlog: not here\n' });
+  });
 });
 
 test('a wrong use is code 2', async () => {
@@ -206,18 +216,12 @@ test('the kept token never goes to another address than the kept one', async () 
   const kept = { ...shared.product.credentials, adminToken: 'a kept secret' };
   writeFileSync(join(folder, 'dev-credentials.json'), JSON.stringify(kept));
   const asked = Promise.withResolvers<string | undefined>();
-  const stranger = createServer((request, response) => {
+  const url = await aStranger((request, response) => {
     asked.resolve(request.headers.authorization);
     response.end('[]');
   });
-  await once(stranger.listen(0, '127.0.0.1'), 'listening');
-  const address = stranger.address();
-  const port = typeof address === 'object' ? address?.port : undefined;
 
-  await run(['tenants', 'list'], {
-    env: { QUESTLOG_ADMIN_URL: `http://127.0.0.1:${port}`, QUESTLOG_ADMIN_TOKEN: '' },
-  });
-  stranger.close();
+  await run(['tenants', 'list'], { env: { QUESTLOG_ADMIN_URL: url, QUESTLOG_ADMIN_TOKEN: '' } });
 
   expect((await asked.promise)?.trim()).toBe('Bearer');
 });
@@ -226,3 +230,15 @@ test('config --check prints the settings and starts nothing', async () => {
   const shown = JSON.parse(await done(['config', '--check']));
   expect(shown).toMatchObject({ adminToken: '***', token: '***', revision: 'A' });
 });
+
+/** Another server than Questlog, until the end of the test. */
+async function aStranger(answer: RequestListener): Promise<string> {
+  const server = createServer((request, response) => {
+    request.resume();
+    answer(request, response);
+  });
+  await once(server.listen(0, '127.0.0.1'), 'listening');
+  onTestFinished(() => void server.close());
+  const address = server.address();
+  return `http://127.0.0.1:${typeof address === 'object' ? address?.port : ''}`;
+}

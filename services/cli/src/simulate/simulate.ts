@@ -105,15 +105,22 @@ async function play(
       progress(startedMs, `${told(sent)}${left === undefined ? '' : `, ${left} s left`}`);
     }
   };
+  let failure: unknown;
   const running = new Set<Promise<void>>();
   for (const visit of visitsOf({ seed, players, ...span })) {
     await untilDue(visit.atMs);
     if (stop.signal.aborted) break;
-    const visiting = playVisit(visit).finally(() => running.delete(visiting));
+    const visiting = playVisit(visit)
+      .catch((error: unknown) => {
+        failure ??= error;
+        stop.abort();
+      })
+      .finally(() => running.delete(visiting));
     running.add(visiting);
     if (speed === 'max' && running.size >= AT_ONCE) await Promise.race(running);
   }
   await Promise.all(running);
+  if (failure !== undefined) throw failure;
   return sent;
 }
 
