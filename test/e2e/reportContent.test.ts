@@ -88,6 +88,29 @@ describe.concurrent('a report of a game plugin', () => {
     expect([theirs.status, theirs.json().id === first.json().id]).toEqual([201, false]);
   });
 
+  test('is refused while it is malformed, and once taken it is taken, also where a repeat of it is malformed', async () => {
+    const clientRequestId = randomUUID();
+    const malformed = [
+      { report: { title: '' } },
+      { report: { title: 'x' }, events: [{ eventType: 7 }] },
+      { report: { title: 'x' }, id: randomUUID() },
+      { sessionId: 'no UUID' },
+      {},
+    ].map((body) => ({ ...body, clientRequestId }));
+    const post = () => Promise.all(malformed.map((body) => game.report(body)));
+    expect((await post()).map(({ status }) => status)).toEqual(malformed.map(() => 400));
+    const sent = { clientRequestId, report: { title: 'stuck' }, events: [anEvent()] };
+    const first = await game.report(sent);
+    const answers = await post();
+    expect([first, ...answers].map(({ status }) => status)).toEqual([201, ...malformed.map(() => 200)]);
+    for (const answer of answers) {
+      expect(answer.json()).toMatchObject({ id: first.json().id, idempotent: true, events: [] });
+    }
+    const [again, shown] = [await game.report(sent), await game.get(`/v1/reports/${first.json().id}`)];
+    expect(again.json().events[0].id).toBe(first.json().events[0].id);
+    expect(shown.json()).toMatchObject({ report: { title: 'stuck' }, links: [{ source: 'inline' }] });
+  });
+
   test('that outlived its session is kept, and what it names and brings is linked', async ({ expect }) => {
     const [event] = (await game.post([anEvent()])).json();
     const [sessionId, clientRequestId] = [anUnknownId(), randomUUID()];

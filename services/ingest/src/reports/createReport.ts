@@ -69,6 +69,8 @@ interface Checked extends Placed {
   readonly buildId: string | null;
   readonly attachments: readonly Attachment[];
   readonly body: Buffer;
+  /** What is told of a malformed report, unless it repeats one that was taken: a repeat is one whatever else it says. */
+  readonly refusal?: Rejected;
 }
 
 /**
@@ -88,9 +90,9 @@ export async function createReport(
     const isNamed = checked.draft.id !== null || checked.draft.clientRequestId !== null;
     const mayBeKnown = isNamed && (await deps.reports.areThere(tenant.id, project.id));
     const known = mayBeKnown ? await deps.reports.find(tenant.id, project.id, checked.id) : undefined;
-    return known === undefined
-      ? await file(deps, principal, checked)
-      : await replay(deps, principal, checked, known);
+    if (known !== undefined) return await replay(deps, principal, checked, known);
+    if (checked.refusal !== undefined) throw checked.refusal;
+    return await file(deps, principal, checked);
   });
   return { ...answer, ignored: checked.draft.unknown };
 }
@@ -104,11 +106,13 @@ async function check(
   const { tenant, project, revision } = principal;
   const draft = readReport(body, revision, isStrict);
   const { sessionId, problems, clientRequestId } = draft;
+  const requestId = idOf(project.id, clientRequestId);
+  if (requestId !== undefined && problems.length > 0) return malformed(draft, requestId, body);
   const named = [...new Set([...(sessionId === null ? [] : [sessionId]), ...sessionsOf(draft.drafts)])];
   const refusal = problems.length > 0 ? () => bodyVerdict(problems) : undefined;
   const known = await findSessions(deps.sessions, principal, named, refusal);
 
-  const id = draft.id ?? idOf(project.id, clientRequestId) ?? eventId(deps.clock.now(), 0, randomBytes(8));
+  const id = draft.id ?? requestId ?? eventId(deps.clock.now(), 0, randomBytes(8));
   const lane = laneOfSession(id, tenant.spread);
   // Whoever names a request sends it until it is taken: what time took away does not refuse it.
   const isKept = clientRequestId !== null;
@@ -126,6 +130,13 @@ async function check(
   const [sessionLane, buildId] = [session?.lane ?? null, draft.buildId ?? session?.buildId ?? null];
   const knownId = session === undefined ? null : sessionId;
   return { ...placed, draft, id, sessionId: knownId, sessionLane, buildId, attachments, body };
+}
+
+/** Of its content nothing is taken, in an answer neither. */
+function malformed(draft: ReportDraft, id: string, body: Buffer): Checked {
+  const { problems } = draft;
+  const nothing = { drafts: [], attachments: [], sessionId: null, sessionLane: null, buildId: null };
+  return { ...nothing, problems, draft, id, body, refusal: bodyVerdict(problems) };
 }
 
 /** The same in every process and for ever, so that a repeat needs no look-up to be one. */
