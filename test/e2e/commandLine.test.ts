@@ -2,17 +2,15 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { createServer, type RequestListener } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
-import { fileURLToPath } from 'node:url';
-import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { events, type TestProject } from './builders.ts';
 import { ownEnvironment } from './product.ts';
+import { aStranger, type Ended, LAUNCHER, questlogCommand, reaching } from './questlogCommand.ts';
 import { sharedProduct } from './sharedProduct.ts';
 
-const LAUNCHER = fileURLToPath(new URL('../../services/cli/questlog.mjs', import.meta.url));
 const shared = sharedProduct();
 let game: TestProject;
 let folder: string;
@@ -24,32 +22,8 @@ beforeAll(async () => {
 
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
-interface Ended {
-  readonly code: number;
-  readonly stdout: string;
-  readonly stderr: string;
-}
-
-async function run(args: readonly string[], { input = '', env = {} } = {}): Promise<Ended> {
-  const { adminUrl, adminToken, baseUrl } = shared.product.credentials;
-  const child = spawn(process.execPath, [LAUNCHER, ...args], {
-    env: {
-      ...ownEnvironment(),
-      QUESTLOG_DATA_DIR: folder,
-      QUESTLOG_ADMIN_URL: adminUrl,
-      QUESTLOG_ADMIN_TOKEN: adminToken,
-      QUESTLOG_URL: baseUrl,
-      QUESTLOG_TOKEN: game.token,
-      ...env,
-    },
-  });
-  child.stdin.end(input);
-  const [stdout, stderr, [code]] = await Promise.all([
-    text(child.stdout),
-    text(child.stderr),
-    once(child, 'exit'),
-  ]);
-  return { code, stdout, stderr };
+function run(args: readonly string[], { input = '', env = {} } = {}): Promise<Ended> {
+  return questlogCommand(args, { input, env: { ...reaching(shared.product, game, folder), ...env } });
 }
 
 async function done(args: readonly string[], input = ''): Promise<string> {
@@ -230,15 +204,3 @@ test('config --check prints the settings and starts nothing', async () => {
   const shown = JSON.parse(await done(['config', '--check']));
   expect(shown).toMatchObject({ adminToken: '***', token: '***', revision: 'A' });
 });
-
-/** Another server than Questlog, until the end of the test. */
-async function aStranger(answer: RequestListener): Promise<string> {
-  const server = createServer((request, response) => {
-    request.resume();
-    answer(request, response);
-  });
-  await once(server.listen(0, '127.0.0.1'), 'listening');
-  onTestFinished(() => void server.close());
-  const address = server.address();
-  return `http://127.0.0.1:${typeof address === 'object' ? address?.port : ''}`;
-}

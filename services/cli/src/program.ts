@@ -3,6 +3,7 @@ import { readFileSync } from 'node:fs';
 import { SERVICES } from '@questlog/standalone/serviceNames';
 import { Command } from 'commander';
 import { askCommands } from './ask.ts';
+import { doctorCommand } from './doctor.ts';
 import { example, manageCommands } from './manage.ts';
 import type { Reach } from './reach.ts';
 import { sendCommand } from './send.ts';
@@ -13,7 +14,7 @@ const { version }: { version: string } = JSON.parse(
 );
 
 /** Its commands throw where they are used wrongly, and once they have shown their help. */
-export function questlog(at: () => Promise<Reach>): Command {
+export function questlog(at: () => Promise<Reach>, env: NodeJS.ProcessEnv): Command {
   const program = new Command('questlog')
     .description('Telemetry for live games: starts the services, and asks and manages a running Questlog.')
     .version(version)
@@ -46,9 +47,14 @@ QUESTLOG_ADMIN_TOKEN for operators' commands, and by QUESTLOG_URL and QUESTLOG_T
     process.argv.splice(2, Number.POSITIVE_INFINITY, '--check-config');
     await import('@questlog/standalone/main');
   });
-  for (const command of [...askCommands(at), sendCommand(at), simulateCommand(at), ...manageCommands(at)]) {
-    program.addCommand(withExitOverride(command));
-  }
+  const others = [
+    ...askCommands(at),
+    sendCommand(at),
+    simulateCommand(at),
+    ...manageCommands(at),
+    doctorCommand(env),
+  ];
+  for (const command of others) program.addCommand(withExitOverride(command));
   return program;
 }
 

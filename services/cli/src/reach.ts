@@ -2,7 +2,7 @@
 import { loadConfig } from '@questlog/runtime/process/config';
 import { Unavailable } from '@questlog/runtime/process/errors';
 import { untilAvailable } from '@questlog/runtime/process/waiting';
-import { isOnKafka, settings } from '@questlog/standalone/config';
+import { isOnKafka, type Settings, settings } from '@questlog/standalone/config';
 import { credentialsPath, readCredentials } from '@questlog/standalone/credentials';
 
 /** A listener. */
@@ -15,8 +15,12 @@ export class Endpoint {
     this.#token = token;
   }
 
-  /** @throws Error with the problem's own words; Unavailable where another try may help. */
-  async request(method: string, path: string, { body, headers }: RequestOptions = {}): Promise<Response> {
+  /** @throws Refused with the problem's own words; Unavailable where another try may help. */
+  async request(
+    method: string,
+    path: string,
+    { body, headers, signal }: RequestOptions = {},
+  ): Promise<Response> {
     const response = await fetch(this.url + path, {
       method,
       headers: {
@@ -25,12 +29,13 @@ export class Endpoint {
         ...headers,
       },
       ...(body !== undefined && { body: typeof body === 'string' ? body : JSON.stringify(body) }),
+      ...(signal !== undefined && { signal }),
     }).catch((cause: unknown) => {
       throw new Unavailable(`Questlog does not answer at ${this.url}; is it running?`, { cause });
     });
     if (response.ok) return response;
-    const words = problemOf(await response.text()) ?? `answered ${response.status}`;
-    throw MAY_PASS.includes(response.status) ? new Unavailable(words) : new Error(words);
+    const { words = `answered ${response.status}`, code } = problemOf(await response.text());
+    throw MAY_PASS.includes(response.status) ? new Unavailable(words) : new Refused(words, code);
   }
 
   /** For what bears being sent again: until it is answered, and not for ever. */
@@ -53,10 +58,22 @@ export class Endpoint {
   }
 }
 
+export class Refused extends Error {
+  override readonly name = 'Refused';
+  /** Of the closed list of problems; undefined where something else than Questlog answered. */
+  readonly code: string | undefined;
+
+  constructor(message: string, code: string | undefined) {
+    super(message);
+    this.code = code;
+  }
+}
+
 export interface RequestOptions {
   /** Sent as JSON; a string as it is. */
   readonly body?: unknown;
   readonly headers?: Readonly<Record<string, string>>;
+  readonly signal?: AbortSignal;
 }
 
 /** @throws Error where a listener is asked for that no setting and no start of this machine names. */
@@ -74,8 +91,8 @@ export interface Reach {
  * @throws StartRefused for a bad setting.
  */
 export function reach(env: NodeJS.ProcessEnv): Reach {
-  const config = loadConfig(settings, env, 'QUESTLOG_');
-  const kept = readCredentials(credentialsPath(config.dataDir, isOnKafka(config)));
+  const config = settingsOf(env);
+  const kept = readCredentials(credentialsOf(config));
   const chosen = (name: string, url: string, token: string, keptAt: Address | undefined): Endpoint => {
     if (url !== '') return new Endpoint(url, token);
     if (keptAt !== undefined) return new Endpoint(keptAt.url, token === '' ? keptAt.token : token);
@@ -96,6 +113,16 @@ export function reach(env: NodeJS.ProcessEnv): Reach {
   };
 }
 
+/** @throws StartRefused naming every bad setting. */
+export function settingsOf(env: NodeJS.ProcessEnv): Settings {
+  return loadConfig(settings, env, 'QUESTLOG_');
+}
+
+/** The file in which a start keeps them, there or not. */
+export function credentialsOf(config: Settings): string {
+  return credentialsPath(config.dataDir, isOnKafka(config));
+}
+
 interface Address {
   readonly url: string;
   readonly token: string;
@@ -105,18 +132,19 @@ const MAX_TRIES = 6;
 const MAY_PASS = [429, 502, 503, 504];
 
 /** The detail of a problem document (RFC 9457), and on a line each of its errors that says more. */
-function problemOf(text: string): string | undefined {
+function problemOf(text: string): { words?: string; code?: string | undefined } {
   try {
-    const { detail, errors = [] }: Problem = JSON.parse(text);
+    const { detail, code, errors = [] }: Problem = JSON.parse(text);
     const more = errors.filter((error) => error.detail !== detail);
     const lines = more.map((error) => `\n  element ${error.index}${error.pointer ?? ''}: ${error.detail}`);
-    return detail === undefined ? undefined : detail + lines.join('');
+    return detail === undefined ? {} : { words: detail + lines.join(''), code };
   } catch {
-    return undefined;
+    return {};
   }
 }
 
 interface Problem {
   readonly detail?: string;
+  readonly code?: string;
   readonly errors?: readonly { index: number; pointer?: string; detail: string }[];
 }

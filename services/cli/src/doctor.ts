@@ -1,0 +1,237 @@
+/** `questlog doctor`: looks at what a Questlog of this machine, or a remote one, needs, and says the cure of what is wrong. */
+import { accessSync, constants, existsSync, statfsSync, statSync } from 'node:fs';
+import { join, resolve } from 'node:path';
+import { styleText } from 'node:util';
+import { messageOf } from '@questlog/runtime/process/errors';
+import type { Settings } from '@questlog/standalone/config';
+import type { Credentials } from '@questlog/standalone/credentials';
+import { Command } from 'commander';
+import { example } from './manage.ts';
+import { forTerminal } from './print.ts';
+import type { Endpoint } from './reach.ts';
+
+export interface Finding {
+  readonly check: string;
+  readonly state: 'ok' | 'warn' | 'fail';
+  readonly found: string;
+  /** What to do about it; not there where all is well. */
+  readonly cure?: string;
+}
+
+const COLOUR = { ok: 'green', warn: 'yellow', fail: 'red' } as const;
+const NODE_MAJOR = 24;
+const MIB = 1024 * 1024;
+/** A log that cannot write refuses events. */
+const TOO_LITTLE_DISK_BYTES = 128 * MIB;
+const LITTLE_DISK_BYTES = 1024 * MIB;
+const CLOCK_APART_MS = 5_000;
+/** More than readiness takes over its checks. */
+const ANSWER_WITHIN_MS = 5_000;
+const OF_OTHERS = 0o077;
+
+export function doctorCommand(env: NodeJS.ProcessEnv): Command {
+  const command = new Command('doctor')
+    .description('look for what is wrong, each with its cure')
+    .option('--json', 'for programs');
+  example(command, 'questlog doctor');
+  return command.action(async ({ json = false }: { json?: boolean }) => {
+    const findings = await examine(env);
+    process.stdout.write(json ? `${JSON.stringify(findings, null, 2)}\n` : table(findings));
+    if (findings.some(({ state }) => state === 'fail')) process.exitCode = 1;
+  });
+}
+
+function table(findings: readonly Finding[]): string {
+  const width = Math.max(...findings.map(({ check }) => check.length));
+  const lines = findings.map(({ check, state, found, cure }) => {
+    const told = forTerminal(cure === undefined ? found : `${found}; ${cure}`).replace(/\s+/g, ' ');
+    return `${styleText(COLOUR[state], state.padEnd(4))}  ${check.padEnd(width)}  ${told}\n`;
+  });
+  return lines.join('');
+}
+
+/** With `QUESTLOG_ADMIN_URL` it is another machine's: then nothing is looked for in a folder of this one. */
+async function examine(env: NodeJS.ProcessEnv): Promise<Finding[]> {
+  const { Endpoint, settingsOf } = await import('./reach.ts');
+  const findings = [nodeFinding(process.versions.node)];
+  let config: Settings;
+  try {
+    config = settingsOf(env);
+    if (config.adminUrl === '') (await import('@questlog/standalone/engines')).checkedChoice(config, true);
+    findings.push({ check: 'settings', state: 'ok', found: 'valid' });
+  } catch (error) {
+    const found = messageOf(error).replace(/^settings: /, '');
+    return [...findings, { check: 'settings', state: 'fail', found, cure: SETTINGS }];
+  }
+  let at = { adminUrl: config.adminUrl, adminToken: config.adminToken, gameUrl: config.url };
+  if (config.adminUrl === '') {
+    const { local, kept } = await localFindings(config);
+    findings.push(...local);
+    if (kept === undefined) return findings;
+    at = {
+      adminUrl: kept.adminUrl,
+      adminToken: config.adminToken || kept.adminToken,
+      gameUrl: config.url || kept.baseUrl,
+    };
+  }
+  const admin = new Endpoint(at.adminUrl, at.adminToken);
+  const operators = await adminFindings(admin.url);
+  findings.push(...operators);
+  // What nobody answers is told once.
+  if (operators.some(({ check }) => check === 'clock')) findings.push(await clickhouseFinding(admin));
+  return [...findings, await gameFinding(at.gameUrl)];
+}
+
+const SETTINGS = 'docs/reference/config.md says what each may be';
+const START_OR_NAME =
+  'run npm start, or set QUESTLOG_DATA_DIR or QUESTLOG_ADMIN_URL to where Questlog has been started';
+
+async function localFindings(config: Settings): Promise<{ local: Finding[]; kept?: Credentials }> {
+  const dataDir = resolve(config.dataDir);
+  if (!existsSync(dataDir)) {
+    const found = `nothing has been started on ${dataDir} yet`;
+    return { local: [{ check: 'data folder', state: 'fail', found, cure: START_OR_NAME }] };
+  }
+  const { bavail, bsize } = statfsSync(dataDir);
+  const local = [folderFinding(dataDir), diskFinding(bavail * bsize)];
+  const { credentialsOf } = await import('./reach.ts');
+  const { readCredentials } = await import('@questlog/standalone/credentials');
+  try {
+    const path = credentialsOf(config);
+    const kept = readCredentials(path);
+    if (kept === undefined) {
+      const found = `there is no ${path}`;
+      return { local: [...local, { check: 'credentials', state: 'fail', found, cure: START_OR_NAME }] };
+    }
+    return { local: [...local, { check: 'credentials', state: 'ok', found: path }], kept };
+  } catch (error) {
+    return { local: [...local, failed('credentials', error, 'the next start then writes new ones')] };
+  }
+}
+
+/** It holds what every tenant has sent. Where the folder itself is not Questlog's alone, what Questlog has in it is. */
+function folderFinding(dataDir: string): Finding {
+  const check = 'data folder';
+  try {
+    accessSync(dataDir, constants.R_OK | constants.W_OK | constants.X_OK);
+  } catch (error) {
+    return failed(check, error, 'run as its owner, or give the folder to the user that Questlog runs as');
+  }
+  const isOpen = (path: string): boolean => (statSync(path).mode & OF_OTHERS) !== 0;
+  const ours = ['log', 'clickhouse', 'uploads', 'dev-credentials.json', 'dev-credentials.kafka.json']
+    .map((name) => join(dataDir, name))
+    .filter(existsSync);
+  const open = isOpen(dataDir) ? ours.filter(isOpen) : [];
+  if (open.length === 0) return { check, state: 'ok', found: dataDir };
+  const found = `other users of this machine may read ${open.join(', ')}`;
+  return { check, state: 'warn', found, cure: `chmod -R go= ${open.join(' ')}` };
+}
+
+export function nodeFinding(version: string): Finding {
+  const check = 'Node';
+  if (Number.parseInt(version, 10) >= NODE_MAJOR) return { check, state: 'ok', found: version };
+  const cure = `Questlog runs on ${NODE_MAJOR} or newer: npm ci brings it on Linux, and npx questlog finds it`;
+  return { check, state: 'fail', found: version, cure };
+}
+
+export function diskFinding(freeBytes: number): Finding {
+  const found = `${(freeBytes / MIB / 1024).toFixed(1)} GiB free`;
+  if (freeBytes >= LITTLE_DISK_BYTES) return { check: 'disk', state: 'ok', found };
+  const state = freeBytes < TOO_LITTLE_DISK_BYTES ? 'fail' : 'warn';
+  return { check: 'disk', state, found, cure: 'make room: events are refused once the disk is full' };
+}
+
+/** @param date as the header of an answer, in whole seconds. */
+export function clockFinding(date: string | null, nowMs: number): Finding {
+  const check = 'clock';
+  const apartMs = nowMs - Date.parse(date ?? '');
+  if (Number.isNaN(apartMs)) {
+    return { check, state: 'warn', found: 'the answer has no Date', cure: 'look at the proxy in between' };
+  }
+  const found = `${(Math.abs(apartMs) / 1000).toFixed(0)} s apart from the admin listener’s`;
+  if (Math.abs(apartMs) <= CLOCK_APART_MS) return { check, state: 'ok', found };
+  return { check, state: 'warn', found, cure: 'synchronise both machines with a time server (NTP)' };
+}
+
+/** The clock is there where Questlog answers. */
+async function adminFindings(url: string): Promise<Finding[]> {
+  const check = 'admin listener';
+  try {
+    const alive = await answerOf(`${url}/healthz`);
+    const clock = clockFinding(alive.headers.get('date'), Date.now());
+    if (!alive.ok) return [strange(check, `${url}/healthz`, alive)];
+    const readiness = await (await answerOf(`${url}/readyz`)).text();
+    const { problems = {}, warnings = {} }: Readiness = JSON.parse(readiness);
+    const told = (state: 'fail' | 'warn', said: Sentences): Finding[] =>
+      Object.entries(said).map(([name, sentence]) => {
+        return { check: 'readiness', state, found: `${name}: ${sentence}`, cure: OPERATING };
+      });
+    const listener: Finding = { check, state: 'ok', found: url };
+    return [listener, ...told('fail', problems), ...told('warn', warnings), clock];
+  } catch {
+    return [nobody(check, url, 'QUESTLOG_ADMIN_URL')];
+  }
+}
+
+type Sentences = Readonly<Record<string, string>>;
+
+interface Readiness {
+  readonly problems?: Sentences;
+  readonly warnings?: Sentences;
+}
+
+const OPERATING = 'docs/operating/production.md says what to look at';
+
+async function gameFinding(gameUrl: string): Promise<Finding> {
+  const check = 'game listener';
+  const url = gameUrl.replace(/\/+$/, '');
+  if (url === '') {
+    return { check, state: 'warn', found: 'not looked at', cure: 'set QUESTLOG_URL to have it looked at' };
+  }
+  try {
+    const answer = await answerOf(`${url}/health`);
+    return answer.ok ? { check, state: 'ok', found: url } : strange(check, `${url}/health`, answer);
+  } catch {
+    return nobody(check, url, 'QUESTLOG_URL');
+  }
+}
+
+/** Asked as `questlog sql` asks. */
+async function clickhouseFinding(admin: Endpoint): Promise<Finding> {
+  const check = 'ClickHouse';
+  try {
+    const { data }: { data: { version: string }[] } = await admin.json('POST', '/admin/sql', {
+      body: { query: 'SELECT version() AS version' },
+      signal: AbortSignal.timeout(ANSWER_WITHIN_MS),
+    });
+    return { check, state: 'ok', found: data[0]?.version ?? '' };
+  } catch (error) {
+    const code = error instanceof Error ? Reflect.get(error, 'code') : undefined;
+    if (code === 'unauthorized') {
+      return failed('admin token', error, 'set QUESTLOG_ADMIN_TOKEN as Questlog was started with it');
+    }
+    if (code === 'query_not_allowed') {
+      return { ...failed(check, error, 'until then questlog sql has no answers'), state: 'warn' };
+    }
+    return failed(check, error, 'look at its log: what is accepted meanwhile waits in the log of events');
+  }
+}
+
+/** @throws where there is none in time. */
+function answerOf(url: string): Promise<Response> {
+  return fetch(url, { signal: AbortSignal.timeout(ANSWER_WITHIN_MS) });
+}
+
+function strange(check: string, url: string, { status }: Response): Finding {
+  const cure = 'something else listens there: set the address of Questlog';
+  return { check, state: 'fail', found: `${url} answers ${status}`, cure };
+}
+
+function nobody(check: string, url: string, name: string): Finding {
+  const cure = `start Questlog there, or set ${name} to where it runs`;
+  return { check, state: 'fail', found: `nobody answers at ${url}`, cure };
+}
+
+function failed(check: string, error: unknown, cure: string): Finding {
+  return { check, state: 'fail', found: messageOf(error), cure };
+}

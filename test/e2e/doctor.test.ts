@@ -1,0 +1,118 @@
+/** `questlog doctor`: what it finds beside a running product, and which cure it names for what is wrong. */
+import { chmodSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { aStranger, questlogCommand } from './questlogCommand.ts';
+import { sharedProduct } from './sharedProduct.ts';
+
+const shared = sharedProduct();
+let dataDir: string;
+let local: Record<string, string>;
+let remote: Record<string, string>;
+
+beforeAll(() => {
+  const { credentials } = shared.product;
+  dataDir = mkdtempSync(join(tmpdir(), 'questlog-doctor-'));
+  writeFileSync(join(dataDir, 'dev-credentials.json'), JSON.stringify(credentials), { mode: 0o600 });
+  local = { QUESTLOG_DATA_DIR: dataDir };
+  remote = { QUESTLOG_ADMIN_URL: credentials.adminUrl, QUESTLOG_ADMIN_TOKEN: credentials.adminToken };
+});
+
+afterAll(() => rmSync(dataDir, { recursive: true, force: true }));
+
+interface Found {
+  readonly code: number;
+  /** The checks and their states, in their order. */
+  readonly states: Record<string, string>;
+  cureOf(check: string): string;
+}
+
+async function found(env: Record<string, string>): Promise<Found> {
+  const { code, stdout, stderr } = await questlogCommand(['doctor', '--json'], { env });
+  expect(stderr).toBe('');
+  const findings: { check: string; state: string; found: string; cure?: string }[] = JSON.parse(stdout);
+  return {
+    code,
+    states: Object.fromEntries(findings.map(({ check, state }) => [check, state])),
+    cureOf: (name) => {
+      const finding = findings.find(({ check }) => check === name);
+      return `${finding?.found}; ${finding?.cure}`;
+    },
+  };
+}
+
+test('beside a healthy product all is well, a line each', async () => {
+  const { code, stdout, stderr } = await questlogCommand(['doctor'], { env: local });
+
+  expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
+  const checks = ['Node', 'settings', 'data folder', 'disk', 'credentials', 'admin listener', 'clock'];
+  expect(stdout.split('\n').map((line) => line.slice(0, 20).trim().replace(/ +/g, ' '))).toEqual([
+    ...[...checks, 'ClickHouse', 'game listener'].map((check) => `ok ${check}`),
+    '',
+  ]);
+});
+
+test('of a remote one nothing is looked for on this machine', async () => {
+  const { code, states } = await found({ ...remote, QUESTLOG_URL: shared.product.credentials.baseUrl });
+
+  expect(code).toBe(0);
+  expect(Object.keys(states)).toEqual([
+    ...['Node', 'settings', 'admin listener', 'clock', 'ClickHouse', 'game listener'],
+  ]);
+});
+
+test('what others may read and what is not looked at are warnings', async () => {
+  mkdirSync(join(dataDir, 'log'));
+  for (const path of [dataDir, join(dataDir, 'log')]) chmodSync(path, 0o755);
+
+  const open = await found(local);
+  const noGame = await found(remote);
+
+  expect(open).toMatchObject({ code: 0, states: { 'data folder': 'warn' } });
+  expect(open.cureOf('data folder')).toContain(`chmod -R go= ${join(dataDir, 'log')}`);
+  expect(noGame).toMatchObject({ code: 0, states: { 'game listener': 'warn' } });
+});
+
+test('each failure names its cure, and is code 1', async () => {
+  const [settings, folder, nobody, token] = await Promise.all([
+    found({ ...local, QUESTLOG_PROT: '1' }),
+    found({ QUESTLOG_DATA_DIR: join(dataDir, 'none') }),
+    found({ QUESTLOG_ADMIN_URL: 'http://127.0.0.1:9', QUESTLOG_URL: 'http://127.0.0.1:9' }),
+    found({ ...remote, QUESTLOG_ADMIN_TOKEN: 'some other token' }),
+  ]);
+
+  expect(settings).toMatchObject({ code: 1, states: { settings: 'fail' } });
+  expect(settings.cureOf('settings')).toContain('QUESTLOG_PROT: there is no such setting');
+  expect(folder).toMatchObject({ code: 1, states: { 'data folder': 'fail' } });
+  expect(folder.cureOf('data folder')).toContain('run npm start');
+  expect(nobody.states).toMatchObject({ 'admin listener': 'fail', 'game listener': 'fail' });
+  expect(nobody.cureOf('admin listener')).toContain('start Questlog there');
+  expect(token).toMatchObject({ code: 1, states: { 'admin listener': 'ok', 'admin token': 'fail' } });
+  expect(token.cureOf('admin token')).toContain('QUESTLOG_ADMIN_TOKEN');
+});
+
+test('a product that is not ready, without its reader and with another clock, is told as that', async () => {
+  const url = await aStranger((request, response) => {
+    response.setHeader('Date', 'Sun, 22 Nov 2020 12:00:00 GMT');
+    if (request.url === '/healthz') return response.end('{}');
+    if (request.url === '/readyz') {
+      const problems = { linker: 'partition 3 has not moved' };
+      response.statusCode = 503;
+      return response.end(JSON.stringify({ problems, warnings: { log: 'slow' } }));
+    }
+    response.statusCode = 400;
+    return response.end('{"code": "query_not_allowed", "detail": "CLICKHOUSE_READER_URL is not set"}');
+  });
+
+  const { code, states, cureOf } = await found({ QUESTLOG_ADMIN_URL: url, QUESTLOG_URL: url });
+
+  expect(code).toBe(1);
+  expect(states).toEqual({
+    ...{ Node: 'ok', settings: 'ok', 'admin listener': 'ok', readiness: 'warn' },
+    ...{ clock: 'warn', ClickHouse: 'warn', 'game listener': 'fail' },
+  });
+  expect(cureOf('readiness')).toContain('linker: partition 3 has not moved');
+  expect(cureOf('ClickHouse')).toContain('CLICKHOUSE_READER_URL');
+  expect(cureOf('game listener')).toContain('/health answers 400');
+});

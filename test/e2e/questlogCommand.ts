@@ -1,0 +1,59 @@
+/** The command `questlog` in a process of its own, as somebody types it. */
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { createServer, type RequestListener } from 'node:http';
+import { text } from 'node:stream/consumers';
+import { fileURLToPath } from 'node:url';
+import { onTestFinished } from 'vitest';
+import type { TestProject } from './builders.ts';
+import { ownEnvironment, type Reached } from './product.ts';
+
+export const LAUNCHER = fileURLToPath(new URL('../../services/cli/questlog.mjs', import.meta.url));
+
+export interface Ended {
+  readonly code: number;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+/** With no other setting of the product than these. */
+export async function questlogCommand(
+  args: readonly string[],
+  { input = '', env = {} }: { input?: string; env?: Readonly<Record<string, string>> } = {},
+): Promise<Ended> {
+  const child = spawn(process.execPath, [LAUNCHER, ...args], { env: { ...ownEnvironment(), ...env } });
+  child.stdin.end(input);
+  const [stdout, stderr, [code]] = await Promise.all([
+    text(child.stdout),
+    text(child.stderr),
+    once(child, 'exit'),
+  ]);
+  return { code, stdout, stderr };
+}
+
+/** The settings that lead to the product by its addresses; the folder is one that no product was started on. */
+export function reaching(
+  { credentials }: Reached,
+  game: TestProject,
+  dataDir: string,
+): Record<string, string> {
+  return {
+    QUESTLOG_DATA_DIR: dataDir,
+    QUESTLOG_ADMIN_URL: credentials.adminUrl,
+    QUESTLOG_ADMIN_TOKEN: credentials.adminToken,
+    QUESTLOG_URL: credentials.baseUrl,
+    QUESTLOG_TOKEN: game.token,
+  };
+}
+
+/** Another server than Questlog, until the end of the test. */
+export async function aStranger(answer: RequestListener): Promise<string> {
+  const server = createServer((request, response) => {
+    request.resume();
+    answer(request, response);
+  });
+  await once(server.listen(0, '127.0.0.1'), 'listening');
+  onTestFinished(() => void server.close());
+  const address = server.address();
+  return `http://127.0.0.1:${typeof address === 'object' ? address?.port : ''}`;
+}
