@@ -29,6 +29,7 @@ const ON_KAFKA_TOO = [
   'auth',
   'browser',
   'buildsAndPlayers',
+  'consoleTail',
   'eventList',
   'fidelity',
   'idempotency',

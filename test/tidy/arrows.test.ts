@@ -13,6 +13,7 @@ const STEPS: Readonly<Record<string, number>> = {
   schemas: 0,
   'services/client': 0,
   'services/runtime': 1,
+  'services/console': 2,
   'services/ingest': 2,
   'services/linker': 2,
   'services/projector': 2,
@@ -63,7 +64,7 @@ const PURE_CRYPTO = ['createHash', 'createHmac', 'hash', 'timingSafeEqual', 'Has
 const IMPURE =
   /^(Date\.now|new Date\(\)|Date\(\)|performance\.\w+|Math\.random|process\.\w+|crypto\.\w+|console\.\w+|(set(Timeout|Interval|Immediate)|queueMicrotask|fetch)\(\))$/;
 
-test('imports point one way: schemas ← runtime ← ingest, linker, projector ← standalone ← cli ← test', () => {
+test('imports point one way: schemas ← runtime ← console, ingest, linker, projector ← standalone ← cli ← test', () => {
   expectNone(
     imports([...sources.values()]).flatMap(({ at, from, target }) => {
       const [own, other] = [workspaceOf(from), target === undefined ? undefined : workspaceOf(target)];

@@ -45,9 +45,9 @@ export function workspaceOf(path: string): string | undefined {
   return workspaces().find((folder) => path.startsWith(`${folder}/`));
 }
 
-/** The first file of a process, or an entry of the package for games. */
+/** The first file of a process or of a page, or an entry of the package for games. */
 export function isMain(path: string): boolean {
-  return /^services\/(\w+\/src\/main|client\/src\/(client|indexedDb|file|automatic))\.ts$/.test(path);
+  return /^services\/(\w+\/(?:src|ui)\/main|client\/src\/(client|indexedDb|file|automatic))\.ts$/.test(path);
 }
 
 export function isTest(path: string): boolean {

@@ -36,7 +36,11 @@ test('the reference has every route of the two listeners and no other', () => {
   const { paths } = openApi('A');
   const told = [...new Set(ADMIN_ENDPOINTS.map(({ path }) => path))].sort();
   expect(told, 'adminApp.ts and test/tidy/reference/adminEndpoints.ts').toEqual(
-    routesOf('services/ingest/src/http/adminApp.ts', 'services/runtime/src/process/healthRoutes.ts'),
+    routesOf(
+      'services/ingest/src/http/adminApp.ts',
+      'services/runtime/src/process/healthRoutes.ts',
+      'services/console/src/tailRoute.ts',
+    ),
   );
   expect(Object.keys(paths ?? {}).sort(), 'publicApp.ts and openapi.ts').toEqual(
     routesOf('services/ingest/src/http/publicApp.ts', 'services/ingest/src/http/uploadRoutes.ts'),

@@ -53,10 +53,13 @@ export interface Source {
   readonly exportedTypes: readonly Mention[];
 }
 
+/** Modules for browsers have types of their own. */
+const PROJECTS = ['tsconfig.base.json', 'services/console/ui/tsconfig.json'];
+
 let parsed: ReadonlyMap<string, Source> | undefined;
 
 /**
- * Every TypeScript file that `tsconfig.base.json` includes, by its path from the root. A worker parses them once: it takes
+ * Every TypeScript file that the types of are checked, by its path from the root. A worker parses them once: it takes
  * seconds, and test files of one worker share their modules.
  */
 export function parseSources(): ReadonlyMap<string, Source> {
@@ -66,7 +69,7 @@ export function parseSources(): ReadonlyMap<string, Source> {
 
 function parse(): ReadonlyMap<string, Source> {
   const api = new API({ cwd: ROOT });
-  const snapshot = api.updateSnapshot({ openProjects: [`${ROOT}tsconfig.base.json`] });
+  const snapshot = api.updateSnapshot({ openProjects: PROJECTS.map((project) => ROOT + project) });
   const sources = new Map<string, Source>();
   for (const { program } of snapshot.getProjects()) {
     for (const fileName of program.getSourceFileNames()) {

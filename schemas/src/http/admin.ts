@@ -85,10 +85,21 @@ export const TokenOutput = Type.Object({
   createdAt: Timestamp,
 });
 
-export const SqlInput = Type.Object({ query: Type.String({ minLength: 1, maxLength: 100_000 }) }, only);
+export const SqlInput = Type.Object(
+  {
+    query: Type.String({ minLength: 1, maxLength: 100_000 }),
+    parameters: Type.Optional(
+      Type.Record(Type.String(), Type.Union([Type.String(), Type.Number(), Type.Array(Type.String())]), {
+        description: 'What the query names as `{name:Type}`.',
+      }),
+    ),
+  },
+  only,
+);
 
 export type TenantInput = Static<typeof TenantInput>;
 export type TenantPatch = Static<typeof TenantPatch>;
 export type ProjectInput = Static<typeof ProjectInput>;
 export type ProjectPatch = Static<typeof ProjectPatch>;
 export type TokenInput = Static<typeof TokenInput>;
+export type SqlInput = Static<typeof SqlInput>;

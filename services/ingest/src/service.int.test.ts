@@ -1,5 +1,6 @@
 /** How many files a stranger opens to follow one event: those of which a function runs between its bytes and its answer. */
 import { randomUUID } from 'node:crypto';
+import { Router } from '@koa/router';
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import { sha256Hex } from '@questlog/runtime/directory/directory';
 import { openDirectory } from '@questlog/runtime/directory/openDirectory';
@@ -60,6 +61,7 @@ async function aGame(): Promise<(path: string, body: object) => Promise<Response
   const anyPort = { host: '127.0.0.1', port: 0, settings: { host: 'QUESTLOG_HOST', port: 'QUESTLOG_PORT' } };
   const { port } = await startIngest({
     ...{ ...shared, directory, reader: undefined, uploads: undefined, adminToken: randomUUID() },
+    pages: { signIn: (_, next) => next(), router: new Router() },
     store: { query: async () => [], ping: async () => true } as unknown as Store,
     settings: {
       ...{ toGames: anyPort, toOperators: anyPort, adminAllowedHosts: [] },

@@ -13,7 +13,7 @@ import { eventsAccepted, type Revision } from '@questlog/schemas/topics/eventsAc
 import { GROUPS, TOPICS } from '@questlog/schemas/topics/topics';
 import { openQuotas } from './events/quotas.ts';
 import { openReplays } from './events/replays.ts';
-import { adminApp } from './http/adminApp.ts';
+import { type AdminPages, adminApp } from './http/adminApp.ts';
 import { type AllowedOrigins, headersOfEveryAnswer } from './http/cors.ts';
 import { malformedRequest } from './http/problems.ts';
 import { publicApp } from './http/publicApp.ts';
@@ -45,6 +45,8 @@ export interface IngestServiceDeps {
   readonly health: Health;
   readonly lifecycle: Lifecycle;
   readonly adminToken: string;
+  /** What operators see on their listener. */
+  readonly pages: AdminPages;
   readonly settings: {
     readonly toGames: ListenAddress;
     readonly toOperators: ListenAddress;
@@ -116,7 +118,7 @@ export async function startIngest(deps: IngestServiceDeps): Promise<IngestServic
   });
   const toOperators = adminApp({
     ...{ directory, store, reader: deps.reader, reports, health, clock, logger, metrics },
-    adminToken: deps.adminToken,
+    ...{ adminToken: deps.adminToken, pages: deps.pages },
     hosts: [settings.toOperators.host, ...settings.adminAllowedHosts],
   });
   const toMalformed = headersOfEveryAnswer(settings.corsOrigins);

@@ -1,5 +1,6 @@
 /** `questlog ingest | linker | projector | standalone`: the services of one process, wired. Wires, decides nothing. */
 import { join } from 'node:path';
+import { openConsole } from '@questlog/console/console';
 import { ingestMetrics } from '@questlog/ingest/metrics';
 import { startIngest } from '@questlog/ingest/service';
 import { openFolderStore } from '@questlog/ingest/uploads/folderStore';
@@ -93,8 +94,9 @@ export async function startServices(deps: Deps): Promise<Running> {
   }
   const directory = await openDirectory(shared);
   lifecycle.onStop('directory', () => directory.close());
+  const pages = await openConsole({ ...shared, directory, adminToken });
   const ingest = await startIngest({
-    ...shared,
+    ...{ ...shared, pages },
     metrics: ingestMetrics(metrics),
     uploads: await openUploads(settings, choice, logger),
     directory,
@@ -106,6 +108,8 @@ export async function startServices(deps: Deps): Promise<Running> {
       adminAllowedHosts: settings.adminAllowedHosts.split(',').map((host) => host.trim()),
     },
   });
+  // Before the listeners, which wait for running answers.
+  lifecycle.onStop('console', () => pages.close());
   const baseUrl = urlOf(toGames, ingest.port);
   const adminUrl = urlOf(toOperators, ingest.adminPort);
   const failed = Promise.race([...failures, ingest.failed]);

@@ -100,6 +100,14 @@ export const ADMIN_ENDPOINTS: readonly AdminEndpoint[] = [
   },
   {
     method: 'GET',
+    path: '/admin/tail',
+    answer: '200 server-sent events',
+    meaning:
+      'the events of now, at most 100 a second (`event: events`), and how many there were (`event: count`). Filters: ' +
+      '`project`, `type`, `session`, `player`, `where` (`level=3`). `unreadRecords` were not looked into, to leave ingest its time.',
+  },
+  {
+    method: 'GET',
     path: '/healthz',
     answer: '200',
     meaning: 'the process runs. For load balancers.',

@@ -2,6 +2,7 @@
 
 import { QueryRefused, type Store, type StoreAnswer } from '@questlog/runtime/clickhouse/store';
 import { Unavailable } from '@questlog/runtime/process/errors';
+import type { SqlInput } from '@questlog/schemas/http/admin';
 import { Rejected } from '../rejected.ts';
 
 const MAX_ROWS = 100_000;
@@ -22,7 +23,10 @@ const NOT_ALLOWED = new Set([
 ]);
 
 /** In ClickHouse's own `JSON` format unless the query says another. @throws Rejected when it is not allowed or fails. */
-export async function askSql(reader: Store | undefined, query: string): Promise<StoreAnswer> {
+export async function askSql(
+  reader: Store | undefined,
+  { query, parameters }: SqlInput,
+): Promise<StoreAnswer> {
   if (reader === undefined) throw new Rejected('query_not_allowed', NO_READER);
   try {
     const settings = {
@@ -31,7 +35,7 @@ export async function askSql(reader: Store | undefined, query: string): Promise<
       result_overflow_mode: 'throw',
       max_execution_time: MAX_SECONDS,
     };
-    return await reader.ask(query, settings, MAX_BYTES);
+    return await reader.ask(query, settings, MAX_BYTES, parameters);
   } catch (error) {
     if (error instanceof QueryRefused) {
       const code = NOT_ALLOWED.has(error.code) ? 'query_not_allowed' : 'query_failed';

@@ -1,7 +1,7 @@
 /** The listener that operators see: tenants, projects, tokens, questions to ClickHouse, health, metrics. */
 import { timingSafeEqual } from 'node:crypto';
 import { isIPv6 } from 'node:net';
-import { Router, type RouterContext } from '@koa/router';
+import { Router, type RouterInstance } from '@koa/router';
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import { sha256Hex } from '@questlog/runtime/directory/directory';
 import type { DirectoryHandle } from '@questlog/runtime/directory/openDirectory';
@@ -41,23 +41,32 @@ export interface AdminAppDeps extends HealthDeps {
   readonly adminToken: string;
   /** The hosts that operators may name, besides this machine's loopback and the address that was reached. */
   readonly hosts: readonly string[];
+  readonly pages: AdminPages;
+}
+
+/** What a console adds to the listener. */
+export interface AdminPages {
+  /** Stands before the check of the admin token. */
+  readonly signIn: Middleware;
+  /** Under `/admin/` for those who have the token only. */
+  readonly router: RouterInstance;
 }
 
 /** What supervisors and Prometheus ask, by whatever name they know the machine. */
 const ANY_HOST = new Set(['/healthz', '/readyz', '/metrics']);
+/** The first part of every path that takes the token. */
+const OPERATORS = 'admin';
 const LOOPBACK = ['localhost', '127.0.0.1', '::1'];
 
 export function adminApp(deps: AdminAppDeps): Koa {
   const { logger, metrics } = deps;
   const router = new Router({ sensitive: true });
   const operations = administer(deps.directory, deps.clock);
-  const authorized = operatorsOnly(deps.adminToken);
-
   // Changes at other ingests are noticed and decided anew; one's own take turns, which saves that.
   const changes = new KeyedMutex();
   const inTurn = <T>(work: () => Promise<T>): Promise<T> => changes.run('', work);
   const list = (path: string, rows: () => object[]): void => {
-    router.get(path, authorized, (ctx) => {
+    router.get(path, (ctx) => {
       ctx.body = rows();
     });
   };
@@ -71,7 +80,7 @@ export function adminApp(deps: AdminAppDeps): Koa {
     ) => Promise<{ status: number; body: object }>,
   ): void => {
     const checked = checkedBody(schema);
-    router[method](path, authorized, jsonBody(), async (ctx) => {
+    router[method](path, jsonBody(), async (ctx) => {
       const { status, body } = await inTurn(() => run(checked(ctx.request.body), ctx.params['id'] ?? ''));
       ctx.status = status;
       ctx.body = body;
@@ -86,17 +95,17 @@ export function adminApp(deps: AdminAppDeps): Koa {
   write('post', '/admin/projects', ProjectInput, operations.createProject);
   write('patch', '/admin/projects/:id', ProjectPatch, operations.patchProject);
   write('post', '/admin/tokens', TokenInput, operations.createToken);
-  router.delete('/admin/tokens/:id', authorized, async (ctx) => {
+  router.delete('/admin/tokens/:id', async (ctx) => {
     await operations.revokeToken(ctx.params['id'] ?? '');
     ctx.status = 204;
   });
   const retryBody = checkedBody(LinkRetryInput);
-  router.post('/admin/links/retry', authorized, jsonBody(), async (ctx) => {
+  router.post('/admin/links/retry', jsonBody(), async (ctx) => {
     ctx.body = await retryLinks(deps, retryBody(ctx.request.body));
   });
   const sqlBody = checkedBody(SqlInput);
-  router.post('/admin/sql', authorized, jsonBody(), async (ctx) => {
-    const { contentType, body } = await askSql(deps.reader, sqlBody(ctx.request.body).query);
+  router.post('/admin/sql', jsonBody(), async (ctx) => {
+    const { contentType, body } = await askSql(deps.reader, sqlBody(ctx.request.body));
     ctx.body = body;
     ctx.set('Content-Type', contentType);
   });
@@ -107,6 +116,9 @@ export function adminApp(deps: AdminAppDeps): Koa {
   app.on('error', (error) => logger.warn('answer_failed', { cause: messageOf(error) }));
   app.use(problems(logger, metrics));
   app.use(knownHostsOnly(deps.hosts));
+  app.use(deps.pages.signIn);
+  app.use(operatorsOnly(deps.adminToken));
+  router.use(deps.pages.router.routes());
   app.use(router.routes());
   app.use(noRoute(router));
   return app;
@@ -135,11 +147,10 @@ function hostName(host: string): string {
   return URL.parse(`http://${isIPv6(address) ? `[${address}]` : address}`)?.hostname ?? '';
 }
 
-function operatorsOnly(
-  adminToken: string,
-): (ctx: RouterContext, next: () => Promise<unknown>) => Promise<unknown> {
+function operatorsOnly(adminToken: string): Middleware {
   const expected = Buffer.from(sha256Hex(adminToken));
   return (ctx, next) => {
+    if (ctx.path.split('/')[1] !== OPERATORS) return next();
     const given = Buffer.from(sha256Hex(bearerToken(ctx.get('Authorization'))));
     if (timingSafeEqual(given, expected)) return next();
     throw new Rejected('unauthorized', 'this is not the admin token', {

@@ -10,7 +10,7 @@ import type { UploadReceiver } from './uploadStore.ts';
 /** Uploads that a process takes at one time, each with a piece or two in memory; past it a client is told to come again. */
 const MAX_UPLOADS_AT_ONCE = 256;
 /** Of all uploads of a process together. Files have time, events have not: they share its thread and its disk. */
-const BYTES_PER_SECOND = 16 * 1024 * 1024;
+const BYTES_PER_SECOND = 10 * 1024 * 1024;
 /** A client that sends nothing for so long is gone. */
 const IDLE_MS = 30_000;
 /** How long a refused client may go on sending, to read its answer, before its connection ends. */

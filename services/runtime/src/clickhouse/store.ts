@@ -23,6 +23,7 @@ export interface Store {
     sql: string,
     settings: Readonly<Record<string, string | number>>,
     maxBytes: number,
+    params?: Readonly<Record<string, unknown>>,
   ): Promise<StoreAnswer>;
   /** DDL and the like. */
   command(sql: string): Promise<void>;
@@ -93,10 +94,11 @@ export function openStore({ caPem = '', ...options }: StoreOptions): Store {
         });
         return await result.json();
       }),
-    ask: (sql, settings, maxBytes) =>
+    ask: (sql, settings, maxBytes, params = {}) =>
       translated(async () => {
         const result = await client.exec({
           query: sql,
+          query_params: params,
           clickhouse_settings: { default_format: 'JSON', ...settings },
         });
         const contentType = String(result.response_headers['content-type'] ?? 'application/octet-stream');

@@ -1,0 +1,40 @@
+/** The console: pages for operators on the admin listener, their sign-in, and what they see live. Wires, decides nothing. */
+import { Router, type RouterInstance } from '@koa/router';
+import type { Store } from '@questlog/runtime/clickhouse/store';
+import type { DirectoryHandle } from '@questlog/runtime/directory/openDirectory';
+import type { Log } from '@questlog/runtime/log/log';
+import type { Logger } from '@questlog/runtime/process/logger';
+import { createCodec, type SchemaRegistry } from '@questlog/runtime/registry/registry';
+import { eventsAccepted } from '@questlog/schemas/topics/eventsAccepted';
+import type { Middleware } from 'koa';
+import { LiveTail } from './liveTail.ts';
+import { pageFiles } from './pageFiles.ts';
+import { signIn } from './signIn.ts';
+import { tailRoute } from './tailRoute.ts';
+
+export interface ConsoleDeps {
+  readonly log: Log;
+  readonly registry: SchemaRegistry;
+  readonly store: Store;
+  readonly directory: DirectoryHandle;
+  readonly logger: Logger;
+  readonly adminToken: string;
+}
+
+export interface Console {
+  /** Stands before the check of the admin token. */
+  readonly signIn: Middleware;
+  /** Pages for everybody, and paths under `/admin/` for those who have the token. */
+  readonly router: RouterInstance;
+  /** Ends every stream; none begins any more. */
+  close(): Promise<void>;
+}
+
+export async function openConsole(deps: ConsoleDeps): Promise<Console> {
+  const { log, registry, logger } = deps;
+  const tail = new LiveTail({ log, codec: await createCodec(registry, eventsAccepted), logger });
+  const router = new Router({ sensitive: true });
+  pageFiles(router);
+  tailRoute(router, tail, deps);
+  return { signIn: signIn(deps.adminToken), router, close: () => tail.close() };
+}

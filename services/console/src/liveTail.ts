@@ -1,0 +1,172 @@
+/**
+ * The events topic as it grows, for those who look on: one tail for all of them, and none while nobody looks. Looking must not
+ * cost ingest anything that one can measure: a bound on time decides how much is decoded, and what is left out is counted.
+ */
+import type { Batch, Log, LogRecord, Tail } from '@questlog/runtime/log/log';
+import { Invalid, Unavailable } from '@questlog/runtime/process/errors';
+import type { Logger } from '@questlog/runtime/process/logger';
+import type { Codec } from '@questlog/runtime/registry/registry';
+import type { AcceptedEvent, EventsAccepted } from '@questlog/schemas/topics/eventsAccepted';
+import { TOPICS } from '@questlog/schemas/topics/topics';
+
+export interface Looker {
+  /** Null: of every tenant. */
+  readonly tenantId: string | null;
+  /** @returns how many of the record's events are what it looks for. */
+  take(record: EventsAccepted, at: EventAt): void;
+  /** A record that was not looked into. */
+  pass(): void;
+  end(): void;
+}
+
+export interface EventAt {
+  readonly partition: number;
+  readonly offset: number;
+}
+
+export const MAX_LOOKERS = 32;
+/** Of each 100 ms, for all lookers together: what 3 % of a thread can decode. */
+const BUDGET_MS = 3;
+const BUDGET_WINDOW_MS = 100;
+
+export class LiveTail {
+  readonly #deps: { log: Log; codec: Codec<EventsAccepted>; logger: Logger };
+  readonly #lookers = new Set<Looker>();
+  readonly #budget = new Budget();
+  #tail: Promise<Tail> | undefined;
+  #isClosed = false;
+
+  constructor(deps: { log: Log; codec: Codec<EventsAccepted>; logger: Logger }) {
+    this.#deps = deps;
+  }
+
+  /** From now on. @throws Unavailable when there are too many, the process stops, or the log cannot be read. */
+  async join(looker: Looker): Promise<void> {
+    if (this.#isClosed) throw new Unavailable('this process is stopping');
+    if (this.#lookers.size >= MAX_LOOKERS) {
+      throw new Unavailable(`${MAX_LOOKERS} look at the live tail of this process already`);
+    }
+    this.#lookers.add(looker);
+    this.#tail ??= this.#open();
+    try {
+      await this.#tail;
+    } catch (error) {
+      this.leave(looker);
+      throw error;
+    }
+  }
+
+  leave(looker: Looker): void {
+    this.#lookers.delete(looker);
+    if (this.#lookers.size === 0) this.#letGo();
+  }
+
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    for (const looker of this.#lookers) looker.end();
+    this.#lookers.clear();
+    await this.#letGo();
+  }
+
+  async #open(): Promise<Tail> {
+    const { log, logger } = this.#deps;
+    const from = await log.endOffsets(TOPICS.events);
+    const tail = await log.tail({ topic: TOPICS.events, from, onBatch: (batch) => this.#take(batch) });
+    tail.failed.catch((error: unknown) => {
+      logger.error('live_tail_failed', error, { bug: !(error instanceof Unavailable) });
+      // They come back, and open another.
+      for (const looker of this.#lookers) looker.end();
+    });
+    return tail;
+  }
+
+  async #letGo(): Promise<void> {
+    const tail = this.#tail;
+    this.#tail = undefined;
+    await tail?.then(
+      (open) => open.close(),
+      () => {},
+    );
+  }
+
+  async #take({ partition, records }: Batch): Promise<void> {
+    for (const record of records) {
+      const lookers = [...this.#lookers].filter(
+        ({ tenantId }) => tenantId === null || tenantId === record.key,
+      );
+      if (lookers.length === 0) continue;
+      const stop = this.#budget.begin();
+      if (stop === undefined) {
+        for (const looker of lookers) looker.pass();
+        continue;
+      }
+      const accepted = await this.#decoded(record);
+      if (accepted !== undefined) {
+        for (const looker of lookers) looker.take(accepted, { partition, offset: record.offset });
+      }
+      stop();
+    }
+  }
+
+  /** A record that cannot be read is for the dead letters to tell of; of one whose schema nobody tells, nothing is shown. */
+  async #decoded({ value }: LogRecord): Promise<EventsAccepted | undefined> {
+    try {
+      return await this.#deps.codec.decode(value);
+    } catch (error) {
+      if (error instanceof Invalid || error instanceof Unavailable) return undefined;
+      throw error;
+    }
+  }
+}
+
+/** How much time of each window may be spent. */
+class Budget {
+  #window = 0;
+  #spentMs = 0;
+
+  /** Undefined where this window's is spent; otherwise what is called when the work is done. */
+  begin(): (() => void) | undefined {
+    const beganMs = performance.now();
+    const window = Math.floor(beganMs / BUDGET_WINDOW_MS);
+    if (window !== this.#window) {
+      // What a long record took beyond its window is taken off the next ones.
+      this.#spentMs = Math.max(0, this.#spentMs - (window - this.#window) * BUDGET_MS);
+      this.#window = window;
+    }
+    if (this.#spentMs >= BUDGET_MS) return undefined;
+    return () => {
+      this.#spentMs += performance.now() - beganMs;
+    };
+  }
+}
+
+/** What a looker asked for; an event has all of it. */
+export interface TailFilter {
+  readonly projectId: string | null;
+  readonly eventType: string | null;
+  /** One session, or those of a player. */
+  readonly sessionIds: ReadonlySet<string> | null;
+  /** A path into the payload, and what stands there as text. */
+  readonly where: { readonly path: readonly string[]; readonly value: string } | null;
+}
+
+export function matches(filter: TailFilter, event: AcceptedEvent): boolean {
+  const { eventType, sessionIds, where } = filter;
+  if (eventType !== null && event.eventType !== eventType) return false;
+  if (sessionIds !== null && (event.sessionId === null || !sessionIds.has(event.sessionId))) return false;
+  return where === null || textAt(event.payload, where.path) === where.value;
+}
+
+function textAt(payload: Buffer, path: readonly string[]): string | undefined {
+  let value: unknown;
+  try {
+    value = JSON.parse(payload.toString());
+  } catch {
+    return undefined;
+  }
+  for (const name of path) {
+    if (typeof value !== 'object' || value === null || !Object.hasOwn(value, name)) return undefined;
+    value = Reflect.get(value, name);
+  }
+  return typeof value === 'object' ? JSON.stringify(value) : String(value);
+}

@@ -1,0 +1,72 @@
+/**
+ * Operators sign in with the admin token and get a cookie, which from then on counts as the token. Nothing is kept of it: the
+ * cookie is signed with the token, so that it outlives a restart, holds at every ingest, and ends with another token.
+ */
+import { createHash, createHmac, timingSafeEqual } from 'node:crypto';
+import type { Context, Middleware } from 'koa';
+import bodyParser from 'koa-bodyparser';
+import { answerProblem } from './answerProblem.ts';
+
+const LASTS_MS = 12 * 60 * 60 * 1000;
+const SAFE_METHODS = ['GET', 'HEAD'];
+const parse = bodyParser({ enableTypes: ['json'], jsonLimit: '4kb' });
+
+/** `POST /login` and `POST /logout`; for every other request, the cookie becomes the token. */
+export function signIn(adminToken: string): Middleware {
+  const proofOf = (host: string, expiresMs: string): Buffer =>
+    createHmac('sha256', adminToken).update(`console ${host} ${expiresMs}`).digest();
+  const isSignedIn = (ctx: Context): boolean => {
+    const [expiresMs = '', proof = ''] = ctx.cookies.get(cookieName(ctx.host))?.split('.') ?? [];
+    return (
+      Number(expiresMs) > Date.now() && isSame(Buffer.from(proof, 'base64url'), proofOf(ctx.host, expiresMs))
+    );
+  };
+  const give = (ctx: Context, value: string, seconds: number): void => {
+    const secure = ctx.get('Origin').startsWith('https:') ? '; Secure' : '';
+    const attributes = `Path=/; Max-Age=${seconds}; HttpOnly; SameSite=Strict${secure}`;
+    ctx.set('Set-Cookie', `${cookieName(ctx.host)}=${value}; ${attributes}`);
+    ctx.status = 204;
+  };
+  return async (ctx, next) => {
+    // Signing somebody out, or in as somebody else, is a change too.
+    const isForm = ctx.method === 'POST' && (ctx.path === '/login' || ctx.path === '/logout');
+    const bearsCookie = ctx.get('Authorization') === '' && isSignedIn(ctx);
+    if ((isForm || (bearsCookie && !SAFE_METHODS.includes(ctx.method))) && !isOwnPage(ctx)) {
+      return answerProblem(
+        ctx,
+        'forbidden',
+        'a change comes from a page of this console, and its Origin says so',
+      );
+    }
+    if (!isForm) {
+      if (bearsCookie) ctx.req.headers.authorization = `Bearer ${adminToken}`;
+      return await next();
+    }
+    if (ctx.path === '/logout') return give(ctx, '', 0);
+    await parse(ctx, async () => {});
+    const token: unknown = Reflect.get(Object(ctx.request.body), 'token');
+    if (typeof token !== 'string' || !isSame(sha256(token), sha256(adminToken))) {
+      return answerProblem(ctx, 'unauthorized', 'this is not the admin token');
+    }
+    const expiresMs = String(Date.now() + LASTS_MS);
+    give(ctx, `${expiresMs}.${proofOf(ctx.host, expiresMs).toString('base64url')}`, LASTS_MS / 1000);
+  };
+}
+
+/** Browsers tell the ports of a host apart for pages, and not for cookies: two Questlogs of one machine need two names. */
+function cookieName(host: string): string {
+  return `questlog_${sha256(host).toString('hex', 0, 4)}`;
+}
+
+/** A proxy may end TLS: the host is what the browser and this listener see alike. */
+function isOwnPage(ctx: Context): boolean {
+  return URL.parse(ctx.get('Origin'))?.host === ctx.host;
+}
+
+function isSame(given: Buffer, expected: Buffer): boolean {
+  return given.length === expected.length && timingSafeEqual(given, expected);
+}
+
+function sha256(text: string): Buffer {
+  return createHash('sha256').update(text).digest();
+}

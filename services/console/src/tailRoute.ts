@@ -1,0 +1,196 @@
+/**
+ * `GET /admin/tail`: the events of now as server-sent events, at most so many a second, and how many there were. A payload
+ * is a string: the bytes that the game sent.
+ */
+import type { ServerResponse } from 'node:http';
+import type { RouterInstance } from '@koa/router';
+import type { Store } from '@questlog/runtime/clickhouse/store';
+import type { DirectoryHandle } from '@questlog/runtime/directory/openDirectory';
+import type { Logger } from '@questlog/runtime/process/logger';
+import type { AcceptedEvent, EventsAccepted } from '@questlog/schemas/topics/eventsAccepted';
+import { canonicalUuid } from '@questlog/schemas/uuid';
+import { answerProblem } from './answerProblem.ts';
+import { type EventAt, type LiveTail, type Looker, matches, type TailFilter } from './liveTail.ts';
+
+const FLUSH_MS = 200;
+const FLUSHES_A_COUNT = 5;
+/** A hundred a second: more than anybody reads. */
+const SHOWN_A_FLUSH = 20;
+/** A looker that takes nothing for so long is gone. */
+const STALLED_MS = 60_000;
+const RETRY_MS = 1_000;
+const SESSIONS_OF_PLAYER = 1_000;
+const PLAYER_REFRESH_MS = 2_000;
+const PARAMETERS = ['project', 'type', 'session', 'player', 'where'];
+
+export function tailRoute(
+  router: RouterInstance,
+  tail: LiveTail,
+  { directory, store, logger }: { directory: DirectoryHandle; store: Store; logger: Logger },
+): void {
+  router.get('/admin/tail', async (ctx) => {
+    const asked = wanted(new URLSearchParams(ctx.querystring));
+    if ('problem' in asked) return answerProblem(ctx, 'invalid_request', asked.problem);
+    const project = directory.current.projects.get(asked.projectId ?? '');
+    if (asked.projectId !== null && project === undefined) {
+      return answerProblem(ctx, 'not_found', `there is no project ${asked.projectId}`);
+    }
+    const playerSessions = (playerId: string): Promise<ReadonlySet<string>> =>
+      sessionsOf(store, playerId, asked.projectId);
+    const { player } = asked;
+    const filter = player === null ? asked : { ...asked, sessionIds: await playerSessions(player) };
+    const looker = new Stream(ctx.res, { filter, tenantId: project?.tenantId ?? null });
+    await tail.join(looker);
+    ctx.respond = false;
+    // A player's next session is not known when the stream begins.
+    const refresh =
+      player === null
+        ? undefined
+        : setInterval(() => {
+            playerSessions(player).then(
+              (sessionIds) => looker.lookFor({ ...filter, sessionIds }),
+              (error: unknown) => logger.info('sessions_of_player_unknown', { cause: String(error) }),
+            );
+          }, PLAYER_REFRESH_MS);
+    looker.begin(() => {
+      clearInterval(refresh);
+      tail.leave(looker);
+    });
+  });
+}
+
+type Asked = TailFilter & { readonly player: string | null };
+
+function wanted(query: URLSearchParams): Asked | { readonly problem: string } {
+  for (const name of query.keys()) {
+    if (!PARAMETERS.includes(name))
+      return { problem: `there is no ${name} here, only ${PARAMETERS.join(', ')}` };
+    if (query.getAll(name).length > 1) return { problem: `${name} may occur once` };
+  }
+  const given = (name: string): string | null => query.get(name) || null;
+  const uuids: Record<string, string | null> = {};
+  for (const name of ['project', 'session']) {
+    const text = given(name);
+    const uuid = text === null ? null : canonicalUuid(text);
+    if (uuid === undefined) return { problem: `${name} must be a UUID` };
+    uuids[name] = uuid;
+  }
+  const session = uuids['session'] ?? null;
+  const [, path, value] = /^([^=]+)=(.*)$/s.exec(given('where') ?? '') ?? [];
+  if (given('where') !== null && path === undefined) return { problem: 'where is path=value, as in level=3' };
+  return {
+    projectId: uuids['project'] ?? null,
+    eventType: given('type'),
+    sessionIds: session === null ? null : new Set([session]),
+    player: given('player'),
+    where: path === undefined || value === undefined ? null : { path: path.split('.'), value },
+  };
+}
+
+async function sessionsOf(
+  store: Store,
+  player: string,
+  projectId: string | null,
+): Promise<ReadonlySet<string>> {
+  const ofProject = projectId === null ? '' : 'project_id = {projectId:UUID} AND';
+  const rows = await store.query<{ id: string }>(
+    `SELECT id FROM sessions WHERE ${ofProject} player_external_id = {player:String}
+     ORDER BY registered_at DESC LIMIT ${SESSIONS_OF_PLAYER}`,
+    { player, ...(projectId !== null && { projectId }) },
+  );
+  return new Set(rows.map(({ id }) => id));
+}
+
+/** One looker's connection. What does not fit the pace is counted and not kept. */
+class Stream implements Looker {
+  readonly tenantId: string | null;
+  readonly #response: ServerResponse;
+  #filter: TailFilter;
+  #events: string[] = [];
+  readonly #count = { matched: 0, shown: 0, unreadRecords: 0 };
+  #flushes = 0;
+  #takenMs = performance.now();
+  #timer: NodeJS.Timeout | undefined;
+
+  constructor(
+    response: ServerResponse,
+    { filter, tenantId }: { filter: TailFilter; tenantId: string | null },
+  ) {
+    this.tenantId = tenantId;
+    this.#response = response;
+    this.#filter = filter;
+  }
+
+  lookFor(filter: TailFilter): void {
+    this.#filter = filter;
+  }
+
+  /** @param onEnd is called once. */
+  begin(onEnd: () => void): void {
+    const response = this.#response;
+    response.once('close', () => {
+      clearInterval(this.#timer);
+      onEnd();
+    });
+    response.on('error', () => response.destroy());
+    if (response.destroyed) return void onEnd();
+    response.writeHead(200, {
+      'Content-Type': 'text/event-stream',
+      'Cache-Control': 'no-store',
+      // Proxies that gather an answer before they pass it on (nginx) would hold back single messages.
+      'X-Accel-Buffering': 'no',
+    });
+    response.write(`retry: ${RETRY_MS}\n\n`);
+    this.#timer = setInterval(() => this.#flush(), FLUSH_MS);
+  }
+
+  take(record: EventsAccepted, at: EventAt): void {
+    if (this.#filter.projectId !== null && record.projectId !== this.#filter.projectId) return;
+    for (const [index, event] of record.events.entries()) {
+      if (!matches(this.#filter, event)) continue;
+      this.#count.matched += 1;
+      if (this.#events.length < SHOWN_A_FLUSH) this.#events.push(eventText(record, event, { ...at, index }));
+    }
+  }
+
+  pass(): void {
+    this.#count.unreadRecords += 1;
+  }
+
+  end(): void {
+    this.#response.destroy();
+  }
+
+  #flush(): void {
+    const response = this.#response;
+    if (response.writableNeedDrain) {
+      this.#events = [];
+      if (performance.now() - this.#takenMs > STALLED_MS) response.destroy();
+      return;
+    }
+    this.#takenMs = performance.now();
+    if (this.#events.length > 0) {
+      this.#count.shown += this.#events.length;
+      response.write(`event: events\ndata: [${this.#events.join(',')}]\n\n`);
+      this.#events = [];
+    }
+    this.#flushes += 1;
+    if (this.#flushes % FLUSHES_A_COUNT === 0) {
+      response.write(`event: count\ndata: ${JSON.stringify(this.#count)}\n\n`);
+    }
+  }
+}
+
+function eventText(
+  { tenantId, projectId, receivedAt }: EventsAccepted,
+  { id, sessionId, buildId, eventType, occurredAt, overQuota, sequence, payload }: AcceptedEvent,
+  at: EventAt & { readonly index: number },
+): string {
+  return JSON.stringify({
+    ...{ id, tenantId, projectId, sessionId, buildId, eventType },
+    occurredAt: new Date(Number(occurredAt / 1000n)).toISOString(),
+    receivedAt: new Date(receivedAt).toISOString(),
+    ...{ overQuota, sequence, ...at },
+    payload: payload.toString(),
+  });
+}

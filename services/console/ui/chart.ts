@@ -1,0 +1,68 @@
+/** A chart over time: lines or bars of numbers, in the colours of the page. */
+import type { VNode } from 'preact';
+import { useEffect, useRef } from 'preact/hooks';
+import UPlot from 'uplot';
+import { html } from './html.ts';
+
+export interface Series {
+  readonly name: string;
+  /** One for each time; null: none. */
+  readonly values: readonly (number | null)[];
+}
+
+const HEIGHT = 180;
+
+/** @param times seconds since the epoch, ascending. @param label says to a screen reader what the chart shows. */
+export function Chart({
+  label,
+  times,
+  series,
+  areBars = false,
+}: {
+  label: string;
+  times: readonly number[];
+  series: readonly Series[];
+  areBars?: boolean;
+}): VNode {
+  const place = useRef<HTMLDivElement>(null);
+  const names = series.map(({ name }) => name).join('\n');
+  const drawn = useRef<UPlot | undefined>(undefined);
+  const data = [times, ...series.map(({ values }) => values)] as UPlot.AlignedData;
+  useEffect(() => {
+    const element = place.current;
+    if (element === null) return;
+    const colour = (name: string) => getComputedStyle(element).getPropertyValue(name).trim();
+    const axis = {
+      stroke: colour('--dim'),
+      grid: { stroke: colour('--line') },
+      ticks: { stroke: colour('--line') },
+    };
+    const paths = areBars ? UPlot.paths.bars?.({ size: [0.8, 40] }) : undefined;
+    const chart = new UPlot(
+      {
+        width: element.clientWidth || 600,
+        height: HEIGHT,
+        axes: [axis, axis],
+        series: [
+          {},
+          ...names.split('\n').map((name, i) => ({
+            ...{ label: name, stroke: colour(`--series-${(i % 4) + 1}`), width: 2, ...(paths && { paths }) },
+            ...(areBars && { fill: colour(`--series-${(i % 4) + 1}`) }),
+          })),
+        ],
+      },
+      data,
+      element,
+    );
+    drawn.current = chart;
+    const watcher = new ResizeObserver(() => chart.setSize({ width: element.clientWidth, height: HEIGHT }));
+    watcher.observe(element);
+    return () => {
+      watcher.disconnect();
+      chart.destroy();
+      drawn.current = undefined;
+    };
+  }, [names, areBars]);
+  useEffect(() => drawn.current?.setData(data), [JSON.stringify(data)]);
+  return html`<div class="chart" role="img" aria-label=${label} ref=${place}></div>`;
+}

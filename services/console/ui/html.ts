@@ -1,0 +1,115 @@
+/** What every page is made of: templates without a build step, hooks that ask, and the parts that pages share. */
+import { html } from 'htm/preact';
+import type { ComponentChildren, VNode } from 'preact';
+import { useCallback, useEffect, useRef, useState } from 'preact/hooks';
+
+export { html };
+
+export interface ListedProject {
+  readonly id: string;
+  readonly tenantId: string;
+  readonly name: string;
+}
+
+export interface PageProps {
+  /** Undefined: all of them. */
+  readonly project: ListedProject | undefined;
+  readonly projects: readonly ListedProject[];
+  /** What stands behind the page's name in the address: `#/<path>/<argument>`. */
+  readonly argument: string;
+}
+
+/** What was answered last, and why there is none newer. */
+export interface Asked<T> {
+  readonly value: T | undefined;
+  readonly error: Error | undefined;
+  readonly again: () => void;
+}
+
+/** Asks when `key` changes, and every so often while somebody can see the page. */
+export function useAsked<T>(key: string, ask: () => Promise<T>, everyMs?: number): Asked<T> {
+  const [state, setState] = useState<{ key: string; value?: T; error?: Error }>({ key });
+  const latest = useRef(ask);
+  latest.current = ask;
+  const turn = useRef(0);
+  const again = useCallback(() => {
+    turn.current += 1;
+    const mine = turn.current;
+    const settle = (next: { value: T } | { error: Error }) => {
+      // An answer that a newer question has overtaken is dropped; after a failure the last one stays.
+      if (mine === turn.current)
+        setState(
+          (last) => ({ ...(last.key === key ? last : {}), error: undefined, ...next, key }) as typeof last,
+        );
+    };
+    latest.current().then(
+      (value) => settle({ value }),
+      (error: unknown) => settle({ error: error instanceof Error ? error : new Error(String(error)) }),
+    );
+  }, [key]);
+  useEffect(() => {
+    again();
+    const timer = everyMs === undefined ? undefined : setInterval(() => document.hidden || again(), everyMs);
+    return () => {
+      clearInterval(timer);
+      turn.current += 1;
+    };
+  }, [again, everyMs]);
+  const isOfKey = state.key === key;
+  return { value: isOfKey ? state.value : undefined, error: isOfKey ? state.error : undefined, again };
+}
+
+/** Local, with UTC on hover. */
+export function Time({ at, withDate = true }: { at: string | number | Date; withDate?: boolean }): VNode {
+  const date = new Date(at);
+  if (Number.isNaN(date.getTime())) return html`<span>–</span>`;
+  const local = withDate ? date.toLocaleString() : date.toLocaleTimeString();
+  return html`<time datetime=${date.toISOString()} title=${`${date.toISOString()} (UTC)`}>${local}</time>`;
+}
+
+/** `YYYY-MM-DD hh:mm:ss[.fff]`, as ClickHouse writes UTC. */
+export function fromClickHouse(text: string): Date {
+  return new Date(`${text.replace(' ', 'T')}Z`);
+}
+
+export function Failure({ error }: { error: Error | undefined }): VNode | null {
+  return error === undefined ? null : html`<p class="failure" role="alert">${error.message}</p>`;
+}
+
+/** Says what to do next. */
+export function Empty({ children }: { children?: ComponentChildren }): VNode {
+  return html`<div class="empty">${children}</div>`;
+}
+
+export function Waiting(): VNode {
+  return html`<p class="waiting" role="status">Loading…</p>`;
+}
+
+export interface Column<Row> {
+  readonly title: string;
+  readonly of: (row: Row) => ComponentChildren;
+  readonly isNumber?: boolean;
+}
+
+/** @param label says to a screen reader what the table holds. */
+export function Table<Row>({
+  label,
+  rows,
+  columns,
+}: {
+  label: string;
+  rows: readonly Row[];
+  columns: readonly Column<Row>[];
+}): VNode {
+  const classOf = ({ isNumber }: Column<Row>) => (isNumber ? 'number' : undefined);
+  return html`<div class="scroll" tabindex="0" role="region" aria-label=${label}>
+    <table>
+      <thead><tr>${columns.map((column) => html`<th scope="col" class=${classOf(column)}>${column.title}</th>`)}</tr></thead>
+      <tbody>${rows.map((row) => html`<tr>${columns.map((column) => html`<td class=${classOf(column)}>${column.of(row)}</td>`)}</tr>`)}</tbody>
+    </table>
+  </div>`;
+}
+
+export function count(n: number): string {
+  return n.toLocaleString();
+}

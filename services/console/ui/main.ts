@@ -1,0 +1,80 @@
+/** The console: who has signed in, which page is open, and of which project. */
+import { render, type VNode } from 'preact';
+import { useEffect, useState } from 'preact/hooks';
+import { Failure, html, type ListedProject, useAsked } from './html.ts';
+import { PAGES } from './pages.ts';
+import { json, request, SIGNED_OUT } from './request.ts';
+import { SignInForm } from './signInForm.ts';
+
+const PROJECT = 'questlog-project';
+
+/** `#/<page>/<argument>` */
+function placeOf(hash: string): { path: string; argument: string } {
+  const [, path = '', argument = ''] = /^#\/([a-z]+)(?:\/(.*))?$/.exec(hash) ?? [];
+  return { path, argument: decodeURIComponent(argument) };
+}
+
+function usePlace(): { path: string; argument: string } {
+  const [hash, setHash] = useState(location.hash);
+  useEffect(() => {
+    const onChange = () => setHash(location.hash);
+    window.addEventListener('hashchange', onChange);
+    return () => window.removeEventListener('hashchange', onChange);
+  }, []);
+  return placeOf(hash);
+}
+
+function Console(): VNode {
+  const place = usePlace();
+  const [isSignedOut, setSignedOut] = useState(false);
+  const [projectId, setProjectId] = useState(() => localStorage.getItem(PROJECT) ?? '');
+  const { value, error, again } = useAsked('projects', () => json<ListedProject[]>('GET', '/admin/projects'));
+  useEffect(() => {
+    const onSignedOut = () => setSignedOut(true);
+    window.addEventListener(SIGNED_OUT, onSignedOut);
+    return () => window.removeEventListener(SIGNED_OUT, onSignedOut);
+  }, []);
+  if (isSignedOut) {
+    const onDone = () => {
+      setSignedOut(false);
+      again();
+    };
+    return html`<${SignInForm} onDone=${onDone} />`;
+  }
+  const choose = (id: string) => {
+    localStorage.setItem(PROJECT, id);
+    setProjectId(id);
+  };
+  const projects = value ?? [];
+  const project = projects.find(({ id }) => id === projectId);
+  const page = PAGES.find(({ path }) => path === place.path) ?? PAGES[0];
+  if (page === undefined) throw new Error('there is no page');
+  document.title = `${page.title} · Questlog`;
+  return html`<div class="shell">
+    <header>
+      <a class="brand" href="#/tail"><img src="/ui/icon.svg" alt="" width="22" height="22" />Questlog</a>
+      <label class="project">Project
+        <select value=${project?.id ?? ''} onChange=${(event: Event) => choose((event.target as HTMLSelectElement).value)}>
+          <option value="">all</option>
+          ${projects.map(({ id, name }) => html`<option value=${id} selected=${id === project?.id}>${name}</option>`)}
+        </select>
+      </label>
+      <button class="plain" onClick=${() => request('POST', '/logout').finally(() => setSignedOut(true))}>Sign out</button>
+    </header>
+    <nav aria-label="Pages">
+      ${PAGES.filter(({ isListed }) => isListed !== false).map(
+        ({ path, title }) =>
+          html`<a href=${`#/${path}`} aria-current=${path === page.path ? 'page' : undefined}>${title}</a>`,
+      )}
+    </nav>
+    <main>
+      <h1>${page.title}</h1>
+      <${Failure} error=${error} />
+      ${value && html`<${page.view} key=${`${page.path}/${place.argument}`} project=${project} projects=${projects} argument=${place.argument} />`}
+    </main>
+  </div>`;
+}
+
+const root = document.getElementById('console');
+if (root === null) throw new Error('the page has no place for the console');
+render(html`<${Console} />`, root);

@@ -1,0 +1,18 @@
+/** The pages, in the order of the navigation. */
+import type { VNode } from 'preact';
+import type { PageProps } from './html.ts';
+import { Ask } from './pages/ask.ts';
+import { Tail } from './pages/tail.ts';
+
+export interface Page {
+  readonly path: string;
+  readonly title: string;
+  readonly view: (props: PageProps) => VNode;
+  /** False: others lead to it. */
+  readonly isListed?: boolean;
+}
+
+export const PAGES: readonly Page[] = [
+  { path: 'tail', title: 'Live tail', view: Tail },
+  { path: 'ask', title: 'Ask', view: Ask },
+];

@@ -1,0 +1,147 @@
+/** SQL with the tables beside it; the answer as a table, as a chart, or as a file. */
+import type { VNode } from 'preact';
+import { useRef, useState } from 'preact/hooks';
+import { Chart } from '../chart.ts';
+import { count, Empty, Failure, html, type PageProps, Table, useAsked } from '../html.ts';
+import { request, sql } from '../request.ts';
+
+interface ColumnRow {
+  readonly table: string;
+  readonly name: string;
+  readonly type: string;
+  readonly comment: string;
+}
+
+/** Every value as text, so that no number is rounded on its way. */
+interface Answer {
+  readonly meta: readonly { name: string; type: string }[];
+  readonly data: readonly (readonly (string | null)[])[];
+}
+
+const SHOWN_ROWS = 1_000;
+const COLUMNS = `SELECT table, name, type, comment FROM system.columns WHERE database = currentDatabase()
+  ORDER BY table, position`;
+const EXAMPLE = `SELECT toStartOfHour(received_at) AS hour, count() AS events
+FROM events
+WHERE received_at > now() - INTERVAL 1 DAY
+GROUP BY hour
+ORDER BY hour`;
+const DRAFT = 'questlog-sql';
+
+export function Ask({ argument }: PageProps): VNode {
+  const [text, setText] = useState(argument || localStorage.getItem(DRAFT) || EXAMPLE);
+  const [state, setState] = useState<{ answer?: Answer; error?: Error; isBusy?: boolean; tookMs?: number }>(
+    {},
+  );
+  const editor = useRef<HTMLTextAreaElement>(null);
+  const tables = useAsked('columns', () => sql<ColumnRow>(COLUMNS));
+  const query = (): string => text.replace(/[;\s]+$/, '');
+  const run = async (): Promise<void> => {
+    localStorage.setItem(DRAFT, text);
+    setState((last) => ({ ...last, isBusy: true }));
+    const beganMs = performance.now();
+    try {
+      const response = await request('POST', '/admin/sql', {
+        query: `${query()}\nFORMAT JSONCompactStrings`,
+      });
+      setState({ answer: await response.json(), tookMs: performance.now() - beganMs });
+    } catch (error) {
+      setState({ error: error instanceof Error ? error : new Error(String(error)) });
+    }
+  };
+  const save = async (): Promise<void> => {
+    try {
+      const response = await request('POST', '/admin/sql', { query: `${query()}\nFORMAT CSVWithNames` });
+      const link = document.createElement('a');
+      link.href = URL.createObjectURL(await response.blob());
+      link.download = 'questlog.csv';
+      link.click();
+      URL.revokeObjectURL(link.href);
+    } catch (error) {
+      setState({ error: error instanceof Error ? error : new Error(String(error)) });
+    }
+  };
+  const onKey = (event: KeyboardEvent) => {
+    if (event.key !== 'Enter' || !(event.ctrlKey || event.metaKey)) return;
+    event.preventDefault();
+    void run();
+  };
+  const insert = (name: string) => {
+    const { selectionStart = text.length, selectionEnd = text.length } = editor.current ?? {};
+    setText(text.slice(0, selectionStart) + name + text.slice(selectionEnd));
+    editor.current?.focus();
+  };
+  const { answer, error, isBusy = false, tookMs = 0 } = state;
+  return html`<section class="ask">
+    <div>
+      <label for="sql">A question in SQL (Ctrl+Enter asks it)</label>
+      <textarea id="sql" ref=${editor} rows="9" spellcheck="false" value=${text} onKeyDown=${onKey}
+        onInput=${(event: Event) => setText((event.target as HTMLTextAreaElement).value)}></textarea>
+      <p class="actions">
+        <button onClick=${run} disabled=${isBusy}>${isBusy ? 'Asking…' : 'Ask'}</button>
+        <button class="plain" onClick=${save}>Save as CSV</button>
+      </p>
+      <${Failure} error=${error} />
+      ${answer && html`<${Result} answer=${answer} tookMs=${tookMs} />`}
+    </div>
+    <aside aria-label="Tables">
+      <h2>Tables</h2>
+      <${Failure} error=${tables.error} />
+      ${[...Map.groupBy(tables.value ?? [], ({ table }) => table)].map(
+        ([table, columns]) => html`<details key=${table}>
+          <summary>${table}</summary>
+          <button class="link" onClick=${() => insert(table)}>put the name in</button>
+          <ul>${columns.map(
+            ({ name, type, comment }) =>
+              html`<li><button class="link" title=${comment} onClick=${() => insert(name)}>${name}</button> <small>${type}</small></li>`,
+          )}</ul>
+        </details>`,
+      )}
+    </aside>
+  </section>`;
+}
+
+function Result({ answer, tookMs }: { answer: Answer; tookMs: number }): VNode {
+  const [isChart, setChart] = useState(false);
+  const { meta, data } = answer;
+  if (data.length === 0) return html`<${Empty}><p>No rows.</p><//>`;
+  const shown = data.slice(0, SHOWN_ROWS);
+  const columns = meta.map(({ name, type }, i) => ({
+    title: name,
+    of: (row: Answer['data'][number]) => row[i] ?? '–',
+    isNumber: isNumeric(type),
+  }));
+  const chart = chartOf(answer);
+  const more = data.length > shown.length ? `, the first ${count(shown.length)} shown` : '';
+  return html`<div>
+    <p class="status" role="status">${count(data.length)} rows in ${(tookMs / 1000).toFixed(2)} s${more}
+      ${chart && html` <button class="plain" aria-pressed=${isChart} onClick=${() => setChart(!isChart)}>${isChart ? 'As a table' : 'As a chart'}</button>`}
+    </p>
+    ${isChart && chart ? html`<${Chart} label="The answer as a chart" ...${chart} />` : html`<${Table} label="The answer" rows=${shown} columns=${columns} />`}
+  </div>`;
+}
+
+/** Where the first column is a time and another a number. */
+function chartOf({ meta, data }: Answer) {
+  if (!/Date/.test(meta[0]?.type ?? '')) return undefined;
+  const numbers = meta.flatMap(({ name, type }, i) => (isNumeric(type) ? [{ name, i }] : []));
+  if (numbers.length === 0) return undefined;
+  const rows = data
+    .map((row) => ({
+      row,
+      time: Date.parse(`${row[0]?.replace(' ', 'T')}${row[0]?.includes(':') ? 'Z' : ''}`) / 1000,
+    }))
+    .filter(({ time }) => !Number.isNaN(time))
+    .sort((a, b) => a.time - b.time);
+  return {
+    times: rows.map(({ time }) => time),
+    series: numbers.map(({ name, i }) => ({
+      name,
+      values: rows.map(({ row }) => (row[i] === null || row[i] === undefined ? null : Number(row[i]))),
+    })),
+  };
+}
+
+function isNumeric(type: string): boolean {
+  return /^(Nullable\()?(U?Int|Float|Decimal)/.test(type);
+}

@@ -1,0 +1,207 @@
+/** Events as they come, straight from the log. */
+import type { VNode } from 'preact';
+import { useEffect, useRef, useState } from 'preact/hooks';
+import { count, Empty, html, type PageProps, Time } from '../html.ts';
+
+interface TailEvent {
+  readonly id: string;
+  readonly projectId: string;
+  readonly sessionId: string | null;
+  readonly eventType: string;
+  readonly occurredAt: string;
+  readonly receivedAt: string;
+  readonly overQuota: boolean;
+  readonly sequence: number | null;
+  readonly partition: number;
+  readonly offset: number;
+  readonly index: number;
+  /** As it was sent. */
+  readonly payload: string;
+}
+
+interface Count {
+  readonly matched: number;
+  readonly shown: number;
+  readonly unreadRecords: number;
+}
+
+const KEPT = 200;
+const PREVIEW = 160;
+const REOPEN_MS = 2_000;
+const FILTERS = [
+  { name: 'type', label: 'Type', hint: 'checkpoint' },
+  { name: 'session', label: 'Session', hint: 'its id' },
+  { name: 'player', label: 'Player', hint: 'external id' },
+  { name: 'where', label: 'Payload', hint: 'level=3' },
+] as const;
+
+type Link = 'connecting' | 'open' | 'lost';
+
+/** A stream that comes back by itself, also where the browser gives up on it. */
+function useStream(
+  query: string,
+  on: { events: (events: TailEvent[]) => void; count: (count: Count) => void },
+): { link: Link; problem: string } {
+  const [state, setState] = useState({ query, link: 'connecting' as Link, problem: '' });
+  const handlers = useRef(on);
+  handlers.current = on;
+  useEffect(() => {
+    let source: EventSource;
+    let timer: ReturnType<typeof setTimeout> | undefined;
+    let isOver = false;
+    const open = () => {
+      source = new EventSource(`/admin/tail?${query}`);
+      source.onopen = () => setState({ query, link: 'open', problem: '' });
+      source.addEventListener('events', ({ data }) => handlers.current.events(JSON.parse(data)));
+      source.addEventListener('count', ({ data }) => handlers.current.count(JSON.parse(data)));
+      source.onerror = () => {
+        setState((last) => ({ ...last, query, link: 'lost' }));
+        if (source.readyState !== EventSource.CLOSED || isOver) return;
+        void whyRefused(query).then((problem) => isOver || setState({ query, link: 'lost', problem }));
+        timer = setTimeout(open, REOPEN_MS);
+      };
+    };
+    open();
+    return () => {
+      isOver = true;
+      clearTimeout(timer);
+      source.close();
+    };
+  }, [query]);
+  // What is known is of another stream until this one has said something.
+  return state.query === query ? state : { link: 'connecting', problem: '' };
+}
+
+/** An `EventSource` does not tell. */
+async function whyRefused(query: string): Promise<string> {
+  const response = await fetch(`/admin/tail?${query}`).catch(() => undefined);
+  if (response === undefined || response.ok) {
+    void response?.body?.cancel();
+    return '';
+  }
+  const problem: { detail?: string } = await response.json().catch(() => ({}));
+  return problem.detail ?? '';
+}
+
+export function Tail({ project, projects }: PageProps): VNode {
+  const [filters, setFilters] = useState<Readonly<Record<string, string>>>({});
+  const [events, setEvents] = useState<readonly TailEvent[]>([]);
+  const [held, setHeld] = useState<readonly TailEvent[] | undefined>();
+  const [heldCount, setHeldCount] = useState(0);
+  const [counted, setCounted] = useState<Count>({ matched: 0, shown: 0, unreadRecords: 0 });
+  const [open, setOpen] = useState<TailEvent>();
+  const given = Object.entries({ project: project?.id ?? '', ...filters }).filter(
+    ([, value]) => value !== '',
+  );
+  const query = new URLSearchParams(Object.fromEntries(given)).toString();
+  const { link, problem } = useStream(query, {
+    events: (arrived) => {
+      const newest = (last: readonly TailEvent[]) => [...arrived.toReversed(), ...last].slice(0, KEPT);
+      if (held === undefined) return setEvents(newest);
+      setHeld((last) => newest(last ?? []));
+      setHeldCount((last) => last + arrived.length);
+    },
+    count: setCounted,
+  });
+  useEffect(() => {
+    setEvents([]);
+    setCounted({ matched: 0, shown: 0, unreadRecords: 0 });
+  }, [query]);
+  const toggle = () => {
+    if (held !== undefined) setEvents((last) => [...held, ...last].slice(0, KEPT));
+    setHeld(held === undefined ? [] : undefined);
+    setHeldCount(0);
+  };
+  const onFilter = (event: SubmitEvent) => {
+    event.preventDefault();
+    setFilters(
+      Object.fromEntries(
+        [...new FormData(event.target as HTMLFormElement)].map(([name, value]) => [
+          name,
+          String(value).trim(),
+        ]),
+      ),
+    );
+  };
+  return html`<section>
+    <form class="filters" onSubmit=${onFilter}>
+      ${FILTERS.map(
+        ({ name, label, hint }) =>
+          html`<label>${label}<input name=${name} placeholder=${hint} defaultValue=${filters[name] ?? ''} /></label>`,
+      )}
+      <button>Filter</button>
+      <button type="button" class="plain" aria-pressed=${held !== undefined} onClick=${toggle}>
+        ${held === undefined ? 'Pause' : `Go on (${count(heldCount)} more)`}
+      </button>
+    </form>
+    <p class=${`status ${link}`} role="status">${statusText(link, problem, counted)}</p>
+    ${events.length === 0 && html`<${Nothing} isFiltered=${given.length > 0} />`}
+    ${events.length > 0 && html`<${EventTable} events=${events} names=${new Map(projects.map(({ id, name }) => [id, name]))} onOpen=${setOpen} />`}
+    ${open && html`<${Detail} event=${open} onClose=${() => setOpen(undefined)} />`}
+  </section>`;
+}
+
+function statusText(link: Link, problem: string, { matched, shown, unreadRecords }: Count): string {
+  if (problem !== '') return problem;
+  if (link === 'lost') return 'The connection was lost; trying again.';
+  if (link === 'connecting') return 'Connecting…';
+  const unread =
+    unreadRecords === 0
+      ? ''
+      : ` ${count(unreadRecords)} records were not looked into, to leave ingest its time.`;
+  return `Live. Showing ${count(shown)} of ${count(matched)} events since this page was opened.${unread}`;
+}
+
+function Nothing({ isFiltered }: { isFiltered: boolean }): VNode {
+  return isFiltered
+    ? html`<${Empty}><p>Nothing yet that matches. Events show here as they come.</p><//>`
+    : html`<${Empty}>
+        <p>No event yet. They show here within a second of being sent.</p>
+        <p>To see some, let a simulated game play: <code>npx questlog simulate</code></p>
+      <//>`;
+}
+
+function EventTable({
+  events,
+  names,
+  onOpen,
+}: {
+  events: readonly TailEvent[];
+  names: ReadonlyMap<string, string>;
+  onOpen: (event: TailEvent) => void;
+}): VNode {
+  return html`<div class="scroll" tabindex="0" role="region" aria-label="Events, newest first">
+    <table class="tail">
+      <thead><tr><th scope="col">Received</th><th scope="col">Type</th><th scope="col">Project</th><th scope="col">Session</th><th scope="col">Payload</th></tr></thead>
+      <tbody>${events.map(
+        (event) => html`<tr key=${event.id}>
+          <td><${Time} at=${event.receivedAt} withDate=${false} /></td>
+          <td><button class="link" onClick=${() => onOpen(event)}>${event.eventType || '(empty)'}</button>${event.overQuota && html` <span class="tag">over quota</span>`}</td>
+          <td>${names.get(event.projectId) ?? event.projectId.slice(0, 8)}</td>
+          <td>${event.sessionId === null ? '–' : html`<code title=${event.sessionId}>${event.sessionId.slice(0, 8)}</code>`}</td>
+          <td><code class="payload">${event.payload.slice(0, PREVIEW)}</code></td>
+        </tr>`,
+      )}</tbody>
+    </table>
+  </div>`;
+}
+
+function Detail({ event, onClose }: { event: TailEvent; onClose: () => void }): VNode {
+  const dialog = useRef<HTMLDialogElement>(null);
+  useEffect(() => dialog.current?.showModal(), []);
+  const { id, sessionId, occurredAt, receivedAt, partition, offset, index, sequence } = event;
+  return html`<dialog ref=${dialog} onClose=${onClose} aria-labelledby="detail-title">
+    <h2 id="detail-title">${event.eventType || '(empty)'}</h2>
+    <dl>
+      <dt>Id</dt><dd><code>${id}</code></dd>
+      <dt>Session</dt><dd><code>${sessionId ?? '–'}</code></dd>
+      <dt>Occurred</dt><dd><${Time} at=${occurredAt} /></dd>
+      <dt>Received</dt><dd><${Time} at=${receivedAt} /></dd>
+      <dt>In the log</dt><dd>partition ${partition}, offset ${offset}, event ${index}</dd>
+      ${sequence !== null && html`<dt>Sequence</dt><dd>${sequence}</dd>`}
+    </dl>
+    <h3>Payload, as it was sent</h3>
+    <pre tabindex="0">${event.payload}</pre>
+    <form method="dialog"><button autofocus>Close</button></form>
+  </dialog>`;
+}

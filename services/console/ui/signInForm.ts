@@ -1,0 +1,49 @@
+/** Signing in with the admin token: typed, or brought by the address that a start prints (`#token=…`). */
+import type { VNode } from 'preact';
+import { useEffect, useState } from 'preact/hooks';
+import { Failure, html } from './html.ts';
+
+/** The part behind `#` never leaves the browser; it is taken out of the address, and so out of its history. */
+function tokenOfAddress(): string {
+  const token = /^#token=(.+)$/.exec(location.hash)?.[1] ?? '';
+  if (token !== '') history.replaceState(null, '', '#/tail');
+  return decodeURIComponent(token);
+}
+
+export function SignInForm({ onDone }: { onDone: () => void }): VNode {
+  const [error, setError] = useState<Error>();
+  const send = async (token: string): Promise<void> => {
+    const body = JSON.stringify({ token });
+    const response = await fetch('/login', {
+      method: 'POST',
+      body,
+      headers: { 'Content-Type': 'application/json' },
+    }).catch(() => undefined);
+    if (response?.ok) return onDone();
+    const isWrong = response?.status === 401;
+    setError(
+      new Error(
+        isWrong ? 'This is not the admin token.' : 'Questlog does not answer as it should; try again.',
+      ),
+    );
+  };
+  useEffect(() => {
+    const token = tokenOfAddress();
+    if (token !== '') void send(token);
+  }, []);
+  const onSubmit = (event: SubmitEvent) => {
+    event.preventDefault();
+    void send(String(new FormData(event.target as HTMLFormElement).get('token')));
+  };
+  return html`<main class="sign-in">
+    <h1><img src="/ui/icon.svg" alt="" width="32" height="32" />Questlog</h1>
+    <form onSubmit=${onSubmit}>
+      <label for="token">Admin token</label>
+      <input id="token" name="token" type="password" autocomplete="current-password" required autofocus />
+      <button>Sign in</button>
+      <${Failure} error=${error} />
+    </form>
+    <p>It is <code>adminToken</code> in <code>dev-credentials.json</code>, in the data folder (<code>.data</code>), or what
+      <code>QUESTLOG_ADMIN_TOKEN</code> says. <code>npx questlog console</code> prints an address that needs no typing.</p>
+  </main>`;
+}

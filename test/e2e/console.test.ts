@@ -1,0 +1,206 @@
+/** The console in a real Chromium: signing in, each page with what a game sends while somebody looks, and nobody let in by trick. */
+import axe from 'axe-core';
+import type { Page } from 'playwright-core';
+import { describe, expect, onTestFinished, test } from 'vitest';
+import { anEvent } from './builders.ts';
+import { aChromium, describeLooks } from './consolePage.ts';
+import { removeDataDir, startProduct } from './product.ts';
+import { sharedProduct } from './sharedProduct.ts';
+
+const MAX_PAGE_BYTES = 150_000;
+
+describe('signing in', () => {
+  const shared = sharedProduct();
+
+  /** @param token undefined: the right one. */
+  async function login(token?: string, headers: Record<string, string> = {}): Promise<Response> {
+    const { adminUrl, adminToken } = shared.product.credentials;
+    return await fetch(`${adminUrl}/login`, {
+      method: 'POST',
+      headers: { 'Content-Type': 'application/json', Origin: adminUrl, ...headers },
+      body: JSON.stringify({ token: token ?? adminToken }),
+    });
+  }
+
+  async function cookie(): Promise<string> {
+    return (await login()).headers.get('Set-Cookie')?.split(';')[0] ?? '';
+  }
+
+  test('takes the admin token and gives a cookie that no script and no other site can use', async () => {
+    const answer = await login();
+    expect(answer.status).toBe(204);
+    expect(answer.headers.get('Set-Cookie')).toMatch(
+      /^questlog_[0-9a-f]{8}=\d+\.[\w-]{43}; Path=\/; Max-Age=43200; HttpOnly; SameSite=Strict$/,
+    );
+    expect(
+      (
+        await login(undefined, { Origin: shared.product.credentials.adminUrl.replace('http', 'https') })
+      ).headers.get('Set-Cookie'),
+    ).toMatch(/; Secure$/);
+    for (const token of ['', 'wrong', shared.product.credentials.token]) {
+      const refused = await login(token);
+      expect([refused.status, refused.headers.get('Set-Cookie')]).toEqual([401, null]);
+    }
+  });
+
+  test('lets a cookie read, and change only from a page of the console', async () => {
+    const { adminUrl } = shared.product.credentials;
+    const Cookie = await cookie();
+    const ask = async (method: string, headers: Record<string, string>): Promise<number> => {
+      const body = method === 'GET' ? {} : { body: '{"name":"made by trick"}' };
+      const sent = { Cookie, 'Content-Type': 'application/json', ...headers };
+      return (await fetch(`${adminUrl}/admin/tenants`, { method, headers: sent, ...body })).status;
+    };
+    expect(await ask('GET', {})).toBe(200);
+    for (const Origin of ['https://evil.example', 'null', adminUrl.replace(/\d+$/, '1')]) {
+      expect(await ask('POST', { Origin }), Origin).toBe(403);
+    }
+    expect(await ask('POST', {})).toBe(403);
+    expect(await shared.product.admin('GET', '/admin/tenants').then((answer) => answer.text())).not.toContain(
+      'made by trick',
+    );
+    expect(await ask('GET', { Cookie: `${Cookie}x` })).toBe(401);
+    expect(await ask('GET', { Cookie: Cookie.replace(/=\d+/, '=9999999999999') })).toBe(401);
+    expect(await ask('GET', { Cookie: Cookie.replace(/=\d+/, '=1') })).toBe(401);
+  });
+
+  test('is bound to the host that was signed in to', async () => {
+    const { adminUrl } = shared.product.credentials;
+    const [, value = ''] = /=(.+)/.exec(await cookie()) ?? [];
+    const other = adminUrl.replace('127.0.0.1', 'localhost');
+    const there = await fetch(`${other}/login`, {
+      method: 'POST',
+      headers: { 'Content-Type': 'application/json', Origin: other },
+      body: JSON.stringify({ token: shared.product.credentials.adminToken }),
+    });
+    const name = there.headers.get('Set-Cookie')?.split('=')[0] ?? '';
+    const taken = await fetch(`${other}/admin/tenants`, { headers: { Cookie: `${name}=${value}` } });
+    expect([there.status, taken.status]).toEqual([204, 401]);
+  });
+
+  test('nothing under /admin/ answers without the token, and the files of the pages hold nobody’s secret', async () => {
+    const { adminUrl, adminToken } = shared.product.credentials;
+    const statusOf = async (path: string): Promise<number> => (await fetch(adminUrl + path)).status;
+    expect(await Promise.all(['/admin/tail', '/admin/nothing', '/', '/ui/main.ts'].map(statusOf))).toEqual([
+      401, 401, 200, 200,
+    ]);
+    expect(
+      await Promise.all(['/ui/tsconfig.json', '/ui/..%2fpackage.json', '/ui/lib/x.js'].map(statusOf)),
+    ).toEqual([404, 404, 404]);
+    const page = await fetch(adminUrl);
+    expect(await page.text()).not.toContain(adminToken);
+    const policy = page.headers.get('Content-Security-Policy') ?? '';
+    expect(policy).toContain("frame-ancestors 'none'");
+    expect(policy).not.toMatch(/unsafe|\*|https?:/);
+  });
+});
+
+describeLooks('an operator who looks', () => {
+  const shared = sharedProduct();
+  const chromium = aChromium();
+
+  test('signs in by hand, is told of a wrong token, and signs out', async () => {
+    const page = await chromium.page();
+    const { adminUrl, adminToken } = shared.product.credentials;
+    await page.goto(adminUrl);
+    await page.getByLabel('Admin token').fill('wrong');
+    await page.getByRole('button', { name: 'Sign in' }).click();
+    await page.getByText('This is not the admin token.').waitFor();
+    await page.getByLabel('Admin token').fill(adminToken);
+    await page.keyboard.press('Enter');
+    await page.getByRole('heading', { name: 'Live tail' }).waitFor();
+    await page.getByRole('button', { name: 'Sign out' }).click();
+    await page.reload();
+    await page.getByLabel('Admin token').waitFor();
+  });
+
+  test('is told that the connection was lost, and looks on when Questlog is back', async () => {
+    const first = await startProduct();
+    let last = first;
+    onTestFinished(async () => {
+      await last.stop();
+      await removeDataDir(last);
+    });
+    const page = await chromium.signedIn(first, 'tail');
+    await page.getByText('Live.').waitFor();
+    expect(await first.stop()).toBe(0);
+    await page.getByText('The connection was lost').waitFor();
+    const [QUESTLOG_PORT, QUESTLOG_ADMIN_PORT] = [first.credentials.baseUrl, first.credentials.adminUrl].map(
+      (url) => new URL(url).port,
+    );
+    last = await startProduct({ dataDir: first.dataDir, env: { QUESTLOG_PORT, QUESTLOG_ADMIN_PORT } });
+    await page.getByText('Live.').waitFor();
+    const { sessionId } = last.credentials;
+    await last.request('POST', '/v1/ingest/events', { body: anEvent({ sessionId, eventType: 'after' }) });
+    await page.getByRole('button', { name: 'after' }).waitFor();
+  });
+
+  test('asks in SQL, sees a table or a chart, and is told what ClickHouse says of a mistake', async () => {
+    const page = await chromium.signedIn(shared.product, 'ask');
+    const editor = page.getByLabel('A question in SQL');
+    await editor.fill(
+      "SELECT toDateTime('2026-01-01 00:00:00', 'UTC') + number AS t, 9007199254740993 + number AS n FROM numbers(3)",
+    );
+    await editor.press('Control+Enter');
+    await page.getByRole('cell', { name: '9007199254740995' }).waitFor();
+    await page.getByRole('button', { name: 'As a chart' }).click();
+    await page.locator('.uplot canvas').waitFor();
+    await page.getByRole('button', { name: 'As a table' }).click();
+    const saved = page.waitForEvent('download');
+    await page.getByRole('button', { name: 'Save as CSV' }).click();
+    expect((await saved).suggestedFilename()).toBe('questlog.csv');
+    await editor.fill('SELECT nothing');
+    await page.getByRole('button', { name: 'Ask', exact: true }).click();
+    await page.getByRole('alert').getByText('nothing').waitFor();
+  });
+
+  test('finds every page light to load, from this Questlog alone, and readable by everybody', async () => {
+    const page = await chromium.signedIn(shared.product, 'tail');
+    const paths = await page
+      .getByRole('navigation')
+      .getByRole('link')
+      .evaluateAll((links) => links.map((link) => String(link.getAttribute('href'))));
+    expect(paths.length).toBeGreaterThan(1);
+    const problems: string[] = [];
+    for (const [colorScheme, width] of [
+      ['light', 1280],
+      ['dark', 1280],
+      ['light', 390],
+    ] as const) {
+      await page.emulateMedia({ colorScheme });
+      await page.setViewportSize({ width, height: 800 });
+      for (const path of paths) {
+        await page.goto(`${shared.product.credentials.adminUrl}/${path}`);
+        await page.getByRole('heading', { level: 1 }).waitFor();
+        problems.push(...(await violations(page)).map((one) => `${path} ${colorScheme} ${width}: ${one}`));
+        const overflow = await page.evaluate(
+          'document.documentElement.scrollWidth - document.documentElement.clientWidth',
+        );
+        if (Number(overflow) > 0) problems.push(`${path} is wider than ${width}`);
+      }
+    }
+    expect(problems).toEqual([]);
+
+    const fresh = await chromium.page();
+    let bytes = 0;
+    const strangers: string[] = [];
+    fresh.on('response', async (response) => {
+      if (!response.url().startsWith(shared.product.credentials.adminUrl)) strangers.push(response.url());
+      if (/\/ui\/|\/$/.test(response.url())) bytes += (await response.body()).length;
+    });
+    const { adminUrl, adminToken } = shared.product.credentials;
+    await fresh.goto(`${adminUrl}/#token=${adminToken}`);
+    await fresh.getByText('Live.').waitFor();
+    expect(strangers).toEqual([]);
+    expect(bytes).toBeGreaterThan(20_000);
+    expect(bytes).toBeLessThan(MAX_PAGE_BYTES);
+  });
+});
+
+async function violations(page: Page): Promise<string[]> {
+  await page.evaluate(axe.source);
+  const found = await page.evaluate<{ violations: { id: string; nodes: { html: string }[] }[] }>(
+    'axe.run(document, { runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "best-practice"] })',
+  );
+  return found.violations.map(({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html).join(' ')}`);
+}

@@ -1,0 +1,58 @@
+/** The live tail in a real Chromium: what games send while somebody looks, filtered, paused, byte for byte. */
+import { expect, test } from 'vitest';
+import { anEvent } from './builders.ts';
+import { aChromium, describeLooks } from './consolePage.ts';
+import { sharedProduct } from './sharedProduct.ts';
+
+describeLooks('the live tail', () => {
+  const shared = sharedProduct();
+  const chromium = aChromium();
+
+  test('sees an event as it comes, and its payload as it was sent', async () => {
+    const game = await shared.aProject({ revision: 'B' });
+    const page = await chromium.signedIn(shared.product, 'tail');
+    await page.getByLabel('Project').selectOption(game.projectId);
+    await page.getByText('Live.').waitFor();
+    const payload =
+      '{"level":3,"big":12345678901234567890,"x":1.0,"x":-0,"html":"<img src=x onerror=alert(1)>"}';
+    await game.post(`[{"eventType":"checkpoint","payload":${payload}}]`);
+    await page.getByRole('button', { name: 'checkpoint' }).click();
+    expect(await page.getByRole('dialog').locator('pre').textContent()).toBe(payload);
+    await page.keyboard.press('Escape');
+    await page.getByText('Showing 1 of 1 events').waitFor();
+  });
+
+  test('filters by type, session, player and what stands in the payload, and pauses with a count', async () => {
+    const game = await shared.aProject({ revision: 'B' });
+    const player = `player-${game.projectId}`;
+    const sessionId = await game.session({ player: { externalId: player } });
+    const page = await chromium.signedIn(shared.product, 'tail');
+    const rows = page.locator('tbody tr');
+    await page.getByLabel('Project').selectOption(game.projectId);
+    const send = () =>
+      game.post([
+        anEvent({ sessionId, eventType: 'jump', payload: { at: { level: 3 } } }),
+        anEvent({ eventType: 'jump', payload: { at: { level: 4 } } }),
+        anEvent({ sessionId, eventType: 'fall', payload: {} }),
+      ]);
+    const shownFor = async (label: string, value: string): Promise<number> => {
+      for (const input of await page.locator('.filters input').all()) await input.fill('');
+      await page.getByLabel(label, { exact: true }).fill(value);
+      await page.getByRole('button', { name: 'Filter' }).click();
+      await page.getByText('Live. Showing 0 of 0').waitFor();
+      await send();
+      await page.getByText(/Showing [1-9]/).waitFor();
+      return await rows.count();
+    };
+    expect(await shownFor('Type', 'jump')).toBe(2);
+    expect(await shownFor('Session', sessionId)).toBe(2);
+    expect(await shownFor('Payload', 'at.level=4')).toBe(1);
+    expect(await shownFor('Player', player)).toBe(2);
+    await page.getByRole('button', { name: 'Pause' }).click();
+    await send();
+    await page.getByRole('button', { name: 'Go on (2 more)' }).waitFor();
+    expect(await rows.count()).toBe(2);
+    await page.getByRole('button', { name: 'Go on' }).click();
+    expect(await rows.count()).toBe(4);
+  });
+});
