@@ -12,6 +12,14 @@ export function printRows(rows: readonly object[], columns: readonly string[], i
   if (rows.length === 0) process.stderr.write('none\n');
 }
 
+/** JSON whose last field is the payload byte for byte: to parse it would change what its numbers say. */
+export function withPayload(fields: object, payload: string, space = 0): string {
+  return JSON.stringify({ ...fields, payload: null }, undefined, space).replace(
+    /null(?=\s*\}$)/,
+    () => payload,
+  );
+}
+
 /** A line that is written over; only on a terminal, and only once the work has taken two seconds. */
 export function progress(startedMs: number, text: string): void {
   if (!process.stderr.isTTY || performance.now() - startedMs < SLOW_MS) return;

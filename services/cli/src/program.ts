@@ -2,7 +2,8 @@
 import { readFileSync } from 'node:fs';
 import { SERVICES } from '@questlog/standalone/serviceNames';
 import { Command } from 'commander';
-import { askCommands } from './ask.ts';
+import { askCommands } from './ask/ask.ts';
+import { followCommand } from './ask/follow.ts';
 import { doctorCommand } from './doctor.ts';
 import { example, manageCommands } from './manage.ts';
 import type { Reach } from './reach.ts';
@@ -49,6 +50,7 @@ QUESTLOG_ADMIN_TOKEN for operators' commands, and by QUESTLOG_URL and QUESTLOG_T
   });
   const others = [
     ...askCommands(at),
+    followCommand(at),
     sendCommand(at),
     simulateCommand(at),
     ...manageCommands(at),

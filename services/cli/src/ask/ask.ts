@@ -1,9 +1,9 @@
 /** `questlog sql | trail | quota`: what people ask of a running Questlog. */
 import { text } from 'node:stream/consumers';
 import { Command } from 'commander';
-import { example } from './manage.ts';
-import { forTerminal, printRows } from './print.ts';
-import type { Reach } from './reach.ts';
+import { example } from '../manage.ts';
+import { forTerminal, printRows } from '../print.ts';
+import type { Reach } from '../reach.ts';
 
 const TABLE = 'PrettyCompactMonoBlock';
 const SHOWN_GAPS = 20;

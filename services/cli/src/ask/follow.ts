@@ -1,0 +1,133 @@
+/** `questlog follow`: one event on its way: received, in the log, in ClickHouse, linked to bug reports; each with its time. */
+import { setTimeout as delay } from 'node:timers/promises';
+import { canonicalUuid, isUuidV7 } from '@questlog/schemas/uuid';
+import { Command } from 'commander';
+import { example, wholeNumber } from '../manage.ts';
+import { count, forTerminal, withPayload } from '../print.ts';
+import type { Endpoint, Reach } from '../reach.ts';
+
+const LOOK_AGAIN_MS = 250;
+
+interface Options {
+  readonly wait: number;
+  readonly json?: boolean;
+}
+
+export function followCommand(at: () => Promise<Reach>): Command {
+  const command: Command = new Command('follow')
+    .description('where one event has come to: log, ClickHouse, links to bug reports')
+    .argument('<eventId>', 'as the answer to the game says it')
+    .option('--wait <seconds>', 'for an event that ClickHouse does not have yet', wholeNumber, 10)
+    .option('--json', 'for programs');
+  example(command, 'questlog follow 01a1fe02-7454-7000-a110-3027adf24232');
+  return command.action(async (text: string, { wait, json = false }: Options) => {
+    const id = canonicalUuid(text);
+    if (id === undefined || !isUuidV7(id)) {
+      command.error('error: an event has a UUIDv7, as in: 01a1fe02-7454-7000-a110-3027adf24232');
+    }
+    const { admin } = await at();
+    const row = await awaitedRow(admin, id, wait * 1000);
+    if (row === undefined) {
+      throw new Error(
+        `ClickHouse has no event ${id} after ${wait} s; compare the id with the answer that the game got, and see with questlog doctor whether the projector keeps up`,
+      );
+    }
+    const links = await linksOf(admin, row);
+    process.stdout.write(json ? `${jsonOf(row, links)}\n` : linesOf(row, links));
+  });
+}
+
+/** Undefined where it has not come in time. */
+async function awaitedRow(admin: Endpoint, id: string, waitMs: number): Promise<FollowedEvent | undefined> {
+  const deadlineMs = performance.now() + waitMs;
+  for (let isFirst = true; ; isFirst = false) {
+    const [row] = await rows<FollowedEvent>(admin, EVENT.replaceAll('{id}', id));
+    if (row !== undefined || performance.now() >= deadlineMs) return row;
+    if (isFirst) process.stderr.write(`not in ClickHouse yet; looking for up to ${waitMs / 1000} s\n`);
+    await delay(LOOK_AGAIN_MS);
+  }
+}
+
+/** The primary key leads to it by the time inside the id. */
+const EVENT = `SELECT id, tenant_id AS tenantId, project_id AS projectId, session_id AS sessionId,
+    build_id AS buildId, event_type AS eventType, over_quota AS overQuota, toString(sequence) AS sequence,
+    ${iso('occurred_at')} AS occurredAt, ${iso('received_at')} AS receivedAt,
+    toInt64(toUnixTimestamp64Milli(received_at) - toUnixTimestamp64Milli(occurred_at)) AS laterMs,
+    log_id AS logId, log_partition AS partition, toString(log_offset) AS offset, log_index AS index, payload
+  FROM events WHERE id_at = UUIDv7ToDateTime(toUUID('{id}'), 'UTC') AND id = '{id}' LIMIT 1`;
+
+interface FollowedEvent {
+  readonly id: string;
+  readonly tenantId: string;
+  readonly projectId: string;
+  readonly sessionId: string | null;
+  readonly buildId: string | null;
+  readonly eventType: string;
+  readonly overQuota: boolean;
+  readonly sequence: string | null;
+  readonly occurredAt: string;
+  readonly receivedAt: string;
+  readonly laterMs: number | string;
+  readonly logId: string;
+  readonly partition: number;
+  readonly offset: string;
+  readonly index: number;
+  readonly payload: string;
+}
+
+function linksOf(admin: Endpoint, { projectId, id }: FollowedEvent): Promise<FollowedLink[]> {
+  return rows(
+    admin,
+    `SELECT report_id AS reportId, state, source, ${iso('changed_at')} AS changedAt FROM report_links
+     WHERE project_id = '${projectId}' AND event_id = '${id}' ORDER BY changed_at, report_id`,
+  );
+}
+
+interface FollowedLink {
+  readonly reportId: string;
+  readonly state: string;
+  readonly source: string;
+  readonly changedAt: string;
+}
+
+async function rows<Row>(admin: Endpoint, query: string): Promise<Row[]> {
+  const { data }: { data: Row[] } = await admin.json('POST', '/admin/sql', { body: { query } });
+  return data;
+}
+
+function iso(column: string): string {
+  return `replaceOne(toString(${column}), ' ', 'T') || 'Z'`;
+}
+
+function linesOf(row: FollowedEvent, links: readonly FollowedLink[]): string {
+  const { sessionId, buildId, sequence } = row;
+  const later = Number(row.laterMs);
+  const lines = [
+    ['event', `${row.eventType}${row.overQuota ? ', over quota' : ''}`],
+    ['happened', `${row.occurredAt} by the game’s clock`],
+    ['received', `${row.receivedAt}, ${count(Math.abs(later))} ms ${later < 0 ? 'before' : 'after'} that`],
+    ['log', `partition ${row.partition}, offset ${row.offset}, index ${row.index}, of log ${row.logId}`],
+    ['ClickHouse', `events, tenant ${row.tenantId}, project ${row.projectId}`],
+    ['session', `${sessionId ?? 'none'}${sequence === null ? '' : `, its event ${sequence}`}`],
+    ['build', buildId ?? 'none'],
+    ['payload', row.payload],
+    ...links.map((link) => {
+      return ['link', `${link.changedAt} ${link.state} to report ${link.reportId}, ${SOURCES[link.source]}`];
+    }),
+    ...(links.length === 0 ? [['link', 'to no report']] : []),
+  ];
+  return lines.map(([name = '', said = '']) => `${name.padEnd(10)}  ${forTerminal(said)}\n`).join('');
+}
+
+const SOURCES: Readonly<Record<string, string>> = {
+  inline: 'which brought it',
+  named: 'which names it',
+  session: 'in whose window it is',
+};
+
+function jsonOf(row: FollowedEvent, links: readonly FollowedLink[]): string {
+  const { logId, partition, offset, index, laterMs: _, payload, sequence, ...event } = row;
+  const log = { id: logId, partition, offset: Number(offset), index };
+  const counted = sequence === null ? null : Number(sequence);
+  return withPayload({ ...event, sequence: counted, log, links }, payload, 2);
+}

@@ -1,0 +1,77 @@
+/** `questlog follow`: one event from the game's answer to its links. */
+import { beforeAll, expect, test } from 'vitest';
+import { aKey, rawEvent, type TestProject } from './builders.ts';
+import { aStranger, type Ended, questlogCommand } from './questlogCommand.ts';
+import { sharedProduct } from './sharedProduct.ts';
+
+const PAYLOAD = '{"big":12345678901234567890, "pi" : 3.140,\n"text":"\\u001b[2J$&"}';
+const shared = sharedProduct();
+let game: TestProject;
+let env: Record<string, string>;
+
+beforeAll(async () => {
+  const { adminUrl, adminToken } = shared.product.credentials;
+  env = { QUESTLOG_ADMIN_URL: adminUrl, QUESTLOG_ADMIN_TOKEN: adminToken };
+  game = await shared.aProject({ revision: 'A' });
+});
+
+test('an event is told with its times, its place in the log, its payload as sent and its links', async () => {
+  const occurredAt = '2026-11-22T12:00:00.123456Z';
+  const sent = await game.post(
+    rawEvent(PAYLOAD, { sessionId: game.sessionId, occurredAt, sequence: 4, eventType: 'level\u001bup' }),
+  );
+  expect(sent.status, sent.text()).toBe(201);
+  const [{ id }] = sent.json();
+  const filed = await game.report({ eventIds: [id] });
+  expect(filed.status, filed.text()).toBe(201);
+  const reportId: string = filed.json().id;
+  await expect.poll(async () => (await game.get(`/v1/events/${id}`)).json().reportIds).toEqual([reportId]);
+
+  const shown = await questlogCommand(['follow', id.toUpperCase()], { env });
+  const listed = await questlogCommand(['follow', id, '--json'], { env });
+
+  expect(shown).toMatchObject({ code: 0, stderr: '' });
+  expect(shown.stdout).toContain('level\uFFFDup\n');
+  expect(shown.stdout).toContain(`happened    ${occurredAt} by the game’s clock`);
+  expect(shown.stdout).toMatch(/received {4}20\d\d-\d\d-\d\dT[\d:.]+Z, [\d,]+ ms (after|before) that\n/);
+  expect(shown.stdout).toMatch(/log {9}partition \d, offset \d+, index 0, of log /);
+  expect(shown.stdout).toContain(`linked to report ${reportId}, which names it`);
+  expect(listed.stdout).toContain(`"payload": ${PAYLOAD}\n}`);
+  expect(JSON.parse(listed.stdout)).toMatchObject({
+    ...{ id, projectId: game.projectId, sessionId: game.sessionId, occurredAt, sequence: 4 },
+    log: { id: expect.any(String), partition: expect.any(Number), offset: expect.any(Number), index: 0 },
+    links: [{ reportId, state: 'linked', source: 'named', changedAt: expect.stringMatching(/^20.*Z$/) }],
+  });
+});
+
+test('an event that nobody has is code 1, with what to do', async () => {
+  const id = aKey();
+
+  const { code, stdout, stderr } = await questlogCommand(['follow', id, '--wait', '0'], { env });
+
+  expect({ code, stdout }).toEqual({ code: 1, stdout: '' });
+  expect(stderr).toMatch(new RegExp(`ClickHouse has no event ${id} after 0 s; .*questlog doctor`));
+});
+
+test('an event that comes while it is looked for is found', async () => {
+  const id = aKey();
+  const row = {
+    id,
+    projectId: id,
+    eventType: 'late',
+    payload: '{}',
+    offset: '9',
+    laterMs: '-5',
+    sequence: null,
+  };
+  const answers = [[], [], [row], []];
+  const url = await aStranger((_, response) => response.end(JSON.stringify({ data: answers.shift() ?? [] })));
+
+  const ended: Ended = await questlogCommand(['follow', id], {
+    env: { QUESTLOG_ADMIN_URL: url, QUESTLOG_ADMIN_TOKEN: 'x' },
+  });
+
+  expect(ended).toMatchObject({ code: 0, stderr: 'not in ClickHouse yet; looking for up to 10 s\n' });
+  expect(ended.stdout).toContain('offset 9');
+  expect(ended.stdout).toContain('link        to no report');
+});
