@@ -4,7 +4,7 @@ import { once } from 'node:events';
 import { createServer, type RequestListener } from 'node:http';
 import { text } from 'node:stream/consumers';
 import { fileURLToPath } from 'node:url';
-import { onTestFinished } from 'vitest';
+import { onTestFinished, vi } from 'vitest';
 import type { TestProject } from './builders.ts';
 import { ownEnvironment, type Reached } from './product.ts';
 
@@ -29,6 +29,52 @@ export async function questlogCommand(
     once(child, 'exit'),
   ]);
   return { code, stdout, stderr };
+}
+
+export interface Terminal {
+  type(keys: string): void;
+  /** Resolves once the screen has shown it, after what was awaited before. */
+  shows(what: string | RegExp): Promise<string>;
+  /** Of the command; whatever it has shown is the screen. */
+  ended(): Promise<{ code: number; screen: string }>;
+}
+
+/** Python's pseudo terminal around the command; Node has none. */
+const PSEUDO_TERMINAL = 'import os, pty, sys; sys.exit(os.waitstatus_to_exitcode(pty.spawn(sys.argv[1:])))';
+
+/** The command at a terminal, which ends with the test. */
+export function atTerminal(args: readonly string[], env: Readonly<Record<string, string>>): Terminal {
+  const command = ['-c', PSEUDO_TERMINAL, process.execPath, LAUNCHER, ...args];
+  const child = spawn('python3', command, { env: { ...ownEnvironment(), TERM: 'xterm', ...env } });
+  onTestFinished(() => void child.kill('SIGKILL'));
+  const exited = once(child, 'exit');
+  let screen = '';
+  let seen = 0;
+  child.stdout.on('data', (piece: Buffer) => {
+    screen += piece.toString();
+  });
+  return {
+    type: (keys) => void child.stdin.write(keys),
+    shows: (what) =>
+      vi.waitFor(
+        () => {
+          const at = positionOf(what, screen.slice(seen));
+          if (at < 0) throw new Error(`${what} is not in ${JSON.stringify(screen.slice(seen))}`);
+          const shown = screen.slice(seen);
+          seen += at + 1;
+          return shown;
+        },
+        { timeout: 10_000 },
+      ),
+    ended: async () => {
+      const [code] = await exited;
+      return { code, screen };
+    },
+  };
+}
+
+function positionOf(what: string | RegExp, text: string): number {
+  return typeof what === 'string' ? text.indexOf(what) : text.search(what);
 }
 
 /** The settings that lead to the product by its addresses; the folder is one that no product was started on. */

@@ -4,6 +4,7 @@ import { SERVICES } from '@questlog/standalone/serviceNames';
 import { Command } from 'commander';
 import { askCommands } from './ask/ask.ts';
 import { followCommand } from './ask/follow.ts';
+import { sqlCommand } from './ask/sql.ts';
 import { doctorCommand } from './doctor.ts';
 import { example, manageCommands } from './manage.ts';
 import type { Reach } from './reach.ts';
@@ -49,6 +50,7 @@ QUESTLOG_ADMIN_TOKEN for operators' commands, and by QUESTLOG_URL and QUESTLOG_T
     await import('@questlog/standalone/main');
   });
   const others = [
+    sqlCommand(at),
     ...askCommands(at),
     followCommand(at),
     sendCommand(at),

@@ -1,42 +1,17 @@
-/** `questlog sql | trail | quota`: what people ask of a running Questlog. */
-import { text } from 'node:stream/consumers';
+/** `questlog trail | quota`: a bug report with its events, and what tenants have used. */
 import { Command } from 'commander';
 import { example } from '../manage.ts';
 import { forTerminal, printRows } from '../print.ts';
 import type { Reach } from '../reach.ts';
 
-const TABLE = 'PrettyCompactMonoBlock';
 const SHOWN_GAPS = 20;
-/** The question names a format itself. A text that only ends like that is answered in JSON. */
-const NAMES_FORMAT = /\bFORMAT\s+\w+(\s+SETTINGS\b.*)?$/is;
 const TRAIL = ['occurredAt', 'sequence', 'eventType', 'id', 'payload'];
 /** Of the month that runs, of every tenant. */
 const USED = `SELECT toString(tenant_id) AS id, toUInt64(used) AS used FROM quota_usage
   WHERE month = toStartOfMonth(now('UTC'))`;
 
 export function askCommands(at: () => Promise<Reach>): Command[] {
-  return [sql(at), trail(at), quota(at)];
-}
-
-/** Prints ClickHouse's own table, or another format. */
-function sql(at: () => Promise<Reach>): Command {
-  const command = new Command('sql')
-    .description('ask ClickHouse; the tables: docs/reference/clickhouse.md')
-    .argument('[statement...]', 'one SELECT; standard input unless given')
-    .option('--format <name>', 'any of ClickHouse’s, as CSVWithNames or JSONEachRow');
-  example(command, 'questlog sql "SELECT event_type, count() FROM events GROUP BY event_type"');
-  return command.action(async (words: string[], options: { format?: string }) => {
-    const given = words.length > 0 || process.stdin.isTTY ? words.join(' ') : await text(process.stdin);
-    const query = given.replace(/[;\s]+$/, '');
-    if (query === '') command.error('error: a statement is needed, as in: questlog sql "SELECT 1"');
-    const format = options.format ?? (NAMES_FORMAT.test(query) ? undefined : TABLE);
-    const answer = await (await at()).admin.request('POST', '/admin/sql', {
-      body: { query: format === undefined ? query : `${query}\nFORMAT ${format}` },
-    });
-    const body = Buffer.from(await answer.arrayBuffer());
-    const shown = process.stdout.isTTY ? forTerminal(body.toString()) : body;
-    process.stdout.write(body.length === 0 && format === TABLE ? 'no rows\n' : shown);
-  });
+  return [trail(at), quota(at)];
 }
 
 /** A bug report, and in their order the events that it is linked to. */

@@ -1,0 +1,78 @@
+/** `questlog sql`: one question to ClickHouse, or at a terminal as many as one likes. */
+import { homedir } from 'node:os';
+import { join } from 'node:path';
+import { text } from 'node:stream/consumers';
+import { Command } from 'commander';
+import { example } from '../manage.ts';
+import { forTerminal } from '../print.ts';
+import type { Endpoint, Reach } from '../reach.ts';
+import type { Names } from './statements.ts';
+
+const TABLE = 'PrettyCompactMonoBlock';
+/** The question names a format itself. A text that only ends like that is answered in JSON. */
+const NAMES_FORMAT = /\bFORMAT\s+\w+(\s+SETTINGS\b.*)?$/is;
+const NAMES = 'SELECT table, name FROM system.columns WHERE database = currentDatabase()';
+
+interface Options {
+  readonly format?: string;
+}
+
+/** Prints ClickHouse's own table, or another format. */
+export function sqlCommand(at: () => Promise<Reach>): Command {
+  const command = new Command('sql')
+    .description('ask ClickHouse; the tables: docs/reference/clickhouse.md')
+    .argument('[statement...]', 'one SELECT; without it standard input, at a terminal a prompt')
+    .option('--format <name>', 'any of ClickHouse’s, as CSVWithNames or JSONEachRow');
+  example(
+    command,
+    'questlog sql "SELECT event_type, count() FROM events GROUP BY event_type"\n  questlog sql',
+  );
+  return command.action(async (words: string[], options: Options) => {
+    const isAtTerminal = process.stdin.isTTY && process.stdout.isTTY;
+    if (words.length === 0 && isAtTerminal) return await atPrompt((await at()).admin, options);
+    const given = words.length > 0 || process.stdin.isTTY ? words.join(' ') : await text(process.stdin);
+    const query = given.replace(/[;\s]+$/, '');
+    if (query === '') command.error('error: a statement is needed, as in: questlog sql "SELECT 1"');
+    await answer((await at()).admin, query, options);
+  });
+}
+
+async function answer(
+  admin: Endpoint,
+  query: string,
+  options: Options,
+  more: { signal?: AbortSignal } = {},
+): Promise<void> {
+  const format = options.format ?? (NAMES_FORMAT.test(query) ? undefined : TABLE);
+  const answered = await admin.request('POST', '/admin/sql', {
+    body: { query: format === undefined ? query : `${query}\nFORMAT ${format}` },
+    ...more,
+  });
+  const body = Buffer.from(await answered.arrayBuffer());
+  const shown = process.stdout.isTTY ? forTerminal(body.toString()) : body;
+  process.stdout.write(body.length === 0 && format === TABLE ? 'no rows\n' : shown);
+}
+
+async function atPrompt(admin: Endpoint, options: Options): Promise<void> {
+  const { converse } = await import('./prompt.ts');
+  process.stderr.write('A statement ends with ; and Tab completes names. Ctrl-C clears, Ctrl-D ends.\n');
+  await converse({
+    input: process.stdin,
+    output: process.stdout,
+    historyPath: join(homedir(), '.questlog_history'),
+    ask: (statement, signal) => answer(admin, statement, options, { signal }),
+    names: () => namesOf(admin),
+  });
+}
+
+async function namesOf(admin: Endpoint): Promise<Names> {
+  const { data }: NameRows = await admin.json('POST', '/admin/sql', { body: { query: NAMES } });
+  return {
+    tables: [...new Set(data.map(({ table }) => table))],
+    columns: [...new Set(data.map(({ name }) => name))],
+  };
+}
+
+interface NameRows {
+  readonly data: readonly { table: string; name: string }[];
+}

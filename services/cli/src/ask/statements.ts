@@ -1,0 +1,52 @@
+/** What is typed at the prompt of `questlog sql`: where its statements end, and what a word of it may become. */
+
+/** What a semicolon may stand in without ending anything; what is still open goes to the end. */
+const TOKEN =
+  /'(?:\\[\s\S]|[^'\\])*(?:'|$)|"(?:\\[\s\S]|[^"\\])*(?:"|$)|`(?:\\[\s\S]|[^`\\])*(?:`|$)|--[^\n]*|\/\*[\s\S]*?(?:\*\/|$)|;/g;
+
+const KEYWORDS = [
+  'SELECT DISTINCT FROM PREWHERE WHERE GROUP BY WITH ROLLUP TOTALS HAVING ORDER ASC DESC LIMIT OFFSET FORMAT SETTINGS',
+  'INNER LEFT RIGHT FULL CROSS ANY ASOF ARRAY JOIN ON USING FINAL SAMPLE UNION ALL INTERSECT EXCEPT WINDOW OVER PARTITION',
+  'AND OR NOT IN BETWEEN LIKE ILIKE IS NULL CASE WHEN THEN ELSE END CAST AS INTERVAL EXPLAIN DESCRIBE SHOW TABLES',
+].flatMap((line) => line.split(' '));
+
+/** The statements that a semicolon has ended, without it, and what has been begun behind them. */
+export function splitStatements(text: string): { ended: string[]; begun: string } {
+  const ended: string[] = [];
+  let from = 0;
+  for (const { 0: token, index } of text.matchAll(TOKEN)) {
+    if (token !== ';') continue;
+    ended.push(text.slice(from, index).trim());
+    from = index + 1;
+  }
+  const begun = text.slice(from);
+  return { ended: ended.filter((statement) => statement !== ''), begun: begun.trim() === '' ? '' : begun };
+}
+
+/** The same statement as the history keeps it: a comment that ends with its line would swallow the rest. */
+export function onOneLine(statement: string): string {
+  return statement
+    .replace(TOKEN, (token) => {
+      if (token.startsWith('--')) return '';
+      return token.startsWith("'") ? token.replaceAll('\n', '\\n') : token;
+    })
+    .replace(/\s*\n\s*/g, ' ')
+    .trim();
+}
+
+export interface Names {
+  readonly tables: readonly string[];
+  readonly columns: readonly string[];
+}
+
+/** What the last word of a line may become, and that word. A keyword is written as its begin is. */
+export function completions(line: string, { tables, columns }: Names): [string[], string] {
+  const word = /\w*$/.exec(line)?.[0] ?? '';
+  const isTable = /\b(from|join)\s+\w*$/i.test(line);
+  const begins = (names: readonly string[]): string[] => names.filter((name) => name.startsWith(word));
+  if (isTable) return [begins(tables), word];
+  if (word === '') return [[], ''];
+  const isLower = word === word.toLowerCase();
+  const keywords = begins(isLower ? KEYWORDS.map((keyword) => keyword.toLowerCase()) : KEYWORDS);
+  return [[...new Set([...begins(columns), ...begins(tables), ...keywords])], word];
+}
