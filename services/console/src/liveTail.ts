@@ -12,7 +12,6 @@ import { TOPICS } from '@questlog/schemas/topics/topics';
 export interface Looker {
   /** Null: of every tenant. */
   readonly tenantId: string | null;
-  /** @returns how many of the record's events are what it looks for. */
   take(record: EventsAccepted, at: EventAt): void;
   /** A record that was not looked into. */
   pass(): void;
@@ -75,6 +74,7 @@ export class LiveTail {
     tail.failed.catch((error: unknown) => {
       logger.error('live_tail_failed', error, { bug: !(error instanceof Unavailable) });
       // They come back, and open another.
+      void this.#letGo();
       for (const looker of this.#lookers) looker.end();
     });
     return tail;
@@ -83,10 +83,7 @@ export class LiveTail {
   async #letGo(): Promise<void> {
     const tail = this.#tail;
     this.#tail = undefined;
-    await tail?.then(
-      (open) => open.close(),
-      () => {},
-    );
+    await tail?.then((open) => open.close()).catch(() => {});
   }
 
   async #take({ partition, records }: Batch): Promise<void> {

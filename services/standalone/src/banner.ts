@@ -3,13 +3,17 @@ import { relative, resolve } from 'node:path';
 import { defaultDataDir } from './config.ts';
 import type { Kept, Running } from './services.ts';
 
-export function banner(running: Running, revision: string, seconds: number): string {
+/** @param isTerminal that somebody reads it, and not a file of logs, which is no place for the admin token. */
+export function banner(
+  running: Running,
+  { revision, seconds, isTerminal }: { revision: string; seconds: number; isTerminal: boolean },
+): string {
   const { service, baseUrl, adminUrl, kept } = running;
   const name = service === 'standalone' ? 'Questlog' : `Questlog ${service}`;
   const clickhouse = kept?.credentials.clickhouse;
   const lines = [
     ...(baseUrl === undefined ? [] : [`games       ${baseUrl}`]),
-    `operators   ${adminUrl}`,
+    `operators   ${adminUrl}${isTerminal && kept?.hasDemo ? signInFragment(kept) : ''}`,
     ...(clickhouse === undefined
       ? []
       : [`ClickHouse  ${clickhouse.url}  database ${clickhouse.database}, user ${clickhouse.username}`]),
@@ -18,6 +22,11 @@ export function banner(running: Running, revision: string, seconds: number): str
   const of = baseUrl === undefined ? '' : `, revision ${revision}`;
   const said = lines.map((line) => `  ${line}\n`).join('');
   return `\n${name} is ready (${seconds.toFixed(1)} s${of}).\n\n${said}${kept?.hasDemo ? demo(kept) : ''}\n`;
+}
+
+/** The console signs in with it; a browser does not send it. */
+function signInFragment({ credentials }: Kept): string {
+  return `/#token=${encodeURIComponent(credentials.adminToken)}`;
 }
 
 function demo({ credentials, dataDir }: Kept): string {

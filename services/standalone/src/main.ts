@@ -56,7 +56,9 @@ try {
   stopOnSignals(lifecycle, logger);
   const running = await startServices({ service, settings: config, logger, lifecycle });
   running.failed.catch(stopBroken);
-  process.stdout.write(banner(running, config.revision, (performance.now() - startedAtMs) / 1000));
+  const seconds = (performance.now() - startedAtMs) / 1000;
+  const isTerminal = process.stdout.isTTY;
+  process.stdout.write(banner(running, { revision: config.revision, seconds, isTerminal }));
 } catch (error) {
   // One line: the cause in words, unless a stop has cut the start short. What did start is closed: its locks are gone.
   if (!lifecycle.isStopping()) {

@@ -1,0 +1,157 @@
+/** Who looks sees what is new, is told of what was left out, and costs nothing once nobody looks. */
+import { randomUUID } from 'node:crypto';
+import { aLog, topicSpec } from '@questlog/runtime/log/embedded/testing/testLog';
+import type { Log, NewRecord } from '@questlog/runtime/log/log';
+import { Invalid, Unavailable } from '@questlog/runtime/process/errors';
+import { silentLogger } from '@questlog/runtime/process/logger';
+import type { Codec } from '@questlog/runtime/registry/registry';
+import type { AcceptedEvent, EventsAccepted } from '@questlog/schemas/topics/eventsAccepted';
+import { TOPICS } from '@questlog/schemas/topics/topics';
+import { expect, test } from 'vitest';
+import { LiveTail, type Looker, MAX_LOOKERS, matches, type TailFilter } from './liveTail.ts';
+
+const [ONE, OTHER] = [randomUUID(), randomUUID()];
+
+test('a looker sees what comes from then on, of its tenant, and what cannot be read stops nobody', async () => {
+  const { log, tail } = await aTail();
+  await append(log, [ONE, 'before']);
+  const all = aLooker(null);
+  const own = aLooker(ONE);
+  await tail.join(all);
+  await tail.join(own);
+  await append(log, [ONE, 'a'], [OTHER, 'b'], [ONE, 'unreadable'], [ONE, 'c']);
+  await expect.poll(() => all.seen).toEqual(['a', 'b', 'c']);
+  expect(own.seen).toEqual(['a', 'c']);
+  tail.leave(own);
+  await append(log, [ONE, 'd']);
+  await expect.poll(() => all.seen).toEqual(['a', 'b', 'c', 'd']);
+  expect(own.seen).toEqual(['a', 'c']);
+});
+
+test('what there is no time for is counted, so that nobody takes a part for the whole', async () => {
+  const { log, tail } = await aTail({ decodeMs: 5 });
+  const looker = aLooker(null);
+  await tail.join(looker);
+  await append(log, ...Array.from({ length: 200 }, (): [string, string] => [ONE, 'x']));
+  await expect.poll(() => looker.seen.length + looker.passed).toBe(200);
+  expect(looker.seen.length).toBeGreaterThan(0);
+  expect(looker.passed).toBeGreaterThan(100);
+});
+
+test('the log is read once for all, and not at all when the last has left', async () => {
+  const { log, tail, tails } = await aTail();
+  const lookers = [aLooker(null), aLooker(null)];
+  for (const looker of lookers) await tail.join(looker);
+  expect(tails).toEqual({ opened: 1, closed: 0 });
+  for (const looker of lookers) tail.leave(looker);
+  await expect.poll(() => tails).toEqual({ opened: 1, closed: 1 });
+  const again = aLooker(null);
+  await tail.join(again);
+  await append(log, [ONE, 'a']);
+  await expect.poll(() => again.seen).toEqual(['a']);
+  await tail.close();
+  expect([again.hasEnded, tails]).toEqual([true, { opened: 2, closed: 2 }]);
+  await expect(tail.join(aLooker(null))).rejects.toThrow(Unavailable);
+});
+
+test('a log that cannot be read is told to who came, and tried again for who comes next', async () => {
+  const { tail, breakNext } = await aTail();
+  breakNext();
+  await expect(tail.join(aLooker(null))).rejects.toThrow('no broker');
+  await tail.join(aLooker(null));
+});
+
+test(`the looker after the ${MAX_LOOKERS}th is refused, and has a place when another leaves`, async () => {
+  const { tail } = await aTail();
+  const lookers = Array.from({ length: MAX_LOOKERS }, () => aLooker(null));
+  for (const looker of lookers) await tail.join(looker);
+  await expect(tail.join(aLooker(null))).rejects.toThrow('look at the live tail');
+  for (const looker of lookers.slice(1)) tail.leave(looker);
+  await tail.join(aLooker(null));
+});
+
+test.each<[Partial<TailFilter>, string, boolean]>([
+  [{}, '{}', true],
+  [{ eventType: 'jump' }, '{}', true],
+  [{ eventType: 'fall' }, '{}', false],
+  [{ sessionIds: new Set([ONE]) }, '{}', true],
+  [{ sessionIds: new Set([OTHER]) }, '{}', false],
+  [{ where: { path: ['at', 'level'], value: '3' } }, '{"at":{"level":3}}', true],
+  [{ where: { path: ['at'], value: '{"level":3}' } }, '{"at":{"level":3}}', true],
+  [{ where: { path: ['at', 'level'], value: '3' } }, '{"at":null}', false],
+  [{ where: { path: ['constructor'], value: 'x' } }, '{}', false],
+  [{ where: { path: ['on'], value: 'false' } }, '{"on":false}', true],
+])('%o and the payload %s: %s', (asked, payload, isMatch) => {
+  const filter = { projectId: null, eventType: null, sessionIds: null, where: null, ...asked };
+  expect(matches(filter, anEvent('jump', payload))).toBe(isMatch);
+});
+
+/** Its codec takes a text for a record with one event of that type. */
+async function aTail({ decodeMs = 0 } = {}) {
+  const log = await aLog();
+  await log.ensureTopics([topicSpec(TOPICS.events)]);
+  const tails = { opened: 0, closed: 0 };
+  let isBroken = false;
+  const watched: Log = Object.create(log, {
+    tail: {
+      value: async (options: Parameters<Log['tail']>[0]) => {
+        if (isBroken) {
+          isBroken = false;
+          throw new Unavailable('no broker');
+        }
+        tails.opened += 1;
+        const open = await log.tail(options);
+        return Object.create(open, {
+          failed: { value: open.failed },
+          close: {
+            value: async () => {
+              await open.close();
+              tails.closed += 1;
+            },
+          },
+        });
+      },
+    },
+    endOffsets: { value: (topic: string) => log.endOffsets(topic) },
+  });
+  const codec: Codec<EventsAccepted> = {
+    encode: () => Buffer.alloc(0),
+    decode: (value) => {
+      const untilMs = performance.now() + decodeMs;
+      while (performance.now() < untilMs);
+      const eventType = String(value);
+      if (eventType === 'unreadable') throw new Invalid('no record');
+      return { events: [anEvent(eventType, '{}')] } as unknown as EventsAccepted;
+    },
+  };
+  const tail = new LiveTail({ log: watched, codec, logger: silentLogger });
+  return { log, tail, tails, breakNext: () => (isBroken = true) };
+}
+
+function anEvent(eventType: string, payload: string): AcceptedEvent {
+  const nothing = { buildId: null, occurredAt: 0n, overQuota: false, sequence: null };
+  return { ...nothing, id: randomUUID(), sessionId: ONE, eventType, payload: Buffer.from(payload) };
+}
+
+function aLooker(tenantId: string | null) {
+  const looker = {
+    tenantId,
+    seen: [] as string[],
+    passed: 0,
+    hasEnded: false,
+    take: ({ events }: EventsAccepted) => void looker.seen.push(...events.map(({ eventType }) => eventType)),
+    pass: () => {
+      looker.passed += 1;
+    },
+    end: () => {
+      looker.hasEnded = true;
+    },
+  } satisfies Looker & Record<string, unknown>;
+  return looker;
+}
+
+/** A record each: its tenant, and the type of its one event. */
+async function append(log: Log, ...records: [tenantId: string, eventType: string][]): Promise<void> {
+  const made = records.map(([key, eventType]): NewRecord => ({ key, value: Buffer.from(eventType) }));
+  await log.append(TOPICS.events, 0, made);
+}
