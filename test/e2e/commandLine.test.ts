@@ -53,6 +53,13 @@ test('a tenant, a project and a token are made, listed, changed and revoked', as
   expect(await done(['tokens', 'list'])).not.toContain(token.id);
 });
 
+test('the address of the console is where its pages are, and brings what signs in', async () => {
+  const { adminUrl, adminToken } = shared.product.credentials;
+  const address = new URL((await done(['console'])).trim());
+  expect(await (await fetch(address)).text()).toContain('id="console"');
+  expect([address.origin, address.hash]).toEqual([adminUrl, `#token=${adminToken}`]);
+});
+
 describe('send', () => {
   test('stores the lines of a file, in batches, each byte for byte', async () => {
     const payload = '{"big":12345678901234567890, "pi" : 3.140}';

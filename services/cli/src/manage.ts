@@ -1,4 +1,4 @@
-/** `questlog tenants | projects | tokens`: the directory of a running Questlog. */
+/** `questlog tenants | projects | tokens | console`: the directory of a running Questlog, and the address of its pages. */
 import type { ProjectInput, TenantInput, TenantPatch, TokenInput } from '@questlog/schemas/http/admin';
 import { Command, InvalidArgumentError } from 'commander';
 import { printRows } from './print.ts';
@@ -9,7 +9,7 @@ const PROJECT = ['id', 'tenantId', 'name', 'revision', 'createdAt'];
 const TOKEN = ['id', 'projectId', 'scopes', 'expiresAt', 'createdAt'];
 
 export function manageCommands(at: () => Promise<Reach>): Command[] {
-  return [tenants(at), projects(at), tokens(at)];
+  return [tenants(at), projects(at), tokens(at), consoleAddress(at)];
 }
 
 function tenants(at: () => Promise<Reach>): Command {
@@ -43,6 +43,15 @@ function tenants(at: () => Promise<Reach>): Command {
     await write(at, 'PATCH', `/admin/tenants/${encodeURIComponent(id)}`, { input, columns: TENANT, json });
   });
   return group;
+}
+
+function consoleAddress(at: () => Promise<Reach>): Command {
+  const command = new Command('console').description(
+    'print the address of the console, with the admin token that signs in',
+  );
+  return example(command, 'questlog console').action(async () => {
+    process.stdout.write(`${(await at()).admin.signInUrl}\n`);
+  });
 }
 
 function projects(at: () => Promise<Reach>): Command {

@@ -15,6 +15,11 @@ export class Endpoint {
     this.#token = token;
   }
 
+  /** A browser keeps what stands behind the `#` to itself. */
+  get signInUrl(): string {
+    return `${this.url}/#token=${encodeURIComponent(this.#token)}`;
+  }
+
   /** @throws Refused with the problem's own words; Unavailable where another try may help. */
   async request(
     method: string,
