@@ -1,7 +1,7 @@
 /** `docs/reference/http.md`: the endpoints of both listeners and the shapes of their bodies. */
 import { isDeepStrictEqual } from 'node:util';
 import { openApi } from '@questlog/ingest/http/openapi/openapi';
-import { ADMIN_ENDPOINTS, ADMIN_SHAPES, type AdminEndpoint } from './adminEndpoints.ts';
+import { adminApi } from '@questlog/ingest/http/openapi/openapiAdmin';
 import { code, page } from './markdown.ts';
 import { type Field, fieldsOf, type Shape, TIMESTAMP, typeOf } from './shapes.ts';
 
@@ -25,14 +25,18 @@ interface Document {
   readonly components: { readonly schemas: Readonly<Record<string, Shape>> };
 }
 
+interface Told {
+  readonly path: string;
+  readonly method: string;
+  readonly operation: Operation;
+}
+
 export function httpPage(): string {
   // The deployment's default revision makes no difference to the endpoints.
-  const { paths, components }: Document = JSON.parse(JSON.stringify(openApi('A')));
-  const { Problem: _, ...ofGames } = components.schemas;
-  const named = { ...ofGames, ...shapes(ADMIN_SHAPES) };
-  const operations = Object.entries(paths).flatMap(([path, methods]) =>
-    Object.entries(methods).map(([method, operation]) => ({ path, method, operation })),
-  );
+  const ofGames = asSent(openApi('A'));
+  const ofOperators = asSent(adminApi());
+  const { Problem: _, ...named } = { ...ofGames.components.schemas, ...ofOperators.components.schemas };
+  const operations = operationsOf(ofGames);
   const common = refusalsOfAll(operations.map(({ operation }) => operation));
   return page('HTTP', 'services/ingest/src/http/openapi/openapi.ts and schemas/src/http', [
     'Errors are problem documents; [the codes](problems.md) say what each status means. A bearer token belongs to one project\nand has scopes.',
@@ -40,8 +44,8 @@ export function httpPage(): string {
     `For games; \`GET /openapi.json\` is the same for machines. Every endpoint that needs a token also answers ${common.join(', ')};\na 503 has \`Retry-After\`.`,
     ...operations.flatMap(({ path, method, operation }) => operationBlocks(method, path, operation, common)),
     '## The admin listener',
-    'For operators; never on a public port. All but the last three need `Authorization: Bearer <adminToken>`. A tenant or\nproject that exists with the same content is a 200, with other content a 409.',
-    ADMIN_ENDPOINTS.map(adminLine).join('\n'),
+    'For operators; never on a public port. `GET /openapi.json` there is the same for machines. All but the last four need\n`Authorization: Bearer <adminToken>`. A tenant or project that exists with the same content is a 200, with other content a\n409.',
+    operationsOf(ofOperators).map(adminLine).join('\n'),
     '## Shapes',
     `A \`?\` marks a field that may be omitted. Timestamps: ${TIMESTAMP}`,
     ...shapeBlocks(named),
@@ -80,9 +84,11 @@ function operationBlocks(
   ].filter(Boolean);
 }
 
-function adminLine({ method, path, body, answer, meaning }: AdminEndpoint): string {
-  const taken = body === undefined ? '' : ` ${typeOf({ $ref: body })}`;
-  return `- ${code(`${method} ${path}`)}${taken} → ${answer}: ${meaning}`;
+function adminLine({ method, path, operation }: Told): string {
+  const { summary, requestBody } = operation;
+  const taken = requestBody === undefined ? '' : ` ${bodyOf(requestBody)}`;
+  const given = answersOf(operation).map(({ what }) => what);
+  return `- ${code(`${method.toUpperCase()} ${path}`)}${taken} → ${given.at(-1)}: ${summary}`;
 }
 
 function answersOf({ responses }: Operation): { what: string; meaning: string }[] {
@@ -163,6 +169,12 @@ function linked(shape: Shape, named: Readonly<Record<string, Shape>>): Shape {
 }
 
 /** TypeBox keeps more than JSON schema; only that is told. */
-function shapes(given: object): Readonly<Record<string, Shape>> {
-  return JSON.parse(JSON.stringify(given));
+function asSent(document: Record<string, unknown>): Document {
+  return JSON.parse(JSON.stringify(document));
+}
+
+function operationsOf({ paths }: Document): Told[] {
+  return Object.entries(paths).flatMap(([path, methods]) =>
+    Object.entries(methods).map(([method, operation]) => ({ path, method, operation })),
+  );
 }

@@ -27,6 +27,7 @@ import type { Reports } from '../known/reports.ts';
 import type { IngestMetrics } from '../metrics.ts';
 import { Rejected } from '../rejected.ts';
 import { bearerToken } from './authenticate.ts';
+import { adminApi } from './openapi/openapiAdmin.ts';
 import { problems } from './problems.ts';
 import { checkedBody, jsonBody, noRoute } from './route.ts';
 
@@ -110,6 +111,11 @@ export function adminApp(deps: AdminAppDeps): Koa {
     ctx.set('Content-Type', contentType);
   });
 
+  const document = JSON.stringify(adminApi());
+  router.get('/openapi.json', (ctx) => {
+    ctx.body = document;
+    ctx.type = 'application/json';
+  });
   healthRoutes(router, deps);
 
   const app = new Koa();

@@ -1,0 +1,172 @@
+/** OpenAPI 3.1 of the operators' listener, emitted from the TypeBox types that validate. */
+import * as admin from '@questlog/schemas/http/admin';
+import { Problem } from '@questlog/schemas/http/problem';
+import { LinkRetryInput, LinkRetryOutput } from '@questlog/schemas/http/report';
+import { answer, filter, id, problem, ref, UUID_TEXT } from './openapiParts.ts';
+
+export function adminApi(): Record<string, unknown> {
+  return {
+    openapi: '3.1.0',
+    info: {
+      title: 'Questlog for operators',
+      version: '1',
+      description:
+        'Never on a public port. The token is the admin token; the cookie of somebody who signed in counts as it, for a ' +
+        'change only from a page of the console (403). A `Host` that the listener does not go by is a 421, except for ' +
+        'health and metrics.',
+    },
+    security: [{ bearer: [] }],
+    paths: {
+      '/admin/tenants': {
+        get: listed('All tenants.', 'Tenant'),
+        post: created('Creates a tenant.', 'TenantInput', 'Tenant'),
+      },
+      '/admin/tenants/{id}': { patch: changed('Changes the given fields of a tenant.', 'Tenant') },
+      '/admin/projects': {
+        get: listed('All projects.', 'Project'),
+        post: created('Creates a project of a tenant.', 'ProjectInput', 'Project', { 404: NOT_THERE }),
+      },
+      '/admin/projects/{id}': { patch: changed('Changes the given fields of a project.', 'Project') },
+      '/admin/tokens': {
+        get: listed('All tokens, without their secrets.', 'Token'),
+        post: written('Creates a token, shown once and kept as SHA-256.', 'TokenInput', {
+          201: answer('The token.', 'TokenCreated'),
+          404: NOT_THERE,
+        }),
+      },
+      '/admin/tokens/{id}': {
+        delete: {
+          summary: 'Revokes a token.',
+          parameters: [id],
+          responses: { 204: { description: 'No request has it any more.' }, 404: NOT_THERE, ...REFUSED },
+        },
+      },
+      '/admin/links/retry': {
+        post: written('Looks up reports with unresolved links again, all or filtered.', 'LinkRetryInput', {
+          200: answer('How many.', 'LinkRetry'),
+        }),
+      },
+      '/admin/sql': {
+        post: written(SQL, 'SqlInput', { 200: answer('The rows and what ClickHouse says of them.', {}) }),
+      },
+      '/admin/tail': { get: tailOperation() },
+      '/healthz': { get: open('The process runs. For load balancers.', state('ok')) },
+      '/readyz': {
+        get: {
+          ...open(READY, state('ready', 'warnings')),
+          responses: {
+            200: answer('Ready; `warnings` name what is wrong elsewhere.', state('ready', 'warnings')),
+            503: answer('Not ready.', state('not ready', 'problems')),
+          },
+        },
+      },
+      '/metrics': { get: open('Figures in Prometheus text.') },
+      '/openapi.json': { get: open('This API as OpenAPI 3.1.', { type: 'object' }) },
+    },
+    components: { securitySchemes: { bearer: { type: 'http', scheme: 'bearer' } }, schemas: SCHEMAS },
+  };
+}
+
+const SQL =
+  'Asks one SELECT over the tables of `questlog`, by an account that only reads. The answer is ClickHouse’s own `JSON` ' +
+  'format, or the one that the query’s FORMAT clause names.';
+const READY =
+  'Its consumers progress. An ingest without the log or ClickHouse only warns. For rollouts and alerts.';
+
+const SCHEMAS = {
+  TenantInput: admin.TenantInput,
+  TenantPatch: admin.TenantPatch,
+  Tenant: admin.TenantOutput,
+  ProjectInput: admin.ProjectInput,
+  ProjectPatch: admin.ProjectPatch,
+  Project: admin.ProjectOutput,
+  TokenInput: admin.TokenInput,
+  TokenCreated: admin.TokenCreated,
+  Token: admin.TokenOutput,
+  LinkRetryInput,
+  LinkRetry: LinkRetryOutput,
+  SqlInput: admin.SqlInput,
+  Problem,
+};
+
+const REFUSED = {
+  401: problem('This is not the admin token.'),
+  503: problem('A dependency does not answer. `Retry-After` says when to retry.'),
+};
+const NOT_THERE = problem('The id does not exist.');
+
+function listed(summary: string, name: string): object {
+  return { summary, responses: { 200: answer(summary, { type: 'array', items: ref(name) }), ...REFUSED } };
+}
+
+function written(summary: string, input: string, responses: object): object {
+  return {
+    summary,
+    requestBody: { required: true, content: { 'application/json': { schema: ref(input) } } },
+    responses: {
+      400: problem('The body is not valid. Every bad field is named, also one that nobody knows.'),
+      413: problem('The body is too large.'),
+      415: problem('The media type or content coding is not supported.'),
+      ...REFUSED,
+      ...responses,
+    },
+  };
+}
+
+function created(summary: string, input: string, name: string, refusals: object = {}): object {
+  return written(summary, input, {
+    201: answer('As it is now.', name),
+    200: answer('It was there, with the same content.', name),
+    409: problem('The id is taken by other content.'),
+    ...refusals,
+  });
+}
+
+function changed(summary: string, name: string): object {
+  const responses = { 200: answer('As it is now.', name), 404: NOT_THERE };
+  return { ...written(summary, `${name}Patch`, responses), parameters: [id] };
+}
+
+/** The console serves it on this listener. */
+function tailOperation(): object {
+  const description =
+    '`unreadRecords` were not looked into, to leave ingest its time. A payload is a string: the bytes as the game sent them.';
+  const parameters = [
+    filter('project', 'Of this project.', UUID_TEXT),
+    filter('type', 'Of this type, to the letter.', { type: 'string' }),
+    filter('session', 'Of this session.', UUID_TEXT),
+    filter('player', 'Of the sessions of this player.', { type: 'string' }),
+    filter('where', 'With this in the payload: `level=3`, `position.x=1`.', { type: 'string' }),
+  ];
+  return {
+    summary:
+      'The events of now as server-sent events: at most 100 a second (`event: events`), and how many there were ' +
+      '(`event: count`).',
+    ...{ description, parameters },
+    responses: {
+      200: { description: 'The stream.', content: { 'text/event-stream': { schema: { type: 'string' } } } },
+      400: problem('A parameter is not valid, or not known.'),
+      404: problem('There is no such project.'),
+      ...REFUSED,
+    },
+  };
+}
+
+/** Asks for no token. */
+function open(summary: string, shape?: object): object {
+  const text = { description: 'The figures.', content: { 'text/plain': { schema: { type: 'string' } } } };
+  return {
+    summary,
+    security: [],
+    responses: { 200: shape === undefined ? text : answer('So it is.', shape) },
+  };
+}
+
+function state(status: string, told?: string): object {
+  const named = { type: 'object', additionalProperties: { type: 'string' } };
+  return {
+    type: 'object',
+    properties: { status: { const: status }, ...(told && { [told]: named }) },
+    required: ['status'],
+  };
+}

@@ -1,0 +1,89 @@
+/** GET /openapi.json of the operators' listener: what it documents is what that listener does. */
+import { Compile } from 'typebox/schema';
+import { beforeAll, expect, test } from 'vitest';
+import { anUnknownId } from './builders.ts';
+import type { Answer } from './product.ts';
+import { sharedProduct } from './sharedProduct.ts';
+
+type Responses = Readonly<
+  Record<string, { readonly content?: Readonly<Record<string, { schema: object }>> }>
+>;
+
+interface Document {
+  readonly openapi: string;
+  readonly paths: Readonly<Record<string, Readonly<Record<string, { readonly responses: Responses }>>>>;
+  readonly components: object;
+}
+
+const shared = sharedProduct();
+let document: Document;
+beforeAll(async () => {
+  // Without a token: it names no secret.
+  const answer = await fetch(`${shared.product.credentials.adminUrl}/openapi.json`);
+  document = JSON.parse(await answer.text());
+});
+
+test('each path has the methods that the listener allows there, and no other', async () => {
+  expect(document.openapi).toMatch(/^3\.1\./);
+  for (const [path, operations] of Object.entries(document.paths)) {
+    const refused = await shared.product.admin('PUT', path.replace('{id}', anUnknownId()));
+    const allowed = refused.headers.get('Allow')?.split(', ') ?? [];
+
+    expect([path, refused.status]).toEqual([path, 405]);
+    expect([path, ...Object.keys(operations).map((method) => method.toUpperCase())].toSorted()).toEqual(
+      [path, ...allowed.filter((method) => method !== 'HEAD')].toSorted(),
+    );
+  }
+});
+
+test('every answer has a documented status, and the schema and media type of it', async () => {
+  const operations = new Set<string>();
+  const ask = async (method: string, path: string, body?: object, own = path): Promise<Answer> => {
+    const answer = await shared.product.admin(method, own, body);
+    const [[type, documented] = [], ...others] = Object.entries(
+      document.paths[path]?.[method.toLowerCase()]?.responses[answer.status]?.content ?? { '': undefined },
+    );
+    operations.add(`${method} ${path}`);
+    expect([method, path, answer.status, answer.headers.get('content-type')?.split(';')[0] ?? '']).toEqual([
+      ...[method, path, answer.status, type],
+    ]);
+    expect(others).toEqual([]);
+    if (documented === undefined || type === 'text/plain') return answer;
+    const [, errors] = Compile({ ...documented.schema, components: document.components }).Errors(
+      answer.json(),
+    );
+    expect([method, path, errors]).toEqual([method, path, []]);
+    return answer;
+  };
+  const kind = async (path: string, input: object, patch?: object): Promise<string> => {
+    const given = { id: anUnknownId(), ...input };
+    await ask('POST', path, given);
+    await ask('POST', path, given);
+    await ask('POST', path, { ...given, name: 'another' });
+    await ask('POST', path, { ...given, nobodyKnows: 1 });
+    await ask('PATCH', `${path}/{id}`, patch, `${path}/${given.id}`);
+    await ask('PATCH', `${path}/{id}`, patch, `${path}/${anUnknownId()}`);
+    await ask('GET', path);
+    return given.id;
+  };
+
+  const tenantId = await kind('/admin/tenants', { name: 'Studio' }, { monthlySoftQuota: null });
+  const projectId = await kind('/admin/projects', { tenantId, name: 'Game' }, { revision: 'B' });
+  await ask('POST', '/admin/projects', { tenantId: anUnknownId(), name: 'Game' });
+  const token = (await ask('POST', '/admin/tokens', { projectId, expiresAt: '2199-01-01' })).json();
+  await ask('GET', '/admin/tokens');
+  await ask('DELETE', '/admin/tokens/{id}', undefined, `/admin/tokens/${token.id}`);
+  await ask('DELETE', '/admin/tokens/{id}', undefined, `/admin/tokens/${token.id}`);
+  await ask('POST', '/admin/links/retry', { projectId });
+  await ask('POST', '/admin/sql', { query: 'SELECT 1' });
+  await ask('POST', '/admin/sql', { query: 'SELECT' });
+  // Its stream does not end, so that it has tests of its own.
+  await ask('GET', '/admin/tail', undefined, '/admin/tail?where=level');
+  await ask('GET', '/admin/tail', undefined, `/admin/tail?project=${anUnknownId()}`);
+  for (const path of ['/healthz', '/readyz', '/metrics', '/openapi.json']) await ask('GET', path);
+
+  const documented = Object.entries(document.paths).flatMap(([path, methods]) =>
+    Object.keys(methods).map((method) => `${method.toUpperCase()} ${path}`),
+  );
+  expect([...operations].toSorted()).toEqual(documented.toSorted());
+});
