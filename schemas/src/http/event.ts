@@ -1,6 +1,6 @@
 /** The telemetry event, as a game sends it and as it is answered (contract: "Resources and their fields"). */
 import Type from 'typebox';
-import { NextCursor, Nullable, Timestamp, Uuid } from './fields.ts';
+import { EXAMPLE_SESSION, NextCursor, Nullable, Timestamp, Uuid } from './fields.ts';
 
 /** Numbers beyond are not exact in a client that counts in doubles. */
 const sequence = Type.Optional(
@@ -20,10 +20,17 @@ const optional = {
 };
 const eventType = Type.String({ description: 'Any string.' });
 
+const INPUT_EXAMPLE = {
+  examples: [{ sessionId: EXAMPLE_SESSION, eventType: 'checkpoint', payload: { level: 3 } }],
+};
+
 /** One element of a request in revision A: the session is required. */
-export const EventInputA = Type.Object({ sessionId: Uuid, eventType, ...optional });
+export const EventInputA = Type.Object({ sessionId: Uuid, eventType, ...optional }, INPUT_EXAMPLE);
 /** One element of a request in revision B. */
-export const EventInputB = Type.Object({ sessionId: Type.Optional(Uuid), eventType, ...optional });
+export const EventInputB = Type.Object(
+  { sessionId: Type.Optional(Uuid), eventType, ...optional },
+  INPUT_EXAMPLE,
+);
 
 export const EVENT_INPUT = { A: EventInputA, B: EventInputB } as const;
 
@@ -41,7 +48,7 @@ export const EventOutput = Type.Object({
 
 const EXAMPLE = {
   id: '01a1fe02-7454-7000-a110-3027adf24232',
-  sessionId: '7846b5f4-39dd-4381-b200-dbc9f59749ad',
+  sessionId: EXAMPLE_SESSION,
   buildId: '74cfa6a7-bf22-8fde-ad8c-b9a9e8750976',
   eventType: 'checkpoint',
   occurredAt: '2026-11-21T18:41:56.148Z',

@@ -3,7 +3,7 @@ import Type, { type Static } from 'typebox';
 import { LINK_VERSIONS } from '../topics/linkedEvents.ts';
 import { MAX_NAMED_EVENTS, REPORTER_TYPES, SEVERITIES } from '../topics/reportLinks.ts';
 import { BATCH_CAP, EventInputB, EventOutput } from './event.ts';
-import { NextCursor, Nullable, Timestamp, Uuid, WindowMs, windowMillis } from './fields.ts';
+import { EXAMPLE_SESSION, NextCursor, Nullable, Timestamp, Uuid, WindowMs, windowMillis } from './fields.ts';
 import { SessionSequence } from './session.ts';
 import { AttachmentType } from './upload.ts';
 
@@ -73,21 +73,32 @@ const optional = {
   window: Type.Optional(window),
 };
 
-export const ReportInput = Type.Object({
-  ...optional,
-  events: Type.Optional(
-    Type.Array(EventInputB, {
-      maxItems: BATCH_CAP.A,
-      description: `Stored with the report. Revision A: each with its session. Revision B: at most ${BATCH_CAP.B}.`,
-    }),
-  ),
-  eventIds: Type.Optional(
-    Type.Array(Uuid, {
-      maxItems: MAX_NAMED_EVENTS,
-      description: 'Events that are stored or still to come.',
-    }),
-  ),
-});
+export const ReportInput = Type.Object(
+  {
+    ...optional,
+    events: Type.Optional(
+      Type.Array(EventInputB, {
+        maxItems: BATCH_CAP.A,
+        description: `Stored with the report. Revision A: each with its session. Revision B: at most ${BATCH_CAP.B}.`,
+      }),
+    ),
+    eventIds: Type.Optional(
+      Type.Array(Uuid, {
+        maxItems: MAX_NAMED_EVENTS,
+        description: 'Events that are stored or still to come.',
+      }),
+    ),
+  },
+  {
+    examples: [
+      {
+        sessionId: EXAMPLE_SESSION,
+        report: { title: 'Player stuck in wall', severity: 'high' },
+        context: { sceneName: 'Arena' },
+      },
+    ],
+  },
+);
 
 /** The fields that are checked together; the events and the ids have checks of their own, which name every bad one. */
 export const ReportFields = Type.Object({
@@ -179,7 +190,7 @@ const LISTED_EXAMPLE = {
   id: '0b0a4c0e-5a3f-4a55-9a3c-5b6f0d6f6a11',
   reportId: '0b0a4c0e-5a3f-4a55-9a3c-5b6f0d6f6a11',
   status: 'filed',
-  sessionId: '7846b5f4-39dd-4381-b200-dbc9f59749ad',
+  sessionId: EXAMPLE_SESSION,
   buildId: '74cfa6a7-bf22-8fde-ad8c-b9a9e8750976',
   occurredAt: '2026-11-21T18:42:07.250Z',
   receivedAt: '2026-11-21T18:42:08.031Z',

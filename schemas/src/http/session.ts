@@ -1,6 +1,6 @@
 /** Sessions: registered once by a game, named by its events; the builds and players that they tell of. */
 import Type, { type Static } from 'typebox';
-import { NextCursor, Nullable, Timestamp, Uuid } from './fields.ts';
+import { EXAMPLE_SESSION, NextCursor, Nullable, Timestamp, Uuid } from './fields.ts';
 
 /** Of each text of a build or a player. */
 const MAX_TEXT_CHARS = 255;
@@ -35,7 +35,12 @@ const METADATA = { currentScene: 'Arena', engineVersion: '4.6-stable (official)'
 
 export const SessionInput = Type.Object(
   {
-    id: Type.Optional(Uuid),
+    id: Type.Optional(
+      Type.String({
+        ...Uuid,
+        description: 'Made by the client, another one for each session. Omitted: made here.',
+      }),
+    ),
     startedAt: Type.Optional(Timestamp),
     build: Type.Optional(BuildInput),
     buildId: Type.Optional(
@@ -55,6 +60,7 @@ export const SessionInput = Type.Object(
   {
     examples: [
       {
+        id: EXAMPLE_SESSION,
         build: BUILD,
         player: { externalId: 'player-4711' },
         metadata: METADATA,
@@ -65,8 +71,8 @@ export const SessionInput = Type.Object(
 export type SessionInput = Static<typeof SessionInput>;
 
 const CREATED_EXAMPLE = {
-  sessionId: '7846b5f4-39dd-4381-b200-dbc9f59749ad',
-  id: '7846b5f4-39dd-4381-b200-dbc9f59749ad',
+  sessionId: EXAMPLE_SESSION,
+  id: EXAMPLE_SESSION,
   buildId: '74cfa6a7-bf22-8fde-ad8c-b9a9e8750976',
   startedAt: '2026-11-21T18:30:00.000Z',
 };

@@ -1,7 +1,7 @@
 /** Uploads: a game asks for an address, puts a file's bytes there, and names the file in a bug report. */
 import Type, { type Static } from 'typebox';
 import { UUID_PATTERN } from '../uuid.ts';
-import { Nullable, Timestamp, Uuid } from './fields.ts';
+import { EXAMPLE_SESSION, Nullable, Timestamp, Uuid } from './fields.ts';
 
 const MIB = 1024 * 1024;
 
@@ -57,7 +57,7 @@ export const UploadInput = Type.Object(
         attachmentType: 'log_bundle',
         fileName: 'game.log',
         mimeType: 'text/plain',
-        sessionId: '26a72a64-2f0b-4c8e-9c55-3f1d0a7be1a4',
+        sessionId: EXAMPLE_SESSION,
         sizeBytes: 3223,
       },
     ],

@@ -65,7 +65,7 @@ async function aGame(): Promise<(path: string, body: object) => Promise<Response
     store: { query: async () => [], ping: async () => true } as unknown as Store,
     settings: {
       ...{ toGames: anyPort, toOperators: anyPort, adminAllowedHosts: [] },
-      ...{ defaultRevision: 'A', corsOrigins: '*', publicUrl: '' },
+      ...{ defaultRevision: 'A', corsOrigins: '*', publicUrl: '', hasDocs: true },
     },
   });
   const headers = { Authorization: `Bearer ${TOKEN}`, 'Content-Type': 'application/json' };

@@ -57,6 +57,8 @@ export interface IngestServiceDeps {
     readonly publicUrl: string;
     /** Whose pages may read what games are answered. */
     readonly corsOrigins: AllowedOrigins;
+    /** Whether games' listener serves the page of its API. */
+    readonly hasDocs: boolean;
   };
 }
 
@@ -102,7 +104,7 @@ export async function startIngest(deps: IngestServiceDeps): Promise<IngestServic
     directory: directory.current,
     bodies: { budget: new BodyBudget(metrics.bodyBytesInFlight), turns: new LoopTurns() },
     ...{ defaultRevision: settings.defaultRevision, corsOrigins: settings.corsOrigins },
-    ...{ clock, logger, metrics },
+    ...{ hasDocs: settings.hasDocs, clock, logger, metrics },
     ingest: { ...known, ...storing, replays },
     reads: { ...known, ...settling, registered },
     reports: {

@@ -48,6 +48,11 @@ export const settings = Type.Object({
     description:
       'Origins whose web pages may use the listener for games, separated by commas (`https://game.example`); `*`: every one, `off`: none.',
   }),
+  docs: setting.choice(['on', 'off'], {
+    env: 'QUESTLOG_DOCS',
+    default: 'on',
+    description: 'Serves the page of the API, `GET /docs`, to whoever reaches the listener for games.',
+  }),
   adminToken: setting.secret({
     env: 'QUESTLOG_ADMIN_TOKEN',
     description:

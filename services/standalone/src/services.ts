@@ -104,7 +104,7 @@ export async function startServices(deps: Deps): Promise<Running> {
     adminToken,
     settings: {
       ...{ toGames, toOperators, corsOrigins: choice.corsOrigins },
-      ...{ defaultRevision: settings.revision, publicUrl: choice.publicUrl },
+      ...{ defaultRevision: settings.revision, publicUrl: choice.publicUrl, hasDocs: settings.docs === 'on' },
       adminAllowedHosts: settings.adminAllowedHosts.split(',').map((host) => host.trim()),
     },
   });

@@ -85,10 +85,12 @@ function operationBlocks(
 }
 
 function adminLine({ method, path, operation }: Told): string {
-  const { summary, requestBody } = operation;
+  const { summary, description = '', parameters = [], requestBody } = operation;
   const taken = requestBody === undefined ? '' : ` ${bodyOf(requestBody)}`;
   const given = answersOf(operation).map(({ what }) => what);
-  return `- ${code(`${method.toUpperCase()} ${path}`)}${taken} → ${given.at(-1)}: ${summary}`;
+  const asked = parameters.flatMap(({ name, in: place }) => (place === 'query' ? [code(name)] : []));
+  const told = [summary, asked.length > 0 && `Parameters: ${asked.join(', ')}.`, description].filter(Boolean);
+  return `- ${code(`${method.toUpperCase()} ${path}`)}${taken} → ${given.at(-1)}: ${told.join(' ')}`;
 }
 
 function answersOf({ responses }: Operation): { what: string; meaning: string }[] {

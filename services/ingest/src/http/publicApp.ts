@@ -27,6 +27,7 @@ import {
 import { registerSession } from '../sessions/registerSession.ts';
 import { authenticate } from './authenticate.ts';
 import { type AllowedOrigins, headersOfEveryAnswer, listedOrigins, preflights } from './cors.ts';
+import { docsRoutes, rootToDocs } from './openapi/docsPage.ts';
 import { openApi } from './openapi/openapi.ts';
 import { handlingIn, isStrict, tellHandling } from './prefer.ts';
 import { problems } from './problems.ts';
@@ -44,6 +45,7 @@ export interface PublicAppDeps {
   readonly bodies: Bodies;
   readonly defaultRevision: Revision;
   readonly corsOrigins: AllowedOrigins;
+  readonly hasDocs: boolean;
   readonly clock: Clock;
   readonly logger: Logger;
   readonly metrics: IngestMetrics;
@@ -58,7 +60,7 @@ export function publicApp(deps: PublicAppDeps): Koa {
       nowMs: deps.clock.now(),
       defaultRevision: deps.defaultRevision,
     });
-  const document = JSON.stringify(openApi(deps.defaultRevision));
+  let document: string | undefined;
 
   router.post('/v1/ingest/events', (ctx) => ingestEvents(deps, ctx, as(ctx, 'events:write')));
   router.get('/v1/events', async (ctx) => json(ctx, await listEvents(reads, as(ctx, 'read'), query(ctx))));
@@ -73,7 +75,11 @@ export function publicApp(deps: PublicAppDeps): Koa {
     ctx.body = await readQuota(reads, as(ctx, 'read'));
   });
   router.get('/v1/linked-events', (ctx) => streamLinkedEvents(deps.linkedEvents, ctx, () => as(ctx, 'read')));
-  router.get('/openapi.json', (ctx) => json(ctx, document));
+  router.get('/openapi.json', (ctx) => {
+    document ??= JSON.stringify(openApi(deps.defaultRevision));
+    json(ctx, document);
+  });
+  if (deps.hasDocs) docsRoutes(router);
   // A game asks whether it reaches anybody at all, whatever its token is worth.
   router.get('/health', (ctx) => {
     ctx.body = { status: 'ok' };
@@ -85,6 +91,7 @@ export function publicApp(deps: PublicAppDeps): Koa {
   if (corsOrigins !== '*') app.use(listedOrigins(corsOrigins));
   app.use(router.routes());
   if (corsOrigins.length > 0) app.use(preflights(router));
+  if (deps.hasDocs) app.use(rootToDocs);
   app.use(noRoute(router));
   return app;
 }

@@ -6,6 +6,7 @@ import * as report from '@questlog/schemas/http/report';
 import * as session from '@questlog/schemas/http/session';
 import * as upload from '@questlog/schemas/http/upload';
 import type { Revision } from '@questlog/schemas/topics/eventsAccepted';
+import { withExamples } from './codeSamples.ts';
 import {
   answer,
   BAD_LIST,
@@ -31,7 +32,7 @@ import { uploadPaths } from './openapiUploads.ts';
 
 /** @param revision the deployment's default; a project may have the other one. */
 export function openApi(revision: Revision): Record<string, unknown> {
-  return {
+  return withExamples({
     openapi: '3.1.0',
     info: {
       title: 'Questlog',
@@ -80,7 +81,7 @@ export function openApi(revision: Revision): Record<string, unknown> {
       securitySchemes: { bearer: { type: 'http', scheme: 'bearer' } },
       schemas: SCHEMAS,
     },
-  };
+  });
 }
 
 const FILTERS = [

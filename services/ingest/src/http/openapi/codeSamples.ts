@@ -1,0 +1,132 @@
+/**
+ * Gives each operation of a document a tag, its body an example, and what is answered in JSON samples of code, as
+ * `x-codeSamples`: the field that the usual pages of documentation show. All samples are made from the one example.
+ */
+
+interface Document extends Record<string, unknown> {
+  readonly paths: Readonly<Record<string, Readonly<Record<string, Operation>>>>;
+  readonly components: {
+    readonly schemas: Readonly<Record<string, { readonly examples?: readonly unknown[] }>>;
+  };
+}
+
+interface Operation {
+  tags?: string[];
+  'x-codeSamples'?: object[];
+  readonly security?: readonly object[];
+  readonly requestBody?: { readonly content: Readonly<Record<string, Body>> };
+  readonly responses: Readonly<Record<string, { readonly content?: object }>>;
+}
+
+interface Body {
+  readonly schema: Reference;
+  example?: unknown;
+}
+
+interface Reference {
+  readonly $ref?: string;
+  readonly anyOf?: readonly Reference[];
+}
+
+interface Sample {
+  readonly method: string;
+  readonly path: string;
+  /** Undefined: none. */
+  readonly body: unknown;
+}
+
+const JSON_TYPE = 'application/json';
+
+/** @param document with an example in each schema that is a body. It stays as it is. */
+export function withExamples(document: Record<string, unknown>): Document {
+  const told: Document = JSON.parse(JSON.stringify(document));
+  for (const [path, operations] of Object.entries(told.paths)) {
+    const tag = /^\/(?:v1\/(?:ingest\/)?|admin\/)([\w-]+)/.exec(path)?.[1];
+    for (const [method, operation] of Object.entries(operations)) {
+      if (tag !== undefined) operation.tags = [tag];
+      const body = operation.requestBody?.content[JSON_TYPE];
+      if (body !== undefined) body.example = exampleOf(body.schema, told);
+      const isAnsweredInJson = Object.entries(operation.responses).some(
+        ([status, { content = {} }]) => status === '204' || (status < '300' && JSON_TYPE in content),
+      );
+      if (!isAnsweredInJson || operation.security !== undefined) continue;
+      operation['x-codeSamples'] = samplesOf({ method: method.toUpperCase(), path, body: body?.example });
+    }
+  }
+  return told;
+}
+
+/** Of several shapes that a body may have, the first one's. */
+function exampleOf({ $ref = '', anyOf }: Reference, document: Document): unknown {
+  if (anyOf?.[0] !== undefined) return exampleOf(anyOf[0], document);
+  return document.components.schemas[$ref.split('/').at(-1) ?? '']?.examples?.[0];
+}
+
+/** Each takes `url` and `token`, the two settings of a game, and prints the answer. */
+function samplesOf(given: Sample): object[] {
+  const { method, body } = given;
+  const path = given.path.replaceAll(/\{(\w+)\}/g, '<$1>');
+  const request = { method, path, body };
+  return [
+    { lang: 'Shell', label: 'curl', source: curl(request) },
+    { lang: 'TypeScript', label: 'TypeScript', source: typeScript(request) },
+    { lang: 'C#', label: 'C# (Unity)', source: cSharp(request) },
+    { lang: 'C++', label: 'C++ (Unreal)', source: cPlusPlus(request) },
+    { lang: 'GDScript', label: 'GDScript (Godot)', source: gdScript(request) },
+  ];
+}
+
+/** As a literal of C#, C++ and GDScript too. */
+const quoted = (body: unknown): string => JSON.stringify(JSON.stringify(body));
+
+function curl({ method, path, body }: Sample): string {
+  const isUsual = method === (body === undefined ? 'GET' : 'POST');
+  const json = JSON.stringify(body)?.replaceAll("'", "'\\''");
+  const sent = json === undefined ? '' : ` \\\n  -H 'Content-Type: ${JSON_TYPE}' \\\n  -d '${json}'`;
+  return `curl -s${isUsual ? '' : ` -X ${method}`} "$QUESTLOG_URL${path}" -H "Authorization: Bearer $QUESTLOG_TOKEN"${sent}`;
+}
+
+function typeScript({ method, path, body }: Sample): string {
+  const type = body === undefined ? '' : `, 'Content-Type': '${JSON_TYPE}'`;
+  const sent =
+    body === undefined
+      ? ''
+      : `  body: JSON.stringify(${JSON.stringify(body, null, 2).replaceAll('\n', '\n  ')}),\n`;
+  return `const answer = await fetch(\`\${url}${path}\`, {
+  method: '${method}',
+  headers: { Authorization: \`Bearer \${token}\`${type} },
+${sent}});
+console.log(answer.status, await answer.text());`;
+}
+
+function cSharp({ method, path, body }: Sample): string {
+  const sent = `request.Content = new StringContent(${quoted(body)}, Encoding.UTF8, "${JSON_TYPE}");\n`;
+  return `var request = new HttpRequestMessage(new HttpMethod("${method}"), url + "${path}");
+request.Headers.Add("Authorization", "Bearer " + token);
+${body === undefined ? '' : sent}var answer = await new HttpClient().SendAsync(request);
+Debug.Log((int)answer.StatusCode + " " + await answer.Content.ReadAsStringAsync());`;
+}
+
+function cPlusPlus({ method, path, body }: Sample): string {
+  const sent = `Request->SetHeader(TEXT("Content-Type"), TEXT("${JSON_TYPE}"));
+Request->SetContentAsString(TEXT(${quoted(body)}));\n`;
+  return `const FHttpRequestRef Request = FHttpModule::Get().CreateRequest();
+Request->SetVerb(TEXT("${method}"));
+Request->SetURL(Url + TEXT("${path}"));
+Request->SetHeader(TEXT("Authorization"), TEXT("Bearer ") + Token);
+${body === undefined ? '' : sent}Request->OnProcessRequestComplete().BindLambda([](FHttpRequestPtr, FHttpResponsePtr Answer, bool bAnswered)
+{
+	if (bAnswered) UE_LOG(LogTemp, Log, TEXT("%d %s"), Answer->GetResponseCode(), *Answer->GetContentAsString());
+});
+Request->ProcessRequest();`;
+}
+
+function gdScript({ method, path, body }: Sample): string {
+  const type = body === undefined ? '' : `, "Content-Type: ${JSON_TYPE}"`;
+  const sent = body === undefined ? '' : `, ${quoted(body)}`;
+  return `var request := HTTPRequest.new()
+add_child(request)
+request.request_completed.connect(func(_result, status, _headers, body):
+	print(status, " ", body.get_string_from_utf8()))
+request.request(url + "${path}", ["Authorization: Bearer " + token${type}], HTTPClient.METHOD_${method}${sent})`;
+}

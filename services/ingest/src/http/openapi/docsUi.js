@@ -1,0 +1,44 @@
+/** The page of `GET /docs` in a browser: Swagger UI over the document of its listener, with the samples of code. */
+
+/** Above the answers of an operation: its request in each language, closed until somebody wants it. */
+const codeSamples = ({ React: { createElement }, specSelectors }) => ({
+  wrapComponents: {
+    responses: (Responses) => (props) => {
+      const at = ['paths', props.path, props.method, 'x-codeSamples'];
+      const samples = specSelectors.specJson().getIn(at)?.toJS() ?? [];
+      const shown = samples.map(({ label, source }) =>
+        createElement(
+          'details',
+          { key: label },
+          createElement('summary', null, label),
+          createElement('pre', { className: 'microlight' }, source),
+        ),
+      );
+      const all = createElement(
+        'div',
+        { className: 'opblock-description-wrapper', style: { color: 'CanvasText' } },
+        ...shown,
+      );
+      return createElement('div', null, all, createElement(Responses, props));
+    },
+  },
+});
+
+const isDark = matchMedia('(prefers-color-scheme: dark)');
+const dress = () => {
+  const { classList, style } = document.documentElement;
+  classList.toggle('dark-mode', isDark.matches);
+  style.colorScheme = isDark.matches ? 'dark' : 'light';
+};
+isDark.addEventListener('change', dress);
+dress();
+
+window.SwaggerUIBundle({
+  url: '/openapi.json',
+  dom_id: '#docs',
+  deepLinking: true,
+  tryItOutEnabled: true,
+  // Everything that it would ask of other machines.
+  validatorUrl: null,
+  plugins: [codeSamples],
+});

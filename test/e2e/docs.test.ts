@@ -1,0 +1,88 @@
+/** GET /docs in a real Chromium, which sends real requests from it; and the samples of code that it shows, run. */
+import { execFileSync } from 'node:child_process';
+import { type Browser, chromium, type Page } from 'playwright-core';
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
+import { findProgram } from '../games/gamePages.ts';
+import type { TestProject } from './builders.ts';
+import { sharedProduct } from './sharedProduct.ts';
+
+const shared = sharedProduct();
+const executablePath = findProgram('chromium');
+if (executablePath === undefined) {
+  console.warn('skipped: the page of the API cannot be looked at here: there is no chromium');
+}
+
+describe.skipIf(executablePath === undefined)('the page', () => {
+  let browser: Browser;
+  beforeAll(async () => {
+    browser = await chromium.launch({ ...(executablePath && { executablePath }) });
+  });
+  afterAll(() => browser?.close());
+
+  test('sends a session and its event with a token, shows how code does, and asks no other machine', async () => {
+    const { baseUrl } = shared.product.credentials;
+    const game = await shared.aProject({ revision: 'A' });
+    const page = await browser.newPage();
+    onTestFinished(() => page.close());
+    const asked: string[] = [];
+    const refused: string[] = [];
+    page.on('request', (request) => asked.push(request.url()));
+    page.on('console', (message) => {
+      if (message.type() === 'error') refused.push(message.text());
+    });
+    await page.goto(`${baseUrl}/`);
+    await page.click('.auth-wrapper .authorize');
+    await page.fill('#auth-bearer-value', game.token);
+    await page.click('.auth-btn-wrapper .authorize');
+    await page.click('.auth-btn-wrapper .btn-done');
+
+    expect(await executed(page, '/v1/ingest/sessions')).toMatch(/^201/);
+    expect(await executed(page, '/v1/ingest/events')).toMatch(/^201/);
+    const [event] = (await game.get('/v1/events')).json().events;
+    expect(event).toMatchObject({ eventType: 'checkpoint', payload: { level: 3 } });
+    const samples = page.locator(`${operation('/v1/ingest/events')} details`);
+    expect(await samples.allTextContents()).toEqual(
+      ['curl', 'TypeScript', 'C#', 'C++', 'GDScript'].map((name) => expect.stringContaining(name)),
+    );
+    expect(asked.filter((url) => !url.startsWith(baseUrl) && !url.startsWith('data:'))).toEqual([]);
+    expect(refused).toEqual([]);
+  });
+});
+
+test('the samples of curl and of TypeScript do what their operations say, one behind the other', async () => {
+  const { baseUrl } = shared.product.credentials;
+  const document = JSON.parse(await (await fetch(`${baseUrl}/openapi.json`)).text());
+  const inShell = await shared.aProject({ revision: 'A' });
+  const inScript = await shared.aProject({ revision: 'A' });
+  for (const path of ['sessions', 'events', 'uploads', 'reports']) {
+    const samples: { lang: string; source: string }[] =
+      document.paths[`/v1/ingest/${path}`].post['x-codeSamples'];
+    const of = (lang: string): string => samples.find((one) => one.lang === lang)?.source ?? '';
+
+    expect([path, run(of('Shell'), inShell)]).toEqual([path, expect.stringMatching(/ 201$/)]);
+    expect([path, await evaluated(of('TypeScript'), inScript)]).toEqual([path, 201]);
+  }
+  for (const { get } of [inShell, inScript]) {
+    expect((await get('/v1/reports')).json().reports).toMatchObject([{ report: { severity: 'high' } }]);
+  }
+});
+
+const operation = (path: string): string => `.opblock:has([data-path="${path}"])`;
+
+/** Sends the example of a POST. @returns what the page shows as its answer's status. */
+async function executed(page: Page, path: string): Promise<string | null> {
+  await page.click(`${operation(path)} .opblock-summary`);
+  await page.click(`${operation(path)} .execute`);
+  return await page.textContent(`${operation(path)} .live-responses-table tbody .response-col_status`);
+}
+
+function run(command: string, { token }: TestProject): string {
+  const env = { ...process.env, QUESTLOG_URL: shared.product.credentials.baseUrl, QUESTLOG_TOKEN: token };
+  return execFileSync('sh', ['-c', `${command} -w ' %{http_code}'`], { env, encoding: 'utf8' });
+}
+
+/** @returns the status that the code prints. */
+async function evaluated(source: string, { token }: TestProject): Promise<unknown> {
+  const code = `return (async () => { let status; const console = { log: (first) => { status = first; } };\n${source}\nreturn status; })()`;
+  return await new Function('url', 'token', code)(shared.product.credentials.baseUrl, token);
+}
