@@ -49,7 +49,7 @@ export function aChromium(): Chromium {
       const opened = await page(options);
       await opened.goto(`${adminUrl}/#token=${adminToken}`);
       await opened.getByRole('navigation').waitFor();
-      expect(opened.url()).not.toContain(adminToken);
+      await expect.poll(() => opened.url()).not.toContain(adminToken);
       await opened.goto(`${adminUrl}/#/${path}`);
       return opened;
     },

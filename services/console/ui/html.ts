@@ -85,6 +85,18 @@ export function Waiting(): VNode {
   return html`<p class="waiting" role="status">Loading…</p>`;
 }
 
+/** A page whose file comes when somebody opens it, so that no page waits for what the others need. */
+export function later(load: () => Promise<(props: PageProps) => VNode>): (props: PageProps) => VNode {
+  let view: ((props: PageProps) => VNode) | undefined;
+  return (props) => {
+    const { error } = useAsked('', async () => {
+      view ??= await load();
+    });
+    if (view !== undefined) return html`<${view} ...${props} />`;
+    return error === undefined ? html`<${Waiting} />` : html`<${Failure} error=${error} />`;
+  };
+}
+
 export interface Column<Row> {
   readonly title: string;
   readonly of: (row: Row) => ComponentChildren;

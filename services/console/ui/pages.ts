@@ -1,7 +1,6 @@
 /** The pages, in the order of the navigation. */
 import type { VNode } from 'preact';
-import type { PageProps } from './html.ts';
-import { Ask } from './pages/ask.ts';
+import { later, type PageProps } from './html.ts';
 import { Tail } from './pages/tail.ts';
 
 export interface Page {
@@ -14,5 +13,5 @@ export interface Page {
 
 export const PAGES: readonly Page[] = [
   { path: 'tail', title: 'Live tail', view: Tail },
-  { path: 'ask', title: 'Ask', view: Ask },
+  { path: 'ask', title: 'Ask', view: later(async () => (await import('./pages/ask.ts')).Ask) },
 ];
