@@ -1,12 +1,12 @@
 /** The command `questlog` in a process of its own, as somebody types it. */
-import { spawn } from 'node:child_process';
+import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { createServer, type RequestListener } from 'node:http';
 import { text } from 'node:stream/consumers';
 import { fileURLToPath } from 'node:url';
 import { onTestFinished, vi } from 'vitest';
 import type { TestProject } from './builders.ts';
-import { ownEnvironment, type Reached } from './product.ts';
+import { collectOutput, type Output, ownEnvironment, type Reached } from './product.ts';
 
 export const LAUNCHER = fileURLToPath(new URL('../../services/cli/questlog.mjs', import.meta.url));
 
@@ -31,8 +31,24 @@ export async function questlogCommand(
   return { code, stdout, stderr };
 }
 
+export interface Running {
+  readonly child: ChildProcess;
+  readonly output: Output;
+  /** The exit code, once everything it wrote is there; null after a signal that it did not take. */
+  ended(): Promise<number | null>;
+}
+
+/** One that goes on until it is stopped, and ends with the test. */
+export function running(args: readonly string[], env: Readonly<Record<string, string>>): Running {
+  const child = spawn(process.execPath, [LAUNCHER, ...args], { env: { ...ownEnvironment(), ...env } });
+  onTestFinished(() => void child.kill('SIGKILL'));
+  const closed = once(child, 'close');
+  return { child, output: collectOutput(child), ended: async () => (await closed)[0] };
+}
+
 export interface Terminal {
   type(keys: string): void;
+  readonly screen: () => string;
   /** Resolves once the screen has shown it, after what was awaited before. */
   shows(what: string | RegExp): Promise<string>;
   /** Of the command; whatever it has shown is the screen. */
@@ -54,6 +70,7 @@ export function atTerminal(args: readonly string[], env: Readonly<Record<string,
     screen += piece.toString();
   });
   return {
+    screen: () => screen,
     type: (keys) => void child.stdin.write(keys),
     shows: (what) =>
       vi.waitFor(

@@ -5,6 +5,7 @@ import { Command } from 'commander';
 import { askCommands } from './ask/ask.ts';
 import { followCommand } from './ask/follow.ts';
 import { sqlCommand } from './ask/sql.ts';
+import { tailCommand } from './ask/tail.ts';
 import { doctorCommand } from './doctor.ts';
 import { example, manageCommands } from './manage.ts';
 import type { Reach } from './reach.ts';
@@ -52,6 +53,7 @@ QUESTLOG_ADMIN_TOKEN for operators' commands, and by QUESTLOG_URL and QUESTLOG_T
   const others = [
     sqlCommand(at),
     ...askCommands(at),
+    tailCommand(at),
     followCommand(at),
     sendCommand(at),
     simulateCommand(at),

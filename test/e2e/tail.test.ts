@@ -1,0 +1,151 @@
+/** `questlog tail`: the events of now, whole for programs, a line each for people, over the ends of connections. */
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import type { ServerResponse } from 'node:http';
+import { text } from 'node:stream/consumers';
+import { stripVTControlCharacters } from 'node:util';
+import { beforeAll, expect, test } from 'vitest';
+import { anEvent, rawEvent, type TestProject } from './builders.ts';
+import { ownEnvironment } from './product.ts';
+import { aStranger, atTerminal, LAUNCHER, type Running, running } from './questlogCommand.ts';
+import { sharedProduct } from './sharedProduct.ts';
+
+const shared = sharedProduct();
+let game: TestProject;
+let env: Record<string, string>;
+
+beforeAll(async () => {
+  const { adminUrl, adminToken } = shared.product.credentials;
+  env = { QUESTLOG_ADMIN_URL: adminUrl, QUESTLOG_ADMIN_TOKEN: adminToken };
+  game = await shared.aProject({ revision: 'A' });
+});
+
+async function said(tail: Running, words: string): Promise<void> {
+  await expect.poll(() => tail.output.stdout + tail.output.stderr, { timeout: 10_000 }).toContain(words);
+}
+
+/** Again and again, since on a busy machine the server may not look into each record. */
+async function untilShown(shown: () => string, words: string, send: () => Promise<unknown>): Promise<void> {
+  const sentAndShown = async (): Promise<string> => {
+    await send();
+    return shown();
+  };
+  await expect.poll(sentAndShown, { timeout: 20_000, interval: 200 }).toContain(words);
+}
+
+test('programs get each event of the filters on a line, its payload as it was sent', async () => {
+  const tail = running(
+    ['tail', '--json', '--project', game.projectId, '--type', 'jump', '--where', 'at.level=4'],
+    env,
+  );
+  await said(tail, 'following');
+
+  const payload = '{"big":12345678901234567890, "pi" : 3.140,\n"at":{"level":4}}';
+  await game.post([anEvent({ sessionId: game.sessionId, eventType: 'fall', payload: { at: { level: 4 } } })]);
+  await game.post([anEvent({ sessionId: game.sessionId, eventType: 'jump', payload: { at: { level: 3 } } })]);
+  const jump = rawEvent(payload, { sessionId: game.sessionId, eventType: 'jump' });
+  await untilShown(
+    () => tail.output.stdout,
+    'jump',
+    () => game.post(jump),
+  );
+  tail.child.kill('SIGINT');
+
+  expect(await tail.ended()).toBe(130);
+  const [line = ''] = tail.output.stdout.split('\n');
+  expect(line.endsWith(`,"payload":${payload.replace('\n', ' ')}}`)).toBe(true);
+  expect(JSON.parse(line)).toMatchObject({
+    ...{ projectId: game.projectId, sessionId: game.sessionId, eventType: 'jump' },
+    offset: expect.anything(),
+  });
+});
+
+test('a terminal gets a line an event, no wider than it is, which no text of a game can command', async () => {
+  const other = await shared.aProject({ revision: 'B' });
+  const payload = { text: `日本\u001b[2J${'x'.repeat(100)}` };
+  const tail = atTerminal(['tail', '--project', other.projectId], { ...env, NO_COLOR: '' });
+  await tail.shows('following');
+
+  await untilShown(tail.screen, '…', () => other.post([anEvent({ eventType: 'boss\u001b[2J', payload })]));
+  tail.type('\x03');
+  const { code, screen } = await tail.ended();
+
+  expect(code).toBe(130);
+  const [line = ''] = /\n.*…/.exec(screen) ?? [];
+  const plain = stripVTControlCharacters(line.trim());
+  expect(line).toContain('\x1b[36mboss\uFFFD[2J');
+  expect(plain).toMatch(/^\d\d:\d\d:\d\d\.\d{3} boss\uFFFD\[2J {17}- {8}\{"text":"日本\\u001b\[2Jx+…$/);
+  expect(plain.length + '日本'.length).toBe(80);
+});
+
+test('where fewer are shown than came, it says how many', async () => {
+  const url = await aStranger((_, response) => {
+    stream(response);
+    response.write(`event: count\ndata: {"matched": 2, "shown": 2, "unreadRecords": 0}\n\n`);
+    response.write(`event: count\ndata: {"matched": 2000, "shown": 100, "unreadRecords": 0}\n\n`);
+    response.write(`event: count\ndata: {"matched": 2001, "shown": 100, "unreadRecords": 3}\n\n`);
+  });
+  const tail = running(['tail'], { QUESTLOG_ADMIN_URL: url });
+  await said(tail, 'showing 100 of 2,000\n');
+  tail.child.kill('SIGINT');
+  await tail.ended();
+
+  expect(tail.output.stderr).toBe(
+    'following; Ctrl-C ends\nshowing 100 of 2,000\nshowing 100 of 2,001; 3 records of the log were not looked into\n',
+  );
+});
+
+test('it goes on where the server comes back, and says what it has missed', async () => {
+  let times = 0;
+  const url = await aStranger((_, response) => {
+    times += 1;
+    // A restart: the connection breaks, then the start is not done yet, then it is.
+    if (times === 2) return response.writeHead(503).end('{"detail": "starting"}');
+    stream(response);
+    response.write(`event: events\ndata: [${JSON.stringify(anEventOfTail(`n${times}`))}]\n\n`);
+    if (times === 1) setImmediate(() => response.destroy());
+  });
+  const tail = running(['tail', '--json'], { QUESTLOG_ADMIN_URL: url });
+  await said(tail, '"eventType":"n3"');
+  tail.child.kill('SIGINT');
+
+  expect(await tail.ended()).toBe(130);
+  expect(tail.output.stdout).toContain('"eventType":"n1"');
+  expect(tail.output.stderr).toMatch(
+    /does not answer any more; trying again in [\d.]+ s\n.*\n?connected again; what came in between is not shown\n/,
+  );
+});
+
+test('it ends silently where its reader has read enough, and in a sentence where nobody answers', async () => {
+  const url = await aStranger((_, response) => {
+    stream(response);
+    const events = JSON.stringify([anEventOfTail('many')]);
+    const timer = setInterval(() => response.write(`event: events\ndata: ${events}\n\n`), 20);
+    response.once('close', () => clearInterval(timer));
+  });
+  const script = '"$0" "$1" tail --json | head -1';
+  const child = spawn('bash', ['-o', 'pipefail', '-c', script, process.execPath, LAUNCHER], {
+    env: { ...ownEnvironment(), QUESTLOG_ADMIN_URL: url },
+  });
+  const nobody = running(['tail'], { QUESTLOG_ADMIN_URL: 'http://127.0.0.1:9' });
+  const [stdout, stderr, [code]] = await Promise.all([
+    text(child.stdout),
+    text(child.stderr),
+    once(child, 'exit'),
+  ]);
+
+  expect({ lines: stdout.split('\n').length, stderr, code }).toEqual({
+    ...{ lines: 2, stderr: 'following; Ctrl-C ends\n', code: 0 },
+  });
+  expect(await nobody.ended()).toBe(1);
+  expect(nobody.output.stderr).toContain('does not answer at http://127.0.0.1:9');
+});
+
+function stream(response: ServerResponse): void {
+  response.writeHead(200, { 'Content-Type': 'text/event-stream' });
+  response.write('retry: 1000\n\n');
+}
+
+function anEventOfTail(eventType: string): object {
+  return { sessionId: null, eventType, receivedAt: '2026-11-22T12:00:00.000Z', payload: '{}' };
+}
