@@ -36,6 +36,11 @@ export function ingestMetrics(registry: MetricsRegistry) {
       help: 'Requests answered with the stored events of an earlier one with the same key.',
       registers,
     }),
+    rejectsDropped: new Counter({
+      name: 'questlog_rejects_dropped_total',
+      help: 'Refused requests, elements and fields that are not counted in `rejects`, since ClickHouse was away or a bound was met.',
+      registers,
+    }),
     bodyBytesInFlight: new Gauge({
       name: 'questlog_body_bytes_in_flight',
       help: 'Bytes of request bodies in memory.',

@@ -8,17 +8,24 @@ export class Rejected extends Error {
   override readonly name = 'Rejected';
   readonly code: ProblemCode;
   readonly errors: readonly ElementProblem[] | undefined;
+  /** Offset of what is wrong in the body; 0 for all of it. */
+  readonly failedAt: number;
   /** Response headers that the status asks for. */
   readonly headers: Readonly<Record<string, string>>;
 
   constructor(
     code: ProblemCode,
     detail: string,
-    options: { errors?: readonly ElementProblem[]; headers?: Record<string, string> } & ErrorOptions = {},
+    options: {
+      errors?: readonly ElementProblem[];
+      failedAt?: number;
+      headers?: Record<string, string>;
+    } & ErrorOptions = {},
   ) {
     super(detail, options);
     this.code = code;
     this.errors = options.errors;
+    this.failedAt = options.failedAt ?? 0;
     this.headers = options.headers ?? {};
   }
 }

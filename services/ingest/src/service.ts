@@ -25,6 +25,7 @@ import { openReports } from './known/reports.ts';
 import { openSessions } from './known/sessions.ts';
 import { openLinkedEventStreams } from './linkedEvents/streams.ts';
 import type { IngestMetrics } from './metrics.ts';
+import { openRejects } from './rejects/rejects.ts';
 import { UploadsInFlight } from './uploads/receiveUpload.ts';
 import { openSweep } from './uploads/sweep.ts';
 import type { UploadStore } from './uploads/uploadStore.ts';
@@ -116,7 +117,7 @@ export async function startIngest(deps: IngestServiceDeps): Promise<IngestServic
       ...{ store: deps.uploads, publicUrl: settings.publicUrl, clock },
       inFlight: new UploadsInFlight(metrics.uploadsInFlight),
     },
-    linkedEvents,
+    ...{ linkedEvents, rejects: openRejects({ ...deps, dropped: metrics.rejectsDropped }) },
   });
   const toOperators = adminApp({
     ...{ directory, store, reader: deps.reader, reports, health, clock, logger, metrics },

@@ -20,6 +20,7 @@ const UNITS = [
   'reports',
   'ids',
   'failures',
+  'rejects',
 ];
 
 export async function metricsPage(): Promise<string> {

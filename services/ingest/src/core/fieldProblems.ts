@@ -47,9 +47,13 @@ export function timestampIn(
 
 /** @throws Rejected where the body is not JSON, or no object. */
 export function objectOf(scan: ObjectScan): ScannedObject {
-  if (!scan.ok) throw new Rejected('invalid_json', `at byte ${scan.offset}: ${scan.detail}`);
+  if (!scan.ok) throw notJson(scan);
   if (scan.kind === 'object') return scan.object;
   throw new Rejected('invalid_request', `the body is an object, not a value of type ${scan.kind}`);
+}
+
+export function notJson({ offset, detail }: { offset: number; detail: string }): Rejected {
+  return new Rejected('invalid_json', `at byte ${offset}: ${detail}`, { failedAt: offset });
 }
 
 export function structureProblems({ repeated, tooDeep }: ScannedObject): ElementProblem[] {

@@ -171,7 +171,7 @@ interface Visitor {
 }
 
 /** From the opening brace to behind the closing one. */
-function eachMember(json: JsonBytes, i: number, { member, placed }: Visitor): number {
+export function eachMember(json: JsonBytes, i: number, { member, placed }: Visitor): number {
   i = json.skipSpace(i + 1);
   if (json.at(i) === CLOSE_OBJECT) return i + 1;
   let commaAt = i;

@@ -18,7 +18,7 @@ const MAX_CHARACTERS = 64;
 /** Each as a problem that also names the field of the schema which was probably meant. */
 export function unknownFieldProblems(unknown: readonly UnknownField[], schema: object): ElementProblem[] {
   return unknown.map(({ index, pointer }) => {
-    const path = pointer.slice(1).split('/').map(unescaped);
+    const path = pathOf(pointer);
     const name = path.at(-1) ?? '';
     const meant = nearestName(name, fieldsAt(schema, path.slice(0, -1)), MAX_EDITS);
     const hint = meant === undefined ? '' : `; is ${meant} meant?`;
@@ -50,9 +50,10 @@ function memberOf(value: unknown, name: string): object | undefined {
   return typeof member === 'object' && member !== null ? member : undefined;
 }
 
-/** RFC 6901, section 4. */
-function unescaped(token: string): string {
-  return token.replaceAll('~1', '/').replaceAll('~0', '~');
+/** The names and indexes that a JSON pointer leads through. RFC 6901, section 4. */
+export function pathOf(pointer: string): string[] {
+  const steps = pointer.split('/').slice(1);
+  return steps.map((step) => step.replaceAll('~1', '/').replaceAll('~0', '~'));
 }
 
 const MAX_BYTES = 1024;

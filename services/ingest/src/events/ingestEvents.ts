@@ -7,7 +7,7 @@ import { Unavailable } from '@questlog/runtime/process/errors';
 import { EVENT_INPUT } from '@questlog/schemas/http/event';
 import type { ElementProblem } from '@questlog/schemas/http/problem';
 import { laneOfSession } from '@questlog/schemas/partition';
-import { unknownFieldProblems } from '../core/unknownFields.ts';
+import { type UnknownField, unknownFieldProblems } from '../core/unknownFields.ts';
 import { linkedReports } from '../known/links.ts';
 import type { Reports } from '../known/reports.ts';
 import { findSessions, type Sessions } from '../known/sessions.ts';
@@ -43,8 +43,10 @@ export interface IngestAnswer {
   readonly status: 200 | 201 | 207;
   readonly isReplay: boolean;
   readonly body: Buffer;
-  /** JSON pointers of the first unknown fields. */
-  readonly ignored: readonly string[];
+  /** The first unknown fields. */
+  readonly ignored: readonly UnknownField[];
+  /** Of the elements that were left out. */
+  readonly refused: readonly ElementProblem[];
 }
 
 /** @throws Rejected for what the game must change, Unavailable for what it may send again. */
@@ -60,10 +62,11 @@ export async function ingest(deps: IngestDeps, request: IngestRequest): Promise<
   const { stored, isReplay } = await storeOnce(deps, request, checked);
   if (isReplay) deps.metrics.replays.inc();
   const events = await answered(deps, principal, checked.drafts, { stored, isReplay });
-  const ignored = scanned.unknown.map(({ pointer }) => pointer);
+  const ignored = scanned.unknown;
+  const refused = checked.problems;
   if (!isLenient) {
     const array = eventArray(events.map(({ event }) => event));
-    return { status: isReplay ? 200 : 201, isReplay, body: array, ignored };
+    return { status: isReplay ? 200 : 201, isReplay, body: array, ignored, refused };
   }
   const elements: (AnsweredEvent | ElementProblem[])[] = scanned.elements.map(() => []);
   for (const problem of checked.problems) {
@@ -71,7 +74,7 @@ export async function ingest(deps: IngestDeps, request: IngestRequest): Promise<
     if (Array.isArray(at)) at.push(problem);
   }
   for (const { index, event } of events) elements[index] = event;
-  return { status: 207, isReplay, body: lenientArray(elements, request.requestId), ignored };
+  return { status: 207, isReplay, body: lenientArray(elements, request.requestId), ignored, refused };
 }
 
 /** Finds the sessions that the drafts name; those that do not exist are problems like any other. */

@@ -6,10 +6,9 @@ import { Rejected } from '../rejected.ts';
 
 const BEARER = /^bearer +([\w.~+/-]+=*)$/i;
 
-/** @throws Rejected 401 without a valid token, 403 without the scope. */
+/** @throws Rejected 401 without a valid token. */
 export function authenticate(
   header: string | undefined,
-  scope: Scope,
   deps: { directory: Directory; nowMs: number; defaultRevision: Revision },
 ): Principal {
   const token = bearerToken(header);
@@ -19,14 +18,15 @@ export function authenticate(
       headers: { 'WWW-Authenticate': 'Bearer realm="questlog", error="invalid_token"' },
     });
   }
-  if (!principal.scopes.includes(scope)) {
-    throw new Rejected('forbidden', `the access token lacks the scope ${scope}`, {
-      headers: {
-        'WWW-Authenticate': `Bearer realm="questlog", error="insufficient_scope", scope="${scope}"`,
-      },
-    });
-  }
   return principal;
+}
+
+/** @throws Rejected 403 without the scope. */
+export function checkScope(principal: Principal, scope: Scope): void {
+  if (principal.scopes.includes(scope)) return;
+  throw new Rejected('forbidden', `the access token lacks the scope ${scope}`, {
+    headers: { 'WWW-Authenticate': `Bearer realm="questlog", error="insufficient_scope", scope="${scope}"` },
+  });
 }
 
 export function bearerToken(header: string | undefined): string {

@@ -83,6 +83,7 @@ async function aListener(setting: string) {
     logger: silentLogger,
     metrics: ingestMetrics(createMetricsRegistry()),
     uploads: {},
+    rejects: { note: () => undefined },
   };
   const app = publicApp(deps as unknown as PublicAppDeps);
   const server = createServer(app.callback()).listen(0, '127.0.0.1');

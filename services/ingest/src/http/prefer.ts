@@ -1,6 +1,6 @@
 /** `Prefer` (RFC 7240): what a client wants done about elements that are bad, or about fields that are not known. */
 import type { Context } from 'koa';
-import { ignoredFieldsHeader } from '../core/unknownFields.ts';
+import { ignoredFieldsHeader, type UnknownField } from '../core/unknownFields.ts';
 
 /** `lenient`: the good elements of a batch are stored. `strict`: an unknown field is a problem. */
 export type Handling = 'lenient' | 'strict';
@@ -24,8 +24,13 @@ export function isStrict(ctx: Context): boolean {
 }
 
 /** The answer says what was heeded, and names the fields that were not. */
-export function tellHandling(ctx: Context, applied: Handling | undefined, ignored: Iterable<string>): void {
+export function tellHandling(
+  ctx: Context,
+  applied: Handling | undefined,
+  ignored: readonly UnknownField[],
+): void {
   if (applied !== undefined) ctx.set('Preference-Applied', `handling=${applied}`);
-  const fields = ignoredFieldsHeader(ignored);
-  if (fields !== '') ctx.set('Questlog-Ignored-Fields', fields);
+  if (ignored.length === 0) return;
+  ctx.set('Questlog-Ignored-Fields', ignoredFieldsHeader(ignored.map(({ pointer }) => pointer)));
+  ctx.state['ignored'] = ignored;
 }

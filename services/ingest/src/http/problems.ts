@@ -12,22 +12,29 @@ import { CutShort, Rejected } from '../rejected.ts';
 const PROBLEM_TYPE = 'application/problem+json';
 const REQUEST_ID = /^[\w.:-]{1,128}$/;
 
-/** @param headers of every answer */
+/**
+ * @param headers of every answer
+ * @param noteAnswer is told of each, with what it was refused for
+ */
 export function problems(
   logger: Logger,
   metrics: IngestMetrics,
   headers: Readonly<Record<string, string>> = {},
+  noteAnswer?: (ctx: ParameterizedContext, rejected: Rejected | undefined) => void,
 ): Middleware {
   return async (ctx, next) => {
     const given = ctx.get('X-Request-Id');
     const requestId = REQUEST_ID.test(given) ? given : randomUUID();
     const stopTimer = metrics.requestSeconds.startTimer();
     ctx.set({ ...headers, 'X-Request-Id': requestId });
+    let rejected: Rejected | undefined;
     try {
       await next();
     } catch (error) {
-      answerProblem(ctx, rejectedFor(error, logger, requestId), requestId);
+      rejected = rejectedFor(error, logger, requestId);
+      answerProblem(ctx, rejected, requestId);
     }
+    noteAnswer?.(ctx, rejected);
     const route = String(ctx['_matchedRoute'] ?? 'none');
     metrics.requests.inc({ route, method: ctx.method, status: ctx.status });
     stopTimer({ route });

@@ -9,12 +9,14 @@ import type { Scope } from '@questlog/schemas/topics/directoryEntry';
 import type { Revision } from '@questlog/schemas/topics/eventsAccepted';
 import { canonicalUuid, isUuidV7 } from '@questlog/schemas/uuid';
 import Koa from 'koa';
+import { unknownOf } from '../core/unknownFields.ts';
 import { type IngestDeps, ingest } from '../events/ingestEvents.ts';
 import { listEvents, type ReadDeps, readEvent, readQuota, readSessionEvents } from '../events/readEvents.ts';
 import { parseToken, type StreamPosition } from '../linkedEvents/core/linkedEventToken.ts';
 import type { LinkedEventStreams } from '../linkedEvents/streams.ts';
 import type { IngestMetrics } from '../metrics.ts';
 import { Rejected } from '../rejected.ts';
+import type { Rejects } from '../rejects/rejects.ts';
 import { createReport, type ReportDeps } from '../reports/createReport.ts';
 import { listReports } from '../reports/listReports.ts';
 import { type ReportReadDeps, readReport, readReportEvents, retractReport } from '../reports/readReports.ts';
@@ -25,9 +27,10 @@ import {
   type SessionReadDeps,
 } from '../sessions/readSessions.ts';
 import { registerSession } from '../sessions/registerSession.ts';
-import { authenticate } from './authenticate.ts';
+import { authenticate, checkScope } from './authenticate.ts';
 import { type AllowedOrigins, headersOfEveryAnswer, listedOrigins, preflights } from './cors.ts';
 import { docsRoutes, rootToDocs } from './openapi/docsPage.ts';
+import { keptIfWrong, noteAnswer } from './noteRejects.ts';
 import { openApi } from './openapi/openapi.ts';
 import { handlingIn, isStrict, tellHandling } from './prefer.ts';
 import { problems } from './problems.ts';
@@ -42,6 +45,7 @@ export interface PublicAppDeps {
   readonly reports: ReportDeps & ReportReadDeps;
   readonly uploads: UploadRouteDeps;
   readonly linkedEvents: LinkedEventStreams;
+  readonly rejects: Rejects;
   readonly bodies: Bodies;
   readonly defaultRevision: Revision;
   readonly corsOrigins: AllowedOrigins;
@@ -54,12 +58,16 @@ export interface PublicAppDeps {
 export function publicApp(deps: PublicAppDeps): Koa {
   const { reads, corsOrigins, logger, metrics } = deps;
   const router = new Router({ sensitive: true });
-  const as = (ctx: RouterContext, scope: Scope): Principal =>
-    authenticate(ctx.get('Authorization'), scope, {
+  const as = (ctx: RouterContext, scope: Scope): Principal => {
+    const principal = authenticate(ctx.get('Authorization'), {
       directory: deps.directory,
       nowMs: deps.clock.now(),
       defaultRevision: deps.defaultRevision,
     });
+    ctx.state['principal'] = principal;
+    checkScope(principal, scope);
+    return principal;
+  };
   let document: string | undefined;
 
   router.post('/v1/ingest/events', (ctx) => ingestEvents(deps, ctx, as(ctx, 'events:write')));
@@ -87,7 +95,8 @@ export function publicApp(deps: PublicAppDeps): Koa {
 
   const app = new Koa();
   app.on('error', (error) => logger.warn('answer_failed', { cause: messageOf(error) }));
-  app.use(problems(logger, metrics, headersOfEveryAnswer(corsOrigins)));
+  const everyAnswer = headersOfEveryAnswer(corsOrigins);
+  app.use(problems(logger, metrics, everyAnswer, (ctx, rejected) => noteAnswer(deps.rejects, ctx, rejected)));
   if (corsOrigins !== '*') app.use(listedOrigins(corsOrigins));
   app.use(router.routes());
   if (corsOrigins.length > 0) app.use(preflights(router));
@@ -103,7 +112,11 @@ async function ingestEvents(deps: PublicAppDeps, ctx: RouterContext, principal: 
   const wanted = { isLenient: handling === 'lenient', isStrict: handling === 'strict' };
   const requestId = String(ctx.response.get('X-Request-Id'));
   const answer = await withBody(ctx.req, deps.bodies, (body) =>
-    ingest(deps.ingest, { principal, body, idempotencyKey, ...wanted, requestId }),
+    keptIfWrong(
+      ctx.state,
+      body,
+      ingest(deps.ingest, { principal, body, idempotencyKey, ...wanted, requestId }),
+    ),
   );
   ctx.status = answer.status;
   if (answer.isReplay) ctx.set('Idempotency-Replayed', 'true');
@@ -183,9 +196,11 @@ function sessionRoutes(
   router.post('/v1/ingest/sessions', async (ctx) => {
     const principal = as(ctx, 'events:write');
     const strict = isStrict(ctx);
-    const answer = await withBody(ctx.req, bodies, (body) => registerSession(reads, principal, body, strict));
+    const answer = await withBody(ctx.req, bodies, (body) =>
+      keptIfWrong(ctx.state, body, registerSession(reads, principal, body, strict)),
+    );
     ctx.status = answer.status;
-    tellHandling(ctx, strict ? 'strict' : undefined, answer.ignored);
+    tellHandling(ctx, strict ? 'strict' : undefined, unknownOf(answer.ignored));
     ctx.body = answer.body;
   });
   router.get('/v1/sessions/:id', async (ctx) =>
@@ -210,8 +225,10 @@ export function reportRoutes(
   router.post('/v1/ingest/reports', async (ctx) => {
     const principal = as(ctx, 'reports:write');
     const strict = isStrict(ctx);
-    const answer = await withBody(ctx.req, bodies, (body) => createReport(reports, principal, body, strict));
-    tellHandling(ctx, strict ? 'strict' : undefined, answer.ignored);
+    const answer = await withBody(ctx.req, bodies, (body) =>
+      keptIfWrong(ctx.state, body, createReport(reports, principal, body, strict)),
+    );
+    tellHandling(ctx, strict ? 'strict' : undefined, unknownOf(answer.ignored));
     ctx.status = answer.isReplay ? 200 : 201;
     ctx.set('Location', `/v1/reports/${answer.id}`);
     if (answer.isReplay) ctx.set('Idempotency-Replayed', 'true');

@@ -49,8 +49,8 @@ export function uploadRoutes(
       const principal: Principal = ctx.state['principal'];
       const input = uploadBody(ctx.request.body);
       const strict = isStrict(ctx);
-      const unknown = unknownMembers(ctx.request.body, UploadInput);
-      const errors = strict ? unknownFieldProblems(unknownOf(unknown), UploadInput) : [];
+      const unknown = unknownOf(unknownMembers(ctx.request.body, UploadInput));
+      const errors = strict ? unknownFieldProblems(unknown, UploadInput) : [];
       const [first] = errors;
       if (first !== undefined) throw new Rejected('invalid_request', first.detail, { errors });
       const upload = await makeUpload({ store, clock }, principal, input, deps.publicUrl || baseUrlOf(ctx));

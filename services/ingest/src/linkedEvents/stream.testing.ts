@@ -128,7 +128,7 @@ function streamApp(deps: {
   router.get('/v1/linked-events', (ctx) => {
     responses.push(ctx.res);
     return streamLinkedEvents(streams, ctx, () =>
-      authenticate(ctx.get('Authorization'), 'read', { directory, nowMs: Date.now(), defaultRevision: 'A' }),
+      authenticate(ctx.get('Authorization'), { directory, nowMs: Date.now(), defaultRevision: 'A' }),
     );
   });
   const app = new Koa();

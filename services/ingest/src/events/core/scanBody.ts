@@ -6,6 +6,7 @@
 import { BATCH_CAP } from '@questlog/schemas/http/event';
 import { type ElementProblem, statusOf } from '@questlog/schemas/http/problem';
 import type { Revision } from '@questlog/schemas/topics/eventsAccepted';
+import { notJson } from '../../core/fieldProblems.ts';
 import { FAILED, JsonBytes } from '../../core/scanValue.ts';
 import type { UnknownField } from '../../core/unknownFields.ts';
 import { Rejected } from '../../rejected.ts';
@@ -102,9 +103,7 @@ const CLOSE_ARRAY = 0x5d;
 export function scanRequest(body: Buffer, revision: Revision): Pick<ScannedArray, 'elements' | 'unknown'> {
   const cap = BATCH_CAP[revision];
   const scanned = scanBody(body, { maxElements: cap });
-  if (!scanned.ok) {
-    throw new Rejected('invalid_json', `at byte ${scanned.offset}: ${scanned.detail}`);
-  }
+  if (!scanned.ok) throw notJson(scanned);
   if (scanned.count > cap) {
     throw new Rejected(
       'batch_too_large',

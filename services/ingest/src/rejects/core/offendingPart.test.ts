@@ -1,0 +1,99 @@
+/** What a game team is shown of a body that was wrong, and what nobody may be shown. */
+import { describe, expect, test } from 'vitest';
+import { BodyParts, cutUtf8, MAX_SAMPLE_BYTES, type Part } from './offendingPart.ts';
+
+const TOKEN = 'the-token-of-a-game';
+
+function partAt(body: string, pointer: string, index = 0): Part {
+  return new BodyParts(Buffer.from(body), TOKEN).at({ index, pointer });
+}
+
+describe('the part that a problem is about', () => {
+  const batch = '[{"eventType":"a"}, {"eventType":"b","sessionId": 7 ,"payload":[1,{"x":"deep"}]}]';
+  test.each([
+    ['a field of the element', '/sessionId', { sample: '7', eventType: 'b' }],
+    ['inside arrays and objects', '/payload/1/x', { sample: '"deep"', eventType: 'b' }],
+    ['the element', '', { sample: batch.slice(20, -1), eventType: 'b' }],
+    ['what should hold a field that is missing', '/payload/1/y', { sample: '{"x":"deep"}', eventType: 'b' }],
+    ['the array where an index is not in it', '/payload/9', { sample: '[1,{"x":"deep"}]', eventType: 'b' }],
+  ])('is %s', (_, pointer, part) => {
+    expect(partAt(batch, pointer, 1)).toEqual(part);
+  });
+
+  test('is found in a body that is one object, under an escaped name, and is the last where it stands twice', () => {
+    expect(partAt('{"a/b~c":{"d":1e400},"a/b~c":{"d":-0}}', '/a~1b~0c/d').sample).toBe('-0');
+  });
+
+  test('knows the event of a report that it lies in', () => {
+    const report =
+      '{"report":{"title":1},"events":[{"eventType":"first"},{"payload":0,"eventType":"second"}]}';
+    expect(partAt(report, '/events/1/payload')).toEqual({ sample: '0', eventType: 'second' });
+    expect(partAt(report, '/report/title')).toEqual({ sample: '1', eventType: '' });
+  });
+
+  test('is what stands around the byte that is no JSON', () => {
+    const body = Buffer.from(`${'é'.repeat(200)}"oops${'ü'.repeat(200)}`);
+    const { sample } = new BodyParts(body, TOKEN).around(401);
+    expect(sample).toContain('é"oopsü');
+    expect(sample).not.toContain('�');
+    expect(Buffer.byteLength(sample)).toBeLessThanOrEqual(MAX_SAMPLE_BYTES);
+    expect(new BodyParts(Buffer.from('[7'), TOKEN).around(2).sample).toBe('[7');
+  });
+});
+
+describe('a sample', () => {
+  test.each(['x', 'é', '€', '😀'])('is cut at a character’s boundary: %s', (character) => {
+    for (let maxBytes = 0; maxBytes < 20; maxBytes++) {
+      const cut = cutUtf8(Buffer.from(character.repeat(10)), maxBytes);
+      const fits = Math.min(10, Math.floor(maxBytes / Buffer.byteLength(character)));
+      expect(cut).toBe(character.repeat(fits));
+    }
+  });
+
+  test('has at most 256 bytes', () => {
+    const { sample } = partAt(`{"payload":"${'€'.repeat(300)}"}`, '/payload');
+    expect(sample).toBe(`"${'€'.repeat(85)}`);
+  });
+
+  const jwt = `eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiJhIn0.${'s'.repeat(400)}`;
+  test.each([
+    ['the request’s own token', `{"a":"x ${TOKEN} y"}`, '/a', TOKEN],
+    ['a token of ours', '{"a":["qlt_0123456789abcdefXYZ"]}', '/a', '0123456789'],
+    [
+      'a token of ours that the cut would halve',
+      `{"a":"${'x'.repeat(245)}qlt_0123456789abcdef"}`,
+      '/a',
+      '0123',
+    ],
+    ['a JWT', `{"a":"${jwt}"}`, '/a', 'sss'],
+    ['a header that was put into the body', '{"a":"Authorization: Bearer abc.def"}', '/a', 'abc'],
+    ['a password beside the field', '{"b":{"userPassword" : "hunter\\"2 é"}}', '/b', 'hunter'],
+    ['what stands behind an escaped quote of it', '{"b":{"userPassword" : "hunter\\"2 é"}}', '/b', '2 é'],
+    ['a field whose own name says it', '{"apiKey":"hunter2"}', '/apiKey', 'hunter'],
+    [
+      'whatever is inside such a field',
+      '{"credentials":{"user":["hunter2"]}}',
+      '/credentials/user/0',
+      'hunter',
+    ],
+  ])('never shows %s', (_, body, pointer, secret) => {
+    const { sample } = partAt(body, pointer);
+    expect(sample).not.toContain(secret);
+    expect(sample).toContain('***');
+  });
+
+  test('never shows the end of a token whose begin is out of sight', () => {
+    const body = Buffer.from(`{"a":"${jwt}" oops`);
+    expect(new BodyParts(body, TOKEN).around(body.length - 4).sample).not.toContain('sss');
+  });
+
+  test('shows the text beside a secret as it was sent', () => {
+    expect(partAt('{"b":{"password":"pä","level":"töp"}}', '/b').sample).toBe(
+      '{"password":"***","level":"töp"}',
+    );
+  });
+
+  test('never shows a token as the type of an event', () => {
+    expect(partAt(`{"eventType":"${TOKEN}","a":1}`, '/a').eventType).toBe('*'.repeat(TOKEN.length));
+  });
+});

@@ -1,0 +1,154 @@
+/** Finds the part of a body that a problem is about, short and without secrets: how a game team sees its typo. Pure. */
+import { eachMember } from '../../core/scanObject.ts';
+import { decodeString, FAILED, JsonBytes } from '../../core/scanValue.ts';
+import { pathOf, type UnknownField } from '../../core/unknownFields.ts';
+
+export interface Part {
+  /** JSON, or the begin of it; empty where there is nothing to show. */
+  readonly sample: string;
+  /** Of the event that the part lies in; empty where it says none. */
+  readonly eventType: string;
+}
+
+export const MAX_SAMPLE_BYTES = 256;
+/** Of a longer name the begin tells enough. */
+const MAX_TYPE_BYTES = 100;
+/** A secret that begins in a sample is masked as a whole up to this length. */
+const MAX_SECRET_BYTES = 4096;
+
+/** The parts of one body. */
+export class BodyParts {
+  readonly #json: JsonBytes;
+  readonly #ownToken: string;
+
+  /** @param ownToken the token of the request, which no sample may hold. */
+  constructor(body: Buffer, ownToken: string) {
+    this.#json = new JsonBytes(body);
+    this.#ownToken = ownToken;
+  }
+
+  /** The value of a field, or what should hold it where there is none. */
+  at({ index, pointer }: UnknownField): Part {
+    const start = this.#startOf(index);
+    if (start === undefined) return this.around(0);
+    const path = pathOf(pointer);
+    const found = walk(this.#json, start, path);
+    const eventType = masked(cutUtf8(Buffer.from(found.eventType), MAX_TYPE_BYTES), this.#ownToken);
+    if (path.some((name) => SECRET_NAME.test(name))) return { sample: MASK, eventType };
+    return { sample: this.#shown(found.at, this.#json.skipValue(found.at)), eventType };
+  }
+
+  /** What stands before and behind an offset. */
+  around(offset: number): Part {
+    return { sample: this.#shown(Math.max(0, offset - MAX_SAMPLE_BYTES / 2), this.#json.end), eventType: '' };
+  }
+
+  /** A body is an array of elements or one that stands alone. */
+  #startOf(index: number): number | undefined {
+    const json = this.#json;
+    const start = json.skipSpace(0);
+    return json.at(start) === OPEN_ARRAY ? elementOf(json, start, index) : start;
+  }
+
+  /** Masked from some way before to some way behind, so that a secret is recognized that is only half in sight. */
+  #shown(start: number, end: number): string {
+    const { body } = this.#json;
+    const from = Math.max(0, start - MAX_SECRET_BYTES);
+    const to = Math.min(end === FAILED ? body.length : end, start + MAX_SAMPLE_BYTES + MAX_SECRET_BYTES);
+    // One character a byte: a mask is as long as what it hides.
+    const text = masked(body.toString('latin1', from, to), this.#ownToken);
+    const bytes = Buffer.from(text.slice(start - from), 'latin1');
+    const begin = bytes.findIndex((byte) => !isContinuation(byte));
+    return cutUtf8(bytes.subarray(Math.max(0, begin)), MAX_SAMPLE_BYTES);
+  }
+}
+
+/** The value that the path leads to, or the deepest that it reaches. */
+function walk(
+  json: JsonBytes,
+  start: number,
+  path: readonly string[],
+): { readonly at: number; readonly eventType: string } {
+  let at = start;
+  let eventType = '';
+  for (const step of [...path, undefined]) {
+    const isObject = json.at(at) === OPEN_OBJECT;
+    const members = isObject ? membersOf(json, at, step) : undefined;
+    eventType ||= members?.eventType ?? '';
+    const next = isObject ? members?.valueAt : elementOf(json, at, Number(step));
+    if (next === undefined) break;
+    at = next;
+  }
+  return { at, eventType };
+}
+
+/** Of a name that is there several times the last counts. */
+function membersOf(
+  json: JsonBytes,
+  at: number,
+  wanted: string | undefined,
+): { readonly valueAt: number | undefined; readonly eventType: string } {
+  let valueAt: number | undefined;
+  let eventType = '';
+  eachMember(json, at, {
+    member: (name, memberAt) => {
+      const end = json.skipValue(memberAt);
+      if (name === wanted) valueAt = memberAt;
+      if (name === 'eventType' && json.at(memberAt) === QUOTE && end !== FAILED)
+        eventType = decodeString(json.body, memberAt + 1, end - 1);
+      return end;
+    },
+  });
+  return { valueAt, eventType };
+}
+
+function elementOf(json: JsonBytes, at: number, index: number): number | undefined {
+  if (json.at(at) !== OPEN_ARRAY || !Number.isInteger(index)) return undefined;
+  let i = json.skipSpace(at + 1);
+  for (let n = 0; json.at(i) !== CLOSE_ARRAY; n++) {
+    if (n === index) return i;
+    const end = json.skipValue(i);
+    if (end === FAILED) return undefined;
+    i = json.skipSpace(end);
+    if (json.at(i) === COMMA) i = json.skipSpace(i + 1);
+  }
+  return undefined;
+}
+
+/** The begin of the text, not cut inside a character. */
+export function cutUtf8(bytes: Buffer, maxBytes: number): string {
+  let end = Math.min(bytes.length, maxBytes);
+  while (end > 0 && end < bytes.length && isContinuation(bytes[end] ?? 0)) end--;
+  return bytes.toString('utf8', 0, end);
+}
+
+/** Of a character that begins before (RFC 3629, section 3). */
+function isContinuation(byte: number): boolean {
+  return (byte & 0xc0) === 0x80;
+}
+
+/** As long as it was, with stars for whatever looks like a secret. */
+export function masked(text: string, ownToken = ''): string {
+  const known = ownToken === '' ? text : text.replaceAll(ownToken, stars);
+  return known
+    .replaceAll(TOKENS, stars)
+    .replaceAll(NAMED_SECRETS, (_, name: string, value: string) => name + stars(value));
+}
+
+function stars(secret: string): string {
+  return '*'.repeat(secret.length);
+}
+
+const MASK = '***';
+const SECRET_NAME = /token|secret|password|authorization|credential|api_?key/i;
+/** A token of ours, a JWT, and what stands in an `Authorization`. */
+const TOKENS = /qlt_[\w-]{8,}|eyJ[\w-]{16,}[\w.-]*|(?<=bearer +)[\w.~+/-]+=*/gi;
+/** A string whose name says that it is one. */
+const NAMED_SECRETS =
+  /("[^"]*(?:token|secret|password|authorization|credential|api_?key)[^"]*"\s*:\s*")((?:[^"\\]|\\.)*)/gi;
+
+const QUOTE = 0x22;
+const COMMA = 0x2c;
+const OPEN_ARRAY = 0x5b;
+const CLOSE_ARRAY = 0x5d;
+const OPEN_OBJECT = 0x7b;

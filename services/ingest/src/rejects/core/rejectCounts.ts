@@ -1,0 +1,151 @@
+/**
+ * Adds up what was refused and ignored: one row a minute, project, code and field. Pure. A project that sends ever new names
+ * fills its own bound and nobody else's.
+ */
+import type { ProblemCode } from '@questlog/schemas/http/problem';
+import { cutUtf8, masked, type Part } from './offendingPart.ts';
+
+/** Where a request went, and whose it was; zeros where nobody knows. */
+export interface Origin {
+  readonly tenantId: string;
+  readonly projectId: string;
+  /** Method and path of the endpoint. */
+  readonly endpoint: string;
+}
+
+export const NOBODY = '00000000-0000-0000-0000-000000000000';
+
+export interface Reject {
+  readonly kind: 'rejected' | 'ignored';
+  readonly code: ProblemCode;
+  /** Position in the request's array. */
+  readonly index: number;
+  /** JSON pointer (RFC 6901) into the element; empty for all of it. */
+  readonly pointer: string;
+}
+
+export interface RejectRow extends Origin, Pick<Reject, 'kind' | 'code'> {
+  /** Seconds since the epoch. */
+  readonly minuteS: number;
+  readonly field: string;
+  count: number;
+  requests: number;
+  /** Seconds since the epoch. */
+  lastSeenS: number;
+  readonly part: Part;
+}
+
+/** Of one project in one minute; what is beyond is told apart by its code only, as the field `other`. */
+export const MAX_FIELDS_A_MINUTE = 100;
+/** Of one project, while ClickHouse takes nothing. */
+export const MAX_ROWS_OF_A_PROJECT = 400;
+/** Of all projects. */
+export const MAX_ROWS = 40_000;
+const MAX_FIELD_BYTES = 128;
+const OTHER = 'other';
+
+interface RowsOfProject {
+  readonly rows: Map<string, RejectRow>;
+  /** The fields that are told apart in this minute. */
+  minuteS: number;
+  fields: number;
+}
+
+export class RejectCounts {
+  readonly #projects = new Map<string, RowsOfProject>();
+  #size = 0;
+
+  /**
+   * Counts the rejects of one request.
+   * @param partOf is asked for the first of a kind in a minute only.
+   * @returns how many were beyond a bound and are not counted.
+   */
+  note(nowMs: number, origin: Origin, rejects: readonly Reject[], partOf: (reject: Reject) => Part): number {
+    const touched = new Set<RejectRow>();
+    let dropped = 0;
+    for (const reject of rejects) {
+      const row = this.#rowOf(nowMs, origin, reject, partOf);
+      if (row === undefined) {
+        dropped++;
+        continue;
+      }
+      row.count++;
+      row.lastSeenS = Math.floor(nowMs / 1000);
+      touched.add(row);
+    }
+    for (const row of touched) row.requests++;
+    return dropped;
+  }
+
+  /** What was counted since the last time. The rows of this minute stay, from zero. */
+  take(nowMs: number): RejectRow[] {
+    const taken: RejectRow[] = [];
+    for (const [projectId, { rows }] of this.#projects) {
+      for (const [key, row] of rows) {
+        if (row.count > 0) taken.push({ ...row });
+        row.count = 0;
+        row.requests = 0;
+        if (row.minuteS === minuteOf(nowMs)) continue;
+        rows.delete(key);
+        this.#size--;
+      }
+      if (rows.size === 0) this.#projects.delete(projectId);
+    }
+    return taken;
+  }
+
+  #rowOf(
+    nowMs: number,
+    origin: Origin,
+    reject: Reject,
+    partOf: (reject: Reject) => Part,
+  ): RejectRow | undefined {
+    const minuteS = minuteOf(nowMs);
+    const project = this.#projectOf(origin.projectId, minuteS);
+    const { kind, code } = reject;
+    const field = fieldOf(reject.pointer);
+    const key = `${minuteS} ${kind} ${code} ${origin.endpoint} ${field}`;
+    const known = project.rows.get(key);
+    if (known !== undefined) return known;
+    const row = { ...origin, kind, code, minuteS, field, count: 0, requests: 0, lastSeenS: 0 };
+    if (project.fields < MAX_FIELDS_A_MINUTE) {
+      if (!this.#hasRoom(project)) return undefined;
+      project.fields++;
+      return this.#added(project, key, { ...row, part: partOf(reject) });
+    }
+    const otherKey = `${minuteS} ${kind} ${code}`;
+    const other = project.rows.get(otherKey);
+    if (other !== undefined) return other;
+    if (!this.#hasRoom(project)) return undefined;
+    return this.#added(project, otherKey, { ...row, endpoint: '', field: OTHER, part: NO_PART });
+  }
+
+  #projectOf(projectId: string, minuteS: number): RowsOfProject {
+    const project = this.#projects.get(projectId) ?? { rows: new Map(), minuteS, fields: 0 };
+    this.#projects.set(projectId, project);
+    if (project.minuteS !== minuteS) Object.assign(project, { minuteS, fields: 0 });
+    return project;
+  }
+
+  #hasRoom({ rows }: RowsOfProject): boolean {
+    return rows.size < MAX_ROWS_OF_A_PROJECT && this.#size < MAX_ROWS;
+  }
+
+  #added({ rows }: RowsOfProject, key: string, row: RejectRow): RejectRow {
+    rows.set(key, row);
+    this.#size++;
+    return row;
+  }
+}
+
+export const NO_PART: Part = { sample: '', eventType: '' };
+
+function minuteOf(nowMs: number): number {
+  return Math.floor(nowMs / 60_000) * 60;
+}
+
+/** A name may be anything that a client sends. */
+function fieldOf(pointer: string): string {
+  const path = pointer.replaceAll(/\/\d+(?=\/|$)/g, '/*');
+  return cutUtf8(Buffer.from(masked(path)), MAX_FIELD_BYTES);
+}

@@ -1,0 +1,130 @@
+/** The way of the counts to ClickHouse: one insert a flush, kept while ClickHouse is away, and never in an answer's way. */
+import type { Insert } from '@questlog/runtime/clickhouse/store';
+import { Invalid, Unavailable } from '@questlog/runtime/process/errors';
+import { silentLogger } from '@questlog/runtime/process/logger';
+import { afterEach, beforeEach, expect, test, vi } from 'vitest';
+import { openRejects, type RejectedRequest } from './rejects.ts';
+
+beforeEach(() => void vi.useFakeTimers({ now: Date.UTC(2026, 10, 22, 12) }));
+afterEach(() => void vi.useRealTimers());
+
+const FLUSH_MS = 2_000;
+
+function aStart() {
+  const inserts: Insert[] = [];
+  const closers: (() => Promise<void> | void)[] = [];
+  const state = { failure: undefined as Error | undefined, dropped: 0 };
+  const rejects = openRejects({
+    store: {
+      insert: async (insert) => {
+        inserts.push(insert);
+        if (state.failure !== undefined) throw state.failure;
+      },
+    },
+    clock: { now: () => Date.now() },
+    logger: silentLogger,
+    lifecycle: { onStop: (_, close) => closers.push(close) },
+    dropped: {
+      inc: (by) => {
+        state.dropped += by;
+      },
+    },
+  });
+  return { rejects, inserts, state, stop: () => closers[0]?.() };
+}
+
+function aRequest(of: Partial<RejectedRequest> = {}): RejectedRequest {
+  return {
+    ...{
+      principal: undefined,
+      endpoint: 'POST /v1/ingest/events',
+      token: '',
+      body: undefined,
+      failedAt: undefined,
+    },
+    rejects: [{ kind: 'rejected', code: 'field_type', index: 0, pointer: '/payload' }],
+    ...of,
+  };
+}
+
+test('what many requests had refused is one insert, and nothing is none', async () => {
+  const { rejects, inserts } = aStart();
+  for (let request = 0; request < 50; request++) rejects.note(aRequest());
+  await vi.advanceTimersByTimeAsync(FLUSH_MS);
+  await vi.advanceTimersByTimeAsync(10 * FLUSH_MS);
+
+  expect(inserts.map(({ table }) => table)).toEqual(['reject_counts']);
+});
+
+test('while ClickHouse is away the same insert is tried again under its token, then what came since', async () => {
+  const { rejects, inserts, state } = aStart();
+  state.failure = new Unavailable('away');
+  rejects.note(aRequest());
+  await vi.advanceTimersByTimeAsync(FLUSH_MS);
+  rejects.note(aRequest({ endpoint: 'POST /v1/ingest/reports' }));
+  await vi.advanceTimersByTimeAsync(FLUSH_MS);
+  state.failure = undefined;
+  await vi.advanceTimersByTimeAsync(2 * FLUSH_MS);
+
+  const [first, ...others] = inserts;
+  expect(others.map((insert) => insert === first)).toEqual([true, true, false]);
+  expect(others.at(-1)?.deduplicationToken).not.toBe(first?.deduplicationToken);
+  expect(String(others.at(-1)?.rows)).toContain('POST /v1/ingest/reports');
+  expect(state.dropped).toBe(0);
+});
+
+test('what ClickHouse itself refuses is given up and told as dropped, each with its count', async () => {
+  const { rejects, inserts, state } = aStart();
+  state.failure = new Invalid('not of this table');
+  rejects.note(aRequest());
+  rejects.note(aRequest());
+  await vi.advanceTimersByTimeAsync(3 * FLUSH_MS);
+
+  expect(state.dropped).toBe(2);
+  expect(inserts).toHaveLength(1);
+});
+
+test('what is beyond the bounds while ClickHouse is away is told as dropped', async () => {
+  const { rejects, state } = aStart();
+  state.failure = new Unavailable('away');
+  rejects.note(aRequest());
+  await vi.advanceTimersByTimeAsync(60_000);
+  for (let minute = 0; minute < 5; minute++) {
+    const names = Array.from({ length: 100 }, (_, n) => `name${'x'.repeat(n)}`);
+    const of = (name: string) =>
+      ({ kind: 'ignored', code: 'field_unknown', index: 0, pointer: `/${name}` }) as const;
+    rejects.note(aRequest({ rejects: names.map(of) }));
+    await vi.advanceTimersByTimeAsync(60_000);
+  }
+
+  // A project has 400 rows at most, of which the first one is under way.
+  expect(state.dropped).toBe(101);
+});
+
+test('a stop writes what is left', async () => {
+  const { rejects, inserts, stop } = aStart();
+  rejects.note(aRequest());
+  await stop();
+  await vi.advanceTimersByTimeAsync(10 * FLUSH_MS);
+
+  expect(inserts).toHaveLength(1);
+});
+
+test('a request that is wrong in many ways has its body walked over ten times at most', async () => {
+  const { rejects, inserts } = aStart();
+  const names = Array.from({ length: 15 }, (_, n) => `name${String.fromCharCode(97 + n)}`);
+  const body = Buffer.from(JSON.stringify(Object.fromEntries(names.map((name) => [name, 'in sight']))));
+  const of = (name: string) =>
+    ({ kind: 'ignored', code: 'field_unknown', index: 0, pointer: `/${name}` }) as const;
+  rejects.note(aRequest({ body, rejects: names.map(of) }));
+  await vi.advanceTimersByTimeAsync(FLUSH_MS);
+
+  expect(String(inserts[0]?.rows).split('"in sight"')).toHaveLength(11);
+});
+
+test('a bug in the counting fails no answer', () => {
+  const { rejects } = aStart();
+  const broken = { ...aRequest(), rejects: undefined } as unknown as RejectedRequest;
+
+  expect(() => rejects.note(broken)).not.toThrow();
+});

@@ -1,0 +1,182 @@
+/** What was refused and ignored is counted in ClickHouse, with the part that was wrong and without secrets. */
+import { randomUUID } from 'node:crypto';
+import { beforeAll, expect, test } from 'vitest';
+import { aKey, anEvent, anUnknownId, aToken, events, eventually, type TestProject } from './builders.ts';
+import { ownProduct } from './sharedProduct.ts';
+
+const shared = ownProduct();
+const NOBODY = '00000000-0000-0000-0000-000000000000';
+const EVENTS = 'POST /v1/ingest/events';
+let game: TestProject;
+
+beforeAll(async () => {
+  game = await shared.aProject({ revision: 'A' });
+});
+
+interface Row {
+  readonly kind: string;
+  readonly endpoint: string;
+  readonly code: string;
+  readonly field: string;
+  readonly count: number;
+  readonly requests: number;
+  readonly eventType: string;
+  readonly sample: string;
+}
+
+/** All that a project has, once there is as much as awaited. */
+async function rowsOf(projectId: string, count: number): Promise<Row[]> {
+  const query = `SELECT kind, endpoint, code, field, sum(rejects.count) AS count, sum(rejects.requests) AS requests,
+      any(event_type) AS eventType, any(rejects.sample) AS sample
+    FROM rejects WHERE project_id = '${projectId}' GROUP BY kind, endpoint, code, field ORDER BY kind, endpoint, code, field`;
+  const answer = await eventually(
+    () => shared.product.admin('POST', '/admin/sql', { query }),
+    (found) => found.json().data.reduce((sum: number, row: Row) => sum + row.count, 0) >= count,
+  );
+  return answer.json().data;
+}
+
+function aRow(code: string, field: string, count: number, sample: unknown, of: Partial<Row> = {}): Row {
+  const defaults = { kind: 'rejected', endpoint: EVENTS, requests: count, eventType: '' };
+  return { ...defaults, code, field, count, sample: sample as string, ...of };
+}
+
+test('typos are counted by code and field, each with what was sent there', async () => {
+  const { sessionId } = game;
+  const typo = { sessionId, evenType: 'jump' };
+  await game.post(typo);
+  await game.post([anEvent({ sessionId }), typo, typo]);
+  await game.post(anEvent({ sessionId: 'seven', payload: [1, { a: 1e21 }] }));
+  const unknown = anUnknownId();
+  await game.post(anEvent({ sessionId: unknown }));
+  await game.request('POST', '/v1/ingest/reports', {
+    body: { report: { title: 'Stuck' }, attachments: [0, 1].map(() => ({ uploadId: 'x' })) },
+  });
+  await game.request('POST', '/v1/ingest/uploads', { body: { attachmentType: 'photo' } });
+
+  const reports = { endpoint: 'POST /v1/ingest/reports' };
+  const uploads = { endpoint: 'POST /v1/ingest/uploads' };
+  const file = '{"uploadId":"x"}';
+  expect(await rowsOf(game.projectId, 15)).toEqual([
+    aRow('field_required', '/eventType', 3, JSON.stringify(typo), { requests: 2 }),
+    aRow('field_type', '/payload', 1, '[1,{"a":1e+21}]', { eventType: 'checkpoint' }),
+    aRow('invalid_uuid', '/sessionId', 1, '"seven"', { eventType: 'checkpoint' }),
+    aRow('unknown_session', '/sessionId', 1, `"${unknown}"`, { eventType: 'checkpoint' }),
+    aRow('field_required', '/attachments/*/attachmentType', 2, file, { ...reports, requests: 1 }),
+    aRow('field_required', '/attachments/*/fileName', 2, file, { ...reports, requests: 1 }),
+    aRow('invalid_uuid', '/attachments/*/uploadId', 2, '"x"', { ...reports, requests: 1 }),
+    aRow('field_invalid', '/attachmentType', 1, '"photo"', uploads),
+    aRow('field_required', '/fileName', 1, '{"attachmentType":"photo"}', uploads),
+    aRow('field_required', '/mimeType', 1, '{"attachmentType":"photo"}', uploads),
+  ]);
+});
+
+test('requests that are wrong as a whole are counted by their code', async () => {
+  const own = await shared.aProject({ revision: 'B' });
+  const read = await aToken(shared.product, own.projectId, { scopes: ['read'] });
+  const key = { 'Idempotency-Key': aKey() };
+  await own.post('[{"eventType":"x"} {}]');
+  await own.post(events(201));
+  await own.post(anEvent(), { 'Content-Type': 'text/plain' });
+  await own.post(anEvent(), key);
+  await own.post(anEvent({ payload: { n: 1 } }), key);
+  await shared.product.request('POST', '/v1/ingest/events', {
+    body: anEvent(),
+    headers: { Authorization: `Bearer ${read.token}` },
+  });
+  await own.request('GET', `/v1/reports/${randomUUID()}`);
+
+  expect(await rowsOf(own.projectId, 6)).toEqual([
+    aRow('not_found', '', 1, '', { endpoint: 'GET /v1/reports/:id' }),
+    aRow('batch_too_large', '', 1, JSON.stringify(events(201)).slice(0, 256)),
+    aRow('forbidden', '', 1, ''),
+    aRow('idempotency_key_reused', '', 1, ''),
+    aRow('invalid_json', '', 1, '[{"eventType":"x"} {}]'),
+    aRow('unsupported_media_type', '', 1, ''),
+  ]);
+});
+
+test('the elements that a lenient batch leaves out are counted, and ignored fields of what is stored', async () => {
+  const own = await shared.aProject({ revision: 'B' });
+  const batch = [anEvent({ userId: 7 }), { evenType: 'a' }, 'event', anEvent({ userId: 8 })];
+  expect((await own.post(batch, { Prefer: 'handling=lenient' })).status).toBe(207);
+  await own.request('POST', '/v1/ingest/sessions', {
+    body: { build: { version: '1', platform: 'Web', commit: 'c' } },
+  });
+  await own.request('POST', '/v1/ingest/reports', {
+    body: { report: { title: 'Stuck' }, events: [anEvent(), anEvent({ eventType: 'fall', sesion: 'y' })] },
+  });
+  await own.request('POST', '/v1/ingest/uploads', {
+    body: { attachmentType: 'log_bundle', fileName: 'game.log', mimeType: 'text/plain', sizebytes: 3 },
+  });
+  await own.post(anEvent({ userId: 9 }), { Prefer: 'handling=strict' });
+
+  const ignored = (endpoint: string) => ({ kind: 'ignored', endpoint });
+  const rejected = [
+    aRow('field_required', '/eventType', 1, '{"evenType":"a"}'),
+    aRow('field_type', '', 1, '"event"'),
+    aRow('field_unknown', '/userId', 1, '9', { eventType: 'checkpoint' }),
+  ];
+  expect(await rowsOf(own.projectId, 8)).toEqual([
+    ...rejected,
+    aRow('field_unknown', '/evenType', 1, '"a"', ignored(EVENTS)),
+    aRow('field_unknown', '/userId', 1, '7', { ...ignored(EVENTS), eventType: 'checkpoint' }),
+    aRow('field_unknown', '/events/*/sesion', 1, '"y"', {
+      ...ignored('POST /v1/ingest/reports'),
+      eventType: 'fall',
+    }),
+    aRow('field_unknown', '/build/commit', 1, '"c"', ignored('POST /v1/ingest/sessions')),
+    aRow('field_unknown', '/sizebytes', 1, '3', ignored('POST /v1/ingest/uploads')),
+  ]);
+});
+
+test('a project’s flood of names is other beyond its bound', async () => {
+  const own = await shared.aProject({ revision: 'B' });
+  for (let n = 0; n < 30; n++) {
+    const names = Array.from({ length: 10 }, (_, m) => [`name${n}x${m}`, m]);
+    await own.post(anEvent(Object.fromEntries(names)));
+  }
+
+  const rows = await rowsOf(own.projectId, 300);
+  expect(rows.reduce((sum, { count }) => sum + count, 0)).toBe(300);
+  // Two minutes where the flood meets the end of one.
+  expect(rows.length).toBeLessThanOrEqual(202);
+  expect(rows.find(({ field }) => field === 'other')?.count).toBeGreaterThanOrEqual(100);
+});
+
+test('requests without a valid token are nobody’s, and nothing of a token is in the table', async () => {
+  const unknown = 'qlt_a-token-that-nobody-has-made';
+  for (const Authorization of [`Bearer ${unknown}`, unknown]) {
+    await shared.product.request('POST', '/v1/ingest/events', {
+      body: anEvent(),
+      headers: { Authorization },
+    });
+  }
+  await shared.product.request('GET', `/v1/nowhere/${unknown}?token=${unknown}`);
+  const own = await shared.aProject({ revision: 'B' });
+  const { token, projectId } = own;
+  await own.post(
+    anEvent({ accessToken: token, note: `it is ${token}`, [token]: 1, eventType: `${token} 2` }),
+  );
+  await own.post(`{"eventType":"x","a":"${token}`);
+
+  expect(await rowsOf(NOBODY, 3)).toEqual([
+    aRow('not_found', '', 1, '', { endpoint: '' }),
+    aRow('unauthorized', '', 2, ''),
+  ]);
+  const masked = '*'.repeat(token.length);
+  const ignored = { kind: 'ignored', eventType: `${masked} 2` };
+  expect(await rowsOf(projectId, 4)).toEqual([
+    aRow('invalid_json', '', 1, `{"eventType":"x","a":"${masked}`),
+    aRow('field_unknown', `/${masked}`, 1, '1', ignored),
+    aRow('field_unknown', '/accessToken', 1, '***', ignored),
+    aRow('field_unknown', '/note', 1, `"it is ${masked}"`, ignored),
+  ]);
+  const query = 'SELECT * FROM reject_counts';
+  const all = (await shared.product.admin('POST', '/admin/sql', { query })).text();
+  expect(all).toContain('unauthorized');
+  for (const secret of [token, unknown]) {
+    expect(all).not.toContain(secret.slice(0, 12));
+    expect(all).not.toContain(secret.slice(-12));
+  }
+});
