@@ -1,26 +1,33 @@
-/** The outermost middlewares: a request id, metrics, and every failure as a problem document (RFC 9457). */
+/**
+ * The outermost middleware: a request id, metrics, every failure as a problem document (RFC 9457), and the counts of what
+ * was refused or ignored.
+ */
 import { randomUUID } from 'node:crypto';
+import type { Principal } from '@questlog/runtime/directory/directory';
 import { RecordTooLarge } from '@questlog/runtime/log/log';
 import { messageOf, Unavailable } from '@questlog/runtime/process/errors';
 import type { Refusal } from '@questlog/runtime/process/listen';
 import type { Logger } from '@questlog/runtime/process/logger';
 import { problemOf, statusOf } from '@questlog/schemas/http/problem';
 import type { Middleware, ParameterizedContext } from 'koa';
+import type { UnknownField } from '../core/unknownFields.ts';
 import type { IngestMetrics } from '../metrics.ts';
 import { CutShort, Rejected } from '../rejected.ts';
+import type { Reject } from '../rejects/core/rejectCounts.ts';
+import type { Rejects } from '../rejects/rejects.ts';
 
 const PROBLEM_TYPE = 'application/problem+json';
 const REQUEST_ID = /^[\w.:-]{1,128}$/;
 
 /**
  * @param headers of every answer
- * @param noteAnswer is told of each, with what it was refused for
+ * @param rejects is told of those with something wrong
  */
 export function problems(
   logger: Logger,
   metrics: IngestMetrics,
   headers: Readonly<Record<string, string>> = {},
-  noteAnswer?: (ctx: ParameterizedContext, rejected: Rejected | undefined) => void,
+  rejects?: Rejects,
 ): Middleware {
   return async (ctx, next) => {
     const given = ctx.get('X-Request-Id');
@@ -34,7 +41,7 @@ export function problems(
       rejected = rejectedFor(error, logger, requestId);
       answerProblem(ctx, rejected, requestId);
     }
-    noteAnswer?.(ctx, rejected);
+    if (rejects !== undefined) noteAnswer(rejects, ctx, rejected);
     const route = String(ctx['_matchedRoute'] ?? 'none');
     metrics.requests.inc({ route, method: ctx.method, status: ctx.status });
     stopTimer({ route });
@@ -80,4 +87,65 @@ function answerProblem(ctx: ParameterizedContext, rejected: Rejected, requestId:
   ctx.set({ ...rejected.headers });
   ctx.body = JSON.stringify(problem);
   ctx.type = PROBLEM_TYPE;
+}
+
+type FoundProblem = Pick<Reject, 'code' | 'index' | 'pointer'>;
+
+/** In a request's `state`. Of one with nothing wrong there is only the principal. */
+interface NotedState {
+  principal?: Principal;
+  body?: Buffer;
+  /** Elements that were left out of a batch. */
+  refused?: readonly FoundProblem[];
+  ignored?: readonly UnknownField[];
+}
+
+/** Keeps the body of a request that something is wrong with until it is answered. */
+export async function keptIfWrong<
+  T extends { ignored: readonly unknown[]; refused?: readonly FoundProblem[] },
+>(state: NotedState, body: Buffer, work: Promise<T>): Promise<T> {
+  try {
+    const answer = await work;
+    const { ignored, refused = [] } = answer;
+    if (ignored.length + refused.length > 0) Object.assign(state, { body, refused });
+    return answer;
+  } catch (error) {
+    if (error instanceof Rejected) state.body = body;
+    throw error;
+  }
+}
+
+/** @param rejected undefined where the request was taken. */
+function noteAnswer(rejects: Rejects, ctx: ParameterizedContext, rejected: Rejected | undefined): void {
+  const state: NotedState = ctx.state;
+  const { principal, body, refused = [], ignored = [] } = state;
+  // However long the answer takes: a body that is held counts in no budget.
+  delete state.body;
+  const found = rejected === undefined ? refused : problemsOf(rejected);
+  if (found.length + ignored.length === 0) return;
+  const route: unknown = ctx['_matchedRoute'];
+  // A parsed body is kept as text.
+  const raw: unknown = Reflect.get(ctx.request, 'rawBody');
+  const sent = body ?? (typeof raw === 'string' ? Buffer.from(raw) : undefined);
+  const isAboutFields = rejected === undefined || (rejected.errors ?? []).length > 0;
+  rejects.note({
+    principal,
+    endpoint: route === undefined ? '' : `${ctx.method} ${route}`,
+    token: ctx.get('Authorization').replace(/^bearer +/i, ''),
+    body: isAboutFields || isAboutBody(rejected) ? sent : undefined,
+    failedAt: isAboutFields ? undefined : rejected.failedAt,
+    rejects: [
+      ...found.map(({ code, index, pointer }) => ({ kind: 'rejected' as const, code, index, pointer })),
+      ...ignored.map((field) => ({ ...field, kind: 'ignored' as const, code: 'field_unknown' as const })),
+    ],
+  });
+}
+
+/** What stands in the body is no matter of its session or its key. */
+function isAboutBody({ code }: Rejected): boolean {
+  return [400, 413].includes(statusOf(code));
+}
+
+function problemsOf({ code, errors = [] }: Rejected): readonly FoundProblem[] {
+  return errors.length > 0 ? errors : [{ code, index: 0, pointer: '' }];
 }

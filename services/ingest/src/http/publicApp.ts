@@ -30,10 +30,9 @@ import { registerSession } from '../sessions/registerSession.ts';
 import { authenticate, checkScope } from './authenticate.ts';
 import { type AllowedOrigins, headersOfEveryAnswer, listedOrigins, preflights } from './cors.ts';
 import { docsRoutes, rootToDocs } from './openapi/docsPage.ts';
-import { keptIfWrong, noteAnswer } from './noteRejects.ts';
 import { openApi } from './openapi/openapi.ts';
 import { handlingIn, isStrict, tellHandling } from './prefer.ts';
-import { problems } from './problems.ts';
+import { keptIfWrong, problems } from './problems.ts';
 import { type Bodies, withBody } from './readBody.ts';
 import { noRoute } from './route.ts';
 import { type UploadRouteDeps, uploadRoutes } from './uploadRoutes.ts';
@@ -95,8 +94,7 @@ export function publicApp(deps: PublicAppDeps): Koa {
 
   const app = new Koa();
   app.on('error', (error) => logger.warn('answer_failed', { cause: messageOf(error) }));
-  const everyAnswer = headersOfEveryAnswer(corsOrigins);
-  app.use(problems(logger, metrics, everyAnswer, (ctx, rejected) => noteAnswer(deps.rejects, ctx, rejected)));
+  app.use(problems(logger, metrics, headersOfEveryAnswer(corsOrigins), deps.rejects));
   if (corsOrigins !== '*') app.use(listedOrigins(corsOrigins));
   app.use(router.routes());
   if (corsOrigins.length > 0) app.use(preflights(router));

@@ -20,7 +20,7 @@ import { type LinkedEvent, linkedEvents } from '@questlog/schemas/topics/linkedE
 import { TOPICS, topicDefinitions } from '@questlog/schemas/topics/topics';
 import Koa from 'koa';
 import { onTestFinished } from 'vitest';
-import { authenticate } from '../http/authenticate.ts';
+import { authenticate, checkScope } from '../http/authenticate.ts';
 import { problems } from '../http/problems.ts';
 import { streamLinkedEvents } from '../http/publicApp.ts';
 import { type IngestMetrics, ingestMetrics } from '../metrics.ts';
@@ -127,9 +127,12 @@ function streamApp(deps: {
   const router = new Router();
   router.get('/v1/linked-events', (ctx) => {
     responses.push(ctx.res);
-    return streamLinkedEvents(streams, ctx, () =>
-      authenticate(ctx.get('Authorization'), { directory, nowMs: Date.now(), defaultRevision: 'A' }),
-    );
+    return streamLinkedEvents(streams, ctx, () => {
+      const deps = { directory, nowMs: Date.now(), defaultRevision: 'A' } as const;
+      const principal = authenticate(ctx.get('Authorization'), deps);
+      checkScope(principal, 'read');
+      return principal;
+    });
   });
   const app = new Koa();
   // Connections that break are what the tests are about.
