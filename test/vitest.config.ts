@@ -14,8 +14,8 @@ const PYTHON = '**/pythonClient.int.test.ts';
 /** Compiles C# and C++: where Python and Java are asked for, these may be too. */
 const COMPILERS = '**/enginePages.int.test.ts';
 const E2E = 'test/e2e/*.test.ts';
-/** Two Nodes, a browser and six kills, of a client whose unit tests are among the fast: beside Kafka too. */
-const CLIENT = 'test/e2e/client.test.ts';
+/** Two Nodes, browsers and six kills, of a client whose unit tests are among the fast: beside Kafka too. */
+const CLIENT = ['test/e2e/client.test.ts', 'test/e2e/webGame.test.ts'];
 const FAULTS = 'test/{faults,stack}/**/*.test.ts';
 /** Run a second time among the faults, ten times as long. */
 const LONG_RUNS = ['test/simulation/*.test.ts', 'services/ingest/src/events/core/scanProperties.test.ts'];
@@ -91,7 +91,7 @@ const TIERS: readonly Tier[] = [
     order: 0,
   },
   { name: 'engines', include: [`{services,test}/${ENGINES}`], exclude: [PYTHON, COMPILERS], order: 0 },
-  { name: 'e2e', include: [E2E], exclude: [CLIENT], globalSetup: [PRODUCT_OF_THE_RUN], order: 0 },
+  { name: 'e2e', include: [E2E], exclude: CLIENT, globalSetup: [PRODUCT_OF_THE_RUN], order: 0 },
   {
     name: 'kafka',
     include: [`{services,test}/${KAFKA}`, `services/${PYTHON}`, `test/${COMPILERS}`],
@@ -102,7 +102,7 @@ const TIERS: readonly Tier[] = [
   },
   {
     name: 'e2e-kafka',
-    include: [...ON_KAFKA_TOO, CLIENT],
+    include: [...ON_KAFKA_TOO, ...CLIENT],
     globalSetup: [ENGINES_OF_THE_RUN, PRODUCT_OF_THE_RUN],
     isOnKafka: true,
     order: 1,
