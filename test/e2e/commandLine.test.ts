@@ -1,5 +1,5 @@
 /** `questlog <command>`: what it does to a running product, what it prints, and how it ends where it is used wrongly. */
-import { spawn } from 'node:child_process';
+import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -205,6 +205,15 @@ test('the kept token never goes to another address than the kept one', async () 
   await run(['tenants', 'list'], { env: { QUESTLOG_ADMIN_URL: url, QUESTLOG_ADMIN_TOKEN: '' } });
 
   expect((await asked.promise)?.trim()).toBe('Bearer');
+});
+
+test('completion prints what a real bash sources', () => {
+  const script = `source <("$0" "$1" completion bash)
+    COMP_WORDS=(questlog tok); COMP_CWORD=1; _questlog; echo "\${COMPREPLY[@]}"; complete -p questlog`;
+  const env = { ...ownEnvironment(), HOME: folder };
+  const { stdout, stderr } = spawnSync('bash', ['-c', script, process.execPath, LAUNCHER], { env });
+
+  expect(`${stdout}${stderr}`).toBe('tokens\ncomplete -o default -F _questlog questlog\n');
 });
 
 test('config --check prints the settings and starts nothing', async () => {

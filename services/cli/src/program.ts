@@ -6,6 +6,7 @@ import { askCommands } from './ask/ask.ts';
 import { followCommand } from './ask/follow.ts';
 import { sqlCommand } from './ask/sql.ts';
 import { tailCommand } from './ask/tail.ts';
+import { completionCommand } from './completion.ts';
 import { doctorCommand } from './doctor.ts';
 import { example, manageCommands } from './manage.ts';
 import type { Reach } from './reach.ts';
@@ -59,6 +60,7 @@ QUESTLOG_ADMIN_TOKEN for operators' commands, and by QUESTLOG_URL and QUESTLOG_T
     simulateCommand(at),
     ...manageCommands(at),
     doctorCommand(env),
+    completionCommand(program),
   ];
   for (const command of others) program.addCommand(withExitOverride(command));
   return program;

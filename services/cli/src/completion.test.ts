@@ -1,0 +1,42 @@
+import { execFileSync } from 'node:child_process';
+import { expect, test } from 'vitest';
+import { completionScript } from './completion.ts';
+import { questlog } from './program.ts';
+
+const program = questlog(async () => {
+  throw new Error('completing reaches nobody');
+}, {});
+
+/** What a real bash offers for the last word. */
+function offered(...words: readonly string[]): string[] {
+  const script = `${completionScript(program, 'bash')}
+    COMP_WORDS=(questlog "$@"); COMP_CWORD=$#; _questlog; echo "\${COMPREPLY[@]}"`;
+  const said = execFileSync('bash', ['-c', script, 'bash', ...words], { encoding: 'utf8' });
+  return said.trim().split(' ').filter(Boolean);
+}
+
+test.each([
+  [['sta'], ['standalone']],
+  [
+    ['tenants', ''],
+    ['list', 'create', 'set', 'help', '--help'],
+  ],
+  [['tenants', 'create', '--q'], ['--quota']],
+  [['projects', 'create', '--q'], []],
+  [
+    ['simulate', '--speed', ''],
+    ['live', 'max'],
+  ],
+  [['simulate', '--json', '--see'], ['--seed']],
+  [['completion', 'z'], ['zsh']],
+  [['send', '--file', ''], []],
+])('bash completes %j to %j', (words, may) => {
+  expect(offered(...words)).toEqual(may);
+});
+
+test('every command is offered', () => {
+  const names = program.commands.map((command) => command.name());
+  expect(offered('')).toEqual(expect.arrayContaining(names));
+  const fish = completionScript(program, 'fish');
+  expect(names.filter((name) => !fish.includes(` -a ${name} -d `))).toEqual([]);
+});
