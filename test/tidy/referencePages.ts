@@ -1,5 +1,6 @@
 /** The pages of `docs/reference`, made from the code that they describe. */
 import { clickhousePage } from './reference/clickhousePage.ts';
+import { commandsPage } from './reference/commandsPage.ts';
 import { configPage } from './reference/configPage.ts';
 import { httpPage } from './reference/httpPage.ts';
 import { metricsPage } from './reference/metricsPage.ts';
@@ -12,6 +13,7 @@ export const REFERENCE = 'docs/reference';
 export async function referencePages(): Promise<Readonly<Record<string, string>>> {
   return {
     'clickhouse.md': clickhousePage(),
+    'commands.md': commandsPage(),
     'config.md': configPage(),
     'http.md': httpPage(),
     'metrics.md': await metricsPage(),
