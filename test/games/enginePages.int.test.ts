@@ -1,5 +1,5 @@
 /**
- * The code on the pages for Unity and Unreal, compiled and played against the product. The engines are not here: what the
+ * The code on the pages for Unity and Unreal, compiled and played against the product; the samples of `/docs`, compiled. The engines are not here: what the
  * pages use of them stands in `unityEngine.cs` and `unrealEngine.h`.
  */
 import { execFile, spawn } from 'node:child_process';
@@ -9,6 +9,7 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
+import { openApi } from '@questlog/ingest/http/openapi/openapi';
 import { expect, onTestFinished, test } from 'vitest';
 import { eventually, type ListedEvent } from '../e2e/builders.ts';
 import { ownProduct } from '../e2e/sharedProduct.ts';
@@ -134,6 +135,40 @@ test.for(ENGINES)(
     if (findProgram(engine.compiler) === undefined) return skip(`there is no ${engine.compiler}`);
     const passed = await play(engine, 'no token', () => 'answered');
     expect(passed.map(({ call }) => call)).toEqual(CALLS.filter((call) => call !== PUT));
+  },
+);
+
+test.for([
+  {
+    ...{ lang: 'C#', file: 'Samples.cs', compiler: 'mcs' },
+    codeOf: (samples: readonly string[]) => `using System.Net.Http; using System.Text; using UnityEngine;
+      class Telemetry : MonoBehaviour { public void ReportBug(string title) {} }
+      class Samples {
+        ${samples.map((code, i) => `async void Sample${i}(string url, string token) {\n${code}\n}`).join('\n')}
+      }`,
+    args: ['-langversion:7', '-r:System.Net.Http.dll', '-r:System.Runtime.Serialization.dll', UNITY],
+  },
+  {
+    ...{ lang: 'C++', file: 'samples.cpp', compiler: 'g++' },
+    codeOf: (samples: readonly string[]) => `#include "${UNREAL}"
+      ${samples.map((code, i) => `void Sample${i}(const FString& Url, const FString& Token) {\n${code}\n}`).join('\n')}`,
+    args: ['-std=c++20', '-fsyntax-only', '-Wno-deprecated-declarations'],
+  },
+])(
+  'the samples in $lang of the OpenAPI document compile',
+  { timeout: 120_000 },
+  async ({ lang, file, compiler, codeOf, args }, { skip }) => {
+    if (findProgram(compiler) === undefined) return skip(`there is no ${compiler}`);
+    const folder = mkdtempSync(join(tmpdir(), 'questlog-samples-'));
+    onTestFinished(() => rmSync(folder, { recursive: true }));
+    const operations = Object.values(openApi('A').paths).flatMap((path) => Object.values(path));
+    const samples = operations
+      .flatMap((operation) => operation['x-codeSamples'] ?? [])
+      .filter((sample) => sample.lang === lang);
+    expect(samples.length).toBeGreaterThan(10);
+    write(folder, { [file]: codeOf(samples.map(({ source }) => source)) });
+
+    await run(compiler, [...args, file], { cwd: folder });
   },
 );
 

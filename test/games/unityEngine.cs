@@ -40,6 +40,7 @@ namespace UnityEngine
 
     public static class Debug
     {
+        public static void Log(object message) => Console.Error.WriteLine(message);
         public static void LogWarning(object message) => Console.Error.WriteLine(message);
     }
 

@@ -176,6 +176,7 @@ using FHttpRequestPtr = TSharedPtr<IHttpRequest>;
 using FHttpResponsePtr = TSharedPtr<IHttpResponse>;
 
 struct FHttpRequestCompleteDelegate : std::function<void(FHttpRequestPtr, FHttpResponsePtr, bool)> {
+	void BindLambda(std::function<void(FHttpRequestPtr, FHttpResponsePtr, bool)> Lambda) { function::operator=(Lambda); }
 	template <class T>
 	void BindSP(T* Object, void (T::*Method)(FHttpRequestPtr, FHttpResponsePtr, bool)) {
 		function::operator=([Weak = Object->weak_from_this(), Method](auto... Args) {

@@ -3,7 +3,7 @@
  * `x-codeSamples`: the field that the usual pages of documentation show. All samples are made from the one example.
  */
 
-interface Document extends Record<string, unknown> {
+export interface Document extends Record<string, unknown> {
   readonly paths: Readonly<Record<string, Readonly<Record<string, Operation>>>>;
   readonly components: {
     readonly schemas: Readonly<Record<string, { readonly examples?: readonly unknown[] }>>;
@@ -12,10 +12,16 @@ interface Document extends Record<string, unknown> {
 
 interface Operation {
   tags?: string[];
-  'x-codeSamples'?: object[];
+  'x-codeSamples'?: CodeSample[];
   readonly security?: readonly object[];
   readonly requestBody?: { readonly content: Readonly<Record<string, Body>> };
   readonly responses: Readonly<Record<string, { readonly content?: object }>>;
+}
+
+interface CodeSample {
+  readonly lang: string;
+  readonly label: string;
+  readonly source: string;
 }
 
 interface Body {
@@ -28,7 +34,7 @@ interface Reference {
   readonly anyOf?: readonly Reference[];
 }
 
-interface Sample {
+interface Request {
   readonly method: string;
   readonly path: string;
   /** Undefined: none. */
@@ -63,7 +69,7 @@ function exampleOf({ $ref = '', anyOf }: Reference, document: Document): unknown
 }
 
 /** Each takes `url` and `token`, the two settings of a game, and prints the answer. */
-function samplesOf(given: Sample): object[] {
+function samplesOf(given: Request): CodeSample[] {
   const { method, body } = given;
   const path = given.path.replaceAll(/\{(\w+)\}/g, '<$1>');
   const request = { method, path, body };
@@ -79,14 +85,14 @@ function samplesOf(given: Sample): object[] {
 /** As a literal of C#, C++ and GDScript too. */
 const quoted = (body: unknown): string => JSON.stringify(JSON.stringify(body));
 
-function curl({ method, path, body }: Sample): string {
+function curl({ method, path, body }: Request): string {
   const isUsual = method === (body === undefined ? 'GET' : 'POST');
   const json = JSON.stringify(body)?.replaceAll("'", "'\\''");
   const sent = json === undefined ? '' : ` \\\n  -H 'Content-Type: ${JSON_TYPE}' \\\n  -d '${json}'`;
   return `curl -s${isUsual ? '' : ` -X ${method}`} "$QUESTLOG_URL${path}" -H "Authorization: Bearer $QUESTLOG_TOKEN"${sent}`;
 }
 
-function typeScript({ method, path, body }: Sample): string {
+function typeScript({ method, path, body }: Request): string {
   const type = body === undefined ? '' : `, 'Content-Type': '${JSON_TYPE}'`;
   const sent =
     body === undefined
@@ -99,7 +105,7 @@ ${sent}});
 console.log(answer.status, await answer.text());`;
 }
 
-function cSharp({ method, path, body }: Sample): string {
+function cSharp({ method, path, body }: Request): string {
   const sent = `request.Content = new StringContent(${quoted(body)}, Encoding.UTF8, "${JSON_TYPE}");\n`;
   return `var request = new HttpRequestMessage(new HttpMethod("${method}"), url + "${path}");
 request.Headers.Add("Authorization", "Bearer " + token);
@@ -107,7 +113,7 @@ ${body === undefined ? '' : sent}var answer = await new HttpClient().SendAsync(r
 Debug.Log((int)answer.StatusCode + " " + await answer.Content.ReadAsStringAsync());`;
 }
 
-function cPlusPlus({ method, path, body }: Sample): string {
+function cPlusPlus({ method, path, body }: Request): string {
   const sent = `Request->SetHeader(TEXT("Content-Type"), TEXT("${JSON_TYPE}"));
 Request->SetContentAsString(TEXT(${quoted(body)}));\n`;
   return `const FHttpRequestRef Request = FHttpModule::Get().CreateRequest();
@@ -121,7 +127,7 @@ ${body === undefined ? '' : sent}Request->OnProcessRequestComplete().BindLambda(
 Request->ProcessRequest();`;
 }
 
-function gdScript({ method, path, body }: Sample): string {
+function gdScript({ method, path, body }: Request): string {
   const type = body === undefined ? '' : `, "Content-Type: ${JSON_TYPE}"`;
   const sent = body === undefined ? '' : `, ${quoted(body)}`;
   return `var request := HTTPRequest.new()

@@ -6,7 +6,7 @@ import * as report from '@questlog/schemas/http/report';
 import * as session from '@questlog/schemas/http/session';
 import * as upload from '@questlog/schemas/http/upload';
 import type { Revision } from '@questlog/schemas/topics/eventsAccepted';
-import { withExamples } from './codeSamples.ts';
+import { type Document, withExamples } from './codeSamples.ts';
 import {
   answer,
   BAD_LIST,
@@ -31,7 +31,7 @@ import { sessionPaths } from './openapiSessions.ts';
 import { uploadPaths } from './openapiUploads.ts';
 
 /** @param revision the deployment's default; a project may have the other one. */
-export function openApi(revision: Revision): Record<string, unknown> {
+export function openApi(revision: Revision): Document {
   return withExamples({
     openapi: '3.1.0',
     info: {
