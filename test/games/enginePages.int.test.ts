@@ -1,6 +1,6 @@
 /**
- * The code on the pages for Unity and Unreal, compiled and played against the product; the samples of `/docs`, compiled. The engines are not here: what the
- * pages use of them stands in `unityEngine.cs` and `unrealEngine.h`.
+ * The code on the pages for Unity and Unreal, compiled and played against the product; the samples of `/docs`, compiled. The
+ * engines are not here: what the pages use of them stands in `unityEngine.cs` and `unrealEngine.h`.
  */
 import { execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -146,7 +146,13 @@ test.for([
       class Samples {
         ${samples.map((code, i) => `async void Sample${i}(string url, string token) {\n${code}\n}`).join('\n')}
       }`,
-    args: ['-langversion:7', '-r:System.Net.Http.dll', '-r:System.Runtime.Serialization.dll', UNITY],
+    args: [
+      '-langversion:7',
+      '-out:samples.exe',
+      '-r:System.Net.Http.dll',
+      '-r:System.Runtime.Serialization.dll',
+      UNITY,
+    ],
   },
   {
     ...{ lang: 'C++', file: 'samples.cpp', compiler: 'g++' },
