@@ -1,0 +1,53 @@
+/** `npm run docs:screenshots`: a picture of every page of the console into docs/images, of a simulated game that is being played. */
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdirSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
+import { chromium } from 'playwright-core';
+import { removeDataDir, startProduct } from '../e2e/product.ts';
+import { findProgram } from '../games/gamePages.ts';
+
+const FOLDER = fileURLToPath(new URL('../../docs/images/', import.meta.url));
+/** Until a page that counts by the second shows what is typical of it. */
+const SETTLE_MS = 4_000;
+const PAST = ['simulate', '--players', '60', '--days', '8', '--speed', 'max', '--seed', '7'];
+const NOW = ['simulate', '--players', '80', '--minutes', '2', '--seed', '8'];
+
+const LAUNCHER = fileURLToPath(new URL('../../services/cli/questlog.mjs', import.meta.url));
+
+async function simulated(args: readonly string[]): Promise<void> {
+  const env = { ...process.env, QUESTLOG_DATA_DIR: product.dataDir };
+  const [code] = await once(spawn(process.execPath, [LAUNCHER, ...args], { env, stdio: 'inherit' }), 'exit');
+  if (code !== 0) throw new Error(`questlog ${args.join(' ')} ended with ${code}`);
+}
+
+mkdirSync(FOLDER, { recursive: true });
+const product = await startProduct();
+const browser = await chromium.launch({ executablePath: findProgram('chromium') ?? 'chromium' });
+try {
+  await simulated(PAST);
+  const live = simulated(NOW);
+  const page = await browser.newPage({ viewport: { width: 1200, height: 720 } });
+  const { adminUrl, adminToken } = product.credentials;
+  await page.goto(`${adminUrl}/#token=${adminToken}`);
+  const links = page.getByRole('navigation').getByRole('link');
+  await links.first().waitFor();
+  const paths = await links.evaluateAll((all) =>
+    all.map((link) => String(link.getAttribute('href')).slice(2)),
+  );
+  const reports = await product.sql<{ id: string }>(
+    "SELECT toString(id) AS id FROM reports WHERE title != '' ORDER BY received_at DESC LIMIT 1",
+  );
+  paths.push(...reports.map(({ id }) => `report/${id}`));
+  for (const path of paths) {
+    await page.goto(`${adminUrl}/#/${path}`);
+    await page.getByRole('heading', { level: 1 }).waitFor();
+    await new Promise((resolve) => setTimeout(resolve, SETTLE_MS));
+    await page.screenshot({ path: `${FOLDER}console-${path.split('/')[0]}.png` });
+  }
+  await live;
+} finally {
+  await browser.close();
+  await product.stop();
+  await removeDataDir(product);
+}
