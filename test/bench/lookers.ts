@@ -7,6 +7,7 @@ import { aProject, events } from '../e2e/builders.ts';
 import { removeDataDir, startProduct } from '../e2e/product.ts';
 import { openConnections } from './connections.ts';
 import { percentile } from './load/loadPhases.ts';
+import { due } from './pace.ts';
 import { cpuMicrosOf } from './processFigures.ts';
 
 const MAX_RATIO = 1.05;
@@ -35,7 +36,7 @@ try {
     const sent: Promise<void>[] = [];
     for (let n = 0; n < (rate / EVENTS_A_REQUEST) * seconds; n++) {
       const dueMs = beganMs + (n * EVENTS_A_REQUEST * 1000) / rate;
-      await new Promise((resolve) => setTimeout(resolve, Math.max(0, dueMs - performance.now())));
+      await due(dueMs);
       sent.push(
         connections.send('POST', '/v1/ingest/events', body).then(({ status }) => {
           if (status !== 201) throw new Error(`events were answered ${status}`);

@@ -8,6 +8,7 @@ import { aProject, events } from '../e2e/builders.ts';
 import { removeDataDir, startProduct } from '../e2e/product.ts';
 import { findProgram } from '../games/gamePages.ts';
 import { openConnections } from './connections.ts';
+import { due } from './pace.ts';
 
 const EVENTS_A_REQUEST = 20;
 const MAX_SHARE_OF_LONG_FRAMES = 0.01;
@@ -59,7 +60,7 @@ try {
     for (let n = 0; ; n++) {
       const dueMs = beganMs + of * 60_000 + (n * EVENTS_A_REQUEST * 1000) / rate;
       if (dueMs - beganMs >= (of + 1) * 60_000) break;
-      await new Promise((resolve) => setTimeout(resolve, Math.max(0, dueMs - performance.now())));
+      await due(dueMs);
       void connections.send('POST', '/v1/ingest/events', body);
     }
     return await heapBytes();

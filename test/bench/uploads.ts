@@ -9,6 +9,7 @@ import { aProject, events, type TestProject } from '../e2e/builders.ts';
 import { removeDataDir, startProduct } from '../e2e/product.ts';
 import { type Connections, openConnections } from './connections.ts';
 import { percentile } from './load/loadPhases.ts';
+import { due } from './pace.ts';
 import { memoryOf, sampleMemory } from './processFigures.ts';
 import type { UploadsOutcome, UploadsWanted } from './uploads/uploadsClient.ts';
 
@@ -85,10 +86,6 @@ async function sendEvents(to: Connections, project: TestProject, duration: Durat
   }
   await Promise.all(sent);
   return millis.sort((a, b) => a - b);
-}
-
-function due(atMs: number): Promise<void> {
-  return new Promise((resolve) => setTimeout(resolve, Math.max(0, atMs - performance.now())));
 }
 
 /** In a thread of its own, so that the clock of the events does not wait for files. */

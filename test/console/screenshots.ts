@@ -3,17 +3,23 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdirSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
-import { chromium } from 'playwright-core';
+import { chromium, type Page } from 'playwright-core';
 import { removeDataDir, startProduct } from '../e2e/product.ts';
 import { findProgram } from '../games/gamePages.ts';
 
 const FOLDER = fileURLToPath(new URL('../../docs/images/', import.meta.url));
 /** Until a page that counts by the second shows what is typical of it. */
 const SETTLE_MS = 4_000;
-const PAST = ['simulate', '--players', '60', '--days', '8', '--speed', 'max', '--seed', '7'];
+const PAST = ['simulate', '--players', '40', '--days', '6', '--speed', 'max', '--seed', '7'];
 const NOW = ['simulate', '--players', '80', '--minutes', '2', '--seed', '8'];
 
 const LAUNCHER = fileURLToPath(new URL('../../services/cli/questlog.mjs', import.meta.url));
+
+/** What a page needs before it is worth a picture. */
+const READY: Readonly<Record<string, (page: Page) => Promise<void>>> = {
+  tail: (page) => page.locator('tbody tr').nth(15).waitFor({ timeout: 90_000 }),
+  ask: (page) => page.getByRole('button', { name: 'Ask', exact: true }).click(),
+};
 
 async function simulated(args: readonly string[]): Promise<void> {
   const env = { ...process.env, QUESTLOG_DATA_DIR: product.dataDir };
@@ -42,6 +48,7 @@ try {
   for (const path of paths) {
     await page.goto(`${adminUrl}/#/${path}`);
     await page.getByRole('heading', { level: 1 }).waitFor();
+    await READY[path]?.(page);
     await new Promise((resolve) => setTimeout(resolve, SETTLE_MS));
     await page.screenshot({ path: `${FOLDER}console-${path.split('/')[0]}.png` });
   }

@@ -17,8 +17,9 @@ const product = reached([...sources.keys()].filter(isMain), {
 const SLEEPERS: Readonly<Record<string, string>> = {
   'deploy/kafka-local/waitUntil.ts': 'polls a condition',
   'services/runtime/src/log/contract/harness.ts': 'polls a condition',
-  'test/bench/uploads.ts': 'the events have a pace, whatever the machine',
+  'test/bench/pace.ts': 'the events have a pace, whatever the machine',
   'test/cluster/load.ts': 'the load has a pace, whatever the machine',
+  'test/console/screenshots.ts': 'figures of a page that counts by the second come to rest',
   'test/e2e/builders.ts': 'polls a condition',
   'test/faults/killCampaign.ts': 'the instant of a kill is drawn, and its seed is printed',
 };
