@@ -2,7 +2,7 @@
 import axe from 'axe-core';
 import type { Page } from 'playwright-core';
 import { describe, expect, onTestFinished, test } from 'vitest';
-import { anEvent } from './builders.ts';
+import { anEvent, events } from './builders.ts';
 import { aChromium, describeLooks } from './consolePage.ts';
 import { removeDataDir, startProduct } from './product.ts';
 import { sharedProduct } from './sharedProduct.ts';
@@ -152,6 +152,41 @@ describeLooks('an operator who looks', () => {
     await editor.fill('SELECT nothing');
     await page.getByRole('button', { name: 'Ask', exact: true }).click();
     await page.getByRole('alert').getByText('nothing').waitFor();
+  });
+
+  test('sees the typo of a game within seconds, where it is and what was sent, and what was ignored', async () => {
+    const game = await shared.aProject({ revision: 'B' });
+    const page = await chromium.signedIn(shared.product, 'rejects');
+    await page.getByRole('combobox', { name: 'Project' }).selectOption(game.projectId);
+    await page.getByText('Nothing was refused or ignored').waitFor();
+    expect(await violations(page)).toEqual([]);
+
+    const other = await shared.aProject({ revision: 'A' });
+    await other.post(events(500));
+    await game.post([{ evenType: 'jump' }, { evenType: 'jump' }]);
+    await game.post(anEvent({ userId: '<b>7</b>' }));
+    const refused = page.getByRole('region', { name: 'Refused' }).getByRole('row').nth(1);
+    const ignored = page.getByRole('region', { name: 'Ignored fields' }).getByRole('row').nth(1);
+    await ignored.waitFor();
+    const [field, sample, problem, times, requests, , endpoint] = await refused
+      .getByRole('cell')
+      .allTextContents();
+    expect([field, problem, times, requests, sample, endpoint]).toEqual([
+      ...['/eventType', 'field_required', '2', '1', '{"evenType":"jump"}', 'POST /v1/ingest/events'],
+    ]);
+    expect(await ignored.getByText('"<b>7</b>"', { exact: true }).count()).toBe(1);
+    expect(await ignored.textContent()).toContain('in an event of the type checkpoint');
+    await page.locator('.uplot canvas').waitFor();
+    expect(await violations(page)).toEqual([]);
+
+    await game.post({ evenType: 'fall' });
+    await refused.getByRole('cell', { name: '3', exact: true }).waitFor();
+    await page.getByRole('combobox', { name: 'Time' }).selectOption('Last 7 days');
+    await refused.getByRole('cell', { name: '/eventType' }).waitFor();
+    const others = page.getByRole('cell', { name: '/sessionId' });
+    expect(await others.count()).toBe(0);
+    await page.getByRole('combobox', { name: 'Project' }).selectOption('');
+    await others.first().waitFor();
   });
 
   test('finds every page light to load, from this Questlog alone, and readable by everybody', async () => {

@@ -13,5 +13,10 @@ export interface Page {
 
 export const PAGES: readonly Page[] = [
   { path: 'tail', title: 'Live tail', view: Tail },
+  {
+    path: 'rejects',
+    title: 'Rejects',
+    view: later(async () => (await import('./pages/rejects.ts')).Rejects),
+  },
   { path: 'ask', title: 'Ask', view: later(async () => (await import('./pages/ask.ts')).Ask) },
 ];

@@ -1,0 +1,189 @@
+/** What ingest refused or ignored: by field over time, with the part that was wrong, so that a game team sees its typo. */
+import type { VNode } from 'preact';
+import { useState } from 'preact/hooks';
+import { Chart } from '../chart.ts';
+import {
+  type Column,
+  count,
+  Empty,
+  Failure,
+  fromClickHouse,
+  html,
+  type ListedProject,
+  type PageProps,
+  Table,
+  Time,
+  useAsked,
+  Waiting,
+} from '../html.ts';
+import { sql } from '../request.ts';
+
+interface RejectedField {
+  readonly kind: 'rejected' | 'ignored';
+  readonly projectId: string;
+  readonly endpoint: string;
+  readonly code: string;
+  readonly field: string;
+  readonly times: number;
+  readonly requests: number;
+  readonly lastSeen: string;
+  readonly eventType: string;
+  readonly sample: string;
+}
+
+/** A step of the chart. */
+interface Step {
+  /** Seconds since the epoch. */
+  readonly at: number;
+  readonly name: string;
+  readonly times: number;
+}
+
+const RANGES = [
+  { name: 'Last hour', seconds: 3_600, stepSeconds: 60 },
+  { name: 'Last day', seconds: 86_400, stepSeconds: 900 },
+  { name: 'Last 7 days', seconds: 604_800, stepSeconds: 7_200 },
+] as const;
+type Range = (typeof RANGES)[number];
+
+const REFRESH_MS = 5_000;
+const MAX_ROWS = 200;
+/** Lines of the chart besides that of all others: it has four colours. */
+const MAX_LINES = 3;
+const OTHERS = 'others';
+/** Of a request without a valid token. */
+const NOBODY = '00000000-0000-0000-0000-000000000000';
+
+const CHOSEN = `minute > now() - toIntervalSecond({seconds:UInt32})
+  AND ({project:String} = '' OR project_id = toUUIDOrZero({project:String}))`;
+const FIELDS = `SELECT kind, project_id AS projectId, endpoint, code, field, sum(count) AS times,
+    sum(rejects.requests) AS requests, max(last_seen) AS lastSeen,
+    argMax((rejects.event_type, rejects.sample), (rejects.sample != '', last_seen)) AS latest,
+    latest.1 AS eventType, latest.2 AS sample
+  FROM rejects WHERE ${CHOSEN}
+  GROUP BY kind, projectId, endpoint, code, field ORDER BY times DESC, lastSeen DESC LIMIT {limit:UInt32}`;
+const STEPS = `WITH top AS (SELECT code, field FROM rejects WHERE kind = 'rejected' AND ${CHOSEN}
+    GROUP BY code, field ORDER BY sum(count) DESC, code, field LIMIT {lines:UInt32})
+  SELECT toUnixTimestamp(toStartOfInterval(minute, toIntervalSecond({step:UInt32}))) AS at,
+    if((code, field) IN (SELECT code, field FROM top), concat(code, ' ', field), '${OTHERS}') AS name, sum(count) AS times
+  FROM rejects WHERE kind = 'rejected' AND ${CHOSEN} GROUP BY at, name ORDER BY at, name`;
+
+export function Rejects({ project, projects }: PageProps): VNode {
+  const [range, setRange] = useState<Range>(RANGES[0]);
+  const { seconds, stepSeconds } = range;
+  const parameters = { seconds, project: project?.id ?? '' };
+  const { value, error } = useAsked(
+    JSON.stringify(parameters),
+    async () => {
+      const [fields, steps] = await Promise.all([
+        sql<RejectedField>(FIELDS, { ...parameters, limit: MAX_ROWS }),
+        sql<Step>(STEPS, { ...parameters, step: stepSeconds, lines: MAX_LINES }),
+      ]);
+      return { fields, steps, nowMs: Date.now() };
+    },
+    REFRESH_MS,
+  );
+  const onRange = (event: Event) => {
+    setRange(RANGES.find(({ name }) => name === (event.target as HTMLSelectElement).value) ?? RANGES[0]);
+  };
+  return html`<section>
+    <form class="filters">
+      <label>Time
+        <select onChange=${onRange}>${RANGES.map(({ name }) => html`<option selected=${name === range.name}>${name}</option>`)}</select>
+      </label>
+    </form>
+    <${Failure} error=${error} />
+    ${value === undefined && error === undefined && html`<${Waiting} />`}
+    ${value?.fields.length === 0 && html`<${Nothing} project=${project} />`}
+    ${value !== undefined && value.fields.length > 0 && html`<${Found} ...${value} range=${range} project=${project} projects=${projects} />`}
+  </section>`;
+}
+
+function Nothing({ project }: { project: ListedProject | undefined }): VNode {
+  const body = '{"evenType": "jump"}';
+  return html`<${Empty}>
+    <p>Nothing was refused or ignored in this time${project === undefined ? '' : ` of ${project.name}`}. What is, shows here
+      within five seconds.</p>
+    <p>To see a typo, send one to the games’ address:</p>
+    <pre tabindex="0">${`curl <address>/v1/ingest/events -H 'Authorization: Bearer <token>' -H 'Content-Type: application/json' -d '${body}'`}</pre>
+  <//>`;
+}
+
+function Found({
+  fields,
+  steps,
+  nowMs,
+  range,
+  project,
+  projects,
+}: Omit<PageProps, 'argument'> & {
+  fields: readonly RejectedField[];
+  steps: readonly Step[];
+  nowMs: number;
+  range: Range;
+}): VNode {
+  const columns = columnsWith(new Map(projects.map(({ id, name }) => [id, name])));
+  const rejected = fields.filter(({ kind }) => kind === 'rejected');
+  const ignored = fields.filter(({ kind }) => kind === 'ignored');
+  const without = (...titles: string[]) => columns.filter(({ title }) => !titles.includes(title));
+  const known = project === undefined ? [] : ['Project'];
+  const more = fields.length === MAX_ROWS ? ` The ${count(MAX_ROWS)} most frequent of both are shown.` : '';
+  return html`<div>
+    <p class="status" role="status">Refused: ${count(sumOf(rejected))}, ignored: ${count(sumOf(ignored))}.${more}</p>
+    ${rejected.length > 0 && html`<${Chart} label="Refused, by problem and field over time" ...${chartOf(steps, nowMs, range)} />`}
+    <div class="beside">
+      <div>
+        <h2>Refused</h2>
+        ${rejected.length === 0 ? html`<p>Nothing.</p>` : html`<${Table} label="Refused, most frequent first" rows=${rejected} columns=${without(...known)} />`}
+      </div>
+      <div>
+        <h2>Ignored fields</h2>
+        ${
+          ignored.length === 0
+            ? html`<p>None: every field that was sent is one of the contract.</p>`
+            : html`<${Table} label="Ignored fields, most frequent first" rows=${ignored} columns=${without('Problem', 'Requests', ...known)} />`
+        }
+      </div>
+    </div>
+  </div>`;
+}
+
+function sumOf(rows: readonly RejectedField[]): number {
+  return rows.reduce((sum, { times }) => sum + times, 0);
+}
+
+function columnsWith(names: ReadonlyMap<string, string>): Column<RejectedField>[] {
+  const nameOf = (id: string) => (id === NOBODY ? 'no valid token' : (names.get(id) ?? id.slice(0, 8)));
+  return [
+    {
+      title: 'Field',
+      of: ({ field }) => (field === '' ? 'all of it' : html`<code class="sample">${field}</code>`),
+    },
+    { title: 'What was sent there', of: Sample },
+    { title: 'Problem', of: ({ code }) => html`<span class="tag bad">${code}</span>` },
+    { title: 'Times', of: ({ times }) => count(times), isNumber: true },
+    { title: 'Requests', of: ({ requests }) => count(requests), isNumber: true },
+    { title: 'Last seen', of: ({ lastSeen }) => html`<${Time} at=${fromClickHouse(lastSeen)} />` },
+    { title: 'To', of: ({ endpoint }) => endpoint || 'no endpoint' },
+    { title: 'Project', of: ({ projectId }) => nameOf(projectId) },
+  ];
+}
+
+function Sample({ sample, eventType }: RejectedField): VNode {
+  const type = eventType === '' ? '' : html`<small>in an event of the type ${eventType}</small>`;
+  return sample === '' ? html`<span>–</span>` : html`<div><code class="sample">${sample}</code>${type}</div>`;
+}
+
+/** A step without a row had none. */
+function chartOf(steps: readonly Step[], nowMs: number, { seconds, stepSeconds }: Range) {
+  const last = Math.floor(nowMs / 1000 / stepSeconds) * stepSeconds;
+  const length = seconds / stepSeconds + 1;
+  const times = Array.from({ length }, (_, i) => last - (length - 1 - i) * stepSeconds);
+  const byName = Map.groupBy(steps, ({ name }) => name);
+  const series = [...byName].map(([name, own]) => {
+    const at = new Map(own.map((step) => [step.at, step.times]));
+    // A name is whatever a client sent.
+    return { name: name.replaceAll(/\s+/g, ' '), values: times.map((time) => at.get(time) ?? 0) };
+  });
+  return { times, series };
+}
