@@ -13,12 +13,16 @@ describe('signing in', () => {
   const shared = sharedProduct();
 
   /** @param token undefined: the right one. */
-  async function login(token?: string, headers: Record<string, string> = {}): Promise<Response> {
+  async function login(
+    token?: string,
+    headers: Record<string, string> = {},
+    body?: string,
+  ): Promise<Response> {
     const { adminUrl, adminToken } = shared.product.credentials;
     return await fetch(`${adminUrl}/login`, {
       method: 'POST',
       headers: { 'Content-Type': 'application/json', Origin: adminUrl, ...headers },
-      body: JSON.stringify({ token: token ?? adminToken }),
+      body: body ?? JSON.stringify({ token: token ?? adminToken }),
     });
   }
 
@@ -41,6 +45,7 @@ describe('signing in', () => {
       const refused = await login(token);
       expect([refused.status, refused.headers.get('Set-Cookie')]).toEqual([401, null]);
     }
+    expect([(await login('x'.repeat(10_000))).status, (await login('', {}, '{')).status]).toEqual([400, 400]);
   });
 
   test('lets a cookie read, and change only from a page of the console', async () => {

@@ -43,7 +43,12 @@ export function signIn(adminToken: string): Middleware {
       return await next();
     }
     if (ctx.path === '/logout') return give(ctx, '', 0);
-    await parse(ctx, async () => {});
+    try {
+      await parse(ctx, async () => {});
+    } catch {
+      ctx.req.resume();
+      return answerProblem(ctx, 'invalid_request', 'the body is {"token": "…"}, of at most 4 KiB');
+    }
     const token: unknown = Reflect.get(Object(ctx.request.body), 'token');
     if (typeof token !== 'string' || !isSame(sha256(token), sha256(adminToken))) {
       return answerProblem(ctx, 'unauthorized', 'this is not the admin token');
