@@ -32,7 +32,8 @@ export interface Console {
 
 export async function openConsole(deps: ConsoleDeps): Promise<Console> {
   const { log, registry, logger } = deps;
-  const tail = new LiveTail({ log, codec: await createCodec(registry, eventsAccepted), logger });
+  const codec = await createCodec(registry, eventsAccepted);
+  const tail = new LiveTail({ log, codec, logger, nowMs: () => performance.now() });
   const router = new Router({ sensitive: true });
   pageFiles(router);
   tailRoute(router, tail, deps);

@@ -34,8 +34,8 @@ test('what there is no time for is counted, so that nobody takes a part for the 
   await tail.join(looker);
   await append(log, ...Array.from({ length: 200 }, (): [string, string] => [ONE, 'x']));
   await expect.poll(() => looker.seen.length + looker.passed).toBe(200);
-  expect(looker.seen.length).toBeGreaterThan(0);
-  expect(looker.passed).toBeGreaterThan(100);
+  // The first, with which the time of this window and of the next is spent.
+  expect(looker.seen.length).toBe(1);
 });
 
 test('the log is read once for all, and not at all when the last has left', async () => {
@@ -92,6 +92,8 @@ async function aTail({ decodeMs = 0 } = {}) {
   await log.ensureTopics([topicSpec(TOPICS.events)]);
   const tails = { opened: 0, closed: 0 };
   let isBroken = false;
+  /** Time passes only while a record is decoded. */
+  let nowMs = 0;
   const watched: Log = Object.create(log, {
     tail: {
       value: async (options: Parameters<Log['tail']>[0]) => {
@@ -117,14 +119,13 @@ async function aTail({ decodeMs = 0 } = {}) {
   const codec: Codec<EventsAccepted> = {
     encode: () => Buffer.alloc(0),
     decode: (value) => {
-      const untilMs = performance.now() + decodeMs;
-      while (performance.now() < untilMs);
+      nowMs += decodeMs;
       const eventType = String(value);
       if (eventType === 'unreadable') throw new Invalid('no record');
       return { events: [anEvent(eventType, '{}')] } as unknown as EventsAccepted;
     },
   };
-  const tail = new LiveTail({ log: watched, codec, logger: silentLogger });
+  const tail = new LiveTail({ log: watched, codec, logger: silentLogger, nowMs: () => nowMs });
   return { log, tail, tails, breakNext: () => (isBroken = true) };
 }
 

@@ -23,20 +23,29 @@ export interface EventAt {
   readonly offset: number;
 }
 
+export interface LiveTailDeps {
+  readonly log: Log;
+  readonly codec: Codec<EventsAccepted>;
+  readonly logger: Logger;
+  /** Of a clock that is never set. */
+  readonly nowMs: () => number;
+}
+
 export const MAX_LOOKERS = 32;
 /** Of each 100 ms, for all lookers together: what 3 % of a thread can decode. */
 const BUDGET_MS = 3;
 const BUDGET_WINDOW_MS = 100;
 
 export class LiveTail {
-  readonly #deps: { log: Log; codec: Codec<EventsAccepted>; logger: Logger };
+  readonly #deps: LiveTailDeps;
   readonly #lookers = new Set<Looker>();
-  readonly #budget = new Budget();
+  readonly #budget: Budget;
   #tail: Promise<Tail> | undefined;
   #isClosed = false;
 
-  constructor(deps: { log: Log; codec: Codec<EventsAccepted>; logger: Logger }) {
+  constructor(deps: LiveTailDeps) {
     this.#deps = deps;
+    this.#budget = new Budget(deps.nowMs);
   }
 
   /** From now on. @throws Unavailable when there are too many, the process stops, or the log cannot be read. */
@@ -118,12 +127,17 @@ export class LiveTail {
 
 /** How much time of each window may be spent. */
 class Budget {
+  readonly #nowMs: () => number;
   #window = 0;
   #spentMs = 0;
 
+  constructor(nowMs: () => number) {
+    this.#nowMs = nowMs;
+  }
+
   /** Undefined where this window's is spent; otherwise what is called when the work is done. */
   begin(): (() => void) | undefined {
-    const beganMs = performance.now();
+    const beganMs = this.#nowMs();
     const window = Math.floor(beganMs / BUDGET_WINDOW_MS);
     if (window !== this.#window) {
       // What a long record took beyond its window is taken off the next ones.
@@ -132,7 +146,7 @@ class Budget {
     }
     if (this.#spentMs >= BUDGET_MS) return undefined;
     return () => {
-      this.#spentMs += performance.now() - beganMs;
+      this.#spentMs += this.#nowMs() - beganMs;
     };
   }
 }
