@@ -80,6 +80,8 @@ test('every answer has a documented status, and the schema and media type of it'
   // Its stream does not end, so that it has tests of its own.
   await ask('GET', '/admin/tail', undefined, '/admin/tail?where=level');
   await ask('GET', '/admin/tail', undefined, `/admin/tail?project=${anUnknownId()}`);
+  const upload = '/admin/uploads/{projectId}/{uploadId}';
+  await ask('GET', upload, undefined, `/admin/uploads/${projectId}/${anUnknownId()}`);
   for (const path of ['/healthz', '/readyz', '/metrics', '/openapi.json']) await ask('GET', path);
 
   const documented = Object.entries(document.paths).flatMap(([path, methods]) =>

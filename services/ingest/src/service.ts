@@ -121,7 +121,7 @@ export async function startIngest(deps: IngestServiceDeps): Promise<IngestServic
   });
   const toOperators = adminApp({
     ...{ directory, store, reader: deps.reader, reports, health, clock, logger, metrics },
-    ...{ adminToken: deps.adminToken, pages: deps.pages },
+    ...{ adminToken: deps.adminToken, pages: deps.pages, uploads: deps.uploads },
     hosts: [settings.toOperators.host, ...settings.adminAllowedHosts],
   });
   const toMalformed = headersOfEveryAnswer(settings.corsOrigins);

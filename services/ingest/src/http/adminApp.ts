@@ -26,10 +26,12 @@ import { KeyedMutex } from '../known/keyedMutex.ts';
 import type { Reports } from '../known/reports.ts';
 import type { IngestMetrics } from '../metrics.ts';
 import { Rejected } from '../rejected.ts';
+import type { UploadStore } from '../uploads/uploadStore.ts';
 import { bearerToken } from './authenticate.ts';
 import { adminApi } from './openapi/openapiAdmin.ts';
 import { problems } from './problems.ts';
 import { checkedBody, jsonBody, noRoute } from './route.ts';
+import { operatorUploadRoute } from './uploadRoutes.ts';
 
 export interface AdminAppDeps extends HealthDeps {
   readonly metrics: IngestMetrics;
@@ -38,6 +40,8 @@ export interface AdminAppDeps extends HealthDeps {
   /** ClickHouse by the account that only reads; undefined where there is none. */
   readonly reader: Store | undefined;
   readonly reports: Reports;
+  /** Undefined where uploads are not set up. */
+  readonly uploads: UploadStore | undefined;
   readonly clock: Clock;
   readonly adminToken: string;
   /** The hosts that operators may name, besides this machine's loopback and the address that was reached. */
@@ -116,6 +120,7 @@ export function adminApp(deps: AdminAppDeps): Koa {
     ctx.body = document;
     ctx.type = 'application/json';
   });
+  operatorUploadRoute(router, deps.uploads);
   healthRoutes(router, deps);
 
   const app = new Koa();

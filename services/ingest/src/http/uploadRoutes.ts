@@ -6,12 +6,13 @@ import type { Clock } from '@questlog/runtime/process/clock';
 import { UploadInput } from '@questlog/schemas/http/upload';
 import type { Scope } from '@questlog/schemas/topics/directoryEntry';
 import { unknownFieldProblems, unknownMembers, unknownOf } from '../core/unknownFields.ts';
-import { Rejected } from '../rejected.ts';
+import { pathUuid, Rejected } from '../rejected.ts';
 import { attachmentNamed } from '../uploads/core/contentDisposition.ts';
 import { readUploadPath, UPLOAD_PATH } from '../uploads/core/uploadAddress.ts';
+import { essenceOf } from '../uploads/core/uploadRequest.ts';
 import { linger, receiveUpload, type UploadsInFlight } from '../uploads/receiveUpload.ts';
 import type { UploadStore } from '../uploads/uploadStore.ts';
-import { findUpload, makeUpload } from '../uploads/uploads.ts';
+import { findUpload, makeUpload, type StoredUpload } from '../uploads/uploads.ts';
 import { isStrict, tellHandling } from './prefer.ts';
 import { checkedBody, jsonBody } from './route.ts';
 
@@ -70,19 +71,49 @@ export function uploadRoutes(
     }
   });
   router.get('/v1/uploads/:id', async (ctx) => {
-    const upload = await findUpload(store, as(ctx, 'read'), ctx.params['id'] ?? '');
+    const upload = await findUpload(store, as(ctx, 'read').project.id, ctx.params['id'] ?? '');
     // What a player sent must not run as a page of ours, whatever it says to be.
-    ctx.set({
+    await answerBytes(ctx, upload, {
       'Content-Type': upload.description.mimeType,
       'Content-Disposition': attachmentNamed(upload.description.fileName),
-      'X-Content-Type-Options': 'nosniff',
       'Content-Security-Policy': 'sandbox',
       'Cache-Control': 'private',
     });
-    ctx.status = 200;
-    if (ctx.method !== 'HEAD') ctx.body = await upload.read();
-    ctx.length = upload.sizeBytes;
   });
+}
+
+/** Media types that a page of the console shows as a picture: none of them can carry a script. */
+const PICTURES = ['image/png', 'image/jpeg', 'image/webp', 'image/gif'];
+const MAX_SHOWN_BYTES = 16 * 1024 * 1024;
+
+/** For operators, who see a game's files beside its reports: a picture as such, all else as a text or a download. */
+export function operatorUploadRoute(router: RouterInstance, store: UploadStore | undefined): void {
+  router.get('/admin/uploads/:projectId/:uploadId', async (ctx) => {
+    const { projectId = '', uploadId = '' } = ctx.params;
+    const upload = await findUpload(store, pathUuid(projectId), uploadId);
+    const { fileName, mimeType } = upload.description;
+    const type = essenceOf(mimeType);
+    const isPicture = PICTURES.includes(type) && upload.sizeBytes <= MAX_SHOWN_BYTES;
+    const isText = type.startsWith('text/') || type === 'application/json';
+    await answerBytes(ctx, upload, {
+      'Content-Type': isPicture ? type : isText ? 'text/plain; charset=utf-8' : 'application/octet-stream',
+      'Content-Disposition': isPicture ? 'inline' : attachmentNamed(fileName),
+      'Content-Security-Policy': "sandbox; default-src 'none'",
+      'Cross-Origin-Resource-Policy': 'same-origin',
+      'Cache-Control': 'private, no-store',
+    });
+  });
+}
+
+async function answerBytes(
+  ctx: RouterContext,
+  upload: StoredUpload,
+  headers: Readonly<Record<string, string>>,
+): Promise<void> {
+  ctx.set({ ...headers, 'X-Content-Type-Options': 'nosniff' });
+  ctx.status = 200;
+  if (ctx.method !== 'HEAD') ctx.body = await upload.read();
+  ctx.length = upload.sizeBytes;
 }
 
 /** Whether the request brings a file, which takes its time. */

@@ -53,10 +53,10 @@ export interface StoredUpload {
 /** @throws Rejected `not_found` where the project has no such upload, or its bytes have not come. */
 export async function findUpload(
   store: UploadStore | undefined,
-  { project }: Principal,
+  projectId: string,
   id: string,
 ): Promise<StoredUpload> {
-  const key = { projectId: project.id, uploadId: pathUuid(id) };
+  const key = { projectId, uploadId: pathUuid(id) };
   const found = isUuidV7(key.uploadId) ? await store?.find(key) : undefined;
   if (store === undefined || found?.sizeBytes === undefined) {
     throw new Rejected('not_found', `there is no upload ${key.uploadId}, or its bytes have not come`);

@@ -50,6 +50,7 @@ export function adminApi(): Record<string, unknown> {
         post: written(SQL, 'SqlInput', { 200: answer('The rows and what ClickHouse says of them.', {}) }),
       },
       '/admin/tail': { get: tailOperation() },
+      '/admin/uploads/{projectId}/{uploadId}': { get: uploadOperation() },
       '/healthz': { get: open('The process runs. For load balancers.', state('ok')) },
       '/readyz': {
         get: {
@@ -149,6 +150,20 @@ function tailOperation(): object {
       404: problem('There is no such project.'),
       ...REFUSED,
     },
+  };
+}
+
+function uploadOperation(): object {
+  const bytes = { 'application/octet-stream': { schema: { type: 'string', format: 'binary' } } };
+  return {
+    summary:
+      'A file of a report: PNG, JPEG, WebP and GIF up to 16 MiB as themselves, all else as plain text or as bytes, to be ' +
+      'downloaded.',
+    parameters: [
+      { ...id, name: 'projectId' },
+      { ...id, name: 'uploadId' },
+    ],
+    responses: { 200: { description: 'The file.', content: bytes }, 404: NOT_THERE, ...REFUSED },
   };
 }
 
