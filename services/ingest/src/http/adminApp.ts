@@ -108,12 +108,7 @@ export function adminApp(deps: AdminAppDeps): Koa {
   router.post('/admin/links/retry', jsonBody(), async (ctx) => {
     ctx.body = await retryLinks(deps, retryBody(ctx.request.body));
   });
-  const sqlBody = checkedBody(SqlInput);
-  router.post('/admin/sql', jsonBody(), async (ctx) => {
-    const { contentType, body } = await askSql(deps.reader, sqlBody(ctx.request.body));
-    ctx.body = body;
-    ctx.set('Content-Type', contentType);
-  });
+  sqlRoute(router, deps.reader);
 
   const document = JSON.stringify(adminApi());
   router.get('/openapi.json', (ctx) => {
@@ -133,6 +128,15 @@ export function adminApp(deps: AdminAppDeps): Koa {
   app.use(router.routes());
   app.use(noRoute(router));
   return app;
+}
+
+function sqlRoute(router: RouterInstance, reader: Store | undefined): void {
+  const sqlBody = checkedBody(SqlInput);
+  router.post('/admin/sql', jsonBody(), async (ctx) => {
+    const { contentType, body } = await askSql(reader, sqlBody(ctx.request.body));
+    ctx.body = body;
+    ctx.set('Content-Type', contentType);
+  });
 }
 
 /**
