@@ -18,5 +18,15 @@ export const PAGES: readonly Page[] = [
     title: 'Rejects',
     view: later(async () => (await import('./pages/rejects.ts')).Rejects),
   },
+  { path: 'follow', title: 'Follow', view: later(async () => (await import('./pages/follow.ts')).Follow) },
+  {
+    path: 'reports',
+    title: 'Reports',
+    view: later(async () => (await import('./pages/reports.ts')).Reports),
+  },
+  {
+    ...{ path: 'report', title: 'Report', isListed: false },
+    view: later(async () => (await import('./pages/report.ts')).Report),
+  },
   { path: 'ask', title: 'Ask', view: later(async () => (await import('./pages/ask.ts')).Ask) },
 ];

@@ -193,7 +193,7 @@ function Detail({ event, onClose }: { event: TailEvent; onClose: () => void }): 
   return html`<dialog ref=${dialog} onClose=${onClose} aria-labelledby="detail-title">
     <h2 id="detail-title">${event.eventType || '(empty)'}</h2>
     <dl>
-      <dt>Id</dt><dd><code>${id}</code></dd>
+      <dt>Id</dt><dd><code>${id}</code> · <a href=${`#/follow/${id}`}>Follow this event</a></dd>
       <dt>Session</dt><dd><code>${sessionId ?? '–'}</code></dd>
       <dt>Occurred</dt><dd><${Time} at=${occurredAt} /></dd>
       <dt>Received</dt><dd><${Time} at=${receivedAt} /></dd>

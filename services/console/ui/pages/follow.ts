@@ -1,0 +1,188 @@
+/** The way of one event: answered, in the log, in ClickHouse, linked to reports; each step with its time. */
+import type { VNode } from 'preact';
+import { useRef, useState } from 'preact/hooks';
+import { Empty, Failure, fromClickHouse, html, type PageProps, Time, useAsked, Waiting } from '../html.ts';
+import { distance, SOURCES, titleOf } from '../report/marks.ts';
+import { sql } from '../request.ts';
+
+interface EventRow {
+  readonly projectId: string;
+  readonly sessionId: string | null;
+  readonly type: string;
+  readonly receivedAt: string;
+  readonly occurredAt: string;
+  readonly logId: string;
+  readonly partition: number;
+  readonly offset: string;
+  readonly index: number;
+  readonly sequence: string | null;
+  readonly overQuota: boolean;
+  readonly part: string;
+  readonly askedAt: string;
+}
+
+interface LinkRow {
+  readonly reportId: string;
+  readonly title: string;
+  readonly state: 'pending' | 'unresolved' | 'linked' | 'retracted';
+  readonly source: string;
+  readonly changedAt: string;
+}
+
+const EVENT = `SELECT project_id AS projectId, session_id AS sessionId, event_type AS type, received_at AS receivedAt,
+    occurred_at AS occurredAt, log_id AS logId, log_partition AS partition, log_offset AS offset, log_index AS index, sequence,
+    over_quota AS overQuota, _part AS part, now64(3, 'UTC') AS askedAt
+  FROM events WHERE id_at = UUIDv7ToDateTime({id:UUID}, 'UTC') AND id = {id:UUID} LIMIT 1`;
+/** A part that was merged is younger than its rows. */
+const WRITTEN = `SELECT toUnixTimestamp(modification_time) AS writtenS FROM system.parts
+  WHERE database = currentDatabase() AND table = 'events' AND name = {part:String} AND level = 0`;
+const LINKS = `SELECT links.report_id AS reportId, filed.title AS title, links.state AS state, links.source AS source,
+    links.changed_at AS changedAt
+  FROM (SELECT report_id, state, source, changed_at FROM report_links WHERE project_id = {projectId:UUID} AND event_id = {id:UUID}) AS links
+  LEFT JOIN (
+    SELECT id, title FROM reports WHERE project_id = {projectId:UUID}
+      AND id IN (SELECT report_id FROM report_links WHERE project_id = {projectId:UUID} AND event_id = {id:UUID})
+  ) AS filed ON filed.id = links.report_id
+  ORDER BY changedAt, reportId LIMIT 100`;
+
+const UUID_V7 = /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/i;
+/** As long as a link may take. */
+const LINKED_WITHIN_MS = 20_000;
+const SOON_MS = 60_000;
+const LOOK_AGAIN_MS = 1_000;
+const LOOK_SELDOM_MS = 5_000;
+
+export function Follow({ argument, projects }: PageProps): VNode {
+  const onSubmit = (event: SubmitEvent) => {
+    event.preventDefault();
+    const id = String(new FormData(event.target as HTMLFormElement).get('id')).trim();
+    location.hash = `#/follow/${encodeURIComponent(id)}`;
+  };
+  return html`<section>
+    <form class="filters" onSubmit=${onSubmit}>
+      <label class="wide">Id of an event<input name="id" required defaultValue=${argument} placeholder="as its answer has it" /></label>
+      <button>Follow</button>
+    </form>
+    ${argument === '' && html`<${Empty}><p>Paste the id that an event was answered with, or open one in the <a href="#/tail">live tail</a>.</p><//>`}
+    ${argument !== '' && (UUID_V7.test(argument) ? html`<${Way} id=${argument} projects=${projects} />` : html`<${Failure} error=${new Error('This is no id of an event: those are UUIDs of version 7, as the answer to an event has them.')} />`)}
+  </section>`;
+}
+
+interface Seen {
+  readonly event: EventRow;
+  /** When its row came, in milliseconds; undefined: not known any more. */
+  readonly projectedMs: number | undefined;
+  readonly links: readonly LinkRow[];
+  readonly isSettled: boolean;
+}
+
+function Way({ id, projects }: { id: string; projects: PageProps['projects'] }): VNode {
+  const [everyMs, setEveryMs] = useState<number | undefined>(LOOK_AGAIN_MS);
+  const look = useLook(id);
+  const { value, error } = useAsked(
+    id,
+    async () => {
+      const seen = await look();
+      const isSoon = seen !== null || Date.now() - millisOf(id) < SOON_MS;
+      setEveryMs(seen?.isSettled ? undefined : isSoon ? LOOK_AGAIN_MS : LOOK_SELDOM_MS);
+      return seen;
+    },
+    everyMs,
+  );
+  if (value === undefined) return error ? html`<${Failure} error=${error} />` : html`<${Waiting} />`;
+  return html`<div>
+    <${Failure} error=${error} />
+    ${value === null ? html`<${Missing} id=${id} />` : html`<${Steps} id=${id} seen=${value} projects=${projects} />`}
+  </div>`;
+}
+
+/** Remembers whether an earlier look did not find the event: then this page knows when its row came. */
+function useLook(id: string): () => Promise<Seen | null> {
+  const wasMissing = useRef(false);
+  const projectedMs = useRef<number | undefined>(undefined);
+  return async () => {
+    const [event] = await sql<EventRow>(EVENT, { id });
+    if (event === undefined) {
+      wasMissing.current = true;
+      return null;
+    }
+    const { part, projectId } = event;
+    const askedMs = fromClickHouse(event.askedAt).getTime();
+    const [links, [written]] = await Promise.all([
+      sql<LinkRow>(LINKS, { id, projectId }),
+      // An account that only reads may not be shown parts.
+      projectedMs.current !== undefined
+        ? []
+        : sql<{ writtenS: number }>(WRITTEN, { part }).catch((): { writtenS: number }[] => []),
+    ]);
+    const answeredMs = fromClickHouse(event.receivedAt).getTime();
+    projectedMs.current ??= wasMissing.current
+      ? askedMs
+      : written && Math.max(answeredMs, Number(written.writtenS) * 1000);
+    const isSettled =
+      askedMs - answeredMs > LINKED_WITHIN_MS && links.every(({ state }) => state !== 'pending');
+    return { event, links, projectedMs: projectedMs.current, isSettled };
+  };
+}
+
+function Missing({ id }: { id: string }): VNode {
+  return html`<div>
+    <ol class="steps">
+      <li class="todo"><h3>Made</h3><p>The id was made <${Time} at=${millisOf(id)} />.</p></li>
+      <li class="todo"><h3>In ClickHouse</h3><p role="status">Not yet. Looking again…</p></li>
+    </ol>
+    <${Empty}>
+      <p>An event that was answered with 201 is here within 10 seconds, mostly within two.</p>
+      <p>If it does not come: its request was not answered with 201, the id is of another Questlog, or ClickHouse is behind
+        the log: <code>npx questlog doctor</code> says so.</p>
+    <//>
+  </div>`;
+}
+
+function Steps({ id, seen, projects }: { id: string; seen: Seen; projects: PageProps['projects'] }): VNode {
+  const { event, projectedMs, links, isSettled } = seen;
+  const answeredMs = fromClickHouse(event.receivedAt).getTime();
+  const after = (millis: number, before: number) => distance((millis - before) / 1000);
+  const beforeLinks = projectedMs ?? answeredMs;
+  return html`<div>
+    <h2>${event.type || '(empty)'}</h2>
+    <dl class="card">
+      <dt>Id</dt><dd><code>${id}</code></dd>
+      <dt>Project</dt><dd>${projects.find((project) => project.id === event.projectId)?.name ?? event.projectId}</dd>
+      <dt>Session</dt><dd>${event.sessionId === null ? '–' : html`<code>${event.sessionId}</code>`}</dd>
+      <dt>Occurred</dt><dd><${Time} at=${fromClickHouse(event.occurredAt)} /> · ${after(fromClickHouse(event.occurredAt).getTime(), answeredMs)} of its receipt, by the game’s clock</dd>
+      ${event.sequence !== null && html`<dt>Sequence</dt><dd>${event.sequence}</dd>`}
+    </dl>
+    <ol class="steps">
+      <li class="done"><h3>Answered</h3>
+        <p><${Time} at=${answeredMs} />${event.overQuota && html` <span class="tag warn">over quota</span>`}</p></li>
+      <li class="done"><h3>In the log</h3>
+        <p>Partition ${event.partition}, offset ${event.offset}, event ${event.index}, before the answer left. <small>Log <code>${event.logId}</code></small></p></li>
+      <li class="done"><h3>In ClickHouse</h3>
+        <p>${projectedMs === undefined ? 'Its time is not kept any more: its row was merged with older ones.' : html`<${Time} at=${projectedMs} /> · ${after(projectedMs, answeredMs)}, to the second`}</p></li>
+      ${links.map(({ reportId, title, state, source, changedAt }) => {
+        const changedMs = fromClickHouse(changedAt).getTime();
+        return html`<li key=${reportId} class=${state === 'pending' ? 'todo' : 'done'}>
+          <h3>${LINKS_TOLD[state]} <a href=${`#/report/${reportId}`}>${titleOf(title)}</a></h3>
+          <p><${Time} at=${changedMs} /> · ${after(changedMs, beforeLinks)} <small>(${after(changedMs, answeredMs)} since the answer)</small> · ${SOURCES[source]}</p></li>`;
+      })}
+      ${
+        links.length === 0 &&
+        html`<li class=${isSettled ? 'done' : 'todo'}><h3>Linked</h3>
+          <p role="status">${isSettled ? 'To no report. One of its session links it if its window holds it.' : 'To no report yet. Looking again…'}</p></li>`
+      }
+    </ol>
+  </div>`;
+}
+
+const LINKS_TOLD = {
+  linked: 'Linked to',
+  pending: 'Waits to be linked to',
+  unresolved: 'Not linked to',
+  retracted: 'No longer linked to',
+} as const;
+
+/** The time inside a UUIDv7. */
+function millisOf(id: string): number {
+  return Number.parseInt(id.replace('-', '').slice(0, 12), 16);
+}

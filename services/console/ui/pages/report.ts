@@ -1,0 +1,202 @@
+/** One bug report: what it says, its files, its trail of events, and who else has its problem. */
+import type { VNode } from 'preact';
+import { useState } from 'preact/hooks';
+import { Empty, Failure, fromClickHouse, html, type PageProps, Time, useAsked, Waiting } from '../html.ts';
+import { type Attachment, Attachments } from '../report/attachments.ts';
+import { Severity, State, titleOf } from '../report/marks.ts';
+import { Sequence, Trail } from '../report/trail.ts';
+import { WhoElse } from '../report/whoElse.ts';
+import { sql } from '../request.ts';
+
+interface ReportRow {
+  readonly id: string;
+  readonly tenantId: string;
+  readonly projectId: string;
+  readonly sessionId: string | null;
+  readonly namedSessionId: string | null;
+  readonly buildId: string | null;
+  readonly title: string;
+  readonly description: string;
+  readonly severity: string;
+  readonly reporter: string;
+  readonly source: string;
+  readonly fingerprint: string;
+  readonly context: string;
+  readonly attachments: readonly Attachment[];
+  readonly occurredAt: string;
+  readonly receivedAt: string;
+  readonly retractedAt: string | null;
+  readonly atMicros: string;
+  readonly fromMicros: string;
+  readonly toMicros: string;
+}
+
+interface KnownRow {
+  readonly version: string | null;
+  readonly platform: string | null;
+  readonly channel: string | null;
+}
+
+interface SessionRow extends KnownRow {
+  readonly buildId: string | null;
+  readonly player: string | null;
+  readonly device: string | null;
+}
+
+/** An id is unique inside a project: of two, the chosen project's counts. */
+const REPORT = `SELECT id, tenant_id AS tenantId, project_id AS projectId, session_id AS sessionId,
+    named_session_id AS namedSessionId, build_id AS buildId, title, description, severity, reporter_type AS reporter,
+    source_channel AS source, fingerprint, context, attachments, occurred_at AS occurredAt, received_at AS receivedAt,
+    retracted_at AS retractedAt, toUnixTimestamp64Micro(occurred_at) AS atMicros, from_micros AS fromMicros, to_micros AS toMicros
+  FROM reports WHERE id = {id:UUID} ORDER BY toString(project_id) = {project:String} DESC, received_at LIMIT 1`;
+const SESSION = `SELECT build_id AS buildId, version, platform, channel, player_external_id AS player,
+    player_device_id AS device
+  FROM sessions WHERE project_id = {projectId:UUID} AND id = {sessionId:UUID} LIMIT 1`;
+const BUILD = `SELECT version, platform, channel FROM builds
+  WHERE project_id = {projectId:UUID} AND build_id = {buildId:UUID} LIMIT 1`;
+
+const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
+/** So long after it was filed, what belongs to a report may still be on its way. */
+const FRESH_MS = 60_000;
+const LOOK_AGAIN_MS = 2_000;
+const SETTLED_MS = 15_000;
+
+async function reportOf(id: string, project: string) {
+  if (!UUID.test(id)) throw new Error('This is no id of a report: it is a UUID.');
+  const [report] = await sql<ReportRow>(REPORT, { id, project });
+  if (report === undefined) return null;
+  const { projectId, sessionId, buildId } = report;
+  const [session] = sessionId === null ? [] : await sql<SessionRow>(SESSION, { projectId, sessionId });
+  const isOther = buildId !== null && buildId !== session?.buildId;
+  const [build] = isOther ? await sql<KnownRow>(BUILD, { projectId, buildId }) : [session];
+  return { report, session, build };
+}
+
+export function Report({ project, projects, argument }: PageProps): VNode {
+  const [everyMs, setEveryMs] = useState(LOOK_AGAIN_MS);
+  const { value, error } = useAsked(argument, () => reportOf(argument, project?.id ?? ''), everyMs);
+  if (value === undefined) return error ? html`<${Failure} error=${error} />` : html`<${Waiting} />`;
+  if (value === null) return html`<${NotThere} />`;
+  const { report, session, build } = value;
+  const isFresh = Date.now() - fromClickHouse(report.receivedAt).getTime() < FRESH_MS;
+  if (!isFresh && everyMs === LOOK_AGAIN_MS) setEveryMs(SETTLED_MS);
+  const { id: reportId, tenantId, projectId, sessionId } = report;
+  const trail = {
+    ...{ tenantId, projectId, reportId, sessionId, everyMs },
+    atMicros: Number(report.atMicros),
+    fromMicros: Number(report.fromMicros),
+    toMicros: Number(report.toMicros),
+  };
+  return html`<article class="report">
+    <${Failure} error=${error} />
+    <h2>${titleOf(report.title)}</h2>
+    <p class="actions">
+      <${Severity} of=${report.severity} />
+      <${State} retractedAt=${report.retractedAt} />
+      <a href=${`#/ask/${encodeURIComponent(questionOf(report))}`}>Ask about it</a>
+      <a href="#/reports">All reports</a>
+    </p>
+    <div class="halves">
+      <div>
+        ${report.description !== '' && html`<p class="card said">${report.description}</p>`}
+        <${Attachments} projectId=${projectId} files=${report.attachments} />
+      </div>
+      <div>
+        <${Facts} report=${report} session=${session} build=${build} projects=${projects} />
+        ${report.context !== '' && html`<${Context} text=${report.context} />`}
+      </div>
+    </div>
+    <h2>What happened around it</h2>
+    <${Sequence} ...${trail} />
+    <${Trail} ...${trail} />
+    <${WhoElse} ...${trail} fingerprint=${report.fingerprint} />
+  </article>`;
+}
+
+function NotThere(): VNode {
+  return html`<${Empty}>
+    <p>There is no report of this id.</p>
+    <p>One that was filed just now shows here within seconds. Otherwise look for it in <a href="#/reports">all reports</a>.</p>
+  <//>`;
+}
+
+function Facts({
+  report,
+  session,
+  build,
+  projects,
+}: {
+  report: ReportRow;
+  session: SessionRow | undefined;
+  build: KnownRow | undefined;
+  projects: PageProps['projects'];
+}): VNode {
+  const { retractedAt, sessionId, namedSessionId, buildId } = report;
+  const named = build && [build.version, build.platform, build.channel].filter(Boolean).join(' · ');
+  const code = (id: string) => html`<code>${id}</code>`;
+  const facts: [name: string, value: unknown][] = [
+    ['Project', projects.find(({ id }) => id === report.projectId)?.name ?? code(report.projectId)],
+    ['Reporter', [report.reporter, report.source && `by ${report.source}`].filter(Boolean).join(', ')],
+    ['Build', named || (buildId !== null && code(buildId))],
+    ['Player', session?.player || (session?.device && `on ${session.device}`)],
+    [
+      'Session',
+      sessionId !== null
+        ? code(sessionId)
+        : namedSessionId !== null && html`${code(namedSessionId)}, which the project does not know`,
+    ],
+    ['Occurred', html`<${Time} at=${fromClickHouse(report.occurredAt)} />`],
+    ['Received', html`<${Time} at=${fromClickHouse(report.receivedAt)} />`],
+    ['Retracted', retractedAt !== null && html`<${Time} at=${fromClickHouse(retractedAt)} />`],
+    ['Fingerprint', report.fingerprint !== '' && code(report.fingerprint)],
+    ['Id', code(report.id)],
+  ];
+  return html`<dl class="card">${facts
+    .filter(([, value]) => Boolean(value))
+    .map(([name, value]) => html`<dt>${name}</dt><dd>${value}</dd>`)}</dl>`;
+}
+
+function Context({ text }: { text: string }): VNode {
+  const [isRaw, setRaw] = useState(false);
+  const laidOut = pretty(text);
+  return html`<section>
+    <h2 class="actions">Context <button class="plain" aria-pressed=${isRaw} onClick=${() => setRaw(!isRaw)}>${isRaw ? 'Laid out' : 'As it was sent'}</button></h2>
+    <pre tabindex="0" aria-label="The context">${isRaw ? text : laidOut}</pre>
+  </section>`;
+}
+
+/** Breaks lines outside of strings, and changes nothing else: numbers stay as they were sent. */
+function pretty(text: string): string {
+  let [out, depth, isInString] = ['', 0, false];
+  for (let at = 0; at < text.length; at += 1) {
+    const character = text.charAt(at);
+    if (isInString) {
+      out += character === '\\' ? character + text.charAt(++at) : character;
+      isInString = character !== '"';
+    } else if (character === '{' || character === '[') {
+      const isEmpty = /^\s*[}\]]/.test(text.slice(at + 1, at + 100));
+      depth += 1;
+      out += isEmpty ? character : `${character}\n${'  '.repeat(depth)}`;
+    } else if (character === '}' || character === ']') {
+      depth -= 1;
+      out += /[{[]$/.test(out) ? character : `\n${'  '.repeat(depth)}${character}`;
+    } else if (character === ',') out += `,\n${'  '.repeat(depth)}`;
+    else if (character === ':') out += ': ';
+    else if (!/\s/.test(character)) {
+      out += character;
+      isInString = character === '"';
+    }
+  }
+  return out;
+}
+
+function questionOf({ id, projectId, tenantId }: ReportRow): string {
+  return `WITH links AS (
+  SELECT event_id FROM report_links WHERE project_id = '${projectId}' AND report_id = '${id}'
+)
+SELECT occurred_at, sequence, event_type, payload
+FROM events
+WHERE tenant_id = '${tenantId}' AND project_id = '${projectId}'
+  AND id_at IN (SELECT UUIDv7ToDateTime(event_id, 'UTC') FROM links) AND id IN (SELECT event_id FROM links)
+ORDER BY occurred_at`;
+}

@@ -1,0 +1,255 @@
+/** The bug reports, newest first, and the problems that they tell of: those with one fingerprint. */
+import type { VNode } from 'preact';
+import { useEffect, useState } from 'preact/hooks';
+import {
+  count,
+  Empty,
+  Failure,
+  fromClickHouse,
+  html,
+  type PageProps,
+  Table,
+  Time,
+  useAsked,
+  Waiting,
+} from '../html.ts';
+import { Severity, State, titleOf } from '../report/marks.ts';
+import { sql } from '../request.ts';
+
+interface ReportRow {
+  readonly id: string;
+  readonly projectId: string;
+  readonly title: string;
+  readonly severity: string;
+  readonly fingerprint: string;
+  readonly buildId: string | null;
+  readonly version: string | null;
+  readonly receivedAt: string;
+  readonly retractedAt: string | null;
+}
+
+interface GroupRow {
+  readonly projectId: string;
+  readonly fingerprint: string;
+  readonly title: string;
+  readonly occurrences: string;
+  readonly firstSeen: string;
+  readonly lastSeen: string;
+  readonly builds: string;
+  readonly players: string;
+}
+
+const PAGE = 50;
+const EVERY_MS = 10_000;
+const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
+
+/** Each stands in the WHERE of both questions where it is given. */
+const SEARCHED = (columns: readonly string[]) =>
+  `(${columns.map((column) => `positionCaseInsensitiveUTF8(${column}, {search:String}) > 0`).join(' OR ')})`;
+const CONDITIONS = {
+  project: 'project_id = {project:UUID}',
+  search: SEARCHED(['title', 'description', 'fingerprint']),
+  severity: 'severity = {severity:String}',
+  buildId: 'build_id = {buildId:UUID}',
+  version: 'build_id IN (SELECT build_id FROM sessions WHERE version = {version:String})',
+  filed: 'retracted_at IS NULL',
+  retracted: 'retracted_at IS NOT NULL',
+} as const;
+
+type Filters = Readonly<Record<'search' | 'severity' | 'build' | 'state', string>>;
+const NO_FILTER: Filters = { search: '', severity: '', build: '', state: '' };
+
+export function Reports({ project, projects }: PageProps): VNode {
+  const [filters, setFilters] = useState(NO_FILTER);
+  const [isGrouped, setGrouped] = useState(false);
+  // Another key makes the form anew, with what was chosen elsewhere.
+  const [formKey, setFormKey] = useState('');
+  const onSearch = (event: SubmitEvent) => {
+    event.preventDefault();
+    const form = new FormData(event.currentTarget as HTMLFormElement);
+    setFilters(
+      (last) =>
+        Object.fromEntries(
+          Object.keys(last).map((name) => [name, String(form.get(name) ?? '').trim()]),
+        ) as Filters,
+    );
+  };
+  const onChange = (event: Event) => (event.currentTarget as HTMLFormElement).requestSubmit();
+  const names = new Map(projects.map(({ id, name }) => [id, name]));
+  const lookInto = (fingerprint: string) => {
+    setFilters({ ...NO_FILTER, search: fingerprint });
+    setFormKey(fingerprint);
+    setGrouped(false);
+  };
+  const key = JSON.stringify([project?.id, filters]);
+  return html`<section>
+    <form class="filters" key=${formKey} onSubmit=${onSearch} onChange=${onChange}>
+      <label>Search<input name="search" type="search" placeholder="title, text, fingerprint" defaultValue=${filters.search} /></label>
+      ${
+        !isGrouped &&
+        html`<label>Severity<${Choice} name="severity" chosen=${filters.severity} of=${['critical', 'high', 'medium', 'low']} /></label>
+        <label>Build<input name="build" placeholder="version, or its id" defaultValue=${filters.build} /></label>
+        <label>State<${Choice} name="state" chosen=${filters.state} of=${['filed', 'retracted']} /></label>`
+      }
+      <button>Search</button>
+      <button type="button" class="plain" aria-pressed=${isGrouped} onClick=${() => setGrouped(!isGrouped)}>
+        ${isGrouped ? 'One by one' : 'Group by fingerprint'}
+      </button>
+    </form>
+    ${
+      isGrouped
+        ? html`<${Groups} key=${key} project=${project} search=${filters.search} names=${names} onOpen=${lookInto} />`
+        : html`<${List} key=${key} project=${project} filters=${filters} names=${names} />`
+    }
+  </section>`;
+}
+
+function Choice({ name, chosen, of }: { name: string; chosen: string; of: readonly string[] }): VNode {
+  return html`<select name=${name}>
+    <option value="">any</option>
+    ${of.map((value) => html`<option value=${value} selected=${value === chosen}>${value}</option>`)}
+  </select>`;
+}
+
+interface ListProps {
+  readonly project: PageProps['project'];
+  readonly names: ReadonlyMap<string, string>;
+}
+
+/** So many pages of what `ask` answers, and whether there is another. */
+function usePages<Row>(ask: (limit: number) => Promise<Row[]>) {
+  const [pages, setPages] = useState(1);
+  const { value, error, again } = useAsked('rows', () => ask(pages * PAGE + 1), EVERY_MS);
+  useEffect(() => {
+    if (pages > 1) again();
+  }, [pages]);
+  const rows = value?.slice(0, pages * PAGE);
+  const more =
+    value !== undefined && value.length > pages * PAGE
+      ? html`<p class="actions"><button class="plain" onClick=${() => setPages(pages + 1)}>More</button></p>`
+      : undefined;
+  return { rows, error, more };
+}
+
+function List({ project, filters, names }: ListProps & { filters: Filters }): VNode {
+  const { severity, search, build, state } = filters;
+  const given = {
+    ...(project && { project: project.id }),
+    ...(search && { search }),
+    ...(severity && { severity }),
+    ...(build && { [UUID.test(build) ? 'buildId' : 'version']: build }),
+  };
+  const where = whereAll([...Object.keys(given), ...(state === '' ? [] : [state])]);
+  const { rows, error, more } = usePages((limit) =>
+    sql<ReportRow>(
+      `WITH page AS (
+         SELECT id, project_id, session_id, title, severity, fingerprint, build_id, received_at, retracted_at
+         FROM reports ${where} ORDER BY received_at DESC, id DESC LIMIT {limit:UInt32}
+       )
+       SELECT page.id AS id, page.project_id AS projectId, title, severity, fingerprint, page.build_id AS buildId,
+         if(page.build_id = known.build_id, known.version, NULL) AS version,
+         page.received_at AS receivedAt, page.retracted_at AS retractedAt
+       FROM page LEFT JOIN (
+         SELECT project_id, id, build_id, version FROM sessions
+         WHERE (project_id, id) IN (SELECT project_id, assumeNotNull(session_id) FROM page WHERE session_id IS NOT NULL)
+       ) AS known ON known.project_id = page.project_id AND known.id = page.session_id
+       ORDER BY page.received_at DESC, page.id DESC`,
+      { ...given, limit },
+    ),
+  );
+  if (rows === undefined) return error ? html`<${Failure} error=${error} />` : html`<${Waiting} />`;
+  const isFiltered = search + severity + build + state !== '';
+  if (rows.length === 0) return html`<${Nothing} isFiltered=${isFiltered} />`;
+  return html`<div>
+    <${Failure} error=${error} />
+    <p class="status" role="status">${more ? `The newest ${count(rows.length)}` : count(rows.length)} ${rows.length === 1 ? 'report' : 'reports'}${isFiltered ? ' that match' : ''}</p>
+    <${Table} label="Reports, newest first" rows=${rows} columns=${[
+      { title: 'Received', of: (row: ReportRow) => html`<${Time} at=${fromClickHouse(row.receivedAt)} />` },
+      {
+        title: 'Report',
+        of: (row: ReportRow) => html`<a href=${`#/report/${row.id}`}>${titleOf(row.title)}</a>`,
+      },
+      { title: 'Severity', of: (row: ReportRow) => html`<${Severity} of=${row.severity} />` },
+      { title: 'State', of: (row: ReportRow) => html`<${State} retractedAt=${row.retractedAt} />` },
+      {
+        title: 'Build',
+        of: (row: ReportRow) =>
+          row.version ??
+          (row.buildId === null ? '–' : html`<code title=${row.buildId}>${row.buildId.slice(0, 8)}</code>`),
+      },
+      {
+        title: 'Fingerprint',
+        of: (row: ReportRow) => (row.fingerprint ? html`<code>${row.fingerprint}</code>` : '–'),
+      },
+      ...(project === undefined
+        ? [
+            {
+              title: 'Project',
+              of: (row: ReportRow) => names.get(row.projectId) ?? row.projectId.slice(0, 8),
+            },
+          ]
+        : []),
+    ]} />
+    ${more}
+  </div>`;
+}
+
+function Groups({
+  project,
+  names,
+  search,
+  onOpen,
+}: ListProps & { search: string; onOpen: (fingerprint: string) => void }): VNode {
+  const given = { ...(project && { project: project.id }), ...(search && { search }) };
+  const where = whereAll(Object.keys(given)).replace(CONDITIONS.search, SEARCHED(['title', 'fingerprint']));
+  const { rows, error, more } = usePages((limit) =>
+    sql<GroupRow>(
+      `SELECT project_id AS projectId, fingerprint, title, occurrences, builds, players,
+         first_seen AS firstSeen, last_seen AS lastSeen
+       FROM report_groups ${where} ORDER BY occurrences DESC, last_seen DESC, fingerprint LIMIT {limit:UInt32}`,
+      { ...given, limit },
+    ),
+  );
+  if (rows === undefined) return error ? html`<${Failure} error=${error} />` : html`<${Waiting} />`;
+  if (rows.length === 0) {
+    return html`<${Empty}>
+      <p>No report with a fingerprint${search && ' that matches'}.</p>
+      <p>A game gives reports of one problem the same <code>fingerprint</code>, and they are counted together here.</p>
+    <//>`;
+  }
+  return html`<div>
+    <${Failure} error=${error} />
+    <p class="status" role="status">${count(rows.length)}${more ? ' and more' : ''} ${rows.length === 1 ? 'problem' : 'problems'}, without what was retracted</p>
+    <${Table} label="Problems, the most frequent first" rows=${rows} columns=${[
+      {
+        title: 'Problem',
+        of: (row: GroupRow) =>
+          html`${titleOf(row.title)}<br /><button class="link" onClick=${() => onOpen(row.fingerprint)}><code>${row.fingerprint}</code></button>`,
+      },
+      { title: 'Reports', of: (row: GroupRow) => count(Number(row.occurrences)), isNumber: true },
+      { title: 'Players', of: (row: GroupRow) => count(Number(row.players)), isNumber: true },
+      { title: 'Builds', of: (row: GroupRow) => count(Number(row.builds)), isNumber: true },
+      { title: 'First seen', of: (row: GroupRow) => html`<${Time} at=${fromClickHouse(row.firstSeen)} />` },
+      { title: 'Last seen', of: (row: GroupRow) => html`<${Time} at=${fromClickHouse(row.lastSeen)} />` },
+      ...(project === undefined
+        ? [{ title: 'Project', of: (row: GroupRow) => names.get(row.projectId) ?? row.projectId.slice(0, 8) }]
+        : []),
+    ]} />
+    ${more}
+  </div>`;
+}
+
+function whereAll(names: readonly string[]): string {
+  const conditions = Object.entries(CONDITIONS).filter(([name]) => names.includes(name));
+  return conditions.length === 0 ? '' : `WHERE ${conditions.map(([, condition]) => condition).join(' AND ')}`;
+}
+
+function Nothing({ isFiltered }: { isFiltered: boolean }): VNode {
+  return isFiltered
+    ? html`<${Empty}><p>No report matches. Take a filter out, or choose another project.</p><//>`
+    : html`<${Empty}>
+        <p>No bug report yet.</p>
+        <p>A game files one with <code>POST /v1/ingest/reports</code>; what its session did around it comes with it.</p>
+        <p>To see some, let a simulated game play: <code>npx questlog simulate</code></p>
+      <//>`;
+}

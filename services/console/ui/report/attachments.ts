@@ -1,0 +1,90 @@
+/** The files of a report: pictures as such, the beginning of a text as text, a download for the rest. Nothing is rendered. */
+import type { VNode } from 'preact';
+import { useState } from 'preact/hooks';
+import { count, Failure, html, useAsked, Waiting } from '../html.ts';
+import { request } from '../request.ts';
+
+export interface Attachment {
+  readonly upload_id: string;
+  readonly type: string;
+  readonly file_name: string;
+  readonly mime_type: string;
+  readonly size_bytes: string | null;
+  readonly state: 'stored' | 'missing';
+}
+
+/** As ingest says, too: none of them can carry a script. */
+const PICTURE = /^image\/(png|jpeg|webp|gif)\b/i;
+const TEXT = /^(text\/|application\/(json|xml))/i;
+const TEXT_NAME = /\.(log|txt|json|ndjson|csv|xml|ini|cfg|yaml|yml)$/i;
+const PREVIEW_BYTES = 64 * 1024;
+
+export function Attachments({
+  projectId,
+  files,
+}: {
+  projectId: string;
+  files: readonly Attachment[];
+}): VNode | null {
+  if (files.length === 0) return null;
+  return html`<section aria-labelledby="files">
+    <h2 id="files">Files</h2>
+    ${files.map((file) => html`<${File} key=${file.upload_id} path=${`/admin/uploads/${projectId}/${file.upload_id}`} file=${file} />`)}
+  </section>`;
+}
+
+function File({ path, file }: { path: string; file: Attachment }): VNode {
+  const { file_name: name, mime_type: type, size_bytes: size, state } = file;
+  const head = html`<figcaption>
+    ${state === 'stored' ? html`<a href=${path} download>${name}</a>` : name}
+    <small> ${[file.type, type, size === null ? '' : bytes(Number(size))].filter(Boolean).join(' · ')}</small>
+    ${state === 'missing' && html` <span class="tag warn">missing</span>`}
+  </figcaption>`;
+  if (state === 'missing')
+    return html`<figure class="card">${head}<p class="status">It had not come, or was another project’s, when the report was filed.</p></figure>`;
+  const isText = TEXT.test(type) || TEXT_NAME.test(name);
+  return html`<figure class="card">
+    ${head}
+    ${PICTURE.test(type) ? html`<${Picture} path=${path} name=${name} />` : isText && html`<${Text} path=${path} name=${name} />`}
+  </figure>`;
+}
+
+function Picture({ path, name }: { path: string; name: string }): VNode {
+  const [isBroken, setBroken] = useState(false);
+  return isBroken
+    ? html`<p class="status">It cannot be shown: the file is gone, or is no picture.</p>`
+    : html`<img class="shot" src=${path} alt=${name} loading="lazy" onError=${() => setBroken(true)} />`;
+}
+
+function Text({ path, name }: { path: string; name: string }): VNode {
+  const { value, error } = useAsked(path, () => beginningOf(path));
+  if (value === undefined) return error ? html`<${Failure} error=${error} />` : html`<${Waiting} />`;
+  if (value.text.includes('\0')) return html`<p class="status">It is no text.</p>`;
+  return html`<div>
+    <pre class="log" tabindex="0" aria-label=${`The text of ${name}`}>${value.text}</pre>
+    ${!value.isWhole && html`<p class="status">The first ${bytes(PREVIEW_BYTES)}; the name downloads all of it.</p>`}
+  </div>`;
+}
+
+/** Reads no more than it shows. */
+async function beginningOf(path: string): Promise<{ text: string; isWhole: boolean }> {
+  const { body } = await request('GET', path);
+  const reader = body?.getReader();
+  const decoder = new TextDecoder();
+  let text = '';
+  for (let taken = 0; reader !== undefined; ) {
+    const { done, value } = await reader.read();
+    if (done) break;
+    text += decoder.decode(value.subarray(0, PREVIEW_BYTES - taken), { stream: true });
+    taken += value.length;
+    if (taken <= PREVIEW_BYTES) continue;
+    await reader.cancel();
+    return { text, isWhole: false };
+  }
+  return { text: text + decoder.decode(), isWhole: true };
+}
+
+function bytes(n: number): string {
+  if (n < 1024) return `${count(n)} B`;
+  return n < 1024 * 1024 ? `${count(Math.round(n / 1024))} KiB` : `${(n / 1024 / 1024).toFixed(1)} MiB`;
+}

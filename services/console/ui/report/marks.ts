@@ -1,0 +1,35 @@
+/** How a report and an event are named wherever they show. */
+import type { VNode } from 'preact';
+import { count, html } from '../html.ts';
+
+const LOUD: Readonly<Record<string, string>> = { critical: 'bad', high: 'bad', medium: 'warn' };
+
+export function titleOf(title: string): string {
+  return title || '(without a title)';
+}
+
+export function Severity({ of }: { of: string }): VNode {
+  return of === '' ? html`<span>–</span>` : html`<span class=${`tag ${LOUD[of] ?? ''}`}>${of}</span>`;
+}
+
+export function State({ retractedAt }: { retractedAt: string | null }): VNode {
+  return retractedAt === null
+    ? html`<span class="tag">filed</span>`
+    : html`<span class="tag bad">retracted</span>`;
+}
+
+/** Why an event belongs to a report. */
+export const SOURCES: Readonly<Record<string, string>> = {
+  inline: 'came in the report',
+  named: 'named by the report',
+  session: 'of its session, in its window',
+};
+
+/** `−1 m 20 s`, from a moment. */
+export function distance(seconds: number): string {
+  const sign = seconds < 0 ? '−' : '+';
+  const size = Math.abs(seconds);
+  if (size < 60) return `${sign}${size < 10 ? size.toFixed(size < 0.0005 ? 0 : 3) : size.toFixed(1)} s`;
+  const [hours, minutes, left] = [Math.floor(size / 3600), Math.floor(size / 60) % 60, Math.round(size % 60)];
+  return hours > 0 ? `${sign}${count(hours)} h ${minutes} m` : `${sign}${minutes} m ${left} s`;
+}

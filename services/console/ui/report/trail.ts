@@ -1,0 +1,264 @@
+/** What a report's events tell: when they happened around it, one by one, and whether any of the session's is missing. */
+import type { VNode } from 'preact';
+import { useEffect, useRef, useState } from 'preact/hooks';
+import { count, Empty, Failure, fromClickHouse, html, Time, useAsked, Waiting } from '../html.ts';
+import { sql } from '../request.ts';
+import { distance, SOURCES } from './marks.ts';
+
+export interface TrailOf {
+  readonly tenantId: string;
+  readonly projectId: string;
+  readonly reportId: string;
+  readonly sessionId: string | null;
+  /** Microseconds since the epoch. */
+  readonly atMicros: number;
+  readonly fromMicros: number;
+  readonly toMicros: number;
+  /** While links may still change. */
+  readonly everyMs: number | undefined;
+}
+
+interface TrailRow {
+  readonly id: string;
+  readonly state: 'pending' | 'unresolved' | 'linked' | 'retracted';
+  readonly source: string;
+  /** Empty where the event has not come. */
+  readonly found: '' | 'found';
+  readonly type: string;
+  readonly occurredAt: string;
+  readonly fromReportS: string;
+  readonly sequence: string | null;
+  readonly preview: string;
+}
+
+interface Dot {
+  readonly type: string;
+  readonly bucket: string;
+  readonly events: string;
+}
+
+const PAGE = 500;
+const BUCKETS = 160;
+const LANES = 7;
+const OTHERS = 'other types';
+
+const LINKS = `links AS (
+  SELECT event_id, state, source FROM report_links WHERE project_id = {projectId:UUID} AND report_id = {reportId:UUID}
+)`;
+/** The ids lead to the events by the primary key, which begins with the time inside them. */
+const THEIRS = `tenant_id = {tenantId:UUID} AND project_id = {projectId:UUID}
+  AND id_at IN (SELECT UUIDv7ToDateTime(event_id, 'UTC') FROM links) AND id IN (SELECT event_id FROM links)`;
+const PAGE_OF_TRAIL = `WITH ${LINKS}
+  SELECT links.event_id AS id, links.state AS state, links.source AS source, found, type, occurred_at AS occurredAt,
+    (toUnixTimestamp64Micro(occurred_at) - {atMicros:Int64}) / 1e6 AS fromReportS, sequence, preview
+  FROM links LEFT JOIN (
+    SELECT id, 'found' AS found, event_type AS type, occurred_at, sequence, log_partition, log_offset, log_index,
+      substringUTF8(payload, 1, 160) AS preview
+    FROM events WHERE ${THEIRS}
+  ) AS events ON events.id = links.event_id
+  ORDER BY found = '', occurred_at, log_partition, log_offset, log_index, toString(links.event_id)
+  LIMIT ${PAGE} OFFSET {offset:UInt32}`;
+const STATES = `SELECT toString(state) AS name, count() AS events FROM report_links
+  WHERE project_id = {projectId:UUID} AND report_id = {reportId:UUID} GROUP BY name`;
+const DOTS = `WITH ${LINKS}
+  SELECT event_type AS type, count() AS events,
+    intDiv((toUnixTimestamp64Micro(occurred_at) - {fromMicros:Int64}) * ${BUCKETS}, {toMicros:Int64} - {fromMicros:Int64} + 1) AS bucket
+  FROM events
+  WHERE ${THEIRS} AND toUnixTimestamp64Micro(occurred_at) BETWEEN {fromMicros:Int64} AND {toMicros:Int64}
+  GROUP BY type, bucket ORDER BY type, bucket`;
+/** Sorted, each number stands beside the one before it: a larger step is a gap, none at all a repeat. */
+const GAPS = `SELECT countIf(number != before) AS received, max(number) AS highest,
+    arrayMap(gap -> if(gap.1 = gap.2, toString(gap.1), concat(toString(gap.1), '–', toString(gap.2))),
+      groupArraySortedIf(21)((before + 1, number - 1), number > before + 1)) AS missing
+  FROM (
+    SELECT assumeNotNull(sequence) AS number,
+      lagInFrame(number) OVER (ORDER BY number ROWS BETWEEN 1 PRECEDING AND CURRENT ROW) AS before
+    FROM events
+    WHERE tenant_id = {tenantId:UUID} AND project_id = {projectId:UUID} AND session_id = {sessionId:UUID}
+      AND sequence IS NOT NULL
+  )`;
+const SHOWN_GAPS = 20;
+
+export function Trail(of: TrailOf): VNode {
+  const { tenantId, projectId, reportId, atMicros, fromMicros, toMicros, everyMs } = of;
+  const [offset, setOffset] = useState(0);
+  const [open, setOpen] = useState<TrailRow>();
+  const known = { tenantId, projectId, reportId };
+  const { value, error } = useAsked(
+    `${reportId} ${offset}`,
+    async () => {
+      const [rows, states, dots] = await Promise.all([
+        sql<TrailRow>(PAGE_OF_TRAIL, { ...known, atMicros, offset }),
+        sql<{ name: string; events: string }>(STATES, { projectId, reportId }),
+        sql<Dot>(DOTS, { ...known, fromMicros, toMicros }),
+      ]);
+      return { rows, dots, states: new Map(states.map(({ name, events }) => [name, Number(events)])) };
+    },
+    everyMs,
+  );
+  if (value === undefined) return error ? html`<${Failure} error=${error} />` : html`<${Waiting} />`;
+  const { rows, dots, states } = value;
+  const total = [...states.values()].reduce((sum, events) => sum + events, 0);
+  if (total === 0) {
+    return html`<${Empty}><p>No event belongs to this report.</p>
+      <p>A report has the events of its session around its time, those that it brings, and those that it names.</p><//>`;
+  }
+  const told = LINK_STATES.filter(([name]) => states.has(name)).map(
+    ([name, words]) => `${count(states.get(name) ?? 0)} ${words}`,
+  );
+  return html`<div>
+    <${Failure} error=${error} />
+    <p class="status" role="status">${told.join(', ')}</p>
+    <${Timeline} dots=${dots} atMicros=${atMicros} fromMicros=${fromMicros} toMicros=${toMicros} />
+    <${Events} rows=${rows} onOpen=${setOpen} />
+    ${
+      total > PAGE &&
+      html`<p class="actions">
+        <button class="plain" disabled=${offset === 0} onClick=${() => setOffset(offset - PAGE)}>Earlier</button>
+        <span>${count(offset + 1)} to ${count(offset + rows.length)} of ${count(total)}</span>
+        <button class="plain" disabled=${offset + PAGE >= total} onClick=${() => setOffset(offset + PAGE)}>Later</button>
+      </p>`
+    }
+    ${open && html`<${Payload} of=${of} event=${open} onClose=${() => setOpen(undefined)} />`}
+  </div>`;
+}
+
+const LINK_STATES = [
+  ['linked', 'linked'],
+  ['pending', 'awaited: named by the report, not here yet'],
+  ['unresolved', 'unresolved: named by the report, never came'],
+  ['retracted', 'retracted with the report'],
+] as const;
+
+/** A lane for each type, a dot for what happened at one time; the more of it, the larger. */
+function Timeline({
+  dots,
+  atMicros,
+  fromMicros,
+  toMicros,
+}: Pick<TrailOf, 'atMicros' | 'fromMicros' | 'toMicros'> & { dots: readonly Dot[] }): VNode | null {
+  if (dots.length === 0) return null;
+  const totals = new Map<string, number>();
+  for (const { type, events } of dots) totals.set(type, (totals.get(type) ?? 0) + Number(events));
+  const byCount = [...totals].sort(([, a], [, b]) => b - a).map(([type]) => type);
+  const lanes = byCount.length > LANES ? [...byCount.slice(0, LANES - 1), undefined] : byCount;
+  const percent = (micros: number) => `${((micros - fromMicros) / (toMicros - fromMicros + 1)) * 100}%`;
+  const at = percent(atMicros);
+  const spanS = (toMicros - fromMicros) / 1e6;
+  const dotsOf = (lane: string | undefined) =>
+    lane === undefined
+      ? dots.filter(({ type }) => !lanes.includes(type))
+      : dots.filter(({ type }) => type === lane);
+  const moment = html`<line class="moment" x1=${at} x2=${at} y1="0" y2="100%" />`;
+  return html`<div class="timeline" role="img" aria-label=${`Events by type, from ${distance((fromMicros - atMicros) / 1e6)} to ${distance((toMicros - atMicros) / 1e6)} of the report`}>
+    <span></span>
+    <svg class="axis">
+      <text class="moment" x=${at} y="14" text-anchor=${(atMicros - fromMicros) * 2 > toMicros - fromMicros ? 'end' : 'start'}>the report</text>
+    </svg>
+    ${lanes.map((lane, i) => {
+      const name = lane === undefined ? OTHERS : lane || '(empty)';
+      return html`<span title=${name}>${name}</span>
+        <svg class=${`lane colour-${(i % 4) + 1}`}>
+          <line x1="0" x2="100%" y1="50%" y2="50%" />
+          ${moment}
+          ${dotsOf(lane).map(({ type, bucket, events }) => {
+            const centre = (Number(bucket) + 0.5) / BUCKETS;
+            const fromReport = (fromMicros - atMicros) / 1e6 + centre * spanS;
+            const radius = Math.min(9, 3 + Math.log2(Number(events)));
+            return html`<circle cx=${`${centre * 100}%`} cy="50%" r=${radius}>
+              <title>${`${count(Number(events))} × ${type || '(empty)'}, ${distance(fromReport)}`}</title>
+            </circle>`;
+          })}
+        </svg>`;
+    })}
+    <span></span>
+    <svg class="axis">
+      <text x="0" y="14">${distance((fromMicros - atMicros) / 1e6)}</text>
+      <text x="100%" y="14" text-anchor="end">${distance((toMicros - atMicros) / 1e6)}</text>
+    </svg>
+  </div>`;
+}
+
+function Events({ rows, onOpen }: { rows: readonly TrailRow[]; onOpen: (row: TrailRow) => void }): VNode {
+  return html`<div class="scroll" tabindex="0" role="region" aria-label="Events of the report, by their time">
+    <table class="trail">
+      <thead><tr>
+        <th scope="col">From report</th><th scope="col">Type</th><th scope="col" class="number">Sequence</th><th scope="col">Link</th><th scope="col">Payload</th>
+      </tr></thead>
+      <tbody>${rows.map((row) =>
+        row.found === ''
+          ? html`<tr key=${row.id}>
+              <td>–</td><td><a href=${`#/follow/${row.id}`}>${row.id}</a></td><td></td>
+              <td><${LinkTag} of=${row} /></td><td>not here${row.state === 'pending' ? ' yet' : ''}</td>
+            </tr>`
+          : html`<tr key=${row.id}>
+              <td class="number"><span title=${`${fromClickHouse(row.occurredAt).toISOString()} (UTC)`}>${distance(Number(row.fromReportS))}</span></td>
+              <td><button class="link" onClick=${() => onOpen(row)}>${row.type || '(empty)'}</button></td>
+              <td class="number">${row.sequence ?? '–'}</td>
+              <td><${LinkTag} of=${row} /></td>
+              <td><code class="payload">${row.preview}</code></td>
+            </tr>`,
+      )}</tbody>
+    </table>
+  </div>`;
+}
+
+const TAGS = {
+  linked: ['good', 'linked'],
+  pending: ['warn', 'open'],
+  unresolved: ['bad', 'unresolved'],
+  retracted: ['', 'retracted'],
+} as const;
+function LinkTag({ of: { state, source } }: { of: TrailRow }): VNode {
+  const [colour, name] = TAGS[state];
+  return html`<span class=${`tag ${colour}`} title=${SOURCES[source]}>${name}</span>`;
+}
+
+function Payload({ of, event, onClose }: { of: TrailOf; event: TrailRow; onClose: () => void }): VNode {
+  const dialog = useRef<HTMLDialogElement>(null);
+  useEffect(() => dialog.current?.showModal(), []);
+  const { tenantId, projectId } = of;
+  const { value, error } = useAsked(event.id, () =>
+    sql<{ payload: string; receivedAt: string }>(
+      `SELECT payload, received_at AS receivedAt FROM events WHERE tenant_id = {tenantId:UUID} AND project_id = {projectId:UUID}
+         AND id_at = UUIDv7ToDateTime({id:UUID}, 'UTC') AND id = {id:UUID} LIMIT 1`,
+      { tenantId, projectId, id: event.id },
+    ),
+  );
+  const [row] = value ?? [];
+  return html`<dialog ref=${dialog} onClose=${onClose} aria-labelledby="payload-title">
+    <h2 id="payload-title">${event.type || '(empty)'}</h2>
+    <dl>
+      <dt>Id</dt><dd><code>${event.id}</code> · <a href=${`#/follow/${event.id}`}>Follow this event</a></dd>
+      <dt>Occurred</dt><dd><${Time} at=${fromClickHouse(event.occurredAt)} /> · ${distance(Number(event.fromReportS))} of the report</dd>
+      <dt>Received</dt><dd>${row ? html`<${Time} at=${fromClickHouse(row.receivedAt)} />` : '…'}</dd>
+      <dt>Link</dt><dd><${LinkTag} of=${event} /> ${SOURCES[event.source]}</dd>
+    </dl>
+    <h3>Payload, as it was sent</h3>
+    <${Failure} error=${error} />
+    <pre tabindex="0">${row?.payload ?? '…'}</pre>
+    <form method="dialog"><button autofocus>Close</button></form>
+  </dialog>`;
+}
+
+/** Whether the session's events are all here, by the numbers that the client gave them. */
+export function Sequence({ tenantId, projectId, sessionId, everyMs }: TrailOf): VNode | null {
+  const { value } = useAsked(
+    sessionId ?? '',
+    async () =>
+      sessionId === null
+        ? []
+        : await sql<{ received: string; highest: string; missing: readonly string[] }>(GAPS, {
+            ...{ tenantId, projectId, sessionId },
+          }),
+    everyMs,
+  );
+  const [row] = value ?? [];
+  if (row === undefined || Number(row.received) === 0) return null;
+  const of = `${count(Number(row.received))} of ${count(Number(row.highest))}`;
+  if (row.missing.length === 0)
+    return html`<p><span class="tag good">whole</span> ${of} events of the session, no gap</p>`;
+  const shown = row.missing.slice(0, SHOWN_GAPS).join(', ');
+  const more = row.missing.length > SHOWN_GAPS ? ' and more' : '';
+  return html`<p><span class="tag bad">gap</span> ${of} events of the session; missing: ${shown}${more}</p>`;
+}
