@@ -1,9 +1,7 @@
 /** The console in a real Chromium: signing in, each page with what a game sends while somebody looks, and nobody let in by trick. */
-import axe from 'axe-core';
-import type { Page } from 'playwright-core';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { anEvent, events } from './builders.ts';
-import { aChromium, describeLooks } from './consolePage.ts';
+import { aChromium, describeLooks, violations } from './consolePage.ts';
 import { removeDataDir, startProduct } from './product.ts';
 import { sharedProduct } from './sharedProduct.ts';
 
@@ -246,11 +244,3 @@ describeLooks('an operator who looks', () => {
     expect(strangers).toEqual([]);
   });
 });
-
-async function violations(page: Page): Promise<string[]> {
-  await page.evaluate(axe.source);
-  const found = await page.evaluate<{ violations: { id: string; nodes: { html: string }[] }[] }>(
-    'axe.run(document, { runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "best-practice"] })',
-  );
-  return found.violations.map(({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html).join(' ')}`);
-}

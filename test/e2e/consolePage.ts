@@ -1,4 +1,5 @@
 /** A page of the console in a real Chromium, signed in; for the tests that look at one. */
+import axe from 'axe-core';
 import { type Browser, chromium, type Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, onTestFinished } from 'vitest';
 import { findProgram } from '../games/gamePages.ts';
@@ -54,4 +55,13 @@ export function aChromium(): Chromium {
       return opened;
     },
   };
+}
+
+/** What keeps somebody from reading the page, as axe finds it. */
+export async function violations(page: Page): Promise<string[]> {
+  await page.evaluate(axe.source);
+  const found = await page.evaluate<{ violations: { id: string; nodes: { html: string }[] }[] }>(
+    'axe.run(document, { runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "best-practice"] })',
+  );
+  return found.violations.map(({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html).join(' ')}`);
 }

@@ -33,9 +33,9 @@ const EVENT = `SELECT project_id AS projectId, session_id AS sessionId, event_ty
     occurred_at AS occurredAt, log_id AS logId, log_partition AS partition, log_offset AS offset, log_index AS index, sequence,
     over_quota AS overQuota, _part AS part, now64(3, 'UTC') AS askedAt
   FROM events WHERE id_at = UUIDv7ToDateTime({id:UUID}, 'UTC') AND id = {id:UUID} LIMIT 1`;
-/** A part that was merged is younger than its rows. */
-const WRITTEN = `SELECT toUnixTimestamp(modification_time) AS writtenS FROM system.parts
-  WHERE database = currentDatabase() AND table = 'events' AND name = {part:String} AND level = 0`;
+/** To the second. A part that was merged is younger than its rows. */
+const WRITTEN = `SELECT toUnixTimestamp(modification_time) AS writtenS, level > 0 AS isMerged FROM system.parts
+  WHERE database = currentDatabase() AND table = 'events' AND name = {part:String}`;
 const LINKS = `SELECT links.report_id AS reportId, filed.title AS title, links.state AS state, links.source AS source,
     links.changed_at AS changedAt
   FROM (SELECT report_id, state, source, changed_at FROM report_links WHERE project_id = {projectId:UUID} AND event_id = {id:UUID}) AS links
@@ -51,6 +51,8 @@ const LINKED_WITHIN_MS = 20_000;
 const SOON_MS = 60_000;
 const LOOK_AGAIN_MS = 1_000;
 const LOOK_SELDOM_MS = 5_000;
+/** A merge that is later than this says nothing of when a row came. */
+const TELLING_MS = 60_000;
 
 export function Follow({ argument, projects }: PageProps): VNode {
   const onSubmit = (event: SubmitEvent) => {
@@ -68,10 +70,16 @@ export function Follow({ argument, projects }: PageProps): VNode {
   </section>`;
 }
 
+/** When its row came, in milliseconds, or at the latest. */
+interface Projected {
+  readonly atMs: number;
+  readonly isLatest: boolean;
+}
+
 interface Seen {
   readonly event: EventRow;
-  /** When its row came, in milliseconds; undefined: not known any more. */
-  readonly projectedMs: number | undefined;
+  /** Undefined: not known any more. */
+  readonly projected: Projected | undefined;
   readonly links: readonly LinkRow[];
   readonly isSettled: boolean;
 }
@@ -99,30 +107,35 @@ function Way({ id, projects }: { id: string; projects: PageProps['projects'] }):
 /** Remembers whether an earlier look did not find the event: then this page knows when its row came. */
 function useLook(id: string): () => Promise<Seen | null> {
   const wasMissing = useRef(false);
-  const projectedMs = useRef<number | undefined>(undefined);
+  const projected = useRef<Projected | undefined>(undefined);
   return async () => {
     const [event] = await sql<EventRow>(EVENT, { id });
     if (event === undefined) {
       wasMissing.current = true;
       return null;
     }
-    const { part, projectId } = event;
     const askedMs = fromClickHouse(event.askedAt).getTime();
-    const [links, [written]] = await Promise.all([
-      sql<LinkRow>(LINKS, { id, projectId }),
-      // An account that only reads may not be shown parts.
-      projectedMs.current !== undefined
-        ? []
-        : sql<{ writtenS: number }>(WRITTEN, { part }).catch((): { writtenS: number }[] => []),
-    ]);
     const answeredMs = fromClickHouse(event.receivedAt).getTime();
-    projectedMs.current ??= wasMissing.current
-      ? askedMs
-      : written && Math.max(answeredMs, Number(written.writtenS) * 1000);
+    if (wasMissing.current) projected.current ??= { atMs: askedMs, isLatest: true };
+    const [links, written] = await Promise.all([
+      sql<LinkRow>(LINKS, { id, projectId: event.projectId }),
+      projected.current ?? writtenOf(event.part, answeredMs),
+    ]);
+    projected.current = written;
     const isSettled =
       askedMs - answeredMs > LINKED_WITHIN_MS && links.every(({ state }) => state !== 'pending');
-    return { event, links, projectedMs: projectedMs.current, isSettled };
+    return { event, links, projected: written, isSettled };
   };
+}
+
+async function writtenOf(part: string, answeredMs: number): Promise<Projected | undefined> {
+  type Row = { writtenS: number; isMerged: number };
+  // An account that only reads may not be shown parts.
+  const [row] = await sql<Row>(WRITTEN, { part }).catch((): Row[] => []);
+  if (row === undefined) return undefined;
+  const atMs = Math.max(answeredMs, Number(row.writtenS) * 1000);
+  const isLatest = Number(row.isMerged) === 1;
+  return isLatest && atMs - answeredMs > TELLING_MS ? undefined : { atMs, isLatest };
 }
 
 function Missing({ id }: { id: string }): VNode {
@@ -140,10 +153,10 @@ function Missing({ id }: { id: string }): VNode {
 }
 
 function Steps({ id, seen, projects }: { id: string; seen: Seen; projects: PageProps['projects'] }): VNode {
-  const { event, projectedMs, links, isSettled } = seen;
+  const { event, projected, links, isSettled } = seen;
   const answeredMs = fromClickHouse(event.receivedAt).getTime();
   const after = (millis: number, before: number) => distance((millis - before) / 1000);
-  const beforeLinks = projectedMs ?? answeredMs;
+  const beforeLinks = projected?.atMs ?? answeredMs;
   return html`<div>
     <h2>${event.type || '(empty)'}</h2>
     <dl class="card">
@@ -159,7 +172,7 @@ function Steps({ id, seen, projects }: { id: string; seen: Seen; projects: PageP
       <li class="done"><h3>In the log</h3>
         <p>Partition ${event.partition}, offset ${event.offset}, event ${event.index}, before the answer left. <small>Log <code>${event.logId}</code></small></p></li>
       <li class="done"><h3>In ClickHouse</h3>
-        <p>${projectedMs === undefined ? 'Its time is not kept any more: its row was merged with older ones.' : html`<${Time} at=${projectedMs} /> · ${after(projectedMs, answeredMs)}, to the second`}</p></li>
+        <p>${projected === undefined ? 'When is not kept any more: its row was merged with others since.' : html`${projected.isLatest && 'By '}<${Time} at=${projected.atMs} /> · ${after(projected.atMs, answeredMs)}`}</p></li>
       ${links.map(({ reportId, title, state, source, changedAt }) => {
         const changedMs = fromClickHouse(changedAt).getTime();
         return html`<li key=${reportId} class=${state === 'pending' ? 'todo' : 'done'}>

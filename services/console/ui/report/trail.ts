@@ -188,7 +188,7 @@ function Events({ rows, onOpen }: { rows: readonly TrailRow[]; onOpen: (row: Tra
       <tbody>${rows.map((row) =>
         row.found === ''
           ? html`<tr key=${row.id}>
-              <td>–</td><td><a href=${`#/follow/${row.id}`}>${row.id}</a></td><td></td>
+              <td>–</td><td><a href=${`#/follow/${row.id}`} title=${row.id}>event ${row.id.slice(0, 8)}</a></td><td></td>
               <td><${LinkTag} of=${row} /></td><td>not here${row.state === 'pending' ? ' yet' : ''}</td>
             </tr>`
           : html`<tr key=${row.id}>

@@ -1,0 +1,217 @@
+/** Reports in a real Chromium: what a game filed, with its files and its trail, as text whatever it says; and the way of one event. */
+import type { Page } from 'playwright-core';
+import { describe, expect, test } from 'vitest';
+import { anEvent, anUnknownId, type TestProject } from './builders.ts';
+import { aChromium, describeLooks, violations } from './consolePage.ts';
+import { sharedProduct } from './sharedProduct.ts';
+
+const HOSTILE = '<img src=x onerror="document.title=1">';
+const PAGE_OF_A_GAME = '<script>document.title="taken"</script><h1>Sign in</h1>';
+const PICTURE = Buffer.from(
+  'iVBORw0KGgoAAAANSUhEUgAAAAIAAAACCAIAAAD91JpzAAAAEElEQVR4nGP4z8AARAwQCgAf7gP9i18U1AAAAABJRU5ErkJggg==',
+  'base64',
+);
+const shared = sharedProduct();
+
+/** A file of the game, as its report names it. */
+async function stored(game: TestProject, fileName: string, mimeType: string, bytes: Buffer | string) {
+  const attachmentType = mimeType === 'image/png' ? 'screenshot' : 'log_bundle';
+  const described = { attachmentType, fileName, mimeType };
+  const upload = (await game.request('POST', '/v1/ingest/uploads', { body: described })).json();
+  const { pathname, search } = new URL(upload.uploadUrl);
+  const headers = { 'Content-Type': mimeType };
+  const put = await game.request('PUT', pathname + search, { body: bytes, headers });
+  expect(put.status).toBe(200);
+  return { uploadId: String(upload.uploadId), ...described };
+}
+
+describe.concurrent('a file of a game, for operators', () => {
+  test.each([
+    ['image/png', 'image/png', /^inline$/],
+    ['image/svg+xml', 'application/octet-stream', /^attachment/],
+    ['text/html', 'text/plain; charset=utf-8', /^attachment/],
+    ['application/x-anything', 'application/octet-stream', /^attachment/],
+  ])('that says to be %s is answered as %s, and never as a page', async (mimeType, type, disposition) => {
+    const game = await shared.aProject({ revision: 'B' });
+    const { uploadId } = await stored(game, 'a.file', mimeType, PAGE_OF_A_GAME);
+    const answer = await shared.product.admin('GET', `/admin/uploads/${game.projectId}/${uploadId}`);
+    expect([answer.status, answer.text()]).toEqual([200, PAGE_OF_A_GAME]);
+    expect(Object.fromEntries(answer.headers)).toMatchObject({
+      'content-type': type,
+      'content-disposition': expect.stringMatching(disposition),
+      'content-length': String(PAGE_OF_A_GAME.length),
+      'x-content-type-options': 'nosniff',
+      'content-security-policy': "sandbox; default-src 'none'",
+      'cache-control': 'private, no-store',
+    });
+  });
+
+  test('is nobody’s without the token, and not there under another project', async () => {
+    const [game, other] = [await shared.aProject(), await shared.aProject()];
+    const { uploadId } = await stored(game, 'game.log', 'text/plain', 'mine');
+    const path = `/admin/uploads/${game.projectId}/${uploadId}`;
+    const { adminUrl } = shared.product.credentials;
+    expect((await fetch(adminUrl + path)).status).toBe(401);
+    const headers = { Authorization: `Bearer ${game.token}` };
+    expect((await fetch(adminUrl + path, { headers })).status).toBe(401);
+    const ids = [
+      `${other.projectId}/${uploadId}`,
+      `${game.projectId}/${anUnknownId()}`,
+      `${game.projectId}/..%2f${uploadId}`,
+      `x/${uploadId}`,
+    ];
+    for (const id of ids) {
+      expect([id, (await shared.product.admin('GET', `/admin/uploads/${id}`)).status]).toEqual([id, 404]);
+    }
+  });
+});
+
+describeLooks('an operator who looks at reports', () => {
+  const chromium = aChromium();
+
+  async function filed(
+    game: TestProject,
+    of: { title: string; types: readonly string[] },
+    more: object = {},
+  ) {
+    const build = { version: '1.4.2', platform: 'Web' };
+    const sessionId = await game.session({ build, player: { externalId: `player of ${of.title}` } });
+    // The fourth is lost.
+    const events = of.types.map((eventType, n) =>
+      anEvent({ sessionId, eventType, sequence: n < 3 ? n + 1 : n + 2, payload: { n, html: HOSTILE } }),
+    );
+    expect((await game.post(events)).status).toBe(201);
+    const report = { title: of.title, severity: 'high', fingerprint: `stuck ${game.projectId}` };
+    const answer = await game.report({ sessionId, report, ...more });
+    expect(answer.status).toBe(201);
+    return { id: String(answer.json().id), sessionId };
+  }
+
+  test('sees a report with its files, its trail, its gap and who else has it, all of it as text, until it is retracted', async () => {
+    const game = await shared.aProject({ revision: 'B' });
+    const types = ['start', 'jump', HOSTILE, 'wall', 'stuck'];
+    const other = await filed(game, { title: 'Stuck as well', types: ['start', ...types.slice(1)] });
+    const { id } = await filed(
+      game,
+      { title: HOSTILE, types },
+      {
+        context: { scene: HOSTILE, big: 1 },
+        eventIds: [anUnknownId()],
+        attachments: [
+          await stored(game, `${HOSTILE.replaceAll('"', '')}.png`, 'image/png', PICTURE),
+          await stored(game, 'game.log', 'text/plain', `frame 1\n${'x'.repeat(70_000)}`),
+          await stored(game, 'evil.html', 'text/html', PAGE_OF_A_GAME),
+          await stored(game, 'evil.svg', 'image/svg+xml', '<svg xmlns="http://www.w3.org/2000/svg"/>'),
+        ],
+      },
+    );
+    const page = await chromium.signedIn(shared.product, `report/${id}`);
+
+    await page.getByRole('heading', { name: HOSTILE, exact: true }).waitFor();
+    await page.getByRole('img', { name: /onerror.*png$/ }).waitFor();
+    await expect.poll(() => page.evaluate("document.querySelector('main img').naturalWidth")).toBe(2);
+    await page.getByText('frame 1').waitFor();
+    await page.getByText('The first 64 KiB').waitFor();
+    expect(await page.getByLabel('The text of evil.html').textContent()).toBe(PAGE_OF_A_GAME);
+    await page.getByText('1.4.2 · Web').waitFor();
+    await page.getByText('5 of 6 events of the session; missing: 4').waitFor();
+    await page.getByText('5 linked, 1 awaited').waitFor();
+    expect(await page.locator('.trail tbody tr').count()).toBe(6);
+    expect(await page.locator('.timeline circle').count()).toBeGreaterThan(0);
+    await page.getByRole('button', { name: HOSTILE }).click();
+    await page
+      .getByRole('dialog')
+      .getByText(JSON.stringify({ n: 2, html: HOSTILE }))
+      .waitFor();
+    await page.keyboard.press('Escape');
+    await page.getByRole('heading', { name: /2 reports of 2 players on 1 build/ }).waitFor();
+    const sameLast = page.getByRole('region', { name: 'Reports after the same events' });
+    expect(await sameLast.getByRole('link').getAttribute('href')).toBe(`#/report/${other.id}`);
+    expect(await made(page)).toEqual({ pictures: 1, scripts: 0, headings: 1, title: 'Report · Questlog' });
+    expect(await violations(page)).toEqual([]);
+    await page.setViewportSize({ width: 390, height: 800 });
+    expect(await page.evaluate('document.documentElement.scrollWidth')).toBe(390);
+
+    expect((await game.request('DELETE', `/v1/reports/${id}`)).status).toBe(204);
+    await page.getByText('retracted', { exact: true }).first().waitFor();
+    await page.getByText('6 retracted with the report').waitFor();
+  });
+
+  test('finds a report by its words, its build and its state, and problems by their reports', async () => {
+    const game = await shared.aProject({ revision: 'B' });
+    const first = await filed(game, { title: `Fell ${HOSTILE}`, types: ['jump'] });
+    await filed(game, { title: 'Black screen', types: ['jump'] });
+    const page = await chromium.signedIn(shared.product, 'reports');
+    await page.getByLabel('Project').selectOption(game.projectId);
+    await page.getByText('2 reports').waitFor();
+    const rows = page.locator('tbody tr');
+    const search = async (label: string, value: string, told: string): Promise<void> => {
+      await page.getByLabel(label, { exact: true }).fill(value);
+      await page.getByRole('button', { name: 'Search' }).click();
+      await page.getByText(told).waitFor();
+    };
+    await search('Search', 'fELL <', '1 report that match');
+    await search('Build', '1.4.2', '1 report that match');
+    await search('Build', '9', 'No report matches');
+    await search('Build', '', '1 report that match');
+    await page.getByLabel('State').selectOption('retracted');
+    await page.getByText('No report matches').waitFor();
+    expect((await game.request('DELETE', `/v1/reports/${first.id}`)).status).toBe(204);
+    await page.getByRole('button', { name: 'Search' }).click();
+    await page.getByLabel('State').selectOption('filed');
+    await page.getByText('No report matches').waitFor();
+    await search('Search', 'STUCK', '1 report that match');
+    await page.getByRole('button', { name: 'Group by fingerprint' }).click();
+    await page.getByText('1 problem').waitFor();
+    expect(await rows.locator('td').allTextContents()).toMatchObject([
+      `Black screenstuck ${game.projectId}`,
+      ...['1', '1', '1'],
+      ...[expect.any(String), expect.any(String)],
+    ]);
+    await page.getByRole('button', { name: 'stuck' }).click();
+    await page.getByText('2 reports that match').waitFor();
+    expect(await made(page)).toMatchObject({ pictures: 0, scripts: 0 });
+    await page.getByRole('link', { name: HOSTILE }).click();
+    await page.getByText('retracted', { exact: true }).first().waitFor();
+  });
+
+  test('follows an event from the live tail into the log, into ClickHouse and to its report', async () => {
+    const game = await shared.aProject({ revision: 'B' });
+    const page = await chromium.signedIn(shared.product, 'tail');
+    await page.getByLabel('Project').selectOption(game.projectId);
+    await page.getByText('Live.').waitFor();
+    const { sessionId } = game;
+    const [event] = (await game.post([anEvent({ sessionId, eventType: 'followed' })])).json();
+    await page.getByRole('button', { name: 'followed' }).click();
+    await page.getByRole('link', { name: 'Follow this event' }).click();
+    const steps = page.locator('.steps li.done');
+    await steps.nth(2).waitFor();
+    await page.getByText('To no report yet').waitFor();
+    const { id } = (await game.report({ sessionId, report: { title: HOSTILE } })).json();
+    await steps.nth(3).waitFor();
+    const [answered = '', inLog = '', inClickHouse = '', linked = ''] = await steps.allInnerTexts();
+    expect(answered).toMatch(/^Answered\s+.*\d:\d\d/);
+    expect(inLog).toMatch(/Partition \d+, offset \d+, event 0/);
+    expect(inClickHouse).toMatch(/\+\d/);
+    expect(linked).toContain(`Linked to ${HOSTILE}`);
+    expect(await page.getByRole('link', { name: HOSTILE }).getAttribute('href')).toBe(`#/report/${id}`);
+    await page
+      .getByLabel('Id of an event')
+      .fill(String(event.id).replace(/.$/, (last) => (last === '0' ? '1' : '0')));
+    await page.getByRole('button', { name: 'Follow' }).click();
+    await page.getByText('was not answered with 201').waitFor();
+    await page.getByLabel('Id of an event').fill('no id');
+    await page.keyboard.press('Enter');
+    await page.getByRole('alert').getByText('This is no id of an event').waitFor();
+  });
+});
+
+/** What the page holds beside text. */
+async function made(page: Page): Promise<object> {
+  return await page.evaluate<object>(`({
+    pictures: document.querySelectorAll('main img').length,
+    scripts: document.querySelectorAll('main script, main [onerror], main iframe, main object').length,
+    headings: document.querySelectorAll('h1').length,
+    title: document.title,
+  })`);
+}
