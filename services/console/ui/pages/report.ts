@@ -2,7 +2,7 @@
 import type { VNode } from 'preact';
 import { useState } from 'preact/hooks';
 import { Empty, Failure, fromClickHouse, html, type PageProps, Time, useAsked, Waiting } from '../html.ts';
-import { type Attachment, Attachments } from '../report/attachments.ts';
+import { Attachments, type ReportFile } from '../report/attachments.ts';
 import { Severity, State, titleOf } from '../report/marks.ts';
 import { Sequence, Trail } from '../report/trail.ts';
 import { WhoElse } from '../report/whoElse.ts';
@@ -22,7 +22,7 @@ interface ReportRow {
   readonly source: string;
   readonly fingerprint: string;
   readonly context: string;
-  readonly attachments: readonly Attachment[];
+  readonly attachments: readonly ReportFile[];
   readonly occurredAt: string;
   readonly receivedAt: string;
   readonly retractedAt: string | null;

@@ -4,7 +4,7 @@ import { useState } from 'preact/hooks';
 import { count, Failure, html, useAsked, Waiting } from '../html.ts';
 import { request } from '../request.ts';
 
-export interface Attachment {
+export interface ReportFile {
   readonly upload_id: string;
   readonly type: string;
   readonly file_name: string;
@@ -24,7 +24,7 @@ export function Attachments({
   files,
 }: {
   projectId: string;
-  files: readonly Attachment[];
+  files: readonly ReportFile[];
 }): VNode | null {
   if (files.length === 0) return null;
   return html`<section aria-labelledby="files">
@@ -33,7 +33,7 @@ export function Attachments({
   </section>`;
 }
 
-function File({ path, file }: { path: string; file: Attachment }): VNode {
+function File({ path, file }: { path: string; file: ReportFile }): VNode {
   const { file_name: name, mime_type: type, size_bytes: size, state } = file;
   const head = html`<figcaption>
     ${state === 'stored' ? html`<a href=${path} download>${name}</a>` : name}

@@ -31,7 +31,7 @@ import { bearerToken } from './authenticate.ts';
 import { adminApi } from './openapi/openapiAdmin.ts';
 import { problems } from './problems.ts';
 import { checkedBody, jsonBody, noRoute } from './route.ts';
-import { operatorUploadRoute } from './uploadRoutes.ts';
+import { uploadForOperators } from './uploadRoutes.ts';
 
 export interface AdminAppDeps extends HealthDeps {
   readonly metrics: IngestMetrics;
@@ -115,7 +115,7 @@ export function adminApp(deps: AdminAppDeps): Koa {
     ctx.body = document;
     ctx.type = 'application/json';
   });
-  operatorUploadRoute(router, deps.uploads);
+  router.get('/admin/uploads/:projectId/:uploadId', uploadForOperators(deps.uploads));
   healthRoutes(router, deps);
 
   const app = new Koa();

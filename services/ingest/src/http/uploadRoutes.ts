@@ -87,8 +87,8 @@ const PICTURES = ['image/png', 'image/jpeg', 'image/webp', 'image/gif'];
 const MAX_SHOWN_BYTES = 16 * 1024 * 1024;
 
 /** For operators, who see a game's files beside its reports: a picture as such, all else as a text or a download. */
-export function operatorUploadRoute(router: RouterInstance, store: UploadStore | undefined): void {
-  router.get('/admin/uploads/:projectId/:uploadId', async (ctx) => {
+export function uploadForOperators(store: UploadStore | undefined): (ctx: RouterContext) => Promise<void> {
+  return async (ctx) => {
     const { projectId = '', uploadId = '' } = ctx.params;
     const upload = await findUpload(store, pathUuid(projectId), uploadId);
     const { fileName, mimeType } = upload.description;
@@ -102,7 +102,7 @@ export function operatorUploadRoute(router: RouterInstance, store: UploadStore |
       'Cross-Origin-Resource-Policy': 'same-origin',
       'Cache-Control': 'private, no-store',
     });
-  });
+  };
 }
 
 async function answerBytes(
