@@ -94,7 +94,8 @@ test('trail shows a report, what is missing, and its events', async () => {
     ...event,
     sequence: 1 + 2 * i,
   }));
-  await session.post(numbered);
+  const payload = '{"big":12345678901234567890, "pi" : 3.140}';
+  await session.post(JSON.stringify(numbered).replace('{"n":0}', payload));
   const filed = await session.report({ sessionId: session.sessionId, report: { title: 'Stuck\u001b[2J' } });
   const env = { QUESTLOG_TOKEN: session.token };
   await session.get(`/v1/reports/${filed.json().id}`);
@@ -104,6 +105,8 @@ test('trail shows a report, what is missing, and its events', async () => {
 
   expect(shown.stderr).toContain('Stuck\uFFFD[2J (filed');
   expect(shown.stderr).toContain('3 numbered events of its session, missing: 2, 4');
+  expect(shown.stdout).toContain('{"big":12345678901234567890,"pi":3.140}');
+  expect(listed.stdout).toContain(`"payload":${payload},`);
   expect(JSON.parse(listed.stdout).map((event: { sequence: number }) => event.sequence)).toEqual([1, 3, 5]);
 });
 

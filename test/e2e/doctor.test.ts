@@ -87,7 +87,7 @@ test('each failure names its cure, and is code 1', async () => {
   expect(folder).toMatchObject({ code: 1, states: { 'data folder': 'fail' } });
   expect(folder.cureOf('data folder')).toContain('run npm start');
   expect(nobody.states).toMatchObject({ 'admin listener': 'fail', 'game listener': 'fail' });
-  expect(nobody.cureOf('admin listener')).toContain('start Questlog there');
+  expect(nobody.cureOf('admin listener')).toContain('start Questlog (npm start)');
   expect(token).toMatchObject({ code: 1, states: { 'admin listener': 'ok', 'admin token': 'fail' } });
   expect(token.cureOf('admin token')).toContain('QUESTLOG_ADMIN_TOKEN');
 });

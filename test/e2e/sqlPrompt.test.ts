@@ -3,7 +3,7 @@ import { mkdtempSync, readFileSync, rmSync, statSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { atTerminal, type Terminal } from './questlogCommand.ts';
+import { aStranger, atTerminal, type Terminal } from './questlogCommand.ts';
 import { sharedProduct } from './sharedProduct.ts';
 
 const [CTRL_C, CTRL_D, TAB, ENTER, UP] = ['\x03', '\x04', '\t', '\r', '\x1b[A'];
@@ -17,9 +17,13 @@ beforeAll(() => {
 afterAll(() => rmSync(home, { recursive: true, force: true }));
 
 function prompt(...args: string[]): Terminal {
-  const { adminUrl, adminToken } = shared.product.credentials;
+  return promptAt(shared.product.credentials.adminUrl, ...args);
+}
+
+function promptAt(url: string, ...args: string[]): Terminal {
+  const { adminToken } = shared.product.credentials;
   return atTerminal(['sql', ...args], {
-    ...{ HOME: home, QUESTLOG_ADMIN_URL: adminUrl, QUESTLOG_ADMIN_TOKEN: adminToken },
+    ...{ HOME: home, QUESTLOG_ADMIN_URL: url, QUESTLOG_ADMIN_TOKEN: adminToken },
   });
 }
 
@@ -34,9 +38,11 @@ test('statements over several lines are answered, and an error does not end the 
   await terminal.shows('│     42 │');
   await terminal.shows('questlog> ');
 
-  terminal.type(CTRL_D);
+  terminal.type(`SELECT 6 * 7 AS last_one;${ENTER}${CTRL_D}`);
 
-  expect((await terminal.ended()).code).toBe(0);
+  const { code, screen } = await terminal.ended();
+  expect(code).toBe(0);
+  expect(screen).toContain('│       42 │');
 });
 
 test('Tab completes names, and Ctrl-C clears what is typed', async () => {
@@ -51,6 +57,25 @@ test('Tab completes names, and Ctrl-C clears what is typed', async () => {
   terminal.type(`SELECT 'of', 'now';${ENTER}`);
   await terminal.shows('of\tnow');
   terminal.type(`exit${ENTER}`);
+
+  expect((await terminal.ended()).code).toBe(0);
+});
+
+test('Ctrl-C gives up a question that is not answered, and the prompt goes on', async () => {
+  let asked = '';
+  const url = await aStranger((request) => {
+    request.on('data', (piece) => {
+      asked += piece;
+    });
+  });
+  const terminal = promptAt(url);
+  await terminal.shows('questlog> ');
+  terminal.type(`SELECT for_ever;${ENTER}`);
+  await expect.poll(() => asked).toContain('for_ever');
+  terminal.type(CTRL_C);
+  await terminal.shows('no longer awaited');
+  await terminal.shows('questlog> ');
+  terminal.type(CTRL_D);
 
   expect((await terminal.ended()).code).toBe(0);
 });

@@ -228,7 +228,7 @@ function strange(check: string, url: string, { status }: Response): Finding {
 }
 
 function nobody(check: string, url: string, name: string): Finding {
-  const cure = `start Questlog there, or set ${name} to where it runs`;
+  const cure = `start Questlog (npm start), or set ${name} to where it runs`;
   return { check, state: 'fail', found: `nobody answers at ${url}`, cure };
 }
 

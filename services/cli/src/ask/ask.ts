@@ -26,15 +26,26 @@ function trail(at: () => Promise<Reach>): Command {
     const path = `/v1/reports/${encodeURIComponent(reportId)}`;
     const report: Report = await game.json('GET', path);
     const events: object[] = [];
+    const asAnswered: string[] = [];
     for (let cursor: string | null = ''; cursor !== null; ) {
       const query: string = cursor === '' ? '' : `?cursor=${encodeURIComponent(cursor)}`;
-      const page: Page = await game.json('GET', `${path}/events${query}`);
+      const text = await (await game.request('GET', `${path}/events${query}`)).text();
+      const page: Page = JSON.parse(text, exactNumber);
       events.push(...page.events);
+      if (page.events.length > 0) asAnswered.push(text.slice(text.indexOf('[') + 1, text.lastIndexOf(']')));
       cursor = page.next;
     }
-    if (!json) process.stderr.write(`${heading(report)}\n`);
-    printRows(events, TRAIL, json);
+    // Payloads as they were sent: what is parsed and written again is not.
+    if (json) return void process.stdout.write(`[${asAnswered.join(',\n')}]\n`);
+    process.stderr.write(`${heading(report)}\n`);
+    printRows(events, TRAIL, false);
   });
+}
+
+/** For people, too, 64-bit integers and `1.0` stay what they are. TypeScript does not know of `JSON.rawJSON` yet. */
+function exactNumber(_name: string, value: unknown, context?: { readonly source?: string }): unknown {
+  const rawJson: (text: string) => unknown = Reflect.get(JSON, 'rawJSON');
+  return typeof value === 'number' && context?.source !== undefined ? rawJson(context.source) : value;
 }
 
 interface Report {

@@ -3,7 +3,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { canonicalUuid, isUuidV7 } from '@questlog/schemas/uuid';
 import { Command } from 'commander';
 import { example, wholeNumber } from '../manage.ts';
-import { count, forTerminal, withPayload } from '../print.ts';
+import { forTerminal, withPayload } from '../print.ts';
 import type { Endpoint, Reach } from '../reach.ts';
 
 const LOOK_AGAIN_MS = 250;
@@ -105,7 +105,7 @@ function linesOf(row: FollowedEvent, links: readonly FollowedLink[]): string {
   const lines = [
     ['event', `${row.eventType}${row.overQuota ? ', over quota' : ''}`],
     ['happened', `${row.occurredAt} by the game’s clock`],
-    ['received', `${row.receivedAt}, ${count(Math.abs(later))} ms ${later < 0 ? 'before' : 'after'} that`],
+    ['received', `${row.receivedAt}, ${span(Math.abs(later))} ${later < 0 ? 'before' : 'after'} that`],
     ['log', `partition ${row.partition}, offset ${row.offset}, index ${row.index}, of log ${row.logId}`],
     ['ClickHouse', `events, tenant ${row.tenantId}, project ${row.projectId}`],
     ['session', `${sessionId ?? 'none'}${sequence === null ? '' : `, its event ${sequence}`}`],
@@ -118,6 +118,19 @@ function linesOf(row: FollowedEvent, links: readonly FollowedLink[]): string {
   ];
   return lines.map(([name = '', said = '']) => `${name.padEnd(10)}  ${forTerminal(said)}\n`).join('');
 }
+
+/** In the largest unit of which there are two. */
+function span(ms: number): string {
+  const [unit, name] = UNITS.find(([unitMs]) => ms >= 2 * unitMs) ?? [1, 'ms'];
+  return `${(ms / unit).toFixed(unit === 1 ? 0 : 1)} ${name}`;
+}
+
+const UNITS = [
+  [86_400_000, 'days'],
+  [3_600_000, 'h'],
+  [60_000, 'min'],
+  [1_000, 's'],
+] as const;
 
 const SOURCES: Readonly<Record<string, string>> = {
   inline: 'which brought it',

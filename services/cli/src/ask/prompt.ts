@@ -3,11 +3,15 @@ import { appendFileSync, chmodSync, readFileSync, writeFileSync } from 'node:fs'
 import { createInterface } from 'node:readline/promises';
 import type { Readable, Writable } from 'node:stream';
 import { messageOf } from '@questlog/runtime/process/errors';
+import { withinLimit } from '@questlog/runtime/process/waiting';
 import { forTerminal } from '../print.ts';
 import { completions, type Names, onOneLine, splitStatements } from './statements.ts';
 
 const PROMPT = 'questlog> ';
 const GOES_ON = '       -> ';
+/** Nothing can be typed while they are waited for. */
+const NAMES_WITHIN_MS = 1_000;
+const NONE: Names = { tables: [], columns: [] };
 const HISTORY_ENTRIES = 1_000;
 const HISTORY_ENTRY_CHARACTERS = 10_000;
 
@@ -20,13 +24,14 @@ export interface Conversation {
   /** Prints the answer. */
   ask(statement: string, signal: AbortSignal): Promise<void>;
   /** To complete; asked once. */
-  names(): Promise<Names>;
+  names(signal: AbortSignal): Promise<Names>;
 }
 
 /** Until Ctrl-D, `exit` or `quit`. No error ends it. */
 export async function converse({ input, output, historyPath, ask, names }: Conversation): Promise<void> {
   const say = (text: string): void => void output.write(`${forTerminal(text)}\n`);
-  const known = names().catch(() => ({ tables: [], columns: [] }));
+  const end = new AbortController();
+  const known = names(end.signal).catch(() => NONE);
   const history = openHistory(historyPath, say);
   const lines = createInterface({
     input,
@@ -35,7 +40,8 @@ export async function converse({ input, output, historyPath, ask, names }: Conve
     prompt: PROMPT,
     historySize: HISTORY_ENTRIES,
     history: history.entries(),
-    completer: async (line: string) => completions(line, await known),
+    completer: async (line: string) =>
+      completions(line, await withinLimit(known, NAMES_WITHIN_MS, () => NONE)),
   });
   // Readline keeps lines, and the history of statements takes their place.
   lines.on('history', (kept) => kept.splice(0, kept.length, ...history.entries()));
@@ -48,6 +54,10 @@ export async function converse({ input, output, historyPath, ask, names }: Conve
     output.write('\n');
     lines.setPrompt(PROMPT);
     lines.prompt();
+  });
+  let isOpen = true;
+  lines.on('close', () => {
+    isOpen = false;
   });
 
   lines.prompt();
@@ -65,9 +75,10 @@ export async function converse({ input, output, historyPath, ask, names }: Conve
       running = undefined;
     }
     lines.setPrompt(typed === '' ? PROMPT : GOES_ON);
-    lines.prompt();
+    if (isOpen) lines.prompt();
   }
   lines.close();
+  end.abort();
   output.write('\n');
 }
 

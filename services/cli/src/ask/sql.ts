@@ -61,12 +61,12 @@ async function atPrompt(admin: Endpoint, options: Options): Promise<void> {
     output: process.stdout,
     historyPath: join(homedir(), '.questlog_history'),
     ask: (statement, signal) => answer(admin, statement, options, { signal }),
-    names: () => namesOf(admin),
+    names: (signal) => namesOf(admin, signal),
   });
 }
 
-async function namesOf(admin: Endpoint): Promise<Names> {
-  const { data }: NameRows = await admin.json('POST', '/admin/sql', { body: { query: NAMES } });
+async function namesOf(admin: Endpoint, signal: AbortSignal): Promise<Names> {
+  const { data }: NameRows = await admin.json('POST', '/admin/sql', { body: { query: NAMES }, signal });
   return {
     tables: [...new Set(data.map(({ table }) => table))],
     columns: [...new Set(data.map(({ name }) => name))],
