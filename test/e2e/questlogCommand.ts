@@ -1,10 +1,10 @@
 /** The command `questlog` in a process of its own, as somebody types it. */
-import { type ChildProcess, spawn } from 'node:child_process';
+import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { createServer, type RequestListener } from 'node:http';
 import { text } from 'node:stream/consumers';
 import { fileURLToPath } from 'node:url';
-import { onTestFinished, vi } from 'vitest';
+import { onTestFinished, test, vi } from 'vitest';
 import type { TestProject } from './builders.ts';
 import { collectOutput, type Output, ownEnvironment, type Reached } from './product.ts';
 
@@ -54,6 +54,16 @@ export interface Terminal {
   /** Of the command; whatever it has shown is the screen. */
   ended(): Promise<{ code: number; screen: string }>;
 }
+
+const hasPython = spawnSync('python3', ['-c', 'import os, pty; os.waitstatus_to_exitcode']).status === 0;
+if (!hasPython) {
+  const lack = 'a terminal needs python3, 3.9 or newer';
+  if (process.env['QUESTLOG_REQUIRE']?.includes('python')) throw new Error(`QUESTLOG_REQUIRE: ${lack}`);
+  console.warn(`skipped: ${lack}`);
+}
+
+/** Skipped where there is no Python. */
+export const testAtTerminal = test.skipIf(!hasPython);
 
 /** Python's pseudo terminal around the command; Node has none. */
 const PSEUDO_TERMINAL = 'import os, pty, sys; sys.exit(os.waitstatus_to_exitcode(pty.spawn(sys.argv[1:])))';

@@ -2,8 +2,8 @@
 import { mkdtempSync, readFileSync, rmSync, statSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterAll, beforeAll, expect, test } from 'vitest';
-import { aStranger, atTerminal, type Terminal } from './questlogCommand.ts';
+import { afterAll, beforeAll, expect } from 'vitest';
+import { aStranger, atTerminal, type Terminal, testAtTerminal } from './questlogCommand.ts';
 import { sharedProduct } from './sharedProduct.ts';
 
 const [CTRL_C, CTRL_D, TAB, ENTER, UP] = ['\x03', '\x04', '\t', '\r', '\x1b[A'];
@@ -27,25 +27,28 @@ function promptAt(url: string, ...args: string[]): Terminal {
   });
 }
 
-test('statements over several lines are answered, and an error does not end the prompt', async () => {
-  const terminal = prompt();
-  await terminal.shows('questlog> ');
-  terminal.type(`SELECT nothing_of_this_name;${ENTER}`);
-  await terminal.shows(/Unknown.*nothing_of_this_name/s);
-  terminal.type(`SELECT 41 + 1${ENTER}`);
-  await terminal.shows('-> ');
-  terminal.type(`AS answer;${ENTER}`);
-  await terminal.shows('│     42 │');
-  await terminal.shows('questlog> ');
+testAtTerminal(
+  'statements over several lines are answered, and an error does not end the prompt',
+  async () => {
+    const terminal = prompt();
+    await terminal.shows('questlog> ');
+    terminal.type(`SELECT nothing_of_this_name;${ENTER}`);
+    await terminal.shows(/Unknown.*nothing_of_this_name/s);
+    terminal.type(`SELECT 41 + 1${ENTER}`);
+    await terminal.shows('-> ');
+    terminal.type(`AS answer;${ENTER}`);
+    await terminal.shows('│     42 │');
+    await terminal.shows('questlog> ');
 
-  terminal.type(`SELECT 6 * 7 AS last_one;${ENTER}${CTRL_D}`);
+    terminal.type(`SELECT 6 * 7 AS last_one;${ENTER}${CTRL_D}`);
 
-  const { code, screen } = await terminal.ended();
-  expect(code).toBe(0);
-  expect(screen).toContain('│       42 │');
-});
+    const { code, screen } = await terminal.ended();
+    expect(code).toBe(0);
+    expect(screen).toContain('│       42 │');
+  },
+);
 
-test('Tab completes names, and Ctrl-C clears what is typed', async () => {
+testAtTerminal('Tab completes names, and Ctrl-C clears what is typed', async () => {
   const terminal = prompt('--format', 'TSV');
   await terminal.shows('questlog> ');
   terminal.type(`SELECT lin${ENTER}`);
@@ -61,7 +64,7 @@ test('Tab completes names, and Ctrl-C clears what is typed', async () => {
   expect((await terminal.ended()).code).toBe(0);
 });
 
-test('Ctrl-C gives up a question that is not answered, and the prompt goes on', async () => {
+testAtTerminal('Ctrl-C gives up a question that is not answered, and the prompt goes on', async () => {
   let asked = '';
   const url = await aStranger((request) => {
     request.on('data', (piece) => {
@@ -80,7 +83,7 @@ test('Ctrl-C gives up a question that is not answered, and the prompt goes on', 
   expect((await terminal.ended()).code).toBe(0);
 });
 
-test('a later prompt has the statements of earlier ones, for their owner only', async () => {
+testAtTerminal('a later prompt has the statements of earlier ones, for their owner only', async () => {
   const path = join(home, '.questlog_history');
   const first = prompt('--format', 'TSV');
   await first.shows('questlog> ');

@@ -7,7 +7,7 @@ import { stripVTControlCharacters } from 'node:util';
 import { beforeAll, expect, test } from 'vitest';
 import { anEvent, rawEvent, type TestProject } from './builders.ts';
 import { ownEnvironment } from './product.ts';
-import { aStranger, atTerminal, LAUNCHER, type Running, running } from './questlogCommand.ts';
+import { aStranger, atTerminal, LAUNCHER, type Running, running, testAtTerminal } from './questlogCommand.ts';
 import { sharedProduct } from './sharedProduct.ts';
 
 const shared = sharedProduct();
@@ -60,23 +60,26 @@ test('programs get each event of the filters on a line, its payload as it was se
   });
 });
 
-test('a terminal gets a line an event, no wider than it is, which no text of a game can command', async () => {
-  const other = await shared.aProject({ revision: 'B' });
-  const payload = { text: `日本\u001b[2J${'x'.repeat(100)}` };
-  const tail = atTerminal(['tail', '--project', other.projectId], { ...env, NO_COLOR: '' });
-  await tail.shows('following');
+testAtTerminal(
+  'a terminal gets a line an event, no wider than it is, which no text of a game can command',
+  async () => {
+    const other = await shared.aProject({ revision: 'B' });
+    const payload = { text: `日本\u001b[2J${'x'.repeat(100)}` };
+    const tail = atTerminal(['tail', '--project', other.projectId], { ...env, NO_COLOR: '' });
+    await tail.shows('following');
 
-  await untilShown(tail.screen, '…', () => other.post([anEvent({ eventType: 'boss\u001b[2J', payload })]));
-  tail.type('\x03');
-  const { code, screen } = await tail.ended();
+    await untilShown(tail.screen, '…', () => other.post([anEvent({ eventType: 'boss\u001b[2J', payload })]));
+    tail.type('\x03');
+    const { code, screen } = await tail.ended();
 
-  expect(code).toBe(130);
-  const [line = ''] = /\n.*…/.exec(screen) ?? [];
-  const plain = stripVTControlCharacters(line.trim());
-  expect(line).toContain('\x1b[36mboss\uFFFD[2J');
-  expect(plain).toMatch(/^\d\d:\d\d:\d\d\.\d{3} boss\uFFFD\[2J {17}- {8}\{"text":"日本\\u001b\[2Jx+…$/);
-  expect(plain.length + '日本'.length).toBe(80);
-});
+    expect(code).toBe(130);
+    const [line = ''] = /\n.*…/.exec(screen) ?? [];
+    const plain = stripVTControlCharacters(line.trim());
+    expect(line).toContain('\x1b[36mboss\uFFFD[2J');
+    expect(plain).toMatch(/^\d\d:\d\d:\d\d\.\d{3} boss\uFFFD\[2J {17}- {8}\{"text":"日本\\u001b\[2Jx+…$/);
+    expect(plain.length + '日本'.length).toBe(80);
+  },
+);
 
 test('where fewer are shown than came, it says how many', async () => {
   const url = await aStranger((_, response) => {
