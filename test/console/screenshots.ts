@@ -18,8 +18,22 @@ const LAUNCHER = fileURLToPath(new URL('../../services/cli/questlog.mjs', import
 /** What a page needs before it is worth a picture. */
 const READY: Readonly<Record<string, (page: Page) => Promise<void>>> = {
   tail: (page) => page.locator('tbody tr').nth(15).waitFor({ timeout: 90_000 }),
+  rejects: async (page) => {
+    const { sessionId } = product.credentials;
+    for (const body of TYPOS)
+      await product.request('POST', '/v1/ingest/events', { body: { sessionId, ...body } });
+    await page.getByRole('region', { name: 'Ignored fields' }).waitFor();
+  },
   ask: (page) => page.getByRole('button', { name: 'Ask', exact: true }).click(),
 };
+
+/** As a game sends them. */
+const TYPOS = [
+  ...Array.from({ length: 9 }, (_, level) => ({ evenType: 'level_begun', payload: { level } })),
+  ...Array.from({ length: 4 }, (_, hp) => ({ eventType: 'state_change', payload: `{"hp":${hp}}` })),
+  { eventType: 'match_end', occurredAt: '22.11.2026 14:03' },
+  ...Array.from({ length: 6 }, (_, n) => ({ eventType: 'player_action', userId: `player-${n}` })),
+];
 
 async function simulated(args: readonly string[]): Promise<void> {
   const env = { ...process.env, QUESTLOG_DATA_DIR: product.dataDir };
