@@ -137,6 +137,26 @@ describeLooks('an operator who looks at reports', () => {
     await page.getByText('6 retracted with the report').waitFor();
   });
 
+  test('pages through a trail of more than 500 events, and asks about it in SQL', async () => {
+    const game = await shared.aProject({ revision: 'B' });
+    const { sessionId } = game;
+    const batches = Array.from({ length: 6 }, (_, at) =>
+      Array.from({ length: 100 }, (_, n) => anEvent({ sessionId, sequence: at * 100 + n + 1 })),
+    );
+    for (const batch of batches) expect((await game.post(batch)).status).toBe(201);
+    const { id } = (await game.report({ sessionId, report: { title: 'After a long way' } })).json();
+    const page = await chromium.signedIn(shared.product, `report/${id}`);
+    await page.getByText('600 of 600 events of the session, no gap').waitFor();
+    await page.getByText('1 to 500 of 600').waitFor();
+    await page.getByRole('button', { name: 'Later' }).click();
+    await page.getByText('501 to 600 of 600').waitFor();
+    const sequences = await page.locator('.trail tbody td:nth-child(3)').allTextContents();
+    expect(sequences).toEqual(Array.from({ length: 100 }, (_, n) => String(n + 501)));
+    await page.getByRole('link', { name: 'Ask about it' }).click();
+    await page.getByRole('button', { name: 'Ask', exact: true }).click();
+    await page.getByText('600 rows in').waitFor();
+  });
+
   test('finds a report by its words, its build and its state, and problems by their reports', async () => {
     const game = await shared.aProject({ revision: 'B' });
     const first = await filed(game, { title: `Fell ${HOSTILE}`, types: ['jump'] });
@@ -171,6 +191,7 @@ describeLooks('an operator who looks at reports', () => {
     await page.getByRole('button', { name: 'stuck' }).click();
     await page.getByText('2 reports that match').waitFor();
     expect(await made(page)).toMatchObject({ pictures: 0, scripts: 0 });
+    expect(await violations(page)).toEqual([]);
     await page.getByRole('link', { name: HOSTILE }).click();
     await page.getByText('retracted', { exact: true }).first().waitFor();
   });
@@ -189,6 +210,7 @@ describeLooks('an operator who looks at reports', () => {
     await page.getByText('To no report yet').waitFor();
     const { id } = (await game.report({ sessionId, report: { title: HOSTILE } })).json();
     await steps.nth(3).waitFor();
+    expect(await violations(page)).toEqual([]);
     const [answered = '', inLog = '', inClickHouse = '', linked = ''] = await steps.allInnerTexts();
     expect(answered).toMatch(/^Answered\s+.*\d:\d\d/);
     expect(inLog).toMatch(/Partition \d+, offset \d+, event 0/);

@@ -87,16 +87,17 @@ export function Report({ project, projects, argument }: PageProps): VNode {
     fromMicros: Number(report.fromMicros),
     toMicros: Number(report.toMicros),
   };
+  const hasMore = report.description !== '' || report.attachments.length > 0;
   return html`<article class="report">
     <${Failure} error=${error} />
     <h2>${titleOf(report.title)}</h2>
     <p class="actions">
-      <${Severity} of=${report.severity} />
+      ${report.severity !== '' && html`<${Severity} of=${report.severity} />`}
       <${State} retractedAt=${report.retractedAt} />
       <a href=${`#/ask/${encodeURIComponent(questionOf(report))}`}>Ask about it</a>
       <a href="#/reports">All reports</a>
     </p>
-    <div class="halves">
+    <div class=${hasMore ? 'halves' : undefined}>
       <div>
         ${report.description !== '' && html`<p class="card said">${report.description}</p>`}
         <${Attachments} projectId=${projectId} files=${report.attachments} />
@@ -179,7 +180,7 @@ function pretty(text: string): string {
       out += isEmpty ? character : `${character}\n${'  '.repeat(depth)}`;
     } else if (character === '}' || character === ']') {
       depth -= 1;
-      out += /[{[]$/.test(out) ? character : `\n${'  '.repeat(depth)}${character}`;
+      out += out.endsWith('{') || out.endsWith('[') ? character : `\n${'  '.repeat(depth)}${character}`;
     } else if (character === ',') out += `,\n${'  '.repeat(depth)}`;
     else if (character === ':') out += ': ';
     else if (!/\s/.test(character)) {

@@ -254,7 +254,10 @@ export function Sequence({ tenantId, projectId, sessionId, everyMs }: TrailOf): 
     everyMs,
   );
   const [row] = value ?? [];
-  if (row === undefined || Number(row.received) === 0) return null;
+  if (row === undefined) return null;
+  if (Number(row.received) === 0) {
+    return html`<p class="status">The game gives the session’s events no <code>sequence</code>: a lost one would not show.</p>`;
+  }
   const of = `${count(Number(row.received))} of ${count(Number(row.highest))}`;
   if (row.missing.length === 0)
     return html`<p><span class="tag good">whole</span> ${of} events of the session, no gap</p>`;
