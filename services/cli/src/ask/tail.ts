@@ -4,6 +4,7 @@ import { styleText } from 'node:util';
 import { Unavailable } from '@questlog/runtime/process/errors';
 import { Backoff, pause, withinLimit } from '@questlog/runtime/process/waiting';
 import { Command, InvalidArgumentError } from 'commander';
+import { INTERRUPTED, onInterrupt } from '../interrupt.ts';
 import { example } from '../manage.ts';
 import { count, forTerminal, withPayload } from '../print.ts';
 import type { Reach } from '../reach.ts';
@@ -15,8 +16,6 @@ const TYPE_COLUMNS = 24;
 const SESSION_COLUMNS = 8;
 /** Of a terminal that does not say. */
 const COLUMNS = 80;
-/** What shells give a command that Ctrl-C has ended. */
-const INTERRUPTED = 130;
 
 interface Options {
   readonly json?: boolean;
@@ -39,7 +38,7 @@ export function tailCommand(at: () => Promise<Reach>): Command {
   example(command, 'questlog tail --type checkpoint --where level=3\n  questlog tail --json | jq .payload');
   return command.action(async ({ json = false, ...filters }: Options) => {
     const stop = new AbortController();
-    process.once('SIGINT', () => stop.abort());
+    onInterrupt(() => stop.abort());
     const lineOf = json ? jsonLine : line;
     await tail(at, `/admin/tail?${new URLSearchParams(Object.entries(filters))}`, {
       signal: stop.signal,

@@ -3,6 +3,7 @@ import { randomBytes } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
 import { eventId } from '@questlog/schemas/uuid';
 import { Command, Option } from 'commander';
+import { onInterrupt } from '../interrupt.ts';
 import { example, wholeNumber } from '../manage.ts';
 import { count, progress } from '../print.ts';
 import { Endpoint, type Reach } from '../reach.ts';
@@ -81,7 +82,7 @@ async function play(
   seed: number,
 ): Promise<Counts> {
   const stop = new AbortController();
-  process.once('SIGINT', () => stop.abort());
+  onInterrupt(() => stop.abort());
   const nowMs = Date.now();
   const span =
     days === undefined
