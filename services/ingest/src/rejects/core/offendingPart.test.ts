@@ -1,6 +1,6 @@
 /** What a game team is shown of a body that was wrong, and what nobody may be shown. */
 import { describe, expect, test } from 'vitest';
-import { BodyParts, cutUtf8, MAX_SAMPLE_BYTES, type Part } from './offendingPart.ts';
+import { BodyParts, cutUtf8, MAX_SAMPLE_BYTES, masked, type Part } from './offendingPart.ts';
 
 const TOKEN = 'the-token-of-a-game';
 
@@ -69,6 +69,13 @@ describe('a sample', () => {
     ['a header that was put into the body', '{"a":"Authorization: Bearer abc.def"}', '/a', 'abc'],
     ['a password beside the field', '{"b":{"userPassword" : "hunter\\"2 é"}}', '/b', 'hunter'],
     ['what stands behind an escaped quote of it', '{"b":{"userPassword" : "hunter\\"2 é"}}', '/b', '2 é'],
+    [
+      'a password in JSON that was sent as a string',
+      '{"b":"{\\"authToken\\":\\"hunter2\\"}"}',
+      '/b',
+      'hunter',
+    ],
+    ['the token of an operator', '{"a":"qla_0123456789abcdefXYZ"}', '/a', '0123456789'],
     ['a field whose own name says it', '{"apiKey":"hunter2"}', '/apiKey', 'hunter'],
     [
       'whatever is inside such a field',
@@ -85,6 +92,13 @@ describe('a sample', () => {
   test('never shows the end of a token whose begin is out of sight', () => {
     const body = Buffer.from(`{"a":"${jwt}" oops`);
     expect(new BodyParts(body, TOKEN).around(body.length - 4).sample).not.toContain('sss');
+  });
+
+  test.each([
+    ['spaces', ' '],
+    ['the name of a secret', 'token'],
+  ])('is looked for in time that grows with the text, be it all %s', (_, part) => {
+    expect(masked(`"${part.repeat(200_000)}`)).toContain(part);
   });
 
   test('shows the text beside a secret as it was sent', () => {

@@ -131,7 +131,7 @@ function isContinuation(byte: number): boolean {
 export function masked(text: string, ownToken = ''): string {
   const known = ownToken === '' ? text : text.replaceAll(ownToken, stars);
   return known
-    .replaceAll(TOKENS, stars)
+    .replaceAll(TOKENS, (found, scheme = '') => scheme + stars(found.slice(scheme.length)))
     .replaceAll(NAMED_SECRETS, (_, name: string, value: string) => name + stars(value));
 }
 
@@ -141,11 +141,12 @@ function stars(secret: string): string {
 
 const MASK = '***';
 const SECRET_NAME = /token|secret|password|authorization|credential|api_?key/i;
+// Clients choose the text: each pattern needs time in proportion to its length only, and so bounds what it goes back over.
 /** A token of ours, a JWT, and what stands in an `Authorization`. */
-const TOKENS = /qlt_[\w-]{8,}|eyJ[\w-]{16,}[\w.-]*|(?<=bearer +)[\w.~+/-]+=*/gi;
-/** A string whose name says that it is one. */
+const TOKENS = /ql[at]_[\w-]{8,}|eyJ[\w-]{16,}[\w.-]*|(bearer +)[\w.~+/-]+=*/gi;
+/** A string whose name says that it is one, also in JSON that is itself a string. */
 const NAMED_SECRETS =
-  /("[^"]*(?:token|secret|password|authorization|credential|api_?key)[^"]*"\s*:\s*")((?:[^"\\]|\\.)*)/gi;
+  /("[^"]{0,64}(?:token|secret|password|authorization|credential|api_?key)[^"]{0,64}"\s*:\s*\\*")((?:[^"\\]|\\.)*)/gi;
 
 const QUOTE = 0x22;
 const COMMA = 0x2c;
