@@ -38,6 +38,7 @@ const ON_KAFKA_TOO = [
   'linkedEvents.example',
   'plugin',
   'quota',
+  'reportContent',
   'reportLinks',
   'reports',
   'reportsAgain',
