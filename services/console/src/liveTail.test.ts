@@ -29,13 +29,32 @@ test('a looker sees what comes from then on, of its tenant, and what cannot be r
 });
 
 test('what there is no time for is counted, so that nobody takes a part for the whole', async () => {
-  const { log, tail } = await aTail({ decodeMs: 5 });
-  const looker = aLooker(null);
+  const { log, tail, passTime } = await aTail();
+  const lookers = [aLooker(null), aLooker(null)];
+  for (const looker of lookers) await tail.join(looker);
+  const long = 'x'.repeat(50 * 1024);
+  const sixLong = () => append(log, ...Array.from({ length: 6 }, (): [string, string] => [ONE, long]));
+  const figures = () => lookers.map(({ seen, passed }) => [seen.length, passed]);
+  await sixLong();
+  await expect.poll(figures).toEqual([
+    [3, 3],
+    [3, 3],
+  ]);
+  passTime(1_000);
+  await sixLong();
+  await expect.poll(figures).toEqual([
+    [6, 6],
+    [6, 6],
+  ]);
+});
+
+test('a looker who has payloads parsed pays for it', async () => {
+  const { log, tail } = await aTail();
+  const looker = { ...aLooker(null), parsesPayloads: true };
   await tail.join(looker);
-  await append(log, ...Array.from({ length: 200 }, (): [string, string] => [ONE, 'x']));
-  await expect.poll(() => looker.seen.length + looker.passed).toBe(200);
-  // The first, with which the time of this window and of the next is spent.
-  expect(looker.seen.length).toBe(1);
+  const long = 'x'.repeat(50 * 1024);
+  await append(log, ...Array.from({ length: 6 }, (): [string, string] => [ONE, long]));
+  await expect.poll(() => looker.seen.length).toBe(2);
 });
 
 test('the log is read once for all, and not at all when the last has left', async () => {
@@ -87,12 +106,12 @@ test.each<[Partial<TailFilter>, string, boolean]>([
 });
 
 /** Its codec takes a text for a record with one event of that type. */
-async function aTail({ decodeMs = 0 } = {}) {
+async function aTail() {
   const log = await aLog();
   await log.ensureTopics([topicSpec(TOPICS.events)]);
   const tails = { opened: 0, closed: 0 };
   let isBroken = false;
-  /** Time passes only while a record is decoded. */
+  /** Time passes only where a test says so. */
   let nowMs = 0;
   const watched: Log = Object.create(log, {
     tail: {
@@ -119,14 +138,21 @@ async function aTail({ decodeMs = 0 } = {}) {
   const codec: Codec<EventsAccepted> = {
     encode: () => Buffer.alloc(0),
     decode: (value) => {
-      nowMs += decodeMs;
       const eventType = String(value);
       if (eventType === 'unreadable') throw new Invalid('no record');
       return { events: [anEvent(eventType, '{}')] } as unknown as EventsAccepted;
     },
   };
   const tail = new LiveTail({ log: watched, codec, logger: silentLogger, nowMs: () => nowMs });
-  return { log, tail, tails, breakNext: () => (isBroken = true) };
+  return {
+    ...{ log, tail, tails },
+    breakNext: () => {
+      isBroken = true;
+    },
+    passTime: (ms: number) => {
+      nowMs += ms;
+    },
+  };
 }
 
 function anEvent(eventType: string, payload: string): AcceptedEvent {
@@ -137,6 +163,7 @@ function anEvent(eventType: string, payload: string): AcceptedEvent {
 function aLooker(tenantId: string | null) {
   const looker = {
     tenantId,
+    parsesPayloads: false,
     seen: [] as string[],
     passed: 0,
     hasEnded: false,

@@ -1,6 +1,6 @@
 /**
  * The events topic as it grows, for those who look on: one tail for all of them, and none while nobody looks. Looking must not
- * cost ingest anything that one can measure: a bound on time decides how much is decoded, and what is left out is counted.
+ * cost ingest anything that one can measure: how much is decoded has a bound, and what is left out is counted.
  */
 import type { Batch, Log, LogRecord, Tail } from '@questlog/runtime/log/log';
 import { Invalid, Unavailable } from '@questlog/runtime/process/errors';
@@ -12,6 +12,7 @@ import { TOPICS } from '@questlog/schemas/topics/topics';
 export interface Looker {
   /** Null: of every tenant. */
   readonly tenantId: string | null;
+  readonly parsesPayloads: boolean;
   take(record: EventsAccepted, at: EventAt): void;
   /** A record that was not looked into. */
   pass(): void;
@@ -32,8 +33,11 @@ export interface LiveTailDeps {
 }
 
 export const MAX_LOOKERS = 32;
-/** Of each 100 ms, for all lookers together: what 3 % of a thread can decode. */
-const BUDGET_MS = 3;
+/**
+ * Decoded in each 100 ms, for all lookers together, and once more for each whose filter parses payloads. Bytes are what the
+ * work goes by, and the same on a machine that is busy: 3 % of a thread.
+ */
+const BUDGET_BYTES = 128 * 1024;
 const BUDGET_WINDOW_MS = 100;
 
 export class LiveTail {
@@ -101,8 +105,8 @@ export class LiveTail {
         ({ tenantId }) => tenantId === null || tenantId === record.key,
       );
       if (lookers.length === 0) continue;
-      const stop = this.#budget.begin();
-      if (stop === undefined) {
+      const readings = 1 + lookers.filter(({ parsesPayloads }) => parsesPayloads).length;
+      if (!this.#budget.take((record.value?.length ?? 0) * readings)) {
         for (const looker of lookers) looker.pass();
         continue;
       }
@@ -110,7 +114,6 @@ export class LiveTail {
       if (accepted !== undefined) {
         for (const looker of lookers) looker.take(accepted, { partition, offset: record.offset });
       }
-      stop();
     }
   }
 
@@ -125,29 +128,24 @@ export class LiveTail {
   }
 }
 
-/** How much time of each window may be spent. */
+/** How much of each window is spent. */
 class Budget {
   readonly #nowMs: () => number;
   #window = 0;
-  #spentMs = 0;
+  #spentBytes = 0;
 
   constructor(nowMs: () => number) {
     this.#nowMs = nowMs;
   }
 
-  /** Undefined where this window's is spent; otherwise what is called when the work is done. */
-  begin(): (() => void) | undefined {
-    const beganMs = this.#nowMs();
-    const window = Math.floor(beganMs / BUDGET_WINDOW_MS);
-    if (window !== this.#window) {
-      // What a long record took beyond its window is taken off the next ones.
-      this.#spentMs = Math.max(0, this.#spentMs - (window - this.#window) * BUDGET_MS);
-      this.#window = window;
-    }
-    if (this.#spentMs >= BUDGET_MS) return undefined;
-    return () => {
-      this.#spentMs += this.#nowMs() - beganMs;
-    };
+  /** False where nothing is left of this window. What a long record takes beyond it is taken off the next ones. */
+  take(bytes: number): boolean {
+    const window = Math.floor(this.#nowMs() / BUDGET_WINDOW_MS);
+    this.#spentBytes = Math.max(0, this.#spentBytes - (window - this.#window) * BUDGET_BYTES);
+    this.#window = window;
+    if (this.#spentBytes >= BUDGET_BYTES) return false;
+    this.#spentBytes += bytes;
+    return true;
   }
 }
 

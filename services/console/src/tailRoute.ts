@@ -104,6 +104,7 @@ async function sessionsOf(
 /** One looker's connection. What does not fit the pace is counted and not kept. */
 class Stream implements Looker {
   readonly tenantId: string | null;
+  readonly parsesPayloads: boolean;
   readonly #response: ServerResponse;
   #filter: TailFilter;
   #events: string[] = [];
@@ -117,6 +118,7 @@ class Stream implements Looker {
     { filter, tenantId }: { filter: TailFilter; tenantId: string | null },
   ) {
     this.tenantId = tenantId;
+    this.parsesPayloads = filter.where !== null;
     this.#response = response;
     this.#filter = filter;
   }
