@@ -6,6 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { questionsOfGuide } from '../dataGuide/guidePage.ts';
 import { events, type TestProject } from './builders.ts';
 import { ownEnvironment } from './product.ts';
 import { aStranger, type Ended, LAUNCHER, questlogCommand, reaching } from './questlogCommand.ts';
@@ -159,10 +160,26 @@ describe('sql', () => {
 describe('simulate', () => {
   test('plays the days of a seed, and ClickHouse holds each event and report once', async () => {
     const days = ['simulate', '--players', '4', '--days', '1', '--speed', 'max', '--seed', '7', '--json'];
-    const { sent, held } = JSON.parse(await done(days));
+    const { projectId, sent, held } = JSON.parse(await done(days));
 
     expect(sent.events).toBeGreaterThan(20);
     expect(held).toEqual(sent);
+    const projects: { id: string; tenantId: string }[] = JSON.parse(
+      await done(['projects', 'list', '--json']),
+    );
+    const tenant = projects.find(({ id }) => id === projectId)?.tenantId ?? '';
+    const parameters = { tenant, project: projectId, from: dayFromToday(-2), to: dayFromToday(1) };
+    for (const { title, sql } of questionsOfGuide().slice(0, 8)) {
+      const answer = await shared.product.admin('POST', '/admin/sql', { query: sql, parameters });
+      expect(answer.json().data?.length, `${title} ${answer.text()}`).toBeGreaterThan(0);
+    }
+    const params = Object.entries(parameters).flatMap(([name, value]) => ['--param', `${name}=${value}`]);
+    const asked = await done(['sql', '--format', 'JSONEachRow', ...params], questionsOfGuide()[0]?.sql);
+    const rows = asked
+      .trim()
+      .split('\n')
+      .map((line) => JSON.parse(line));
+    expect(Math.max(...rows.map(({ players }) => Number(players)))).toBeLessThanOrEqual(4);
   });
 
   test('ends in a sentence where a live game is refused', async () => {
@@ -223,3 +240,7 @@ test('config --check prints the settings and starts nothing', async () => {
   const shown = JSON.parse(await done(['config', '--check']));
   expect(shown).toMatchObject({ adminToken: '***', token: '***', revision: 'A' });
 });
+
+function dayFromToday(days: number): string {
+  return new Date(Date.now() + days * 86_400_000).toISOString().slice(0, 10);
+}

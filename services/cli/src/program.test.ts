@@ -55,6 +55,7 @@ test.each([
   [['follow', '7846b5f4-39dd-4381-b200-dbc9f59749ad'], 'an event has a UUIDv7'] as const,
   [['completion', 'tcsh'], 'Allowed choices are bash, zsh, fish'] as const,
   [['tail', '--where', 'level'], 'path=value is needed'] as const,
+  [['sql', '--param', '2026-11-22', 'SELECT 1'], 'it is name=value'] as const,
   [['send'], 'either an event or --file is needed'] as const,
 ])('%j is refused in a sentence', async (args, sentence) => {
   const { exitCode, stdout, stderr } = await ran(args);

@@ -2,7 +2,7 @@
 import { homedir } from 'node:os';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
-import { Command } from 'commander';
+import { Command, InvalidArgumentError } from 'commander';
 import { example } from '../manage.ts';
 import { forTerminal } from '../print.ts';
 import type { Endpoint, Reach } from '../reach.ts';
@@ -15,6 +15,7 @@ const NAMES = 'SELECT table, name FROM system.columns WHERE database = currentDa
 
 interface Options {
   readonly format?: string;
+  readonly param?: Readonly<Record<string, string>>;
 }
 
 /** Prints ClickHouse's own table, or another format. */
@@ -22,10 +23,11 @@ export function sqlCommand(at: () => Promise<Reach>): Command {
   const command = new Command('sql')
     .description('ask ClickHouse; the tables: docs/reference/clickhouse.md')
     .argument('[statement...]', 'one SELECT; without it standard input, at a terminal a prompt')
-    .option('--format <name>', 'any of ClickHouse’s, as CSVWithNames or JSONEachRow');
+    .option('--format <name>', 'any of ClickHouse’s, as CSVWithNames or JSONEachRow')
+    .option('--param <name=value>', 'what the statement calls {name:Type}; as often as needed', withParam);
   example(
     command,
-    'questlog sql "SELECT event_type, count() FROM events GROUP BY event_type"\n  questlog sql',
+    'questlog sql "SELECT event_type, count() FROM events GROUP BY event_type"\n  questlog sql --param day=2026-11-22 < question.sql\n  questlog sql',
   );
   return command.action(async (words: string[], options: Options) => {
     const isAtTerminal = process.stdin.isTTY && process.stdout.isTTY;
@@ -37,6 +39,15 @@ export function sqlCommand(at: () => Promise<Reach>): Command {
   });
 }
 
+/** @throws InvalidArgumentError where there is no name. */
+function withParam(text: string, before: Readonly<Record<string, string>> = {}): Record<string, string> {
+  const [, name, value] = /^(\w+)=(.*)$/s.exec(text) ?? [];
+  if (name === undefined || value === undefined) {
+    throw new InvalidArgumentError('it is name=value, as in day=2026-11-22');
+  }
+  return { ...before, [name]: value };
+}
+
 async function answer(
   admin: Endpoint,
   query: string,
@@ -45,7 +56,10 @@ async function answer(
 ): Promise<void> {
   const format = options.format ?? (NAMES_FORMAT.test(query) ? undefined : TABLE);
   const answered = await admin.request('POST', '/admin/sql', {
-    body: { query: format === undefined ? query : `${query}\nFORMAT ${format}` },
+    body: {
+      query: format === undefined ? query : `${query}\nFORMAT ${format}`,
+      parameters: options.param ?? {},
+    },
     ...more,
   });
   const body = Buffer.from(await answered.arrayBuffer());
