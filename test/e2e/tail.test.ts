@@ -152,3 +152,29 @@ function stream(response: ServerResponse): void {
 function anEventOfTail(eventType: string): object {
   return { sessionId: null, eventType, receivedAt: '2026-11-22T12:00:00.000Z', payload: '{}' };
 }
+
+test('one message of the stream stays small however large the events are, and a question for its head ends', async () => {
+  const large = await shared.aProject({ revision: 'B' });
+  const { adminUrl, adminToken } = shared.product.credentials;
+  const look = (method: string): Promise<Response> => {
+    const headers = { Authorization: `Bearer ${adminToken}` };
+    return fetch(`${adminUrl}/admin/tail?project=${large.projectId}`, { method, headers });
+  };
+  expect((await look('HEAD')).status).toBe(200);
+
+  const stream = (await look('GET')).body?.pipeThrough(new TextDecoderStream()).getReader();
+  if (stream === undefined) throw new Error('no stream');
+  const payload = { text: 'x'.repeat(200_000) };
+  let told = '';
+  await untilShown(
+    () => told,
+    'event: events',
+    async () => {
+      await large.post(Array.from({ length: 20 }, () => anEvent({ payload })));
+      told += (await stream.read()).value ?? '';
+    },
+  );
+  while (!/"matched":[1-9]/.test(told)) told += (await stream.read()).value ?? '';
+  await stream.cancel();
+  for (const message of told.split('\n\n')) expect(message.length).toBeLessThan(1_500_000);
+});

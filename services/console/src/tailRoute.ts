@@ -16,6 +16,8 @@ const FLUSH_MS = 200;
 const FLUSHES_A_COUNT = 5;
 /** A hundred a second: more than anybody reads. */
 const SHOWN_A_FLUSH = 20;
+/** Of events of a quarter of a megabyte fewer are shown: the connection of each looker keeps so much in memory. */
+const CHARACTERS_A_FLUSH = 1024 * 1024;
 /** A looker that takes nothing for so long is gone. */
 const STALLED_MS = 60_000;
 const RETRY_MS = 1_000;
@@ -37,6 +39,11 @@ export function tailRoute(
     }
     const playerSessions = (playerId: string): Promise<ReadonlySet<string>> =>
       sessionsOf(store, playerId, asked.projectId);
+    if (ctx.method === 'HEAD') {
+      ctx.status = 200;
+      ctx.type = 'text/event-stream';
+      return;
+    }
     const { player } = asked;
     const filter = player === null ? asked : { ...asked, sessionIds: await playerSessions(player) };
     const looker = new Stream(ctx.res, { filter, tenantId: project?.tenantId ?? null });
@@ -108,6 +115,7 @@ class Stream implements Looker {
   readonly #response: ServerResponse;
   #filter: TailFilter;
   #events: string[] = [];
+  #characters = 0;
   readonly #count = { matched: 0, shown: 0, unreadRecords: 0 };
   #flushes = 0;
   #takenMs = performance.now();
@@ -151,7 +159,10 @@ class Stream implements Looker {
     for (const [index, event] of record.events.entries()) {
       if (!matches(this.#filter, event)) continue;
       this.#count.matched += 1;
-      if (this.#events.length < SHOWN_A_FLUSH) this.#events.push(eventText(record, event, { ...at, index }));
+      if (this.#events.length >= SHOWN_A_FLUSH || this.#characters >= CHARACTERS_A_FLUSH) continue;
+      const text = eventText(record, event, { ...at, index });
+      this.#events.push(text);
+      this.#characters += text.length;
     }
   }
 
@@ -165,16 +176,17 @@ class Stream implements Looker {
 
   #flush(): void {
     const response = this.#response;
+    const events = this.#events;
+    this.#events = [];
+    this.#characters = 0;
     if (response.writableNeedDrain) {
-      this.#events = [];
       if (performance.now() - this.#takenMs > STALLED_MS) response.destroy();
       return;
     }
     this.#takenMs = performance.now();
-    if (this.#events.length > 0) {
-      this.#count.shown += this.#events.length;
-      response.write(`event: events\ndata: [${this.#events.join(',')}]\n\n`);
-      this.#events = [];
+    if (events.length > 0) {
+      this.#count.shown += events.length;
+      response.write(`event: events\ndata: [${events.join(',')}]\n\n`);
     }
     this.#flushes += 1;
     if (this.#flushes % FLUSHES_A_COUNT === 0) {
