@@ -64,6 +64,8 @@ export function pageFiles(router: RouterInstance): void {
   const send = async (ctx: RouterContext, key: string, type: string, load: () => Promise<string>) => {
     const loaded = kept.get(key) ?? load().then((text) => ({ text, tag: tagOf(text) }));
     kept.set(key, loaded);
+    // What could not be read for once (too many open files) is read anew.
+    loaded.catch(() => kept.delete(key));
     const { text, tag } = await loaded;
     ctx.set({ ...HEADERS, ETag: tag });
     ctx.status = 200;
@@ -85,7 +87,8 @@ export function pageFiles(router: RouterInstance): void {
 
 function libraryOf(file: string): string | undefined {
   if (file === 'lib/uplot.css') return libraryPath('uplot/dist/uPlot.min.css');
-  const library = LIBRARIES[/^lib\/(?<name>.+)\.js$/.exec(file)?.groups?.['name'] ?? ''];
+  const name = /^lib\/(.+)\.js$/.exec(file)?.[1] ?? '';
+  const library = Object.hasOwn(LIBRARIES, name) ? LIBRARIES[name] : undefined;
   return library === undefined ? undefined : libraryPath(library);
 }
 

@@ -55,6 +55,8 @@ export function docsRoutes(router: RouterInstance): void {
     if (file === undefined) throw new Rejected('not_found', `there is nothing at ${ctx.path}`);
     const asset = loaded.get(name) ?? load(file.path());
     loaded.set(name, asset);
+    // What could not be read for once (too many open files) is read anew.
+    asset.catch(() => loaded.delete(name));
     answer(ctx, file.type, await asset);
   });
 }
