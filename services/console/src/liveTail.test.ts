@@ -48,13 +48,18 @@ test('what there is no time for is counted, so that nobody takes a part for the 
   ]);
 });
 
-test('a looker who has payloads parsed pays for it', async () => {
-  const { log, tail } = await aTail();
-  const looker = { ...aLooker(null), parsesPayloads: true };
-  await tail.join(looker);
-  const long = 'x'.repeat(50 * 1024);
-  await append(log, ...Array.from({ length: 6 }, (): [string, string] => [ONE, long]));
-  await expect.poll(() => looker.seen.length).toBe(2);
+test('a long record is parsed for one looker, however many want it, and the next one for another', async () => {
+  const { log, tail, passTime } = await aTail();
+  const lookers = Array.from({ length: 3 }, () => Object.assign(aLooker(null), { parsesPayloads: true }));
+  const plain = aLooker(null);
+  for (const looker of [...lookers, plain]) await tail.join(looker);
+  const long = 'x'.repeat(200 * 1024);
+  const figures = () => [...lookers, plain].map(({ seen, passed }) => `${seen.length} ${passed}`);
+  await append(log, [ONE, long]);
+  await expect.poll(figures).toEqual(['1 0', '0 1', '0 1', '1 0']);
+  passTime(1_000);
+  await append(log, [ONE, long]);
+  await expect.poll(figures).toEqual(['1 1', '1 1', '0 2', '2 0']);
 });
 
 test('the log is read once for all, and not at all when the last has left', async () => {

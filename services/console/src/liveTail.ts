@@ -34,8 +34,8 @@ export interface LiveTailDeps {
 
 export const MAX_LOOKERS = 32;
 /**
- * Decoded in each 100 ms, for all lookers together, and once more for each whose filter parses payloads. Bytes are what the
- * work goes by, and the same on a machine that is busy: 3 % of a thread.
+ * Decoded in each 100 ms, for all lookers together, and as much parsed for those whose filter looks into payloads. Bytes are
+ * what the work goes by, and the same on a machine that is busy: 3 % of a thread.
  */
 const BUDGET_BYTES = 128 * 1024;
 const BUDGET_WINDOW_MS = 100;
@@ -43,13 +43,15 @@ const BUDGET_WINDOW_MS = 100;
 export class LiveTail {
   readonly #deps: LiveTailDeps;
   readonly #lookers = new Set<Looker>();
-  readonly #budget: Budget;
+  readonly #decoding: Budget;
+  readonly #parsing: Budget;
   #tail: Promise<Tail> | undefined;
   #isClosed = false;
 
   constructor(deps: LiveTailDeps) {
     this.#deps = deps;
-    this.#budget = new Budget(deps.nowMs);
+    this.#decoding = new Budget(deps.nowMs);
+    this.#parsing = new Budget(deps.nowMs);
   }
 
   /** From now on. @throws Unavailable when there are too many, the process stops, or the log cannot be read. */
@@ -105,14 +107,21 @@ export class LiveTail {
         ({ tenantId }) => tenantId === null || tenantId === record.key,
       );
       if (lookers.length === 0) continue;
-      const readings = 1 + lookers.filter(({ parsesPayloads }) => parsesPayloads).length;
-      if (!this.#budget.take((record.value?.length ?? 0) * readings)) {
+      const bytes = record.value?.length ?? 0;
+      if (!this.#decoding.take(bytes)) {
         for (const looker of lookers) looker.pass();
         continue;
       }
       const accepted = await this.#decoded(record);
-      if (accepted !== undefined) {
-        for (const looker of lookers) looker.take(accepted, { partition, offset: record.offset });
+      if (accepted === undefined) continue;
+      for (const looker of lookers) {
+        if (looker.parsesPayloads && !this.#parsing.take(bytes)) {
+          looker.pass();
+          continue;
+        }
+        looker.take(accepted, { partition, offset: record.offset });
+        // Whoever had a turn is the last to have the next one.
+        if (looker.parsesPayloads && this.#lookers.delete(looker)) this.#lookers.add(looker);
       }
     }
   }
