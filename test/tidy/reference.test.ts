@@ -39,6 +39,7 @@ test('the reference has every route of the two listeners and no other', () => {
       'services/ingest/src/http/adminApp.ts',
       'services/runtime/src/process/healthRoutes.ts',
       'services/console/src/tailRoute.ts',
+      'services/console/src/lagRoute.ts',
     ),
   );
   expect(pathsOf(openApi('A')), 'publicApp.ts and openapi.ts').toEqual(

@@ -3,10 +3,12 @@ import { Router, type RouterInstance } from '@koa/router';
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import type { DirectoryHandle } from '@questlog/runtime/directory/openDirectory';
 import type { Log } from '@questlog/runtime/log/log';
+import type { Clock } from '@questlog/runtime/process/clock';
 import type { Logger } from '@questlog/runtime/process/logger';
 import { createCodec, type SchemaRegistry } from '@questlog/runtime/registry/registry';
 import { eventsAccepted } from '@questlog/schemas/topics/eventsAccepted';
 import type { Middleware } from 'koa';
+import { lagRoute } from './lagRoute.ts';
 import { LiveTail } from './liveTail.ts';
 import { pageFiles } from './pageFiles.ts';
 import { signIn } from './signIn.ts';
@@ -17,6 +19,7 @@ export interface ConsoleDeps {
   readonly registry: SchemaRegistry;
   readonly store: Store;
   readonly directory: DirectoryHandle;
+  readonly clock: Clock;
   readonly logger: Logger;
   readonly adminToken: string;
 }
@@ -37,5 +40,6 @@ export async function openConsole(deps: ConsoleDeps): Promise<Console> {
   const router = new Router({ sensitive: true });
   pageFiles(router);
   tailRoute(router, tail, deps);
+  lagRoute(router, deps);
   return { signIn: signIn(deps.adminToken), router, close: () => tail.close() };
 }

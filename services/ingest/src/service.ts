@@ -99,14 +99,14 @@ export async function startIngest(deps: IngestServiceDeps): Promise<IngestServic
   const known = { store, sessions, reports, clock };
   // What storing events takes.
   const storing = { log, codec, quotas, metrics, partitions };
+  const ingest = { ...known, ...storing, replays };
   // What a read waits for before it asks ClickHouse.
   const settling = { projection: events, linksSettled: watchLinks({ log, clock }), partitions };
   const toGames = publicApp({
     directory: directory.current,
     bodies: { budget: new BodyBudget(metrics.bodyBytesInFlight), turns: new LoopTurns() },
     ...{ defaultRevision: settings.defaultRevision, corsOrigins: settings.corsOrigins },
-    ...{ hasDocs: settings.hasDocs, clock, logger, metrics },
-    ingest: { ...known, ...storing, replays },
+    ...{ hasDocs: settings.hasDocs, ingest, clock, logger, metrics },
     reads: { ...known, ...settling, registered },
     reports: {
       ...{ ...known, ...storing, ...settling, reportProjection: filed, perReport: new KeyedMutex() },
@@ -122,6 +122,7 @@ export async function startIngest(deps: IngestServiceDeps): Promise<IngestServic
   const toOperators = adminApp({
     ...{ directory, store, reader: deps.reader, reports, health, clock, logger, metrics },
     ...{ adminToken: deps.adminToken, pages: deps.pages, uploads: deps.uploads },
+    ...{ ingest, defaultRevision: settings.defaultRevision },
     hosts: [settings.toOperators.host, ...settings.adminAllowedHosts],
   });
   const toMalformed = headersOfEveryAnswer(settings.corsOrigins);

@@ -17,11 +17,14 @@ import {
   TokenInput,
 } from '@questlog/schemas/http/admin';
 import { LinkRetryInput } from '@questlog/schemas/http/report';
+import type { Revision } from '@questlog/schemas/topics/eventsAccepted';
 import Koa, { type Middleware } from 'koa';
 import type { TSchema } from 'typebox';
 import { administer } from '../admin/administer.ts';
 import { askSql } from '../admin/askSql.ts';
 import { retryLinks } from '../admin/retryLinks.ts';
+import { sendTestEvent } from '../admin/sendTestEvent.ts';
+import type { IngestDeps } from '../events/ingestEvents.ts';
 import { KeyedMutex } from '../known/keyedMutex.ts';
 import type { Reports } from '../known/reports.ts';
 import type { IngestMetrics } from '../metrics.ts';
@@ -43,6 +46,8 @@ export interface AdminAppDeps extends HealthDeps {
   /** Undefined where uploads are not set up. */
   readonly uploads: UploadStore | undefined;
   readonly clock: Clock;
+  readonly ingest: IngestDeps;
+  readonly defaultRevision: Revision;
   readonly adminToken: string;
   /** The hosts that operators may name, besides this machine's loopback and the address that was reached. */
   readonly hosts: readonly string[];
@@ -99,6 +104,10 @@ export function adminApp(deps: AdminAppDeps): Koa {
   write('patch', '/admin/tenants/:id', TenantPatch, operations.patchTenant);
   write('post', '/admin/projects', ProjectInput, operations.createProject);
   write('patch', '/admin/projects/:id', ProjectPatch, operations.patchProject);
+  router.post('/admin/projects/:id/test-event', async (ctx) => {
+    ctx.body = await sendTestEvent(deps, ctx.params['id'] ?? '', ctx.response.get('X-Request-Id'));
+    ctx.status = 201;
+  });
   write('post', '/admin/tokens', TokenInput, operations.createToken);
   router.delete('/admin/tokens/:id', async (ctx) => {
     await operations.revokeToken(ctx.params['id'] ?? '');

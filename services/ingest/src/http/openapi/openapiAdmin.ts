@@ -27,6 +27,13 @@ export function adminApi(): Record<string, unknown> {
         post: created('Creates a project of a tenant.', 'ProjectInput', 'Project', { 404: NOT_THERE }),
       },
       '/admin/projects/{id}': { patch: changed('Changes the given fields of a project.', 'Project') },
+      '/admin/projects/{id}/test-event': {
+        post: {
+          summary: 'Sends an event of the type `questlog.test` as the project, by the way that a game’s events take.',
+          parameters: [id],
+          responses: { 201: answer('The created event.', { type: 'object' }), 404: NOT_THERE, ...REFUSED },
+        },
+      },
       '/admin/tokens': {
         get: listed('All tokens, without their secrets.', 'Token'),
         post: written('Creates a token, shown once and kept as SHA-256.', 'TokenInput', {
@@ -50,6 +57,14 @@ export function adminApi(): Record<string, unknown> {
         post: written(SQL, 'SqlInput', { 200: answer('The rows and what ClickHouse says of them.', {}) }),
       },
       '/admin/tail': { get: tailOperation() },
+      '/admin/lag': {
+        get: {
+          summary:
+            'How far each consumer group is behind the log, as records, as time and as a share of what the log keeps; ' +
+            'dead letters, and the disk of the data folder.',
+          responses: { 200: answer('As it was within the last second.', { type: 'object' }), ...REFUSED },
+        },
+      },
       '/admin/uploads/{projectId}/{uploadId}': { get: uploadOperation() },
       '/healthz': { get: open('The process runs. For load balancers.', state('ok')) },
       '/readyz': {

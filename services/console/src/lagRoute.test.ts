@@ -1,0 +1,124 @@
+import { aLog, ManualClock } from '@questlog/runtime/log/embedded/testing/testLog';
+import type { Log } from '@questlog/runtime/log/log';
+import { withMethods } from '@questlog/runtime/log/testing/withMethods';
+import { GROUPS, TOPICS, topicDefinitions } from '@questlog/schemas/topics/topics';
+import { expect, test } from 'vitest';
+import { type ConsumerLag, type LagAnswer, lagOf } from './lagRoute.ts';
+
+const DAY_MS = 24 * 60 * 60 * 1000;
+
+/** Two partitions of each topic, and five events in them: at 0, 10 and 20 s in the first, two at 5 s in the second. */
+async function aLogWithEvents(): Promise<{ clock: ManualClock; log: Log; beganMs: number }> {
+  const clock = new ManualClock();
+  const beganMs = clock.nowMs;
+  const log = await aLog({ clock });
+  await log.ensureTopics(topicDefinitions(2));
+  const append = async (partition: number, atSeconds: number, count = 1): Promise<void> => {
+    clock.nowMs = beganMs + atSeconds * 1000;
+    const records = Array.from({ length: count }, () => ({
+      key: 'a tenant',
+      value: Buffer.from('an event'),
+    }));
+    await log.append(TOPICS.events, partition, records);
+  };
+  await append(0, 0);
+  await append(1, 5, 2);
+  await append(0, 10);
+  await append(0, 20);
+  clock.nowMs = beganMs + 60_000;
+  return { clock, log, beganMs };
+}
+
+async function commit(log: Log, group: string, offsets: readonly number[]): Promise<void> {
+  const done = offsets.map(() => Promise.withResolvers<void>());
+  const consumer = await log.consume({
+    group,
+    topics: [TOPICS.events],
+    process: async (owned) => {
+      await owned.commit(TOPICS.events, { offset: offsets[owned.partition] ?? 0, metadata: '' });
+      done[owned.partition]?.resolve();
+    },
+  });
+  await Promise.all(done.map(({ promise }) => promise));
+  await consumer.stop();
+}
+
+function ofEvents({ consumers }: LagAnswer, group: string): ConsumerLag | undefined {
+  return consumers.find((one) => one.group === group && one.topic === TOPICS.events);
+}
+
+test('tells of each group how many records it has not processed, and how old the oldest is, to the record', async () => {
+  const { clock, log } = await aLogWithEvents();
+  const look = lagOf({ log, clock });
+  await commit(log, GROUPS.projectEvents, [1, 0]);
+  const first = await look();
+  expect(ofEvents(first, GROUPS.projectEvents)).toEqual({
+    group: GROUPS.projectEvents,
+    topic: TOPICS.events,
+    lagRecords: 4,
+    lagMs: 55_000,
+    retentionMs: 7 * DAY_MS,
+    shareOfRetention: 55_000 / (7 * DAY_MS),
+    lostRecords: 0,
+    partitions: [
+      { partition: 0, lagRecords: 2 },
+      { partition: 1, lagRecords: 2 },
+    ],
+  });
+  expect(ofEvents(first, GROUPS.link)).toMatchObject({ lagRecords: 5, lagMs: 60_000 });
+  expect(first.consumers.filter(({ topic }) => topic !== TOPICS.events)).toHaveLength(4);
+
+  clock.nowMs += 1_000;
+  await commit(log, GROUPS.projectEvents, [1, 2]);
+  expect(ofEvents(await look(), GROUPS.projectEvents)).toMatchObject({ lagRecords: 2, lagMs: 51_000 });
+  clock.nowMs += 1_000;
+  await commit(log, GROUPS.projectEvents, [3, 2]);
+  expect(ofEvents(await look(), GROUPS.projectEvents)).toMatchObject({ lagRecords: 0, lagMs: 0 });
+});
+
+test('counts dead letters, and what retention took before a group had read it', async () => {
+  const { clock, log } = await aLogWithEvents();
+  await log.append(TOPICS.deadLetters, 1, [{ key: null, value: Buffer.from('a dead letter') }]);
+  const trimmed = withMethods(log, {
+    startOffsets: async (topic) => (topic === TOPICS.events ? [2, 0] : await log.startOffsets(topic)),
+  });
+  await commit(log, GROUPS.projectEvents, [1, 2]);
+  const answer = await lagOf({ log: trimmed, clock })();
+  expect(answer.deadLetters).toEqual({ records: 1, retentionMs: 30 * DAY_MS });
+  expect(ofEvents(answer, GROUPS.projectEvents)).toMatchObject({ lostRecords: 1, lagRecords: 1 });
+});
+
+test('asks the log once a second, however many look', async () => {
+  const { clock, log } = await aLogWithEvents();
+  let asked = 0;
+  const counting = withMethods(log, {
+    committed: async (group, topic) => {
+      asked += 1;
+      return await log.committed(group, topic);
+    },
+  });
+  const look = lagOf({ log: counting, clock });
+  await Promise.all(Array.from({ length: 50 }, look));
+  const once = asked;
+  clock.nowMs += 999;
+  await look();
+  expect(asked).toBe(once);
+  clock.nowMs += 1;
+  await look();
+  expect(asked).toBe(2 * once);
+});
+
+test('answers again after the log could not be asked', async () => {
+  const { clock, log } = await aLogWithEvents();
+  let isAway = true;
+  const away = withMethods(log, {
+    endOffsets: async (topic) => {
+      if (isAway) throw new Error('away');
+      return await log.endOffsets(topic);
+    },
+  });
+  const look = lagOf({ log: away, clock });
+  await expect(look()).rejects.toThrow('away');
+  isAway = false;
+  expect(ofEvents(await look(), GROUPS.link)).toMatchObject({ lagRecords: 5 });
+});
