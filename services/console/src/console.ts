@@ -22,6 +22,8 @@ export interface ConsoleDeps {
   readonly clock: Clock;
   readonly logger: Logger;
   readonly adminToken: string;
+  /** Where this process keeps data; undefined where it keeps none. */
+  readonly dataDir: string | undefined;
 }
 
 export interface Console {

@@ -1,3 +1,4 @@
+import { tmpdir } from 'node:os';
 import { aLog, ManualClock } from '@questlog/runtime/log/embedded/testing/testLog';
 import type { Log } from '@questlog/runtime/log/log';
 import { withMethods } from '@questlog/runtime/log/testing/withMethods';
@@ -49,7 +50,7 @@ function ofEvents({ consumers }: LagAnswer, group: string): ConsumerLag | undefi
 
 test('tells of each group how many records it has not processed, and how old the oldest is, to the record', async () => {
   const { clock, log } = await aLogWithEvents();
-  const look = lagOf({ log, clock });
+  const look = lagOf({ log, clock, dataDir: undefined });
   await commit(log, GROUPS.projectEvents, [1, 0]);
   const first = await look();
   expect(ofEvents(first, GROUPS.projectEvents)).toEqual({
@@ -83,7 +84,8 @@ test('counts dead letters, and what retention took before a group had read it', 
     startOffsets: async (topic) => (topic === TOPICS.events ? [2, 0] : await log.startOffsets(topic)),
   });
   await commit(log, GROUPS.projectEvents, [1, 2]);
-  const answer = await lagOf({ log: trimmed, clock })();
+  const answer = await lagOf({ log: trimmed, clock, dataDir: tmpdir() })();
+  expect(answer.disk?.freeBytes).toBeGreaterThan(0);
   expect(answer.deadLetters).toEqual({ records: 1, retentionMs: 30 * DAY_MS });
   expect(ofEvents(answer, GROUPS.projectEvents)).toMatchObject({ lostRecords: 1, lagRecords: 1 });
 });
@@ -97,7 +99,7 @@ test('asks the log once a second, however many look', async () => {
       return await log.committed(group, topic);
     },
   });
-  const look = lagOf({ log: counting, clock });
+  const look = lagOf({ log: counting, clock, dataDir: undefined });
   await Promise.all(Array.from({ length: 50 }, look));
   const once = asked;
   clock.nowMs += 999;
@@ -117,7 +119,7 @@ test('answers again after the log could not be asked', async () => {
       return await log.endOffsets(topic);
     },
   });
-  const look = lagOf({ log: away, clock });
+  const look = lagOf({ log: away, clock, dataDir: undefined });
   await expect(look()).rejects.toThrow('away');
   isAway = false;
   expect(ofEvents(await look(), GROUPS.link)).toMatchObject({ lagRecords: 5 });

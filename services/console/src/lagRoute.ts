@@ -1,7 +1,8 @@
 /**
  * `GET /admin/lag`: how far each consumer group is behind the log, as records, as time, and as a share of what the log keeps.
- * What is unprocessed for longer than that is lost. However many look, the log is asked once a second.
+ * What is unprocessed for longer than that is lost. Beside it what else fills up: dead letters, the disk. However many look, the log is asked once a second.
  */
+import { statfs } from 'node:fs/promises';
 import type { RouterInstance } from '@koa/router';
 import type { Log } from '@questlog/runtime/log/log';
 import type { Clock } from '@questlog/runtime/process/clock';
@@ -28,11 +29,14 @@ export interface LagAnswer {
   readonly consumers: readonly ConsumerLag[];
   /** What the topic of dead letters holds. */
   readonly deadLetters: { readonly records: number; readonly retentionMs: number };
+  /** Where the data folder lies; null where the process has none. */
+  readonly disk: { readonly freeBytes: number; readonly totalBytes: number } | null;
 }
 
 interface LagDeps {
   readonly log: Log;
   readonly clock: Clock;
+  readonly dataDir: string | undefined;
 }
 
 const CONSUMERS = [
@@ -73,7 +77,7 @@ export function lagOf(deps: LagDeps): () => Promise<LagAnswer> {
 }
 
 async function answerOf(
-  { log }: LagDeps,
+  { log, dataDir }: LagDeps,
   consumers: readonly ConsumerOfTopic[],
   nowMs: number,
 ): Promise<LagAnswer> {
@@ -88,7 +92,13 @@ async function answerOf(
       records: sum(ends.map((end, partition) => end - (starts[partition] ?? 0))),
       retentionMs: retentionOf(TOPICS.deadLetters),
     },
+    disk: dataDir === undefined ? null : await diskOf(dataDir),
   };
+}
+
+async function diskOf(folder: string): Promise<LagAnswer['disk']> {
+  const { bavail, blocks, bsize } = await statfs(folder);
+  return { freeBytes: bavail * bsize, totalBytes: blocks * bsize };
 }
 
 /** Per partition, where a group stands. */

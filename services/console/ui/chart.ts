@@ -11,6 +11,8 @@ export interface Series {
 }
 
 const HEIGHT = 180;
+/** Takes the longest number that is not written shorter. */
+const AXIS_WIDTH = 64;
 
 /** @param times seconds since the epoch, ascending. @param label says to a screen reader what the chart shows. */
 export function Chart({
@@ -42,12 +44,13 @@ export function Chart({
       {
         width: element.clientWidth || 600,
         height: HEIGHT,
-        axes: [axis, axis],
+        axes: [axis, { ...axis, size: AXIS_WIDTH }],
+        ...(areBars && { scales: { x: { range: withRoom } } }),
         series: [
           {},
           ...names.split('\n').map((name, i) => ({
             ...{ label: name, stroke: colour(`--series-${(i % 4) + 1}`), width: 2, ...(paths && { paths }) },
-            ...(areBars && { fill: colour(`--series-${(i % 4) + 1}`) }),
+            ...(areBars && { fill: colour(`--series-${(i % 4) + 1}`), points: { show: false } }),
           })),
         ],
       },
@@ -65,4 +68,10 @@ export function Chart({
   }, [names, areBars]);
   useEffect(() => drawn.current?.setData(data), [JSON.stringify(data)]);
   return html`<div class="chart" role="img" aria-label=${label} ref=${place}></div>`;
+}
+
+/** The first bar and the last one as wide as the others. */
+function withRoom({ data: [times] }: UPlot, min: number, max: number): [number, number] {
+  const half = (max - min) / Math.max(1, times.length - 1) / 2;
+  return [min - half, max + half];
 }

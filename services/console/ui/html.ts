@@ -17,6 +17,8 @@ export interface PageProps {
   readonly projects: readonly ListedProject[];
   /** What stands behind the page's name in the address: `#/<path>/<argument>`. */
   readonly argument: string;
+  /** Asks for the projects again. */
+  readonly onProjects: () => void;
 }
 
 /** What was answered last, and why there is none newer. */

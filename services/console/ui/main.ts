@@ -70,7 +70,7 @@ function Console(): VNode {
     <main>
       <h1>${page.title}</h1>
       <${Failure} error=${error} />
-      ${value && html`<${page.view} key=${`${page.path}/${place.argument}`} project=${project} projects=${projects} argument=${place.argument} />`}
+      ${value && html`<${page.view} key=${`${page.path}/${place.argument}`} project=${project} projects=${projects} argument=${place.argument} onProjects=${again} />`}
     </main>
   </div>`;
 }

@@ -28,5 +28,8 @@ export const PAGES: readonly Page[] = [
     ...{ path: 'report', title: 'Report', isListed: false },
     view: later(async () => (await import('./pages/report.ts')).Report),
   },
+  { path: 'health', title: 'Health', view: later(async () => (await import('./pages/health.ts')).Health) },
+  { path: 'quota', title: 'Quota', view: later(async () => (await import('./pages/quota.ts')).Quota) },
+  { path: 'manage', title: 'Manage', view: later(async () => (await import('./pages/manage.ts')).Manage) },
   { path: 'ask', title: 'Ask', view: later(async () => (await import('./pages/ask.ts')).Ask) },
 ];

@@ -1,12 +1,15 @@
 /** Requests to this Questlog. Whoever is not signed in any more is told so by an event of the window. */
 
-/** The sentence of the problem that was answered (RFC 9457). */
+/** The problem that was answered (RFC 9457): its sentence, and what it says of single fields. */
 export class Refused extends Error {
   readonly status: number;
+  /** By their names, as `reportWindow/beforeMs`. */
+  readonly fields: ReadonlyMap<string, string>;
 
-  constructor(status: number, message: string) {
+  constructor(status: number, message: string, fields: ReadonlyMap<string, string> = new Map()) {
     super(message);
     this.status = status;
+    this.fields = fields;
   }
 }
 
@@ -26,8 +29,14 @@ export async function request(method: string, path: string, body?: unknown): Pro
   if (response.ok) return response;
   if (response.status === 401) window.dispatchEvent(new Event(SIGNED_OUT));
   const problem: unknown = await response.json().catch(() => undefined);
-  const detail: unknown = Reflect.get(Object(problem), 'detail');
-  throw new Refused(response.status, typeof detail === 'string' ? detail : `answered ${response.status}`);
+  const { detail, errors = [] } = Object(problem) as Partial<Problem>;
+  const fields = new Map(errors.map(({ pointer, detail: why }) => [pointer.slice(1), why]));
+  throw new Refused(response.status, detail ?? `answered ${response.status}`, fields);
+}
+
+interface Problem {
+  readonly detail: string;
+  readonly errors: readonly { readonly pointer: string; readonly detail: string }[];
 }
 
 /** Whoever asks says the type. */

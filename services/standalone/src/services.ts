@@ -94,7 +94,7 @@ export async function startServices(deps: Deps): Promise<Running> {
   }
   const directory = await openDirectory(shared);
   lifecycle.onStop('directory', () => directory.close());
-  const pages = await openConsole({ ...shared, directory, adminToken });
+  const pages = await openConsole({ ...shared, directory, adminToken, dataDir: kept?.dataDir });
   const ingest = await startIngest({
     ...{ ...shared, pages },
     metrics: ingestMetrics(metrics),

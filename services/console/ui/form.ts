@@ -1,0 +1,122 @@
+/** Forms in dialogs: what the API says of a field stands beside it, for eyes and for screen readers. */
+import type { ComponentChildren, VNode } from 'preact';
+import { useEffect, useRef, useState } from 'preact/hooks';
+import { Failure, html } from './html.ts';
+import { Refused } from './request.ts';
+
+export interface Field {
+  /** As the API names it, as `reportWindow/beforeMs`. */
+  readonly name: string;
+  readonly label: string;
+  readonly hint?: string;
+  readonly type?: 'text' | 'number' | 'datetime-local';
+  readonly value?: string | number | null;
+  /** One of them. */
+  readonly options?: readonly Option[];
+  /** Some of them; `value` then means nothing. */
+  readonly checks?: readonly (Option & { readonly isChecked: boolean })[];
+}
+
+interface Option {
+  readonly value: string;
+  readonly label: string;
+}
+
+/** Over the page until it is closed; the focus goes back to what opened it. */
+export function Dialog({
+  title,
+  onClose,
+  children,
+}: {
+  title: string;
+  onClose: () => void;
+  children?: ComponentChildren;
+}): VNode {
+  const dialog = useRef<HTMLDialogElement>(null);
+  useEffect(() => dialog.current?.showModal(), []);
+  return html`<dialog ref=${dialog} onClose=${onClose} aria-label=${title}><h2>${title}</h2>${children}</dialog>`;
+}
+
+/**
+ * @param send what the form does; the dialog closes when it is done, and stays where it throws.
+ * @param children what stands above the fields.
+ */
+export function FormDialog({
+  title,
+  action,
+  fields = [],
+  isDangerous = false,
+  send,
+  onClose,
+  children,
+}: {
+  title: string;
+  action: string;
+  fields?: readonly Field[];
+  isDangerous?: boolean;
+  send: (form: FormData) => Promise<unknown>;
+  onClose: () => void;
+  children?: ComponentChildren;
+}): VNode {
+  const [error, setError] = useState<Error>();
+  const [isBusy, setBusy] = useState(false);
+  const form = useRef<HTMLFormElement>(null);
+  const problems = error instanceof Refused ? error.fields : new Map<string, string>();
+  // Closed before it is taken away: only then does the focus go back.
+  const close = () => form.current?.closest('dialog')?.close();
+  const onSubmit = async (event: SubmitEvent): Promise<void> => {
+    event.preventDefault();
+    setBusy(true);
+    try {
+      await send(new FormData(event.target as HTMLFormElement));
+      close();
+    } catch (thrown) {
+      setError(thrown instanceof Error ? thrown : new Error(String(thrown)));
+      setBusy(false);
+    }
+  };
+  useEffect(() => form.current?.querySelector<HTMLElement>('[aria-invalid=true]')?.focus(), [error]);
+  // What belongs to no field here is said of the whole form.
+  const isOfField = fields.some(({ name }) => problems.has(name));
+  return html`<${Dialog} title=${title} onClose=${onClose}>
+    <form class="fields" ref=${form} novalidate onSubmit=${onSubmit}>
+      ${children}
+      ${fields.map((field) => html`<${FieldOf} key=${field.name} field=${field} problem=${problems.get(field.name)} />`)}
+      <${Failure} error=${isOfField ? undefined : error} />
+      <p class="actions">
+        <button class=${isDangerous ? 'danger' : ''} disabled=${isBusy}>${action}</button>
+        <button type="button" class="plain" autofocus=${isDangerous} onClick=${close}>Cancel</button>
+      </p>
+    </form>
+  <//>`;
+}
+
+function FieldOf({ field, problem }: { field: Field; problem: string | undefined }): VNode {
+  const { name, label, hint, type = 'text', value, options, checks } = field;
+  const id = `field-${name.replace('/', '-')}`;
+  const told = html`${hint && html`<small id=${`${id}-hint`}>${hint}</small>`}
+    ${problem && html`<strong class="problem" id=${`${id}-problem`} role="alert">${problem}</strong>`}`;
+  const described = [hint && `${id}-hint`, problem && `${id}-problem`].filter(Boolean).join(' ') || undefined;
+  if (checks !== undefined) {
+    return html`<fieldset aria-describedby=${described}><legend>${label}</legend>
+      ${checks.map((check) => html`<label><input type="checkbox" name=${name} value=${check.value} defaultChecked=${check.isChecked} />${check.label}</label>`)}
+      ${told}
+    </fieldset>`;
+  }
+  const common = { id, name, 'aria-describedby': described, 'aria-invalid': problem ? 'true' : undefined };
+  return html`<div>
+    <label for=${id}>${label}</label>
+    ${
+      options === undefined
+        ? html`<input ...${common} type=${type} step="any" autocomplete="off" defaultValue=${value ?? ''} />`
+        : html`<select ...${common}>${options.map((option) => html`<option value=${option.value} selected=${option.value === value}>${option.label}</option>`)}</select>`
+    }
+    ${told}
+  </div>`;
+}
+
+/** Null where nothing was given. */
+export function numberOf(form: FormData, name: string): number | null {
+  const text = String(form.get(name) ?? '').trim();
+  return text === '' ? null : Number(text);
+}

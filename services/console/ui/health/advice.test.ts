@@ -1,0 +1,44 @@
+import { expect, test } from 'vitest';
+import { adviceOf, type Lag } from './advice.ts';
+
+const consumer: Lag['consumers'][number] = {
+  ...{ group: 'questlog-project-events', topic: 'questlog.events.v1' },
+  ...{ lagRecords: 7, lagMs: 2_000, shareOfRetention: 0, lostRecords: 0 },
+};
+const well: Lag = {
+  at: '',
+  consumers: [consumer],
+  deadLetters: { records: 0 },
+  disk: { freeBytes: 50, totalBytes: 100 },
+};
+const whats = (of: Partial<Parameters<typeof adviceOf>[0]>): string[] =>
+  adviceOf({ lag: well, ready: {}, rates: undefined, ...of }).map(({ what }) => what);
+const ofConsumer = (of: Partial<typeof consumer>): string[] =>
+  whats({ lag: { ...well, consumers: [{ ...consumer, ...of }] } });
+
+test('says nothing where all is well, or nothing is known yet', () => {
+  expect(whats({})).toEqual([]);
+  expect(whats({ lag: undefined, ready: undefined })).toEqual([]);
+});
+
+test('says of a consumer the worst that is true', () => {
+  expect(ofConsumer({ lagMs: 31_000 })).toEqual(['Events to ClickHouse is 31 s behind, with 7 records.']);
+  expect(ofConsumer({ lagMs: 31_000, shareOfRetention: 0.4 })).toEqual([
+    'Events to ClickHouse is behind by 40 % of what the log keeps; at 100 % records are lost.',
+  ]);
+  expect(ofConsumer({ shareOfRetention: 1, lostRecords: 3 })).toEqual([
+    'Events to ClickHouse: 3 records are lost.',
+  ]);
+});
+
+test('says what does not answer, what goes wrong, and what fills up', () => {
+  expect(whats({ ready: { warnings: { clickhouse: 'ClickHouse does not answer' } } })).toEqual([
+    'clickhouse: ClickHouse does not answer.',
+  ]);
+  const rates = { atMs: 0, events: 0, requests: 1, errors: 1, refused: 0, p50Ms: 1, p99Ms: 1_500 };
+  expect(whats({ rates })).toHaveLength(2);
+  expect(whats({ lag: { ...well, deadLetters: { records: 1 } } })).toEqual(['There are dead letters.']);
+  expect(whats({ lag: { ...well, disk: { freeBytes: 9, totalBytes: 100 } } })).toEqual([
+    'The disk is almost full.',
+  ]);
+});

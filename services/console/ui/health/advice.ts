@@ -1,0 +1,115 @@
+/** What is bad, and what an operator does about it. Pure. */
+import type { Rates } from './metricsHistory.ts';
+
+/** As `GET /admin/lag` answers. */
+export interface Lag {
+  readonly at: string;
+  readonly consumers: readonly {
+    readonly group: string;
+    readonly topic: string;
+    readonly lagRecords: number;
+    readonly lagMs: number | null;
+    readonly shareOfRetention: number | null;
+    readonly lostRecords: number;
+  }[];
+  readonly deadLetters: { readonly records: number };
+  readonly disk: { readonly freeBytes: number; readonly totalBytes: number } | null;
+}
+
+/** As `GET /readyz` answers. */
+export interface Ready {
+  readonly problems?: Readonly<Record<string, string>>;
+  readonly warnings?: Readonly<Record<string, string>>;
+}
+
+export interface Advice {
+  readonly what: string;
+  readonly todo: string;
+}
+
+/** Events are in ClickHouse within ten seconds where all is well. */
+const BEHIND_MS = 30_000;
+const NEAR_LOSS = 0.1;
+const SLOW_MS = 1_000;
+const LEAST_FREE = 0.1;
+
+const NAMES: Readonly<Record<string, string>> = {
+  'questlog-project-events questlog.events.v1': 'Events to ClickHouse',
+  'questlog-project-sessions questlog.sessions.v1': 'Sessions to ClickHouse',
+  'questlog-project-reports questlog.report-links.v1': 'Reports to ClickHouse',
+  'questlog-project-links questlog.linked-events.v1': 'Links to ClickHouse',
+  'questlog-link questlog.events.v1': 'Events to the linker',
+  'questlog-link questlog.report-links.v1': 'Reports to the linker',
+};
+
+export function lagName({ group, topic }: { readonly group: string; readonly topic: string }): string {
+  return NAMES[`${group} ${topic}`] ?? group;
+}
+
+/** @param of what is known by now. */
+export function adviceOf(of: {
+  readonly lag: Lag | undefined;
+  readonly ready: Ready | undefined;
+  readonly rates: Rates | undefined;
+}): Advice[] {
+  const { lag, ready, rates } = of;
+  return [
+    ...Object.entries({ ...ready?.problems, ...ready?.warnings }).map(([name, sentence]) => ({
+      what: `${name}: ${sentence}.`,
+      todo: cureOf(name),
+    })),
+    ...(lag?.consumers.flatMap(adviceOfConsumer) ?? []),
+    ...ifBad((rates?.errors ?? 0) > 0, 'Questlog answers requests with a 5xx.', ERRORS),
+    ...ifBad((rates?.p99Ms ?? 0) > SLOW_MS, 'One answer in a hundred takes more than a second.', SLOW),
+    ...ifBad((lag?.deadLetters.records ?? 0) > 0, 'There are dead letters.', DEAD),
+    ...ifBad(
+      lag?.disk != null && lag.disk.freeBytes < LEAST_FREE * lag.disk.totalBytes,
+      'The disk is almost full.',
+      FULL,
+    ),
+  ];
+}
+
+function adviceOfConsumer(consumer: Lag['consumers'][number]): Advice[] {
+  const { group, lagMs, lagRecords, shareOfRetention, lostRecords } = consumer;
+  const name = lagName(consumer);
+  const todo = group === 'questlog-link' ? LINKER : PROJECTOR;
+  if (lostRecords > 0) {
+    return [{ what: `${name}: ${lostRecords.toLocaleString()} records are lost.`, todo: LOST }];
+  }
+  if ((shareOfRetention ?? 0) > NEAR_LOSS) {
+    const share = Math.round(100 * (shareOfRetention ?? 0));
+    return [
+      { what: `${name} is behind by ${share} % of what the log keeps; at 100 % records are lost.`, todo },
+    ];
+  }
+  const seconds = Math.round((lagMs ?? 0) / 1000).toLocaleString();
+  const what = `${name} is ${seconds} s behind, with ${lagRecords.toLocaleString()} records.`;
+  return ifBad((lagMs ?? 0) > BEHIND_MS, what, todo);
+}
+
+function ifBad(isBad: boolean, what: string, todo: string): Advice[] {
+  return isBad ? [{ what, todo }] : [];
+}
+
+function cureOf(name: string): string {
+  if (/clickhouse/i.test(name)) {
+    return 'Games are still answered. Start ClickHouse again, or look at its address in CLICKHOUSE_URL; until then nothing new can be read here.';
+  }
+  if (name === 'log')
+    return 'Games are answered 503 until it is back. Look at the brokers, or at the disk of the data folder.';
+  return name.startsWith('questlog-link') ? LINKER : PROJECTOR;
+}
+
+const PROJECTOR =
+  'Events are safe in the log; ClickHouse does not have them yet. See whether ClickHouse answers and has disk and CPU left, then add projectors; docs/operating/hot-tenants.md helps where one tenant is the cause.';
+const LINKER =
+  'Links come late; none is lost. See whether the projector is behind, which the linker waits for, then docs/operating/linker.md.';
+const LOST = 'The log gave them up before they were read: lengthen its retention, and add consumers.';
+const ERRORS =
+  'Look for request_unavailable (a dependency) and request_failed (a bug, with its cause) in the log lines of this process.';
+const SLOW =
+  'An answer waits for the log: look at the disk of the log or at the brokers, and at the CPU of this process.';
+const DEAD =
+  'Look for record_dead_lettered in the log lines of projector and linker: each names its cause. Mend that, then append them again; they are kept for 30 days.';
+const FULL = 'When it is full, games are answered 503. Free space, or give the data folder a larger disk.';

@@ -1,0 +1,57 @@
+/** What two answers of `GET /metrics` say of the time between them, and the last ten minutes of it. Pure. */
+import { increase, type Labels, quantile, type Sample, total } from './prometheus.ts';
+
+export interface Scrape {
+  readonly atMs: number;
+  readonly samples: readonly Sample[];
+}
+
+export interface Rates {
+  readonly atMs: number;
+  /** A second. */
+  readonly events: number;
+  readonly requests: number;
+  /** Answered with a 5xx. */
+  readonly errors: number;
+  /** Answered with a 4xx. */
+  readonly refused: number;
+  /** Null where nothing was answered. */
+  readonly p50Ms: number | null;
+  readonly p99Ms: number | null;
+}
+
+export const HISTORY_MS = 10 * 60 * 1000;
+/** A stream ends when its reader goes: that is no time of an answer. */
+const STREAM = '/v1/linked-events';
+
+export function ratesBetween(before: Scrape, after: Scrape): Rates {
+  const seconds = (after.atMs - before.atMs) / 1000;
+  const rate = (name: string, isWanted?: (labels: Labels) => boolean): number =>
+    increase(total(before.samples, name, isWanted) ?? 0, total(after.samples, name, isWanted) ?? 0) / seconds;
+  const answers = (begin: string) => (labels: Labels) =>
+    isOfGames(labels) && (labels['status'] ?? '').startsWith(begin);
+  const millis = (q: number): number | null => {
+    const scrapes = [before.samples, after.samples] as const;
+    const found = quantile(q, scrapes, 'questlog_http_request_duration_seconds', isOfGames);
+    return found === undefined ? null : found * 1000;
+  };
+  return {
+    atMs: after.atMs,
+    events: rate('questlog_events_accepted_total'),
+    requests: rate('questlog_http_requests_total', isOfGames),
+    errors: rate('questlog_http_requests_total', answers('5')),
+    refused: rate('questlog_http_requests_total', answers('4')),
+    p50Ms: millis(0.5),
+    p99Ms: millis(0.99),
+  };
+}
+
+/** Not what operators ask, and their console. */
+function isOfGames({ route = '' }: Labels): boolean {
+  return route.startsWith('/v1/') && route !== STREAM;
+}
+
+/** With the newest at its end. */
+export function keptHistory<T extends { readonly atMs: number }>(history: readonly T[], next: T): T[] {
+  return [...history.filter(({ atMs }) => atMs > next.atMs - HISTORY_MS), next];
+}

@@ -1,0 +1,354 @@
+/** Tenants, projects and tokens: made, changed, revoked; and a test event of a project. */
+import type { VNode } from 'preact';
+import { useRef, useState } from 'preact/hooks';
+import { Dialog, type Field, FormDialog, numberOf } from '../form.ts';
+import { count, Empty, Failure, html, type PageProps, Table, Time, useAsked, Waiting } from '../html.ts';
+import { json, request } from '../request.ts';
+import { TestEvent } from '../testEvent.ts';
+
+interface Tenant {
+  readonly id: string;
+  readonly name: string;
+  readonly monthlySoftQuota: number | null;
+  readonly spread: number;
+  readonly createdAt: string;
+}
+
+interface Project {
+  readonly id: string;
+  readonly tenantId: string;
+  readonly name: string;
+  readonly revision: 'A' | 'B' | null;
+  readonly reportWindow: { readonly beforeMs: number; readonly afterMs: number } | null;
+  readonly createdAt: string;
+}
+
+interface Token {
+  readonly id: string;
+  readonly projectId: string;
+  readonly scopes: readonly string[];
+  readonly expiresAt: string | null;
+  readonly createdAt: string;
+}
+
+interface Directory {
+  readonly tenants: readonly Tenant[];
+  readonly projects: readonly Project[];
+  readonly tokens: readonly Token[];
+}
+
+type Opened =
+  | { readonly kind: 'tenant'; readonly of: Tenant | undefined }
+  | { readonly kind: 'project'; readonly of: Project | undefined }
+  | { readonly kind: 'token' }
+  | { readonly kind: 'revoke'; readonly of: Token };
+
+const SCOPES = [
+  { value: 'events:write', label: 'sends events, sessions and files' },
+  { value: 'reports:write', label: 'files bug reports' },
+  { value: 'read', label: 'reads events, reports and links' },
+];
+
+async function directory(): Promise<Directory> {
+  const [tenants, projects, tokens] = await Promise.all([
+    json<Tenant[]>('GET', '/admin/tenants'),
+    json<Project[]>('GET', '/admin/projects'),
+    json<Token[]>('GET', '/admin/tokens'),
+  ]);
+  return { tenants, projects, tokens };
+}
+
+export function Manage({ project, onProjects }: PageProps): VNode {
+  const { value, error, again } = useAsked('directory', directory);
+  const [opened, setOpened] = useState<Opened>();
+  const [secret, setSecret] = useState('');
+  const [test, setTest] = useState<{ project: Project; turn: number }>();
+  if (value === undefined) return error ? html`<${Failure} error=${error} />` : html`<${Waiting} />`;
+  const tenants = value.tenants.filter(({ id }) => project === undefined || id === project.tenantId);
+  const projects = value.projects.filter(({ id }) => project === undefined || id === project.id);
+  const tokens = value.tokens.filter(({ projectId }) => project === undefined || projectId === project.id);
+  const tenantNames = new Map(value.tenants.map(({ id, name }) => [id, name]));
+  const projectNames = new Map(value.projects.map(({ id, name }) => [id, name]));
+  const changed = () => {
+    again();
+    onProjects();
+  };
+  const sendTest = (of: Project) => setTest((last) => ({ project: of, turn: (last?.turn ?? 0) + 1 }));
+  const dialog = { onClose: () => setOpened(undefined), onChange: changed };
+  return html`<section>
+    <${Failure} error=${error} />
+    <${Part} title="Tenants" action="New tenant" onAction=${() => setOpened({ kind: 'tenant', of: undefined })}
+      isEmpty=${tenants.length === 0} whenEmpty="No tenant yet. A tenant is a studio: quotas are its own, and so is the order of its events.">
+      <${Table} label="Tenants" rows=${tenants} columns=${tenantColumns((of) => setOpened({ kind: 'tenant', of }))} />
+    <//>
+    <${Part} title="Projects" action="New project" isOff=${tenants.length === 0} onAction=${() => setOpened({ kind: 'project', of: undefined })}
+      isEmpty=${projects.length === 0} whenEmpty="No project yet. A project is a game of a tenant; make the tenant first.">
+      <${Table} label="Projects" rows=${projects} columns=${projectColumns(tenantNames, (of) => setOpened({ kind: 'project', of }), sendTest)} />
+    <//>
+    ${test && html`<${TestEvent} key=${`${test.project.id} ${test.turn}`} project=${test.project} />`}
+    <${Part} title="Access tokens" action="New token" isOff=${projects.length === 0} onAction=${() => setOpened({ kind: 'token' })}
+      isEmpty=${tokens.length === 0} whenEmpty="No token yet. A game sends one with every request; make it a project first.">
+      <${Table} label="Access tokens" rows=${tokens} columns=${tokenColumns(projectNames, (of) => setOpened({ kind: 'revoke', of }))} />
+    <//>
+    ${opened?.kind === 'tenant' && html`<${TenantForm} ...${dialog} tenant=${opened.of} />`}
+    ${opened?.kind === 'project' && html`<${ProjectForm} ...${dialog} project=${opened.of} tenants=${value.tenants} />`}
+    ${opened?.kind === 'token' && html`<${TokenForm} ...${dialog} projects=${projects} onMade=${setSecret} />`}
+    ${opened?.kind === 'revoke' && html`<${RevokeForm} ...${dialog} token=${opened.of} name=${projectNames.get(opened.of.projectId)} />`}
+    ${secret && html`<${Secret} token=${secret} onClose=${() => setSecret('')} />`}
+  </section>`;
+}
+
+function Part(props: {
+  title: string;
+  action: string;
+  isOff?: boolean;
+  isEmpty: boolean;
+  whenEmpty: string;
+  onAction: () => void;
+  children?: VNode;
+}): VNode {
+  const { title, action, isOff = false, isEmpty, whenEmpty, onAction, children } = props;
+  return html`<div class="part">
+    <div class="part-head"><h2>${title}</h2><button class="plain" disabled=${isOff} onClick=${onAction}>${action}</button></div>
+    ${isEmpty ? html`<${Empty}><p>${whenEmpty}</p><//>` : children}
+  </div>`;
+}
+
+/** Named by what it is for: to a screen reader "Edit" alone is one of many. */
+function RowButton({ text, of, onClick }: { text: string; of: string; onClick: () => void }): VNode {
+  return html`<button class="link" aria-label=${`${text}: ${of}`} onClick=${onClick}>${text}</button>`;
+}
+
+const ID = { title: 'Id', of: ({ id }: { id: string }) => html`<code>${id}</code>` };
+const CREATED = {
+  title: 'Created',
+  of: ({ createdAt }: { createdAt: string }) => html`<${Time} at=${createdAt} />`,
+};
+
+function tenantColumns(onEdit: (tenant: Tenant) => void) {
+  return [
+    { title: 'Name', of: ({ name }: Tenant) => name },
+    {
+      title: 'Events a month',
+      of: ({ monthlySoftQuota }: Tenant) =>
+        monthlySoftQuota === null ? 'no quota' : count(monthlySoftQuota),
+      isNumber: true,
+    },
+    { title: 'Spread', of: ({ spread }: Tenant) => spread, isNumber: true },
+    ID,
+    CREATED,
+    {
+      title: 'Change',
+      of: (tenant: Tenant) =>
+        html`<${RowButton} text="Edit" of=${tenant.name} onClick=${() => onEdit(tenant)} />`,
+    },
+  ];
+}
+
+function projectColumns(
+  tenants: ReadonlyMap<string, string>,
+  onEdit: (project: Project) => void,
+  onTest: (project: Project) => void,
+) {
+  return [
+    { title: 'Name', of: ({ name }: Project) => name },
+    { title: 'Tenant', of: ({ tenantId }: Project) => tenants.get(tenantId) ?? tenantId },
+    { title: 'Revision', of: ({ revision }: Project) => revision ?? 'default' },
+    {
+      title: 'Report window',
+      of: ({ reportWindow }: Project) =>
+        reportWindow === null
+          ? 'default'
+          : `${reportWindow.beforeMs / 1000} s before, ${reportWindow.afterMs / 1000} s after`,
+    },
+    ID,
+    CREATED,
+    {
+      title: 'Change',
+      of: (project: Project) => html`<span class="actions">
+        <${RowButton} text="Edit" of=${project.name} onClick=${() => onEdit(project)} />
+        <${RowButton} text="Send a test event" of=${project.name} onClick=${() => onTest(project)} />
+      </span>`,
+    },
+  ];
+}
+
+function tokenColumns(projects: ReadonlyMap<string, string>, onRevoke: (token: Token) => void) {
+  return [
+    { title: 'Project', of: ({ projectId }: Token) => projects.get(projectId) ?? projectId },
+    { title: 'May', of: ({ scopes }: Token) => scopes.join(', ') },
+    {
+      title: 'Expires',
+      of: ({ expiresAt }: Token) =>
+        expiresAt === null
+          ? 'never'
+          : html`<${Time} at=${expiresAt} /> ${Date.parse(expiresAt) < Date.now() && html`<span class="tag bad">expired</span>`}`,
+    },
+    ID,
+    CREATED,
+    {
+      title: 'Change',
+      of: (token: Token) =>
+        html`<${RowButton} text="Revoke" of=${`token ${token.id}`} onClick=${() => onRevoke(token)} />`,
+    },
+  ];
+}
+
+interface FormProps {
+  readonly onClose: () => void;
+  readonly onChange: () => void;
+}
+
+function TenantForm({ tenant, onClose, onChange }: FormProps & { tenant: Tenant | undefined }): VNode {
+  const fields: Field[] = [
+    { name: 'name', label: 'Name', hint: 'Of the studio', value: tenant?.name ?? '' },
+    {
+      ...{ name: 'monthlySoftQuota', label: 'Events a month', type: 'number' },
+      hint: 'Those beyond it are stored and flagged. Empty: no quota.',
+      value: tenant?.monthlySoftQuota ?? null,
+    },
+    {
+      ...{ name: 'spread', label: 'Spread', type: 'number', value: tenant?.spread ?? 1 },
+      hint: 'Partitions that new sessions are spread over. 1 keeps the order of all events of the tenant.',
+    },
+  ];
+  const send = async (form: FormData): Promise<void> => {
+    const body = {
+      name: String(form.get('name')),
+      monthlySoftQuota: numberOf(form, 'monthlySoftQuota'),
+      spread: numberOf(form, 'spread') ?? 1,
+    };
+    if (tenant === undefined) await request('POST', '/admin/tenants', body);
+    else await request('PATCH', `/admin/tenants/${tenant.id}`, body);
+    onChange();
+  };
+  const title = tenant === undefined ? 'New tenant' : 'Edit tenant';
+  return html`<${FormDialog} title=${title} action=${tenant ? 'Save' : 'Create tenant'} fields=${fields} send=${send} onClose=${onClose} />`;
+}
+
+function ProjectForm({
+  project,
+  tenants,
+  onClose,
+  onChange,
+}: FormProps & { project: Project | undefined; tenants: readonly Tenant[] }): VNode {
+  const ofTenant: Field = {
+    ...{ name: 'tenantId', label: 'Tenant' },
+    options: tenants.map(({ id, name }) => ({ value: id, label: name })),
+  };
+  const seconds = (ms: number | undefined) => (ms === undefined ? null : ms / 1000);
+  const fields: Field[] = [
+    ...(project === undefined ? [ofTenant] : []),
+    { name: 'name', label: 'Name', hint: 'Of the game', value: project?.name ?? '' },
+    {
+      ...{ name: 'revision', label: 'Revision of the contract', value: project?.revision ?? '' },
+      hint: 'A asks for a session with every event and tells of the quota; B does neither.',
+      options: [
+        { value: '', label: 'as this Questlog has it by default' },
+        { value: 'A', label: 'A' },
+        { value: 'B', label: 'B' },
+      ],
+    },
+    {
+      ...{ name: 'reportWindow/beforeMs', label: 'Before a report, in seconds', type: 'number' },
+      hint: 'Events of its session from so long before belong to a report. Both empty: the default.',
+      value: seconds(project?.reportWindow?.beforeMs),
+    },
+    {
+      ...{ name: 'reportWindow/afterMs', label: 'After a report, in seconds', type: 'number' },
+      value: seconds(project?.reportWindow?.afterMs),
+    },
+  ];
+  const send = async (form: FormData): Promise<void> => {
+    const [before, after] = ['reportWindow/beforeMs', 'reportWindow/afterMs'].map((name) =>
+      numberOf(form, name),
+    );
+    const body = {
+      name: String(form.get('name')),
+      revision: form.get('revision') || null,
+      reportWindow:
+        before == null && after == null
+          ? null
+          : { beforeMs: (before ?? 0) * 1000, afterMs: (after ?? 0) * 1000 },
+    };
+    if (project === undefined) {
+      await request('POST', '/admin/projects', { ...body, tenantId: form.get('tenantId') });
+    } else await request('PATCH', `/admin/projects/${project.id}`, body);
+    onChange();
+  };
+  const title = project === undefined ? 'New project' : 'Edit project';
+  return html`<${FormDialog} title=${title} action=${project ? 'Save' : 'Create project'} fields=${fields} send=${send} onClose=${onClose} />`;
+}
+
+function TokenForm({
+  projects,
+  onMade,
+  onClose,
+  onChange,
+}: FormProps & { projects: readonly Project[]; onMade: (token: string) => void }): VNode {
+  const fields: Field[] = [
+    {
+      ...{ name: 'projectId', label: 'Project' },
+      options: projects.map(({ id, name }) => ({ value: id, label: name })),
+    },
+    {
+      ...{ name: 'scopes', label: 'What it may do' },
+      checks: SCOPES.map(({ value, label }) => ({
+        ...{ value, label: `${value}: ${label}`, isChecked: value !== 'read' },
+      })),
+    },
+    { name: 'expiresAt', label: 'Expires', type: 'datetime-local', hint: 'Your local time. Empty: never.' },
+  ];
+  const send = async (form: FormData): Promise<void> => {
+    const expires = String(form.get('expiresAt'));
+    const { token } = await json<{ token: string }>('POST', '/admin/tokens', {
+      projectId: form.get('projectId'),
+      scopes: form.getAll('scopes'),
+      expiresAt: expires === '' ? null : new Date(expires).toISOString(),
+    });
+    onMade(token);
+    onChange();
+  };
+  return html`<${FormDialog} title="New token" action="Create token" fields=${fields} send=${send} onClose=${onClose} />`;
+}
+
+/** Nobody can show it again: Questlog keeps its SHA-256 only. */
+function Secret({ token, onClose }: { token: string; onClose: () => void }): VNode {
+  const [told, setTold] = useState('');
+  const shown = useRef<HTMLElement>(null);
+  const copy = async (): Promise<void> => {
+    try {
+      await navigator.clipboard.writeText(token);
+      setTold('Copied.');
+    } catch {
+      // Without TLS, and not on this machine, a browser leaves it to people.
+      if (shown.current) getSelection()?.selectAllChildren(shown.current);
+      setTold('This browser does not let a page copy here. The token is selected: press Ctrl+C.');
+    }
+  };
+  return html`<${Dialog} title="The new token" onClose=${onClose}>
+    <p>It is shown this once. Copy it now, and keep it where the game’s secrets are.</p>
+    <pre ref=${shown} tabindex="0">${token}</pre>
+    <form method="dialog" class="actions">
+      <button type="button" autofocus onClick=${copy}>Copy</button>
+      <button class="plain">Close</button>
+      <span role="status">${told}</span>
+    </form>
+  <//>`;
+}
+
+function RevokeForm({
+  token,
+  name = '',
+  onClose,
+  onChange,
+}: FormProps & { token: Token; name: string | undefined }): VNode {
+  const send = async (): Promise<void> => {
+    await request('DELETE', `/admin/tokens/${token.id}`);
+    onChange();
+  };
+  return html`<${FormDialog} title="Revoke this token?" action="Revoke" isDangerous send=${send} onClose=${onClose}>
+    <p>Whatever sends the token <code>${token.id}</code> of ${name} is refused within 2 seconds. There is no way back; a new token can
+      be made at any time.</p>
+  <//>`;
+}

@@ -1,0 +1,169 @@
+/** What each tenant has used of its quota this month, what it will have used at the end of it, and its events by day. */
+import type { VNode } from 'preact';
+import { useState } from 'preact/hooks';
+import { Chart } from '../chart.ts';
+import { count, Empty, Failure, html, type PageProps, useAsked, Waiting } from '../html.ts';
+import { json, sql } from '../request.ts';
+
+interface Tenant {
+  readonly id: string;
+  readonly name: string;
+  readonly monthlySoftQuota: number | null;
+}
+
+interface Usage extends Tenant {
+  readonly used: number;
+  readonly forecast: number;
+}
+
+interface Month {
+  readonly usages: readonly Usage[];
+  readonly nowMs: number;
+}
+
+const REFRESH_MS = 10_000;
+/** The fullest; others are found by their names. */
+const SHOWN = 60;
+const DAYS = 31;
+const DAY_MS = 24 * 60 * 60 * 1000;
+/** Of less than a day nobody knows what the rest of the month will be. */
+const LEAST_SPAN_MS = DAY_MS;
+const USED = `SELECT tenant_id, toString(used) AS used FROM quota_usage
+  WHERE month = toStartOfMonth(toDate(now('UTC')))`;
+const LAST_WEEK = `SELECT tenant_id, toString(sum(count)) AS events, toUnixTimestamp(min(minute)) AS first,
+    toUnixTimestamp(now()) AS now
+  FROM event_counts_by_minute WHERE minute >= now('UTC') - INTERVAL 7 DAY GROUP BY tenant_id`;
+const BY_DAY = `SELECT toString(toDate(minute)) AS day, toString(sum(count)) AS events FROM event_counts_by_minute
+  WHERE tenant_id = {tenant:UUID} AND minute >= toDateTime(today() - ${DAYS - 1}, 'UTC') GROUP BY day ORDER BY day`;
+
+async function month(): Promise<Month> {
+  const [tenants, used, lastWeek] = await Promise.all([
+    json<Tenant[]>('GET', '/admin/tenants'),
+    sql<{ tenant_id: string; used: string }>(USED),
+    sql<{ tenant_id: string; events: string; first: number; now: number }>(LAST_WEEK),
+  ]);
+  const usedBy = new Map(used.map((row) => [row.tenant_id, Number(row.used)]));
+  const rateOf = new Map(
+    lastWeek.map(({ tenant_id, events, first, now }) => [
+      tenant_id,
+      Number(events) / Math.max((now - first) * 1000, LEAST_SPAN_MS),
+    ]),
+  );
+  // By ClickHouse's clock, as far as it told: this machine's may be wrong.
+  const nowMs = (lastWeek[0]?.now ?? Date.now() / 1000) * 1000;
+  const usages = tenants.map((tenant) => {
+    const ofTenant = usedBy.get(tenant.id) ?? 0;
+    const forecast = Math.round(ofTenant + (rateOf.get(tenant.id) ?? 0) * (endOfMonth(nowMs) - nowMs));
+    return { ...tenant, used: ofTenant, forecast };
+  });
+  return { usages: usages.sort((a, b) => share(b) - share(a) || b.used - a.used), nowMs };
+}
+
+function endOfMonth(nowMs: number): number {
+  const now = new Date(nowMs);
+  return Date.UTC(now.getUTCFullYear(), now.getUTCMonth() + 1);
+}
+
+/** Whoever has no quota comes last. */
+function share({ used, monthlySoftQuota }: Usage): number {
+  return monthlySoftQuota === null ? -1 : used / Math.max(monthlySoftQuota, 1);
+}
+
+export function Quota({ project }: PageProps): VNode {
+  const { value, error } = useAsked('month', month, REFRESH_MS);
+  const [chosen, setChosen] = useState('');
+  const [name, setName] = useState('');
+  if (value === undefined) return error ? html`<${Failure} error=${error} />` : html`<${Waiting} />`;
+  const { usages, nowMs } = value;
+  if (usages.length === 0) {
+    return html`<${Empty}><p>No tenant yet. <a href="#/manage">Make one</a>, and give it a quota.</p><//>`;
+  }
+  const found = usages.filter(
+    (usage) =>
+      (project === undefined || usage.id === project.tenantId) &&
+      usage.name.toLowerCase().includes(name.trim().toLowerCase()),
+  );
+  const shown = found.slice(0, SHOWN);
+  const open = shown.find(({ id }) => id === chosen) ?? shown[0];
+  const now = new Date(nowMs).toLocaleString('en', { month: 'long', year: 'numeric', timeZone: 'UTC' });
+  const daysLeft = Math.ceil((endOfMonth(nowMs) - nowMs) / DAY_MS);
+  return html`<section>
+    <${Failure} error=${error} />
+    <p class="status">${now} in UTC, ${daysLeft} ${daysLeft === 1 ? 'day' : 'days'} left. Events past a quota are stored and
+      flagged, never refused. A forecast goes on at the rate of the last seven days.</p>
+    ${
+      project === undefined &&
+      html`<form class="filters" onSubmit=${(event: Event) => event.preventDefault()}>
+        <label>Tenant<input placeholder="a part of its name" value=${name} onInput=${(event: Event) => setName((event.target as HTMLInputElement).value)} /></label>
+        <span role="status">${count(shown.length)} of ${count(usages.length)} tenants</span>
+      </form>`
+    }
+    <ul class="gauges">${shown.map((usage) => html`<${Gauge} key=${usage.id} usage=${usage} isOpen=${usage === open} onOpen=${() => setChosen(usage.id)} />`)}</ul>
+    ${open && html`<${Days} key=${open.id} tenant=${open} nowMs=${nowMs} />`}
+  </section>`;
+}
+
+function Gauge(props: { usage: Usage; isOpen: boolean; onOpen: () => void }): VNode {
+  const { usage, isOpen, onOpen } = props;
+  const { name, used, monthlySoftQuota: quota, forecast } = usage;
+  const over = quota === null ? 0 : Math.max(0, used - quota);
+  // A little room behind the longest of them.
+  const scale = 1.05 * Math.max(used, forecast, quota ?? 0, 1);
+  const at = (events: number): number => (1000 * events) / scale;
+  const text = `${count(used)} of ${quota === null ? 'no quota' : `${count(quota)} events`}`;
+  return html`<li class="card gauge">
+    <h2>${name}</h2>
+    <p><strong>${count(used)}</strong> ${quota === null ? 'events, no quota' : html`of ${count(quota)} events (${percent(used, quota)})`}
+      ${over > 0 && html` <span class="tag bad">${count(over)} over quota</span>`}</p>
+    <svg viewBox="0 0 1000 24" preserveAspectRatio="none" role="img" aria-label=${`${name}: ${text}${over > 0 ? `, ${count(over)} over quota` : ''}`}>
+      <rect class="room" width="1000" height="24" />
+      <rect class="forecast" width=${at(forecast)} height="24" />
+      <rect class="used" width=${at(used - over)} height="24" />
+      <rect class="over" x=${at(used - over)} width=${at(over)} height="24" />
+      ${quota !== null && html`<rect class="quota" x=${at(quota) - 2} width="4" height="24" />`}
+    </svg>
+    <p><small>${forecastText(usage)}</small></p>
+    <button class="plain" aria-pressed=${isOpen} aria-label=${`Days of ${name}`} onClick=${onOpen}>Days</button>
+  </li>`;
+}
+
+function forecastText({ used, forecast, monthlySoftQuota: quota }: Usage): string {
+  const text = `Forecast for the end of the month: ${count(forecast)}`;
+  if (quota === null || forecast <= quota) return `${text}.`;
+  if (used > quota) return `${text}, ${percent(forecast, quota)} of the quota. Raise it on the page Manage.`;
+  return `${text}, beyond the quota. Raise it on the page Manage, or have the game send less.`;
+}
+
+function percent(part: number, whole: number): string {
+  return whole === 0 ? '–' : `${Math.round((100 * part) / whole)} %`;
+}
+
+function Days({ tenant, nowMs }: { tenant: Usage; nowMs: number }): VNode {
+  const { value, error } = useAsked(
+    tenant.id,
+    () => sql<{ day: string; events: string }>(BY_DAY, { tenant: tenant.id }),
+    REFRESH_MS,
+  );
+  const events = new Map(value?.map((row) => [row.day, Number(row.events)]));
+  const days = Array.from({ length: DAYS }, (_, i) =>
+    new Date(nowMs - (DAYS - 1 - i) * DAY_MS).toISOString().slice(0, 10),
+  );
+  const total = [...events.values()].reduce((sum, n) => sum + n, 0);
+  const label = `Events of ${tenant.name} by UTC day, the last ${DAYS} days: ${count(total)} in all`;
+  return html`<section aria-label="Days">
+    <h2>${tenant.name}, by day</h2>
+    <${Failure} error=${error} />
+    ${value === undefined && error === undefined && html`<${Waiting} />`}
+    ${value && total === 0 && html`<${Empty}><p>No event in ${DAYS} days. <a href="#/manage">Send a test event</a> to see one.</p><//>`}
+    ${
+      total > 0 &&
+      html`<${Chart} label=${label} areBars times=${days.map(localMidnight)}
+        series=${[{ name: 'Events', values: days.map((day) => events.get(day) ?? 0) }]} />`
+    }
+  </section>`;
+}
+
+/** A UTC day under its own name on an axis of local time; in seconds. */
+function localMidnight(day: string): number {
+  return new Date(`${day}T00:00:00`).getTime() / 1000;
+}

@@ -1,0 +1,70 @@
+/** A test event of a project, followed from its answer to its row. */
+import type { VNode } from 'preact';
+import { useEffect, useState } from 'preact/hooks';
+import { Failure, html, type ListedProject, Time } from './html.ts';
+import { json, sql } from './request.ts';
+
+interface StoredRow {
+  readonly log_partition: number;
+  readonly log_offset: string;
+}
+
+interface Followed {
+  /** The id carries when the event was received, in milliseconds. */
+  readonly event?: { readonly id: string; readonly afterMs: number };
+  readonly row?: StoredRow & { readonly afterMs: number };
+  readonly isLate?: boolean;
+  readonly error?: Error;
+}
+
+const LOOK_EVERY_MS = 250;
+const LATE_AFTER_MS = 30_000;
+const STORED = `SELECT log_partition, log_offset FROM events
+  WHERE tenant_id = {tenant:UUID} AND project_id = {project:UUID}
+    AND id_at = fromUnixTimestamp64Milli({ms:Int64}) AND id = {id:UUID}`;
+
+/** Sends one when it is shown: give it another key to send another. */
+export function TestEvent({ project }: { project: ListedProject }): VNode {
+  const { event, row, isLate, error } = useTestEvent(project);
+  return html`<div class="card" role="status" aria-label="Test event">
+    <h3>A test event of ${project.name}</h3>
+    <ol class="steps">
+      <li class=${event ? 'done' : ''}>${event ? html`Answered after ${event.afterMs.toFixed(0)} ms. It has the id <code>${event.id}</code>, and was received at <${Time} at=${millisOf(event.id)} withDate=${false} />.` : 'Sent; waiting for the answer…'}</li>
+      ${event && html`<li class=${row ? 'done' : ''}>${row ? html`In ClickHouse after ${row.afterMs.toFixed(0)} ms. It lies in the log at partition ${row.log_partition}, offset ${row.log_offset}.` : 'In the log; not in ClickHouse yet…'}</li>`}
+    </ol>
+    ${isLate && html`<p class="failure">It takes unusually long. <a href="#/health">Health</a> says which part does not keep up.</p>`}
+    <${Failure} error=${error} />
+    ${event && html`<a href=${`#/follow/${event.id}`}>Follow this event</a>`}
+  </div>`;
+}
+
+function useTestEvent(project: ListedProject): Followed {
+  const [followed, setFollowed] = useState<Followed>({});
+  useEffect(() => {
+    let isOver = false;
+    const sentMs = performance.now();
+    const follow = async (): Promise<void> => {
+      const { id } = await json<{ id: string }>('POST', `/admin/projects/${project.id}/test-event`);
+      const event = { id, afterMs: performance.now() - sentMs };
+      setFollowed({ event });
+      const parameters = { tenant: project.tenantId, project: project.id, id, ms: millisOf(id) };
+      while (!isOver) {
+        const [found] = await sql<StoredRow>(STORED, parameters);
+        const afterMs = performance.now() - sentMs;
+        if (found !== undefined) return setFollowed({ event, row: { ...found, afterMs } });
+        if (afterMs > LATE_AFTER_MS) setFollowed({ event, isLate: true });
+        await new Promise((resolve) => setTimeout(resolve, LOOK_EVERY_MS));
+      }
+    };
+    follow().catch((error: Error) => isOver || setFollowed((last) => ({ ...last, error })));
+    return () => {
+      isOver = true;
+    };
+  }, []);
+  return followed;
+}
+
+/** Of a UUIDv7. */
+function millisOf(id: string): number {
+  return Number.parseInt(id.slice(0, 8) + id.slice(9, 13), 16);
+}

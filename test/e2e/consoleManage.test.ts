@@ -1,0 +1,142 @@
+/** Managing, health and quotas in the console, in a real Chromium. */
+import type { Page } from 'playwright-core';
+import { expect, test } from 'vitest';
+import { anEvent, anUnknownId, events, eventually } from './builders.ts';
+import { aChromium, describeLooks } from './consolePage.ts';
+import { send } from './product.ts';
+import { sharedProduct } from './sharedProduct.ts';
+
+describeLooks('an operator', () => {
+  const shared = sharedProduct();
+  const chromium = aChromium();
+
+  const post = async (token: string): Promise<number> => {
+    const url = `${shared.product.credentials.baseUrl}/v1/ingest/events`;
+    return (await send(url, 'POST', token, { body: anEvent() })).status;
+  };
+
+  test('makes a tenant, a project and a token that works, changes the quota, and revokes the token', async () => {
+    const permissions = ['clipboard-read', 'clipboard-write'];
+    const page = await chromium.signedIn(shared.product, 'manage', { permissions });
+
+    const name = `Studio ${anUnknownId()}`;
+    const dialog = page.getByRole('dialog');
+    const row = page.getByRole('row').filter({ hasText: name });
+    await page.getByRole('button', { name: 'New tenant' }).click();
+    await dialog.getByLabel('Events a month').fill('1.5');
+    await page.keyboard.press('Enter');
+    await expectProblem(page, 'Name', 'name must');
+    await expectProblem(page, 'Events a month', 'monthlySoftQuota must');
+    await dialog.getByLabel('Name').fill(name);
+    await dialog.getByLabel('Events a month').fill('1000');
+    await page.keyboard.press('Enter');
+    await row.getByText('1,000').waitFor();
+
+    await page.getByRole('button', { name: 'New project' }).click();
+    await dialog.getByLabel('Tenant').selectOption(name);
+    await dialog.getByLabel('Name').fill(`Game of ${name}`);
+    await dialog.getByLabel('Revision').selectOption('B');
+    await dialog.getByLabel('Before a report').fill('30');
+    await dialog.getByRole('button', { name: 'Create project' }).click();
+    await row.getByText('30 s before, 0 s after').waitFor();
+    await chooseProject(page, `Game of ${name}`);
+
+    await page.getByRole('button', { name: 'New token' }).click();
+    await dialog.getByRole('button', { name: 'Create token' }).click();
+    const secret = (await dialog.locator('pre').textContent()) ?? '';
+    await dialog.getByRole('button', { name: 'Copy' }).click();
+    await dialog.getByText('Copied.').waitFor();
+    expect(await page.evaluate('navigator.clipboard.readText()')).toBe(secret);
+    await page.keyboard.press('Escape');
+    expect(await post(secret)).toBe(201);
+    await page.reload();
+    const revoke = page.getByRole('button', { name: /^Revoke: token/ });
+    await revoke.waitFor();
+    expect(await page.content()).not.toContain(secret);
+
+    await page.getByRole('button', { name: `Edit: ${name}`, exact: true }).click();
+    await dialog.getByLabel('Events a month').fill('');
+    await dialog.getByRole('button', { name: 'Save' }).click();
+    await row.getByText('no quota').waitFor();
+
+    await revoke.click();
+    await dialog.getByRole('button', { name: 'Cancel' }).click();
+    expect(await post(secret)).toBe(201);
+    await revoke.click();
+    await dialog.getByRole('button', { name: 'Revoke' }).click();
+    await page.getByText('No token yet.').waitFor();
+    await eventually(
+      () => post(secret),
+      (status) => status === 401,
+    );
+  });
+
+  test.each(['A', 'B'] as const)(
+    'sends a test event of a project of revision %s and sees it stored',
+    async (revision) => {
+      const game = await shared.aProject({ revision });
+      const page = await chromium.signedIn(shared.product, 'manage');
+      await chooseProject(page, game.projectId);
+      for (const times of [1, 2]) {
+        await page.getByRole('button', { name: 'Send a test event' }).click();
+        await page.getByText(/In ClickHouse after \d+ ms/).waitFor();
+        const [stored] = await shared.product.sql(
+          `SELECT event_type, toString(count()) AS events, toString(uniqExact(session_id)) AS sessions FROM events
+         WHERE project_id = '${game.projectId}' GROUP BY event_type`,
+        );
+        expect(stored).toEqual({ event_type: 'questlog.test', events: `${times}`, sessions: '1' });
+      }
+      const link = await page.getByRole('link', { name: 'Follow this event' }).getAttribute('href');
+      const id = link?.replace('#/follow/', '');
+      expect((await game.get(`/v1/events/${id}`)).json()).toMatchObject({ id, eventType: 'questlog.test' });
+    },
+  );
+
+  test('is told that there is no project to send a test event to', async () => {
+    const answer = await shared.product.admin('POST', `/admin/projects/${anUnknownId()}/test-event`);
+    expect([answer.status, answer.json().code]).toEqual([404, 'not_found']);
+  });
+
+  test('sees how much of its quota a tenant has used, and what is over', async () => {
+    const game = await shared.aProject({ revision: 'B', monthlySoftQuota: 3 });
+    await game.post(events(5));
+    const page = await chromium.signedIn(shared.product, 'quota');
+    await chooseProject(page, game.projectId);
+    await page.getByRole('img', { name: 'a studio: 5 of 3 events, 2 over quota' }).waitFor();
+    await page.getByText('2 over quota', { exact: true }).waitFor();
+    await page.getByText(/Forecast for the end of the month: [1-9]/).waitFor();
+    await page.getByRole('img', { name: /by UTC day.*: 5 in all/ }).waitFor();
+  });
+
+  test('sees how far each consumer is behind, and the rate of what games send', async () => {
+    const game = await shared.aProject({ revision: 'B' });
+    const page = await chromium.signedIn(shared.product, 'health');
+    const consumers = page.getByRole('region', { name: 'Consumers of the log' }).locator('tbody tr');
+    await consumers.nth(5).waitFor();
+    expect(await consumers.count()).toBe(6);
+    const rate = page.getByRole('group', { name: 'Events a second' }).locator('strong');
+    await eventually(
+      async () => {
+        await game.post(events(200));
+        return Number.parseFloat((await rate.textContent()) ?? '');
+      },
+      (perSecond) => perSecond > 0,
+    );
+    await page.getByRole('group', { name: 'p99 of answers' }).getByText(/\d ms/).waitFor();
+    await page.getByRole('img', { name: /^Events and requests/ }).waitFor();
+  });
+});
+
+async function chooseProject(page: Page, project: string): Promise<void> {
+  await page.getByRole('banner').getByRole('combobox').selectOption(project);
+}
+
+/** Beside the field, and read out with it. */
+async function expectProblem(page: Page, label: string, begin: string): Promise<void> {
+  const field = page.getByRole('dialog').getByLabel(label);
+  await page.getByRole('dialog').getByText(begin).waitFor();
+  expect(await field.getAttribute('aria-invalid')).toBe('true');
+  const ids = (await field.getAttribute('aria-describedby'))?.split(' ') ?? [];
+  const described = await Promise.all(ids.map((id) => page.locator(`#${id}`).textContent()));
+  expect(described.join(' ')).toContain(begin);
+}
