@@ -28,7 +28,7 @@ export function TestEvent({ project }: { project: ListedProject }): VNode {
   const { event, row, isLate, error } = useTestEvent(project);
   return html`<div class="card" role="status" aria-label="Test event">
     <h3>A test event of ${project.name}</h3>
-    <ol class="steps">
+    <ol class="test-steps">
       <li class=${event ? 'done' : ''}>${event ? html`Answered after ${event.afterMs.toFixed(0)} ms. It has the id <code>${event.id}</code>, and was received at <${Time} at=${millisOf(event.id)} withDate=${false} />.` : 'Sent; waiting for the answer…'}</li>
       ${event && html`<li class=${row ? 'done' : ''}>${row ? html`In ClickHouse after ${row.afterMs.toFixed(0)} ms. It lies in the log at partition ${row.log_partition}, offset ${row.log_offset}.` : 'In the log; not in ClickHouse yet…'}</li>`}
     </ol>

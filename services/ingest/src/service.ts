@@ -103,10 +103,9 @@ export async function startIngest(deps: IngestServiceDeps): Promise<IngestServic
   // What a read waits for before it asks ClickHouse.
   const settling = { projection: events, linksSettled: watchLinks({ log, clock }), partitions };
   const toGames = publicApp({
-    directory: directory.current,
     bodies: { budget: new BodyBudget(metrics.bodyBytesInFlight), turns: new LoopTurns() },
     ...{ defaultRevision: settings.defaultRevision, corsOrigins: settings.corsOrigins },
-    ...{ hasDocs: settings.hasDocs, ingest, clock, logger, metrics },
+    ...{ directory: directory.current, hasDocs: settings.hasDocs, ingest, clock, logger, metrics },
     reads: { ...known, ...settling, registered },
     reports: {
       ...{ ...known, ...storing, ...settling, reportProjection: filed, perReport: new KeyedMutex() },

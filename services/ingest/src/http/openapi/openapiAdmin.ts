@@ -29,7 +29,8 @@ export function adminApi(): Record<string, unknown> {
       '/admin/projects/{id}': { patch: changed('Changes the given fields of a project.', 'Project') },
       '/admin/projects/{id}/test-event': {
         post: {
-          summary: 'Sends an event of the type `questlog.test` as the project, by the way that a game’s events take.',
+          summary:
+            'Sends an event of the type `questlog.test` as the project, by the way that a game’s events take.',
           parameters: [id],
           responses: { 201: answer('The created event.', { type: 'object' }), 404: NOT_THERE, ...REFUSED },
         },
