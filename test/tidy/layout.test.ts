@@ -35,7 +35,7 @@ const SHORT: Readonly<Record<string, string>> = {
   'services/console/ui/signInForm.ts': 'the only page that is seen without the token',
   'services/ingest/src/admin/askSql.ts': 'one file a thing that operators do',
   'services/ingest/src/admin/retryLinks.ts': 'one file a thing that operators do',
-  'services/ingest/src/sessions/registerSession.ts': 'the write of sessions, apart from their reads',
+  'services/ingest/src/events/sendTestEvent.ts': 'one file a thing that operators do',
   'services/projector/src/reports/linksWriter.ts': 'one file a projected topic',
   'services/standalone/src/banner.ts': 'what a start prints, apart from what it does',
   'services/standalone/src/demo.ts': 'what a first start makes, apart from every start',

@@ -3,9 +3,9 @@ import { createHash } from 'node:crypto';
 import type { Directory, Principal } from '@questlog/runtime/directory/directory';
 import type { Revision } from '@questlog/schemas/topics/eventsAccepted';
 import { canonicalUuid, uuidV8 } from '@questlog/schemas/uuid';
-import { type IngestDeps, ingest } from '../events/ingestEvents.ts';
 import { Rejected } from '../rejected.ts';
 import { registerSession } from '../sessions/registerSession.ts';
+import { type IngestDeps, ingest } from './ingestEvents.ts';
 
 interface TestEventDeps {
   readonly directory: { readonly current: Directory };
