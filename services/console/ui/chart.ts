@@ -1,6 +1,6 @@
 /** A chart over time: lines or bars of numbers, in the colours of the page. */
 import type { VNode } from 'preact';
-import { useEffect, useRef } from 'preact/hooks';
+import { useEffect, useRef, useState } from 'preact/hooks';
 import UPlot from 'uplot';
 import { html } from './html.ts';
 
@@ -28,6 +28,7 @@ export function Chart({
 }): VNode {
   const place = useRef<HTMLDivElement>(null);
   const names = series.map(({ name }) => name).join('\n');
+  const scheme = useScheme();
   const drawn = useRef<UPlot | undefined>(undefined);
   const data = [times, ...series.map(({ values }) => values)] as UPlot.AlignedData;
   useEffect(() => {
@@ -65,7 +66,7 @@ export function Chart({
       chart.destroy();
       drawn.current = undefined;
     };
-  }, [names, areBars]);
+  }, [names, areBars, scheme]);
   useEffect(() => drawn.current?.setData(data), [JSON.stringify(data)]);
   return html`<div class="chart" role="img" aria-label=${label} ref=${place}></div>`;
 }
@@ -74,4 +75,17 @@ export function Chart({
 function withRoom({ data: [times] }: UPlot, min: number, max: number): [number, number] {
   const half = (max - min) / Math.max(1, times.length - 1) / 2;
   return [min - half, max + half];
+}
+
+const DARK = matchMedia('(prefers-color-scheme: dark)');
+
+/** A canvas does not take the page's colours anew by itself. */
+function useScheme(): boolean {
+  const [isDark, setDark] = useState(DARK.matches);
+  useEffect(() => {
+    const onChange = () => setDark(DARK.matches);
+    DARK.addEventListener('change', onChange);
+    return () => DARK.removeEventListener('change', onChange);
+  }, []);
+  return isDark;
 }
