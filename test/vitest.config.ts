@@ -1,6 +1,6 @@
 /**
  * The tiers of the tests. `npm test` runs `fast`, `engines` and `e2e`: all that needs nothing but npm. `kafka` and
- * `e2e-kafka` need a real Kafka, which starts only when one of their files is to run. `faults` kills things.
+ * `e2e-kafka` need a real Kafka, which starts only when one of their files is to run. `browser` needs a Chromium. `faults` kills things.
  */
 import { fileURLToPath } from 'node:url';
 import { defineConfig } from 'vitest/config';
@@ -16,6 +16,8 @@ const COMPILERS = '**/enginePages.int.test.ts';
 const E2E = 'test/e2e/*.test.ts';
 /** Two Nodes, browsers and six kills, of a client whose unit tests are among the fast: beside Kafka too. */
 const CLIENT = ['test/e2e/client.test.ts', 'test/e2e/webGame.test.ts'];
+/** Pages are looked at for minutes, in a browser of several processes: behind the README's own command. */
+const IN_BROWSER = ['test/e2e/console*.test.ts', 'test/e2e/docs.test.ts'];
 const FAULTS = 'test/{faults,stack}/**/*.test.ts';
 /** Run a second time among the faults, ten times as long. */
 const LONG_RUNS = ['test/simulation/*.test.ts', 'services/ingest/src/events/core/scanProperties.test.ts'];
@@ -78,8 +80,8 @@ interface Tier {
   readonly exclude?: readonly string[];
   readonly globalSetup?: readonly string[];
   readonly env?: Readonly<Record<string, string>>;
-  /** On Kafka: rebalances and the ends of sessions take their time. */
-  readonly isOnKafka?: boolean;
+  /** Brokers or browsers run beside: rebalances, ends of sessions and pages take their time. */
+  readonly isHeavy?: boolean;
   /** Tiers of one order run side by side, a higher one behind them. */
   readonly order: number;
 }
@@ -92,20 +94,27 @@ const TIERS: readonly Tier[] = [
     order: 0,
   },
   { name: 'engines', include: [`{services,test}/${ENGINES}`], exclude: [PYTHON, COMPILERS], order: 0 },
-  { name: 'e2e', include: [E2E], exclude: CLIENT, globalSetup: [PRODUCT_OF_THE_RUN], order: 0 },
+  {
+    name: 'e2e',
+    include: [E2E],
+    exclude: [...CLIENT, ...IN_BROWSER],
+    globalSetup: [PRODUCT_OF_THE_RUN],
+    order: 0,
+  },
+  { name: 'browser', include: IN_BROWSER, globalSetup: [PRODUCT_OF_THE_RUN], isHeavy: true, order: 1 },
   {
     name: 'kafka',
     include: [`{services,test}/${KAFKA}`, `services/${PYTHON}`, `test/${COMPILERS}`],
     exclude: [FAULTS],
     globalSetup: [ENGINES_OF_THE_RUN],
-    isOnKafka: true,
+    isHeavy: true,
     order: 1,
   },
   {
     name: 'e2e-kafka',
     include: [...ON_KAFKA_TOO, ...CLIENT],
     globalSetup: [ENGINES_OF_THE_RUN, PRODUCT_OF_THE_RUN],
-    isOnKafka: true,
+    isHeavy: true,
     order: 1,
   },
   // Last, since it breaks the brokers that the others stand on.
@@ -114,7 +123,7 @@ const TIERS: readonly Tier[] = [
     include: [FAULTS, ...LONG_RUNS],
     env: { QUESTLOG_TEST_RUNS: 'long' },
     globalSetup: [ENGINES_OF_THE_RUN],
-    isOnKafka: true,
+    isHeavy: true,
     order: 2,
   },
 ];
@@ -125,7 +134,7 @@ function projectOf({
   exclude = [],
   globalSetup = [],
   env = {},
-  isOnKafka = false,
+  isHeavy = false,
   order,
 }: Tier) {
   return {
@@ -138,10 +147,10 @@ function projectOf({
       setupFiles: name === 'e2e-kafka' ? [here('./engines/workerSetup.ts')] : [],
       // A quarter faster: what many files import is loaded once a worker. These tests keep no state in modules.
       isolate: name !== 'fast',
-      testTimeout: isOnKafka ? 120_000 : 30_000,
-      hookTimeout: isOnKafka ? 180_000 : 60_000,
-      // Without Kafka the tests wait more than they compute; brokers take what is left of two cores.
-      maxWorkers: isOnKafka ? 2 : 3,
+      testTimeout: isHeavy ? 120_000 : 30_000,
+      hookTimeout: isHeavy ? 180_000 : 60_000,
+      // Most tests wait more than they compute; brokers and browsers take what is left of two cores.
+      maxWorkers: isHeavy ? 2 : 3,
       sequence: { groupOrder: order },
     },
   };

@@ -1,0 +1,99 @@
+/** Who gets into the console, by what, and that nobody gets in by trick. */
+import { describe, expect, test } from 'vitest';
+import { sharedProduct } from './sharedProduct.ts';
+
+describe('signing in', () => {
+  const shared = sharedProduct();
+
+  /** @param token undefined: the right one. */
+  async function login(
+    token?: string,
+    headers: Record<string, string> = {},
+    body?: string,
+  ): Promise<Response> {
+    const { adminUrl, adminToken } = shared.product.credentials;
+    return await fetch(`${adminUrl}/login`, {
+      method: 'POST',
+      headers: { 'Content-Type': 'application/json', Origin: adminUrl, ...headers },
+      body: body ?? JSON.stringify({ token: token ?? adminToken }),
+    });
+  }
+
+  async function cookie(): Promise<string> {
+    return (await login()).headers.get('Set-Cookie')?.split(';')[0] ?? '';
+  }
+
+  test('takes the admin token and gives a cookie that no script and no other site can use', async () => {
+    const answer = await login();
+    expect(answer.status).toBe(204);
+    expect(answer.headers.get('Set-Cookie')).toMatch(
+      /^questlog_[0-9a-f]{8}=\d+\.[\w-]{43}; Path=\/; Max-Age=43200; HttpOnly; SameSite=Strict$/,
+    );
+    expect(
+      (
+        await login(undefined, { Origin: shared.product.credentials.adminUrl.replace('http', 'https') })
+      ).headers.get('Set-Cookie'),
+    ).toMatch(/; Secure$/);
+    for (const token of ['', 'wrong', shared.product.credentials.token]) {
+      const refused = await login(token);
+      expect([refused.status, refused.headers.get('Set-Cookie')]).toEqual([401, null]);
+    }
+    expect([(await login('x'.repeat(10_000))).status, (await login('', {}, '{')).status]).toEqual([400, 400]);
+  });
+
+  test('lets a cookie read, and change only from a page of the console', async () => {
+    const { adminUrl } = shared.product.credentials;
+    const Cookie = await cookie();
+    const ask = async (method: string, headers: Record<string, string>): Promise<number> => {
+      const body = method === 'GET' ? {} : { body: '{"name":"made by trick"}' };
+      const sent = { Cookie, 'Content-Type': 'application/json', ...headers };
+      return (await fetch(`${adminUrl}/admin/tenants`, { method, headers: sent, ...body })).status;
+    };
+    expect(await ask('GET', {})).toBe(200);
+    for (const Origin of ['https://evil.example', 'null', adminUrl.replace(/\d+$/, '1')]) {
+      expect(await ask('POST', { Origin }), Origin).toBe(403);
+    }
+    expect(await ask('POST', {})).toBe(403);
+    expect(await shared.product.admin('GET', '/admin/tenants').then((answer) => answer.text())).not.toContain(
+      'made by trick',
+    );
+    expect(await ask('GET', { Cookie: `${Cookie}x` })).toBe(401);
+    expect(await ask('GET', { Cookie: Cookie.replace(/=\d+/, '=9999999999999') })).toBe(401);
+    expect(await ask('GET', { Cookie: Cookie.replace(/=\d+/, '=1') })).toBe(401);
+  });
+
+  test('is bound to the host that was signed in to', async () => {
+    const { adminUrl } = shared.product.credentials;
+    const [, value = ''] = /=(.+)/.exec(await cookie()) ?? [];
+    const other = adminUrl.replace('127.0.0.1', 'localhost');
+    const there = await fetch(`${other}/login`, {
+      method: 'POST',
+      headers: { 'Content-Type': 'application/json', Origin: other },
+      body: JSON.stringify({ token: shared.product.credentials.adminToken }),
+    });
+    const name = there.headers.get('Set-Cookie')?.split('=')[0] ?? '';
+    const taken = await fetch(`${other}/admin/tenants`, { headers: { Cookie: `${name}=${value}` } });
+    expect([there.status, taken.status]).toEqual([204, 401]);
+  });
+
+  test('nothing under /admin/ answers without the token, and the files of the pages hold nobody’s secret', async () => {
+    const { adminUrl, adminToken } = shared.product.credentials;
+    const statusOf = async (path: string): Promise<number> => (await fetch(adminUrl + path)).status;
+    expect(await Promise.all(['/admin/tail', '/admin/nothing', '/', '/ui/main.ts'].map(statusOf))).toEqual([
+      401, 401, 200, 200,
+    ]);
+    const unknown = [
+      'tsconfig.json',
+      '..%2fpackage.json',
+      'lib/x.js',
+      'lib/constructor.js',
+      'lib/__proto__.js',
+    ];
+    expect(await Promise.all(unknown.map((name) => statusOf(`/ui/${name}`)))).toEqual(unknown.map(() => 404));
+    const page = await fetch(adminUrl);
+    expect(await page.text()).not.toContain(adminToken);
+    const policy = page.headers.get('Content-Security-Policy') ?? '';
+    expect(policy).toContain("frame-ancestors 'none'");
+    expect(policy).not.toMatch(/unsafe|\*|https?:/);
+  });
+});
