@@ -61,6 +61,12 @@ describeLooks('an operator who looks', () => {
     const saved = page.waitForEvent('download');
     await page.getByRole('button', { name: 'Save as CSV' }).click();
     expect((await saved).suggestedFilename()).toBe('questlog.csv');
+    const game = await shared.aProject();
+    await page.getByLabel('Project').selectOption(game.projectId);
+    await editor.fill('SELECT {project:UUID} AS chosen, {word:String} AS said, NULL AS nothing');
+    await page.getByLabel('word').fill("it's");
+    await editor.press('Control+Enter');
+    await page.getByRole('row', { name: `${game.projectId} it's –` }).waitFor();
     await editor.fill('SELECT nothing');
     await page.getByRole('button', { name: 'Ask', exact: true }).click();
     await page.getByRole('alert').getByText('nothing').waitFor();

@@ -2,7 +2,7 @@
 import type { VNode } from 'preact';
 import { useRef, useState } from 'preact/hooks';
 import { Chart } from '../chart.ts';
-import { count, Empty, Failure, html, type PageProps, Table, useAsked } from '../html.ts';
+import { count, Empty, Failure, html, type ListedProject, type PageProps, Table, useAsked } from '../html.ts';
 import { request, sql } from '../request.ts';
 
 interface ColumnRow {
@@ -18,6 +18,7 @@ interface Answer {
   readonly data: readonly (readonly (string | null)[])[];
 }
 
+const DAY_MS = 86_400_000;
 const SHOWN_ROWS = 1_000;
 const COLUMNS = `SELECT table, name, type, comment FROM system.columns WHERE database = currentDatabase()
   ORDER BY table, position`;
@@ -28,22 +29,26 @@ GROUP BY hour
 ORDER BY hour`;
 const DRAFT = 'questlog-sql';
 
-export function Ask({ argument }: PageProps): VNode {
+export function Ask({ argument, project }: PageProps): VNode {
   const [text, setText] = useState(argument || localStorage.getItem(DRAFT) || EXAMPLE);
   const [state, setState] = useState<{ answer?: Answer; error?: Error; isBusy?: boolean; tookMs?: number }>(
     {},
   );
   const editor = useRef<HTMLTextAreaElement>(null);
   const tables = useAsked('columns', () => sql<ColumnRow>(COLUMNS));
-  const query = (): string => text.replace(/[;\s]+$/, '');
+  const [given, setGiven] = useState<Readonly<Record<string, string>>>({});
+  const names = parametersOf(text);
+  const values = { ...usualValues(project), ...given };
+  const question = (format: string) => ({
+    query: `${text.replace(/[;\s]+$/, '')}\nFORMAT ${format}`,
+    parameters: Object.fromEntries(names.map((name) => [name, values[name] ?? ''])),
+  });
   const run = async (): Promise<void> => {
     localStorage.setItem(DRAFT, text);
     setState((last) => ({ ...last, isBusy: true }));
     const beganMs = performance.now();
     try {
-      const response = await request('POST', '/admin/sql', {
-        query: `${query()}\nFORMAT JSONCompactStrings`,
-      });
+      const response = await request('POST', '/admin/sql', question('JSONCompactStrings'));
       setState({ answer: await response.json(), tookMs: performance.now() - beganMs });
     } catch (error) {
       setState({ error: error instanceof Error ? error : new Error(String(error)) });
@@ -51,7 +56,7 @@ export function Ask({ argument }: PageProps): VNode {
   };
   const save = async (): Promise<void> => {
     try {
-      const response = await request('POST', '/admin/sql', { query: `${query()}\nFORMAT CSVWithNames` });
+      const response = await request('POST', '/admin/sql', question('CSVWithNames'));
       const link = document.createElement('a');
       link.href = URL.createObjectURL(await response.blob());
       link.download = 'questlog.csv';
@@ -77,6 +82,14 @@ export function Ask({ argument }: PageProps): VNode {
       <label for="sql">A question in SQL (Ctrl+Enter asks it)</label>
       <textarea id="sql" ref=${editor} rows="9" spellcheck="false" value=${text} onKeyDown=${onKey}
         onInput=${(event: Event) => setText((event.target as HTMLTextAreaElement).value)}></textarea>
+      ${
+        names.length > 0 &&
+        html`<fieldset class="filters"><legend>What the question calls by name</legend>${names.map(
+          (name) =>
+            html`<label>${name}<input value=${values[name] ?? ''} onInput=${(event: Event) =>
+              setGiven({ ...given, [name]: (event.target as HTMLInputElement).value })} /></label>`,
+        )}</fieldset>`
+      }
       <p class="actions">
         <button onClick=${run} disabled=${isBusy}>${isBusy ? 'Asking…' : 'Ask'}</button>
         <button class="plain" onClick=${save}>Save as CSV</button>
@@ -101,6 +114,18 @@ export function Ask({ argument }: PageProps): VNode {
   </section>`;
 }
 
+/** Of `{name:Type}`, in their order. */
+function parametersOf(text: string): string[] {
+  return [...new Set([...text.matchAll(/\{\s*(\w+)\s*:[^{}]+\}/g)].map(([, name = '']) => name))];
+}
+
+/** The chosen project, and the last thirty days up to tomorrow, `to` not included. */
+function usualValues(project: ListedProject | undefined): Record<string, string> {
+  const day = (fromToday: number) => new Date(Date.now() + fromToday * DAY_MS).toISOString().slice(0, 10);
+  const ids = project === undefined ? {} : { project: project.id, tenant: project.tenantId };
+  return { ...ids, from: day(-30), to: day(1) };
+}
+
 function Result({ answer, tookMs }: { answer: Answer; tookMs: number }): VNode {
   const [isChart, setChart] = useState(false);
   const { meta, data } = answer;
@@ -108,7 +133,7 @@ function Result({ answer, tookMs }: { answer: Answer; tookMs: number }): VNode {
   const shown = data.slice(0, SHOWN_ROWS);
   const columns = meta.map(({ name, type }, i) => ({
     title: name,
-    of: (row: Answer['data'][number]) => row[i] ?? '–',
+    of: (row: Answer['data'][number]) => (isNull(row[i]) ? '–' : row[i]),
     isNumber: isNumeric(type),
   }));
   const chart = chartOf(answer);
@@ -137,9 +162,14 @@ function chartOf({ meta, data }: Answer) {
     times: rows.map(({ time }) => time),
     series: numbers.map(({ name, i }) => ({
       name,
-      values: rows.map(({ row }) => (row[i] === null || row[i] === undefined ? null : Number(row[i]))),
+      values: rows.map(({ row }) => (isNull(row[i]) ? null : Number(row[i]))),
     })),
   };
+}
+
+/** As the format writes it. */
+function isNull(value: string | null | undefined): boolean {
+  return value === null || value === undefined || value === 'ᴺᵁᴸᴸ';
 }
 
 function isNumeric(type: string): boolean {

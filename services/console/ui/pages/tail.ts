@@ -156,7 +156,7 @@ function Nothing({ isFiltered }: { isFiltered: boolean }): VNode {
   return isFiltered
     ? html`<${Empty}><p>Nothing yet that matches. Events show here as they come.</p><//>`
     : html`<${Empty}>
-        <p>No event yet. They show here within a second of being sent.</p>
+        <p>No event since this page was opened. They show here within a second of being sent.</p>
         <p>To see some, let a simulated game play: <code>npx questlog simulate</code></p>
       <//>`;
 }
