@@ -48,6 +48,7 @@ describeLooks('an operator who looks', () => {
   });
 
   test('asks in SQL, sees a table or a chart, and is told what ClickHouse says of a mistake', async () => {
+    const game = await shared.aProject();
     const page = await chromium.signedIn(shared.product, 'ask');
     const editor = page.getByLabel('A question in SQL');
     await editor.fill(
@@ -61,7 +62,6 @@ describeLooks('an operator who looks', () => {
     const saved = page.waitForEvent('download');
     await page.getByRole('button', { name: 'Save as CSV' }).click();
     expect((await saved).suggestedFilename()).toBe('questlog.csv');
-    const game = await shared.aProject();
     await page.getByLabel('Project').selectOption(game.projectId);
     await editor.fill('SELECT {project:UUID} AS chosen, {word:String} AS said, NULL AS nothing');
     await page.getByLabel('word').fill("it's");

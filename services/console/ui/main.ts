@@ -7,6 +7,8 @@ import { json, request, SIGNED_OUT } from './request.ts';
 import { SignInForm } from './signInForm.ts';
 
 const PROJECT = 'questlog-project';
+/** A game that somebody adds elsewhere is there to choose. */
+const PROJECTS_EVERY_MS = 10_000;
 
 /** `#/<page>/<argument>` */
 function placeOf(hash: string): { path: string; argument: string } {
@@ -28,7 +30,11 @@ function Console(): VNode {
   const place = usePlace();
   const [isSignedOut, setSignedOut] = useState(false);
   const [projectId, setProjectId] = useState(() => localStorage.getItem(PROJECT) ?? '');
-  const { value, error, again } = useAsked('projects', () => json<ListedProject[]>('GET', '/admin/projects'));
+  const { value, error, again } = useAsked(
+    'projects',
+    () => json<ListedProject[]>('GET', '/admin/projects'),
+    PROJECTS_EVERY_MS,
+  );
   useEffect(() => {
     const onSignedOut = () => setSignedOut(true);
     window.addEventListener(SIGNED_OUT, onSignedOut);
