@@ -23,6 +23,10 @@ beforeAll(async () => {
   document = JSON.parse(await answer.text());
 });
 
+test('says where the admin token is', () => {
+  expect(JSON.stringify(document.components)).toContain('`adminToken` in `.data/dev-credentials.json`');
+});
+
 test('each path has the methods that the listener allows there, and no other', async () => {
   expect(document.openapi).toMatch(/^3\.1\./);
   for (const [path, operations] of Object.entries(document.paths)) {

@@ -138,6 +138,15 @@ describe('sql', () => {
     expect(await done(['sql'], 'SELECT 2 FORMAT TSV;\n')).toBe('2\n');
   });
 
+  test('says how to give a parameter that the statement has and the command has not', async () => {
+    const ended = await run(['sql', 'SELECT {day:Date}']);
+
+    expect(ended).toMatchObject({ code: 1, stderr: expect.stringContaining('give it as --param day=value') });
+    expect(await done(['sql', '--param', 'day=2026-11-22', 'SELECT {day:Date} FORMAT TSV'])).toBe(
+      '2026-11-22\n',
+    );
+  });
+
   test('ends silently where its reader has read enough', async () => {
     const query = 'SELECT * FROM numbers(100000) FORMAT TSV';
     const { adminUrl, adminToken } = shared.product.credentials;
@@ -236,10 +245,16 @@ test('completion prints what a real bash sources', () => {
   expect(`${stdout}${stderr}`).toBe('tokens\ncomplete -o default -F _questlog questlog\n');
 });
 
-test('config --check prints the settings and starts nothing', async () => {
-  const shown = JSON.parse(await done(['config', '--check']));
-  expect(shown).toMatchObject({ adminToken: '***', token: '***', revision: 'A' });
-});
+test.each([['config'], ['config --check']])(
+  '%s prints the settings, or what is wrong with them',
+  async (words) => {
+    const shown = JSON.parse(await done(words.split(' ')));
+    const refused = await run(words.split(' '), { env: { QUESTLOG_PORT: 'abc' } });
+
+    expect(shown).toMatchObject({ adminToken: '***', token: '***', revision: 'A' });
+    expect(refused).toMatchObject({ code: 1, stderr: expect.stringContaining('QUESTLOG_PORT') });
+  },
+);
 
 function dayFromToday(days: number): string {
   return new Date(Date.now() + days * 86_400_000).toISOString().slice(0, 10);

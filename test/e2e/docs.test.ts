@@ -32,12 +32,15 @@ describe.skipIf(executablePath === undefined)('the page', () => {
     });
     await page.goto(`${baseUrl}/`);
     await page.click('.auth-wrapper .authorize');
+    expect(await page.textContent('.auth-container')).toContain('npx questlog tokens create');
     await page.fill('#auth-bearer-value', game.token);
     await page.click('.auth-btn-wrapper .authorize');
     await page.click('.auth-btn-wrapper .btn-done');
 
     expect(await executed(page, '/v1/ingest/sessions')).toMatch(/^201/);
     expect(await executed(page, '/v1/ingest/events')).toMatch(/^201/);
+    const text = await page.textContent(operation('/v1/ingest/events'));
+    expect(text).toContain('Register the session first: POST /v1/ingest/sessions');
     const [event] = (await game.get('/v1/events')).json().events;
     expect(event).toMatchObject({ eventType: 'checkpoint', payload: { level: 3 } });
     const samples = page.locator(`${operation('/v1/ingest/events')} details`);

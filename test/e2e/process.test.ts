@@ -19,6 +19,15 @@ test('prints where it listens, for games and for operators', () => {
   expect(shared.product.stdout()).toContain(adminUrl);
 });
 
+test('prints, where a file of logs reads it, no admin token but the command for an address that signs in', async () => {
+  const { adminUrl, adminToken } = shared.product.credentials;
+  expect(shared.product.stdout()).not.toContain(adminToken);
+  const [, command = ''] = /\((.*npx questlog console) /.exec(lineWith('operators')) ?? [];
+  const { stdout } = await run('bash', ['-c', command], { cwd: ROOT, env: ownEnvironment() });
+
+  expect(stdout.trim()).toBe(`${adminUrl}/#token=${adminToken}`);
+});
+
 test('prints a curl line that works when it is pasted into a shell', async () => {
   const line = lineWith('curl ');
   const { stdout } = await run('bash', ['-c', line]);

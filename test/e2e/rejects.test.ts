@@ -153,6 +153,8 @@ test('requests without a valid token are nobody’s, and nothing of a token is i
     });
   }
   await shared.product.request('GET', `/v1/nowhere/${unknown}?token=${unknown}`);
+  // A stranger’s browser is no game: neither is counted.
+  for (const path of ['/', '/favicon.ico']) await fetch(shared.product.credentials.baseUrl + path);
   const own = await shared.aProject({ revision: 'B' });
   const { token, projectId } = own;
   await own.post(

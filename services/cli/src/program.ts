@@ -44,9 +44,9 @@ QUESTLOG_ADMIN_TOKEN for operators' commands, and by QUESTLOG_URL and QUESTLOG_T
   example(
     program
       .command('config')
-      .description('print the settings in use, secrets as ***')
-      .requiredOption('--check', 'start nothing'),
-    'questlog config --check',
+      .description('print the settings in use, secrets as ***, and start nothing')
+      .option('--check', 'the same'),
+    'questlog config',
   ).action(async () => {
     process.argv.splice(2, Number.POSITIVE_INFINITY, '--check-config');
     await import('@questlog/standalone/main');

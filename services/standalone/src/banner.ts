@@ -13,7 +13,7 @@ export function banner(
   const clickhouse = kept?.credentials.clickhouse;
   const lines = [
     ...(baseUrl === undefined ? [] : [`games       ${baseUrl}`]),
-    `operators   ${adminUrl}${isTerminal && kept?.hasDemo ? signInFragment(kept) : ''}`,
+    `operators   ${adminUrl}${kept?.hasDemo ? signIn(kept, isTerminal) : ''}`,
     ...(clickhouse === undefined
       ? []
       : [`ClickHouse  ${clickhouse.url}  database ${clickhouse.database}, user ${clickhouse.username}`]),
@@ -24,18 +24,25 @@ export function banner(
   return `\n${name} is ready (${seconds.toFixed(1)} s${of}).\n\n${said}${kept?.hasDemo ? demo(kept) : ''}\n`;
 }
 
-/** The console signs in with it; a browser does not send it. */
-function signInFragment({ credentials }: Kept): string {
-  return `/#token=${encodeURIComponent(credentials.adminToken)}`;
+/** The console signs in with what stands behind the `#`; a browser does not send it. */
+function signIn(kept: Kept, isTerminal: boolean): string {
+  return isTerminal
+    ? `/#token=${encodeURIComponent(kept.credentials.adminToken)}`
+    : `  (${whereKept(kept)}npx questlog console prints an address that signs in)`;
 }
 
-function demo({ credentials, dataDir }: Kept): string {
+/** Another command looks where this one would by default. */
+function whereKept({ dataDir }: Kept): string {
+  return dataDir === resolve(defaultDataDir) ? '' : `QUESTLOG_DATA_DIR='${dataDir}' `;
+}
+
+function demo(kept: Kept): string {
+  const { credentials } = kept;
   const { baseUrl, token, sessionId } = credentials;
   const event = { sessionId, eventType: 'checkpoint', payload: { level: 3 } };
   const post = (path: string, body: object): string =>
     `curl -s '${baseUrl}${path}' -H 'Authorization: Bearer ${token}' -H 'Content-Type: application/json' -d '${JSON.stringify(body)}'`;
-  // The other command looks where this one would by default.
-  const elsewhere = dataDir === resolve(defaultDataDir) ? '' : `QUESTLOG_DATA_DIR='${dataDir}' `;
+  const elsewhere = whereKept(kept);
   return `
 Send an event:
 
@@ -45,7 +52,7 @@ Ask ClickHouse a question:
 
   ${elsewhere}npm run sql -- "SELECT event_type, count() FROM events GROUP BY event_type"
 
-File a bug report; what its session did around it belongs to it:
+File a bug report; what its session did around it belongs to it. Its links are there about a second later:
 
   ${post('/v1/ingest/reports', { sessionId })}
 

@@ -5,7 +5,7 @@ import { text } from 'node:stream/consumers';
 import { Command, InvalidArgumentError } from 'commander';
 import { example } from '../manage.ts';
 import { forTerminal } from '../print.ts';
-import type { Endpoint, Reach } from '../reach.ts';
+import { type Endpoint, type Reach, Refused } from '../reach.ts';
 import type { Names } from './statements.ts';
 
 const TABLE = 'PrettyCompactMonoBlock';
@@ -55,16 +55,23 @@ async function answer(
   more: { signal?: AbortSignal } = {},
 ): Promise<void> {
   const format = options.format ?? (NAMES_FORMAT.test(query) ? undefined : TABLE);
-  const answered = await admin.request('POST', '/admin/sql', {
-    body: {
-      query: format === undefined ? query : `${query}\nFORMAT ${format}`,
-      parameters: options.param ?? {},
-    },
-    ...more,
+  const body = {
+    query: format === undefined ? query : `${query}\nFORMAT ${format}`,
+    parameters: options.param ?? {},
+  };
+  const answered = await admin.request('POST', '/admin/sql', { body, ...more }).catch((error: unknown) => {
+    throw error instanceof Refused ? withWayToSet(error) : error;
   });
-  const body = Buffer.from(await answered.arrayBuffer());
-  const shown = process.stdout.isTTY ? forTerminal(body.toString()) : body;
-  process.stdout.write(body.length === 0 && format === TABLE ? 'no rows\n' : shown);
+  const bytes = Buffer.from(await answered.arrayBuffer());
+  const shown = process.stdout.isTTY ? forTerminal(bytes.toString()) : bytes;
+  process.stdout.write(bytes.length === 0 && format === TABLE ? 'no rows\n' : shown);
+}
+
+/** ClickHouse says of a {name:Type} without a value only that it has none. */
+function withWayToSet(refused: Refused): Refused {
+  const name = /Substitution [`'"](\w+)[`'"] is not set/.exec(refused.message)?.[1];
+  if (name === undefined) return refused;
+  return new Refused(`${refused.message.trimEnd()}\n  give it as --param ${name}=value`, refused.code);
 }
 
 async function atPrompt(admin: Endpoint, options: Options): Promise<void> {

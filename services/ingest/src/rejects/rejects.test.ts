@@ -101,6 +101,17 @@ test('what is beyond the bounds while ClickHouse is away is told as dropped', as
   expect(state.dropped).toBe(101);
 });
 
+test('what no game sent is not counted: no route has the path, and there is no token', async () => {
+  const { rejects, inserts } = aStart();
+  rejects.note(aRequest({ endpoint: '' }));
+  await vi.advanceTimersByTimeAsync(FLUSH_MS);
+  expect(inserts).toEqual([]);
+
+  rejects.note(aRequest({ endpoint: '', token: 'qlt_a' }));
+  await vi.advanceTimersByTimeAsync(FLUSH_MS);
+  expect(inserts).toHaveLength(1);
+});
+
 test('a stop writes what is left', async () => {
   const { rejects, inserts, stop } = aStart();
   rejects.note(aRequest());

@@ -98,6 +98,8 @@ function note(
   nowMs: number,
   { principal, endpoint, token, body, failedAt, rejects }: RejectedRequest,
 ): number {
+  // A browser or a scanner, and no game.
+  if (endpoint === '' && token === '') return 0;
   const origin = {
     tenantId: principal?.tenant.id ?? NOBODY,
     projectId: principal?.project.id ?? NOBODY,

@@ -78,11 +78,15 @@ export function openApi(revision: Revision): Document {
       },
     },
     components: {
-      securitySchemes: { bearer: { type: 'http', scheme: 'bearer' } },
+      securitySchemes: { bearer: { type: 'http', scheme: 'bearer', description: TOKEN } },
       schemas: SCHEMAS,
     },
   });
 }
+
+const TOKEN =
+  'A project’s access token. After `npm start` it is `token` in `.data/dev-credentials.json`; or make one with ' +
+  '`npx questlog tokens create`.';
 
 const FILTERS = [
   filter('sessionId', 'Of this session; none where the project does not have it.', UUID_TEXT),
@@ -134,7 +138,8 @@ function ingestOperation(): object {
   const said = {
     summary: 'Submits one event or a batch of events.',
     description:
-      'Scope `events:write`. One bad element refuses the whole batch, unless `Prefer` says otherwise.',
+      'Register the session first: `POST /v1/ingest/sessions`. Scope `events:write`. One bad element refuses the whole ' +
+      'batch, unless `Prefer` says otherwise.',
     parameters: [header('Idempotency-Key', key, UUID_TEXT), header('Prefer', `${lenient} ${STRICT}`), CODING],
   };
   const input = {

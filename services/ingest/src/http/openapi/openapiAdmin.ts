@@ -80,10 +80,15 @@ export function adminApi(): Record<string, unknown> {
       '/metrics': { get: open('Figures in Prometheus text.') },
       '/openapi.json': { get: open('This API as OpenAPI 3.1.', { type: 'object' }) },
     },
-    components: { securitySchemes: { bearer: { type: 'http', scheme: 'bearer' } }, schemas: SCHEMAS },
+    components: {
+      securitySchemes: { bearer: { type: 'http', scheme: 'bearer', description: TOKEN } },
+      schemas: SCHEMAS,
+    },
   };
 }
 
+const TOKEN =
+  'The admin token. After `npm start` it is `adminToken` in `.data/dev-credentials.json`; `QUESTLOG_ADMIN_TOKEN` sets it.';
 const SQL =
   'Asks one SELECT over the tables of `questlog`, by an account that only reads. The answer is ClickHouse’s own `JSON` ' +
   'format, or the one that the query’s FORMAT clause names.';
