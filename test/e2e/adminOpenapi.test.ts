@@ -74,6 +74,9 @@ test('every answer has a documented status, and the schema and media type of it'
   const tenantId = await kind('/admin/tenants', { name: 'Studio' }, { monthlySoftQuota: null });
   const projectId = await kind('/admin/projects', { tenantId, name: 'Game' }, { revision: 'B' });
   await ask('POST', '/admin/projects', { tenantId: anUnknownId(), name: 'Game' });
+  const testEvent = '/admin/projects/{id}/test-event';
+  await ask('POST', testEvent, undefined, testEvent.replace('{id}', projectId));
+  await ask('POST', testEvent, undefined, testEvent.replace('{id}', anUnknownId()));
   const token = (await ask('POST', '/admin/tokens', { projectId, expiresAt: '2199-01-01' })).json();
   await ask('GET', '/admin/tokens');
   await ask('DELETE', '/admin/tokens/{id}', undefined, `/admin/tokens/${token.id}`);
@@ -86,7 +89,8 @@ test('every answer has a documented status, and the schema and media type of it'
   await ask('GET', '/admin/tail', undefined, `/admin/tail?project=${anUnknownId()}`);
   const upload = '/admin/uploads/{projectId}/{uploadId}';
   await ask('GET', upload, undefined, `/admin/uploads/${projectId}/${anUnknownId()}`);
-  for (const path of ['/healthz', '/readyz', '/metrics', '/openapi.json']) await ask('GET', path);
+  for (const path of ['/admin/lag', '/healthz', '/readyz', '/metrics', '/openapi.json'])
+    await ask('GET', path);
 
   const documented = Object.entries(document.paths).flatMap(([path, methods]) =>
     Object.keys(methods).map((method) => `${method.toUpperCase()} ${path}`),
