@@ -37,7 +37,6 @@ const SHORT: Readonly<Record<string, string>> = {
   'services/ingest/src/admin/retryLinks.ts': 'one file a thing that operators do',
   'services/ingest/src/events/sendTestEvent.ts': 'one file a thing that operators do',
   'services/projector/src/reports/linksWriter.ts': 'one file a projected topic',
-  'services/standalone/src/banner.ts': 'what a start prints, apart from what it does',
   'services/standalone/src/demo.ts': 'what a first start makes, apart from every start',
 };
 
