@@ -9,7 +9,15 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { questionsOfGuide } from '../dataGuide/guidePage.ts';
 import { events, type TestProject } from './builders.ts';
 import { ownEnvironment } from './product.ts';
-import { aStranger, type Ended, LAUNCHER, questlogCommand, reaching } from './questlogCommand.ts';
+import {
+  aStranger,
+  atTerminal,
+  type Ended,
+  LAUNCHER,
+  questlogCommand,
+  reaching,
+  testAtTerminal,
+} from './questlogCommand.ts';
 import { sharedProduct } from './sharedProduct.ts';
 
 const shared = sharedProduct();
@@ -173,6 +181,8 @@ describe('simulate', () => {
 
     expect(sent.events).toBeGreaterThan(20);
     expect(held).toEqual(sent);
+    const records = `SELECT uniqExact(log_partition, log_offset) FROM events WHERE project_id = '${projectId}'`;
+    expect(Number(await done(['sql', '--format', 'TSV', records]))).toBeLessThan(sent.events / 20);
     const projects: { id: string; tenantId: string }[] = JSON.parse(
       await done(['projects', 'list', '--json']),
     );
@@ -189,6 +199,21 @@ describe('simulate', () => {
       .split('\n')
       .map((line) => JSON.parse(line));
     expect(Math.max(...rows.map(({ players }) => Number(players)))).toBeLessThanOrEqual(4);
+  });
+
+  testAtTerminal('shows the day on its way, and says where Ctrl-C has stopped it', async () => {
+    const days = ['--players', '4', '--days', '9999', '--speed', 'max', '--seed', '7'];
+    const url = await aStoreOfGames();
+    const env = { QUESTLOG_ADMIN_URL: url, QUESTLOG_URL: url };
+    const playing = atTerminal(['simulate', ...days, '--json'], env);
+    await playing.shows(/day [\d,]+ of 9,999, [\d,]+ events, [\d,]+ reports, [\d,]+ a second/);
+    playing.type('\x03');
+    const { code, screen } = await playing.ended();
+
+    expect(code).toBe(130);
+    expect(screen).toMatch(/stopped on day [\d,]+ of 9,999; sent [\d,]+ events, [\d,]+ reports\r\n/);
+    const { stopped, sent, held } = JSON.parse(/\{[\s\S]*\}/.exec(screen)?.[0] ?? '');
+    expect({ stopped, held }).toEqual({ stopped: true, held: sent });
   });
 
   test('ends in a sentence where a live game is refused', async () => {
@@ -255,6 +280,24 @@ test.each([['config'], ['config --check']])(
     expect(refused).toMatchObject({ code: 1, stderr: expect.stringContaining('QUESTLOG_PORT') });
   },
 );
+
+/** Takes games instead of the shared product, which a flood would slow down for other tests; each key counts once. */
+async function aStoreOfGames(): Promise<string> {
+  const stored = new Map<string, number>();
+  const reports = new Set<string>();
+  return await aStranger(async (request, response) => {
+    const body = await text(request);
+    if (request.url === '/v1/ingest/events') {
+      stored.set(`${request.headers['idempotency-key']}`, JSON.parse(body).length);
+    }
+    if (request.url === '/v1/ingest/reports') reports.add(JSON.parse(body).clientRequestId);
+    if (request.method === 'GET') response.end('[]');
+    else if (request.url === '/admin/sql') {
+      const sum = [...stored.values()].reduce((all, more) => all + more, reports.size);
+      response.end(JSON.stringify([sum, reports.size]));
+    } else response.end('{"id": "1", "token": "t"}');
+  });
+}
 
 function dayFromToday(days: number): string {
   return new Date(Date.now() + days * 86_400_000).toISOString().slice(0, 10);

@@ -73,7 +73,7 @@ export function atTerminal(args: readonly string[], env: Readonly<Record<string,
   const command = ['-c', PSEUDO_TERMINAL, process.execPath, LAUNCHER, ...args];
   const child = spawn('python3', command, { env: { ...ownEnvironment(), TERM: 'xterm', ...env } });
   onTestFinished(() => void child.kill('SIGKILL'));
-  const exited = once(child, 'exit');
+  const closed = once(child, 'close');
   let screen = '';
   let seen = 0;
   child.stdout.on('data', (piece: Buffer) => {
@@ -94,7 +94,7 @@ export function atTerminal(args: readonly string[], env: Readonly<Record<string,
         { timeout: 10_000 },
       ),
     ended: async () => {
-      const [code] = await exited;
+      const [code] = await closed;
       return { code, screen };
     },
   };

@@ -29,7 +29,7 @@ export function followCommand(at: () => Promise<Reach>): Command {
     const row = await awaitedRow(admin, id, wait * 1000);
     if (row === undefined) {
       throw new Error(
-        `ClickHouse has no event ${id} after ${wait} s; compare the id with the answer that the game got, and see with questlog doctor whether the projector keeps up`,
+        `ClickHouse has no event ${id} after ${wait} s: the log may never have had it (a typo, or another Questlog); compare the id with the answer that the game got, and see with questlog doctor whether the projector keeps up`,
       );
     }
     const links = await linksOf(admin, row);

@@ -3,11 +3,11 @@ import { randomBytes } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
 import { eventId } from '@questlog/schemas/uuid';
 import { Command, Option } from 'commander';
-import { onInterrupt } from '../interrupt.ts';
+import { INTERRUPTED, onInterrupt } from '../interrupt.ts';
 import { example, wholeNumber } from '../manage.ts';
 import { count, progress } from '../print.ts';
 import { Endpoint, type Reach } from '../reach.ts';
-import { type GameRequest, type Visit, visitsOf } from './core/game.ts';
+import { type GameRequest, gathered, type Visit, visitsOf } from './core/game.ts';
 
 const STUDIO = 'Simulated studio';
 const MINUTE_MS = 60_000;
@@ -54,12 +54,13 @@ export function simulateCommand(at: () => Promise<Reach>): Command {
     const { admin, game } = await at();
     const seed = options.seed ?? randomBytes(4).readUInt32BE();
     const { projectId, token } = await newProject(admin, `Fox Run, seed ${seed}`);
-    const sent = await play(new Endpoint(game.url, token), options, seed);
+    const { sent, stopped } = await play(new Endpoint(game.url, token), options, seed);
     const held = await heldOnceComplete(admin, projectId, sent);
     if (options.json === true) {
-      process.stdout.write(`${JSON.stringify({ projectId, seed, sent, held }, null, 2)}\n`);
+      process.stdout.write(`${JSON.stringify({ projectId, seed, stopped, sent, held }, null, 2)}\n`);
     } else
       process.stdout.write(`project ${projectId}, seed ${seed}\nsent ${told(sent)}\nheld ${told(held)}\n`);
+    if (stopped) process.exitCode = INTERRUPTED;
     if (held.events !== sent.events || held.reports !== sent.reports) process.exitCode = 1;
   });
 }
@@ -75,12 +76,12 @@ async function newProject(admin: Endpoint, name: string): Promise<{ projectId: s
   return { projectId: project.id, token };
 }
 
-/** Ctrl-C ends the sending; what was answered is counted all the same. */
+/** Ctrl-C ends the sending and is told at once; what was answered is counted all the same. */
 async function play(
   game: Endpoint,
   { players, minutes, days, speed }: Options,
   seed: number,
-): Promise<Counts> {
+): Promise<{ sent: Counts; stopped: boolean }> {
   const stop = new AbortController();
   onInterrupt(() => stop.abort());
   const nowMs = Date.now();
@@ -90,20 +91,25 @@ async function play(
       : { fromMs: nowMs - days * DAY_MS, toMs: nowMs };
   const sent = { events: 0, reports: 0 };
   const startedMs = performance.now();
+  let day = '';
   const untilDue = async (atMs: number): Promise<void> => {
     const leftMs = speed === 'live' ? atMs - Date.now() : 0;
     if (leftMs > 0) await delay(leftMs, undefined, { signal: stop.signal }).catch(() => undefined);
   };
   const playVisit = async ({ session, requests }: Visit): Promise<void> => {
     await game.retried('POST', '/v1/ingest/sessions', { body: session });
-    for (const request of requests) {
+    for (const request of speed === 'max' ? gathered(requests) : requests) {
       await untilDue(request.atMs);
       if (stop.signal.aborted) return;
       await send(game, request);
       sent.events += request.events;
       if (request.path === '/v1/ingest/reports') sent.reports += 1;
-      const left = speed === 'live' ? Math.max(0, Math.round((span.toMs - Date.now()) / 1000)) : undefined;
-      progress(startedMs, `${told(sent)}${left === undefined ? '' : `, ${left} s left`}`);
+      const perSecond = Math.round((sent.events * 1000) / (performance.now() - startedMs));
+      const pace =
+        speed === 'live'
+          ? `${Math.max(0, Math.round((span.toMs - Date.now()) / 1000))} s left`
+          : `${count(perSecond)} a second`;
+      progress(startedMs, `${day === '' ? '' : `${day}, `}${told(sent)}, ${pace}`);
     }
   };
   let failure: unknown;
@@ -111,6 +117,9 @@ async function play(
   for (const visit of visitsOf({ seed, players, ...span })) {
     await untilDue(visit.atMs);
     if (stop.signal.aborted) break;
+    if (days !== undefined) {
+      day = `day ${count(1 + Math.floor((visit.atMs - span.fromMs) / DAY_MS))} of ${count(days)}`;
+    }
     const visiting = playVisit(visit)
       .catch((error: unknown) => {
         failure ??= error;
@@ -122,7 +131,12 @@ async function play(
   }
   await Promise.all(running);
   if (failure !== undefined) throw failure;
-  return sent;
+  const stopped = stop.signal.aborted;
+  if (stopped) {
+    if (process.stderr.isTTY) process.stderr.write('\r\x1b[K');
+    process.stderr.write(`stopped${day === '' ? '' : ` on ${day}`}; sent ${told(sent)}\n`);
+  }
+  return { sent, stopped };
 }
 
 async function send(game: Endpoint, { path, body, isAnswerLost }: GameRequest): Promise<void> {

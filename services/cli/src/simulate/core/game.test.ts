@@ -4,7 +4,7 @@ import { ReportInput } from '@questlog/schemas/http/report';
 import { SessionInput } from '@questlog/schemas/http/session';
 import { Compile } from 'typebox/compile';
 import { expect, test } from 'vitest';
-import { visitsOf } from './game.ts';
+import { type GameRequest, gathered, visitsOf } from './game.ts';
 
 const FROM = Date.UTC(2026, 10, 1);
 const TEN_DAYS = { seed: 7, players: 80, fromMs: FROM, toMs: FROM + 10 * 86_400_000 };
@@ -48,6 +48,30 @@ test('a session numbers its events from 1 without a gap', () => {
       .map(({ sequence }) => sequence);
     expect(numbers).toEqual(numbers.map((_, n) => n + 1));
   }
+});
+
+test('gathered, it is the same events, reports and order in a tenth of the requests, within the caps', () => {
+  const contents = (all: readonly GameRequest[]) =>
+    all.flatMap(({ path, body }) => (Array.isArray(body) ? body : [{ path, body }]));
+  const fewer = game.map((visit) => gathered(visit.requests));
+  expect(fewer.map(contents)).toEqual(game.map((visit) => contents(visit.requests)));
+  const all = fewer.flat();
+  const events = all.reduce((sum, request) => sum + request.events, 0);
+  expect(all.length).toBeLessThan(requests.length / 10);
+  expect(all.length).toBeLessThan(events / 40);
+  for (const { body, events: own } of all) expect(own).toBe(Array.isArray(body) ? body.length : 1);
+  expect(Math.max(...all.map((request) => request.events))).toBeLessThanOrEqual(200);
+  const lost = all.filter(({ isAnswerLost }) => isAnswerLost).length / all.length;
+  expect(lost).toBeGreaterThan(0.01);
+  expect(lost).toBeLessThan(0.1);
+});
+
+test('gathering leaves a report between its events, and sends large events in several requests', () => {
+  const path = '/v1/ingest/events';
+  const large = { atMs: 1, path, body: ['x'.repeat(400_000)], events: 1, isAnswerLost: false } as const;
+  const report = { ...large, path: '/v1/ingest/reports', body: {} } as const;
+  const sizes = gathered([large, large, large, report, large]).map(({ body }) => Object.keys(body).length);
+  expect(sizes).toEqual([2, 1, 0, 1]);
 });
 
 test('it has what a live game has: reports, lost answers, wrong clocks, offline bursts', () => {
