@@ -71,14 +71,17 @@ export function openRejects({ store, clock, logger, lifecycle, dropped }: Reject
     }
     unsent = undefined;
   };
-  let running = Promise.resolve();
+  let running: Promise<void> | undefined;
   const timer = setInterval(() => {
-    running = running.then(flush);
+    // None waits behind an insert that hangs.
+    running ??= flush().finally(() => {
+      running = undefined;
+    });
   }, FLUSH_EVERY_MS);
   lifecycle.onStop('rejects', async () => {
     clearInterval(timer);
     // Twice: what waits for ClickHouse goes first.
-    await settledWithin(running.then(flush).then(flush), LAST_FLUSH_MS);
+    await settledWithin(Promise.resolve(running).then(flush).then(flush), LAST_FLUSH_MS);
   });
 
   return {
