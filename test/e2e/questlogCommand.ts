@@ -71,7 +71,9 @@ const PSEUDO_TERMINAL = 'import os, pty, sys; sys.exit(os.waitstatus_to_exitcode
 /** The command at a terminal, which ends with the test. */
 export function atTerminal(args: readonly string[], env: Readonly<Record<string, string>>): Terminal {
   const command = ['-c', PSEUDO_TERMINAL, process.execPath, LAUNCHER, ...args];
-  const child = spawn('python3', command, { env: { ...ownEnvironment(), TERM: 'xterm', ...env } });
+  // Node draws no colours where CI says that nobody looks.
+  const { CI: _, ...own } = ownEnvironment();
+  const child = spawn('python3', command, { env: { ...own, TERM: 'xterm', ...env } });
   onTestFinished(() => void child.kill('SIGKILL'));
   const closed = once(child, 'close');
   let screen = '';

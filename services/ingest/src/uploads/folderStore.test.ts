@@ -45,6 +45,15 @@ describe('a folder of uploads', () => {
     expect(modes).not.toContain(false);
   });
 
+  test('has one key, also where several processes make it at once', async () => {
+    const folder = mkdtempSync(join(tmpdir(), 'uploads-'));
+    onTestFinished(() => rmSync(folder, { recursive: true }));
+    const opening = Array.from({ length: 8 }, () => openFolderStore({ folder, signingKey: '' }));
+    const keys = (await Promise.all(opening)).map(({ receiver }) => String(receiver?.signingKey));
+    expect(keys).toEqual(keys.map(() => keys[0]));
+    expect(readdirSync(folder).sort()).toEqual(['incoming', 'signing-key']);
+  });
+
   test('keeps the first bytes: other ones are a conflict', async () => {
     const { folder, target, address } = await described(1000);
     expect(await put(address, target.mimeType, Buffer.alloc(1000, 1))).toBe(200);

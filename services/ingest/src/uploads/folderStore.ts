@@ -47,7 +47,7 @@ export async function openFolderStore({ folder, signingKey }: FolderStoreOptions
   const incoming = join(folder, INCOMING);
   await mkdir(incoming, { recursive: true, mode: FOLDER_MODE });
   // One process has the folder: nobody writes there now.
-  for (const name of await readdir(incoming)) await unlink(join(incoming, name));
+  for (const name of await readdir(incoming)) await unlink(join(incoming, name)).catch(unlessMissing);
   const key = signingKey === '' ? await keptKey(join(folder, SIGNING_KEY)) : Buffer.from(signingKey);
   const files = new UploadFiles(folder);
   const { pathOf } = files;
@@ -169,21 +169,25 @@ class UploadFiles {
   }
 }
 
-/** Drawn at the first start: addresses outlive a restart. */
+/** Drawn at the first start: addresses outlive a restart. Of two processes that start at once both have the first one's. */
 async function keptKey(path: string): Promise<Buffer> {
   const kept = await readFile(path).catch(unlessMissing);
   if (kept?.length === SIGNING_KEY_BYTES) return kept;
-  const drawn = randomBytes(SIGNING_KEY_BYTES);
-  const file = await open(`${path}.new`, 'w', FILE_MODE);
+  if (kept !== undefined) await unlink(path).catch(unlessMissing);
+  const temporary = `${path}.${randomUUID()}`;
+  const file = await open(temporary, 'wx', FILE_MODE);
   try {
-    await file.writeFile(drawn);
+    await file.writeFile(randomBytes(SIGNING_KEY_BYTES));
     await file.datasync();
+    await link(temporary, path).catch((error: unknown) => {
+      if (codeOf(error) !== 'EEXIST') throw error;
+    });
   } finally {
     await file.close();
+    await unlink(temporary);
   }
-  await rename(`${path}.new`, path);
   await syncFolder(dirname(path));
-  return drawn;
+  return await readFile(path);
 }
 
 async function syncFolder(path: string): Promise<void> {
