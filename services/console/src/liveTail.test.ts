@@ -37,14 +37,14 @@ test('what there is no time for is counted, so that nobody takes a part for the 
   const figures = () => lookers.map(({ seen, passed }) => [seen.length, passed]);
   await sixLong();
   await expect.poll(figures).toEqual([
-    [3, 3],
-    [3, 3],
+    [2, 4],
+    [2, 4],
   ]);
   passTime(1_000);
   await sixLong();
   await expect.poll(figures).toEqual([
-    [6, 6],
-    [6, 6],
+    [4, 8],
+    [4, 8],
   ]);
 });
 

@@ -35,9 +35,9 @@ export interface LiveTailDeps {
 export const MAX_LOOKERS = 32;
 /**
  * Decoded in each 100 ms, for all lookers together, and as much parsed for those whose filter looks into payloads. Bytes are
- * what the work goes by, and the same on a machine that is busy: 3 % of a thread.
+ * what the work goes by, and the same on a machine that is busy: some 2 % of a thread.
  */
-const BUDGET_BYTES = 128 * 1024;
+const BUDGET_BYTES = 64 * 1024;
 const BUDGET_WINDOW_MS = 100;
 
 export class LiveTail {
