@@ -96,8 +96,16 @@ export class Deployment implements Pick<Product, 'request' | 'sql'> {
     return service;
   }
 
-  startAll(...names: ServiceName[]): Promise<Service[]> {
-    return Promise.all(names.map((name) => this.start(name)));
+  /** When one does not start, the others are ended too: nobody else knows of them. */
+  async startAll(...names: ServiceName[]): Promise<Service[]> {
+    const started = names.map((name) => this.start(name));
+    try {
+      return await Promise.all(started);
+    } catch (error) {
+      await Promise.allSettled(started);
+      await Promise.all(this.services.map((service) => service.kill()));
+      throw error;
+    }
   }
 
   running(name: ServiceName): Service[] {

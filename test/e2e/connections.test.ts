@@ -1,18 +1,18 @@
 import { Agent, request } from 'node:http';
 import { connect } from 'node:net';
-import { afterEach, expect, test } from 'vitest';
-import { type Product, removeDataDir, startProduct } from './product.ts';
+import { expect, test } from 'vitest';
+import { type Reached, removeDataDir, startProduct } from './product.ts';
+import { sharedProduct } from './sharedProduct.ts';
 
-let product: Product;
-
-afterEach(async () => {
-  await product.stop();
-  await removeDataDir(product);
-});
+const shared = sharedProduct();
 
 /** One request on the agent's connection; resolves with the status. */
-function send(agent: Agent, path: string, body: string): Promise<number | undefined> {
-  const { baseUrl, token } = product.credentials;
+function send(
+  { credentials: { baseUrl, token } }: Reached,
+  agent: Agent,
+  path: string,
+  body: string,
+): Promise<number | undefined> {
   return new Promise((resolve, reject) => {
     const headers = { Authorization: `Bearer ${token}`, 'Content-Type': 'application/json' };
     const sent = request(`${baseUrl}${path}`, { method: 'POST', agent, headers }, (response) => {
@@ -26,7 +26,7 @@ function send(agent: Agent, path: string, body: string): Promise<number | undefi
 
 /** All that the server says on a connection of its own. */
 function talk(raw: string): Promise<string> {
-  const { hostname, port } = new URL(product.credentials.baseUrl);
+  const { hostname, port } = new URL(shared.product.credentials.baseUrl);
   return new Promise((resolve, reject) => {
     let answer = '';
     const socket = connect(Number(port), hostname, () => socket.write(raw));
@@ -39,18 +39,18 @@ function talk(raw: string): Promise<string> {
 }
 
 test('a connection goes on after a body that was too large for it', async () => {
-  product = await startProduct();
   const agent = new Agent({ keepAlive: true, maxSockets: 1 });
   const large = JSON.stringify({ id: 'x'.repeat(2 * 1024 * 1024) });
-  expect(await send(agent, '/v1/ingest/sessions', large)).toBe(413);
-  expect(await send(agent, '/v1/ingest/sessions', '{}')).toBe(201);
-  expect(await send(agent, '/v1/ingest/events', `["${'x'.repeat(9 * 1024 * 1024)}"]`)).toBe(413);
-  expect(await send(agent, '/v1/ingest/sessions', '{}')).toBe(201);
+  expect(await send(shared.product, agent, '/v1/ingest/sessions', large)).toBe(413);
+  expect(await send(shared.product, agent, '/v1/ingest/sessions', '{}')).toBe(201);
+  expect(await send(shared.product, agent, '/v1/ingest/events', `["${'x'.repeat(9 * 1024 * 1024)}"]`)).toBe(
+    413,
+  );
+  expect(await send(shared.product, agent, '/v1/ingest/sessions', '{}')).toBe(201);
   agent.destroy();
 });
 
 test('answers bytes that are not HTTP with a problem document', async () => {
-  product = await startProduct();
   const answer = await talk('NOT HTTP\r\n\r\n');
   expect(answer).toMatch(/^HTTP\/1.1 400 /);
   expect(answer).toContain('application/problem+json');
@@ -58,7 +58,7 @@ test('answers bytes that are not HTTP with a problem document', async () => {
 });
 
 test('stops with status 0 while one client trickles a body and another keeps asking on one connection', async () => {
-  product = await startProduct();
+  const product = await startProduct();
   const { baseUrl, token } = product.credentials;
   const { hostname, port } = new URL(baseUrl);
   const trickle = connect(Number(port), hostname, () => {
@@ -68,22 +68,28 @@ test('stops with status 0 while one client trickles a body and another keeps ask
   trickle.on('error', () => {});
   const agent = new Agent({ keepAlive: true, maxSockets: 1 });
   const asking = (async () => {
-    for (;;) await send(agent, '/v1/ingest/sessions', '{}');
+    for (;;) await send(product, agent, '/v1/ingest/sessions', '{}');
   })().catch(() => 'the connection ended');
-  await send(new Agent(), '/v1/ingest/sessions', '{}');
+  await send(product, new Agent(), '/v1/ingest/sessions', '{}');
   expect(await product.stop()).toBe(0);
   expect(await asking).toBe('the connection ended');
   trickle.destroy();
+  await removeDataDir(product);
 });
 
 test('two changes of one tenant at the same time are both kept', async () => {
-  product = await startProduct();
-  const path = `/admin/tenants/${product.credentials.tenantId}`;
+  const { product } = shared;
+  const { tenantId } = await shared.aProject();
+  const path = `/admin/tenants/${tenantId}`;
   await Promise.all([
     product.admin('PATCH', path, { monthlySoftQuota: 77 }),
     product.admin('PATCH', path, { spread: 3 }),
     product.admin('PATCH', path, { name: 'Renamed' }),
   ]);
-  const [tenant] = (await product.admin('GET', '/admin/tenants')).json();
-  expect(tenant).toMatchObject({ monthlySoftQuota: 77, spread: 3, name: 'Renamed' });
+  const tenants: { id: string }[] = (await product.admin('GET', '/admin/tenants')).json();
+  expect(tenants.find(({ id }) => id === tenantId)).toMatchObject({
+    monthlySoftQuota: 77,
+    spread: 3,
+    name: 'Renamed',
+  });
 });

@@ -108,10 +108,14 @@ describe('a start is refused', () => {
 
       for (const name of ['KAFKA_BROKERS', 'SCHEMA_REGISTRY_URL', 'CLICKHOUSE_URL'])
         expect(line).toContain(name);
-      expect(await refusal({ args: [service, '--check-config'] })).toContain('KAFKA_BROKERS');
-      expect(await refusal({ args: [service], env: { QUESTLOG_LOG: 'embedded' } })).toContain('QUESTLOG_');
     },
   );
+
+  test('of a service alone on the embedded log, also where only its settings are checked', async () => {
+    expect(await refusal({ args: ['linker', '--check-config'] })).toContain('KAFKA_BROKERS');
+    const env = { QUESTLOG_LOG: 'embedded' };
+    expect(await refusal({ args: ['projector'], env })).toContain('QUESTLOG_');
+  });
 
   test('of ingest alone without a token for its operators', async () => {
     const engines = { KAFKA_BROKERS: 'a:9092', SCHEMA_REGISTRY_URL: 'http://a', CLICKHOUSE_URL: 'http://a' };
