@@ -7,9 +7,12 @@ export interface Cursor {
   readonly topic: string;
   /** The next `take` begins here. */
   readonly position: number;
-  seek(offset: number): void;
-  /** Undefined when nothing is there. Without records where only markers or compacted offsets were passed. */
-  take(bounds: ReadBounds): Pick<Batch, 'records' | 'nextOffset'> | undefined;
+  seek(offset: number, leaderEpoch?: number): void;
+  /**
+   * Undefined when nothing is there. Without records where only markers or compacted offsets were passed.
+   * @throws LogTruncated once for a cut below the position, which it moves.
+   */
+  take(bounds: ReadBounds): Omit<Batch, 'topic' | 'partition'> | undefined;
   /** Nothing rings any more, and nothing is read ahead. */
   release(): void;
 }

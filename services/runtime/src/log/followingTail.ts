@@ -2,7 +2,7 @@
 import { Unavailable } from '../process/errors.ts';
 import { Doorbell, Failure, nextTurn } from '../process/waiting.ts';
 import type { Cursor, OffsetRange, ReadBounds } from './cursor.ts';
-import type { Tail, TailOptions } from './log.ts';
+import { LogTruncated, type Tail, type TailOptions } from './log.ts';
 
 export interface TailSource {
   /** `ring` is called whenever there may be something new. */
@@ -79,13 +79,15 @@ export class FollowingTail implements Tail {
   }
 
   async #follow(bell: Doorbell, partition: number): Promise<void> {
-    const { topic, onBatch } = this.#options;
-    const cursor = this.#source.open(partition, this.#positions[partition] ?? 0, () => bell.ring());
+    const { topic, from, onBatch, onTruncated } = this.#options;
+    const position = this.#positions[partition] ?? 0;
+    const cursor = this.#source.open(partition, position, () => bell.ring());
     try {
       // The caller has its tail before the first batch.
       await nextTurn();
+      if (from !== 'earliest' && (from[partition] ?? 0) > position) await onTruncated?.(partition, position);
       while (this.#end === undefined) {
-        const taken = cursor.take(CHUNK);
+        const taken = await this.#take(cursor, partition);
         if (taken === undefined) {
           await bell.wait();
           continue;
@@ -98,6 +100,17 @@ export class FollowingTail implements Tail {
       this.fail(error);
     } finally {
       cursor.release();
+    }
+  }
+
+  async #take(cursor: Cursor, partition: number): Promise<ReturnType<Cursor['take']>> {
+    try {
+      return cursor.take(CHUNK);
+    } catch (error) {
+      if (!(error instanceof LogTruncated)) throw error;
+      this.#positions[partition] = error.offset;
+      await this.#options.onTruncated?.(partition, error.offset);
+      return await this.#take(cursor, partition);
     }
   }
 

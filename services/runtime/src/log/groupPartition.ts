@@ -42,12 +42,12 @@ export class GroupPartition<Place extends Cursor = Cursor> implements OwnedParti
     return this.cursor(topic).position;
   }
 
-  seek(topic: string, offset: number): void {
+  seek(topic: string, offset: number, leaderEpoch?: number): void {
     const cursor = this.cursor(topic);
     if (!Number.isSafeInteger(offset) || offset < 0) {
       throw new Error(`offset ${offset} is not in ${topic}/${this.partition}`);
     }
-    if (offset !== cursor.position) cursor.seek(offset);
+    if (offset !== cursor.position || leaderEpoch !== undefined) cursor.seek(offset, leaderEpoch);
     this.#bell.ring();
   }
 

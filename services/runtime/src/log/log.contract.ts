@@ -4,6 +4,7 @@
  */
 import { afterAll, beforeAll, describe } from 'vitest';
 import { describeAppends } from './contract/appends.contract.ts';
+import { describeCuts } from './contract/cuts.contract.ts';
 import { describeGroups } from './contract/groups.contract.ts';
 import type { LogHarness, Subject } from './contract/harness.ts';
 import { describeRebalances } from './contract/rebalances.contract.ts';
@@ -41,5 +42,6 @@ export function describeLogContract(name: string, harness: LogHarness): void {
     describeGroups(subject);
     describeRebalances(subject);
     describeTransactions(subject);
+    describeCuts(subject);
   });
 }

@@ -100,6 +100,8 @@ export interface Batch {
   readonly records: readonly LogRecord[];
   /** The next read begins here, past markers and gaps: so a read to an end offset always finishes. */
   readonly nextOffset: number;
+  /** Kafka's, of the last record (KIP-101); undefined where the log has none. */
+  readonly leaderEpoch?: number;
 }
 
 export interface TailOptions {
@@ -111,6 +113,12 @@ export interface TailOptions {
   readonly from: readonly number[] | 'earliest';
   /** Called in order per partition, never twice at once for one partition. A rejection ends the tail (`failed`). */
   onBatch(batch: Batch): void | Promise<void>;
+  /**
+   * The log no longer holds what the tail has read from `offset` on: the tail goes on there by itself, with what the log
+   * holds now. Called in order with `onBatch`, first of all where `from` lies beyond the end; by throwing it ends the
+   * tail, as `onBatch` does.
+   */
+  onTruncated?(partition: number, offset: number): void | Promise<void>;
 }
 
 export interface Tail {
@@ -149,13 +157,18 @@ export interface OwnedPartition {
   committed(topic: string): Committed | undefined;
   /** The next `read` of the topic begins here. A new group begins at the earliest record. */
   position(topic: string): number;
-  seek(topic: string, offset: number): void;
+  /** @param leaderEpoch of the record before `offset`, as a `Batch` gave it: the adapter compares it with the log. */
+  seek(topic: string, offset: number, leaderEpoch?: number): void;
   /**
    * The next batch of any of the topics (or of `topic` only), waiting up to `waitMs` for one. Undefined when nothing
    * came in time or the partition was lost. One `read` at a time.
+   * @throws LogTruncated once, when the log no longer holds what is below the position.
    */
   read(options: ReadOptions): Promise<Batch | undefined>;
-  /** @throws Fenced when the partition belongs to another member now; nothing was committed. */
+  /**
+   * What was read can be committed, even if the log has lost it since: the next `read` tells.
+   * @throws Fenced when the partition belongs to another member now; nothing was committed.
+   */
   commit(topic: string, committed: Committed): Promise<void>;
 }
 
@@ -193,5 +206,26 @@ export class RecordTooLarge extends Error {
     super(`a record of ${bytes} bytes exceeds the ${maxBytes} bytes that ${topic} takes`);
     this.bytes = bytes;
     this.maxBytes = maxBytes;
+  }
+}
+
+/**
+ * The log was cut short (an unclean election, a power loss, an older copy of its files) and may have grown again since:
+ * from `offset` on it does not hold what was read. The position has been moved there from `position`.
+ */
+export class LogTruncated extends Error {
+  override readonly name = 'LogTruncated';
+  readonly topic: string;
+  readonly partition: number;
+  /** The first offset that is no longer what was read. */
+  readonly offset: number;
+  readonly position: number;
+
+  constructor(at: { topic: string; partition: number; offset: number; position: number }) {
+    super(`${at.topic}/${at.partition} was cut at ${at.offset}: it had been read to ${at.position}`);
+    this.topic = at.topic;
+    this.partition = at.partition;
+    this.offset = at.offset;
+    this.position = at.position;
   }
 }

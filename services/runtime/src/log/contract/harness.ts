@@ -10,6 +10,8 @@ export interface LogHarness {
   reopen?(log: Log): Promise<Log>;
   /** Makes compaction happen and old tombstones go, where an adapter can. */
   compact?(log: Log): Promise<void>;
+  /** Takes away what the partition holds from the offset on, under the readers of the log, where an adapter can. */
+  cut?(log: Log, topic: string, partition: number, offset: number): Promise<void>;
   /** Called once, after the log was closed. */
   dispose(): Promise<void>;
 }

@@ -30,14 +30,20 @@ export function describeTails({ harness, log }: Subject): void {
       await tail.close();
     });
 
-    it('begins at the end where the offset that it is given lies beyond it', async () => {
+    it('begins at the end where the offset that it is given lies beyond it, and tells so', async () => {
       const topic = await aTopic(log(), { partitions: 2 });
       await log().append(topic, 0, [aRecord('a0')]);
-      const { tail, texts } = await aTail(log(), { topic, from: [5, 5] });
+      const told: unknown[] = [];
+      const onTruncated = (...cut: unknown[]) => void told.push(cut);
+      const { tail, texts } = await aTail(log(), { topic, from: [5, 5], onTruncated });
       await log().append(topic, 0, [aRecord('a1')]);
       await tail.reached([2, 0]);
       expect(texts).toEqual([['a1'], []]);
       expect(tail.positions()).toEqual([2, 0]);
+      expect(told.sort()).toEqual([
+        [0, 1],
+        [1, 0],
+      ]);
       await tail.close();
     });
 

@@ -26,5 +26,6 @@ describeLogContract('the embedded log', {
     clock.nowMs += 25 * 60 * 60 * 1000;
     await current?.maintain();
   },
+  cut: async (_log, topic, partition, offset) => current?.cut(topic, partition, offset),
   dispose: () => rm(directory, { recursive: true }),
 });

@@ -37,6 +37,11 @@ export interface EmbeddedLogOptions {
 export interface EmbeddedExtras {
   /** Applies retention and compaction now; it also runs on a timer. */
   maintain(): Promise<void>;
+  /**
+   * Takes away what a topic without compaction holds from the offset on, as a restored older copy of the file would,
+   * but under running readers: for drills and tests of what they do then.
+   */
+  cut(topic: string, partition: number, offset: number): Promise<void>;
 }
 
 /** @throws StartRefused when another process holds the directory, or it cannot be used. */
@@ -150,6 +155,23 @@ class EmbeddedLog implements Log, EmbeddedExtras {
   async maintain(): Promise<void> {
     this.#checkOpen();
     await this.#maintenance.run();
+  }
+
+  async cut(topic: string, number: number, offset: number): Promise<void> {
+    const partition = this.#catalog.partition(topic, number);
+    await this.#groupCommit.submit({
+      bytes: 0,
+      check: () => {
+        const { startOffset, endOffset } = partition;
+        if (
+          offset < startOffset ||
+          offset > endOffset ||
+          this.#catalog.topic(topic).spec.cleanup.policy === 'compact'
+        )
+          throw new Error(`${topic}/${number} cannot be cut at ${offset}`);
+      },
+      apply: (scope) => scope.cut(partition, offset),
+    });
   }
 
   close(): Promise<void> {

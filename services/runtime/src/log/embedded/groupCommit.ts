@@ -25,6 +25,8 @@ export interface WriteScope {
   /** Takes the one offset that a transaction's end takes in Kafka. */
   mark(partition: PartitionState): void;
   commit(group: string, partition: PartitionState, committed: Committed): void;
+  /** Takes away the records from the offset on, which others will get. */
+  cut(partition: PartitionState, offset: number): void;
 }
 
 export interface GroupCommitDeps {
@@ -125,7 +127,7 @@ export function commitOf({ owner, cursor, committed }: OwnCommit<RecordCursor>) 
   return {
     check: () => {
       owner.checkOwned();
-      checkCommitted({ topic, partition: number, endOffset: partition.endOffset }, committed);
+      checkCommitted({ topic, partition: number, endOffset: cursor.committable }, committed);
     },
     apply: (scope: WriteScope) => scope.commit(owner.group, partition, committed),
   };
@@ -162,6 +164,7 @@ class Transaction implements WriteScope {
   readonly #deps: GroupCommitDeps;
   readonly #timestampMs: number;
   readonly #ends = new Map<PartitionState, number>();
+  readonly #cuts: (() => void)[] = [];
 
   constructor(deps: GroupCommitDeps) {
     this.#deps = deps;
@@ -183,11 +186,18 @@ class Transaction implements WriteScope {
     this.#deps.records.commit(group, partition, committed);
   }
 
+  cut(partition: PartitionState, offset: number): void {
+    this.#deps.records.deleteFrom(partition, offset);
+    this.#ends.set(partition, offset);
+    this.#cuts.push(() => partition.cuts.push(offset));
+  }
+
   finish(): void {
     for (const [partition, endOffset] of this.#ends) this.#deps.records.saveEnd(partition, endOffset);
   }
 
   publish(): void {
+    for (const cut of this.#cuts) cut();
     for (const [partition, endOffset] of this.#ends) {
       partition.endOffset = endOffset;
       for (const ring of partition.readers) ring();

@@ -1,7 +1,14 @@
 /** Writes and reads records, the offset where each partition ends, and what each group has committed. */
 import type { DatabaseSync } from 'node:sqlite';
 import type { Cursor, ReadBounds } from '../cursor.ts';
-import type { Batch, Committed, Headers, LogRecord, NewRecord } from '../log.ts';
+import {
+  type Batch,
+  type Committed,
+  type Headers,
+  type LogRecord,
+  LogTruncated,
+  type NewRecord,
+} from '../log.ts';
 import type { LogDatabase } from './database.ts';
 import { MAX_OFFSET, type PartitionState } from './topicCatalog.ts';
 
@@ -29,6 +36,11 @@ export class RecordStore {
       this.#sql.insert.run(id, timestampMs, key, value, encodeHeaders(headers));
       id += 1;
     }
+  }
+
+  /** Inside a transaction of the database. */
+  deleteFrom(partition: PartitionState, offset: number): void {
+    this.#sql.deleteFrom.run(rowId(partition, offset), rowId(partition, partition.endOffset));
   }
 
   /** Inside a transaction of the database. */
@@ -91,6 +103,10 @@ export class RecordCursor implements Cursor {
   readonly #records: RecordStore;
   readonly #ring: () => void;
   #position: number;
+  /** Of the partition's cuts, those that came before the cursor or have moved it. */
+  #cutsSeen: number;
+  /** The highest position there was. */
+  #readTo: number;
 
   constructor(records: RecordStore, at: { partition: PartitionState; position: number; ring: () => void }) {
     this.topic = at.partition.topic;
@@ -98,6 +114,8 @@ export class RecordCursor implements Cursor {
     this.#records = records;
     this.#ring = at.ring;
     this.#position = at.position;
+    this.#cutsSeen = at.partition.cuts.length;
+    this.#readTo = at.position;
     this.partition.readers.add(this.#ring);
   }
 
@@ -105,19 +123,32 @@ export class RecordCursor implements Cursor {
     return this.#position;
   }
 
+  /** Up to here the log holds what may be committed, or has lost it since. */
+  get committable(): number {
+    return Math.max(this.#readTo, this.partition.endOffset);
+  }
+
   seek(offset: number): void {
-    const { topic, number, endOffset } = this.partition;
-    if (offset > endOffset) {
-      throw new Error(`offset ${offset} is not in ${topic}/${number}, which ends at ${endOffset}`);
-    }
     this.#position = offset;
   }
 
   take(bounds: ReadBounds): Taken | undefined {
+    this.#checkCuts();
     if (this.#position >= this.partition.endOffset) return undefined;
     const taken = this.#records.read(this.partition, this.#position, bounds);
     this.#position = taken.nextOffset;
+    this.#readTo = Math.max(this.#readTo, this.#position);
     return taken;
+  }
+
+  #checkCuts(): void {
+    const { topic, number, cuts, endOffset } = this.partition;
+    const position = this.#position;
+    const offset = Math.min(endOffset, ...cuts.slice(this.#cutsSeen));
+    this.#cutsSeen = cuts.length;
+    if (offset >= position) return;
+    this.#position = offset;
+    throw new LogTruncated({ topic, partition: number, offset, position });
   }
 
   release(): void {
@@ -133,6 +164,7 @@ function statements(sqlite: DatabaseSync) {
     select: sqlite.prepare(
       'SELECT id, timestamp_ms, key, value, headers FROM records WHERE id >= ? AND id < ? ORDER BY id LIMIT ?',
     ),
+    deleteFrom: sqlite.prepare('DELETE FROM records WHERE id >= ? AND id < ?'),
     saveEnd: sqlite.prepare('UPDATE partitions SET end_offset = ? WHERE id = ?'),
     committed: sqlite.prepare(
       'SELECT next_offset, metadata FROM commits WHERE partition_id = ? AND consumer_group = ?',

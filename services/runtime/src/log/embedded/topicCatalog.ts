@@ -19,6 +19,8 @@ export interface PartitionState {
   endOffset: number;
   /** Compaction has seen everything below. */
   compactedOffset: number;
+  /** Where it was cut since the file was opened, oldest first. */
+  readonly cuts: number[];
   /** Called after each durable append. */
   readonly readers: Set<() => void>;
 }
@@ -117,6 +119,7 @@ function loadTopics(database: LogDatabase): Map<string, TopicState> {
       startOffset: Number(partition['start_offset']),
       endOffset: Number(partition['end_offset']),
       compactedOffset: Number(partition['compacted_offset']),
+      cuts: [],
       readers: new Set<() => void>(),
     }));
     const cleanup: TopicSpec['cleanup'] =
@@ -137,6 +140,7 @@ function newTopic(spec: TopicSpec, firstId: number): TopicState {
     startOffset: 0,
     endOffset: 0,
     compactedOffset: 0,
+    cuts: [],
     readers: new Set<() => void>(),
   }));
   return { spec, partitions };
