@@ -1,6 +1,6 @@
 /** The memory agrees with the log: the first record of an id, and its later changes. */
 import { expect, test } from 'vitest';
-import { FirstRecordMemory } from './firstRecordMemory.ts';
+import { type EntityRules, FirstRecordMemory, type MemoryBounds } from './firstRecordMemory.ts';
 
 interface Known {
   readonly made: string | null;
@@ -10,13 +10,14 @@ interface Known {
 
 const P = 'project';
 
-function aMemory(): FirstRecordMemory<Known> {
-  return new FirstRecordMemory<Known>({
+function aMemory(bounds?: MemoryBounds): FirstRecordMemory<Known> {
+  const rules: EntityRules<Known> = {
     merge: (earlier, later) =>
       earlier.made === null ? later : { ...earlier, isOver: earlier.isOver || later.isOver },
     isWhole: ({ made }) => made !== null,
     weightOf: ({ ids = 0 }) => 1 + ids,
-  });
+  };
+  return new FirstRecordMemory(rules, bounds);
 }
 
 const made = (name: string): Known => ({ made: name, isOver: false });
@@ -108,4 +109,23 @@ test('a heavy entry counts by its weight, and evicts light ones', () => {
   expect(kept()).toBe(bound / 2 - 100);
   memory.putStored(P, 'one more', made('light'));
   expect(memory.isFull).toBe(false);
+});
+
+test('while ClickHouse is away all that the log brings stays, and there is an end to what is registered', () => {
+  const memory = aMemory({ kept: 4, held: 10 });
+  for (let i = 0; i < 10; i++) {
+    expect(memory.isOverfull).toBe(false);
+    memory.putRecord(P, `${i}`, { entity: made('a'), partition: i % 2, offset: i });
+  }
+  expect(memory.isOverfull).toBe(true);
+  memory.putRecord(P, 'of another process', at(made('a'), 10));
+  expect(found(memory, 'of another process')).toBeDefined();
+  // A look-up would push nothing out, and stay itself.
+  memory.putStored(P, 'looked up', made('stored'));
+  expect(found(memory, 'looked up')).toBeUndefined();
+
+  // One partition is projected, the other is not: nobody waits for that one.
+  memory.makeRoom([11, 0]);
+  expect(memory.isOverfull).toBe(false);
+  expect([found(memory, '0'), found(memory, '1')]).toEqual([undefined, made('a')]);
 });

@@ -18,8 +18,19 @@ export interface EntityRules<Entity> {
   weightOf(entity: Entity): number;
 }
 
-/** About 60 MB. Entries that are not in ClickHouse yet stay beyond it. */
-const MAX_WEIGHT = 100_000;
+/** In units of weight. */
+export interface MemoryBounds {
+  /** Beyond it only entries are kept that are not in ClickHouse yet. */
+  readonly kept: number;
+  /**
+   * While ClickHouse is away nothing may leave: from here on no further entity is registered through this process. What
+   * others register is still taken in, or answers would say that it is not there.
+   */
+  readonly held: number;
+}
+
+/** About 60 and 300 MB. */
+const BOUNDS: MemoryBounds = { kept: 100_000, held: 500_000 };
 /** How many of the oldest entries an insertion looks at when there are too many, for each unit of its weight. */
 const EVICTION_STEPS = 8;
 const STORED = -1;
@@ -28,15 +39,29 @@ export class FirstRecordMemory<Entity> {
   /** Per partition, what ClickHouse has: entries below may leave. */
   projected: readonly number[] = [];
   readonly #rules: EntityRules<Entity>;
+  readonly #bounds: MemoryBounds;
   readonly #entries = new Map<string, Entry<Entity>>();
   #weight = 0;
 
-  constructor(rules: EntityRules<Entity>) {
+  constructor(rules: EntityRules<Entity>, bounds = BOUNDS) {
     this.#rules = rules;
+    this.#bounds = bounds;
   }
 
   get isFull(): boolean {
-    return this.#weight >= MAX_WEIGHT;
+    return this.#weight >= this.#bounds.kept;
+  }
+
+  /** Nothing more should be registered. */
+  get isOverfull(): boolean {
+    return this.#weight >= this.#bounds.held;
+  }
+
+  /** Looks at every entry, which takes milliseconds: for when it is overfull, and ClickHouse has more than it had. */
+  makeRoom(projected: readonly number[]): void {
+    if (projected.every((offset, partition) => offset === this.projected[partition])) return;
+    this.projected = projected;
+    this.#evict(Number.POSITIVE_INFINITY);
   }
 
   get(projectId: string, id: string): Entry<Entity> | undefined {
@@ -50,7 +75,7 @@ export class FirstRecordMemory<Entity> {
       const name = `${projectId}/${id}`;
       const entry = this.#entries.get(name);
       if (entry === undefined || !this.#rules.isWhole(entry.entity)) return true;
-      if (this.#weight > MAX_WEIGHT / 2) {
+      if (this.#weight > this.#bounds.kept / 2) {
         this.#entries.delete(name);
         this.#entries.set(name, entry);
       }
@@ -78,7 +103,10 @@ export class FirstRecordMemory<Entity> {
     const known = this.get(projectId, id);
     const merged = known === undefined ? entity : this.#rules.merge(entity, known.entity);
     const position = known ?? { partition: 0, firstOffset: STORED, lastOffset: STORED };
-    this.#put(`${projectId}/${id}`, { ...position, entity: merged });
+    const name = `${projectId}/${id}`;
+    this.#put(name, { ...position, entity: merged });
+    // Behind entries that cannot leave, it could not leave either.
+    if (known === undefined && this.#weight > this.#bounds.kept) this.#delete(name);
     return merged;
   }
 
@@ -86,16 +114,20 @@ export class FirstRecordMemory<Entity> {
     const weight = this.#rules.weightOf(entry.entity);
     this.#weight += weight - (this.#entries.get(name)?.weight ?? 0);
     this.#entries.set(name, { ...entry, weight });
-    if (this.#weight > MAX_WEIGHT) this.#evict(EVICTION_STEPS * weight);
+    if (this.#weight > this.#bounds.kept) this.#evict(EVICTION_STEPS * weight);
   }
 
   /** A heavy entry may take the place of many light ones. */
   #evict(steps: number): void {
-    for (const [name, { partition, lastOffset, weight }] of this.#entries) {
-      if (this.#weight <= MAX_WEIGHT || steps-- <= 0) return;
+    for (const [name, { partition, lastOffset }] of this.#entries) {
+      if (this.#weight <= this.#bounds.kept || steps-- <= 0) return;
       if (lastOffset >= (this.projected[partition] ?? 0)) continue;
-      this.#entries.delete(name);
-      this.#weight -= weight;
+      this.#delete(name);
     }
+  }
+
+  #delete(name: string): void {
+    this.#weight -= this.#entries.get(name)?.weight ?? 0;
+    this.#entries.delete(name);
   }
 }

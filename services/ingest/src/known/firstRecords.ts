@@ -12,7 +12,7 @@ import { createCodec, type SchemaRegistry } from '@questlog/runtime/registry/reg
 import { openTailDecoder, type TailDecoder } from '@questlog/runtime/registry/tailDecoder';
 import { partitionOf } from '@questlog/schemas/partition';
 import type { MessageContract } from '@questlog/schemas/topics/contract';
-import { type EntityRules, FirstRecordMemory } from './firstRecordMemory.ts';
+import { type EntityRules, FirstRecordMemory, type MemoryBounds } from './firstRecordMemory.ts';
 import { type Projection, READ_WAIT_MS } from './projection.ts';
 
 /** Ids are unique inside a project only. */
@@ -50,7 +50,8 @@ export interface FirstRecords<Message, Entity> {
   append(message: Message): Promise<number>;
   /**
    * Appends a first record and returns what the log says the entity is: this one, or an earlier one.
-   * @throws NotReadBack when that is not known in time: the record is in the log.
+   * @throws NotReadBack when that is not known in time: the record is in the log; Unavailable while so much waits for
+   *   ClickHouse that memory has no room for more: nothing was appended.
    */
   register(message: Message, entity: Entity): Promise<{ winner: Entity; isOwn: boolean }>;
   readonly failed: Promise<never>;
@@ -62,6 +63,9 @@ export class NotReadBack extends Unavailable {}
 
 const LAGS = 'this process has not read yet what the log has; try again';
 
+const OVERFULL =
+  'ClickHouse lags so far behind the log that nothing new is registered for now; try again later';
+
 export interface FirstRecordsDeps {
   readonly log: Log;
   readonly registry: SchemaRegistry;
@@ -70,6 +74,7 @@ export interface FirstRecordsDeps {
   readonly logger: Logger;
   /** For how long a request waits until this process has read what the log has; `READ_WAIT_MS` unless given. */
   readonly waitMs?: number;
+  readonly bounds?: MemoryBounds;
 }
 
 export async function openFirstRecords<Message, Entity>(
@@ -81,7 +86,7 @@ export async function openFirstRecords<Message, Entity>(
   const { topic } = kind.contract;
   const codec = await createCodec(deps.registry, kind.contract);
   const decoder = openTailDecoder({ codec, logger, topic });
-  const memory = new FirstRecordMemory<Entity>(kind);
+  const memory = new FirstRecordMemory<Entity>(kind, deps.bounds);
   const ends = await log.endOffsets(topic);
   const partitions = ends.length;
   const tail = await follow(deps, { kind, decoder, memory, partitions });
@@ -127,6 +132,8 @@ export async function openFirstRecords<Message, Entity>(
       return found;
     },
     register: async (message, entity) => {
+      if (memory.isOverfull) memory.makeRoom(await deps.projection.projected());
+      if (memory.isOverfull) throw new Unavailable(OVERFULL, { retryAfterS: 10 });
       const offset = await append(message);
       const { projectId, id } = kind.nameOf(message);
       const winner = memory.get(projectId, id);

@@ -77,6 +77,28 @@ test('a session that only ClickHouse could know is Unavailable while that is sil
   await expect(known(randomUUID(), () => refusal)).rejects.toBe(refusal);
 });
 
+test('a registration is Unavailable while more waits for ClickHouse than memory may hold, and appends nothing', async () => {
+  const { log, registry } = await aTopicOfSessions();
+  let projected = 0;
+  const sessions = await openSessions({
+    ...{ log, registry, logger: silentLogger, store: emptyStore(), bounds: { kept: 1, held: 2 } },
+    projection: { ...projectedUpTo(0), projected: async () => Array(PARTITIONS).fill(projected) },
+  });
+  onTestFinished(() => sessions.close());
+  const [deps, principal] = [{ sessions, clock: systemClock }, aPrincipal()];
+  const first = await registerSession(deps, principal, bodyOf({}));
+  await registerSession(deps, principal, bodyOf({}));
+  await expect(registerSession(deps, principal, bodyOf({}))).rejects.toThrow(/ClickHouse lags/);
+  expect(sum(await log.endOffsets(TOPICS.sessions))).toBe(2);
+  // The same again is still answered.
+  expect(await registerSession(deps, principal, bodyOf({ id: first.body.id }))).toMatchObject({
+    status: 200,
+  });
+
+  projected = 2;
+  expect(await registerSession(deps, principal, bodyOf({}))).toMatchObject({ status: 201 });
+});
+
 async function aTopicOfSessions() {
   const log = await aLog();
   await log.ensureTopics(topicDefinitions(PARTITIONS));
