@@ -292,7 +292,9 @@ async function aStoreOfGames(): Promise<string> {
     }
     if (request.url === '/v1/ingest/reports') reports.add(JSON.parse(body).clientRequestId);
     if (request.method === 'GET') response.end('[]');
-    else if (request.url === '/admin/sql') {
+    else if (request.url === '/v1/ingest/uploads') {
+      response.writeHead(501).end('{"code": "uploads_not_set_up", "detail": "no files here"}');
+    } else if (request.url === '/admin/sql') {
       const sum = [...stored.values()].reduce((all, more) => all + more, reports.size);
       response.end(JSON.stringify([sum, reports.size]));
     } else response.end('{"id": "1", "token": "t"}');

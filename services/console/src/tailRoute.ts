@@ -138,12 +138,12 @@ class Stream implements Looker {
   /** @param onEnd is called once. */
   begin(onEnd: () => void): void {
     const response = this.#response;
+    response.on('error', () => response.destroy());
+    if (response.destroyed) return void onEnd();
     response.once('close', () => {
       clearInterval(this.#timer);
       onEnd();
     });
-    response.on('error', () => response.destroy());
-    if (response.destroyed) return void onEnd();
     response.writeHead(200, {
       'Content-Type': 'text/event-stream',
       'Cache-Control': 'no-store',

@@ -8,6 +8,7 @@ import { example, wholeNumber } from '../manage.ts';
 import { count, progress } from '../print.ts';
 import { Endpoint, type Reach } from '../reach.ts';
 import { type GameRequest, gathered, type Visit, visitsOf } from './core/game.ts';
+import { uploadedFiles } from './crashFiles.ts';
 
 const STUDIO = 'Simulated studio';
 const MINUTE_MS = 60_000;
@@ -139,8 +140,13 @@ async function play(
   return { sent, stopped };
 }
 
-async function send(game: Endpoint, { path, body, isAnswerLost }: GameRequest): Promise<void> {
+async function send(game: Endpoint, request: GameRequest): Promise<void> {
+  const { path, isAnswerLost, logLines } = request;
   const key = eventId(Date.now(), 0, randomBytes(8));
+  const body =
+    logLines === undefined
+      ? request.body
+      : { ...request.body, attachments: await uploadedFiles(game, logLines) };
   const options = { body, ...(path === '/v1/ingest/events' && { headers: { 'Idempotency-Key': key } }) };
   for (let times = isAnswerLost ? 2 : 1; times > 0; times--) {
     await (await game.retried('POST', path, options)).arrayBuffer();

@@ -81,6 +81,9 @@ test('it has what a live game has: reports, lost answers, wrong clocks, offline 
     game.some(({ atMs, session }) => Math.abs(Date.parse(`${session['startedAt']}`) - atMs) > 60_000),
   ).toBe(true);
   expect(requests.some(({ events }) => events > 100)).toBe(true);
+  const logs = requests.flatMap(({ logLines }) => (logLines === undefined ? [] : [logLines]));
+  expect(logs.length).toBeGreaterThan(0);
+  expect(logs.every((lines) => lines.at(-1)?.includes('SIGSEGV'))).toBe(true);
 });
 
 test('a live game ends in its time', () => {

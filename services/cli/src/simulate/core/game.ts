@@ -12,6 +12,8 @@ const BATCH_MS = 15_000;
 const MAX_BATCH = 200;
 /** Far less than a request takes. */
 const MAX_BATCH_BYTES = 1024 * 1024;
+/** Of the log file that comes with a crash. */
+const LOG_LINES = 40;
 const CHECKPOINTS = ['tutorial_start', 'tutorial_done', 'first_match', 'first_win', 'level_10'] as const;
 const BUGS = [
   ['dash-collision-lock', 'Player stuck in wall', 'high'],
@@ -43,6 +45,8 @@ export interface GameRequest {
   readonly events: number;
   /** The client does not see the first answer, and sends the same again. */
   readonly isAnswerLost: boolean;
+  /** A report with a picture and a log file: what the log tells. */
+  readonly logLines?: readonly string[];
 }
 
 interface Player {
@@ -167,7 +171,14 @@ function aVisit(player: Player, atMs: number, endMs: number): Visit {
         events: to - from,
         isAnswerLost: dice.chance(0.03),
       })),
-      ...(hasCrashed || dice.chance(0.02) ? [aReport(player, id, lastMs)] : []),
+      ...(hasCrashed || dice.chance(0.02)
+        ? [
+            {
+              ...aReport(player, id, lastMs),
+              ...(hasCrashed && { logLines: sent.slice(-LOG_LINES).map(logLine) }),
+            },
+          ]
+        : []),
     ],
   };
 }
@@ -278,6 +289,18 @@ function inBatches(events: readonly GameEvent[], gatherMs: number): Batch[] {
 
 function event(eventType: string, atMs: number, payload: object): GameEvent {
   return { eventType, atMs, payload };
+}
+
+function logLine({
+  occurredAt,
+  eventType,
+  payload,
+}: {
+  readonly occurredAt: string;
+  readonly eventType: string;
+  readonly payload: object;
+}): string {
+  return `${occurredAt} ${eventType} ${JSON.stringify(payload)}`;
 }
 
 function timestamp(ms: number): string {

@@ -1,0 +1,93 @@
+/** The files of a simulated crash, sent as a game sends them: a picture of the scene, which the log repeats, and the log. */
+import { crc32, deflateSync } from 'node:zlib';
+import { type Endpoint, Refused } from '../reach.ts';
+import { Dice } from './core/dice.ts';
+
+const WIDTH = 240;
+const HEIGHT = 135;
+const HORIZON = 90;
+const PNG_SIGNATURE = Buffer.from('\x89PNG\r\n\x1a\n', 'latin1');
+
+interface Attachment {
+  readonly uploadId: string;
+  readonly attachmentType: string;
+  readonly fileName: string;
+  readonly mimeType: string;
+  readonly sizeBytes: number;
+}
+
+interface Room {
+  readonly uploadId: string;
+  readonly uploadUrl: string;
+  readonly requiredHeaders: Readonly<Record<string, string>>;
+}
+
+/** What a report names; nothing where Questlog keeps no files. */
+export async function uploadedFiles(game: Endpoint, logLines: readonly string[]): Promise<Attachment[]> {
+  const log = Buffer.from(`${logLines.join('\n')}\n`);
+  const files = [
+    {
+      ...{ attachmentType: 'screenshot', fileName: 'screenshot.png', mimeType: 'image/png' },
+      bytes: picture(new Dice(crc32(log))),
+    },
+    { attachmentType: 'log_bundle', fileName: 'game.log', mimeType: 'text/plain', bytes: log },
+  ];
+  try {
+    return await Promise.all(
+      files.map(async ({ bytes, ...file }) => {
+        const described = { ...file, sizeBytes: bytes.length };
+        const room = await game.retried('POST', '/v1/ingest/uploads', { body: described });
+        const { uploadId, uploadUrl, requiredHeaders }: Room = JSON.parse(await room.text());
+        const answer = await fetch(uploadUrl, { method: 'PUT', headers: requiredHeaders, body: bytes });
+        if (!answer.ok) throw new Error(`${file.fileName} was refused: ${answer.status}`);
+        await answer.arrayBuffer();
+        return { uploadId, ...described };
+      }),
+    );
+  } catch (error) {
+    if (error instanceof Refused && error.code === 'uploads_not_set_up') return [];
+    throw error;
+  }
+}
+
+/** A PNG: sky, ground, and what stands there. */
+export function picture(dice: Dice): Buffer {
+  const colour = (least: number, most: number) => [0, 1, 2].map(() => dice.between(least, most));
+  const [sky, ground] = [colour(120, 230), colour(30, 110)];
+  const boxes = Array.from({ length: 9 }, () => ({
+    left: dice.between(0, WIDTH - 1),
+    top: dice.between(40, HEIGHT - 30),
+    size: dice.between(10, 36),
+    fill: colour(40, 255),
+  }));
+  const rows = Array.from({ length: HEIGHT }, (_, y) => {
+    const pixels = Array.from({ length: WIDTH }, (_, x) => {
+      const box = boxes.findLast(
+        ({ left, top, size }) => x >= left && x < left + size && y >= top && y < top + size,
+      );
+      return box?.fill ?? (y < HORIZON ? sky : ground);
+    });
+    // A row begins with its filter: none.
+    return [0, ...pixels.flat()];
+  });
+  const header = Buffer.alloc(13);
+  header.writeUInt32BE(WIDTH, 0);
+  header.writeUInt32BE(HEIGHT, 4);
+  // 8 bits for each of red, green and blue.
+  header.set([8, 2], 8);
+  return Buffer.concat([
+    PNG_SIGNATURE,
+    chunk('IHDR', header),
+    chunk('IDAT', deflateSync(Buffer.from(rows.flat()))),
+    chunk('IEND', Buffer.alloc(0)),
+  ]);
+}
+
+function chunk(type: string, data: Buffer): Buffer {
+  const named = Buffer.concat([Buffer.from(type), data]);
+  const frame = Buffer.alloc(named.length + 8);
+  frame.writeUInt32BE(data.length);
+  named.copy(frame, 4);
+  frame.writeUInt32BE(crc32(named), named.length + 4);
+  return frame;
+}
