@@ -30,7 +30,6 @@ const MAX_FILES = 12;
 const SPLINTER_LINES = 60;
 /** Short files with one importer that are files of their own all the same, each with its reason. */
 const SHORT: Readonly<Record<string, string>> = {
-  'services/cli/src/simulate/core/dice.ts': 'draws of chance, apart from the game that they decide',
   'services/console/ui/pages.ts': 'the list of pages, where a new one goes',
   'services/console/ui/signInForm.ts': 'the only page that is seen without the token',
   'services/ingest/src/admin/askSql.ts': 'one file a thing that operators do',
