@@ -1,4 +1,5 @@
 /** The projector: log → ClickHouse. One consumer a topic; a partition is a sequence of blocks (`runBlocks`). */
+import type { Store } from '@questlog/runtime/clickhouse/store';
 import { type Block, type BlockWriter, runBlocks } from '@questlog/runtime/consumer/blocks';
 import { openDeadLetters } from '@questlog/runtime/consumer/deadLetters';
 import { checkProgress } from '@questlog/runtime/consumer/progress';
@@ -15,7 +16,7 @@ import type { ProjectorMetrics } from './metrics.ts';
 import { openLinksWriter } from './reports/linksWriter.ts';
 import { openReportsWriter } from './reports/writer.ts';
 import { openSessionsWriter } from './sessionsWriter.ts';
-import type { WriterDeps } from './writer.ts';
+import type { Source, WriterDeps } from './writer.ts';
 
 export interface ProjectorDeps extends ServiceDeps {
   /** Blocks of one partition are at least so far apart under load. */
@@ -31,10 +32,11 @@ export interface Projector {
 
 export async function startProjector(deps: ProjectorDeps): Promise<Projector> {
   const projections = [
-    await projectTopic(deps, eventsAccepted, GROUPS.projectEvents, openEventsWriter),
-    await projectTopic(deps, sessionRegistered, GROUPS.projectSessions, openSessionsWriter),
-    await projectTopic(deps, reportLinks, GROUPS.projectReports, openReportsWriter),
-    await projectTopic(deps, linkedEvents, GROUPS.projectLinks, openLinksWriter),
+    await projectTopic(deps, eventsAccepted, GROUPS.projectEvents, openEventsWriter, ['events', 'appends']),
+    await projectTopic(deps, sessionRegistered, GROUPS.projectSessions, openSessionsWriter, ['sessions']),
+    // Written again, reports and links are the same.
+    await projectTopic(deps, reportLinks, GROUPS.projectReports, openReportsWriter, []),
+    await projectTopic(deps, linkedEvents, GROUPS.projectLinks, openLinksWriter, []),
   ];
   const failed = Promise.race(projections.map((projection) => projection.failed));
   // Its starter may look at it only later.
@@ -57,11 +59,12 @@ async function projectTopic<Message>(
   contract: MessageContract<Message>,
   group: string,
   openWriter: OpenWriter<Message>,
+  tables: readonly string[],
 ): Promise<Projector> {
   const { log, store, clock, logger, metrics, flushIntervalMs } = deps;
   const { topic } = contract;
   const codec = await createCodec(deps.registry, contract);
-  const deadLetters = await openDeadLetters({ ...deps, group });
+  const openLetters = await openDeadLetters({ ...deps, group });
   // Asked once: partition counts never change.
   const partitions = (await log.endOffsets(topic)).length;
   const endCheck = checkProgress(deps, { group, topic, name: group }, (lag) =>
@@ -69,22 +72,28 @@ async function projectTopic<Message>(
   );
   const onOutcome = (outcome: string, records: number): void =>
     metrics.projected.inc({ topic, outcome }, records);
-  const shared = { store, codec, deadLetters, logId: log.id, partitions, onOutcome };
+  const shared = { store, codec, clock, logId: log.id, partitions, onOutcome };
   const onWritten = (_block: Block, startedAtMs: number): void => {
     metrics.blockSeconds.observe({ topic }, (clock.now() - startedAtMs) / 1000);
   };
   const consumer = await log.consume({
     group,
     topics: [topic],
-    process: (owned) =>
-      runBlocks(owned, {
+    process: (owned) => {
+      const { partition } = owned;
+      const writerDeps = { ...shared, partition, deadLetters: openLetters() };
+      const source = { logId: log.id, partition };
+      return runBlocks(owned, {
+        log,
         topic,
-        openWriter: async (start) => await openWriter({ ...shared, partition: owned.partition }, start),
+        holdsFrom: (offset) => holdsFrom(store, tables, source, offset),
+        openWriter: async (start) => await openWriter(writerDeps, start),
         flushIntervalMs,
         clock,
         logger,
         onWritten,
-      }),
+      });
+    },
   });
   return {
     failed: consumer.failed,
@@ -93,4 +102,22 @@ async function projectTopic<Message>(
       await consumer.stop();
     },
   };
+}
+
+/** Whether rows of the partition are there, at or behind an offset, of which a second one would be a second thing. */
+async function holdsFrom(
+  store: Store,
+  tables: readonly string[],
+  source: Source,
+  offset: number,
+): Promise<boolean> {
+  for (const table of tables) {
+    const rows = await store.query(
+      `SELECT 1 FROM ${table} WHERE log_id = {logId:UUID} AND log_partition = {partition:UInt32}
+         AND log_offset >= {offset:UInt64} LIMIT 1`,
+      { ...source, offset },
+    );
+    if (rows.length > 0) return true;
+  }
+  return false;
 }

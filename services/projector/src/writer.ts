@@ -6,12 +6,14 @@ import type { Store } from '@questlog/runtime/clickhouse/store';
 import type { Attempt, Block, BlockWriter } from '@questlog/runtime/consumer/blocks';
 import type { DeadLetters } from '@questlog/runtime/consumer/deadLetters';
 import type { LogRecord } from '@questlog/runtime/log/log';
+import type { Clock } from '@questlog/runtime/process/clock';
 import { Invalid } from '@questlog/runtime/process/errors';
 import type { Codec } from '@questlog/runtime/registry/registry';
 
 export interface WriterDeps<Message> {
   readonly store: Store;
   readonly codec: Codec<Message>;
+  readonly clock: Clock;
   readonly deadLetters: DeadLetters;
   readonly logId: string;
   readonly partition: number;
@@ -50,8 +52,8 @@ export function writerOf<Message, Plan>(
   { codec, deadLetters, onOutcome }: WriterDeps<Message>,
   projection: Projection<Message, Plan>,
 ): BlockWriter<Planned<Plan>> {
-  const sendAll = async (block: Block, dead: readonly Dead[]): Promise<void> => {
-    for (const { record, cause } of dead) await deadLetters.send(block, record, cause);
+  const sendAll = async (block: Block, dead: readonly Dead[], mayBeThere: boolean): Promise<void> => {
+    for (const { record, cause } of dead) await deadLetters.send(block, record, cause, mayBeThere);
     onOutcome('dead', dead.length);
   };
   return {
@@ -64,12 +66,13 @@ export function writerOf<Message, Plan>(
     apply: async ({ block, plan, dead }, attempt) => {
       await projection.apply(plan, block, attempt);
       // Last: an insert that fails is repeated, and each repeat would send them again.
-      await sendAll(block, dead);
+      await sendAll(block, dead, attempt.verify);
     },
     deadLetter: (block, cause) =>
       sendAll(
         block,
         block.records.map((record) => ({ record, cause })),
+        true,
       ),
   };
 }

@@ -4,6 +4,8 @@
  */
 import { partsOf, type Store } from '@questlog/runtime/clickhouse/store';
 import type { Block } from '@questlog/runtime/consumer/blocks';
+import type { EventsAccepted } from '@questlog/schemas/topics/eventsAccepted';
+import { millisOf } from '@questlog/schemas/uuid';
 import type { Source } from '../writer.ts';
 import {
   type Accepted,
@@ -126,6 +128,39 @@ export async function repeatedBelow(
       { ...source, start, ids: part },
     );
     for (const { id } of rows) found.add(id);
+  }
+  return found;
+}
+
+/** The append ids whose events are stored from a record below the offset: `appends` no longer tells. */
+export async function storedBelow(
+  store: Store,
+  source: Source,
+  start: number,
+  messages: readonly EventsAccepted[],
+): Promise<Set<string>> {
+  // A repeat has the ids of the first, so one event of each tells.
+  const appendOf = new Map(
+    messages.flatMap(({ appendId, events: [first] }) => (first === undefined ? [] : [[first.id, appendId]])),
+  );
+  const found = new Set<string>();
+  for (const ids of partsOf([...appendOf.keys()])) {
+    const rows = await store.query<{ id: string }>(
+      `SELECT DISTINCT id FROM events
+       WHERE tenant_id IN {tenants:Array(UUID)} AND project_id IN {projects:Array(UUID)}
+         AND id_at IN (SELECT fromUnixTimestamp64Milli(arrayJoin({millis:Array(Int64)}), 'UTC'))
+         AND id IN {ids:Array(UUID)}
+         AND log_id = {logId:UUID} AND log_partition = {partition:UInt32} AND log_offset < {start:UInt64}`,
+      {
+        ...source,
+        start,
+        ids,
+        tenants: distinct(messages.map(({ tenantId }) => tenantId)),
+        projects: distinct(messages.map(({ projectId }) => projectId)),
+        millis: distinct(ids.map(millisOf)),
+      },
+    );
+    for (const { id } of rows) found.add(appendOf.get(id) ?? id);
   }
   return found;
 }

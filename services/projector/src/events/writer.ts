@@ -14,7 +14,14 @@ import {
   RecentAppends,
 } from './core/planEvents.ts';
 import { APPENDS, EVENTS, minuteTable, quotaTable } from './rows.ts';
-import { offsetsHeld, openMinuteCounts, openQuotaCounts, recentAppendIds, repeatedBelow } from './stored.ts';
+import {
+  offsetsHeld,
+  openMinuteCounts,
+  openQuotaCounts,
+  recentAppendIds,
+  repeatedBelow,
+  storedBelow,
+} from './stored.ts';
 
 interface EventsPlan {
   readonly kept: readonly Accepted[];
@@ -28,7 +35,7 @@ export async function openEventsWriter(
   deps: WriterDeps<EventsAccepted>,
   start: number,
 ): Promise<BlockWriter<unknown>> {
-  const { store, logId, partition, onOutcome } = deps;
+  const { store, clock, logId, partition, onOutcome } = deps;
   const source = { logId, partition };
   const recent = new RecentAppends(await recentAppendIds(store, source, start));
   const quota = openQuotaCounts(store, source);
@@ -36,7 +43,8 @@ export async function openEventsWriter(
   return writerOf<EventsAccepted, EventsPlan>(deps, {
     plan: async (block, accepted) => {
       const older = await repeatedBelow(store, source, block.start, unknownKeyed(accepted, recent));
-      const kept = dropRepeats(accepted, (id) => recent.has(id) || older.has(id));
+      const stored = await storedBelow(store, source, block.start, beyondLedger(accepted, clock.now()));
+      const kept = dropRepeats(accepted, (id) => recent.has(id) || older.has(id) || stored.has(id));
       const minuteCounts = kept.map(({ message }) => minuteCountsOf(message));
       await quota.load(kept.map(({ message }) => quotaKeyOf(message)));
       await minutes.load(minuteCounts.flatMap((counts) => counts.map(({ key }) => key)));
@@ -59,6 +67,14 @@ export async function openEventsWriter(
       await writeRows(store, minuteTable(source), plan.minutes);
     },
   });
+}
+
+/** `appends` keeps three days, and a repeat comes within one: of what was received by then it still knows the first. */
+const LEDGER_KNOWS_MS = 36 * 60 * 60 * 1000;
+
+/** Such as `appends` may have forgotten the first of: old records that are read late, or once more. */
+function beyondLedger(accepted: readonly Accepted[], nowMs: number): EventsAccepted[] {
+  return accepted.flatMap(({ message }) => (message.receivedAt < nowMs - LEDGER_KNOWS_MS ? [message] : []));
 }
 
 /** Keyed appends may be repeated hours later; the memory alone does not tell unless it holds the whole ledger. */

@@ -7,7 +7,8 @@ import { startEmbeddedClickHouse } from '@questlog/runtime/clickhouse/chdb/embed
 import { openMigrated } from '@questlog/runtime/clickhouse/migrate';
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import { until } from '@questlog/runtime/log/contract/harness';
-import { openEmbeddedLog } from '@questlog/runtime/log/embedded/embeddedLog';
+import { openDatabase } from '@questlog/runtime/log/embedded/database';
+import { embeddedLogOn } from '@questlog/runtime/log/embedded/embeddedLog';
 import type { Log } from '@questlog/runtime/log/log';
 import { systemClock } from '@questlog/runtime/process/clock';
 import { Unavailable } from '@questlog/runtime/process/errors';
@@ -37,6 +38,8 @@ export interface Bench {
   start(store: Store, log?: Log): Promise<Projector>;
   /** Runs a projector on this store until it has caught up; rejects when it breaks off. */
   projectAll(store: Store): Promise<void>;
+  /** What the projector's groups have committed is lost, or of the events is this offset. */
+  loseOffsets(to?: number): void;
   deadLetters(): Promise<DeadLetter[]>;
   close(): Promise<void>;
 }
@@ -44,7 +47,8 @@ export interface Bench {
 /** @param partitions one, where not told otherwise: what the tests append is one sequence. */
 export async function openBench(partitions = 1): Promise<Bench> {
   const directory = mkdtempSync(join(tmpdir(), 'projector-'));
-  const log = await openEmbeddedLog({ directory, clock: systemClock });
+  const database = openDatabase(directory);
+  const log = embeddedLogOn(database, { directory, clock: systemClock });
   const server = await startEmbeddedClickHouse({
     directory: join(directory, 'ch'),
     username: 'test',
@@ -87,6 +91,12 @@ export async function openBench(partitions = 1): Promise<Bench> {
         messages.map((message) => ({ key: null, value: codec.encode(message) })),
       );
     },
+    loseOffsets: (to) =>
+      database.sqlite.exec(
+        to === undefined
+          ? `DELETE FROM commits WHERE consumer_group LIKE 'questlog-project-%'`
+          : `UPDATE commits SET next_offset = ${to}, metadata = '' WHERE consumer_group = '${GROUPS.projectEvents}'`,
+      ),
     deadLetters: () => readDeadLetters(log, registry),
     close: async () => {
       await store.close();

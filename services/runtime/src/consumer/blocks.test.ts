@@ -6,7 +6,7 @@ import { afterEach, beforeEach, expect, test } from 'vitest';
 import { openEmbeddedLog } from '../log/embedded/embeddedLog.ts';
 import type { Log, OwnedPartition } from '../log/log.ts';
 import { withMethods } from '../log/testing/withMethods.ts';
-import { systemClock } from '../process/clock.ts';
+import { type Clock, systemClock } from '../process/clock.ts';
 import { Fenced, Invalid, Unavailable } from '../process/errors.ts';
 import { silentLogger } from '../process/logger.ts';
 import { type Block, type BlockWriter, runBlocks } from './blocks.ts';
@@ -63,22 +63,30 @@ async function append(count: number): Promise<void> {
   for (let i = 0; i < count; i++) await log.append(TOPIC, 0, [{ key: null, value: Buffer.from(String(i)) }]);
 }
 
+interface Assignment {
+  readonly clock: Clock;
+  asAssigned(owned: OwnedPartition): OwnedPartition;
+}
+
 /** Runs a consumer until it has committed `end`, or has broken off. */
 async function consumeUntil(
   end: number,
   table: Table,
   plan: BlockWriter<Block>['plan'] = async (block) => block,
+  { asAssigned, clock }: Assignment = { asAssigned: (owned) => owned, clock: systemClock },
 ): Promise<void> {
   const done = new AbortController();
   const consumer = await log.consume({
     group: GROUP,
     topics: [TOPIC],
     process: (owned) =>
-      runBlocks(owned, {
+      runBlocks(asAssigned(owned), {
+        log,
         topic: TOPIC,
+        holdsFrom: async (offset) => table.rows.some((row) => row >= offset),
         openWriter: async () => ({ ...table.writer(), plan }),
         flushIntervalMs: 0,
-        clock: systemClock,
+        clock,
         logger: silentLogger,
         onWritten: () => {},
       }),
@@ -136,6 +144,42 @@ test('after crashes at any rows, every record is there exactly once', async () =
   );
 });
 
+/** The group's offset is lost, or is this one, of nobody's block. What is there is read as blocks of three records. */
+function assignedAt(offset: number | undefined): Assignment {
+  let nowMs = systemClock.now();
+  const asAssigned = (owned: OwnedPartition): OwnedPartition => {
+    owned.seek(TOPIC, offset ?? 0);
+    const committed = offset === undefined ? undefined : { offset, metadata: '' };
+    const read: OwnedPartition['read'] = (options) => owned.read({ ...options, maxRecords: 3 });
+    return withMethods(owned, { committed: () => committed, read });
+  };
+  // Each batch comes when its block is due.
+  return { asAssigned, clock: { now: () => ++nowMs * 10 } };
+}
+
+test.each([
+  ['are lost', undefined],
+  ['are set back', 3],
+])('when the group’s offsets %s, also after a crash, every record is there exactly once', async (_, to) => {
+  for (const crashesAt of [0, 1, 6, 10]) {
+    const table = new Table();
+    const base = (await log.endOffsets(TOPIC))[0] ?? 0;
+    const from = to === undefined ? undefined : to + base;
+    table.rows.push(...upTo(base));
+    await append(10);
+    table.beforeRow = (written) => {
+      if (written === base + crashesAt) throw new Error('crash');
+    };
+    await expect(consumeUntil(base + 10, table)).rejects.toThrow('crash');
+    table.beforeRow = () => {};
+    await append(2);
+    // Nothing below the offset is read again: it is as if it had been written.
+    if (from !== undefined) table.rows.push(...upTo(from).filter((offset) => !table.rows.includes(offset)));
+    await consumeUntil(base + 12, table, undefined, assignedAt(from));
+    expect(table.rows.toSorted((a, b) => a - b)).toEqual(upTo(base + 12));
+  }
+});
+
 test('an insert whose answer was lost is not repeated', async () => {
   const table = new Table();
   let isLost = true;
@@ -175,7 +219,9 @@ test.each([
           return block;
         };
         const options = {
+          log,
           topic: TOPIC,
+          holdsFrom: async () => false,
           flushIntervalMs: 0,
           clock,
           logger: silentLogger,

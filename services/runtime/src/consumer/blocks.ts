@@ -5,7 +5,7 @@
  */
 import { randomUUID } from 'node:crypto';
 import type { Store } from '../clickhouse/store.ts';
-import type { LogRecord, OwnedPartition } from '../log/log.ts';
+import type { Log, LogRecord, OwnedPartition } from '../log/log.ts';
 import type { Clock } from '../process/clock.ts';
 import { Fenced, Invalid } from '../process/errors.ts';
 import type { Logger } from '../process/logger.ts';
@@ -25,7 +25,7 @@ export interface BlockWriter<Plan> {
   plan(block: Block): Promise<Plan>;
   /** @throws Invalid when the data itself is refused; Unavailable when it is worth another try. */
   apply(plan: Plan, attempt: Attempt): Promise<void>;
-  /** Sends a block whose data is refused, of one record, to the dead letters with the cause. */
+  /** Sends a block whose data is refused, of one record, to the dead letters with the cause, unless it is there. */
   deadLetter(block: Block, cause: Invalid): Promise<void>;
 }
 
@@ -40,7 +40,10 @@ export interface Attempt {
 }
 
 export interface BlockOptions<Plan> {
+  readonly log: Pick<Log, 'endOffsets'>;
   readonly topic: string;
+  /** Whether the tables hold rows of records at or behind the offset. */
+  holdsFrom(offset: number): Promise<boolean>;
   /** The writer with its state as of `start`: built from what is stored, never from memory. */
   openWriter(start: number): Promise<BlockWriter<Plan>>;
   /** Blocks of one partition are at least so far apart while records keep coming; the first one goes at once. */
@@ -78,6 +81,8 @@ class BlockRun<Plan> {
   readonly #owned: OwnedPartition;
   readonly #options: BlockOptions<Plan>;
   #writer: BlockWriter<Plan> | undefined;
+  /** Something of a block that begins below may be in place already. */
+  #verifyBelow = 0;
   #lastFlushMs = 0;
   #provenAtMs = 0;
 
@@ -91,6 +96,7 @@ class BlockRun<Plan> {
     const { topic } = this.#options;
     const committed = this.#owned.committed(topic);
     const pendingTo = parsePending(committed?.metadata);
+    await this.#compare(pendingTo ?? this.#owned.position(topic), committed !== undefined);
     if (committed === undefined || pendingTo === undefined) return;
     const records: LogRecord[] = [];
     while (this.#owned.position(topic) < pendingTo && !this.#owned.signal.aborted) {
@@ -105,6 +111,20 @@ class BlockRun<Plan> {
       pendingTo,
     );
     await this.#write(block, true);
+  }
+
+  /**
+   * Group offsets may be lost, reset, or older than what was done since. Where the group has none, or the tables hold rows
+   * behind its position, whatever the log has by now may have been written, or acknowledged under a token and dropped.
+   * Otherwise that is possible of the block at the position only: its announcement may be what was lost.
+   */
+  async #compare(position: number, isCommitted: boolean): Promise<void> {
+    const { log, topic, logger, holdsFrom } = this.#options;
+    const { partition } = this.#owned;
+    const holds = await this.#retry(() => holdsFrom(position));
+    if (holds) logger.warn('group_offset_behind_tables', { topic, partition, position });
+    if (isCommitted && !holds) this.#verifyBelow = position + 1;
+    else this.#verifyBelow = (await this.#retry(() => log.endOffsets(topic)))[partition] ?? 0;
   }
 
   async next(): Promise<void> {
@@ -127,7 +147,7 @@ class BlockRun<Plan> {
     }
     const end = this.#owned.position(topic);
     if (end === start) return;
-    await this.#write(this.#block(records, start, end), false);
+    await this.#write(this.#block(records, start, end), start < this.#verifyBelow);
     this.#lastFlushMs = clock.now();
   }
 

@@ -11,7 +11,7 @@ test('a dead letter is logged without the record, which is the players’ and ma
   const log = await aLog();
   await log.ensureTopics(topicDefinitions(1));
   const said: unknown[] = [];
-  const deadLetters = await openDeadLetters({
+  const openLetters = await openDeadLetters({
     log,
     registry: await openLogRegistry(log),
     clock: new ManualClock(),
@@ -21,6 +21,6 @@ test('a dead letter is logged without the record, which is the players’ and ma
   const value = Buffer.from('a payload');
   const record = { offset: 7, timestampMs: 0, key: 'tenant', value, headers: {} };
   const block = { topic: 'topic', partition: 0, records: [record], start: 7, end: 8 };
-  await deadLetters.send(block, record, new Invalid('unreadable'));
+  await openLetters().send(block, record, new Invalid('unreadable'), false);
   expect(said).toEqual([{ topic: 'topic', partition: 0, offset: 7, group: 'group' }]);
 });

@@ -1,0 +1,127 @@
+/** The projector after its groups' offsets were lost or set back: what the tables hold counts, not what a group says. */
+import { randomUUID } from 'node:crypto';
+import type { Store } from '@questlog/runtime/clickhouse/store';
+import { anEventsAccepted, aSession } from '@questlog/schemas/fixtures/builders';
+import { type EventsAccepted, eventsAccepted } from '@questlog/schemas/topics/eventsAccepted';
+import { sessionRegistered } from '@questlog/schemas/topics/sessionRegistered';
+import { TOPICS } from '@questlog/schemas/topics/topics';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { type Bench, crash, failing, openBench } from './testing/projectorBench.ts';
+
+const DAY_MS = 24 * 60 * 60 * 1000;
+
+let bench: Bench;
+
+beforeAll(async () => {
+  bench = await openBench();
+});
+afterAll(() => bench.close());
+
+function accepted(projectId: string, of: Parameters<typeof anEventsAccepted>[0] = {}): EventsAccepted {
+  return anEventsAccepted({ tenantId: projectId, projectId, receivedAt: Date.now(), ...of });
+}
+
+const append = (...messages: EventsAccepted[]) => bench.append(TOPICS.events, eventsAccepted, messages);
+
+async function found(project: string) {
+  const [row] = await bench.store.query<Record<string, string>>(
+    `SELECT (SELECT count() FROM events WHERE project_id = {project:UUID}) AS events,
+            (SELECT uniqExact(id) FROM events WHERE project_id = {project:UUID}) AS ids,
+            (SELECT count() FROM appends WHERE project_id = {project:UUID}) AS appends,
+            (SELECT sum(count) FROM event_counts_by_minute WHERE project_id = {project:UUID}) AS minutes,
+            (SELECT sum(used) FROM quota_usage WHERE tenant_id = {project:UUID}) AS used,
+            (SELECT count() FROM sessions WHERE project_id = {project:UUID}) AS sessions`,
+    { project },
+  );
+  return Object.fromEntries(Object.entries(row ?? {}).map(([name, count]) => [name, Number(count)]));
+}
+
+async function deadLettersOf(project: string): Promise<number[]> {
+  const letters = await bench.deadLetters();
+  return letters.filter(({ key }) => key === project).map(({ sourceOffset }) => Number(sourceOffset));
+}
+
+test.each([
+  ['events', 'after'],
+  ['appends', 'after'],
+  ['event_counts_by_partition', 'before'],
+  ['sessions', 'after'],
+] as const)(
+  'offsets that are lost when the insert into %s crashes, %s it ran: nothing is there twice, nothing is missing',
+  async (table, when) => {
+    const project = randomUUID();
+    const repeated = accepted(project, { events: [{}, {}] });
+    const session = () => aSession({ tenantId: project, projectId: project });
+    const letter = { key: project, value: Buffer.from('not Avro') };
+    const again = session();
+    await append(accepted(project, { events: [{}, {}, {}] }), repeated);
+    await bench.append(TOPICS.sessions, sessionRegistered, [session(), again]);
+    await bench.log.append(TOPICS.events, 0, [letter]);
+    await bench.projectAll(bench.store);
+    await append(repeated, accepted(project));
+    await bench.log.append(TOPICS.events, 0, [letter]);
+    await bench.append(TOPICS.sessions, sessionRegistered, [again, session()]);
+    const broken = bench.projectAll(failing(bench.store, table, 1, when, crash));
+    await expect(broken).rejects.toThrow('crash');
+    await append(accepted(project));
+    bench.loseOffsets();
+    await bench.projectAll(bench.store);
+    bench.loseOffsets();
+    await bench.projectAll(bench.store);
+    const events = 3 + 2 + 1 + 1;
+    expect(await found(project)).toEqual({
+      ...{ events, ids: events, minutes: events, used: events, appends: 4, sessions: 3 },
+    });
+    const letters = await deadLettersOf(project);
+    expect(letters).toHaveLength(2);
+    expect(new Set(letters).size).toBe(2);
+  },
+);
+
+test('offsets that are set back to the middle of a block change nothing', async () => {
+  const project = randomUUID();
+  const [base = 0] = await bench.log.endOffsets(TOPICS.events);
+  await append(...Array.from({ length: 6 }, () => accepted(project)));
+  await bench.projectAll(bench.store);
+  const before = await found(project);
+  for (const back of [1, 4, 6]) {
+    bench.loseOffsets(base + 6 - back);
+    await bench.projectAll(bench.store);
+    expect(await found(project)).toEqual(before);
+  }
+});
+
+test('rows that vanished behind an acknowledged token are written, though the block’s announcement is lost', async () => {
+  const project = randomUUID();
+  for (const lose of [() => bench.loseOffsets(), (start: number) => bench.loseOffsets(start)]) {
+    const [start = 0] = await bench.log.endOffsets(TOPICS.events);
+    await append(accepted(project), accepted(project));
+    const burnt: Store = {
+      ...bench.store,
+      insert: async (insert) => {
+        if (insert.table === 'appends') throw crash();
+        await bench.store.insert(insert);
+        const rows = `project_id = '${project}' AND log_offset >= ${start}`;
+        await bench.store.command(`ALTER TABLE events DELETE WHERE ${rows} SETTINGS mutations_sync = 2`);
+      },
+    };
+    await expect(bench.projectAll(burnt)).rejects.toThrow('crash');
+    lose(start);
+    await bench.projectAll(bench.store);
+  }
+  expect(await found(project)).toMatchObject({ events: 4, ids: 4, appends: 4 });
+});
+
+test('a repeat whose first is no longer in `appends` is found by its events', async () => {
+  const project = randomUUID();
+  const first = accepted(project, { receivedAt: Date.now() - 4 * DAY_MS, events: [{}, {}] });
+  const [base = 0] = await bench.log.endOffsets(TOPICS.events);
+  await append(first, first, accepted(project));
+  await bench.projectAll(bench.store);
+  const expiry = `ALTER TABLE appends DELETE WHERE append_id = '${first.appendId}' SETTINGS mutations_sync = 2`;
+  await bench.store.command(expiry);
+  // The log begins with the repeat: retention has removed the first.
+  bench.loseOffsets(base + 1);
+  await bench.projectAll(bench.store);
+  expect(await found(project)).toMatchObject({ events: 3, ids: 3, minutes: 3, used: 3 });
+});
