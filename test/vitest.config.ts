@@ -18,6 +18,8 @@ const E2E = 'test/e2e/*.test.ts';
 const CLIENT = ['test/e2e/client.test.ts', 'test/e2e/webGame.test.ts'];
 /** Pages are looked at for minutes, in a browser of several processes: behind the README's own command. */
 const IN_BROWSER = ['test/e2e/console*.test.ts', 'test/e2e/docs.test.ts'];
+/** Half a million events, and what ten questions answer of them. */
+const MONTH = 'test/dataGuide/simulatedMonth.test.ts';
 const FAULTS = 'test/{faults,stack}/**/*.test.ts';
 /** Run a second time among the faults, ten times as long. */
 const LONG_RUNS = ['test/simulation/*.test.ts', 'services/ingest/src/events/core/scanProperties.test.ts'];
@@ -90,7 +92,7 @@ const TIERS: readonly Tier[] = [
   {
     name: 'fast',
     include: ['{schemas,services,test}/**/*.test.ts'],
-    exclude: [KAFKA, ENGINES, E2E, FAULTS],
+    exclude: [KAFKA, ENGINES, E2E, FAULTS, MONTH],
     order: 0,
   },
   { name: 'engines', include: [`{services,test}/${ENGINES}`], exclude: [PYTHON, COMPILERS], order: 0 },
@@ -120,7 +122,7 @@ const TIERS: readonly Tier[] = [
   // Last, since it breaks the brokers that the others stand on.
   {
     name: 'faults',
-    include: [FAULTS, ...LONG_RUNS],
+    include: [FAULTS, MONTH, ...LONG_RUNS],
     env: { QUESTLOG_TEST_RUNS: 'long' },
     globalSetup: [ENGINES_OF_THE_RUN],
     isHeavy: true,

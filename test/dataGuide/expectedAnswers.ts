@@ -1,49 +1,61 @@
 /** The answers to the questions of the data guide, counted from the generated game itself: loops and sorted lists, no SQL. */
-import {
-  CHECKPOINTS,
-  DAY_MS,
-  type GameEvent,
-  type GameSession,
-  PERIOD,
-  type SmallGame,
-} from './smallGame.ts';
+import { CHECKPOINTS, DAY_MS, type GameEvent, type GameSession } from './smallGame.ts';
 
 export type Row = Readonly<Record<string, unknown>>;
 
+/** Milliseconds since the epoch; `to` is not included. */
+export interface Period {
+  readonly from: number;
+  readonly to: number;
+}
+
 /** By the number of the question. */
-export function expectedAnswers(game: SmallGame): Readonly<Record<number, Row[]>> {
-  const sessions = game.sessions.filter(({ registeredMs }) => isInPeriod(registeredMs));
+export function expectedAnswers(
+  all: readonly GameSession[],
+  period: Period,
+): Readonly<Record<number, Row[]>> {
+  const isInPeriod = (atMs: number): boolean => atMs >= period.from && atMs < period.to;
+  const sessions = all.filter((session) => isInPeriod(beganMs(session)));
+  const played = all.map((session) => {
+    return { ...session, events: session.events.filter(({ atMs }) => isInPeriod(atMs)) };
+  });
   return {
     1: dailyPlayers(sessions),
-    2: retention(game.sessions.filter(({ registeredMs }) => registeredMs < PERIOD.to)),
-    3: funnel(sessions),
-    4: sessionLengths(sessions),
-    5: economy(sessions),
+    2: retention(all, period),
+    3: funnel(played),
+    4: sessionLengths(played),
+    5: economy(played),
     6: crashFree(sessions),
-    7: frameTimes(sessions),
-    8: matchmaking(sessions),
+    7: frameTimes(played),
+    8: matchmaking(played),
     9: [experiment(sessions)],
-    10: outOfLine(sessions),
+    10: outOfLine(played),
   };
 }
 
+/** A clock that is ahead is wrong; one that is behind may be right, of somebody who played offline. */
+function beganMs({ startedMs, registeredMs }: GameSession): number {
+  return Math.min(startedMs ?? registeredMs, registeredMs);
+}
+
 function dailyPlayers(sessions: readonly GameSession[]): Row[] {
-  return grouped(sessions, ({ registeredMs }) => dayOf(registeredMs)).map(([day, those]) => {
+  return grouped(sessions, (session) => dayOf(beganMs(session))).map(([day, those]) => {
     return { day, players: new Set(playersOf(those)).size, sessions: those.length };
   });
 }
 
-function retention(sessions: readonly GameSession[]): Row[] {
+function retention(all: readonly GameSession[], period: Period): Row[] {
+  const sessions = all.filter((session) => beganMs(session) < period.to);
   const daysByPlayer = byPlayer(sessions).map(([, those]) => new Set(those.map(dayNumber)));
   const firstOf = (days: ReadonlySet<number>): number => Math.min(...days);
-  const fromDay = PERIOD.from / DAY_MS;
+  const fromDay = period.from / DAY_MS;
   const firsts = [...new Set(daysByPlayer.map(firstOf))].filter((first) => first >= fromDay);
   return firsts
     .sort((a, b) => a - b)
     .map((first) => {
       const cohort = daysByPlayer.filter((days) => firstOf(days) === first);
       const back = (after: number): number | null => {
-        if ((first + after) * DAY_MS >= PERIOD.to) return null;
+        if ((first + after) * DAY_MS >= period.to) return null;
         return cohort.filter((days) => days.has(first + after)).length / cohort.length;
       };
       return { first_day: dayOf(first * DAY_MS), players: cohort.length, day_1: back(1), day_7: back(7) };
@@ -81,7 +93,7 @@ function stepsFrom(begin: GameEvent, passed: readonly GameEvent[]): number {
 
 function sessionLengths(sessions: readonly GameSession[]): Row[] {
   const played = sessions.filter(({ events }) => events.length > 0).map(spanOf);
-  return grouped(played, ({ beganMs }) => dayOf(beganMs)).map(([day, those]) => {
+  return grouped(played, ({ firstMs }) => dayOf(firstMs)).map(([day, those]) => {
     const minutes = those.map((span) => span.minutes);
     return {
       day,
@@ -111,12 +123,13 @@ function economy(sessions: readonly GameSession[]): Row[] {
 
 function crashFree(sessions: readonly GameSession[]): Row[] {
   const built = sessions.flatMap(({ build, events }) => (build === null ? [] : [{ ...build, events }]));
-  return grouped(built, ({ version, platform }) => `${version}/${platform}`)
+  return grouped(built, ({ version, platform, channel }) => `${version}/${platform}/${channel}`)
     .map(([, those]) => {
       const free = those.filter(({ events }) => !events.some(({ type }) => type === 'crash')).length;
       return {
         version: those[0]?.version ?? '',
         platform: those[0]?.platform ?? '',
+        channel: those[0]?.channel ?? '',
         sessions: those.length,
         crash_free_sessions: free,
         crash_free: free / those.length,
@@ -125,7 +138,8 @@ function crashFree(sessions: readonly GameSession[]): Row[] {
     .sort((a, b) => {
       // The query sorts by the rounded share.
       const byShare = Math.round(a.crash_free * 1000) - Math.round(b.crash_free * 1000);
-      return byShare || compare(a.version, b.version) || compare(a.platform, b.platform);
+      const nameOf = ({ version, platform, channel }: typeof a) => `${version}/${platform}/${channel}`;
+      return byShare || compare(nameOf(a), nameOf(b));
     });
 }
 
@@ -165,7 +179,7 @@ function matchmaking(sessions: readonly GameSession[]): Row[] {
 function experiment(sessions: readonly GameSession[]): Row {
   const players = byPlayer(sessions).map(([, those]) => {
     const seen = those.filter(({ variant }) => variant !== null);
-    const first = seen.sort((a, b) => a.registeredMs - b.registeredMs)[0];
+    const first = seen.sort((a, b) => beganMs(a) - beganMs(b))[0];
     const finished = eventsOf(those, 'checkpoint').some(({ payload }) => payload['name'] === 'tutorial_done');
     return { variant: first?.variant, finished };
   });
@@ -211,22 +225,18 @@ function outOfLine(sessions: readonly GameSession[]): Row[] {
     .sort((a, b) => b.deviations - a.deviations);
 }
 
-function isInPeriod(atMs: number): boolean {
-  return atMs >= PERIOD.from && atMs < PERIOD.to;
-}
-
-function dayNumber({ registeredMs }: GameSession): number {
-  return Math.floor(registeredMs / DAY_MS);
+function dayNumber(session: GameSession): number {
+  return Math.floor(beganMs(session) / DAY_MS);
 }
 
 function dayOf(atMs: number): string {
   return new Date(atMs).toISOString().slice(0, 10);
 }
 
-function spanOf({ events }: GameSession): { beganMs: number; minutes: number } {
+function spanOf({ events }: GameSession): { firstMs: number; minutes: number } {
   const instants = events.map(({ atMs }) => atMs);
-  const beganMs = Math.min(...instants);
-  return { beganMs, minutes: (Math.max(...instants) - beganMs) / 60_000 };
+  const firstMs = Math.min(...instants);
+  return { firstMs, minutes: (Math.max(...instants) - firstMs) / 60_000 };
 }
 
 function playersOf(sessions: readonly GameSession[]): string[] {

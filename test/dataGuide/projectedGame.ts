@@ -31,10 +31,11 @@ export async function appendGame(bench: Bench, owner: Owner, game: SmallGame): P
   ]);
 }
 
-function sessionRecord(owner: Owner, { id, player, registeredMs, build, variant }: GameSession) {
+function sessionRecord(owner: Owner, { id, player, startedMs, registeredMs, build, variant }: GameSession) {
   return aSession({
     ...owner,
     sessionId: id,
+    startedAt: startedMs === null ? null : BigInt(startedMs) * 1000n,
     registeredAt: registeredMs,
     build: wholeBuild(build),
     buildId: buildIdIn(owner, build),
@@ -70,7 +71,7 @@ function buildIdIn({ projectId }: Owner, build: GameSession['build']): string | 
 }
 
 function wholeBuild(build: GameSession['build']): Build | null {
-  return build === null ? null : { ...build, gitCommit: null, channel: 'prod' };
+  return build === null ? null : { ...build, gitCommit: null };
 }
 
 /** As a game writes it that has whole numbers of 64 bits. */

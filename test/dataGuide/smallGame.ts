@@ -1,7 +1,8 @@
 /**
  * A small game that a seed repeats: some hundred players on ten days, whose sessions and events are known one by one.
  * It has what a live game has and a careless query counts wrong: sessions without a player or a build, events without a
- * session or out of order, players who change their variant, searches that find nothing, and one cheater.
+ * session or out of order, sessions that are registered days later, a clock that is ahead, players who change their variant,
+ * searches that find nothing, and one cheater.
  */
 import { Dice } from '../simulation/dice.ts';
 
@@ -32,11 +33,15 @@ export interface GameEvent {
   readonly payload: Readonly<Record<string, string | number | bigint>>;
 }
 
+type Channel = 'beta' | 'prod';
+
 export interface GameSession {
   readonly id: string;
   readonly player: string | null;
+  /** By the game's clock; null: not told. */
+  readonly startedMs: number | null;
   readonly registeredMs: number;
-  readonly build: { readonly version: string; readonly platform: string } | null;
+  readonly build: { readonly version: string; readonly platform: string; readonly channel: Channel } | null;
   readonly variant: string | null;
   readonly events: readonly GameEvent[];
 }
@@ -94,13 +99,14 @@ function aSession(
   day: number,
   { variant = null, isFirst = false }: { variant?: string | null; isFirst?: boolean } = {},
 ): GameSession {
-  const registeredMs = PERIOD.from + day * DAY_MS + dice.between(0, 20 * 60) * MINUTE_MS;
+  const beganMs = PERIOD.from + day * DAY_MS + dice.between(0, 20 * 60) * MINUTE_MS;
   const { platform, frameMs, crashes } = dice.from(PLATFORMS);
   const { version, crashFactor } = dice.from(VERSIONS);
-  const lengthMs = dice.between(6 * 60, 40 * 60) * 1000;
-  const within = (): number => registeredMs + dice.between(0, lengthMs);
+  // A rate counts from ten minutes on.
+  const lengthMs = dice.between(player === CHEATER ? 15 * 60 : 6 * 60, 40 * 60) * 1000;
+  const within = (): number => beganMs + dice.between(0, lengthMs);
   const events = [
-    ...(isFirst ? checkpointsOf(dice, variant, registeredMs) : []),
+    ...(isFirst ? checkpointsOf(dice, variant, beganMs) : []),
     ...times(6, () => event('performance', within(), { frameTimeMs: frameMs + dice.between(0, 900) / 100 })),
     ...times(killsIn(dice, player, lengthMs), () => event('kill', within(), { weapon: 'bow' })),
     ...times(4, () => event('economy', within(), aPayment(dice))),
@@ -114,11 +120,18 @@ function aSession(
   return {
     id: dice.uuid(),
     player,
-    registeredMs,
-    build: { version, platform },
+    ...clocksOf(dice, beganMs),
+    build: { version, platform, channel: dice.chance(0.2) ? 'beta' : 'prod' },
     variant,
     events: isEmpty ? [] : events,
   };
+}
+
+/** Some play offline, and register on a later day. Some tell no time, and of some the clock is a year ahead. */
+function clocksOf(dice: Dice, beganMs: number): Pick<GameSession, 'startedMs' | 'registeredMs'> {
+  const startedMs = dice.from([beganMs, beganMs, null, beganMs + 365 * DAY_MS]);
+  const isLate = startedMs === beganMs && dice.chance(0.3);
+  return { startedMs, registeredMs: isLate ? beganMs + dice.between(1, 3) * DAY_MS : beganMs };
 }
 
 /** Of the players who see variant B more finish the tutorial. Some pass a checkpoint without the one before it. */

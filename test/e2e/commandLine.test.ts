@@ -6,7 +6,10 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { expectAnswer } from '../dataGuide/expectAnswer.ts';
+import { expectedAnswers } from '../dataGuide/expectedAnswers.ts';
 import { questionsOfGuide } from '../dataGuide/guidePage.ts';
+import { simulatedSessions } from '../dataGuide/simulatedGame.ts';
 import { events, type TestProject } from './builders.ts';
 import { ownEnvironment } from './product.ts';
 import {
@@ -175,30 +178,35 @@ describe('sql', () => {
 });
 
 describe('simulate', () => {
-  test('plays the days of a seed, and ClickHouse holds each event and report once', async () => {
-    const days = ['simulate', '--players', '4', '--days', '1', '--speed', 'max', '--seed', '7', '--json'];
-    const { projectId, sent, held } = JSON.parse(await done(days));
-
-    expect(sent.events).toBeGreaterThan(20);
-    expect(held).toEqual(sent);
-    const records = `SELECT uniqExact(log_partition, log_offset) FROM events WHERE project_id = '${projectId}'`;
-    expect(Number(await done(['sql', '--format', 'TSV', records]))).toBeLessThan(sent.events / 20);
-    const projects: { id: string; tenantId: string }[] = JSON.parse(
-      await done(['projects', 'list', '--json']),
+  test('plays the days of a seed, each event and report is held once, and the data guide’s answers are the counted ones', async () => {
+    const [players, seed] = [14, 8];
+    const days = ['--players', `${players}`, '--days', '3', '--speed', 'max', '--seed', `${seed}`];
+    const { tenantId, projectId, from, to, sent, held } = JSON.parse(
+      await done(['simulate', ...days, '--json']),
     );
-    const tenant = projects.find(({ id }) => id === projectId)?.tenantId ?? '';
-    const parameters = { tenant, project: projectId, from: dayFromToday(-2), to: dayFromToday(1) };
-    for (const { title, sql } of questionsOfGuide().slice(0, 8)) {
-      const answer = await shared.product.admin('POST', '/admin/sql', { query: sql, parameters });
-      expect(answer.json().data?.length, `${title} ${answer.text()}`).toBeGreaterThan(0);
-    }
+
+    expect(held).toEqual(sent);
+    const [{ records } = {}] = await shared.product.sql(
+      `SELECT uniqExact(log_partition, log_offset) AS records FROM events WHERE project_id = '${projectId}'`,
+    );
+    expect(Number(records)).toBeLessThan(sent.events / 20);
+    expect([dayFromToday(0), dayFromToday(-1)]).toContain(to);
+    const period = { from: Date.parse(from), to: Date.parse(to) };
+    const expected = expectedAnswers(simulatedSessions({ seed, players }, period), period);
+    const parameters = { tenant: tenantId, project: projectId, from, to };
+    await Promise.all(
+      questionsOfGuide().map(async ({ number, title, sql }) => {
+        const answer = await shared.product.admin('POST', '/admin/sql', { query: sql, parameters });
+        expectAnswer(answer.json().data, expected[number], title);
+      }),
+    );
     const params = Object.entries(parameters).flatMap(([name, value]) => ['--param', `${name}=${value}`]);
     const asked = await done(['sql', '--format', 'JSONEachRow', ...params], questionsOfGuide()[0]?.sql);
-    const rows = asked
-      .trim()
-      .split('\n')
-      .map((line) => JSON.parse(line));
-    expect(Math.max(...rows.map(({ players }) => Number(players)))).toBeLessThanOrEqual(4);
+    const rows = asked.trim().split('\n');
+    expectAnswer(
+      rows.map((line) => JSON.parse(line)),
+      expected[1],
+    );
   });
 
   testAtTerminal('shows the day on its way, and says where Ctrl-C has stopped it', async () => {

@@ -38,7 +38,7 @@ export function simulateCommand(at: () => Promise<Reach>): Command {
     .description('play a believable game into a new project')
     .option('--players <n>', 'how many play', wholeNumber, 200)
     .option('--minutes <n>', 'how long, live', wholeNumber, 5)
-    .option('--days <n>', 'of the past instead, up to now', wholeNumber)
+    .option('--days <n>', 'whole days (UTC) of the past instead, up to last midnight', wholeNumber)
     .addOption(
       new Option('--speed <speed>', 'max: as fast as answers come').choices(['live', 'max']).default('live'),
     )
@@ -54,42 +54,61 @@ export function simulateCommand(at: () => Promise<Reach>): Command {
     }
     const { admin, game } = await at();
     const seed = options.seed ?? randomBytes(4).readUInt32BE();
-    const { projectId, token } = await newProject(admin, `Fox Run, seed ${seed}`);
-    const { sent, stopped } = await play(new Endpoint(game.url, token), options, seed);
+    const span = spanOf(options, Date.now());
+    const { tenantId, projectId, token } = await newProject(admin, `Fox Run, seed ${seed}`);
+    const { sent, stopped } = await play(new Endpoint(game.url, token), options, { seed, ...span });
     const held = await heldOnceComplete(admin, projectId, sent);
+    const period = options.days === undefined ? {} : { from: dayOf(span.fromMs), to: dayOf(span.toMs) };
     if (options.json === true) {
-      process.stdout.write(`${JSON.stringify({ projectId, seed, stopped, sent, held }, null, 2)}\n`);
-    } else
+      const all = { tenantId, projectId, ...period, seed, stopped, sent, held };
+      process.stdout.write(`${JSON.stringify(all, null, 2)}\n`);
+    } else {
       process.stdout.write(`project ${projectId}, seed ${seed}\nsent ${told(sent)}\nheld ${told(held)}\n`);
+      if (options.days !== undefined) {
+        const named = Object.entries({ tenant: tenantId, project: projectId, ...period });
+        const parameters = named.map(([name, value]) => `--param ${name}=${value}`);
+        process.stdout.write(`ask with ${parameters.join(' ')}\n`);
+      }
+    }
     if (stopped) process.exitCode = INTERRUPTED;
     if (held.events !== sent.events || held.reports !== sent.reports) process.exitCode = 1;
   });
 }
 
 /** Of one studio for all simulations, so that they do not fill the list of tenants. */
-async function newProject(admin: Endpoint, name: string): Promise<{ projectId: string; token: string }> {
+async function newProject(
+  admin: Endpoint,
+  name: string,
+): Promise<{ tenantId: string; projectId: string; token: string }> {
   const tenants: { id: string; name: string }[] = await admin.json('GET', '/admin/tenants');
   const { id: tenantId }: { id: string } =
     tenants.find((tenant) => tenant.name === STUDIO) ??
     (await admin.json('POST', '/admin/tenants', { body: { name: STUDIO } }));
   const project = await admin.json('POST', '/admin/projects', { body: { tenantId, name, revision: 'B' } });
   const { token } = await admin.json('POST', '/admin/tokens', { body: { projectId: project.id } });
-  return { projectId: project.id, token };
+  return { tenantId, projectId: project.id, token };
+}
+
+interface Span {
+  readonly fromMs: number;
+  readonly toMs: number;
+}
+
+/** Of the past whole days of UTC: a seed's answers by day are then the same at whatever time of the day it is played. */
+function spanOf({ minutes, days }: Options, nowMs: number): Span {
+  if (days === undefined) return { fromMs: nowMs, toMs: nowMs + minutes * MINUTE_MS };
+  const toMs = Math.floor(nowMs / DAY_MS) * DAY_MS;
+  return { fromMs: toMs - days * DAY_MS, toMs };
 }
 
 /** Ctrl-C ends the sending and is told at once; what was answered is counted all the same. */
 async function play(
   game: Endpoint,
-  { players, minutes, days, speed }: Options,
-  seed: number,
+  { players, days, speed }: Options,
+  { seed, ...span }: Span & { readonly seed: number },
 ): Promise<{ sent: Counts; stopped: boolean }> {
   const stop = new AbortController();
   onInterrupt(() => stop.abort());
-  const nowMs = Date.now();
-  const span =
-    days === undefined
-      ? { fromMs: nowMs, toMs: nowMs + minutes * MINUTE_MS }
-      : { fromMs: nowMs - days * DAY_MS, toMs: nowMs };
   const sent = { events: 0, reports: 0 };
   const startedMs = performance.now();
   let day = '';
@@ -169,6 +188,10 @@ async function heldOnceComplete(admin: Endpoint, projectId: string, sent: Counts
   }
   if (process.stderr.isTTY) process.stderr.write('\r\x1b[K');
   return held;
+}
+
+function dayOf(ms: number): string {
+  return new Date(ms).toISOString().slice(0, 10);
 }
 
 function told({ events, reports }: Counts): string {

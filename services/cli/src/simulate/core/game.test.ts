@@ -7,7 +7,7 @@ import { expect, test } from 'vitest';
 import { type GameRequest, gathered, visitsOf } from './game.ts';
 
 const FROM = Date.UTC(2026, 10, 1);
-const TEN_DAYS = { seed: 7, players: 80, fromMs: FROM, toMs: FROM + 10 * 86_400_000 };
+const TEN_DAYS = { seed: 7, players: 40, fromMs: FROM, toMs: FROM + 10 * 86_400_000 };
 const game = [...visitsOf(TEN_DAYS)];
 const requests = game.flatMap((visit) => visit.requests);
 

@@ -15,6 +15,10 @@ const MAX_BATCH_BYTES = 1024 * 1024;
 /** Of the log file that comes with a crash. */
 const LOG_LINES = 40;
 const CHECKPOINTS = ['tutorial_start', 'tutorial_done', 'first_match', 'first_win', 'level_10'] as const;
+/** Of the players who see a variant, the share that finishes the tutorial. */
+const FINISHES = { A: 0.6, B: 0.85 } as const;
+/** Of so many players one cheats, the same of each hundred. */
+const CHEATERS = { every: 100, nth: 13 };
 const BUGS = [
   ['dash-collision-lock', 'Player stuck in wall', 'high'],
   ['shop-double-charge', 'Paid twice for one skin', 'critical'],
@@ -59,6 +63,15 @@ interface Player {
   readonly habit: number;
   readonly clockSkewMs: number;
   readonly isOftenOffline: boolean;
+  readonly variant: keyof typeof FINISHES;
+  readonly killsAMinute: number;
+  /** Checkpoints that are left to pass, before this player gives up. */
+  readonly ahead: Checkpoint[];
+}
+
+interface Checkpoint {
+  readonly name: string;
+  readonly level: number;
 }
 
 interface GameEvent {
@@ -77,10 +90,10 @@ export function* visitsOf({ seed, players, fromMs, toMs }: GameWanted): Generato
     const visits = all.flatMap((player) => {
       // Who is watched live comes for sure, soon, and leaves before the end.
       const times = isLive ? 1 : Math.floor(player.habit + player.dice.next());
-      return Array.from({ length: times }, () => {
-        const atMs = dayMs + Math.floor(player.dice.next() * (endMs - dayMs) * (isLive ? 0.5 : 1));
-        return aVisit(player, atMs, endMs);
-      });
+      const within = (endMs - dayMs) * (isLive ? 0.5 : 1);
+      return Array.from({ length: times }, () => dayMs + Math.floor(player.dice.next() * within))
+        .sort((a, b) => a - b)
+        .map((atMs) => aVisit(player, atMs, endMs));
     });
     yield* visits.sort((a, b) => a.atMs - b.atMs);
   }
@@ -120,6 +133,8 @@ function aPlayer(dice: Dice, n: number): Player {
     ['Web', 'Chromium', 18],
     ['Windows', 'PC', 8],
   );
+  const variant = dice.from('A', 'B');
+  const isCheater = n % CHEATERS.every === CHEATERS.nth;
   return {
     dice,
     id: `player-${n}`,
@@ -133,7 +148,17 @@ function aPlayer(dice: Dice, n: number): Player {
     habit: dice.next() ** 2 * 2,
     clockSkewMs: dice.chance(0.05) ? dice.between(-180, 180) * MINUTE_MS : 0,
     isOftenOffline: dice.chance(0.1),
+    variant,
+    killsAMinute: isCheater ? 6 : dice.between(40, 100) / 100,
+    ahead: checkpointsOf(dice, variant),
   };
+}
+
+function checkpointsOf(dice: Dice, variant: Player['variant']): Checkpoint[] {
+  const shares = [1, FINISHES[variant], 0.8, 0.7, 0.6];
+  const stop = shares.findIndex((share) => !dice.chance(share));
+  const names = CHECKPOINTS.slice(0, stop === -1 ? CHECKPOINTS.length : stop);
+  return names.map((name, at) => ({ name, level: at + 1 }));
 }
 
 function aVisit(player: Player, atMs: number, endMs: number): Visit {
@@ -161,7 +186,7 @@ function aVisit(player: Player, atMs: number, endMs: number): Visit {
       startedAt: timestamp(atMs + player.clockSkewMs),
       build: player.build,
       player: { externalId: player.id, deviceId: player.deviceId },
-      metadata: { gameName: 'Fox Run', experiments: { tutorial: dice.from('A', 'B') } },
+      metadata: { gameName: 'Fox Run', experiments: { tutorial: player.variant } },
     },
     requests: [
       ...batches.map(({ atMs: sentMs, from, to }) => ({
@@ -189,17 +214,17 @@ function* playedIn(
   lengthMs: number,
   hasCrashed: boolean,
 ): Generator<GameEvent> {
-  const { dice, frameMs } = player;
+  const { dice, frameMs, ahead, killsAMinute } = player;
   const within = (): number => fromMs + Math.floor(dice.next() * lengthMs);
   const some = (perMinute: number): number => Math.ceil((lengthMs / MINUTE_MS) * perMinute * dice.next());
-  for (const [n, name] of CHECKPOINTS.entries()) {
-    if (n > 0 && !dice.chance(0.7)) break;
-    yield event('checkpoint', fromMs + Math.floor(((n + 1) * lengthMs) / 6), { name, level: n + 1 });
+  for (let n = 1, passed = ahead.shift(); passed !== undefined; n++) {
+    yield event('checkpoint', fromMs + Math.floor((n * lengthMs) / 6), passed);
+    passed = dice.chance(0.7) ? ahead.shift() : undefined;
   }
-  for (let n = some(6); n > 0; n--) {
+  for (let n = some(5); n > 0; n--) {
     yield event('player_action', within(), { action: dice.from('jump', 'dash', 'open_menu', 'attack') });
   }
-  for (let n = some(2); n > 0; n--) {
+  for (let n = some(0.5); n > 0; n--) {
     const frameTimeMs = frameMs + dice.between(0, 900) / 100;
     yield event('performance', within(), { frameTimeMs, memoryMb: dice.between(200, 900) });
   }
@@ -213,12 +238,19 @@ function* playedIn(
     });
   }
   for (let n = some(1); n > 0; n--) yield event('economy', within(), aPayment(dice));
-  for (let n = some(0.4); n > 0; n--) {
+  const kills = (lengthMs / MINUTE_MS) * killsAMinute * (dice.between(80, 120) / 100);
+  for (let n = Math.round(kills); n > 0; n--) {
+    yield event('kill', within(), { weapon: dice.from('bow', 'sword', 'staff') });
+  }
+  for (let n = some(0.3); n > 0; n--) {
     const [ticket, atMs, mode] = [dice.uuid(), within(), dice.from('ranked', 'casual')];
     yield event('match_search', atMs, { ticket, mode });
     if (dice.chance(0.85)) yield event('match_found', atMs + dice.between(500, 30_000), { ticket, mode });
   }
-  if (hasCrashed) yield event('error', fromMs + lengthMs, { kind: 'crash', signal: 'SIGSEGV' });
+  if (hasCrashed) {
+    yield event('error', fromMs + lengthMs, { kind: 'assertion', where: 'inventory' });
+    yield event('crash', fromMs + lengthMs, { signal: 'SIGSEGV' });
+  }
 }
 
 function aPayment(dice: Dice): object {

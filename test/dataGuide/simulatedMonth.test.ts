@@ -1,0 +1,54 @@
+/**
+ * The month of the data guide, `questlog simulate --days 30 --speed max --seed 7`, as somebody plays it who follows the page:
+ * half a million events, and each question is answered as counted and as the page tells.
+ */
+import { readFileSync } from 'node:fs';
+import { expect, test } from 'vitest';
+import { questlogCommand } from '../e2e/questlogCommand.ts';
+import { ownProduct } from '../e2e/sharedProduct.ts';
+import { expectAnswer } from './expectAnswer.ts';
+import { expectedAnswers, type Period, type Row } from './expectedAnswers.ts';
+import { GUIDE_PAGE, questionsOfGuide } from './guidePage.ts';
+import { simulatedSessions } from './simulatedGame.ts';
+import { DAY_MS } from './smallGame.ts';
+
+/** It takes a minute and a half on two cores, and shares them with other tests. */
+const WITHIN_MS = 300_000;
+const shared = ownProduct();
+
+test('a month of simulated play has the answers that the page tells', { timeout: WITHIN_MS }, async () => {
+  const { adminUrl, adminToken, baseUrl, token } = shared.product.credentials;
+  const env = {
+    ...{ QUESTLOG_ADMIN_URL: adminUrl, QUESTLOG_ADMIN_TOKEN: adminToken },
+    ...{ QUESTLOG_URL: baseUrl, QUESTLOG_TOKEN: token },
+  };
+  const month = ['simulate', '--days', '30', '--speed', 'max', '--seed', '7', '--json'];
+  const { stdout, stderr, code } = await questlogCommand(month, { env });
+  expect({ code, stderr }).toMatchObject({ code: 0 });
+  const { tenantId, projectId, from, to } = JSON.parse(stdout);
+
+  const period = { from: Date.parse(from), to: Date.parse(to) };
+  const expected = expectedAnswers(simulatedSessions({ seed: 7, players: 200 }, period), period);
+  const parameters = { tenant: tenantId, project: projectId, from, to };
+  for (const { number, title, sql } of questionsOfGuide()) {
+    const answer = await shared.product.admin('POST', '/admin/sql', { query: sql, parameters });
+    expectAnswer(answer.json().data, expected[number], title);
+  }
+  expect(readFileSync(GUIDE_PAGE, 'utf8')).toContain(tableOf(expected, period));
+});
+
+/** As the page has it. */
+function tableOf(answers: Readonly<Record<number, Row[]>>, period: Period): string {
+  const lines = Object.entries(answers).map(([number, rows]) => {
+    const first = Object.entries(rows[0] ?? {}).map(([name, value]) => `${name} ${shown(value, period)}`);
+    return `| ${number} | ${rows.length} | ${first.join(', ')} |\n`;
+  });
+  return `| question | rows | the first row |\n| --- | --- | --- |\n${lines.join('')}`;
+}
+
+function shown(value: unknown, { from }: Period): string {
+  if (Array.isArray(value)) return `(${value.map((one) => shown(one, { from, to: from })).join(', ')})`;
+  if (typeof value === 'number') return `${Math.round(value * 1000) / 1000}`;
+  if (typeof value !== 'string' || !/^\d{4}-\d\d-\d\d$/.test(value)) return `${value}`;
+  return `\`from\` + ${(Date.parse(value) - from) / DAY_MS}`;
+}
