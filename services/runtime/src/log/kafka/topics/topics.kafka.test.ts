@@ -35,7 +35,10 @@ describeKafka('the log on Kafka', ({ brokers }) => {
       'compression.type': 'producer',
       'message.timestamp.type': 'LogAppendTime',
     });
-    expect(await configs(compacted)).toMatchObject({ 'cleanup.policy': 'compact' });
+    expect(await configs(compacted)).toMatchObject({
+      'cleanup.policy': 'compact',
+      'segment.bytes': '67108864',
+    });
     expect(await configs(foreign)).toMatchObject({ 'compression.type': 'zstd' });
   });
 

@@ -173,6 +173,7 @@ function topicConfig({ replicationFactor, nameOf }: TopicsDeps, spec: TopicSpec)
     'message.timestamp.type': 'LogAppendTime',
   };
   if (cleanup.policy === 'delete') config['retention.ms'] = String(cleanup.retentionMs);
+  else config['segment.bytes'] = String(COMPACTED_SEGMENT_BYTES);
   // An acknowledged record is then on two brokers, so that either may fail.
   if (replicationFactor >= 3) config['min.insync.replicas'] = '2';
   return {
@@ -182,6 +183,12 @@ function topicConfig({ replicationFactor, nameOf }: TopicsDeps, spec: TopicSpec)
     configEntries: Object.entries(config).map(([key, value]) => ({ name: key, value })),
   };
 }
+
+/**
+ * Only closed segments are compacted, and whoever restores from the topic reads all that is not: with the brokers' default
+ * a GiB.
+ */
+const COMPACTED_SEGMENT_BYTES = 64 * 1024 * 1024;
 
 function neededBatchBytes({ maxRecordBytes }: TopicSpec): number {
   return maxRecordBytes + BATCH_OVERHEAD_BYTES;
