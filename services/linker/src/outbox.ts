@@ -163,7 +163,7 @@ export class Outbox {
   }
 }
 
-/** The latest entry of each key; the other partitions are not read. */
+/** The latest entry of each key. */
 async function restoredState(
   deps: PartitionDeps,
   { partition, signal }: OwnedPartition,
@@ -173,10 +173,10 @@ async function restoredState(
   const ends = await log.endOffsets(TOPICS.linkerState);
   const tail = await log.tail({
     topic: TOPICS.linkerState,
-    from: ends.map((end, p) => (p === partition ? 0 : end)),
-    onBatch: async (batch) => {
-      if (batch.partition !== partition) return;
-      for (const { key, value } of batch.records) {
+    from: 'earliest',
+    partition,
+    onBatch: async ({ records }) => {
+      for (const { key, value } of records) {
         if (key !== null) entries.set(key, value === null ? null : await codecs.state.decode(value));
       }
     },

@@ -36,7 +36,10 @@ export class FollowingTail implements Tail {
     this.#source = source;
     this.#positions = firstPositions(ranges, options);
     this.#bells = ranges.map(() => new Doorbell());
-    this.#followed = Promise.all(this.#bells.map((bell, partition) => this.#follow(bell, partition)));
+    const isRead = (partition: number) => (options.partition ?? partition) === partition;
+    this.#followed = Promise.all(
+      this.#bells.map((bell, partition) => isRead(partition) && this.#follow(bell, partition)),
+    );
     this.ended = this.#followed.then(() => source.close?.());
   }
 

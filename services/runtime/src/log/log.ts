@@ -111,6 +111,8 @@ export interface TailOptions {
    * means the end: `Tail.positions` shows it.
    */
   readonly from: readonly number[] | 'earliest';
+  /** Only this partition is read; unless given, all of them. */
+  readonly partition?: number;
   /** Called in order per partition, never twice at once for one partition. A rejection ends the tail (`failed`). */
   onBatch(batch: Batch): void | Promise<void>;
   /**

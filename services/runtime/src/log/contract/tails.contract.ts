@@ -30,6 +30,17 @@ export function describeTails({ harness, log }: Subject): void {
       await tail.close();
     });
 
+    it('reads one partition alone where it is told to', async () => {
+      const topic = await aTopic(log(), { partitions: 3 });
+      const { tail, texts } = await aTail(log(), { topic, from: 'earliest', partition: 1 });
+      for (const partition of [0, 2, 1]) await log().append(topic, partition, [aRecord(`${partition}`)]);
+      await tail.reached([0, 1, 0]);
+      // A reader of all of them gets to the end meanwhile.
+      expect(await textsToEnd(log(), topic)).toEqual([['0'], ['1'], ['2']]);
+      expect(texts).toEqual([[], ['1'], []]);
+      await tail.close();
+    });
+
     it('begins at the end where the offset that it is given lies beyond it, and tells so', async () => {
       const topic = await aTopic(log(), { partitions: 2 });
       await log().append(topic, 0, [aRecord('a0')]);
