@@ -10,7 +10,7 @@ import { expectAnswer } from '../dataGuide/expectAnswer.ts';
 import { expectedAnswers } from '../dataGuide/expectedAnswers.ts';
 import { questionsOfGuide } from '../dataGuide/guidePage.ts';
 import { simulatedSessions } from '../dataGuide/simulatedGame.ts';
-import { events, type TestProject } from './builders.ts';
+import { aKey, events, type TestProject } from './builders.ts';
 import { ownEnvironment } from './product.ts';
 import {
   aStranger,
@@ -176,6 +176,59 @@ describe('sql', () => {
     expect({ stdout, stderr, code }).toEqual({ stdout: '0\n', stderr: '', code: 0 });
   });
 });
+
+describe('verify', () => {
+  test('finds nothing where nothing is wrong, and names what was taken out of ClickHouse', async () => {
+    const studio = await shared.aProject({ revision: 'B' });
+    const own = ['verify', '--from', '10m', '--tenant', studio.tenantId, '--json'];
+    const key = { 'Idempotency-Key': aKey() };
+    for (const _ of [1, 2]) await studio.post(events(3), key);
+    await studio.post([{ eventType: 7 }]);
+    const [first] = (await studio.post(events(2))).json();
+    await studio.get(`/v1/events/${first.id}`);
+
+    const well = (await done(own)).trim();
+    await behindItsBack(`DELETE FROM events WHERE id = '${first.id}'`);
+    const [row] = await shared.product.sql<{ log_partition: number; log_offset: string }>(
+      `SELECT log_partition, log_offset FROM events WHERE tenant_id = '${studio.tenantId}' AND over_quota = false
+       ORDER BY log_offset DESC LIMIT 1`,
+    );
+    const [robbed, table] = await Promise.all([run(own), run(own.slice(0, -1))]);
+
+    const five = { records: 2, events: 5 };
+    expect(JSON.parse(well)).toMatchObject({
+      kind: 'summary',
+      logged: five,
+      projected: five,
+      differences: 0,
+    });
+    expect(robbed.code).toBe(1);
+    const [difference, summary] = robbed.stdout
+      .trim()
+      .split('\n')
+      .map((line) => JSON.parse(line));
+    expect(difference).toMatchObject({
+      ...{ what: 'missing', tenantId: studio.tenantId, expected: 2, found: 1 },
+      ...{ partition: row?.log_partition, offset: Number(row?.log_offset) },
+    });
+    expect(summary).toMatchObject({ logged: five, differences: 1, isWhole: true });
+    expect(table).toMatchObject({ code: 1, stdout: expect.stringMatching(/^what[\s\S]*\nmissing +/) });
+    expect(table.stderr).toContain('1 difference');
+  });
+
+  test('wants a time that it can read', async () => {
+    const wrong = await Promise.all([run(['verify']), run(['verify', '--from', 'yesterday'])]);
+    expect(wrong.map(({ code }) => code)).toEqual([2, 2]);
+  });
+});
+
+/** As whoever may write there. */
+async function behindItsBack(sql: string): Promise<void> {
+  const { url, database, username, password } = shared.product.credentials.clickhouse;
+  const headers = { 'X-ClickHouse-User': username, 'X-ClickHouse-Key': password };
+  const answer = await fetch(`${url}/?database=${database}`, { method: 'POST', headers, body: sql });
+  expect({ status: answer.status, text: await answer.text() }).toEqual({ status: 200, text: '' });
+}
 
 describe('simulate', () => {
   test('plays the days of a seed, each event and report is held once, and the data guide’s answers are the counted ones', async () => {

@@ -34,6 +34,7 @@ export const PROBLEMS = {
   method_not_allowed: [405, 'The method is not allowed here'],
   request_timeout: [408, 'The request did not arrive in time'],
   conflict: [409, 'The id is taken by other content'],
+  already_running: [409, 'One of them runs already'],
   body_too_large: [413, 'The body is too large'],
   batch_too_large: [413, 'The array has too many elements'],
   field_too_large: [413, 'A field is too large'],

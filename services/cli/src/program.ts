@@ -12,6 +12,7 @@ import { example, manageCommands } from './manage.ts';
 import type { Reach } from './reach.ts';
 import { sendCommand } from './send.ts';
 import { simulateCommand } from './simulate/simulate.ts';
+import { verifyCommand } from './verify.ts';
 
 const { version }: { version: string } = JSON.parse(
   readFileSync(new URL('../package.json', import.meta.url), 'utf8'),
@@ -60,6 +61,7 @@ QUESTLOG_ADMIN_TOKEN for operators' commands, and by QUESTLOG_URL and QUESTLOG_T
     simulateCommand(at),
     ...manageCommands(at),
     doctorCommand(env),
+    verifyCommand(at),
     completionCommand(program),
   ];
   for (const command of others) program.addCommand(withExitOverride(command));

@@ -23,6 +23,8 @@ import { KeyedMutex } from './known/keyedMutex.ts';
 import { watchLinks, watchProjection } from './known/projection.ts';
 import { openReports } from './known/reports.ts';
 import { openSessions } from './known/sessions.ts';
+import { heldBy } from './ledger/held.ts';
+import { openVerifier } from './ledger/verify.ts';
 import { openLinkedEventStreams } from './linkedEvents/streams.ts';
 import type { IngestMetrics } from './metrics.ts';
 import { openRejects } from './rejects/rejects.ts';
@@ -73,10 +75,7 @@ export interface IngestService {
 export async function startIngest(deps: IngestServiceDeps): Promise<IngestService> {
   const { log, store, registry, directory, clock, logger, metrics, health, lifecycle, settings } = deps;
   const partitions = (await log.endOffsets(TOPICS.events)).length;
-  // How far the projector has written each topic to ClickHouse.
-  const events = watchProjection({ log, clock, group: GROUPS.projectEvents, topic: TOPICS.events });
-  const registered = watchProjection({ log, clock, group: GROUPS.projectSessions, topic: TOPICS.sessions });
-  const filed = watchProjection({ log, clock, group: GROUPS.projectReports, topic: TOPICS.reportLinks });
+  const { events, registered, filed } = watchProjections(deps);
 
   const sessions = await openSessions({ log, store, registry, projection: registered, logger });
   lifecycle.onStop('sessions', () => sessions.close());
@@ -86,6 +85,7 @@ export async function startIngest(deps: IngestServiceDeps): Promise<IngestServic
   lifecycle.onStop('quotas', () => quotas.close());
   const replays = openReplays({ store, clock, projection: events });
   const codec = await createCodec(registry, eventsAccepted);
+  const verifier = await openVerifier({ ...deps, held: heldBy(store), codec, projection: events });
   const linkedEvents = await openLinkedEventStreams({ log, registry, logger, metrics });
   health.warn('clickhouse', async () => ((await store.ping()) ? undefined : 'ClickHouse does not answer'));
   health.warn('log', async () => void (await log.endOffsets(TOPICS.events)));
@@ -121,7 +121,7 @@ export async function startIngest(deps: IngestServiceDeps): Promise<IngestServic
   const toOperators = adminApp({
     ...{ directory, store, reader: deps.reader, reports, health, clock, logger, metrics },
     ...{ adminToken: deps.adminToken, pages: deps.pages, uploads: deps.uploads },
-    ...{ ingest, defaultRevision: settings.defaultRevision },
+    ...{ ingest, verifier, defaultRevision: settings.defaultRevision },
     hosts: [settings.toOperators.host, ...settings.adminAllowedHosts],
   });
   const toMalformed = headersOfEveryAnswer(settings.corsOrigins);
@@ -132,9 +132,20 @@ export async function startIngest(deps: IngestServiceDeps): Promise<IngestServic
   lifecycle.onStop('listeners', async () => void (await Promise.all([open.close(), admin.close()])));
   // Before the listeners, which wait for running answers.
   lifecycle.onStop('streams of linked events', () => linkedEvents.close());
+  lifecycle.onStop('recount', () => verifier.close());
   return {
     port: open.port,
     adminPort: admin.port,
     failed: Promise.race([sessions.failed, reports.failed, directory.failed]),
+  };
+}
+
+/** How far the projector has written each topic to ClickHouse. */
+function watchProjections({ log, clock }: IngestServiceDeps) {
+  const watch = (group: string, topic: string) => watchProjection({ log, clock, group, topic });
+  return {
+    events: watch(GROUPS.projectEvents, TOPICS.events),
+    registered: watch(GROUPS.projectSessions, TOPICS.sessions),
+    filed: watch(GROUPS.projectReports, TOPICS.reportLinks),
   };
 }

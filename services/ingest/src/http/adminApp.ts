@@ -27,10 +27,12 @@ import type { IngestDeps } from '../events/ingestEvents.ts';
 import { sendTestEvent } from '../events/sendTestEvent.ts';
 import { KeyedMutex } from '../known/keyedMutex.ts';
 import type { Reports } from '../known/reports.ts';
+import type { Verifier } from '../ledger/verify.ts';
 import type { IngestMetrics } from '../metrics.ts';
 import { Rejected } from '../rejected.ts';
 import type { UploadStore } from '../uploads/uploadStore.ts';
 import { bearerToken } from './authenticate.ts';
+import { ledgerRoutes } from './ledgerRoutes.ts';
 import { adminApi } from './openapi/openapiAdmin.ts';
 import { problems } from './problems.ts';
 import { checkedBody, jsonBody, noRoute } from './route.ts';
@@ -47,6 +49,7 @@ export interface AdminAppDeps extends HealthDeps {
   readonly uploads: UploadStore | undefined;
   readonly clock: Clock;
   readonly ingest: IngestDeps;
+  readonly verifier: Verifier;
   readonly defaultRevision: Revision;
   readonly adminToken: string;
   /** The hosts that operators may name, besides this machine's loopback and the address that was reached. */
@@ -113,11 +116,9 @@ export function adminApp(deps: AdminAppDeps): Koa {
     await operations.revokeToken(ctx.params['id'] ?? '');
     ctx.status = 204;
   });
-  const retryBody = checkedBody(LinkRetryInput);
-  router.post('/admin/links/retry', jsonBody(), async (ctx) => {
-    ctx.body = await retryLinks(deps, retryBody(ctx.request.body));
-  });
+  retryRoute(router, deps);
   sqlRoute(router, deps.reader);
+  ledgerRoutes(router, deps);
 
   const document = JSON.stringify(adminApi());
   router.get('/openapi.json', (ctx) => {
@@ -137,6 +138,13 @@ export function adminApp(deps: AdminAppDeps): Koa {
   app.use(router.routes());
   app.use(noRoute(router));
   return app;
+}
+
+function retryRoute(router: RouterInstance, deps: AdminAppDeps): void {
+  const retryBody = checkedBody(LinkRetryInput);
+  router.post('/admin/links/retry', jsonBody(), async (ctx) => {
+    ctx.body = await retryLinks(deps, retryBody(ctx.request.body));
+  });
 }
 
 function sqlRoute(router: RouterInstance, reader: Store | undefined): void {

@@ -1,5 +1,6 @@
 /** OpenAPI 3.1 of the operators' listener, emitted from the TypeBox types that validate. */
 import * as admin from '@questlog/schemas/http/admin';
+import { DIFFERENCES, VerifyInput } from '@questlog/schemas/http/ledger';
 import { Problem } from '@questlog/schemas/http/problem';
 import { LinkRetryInput, LinkRetryOutput } from '@questlog/schemas/http/report';
 import { answer, filter, id, problem, ref, UUID_TEXT } from './openapiParts.ts';
@@ -58,14 +59,8 @@ export function adminApi(): Record<string, unknown> {
         post: written(SQL, 'SqlInput', { 200: answer('The rows and what ClickHouse says of them.', {}) }),
       },
       '/admin/tail': { get: tailOperation() },
-      '/admin/lag': {
-        get: {
-          summary:
-            'How far each consumer group is behind the log, as records, as time and as a share of what the log keeps; ' +
-            'dead letters, and the disk of the data folder.',
-          responses: { 200: answer('As it was within the last second.', { type: 'object' }), ...REFUSED },
-        },
-      },
+      '/admin/lag': { get: lagOperation() },
+      '/admin/verify': { post: verifyOperation() },
       '/admin/uploads/{projectId}/{uploadId}': { get: uploadOperation() },
       '/healthz': { get: open('The process runs. For load balancers.', state('ok')) },
       '/readyz': {
@@ -108,6 +103,7 @@ const SCHEMAS = {
   LinkRetryInput,
   LinkRetry: LinkRetryOutput,
   SqlInput: admin.SqlInput,
+  VerifyInput,
   Problem,
 };
 
@@ -171,6 +167,35 @@ function tailOperation(): object {
       404: problem('There is no such project.'),
       ...REFUSED,
     },
+  };
+}
+
+function lagOperation(): object {
+  return {
+    summary:
+      'How far each consumer group is behind the log, as records, as time and as a share of what the log keeps; ' +
+      'dead letters, and the disk of the data folder.',
+    responses: { 200: answer('As it was within the last second.', { type: 'object' }), ...REFUSED },
+  };
+}
+
+function verifyOperation(): object {
+  const lines = { 'application/x-ndjson': { schema: { type: 'string' } } };
+  const kinds = Object.entries(DIFFERENCES).map(([what, sentence]) => `- \`${what}\`: ${sentence}`);
+  const operation = written(
+    'Recounts a time, record by record, from the log and from ClickHouse, and tells what differs.',
+    'VerifyInput',
+    {
+      200: {
+        description: 'A JSON object a line, by `kind`: progress, difference; last summary or failed.',
+        content: lines,
+      },
+      409: problem('This process verifies already.'),
+    },
+  );
+  return {
+    ...operation,
+    description: `At most 4 MiB of the log a second. What may differ:\n\n${kinds.join('\n')}`,
   };
 }
 

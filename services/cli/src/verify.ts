@@ -1,0 +1,110 @@
+/** `questlog verify`: has a running Questlog recount what it was sent, and prints what differs. */
+import { setTimeout as delay } from 'node:timers/promises';
+import {
+  DIFFERENCES,
+  type Difference,
+  type VerifyLine,
+  type VerifySummary,
+} from '@questlog/schemas/http/ledger';
+import { Command, InvalidArgumentError } from 'commander';
+import { linesOf } from './lines.ts';
+import { example } from './manage.ts';
+import { count, printRows, progress } from './print.ts';
+import type { Reach } from './reach.ts';
+
+interface Options {
+  readonly from: string;
+  readonly to?: string;
+  readonly tenant?: string;
+  readonly json?: boolean;
+}
+
+const COLUMNS = ['what', 'tenantId', 'minute', 'expected', 'found', 'partition', 'offset', 'appendId'];
+const ASK_AGAIN_MS = 500;
+const UNIT_MS = { s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 };
+
+export function verifyCommand(at: () => Promise<Reach>): Command {
+  const command = new Command('verify')
+    .description(
+      'recount a time from the log and from ClickHouse, and print what differs; code 1 if anything does',
+    )
+    .requiredOption('--from <time>', 'ISO 8601, or so long ago: 30m, 2h, 1d', time)
+    .option('--to <time>', 'the same; now unless given', time)
+    .option('--tenant <id>', 'of one tenant only')
+    .option('--json', 'NDJSON for programs: differences, then a summary');
+  example(
+    command,
+    'questlog verify --from 1h\n  questlog verify --from 2026-11-21T18:00Z --to 2026-11-21T19:00Z',
+  );
+  return command.action(async ({ from, to, tenant, json = false }: Options) => {
+    const startedMs = performance.now();
+    const answer = await inTurn(await at(), { from, to, tenantId: tenant });
+    const differences: Difference[] = [];
+    let summary: VerifySummary | undefined;
+    for await (const { text } of linesOf(piecesOf(answer))) {
+      const line: VerifyLine | undefined = text === '' ? undefined : JSON.parse(text);
+      if (line?.kind === 'failed') throw new Error(line.detail);
+      if (line?.kind === 'progress') progress(startedMs, `${count(line.records)} records read`);
+      if (line?.kind === 'difference' && !json) differences.push(line);
+      if (line?.kind === 'summary') summary = line;
+      if (json && (line?.kind === 'difference' || line?.kind === 'summary'))
+        process.stdout.write(`${text}\n`);
+    }
+    if (process.stderr.isTTY) process.stderr.write('\r\x1b[K');
+    if (summary === undefined) throw new Error('Questlog broke off before it was done; try again');
+    if (!json) print(differences, summary);
+    if (summary.differences > 0) process.exitCode = 1;
+  });
+}
+
+/** @returns ISO 8601. */
+function time(text: string): string {
+  const [, n, unit] = /^(\d{1,6})([smhd])$/.exec(text) ?? [];
+  if (n !== undefined) {
+    return new Date(Date.now() - Number(n) * UNIT_MS[unit as keyof typeof UNIT_MS]).toISOString();
+  }
+  if (/^\d{4}-\d\d-\d\d/.test(text)) return text;
+  throw new InvalidArgumentError('a time as 2026-11-21T18:30Z, or so long ago as 30m, 2h, 1d is needed');
+}
+
+/** One recount at a time: another's is waited for. */
+async function inTurn({ admin }: Reach, body: object): Promise<Response> {
+  for (;;) {
+    try {
+      return await admin.request('POST', '/admin/verify', { body });
+    } catch (error) {
+      if (!(error instanceof Error) || Reflect.get(error, 'code') !== 'already_running') throw error;
+      await delay(ASK_AGAIN_MS);
+    }
+  }
+}
+
+async function* piecesOf({ body }: Response): AsyncGenerator<Buffer> {
+  for await (const piece of body ?? []) yield Buffer.from(piece);
+}
+
+function print(differences: readonly Difference[], summary: VerifySummary): void {
+  if (differences.length > 0) {
+    printRows(differences, COLUMNS, false);
+    for (const what of new Set(differences.map((one) => one.what))) {
+      process.stderr.write(`${what}: ${DIFFERENCES[what]}\n`);
+    }
+  }
+  const { from, to, logged, projected, repeated, dead, notYet, expired, ofOtherLogs, isWhole } = summary;
+  const beside = [
+    ...told(repeated.events, 'repeated, and dropped'),
+    ...told(dead.records, 'records are dead letters'),
+    ...told(notYet.events, 'not in ClickHouse yet'),
+    ...told(expired, 'older than what the log keeps'),
+    ...told(ofOtherLogs, 'of a log before this one'),
+  ];
+  const events = `${count(logged.events)} events in the log, ${count(projected.events)} of them in ClickHouse`;
+  process.stderr.write(`${from} to ${to}: ${[events, ...beside].join('; ')}\n`);
+  const broken = isWhole ? '' : ', broken off there';
+  const differ = summary.differences === 1 ? '1 difference' : `${count(summary.differences)} differences`;
+  process.stderr.write(summary.differences === 0 ? 'nothing differs\n' : `${differ}${broken}\n`);
+}
+
+function told(n: number, what: string): string[] {
+  return n === 0 ? [] : [`${count(n)} ${what}`];
+}

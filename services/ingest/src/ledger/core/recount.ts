@@ -1,0 +1,87 @@
+/** Compares records of the log with what ClickHouse holds of them. Pure. */
+import type { Amount, Difference } from '@questlog/schemas/http/ledger';
+
+/** A record of the log that can be read. */
+export interface LoggedRecord {
+  readonly partition: number;
+  readonly offset: number;
+  readonly tenantId: string;
+  readonly projectId: string;
+  readonly receivedAtMs: number;
+  readonly appendId: string;
+  readonly events: number;
+  readonly firstId: string;
+}
+
+/** The rows that ClickHouse has of one offset. */
+export interface HeldRows {
+  readonly offset: number;
+  readonly tenantId: string;
+  readonly receivedAtMs: number;
+  readonly rows: number;
+  /** Rows of one event count once. */
+  readonly events: number;
+}
+
+export interface Compared {
+  readonly projected: readonly LoggedRecord[];
+  /** Nothing of them is there: dropped as repeats, dead, or missing. */
+  readonly absent: readonly LoggedRecord[];
+  readonly differences: readonly Difference[];
+}
+
+/** @param logged and `held` are all that there is of the same offsets of one partition. */
+export function compare(
+  partition: number,
+  logged: readonly LoggedRecord[],
+  held: readonly HeldRows[],
+): Compared {
+  const rowsOf = new Map(held.map((rows) => [rows.offset, rows]));
+  const projected: LoggedRecord[] = [];
+  const absent: LoggedRecord[] = [];
+  const differences: Difference[] = [];
+  for (const record of logged) {
+    const found = rowsOf.get(record.offset);
+    rowsOf.delete(record.offset);
+    if (found === undefined) (record.events === 0 ? projected : absent).push(record);
+    else if (found.events < record.events) differences.push(missing(record, found.events));
+    else if (found.rows > record.events)
+      differences.push(differenceOf('twice', { ...record, expected: record.events, found: found.rows }));
+    else projected.push(record);
+  }
+  for (const rows of rowsOf.values()) {
+    differences.push(differenceOf('unfounded', { ...rows, partition, expected: 0, found: rows.rows }));
+  }
+  return { projected, absent, differences };
+}
+
+export function missing(record: LoggedRecord, found = 0): Difference {
+  return differenceOf('missing', { ...record, expected: record.events, found });
+}
+
+export function differenceOf(
+  what: Difference['what'],
+  of: {
+    readonly tenantId: string | null;
+    readonly receivedAtMs: number;
+    readonly expected: number;
+    readonly found: number;
+    readonly partition?: number;
+    readonly offset?: number;
+    readonly appendId?: string;
+  },
+): Difference {
+  const { tenantId, expected, found, partition = null, offset = null, appendId = null } = of;
+  const minute = new Date(Math.floor(of.receivedAtMs / MINUTE_MS) * MINUTE_MS).toISOString();
+  return { kind: 'difference', what, tenantId, minute, expected, found, partition, offset, appendId };
+}
+
+export function plus(amount: Amount, records: readonly { readonly events: number }[]): Amount {
+  return {
+    records: amount.records + records.length,
+    events: records.reduce((sum, { events }) => sum + events, amount.events),
+  };
+}
+
+export const NONE: Amount = { records: 0, events: 0 };
+const MINUTE_MS = 60_000;

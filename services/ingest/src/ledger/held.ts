@@ -1,0 +1,132 @@
+/** What ClickHouse holds of records of the log: the questions that a recount asks it. */
+import type { Store } from '@questlog/runtime/clickhouse/store';
+import type { VerifySummary } from '@questlog/schemas/http/ledger';
+import { millisOf } from '@questlog/schemas/uuid';
+import type { HeldRows, LoggedRecord } from './core/recount.ts';
+
+/** Of one tenant, or of all. */
+export interface Times {
+  readonly fromMs: number;
+  /** The first that is not wanted. */
+  readonly toMs: number;
+  readonly tenantId: string | undefined;
+}
+
+interface Offsets {
+  readonly logId: string;
+  readonly partition: number;
+  readonly start: number;
+  readonly end: number;
+}
+
+export interface Miscount {
+  readonly tenantId: string;
+  readonly receivedAtMs: number;
+  readonly expected: number;
+  readonly found: number;
+}
+
+/** ClickHouse as a recount asks it. */
+export interface Held {
+  rowsOf(times: Times, offsets: Offsets): Promise<HeldRows[]>;
+  /** Of records without rows, those whose events are there all the same: another record brought them. */
+  broughtByOthers(records: readonly LoggedRecord[]): Promise<ReadonlySet<LoggedRecord>>;
+  /** Events whose records cannot be compared: the log gave them up, or they came with a log before this one. */
+  withoutRecords(
+    times: Times,
+    log: { readonly logId: string; readonly starts: readonly number[] },
+  ): Promise<Pick<VerifySummary, 'expired' | 'ofOtherLogs'>>;
+  /** The minutes whose count of events is not what `events` holds. */
+  miscounted(times: Times, limit: number): Promise<Miscount[]>;
+}
+
+export function heldBy(store: Store): Held {
+  return {
+    rowsOf: (times, offsets) => rowsOf(store, times, offsets),
+    broughtByOthers: (records) => broughtByOthers(store, records),
+    withoutRecords: (times, log) => withoutRecords(store, times, log),
+    miscounted: (times, limit) => miscounted(store, times, limit),
+  };
+}
+
+async function rowsOf(store: Store, times: Times, offsets: Offsets): Promise<HeldRows[]> {
+  const rows = await store.query<Record<'offset' | 'receivedAtMs' | 'rows' | 'events' | 'tenantId', string>>(
+    `SELECT log_offset AS offset, any(tenant_id) AS tenantId, count() AS rows, uniqExact(log_index) AS events,
+       toUnixTimestamp64Milli(min(received_at)) AS receivedAtMs
+     FROM events
+     WHERE log_id = {logId:UUID} AND log_partition = {partition:UInt32}
+       AND log_offset >= {start:UInt64} AND log_offset < {end:UInt64} AND ${inTimes(times)}
+     GROUP BY log_offset`,
+    { ...offsets, ...times },
+  );
+  return rows.map(({ tenantId, ...numbers }) => ({
+    tenantId,
+    offset: Number(numbers.offset),
+    receivedAtMs: Number(numbers.receivedAtMs),
+    rows: Number(numbers.rows),
+    events: Number(numbers.events),
+  }));
+}
+
+async function broughtByOthers(
+  store: Store,
+  records: readonly LoggedRecord[],
+): Promise<ReadonlySet<LoggedRecord>> {
+  if (records.length === 0) return new Set();
+  const millis = records.map(({ firstId }) => millisOf(firstId));
+  const rows = await store.query<{ id: string }>(
+    `SELECT id FROM events
+     WHERE tenant_id IN {tenants:Array(UUID)} AND project_id IN {projects:Array(UUID)}
+       AND id_at BETWEEN fromUnixTimestamp64Milli({first:Int64}) AND fromUnixTimestamp64Milli({last:Int64})
+       AND id IN {ids:Array(UUID)}`,
+    {
+      tenants: [...new Set(records.map(({ tenantId }) => tenantId))],
+      projects: [...new Set(records.map(({ projectId }) => projectId))],
+      first: millis.reduce((a, b) => Math.min(a, b)),
+      last: millis.reduce((a, b) => Math.max(a, b)),
+      ids: records.map(({ firstId }) => firstId),
+    },
+  );
+  const there = new Set(rows.map(({ id }) => id));
+  return new Set(records.filter(({ firstId }) => there.has(firstId)));
+}
+
+async function withoutRecords(
+  store: Store,
+  times: Times,
+  log: { readonly logId: string; readonly starts: readonly number[] },
+): Promise<Pick<VerifySummary, 'expired' | 'ofOtherLogs'>> {
+  const [row] = await store.query<{ expired: string; others: string }>(
+    `SELECT countIf(log_id = {logId:UUID} AND log_offset < {starts:Array(UInt64)}[log_partition + 1]) AS expired,
+       countIf(log_id != {logId:UUID}) AS others
+     FROM events WHERE ${inTimes(times)}`,
+    { ...log, ...times },
+  );
+  return { expired: Number(row?.expired ?? 0), ofOtherLogs: Number(row?.others ?? 0) };
+}
+
+async function miscounted(store: Store, times: Times, limit: number): Promise<Miscount[]> {
+  const rows = await store.query<Record<'tenantId' | 'minuteS' | 'held' | 'counted', string>>(
+    `SELECT tenant_id AS tenantId, toUnixTimestamp(minute) AS minuteS, sum(rows) AS held, sum(count) AS counted
+     FROM (
+       SELECT tenant_id, toStartOfMinute(received_at) AS minute, count() AS rows, 0 AS count
+       FROM events WHERE ${inTimes(times)} GROUP BY tenant_id, minute
+       UNION ALL
+       SELECT tenant_id, minute, 0 AS rows, sum(count) AS count FROM event_counts_by_minute
+       WHERE ${inTimes(times, 'minute')} GROUP BY tenant_id, minute
+     )
+     GROUP BY tenant_id, minute HAVING held != counted ORDER BY minute, tenant_id LIMIT {limit:UInt32}`,
+    { ...times, limit },
+  );
+  return rows.map(({ tenantId, minuteS, held, counted }) => ({
+    tenantId,
+    receivedAtMs: Number(minuteS) * 1000,
+    expected: Number(held),
+    found: Number(counted),
+  }));
+}
+
+function inTimes({ tenantId }: Times, column = 'received_at'): string {
+  const ofTenant = tenantId === undefined ? '' : 'AND tenant_id = {tenantId:UUID}';
+  return `${column} >= fromUnixTimestamp64Milli({fromMs:Int64}) AND ${column} < fromUnixTimestamp64Milli({toMs:Int64}) ${ofTenant}`;
+}

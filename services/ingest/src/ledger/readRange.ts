@@ -1,0 +1,124 @@
+/**
+ * Reads a topic as far as it is now, from a time on, without a group: one batch at a time and at a bounded pace, since the
+ * process has games to answer.
+ */
+import type { Batch, Log } from '@questlog/runtime/log/log';
+import { pause, settledWithin } from '@questlog/runtime/process/waiting';
+
+export interface Range {
+  readonly topic: string;
+  /** Per partition, the first offset that is wanted, and the first that is not. */
+  readonly from: readonly number[];
+  readonly ends: readonly number[];
+  /** A partition is over once the log took its records at this time or later. */
+  readonly untilMs: number;
+  readonly bytesPerSecond: number;
+  readonly signal: AbortSignal;
+}
+
+/** Batches hold nothing at or past `ends`. @throws the signal's reason once it aborts, and what `onBatch` throws. */
+export async function readRange(
+  log: Pick<Log, 'tail'>,
+  { topic, from, ends, untilMs, bytesPerSecond, signal }: Range,
+  onBatch: (batch: Batch, bytes: number) => Promise<void>,
+): Promise<void> {
+  signal.throwIfAborted();
+  const left = new Set(ends.flatMap((end, partition) => ((from[partition] ?? 0) < end ? [partition] : [])));
+  if (left.size === 0) return;
+  const over = Promise.withResolvers<void>();
+  over.promise.catch(() => undefined);
+  const aborted = () => over.reject(signal.reason);
+  signal.addEventListener('abort', aborted);
+  const take = async (batch: Batch): Promise<void> => {
+    const { partition, nextOffset } = batch;
+    if (signal.aborted) return;
+    const end = ends[partition] ?? 0;
+    const startedMs = performance.now();
+    const records = batch.records.filter(({ offset }) => offset < end);
+    const bytes = records.reduce((sum, { value }) => sum + (value?.length ?? 0), 0);
+    await onBatch({ ...batch, records, nextOffset: Math.min(nextOffset, end) }, bytes);
+    if (nextOffset >= end || (records.at(-1)?.timestampMs ?? 0) >= untilMs) left.delete(partition);
+    if (left.size === 0) return over.resolve();
+    const restMs = (bytes * 1000) / bytesPerSecond - (performance.now() - startedMs);
+    if (restMs > 0) await pause(restMs, signal);
+  };
+  let turn: Promise<void> = Promise.resolve();
+  const tail = await log.tail({
+    topic,
+    from: ends.map((end, partition) => (left.has(partition) ? (from[partition] ?? 0) : end)),
+    onBatch: async (batch) => {
+      if (left.has(batch.partition)) {
+        turn = turn.then(() => take(batch));
+        await turn;
+      }
+      // Nothing behind it is read.
+      if (!left.has(batch.partition)) await over.promise.catch(() => undefined);
+    },
+  });
+  try {
+    await Promise.race([over.promise, tail.failed]);
+  } finally {
+    signal.removeEventListener('abort', aborted);
+    over.resolve();
+    await tail.close();
+  }
+}
+
+/** So many records are read in vain rather than looked for. */
+const NEAR_RECORDS = 10_000;
+const PROBE_WITHIN_MS = 5_000;
+
+/** Per partition, an offset before which the log took nothing at `sinceMs` or later. Looks by halving. */
+export async function offsetsBefore(
+  log: Pick<Log, 'tail'>,
+  topic: string,
+  { starts, ends }: { readonly starts: readonly number[]; readonly ends: readonly number[] },
+  sinceMs: number,
+): Promise<number[]> {
+  const low = [...starts];
+  const high = [...ends];
+  for (;;) {
+    const probes = new Map<number, number>();
+    for (const [partition, from] of low.entries()) {
+      const to = high[partition] ?? from;
+      if (to - from > NEAR_RECORDS) probes.set(partition, from + Math.floor((to - from) / 2));
+    }
+    if (probes.size === 0) return low;
+    const taken = await takenAt(log, topic, ends, probes);
+    for (const [partition, offset] of probes) {
+      const takenMs = taken.get(partition) ?? Number.POSITIVE_INFINITY;
+      (takenMs < sinceMs ? low : high)[partition] = offset;
+    }
+  }
+}
+
+/** When the log took what lies at or behind these offsets; of some partitions nothing, if it takes long. */
+async function takenAt(
+  log: Pick<Log, 'tail'>,
+  topic: string,
+  ends: readonly number[],
+  probes: ReadonlyMap<number, number>,
+): Promise<Map<number, number>> {
+  const taken = new Map<number, number>();
+  const all = Promise.withResolvers<void>();
+  const tail = await log.tail({
+    topic,
+    from: ends.map((end, partition) => probes.get(partition) ?? end),
+    onBatch: async ({ partition, records: [first] }) => {
+      if (first === undefined || !probes.has(partition)) return;
+      taken.set(partition, first.timestampMs);
+      if (taken.size === probes.size) all.resolve();
+      await all.promise;
+    },
+  });
+  try {
+    await settledWithin(
+      Promise.race([all.promise, tail.failed]).catch(() => undefined),
+      PROBE_WITHIN_MS,
+    );
+  } finally {
+    all.resolve();
+    await tail.close();
+  }
+  return taken;
+}

@@ -1,0 +1,181 @@
+/** A recount on the embedded log: what is told as a difference, and what has a cause and is none. */
+import { randomUUID } from 'node:crypto';
+import { aLog, ManualClock } from '@questlog/runtime/log/embedded/testing/testLog';
+import { openLogRegistry } from '@questlog/runtime/registry/logRegistry';
+import { createCodec } from '@questlog/runtime/registry/registry';
+import { anEventsAccepted } from '@questlog/schemas/fixtures/builders';
+import type { VerifyLine } from '@questlog/schemas/http/ledger';
+import { deadLetter } from '@questlog/schemas/topics/deadLetter';
+import { type EventsAccepted, eventsAccepted } from '@questlog/schemas/topics/eventsAccepted';
+import { GROUPS, TOPICS, topicDefinitions } from '@questlog/schemas/topics/topics';
+import { expect, test } from 'vitest';
+import type { HeldRows, LoggedRecord } from './core/recount.ts';
+import type { Held, Miscount } from './held.ts';
+import { offsetsBefore } from './readRange.ts';
+import { openVerifier, VERIFY_LIMITS } from './verify.ts';
+
+const TENANT = randomUUID();
+const MINUTE_MS = 60_000;
+
+async function aQuestlog() {
+  const clock = new ManualClock();
+  const log = await aLog({ clock });
+  await log.ensureTopics(topicDefinitions(2));
+  const registry = await openLogRegistry(log);
+  const codec = await createCodec(registry, eventsAccepted);
+  const letters = await createCodec(registry, deadLetter);
+  /** By partition and offset. */
+  const rows = new Map<string, HeldRows>();
+  const brought = new Set<string>();
+  const miscounts: Miscount[][] = [];
+  const projected = { to: [Number.POSITIVE_INFINITY, Number.POSITIVE_INFINITY] };
+  const held: Held = {
+    rowsOf: async (_, { partition, start, end }) =>
+      [...rows].flatMap(([key, row]) => {
+        const isAsked = key.startsWith(`${partition}/`) && row.offset >= start && row.offset < end;
+        return isAsked ? [row] : [];
+      }),
+    broughtByOthers: async (records) =>
+      new Set(records.filter(({ firstId }: LoggedRecord) => brought.has(firstId))),
+    withoutRecords: async () => ({ expired: 7, ofOtherLogs: 0 }),
+    miscounted: async () => miscounts.shift() ?? [],
+  };
+  const append = async (value: Buffer, partition = 0): Promise<number> => {
+    const { baseOffset } = await log.append(TOPICS.events, partition, [{ key: TENANT, value }]);
+    return baseOffset;
+  };
+  const accepted = (of: Partial<EventsAccepted> = {}): EventsAccepted =>
+    anEventsAccepted({ tenantId: TENANT, receivedAt: clock.nowMs, ...of, events: [{}, {}] });
+  return {
+    ...{ clock, log, rows, brought, miscounts, projected },
+    accepted,
+    raw: append,
+    append: (message: EventsAccepted, partition = 0) => append(codec.encode(message), partition),
+    hold: (offset: number, of: Partial<HeldRows> = {}, partition = 0) => {
+      const row = { offset, tenantId: TENANT, receivedAtMs: clock.nowMs, rows: 2, events: 2 };
+      rows.set(`${partition}/${offset}`, { ...row, ...of });
+    },
+    bury: async (offset: number) => {
+      const source = { logId: log.id, sourceTopic: TOPICS.events, sourcePartition: 0, sourceOffset: offset };
+      const rest = { key: TENANT, value: null, headers: {}, deadAt: clock.nowMs };
+      const value = letters.encode({ ...source, ...rest, group: GROUPS.projectEvents, reason: 'a test' });
+      await log.append(TOPICS.deadLetters, 0, [{ key: TENANT, value }]);
+    },
+    verify: async (limits: Partial<typeof VERIFY_LIMITS> = {}) => {
+      const projection = { caughtUp: async () => {}, projected: async () => projected.to };
+      const verifier = await openVerifier({
+        ...{ log, held, registry, codec, projection, clock },
+        limits: { ...VERIFY_LIMITS, recountAfterMs: 0, ...limits },
+      });
+      const lines: VerifyLine[] = [];
+      const times = { fromMs: clock.nowMs - MINUTE_MS, toMs: clock.nowMs + MINUTE_MS, tenantId: undefined };
+      const run = verifier.start();
+      expect(() => verifier.start()).toThrow('verifies already');
+      await run(times, new AbortController().signal, (line) => lines.push(line));
+      verifier.start();
+      return {
+        differences: lines.flatMap((line) => (line.kind === 'difference' ? [line] : [])),
+        summary: lines.at(-1),
+      };
+    },
+  };
+}
+
+test('repeats, dead letters and what is not projected yet have a cause, and are no difference', async () => {
+  const questlog = await aQuestlog();
+  const { accepted, append, hold, bury, brought, projected } = questlog;
+  const first = accepted();
+  hold(await append(first));
+  await append({ ...accepted(), appendId: first.appendId });
+  const elsewhere = accepted();
+  brought.add(elsewhere.events[0]?.id ?? '');
+  await append(elsewhere);
+  await bury(await append(accepted()));
+  await bury(await questlog.raw(Buffer.from('no record of ours')));
+  hold(await append(accepted(), 1), {}, 1);
+  projected.to = [5, 1];
+  await append(accepted());
+  await questlog.raw(Buffer.from('not looked at yet'));
+
+  expect(await questlog.verify()).toEqual({
+    differences: [],
+    summary: expect.objectContaining({
+      logged: { records: 8, events: 12 },
+      projected: { records: 2, events: 4 },
+      repeated: { records: 2, events: 4 },
+      dead: { records: 2, events: 2 },
+      notYet: { records: 2, events: 2 },
+      expired: 7,
+      isWhole: true,
+    }),
+  });
+});
+
+test('what is lacking, there twice, there without a record, or neither read nor buried is told with its place', async () => {
+  const questlog = await aQuestlog();
+  const { accepted, append, hold } = questlog;
+  const lost = accepted();
+  await append(lost);
+  hold(await append(accepted()), { rows: 1, events: 1 });
+  hold(await append(accepted()), { rows: 4 });
+  await questlog.raw(Buffer.from('no record of ours'));
+  hold(await append(accepted({ receivedAt: questlog.clock.nowMs + 2 * MINUTE_MS })));
+
+  const { differences, summary } = await questlog.verify();
+
+  expect(differences.map(({ what, offset, expected, found }) => [what, offset, expected, found])).toEqual([
+    ['missing', 1, 2, 1],
+    ['twice', 2, 2, 4],
+    ['unfounded', 4, 0, 2],
+    ['unreadable', 3, 0, 0],
+    ['missing', 0, 2, 0],
+  ]);
+  expect(differences[4]).toMatchObject({ partition: 0, tenantId: TENANT, appendId: lost.appendId });
+  expect(summary).toMatchObject({ differences: 5 });
+});
+
+test('a count that differs only while it is being written is none', async () => {
+  const questlog = await aQuestlog();
+  const miscount = {
+    tenantId: TENANT,
+    receivedAtMs: questlog.clock.nowMs - MINUTE_MS,
+    expected: 5,
+    found: 3,
+  };
+  const passing = (expected: number): Miscount => ({ ...miscount, expected });
+  questlog.miscounts.push([miscount, passing(9)], [miscount, passing(11)]);
+
+  const { differences } = await questlog.verify();
+
+  const minute = new Date(miscount.receivedAtMs).toISOString();
+  expect(differences).toMatchObject([{ what: 'miscounted', minute, expected: 5, found: 3, offset: null }]);
+});
+
+test('where nearly all differs the recount is broken off, and says so', async () => {
+  const questlog = await aQuestlog();
+  for (let n = 0; n < 3; n++) await questlog.append(questlog.accepted());
+  await questlog.append(questlog.accepted(), 1);
+
+  const { summary } = await questlog.verify({ maxDifferences: 1 });
+
+  expect(summary).toMatchObject({ isWhole: false });
+});
+
+test('a time is found in a long log by halving, never behind what it took since', async () => {
+  const { log, clock } = await aQuestlog();
+  const beganMs = clock.nowMs;
+  for (let minute = 0; minute < 6; minute++) {
+    clock.nowMs = beganMs + minute * MINUTE_MS;
+    const records = Array.from({ length: 10_000 }, () => ({ key: null, value: Buffer.from('x') }));
+    await log.append(TOPICS.events, 1, records);
+  }
+  const bounds = {
+    starts: await log.startOffsets(TOPICS.events),
+    ends: await log.endOffsets(TOPICS.events),
+  };
+  const [empty, found = 0] = await offsetsBefore(log, TOPICS.events, bounds, beganMs + 4 * MINUTE_MS);
+
+  expect(empty).toBe(0);
+  expect(found).toBeLessThanOrEqual(40_000);
+  expect(found).toBeGreaterThanOrEqual(30_000);
+});

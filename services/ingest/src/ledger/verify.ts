@@ -1,0 +1,336 @@
+/**
+ * POST /admin/verify: recounts a time from the log and from ClickHouse, record by record, and tells what differs. What is
+ * rightly not there is accounted for: repeats, dead letters, what the projector has not come to, what the log gave up.
+ */
+import type { Batch, Log, LogRecord } from '@questlog/runtime/log/log';
+import type { Clock } from '@questlog/runtime/process/clock';
+import { Invalid, Unavailable } from '@questlog/runtime/process/errors';
+import { nextTurn, pause } from '@questlog/runtime/process/waiting';
+import { type Codec, createCodec, type SchemaRegistry } from '@questlog/runtime/registry/registry';
+import type { Amount, Difference, VerifyLine, VerifySummary } from '@questlog/schemas/http/ledger';
+import { type DeadLetter, deadLetter } from '@questlog/schemas/topics/deadLetter';
+import type { EventsAccepted } from '@questlog/schemas/topics/eventsAccepted';
+import { GROUPS, TOPICS } from '@questlog/schemas/topics/topics';
+import { Rejected } from '../rejected.ts';
+import { compare, differenceOf, type LoggedRecord, missing, NONE, plus } from './core/recount.ts';
+import type { Held, Times } from './held.ts';
+import { offsetsBefore, readRange } from './readRange.ts';
+
+export interface VerifyDeps {
+  readonly log: Log;
+  readonly held: Held;
+  readonly registry: SchemaRegistry;
+  readonly codec: Codec<EventsAccepted>;
+  /** Of the events topic. */
+  readonly projection: {
+    caughtUp(partitions: 'all', limitMs?: number): Promise<void>;
+    projected(): Promise<number[]>;
+  };
+  readonly clock: Clock;
+  readonly limits?: VerifyLimits;
+}
+
+export const VERIFY_LIMITS = {
+  /** Of the log: an eighth of a thread. */
+  bytesPerSecond: 4 * 1024 * 1024,
+  /** Decoded before requests have their turn. */
+  bytesAtOnce: 256 * 1024,
+  /** More are counted by nobody: something is wrong with all of them. */
+  maxDifferences: 10_000,
+  /** A record may be taken so much later or, where clocks differ, earlier than its `receivedAt` says. */
+  slackMs: 15 * 60_000,
+  projectionWaitMs: 5_000,
+  /** A block's counts are written behind its rows. */
+  recountAfterMs: 3_000,
+};
+export type VerifyLimits = Readonly<typeof VERIFY_LIMITS>;
+
+interface RecountDeps extends VerifyDeps {
+  readonly deadLetters: Codec<DeadLetter>;
+}
+
+export async function openVerifier(deps: VerifyDeps): Promise<Verifier> {
+  return new Verifier({ ...deps, deadLetters: await createCodec(deps.registry, deadLetter) });
+}
+
+/** One recount at a time in this process. */
+export class Verifier {
+  readonly #deps: RecountDeps;
+  readonly #stop = new AbortController();
+  #isRunning = false;
+
+  constructor(deps: RecountDeps) {
+    this.#deps = deps;
+  }
+
+  /** @throws Rejected while another runs. */
+  start(): (times: Times, signal: AbortSignal, tell: (line: VerifyLine) => void) => Promise<void> {
+    if (this.#isRunning)
+      throw new Rejected('already_running', 'this process verifies already; ask when it is done');
+    this.#isRunning = true;
+    return async (times, signal, tell) => {
+      try {
+        await new Recount(this.#deps, times, AbortSignal.any([signal, this.#stop.signal]), tell).run();
+      } finally {
+        this.#isRunning = false;
+      }
+    };
+  }
+
+  /** Ends the one that runs. */
+  close(): void {
+    this.#stop.abort(new Unavailable('this process is stopping'));
+  }
+}
+
+/** A record that is not in ClickHouse under its own offset, of which the dead letters may tell. */
+interface Unexplained {
+  readonly difference: Difference;
+  readonly events: number;
+}
+
+type Totals = Record<'logged' | 'projected' | 'repeated' | 'dead' | 'notYet', Amount>;
+
+class Recount {
+  readonly #deps: RecountDeps;
+  readonly #limits: VerifyLimits;
+  readonly #times: Times;
+  readonly #signal: AbortSignal;
+  readonly #tell: (line: VerifyLine) => void;
+  readonly #totals: Totals = { logged: NONE, projected: NONE, repeated: NONE, dead: NONE, notYet: NONE };
+  /** By partition and offset. */
+  readonly #unexplained = new Map<string, Unexplained>();
+  /** Of this recount: a repeat comes behind what it repeats. */
+  readonly #appendIds = new Set<string>();
+  readonly #read = { records: 0, bytes: 0 };
+  #differences = 0;
+
+  constructor(deps: RecountDeps, times: Times, signal: AbortSignal, tell: (line: VerifyLine) => void) {
+    this.#deps = deps;
+    this.#limits = deps.limits ?? VERIFY_LIMITS;
+    this.#times = times;
+    this.#signal = signal;
+    this.#tell = tell;
+  }
+
+  async run(): Promise<void> {
+    const { log, held, clock } = this.#deps;
+    const beganMs = clock.now();
+    const [starts, ends] = await Promise.all([
+      log.startOffsets(TOPICS.events),
+      log.endOffsets(TOPICS.events),
+    ]);
+    const projected = await this.#projected();
+    const isWhole = await this.#recountLog(starts, ends, projected);
+    await this.#explainByDeadLetters();
+    for (const { difference } of this.#unexplained.values()) this.#differs(difference);
+    await this.#recountMinutes(beganMs);
+    const beside = await held.withoutRecords(this.#times, { logId: log.id, starts });
+    const summary: VerifySummary = {
+      kind: 'summary',
+      from: new Date(this.#times.fromMs).toISOString(),
+      to: new Date(this.#times.toMs).toISOString(),
+      ...this.#totals,
+      ...beside,
+      differences: this.#differences,
+      isWhole,
+    };
+    this.#tell(summary);
+  }
+
+  /** Per partition, the offset below which ClickHouse must have everything. */
+  async #projected(): Promise<number[]> {
+    const { projection } = this.#deps;
+    await projection.caughtUp('all', this.#limits.projectionWaitMs).catch((error: unknown) => {
+      if (!(error instanceof Unavailable)) throw error;
+    });
+    return await projection.projected();
+  }
+
+  /** @returns false where it was broken off. */
+  async #recountLog(
+    starts: readonly number[],
+    ends: readonly number[],
+    projected: readonly number[],
+  ): Promise<boolean> {
+    const { log } = this.#deps;
+    const { bytesPerSecond, slackMs } = this.#limits;
+    const { fromMs, toMs } = this.#times;
+    const from = await offsetsBefore(log, TOPICS.events, { starts, ends }, fromMs - slackMs);
+    const enough = new AbortController();
+    const signal = AbortSignal.any([this.#signal, enough.signal]);
+    const range = { topic: TOPICS.events, from, ends, untilMs: toMs + slackMs, bytesPerSecond, signal };
+    const next = [...from];
+    try {
+      await readRange(log, range, async (batch, bytes) => {
+        const start = next[batch.partition] ?? 0;
+        next[batch.partition] = batch.nextOffset;
+        await this.#take(batch, start, projected[batch.partition] ?? 0);
+        this.#read.records += batch.records.length;
+        this.#read.bytes += bytes;
+        this.#tell({ kind: 'progress', ...this.#read });
+        if (this.#differences + this.#unexplained.size >= this.#limits.maxDifferences) enough.abort();
+      });
+      return true;
+    } catch (error) {
+      if (enough.signal.aborted && !this.#signal.aborted) return false;
+      throw error;
+    }
+  }
+
+  /** @param start the batch covers the offsets from here. */
+  async #take(batch: Batch, start: number, projectedTo: number): Promise<void> {
+    const { log, held } = this.#deps;
+    const { partition, nextOffset } = batch;
+    const logged = await this.#decoded(batch, projectedTo);
+    this.#add('logged', logged);
+    this.#add(
+      'notYet',
+      logged.filter(({ offset }) => offset >= projectedTo),
+    );
+    const end = Math.min(nextOffset, projectedTo);
+    if (start >= end) return;
+    const due = logged.filter(({ offset }) => offset < projectedTo);
+    const rows = await held.rowsOf(this.#times, { logId: log.id, partition, start, end });
+    const { projected, absent, differences } = compare(partition, due, rows);
+    this.#add('projected', projected);
+    const others = await held.broughtByOthers(absent);
+    const lacking = new Set(absent);
+    for (const record of due) {
+      const isRepeat = others.has(record) || this.#appendIds.has(record.appendId);
+      if (lacking.has(record) && isRepeat) this.#add('repeated', [record]);
+      else if (lacking.has(record)) this.#suspect(missing(record), record.events);
+      this.#remember(record.appendId);
+    }
+    for (const difference of differences) this.#differs(difference);
+  }
+
+  /** Those of the times. One that cannot be read is set apart: it has the log's time and its key's tenant. */
+  async #decoded({ partition, records }: Batch, projectedTo: number): Promise<LoggedRecord[]> {
+    const { codec } = this.#deps;
+    const { fromMs, toMs, tenantId } = this.#times;
+    const isInside = (atMs: number): boolean => atMs >= fromMs && atMs < toMs;
+    const logged: LoggedRecord[] = [];
+    let bytes = 0;
+    for (const record of records) {
+      if (tenantId !== undefined && record.key !== tenantId) continue;
+      bytes += record.value?.length ?? 0;
+      if (bytes > this.#limits.bytesAtOnce) {
+        bytes = 0;
+        await nextTurn();
+      }
+      const message = await decoded(codec, record);
+      if (message === undefined) {
+        const { offset, timestampMs, key } = record;
+        if (!isInside(timestampMs)) continue;
+        const of = { tenantId: key, receivedAtMs: timestampMs, expected: 0, found: 0, partition, offset };
+        this.#add('logged', [{ events: 0 }]);
+        if (offset < projectedTo) this.#suspect(differenceOf('unreadable', of), 0);
+        else this.#add('notYet', [{ events: 0 }]);
+      } else if (isInside(message.receivedAt)) logged.push(loggedRecord(message, partition, record.offset));
+    }
+    return logged;
+  }
+
+  /** Reads them only where there is something to explain. */
+  async #explainByDeadLetters(): Promise<void> {
+    if (this.#unexplained.size === 0) return;
+    const { log, deadLetters } = this.#deps;
+    const [from, ends] = await Promise.all([
+      log.startOffsets(TOPICS.deadLetters),
+      log.endOffsets(TOPICS.deadLetters),
+    ]);
+    const { bytesPerSecond } = this.#limits;
+    const range = {
+      topic: TOPICS.deadLetters,
+      from,
+      ends,
+      untilMs: Number.POSITIVE_INFINITY,
+      bytesPerSecond,
+    };
+    await readRange(log, { ...range, signal: this.#signal }, async ({ records }) => {
+      for (const record of records) {
+        const letter = await decoded(deadLetters, record);
+        if (letter?.logId !== log.id || letter.group !== GROUPS.projectEvents) continue;
+        const key = keyOf(letter.sourcePartition, letter.sourceOffset);
+        const dead = this.#unexplained.get(key);
+        if (dead === undefined) continue;
+        this.#unexplained.delete(key);
+        this.#add('dead', [dead]);
+      }
+      await nextTurn();
+    });
+  }
+
+  /** What differs twice: of a block that is being written, the rows are there before the counts. */
+  async #recountMinutes(beganMs: number): Promise<void> {
+    const { held } = this.#deps;
+    const { maxDifferences, recountAfterMs } = this.#limits;
+    const times = { ...this.#times, toMs: Math.min(this.#times.toMs, minuteOf(beganMs)) };
+    if (times.fromMs >= times.toMs) return;
+    const first = await held.miscounted(times, maxDifferences);
+    if (first.length === 0) return;
+    await pause(recountAfterMs, this.#signal);
+    this.#signal.throwIfAborted();
+    const before = new Set(first.map((minute) => JSON.stringify(minute)));
+    for (const minute of await held.miscounted(times, maxDifferences)) {
+      if (before.has(JSON.stringify(minute))) this.#differs(differenceOf('miscounted', minute));
+    }
+  }
+
+  #add(what: keyof Totals, records: readonly { readonly events: number }[]): void {
+    this.#totals[what] = plus(this.#totals[what], records);
+  }
+
+  #suspect(difference: Difference, events: number): void {
+    this.#unexplained.set(keyOf(difference.partition ?? 0, difference.offset ?? 0), { difference, events });
+  }
+
+  #differs(difference: Difference): void {
+    this.#differences += 1;
+    this.#tell(difference);
+  }
+
+  #remember(appendId: string): void {
+    this.#appendIds.add(appendId);
+    if (this.#appendIds.size <= MAX_APPEND_IDS) return;
+    const [oldest] = this.#appendIds;
+    if (oldest !== undefined) this.#appendIds.delete(oldest);
+  }
+}
+
+/** As many as the projector remembers. */
+const MAX_APPEND_IDS = 50_000;
+
+/** Undefined where it can never be read. */
+async function decoded<T>(codec: Codec<T>, { value }: LogRecord): Promise<T | undefined> {
+  try {
+    return await codec.decode(value);
+  } catch (error) {
+    if (error instanceof Invalid) return undefined;
+    throw error;
+  }
+}
+
+function loggedRecord(message: EventsAccepted, partition: number, offset: number): LoggedRecord {
+  const { tenantId, projectId, receivedAt, appendId, events } = message;
+  const firstId = events[0]?.id ?? '';
+  return {
+    partition,
+    offset,
+    tenantId,
+    projectId,
+    receivedAtMs: receivedAt,
+    appendId,
+    events: events.length,
+    firstId,
+  };
+}
+
+function keyOf(partition: number, offset: number): string {
+  return `${partition}/${offset}`;
+}
+
+function minuteOf(atMs: number): number {
+  return Math.floor(atMs / 60_000) * 60_000;
+}
