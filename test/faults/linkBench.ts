@@ -200,7 +200,7 @@ async function streamOf(shared: Shared, projectId: string): Promise<LinkedEvent[
 
 /** Reports, retractions and late sessions that some linker still holds. */
 async function statesLeft(shared: Shared): Promise<number> {
-  return [...(await heldEntries(shared)).keys()].filter((key) => !key.startsWith('append/')).length;
+  return [...(await heldEntries(shared)).keys()].filter((key) => !/^(append\/|position$)/.test(key)).length;
 }
 
 /** Reports that are matched as events come and wait for no look-up. */

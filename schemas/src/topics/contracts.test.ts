@@ -106,7 +106,7 @@ test('a report in the linker’s state comes back unchanged', () => {
     requestDigest: Buffer.alloc(32, 7),
   });
   const report = { record, offset: 7, phase: 'open', askAt: 9, closesAt: 10 } as const;
-  const entry = { report, retraction: null, late: null, appends: null };
+  const entry = { report, retraction: null, late: null, appends: null, position: null };
   expect(linkerState.type.fromBuffer(linkerState.type.toBuffer(entry))).toMatchObject(entry);
 });
 

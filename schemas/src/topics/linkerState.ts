@@ -45,7 +45,20 @@ export interface LinkerEntry {
   readonly retraction: PendingRetraction | null;
   readonly late: LateSession | null;
   readonly appends: SeenAppends | null;
+  readonly position: LinkerPosition | null;
 }
+
+/**
+ * The next offsets of the partition. Below them everything is in the other entries and in the links; further records may
+ * have been read since that changed nothing.
+ */
+export interface LinkerPosition {
+  readonly events: number;
+  readonly reportLinks: number;
+}
+
+/** The key of the entry that has it. */
+export const POSITION_KEY = 'position';
 
 /** Append ids seen lately. */
 export interface SeenAppends {
@@ -83,6 +96,11 @@ const seenAppends = record('SeenAppends', [
   { name: 'since', type: 'long' },
 ]);
 
+const position = record('LinkerPosition', [
+  { name: 'events', type: 'long' },
+  { name: 'reportLinks', type: 'long' },
+]);
+
 export const linkerState = messageContract<LinkerEntry>(TOPICS.linkerState, {
   name: 'LinkerEntry',
   fields: [
@@ -90,5 +108,6 @@ export const linkerState = messageContract<LinkerEntry>(TOPICS.linkerState, {
     optional('retraction', pendingRetraction),
     optional('late', lateSession),
     optional('appends', seenAppends),
+    optional('position', position),
   ],
 });

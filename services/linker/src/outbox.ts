@@ -1,20 +1,22 @@
 /**
  * Commits what one partition of the linker has decided: links, notices, the changelog of its state and the offsets go in
  * one transaction. A new owner first initialises the producer, which fences the old one; only then does it know for good
- * what the old one committed.
+ * what the old one committed. The position is an entry of the changelog, and only that is believed: a group's offsets may be lost
+ * or reset. They are committed too, for the lag and for Kafka's tools.
  */
-import type { NewRecord, OwnedPartition, TransactionalProducer } from '@questlog/runtime/log/log';
-import type { LinkerEntry } from '@questlog/schemas/topics/linkerState';
+import { positionsOf } from '@questlog/runtime/consumer/progress';
+import type { Log, NewRecord, OwnedPartition, TransactionalProducer } from '@questlog/runtime/log/log';
+import { type LinkerEntry, type LinkerPosition, POSITION_KEY } from '@questlog/schemas/topics/linkerState';
 import { GROUPS, TOPICS } from '@questlog/schemas/topics/topics';
 import type { Decision } from './core/decision.ts';
-import { LinkerState } from './core/linkerState.ts';
+import { LinkerState, positionEntry } from './core/linkerState.ts';
 import type { Position } from './core/needs.ts';
 import type { PartitionDeps } from './deps.ts';
 
 const MAX_BYTES = 8 * 1024 * 1024;
 
 /**
- * Initialises the producer, then reads what was committed and the state, then seeks.
+ * Initialises the producer, then reads the state with its position, then seeks.
  * @throws Unavailable when the log cannot tell; the signal's reason when the partition is lost meanwhile.
  */
 export async function openOutbox(owned: OwnedPartition, deps: PartitionDeps): Promise<Outbox> {
@@ -35,14 +37,28 @@ async function outboxFrom(
 ): Promise<Outbox> {
   const { log } = deps;
   const { partition } = owned;
-  for (const topic of [TOPICS.events, TOPICS.reportLinks]) {
-    const committed = (await log.committed(GROUPS.link, topic))[partition];
-    // If nothing was committed yet, the records that an earlier run of this partition has read must be read again.
-    owned.seek(topic, committed?.offset ?? (await log.startOffsets(topic))[partition] ?? 0);
-  }
-  const state = await restoredState(deps, owned);
+  const { state, position } = await restoredState(deps, owned);
+  const known = position ?? (await groupPosition(log, partition));
+  owned.seek(TOPICS.events, known.events);
+  owned.seek(TOPICS.reportLinks, known.reportLinks);
   const linksEnd = (await log.endOffsets(TOPICS.linkedEvents))[partition] ?? 0;
-  return new Outbox(owned, deps, producer, state, linksEnd);
+  const outbox = new Outbox(owned, deps, producer, state, linksEnd);
+  for (const topic of [TOPICS.events, TOPICS.reportLinks]) {
+    const offset = owned.position(topic);
+    // Or the group would seem to be behind until the next record comes.
+    if (offset !== (owned.committed(topic)?.offset ?? 0)) outbox.passed(topic, offset);
+  }
+  return outbox;
+}
+
+/**
+ * Where a changelog has no position yet, which older versions did not write. If nothing was committed either, the records
+ * that an earlier run of this partition has read must be read again.
+ */
+async function groupPosition(log: Log, partition: number): Promise<LinkerPosition> {
+  const of = async (topic: string): Promise<number> =>
+    (await positionsOf(log, GROUPS.link, topic, (p) => p === partition))[partition] ?? 0;
+  return { events: await of(TOPICS.events), reportLinks: await of(TOPICS.reportLinks) };
 }
 
 export class Outbox {
@@ -51,6 +67,7 @@ export class Outbox {
   readonly #owned: OwnedPartition;
   readonly #deps: PartitionDeps;
   readonly #producer: TransactionalProducer;
+  readonly #begun: LinkerPosition;
   readonly #positions = new Map<string, number>();
   #committed: Position;
   #links: NewRecord[] = [];
@@ -69,7 +86,11 @@ export class Outbox {
     this.#owned = owned;
     this.#deps = deps;
     this.#producer = producer;
-    this.#committed = { events: owned.position(TOPICS.events), links: linksEnd };
+    this.#begun = {
+      events: owned.position(TOPICS.events),
+      reportLinks: owned.position(TOPICS.reportLinks),
+    };
+    this.#committed = { events: this.#begun.events, links: linksEnd };
   }
 
   /** Something that others wait for. */
@@ -141,13 +162,23 @@ export class Outbox {
       return { key, value: entry === null ? null : state.encode(entry) };
     });
     const byPartition = Map.groupBy(this.#notices, (notice) => notice.partition);
-    return [
+    const outputs = [
       { topic: TOPICS.linkedEvents, partition, records: this.#links },
       ...[...byPartition].map(([to, notices]) => {
         return { topic: TOPICS.reportLinks, partition: to, records: notices.map(({ record }) => record) };
       }),
-      { topic: TOPICS.linkerState, partition, records: changelog },
     ].filter(({ records }) => records.length > 0);
+    // Records that brought nothing bring nothing when they are read again: the state is still the one that they met.
+    if (outputs.length === 0 && changelog.length === 0) return [];
+    changelog.push({ key: POSITION_KEY, value: state.encode(positionEntry(this.#position())) });
+    return [...outputs, { topic: TOPICS.linkerState, partition, records: changelog }];
+  }
+
+  #position(): LinkerPosition {
+    return {
+      events: this.#positions.get(TOPICS.events) ?? this.#begun.events,
+      reportLinks: this.#positions.get(TOPICS.reportLinks) ?? this.#begun.reportLinks,
+    };
   }
 
   #sized(record: NewRecord): NewRecord {
@@ -163,11 +194,11 @@ export class Outbox {
   }
 }
 
-/** The latest entry of each key. */
+/** Built of the latest entry of each key. */
 async function restoredState(
   deps: PartitionDeps,
   { partition, signal }: OwnedPartition,
-): Promise<LinkerState> {
+): Promise<{ state: LinkerState; position: LinkerPosition | undefined }> {
   const { log, codecs, partitions, bounds } = deps;
   const entries = new Map<string, LinkerEntry | null>();
   const ends = await log.endOffsets(TOPICS.linkerState);
@@ -189,5 +220,5 @@ async function restoredState(
   }
   const state = new LinkerState(partition, partitions, bounds);
   for (const [key, entry] of entries) if (entry !== null) state.restore(key, entry);
-  return state;
+  return { state, position: entries.get(POSITION_KEY)?.position ?? undefined };
 }

@@ -6,6 +6,7 @@
 import type {
   LateSession,
   LinkerEntry,
+  LinkerPosition,
   PendingRetraction,
   TrackedReport,
 } from '@questlog/schemas/topics/linkerState';
@@ -31,7 +32,11 @@ export const LINKER_BOUNDS = {
 };
 export type LinkerBounds = Readonly<typeof LINKER_BOUNDS>;
 
-const NOTHING: LinkerEntry = { report: null, retraction: null, late: null, appends: null };
+const NOTHING: LinkerEntry = { report: null, retraction: null, late: null, appends: null, position: null };
+
+export function positionEntry(position: LinkerPosition): LinkerEntry {
+  return { ...NOTHING, position };
+}
 
 export class LinkerState {
   readonly partition: number;

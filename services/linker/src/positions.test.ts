@@ -1,0 +1,132 @@
+/** Where a linker goes on: its changelog says so. What the group has committed may be lost, or be anything. */
+import { randomUUID } from 'node:crypto';
+import { openDatabase } from '@questlog/runtime/log/embedded/database';
+import { embeddedLogOn } from '@questlog/runtime/log/embedded/embeddedLog';
+import { aDirectory } from '@questlog/runtime/log/embedded/testing/testLog';
+import { systemClock } from '@questlog/runtime/process/clock';
+import { anEventsAccepted, aReportLink } from '@questlog/schemas/fixtures/builders';
+import type { EventsAccepted } from '@questlog/schemas/topics/eventsAccepted';
+import { POSITION_KEY } from '@questlog/schemas/topics/linkerState';
+import { GROUPS, TOPICS, topicDefinitions } from '@questlog/schemas/topics/topics';
+import { expect, onTestFinished, test } from 'vitest';
+import { keyOf } from './core/decision.ts';
+import { LINKER_BOUNDS, positionEntry } from './core/linkerState.ts';
+import { startLinker } from './linker.ts';
+import { partitionDeps } from './testing/partitionDeps.ts';
+
+/** Of its appends it remembers the last few only, so that an older one that is read again would be linked again. */
+const BOUNDS = { ...LINKER_BOUNDS, appendSlots: 3, appendsASlot: 2 };
+
+/** A linker that is started and stopped on a log with one open report, of a session whose events it links. */
+async function aLinker() {
+  const directory = aDirectory();
+  const database = openDatabase(directory);
+  const log = embeddedLogOn(database, { directory, clock: systemClock });
+  onTestFinished(() => log.close());
+  await log.ensureTopics(topicDefinitions(1));
+  const deps = { ...(await partitionDeps(log)), bounds: BOUNDS };
+  const owner = { tenantId: randomUUID(), projectId: randomUUID() };
+  const [sessionId, nowMs] = [randomUUID(), Date.now()];
+  const record = aReportLink({ ...owner, sessionId, receivedAt: nowMs });
+  const report = { record, offset: 0, phase: 'open', askAt: null, closesAt: nowMs * 2 } as const;
+  const append = (topic: string, value: Buffer | null, key: string = owner.tenantId) =>
+    log.append(topic, 0, [{ key, value }]);
+  const setState = (key: string, entry: Parameters<typeof deps.codecs.state.encode>[0] | null) =>
+    append(TOPICS.linkerState, entry && deps.codecs.state.encode(entry), key);
+  await setState(`report/${keyOf(record)}`, {
+    ...positionEntry({ events: 0, reportLinks: 0 }),
+    ...{ position: null, report },
+  });
+  const isDone = async (): Promise<boolean> => {
+    for (const topic of [TOPICS.events, TOPICS.reportLinks]) {
+      const [[end], [commit]] = [await log.endOffsets(topic), await log.committed(GROUPS.link, topic)];
+      if ((commit?.offset ?? 0) !== end) return false;
+    }
+    return true;
+  };
+  return {
+    log,
+    setState,
+    anAppend: (): EventsAccepted =>
+      anEventsAccepted({
+        ...{ ...owner, receivedAt: nowMs },
+        events: [{ sessionId, occurredAt: BigInt(nowMs) * 1000n }],
+      }),
+    append: (message: EventsAccepted | 'unreadable') =>
+      append(
+        TOPICS.events,
+        message === 'unreadable' ? Buffer.from('not Avro') : deps.codecs.events.encode(message),
+      ),
+    /** Runs until everything is read. */
+    run: async () => {
+      const linker = await startLinker(deps);
+      await expect.poll(isDone, { timeout: 10_000, interval: 5 }).toBe(true);
+      await linker.stop();
+    },
+    /** All offsets of the group, or they are set to the beginning. */
+    loseOffsets: (how: 'deleted' | 'set back') =>
+      database.sqlite.exec(
+        how === 'deleted'
+          ? `DELETE FROM commits WHERE consumer_group = '${GROUPS.link}'`
+          : `UPDATE commits SET next_offset = 0 WHERE consumer_group = '${GROUPS.link}'`,
+      ),
+    /** The events that were linked, in the order of the stream. */
+    linked: async () => {
+      const ids: string[] = [];
+      const tail = await log.tail({
+        topic: TOPICS.linkedEvents,
+        from: 'earliest',
+        onBatch: async ({ records }) => {
+          for (const { value } of records) ids.push((await deps.codecs.links.decode(value)).event.id);
+        },
+      });
+      await tail.reached(await log.endOffsets(TOPICS.linkedEvents));
+      await tail.close();
+      return ids;
+    },
+  };
+}
+
+const idsOf = (messages: readonly EventsAccepted[]): string[] =>
+  messages.flatMap(({ events }) => events.map(({ id }) => id));
+
+test('whenever its group’s offsets are lost or set back, no event is linked twice and none is left out', async () => {
+  const linker = await aLinker();
+  const messages: EventsAccepted[] = [];
+  for (const how of ['deleted', 'set back', 'deleted', 'set back'] as const) {
+    const some = [linker.anAppend(), linker.anAppend(), linker.anAppend()];
+    messages.push(...some);
+    for (const message of some) await linker.append(message);
+    await linker.run();
+    // Read, without anything to keep: the position of these is in no entry.
+    for (const message of ['unreadable', ...some.slice(-1)] as const) await linker.append(message);
+    await linker.run();
+    linker.loseOffsets(how);
+  }
+  await linker.run();
+  expect(await linker.linked()).toEqual(idsOf(messages));
+});
+
+test('a changelog of an older version has no position: the group’s offsets tell, until the next entry', async () => {
+  const linker = await aLinker();
+  const messages = Array.from({ length: 6 }, linker.anAppend);
+  for (const message of messages) await linker.append(message);
+  await linker.run();
+  await linker.setState(POSITION_KEY, null);
+  const newer = linker.anAppend();
+  await linker.append(newer);
+  await linker.run();
+  linker.loseOffsets('deleted');
+  await linker.run();
+  expect(await linker.linked()).toEqual(idsOf([...messages, newer]));
+});
+
+test('records that bring nothing write nothing to the changelog', async () => {
+  const linker = await aLinker();
+  await linker.append(linker.anAppend());
+  await linker.run();
+  const before = await linker.log.endOffsets(TOPICS.linkerState);
+  await linker.append('unreadable');
+  await linker.run();
+  expect(await linker.log.endOffsets(TOPICS.linkerState)).toEqual(before);
+});
