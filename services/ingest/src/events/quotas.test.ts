@@ -1,26 +1,126 @@
-/** How the use of the quotas is read: this month's, in time that grows with the tenants and not with their square. */
+/** How the use of the quotas is read: this month's, whatever is away, in time that grows with the tenants and not with their square. */
 import { randomUUID } from 'node:crypto';
 import type { Store } from '@questlog/runtime/clickhouse/store';
-import { silentLogger } from '@questlog/runtime/process/logger';
+import { Unavailable } from '@questlog/runtime/process/errors';
 import type { Tenant } from '@questlog/schemas/topics/directoryEntry';
 import { expect, onTestFinished, test } from 'vitest';
-import { openQuotas } from './quotas.ts';
+import { monthOf, openQuotas } from './quotas.ts';
 
 const LOG_ID = randomUUID();
 const NOW_MS = Date.UTC(2026, 10, 21, 12);
+const MONTH = '2026-11';
 const PARTITIONS = [0, 1, 2];
+/** What ClickHouse has of each tenant. */
+const USED = PARTITIONS.length * 5;
+const MINUTE_MS = 60_000;
+const PACE = { refreshMs: 20, nearMs: 10 };
 
 test('a refresh asks for the months in use and looks at each row once, however many tenants there are', async () => {
-  const tenants = Array.from({ length: 100 }, aTenant);
+  const tenants = Array.from({ length: 100 }, () => aTenant());
   const { quotas, asked } = aProcess(tenants);
-  for (const tenant of tenants) await quotas.ledger(tenant, '2026-11');
+  for (const tenant of tenants) await quotas.ledger(tenant, MONTH);
   await expect.poll(() => asked.at(-1)?.tenants.length).toBe(tenants.length);
 
   const refresh = asked.at(-1);
   expect(refresh?.months).toEqual(['2026-11-01']);
   expect(refresh?.looks).toBe(tenants.length * PARTITIONS.length);
-  const ledger = await quotas.ledger(tenants[7] ?? aTenant(), '2026-11');
-  expect(ledger?.used()).toBe(PARTITIONS.length * 5);
+  const ledger = await quotas.ledger(tenants[7] ?? aTenant(), MONTH);
+  expect(ledger?.used()).toBe(USED);
+});
+
+test('the first requests of a tenant wait together, at most two seconds, for what earlier processes appended', async () => {
+  const tenant = aTenant();
+  const { quotas, asked, waits } = aProcess([tenant]);
+  const ledgers = await Promise.all([quotas.ledger(tenant, MONTH), quotas.ledger(tenant, MONTH)]);
+  expect(ledgers[0]?.used()).toBe(USED);
+  expect(ledgers[1]).toBe(ledgers[0]);
+  expect([await quotas.ledger(tenant, MONTH), asked.length, waits]).toEqual([
+    ledgers[0],
+    1,
+    [['all', 2_000]],
+  ]);
+  // A month begins with nothing.
+  expect((await quotas.ledger(tenant, '2026-12'))?.used()).toBe(0);
+  expect(monthOf(NOW_MS)).toBe(MONTH);
+});
+
+test('a projector that lags or does not tell its positions stops no events', async () => {
+  const tenant = aTenant();
+  const { quotas, asked, logged, broken } = aProcess([tenant]);
+  broken.caughtUp = new Unavailable('it lags');
+  broken.projected = new Unavailable('the broker is away');
+  const ledger = await quotas.ledger(tenant, MONTH);
+  expect(ledger?.used()).toBe(USED);
+  expect(logged).toEqual(['quota_from_lagging_rollup']);
+  // What it appends itself counts until the rollup has it.
+  ledger?.reserve(2);
+  ledger?.confirm(0, 50, 2);
+  await expect.poll(() => asked.length).toBeGreaterThan(2);
+  expect(ledger?.used()).toBe(USED + 2);
+});
+
+test.each(['caughtUp', 'projected', 'query'] as const)(
+  'a first reading whose %s fails is told to its request, and the next one reads again',
+  async (part) => {
+    const tenant = aTenant();
+    const { quotas, broken } = aProcess([tenant]);
+    const error = new Error('a bug');
+    broken[part] = error;
+    await expect(quotas.ledger(tenant, MONTH)).rejects.toBe(error);
+    broken[part] = undefined;
+    expect((await quotas.ledger(tenant, MONTH))?.used()).toBe(USED);
+  },
+);
+
+test('a tenant without a quota has no ledger, but one whose quota is taken away goes on counting', async () => {
+  const tenant = aTenant();
+  const free = { ...tenant, monthlySoftQuota: null };
+  const { quotas, asked } = aProcess([tenant]);
+  expect(await quotas.ledger(free, MONTH)).toBeUndefined();
+  expect(asked).toEqual([]);
+  const ledger = await quotas.ledger(tenant, MONTH);
+  expect(await quotas.ledger(free, MONTH)).toBe(ledger);
+});
+
+test('a reading that fails is told, and the next one counts what other processes appended', async () => {
+  const tenant = aTenant();
+  const { quotas, logged, broken, rollup } = aProcess([tenant]);
+  const ledger = await quotas.ledger(tenant, MONTH);
+  broken.query = new Unavailable('ClickHouse is away');
+  await expect.poll(() => logged).toContain('quota_refresh_failed');
+  rollup.used = '7';
+  broken.query = undefined;
+  await expect.poll(() => ledger?.used()).toBe(PARTITIONS.length * 7);
+});
+
+test('a tenant that was away for more than ten minutes is no longer asked for, and comes back with what is there', async () => {
+  const [busy, idle] = [aTenant(), aTenant()];
+  const { quotas, asked, clock, rollup } = aProcess([busy, idle]);
+  const before = await quotas.ledger(idle, MONTH);
+  clock.nowMs += 5 * MINUTE_MS;
+  await quotas.ledger(busy, MONTH);
+  const refreshed = async (): Promise<unknown> => {
+    const there = asked.length;
+    await expect.poll(() => asked.length).toBeGreaterThan(there + 1);
+    return asked.at(-1)?.tenants;
+  };
+  clock.nowMs += 5 * MINUTE_MS;
+  expect(await refreshed()).toEqual([idle.id, busy.id]);
+  clock.nowMs += 1;
+  expect(await refreshed()).toEqual([busy.id]);
+  rollup.used = '6';
+  const after = await quotas.ledger(idle, MONTH);
+  expect([after?.used(), before?.used()]).toEqual([PARTITIONS.length * 6, USED]);
+});
+
+test('one that is closed and one without tenants ask nothing, while their neighbour goes on', async () => {
+  const tenant = aTenant();
+  const [closed, open, idle] = [aProcess([tenant]), aProcess([tenant]), aProcess([])];
+  for (const { quotas } of [closed, open]) await quotas.ledger(tenant, MONTH);
+  await closed.quotas.close();
+  const there = closed.asked.length;
+  await expect.poll(() => open.asked.length).toBeGreaterThan(3);
+  expect([closed.asked.length, idle.asked.length]).toEqual([there, 0]);
 });
 
 interface Asked {
@@ -32,35 +132,47 @@ interface Asked {
 
 /** ClickHouse has five events of each tenant in each partition. */
 function aProcess(tenants: readonly Tenant[]) {
-  const asked: Asked[] = [];
+  const [asked, waits, logged]: [Asked[], unknown[][], string[]] = [[], [], []];
+  const broken: { [part in 'caughtUp' | 'projected' | 'query']?: Error | undefined } = {};
+  const clock = { nowMs: NOW_MS, now: () => clock.nowMs };
+  const rollup = { used: '5' };
   const query = async (_: string, params: Omit<Asked, 'looks'>): Promise<object[]> => {
     const one: Asked = { ...params, looks: 0 };
     asked.push(one);
+    if (broken.query !== undefined) throw broken.query;
     return tenants.flatMap(({ id }) =>
       PARTITIONS.map((partition) => ({
         get tenantId() {
           one.looks++;
           return id;
         },
-        usedIn: '2026-11',
+        usedIn: MONTH,
         logId: LOG_ID,
         partition,
-        used: '5',
+        used: rollup.used,
         lastOffset: '9',
       })),
     );
   };
-  const quotas = openQuotas({
-    store: { query } as unknown as Store,
-    projection: { caughtUp: async () => {}, projected: async () => [10, 10, 10] },
-    logId: LOG_ID,
-    clock: { now: () => NOW_MS },
-    logger: silentLogger,
-  });
+  const projection = {
+    caughtUp: async (...of: unknown[]): Promise<void> => {
+      waits.push(of);
+      if (broken.caughtUp !== undefined) throw broken.caughtUp;
+    },
+    projected: async (): Promise<number[]> => {
+      if (broken.projected !== undefined) throw broken.projected;
+      return [10, 10, 10];
+    },
+  };
+  const log = (event: string) => void logged.push(event);
+  const logger = { info: log, warn: log, error: log };
+  const store = { query } as unknown as Store;
+  const quotas = openQuotas({ store, projection, logId: LOG_ID, clock, logger }, PACE);
   onTestFinished(() => quotas.close());
-  return { quotas, asked };
+  return { quotas, asked, waits, logged, broken, clock, rollup };
 }
 
+/** Near its line, so that the rollup is read often. */
 function aTenant(): Tenant {
   return { id: randomUUID(), name: 'T', monthlySoftQuota: 1_000, spread: 1, createdAt: 1 };
 }

@@ -1,6 +1,6 @@
 /**
  * The tenants' use of their monthly soft quotas, as this process knows it. With one ingest process the flags are exact;
- * with several, each sees the others' events when it next reads the rollup (`REFRESH_MS`, oftener near the line).
+ * with several, each sees the others' events when it next reads the rollup (`PACE`, oftener near the line).
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Store } from '@questlog/runtime/clickhouse/store';
@@ -23,13 +23,11 @@ interface Tracked {
   readonly month: string;
   readonly ledger: QuotaLedger;
   lastUsedMs: number;
+  /** Until the rollup was read for the first time. */
+  opening: Promise<void> | undefined;
 }
 
-const REFRESH_MS = 1_000;
-const REFRESH_NEAR_MS = 200;
-/** This close to the line (events, or a share of the quota), the rollup is read oftener. */
-const NEAR_EVENTS = 2_000;
-const NEAR_SHARE = 0.05;
+const PACE = { refreshMs: 1_000, nearMs: 200 };
 const FORGET_AFTER_MS = 10 * 60 * 1000;
 /** How long a tenant's first request waits for the projection of what earlier processes had appended. */
 const FIRST_WAIT_MS = 2_000;
@@ -47,42 +45,33 @@ interface QuotaDeps {
   readonly logger: Logger;
 }
 
-export function openQuotas(deps: QuotaDeps): Quotas {
-  const { projection, logId, clock, logger } = deps;
-  const tracked = new Map<string, Promise<Tracked>>();
-  const ready = new Map<string, Tracked>();
+export function openQuotas(deps: QuotaDeps, pace = PACE): Quotas {
+  const { logId, clock } = deps;
+  const tracked = new Map<string, Tracked>();
   const stopped = new AbortController();
 
-  const open = async (name: string, tenant: Tenant, month: string): Promise<Tracked> => {
-    const entry = { tenant, month, ledger: new QuotaLedger(logId), lastUsedMs: clock.now() };
-    await projection.caughtUp('all', FIRST_WAIT_MS).catch((error: unknown) => {
-      // Truth over speed up to here; past it, a projector that lags must not stop the game's events.
-      if (!(error instanceof Unavailable)) throw error;
-      logger.warn('quota_from_lagging_rollup', { tenant: tenant.id, month });
+  const track = (name: string, tenant: Tenant, month: string): Tracked => {
+    const ledger = new QuotaLedger(logId);
+    const entry: Tracked = { tenant, month, ledger, lastUsedMs: clock.now(), opening: undefined };
+    entry.opening = readFirst(deps, entry).catch((error: unknown) => {
+      tracked.delete(name);
+      throw error;
     });
-    await refresh(deps, [entry]);
-    ready.set(name, entry);
+    tracked.set(name, entry);
     return entry;
   };
 
-  const loop = keepFresh(deps, ready, tracked, stopped.signal);
+  const loop = keepFresh(deps, pace, tracked, stopped.signal);
   return {
     ledger: async (tenant, month) => {
       const name = entryName(tenant.id, month);
-      let entry = ready.get(name);
-      if (entry === undefined) {
-        let opening = tracked.get(name);
-        if (opening === undefined) {
-          // One that is open goes on counting: the quota may be given back before the rollup has what came in between.
-          if (tenant.monthlySoftQuota === null) return undefined;
-          opening = open(name, tenant, month);
-          tracked.set(name, opening);
-          opening.catch(() => tracked.delete(name));
-        }
-        entry = await opening;
-      }
+      const known = tracked.get(name);
+      // One that is open goes on counting: the quota may be given back before the rollup has what came in between.
+      if (known === undefined && tenant.monthlySoftQuota === null) return undefined;
+      const entry = known ?? track(name, tenant, month);
       entry.tenant = tenant;
       entry.lastUsedMs = clock.now();
+      await entry.opening;
       return entry.ledger;
     },
     close: async () => {
@@ -92,34 +81,37 @@ export function openQuotas(deps: QuotaDeps): Quotas {
   };
 }
 
+async function readFirst(deps: QuotaDeps, entry: Tracked): Promise<void> {
+  await deps.projection.caughtUp('all', FIRST_WAIT_MS).catch((error: unknown) => {
+    // Truth over speed up to here; past it, a projector that lags must not stop the game's events.
+    if (!(error instanceof Unavailable)) throw error;
+    deps.logger.warn('quota_from_lagging_rollup', { tenant: entry.tenant.id, month: entry.month });
+  });
+  await refresh(deps, [entry]);
+  entry.opening = undefined;
+}
+
 /** Reads the rollup again and again, one reading at a time, for the tenants that are active. */
 async function keepFresh(
   deps: QuotaDeps,
-  ready: Map<string, Tracked>,
-  tracked: Map<string, unknown>,
+  pace: typeof PACE,
+  tracked: Map<string, Tracked>,
   signal: AbortSignal,
 ): Promise<void> {
-  while (!signal.aborted) {
-    const isNear = [...ready.values()].some(nearTheLine);
-    await delay(isNear ? REFRESH_NEAR_MS : REFRESH_MS, undefined, { signal }).catch(() => {});
+  const open = () => [...tracked.values()].filter(({ opening }) => opening === undefined);
+  for (;;) {
+    const isNear = open().some(({ tenant, ledger }) => ledger.isNearLine(tenant.monthlySoftQuota ?? 0));
+    await delay(isNear ? pace.nearMs : pace.refreshMs, undefined, { signal }).catch(() => {});
     if (signal.aborted) return;
-    for (const [name, { lastUsedMs }] of ready) {
-      if (deps.clock.now() - lastUsedMs <= FORGET_AFTER_MS) continue;
-      ready.delete(name);
-      tracked.delete(name);
+    for (const [name, { lastUsedMs }] of tracked) {
+      if (deps.clock.now() - lastUsedMs > FORGET_AFTER_MS) tracked.delete(name);
     }
     try {
-      await refresh(deps, [...ready.values()]);
+      await refresh(deps, open());
     } catch (error) {
       deps.logger.error('quota_refresh_failed', error);
     }
   }
-}
-
-function nearTheLine({ tenant, ledger }: Tracked): boolean {
-  const quota = tenant.monthlySoftQuota ?? 0;
-  const distance = quota - ledger.used();
-  return distance > 0 && distance < Math.max(NEAR_EVENTS, quota * NEAR_SHARE);
 }
 
 /** A tenant's month in one partition, as ClickHouse has it. */

@@ -1,17 +1,18 @@
-/** Keyed requests while ClickHouse, which has the ledger of appends, is away. */
+/** Keyed requests: each event is stored once, whatever is remembered, under way, projected or away. */
 import { createHash, randomBytes, randomUUID } from 'node:crypto';
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import { Unavailable } from '@questlog/runtime/process/errors';
-import { eventId } from '@questlog/schemas/uuid';
+import { eventId, millisOf } from '@questlog/schemas/uuid';
 import { expect, test } from 'vitest';
-import { type KeyedRequest, openReplays, type Replays, type StoredElement } from './replays.ts';
+import { keyedTail } from './core/accept.ts';
+import { type Claim, type KeyedRequest, openReplays, type Replays, type StoredElement } from './replays.ts';
 
 const STARTED_MS = Date.UTC(2026, 10, 21, 12);
 
 test('a key that was made since ClickHouse last answered is stored, once', async () => {
   const { replays, outage, clock } = aProcess();
   outage.isOn = true;
-  clock.nowMs = STARTED_MS + 1_000;
+  clock.nowMs = STARTED_MS + 1;
   const request = aRequest({ madeAtMs: STARTED_MS + 1 });
   const appended: StoredElement[] = [];
   const append = async (): Promise<StoredElement[]> => {
@@ -45,12 +46,143 @@ test('a key of the future tells nothing about when it was made, and waits as wel
   await expect(once(replays, aRequest({ madeAtMs: STARTED_MS + 1 }), never)).rejects.toThrow(Unavailable);
 });
 
-test('other errors are not taken for an outage', async () => {
+test('a repeat waits for the first, and is answered with what that stored, without its payload', async () => {
+  const { replays, asked } = aProcess();
+  const request = aRequest();
+  const first = await task(replays, request);
+  expect(asked).toHaveLength(1);
+  const repeats = [replays.claim(request), replays.claim(request)];
+  const stored = { ...anEvent(), payload: Buffer.from('{}') };
+  const { payload: _, ...kept } = stored;
+  expect(first.keep([stored])).toEqual([kept]);
+  for (const repeat of repeats) expect(await repeat).toEqual({ isReplay: true, before: [kept] });
+});
+
+test('where the first gives up or stores only some, one of those who wait goes on and the others wait for it', async () => {
+  const { replays } = aProcess();
+  const request = aRequest({ indexes: [0, 1] });
+  const first = await task(replays, request);
+  const left = new Set([0, 1, 2]);
+  const claims = [...left].map(async (n) => {
+    const claim = await replays.claim(request);
+    left.delete(n);
+    return claim;
+  });
+  const next = async (): Promise<Task> => {
+    const there = left.size;
+    await expect.poll(() => left.size).toBe(there - 1);
+    const claim = await claims[[0, 1, 2].findLast((n) => !left.has(n)) ?? 0];
+    if (claim === undefined || claim.isReplay) throw new Error('nothing was left to store');
+    return claim;
+  };
+  first.giveUp();
+  const second = await next();
+  expect(second.before).toEqual([]);
+  second.keep([anEvent()]);
+  const third = await next();
+  expect(third.before).toHaveLength(1);
+  expect(third.keep([anEvent(1)])).toHaveLength(2);
+  expect(await claims[2]).toMatchObject({ isReplay: true, before: [{ index: 0 }, { index: 1 }] });
+});
+
+test('a key with another body is refused, remembered or under way, and a key of another project is another key', async () => {
+  const { replays } = aProcess();
+  const request = aRequest();
+  const other = { ...request, digest: randomBytes(32) };
+  const first = await task(replays, request);
+  const refusal = { code: 'idempotency_key_reused' };
+  await expect(replays.claim(other)).rejects.toMatchObject(refusal);
+  first.keep([anEvent()]);
+  await expect(replays.claim(other)).rejects.toMatchObject(refusal);
+  expect((await replays.claim({ ...other, projectId: randomUUID() })).isReplay).toBe(false);
+});
+
+test('what earlier processes stored is found by the ids of the key, once it is projected', async () => {
+  const { replays, tables, asked, projected } = aProcess({ isProjected: false });
+  const request = aRequest({ indexes: [0, 1, 2] });
+  const ofKey = (index: number) => ({
+    ...{
+      id: eventId(millisOf(request.key), 3, keyedTail(request.projectId, request.key, request.digest, index)),
+    },
+    ...{ occurredAt: `17${index}`, overQuota: index === 2 },
+  });
+  tables.appends = [{ digest: request.digest.toString('hex') }];
+  tables.events = [
+    ofKey(2),
+    { ...ofKey(0), id: eventId(millisOf(request.key), 3, randomBytes(8)) },
+    ofKey(0),
+  ];
+  const claims = [replays.claim(request)];
+  await expect.poll(() => projected.waits).toEqual([['all']]);
+  expect(asked).toEqual([]);
+  projected.resolve();
+  const { tenantId, projectId, key } = request;
+  const before = [0, 2].map((index) => ({ ...ofKey(index), index, occurredAt: BigInt(`17${index}`) }));
+  const some = await claims[0];
+  expect(some).toMatchObject({ isReplay: false, before });
+  expect(asked).toEqual([
+    { key, projectId },
+    { tenantId, projectId, millis: millisOf(key) },
+  ]);
+  if (some?.isReplay === false) some.giveUp();
+
+  tables.events.push(ofKey(1));
+  const all = await replays.claim(request);
+  expect(all).toMatchObject({ isReplay: true, before: [{ index: 0 }, { index: 1 }, { index: 2 }] });
+  // Remembered from now on.
+  expect(await replays.claim(request)).toEqual(all);
+  expect(asked).toHaveLength(4);
+});
+
+test('a look-up that fails leaves the key to the next request', async () => {
   const { replays, outage } = aProcess();
+  const request = aRequest({ madeAtMs: STARTED_MS });
+  outage.isOn = true;
+  await expect(replays.claim(request)).rejects.toThrow(Unavailable);
+  outage.isOn = false;
+  expect((await replays.claim(request)).isReplay).toBe(false);
+});
+
+test('200,000 events are remembered for a day, the oldest are forgotten first, and none that is under way', async () => {
+  const { replays, asked, clock } = aProcess();
+  const many = Array.from({ length: 100_000 }, (_, index) => anEvent(index));
+  const underWay = aRequest();
+  const claim = await task(replays, underWay);
+  const requests = Array.from({ length: 4 }, () => aRequest());
+  const isRemembered = async (n: number): Promise<boolean> => {
+    const there = asked.length;
+    const again = await replays.claim(requests[n] ?? underWay);
+    if (!again.isReplay) again.giveUp();
+    return asked.length === there;
+  };
+  const keep = async (n: number, events: StoredElement[]) =>
+    (await task(replays, requests[n] ?? underWay)).keep(events);
+  // In two tries, which are not counted twice.
+  await keep(0, many.slice(1));
+  await keep(0, [anEvent()]);
+  await keep(1, many);
+  expect([await isRemembered(0), await isRemembered(1)]).toEqual([true, true]);
+  await keep(2, [anEvent()]);
+  expect([await isRemembered(0), await isRemembered(1), await isRemembered(2)]).toEqual([false, true, true]);
+
+  clock.nowMs += 24 * 60 * 60 * 1000 - 1;
+  await keep(0, many.slice(1));
+  expect([await isRemembered(1), await isRemembered(2)]).toEqual([true, true]);
+  clock.nowMs += 1;
+  await keep(3, [anEvent()]);
+  expect([await isRemembered(1), await isRemembered(2)]).toEqual([false, false]);
+  expect([await isRemembered(0), await isRemembered(3)]).toEqual([true, true]);
+
+  const repeat = replays.claim(underWay);
+  const kept = claim.keep([anEvent()]);
+  expect(await repeat).toEqual({ isReplay: true, before: kept });
+});
+
+test('other errors are not taken for an outage', async () => {
+  const { replays, tables } = aProcess();
   const request = aRequest({ madeAtMs: STARTED_MS + 1 });
-  outage.ledger = [{ digest: randomBytes(32).toString('hex') }];
-  const never = (): Promise<never> => Promise.reject(new Error('it was appended'));
-  await expect(once(replays, request, never)).rejects.toThrow('another body');
+  tables.appends = [{ digest: randomBytes(32).toString('hex') }];
+  await expect(replays.claim(request)).rejects.toMatchObject({ code: 'idempotency_key_reused' });
 });
 
 async function once(
@@ -63,27 +195,46 @@ async function once(
   return { stored: claim.keep(await append()), isReplay: false };
 }
 
-function aProcess() {
-  const outage = { isOn: false, ledger: [] as { digest: string }[] };
-  const clock = { nowMs: STARTED_MS, now: () => clock.nowMs };
-  const query = async (): Promise<never[]> => {
-    if (outage.isOn) throw new Unavailable('an outage');
-    return outage.ledger as never[];
-  };
-  const projection = { caughtUp: async () => {}, projected: async () => [] };
-  return { replays: openReplays({ store: { query } as unknown as Store, clock, projection }), outage, clock };
+type Task = Extract<Claim, { isReplay: false }>;
+
+async function task(replays: Replays, request: KeyedRequest): Promise<Task> {
+  const claim = await replays.claim(request);
+  if (claim.isReplay) throw new Error('it was stored before');
+  return claim;
 }
 
-function aRequest({ madeAtMs }: { madeAtMs: number }): KeyedRequest {
+function aProcess({ isProjected = true } = {}) {
+  const outage = { isOn: false };
+  const tables = { appends: [] as object[], events: [] as object[] };
+  const asked: object[] = [];
+  const clock = { nowMs: STARTED_MS, now: () => clock.nowMs };
+  const query = async (sql: string, params: object): Promise<object[]> => {
+    asked.push(params);
+    if (outage.isOn) throw new Unavailable('an outage');
+    return sql.includes('FROM appends') ? tables.appends : tables.events;
+  };
+  const { promise, resolve } = Promise.withResolvers<void>();
+  const waits: unknown[][] = [];
+  const caughtUp = (...of: unknown[]): Promise<void> => {
+    waits.push(of);
+    // That a projector lags stops no request for ever.
+    return isProjected ? Promise.reject(new Unavailable('it lags')) : promise;
+  };
+  const projection = { caughtUp, projected: async () => [] };
+  const replays = openReplays({ store: { query } as unknown as Store, clock, projection });
+  return { replays, outage, tables, asked, clock, projected: { waits, resolve } };
+}
+
+function aRequest({ madeAtMs = STARTED_MS, indexes = [0] } = {}): KeyedRequest {
   return {
     tenantId: randomUUID(),
     projectId: randomUUID(),
     key: eventId(madeAtMs, 0, randomBytes(8)),
     digest: createHash('sha256').update('a body').digest(),
-    indexes: [0],
+    indexes,
   };
 }
 
-function anEvent(): StoredElement {
-  return { index: 0, id: randomUUID(), occurredAt: 0n, overQuota: false };
+function anEvent(index = 0): StoredElement {
+  return { index, id: randomUUID(), occurredAt: 0n, overQuota: false };
 }

@@ -32,11 +32,18 @@ export interface Replays {
   claim(request: KeyedRequest): Promise<Claim>;
 }
 
-export interface Claim {
+export type Claim = Replay | Task;
+
+interface Replay {
+  /** Nothing is missing, and nothing more is to be said. */
+  readonly isReplay: true;
+  readonly before: readonly StoredElement[];
+}
+
+interface Task {
+  readonly isReplay: false;
   /** What earlier tries have stored. */
   readonly before: readonly StoredElement[];
-  /** Nothing is missing, and nothing more is to be said. */
-  readonly isReplay: boolean;
   /** Remembers what the caller has stored, and returns it with what was there before. */
   keep(stored: readonly StoredElement[]): readonly StoredElement[];
   /** Not all of it could be stored: the next request of the key looks again. */
@@ -84,16 +91,14 @@ export function openReplays(deps: { store: Store; clock: Clock; projection: Proj
       keep: (stored: readonly StoredElement[]): readonly StoredElement[] => {
         const kept = stored.map(withoutPayload);
         resolve(kept);
-        if (memory.get(name) === mine) {
-          mine.events = kept.length;
-          rememberedEvents += kept.length;
-          forgetOldest();
-        }
+        mine.events = kept.length;
+        rememberedEvents += kept.length;
+        forgetOldest();
         return kept;
       },
       giveUp: () => {
         reject(new Error('the request that had this key stored nothing'));
-        if (memory.get(name) === mine) forget(name);
+        forget(name);
       },
     };
   };
@@ -101,20 +106,23 @@ export function openReplays(deps: { store: Store; clock: Clock; projection: Proj
     claim: async (request) => {
       const name = `${request.projectId}/${request.key}`;
       let before: readonly StoredElement[] | undefined;
+      let known = memory.get(name);
+      // Whoever waited with this one may have taken the key since.
       for (
-        let known = memory.get(name);
-        known !== undefined && before === undefined;
+        let last: Remembered | undefined;
+        known !== undefined && known !== last;
         known = memory.get(name)
       ) {
         if (!known.digest.equals(request.digest)) throw reused();
         before = await known.stored.catch(() => undefined);
+        if (before !== undefined && hasAll(before, request)) return { before, isReplay: true };
+        last = known;
       }
-      if (before !== undefined && hasAll(before, request)) return wholeOf(before);
       const mine = claimed(name, request.digest);
       try {
         await projectedAtStart;
         const there = before ?? ((await isInLedger(request)) ? await storedBefore(store, request) : []);
-        if (hasAll(there, request)) return wholeOf(mine.keep(there));
+        if (hasAll(there, request)) return { before: mine.keep(there), isReplay: true };
         return {
           before: there,
           isReplay: false,
@@ -127,10 +135,6 @@ export function openReplays(deps: { store: Store; clock: Clock; projection: Proj
       }
     },
   };
-}
-
-function wholeOf(before: readonly StoredElement[]): Claim {
-  return { before, isReplay: true, keep: () => before, giveUp: () => {} };
 }
 
 /** A created event's payload is a view of the request's body, which must not stay in memory for it. */

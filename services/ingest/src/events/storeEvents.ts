@@ -31,7 +31,7 @@ export async function decideEvents(
   { tenant, project, revision }: Principal,
   toStore: ToStore,
 ): Promise<DecidedEvents> {
-  const { drafts, receivedAt, idempotency } = toStore;
+  const { drafts, receivedAt } = toStore;
   // A report without events counts nothing, so it waits for no ledger.
   const ledger = drafts.length === 0 ? undefined : await quotas.ledger(tenant, monthOf(receivedAt));
   const used = ledger?.reserve(drafts.length) ?? 0;
@@ -40,12 +40,9 @@ export async function decideEvents(
     tenantId: tenant.id,
     projectId: project.id,
     revision,
-    remaining:
-      tenant.monthlySoftQuota === null
-        ? Number.POSITIVE_INFINITY
-        : Math.max(0, tenant.monthlySoftQuota - used),
+    remaining: (tenant.monthlySoftQuota ?? Number.POSITIVE_INFINITY) - used,
     partitions,
-    random: randomFillSync(Buffer.allocUnsafe(idempotency === null ? randomBytesFor(drafts.length) : 0)),
+    random: randomFillSync(Buffer.allocUnsafe(randomBytesFor(drafts.length))),
   });
   return { ...decided, ledger };
 }

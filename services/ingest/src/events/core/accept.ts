@@ -23,7 +23,7 @@ export interface AcceptInput {
   /** Milliseconds since the epoch. */
   readonly receivedAt: number;
   readonly drafts: readonly PlacedDraft[];
-  /** How many of the request's events, the first ones, are still within the tenant's quota. */
+  /** How many of the request's events, the first ones, are still within the tenant's quota; below 0 past its line. */
   readonly remaining: number;
   readonly idempotency: { readonly key: string; readonly digest: Buffer } | null;
   /**

@@ -14,7 +14,7 @@ test('counts what is being appended, so that concurrent requests see each other'
 
 test('counts the rows of an older log, whatever their offsets', () => {
   const ledger = new QuotaLedger(LOG);
-  ledger.refresh([{ logId: 'older', partition: 0, used: 7, lastOffset: 1_000_000 }]);
+  ledger.refresh([{ logId: 'older', partition: 0, used: 7, lastOffset: 1_000_000 }], []);
   ledger.reserve(2);
   ledger.confirm(0, 5, 2);
   expect(ledger.used()).toBe(9);
@@ -23,9 +23,24 @@ test('counts the rows of an older log, whatever their offsets', () => {
 test('an append that the rollup had before it was confirmed is counted once', () => {
   const ledger = new QuotaLedger(LOG);
   ledger.reserve(4);
-  ledger.refresh([{ logId: LOG, partition: 1, used: 4, lastOffset: 9 }]);
+  // What was known to be projected before the rows were read may lie behind them.
+  ledger.refresh([{ logId: LOG, partition: 1, used: 4, lastOffset: 9 }], [0, 9]);
   ledger.confirm(1, 9, 4);
   expect(ledger.used()).toBe(4);
+});
+
+test.each([
+  [10_000, 0, false],
+  [10_000, 8_000, false],
+  [10_000, 8_001, true],
+  [10_000, 9_999, true],
+  [10_000, 10_000, false],
+  [100_000, 95_000, false],
+  [100_000, 95_001, true],
+])('of a quota of %i, %i used is near its line: %s', (quota, used, isNear) => {
+  const ledger = new QuotaLedger(LOG);
+  ledger.reserve(used);
+  expect(ledger.isNearLine(quota)).toBe(isNear);
 });
 
 test('at rest, equals what is in the log, however appends, repeats and readings of the rollup interleave', () => {

@@ -11,6 +11,10 @@ export interface RollupRow {
   readonly lastOffset: number;
 }
 
+/** This close to the line (events, or a share of the quota), the rollup is read oftener. */
+const NEAR_EVENTS = 2_000;
+const NEAR_SHARE = 0.05;
+
 interface OwnAppend {
   readonly offset: number;
   readonly events: number;
@@ -33,6 +37,12 @@ export class QuotaLedger {
     return this.#rollupUsed + this.#ownUsed + this.#reserved;
   }
 
+  /** Past the line every event is flagged, whatever others append. */
+  isNearLine(quota: number): boolean {
+    const distance = quota - this.used();
+    return distance > 0 && distance < Math.max(NEAR_EVENTS, quota * NEAR_SHARE);
+  }
+
   /**
    * Takes over a reading (one at a time, each newer than the last); own appends that it covers are no longer counted
    * beside it.
@@ -40,15 +50,13 @@ export class QuotaLedger {
    * @param projected per partition of this log, the offset below which all was projected before the rows were read.
    *   The rows' own offsets do not tell that: consumers drop a repeat without moving them.
    */
-  refresh(rows: readonly RollupRow[], projected: readonly number[] = []): void {
+  refresh(rows: readonly RollupRow[], projected: readonly number[]): void {
     this.#rollupUsed = 0;
     for (const row of rows) {
       this.#rollupUsed += row.used;
       if (row.logId === this.#logId) this.#cover(row.partition, row.lastOffset);
     }
-    for (const [partition, end] of projected.entries()) {
-      if (end - 1 > (this.#lastOffsets.get(partition) ?? -1)) this.#cover(partition, end - 1);
-    }
+    for (const [partition, end] of projected.entries()) this.#cover(partition, end - 1);
   }
 
   /** Counts events before they are appended, so that concurrent requests see each other. Returns the use before them. */
@@ -74,9 +82,10 @@ export class QuotaLedger {
   }
 
   #cover(partition: number, lastOffset: number): void {
-    this.#lastOffsets.set(partition, lastOffset);
+    const covered = Math.max(lastOffset, this.#lastOffsets.get(partition) ?? -1);
+    this.#lastOffsets.set(partition, covered);
     const own = this.#own.get(partition) ?? [];
-    const kept = own.filter(({ offset }) => offset > lastOffset);
+    const kept = own.filter(({ offset }) => offset > covered);
     for (const { events } of own) this.#ownUsed -= events;
     for (const { events } of kept) this.#ownUsed += events;
     this.#own.set(partition, kept);

@@ -1,0 +1,159 @@
+/** What the quota counts of a request: what is in the log, and nothing that failed. */
+import { randomUUID } from 'node:crypto';
+import type { NewRecord } from '@questlog/runtime/log/log';
+import { partitionOf } from '@questlog/schemas/partition';
+import type { EventsAccepted } from '@questlog/schemas/topics/eventsAccepted';
+import { APPEND_ID_HEADER } from '@questlog/schemas/topics/topics';
+import { eventId } from '@questlog/schemas/uuid';
+import { expect, test } from 'vitest';
+import { QuotaLedger } from './core/quotaLedger.ts';
+import { appendEvents, decideEvents, releaseEvents, type StoreEventsDeps } from './storeEvents.ts';
+
+const NOW_MS = Date.UTC(2026, 10, 30, 23, 59);
+const LOG = 'this-log';
+const BASE_OFFSET = 7;
+
+test('an append that fails gives its events back to the quota; those beside it are counted and are in the log', async () => {
+  const { deps, principal, ledger, partitions, appended, counted } = aProcess({ quota: 100 });
+  const [good, bad] = partitions;
+  const decided = await decideEvents(deps, principal, aRequest([0, 0, 0, 1, 1]));
+  expect(ledger.used()).toBe(5);
+  const { promise, resolve } = Promise.withResolvers<void>();
+  const reason = new Error('the broker is away');
+  deps.log.append = async (topic, partition, records) => {
+    if (partition === bad) throw reason;
+    await promise;
+    return append(topic, partition, records);
+  };
+  const append = aLogThatTakes(appended);
+  const storing = appendEvents(deps, principal, decided);
+  // What fails first does not answer for what is still under way.
+  await expect.poll(() => ledger.used()).toBe(3);
+  resolve();
+  await expect(storing).rejects.toBe(reason);
+  expect(ledger.used()).toBe(3);
+  expect(appended.map(({ partition }) => partition)).toEqual([good]);
+  expect(counted).toEqual({ accepted: 0, overQuota: 0 });
+});
+
+test('records go out under the tenant’s key, with their append id and what was decided', async () => {
+  const { deps, principal, appended, counted } = aProcess({ quota: 100 });
+  const decided = await decideEvents(deps, principal, aRequest([0, 1, 0]));
+  await appendEvents(deps, principal, decided);
+  const messages = decided.appends.flatMap((one) => one.messages);
+  expect(appended.map(({ record }) => record)).toEqual(
+    messages.map((message) => ({
+      key: principal.tenant.id,
+      value: encoded(message),
+      headers: { [APPEND_ID_HEADER]: message.appendId },
+    })),
+  );
+  expect(messages[0]).toMatchObject({ tenantId: principal.tenant.id, projectId: principal.project.id });
+  expect(new Set(messages.map(({ appendId }) => appendId)).size).toBe(2);
+  expect(new Set(decided.created.map(({ id }) => id)).size).toBe(3);
+  expect(counted).toEqual({ accepted: 3, overQuota: 0 });
+});
+
+test.each([
+  [0, 3, [false, false, false]],
+  [2, 3, [false, true, true]],
+  [3, 3, [true, true, true]],
+  [9, 3, [true, true, true]],
+  [9, null, [false, false, false]],
+])('of 3 events after %i of a quota of %s the flags are %j', async (used, quota, flags) => {
+  const { deps, principal, ledger, counted } = aProcess({ quota });
+  ledger.reserve(used);
+  const decided = await decideEvents(deps, principal, aRequest([0, 0, 0]));
+  expect(decided.created.map(({ overQuota }) => overQuota)).toEqual(flags);
+  await appendEvents(deps, principal, decided);
+  expect(counted).toEqual({ accepted: 3, overQuota: flags.filter(Boolean).length });
+});
+
+test('each record of a batch counts until the rollup has its own offset', async () => {
+  const { deps, principal, ledger, partitions } = aProcess({ quota: 100 });
+  const idempotency = { key: eventId(NOW_MS, 0, Buffer.alloc(8)), digest: Buffer.alloc(32) };
+  const request = { ...aRequest([0, 0, 0]), idempotency, isSplit: true };
+  await appendEvents(deps, principal, await decideEvents(deps, principal, request));
+  const partition = partitions[0] ?? 0;
+  const left = [0, 1, 2].map((i) => {
+    ledger.refresh([{ logId: LOG, partition, used: 0, lastOffset: BASE_OFFSET + i }], []);
+    return ledger.used();
+  });
+  expect(left).toEqual([2, 1, 0]);
+});
+
+test('decided events that are not appended after all are given back', async () => {
+  const { deps, principal, ledger } = aProcess({ quota: 100 });
+  releaseEvents(await decideEvents(deps, principal, aRequest([0, 0])));
+  expect(ledger.used()).toBe(0);
+});
+
+test('a tenant without a quota and a report without events have no ledger, and are stored and released all the same', async () => {
+  const { deps, principal, asked } = aProcess({ quota: null });
+  deps.quotas.ledger = async (_, month) => void asked.push(month);
+  for (const lanes of [[0, 0], []]) {
+    const decided = await decideEvents(deps, principal, aRequest(lanes));
+    expect(decided.created.map(({ overQuota }) => overQuota)).toEqual(lanes.map(() => false));
+    await appendEvents(deps, principal, decided);
+    releaseEvents(decided);
+  }
+  deps.log.append = () => Promise.reject(new Error('the broker is away'));
+  const failing = await decideEvents(deps, principal, aRequest([0]));
+  await expect(appendEvents(deps, principal, failing)).rejects.toThrow('the broker is away');
+  // A report without events counts nothing, and waits for nobody.
+  expect(asked).toEqual(['2026-11', '2026-11']);
+});
+
+interface Appended {
+  readonly partition: number;
+  readonly record: NewRecord;
+}
+
+/** Two lanes of its tenant lie on two partitions. */
+function aProcess({ quota }: { quota: number | null }) {
+  const tenant = { id: randomUUID(), name: 'T', monthlySoftQuota: quota, spread: 2, createdAt: 1 };
+  const principal = {
+    tenant,
+    project: { id: randomUUID(), tenantId: tenant.id, name: 'P', revision: null, createdAt: 1 },
+    revision: 'A' as const,
+    scopes: [],
+  };
+  const ledger = new QuotaLedger(LOG);
+  const [appended, asked]: [Appended[], string[]] = [[], []];
+  const counted = { accepted: 0, overQuota: 0 };
+  const counter = (name: keyof typeof counted) => ({ inc: (by: number) => (counted[name] += by) });
+  const deps = {
+    log: { append: aLogThatTakes(appended) },
+    codec: { encode: encoded },
+    quotas: { ledger: async (): Promise<QuotaLedger | undefined> => ledger },
+    metrics: { accepted: counter('accepted'), overQuota: counter('overQuota') },
+    partitions: 4,
+  } as unknown as StoreEventsDeps;
+  const partitions = [0, 1].map((lane) => partitionOf(tenant.id, lane, deps.partitions));
+  return { deps, principal, ledger, partitions, appended, asked, counted };
+}
+
+function aLogThatTakes(appended: Appended[]): StoreEventsDeps['log']['append'] {
+  return async (_, partition, records) => {
+    appended.push(...records.map((record) => ({ partition, record })));
+    return { baseOffset: BASE_OFFSET };
+  };
+}
+
+function encoded({ appendId, events }: EventsAccepted): Buffer {
+  return Buffer.from(`${appendId} ${events.length}`);
+}
+
+function aRequest(lanes: readonly number[]): Parameters<typeof decideEvents>[2] {
+  const drafts = lanes.map((lane, index) => ({
+    index,
+    lane,
+    sessionId: null,
+    buildId: null,
+    eventType: 'a',
+    occurredAt: null,
+    payload: Buffer.from('{}'),
+    sequence: null,
+  }));
+  return { receivedAt: NOW_MS, drafts, idempotency: null, isSplit: false };
+}
