@@ -112,19 +112,19 @@ function teller(logger: Logger): (entry: LogEntry) => void {
 const REPEAT_AFTER_MS = 10_000;
 const MAX_REMEMBERED = 200;
 
-/** Teaches kafkajs zstd by Node's own, for the whole process: it keeps one table of codecs. */
+/**
+ * Teaches kafkajs zstd by Node's own, for the whole process: it keeps one table of codecs. Only its own consumers inflate
+ * by it, and here they read nothing.
+ */
 export function registerZstd(): void {
   kafkajs.CompressionCodecs[kafkajs.CompressionTypes.ZSTD] = () => ({
     compress: ({ buffer }: { readonly buffer: Buffer }) => compress(buffer, COMPRESSION),
-    decompress: (buffer: Buffer) => decompress(buffer, { maxOutputLength: MAX_INFLATED_BYTES }),
+    decompress: (buffer: Buffer) => decompress(buffer),
   });
 }
 
 /** Level 1 of zstd: JSON shrinks to about a sixth, and higher levels cost more than they save. */
 const COMPRESSION = { params: { [constants.ZSTD_c_compressionLevel]: 1 } };
-
-/** A batch inflates to no more: twenty times what a topic of Questlog takes, in case others wrote it. */
-const MAX_INFLATED_BYTES = 256 * 1024 * 1024;
 
 const compress = promisify(zstdCompress);
 const decompress = promisify(zstdDecompress);

@@ -4,7 +4,7 @@ import { Fenced } from '../../../process/errors.ts';
 import { SharedClient } from '../client/renewable.ts';
 import { GroupCommits } from './groupCommits.ts';
 
-const PLACE = { topic: 't', clusterTopic: 'p-t', partition: 3, fetchOffset: 5 };
+const PLACE = { topic: 't', clusterTopic: 'p-t', partition: 3, committable: 5 };
 const COMMITTED = { offset: 5, metadata: 'm' };
 
 test('commits under the member and the generation of the owner, with its metadata', async () => {
@@ -88,7 +88,7 @@ function aCoordinator(errors: (string | undefined)[]) {
   const opened = new SharedClient(cluster as unknown as Cluster);
   const renewable = { get: async () => opened, renew: () => undefined };
   const member = aMember();
-  const catalog = { ranges: async () => [], limits: unasked, committed: unasked };
+  const catalog = { ranges: async () => [], limits: unasked, forget: () => undefined, committed: unasked };
   const commits = new GroupCommits({
     ...{ log: { catalog }, group: 'g', cluster: renewable },
     generation: () =>

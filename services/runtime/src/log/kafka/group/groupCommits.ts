@@ -27,7 +27,7 @@ export interface GroupCommitsDeps {
 
 type Owner = Pick<GroupPartition, 'checkOwned'>;
 /** Where the owner is, and the offset up to which the log has been read for it. */
-type Place = Pick<PartitionBuffer, 'topic' | 'clusterTopic' | 'partition' | 'fetchOffset'>;
+type Place = Pick<PartitionBuffer, 'topic' | 'clusterTopic' | 'partition' | 'committable'>;
 
 /** A commit takes no longer, however many rebalances and moves of the coordinator fall into it. */
 const LIMIT_MS = 20_000;
@@ -87,9 +87,9 @@ export class GroupCommits implements Commits<PartitionBuffer> {
     }
   }
 
-  /** An offset that was read is in the log. For another one the brokers are asked where the log ends. */
-  async #checkOffset({ topic, partition, fetchOffset }: Place, committed: Committed): Promise<void> {
-    let endOffset = fetchOffset;
+  /** An offset that was read is in the log, or was. For another one the brokers are asked where the log ends. */
+  async #checkOffset({ topic, partition, committable }: Place, committed: Committed): Promise<void> {
+    let endOffset = committable;
     if (committed.offset > endOffset) {
       const range = (await this.#deps.log.catalog.ranges(topic))[partition];
       if (range === undefined)

@@ -1,113 +1,119 @@
-import type { Broker } from 'kafkajs';
 import { expect, test } from 'vitest';
+import { StartRefused } from '../../../process/errors.ts';
+import { aBatch } from './aBatch.testing.ts';
+import { aBroker } from './aBroker.testing.ts';
 import { fetchFrom } from './fetchRequest.ts';
 import { PartitionBuffer } from './partitionBuffer.ts';
 
 const ALL = { maxRecords: 1000, maxBytes: 1_000_000 };
+const HERE = { isAnyLeftOut: false };
 
-test('asks for all partitions together, each from where its buffer ends', async () => {
-  const [one, other] = [aBuffer(0, 5), aBuffer(1, 7)];
-  const { broker, asked } = aBroker([{ 0: { messages: [5, 6] }, 1: { messages: [7] } }]);
-  await fetchFrom(broker, [one, other], aSituation());
-  expect(asked).toMatchObject([{ 0: '5', 1: '7' }]);
-  expect(one.take(ALL)).toMatchObject({ records: [{ offset: 5 }, { offset: 6 }], nextOffset: 7 });
-  expect(other.take(ALL)).toMatchObject({ records: [{ offset: 7 }], nextOffset: 8 });
+test('asks for all partitions together, each from where its buffer ends, with the leader epoch before it', async () => {
+  const [one, other] = [aBuffer(0, 5), aBuffer(1, 2 ** 40)];
+  const { broker, asked } = aBroker(({ offset }) => ({ batches: batchOf(offset, 2, 7) }));
+  expect(await fetchFrom(broker, [limited(one), limited(other)], HERE)).toEqual([]);
+  expect(one.take(ALL)).toMatchObject({
+    records: [{ offset: 5 }, { offset: 6 }],
+    nextOffset: 7,
+    leaderEpoch: 7,
+  });
+  expect(other.take(ALL)).toMatchObject({ records: [{ offset: 2 ** 40 }, { offset: 2 ** 40 + 1 }] });
+  await fetchFrom(broker, [limited(one)], HERE);
+  expect(asked).toEqual([
+    [
+      { topic: 'prefix.t', partition: 0, offset: 5, leaderEpoch: -1 },
+      { topic: 'prefix.t', partition: 1, offset: 2 ** 40, leaderEpoch: -1 },
+    ],
+    [{ topic: 'prefix.t', partition: 0, offset: 7, leaderEpoch: 7 }],
+  ]);
 });
 
 test('drops what comes for a position that was left meanwhile', async () => {
   const buffer = aBuffer(0, 5);
-  const { broker } = aBroker([{ 0: { messages: [5, 6] } }], () => buffer.seek(2));
-  await fetchFrom(broker, [buffer], aSituation());
+  const { broker } = aBroker(({ offset }) => {
+    buffer.seek(2);
+    return { batches: batchOf(offset, 2) };
+  });
+  expect(await fetchFrom(broker, [limited(buffer)], HERE)).toEqual([]);
   expect([buffer.isEmpty, buffer.position]).toEqual([true, 2]);
 });
 
-test('waits where nothing is below the last stable offset', async () => {
-  const buffer = aBuffer(0, 5);
-  const { broker } = aBroker([{ 0: { stableEnd: 5 } }]);
-  await fetchFrom(broker, [buffer], aSituation());
-  expect([buffer.isEmpty, buffer.isAskedAlone]).toEqual([true, false]);
+test('waits where nothing comes, be there nothing or no room beside the others', async () => {
+  const buffers = [aBuffer(0, 5), aBuffer(1, 7), aBuffer(2, 9)];
+  const part = batchOf(9, 1).subarray(0, 50);
+  const { broker } = aBroker(
+    ({ partition }) => [{}, { batches: batchOf(7, 1) }, { batches: part }][partition],
+  );
+  expect(await fetchFrom(broker, buffers.map(limited), HERE)).toEqual([]);
+  expect(buffers.map(({ fetchOffset }) => fetchOffset)).toEqual([5, 8, 9]);
 });
 
-test('asks alone for a partition for which others left no room', async () => {
-  const buffers = [aBuffer(0, 5), aBuffer(1, 7)];
-  const { broker, asked } = aBroker([
-    { 0: { stableEnd: 9 }, 1: { messages: [7] } },
-    { 0: { messages: [5] } },
+test('says when a broker sends only a part of the batch that it must send whole', async () => {
+  const buffer = aBuffer(0, 5);
+  const { broker } = aBroker(() => ({ batches: batchOf(5, 1).subarray(0, 50) }));
+  expect(await messages(fetchFrom(broker, [limited(buffer)], HERE))).toEqual([[0, 'no whole batch comes']]);
+});
+
+test('keeps what is wrong with one partition from the others', async () => {
+  const buffers = [0, 1, 2, 3, 4].map((partition) => aBuffer(partition, 0));
+  const flipped = batchOf(0, 1);
+  flipped[70] = (flipped[70] ?? 0) ^ 1;
+  const { broker } = aBroker(
+    ({ partition }) =>
+      [
+        { errorCode: 56 },
+        { batches: flipped },
+        { batches: aBatch({ codec: 'lz4' }) },
+        { diverging: { epoch: 3, endOffset: 90 } },
+        { batches: batchOf(0, 3) },
+      ][partition],
+  );
+  expect(await messages(fetchFrom(broker, buffers.map(limited), HERE))).toEqual([
+    [0, expect.stringContaining('Disk error')],
+    [1, 'the checksum of a batch is wrong'],
+    [2, expect.stringContaining('lz4')],
+    [3, 'leader epoch 3 ends at 90'],
   ]);
-  await fetchFrom(broker, buffers, aSituation());
-  await fetchFrom(broker, buffers, aSituation());
-  expect(asked[1]).toEqual({ 0: '5' });
-  expect(buffers[0]?.take(ALL)).toMatchObject({ records: [{ offset: 5 }], nextOffset: 6 });
-  expect(buffers[0]?.isAskedAlone).toBe(false);
+  expect(buffers.map(({ fetchOffset }) => fetchOffset)).toEqual([0, 0, 0, 0, 3]);
 });
 
-test('passes batches without a record only where compaction makes such, and asked alone', async () => {
-  const buffer = aBuffer(0, 5);
-  const answers = [{ 0: { stableEnd: 9 } }, { 0: { stableEnd: 9 } }];
-  await fetchFrom(aBroker(answers).broker, [buffer], aSituation());
-  expect(buffer.isEmpty).toBe(true);
-  await fetchFrom(aBroker(answers).broker, [buffer], aSituation({ isCompacted: true }));
-  expect(buffer.take(ALL)).toEqual({ records: [], nextOffset: 9 });
+test('refuses a bomb, unless its topic takes so much at once', async () => {
+  const bomb = aBatch({ codec: 'zstd', records: [{ delta: 0, value: Buffer.alloc(65 * 1024 * 1024) }] });
+  const fetched = async (maxBatchBytes: number) => {
+    const buffer = aBuffer(0, 0);
+    const { broker } = aBroker(() => ({ batches: bomb }));
+    return messages(fetchFrom(broker, [{ buffer, limits: { maxBatchBytes, isCompacted: false } }], HERE));
+  };
+  expect(await fetched(1_000_000)).toEqual([[0, expect.stringContaining('inflates to more than 67108864')]]);
+  expect(await fetched(70 * 1024 * 1024)).toEqual([]);
 });
 
-test('never passes records that a broker holds back, and says so', async () => {
-  const buffer = aBuffer(0, 5);
-  const { broker } = aBroker([{ 0: { stableEnd: 9 } }, { 0: { stableEnd: 9 } }]);
-  await fetchFrom(broker, [buffer], aSituation());
-  const held = fetchFrom(broker, [buffer], aSituation());
-  await expect(held).rejects.toThrow('no records come of t/0 from 5 to 9');
-  expect([buffer.isEmpty, buffer.fetchOffset]).toEqual([true, 5]);
+test('fails whole where the broker refuses the whole', async () => {
+  const { broker } = aBroker(() => ({}), { errorCode: 70 });
+  await expect(fetchFrom(broker, [limited(aBuffer(0, 0))], HERE)).rejects.toMatchObject({
+    type: 'FETCH_SESSION_ID_NOT_FOUND',
+  });
 });
 
-interface PartitionOfAnswer {
-  readonly messages?: number[];
-  readonly stableEnd?: number;
+test('names the oldest Kafka that it can read', async () => {
+  const { broker, asked } = aBroker(() => ({}), { maxVersion: 11 });
+  const refused = await fetchFrom(broker, [limited(aBuffer(0, 0))], HERE).catch((error: unknown) => error);
+  expect(refused).toBeInstanceOf(StartRefused);
+  expect(refused).toMatchObject({ message: expect.stringMatching(/Fetch 4 to 11: .* Kafka has since 2\.7/) });
+  expect(asked).toEqual([]);
+});
+
+function limited(buffer: PartitionBuffer) {
+  return { buffer, limits: { maxBatchBytes: 1_000_000, isCompacted: false } };
 }
 
-/** Gives the answers in turn, by partition. */
-function aBroker(
-  answers: readonly Record<number, PartitionOfAnswer>[],
-  meanwhile: () => void = () => undefined,
-) {
-  const left = [...answers];
-  const asked: Record<number, string>[] = [];
-  const fetch: Broker['fetch'] = async ({ topics }) => {
-    const partitions = topics.flatMap((topic) => topic.partitions);
-    asked.push(Object.fromEntries(partitions.map(({ partition, fetchOffset }) => [partition, fetchOffset])));
-    meanwhile();
-    const answer = left.shift() ?? {};
-    return {
-      responses: Object.entries(answer).map(([partition, { messages = [], stableEnd = 100 }]) => ({
-        topicName: 'prefix.t',
-        partitions: [
-          {
-            partition: Number(partition),
-            lastStableOffset: String(stableEnd),
-            abortedTransactions: [],
-            messages: messages.map(aMessage),
-          },
-        ],
-      })),
-    };
-  };
-  return { broker: { fetch } as unknown as Broker, asked };
+async function messages(failures: ReturnType<typeof fetchFrom>) {
+  return (await failures).map(({ buffer, error }) => [buffer.partition, error.message]);
 }
 
-function aMessage(offset: number) {
-  return {
-    offset: String(offset),
-    timestamp: '0',
-    key: null,
-    value: Buffer.from('value'),
-    headers: {},
-    isControlRecord: false,
-    batchContext: {
-      firstOffset: String(offset),
-      lastOffsetDelta: 0,
-      producerId: '-1',
-      inTransaction: false,
-    },
-  };
+function batchOf(offset: number, records: number, leaderEpoch = 0): Buffer {
+  const deltas = Array.from({ length: records }, (_, delta) => ({ delta, value: 'value' }));
+  return aBatch({ offset, leaderEpoch, records: deltas });
 }
 
 function aBuffer(partition: number, position: number): PartitionBuffer {
@@ -115,11 +121,4 @@ function aBuffer(partition: number, position: number): PartitionBuffer {
     { topic: 't', clusterTopic: 'prefix.t', partition, position },
     { filled: () => undefined, drained: () => undefined, released: () => undefined },
   );
-}
-
-function aSituation({ isCompacted = false } = {}) {
-  return {
-    isAnyLeftOut: false,
-    catalog: { limits: async () => ({ topic: 't', partitions: 1, maxBatchBytes: 1, isCompacted }) },
-  };
 }

@@ -1,6 +1,7 @@
 import { spawnSync } from 'node:child_process';
 import { expect, onTestFinished, test } from 'vitest';
 import {
+  aHolder,
   aName,
   aRecord,
   aTopic,
@@ -9,7 +10,9 @@ import {
   textOf,
   textsToEnd,
   until,
+  untilHolds,
 } from '../../contract/harness.ts';
+import { LogTruncated } from '../../log.ts';
 import { oneDeployment } from '../testing/deployment.ts';
 import { describeKafka } from '../testing/engines.ts';
 
@@ -104,28 +107,18 @@ describeKafka('what moves under a reader on Kafka', ({ brokers }) => {
     },
   );
 
-  test('goes on at the end when it is sent behind it', async () => {
+  test('tells whoever is sent behind its end, and goes on there', async () => {
     const topic = await aTopic(own.log);
     await own.log.append(topic, 0, [aRecord('a')]);
-    const texts: (string | undefined)[] = [];
-    let isWaiting = false;
-    const consumer = await own.log.consume({
-      group: aName('group'),
-      topics: [topic],
-      process: async (owned) => {
-        owned.seek(topic, 7);
-        while (owned.position(topic) !== 1) {
-          await owned.read({ topic, maxRecords: 1, maxBytes: 1, waitMs: 10 });
-        }
-        isWaiting = true;
-        texts.push(...(await nextRecords(owned)).map(textOf));
-      },
-    });
-    await until(() => isWaiting);
+    const { consumer, owned } = await aReader(topic);
+    owned.seek(topic, 7);
+    const failure = await nextRecords(owned, topic).catch((error: unknown) => error);
+    expect(failure).toBeInstanceOf(LogTruncated);
+    expect(failure).toMatchObject({ topic, partition: 0, offset: 1, position: 7 });
+    expect(owned.position(topic)).toBe(1);
     await own.log.append(topic, 0, [aRecord('b')]);
-    await until(() => texts.length === 1);
+    expect((await nextRecords(owned, topic)).map(textOf)).toEqual(['b']);
     await consumer.stop();
-    expect(texts).toEqual(['b']);
   });
 
   /**
@@ -170,4 +163,10 @@ describeKafka('what moves under a reader on Kafka', ({ brokers }) => {
     await tail.reached(await own.log.endOffsets(topic));
     await tail.close();
   });
+
+  async function aReader(topic: string) {
+    const holder = await aHolder(own.log, aName('group'), topic);
+    await untilHolds(holder, 1);
+    return { consumer: holder.consumer, owned: holder.current(0) };
+  }
 });

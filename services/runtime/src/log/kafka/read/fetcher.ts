@@ -1,6 +1,6 @@
 /**
- * Reads partitions ahead for one reader: one Fetch at a time to each broker that leads any of them. kafkajs's consumer
- * pushes, hides where a batch ends and passes over batches of markers; with its `Cluster` we ask the brokers ourselves.
+ * Reads partitions ahead for one reader: one Fetch at a time to each broker that leads any of them. What fails of one
+ * partition is tried again while the others are read.
  */
 import type { Cluster } from 'kafkajs';
 import { messageOf, StartRefused } from '../../../process/errors.ts';
@@ -12,9 +12,10 @@ import { Outage } from '../client/outage.ts';
 import { NO_LEADER } from '../client/patches.ts';
 import { type Renewable, readersCluster, type SharedClient } from '../client/renewable.ts';
 import type { KafkaDeps } from '../topics/catalog.ts';
-import { fetchFrom } from './fetchRequest.ts';
-import { moveIntoRange } from './moveIntoRange.ts';
+import { type Asked, Diverged, fetchFrom, type ReadLimits } from './fetchRequest.ts';
+import { follow, moveIntoRange } from './moveIntoRange.ts';
 import { PartitionBuffer } from './partitionBuffer.ts';
+import { BatchRefused, UnknownCodec } from './recordBatches.ts';
 
 /** @throws Error for a topic that is not there; Unavailable when no broker answers. */
 export async function openTail(deps: KafkaDeps, options: TailOptions): Promise<FollowingTail> {
@@ -54,7 +55,6 @@ const RENEW_AFTER = 20;
 const NOBODY = String(NO_LEADER);
 const CONNECTING = 'connecting';
 
-const HOPELESS = ['KafkaJSNotImplemented', 'KafkaJSUnsupportedMagicByteInMessageSet'];
 const DENIED = 'TOPIC_AUTHORIZATION_FAILED';
 
 /** A leader has moved: nothing to tell anybody, unless it lasts. */
@@ -70,7 +70,14 @@ export class Fetcher {
   readonly #deps: KafkaDeps;
   readonly #options: FetcherOptions;
   readonly #outage: Outage;
+  /** Who was given records last is asked for last. */
   readonly #buffers = new Set<PartitionBuffer>();
+  /** By topic, once they are known. */
+  readonly #limits = new Map<string, ReadLimits>();
+  /** Partitions that have failed, until they are read again. */
+  readonly #failing = new Map<PartitionBuffer, FailingPartition>();
+  /** Those of them that are not asked for now. */
+  readonly #resting = new Set<PartitionBuffer>();
   readonly #closed = new AbortController();
   /** Brokers with a Fetch, or a pause after a failure, under way. */
   readonly #busy = new Set<string>();
@@ -89,13 +96,19 @@ export class Fetcher {
     const buffer: PartitionBuffer = new PartitionBuffer(
       { topic, clusterTopic: this.#deps.nameOf(topic), partition, position },
       {
-        filled: onFilled,
+        filled: () => {
+          if (this.#buffers.delete(buffer)) this.#buffers.add(buffer);
+          onFilled();
+        },
         drained: () => this.#schedule(),
-        released: () => this.#buffers.delete(buffer),
+        released: () => {
+          this.#buffers.delete(buffer);
+          this.#failing.delete(buffer);
+        },
       },
     );
     this.#buffers.add(buffer);
-    this.#schedule();
+    void this.#learn(topic);
     return buffer;
   }
 
@@ -122,8 +135,9 @@ export class Fetcher {
       void this.#connect();
       return;
     }
-    for (const { leader } of this.#wanted(opened.client)) {
-      if (!this.#busy.has(leader)) void this.#serve(leader);
+    for (const { asked, leader } of this.#wanted(opened.client)) {
+      if (leader === NOBODY) void this.#recover(opened, asked.buffer, new Leaderless('there is no leader'));
+      else if (!this.#busy.has(leader)) void this.#serve(leader);
     }
   }
 
@@ -157,18 +171,17 @@ export class Fetcher {
       }
       const wanted = this.#wanted(opened.client)
         .filter((one) => one.leader === leader)
-        .map(({ buffer }) => buffer);
+        .map(({ asked }) => asked);
       if (wanted.length === 0) break;
       try {
         await this.#fetch(opened, leader, wanted);
         failures = 0;
         backoff.reset();
-        this.#hasRead = true;
         this.#outage.passed(leader);
         this.#outage.passed(CONNECTING);
       } catch (error) {
         failures += 1;
-        if (this.#isOpen) await this.#recover({ opened, leader, wanted, error, failures, backoff });
+        if (this.#isOpen) await this.#reconnect({ opened, leader, error, failures, backoff });
       }
     }
     this.#busy.delete(leader);
@@ -176,63 +189,130 @@ export class Fetcher {
     this.#schedule();
   }
 
-  async #fetch(
-    opened: SharedClient<Cluster>,
-    leader: string,
-    wanted: readonly PartitionBuffer[],
-  ): Promise<void> {
-    if (leader === NOBODY) throw new Error('a partition has no leader');
+  async #fetch(opened: SharedClient<Cluster>, leader: string, wanted: readonly Asked[]): Promise<void> {
     const isAnyLeftOut = [...this.#buffers].some(
-      (buffer) => !wanted.includes(buffer) && leaderOf(opened.client, buffer) === leader,
+      (buffer) =>
+        !wanted.some((one) => one.buffer === buffer) &&
+        !this.#resting.has(buffer) &&
+        leaderOf(opened.client, buffer) === leader,
     );
     await opened.use(async (cluster) => {
       const broker = await cluster.findBroker({ nodeId: leader });
-      await fetchFrom(broker, wanted, { isAnyLeftOut, catalog: this.#deps.catalog });
+      const failures = await fetchFrom(broker, wanted, { isAnyLeftOut });
+      for (const { buffer, error } of failures) void this.#recover(opened, buffer, error);
+      for (const { buffer } of wanted) {
+        if (!failures.some((failure) => failure.buffer === buffer)) this.#passed(buffer);
+      }
     });
   }
 
+  #passed(buffer: PartitionBuffer): void {
+    this.#hasRead = true;
+    this.#failing.get(buffer)?.outage.passed(buffer.topic);
+    this.#failing.delete(buffer);
+  }
+
   /** The buffers that want records, with their leaders. */
-  #wanted(cluster: Cluster): { buffer: PartitionBuffer; leader: string }[] {
+  #wanted(cluster: Cluster): { asked: Asked; leader: string }[] {
     let total = 0;
     for (const { bufferedBytes } of this.#buffers) total += bufferedBytes;
     const isReaderFull = total >= MAX_READER_BYTES;
     return [...this.#buffers]
-      .filter((buffer) => !buffer.isFull && (buffer.isEmpty || !isReaderFull))
-      .map((buffer) => ({ buffer, leader: leaderOf(cluster, buffer) }));
+      .filter((buffer) => !buffer.isFull && (buffer.isEmpty || !isReaderFull) && !this.#resting.has(buffer))
+      .flatMap((buffer) => {
+        const limits = this.#limits.get(buffer.topic);
+        return limits === undefined ? [] : { asked: { buffer, limits }, leader: leaderOf(cluster, buffer) };
+      });
   }
 
-  async #recover({ opened, leader, wanted, error, failures, backoff }: Failure): Promise<void> {
-    if (isOfType(error, DENIED, ...HOPELESS)) {
-      this.close();
-      this.#options.onFailed(isOfType(error, DENIED) ? this.#denied(wanted, error) : error);
+  async #reconnect({ opened, leader, error, failures, backoff }: BrokerFailure): Promise<void> {
+    if (error instanceof StartRefused) {
+      this.#fail(error);
       return;
     }
     const { cluster } = this.#options;
-    try {
-      if (
-        isOfType(error, 'OFFSET_OUT_OF_RANGE') &&
-        (await moveIntoRange(this.#deps, this.#options.group, wanted))
-      )
-        return;
-      const mayPass = leader === NOBODY || isOfType(error, ...MOVED);
-      if (failures > 1 || !mayPass) this.#outage.failed(leader, error);
-      await this.#pause(backoff.next());
-      // A leader that is missing is missing for every connection; the others are being read meanwhile.
-      const isWornOut = leader !== NOBODY && failures % RENEW_AFTER === 0;
-      if (isWornOut || isOfType(error, 'KafkaJSRequestTimeoutError')) cluster.renew(opened);
-      else if (cluster.current === opened) await opened.use((one) => one.refreshMetadata());
-    } catch {
-      cluster.renew(opened);
-    }
+    this.#outage.failed(leader, error);
+    await this.#pause(backoff.next());
+    const isWornOut = failures % RENEW_AFTER === 0;
+    if (isWornOut || isOfType(error, 'KafkaJSRequestTimeoutError')) cluster.renew(opened);
+    else await this.#refresh(opened);
     // Leaders may have moved to brokers that nobody asks yet.
     this.#schedule();
   }
 
-  /** The answer does not say which of the topics it is. */
-  #denied(wanted: readonly PartitionBuffer[], cause: unknown): Error {
-    const topics = [...new Set(wanted.map(({ clusterTopic }) => clusterTopic))].join(' or ');
-    const message = `the brokers do not let this process read the topic ${topics}: ${messageOf(cause)}`;
+  /** Of one partition, which is not asked for meanwhile. Never rejects. */
+  async #recover(opened: SharedClient<Cluster>, buffer: PartitionBuffer, error: Error): Promise<void> {
+    if (!this.#isOpen || this.#resting.has(buffer)) return;
+    if (isOfType(error, DENIED)) return this.#fail(this.#denied(buffer, error));
+    if (error instanceof UnknownCodec) return this.#fail(new Error(`${placeOf(buffer)}: ${error.message}`));
+    const failing = this.#failing.get(buffer) ?? failingOf(this.#deps, this.#options, buffer);
+    this.#resting.add(buffer);
+    if (!(await this.#hasMoved(buffer, error, failing.failures > 0))) {
+      failing.failures += 1;
+      this.#failing.set(buffer, failing);
+      const mayPass = error instanceof Leaderless || isOfType(error, ...MOVED);
+      if (failing.failures > 1 || !mayPass) failing.outage.failed(buffer.topic, error);
+      await this.#pause(failing.backoff.next());
+      if (error instanceof BatchRefused) await this.#learnAgain(buffer.topic);
+      else if (isOfType(error, ...MOVED) && failing.failures % RENEW_AFTER === 0)
+        this.#options.cluster.renew(opened);
+      else await this.#refresh(opened);
+    }
+    this.#resting.delete(buffer);
+    this.#schedule();
+  }
+
+  async #hasMoved(buffer: PartitionBuffer, error: Error, isAgain: boolean): Promise<boolean> {
+    const { group } = this.#options;
+    if (error instanceof Diverged) {
+      follow(this.#deps.logger, group, buffer, buffer.partingAt(error.at));
+      return true;
+    }
+    if (!isOfType(error, 'OFFSET_OUT_OF_RANGE')) return false;
+    return await moveIntoRange(this.#deps, group, buffer, isAgain).catch(() => false);
+  }
+
+  /** Nothing of a topic is fetched before its limits are known. */
+  async #learn(topic: string): Promise<void> {
+    const backoff = new Backoff(FIRST_BACKOFF_MS, MAX_BACKOFF_MS);
+    while (!this.#limits.has(topic) && this.#isOpen) {
+      try {
+        this.#limits.set(topic, await this.#deps.catalog.limits(topic));
+      } catch (error) {
+        this.#outage.failed(topic, error);
+        await this.#pause(backoff.next());
+      }
+    }
+    this.#outage.passed(topic);
+    this.#schedule();
+  }
+
+  /** What was refused may be good by limits that were changed since. */
+  async #learnAgain(topic: string): Promise<void> {
+    const { catalog } = this.#deps;
+    catalog.forget(topic);
+    const limits = await catalog.limits(topic).catch(() => undefined);
+    if (limits !== undefined) this.#limits.set(topic, limits);
+  }
+
+  async #refresh(opened: SharedClient<Cluster>): Promise<void> {
+    const { cluster } = this.#options;
+    try {
+      if (cluster.current === opened) await opened.use((one) => one.refreshMetadata());
+    } catch (error) {
+      // New connections would not know the topic either.
+      if (!isOfType(error, 'UNKNOWN_TOPIC_OR_PARTITION', DENIED)) cluster.renew(opened);
+    }
+  }
+
+  #denied({ clusterTopic }: PartitionBuffer, cause: unknown): Error {
+    const message = `the brokers do not let this process read the topic ${clusterTopic}: ${messageOf(cause)}`;
     return this.#hasRead ? new Error(message, { cause }) : new StartRefused(message, { cause });
+  }
+
+  #fail(error: Error): void {
+    this.close();
+    this.#options.onFailed(error);
   }
 
   get #isOpen(): boolean {
@@ -244,14 +324,39 @@ export class Fetcher {
   }
 }
 
-interface Failure {
+interface BrokerFailure {
   readonly opened: SharedClient<Cluster>;
   readonly leader: string;
-  readonly wanted: readonly PartitionBuffer[];
   readonly error: unknown;
   /** Failures of this broker in a row. */
   readonly failures: number;
   readonly backoff: Backoff;
+}
+
+interface FailingPartition {
+  /** In a row. */
+  failures: number;
+  readonly backoff: Backoff;
+  readonly outage: Outage;
+}
+
+function failingOf(
+  { logger }: KafkaDeps,
+  { group }: FetcherOptions,
+  { topic, partition, fetchOffset }: PartitionBuffer,
+): FailingPartition {
+  const fields = { ...(group === undefined ? {} : { group }), topic, partition, offset: fetchOffset };
+  return {
+    failures: 0,
+    backoff: new Backoff(FIRST_BACKOFF_MS, MAX_BACKOFF_MS),
+    outage: new Outage(logger, 'log_reading', fields),
+  };
+}
+
+class Leaderless extends Error {}
+
+function placeOf({ topic, partition, fetchOffset }: PartitionBuffer): string {
+  return `${topic}/${partition} at ${fetchOffset}`;
 }
 
 function leaderOf(cluster: Cluster, { clusterTopic, partition }: PartitionBuffer): string {

@@ -20,11 +20,27 @@ test('retention that passes a tail is no more than news', async () => {
   expect(told).toEqual([['info', 'log_removed_ahead', { topic: 't', partition: 0, offset: 3, start: 10 }]]);
 });
 
-test('a position behind the end is a warning, whoever reads', async () => {
+test('a position behind the end is an error of a group, whose reader is told', async () => {
   const { told, moved, buffer } = await afterMove({ group: 'g', position: 21, range: [10, 20] });
   expect(moved).toBe(true);
-  expect(buffer.position).toBe(20);
-  expect(told).toEqual([['warn', 'log_cut_short', { topic: 't', partition: 0, offset: 21, end: 20 }]]);
+  expect(() => buffer.take({ maxRecords: 1, maxBytes: 1 })).toThrow(
+    't/0 was cut at 20: it had been read to 21',
+  );
+  const fields = { group: 'g', topic: 't', partition: 0, position: 21, offset: 20, leaderEpoch: -1 };
+  expect(told).toEqual([['error', 'log_cut_short', fields]]);
+});
+
+test('a position behind the end is a warning of a tail, which is told too', async () => {
+  const { told, buffer } = await afterMove({ position: 21, range: [10, 20] });
+  expect(() => buffer.take({ maxRecords: 1, maxBytes: 1 })).toThrow('t/0 was cut at 20');
+  expect(told).toMatchObject([['warn', 'log_cut_short', { position: 21, offset: 20 }]]);
+});
+
+test('an offset in range is asked for again, and then only its leader epoch can be unknown', async () => {
+  const at = { group: 'g', position: 15, range: [10, 20], leaderEpoch: 7 } as const;
+  expect(await afterMove(at)).toMatchObject({ moved: false, told: [] });
+  const { moved, buffer } = await afterMove({ ...at, isAgain: true });
+  expect([moved, buffer.fetchOffset]).toEqual([true, 14]);
 });
 
 test('a partition that has lost its leader meanwhile stays where it is', async () => {
@@ -37,9 +53,11 @@ interface Case {
   readonly position: number;
   /** Oldest offset and end; none where nobody leads the partition. */
   readonly range?: readonly [number, number];
+  readonly leaderEpoch?: number;
+  readonly isAgain?: boolean;
 }
 
-async function afterMove({ group, position, range }: Case) {
+async function afterMove({ group, position, range, leaderEpoch, isAgain = false }: Case) {
   const told: [string, string, Fields | undefined][] = [];
   const logger = {
     info: (event: string, fields?: Fields) => void told.push(['info', event, fields]),
@@ -48,7 +66,7 @@ async function afterMove({ group, position, range }: Case) {
   };
   const nobody = async () => Promise.reject(new Error('not asked for'));
   const catalog = {
-    ...{ limits: nobody, committed: nobody },
+    ...{ limits: nobody, committed: nobody, forget: () => undefined },
     ranges: async () => [range && { startOffset: range[0], endOffset: range[1] }],
   };
   const at = { topic: 't', clusterTopic: 'p-t', partition: 0, position };
@@ -57,6 +75,7 @@ async function afterMove({ group, position, range }: Case) {
     drained: () => undefined,
     released: () => undefined,
   });
-  const moved = await moveIntoRange({ catalog, logger }, group, [buffer]);
+  if (leaderEpoch !== undefined) buffer.seek(position, leaderEpoch);
+  const moved = await moveIntoRange({ catalog, logger }, group, buffer, isAgain);
   return { told, moved, buffer };
 }

@@ -1,35 +1,52 @@
-/** Moves a reader whose offset the log does not hold: retention removed it, or it was never written. */
+/** Moves a reader to what the log holds: retention removed what it wants next, or the log was cut below it. */
 import type { Fields, Logger } from '../../../process/logger.ts';
 import type { KafkaDeps } from '../topics/catalog.ts';
 import type { PartitionBuffer } from './partitionBuffer.ts';
 
+type Deps = Pick<KafkaDeps, 'catalog' | 'logger'>;
+
 /**
- * True when a position was moved.
+ * After OFFSET_OUT_OF_RANGE. True when the position was moved.
  * @param group whose positions they are, to which what was removed is lost; undefined for a tail, which loses nothing.
+ * @param isAgain the broker has said so before: where the offset is in range, it knows no such leader epoch.
  */
 export async function moveIntoRange(
-  { catalog, logger }: Pick<KafkaDeps, 'catalog' | 'logger'>,
+  deps: Deps,
   group: string | undefined,
-  buffers: readonly PartitionBuffer[],
+  buffer: PartitionBuffer,
+  isAgain: boolean,
 ): Promise<boolean> {
-  const before = buffers.map(({ fetchOffset }) => fetchOffset);
-  for (const topic of new Set(buffers.map((buffer) => buffer.topic))) {
-    const ranges = await catalog.ranges(topic);
-    for (const buffer of buffers.filter((one) => one.topic === topic)) {
-      const { partition, fetchOffset: offset } = buffer;
-      const range = ranges[partition];
-      if (range === undefined) continue;
-      const { startOffset: start, endOffset: end } = range;
-      if (offset < start) {
-        tellRemoved(logger, group, { topic, partition, offset, start });
-        buffer.put({ records: [], sizes: [], nextOffset: start });
-      } else if (offset > end) {
-        logger.warn('log_cut_short', { topic, partition, offset, end });
-        buffer.seek(end);
-      }
-    }
+  const { topic, partition, fetchOffset: offset } = buffer;
+  const range = (await deps.catalog.ranges(topic))[partition];
+  // After a seek meanwhile, another offset is wanted.
+  if (range === undefined || buffer.fetchOffset !== offset) return false;
+  const { startOffset: start, endOffset: end } = range;
+  if (offset < start) {
+    tellRemoved(deps.logger, group, { topic, partition, offset, start });
+    buffer.skipTo(start);
+  } else if (offset > end) {
+    follow(deps.logger, group, buffer, buffer.partingAt({ epoch: buffer.leaderEpoch, endOffset: end }));
+  } else if (isAgain && buffer.leaderEpoch >= 0) {
+    const epoch = buffer.leaderEpoch - 1;
+    follow(deps.logger, group, buffer, buffer.partingAt({ epoch, endOffset: end }));
+  } else {
+    return false;
   }
-  return buffers.some(({ fetchOffset }, index) => fetchOffset !== before[index]);
+  return true;
+}
+
+/** Goes back to where the log has parted from what was read. */
+export function follow(
+  logger: Logger,
+  group: string | undefined,
+  buffer: PartitionBuffer,
+  offset: number,
+): void {
+  const { topic, partition, position, leaderEpoch } = buffer;
+  const fields = { topic, partition, position, offset, leaderEpoch };
+  if (group === undefined || offset >= position) logger.warn('log_cut_short', fields);
+  else logger.error('log_cut_short', CUT, { group, ...fields });
+  buffer.cut(offset);
 }
 
 function tellRemoved(logger: Logger, group: string | undefined, fields: Fields): void {
@@ -38,3 +55,4 @@ function tellRemoved(logger: Logger, group: string | undefined, fields: Fields):
 }
 
 const UNPROCESSED = 'retention has removed records that the group had not processed';
+const CUT = 'the log no longer holds what the group had read';

@@ -1,6 +1,8 @@
 import { expect, test } from 'vitest';
-import { type Chunk, chunkOf, type FetchedMessage, type PartitionAnswer } from './fetchAnswer.ts';
+import { LogTruncated } from '../../log.ts';
+import type { Diverging } from './fetchProtocol.ts';
 import { PartitionBuffer } from './partitionBuffer.ts';
+import type { Chunk } from './recordBatches.ts';
 
 const ALL = { maxRecords: 1000, maxBytes: 1_000_000 };
 
@@ -49,40 +51,102 @@ test('is full at its bound, and wants more when it was read', () => {
   expect([buffer.isFull, drained]).toEqual([false, 1]);
 });
 
-test('a chunk ends behind its last record batch, whose last records may be gone', () => {
-  const answer = anAnswer([aMessage(4, { first: 3, last: 9 })]);
-  expect(chunkOf(answer, 3)).toMatchObject({ records: [{ offset: 4 }], nextOffset: 10 });
-  // From there only the same batch comes again when the brokers are asked for what is gone.
-  expect(chunkOf(answer, 6)).toEqual({ records: [], sizes: [], nextOffset: 10 });
-  expect(chunkOf(answer, 10)).toBeUndefined();
-  expect(chunkOf(anAnswer([]), 0)).toBeUndefined();
+test('knows the leader epoch of what it gives, and of what it wants next', () => {
+  const buffer = aBuffer();
+  expect(buffer.leaderEpoch).toBe(-1);
+  buffer.put(
+    aChunk([0, 1, 2], {
+      epochs: [
+        [2, 0],
+        [5, 2],
+      ],
+    }),
+  );
+  expect(buffer.leaderEpoch).toBe(5);
+  expect(buffer.take({ ...ALL, maxRecords: 2 })?.leaderEpoch).toBe(2);
+  expect(buffer.take(ALL)?.leaderEpoch).toBe(5);
+  buffer.seek(2);
+  expect(buffer.leaderEpoch).toBe(2);
+  buffer.seek(7);
+  expect(buffer.leaderEpoch).toBe(-1);
+  buffer.seek(7, 4);
+  expect(buffer.leaderEpoch).toBe(4);
 });
 
-test('a chunk holds records from its position on, as they were appended', () => {
-  const answer = anAnswer([
-    aMessage(0),
-    {
-      ...aMessage(1),
-      key: Buffer.from(''),
-      headers: { a: Buffer.from('é'), b: [Buffer.from('1'), Buffer.from('2')], none: null },
-    },
-    { ...aMessage(2), key: null, value: null },
-    { ...aMessage(3), isControlRecord: true },
-  ]);
-  expect(chunkOf(answer, 1)).toEqual({
-    records: [
-      {
-        offset: 1,
-        timestampMs: 1700000000001,
-        key: '',
-        value: Buffer.from('value'),
-        headers: { a: 'é', b: '2', none: '' },
-      },
-      { offset: 2, timestampMs: 1700000000002, key: null, value: null, headers: {} },
-    ],
-    sizes: [5, 0],
-    nextOffset: 4,
-  });
+test.each<[string, Diverging, number]>([
+  ['of the same epoch, which ends earlier', { epoch: 5, endOffset: 15 }, 15],
+  ['that lacks the epoch, and ends where it began', { epoch: 4, endOffset: 10 }, 10],
+  ['that lacks the epoch, and was longer before it', { epoch: 3, endOffset: 300 }, 10],
+  ['that lacks all that is known', { epoch: 1, endOffset: 300 }, 4],
+])('parts from a log %s', (_, diverging, offset) => {
+  const buffer = aBuffer();
+  buffer.seek(4);
+  buffer.put(
+    aChunk([4, 10, 19], {
+      epochs: [
+        [3, 4],
+        [5, 10],
+      ],
+    }),
+  );
+  expect(buffer.partingAt(diverging)).toBe(offset);
+});
+
+test('parts below its position from a log that lacks the epoch which it was opened with', () => {
+  const buffer = aBuffer();
+  buffer.seek(20, 5);
+  expect(buffer.partingAt({ epoch: 5, endOffset: 12 })).toBe(12);
+  expect(buffer.partingAt({ epoch: 3, endOffset: 300 })).toBe(19);
+});
+
+test('tells its reader once of a cut below its position, and what was read may be committed', () => {
+  const buffer = aBuffer();
+  buffer.put(
+    aChunk([0, 1, 2, 3], {
+      epochs: [
+        [2, 0],
+        [3, 2],
+      ],
+    }),
+  );
+  buffer.take({ ...ALL, maxRecords: 3 });
+  buffer.cut(1);
+  expect([buffer.fetchOffset, buffer.leaderEpoch, buffer.committable]).toEqual([1, 2, 4]);
+  buffer.put(aChunk([1], { epochs: [[4, 1]] }));
+  expect(() => buffer.take(ALL)).toThrow(LogTruncated);
+  expect(taken(buffer, ALL)).toEqual({ offsets: [1], nextOffset: 2 });
+});
+
+test('only fetches anew what its reader has not come to before the cut', () => {
+  const buffer = aBuffer();
+  buffer.put(aChunk([0, 1, 2, 3], { epochs: [[2, 0]] }));
+  buffer.take({ ...ALL, maxRecords: 1 });
+  buffer.cut(2);
+  expect([buffer.fetchOffset, buffer.leaderEpoch]).toEqual([1, 2]);
+  expect(taken(buffer, ALL)).toBeUndefined();
+});
+
+test.each<[string, number, number | undefined, boolean]>([
+  ['before the cut', 1, undefined, false],
+  ['behind the cut', 3, undefined, true],
+  ['behind the cut with the epoch, which the next fetch compares', 3, 2, false],
+])('a reader that seeks %s before it was told', (_, offset, leaderEpoch, isTold) => {
+  const buffer = aBuffer();
+  buffer.put(aChunk([0, 1, 2, 3]));
+  buffer.take(ALL);
+  buffer.cut(2);
+  buffer.seek(offset, leaderEpoch);
+  if (isTold) expect(() => buffer.take(ALL)).toThrow(LogTruncated);
+  else expect(taken(buffer, ALL)).toBeUndefined();
+  expect(buffer.position).toBe(isTold ? 2 : offset);
+});
+
+test('passes what retention has removed, of which no epoch is known', () => {
+  const buffer = aBuffer();
+  buffer.put(aChunk([0], { epochs: [[2, 0]] }));
+  buffer.skipTo(9);
+  expect([buffer.fetchOffset, buffer.leaderEpoch, buffer.batchesFrom]).toEqual([9, -1, 0]);
+  expect(taken(buffer, ALL)).toEqual({ offsets: [0], nextOffset: 9 });
 });
 
 function aBuffer(drained: () => void = () => undefined): PartitionBuffer {
@@ -95,31 +159,19 @@ function taken(buffer: PartitionBuffer, bounds: typeof ALL) {
   return batch && { offsets: batch.records.map(({ offset }) => offset), nextOffset: batch.nextOffset };
 }
 
-function aChunk(offsets: number[], { size = 10, nextOffset = (offsets.at(-1) ?? -1) + 1 } = {}): Chunk {
+function aChunk(
+  offsets: number[],
+  {
+    size = 10,
+    nextOffset = (offsets.at(-1) ?? -1) + 1,
+    epochs = [],
+  }: { size?: number; nextOffset?: number; epochs?: [number, number][] } = {},
+): Chunk {
   return {
     records: offsets.map((offset) => ({ offset, timestampMs: 0, key: null, value: null, headers: {} })),
     sizes: offsets.map(() => size),
+    bytes: 0,
     nextOffset,
-  };
-}
-
-function anAnswer(messages: FetchedMessage[]): PartitionAnswer {
-  return { partition: 0, lastStableOffset: '100', abortedTransactions: null, messages };
-}
-
-function aMessage(offset: number, { first = offset, last = offset } = {}): FetchedMessage {
-  return {
-    offset: String(offset),
-    timestamp: String(1700000000000 + offset),
-    key: Buffer.from('key'),
-    value: Buffer.from('value'),
-    headers: {},
-    isControlRecord: false,
-    batchContext: {
-      firstOffset: String(first),
-      lastOffsetDelta: last - first,
-      producerId: '-1',
-      inTransaction: false,
-    },
+    epochs: epochs.map(([epoch, startOffset]) => ({ epoch, startOffset })),
   };
 }

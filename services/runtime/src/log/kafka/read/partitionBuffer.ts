@@ -1,15 +1,20 @@
 /**
  * Holds what was fetched of one partition ahead of its reader, who takes it in bounded batches; a seek throws it away.
+ * It knows the leader epochs of what was fetched, by which the broker finds out that its log holds something else now.
  */
 
 import type { Cursor, ReadBounds } from '../../cursor.ts';
-import type { LogRecord } from '../../log.ts';
-import type { Chunk } from './fetchAnswer.ts';
+import { type LogRecord, LogTruncated } from '../../log.ts';
+import type { Diverging } from './fetchProtocol.ts';
+import type { Chunk, LeaderEpoch } from './recordBatches.ts';
 
 /** A partition's bound; one more fetch may go beyond it. */
 const MAX_BUFFERED_BYTES = 4 * 1024 * 1024;
 /** A record's size besides its key and value, about. */
 const RECORD_OVERHEAD_BYTES = 128;
+/** A leader epoch is an election: more than this many ago need not be told apart. */
+const MAX_EPOCHS = 100;
+const UNKNOWN_EPOCH = -1;
 
 export interface BufferListener {
   filled(): void;
@@ -22,8 +27,6 @@ export class PartitionBuffer implements Cursor {
   /** The topic's name on the cluster, with the deployment's prefix. */
   readonly clusterTopic: string;
   readonly partition: number;
-  /** The brokers sent nothing although there is something: it must be asked for alone. */
-  isAskedAlone = false;
   readonly #listener: BufferListener;
   #chunks: Chunk[] = [];
   /** Records of the first chunk that were taken. */
@@ -31,6 +34,12 @@ export class PartitionBuffer implements Cursor {
   #bytes = 0;
   #position: number;
   #fetchOffset: number;
+  #batchesFrom = 0;
+  #readTo: number;
+  /** In offset order, those of what was fetched. */
+  #epochs: LeaderEpoch[] = [];
+  /** What the next `take` throws. */
+  #truncated: LogTruncated | undefined;
 
   constructor(
     at: { topic: string; clusterTopic: string; partition: number; position: number },
@@ -41,6 +50,7 @@ export class PartitionBuffer implements Cursor {
     this.partition = at.partition;
     this.#position = at.position;
     this.#fetchOffset = at.position;
+    this.#readTo = at.position;
     this.#listener = listener;
   }
 
@@ -52,6 +62,21 @@ export class PartitionBuffer implements Cursor {
   /** The next fetch begins here. */
   get fetchOffset(): number {
     return this.#fetchOffset;
+  }
+
+  /** No batch of the next fetch begins before it; 0 while that is not known. */
+  get batchesFrom(): number {
+    return this.#batchesFrom;
+  }
+
+  /** Of the record before `fetchOffset`; -1 while that is not known. */
+  get leaderEpoch(): number {
+    return this.#epochs.at(-1)?.epoch ?? UNKNOWN_EPOCH;
+  }
+
+  /** Up to here the log holds what may be committed, or has lost it since. */
+  get committable(): number {
+    return this.#readTo;
   }
 
   get bufferedBytes(): number {
@@ -66,15 +91,17 @@ export class PartitionBuffer implements Cursor {
     return this.#bytes >= MAX_BUFFERED_BYTES;
   }
 
-  /** Throws away what is buffered. */
-  seek(offset: number): void {
-    this.#chunks = [];
-    this.#taken = 0;
-    this.#bytes = 0;
-    this.#position = offset;
-    this.#fetchOffset = offset;
-    this.isAskedAlone = false;
-    this.#listener.drained();
+  /** Throws away what is buffered. @param leaderEpoch of the record before the offset. */
+  seek(offset: number, leaderEpoch?: number): void {
+    if (leaderEpoch !== undefined) {
+      // Where it began is not known: the record before the offset is of it.
+      this.#epochs = offset > 0 ? [{ epoch: leaderEpoch, startOffset: offset - 1 }] : [];
+    } else if (offset > this.#fetchOffset) {
+      this.#epochs = [];
+    }
+    // Whoever names an epoch is told by the next fetch.
+    if (leaderEpoch !== undefined || offset <= (this.#truncated?.offset ?? 0)) this.#truncated = undefined;
+    this.#restart(offset);
   }
 
   /** A chunk that begins at `fetchOffset`. */
@@ -82,7 +109,34 @@ export class PartitionBuffer implements Cursor {
     this.#chunks.push(chunk);
     this.#bytes += bytesOf(chunk);
     this.#fetchOffset = chunk.nextOffset;
-    this.isAskedAlone = false;
+    this.#batchesFrom = chunk.nextOffset;
+    this.#readTo = Math.max(this.#readTo, chunk.nextOffset);
+    for (const epoch of chunk.epochs) this.#epochs.push(epoch);
+    this.#epochs.splice(0, this.#epochs.length - MAX_EPOCHS);
+    this.#listener.filled();
+  }
+
+  /** Passes what the log does not hold any more. */
+  skipTo(startOffset: number): void {
+    this.put({ records: [], sizes: [], bytes: 0, nextOffset: startOffset, epochs: [] });
+    this.#batchesFrom = 0;
+    this.#epochs = [];
+  }
+
+  /** The first offset at which a log that has parted from what was fetched holds something else. */
+  partingAt({ epoch, endOffset }: Diverging): number {
+    const parted = this.#epochs.find((one) => one.epoch > epoch)?.startOffset ?? this.#fetchOffset;
+    return Math.min(endOffset, parted);
+  }
+
+  /** The log holds something else from `offset` on. The reader is told if it has come so far. */
+  cut(offset: number): void {
+    const position = this.#position;
+    if (offset < position) {
+      const { topic, partition } = this;
+      this.#truncated = new LogTruncated({ topic, partition, offset, position });
+    }
+    this.#restart(Math.min(offset, position));
     this.#listener.filled();
   }
 
@@ -90,8 +144,15 @@ export class PartitionBuffer implements Cursor {
     this.#listener.released();
   }
 
-  take({ maxRecords, maxBytes }: ReadBounds): { records: LogRecord[]; nextOffset: number } | undefined {
+  /** @throws LogTruncated once for a cut below the position. */
+  take({ maxRecords, maxBytes }: ReadBounds) {
     if (!Number.isInteger(maxRecords) || maxRecords < 1) throw new Error(`a read of ${maxRecords} records`);
+    const truncated = this.#truncated;
+    if (truncated !== undefined) {
+      this.#truncated = undefined;
+      if (this.#position !== truncated.offset) this.#restart(truncated.offset);
+      throw truncated;
+    }
     if (this.#chunks.length === 0) return undefined;
     const records: LogRecord[] = [];
     let bytes = 0;
@@ -111,7 +172,9 @@ export class PartitionBuffer implements Cursor {
     }
     this.#bytes -= bytes + records.length * RECORD_OVERHEAD_BYTES;
     this.#listener.drained();
-    return { records, nextOffset: this.#position };
+    const nextOffset = this.#position;
+    const leaderEpoch = this.#epochs.findLast(({ startOffset }) => startOffset < nextOffset)?.epoch;
+    return { records, nextOffset, ...(leaderEpoch === undefined ? {} : { leaderEpoch }) };
   }
 
   /** The first chunk and its next record, if it has one left. */
@@ -119,6 +182,18 @@ export class PartitionBuffer implements Cursor {
     const chunk = this.#chunks[0];
     if (chunk === undefined) return undefined;
     return { chunk, record: chunk.records[this.#taken], size: chunk.sizes[this.#taken] ?? 0 };
+  }
+
+  /** Only what is before the offset is still known. */
+  #restart(offset: number): void {
+    this.#chunks = [];
+    this.#taken = 0;
+    this.#bytes = 0;
+    this.#position = offset;
+    this.#fetchOffset = offset;
+    this.#batchesFrom = 0;
+    this.#epochs = this.#epochs.filter(({ startOffset }) => startOffset < offset);
+    this.#listener.drained();
   }
 }
 

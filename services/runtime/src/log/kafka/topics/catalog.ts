@@ -20,7 +20,7 @@ export interface KafkaDeps {
 }
 
 /** Names of topics and groups go in without the prefix. */
-export type KafkaCatalog = Pick<BrokerCatalog, 'limits' | 'ranges' | 'committed'>;
+export type KafkaCatalog = Pick<BrokerCatalog, 'limits' | 'forget' | 'ranges' | 'committed'>;
 
 export interface BrokerCatalogDeps extends TopicsDeps {
   readonly kafka: Kafka;

@@ -1,0 +1,229 @@
+/**
+ * The bytes of a Fetch and of its answer, version 12 (Kafka 2.7). It says of each partition which leader epoch was read
+ * last, and the broker compares that with its log before it reads (KIP-595).
+ */
+import type { Request, Throttled } from '../client/exchange.ts';
+import type { AbortedTransaction } from './recordBatches.ts';
+
+export interface Fetch {
+  readonly maxWaitMs: number;
+  /** Of the whole answer; its first batch comes whole all the same. */
+  readonly maxBytes: number;
+  readonly partitionMaxBytes: number;
+  readonly partitions: readonly FetchedPartition[];
+}
+
+export interface FetchedPartition {
+  readonly clusterTopic: string;
+  readonly partition: number;
+  readonly offset: number;
+  /** Of the record before the offset; -1: it is not compared. */
+  readonly leaderEpoch: number;
+}
+
+export interface FetchAnswer extends Throttled {
+  /** An error of the whole answer. */
+  readonly errorCode: number;
+  readonly partitions: readonly PartitionAnswer[];
+}
+
+export interface PartitionAnswer {
+  readonly clusterTopic: string;
+  readonly partition: number;
+  readonly errorCode: number;
+  readonly aborted: readonly AbortedTransaction[];
+  /** Whole record batches, at the end perhaps a part of one. A view. */
+  readonly batches: Buffer;
+  /** Set when the log has no such leader epoch, or it ends before the offset. */
+  readonly diverging: Diverging | undefined;
+}
+
+/** What the log has instead: the last leader epoch up to the one asked for, and where it ends. */
+export interface Diverging {
+  readonly epoch: number;
+  readonly endOffset: number;
+}
+
+const READ_COMMITTED = 1;
+/** Stands for a consumer where a follower's id would be, for no session, and for an epoch that is not known. */
+const NONE = -1;
+const NO_TAGS = 0;
+
+export function fetchRequest(fetch: Fetch): Request<FetchAnswer> {
+  return {
+    ...{ apiKey: 1, apiVersion: 12, apiName: 'Fetch', since: '2.7' },
+    body: encodeFetch(fetch),
+    decode: decodeAnswer,
+  };
+}
+
+function encodeFetch({ maxWaitMs, maxBytes, partitionMaxBytes, partitions }: Fetch): Buffer {
+  const writer = new Writer(64 + partitions.length * 64 + Buffer.byteLength(partitions.map(nameOf).join('')));
+  writer.bytes(NO_TAGS);
+  writer.int32(NONE, maxWaitMs, 1, maxBytes);
+  writer.bytes(READ_COMMITTED);
+  writer.int32(0, NONE);
+  writer.count(partitions.length);
+  for (const { clusterTopic, partition, offset, leaderEpoch } of partitions) {
+    writer.text(clusterTopic);
+    writer.count(1);
+    writer.int32(partition, NONE);
+    writer.int64(offset);
+    writer.int32(leaderEpoch);
+    writer.int64(NONE);
+    writer.int32(partitionMaxBytes);
+    writer.bytes(NO_TAGS, NO_TAGS);
+  }
+  // No partition is forgotten, since there is no session, and any replica is as near as another.
+  writer.count(0);
+  writer.text('');
+  writer.bytes(NO_TAGS);
+  return writer.written();
+}
+
+function nameOf({ clusterTopic }: FetchedPartition): string {
+  return clusterTopic;
+}
+
+function decodeAnswer(bytes: Buffer): FetchAnswer {
+  const reader = new Reader(bytes);
+  reader.tags();
+  const clientSideThrottleTime = reader.int32();
+  const errorCode = reader.int16();
+  reader.int32();
+  const partitions: PartitionAnswer[] = [];
+  reader.each(() => {
+    const clusterTopic = reader.text();
+    reader.each(() => partitions.push(partitionOf(reader, clusterTopic)));
+    reader.tags();
+  });
+  return { clientSideThrottleTime, errorCode, partitions };
+}
+
+function partitionOf(reader: Reader, clusterTopic: string): PartitionAnswer {
+  const partition = reader.int32();
+  const errorCode = reader.int16();
+  // The high watermark, the last stable offset and the start of the log.
+  for (let offset = 0; offset < 3; offset += 1) reader.int64();
+  const aborted: AbortedTransaction[] = [];
+  reader.each(() => {
+    aborted.push({ producerId: reader.bigint64(), firstOffset: reader.int64() });
+    reader.tags();
+  });
+  // A replica that is nearer.
+  reader.int32();
+  const batches = reader.view();
+  let diverging: Diverging | undefined;
+  reader.tags((tag) => {
+    if (tag === DIVERGING_EPOCH) diverging = { epoch: reader.int32(), endOffset: reader.int64() };
+  });
+  return { clusterTopic, partition, errorCode, aborted, batches, diverging };
+}
+
+const DIVERGING_EPOCH = 0;
+
+class Writer {
+  readonly #buffer: Buffer;
+  #at = 0;
+
+  constructor(room: number) {
+    this.#buffer = Buffer.allocUnsafe(room);
+  }
+
+  bytes(...values: readonly number[]): void {
+    for (const value of values) this.#at = this.#buffer.writeUInt8(value, this.#at);
+  }
+
+  int32(...values: readonly number[]): void {
+    for (const value of values) this.#at = this.#buffer.writeInt32BE(value, this.#at);
+  }
+
+  int64(value: number): void {
+    this.int32(Math.floor(value / 2 ** 32));
+    this.#at = this.#buffer.writeUInt32BE(value >>> 0, this.#at);
+  }
+
+  /** Of an array, or of the bytes of a text. */
+  count(count: number): void {
+    let rest = count + 1;
+    for (; rest >= 0x80; rest >>>= 7) this.bytes((rest & 0x7f) | 0x80);
+    this.bytes(rest);
+  }
+
+  text(text: string): void {
+    this.count(Buffer.byteLength(text));
+    this.#at += this.#buffer.write(text, this.#at);
+  }
+
+  written(): Buffer {
+    return this.#buffer.subarray(0, this.#at);
+  }
+}
+
+class Reader {
+  readonly #bytes: Buffer;
+  #at = 0;
+
+  constructor(bytes: Buffer) {
+    this.#bytes = bytes;
+  }
+
+  int16(): number {
+    this.#at += 2;
+    return this.#bytes.readInt16BE(this.#at - 2);
+  }
+
+  int32(): number {
+    this.#at += 4;
+    return this.#bytes.readInt32BE(this.#at - 4);
+  }
+
+  int64(): number {
+    return this.int32() * 2 ** 32 + (this.int32() >>> 0);
+  }
+
+  bigint64(): bigint {
+    this.#at += 8;
+    return this.#bytes.readBigInt64BE(this.#at - 8);
+  }
+
+  text(): string {
+    return this.view().toString();
+  }
+
+  /** Empty where there is none. */
+  view(): Buffer {
+    const length = Math.max(this.#unsigned() - 1, 0);
+    const start = this.#at;
+    this.#at += length;
+    if (this.#at > this.#bytes.length)
+      throw new RangeError(`an answer of ${this.#bytes.length} bytes is cut short`);
+    return this.#bytes.subarray(start, this.#at);
+  }
+
+  each(read: () => void): void {
+    const count = this.#unsigned() - 1;
+    for (let index = 0; index < count; index += 1) read();
+  }
+
+  /** Fields that versions may add. */
+  tags(read: (tag: number) => void = () => undefined): void {
+    const count = this.#unsigned();
+    for (let index = 0; index < count; index += 1) {
+      const tag = this.#unsigned();
+      const end = this.#unsigned() + this.#at;
+      read(tag);
+      this.#at = end;
+    }
+  }
+
+  #unsigned(): number {
+    let value = 0;
+    for (let shift = 0; ; shift += 7) {
+      const byte = this.#bytes.readUInt8(this.#at);
+      this.#at += 1;
+      value |= (byte & 0x7f) << shift;
+      if (byte < 0x80) return value >>> 0;
+    }
+  }
+}

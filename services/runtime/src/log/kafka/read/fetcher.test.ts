@@ -1,0 +1,169 @@
+/** What fails of one partition is tried again, told and mended while the others of its broker are read. */
+import type { Broker, Cluster } from 'kafkajs';
+import { expect, onTestFinished, test } from 'vitest';
+import { StartRefused } from '../../../process/errors.ts';
+import type { Fields } from '../../../process/logger.ts';
+import { until } from '../../contract/harness.ts';
+import { type Renewable, SharedClient } from '../client/renewable.ts';
+import { aBatch } from './aBatch.testing.ts';
+import { type AnsweredPartition, type AskedPartition, aBroker } from './aBroker.testing.ts';
+import { Fetcher } from './fetcher.ts';
+
+const STORAGE_ERROR = 56;
+const NOT_LEADER = 6;
+const OUT_OF_RANGE = 1;
+const DENIED = 29;
+
+test('reads the others while one partition has a lasting error, tells of it once, and mends it', async () => {
+  let isSick = true;
+  const { open, told, asked } = aFetcher(({ partition }) =>
+    partition === 1 && isSick ? { errorCode: STORAGE_ERROR } : undefined,
+  );
+  const [well, sick] = [open(0), open(1)];
+  await until(() => asked(1) >= 4 && well.offsets.length > 50);
+  expect(sick.offsets).toEqual([]);
+  // It rests between its tries, and the others do not rest with it.
+  expect(asked(0)).toBeGreaterThan(2 * asked(1));
+  isSick = false;
+  await until(() => sick.offsets.length > 5);
+  expect(sick.offsets.slice(0, 3)).toEqual([0, 1, 2]);
+  expect(
+    told.map(([event, fields]) => [event, fields?.['topic'], fields?.['partition'], fields?.['offset']]),
+  ).toEqual([
+    ['log_reading_interrupted', 't', 1, 0],
+    ['log_reading_resumed', 't', 1, 0],
+  ]);
+});
+
+test('delivers nothing of a batch that came broken, and the same offset when it comes whole', async () => {
+  let broken = 3;
+  const { open, told } = aFetcher(({ partition, offset }) => {
+    if (partition !== 1 || offset !== 2 || broken === 0) return undefined;
+    broken -= 1;
+    const batches = aBatch({ offset });
+    batches[70] = (batches[70] ?? 0) ^ 1;
+    return { batches };
+  });
+  const buffer = open(1);
+  await until(() => buffer.offsets.length > 4);
+  expect(buffer.offsets.slice(0, 5)).toEqual([0, 1, 2, 3, 4]);
+  expect(told).toMatchObject([
+    [
+      'log_reading_interrupted',
+      { topic: 't', partition: 1, offset: 2, cause: 'the checksum of a batch is wrong' },
+    ],
+    ['log_reading_resumed', { partition: 1, offset: 2 }],
+  ]);
+});
+
+test('says nothing of a leader that has moved, and asks who leads', async () => {
+  let hasMoved = true;
+  const { open, told, refreshes } = aFetcher(({ partition }) => {
+    if (partition !== 1 || !hasMoved) return undefined;
+    hasMoved = false;
+    return { errorCode: NOT_LEADER };
+  });
+  const buffer = open(1);
+  await until(() => buffer.offsets.length > 2);
+  expect([told, refreshes()]).toEqual([[], 1]);
+});
+
+test('goes back to where the log has parted from what was read', async () => {
+  let hasDiverged = false;
+  const { open, told } = aFetcher(({ offset }) => {
+    if (offset !== 5 || hasDiverged) return undefined;
+    hasDiverged = true;
+    return { diverging: { epoch: 0, endOffset: 3 } };
+  });
+  const buffer = open(0);
+  await until(() => buffer.offsets.length > 9);
+  expect(buffer.offsets.slice(0, 10)).toEqual([0, 1, 2, 3, 4, 'cut at 3', 3, 4, 5, 6]);
+  expect(told).toMatchObject([['log_cut_short', { position: 5, offset: 3 }]]);
+});
+
+test('goes back to the end of a log that ends before what is wanted', async () => {
+  const { open } = aFetcher(({ offset }) => (offset > 900 ? { errorCode: OUT_OF_RANGE } : undefined), {
+    range: { startOffset: 0, endOffset: 900 },
+  });
+  const buffer = open(0, 1000);
+  await until(() => buffer.offsets.length > 1);
+  expect(buffer.offsets.slice(0, 2)).toEqual(['cut at 900', 900]);
+});
+
+test.each<[string, AnsweredPartition, new () => Error, string]>([
+  [
+    'a topic that it may not read',
+    { errorCode: DENIED },
+    StartRefused,
+    'do not let this process read the topic p-t',
+  ],
+  [
+    'a coding that it does not know',
+    { batches: aBatch({ codec: 'lz4' }) },
+    Error,
+    't/1 at 0: a batch is compressed by lz4',
+  ],
+])('cannot go on with %s', async (_, answer, kind, message) => {
+  const { open, failed } = aFetcher(({ partition }) => (partition === 1 ? answer : {}));
+  open(1);
+  const failure = await failed;
+  expect(failure).toBeInstanceOf(kind);
+  expect(failure).toMatchObject({ message: expect.stringContaining(message) });
+});
+
+/** A broker that has one record a batch at every offset, unless the test answers otherwise. */
+function aFetcher(
+  answer: (asked: AskedPartition) => AnsweredPartition | undefined,
+  { range = { startOffset: 0, endOffset: Number.MAX_SAFE_INTEGER } } = {},
+) {
+  let refreshes = 0;
+  const made = aBroker((asked) => answer(asked) ?? { batches: aBatch({ offset: asked.offset }) });
+  const cluster = aCluster(made.broker, () => {
+    refreshes += 1;
+  });
+  const told: [string, Fields | undefined][] = [];
+  const tell = (event: string, fields?: Fields) => void told.push([event, fields]);
+  const logger = {
+    info: tell,
+    warn: tell,
+    error: (event: string, _: unknown, fields?: Fields) => tell(event, fields),
+  };
+  const catalog = {
+    limits: async () => ({ topic: 't', partitions: 2, maxBatchBytes: 1_000_000, isCompacted: false }),
+    ranges: async () => [range, range],
+    forget: () => undefined,
+    committed: async () => [],
+  };
+  const { promise: failed, resolve: onFailed } = Promise.withResolvers<unknown>();
+  const deps = { kafka: undefined as never, catalog, logger, nameOf: (name: string) => `p-${name}` };
+  const fetcher = new Fetcher(deps, { cluster, topics: ['t'], onFailed });
+  onTestFinished(() => fetcher.close());
+  const open = (partition: number, position = 0) => {
+    const offsets: (number | string)[] = [];
+    const buffer = fetcher.open('t', partition, position, () => setImmediate(drain));
+    const drain = () => {
+      try {
+        const taken = buffer.take({ maxRecords: 100, maxBytes: 1_000_000 });
+        offsets.push(...(taken?.records ?? []).map(({ offset }) => offset));
+      } catch (error) {
+        offsets.push(`cut at ${Reflect.get(Object(error), 'offset')}`);
+        drain();
+      }
+    };
+    return { offsets };
+  };
+  const asked = (partition: number) => made.asked.flat().filter((one) => one.partition === partition).length;
+  return { open, told, asked, failed, refreshes: () => refreshes };
+}
+
+function aCluster(broker: Broker, onRefresh: () => void): Renewable<Cluster> {
+  const client = {
+    connect: async () => undefined,
+    disconnect: async () => undefined,
+    findBroker: async () => broker,
+    findTopicPartitionMetadata: () => [0, 1].map((partitionId) => ({ partitionId, leader: 1 })),
+    refreshMetadata: async () => onRefresh(),
+  };
+  const current = new SharedClient(client as unknown as Cluster);
+  return { current, get: async () => current, renew: () => undefined } as unknown as Renewable<Cluster>;
+}

@@ -1,0 +1,221 @@
+import { createRequire } from 'node:module';
+import { beforeAll, expect, test } from 'vitest';
+import { registerZstd } from '../client/kafkaClient.ts';
+import { aBatch, type RecordParts } from './aBatch.testing.ts';
+import { aRandomLog, randomOf } from './randomLog.testing.ts';
+import { BatchRefused, decodeBatches, UnknownCodec, type Wanted } from './recordBatches.ts';
+
+beforeAll(registerZstd);
+
+const LOGS = 250;
+const BATCHES = 40;
+
+test('reads what kafkajs reads, less what was aborted', async () => {
+  let records = 0;
+  for (let seed = 1; seed <= LOGS; seed += 1) {
+    const { bytes, position, aborted, isAborted } = aRandomLog(seed, BATCHES);
+    const messages = await decodedByKafkajs(bytes);
+    const expected = messages
+      .filter(({ isControlRecord, offset }) => !isControlRecord && Number(offset) >= position)
+      .filter(({ offset }) => !isAborted(Number(offset)))
+      .map(plain);
+    const chunk = decodeBatches(bytes, wanting({ position, aborted, isCompacted: true }));
+    const read = (chunk?.records ?? []).map(({ value, ...record }) => ({
+      ...record,
+      value: value?.toString('latin1') ?? null,
+    }));
+    expect(JSON.stringify(read), `seed ${seed}`).toBe(JSON.stringify(expected));
+    const sizes = messages.length === 0 ? 0 : (chunk?.sizes.length ?? 0);
+    expect(sizes, `seed ${seed}`).toBe(expected.length);
+    records += expected.length;
+  }
+  expect(records).toBeGreaterThan(LOGS * BATCHES);
+});
+
+test('refuses a batch of which any bit was turned, but for its leader epoch', () => {
+  const records = [
+    { delta: 0, key: 'key', value: 'value' },
+    { delta: 1, headers: [['name', 'text']] as const },
+  ];
+  for (const codec of ['none', 'gzip', 'zstd'] as const) {
+    const whole = aBatch({ offset: 1000, leaderEpoch: 3, codec, records });
+    const bytes = Buffer.concat([whole, aBatch({ offset: 1002, leaderEpoch: 3 })]);
+    const wanted = wanting({ position: 1000, batchesFrom: 1000, leaderEpoch: 3 });
+    expect(decodeBatches(bytes, wanted)?.nextOffset).toBe(1003);
+    for (let bit = 0; bit < whole.length * 8; bit += 1) {
+      const turned = Buffer.from(bytes);
+      turned[bit >> 3] = (turned[bit >> 3] ?? 0) ^ (1 << (bit & 7));
+      const outcome = outcomeOf(turned, wanted);
+      const isEpoch = bit >> 3 >= 12 && bit >> 3 < 16;
+      // A length beyond the answer is that of a batch which is not whole yet.
+      if (!isEpoch) expect(outcome, `${codec}, bit ${bit}`).toMatch(/refused|nothing/);
+    }
+  }
+});
+
+test('reads the whole batches of an answer that ends anywhere', () => {
+  const batches = [aBatch({ offset: 5 }), aBatch({ offset: 6, codec: 'zstd' }), aBatch({ offset: 7 })];
+  const bytes = Buffer.concat(batches);
+  const ends = batches.map((_, index) => Buffer.concat(batches.slice(0, index + 1)).length);
+  for (let length = 0; length <= bytes.length; length += 1) {
+    const chunk = decodeBatches(bytes.subarray(0, length), wanting({ position: 5 }));
+    const whole = ends.filter((end) => end <= length).length;
+    expect(chunk?.records.map(({ offset }) => offset) ?? []).toEqual([5, 6, 7].slice(0, whole));
+    expect(chunk?.nextOffset).toBe(whole === 0 ? undefined : 5 + whole);
+  }
+});
+
+test('refuses what is under a right checksum and is no record, by a reason of its own', () => {
+  const random = randomOf(7);
+  let refused = 0;
+  for (let round = 0; round < 2000; round += 1) {
+    const body = Buffer.from(
+      Array.from({ length: Math.floor(random() * 40) }, () => Math.floor(random() * 256)),
+    );
+    const records = Array.from({ length: 1 + Math.floor(random() * 3) }, (_, delta) => ({ delta }));
+    if (outcomeOf(aBatch({ records, body }), wanting()).startsWith('refused')) refused += 1;
+  }
+  expect(refused).toBeGreaterThan(1900);
+});
+
+test('reads what is in front of a batch that it refuses', () => {
+  const broken = aBatch({ offset: 2 });
+  broken[broken.length - 1] = 0xff;
+  const chunk = decodeBatches(Buffer.concat([aBatch({ offset: 1 }), broken]), wanting({ position: 1 }));
+  expect(chunk).toMatchObject({ records: [{ offset: 1 }], nextOffset: 2 });
+  expect(() => decodeBatches(broken, wanting({ position: 2 }))).toThrow('the checksum of a batch is wrong');
+});
+
+test('refuses a batch of another place, and a gap that no compaction made', () => {
+  const wanted = wanting({ position: 10, batchesFrom: 10, leaderEpoch: 4 });
+  const at = (offset: number, leaderEpoch = 4) => aBatch({ offset, leaderEpoch });
+  expect(outcomeOf(at(9), wanted)).toMatch(/refused: a batch of 9 to 9/);
+  expect(outcomeOf(at(11), wanted)).toMatch(/refused: a batch begins at 11 where 10 comes next/);
+  expect(outcomeOf(at(10, 3), wanted)).toMatch(/refused: a batch is of leader epoch 3/);
+  expect(decodeBatches(at(11), { ...wanted, isCompacted: true })?.nextOffset).toBe(12);
+});
+
+test('names the leader epochs from where they begin', () => {
+  const bytes = Buffer.concat([
+    aBatch({ offset: 8, lastOffset: 11, leaderEpoch: 1 }),
+    aBatch({ offset: 12, leaderEpoch: 1 }),
+    aBatch({ offset: 13, leaderEpoch: 4 }),
+  ]);
+  expect(decodeBatches(bytes, wanting({ position: 10, isCompacted: true }))?.epochs).toEqual([
+    { epoch: 1, startOffset: 10 },
+    { epoch: 4, startOffset: 13 },
+  ]);
+  expect(decodeBatches(bytes, wanting({ position: 10, leaderEpoch: 4 - 3 }))?.epochs).toEqual([
+    { epoch: 4, startOffset: 13 },
+  ]);
+});
+
+test('passes batches that hold no record any more', () => {
+  const bytes = Buffer.concat([
+    aBatch({ offset: 3, lastOffset: 9, records: [] }),
+    aBatch({ offset: 10, codec: 'zstd', lastOffset: 12, records: [], body: Buffer.alloc(0) }),
+  ]);
+  expect(decodeBatches(bytes, wanting({ position: 3 }))).toMatchObject({ records: [], nextOffset: 13 });
+});
+
+test.each(['gzip', 'zstd'] as const)('refuses a batch in %s that inflates beyond the bound', (codec) => {
+  const bomb = aBatch({ codec, body: Buffer.alloc(4 * MIB) });
+  expect(bomb.length).toBeLessThan(10_000);
+  const refused = outcomeOf(bomb, wanting({ maxInflatedBytes: MIB }));
+  expect(refused).toBe(`refused: a batch in ${codec}: inflates to more than ${MIB} bytes`);
+});
+
+test('ends behind the batch that fills the room', () => {
+  const value = Buffer.alloc(MIB);
+  const bytes = Buffer.concat(
+    [0, 1, 2, 3].map((offset) => aBatch({ offset, codec: 'zstd', records: [{ delta: 0, value }] })),
+  );
+  const chunk = decodeBatches(bytes, wanting({ maxBytes: 1.5 * MIB }));
+  expect(chunk).toMatchObject({ records: [{ offset: 0 }, { offset: 1 }], nextOffset: 2 });
+});
+
+test('reads 130,000 records of one batch', () => {
+  const records: RecordParts[] = Array.from({ length: 130_000 }, (_, delta) => ({ delta, value: 'same' }));
+  const chunk = decodeBatches(aBatch({ codec: 'zstd', records }), wanting());
+  expect([chunk?.records.length, chunk?.nextOffset]).toEqual([130_000, 130_000]);
+  expect(chunk?.records.at(-1)).toMatchObject({ offset: 129_999, value: Buffer.from('same') });
+});
+
+test.each(['snappy', 'lz4'] as const)('names %s as what it does not read', (codec) => {
+  const read = () => decodeBatches(aBatch({ codec }), wanting());
+  expect(read).toThrow(UnknownCodec);
+  expect(read).toThrow(`compressed by ${codec}`);
+});
+
+test('does not read what is older than its format', () => {
+  const old = aBatch();
+  old[16] = 1;
+  expect(outcomeOf(old, wanting())).toMatch(/refused: a batch of \d+ bytes has the format 1/);
+});
+
+test('is not ended by a record whose key looks like a marker', () => {
+  const of7 = { producerId: 7, isTransactional: true };
+  const bytes = Buffer.concat([
+    aBatch({ offset: 0, ...of7, records: [{ delta: 0, key: '\0\0\0\0' }] }),
+    aBatch({ offset: 1, ...of7 }),
+    aBatch({ offset: 2, producerId: 7, marker: 'abort' }),
+    aBatch({ offset: 3, ...of7 }),
+  ]);
+  const aborted = [{ producerId: 7n, firstOffset: 0 }];
+  expect(decodeBatches(bytes, wanting({ aborted }))?.records).toMatchObject([{ offset: 3 }]);
+});
+
+test('holds values as views on the answer', () => {
+  const bytes = aBatch({ records: [{ delta: 0, value: 'value' }] });
+  expect(decodeBatches(bytes, wanting())?.records[0]?.value?.buffer).toBe(bytes.buffer);
+});
+
+const MIB = 1024 * 1024;
+
+function wanting(wanted: Partial<Wanted> = {}): Wanted {
+  return {
+    ...{ position: 0, batchesFrom: 0, leaderEpoch: -1, isCompacted: false, aborted: [] },
+    ...{ maxInflatedBytes: 64 * MIB, maxBytes: 64 * MIB },
+    ...wanted,
+  };
+}
+
+/** @throws what is no `BatchRefused`. */
+function outcomeOf(bytes: Buffer, wanted: Wanted): string {
+  try {
+    return decodeBatches(bytes, wanted) === undefined ? 'nothing' : 'read';
+  } catch (error) {
+    if (!(error instanceof BatchRefused)) throw error;
+    return `refused: ${error.message}`;
+  }
+}
+
+interface Message {
+  readonly offset: string;
+  readonly timestamp: string;
+  readonly key: Buffer | null;
+  readonly value: Buffer | null;
+  readonly headers: Readonly<Record<string, Buffer | readonly (Buffer | null)[] | null>>;
+  readonly isControlRecord: boolean;
+}
+
+async function decodedByKafkajs(bytes: Buffer): Promise<readonly Message[]> {
+  const kafkajs = createRequire(import.meta.url);
+  const Decoder = kafkajs('kafkajs/src/protocol/decoder');
+  const length = Buffer.alloc(4);
+  length.writeInt32BE(bytes.length);
+  return kafkajs('kafkajs/src/protocol/requests/fetch/v4/decodeMessages')(
+    new Decoder(Buffer.concat([length, bytes])),
+  );
+}
+
+function plain({ offset, timestamp, key, value, headers }: Message) {
+  const texts = Object.entries(headers).map(([name, given]) => {
+    const last = Array.isArray(given) ? given.at(-1) : given;
+    return [name, last?.toString() ?? ''];
+  });
+  return {
+    ...{ offset: Number(offset), timestampMs: Number(timestamp), key: key?.toString() ?? null },
+    ...{ headers: Object.fromEntries(texts), value: value?.toString('latin1') ?? null },
+  };
+}

@@ -1,0 +1,364 @@
+/**
+ * Decodes what a Fetch answers of one partition: record batches of format 2 (KIP-98, since Kafka 0.11). Keys become
+ * text, values are views on the answer or on what it inflates to.
+ */
+import { gunzipSync, zstdDecompressSync } from 'node:zlib';
+import { messageOf } from '../../../process/errors.ts';
+import type { Headers, LogRecord } from '../../log.ts';
+import { crc32c } from './crc32c.ts';
+
+/** Records that follow one another, and where the next ones begin. */
+export interface Chunk {
+  readonly records: readonly LogRecord[];
+  /** Bytes of key and value, per record. */
+  readonly sizes: readonly number[];
+  /** The chunk ends where its last batch ends: what came last there may be a marker, or compacted away. */
+  readonly nextOffset: number;
+  /** Of the batches as they were inflated. */
+  readonly bytes: number;
+  /** In offset order, the first offset of each leader epoch (KIP-101) that begins in the chunk. */
+  readonly epochs: readonly LeaderEpoch[];
+}
+
+export interface LeaderEpoch {
+  readonly epoch: number;
+  readonly startOffset: number;
+}
+
+export interface Wanted {
+  /** The first offset that is wanted. Batches come whole, so records before it may come with it. */
+  readonly position: number;
+  /** No batch begins before it; 0 while that is not known. */
+  readonly batchesFrom: number;
+  /** Of the record before `position`; -1 while that is not known. */
+  readonly leaderEpoch: number;
+  /** Only compaction makes offsets that no batch has. */
+  readonly isCompacted: boolean;
+  readonly aborted: readonly AbortedTransaction[];
+  /** A batch that inflates to more is refused. */
+  readonly maxInflatedBytes: number;
+  /** Decoding ends behind the batch that goes beyond so many bytes. */
+  readonly maxBytes: number;
+}
+
+export interface AbortedTransaction {
+  readonly producerId: bigint;
+  /** The offset of its first record in this partition; it ends with the producer's next abort marker. */
+  readonly firstOffset: number;
+}
+
+/** A batch that is not as its writer made it. Nothing of it is read; another answer may hold it whole. */
+export class BatchRefused extends Error {
+  override readonly name: string = 'BatchRefused';
+}
+
+/** A batch that nobody here can read, however often it is fetched. */
+export class UnknownCodec extends BatchRefused {
+  override readonly name = 'UnknownCodec';
+}
+
+/**
+ * The whole batches up to the first one that must be refused. Undefined where not even one batch has come whole.
+ * @throws BatchRefused where the first must be refused.
+ */
+export function decodeBatches(bytes: Buffer, wanted: Wanted): Chunk | undefined {
+  const decoder = new ChunkDecoder(wanted);
+  let at = 0;
+  while (decoder.bytes < wanted.maxBytes && at + LENGTH_END <= bytes.length) {
+    const end = at + LENGTH_END + bytes.readInt32BE(at + LENGTH);
+    if (end > bytes.length) break;
+    try {
+      decoder.add(bytes.subarray(at, end));
+    } catch (error) {
+      if (at > 0) break;
+      throw error;
+    }
+    at = end;
+  }
+  return at === 0 ? undefined : decoder.chunk;
+}
+
+/** Where the fields of a batch begin. */
+const LENGTH = 8;
+const LENGTH_END = 12;
+const LEADER_EPOCH = 12;
+const MAGIC = 16;
+const CRC = 17;
+const ATTRIBUTES = 21;
+const LAST_OFFSET_DELTA = 23;
+const BASE_TIMESTAMP = 27;
+const MAX_TIMESTAMP = 35;
+const PRODUCER_ID = 43;
+const COUNT = 57;
+const RECORDS = 61;
+
+const FORMAT = 2;
+
+/** Attributes of a batch. */
+const CODEC = 0x07;
+const IS_LOG_APPEND_TIME = 0x08;
+const IS_TRANSACTIONAL = 0x10;
+const IS_CONTROL = 0x20;
+
+const CODECS = ['none', 'gzip', 'snappy', 'lz4', 'zstd'];
+
+class ChunkDecoder {
+  readonly #wanted: Wanted;
+  readonly #records: LogRecord[] = [];
+  readonly #sizes: number[] = [];
+  readonly #epochs: LeaderEpoch[] = [];
+  readonly #transactions: AbortedTransactions;
+  #nextOffset: number;
+  #batchesFrom: number;
+  #leaderEpoch: number;
+  /** Inflated. */
+  bytes = 0;
+
+  constructor(wanted: Wanted) {
+    this.#wanted = wanted;
+    this.#nextOffset = wanted.position;
+    this.#batchesFrom = wanted.batchesFrom;
+    this.#leaderEpoch = wanted.leaderEpoch;
+    this.#transactions = new AbortedTransactions(wanted.aborted);
+  }
+
+  get chunk(): Chunk {
+    return {
+      ...{ records: this.#records, sizes: this.#sizes, bytes: this.bytes },
+      ...{ nextOffset: this.#nextOffset, epochs: this.#epochs },
+    };
+  }
+
+  /** @throws BatchRefused; nothing of the batch was added then. */
+  add(batch: Buffer): void {
+    checkWhole(batch);
+    const baseOffset = int64(batch, 0);
+    const lastOffset = baseOffset + batch.readInt32BE(LAST_OFFSET_DELTA);
+    const epoch = batch.readInt32BE(LEADER_EPOCH);
+    this.#checkPlace(baseOffset, lastOffset, epoch);
+    this.#decode(batch, baseOffset, lastOffset);
+    if (epoch > this.#leaderEpoch) {
+      this.#epochs.push({ epoch, startOffset: Math.max(baseOffset, this.#wanted.position) });
+      this.#leaderEpoch = epoch;
+    }
+    this.#batchesFrom = lastOffset + 1;
+    this.#nextOffset = Math.max(this.#nextOffset, lastOffset + 1);
+  }
+
+  /** The first offset and the leader epoch are not under the checksum: a broker sets them when it takes the batch. */
+  #checkPlace(baseOffset: number, lastOffset: number, epoch: number): void {
+    const { isCompacted } = this.#wanted;
+    const isKnown = this.#batchesFrom > 0;
+    if (baseOffset < this.#batchesFrom || lastOffset < baseOffset)
+      throw new BatchRefused(
+        `a batch of ${baseOffset} to ${lastOffset} cannot be behind ${this.#batchesFrom}`,
+      );
+    if (isKnown && baseOffset > this.#batchesFrom && !isCompacted)
+      throw new BatchRefused(`a batch begins at ${baseOffset} where ${this.#batchesFrom} comes next`);
+    if (epoch < this.#leaderEpoch)
+      throw new BatchRefused(`a batch is of leader epoch ${epoch}, behind one of ${this.#leaderEpoch}`);
+  }
+
+  #decode(batch: Buffer, baseOffset: number, lastOffset: number): void {
+    const attributes = batch.readInt16BE(ATTRIBUTES);
+    const isControl = (attributes & IS_CONTROL) !== 0;
+    const isAborted =
+      (attributes & IS_TRANSACTIONAL) !== 0 && this.#transactions.isAborted(batch, lastOffset, isControl);
+    const count = batch.readInt32BE(COUNT);
+    if (isControl || isAborted || count === 0 || lastOffset < this.#wanted.position) return;
+    const body = inflated(batch.subarray(RECORDS), attributes & CODEC, this.#wanted.maxInflatedBytes);
+    const records = new RecordDecoder(body, {
+      baseOffset,
+      baseTimestamp: int64(batch, BASE_TIMESTAMP),
+      appendTimestamp: (attributes & IS_LOG_APPEND_TIME) === 0 ? undefined : int64(batch, MAX_TIMESTAMP),
+    });
+    const before = this.#records.length;
+    try {
+      for (let index = 0; index < count; index += 1) {
+        const record = records.next();
+        if (record.offset > lastOffset)
+          throw new BatchRefused(`a record of ${record.offset} is behind its batch`);
+        if (record.offset < this.#wanted.position) continue;
+        this.#records.push(record);
+        this.#sizes.push(records.size);
+      }
+      records.end();
+    } catch (error) {
+      this.#records.length = before;
+      this.#sizes.length = before;
+      throw error;
+    }
+    this.bytes += body.length;
+  }
+}
+
+function checkWhole(batch: Buffer): void {
+  const format = batch.length < RECORDS ? undefined : batch[MAGIC];
+  if (format !== FORMAT) throw new BatchRefused(`a batch of ${batch.length} bytes has the format ${format}`);
+  if (crc32c(batch, ATTRIBUTES) !== batch.readUInt32BE(CRC))
+    throw new BatchRefused('the checksum of a batch is wrong');
+}
+
+function inflated(bytes: Buffer, codec: number, maxOutputLength: number): Buffer {
+  const name = CODECS[codec];
+  try {
+    if (name === 'none') return bytes;
+    if (name === 'gzip') return gunzipSync(bytes, { maxOutputLength });
+    if (name === 'zstd') return zstdDecompressSync(bytes, { maxOutputLength });
+  } catch (error) {
+    const isTooLarge = error instanceof RangeError;
+    const what = isTooLarge ? `inflates to more than ${maxOutputLength} bytes` : messageOf(error);
+    throw new BatchRefused(`a batch in ${name}: ${what}`, { cause: error });
+  }
+  throw new UnknownCodec(`a batch is compressed by ${name ?? codec}, which Questlog does not read`);
+}
+
+/**
+ * What aborted transactions wrote is left out (KIP-98): brokers send it all the same, with a list of those transactions
+ * in the order of their ends. Several may be open at once, also from before the first batch that was fetched.
+ */
+class AbortedTransactions {
+  /** The next to begin is the last. */
+  readonly #ahead: AbortedTransaction[];
+  readonly #aborting = new Set<bigint>();
+
+  constructor(transactions: readonly AbortedTransaction[]) {
+    this.#ahead = [...transactions].sort((a, b) => b.firstOffset - a.firstOffset);
+  }
+
+  /** To be asked of each batch of a transaction, in offset order. */
+  isAborted(batch: Buffer, lastOffset: number, isControl: boolean): boolean {
+    for (
+      let next = this.#ahead.at(-1);
+      next !== undefined && next.firstOffset <= lastOffset;
+      next = this.#ahead.at(-1)
+    ) {
+      this.#aborting.add(next.producerId);
+      this.#ahead.pop();
+    }
+    if (this.#aborting.size === 0) return false;
+    const producerId = batch.readBigInt64BE(PRODUCER_ID);
+    if (isControl && isAbortMarker(batch)) this.#aborting.delete(producerId);
+    return this.#aborting.has(producerId);
+  }
+}
+
+/** A marker's key is its version and its type, each two bytes; type 0 aborts, type 1 commits. Compaction may take it. */
+function isAbortMarker(batch: Buffer): boolean {
+  if (batch.readInt32BE(COUNT) === 0) return false;
+  const marker = new RecordDecoder(batch.subarray(RECORDS), { baseOffset: 0, baseTimestamp: 0 });
+  const key = marker.nextKey();
+  return key !== null && key.length >= 4 && key.readInt16BE(2) === 0;
+}
+
+interface RecordBase {
+  readonly baseOffset: number;
+  readonly baseTimestamp: number;
+  /** Of all the records, where the topic counts by the time of the append. */
+  readonly appendTimestamp?: number | undefined;
+}
+
+/** Reads the records of a batch, one behind the other. Numbers are zigzag varints. */
+class RecordDecoder {
+  readonly #bytes: Buffer;
+  readonly #base: RecordBase;
+  #at = 0;
+  #end = 0;
+  #offset = 0;
+  #timestampMs = 0;
+  /** Of the last record's key and value. */
+  size = 0;
+
+  constructor(bytes: Buffer, base: RecordBase) {
+    this.#bytes = bytes;
+    this.#base = base;
+  }
+
+  next(): LogRecord {
+    this.#begin();
+    const keyLength = this.#number();
+    const key = keyLength < 0 ? null : this.#text(keyLength);
+    const value = this.#view(this.#number());
+    this.size = Math.max(keyLength, 0) + (value?.length ?? 0);
+    const headers = this.#headers();
+    if (this.#at !== this.#end) throw new BatchRefused('a record is longer than what it holds');
+    return { offset: this.#offset, timestampMs: this.#timestampMs, key, value, headers };
+  }
+
+  nextKey(): Buffer | null {
+    this.#begin();
+    return this.#view(this.#number());
+  }
+
+  /** @throws BatchRefused where more follows. */
+  end(): void {
+    if (this.#at !== this.#bytes.length) throw new BatchRefused('a batch holds more than its records');
+  }
+
+  #begin(): void {
+    this.#end = this.#bytes.length;
+    const length = this.#number();
+    this.#end = this.#behind(length);
+    // Attributes, of which there are none yet.
+    this.#at += 1;
+    const { baseOffset, baseTimestamp, appendTimestamp } = this.#base;
+    const timestampMs = baseTimestamp + this.#number();
+    this.#timestampMs = appendTimestamp ?? timestampMs;
+    this.#offset = baseOffset + this.#number();
+  }
+
+  /** The last value of a repeated header counts. */
+  #headers(): Headers {
+    const count = this.#number();
+    const headers: Record<string, string> = {};
+    for (let index = 0; index < count; index += 1) {
+      const name = this.#text(this.#number());
+      const length = this.#number();
+      headers[name] = length < 0 ? '' : this.#text(length);
+    }
+    return headers;
+  }
+
+  #text(length: number): string {
+    const start = this.#at;
+    this.#at = this.#behind(length);
+    return this.#bytes.toString('utf8', start, this.#at);
+  }
+
+  #view(length: number): Buffer | null {
+    if (length < 0) return null;
+    const start = this.#at;
+    this.#at = this.#behind(length);
+    return this.#bytes.subarray(start, this.#at);
+  }
+
+  #behind(length: number): number {
+    const end = this.#at + length;
+    if (length < 0 || end > this.#end) throw new BatchRefused('a record is shorter than what it holds');
+    return end;
+  }
+
+  /** Exact up to 2^53, as offsets and times are. */
+  #number(): number {
+    const first = this.#byte();
+    if (first < 0x80) return (first >>> 1) ^ -(first & 1);
+    let value = first & 0x7f;
+    let scale = 0x80;
+    for (let byte = first; byte >= 0x80; scale *= 0x80) {
+      byte = this.#byte();
+      value += (byte & 0x7f) * scale;
+    }
+    return value % 2 === 0 ? value / 2 : -(value + 1) / 2;
+  }
+
+  #byte(): number {
+    const byte = this.#bytes[this.#at];
+    if (byte === undefined) throw new BatchRefused('a record ends too soon');
+    this.#at += 1;
+    return byte;
+  }
+}
+
+function int64(bytes: Buffer, at: number): number {
+  return bytes.readInt32BE(at) * 2 ** 32 + bytes.readUInt32BE(at + 4);
+}
