@@ -36,6 +36,13 @@ test.skipIf(!isMounted)(
     const ballast = fill({ leaveBytes: 6 * KIB * KIB });
     const refused = await postUntilRefused(product, acknowledged);
     const readWhileFull = await product.request('GET', '/v1/quota');
+    const rest = fill({ leaveBytes: 0, name: 'rest' });
+    const asked = await Promise.all(
+      [1, 100_000].map((rows) =>
+        product.admin('POST', '/admin/sql', { query: `SELECT number FROM numbers(${rows})` }),
+      ),
+    );
+    rmSync(rest);
     rmSync(ballast);
 
     for (const answer of refused) {
@@ -44,6 +51,8 @@ test.skipIf(!isMounted)(
       expect(Number(answer.headers.get('retry-after'))).toBeGreaterThan(0);
     }
     expect([200, 503]).toContain(readWhileFull.status);
+    // An answer of which the disk took nothing, or a part, is none.
+    expect(asked.map(({ status }) => status)).toEqual([503, 503]);
     expect(acknowledged.length).toBeGreaterThan(0);
 
     const back = await eventually(
@@ -104,8 +113,8 @@ function post(product: Product): Promise<Answer> {
 }
 
 /** Takes what is free on the disk but for so many bytes, and returns the file that holds it. */
-function fill({ leaveBytes }: { leaveBytes: number }): string {
-  const path = join(disk, 'ballast');
+function fill({ leaveBytes, name = 'ballast' }: { leaveBytes: number; name?: string }): string {
+  const path = join(disk, name);
   const { bavail, bsize } = statfsSync(disk);
   const file = openSync(path, 'w');
   const chunk = Buffer.alloc(64 * KIB);

@@ -1,9 +1,18 @@
 /** Files of requests: the engine reads an INSERT's rows from one and writes a SELECT's result to one. None outlives its request. */
 
 import { randomUUID } from 'node:crypto';
-import { closeSync, createReadStream, fstatSync, openSync, readFileSync, rmSync, unlinkSync } from 'node:fs';
+import {
+  closeSync,
+  createReadStream,
+  fstatSync,
+  openSync,
+  readFileSync,
+  rmSync,
+  statfsSync,
+  unlinkSync,
+} from 'node:fs';
 import { mkdir, open, rm, stat } from 'node:fs/promises';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import type { Readable } from 'node:stream';
 import type { ByteStream } from '../../../process/inflate.ts';
 import { exceptions } from '../http/httpErrors.ts';
@@ -29,7 +38,7 @@ export interface RequestFiles {
   /**
    * Has a result written to a file and takes it from there; the body is undefined when nothing was written.
    * The signal that `write` gets also aborts when the file grows too large.
-   * @throws ClickHouseException when it does
+   * @throws ClickHouseException when it does, or when the disk may have had no room for all of it
    */
   collect<T>(
     signal: AbortSignal,
@@ -117,8 +126,12 @@ const RESULT_TOO_LARGE = `Limit for result exceeded, max bytes of its text: ${MA
  */
 function takeBody(path: string): ResultBody | undefined {
   const file = openIfThere(path);
+  const size = file === undefined ? 0 : fstatSync(file).size;
+  if (size % PAGE_BYTES === 0 && isDiskFull(dirname(path))) {
+    if (file !== undefined) closeSync(file);
+    throw exceptions.notEnoughSpace(NO_ROOM);
+  }
   if (file === undefined) return undefined;
-  const { size } = fstatSync(file);
   // An open stream goes on reading a file that has no name any more.
   unlinkSync(path);
   if (size > MAX_BUFFERED_RESULT_BYTES) {
@@ -129,6 +142,20 @@ function takeBody(path: string): ResultBody | undefined {
   } finally {
     closeSync(file);
   }
+}
+
+/**
+ * The engine calls a result whole of which a full disk took only the beginning, or nothing. Such a file ends where a page
+ * ends. By now something else may have given a little room back.
+ */
+const PAGE_BYTES = 4096;
+const LEAST_FREE_BYTES = 16 * 1024 * 1024;
+const LEAST_FREE_SHARE = 0.05;
+const NO_ROOM = 'The disk is full: it may have had no room for all of the result.';
+
+function isDiskFull(folder: string): boolean {
+  const { bavail, blocks, bsize } = statfsSync(folder);
+  return bavail * bsize < Math.min(LEAST_FREE_BYTES, LEAST_FREE_SHARE * blocks * bsize);
 }
 
 /** Some statements do not write INTO OUTFILE although they take it (EXPLAIN AST); what is none writes nothing either. */

@@ -30,6 +30,7 @@ export const exceptions = {
   readonly: exception(164, 'READONLY'),
   requiredPassword: exception(194, 'REQUIRED_PASSWORD'),
   tooManyQueries: exception(202, 'TOO_MANY_SIMULTANEOUS_QUERIES'),
+  notEnoughSpace: exception(243, 'NOT_ENOUGH_SPACE'),
   cannotDecompress: exception(271, 'CANNOT_DECOMPRESS'),
   cancelled: () => new ClickHouseException(394, 'QUERY_WAS_CANCELLED', 'Query was cancelled.'),
   resultTooLarge: exception(396, 'TOO_MANY_ROWS_OR_BYTES'),
