@@ -46,7 +46,16 @@ test('beside a healthy product all is well, a line each', async () => {
   const { code, stdout, stderr } = await questlogCommand(['doctor'], { env: local });
 
   expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
-  const checks = ['Node', 'settings', 'data folder', 'disk', 'credentials', 'admin listener', 'clock'];
+  const checks = [
+    'Questlog',
+    'Node',
+    'settings',
+    'data folder',
+    'disk',
+    'credentials',
+    'admin listener',
+    'clock',
+  ];
   expect(stdout.split('\n').map((line) => line.slice(0, 20).trim().replace(/ +/g, ' '))).toEqual([
     ...[...checks, 'ClickHouse', 'game listener'].map((check) => `ok ${check}`),
     '',
@@ -58,7 +67,7 @@ test('of a remote one nothing is looked for on this machine', async () => {
 
   expect(code).toBe(0);
   expect(Object.keys(states)).toEqual([
-    ...['Node', 'settings', 'admin listener', 'clock', 'ClickHouse', 'game listener'],
+    ...['Questlog', 'Node', 'settings', 'admin listener', 'clock', 'ClickHouse', 'game listener'],
   ]);
 });
 
@@ -109,7 +118,7 @@ test('a product that is not ready, without its reader and with another clock, is
 
   expect(code).toBe(1);
   expect(states).toEqual({
-    ...{ Node: 'ok', settings: 'ok', 'admin listener': 'ok', readiness: 'warn' },
+    ...{ Questlog: 'ok', Node: 'ok', settings: 'ok', 'admin listener': 'ok', readiness: 'warn' },
     ...{ clock: 'warn', ClickHouse: 'warn', 'game listener': 'fail' },
   });
   expect(cureOf('readiness')).toContain('linker: partition 3 has not moved');

@@ -53,6 +53,14 @@ describe('a path that does not exist', () => {
     for (const method of ['GET', 'POST']) expectProblem(await game.request(method, path), 404, 'not_found');
   });
 
+  test.each([
+    ['/v1/ingest/event', 'is /v1/ingest/events meant?'],
+    ['/readyz', 'the listener of operators has it (QUESTLOG_ADMIN_PORT'],
+    ['/admin/tenants', 'the listener of operators has it (QUESTLOG_ADMIN_PORT'],
+  ])('is told where it is: %s', async (path, hint) => {
+    expect((await game.request('GET', path)).json().detail).toContain(hint);
+  });
+
   test('is a 404 on the admin listener too', async () => {
     expectProblem(await shared.product.admin('GET', '/admin'), 404, 'not_found');
   });

@@ -50,6 +50,8 @@ describe('a restart', () => {
     const { baseUrl: _, adminUrl: __, ...kept } = before.credentials;
 
     expect(product.credentials).toMatchObject({ ...kept, clickhouse: expect.any(Object) });
+    // Where BI tools have been told that it is.
+    expect(product.credentials.clickhouse.url).toBe(before.credentials.clickhouse.url);
     expect(product.credentials.clickhouse.reader).toMatchObject({
       username: 'reader',
       password: expect.any(String),

@@ -22,6 +22,10 @@ test.each([
   expect(clockFinding(date, NOON).state).toBe(state);
 });
 
+test('within the second that an answer says, the clocks are not apart', () => {
+  expect(clockFinding('Sun, 22 Nov 2026 12:00:00 GMT', NOON + 999).found).toMatch(/^0 s/);
+});
+
 test('an older Node than the services run on fails, with what brings a newer one', () => {
   expect(nodeFinding('24.21.0')).toEqual({ check: 'Node', state: 'ok', found: '24.21.0' });
   expect(nodeFinding('22.14.0')).toMatchObject({

@@ -29,13 +29,13 @@ const CLOCK_APART_MS = 5_000;
 const ANSWER_WITHIN_MS = 5_000;
 const OF_OTHERS = 0o077;
 
-export function doctorCommand(env: NodeJS.ProcessEnv): Command {
+export function doctorCommand(version: string, env: NodeJS.ProcessEnv): Command {
   const command = new Command('doctor')
     .description('look for what is wrong, each with its cure')
     .option('--json', 'for programs');
   example(command, 'questlog doctor');
   return command.action(async ({ json = false }: { json?: boolean }) => {
-    const findings = await examine(env);
+    const findings: Finding[] = [{ check: 'Questlog', state: 'ok', found: version }, ...(await examine(env))];
     process.stdout.write(json ? `${JSON.stringify(findings, null, 2)}\n` : table(findings));
     if (findings.some(({ state }) => state === 'fail')) process.exitCode = 1;
   });
@@ -144,12 +144,12 @@ export function diskFinding(freeBytes: number): Finding {
 /** @param date as the header of an answer, in whole seconds. */
 export function clockFinding(date: string | null, nowMs: number): Finding {
   const check = 'clock';
-  const apartMs = nowMs - Date.parse(date ?? '');
+  const apartMs = Math.abs(nowMs - Date.parse(date ?? ''));
   if (Number.isNaN(apartMs)) {
     return { check, state: 'warn', found: 'the answer has no Date', cure: 'look at the proxy in between' };
   }
-  const found = `${(Math.abs(apartMs) / 1000).toFixed(0)} s apart from the admin listener’s`;
-  if (Math.abs(apartMs) <= CLOCK_APART_MS) return { check, state: 'ok', found };
+  const found = `${Math.floor(apartMs / 1000)} s apart from the admin listener’s`;
+  if (apartMs <= CLOCK_APART_MS) return { check, state: 'ok', found };
   return { check, state: 'warn', found, cure: 'synchronise both machines with a time server (NTP)' };
 }
 

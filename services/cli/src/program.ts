@@ -60,7 +60,7 @@ QUESTLOG_ADMIN_TOKEN for operators' commands, and by QUESTLOG_URL and QUESTLOG_T
     sendCommand(at),
     simulateCommand(at),
     ...manageCommands(at),
-    doctorCommand(env),
+    doctorCommand(version, env),
     verifyCommand(at),
     completionCommand(program),
   ];

@@ -116,7 +116,8 @@ const clickhouseSettings = {
     default: 0,
     minimum: 0,
     maximum: 65_535,
-    description: 'Port of the embedded ClickHouse on 127.0.0.1; 0 takes any free one.',
+    description:
+      'Port of the embedded ClickHouse on 127.0.0.1. 0 takes any free one, and later that of the last start where it is free.',
   }),
   clickhouseReaderUrl: setting.optional({
     env: 'CLICKHOUSE_READER_URL',

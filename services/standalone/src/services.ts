@@ -77,7 +77,11 @@ export async function startServices(deps: Deps): Promise<Running> {
     service === 'standalone' && kept && ownReader
       ? { ...kept, ...kept.credentials.clickhouse, reader: ownReader }
       : undefined;
-  const engines = await openEngines({ settings, choice, embedded, logger, lifecycle });
+  const clickhousePort = embedded === undefined ? 0 : await portFor(ofClickHouse, embedded.credentials);
+  const engines = await openEngines({
+    ...{ choice, embedded, logger, lifecycle },
+    settings: { ...settings, clickhousePort },
+  });
   const shared = {
     ...engines,
     clock: systemClock,
@@ -158,6 +162,16 @@ function addressesOf({ host, port, adminHost, adminPort, clickhousePort }: Setti
       settings: { host: 'QUESTLOG_CLICKHOUSE_PORT', port: 'QUESTLOG_CLICKHOUSE_PORT' },
     },
   };
+}
+
+/** That of the last start, so that a BI tool finds ClickHouse again, unless somebody else has it by now. */
+async function portFor(address: ListenAddress, { clickhouse }: Credentials): Promise<number> {
+  const last = Number(URL.parse(clickhouse.url)?.port ?? 0);
+  if (address.port !== 0 || last === 0) return address.port;
+  return await checkAddress({ ...address, port: last }).then(
+    () => last,
+    () => 0,
+  );
 }
 
 /** Of the standalone process always; of ingest alone where it is to have a demo. */

@@ -9,7 +9,7 @@ const well: Lag = {
   at: '',
   consumers: [consumer],
   deadLetters: { records: 0 },
-  disk: { freeBytes: 50, totalBytes: 100 },
+  disk: { freeBytes: 5e9, totalBytes: 1e10 },
 };
 const whats = (of: Partial<Parameters<typeof adviceOf>[0]>): string[] =>
   adviceOf({ lag: well, ready: {}, rates: undefined, ...of }).map(({ what }) => what);
@@ -38,7 +38,13 @@ test('says what does not answer, what goes wrong, and what fills up', () => {
   const rates = { atMs: 0, events: 0, requests: 1, errors: 1, refused: 0, p50Ms: 1, p99Ms: 1_500 };
   expect(whats({ rates })).toHaveLength(2);
   expect(whats({ lag: { ...well, deadLetters: { records: 1 } } })).toEqual(['There are dead letters.']);
-  expect(whats({ lag: { ...well, disk: { freeBytes: 9, totalBytes: 100 } } })).toEqual([
-    'The disk is almost full.',
-  ]);
+  const disk = (freeBytes: number) => ({ lag: { ...well, disk: { freeBytes, totalBytes: 1e10 } } });
+  expect(whats(disk(9e8))).toEqual(['The disk is almost full.']);
+  expect(whats(disk(1e6))).toEqual(['The disk is full.']);
+});
+
+test('says a full disk first, and once of each consumer what follows from it', () => {
+  const lag = { ...well, consumers: [{ ...consumer, lagMs: 31_000 }], disk: { freeBytes: 0, totalBytes: 1 } };
+  const ready = { problems: { [consumer.group]: 'has not moved' } };
+  expect(whats({ lag, ready })).toEqual(['The disk is full.', 'questlog-project-events: has not moved.']);
 });

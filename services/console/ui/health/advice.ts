@@ -32,6 +32,8 @@ const BEHIND_MS = 30_000;
 const NEAR_LOSS = 0.1;
 const SLOW_MS = 1_000;
 const LEAST_FREE = 0.1;
+/** The log writes no more, or soon. */
+const FULL_BYTES = 16 * 1024 * 1024;
 
 const NAMES: Readonly<Record<string, string>> = {
   'questlog-project-events questlog.events.v1': 'Events to ClickHouse',
@@ -53,24 +55,29 @@ export function adviceOf(of: {
   readonly rates: Rates | undefined;
 }): Advice[] {
   const { lag, ready, rates } = of;
+  const told = new Set(Object.keys({ ...ready?.problems }));
   return [
+    // First: where it is full, everything else follows from it.
+    ...adviceOfDisk(lag?.disk),
     ...Object.entries({ ...ready?.problems, ...ready?.warnings }).map(([name, sentence]) => ({
       what: `${name}: ${sentence}.`,
       todo: cureOf(name),
     })),
-    ...(lag?.consumers.flatMap(adviceOfConsumer) ?? []),
+    ...(lag?.consumers.flatMap((consumer) => adviceOfConsumer(consumer, told)) ?? []),
     ...ifBad((rates?.errors ?? 0) > 0, 'Questlog answers requests with a 5xx.', ERRORS),
     ...ifBad((rates?.p99Ms ?? 0) > SLOW_MS, 'One answer in a hundred takes more than a second.', SLOW),
     ...ifBad((lag?.deadLetters.records ?? 0) > 0, 'There are dead letters.', DEAD),
-    ...ifBad(
-      lag?.disk != null && lag.disk.freeBytes < LEAST_FREE * lag.disk.totalBytes,
-      'The disk is almost full.',
-      FULL,
-    ),
   ];
 }
 
-function adviceOfConsumer(consumer: Lag['consumers'][number]): Advice[] {
+function adviceOfDisk(disk: Lag['disk'] | undefined): Advice[] {
+  if (disk == null) return [];
+  if (disk.freeBytes < FULL_BYTES) return [{ what: 'The disk is full.', todo: FULL }];
+  return ifBad(disk.freeBytes < LEAST_FREE * disk.totalBytes, 'The disk is almost full.', ALMOST_FULL);
+}
+
+/** @param told readiness has said of these groups that they stand still. */
+function adviceOfConsumer(consumer: Lag['consumers'][number], told: ReadonlySet<string>): Advice[] {
   const { group, lagMs, lagRecords, shareOfRetention, lostRecords } = consumer;
   const name = lagName(consumer);
   const todo = group === 'questlog-link' ? LINKER : PROJECTOR;
@@ -85,7 +92,8 @@ function adviceOfConsumer(consumer: Lag['consumers'][number]): Advice[] {
   }
   const seconds = Math.round((lagMs ?? 0) / 1000).toLocaleString();
   const what = `${name} is ${seconds} s behind, with ${lagRecords.toLocaleString()} records.`;
-  return ifBad((lagMs ?? 0) > BEHIND_MS, what, todo);
+  const isTold = told.has(group) || told.has(`${group} ${consumer.topic}`);
+  return ifBad((lagMs ?? 0) > BEHIND_MS && !isTold, what, todo);
 }
 
 function ifBad(isBad: boolean, what: string, todo: string): Advice[] {
@@ -112,4 +120,7 @@ const SLOW =
   'An answer waits for the log: look at the disk of the log or at the brokers, and at the CPU of this process.';
 const DEAD =
   'Look for record_dead_lettered in the log lines of projector and linker: each names its cause. Mend that, then append them again; they are kept for 30 days.';
-const FULL = 'When it is full, games are answered 503. Free space, or give the data folder a larger disk.';
+const ALMOST_FULL =
+  'When it is full, games are answered 503. Free space, or give the data folder a larger disk.';
+const FULL =
+  'Games are answered 503 and keep what they could not send. Free space, or give the data folder a larger disk: everything resumes by itself, docs/operating/one-process.md.';

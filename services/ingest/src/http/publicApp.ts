@@ -99,8 +99,14 @@ export function publicApp(deps: PublicAppDeps): Koa {
   app.use(router.routes());
   if (corsOrigins.length > 0) app.use(preflights(router));
   if (deps.hasDocs) app.use(rootToDocs);
-  app.use(noRoute(router));
+  app.use(noRoute(router, ofOperators));
   return app;
+}
+
+/** A probe or a scraper that was given the games' port. */
+function ofOperators(path: string): string | undefined {
+  if (!/^\/(healthz|readyz|metrics|admin|login)(\/|$)/.test(path)) return undefined;
+  return 'the listener of operators has it (QUESTLOG_ADMIN_PORT, 8081 unless set); GET /health answers here';
 }
 
 async function ingestEvents(deps: PublicAppDeps, ctx: RouterContext, principal: Principal): Promise<void> {

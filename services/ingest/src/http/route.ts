@@ -1,5 +1,6 @@
 /** What both listeners share: unknown paths and methods as problems, small JSON bodies checked by TypeBox. */
 import type { RouterInstance } from '@koa/router';
+import { nearestName } from '@questlog/runtime/process/nearMiss';
 import type { Middleware } from 'koa';
 import bodyParser from 'koa-bodyparser';
 import type { Static, TSchema } from 'typebox';
@@ -7,17 +8,34 @@ import { Compile } from 'typebox/compile';
 import { fieldProblems } from '../core/fieldProblems.ts';
 import { Rejected } from '../rejected.ts';
 
-/** Stands behind the router. Another method on a known path is a 405, an unknown path a 404. */
-export function noRoute(router: RouterInstance): Middleware {
+/**
+ * Stands behind the router. Another method on a known path is a 405, an unknown path a 404.
+ * @param elsewhere where a path is that the other listener has.
+ */
+export function noRoute(
+  router: RouterInstance,
+  elsewhere: (path: string) => string | undefined = () => undefined,
+): Middleware {
+  const known = router.stack.map(({ path }) => String(path)).filter((path) => !path.includes(':'));
   return async (ctx) => {
     const methods = methodsAt(router, ctx.path);
-    if (methods.size === 0) throw new Rejected('not_found', `there is nothing at ${ctx.path}`);
+    if (methods.size === 0) {
+      const meant = nearestName(ctx.path, known, MAX_EDITS);
+      const hint = elsewhere(ctx.path) ?? (meant && `is ${meant} meant?`);
+      throw new Rejected(
+        'not_found',
+        `there is nothing at ${ctx.path}${hint === undefined ? '' : `; ${hint}`}`,
+      );
+    }
     const allowed = [...methods].join(', ');
     throw new Rejected('method_not_allowed', `${ctx.method} is not one of ${allowed}`, {
       headers: { Allow: allowed },
     });
   };
 }
+
+/** Of a path that somebody meant. */
+const MAX_EDITS = 2;
 
 /** Those that a path has; none where it is unknown. */
 export function methodsAt(router: RouterInstance, path: string): ReadonlySet<string> {

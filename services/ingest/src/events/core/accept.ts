@@ -164,7 +164,7 @@ export function placeDrafts(
 }
 
 export function unknownSession(index: number, sessionId: string, projectId: string): ElementProblem {
-  const detail = `session ${sessionId} does not exist in project ${projectId}`;
+  const detail = `session ${sessionId} does not exist in project ${projectId}; register it first: POST /v1/ingest/sessions`;
   return { index, pointer: '/sessionId', code: 'unknown_session', detail };
 }
 
