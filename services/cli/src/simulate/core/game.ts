@@ -7,7 +7,7 @@ import { Dice } from './dice.ts';
 const MINUTE_MS = 60_000;
 const DAY_MS = 1_440 * MINUTE_MS;
 /** How long a client gathers events before it sends them. */
-const BATCH_MS = 15_000;
+const BATCH_MS = 5_000;
 /** Both revisions of the contract take so many at once. */
 const MAX_BATCH = 200;
 /** Far less than a request takes. */
@@ -164,8 +164,9 @@ function checkpointsOf(dice: Dice, variant: Player['variant']): Checkpoint[] {
 function aVisit(player: Player, atMs: number, endMs: number): Visit {
   const { dice } = player;
   const id = dice.uuid();
-  const lengthMs = Math.min(dice.between(2, 40) * MINUTE_MS, Math.max(endMs - atMs - 1_000, 1_000));
+  const wantedMs = Math.min(dice.between(2, 40) * MINUTE_MS, Math.max(endMs - atMs - 1_000, 1_000));
   const hasCrashed = dice.chance(player.build.version === '1.4.2' ? 0.12 : 0.03);
+  const lengthMs = hasCrashed ? Math.ceil(wantedMs * dice.next()) : wantedMs;
   const played = [...playedIn(player, atMs, lengthMs, hasCrashed)]
     // Who has left does not see that the match was found.
     .filter((happened) => happened.atMs <= atMs + lengthMs)

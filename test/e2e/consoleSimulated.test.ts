@@ -1,0 +1,157 @@
+/** Every page of the console in a real Chromium while a simulated game is being played, until Ctrl-C ends it. */
+import type { Page } from 'playwright-core';
+import { expect, test } from 'vitest';
+import { eventually } from './builders.ts';
+import { aChromium, describeLooks, violations } from './consolePage.ts';
+import type { Reached } from './product.ts';
+import { running } from './questlogCommand.ts';
+import { ownProduct } from './sharedProduct.ts';
+
+/** Its first crashes come after seconds, and it goes on for longer than anybody looks. */
+const GAME = ['--players', '400', '--minutes', '3', '--seed', '160'];
+const NAME = 'Fox Run, seed 160';
+const STUDIO = 'Simulated studio';
+const QUOTA = 20;
+
+/** What only a game that is being played shows, by the path of the page. In the order in which they are looked at. */
+const SHOWS: Readonly<Record<string, (page: Page, address: string) => Promise<void>>> = {
+  tail: async (page) => {
+    await page.getByText('Live.').waitFor();
+    const counted = page.getByText(/Showing [\d,]+ of [\d,]+ events/);
+    const matched = async () => numberIn(/of ([\d,]+) events/, await counted.textContent());
+    const first = await eventually(matched, (events) => events > 0);
+    await eventually(matched, (events) => events > first);
+    const row = page.locator('tbody tr').first();
+    expect(await row.getByRole('cell').nth(2).textContent()).toBe(NAME);
+    await page.getByText('over quota').first().waitFor();
+  },
+  rejects: async (page) => {
+    await page.getByText(`Nothing was refused or ignored in this time of ${NAME}`).waitFor();
+  },
+  reports: async (page) => {
+    await page.getByText(/^\d+ reports?$/).waitFor();
+    expect(await page.locator('tbody tr a').first().getAttribute('href')).toMatch(/^#\/report\//);
+  },
+  report: async (page, address) => {
+    await page.goto(`${address}/#/reports`);
+    const link = page.locator('tbody tr a').last();
+    const title = (await link.textContent()) ?? '';
+    await link.click();
+    await page.getByRole('heading', { name: title, exact: true }).waitFor();
+    const told = (await page.getByText(/events of the session, no gap/).textContent()) ?? '';
+    const events = numberIn(/([\d,]+) of \d/, told);
+    expect(told).toContain(`${events} of ${events} events`);
+    // All that the session sent, and the event that the report brings.
+    await page.getByText(`${events + 1} linked`, { exact: true }).waitFor();
+    expect(await page.locator('.trail tbody tr').count()).toBe(events + 1);
+    expect(await page.locator('.timeline circle').count()).toBeGreaterThan(2);
+    await page.getByRole('button', { name: 'crash' }).waitFor();
+    await page.getByLabel('The text of game.log').getByText('SIGSEGV').waitFor();
+    await eventually(
+      () => page.evaluate<number>("document.querySelector('main img')?.naturalWidth ?? 0"),
+      (width) => width > 0,
+    );
+  },
+  follow: async (page) => {
+    // On from the report that is open.
+    await page.goBack();
+    await page.getByRole('button', { name: 'crash' }).click();
+    await page.getByRole('link', { name: 'Follow this event' }).click();
+    await page.locator('.steps li.done').nth(3).waitFor();
+    const steps = await page.locator('.steps li.done h3').allTextContents();
+    expect(steps).toEqual(['Answered', 'In the log', 'In ClickHouse', expect.stringMatching(/^Linked to ./)]);
+  },
+  health: async (page) => {
+    const rate = page.getByRole('group', { name: 'Events a second' }).locator('strong');
+    await eventually(
+      async () => Number.parseFloat((await rate.textContent()) ?? ''),
+      (perSecond) => perSecond > 0,
+    );
+    await page.getByRole('group', { name: 'p99 of answers' }).getByText(/\d ms/).waitFor();
+    expect(await page.getByRole('region', { name: 'Consumers of the log' }).locator('tbody tr').count()).toBe(
+      6,
+    );
+  },
+  quota: async (page) => {
+    const gauge = page.getByRole('img', { name: new RegExp(`^${STUDIO}: [\\d,]+ of ${QUOTA} events`) });
+    const told = await gauge.getAttribute('aria-label');
+    const used = numberIn(/: ([\d,]+) of/, told);
+    expect(used).toBeGreaterThan(QUOTA);
+    expect(numberIn(/, ([\d,]+) over quota/, told)).toBe(used - QUOTA);
+    await page.getByText(/Forecast for the end of the month: [1-9]/).waitFor();
+  },
+  manage: async (page) => {
+    const project = page.getByRole('region', { name: 'Projects' }).getByRole('row', { name: NAME });
+    await project.getByRole('cell', { name: STUDIO }).waitFor();
+    const token = page.getByRole('region', { name: 'Access tokens' }).getByRole('row', { name: NAME });
+    await token.getByText('events:write').waitFor();
+  },
+  ask: async (page) => {
+    const editor = page.getByLabel('A question in SQL');
+    await editor.fill(`SELECT count() AS events, uniqExact(session_id) AS sessions
+      FROM events WHERE project_id = {project:UUID}`);
+    const answered = async () => {
+      await editor.press('Control+Enter');
+      await page.getByRole('button', { name: 'Ask', exact: true }).waitFor();
+      return Number(
+        await page.getByRole('region', { name: 'The answer' }).getByRole('cell').first().textContent(),
+      );
+    };
+    const first = await eventually(answered, (events) => events > 0);
+    await eventually(answered, (events) => events > first);
+  },
+};
+
+describeLooks('an operator who looks while a game is played', () => {
+  const shared = ownProduct();
+  const chromium = aChromium();
+
+  test('finds the game on every page as it goes on, and Ctrl-C tells where it stopped', async () => {
+    const { product } = shared;
+    await product.admin('POST', '/admin/tenants', { name: STUDIO, monthlySoftQuota: QUOTA });
+    const played = running(['simulate', ...GAME], environmentOf(product));
+    await eventually(
+      async () => (await product.admin('GET', '/admin/projects')).text(),
+      (projects) => projects.includes(NAME),
+    );
+    const page = await chromium.signedIn(product, 'tail');
+    expect(Object.keys(SHOWS).sort()).toEqual(await pathsOf(page));
+    await page.getByLabel('Project').selectOption({ label: NAME });
+    for (const [path, shows] of Object.entries(SHOWS)) {
+      const address = product.credentials.adminUrl;
+      await page.goto(`${address}/#/${path}`);
+      await shows(page, address);
+      expect(await violations(page), path).toEqual([]);
+    }
+
+    expect(played.child.exitCode, played.output.stderr).toBe(null);
+    played.child.kill('SIGINT');
+    expect(await played.ended()).toBe(130);
+    const { stdout, stderr } = played.output;
+    const [, sent = ''] = /^stopped; sent (.*)$/m.exec(stderr) ?? [];
+    expect(sent).toMatch(/^[\d,]+ events, [1-9]\d* reports$/);
+    expect(stdout).toContain(`sent ${sent}\nheld ${sent}\n`);
+  });
+});
+
+function environmentOf({ credentials }: Reached): Record<string, string> {
+  const { adminUrl, adminToken, baseUrl, token } = credentials;
+  return {
+    QUESTLOG_ADMIN_URL: adminUrl,
+    QUESTLOG_ADMIN_TOKEN: adminToken,
+    QUESTLOG_URL: baseUrl,
+    QUESTLOG_TOKEN: token,
+  };
+}
+
+/** Of every page that there is, listed or not. */
+async function pathsOf(page: Page): Promise<string[]> {
+  const paths = await page.evaluate<string[]>(
+    "import('/ui/pages.ts').then(({ PAGES }) => PAGES.map(({ path }) => path))",
+  );
+  return paths.sort();
+}
+
+function numberIn(pattern: RegExp, text: string | null): number {
+  return Number(pattern.exec(text ?? '')?.[1]?.replaceAll(',', '') ?? Number.NaN);
+}
