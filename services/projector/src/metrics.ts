@@ -20,6 +20,12 @@ export function projectorMetrics(registry: MetricsRegistry) {
       buckets: [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30],
       registers,
     }),
+    truncatedRecords: new Counter({
+      name: 'questlog_log_truncated_records_total',
+      help: 'Records that were stored and that the log has lost since: see the table truncations.',
+      labelNames: ['topic', 'partition'],
+      registers,
+    }),
     projectorLag: new Gauge({
       name: 'questlog_projector_lag_records',
       help: 'Not in ClickHouse yet. Each projector reports the total: do not add them up.',

@@ -1,5 +1,4 @@
 /** The projector: log → ClickHouse. One consumer a topic; a partition is a sequence of blocks (`runBlocks`). */
-import type { Store } from '@questlog/runtime/clickhouse/store';
 import { type Block, type BlockWriter, runBlocks } from '@questlog/runtime/consumer/blocks';
 import { openDeadLetters } from '@questlog/runtime/consumer/deadLetters';
 import { checkProgress } from '@questlog/runtime/consumer/progress';
@@ -16,7 +15,16 @@ import type { ProjectorMetrics } from './metrics.ts';
 import { openLinksWriter } from './reports/linksWriter.ts';
 import { openReportsWriter } from './reports/writer.ts';
 import { openSessionsWriter } from './sessionsWriter.ts';
-import type { Source, WriterDeps } from './writer.ts';
+import { openHeldRecords } from './truncations/heldRecords.ts';
+import {
+  EVENT_TABLES,
+  LINK_TABLES,
+  REPORT_TABLES,
+  SESSION_TABLES,
+  type TopicTables,
+} from './truncations/topicTables.ts';
+import { truncationWarning } from './truncations/truncations.ts';
+import type { WriterDeps } from './writer.ts';
 
 export interface ProjectorDeps extends ServiceDeps {
   /** Blocks of one partition are at least so far apart under load. */
@@ -32,12 +40,12 @@ export interface Projector {
 
 export async function startProjector(deps: ProjectorDeps): Promise<Projector> {
   const projections = [
-    await projectTopic(deps, eventsAccepted, GROUPS.projectEvents, openEventsWriter, ['events', 'appends']),
-    await projectTopic(deps, sessionRegistered, GROUPS.projectSessions, openSessionsWriter, ['sessions']),
-    // Written again, reports and links are the same.
-    await projectTopic(deps, reportLinks, GROUPS.projectReports, openReportsWriter, []),
-    await projectTopic(deps, linkedEvents, GROUPS.projectLinks, openLinksWriter, []),
+    await projectTopic(deps, eventsAccepted, GROUPS.projectEvents, openEventsWriter, EVENT_TABLES),
+    await projectTopic(deps, sessionRegistered, GROUPS.projectSessions, openSessionsWriter, SESSION_TABLES),
+    await projectTopic(deps, reportLinks, GROUPS.projectReports, openReportsWriter, REPORT_TABLES),
+    await projectTopic(deps, linkedEvents, GROUPS.projectLinks, openLinksWriter, LINK_TABLES),
   ];
+  warnOfTruncations(deps);
   const failed = Promise.race(projections.map((projection) => projection.failed));
   // Its starter may look at it only later.
   failed.catch(() => {});
@@ -47,6 +55,18 @@ export async function startProjector(deps: ProjectorDeps): Promise<Projector> {
       await Promise.all(projections.map((projection) => projection.stop()));
     },
   };
+}
+
+/** Whoever asks hears what was known at the last time, so that it does not wait for ClickHouse. */
+function warnOfTruncations({ health, store, log }: ProjectorDeps): void {
+  let known: string | undefined;
+  const look = async (): Promise<void> => {
+    known = await truncationWarning(store, log.id);
+  };
+  health.warn('log_truncated', () => {
+    look().catch(() => {});
+    return known;
+  });
 }
 
 type OpenWriter<Message> = (
@@ -59,7 +79,7 @@ async function projectTopic<Message>(
   contract: MessageContract<Message>,
   group: string,
   openWriter: OpenWriter<Message>,
-  tables: readonly string[],
+  tables: TopicTables<Message>,
 ): Promise<Projector> {
   const { log, store, clock, logger, metrics, flushIntervalMs } = deps;
   const { topic } = contract;
@@ -81,17 +101,20 @@ async function projectTopic<Message>(
     topics: [topic],
     process: (owned) => {
       const { partition } = owned;
-      const writerDeps = { ...shared, partition, deadLetters: openLetters() };
-      const source = { logId: log.id, partition };
+      const source = { logId: log.id, topic, partition };
+      const orphanIds: string[] = [];
+      const deadLetters = openLetters();
       return runBlocks(owned, {
         log,
         topic,
-        holdsFrom: (offset) => holdsFrom(store, tables, source, offset),
-        openWriter: async (start) => await openWriter(writerDeps, start),
+        held: openHeldRecords({ store, codec, clock, source, tables, orphanIds }),
+        openWriter: async (start) =>
+          await openWriter({ ...shared, partition, orphanIds, deadLetters }, start),
         flushIntervalMs,
         clock,
         logger,
         onWritten,
+        onCut: (_cut, records) => metrics.truncatedRecords.inc({ topic, partition }, records),
       });
     },
   });
@@ -102,22 +125,4 @@ async function projectTopic<Message>(
       await consumer.stop();
     },
   };
-}
-
-/** Whether rows of the partition are there, at or behind an offset, of which a second one would be a second thing. */
-async function holdsFrom(
-  store: Store,
-  tables: readonly string[],
-  source: Source,
-  offset: number,
-): Promise<boolean> {
-  for (const table of tables) {
-    const rows = await store.query(
-      `SELECT 1 FROM ${table} WHERE log_id = {logId:UUID} AND log_partition = {partition:UInt32}
-         AND log_offset >= {offset:UInt64} LIMIT 1`,
-      { ...source, offset },
-    );
-    if (rows.length > 0) return true;
-  }
-  return false;
 }

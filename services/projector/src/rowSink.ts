@@ -54,7 +54,9 @@ export async function insertBlock<Message>(
   { source, block, records, held }: BlockInsert<Message>,
   attempt: Attempt,
 ): Promise<void> {
-  const token = `${source.logId}/${block.topic}/${source.partition}/${block.start}-${block.end}`;
+  // After a cut of the log the same offsets are other records.
+  const cuts = source.orphanIds.length === 0 ? '' : `/${source.orphanIds.length}`;
+  const token = `${source.logId}/${block.topic}/${source.partition}/${block.start}-${block.end}${cuts}`;
   const rowsOf = (wanted: (offset: number) => boolean): Buffer => {
     const rows = records
       .filter(({ offset }) => wanted(offset))

@@ -13,8 +13,8 @@ import { type Decoded, type WriterDeps, writerOf } from './writer.ts';
 const NO_METADATA = Buffer.from('{}');
 
 export function openSessionsWriter(deps: WriterDeps<SessionRegistered>): BlockWriter<unknown> {
-  const { store, logId, partition, onOutcome } = deps;
-  const source = { logId, partition };
+  const { store, logId, partition, orphanIds, onOutcome } = deps;
+  const source = { logId, partition, orphanIds };
   const firsts: Firsts<SessionRegistered> = {
     store,
     source,

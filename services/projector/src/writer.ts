@@ -17,6 +17,7 @@ export interface WriterDeps<Message> {
   readonly deadLetters: DeadLetters;
   readonly logId: string;
   readonly partition: number;
+  readonly orphanIds: readonly string[];
   /** The topic's number of partitions. */
   readonly partitions: number;
   /** `ignored`: a record that is meant for others, or that changes nothing. */
@@ -27,6 +28,8 @@ export interface WriterDeps<Message> {
 export interface Source {
   readonly logId: string;
   readonly partition: number;
+  /** The log ids that rows have whose records the partition has lost. */
+  readonly orphanIds: readonly string[];
 }
 
 export interface Decoded<T> {

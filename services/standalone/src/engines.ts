@@ -178,7 +178,8 @@ function checkedPublicUrl(text: string): string {
 /** Right after a move to another log; otherwise two deployments write into one database, and neither has all it should. */
 async function warnOfAnotherLog(log: Log, store: Store, logger: Logger): Promise<void> {
   const others = await store.query<{ id: string }>(
-    'SELECT DISTINCT log_id AS id FROM appends WHERE log_id != {log:UUID} LIMIT 3',
+    `SELECT DISTINCT log_id AS id FROM appends
+     WHERE log_id != {log:UUID} AND log_id NOT IN (SELECT orphan_id FROM truncations) LIMIT 3`,
     { log: log.id },
   );
   if (others.length === 0) return;

@@ -101,11 +101,15 @@ function distinct<T>(values: readonly T[]): T[] {
   return [...new Set(values)];
 }
 
+/** Rows whose records the log has lost were all before. */
+const BELOW = `log_partition = {partition:UInt32} AND
+  (log_id = {logId:UUID} AND log_offset < {start:UInt64} OR log_id IN {orphanIds:Array(UUID)})`;
+
 /** The append ids below an offset, oldest first: *below*, since a replayed block must not drop itself. */
 export async function recentAppendIds(store: Store, source: Source, start: number): Promise<string[]> {
   const rows = await store.query<{ id: string }>(
     `SELECT append_id AS id FROM appends
-     WHERE log_id = {logId:UUID} AND log_partition = {partition:UInt32} AND log_offset < {start:UInt64}
+     WHERE ${BELOW}
      ORDER BY log_offset DESC LIMIT {limit:UInt32}`,
     { ...source, start, limit: MAX_RECENT_APPENDS },
   );
@@ -123,8 +127,7 @@ export async function repeatedBelow(
   for (const part of partsOf(ids)) {
     const rows = await store.query<{ id: string }>(
       `SELECT append_id AS id FROM appends
-       WHERE log_id = {logId:UUID} AND log_partition = {partition:UInt32} AND log_offset < {start:UInt64}
-         AND append_id IN {ids:Array(UUID)}`,
+       WHERE ${BELOW} AND append_id IN {ids:Array(UUID)}`,
       { ...source, start, ids: part },
     );
     for (const { id } of rows) found.add(id);
@@ -150,7 +153,7 @@ export async function storedBelow(
        WHERE tenant_id IN {tenants:Array(UUID)} AND project_id IN {projects:Array(UUID)}
          AND id_at IN (SELECT fromUnixTimestamp64Milli(arrayJoin({millis:Array(Int64)}), 'UTC'))
          AND id IN {ids:Array(UUID)}
-         AND log_id = {logId:UUID} AND log_partition = {partition:UInt32} AND log_offset < {start:UInt64}`,
+         AND ${BELOW}`,
       {
         ...source,
         start,

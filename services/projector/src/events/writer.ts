@@ -35,8 +35,8 @@ export async function openEventsWriter(
   deps: WriterDeps<EventsAccepted>,
   start: number,
 ): Promise<BlockWriter<unknown>> {
-  const { store, clock, logId, partition, onOutcome } = deps;
-  const source = { logId, partition };
+  const { store, clock, logId, partition, orphanIds, onOutcome } = deps;
+  const source = { logId, partition, orphanIds };
   const recent = new RecentAppends(await recentAppendIds(store, source, start));
   const quota = openQuotaCounts(store, source);
   const minutes = openMinuteCounts(store, source);

@@ -26,8 +26,8 @@ interface ReportsPlan {
 }
 
 export function openReportsWriter(deps: WriterDeps<ReportLink>): BlockWriter<unknown> {
-  const { store, logId, partition, partitions, onOutcome } = deps;
-  const source = { logId, partition };
+  const { store, logId, partition, orphanIds, partitions, onOutcome } = deps;
+  const source = { logId, partition, orphanIds };
   const firsts = { store, source, table: 'report_versions', nameOf };
   return writerOf<ReportLink, ReportsPlan>(deps, {
     faultOf,

@@ -8,27 +8,30 @@ import { openMigrated } from '@questlog/runtime/clickhouse/migrate';
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import { until } from '@questlog/runtime/log/contract/harness';
 import { openDatabase } from '@questlog/runtime/log/embedded/database';
-import { embeddedLogOn } from '@questlog/runtime/log/embedded/embeddedLog';
-import type { Log } from '@questlog/runtime/log/log';
+import { type EmbeddedExtras, embeddedLogOn } from '@questlog/runtime/log/embedded/embeddedLog';
+import type { Headers, Log } from '@questlog/runtime/log/log';
 import { systemClock } from '@questlog/runtime/process/clock';
 import { Unavailable } from '@questlog/runtime/process/errors';
-import { createHealth } from '@questlog/runtime/process/health';
+import { createHealth, type Health } from '@questlog/runtime/process/health';
 import { silentLogger } from '@questlog/runtime/process/logger';
 import { createMetricsRegistry } from '@questlog/runtime/process/metrics';
 import { openLogRegistry } from '@questlog/runtime/registry/logRegistry';
 import { createCodec } from '@questlog/runtime/registry/registry';
 import type { MessageContract } from '@questlog/schemas/topics/contract';
 import { type DeadLetter, deadLetter } from '@questlog/schemas/topics/deadLetter';
-import { GROUPS, TOPICS, topicDefinitions } from '@questlog/schemas/topics/topics';
-import { projectorMetrics } from '../metrics.ts';
+import { APPEND_ID_HEADER, GROUPS, TOPICS, topicDefinitions } from '@questlog/schemas/topics/topics';
+import { type ProjectorMetrics, projectorMetrics } from '../metrics.ts';
 import { type Projector, startProjector } from '../projector.ts';
 
 const MIGRATIONS = fileURLToPath(new URL('../../../../deploy/clickhouse', import.meta.url));
 const PASSWORD = 'test';
 
 export interface Bench {
-  readonly log: Log;
+  readonly log: Log & EmbeddedExtras;
   readonly store: Store;
+  /** Of every projector that was started here. */
+  readonly health: Health;
+  readonly metrics: ProjectorMetrics;
   append<T>(
     topic: string,
     contract: MessageContract<T>,
@@ -40,6 +43,8 @@ export interface Bench {
   projectAll(store: Store): Promise<void>;
   /** What the projector's groups have committed is lost, or of the events is this offset. */
   loseOffsets(to?: number): void;
+  /** Opens the log anew on what `change` leaves in its directory. */
+  reopenLog(change: (directory: string) => void): Promise<void>;
   deadLetters(): Promise<DeadLetter[]>;
   close(): Promise<void>;
 }
@@ -47,17 +52,12 @@ export interface Bench {
 /** @param partitions one, where not told otherwise: what the tests append is one sequence. */
 export async function openBench(partitions = 1): Promise<Bench> {
   const directory = mkdtempSync(join(tmpdir(), 'projector-'));
-  const database = openDatabase(directory);
-  const log = embeddedLogOn(database, { directory, clock: systemClock });
-  const server = await startEmbeddedClickHouse({
-    directory: join(directory, 'ch'),
-    username: 'test',
-    password: PASSWORD,
-  });
-  const access = { url: server.url, username: 'test', password: PASSWORD, database: 'questlog' };
-  const store = await openMigrated(access, MIGRATIONS);
+  let { database, log } = openLogIn(directory);
+  const { store, close } = await openTables(join(directory, 'ch'));
   await log.ensureTopics(topicDefinitions(partitions));
-  const registry = await openLogRegistry(log);
+  let registry = await openLogRegistry(log);
+  const health = createHealth();
+  const metrics = projectorMetrics(createMetricsRegistry());
 
   const start: Bench['start'] = (on, from = log) =>
     startProjector({
@@ -66,8 +66,8 @@ export async function openBench(partitions = 1): Promise<Bench> {
       registry,
       clock: systemClock,
       logger: silentLogger,
-      metrics: projectorMetrics(createMetricsRegistry()),
-      health: createHealth(),
+      metrics,
+      health,
       flushIntervalMs: 0,
     });
   const projectAll = async (on: Store): Promise<void> => {
@@ -79,16 +79,26 @@ export async function openBench(partitions = 1): Promise<Bench> {
     }
   };
   return {
-    log,
+    get log() {
+      return log;
+    },
     store,
+    health,
+    metrics,
     start,
     projectAll,
+    reopenLog: async (change) => {
+      await log.close();
+      change(directory);
+      ({ database, log } = openLogIn(directory));
+      registry = await openLogRegistry(log);
+    },
     append: async (topic, contract, messages, partition = 0) => {
       const codec = await createCodec(registry, contract);
       await log.append(
         topic,
         partition,
-        messages.map((message) => ({ key: null, value: codec.encode(message) })),
+        messages.map((message) => ({ key: null, value: codec.encode(message), headers: headersOf(message) })),
       );
     },
     loseOffsets: (to) =>
@@ -99,12 +109,32 @@ export async function openBench(partitions = 1): Promise<Bench> {
       ),
     deadLetters: () => readDeadLetters(log, registry),
     close: async () => {
-      await store.close();
-      await server.close();
+      await close();
       await log.close();
       rmSync(directory, { recursive: true, force: true });
     },
   };
+}
+
+function openLogIn(directory: string) {
+  const database = openDatabase(directory);
+  return { database, log: embeddedLogOn(database, { directory, clock: systemClock }) };
+}
+
+async function openTables(directory: string): Promise<{ store: Store; close(): Promise<void> }> {
+  const server = await startEmbeddedClickHouse({ directory, username: 'test', password: PASSWORD });
+  const access = { url: server.url, username: 'test', password: PASSWORD, database: 'questlog' };
+  const store = await openMigrated(access, MIGRATIONS);
+  const close = async (): Promise<void> => {
+    await store.close();
+    await server.close();
+  };
+  return { store, close };
+}
+
+function headersOf(message: unknown): Headers {
+  const appendId: unknown = Object(message)['appendId'];
+  return typeof appendId === 'string' ? { [APPEND_ID_HEADER]: appendId } : {};
 }
 
 /** The store, with a fault before or after the nth insert into a table. */

@@ -10,6 +10,7 @@ import { type Clock, systemClock } from '../process/clock.ts';
 import { Fenced, Invalid, Unavailable } from '../process/errors.ts';
 import { silentLogger } from '../process/logger.ts';
 import { type Block, type BlockWriter, runBlocks } from './blocks.ts';
+import type { HeldRecords } from './findCut.ts';
 
 const TOPIC = 'blocks';
 const GROUP = 'blocks-test';
@@ -37,6 +38,18 @@ class Table {
   refuses = (_offset: number): boolean => false;
   /** Called before each row; may throw, as a crash or as a lost answer. */
   beforeRow = (_written: number): void => {};
+
+  held(): HeldRecords {
+    return {
+      holdsFrom: async (offset) => this.rows.some((row) => row >= offset),
+      top: async () => undefined,
+      nearest: async () => undefined,
+      namesOf: async () => [],
+      unfinished: async () => undefined,
+      repair: async () => 0,
+      repaired: async () => {},
+    };
+  }
 
   writer(): BlockWriter<Block> {
     return {
@@ -83,7 +96,8 @@ async function consumeUntil(
       runBlocks(asAssigned(owned), {
         log,
         topic: TOPIC,
-        holdsFrom: async (offset) => table.rows.some((row) => row >= offset),
+        held: table.held(),
+        onCut: () => {},
         openWriter: async () => ({ ...table.writer(), plan }),
         flushIntervalMs: 0,
         clock,
@@ -221,7 +235,8 @@ test.each([
         const options = {
           log,
           topic: TOPIC,
-          holdsFrom: async () => false,
+          held: new Table().held(),
+          onCut: () => {},
           flushIntervalMs: 0,
           clock,
           logger: silentLogger,

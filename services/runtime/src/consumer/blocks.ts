@@ -3,13 +3,22 @@
  * are committed ("pending to N") before anything of it is written, so that whoever comes after a crash forms the very
  * same block, asks what of it is in place, and writes only the rest.
  */
-import { randomUUID } from 'node:crypto';
+import { createHash, randomUUID } from 'node:crypto';
+import { APPEND_ID_HEADER } from '@questlog/schemas/topics/topics';
 import type { Store } from '../clickhouse/store.ts';
-import type { Log, LogRecord, OwnedPartition } from '../log/log.ts';
+import {
+  type Batch,
+  type Committed,
+  type Log,
+  type LogRecord,
+  LogTruncated,
+  type OwnedPartition,
+} from '../log/log.ts';
 import type { Clock } from '../process/clock.ts';
 import { Fenced, Invalid } from '../process/errors.ts';
 import type { Logger } from '../process/logger.ts';
 import { untilAvailable } from '../process/waiting.ts';
+import { type Cut, findCut, type HeldRecords, type Note, type Proof } from './findCut.ts';
 
 export interface Block {
   readonly topic: string;
@@ -18,6 +27,8 @@ export interface Block {
   /** First offset of the block, and the first behind it (markers and gaps included). */
   readonly start: number;
   readonly end: number;
+  /** Of its last record. */
+  readonly last: Proof | undefined;
 }
 
 /** Turns a block into effects. `plan` runs once a block, `apply` until it succeeds. */
@@ -40,10 +51,10 @@ export interface Attempt {
 }
 
 export interface BlockOptions<Plan> {
-  readonly log: Pick<Log, 'endOffsets'>;
+  readonly log: Pick<Log, 'startOffsets' | 'endOffsets'>;
   readonly topic: string;
-  /** Whether the tables hold rows of records at or behind the offset. */
-  holdsFrom(offset: number): Promise<boolean>;
+  /** What the tables hold of this partition. */
+  readonly held: HeldRecords;
   /** The writer with its state as of `start`: built from what is stored, never from memory. */
   openWriter(start: number): Promise<BlockWriter<Plan>>;
   /** Blocks of one partition are at least so far apart while records keep coming; the first one goes at once. */
@@ -51,6 +62,8 @@ export interface BlockOptions<Plan> {
   readonly clock: Clock;
   readonly logger: Logger;
   onWritten(block: Block, startedAtMs: number): void;
+  /** The log has lost so many records that had been written; what was theirs is out of the way of what comes there. */
+  onCut(cut: Cut, records: number): void;
 }
 
 /** Bytes of keys and values in the log. With one record of the largest size on top a block stays below 32 MiB. */
@@ -66,8 +79,7 @@ const PROVEN_FOR_MS = 5_000;
 export async function runBlocks<Plan>(owned: OwnedPartition, options: BlockOptions<Plan>): Promise<void> {
   const run = new BlockRun(owned, options);
   try {
-    await run.resume();
-    while (!owned.signal.aborted) await run.next();
+    while (!owned.signal.aborted) await run.untilCut();
   } catch (error) {
     if (error instanceof Fenced || owned.signal.aborted) {
       options.logger.info('partition_lost', { topic: options.topic, partition: owned.partition });
@@ -81,6 +93,13 @@ class BlockRun<Plan> {
   readonly #owned: OwnedPartition;
   readonly #options: BlockOptions<Plan>;
   #writer: BlockWriter<Plan> | undefined;
+  /** As the group has it. */
+  #note: Note;
+  #isCommitted: boolean;
+  /** Of the last batch that was read. */
+  #leaderEpoch: number | undefined;
+  /** The log says that from here on it is not what was read. */
+  #told = Infinity;
   /** Something of a block that begins below may be in place already. */
   #verifyBelow = 0;
   #lastFlushMs = 0;
@@ -89,25 +108,68 @@ class BlockRun<Plan> {
   constructor(owned: OwnedPartition, options: BlockOptions<Plan>) {
     this.#owned = owned;
     this.#options = options;
+    const { topic } = options;
+    const committed = owned.committed(topic);
+    this.#isCommitted = committed !== undefined;
+    this.#note = committed === undefined ? { offset: owned.position(topic) } : noteOf(committed);
   }
 
-  /** Finishes the block that a predecessor had announced. */
-  async resume(): Promise<void> {
+  /** Returns when the log was cut, or the partition is lost. */
+  async untilCut(): Promise<void> {
+    try {
+      await this.#settle();
+      await this.#resume();
+      while (!this.#owned.signal.aborted) await this.#next();
+    } catch (error) {
+      if (!(error instanceof LogTruncated)) throw error;
+      this.#told = Math.min(this.#told, error.offset);
+    }
+  }
+
+  /** Repairs what a cut of the log has left behind, and goes to where the group is then. */
+  async #settle(): Promise<void> {
+    const { log, topic, held, logger, onCut } = this.#options;
+    const deps = { log, owned: this.#owned, topic, held, idOf };
+    const next = async () => (await held.unfinished()) ?? (await findCut(deps, this.#note, this.#told));
+    for (let cut = await this.#retry(next); cut !== undefined; cut = await this.#retry(next)) {
+      const { offset, end } = cut;
+      const where = { topic, partition: this.#owned.partition, offset, end };
+      const found = cut;
+      const records = await this.#retry(() => held.repair(found, () => this.#confirm()));
+      this.#writer = undefined;
+      await this.#commit(this.#goOnAt(offset));
+      await this.#retry(() => held.repaired(found));
+      this.#told = Infinity;
+      logger.error('log_truncated', LOST, { ...where, records });
+      onCut(found, records);
+    }
+    this.#told = Infinity;
+    this.#owned.seek(topic, this.#note.offset, this.#note.last?.leaderEpoch);
+  }
+
+  /** What is left of a block that was announced is still to be finished. */
+  #goOnAt(cut: number): Note {
+    const { offset, pendingTo } = this.#note;
+    if (cut <= offset) return { offset: cut };
+    return pendingTo === undefined ? { offset } : { offset, pendingTo: Math.min(cut, pendingTo) };
+  }
+
+  /** Finishes the block that was announced, by a predecessor or before the log told of a cut. */
+  async #resume(): Promise<void> {
     const { topic } = this.#options;
-    const committed = this.#owned.committed(topic);
-    const pendingTo = parsePending(committed?.metadata);
-    await this.#compare(pendingTo ?? this.#owned.position(topic), committed !== undefined);
-    if (committed === undefined || pendingTo === undefined) return;
+    const { offset, pendingTo, last } = this.#note;
+    await this.#compare(pendingTo ?? offset);
+    if (pendingTo === undefined) return;
     const records: LogRecord[] = [];
     while (this.#owned.position(topic) < pendingTo && !this.#owned.signal.aborted) {
       const batch = await this.#read(IDLE_WAIT_MS, MAX_BLOCK_BYTES);
       records.push(...(batch?.records ?? []));
     }
     if (this.#owned.signal.aborted) return;
-    this.#owned.seek(topic, pendingTo);
+    this.#owned.seek(topic, pendingTo, last?.leaderEpoch);
     const block = this.#block(
       records.filter((record) => record.offset < pendingTo),
-      committed.offset,
+      offset,
       pendingTo,
     );
     await this.#write(block, true);
@@ -118,16 +180,16 @@ class BlockRun<Plan> {
    * behind its position, whatever the log has by now may have been written, or acknowledged under a token and dropped.
    * Otherwise that is possible of the block at the position only: its announcement may be what was lost.
    */
-  async #compare(position: number, isCommitted: boolean): Promise<void> {
-    const { log, topic, logger, holdsFrom } = this.#options;
+  async #compare(position: number): Promise<void> {
+    const { log, topic, logger, held } = this.#options;
     const { partition } = this.#owned;
-    const holds = await this.#retry(() => holdsFrom(position));
+    const holds = await this.#retry(() => held.holdsFrom(position));
     if (holds) logger.warn('group_offset_behind_tables', { topic, partition, position });
-    if (isCommitted && !holds) this.#verifyBelow = position + 1;
+    if (this.#isCommitted && !holds) this.#verifyBelow = position + 1;
     else this.#verifyBelow = (await this.#retry(() => log.endOffsets(topic)))[partition] ?? 0;
   }
 
-  async next(): Promise<void> {
+  async #next(): Promise<void> {
     const { topic, clock } = this.#options;
     const start = this.#owned.position(topic);
     const records: LogRecord[] = [];
@@ -159,46 +221,56 @@ class BlockRun<Plan> {
     return Math.max(nowMs + SETTLE_MS, next);
   }
 
-  #read(waitMs: number, maxBytes: number) {
+  async #read(waitMs: number, maxBytes: number): Promise<Batch | undefined> {
     const { topic } = this.#options;
-    return this.#owned.read({ topic, waitMs, maxBytes, maxRecords: MAX_BLOCK_RECORDS });
+    const batch = await this.#owned.read({ topic, waitMs, maxBytes, maxRecords: MAX_BLOCK_RECORDS });
+    this.#leaderEpoch = batch?.leaderEpoch ?? this.#leaderEpoch;
+    return batch;
   }
 
   #block(records: readonly LogRecord[], start: number, end: number): Block {
-    return { topic: this.#options.topic, partition: this.#owned.partition, records, start, end };
+    const record = records.at(-1);
+    const leaderEpoch = this.#leaderEpoch === undefined ? {} : { leaderEpoch: this.#leaderEpoch };
+    const last = record && { offset: record.offset, id: idOf(record), ...leaderEpoch };
+    return { topic: this.#options.topic, partition: this.#owned.partition, records, start, end, last };
   }
 
   /** @throws Fenced when the partition is another's: then nothing of the block may be written. */
-  async #commit(offset: number, metadata: string): Promise<void> {
+  async #commit(note: Note): Promise<void> {
     await this.#retry(async () => {
       const askedAtMs = this.#options.clock.now();
-      await this.#owned.commit(this.#options.topic, { offset, metadata });
+      await this.#owned.commit(this.#options.topic, committedOf(note));
       this.#provenAtMs = askedAtMs;
     });
+    this.#note = note;
+    this.#isCommitted = true;
   }
 
-  async #announce({ start, end }: Block): Promise<void> {
-    await this.#commit(start, pendingMetadata(end));
+  /** A process that was stopped for longer asks whether the partition is still its own. */
+  async #confirm(): Promise<void> {
+    if (this.#options.clock.now() - this.#provenAtMs > PROVEN_FOR_MS) await this.#commit(this.#note);
   }
 
   /** A block refused for its data is halved until the refused records stand alone; those are dead-lettered. */
   async #write(block: Block, verify: boolean): Promise<void> {
     const { clock, onWritten } = this.#options;
     const startedAtMs = clock.now();
-    if (block.records.length > 0) {
-      await this.#announce(block);
+    const { start, end, last } = block;
+    if (last !== undefined) {
+      await this.#commit({ offset: start, pendingTo: end, last });
       this.#writer ??= await this.#retry(() => this.#options.openWriter(block.start));
       const writer = this.#writer;
       const plan = await this.#retry(() => writer.plan(block));
       try {
-        await this.#apply(block, writer, plan, verify);
+        await this.#apply(writer, plan, verify);
         onWritten(block, startedAtMs);
       } catch (error) {
         if (!(error instanceof Invalid)) throw error;
         await this.#refused(writer, block, error);
       }
     }
-    await this.#commit(block.end, '');
+    const proof = last ?? this.#note.last;
+    await this.#commit(proof === undefined ? { offset: end } : { offset: end, last: proof });
   }
 
   async #refused(writer: BlockWriter<Plan>, block: Block, cause: Invalid): Promise<void> {
@@ -214,13 +286,10 @@ class BlockRun<Plan> {
     await this.#write(this.#block(block.records.slice(half), middle, block.end), true);
   }
 
-  async #apply(block: Block, writer: BlockWriter<Plan>, plan: Plan, verify: boolean): Promise<void> {
+  async #apply(writer: BlockWriter<Plan>, plan: Plan, verify: boolean): Promise<void> {
     let mayBeThere = verify;
-    const confirm = async (): Promise<void> => {
-      if (this.#options.clock.now() - this.#provenAtMs > PROVEN_FOR_MS) await this.#announce(block);
-    };
     await this.#retry(async () => {
-      const attempt = { verify: mayBeThere, confirm };
+      const attempt = { verify: mayBeThere, confirm: () => this.#confirm() };
       mayBeThere = true;
       await writer.apply(plan, attempt);
     });
@@ -278,14 +347,25 @@ export async function insertOnce(
   }
 }
 
-function pendingMetadata(end: number): string {
-  return JSON.stringify({ pendingTo: end });
+const LOST =
+  'the log was cut: records that had been written are no longer in it, their rows are; see the table truncations';
+
+/** Metadata has little room, and foreign producers may write any header. */
+const MAX_ID_CHARACTERS = 64;
+
+/** The append id or, of a record without one, a digest of its key and value. */
+function idOf({ key, value, headers }: LogRecord): string {
+  const appendId = headers[APPEND_ID_HEADER];
+  if (appendId !== undefined && appendId.length <= MAX_ID_CHARACTERS) return appendId;
+  const digest = createHash('sha256').update(`${key?.length} ${key}`);
+  return digest.update(value ?? '').digest('base64url');
 }
 
-function parsePending(metadata: string | undefined): number | undefined {
-  if (metadata === undefined || metadata === '') return undefined;
-  const parsed: unknown = JSON.parse(metadata);
-  const pendingTo: unknown =
-    typeof parsed === 'object' && parsed !== null ? Reflect.get(parsed, 'pendingTo') : undefined;
-  return typeof pendingTo === 'number' ? pendingTo : undefined;
+function committedOf({ offset, ...note }: Note): Committed {
+  return { offset, metadata: Object.keys(note).length === 0 ? '' : JSON.stringify(note) };
+}
+
+/** Knows also what the version before wrote: no more than `pendingTo`. */
+function noteOf({ offset, metadata }: Committed): Note {
+  return { ...(metadata === '' ? {} : JSON.parse(metadata)), offset };
 }

@@ -1,0 +1,205 @@
+/** The projector when its log was cut: nothing that the log holds is missing, nothing is there twice, the lost is named. */
+import { randomUUID } from 'node:crypto';
+import { copyFileSync, rmSync } from 'node:fs';
+import { join } from 'node:path';
+import type { Store } from '@questlog/runtime/clickhouse/store';
+import { until } from '@questlog/runtime/log/contract/harness';
+import { anEventsAccepted, aSession } from '@questlog/schemas/fixtures/builders';
+import { type EventsAccepted, eventsAccepted } from '@questlog/schemas/topics/eventsAccepted';
+import { sessionRegistered } from '@questlog/schemas/topics/sessionRegistered';
+import { TOPICS } from '@questlog/schemas/topics/topics';
+import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
+import type { Projector } from '../projector.ts';
+import { type Bench, crash, failing, openBench } from '../testing/projectorBench.ts';
+
+let bench: Bench;
+/** Of one test; the tenant has the same id. */
+let project: string;
+
+beforeAll(async () => {
+  bench = await openBench();
+});
+afterAll(() => bench.close());
+beforeEach(() => {
+  project = randomUUID();
+});
+
+function accepted(count: number): EventsAccepted[] {
+  const one = () =>
+    anEventsAccepted({ tenantId: project, projectId: project, receivedAt: Date.now(), events: [{}, {}] });
+  return Array.from({ length: count }, one);
+}
+
+const append = (messages: readonly EventsAccepted[]) => bench.append(TOPICS.events, eventsAccepted, messages);
+const endOf = async (topic: string) => (await bench.log.endOffsets(topic))[0] ?? 0;
+
+async function stored() {
+  const [row] = await bench.store.query<Record<string, string>>(
+    `SELECT (SELECT count() FROM events WHERE project_id = {project:UUID}) AS events,
+            (SELECT uniqExact(id) FROM events WHERE project_id = {project:UUID}) AS ids,
+            (SELECT sum(count) FROM event_counts_by_minute WHERE project_id = {project:UUID}) AS minutes,
+            (SELECT sum(used) FROM quota_usage WHERE tenant_id = {project:UUID}) AS used`,
+    { project },
+  );
+  return Object.fromEntries(Object.entries(row ?? {}).map(([name, count]) => [name, Number(count)]));
+}
+
+/** Each append's two events once, and counted once. */
+function once(...appends: EventsAccepted[][]) {
+  const events = 2 * new Set(appends.flat().map(({ appendId }) => appendId)).size;
+  return { events, ids: events, minutes: events, used: events };
+}
+
+/** Each partition's counts, of the log and of each cut, are those of its events. */
+async function miscounts() {
+  return await bench.store.query(
+    `SELECT * FROM (SELECT log_id, sum(used) AS used, max(last_offset) AS last FROM quota_usage_by_partition FINAL
+                    WHERE tenant_id = {project:UUID} GROUP BY log_id) AS counted
+     FULL JOIN (SELECT log_id, count() AS used, max(log_offset) AS last FROM events
+                WHERE project_id = {project:UUID} GROUP BY log_id) AS recounted
+     ON counted.log_id = recounted.log_id AND counted.used = recounted.used AND counted.last = recounted.last
+     WHERE counted.used = 0 OR recounted.used = 0`,
+    { project },
+  );
+}
+
+async function truncations(topic: string, since: number) {
+  const rows = await bench.store.query<{ records: string; ids: string[]; repaired: number }>(
+    `SELECT first_offset AS first, records, stored_rows AS storedRows, ids, repaired FROM truncations FINAL
+     WHERE topic = {topic:String} AND first_offset >= {since:UInt64} ORDER BY found_at`,
+    { topic, since },
+  );
+  return rows.map((row) => ({ ...row, ids: row.ids.toSorted() }));
+}
+
+function cutAt(offset: number, lost: readonly EventsAccepted[]) {
+  const [records, storedRows] = [String(lost.length), String(2 * lost.length)];
+  return {
+    ...{ first: String(offset), records, storedRows, repaired: 1 },
+    ids: lost.map(({ appendId }) => appendId).toSorted(),
+  };
+}
+
+async function countedLosses(): Promise<number> {
+  const { values } = await bench.metrics.truncatedRecords.get();
+  return values.find(({ labels }) => labels.topic === TOPICS.events)?.value ?? 0;
+}
+
+async function runUntilStored(expected: object, running?: Projector): Promise<void> {
+  const projector = running ?? (await bench.start(bench.store));
+  const isThere = async () => JSON.stringify(await stored()) === JSON.stringify(expected);
+  await Promise.race([until(isThere), projector.failed]).finally(() => projector.stop());
+}
+
+/** Whatever comes and however often it starts again: all of it is there once. */
+async function expectOnce(...appends: EventsAccepted[][]): Promise<void> {
+  await bench.projectAll(bench.store);
+  expect(await stored()).toEqual(once(...appends));
+  expect(await miscounts()).toEqual([]);
+}
+
+test.each([
+  ['down', 1],
+  ['running', 4],
+])('a log that is cut while the projector is %s, with %i records since', async (when, grown) => {
+  const [start, before] = [await endOf(TOPICS.events), await countedLosses()];
+  const [kept, lost, fresh, later] = [accepted(3), accepted(3), accepted(grown), accepted(2)];
+  await append([...kept, ...lost]);
+  await bench.projectAll(bench.store);
+  const running = when === 'running' ? await bench.start(bench.store) : undefined;
+  await bench.log.cut(TOPICS.events, 0, start + 3);
+  await append(fresh);
+  await runUntilStored(once(kept, lost, fresh), running);
+  // What was lost comes again, as it does from whoever had no answer.
+  await append([...lost.slice(1), ...later]);
+  await expectOnce(kept, lost, fresh, later);
+  expect(await truncations(TOPICS.events, start)).toEqual([cutAt(start + 3, lost)]);
+  expect((await countedLosses()) - before).toBe(lost.length);
+  await until(async () => (await bench.health.state()).warnings['log_truncated'] !== undefined);
+  expect((await bench.health.state()).warnings['log_truncated']).toContain(`${TOPICS.events}/0`);
+});
+
+test('a log that is cut inside a block that was announced and half written, and grows past it', async () => {
+  const start = await endOf(TOPICS.events);
+  const [kept, half, lost, fresh] = [accepted(2), accepted(1), accepted(2), accepted(4)];
+  await append(kept);
+  await bench.projectAll(bench.store);
+  await append([...half, ...lost]);
+  const broken = bench.projectAll(failing(bench.store, 'quota_usage_by_partition', 1, 'before', crash));
+  await expect(broken).rejects.toThrow('crash');
+  await bench.log.cut(TOPICS.events, 0, start + 3);
+  await append(fresh);
+  await runUntilStored(once(kept, half, lost, fresh));
+  await expectOnce(kept, half, lost, fresh);
+  expect(await truncations(TOPICS.events, start)).toEqual([cutAt(start + 3, lost)]);
+});
+
+test('an older copy of the log’s files, restored with the commits of that time', async () => {
+  const start = await endOf(TOPICS.events);
+  const [kept, lost, fresh] = [accepted(2), accepted(2), accepted(3)];
+  await append(kept);
+  await bench.projectAll(bench.store);
+  await bench.reopenLog((directory) =>
+    copyFileSync(join(directory, 'questlog.db'), join(directory, 'older.db')),
+  );
+  await append(lost);
+  await bench.projectAll(bench.store);
+  await bench.reopenLog((directory) => {
+    for (const journal of ['-wal', '-shm']) rmSync(join(directory, `questlog.db${journal}`), { force: true });
+    copyFileSync(join(directory, 'older.db'), join(directory, 'questlog.db'));
+  });
+  await append(fresh);
+  await runUntilStored(once(kept, lost, fresh));
+  await expectOnce(kept, lost, fresh);
+  expect(await truncations(TOPICS.events, start)).toEqual([cutAt(start + 2, lost)]);
+});
+
+test('a repair that crashes after any of its steps is done again to the same end', async () => {
+  const start = await endOf(TOPICS.events);
+  const [kept, lost, fresh] = [accepted(2), accepted(2), accepted(2)];
+  await append([...kept, ...lost]);
+  await bench.projectAll(bench.store);
+  await bench.log.cut(TOPICS.events, 0, start + 2);
+  await append(fresh);
+  for (const crashesAfter of [2, 6]) {
+    let commands = 0;
+    const command: Store['command'] = async (sql) => {
+      await bench.store.command(sql);
+      commands += 1;
+      if (commands === crashesAfter) throw crash();
+    };
+    const projector = await bench.start({ ...bench.store, command });
+    await expect(projector.failed).rejects.toThrow('crash');
+    await projector.stop();
+  }
+  await runUntilStored(once(kept, lost, fresh));
+  await expectOnce(kept, lost, fresh);
+  expect(await truncations(TOPICS.events, start)).toEqual([cutAt(start + 2, lost)]);
+});
+
+test('sessions that the log lost stay, and those at their offsets come beside them', async () => {
+  const start = await endOf(TOPICS.sessions);
+  const [kept, lost, fresh] = Array.from({ length: 3 }, () =>
+    aSession({ tenantId: project, projectId: project }),
+  );
+  if (kept === undefined || lost === undefined || fresh === undefined) throw new Error('three sessions');
+  await bench.append(TOPICS.sessions, sessionRegistered, [kept, lost]);
+  await bench.projectAll(bench.store);
+  await bench.log.cut(TOPICS.sessions, 0, start + 1);
+  await bench.append(TOPICS.sessions, sessionRegistered, [fresh, lost]);
+  const ids = async () => {
+    const rows = await bench.store.query<{ id: string }>(
+      'SELECT id FROM sessions WHERE project_id = {project:UUID}',
+      { project },
+    );
+    return rows.map(({ id }) => id).sort();
+  };
+  const projector = await bench.start(bench.store);
+  await Promise.race([until(async () => (await ids()).length === 3), projector.failed]);
+  await projector.stop();
+  await bench.projectAll(bench.store);
+  expect(await ids()).toEqual([kept, lost, fresh].map(({ sessionId }) => sessionId).sort());
+  expect(await truncations(TOPICS.sessions, start)).toEqual([
+    { first: String(start + 1), records: '1', storedRows: '1', ids: [lost.sessionId], repaired: 1 },
+  ]);
+});

@@ -1,0 +1,111 @@
+/** What the tables hold of one partition of a topic, for whoever must find out whether the log still holds it. */
+import { createHash } from 'node:crypto';
+import type { Store } from '@questlog/runtime/clickhouse/store';
+import type { Cut, HeldRecords } from '@questlog/runtime/consumer/findCut';
+import type { Clock } from '@questlog/runtime/process/clock';
+import { Invalid } from '@questlog/runtime/process/errors';
+import type { Codec } from '@questlog/runtime/registry/registry';
+import { uuidV8 } from '@questlog/schemas/uuid';
+import { repairOf } from './repair.ts';
+import type { Rows, TopicTables } from './topicTables.ts';
+import { type Losses, noteRepaired, noteTruncation, type TopicSource, truncationsOf } from './truncations.ts';
+
+export interface HeldRecordsDeps<Message> {
+  readonly store: Store;
+  readonly codec: Codec<Message>;
+  readonly clock: Clock;
+  readonly source: TopicSource;
+  readonly tables: TopicTables<Message>;
+  /** Is kept up to date: the log ids of the partition's cuts. */
+  readonly orphanIds: string[];
+}
+
+export function openHeldRecords<Message>(deps: HeldRecordsDeps<Message>): HeldRecords {
+  const { store, codec, clock, source, tables } = deps;
+  const find = async ({ table, name, where }: Rows, { above, below, about }: Between) => {
+    const [row] = await store.query<{ offset: string; name: string }>(
+      `SELECT log_offset AS offset, ${name} AS name FROM ${table}
+       WHERE log_id = {logId:UUID} AND log_partition = {partition:UInt32} AND ${where}
+         AND log_offset > {above:Int64} AND log_offset < {below:Int64}
+       ORDER BY ${about === below ? 'log_offset DESC' : 'abs(toInt64(log_offset) - {about:Int64})'} LIMIT 1`,
+      { ...source, above, below, about },
+    );
+    return row && { offset: Number(row.offset), name: row.name };
+  };
+  return {
+    holdsFrom: async (offset) => {
+      for (const table of tables.verified) {
+        const rows = await store.query(
+          `SELECT 1 FROM ${table} WHERE log_id = {logId:UUID} AND log_partition = {partition:UInt32}
+             AND log_offset >= {offset:UInt64} LIMIT 1`,
+          { ...source, offset },
+        );
+        if (rows.length > 0) return true;
+      }
+      return false;
+    },
+    top: () => find(tables.newest ?? tables.rows, EVERYWHERE),
+    nearest: (between) => find(tables.rows, between),
+    namesOf: async (record) => {
+      try {
+        return tables.namesOf(await codec.decode(record.value));
+      } catch (error) {
+        if (error instanceof Invalid) return [];
+        throw error;
+      }
+    },
+    unfinished: async () => {
+      const rows = await truncationsOf(store, source);
+      deps.orphanIds.splice(0, Infinity, ...rows.map(({ orphanId }) => orphanId));
+      const row = rows.find(({ repaired }) => repaired === 0);
+      return row && { offset: Number(row.offset), end: Number(row.endOffset), lost: row.lost };
+    },
+    repair: async (cut, confirm) => {
+      const orphanId = orphanIdOf(source, cut);
+      const noted = await truncationsOf(store, source);
+      if (!noted.some((one) => one.orphanId === orphanId)) {
+        const losses = await lossesOf(store, source, tables, cut.offset);
+        await confirm();
+        await noteTruncation(store, { ...cut, source, orphanId, losses, foundAtMs: clock.now() });
+      }
+      for (const statement of repairOf(tables, { source, orphanId, offset: cut.offset })) {
+        await confirm();
+        await store.command(statement);
+      }
+      const row = (await truncationsOf(store, source)).find((one) => one.orphanId === orphanId);
+      return Number(row?.records ?? 0);
+    },
+    repaired: (cut) => noteRepaired(store, orphanIdOf(source, cut)),
+  };
+}
+
+interface Between {
+  readonly above: number;
+  readonly below: number;
+  readonly about: number;
+}
+
+const EVERYWHERE = { above: -1, below: Number.MAX_SAFE_INTEGER, about: Number.MAX_SAFE_INTEGER };
+
+/** The same for the same cut, so that a repair which is done again ends the same. */
+function orphanIdOf({ logId, topic, partition }: TopicSource, { offset, end, lost }: Cut): string {
+  const name = JSON.stringify([logId, topic, partition, offset, end, lost]);
+  return uuidV8(createHash('sha256').update(name).digest());
+}
+
+async function lossesOf(
+  store: Store,
+  source: TopicSource,
+  { rows, newest = rows, ids, at }: TopicTables<never>,
+  offset: number,
+): Promise<Losses> {
+  const where = `log_id = {logId:UUID} AND log_partition = {partition:UInt32} AND log_offset >= {offset:UInt64}`;
+  const [losses] = await store.query<Losses>(
+    `SELECT uniqExact(log_offset) AS records, count() AS rows,
+            (SELECT ${ids} FROM ${newest.table} WHERE ${where} AND ${newest.where}) AS ids,
+            toUnixTimestamp64Milli(minOrNull(${at})) AS firstMs, toUnixTimestamp64Milli(maxOrNull(${at})) AS lastMs
+     FROM ${rows.table} WHERE ${where} AND ${rows.where}`,
+    { ...source, offset },
+  );
+  return losses ?? { records: '0', rows: '0', ids: [], firstMs: null, lastMs: null };
+}

@@ -1,0 +1,79 @@
+/** For each projected topic: which rows its records have, what names them, and which of them a cut of the log moves. */
+import type { EventsAccepted } from '@questlog/schemas/topics/eventsAccepted';
+import type { LinkedEvent } from '@questlog/schemas/topics/linkedEvents';
+import type { ReportLink } from '@questlog/schemas/topics/reportLinks';
+import type { SessionRegistered } from '@questlog/schemas/topics/sessionRegistered';
+
+export interface TopicTables<Message> {
+  readonly rows: Rows;
+  /** Where the row of the highest offset is found faster. */
+  readonly newest?: Rows;
+  /** Tables in which a row that is written again would be a second one. */
+  readonly verified: readonly string[];
+  /** What the rows of a message are named. */
+  namesOf(message: Message): readonly string[];
+  /** SQL over `rows`: the ids of what was lost, and its time. */
+  readonly ids: string;
+  readonly at: string;
+  /** Tables besides `rows` whose rows move, with the condition that tells the topic's. */
+  readonly others: readonly Pick<Rows, 'table' | 'where'>[];
+  /** `appends` and the counts go with the events. */
+  readonly isCounted: boolean;
+}
+
+export interface Rows {
+  readonly table: string;
+  /** SQL: the name of a row. */
+  readonly name: string;
+  /** SQL: the rows of the topic. */
+  readonly where: string;
+}
+
+const ALL = '1';
+
+export const EVENT_TABLES: TopicTables<EventsAccepted> = {
+  rows: { table: 'events', name: 'toString(id)', where: ALL },
+  newest: { table: 'appends', name: 'toString(append_id)', where: ALL },
+  verified: ['events', 'appends'],
+  namesOf: ({ appendId, events }) => [appendId, ...events.map(({ id }) => id)],
+  ids: 'groupArray(append_id)',
+  at: 'received_at',
+  others: [],
+  isCounted: true,
+};
+
+const OWN_NAME = "concat(toString(project_id), '/', toString(id))";
+
+export const SESSION_TABLES: TopicTables<SessionRegistered> = {
+  rows: { table: 'sessions', name: OWN_NAME, where: ALL },
+  verified: ['sessions'],
+  namesOf: ({ projectId, sessionId }) => [`${projectId}/${sessionId}`],
+  ids: 'groupUniqArray(id)',
+  at: 'registered_at',
+  others: [],
+  isCounted: false,
+};
+
+export const REPORT_TABLES: TopicTables<ReportLink> = {
+  rows: { table: 'report_versions', name: OWN_NAME, where: ALL },
+  verified: [],
+  namesOf: ({ projectId, reportId }) => [`${projectId}/${reportId}`],
+  ids: 'groupUniqArray(id)',
+  at: 'received_at',
+  others: [{ table: 'report_link_versions', where: "state IN ('pending', 'unresolved')" }],
+  isCounted: false,
+};
+
+export const LINK_TABLES: TopicTables<LinkedEvent> = {
+  rows: {
+    table: 'report_link_versions',
+    name: "concat(toString(report_id), '/', toString(event_id))",
+    where: "state IN ('linked', 'retracted')",
+  },
+  verified: [],
+  namesOf: ({ reportId, event }) => [`${reportId}/${event.id}`],
+  ids: 'groupUniqArray(event_id)',
+  at: 'changed_at',
+  others: [],
+  isCounted: false,
+};

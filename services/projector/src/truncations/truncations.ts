@@ -1,0 +1,89 @@
+/** The table of what a log has lost: one row a cut, written before the first change that the cut asks for. */
+import type { Store } from '@questlog/runtime/clickhouse/store';
+import { rowTable, writeRows } from '../rowSink.ts';
+import type { Source } from '../writer.ts';
+
+export interface TopicSource extends Pick<Source, 'logId' | 'partition'> {
+  readonly topic: string;
+}
+
+export interface Truncation {
+  readonly source: TopicSource;
+  readonly orphanId: string;
+  readonly offset: number;
+  readonly end: number;
+  readonly lost: string;
+  readonly foundAtMs: number;
+  readonly losses: Losses;
+}
+
+export interface Losses {
+  readonly records: string;
+  readonly rows: string;
+  readonly ids: readonly string[];
+  readonly firstMs: string | null;
+  readonly lastMs: string | null;
+}
+
+/** Written again it is the same row; once it is there it must stay, since the losses can no longer be counted. */
+export async function noteTruncation(store: Store, truncation: Truncation): Promise<void> {
+  await writeRows(store, TRUNCATIONS, [truncation]);
+}
+
+export async function noteRepaired(store: Store, orphanId: string): Promise<void> {
+  await store.command(
+    `INSERT INTO truncations SELECT * REPLACE (1 AS repaired) FROM truncations FINAL WHERE orphan_id = '${orphanId}'`,
+  );
+}
+
+export interface TruncationRow {
+  readonly orphanId: string;
+  readonly offset: string;
+  readonly endOffset: string;
+  readonly lost: string;
+  readonly records: string;
+  readonly repaired: number;
+}
+
+/** All of a partition, the oldest first. */
+export async function truncationsOf(
+  store: Store,
+  { logId, partition, topic }: TopicSource,
+): Promise<TruncationRow[]> {
+  return await store.query<TruncationRow>(
+    `SELECT orphan_id AS orphanId, first_offset AS offset, end_offset AS endOffset, last_record AS lost, records, repaired
+     FROM truncations FINAL
+     WHERE log_id = {logId:UUID} AND log_partition = {partition:UInt32} AND topic = {topic:String}
+     ORDER BY found_at`,
+    { logId, partition, topic },
+  );
+}
+
+/** A sentence when the log has lost something within the last day. */
+export async function truncationWarning(store: Store, logId: string): Promise<string | undefined> {
+  const [row] = await store.query<{ cuts: string; lost: string; where: string }>(
+    `SELECT count() AS cuts, sum(records) AS lost,
+            arrayStringConcat(groupUniqArray(5)(concat(topic, '/', toString(log_partition))), ', ') AS where
+     FROM truncations FINAL WHERE log_id = {logId:UUID} AND found_at > now() - INTERVAL 1 DAY`,
+    { logId },
+  );
+  if (row === undefined || row.cuts === '0') return undefined;
+  return `within the last day the log has lost ${row.lost} stored records (${row.where}): see the table truncations`;
+}
+
+const TRUNCATIONS = rowTable<Truncation>('truncations', {
+  log_id: (out, { source }) => out.uuid(source.logId),
+  topic: (out, { source }) => out.string(source.topic),
+  log_partition: (out, { source }) => out.uint32(source.partition),
+  orphan_id: (out, { orphanId }) => out.uuid(orphanId),
+  first_offset: (out, { offset }) => out.uint64(offset),
+  end_offset: (out, { end }) => out.uint64(end),
+  last_record: (out, { lost }) => out.string(lost),
+  records: (out, { losses }) => out.uint64(Number(losses.records)),
+  stored_rows: (out, { losses }) => out.uint64(Number(losses.rows)),
+  ids: (out, { losses }) => out.array(losses.ids, (id) => out.uuid(id)),
+  first_received_at: (out, { losses }) => out.nullable(losses.firstMs, (ms) => out.int64(BigInt(ms))),
+  last_received_at: (out, { losses }) => out.nullable(losses.lastMs, (ms) => out.int64(BigInt(ms))),
+  found_at: (out, { foundAtMs }) => out.int64(BigInt(foundAtMs)),
+  repaired: (out) => out.uint8(0),
+});

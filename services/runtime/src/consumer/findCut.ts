@@ -1,0 +1,124 @@
+/** Tells whether a log still holds what a group has written from it, and if it was cut, where. */
+import type { Log, LogRecord, OwnedPartition } from '../log/log.ts';
+
+/** What a group writes beside its offset. */
+export interface Note {
+  /** The next offset. */
+  readonly offset: number;
+  /** First offset behind the block that is being written; undefined: none is. */
+  readonly pendingTo?: number;
+  /**
+   * The last record of that block or, without one, below the offset: by it a log is found out that was cut and has grown
+   * again, when no offset tells. Undefined: none was read yet.
+   */
+  readonly last?: Proof;
+}
+
+/** Tells a record from any other that gets its offset. */
+export interface Proof {
+  readonly offset: number;
+  readonly id: string;
+  readonly leaderEpoch?: number;
+}
+
+/** What the tables hold of the records of one partition. */
+export interface HeldRecords {
+  /** Whether there are rows of records at or behind the offset of which a second one would be a second thing. */
+  holdsFrom(offset: number): Promise<boolean>;
+  /** The row of the highest offset. */
+  top(): Promise<HeldRow | undefined>;
+  /** The row whose offset is nearest to `about`, above one bound and below the other. */
+  nearest(between: { above: number; below: number; about: number }): Promise<HeldRow | undefined>;
+  /** What rows of the record may be named. */
+  namesOf(record: LogRecord): Promise<readonly string[]>;
+  /** The repair that was begun and is not known to be done. */
+  unfinished(): Promise<Cut | undefined>;
+  /**
+   * Takes the rows from the cut on out of the way of the records that get their offsets now; they stay visible. Done
+   * again it ends the same. @returns how many records the log has lost.
+   *
+   * @param confirm awaited right before each change, as a writer's.
+   */
+  repair(cut: Cut, confirm: () => Promise<void>): Promise<number>;
+  /** Notes that it is done, and that the group goes on at the cut. */
+  repaired(cut: Cut): Promise<void>;
+}
+
+export interface HeldRow {
+  readonly offset: number;
+  readonly name: string;
+}
+
+export interface Cut {
+  /** The first offset that is not known to hold what it held. */
+  readonly offset: number;
+  /** First offset behind what is gone. */
+  readonly end: number;
+  /** Names what was there last: another cut at the same offset is another one. */
+  readonly lost: string;
+}
+
+export interface CutDeps {
+  readonly log: Pick<Log, 'startOffsets' | 'endOffsets'>;
+  readonly owned: OwnedPartition;
+  readonly topic: string;
+  readonly held: HeldRecords;
+  /** A proof's id. */
+  idOf(record: LogRecord): string;
+}
+
+/**
+ * Compares the last record of what was written with the log and, where they differ, walks back by what the tables hold.
+ * Moves the position. Offsets of which the tables hold nothing count as cut: what was dropped there once is so again.
+ *
+ * @param told an offset from which on the log itself says that it holds something else.
+ */
+export async function findCut(deps: CutDeps, note: Note, told = Infinity): Promise<Cut | undefined> {
+  const { log, owned, topic, held } = deps;
+  const [start = 0, end = 0] = (await Promise.all([log.startOffsets(topic), log.endOffsets(topic)])).map(
+    (offsets) => offsets[owned.partition],
+  );
+  const compare = async (offset: number, isIt: (record: LogRecord) => boolean | Promise<boolean>) => {
+    if (offset >= Math.min(end, told)) return 'other';
+    const record = offset < start ? undefined : await recordAt(deps, offset);
+    if (record === undefined) return 'removed';
+    return (await isIt(record)) ? 'same' : 'other';
+  };
+  const compareRow = ({ offset, name }: HeldRow) =>
+    compare(offset, async (record) => (await held.namesOf(record)).includes(name));
+
+  const { offset, pendingTo: wanted = offset, last } = note;
+  const proof = last && (await compare(last.offset, (record) => deps.idOf(record) === last.id));
+  /** Up to here the log is what it was. */
+  let same = Math.max(start - 1, proof === 'same' && last !== undefined ? last.offset : -1);
+  const top = await held.top();
+  const isTopSame = top === undefined || top.offset <= same || (await compareRow(top)) !== 'other';
+  if (proof !== 'other' && isTopSame && wanted <= Math.min(end, told)) return undefined;
+
+  let other = Math.min(told, Number.MAX_SAFE_INTEGER);
+  for (let about = other; ; about = Math.floor((same + other) / 2)) {
+    const row = await held.nearest({ above: same, below: other, about });
+    if (row === undefined) break;
+    if ((await compareRow(row)) === 'other') other = row.offset;
+    else same = row.offset;
+  }
+  return {
+    offset: same + 1,
+    end: Math.max(wanted, (top?.offset ?? -1) + 1),
+    lost: last?.id ?? top?.name ?? '',
+  };
+}
+
+/** Undefined where compaction has removed it, or only a marker is there. */
+async function recordAt({ owned, topic }: CutDeps, offset: number): Promise<LogRecord | undefined> {
+  owned.seek(topic, offset);
+  while (owned.position(topic) <= offset) {
+    owned.signal.throwIfAborted();
+    const batch = await owned.read({ topic, maxRecords: 1, maxBytes: 1, waitMs: READ_WAIT_MS });
+    const record = batch?.records[0];
+    if (record !== undefined) return record.offset === offset ? record : undefined;
+  }
+  return undefined;
+}
+
+const READ_WAIT_MS = 1_000;
