@@ -125,7 +125,7 @@ function insertOf(rows: readonly RejectRow[]): (Insert & { readonly count: numbe
     columns: `tenant_id project_id minute kind code field endpoint count requests last_seen event_type
       sample`.split(/\s+/),
     rows: out.bytes(),
-    // Without one the embedded engine takes equal rows of two flushes for one insert that came twice.
+    // Of an insert that is tried again, since its outcome is unknown.
     deduplicationToken: randomUUID(),
     count: rows.reduce((sum, { count }) => sum + count, 0),
   };

@@ -1,4 +1,4 @@
-/** Migrations as several processes run them: at the same time, and after one was killed in the middle. */
+/** Inserts with and without a token. Migrations as several processes run them: at the same time, and after one was killed in the middle. */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -50,4 +50,18 @@ test('a file that has changed since it was applied stops the start', async () =>
   await migrate();
   writeFileSync(join(directory, '001-tables.sql'), `${TABLES}\n-- changed`);
   await expect(migrate()).rejects.toThrow('001-tables.sql was changed');
+});
+
+test('equal rows are two inserts unless they have one token, on a table that remembers inserts', async () => {
+  const { clickhouse, directory } = await aDatabase();
+  const table = 'CREATE TABLE third (x UInt8) ENGINE = MergeTree ORDER BY x';
+  const settings = 'SETTINGS non_replicated_deduplication_window = 10';
+  writeFileSync(join(directory, '002-third.sql'), `${table} ${settings}`);
+  const { url, username, password } = clickhouse.server;
+  const store = await openMigrated({ url, username, password, database: 'games' }, directory);
+  const insert = { table: 'third', columns: ['x'], rows: Buffer.from([7]) };
+  for (const token of [undefined, undefined, 'a', 'a', 'b'])
+    await store.insert(token === undefined ? insert : { ...insert, deduplicationToken: token });
+  await store.close();
+  expect(await clickhouse.number('SELECT count() FROM games.third')).toBe(4);
 });

@@ -8,6 +8,7 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { StartRefused } from '../process/errors.ts';
+import { refuseOldClickHouse } from './reachClickHouse.ts';
 import { openStore, type Store, type StoreOptions } from './store.ts';
 
 const LEDGER = `
@@ -18,6 +19,7 @@ const LEDGER = `
 export async function openMigrated(options: StoreOptions, directory: string): Promise<Store> {
   const maintenance = openStore({ ...options, database: 'default' });
   try {
+    await refuseOldClickHouse(maintenance);
     await maintenance.command(`CREATE DATABASE IF NOT EXISTS ${options.database} ENGINE = Atomic`);
   } finally {
     await maintenance.close();

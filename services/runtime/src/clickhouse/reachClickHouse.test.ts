@@ -2,9 +2,9 @@
 import { once } from 'node:events';
 import { createServer } from 'node:net';
 import { expect, onTestFinished, test } from 'vitest';
-import { Unavailable } from '../process/errors.ts';
+import { StartRefused, Unavailable } from '../process/errors.ts';
 import { silentLogger } from '../process/logger.ts';
-import { reachClickHouse } from './reachClickHouse.ts';
+import { reachClickHouse, refuseOldClickHouse } from './reachClickHouse.ts';
 
 test('a start waits until ClickHouse is there, and says so meanwhile', async () => {
   const server = createServer();
@@ -31,3 +31,16 @@ test('a start does not wait for ever, and says why it ended', async () => {
   await expect(failed).rejects.toThrow(Unavailable);
   await expect(failed).rejects.toThrow('ClickHouse does not answer: connect ECONNREFUSED 127.0.0.1:9');
 });
+
+test.each(['24.8.14.39', '24.10.1.1', '26.3.17.110-lts'])('a start takes ClickHouse %s', async (version) => {
+  await refuseOldClickHouse({ query: async <Row>() => [{ version }] as Row[] });
+});
+
+test.each(['24.7.6.8', '23.12.1.1'])(
+  'a start refuses ClickHouse %s, which lacks what the tables need',
+  async (version) => {
+    const started = refuseOldClickHouse({ query: async <Row>() => [{ version }] as Row[] });
+    await expect(started).rejects.toThrow(StartRefused);
+    await expect(started).rejects.toThrow(`ClickHouse ${version} is too old: Questlog needs 24.8 or newer`);
+  },
+);

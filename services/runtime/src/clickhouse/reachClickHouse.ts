@@ -1,8 +1,12 @@
-/** A start waits for ClickHouse, which may be starting too; what is wrong with the settings is told by the first query. */
+/**
+ * A start waits for ClickHouse, which may be starting too, and refuses one that is too old; what is wrong with the settings
+ * is told by the first query.
+ */
 import { connect } from 'node:net';
-import { messageOf, Unavailable } from '../process/errors.ts';
+import { messageOf, StartRefused, Unavailable } from '../process/errors.ts';
 import type { Logger } from '../process/logger.ts';
 import { untilAvailable } from '../process/waiting.ts';
+import type { Store } from './store.ts';
 
 /** As for the schema registry. */
 const PATIENCE_MS = 30_000;
@@ -38,3 +42,22 @@ function connected({ protocol, hostname, port }: URL): Promise<void> {
 }
 
 const DEFAULT_PORTS: Readonly<Record<string, number>> = { 'http:': 80, 'https:': 443 };
+
+/** Tried: the tables of 24.8 hold all that is asked of them, 23.10 refuses a migration. */
+export const OLDEST_CLICKHOUSE = '24.8';
+
+/** @throws StartRefused for a server that is older. */
+export async function refuseOldClickHouse(store: Pick<Store, 'query'>): Promise<void> {
+  const [row] = await store.query<{ version: string }>('SELECT version() AS version');
+  const version = row?.version ?? '';
+  const [[major = 0, minor = 0], [oldestMajor = 0, oldestMinor = 0]] = [
+    numbersOf(version),
+    numbersOf(OLDEST_CLICKHOUSE),
+  ];
+  if (major > oldestMajor || (major === oldestMajor && minor >= oldestMinor)) return;
+  throw new StartRefused(`ClickHouse ${version} is too old: Questlog needs ${OLDEST_CLICKHOUSE} or newer`);
+}
+
+function numbersOf(version: string): number[] {
+  return version.split('.').map(Number);
+}

@@ -1,9 +1,9 @@
-/** The client keeps its own bounds, whatever a query made ClickHouse send. */
+/** The client keeps its own bounds, whatever a query made ClickHouse send, and gets its rows into servers old and new. */
 import { once } from 'node:events';
-import { createServer } from 'node:http';
+import { createServer, type RequestListener } from 'node:http';
 import { Readable } from 'node:stream';
 import { expect, onTestFinished, test } from 'vitest';
-import { openStore, QueryRefused } from './store.ts';
+import { openStore, QueryRefused, type Store } from './store.ts';
 
 test('an answer beyond its bound is refused, and its connection closed', async () => {
   const endless = Readable.from(
@@ -11,19 +11,7 @@ test('an answer beyond its bound is refused, and its connection closed', async (
       for (;;) yield Buffer.alloc(1024);
     })(),
   );
-  const server = createServer((_, response) => endless.pipe(response).on('close', () => endless.destroy()));
-  server.listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  onTestFinished(() => void server.close());
-  const address = server.address();
-  const port = typeof address === 'object' ? address?.port : undefined;
-  const store = openStore({
-    url: `http://127.0.0.1:${port}`,
-    username: 'u',
-    password: '',
-    database: 'questlog',
-  });
-  onTestFinished(() => store.close());
+  const store = await aStoreOn((_, response) => endless.pipe(response).on('close', () => endless.destroy()));
 
   const ended = once(endless, 'close');
   const asked = store.ask('SELECT number FROM system.numbers', {}, 64 * 1024);
@@ -31,3 +19,34 @@ test('an answer beyond its bound is refused, and its connection closed', async (
   await expect(asked).rejects.toThrow('larger than 64 KiB');
   await ended;
 });
+
+test('rows get into a server that does not know `deduplicate_insert`, which is asked once', async () => {
+  const asked: boolean[] = [];
+  const store = await aStoreOn((request, response) => {
+    const isNew = String(request.url).includes('deduplicate_insert=');
+    asked.push(isNew);
+    request.resume().on('end', () => {
+      if (isNew) response.writeHead(404, { 'X-ClickHouse-Exception-Code': '115' });
+      response.end(isNew ? REFUSAL : '');
+    });
+  });
+  const insert = { table: 't', columns: ['x'], rows: Buffer.from('x') };
+  await store.insert(insert);
+  await store.insert({ ...insert, deduplicationToken: 'token' });
+  expect(asked).toEqual([true, false, false]);
+});
+
+const REFUSAL = "Code: 115. DB::Exception: Unknown setting 'deduplicate_insert'. (UNKNOWN_SETTING)";
+
+async function aStoreOn(listener: RequestListener): Promise<Store> {
+  const server = createServer(listener);
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  onTestFinished(() => void server.close());
+  const address = server.address();
+  const port = typeof address === 'object' ? address?.port : undefined;
+  const url = `http://127.0.0.1:${port}`;
+  const store = openStore({ url, username: 'u', password: '', database: 'questlog' });
+  onTestFinished(() => store.close());
+  return store;
+}

@@ -82,6 +82,7 @@ export function openStore({ caPem = '', ...options }: StoreOptions): Store {
     compression: { request: false, response: false },
     log: { level: 127 },
   });
+  const inserter = new Inserter(client);
   return {
     database: options.database,
     query: (sql, params = {}, settings = {}) =>
@@ -105,26 +106,52 @@ export function openStore({ caPem = '', ...options }: StoreOptions): Store {
         return { contentType, body: await collect(result.stream, maxBytes) };
       }, questionFailure),
     command: (sql) => translated(async () => void (await client.command({ query: sql }))),
-    insert: (insert) => translated(() => insertRows(client, insert), insertFailure),
+    insert: (insert) => translated(() => inserter.insert(insert), insertFailure),
     ping: async () => (await client.ping({ select: true })).success,
     close: () => client.close(),
   };
 }
 
-async function insertRows(client: ClickHouseClient, insert: Insert): Promise<void> {
-  const token = insert.deduplicationToken;
-  const result = await client.exec({
-    query: `INSERT INTO ${insert.table} (${insert.columns.join(', ')}) FORMAT RowBinary`,
-    values: Readable.from([insert.rows]),
-    clickhouse_settings: {
-      ...ONE_BLOCK,
-      async_insert: 0,
-      insert_deduplicate: token === undefined ? 0 : 1,
-      ...(token === undefined ? {} : { insert_deduplication_token: token }),
-    },
-  });
-  await collect(result.stream);
+class Inserter {
+  readonly #client: ClickHouseClient;
+  #isBefore262 = false;
+
+  constructor(client: ClickHouseClient) {
+    this.#client = client;
+  }
+
+  async insert(insert: Insert): Promise<void> {
+    if (this.#isBefore262) return await this.#send(insert, {});
+    const mode = insert.deduplicationToken === undefined ? 'disable' : 'enable';
+    try {
+      await this.#send(insert, { deduplicate_insert: mode });
+    } catch (error) {
+      // Refused with the request's settings, before its rows were read.
+      if (!(error instanceof ClickHouseError && error.code === UNKNOWN_SETTING)) throw error;
+      await this.#send(insert, {});
+      this.#isBefore262 = true;
+    }
+  }
+
+  /** @param mode since ClickHouse 26.2 it overrides `insert_deduplicate`, and whatever a server has as default. */
+  async #send(insert: Insert, mode: Readonly<Record<string, string>>): Promise<void> {
+    const token = insert.deduplicationToken;
+    const result = await this.#client.exec({
+      query: `INSERT INTO ${insert.table} (${insert.columns.join(', ')}) FORMAT RowBinary`,
+      values: Readable.from([insert.rows]),
+      clickhouse_settings: {
+        ...ONE_BLOCK,
+        async_insert: 0,
+        insert_deduplicate: token === undefined ? 0 : 1,
+        ...mode,
+        ...(token === undefined ? {} : { insert_deduplication_token: token }),
+      },
+    });
+    await collect(result.stream);
+  }
 }
+
+const UNKNOWN_SETTING = '115';
 
 /** Above any insert of ours, so that ClickHouse neither splits it nor waits for more. */
 const ONE_BLOCK = {
@@ -207,7 +234,7 @@ const QUERY_ERRORS = new Set([
   '48', // NOT_IMPLEMENTED
   '60', // UNKNOWN_TABLE
   '62', // SYNTAX_ERROR
-  '115', // UNKNOWN_SETTING
+  UNKNOWN_SETTING,
   '386', // NO_COMMON_TYPE
   '396', // TOO_MANY_ROWS_OR_BYTES
   '457', // BAD_QUERY_PARAMETER

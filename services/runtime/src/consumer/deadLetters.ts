@@ -106,10 +106,10 @@ async function appendIdsIn(log: Log, partition: number): Promise<Set<string>> {
   const ids = new Set<string>();
   const tail = await log.tail({
     topic: TOPICS.deadLetters,
-    from: ends.map((end, p) => (p === partition ? 0 : end)),
-    onBatch: (batch) => {
-      if (batch.partition !== partition) return;
-      for (const { headers } of batch.records) {
+    from: 'earliest',
+    partition,
+    onBatch: ({ records }) => {
+      for (const { headers } of records) {
         const id = headers[APPEND_ID_HEADER];
         if (id !== undefined) ids.add(id);
         const [oldest] = ids;
