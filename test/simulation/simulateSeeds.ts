@@ -1,4 +1,4 @@
-/** Runs the simulation of links for a range of seeds. */
+/** Runs the simulation of links for a range of seeds, until so many have failed. */
 import { simulateLinks } from './linkSimulation.ts';
 
 export interface Campaign {
@@ -7,10 +7,10 @@ export interface Campaign {
   readonly crashes: number;
 }
 
-export function simulateSeeds(first: number, count: number): Campaign {
+export function simulateSeeds(first: number, count: number, enough = Number.POSITIVE_INFINITY): Campaign {
   const failed: Campaign['failed'][number][] = [];
   let [links, crashes] = [0, 0];
-  for (let seed = first; seed < first + count; seed++) {
+  for (let seed = first; seed < first + count && failed.length < enough; seed++) {
     const outcome = simulateLinks(seed);
     links += outcome.links;
     crashes += outcome.crashes;

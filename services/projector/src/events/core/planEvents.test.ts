@@ -5,6 +5,8 @@ import {
   dropRepeats,
   MAX_RECENT_APPENDS,
   minuteCountsOf,
+  nameOfMinuteKey,
+  nameOfQuotaKey,
   quotaKeyOf,
   RecentAppends,
   Rollup,
@@ -46,7 +48,9 @@ test('recent appends: knows what it was given, and that this is all there is', (
 
 test('recent appends: forgets the oldest at the bound, and then says that it does not know everything', () => {
   const recent = new RecentAppends([]);
-  for (let i = 0; i <= MAX_RECENT_APPENDS; i++) recent.add(String(i));
+  for (let i = 0; i < MAX_RECENT_APPENDS; i++) recent.add(String(i));
+  expect([recent.has('0'), recent.complete]).toEqual([true, true]);
+  recent.add(String(MAX_RECENT_APPENDS));
   expect(recent.has('0')).toBe(false);
   expect(recent.has('1')).toBe(true);
   expect(recent.complete).toBe(false);
@@ -80,4 +84,45 @@ test('records applied again change nothing, wherever a run begins anew', () => {
 
 test('a count that was never loaded is a bug, not a zero', () => {
   expect(() => new Rollup<string>((key) => key).add('a', 0, 1)).toThrow(/not loaded/);
+});
+
+test('recent appends: a ledger that was read up to the bound may hold more', () => {
+  const ids = (count: number) => Array.from({ length: count }, (_, i) => String(i));
+  expect(new RecentAppends(ids(MAX_RECENT_APPENDS - 1)).complete).toBe(true);
+  expect(new RecentAppends(ids(MAX_RECENT_APPENDS)).complete).toBe(false);
+});
+
+test('a count is written once it changed, and forgotten with the length of its name', () => {
+  const rollup = new Rollup<string>((key) => key);
+  const sizes = () => [rollup.size, rollup.characters];
+  rollup.load('abc', undefined);
+  rollup.load('abc', { count: 2, lastOffset: 1 });
+  rollup.load('d', undefined);
+  expect([sizes(), rollup.knows('abc'), rollup.drain()]).toEqual([[2, 4], true, []]);
+  rollup.add('abc', 1, 5);
+  expect(rollup.drain()).toEqual([]);
+  rollup.add('abc', 2, 5);
+  rollup.add('d', 0, 1);
+  const rows = [
+    { key: 'abc', count: 7, lastOffset: 2 },
+    { key: 'd', count: 1, lastOffset: 0 },
+  ];
+  expect([rollup.drain(), rollup.drain()]).toEqual([rows, []]);
+  rollup.forget();
+  expect([sizes(), rollup.knows('abc')]).toEqual([[0, 0], false]);
+});
+
+test('counts of other tenants, projects, times and types are other counts', () => {
+  const message = anEventsAccepted();
+  const key = { tenantId: message.tenantId, projectId: message.projectId, minuteS: 60, eventType: 'a' };
+  const others = [{ tenantId: 't' }, { projectId: 'p' }, { minuteS: 120 }, { eventType: 'b' }];
+  const names = [key, ...others.map((one) => ({ ...key, ...one }))].map(nameOfMinuteKey);
+  const quota = quotaKeyOf(message);
+  names.push(...[quota, { ...quota, tenantId: 't' }, { ...quota, monthDay: 1 }].map(nameOfQuotaKey));
+  expect(new Set(names).size).toBe(8);
+  expect(minuteCountsOf(message)[0]?.key).toMatchObject({
+    tenantId: message.tenantId,
+    projectId: message.projectId,
+  });
+  expect(quota.tenantId).toBe(message.tenantId);
 });

@@ -2,6 +2,7 @@
 import { randomUUID } from 'node:crypto';
 import { aReportLink } from '@questlog/schemas/fixtures/builders';
 import type { StoredReport } from '@questlog/schemas/tables/reports';
+import { LINK_VERSIONS } from '@questlog/schemas/topics/linkedEvents';
 import type { ReportLink } from '@questlog/schemas/topics/reportLinks';
 import { expect, test } from 'vitest';
 import { pendingLinks, retractionOf, sortReports, unresolvedLinks } from './planReports.ts';
@@ -31,7 +32,9 @@ test('reports and retractions count at home and as they were written, notices of
 test('the first retraction behind the report is the one that counts', () => {
   const notes = [retracted(3), retracted(7), retracted(9)];
   expect(retractionOf(FILED, notes, SOURCE)).toEqual({ ...FILED, retractedAt: 7 });
-  expect(retractionOf(FILED, [retracted(3)], SOURCE)).toBeUndefined();
+  expect(
+    retractionOf(FILED, [retracted(3), retracted(5), noted(6, { kind: 'retried' })], SOURCE),
+  ).toBeUndefined();
   expect(retractionOf({ ...FILED, retractedAt: 6 }, notes, SOURCE)).toBeUndefined();
 });
 
@@ -49,11 +52,21 @@ test('an event that a report holds and names is its inline one, while it waits a
     [A, 'inline'],
     [B, 'named'],
   ]);
+  const { tenantId, projectId, reportId, receivedAt } = REPORT;
+  const row = { tenantId, projectId, reportId, changedAt: receivedAt };
+  expect(pendingLinks(noted(5, {}))[0]).toEqual({
+    ...row,
+    ...{ eventId: A, state: 'pending', source: 'inline', version: LINK_VERSIONS.pending, offset: 5 },
+  });
   const notice = noted(8, { kind: 'unresolved', inlineEventIds: [], eventIds: [B, A] });
   expect(sources(unresolvedLinks([retracted(7), notice], FILED))).toEqual([
     [B, 'named'],
     [A, 'inline'],
   ]);
+  expect(unresolvedLinks([notice], undefined)[0]).toMatchObject({
+    state: 'unresolved',
+    version: LINK_VERSIONS.unresolved,
+  });
   expect(sources(unresolvedLinks([notice], undefined))).toEqual([
     [B, 'named'],
     [A, 'named'],

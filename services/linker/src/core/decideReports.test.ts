@@ -1,0 +1,274 @@
+/** What comes of a record of the reports' topic, and of the look-up behind it: one report too many shows foreign events. */
+import { randomUUID } from 'node:crypto';
+import { anEvent, aReportLink } from '@questlog/schemas/fixtures/builders';
+import { partitionOf } from '@questlog/schemas/partition';
+import { closesAtMs } from '@questlog/schemas/reportWindow';
+import type { TrackedReport } from '@questlog/schemas/topics/linkerState';
+import type { ReportLink } from '@questlog/schemas/topics/reportLinks';
+import { eventId } from '@questlog/schemas/uuid';
+import { expect, test } from 'vitest';
+import { decideAnswer, SPILLED_ASK_EVERY_MS } from './decideAnswers.ts';
+import { decideReportLink } from './decideReports.ts';
+import { AT_ONCE, type Change, keyOf } from './decision.ts';
+import type { Answer, FoundEvent, KnownReport } from './jobs.ts';
+import { LINKER_BOUNDS, LinkerState } from './linkerState.ts';
+
+const NOW_MS = Date.UTC(2026, 10, 21, 12);
+const LOG = 'this-log';
+const OFFSET = 7;
+const PARTITIONS = 4;
+const TENANT = randomUUID();
+const HOME = partitionOf(TENANT, 0, PARTITIONS);
+const NEXT = (HOME + 1) % PARTITIONS;
+const CONTENT = { content: {} as ReportLink['content'], requestDigest: Buffer.alloc(32) };
+/** Of an event in the lane beside home. */
+const THERE = eventId(NOW_MS, 1, Buffer.alloc(8));
+const HERE = eventId(NOW_MS, 0, Buffer.alloc(8, 1));
+
+test('a report is waited for at home, without its content, and taken there from elsewhere', () => {
+  const record = aReport({ ...CONTENT });
+  expect(taken(aState(), record)).toEqual({
+    links: [],
+    notices: [],
+    changes: [tracked(bare(record), { phase: 'waiting', askAt: null })],
+  });
+  const away = aState([], { partition: NEXT });
+  expect(taken(away, record)).toEqual({ links: [], changes: [], notices: [{ partition: HOME, record }] });
+  expect(taken(away, { ...record, kind: 'retracted' }).notices).toHaveLength(1);
+  expect(taken(aState(), { ...record, kind: 'unresolved' })).toEqual({ links: [], notices: [], changes: [] });
+});
+
+test('a copy is matched at once, and without room only looked up', () => {
+  const record = aReport({ ...CONTENT, isForwarded: true });
+  expect(taken(aState([], { partition: NEXT }), record).changes).toEqual([tracked(bare(record), {})]);
+  const full = aState([], { partition: NEXT, openReports: 0 });
+  const without = { ...bare(record), inlineEventIds: [], eventIds: [] };
+  expect(taken(full, record).changes).toEqual([tracked(without, { phase: 'spilled' })]);
+  const retried = { ...record, kind: 'retried' as const };
+  expect(taken(aState(), retried).changes).toEqual([tracked(bare(retried), { closesAt: NOW_MS })]);
+});
+
+test('a report that is known changes nothing, and one that is retried is looked up again, by its other owners too', () => {
+  const record = aReport({ sessionLane: 1 });
+  const open = aState([tracked(record, { askAt: null })]);
+  expect(taken(open, record)).toEqual({ links: [], notices: [], changes: [] });
+  // Who retries need not know the lane.
+  const again = { ...record, kind: 'retried' as const, sessionLane: null, content: null };
+  const copy = { ...again, sessionLane: 1, isForwarded: true };
+  expect(taken(open, again)).toEqual({
+    links: [],
+    notices: [{ partition: NEXT, record: copy }],
+    changes: [tracked(record, { askAt: AT_ONCE })],
+  });
+  expect(taken(open, { ...again, isForwarded: true }).notices).toEqual([]);
+  const waiting = aState([tracked(record, { phase: 'waiting', askAt: null })]);
+  expect(taken(waiting, again)).toEqual({ links: [], notices: [], changes: [] });
+});
+
+test('a retraction lets its report go and is looked up once, whether its report is known or not', () => {
+  const record = { ...aReport(), kind: 'retracted' as const, ...CONTENT };
+  const pending: Change = {
+    entry: 'retraction',
+    key: keyOf(record),
+    value: { record: { ...bare(record), inlineEventIds: [], eventIds: [] }, offset: OFFSET },
+  };
+  expect(taken(aState(), record).changes).toEqual([pending]);
+  const gone: Change = { entry: 'report', key: keyOf(record), value: null };
+  expect(taken(aState([tracked(record, {})]), record).changes).toEqual([gone, pending]);
+  expect(taken(aState([pending]), record).changes).toEqual([]);
+});
+
+test.each<[what: string, isGood: boolean, of: Partial<KnownReport>, record: Partial<ReportLink>]>([
+  ['the first of its id', true, {}, {}],
+  ['the second of its id', false, { offset: OFFSET - 1 }, {}],
+  ['one whose id an earlier log has', false, { logId: 'earlier' }, {}],
+  ['one that was retracted meanwhile', true, { isRetracted: true }, {}],
+  ['a retried one', true, { offset: 1, logId: 'earlier' }, { kind: 'retried' }],
+  ['a retried one that was retracted', false, { isRetracted: true }, { kind: 'retried' }],
+])(
+  '%s is opened: %s, with the lane that is projected, and its other owners are told',
+  (_, isGood, of, more) => {
+    const record = aReport({ sessionLane: null, ...more });
+    const waiting = tracked(record, { phase: 'waiting', askAt: null });
+    const state = aState([waiting]);
+    const known = new Map([[keyOf(record), aKnown({ ...record, sessionLane: 1 }, of)]]);
+    const reports = new Map([[keyOf(record), state.reports.get(keyOf(record)) ?? never()]]);
+    const { notices, changes } = answer(state, { kind: 'check', reports, known });
+    const whole = { ...record, sessionLane: 1 };
+    const gone: Change = { ...waiting, value: null };
+    const closesAt = record.kind === 'retried' ? NOW_MS : closesAtMs(record);
+    expect(changes).toEqual(isGood ? [gone, tracked(whole, { closesAt })] : [gone]);
+    expect(notices).toEqual(
+      isGood ? [{ partition: NEXT, record: { ...whole, content: null, isForwarded: true } }] : [],
+    );
+    // Changed since it was asked about: it is asked about again.
+    state.evolve([waiting, tracked(record, {})]);
+    expect(answer(state, { kind: 'check', reports, known })).toEqual({ links: [], notices: [], changes: [] });
+  },
+);
+
+test('a report of no registered session has what it names, and one of other partitions is not held here', () => {
+  const record = aReport({ eventIds: [THERE], inlineEventIds: [] });
+  const state = aState([tracked(record, { phase: 'waiting', askAt: null })]);
+  const known = new Map([[keyOf(record), aKnown({ ...record, sessionLane: null })]]);
+  const { notices, changes } = answer(state, { kind: 'check', reports: new Map(state.reports), known });
+  expect(changes.map(({ entry }) => entry)).toEqual(['report']);
+  expect(notices).toMatchObject([{ partition: NEXT, record: { sessionId: null, sessionLane: null } }]);
+  const unknown = answer(state, { kind: 'check', reports: new Map(state.reports), known: new Map() });
+  expect([unknown.notices, unknown.changes.length]).toEqual([[], 1]);
+});
+
+test.each<[what: string, isValid: boolean, of: Partial<KnownReport> | null, isForwarded: boolean]>([
+  ['behind its report', true, {}, false],
+  ['before its report', false, { offset: OFFSET }, false],
+  ['of a report in an earlier log', true, { logId: 'earlier', offset: OFFSET }, false],
+  ['that home had checked', true, { offset: OFFSET }, true],
+  ['of no report', false, null, false],
+])('a retraction %s takes links back: %s', (_, isValid, of, isForwarded) => {
+  const record = { ...aReport(), kind: 'retracted' as const, isForwarded };
+  const key = keyOf(record);
+  const retractions = new Map([[key, { record, offset: OFFSET }]]);
+  const known = new Map(
+    of === null ? [] : [[key, aKnown({ ...record, sessionLane: 1 }, { offset: 1, ...of })]],
+  );
+  const found = [aFound(record)];
+  const some = answer(aState(), { kind: 'unlink', retractions, known, found, isWhole: false });
+  expect(some.links).toMatchObject(
+    isValid ? [{ kind: 'unlinked', reportId: record.reportId, changedAt: NOW_MS }] : [],
+  );
+  expect([some.notices, some.changes]).toEqual([[], []]);
+  const all = answer(aState(), { kind: 'unlink', retractions, known, found, isWhole: true });
+  expect(all.links).toEqual(some.links);
+  expect(all.changes).toEqual([{ entry: 'retraction', key, value: null }]);
+  expect(all.notices.map(({ partition }) => partition)).toEqual(isValid && !isForwarded ? [NEXT] : []);
+});
+
+test.each(['ask', 'close'] as const)(
+  'the answer of an %s links what it found and what came behind it, and no more',
+  (kind) => {
+    const [record, gone] = [aReport(), aReport()];
+    const state = aState([tracked(record, { askAt: 1, phase: 'spilled' }), tracked(gone, {})]);
+    const reports = new Map(state.reports);
+    const held = (offset: number): Change => {
+      const event = { ...anEvent({ id: eventId(NOW_MS, offset, Buffer.alloc(8)) }), receivedAt: 1 };
+      return { entry: 'held', key: keyOf(record), link: { offset, event, source: 'session' } };
+    };
+    state.evolve([held(4), held(5), { entry: 'report', key: keyOf(gone), value: null }]);
+    const missing = new Map([
+      [keyOf(record), [HERE]],
+      [keyOf(gone), [HERE]],
+    ]);
+    const found = [aFound(record), aFound(gone), aFound(aReport())];
+    const asked = { kind, reports, found, below: 5, missing };
+    const part = answer(state, { ...asked, isWhole: false });
+    expect(part.links.map(({ event }) => event.id)).toEqual([found[0]?.event.id]);
+    expect([part.changes, part.notices]).toEqual([[], []]);
+
+    const { links, changes, notices } = answer(state, { ...asked, isWhole: true });
+    const behind = eventId(NOW_MS, 5, Buffer.alloc(8));
+    expect(links.map(({ kind, event, reportId }) => [kind, event.id, reportId])).toEqual([
+      ['linked', found[0]?.event.id, record.reportId],
+      ['linked', behind, record.reportId],
+    ]);
+    const next = tracked(record, { askAt: NOW_MS + SPILLED_ASK_EVERY_MS, phase: 'spilled' });
+    expect(changes).toEqual([kind === 'ask' ? next : { ...next, value: null }]);
+    const note = {
+      kind: 'unresolved',
+      receivedAt: NOW_MS,
+      inlineEventIds: [],
+      eventIds: [HERE],
+      requestDigest: null,
+    };
+    const unresolved = [{ partition: HOME, record: { ...record, ...note, isForwarded: true } }];
+    expect(notices).toEqual(kind === 'ask' ? [] : unresolved);
+  },
+);
+
+test('an open report that was looked up is matched from then on, and one whose events all came is told of none', () => {
+  const record = aReport();
+  const state = aState([tracked(record, {})]);
+  const asked = { reports: new Map(state.reports), found: [], below: 0, missing: new Map(), isWhole: true };
+  expect(answer(state, { kind: 'ask', ...asked }).changes).toEqual([tracked(record, { askAt: null })]);
+  expect(answer(state, { kind: 'close', ...asked }).notices).toEqual([]);
+});
+
+test('late events are linked, but not to a report whose retraction is still looked up: its session waits', () => {
+  const [record, retracted] = [aReport(), aReport()];
+  const session = { tenantId: TENANT, projectId: record.projectId, sessionId: randomUUID(), offset: 1 };
+  const late = { ...session, fromMicros: 1n, toMicros: 2n };
+  const pending: Change = {
+    entry: 'retraction',
+    key: keyOf(retracted),
+    value: { record: retracted, offset: 1 },
+  };
+  const state = aState([
+    pending,
+    { entry: 'late', key: 'one', value: late },
+    { entry: 'late', key: 'two', value: late },
+  ]);
+  const sessions = new Map([
+    ['one', late],
+    ['two', { ...late }],
+  ]);
+  const asked = { kind: 'late' as const, sessions, below: 0, missing: new Map() };
+  const free = [aFound(record)];
+  const done = answer(state, { ...asked, found: free, isWhole: true });
+  expect(done.links).toMatchObject([{ kind: 'linked', reportId: record.reportId }]);
+  // The other grew meanwhile.
+  expect(done.changes).toEqual([{ entry: 'late', key: 'one', value: null }]);
+  expect(answer(state, { ...asked, found: free, isWhole: false }).changes).toEqual([]);
+  const held = answer(state, { ...asked, found: [...free, aFound(retracted)], isWhole: true });
+  expect([held.links.length, held.changes]).toEqual([1, []]);
+});
+
+/** At home, unless it is said otherwise. */
+function aState(changes: readonly Change[] = [], { partition = HOME, openReports = 9 } = {}): LinkerState {
+  const state = new LinkerState(partition, PARTITIONS, { ...LINKER_BOUNDS, openReports });
+  state.evolve(changes);
+  return state;
+}
+
+/** Home and the lane beside it decide about its events. */
+function aReport(of: Partial<ReportLink> = {}): ReportLink {
+  const named = { inlineEventIds: [HERE], eventIds: [THERE] };
+  return aReportLink({
+    tenantId: TENANT,
+    receivedAt: NOW_MS,
+    sessionId: randomUUID(),
+    sessionLane: 1,
+    ...named,
+    ...of,
+  });
+}
+
+function bare(record: ReportLink): ReportLink {
+  return { ...record, content: null, requestDigest: null };
+}
+
+function tracked(record: ReportLink, of: Partial<TrackedReport>) {
+  const value: TrackedReport = {
+    ...{ record, offset: OFFSET, phase: 'open', askAt: AT_ONCE, closesAt: closesAtMs(record) },
+    ...of,
+  };
+  return { entry: 'report', key: keyOf(record), value } satisfies Change;
+}
+
+function aKnown(record: ReportLink, of: Partial<KnownReport> = {}): KnownReport {
+  return { record, logId: LOG, offset: OFFSET, isRetracted: false, ...of };
+}
+
+function aFound(record: ReportLink): FoundEvent {
+  return { key: keyOf(record), record, event: { ...anEvent(), receivedAt: 1 }, source: 'session' };
+}
+
+function taken(state: LinkerState, record: ReportLink) {
+  return decideReportLink(state, OFFSET, record, NOW_MS);
+}
+
+function answer(state: LinkerState, of: Answer) {
+  return decideAnswer({ state, nowMs: NOW_MS, logId: LOG }, of);
+}
+
+function never(): never {
+  throw new Error('it is not tracked');
+}

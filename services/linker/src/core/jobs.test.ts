@@ -1,0 +1,186 @@
+/** What is looked up next: everything in its turn, in portions, and nothing that would be told twice. */
+import { randomUUID } from 'node:crypto';
+import { aReportLink } from '@questlog/schemas/fixtures/builders';
+import type { TrackedReport } from '@questlog/schemas/topics/linkerState';
+import type { ReportLink } from '@questlog/schemas/topics/reportLinks';
+import { expect, test } from 'vitest';
+import { type Change, keyOf } from './decision.ts';
+import { type Aside, askOf, type Job, nextJob } from './jobs.ts';
+import { LINKER_BOUNDS, LinkerState } from './linkerState.ts';
+import { asksForLanes, needsOf } from './needs.ts';
+
+const NOW_MS = Date.UTC(2026, 10, 21, 12);
+const NOTHING_ASIDE: Aside = new Map();
+const POSITION = { events: 11, links: 12 };
+const ENDS = { events: [20, 21], reports: [30, 31], sessions: [40, 41] };
+
+test('the kinds take turns from whichever was last', () => {
+  const state = aState([...oneOfEach()]);
+  const order = (after: Job['kind'] | undefined) =>
+    nextJob(state, NOW_MS, { after, max: 9, aside: NOTHING_ASIDE })?.kind;
+  const turns = ['unlink', 'check', 'ask', 'close', 'late'] as const;
+  expect([undefined, ...turns].map(order)).toEqual(['unlink', 'check', 'ask', 'close', 'late', 'unlink']);
+});
+
+test('one that was set aside is given again in its turn; behind an ask only checks and unlinks pass it', () => {
+  const state = aState([...oneOfEach()]);
+  const kinds = ['unlink', 'check', 'ask', 'close', 'late'] as const;
+  const passing = (aside: Aside) =>
+    kinds.map((_, i) => nextJob(state, NOW_MS, { after: kinds.at(i - 1), max: 9, aside }));
+  for (const held of ['ask', 'close'] as const) {
+    const job: Job = { kind: held, reports: new Map() };
+    const jobs = passing(new Map([[held, { job }]]));
+    expect(jobs.map((one) => one?.kind)).toEqual([
+      'unlink',
+      'check',
+      held,
+      held === 'ask' ? 'unlink' : held,
+      'unlink',
+    ]);
+    expect(jobs[2]).toBe(job);
+  }
+  const job: Job = { kind: 'late', sessions: new Map() };
+  expect(passing(new Map([['late', { job }]])).map((one) => one?.kind)).toEqual([...kinds]);
+});
+
+test('nothing is asked before it is due, the longest due first, and never more than a portion', () => {
+  const [late, later, soon] = [1, 2, 3].map((n) => aTracked({ askAt: NOW_MS - 3 + n }));
+  const state = aState([later, soon, late].flatMap((one) => (one === undefined ? [] : [one.change])));
+  const asked = (nowMs: number, max: number) => {
+    const job = nextJob(state, nowMs, { after: undefined, max, aside: NOTHING_ASIDE });
+    return job?.kind === 'ask' ? [...job.reports.keys()] : [];
+  };
+  expect(asked(NOW_MS - 3, 9)).toEqual([]);
+  expect(asked(NOW_MS - 2, 9)).toEqual([late?.key]);
+  expect(asked(NOW_MS, 9)).toEqual([late?.key, later?.key, soon?.key]);
+  expect(asked(NOW_MS, 2)).toEqual([late?.key, later?.key]);
+  state.evolve([{ entry: 'report', key: late?.key ?? '', value: null }]);
+  expect(asked(NOW_MS, 2)).toEqual([later?.key, soon?.key]);
+});
+
+test.each([
+  [10_000, 10_000, 2],
+  [10_000, 10_001, 1],
+  [30_000, 1, 1],
+])('reports that name %i and %i events: %i in one look-up', (first, second, count) => {
+  const named = [first, second].map((eventIds, i) => {
+    const ids = Array.from({ length: eventIds }, (_, n) => `event ${n}`);
+    const half = Math.floor(eventIds / 2);
+    const record = { inlineEventIds: ids.slice(half), eventIds: ids.slice(0, half) };
+    return aTracked({ phase: 'waiting', closesAt: NOW_MS + i }, record).change;
+  });
+  const state = new LinkerState(0, 1, LINKER_BOUNDS);
+  state.evolve(named);
+  const job = nextJob(state, NOW_MS, { after: undefined, max: 9, aside: NOTHING_ASIDE });
+  expect(job?.kind === 'check' && job.reports.size).toBe(count);
+});
+
+test('retractions and sessions come in portions, too', () => {
+  const state = aState([...oneOfEach(), ...oneOfEach(), ...oneOfEach()]);
+  const portion = (after: Job['kind']) => nextJob(state, NOW_MS, { after, max: 2, aside: NOTHING_ASIDE });
+  const [unlink, late] = [portion('late'), portion('close')];
+  expect(unlink?.kind === 'unlink' && unlink.retractions.size).toBe(2);
+  expect(late?.kind === 'late' && late.sessions.size).toBe(2);
+});
+
+test('a look-up waits for what it asks about, and for no other partition', () => {
+  const record = aReportLink();
+  const tracked = (offset: number): TrackedReport => ({
+    record,
+    offset,
+    phase: 'open',
+    askAt: 0,
+    closesAt: 0,
+  });
+  const reports = new Map([
+    ['a', tracked(7)],
+    ['b', tracked(3)],
+  ]);
+  const needs = (job: Job, partition = 1) => needsOf(job, { partition, partitions: 2 }, POSITION, ENDS);
+  const linked = { events: new Map([[1, 11]]), links: new Map([[1, 12]]) };
+  expect(needs({ kind: 'check', reports })).toEqual({
+    reports: new Map([[1, 8]]),
+    sessions: new Map([[1, 41]]),
+  });
+  expect(needs({ kind: 'check', reports: new Map() }, 5)).toEqual({
+    reports: new Map([[5, 0]]),
+    sessions: new Map([[5, 0]]),
+  });
+  expect(needs({ kind: 'unlink', retractions: reports })).toEqual({ ...linked, reports: new Map([[1, 8]]) });
+  for (const kind of ['ask', 'close'] as const) expect(needs({ kind, reports })).toEqual(linked);
+  const sessions = new Map(
+    oneOfEach().flatMap((one) => (one.entry === 'late' && one.value ? [[one.key, one.value]] : [])),
+  );
+  const late = needs({ kind: 'late', sessions });
+  expect({ ...late, reports: [...(late.reports ?? [])].map(([home, end]) => end - home) }).toEqual({
+    ...linked,
+    reports: [30],
+  });
+});
+
+test.each<[boolean, 'check' | 'ask', Partial<ReportLink>]>([
+  [true, 'check', { sessionId: randomUUID(), sessionLane: null }],
+  [false, 'check', { sessionId: randomUUID(), sessionLane: 0 }],
+  [false, 'check', { sessionId: null }],
+  [false, 'ask', { sessionId: randomUUID(), sessionLane: null }],
+])('lanes are asked for (%s) by a %s of %j', (asks, kind, of) => {
+  const { key, value } = aTracked({}, of);
+  const known = aTracked({}, { sessionId: randomUUID(), sessionLane: 0 });
+  const reports = new Map([
+    [known.key, known.value],
+    [key, value],
+  ]);
+  expect(asksForLanes({ kind, reports })).toBe(asks);
+});
+
+test('a report asks for the events that it names and for those of its session, each once', () => {
+  const state = new LinkerState(0, 1, LINKER_BOUNDS);
+  const [inline, named] = [randomUUID(), randomUUID()];
+  const record = aReportLink({
+    sessionId: randomUUID(),
+    sessionLane: 0,
+    inlineEventIds: [inline],
+    eventIds: [named, inline],
+  });
+  const ask = askOf(state, 'key', record);
+  expect([...ask.events]).toEqual([
+    [inline, 'inline'],
+    [named, 'named'],
+  ]);
+  expect(ask.session).toMatchObject({ id: record.sessionId, except: [inline, named] });
+  expect(askOf(state, 'key', { ...record, sessionId: null }).session).toBeNull();
+});
+
+function aTracked(of: Partial<TrackedReport> = {}, record: Partial<ReportLink> = {}) {
+  const whole = aReportLink(record);
+  const key = keyOf(whole);
+  const value: TrackedReport = {
+    record: whole,
+    offset: 0,
+    phase: 'open',
+    askAt: null,
+    closesAt: NOW_MS * 2,
+    ...of,
+  };
+  return { key, value, change: { entry: 'report', key, value } satisfies Change };
+}
+
+/** Something to do of each kind. */
+function oneOfEach(): Change[] {
+  const record = aReportLink();
+  const [projectId, sessionId] = [randomUUID(), randomUUID()];
+  const session = { tenantId: randomUUID(), projectId, sessionId, fromMicros: 0n, toMicros: 0n, offset: 0 };
+  return [
+    aTracked({ phase: 'waiting' }).change,
+    aTracked({ askAt: 0 }).change,
+    aTracked({ closesAt: 0 }).change,
+    { entry: 'retraction', key: keyOf(record), value: { record, offset: 0 } },
+    { entry: 'late', key: `${projectId}/${sessionId}`, value: session },
+  ];
+}
+
+function aState(changes: readonly Change[]): LinkerState {
+  const state = new LinkerState(0, 1, LINKER_BOUNDS);
+  state.evolve(changes);
+  return state;
+}

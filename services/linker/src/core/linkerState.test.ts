@@ -1,0 +1,149 @@
+/** What a partition's linker holds in memory, within its bounds, and what a new owner is told. */
+import { randomUUID } from 'node:crypto';
+import { anEvent, aReportLink } from '@questlog/schemas/fixtures/builders';
+import type { TrackedReport } from '@questlog/schemas/topics/linkerState';
+import { expect, test } from 'vitest';
+import { type Change, keyOf, LINK_BYTES } from './decision.ts';
+import { LINKER_BOUNDS, LinkerState } from './linkerState.ts';
+
+const EVENT_IDS = [randomUUID(), randomUUID(), randomUUID()];
+
+test('the changelog is told of each change once, by its latest value, and a new owner holds the same', () => {
+  const state = aState();
+  const report = aTracked();
+  const record = aReportLink();
+  const session = { tenantId: randomUUID(), projectId: randomUUID(), sessionId: randomUUID() };
+  const late = { ...session, fromMicros: 1n, toMicros: 2n, offset: 3 };
+  const retraction = { record, offset: 4 };
+  state.evolve([
+    report.change,
+    { entry: 'retraction', key: 'p/retracted', value: retraction },
+    { entry: 'late', key: 'p/session', value: late },
+    { entry: 'late', key: 'p/gone', value: late },
+    { entry: 'late', key: 'p/gone', value: null },
+    { entry: 'append', id: 'seen', arrivedAtMs: 5 },
+  ]);
+  const nothing = { report: null, retraction: null, late: null, appends: null, position: null };
+  const told = state.drain();
+  expect(told).toEqual([
+    { key: `report/${report.key}`, entry: { ...nothing, report: report.value } },
+    { key: 'retraction/p/retracted', entry: { ...nothing, retraction } },
+    { key: 'late/p/session', entry: { ...nothing, late } },
+    { key: 'late/p/gone', entry: null },
+    { key: 'append/0', entry: { ...nothing, appends: { ids: ['seen'], since: 5 } } },
+  ]);
+  expect(state.drain()).toEqual([]);
+
+  const next = aState();
+  for (const { key, entry } of told) if (entry !== null) next.restore(key, entry);
+  for (const held of [state, next]) {
+    expect([...held.reports]).toEqual([[report.key, report.value]]);
+    expect([...held.retractions]).toEqual([['p/retracted', retraction]]);
+    expect([...held.late]).toEqual([['p/session', late]]);
+    expect(held.appends.has('seen')).toBe(true);
+    expect([held.open.reports, held.heldEventIds]).toEqual([1, 3]);
+  }
+  expect(next.drain()).toEqual([]);
+});
+
+test('there is room for reports and for the events that they name, up to both bounds', () => {
+  const state = aState({ openReports: 2, openEventIds: 5 });
+  const [first, second] = [aTracked(), aTracked({}, { eventIds: [], inlineEventIds: [EVENT_IDS[0] ?? ''] })];
+  state.evolve([first.change]);
+  expect([state.hasRoom, state.open.eventIds, state.heldEventIds]).toEqual([true, 3, 3]);
+  state.evolve([second.change]);
+  expect([state.hasRoom, state.open.eventIds, state.heldEventIds]).toEqual([false, 4, 4]);
+  state.evolve([first.gone]);
+  expect([state.hasRoom, state.open.reports, state.heldEventIds]).toEqual([true, 1, 1]);
+  state.evolve([aTracked({ phase: 'waiting' }).change, aTracked({ phase: 'spilled' }).change]);
+  expect([state.open.reports, state.heldEventIds]).toEqual([1, 7]);
+
+  const named = aState({ openReports: 9, openEventIds: 4 });
+  named.evolve([first.change]);
+  expect(named.hasRoom).toBe(true);
+  named.evolve([second.change]);
+  expect(named.hasRoom).toBe(false);
+});
+
+test('links are held up to the bound, in bytes of their own, until their report’s look-up is answered', () => {
+  const state = aState({ heldBytes: 2 * (LINK_BYTES + 10) });
+  const [one, other] = [aTracked(), aTracked()];
+  const payload = Buffer.from('0123456789');
+  const hold = (key: string): Change => {
+    return {
+      entry: 'held',
+      key,
+      link: { offset: 1, source: 'named', event: { ...anEvent({ payload }), receivedAt: 1 } },
+    };
+  };
+  state.evolve([one.change, other.change, hold(one.key)]);
+  expect(state.hasRoomToHold).toBe(true);
+  state.evolve([hold(one.key)]);
+  expect(state.hasRoomToHold).toBe(false);
+  expect(state.held.get(one.key)).toHaveLength(2);
+  // Only the copies are held: the record's bytes may be used again.
+  payload.fill('x');
+  expect(state.held.get(one.key)?.map(({ event }) => event.payload.toString())).toEqual([
+    '0123456789',
+    '0123456789',
+  ]);
+  state.evolve([other.change]);
+  expect(state.hasRoomToHold).toBe(false);
+  state.evolve([one.change]);
+  expect([state.hasRoomToHold, state.held.size]).toEqual([true, 0]);
+  for (let i = 0; i < 2; i++) state.evolve([hold(other.key)]);
+  expect(state.hasRoomToHold).toBe(false);
+});
+
+test('a report is due by its phase: a check at once, an ask at its time, the last at its end', () => {
+  const state = aState();
+  const report = aTracked({ phase: 'waiting', askAt: 5, closesAt: 9 });
+  const due = (nowMs: number) =>
+    [state.waiting, state.asking, state.closing].map((times) => times.due(nowMs).length);
+  state.evolve([report.change]);
+  expect([due(0), due(9)]).toEqual([
+    [1, 0, 0],
+    [1, 0, 0],
+  ]);
+  state.evolve([aTracked({ askAt: 5, closesAt: 9 }, report.value.record).change]);
+  expect([due(4), due(5), due(8), due(9)]).toEqual([
+    [0, 0, 0],
+    [0, 1, 0],
+    [0, 1, 0],
+    [0, 1, 1],
+  ]);
+  state.evolve([aTracked({ askAt: null, closesAt: 9 }, report.value.record).change]);
+  expect(due(9)).toEqual([0, 0, 1]);
+  state.evolve([report.gone]);
+  expect(due(9)).toEqual([0, 0, 0]);
+});
+
+test('what is due earlier is found after what is due later, in any order', () => {
+  const state = aState();
+  const at = [7, 3, 5].map((askAt) => aTracked({ askAt }));
+  const keys = (nowMs: number) =>
+    state.asking.due(nowMs).map((key) => at.findIndex((one) => one.key === key));
+  for (const { change } of at) {
+    state.evolve([change]);
+    expect(keys(2)).toEqual([]);
+  }
+  expect([keys(3), keys(6), keys(7)]).toEqual([[1], [1, 2], [1, 2, 0]]);
+});
+
+function aState(bounds: Partial<typeof LINKER_BOUNDS> = {}): LinkerState {
+  return new LinkerState(0, 1, { ...LINKER_BOUNDS, ...bounds });
+}
+
+/** Names three events. */
+function aTracked(of: Partial<TrackedReport> = {}, record: Parameters<typeof aReportLink>[0] = {}) {
+  const whole = aReportLink({
+    inlineEventIds: EVENT_IDS.slice(0, 1),
+    eventIds: EVENT_IDS.slice(1),
+    ...record,
+  });
+  const key = keyOf(whole);
+  const value: TrackedReport = { record: whole, offset: 0, phase: 'open', askAt: null, closesAt: 100, ...of };
+  const change: Change = { entry: 'report', key, value };
+  const gone: Change = { entry: 'report', key, value: null };
+  return { key, value, change, gone };
+}
