@@ -48,9 +48,11 @@ export function Chart({
         axes: [axis, { ...axis, size: AXIS_WIDTH }],
         ...(areBars && { scales: { x: { range: withRoom } } }),
         series: [
-          {},
+          { label: 'Time', value: (chart, _raw, _of, at) => timeText(chart.data[0][shownAt(chart, at)]) },
           ...names.split('\n').map((name, i) => ({
             ...{ label: name, stroke: colour(`--series-${(i % 4) + 1}`), width: 2, ...(paths && { paths }) },
+            value: (chart: UPlot, _raw: number, of: number, at: number | null) =>
+              numberText(chart.data[of]?.[shownAt(chart, at)]),
             ...(areBars && { fill: colour(`--series-${(i % 4) + 1}`), points: { show: false } }),
           })),
         ],
@@ -59,6 +61,7 @@ export function Chart({
       element,
     );
     drawn.current = chart;
+    chart.setLegend({ idx: null as unknown as number }, false);
     const watcher = new ResizeObserver(() => chart.setSize({ width: element.clientWidth, height: HEIGHT }));
     watcher.observe(element);
     return () => {
@@ -67,8 +70,27 @@ export function Chart({
       drawn.current = undefined;
     };
   }, [names, areBars, scheme]);
-  useEffect(() => drawn.current?.setData(data), [JSON.stringify(data)]);
+  useEffect(() => {
+    drawn.current?.setData(data);
+    drawn.current?.setLegend({ idx: null as unknown as number }, false);
+  }, [JSON.stringify(data)]);
   return html`<div class="chart" role="img" aria-label=${label} ref=${place}></div>`;
+}
+
+/** Where nobody points at the chart, its legend tells the newest. */
+function shownAt({ data: [times] }: UPlot, at: number | null): number {
+  return at ?? times.length - 1;
+}
+
+function timeText(seconds: number | undefined): string {
+  if (seconds === undefined) return '–';
+  const time = new Date(seconds * 1000);
+  const isDay = time.getHours() + time.getMinutes() + time.getSeconds() === 0;
+  return isDay ? time.toLocaleDateString() : time.toLocaleString();
+}
+
+function numberText(n: number | null | undefined): string {
+  return n == null ? '–' : n.toLocaleString(undefined, { maximumFractionDigits: 2 });
 }
 
 /** The first bar and the last one as wide as the others. */

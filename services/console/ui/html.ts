@@ -62,10 +62,22 @@ export function useAsked<T>(key: string, ask: () => Promise<T>, everyMs?: number
 }
 
 /** Local, with UTC on hover. */
-export function Time({ at, withDate = true }: { at: string | number | Date; withDate?: boolean }): VNode {
+export function Time({
+  at,
+  withDate = true,
+  withTime = true,
+}: {
+  at: string | number | Date;
+  withDate?: boolean;
+  withTime?: boolean;
+}): VNode {
   const date = new Date(at);
   if (Number.isNaN(date.getTime())) return html`<span>–</span>`;
-  const local = withDate ? date.toLocaleString() : date.toLocaleTimeString();
+  const local = !withTime
+    ? date.toLocaleDateString()
+    : withDate
+      ? date.toLocaleString()
+      : date.toLocaleTimeString();
   return html`<time datetime=${date.toISOString()} title=${`${date.toISOString()} (UTC)`}>${local}</time>`;
 }
 

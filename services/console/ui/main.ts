@@ -7,6 +7,7 @@ import { json, request, SIGNED_OUT } from './request.ts';
 import { SignInForm } from './signInForm.ts';
 
 const PROJECT = 'questlog-project';
+const SIGNED_IN = 'questlog-signed-in';
 /** A game that somebody adds elsewhere is there to choose. */
 const PROJECTS_EVERY_MS = 10_000;
 
@@ -26,27 +27,34 @@ function usePlace(): { path: string; argument: string } {
   return placeOf(hash);
 }
 
-function Console(): VNode {
+/** Nobody is asked for who has not signed in here: the browser would note the refusal as an error. */
+function Door(): VNode {
+  const [isIn, setIn] = useState(
+    () => localStorage.getItem(SIGNED_IN) !== null && !location.hash.startsWith('#token='),
+  );
+  const set = (isNow: boolean) => {
+    if (isNow) localStorage.setItem(SIGNED_IN, 'yes');
+    else localStorage.removeItem(SIGNED_IN);
+    setIn(isNow);
+  };
+  useEffect(() => {
+    const onSignedOut = () => set(false);
+    window.addEventListener(SIGNED_OUT, onSignedOut);
+    return () => window.removeEventListener(SIGNED_OUT, onSignedOut);
+  }, []);
+  return isIn
+    ? html`<${Console} onSignOut=${() => set(false)} />`
+    : html`<${SignInForm} onDone=${() => set(true)} />`;
+}
+
+function Console({ onSignOut }: { onSignOut: () => void }): VNode {
   const place = usePlace();
-  const [isSignedOut, setSignedOut] = useState(false);
   const [projectId, setProjectId] = useState(() => localStorage.getItem(PROJECT) ?? '');
   const { value, error, again } = useAsked(
     'projects',
     () => json<ListedProject[]>('GET', '/admin/projects'),
     PROJECTS_EVERY_MS,
   );
-  useEffect(() => {
-    const onSignedOut = () => setSignedOut(true);
-    window.addEventListener(SIGNED_OUT, onSignedOut);
-    return () => window.removeEventListener(SIGNED_OUT, onSignedOut);
-  }, []);
-  if (isSignedOut) {
-    const onDone = () => {
-      setSignedOut(false);
-      again();
-    };
-    return html`<${SignInForm} onDone=${onDone} />`;
-  }
   const choose = (id: string) => {
     localStorage.setItem(PROJECT, id);
     setProjectId(id);
@@ -65,7 +73,7 @@ function Console(): VNode {
           ${projects.map(({ id, name }) => html`<option value=${id} selected=${id === project?.id}>${name}</option>`)}
         </select>
       </label>
-      <button class="plain" onClick=${() => request('POST', '/logout').finally(() => setSignedOut(true))}>Sign out</button>
+      <button class="plain" onClick=${() => request('POST', '/logout').finally(onSignOut)}>Sign out</button>
     </header>
     <nav aria-label="Pages">
       ${PAGES.filter(({ isListed }) => isListed !== false).map(
@@ -83,4 +91,4 @@ function Console(): VNode {
 
 const root = document.getElementById('console');
 if (root === null) throw new Error('the page has no place for the console');
-render(html`<${Console} />`, root);
+render(html`<${Door} />`, root);

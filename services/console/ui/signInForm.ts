@@ -43,7 +43,7 @@ export function SignInForm({ onDone }: { onDone: () => void }): VNode {
       <button>Sign in</button>
       <${Failure} error=${error} />
     </form>
-    <p>It is <code>adminToken</code> in <code>dev-credentials.json</code>, in the data folder (<code>.data</code>), or what
-      <code>QUESTLOG_ADMIN_TOKEN</code> says. <code>npx questlog console</code> prints an address that needs no typing.</p>
+    <p>It is <code>adminToken</code> in <code>dev-credentials.json</code>, in the data folder (<code>.data</code>), or what <code>QUESTLOG_ADMIN_TOKEN</code>
+      ${' '}says. <code>npx questlog console</code> prints an address that needs no typing.</p>
   </main>`;
 }

@@ -195,5 +195,5 @@ function dayOf(ms: number): string {
 }
 
 function told({ events, reports }: Counts): string {
-  return `${count(events)} events, ${count(reports)} reports`;
+  return `${count(events)} events, ${count(reports)} report${reports === 1 ? '' : 's'}`;
 }

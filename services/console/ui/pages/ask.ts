@@ -139,7 +139,7 @@ function Result({ answer, tookMs }: { answer: Answer; tookMs: number }): VNode {
   const chart = chartOf(answer);
   const more = data.length > shown.length ? `, the first ${count(shown.length)} shown` : '';
   return html`<div>
-    <p class="status" role="status">${count(data.length)} rows in ${(tookMs / 1000).toFixed(2)} s${more}
+    <p class="status" role="status">${count(data.length)} ${data.length === 1 ? 'row' : 'rows'} in ${(tookMs / 1000).toFixed(2)} s${more}
       ${chart && html` <button class="plain" aria-pressed=${isChart} onClick=${() => setChart(!isChart)}>${isChart ? 'As a table' : 'As a chart'}</button>`}
     </p>
     ${isChart && chart ? html`<${Chart} label="The answer as a chart" ...${chart} />` : html`<${Table} label="The answer" rows=${shown} columns=${columns} />`}
@@ -158,13 +158,27 @@ function chartOf({ meta, data }: Answer) {
     }))
     .filter(({ time }) => !Number.isNaN(time))
     .sort((a, b) => a.time - b.time);
+  const times = withGaps(rows.map(({ time }) => time));
+  const byTime = new Map(rows.map(({ time, row }) => [time, row]));
   return {
-    times: rows.map(({ time }) => time),
+    times,
     series: numbers.map(({ name, i }) => ({
       name,
-      values: rows.map(({ row }) => (isNull(row[i]) ? null : Number(row[i]))),
+      values: times.map((time) => {
+        const value = byTime.get(time)?.[i];
+        return isNull(value) ? null : Number(value);
+      }),
     })),
   };
+}
+
+/** Where most times are one step apart, as days are, one more stands in each gap: a line over it would tell of what is not there. */
+function withGaps(times: readonly number[]): readonly number[] {
+  const steps = times.slice(1).map((time, i) => time - (times[i] ?? time));
+  const step = Math.min(...steps.filter((seconds) => seconds > 0));
+  const isGap = (seconds: number) => seconds > 1.5 * step;
+  if (steps.filter(isGap).length * 2 > steps.length) return times;
+  return times.flatMap((time, i) => (isGap(steps[i] ?? 0) ? [time, time + step] : [time]));
 }
 
 /** As the format writes it. */

@@ -122,7 +122,7 @@ function RowButton({ text, of, onClick }: { text: string; of: string; onClick: (
 const ID = { title: 'Id', of: ({ id }: { id: string }) => html`<code>${id}</code>` };
 const CREATED = {
   title: 'Created',
-  of: ({ createdAt }: { createdAt: string }) => html`<${Time} at=${createdAt} />`,
+  of: ({ createdAt }: { createdAt: string }) => html`<${Time} at=${createdAt} withTime=${false} />`,
 };
 
 function tenantColumns(onEdit: (tenant: Tenant) => void) {

@@ -157,14 +157,14 @@ function columnsWith(names: ReadonlyMap<string, string>): Column<RejectedField>[
   return [
     {
       title: 'Field',
-      of: ({ field }) => (field === '' ? 'all of it' : html`<code class="sample">${field}</code>`),
+      of: ({ field, endpoint }) =>
+        html`${field === '' ? 'all of it' : html`<code class="sample">${field}</code>`}<small>${endpoint || 'no endpoint'}</small>`,
     },
     { title: 'What was sent there', of: Sample },
     { title: 'Problem', of: ({ code }) => html`<span class="tag bad">${code}</span>` },
     { title: 'Times', of: ({ times }) => count(times), isNumber: true },
     { title: 'Requests', of: ({ requests }) => count(requests), isNumber: true },
     { title: 'Last seen', of: ({ lastSeen }) => html`<${Time} at=${fromClickHouse(lastSeen)} />` },
-    { title: 'To', of: ({ endpoint }) => endpoint || 'no endpoint' },
     { title: 'Project', of: ({ projectId }) => nameOf(projectId) },
   ];
 }

@@ -162,7 +162,7 @@ function List({ project, filters, names }: ListProps & { filters: Filters }): VN
   if (rows.length === 0) return html`<${Nothing} isFiltered=${isFiltered} />`;
   return html`<div>
     <${Failure} error=${error} />
-    <p class="status" role="status">${more ? `The newest ${count(rows.length)}` : count(rows.length)} ${rows.length === 1 ? 'report' : 'reports'}${isFiltered ? ' that match' : ''}</p>
+    <p class="status" role="status">${more ? `The newest ${count(rows.length)}` : count(rows.length)} ${rows.length === 1 ? 'report' : 'reports'}${isFiltered ? ` that match${rows.length === 1 ? 'es' : ''}` : ''}</p>
     <${Table} label="Reports, newest first" rows=${rows} columns=${[
       { title: 'Received', of: (row: ReportRow) => html`<${Time} at=${fromClickHouse(row.receivedAt)} />` },
       {

@@ -83,6 +83,8 @@ async function whyRefused(query: string): Promise<string> {
   return problem.detail ?? '';
 }
 
+const NEWEST = `SELECT received_at, event_type, payload FROM events ORDER BY received_at DESC LIMIT 20`;
+
 export function Tail({ project, projects }: PageProps): VNode {
   const [filters, setFilters] = useState<Readonly<Record<string, string>>>({});
   const [events, setEvents] = useState<readonly TailEvent[]>([]);
@@ -157,6 +159,7 @@ function Nothing({ isFiltered }: { isFiltered: boolean }): VNode {
     ? html`<${Empty}><p>Nothing yet that matches. Events show here as they come.</p><//>`
     : html`<${Empty}>
         <p>No event since this page was opened. They show here within a second of being sent.</p>
+        <p>Those of before are in ClickHouse: <a href=${`#/ask/${encodeURIComponent(NEWEST)}`}>ask for the newest</a>.</p>
         <p>To see some, let a simulated game play: <code>npx questlog simulate</code></p>
       <//>`;
 }

@@ -40,6 +40,7 @@ interface Dot {
 const PAGE = 500;
 const BUCKETS = 160;
 const LANES = 7;
+const LEAST_SPAN_MICROS = 1_000_000;
 const OTHERS = 'other types';
 
 const LINKS = `links AS (
@@ -60,6 +61,11 @@ const PAGE_OF_TRAIL = `WITH ${LINKS}
   LIMIT ${PAGE} OFFSET {offset:UInt32}`;
 const STATES = `SELECT toString(state) AS name, count() AS events FROM report_links
   WHERE project_id = {projectId:UUID} AND report_id = {reportId:UUID} GROUP BY name`;
+const SPAN = `WITH ${LINKS}
+  SELECT toString(min(toUnixTimestamp64Micro(occurred_at))) AS first, toString(max(toUnixTimestamp64Micro(occurred_at))) AS last
+  FROM events
+  WHERE ${THEIRS} AND toUnixTimestamp64Micro(occurred_at) BETWEEN {fromMicros:Int64} AND {toMicros:Int64}
+  HAVING count() > 0`;
 const DOTS = `WITH ${LINKS}
   SELECT event_type AS type, count() AS events,
     intDiv((toUnixTimestamp64Micro(occurred_at) - {fromMicros:Int64}) * ${BUCKETS}, {toMicros:Int64} - {fromMicros:Int64} + 1) AS bucket
@@ -87,17 +93,23 @@ export function Trail(of: TrailOf): VNode {
   const { value, error } = useAsked(
     `${reportId} ${offset}`,
     async () => {
-      const [rows, states, dots] = await Promise.all([
+      const whole = { fromMicros, toMicros };
+      const dotsOf = async () => {
+        const [span] = await sql<{ first: string; last: string }>(SPAN, { ...known, ...whole });
+        const shown = span === undefined ? whole : spanShown(of, Number(span.first), Number(span.last));
+        return { dots: await sql<Dot>(DOTS, { ...known, ...shown }), shown };
+      };
+      const [rows, states, timeline] = await Promise.all([
         sql<TrailRow>(PAGE_OF_TRAIL, { ...known, atMicros, offset }),
         sql<{ name: string; events: string }>(STATES, { projectId, reportId }),
-        sql<Dot>(DOTS, { ...known, fromMicros, toMicros }),
+        dotsOf(),
       ]);
-      return { rows, dots, states: new Map(states.map(({ name, events }) => [name, Number(events)])) };
+      return { rows, timeline, states: new Map(states.map(({ name, events }) => [name, Number(events)])) };
     },
     everyMs,
   );
   if (value === undefined) return error ? html`<${Failure} error=${error} />` : html`<${Waiting} />`;
-  const { rows, dots, states } = value;
+  const { rows, timeline, states } = value;
   const total = [...states.values()].reduce((sum, events) => sum + events, 0);
   if (total === 0) {
     return html`<${Empty}><p>No event belongs to this report.</p>
@@ -109,7 +121,7 @@ export function Trail(of: TrailOf): VNode {
   return html`<div>
     <${Failure} error=${error} />
     <p class="status" role="status">${told.join(', ')}</p>
-    <${Timeline} dots=${dots} atMicros=${atMicros} fromMicros=${fromMicros} toMicros=${toMicros} />
+    <${Timeline} dots=${timeline.dots} atMicros=${atMicros} ...${timeline.shown} />
     <${Events} rows=${rows} onOpen=${setOpen} />
     ${
       total > PAGE &&
@@ -121,6 +133,13 @@ export function Trail(of: TrailOf): VNode {
     }
     ${open && html`<${Payload} of=${of} event=${open} onClose=${() => setOpen(undefined)} />`}
   </div>`;
+}
+
+/** The part of the window in which something happened, with the report in it and a little room on both sides. */
+function spanShown({ atMicros, fromMicros, toMicros }: TrailOf, first: number, last: number) {
+  const [begin, end] = [Math.min(first, atMicros), Math.max(last, atMicros)];
+  const room = Math.ceil(Math.max(end - begin, LEAST_SPAN_MICROS) * 0.03);
+  return { fromMicros: Math.max(fromMicros, begin - room), toMicros: Math.min(toMicros, end + room) };
 }
 
 const LINK_STATES = [

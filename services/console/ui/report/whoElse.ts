@@ -24,6 +24,8 @@ interface Other {
 const SHOWN = 20;
 const LOOKED_INTO = 500;
 const LENGTHS = [3, 5, 8];
+/** Of fewer events many reports are alike by chance. */
+const LEAST_ALIKE = 3;
 
 const OF_FINGERPRINT = `SELECT id, title, severity, session_id AS sessionId, received_at AS receivedAt FROM reports
   WHERE project_id = {projectId:UUID} AND fingerprint = {fingerprint:String} AND id != {reportId:UUID} AND retracted_at IS NULL
@@ -48,7 +50,7 @@ const OF_SAME_LAST = `WITH filed AS (${NEWEST('id, title, severity, session_id, 
   )
   SELECT id, title, severity, sessionId, receivedAt, types FROM
     (SELECT *, argMax(types, id = {reportId:UUID}) OVER () AS own, max(id = {reportId:UUID}) OVER () AS isThere FROM lasts)
-  WHERE types = own AND isThere AND (id = {reportId:UUID} OR sessionId != {sessionId:UUID})
+  WHERE isThere AND (id = {reportId:UUID} OR (types = own AND length(own) >= ${LEAST_ALIKE} AND sessionId != {sessionId:UUID}))
   ORDER BY id = {reportId:UUID} DESC, receivedAt DESC LIMIT ${SHOWN + 1}`;
 
 export function WhoElse(of: WhoElseOf): VNode | null {
@@ -98,7 +100,8 @@ function SameLast({ tenantId, projectId, reportId, sessionId }: WhoElseOf): VNod
     ${value === undefined && !error && html`<${Waiting} />`}
     ${value && own === undefined && html`<p class="status">Its session has no event before it.</p>`}
     ${own && html`<p class="types">${own.types.map((type, i) => html`${i > 0 && ' → '}<span class="tag">${type || '(empty)'}</span>`)}</p>`}
-    ${own && others.length === 0 && html`<p class="status">No other session, of the newest ${count(LOOKED_INTO)} reports.</p>`}
+    ${own && own.types.length < LEAST_ALIKE && html`<p class="status">Too few to look for others by: it takes ${LEAST_ALIKE}.</p>`}
+    ${own && own.types.length >= LEAST_ALIKE && others.length === 0 && html`<p class="status">No other session, of the newest ${count(LOOKED_INTO)} reports.</p>`}
     ${others.length > 0 && html`<${Others} label="Reports after the same events" rows=${others} />`}
   </div>`;
 }

@@ -9,6 +9,7 @@ const MAX_ROWS = 100_000;
 /** Below the client's own limit on a request, so that the answer says what happened. */
 const MAX_SECONDS = 25;
 const TIMEOUT_EXCEEDED = '159';
+const TOO_MANY_ROWS = '396';
 /** Of the result as ClickHouse counts it, and of its text as it comes. */
 const MAX_BYTES = 256 * 1024 * 1024;
 
@@ -39,7 +40,8 @@ export async function askSql(
   } catch (error) {
     if (error instanceof QueryRefused) {
       const code = NOT_ALLOWED.has(error.code) ? 'query_not_allowed' : 'query_failed';
-      throw new Rejected(code, error.message, { cause: error });
+      const cure = error.code === TOO_MANY_ROWS ? ' Ask for fewer: a LIMIT, or a GROUP BY.' : '';
+      throw new Rejected(code, `${error.message}${cure}`, { cause: error });
     }
     if (
       error instanceof Unavailable &&
