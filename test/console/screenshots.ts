@@ -56,7 +56,7 @@ try {
     all.map((link) => String(link.getAttribute('href')).slice(2)),
   );
   const reports = await product.sql<{ id: string }>(
-    "SELECT toString(id) AS id FROM reports WHERE title != '' ORDER BY received_at DESC LIMIT 1",
+    "SELECT toString(id) AS id FROM reports WHERE title != '' ORDER BY notEmpty(attachments) DESC, received_at DESC LIMIT 1",
   );
   paths.push(...reports.map(({ id }) => `report/${id}`));
   for (const path of paths) {
