@@ -55,6 +55,9 @@ export interface LinkerEntry {
 export interface LinkerPosition {
   readonly events: number;
   readonly reportLinks: number;
+  /** Kafka's leader epoch of the record before each, by which a log that was cut is found out; null: not known. */
+  readonly eventsEpoch: number | null;
+  readonly reportLinksEpoch: number | null;
 }
 
 /** The key of the entry that has it. */
@@ -99,6 +102,8 @@ const seenAppends = record('SeenAppends', [
 const position = record('LinkerPosition', [
   { name: 'events', type: 'long' },
   { name: 'reportLinks', type: 'long' },
+  optional('eventsEpoch', 'int'),
+  optional('reportLinksEpoch', 'int'),
 ]);
 
 export const linkerState = messageContract<LinkerEntry>(TOPICS.linkerState, {

@@ -61,7 +61,7 @@ const states: readonly LinkerEntry[] = [
   { ...stateless, retraction: { record: aReportLink({ kind: 'retracted' }), offset: 8 } },
   { ...stateless, late: { tenantId, projectId, sessionId, fromMicros: 1n, toMicros: 2n, offset: 9 } },
   { ...stateless, appends: { ids: [randomUUID()], since: 4 } },
-  { ...stateless, position: { events: 5, reportLinks: 6 } },
+  { ...stateless, position: { events: 5, reportLinks: 6, eventsEpoch: 7, reportLinksEpoch: null } },
 ];
 const idempotency = { key: randomUUID(), digest: Buffer.alloc(32, 1) };
 

@@ -39,14 +39,16 @@ async function outboxFrom(
   const { partition } = owned;
   const { state, position } = await restoredState(deps, owned);
   const known = position ?? (await groupPosition(log, partition));
-  owned.seek(TOPICS.events, known.events);
-  owned.seek(TOPICS.reportLinks, known.reportLinks);
   const linksEnd = (await log.endOffsets(TOPICS.linkedEvents))[partition] ?? 0;
-  const outbox = new Outbox(owned, deps, producer, state, linksEnd);
-  for (const topic of [TOPICS.events, TOPICS.reportLinks]) {
-    const offset = owned.position(topic);
+  const outbox = new Outbox(owned, deps, producer, state, { known, linksEnd });
+  const positions = [
+    [TOPICS.events, known.events, known.eventsEpoch],
+    [TOPICS.reportLinks, known.reportLinks, known.reportLinksEpoch],
+  ] as const;
+  for (const [topic, offset, leaderEpoch] of positions) {
+    owned.seek(topic, offset, leaderEpoch ?? undefined);
     // Or the group would seem to be behind until the next record comes.
-    if (offset !== (owned.committed(topic)?.offset ?? 0)) outbox.passed(topic, offset);
+    if (offset !== (owned.committed(topic)?.offset ?? 0)) outbox.passed(topic, offset, leaderEpoch);
   }
   return outbox;
 }
@@ -58,7 +60,8 @@ async function outboxFrom(
 async function groupPosition(log: Log, partition: number): Promise<LinkerPosition> {
   const of = async (topic: string): Promise<number> =>
     (await positionsOf(log, GROUPS.link, topic, (p) => p === partition))[partition] ?? 0;
-  return { events: await of(TOPICS.events), reportLinks: await of(TOPICS.reportLinks) };
+  const [events, reportLinks] = [await of(TOPICS.events), await of(TOPICS.reportLinks)];
+  return { events, reportLinks, eventsEpoch: null, reportLinksEpoch: null };
 }
 
 export class Outbox {
@@ -67,8 +70,9 @@ export class Outbox {
   readonly #owned: OwnedPartition;
   readonly #deps: PartitionDeps;
   readonly #producer: TransactionalProducer;
-  readonly #begun: LinkerPosition;
   readonly #positions = new Map<string, number>();
+  /** Where the next transaction ends. */
+  #next: LinkerPosition;
   #committed: Position;
   #links: NewRecord[] = [];
   #notices: { partition: number; record: NewRecord }[] = [];
@@ -80,17 +84,14 @@ export class Outbox {
     deps: PartitionDeps,
     producer: TransactionalProducer,
     state: LinkerState,
-    linksEnd: number,
+    { known, linksEnd }: { known: LinkerPosition; linksEnd: number },
   ) {
     this.state = state;
     this.#owned = owned;
     this.#deps = deps;
     this.#producer = producer;
-    this.#begun = {
-      events: owned.position(TOPICS.events),
-      reportLinks: owned.position(TOPICS.reportLinks),
-    };
-    this.#committed = { events: this.#begun.events, links: linksEnd };
+    this.#next = known;
+    this.#committed = { events: known.events, links: linksEnd };
   }
 
   /** Something that others wait for. */
@@ -127,10 +128,17 @@ export class Outbox {
     }
   }
 
-  /** Everything below the offset has been put in. */
-  passed(topic: string, offset: number): void {
+  /**
+   * Everything below the offset has been put in.
+   * @param leaderEpoch of the record before it, where that is known.
+   */
+  passed(topic: string, offset: number, leaderEpoch: number | null = null): void {
     this.#sinceMs ??= performance.now();
     this.#positions.set(topic, offset);
+    this.#next =
+      topic === TOPICS.events
+        ? { ...this.#next, events: offset, eventsEpoch: leaderEpoch }
+        : { ...this.#next, reportLinks: offset, reportLinksEpoch: leaderEpoch };
   }
 
   async commit(): Promise<void> {
@@ -170,15 +178,8 @@ export class Outbox {
     ].filter(({ records }) => records.length > 0);
     // Records that brought nothing bring nothing when they are read again: the state is still the one that they met.
     if (outputs.length === 0 && changelog.length === 0) return [];
-    changelog.push({ key: POSITION_KEY, value: state.encode(positionEntry(this.#position())) });
+    changelog.push({ key: POSITION_KEY, value: state.encode(positionEntry(this.#next)) });
     return [...outputs, { topic: TOPICS.linkerState, partition, records: changelog }];
-  }
-
-  #position(): LinkerPosition {
-    return {
-      events: this.#positions.get(TOPICS.events) ?? this.#begun.events,
-      reportLinks: this.#positions.get(TOPICS.reportLinks) ?? this.#begun.reportLinks,
-    };
   }
 
   #sized(record: NewRecord): NewRecord {

@@ -2,7 +2,7 @@
  * One partition of the linker: read → decide → append, state and offsets in one transaction. What a transaction does not
  * take is as if it had not happened: the run begins again from the changelog.
  */
-import type { Batch, LogRecord, OwnedPartition } from '@questlog/runtime/log/log';
+import { type Batch, type LogRecord, LogTruncated, type OwnedPartition } from '@questlog/runtime/log/log';
 import { Fenced, Invalid, Unavailable } from '@questlog/runtime/process/errors';
 import { Backoff, pause } from '@questlog/runtime/process/waiting';
 import { faultOf } from '@questlog/schemas/topics/reportLinks';
@@ -80,7 +80,7 @@ async function runUntilLost(run: Run, onWell: () => void): Promise<void> {
   }
 }
 
-async function nextBatch({ owned, outbox, lookUps }: Run): Promise<Batch | undefined> {
+async function nextBatch({ owned, deps, outbox, lookUps }: Run): Promise<Batch | undefined> {
   const dueInMs = Math.max(0, COMMIT_EVERY_MS - outbox.waitsMs());
   const waitMs = lookUps.isIdle ? dueInMs : Math.min(dueInMs, LOOKING_UP_WAIT_MS);
   const topics = wantedTopics(outbox.state, lookUps.isClosing);
@@ -90,7 +90,16 @@ async function nextBatch({ owned, outbox, lookUps }: Run): Promise<Batch | undef
     return undefined;
   }
   const options = topics.length === 1 ? { ...READ, topic: only } : READ;
-  return await owned.read({ ...options, waitMs });
+  try {
+    return await owned.read({ ...options, waitMs });
+  } catch (error) {
+    if (!(error instanceof LogTruncated)) throw error;
+    // What was linked stays, also of records that are gone: they had been acknowledged.
+    const { topic, partition, offset, position } = error;
+    deps.logger.error('log_cut_short', error, { topic, partition, offset, position });
+    outbox.passed(topic, offset);
+    return undefined;
+  }
 }
 
 /** A topic whose bound is reached is not read on; but a last look-up waits for the events before it. */
@@ -112,7 +121,7 @@ async function takeIn(run: Run, batch: Batch | undefined): Promise<void> {
     outbox.passed(batch.topic, record.offset + 1);
     if (outbox.isFull) await outbox.commit();
   }
-  outbox.passed(batch.topic, batch.nextOffset);
+  outbox.passed(batch.topic, batch.nextOffset, batch.leaderEpoch);
 }
 
 /** A record that does not decode is nothing to link; the projector dead-letters it. */

@@ -34,7 +34,7 @@ async function aLinker() {
   const setState = (key: string, entry: Parameters<typeof deps.codecs.state.encode>[0] | null) =>
     append(TOPICS.linkerState, entry && deps.codecs.state.encode(entry), key);
   await setState(`report/${keyOf(record)}`, {
-    ...positionEntry({ events: 0, reportLinks: 0 }),
+    ...positionEntry({ events: 0, reportLinks: 0, eventsEpoch: null, reportLinksEpoch: null }),
     ...{ position: null, report },
   });
   const isDone = async (): Promise<boolean> => {
@@ -44,8 +44,10 @@ async function aLinker() {
     }
     return true;
   };
+  const done = () => expect.poll(isDone, { timeout: 10_000, interval: 5 }).toBe(true);
   return {
     log,
+    done,
     setState,
     anAppend: (): EventsAccepted =>
       anEventsAccepted({
@@ -57,10 +59,11 @@ async function aLinker() {
         TOPICS.events,
         message === 'unreadable' ? Buffer.from('not Avro') : deps.codecs.events.encode(message),
       ),
+    start: () => startLinker(deps),
     /** Runs until everything is read. */
     run: async () => {
       const linker = await startLinker(deps);
-      await expect.poll(isDone, { timeout: 10_000, interval: 5 }).toBe(true);
+      await done();
       await linker.stop();
     },
     /** All offsets of the group, or they are set to the beginning. */
@@ -130,3 +133,25 @@ test('records that bring nothing write nothing to the changelog', async () => {
   await linker.run();
   expect(await linker.log.endOffsets(TOPICS.linkerState)).toEqual(before);
 });
+
+test.each(['runs', 'is down'])(
+  'a log that is cut while the linker %s: what stands there now is linked too, nothing twice',
+  async (when) => {
+    const linker = await aLinker();
+    const [kept, gone, ...newer] = Array.from({ length: 5 }, linker.anAppend);
+    const before = [kept, gone].filter((message) => message !== undefined);
+    for (const message of before) await linker.append(message);
+    const running = await linker.start();
+    await linker.done();
+    if (when === 'is down') await running.stop();
+    await linker.log.cut(TOPICS.events, 0, 1);
+    const again = when === 'is down' ? await linker.start() : running;
+    await linker.done();
+    // One that was cut off, and had been linked, is sent again: it is a repeat.
+    for (const message of [...newer, ...before.slice(1)]) await linker.append(message);
+    await linker.done();
+    await again.stop();
+    await linker.run();
+    expect(await linker.linked()).toEqual(idsOf([...before, ...newer]));
+  },
+);
