@@ -12,6 +12,13 @@ export interface Survivors {
 
 const QUOTAS = 'services/ingest/src/events/quotas.ts';
 const REPLAYS = 'services/ingest/src/events/replays.ts';
+const LINKER = 'services/linker/src/core';
+const PLAN_EVENTS = 'services/projector/src/events/core/planEvents.ts';
+
+/** The check is for the types. */
+const ALWAYS_THERE = 'it is always there: who asks has it from the same state';
+/** Stryker fills an empty array with a text. */
+const NO_ENTRY = 'a text instead of an entry names nothing and is skipped';
 
 export const SURVIVORS: readonly Survivors[] = [
   {
@@ -31,4 +38,48 @@ export const SURVIVORS: readonly Survivors[] = [
     line: 'forget(name);',
     reason: 'memory alone: a repeat of a key that was given up finds that nothing was stored',
   },
+  { file: `${LINKER}/decideEvents.ts`, line: 'state.reports.get(report.key)?.askAt', reason: ALWAYS_THERE },
+  { file: `${LINKER}/decideEvents.ts`, line: 'if (tracked === undefined ||', reason: ALWAYS_THERE },
+  {
+    file: `${LINKER}/decideEvents.ts`,
+    line: 'if (event.sessionId === null) return;',
+    reason: 'no report is kept under no session',
+  },
+  {
+    file: `${LINKER}/decideEvents.ts`,
+    line: 'Micros: known === undefined',
+    reason: 'equal times are one time',
+  },
+  {
+    file: `${LINKER}/jobs.ts`,
+    line: 'const first =',
+    reason: 'the index of no kind is -1, so that 0 follows',
+  },
+  {
+    file: `${LINKER}/jobs.ts`,
+    line: 'const inTurn =',
+    reason: 'a kind of which nothing is due is asked twice',
+  },
+  { file: `${LINKER}/jobs.ts`, line: 'if (report === undefined) continue;', reason: ALWAYS_THERE },
+  { file: `${LINKER}/decideAnswers.ts`, line: 'if (retraction === undefined ||', reason: ALWAYS_THERE },
+  { file: `${LINKER}/decideAnswers.ts`, line: 'if (record.isForwarded || report', reason: ALWAYS_THERE },
+  { file: `${LINKER}/decideAnswers.ts`, line: ' : []) {', reason: NO_ENTRY },
+  { file: `${LINKER}/decideAnswers.ts`, line: 'state.held.get(key) ?? []', reason: NO_ENTRY },
+  {
+    file: `${LINKER}/linkerState.ts`,
+    line: 'heldBytes: 16 *',
+    reason: 'a bound of memory; tests have smaller ones',
+  },
+  {
+    file: `${LINKER}/linkerState.ts`,
+    line: 'if (atMs === undefined) {',
+    reason: 'memory: what is never due is kept',
+  },
+  {
+    file: `${LINKER}/linkerState.ts`,
+    line: 'if (nowMs < this.#earliestMs)',
+    reason: 'time: every key is looked at',
+  },
+  { file: PLAN_EVENTS, line: 'if (oldest !== undefined)', reason: ALWAYS_THERE },
+  { file: PLAN_EVENTS, line: 'this.#counts.get(name) ?? []', reason: ALWAYS_THERE },
 ];

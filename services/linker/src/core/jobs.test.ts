@@ -118,13 +118,13 @@ test('a look-up waits for what it asks about, and for no other partition', () =>
   });
 });
 
-test.each<[boolean, 'check' | 'ask', Partial<ReportLink>]>([
-  [true, 'check', { sessionId: randomUUID(), sessionLane: null }],
-  [false, 'check', { sessionId: randomUUID(), sessionLane: 0 }],
-  [false, 'check', { sessionId: null }],
-  [false, 'ask', { sessionId: randomUUID(), sessionLane: null }],
-])('lanes are asked for (%s) by a %s of %j', (asks, kind, of) => {
-  const { key, value } = aTracked({}, of);
+test.each<[boolean, 'check' | 'ask', string | null, number | null]>([
+  [true, 'check', 'a session', null],
+  [false, 'check', 'a session', 0],
+  [false, 'check', null, null],
+  [false, 'ask', 'a session', null],
+])('lanes are asked for (%s) by a %s of %s in lane %s', (asks, kind, sessionId, sessionLane) => {
+  const { key, value } = aTracked({}, { sessionId, sessionLane });
   const known = aTracked({}, { sessionId: randomUUID(), sessionLane: 0 });
   const reports = new Map([
     [known.key, known.value],

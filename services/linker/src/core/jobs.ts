@@ -134,13 +134,12 @@ function jobOf(kind: Job['kind'], state: LinkerState, nowMs: number, max: number
 }
 
 export function askOf(state: LinkerState, key: string, record: ReportLink): Ask {
-  const isOwner = ownsSession(record, state.partition, state.partitions);
   return {
     key,
     record,
     events: ownedEventsOf(record, state.partition, state.partitions),
     session:
-      isOwner && record.sessionId !== null
+      record.sessionId !== null && ownsSession(record, state.partition, state.partitions)
         ? { id: record.sessionId, ...windowOf(record), except: [...namedEventsOf(record).keys()] }
         : null,
   };

@@ -8,6 +8,7 @@ import { LINKER_BOUNDS, LinkerState } from './linkerState.ts';
 
 const EVENT_IDS = [randomUUID(), randomUUID(), randomUUID()];
 
+// Entries of several kinds may have one name.
 test('the changelog is told of each change once, by its latest value, and a new owner holds the same', () => {
   const state = aState();
   const report = aTracked();
@@ -17,8 +18,8 @@ test('the changelog is told of each change once, by its latest value, and a new 
   const retraction = { record, offset: 4 };
   state.evolve([
     report.change,
-    { entry: 'retraction', key: 'p/retracted', value: retraction },
-    { entry: 'late', key: 'p/session', value: late },
+    { entry: 'retraction', key: report.key, value: retraction },
+    { entry: 'late', key: report.key, value: late },
     { entry: 'late', key: 'p/gone', value: late },
     { entry: 'late', key: 'p/gone', value: null },
     { entry: 'append', id: 'seen', arrivedAtMs: 5 },
@@ -27,8 +28,8 @@ test('the changelog is told of each change once, by its latest value, and a new 
   const told = state.drain();
   expect(told).toEqual([
     { key: `report/${report.key}`, entry: { ...nothing, report: report.value } },
-    { key: 'retraction/p/retracted', entry: { ...nothing, retraction } },
-    { key: 'late/p/session', entry: { ...nothing, late } },
+    { key: `retraction/${report.key}`, entry: { ...nothing, retraction } },
+    { key: `late/${report.key}`, entry: { ...nothing, late } },
     { key: 'late/p/gone', entry: null },
     { key: 'append/0', entry: { ...nothing, appends: { ids: ['seen'], since: 5 } } },
   ]);
@@ -38,8 +39,8 @@ test('the changelog is told of each change once, by its latest value, and a new 
   for (const { key, entry } of told) if (entry !== null) next.restore(key, entry);
   for (const held of [state, next]) {
     expect([...held.reports]).toEqual([[report.key, report.value]]);
-    expect([...held.retractions]).toEqual([['p/retracted', retraction]]);
-    expect([...held.late]).toEqual([['p/session', late]]);
+    expect([...held.retractions]).toEqual([[report.key, retraction]]);
+    expect([...held.late]).toEqual([[report.key, late]]);
     expect(held.appends.has('seen')).toBe(true);
     expect([held.open.reports, held.heldEventIds]).toEqual([1, 3]);
   }

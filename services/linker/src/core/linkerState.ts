@@ -143,7 +143,7 @@ export class LinkerState {
     if (value?.record.sessionId != null) this.sessionsWithReports.add(value.record.sessionId);
     const [closing, opening] = [openRecord(before), openRecord(value)];
     if (closing === opening) return;
-    if (closing !== undefined) this.open.remove(key);
+    this.open.remove(key);
     if (opening !== undefined) this.open.add(key, opening);
   }
 

@@ -23,8 +23,8 @@ export function ownedEventsOf(
   return named;
 }
 
+/** Of a report that has a session. */
 export function ownsSession(record: ReportLink, partition: number, partitions: number): boolean {
-  if (record.sessionId === null) return false;
   return partitionOf(record.tenantId, record.sessionLane ?? 0, partitions) === partition;
 }
 

@@ -60,7 +60,7 @@ export const MAX_RECENT_APPENDS = 50_000;
 /** The append ids that the partition has seen lately: what is in it is a repeat. */
 export class RecentAppends {
   readonly #ids = new Set<string>();
-  #complete = true;
+  #complete: boolean;
 
   /** @param oldestFirst what the ledger held below the start; all of it when it holds fewer than the bound. */
   constructor(oldestFirst: readonly string[]) {
