@@ -111,6 +111,7 @@ describeLooks('an operator who looks at reports', () => {
     const page = await chromium.signedIn(shared.product, `report/${id}`);
 
     await page.getByRole('heading', { name: HOSTILE, exact: true }).waitFor();
+    await page.locator('nav a[aria-current][href="#/reports"]').waitFor();
     await page.getByRole('img', { name: /onerror.*png$/ }).waitFor();
     await expect.poll(() => page.evaluate("document.querySelector('main img').naturalWidth")).toBe(2);
     await page.getByText('frame 1').waitFor();

@@ -2,7 +2,7 @@
 import { render, type VNode } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
 import { Failure, html, type ListedProject, useAsked } from './html.ts';
-import { PAGES } from './pages.ts';
+import { PAGES, type Page } from './pages.ts';
 import { json, request, SIGNED_OUT } from './request.ts';
 import { SignInForm } from './signInForm.ts';
 
@@ -76,9 +76,8 @@ function Console({ onSignOut }: { onSignOut: () => void }): VNode {
       <button class="plain" onClick=${() => request('POST', '/logout').finally(onSignOut)}>Sign out</button>
     </header>
     <nav aria-label="Pages">
-      ${PAGES.filter(({ isListed }) => isListed !== false).map(
-        ({ path, title }) =>
-          html`<a href=${`#/${path}`} aria-current=${path === page.path ? 'page' : undefined}>${title}</a>`,
+      ${PAGES.filter(({ under }) => under === undefined).map(
+        ({ path, title }) => html`<a href=${`#/${path}`} aria-current=${currentOf(path, page)}>${title}</a>`,
       )}
     </nav>
     <main>
@@ -92,3 +91,9 @@ function Console({ onSignOut }: { onSignOut: () => void }): VNode {
 const root = document.getElementById('console');
 if (root === null) throw new Error('the page has no place for the console');
 render(html`<${Door} />`, root);
+
+/** What a screen reader says of a link, and what is marked by colour. */
+function currentOf(path: string, page: Page): 'page' | 'true' | undefined {
+  if (path === page.path) return 'page';
+  return path === page.under ? 'true' : undefined;
+}

@@ -7,8 +7,8 @@ export interface Page {
   readonly path: string;
   readonly title: string;
   readonly view: (props: PageProps) => VNode;
-  /** False: others lead to it. */
-  readonly isListed?: boolean;
+  /** The path of the page that leads to it, for one that the navigation does not list. */
+  readonly under?: string;
 }
 
 export const PAGES: readonly Page[] = [
@@ -25,7 +25,7 @@ export const PAGES: readonly Page[] = [
     view: later(async () => (await import('./pages/reports.ts')).Reports),
   },
   {
-    ...{ path: 'report', title: 'Report', isListed: false },
+    ...{ path: 'report', title: 'Report', under: 'reports' },
     view: later(async () => (await import('./pages/report.ts')).Report),
   },
   { path: 'health', title: 'Health', view: later(async () => (await import('./pages/health.ts')).Health) },
