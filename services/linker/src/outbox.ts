@@ -78,6 +78,7 @@ export class Outbox {
   #notices: { partition: number; record: NewRecord }[] = [];
   #bytes = 0;
   #sinceMs: number | undefined;
+  #isBack = false;
 
   constructor(
     owned: OwnedPartition,
@@ -141,6 +142,12 @@ export class Outbox {
         : { ...this.#next, reportLinks: offset, reportLinksEpoch: leaderEpoch };
   }
 
+  /** The log was cut there: the next commit notes the position, whatever else it holds, or a restart would pass over it. */
+  wentBack(topic: string, offset: number): void {
+    this.passed(topic, offset);
+    this.#isBack = true;
+  }
+
   async commit(): Promise<void> {
     const appends = this.#appends();
     const events = this.#positions.get(TOPICS.events) ?? this.#committed.events;
@@ -155,6 +162,7 @@ export class Outbox {
     this.#notices = [];
     this.#bytes = 0;
     this.#sinceMs = undefined;
+    this.#isBack = false;
     this.#measure();
   }
 
@@ -177,7 +185,7 @@ export class Outbox {
       }),
     ].filter(({ records }) => records.length > 0);
     // Records that brought nothing bring nothing when they are read again: the state is still the one that they met.
-    if (outputs.length === 0 && changelog.length === 0) return [];
+    if (outputs.length === 0 && changelog.length === 0 && !this.#isBack) return [];
     changelog.push({ key: POSITION_KEY, value: state.encode(positionEntry(this.#next)) });
     return [...outputs, { topic: TOPICS.linkerState, partition, records: changelog }];
   }

@@ -98,3 +98,52 @@ test('commits records with nothing to link every 200 ms, also if each comes alon
   expect(committedBefore).toEqual([0, 1]);
   expect(commits[0]?.commits).toMatchObject([{ topic: TOPICS.events, committed: { offset: 50 } }]);
 });
+
+test('a log that is cut takes the linker back to the cut, and there it stays when it starts again', async () => {
+  const log = await aLog({ clock: systemClock });
+  await log.ensureTopics(topicDefinitions(1));
+  const deps = await partitionDeps(log);
+  const read: string[] = [];
+  const decode: typeof deps.codecs.events.decode = async (value) => {
+    const message = await deps.codecs.events.decode(value);
+    read.push(message.appendId);
+    return message;
+  };
+  const codecs = { ...deps.codecs, events: { ...deps.codecs.events, decode } };
+  const append = async (count: number): Promise<string[]> => {
+    const messages = Array.from({ length: count }, () => anEventsAccepted());
+    const values = messages.map((message) => deps.codecs.events.encode(message));
+    await log.append(
+      TOPICS.events,
+      0,
+      values.map((value) => ({ key: null, value })),
+    );
+    return messages.map(({ appendId }) => appendId);
+  };
+  const start = () =>
+    log.consume({
+      group: GROUPS.link,
+      topics: [TOPICS.events, TOPICS.reportLinks],
+      process: (owned) => linkPartition(owned, { ...deps, codecs }),
+    });
+  const committed = async () => (await log.committed(GROUPS.link, TOPICS.events))[0]?.offset;
+
+  const first = await start();
+  const old = await append(3);
+  await expect.poll(committed, { timeout: 10_000 }).toBe(3);
+  await log.cut(TOPICS.events, 0, 1);
+  const grown = await append(4);
+  await Promise.race([expect.poll(committed, { timeout: 10_000 }).toBe(5), first.failed]);
+  await first.stop();
+  expect(read).toEqual([...old, ...grown]);
+
+  await log.cut(TOPICS.events, 0, 2);
+  const second = await start();
+  await Promise.race([expect.poll(committed, { timeout: 10_000 }).toBe(2), second.failed]);
+  await second.stop();
+  const later = await append(4);
+  const third = await start();
+  await Promise.race([expect.poll(committed, { timeout: 10_000 }).toBe(6), third.failed]);
+  await third.stop();
+  expect(read).toEqual([...old, ...grown, ...later]);
+});

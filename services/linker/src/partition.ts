@@ -97,7 +97,7 @@ async function nextBatch({ owned, deps, outbox, lookUps }: Run): Promise<Batch |
     // What was linked stays, also of records that are gone: they had been acknowledged.
     const { topic, partition, offset, position } = error;
     deps.logger.error('log_cut_short', error, { topic, partition, offset, position });
-    outbox.passed(topic, offset);
+    outbox.wentBack(topic, offset);
     return undefined;
   }
 }

@@ -171,7 +171,7 @@ async function caughtUp(log: Log): Promise<void> {
     const ends = await log.endOffsets(topic);
     await until(async () => {
       const committed = await log.committed(group, topic);
-      return ends.every((end, partition) => (committed[partition]?.offset ?? 0) >= end);
+      return ends.every((end, partition) => (committed[partition]?.offset ?? 0) === end);
     });
   }
 }

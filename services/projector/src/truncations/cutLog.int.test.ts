@@ -9,8 +9,8 @@ import { type EventsAccepted, eventsAccepted } from '@questlog/schemas/topics/ev
 import { sessionRegistered } from '@questlog/schemas/topics/sessionRegistered';
 import { TOPICS } from '@questlog/schemas/topics/topics';
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
-import type { Projector } from '../projector.ts';
 import { type Bench, crash, failing, openBench } from '../testing/projectorBench.ts';
+import { inProject, linked } from '../testing/reportBench.ts';
 
 let bench: Bench;
 /** Of one test; the tenant has the same id. */
@@ -85,8 +85,8 @@ async function countedLosses(): Promise<number> {
   return values.find(({ labels }) => labels.topic === TOPICS.events)?.value ?? 0;
 }
 
-async function runUntilStored(expected: object, running?: Projector): Promise<void> {
-  const projector = running ?? (await bench.start(bench.store));
+async function runUntilStored(expected: object): Promise<void> {
+  const projector = await bench.start(bench.store);
   const isThere = async () => JSON.stringify(await stored()) === JSON.stringify(expected);
   await Promise.race([until(isThere), projector.failed]).finally(() => projector.stop());
 }
@@ -98,18 +98,14 @@ async function expectOnce(...appends: EventsAccepted[][]): Promise<void> {
   expect(await miscounts()).toEqual([]);
 }
 
-test.each([
-  ['down', 1],
-  ['running', 4],
-])('a log that is cut while the projector is %s, with %i records since', async (when, grown) => {
+test('a log that is cut while the projector is down, and has not grown again', async () => {
   const [start, before] = [await endOf(TOPICS.events), await countedLosses()];
-  const [kept, lost, fresh, later] = [accepted(3), accepted(3), accepted(grown), accepted(2)];
+  const [kept, lost, fresh, later] = [accepted(3), accepted(3), accepted(1), accepted(2)];
   await append([...kept, ...lost]);
   await bench.projectAll(bench.store);
-  const running = when === 'running' ? await bench.start(bench.store) : undefined;
   await bench.log.cut(TOPICS.events, 0, start + 3);
   await append(fresh);
-  await runUntilStored(once(kept, lost, fresh), running);
+  await runUntilStored(once(kept, lost, fresh));
   // What was lost comes again, as it does from whoever had no answer.
   await append([...lost.slice(1), ...later]);
   await expectOnce(kept, lost, fresh, later);
@@ -119,19 +115,42 @@ test.each([
   expect((await bench.health.state()).warnings['log_truncated']).toContain(`${TOPICS.events}/0`);
 });
 
+test('a log that is cut while the projector runs, and grows past it, block by block as before', async () => {
+  const start = await endOf(TOPICS.events);
+  const [kept, lost, fresh] = [accepted(1), accepted(2), accepted(3)];
+  const projector = await bench.start(bench.store);
+  const there: EventsAccepted[] = [];
+  const appendEach = async (messages: readonly EventsAccepted[]): Promise<void> => {
+    for (const message of messages) {
+      there.push(message);
+      await append([message]);
+      const isThere = async () => (await stored())['used'] === once(there).used;
+      await Promise.race([until(isThere), projector.failed]);
+    }
+  };
+  await appendEach([...kept, ...lost]);
+  await bench.log.cut(TOPICS.events, 0, start + 1);
+  await appendEach(fresh);
+  await projector.stop();
+  await expectOnce(kept, lost, fresh);
+  expect(await truncations(TOPICS.events, start)).toEqual([cutAt(start + 1, lost)]);
+});
+
 test('a log that is cut inside a block that was announced and half written, and grows past it', async () => {
   const start = await endOf(TOPICS.events);
   const [kept, half, lost, fresh] = [accepted(2), accepted(1), accepted(2), accepted(4)];
   await append(kept);
   await bench.projectAll(bench.store);
   await append([...half, ...lost]);
-  const broken = bench.projectAll(failing(bench.store, 'quota_usage_by_partition', 1, 'before', crash));
+  const broken = bench.projectAll(failing(bench.store, 'appends', 1, 'before', crash));
   await expect(broken).rejects.toThrow('crash');
   await bench.log.cut(TOPICS.events, 0, start + 3);
   await append(fresh);
   await runUntilStored(once(kept, half, lost, fresh));
+  // Its append id was not stored before the crash, and must be by now.
+  await append(half);
   await expectOnce(kept, half, lost, fresh);
-  expect(await truncations(TOPICS.events, start)).toEqual([cutAt(start + 3, lost)]);
+  expect(await truncations(TOPICS.events, start)).toEqual([{ ...cutAt(start + 3, lost), ids: [] }]);
 });
 
 test('an older copy of the log’s files, restored with the commits of that time', async () => {
@@ -202,4 +221,29 @@ test('sessions that the log lost stay, and those at their offsets come beside th
   expect(await truncations(TOPICS.sessions, start)).toEqual([
     { first: String(start + 1), records: '1', storedRows: '1', ids: [lost.sessionId], repaired: 1 },
   ]);
+});
+
+test('reports and links that the log lost stay, and those at their offsets come beside them', async () => {
+  const on = inProject(bench);
+  const [reports, links] = [await endOf(TOPICS.reportLinks), await endOf(TOPICS.linkedEvents)];
+  const [kept, lost, fresh] = [on.aReport(), on.aReport(), on.aReport()];
+  const linkOf = (report: typeof kept) => linked(report, report.eventIds[0] ?? '');
+  await on.note(kept, lost);
+  await on.tell(linkOf(kept), linkOf(lost));
+  await bench.projectAll(bench.store);
+  await bench.log.cut(TOPICS.reportLinks, 0, reports + 1);
+  await bench.log.cut(TOPICS.linkedEvents, 0, links + 1);
+  await on.note(fresh);
+  await on.tell(linkOf(fresh));
+  const all = [kept, lost, fresh];
+  const states = () => Promise.all(all.map(({ eventIds: [event = ''] }) => on.stateOf(event)));
+  const projector = await bench.start(bench.store);
+  const isThere = async () =>
+    (await on.reports()).length === all.length && (await states()).every((state) => state === 'linked');
+  await Promise.race([until(isThere), projector.failed]).finally(() => projector.stop());
+  const ids = (await on.reports()).map(({ id }) => id);
+  expect(ids.sort()).toEqual(all.map(({ reportId }) => reportId).sort());
+  const one = { records: '1', repaired: 1 };
+  expect(await truncations(TOPICS.reportLinks, reports)).toMatchObject([{ ...one, ids: [lost.reportId] }]);
+  expect(await truncations(TOPICS.linkedEvents, links)).toMatchObject([{ ...one, ids: lost.eventIds }]);
 });
