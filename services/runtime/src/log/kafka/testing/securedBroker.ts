@@ -2,11 +2,8 @@
  * A real broker that lets nobody in without TLS and proof of who it is, and that checks what each may do: started for
  * one suite, in a folder of its own.
  */
-import { type ChildProcess, execFile, spawn } from 'node:child_process';
-import { randomUUID } from 'node:crypto';
-import { once } from 'node:events';
-import { closeSync, mkdtempSync, openSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { createServer } from 'node:net';
+import { execFile } from 'node:child_process';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
@@ -14,6 +11,7 @@ import kafkajs, { type Admin, type Kafka, type KafkaConfig } from 'kafkajs';
 import { until } from '../../contract/harness.ts';
 import { patchRequestQueueTimer } from '../client/patches.ts';
 import { brokerJars } from './brokerJars.ts';
+import { at, clusterId, ended, freePorts, started } from './brokerProcess.ts';
 import { type Authority, anAuthority, type Certificate } from './certificates.ts';
 import { ADMIN, brokerSettings, type Ports, SCRAM_AT_FORMAT } from './securedBrokerSettings.ts';
 
@@ -51,7 +49,8 @@ export async function startSecuredBroker(): Promise<SecuredBroker | undefined> {
     return undefined;
   }
   const folder = mkdtempSync(join(tmpdir(), 'questlog-secured-'));
-  const ports = await freePorts();
+  const [sasl = 0, shortSessions = 0, mutualTls = 0, controller = 0] = await freePorts(4);
+  const ports = { sasl, shortSessions, mutualTls, controller };
   const server = authority.issue('broker');
   const files = {
     'ca.pem': authority.caPem,
@@ -124,47 +123,4 @@ function asAdmin(ports: Ports, authority: Authority): KafkaConfig {
     sasl: { mechanism: 'scram-sha-512', ...ADMIN },
     retry: { retries: 0 },
   };
-}
-
-/**
- * Java, which is killed when this process closes the pipe, or ends in whatever way: a test run that is cut off leaves no
- * broker behind.
- */
-const WATCHED = 'exec 3<&0; (cat <&3 >/dev/null; kill -9 $$) & exec java "$@" 3<&- </dev/null';
-
-function started(args: readonly string[], output: string): ChildProcess {
-  const file = openSync(output, 'a');
-  const child = spawn('sh', ['-c', WATCHED, 'sh', ...args], { stdio: ['pipe', file, file] });
-  closeSync(file);
-  return child;
-}
-
-async function ended(child: ChildProcess): Promise<void> {
-  if (child.exitCode !== null || child.signalCode !== null) return;
-  const exit = once(child, 'exit');
-  child.stdin?.end();
-  await exit;
-}
-
-/** Free as they are chosen; all at once, so that no two are one. */
-async function freePorts(): Promise<Ports> {
-  const servers = [0, 1, 2, 3].map(() => createServer());
-  const chosen: number[] = [];
-  for (const server of servers) {
-    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-    const address = server.address();
-    chosen.push(typeof address === 'object' && address !== null ? address.port : 0);
-  }
-  await Promise.all(servers.map((server) => new Promise((resolve) => server.close(resolve))));
-  const [sasl = 0, shortSessions = 0, mutualTls = 0, controller = 0] = chosen;
-  return { sasl, shortSessions, mutualTls, controller };
-}
-
-function at(port: number): string {
-  return `127.0.0.1:${port}`;
-}
-
-/** 16 bytes in base64 for URLs, without padding; Kafka wants no dash in front. */
-function clusterId(): string {
-  return `q${Buffer.from(randomUUID().replaceAll('-', ''), 'hex').toString('base64url').slice(1)}`;
 }

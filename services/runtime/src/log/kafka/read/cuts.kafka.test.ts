@@ -1,0 +1,140 @@
+/**
+ * A broker lost its last records, or they are not what they were, while its readers hold positions behind them. With the
+ * only broker a member of a group loses its partition too, so tails and new owners are tested.
+ */
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
+import { Unavailable } from '../../../process/errors.ts';
+import { type Fields, silentLogger } from '../../../process/logger.ts';
+import {
+  aHolder,
+  aName,
+  aRecord,
+  aTopic,
+  nextRecords,
+  textOf,
+  until,
+  untilHolds,
+} from '../../contract/harness.ts';
+import { type Log, LogTruncated } from '../../log.ts';
+import { openKafkaLog } from '../kafkaLog.ts';
+import { type FragileBroker, startFragileBroker } from '../testing/fragileBroker.ts';
+import { catalogOf, severableKafka } from '../testing/severable.ts';
+import { openTail } from './fetcher.ts';
+
+const PREFIX = 'cuts-';
+const nameOf = (name: string) => `${PREFIX}${name}`;
+const broker = await startFragileBroker();
+
+describe.runIf(broker !== undefined)('a log on Kafka that has lost its end', () => {
+  const told: [string, Fields | undefined][] = [];
+  const tell = (event: string, fields?: Fields) => void told.push([event, fields]);
+  const logger = {
+    info: tell,
+    warn: tell,
+    error: (event: string, _: unknown, fields?: Fields) => tell(event, fields),
+  };
+  let opened: Log | undefined;
+
+  beforeAll(async () => {
+    const connection = { brokers: [there().address], clientId: 'questlog-tests' };
+    opened = await openKafkaLog({ connection, prefix: PREFIX, replicationFactor: 1, logger });
+  });
+  afterAll(async () => {
+    await opened?.close();
+    await broker?.stop();
+  });
+
+  test('is noticed by who comes back when it has grown past where it ended', async () => {
+    const topic = await aTopic(log());
+    await appendEach(topic, 'a', 'b', 'c');
+    const network = severableKafka(there().address);
+    const seen: unknown[] = [];
+    const tail = await openTail(
+      { kafka: network.kafka, catalog: catalogOf(log()), logger: silentLogger, nameOf },
+      {
+        topic,
+        from: 'earliest',
+        onBatch: ({ records }) => void seen.push(...records.map(textOf)),
+        onTruncated: (partition, offset) => void seen.push({ partition, offset }),
+      },
+    );
+    onTestFinished(() => tail.close());
+    await tail.reached([3]);
+    network.sever();
+    await there().cut(nameOf(topic), 0, 1);
+    await appendEach(topic, 'x', 'y', 'z', '!');
+    network.mend();
+    await until(() => seen.at(-1) === '!');
+    expect(seen).toEqual(['a', 'b', 'c', { partition: 0, offset: 1 }, 'x', 'y', 'z', '!']);
+  });
+
+  test('is noticed by the leader epoch that a new owner knows of its position', async () => {
+    const topic = await aTopic(log());
+    await appendEach(topic, 'a', 'b', 'c');
+    const first = await aReader(topic);
+    const batch = await first.read({ topic, maxRecords: 3, maxBytes: 1000, waitMs: 5000 });
+    const epoch = batch?.leaderEpoch;
+    expect(epoch).toBeTypeOf('number');
+    await there().cut(nameOf(topic), 0, 1);
+    await appendEach(topic, 'x', 'y', 'z', '!');
+    const second = await aReader(topic);
+    second.seek(topic, 3, epoch);
+    const failure = await nextRecords(second, topic).catch((error: unknown) => error);
+    expect(failure).toBeInstanceOf(LogTruncated);
+    expect(failure).toMatchObject({ offset: 1, position: 3 });
+    expect((await nextRecords(second, topic)).map(textOf)).toEqual(['x', 'y', 'z', '!']);
+    // What was read now is what is there.
+    second.seek(topic, 5, epoch === undefined ? undefined : epoch + 100);
+    await expect(nextRecords(second, topic)).rejects.toMatchObject({ offset: 4, position: 5 });
+  });
+
+  test('gives nothing of a batch with a turned bit, and the other partitions go on', async () => {
+    const topic = await aTopic(log(), { partitions: 2 });
+    await log().append(topic, 1, [aRecord('whole'), aRecord('turned')]);
+    there().turnBit(nameOf(topic), 1);
+    told.length = 0;
+    const texts: (string | undefined)[] = [];
+    const tail = await log().tail({
+      topic,
+      from: 'earliest',
+      onBatch: ({ records }) => void texts.push(...records.map(textOf)),
+    });
+    onTestFinished(() => tail.close());
+    await until(() => told.length > 0);
+    expect(told[0]).toMatchObject(['log_reading_interrupted', { topic, partition: 1, offset: 0 }]);
+    expect(told[0]?.[1]?.['cause']).toContain('checksum');
+    await appendEach(topic, 'beside');
+    await tail.reached([1, 0]);
+    expect(texts).toEqual(['beside']);
+    there().turnBit(nameOf(topic), 1);
+    await tail.reached([1, 2]);
+    expect(texts).toEqual(['beside', 'whole', 'turned']);
+  });
+
+  function log(): Log {
+    if (opened === undefined) throw new Error('the log is not open yet');
+    return opened;
+  }
+
+  function there(): FragileBroker {
+    if (broker === undefined) throw new Error('there is no broker');
+    return broker;
+  }
+
+  /** Each in a batch of its own. A broker that has forgotten its writers refuses what the first one appends, once. */
+  async function appendEach(topic: string, ...texts: string[]): Promise<void> {
+    for (const text of texts) {
+      const append = () => log().append(topic, 0, [aRecord(text)]);
+      await append().catch((error: unknown) =>
+        error instanceof Unavailable ? append() : Promise.reject(error),
+      );
+    }
+  }
+
+  async function aReader(topic: string) {
+    const holder = await aHolder(log(), aName('group'), topic);
+    onTestFinished(() => holder.consumer.stop());
+    await untilHolds(holder, 1);
+    return holder.current(0);
+  }
+});

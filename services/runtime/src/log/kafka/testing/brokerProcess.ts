@@ -1,0 +1,50 @@
+/** One broker as a process, for suites that need one of their own. */
+import { type ChildProcess, spawn } from 'node:child_process';
+import { randomUUID } from 'node:crypto';
+import { once } from 'node:events';
+import { closeSync, openSync } from 'node:fs';
+import { createServer } from 'node:net';
+
+/**
+ * Java, which is killed when this process closes the pipe, or ends in whatever way: a test run that is cut off leaves no
+ * broker behind.
+ */
+const WATCHED = 'exec 3<&0; (cat <&3 >/dev/null; kill -9 $$) & exec java "$@" 3<&- </dev/null';
+
+/** @param output a file that what it writes is added to. */
+export function started(args: readonly string[], output: string): ChildProcess {
+  const file = openSync(output, 'a');
+  const child = spawn('sh', ['-c', WATCHED, 'sh', ...args], { stdio: ['pipe', file, file] });
+  closeSync(file);
+  return child;
+}
+
+/** Kills it. */
+export async function ended(child: ChildProcess): Promise<void> {
+  if (child.exitCode !== null || child.signalCode !== null) return;
+  const exit = once(child, 'exit');
+  child.stdin?.end();
+  await exit;
+}
+
+/** Free as they are chosen; all at once, so that no two are one. */
+export async function freePorts(count: number): Promise<number[]> {
+  const servers = Array.from({ length: count }, () => createServer());
+  const chosen: number[] = [];
+  for (const server of servers) {
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+    const address = server.address();
+    chosen.push(typeof address === 'object' && address !== null ? address.port : 0);
+  }
+  await Promise.all(servers.map((server) => new Promise((resolve) => server.close(resolve))));
+  return chosen;
+}
+
+export function at(port: number): string {
+  return `127.0.0.1:${port}`;
+}
+
+/** 16 bytes in base64 for URLs, without padding; Kafka wants no dash in front. */
+export function clusterId(): string {
+  return `q${Buffer.from(randomUUID().replaceAll('-', ''), 'hex').toString('base64url').slice(1)}`;
+}
