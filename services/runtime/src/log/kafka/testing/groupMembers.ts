@@ -9,6 +9,8 @@ export type GroupMembers = ReadonlyMap<string, readonly number[]> | undefined;
 export interface GroupView {
   /** @param group with its prefix. */
   members(group: string): Promise<GroupMembers>;
+  /** Deletes groups with all that they have committed. @throws as long as one has members. */
+  deleteGroups(groups: readonly string[]): Promise<void>;
   close(): Promise<void>;
 }
 
@@ -29,6 +31,7 @@ export async function openGroupView(brokers: string): Promise<GroupView> {
         }),
       );
     },
+    deleteGroups: async (groups) => void (await admin.deleteGroups([...groups])),
     close: () => admin.disconnect(),
   };
 }
