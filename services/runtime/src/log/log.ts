@@ -10,8 +10,8 @@ export interface Log {
   readonly id: string;
 
   /**
-   * Creates what is missing. Partition counts never change, since the partition of a key would: an existing topic with
-   * another count is a `StartRefused`.
+   * Creates what is missing. Partition counts never change, since the partition of a key would: an existing topic that was
+   * made with another count, or has fewer by now, is a `StartRefused`. Partitions that somebody added stay unused.
    */
   ensureTopics(topics: readonly TopicSpec[]): Promise<void>;
 

@@ -11,7 +11,6 @@ import type {
   ConsumeOptions,
   Consumer,
   Log,
-  LogRecord,
   NewRecord,
   Tail,
   TailOptions,
@@ -108,12 +107,19 @@ class KafkaLog implements Log {
 
   /** Once, before the log is given away. */
   async identify(): Promise<void> {
-    this.#id = await findOrMakeLogId(this);
+    const { id, madeWith } = await findOrMakeLog(this);
+    for (const [topic, partitions] of madeWith) this.#deps.catalog.madeWith.set(topic, partitions);
+    this.#id = id;
   }
 
   async ensureTopics(topics: readonly TopicSpec[]): Promise<void> {
     this.#checkOpen();
-    await ensureTopics(this.#deps, topics);
+    const { madeWith } = this.#deps.catalog;
+    await ensureTopics(this.#deps, topics, madeWith);
+    const unknown = topics.filter(({ name }) => name !== LOG_TOPIC && !madeWith.has(name));
+    if (unknown.length === 0) return;
+    await this.append(LOG_TOPIC, 0, unknown.map(partitionsRecord));
+    for (const { name, partitions } of unknown) madeWith.set(name, partitions);
   }
 
   async append(topic: string, partition: number, records: readonly NewRecord[]): Promise<Appended> {
@@ -223,32 +229,48 @@ class KafkaLog implements Log {
 
 /**
  * The log's identity is the first record of a topic that every opener can write to. Of two that open a new log at once
- * the earlier record wins for both. Each has a key of its own, so compaction keeps it.
+ * the earlier record wins for both. Each has a key of its own, so compaction keeps it. Behind it are the partitions that
+ * each topic was made with.
  */
-async function findOrMakeLogId(log: Omit<Log, 'id'>): Promise<string> {
+async function findOrMakeLog(log: Omit<Log, 'id'>): Promise<LogFacts> {
   await log.ensureTopics([
     { name: LOG_TOPIC, partitions: 1, cleanup: { policy: 'compact' }, maxRecordBytes: MAX_RECORD_BYTES },
   ]);
-  const found = await firstId(log);
+  const found = await factsOf(log);
   if (found !== undefined) return found;
   const id = randomUUID();
   await log.append(LOG_TOPIC, 0, [{ key: id, value: Buffer.from(id) }]);
-  const made = await firstId(log);
+  const made = await factsOf(log);
   if (made === undefined) throw new Error(`${LOG_TOPIC} does not hold what was appended to it`);
   return made;
 }
 
 const LOG_TOPIC = 'questlog.log.v1';
 const MAX_RECORD_BYTES = 1024;
+const PARTITIONS_KEY = 'partitions/';
 
-async function firstId(log: Omit<Log, 'id'>): Promise<string | undefined> {
+interface LogFacts {
+  readonly id: string;
+  /** By topic. */
+  readonly madeWith: ReadonlyMap<string, number>;
+}
+
+function partitionsRecord({ name, partitions }: TopicSpec): NewRecord {
+  return { key: PARTITIONS_KEY + name, value: Buffer.from(String(partitions)) };
+}
+
+async function factsOf(log: Omit<Log, 'id'>): Promise<LogFacts | undefined> {
   const ends = await log.endOffsets(LOG_TOPIC);
-  let first: LogRecord | undefined;
+  let id: string | undefined;
+  const madeWith = new Map<string, number>();
   const tail = await log.tail({
     topic: LOG_TOPIC,
     from: 'earliest',
     onBatch: ({ records }) => {
-      first ??= records[0];
+      id ??= records[0]?.value?.toString();
+      for (const { key, value } of records) {
+        if (key?.startsWith(PARTITIONS_KEY)) madeWith.set(key.slice(PARTITIONS_KEY.length), Number(value));
+      }
     },
   });
   try {
@@ -256,5 +278,5 @@ async function firstId(log: Omit<Log, 'id'>): Promise<string | undefined> {
   } finally {
     await tail.close();
   }
-  return first?.value?.toString();
+  return id === undefined ? undefined : { id, madeWith };
 }

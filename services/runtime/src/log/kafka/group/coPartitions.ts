@@ -1,14 +1,17 @@
 /** The group's way to share partitions: partition p of all topics goes to one member, and stays there where it can. */
-import kafkajs, { type Cluster, type PartitionAssigner } from 'kafkajs';
+import kafkajs, { type PartitionAssigner } from 'kafkajs';
 import { assignPartitions } from './assignPartitions.ts';
 
 /** Part of the group's protocol: members that know different names of it cannot be in one group. */
 const NAME = 'questlog-co-partitions';
 const VERSION = 1;
 
-/** @param owned the partitions that this member has at the moment; asked whenever it joins. */
-export function coPartitions(owned: () => readonly number[]): PartitionAssigner {
-  return ({ cluster }) => ({
+/**
+ * @param owned the partitions that this member has at the moment; asked whenever it joins.
+ * @param partitions of each topic. Those that somebody added are nobody's.
+ */
+export function coPartitions(owned: () => readonly number[], partitions: number): PartitionAssigner {
+  return () => ({
     name: NAME,
     version: VERSION,
     protocol: ({ topics }) => ({
@@ -24,11 +27,11 @@ export function coPartitions(owned: () => readonly number[]): PartitionAssigner 
         const metadata = kafkajs.AssignerProtocol.MemberMetadata.decode(memberMetadata);
         return { id: memberId, topics: metadata?.topics ?? topics, owned: ownedOf(metadata?.userData) };
       });
-      const assigned = assignPartitions(known, commonPartitions(cluster, topics));
+      const assigned = assignPartitions(known, partitions);
       return known.map(({ id, topics: subscribed }) => {
-        const partitions = [...(assigned.get(id) ?? [])];
+        const own = [...(assigned.get(id) ?? [])];
         // A topic is named even without a partition: kafkajs forgets the others, for all members in the process.
-        const assignment = Object.fromEntries(subscribed.map((topic) => [topic, partitions]));
+        const assignment = Object.fromEntries(subscribed.map((topic) => [topic, own]));
         return {
           memberId: id,
           memberAssignment: kafkajs.AssignerProtocol.MemberAssignment.encode({
@@ -40,16 +43,6 @@ export function coPartitions(owned: () => readonly number[]): PartitionAssigner 
       });
     },
   });
-}
-
-/** @throws Error where partition p of one topic has no p of the other. */
-function commonPartitions(cluster: Cluster, topics: readonly string[]): number {
-  const counts = topics.map((topic) => cluster.findTopicPartitionMetadata(topic).length);
-  const [first = 0] = counts;
-  if (first === 0 || counts.some((count) => count !== first)) {
-    throw new Error(`topics of unequal partition counts: ${topics.map((name, i) => `${name} ${counts[i]}`)}`);
-  }
-  return first;
 }
 
 /** Anything that another version of the code has written there claims nothing. */

@@ -18,11 +18,11 @@ import { Membership } from './membership.ts';
 export async function openConsumer(deps: KafkaDeps, options: ConsumeOptions): Promise<Consumer> {
   const { group, topics } = options;
   const limits = await Promise.all(topics.map((topic) => deps.catalog.limits(topic)));
-  commonPartitions(
+  const partitions = commonPartitions(
     group,
-    limits.map(({ topic, partitions }) => ({ name: topic, partitions })),
+    limits.map(({ topic, partitions: count }) => ({ name: topic, partitions: count })),
   );
-  return new GroupMember(deps, options);
+  return new GroupMember(deps, options, partitions);
 }
 
 /** A stop waits so long for `process` to return; then its partition is fenced and the group is left. */
@@ -46,7 +46,7 @@ class GroupMember implements Consumer {
   readonly #stopped = new AbortController();
   #stopping: Promise<void> | undefined;
 
-  constructor(deps: KafkaDeps, options: ConsumeOptions) {
+  constructor(deps: KafkaDeps, options: ConsumeOptions, partitions: number) {
     this.#deps = deps;
     this.#options = options;
     const [group, topics] = [deps.nameOf(options.group), options.topics.map((topic) => deps.nameOf(topic))];
@@ -68,6 +68,7 @@ class GroupMember implements Consumer {
       logger: deps.logger,
       group,
       topics,
+      partitions,
       owned: () => this.#generations.owned(),
       onJoin: (memberId, partitions) => this.#lose(this.#generations.join(memberId, partitions)),
       onHeartbeat: (memberId, generation) => this.#settle(memberId, generation),

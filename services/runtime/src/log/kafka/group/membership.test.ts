@@ -14,6 +14,7 @@ test('begins a new session when its coordinator is gone without a word, and hear
     logger: silentLogger,
     group: 'group',
     topics: ['topic'],
+    partitions: 1,
     owned: () => [],
     onJoin: (memberId) => told.push(`${memberId} joins`),
     onHeartbeat: (memberId) => told.push(`${memberId} is heard`),
@@ -40,7 +41,7 @@ test('tells kafkajs at each join where the group is, so that it never asks parti
   const { kafka, consumers } = silentKafka();
   const nothing = () => undefined;
   const membership = new Membership({
-    ...{ kafka, logger: silentLogger, group: 'group', topics: ['topic'], owned: () => [] },
+    ...{ kafka, logger: silentLogger, group: 'group', topics: ['topic'], partitions: 2, owned: () => [] },
     ...{ onJoin: nothing, onHeartbeat: nothing, onLost: nothing, onFailed: nothing },
   });
   await vi.waitUntil(() => consumers[0]?.isRunning === true);

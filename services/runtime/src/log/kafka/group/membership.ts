@@ -17,6 +17,8 @@ export interface MembershipOptions {
   /** Group and topics as the cluster names them. */
   readonly group: string;
   readonly topics: readonly string[];
+  /** Of each topic. */
+  readonly partitions: number;
   /** The partitions that the member has now, for whoever leads the group. */
   owned(): readonly number[];
   /** Partitions were assigned, of all topics alike. */
@@ -92,8 +94,8 @@ export class Membership {
 
   /** Runs from joining to leaving. @throws what the consumer crashed with. */
   async #session(): Promise<void> {
-    const { kafka, group, topics, owned } = this.#options;
-    const assigner = coPartitions(owned);
+    const { kafka, group, topics, partitions, owned } = this.#options;
+    const assigner = coPartitions(owned, partitions);
     let needNone = (): void => undefined;
     const consumer = kafka.consumer({
       groupId: group,

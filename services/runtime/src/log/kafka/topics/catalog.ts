@@ -27,6 +27,8 @@ export interface BrokerCatalogDeps extends TopicsDeps {
 }
 
 export class BrokerCatalog {
+  /** The partitions that the deployment made each topic with. Those that somebody added since do not exist for it. */
+  readonly madeWith = new Map<string, number>();
   readonly #deps: BrokerCatalogDeps;
   readonly #topics = new Map<string, Promise<TopicLimits>>();
   readonly #clusters: Renewable<Cluster>;
@@ -47,7 +49,10 @@ export class BrokerCatalog {
   limits(topic: string): Promise<TopicLimits> {
     const known = this.#topics.get(topic);
     if (known !== undefined) return known;
-    const limits = describeTopic(this.#deps, topic);
+    const limits = describeTopic(this.#deps, topic).then((described) => {
+      const made = this.madeWith.get(topic) ?? described.partitions;
+      return { ...described, partitions: Math.min(described.partitions, made) };
+    });
     this.#topics.set(topic, limits);
     limits.catch(() => this.forget(topic));
     return limits;

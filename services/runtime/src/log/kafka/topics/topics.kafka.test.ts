@@ -3,13 +3,13 @@ import kafkajs from 'kafkajs';
 import { expect, test } from 'vitest';
 import { StartRefused } from '../../../process/errors.ts';
 import { silentLogger } from '../../../process/logger.ts';
-import { aRecord } from '../../contract/harness.ts';
+import { aName, aRecord } from '../../contract/harness.ts';
 import type { TopicSpec } from '../../log.ts';
 import { aSpec, aTopic, deployments } from '../testing/deployment.ts';
 import { describeKafka } from '../testing/engines.ts';
 
 describeKafka('the log on Kafka', ({ brokers }) => {
-  const { aPrefix, aLog, admin } = deployments(brokers);
+  const { aPrefix, aLog, admin, kafka } = deployments(brokers);
 
   test('makes topics as they were asked for', async () => {
     const prefix = aPrefix();
@@ -82,5 +82,48 @@ describeKafka('the log on Kafka', ({ brokers }) => {
     await expect(refused).rejects.toBeInstanceOf(StartRefused);
     await expect(refused).rejects.toThrow(spec.name);
     await log.ensureTopics([spec]);
+  });
+
+  test('leaves partitions that somebody added alone, says so at each start, and works on', async () => {
+    const prefix = aPrefix();
+    const [one, other] = [aSpec({ partitions: 2 }), aSpec({ partitions: 2 })];
+    const before = await aLog(prefix);
+    await before.ensureTopics([one, other]);
+    await before.append(one.name, 1, [aRecord('before')]);
+    await admin((client) =>
+      client.createPartitions({ topicPartitions: [{ topic: prefix + one.name, count: 4 }] }),
+    );
+    const foreign = kafka.producer();
+    await foreign.connect();
+    await foreign.send({ topic: prefix + one.name, messages: [{ partition: 3, value: 'foreign' }] });
+    await foreign.disconnect();
+
+    const warned: unknown[] = [];
+    const warn = (event: string, fields?: object) => void warned.push({ event, ...fields });
+    const log = await aLog(prefix, { logger: { ...silentLogger, warn } });
+    await log.ensureTopics([one, other]);
+    const topics = [`${one.name} 4, used: 2`];
+    expect(warned).toContainEqual(expect.objectContaining({ event: 'partitions_were_added', topics }));
+    expect(await log.endOffsets(one.name)).toEqual([0, 1]);
+    await expect(log.append(one.name, 2, [aRecord('a')])).rejects.toThrow();
+    const read: string[] = [];
+    const consumer = await log.consume({
+      ...{ group: aName('group'), topics: [one.name, other.name] },
+      process: async (owned) => {
+        while (!owned.signal.aborted) {
+          const batch = await owned.read({ maxRecords: 10, maxBytes: 1000, waitMs: 100 });
+          for (const { value } of batch?.records ?? []) read.push(`${owned.partition} ${value}`);
+        }
+      },
+    });
+    await expect.poll(() => read, { timeout: 30_000 }).toEqual(['1 before']);
+    expect(consumer.assigned().toSorted()).toEqual([0, 1]);
+    await consumer.stop();
+
+    const refused = log.ensureTopics([
+      { ...one, partitions: 4 },
+      { ...other, partitions: 4 },
+    ]);
+    await expect(refused).rejects.toThrow(StartRefused);
   });
 });

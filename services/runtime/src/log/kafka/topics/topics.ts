@@ -21,10 +21,14 @@ export interface TopicsDeps {
   nameOf(name: string): string;
 }
 
-/** @throws StartRefused for a topic that is not as the spec says, or that the brokers refuse to make. */
+/**
+ * @param madeWith the partitions that topics are known to have been made with.
+ * @throws StartRefused for a topic that is not as the spec says, or that the brokers refuse to make.
+ */
 export async function ensureTopics(
   deps: TopicsDeps & { readonly logger: Logger },
   specs: readonly TopicSpec[],
+  madeWith: ReadonlyMap<string, number>,
 ): Promise<void> {
   const unique = [...new Map(specs.map((spec) => [spec.name, spec])).values()];
   if (unique.length === 0) return;
@@ -42,8 +46,9 @@ export async function ensureTopics(
   );
   for (const [index, spec] of unique.entries()) {
     const description = described[index];
-    if (description !== undefined) check(spec, description);
+    if (description !== undefined) check(spec, description, madeWith.get(spec.name));
   }
+  warnOfAddedPartitions(deps, unique, described);
   await warnOfFewReplicas(deps, described);
 }
 
@@ -84,6 +89,23 @@ export interface TopicDescription extends TopicLimits {
   readonly replicas: number;
   /** `min.insync.replicas`: how many have an append before it is acknowledged, at least. */
   readonly minInSync: number;
+}
+
+/** Kafka takes no partition away again, and a key's partition would be another one if they were used. */
+function warnOfAddedPartitions(
+  { logger }: { readonly logger: Logger },
+  specs: readonly TopicSpec[],
+  described: readonly TopicDescription[],
+): void {
+  const added = specs.flatMap(({ name, partitions: used }, index) => {
+    const there = described[index]?.partitions ?? used;
+    return there > used ? [`${name} ${there}, used: ${used}`] : [];
+  });
+  if (added.length === 0) return;
+  logger.warn('partitions_were_added', {
+    topics: added,
+    mend: 'none is needed; have producers of your own write to those that are used only: nobody reads the others',
+  });
 }
 
 const SAFE_REPLICAS = 3;
@@ -208,11 +230,16 @@ function partitionsOf(
   return { partitions: partitions.length, replicas };
 }
 
-function check(spec: TopicSpec, { partitions, policy, maxBatchBytes }: TopicDescription): void {
+function check(
+  spec: TopicSpec,
+  { partitions: there, policy, maxBatchBytes }: TopicDescription,
+  madeWith: number | undefined,
+): void {
   const refused = (has: string, needs: string) =>
     new StartRefused(
       `topic ${spec.name} has ${has}, not ${needs}: Questlog changes no topic that is already there`,
     );
+  const partitions = Math.min(there, madeWith ?? there);
   if (partitions !== spec.partitions) {
     throw refused(`${partitions} partitions`, `${spec.partitions}`);
   }
