@@ -1,12 +1,15 @@
 /** The projector after its groups' offsets were lost or set back: what the tables hold counts, not what a group says. */
 import { randomUUID } from 'node:crypto';
 import type { Store } from '@questlog/runtime/clickhouse/store';
+import { systemClock } from '@questlog/runtime/process/clock';
 import { anEventsAccepted, aSession } from '@questlog/schemas/fixtures/builders';
 import { type EventsAccepted, eventsAccepted } from '@questlog/schemas/topics/eventsAccepted';
 import { sessionRegistered } from '@questlog/schemas/topics/sessionRegistered';
 import { TOPICS } from '@questlog/schemas/topics/topics';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { type Bench, crash, failing, openBench } from './testing/projectorBench.ts';
+import { openHeldRecords } from './truncations/heldRecords.ts';
+import { EVENT_TABLES } from './truncations/topicTables.ts';
 
 const DAY_MS = 24 * 60 * 60 * 1000;
 
@@ -43,7 +46,6 @@ async function deadLettersOf(project: string): Promise<number[]> {
 
 test.each([
   ['events', 'after'],
-  ['appends', 'after'],
   ['event_counts_by_partition', 'before'],
   ['sessions', 'after'],
 ] as const)(
@@ -124,4 +126,25 @@ test('a repeat whose first is no longer in `appends` is found by its events', as
   bench.loseOffsets(base + 1);
   await bench.projectAll(bench.store);
   expect(await found(project)).toMatchObject({ events: 3, ids: 3, minutes: 3, used: 3 });
+});
+
+test('the first insert of a block alone, or the counts of appends long forgotten, tell that records were written', async () => {
+  const project = randomUUID();
+  const [start = 0] = await bench.log.endOffsets(TOPICS.events);
+  const codec = { encode: () => Buffer.alloc(0), decode: async () => accepted(project) };
+  const source = { logId: bench.log.id, topic: TOPICS.events, partition: 0 };
+  const held = openHeldRecords({
+    ...{ store: bench.store, codec, clock: systemClock, source, tables: EVENT_TABLES, orphanIds: [] },
+  });
+  await append(accepted(project));
+  await expect(bench.projectAll(failing(bench.store, 'appends', 1, 'before', crash))).rejects.toThrow(
+    'crash',
+  );
+  expect([await held.holdsFrom(start), await held.holdsFrom(start + 1)]).toEqual([true, false]);
+  await bench.projectAll(bench.store);
+  for (const table of ['events', 'appends']) {
+    const rows = `project_id = '${project}' SETTINGS mutations_sync = 2`;
+    await bench.store.command(`ALTER TABLE ${table} DELETE WHERE ${rows}`);
+  }
+  expect([await held.holdsFrom(start), await held.holdsFrom(start + 1)]).toEqual([true, false]);
 });

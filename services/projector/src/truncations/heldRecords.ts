@@ -34,10 +34,10 @@ export function openHeldRecords<Message>(deps: HeldRecordsDeps<Message>): HeldRe
   };
   return {
     holdsFrom: async (offset) => {
-      for (const table of tables.verified) {
+      for (const { table, where } of tables.verified) {
         const rows = await store.query(
-          `SELECT 1 FROM ${table} WHERE log_id = {logId:UUID} AND log_partition = {partition:UInt32}
-             AND log_offset >= {offset:UInt64} LIMIT 1`,
+          `SELECT 1 FROM ${table} WHERE log_id = {logId:UUID} AND log_partition = {partition:UInt32} AND ${where}
+           LIMIT 1`,
           { ...source, offset },
         );
         if (rows.length > 0) return true;

@@ -8,8 +8,8 @@ export interface TopicTables<Message> {
   readonly rows: Rows;
   /** Where the row of the highest offset is found faster. */
   readonly newest?: Rows;
-  /** Tables in which a row that is written again would be a second one. */
-  readonly verified: readonly string[];
+  /** SQL: rows at or behind `{offset}` that say of records, whose rows must not be written again, that they were. */
+  readonly verified: readonly Pick<Rows, 'table' | 'where'>[];
   /** What the rows of a message are named. */
   namesOf(message: Message): readonly string[];
   /** SQL over `rows`: the ids of what was lost, and its time. */
@@ -30,11 +30,20 @@ export interface Rows {
 }
 
 const ALL = '1';
+const AT_OR_BEHIND = 'log_offset >= {offset:UInt64}';
+/** Several times a block's records. */
+const FAR_BEHIND = 250_000;
 
 export const EVENT_TABLES: TopicTables<EventsAccepted> = {
   rows: { table: 'events', name: 'toString(id)', where: ALL },
   newest: { table: 'appends', name: 'toString(append_id)', where: ALL },
-  verified: ['events', 'appends'],
+  verified: [
+    { table: 'appends', where: AT_OR_BEHIND },
+    // `appends` forgets after days, the counts do not.
+    { table: 'quota_usage_by_partition', where: 'last_offset >= {offset:UInt64}' },
+    // A block that got no further than its first insert. With no upper end the whole table would be looked through.
+    { table: 'events', where: `${AT_OR_BEHIND} AND log_offset < {offset:UInt64} + ${FAR_BEHIND}` },
+  ],
   namesOf: ({ appendId, events }) => [appendId, ...events.map(({ id }) => id)],
   ids: 'groupArray(append_id)',
   at: 'received_at',
@@ -46,7 +55,7 @@ const OWN_NAME = "concat(toString(project_id), '/', toString(id))";
 
 export const SESSION_TABLES: TopicTables<SessionRegistered> = {
   rows: { table: 'sessions', name: OWN_NAME, where: ALL },
-  verified: ['sessions'],
+  verified: [{ table: 'sessions', where: AT_OR_BEHIND }],
   namesOf: ({ projectId, sessionId }) => [`${projectId}/${sessionId}`],
   ids: 'groupUniqArray(id)',
   at: 'registered_at',
