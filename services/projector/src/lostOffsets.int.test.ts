@@ -47,7 +47,6 @@ async function deadLettersOf(project: string): Promise<number[]> {
 test.each([
   ['events', 'after'],
   ['event_counts_by_partition', 'before'],
-  ['sessions', 'after'],
 ] as const)(
   'offsets that are lost when the insert into %s crashes, %s it ran: nothing is there twice, nothing is missing',
   async (table, when) => {
@@ -86,7 +85,7 @@ test('offsets that are set back to the middle of a block change nothing', async 
   await append(...Array.from({ length: 6 }, () => accepted(project)));
   await bench.projectAll(bench.store);
   const before = await found(project);
-  for (const back of [1, 4, 6]) {
+  for (const back of [1, 4]) {
     bench.loseOffsets(base + 6 - back);
     await bench.projectAll(bench.store);
     expect(await found(project)).toEqual(before);
