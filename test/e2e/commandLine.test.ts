@@ -196,6 +196,15 @@ describe('verify', () => {
     const [robbed, table] = await Promise.all([run(own), run(own.slice(0, -1))]);
 
     const five = { records: 2, events: 5 };
+    const books = async () => {
+      const { minutes } = (
+        await shared.product.admin('GET', `/admin/ledger?tenant=${studio.tenantId}`)
+      ).json();
+      const sum = (name: string) =>
+        minutes.reduce((total: number, minute: Record<string, number>) => total + (minute[name] ?? 0), 0);
+      return ['acceptedEvents', 'loggedEvents', 'projectedEvents', 'missingEvents'].map(sum);
+    };
+    await expect.poll(books, { timeout: 10_000 }).toEqual([5, 5, 5, 0]);
     expect(JSON.parse(well)).toMatchObject({
       kind: 'summary',
       logged: five,

@@ -35,7 +35,7 @@ const SHORT: Readonly<Record<string, string>> = {
   'services/ingest/src/admin/askSql.ts': 'one file a thing that operators do',
   'services/ingest/src/admin/retryLinks.ts': 'one file a thing that operators do',
   'services/ingest/src/events/sendTestEvent.ts': 'one file a thing that operators do',
-  'services/ingest/src/http/ledgerRoutes.ts': 'one file a thing that operators do',
+  'services/projector/src/ledgerWatch.ts': 'what is told of the books, apart from what is projected',
   'services/projector/src/reports/linksWriter.ts': 'one file a projected topic',
   'services/standalone/src/demo.ts': 'what a first start makes, apart from every start',
 };

@@ -1,4 +1,4 @@
-/** What operators ask of the books: `POST /admin/verify`, whose answer is a JSON object a line. */
+/** What operators ask of the books: `GET /admin/ledger`, and `POST /admin/verify`, whose answer is a JSON object a line. */
 import Type, { type Static } from 'typebox';
 import { Nullable, Timestamp, Uuid } from './fields.ts';
 
@@ -18,6 +18,7 @@ export const DIFFERENCES = {
   twice: 'ClickHouse shows events of a record more than once',
   unfounded: 'ClickHouse has events of a record that the log does not have',
   unreadable: 'a record cannot be read, and is no dead letter',
+  unaccounted: 'the log confirmed more events to ingest than are projected, repeated or dead',
   miscounted: 'event_counts_by_minute does not count what events holds',
 } as const;
 
@@ -57,6 +58,8 @@ export interface VerifySummary {
   readonly notYet: Amount;
   /** Events in ClickHouse whose records the log no longer keeps. */
   readonly expired: number;
+  /** Events in ClickHouse whose records the log has lost: the table `truncations` names them. */
+  readonly cut: number;
   /** Events in ClickHouse of a log before this one. */
   readonly ofOtherLogs: number;
   readonly differences: number;
@@ -76,3 +79,38 @@ export interface VerifyFailed {
 }
 
 export type VerifyLine = Difference | VerifySummary | VerifyProgress | VerifyFailed;
+
+const Count = Type.Integer({ minimum: 0 });
+const Events = (description: string) => Type.Integer({ minimum: 0, description });
+
+export const LedgerMinute = Type.Object({
+  tenantId: Type.String({ description: 'Zeros: nobody knows.' }),
+  minute: Timestamp,
+  outcomes: Type.Record(Type.String(), Count, {
+    description: 'Requests to /v1/ingest: accepted, replayed, or a problem code.',
+  }),
+  acceptedEvents: Events('Answered with a 2xx.'),
+  loggedEvents: Events('The log confirmed them.'),
+  uncertainEvents: Events('The log did not answer, and may have them.'),
+  projectedEvents: Events('In ClickHouse.'),
+  repeatedEvents: Events('Appended again, and dropped.'),
+  deadEvents: Events('In the dead letters.'),
+  deadRecords: Count,
+  missingEvents: Events('Logged, and neither projected, repeated nor dead.'),
+  unloggedEvents: Events('Accepted, and not logged.'),
+});
+
+export const LedgerAnswer = Type.Object({
+  settledUntil: Nullable(Timestamp),
+  difference: Nullable(
+    Type.Object(
+      { events: Count, ageSeconds: Count },
+      { description: 'Missing and unlogged events of the last day; null: the projector is behind.' },
+    ),
+  ),
+  minutes: Type.Array(LedgerMinute),
+  isWhole: Type.Boolean({ description: 'False: there are more than 10,000; these are the newest.' }),
+});
+
+export type LedgerMinute = Static<typeof LedgerMinute>;
+export type LedgerAnswer = Static<typeof LedgerAnswer>;

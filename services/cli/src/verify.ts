@@ -90,12 +90,13 @@ function print(differences: readonly Difference[], summary: VerifySummary): void
       process.stderr.write(`${what}: ${DIFFERENCES[what]}\n`);
     }
   }
-  const { from, to, logged, projected, repeated, dead, notYet, expired, ofOtherLogs, isWhole } = summary;
+  const { from, to, logged, projected, repeated, dead, notYet, expired, cut, ofOtherLogs, isWhole } = summary;
   const beside = [
     ...told(repeated.events, 'repeated, and dropped'),
     ...told(dead.records, 'records are dead letters'),
     ...told(notYet.events, 'not in ClickHouse yet'),
     ...told(expired, 'older than what the log keeps'),
+    ...told(cut, 'of records that the log has lost (see truncations)'),
     ...told(ofOtherLogs, 'of a log before this one'),
   ];
   const events = `${count(logged.events)} events in the log, ${count(projected.events)} of them in ClickHouse`;

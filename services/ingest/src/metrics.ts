@@ -41,6 +41,11 @@ export function ingestMetrics(registry: MetricsRegistry) {
       help: 'Refused requests, elements and fields that are not counted in `rejects`, since ClickHouse was away or a bound was met.',
       registers,
     }),
+    ledgerDropped: new Counter({
+      name: 'questlog_ledger_dropped_changes_total',
+      help: 'Changes of the books that `ledger` lacks, since ClickHouse was away or a bound was met.',
+      registers,
+    }),
     bodyBytesInFlight: new Gauge({
       name: 'questlog_body_bytes_in_flight',
       help: 'Bytes of request bodies in memory.',

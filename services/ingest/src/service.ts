@@ -20,10 +20,11 @@ import { publicApp } from './http/publicApp.ts';
 import { BodyBudget, LoopTurns } from './http/readBody.ts';
 import { isUpload } from './http/uploadRoutes.ts';
 import { KeyedMutex } from './known/keyedMutex.ts';
-import { watchLinks, watchProjection } from './known/projection.ts';
+import { type Projection, watchLinks, watchProjection } from './known/projection.ts';
 import { openReports } from './known/reports.ts';
 import { openSessions } from './known/sessions.ts';
 import { heldBy } from './ledger/held.ts';
+import { openReceived } from './ledger/received.ts';
 import { openVerifier } from './ledger/verify.ts';
 import { openLinkedEventStreams } from './linkedEvents/streams.ts';
 import type { IngestMetrics } from './metrics.ts';
@@ -87,18 +88,15 @@ export async function startIngest(deps: IngestServiceDeps): Promise<IngestServic
   const codec = await createCodec(registry, eventsAccepted);
   const verifier = await openVerifier({ ...deps, held: heldBy(store), codec, projection: events });
   const linkedEvents = await openLinkedEventStreams({ log, registry, logger, metrics });
-  health.warn('clickhouse', async () => ((await store.ping()) ? undefined : 'ClickHouse does not answer'));
-  health.warn('log', async () => void (await log.endOffsets(TOPICS.events)));
+  warnOfEngines(deps);
 
-  if (deps.uploads !== undefined) {
-    const sweep = openSweep({ uploads: deps.uploads, store, projection: filed, clock, logger });
-    lifecycle.onStop('sweep of uploads', () => sweep.close());
-  }
+  sweepUploads(deps, filed);
 
   // What is known of a project: in ClickHouse, and ahead of it in this process.
   const known = { store, sessions, reports, clock };
   // What storing events takes.
-  const storing = { log, codec, quotas, metrics, partitions };
+  const received = openReceived({ ...deps, dropped: metrics.ledgerDropped });
+  const storing = { log, codec, quotas, received, metrics, partitions };
   const ingest = { ...known, ...storing, replays };
   // What a read waits for before it asks ClickHouse.
   const settling = { projection: events, linksSettled: watchLinks({ log, clock }), partitions };
@@ -116,12 +114,13 @@ export async function startIngest(deps: IngestServiceDeps): Promise<IngestServic
       ...{ store: deps.uploads, publicUrl: settings.publicUrl, clock },
       inFlight: new UploadsInFlight(metrics.uploadsInFlight),
     },
-    ...{ linkedEvents, rejects: openRejects({ ...deps, dropped: metrics.rejectsDropped }) },
+    ...{ linkedEvents, received, rejects: openRejects({ ...deps, dropped: metrics.rejectsDropped }) },
   });
   const toOperators = adminApp({
     ...{ directory, store, reader: deps.reader, reports, health, clock, logger, metrics },
     ...{ adminToken: deps.adminToken, pages: deps.pages, uploads: deps.uploads },
     ...{ ingest, verifier, defaultRevision: settings.defaultRevision },
+    ledger: { store, projection: events, clock },
     hosts: [settings.toOperators.host, ...settings.adminAllowedHosts],
   });
   const toMalformed = headersOfEveryAnswer(settings.corsOrigins);
@@ -140,6 +139,12 @@ export async function startIngest(deps: IngestServiceDeps): Promise<IngestServic
   };
 }
 
+function sweepUploads({ uploads, lifecycle, ...deps }: IngestServiceDeps, filed: Projection): void {
+  if (uploads === undefined) return;
+  const sweep = openSweep({ ...deps, uploads, projection: filed });
+  lifecycle.onStop('sweep of uploads', () => sweep.close());
+}
+
 /** How far the projector has written each topic to ClickHouse. */
 function watchProjections({ log, clock }: IngestServiceDeps) {
   const watch = (group: string, topic: string) => watchProjection({ log, clock, group, topic });
@@ -148,4 +153,9 @@ function watchProjections({ log, clock }: IngestServiceDeps) {
     registered: watch(GROUPS.projectSessions, TOPICS.sessions),
     filed: watch(GROUPS.projectReports, TOPICS.reportLinks),
   };
+}
+
+function warnOfEngines({ health, store, log }: IngestServiceDeps): void {
+  health.warn('clickhouse', async () => ((await store.ping()) ? undefined : 'ClickHouse does not answer'));
+  health.warn('log', async () => void (await log.endOffsets(TOPICS.events)));
 }

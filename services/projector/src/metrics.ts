@@ -26,6 +26,16 @@ export function projectorMetrics(registry: MetricsRegistry) {
       labelNames: ['topic', 'partition'],
       registers,
     }),
+    ledgerDifference: new Gauge({
+      name: 'questlog_ledger_difference_events',
+      help: 'Events of the last day that the log confirmed and that are neither projected, repeated nor dead, or that were accepted and not confirmed. Each projector reports the total: do not add them up.',
+      registers,
+    }),
+    ledgerDifferenceAge: new Gauge({
+      name: 'questlog_ledger_difference_age_seconds',
+      help: 'Since the first minute of which `questlog_ledger_difference_events` counts something; 0: nothing differs.',
+      registers,
+    }),
     projectorLag: new Gauge({
       name: 'questlog_projector_lag_records',
       help: 'Not in ClickHouse yet. Each projector reports the total: do not add them up.',

@@ -2,12 +2,16 @@
 import { randomUUID } from 'node:crypto';
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import { Invalid } from '@questlog/runtime/process/errors';
+import { silentLogger } from '@questlog/runtime/process/logger';
+import { createMetricsRegistry } from '@questlog/runtime/process/metrics';
 import { anEventsAccepted, aSession } from '@questlog/schemas/fixtures/builders';
 import { type EventsAccepted, eventsAccepted } from '@questlog/schemas/topics/eventsAccepted';
 import { sessionRegistered } from '@questlog/schemas/topics/sessionRegistered';
 import { GROUPS, TOPICS } from '@questlog/schemas/topics/topics';
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
 import { MAX_RECENT_APPENDS } from './events/core/planEvents.ts';
+import { ledgerLook } from './ledgerWatch.ts';
+import { projectorMetrics } from './metrics.ts';
 import { type Bench, crash, failing, lost, openBench } from './testing/projectorBench.ts';
 
 const TENANT = randomUUID();
@@ -139,8 +143,17 @@ test('a record that does not decode goes to the dead letters with its cause, the
 test('a block that ClickHouse refuses for its data is halved until only the bad record is dead-lettered', async () => {
   const bad = accepted(1);
   await append(accepted(2), accepted(3), bad, accepted(4));
+  const picky = refusing(bad);
+  const deadBefore = (await bench.deadLetters()).length;
+  await bench.projectAll(picky);
+  expect(await countsOf(project)).toEqual({ rows: 9, ids: 9, appends: 3, minutes: 9 });
+  expect((await bench.deadLetters()).length - deadBefore).toBe(1);
+});
+
+/** The store, with a record of whose data ClickHouse will have nothing. */
+function refusing(bad: EventsAccepted): Store {
   const needle = Buffer.from(bad.events[0]?.id.replaceAll('-', '').slice(16) ?? '', 'hex').reverse();
-  const picky: Store = {
+  return {
     ...bench.store,
     insert: async (insert) => {
       if (insert.table === 'events' && insert.rows.includes(needle))
@@ -148,10 +161,56 @@ test('a block that ClickHouse refuses for its data is halved until only the bad 
       await bench.store.insert(insert);
     },
   };
-  const deadBefore = (await bench.deadLetters()).length;
-  await bench.projectAll(picky);
-  expect(await countsOf(project)).toEqual({ rows: 9, ids: 9, appends: 3, minutes: 9 });
-  expect((await bench.deadLetters()).length - deadBefore).toBe(1);
+}
+
+async function booksOf(tenantId: string): Promise<unknown> {
+  const rows = await bench.store.query(
+    `SELECT sum(projected_events) AS projected, sum(repeated_events) AS repeated, sum(dead_events) AS dead,
+       sum(dead_records) AS records, sum(missing_events) AS missing
+     FROM ledger WHERE tenant_id = {tenantId:UUID}`,
+    { tenantId },
+  );
+  return rows[0];
+}
+
+test('the books tell what became of each record, once however often a block is tried', async () => {
+  const tenantId = randomUUID();
+  const [first, bad] = [accepted(3, { tenantId }), accepted(4, { tenantId })];
+  await append(first, first, bad, accepted(2, { tenantId }));
+  await bench.log.append(TOPICS.events, 0, [{ key: tenantId, value: Buffer.from('not Avro') }]);
+  const broken = failing(refusing(bad), 'left_out_by_partition', 2, 'after', crash);
+  await expect(bench.projectAll(broken)).rejects.toThrow('crash');
+  await bench.projectAll(refusing(bad));
+
+  const books = { projected: '5', repeated: '3', dead: '4', records: '2', missing: '0' };
+  expect(await booksOf(tenantId)).toEqual(books);
+});
+
+test('what the log confirmed and ClickHouse lacks is a metric with its age, once the projector is past it', async () => {
+  const tenantId = randomUUID();
+  const nowMs = Math.floor(Date.now() / 1000) * 1000;
+  const receivedAt = nowMs - 10 * 60_000;
+  const metrics = projectorMetrics(createMetricsRegistry());
+  const look = ledgerLook({ ...bench, clock: { now: () => nowMs }, logger: silentLogger, metrics });
+  const figures = async () =>
+    [metrics.ledgerDifference, metrics.ledgerDifferenceAge].map(
+      async (metric) => (await metric.get()).values[0]?.value,
+    );
+  await append(accepted(3, { tenantId, receivedAt }));
+  for (const events of [3, 5]) {
+    await bench.store.command(
+      `INSERT INTO received_by_process VALUES ('${tenantId}', toStartOfMinute(fromUnixTimestamp64Milli(${receivedAt})),
+        'logged', '${PROJECT}', 1, ${events}, ${events})`,
+    );
+  }
+
+  await look();
+  await look();
+  expect(await Promise.all(await figures())).toEqual([0, 0]);
+  await bench.projectAll(bench.store);
+  await look();
+  const minuteMs = Math.floor(receivedAt / 60_000) * 60_000;
+  expect(await Promise.all(await figures())).toEqual([2, (nowMs - minuteMs) / 1000]);
 });
 
 test('counts resume from what the tables hold', async () => {

@@ -11,6 +11,7 @@ import { reportLinks } from '@questlog/schemas/topics/reportLinks';
 import { sessionRegistered } from '@questlog/schemas/topics/sessionRegistered';
 import { GROUPS } from '@questlog/schemas/topics/topics';
 import { openEventsWriter } from './events/writer.ts';
+import { watchLedger } from './ledgerWatch.ts';
 import type { ProjectorMetrics } from './metrics.ts';
 import { openLinksWriter } from './reports/linksWriter.ts';
 import { openReportsWriter } from './reports/writer.ts';
@@ -46,12 +47,14 @@ export async function startProjector(deps: ProjectorDeps): Promise<Projector> {
     await projectTopic(deps, linkedEvents, GROUPS.projectLinks, openLinksWriter, LINK_TABLES),
   ];
   warnOfTruncations(deps);
+  const endWatch = watchLedger(deps);
   const failed = Promise.race(projections.map((projection) => projection.failed));
   // Its starter may look at it only later.
   failed.catch(() => {});
   return {
     failed,
     stop: async () => {
+      endWatch();
       await Promise.all(projections.map((projection) => projection.stop()));
     },
   };

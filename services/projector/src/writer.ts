@@ -39,10 +39,12 @@ export interface Decoded<T> {
 
 /** `plan` runs once a block, `apply` until it succeeds. */
 export interface Projection<Message, Plan> {
-  plan(block: Block, decoded: readonly Decoded<Message>[]): Promise<Plan>;
+  plan(block: Block, decoded: readonly Decoded<Message>[], dead: readonly Dead[]): Promise<Plan>;
   apply(plan: Plan, block: Block, attempt: Attempt): Promise<void>;
   /** Says, as a sentence, what makes a decoded message unusable all the same. */
   faultOf?(message: Message): string | undefined;
+  /** Counts the messages of a block that is dead as a whole, before they are sent. */
+  buried?(decoded: readonly Decoded<Message>[]): Promise<void>;
 }
 
 interface Planned<Plan> {
@@ -62,7 +64,7 @@ export function writerOf<Message, Plan>(
   return {
     plan: async (block) => {
       const { decoded, dead } = await decodeAll(codec, block.records, projection.faultOf);
-      const plan = await projection.plan(block, decoded);
+      const plan = await projection.plan(block, decoded, dead);
       deadLetters.passed(decoded.length);
       return { block, plan, dead };
     },
@@ -71,16 +73,20 @@ export function writerOf<Message, Plan>(
       // Last: an insert that fails is repeated, and each repeat would send them again.
       await sendAll(block, dead, attempt.verify);
     },
-    deadLetter: (block, cause) =>
-      sendAll(
+    deadLetter: async (block, cause) => {
+      if (projection.buried !== undefined) {
+        await projection.buried((await decodeAll(codec, block.records)).decoded);
+      }
+      await sendAll(
         block,
         block.records.map((record) => ({ record, cause })),
         true,
-      ),
+      );
+    },
   };
 }
 
-interface Dead {
+export interface Dead {
   readonly record: LogRecord;
   readonly cause: Invalid;
 }

@@ -12,7 +12,7 @@ const well: Lag = {
   disk: { freeBytes: 5e9, totalBytes: 1e10 },
 };
 const whats = (of: Partial<Parameters<typeof adviceOf>[0]>): string[] =>
-  adviceOf({ lag: well, ready: {}, rates: undefined, ...of }).map(({ what }) => what);
+  adviceOf({ lag: well, ready: {}, rates: undefined, books: undefined, ...of }).map(({ what }) => what);
 const ofConsumer = (of: Partial<typeof consumer>): string[] =>
   whats({ lag: { ...well, consumers: [{ ...consumer, ...of }] } });
 
@@ -37,6 +37,9 @@ test('says what does not answer, what goes wrong, and what fills up', () => {
   ]);
   const rates = { atMs: 0, events: 0, requests: 1, errors: 1, refused: 0, p50Ms: 1, p99Ms: 1_500 };
   expect(whats({ rates })).toHaveLength(2);
+  const books = (events: number) => ({ difference: { events, ageSeconds: 90 } });
+  expect(whats({ books: books(0) })).toEqual([]);
+  expect(whats({ books: books(2) })[0]).toContain('neither in ClickHouse nor dead letters');
   expect(whats({ lag: { ...well, deadLetters: { records: 1 } } })).toEqual(['There are dead letters.']);
   const disk = (freeBytes: number) => ({ lag: { ...well, disk: { freeBytes, totalBytes: 1e10 } } });
   expect(whats(disk(9e8))).toEqual(['The disk is almost full.']);

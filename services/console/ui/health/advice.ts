@@ -16,6 +16,11 @@ export interface Lag {
   readonly disk: { readonly freeBytes: number; readonly totalBytes: number } | null;
 }
 
+/** Of `GET /admin/ledger`. */
+export interface Books {
+  readonly difference: { readonly events: number; readonly ageSeconds: number } | null;
+}
+
 /** As `GET /readyz` answers. */
 export interface Ready {
   readonly problems?: Readonly<Record<string, string>>;
@@ -53,8 +58,9 @@ export function adviceOf(of: {
   readonly lag: Lag | undefined;
   readonly ready: Ready | undefined;
   readonly rates: Rates | undefined;
+  readonly books: Books | undefined;
 }): Advice[] {
-  const { lag, ready, rates } = of;
+  const { lag, ready, rates, books } = of;
   const told = new Set(Object.keys({ ...ready?.problems }));
   return [
     // First: where it is full, everything else follows from it.
@@ -66,6 +72,11 @@ export function adviceOf(of: {
     ...(lag?.consumers.flatMap((consumer) => adviceOfConsumer(consumer, told)) ?? []),
     ...ifBad((rates?.errors ?? 0) > 0, 'Questlog answers requests with a 5xx.', ERRORS),
     ...ifBad((rates?.p99Ms ?? 0) > SLOW_MS, 'One answer in a hundred takes more than a second.', SLOW),
+    ...ifBad(
+      (books?.difference?.events ?? 0) > 0,
+      'Accepted events of the last day are neither in ClickHouse nor dead letters.',
+      BOOKS,
+    ),
     ...ifBad((lag?.deadLetters.records ?? 0) > 0, 'There are dead letters.', DEAD),
   ];
 }
@@ -118,6 +129,8 @@ const ERRORS =
   'Look for request_unavailable (a dependency) and request_failed (a bug, with its cause) in the log lines of this process.';
 const SLOW =
   'An answer waits for the log: look at the disk of the log or at the brokers, and at the CPU of this process.';
+const BOOKS =
+  'Run npx questlog verify --from 1d: it names the records, and docs/operating/production.md says how to project them again.';
 const DEAD =
   'Look for record_dead_lettered in the log lines of projector and linker: each names its cause. Mend that, then append them again; they are kept for 30 days.';
 const ALMOST_FULL =

@@ -2,7 +2,7 @@
 import type { ComponentChildren, VNode } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
 import { Chart } from '../chart.ts';
-import { type Advice, adviceOf, type Lag, lagName, type Ready } from '../health/advice.ts';
+import { type Advice, adviceOf, type Books, type Lag, lagName, type Ready } from '../health/advice.ts';
 import { keptHistory, type Rates, ratesBetween, type Scrape } from '../health/metricsHistory.ts';
 import { parseMetrics, total } from '../health/prometheus.ts';
 import { count, Failure, html, Table, useAsked, Waiting } from '../html.ts';
@@ -47,6 +47,7 @@ export function Health(): VNode {
   const scraped = useAsked('metrics', scrape, LOOK_EVERY_MS);
   const lag = useAsked('lag', async () => withTime(await json<Lag>('GET', '/admin/lag')), LOOK_EVERY_MS);
   const ready = useAsked('ready', readiness, LOOK_EVERY_MS);
+  const books = useAsked('books', ledger, SELDOM_MS);
   const used = useAsked('used', () => sql<Used>(USED), SELDOM_MS);
   const scrapes = useHistory(scraped.value);
   const lags = useHistory(lag.value);
@@ -59,7 +60,7 @@ export function Health(): VNode {
   const memory = total(scraped.value.samples, 'process_resident_memory_bytes');
   return html`<section>
     <${Failure} error=${scraped.error ?? lag.error ?? ready.error} />
-    <${Verdict} advice=${adviceOf({ lag: lag.value, ready: ready.value, rates: now })} isKnown=${lag.value !== undefined && ready.value !== undefined} />
+    <${Verdict} advice=${adviceOf({ books: books.value, lag: lag.value, ready: ready.value, rates: now })} isKnown=${lag.value !== undefined && ready.value !== undefined} />
     <div class="cards">
       <${Figure} name="Events a second" value=${perSecond(now?.events)}>accepted by this process<//>
       <${Figure} name="Requests a second" value=${perSecond(now?.requests)}>${perSecond(now?.refused)} refused (4xx)<//>
@@ -67,6 +68,7 @@ export function Health(): VNode {
       <${Figure} name="p50 of answers" value=${millis(now?.p50Ms)}>half are faster<//>
       <${Figure} name="p99 of answers" value=${millis(now?.p99Ms)}>one in a hundred is slower<//>
       <${Figure} name="Dead letters" value=${lag.value ? count(lag.value.deadLetters.records) : '–'}>of the last 30 days<//>
+      <${Figure} name="Unaccounted events" value=${books.value?.difference ? count(books.value.difference.events) : '–'}>${booksText(books.value)}<//>
       <${Figure} name="Disk, free" value=${lag.value?.disk ? bytes(lag.value.disk.freeBytes) : '–'}>${diskText(lag.value)}<//>
       <${Figure} name="ClickHouse, on disk" value=${bytesText(used.value?.[0]?.disk)}>tables and their indexes<//>
       <${Figure} name="ClickHouse, memory" value=${bytesText(used.value?.[0]?.memory)}>what its queries and caches hold<//>
@@ -76,6 +78,18 @@ export function Health(): VNode {
     ${lag.value ? html`<${Consumers} lag=${lag.value} />` : html`<${Waiting} />`}
     <${Charts} rates=${rates} lags=${lags} />
   </section>`;
+}
+
+/** Of minutes only the last one: what differs is told of the last day all the same. */
+async function ledger(): Promise<Books> {
+  const from = new Date(performance.timeOrigin + performance.now() - 60_000).toISOString();
+  return await json<Books>('GET', `/admin/ledger?from=${from}`);
+}
+
+function booksText(books: Books | undefined): string {
+  if (books?.difference === null) return 'known once the projector has caught up';
+  const age = books?.difference?.ageSeconds ?? 0;
+  return age === 0 ? 'the last day’s books are even' : `since ${duration(age * 1000)}`;
 }
 
 function withTime(lag: Lag): Lag & { readonly atMs: number } {

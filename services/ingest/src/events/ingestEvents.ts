@@ -11,6 +11,7 @@ import { type UnknownField, unknownFieldProblems } from '../core/unknownFields.t
 import { linkedReports } from '../known/links.ts';
 import type { Reports } from '../known/reports.ts';
 import { findSessions, type Sessions } from '../known/sessions.ts';
+import type { AcceptedEvents } from '../ledger/received.ts';
 import { type CreatedEvent, type Placed, type PlacedDraft, placeDrafts, sessionsOf } from './core/accept.ts';
 import { type AnsweredEvent, eventArray, lenientArray } from './core/answer.ts';
 import { type Draft, type Elements, readElements } from './core/envelope.ts';
@@ -43,6 +44,8 @@ export interface IngestAnswer {
   readonly status: 200 | 201 | 207;
   readonly isReplay: boolean;
   readonly body: Buffer;
+  /** Undefined where nothing new was stored. */
+  readonly accepted: AcceptedEvents | undefined;
   /** The first unknown fields. */
   readonly ignored: readonly UnknownField[];
   /** Of the elements that were left out. */
@@ -59,14 +62,14 @@ export async function ingest(deps: IngestDeps, request: IngestRequest): Promise<
   const checked = await check(deps, request, { ...read, problems: [...read.problems, ...strange] });
   if (!isLenient && checked.problems.length > 0) throw verdictOn(checked.problems);
 
-  const { stored, isReplay } = await storeOnce(deps, request, checked);
+  const { stored, isReplay, accepted } = await storeOnce(deps, request, checked);
   if (isReplay) deps.metrics.replays.inc();
   const events = await answered(deps, principal, checked.drafts, { stored, isReplay });
   const ignored = scanned.unknown;
   const refused = checked.problems;
   if (!isLenient) {
     const array = eventArray(events.map(({ event }) => event));
-    return { status: isReplay ? 200 : 201, isReplay, body: array, ignored, refused };
+    return { status: isReplay ? 200 : 201, isReplay, body: array, accepted, ignored, refused };
   }
   const elements: (AnsweredEvent | ElementProblem[])[] = scanned.elements.map(() => []);
   for (const problem of checked.problems) {
@@ -74,7 +77,8 @@ export async function ingest(deps: IngestDeps, request: IngestRequest): Promise<
     if (Array.isArray(at)) at.push(problem);
   }
   for (const { index, event } of events) elements[index] = event;
-  return { status: 207, isReplay, body: lenientArray(elements, request.requestId), ignored, refused };
+  const body207 = lenientArray(elements, request.requestId);
+  return { status: 207, isReplay, body: body207, accepted, ignored, refused };
 }
 
 /** Finds the sessions that the drafts name; those that do not exist are problems like any other. */
@@ -95,11 +99,15 @@ async function storeOnce(
   deps: IngestDeps,
   request: IngestRequest,
   { drafts }: Placed,
-): Promise<{ stored: readonly StoredElement[]; isReplay: boolean }> {
+): Promise<
+  Pick<IngestAnswer, 'isReplay'> &
+    Partial<Pick<IngestAnswer, 'accepted'>> & { stored: readonly StoredElement[] }
+> {
   const { principal, body, idempotencyKey } = request;
   if (drafts.length === 0) return { stored: [], isReplay: false };
   if (idempotencyKey === undefined) {
-    return { stored: await store(deps, request, drafts, null), isReplay: false };
+    const { created, accepted } = await store(deps, request, drafts, null);
+    return { stored: created, isReplay: false, accepted };
   }
   const idempotency = { key: idempotencyKey, digest: createHash('sha256').update(body).digest() };
   const claim = await deps.replays.claim({
@@ -112,7 +120,8 @@ async function storeOnce(
   const done = new Set(claim.before.map(({ index }) => index));
   const missing = drafts.filter(({ index }) => !done.has(index));
   try {
-    return { stored: claim.keep(await store(deps, request, missing, idempotency)), isReplay: false };
+    const { created, accepted } = await store(deps, request, missing, idempotency);
+    return { stored: claim.keep(created), isReplay: false, accepted };
   } catch (error) {
     claim.giveUp();
     throw error;
@@ -124,7 +133,7 @@ async function store(
   { principal, isLenient }: IngestRequest,
   drafts: readonly PlacedDraft[],
   idempotency: { key: string; digest: Buffer } | null,
-): Promise<readonly CreatedEvent[]> {
+): Promise<{ created: readonly CreatedEvent[]; accepted: AcceptedEvents }> {
   const receivedAt = deps.clock.now();
   const decided = await decideEvents(deps, principal, {
     receivedAt,
@@ -133,7 +142,8 @@ async function store(
     isSplit: isLenient,
   });
   await appendEvents(deps, principal, decided);
-  return decided.created;
+  const { created } = decided;
+  return { created, accepted: { receivedAtMs: receivedAt, events: created.length } };
 }
 
 /** Each event beside its position in the request. */

@@ -5,6 +5,8 @@ import type { Log } from '@questlog/runtime/log/log';
 import type { Codec } from '@questlog/runtime/registry/registry';
 import type { EventsAccepted } from '@questlog/schemas/topics/eventsAccepted';
 import { APPEND_ID_HEADER, TOPICS } from '@questlog/schemas/topics/topics';
+import { LOGGED, UNCERTAIN } from '../ledger/core/receivedCounts.ts';
+import type { Received } from '../ledger/received.ts';
 import type { IngestMetrics } from '../metrics.ts';
 import { type AcceptedBatch, type AcceptInput, accept, randomBytesFor } from './core/accept.ts';
 import type { QuotaLedger } from './core/quotaLedger.ts';
@@ -14,6 +16,7 @@ export interface StoreEventsDeps {
   readonly log: Log;
   readonly codec: Codec<EventsAccepted>;
   readonly quotas: Quotas;
+  readonly received: Received;
   readonly metrics: IngestMetrics;
   /** Partitions of the events topic. */
   readonly partitions: number;
@@ -53,6 +56,12 @@ export async function appendEvents(
   { tenant }: Principal,
   { created, appends, ledger }: DecidedEvents,
 ): Promise<void> {
+  const note = (messages: readonly EventsAccepted[], what: string): void => {
+    for (const { receivedAt, events } of messages) {
+      const of = { receivedAtMs: receivedAt, events: events.length };
+      deps.received.push({ tenantId: tenant.id, what, of });
+    }
+  };
   const outcomes = await Promise.allSettled(
     appends.map(async ({ partition, messages }) => {
       try {
@@ -65,8 +74,10 @@ export async function appendEvents(
         messages.forEach((message, i) => {
           ledger?.confirm(partition, baseOffset + i, message.events.length);
         });
+        note(messages, LOGGED);
       } catch (error) {
         for (const message of messages) ledger?.release(message.events.length);
+        note(messages, UNCERTAIN);
         throw error;
       }
     }),

@@ -27,6 +27,7 @@ import type { IngestDeps } from '../events/ingestEvents.ts';
 import { sendTestEvent } from '../events/sendTestEvent.ts';
 import { KeyedMutex } from '../known/keyedMutex.ts';
 import type { Reports } from '../known/reports.ts';
+import type { LedgerDeps } from '../ledger/readLedger.ts';
 import type { Verifier } from '../ledger/verify.ts';
 import type { IngestMetrics } from '../metrics.ts';
 import { Rejected } from '../rejected.ts';
@@ -50,6 +51,7 @@ export interface AdminAppDeps extends HealthDeps {
   readonly clock: Clock;
   readonly ingest: IngestDeps;
   readonly verifier: Verifier;
+  readonly ledger: LedgerDeps;
   readonly defaultRevision: Revision;
   readonly adminToken: string;
   /** The hosts that operators may name, besides this machine's loopback and the address that was reached. */

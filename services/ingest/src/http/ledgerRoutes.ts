@@ -1,24 +1,34 @@
-/** What operators ask of the books: `POST /admin/verify`, answered a line at a time for as long as it takes. */
+/** What operators ask of the books: `GET /admin/ledger`, and `POST /admin/verify`, answered a line at a time. */
 import { PassThrough } from 'node:stream';
 import type { RouterInstance } from '@koa/router';
-import type { Clock } from '@questlog/runtime/process/clock';
-import { Unavailable } from '@questlog/runtime/process/errors';
+import { LogTruncated } from '@questlog/runtime/log/log';
+import { messageOf, Unavailable } from '@questlog/runtime/process/errors';
 import type { Logger } from '@questlog/runtime/process/logger';
 import { VerifyInput, type VerifyLine } from '@questlog/schemas/http/ledger';
 import { canonicalUuid } from '@questlog/schemas/uuid';
 import { timestampField } from '../core/fieldProblems.ts';
+import { uuidFilter } from '../core/listFilters.ts';
 import type { Times } from '../ledger/held.ts';
+import { type LedgerDeps, readLedger } from '../ledger/readLedger.ts';
 import type { Verifier } from '../ledger/verify.ts';
 import { Rejected } from '../rejected.ts';
 import { checkedBody, jsonBody } from './route.ts';
 
 export interface LedgerRouteDeps {
   readonly verifier: Verifier;
-  readonly clock: Clock;
+  readonly ledger: LedgerDeps;
   readonly logger: Logger;
 }
 
-export function ledgerRoutes(router: RouterInstance, { verifier, clock, logger }: LedgerRouteDeps): void {
+export function ledgerRoutes(router: RouterInstance, { verifier, ledger, logger }: LedgerRouteDeps): void {
+  const { clock } = ledger;
+  router.get('/admin/ledger', async (ctx) => {
+    const query = new URLSearchParams(ctx.querystring);
+    const given = (name: string): string | undefined => query.get(name) ?? undefined;
+    const from = given('from') ?? new Date(clock.now() - HOUR_MS).toISOString();
+    const tenantId = uuidFilter('tenant', given('tenant'));
+    ctx.body = await readLedger(ledger, timesOf({ from, to: given('to'), tenantId }, clock.now()));
+  });
   const verifyBody = checkedBody(VerifyInput);
   router.post('/admin/verify', jsonBody(), (ctx) => {
     const times = timesOf(verifyBody(ctx.request.body), clock.now());
@@ -30,9 +40,9 @@ export function ledgerRoutes(router: RouterInstance, { verifier, clock, logger }
     verify(times, gone.signal, tell)
       .catch((error: unknown) => {
         if (gone.signal.aborted) return;
-        const isBug = !(error instanceof Unavailable);
+        const isBug = !(error instanceof Unavailable || error instanceof LogTruncated);
         logger.error('verify_failed', error, { bug: isBug });
-        tell({ kind: 'failed', detail: isBug ? 'the cause is in the log' : error.message });
+        tell({ kind: 'failed', detail: isBug ? 'the cause is in the log' : messageOf(error) });
       })
       .finally(() => lines.end());
     ctx.type = 'application/x-ndjson';
@@ -40,8 +50,14 @@ export function ledgerRoutes(router: RouterInstance, { verifier, clock, logger }
   });
 }
 
+interface Asked {
+  readonly from: string;
+  readonly to?: string | null | undefined;
+  readonly tenantId?: string | null | undefined;
+}
+
 /** Whole minutes, up to now at most. */
-function timesOf({ from, to, tenantId }: VerifyInput, nowMs: number): Times {
+function timesOf({ from, to, tenantId }: Asked, nowMs: number): Times {
   const fromMs = millisOf('from', from);
   const toMs = Math.min(to == null ? nowMs : millisOf('to', to), nowMs);
   if (fromMs >= toMs) throw new Rejected('invalid_request', 'from must lie before to, and in the past');
@@ -55,3 +71,4 @@ function millisOf(field: string, text: string): number {
 }
 
 const MINUTE_MS = 60_000;
+const HOUR_MS = 60 * MINUTE_MS;

@@ -11,9 +11,10 @@ import type { Logger } from '@questlog/runtime/process/logger';
 import { problemOf, statusOf } from '@questlog/schemas/http/problem';
 import type { Middleware, ParameterizedContext } from 'koa';
 import type { UnknownField } from '../core/unknownFields.ts';
+import type { AcceptedEvents, Received } from '../ledger/received.ts';
 import type { IngestMetrics } from '../metrics.ts';
 import { CutShort, Rejected } from '../rejected.ts';
-import type { Reject } from '../rejects/core/rejectCounts.ts';
+import { NOBODY, type Reject } from '../rejects/core/rejectCounts.ts';
 import type { Rejects } from '../rejects/rejects.ts';
 
 const PROBLEM_TYPE = 'application/problem+json';
@@ -21,13 +22,13 @@ const REQUEST_ID = /^[\w.:-]{1,128}$/;
 
 /**
  * @param headers of every answer
- * @param rejects is told of those with something wrong
+ * @param books are told of what games sent: of what is wrong in it, and of how it was answered
  */
 export function problems(
   logger: Logger,
   metrics: IngestMetrics,
   headers: Readonly<Record<string, string>> = {},
-  rejects?: Rejects,
+  books?: { readonly rejects: Rejects; readonly received: Received },
 ): Middleware {
   return async (ctx, next) => {
     const given = ctx.get('X-Request-Id');
@@ -41,7 +42,10 @@ export function problems(
       rejected = rejectedFor(error, logger, requestId);
       answerProblem(ctx, rejected, requestId);
     }
-    if (rejects !== undefined) noteAnswer(rejects, ctx, rejected);
+    if (books !== undefined) {
+      noteReceived(books.received, ctx, rejected);
+      noteAnswer(books.rejects, ctx, rejected);
+    }
     const route = String(ctx['_matchedRoute'] ?? 'none');
     metrics.requests.inc({ route, method: ctx.method, status: ctx.status });
     stopTimer({ route });
@@ -94,6 +98,7 @@ type FoundProblem = Pick<Reject, 'code' | 'index' | 'pointer'>;
 /** In a request's `state`. Of one with nothing wrong there is only the principal. */
 interface NotedState {
   principal?: Principal;
+  accepted?: AcceptedEvents;
   body?: Buffer;
   /** Elements that were left out of a batch. */
   refused?: readonly FoundProblem[];
@@ -113,6 +118,16 @@ export async function keptIfWrong<
     if (error instanceof Rejected) state.body = body;
     throw error;
   }
+}
+
+/** Of requests to store something. */
+function noteReceived(received: Received, ctx: ParameterizedContext, rejected: Rejected | undefined): void {
+  if (ctx.method !== 'POST' || !String(ctx['_matchedRoute']).startsWith('/v1/ingest/')) return;
+  const { principal, accepted }: NotedState = ctx.state;
+  const isReplay = 'idempotency-replayed' in ctx.response.headers;
+  const what = rejected?.code ?? (isReplay ? 'replayed' : 'accepted');
+  const of = rejected === undefined ? accepted : undefined;
+  received.push({ tenantId: principal?.tenant.id ?? NOBODY, what, of });
 }
 
 /** @param rejected undefined where the request was taken. */

@@ -12,6 +12,7 @@ import Koa from 'koa';
 import { unknownOf } from '../core/unknownFields.ts';
 import { type IngestDeps, ingest } from '../events/ingestEvents.ts';
 import { listEvents, type ReadDeps, readEvent, readQuota, readSessionEvents } from '../events/readEvents.ts';
+import type { Received } from '../ledger/received.ts';
 import { parseToken, type StreamPosition } from '../linkedEvents/core/linkedEventToken.ts';
 import type { LinkedEventStreams } from '../linkedEvents/streams.ts';
 import type { IngestMetrics } from '../metrics.ts';
@@ -45,6 +46,7 @@ export interface PublicAppDeps {
   readonly uploads: UploadRouteDeps;
   readonly linkedEvents: LinkedEventStreams;
   readonly rejects: Rejects;
+  readonly received: Received;
   readonly bodies: Bodies;
   readonly defaultRevision: Revision;
   readonly corsOrigins: AllowedOrigins;
@@ -94,7 +96,7 @@ export function publicApp(deps: PublicAppDeps): Koa {
 
   const app = new Koa();
   app.on('error', (error) => logger.warn('answer_failed', { cause: messageOf(error) }));
-  app.use(problems(logger, metrics, headersOfEveryAnswer(corsOrigins), deps.rejects));
+  app.use(problems(logger, metrics, headersOfEveryAnswer(corsOrigins), deps));
   if (corsOrigins !== '*') app.use(listedOrigins(corsOrigins));
   app.use(router.routes());
   if (corsOrigins.length > 0) app.use(preflights(router));
@@ -123,6 +125,7 @@ async function ingestEvents(deps: PublicAppDeps, ctx: RouterContext, principal: 
     ),
   );
   ctx.status = answer.status;
+  ctx.state['accepted'] = answer.accepted;
   if (answer.isReplay) ctx.set('Idempotency-Replayed', 'true');
   const { ignored } = answer;
   if (handling !== undefined || ignored.length > 0) tellHandling(ctx, handling, ignored);
@@ -233,6 +236,7 @@ export function reportRoutes(
       keptIfWrong(ctx.state, body, createReport(reports, principal, body, strict)),
     );
     tellHandling(ctx, strict ? 'strict' : undefined, unknownOf(answer.ignored));
+    ctx.state['accepted'] = answer.accepted;
     ctx.status = answer.isReplay ? 200 : 201;
     ctx.set('Location', `/v1/reports/${answer.id}`);
     if (answer.isReplay) ctx.set('Idempotency-Replayed', 'true');

@@ -26,18 +26,22 @@ export interface Miscount {
   readonly found: number;
 }
 
+type Beside = Pick<VerifySummary, 'expired' | 'cut' | 'ofOtherLogs'>;
+
 /** ClickHouse as a recount asks it. */
 export interface Held {
   rowsOf(times: Times, offsets: Offsets): Promise<HeldRows[]>;
   /** Of records without rows, those whose events are there all the same: another record brought them. */
   broughtByOthers(records: readonly LoggedRecord[]): Promise<ReadonlySet<LoggedRecord>>;
-  /** Events whose records cannot be compared: the log gave them up, or they came with a log before this one. */
+  /** Events whose records cannot be compared: the log gave them up, was cut, or is another. */
   withoutRecords(
     times: Times,
     log: { readonly logId: string; readonly starts: readonly number[] },
-  ): Promise<Pick<VerifySummary, 'expired' | 'ofOtherLogs'>>;
+  ): Promise<Beside>;
   /** The minutes whose count of events is not what `events` holds. */
   miscounted(times: Times, limit: number): Promise<Miscount[]>;
+  /** The minutes whose books are not even. */
+  unaccounted(times: Times, limit: number): Promise<Miscount[]>;
 }
 
 export function heldBy(store: Store): Held {
@@ -46,6 +50,7 @@ export function heldBy(store: Store): Held {
     broughtByOthers: (records) => broughtByOthers(store, records),
     withoutRecords: (times, log) => withoutRecords(store, times, log),
     miscounted: (times, limit) => miscounted(store, times, limit),
+    unaccounted: (times, limit) => unaccounted(store, times, limit),
   };
 }
 
@@ -95,18 +100,22 @@ async function withoutRecords(
   store: Store,
   times: Times,
   log: { readonly logId: string; readonly starts: readonly number[] },
-): Promise<Pick<VerifySummary, 'expired' | 'ofOtherLogs'>> {
-  const [row] = await store.query<{ expired: string; others: string }>(
+): Promise<Beside> {
+  const [row] = await store.query<Record<'expired' | 'cut' | 'others', string>>(
     `SELECT countIf(log_id = {logId:UUID} AND log_offset < {starts:Array(UInt64)}[log_partition + 1]) AS expired,
-       countIf(log_id != {logId:UUID}) AS others
+       countIf(log_id IN (SELECT orphan_id FROM truncations)) AS cut, countIf(log_id != {logId:UUID}) AS others
      FROM events WHERE ${inTimes(times)}`,
     { ...log, ...times },
   );
-  return { expired: Number(row?.expired ?? 0), ofOtherLogs: Number(row?.others ?? 0) };
+  return {
+    expired: Number(row?.expired ?? 0),
+    cut: Number(row?.cut ?? 0),
+    ofOtherLogs: Number(row?.others ?? 0) - Number(row?.cut ?? 0),
+  };
 }
 
 async function miscounted(store: Store, times: Times, limit: number): Promise<Miscount[]> {
-  const rows = await store.query<Record<'tenantId' | 'minuteS' | 'held' | 'counted', string>>(
+  const rows = await store.query<MinuteRow>(
     `SELECT tenant_id AS tenantId, toUnixTimestamp(minute) AS minuteS, sum(rows) AS held, sum(count) AS counted
      FROM (
        SELECT tenant_id, toStartOfMinute(received_at) AS minute, count() AS rows, 0 AS count
@@ -118,12 +127,30 @@ async function miscounted(store: Store, times: Times, limit: number): Promise<Mi
      GROUP BY tenant_id, minute HAVING held != counted ORDER BY minute, tenant_id LIMIT {limit:UInt32}`,
     { ...times, limit },
   );
-  return rows.map(({ tenantId, minuteS, held, counted }) => ({
+  return rows.map(minuteOf);
+}
+
+type MinuteRow = Record<'tenantId' | 'minuteS' | 'held' | 'counted', string>;
+
+async function unaccounted(store: Store, times: Times, limit: number): Promise<Miscount[]> {
+  const rows = await store.query<MinuteRow>(
+    `SELECT tenant_id AS tenantId, toUnixTimestamp(minute) AS minuteS,
+       greatest(accepted_events, logged_events) AS held, held - missing_events - unlogged_events AS counted
+     FROM ledger
+     WHERE ${inTimes(times, 'minute')} AND missing_events + unlogged_events > 0
+     ORDER BY minute, tenantId LIMIT {limit:UInt32}`,
+    { ...times, limit },
+  );
+  return rows.map(minuteOf);
+}
+
+function minuteOf({ tenantId, minuteS, held, counted }: MinuteRow): Miscount {
+  return {
     tenantId,
     receivedAtMs: Number(minuteS) * 1000,
     expected: Number(held),
     found: Number(counted),
-  }));
+  };
 }
 
 function inTimes({ tenantId }: Times, column = 'received_at'): string {

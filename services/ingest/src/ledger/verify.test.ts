@@ -37,8 +37,9 @@ async function aQuestlog() {
       }),
     broughtByOthers: async (records) =>
       new Set(records.filter(({ firstId }: LoggedRecord) => brought.has(firstId))),
-    withoutRecords: async () => ({ expired: 7, ofOtherLogs: 0 }),
+    withoutRecords: async () => ({ expired: 7, cut: 0, ofOtherLogs: 0 }),
     miscounted: async () => miscounts.shift() ?? [],
+    unaccounted: async () => [],
   };
   const append = async (value: Buffer, partition = 0): Promise<number> => {
     const { baseOffset } = await log.append(TOPICS.events, partition, [{ key: TENANT, value }]);

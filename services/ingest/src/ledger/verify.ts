@@ -8,9 +8,11 @@ import { Invalid, Unavailable } from '@questlog/runtime/process/errors';
 import { nextTurn, pause } from '@questlog/runtime/process/waiting';
 import { type Codec, createCodec, type SchemaRegistry } from '@questlog/runtime/registry/registry';
 import type { Amount, Difference, VerifyLine, VerifySummary } from '@questlog/schemas/http/ledger';
+import { LEDGER_GRACE_MS } from '@questlog/schemas/tables/ledgerDifference';
 import { type DeadLetter, deadLetter } from '@questlog/schemas/topics/deadLetter';
 import type { EventsAccepted } from '@questlog/schemas/topics/eventsAccepted';
 import { GROUPS, TOPICS } from '@questlog/schemas/topics/topics';
+import { canonicalUuid } from '@questlog/schemas/uuid';
 import { Rejected } from '../rejected.ts';
 import { compare, differenceOf, type LoggedRecord, missing, NONE, plus } from './core/recount.ts';
 import type { Held, Times } from './held.ts';
@@ -219,7 +221,7 @@ class Recount {
         bytes = 0;
         await nextTurn();
       }
-      const message = await decoded(codec, record);
+      const message = readable(await decoded(codec, record));
       if (message === undefined) {
         const { offset, timestampMs, key } = record;
         if (!isInside(timestampMs)) continue;
@@ -262,19 +264,26 @@ class Recount {
     });
   }
 
-  /** What differs twice: of a block that is being written, the rows are there before the counts. */
   async #recountMinutes(beganMs: number): Promise<void> {
     const { held } = this.#deps;
+    await this.#differsTwice('miscounted', beganMs, held.miscounted);
+    // Of a minute that the projector has not come to the books are not even yet.
+    if (this.#totals.notYet.records > 0) return;
+    await this.#differsTwice('unaccounted', beganMs - LEDGER_GRACE_MS, held.unaccounted);
+  }
+
+  /** Of a block that is being written, the rows are there before the counts. */
+  async #differsTwice(what: Difference['what'], settledMs: number, look: Held['miscounted']): Promise<void> {
     const { maxDifferences, recountAfterMs } = this.#limits;
-    const times = { ...this.#times, toMs: Math.min(this.#times.toMs, minuteOf(beganMs)) };
+    const times = { ...this.#times, toMs: Math.min(this.#times.toMs, minuteOf(settledMs)) };
     if (times.fromMs >= times.toMs) return;
-    const first = await held.miscounted(times, maxDifferences);
+    const first = await look(times, maxDifferences);
     if (first.length === 0) return;
     await pause(recountAfterMs, this.#signal);
     this.#signal.throwIfAborted();
     const before = new Set(first.map((minute) => JSON.stringify(minute)));
-    for (const minute of await held.miscounted(times, maxDifferences)) {
-      if (before.has(JSON.stringify(minute))) this.#differs(differenceOf('miscounted', minute));
+    for (const minute of await look(times, maxDifferences)) {
+      if (before.has(JSON.stringify(minute))) this.#differs(differenceOf(what, minute));
     }
   }
 
@@ -311,6 +320,17 @@ async function decoded<T>(codec: Codec<T>, { value }: LogRecord): Promise<T | un
     throw error;
   }
 }
+
+/** A foreign record may say of itself what no table can hold: then it is a dead letter, too. */
+function readable(message: EventsAccepted | undefined): EventsAccepted | undefined {
+  const { tenantId = '', projectId = '', receivedAt = 0, events = [] } = message ?? {};
+  const ids = [tenantId, projectId, ...events.slice(0, 1).map(({ id }) => id)];
+  const isReadable = receivedAt < MAX_MS && ids.every((id) => canonicalUuid(id) !== undefined);
+  return isReadable ? message : undefined;
+}
+
+/** The year 2106, in which ClickHouse's DateTime ends. */
+const MAX_MS = 2 ** 32 * 1000;
 
 function loggedRecord(message: EventsAccepted, partition: number, offset: number): LoggedRecord {
   const { tenantId, projectId, receivedAt, appendId, events } = message;

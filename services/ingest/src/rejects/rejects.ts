@@ -3,14 +3,9 @@
  * by it, and only a request with something to count costs anything.
  */
 import { randomUUID } from 'node:crypto';
+import { type CountedInsert, type FlushDeps, flushEvery } from '@questlog/runtime/clickhouse/flushEvery';
 import { RowBinaryWriter } from '@questlog/runtime/clickhouse/rowBinary';
-import type { Insert, Store } from '@questlog/runtime/clickhouse/store';
 import type { Principal } from '@questlog/runtime/directory/directory';
-import type { Clock } from '@questlog/runtime/process/clock';
-import { messageOf, Unavailable } from '@questlog/runtime/process/errors';
-import type { Lifecycle } from '@questlog/runtime/process/lifecycle';
-import type { Logger } from '@questlog/runtime/process/logger';
-import { settledWithin } from '@questlog/runtime/process/waiting';
 import { BodyParts } from './core/offendingPart.ts';
 import { NO_PART, NOBODY, type Reject, RejectCounts, type RejectRow } from './core/rejectCounts.ts';
 
@@ -33,57 +28,13 @@ export interface Rejects {
   note(request: RejectedRequest): void;
 }
 
-export interface RejectsDeps {
-  readonly store: Pick<Store, 'insert'>;
-  readonly clock: Clock;
-  readonly logger: Logger;
-  readonly lifecycle: Pick<Lifecycle, 'onStop'>;
-  /** Counts what is not in ClickHouse and never will be. */
-  readonly dropped: { inc(by: number): void };
-}
-
-const FLUSH_EVERY_MS = 2_000;
-/** A stop has other things to do. */
-const LAST_FLUSH_MS = 3_000;
 /** Each walks over the body: no request may hold up the others by being wrong in many ways. */
 const MAX_PARTS_OF_A_REQUEST = 10;
 
-export function openRejects({ store, clock, logger, lifecycle, dropped }: RejectsDeps): Rejects {
+export function openRejects(deps: FlushDeps): Rejects {
+  const { clock, logger, dropped } = deps;
   const counts = new RejectCounts();
-  /** One insert, until ClickHouse has it or refuses it: its token makes sure that none counts twice. */
-  let unsent: (Insert & { readonly count: number }) | undefined;
-  let isAway = false;
-
-  const flush = async (): Promise<void> => {
-    unsent ??= insertOf(counts.take(clock.now()));
-    if (unsent === undefined) return;
-    try {
-      await store.insert(unsent);
-      isAway = false;
-    } catch (error) {
-      if (error instanceof Unavailable) {
-        if (!isAway) logger.warn('rejects_wait_for_clickhouse', { cause: messageOf(error) });
-        isAway = true;
-        return;
-      }
-      dropped.inc(unsent.count);
-      logger.error('rejects_not_written', error, { bug: true });
-    }
-    unsent = undefined;
-  };
-  let running: Promise<void> | undefined;
-  const timer = setInterval(() => {
-    // None waits behind an insert that hangs.
-    running ??= flush().finally(() => {
-      running = undefined;
-    });
-  }, FLUSH_EVERY_MS);
-  lifecycle.onStop('rejects', async () => {
-    clearInterval(timer);
-    // Twice: what waits for ClickHouse goes first.
-    await settledWithin(Promise.resolve(running).then(flush).then(flush), LAST_FLUSH_MS);
-  });
-
+  flushEvery(deps, 'rejects', (nowMs) => insertOf(counts.take(nowMs)));
   return {
     note: (request) => {
       try {
@@ -116,7 +67,7 @@ function note(
   });
 }
 
-function insertOf(rows: readonly RejectRow[]): (Insert & { readonly count: number }) | undefined {
+function insertOf(rows: readonly RejectRow[]): CountedInsert | undefined {
   if (rows.length === 0) return undefined;
   const out = new RowBinaryWriter();
   for (const row of rows) writeRow(out, row);

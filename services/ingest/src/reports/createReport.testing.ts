@@ -93,6 +93,7 @@ export async function aReportBench(): Promise<ReportBench> {
         },
         codec: await createCodec(registry, eventsAccepted),
         checkAttachment: async () => ({ state: 'missing' }) as const,
+        received: [],
         quotas: { ledger: async () => undefined, close: async () => {} },
         sessions: {
           find: async () => new Map(sessions.map((session) => [session.sessionId, knownSession(session)])),

@@ -35,6 +35,7 @@ import type { Projection } from '../known/projection.ts';
 import type { Reports } from '../known/reports.ts';
 import { findSessions, type Sessions } from '../known/sessions.ts';
 import type { FiledReport } from '../known/storedReports.ts';
+import type { AcceptedEvents } from '../ledger/received.ts';
 import { CutShort, Rejected } from '../rejected.ts';
 import type { AttachmentState, NamedAttachment } from '../uploads/uploads.ts';
 import { appendInlineEvents, completeEvents, hasStragglers, lookAgain } from './completeReport.ts';
@@ -58,6 +59,8 @@ export interface ReportAnswer {
   readonly isReplay: boolean;
   readonly id: string;
   readonly body: Buffer;
+  /** The inline events; undefined of a replay. */
+  readonly accepted?: AcceptedEvents;
 }
 
 interface Checked extends Placed {
@@ -202,6 +205,7 @@ async function file(deps: ReportDeps, principal: Principal, checked: Checked): P
   return {
     isReplay: false,
     id,
+    accepted: { receivedAtMs: receivedAt, events: decided.created.length },
     body: createdReport({ filed: record, isRetracted: false, ...links }, events, toldOf(checked)),
   };
 }

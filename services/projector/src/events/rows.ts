@@ -4,7 +4,7 @@ import type { EventsAccepted } from '@questlog/schemas/topics/eventsAccepted';
 import { millisOf } from '@questlog/schemas/uuid';
 import { PLACE_COLUMNS, ROW_BYTES, type RowOf, type RowTable, rowTable } from '../rowSink.ts';
 import type { Source } from '../writer.ts';
-import type { Counted, MinuteKey, QuotaKey } from './core/planEvents.ts';
+import { type Counted, LEFT_OUT, type LeftOutKey, type MinuteKey, type QuotaKey } from './core/planEvents.ts';
 
 /** A record's events, written in one piece: a call for each column took an eighth longer. */
 export const EVENTS: RowTable<RowOf<EventsAccepted>> = {
@@ -53,6 +53,18 @@ export function quotaTable({ logId, partition }: Source): RowTable<Counted<Quota
     log_id: (out) => out.uuid(logId),
     log_partition: (out) => out.uint32(partition),
     used: (out, { count }) => out.uint64(count),
+    last_offset: (out, { lastOffset }) => out.uint64(lastOffset),
+  });
+}
+
+export function leftOutTable({ logId, partition }: Source): RowTable<Counted<LeftOutKey>> {
+  return rowTable('left_out_by_partition', {
+    tenant_id: (out, { key }) => out.uuid(key.tenantId),
+    minute: (out, { key }) => out.uint32(key.minuteS),
+    what: (out, { key }) => out.uint8(LEFT_OUT.indexOf(key.what)),
+    log_id: (out) => out.uuid(logId),
+    log_partition: (out) => out.uint32(partition),
+    count: (out, { count }) => out.uint64(count),
     last_offset: (out, { lastOffset }) => out.uint64(lastOffset),
   });
 }

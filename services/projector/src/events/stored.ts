@@ -10,8 +10,10 @@ import type { Source } from '../writer.ts';
 import {
   type Accepted,
   type Counted,
+  type LeftOutKey,
   MAX_RECENT_APPENDS,
   type MinuteKey,
+  nameOfLeftOutKey,
   nameOfMinuteKey,
   nameOfQuotaKey,
   type QuotaKey,
@@ -64,6 +66,24 @@ export function openMinuteCounts(store: Store, source: Source): Counts<MinuteKey
         ...source,
         tenants: distinct(keys.map((key) => key.tenantId)),
         projects: distinct(keys.map((key) => key.projectId)),
+        minutes: distinct(keys.map((key) => key.minuteS)),
+      },
+    );
+    return rows.map(({ count, lastOffset, ...key }) => counted(key, count, lastOffset));
+  });
+}
+
+export function openLeftOutCounts(store: Store, source: Source): Counts<LeftOutKey> {
+  return countsOf(nameOfLeftOutKey, async (keys) => {
+    const rows = await store.query<CountRow<LeftOutKey>>(
+      `SELECT tenant_id AS tenantId, toUnixTimestamp(minute) AS minuteS, what, count, last_offset AS lastOffset
+       FROM left_out_by_partition FINAL
+       WHERE tenant_id IN {tenants:Array(UUID)}
+         AND minute IN (SELECT toDateTime(arrayJoin({minutes:Array(UInt32)}), 'UTC'))
+         AND log_id = {logId:UUID} AND log_partition = {partition:UInt32}`,
+      {
+        ...source,
+        tenants: distinct(keys.map((key) => key.tenantId)),
         minutes: distinct(keys.map((key) => key.minuteS)),
       },
     );

@@ -7,15 +7,20 @@ import {
   type Accepted,
   type Counted,
   dropRepeats,
+  type LeftOut,
+  type LeftOutKey,
+  leftOutOf,
   type MinuteKey,
   minuteCountsOf,
   type QuotaKey,
   quotaKeyOf,
   RecentAppends,
+  unreadable,
 } from './core/planEvents.ts';
-import { APPENDS, EVENTS, minuteTable, quotaTable } from './rows.ts';
+import { APPENDS, EVENTS, leftOutTable, minuteTable, quotaTable } from './rows.ts';
 import {
   offsetsHeld,
+  openLeftOutCounts,
   openMinuteCounts,
   openQuotaCounts,
   recentAppendIds,
@@ -28,6 +33,7 @@ interface EventsPlan {
   /** Absolute counts: writing one again changes nothing. */
   readonly quotas: readonly Counted<QuotaKey>[];
   readonly minutes: readonly Counted<MinuteKey>[];
+  readonly leftOut: readonly Counted<LeftOutKey>[];
 }
 
 /** @param start what lies below it is read from the tables. */
@@ -40,11 +46,22 @@ export async function openEventsWriter(
   const recent = new RecentAppends(await recentAppendIds(store, source, start));
   const quota = openQuotaCounts(store, source);
   const minutes = openMinuteCounts(store, source);
+  const left = openLeftOutCounts(store, source);
+  const countedLeftOut = async (records: readonly LeftOut[]): Promise<Counted<LeftOutKey>[]> => {
+    await left.load(records.map(({ key }) => key));
+    for (const { key, offset, count } of records) left.rollup.add(key, offset, count);
+    return left.rollup.drain();
+  };
   return writerOf<EventsAccepted, EventsPlan>(deps, {
-    plan: async (block, accepted) => {
+    plan: async (block, accepted, dead) => {
       const older = await repeatedBelow(store, source, block.start, unknownKeyed(accepted, recent));
       const stored = await storedBelow(store, source, block.start, beyondLedger(accepted, clock.now()));
       const kept = dropRepeats(accepted, (id) => recent.has(id) || older.has(id) || stored.has(id));
+      const isKept = new Set(kept);
+      const leftOut = await countedLeftOut([
+        ...accepted.flatMap((record) => (isKept.has(record) ? [] : leftOutOf(record, 'repeated'))),
+        ...dead.flatMap(({ record }) => unreadable(record)),
+      ]);
       const minuteCounts = kept.map(({ message }) => minuteCountsOf(message));
       await quota.load(kept.map(({ message }) => quotaKeyOf(message)));
       await minutes.load(minuteCounts.flatMap((counts) => counts.map(({ key }) => key)));
@@ -55,7 +72,7 @@ export async function openEventsWriter(
       }
       onOutcome('written', kept.length);
       onOutcome('repeated', accepted.length - kept.length);
-      return { kept, quotas: quota.rollup.drain(), minutes: minutes.rollup.drain() };
+      return { kept, quotas: quota.rollup.drain(), minutes: minutes.rollup.drain(), leftOut };
     },
     apply: async (plan, block, attempt) => {
       const records = plan.kept;
@@ -65,6 +82,11 @@ export async function openEventsWriter(
       }
       await writeRows(store, quotaTable(source), plan.quotas);
       await writeRows(store, minuteTable(source), plan.minutes);
+      await writeRows(store, leftOutTable(source), plan.leftOut);
+    },
+    buried: async (refused) => {
+      const leftOut = await countedLeftOut(refused.flatMap((record) => leftOutOf(record, 'dead')));
+      await writeRows(store, leftOutTable(source), leftOut);
     },
   });
 }

@@ -18,6 +18,7 @@ export interface Move {
 export function repairOf({ rows, others, isCounted }: TopicTables<never>, move: Move): string[] {
   const { source, orphanId, offset } = move;
   const lost = `${placeOf(source.logId, source)} AND log_offset >= ${offset}`;
+  const leftOut = `${placeOf(source.logId, source)} AND last_offset >= ${offset}`;
   const update = (table: string, where: string) =>
     `ALTER TABLE ${table} UPDATE log_id = toUUID('${orphanId}') WHERE ${lost} AND ${where} ${SYNC}`;
   const own = [update(rows.table, rows.where), ...others.map(({ table, where }) => update(table, where))];
@@ -30,6 +31,10 @@ export function repairOf({ rows, others, isCounted }: TopicTables<never>, move: 
      SETTINGS insert_deduplication_token = '${randomUUID()}'`,
     `ALTER TABLE appends DELETE WHERE ${lost} ${SYNC}`,
     ...ROLLUPS.flatMap((rollup) => recount(rollup, move)),
+    // What was left out has no rows to count anew: its counts go as they are.
+    `INSERT INTO left_out_by_partition SELECT * REPLACE (toUUID('${orphanId}') AS log_id)
+     FROM (SELECT * FROM left_out_by_partition FINAL WHERE ${leftOut})`,
+    `ALTER TABLE left_out_by_partition DELETE WHERE ${leftOut} ${SYNC}`,
   ];
 }
 

@@ -61,6 +61,8 @@ async function aListener(hasDocs: boolean) {
     logger: silentLogger,
     metrics,
     uploads: {},
+    rejects: { note: () => undefined },
+    received: [],
   };
   const server = createServer(publicApp(deps as unknown as PublicAppDeps).callback()).listen(0, '127.0.0.1');
   onTestFinished(() => void server.close());

@@ -1,9 +1,9 @@
 /** OpenAPI 3.1 of the operators' listener, emitted from the TypeBox types that validate. */
 import * as admin from '@questlog/schemas/http/admin';
-import { DIFFERENCES, VerifyInput } from '@questlog/schemas/http/ledger';
+import { DIFFERENCES, LedgerAnswer, VerifyInput } from '@questlog/schemas/http/ledger';
 import { Problem } from '@questlog/schemas/http/problem';
 import { LinkRetryInput, LinkRetryOutput } from '@questlog/schemas/http/report';
-import { answer, filter, id, problem, ref, UUID_TEXT } from './openapiParts.ts';
+import { answer, filter, id, problem, ref, TIME, UUID_TEXT } from './openapiParts.ts';
 
 export function adminApi(): Record<string, unknown> {
   return {
@@ -60,6 +60,7 @@ export function adminApi(): Record<string, unknown> {
       },
       '/admin/tail': { get: tailOperation() },
       '/admin/lag': { get: lagOperation() },
+      '/admin/ledger': { get: ledgerOperation() },
       '/admin/verify': { post: verifyOperation() },
       '/admin/uploads/{projectId}/{uploadId}': { get: uploadOperation() },
       '/healthz': { get: open('The process runs. For load balancers.', state('ok')) },
@@ -104,6 +105,7 @@ const SCHEMAS = {
   LinkRetry: LinkRetryOutput,
   SqlInput: admin.SqlInput,
   VerifyInput,
+  Ledger: LedgerAnswer,
   Problem,
 };
 
@@ -176,6 +178,23 @@ function lagOperation(): object {
       'How far each consumer group is behind the log, as records, as time and as a share of what the log keeps; ' +
       'dead letters, and the disk of the data folder.',
     responses: { 200: answer('As it was within the last second.', { type: 'object' }), ...REFUSED },
+  };
+}
+
+function ledgerOperation(): object {
+  return {
+    summary:
+      'What came in by tenant and minute, what the log took, and what became of it: the newest minutes first.',
+    parameters: [
+      filter('from', 'From this time on, the last hour unless given.', TIME),
+      filter('to', 'Before this time.', TIME),
+      filter('tenant', 'Of this tenant.', UUID_TEXT),
+    ],
+    responses: {
+      200: answer('The books. An ingest that was killed lacks its last seconds in them.', 'Ledger'),
+      400: problem('A parameter is not valid.'),
+      ...REFUSED,
+    },
   };
 }
 

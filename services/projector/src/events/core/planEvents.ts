@@ -1,5 +1,6 @@
 /** Decides what a block of `EventsAccepted` means: which records count, and the counts as they are then. Pure. */
 import type { EventsAccepted } from '@questlog/schemas/topics/eventsAccepted';
+import { canonicalUuid } from '@questlog/schemas/uuid';
 
 export interface Accepted {
   readonly offset: number;
@@ -19,6 +20,22 @@ export interface MinuteKey {
   readonly minuteS: number;
   readonly eventType: string;
 }
+
+/** Counts what became no rows. `unreadable_records` are among the `dead_records`. */
+export interface LeftOutKey {
+  readonly tenantId: string;
+  readonly minuteS: number;
+  readonly what: (typeof LEFT_OUT)[number];
+}
+
+/** In the order of the table's numbers for them. */
+export const LEFT_OUT = [
+  'repeated_records',
+  'repeated_events',
+  'dead_records',
+  'dead_events',
+  'unreadable_records',
+] as const;
 
 const DAY_MS = 24 * 60 * 60 * 1000;
 const MINUTE_MS = 60 * 1000;
@@ -41,7 +58,7 @@ export function quotaKeyOf({ tenantId, receivedAt }: EventsAccepted): QuotaKey {
 /** Per type, how many events of the record fall into its minute. */
 export function minuteCountsOf(message: EventsAccepted): { key: MinuteKey; events: number }[] {
   const { tenantId, projectId } = message;
-  const minuteS = (Math.floor(message.receivedAt / MINUTE_MS) * MINUTE_MS) / 1000;
+  const minuteS = minuteOf(message.receivedAt);
   const byType = new Map<string, number>();
   for (const { eventType } of message.events) byType.set(eventType, (byType.get(eventType) ?? 0) + 1);
   return [...byType].map(([eventType, events]) => ({
@@ -50,6 +67,53 @@ export function minuteCountsOf(message: EventsAccepted): { key: MinuteKey; event
   }));
 }
 
+/** Each with how much it adds to its key's count. */
+export function leftOutOf(
+  { offset, message: { tenantId, receivedAt, events } }: Accepted,
+  why: 'repeated' | 'dead',
+): LeftOut[] {
+  const key = leftOutKey(tenantId, receivedAt);
+  return [
+    { offset, key: { ...key, what: `${why}_records` }, count: 1 },
+    { offset, key: { ...key, what: `${why}_events` }, count: events.length },
+  ];
+}
+
+/** Of one that says nothing but what the log knows of it. */
+export function unreadable(record: {
+  readonly offset: number;
+  readonly timestampMs: number;
+  readonly key: string | null;
+}): LeftOut[] {
+  const { offset } = record;
+  const key = leftOutKey(record.key ?? '', record.timestampMs);
+  return [
+    { offset, key: { ...key, what: 'dead_records' }, count: 1 },
+    { offset, key: { ...key, what: 'unreadable_records' }, count: 1 },
+  ];
+}
+
+export interface LeftOut {
+  readonly offset: number;
+  readonly key: LeftOutKey;
+  readonly count: number;
+}
+
+/** A foreign record may say of itself what no table can hold. */
+function leftOutKey(tenantId: string, atMs: number): Pick<LeftOutKey, 'tenantId' | 'minuteS'> {
+  const minuteS = minuteOf(atMs);
+  const isTime = minuteS >= 0 && minuteS < MAX_SECONDS;
+  return { tenantId: canonicalUuid(tenantId) ?? NOBODY, minuteS: isTime ? minuteS : 0 };
+}
+
+const NOBODY = '00000000-0000-0000-0000-000000000000';
+const MAX_SECONDS = 2 ** 32;
+
+function minuteOf(atMs: number): number {
+  return (Math.floor(atMs / MINUTE_MS) * MINUTE_MS) / 1000;
+}
+
+export const nameOfLeftOutKey = (key: LeftOutKey): string => `${key.tenantId} ${key.minuteS} ${key.what}`;
 export const nameOfQuotaKey = (key: QuotaKey): string => `${key.tenantId} ${key.monthDay}`;
 export const nameOfMinuteKey = (key: MinuteKey): string =>
   `${key.tenantId} ${key.projectId} ${key.minuteS} ${key.eventType}`;

@@ -1,0 +1,79 @@
+/** Counts what this process was sent and what the log took of it, a tenant and minute at a time. Pure. */
+
+/** Outcomes of requests are `accepted`, `replayed` and the codes of problems. */
+export const LOGGED = 'logged';
+export const UNCERTAIN = 'uncertain';
+
+export interface ReceivedRow {
+  readonly tenantId: string;
+  /** Seconds since the epoch. */
+  readonly minuteS: number;
+  readonly what: string;
+  /** Requests or records, from the begin of the minute. */
+  readonly count: number;
+  readonly events: number;
+}
+
+interface Cell {
+  count: number;
+  events: number;
+  isChanged: boolean;
+}
+
+/** Of all tenants and minutes; 100 bytes each or so. */
+export const MAX_CELLS = 40_000;
+/** No request takes so long: what was written of a minute is not counted on from zero. */
+const KEPT_S = 15 * 60;
+
+export class ReceivedCounts {
+  /** By minute, tenant, and what. */
+  readonly #minutes = new Map<number, Map<string, Map<string, Cell>>>();
+  #cells = 0;
+
+  /** @returns false where a bound is met, or the minute is gone: it is not counted. */
+  note(nowMs: number, atMs: number, tenantId: string, what: string, events: number): boolean {
+    const minuteS = minuteOf(atMs);
+    if (minuteS < minuteOf(nowMs) - KEPT_S) return false;
+    const cell =
+      this.#minutes.get(minuteS)?.get(tenantId)?.get(what) ?? this.#newCell(minuteS, tenantId, what);
+    if (cell === undefined) return false;
+    cell.count++;
+    cell.events += events;
+    cell.isChanged = true;
+    return true;
+  }
+
+  /** What has changed since the last time. A minute is let go some time after its last change was taken. */
+  take(nowMs: number): ReceivedRow[] {
+    const taken: ReceivedRow[] = [];
+    for (const [minuteS, tenants] of this.#minutes) {
+      for (const [tenantId, cells] of tenants) {
+        for (const [what, cell] of cells) {
+          if (cell.isChanged) taken.push({ tenantId, minuteS, what, count: cell.count, events: cell.events });
+          cell.isChanged = false;
+        }
+      }
+      if (minuteS < minuteOf(nowMs) - KEPT_S) this.#letGo(minuteS, tenants);
+    }
+    return taken;
+  }
+
+  #newCell(minuteS: number, tenantId: string, what: string): Cell | undefined {
+    if (this.#cells >= MAX_CELLS) return undefined;
+    const tenants = this.#minutes.get(minuteS) ?? new Map<string, Map<string, Cell>>();
+    const cells = tenants.get(tenantId) ?? new Map<string, Cell>();
+    const cell = { count: 0, events: 0, isChanged: false };
+    this.#minutes.set(minuteS, tenants.set(tenantId, cells.set(what, cell)));
+    this.#cells++;
+    return cell;
+  }
+
+  #letGo(minuteS: number, tenants: ReadonlyMap<string, ReadonlyMap<string, Cell>>): void {
+    for (const cells of tenants.values()) this.#cells -= cells.size;
+    this.#minutes.delete(minuteS);
+  }
+}
+
+function minuteOf(atMs: number): number {
+  return Math.floor(atMs / 60_000) * 60;
+}

@@ -1,0 +1,56 @@
+/** GET /admin/ledger: the books of a time, a tenant's minute each, and what differs in those of the last day. */
+import type { Store } from '@questlog/runtime/clickhouse/store';
+import type { Clock } from '@questlog/runtime/process/clock';
+import { Unavailable } from '@questlog/runtime/process/errors';
+import type { LedgerAnswer, LedgerMinute } from '@questlog/schemas/http/ledger';
+import { LEDGER_DIFFERENCE, type LedgerDifferenceRow } from '@questlog/schemas/tables/ledgerDifference';
+import type { Times } from './held.ts';
+
+const MAX_MINUTES = 10_000;
+/** Under load the projector is a second or two behind. */
+const SETTLE_MS = 3_000;
+
+export interface LedgerDeps {
+  readonly store: Store;
+  /** Of the events topic. */
+  readonly projection: { caughtUp(partitions: 'all', limitMs?: number): Promise<void> };
+  readonly clock: Clock;
+}
+
+export async function readLedger(
+  { store, projection, clock }: LedgerDeps,
+  times: Times,
+): Promise<LedgerAnswer> {
+  const askedMs = clock.now();
+  const settledMs = await projection.caughtUp('all', SETTLE_MS).then(
+    () => askedMs,
+    (error: unknown) => {
+      if (error instanceof Unavailable) return undefined;
+      throw error;
+    },
+  );
+  const ofTenant = times.tenantId === undefined ? '' : 'AND tenant_id = {tenantId:UUID}';
+  const rows = await store.query<LedgerMinute>(
+    `SELECT tenant_id AS tenantId, formatDateTime(minute, '%Y-%m-%dT%H:%i:00Z') AS minute, outcomes,
+       accepted_events AS acceptedEvents, logged_events AS loggedEvents, uncertain_events AS uncertainEvents,
+       projected_events AS projectedEvents, repeated_events AS repeatedEvents, dead_events AS deadEvents,
+       dead_records AS deadRecords, missing_events AS missingEvents, unlogged_events AS unloggedEvents
+     FROM ledger WHERE ledger.minute >= fromUnixTimestamp64Milli({fromMs:Int64})
+       AND ledger.minute < fromUnixTimestamp64Milli({toMs:Int64}) ${ofTenant}
+     ORDER BY ledger.minute DESC, tenant_id LIMIT ${MAX_MINUTES + 1}`,
+    { ...times },
+    { output_format_json_quote_64bit_integers: 0 },
+  );
+  return {
+    settledUntil: settledMs === undefined ? null : new Date(settledMs).toISOString(),
+    difference: settledMs === undefined ? null : await differenceAt(store, settledMs),
+    minutes: rows.slice(0, MAX_MINUTES),
+    isWhole: rows.length <= MAX_MINUTES,
+  };
+}
+
+async function differenceAt(store: Store, settledMs: number): Promise<LedgerAnswer['difference']> {
+  const [row] = await store.query<LedgerDifferenceRow>(LEDGER_DIFFERENCE, { settledMs });
+  const events = Number(row?.events ?? 0);
+  return { events, ageSeconds: events === 0 ? 0 : Math.round(settledMs / 1000 - Number(row?.sinceS)) };
+}

@@ -1,0 +1,59 @@
+/** Keeps the books of what this process was sent and what the log took, for ClickHouse's `ledger`. Best effort, and cheap. */
+import { randomUUID } from 'node:crypto';
+import { type CountedInsert, type FlushDeps, flushEvery } from '@questlog/runtime/clickhouse/flushEvery';
+import { RowBinaryWriter } from '@questlog/runtime/clickhouse/rowBinary';
+import { ReceivedCounts, type ReceivedRow } from './core/receivedCounts.ts';
+
+/** Events of one request, and when they were received. */
+export interface AcceptedEvents {
+  readonly receivedAtMs: number;
+  readonly events: number;
+}
+
+/** A request to store something was answered, or a record of events was appended or may have been. */
+export interface ReceivedNote {
+  readonly tenantId: string;
+  /** `accepted`, `replayed`, the code of the problem; or `logged`, `uncertain`. */
+  readonly what: string;
+  /** Undefined where no events were stored. */
+  readonly of: AcceptedEvents | undefined;
+}
+
+/** A list that requests add to, and that is taken apart every two seconds: none of them spends time on counting. */
+export type Received = ReceivedNote[];
+
+export function openReceived(deps: FlushDeps): Received {
+  const { clock, dropped } = deps;
+  const counts = new ReceivedCounts();
+  const processId = randomUUID();
+  let version = 0;
+  const notes: Received = [];
+  const count = (nowMs: number): void => {
+    for (const { tenantId, what, of } of notes.splice(0)) {
+      if (!counts.note(nowMs, of?.receivedAtMs ?? nowMs, tenantId, what, of?.events ?? 0)) dropped.inc(1);
+    }
+  };
+  const take = (nowMs: number): CountedInsert | undefined => {
+    count(nowMs);
+    const rows = counts.take(nowMs);
+    return rows.length === 0 ? undefined : insertOf(rows, processId, ++version);
+  };
+  // Also while an insert hangs.
+  flushEvery(deps, 'ledger', take, () => count(clock.now()));
+  return notes;
+}
+
+function insertOf(rows: readonly ReceivedRow[], processId: string, version: number): CountedInsert {
+  const out = new RowBinaryWriter();
+  for (const { tenantId, minuteS, what, count, events } of rows) {
+    out.uuid(tenantId);
+    out.uint32(minuteS);
+    out.string(what);
+    out.uuid(processId);
+    out.uint64(count);
+    out.uint64(events);
+    out.uint64(version);
+  }
+  const columns = 'tenant_id minute what process_id count events version'.split(' ');
+  return { table: 'received_by_process', columns, rows: out.bytes(), count: rows.length };
+}

@@ -1,0 +1,52 @@
+/**
+ * Tells Prometheus whether the books are even: what the log took of games is projected, repeated or dead. Here, since the
+ * projector's work is what closes a minute, and ingest's time is the games'.
+ */
+import { positionsOf } from '@questlog/runtime/consumer/progress';
+import type { ServiceDeps } from '@questlog/runtime/consumer/serviceDeps';
+import { messageOf } from '@questlog/runtime/process/errors';
+import { LEDGER_DIFFERENCE, type LedgerDifferenceRow } from '@questlog/schemas/tables/ledgerDifference';
+import { GROUPS, TOPICS } from '@questlog/schemas/topics/topics';
+import type { ProjectorMetrics } from './metrics.ts';
+
+type LedgerWatchDeps = Pick<ServiceDeps, 'log' | 'store' | 'clock' | 'logger'> & {
+  readonly metrics: ProjectorMetrics;
+};
+
+const LOOK_EVERY_MS = 15_000;
+
+/** @returns what ends it. */
+export function watchLedger(deps: LedgerWatchDeps): () => void {
+  const look = ledgerLook(deps);
+  let isLooking = false;
+  const timer = setInterval(() => {
+    if (isLooking) return;
+    isLooking = true;
+    look()
+      .catch((error: unknown) => deps.logger.info('ledger_not_looked_at', { cause: messageOf(error) }))
+      .finally(() => {
+        isLooking = false;
+      });
+  }, LOOK_EVERY_MS);
+  return () => clearInterval(timer);
+}
+
+/** One look. What the log took before `settledMs` is projected: all groups' members together have come past its end of then. */
+export function ledgerLook({ log, store, clock, metrics }: LedgerWatchDeps): () => Promise<void> {
+  let end: { readonly offsets: readonly number[]; readonly atMs: number } | undefined;
+  let settledMs: number | undefined;
+  return async () => {
+    const positions = await positionsOf(log, GROUPS.projectEvents, TOPICS.events);
+    if (end?.offsets.every((offset, partition) => (positions[partition] ?? 0) >= offset)) {
+      settledMs = end.atMs;
+      end = undefined;
+    }
+    const atMs = clock.now();
+    end ??= { atMs, offsets: await log.endOffsets(TOPICS.events) };
+    if (settledMs === undefined) return;
+    const [row] = await store.query<LedgerDifferenceRow>(LEDGER_DIFFERENCE, { settledMs });
+    const events = Number(row?.events ?? 0);
+    metrics.ledgerDifference.set(events);
+    metrics.ledgerDifferenceAge.set(events === 0 ? 0 : atMs / 1000 - Number(row?.sinceS ?? 0));
+  };
+}
