@@ -144,7 +144,8 @@ class BlockRun<Plan> {
       onCut(found, records);
     }
     this.#told = Infinity;
-    this.#owned.seek(topic, this.#note.offset, this.#note.last?.leaderEpoch);
+    const { offset, pendingTo, last } = this.#note;
+    this.#owned.seek(topic, offset, pendingTo === undefined ? last?.leaderEpoch : undefined);
   }
 
   /** What is left of a block that was announced is still to be finished. */

@@ -1,7 +1,7 @@
 /** Where a log was cut is found by any rows that are left of what it held. */
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import type { LogRecord, OwnedPartition } from '../log/log.ts';
+import { type LogRecord, LogTruncated, type OwnedPartition } from '../log/log.ts';
 import { withMethods } from '../log/testing/withMethods.ts';
 import { findCut, type HeldRecords, type HeldRow } from './findCut.ts';
 
@@ -17,8 +17,11 @@ function aReader(names: readonly string[]): OwnedPartition {
     seek: (_, offset) => {
       position = offset;
     },
-    read: async () => {
-      const value = Buffer.from(names[position] ?? 'beyond the end');
+    read: async ({ topic = 't' }) => {
+      const end = names.length;
+      if (position > end) throw new LogTruncated({ topic, partition: 0, offset: end, position });
+      if (position === end) return undefined;
+      const value = Buffer.from(names[position] ?? '');
       const record = { offset: position, timestampMs: 0, key: null, value, headers: {} };
       position += 1;
       return { topic: 't', partition: 0, records: [record], nextOffset: position };
@@ -63,14 +66,17 @@ test('every row of a lost record is behind the cut that is found, and none of a 
         .map((name, offset) => ({ offset, name }))
         .filter(({ offset }) => !bare.includes(offset));
       const last = { offset: written - 1, id: `old ${written - 1}` };
+      // A reader beyond the end is told so by the log.
+      const told = now.length < written ? now.length : Infinity;
       const found = await findCut(
         {
           log: { startOffsets: async () => [start], endOffsets: async () => [now.length] },
           ...{ owned: aReader(now), topic: 't', held: rowsHeld(rows), idOf },
         },
         { offset: written, ...(isProven ? { last } : {}) },
+        told,
       );
-      const isSeen = isProven || now.length < written || rows.some(({ offset }) => offset >= cut);
+      const isSeen = isProven || told < written || rows.some(({ offset }) => offset >= cut);
       if (cut === written || !isSeen) {
         expect(found).toBeUndefined();
         return;

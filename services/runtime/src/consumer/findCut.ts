@@ -1,5 +1,5 @@
 /** Tells whether a log still holds what a group has written from it, and if it was cut, where. */
-import type { Log, LogRecord, OwnedPartition } from '../log/log.ts';
+import { type Log, type LogRecord, LogTruncated, type OwnedPartition } from '../log/log.ts';
 
 /** What a group writes beside its offset. */
 export interface Note {
@@ -75,14 +75,10 @@ export interface CutDeps {
  */
 export async function findCut(deps: CutDeps, note: Note, told = Infinity): Promise<Cut | undefined> {
   const { log, owned, topic, held } = deps;
-  const [start = 0, end = 0] = (await Promise.all([log.startOffsets(topic), log.endOffsets(topic)])).map(
-    (offsets) => offsets[owned.partition],
-  );
-  const compare = async (offset: number, isIt: (record: LogRecord) => boolean | Promise<boolean>) => {
-    if (offset >= Math.min(end, told)) return 'other';
-    const record = offset < start ? undefined : await recordAt(deps, offset);
-    if (record === undefined) return 'removed';
-    return (await isIt(record)) ? 'same' : 'other';
+  const compare = async (at: number, isIt: (record: LogRecord) => boolean | Promise<boolean>) => {
+    const record = at < told ? await recordAt(deps, at) : 'beyond';
+    if (record === 'removed') return record;
+    return record !== 'beyond' && (await isIt(record)) ? 'same' : 'other';
   };
   const compareRow = ({ offset, name }: HeldRow) =>
     compare(offset, async (record) => (await held.namesOf(record)).includes(name));
@@ -90,11 +86,12 @@ export async function findCut(deps: CutDeps, note: Note, told = Infinity): Promi
   const { offset, pendingTo: wanted = offset, last } = note;
   const proof = last && (await compare(last.offset, (record) => deps.idOf(record) === last.id));
   /** Up to here the log is what it was. */
-  let same = Math.max(start - 1, proof === 'same' && last !== undefined ? last.offset : -1);
+  let same = proof === 'same' && last !== undefined ? last.offset : -1;
   const top = await held.top();
   const isTopSame = top === undefined || top.offset <= same || (await compareRow(top)) !== 'other';
-  if (proof !== 'other' && isTopSame && wanted <= Math.min(end, told)) return undefined;
+  if (proof !== 'other' && isTopSame && wanted <= told) return undefined;
 
+  same = Math.max(same, ((await log.startOffsets(topic))[owned.partition] ?? 0) - 1);
   let other = Math.min(told, Number.MAX_SAFE_INTEGER);
   for (let about = other; ; about = Math.floor((same + other) / 2)) {
     const row = await held.nearest({ above: same, below: other, about });
@@ -109,16 +106,27 @@ export async function findCut(deps: CutDeps, note: Note, told = Infinity): Promi
   };
 }
 
-/** Undefined where compaction has removed it, or only a marker is there. */
-async function recordAt({ owned, topic }: CutDeps, offset: number): Promise<LogRecord | undefined> {
+/** Asks where the log ends only if nothing comes: another partition of the topic may be without a leader. */
+async function recordAt(
+  { log, owned, topic }: CutDeps,
+  offset: number,
+): Promise<LogRecord | 'removed' | 'beyond'> {
   owned.seek(topic, offset);
   while (owned.position(topic) <= offset) {
     owned.signal.throwIfAborted();
-    const batch = await owned.read({ topic, maxRecords: 1, maxBytes: 1, waitMs: READ_WAIT_MS });
-    const record = batch?.records[0];
-    if (record !== undefined) return record.offset === offset ? record : undefined;
+    try {
+      const batch = await owned.read({ topic, maxRecords: 1, maxBytes: 1, waitMs: READ_WAIT_MS });
+      const record = batch?.records[0];
+      if (record !== undefined) return record.offset === offset ? record : 'removed';
+      if (batch === undefined && offset >= ((await log.endOffsets(topic))[owned.partition] ?? 0))
+        return 'beyond';
+    } catch (error) {
+      if (error instanceof LogTruncated && error.offset <= offset) return 'beyond';
+      throw error;
+    }
   }
-  return undefined;
+  // Compaction has removed it, or only a marker is there.
+  return 'removed';
 }
 
 const READ_WAIT_MS = 1_000;
