@@ -80,6 +80,16 @@ export const SURVIVORS: readonly Survivors[] = [
     line: 'if (nowMs < this.#earliestMs)',
     reason: 'time: every key is looked at',
   },
+  {
+    file: `${LINKER}/openReports.ts`,
+    line: 'record.sessionId !== null && ownsSession',
+    reason: 'nobody asks for the reports of no session',
+  },
+  {
+    file: `${LINKER}/openReports.ts`,
+    line: "report.record.sessionId ?? ''",
+    reason: 'no report is kept under no session',
+  },
   { file: PLAN_EVENTS, line: 'if (oldest !== undefined)', reason: ALWAYS_THERE },
   { file: PLAN_EVENTS, line: 'this.#counts.get(name) ?? []', reason: ALWAYS_THERE },
 ];
