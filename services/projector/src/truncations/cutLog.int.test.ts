@@ -101,7 +101,7 @@ async function expectOnce(...appends: EventsAccepted[][]): Promise<void> {
 test('a log that is cut while the projector is down, and has not grown again', async () => {
   const [start, before] = [await endOf(TOPICS.events), await countedLosses()];
   const [kept, lost, fresh, later] = [accepted(3), accepted(3), accepted(1), accepted(2)];
-  await append([...kept, ...lost]);
+  await append([...kept, ...lost, ...lost.slice(2)]);
   await bench.projectAll(bench.store);
   await bench.log.cut(TOPICS.events, 0, start + 3);
   await append(fresh);
@@ -111,6 +111,9 @@ test('a log that is cut while the projector is down, and has not grown again', a
   await expectOnce(kept, lost, fresh, later);
   expect(await truncations(TOPICS.events, start)).toEqual([cutAt(start + 3, lost)]);
   expect((await countedLosses()) - before).toBe(lost.length);
+  // Two events a record: the one that came twice before the cut, and the two that came again.
+  const repeated = 'SELECT sum(repeated_events) AS events FROM ledger WHERE tenant_id = {project:UUID}';
+  expect(await bench.store.query(repeated, { project })).toEqual([{ events: '6' }]);
   await until(async () => (await bench.health.state()).warnings['log_truncated'] !== undefined);
   expect((await bench.health.state()).warnings['log_truncated']).toContain(`${TOPICS.events}/0`);
 });
