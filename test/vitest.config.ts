@@ -13,6 +13,8 @@ const ENGINES = '**/*.int.test.ts';
 const PYTHON = '**/pythonClient.int.test.ts';
 /** Compiles C# and C++: where Python and Java are asked for, these may be too. */
 const COMPILERS = '**/enginePages.int.test.ts';
+/** Each cut waits for mutations of tables. */
+const CUTS = '**/cutLog.int.test.ts';
 const E2E = 'test/e2e/*.test.ts';
 /** Two Nodes, browsers and six kills, of a client whose unit tests are among the fast: beside Kafka too. */
 const CLIENT = ['test/e2e/client.test.ts', 'test/e2e/webGame.test.ts'];
@@ -95,7 +97,7 @@ const TIERS: readonly Tier[] = [
     exclude: [KAFKA, ENGINES, E2E, FAULTS, MONTH],
     order: 0,
   },
-  { name: 'engines', include: [`{services,test}/${ENGINES}`], exclude: [PYTHON, COMPILERS], order: 0 },
+  { name: 'engines', include: [`{services,test}/${ENGINES}`], exclude: [PYTHON, COMPILERS, CUTS], order: 0 },
   {
     name: 'e2e',
     include: [E2E],

@@ -67,7 +67,7 @@ export function simulateCommand(at: () => Promise<Reach>): Command {
       if (options.days !== undefined) {
         const named = Object.entries({ tenant: tenantId, project: projectId, ...period });
         const parameters = named.map(([name, value]) => `--param ${name}=${value}`);
-        process.stdout.write(`ask with ${parameters.join(' ')}\n`);
+        process.stderr.write(`ask with ${parameters.join(' ')}\n`);
       }
     }
     if (stopped) process.exitCode = INTERRUPTED;

@@ -125,6 +125,7 @@ function aProcess({ quota }: { quota: number | null }) {
   const deps = {
     log: { append: aLogThatTakes(appended) },
     codec: { encode: encoded },
+    received: [],
     quotas: { ledger: async (): Promise<QuotaLedger | undefined> => ledger },
     metrics: { accepted: counter('accepted'), overQuota: counter('overQuota') },
     partitions: 4,
