@@ -124,7 +124,7 @@ const TIERS: readonly Tier[] = [
   // Last, since it breaks the brokers that the others stand on.
   {
     name: 'faults',
-    include: [FAULTS, MONTH, ...LONG_RUNS],
+    include: [FAULTS, `services/${CUTS}`, MONTH, ...LONG_RUNS],
     env: { QUESTLOG_TEST_RUNS: 'long' },
     globalSetup: [ENGINES_OF_THE_RUN],
     isHeavy: true,
