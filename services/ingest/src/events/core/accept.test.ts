@@ -1,7 +1,14 @@
 import { randomBytes } from 'node:crypto';
 import { laneOf, millisOf } from '@questlog/schemas/uuid';
 import { describe, expect, test } from 'vitest';
-import { type AcceptInput, accept, type PlacedDraft, randomBytesFor } from './accept.ts';
+import {
+  type AcceptInput,
+  accept,
+  type PlacedDraft,
+  placeDrafts,
+  randomBytesFor,
+  sessionsOf,
+} from './accept.ts';
 
 const TENANT = '7846b5f4-39dd-4381-b200-dbc9f59749ad';
 const PROJECT = '85ac27b3-4cf8-4a46-b24b-0b6ca34e27fa';
@@ -143,4 +150,43 @@ describe('the events of a bug report', () => {
     ];
     expect(new Set([first, ...others].flatMap(appendIdsOf)).size).toBe(8);
   });
+});
+
+test('an event lies where its session does and is of its build, and each session that does not exist is told in order', () => {
+  const [known, unknown] = ['a known session', 'an unknown one'];
+  const all = drafts([0, 0, 0, 0, 0]).map(({ lane: _, ...draft }, i) => ({
+    ...draft,
+    sessionId: [known, known, unknown, null, unknown][i] ?? null,
+    buildId: i === 1 ? 'its own' : null,
+  }));
+  const earlier = {
+    index: 3,
+    pointer: '/eventType',
+    code: 'field_required',
+    detail: 'eventType is required',
+  } as const;
+  const sessions = new Map([[known, { lane: 2, buildId: 'the session’s' }]]);
+  const placed = placeDrafts({ drafts: all, problems: [earlier] }, sessions, { lane: 1, projectId: PROJECT });
+  expect(placed.drafts).toEqual([
+    { ...all[0], lane: 2, buildId: 'the session’s' },
+    { ...all[1], lane: 2 },
+    { ...all[3], lane: 1 },
+  ]);
+  expect(placed.problems.map(({ index, pointer, code }) => [index, pointer, code])).toEqual([
+    [2, '/sessionId', 'unknown_session'],
+    [3, '/eventType', 'field_required'],
+    [4, '/sessionId', 'unknown_session'],
+  ]);
+  expect(sessionsOf(all)).toEqual([known, unknown]);
+});
+
+test('each record of a request has an id of its own bytes', () => {
+  const given = drafts([0, 1, 2]);
+  const { created, appends } = accept(
+    input({ drafts: given, random: Buffer.from(Array.from({ length: 72 }, (_, i) => i)) }),
+  );
+  expect(randomBytesFor(3)).toBe(72);
+  const ids = appends.flatMap(({ messages }) => messages.map(({ appendId }) => appendId.slice(0, 8)));
+  expect(ids.sort()).toEqual(['18191a1b', '28292a2b', '38393a3b']);
+  expect(new Set(created.map(({ id }) => id)).size).toBe(3);
 });

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { type AnsweredEvent, eventArray, eventPage, lenientArray } from './answer.ts';
+import { type AnsweredEvent, eventArray, eventObject, eventPage, lenientArray } from './answer.ts';
 
 const PAYLOAD = Buffer.from('{ "a":1e400,"a":-0, "\\u00e9":"é🎮" }');
 
@@ -70,4 +70,36 @@ test('a lenient answer holds an event or a problem for each element, in request 
     errors: [problem],
   });
   expect(second).toHaveProperty('id');
+});
+
+test('shows each field as it is stored, and none that is not there', () => {
+  const [sessionId, buildId] = [
+    '7846b5f4-39dd-4381-b200-dbc9f59749ad',
+    '85ac27b3-4cf8-4a46-b24b-0b6ca34e27fa',
+  ];
+  const link = { state: 'linked', source: 'session' };
+  const plain = { eventType: 'a', payload: Buffer.from('{}') };
+  const whole = event({
+    ...plain,
+    sessionId,
+    buildId,
+    reportIds: ['one', 'two'],
+    link,
+    overQuota: undefined,
+  });
+  expect(JSON.parse(eventObject(whole).toString())).toEqual({
+    ...{ id: whole.id, sessionId, buildId, eventType: 'a', occurredAt: '1970-01-01T00:00:00.000001Z' },
+    ...{ payload: {}, reportIds: ['one', 'two'], link },
+  });
+  expect(JSON.parse(eventObject(event(plain)).toString())).toEqual({
+    ...{
+      id: whole.id,
+      sessionId: null,
+      buildId: null,
+      eventType: 'a',
+      occurredAt: '1970-01-01T00:00:00.000001Z',
+    },
+    ...{ payload: {}, reportIds: [], overQuota: true },
+  });
+  expect(() => lenientArray([[]], 'request')).toThrow('without problems');
 });

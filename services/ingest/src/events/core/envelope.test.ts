@@ -19,6 +19,13 @@ test('revision A requires the session, revision B does not', () => {
   expect(read('{"eventType":"x"}', 'B').drafts).toMatchObject([{ sessionId: null, eventType: 'x' }]);
 });
 
+test('a timestamp that is given is kept, in microseconds', () => {
+  const { drafts } = read(
+    `{"sessionId":"${SESSION}","eventType":"x","occurredAt":"1970-01-01T00:00:00.000007Z"}`,
+  );
+  expect(drafts).toMatchObject([{ occurredAt: 7n }]);
+});
+
 test('null in an optional field is as if it were omitted', () => {
   const { drafts, problems } = read(
     `{"sessionId":"${SESSION}","eventType":"","buildId":null,"occurredAt":null,"payload":null}`,

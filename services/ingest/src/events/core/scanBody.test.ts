@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { scanBody } from './scanBody.ts';
+import { scanBody, scanRequest, verdictOn } from './scanBody.ts';
 
 describe('the top level', () => {
   test('takes a single object as one element', () => {
@@ -129,6 +129,39 @@ test('unknown names are told once each, with the element that has them first, th
   );
   expect(scan(`{"${'x'.repeat(1000)}":1}`).unknown).toEqual([{ index: 0, pointer: `/${'x'.repeat(100)}` }]);
   expect(scan('{"eventType":"x"}').unknown).toEqual([]);
+});
+
+test.each([
+  ['{', 'A', 'invalid_json'],
+  ['[]', 'A', 'empty_batch'],
+  ['3', 'A', 'invalid_body'],
+  ['null', 'B', 'invalid_body'],
+  [`[${'{},'.repeat(500)}{}]`, 'A', 'batch_too_large'],
+  [`[${'{},'.repeat(200)}{}]`, 'B', 'batch_too_large'],
+] as const)('a request of %s in revision %s is refused whole: %s', (text, revision, code) => {
+  expect(() => scanRequest(Buffer.from(text), revision)).toThrow(expect.objectContaining({ code }));
+});
+
+test.each([
+  ['{}', 1],
+  ['[3]', 1],
+  [`[${'{},'.repeat(499)}{}]`, 500],
+])('the elements of %s are judged one by one: %i', (text, count) => {
+  expect(scanRequest(Buffer.from(text), 'A').elements).toHaveLength(count);
+});
+
+test('400 wins over 413, which wins over 404, and every problem is named', () => {
+  const problems = (['unknown_session', 'event_too_large', 'field_required'] as const).map((code, index) => {
+    return { index, pointer: '/a', code, detail: 'why' };
+  });
+  const codes = [3, 2, 1].map((count) => verdictOn(problems.slice(0, count)));
+  expect(codes.map(({ code }) => code)).toEqual(['invalid_elements', 'event_too_large', 'unknown_session']);
+  expect(codes[0]).toMatchObject({ errors: problems });
+  expect(codes.map(({ message }) => message.slice(0, 28))).toEqual([
+    '3 of the elements are not ac',
+    '2 of the elements are not ac',
+    '1 of the elements is not acc',
+  ]);
 });
 
 function scan(body: string, maxElements = 500) {
