@@ -90,6 +90,21 @@ export const SURVIVORS: readonly Survivors[] = [
     line: "report.record.sessionId ?? ''",
     reason: 'no report is kept under no session',
   },
+  {
+    file: `${LINKER}/sessionFilter.ts`,
+    line: 'Math.ceil((maxSessions * BITS_A_SESSION)',
+    reason: 'memory: more bits than need be',
+  },
+  {
+    file: `${LINKER}/sessionFilter.ts`,
+    line: 'Math.imul(step, i)) >>> 0)',
+    reason: 'another place, as good, for each bit of a session',
+  },
+  {
+    file: `${LINKER}/sessionFilter.ts`,
+    line: 'i < text.length; i++',
+    reason: 'each hash goes one step further, of every session alike',
+  },
   { file: PLAN_EVENTS, line: 'if (oldest !== undefined)', reason: ALWAYS_THERE },
   { file: PLAN_EVENTS, line: 'this.#counts.get(name) ?? []', reason: ALWAYS_THERE },
 ];

@@ -3,13 +3,17 @@ import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import {
   dropRepeats,
+  LEFT_OUT,
+  leftOutOf,
   MAX_RECENT_APPENDS,
   minuteCountsOf,
+  nameOfLeftOutKey,
   nameOfMinuteKey,
   nameOfQuotaKey,
   quotaKeyOf,
   RecentAppends,
   Rollup,
+  unreadable,
 } from './planEvents.ts';
 
 test('drops an append that was seen before, and the second of two in one block', () => {
@@ -125,4 +129,41 @@ test('counts of other tenants, projects, times and types are other counts', () =
     projectId: message.projectId,
   });
   expect(quota.tenantId).toBe(message.tenantId);
+});
+
+test('what becomes no rows is counted in its tenant’s minute, and in nobody’s where no table can hold it', () => {
+  const minuteS = Date.UTC(2026, 10, 21, 12, 34) / 1000;
+  const message = anEventsAccepted({ receivedAt: minuteS * 1000 + 59_999, events: [{}, {}] });
+  const { tenantId } = message;
+  const counted = (why: 'repeated' | 'dead') =>
+    leftOutOf({ offset: 7, message }, why).map(({ key, count }) => [key.what, count]);
+  expect([...counted('repeated'), ...counted('dead')]).toEqual([
+    ['repeated_records', 1],
+    ['repeated_events', 2],
+    ['dead_records', 1],
+    ['dead_events', 2],
+  ]);
+  const lost = (key: string | null, timestampMs: number) =>
+    unreadable({ offset: 8, key, timestampMs }).map((one) => [
+      one.offset,
+      one.count,
+      ...Object.values(one.key),
+    ]);
+  const both = (tenant: string, second: number) => [
+    [8, 1, tenant, second, 'dead_records'],
+    [8, 1, tenant, second, 'unreadable_records'],
+  ];
+  const nobody = '00000000-0000-0000-0000-000000000000';
+  expect(lost(tenantId.toUpperCase(), message.receivedAt)).toEqual(both(tenantId, minuteS));
+  for (const key of [null, 'x']) expect(lost(key, 60_000)).toEqual(both(nobody, 60));
+  const end = 2 ** 32 * 1000;
+  expect([-1, end + 59_999, end - 60_000].map((ms) => lost(tenantId, ms)[0]?.[3])).toEqual([
+    0,
+    0,
+    2 ** 32 - 76,
+  ]);
+  const names = LEFT_OUT.map((what) => nameOfLeftOutKey({ tenantId, minuteS, what }));
+  names.push(nameOfLeftOutKey({ tenantId, minuteS: 0, what: 'dead_events' }));
+  names.push(nameOfLeftOutKey({ tenantId: nobody, minuteS, what: 'dead_events' }));
+  expect(new Set(names).size).toBe(7);
 });
