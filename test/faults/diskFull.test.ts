@@ -36,6 +36,8 @@ test.skipIf(!isMounted)(
     const ballast = fill({ leaveBytes: 6 * KIB * KIB });
     const refused = await postUntilRefused(product, acknowledged);
     const readWhileFull = await product.request('GET', '/v1/quota');
+    const readyz = await fetch(`${product.credentials.adminUrl}/readyz`);
+    expect(await readyz.json()).toMatchObject({ warnings: { disk: expect.stringContaining(disk) } });
     const rest = fill({ leaveBytes: 0, name: 'rest' });
     const asked = await Promise.all(
       [1, 100_000].map((rows) =>

@@ -2,7 +2,7 @@
  * The folder of everything that Questlog keeps on this machine. The payloads of every tenant lie in it, so that it is its
  * owner's alone.
  */
-import { chmodSync, mkdirSync, readdirSync, statSync } from 'node:fs';
+import { chmodSync, mkdirSync, readdirSync, statfsSync, statSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
 import { messageOf, StartRefused } from '@questlog/runtime/process/errors';
 
@@ -29,6 +29,18 @@ export function openDataDir(setting: string, rooms: readonly (typeof ROOMS)[numb
 export function holdsEmbeddedLog(dataDir: string): boolean {
   const room = join(dataDir, 'log');
   return statSync(room, { throwIfNoEntry: false }) !== undefined && readdirSync(room).length > 0;
+}
+
+const MIB = 1024 * 1024;
+/** Below it a disk is full soon; and below a twentieth of a small one. */
+const LITTLE_ROOM_BYTES = 1024 * MIB;
+
+/** A sentence when there is little room. */
+export function littleRoom(dataDir: string): string | undefined {
+  const { bavail, blocks, bsize } = statfsSync(dataDir);
+  const [free, all] = [bavail * bsize, blocks * bsize];
+  if (free >= Math.min(LITTLE_ROOM_BYTES, all / 20)) return undefined;
+  return `${Math.floor(free / MIB)} MiB are free for ${dataDir}: make room, events are refused once it is full`;
 }
 
 /**

@@ -28,7 +28,7 @@ import {
   readerOf,
   saveCredentials,
 } from './credentials.ts';
-import { openDataDir } from './dataDir.ts';
+import { littleRoom, openDataDir } from './dataDir.ts';
 import { ensureDemo, ensureDemoSession } from './demo.ts';
 import { checkedChoice, type EngineChoice, openEngines } from './engines.ts';
 import type { ServiceName } from './serviceNames.ts';
@@ -82,13 +82,9 @@ export async function startServices(deps: Deps): Promise<Running> {
     ...{ choice, embedded, logger, lifecycle },
     settings: { ...settings, clickhousePort },
   });
-  const shared = {
-    ...engines,
-    clock: systemClock,
-    logger,
-    health: createHealth(),
-  };
+  const shared = { ...engines, clock: systemClock, logger, health: createHealth() };
   if (engines.problem !== undefined) shared.health.check('embedded ClickHouse', engines.problem);
+  if (kept !== undefined) shared.health.warn('disk', () => littleRoom(kept.dataDir));
   const metrics = createMetricsRegistry();
   const failures = await startConsumers(deps, shared, metrics);
   if (!hasIngest(service)) {

@@ -151,9 +151,22 @@ function problemsOf(error: SchemaError): ElementProblem[] {
   if (Array.isArray(allowed)) {
     return [problem(error.instancePath, 'field_invalid', `${field} must be one of ${allowed.join(', ')}`)];
   }
-  const code = error.keyword === 'type' ? 'field_type' : 'field_invalid';
-  return [problem(error.instancePath, code, `${field} ${error.message}`)];
+  if (error.keyword !== 'type') {
+    return [problem(error.instancePath, 'field_invalid', `${field} ${error.message}`)];
+  }
+  const type = TYPES[String(Reflect.get(error.params, 'type'))];
+  const must = type === undefined ? error.message : `must be ${type}`;
+  return [problem(error.instancePath, 'field_type', `${field} ${must}`)];
 }
+
+const TYPES: Readonly<Record<string, string>> = {
+  array: 'an array',
+  boolean: 'true or false',
+  integer: 'a whole number',
+  number: 'a number',
+  object: 'an object',
+  string: 'a string',
+};
 
 function nameOf(pointer: string): string {
   return pointer.slice(1).replaceAll('/', '.');

@@ -1,6 +1,6 @@
 import { EventInputA } from '@questlog/schemas/http/event';
 import { expect, test } from 'vitest';
-import { ignoredFieldsHeader, unknownFieldProblems } from './unknownFields.ts';
+import { foundNearly, ignoredFieldsHeader, unknownFieldProblems } from './unknownFields.ts';
 
 const REPORT = {
   properties: {
@@ -23,6 +23,31 @@ test.each([
   expect(unknownFieldProblems([{ index: 7, pointer }], REPORT)).toEqual([
     { index: 7, pointer, code: 'field_unknown', detail },
   ]);
+});
+
+test.each([
+  ['/session_id', 1, 'sessionId is required; is it what session_id means?'],
+  ['/SESSIONID', 1, 'sessionId is required; is it what SESSIONID means?'],
+  ['/sess', 1, 'sessionId is required'],
+  ['/session_id', 2, 'sessionId is required'],
+  ['/payload/session_id', 1, 'sessionId is required'],
+])('a field that is missing beside %s of element %i', (pointer, index, detail) => {
+  const missing = {
+    index: 1,
+    pointer: '/sessionId',
+    code: 'field_required',
+    detail: 'sessionId is required',
+  } as const;
+  const other = { ...missing, code: 'field_type' } as const;
+  expect(
+    foundNearly(
+      [missing, other],
+      [
+        { index: 0, pointer: '/x' },
+        { index, pointer },
+      ],
+    ),
+  ).toEqual([{ ...missing, detail }, other]);
 });
 
 test('the header names the first ten, each once', () => {

@@ -26,6 +26,25 @@ export function unknownFieldProblems(unknown: readonly UnknownField[], schema: o
   });
 }
 
+/** A field that is missing is often there under nearly its name: then its problem says so. */
+export function foundNearly(
+  problems: readonly ElementProblem[],
+  unknown: readonly UnknownField[],
+): ElementProblem[] {
+  return problems.map((problem) => {
+    const path = pathOf(problem.pointer);
+    const [name = '', inside] = [path.at(-1), path.slice(0, -1).join('/')];
+    if (problem.code !== 'field_required') return problem;
+    const near = unknown.find(({ index, pointer }) => {
+      const other = pathOf(pointer);
+      const isBeside = index === problem.index && other.slice(0, -1).join('/') === inside;
+      return isBeside && nearestName(other.at(-1) ?? '', [name], MAX_EDITS) !== undefined;
+    });
+    if (near === undefined) return problem;
+    return { ...problem, detail: `${problem.detail}; is it what ${pathOf(near.pointer).at(-1)} means?` };
+  });
+}
+
 /** The first members of a parsed body that its schema does not have. */
 export function unknownMembers(body: unknown, schema: { readonly properties: object }): string[] {
   const unknown = Object.keys(Object(body)).filter((name) => !Object.hasOwn(schema.properties, name));

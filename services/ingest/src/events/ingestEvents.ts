@@ -7,7 +7,7 @@ import { Unavailable } from '@questlog/runtime/process/errors';
 import { EVENT_INPUT } from '@questlog/schemas/http/event';
 import type { ElementProblem } from '@questlog/schemas/http/problem';
 import { laneOfSession } from '@questlog/schemas/partition';
-import { type UnknownField, unknownFieldProblems } from '../core/unknownFields.ts';
+import { foundNearly, type UnknownField, unknownFieldProblems } from '../core/unknownFields.ts';
 import { linkedReports } from '../known/links.ts';
 import type { Reports } from '../known/reports.ts';
 import { findSessions, type Sessions } from '../known/sessions.ts';
@@ -59,7 +59,8 @@ export async function ingest(deps: IngestDeps, request: IngestRequest): Promise<
   const scanned = scanRequest(body, revision);
   const read = readElements(body, scanned.elements, revision);
   const strange = isStrict ? unknownFieldProblems(scanned.unknown, EVENT_INPUT[revision]) : [];
-  const checked = await check(deps, request, { ...read, problems: [...read.problems, ...strange] });
+  const problems = [...foundNearly(read.problems, scanned.unknown), ...strange];
+  const checked = await check(deps, request, { ...read, problems });
   if (!isLenient && checked.problems.length > 0) throw verdictOn(checked.problems);
 
   const { stored, isReplay, accepted } = await storeOnce(deps, request, checked);

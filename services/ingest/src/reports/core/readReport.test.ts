@@ -40,12 +40,12 @@ test('a report in order is read, its ids in lower case and each once', () => {
 
 test.each<[string, string, Record<string, unknown> | string, RegExp]>([
   ['/id', 'invalid_uuid', { id: 'x' }, /^id must be a UUID/],
-  ['/id', 'field_type', { id: 7 }, /^id must be string/],
+  ['/id', 'field_type', { id: 7 }, /^id must be a string/],
   ['/sessionId', 'invalid_uuid', { sessionId: 'x' }, /^sessionId must be a UUID/],
   ['/occurredAt', 'invalid_timestamp', { occurredAt: 'noon' }, /^occurredAt .* ISO 8601/],
   ['/occurredAt', 'timestamp_out_of_range', { occurredAt: '1800-01-01' }, /1900 to 2299/],
-  ['/occurredAt', 'field_type', { occurredAt: 1 }, /^occurredAt must be string/],
-  ['/eventIds', 'field_type', { eventIds: SESSION }, /^eventIds must be array/],
+  ['/occurredAt', 'field_type', { occurredAt: 1 }, /^occurredAt must be a string/],
+  ['/eventIds', 'field_type', { eventIds: SESSION }, /^eventIds must be an array/],
   [
     '/eventIds',
     'batch_too_large',
@@ -60,7 +60,7 @@ test.each<[string, string, Record<string, unknown> | string, RegExp]>([
     /^id may not stand beside clientRequestId/,
   ],
   ['/buildId', 'invalid_uuid', { buildId: 'x' }, /^buildId must be a UUID/],
-  ['/report', 'field_type', { report: 'x' }, /^report must be object/],
+  ['/report', 'field_type', { report: 'x' }, /^report must be an object/],
   ['/report/title', 'field_required', { report: {} }, /^report.title is required/],
   ['/report/title', 'field_invalid', { report: { title: '' } }, /^report.title .* 1 /],
   ['/report/title', 'field_invalid', { report: { title: 'x'.repeat(501) } }, /^report.title .* 500 /],
@@ -81,7 +81,7 @@ test.each<[string, string, Record<string, unknown> | string, RegExp]>([
     '/report/fingerprint',
     'field_type',
     { report: { title: 'x', fingerprint: 7 } },
-    /^report.fingerprint must be string/,
+    /^report.fingerprint must be a string/,
   ],
   [
     '/report/description',
@@ -89,7 +89,7 @@ test.each<[string, string, Record<string, unknown> | string, RegExp]>([
     { report: { title: 'x', description: 'é'.repeat(40_000) } },
     /65536 .* 80000/,
   ],
-  ['/context', 'field_type', { context: 'x' }, /^context must be object/],
+  ['/context', 'field_type', { context: 'x' }, /^context must be an object/],
   [
     '/context',
     'field_too_large',
@@ -112,7 +112,7 @@ test.each<[string, string, Record<string, unknown> | string, RegExp]>([
     '/attachments/0/sizeBytes',
     'field_type',
     { attachments: [{ ...FILE, sizeBytes: 935.5 }] },
-    /must be integer/,
+    /must be a whole number/,
   ],
   [
     '/attachments/0/uploadId',
@@ -146,12 +146,17 @@ test.each<[string, string, Record<string, unknown> | string, RegExp]>([
   ],
   ['/eventIds/1', 'invalid_uuid', { eventIds: [SESSION, 'x'] }, /^eventIds.1 must be a UUID/],
   ['/eventIds/0', 'invalid_uuid', { eventIds: [null] }, /^eventIds.0 must be a UUID/],
-  ['/window', 'field_type', { window: 600 }, /^window must be object/],
+  ['/window', 'field_type', { window: 600 }, /^window must be an object/],
   ['/window/beforeMs', 'field_invalid', { window: { beforeMs: -1 } }, /^window.beforeMs must be >= 0/],
   ['/window/afterMs', 'field_invalid', { window: { afterMs: 86_400_001 } }, /^window.afterMs .* 86400000/],
-  ['/window/afterMs', 'field_type', { window: { afterMs: 1.5 } }, /^window.afterMs must be integer/],
-  ['/window/beforeMs', 'field_type', { window: { beforeMs: '1' } }, /^window.beforeMs must be integer/],
-  ['/events', 'field_type', { events: {} }, /^events must be array/],
+  ['/window/afterMs', 'field_type', { window: { afterMs: 1.5 } }, /^window.afterMs must be a whole number/],
+  [
+    '/window/beforeMs',
+    'field_type',
+    { window: { beforeMs: '1' } },
+    /^window.beforeMs must be a whole number/,
+  ],
+  ['/events', 'field_type', { events: {} }, /^events must be an array/],
   ['/events', 'batch_too_large', { events: Array(501).fill({}) }, /^events takes at most 500 .* 501/],
 ])('what is wrong at %s is a %s that tells the field and its limit', (pointer, code, of, detail) => {
   const { problems } = read(typeof of === 'string' ? of : { sessionId: SESSION, ...of });
