@@ -191,6 +191,10 @@ describe.concurrent('a question that is not only one', () => {
     expect(answer.json().detail.length).toBeGreaterThan(10);
     expect(answer.json().detail).not.toContain('    at ');
   });
+
+  test('shows the word that ClickHouse does not understand, with what follows', async () => {
+    expect((await ask('SELEC 1 AS n')).json().detail).toMatch(/position 1: SELEC 1 AS n$/);
+  });
 });
 
 test('the reader of the credentials asks ClickHouse itself, as BI tools do', async () => {

@@ -41,7 +41,9 @@ export async function askSql(
     if (error instanceof QueryRefused) {
       const code = NOT_ALLOWED.has(error.code) ? 'query_not_allowed' : 'query_failed';
       const cure = error.code === TOO_MANY_ROWS ? ' Ask for fewer: a LIMIT, or a GROUP BY.' : '';
-      throw new Rejected(code, `${error.message}${cure}`, { cause: error });
+      throw new Rejected(code, `${error.message.trim()}${placeOf(error.message, query)}${cure}`, {
+        cause: error,
+      });
     }
     if (
       error instanceof Unavailable &&
@@ -53,6 +55,14 @@ export async function askSql(
     throw error;
   }
 }
+
+/** ClickHouse names the word behind the position, and its client cuts the message there if that is in capitals. */
+function placeOf(message: string, query: string): string {
+  const [, position] = /failed at position (\d+) $/.exec(message) ?? [];
+  return position === undefined ? '' : `: ${query.slice(Number(position) - 1).slice(0, PLACE_CHARACTERS)}`;
+}
+
+const PLACE_CHARACTERS = 60;
 
 const NO_READER =
   'CLICKHOUSE_READER_URL is not set: it names ClickHouse with an account that only reads; docs/operating/kafka.md says how to make one';
