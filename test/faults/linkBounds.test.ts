@@ -18,10 +18,14 @@ beforeAll(async () => {
 });
 afterAll(() => bench.close());
 
+/** Behind an outage first the projector and then the look-ups have pauses of five seconds. */
+const LINKED_WITHIN_MS = 30_000;
+
 const untilLinked = ({ report, links }: ReturnType<typeof aGame>) =>
   eventually(
     () => bench.statesOf(report),
     (states) => Object.keys(states).length === Object.keys(links).length && !hasPending(states),
+    LINKED_WITHIN_MS,
   );
 
 const hasPending = (states: Record<string, string>): boolean =>
