@@ -59,7 +59,8 @@ export async function ingest(deps: IngestDeps, request: IngestRequest): Promise<
   const scanned = scanRequest(body, revision);
   const read = readElements(body, scanned.elements, revision);
   const strange = isStrict ? unknownFieldProblems(scanned.unknown, EVENT_INPUT[revision]) : [];
-  const problems = [...foundNearly(read.problems, scanned.unknown), ...strange];
+  const bad = read.problems.length === 0 ? [] : foundNearly(read.problems, scanned.unknown);
+  const problems = [...bad, ...strange];
   const checked = await check(deps, request, { ...read, problems });
   if (!isLenient && checked.problems.length > 0) throw verdictOn(checked.problems);
 
