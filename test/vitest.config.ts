@@ -124,12 +124,14 @@ const TIERS: readonly Tier[] = [
   // Last, since it breaks the brokers that the others stand on.
   {
     name: 'faults',
-    include: [FAULTS, `services/${CUTS}`, MONTH, ...LONG_RUNS],
+    include: [FAULTS, `services/${CUTS}`, ...LONG_RUNS],
     env: { QUESTLOG_TEST_RUNS: 'long' },
     globalSetup: [ENGINES_OF_THE_RUN],
     isHeavy: true,
     order: 2,
   },
+  // By itself: a month that is played in two minutes leaves nothing for what must recover in time.
+  { name: 'month', include: [MONTH], isHeavy: true, order: 3 },
 ];
 
 function projectOf({

@@ -4,8 +4,8 @@ import { closeSync, mkdtempSync, openSync, rmSync, statfsSync, writeSync } from 
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, expect, test } from 'vitest';
-import { eventually } from '../e2e/builders.ts';
-import { type Answer, bugsIn, type Product, startProduct } from '../e2e/product.ts';
+import { eventually } from './builders.ts';
+import { type Answer, bugsIn, type Product, startProduct } from './product.ts';
 
 const KIB = 1024;
 const DISK_BYTES = 64 * KIB * KIB;
