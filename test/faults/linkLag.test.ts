@@ -119,7 +119,7 @@ test('a look-up that waits for 30 s is a problem that names what it waits for, u
     /^look-up ask of partition 0 has not been answered for \d+ s: it waits for questlog-project-events on questlog.events.v1\/0$/,
   );
   bench.outage.projected.clear();
-  await eventually(lookUpProblem, (sentence) => sentence === undefined);
+  await eventually(lookUpProblem, (sentence) => sentence === undefined, HALF_A_MINUTE_MS);
 });
 
 /** Time passes only here. */
