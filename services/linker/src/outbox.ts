@@ -1,8 +1,8 @@
 /**
  * Commits what one partition of the linker has decided: links, notices, the changelog of its state and the offsets go in
  * one transaction. A new owner first initialises the producer, which fences the old one; only then does it know for good
- * what the old one committed. The position is an entry of the changelog, and only that is believed: a group's offsets may be lost
- * or reset. They are committed too, for the lag and for Kafka's tools.
+ * what the old one committed. The position is an entry of the changelog, and only that is believed: a group's offsets may
+ * be lost or reset. They are committed too, for the lag and for Kafka's tools.
  */
 import { positionsOf } from '@questlog/runtime/consumer/progress';
 import type { Log, NewRecord, OwnedPartition, TransactionalProducer } from '@questlog/runtime/log/log';

@@ -32,9 +32,9 @@ export function foundNearly(
   unknown: readonly UnknownField[],
 ): ElementProblem[] {
   return problems.map((problem) => {
+    if (problem.code !== 'field_required') return problem;
     const path = pathOf(problem.pointer);
     const [name = '', inside] = [path.at(-1), path.slice(0, -1).join('/')];
-    if (problem.code !== 'field_required') return problem;
     const near = unknown.find(({ index, pointer }) => {
       const other = pathOf(pointer);
       const isBeside = index === problem.index && other.slice(0, -1).join('/') === inside;

@@ -6,6 +6,8 @@ import type { EventsAccepted } from '@questlog/schemas/topics/eventsAccepted';
 import { APPEND_ID_HEADER } from '@questlog/schemas/topics/topics';
 import { eventId } from '@questlog/schemas/uuid';
 import { expect, test } from 'vitest';
+import { LOGGED, UNCERTAIN } from '../ledger/core/receivedCounts.ts';
+import type { Received } from '../ledger/received.ts';
 import { QuotaLedger } from './core/quotaLedger.ts';
 import { appendEvents, decideEvents, releaseEvents, type StoreEventsDeps } from './storeEvents.ts';
 
@@ -14,7 +16,7 @@ const LOG = 'this-log';
 const BASE_OFFSET = 7;
 
 test('an append that fails gives its events back to the quota; those beside it are counted and are in the log', async () => {
-  const { deps, principal, ledger, partitions, appended, counted } = aProcess({ quota: 100 });
+  const { deps, principal, ledger, partitions, appended, counted, received } = aProcess({ quota: 100 });
   const [good, bad] = partitions;
   const decided = await decideEvents(deps, principal, aRequest([0, 0, 0, 1, 1]));
   expect(ledger.used()).toBe(5);
@@ -34,6 +36,10 @@ test('an append that fails gives its events back to the quota; those beside it a
   expect(ledger.used()).toBe(3);
   expect(appended.map(({ partition }) => partition)).toEqual([good]);
   expect(counted).toEqual({ accepted: 0, overQuota: 0 });
+  const note = (what: string, events: number) => {
+    return { tenantId: principal.tenant.id, what, of: { receivedAtMs: NOW_MS, events } };
+  };
+  expect(received).toEqual([note(UNCERTAIN, 2), note(LOGGED, 3)]);
 });
 
 test('records go out under the tenant’s key, with their append id and what was decided', async () => {
@@ -120,18 +126,19 @@ function aProcess({ quota }: { quota: number | null }) {
   };
   const ledger = new QuotaLedger(LOG);
   const [appended, asked]: [Appended[], string[]] = [[], []];
+  const received: Received = [];
   const counted = { accepted: 0, overQuota: 0 };
   const counter = (name: keyof typeof counted) => ({ inc: (by: number) => (counted[name] += by) });
   const deps = {
     log: { append: aLogThatTakes(appended) },
     codec: { encode: encoded },
-    received: [],
+    received,
     quotas: { ledger: async (): Promise<QuotaLedger | undefined> => ledger },
     metrics: { accepted: counter('accepted'), overQuota: counter('overQuota') },
     partitions: 4,
   } as unknown as StoreEventsDeps;
   const partitions = [0, 1].map((lane) => partitionOf(tenant.id, lane, deps.partitions));
-  return { deps, principal, ledger, partitions, appended, asked, counted };
+  return { deps, principal, ledger, partitions, appended, asked, counted, received };
 }
 
 function aLogThatTakes(appended: Appended[]): StoreEventsDeps['log']['append'] {
