@@ -22,7 +22,8 @@ const CLIENT = ['test/e2e/client.test.ts', 'test/e2e/webGame.test.ts'];
 const IN_BROWSER = ['test/e2e/console*.test.ts', 'test/e2e/docs.test.ts'];
 /** Half a million events, and what ten questions answer of them. */
 const MONTH = 'test/dataGuide/simulatedMonth.test.ts';
-const FAULTS = 'test/{faults,stack}/**/*.test.ts';
+/** What breaks the engines of the run. Folders inside break none. */
+const FAULTS = 'test/{faults,stack}/*.test.ts';
 /** Run a second time among the faults, ten times as long. */
 const LONG_RUNS = ['test/simulation/*.test.ts', 'services/ingest/src/events/core/scanProperties.test.ts'];
 

@@ -155,13 +155,17 @@ async function report() {
   const file = await telemetry
     .upload(picture, { attachmentType: 'screenshot', fileName: 'screenshot.png' })
     .catch(() => undefined);
-  const id = await telemetry.report({
+  const filed = telemetry.report({
     title: `Something is wrong in level ${level}`,
     severity: 'medium',
     reporterType: 'player',
     context: { sceneName: `level ${level}`, playerPosition: { x, y: height - 40 }, extra: { lives, stars } },
     attachments: file === undefined ? [] : [file],
   });
+  const id = await filed.catch(({ message }) => {
+    status.textContent = `The report is not filed: ${message}`;
+  });
+  if (id === undefined) return;
   const link = document.createElement('a');
   link.href = `${adminUrl}/#/report/${id}`;
   link.textContent = 'see its trail in the console';

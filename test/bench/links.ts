@@ -1,22 +1,24 @@
 /**
- * `npm run bench:links` measures the cost of links for the linker alone, for the product under load, and in memory. Fails
- * when a link is missing or too many.
+ * `npm run bench:links` measures the cost of links for the linker alone, for the product under load, in memory and in the
+ * changelog, and a failover. Fails when a link is missing or too many.
  */
 import { execFile } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { ownEnvironment } from '../e2e/product.ts';
+import { FAILOVER_WITHIN_MS, measureFailover, measureTransactions } from './failover/linkerFailover.ts';
 import { page, putIntoPage } from './figuresPage.ts';
 import type { AloneFigures } from './links/linksAlone.ts';
+import type { ChangelogFigures } from './links/linksChangelog.ts';
 import { measureLive } from './links/linksLive.ts';
 import type { MemoryFigures } from './links/linksMemory.ts';
 import { linksOptions } from './links/linksOptions.ts';
-import { aloneRows, liveRows, memoryRows } from './links/linksReport.ts';
+import { aloneRows, changelogRows, failoverRows, liveRows, memoryRows } from './links/linksReport.ts';
 
 const PAGE = fileURLToPath(new URL('../../docs/operating/linker.md', import.meta.url));
 const run = promisify(execFile);
 
-const options = linksOptions(process.argv.slice(2));
+const options = linksOptions(process.argv.slice(2), process.env['KAFKA_BROKERS']);
 const { events, reports, parts } = options;
 const say = (line: string): void => void process.stdout.write(`${line}\n`);
 const rows: string[] = [];
@@ -29,6 +31,21 @@ if (parts.includes('alone')) {
 if (parts.includes('live')) rows.push(...liveRows(await measureLive(options, say), options));
 if (parts.includes('memory')) {
   rows.push(...memoryRows(await inChild<MemoryFigures>('links/linksMemory.ts', [], ['--expose-gc'])));
+}
+if (parts.includes('changelog')) {
+  rows.push(
+    ...changelogRows(await inChild<ChangelogFigures>('links/linksChangelog.ts', [], ['--expose-gc'])),
+  );
+}
+if (parts.includes('failover')) {
+  const changelogBytes = options.mebibytes * 1024 ** 2;
+  const transactions = await measureTransactions(options.brokers);
+  const failover = await measureFailover({ ...options, changelogBytes, withinMs: FAILOVER_WITHIN_MS });
+  rows.push(...failoverRows(failover, transactions, options));
+} else if (options.brokers === '') {
+  say(
+    'failover: left out, KAFKA_BROKERS names none. `env $(npm run -s stack -- up --brokers 3)` in front gives some',
+  );
 }
 const report = page(rows);
 say(`\n${report}`);

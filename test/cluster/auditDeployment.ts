@@ -61,8 +61,8 @@ async function auditReports(deployment: Deployment, { reports }: Load): Promise<
   );
 }
 
-/** ClickHouse has the join, and the stream has each of its links once. */
-async function auditLinks(deployment: Deployment, { join, links }: JoinedLinks): Promise<string[]> {
+/** ClickHouse has the join, and the stream has each of its links once. Nothing may write to the stream any more. */
+export async function auditLinks(deployment: Deployment, { join, links }: JoinedLinks): Promise<string[]> {
   const topic = deployment.prefix + TOPICS.linkedEvents;
   const told = await readCommitted(deployment.engines.brokers, topic);
   const times = new Map<string, number>();

@@ -11,6 +11,7 @@ import {
   send,
   spawnProduct,
 } from '../e2e/product.ts';
+import { type Ended, questlogCommand } from '../e2e/questlogCommand.ts';
 
 export type ServiceName = 'ingest' | 'linker' | 'projector';
 
@@ -27,8 +28,8 @@ export interface Service {
   request(method: string, path: string, options?: RequestOptions): Promise<Answer>;
   /** Calls the admin listener with its token. */
   admin(method: string, path: string, body?: unknown): Promise<Answer>;
-  /** The status of `/readyz`, with its problems. */
-  readyz(): Promise<{ status: number; problems: Readonly<Record<string, string>> }>;
+  /** The status of `/readyz`, with its problems and warnings. */
+  readyz(): Promise<Readiness>;
   /** Sends SIGTERM; resolves with the exit code. */
   stop(): Promise<number | null>;
   /** Sends SIGKILL; resolves once the process is gone. */
@@ -36,6 +37,12 @@ export interface Service {
   /** Sends SIGSTOP, until `thaw`: like a migrated machine or a long pause. */
   freeze(): void;
   thaw(): void;
+}
+
+export interface Readiness {
+  readonly status: number;
+  readonly problems: Readonly<Record<string, string>>;
+  readonly warnings: Readonly<Record<string, string>>;
 }
 
 /** Generous: several processes start at once on a busy machine. */
@@ -60,10 +67,19 @@ export class Deployment implements Pick<Product, 'request' | 'sql'> {
     return `${this.name}.`;
   }
 
-  /** Starts a process; resolves when it is ready. */
-  async start(name: ServiceName): Promise<Service> {
+  /** The command `questlog` as an operator of this deployment types it. */
+  questlog(...args: string[]): Promise<Ended> {
+    const [{ adminUrl } = { adminUrl: '' }] = this.running('ingest');
+    const adminToken = this.#env['QUESTLOG_ADMIN_TOKEN'] ?? '';
+    return questlogCommand(args, {
+      env: { QUESTLOG_ADMIN_URL: adminUrl, QUESTLOG_ADMIN_TOKEN: adminToken },
+    });
+  }
+
+  /** Starts a process; resolves when it is ready. @param env settings of this one alone. */
+  async start(name: ServiceName, env: Readonly<Record<string, string>> = {}): Promise<Service> {
     const startedAtMs = performance.now();
-    const child = spawnProduct({ env: this.#env, args: [name] });
+    const child = spawnProduct({ env: { ...this.#env, ...env }, args: [name] });
     const output = collectOutput(child);
     await ready(child, output, READY_WITHIN_MS);
     const urlOf = (what: string): string =>
@@ -84,8 +100,8 @@ export class Deployment implements Pick<Product, 'request' | 'sql'> {
         send(adminUrl + path, method, this.#env['QUESTLOG_ADMIN_TOKEN'] ?? '', { body }),
       readyz: async () => {
         const answer = await fetch(`${adminUrl}/readyz`);
-        const { problems = {} } = (await answer.json()) as { problems?: Record<string, string> };
-        return { status: answer.status, problems };
+        const { problems = {}, warnings = {} } = (await answer.json()) as Partial<Readiness>;
+        return { status: answer.status, problems, warnings };
       },
       stop: () => end(child, 'SIGTERM'),
       kill: async () => void (await end(child, 'SIGKILL')),

@@ -35,6 +35,10 @@ export class GroupWatch {
     }, LOOK_EVERY_MS);
   }
 
+  get name(): string {
+    return `${this.#of.group} of ${this.#of.topic}`;
+  }
+
   /** The last sample of each partition. */
   get committed(): readonly number[] {
     return this.#places.map(({ committed }) => committed);

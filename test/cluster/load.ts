@@ -11,6 +11,8 @@ export interface LoadOptions {
   readonly projects: readonly TestProject[];
   readonly reach: Pick<Product, 'request'>;
   readonly random: Random;
+  /** Of the clocks of games. */
+  readonly shiftMs: number;
 }
 
 /** An accepted report. */
@@ -30,6 +32,7 @@ const MAX_BATCH = 40;
 /** Pauses between two requests of a client, and between two reports of a project. */
 const REQUEST_PACE_MS = 250;
 const REPORT_PACE_MS = 1_500;
+const PEAK_MS = 3_000;
 /** A report names events of this many last requests, or one of this many last sessions. */
 const RECENT_REQUESTS = 40;
 const RECENT_SESSIONS = 6;
@@ -42,22 +45,44 @@ export class Load {
   unanswered = 0;
   /** The duration of the slowest request, whatever its outcome. */
   slowestMs = 0;
+  /** The pause between two requests of a client. */
+  paceMs = REQUEST_PACE_MS;
   readonly #options: LoadOptions;
   readonly #clients: readonly KillClient[];
   #running: Promise<unknown> | undefined;
   #probes = 0;
   #isStopping = false;
+  #isAbandoned = false;
 
   constructor(options: LoadOptions) {
     this.#options = options;
     this.#clients = options.projects.flatMap((project, number) => this.#clientsOf(project, number));
   }
 
+  /** Also after `stop`. */
   start(): void {
+    this.#isStopping = false;
     this.#running = Promise.all([
       ...this.#clients.map((client) => this.#play(client)),
       ...this.#options.projects.map((project) => this.#track(project)),
     ]);
+  }
+
+  /** Ends it whatever is open: nobody is there any more to answer. */
+  abandon(): void {
+    this.#isStopping = true;
+    this.#isAbandoned = true;
+  }
+
+  /** Goes as fast as it is answered for a while, and from then on about half as fast. @returns requests a second at most. */
+  async halfOfPeak(): Promise<number> {
+    this.paceMs = 0;
+    const before = this.ledger.requests.length;
+    await delay(PEAK_MS);
+    const perSecond = (this.ledger.requests.length - before) / (PEAK_MS / 1_000);
+    // As long as an answer takes with all clients at once.
+    this.paceMs = (this.#clients.length * 1_000) / Math.max(1, perSecond);
+    return perSecond;
   }
 
   /** Resolves when every open request is answered. */
@@ -87,8 +112,9 @@ export class Load {
     return Array.from({ length: CLIENTS_PER_PROJECT }, (_, i) => {
       const random = seeded(this.#options.random.between(0, 2 ** 31));
       const [name, mayOmitSession, maxBatch] = [`${number}-${i}`, number > 0, MAX_BATCH];
-      const { ledger } = this;
-      return new KillClient({ name, tenantId, projectId, token, mayOmitSession, maxBatch, random, ledger });
+      const { shiftMs } = this.#options;
+      const of = { name, tenantId, projectId, token, mayOmitSession, maxBatch, shiftMs, random };
+      return new KillClient({ ...of, ledger: this.ledger });
     });
   }
 
@@ -98,7 +124,7 @@ export class Load {
   }
 
   readonly #paced: Product['request'] = async (method, path, options) => {
-    await delay(REQUEST_PACE_MS);
+    await delay(this.paceMs);
     if (this.#isStopping) throw new Error('the load has ended');
     return this.#send(method, path, options);
   };
@@ -131,7 +157,7 @@ export class Load {
   /** Retries until it is answered: a report's id makes that harmless. */
   async #file({ projectId, token }: TestProject, body: NewReport): Promise<void> {
     const headers = { Authorization: `Bearer ${token}` };
-    for (;;) {
+    while (!this.#isAbandoned) {
       const answer = await this.#send('POST', '/v1/ingest/reports', { body, headers }).catch(() => undefined);
       if (answer?.status === 201 || answer?.status === 200) {
         this.reports.push({ id: body.id, projectId });

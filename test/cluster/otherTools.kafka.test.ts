@@ -6,6 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { crc32 } from 'node:zlib';
+import { deployments } from '@questlog/runtime/log/kafka/testing/deployment';
 import { describeKafka } from '@questlog/runtime/log/kafka/testing/engines';
 import { validJson } from '@questlog/schemas/fixtures/validJson';
 import { partitionOf } from '@questlog/schemas/partition';
@@ -50,6 +51,7 @@ describeKafka('tools that know nothing of Questlog', (engines) => {
   });
   afterAll(() => deployment?.remove());
 
+  const { admin } = deployments(engines.brokers);
   const topicOf = (name: string): string => deployment.prefix + name;
 
   /** The tenant's records of a topic, read by kcat and decoded by fastavro. */
@@ -123,7 +125,10 @@ describeKafka('tools that know nothing of Questlog', (engines) => {
   });
 
   test('write a report to any partition, and it is linked', async () => {
-    const game = await aProjectAwayFromHome(ingest);
+    const game = await aProjectWhere(
+      ingest,
+      (id) => crc32(id) % PARTITIONS !== partitionOf(id, 0, PARTITIONS),
+    );
     const [named] = (await game.post(anEvent())).json();
     const [before] = (await game.post(anEvent({ sessionId: game.sessionId }))).json();
     const reportId = randomUUID();
@@ -156,6 +161,27 @@ describeKafka('tools that know nothing of Questlog', (engines) => {
     // One record where kcat put it, one where the linker copied it.
     const [foreign, home] = [crc32(tenantId) % PARTITIONS, partitionOf(tenantId, 0, PARTITIONS)];
     expect(written.map(({ record }) => record.partition).toSorted()).toEqual([foreign, home].toSorted());
+  });
+
+  test('write a report to a partition that somebody added, and it is linked; readiness warns of it', async () => {
+    const topic = topicOf(TOPICS.reportLinks);
+    const count = 2 * PARTITIONS;
+    await admin((one) => one.createPartitions({ topicPartitions: [{ topic, count }] }));
+    // Now those that run would look within half a minute.
+    for (const linker of deployment.running('linker')) await linker.stop();
+    const linker = await deployment.start('linker');
+    const { status, warnings } = await linker.readyz();
+    expect([status, Object.keys(warnings)]).toEqual([200, ['partitions_were_added']]);
+    expect(warnings['partitions_were_added']).toContain(TOPICS.reportLinks);
+    const game = await aProjectWhere(ingest, (tenantId) => crc32(tenantId) % count >= PARTITIONS);
+    const [named] = (await game.post(anEvent())).json();
+    const reportId = randomUUID();
+    const { tenantId, projectId } = game;
+    const report = { kind: 'filed', tenantId, projectId, reportId, receivedAt: Date.now() };
+    const value = await tools.encode(`${topic}-value`, { ...report, eventIds: [named.id] });
+    await tools.write(topic, tenantId, value);
+    const [link] = await linksOf(game, reportId, 1);
+    expect(link).toMatchObject({ eventId: named.id, source: 'named' });
   });
 
   test('follow the reports of a project: the example of a bug tracker', async () => {
@@ -202,11 +228,11 @@ describeKafka('tools that know nothing of Questlog', (engines) => {
   }
 });
 
-/** A tenant whose records kcat puts on another partition than Questlog does. */
-async function aProjectAwayFromHome(ingest: Service): Promise<TestProject> {
+/** Of a tenant whose records kcat puts where the test wants them: on the CRC-32 of the key. */
+async function aProjectWhere(ingest: Service, isWanted: (tenantId: string) => boolean): Promise<TestProject> {
   for (;;) {
     const game = await aProject(ingest, { revision: 'B' });
-    if (crc32(game.tenantId) % PARTITIONS !== partitionOf(game.tenantId, 0, PARTITIONS)) return game;
+    if (isWanted(game.tenantId)) return game;
   }
 }
 

@@ -21,9 +21,11 @@ export interface Trial {
   readonly projected: GroupWatch;
   readonly linked: GroupWatch;
   readonly view: GroupView;
+  /** A client of the tests’ own. */
+  readonly log: Log;
   /** Resolves once more is acknowledged, and every partition is projected and linked further. */
   goesOn(): Promise<void>;
-  /** Ends the load; returns when the consumers have processed all of it. */
+  /** Ends the load, which may start again; returns when the consumers have processed all of it. */
   settle(): Promise<void>;
   /** Removes the deployment with its topics and database. */
   end(): Promise<void>;
@@ -38,12 +40,20 @@ const MORE_REQUESTS = 100;
 const GOES_ON_WITHIN_MS = 180_000;
 const CAUGHT_UP_WITHIN_MS = 120_000;
 
+/**
+ * @param env settings of all services that differ from the tests' own.
+ * @param shiftMs of the clocks of games.
+ */
 export async function startTrial(
   engines: ClusterEngines,
   services: readonly ServiceName[],
   seed: number,
+  {
+    env = {},
+    shiftMs = 0,
+  }: { readonly env?: Readonly<Record<string, string>>; readonly shiftMs?: number } = {},
 ): Promise<Trial> {
-  const deployment = new Deployment(engines);
+  const deployment = new Deployment(engines, env);
   try {
     await deployment.startAll(...services);
   } catch (error) {
@@ -58,7 +68,7 @@ export async function startTrial(
   const [ingest] = deployment.running('ingest') as [Service];
   for (const of of PROJECTS) projects.push(await aProject(ingest, of));
   await knownEverywhere(deployment, projects);
-  const load = new Load({ projects, reach: deployment, random: seeded(seed) });
+  const load = new Load({ projects, reach: deployment, random: seeded(seed), shiftMs });
   // The sessions that came with the projects.
   for (const { sessionId, projectId } of projects) {
     load.ledger.sessions.set(sessionId, { projectId, isAcknowledged: true });
@@ -80,16 +90,18 @@ export async function startTrial(
     projected,
     linked,
     view,
+    log,
     goesOn: () => goesOn(load, [projected, linked]),
     settle: async () => {
       await load.stop();
       await eventually(
-        async () => watches.every(({ isCaughtUp }) => isCaughtUp),
-        Boolean,
+        async () => watches.flatMap(({ isCaughtUp, name }) => (isCaughtUp ? [] : [`${name} is behind`])),
+        ({ length }) => length === 0,
         CAUGHT_UP_WITHIN_MS,
       );
     },
     end: async () => {
+      load.abandon();
       await Promise.all(watches.map((watch) => watch.close()));
       await Promise.all([log.close(), view.close()]);
       await deployment.remove();
@@ -97,7 +109,8 @@ export async function startTrial(
   };
 }
 
-function logOf({ engines, prefix }: Deployment): Promise<Log> {
+/** The deployment's log, as one of its services has it. */
+export function logOf({ engines, prefix }: Deployment): Promise<Log> {
   const connection = { brokers: engines.brokers.split(','), clientId: 'questlog-tests' };
   return openKafkaLog({ connection, prefix, replicationFactor: -1, logger: silentLogger });
 }
@@ -117,10 +130,18 @@ async function knownEverywhere(deployment: Deployment, projects: readonly TestPr
 async function goesOn({ ledger }: Load, watches: readonly GroupWatch[]): Promise<void> {
   const requests = ledger.requests.length;
   const before = watches.map(({ committed }) => committed);
-  const hasMoved = (): boolean =>
-    ledger.requests.length > requests + MORE_REQUESTS &&
-    watches.every(({ committed }, i) =>
-      committed.every((offset, partition) => offset > (before[i]?.[partition] ?? 0)),
-    );
-  await eventually(async () => hasMoved(), Boolean, GOES_ON_WITHIN_MS);
+  /** What has not gone on, in words. */
+  const still = (): string[] => [
+    ...(ledger.requests.length > requests + MORE_REQUESTS ? [] : ['the load']),
+    ...watches.flatMap(({ name, committed }, i) =>
+      committed.flatMap((offset, partition) =>
+        offset > (before[i]?.[partition] ?? 0) ? [] : [`${name}, partition ${partition}, at ${offset}`],
+      ),
+    ),
+  ];
+  await eventually(
+    async () => still(),
+    ({ length }) => length === 0,
+    GOES_ON_WITHIN_MS,
+  );
 }

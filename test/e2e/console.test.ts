@@ -1,4 +1,5 @@
 /** The console in a real Chromium: signing in and out, restarts, questions, and every page readable by everybody. */
+import type { Route } from 'playwright-core';
 import { expect, onTestFinished, test } from 'vitest';
 import { anEvent, events } from './builders.ts';
 import { aChromium, describeLooks, violations } from './consolePage.ts';
@@ -25,6 +26,11 @@ describeLooks('an operator who looks', () => {
     await page.getByLabel('Admin token').fill(adminToken);
     await page.keyboard.press('Enter');
     await page.getByRole('heading', { name: 'Live tail' }).waitFor();
+    await page.goto(`${adminUrl}/#token=${adminToken}`);
+    await page.waitForURL(`${adminUrl}/#/tail`);
+    await page.getByRole('button', { name: 'Sign out' }).click();
+    await page.goto(`${adminUrl}/#token=${adminToken}`);
+    await page.waitForURL(`${adminUrl}/#/tail`);
     await page.getByRole('button', { name: 'Sign out' }).click();
     await page.reload();
     await page.getByLabel('Admin token').waitFor();
@@ -76,6 +82,32 @@ describeLooks('an operator who looks', () => {
     await editor.fill('SELECT nothing');
     await page.getByRole('button', { name: 'Ask', exact: true }).click();
     await page.getByRole('alert').getByText('nothing').waitFor();
+  });
+
+  test('is shown what comes after the next question was due: an answer, a failure, silence', async () => {
+    const page = await chromium.signedIn(shared.product, 'tail');
+    const asked: Route[] = [];
+    await page.route('**/admin/lag', (route) => void asked.push(route));
+    await page.clock.install();
+    const tick = () => Promise.all([page.waitForResponse('**/metrics'), page.clock.fastForward(2_000)]);
+    const alert = page.getByRole('alert');
+    await page.goto(`${shared.product.credentials.adminUrl}/#/health`);
+    await expect.poll(() => asked.length).toBe(1);
+    await tick();
+    await asked[0]?.continue();
+    await page.getByText('Records behind').waitFor();
+
+    await tick();
+    await expect.poll(() => asked.length).toBe(2);
+    await tick();
+    await asked[1]?.fulfill({ status: 503, json: { detail: 'Kafka does not answer' } });
+    await alert.getByText('Kafka does not answer').waitFor();
+    await page.getByRole('status', { name: 'Verdict' }).getByText('Looking…').waitFor();
+
+    await tick();
+    await expect.poll(() => asked.length).toBe(3);
+    await page.clock.fastForward(30_000);
+    await alert.getByText('Questlog has not answered for 30 seconds').waitFor();
   });
 
   test('sees the typo of a game within seconds, where it is and what was sent, and what was ignored', async () => {

@@ -54,5 +54,11 @@ describeLooks('the live tail', () => {
     expect(await rows.count()).toBe(2);
     await page.getByRole('button', { name: 'Go on' }).click();
     expect(await rows.count()).toBe(4);
+    await page.getByRole('button', { name: 'Pause' }).click();
+    await send();
+    await page.getByRole('button', { name: 'Go on (2 more)' }).waitFor();
+    await page.getByLabel('Type', { exact: true }).fill('fall');
+    await page.getByRole('button', { name: 'Filter' }).click();
+    await page.getByRole('button', { name: 'Go on (0 more)' }).waitFor();
   });
 });

@@ -1,6 +1,6 @@
 /** The process as an operator meets it: what it prints, what it writes, and how it stops. */
 import { execFile } from 'node:child_process';
-import { readdirSync, readFileSync, rmSync, statSync } from 'node:fs';
+import { existsSync, lstatSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
@@ -140,12 +140,23 @@ test('stops with status 0 on SIGINT and SIGTERM, starts again as well, and warns
 });
 
 /** Files and folders that another user of the machine could read or write. */
-function openToOthers(folder: string): string[] {
-  const below = readdirSync(folder, { recursive: true, withFileTypes: true })
-    .filter((entry) => !entry.isSymbolicLink())
-    .map(({ parentPath, name }) => join(parentPath, name));
-  const modeOf = (path: string): number => statSync(path, { throwIfNoEntry: false })?.mode ?? 0;
-  return [folder, ...below].filter((path) => (modeOf(path) & 0o077) !== 0);
+function openToOthers(path: string): string[] {
+  const status = lstatSync(path, { throwIfNoEntry: false });
+  if (status === undefined || status.isSymbolicLink()) return [];
+  const own = (status.mode & 0o077) === 0 ? [] : [path];
+  return status.isDirectory()
+    ? [...own, ...namesIn(path).flatMap((name) => openToOthers(join(path, name)))]
+    : own;
+}
+
+/** None in a folder that ClickHouse has removed meanwhile. */
+function namesIn(folder: string): string[] {
+  try {
+    return readdirSync(folder);
+  } catch (error) {
+    if (existsSync(folder)) throw error;
+    return [];
+  }
 }
 
 /** The line of the banner that a newcomer would paste. */

@@ -17,7 +17,7 @@ const SERVE = fileURLToPath(new URL('../../examples/web-game/serve.mjs', import.
 const shared = sharedProduct();
 const executablePath = findProgram('chromium');
 
-test('a game is played by keys, and F8 files a report with its picture and its moves, in order', async ({
+test('a game is played by keys, and F8 files a report with its picture and its moves, in order; one that is not filed is told of', async ({
   skip,
 }) => {
   if (executablePath === undefined) return skip('there is no chromium');
@@ -54,6 +54,11 @@ test('a game is played by keys, and F8 files a report with its picture and its m
   });
   const picture = await game.get(`/v1/uploads/${report.attachments[0].uploadId}`);
   expect(picture.bytes.toString('latin1')).toMatch(/^\x89PNG/);
+
+  const headers = { 'Access-Control-Allow-Origin': '*' };
+  await page.route('**/v1/ingest/**', (route) => route.fulfill({ status: 401, headers, body: '{}' }));
+  await page.keyboard.press('F8');
+  await page.getByText('The report is not filed').waitFor();
   expect(problems).toEqual([]);
 });
 

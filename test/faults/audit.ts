@@ -11,6 +11,8 @@ export interface StoredRow {
   readonly project_id: string;
   readonly session_id: string | null;
   readonly sha256: string;
+  /** Of the log; of what a cut log has lost, the cut's own. */
+  readonly log_id: string;
   readonly log_partition: number;
   readonly log_offset: number;
   readonly log_index: number;
@@ -23,9 +25,9 @@ export async function storedRows(product: Asked): Promise<StoredRow[]> {
   const rows: StoredRow[] = [];
   for (let page: StoredRow[] = []; rows.length === 0 || page.length === PAGE_ROWS; ) {
     page = await product.sql<StoredRow>(
-      `SELECT id, tenant_id, project_id, session_id, lower(hex(SHA256(payload))) AS sha256, log_partition,
+      `SELECT id, tenant_id, project_id, session_id, lower(hex(SHA256(payload))) AS sha256, log_id, log_partition,
          toFloat64(log_offset) AS log_offset, log_index
-       FROM events ORDER BY log_partition, log_offset, log_index, id LIMIT ${PAGE_ROWS} OFFSET ${rows.length}`,
+       FROM events ORDER BY log_id, log_partition, log_offset, log_index, id LIMIT ${PAGE_ROWS} OFFSET ${rows.length}`,
     );
     if (page.length === 0) break;
     rows.push(...page);
@@ -70,9 +72,13 @@ export function auditEvents(ledger: SentLedger, rows: readonly StoredRow[]): str
 export function auditOrder(ledger: SentLedger, rows: readonly StoredRow[]): string[] {
   const findings: string[] = [];
   const latest = new Map<string, { sequence: number; partition: number }>();
+  let logId = '';
   for (const row of rows) {
     const { session_id: session, log_partition: partition } = row;
     if (session === null) continue;
+    // What was cut off has no place among what came into its offsets.
+    if (row.log_id !== logId) latest.clear();
+    logId = row.log_id;
     const sequence = ledger.bySha256.get(row.sha256)?.sequence ?? -1;
     const before = latest.get(session);
     if (before !== undefined && (before.partition !== partition || before.sequence >= sequence)) {

@@ -2,10 +2,11 @@
 import { describeKafka } from '@questlog/runtime/log/kafka/testing/engines';
 import { describe } from 'vitest';
 import { ownStack } from '../stack/ownStack.ts';
+import { shortForm } from './campaign/shortForm.contract.ts';
 import { killedBrokers } from './killedBrokers.contract.ts';
-import { killedEngines } from './killedEngines.contract.ts';
 import { leaderless } from './leaderless.contract.ts';
 import { seedOfRun } from './seeded.ts';
+import { sickPartition } from './sickPartition.contract.ts';
 
 const seed = seedOfRun();
 
@@ -13,6 +14,6 @@ describeKafka('a stack that is broken', (engines) => {
   const own = ownStack(engines);
   describe('while brokers are killed, the log', () => killedBrokers(own));
   describe('a partition without a leader', () => leaderless(own));
-  describe(`while engines are killed under load (QUESTLOG_SEED=${seed}), two of each service`, () =>
-    killedEngines(own, seed));
+  describe('a broker that stands still', () => sickPartition(own));
+  describe(`the short form of the campaign (QUESTLOG_SEED=${seed})`, () => shortForm(own, seed));
 });

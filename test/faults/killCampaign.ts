@@ -91,7 +91,7 @@ export async function quotaOf(product: Product, token: string): Promise<{ month:
 }
 
 /** Two projects of one tenant, and one of a tenant whose sessions are spread over the partitions. */
-async function someProjects(product: Product): Promise<TestProject[]> {
+export async function someProjects(product: Product): Promise<TestProject[]> {
   const first = await aProject(product, { revision: 'A', monthlySoftQuota: SOFT_QUOTA });
   return [
     first,
@@ -100,7 +100,12 @@ async function someProjects(product: Product): Promise<TestProject[]> {
   ];
 }
 
-function clientsOf(project: TestProject, number: number, ledger: SentLedger, random: Random): KillClient[] {
+export function clientsOf(
+  project: TestProject,
+  number: number,
+  ledger: SentLedger,
+  random: Random,
+): KillClient[] {
   const { tenantId, projectId, token } = project;
   return Array.from({ length: CLIENTS_PER_PROJECT }, (_, i) => {
     const own = seeded(random.between(0, 2 ** 31));

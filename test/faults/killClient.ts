@@ -19,6 +19,8 @@ export interface ClientOptions {
   readonly mayOmitSession: boolean;
   /** Events of one request at most. */
   readonly maxBatch?: number;
+  /** Of the client's clock, which its keys tell. */
+  readonly shiftMs?: number;
   readonly random: Random;
   readonly ledger: SentLedger;
 }
@@ -132,7 +134,8 @@ export class KillClient {
   }
 
   #newRequest(): SentRequest {
-    const { tenantId, projectId, random, ledger, mayOmitSession, maxBatch = MAX_BATCH } = this.#options;
+    const { tenantId, projectId, random, ledger, mayOmitSession } = this.#options;
+    const { maxBatch = MAX_BATCH, shiftMs = 0 } = this.#options;
     const isKeyed = random.chance(0.35);
     const isLenient = isKeyed && random.chance(0.2);
     // A lenient request has one bad element more.
@@ -151,7 +154,8 @@ export class KillClient {
     if (isLenient) elements.push('{"eventType":7}');
     const isSingle = count === 1 && !isLenient && random.chance(0.7);
     const body = Buffer.from(isSingle ? elements.join('') : `[${elements.join(',')}]`);
-    const request: SentRequest = { key: isKeyed ? aKey() : undefined, isLenient, body, events };
+    const key = isKeyed ? aKey(Date.now() + shiftMs) : undefined;
+    const request: SentRequest = { key, isLenient, body, events };
     ledger.add(request);
     return request;
   }

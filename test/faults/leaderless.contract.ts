@@ -94,6 +94,8 @@ export function leaderless(own: OwnStack): void {
       const onBatch: Parameters<Log['tail']>[0]['onBatch'] = ({ partition, records }) =>
         void texts[partition]?.push(...records.map(textOf));
       const tail = await before.tail({ topic: name, from: 'earliest', onBatch });
+      // What is not read before its leader dies cannot be read until it is back.
+      await Promise.race([until(() => texts.every(({ length }) => length === 1)), tail.failed]);
 
       await killLeaderOf(`${prefix}${name}`);
       const log = await aLog(prefix);
@@ -110,6 +112,7 @@ export function leaderless(own: OwnStack): void {
           expect(outcome).toMatchObject({ reason: expect.any(Unavailable) });
       }
       await expect(log.endOffsets(name)).rejects.toBeInstanceOf(Unavailable);
+      expect(await log.endOffset(name, 0)).toBe(5);
       const all = ['before', 'meanwhile', 'meanwhile', 'after', 'after'];
       await Promise.race([until(() => texts[0]?.length === 5 && texts[1]?.length === 5), tail.failed]);
       expect(texts).toEqual([all, all, ['before']]);

@@ -1,12 +1,15 @@
 /**
  * `npm run test:mutation [-- <folder or file> …]` has Stryker change the decisions of the product one by one, and tells
- * which changes no test notices. Fails under 85 % noticed, and on a survivor without a reason in `survivors.ts`.
+ * which changes no test notices. Fails where a folder has under 85 % noticed, and on a survivor without a reason in
+ * `survivors.ts`. `npm run test:mutation -- --planted [<part of a name> …]` plants the bugs of `plantedBugs.ts` instead.
  */
 import { execFileSync, spawnSync } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';
 import { posix } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { isTest, projectFiles, ROOT } from '../tidy/house.ts';
+import { keepResults, type MutantScore } from './mutationResults.ts';
+import { runPlanted, say } from './runPlanted.ts';
 import { SURVIVORS } from './survivors.ts';
 
 const LEAST_KILLED_PERCENT = 85;
@@ -27,38 +30,61 @@ interface MutatedFile {
   readonly mutants: readonly Mutant[];
 }
 
-const asked = process.argv.slice(2).map((path) => posix.normalize(path).replace(/\/$/, ''));
-const files = projectFiles()
-  .filter((path) => MUTATED.test(path) && path.endsWith('.ts') && !isTest(path))
-  .filter((path) => asked.length === 0 || asked.some((part) => `${path}/`.startsWith(`${part}/`)));
-if (files.length === 0) throw new Error(`nothing of ${asked.join(', ')} is mutated: ${MUTATED}`);
+const [first, ...rest] = process.argv.slice(2);
+if (first === '--planted') runPlanted(rest);
+else mutate(first === undefined ? [] : [first, ...rest]);
 
-if (!existsSync(`${HERE}node_modules`)) {
-  execFileSync('npm', ['ci', '--ignore-scripts'], { cwd: HERE, stdio: 'inherit' });
+function mutate(folders: readonly string[]): void {
+  const asked = folders.map((path) => posix.normalize(path).replace(/\/$/, ''));
+  const all = projectFiles().filter((path) => MUTATED.test(path) && path.endsWith('.ts') && !isTest(path));
+  const files = all.filter(
+    (path) => asked.length === 0 || asked.some((part) => `${path}/`.startsWith(`${part}/`)),
+  );
+  if (files.length === 0) throw new Error(`nothing of ${asked.join(', ')} is mutated: ${MUTATED}`);
+  if (!existsSync(`${HERE}node_modules`)) {
+    execFileSync('npm', ['ci', '--ignore-scripts'], { cwd: HERE, stdio: 'inherit' });
+  }
+  const stryker = `${HERE}node_modules/@stryker-mutator/core/bin/stryker.js`;
+  const { status } = spawnSync(
+    process.execPath,
+    [stryker, 'run', `${HERE}stryker.json`, '--mutate', files.join(',')],
+    { cwd: ROOT, stdio: 'inherit' },
+  );
+  if (status !== 0) {
+    process.exitCode = 1;
+    return;
+  }
+  const partly = new Set(all.filter((path) => !files.includes(path)).map(roomOf));
+  const scores = tell(JSON.parse(readFileSync(REPORT, 'utf8')).files);
+  keepResults(
+    'scores',
+    scores.filter(({ name }) => !partly.has(name)),
+  );
 }
-const stryker = `${HERE}node_modules/@stryker-mutator/core/bin/stryker.js`;
-const { status } = spawnSync(
-  process.execPath,
-  [stryker, 'run', `${HERE}stryker.json`, '--mutate', files.join(',')],
-  { cwd: ROOT, stdio: 'inherit' },
-);
-if (status === 0) tell(JSON.parse(readFileSync(REPORT, 'utf8')).files);
-else process.exitCode = 1;
 
-function tell(mutated: Readonly<Record<string, MutatedFile>>): void {
+function tell(mutated: Readonly<Record<string, MutatedFile>>): MutantScore[] {
   const rooms = Map.groupBy(Object.entries(mutated), ([path]) => roomOf(path));
-  for (const [room, inside] of rooms) say(`${room}: ${scoreOf(inside.map(([, file]) => file))}`);
-  say(`all: ${scoreOf(Object.values(mutated))}`);
+  const scores = [...rooms].map(([room, inside]) =>
+    scoreOf(
+      room,
+      inside.map(([, file]) => file),
+    ),
+  );
+  for (const score of scores)
+    say(`${score.name}: ${score.killed} of ${score.all} mutants killed, ${percentOf(score).toFixed(1)} %`);
   const found = Object.entries(mutated).flatMap(([path, file]) => survivorsOf(path, file));
   const wrong = [
     ...found.filter(({ listed }) => listed === undefined).map(({ text }) => `${text}: survived`),
     ...SURVIVORS.filter(
       (one) => mutated[one.file] !== undefined && !found.some(({ listed }) => listed === one),
     ).map(({ file, line }) => `${file}: "${line}": is killed; take it out of survivors.ts`),
+    ...scores
+      .filter((score) => percentOf(score) < LEAST_KILLED_PERCENT)
+      .map(({ name }) => `${name}: under ${LEAST_KILLED_PERCENT} %`),
   ];
   for (const one of wrong) say(one);
-  const { killed, all } = countsOf(Object.values(mutated));
-  if (wrong.length > 0 || killed < (all * LEAST_KILLED_PERCENT) / 100) process.exitCode = 1;
+  if (wrong.length > 0) process.exitCode = 1;
+  return scores;
 }
 
 /** The folder of a `core/`, and each file beside one. */
@@ -75,21 +101,16 @@ function survivorsOf(path: string, { source, mutants }: MutatedFile) {
   });
 }
 
-function scoreOf(files: readonly MutatedFile[]): string {
-  const { killed, all } = countsOf(files);
-  return `${killed} of ${all} mutants killed, ${((100 * killed) / Math.max(1, all)).toFixed(1)} %`;
+function percentOf({ killed, all }: MutantScore): number {
+  return all === 0 ? 100 : (100 * killed) / all;
 }
 
-function countsOf(files: readonly MutatedFile[]): { killed: number; all: number } {
+function scoreOf(name: string, files: readonly MutatedFile[]): MutantScore {
   const mutants = files.flatMap((file) => file.mutants);
   const killed = mutants.filter(({ status }) => status === 'Killed' || status === 'Timeout').length;
-  return { killed, all: killed + mutants.filter(isSurvivor).length };
+  return { name, killed, all: killed + mutants.filter(isSurvivor).length };
 }
 
 function isSurvivor({ status }: Mutant): boolean {
   return status === 'Survived' || status === 'NoCoverage';
-}
-
-function say(line: string): void {
-  process.stdout.write(`${line}\n`);
 }

@@ -28,26 +28,25 @@ export class Dice {
     return values[Math.floor(this.#random.next() * values.length)];
   }
 
-  /** Runs one of the actions, chosen by weight. */
-  oneOf(actions: readonly (readonly [weight: number, run: () => unknown])[]): void {
+  /** Runs one of the actions, chosen by weight, and gives what comes of it. */
+  oneOf<T>(actions: readonly (readonly [weight: number, run: () => T])[]): T | undefined {
     let left = this.#random.next() * actions.reduce((sum, [weight]) => sum + weight, 0);
     for (const [weight, run] of actions) {
       left -= weight;
-      if (left >= 0) continue;
-      run();
-      return;
+      if (left < 0) return run();
     }
+    return undefined;
   }
 
   uuid(): string {
-    return uuidV8(this.#bytes(16));
+    return uuidV8(this.bytes(16));
   }
 
   eventId(millis: number, lane: number): string {
-    return eventId(millis, lane, this.#bytes(8));
+    return eventId(millis, lane, this.bytes(8));
   }
 
-  #bytes(count: number): Buffer {
+  bytes(count: number): Buffer {
     return Buffer.from(Array.from({ length: count }, () => this.between(0, 255)));
   }
 }

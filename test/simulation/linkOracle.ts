@@ -13,7 +13,11 @@ export interface Sent {
   readonly arrivedAt: ReadonlyMap<string, number>;
   /** True once every report was let go; until then a missing event is only pending. */
   readonly isOver: boolean;
+  /** Reports by `keyOf`, and events by id, that a cut of the log took records of: their links may be there or not. */
+  readonly lost?: { readonly reports: ReadonlySet<string>; readonly events: ReadonlySet<string> };
 }
+
+const NOTHING_LOST = { reports: new Set<string>(), events: new Set<string>() };
 
 interface Judged {
   readonly record: ReportLink;
@@ -21,7 +25,7 @@ interface Judged {
 }
 
 /** A sentence for each difference between the made and the expected links. */
-export function findingsOn({ topics, lanes, arrivedAt, isOver }: Sent): string[] {
+export function findingsOn({ topics, lanes, arrivedAt, isOver, lost = NOTHING_LOST }: Sent): string[] {
   const findings: string[] = [];
   const reports = judgedReports(topics);
   const made = new Map<string, LinkedEvent[]>();
@@ -37,6 +41,7 @@ export function findingsOn({ topics, lanes, arrivedAt, isOver }: Sent): string[]
   const events = distinctEvents(topics.events.flat());
   const expected = new Set<string>();
   for (const { record, isRetracted } of reports.values()) {
+    if (lost.reports.has(keyOf(record))) continue;
     const sources = namedEventsOf(record);
     for (const { event, message } of events.values()) {
       const source = sourceOf(record, sources, event, message, lanes);
@@ -44,6 +49,7 @@ export function findingsOn({ topics, lanes, arrivedAt, isOver }: Sent): string[]
       const id = linkIdOf(record.projectId, record.reportId, event.id);
       expected.add(id);
       sources.delete(event.id);
+      if (lost.events.has(event.id)) continue;
       const isLate = source !== 'session' && (arrivedAt.get(event.id) ?? 0) >= closesAtMs(record);
       const kinds = (made.get(id) ?? []).map(({ kind }) => kind).join(' then ');
       const may = isRetracted ? ['linked then unlinked', ''] : isLate ? ['linked', ''] : ['linked'];
@@ -56,11 +62,13 @@ export function findingsOn({ topics, lanes, arrivedAt, isOver }: Sent): string[]
       }
     }
     for (const eventId of isRetracted || !isOver ? [] : sources.keys()) {
+      if (lost.events.has(eventId)) continue;
       if (!unresolved.has(linkIdOf(record.projectId, record.reportId, eventId)))
         findings.push(`report ${record.reportId} names ${eventId}, which never came and is not unresolved`);
     }
   }
   for (const [id, [link]] of made) {
+    if (link && (lost.events.has(link.event.id) || lost.reports.has(keyOf(link)))) continue;
     if (!expected.has(id)) findings.push(`report ${link?.reportId} must not be linked to ${link?.event.id}`);
   }
   return findings;

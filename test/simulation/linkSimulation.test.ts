@@ -1,6 +1,7 @@
 /** The linker against the brute-force join. `npm run simulate:links -- --seeds N` runs any number; QUESTLOG_SEED begins elsewhere. */
 import { expect, test } from 'vitest';
-import { firstSeedFrom, simulateSeeds } from './simulateSeeds.ts';
+import { simulateLinks } from './linkSimulation.ts';
+import { firstSeedFrom, simulateSeeds, total } from './simulateSeeds.ts';
 
 /** Ten times as many in the tier of faults. */
 const RUNS = { long: 2_000, mutants: 20 };
@@ -10,10 +11,10 @@ const WITHIN_MS = 600_000;
 
 test('links equal the brute-force join through repeats, retractions and crashes: none twice, none missing', {
   timeout: WITHIN_MS,
-}, () => {
-  const { failed, links, crashes } = simulateSeeds(firstSeedFrom(process.env), SEEDS, 3);
+}, async () => {
+  const { failed, outcomes } = await simulateSeeds(simulateLinks, firstSeedFrom(process.env), SEEDS, 3);
   expect(failed).toEqual([]);
   // A run in which nothing happens would prove nothing.
-  expect(links).toBeGreaterThan(SEEDS);
-  expect(crashes).toBeGreaterThan(SEEDS);
+  expect(total(outcomes, ({ links }) => links)).toBeGreaterThan(SEEDS);
+  expect(total(outcomes, ({ crashes }) => crashes)).toBeGreaterThan(SEEDS);
 });

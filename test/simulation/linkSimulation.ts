@@ -24,8 +24,7 @@ const WIDE_BOUNDS = { ...LINKER_BOUNDS, sessionsWithReports: 1_000 };
 const SMALL_BOUNDS: LinkerBounds = {
   openReports: 2,
   openEventIds: 5,
-  appendSlots: 4,
-  appendsASlot: 2,
+  appends: 5,
   heldBytes: 1_000,
   sessionsWithReports: 2,
 };

@@ -1,24 +1,34 @@
-/** Runs the simulation of links for a range of seeds, until so many have failed. */
-import { simulateLinks } from './linkSimulation.ts';
+/** Runs a simulation for a range of seeds, until so many have failed. */
 
-export interface Campaign {
-  readonly failed: readonly { readonly seed: number; readonly findings: readonly string[] }[];
-  readonly links: number;
-  readonly crashes: number;
+export interface Simulated {
+  readonly findings: readonly string[];
 }
 
-export function simulateSeeds(first: number, count: number, enough = Number.POSITIVE_INFINITY): Campaign {
-  const failed: Campaign['failed'][number][] = [];
-  let [links, crashes] = [0, 0];
+export interface Campaign<Outcome> {
+  readonly failed: readonly { readonly seed: number; readonly findings: readonly string[] }[];
+  readonly outcomes: readonly Outcome[];
+}
+
+export async function simulateSeeds<Outcome extends Simulated>(
+  simulate: (seed: number) => Outcome | Promise<Outcome>,
+  first: number,
+  count: number,
+  enough = Number.POSITIVE_INFINITY,
+): Promise<Campaign<Outcome>> {
+  const failed: Campaign<Outcome>['failed'][number][] = [];
+  const outcomes: Outcome[] = [];
   for (let seed = first; seed < first + count && failed.length < enough; seed++) {
-    const outcome = simulateLinks(seed);
-    links += outcome.links;
-    crashes += outcome.crashes;
+    const outcome = await simulate(seed);
+    outcomes.push(outcome);
     if (outcome.findings.length > 0) failed.push({ seed, findings: outcome.findings });
   }
-  return { failed, links, crashes };
+  return { failed, outcomes };
 }
 
 export function firstSeedFrom(env: Readonly<Record<string, string | undefined>>): number {
   return Number(env['QUESTLOG_SEED'] ?? 1);
+}
+
+export function total<Outcome>(outcomes: readonly Outcome[], of: (outcome: Outcome) => number): number {
+  return outcomes.reduce((sum, outcome) => sum + of(outcome), 0);
 }

@@ -4,37 +4,33 @@
  */
 import type { Engines } from '@questlog/runtime/log/kafka/testing/engines';
 import { afterAll, beforeAll, beforeEach } from 'vitest';
-import { environmentIn, type StackCommands, stackCommands } from './stackCommands.ts';
+import { type StackCommands, type StackEngines, stackCommands, threeBrokers } from './stackCommands.ts';
 
 export interface OwnStack {
   /** From the first `beforeAll` on; undefined where there is none. */
-  readonly engines: Pick<Engines, 'brokers' | 'registryUrl' | 'clickhouseUrl'> | undefined;
+  readonly engines: StackEngines | undefined;
   readonly commands: StackCommands;
 }
 
 const UP_WITHIN_MS = 300_000;
 
-/** A stack of three brokers. Call it in the body of a suite: it is up before the first test, and again after the last one. */
+/** A stack of three brokers. Call it in the body of a suite: it is up before each test, and after the last one. */
 export function ownStack({ stackDir }: Engines): OwnStack {
   const commands = stackCommands(stackDir);
   let own: OwnStack['engines'];
   let lack: string | undefined;
 
   beforeAll(async () => {
-    const up = await commands.run('up', '--brokers', '3');
-    lack = whatIsLacking(up.stderr);
-    if (lack !== undefined) return console.log(`skipped: no stack of the test's own: ${lack}`);
-    if (up.code !== 0) throw new Error(up.stderr);
-    const env = environmentIn(up.stdout);
-    own = {
-      brokers: env['KAFKA_BROKERS'] ?? '',
-      registryUrl: env['SCHEMA_REGISTRY_URL'] ?? '',
-      clickhouseUrl: env['CLICKHOUSE_URL'] ?? '',
-    };
+    const up = await threeBrokers(commands);
+    if ('lack' in up) lack = up.lack;
+    else own = up;
+    if (lack !== undefined) console.log(`skipped: no stack of the test's own: ${lack}`);
   }, UP_WITHIN_MS);
-  beforeEach(({ skip }) => {
+  beforeEach(async ({ skip }) => {
     if (lack !== undefined) skip(lack);
-  });
+    // One that failed may have left a broker dead.
+    await commands.do('up');
+  }, UP_WITHIN_MS);
   afterAll(async () => {
     if (stackDir === undefined) await commands.remove();
     else await commands.do('up');
@@ -45,15 +41,4 @@ export function ownStack({ stackDir }: Engines): OwnStack {
       return own;
     },
   };
-}
-
-/**
- * Names what this machine lacks for a stack, from the standard error of `up`.
- * @throws where `QUESTLOG_REQUIRE` asks for kafka all the same.
- */
-export function whatIsLacking(stderr: string): string | undefined {
-  const lack = /^stack: (.*(is needed|needs Linux).*)$/m.exec(stderr)?.[1];
-  const isRequired = /\bkafka\b/.test(process.env['QUESTLOG_REQUIRE'] ?? '');
-  if (lack !== undefined && isRequired) throw new Error(`QUESTLOG_REQUIRE asks for kafka, but: ${lack}`);
-  return lack;
 }

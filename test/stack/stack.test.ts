@@ -10,9 +10,14 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from 'vitest';
 import { PluginGame } from '../e2e/pluginGame.ts';
 import { collectOutput, end, ready, send, spawnProduct } from '../e2e/product.ts';
-import { whatIsLacking } from './ownStack.ts';
 import { clientsOf, type StackClients } from './stackClients.ts';
-import { environmentIn, type NodeStatus, type Outcome, stackCommands } from './stackCommands.ts';
+import {
+  environmentIn,
+  type NodeStatus,
+  type Outcome,
+  stackCommands,
+  whatIsLacking,
+} from './stackCommands.ts';
 
 /** Brokers and registry start within 20 s on two idle cores; here other tests have these, too. */
 const WITHIN_MS = 300_000;

@@ -78,6 +78,37 @@ export function stackCommands(dataDir = mkdtempSync(join(tmpdir(), 'questlog-sta
   return { dataDir, run, do: done, shell: (line) => execute('sh', ['-c', line]), status, remove };
 }
 
+export interface StackEngines {
+  readonly brokers: string;
+  readonly registryUrl: string;
+  readonly clickhouseUrl: string;
+}
+
+/** Starts three brokers, a registry and a ClickHouse. @returns why not, where this machine lacks something for them. */
+export async function threeBrokers(commands: StackCommands): Promise<StackEngines | { lack: string }> {
+  const up = await commands.run('up', '--brokers', '3');
+  const lack = whatIsLacking(up.stderr);
+  if (lack !== undefined) return { lack };
+  if (up.code !== 0) throw new Error(up.stderr);
+  const env = environmentIn(up.stdout);
+  return {
+    brokers: env['KAFKA_BROKERS'] ?? '',
+    registryUrl: env['SCHEMA_REGISTRY_URL'] ?? '',
+    clickhouseUrl: env['CLICKHOUSE_URL'] ?? '',
+  };
+}
+
+/**
+ * Names what this machine lacks for a stack, from the standard error of `up`.
+ * @throws where `QUESTLOG_REQUIRE` asks for kafka all the same.
+ */
+export function whatIsLacking(stderr: string): string | undefined {
+  const lack = /^stack: (.*(is needed|needs Linux).*)$/m.exec(stderr)?.[1];
+  const isRequired = /\bkafka\b/.test(process.env['QUESTLOG_REQUIRE'] ?? '');
+  if (lack !== undefined && isRequired) throw new Error(`QUESTLOG_REQUIRE asks for kafka, but: ${lack}`);
+  return lack;
+}
+
 /** Parses lines of `NAME=value`. */
 export function environmentIn(lines: string): Record<string, string> {
   const pairs = lines.trimEnd().split('\n');

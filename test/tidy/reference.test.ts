@@ -2,6 +2,8 @@
 import { openApi } from '@questlog/ingest/http/openapi/openapi';
 import { adminApi } from '@questlog/ingest/http/openapi/openapiAdmin';
 import { expect, test } from 'vitest';
+import { PAGE, reliabilityPage } from '../faults/campaign/reliabilityPage.ts';
+import { readResults } from '../faults/campaign/results.ts';
 import { projectFiles, textOf } from './house.ts';
 import { REFERENCE, referencePages } from './referencePages.ts';
 import { parseSources } from './sources.ts';
@@ -14,6 +16,12 @@ test.each(Object.entries(pages))('%s is what its source makes of it', (name, tex
   const path = `${REFERENCE}/${name}`;
   expect(files, `${path} is missing; run: npm run docs:reference`).toContain(path);
   expect(textOf(path), `${path} is not up to date; run: npm run docs:reference`).toBe(text);
+});
+
+test('the page of the campaign tells what its result file holds', () => {
+  expect(textOf(PAGE), `${PAGE} is not up to date; run: npm run docs:reference`).toBe(
+    reliabilityPage(readResults()),
+  );
 });
 
 test('every page of the reference is generated', () => {

@@ -21,6 +21,8 @@ const SLEEPERS: Readonly<Record<string, string>> = {
   'test/cluster/load.ts': 'the load has a pace, whatever the machine',
   'test/console/screenshots.ts': 'figures of a page that counts by the second come to rest',
   'test/e2e/builders.ts': 'polls a condition',
+  'test/faults/campaign/tryRows.ts': 'the instants of faults are drawn, and their seed is printed',
+  'test/simulation/world/virtualTime.ts': 'puts a simulated time in the place of Node’s',
   'test/faults/killCampaign.ts': 'the instant of a kill is drawn, and its seed is printed',
 };
 

@@ -1,6 +1,8 @@
-/** `npm run docs:reference`: writes the pages of `docs/reference`. */
+/** `npm run docs:reference`: writes the pages of `docs/reference`, and `docs/reliability.md`. */
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { PAGE, reliabilityPage } from '../faults/campaign/reliabilityPage.ts';
+import { readResults } from '../faults/campaign/results.ts';
 import { ROOT } from './house.ts';
 import { REFERENCE, referencePages } from './referencePages.ts';
 
@@ -9,3 +11,5 @@ for (const [name, text] of Object.entries(await referencePages())) {
   writeFileSync(join(ROOT, REFERENCE, name), text);
   process.stdout.write(`${REFERENCE}/${name}\n`);
 }
+writeFileSync(join(ROOT, PAGE), reliabilityPage(readResults()));
+process.stdout.write(`${PAGE}\n`);

@@ -63,7 +63,7 @@ export interface LinkerPosition {
 /** The key of the entry that has it. */
 export const POSITION_KEY = 'position';
 
-/** Append ids seen lately. */
+/** Append ids that a commit brought, or several of one slot, as the version before wrote them. */
 export interface SeenAppends {
   readonly ids: readonly string[];
   /** Milliseconds since the epoch: when the first of them came. */

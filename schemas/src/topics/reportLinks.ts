@@ -153,7 +153,9 @@ export function faultOf(record: ReportLink): string | undefined {
     return 'a report has a session, an event or content';
   const context = record.content?.context;
   if (context && !isObjectText(context)) return 'the context must be the text of a JSON object';
-  return undefined;
+  const sizes = record.content?.attachments.map(({ sizeBytes }) => sizeBytes ?? 0) ?? [];
+  const negative = sizes.find((size) => size < 0);
+  return negative === undefined ? undefined : `an attachment's sizeBytes is ${negative}, below 0`;
 }
 
 /** True for a record at its tenant's home partition, where reports are decided. */

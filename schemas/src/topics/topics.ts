@@ -20,10 +20,15 @@ export const GROUPS = {
   link: 'questlog-link',
 } as const;
 
+/** Reads what others wrote to partitions that somebody added to the topic of report links; elsewhere nobody joins it. */
+export const CARRYING_GROUP = 'questlog-carry-reports';
+
 /** The header that makes a repeated append recognisable without decoding it (a UUID). */
 export const APPEND_ID_HEADER = 'questlog-append-id';
 
 const MIB = 1024 * 1024;
+/** Key and value, uncompressed where it is ours: a foreign record may be larger once it is unpacked. */
+export const MAX_REPORT_LINK_BYTES = MIB;
 const DAY_MS = 24 * 60 * 60 * 1000;
 
 /** The settings of a new topic. Its shape is the log port's TopicSpec, which this package must not import. */
@@ -45,7 +50,13 @@ export function topicDefinitions(partitions: number): TopicDefinition[] {
   return [
     { name: TOPICS.events, partitions, cleanup: week, maxRecordBytes: 12 * MIB },
     // Foreign producers may write report links (decision 0009), and compress with lz4 or snappy by default.
-    { name: TOPICS.reportLinks, partitions, cleanup: week, maxRecordBytes: MIB, compression: 'zstd' },
+    {
+      name: TOPICS.reportLinks,
+      partitions,
+      cleanup: week,
+      maxRecordBytes: MAX_REPORT_LINK_BYTES,
+      compression: 'zstd',
+    },
     { name: TOPICS.linkedEvents, partitions, cleanup: week, maxRecordBytes: 13 * MIB },
     { name: TOPICS.linkerState, partitions, cleanup: { policy: 'compact' }, maxRecordBytes: MIB },
     { name: TOPICS.sessions, partitions, cleanup: week, maxRecordBytes: MIB },

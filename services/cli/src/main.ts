@@ -2,6 +2,7 @@
 /** `questlog <command>`: the services, and what people ask of a running Questlog. Exit codes: 0 done, 1 failed, 2 wrong use. */
 import { messageOf } from '@questlog/runtime/process/errors';
 import { CommanderError } from 'commander';
+import { forTerminal } from './print.ts';
 import { questlog } from './program.ts';
 
 const WRONG_USE = 2;
@@ -18,7 +19,7 @@ try {
 } catch (error) {
   if (error instanceof CommanderError) process.exitCode = error.exitCode === 0 ? 0 : WRONG_USE;
   else {
-    process.stderr.write(`questlog: ${messageOf(error)}\n`);
+    process.stderr.write(`questlog: ${forTerminal(messageOf(error))}\n`);
     process.exitCode = 1;
   }
 }

@@ -4,6 +4,7 @@ import { Unavailable } from '@questlog/runtime/process/errors';
 import { untilAvailable } from '@questlog/runtime/process/waiting';
 import { isOnKafka, type Settings, settings } from '@questlog/standalone/config';
 import { credentialsPath, readCredentials } from '@questlog/standalone/credentials';
+import { forTerminal } from './print.ts';
 
 /** A listener. */
 export class Endpoint {
@@ -52,7 +53,7 @@ export class Endpoint {
       onDelay: ({ message }, ms) => {
         tries += 1;
         if (tries > MAX_TRIES) enough.abort();
-        else process.stderr.write(`${message}; again in ${(ms / 1000).toFixed(1)} s\n`);
+        else process.stderr.write(`${forTerminal(message)}; again in ${(ms / 1000).toFixed(1)} s\n`);
       },
     });
   }

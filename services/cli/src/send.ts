@@ -1,8 +1,10 @@
 /** `questlog send`: events from an argument, a file or standard input, each stored once however often a request is tried. */
 import { randomBytes } from 'node:crypto';
 import { createReadStream } from 'node:fs';
+import { Unavailable } from '@questlog/runtime/process/errors';
 import { eventId } from '@questlog/schemas/uuid';
 import { Command } from 'commander';
+import { INTERRUPTED, onInterrupt } from './interrupt.ts';
 import { type Line, linesOf, MAX_LINE_BYTES } from './lines.ts';
 import { example } from './manage.ts';
 import { count, progress } from './print.ts';
@@ -30,22 +32,44 @@ export function sendCommand(at: () => Promise<Reach>): Command {
     const to = await at();
     const startedMs = performance.now();
     let sent = 0;
+    let underWay = 0;
+    const tell = (): void => void process.stderr.write(storedText(sent, underWay));
+    const onExit = (): void => {
+      process.exitCode ||= 1;
+      tell();
+    };
+    // By Ctrl-C, or where nobody reads the answers any more.
+    process.on('exit', onExit);
+    onInterrupt(() => process.exit(INTERRUPTED));
     try {
       for await (const batch of batches(eventLines(event, options.file), to.demoSessionId)) {
+        underWay = batch.length;
         const answer = await post(to, batch);
         sent += batch.length;
+        underWay = 0;
         if (options.json === true) process.stdout.write(`${await answer.text()}\n`);
         const perSecond = (sent * 1000) / (performance.now() - startedMs);
         progress(startedMs, `${count(sent)} events, ${count(Math.round(perSecond))} a second`);
       }
     } catch (error) {
-      // Who sends the file again leaves them out.
-      if (sent > 0) process.stderr.write(`the first ${count(sent)} events are stored\n`);
+      if (!(error instanceof Unavailable)) underWay = 0;
+      tell();
       throw error;
+    } finally {
+      process.off('exit', onExit);
     }
     if (process.stderr.isTTY) process.stderr.write('\r\x1b[K');
     process.stderr.write(`${count(sent)} ${sent === 1 ? 'event' : 'events'} stored\n`);
   });
+}
+
+/** Whoever sends the file again leaves out what is stored, and looks first for what may be. */
+function storedText(sent: number, underWay: number): string {
+  const parts: string[] = [];
+  if (sent > 0) parts.push(`the first ${count(sent)} events are stored`);
+  if (underWay > 0) parts.push(`events ${count(sent + 1)} to ${count(sent + underWay)} may be stored`);
+  if (parts.length === 0) return '';
+  return `${process.stderr.isTTY ? '\r\x1b[K' : ''}${parts.join('; ')}\n`;
 }
 
 async function* eventLines(event: string | undefined, file: string | undefined): AsyncGenerator<Line> {

@@ -1,5 +1,6 @@
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
-import { FakeServer, json, lost, pass, refused } from './testing/fakeServer.ts';
+import type { Game } from './client.ts';
+import { bare, FakeServer, hangs, json, lost, pass, refused, room, stored } from './testing/fakeServer.ts';
 import { aStore } from './testing/memoryStore.ts';
 
 const A_DAY_MS = 86_400_000;
@@ -7,7 +8,7 @@ const INTERVAL_MS = 5_000;
 let server: FakeServer;
 
 beforeEach(() => {
-  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'Date'] });
+  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'Date', 'performance'] });
   // It works in a thread of its own, beside the clock.
   vi.stubGlobal('CompressionStream', undefined);
   server = new FakeServer();
@@ -134,6 +135,17 @@ describe('an answer that does not come', () => {
     expect(game.counts).toMatchObject({ queued: 0, sent: 5 });
   });
 
+  test('is asked for again in time where the clock was set back', async () => {
+    server.next(lost);
+    const game = await server.start();
+    game.event('a');
+    await pass(0);
+    vi.setSystemTime(Date.now() - A_DAY_MS);
+    await pass(60_000);
+
+    expect(game.counts).toMatchObject({ queued: 0, sent: 1 });
+  });
+
   test('for a day makes the batch uncertain: it is counted, told of, and not sent again', async () => {
     const game = await server.start();
     await game.flush();
@@ -184,10 +196,12 @@ describe('what Questlog refuses', () => {
     expect(game.counts).toMatchObject({ queued: 0, sent: 2, refused: 1 });
   });
 
-  test('as a whole goes again in smaller batches, until one event is to blame', async () => {
+  test.each([
+    ['batch_too_large', refused(413, 'batch_too_large')],
+    ['413', bare(413)],
+  ])('as a whole, %s, goes again in smaller batches, until one event is to blame', async (code, tooLarge) => {
     const game = await server.start();
     await game.flush();
-    const tooLarge = refused(413, 'batch_too_large');
     server.next(tooLarge, tooLarge, tooLarge);
     for (const name of ['a', 'b', 'c', 'd']) game.event(name);
     await game.flush();
@@ -196,7 +210,7 @@ describe('what Questlog refuses', () => {
       ...['abcd', 'ab', 'a', 'b', 'c', 'd'],
     ]);
     expect(new Set(server.keys()).size).toBe(6);
-    expect(server.problems).toMatchObject([{ kind: 'refused', code: 'batch_too_large' }]);
+    expect(server.problems).toMatchObject([{ kind: 'refused', code }]);
     expect(game.counts).toMatchObject({ queued: 0, sent: 3, refused: 1 });
   });
 
@@ -208,6 +222,37 @@ describe('what Questlog refuses', () => {
     await expect(game.report({ title: '' })).rejects.toThrow('invalid_request: it is invalid_request');
     expect(server.problems).toMatchObject([{ kind: 'refused', code: 'invalid_request' }]);
     expect(game.counts).toMatchObject({ queued: 0, refused: 1 });
+  });
+
+  test('or what somebody on the way refuses for a day, of a report, is told, and holds up no more', async () => {
+    server.next(...Array.from({ length: 99 }, () => reportsAreBlocked));
+    const game = await server.start();
+    const filed = game.report({ title: 'stuck' }).catch(String);
+    game.event('a');
+    await pass(A_DAY_MS / 2);
+    expect(game.counts).toMatchObject({ queued: 2, refused: 0 });
+    await pass(A_DAY_MS);
+
+    expect(await filed).toMatch('403');
+    expect(server.problems).toMatchObject([{ kind: 'refused', code: '403' }]);
+    expect(game.counts).toMatchObject({ queued: 0, sent: 1, refused: 1 });
+  });
+
+  test('and what was refused so in an earlier run is given up in the next one, though not by its first try', async () => {
+    const store = aStore();
+    server.next(...Array.from({ length: 99 }, () => reportsAreBlocked));
+    const before = await server.start({ queue: store });
+    void before.report({ title: 'stuck' });
+    await before.end();
+    vi.setSystemTime(Date.now() + A_DAY_MS);
+    const game = await server.start({ queue: aStore(store.entries) });
+    game.event('a');
+    await game.flush();
+    // Where it plays now somebody may have to sign in first.
+    expect(game.counts).toMatchObject({ sent: 0, refused: 0 });
+    await pass(A_DAY_MS / 2);
+
+    expect(game.counts).toMatchObject({ queued: 0, sent: 1, refused: 1 });
   });
 
   test.each([
@@ -296,12 +341,51 @@ test('end() sends what waits, then notes and sends nothing', async () => {
   const game = await server.start({ queue: store });
   game.event('a');
   expect(await game.end()).toBe(true);
+  game.consent(true);
   game.event('b');
   await pass(A_DAY_MS);
 
   expect(server.batches()).toMatchObject([[{ eventType: 'a' }]]);
+  expect(game.counts).toMatchObject({ queued: 0, sent: 1 });
   expect(store.isClosed).toBe(true);
 });
+
+test.each([
+  ['the token is refused', (game: Game) => game.flush(), refused(401, 'unauthorized')],
+  ['the game ends', (game: Game) => game.end(), lost],
+])(
+  'a report that waits when %s, and a later one, are told that they are not filed',
+  async (_, stop, answer) => {
+    const store = aStore();
+    server.next(answer);
+    const game = await server.start({ queue: store });
+    const filed = game.report({ title: 'stuck' }).catch(String);
+    await stop(game);
+
+    expect(await filed).toMatch('next start');
+    await expect(game.report({ title: 'again' })).rejects.toThrow('stopped, ended');
+    expect([...store.entries.values()].map(({ kind }) => kind)).toEqual(['session', 'report']);
+  },
+);
+
+test('a file that nobody takes in is given up', async () => {
+  const limit = new AbortController();
+  vi.spyOn(AbortSignal, 'timeout').mockReturnValue(limit.signal);
+  const game = await server.start();
+  await game.flush();
+  server.next(room, (sent) => {
+    const hanging = hangs(sent);
+    limit.abort(new Error('nobody answers'));
+    return hanging;
+  });
+  const file = game.upload(new Blob(['a log']), { attachmentType: 'log_bundle', fileName: 'a.log' });
+
+  await expect(file).rejects.toThrow('nobody answers');
+});
+
+/** As a proxy may that takes their text for an attack. */
+const reportsAreBlocked: typeof stored = (sent) =>
+  sent.path.endsWith('/reports') ? json(403, 'blocked', { 'Retry-After': '3600' }) : stored(sent);
 
 /** The listeners of a page, by event. */
 function aPage(): Map<string, () => void> {

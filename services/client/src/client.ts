@@ -1,7 +1,7 @@
 /** Questlog's client for games: begins a session, and sends its events and reports once each, in order. */
 
 import type { BugReport, ClientProblem, GameOptions, ReportFile } from './gameOptions.ts';
-import { fieldOf, KEEPALIVE_BYTES, post, type Reply, upload } from './post.ts';
+import { fieldOf, isAnswer, isRefusal, KEEPALIVE_BYTES, post, type Reply, upload, uuid } from './post.ts';
 import { type Item, type Kept, Queue, type QueueStore, type Unit } from './queue.ts';
 
 export type { BugReport, ClientProblem, GameOptions, ReportFile } from './gameOptions.ts';
@@ -43,11 +43,13 @@ export class Game {
   #sequence = 0;
   #hasConsent: boolean;
   #isNoting = true;
+  #hasEnded = false;
   #isStopped = false;
   #mayGzip = typeof CompressionStream === 'function';
   readonly #intervalMs: number;
   #maxEvents: number;
   #failures = 0;
+  /** Of `performance.now()`, which nobody sets back. */
   #notBeforeMs = 0;
   #timer: ReturnType<typeof setTimeout> | undefined;
   #running: Promise<boolean> | undefined;
@@ -96,11 +98,12 @@ export class Game {
   /**
    * Files a bug report; the events of the session around it belong to it.
    * @returns its id, once it is filed.
-   * @throws where it was refused, or where older reports leave it no room.
+   * @throws where it was refused, where older reports leave it no room, where it was forgotten, and where the game has
+   *   stopped or ended before it was filed: the next start files what a kept queue holds.
    */
   report({ context, attachments, window, ...report }: BugReport): Promise<string> {
     const filed = new Promise<string>((resolve, reject) => {
-      if (!this.#isNoting) throw new Error('the session has ended, or there is no consent');
+      if (!this.#isNoting || this.#isStopped) throw new Error('stopped, ended, or without consent');
       const whole = { clientRequestId: uuid(), sessionId: this.#sessionId, occurredAt: now() };
       const id = this.#add('report', JSON.stringify({ ...whole, report, context, attachments, window }));
       this.#waiting.set(id, { resolve, reject });
@@ -113,8 +116,9 @@ export class Game {
 
   /** Sends a file at once, for a report's `attachments`. @throws where it was refused, or cannot be sent now. */
   async upload(data: Blob, file: Pick<ReportFile, 'attachmentType' | 'fileName'>): Promise<ReportFile> {
-    if (!this.#mayLeave()) throw new Error('offline, stopped, or without consent');
-    return await upload(this.#options, data, file);
+    const sessionId = this.#sessionId;
+    const isWanted = (): boolean => this.#mayLeave() && this.#sessionId === sessionId;
+    return await upload(this.#options, { data, file, isWanted });
   }
 
   /** Sends what waits. @returns whether all of it has left. */
@@ -124,6 +128,7 @@ export class Game {
 
   /** Sends what waits and ends the session. What could not be sent stays in a kept queue for the next start. */
   async end(): Promise<boolean> {
+    this.#hasEnded = true;
     this.#isNoting = false;
     const isDone = await this.flush();
     this.#stop();
@@ -133,8 +138,7 @@ export class Game {
 
   /** Without consent nothing is noted, and what waits is forgotten. */
   consent(isGiven: boolean): void {
-    if (this.#page.signal.aborted) return;
-    this.#isNoting = isGiven;
+    this.#isNoting = isGiven && !this.#hasEnded;
     this.#hasConsent = isGiven;
     if (!isGiven) {
       this.forget();
@@ -147,8 +151,7 @@ export class Game {
 
   /** Clears the queue and the ids: what comes is another session, of nobody. Required consent must be given anew. */
   forget(): void {
-    for (const { reject } of this.#waiting.values()) reject(new Error('forgotten'));
-    this.#waiting.clear();
+    this.#rejectReports('forgotten');
     this.#queue.clear();
     this.#hasConsent &&= this.#options.consent !== 'required';
     this.#queue.isKept = this.#hasConsent;
@@ -210,7 +213,7 @@ export class Game {
     for (let isDone = false; ; ) {
       const { head } = this.#queue;
       isDone = head === undefined || (head.id > this.#upTo && !this.#isFull());
-      const waitMs = this.#notBeforeMs - Date.now();
+      const waitMs = this.#notBeforeMs - performance.now();
       if (!isDone && waitMs > 0) this.#wakeAfter(waitMs);
       const mayGo = !isDone && waitMs <= 0 && this.#mayLeave();
       if (mayGo && (await (head?.sending ?? this.#send(0)))) continue;
@@ -224,7 +227,7 @@ export class Game {
   /** The page goes: what fits beside what is under way leaves at once, and may outlive the page. */
   #leave(): void {
     let room = KEEPALIVE_BYTES;
-    for (let at = 0; this.#mayLeave() && Date.now() >= this.#notBeforeMs; ) {
+    for (let at = 0; this.#mayLeave() && performance.now() >= this.#notBeforeMs; ) {
       const unit = this.#queue.unitAt(at, { events: this.#maxEvents, bytes: room });
       for (const { bytes } of unit ?? []) room -= bytes + 2;
       if (unit === undefined || room < 0) return;
@@ -310,8 +313,11 @@ export class Game {
     }
     if (status >= 200 && status < 300 && isAnswer(unit, body)) this.#accepted(unit, body);
     else if (code?.endsWith('_encoding') && this.#mayGzip) this.#mayGzip = false;
-    // Anybody on the way may answer 4xx; only Questlog gives a code.
-    else if (status >= 400 && status < 500 && status !== 408 && status !== 429 && code !== undefined) {
+    // Anybody on the way may answer 4xx; only Questlog gives a code. What is too large for a proxy stays so.
+    else if (
+      isRefusal(reply) &&
+      (code !== undefined || status === 413 || this.#queue.isBlocked(head, this.#failures))
+    ) {
       this.#refusedWhole(unit, problem);
     } else {
       if (head.batch !== undefined) head.batch.isUnsure ||= !reply.isUnsent;
@@ -357,7 +363,7 @@ export class Game {
   /** Full jitter: games that lost a server together come back apart. */
   #backOff(retryAfterMs: number): false {
     this.#failures += 1;
-    this.#notBeforeMs = Date.now() + retryAfterMs;
+    this.#notBeforeMs = performance.now() + retryAfterMs;
     clearTimeout(this.#timer);
     this.#timer = undefined;
     this.#wakeAfter(retryAfterMs + Math.random() * Math.min(MAX_BACK_OFF_MS, 1_000 * 2 ** this.#failures));
@@ -366,8 +372,14 @@ export class Game {
 
   #stop(): void {
     this.#isStopped = true;
+    this.#rejectReports('the game stopped or ended; the next start files what a kept queue holds');
     clearTimeout(this.#timer);
     this.#page.abort();
+  }
+
+  #rejectReports(why: string): void {
+    for (const { reject } of this.#waiting.values()) reject(new Error(why));
+    this.#waiting.clear();
   }
 
   #on(event: string, listener: () => void): void {
@@ -380,21 +392,6 @@ export class Game {
   }
 }
 
-function isAnswer([head, ...others]: Unit, body: unknown): boolean {
-  if (head.kind !== 'event') return fieldOf(body, 'id') !== undefined;
-  return Array.isArray(body) && body.length === 1 + others.length;
-}
-
 function now(): string {
   return new Date().toISOString();
-}
-
-/** Version 4, or with a time version 7; `crypto.randomUUID` is not there on pages without TLS. */
-function uuid(ms?: number): string {
-  const random = [...crypto.getRandomValues(new Uint8Array(16))];
-  const hex = random.map((byte) => byte.toString(16).padStart(2, '0')).join('');
-  const time = ms?.toString(16).padStart(12, '0') ?? hex.slice(0, 12);
-  const variant = '89ab'[(random[8] ?? 0) & 3];
-  const start = `${time.slice(0, 8)}-${time.slice(8)}-${ms === undefined ? 4 : 7}${hex.slice(13, 16)}`;
-  return `${start}-${variant}${hex.slice(17, 20)}-${hex.slice(20)}`;
 }

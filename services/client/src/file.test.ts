@@ -57,6 +57,40 @@ test('a write that failed, as on a full disk, costs nothing that is written once
   expect((await fileQueue(path).open()).map(([id]) => id)).toEqual([1, 2]);
 });
 
+test('a disk that stays full costs no open files, and is tried again every few seconds until there is room', async () => {
+  const path = aPath();
+  const clock = vi.spyOn(performance, 'now').mockReturnValue(0);
+  const queue = fileQueue(path);
+  await queue.open();
+  const opened = vi.spyOn(fs, 'openSync');
+  const closed = vi.spyOn(fs, 'closeSync');
+  const full = vi.spyOn(fs, 'appendFileSync').mockImplementation(() => {
+    throw new Error('ENOSPC');
+  });
+  syncBuiltinESMExports();
+  onTestFinished(() => {
+    vi.restoreAllMocks();
+    syncBuiltinESMExports();
+  });
+  const note = (id: number) => queue.write([[id, { kind: 'event', text: '{}' }]]);
+  for (let id = 1; id <= 100; id += 1) {
+    clock.mockReturnValue(id * 100);
+    expect(() => note(id)).toThrow('ENOSPC');
+  }
+  expect(opened.mock.calls.length).toBe(closed.mock.calls.length);
+  expect(opened.mock.calls.length).toBeLessThan(5);
+  // What would be sent twice is tried each time.
+  const before = opened.mock.calls.length;
+  for (let id = 1; id <= 10; id += 1) expect(() => queue.write([[id, null]])).toThrow('ENOSPC');
+  expect(opened.mock.calls.length).toBe(before + 10);
+  full.mockRestore();
+  syncBuiltinESMExports();
+  clock.mockReturnValue(20_000);
+  await note(101);
+
+  expect((await fileQueue(path).open()).length).toBe(91);
+});
+
 test('a file does not grow with what has left the queue, and is its owner’s alone', async () => {
   const path = aPath();
   const queue = fileQueue(path);

@@ -12,12 +12,16 @@ import type { QueueChange, QueueEntry, QueueStore } from './queue.ts';
 
 /** The file is written anew once it holds this much more than the queue did then. */
 const REWRITTEN_AFTER_BYTES = 1_048_576;
+/** A full disk is not tried again with each event: a game would stutter. */
+const REWRITE_AGAIN_AFTER_MS = 5_000;
 
 /** One process a file. An event is in it when `event()` returns; the key of a batch is on the disk before it is used. */
 export function fileQueue(path: string): QueueStore {
   const entries = new Map<number, QueueEntry>();
   let file: number | undefined;
   let grownBytes = 0;
+  let isOpen = false;
+  let failed: { readonly error: unknown; readonly ms: number } | undefined;
 
   const apply = (changes: readonly QueueChange[]): void => {
     for (const [id, entry] of changes) {
@@ -25,14 +29,34 @@ export function fileQueue(path: string): QueueStore {
       else entries.set(id, entry);
     }
   };
+  const close = (): void => {
+    if (file !== undefined) closeSync(file);
+    file = undefined;
+  };
   const rewrite = (): void => {
     const whole = openSync(`${path}.new`, 'w', 0o600);
-    appendFileSync(whole, `${JSON.stringify([...entries])}\n`);
-    fsyncSync(whole);
+    try {
+      appendFileSync(whole, `${JSON.stringify([...entries])}\n`);
+      fsyncSync(whole);
+    } finally {
+      closeSync(whole);
+    }
+    // Windows renames no file that is open.
+    close();
     renameSync(`${path}.new`, path);
-    if (file !== undefined) closeSync(file);
-    file = whole;
+    file = openSync(path, 'a');
     grownBytes = 0;
+  };
+  const rewriteAtTimes = (mustTry: boolean): void => {
+    const nowMs = performance.now();
+    if (!mustTry && failed !== undefined && nowMs - failed.ms < REWRITE_AGAIN_AFTER_MS) throw failed.error;
+    try {
+      rewrite();
+      failed = undefined;
+    } catch (error) {
+      failed = { error, ms: nowMs };
+      throw error;
+    }
   };
   return {
     open: async () => {
@@ -40,15 +64,19 @@ export function fileQueue(path: string): QueueStore {
       // A process that ended within a write leaves half a line, which nobody was told of.
       for (const line of lines.slice(0, -1)) apply(JSON.parse(line));
       rewrite();
+      isOpen = true;
       return [...entries].sort(([one], [other]) => one - other);
     },
     write: (changes) => {
-      if (file === undefined) return;
+      if (!isOpen) return;
       apply(changes);
       const line = `${JSON.stringify(changes)}\n`;
       grownBytes += line.length;
       // Also after a write that failed, of which half a line may be there.
-      if (grownBytes > REWRITTEN_AFTER_BYTES) return rewrite();
+      if (file === undefined || grownBytes > REWRITTEN_AFTER_BYTES) {
+        // Without a batch's key, or an entry's end, the next start would send again what is stored.
+        return rewriteAtTimes(changes.some(([, entry]) => entry === null || entry.batch !== undefined));
+      }
       try {
         appendFileSync(file, line);
         if (changes.some(([, entry]) => entry?.batch !== undefined)) fsyncSync(file);
@@ -58,8 +86,8 @@ export function fileQueue(path: string): QueueStore {
       }
     },
     close: () => {
-      if (file !== undefined) closeSync(file);
-      file = undefined;
+      isOpen = false;
+      close();
     },
   };
 }

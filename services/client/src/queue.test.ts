@@ -1,12 +1,13 @@
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
-import { FakeServer, lost, pass } from './testing/fakeServer.ts';
+import type { Game } from './client.ts';
+import { FakeServer, lost, pass, refused, room } from './testing/fakeServer.ts';
 import { aStore } from './testing/memoryStore.ts';
 
 const A_DAY_MS = 86_400_000;
 let server: FakeServer;
 
 beforeEach(() => {
-  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'Date'] });
+  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'Date', 'performance'] });
   // It works in a thread of its own, beside the clock.
   vi.stubGlobal('CompressionStream', undefined);
   server = new FakeServer();
@@ -62,6 +63,28 @@ describe('a full queue', () => {
   });
 });
 
+describe('what finds no room at all', () => {
+  test.each([
+    ['a report', (game: Game, description: string) => game.report({ title: 'stuck', description }), 0],
+    ['an event', async (game: Game, x: string) => game.event('large', { x }), 1],
+  ])('%s costs nothing of what was there', async (_, note, dropped) => {
+    vi.stubGlobal('navigator', { onLine: false });
+    const game = await server.start({ maxQueueBytes: 3_000 });
+    for (let n = 1; n <= 10; n += 1) game.event('n', { n });
+    const noted = note(game, 'x'.repeat(5_000)).then(() => 'noted', String);
+    vi.stubGlobal('navigator', { onLine: true });
+    await game.flush();
+
+    expect(await noted).toMatch(dropped === 0 ? 'no room' : 'noted');
+    const events = server.batches().flat();
+    expect(events.filter(({ eventType }) => eventType === 'n').map(({ payload }) => payload)).toEqual(
+      Array.from({ length: 10 }, (_none, i) => ({ n: i + 1 })),
+    );
+    expect(game.counts).toMatchObject({ dropped, sent: 10 + dropped });
+    expect(server.problems).toEqual(dropped === 0 ? [] : [{ kind: 'dropped', events: 1 }]);
+  });
+});
+
 describe('consent', () => {
   test('where it is required, nothing leaves and nothing is written down before it', async () => {
     const store = aStore();
@@ -88,6 +111,39 @@ describe('consent', () => {
 
     expect(server.batches()).toEqual([]);
     expect(store.entries.size).toBe(0);
+  });
+
+  test('that is taken back after the token was refused empties the queue too, and nothing is noted from then on', async () => {
+    const store = aStore();
+    server.next(refused(401, 'unauthorized'));
+    const game = await server.start({ queue: store });
+    game.event('a');
+    await game.flush();
+    expect(store.entries.size).toBe(2);
+    game.consent(false);
+    game.event('b');
+
+    expect(store.entries.size).toBe(0);
+    game.consent(true);
+    game.event('c');
+    expect([...store.entries.values()].map(({ kind }) => kind)).toEqual(['session', 'event']);
+    expect(server.sent.length).toBe(1);
+  });
+
+  test.each([
+    ['taken back', (game: Game) => game.consent(false)],
+    ['over with forget()', (game: Game) => game.forget()],
+  ])('that is %s while a picture finds its room keeps the picture here', async (_, withdraw) => {
+    const game = await server.start();
+    await game.flush();
+    server.next((sent) => {
+      withdraw(game);
+      return room(sent);
+    });
+    const picture = game.upload(new Blob(['a face']), { attachmentType: 'screenshot', fileName: 'a.png' });
+
+    await expect(picture).rejects.toThrow('without consent');
+    expect(server.sent.filter(({ text }) => text === 'a file')).toEqual([]);
   });
 
   test('forget() clears queue and ids: what comes is another session, of nobody', async () => {

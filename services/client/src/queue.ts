@@ -20,6 +20,8 @@ export interface QueueEntry {
   readonly batch?: { readonly key: string; readonly count: number };
   /** In the event that tells of what was lost. */
   readonly lost?: Lost;
+  /** In a report: when somebody on the way refused it first. */
+  readonly blockedMs?: number | undefined;
 }
 
 export interface Lost {
@@ -42,12 +44,17 @@ export interface Item {
   bytes: number;
   batch?: Batch | undefined;
   lost?: Lost | undefined;
+  blockedMs?: number | undefined;
   /** The request that is under way with it. */
   sending?: Promise<boolean> | undefined;
 }
 
 /** What one request carries: a session, a report, or the events of a batch. */
 export type Unit = readonly [Item, ...Item[]];
+
+const BLOCKED_FOR_MS = 24 * 60 * 60_000;
+/** The network of another day may be one that refuses, too, until somebody has signed in there. */
+const BLOCKED_TRIES = 10;
 
 export class Queue {
   readonly #store: QueueStore | undefined;
@@ -74,7 +81,7 @@ export class Queue {
     this.#left = left.map(([id]) => id);
     let batch: Batch | undefined;
     let ofBatch = 0;
-    for (const [id, { kind, text, lost, batch: begun }] of left) {
+    for (const [id, { kind, text, lost, blockedMs, batch: begun }] of left) {
       if (begun !== undefined) {
         batch = { ...begun, firstId: id, isUnsure: true };
         ofBatch = begun.count;
@@ -85,6 +92,7 @@ export class Queue {
         text,
         bytes: sizeOf(text),
         lost,
+        blockedMs,
         batch: ofBatch-- > 0 ? batch : undefined,
       });
       this.#bytes += sizeOf(text);
@@ -116,18 +124,21 @@ export class Queue {
   add(kind: Item['kind'], text: string): { id: number; dropped: number } {
     const item: Item = { id: this.#nextId++, kind, text, bytes: sizeOf(text) };
     const room = this.#maxBytes - item.bytes;
-    let dropped = 0;
-    while (this.#bytes > room) {
-      const oldest = this.#items.find((one) => one.kind === 'event' && !one.batch && !one.lost);
-      if (oldest === undefined) break;
-      this.remove([oldest]);
-      dropped += 1;
+    const dropped: Item[] = [];
+    let bytes = this.#bytes;
+    for (const one of this.#items) {
+      if (bytes <= room) break;
+      if (one.kind !== 'event' || one.batch || one.lost) continue;
+      dropped.push(one);
+      bytes -= one.bytes;
     }
-    const isTooMuch = this.#bytes > room && kind !== 'session';
+    const isTooMuch = bytes > room && kind !== 'session';
     if (isTooMuch && kind === 'report') throw new Error('the queue has no room for another report');
-    if (isTooMuch) dropped += 1;
-    else this.#push(item);
-    return { id: item.id, dropped };
+    // It would not fit even into what they leave.
+    if (isTooMuch) return { id: item.id, dropped: 1 };
+    for (const one of dropped) this.remove([one]);
+    this.#push(item);
+    return { id: item.id, dropped: dropped.length };
   }
 
   /** Counts what was lost in an event of its own, which grows until it is sent. */
@@ -169,6 +180,21 @@ export class Queue {
     for (const item of unit) item.batch = batch;
     this.#note(unit[0]);
     return batch;
+  }
+
+  /**
+   * Whether somebody on the way has refused a report for a day, and goes on to: it is then given up, since others wait
+   * behind it. The first time is written down.
+   *
+   * @param failures before this one, in a row.
+   */
+  isBlocked(item: Item, failures: number): boolean {
+    if (item.kind !== 'report') return false;
+    if (item.blockedMs === undefined) {
+      item.blockedMs = Date.now();
+      this.#note(item);
+    }
+    return Math.abs(Date.now() - item.blockedMs) >= BLOCKED_FOR_MS && failures >= BLOCKED_TRIES;
   }
 
   unpin(unit: Unit): void {
@@ -228,9 +254,9 @@ export class Queue {
   }
 }
 
-function entryOf({ id, kind, text, batch, lost }: Item): QueueEntry {
+function entryOf({ id, kind, text, batch, lost, blockedMs }: Item): QueueEntry {
   const begun = batch?.firstId === id && { batch: { key: batch.key, count: batch.count } };
-  return { kind, text, ...begun, ...(lost && { lost }) };
+  return { kind, text, ...begun, ...(lost && { lost }), ...(blockedMs && { blockedMs }) };
 }
 
 /** Bytes as UTF-8. */

@@ -4,6 +4,7 @@ import { aLog, topicSpec } from '@questlog/runtime/log/embedded/testing/testLog'
 import type { Log, NewRecord } from '@questlog/runtime/log/log';
 import { Invalid, Unavailable } from '@questlog/runtime/process/errors';
 import { silentLogger } from '@questlog/runtime/process/logger';
+import { stopsInTime } from '@questlog/runtime/process/testing/stopsInTime';
 import type { Codec } from '@questlog/runtime/registry/registry';
 import type { AcceptedEvent, EventsAccepted } from '@questlog/schemas/topics/eventsAccepted';
 import { TOPICS } from '@questlog/schemas/topics/topics';
@@ -78,6 +79,16 @@ test('the log is read once for all, and not at all when the last has left', asyn
   await expect(tail.join(aLooker(null))).rejects.toThrow(Unavailable);
 });
 
+test('a stop does not wait for a log that is silent', async () => {
+  const { tail, silence } = await aTail();
+  const silent = Promise.withResolvers<void>();
+  silence.ends = silent.promise;
+  const joining = tail.join(aLooker(null));
+  expect(await stopsInTime(() => tail.close())).toBe(true);
+  silent.resolve();
+  await joining;
+});
+
 test('a log that cannot be read is told to who came, and tried again for who comes next', async () => {
   const { tail, breakNext } = await aTail();
   breakNext();
@@ -116,6 +127,7 @@ async function aTail() {
   await log.ensureTopics([topicSpec(TOPICS.events)]);
   const tails = { opened: 0, closed: 0 };
   let isBroken = false;
+  const silence: { ends?: Promise<void> } = {};
   /** Time passes only where a test says so. */
   let nowMs = 0;
   const watched: Log = Object.create(log, {
@@ -138,7 +150,12 @@ async function aTail() {
         });
       },
     },
-    endOffsets: { value: (topic: string) => log.endOffsets(topic) },
+    endOffsets: {
+      value: async (topic: string) => {
+        await silence.ends;
+        return await log.endOffsets(topic);
+      },
+    },
   });
   const codec: Codec<EventsAccepted> = {
     encode: () => Buffer.alloc(0),
@@ -150,7 +167,7 @@ async function aTail() {
   };
   const tail = new LiveTail({ log: watched, codec, logger: silentLogger, nowMs: () => nowMs });
   return {
-    ...{ log, tail, tails },
+    ...{ log, tail, tails, silence },
     breakNext: () => {
       isBroken = true;
     },

@@ -5,6 +5,7 @@
 import type { Batch, Log, LogRecord, Tail } from '@questlog/runtime/log/log';
 import { Invalid, Unavailable } from '@questlog/runtime/process/errors';
 import type { Logger } from '@questlog/runtime/process/logger';
+import { settledSoon } from '@questlog/runtime/process/waiting';
 import type { Codec } from '@questlog/runtime/registry/registry';
 import type { AcceptedEvent, EventsAccepted } from '@questlog/schemas/topics/eventsAccepted';
 import { TOPICS } from '@questlog/schemas/topics/topics';
@@ -79,7 +80,7 @@ export class LiveTail {
     this.#isClosed = true;
     for (const looker of this.#lookers) looker.end();
     this.#lookers.clear();
-    await this.#letGo();
+    await settledSoon(this.#letGo());
   }
 
   async #open(): Promise<Tail> {

@@ -28,22 +28,29 @@ export interface Asked<T> {
   readonly again: () => void;
 }
 
+/** A question in SQL may take 25 s. */
+const SILENT_MS = 30_000;
+
 /** Asks when `key` changes, and every so often while somebody can see the page. */
 export function useAsked<T>(key: string, ask: () => Promise<T>, everyMs?: number): Asked<T> {
   const [state, setState] = useState<{ key: string; value?: T; error?: Error }>({ key });
   const latest = useRef(ask);
   latest.current = ask;
-  const turn = useRef(0);
+  const turn = useRef({ asked: 0, settled: 0 });
   const again = useCallback(() => {
-    turn.current += 1;
-    const mine = turn.current;
+    turn.current.asked += 1;
+    const mine = turn.current.asked;
     const settle = (next: { value: T } | { error: Error }) => {
-      // An answer that a newer question has overtaken is dropped; after a failure the last one stays.
-      if (mine === turn.current)
-        setState(
-          (last) => ({ ...(last.key === key ? last : {}), error: undefined, ...next, key }) as typeof last,
-        );
+      clearTimeout(late);
+      // A newer answer stands; after a failure the last one stays.
+      if (mine < turn.current.settled) return;
+      turn.current.settled = mine;
+      setState(
+        (last) => ({ ...(last.key === key ? last : {}), error: undefined, ...next, key }) as typeof last,
+      );
     };
+    const silence = new Error(`Questlog has not answered for ${SILENT_MS / 1000} seconds.`);
+    const late = setTimeout(() => settle({ error: silence }), SILENT_MS);
     latest.current().then(
       (value) => settle({ value }),
       (error: unknown) => settle({ error: error instanceof Error ? error : new Error(String(error)) }),
@@ -51,10 +58,13 @@ export function useAsked<T>(key: string, ask: () => Promise<T>, everyMs?: number
   }, [key]);
   useEffect(() => {
     again();
-    const timer = everyMs === undefined ? undefined : setInterval(() => document.hidden || again(), everyMs);
+    // A slow answer is waited for: to ask meanwhile would make it slower still.
+    const tick = () => document.hidden || turn.current.asked > turn.current.settled || again();
+    const timer = everyMs === undefined ? undefined : setInterval(tick, everyMs);
     return () => {
       clearInterval(timer);
-      turn.current += 1;
+      turn.current.asked += 1;
+      turn.current.settled = turn.current.asked;
     };
   }, [again, everyMs]);
   const isOfKey = state.key === key;

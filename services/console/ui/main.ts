@@ -4,7 +4,7 @@ import { useEffect, useState } from 'preact/hooks';
 import { Failure, html, type ListedProject, useAsked } from './html.ts';
 import { PAGES, type Page } from './pages.ts';
 import { json, request, SIGNED_OUT } from './request.ts';
-import { SignInForm } from './signInForm.ts';
+import { SignInForm, takeTokenOfAddress } from './signInForm.ts';
 
 const PROJECT = 'questlog-project';
 const SIGNED_IN = 'questlog-signed-in';
@@ -20,7 +20,11 @@ function placeOf(hash: string): { path: string; argument: string } {
 function usePlace(): { path: string; argument: string } {
   const [hash, setHash] = useState(location.hash);
   useEffect(() => {
-    const onChange = () => setHash(location.hash);
+    const onChange = () => {
+      // Already signed in: the token must not stay in the history.
+      takeTokenOfAddress();
+      setHash(location.hash);
+    };
     window.addEventListener('hashchange', onChange);
     return () => window.removeEventListener('hashchange', onChange);
   }, []);

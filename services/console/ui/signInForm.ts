@@ -4,7 +4,7 @@ import { useEffect, useState } from 'preact/hooks';
 import { Failure, html } from './html.ts';
 
 /** The part behind `#` never leaves the browser; it is taken out of the address, and so out of its history. */
-function tokenOfAddress(): string {
+export function takeTokenOfAddress(): string {
   const token = /^#token=(.+)$/.exec(location.hash)?.[1] ?? '';
   if (token !== '') history.replaceState(null, '', '#/tail');
   return decodeURIComponent(token);
@@ -28,8 +28,13 @@ export function SignInForm({ onDone }: { onDone: () => void }): VNode {
     );
   };
   useEffect(() => {
-    const token = tokenOfAddress();
-    if (token !== '') void send(token);
+    const take = () => {
+      const token = takeTokenOfAddress();
+      if (token !== '') void send(token);
+    };
+    take();
+    window.addEventListener('hashchange', take);
+    return () => window.removeEventListener('hashchange', take);
   }, []);
   const onSubmit = (event: SubmitEvent) => {
     event.preventDefault();

@@ -46,6 +46,18 @@ export function ingestMetrics(registry: MetricsRegistry) {
       help: 'Changes of the books that `ledger` lacks, since ClickHouse was away or a bound was met.',
       registers,
     }),
+    logCuts: new Counter({
+      name: 'questlog_log_cuts_total',
+      help: 'Cuts of the log that this process came upon: it had read or appended what is no longer there.',
+      labelNames: ['topic'],
+      registers,
+    }),
+    appendedAgain: new Counter({
+      name: 'questlog_records_appended_again_total',
+      help: 'Records that a cut had taken from the log and that this process has put back; each that knew them does.',
+      labelNames: ['topic'],
+      registers,
+    }),
     bodyBytesInFlight: new Gauge({
       name: 'questlog_body_bytes_in_flight',
       help: 'Bytes of request bodies in memory.',

@@ -6,14 +6,15 @@ import { sha256Hex } from '@questlog/runtime/directory/directory';
 import { openDirectory } from '@questlog/runtime/directory/openDirectory';
 import { aLog } from '@questlog/runtime/log/embedded/testing/testLog';
 import { systemClock } from '@questlog/runtime/process/clock';
+import { Unavailable } from '@questlog/runtime/process/errors';
 import { createHealth } from '@questlog/runtime/process/health';
 import { createLifecycle } from '@questlog/runtime/process/lifecycle';
 import { silentLogger } from '@questlog/runtime/process/logger';
 import { createMetricsRegistry } from '@questlog/runtime/process/metrics';
 import { watchFiles } from '@questlog/runtime/process/testing/filesThatRan';
 import { openLogRegistry } from '@questlog/runtime/registry/logRegistry';
-import { topicDefinitions } from '@questlog/schemas/topics/topics';
-import { expect, onTestFinished, test } from 'vitest';
+import { TOPICS, topicDefinitions } from '@questlog/schemas/topics/topics';
+import { expect, onTestFinished, test, vi } from 'vitest';
 import { ingestMetrics } from './metrics.ts';
 import { startIngest } from './service.ts';
 
@@ -22,7 +23,7 @@ const TOKEN = 'the-token-of-a-game';
 
 test(`an event crosses at most ${MOST_FILES} files from its bytes to its answer`, async () => {
   const filesThatRan = await watchFiles();
-  const post = await aGame();
+  const { post } = await aGame();
   const sessionId = randomUUID();
   expect((await post('/v1/ingest/sessions', { id: sessionId })).status).toBe(201);
   const event = { sessionId, eventType: 'checkpoint', occurredAt: '2026-11-21T12:00:00Z', payload: {} };
@@ -37,8 +38,54 @@ test(`an event crosses at most ${MOST_FILES} files from its bytes to its answer`
   expect(files.length, files.join('\n')).toBeLessThanOrEqual(MOST_FILES);
 });
 
+test('a game goes on when the log is cut under ingest, and repeats what the cut took', async () => {
+  const { post, log, health } = await aGame();
+  const sessionId = randomUUID();
+  await post('/v1/ingest/sessions', { id: sessionId });
+  const event = { sessionId, eventType: 'checkpoint' };
+  const keyed = { 'Idempotency-Key': '019a1b2c-0000-7000-8000-000000000001' };
+  const stored: unknown = await (await post('/v1/ingest/events', event, keyed)).json();
+  const ends = await log.endOffsets(TOPICS.events);
+  const partition = ends.indexOf(1);
+  await log.cut(TOPICS.sessions, partition, 0);
+  await log.cut(TOPICS.events, partition, 0);
+
+  // Without a key it is the first that tells of the cut.
+  expect((await post('/v1/ingest/events', event)).status).toBe(201);
+  const again = await post('/v1/ingest/events', event, keyed);
+  expect([again.status, again.headers.get('Idempotency-Replayed')]).toEqual([201, null]);
+  expect(await again.json()).toMatchObject([{ id: Object(stored)[0].id }]);
+  expect((await log.endOffsets(TOPICS.events))[partition]).toBe(2);
+  expect((await post('/v1/ingest/events', event, keyed)).headers.get('Idempotency-Replayed')).toBe('true');
+  await expect.poll(async () => (await log.endOffsets(TOPICS.sessions))[partition]).toBe(1);
+  const { problems, warnings } = await health.state();
+  expect(problems).toEqual({});
+  for (const topic of [TOPICS.events, TOPICS.sessions]) {
+    expect(warnings['log_cut_short']).toContain(`${topic}/${partition}`);
+  }
+});
+
+test('a repeat of a stored event is answered though nobody leads the home of the report links', async () => {
+  const { post, log } = await aGame();
+  const sessionId = randomUUID();
+  await post('/v1/ingest/sessions', { id: sessionId });
+  const event = { sessionId, eventType: 'checkpoint' };
+  const keyed = { 'Idempotency-Key': '019a1b2c-0000-7000-8000-000000000001' };
+  const stored: unknown = await (await post('/v1/ingest/events', event, keyed)).json();
+  const endOffset = log.endOffset.bind(log);
+  vi.spyOn(log, 'endOffset').mockImplementation(async (topic, partition) => {
+    if (topic === TOPICS.reportLinks) throw new Unavailable('it has no leader');
+    return await endOffset(topic, partition);
+  });
+
+  expect((await post('/v1/ingest/events', event)).status).toBe(201);
+  const again = await post('/v1/ingest/events', event, keyed);
+  expect([again.status, again.headers.get('Idempotency-Replayed')]).toEqual([200, 'true']);
+  expect(await again.json()).toEqual(stored);
+});
+
 /** An ingest on a log of its own, with an empty ClickHouse, and a token for it. */
-async function aGame(): Promise<(path: string, body: object) => Promise<Response>> {
+async function aGame() {
   const log = await aLog({ clock: systemClock });
   await log.ensureTopics(topicDefinitions(4));
   const lifecycle = createLifecycle(silentLogger);
@@ -69,6 +116,10 @@ async function aGame(): Promise<(path: string, body: object) => Promise<Response
     },
   });
   const headers = { Authorization: `Bearer ${TOKEN}`, 'Content-Type': 'application/json' };
-  return (path, body) =>
-    fetch(`http://127.0.0.1:${port}${path}`, { method: 'POST', headers, body: JSON.stringify(body) });
+  const post = (path: string, body: object, more = {}): Promise<Response> =>
+    fetch(`http://127.0.0.1:${port}${path}`, {
+      ...{ method: 'POST', headers: { ...headers, ...more } },
+      body: JSON.stringify(body),
+    });
+  return { post, log, health: shared.health };
 }

@@ -3,7 +3,7 @@
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import type { DirectoryHandle } from '@questlog/runtime/directory/openDirectory';
 import type { Log } from '@questlog/runtime/log/log';
-import type { Clock } from '@questlog/runtime/process/clock';
+import { type Clock, steadyClock } from '@questlog/runtime/process/clock';
 import type { Health } from '@questlog/runtime/process/health';
 import type { Lifecycle } from '@questlog/runtime/process/lifecycle';
 import { type ListenAddress, listen } from '@questlog/runtime/process/listen';
@@ -11,6 +11,7 @@ import type { Logger } from '@questlog/runtime/process/logger';
 import { createCodec, type SchemaRegistry } from '@questlog/runtime/registry/registry';
 import { eventsAccepted, type Revision } from '@questlog/schemas/topics/eventsAccepted';
 import { GROUPS, TOPICS } from '@questlog/schemas/topics/topics';
+import { type Cuts, openCuts } from './cuts.ts';
 import { openQuotas } from './events/quotas.ts';
 import { openReplays } from './events/replays.ts';
 import { type AdminPages, adminApp } from './http/adminApp.ts';
@@ -78,13 +79,14 @@ export async function startIngest(deps: IngestServiceDeps): Promise<IngestServic
   const partitions = (await log.endOffsets(TOPICS.events)).length;
   const { events, registered, filed } = watchProjections(deps);
 
-  const sessions = await openSessions({ log, store, registry, projection: registered, logger });
-  lifecycle.onStop('sessions', () => sessions.close());
-  const reports = await openReports({ log, store, registry, projection: filed, clock, logger });
-  lifecycle.onStop('reports', () => reports.close());
   const quotas = openQuotas({ store, projection: events, logId: log.id, clock, logger });
   lifecycle.onStop('quotas', () => quotas.close());
   const replays = openReplays({ store, clock, projection: events });
+  const cuts = watchCuts(deps, (partition, offset) => {
+    quotas.cut(partition, offset);
+    replays.cut();
+  });
+  const { sessions, reports } = await openKnown(deps, { registered, filed }, cuts);
   const codec = await createCodec(registry, eventsAccepted);
   const verifier = await openVerifier({ ...deps, held: heldBy(store), codec, projection: events });
   const linkedEvents = await openLinkedEventStreams({ log, registry, logger, metrics });
@@ -96,10 +98,10 @@ export async function startIngest(deps: IngestServiceDeps): Promise<IngestServic
   const known = { store, sessions, reports, clock };
   // What storing events takes.
   const received = openReceived({ ...deps, dropped: metrics.ledgerDropped });
-  const storing = { log, codec, quotas, received, metrics, partitions };
+  const storing = { log, codec, quotas, received, own: cuts.own, metrics, partitions };
   const ingest = { ...known, ...storing, replays };
   // What a read waits for before it asks ClickHouse.
-  const settling = { projection: events, linksSettled: watchLinks({ log, clock }), partitions };
+  const settling = { projection: events, linksSettled: watchLinks({ log, clock: steadyClock }), partitions };
   const toGames = publicApp({
     bodies: { budget: new BodyBudget(metrics.bodyBytesInFlight), turns: new LoopTurns() },
     ...{ defaultRevision: settings.defaultRevision, corsOrigins: settings.corsOrigins },
@@ -145,9 +147,35 @@ function sweepUploads({ uploads, lifecycle, ...deps }: IngestServiceDeps, filed:
   lifecycle.onStop('sweep of uploads', () => sweep.close());
 }
 
+type Projections = ReturnType<typeof watchProjections>;
+
+async function openKnown(
+  deps: IngestServiceDeps,
+  { registered, filed }: Pick<Projections, 'registered' | 'filed'>,
+  { onCut, onAppendedAgain }: Cuts,
+) {
+  const reading = { ...deps, onCut, onAppendedAgain };
+  const sessions = await openSessions({ ...reading, projection: registered });
+  deps.lifecycle.onStop('sessions', () => sessions.close());
+  const reports = await openReports({ ...reading, projection: filed });
+  deps.lifecycle.onStop('reports', () => reports.close());
+  return { sessions, reports };
+}
+
+/** Whatever this process knows of the log hears of a cut here. */
+function watchCuts(deps: IngestServiceDeps, onEventsCut: (partition: number, offset: number) => void) {
+  const cuts = openCuts({ ...deps, onEventsCut });
+  deps.lifecycle.onStop('cuts', () => cuts.close());
+  deps.directory.onCut(({ offset, missing }) => {
+    cuts.onCut({ topic: TOPICS.directory, partition: 0, offset });
+    cuts.onAppendedAgain(TOPICS.directory, missing.length);
+  });
+  return cuts;
+}
+
 /** How far the projector has written each topic to ClickHouse. */
-function watchProjections({ log, clock }: IngestServiceDeps) {
-  const watch = (group: string, topic: string) => watchProjection({ log, clock, group, topic });
+function watchProjections({ log }: IngestServiceDeps) {
+  const watch = (group: string, topic: string) => watchProjection({ log, clock: steadyClock, group, topic });
   return {
     events: watch(GROUPS.projectEvents, TOPICS.events),
     registered: watch(GROUPS.projectSessions, TOPICS.sessions),

@@ -1,12 +1,17 @@
 /** The linker: events and report links → linked events. One member of a group; each partition is a run of its own. */
+import { openDeadLetters } from '@questlog/runtime/consumer/deadLetters';
 import { checkProgress } from '@questlog/runtime/consumer/progress';
+import { atMost, nextRound } from '@questlog/runtime/process/waiting';
 import { createCodec } from '@questlog/runtime/registry/registry';
 import { eventsAccepted } from '@questlog/schemas/topics/eventsAccepted';
 import { linkedEvents } from '@questlog/schemas/topics/linkedEvents';
 import { linkerState } from '@questlog/schemas/topics/linkerState';
 import { reportLinks } from '@questlog/schemas/topics/reportLinks';
 import { GROUPS, TOPICS } from '@questlog/schemas/topics/topics';
+import { startCarrying } from './carryReports.ts';
+import { SessionFilter } from './core/sessionFilter.ts';
 import type { LinkerDeps, PartitionDeps } from './deps.ts';
+import { addSessionsWithReports } from './lookUps/storedReports.ts';
 import { linkPartition } from './partition.ts';
 
 export interface Linker {
@@ -23,6 +28,7 @@ export async function startLinker(deps: LinkerDeps): Promise<Linker> {
     links: await createCodec(registry, linkedEvents),
     state: await createCodec(registry, linkerState),
   };
+  const openLetters = await openDeadLetters({ ...deps, group: GROUPS.link });
   const topics = [TOPICS.events, TOPICS.reportLinks];
   const checks = topics.map((topic) => {
     const checked = { group: GROUPS.link, topic, name: `${GROUPS.link} ${topic}` };
@@ -30,21 +36,36 @@ export async function startLinker(deps: LinkerDeps): Promise<Linker> {
   });
   const partitions = (await log.endOffsets(TOPICS.events)).length;
   const watched: PartitionDeps['watched'] = new Map();
+  const shared = sharedOf(deps);
   health.check(`${GROUPS.link} look-ups`, () => problemsOf(watched));
   const consumer = await log.consume({
     group: GROUPS.link,
     topics,
-    process: (owned) => linkPartition(owned, { ...deps, codecs, partitions, watched }),
+    process: (owned) =>
+      linkPartition(owned, { ...deps, ...shared, codecs, partitions, openLetters, watched }),
   });
+  const carrier = startCarrying(deps);
+  const failed = Promise.race([consumer.failed, carrier.failed]);
   // Its starter may look at it only later.
-  consumer.failed.catch(() => {});
+  failed.catch(() => {});
   return {
-    failed: consumer.failed,
+    failed,
     stop: async () => {
       for (const end of checks) end();
-      await consumer.stop();
+      await Promise.all([consumer.stop(), carrier.stop()]);
     },
   };
+}
+
+/** More at once would be no faster on one core, and hold all that their changelogs do. */
+const RESTORES_AT_ONCE = 4;
+
+/** What the partitions of a process share. */
+export function sharedOf({ bounds, store }: LinkerDeps): Pick<PartitionDeps, 'sessions' | 'restoring'> {
+  const filter = new SessionFilter(bounds.sessionsWithReports);
+  // Partitions that are assigned together ask together.
+  const learn = nextRound(() => addSessionsWithReports(store, filter));
+  return { sessions: { filter, learn }, restoring: atMost(RESTORES_AT_ONCE) };
 }
 
 function problemsOf(watched: PartitionDeps['watched']): string | undefined {

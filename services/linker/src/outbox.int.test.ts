@@ -3,7 +3,8 @@ import { aLog } from '@questlog/runtime/log/embedded/testing/testLog';
 import type { Log, OwnedPartition } from '@questlog/runtime/log/log';
 import { withMethods } from '@questlog/runtime/log/testing/withMethods';
 import { systemClock } from '@questlog/runtime/process/clock';
-import { Unavailable } from '@questlog/runtime/process/errors';
+import { Fenced, Unavailable } from '@questlog/runtime/process/errors';
+import { aLinkedEvent } from '@questlog/schemas/fixtures/builders';
 import { TOPICS, topicDefinitions } from '@questlog/schemas/topics/topics';
 import { expect, test } from 'vitest';
 import { openOutbox } from './outbox.ts';
@@ -16,10 +17,28 @@ const isAway = async (): Promise<never> => {
 test.each<[string, Partial<Log>]>([
   ['what was committed', { committed: isAway }],
   ['where a topic begins', { startOffsets: isAway }],
-  ['where the state ends', { endOffsets: isAway }],
+  ['where the state ends', { endOffset: isAway }],
   ['the state', { tail: isAway }],
 ])('closes its producer when %s cannot be read', async (_, outage) => {
   const { deps, producers } = await aLinker(outage);
+  await expect(openOutbox(aPartition(), deps)).rejects.toBeInstanceOf(Unavailable);
+  expect(producers).toEqual({ opened: 1, closed: 1 });
+});
+
+test('a changelog that is cut while it is restored is not waited for, since nobody else writes it', async () => {
+  const { deps, producers } = await aLinker({
+    tail: async ({ onTruncated }) => ({
+      positions: () => [0],
+      reached: (_, signal) => {
+        const ended = Promise.withResolvers<never>();
+        signal?.addEventListener('abort', () => ended.reject(signal.reason));
+        void onTruncated?.(0, 0);
+        return ended.promise;
+      },
+      failed: new Promise<never>(() => {}),
+      close: async () => {},
+    }),
+  });
   await expect(openOutbox(aPartition(), deps)).rejects.toBeInstanceOf(Unavailable);
   expect(producers).toEqual({ opened: 1, closed: 1 });
 });
@@ -53,6 +72,19 @@ test('keeps its producer until it is closed itself', async () => {
   expect(producers).toEqual({ opened: 1, closed: 0 });
   await outbox.close();
   expect(producers).toEqual({ opened: 1, closed: 1 });
+});
+
+test('a new owner fences the one before, which tells no link any more, whatever it had decided', async () => {
+  const { deps } = await aLinker({});
+  const older = await openOutbox(aPartition(), deps);
+  older.put({ links: [aLinkedEvent()], notices: [], changes: [] });
+  const newer = await openOutbox(aPartition(), deps);
+  await expect(older.commit()).rejects.toBeInstanceOf(Fenced);
+  expect(await deps.log.endOffsets(TOPICS.linkedEvents)).toEqual([0]);
+  newer.put({ links: [aLinkedEvent()], notices: [], changes: [] });
+  await newer.commit();
+  expect(newer.committed.links).toBe(1);
+  await Promise.all([older.close(), newer.close()]);
 });
 
 /** On a log of one partition that fails where the test says so. */

@@ -6,7 +6,8 @@
  */
 import { positionsOf } from '@questlog/runtime/consumer/progress';
 import type { Log, NewRecord, OwnedPartition, TransactionalProducer } from '@questlog/runtime/log/log';
-import { type LinkerEntry, type LinkerPosition, POSITION_KEY } from '@questlog/schemas/topics/linkerState';
+import { Unavailable } from '@questlog/runtime/process/errors';
+import { type LinkerPosition, POSITION_KEY } from '@questlog/schemas/topics/linkerState';
 import { GROUPS, TOPICS } from '@questlog/schemas/topics/topics';
 import type { Decision } from './core/decision.ts';
 import { LinkerState, positionEntry } from './core/linkerState.ts';
@@ -37,9 +38,9 @@ async function outboxFrom(
 ): Promise<Outbox> {
   const { log } = deps;
   const { partition } = owned;
-  const { state, position } = await restoredState(deps, owned);
+  const { state, position } = await deps.restoring(() => restoredState(deps, owned));
   const known = position ?? (await groupPosition(log, partition));
-  const linksEnd = (await log.endOffsets(TOPICS.linkedEvents))[partition] ?? 0;
+  const linksEnd = await log.endOffset(TOPICS.linkedEvents, partition);
   const outbox = new Outbox(owned, deps, producer, state, { known, linksEnd });
   const positions = [
     [TOPICS.events, known.events, known.eventsEpoch],
@@ -47,8 +48,10 @@ async function outboxFrom(
   ] as const;
   for (const [topic, offset, leaderEpoch] of positions) {
     owned.seek(topic, offset, leaderEpoch ?? undefined);
-    // Or the group would seem to be behind until the next record comes.
-    if (offset !== (owned.committed(topic)?.offset ?? 0)) outbox.passed(topic, offset, leaderEpoch);
+    if (offset === (owned.committed(topic)?.offset ?? 0)) continue;
+    // Or the group would seem to be behind until the next record comes. What a cut has taken away cannot be committed.
+    const end = await log.endOffset(topic, partition);
+    if (offset <= end) outbox.passed(topic, offset, leaderEpoch);
   }
   return outbox;
 }
@@ -92,7 +95,7 @@ export class Outbox {
     this.#deps = deps;
     this.#producer = producer;
     this.#next = known;
-    this.#committed = { events: known.events, links: linksEnd };
+    this.#committed = { ...known, links: linksEnd };
   }
 
   /** Something that others wait for. */
@@ -105,7 +108,7 @@ export class Outbox {
     return this.#bytes >= MAX_BYTES;
   }
 
-  /** The last commit: the next offset of the events, and the end of the partition's links. */
+  /** The last commit: where reading goes on, and the end of the partition's links. */
   get committed(): Position {
     return this.#committed;
   }
@@ -146,18 +149,19 @@ export class Outbox {
   wentBack(topic: string, offset: number): void {
     this.passed(topic, offset);
     this.#isBack = true;
+    if (topic === TOPICS.events) this.state.wasCut = true;
   }
 
   async commit(): Promise<void> {
     const appends = this.#appends();
-    const events = this.#positions.get(TOPICS.events) ?? this.#committed.events;
+    const next = this.#next;
     const linked = this.#links.length;
     const commits = [...this.#positions].map(([topic, offset]) => {
       return { owned: this.#owned, topic, committed: { offset, metadata: '' } };
     });
     const [first] = await this.#producer.commit({ appends, commits });
     const links = linked > 0 && first !== undefined ? first.baseOffset + linked : this.#committed.links;
-    this.#committed = { events, links };
+    this.#committed = { ...next, links };
     this.#links = [];
     this.#notices = [];
     this.#bytes = 0;
@@ -203,31 +207,52 @@ export class Outbox {
   }
 }
 
-/** Built of the latest entry of each key. */
+/** A changelog that gives nothing for so long leaves its turn to those of other partitions. */
+const STALLED_AFTER_MS = 10_000;
+
+/**
+ * Built of the latest entry of each key, in the order in which they were written. Only those are decoded: most of what a
+ * changelog holds may be older, since only closed segments are compacted.
+ */
 async function restoredState(
   deps: PartitionDeps,
   { partition, signal }: OwnedPartition,
 ): Promise<{ state: LinkerState; position: LinkerPosition | undefined }> {
-  const { log, codecs, partitions, bounds } = deps;
-  const entries = new Map<string, LinkerEntry | null>();
-  const ends = await log.endOffsets(TOPICS.linkerState);
+  const { log, codecs, partitions, bounds, sessions } = deps;
+  const latest = new Map<string, Buffer>();
+  const end = await log.endOffset(TOPICS.linkerState, partition);
+  const stalled = new AbortController();
+  const stall = setTimeout(() => {
+    stalled.abort(new Unavailable(`nothing comes of ${TOPICS.linkerState}/${partition}`));
+  }, STALLED_AFTER_MS).unref();
   const tail = await log.tail({
     topic: TOPICS.linkerState,
     from: 'earliest',
     partition,
-    onBatch: async ({ records }) => {
+    onTruncated: () => stalled.abort(new Unavailable('the changelog was cut while it was read')),
+    onBatch: ({ records }) => {
+      stall.refresh();
       for (const { key, value } of records) {
-        if (key !== null) entries.set(key, value === null ? null : await codecs.state.decode(value));
+        if (key === null) continue;
+        latest.delete(key);
+        // A value is a view of its batch and would keep all of it in memory.
+        if (value !== null) latest.set(key, Buffer.from(value));
       }
     },
   });
   try {
-    const end = ends.map((offset, p) => (p === partition ? offset : 0));
-    await tail.reached(end, signal);
+    const ends = tail.positions().map((_, p) => (p === partition ? end : 0));
+    await tail.reached(ends, AbortSignal.any([signal, stalled.signal]));
   } finally {
+    clearTimeout(stall);
     await tail.close();
   }
-  const state = new LinkerState(partition, partitions, bounds);
-  for (const [key, entry] of entries) if (entry !== null) state.restore(key, entry);
-  return { state, position: entries.get(POSITION_KEY)?.position ?? undefined };
+  const state = new LinkerState(partition, partitions, bounds, sessions.filter);
+  let position: LinkerPosition | undefined;
+  for (const [key, value] of latest) {
+    const entry = await codecs.state.decode(value);
+    state.restore(key, entry);
+    if (key === POSITION_KEY) position = entry.position ?? undefined;
+  }
+  return { state, position };
 }

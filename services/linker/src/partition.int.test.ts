@@ -1,11 +1,15 @@
+import { randomUUID } from 'node:crypto';
+import { readToEnd } from '@questlog/runtime/log/contract/harness';
 import { aLog } from '@questlog/runtime/log/embedded/testing/testLog';
-import type { LogRecord, OwnedPartition, Transaction } from '@questlog/runtime/log/log';
+import type { Batch, LogRecord, OwnedPartition, Transaction } from '@questlog/runtime/log/log';
 import { withMethods } from '@questlog/runtime/log/testing/withMethods';
 import { systemClock } from '@questlog/runtime/process/clock';
 import { Unavailable } from '@questlog/runtime/process/errors';
 import { silentLogger } from '@questlog/runtime/process/logger';
 import { createCodec } from '@questlog/runtime/registry/registry';
-import { anEventsAccepted } from '@questlog/schemas/fixtures/builders';
+import { anEventsAccepted, aReportLink } from '@questlog/schemas/fixtures/builders';
+import { partitionOf } from '@questlog/schemas/partition';
+import { deadLetter } from '@questlog/schemas/topics/deadLetter';
 import { eventsAccepted } from '@questlog/schemas/topics/eventsAccepted';
 import { GROUPS, TOPICS, topicDefinitions } from '@questlog/schemas/topics/topics';
 import { expect, onTestFinished, test, vi } from 'vitest';
@@ -146,4 +150,60 @@ test('a log that is cut takes the linker back to the cut, and there it stays whe
   await Promise.race([expect.poll(committed, { timeout: 10_000 }).toBe(6), third.failed]);
   await third.stop();
   expect(read).toEqual([...old, ...grown, ...later]);
+});
+
+test('a report outside its home that is too large to be told home is a dead letter, and the next one is told', async () => {
+  const log = await aLog({ clock: systemClock });
+  await log.ensureTopics(topicDefinitions(2));
+  const deps = { ...(await partitionDeps(log)), partitions: 2 };
+  const tenantId = randomUUID();
+  const home = partitionOf(tenantId, 0, 2);
+  const commit = async ({ appends }: Transaction) =>
+    await Promise.all(appends.map(({ topic, partition, records }) => log.append(topic, partition, records)));
+  const lenient = withMethods(log, { transactional: async () => ({ commit, close: async () => {} }) });
+  // Compressed it is next to nothing, so that a topic takes it.
+  const context = Buffer.from(`{"a":"${'x'.repeat(3 * 1024 * 1024)}"}`);
+  const content = {
+    ...{ title: null, description: null, severity: null, reporterType: null, sourceChannel: null },
+    ...{ fingerprint: null, namedSessionId: null, context, attachments: [] },
+  };
+  const reports = [content, null].map((of) =>
+    aReportLink({ tenantId, eventIds: [randomUUID()], content: of }),
+  );
+  const values = reports.map((report) => deps.codecs.reports.encode(report));
+  const records = values.map((value, offset) => ({
+    offset,
+    timestampMs: 0,
+    key: tenantId,
+    value,
+    headers: {},
+  }));
+  const lost = new AbortController();
+  const batches: Batch[] = [{ topic: TOPICS.reportLinks, partition: 1 - home, records, nextOffset: 2 }];
+  const owned: OwnedPartition = {
+    partition: 1 - home,
+    signal: lost.signal,
+    committed: () => undefined,
+    position: () => 0,
+    seek: () => {},
+    commit: async () => {},
+    read: async () => {
+      const batch = batches.shift();
+      if (batch === undefined) lost.abort();
+      return batch;
+    },
+  };
+  await linkPartition(owned, { ...deps, log: lenient });
+  const told = (await readToEnd(log, TOPICS.reportLinks))[home] ?? [];
+  expect(told.map(({ value }) => value)).toEqual([values[1]]);
+  const dead = (await readToEnd(log, TOPICS.deadLetters)).flat();
+  const letters = await createCodec(deps.registry, deadLetter);
+  expect(await Promise.all(dead.map(({ value }) => letters.decode(value)))).toMatchObject([
+    {
+      group: GROUPS.link,
+      sourcePartition: 1 - home,
+      sourceOffset: 0,
+      reason: expect.stringMatching(/above the 1048576 of/),
+    },
+  ]);
 });

@@ -2,11 +2,12 @@
  * One partition of the linker: read → decide → append, state and offsets in one transaction. What a transaction does not
  * take is as if it had not happened: the run begins again from the changelog.
  */
+import type { DeadLetters } from '@questlog/runtime/consumer/deadLetters';
 import { type Batch, type LogRecord, LogTruncated, type OwnedPartition } from '@questlog/runtime/log/log';
 import { Fenced, Invalid, Unavailable } from '@questlog/runtime/process/errors';
 import { Backoff, pause } from '@questlog/runtime/process/waiting';
 import { faultOf } from '@questlog/schemas/topics/reportLinks';
-import { TOPICS } from '@questlog/schemas/topics/topics';
+import { MAX_REPORT_LINK_BYTES, TOPICS } from '@questlog/schemas/topics/topics';
 import { decideEvents } from './core/decideEvents.ts';
 import { decideReportLink } from './core/decideReports.ts';
 import { type Decision, NOTHING } from './core/decision.ts';
@@ -21,6 +22,8 @@ const READ = { maxRecords: 500, maxBytes: 1024 * 1024 } as const;
 /** A step without output waits so long for others: each transaction writes the state that changed once more. */
 const COMMIT_EVERY_MS = 200;
 const LOOKING_UP_WAIT_MS = 25;
+/** Where nothing waits: so late may a look-up be that falls due by the clock. */
+const IDLE_WAIT_MS = 500;
 
 /** Reports and retractions in all, spilled ones too, and the events that they name; then no further one is taken in. */
 const MAX_TRACKED = 500_000;
@@ -32,6 +35,7 @@ const MAX_LATE_SESSIONS = 50_000;
 export async function linkPartition(owned: OwnedPartition, deps: PartitionDeps): Promise<void> {
   const { logger, watched } = deps;
   const { partition, signal } = owned;
+  const letters = deps.openLetters();
   const backoff = new Backoff();
   while (!signal.aborted) {
     const stopped = new AbortController();
@@ -42,7 +46,7 @@ export async function linkPartition(owned: OwnedPartition, deps: PartitionDeps):
       const lookUps = new LookUpRunner(deps, outbox, source);
       watched.set(partition, lookUps);
       void source.learnSessions();
-      await runUntilLost({ owned, deps, outbox, lookUps }, () => backoff.reset());
+      await runUntilLost({ owned, deps, letters, outbox, lookUps }, () => backoff.reset());
     } catch (error) {
       if (signal.aborted) return;
       // Fenced and still the owner: the one before took its producer anew, not knowing yet that it is no owner any more.
@@ -60,6 +64,7 @@ export async function linkPartition(owned: OwnedPartition, deps: PartitionDeps):
 interface Run {
   readonly owned: OwnedPartition;
   readonly deps: PartitionDeps;
+  readonly letters: DeadLetters;
   readonly outbox: Outbox;
   readonly lookUps: LookUpRunner;
 }
@@ -81,7 +86,8 @@ async function runUntilLost(run: Run, onWell: () => void): Promise<void> {
 }
 
 async function nextBatch({ owned, deps, outbox, lookUps }: Run): Promise<Batch | undefined> {
-  const dueInMs = Math.max(0, COMMIT_EVERY_MS - outbox.waitsMs());
+  const waitsMs = outbox.waitsMs();
+  const dueInMs = waitsMs === 0 ? IDLE_WAIT_MS : Math.max(0, COMMIT_EVERY_MS - waitsMs);
   const waitMs = lookUps.isIdle ? dueInMs : Math.min(dueInMs, LOOKING_UP_WAIT_MS);
   const topics = wantedTopics(outbox.state, lookUps.isClosing);
   const [only] = topics;
@@ -98,6 +104,7 @@ async function nextBatch({ owned, deps, outbox, lookUps }: Run): Promise<Batch |
     const { topic, partition, offset, position } = error;
     deps.logger.error('log_cut_short', error, { topic, partition, offset, position });
     outbox.wentBack(topic, offset);
+    lookUps.wasCut();
     return undefined;
   }
 }
@@ -124,8 +131,12 @@ async function takeIn(run: Run, batch: Batch | undefined): Promise<void> {
   outbox.passed(batch.topic, batch.nextOffset, batch.leaderEpoch);
 }
 
-/** A record that does not decode is nothing to link; the projector dead-letters it. */
-async function decide({ owned, deps, outbox }: Run, topic: string, record: LogRecord): Promise<Decision> {
+/** What does not decode is nothing to link, and the projector dead-letters it. What cannot be told home is dead-lettered here. */
+async function decide(
+  { owned, deps, letters, outbox }: Run,
+  topic: string,
+  record: LogRecord,
+): Promise<Decision> {
   const { codecs, clock, logger } = deps;
   const { offset, value, timestampMs } = record;
   try {
@@ -136,7 +147,19 @@ async function decide({ owned, deps, outbox }: Run, topic: string, record: LogRe
     const report = await codecs.reports.decode(value);
     const fault = faultOf(report);
     if (fault !== undefined) throw new Invalid(fault);
-    return decideReportLink(outbox.state, offset, report, clock.now());
+    const decision = decideReportLink(outbox.state, offset, report, clock.now());
+    const sizes = decision.notices.map(
+      (notice) => notice.record.tenantId.length + codecs.reports.encode(notice.record).length,
+    );
+    const bytes = Math.max(0, ...sizes);
+    if (bytes <= MAX_REPORT_LINK_BYTES) {
+      letters.passed(1);
+      return decision;
+    }
+    // Its writer has compressed it, so that it fitted where it does not belong; no projector looks at it there.
+    const cause = new Invalid(`${bytes} bytes unpacked, above the ${MAX_REPORT_LINK_BYTES} of ${topic}`);
+    await letters.send({ topic, partition: owned.partition }, record, cause, true);
+    return NOTHING;
   } catch (error) {
     if (!(error instanceof Invalid)) throw error;
     logger.warn('record_not_linked', { topic, partition: owned.partition, offset });

@@ -10,12 +10,14 @@ import { POSITION_KEY } from '@questlog/schemas/topics/linkerState';
 import { GROUPS, TOPICS, topicDefinitions } from '@questlog/schemas/topics/topics';
 import { expect, onTestFinished, test } from 'vitest';
 import { keyOf } from './core/decision.ts';
-import { LINKER_BOUNDS, positionEntry } from './core/linkerState.ts';
+import { LINKER_BOUNDS } from './core/linkerState.ts';
 import { startLinker } from './linker.ts';
 import { partitionDeps } from './testing/partitionDeps.ts';
 
 /** Of its appends it remembers the last few only, so that an older one that is read again would be linked again. */
-const BOUNDS = { ...LINKER_BOUNDS, appendSlots: 3, appendsASlot: 2 };
+const BOUNDS = { ...LINKER_BOUNDS, appends: 4 };
+
+const NO_ENTRY = { report: null, retraction: null, late: null, appends: null, position: null };
 
 /** A linker that is started and stopped on a log with one open report, of a session whose events it links. */
 async function aLinker() {
@@ -34,8 +36,8 @@ async function aLinker() {
   const setState = (key: string, entry: Parameters<typeof deps.codecs.state.encode>[0] | null) =>
     append(TOPICS.linkerState, entry && deps.codecs.state.encode(entry), key);
   await setState(`report/${keyOf(record)}`, {
-    ...positionEntry({ events: 0, reportLinks: 0, eventsEpoch: null, reportLinksEpoch: null }),
-    ...{ position: null, report },
+    ...NO_ENTRY,
+    report,
   });
   const isDone = async (): Promise<boolean> => {
     for (const topic of [TOPICS.events, TOPICS.reportLinks]) {
@@ -122,6 +124,37 @@ test('a changelog of an older version has no position: the group’s offsets tel
   linker.loseOffsets('deleted');
   await linker.run();
   expect(await linker.linked()).toEqual(idsOf([...messages, newer]));
+});
+
+test('appends that an older version kept in slots are known still, and each owner after it knows them', async () => {
+  const linker = await aLinker();
+  const [slots, newer] = [[linker.anAppend(), linker.anAppend()], linker.anAppend()];
+  for (const [slot, { appendId }] of slots.entries()) {
+    const appends = { ids: [appendId], since: 1 + slot };
+    await linker.setState(`append/${slot}`, { ...NO_ENTRY, appends });
+  }
+  // The slot that was to be written next.
+  await linker.setState('append/2', { ...NO_ENTRY, appends: { ids: [], since: 0 } });
+  for (let owner = 0; owner < 3; owner++) {
+    for (const message of [...slots, newer]) await linker.append(message);
+    await linker.run();
+  }
+  expect(await linker.linked()).toEqual(idsOf([newer]));
+});
+
+test('an entry whose key was used before is as young as its record, and not the first to be forgotten', async () => {
+  const linker = await aLinker();
+  const seen = Array.from({ length: 5 }, linker.anAppend);
+  const newer = [linker.anAppend(), linker.anAppend()];
+  // The key of the first is taken by the last.
+  for (const [at, { appendId }] of seen.entries()) {
+    await linker.setState(`append/#${at % 4}`, { ...NO_ENTRY, appends: { ids: [appendId], since: at } });
+  }
+  for (const message of newer) await linker.append(message);
+  await linker.run();
+  for (const message of [...newer, ...seen.slice(-1)]) await linker.append(message);
+  await linker.run();
+  expect(await linker.linked()).toEqual(idsOf(newer));
 });
 
 test('records that bring nothing write nothing to the changelog', async () => {

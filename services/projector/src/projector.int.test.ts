@@ -186,6 +186,14 @@ test('the books tell what became of each record, once however often a block is t
   expect(await booksOf(tenantId)).toEqual(books);
 });
 
+test('a refused record is in the books although ClickHouse was away when they were written', async () => {
+  const tenantId = randomUUID();
+  const bad = accepted(4, { tenantId });
+  await append(bad);
+  await bench.projectAll(failing(refusing(bad), 'left_out_by_partition', 1, 'before', lost));
+  expect(await booksOf(tenantId)).toMatchObject({ dead: '4', records: '1' });
+});
+
 test('what the log confirmed and ClickHouse lacks is a metric with its age, once the projector is past it', async () => {
   const tenantId = randomUUID();
   const nowMs = Math.floor(Date.now() / 1000) * 1000;
@@ -235,6 +243,17 @@ test('the first of two registrations of a session in the log is the session', as
   expect(rows).toEqual([{ build_id: first.buildId }]);
 });
 
+test('a session whose lane no table can hold goes to the dead letters with the reason, the others go on', async () => {
+  const sessions = [3, -1, 4].map((lane) => aSession({ tenantId: TENANT, projectId: project, lane }));
+  const deadBefore = (await bench.deadLetters()).length;
+  await bench.append(TOPICS.sessions, sessionRegistered, sessions);
+  await bench.projectAll(bench.store);
+  const sql = 'SELECT lane FROM sessions WHERE project_id = {project:UUID} ORDER BY lane';
+  expect(await bench.store.query(sql, { project })).toEqual([{ lane: 3 }, { lane: 4 }]);
+  const dead = (await bench.deadLetters()).slice(deadBefore);
+  expect(dead.map(({ reason }) => reason)).toEqual([expect.stringMatching(/sessions.lane .*-1/)]);
+});
+
 test('a keyed repeat that comes after more appends than memory holds is dropped all the same', async () => {
   const idempotency = { key: randomUUID(), digest: Buffer.alloc(32) };
   const keyed = accepted(1, { idempotency });
@@ -248,7 +267,8 @@ test('a look-up of counts that fails once leaves the counts as they were', async
   const tenantId = randomUUID();
   await append(accepted(5, { tenantId }));
   await bench.projectAll(bench.store);
-  await append(accepted(6, { tenantId }));
+  const again = accepted(6, { tenantId });
+  await append(again, again);
   const failed = new Set<string>();
   const shaky: Store = {
     ...bench.store,
@@ -263,6 +283,7 @@ test('a look-up of counts that fails once leaves the counts as they were', async
   expect(failed.size).toBe(2);
   expect(await quotaOf(tenantId)).toBe(11);
   expect((await countsOf(project)).minutes).toBe(11);
+  expect(await booksOf(tenantId)).toMatchObject({ projected: '11', repeated: '6' });
 });
 
 test.each([

@@ -3,6 +3,7 @@ import { type Block, type BlockWriter, runBlocks } from '@questlog/runtime/consu
 import { openDeadLetters } from '@questlog/runtime/consumer/deadLetters';
 import { checkProgress } from '@questlog/runtime/consumer/progress';
 import type { ServiceDeps } from '@questlog/runtime/consumer/serviceDeps';
+import { steadyClock } from '@questlog/runtime/process/clock';
 import { createCodec } from '@questlog/runtime/registry/registry';
 import type { MessageContract } from '@questlog/schemas/topics/contract';
 import { eventsAccepted } from '@questlog/schemas/topics/eventsAccepted';
@@ -97,7 +98,7 @@ async function projectTopic<Message>(
     metrics.projected.inc({ topic, outcome }, records);
   const shared = { store, codec, clock, logId: log.id, partitions, onOutcome };
   const onWritten = (_block: Block, startedAtMs: number): void => {
-    metrics.blockSeconds.observe({ topic }, (clock.now() - startedAtMs) / 1000);
+    metrics.blockSeconds.observe({ topic }, (steadyClock.now() - startedAtMs) / 1000);
   };
   const consumer = await log.consume({
     group,
@@ -114,7 +115,7 @@ async function projectTopic<Message>(
         openWriter: async (start) =>
           await openWriter({ ...shared, partition, orphanIds, deadLetters }, start),
         flushIntervalMs,
-        clock,
+        clock: steadyClock,
         logger,
         onWritten,
         onCut: (_cut, records) => metrics.truncatedRecords.inc({ topic, partition }, records),

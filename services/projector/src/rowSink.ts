@@ -2,6 +2,7 @@
 import { RowBinaryWriter } from '@questlog/runtime/clickhouse/rowBinary';
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import { type Attempt, type Block, insertOnce } from '@questlog/runtime/consumer/blocks';
+import { Invalid } from '@questlog/runtime/process/errors';
 import type { Decoded, Source } from './writer.ts';
 
 export interface RowTable<Row> {
@@ -16,12 +17,22 @@ export interface RowTable<Row> {
 type Columns<Row> = Readonly<Record<string, (out: RowBinaryWriter, row: Row) => void>>;
 
 export function rowTable<Row>(table: string, columns: Columns<Row>): RowTable<Row> {
-  const writers = Object.values(columns);
+  const writers = Object.entries(columns);
   return {
     table,
     columns: Object.keys(columns),
     write: (out, row) => {
-      for (const write of writers) write(out, row);
+      let column = '';
+      try {
+        for (const [name, write] of writers) {
+          column = name;
+          write(out, row);
+        }
+      } catch (error) {
+        // A foreign record's number: the record is bad, not the process.
+        if (Object(error).code !== 'ERR_OUT_OF_RANGE') throw error;
+        throw new Invalid(`${table}.${column} cannot hold it`, { cause: error });
+      }
     },
   };
 }

@@ -10,8 +10,10 @@ import { startLinker } from '@questlog/linker/linker';
 import { linkerMetrics } from '@questlog/linker/metrics';
 import { projectorMetrics } from '@questlog/projector/metrics';
 import { startProjector } from '@questlog/projector/projector';
+import { warnOfAddedPartitions } from '@questlog/runtime/consumer/addedPartitions';
 import type { ServiceDeps } from '@questlog/runtime/consumer/serviceDeps';
 import { openDirectory } from '@questlog/runtime/directory/openDirectory';
+import { sicknessMetrics, warnOfSickPartitions } from '@questlog/runtime/log/sickness';
 import { systemClock } from '@questlog/runtime/process/clock';
 import { StartRefused } from '@questlog/runtime/process/errors';
 import { createHealth } from '@questlog/runtime/process/health';
@@ -85,7 +87,10 @@ export async function startServices(deps: Deps): Promise<Running> {
   const shared = { ...engines, clock: systemClock, logger, health: createHealth() };
   if (engines.problem !== undefined) shared.health.check('embedded ClickHouse', engines.problem);
   if (kept !== undefined) shared.health.warn('disk', () => littleRoom(kept.dataDir));
+  await warnOfAddedPartitions(shared);
   const metrics = createMetricsRegistry();
+  warnOfSickPartitions(engines.log, shared.health);
+  sicknessMetrics(metrics, engines.log);
   const failures = await startConsumers(deps, shared, metrics);
   if (!hasIngest(service)) {
     const listener = await listenForHealth({ ...shared, metrics: { registry: metrics } }, toOperators);

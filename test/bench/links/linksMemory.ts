@@ -14,6 +14,7 @@ import {
   reportLinks,
 } from '@questlog/schemas/topics/reportLinks';
 import { eventId } from '@questlog/schemas/uuid';
+import { usedBytes } from '../processFigures.ts';
 
 export interface MemoryFigures {
   readonly bySession: number;
@@ -111,15 +112,4 @@ function aReport(ids: number): ReportLink {
     buildId: null,
     content: null,
   };
-}
-
-async function usedBytes(): Promise<number> {
-  if (globalThis.gc === undefined) throw new Error('start it with --expose-gc');
-  // Waits a turn of the event loop: until then the caller's stack still holds the previous state.
-  for (let i = 0; i < 3; i++) {
-    await new Promise((resolve) => setImmediate(resolve));
-    globalThis.gc();
-  }
-  const { heapUsed, arrayBuffers } = process.memoryUsage();
-  return heapUsed + arrayBuffers;
 }

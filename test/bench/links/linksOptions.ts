@@ -1,7 +1,7 @@
 /** The flags of the bench of links. */
 import { parseArgs } from 'node:util';
 
-export const PARTS = ['alone', 'live', 'memory'] as const;
+export const PARTS = ['alone', 'live', 'memory', 'changelog', 'failover'] as const;
 export type Part = (typeof PARTS)[number];
 
 export interface LinksOptions {
@@ -9,30 +9,41 @@ export interface LinksOptions {
   readonly reports: number;
   /** Sessions of the load over HTTP. */
   readonly sessions: number;
-  /** The parts to measure; only all of them go into the page. */
+  /** The parts to measure; only all of them go into the page. The failover needs brokers. */
   readonly parts: readonly Part[];
+  /** `host:port` of a Kafka, separated by commas; empty: there is none. */
+  readonly brokers: string;
+  /** Of the failover: MiB of the changelog, and partitions that share them. */
+  readonly mebibytes: number;
+  readonly partitions: number;
   /** False leaves the page in `docs/` as it is. */
   readonly isWritten: boolean;
 }
 
-export function linksOptions(args: readonly string[]): LinksOptions {
+export function linksOptions(args: readonly string[], brokers = ''): LinksOptions {
   const { values } = parseArgs({
     args: [...args],
     options: {
       events: { type: 'string', default: '1000000' },
       reports: { type: 'string', default: '20000' },
       sessions: { type: 'string', default: '20000' },
+      mebibytes: { type: 'string', default: '1024' },
+      partitions: { type: 'string', default: '100' },
       only: { type: 'string' },
       'no-write': { type: 'boolean', default: false },
     },
   });
-  const parts = PARTS.filter((part) => values.only === undefined || values.only === part);
+  const isPossible = (part: Part): boolean => part !== 'failover' || brokers !== '';
+  const parts = PARTS.filter((part) => (values.only === undefined ? isPossible(part) : values.only === part));
   if (parts.length === 0) throw new Error(`--only: one of ${PARTS.join(', ')}`);
   return {
     events: atLeast(1_000, 'events', values.events),
     reports: atLeast(2, 'reports', values.reports),
     sessions: atLeast(1, 'sessions', values.sessions),
     parts,
+    brokers,
+    mebibytes: atLeast(1, 'mebibytes', values.mebibytes),
+    partitions: atLeast(1, 'partitions', values.partitions),
     isWritten: !values['no-write'] && parts.length === PARTS.length,
   };
 }

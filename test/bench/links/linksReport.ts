@@ -1,5 +1,8 @@
 /** The figures of the bench of links as rows of Markdown. */
+
+import type { FailoverFigures, TransactionFigures } from '../failover/linkerFailover.ts';
 import type { AloneFigures } from './linksAlone.ts';
+import type { ChangelogFigures } from './linksChangelog.ts';
 import type { LiveFigures, RunFigures } from './linksLive.ts';
 import type { MemoryFigures } from './linksMemory.ts';
 import type { LinksOptions } from './linksOptions.ts';
@@ -40,6 +43,30 @@ export function memoryRows(figures: MemoryFigures): string[] {
   return [
     '',
     `Heap of a partition’s state: ${grouped(figures.bySession)} bytes an open report, ${mebibytes(figures.atBounds)} at its bounds.`,
+  ];
+}
+
+export function changelogRows({ written, partitions, heldBytes }: ChangelogFigures): string[] {
+  const bytes = written.map((one) => one.bytes.toFixed(2)).join(', ');
+  const appends = written.map((one) => grouped(one.appends)).join(', ');
+  return [
+    '',
+    `Changelog: ${bytes} bytes for each byte of appends of one event, with ${appends} of them a commit. The append ids that ${partitions} partitions remember take ${mebibytes(heldBytes)}.`,
+  ];
+}
+
+export function failoverRows(
+  figures: FailoverFigures,
+  { aSecond, requests }: TransactionFigures,
+  { partitions, mebibytes: size }: LinksOptions,
+): string[] {
+  const { startS, failoverS, cpuS, peakBytes } = figures;
+  return [
+    ...table(`On Kafka, ${partitions} partitions, ${grouped(size)} MiB of changelog`, ''),
+    `| from the start of a linker until each partition links | ${seconds(startS)} |`,
+    `| from the kill of one until its successor links everywhere | ${seconds(failoverS)}, ${seconds(cpuS)} of CPU |`,
+    `| resident memory of the successor at its highest | ${mebibytes(peakBytes)} |`,
+    `| transactions of one partition, one after the other | ${grouped(aSecond)} a second, of ${requests.toFixed(1)} requests |`,
   ];
 }
 

@@ -2,6 +2,7 @@
 import { ingestMetrics } from '@questlog/ingest/metrics';
 import { linkerMetrics } from '@questlog/linker/metrics';
 import { projectorMetrics } from '@questlog/projector/metrics';
+import { sicknessMetrics } from '@questlog/runtime/log/sickness';
 import { createMetricsRegistry } from '@questlog/runtime/process/metrics';
 import { code, page } from './markdown.ts';
 
@@ -21,11 +22,12 @@ const UNITS = [
   'ids',
   'failures',
   'rejects',
+  'cuts',
 ];
 
 export async function metricsPage(): Promise<string> {
   const registry = createMetricsRegistry();
-  for (const add of [ingestMetrics, projectorMetrics, linkerMetrics]) add(registry);
+  for (const add of [ingestMetrics, projectorMetrics, linkerMetrics, sicknessMetrics]) add(registry);
   const told = await registry.getMetricsAsJSON();
   const lines = told
     .filter(({ name }) => name.startsWith('questlog_'))
@@ -33,10 +35,14 @@ export async function metricsPage(): Promise<string> {
       const labels = labelsOf(registry.getSingleMetric(name)).map(code).join(', ');
       return `- ${code(name)} (${String(type)} of ${unitOf(name)}${labels === '' ? '' : ` by ${labels}`}): ${help}`;
     });
-  return page('Metrics', 'services/{ingest,projector,linker}/src/metrics.ts', [
-    '`GET /metrics` of the admin listener, in Prometheus text. The Prometheus client for Node adds `process_*` and `nodejs_*`.',
-    lines.join('\n'),
-  ]);
+  return page(
+    'Metrics',
+    'services/{ingest,projector,linker}/src/metrics.ts and services/runtime/src/log/sickness.ts',
+    [
+      '`GET /metrics` of the admin listener, in Prometheus text. The Prometheus client for Node adds `process_*` and `nodejs_*`.',
+      lines.join('\n'),
+    ],
+  );
 }
 
 function unitOf(name: string): string {

@@ -161,7 +161,7 @@ async function* messagesOf(stream: Response): AsyncGenerator<Message> {
 }
 
 function say(text: string): void {
-  process.stderr.write(`${text}\n`);
+  process.stderr.write(`${forTerminal(text)}\n`);
 }
 
 /** A payload may hold line breaks between its fields: inside its texts JSON allows none. */

@@ -7,6 +7,7 @@ export interface Sent {
   readonly headers: Record<string, string>;
   readonly text: string;
   readonly keepalive: boolean;
+  readonly signal: AbortSignal;
 }
 
 /** Instead of the answer that Questlog would give. */
@@ -42,14 +43,16 @@ export class FakeServer {
   }
 
   readonly #fetch: typeof fetch = async (address, init = {}) => {
-    if (!(init.body instanceof Uint8Array)) throw new TypeError('a body of bytes');
+    const { body, signal } = init;
+    if (!(body instanceof Uint8Array || body instanceof Blob)) throw new TypeError('a body of bytes');
     const headers = Object.fromEntries(new Headers(init.headers));
-    const text = new TextDecoder().decode(init.body);
+    const text = body instanceof Blob ? 'a file' : new TextDecoder().decode(body);
     const sent: Sent = {
       path: new URL(String(address)).pathname,
       headers: { ...headers, 'Idempotency-Key': headers['idempotency-key'] ?? '' },
       text,
       keepalive: init.keepalive ?? false,
+      signal: signal ?? new AbortController().signal,
     };
     this.sent.push(sent);
     return await (this.#next.shift() ?? stored)(sent);
@@ -57,6 +60,7 @@ export class FakeServer {
 }
 
 export const stored: Answer = ({ path, text }) => {
+  if (text === 'a file') return json(200, {});
   const body = JSON.parse(text);
   if (!path.endsWith('/events')) return json(201, { id: body.id ?? body.clientRequestId });
   return json(
@@ -65,7 +69,20 @@ export const stored: Answer = ({ path, text }) => {
   );
 };
 
+/** Room for a file. */
+export const room: Answer = () =>
+  json(201, { uploadId: 'an-upload', uploadUrl: 'https://files.example/an-upload' });
+
+/** No answer before the time limit. */
+export const hangs: Answer = ({ signal }) =>
+  new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason)));
+
 export const lost: Answer = () => Promise.reject(new TypeError('fetch failed'));
+
+/** Of somebody on the way: nothing that Questlog says. */
+export function bare(status: number): Answer {
+  return () => new Response('<html>not here', { status });
+}
 
 export function refused(status: number, code: string, headers: Record<string, string> = {}): Answer {
   return () => json(status, { code, message: `it is ${code}` }, headers);

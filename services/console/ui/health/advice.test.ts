@@ -46,6 +46,23 @@ test('says what does not answer, what goes wrong, and what fills up', () => {
   expect(whats(disk(1e6))).toEqual(['The disk is full.']);
 });
 
+test('of a warning that is not about progress it does not say to add projectors', () => {
+  const warnings = {
+    log_truncated: 'was cut',
+    log_cut_short: 'has lost records',
+    disk: 'is nearly full',
+    partitions_were_added: 'has more',
+  };
+  const advice = adviceOf({ lag: well, ready: { warnings }, rates: undefined, books: undefined });
+  expect(advice.map(({ what }) => what)).toEqual([
+    'log_truncated: was cut.',
+    'log_cut_short: has lost records.',
+    'disk: is nearly full.',
+    'partitions_were_added: has more.',
+  ]);
+  for (const { todo } of advice) expect(todo).not.toContain('add projectors');
+});
+
 test('says a full disk first, and once of each consumer what follows from it', () => {
   const lag = { ...well, consumers: [{ ...consumer, lagMs: 31_000 }], disk: { freeBytes: 0, totalBytes: 1 } };
   const ready = { problems: { [consumer.group]: 'has not moved' } };

@@ -116,9 +116,22 @@ function cureOf(name: string): string {
     return 'Games are still answered. Start ClickHouse again, or look at its address in CLICKHOUSE_URL; until then nothing new can be read here.';
   }
   if (name === 'log')
-    return 'Games are answered 503 until it is back. Look at the brokers, or at the disk of the data folder.';
+    return 'Look at the brokers, or at the disk of the data folder. If partitions are named too, games of these are answered 503 until they are back; otherwise all are.';
+  if (name === 'partitions')
+    return 'What takes no appends is answered 503, and what gives no records comes late, until Kafka has it back. See which brokers lead and follow these partitions.';
+  if (name === 'partitions_were_added') return ADDED;
+  if (name === 'log_truncated') return TRUNCATED;
+  if (name === 'log_cut_short') return CUT_SHORT;
+  if (name === 'disk') return ALMOST_FULL;
   return name.startsWith('questlog-link') ? LINKER : PROJECTOR;
 }
+
+const ADDED =
+  'Nothing of Questlog’s own is lost. Have other writers use the partitions that the topic was made with; docs/operating/kafka.md says what is read of the others.';
+const TRUNCATED =
+  'Everything is repaired. Ask the table truncations what was lost, and find out why the brokers lost it; docs/operating/production.md.';
+const CUT_SHORT =
+  'Sessions, reports, tenants and tokens that this process knew are appended again. Events that ClickHouse did not have are gone; the table truncations tells of the others, docs/operating/production.md of both.';
 
 const PROJECTOR =
   'Events are safe in the log; ClickHouse does not have them yet. See whether ClickHouse answers and has disk and CPU left, then add projectors; docs/operating/hot-tenants.md helps where one tenant is the cause.';

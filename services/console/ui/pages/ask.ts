@@ -1,6 +1,7 @@
 /** SQL with the tables beside it; the answer as a table, as a chart, or as a file. */
 import type { VNode } from 'preact';
 import { useRef, useState } from 'preact/hooks';
+import { type Answer, chartOf, isNull, isNumeric } from '../answerChart.ts';
 import { Chart } from '../chart.ts';
 import { count, Empty, Failure, html, type ListedProject, type PageProps, Table, useAsked } from '../html.ts';
 import { request, sql } from '../request.ts';
@@ -10,12 +11,6 @@ interface ColumnRow {
   readonly name: string;
   readonly type: string;
   readonly comment: string;
-}
-
-/** Every value as text, so that no number is rounded on its way. */
-interface Answer {
-  readonly meta: readonly { name: string; type: string }[];
-  readonly data: readonly (readonly (string | null)[])[];
 }
 
 const DAY_MS = 86_400_000;
@@ -140,52 +135,8 @@ function Result({ answer, tookMs }: { answer: Answer; tookMs: number }): VNode {
   const more = data.length > shown.length ? `, the first ${count(shown.length)} shown` : '';
   return html`<div>
     <p class="status" role="status">${count(data.length)} ${data.length === 1 ? 'row' : 'rows'} in ${(tookMs / 1000).toFixed(2)} s${more}
-      ${chart && html` <button class="plain" aria-pressed=${isChart} onClick=${() => setChart(!isChart)}>${isChart ? 'As a table' : 'As a chart'}</button>`}
+      ${typeof chart === 'string' ? ` ${chart}` : chart && html` <button class="plain" aria-pressed=${isChart} onClick=${() => setChart(!isChart)}>${isChart ? 'As a table' : 'As a chart'}</button>`}
     </p>
-    ${isChart && chart ? html`<${Chart} label="The answer as a chart" ...${chart} />` : html`<${Table} label="The answer" rows=${shown} columns=${columns} />`}
+    ${isChart && typeof chart === 'object' ? html`<${Chart} label="The answer as a chart" ...${chart} />` : html`<${Table} label="The answer" rows=${shown} columns=${columns} />`}
   </div>`;
-}
-
-/** Where the first column is a time and another a number. */
-function chartOf({ meta, data }: Answer) {
-  if (!/Date/.test(meta[0]?.type ?? '')) return undefined;
-  const numbers = meta.flatMap(({ name, type }, i) => (isNumeric(type) ? [{ name, i }] : []));
-  if (numbers.length === 0) return undefined;
-  const rows = data
-    .map((row) => ({
-      row,
-      time: Date.parse(`${row[0]?.replace(' ', 'T')}${row[0]?.includes(':') ? 'Z' : ''}`) / 1000,
-    }))
-    .filter(({ time }) => !Number.isNaN(time))
-    .sort((a, b) => a.time - b.time);
-  const times = withGaps(rows.map(({ time }) => time));
-  const byTime = new Map(rows.map(({ time, row }) => [time, row]));
-  return {
-    times,
-    series: numbers.map(({ name, i }) => ({
-      name,
-      values: times.map((time) => {
-        const value = byTime.get(time)?.[i];
-        return isNull(value) ? null : Number(value);
-      }),
-    })),
-  };
-}
-
-/** Where most times are one step apart, as days are, one more stands in each gap: a line over it would tell of what is not there. */
-function withGaps(times: readonly number[]): readonly number[] {
-  const steps = times.slice(1).map((time, i) => time - (times[i] ?? time));
-  const step = Math.min(...steps.filter((seconds) => seconds > 0));
-  const isGap = (seconds: number) => seconds > 1.5 * step;
-  if (steps.filter(isGap).length * 2 > steps.length) return times;
-  return times.flatMap((time, i) => (isGap(steps[i] ?? 0) ? [time, time + step] : [time]));
-}
-
-/** As the format writes it. */
-function isNull(value: string | null | undefined): boolean {
-  return value === null || value === undefined || value === 'ᴺᵁᴸᴸ';
-}
-
-function isNumeric(type: string): boolean {
-  return /^(Nullable\()?(U?Int|Float|Decimal)/.test(type);
 }

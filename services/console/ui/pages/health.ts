@@ -58,9 +58,10 @@ export function Health(): VNode {
   const [oldest, newest] = [scrapes.at(-Math.min(LOOKS_A_FIGURE, scrapes.length)), scrapes.at(-1)];
   const now = oldest === undefined || newest === oldest ? undefined : ratesBetween(oldest, newest ?? oldest);
   const memory = total(scraped.value.samples, 'process_resident_memory_bytes');
+  const failure = scraped.error ?? lag.error ?? ready.error;
   return html`<section>
-    <${Failure} error=${scraped.error ?? lag.error ?? ready.error} />
-    <${Verdict} advice=${adviceOf({ books: books.value, lag: lag.value, ready: ready.value, rates: now })} isKnown=${lag.value !== undefined && ready.value !== undefined} />
+    <${Failure} error=${failure} />
+    <${Verdict} advice=${adviceOf({ books: books.value, lag: lag.value, ready: ready.value, rates: now })} isKnown=${!failure && lag.value !== undefined && ready.value !== undefined} />
     <div class="cards">
       <${Figure} name="Events a second" value=${perSecond(now?.events)}>accepted by this process<//>
       <${Figure} name="Requests a second" value=${perSecond(now?.requests)}>${perSecond(now?.refused)} refused (4xx)<//>
@@ -99,7 +100,7 @@ function withTime(lag: Lag): Lag & { readonly atMs: number } {
 function Verdict({ advice, isKnown }: { advice: readonly Advice[]; isKnown: boolean }): VNode {
   const isBad = advice.length > 0;
   const well = isKnown ? 'All is well.' : 'Looking…';
-  return html`<div class=${`card verdict ${isBad ? 'bad' : 'good'}`} role="status" aria-label="Verdict">
+  return html`<div class=${`card verdict ${isBad ? 'bad' : isKnown ? 'good' : ''}`} role="status" aria-label="Verdict">
     ${isBad ? html`<ul>${advice.map(({ what, todo }) => html`<li key=${what}><strong>${what}</strong> ${todo}</li>`)}</ul>` : html`<p><strong>${well}</strong></p>`}
   </div>`;
 }

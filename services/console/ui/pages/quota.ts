@@ -1,6 +1,7 @@
 /** What each tenant has used of its quota this month, what it will have used at the end of it, and its events by day. */
 import type { VNode } from 'preact';
 import { useState } from 'preact/hooks';
+import { localMidnight } from '../answerChart.ts';
 import { Chart } from '../chart.ts';
 import { count, Empty, Failure, html, type PageProps, useAsked, Waiting } from '../html.ts';
 import { json, sql } from '../request.ts';
@@ -161,9 +162,4 @@ function Days({ tenant, nowMs }: { tenant: Usage; nowMs: number }): VNode {
         series=${[{ name: 'Events', values: days.map((day) => events.get(day) ?? 0) }]} />`
     }
   </section>`;
-}
-
-/** A UTC day under its own name on an axis of local time; in seconds. */
-function localMidnight(day: string): number {
-  return new Date(`${day}T00:00:00`).getTime() / 1000;
 }

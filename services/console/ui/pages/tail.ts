@@ -107,6 +107,8 @@ export function Tail({ project, projects }: PageProps): VNode {
   });
   useEffect(() => {
     setEvents([]);
+    setHeld((last) => last && []);
+    setHeldCount(0);
     setCounted({ matched: 0, shown: 0, unreadRecords: 0 });
   }, [query]);
   const toggle = () => {

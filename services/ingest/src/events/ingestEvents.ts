@@ -176,9 +176,9 @@ async function linksOfReplay(
   { tenant, project }: Principal,
   stored: readonly StoredElement[],
 ): Promise<ReadonlyMap<string, readonly string[]>> {
-  if (!(await reports.areThere(tenant.id, project.id))) return new Map();
   const ids = stored.map(({ id }) => id);
   try {
+    if (!(await reports.areThere(tenant.id, project.id))) return new Map();
     return await linkedReports(clickhouse, project.id, ids);
   } catch (error) {
     // The game must learn that its event was stored; memory alone then tells its reports, as for a new event.

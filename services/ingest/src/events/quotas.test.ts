@@ -1,7 +1,8 @@
 /** How the use of the quotas is read: this month's, whatever is away, in time that grows with the tenants and not with their square. */
 import { randomUUID } from 'node:crypto';
-import type { Store } from '@questlog/runtime/clickhouse/store';
+import { MAX_IDS, type Store } from '@questlog/runtime/clickhouse/store';
 import { Unavailable } from '@questlog/runtime/process/errors';
+import { stopsInTime } from '@questlog/runtime/process/testing/stopsInTime';
 import type { Tenant } from '@questlog/schemas/topics/directoryEntry';
 import { expect, onTestFinished, test } from 'vitest';
 import { monthOf, openQuotas } from './quotas.ts';
@@ -16,16 +17,18 @@ const MINUTE_MS = 60_000;
 const PACE = { refreshMs: 20, nearMs: 10 };
 
 test('a refresh asks for the months in use and looks at each row once, however many tenants there are', async () => {
-  const tenants = Array.from({ length: 100 }, () => aTenant());
-  const { quotas, asked } = aProcess(tenants);
-  for (const tenant of tenants) await quotas.ledger(tenant, MONTH);
-  await expect.poll(() => asked.at(-1)?.tenants.length).toBe(tenants.length);
+  const tenants = Array.from({ length: 4_000 }, () => aTenant());
+  const { quotas, asked, rollup } = aProcess(tenants);
+  const ledgers = await Promise.all(tenants.map((tenant) => quotas.ledger(tenant, MONTH)));
+  expect(new Set(ledgers.map((ledger) => ledger?.used()))).toEqual(new Set([USED]));
+  rollup.used = '6';
+  const refreshed = new Set([PARTITIONS.length * 6]);
+  await expect.poll(() => new Set(ledgers.map((ledger) => ledger?.used()))).toEqual(refreshed);
 
-  const refresh = asked.at(-1);
-  expect(refresh?.months).toEqual(['2026-11-01']);
-  expect(refresh?.looks).toBe(tenants.length * PARTITIONS.length);
-  const ledger = await quotas.ledger(tenants[7] ?? aTenant(), MONTH);
-  expect(ledger?.used()).toBe(USED);
+  expect(Math.max(...asked.map((one) => one.tenants.length))).toBeLessThanOrEqual(MAX_IDS);
+  expect(new Set(asked.flatMap(({ months }) => months))).toEqual(new Set(['2026-11-01']));
+  const looks = asked.slice(0, -1).map((one) => one.looks / one.tenants.length);
+  expect(new Set(looks)).toEqual(new Set([PARTITIONS.length]));
 });
 
 test('the first requests of a tenant wait together, at most two seconds, for what earlier processes appended', async () => {
@@ -59,7 +62,15 @@ test('a projector that lags or does not tell its positions stops no events', asy
   expect(ledger?.used()).toBe(USED + 2);
 });
 
-test.each(['caughtUp', 'projected', 'query'] as const)(
+test('neither the first request nor a reading waits for positions that the brokers do not tell', async () => {
+  const tenant = aTenant();
+  const { quotas, asked, broken } = aProcess([tenant]);
+  broken.projected = 'silent';
+  expect((await quotas.ledger(tenant, MONTH))?.used()).toBe(USED);
+  await expect.poll(() => asked.length).toBeGreaterThan(2);
+});
+
+test.each(['caughtUp', 'query'] as const)(
   'a first reading whose %s fails is told to its request, and the next one reads again',
   async (part) => {
     const tenant = aTenant();
@@ -123,6 +134,22 @@ test('one that is closed and one without tenants ask nothing, while their neighb
   expect([closed.asked.length, idle.asked.length]).toEqual([there, 0]);
 });
 
+test('a stop waits for no ClickHouse that is silent, and what comes of its last reading is told to nobody', async () => {
+  const tenant = aTenant();
+  const { quotas, asked, logged, broken, silence } = aProcess([tenant]);
+  await quotas.ledger(tenant, MONTH);
+  const silent = Promise.withResolvers<void>();
+  silence.ends = silent.promise;
+  const there = asked.length;
+  await expect.poll(() => asked.length).toBe(there + 1);
+  expect(await stopsInTime(() => quotas.close())).toBe(true);
+
+  broken.query = new Unavailable('ClickHouse was closed');
+  silent.resolve();
+  await quotas.close();
+  expect(logged).toEqual([]);
+});
+
 interface Asked {
   readonly tenants: readonly string[];
   readonly months: readonly string[];
@@ -133,14 +160,19 @@ interface Asked {
 /** ClickHouse has five events of each tenant in each partition. */
 function aProcess(tenants: readonly Tenant[]) {
   const [asked, waits, logged]: [Asked[], unknown[][], string[]] = [[], [], []];
-  const broken: { [part in 'caughtUp' | 'projected' | 'query']?: Error | undefined } = {};
+  const broken: { caughtUp?: Error | undefined; query?: Error | undefined; projected?: Error | 'silent' } =
+    {};
   const clock = { nowMs: NOW_MS, now: () => clock.nowMs };
   const rollup = { used: '5' };
+  const known = new Set(tenants.map(({ id }) => id));
+  const silence: { ends?: Promise<void> } = {};
   const query = async (_: string, params: Omit<Asked, 'looks'>): Promise<object[]> => {
     const one: Asked = { ...params, looks: 0 };
     asked.push(one);
+    await silence.ends;
     if (broken.query !== undefined) throw broken.query;
-    return tenants.flatMap(({ id }) =>
+    const there = params.tenants.filter((id) => known.has(id));
+    return there.flatMap((id) =>
       PARTITIONS.map((partition) => ({
         get tenantId() {
           one.looks++;
@@ -160,6 +192,7 @@ function aProcess(tenants: readonly Tenant[]) {
       if (broken.caughtUp !== undefined) throw broken.caughtUp;
     },
     projected: async (): Promise<number[]> => {
+      if (broken.projected === 'silent') await new Promise(() => undefined);
       if (broken.projected !== undefined) throw broken.projected;
       return [10, 10, 10];
     },
@@ -169,7 +202,7 @@ function aProcess(tenants: readonly Tenant[]) {
   const store = { query } as unknown as Store;
   const quotas = openQuotas({ store, projection, logId: LOG_ID, clock, logger }, PACE);
   onTestFinished(() => quotas.close());
-  return { quotas, asked, waits, logged, broken, clock, rollup };
+  return { quotas, asked, waits, logged, broken, clock, rollup, silence };
 }
 
 /** Near its line, so that the rollup is read often. */

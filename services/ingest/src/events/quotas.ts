@@ -3,10 +3,11 @@
  * with several, each sees the others' events when it next reads the rollup (`PACE`, oftener near the line).
  */
 import { setTimeout as delay } from 'node:timers/promises';
-import type { Store } from '@questlog/runtime/clickhouse/store';
+import { partsOf, type Store } from '@questlog/runtime/clickhouse/store';
 import type { Clock } from '@questlog/runtime/process/clock';
 import { Unavailable } from '@questlog/runtime/process/errors';
 import type { Logger } from '@questlog/runtime/process/logger';
+import { settledSoon, withinLimit } from '@questlog/runtime/process/waiting';
 import type { Tenant } from '@questlog/schemas/topics/directoryEntry';
 import type { Projection } from '../known/projection.ts';
 import { QuotaLedger, type RollupRow } from './core/quotaLedger.ts';
@@ -14,6 +15,8 @@ import { QuotaLedger, type RollupRow } from './core/quotaLedger.ts';
 export interface Quotas {
   /** The ledger of the tenant's month, or undefined where the tenant has no quota and had none lately. */
   ledger(tenant: Tenant, month: string): Promise<QuotaLedger | undefined>;
+  /** The log no longer holds what it held from the offset on. */
+  cut(partition: number, offset: number): void;
   close(): Promise<void>;
 }
 
@@ -39,7 +42,7 @@ export function monthOf(millis: number): string {
 
 interface QuotaDeps {
   readonly store: Store;
-  readonly projection: Projection;
+  readonly projection: Pick<Projection, 'caughtUp' | 'projected'>;
   readonly logId: string;
   readonly clock: Clock;
   readonly logger: Logger;
@@ -47,6 +50,7 @@ interface QuotaDeps {
 
 export function openQuotas(deps: QuotaDeps, pace = PACE): Quotas {
   const { logId, clock } = deps;
+  // By tenant and month, of the last minutes' requests; the directory, which is in memory, bounds it.
   const tracked = new Map<string, Tracked>();
   const stopped = new AbortController();
 
@@ -74,9 +78,12 @@ export function openQuotas(deps: QuotaDeps, pace = PACE): Quotas {
       await entry.opening;
       return entry.ledger;
     },
+    cut: (partition, offset) => {
+      for (const { ledger } of tracked.values()) ledger.cut(partition, offset);
+    },
     close: async () => {
       stopped.abort();
-      await loop;
+      await settledSoon(loop);
     },
   };
 }
@@ -87,7 +94,8 @@ async function readFirst(deps: QuotaDeps, entry: Tracked): Promise<void> {
     if (!(error instanceof Unavailable)) throw error;
     deps.logger.warn('quota_from_lagging_rollup', { tenant: entry.tenant.id, month: entry.month });
   });
-  await refresh(deps, [entry]);
+  // Positions tell which own appends the rows hold; there is none yet.
+  await refresh(deps, [entry], []);
   entry.opening = undefined;
 }
 
@@ -106,10 +114,12 @@ async function keepFresh(
     for (const [name, { lastUsedMs }] of tracked) {
       if (deps.clock.now() - lastUsedMs > FORGET_AFTER_MS) tracked.delete(name);
     }
+    const entries = open();
+    if (entries.length === 0) continue;
     try {
-      await refresh(deps, open());
+      await refresh(deps, entries, await positions(deps, pace.refreshMs));
     } catch (error) {
-      deps.logger.error('quota_refresh_failed', error);
+      if (!signal.aborted) deps.logger.error('quota_refresh_failed', error);
     }
   }
 }
@@ -124,27 +134,37 @@ interface UsageRow {
   readonly lastOffset: string;
 }
 
-async function refresh({ store, projection }: QuotaDeps, entries: readonly Tracked[]): Promise<void> {
-  if (entries.length === 0) return;
-  // Asked before the rows, which then hold all that is below these offsets.
-  const projected = await projection.projected().catch((error: unknown) => {
-    // The rows alone are true, too; some own appends may be counted for longer.
+/** Those that are not told in time are left out: the rows alone are true, too; some own appends may be counted for longer. */
+async function positions({ projection }: QuotaDeps, limitMs: number): Promise<readonly number[]> {
+  try {
+    return await withinLimit<readonly number[]>(projection.projected(), limitMs, () => []);
+  } catch (error) {
     if (error instanceof Unavailable) return [];
     throw error;
-  });
-  const rows = await store.query<UsageRow>(
-    `SELECT tenant_id AS tenantId, formatDateTime(month, '%Y-%m') AS usedIn, log_id AS logId,
-       log_partition AS partition, used, last_offset AS lastOffset
-     FROM quota_usage_by_partition FINAL
-     WHERE tenant_id IN {tenants:Array(UUID)} AND month IN {months:Array(Date)}`,
-    {
-      tenants: [...new Set(entries.map(({ tenant }) => tenant.id))],
-      months: [...new Set(entries.map(({ month }) => `${month}-01`))],
-    },
-  );
-  const byEntry = Map.groupBy(rows, (row) => entryName(row.tenantId, row.usedIn));
-  for (const { tenant, month, ledger } of entries) {
-    ledger.refresh((byEntry.get(entryName(tenant.id, month)) ?? []).map(rollupRow), projected);
+  }
+}
+
+/** @param projected asked before, so that the rows hold all that is below these offsets. */
+async function refresh(
+  { store }: QuotaDeps,
+  entries: readonly Tracked[],
+  projected: readonly number[],
+): Promise<void> {
+  for (const part of partsOf(entries)) {
+    const rows = await store.query<UsageRow>(
+      `SELECT tenant_id AS tenantId, formatDateTime(month, '%Y-%m') AS usedIn, log_id AS logId,
+         log_partition AS partition, used, last_offset AS lastOffset
+       FROM quota_usage_by_partition FINAL
+       WHERE tenant_id IN {tenants:Array(UUID)} AND month IN {months:Array(Date)}`,
+      {
+        tenants: [...new Set(part.map(({ tenant }) => tenant.id))],
+        months: [...new Set(part.map(({ month }) => `${month}-01`))],
+      },
+    );
+    const byEntry = Map.groupBy(rows, (row) => entryName(row.tenantId, row.usedIn));
+    for (const { tenant, month, ledger } of part) {
+      ledger.refresh((byEntry.get(entryName(tenant.id, month)) ?? []).map(rollupRow), projected);
+    }
   }
 }
 

@@ -178,6 +178,38 @@ test('200,000 events are remembered for a day, the oldest are forgotten first, a
   expect(await repeat).toEqual({ isReplay: true, before: kept });
 });
 
+test('after a cut of the log a repeat is looked up, and stored anew where ClickHouse has it not', async () => {
+  const { replays, tables, asked } = aProcess();
+  const [remembered, underWay] = [aRequest(), aRequest()];
+  (await task(replays, remembered)).keep([anEvent()]);
+  const first = await task(replays, underWay);
+  const waiting = replays.claim(underWay);
+  replays.cut();
+  const there = asked.length;
+  const again = await task(replays, remembered);
+  expect([asked.length, again.before]).toEqual([there + 1, []]);
+  again.keep([anEvent()]);
+  expect(await replays.claim(remembered)).toMatchObject({ isReplay: true });
+
+  // Some of it may have been confirmed before the cut.
+  expect(first.keep([anEvent()])).toHaveLength(1);
+  expect(await waiting).toMatchObject({ isReplay: false });
+
+  tables.appends = [{ digest: remembered.digest.toString('hex') }];
+  tables.events = [
+    {
+      id: eventId(
+        millisOf(remembered.key),
+        3,
+        keyedTail(remembered.projectId, remembered.key, remembered.digest, 0),
+      ),
+      ...{ occurredAt: '1', overQuota: false },
+    },
+  ];
+  replays.cut();
+  expect(await replays.claim(remembered)).toMatchObject({ isReplay: true, before: [{ index: 0 }] });
+});
+
 test('other errors are not taken for an outage', async () => {
   const { replays, tables } = aProcess();
   const request = aRequest({ madeAtMs: STARTED_MS + 1 });

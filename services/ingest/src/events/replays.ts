@@ -30,6 +30,11 @@ export interface Replays {
    * @throws Rejected `idempotency_key_reused` when the key came with another body.
    */
   claim(request: KeyedRequest): Promise<Claim>;
+  /**
+   * The log was cut, and what is remembered here may be gone. A repeat is looked up, and stored anew where it is not
+   * found; if it is in the log after all, consumers drop it.
+   */
+  cut(): void;
 }
 
 export type Claim = Replay | Task;
@@ -61,48 +66,19 @@ interface Remembered {
 const MAX_REMEMBERED_EVENTS = 200_000;
 const REMEMBERED_FOR_MS = 24 * 60 * 60 * 1000;
 
-export function openReplays(deps: { store: Store; clock: Clock; projection: Projection }): Replays {
+export function openReplays(deps: {
+  store: Store;
+  clock: Clock;
+  projection: Pick<Projection, 'caughtUp'>;
+}): Replays {
   const { store, clock, projection } = deps;
   // An event that an earlier process accepted is in neither memory nor ledger until it is projected. A repeat would be
   // appended again, which consumers drop, but which the quota would count for a moment.
   const projectedAtStart = projection.caughtUp('all').catch(() => {});
-  const memory = new Map<string, Remembered>();
-  let rememberedEvents = 0;
+  const memory = new Memory(clock);
   const isInLedger = openLedger(store, clock);
-
-  const forget = (name: string): void => {
-    rememberedEvents -= memory.get(name)?.events ?? 0;
-    memory.delete(name);
-  };
-  const forgetOldest = (): void => {
-    for (const [name, { atMs, events }] of memory) {
-      if (rememberedEvents <= MAX_REMEMBERED_EVENTS && clock.now() - atMs < REMEMBERED_FOR_MS) return;
-      // One that is under way has no events yet: a second request of its key must go on finding it.
-      if (events > 0) forget(name);
-    }
-  };
-  const claimed = (name: string, digest: Buffer) => {
-    const { promise, resolve, reject } = Promise.withResolvers<readonly StoredElement[]>();
-    promise.catch(() => {});
-    const mine: Remembered = { digest, stored: promise, atMs: clock.now(), events: 0 };
-    forget(name);
-    memory.set(name, mine);
-    return {
-      keep: (stored: readonly StoredElement[]): readonly StoredElement[] => {
-        const kept = stored.map(withoutPayload);
-        resolve(kept);
-        mine.events = kept.length;
-        rememberedEvents += kept.length;
-        forgetOldest();
-        return kept;
-      },
-      giveUp: () => {
-        reject(new Error('the request that had this key stored nothing'));
-        forget(name);
-      },
-    };
-  };
   return {
+    cut: () => memory.cut(),
     claim: async (request) => {
       const name = `${request.projectId}/${request.key}`;
       let before: readonly StoredElement[] | undefined;
@@ -118,7 +94,7 @@ export function openReplays(deps: { store: Store; clock: Clock; projection: Proj
         if (before !== undefined && hasAll(before, request)) return { before, isReplay: true };
         last = known;
       }
-      const mine = claimed(name, request.digest);
+      const mine = memory.claim(name, request.digest);
       try {
         await projectedAtStart;
         const there = before ?? ((await isInLedger(request)) ? await storedBefore(store, request) : []);
@@ -135,6 +111,69 @@ export function openReplays(deps: { store: Store; clock: Clock; projection: Proj
       }
     },
   };
+}
+
+class Memory {
+  readonly #clock: Clock;
+  readonly #requests = new Map<string, Remembered>();
+  #events = 0;
+  #cuts = 0;
+
+  constructor(clock: Clock) {
+    this.#clock = clock;
+  }
+
+  get(name: string): Remembered | undefined {
+    return this.#requests.get(name);
+  }
+
+  claim(name: string, digest: Buffer) {
+    const { promise, resolve, reject } = Promise.withResolvers<readonly StoredElement[]>();
+    promise.catch(() => {});
+    const mine: Remembered = { digest, stored: promise, atMs: this.#clock.now(), events: 0 };
+    const cutsBefore = this.#cuts;
+    this.#forget(name);
+    this.#requests.set(name, mine);
+    const giveUp = (): void => {
+      reject(
+        new Error('the request that had this key stored nothing, or a cut of the log may have taken it'),
+      );
+      this.#forget(name);
+    };
+    const keep = (stored: readonly StoredElement[]): readonly StoredElement[] => {
+      const kept = stored.map(withoutPayload);
+      // Some of it may have been confirmed before a cut.
+      if (this.#cuts !== cutsBefore) {
+        giveUp();
+        return kept;
+      }
+      resolve(kept);
+      mine.events = kept.length;
+      this.#events += kept.length;
+      this.#forgetOldest();
+      return kept;
+    };
+    return { keep, giveUp };
+  }
+
+  /** What is under way is forgotten once it is stored. */
+  cut(): void {
+    this.#cuts += 1;
+    for (const [name, { events }] of this.#requests) if (events > 0) this.#forget(name);
+  }
+
+  #forgetOldest(): void {
+    for (const [name, { atMs, events }] of this.#requests) {
+      if (this.#events <= MAX_REMEMBERED_EVENTS && this.#clock.now() - atMs < REMEMBERED_FOR_MS) return;
+      // One that is under way has no events yet: a second request of its key must go on finding it.
+      if (events > 0) this.#forget(name);
+    }
+  }
+
+  #forget(name: string): void {
+    this.#events -= this.#requests.get(name)?.events ?? 0;
+    this.#requests.delete(name);
+  }
 }
 
 /** A created event's payload is a view of the request's body, which must not stay in memory for it. */

@@ -9,7 +9,13 @@ import { expect, test } from 'vitest';
 import { LOGGED, UNCERTAIN } from '../ledger/core/receivedCounts.ts';
 import type { Received } from '../ledger/received.ts';
 import { QuotaLedger } from './core/quotaLedger.ts';
-import { appendEvents, decideEvents, releaseEvents, type StoreEventsDeps } from './storeEvents.ts';
+import {
+  appendEvents,
+  decideEvents,
+  OwnAppends,
+  releaseEvents,
+  type StoreEventsDeps,
+} from './storeEvents.ts';
 
 const NOW_MS = Date.UTC(2026, 10, 30, 23, 59);
 const LOG = 'this-log';
@@ -133,6 +139,7 @@ function aProcess({ quota }: { quota: number | null }) {
     log: { append: aLogThatTakes(appended) },
     codec: { encode: encoded },
     received,
+    own: new OwnAppends(() => {}),
     quotas: { ledger: async (): Promise<QuotaLedger | undefined> => ledger },
     metrics: { accepted: counter('accepted'), overQuota: counter('overQuota') },
     partitions: 4,

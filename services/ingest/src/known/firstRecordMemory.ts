@@ -48,16 +48,12 @@ export class FirstRecordMemory<Entity> {
     this.#bounds = bounds;
   }
 
-  get isFull(): boolean {
-    return this.#weight >= this.#bounds.kept;
-  }
-
   /** Nothing more should be registered. */
   get isOverfull(): boolean {
     return this.#weight >= this.#bounds.held;
   }
 
-  /** Looks at every entry, which takes milliseconds: for when it is overfull, and ClickHouse has more than it had. */
+  /** Where there are too many, looks at every entry, which takes milliseconds: only once ClickHouse has more than it had. */
   makeRoom(projected: readonly number[]): void {
     if (projected.every((offset, partition) => offset === this.projected[partition])) return;
     this.projected = projected;
@@ -108,6 +104,15 @@ export class FirstRecordMemory<Entity> {
     // Behind entries that cannot leave, it could not leave either.
     if (known === undefined && this.#weight > this.#bounds.kept) this.#delete(name);
     return merged;
+  }
+
+  /** The log no longer holds what it held from the offset on. What was read there is forgotten. */
+  cut(partition: number, offset: number): void {
+    // What was projected beyond it were other records.
+    this.projected = this.projected.map((end, one) => (one === partition ? Math.min(end, offset) : end));
+    for (const [name, entry] of this.#entries) {
+      if (entry.partition === partition && entry.lastOffset >= offset) this.#delete(name);
+    }
   }
 
   #put(name: string, entry: Omit<Entry<Entity>, 'weight'>): void {

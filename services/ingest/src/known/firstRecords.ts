@@ -3,17 +3,24 @@
  * written yet (a tail of the topic from its committed offset) and what was asked for lately; everything else is in
  * ClickHouse. A look-up that finds nothing in memory takes the topic's end, reads memory up to there, and only then asks
  * ClickHouse: in this order nothing falls in between.
+ *
+ * If the log was cut, what this process had read there is forgotten, and what ClickHouse may not have of it is appended
+ * again, as it was: it had been acknowledged. Should another record of an id be faster, that one counts.
  */
+import { idOf } from '@questlog/runtime/consumer/blocks';
+import type { Proof } from '@questlog/runtime/consumer/findCut';
 import type { Log, Tail } from '@questlog/runtime/log/log';
 import { reachedWithin } from '@questlog/runtime/log/reachedWithin';
 import { Invalid, Unavailable } from '@questlog/runtime/process/errors';
 import type { Logger } from '@questlog/runtime/process/logger';
+import { withinLimit } from '@questlog/runtime/process/waiting';
 import { createCodec, type SchemaRegistry } from '@questlog/runtime/registry/registry';
 import { openTailDecoder, type TailDecoder } from '@questlog/runtime/registry/tailDecoder';
 import { partitionOf } from '@questlog/schemas/partition';
 import type { MessageContract } from '@questlog/schemas/topics/contract';
 import { type EntityRules, FirstRecordMemory, type MemoryBounds } from './firstRecordMemory.ts';
 import { type Projection, READ_WAIT_MS } from './projection.ts';
+import { Restorer } from './restorer.ts';
 
 /** Ids are unique inside a project only. */
 export interface EntityName {
@@ -75,6 +82,16 @@ export interface FirstRecordsDeps {
   /** For how long a request waits until this process has read what the log has; `READ_WAIT_MS` unless given. */
   readonly waitMs?: number;
   readonly bounds?: MemoryBounds;
+  /** Hears of each cut, and of the records that were appended again. */
+  readonly onCut?: (cut: Cut) => void;
+  readonly onAppendedAgain?: (topic: string, records: number) => void;
+}
+
+/** The log no longer holds what this process has read or appended from the offset on. */
+export interface Cut {
+  readonly topic: string;
+  readonly partition: number;
+  readonly offset: number;
 }
 
 export async function openFirstRecords<Message, Entity>(
@@ -89,7 +106,9 @@ export async function openFirstRecords<Message, Entity>(
   const memory = new FirstRecordMemory<Entity>(kind, deps.bounds);
   const ends = await log.endOffsets(topic);
   const partitions = ends.length;
-  const tail = await follow(deps, { kind, decoder, memory, partitions });
+  const onProjected = (projected: readonly number[]): void => memory.makeRoom(projected);
+  const restorer = new Restorer({ ...deps, onProjected }, topic);
+  const tail = await follow(deps, { kind, decoder, memory, restorer, partitions });
   await tail.reached(ends);
 
   const readUpTo = (home: number, end: number): Promise<void> =>
@@ -100,7 +119,8 @@ export async function openFirstRecords<Message, Entity>(
     );
   const caughtUp = async (tenantId: string): Promise<void> => {
     const home = partitionOf(tenantId, 0, partitions);
-    await readUpTo(home, (await log.endOffsets(topic))[home] ?? 0);
+    await withinLimit(restorer.restored(home), limit.limitMs, lags);
+    await readUpTo(home, await log.endOffset(topic, home));
   };
   const append = async (message: Message): Promise<number> => {
     const { tenantId } = kind.nameOf(message);
@@ -115,6 +135,7 @@ export async function openFirstRecords<Message, Entity>(
   return {
     failed: tail.failed,
     close: () => {
+      restorer.close();
       decoder.close();
       return tail.close();
     },
@@ -145,27 +166,48 @@ export async function openFirstRecords<Message, Entity>(
   };
 }
 
+function lags(): never {
+  throw new Unavailable(LAGS);
+}
+
 async function follow<Message, Entity>(
-  { log, projection, logger }: FirstRecordsDeps,
+  { log, projection, logger, onCut }: FirstRecordsDeps,
   to: {
     kind: FirstRecordKind<Message, Entity>;
     decoder: TailDecoder<Message>;
     memory: FirstRecordMemory<Entity>;
+    restorer: Restorer;
     partitions: number;
   },
 ): Promise<Tail> {
-  const { kind, decoder, memory, partitions } = to;
-  const from = await projection.projected();
+  const { kind, decoder, memory, restorer, partitions } = to;
+  const { topic } = kind.contract;
+  memory.projected = await projection.projected();
+  const cuts = await cutsBefore(log, topic, memory.projected, await projection.lastRecords());
+  const starts = cuts.length === 0 ? [] : await log.startOffsets(topic);
+  const from = [...memory.projected];
+  for (const { partition, offset } of cuts) {
+    // What the projector has written is no proof of what is in the log now.
+    from[partition] = starts[partition] ?? 0;
+    memory.cut(partition, offset);
+    onCut?.({ topic, partition, offset });
+  }
   await kind.onStart?.();
-  const tail = await log.tail({
-    topic: kind.contract.topic,
+  return await log.tail({
+    topic,
     from,
-    onBatch: async ({ topic, partition, records }) => {
-      if (memory.isFull) memory.projected = await projection.projected();
+    onTruncated: (partition, offset) => {
+      memory.cut(partition, offset);
+      restorer.cut(partition, offset);
+      onCut?.({ topic, partition, offset });
+    },
+    onBatch: async ({ partition, records }) => {
       for (const record of records) {
         const { offset } = record;
         try {
           const message = await decoder.decode(record, partition);
+          // What says nothing here too: the linker's copies are for other linkers, and nobody else keeps them.
+          restorer.read(partition, record);
           const entity = kind.entityOf(message, partition, partitions);
           if (entity === undefined) continue;
           const { projectId, id } = kind.nameOf(message);
@@ -179,11 +221,56 @@ async function follow<Message, Entity>(
       }
     },
   });
-  // The projector may have committed offsets that a log no longer has, as after its disk was restored from a backup.
-  const positions = tail.positions();
-  from.forEach((offset, partition) => {
-    const end = positions[partition] ?? 0;
-    if (offset > end) logger.warn('log_cut_short', { topic: kind.contract.topic, partition, offset, end });
+}
+
+/**
+ * Finds the cuts that came before this process did: the log does not hold the last records that were projected.
+ *
+ * @param projected per partition, the offset below which all was projected.
+ * @param last per partition, the record that the projector's commit names, where it names one.
+ * @returns the partitions, each with an offset from which on it is not what was projected. Where retention has removed the
+ *   record, nothing tells.
+ */
+async function cutsBefore(
+  log: Pick<Log, 'endOffsets' | 'tail'>,
+  topic: string,
+  projected: readonly number[],
+  last: readonly (Proof | undefined)[],
+): Promise<{ readonly partition: number; readonly offset: number }[]> {
+  const ends = await log.endOffsets(topic);
+  const found = new Map<number, number>();
+  const unread = new Set<number>();
+  ends.forEach((end, partition) => {
+    const offset = last[partition]?.offset;
+    if ((projected[partition] ?? 0) > end) found.set(partition, end);
+    else if (offset !== undefined && offset < end) unread.add(partition);
   });
-  return tail;
+  if (unread.size > 0) {
+    const { promise: isRead, resolve } = Promise.withResolvers<void>();
+    const read = (partition: number): void => {
+      unread.delete(partition);
+      if (unread.size === 0) resolve();
+    };
+    const tail = await log.tail({
+      topic,
+      from: ends.map((end, partition) => (unread.has(partition) ? (last[partition]?.offset ?? end) : end)),
+      onBatch: ({ partition, records, nextOffset }) => {
+        const proof = last[partition];
+        if (proof === undefined || nextOffset <= proof.offset) return;
+        const record = records.find(({ offset }) => offset === proof.offset);
+        if (record !== undefined && idOf(record) !== proof.id) found.set(partition, proof.offset);
+        read(partition);
+      },
+      onTruncated: (partition, offset) => {
+        found.set(partition, offset);
+        read(partition);
+      },
+    });
+    // Retention may have removed it with all behind it: then nothing comes, and nothing tells.
+    tail.positions().forEach((position, partition) => {
+      if (unread.has(partition) && position > (last[partition]?.offset ?? -1)) read(partition);
+    });
+    await Promise.race([isRead, tail.failed]).finally(() => tail.close());
+  }
+  return [...found].map(([partition, offset]) => ({ partition, offset }));
 }

@@ -1,9 +1,9 @@
 /** A read's wait for the projection, and its questions to the brokers meanwhile. */
-import type { Committed, Log } from '@questlog/runtime/log/log';
+import type { Committed } from '@questlog/runtime/log/log';
 import { systemClock } from '@questlog/runtime/process/clock';
 import { Unavailable } from '@questlog/runtime/process/errors';
 import { expect, test } from 'vitest';
-import { watchProjection } from './projection.ts';
+import { type Projection, watchProjection } from './projection.ts';
 
 test('a read of what is projected asks once for the end and once for the commits, and not for the start', async () => {
   const { projection, asked } = aLog({ ends: [5, 3], commits: [5, 3] });
@@ -39,6 +39,22 @@ test('a partition without a commit that does not matter, or is empty, is not ask
   await expect(projection.caughtUp([1], 0)).rejects.toBeInstanceOf(Unavailable);
 });
 
+test('a read of partitions with leaders does not wait for one without', async () => {
+  const { projection } = aLog({ ends: [5, NO_LEADER], commits: [5, 3] });
+  await projection.caughtUp([0]);
+  await expect(projection.caughtUp([0, 1])).rejects.toBeInstanceOf(Unavailable);
+  await expect(projection.caughtUp('all')).rejects.toBeInstanceOf(Unavailable);
+});
+
+test.each(['endOffsets', 'committed'] as const)(
+  'a wait for all ends by its limit while the brokers do not answer: %s',
+  async (question) => {
+    const { log } = aLog({ ends: [5], commits: [5] });
+    const silent = { ...log, [question]: () => new Promise<never>(() => undefined) };
+    await expect(watch(silent).caughtUp('all', 50)).rejects.toBeInstanceOf(Unavailable);
+  },
+);
+
 test('all who wait share the polls', async () => {
   const { projection, asked, state } = aLog({ ends: [5], commits: [4] });
   const reading = Array.from({ length: 50 }, () => projection.caughtUp('all'));
@@ -48,14 +64,51 @@ test('all who wait share the polls', async () => {
   expect(asked.committed).toBeLessThan(50);
 });
 
+test('a commit beyond the end is of a log that was cut, and no read believes it', async () => {
+  const given = { ends: [5, 3], commits: [9, 3] };
+  const { projection, state } = aLog(given);
+  await projection.caughtUp([1]);
+  await expect(projection.caughtUp('all', 0)).rejects.toBeInstanceOf(Unavailable);
+  const reading = projection.caughtUp('all');
+  state.commits = [5, 3];
+  await reading;
+});
+
+test('a commit beyond the end as it was is one of what came since', async () => {
+  const given = { ends: [5], commits: [6] };
+  const { projection, asked } = aLog(given, () => asked.endOffsets > 1 && given.ends.splice(0, 1, 6));
+  await projection.caughtUp('all');
+  expect(asked.endOffsets).toBe(2);
+});
+
+const NO_LEADER = -1;
+
+type AskedLog = Parameters<typeof watchProjection>[0]['log'];
+
+function watch(log: AskedLog): Projection {
+  return watchProjection({ log, clock: systemClock, group: 'g', topic: 't' });
+}
+
 /** Offsets as the test sets them. */
-function aLog(given: { ends: number[]; commits: (number | undefined)[]; starts?: number[] }) {
+function aLog(
+  given: { ends: number[]; commits: (number | undefined)[]; starts?: number[] },
+  onEnds: () => unknown = () => undefined,
+) {
   const state = { commits: given.commits, polls: 0 };
   const asked = { endOffsets: 0, committed: 0, startOffsets: 0 };
-  const log: Pick<Log, 'endOffsets' | 'startOffsets' | 'committed'> = {
+  const log: AskedLog = {
     endOffsets: async () => {
       asked.endOffsets += 1;
-      return given.ends;
+      onEnds();
+      if (given.ends.includes(NO_LEADER)) throw new Unavailable('a partition has no leader');
+      return [...given.ends];
+    },
+    endOffset: async (_, partition) => {
+      asked.endOffsets += 1;
+      onEnds();
+      const end = given.ends[partition] ?? NO_LEADER;
+      if (end === NO_LEADER) throw new Unavailable('the partition has no leader');
+      return end;
     },
     startOffsets: async () => {
       asked.startOffsets += 1;
@@ -70,6 +123,5 @@ function aLog(given: { ends: number[]; commits: (number | undefined)[]; starts?:
       );
     },
   };
-  const projection = watchProjection({ log, clock: systemClock, group: 'g', topic: 't' });
-  return { projection, asked, state };
+  return { log, projection: watch(log), asked, state };
 }

@@ -1,19 +1,24 @@
 /** Waits until ClickHouse has what the log had: how a GET right after a 201 finds what was stored. */
 import { setTimeout as delay } from 'node:timers/promises';
+import { lastRecordOf } from '@questlog/runtime/consumer/blocks';
+import type { Proof } from '@questlog/runtime/consumer/findCut';
 import { positionsOf } from '@questlog/runtime/consumer/progress';
 import type { Log } from '@questlog/runtime/log/log';
 import type { Clock } from '@questlog/runtime/process/clock';
 import { Unavailable } from '@questlog/runtime/process/errors';
+import { withinLimit } from '@questlog/runtime/process/waiting';
 import { GROUPS, TOPICS } from '@questlog/schemas/topics/topics';
 
 export interface Projection {
   /**
    * Resolves once the group has committed the topic's end as it is now, on the partitions that matter.
-   * @throws Unavailable after `limitMs`.
+   * @throws Unavailable after `limitMs`, also where a broker has not told that end by then.
    */
   caughtUp(partitions: readonly number[] | 'all', limitMs?: number): Promise<void>;
   /** Per partition, what ClickHouse has: everything below. */
   projected(): Promise<number[]>;
+  /** Per partition, the record that the group's commit names: the last below it, or of an announced block. Undefined: none. */
+  lastRecords(): Promise<(Proof | undefined)[]>;
 }
 
 export const READ_WAIT_MS = 5_000;
@@ -22,7 +27,7 @@ export const READ_WAIT_MS = 5_000;
 const POLL_MS = 25;
 
 export function watchProjection(deps: {
-  log: Pick<Log, 'endOffsets' | 'startOffsets' | 'committed'>;
+  log: Pick<Log, 'endOffsets' | 'endOffset' | 'startOffsets' | 'committed'>;
   clock: Clock;
   group: string;
   topic: string;
@@ -35,23 +40,43 @@ export function watchProjection(deps: {
   };
   const projected = (matters: (partition: number) => boolean): Promise<number[]> =>
     positionsOf(shares, group, topic, matters);
+  /** By partition, without those that are empty. */
+  const endsOf = async (partitions: readonly number[] | 'all'): Promise<Map<number, number>> => {
+    const ends =
+      partitions === 'all'
+        ? [...(await log.endOffsets(topic)).entries()]
+        : // Another that has no leader now does not matter.
+          await Promise.all(partitions.map(async (one) => [one, await log.endOffset(topic, one)] as const));
+    return new Map(ends.filter(([, end]) => end > 0));
+  };
+  /** A position beyond the end is of a log that was cut since: nobody has written what came there afterwards. */
+  const isOfThisLog = async (positions: ReadonlyMap<number, number>, ends: ReadonlyMap<number, number>) => {
+    const beyond = [...positions.keys()].filter((one) => (positions.get(one) ?? 0) > (ends.get(one) ?? 0));
+    if (beyond.length === 0) return true;
+    const now = await endsOf(beyond);
+    return beyond.every((one) => (positions.get(one) ?? 0) <= (now.get(one) ?? 0));
+  };
+  const caughtUp = async (partitions: readonly number[] | 'all', deadlineMs: number): Promise<void> => {
+    const awaited = await endsOf(partitions);
+    while (awaited.size > 0) {
+      const now = await projected((partition) => awaited.has(partition));
+      const positions = new Map([...awaited.keys()].map((partition) => [partition, now[partition] ?? 0]));
+      const arePast = [...awaited].every(([partition, end]) => (positions.get(partition) ?? 0) >= end);
+      if (arePast && (await isOfThisLog(positions, awaited))) return;
+      if (clock.now() >= deadlineMs) lags();
+      await delay(POLL_MS);
+    }
+  };
   return {
     projected: () => projected(() => true),
-    caughtUp: async (partitions, limitMs = READ_WAIT_MS) => {
-      const deadlineMs = clock.now() + limitMs;
-      const ends = await log.endOffsets(topic);
-      const wanted = partitions === 'all' ? ends.map((_, partition) => partition) : partitions;
-      const awaited = new Set(wanted.filter((partition) => (ends[partition] ?? 0) > 0));
-      while (awaited.size > 0) {
-        const now = await projected((partition) => awaited.has(partition));
-        if ([...awaited].every((partition) => (now[partition] ?? 0) >= (ends[partition] ?? 0))) return;
-        if (clock.now() >= deadlineMs) {
-          throw new Unavailable('the projection has not caught up with the log yet', { retryAfterS: 1 });
-        }
-        await delay(POLL_MS);
-      }
-    },
+    lastRecords: async () => (await log.committed(group, topic)).map(lastRecordOf),
+    caughtUp: (partitions, limitMs = READ_WAIT_MS) =>
+      withinLimit(caughtUp(partitions, clock.now() + limitMs), limitMs, lags),
   };
+}
+
+function lags(): never {
+  throw new Unavailable('the projection has not caught up with the log yet', { retryAfterS: 1 });
 }
 
 /** Whoever asks while it runs gets its outcome. */
@@ -81,7 +106,7 @@ export function watchLinks({ log, clock }: { log: Log; clock: Clock }): LinksSet
   const links = watch(GROUPS.projectLinks, TOPICS.linkedEvents);
   return async (partitions) => {
     const deadlineMs = clock.now() + LINKS_WAIT_MS;
-    const left = (): number => deadlineMs - clock.now();
+    const left = (): number => Math.max(deadlineMs - clock.now(), 0);
     try {
       await Promise.all([events.caughtUp(partitions, left()), reports.caughtUp(partitions, left())]);
       // Once more: the linker of the tenant's home forwards reports to where their session's events are.

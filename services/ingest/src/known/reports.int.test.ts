@@ -112,7 +112,11 @@ async function started(given: {
     isAsked = true;
     return offsets;
   };
-  const projection = { caughtUp: async () => {}, projected: async () => projected() };
+  const projection = {
+    caughtUp: async () => {},
+    projected: async () => projected(),
+    lastRecords: async () => [],
+  };
   const rows = () => (late !== undefined && isAsked ? [...given.stored, late] : given.stored);
   const store = storeOf(() => {
     const now = rows();

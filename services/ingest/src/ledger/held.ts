@@ -1,5 +1,5 @@
 /** What ClickHouse holds of records of the log: the questions that a recount asks it. */
-import type { Store } from '@questlog/runtime/clickhouse/store';
+import { partsOf, type Store } from '@questlog/runtime/clickhouse/store';
 import type { VerifySummary } from '@questlog/schemas/http/ledger';
 import { millisOf } from '@questlog/schemas/uuid';
 import type { HeldRows, LoggedRecord } from './core/recount.ts';
@@ -77,22 +77,24 @@ async function broughtByOthers(
   store: Store,
   records: readonly LoggedRecord[],
 ): Promise<ReadonlySet<LoggedRecord>> {
-  if (records.length === 0) return new Set();
-  const millis = records.map(({ firstId }) => millisOf(firstId));
-  const rows = await store.query<{ id: string }>(
-    `SELECT id FROM events
-     WHERE tenant_id IN {tenants:Array(UUID)} AND project_id IN {projects:Array(UUID)}
-       AND id_at BETWEEN fromUnixTimestamp64Milli({first:Int64}) AND fromUnixTimestamp64Milli({last:Int64})
-       AND id IN {ids:Array(UUID)}`,
-    {
-      tenants: [...new Set(records.map(({ tenantId }) => tenantId))],
-      projects: [...new Set(records.map(({ projectId }) => projectId))],
-      first: millis.reduce((a, b) => Math.min(a, b)),
-      last: millis.reduce((a, b) => Math.max(a, b)),
-      ids: records.map(({ firstId }) => firstId),
-    },
-  );
-  const there = new Set(rows.map(({ id }) => id));
+  const there = new Set<string>();
+  for (const part of partsOf(records)) {
+    const millis = part.map(({ firstId }) => millisOf(firstId));
+    const rows = await store.query<{ id: string }>(
+      `SELECT id FROM events
+       WHERE tenant_id IN {tenants:Array(UUID)} AND project_id IN {projects:Array(UUID)}
+         AND id_at BETWEEN fromUnixTimestamp64Milli({first:Int64}) AND fromUnixTimestamp64Milli({last:Int64})
+         AND id IN {ids:Array(UUID)}`,
+      {
+        tenants: [...new Set(part.map(({ tenantId }) => tenantId))],
+        projects: [...new Set(part.map(({ projectId }) => projectId))],
+        first: millis.reduce((a, b) => Math.min(a, b)),
+        last: millis.reduce((a, b) => Math.max(a, b)),
+        ids: part.map(({ firstId }) => firstId),
+      },
+    );
+    for (const { id } of rows) there.add(id);
+  }
   return new Set(records.filter(({ firstId }) => there.has(firstId)));
 }
 

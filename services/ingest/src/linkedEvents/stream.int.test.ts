@@ -98,6 +98,22 @@ test('a quiet hour is not read again: heartbeats move the position past what was
   expect(stream.messages).toEqual([]);
 });
 
+test('a position that was told after a cut leaves out nothing that comes where the log was cut', async () => {
+  const bench = await aStreamBench({ heartbeatMs: 20 });
+  const reader = bench.reader();
+  const stream = await follow(bench.baseUrl, reader);
+  for (const _ of [1, 2, 3]) await bench.append(reader, 0);
+  await untilHas(stream, 3);
+  await bench.log.cut(TOPICS.linkedEvents, 0, 1);
+  await until(() => expect(parseToken(stream.lastId())?.nextOffsets[0]).toBe(1));
+  bench.breakConnections();
+  const since = [await bench.append(reader, 0), await bench.append(reader, 0)].map(({ linkId }) => linkId);
+  const resumed = await follow(bench.baseUrl, reader, { lastEventId: stream.lastId() });
+  await untilHas(resumed, 2);
+
+  expect(resumed.linkIds()).toEqual(since);
+});
+
 test('a payload arrives as the game sent it; of its line ends a CR becomes an LF', async () => {
   const bench = await aStreamBench();
   const reader = bench.reader();

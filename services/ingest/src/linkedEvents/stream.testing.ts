@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Router } from '@koa/router';
 import { applyEntry, type Directory, emptyDirectory, sha256Hex } from '@questlog/runtime/directory/directory';
-import { openEmbeddedLog } from '@questlog/runtime/log/embedded/embeddedLog';
+import { type EmbeddedExtras, openEmbeddedLog } from '@questlog/runtime/log/embedded/embeddedLog';
 import type { Log } from '@questlog/runtime/log/log';
 import { systemClock } from '@questlog/runtime/process/clock';
 import { listen } from '@questlog/runtime/process/listen';
@@ -39,7 +39,7 @@ export interface Reader {
 
 export interface StreamBench {
   readonly baseUrl: string;
-  readonly log: Log;
+  readonly log: Log & EmbeddedExtras;
   readonly metrics: IngestMetrics;
   /** What was answered so far, the oldest first. */
   readonly responses: readonly ServerResponse[];

@@ -45,6 +45,7 @@ export async function startLinkedEventStream(
     topic: TOPICS.linkedEvents,
     from,
     onBatch: (batch) => connection.take(batch),
+    onTruncated: (partition, offset) => connection.goBack(partition, offset),
   });
   connection.begin(tail);
   return connection;
@@ -81,6 +82,8 @@ class Connection implements LinkedEventStream {
     this.ended = this.#ended.promise;
     client.response.once('close', () => this.#finish());
     client.response.on('error', () => this.#finish());
+    // It may have left while this process looked where to begin.
+    if (client.response.destroyed) this.#finish();
   }
 
   begin(tail: Tail): void {
@@ -113,6 +116,11 @@ class Connection implements LinkedEventStream {
       this.#write(linkedEventText(link, { token: this.#token(), showsOverQuota }));
     }
     this.#nextOffsets[partition] = nextOffset;
+  }
+
+  /** The log was cut, and goes on at the offset: a token of what is gone would leave out what comes there now. */
+  goBack(partition: number, offset: number): void {
+    this.#nextOffsets[partition] = Math.min(this.#nextOffsets[partition] ?? 0, offset);
   }
 
   end(): void {

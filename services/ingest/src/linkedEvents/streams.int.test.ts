@@ -1,6 +1,7 @@
 /** Access to streams of linked events, their number, and clients that do not read. */
-import { request } from 'node:http';
-import { expect, test } from 'vitest';
+import { type ClientRequest, request } from 'node:http';
+import { TOPICS } from '@questlog/schemas/topics/topics';
+import { expect, test, vi } from 'vitest';
 import { appendLinks, aStreamBench, PARTITIONS, type Reader, type StreamBench } from './stream.testing.ts';
 import { follow, until, untilHas } from './streamClient.testing.ts';
 import { STREAM_LIMITS } from './streams.ts';
@@ -47,6 +48,20 @@ test('one stream too many is a 503 with Retry-After; a closed one frees its plac
   first.close();
   await until(async () => expect(await openStreams(bench)).toBe(1));
   expect((await follow(bench.baseUrl, reader)).status).toBe(200);
+});
+
+test('a client that leaves while its stream begins gives its place back', async () => {
+  const bench = await aStreamBench();
+  const offsets = await bench.log.startOffsets(TOPICS.linkedEvents);
+  const held = Promise.withResolvers<number[]>();
+  vi.spyOn(bench.log, 'startOffsets').mockReturnValueOnce(held.promise);
+  const asked = requestOf(bench, bench.reader()).on('error', () => undefined);
+  await until(async () => expect(await openStreams(bench)).toBe(1));
+  asked.destroy();
+  await until(() => expect(bench.responses[0]?.destroyed).toBe(true));
+  held.resolve(offsets);
+
+  await until(async () => expect(await openStreams(bench)).toBe(0));
 });
 
 test('one project cannot take the places of all: beyond its share it gets a 503, and others are served', async () => {
@@ -171,11 +186,9 @@ async function openStreams({ metrics }: StreamBench): Promise<number | undefined
 }
 
 /** An answer whose body nobody takes from the connection until it is iterated. */
-function unread(bench: StreamBench, { token }: Reader): Promise<AsyncIterable<string>> {
+function unread(bench: StreamBench, reader: Reader): Promise<AsyncIterable<string>> {
   const { promise, resolve, reject } = Promise.withResolvers<AsyncIterable<string>>();
-  const asked = request(`${bench.baseUrl}/v1/linked-events`, {
-    headers: { Authorization: `Bearer ${token}` },
-  });
+  const asked = requestOf(bench, reader);
   asked.once('error', reject);
   asked.once('response', (answer) => {
     asked.off('error', reject);
@@ -183,8 +196,11 @@ function unread(bench: StreamBench, { token }: Reader): Promise<AsyncIterable<st
     answer.on('error', () => undefined);
     resolve(answer.setEncoding('utf8'));
   });
-  asked.end();
   return promise;
+}
+
+function requestOf({ baseUrl }: StreamBench, { token }: Reader): ClientRequest {
+  return request(`${baseUrl}/v1/linked-events`, { headers: { Authorization: `Bearer ${token}` } }).end();
 }
 
 function totalLength(chunks: readonly string[]): number {

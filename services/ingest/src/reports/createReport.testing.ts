@@ -16,6 +16,7 @@ import { type EventsAccepted, eventsAccepted } from '@questlog/schemas/topics/ev
 import { type ReportLink, reportLinks } from '@questlog/schemas/topics/reportLinks';
 import { topicDefinitions } from '@questlog/schemas/topics/topics';
 import { onTestFinished } from 'vitest';
+import { OwnAppends } from '../events/storeEvents.ts';
 import { KeyedMutex } from '../known/keyedMutex.ts';
 import { READ_WAIT_MS } from '../known/projection.ts';
 import { openReports } from '../known/reports.ts';
@@ -63,7 +64,11 @@ export async function aReportBench(): Promise<ReportBench> {
     nowMs: NOON_MS,
     start: async (mayRead = async () => {}, waitMs = READ_WAIT_MS) => {
       const store = storeOf(bench);
-      const projection = { caughtUp: async () => {}, projected: async () => LANES.map(() => 0) };
+      const projection = {
+        caughtUp: async () => {},
+        projected: async () => LANES.map(() => 0),
+        lastRecords: async () => [],
+      };
       const failing = withMethods(log, {
         append: async (topic, partition, records) => {
           if (bench.isDown(topic)) throw new Unavailable('the log takes nothing');
@@ -94,7 +99,8 @@ export async function aReportBench(): Promise<ReportBench> {
         codec: await createCodec(registry, eventsAccepted),
         checkAttachment: async () => ({ state: 'missing' }) as const,
         received: [],
-        quotas: { ledger: async () => undefined, close: async () => {} },
+        quotas: { ledger: async () => undefined, cut: () => {}, close: async () => {} },
+        own: new OwnAppends(() => {}),
         sessions: {
           find: async () => new Map(sessions.map((session) => [session.sessionId, knownSession(session)])),
           register: () => Promise.reject(new Error('no session is registered here')),

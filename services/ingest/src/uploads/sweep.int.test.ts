@@ -4,12 +4,14 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Unavailable } from '@questlog/runtime/process/errors';
+import { silentLogger } from '@questlog/runtime/process/logger';
+import { stopsInTime } from '@questlog/runtime/process/testing/stopsInTime';
 import { eventId } from '@questlog/schemas/uuid';
 import { expect, onTestFinished, test } from 'vitest';
 import { addReports, numbered, sharedStore } from '../known/storedReports.testing.ts';
 import { storageKey, type UploadKey } from './core/uploadKey.ts';
 import { openFolderStore } from './folderStore.ts';
-import { type SweepDeps, sweepUploads } from './sweep.ts';
+import { openSweep, type SweepDeps, sweepUploads } from './sweep.ts';
 import type { UploadStore } from './uploadStore.ts';
 
 const HOUR_MS = 60 * 60 * 1000;
@@ -58,6 +60,43 @@ test('nothing is removed when ClickHouse does not answer', async () => {
   const key = await anUpload(randomUUID(), 26);
   const silent: SweepDeps['store'] = { query: () => Promise.reject(new Unavailable('silent')) };
   await expect(sweepUploads({ ...deps, store: silent })).rejects.toThrow(Unavailable);
+  expect(await uploads.find(key)).toBeDefined();
+});
+
+const OFTEN = { firstMs: 1, everyMs: 1 };
+
+test('soon after a start, and again and again, what no report names is removed, once ClickHouse answers', async () => {
+  const { deps, uploads, anUpload } = await aSweep();
+  const key = await anUpload(randomUUID(), 7 * 24);
+  const never = await anUpload(randomUUID(), 2 * 24, false);
+  const young = await anUpload(randomUUID(), 20);
+  let isAway = true;
+  const caughtUp = async (): Promise<void> => {
+    if (!isAway) return;
+    isAway = false;
+    throw new Unavailable('the projection has not caught up');
+  };
+  const sweep = openSweep({ ...deps, projection: { caughtUp }, logger: silentLogger }, OFTEN);
+  onTestFinished(() => sweep.close());
+
+  for (const old of [key, never]) await expect.poll(() => uploads.find(old)).toBeUndefined();
+  expect(await uploads.find(young)).toBeDefined();
+});
+
+test('a stop does not wait for a sweep that waits, and nothing is removed afterwards', async () => {
+  const { deps, uploads, anUpload } = await aSweep();
+  const key = await anUpload(randomUUID(), 26);
+  const [silent, begun] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+  const caughtUp = async (): Promise<void> => {
+    begun.resolve();
+    await silent.promise;
+  };
+  const sweep = openSweep({ ...deps, projection: { caughtUp }, logger: silentLogger }, OFTEN);
+  await begun.promise;
+  expect(await stopsInTime(() => sweep.close())).toBe(true);
+
+  silent.resolve();
+  await sweep.close();
   expect(await uploads.find(key)).toBeDefined();
 });
 

@@ -3,6 +3,7 @@ import type { Store } from '@questlog/runtime/clickhouse/store';
 import type { Clock } from '@questlog/runtime/process/clock';
 import { messageOf } from '@questlog/runtime/process/errors';
 import type { Logger } from '@questlog/runtime/process/logger';
+import { pause, settledSoon } from '@questlog/runtime/process/waiting';
 import { millisOf } from '@questlog/schemas/uuid';
 import type { Projection } from '../known/projection.ts';
 import { dayOf, storageKey, type UploadKey } from './core/uploadKey.ts';
@@ -12,12 +13,13 @@ const HOUR_MS = 60 * 60 * 1000;
 const DAY_MS = 24 * HOUR_MS;
 /** A report may name a file of the last 24 h; its request may have begun a little earlier. */
 const KEPT_MS = 25 * HOUR_MS;
-/** Older days were swept on each of the days before. */
+/** Older days were swept on each of the days before. Where ClickHouse has lost its reports, their files are not lost too. */
 const SWEPT_DAYS = 8;
-const SWEEP_EVERY_MS = HOUR_MS;
+/** The first is not in the way of a start. */
+const PACE = { firstMs: 60_000, everyMs: HOUR_MS };
 /** Files of one question to ClickHouse. */
 const ASKED_AT_ONCE = 1_000;
-/** Longer than a read waits, and shorter than a stop may take. */
+/** Longer than a read waits. */
 const PROJECTION_WAIT_MS = 10_000;
 
 export interface SweepDeps {
@@ -28,30 +30,34 @@ export interface SweepDeps {
   readonly clock: Clock;
 }
 
-/** Sweeps every hour. */
-export function openSweep(deps: SweepDeps & { logger: Logger }): { close(): Promise<void> } {
+/** Sweeps a minute after the start, and every hour. */
+export function openSweep(deps: SweepDeps & { logger: Logger }, pace = PACE): { close(): Promise<void> } {
+  const { logger } = deps;
   const stopping = new AbortController();
-  let running = Promise.resolve();
-  const sweep = async (): Promise<void> => {
-    try {
-      const removed = await sweepUploads(deps, stopping.signal);
-      if (removed > 0) deps.logger.info('uploads_removed', { uploads: removed });
-    } catch (error) {
-      if (stopping.signal.aborted) return;
-      // What is left over is still there an hour later.
-      deps.logger.warn('uploads_not_swept', { cause: messageOf(error) });
+  const { signal } = stopping;
+  const sweeping = (async () => {
+    for (let waitMs = pace.firstMs; ; waitMs = pace.everyMs) {
+      await pause(waitMs, signal);
+      if (signal.aborted) return;
+      try {
+        const removed = await sweepUploads(deps, signal);
+        if (removed > 0) logger.info('uploads_removed', { uploads: removed });
+      } catch (error) {
+        // What is left over is still there an hour later.
+        if (!signal.aborted) logger.warn('uploads_not_swept', { cause: messageOf(error) });
+      }
     }
-  };
-  const timer = setInterval(() => {
-    running = running.then(sweep);
-  }, SWEEP_EVERY_MS);
+  })();
   return {
     close: async () => {
-      clearInterval(timer);
       stopping.abort();
-      await running;
+      await settledSoon(sweeping);
     },
   };
+}
+
+function lastDays(nowMs: number): string[] {
+  return Array.from({ length: SWEPT_DAYS }, (_, day) => dayOf(nowMs - (day + 1) * DAY_MS));
 }
 
 /**
@@ -65,8 +71,9 @@ export async function sweepUploads(
   const nowMs = clock.now();
   const isOld = ({ uploadId }: UploadKey): boolean => nowMs - millisOf(uploadId) > KEPT_MS;
   let removed = 0;
-  for (let day = 1; day <= SWEPT_DAYS; day++) {
-    for await (const listed of batches(uploads.list(dayOf(nowMs - day * DAY_MS)))) {
+  for (const day of lastDays(nowMs)) {
+    for await (const listed of batches(uploads.list(day))) {
+      signal?.throwIfAborted();
       const old = listed.filter(isOld);
       if (old.length === 0) continue;
       // Every report that could name one of them was filed by now; ClickHouse has to have it, too.

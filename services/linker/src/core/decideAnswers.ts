@@ -51,9 +51,13 @@ function checked({ state, nowMs, logId }: Moment, { reports, known }: AnswerTo<'
   return { ...NOTHING, notices, changes };
 }
 
+/**
+ * Of several records of an id the log's first counts. One behind it can only be the same, come again after a cut; a row of
+ * another log is of a record that this log has not.
+ */
 function isGood({ record, offset }: TrackedReport, report: KnownReport, logId: string): boolean {
   if (record.kind === 'retried') return !report.isRetracted;
-  return report.logId === logId && report.offset === offset;
+  return report.logId === logId ? report.offset >= offset : !report.isRetracted;
 }
 
 /** A session that is not registered has no events; a report of it has what it names. */

@@ -66,6 +66,17 @@ test('an append that was seen gives no link a second time', () => {
   expect(decide(state, message)).toEqual({ links: [], notices: [], changes: [] });
 });
 
+test('an append that a cut of the log took away and that comes again is looked up for the reports of meanwhile', () => {
+  const report = aReport();
+  const state = aState([report]);
+  const message = anAppend([{}]);
+  state.appends.add(message.appendId, NOW_MS);
+  state.wasCut = true;
+  const again = decide(state, message);
+  expect(again.links).toEqual([]);
+  expect(again.changes).toMatchObject([{ entry: 'report', key: keyOf(report), value: { askAt: AT_ONCE } }]);
+});
+
 test.each([
   [-1, 0],
   [0, 0],
@@ -75,7 +86,7 @@ test.each([
   (sinceMs, links) => {
     const record = aReport();
     const state = aState([record]);
-    // The ring is full: an append before this one would be forgotten.
+    // One more than the bound: others may have been forgotten before these.
     for (let i = 0; i < 3; i++)
       state.evolve([{ entry: 'append', id: randomUUID(), arrivedAtMs: NOW_MS + i }]);
     expect(state.appends.since).toBe(NOW_MS);
@@ -178,8 +189,7 @@ function aState(
 ): LinkerState {
   const state = new LinkerState(0, 1, {
     ...LINKER_BOUNDS,
-    appendSlots: 4,
-    appendsASlot: 1,
+    appends: 2,
     heldBytes: HELD_BYTES,
   });
   state.evolve(

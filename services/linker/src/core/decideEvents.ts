@@ -24,14 +24,16 @@ export function decideEvents(
   message: EventsAccepted,
   nowMs: number,
 ): Decision {
-  if (state.appends.has(message.appendId)) return NOTHING;
+  const isRepeat = state.appends.has(message.appendId);
+  const late = lateSessions(state, offset, arrivedAtMs, message);
+  if (isRepeat && !state.wasCut) return { ...NOTHING, changes: late };
   const matches: Match[] = [];
   for (const event of message.events) collectMatches(state, message, event, matches);
   const changes: Change[] = [
-    { entry: 'append', id: message.appendId, arrivedAtMs },
-    ...lateSessions(state, offset, arrivedAtMs, message),
+    ...(isRepeat ? [] : [{ entry: 'append', id: message.appendId, arrivedAtMs } as const]),
+    ...late,
   ];
-  if (mayBeRepeat(state, message) || fanOutBytes(matches) > MAX_FAN_OUT_BYTES) {
+  if (isRepeat || mayBeRepeat(state, message) || fanOutBytes(matches) > MAX_FAN_OUT_BYTES) {
     const reports = new Set(matches.map(({ report }) => report.key));
     return { ...NOTHING, changes: [...changes, ...askAgain(state, reports)] };
   }

@@ -65,6 +65,14 @@ test('a report that is known changes nothing, and one that is retried is looked 
   expect(taken(waiting, again)).toEqual({ links: [], notices: [], changes: [] });
 });
 
+test('a report that waits and comes again before where it was, behind a cut, waits at its new place', () => {
+  const record = aReport();
+  const waiting = aState([tracked(record, { phase: 'waiting', askAt: null, offset: OFFSET + 2 })]);
+  const back = tracked(bare(record), { phase: 'waiting', askAt: null });
+  expect(taken(waiting, record).changes).toEqual([back]);
+  expect(taken(waiting, { ...record, isForwarded: true }).changes).toEqual([]);
+});
+
 test('a retraction lets its report go and is looked up once, whether its report is known or not', () => {
   const record = { ...aReport(), kind: 'retracted' as const, ...CONTENT };
   const pending: Change = {
@@ -81,7 +89,14 @@ test('a retraction lets its report go and is looked up once, whether its report 
 test.each<[what: string, isGood: boolean, of: Partial<KnownReport>, record: Partial<ReportLink>]>([
   ['the first of its id', true, {}, {}],
   ['the second of its id', false, { offset: OFFSET - 1 }, {}],
-  ['one whose id an earlier log has', false, { logId: 'earlier' }, {}],
+  ['one that came again behind a cut', true, { offset: OFFSET + 1 }, {}],
+  ['one of which a cut has left the row', true, { logId: 'before the cut' }, {}],
+  [
+    'one of which a cut has left the row, retracted',
+    false,
+    { logId: 'before the cut', isRetracted: true },
+    {},
+  ],
   ['one that was retracted meanwhile', true, { isRetracted: true }, {}],
   ['a retried one', true, { offset: 1, logId: 'earlier' }, { kind: 'retried' }],
   ['a retried one that was retracted', false, { isRetracted: true }, { kind: 'retried' }],

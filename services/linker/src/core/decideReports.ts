@@ -64,7 +64,11 @@ export function opened(state: LinkerState, offset: number, record: ReportLink, n
 function taken(state: LinkerState, offset: number, record: ReportLink, nowMs: number): Decision {
   const key = keyOf(record);
   const known = state.reports.get(key);
-  if (known !== undefined) return record.kind === 'retried' ? again(state, key, known, record) : NOTHING;
+  const isSame = record.kind === 'filed' && !record.isForwarded && known?.phase === 'waiting';
+  // Before what was read: the log was cut, and it has come again.
+  const isBack = isSame && offset < known.offset;
+  if (known !== undefined && !isBack)
+    return record.kind === 'retried' ? again(state, key, known, record) : NOTHING;
   if (record.isForwarded) return { ...NOTHING, changes: [opened(state, offset, record, nowMs)] };
   const value: TrackedReport = {
     record: withoutContent(record),

@@ -11,7 +11,7 @@ import { asksForLanes, needsOf } from './needs.ts';
 
 const NOW_MS = Date.UTC(2026, 10, 21, 12);
 const NOTHING_ASIDE: Aside = new Map();
-const POSITION = { events: 11, links: 12 };
+const POSITION = { events: 11, eventsEpoch: 3, links: 12, reportLinksEpoch: 4 };
 const ENDS = { events: [20, 21], reports: [30, 31], sessions: [40, 41] };
 
 test('the kinds take turns from whichever was last', () => {
@@ -97,22 +97,21 @@ test('a look-up waits for what it asks about, and for no other partition', () =>
     ['b', tracked(3)],
   ]);
   const needs = (job: Job, partition = 1) => needsOf(job, { partition, partitions: 2 }, POSITION, ENDS);
-  const linked = { events: new Map([[1, 11]]), links: new Map([[1, 12]]) };
-  expect(needs({ kind: 'check', reports })).toEqual({
-    reports: new Map([[1, 8]]),
-    sessions: new Map([[1, 41]]),
-  });
+  const at = (partition: number, offset: number, leaderEpoch: number | null = null) =>
+    new Map([[partition, { offset, leaderEpoch }]]);
+  const linked = { events: at(1, 11, 3), links: at(1, 12) };
+  expect(needs({ kind: 'check', reports })).toEqual({ reports: at(1, 8, 4), sessions: at(1, 41) });
   expect(needs({ kind: 'check', reports: new Map() }, 5)).toEqual({
-    reports: new Map([[5, 0]]),
-    sessions: new Map([[5, 0]]),
+    reports: at(5, 0, 4),
+    sessions: at(5, 0),
   });
-  expect(needs({ kind: 'unlink', retractions: reports })).toEqual({ ...linked, reports: new Map([[1, 8]]) });
+  expect(needs({ kind: 'unlink', retractions: reports })).toEqual({ ...linked, reports: at(1, 8, 4) });
   for (const kind of ['ask', 'close'] as const) expect(needs({ kind, reports })).toEqual(linked);
   const sessions = new Map(
     oneOfEach().flatMap((one) => (one.entry === 'late' && one.value ? [[one.key, one.value]] : [])),
   );
   const late = needs({ kind: 'late', sessions });
-  expect({ ...late, reports: [...(late.reports ?? [])].map(([home, end]) => end - home) }).toEqual({
+  expect({ ...late, reports: [...(late.reports ?? [])].map(([home, { offset }]) => offset - home) }).toEqual({
     ...linked,
     reports: [30],
   });

@@ -6,6 +6,7 @@ import { expect, test } from 'vitest';
 import { type Change, keyOf, LINK_BYTES } from './decision.ts';
 import { LINKER_BOUNDS, LinkerState } from './linkerState.ts';
 
+const SEEN = randomUUID();
 const EVENT_IDS = [randomUUID(), randomUUID(), randomUUID()];
 
 // Entries of several kinds may have one name.
@@ -22,7 +23,7 @@ test('the changelog is told of each change once, by its latest value, and a new 
     { entry: 'late', key: report.key, value: late },
     { entry: 'late', key: 'p/gone', value: late },
     { entry: 'late', key: 'p/gone', value: null },
-    { entry: 'append', id: 'seen', arrivedAtMs: 5 },
+    { entry: 'append', id: SEEN, arrivedAtMs: 5 },
   ]);
   const nothing = { report: null, retraction: null, late: null, appends: null, position: null };
   const told = state.drain();
@@ -31,7 +32,7 @@ test('the changelog is told of each change once, by its latest value, and a new 
     { key: `retraction/${report.key}`, entry: { ...nothing, retraction } },
     { key: `late/${report.key}`, entry: { ...nothing, late } },
     { key: 'late/p/gone', entry: null },
-    { key: 'append/0', entry: { ...nothing, appends: { ids: ['seen'], since: 5 } } },
+    { key: 'append/#0', entry: { ...nothing, appends: { ids: [SEEN], since: 5 } } },
   ]);
   expect(state.drain()).toEqual([]);
 
@@ -41,7 +42,7 @@ test('the changelog is told of each change once, by its latest value, and a new 
     expect([...held.reports]).toEqual([[report.key, report.value]]);
     expect([...held.retractions]).toEqual([[report.key, retraction]]);
     expect([...held.late]).toEqual([[report.key, late]]);
-    expect(held.appends.has('seen')).toBe(true);
+    expect(held.appends.has(SEEN)).toBe(true);
     expect([held.open.reports, held.heldEventIds]).toEqual([1, 3]);
   }
   expect(next.drain()).toEqual([]);

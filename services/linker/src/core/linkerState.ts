@@ -11,10 +11,10 @@ import type {
   TrackedReport,
 } from '@questlog/schemas/topics/linkerState';
 import type { ReportLink } from '@questlog/schemas/topics/reportLinks';
-import { AppendRing } from './appendRing.ts';
+import { AppendMemory } from './appendMemory.ts';
 import { type Change, type HeldLink, LINK_BYTES } from './decision.ts';
 import { OpenReports } from './openReports.ts';
-import { SessionFilter } from './sessionFilter.ts';
+import { SessionFilter, SessionsWithReports } from './sessionFilter.ts';
 
 /** The bounds of one partition. */
 export const LINKER_BOUNDS = {
@@ -22,12 +22,14 @@ export const LINKER_BOUNDS = {
   openReports: 50_000,
   /** Events that these reports name, together. */
   openEventIds: 500_000,
-  /** Append ids that are remembered: slots, and ids in each. */
-  appendSlots: 256,
-  appendsASlot: 200,
+  /**
+   * Append ids that are remembered, at least, once there were more. The version before forgets none while there are no
+   * more, and takes no more for a sign that it has: both must stay so while both run.
+   */
+  appends: 50_800,
   /** Bytes of links that wait behind look-ups; beyond it the look-up is made once more instead. */
   heldBytes: 16 * 1024 * 1024,
-  /** If there are more, every event off the clock is looked up, whether its session has a report or not. */
+  /** Of a process. If there are more, every event off the clock is looked up, whether its session has a report or not. */
   sessionsWithReports: 800_000,
 };
 export type LinkerBounds = Readonly<typeof LINKER_BOUNDS>;
@@ -48,8 +50,13 @@ export class LinkerState {
   readonly late = new Map<string, LateSession>();
   readonly held = new Map<string, HeldLink[]>();
   /** Sessions of all reports, let go or not. Not in the changelog: the projected reports have them. */
-  readonly sessionsWithReports: SessionFilter;
-  readonly appends: AppendRing;
+  readonly sessionsWithReports: SessionsWithReports;
+  readonly appends: AppendMemory;
+  /**
+   * The log has lost events that were read: they may come again, for reports that came meanwhile. The partition's next owner
+   * does not know; its last look-ups find them.
+   */
+  wasCut = false;
   /** When each report is to be looked up, by what for. */
   readonly waiting = new DueTimes();
   readonly asking = new DueTimes();
@@ -59,20 +66,25 @@ export class LinkerState {
   #heldEventIds = 0;
   #heldBytes = 0;
 
-  constructor(partition: number, partitions: number, bounds: LinkerBounds) {
+  /** @param sessions of the process: its partitions share it. */
+  constructor(
+    partition: number,
+    partitions: number,
+    bounds: LinkerBounds,
+    sessions = new SessionFilter(bounds.sessionsWithReports),
+  ) {
     this.partition = partition;
     this.partitions = partitions;
     this.#bounds = bounds;
     this.open = new OpenReports(partition, partitions);
-    this.sessionsWithReports = new SessionFilter(bounds.sessionsWithReports);
-    this.appends = new AppendRing(bounds.appendSlots, bounds.appendsASlot);
+    this.sessionsWithReports = new SessionsWithReports(sessions);
+    this.appends = new AppendMemory(bounds.appends);
   }
 
   evolve(changes: readonly Change[]): void {
     for (const change of changes) {
       if (change.entry === 'append') {
-        for (const slot of this.appends.add(change.id, change.arrivedAtMs))
-          this.#changed.add(`append/${slot}`);
+        this.appends.add(change.id, change.arrivedAtMs);
         continue;
       }
       if (change.entry === 'held') {
@@ -90,17 +102,20 @@ export class LinkerState {
   drain(): { key: string; entry: LinkerEntry | null }[] {
     const entries = [...this.#changed].map((key) => ({ key, entry: this.#entryOf(key) }));
     this.#changed.clear();
+    for (const [name, appends] of this.appends.drain()) {
+      entries.push({ key: `append/${name}`, entry: appends && { ...NOTHING, appends } });
+    }
     return entries;
   }
 
-  /** Puts back an entry of the changelog. */
+  /** Puts back an entry of the changelog; entries must come in the order in which they were written. */
   restore(key: string, entry: LinkerEntry): void {
     const slash = key.indexOf('/');
     const name = key.slice(slash + 1);
     if (entry.report !== null) this.#track(name, entry.report);
     if (entry.retraction !== null) this.retractions.set(name, entry.retraction);
     if (entry.late !== null) this.late.set(name, entry.late);
-    if (entry.appends !== null) this.appends.restore(Number(name), entry.appends);
+    if (entry.appends !== null) this.appends.restore(name, entry.appends);
   }
 
   /** Counts the events that all tracked reports name, whatever their phase. */
@@ -150,7 +165,6 @@ export class LinkerState {
   #entryOf(key: string): LinkerEntry | null {
     const slash = key.indexOf('/');
     const [kind, name] = [key.slice(0, slash), key.slice(slash + 1)];
-    if (kind === 'append') return { ...NOTHING, appends: this.appends.slot(Number(name)) };
     const report = kind === 'report' ? (this.reports.get(name) ?? null) : null;
     const retraction = kind === 'retraction' ? (this.retractions.get(name) ?? null) : null;
     const late = kind === 'late' ? (this.late.get(name) ?? null) : null;

@@ -7,17 +7,23 @@
  * it is the tenants' homes, where it is decided what a report is.
  */
 import { partitionOf } from '@questlog/schemas/partition';
+import type { LinkerPosition } from '@questlog/schemas/topics/linkerState';
 import type { ReportLink } from '@questlog/schemas/topics/reportLinks';
 import type { Job } from './jobs.ts';
 
-/** Per topic and partition, the offset up to which it must be projected; a topic that is not here does not matter. */
+/** Per topic and partition, up to where it must be projected; a topic that is not here does not matter. */
 export type Needs = {
-  readonly [topic in 'events' | 'links' | 'reports' | 'sessions']?: ReadonlyMap<number, number>;
+  readonly [topic in 'events' | 'links' | 'reports' | 'sessions']?: ReadonlyMap<number, Need>;
 };
 
-/** The partition's position: events below the first offset are linked as they came, by links below the second. */
-export interface Position {
-  readonly events: number;
+export interface Need {
+  readonly offset: number;
+  /** Kafka's leader epoch of the last record below the offset, or of a later one; null: not known. */
+  readonly leaderEpoch: number | null;
+}
+
+/** The partition's position: events below the first offset are linked as they came, by links below `links`. */
+export interface Position extends Omit<LinkerPosition, 'reportLinks'> {
   readonly links: number;
 }
 
@@ -37,19 +43,22 @@ export function needsOf(
   position: Position,
   ends: Ends,
 ): Needs {
-  const own = (offset: number): Map<number, number> => new Map([[partition, offset]]);
-  const linked = { events: own(position.events), links: own(position.links) };
+  const own = (offset = 0, leaderEpoch: number | null = null) =>
+    new Map([[partition, { offset, leaderEpoch }]]);
+  const { eventsEpoch, reportLinksEpoch } = position;
+  const linked = { events: own(position.events, eventsEpoch), links: own(position.links) };
   switch (job.kind) {
     case 'check':
-      return { reports: own(behind(job.reports)), sessions: own(ends.sessions[partition] ?? 0) };
+      return { reports: own(behind(job.reports), reportLinksEpoch), sessions: own(ends.sessions[partition]) };
     case 'unlink':
-      return { ...linked, reports: own(behind(job.retractions)) };
+      return { ...linked, reports: own(behind(job.retractions), reportLinksEpoch) };
     case 'ask':
     case 'close':
       return linked;
     case 'late': {
       const homes = [...job.sessions.values()].map(({ tenantId }) => partitionOf(tenantId, 0, partitions));
-      return { ...linked, reports: new Map(homes.map((home) => [home, ends.reports[home] ?? 0])) };
+      const endOf = (home: number): Need => ({ offset: ends.reports[home] ?? 0, leaderEpoch: null });
+      return { ...linked, reports: new Map(homes.map((home) => [home, endOf(home)])) };
     }
   }
 }

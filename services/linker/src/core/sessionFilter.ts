@@ -1,6 +1,7 @@
 /**
  * A Bloom filter of the sessions that may have a report. A game that tells its local time as UTC sends many events off
- * the clock, while sessions with a report are few; only events of both kinds need a look-up. Pure.
+ * the clock, while sessions with a report are few; only events of both kinds need a look-up. One serves all partitions of
+ * a process: what it knows of the others' sessions costs a look-up now and then, and a filter each a MiB. Pure.
  */
 
 /** So many bits a session let about one in a hundred others pass for one of them. */
@@ -11,16 +12,10 @@ export class SessionFilter {
   /** The filter is of no use for more. */
   readonly maxSessions: number;
   readonly #bits: Uint8Array;
-  #isComplete = false;
 
   constructor(maxSessions: number) {
     this.maxSessions = maxSessions;
     this.#bits = new Uint8Array(Math.ceil((maxSessions * BITS_A_SESSION) / 8));
-  }
-
-  /** Sessions that were not added have no report from now on. */
-  complete(): void {
-    this.#isComplete = true;
   }
 
   add(sessionId: string): void {
@@ -31,9 +26,8 @@ export class SessionFilter {
     }
   }
 
-  /** Never false for a session that has one. */
+  /** Never false for a session that was added. */
   mayHave(sessionId: string): boolean {
-    if (!this.#isComplete) return true;
     const { first, step } = hashesOf(sessionId);
     for (let i = 0; i < HASHES; i++) {
       const bit = this.#bitOf(first, step, i);
@@ -44,6 +38,33 @@ export class SessionFilter {
 
   #bitOf(first: number, step: number, i: number): number {
     return ((first + Math.imul(step, i)) >>> 0) % (this.#bits.length * 8);
+  }
+}
+
+/**
+ * What one partition's linker knows of them. Until everything was added that other owners of the partition may have let
+ * go, each session may have a report.
+ */
+export class SessionsWithReports {
+  readonly filter: SessionFilter;
+  #isComplete = false;
+
+  constructor(filter: SessionFilter) {
+    this.filter = filter;
+  }
+
+  /** Sessions that were not added have no report from now on. */
+  complete(): void {
+    this.#isComplete = true;
+  }
+
+  add(sessionId: string): void {
+    this.filter.add(sessionId);
+  }
+
+  /** Never false for a session that has one. */
+  mayHave(sessionId: string): boolean {
+    return !this.#isComplete || this.filter.mayHave(sessionId);
   }
 }
 

@@ -57,6 +57,11 @@ export class LookUpRunner {
     return `no look-up of partition ${partition} was answered for ${inSeconds(failingMs)}`;
   }
 
+  /** The turn that is under way goes on until it is answered or overdue. */
+  wasCut(): void {
+    for (const lookUp of [this.#running, ...this.#aside.values()]) lookUp?.beginAnew();
+  }
+
   /** Begins the next look-up, or takes in what came of the one that is running. */
   async next(): Promise<void> {
     const running = this.#running;
@@ -65,7 +70,10 @@ export class LookUpRunner {
     if (outcome === undefined) return;
     if (outcome === 'set aside') this.#setAside(running);
     else if ('failure' in outcome) this.#failed(running, outcome.failure);
-    else await this.#takeIn(outcome.answer);
+    else {
+      await this.#takeIn(outcome.answer);
+      await this.#begin();
+    }
   }
 
   async #begin(): Promise<void> {
@@ -75,7 +83,7 @@ export class LookUpRunner {
     if (job === undefined) return;
     const begun = this.#aside.get(job.kind);
     // It sees what was committed, and the step that asks for it may not be yet.
-    if (begun === undefined && this.#outbox.waitsMs() > 0) await this.#outbox.commit();
+    if (begun?.position === undefined && this.#outbox.waitsMs() > 0) await this.#outbox.commit();
     const lookUp = begun ?? new LookUp(job);
     this.#aside.delete(job.kind);
     this.#running = lookUp;

@@ -3,16 +3,17 @@
  * partition has consumed, what it has linked, and the reports that are asked about.
  */
 import { setTimeout as delay } from 'node:timers/promises';
+import { leaderEpochOf } from '@questlog/runtime/consumer/blocks';
 import { positionsOf } from '@questlog/runtime/consumer/progress';
-import type { Log } from '@questlog/runtime/log/log';
-import { messageOf } from '@questlog/runtime/process/errors';
+import type { Committed, Log } from '@questlog/runtime/log/log';
+import { messageOf, Unavailable } from '@questlog/runtime/process/errors';
 import { GROUPS, TOPICS } from '@questlog/schemas/topics/topics';
 import { type Answer, type Ask, askOf, type Job, type JobOf } from '../core/jobs.ts';
-import { asksForLanes, type Ends, needsOf, type Position } from '../core/needs.ts';
+import { asksForLanes, type Ends, type Need, needsOf, type Position } from '../core/needs.ts';
 import type { PartitionDeps } from '../deps.ts';
 import type { Outbox } from '../outbox.ts';
 import { type LookUpSource, linkedPairs, unlinkedPairs } from './pairs.ts';
-import { addSessionsWithReports, knownReports, reportsOfSessions } from './storedReports.ts';
+import { knownReports, reportsOfSessions } from './storedReports.ts';
 
 const POLL_MS = 20;
 const LEARN_AGAIN_MS = 5_000;
@@ -24,14 +25,16 @@ const PROJECTIONS = [
   { name: 'sessions', group: GROUPS.projectSessions, topic: TOPICS.sessions },
 ] as const;
 
+type Committing = Pick<Outbox, 'state' | 'committed'>;
+
 export class LookUps {
   readonly #deps: PartitionDeps;
-  readonly #outbox: Outbox;
+  readonly #outbox: Committing;
   readonly #partition: number;
   readonly #isOver: AbortSignal;
   readonly #source: LookUpSource;
 
-  constructor(outbox: Outbox, deps: PartitionDeps, isOver: AbortSignal) {
+  constructor(outbox: Committing, deps: PartitionDeps, isOver: AbortSignal) {
     this.#deps = deps;
     this.#outbox = outbox;
     this.#partition = outbox.state.partition;
@@ -40,13 +43,16 @@ export class LookUps {
     this.#source = { store, logId: log.id, partition: this.#partition, partitions };
   }
 
-  /** Learns which sessions have a report; until then every session may. */
+  /**
+   * Learns which sessions have a report; until then every session may. What the process knows from before is not enough:
+   * the partition's owner before may have let reports go since.
+   */
   async learnSessions(): Promise<void> {
-    const { store, logger } = this.#deps;
+    const { sessions, logger } = this.#deps;
     const { sessionsWithReports } = this.#outbox.state;
     while (!this.#isOver.aborted) {
       try {
-        await addSessionsWithReports(store, sessionsWithReports);
+        if (await sessions.learn()) sessionsWithReports.complete();
         return;
       } catch (error) {
         if (this.#isOver.aborted) return;
@@ -63,14 +69,16 @@ export class LookUps {
    */
   async answer(lookUp: LookUp): Promise<Answer | undefined> {
     const { job } = lookUp;
-    lookUp.ends ??= await endsOf(this.#deps.log, job);
-    const end = lookUp.ends.events[this.#partition] ?? 0;
+    // Kept here too: after a cut that comes meanwhile the look-up begins anew at its next turn.
+    const ends = lookUp.ends ?? (await endsOf(this.#deps.log, job, this.#partition));
+    lookUp.ends = ends;
+    const end = ends.events[this.#partition] ?? 0;
     if (!(await this.#until(lookUp, () => this.#unconsumed(end)))) return undefined;
     // Together: what is linked of the events below `events` is below `links`.
-    lookUp.position ??= this.#outbox.committed;
-    const { events: below } = lookUp.position;
-    if (!(await this.#isVisible(lookUp, lookUp.position, lookUp.ends))) return undefined;
-    const answer = await this.#ask(job, below);
+    const position = lookUp.position ?? this.#outbox.committed;
+    lookUp.position = position;
+    if (!(await this.#isVisible(lookUp, position, ends))) return undefined;
+    const answer = await this.#ask(job, position.events);
     this.#deps.metrics.lookUpSeconds.observe({ kind: job.kind }, lookUp.ageMs / 1000);
     return answer;
   }
@@ -78,7 +86,7 @@ export class LookUps {
   async #isVisible(lookUp: LookUp, position: Position, ends: Ends): Promise<boolean> {
     const needs = needsOf(lookUp.job, this.#outbox.state, position, ends);
     for (const { name, group, topic } of PROJECTIONS) {
-      const left = () => this.#unprojected(group, topic, needs[name] ?? new Map());
+      const left = () => this.#unprojected(lookUp, group, topic, needs[name] ?? new Map());
       if (!(await this.#until(lookUp, left))) return false;
     }
     return true;
@@ -132,27 +140,62 @@ export class LookUps {
   }
 
   async #unprojected(
+    lookUp: LookUp,
     group: string,
     topic: string,
-    needs: ReadonlyMap<number, number>,
+    needs: ReadonlyMap<number, Need>,
   ): Promise<string | undefined> {
-    const ends = [...needs].filter(([, end]) => end > 0);
+    const { log } = this.#deps;
+    const ends = [...needs].filter(([, { offset }]) => offset > 0);
     if (ends.length === 0) return undefined;
-    const positions = await positionsOf(this.#deps.log, group, topic, (partition) => needs.has(partition));
-    const left = ends.filter(([partition, end]) => (positions[partition] ?? 0) < end);
+    const commits = await log.committed(group, topic);
+    const known = { committed: async () => commits, startOffsets: () => log.startOffsets(topic) };
+    const positions = await positionsOf(known, group, topic, (partition) => needs.has(partition));
+    const isAt = (partition: number, end: number, { leaderEpoch }: Need): boolean =>
+      (positions[partition] ?? 0) >= end && !isOfOlderLog(commits[partition], leaderEpoch);
+    const left = ends.filter(([partition, need]) => !isAt(partition, need.offset, need));
     if (left.length === 0) return undefined;
+    // What a cut of the log has taken away does not come any more.
+    const isGone = async ([partition, need]: readonly [number, Need]): Promise<boolean> =>
+      isAt(partition, await endOf(log, topic, partition), need);
+    if (lookUp.isOverdue && (await Promise.all(left.map(isGone))).every(Boolean)) return undefined;
     return `${group} on ${left.map(([partition]) => `${topic}/${partition}`).join(', ')}`;
   }
 }
 
+/**
+ * A commit that is far enough, but whose last record has an older leader epoch than the needed one, which lies before it:
+ * the log was cut and has grown again, and the projector has not noticed. Of a block that is being written the last record
+ * lies behind the commit, but whoever has read it there has read what is below it in the same log.
+ */
+function isOfOlderLog(commit: Committed | undefined, leaderEpoch: number | null): boolean {
+  const known = leaderEpoch === null || commit === undefined ? undefined : leaderEpochOf(commit);
+  return leaderEpoch !== null && known !== undefined && known < leaderEpoch;
+}
+
 const NONE: readonly number[] = [];
 
-async function endsOf(log: Log, job: Job): Promise<Ends> {
-  return {
-    events: job.kind === 'close' ? await log.endOffsets(TOPICS.events) : NONE,
-    reports: job.kind === 'late' ? await log.endOffsets(TOPICS.reportLinks) : NONE,
-    sessions: asksForLanes(job) ? await log.endOffsets(TOPICS.sessions) : NONE,
+async function endsOf(log: Log, job: Job, partition: number): Promise<Ends> {
+  const own = async (topic: string): Promise<number[]> => {
+    const ends: number[] = [];
+    ends[partition] = await log.endOffset(topic, partition);
+    return ends;
   };
+  return {
+    events: job.kind === 'close' ? await own(TOPICS.events) : NONE,
+    reports: job.kind === 'late' ? await log.endOffsets(TOPICS.reportLinks) : NONE,
+    sessions: asksForLanes(job) ? await own(TOPICS.sessions) : NONE,
+  };
+}
+
+/** Infinity where the brokers do not say: nothing is taken for gone. */
+async function endOf(log: Log, topic: string, partition: number): Promise<number> {
+  try {
+    return await log.endOffset(topic, partition);
+  } catch (error) {
+    if (!(error instanceof Unavailable)) throw error;
+    return Number.POSITIVE_INFINITY;
+  }
 }
 
 /** So long without an answer, and it lets others pass, and the partition is not well. */
@@ -182,6 +225,12 @@ export class LookUp {
 
   get isOverdue(): boolean {
     return this.ageMs >= OVERDUE_AFTER_MS;
+  }
+
+  /** The log was cut: what it waits for is of the log that was. */
+  beginAnew(): void {
+    this.ends = undefined;
+    this.position = undefined;
   }
 
   /** Another look-up linked up to there since this one began: it must see that too. */

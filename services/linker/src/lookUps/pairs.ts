@@ -89,15 +89,31 @@ export async function linkedPairs(
   return { found, isWhole: isWhole && rows.length < MAX_PAIRS };
 }
 
+/** Of late events' sessions there may be more reports than one query takes. */
 async function sessionPairs(
-  { store, logId, partition }: LookUpSource,
+  source: LookUpSource,
   asks: readonly Ask[],
   below: number,
 ): Promise<{ pairs: Pair[]; isWhole: boolean }> {
   const asked = asks.flatMap(({ key, record, session }) =>
     session === null ? [] : [{ key, record, session }],
   );
-  if (asked.length === 0) return { pairs: [], isWhole: true };
+  const all: Pair[] = [];
+  for (const part of partsOf(asked)) {
+    const { pairs, isWhole } = await pairsOf(source, part, below);
+    all.push(...pairs);
+    if (!isWhole) return { pairs: all, isWhole };
+  }
+  return { pairs: all, isWhole: true };
+}
+
+type SessionAsk = Pair['ask'] & { readonly session: NonNullable<Ask['session']> };
+
+async function pairsOf(
+  { store, logId, partition }: LookUpSource,
+  asked: readonly SessionAsk[],
+  below: number,
+): Promise<{ pairs: Pair[]; isWhole: boolean }> {
   const times = asked.flatMap(({ session }) => [session.fromMicros, session.toMicros]).sort(ascending);
   const rows = await store.query<EventPlace & { readonly reportId: string }>(
     `WITH asked AS

@@ -55,13 +55,13 @@ export async function reportsOfSessions(
 /** Sessions of one answer. */
 const MAX_SESSIONS = 50_000;
 
-/** Leaves the filter incomplete where there are too many: then every session may have a report. */
-export async function addSessionsWithReports(store: Store, filter: SessionFilter): Promise<void> {
+/** Resolves with false where there are too many: then every session may have a report. */
+export async function addSessionsWithReports(store: Store, filter: SessionFilter): Promise<boolean> {
   const [count] = await store.query<{ sessions: string }>(
     'SELECT uniq(session_id) AS sessions FROM report_versions',
   );
   const sessions = Number(count?.sessions ?? 0);
-  if (sessions > filter.maxSessions) return;
+  if (sessions > filter.maxSessions) return false;
   const slices = Math.ceil(sessions / MAX_SESSIONS);
   for (let slice = 0; slice < slices; slice++) {
     const rows = await store.query<{ id: string }>(
@@ -71,7 +71,7 @@ export async function addSessionsWithReports(store: Store, filter: SessionFilter
     );
     for (const { id } of rows) filter.add(id);
   }
-  filter.complete();
+  return true;
 }
 
 /** A writer may not know the lane of its report's session. */

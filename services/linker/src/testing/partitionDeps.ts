@@ -1,5 +1,6 @@
 /** The dependencies of a linker's partition in tests: codecs of the log's own registry, and a silent ClickHouse. */
 import type { Store } from '@questlog/runtime/clickhouse/store';
+import { openDeadLetters } from '@questlog/runtime/consumer/deadLetters';
 import type { Log } from '@questlog/runtime/log/log';
 import { systemClock } from '@questlog/runtime/process/clock';
 import { Unavailable } from '@questlog/runtime/process/errors';
@@ -12,15 +13,17 @@ import { eventsAccepted } from '@questlog/schemas/topics/eventsAccepted';
 import { linkedEvents } from '@questlog/schemas/topics/linkedEvents';
 import { linkerState } from '@questlog/schemas/topics/linkerState';
 import { reportLinks } from '@questlog/schemas/topics/reportLinks';
+import { GROUPS } from '@questlog/schemas/topics/topics';
 import { LINKER_BOUNDS } from '../core/linkerState.ts';
 import type { PartitionDeps } from '../deps.ts';
+import { sharedOf } from '../linker.ts';
 import { linkerMetrics } from '../metrics.ts';
 
 const isSilent = async (): Promise<never> => {
   throw new Unavailable('ClickHouse is silent');
 };
 
-const silentStore: Store = {
+export const silentStore: Store = {
   database: 'questlog',
   query: isSilent,
   ask: isSilent,
@@ -33,7 +36,7 @@ const silentStore: Store = {
 /** @param log with the topics of one partition each. */
 export async function partitionDeps(log: Log): Promise<PartitionDeps> {
   const registry = await openLogRegistry(log);
-  return {
+  const deps = {
     log,
     registry,
     store: silentStore,
@@ -42,6 +45,10 @@ export async function partitionDeps(log: Log): Promise<PartitionDeps> {
     metrics: linkerMetrics(createMetricsRegistry()),
     health: createHealth(),
     bounds: LINKER_BOUNDS,
+  };
+  return {
+    ...deps,
+    ...sharedOf(deps),
     codecs: {
       events: await createCodec(registry, eventsAccepted),
       reports: await createCodec(registry, reportLinks),
@@ -49,6 +56,7 @@ export async function partitionDeps(log: Log): Promise<PartitionDeps> {
       state: await createCodec(registry, linkerState),
     },
     partitions: 1,
+    openLetters: await openDeadLetters({ ...deps, group: GROUPS.link }),
     watched: new Map(),
   };
 }

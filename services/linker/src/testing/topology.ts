@@ -92,8 +92,9 @@ export class Topology {
     this.topics.links[partition]?.push(...member.links);
     for (const notice of member.notices) this.topics.reports[notice.partition]?.push(notice.record);
     for (const { key, entry } of member.state.drain()) {
-      if (entry === null) this.#changelog[partition]?.delete(key);
-      else this.#changelog[partition]?.set(key, structuredClone(entry));
+      // What is written again comes last.
+      this.#changelog[partition]?.delete(key);
+      if (entry !== null) this.#changelog[partition]?.set(key, structuredClone(entry));
     }
     this.#committed[partition] = member.position;
     member.links = [];
@@ -241,10 +242,12 @@ export class Topology {
     const { job, ends } = lookUp;
     const consumed = this.#committed[partition]?.events ?? 0;
     if (consumed < (ends.events[partition] ?? 0)) return false;
-    lookUp.position ??= { events: consumed, links: this.topics.links[partition]?.length ?? 0 };
+    const links = this.topics.links[partition]?.length ?? 0;
+    lookUp.position ??= { events: consumed, links, eventsEpoch: null, reportLinksEpoch: null };
     const needs = needsOf(job, state, lookUp.position, ends);
     for (const topic of ['events', 'reports', 'links'] as const) {
-      for (const [p, need] of needs[topic] ?? []) if ((this.projected[topic][p] ?? 0) < need) return false;
+      for (const [p, { offset }] of needs[topic] ?? [])
+        if ((this.projected[topic][p] ?? 0) < offset) return false;
     }
     lookUp.answer = this.tables().answer(state, job, lookUp.position.events, limit);
     return true;

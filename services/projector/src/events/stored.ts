@@ -2,6 +2,7 @@
  * Reads what the tables hold of a partition: the counts that it carries on, the append ids that it has seen, and which
  * of a block's rows are there.
  */
+import { createHash } from 'node:crypto';
 import { partsOf, type Store } from '@questlog/runtime/clickhouse/store';
 import type { Block } from '@questlog/runtime/consumer/blocks';
 import type { EventsAccepted } from '@questlog/schemas/topics/eventsAccepted';
@@ -52,24 +53,29 @@ export function openQuotaCounts(store: Store, source: Source): Counts<QuotaKey> 
   });
 }
 
-/** Not by event type: a type may be longer than what a server takes as a parameter. */
+/** By the event types' digests: a minute may have any number of types, of any length, and an answer has its limit. */
 export function openMinuteCounts(store: Store, source: Source): Counts<MinuteKey> {
   return countsOf(nameOfMinuteKey, async (keys) => {
-    const rows = await store.query<CountRow<MinuteKey>>(
+    const types = new Map(keys.map(({ eventType }) => [digestOf(eventType), eventType]));
+    const rows = await store.query<CountRow<Omit<MinuteKey, 'eventType'> & { readonly digest: string }>>(
       `SELECT tenant_id AS tenantId, project_id AS projectId, toUnixTimestamp(minute) AS minuteS,
-         event_type AS eventType, count, last_offset AS lastOffset
+         lower(hex(SHA256(event_type))) AS digest, count, last_offset AS lastOffset
        FROM event_counts_by_partition FINAL
        WHERE tenant_id IN {tenants:Array(UUID)} AND project_id IN {projects:Array(UUID)}
          AND minute IN (SELECT toDateTime(arrayJoin({minutes:Array(UInt32)}), 'UTC'))
-         AND log_id = {logId:UUID} AND log_partition = {partition:UInt32}`,
+         AND log_id = {logId:UUID} AND log_partition = {partition:UInt32}
+         AND digest IN {digests:Array(String)}`,
       {
         ...source,
         tenants: distinct(keys.map((key) => key.tenantId)),
         projects: distinct(keys.map((key) => key.projectId)),
         minutes: distinct(keys.map((key) => key.minuteS)),
+        digests: [...types.keys()],
       },
     );
-    return rows.map(({ count, lastOffset, ...key }) => counted(key, count, lastOffset));
+    return rows.map(({ count, lastOffset, digest, ...key }) =>
+      counted({ ...key, eventType: types.get(digest) ?? '' }, count, lastOffset),
+    );
   });
 }
 
@@ -89,6 +95,10 @@ export function openLeftOutCounts(store: Store, source: Source): Counts<LeftOutK
     );
     return rows.map(({ count, lastOffset, ...key }) => counted(key, count, lastOffset));
   });
+}
+
+function digestOf(text: string): string {
+  return createHash('sha256').update(text).digest('hex');
 }
 
 function counted<Key>(key: Key, count: string, lastOffset: string): Counted<Key> {
@@ -163,11 +173,12 @@ export async function storedBelow(
   messages: readonly EventsAccepted[],
 ): Promise<Set<string>> {
   // A repeat has the ids of the first, so one event of each tells.
-  const appendOf = new Map(
-    messages.flatMap(({ appendId, events: [first] }) => (first === undefined ? [] : [[first.id, appendId]])),
+  const appends = new Map(
+    messages.flatMap((message) => message.events.slice(0, 1).map(({ id }) => [id, message] as const)),
   );
   const found = new Set<string>();
-  for (const ids of partsOf([...appendOf.keys()])) {
+  for (const part of partsOf([...appends])) {
+    const ids = part.map(([id]) => id);
     const rows = await store.query<{ id: string }>(
       `SELECT DISTINCT id FROM events
        WHERE tenant_id IN {tenants:Array(UUID)} AND project_id IN {projects:Array(UUID)}
@@ -178,12 +189,12 @@ export async function storedBelow(
         ...source,
         start,
         ids,
-        tenants: distinct(messages.map(({ tenantId }) => tenantId)),
-        projects: distinct(messages.map(({ projectId }) => projectId)),
+        tenants: distinct(part.map(([, { tenantId }]) => tenantId)),
+        projects: distinct(part.map(([, { projectId }]) => projectId)),
         millis: distinct(ids.map(millisOf)),
       },
     );
-    for (const { id } of rows) found.add(appendOf.get(id) ?? id);
+    for (const { id } of rows) found.add(appends.get(id)?.appendId ?? id);
   }
   return found;
 }

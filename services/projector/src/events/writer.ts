@@ -58,13 +58,14 @@ export async function openEventsWriter(
       const stored = await storedBelow(store, source, block.start, beyondLedger(accepted, clock.now()));
       const kept = dropRepeats(accepted, (id) => recent.has(id) || older.has(id) || stored.has(id));
       const isKept = new Set(kept);
+      const minuteCounts = kept.map(({ message }) => minuteCountsOf(message));
+      await quota.load(kept.map(({ message }) => quotaKeyOf(message)));
+      await minutes.load(minuteCounts.flatMap((counts) => counts.map(({ key }) => key)));
+      // The last that may fail: planned again, a record would be in the counts already, and its row not be written.
       const leftOut = await countedLeftOut([
         ...accepted.flatMap((record) => (isKept.has(record) ? [] : leftOutOf(record, 'repeated'))),
         ...dead.flatMap(({ record }) => unreadable(record)),
       ]);
-      const minuteCounts = kept.map(({ message }) => minuteCountsOf(message));
-      await quota.load(kept.map(({ message }) => quotaKeyOf(message)));
-      await minutes.load(minuteCounts.flatMap((counts) => counts.map(({ key }) => key)));
       for (const [i, { offset, message }] of kept.entries()) {
         recent.add(message.appendId);
         quota.rollup.add(quotaKeyOf(message), offset, message.events.length);
@@ -85,6 +86,8 @@ export async function openEventsWriter(
       await writeRows(store, leftOutTable(source), plan.leftOut);
     },
     buried: async (refused) => {
+      // Where it was tried before and not written, memory is ahead of the table.
+      left.rollup.forget();
       const leftOut = await countedLeftOut(refused.flatMap((record) => leftOutOf(record, 'dead')));
       await writeRows(store, leftOutTable(source), leftOut);
     },

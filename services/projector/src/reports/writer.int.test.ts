@@ -2,7 +2,7 @@
 import { randomUUID } from 'node:crypto';
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import { type ContentRow, contentOfRow } from '@questlog/schemas/tables/reports';
-import type { ReportContent } from '@questlog/schemas/topics/reportLinks';
+import type { Attachment, ReportContent } from '@questlog/schemas/topics/reportLinks';
 import { GROUPS, TOPICS } from '@questlog/schemas/topics/topics';
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
 import { type Bench, crash, failing, lost, openBench } from '../testing/projectorBench.ts';
@@ -17,6 +17,10 @@ import {
 } from '../testing/reportBench.ts';
 
 const UPLOAD = randomUUID();
+const ATTACHMENT: Attachment = {
+  ...{ uploadId: UPLOAD, attachmentType: 'log_bundle', fileName: 'é.log', mimeType: 'text/plain' },
+  ...{ sizeBytes: 3223, state: 'stored' },
+};
 const CONTENT: ReportContent = {
   title: 'Player stuck in wall',
   description: 'ünïcode',
@@ -27,10 +31,7 @@ const CONTENT: ReportContent = {
   namedSessionId: UPLOAD,
   context: Buffer.from('{ "fps":1.0, "a":1e400, "a":-0 }'),
   attachments: [
-    {
-      ...{ uploadId: UPLOAD, attachmentType: 'log_bundle', fileName: 'é.log', mimeType: 'text/plain' },
-      ...{ sizeBytes: 3223, state: 'stored' },
-    },
+    ATTACHMENT,
     {
       ...{ uploadId: UPLOAD, attachmentType: 'other', fileName: 'b', mimeType: null, sizeBytes: null },
       state: 'missing',
@@ -201,6 +202,17 @@ test('a record at fault goes to the dead letters with the reason, the others go 
     expect.stringMatching(`${GROUPS.projectReports}: the value is not in the registry`),
     expect.stringMatching(`${GROUPS.projectReports}: windowBeforeMs must be`),
   ]);
+});
+
+test('a report of which no table can hold a number goes to the dead letters, those around it are there', async () => {
+  const [first, second] = [on.aReport(), on.aReport()];
+  const attachments = [{ ...ATTACHMENT, sizeBytes: -1 }];
+  const deadBefore = (await bench.deadLetters()).length;
+  await on.note(first, on.aReport({ content: { ...CONTENT, attachments } }), second);
+  await bench.projectAll(bench.store);
+  expect((await on.reports()).map((row) => row['id'])).toEqual([first.reportId, second.reportId]);
+  const dead = (await bench.deadLetters()).slice(deadBefore);
+  expect(dead.map(({ reason }) => reason)).toEqual([expect.stringMatching(/sizeBytes .*-1/)]);
 });
 
 test('hundreds of reports that are taken back together are all taken back', async () => {

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { startEmbeddedClickHouse } from '@questlog/runtime/clickhouse/chdb/embeddedClickHouse';
 import { openMigrated } from '@questlog/runtime/clickhouse/migrate';
-import type { Store } from '@questlog/runtime/clickhouse/store';
+import type { Store, StoreOptions } from '@questlog/runtime/clickhouse/store';
 import { until } from '@questlog/runtime/log/contract/harness';
 import { openDatabase } from '@questlog/runtime/log/embedded/database';
 import { type EmbeddedExtras, embeddedLogOn } from '@questlog/runtime/log/embedded/embeddedLog';
@@ -29,6 +29,8 @@ const PASSWORD = 'test';
 export interface Bench {
   readonly log: Log & EmbeddedExtras;
   readonly store: Store;
+  /** What the store was opened with. */
+  readonly access: StoreOptions;
   /** Of every projector that was started here. */
   readonly health: Health;
   readonly metrics: ProjectorMetrics;
@@ -53,7 +55,7 @@ export interface Bench {
 export async function openBench(partitions = 1): Promise<Bench> {
   const directory = mkdtempSync(join(tmpdir(), 'projector-'));
   let { database, log } = openLogIn(directory);
-  const { store, close } = await openTables(join(directory, 'ch'));
+  const { store, access, close } = await openTables(join(directory, 'ch'));
   await log.ensureTopics(topicDefinitions(partitions));
   let registry = await openLogRegistry(log);
   const health = createHealth();
@@ -83,6 +85,7 @@ export async function openBench(partitions = 1): Promise<Bench> {
       return log;
     },
     store,
+    access,
     health,
     metrics,
     start,
@@ -121,7 +124,7 @@ function openLogIn(directory: string) {
   return { database, log: embeddedLogOn(database, { directory, clock: systemClock }) };
 }
 
-async function openTables(directory: string): Promise<{ store: Store; close(): Promise<void> }> {
+async function openTables(directory: string): Promise<Pick<Bench, 'store' | 'access' | 'close'>> {
   const server = await startEmbeddedClickHouse({ directory, username: 'test', password: PASSWORD });
   const access = { url: server.url, username: 'test', password: PASSWORD, database: 'questlog' };
   const store = await openMigrated(access, MIGRATIONS);
@@ -129,7 +132,7 @@ async function openTables(directory: string): Promise<{ store: Store; close(): P
     await store.close();
     await server.close();
   };
-  return { store, close };
+  return { store, access, close };
 }
 
 function headersOf(message: unknown): Headers {

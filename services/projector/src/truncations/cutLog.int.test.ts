@@ -4,6 +4,7 @@ import { copyFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import { until } from '@questlog/runtime/log/contract/harness';
+import { Unavailable } from '@questlog/runtime/process/errors';
 import { anEventsAccepted, aSession } from '@questlog/schemas/fixtures/builders';
 import { type EventsAccepted, eventsAccepted } from '@questlog/schemas/topics/eventsAccepted';
 import { sessionRegistered } from '@questlog/schemas/topics/sessionRegistered';
@@ -249,4 +250,35 @@ test('reports and links that the log lost stay, and those at their offsets come 
   const one = { records: '1', repaired: 1 };
   expect(await truncations(TOPICS.reportLinks, reports)).toMatchObject([{ ...one, ids: [lost.reportId] }]);
   expect(await truncations(TOPICS.linkedEvents, links)).toMatchObject([{ ...one, ids: lost.eventIds }]);
+});
+
+test('a change that takes longer than its answer is waited for is not begun again', async () => {
+  const start = await endOf(TOPICS.events);
+  const [kept, lost] = [accepted(1), accepted(2)];
+  await append([...kept, ...lost]);
+  await bench.projectAll(bench.store);
+  await bench.log.cut(TOPICS.events, 0, start + 1);
+  await bench.store.command('SYSTEM STOP MERGES events');
+  let [begun, looks] = [0, 0];
+  const impatient: Store = {
+    ...bench.store,
+    query: async (sql, ...rest) => {
+      if (sql.includes('system.mutations')) looks += 1;
+      return await bench.store.query(sql, ...rest);
+    },
+    command: async (sql) => {
+      if (!sql.startsWith('ALTER TABLE events')) return await bench.store.command(sql);
+      begun += 1;
+      await bench.store.command(sql.replace('mutations_sync = 2', 'mutations_sync = 0'));
+      throw new Unavailable('no answer came');
+    },
+  };
+  const projector = await bench.start(impatient);
+  await Promise.race([until(async () => looks >= 3), projector.failed]);
+  await bench.store.command('SYSTEM START MERGES events');
+  const isRepaired = async () => (await truncations(TOPICS.events, start))[0]?.repaired === 1;
+  await Promise.race([until(isRepaired), projector.failed]).finally(() => projector.stop());
+  expect(begun).toBe(1);
+  expect(await truncations(TOPICS.events, start)).toEqual([cutAt(start + 1, lost)]);
+  await expectOnce(kept, lost);
 });

@@ -6,7 +6,7 @@ import type { Clock } from '@questlog/runtime/process/clock';
 import { Invalid } from '@questlog/runtime/process/errors';
 import type { Codec } from '@questlog/runtime/registry/registry';
 import { uuidV8 } from '@questlog/schemas/uuid';
-import { repairOf } from './repair.ts';
+import { repair } from './repair.ts';
 import type { Rows, TopicTables } from './topicTables.ts';
 import { type Losses, noteRepaired, noteTruncation, type TopicSource, truncationsOf } from './truncations.ts';
 
@@ -44,7 +44,8 @@ export function openHeldRecords<Message>(deps: HeldRecordsDeps<Message>): HeldRe
       }
       return false;
     },
-    top: () => find(tables.newest ?? tables.rows, EVERYWHERE),
+    // The index by offset finds what is above a known record.
+    top: (above) => find(tables.newest ?? tables.rows, { above, below: BEYOND, about: BEYOND }),
     nearest: (between) => find(tables.rows, between),
     namesOf: async (record) => {
       try {
@@ -68,10 +69,7 @@ export function openHeldRecords<Message>(deps: HeldRecordsDeps<Message>): HeldRe
         await confirm();
         await noteTruncation(store, { ...cut, source, orphanId, losses, foundAtMs: clock.now() });
       }
-      for (const statement of repairOf(tables, { source, orphanId, offset: cut.offset })) {
-        await confirm();
-        await store.command(statement);
-      }
+      await repair(store, tables, { source, orphanId, offset: cut.offset }, confirm);
       const row = (await truncationsOf(store, source)).find((one) => one.orphanId === orphanId);
       return Number(row?.records ?? 0);
     },
@@ -85,7 +83,7 @@ interface Between {
   readonly about: number;
 }
 
-const EVERYWHERE = { above: -1, below: Number.MAX_SAFE_INTEGER, about: Number.MAX_SAFE_INTEGER };
+const BEYOND = Number.MAX_SAFE_INTEGER;
 
 /** The same for the same cut, so that a repair which is done again ends the same. */
 function orphanIdOf({ logId, topic, partition }: TopicSource, { offset, end, lost }: Cut): string {

@@ -4,6 +4,8 @@
  * may be done again.
  */
 import { randomUUID } from 'node:crypto';
+import type { Store } from '@questlog/runtime/clickhouse/store';
+import { Unavailable } from '@questlog/runtime/process/errors';
 import type { TopicTables } from './topicTables.ts';
 import type { TopicSource } from './truncations.ts';
 
@@ -14,14 +16,57 @@ export interface Move {
   readonly offset: number;
 }
 
-/** The statements, in their order. */
-export function repairOf({ rows, others, isCounted }: TopicTables<never>, move: Move): string[] {
+/** A mutation, after which no row meets its condition, so that a repeat finds nothing to do; or an INSERT. */
+type Step = { readonly table: string; readonly change: string; readonly where: string } | string;
+
+/** @param confirm awaited right before each statement. @throws Unavailable while ClickHouse is still at a step. */
+export async function repair(
+  store: Store,
+  tables: TopicTables<never>,
+  move: Move,
+  confirm: () => Promise<void>,
+): Promise<void> {
+  await checkNoneRuns(store, move.source);
+  for (const step of stepsOf(tables, move)) {
+    const statement = typeof step === 'string' ? step : await mutationOf(store, step);
+    if (statement === undefined) continue;
+    await confirm();
+    await store.command(statement);
+  }
+}
+
+/** A mutation may outlast the wait for its answer; what was begun again would run behind it. */
+async function checkNoneRuns(store: Store, { logId, partition }: TopicSource): Promise<void> {
+  const [running] = await store.query<{ table: string; command: string; reason: string }>(
+    `SELECT table, command, latest_fail_reason AS reason FROM system.mutations
+     WHERE database = currentDatabase() AND NOT is_done
+       AND position(command, {logId:String}) > 0 AND position(command, {partition:String}) > 0 LIMIT 1`,
+    // ClickHouse writes each condition in parentheses: the last one tells partition 1 from 10.
+    { logId, partition: `log_partition = ${partition})` },
+  );
+  if (running === undefined) return;
+  const { table, command, reason } = running;
+  throw new Unavailable(
+    `${table}: a mutation of the repair still runs: ${command}; last failure: ${reason || 'none'}`,
+  );
+}
+
+/** Undefined where no row is left. */
+async function mutationOf(store: Store, { table, change, where }: Exclude<Step, string>) {
+  const left = await store.query(`SELECT 1 FROM ${table} WHERE ${where} LIMIT 1`);
+  if (left.length === 0) return undefined;
+  return `ALTER TABLE ${table} ${change} WHERE ${where} SETTINGS mutations_sync = 2`;
+}
+
+function stepsOf({ rows, others, isCounted }: TopicTables<never>, move: Move): Step[] {
   const { source, orphanId, offset } = move;
   const lost = `${placeOf(source.logId, source)} AND log_offset >= ${offset}`;
   const leftOut = `${placeOf(source.logId, source)} AND last_offset >= ${offset}`;
-  const update = (table: string, where: string) =>
-    `ALTER TABLE ${table} UPDATE log_id = toUUID('${orphanId}') WHERE ${lost} AND ${where} ${SYNC}`;
-  const own = [update(rows.table, rows.where), ...others.map(({ table, where }) => update(table, where))];
+  const own = [rows, ...others].map(({ table, where }) => ({
+    table,
+    change: `UPDATE log_id = toUUID('${orphanId}')`,
+    where: `${lost} AND ${where}`,
+  }));
   if (!isCounted) return own;
   return [
     ...own,
@@ -29,17 +74,14 @@ export function repairOf({ rows, others, isCounted }: TopicTables<never>, move: 
     `INSERT INTO appends SELECT * REPLACE (toUUID('${orphanId}') AS log_id)
      FROM (SELECT * FROM appends WHERE ${lost})
      SETTINGS insert_deduplication_token = '${randomUUID()}'`,
-    `ALTER TABLE appends DELETE WHERE ${lost} ${SYNC}`,
+    { table: 'appends', change: 'DELETE', where: lost },
     ...ROLLUPS.flatMap((rollup) => recount(rollup, move)),
     // What was left out has no rows to count anew: its counts go as they are.
     `INSERT INTO left_out_by_partition SELECT * REPLACE (toUUID('${orphanId}') AS log_id)
      FROM (SELECT * FROM left_out_by_partition FINAL WHERE ${leftOut})`,
-    `ALTER TABLE left_out_by_partition DELETE WHERE ${leftOut} ${SYNC}`,
+    { table: 'left_out_by_partition', change: 'DELETE', where: leftOut },
   ];
 }
-
-/** The statement has its effect once it returns. */
-const SYNC = 'SETTINGS mutations_sync = 2';
 
 interface RollupTable {
   readonly table: string;
@@ -67,7 +109,7 @@ const ROLLUPS: readonly RollupTable[] = [
 ];
 
 /** A count of a higher offset would win over the new one, so it goes first; the orphans' counts tell which went. */
-function recount({ table, count, key }: RollupTable, { source, orphanId, offset }: Move): string[] {
+function recount({ table, count, key }: RollupTable, { source, orphanId, offset }: Move): Step[] {
   const [names, values] = [Object.keys(key).join(', '), Object.values(key).join(', ')];
   const counted = (logId: string, where: string) =>
     `INSERT INTO ${table} (${names}, log_id, log_partition, ${count}, last_offset)
@@ -76,7 +118,7 @@ function recount({ table, count, key }: RollupTable, { source, orphanId, offset 
   const touched = `(${values}) IN (SELECT ${names} FROM ${table} WHERE ${placeOf(orphanId, source)})`;
   return [
     counted(orphanId, '1'),
-    `ALTER TABLE ${table} DELETE WHERE ${placeOf(source.logId, source)} AND last_offset >= ${offset} ${SYNC}`,
+    { table, change: 'DELETE', where: `${placeOf(source.logId, source)} AND last_offset >= ${offset}` },
     counted(source.logId, `log_offset < ${offset} AND ${touched}`),
   ];
 }

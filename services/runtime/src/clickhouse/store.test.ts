@@ -36,6 +36,19 @@ test('rows get into a server that does not know `deduplicate_insert`, which is a
   expect(asked).toEqual([true, false, false]);
 });
 
+test('ClickHouse is told to end what nobody waits for any more', async () => {
+  const urls: URL[] = [];
+  const store = await aStoreOn((request, response) => {
+    urls.push(new URL(String(request.url), 'http://clickhouse'));
+    request.resume().on('end', () => response.end());
+  });
+  await store.query('SELECT 1');
+  await store.insert({ table: 't', columns: ['x'], rows: Buffer.from('x') });
+  // A change of a large table goes on, and is waited for.
+  await store.command('ALTER TABLE t DELETE WHERE 1');
+  expect(urls.map(({ searchParams }) => searchParams.get('max_execution_time'))).toEqual(['60', '60', null]);
+});
+
 const REFUSAL = "Code: 115. DB::Exception: Unknown setting 'deduplicate_insert'. (UNKNOWN_SETTING)";
 
 async function aStoreOn(listener: RequestListener): Promise<Store> {

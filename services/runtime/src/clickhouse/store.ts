@@ -69,6 +69,11 @@ export function* partsOf<T>(items: readonly T[], size = MAX_IDS): Generator<read
 
 /** An insert's lifetime stays far below any de-duplication window, so that a forgotten one cannot come late. */
 const REQUEST_TIMEOUT_MS = 30_000;
+/**
+ * Ends a query that nobody waits for: asked again, it would run beside its copies. Twice the silence that is borne, as an
+ * answer that keeps coming may take longer.
+ */
+const ENDS_IN_TIME = { max_execution_time: (2 * REQUEST_TIMEOUT_MS) / 1000 };
 const MAX_CONNECTIONS = 16;
 
 export function openStore({ caPem = '', ...options }: StoreOptions): Store {
@@ -91,7 +96,7 @@ export function openStore({ caPem = '', ...options }: StoreOptions): Store {
           query: sql,
           query_params: { ...params },
           format: 'JSONEachRow',
-          clickhouse_settings: { output_format_json_quote_64bit_integers: 1, ...settings },
+          clickhouse_settings: { ...ENDS_IN_TIME, output_format_json_quote_64bit_integers: 1, ...settings },
         });
         return await result.json();
       }),
@@ -140,6 +145,7 @@ class Inserter {
       query: `INSERT INTO ${insert.table} (${insert.columns.join(', ')}) FORMAT RowBinary`,
       values: Readable.from([insert.rows]),
       clickhouse_settings: {
+        ...ENDS_IN_TIME,
         ...ONE_BLOCK,
         async_insert: 0,
         insert_deduplicate: token === undefined ? 0 : 1,

@@ -51,7 +51,7 @@ export interface Attempt {
 }
 
 export interface BlockOptions<Plan> {
-  readonly log: Pick<Log, 'startOffsets' | 'endOffsets'>;
+  readonly log: Pick<Log, 'startOffsets' | 'endOffset'>;
   readonly topic: string;
   /** What the tables hold of this partition. */
   readonly held: HeldRecords;
@@ -59,6 +59,7 @@ export interface BlockOptions<Plan> {
   openWriter(start: number): Promise<BlockWriter<Plan>>;
   /** Blocks of one partition are at least so far apart while records keep coming; the first one goes at once. */
   readonly flushIntervalMs: number;
+  /** A steady one: blocks must not wait for one that was set back. */
   readonly clock: Clock;
   readonly logger: Logger;
   onWritten(block: Block, startedAtMs: number): void;
@@ -102,8 +103,8 @@ class BlockRun<Plan> {
   #told = Infinity;
   /** Something of a block that begins below may be in place already. */
   #verifyBelow = 0;
-  #lastFlushMs = 0;
-  #provenAtMs = 0;
+  #lastFlushMs = Number.NEGATIVE_INFINITY;
+  #provenAtMs = Number.NEGATIVE_INFINITY;
 
   constructor(owned: OwnedPartition, options: BlockOptions<Plan>) {
     this.#owned = owned;
@@ -150,9 +151,12 @@ class BlockRun<Plan> {
 
   /** What is left of a block that was announced is still to be finished. */
   #goOnAt(cut: number): Note {
-    const { offset, pendingTo } = this.#note;
-    if (cut <= offset) return { offset: cut };
-    return pendingTo === undefined ? { offset } : { offset, pendingTo: Math.min(cut, pendingTo) };
+    const { offset, pendingTo, last, upToEpoch = last?.leaderEpoch } = this.#note;
+    const known = upToEpoch === undefined ? {} : { upToEpoch };
+    if (cut <= offset) return { offset: cut, ...known };
+    return pendingTo === undefined
+      ? { offset, ...known }
+      : { offset, pendingTo: Math.min(cut, pendingTo), ...known };
   }
 
   /** Finishes the block that was announced, by a predecessor or before the log told of a cut. */
@@ -173,6 +177,9 @@ class BlockRun<Plan> {
       offset,
       pendingTo,
     );
+    // Cut since it was compared: the rows that are there are not of these records.
+    if (last !== undefined && block.last !== undefined && block.last.id !== last.id)
+      throw new LogTruncated({ topic, partition: block.partition, offset: last.offset, position: pendingTo });
     await this.#write(block, true);
   }
 
@@ -187,7 +194,7 @@ class BlockRun<Plan> {
     const holds = await this.#retry(() => held.holdsFrom(position));
     if (holds) logger.warn('group_offset_behind_tables', { topic, partition, position });
     if (this.#isCommitted && !holds) this.#verifyBelow = position + 1;
-    else this.#verifyBelow = (await this.#retry(() => log.endOffsets(topic)))[partition] ?? 0;
+    else this.#verifyBelow = await this.#retry(() => log.endOffset(topic, partition));
   }
 
   async #next(): Promise<void> {
@@ -214,12 +221,9 @@ class BlockRun<Plan> {
     this.#lastFlushMs = clock.now();
   }
 
-  /** Never further away than the interval, also when the clock was set back since the last block. */
   #deadline(): number {
     const { clock, flushIntervalMs } = this.#options;
-    const nowMs = clock.now();
-    const next = Math.min(this.#lastFlushMs + flushIntervalMs, nowMs + flushIntervalMs);
-    return Math.max(nowMs + SETTLE_MS, next);
+    return Math.max(clock.now() + SETTLE_MS, this.#lastFlushMs + flushIntervalMs);
   }
 
   async #read(waitMs: number, maxBytes: number): Promise<Batch | undefined> {
@@ -231,9 +235,12 @@ class BlockRun<Plan> {
 
   #block(records: readonly LogRecord[], start: number, end: number): Block {
     const record = records.at(-1);
-    const leaderEpoch = this.#leaderEpoch === undefined ? {} : { leaderEpoch: this.#leaderEpoch };
-    const last = record && { offset: record.offset, id: idOf(record), ...leaderEpoch };
+    const last = record && { offset: record.offset, id: idOf(record), ...this.#epoch() };
     return { topic: this.#options.topic, partition: this.#owned.partition, records, start, end, last };
+  }
+
+  #epoch(): { leaderEpoch?: number } {
+    return this.#leaderEpoch === undefined ? {} : { leaderEpoch: this.#leaderEpoch };
   }
 
   /** @throws Fenced when the partition is another's: then nothing of the block may be written. */
@@ -270,8 +277,11 @@ class BlockRun<Plan> {
         await this.#refused(writer, block, error);
       }
     }
-    const proof = last ?? this.#note.last;
-    await this.#commit(proof === undefined ? { offset: end } : { offset: end, last: proof });
+    // A marker may be of a newer leader epoch than the last record: with the older one the log would seem to be cut there.
+    const proof = last ?? (this.#note.last && { ...this.#note.last, ...this.#epoch() });
+    const upToEpoch = this.#leaderEpoch ?? this.#note.upToEpoch;
+    const known = upToEpoch === undefined ? {} : { upToEpoch };
+    await this.#commit({ offset: end, ...(proof === undefined ? known : { last: proof }) });
   }
 
   async #refused(writer: BlockWriter<Plan>, block: Block, cause: Invalid): Promise<void> {
@@ -337,14 +347,15 @@ export async function insertOnce(
     const rows = insert.write(() => true);
     return await send(rows, token);
   }
-  // Twice: an insert under a burnt token is acknowledged and dropped, which the second reading shows.
-  for (const attempt of [undefined, randomUUID()]) {
+  // An insert under a burnt token is acknowledged and dropped, which the next reading shows. Each attempt goes through the
+  // same tokens: with one of its own a late insert would be taken beside it. The last is never burnt. Rows that are beyond
+  // the table's TTL are never held.
+  const tokens = [token, `${token} again`, `${token} once more`, `${token} ${randomUUID()}`];
+  for (const next of tokens) {
     const held = await insert.held();
     const rows = insert.write((offset) => !held.has(offset));
     if (rows.length === 0) return;
-    const isWhole = held.size === 0 && attempt === undefined;
-    const deduplicationToken = isWhole ? token : `${token}/${attempt ?? randomUUID()}`;
-    await send(rows, deduplicationToken);
+    await send(rows, next);
   }
 }
 
@@ -354,8 +365,19 @@ const LOST =
 /** Metadata has little room, and foreign producers may write any header. */
 const MAX_ID_CHARACTERS = 64;
 
+/** The record that a commit names: the last below it or, while a block is announced, the block's last. */
+export function lastRecordOf(committed: Committed | undefined): Proof | undefined {
+  return committed && noteOf(committed).last;
+}
+
+/** No record below the commit is of a newer leader epoch; undefined: not known. */
+export function leaderEpochOf(committed: Committed): number | undefined {
+  const { last, upToEpoch } = noteOf(committed);
+  return last?.leaderEpoch ?? upToEpoch;
+}
+
 /** The append id or, of a record without one, a digest of its key and value. */
-function idOf({ key, value, headers }: LogRecord): string {
+export function idOf({ key, value, headers }: LogRecord): string {
   const appendId = headers[APPEND_ID_HEADER];
   if (appendId !== undefined && appendId.length <= MAX_ID_CHARACTERS) return appendId;
   const digest = createHash('sha256').update(`${key?.length} ${key}`);
@@ -368,5 +390,10 @@ function committedOf({ offset, ...note }: Note): Committed {
 
 /** Knows also what the version before wrote: no more than `pendingTo`. */
 function noteOf({ offset, metadata }: Committed): Note {
-  return { ...(metadata === '' ? {} : JSON.parse(metadata)), offset };
+  try {
+    return { ...(metadata === '' ? {} : JSON.parse(metadata)), offset };
+  } catch {
+    // A tool that sets offsets may write a text of its own there, which says nothing.
+    return { offset };
+  }
 }

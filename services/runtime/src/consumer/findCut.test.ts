@@ -3,9 +3,12 @@ import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { type LogRecord, LogTruncated, type OwnedPartition } from '../log/log.ts';
 import { withMethods } from '../log/testing/withMethods.ts';
-import { findCut, type HeldRecords, type HeldRow } from './findCut.ts';
+import { findCut, type HeldRecords, type HeldRow, type Note } from './findCut.ts';
 
 const idOf = (record: LogRecord): string => record.value?.toString() ?? '';
+
+/** Each mutant of the product is run against them. */
+const RUNS = process.env['QUESTLOG_TEST_RUNS'] === 'mutants' ? 100 : 500;
 
 /** The records are their names. */
 function aReader(names: readonly string[]): OwnedPartition {
@@ -33,7 +36,7 @@ function rowsHeld(rows: readonly HeldRow[]): HeldRecords {
   const nothing = async () => undefined;
   return {
     holdsFrom: async (offset) => rows.some((row) => row.offset >= offset),
-    top: async () => rows.at(-1),
+    top: async (above) => rows.filter(({ offset }) => offset > above).at(-1),
     nearest: async ({ above, below, about }) =>
       rows
         .filter(({ offset }) => offset > above && offset < below)
@@ -70,7 +73,7 @@ test('every row of a lost record is behind the cut that is found, and none of a 
       const told = now.length < written ? now.length : Infinity;
       const found = await findCut(
         {
-          log: { startOffsets: async () => [start], endOffsets: async () => [now.length] },
+          log: { startOffsets: async () => [start], endOffset: async () => now.length },
           ...{ owned: aReader(now), topic: 't', held: rowsHeld(rows), idOf },
         },
         { offset: written, ...(isProven ? { last } : {}) },
@@ -87,6 +90,129 @@ test('every row of a lost record is behind the cut that is found, and none of a 
         end: written,
       });
     }),
-    { numRuns: 500 },
+    { numRuns: RUNS },
   );
+});
+
+/** Five records were written, and have rows where not told otherwise. */
+async function find({
+  now = OLD,
+  start = 0,
+  rows = OLD.map((name, offset) => ({ offset, name })),
+  note = { offset: 5, last: { offset: 4, id: 'old 4' } },
+  told = Infinity,
+  owned = aReader(now),
+}: {
+  now?: readonly string[];
+  start?: number;
+  rows?: readonly HeldRow[];
+  note?: Note;
+  told?: number;
+  owned?: OwnedPartition;
+}) {
+  const log = { startOffsets: async () => [start], endOffset: async () => now.length };
+  return await findCut({ log, owned, topic: 't', held: rowsHeld(rows), idOf }, note, told);
+}
+const OLD = ['old 0', 'old 1', 'old 2', 'old 3', 'old 4'];
+
+test('a cut of records without rows, over which the log has grown, is told by the last of them alone', async () => {
+  const now = ['old 0', 'old 1', 'old 2', 'new 3', 'new 4', 'new 5'];
+  const rows = [0, 1, 2].map((offset) => ({ offset, name: `old ${offset}` }));
+  // Unnoticed, what has their offsets now would be passed over.
+  expect(await find({ now, rows })).toEqual({ offset: 3, end: 5, lost: 'old 4' });
+});
+
+test('of rows only those above the last record are looked for, where that is what it was', async () => {
+  const held = rowsHeld(OLD.map((name, offset) => ({ offset, name })));
+  const asked: number[] = [];
+  const watched = { ...held, top: (above: number) => held.top(asked.push(above) && above) };
+  const log = { startOffsets: async () => [0], endOffset: async () => 5 };
+  const deps = { log, owned: aReader(OLD), topic: 't', held: watched, idOf };
+  await findCut(deps, { offset: 5, last: { offset: 4, id: 'old 4' } });
+  await findCut(deps, { offset: 5 });
+  expect(asked).toEqual([4, -1]);
+});
+
+test.each([3, 4])('what the log says of itself counts, also where %i looks the same', async (told) => {
+  expect(await find({ told })).toEqual({ offset: told, end: 5, lost: 'old 4' });
+  expect(await find({ told: 5 })).toBeUndefined();
+});
+
+test('without a last record the newest row tells how far it goes, and what was there last', async () => {
+  const now = ['old 0', 'new 1'];
+  expect(await find({ now, note: { offset: 1 } })).toEqual({ offset: 1, end: 5, lost: 'old 4' });
+  expect(await find({ now, rows: [], note: { offset: 5 }, told: 2 })).toEqual({
+    offset: 0,
+    end: 5,
+    lost: '',
+  });
+});
+
+test('behind the end of the log nothing is waited for but the last record and the newest row', async () => {
+  const rows = Array.from({ length: 1_000 }, (_, offset) => ({ offset, name: `old ${offset}` }));
+  const waited: number[] = [];
+  const reader = aReader(rows.slice(0, 500).map(({ name }) => name));
+  const owned = withMethods(reader, {
+    read: async (options) => {
+      if (reader.position('t') >= 500) waited.push(reader.position('t'));
+      return await reader.read(options);
+    },
+  });
+  const now = Array.from({ length: 500 }, () => '');
+  const note = { offset: 1_000, last: { offset: 998, id: 'old 998' } };
+  expect(await find({ now, rows, note, owned })).toEqual({ offset: 500, end: 1_000, lost: 'old 998' });
+  expect(waited).toEqual([998, 999]);
+});
+
+/** A log that answers the readings of an offset as it is told. */
+function aReaderThat(answer: (offset: number) => 'nothing' | { record?: number; next: number }) {
+  let position = 0;
+  return withMethods(aReader(OLD), {
+    position: () => position,
+    seek: (_, offset) => {
+      position = offset;
+    },
+    read: async () => {
+      const batch = answer(position);
+      if (batch === 'nothing') return undefined;
+      position = batch.next;
+      const value = Buffer.from(OLD[batch.record ?? -1] ?? '');
+      const record = { offset: batch.record ?? -1, timestampMs: 0, key: null, value, headers: {} };
+      const records = batch.record === undefined ? [] : [record];
+      return { topic: 't', partition: 0, records, nextOffset: position };
+    },
+  });
+}
+
+test('what retention or compaction has removed, and a marker, is no cut', async () => {
+  const removed = aReaderThat(() => ({ record: 9, next: 10 }));
+  expect(await find({ owned: removed, start: 9, now: Array(10).fill('') })).toBeUndefined();
+  const marker = aReaderThat((offset) => ({ next: offset + 1 }));
+  expect(await find({ owned: marker })).toBeUndefined();
+});
+
+test('a record that is slow to come is waited for while the log says that it has it, and no longer', async () => {
+  let tries = 0;
+  const slow = aReaderThat((offset) => (tries++ < 3 ? 'nothing' : { record: offset, next: offset + 1 }));
+  expect(await find({ owned: slow })).toBeUndefined();
+  expect(tries).toBeGreaterThan(3);
+  const gone = aReaderThat((offset) => (offset >= 4 ? 'nothing' : { record: offset, next: offset + 1 }));
+  expect(await find({ owned: gone, now: OLD.slice(0, 4) })).toEqual({ offset: 4, end: 5, lost: 'old 4' });
+});
+
+test('what a reader is told of a cut counts where it is as far, and whatever else it meets is passed on', async () => {
+  expect(await find({ now: OLD.slice(0, 3) })).toEqual({ offset: 3, end: 5, lost: 'old 4' });
+  const failing = (error: Error) =>
+    withMethods(aReader(OLD), {
+      read: async () => {
+        throw error;
+      },
+    });
+  const cutAt = (offset: number) => new LogTruncated({ topic: 't', partition: 0, offset, position: 9 });
+  const bare = { rows: [], note: { offset: 5, last: { offset: 4, id: 'old 4' } } };
+  expect(await find({ ...bare, owned: failing(cutAt(4)) })).toMatchObject({ offset: 0, end: 5 });
+  await expect(find({ ...bare, owned: failing(cutAt(5)) })).rejects.toBeInstanceOf(LogTruncated);
+  await expect(find({ ...bare, owned: failing(new Error('away')) })).rejects.toThrow('away');
+  const lost = withMethods(aReader(OLD), { signal: AbortSignal.abort(new Error('lost')) });
+  await expect(find({ owned: lost })).rejects.toThrow('lost');
 });

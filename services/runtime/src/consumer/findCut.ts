@@ -12,6 +12,8 @@ export interface Note {
    * again, when no offset tells. Undefined: none was read yet.
    */
   readonly last?: Proof;
+  /** Behind a cut, where no last record is known: none below the offset is of a newer leader epoch. */
+  readonly upToEpoch?: number;
 }
 
 /** Tells a record from any other that gets its offset. */
@@ -25,8 +27,8 @@ export interface Proof {
 export interface HeldRecords {
   /** Whether there are rows of records at or behind the offset of which a second one would be a second thing. */
   holdsFrom(offset: number): Promise<boolean>;
-  /** The row of the highest offset. */
-  top(): Promise<HeldRow | undefined>;
+  /** The row of the highest offset, if that is above the given one. */
+  top(above: number): Promise<HeldRow | undefined>;
   /** The row whose offset is nearest to `about`, above one bound and below the other. */
   nearest(between: { above: number; below: number; about: number }): Promise<HeldRow | undefined>;
   /** What rows of the record may be named. */
@@ -59,7 +61,7 @@ export interface Cut {
 }
 
 export interface CutDeps {
-  readonly log: Pick<Log, 'startOffsets' | 'endOffsets'>;
+  readonly log: Pick<Log, 'startOffsets' | 'endOffset'>;
   readonly owned: OwnedPartition;
   readonly topic: string;
   readonly held: HeldRecords;
@@ -87,12 +89,13 @@ export async function findCut(deps: CutDeps, note: Note, told = Infinity): Promi
   const proof = last && (await compare(last.offset, (record) => deps.idOf(record) === last.id));
   /** Up to here the log is what it was. */
   let same = proof === 'same' && last !== undefined ? last.offset : -1;
-  const top = await held.top();
-  const isTopSame = top === undefined || top.offset <= same || (await compareRow(top)) !== 'other';
+  const top = await held.top(same);
+  const isTopSame = top === undefined || (await compareRow(top)) !== 'other';
   if (proof !== 'other' && isTopSame && wanted <= told) return undefined;
 
   same = Math.max(same, ((await log.startOffsets(topic))[owned.partition] ?? 0) - 1);
-  let other = Math.min(told, Number.MAX_SAFE_INTEGER);
+  // What is behind the end need not be waited for.
+  let other = Math.min(told, await log.endOffset(topic, owned.partition));
   for (let about = other; ; about = Math.floor((same + other) / 2)) {
     const row = await held.nearest({ above: same, below: other, about });
     if (row === undefined) break;
@@ -106,7 +109,7 @@ export async function findCut(deps: CutDeps, note: Note, told = Infinity): Promi
   };
 }
 
-/** Asks where the log ends only if nothing comes: another partition of the topic may be without a leader. */
+/** Asks where the log ends only if nothing comes. */
 async function recordAt(
   { log, owned, topic }: CutDeps,
   offset: number,
@@ -118,8 +121,7 @@ async function recordAt(
       const batch = await owned.read({ topic, maxRecords: 1, maxBytes: 1, waitMs: READ_WAIT_MS });
       const record = batch?.records[0];
       if (record !== undefined) return record.offset === offset ? record : 'removed';
-      if (batch === undefined && offset >= ((await log.endOffsets(topic))[owned.partition] ?? 0))
-        return 'beyond';
+      if (batch === undefined && offset >= (await log.endOffset(topic, owned.partition))) return 'beyond';
     } catch (error) {
       if (error instanceof LogTruncated && error.offset <= offset) return 'beyond';
       throw error;

@@ -1,16 +1,17 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterEach, beforeEach, expect, test } from 'vitest';
-import { openEmbeddedLog } from '../log/embedded/embeddedLog.ts';
-import type { Log } from '../log/log.ts';
-import { watchProgress } from './progress.ts';
+import { afterEach, beforeEach, expect, onTestFinished, test, vi } from 'vitest';
+import { type EmbeddedExtras, openEmbeddedLog } from '../log/embedded/embeddedLog.ts';
+import type { Log, OwnedPartition } from '../log/log.ts';
+import { createHealth, type Health } from '../process/health.ts';
+import { checkProgress, positionsOf, watchProgress } from './progress.ts';
 
 const HOUR_MS = 60 * 60 * 1000;
 const TOPIC = 'progress';
 
 let directory: string;
-let log: Log;
+let log: Log & EmbeddedExtras;
 let nowMs = 0;
 const clock = { now: () => nowMs };
 
@@ -45,3 +46,96 @@ test('a record after an hour of silence has not waited for an hour', async () =>
   await append();
   expect(await progress.problem()).toBeUndefined();
 });
+
+test('a record after a cut that had left nothing to read has not waited since before', async () => {
+  const progress = watchProgress({ log, clock, group: 'g', topic: TOPIC });
+  await append();
+  expect(await progress.problem()).toBeUndefined();
+  await log.cut(TOPIC, 0, 0);
+  expect(await progress.problem()).toBeUndefined();
+  nowMs += HOUR_MS;
+  await append();
+  expect(await progress.problem()).toBeUndefined();
+});
+
+test('a partition that moves is no problem, however far it is behind; one that stands still for 30 s is', async () => {
+  const progress = watchProgress({ log, clock, group: 'g', topic: TOPIC });
+  for (let i = 0; i < 5; i++) await append();
+  const consumer = await aMember('g');
+  for (const offset of [1, 2]) {
+    expect(await progress.problem()).toBeUndefined();
+    nowMs += 30_000;
+    expect(await progress.problem()).toBeUndefined();
+    await consumer.commit(offset);
+    nowMs += HOUR_MS;
+  }
+  expect(await progress.problem()).toBeUndefined();
+  expect(await progress.lag()).toBe(3);
+  nowMs += 30_001;
+  expect(await progress.problem()).toBe('g has not moved on progress/0 since offset 2, 3 records behind');
+  await consumer.commit(5);
+  expect(await progress.problem()).toBeUndefined();
+  expect(await progress.lag()).toBe(0);
+  await consumer.stop();
+});
+
+test('a group has read what it committed, or else what lies before the topic', async () => {
+  const asked: string[] = [];
+  const of = {
+    committed: async () => [{ offset: 7, metadata: '' }, undefined, { offset: 0, metadata: '' }],
+    startOffsets: async () => {
+      asked.push('startOffsets');
+      return [3, 4, 5];
+    },
+  };
+  expect(await positionsOf(of, 'g', TOPIC)).toEqual([7, 4, 0]);
+  expect(asked).toHaveLength(1);
+  // Where the topic begins is a request to every broker.
+  expect(await positionsOf(of, 'g', TOPIC, (partition) => partition !== 1)).toEqual([7, 0, 0]);
+  expect(asked).toHaveLength(1);
+});
+
+test('a process looks at its progress unasked, so that the first who asks hears of what has long been stuck', async () => {
+  vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] });
+  onTestFinished(() => void vi.useRealTimers());
+  const health = createHealth();
+  const lags: number[] = [];
+  const end = checkProgress({ log, clock, health }, { group: 'g', topic: TOPIC, name: 'linker' }, (lag) =>
+    lags.push(lag),
+  );
+  await append();
+  vi.advanceTimersByTime(5_000);
+  await expect.poll(() => lags).toEqual([1]);
+  nowMs += HOUR_MS;
+  expect(await problemOf(health)).toContain('has not moved');
+  end();
+  vi.advanceTimersByTime(60_000);
+  expect(await problemOf(health)).toContain('has not moved');
+  expect(lags).toEqual([1, 1, 1]);
+});
+
+async function problemOf(health: Health): Promise<string | undefined> {
+  return (await health.state()).problems['linker'];
+}
+
+/** Owns the partition, and commits as it is told. */
+async function aMember(group: string) {
+  const assigned = Promise.withResolvers<OwnedPartition>();
+  const consumer = await log.consume({
+    group,
+    topics: [TOPIC],
+    process: async (owned) => {
+      assigned.resolve(owned);
+      while (!owned.signal.aborted)
+        await owned.read({ topic: TOPIC, waitMs: 10, maxRecords: 10, maxBytes: 1_000 });
+    },
+  });
+  const owned = await assigned.promise;
+  return {
+    stop: () => consumer.stop(),
+    commit: async (offset: number) => {
+      await expect.poll(() => owned.position(TOPIC)).toBeGreaterThanOrEqual(offset);
+      await owned.commit(TOPIC, { offset, metadata: '' });
+    },
+  };
+}

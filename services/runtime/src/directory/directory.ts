@@ -23,6 +23,14 @@ export function emptyDirectory(): Directory {
   return { tenants: new Map(), projects: new Map(), tokens: new Map(), tokenIdsBySha256: new Map() };
 }
 
+/** Makes it what another one is, in place. */
+export function become(directory: Directory, other: Directory): void {
+  replace(directory.tenants, other.tenants);
+  replace(directory.projects, other.projects);
+  replace(directory.tokens, other.tokens);
+  replace(directory.tokenIdsBySha256, other.tokenIdsBySha256);
+}
+
 /** Applies one record of the topic, in place. A null entry is a tombstone. */
 export function applyEntry(directory: Directory, key: string, entry: DirectoryEntry | null): void {
   const colon = key.indexOf(':');
@@ -56,6 +64,11 @@ export function resolveToken(
 
 export function sha256Hex(text: string): string {
   return createHash('sha256').update(text, 'utf8').digest('hex');
+}
+
+function replace<T>(map: Map<string, T>, by: ReadonlyMap<string, T>): void {
+  map.clear();
+  for (const [key, value] of by) map.set(key, value);
 }
 
 function forget(directory: Directory, kind: string, id: string): void {

@@ -6,13 +6,15 @@ import {
   entityKey,
 } from '@questlog/schemas/topics/directoryEntry';
 import { TOPICS } from '@questlog/schemas/topics/topics';
-import type { Headers, Log, LogRecord, Tail } from '../log/log.ts';
+import type { Headers, Log, Tail } from '../log/log.ts';
 import { reachedWithin } from '../log/reachedWithin.ts';
 import { Invalid, Unavailable } from '../process/errors.ts';
 import type { Logger } from '../process/logger.ts';
+import { withinLimit } from '../process/waiting.ts';
 import { type Codec, createCodec, type SchemaRegistry } from '../registry/registry.ts';
 import { openTailDecoder } from '../registry/tailDecoder.ts';
-import { applyEntry, type Directory, emptyDirectory } from './directory.ts';
+import { type CutDirectory, type DecodeEntry, type ReadAnew, untilMended } from './afterCut.ts';
+import { applyEntry, become, type Directory, emptyDirectory } from './directory.ts';
 import { Predecessors } from './predecessors.ts';
 import { Repeats } from './repeats.ts';
 
@@ -28,6 +30,8 @@ export interface DirectoryHandle {
    *   `decide` throws.
    */
   change<K extends EntityKind, T>(kind: K, id: string, decide: Decide<K, T>): Promise<T>;
+  /** Has it hear of each cut of the topic, once what was missing is there again. */
+  onCut(hears: (cut: CutDirectory) => void): void;
   readonly failed: Promise<never>;
   close(): Promise<void>;
 }
@@ -65,10 +69,7 @@ export async function openDirectory(deps: DirectoryDeps): Promise<DirectoryHandl
   const predecessors = new Predecessors();
   const repeats = new Repeats({ log, logger, predecessors, afterMs: deps.repeatAfterMs ?? REPEAT_AFTER_MS });
   const changesUnderWay = new Set<Set<number>>();
-  const decoded = async (
-    record: LogRecord,
-    partition: number,
-  ): Promise<DirectoryEntry | null | undefined> => {
+  const decoded: DecodeEntry = async (record, partition) => {
     try {
       return record.value === null ? null : await decoder.decode(record, partition);
     } catch (error) {
@@ -77,11 +78,31 @@ export async function openDirectory(deps: DirectoryDeps): Promise<DirectoryHandl
       return undefined;
     }
   };
+  const closed = new AbortController();
+  const hearers: ((cut: CutDirectory) => void)[] = [];
+  /** What is below was read beside the tail, after a cut. */
+  let end = 0;
+  let whole: Promise<void> = Promise.resolve();
+  const take = (read: ReadAnew): void => {
+    become(current, read.current);
+    predecessors.become(read.predecessors);
+    for (const [key, isLast] of predecessors.keys()) repeats.read(key, isLast);
+    for (const lost of changesUnderWay) for (const offset of read.uncounted) lost.add(offset);
+    end = read.end;
+    for (const hears of hearers) hears(read);
+  };
   const tail = await log.tail({
     topic: TOPICS.directory,
     from: 'earliest',
+    // Until it is mended what was known goes on: a game must not be told that its token is none.
+    onTruncated: (_, offset) => {
+      const cut = { known: predecessors, offset, signal: closed.signal };
+      whole = untilMended({ log, logger, decode: decoded }, cut).then(take);
+      return whole;
+    },
     onBatch: async (batch) => {
       for (const record of batch.records) {
+        if (record.offset < end) continue;
         const entry = await decoded(record, batch.partition);
         // Nothing is awaited from here on: a change must not see a half applied record.
         const counts = predecessors.accept(record);
@@ -93,13 +114,16 @@ export async function openDirectory(deps: DirectoryDeps): Promise<DirectoryHandl
   });
   await tail.reached(await log.endOffsets(TOPICS.directory));
   const waitMs = deps.waitMs ?? WAIT_MS;
-  const shared = { log, codec, tail, current, predecessors, repeats, changesUnderWay, waitMs };
+  const isWhole = () => whole;
+  const shared = { log, codec, tail, isWhole, current, predecessors, repeats, changesUnderWay, waitMs };
   return {
     current,
     failed: tail.failed,
     put: (kind, id, entity) => append(shared, kind, id, { entity, headers: {} }).then(() => undefined),
     change: (kind, id, decide) => change(shared, kind, id, decide),
+    onCut: (hears) => void hearers.push(hears),
     close: () => {
+      closed.abort(new Unavailable('the directory was closed'));
       repeats.close();
       decoder.close();
       return tail.close();
@@ -111,6 +135,8 @@ interface Shared {
   readonly log: Log;
   readonly codec: Codec<DirectoryEntry>;
   readonly tail: Tail;
+  /** Resolves when what a cut has taken is there again. */
+  readonly isWhole: () => Promise<void>;
   readonly current: Directory;
   readonly predecessors: Predecessors;
   readonly repeats: Repeats;
@@ -172,7 +198,10 @@ async function append<K extends EntityKind>(
 }
 
 /** @throws Unavailable */
-async function readUpTo({ tail, waitMs }: Shared, offsets: readonly number[]): Promise<void> {
+async function readUpTo({ tail, isWhole, waitMs }: Shared, offsets: readonly number[]): Promise<void> {
   const message = 'this process has not read yet what the log has; try again';
+  await withinLimit(isWhole(), waitMs, () => {
+    throw new Unavailable(message);
+  });
   await reachedWithin(tail, offsets, { limitMs: waitMs, message });
 }

@@ -47,13 +47,40 @@ export class Predecessors {
     if (key === null) return true;
     const best = this.#counting.get(key);
     const first = Number(headers[REPEATS_HEADER] ?? offset);
-    const follows = offsetNamed(headers[FOLLOWS_HEADER]) ?? first - 1;
+    const named = offsetNamed(headers[FOLLOWS_HEADER]) ?? first;
+    // A predecessor at or behind the record itself was cut from the log since.
+    const follows = named < first ? named : first - 1;
     if (best !== undefined && !isBefore(best, follows, first)) {
       this.#counting.set(key, { ...best, isLast: false });
       return false;
     }
     this.#counting.set(key, { follows, offset: first, value: value && Buffer.from(value), isLast: true });
     return true;
+  }
+
+  /** Each key, and whether its last record counts. */
+  keys(): [string, boolean][] {
+    return [...this.#counting].map(([key, { isLast }]) => [key, isLast]);
+  }
+
+  /**
+   * What a cut of the log has taken: for each key whose record that counts is gone, its bytes, to follow what counts now.
+   * @param now of the log as it is now.
+   * @param offset from which on the log was cut; what it has there now was decided since.
+   */
+  lostTo(now: Predecessors, offset: number): NewRecord[] {
+    return [...this.#counting].flatMap(([key, { value }]) => {
+      const there = now.#counting.get(key);
+      const isDecidedSince = there !== undefined && there.offset >= offset;
+      if (isDecidedSince || isSame(value, there?.value ?? null)) return [];
+      return [{ key, value, headers: now.headersFor(key) }];
+    });
+  }
+
+  /** Knows from now on what another one does. */
+  become(other: Predecessors): void {
+    this.#counting.clear();
+    for (const [key, record] of other.#counting) this.#counting.set(key, record);
   }
 
   /** The record to repeat for a key whose last record does not count. */
@@ -68,6 +95,10 @@ export class Predecessors {
 /** True for a record with this predecessor and offset that counts after `best`. */
 function isBefore(best: Counting, follows: number, offset: number): boolean {
   return follows === best.follows ? offset <= best.offset : follows > best.follows;
+}
+
+function isSame(a: Buffer | null, b: Buffer | null): boolean {
+  return a === null || b === null ? a === b : a.equals(b);
 }
 
 function nameOf(offset: number): string {

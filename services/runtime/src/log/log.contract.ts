@@ -14,7 +14,22 @@ import type { Log } from './log.ts';
 
 export type { LogHarness } from './contract/harness.ts';
 
-export function describeLogContract(name: string, harness: LogHarness): void {
+type Duty = (subject: Subject) => void;
+
+const DUTIES: readonly Duty[] = [
+  describeAppends,
+  describeTails,
+  describeGroups,
+  describeRebalances,
+  describeTransactions,
+];
+
+/** @param duties some of them, where others are tested with another harness. */
+export function describeLogContract(
+  name: string,
+  harness: LogHarness,
+  duties: readonly Duty[] = harness.cut === undefined ? DUTIES : [...DUTIES, describeCuts],
+): void {
   describe(`${name} keeps the contract of the log`, () => {
     let log: Log | undefined;
     const subject: Subject = {
@@ -37,11 +52,6 @@ export function describeLogContract(name: string, harness: LogHarness): void {
       await harness.dispose();
     });
 
-    describeAppends(subject);
-    describeTails(subject);
-    describeGroups(subject);
-    describeRebalances(subject);
-    describeTransactions(subject);
-    describeCuts(subject);
+    for (const describeDuty of duties) describeDuty(subject);
   });
 }

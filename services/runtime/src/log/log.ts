@@ -11,7 +11,8 @@ export interface Log {
 
   /**
    * Creates what is missing. Partition counts never change, since the partition of a key would: an existing topic that was
-   * made with another count, or has fewer by now, is a `StartRefused`. Partitions that somebody added stay unused.
+   * made with another count, or has fewer by now, is a `StartRefused`. Partitions that somebody added are none of the
+   * topic's: only `added` tells of them, and only a consumer of `added` ones reads them.
    */
   ensureTopics(topics: readonly TopicSpec[]): Promise<void>;
 
@@ -27,6 +28,9 @@ export interface Log {
   /** Per partition, the offset the next record will get (Kafka's high watermark; the last stable offset for readers). */
   endOffsets(topic: string): Promise<number[]>;
 
+  /** The same of one partition: known also while another has no leader. */
+  endOffset(topic: string, partition: number): Promise<number>;
+
   /** Per partition, the oldest offset that can still be read. */
   startOffsets(topic: string): Promise<number[]>;
 
@@ -35,6 +39,9 @@ export interface Log {
 
   /** Reads a topic without a group, every partition from `from` on, and follows it until closed. */
   tail(options: TailOptions): Promise<Tail>;
+
+  /** The topics to which somebody has added partitions since they were made, as of now. */
+  added(): Promise<readonly AddedPartitions[]>;
 
   /**
    * Joins a consumer group. Partition p of all the topics goes to one member, which is what a join needs; the topics
@@ -45,8 +52,20 @@ export interface Log {
   /** Initialises a transactional producer; an older one of the same id is fenced from then on (KIP-98). */
   transactional(transactionalId: string): Promise<TransactionalProducer>;
 
+  /** Those that take no appends or give no records just now, while others do. Not there where all are in one file. */
+  sickPartitions?(): readonly SickPartition[];
+
   /** Stops every tail and consumer, lets running appends finish, closes. */
   close(): Promise<void>;
+}
+
+export interface SickPartition {
+  readonly doing: 'append' | 'read';
+  readonly topic: string;
+  readonly partition: number;
+  /** So long by now. */
+  readonly forMs: number;
+  readonly cause: string;
 }
 
 export interface TopicSpec {
@@ -123,6 +142,16 @@ export interface TailOptions {
   onTruncated?(partition: number, offset: number): void | Promise<void>;
 }
 
+export interface AddedPartitions {
+  readonly topic: string;
+  /** It was made with so many; the first that was added has this number. */
+  readonly madeWith: number;
+  /** There are so many by now. */
+  readonly partitions: number;
+  /** Others have written so many records to those that were added. */
+  readonly records: number;
+}
+
 export interface Tail {
   /** Per partition, the next offset the tail will read: everything below has been through `onBatch`. */
   positions(): readonly number[];
@@ -136,6 +165,8 @@ export interface Tail {
 export interface ConsumeOptions {
   readonly group: string;
   readonly topics: readonly string[];
+  /** Those that somebody added to the one topic, as of now, instead of the topic's own. */
+  readonly partitions?: 'added';
   /**
    * Runs once for each partition this member gets, for as long as it keeps it; returns soon after `signal` aborts.
    * A rejection (other than `Fenced` after a lost partition) stops the consumer and rejects `failed`.

@@ -5,3 +5,6 @@ export interface Clock {
 }
 
 export const systemClock: Clock = { now: Date.now };
+
+/** For how long something takes or may take: nobody sets it, and its times mean nothing outside the process. */
+export const steadyClock: Clock = performance;

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { Doorbell } from './waiting.ts';
+import { atMost, Doorbell, nextTurn } from './waiting.ts';
 
 it('wakes a waiter once, also one that comes after the ring', async () => {
   const bell = new Doorbell();
@@ -17,4 +17,32 @@ it('wakes a waiter once, also one that comes after the ring', async () => {
   expect(isAwake).toBe(false);
   bell.ring();
   await next;
+});
+
+it('runs so many at a time, the others in their order, also behind one that fails', async () => {
+  const inTurn = atMost(2);
+  const ends: PromiseWithResolvers<void>[] = [];
+  const begun: number[] = [];
+  const all = [0, 1, 2, 3, 4].map((n) =>
+    inTurn(async () => {
+      begun.push(n);
+      const end = Promise.withResolvers<void>();
+      ends.push(end);
+      await end.promise;
+    }),
+  );
+  const settled = Promise.allSettled(all);
+  await nextTurn();
+  expect(begun).toEqual([0, 1]);
+  ends[1]?.reject(new Error('it failed'));
+  await nextTurn();
+  expect(begun).toEqual([0, 1, 2]);
+  ends[0]?.resolve();
+  ends[2]?.resolve();
+  await nextTurn();
+  expect(begun).toEqual([0, 1, 2, 3, 4]);
+  for (const { resolve } of ends) resolve();
+  expect((await settled).map(({ status }) => status).filter((status) => status === 'rejected')).toHaveLength(
+    1,
+  );
 });

@@ -1,4 +1,4 @@
-/** The ways to wait: between tries, for a ring, for a turn of the event loop, and for something but not too long. */
+/** The ways to wait: between tries, for a ring, for a turn, for a round that is shared, for something but not too long. */
 import { setTimeout as delay } from 'node:timers/promises';
 import { Unavailable } from './errors.ts';
 
@@ -92,6 +92,14 @@ export async function settledWithin(promise: Promise<unknown>, waitMs: number): 
   await withinLimit<unknown>(promise, waitMs, () => undefined);
 }
 
+/** A stop has 15 s for all that there is to close. */
+const SOON_MS = 1_000;
+
+/** For a stop: waits for `promise`, which never rejects, but not for a dependency that is silent. */
+export async function settledSoon(promise: Promise<unknown>): Promise<void> {
+  await settledWithin(promise, SOON_MS);
+}
+
 /** Gives what comes of the work, or of `late` when it takes longer; the work goes on, and its outcome is nobody's. */
 export async function withinLimit<T>(work: Promise<T>, limitMs: number, late: () => T): Promise<T> {
   const { promise: timeout, resolve } = Promise.withResolvers<void>();
@@ -114,4 +122,40 @@ export class Failure {
     this.failed = promise;
     this.fail = reject;
   }
+}
+
+/**
+ * Callers of the same work share a round of it that begins after they called: the round that runs may have looked before
+ * what they know of had happened. However many call, one round runs and one more is waiting.
+ */
+export function nextRound<T>(work: () => Promise<T>): () => Promise<T> {
+  let last: Promise<unknown> = Promise.resolve();
+  let next: Promise<T> | undefined;
+  const begin = (): Promise<T> => {
+    next = undefined;
+    const round = work();
+    last = round.catch(() => undefined);
+    return round;
+  };
+  return () => {
+    next ??= last.then(begin);
+    return next;
+  };
+}
+
+/** Lets so many pieces of work run at a time; the others wait for their turn. */
+export function atMost(limit: number): <T>(work: () => Promise<T>) => Promise<T> {
+  const waiting: (() => void)[] = [];
+  let running = 0;
+  return async (work) => {
+    if (running === limit) await new Promise<void>((resolve) => waiting.push(resolve));
+    else running += 1;
+    try {
+      return await work();
+    } finally {
+      const next = waiting.shift();
+      if (next === undefined) running -= 1;
+      else next();
+    }
+  };
 }

@@ -1,4 +1,5 @@
 /** A simulated game is the same for the same seed, and what a client could have sent. */
+import { createHash } from 'node:crypto';
 import { EVENT_INPUT } from '@questlog/schemas/http/event';
 import { ReportInput } from '@questlog/schemas/http/report';
 import { SessionInput } from '@questlog/schemas/http/session';
@@ -14,6 +15,18 @@ const requests = game.flatMap((visit) => visit.requests);
 test('a seed repeats its game, and another seed is another', () => {
   expect([...visitsOf(TEN_DAYS)]).toEqual(game);
   expect([...visitsOf({ ...TEN_DAYS, seed: 8 })]).not.toEqual(game);
+});
+
+test('a seed is the same game in every version, so that two versions can be held against each other', () => {
+  const live = [...visitsOf({ ...TEN_DAYS, players: 120, toMs: FROM + 300_000 })];
+  const digests = [game, live].map((visits) =>
+    createHash('sha256').update(JSON.stringify(visits)).digest('hex'),
+  );
+  // Whoever changes the game on purpose changes these, and the figures of the data guide with them.
+  expect(digests).toEqual([
+    '5bdadb69543adc29621772b05980b1ac0c37e9b4be336fd7909667db86f8c2d7',
+    '90705610e9d592d17fb8ec36502be5d35c2d374d711e3954cb51bd9fb55f0b0f',
+  ]);
 });
 
 test('visits and what a visit sends come in the order of their times, within the days', () => {

@@ -142,6 +142,12 @@ describe('the events of a bug report', () => {
     expect(appendIdsOf(first)).toContain(appendIdsOf(rest)[0]);
   });
 
+  test('have other append ids where the report is filed anew with other ids: consumers drop none that were answered', () => {
+    const anew = accept(input({ drafts: given, reportId: KEY }));
+    expect(idsOf(anew)).not.toEqual(idsOf(first));
+    expect(new Set([first, anew].flatMap(appendIdsOf)).size).toBe(4);
+  });
+
   test('share no append id with another report, another project or a request without one', () => {
     const others = [
       accept(input({ drafts: given, reportId: PROJECT })),

@@ -77,7 +77,7 @@ export function accept(input: AcceptInput): AcceptedBatch {
   for (const [name, { lane, events }] of records) {
     const partition = partitionOf(input.tenantId, lane, input.partitions);
     const messages = byPartition.get(partition) ?? [];
-    messages.push(messageOf(input, appendIdOf(input, name, position++), events));
+    messages.push(messageOf(input, appendIdOf(input, name, events, position++), events));
     byPartition.set(partition, messages);
   }
   return { created, appends: [...byPartition].map(([partition, messages]) => ({ partition, messages })) };
@@ -117,11 +117,20 @@ function messageOf(input: AcceptInput, appendId: string, events: readonly Create
   return { appendId, tenantId, projectId, receivedAt, revision, idempotency, events };
 }
 
-/** Random, or for a keyed request and a report the same at every try: consumers drop the second one. */
-function appendIdOf(input: AcceptInput, name: string, position: number): string {
+/**
+ * Random, or for a keyed request and a report the same at every try: consumers drop the second one. A report that the log
+ * has lost is filed with other ids when it comes again. Under the id of the lost try those would be dropped.
+ */
+function appendIdOf(
+  input: AcceptInput,
+  name: string,
+  [first]: readonly CreatedEvent[],
+  position: number,
+): string {
   const { idempotency, projectId, random, drafts, reportId } = input;
   if (reportId !== undefined) {
-    return uuidV8(createHash('sha256').update(`${projectId}/report ${reportId}/${name}`).digest());
+    const tried = `${projectId}/report ${reportId}/${name}/${first?.id}`;
+    return uuidV8(createHash('sha256').update(tried).digest());
   }
   if (idempotency === null) {
     const at = drafts.length * 8 + position * 16;

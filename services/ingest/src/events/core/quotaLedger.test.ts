@@ -29,6 +29,25 @@ test('an append that the rollup had before it was confirmed is counted once', ()
   expect(ledger.used()).toBe(4);
 });
 
+test('while ClickHouse is away own appends take bounded memory; then few of them count twice for a moment, and none is left out', () => {
+  const [appends, maxOwn] = [5_000, 100];
+  const ledger = new QuotaLedger(LOG, maxOwn);
+  for (let offset = 0; offset < appends; offset++) {
+    ledger.reserve(1);
+    ledger.confirm(0, offset, 1);
+  }
+  const used = new Set<number>();
+  for (let covered = 0; covered <= appends; covered++) {
+    ledger.refresh([], [covered]);
+    used.add(ledger.used());
+    const twice = ledger.used() - (appends - covered);
+    expect(twice).toBeGreaterThanOrEqual(0);
+    expect(twice).toBeLessThanOrEqual((4 * appends) / maxOwn);
+  }
+  expect(used.size).toBeLessThanOrEqual(maxOwn + 1);
+  expect(ledger.used()).toBe(0);
+});
+
 test.each([
   [10_000, 0, false],
   [10_000, 8_000, false],
@@ -80,6 +99,85 @@ test('at rest, equals what is in the log, however appends, repeats and readings 
         expect(ledger.used()).toBe(expected());
       }
     }),
+  );
+});
+
+test('at rest, equals what is stored and what is in the log, also when the log is cut and the projector notices it later', () => {
+  const step = fc.oneof(
+    fc.record({ kind: fc.constant('append' as const), events: fc.integer({ min: 1, max: 500 }) }),
+    fc.record({ kind: fc.constant('project' as const), records: fc.nat(3) }),
+    fc.record({ kind: fc.constant('cut' as const), records: fc.integer({ min: 1, max: 5 }) }),
+    fc.constant({ kind: 'refresh' as const }),
+  );
+  fc.assert(
+    fc.property(fc.array(step, { maxLength: 60 }), (steps) => {
+      const ledger = new QuotaLedger(LOG);
+      const log: number[] = [];
+      let projected = { end: 0, used: 0 };
+      let orphans = 0;
+      /** Where the log was cut below what the projector had written and has not looked at since. */
+      let cutAt = Infinity;
+      const sum = (events: readonly number[]) => events.reduce((total, one) => total + one, 0);
+      const refresh = (): void =>
+        ledger.refresh(
+          [
+            { logId: LOG, partition: 0, used: projected.used, lastOffset: projected.end - 1 },
+            { logId: 'the cut', partition: 0, used: orphans, lastOffset: 1_000_000 },
+          ],
+          [projected.end],
+        );
+      for (const one of steps) {
+        if (one.kind === 'append') {
+          ledger.reserve(one.events);
+          ledger.confirm(0, log.push(one.events) - 1, one.events);
+        } else if (one.kind === 'cut') {
+          const offset = Math.max(0, log.length - one.records);
+          // It is read once more before, so that the reading is of the log as it was.
+          refresh();
+          if (offset < projected.end) cutAt = Math.min(cutAt, offset);
+          log.length = offset;
+          ledger.cut(0, offset);
+        } else if (one.kind === 'refresh') {
+          refresh();
+        } else {
+          if (cutAt < projected.end) {
+            const kept = sum(log.slice(0, cutAt));
+            orphans += projected.used - kept;
+            projected = { end: cutAt, used: kept };
+            cutAt = Infinity;
+          }
+          const end = Math.max(projected.end, Math.min(log.length, projected.end + one.records));
+          projected = { end, used: sum(log.slice(0, end)) };
+        }
+      }
+      refresh();
+      const unprojected = log.slice(Math.min(cutAt, projected.end));
+      expect(ledger.used()).toBe(projected.used + orphans + sum(unprojected));
+    }),
+    {
+      numRuns: 1_000,
+      examples: [
+        [
+          [
+            { kind: 'append', events: 1 },
+            { kind: 'project', records: 1 },
+            { kind: 'cut', records: 1 },
+            { kind: 'append', events: 1 },
+            { kind: 'project', records: 1 },
+          ],
+        ],
+        [
+          [
+            { kind: 'append', events: 1 },
+            { kind: 'append', events: 1 },
+            { kind: 'project', records: 2 },
+            { kind: 'cut', records: 1 },
+            { kind: 'cut', records: 1 },
+            { kind: 'append', events: 1 },
+          ],
+        ],
+      ],
+    },
   );
 });
 

@@ -15,6 +15,12 @@ export interface RollupRow {
 const NEAR_EVENTS = 2_000;
 const NEAR_SHARE = 0.05;
 
+/**
+ * Own appends of one partition that are told apart, some 40 bytes each. More wait for a projector that is away; then
+ * neighbours in the log become one, and count until all of it is projected.
+ */
+const MAX_OWN = 10_000;
+
 interface OwnAppend {
   readonly offset: number;
   readonly events: number;
@@ -22,15 +28,21 @@ interface OwnAppend {
 
 export class QuotaLedger {
   readonly #logId: string;
+  readonly #maxOwn: number;
   #rollupUsed = 0;
   /** Rows of this log; other logs' rows can only be summed. */
   readonly #lastOffsets = new Map<number, number>();
+  /** Per partition, what the rollup holds under other logs' ids: the projector moves there what a cut has taken. */
+  #usedElsewhere = new Map<number, number>();
+  /** Of partitions that were cut, what a reading says until the projector has noticed it: of other records. */
+  readonly #stale = new Map<number, { readonly lastOffset: number; readonly usedElsewhere: number }>();
   readonly #own = new Map<number, OwnAppend[]>();
   #ownUsed = 0;
   #reserved = 0;
 
-  constructor(logId: string) {
+  constructor(logId: string, maxOwn = MAX_OWN) {
     this.#logId = logId;
+    this.#maxOwn = maxOwn;
   }
 
   used(): number {
@@ -52,11 +64,35 @@ export class QuotaLedger {
    */
   refresh(rows: readonly RollupRow[], projected: readonly number[]): void {
     this.#rollupUsed = 0;
-    for (const row of rows) {
-      this.#rollupUsed += row.used;
-      if (row.logId === this.#logId) this.#cover(row.partition, row.lastOffset);
+    this.#usedElsewhere = new Map();
+    const covered = new Map(projected.map((end, partition) => [partition, end - 1]));
+    for (const { logId, partition, used, lastOffset } of rows) {
+      this.#rollupUsed += used;
+      if (logId === this.#logId) covered.set(partition, Math.max(lastOffset, covered.get(partition) ?? -1));
+      else this.#usedElsewhere.set(partition, used + this.#elsewhere(partition));
     }
-    for (const [partition, end] of projected.entries()) this.#cover(partition, end - 1);
+    for (const [partition, lastOffset] of covered) {
+      const stale = this.#stale.get(partition);
+      // The projector may have come to the same offset again, with other records.
+      if (stale?.lastOffset === lastOffset && stale.usedElsewhere === this.#elsewhere(partition)) continue;
+      this.#stale.delete(partition);
+      this.#cover(partition, lastOffset);
+    }
+  }
+
+  /**
+   * The log no longer holds what it held from the offset on. Own appends that were projected are in the rollup for good,
+   * others are gone.
+   */
+  cut(partition: number, offset: number): void {
+    const covered = this.#lastOffsets.get(partition) ?? -1;
+    if (covered >= offset) {
+      // After two cuts in a row a reading still says what it said before the first one.
+      if (!this.#stale.has(partition))
+        this.#stale.set(partition, { lastOffset: covered, usedElsewhere: this.#elsewhere(partition) });
+      this.#lastOffsets.set(partition, offset - 1);
+    }
+    this.#keepOwn(partition, (own) => own.offset < offset);
   }
 
   /** Counts events before they are appended, so that concurrent requests see each other. Returns the use before them. */
@@ -70,9 +106,9 @@ export class QuotaLedger {
   confirm(partition: number, offset: number, events: number): void {
     this.#reserved -= events;
     if (offset <= (this.#lastOffsets.get(partition) ?? -1)) return;
-    const own = this.#own.get(partition);
-    if (own === undefined) this.#own.set(partition, [{ offset, events }]);
-    else own.push({ offset, events });
+    const own = this.#own.get(partition) ?? [];
+    own.push({ offset, events });
+    this.#own.set(partition, own.length > this.#maxOwn ? together(own, this.#maxOwn / 2) : own);
     this.#ownUsed += events;
   }
 
@@ -81,13 +117,32 @@ export class QuotaLedger {
     this.#reserved -= events;
   }
 
+  #elsewhere(partition: number): number {
+    return this.#usedElsewhere.get(partition) ?? 0;
+  }
+
   #cover(partition: number, lastOffset: number): void {
     const covered = Math.max(lastOffset, this.#lastOffsets.get(partition) ?? -1);
     this.#lastOffsets.set(partition, covered);
+    this.#keepOwn(partition, ({ offset }) => offset > covered);
+  }
+
+  #keepOwn(partition: number, isKept: (own: OwnAppend) => boolean): void {
     const own = this.#own.get(partition) ?? [];
-    const kept = own.filter(({ offset }) => offset > covered);
+    const kept = own.filter(isKept);
     for (const { events } of own) this.#ownUsed -= events;
     for (const { events } of kept) this.#ownUsed += events;
     this.#own.set(partition, kept);
   }
+}
+
+/** Merges the appends of one range of offsets into the last of them; at most `parts` and one are left. */
+function together(own: readonly OwnAppend[], parts: number): OwnAppend[] {
+  const [first, last] = [own.at(0)?.offset ?? 0, own.at(-1)?.offset ?? 0];
+  // A power of two: the ranges of a later merge hold earlier ones whole.
+  const offsetsOfOne = 2 ** Math.ceil(Math.log2((last - first + 1) / parts));
+  const groups = Map.groupBy(own, ({ offset }) => Math.floor(offset / offsetsOfOne));
+  return [...groups.values()].map((group) =>
+    group.reduce((a, b) => ({ offset: Math.max(a.offset, b.offset), events: a.events + b.events })),
+  );
 }

@@ -42,3 +42,20 @@ test('what is beyond the bound is told, what is known counts on, and old minutes
   counts.take(laterMs);
   expect(counts.note(laterMs, laterMs, 'one more', 'accepted', 1)).toBe(true);
 });
+
+test('a tenant’s minute is counted whole or not at all, or events would seem to be lost', () => {
+  const counts = new ReceivedCounts();
+  const note = (tenantId: string, what: string, events: number, nowMs = NOON_MS): boolean =>
+    counts.note(nowMs, NOON_MS, tenantId, what, events);
+  note('counted', 'accepted', 0);
+  const longAgoMs = NOON_MS - 15 * MINUTE_MS;
+  for (let n = 1; n < MAX_CELLS; n++) counts.note(NOON_MS, longAgoMs, `tenant ${n}`, 'accepted', 1);
+  const isNoted = ['counted', 'refused'].map((tenantId) => note(tenantId, LOGGED, 3));
+  counts.take(NOON_MS + MINUTE_MS);
+  // There is room again, but what the log took of it is not counted.
+  isNoted.push(...['counted', 'refused'].map((id) => note(id, 'accepted', 3, NOON_MS + MINUTE_MS)));
+
+  expect(isNoted).toEqual([true, false, true, false]);
+  const row = { tenantId: 'counted', minuteS: NOON_MS / 1000 };
+  expect(counts.take(NOON_MS + MINUTE_MS)).toEqual([{ ...row, what: 'accepted', count: 2, events: 3 }]);
+});

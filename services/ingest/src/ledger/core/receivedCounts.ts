@@ -20,23 +20,29 @@ interface Cell {
   isChanged: boolean;
 }
 
-/** Of all tenants and minutes; 100 bytes each or so. */
+/** Of all tenants and minutes; 100 bytes each or so. A tenant's minute that has one may add the others: outcomes are few. */
 export const MAX_CELLS = 40_000;
 /** No request takes so long: what was written of a minute is not counted on from zero. */
 const KEPT_S = 15 * 60;
 
+interface Minute {
+  /** By tenant and what. */
+  readonly tenants: Map<string, Map<string, Cell>>;
+  /** From the first refusal on: of a tenant that comes again the books would have one half, and miss the other. */
+  isFull: boolean;
+}
+
 export class ReceivedCounts {
-  /** By minute, tenant, and what. */
-  readonly #minutes = new Map<number, Map<string, Map<string, Cell>>>();
+  readonly #minutes = new Map<number, Minute>();
   #cells = 0;
 
   /** @returns false where a bound is met, or the minute is gone: it is not counted. */
   note(nowMs: number, atMs: number, tenantId: string, what: string, events: number): boolean {
     const minuteS = minuteOf(atMs);
     if (minuteS < minuteOf(nowMs) - KEPT_S) return false;
-    const cell =
-      this.#minutes.get(minuteS)?.get(tenantId)?.get(what) ?? this.#newCell(minuteS, tenantId, what);
-    if (cell === undefined) return false;
+    const cells = this.#cellsOf(minuteS, tenantId);
+    if (cells === undefined) return false;
+    const cell = cells.get(what) ?? this.#newCell(cells, what);
     cell.count++;
     cell.events += events;
     cell.isChanged = true;
@@ -46,7 +52,7 @@ export class ReceivedCounts {
   /** What has changed since the last time. A minute is let go some time after its last change was taken. */
   take(nowMs: number): ReceivedRow[] {
     const taken: ReceivedRow[] = [];
-    for (const [minuteS, tenants] of this.#minutes) {
+    for (const [minuteS, { tenants }] of this.#minutes) {
       for (const [tenantId, cells] of tenants) {
         for (const [what, cell] of cells) {
           if (cell.isChanged) taken.push({ tenantId, minuteS, what, count: cell.count, events: cell.events });
@@ -58,12 +64,24 @@ export class ReceivedCounts {
     return taken;
   }
 
-  #newCell(minuteS: number, tenantId: string, what: string): Cell | undefined {
-    if (this.#cells >= MAX_CELLS) return undefined;
-    const tenants = this.#minutes.get(minuteS) ?? new Map<string, Map<string, Cell>>();
-    const cells = tenants.get(tenantId) ?? new Map<string, Cell>();
+  /** Undefined where there is no room. */
+  #cellsOf(minuteS: number, tenantId: string): Map<string, Cell> | undefined {
+    const minute = this.#minutes.get(minuteS) ?? {
+      tenants: new Map<string, Map<string, Cell>>(),
+      isFull: false,
+    };
+    this.#minutes.set(minuteS, minute);
+    const known = minute.tenants.get(tenantId);
+    minute.isFull ||= known === undefined && this.#cells >= MAX_CELLS;
+    if (known !== undefined || minute.isFull) return known;
+    const cells = new Map<string, Cell>();
+    minute.tenants.set(tenantId, cells);
+    return cells;
+  }
+
+  #newCell(cells: Map<string, Cell>, what: string): Cell {
     const cell = { count: 0, events: 0, isChanged: false };
-    this.#minutes.set(minuteS, tenants.set(tenantId, cells.set(what, cell)));
+    cells.set(what, cell);
     this.#cells++;
     return cell;
   }
@@ -74,6 +92,7 @@ export class ReceivedCounts {
   }
 }
 
-function minuteOf(atMs: number): number {
+/** Seconds since the epoch. */
+export function minuteOf(atMs: number): number {
   return Math.floor(atMs / 60_000) * 60;
 }

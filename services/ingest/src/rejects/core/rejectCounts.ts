@@ -3,6 +3,7 @@
  * fills its own bound and nobody else's.
  */
 import type { ProblemCode } from '@questlog/schemas/http/problem';
+import { minuteOf } from '../../ledger/core/receivedCounts.ts';
 import { cutUtf8, masked, type Part } from './offendingPart.ts';
 
 /** Where a request went, and whose it was; zeros where nobody knows. */
@@ -141,10 +142,6 @@ export class RejectCounts {
 }
 
 export const NO_PART: Part = { sample: '', eventType: '' };
-
-function minuteOf(nowMs: number): number {
-  return Math.floor(nowMs / 60_000) * 60;
-}
 
 /** A name may be anything that a client sends, and megabytes long. */
 function fieldOf(pointer: string): string {

@@ -290,3 +290,11 @@ test('of too many event ids the last count where a client request id keeps the r
   expect(draft).toMatchObject({ problems: [], eventIdsTruncated: true });
   expect(draft.eventIds).toEqual(eventIds.slice(1));
 });
+
+test('a bad event id is named by its place in the request, also where those before the last do not count', () => {
+  const eventIds = Array.from({ length: 1200 }, (): string => randomUUID());
+  eventIds[700] = 'bad';
+  const draft = read({ clientRequestId: SESSION, eventIds });
+  expect(told(draft)).toEqual(['0 /eventIds/700 invalid_uuid']);
+  expect(draft.problems[0]?.detail).toContain('eventIds.700');
+});

@@ -181,30 +181,31 @@ function smallFields({ fields }: ScannedObject): {
   const isTooMany = Array.isArray(eventIds) && eventIds.length > MAX_NAMED_EVENTS;
   // A game whose queue outlived a connection names all events of its run in every report.
   const eventIdsTruncated = isTooMany && 'clientRequestId' in given;
-  if (isTooMany) given['eventIds'] = eventIds.slice(-MAX_NAMED_EVENTS);
+  const leftOut = isTooMany ? eventIds.length - MAX_NAMED_EVENTS : 0;
+  if (isTooMany) given['eventIds'] = eventIds.slice(leftOut);
   const { value, problems } = checkedFields(validator, given);
   if (isTooMany && !eventIdsTruncated) {
     const detail = `eventIds takes at most ${MAX_NAMED_EVENTS} ids, this one has ${eventIds.length}`;
     problems.push(problem('/eventIds', 'batch_too_large', detail));
   }
-  problems.push(...valueProblems(value));
+  problems.push(...valueProblems(value, leftOut));
   const occurredAt = timestampIn('occurredAt', value.occurredAt, problems);
   return { value, occurredAt, eventIdsTruncated, problems };
 }
 
-/** What a schema alone does not say. */
-function valueProblems({
-  id,
-  clientRequestId,
-  eventIds,
-  report,
-  attachments = [],
-}: ReportFields): ElementProblem[] {
-  const found = (eventIds ?? []).flatMap((one, i) =>
-    uuidsOf(one).length > 0
-      ? []
-      : [problem(`/eventIds/${i}`, 'invalid_uuid', `eventIds.${i} must be a UUID`)],
-  );
+/**
+ * What a schema alone does not say.
+ * @param leftOut so many ids stood before `eventIds`.
+ */
+function valueProblems(
+  { id, clientRequestId, eventIds = [], report, attachments = [] }: ReportFields,
+  leftOut: number,
+): ElementProblem[] {
+  const found = eventIds.flatMap((one, i) => {
+    const at = leftOut + i;
+    const detail = `eventIds.${at} must be a UUID`;
+    return uuidsOf(one).length > 0 ? [] : [problem(`/eventIds/${at}`, 'invalid_uuid', detail)];
+  });
   if (id !== undefined && clientRequestId !== undefined) {
     found.push(
       problem('/id', 'field_invalid', 'id may not stand beside clientRequestId, which makes the id'),

@@ -58,6 +58,7 @@ export function describeAppends({ harness, log, reopen }: Subject): void {
       for (let count = 1; count <= 10; count += 1) {
         await Promise.all([0, 1].map((partition) => log().append(topic, partition, [aRecord(`${count}`)])));
         expect(await log().endOffsets(topic)).toEqual([count, count]);
+        expect(await log().endOffset(topic, 1)).toBe(count);
         const texts = Array.from({ length: count }, (_, index) => `${index + 1}`);
         expect(await textsToEnd(log(), topic)).toEqual([texts, texts]);
       }

@@ -4,6 +4,7 @@ import { Unavailable } from '../../process/errors.ts';
 import { settledWithin } from '../../process/waiting.ts';
 import { FollowingTail } from '../followingTail.ts';
 import type {
+  AddedPartitions,
   Appended,
   Committed,
   ConsumeOptions,
@@ -105,6 +106,12 @@ class EmbeddedLog implements Log, EmbeddedExtras {
     return this.#catalog.topic(topic).partitions.map(({ endOffset }) => endOffset);
   }
 
+  async endOffset(topic: string, partition: number): Promise<number> {
+    const { endOffset } = this.#catalog.topic(topic).partitions[partition] ?? {};
+    if (endOffset === undefined) throw new Error(`${topic} has no partition ${partition}`);
+    return endOffset;
+  }
+
   async startOffsets(topic: string): Promise<number[]> {
     return this.#catalog.topic(topic).partitions.map(({ startOffset }) => startOffset);
   }
@@ -128,8 +135,14 @@ class EmbeddedLog implements Log, EmbeddedExtras {
     return tail;
   }
 
+  /** Its topics have the partitions that they were made with. */
+  async added(): Promise<readonly AddedPartitions[]> {
+    return [];
+  }
+
   async consume(options: ConsumeOptions): Promise<Consumer> {
     this.#checkOpen();
+    if (options.partitions === 'added') throw new Error(`nothing was added to ${options.topics}`);
     let group = this.#groups.get(options.group);
     if (group === undefined || group.isEmpty()) {
       const topics = options.topics.map((topic) => this.#catalog.topic(topic));

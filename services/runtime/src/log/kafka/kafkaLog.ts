@@ -6,12 +6,14 @@ import type { Logger } from '../../process/logger.ts';
 import { settledWithin } from '../../process/waiting.ts';
 import type { FollowingTail } from '../followingTail.ts';
 import type {
+  AddedPartitions,
   Appended,
   Committed,
   ConsumeOptions,
   Consumer,
   Log,
   NewRecord,
+  SickPartition,
   Tail,
   TailOptions,
   TopicSpec,
@@ -26,6 +28,7 @@ import { asFailure, isOfCredentials, isOfSettings, isOfType } from './client/fai
 import { type KafkaConnection, kafkaClient } from './client/kafkaClient.ts';
 import { reachBrokers } from './client/reachBrokers.ts';
 import { Renewable } from './client/renewable.ts';
+import { SickPartitions } from './client/sickPartitions.ts';
 import { openConsumer } from './group/consumerGroup.ts';
 import { openTail } from './read/fetcher.ts';
 import type { KafkaDeps } from './topics/catalog.ts';
@@ -50,7 +53,8 @@ export async function openKafkaLog(options: KafkaLogOptions): Promise<Log> {
   const admin = new Renewable(() => kafka.admin());
   const nameOf = (name: string) => `${options.prefix}${name}`;
   const catalog = new BrokerCatalog({ kafka, admin, replicationFactor: options.replicationFactor, nameOf });
-  const log = new KafkaLog({ ...options, kafka, admin, catalog, nameOf });
+  const sick = new SickPartitions(options.logger);
+  const log = new KafkaLog({ ...options, kafka, admin, catalog, sick, nameOf });
   try {
     await reachBrokers(options);
     await log.identify();
@@ -72,8 +76,8 @@ function atStart(error: unknown): Error {
   return isOfSettings(error) ? new StartRefused(failure.message, { cause: error }) : failure;
 }
 
-/** A send that the brokers do not answer holds the close up no longer than this; its callers hear of it. */
-const CLOSE_LIMIT_MS = 8000;
+/** What the brokers do not answer holds the close up no longer than this; the callers of a send hear of it. */
+const CLOSE_LIMIT_MS = 3000;
 
 interface KafkaLogDeps extends KafkaDeps {
   readonly kafka: Kafka;
@@ -142,6 +146,10 @@ class KafkaLog implements Log {
     return this.#deps.catalog.endOffsets(topic);
   }
 
+  async endOffset(topic: string, partition: number): Promise<number> {
+    return this.#deps.catalog.endOffset(topic, partition);
+  }
+
   async startOffsets(topic: string): Promise<number[]> {
     return this.#deps.catalog.startOffsets(topic);
   }
@@ -149,6 +157,11 @@ class KafkaLog implements Log {
   async committed(group: string, topic: string): Promise<(Committed | undefined)[]> {
     this.#checkOpen();
     return this.#deps.catalog.committed(group, topic);
+  }
+
+  async added(): Promise<readonly AddedPartitions[]> {
+    this.#checkOpen();
+    return this.#deps.catalog.added();
   }
 
   async tail(options: TailOptions): Promise<Tail> {
@@ -169,6 +182,10 @@ class KafkaLog implements Log {
     return this.#keep(this.#transactional, producer, producer.closed, () => producer.close());
   }
 
+  sickPartitions(): readonly SickPartition[] {
+    return this.#deps.sick.list();
+  }
+
   close(): Promise<void> {
     this.#closing ??= this.#close();
     return this.#closing;
@@ -177,14 +194,17 @@ class KafkaLog implements Log {
   async #close(): Promise<void> {
     // Consumers first, while what they finish can still be appended and committed.
     await Promise.all([...this.#consumers].map((consumer) => consumer.stop()));
+    await settledWithin(this.#closeOthers(), CLOSE_LIMIT_MS);
+  }
+
+  /** Goes on where the brokers are silent. */
+  async #closeOthers(): Promise<void> {
     await Promise.all([...this.#tails].map((tail) => tail.close().then(() => tail.ended)));
     // An append that has begun waits in no appender yet while the brokers are asked for its topic's limits.
-    await settledWithin(Promise.allSettled(this.#askedLimits.values()), CLOSE_LIMIT_MS);
-    const idle = [...this.#appenders.values()].map((appender) => appender.idle());
-    await settledWithin(Promise.all(idle), CLOSE_LIMIT_MS);
+    await Promise.allSettled(this.#askedLimits.values());
+    await Promise.all([...this.#appenders.values()].map((appender) => appender.idle()));
     const { catalog, admin } = this.#deps;
-    const parts = [...this.#transactional, this.#producers, catalog, admin].map((part) => part.close());
-    await settledWithin(Promise.all(parts), CLOSE_LIMIT_MS);
+    await Promise.all([...this.#transactional, this.#producers, catalog, admin].map((part) => part.close()));
   }
 
   #appender(topic: string, partition: number): PartitionAppender {
@@ -194,6 +214,7 @@ class KafkaLog implements Log {
     const appender = new PartitionAppender({
       send: (send) => this.#send(topic, send),
       waiting: this.#waiting,
+      watch: this.#deps.sick.watch({ doing: 'append', topic, partition }),
       topic: this.#deps.nameOf(topic),
       partition,
     });

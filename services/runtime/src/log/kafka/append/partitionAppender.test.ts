@@ -1,6 +1,6 @@
 /** Gathering keeps the order of calls, every caller's own offset, and the bounds. */
 import { expect, onTestFinished, test, vi } from 'vitest';
-import { Unavailable } from '../../../process/errors.ts';
+import { messageOf, Unavailable } from '../../../process/errors.ts';
 import type { NewRecord } from '../../log.ts';
 import { PartitionAppender, WaitingBytes } from './partitionAppender.ts';
 import { SEND_LIMIT_MS, type Send } from './producers.ts';
@@ -123,6 +123,82 @@ test('an append waits 16 s and no longer, in a send that hangs or behind it', as
   expect(waiting.take(100, 0)).toBe(true);
 });
 
+test('a partition without an answer for 2 s holds little, is told of, and is as the others once it answers', async () => {
+  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+  onTestFinished(() => void vi.useRealTimers());
+  const { append, hang, sends, told } = aPartition();
+  const goOn = hang();
+  const appended = [append(records(0, 1), 600_000)];
+  await turn();
+  appended.push(append(records(1, 1), 400_000));
+  vi.advanceTimersByTime(1999);
+  expect(told).toEqual([]);
+  vi.advanceTimersByTime(1);
+  expect(told).toEqual(['failed: no answer yet']);
+  await expect(append(records(2, 1), 100_000)).rejects.toMatchObject({
+    name: 'Unavailable',
+    message: expect.stringContaining('not appended'),
+    retryAfterS: 5,
+  });
+  appended.push(append(records(3, 1), 40_000));
+  goOn();
+  await Promise.all(appended);
+  expect(told).toEqual(['failed: no answer yet', 'passed']);
+  await Promise.all([append(records(4, 1), 900_000), append(records(5, 1), 900_000)]);
+  expect(sends.flatMap((send) => send.records.map(({ key }) => key))).toEqual(
+    [0, 1, 3, 4, 5].map((call) => `${call}.0`),
+  );
+});
+
+test('brokers that refuse an append late are there: the partition is as the others', async () => {
+  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+  onTestFinished(() => void vi.useRealTimers());
+  const { append, failNext, hang, told } = aPartition();
+  const goOn = hang();
+  failNext(new Error('too large'));
+  const refused = append(records(0, 1), 10);
+  await turn();
+  vi.advanceTimersByTime(2000);
+  goOn();
+  await expect(refused).rejects.toThrow('too large');
+  expect(told).toEqual(['failed: no answer yet', 'passed']);
+});
+
+test('a sick partition takes so many appends, however small, and always one', async () => {
+  const { append, failNext, hang, sends } = aPartition();
+  failNext(new Unavailable('lost'));
+  await expect(append(records(0, 1), 10)).rejects.toThrow('lost');
+  const goOn = hang();
+  const first = append(records(1, 1), 3_000_000);
+  await expect(append(records(2, 1), 10)).rejects.toMatchObject({ retryAfterS: 5 });
+  goOn();
+  await first;
+  failNext(new Unavailable('lost again'));
+  await expect(append(records(3, 1), 10)).rejects.toThrow('lost again');
+  hang()();
+  const outcomes = await Promise.allSettled(Array.from({ length: 1200 }, () => append(records(4, 1), 10)));
+  expect(outcomes.filter(({ status }) => status === 'rejected')).toHaveLength(200);
+  expect(sends.at(-1)?.records).toHaveLength(1000);
+});
+
+test('rests longer and longer between sends that fail, and not at all behind one that is refused for what it is', async () => {
+  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+  onTestFinished(() => void vi.useRealTimers());
+  const rested: number[] = [];
+  const { append, failNext } = aPartition({ rest: async (ms) => void rested.push(ms) });
+  for (const [call, failure] of [
+    ...Array.from({ length: 7 }, () => new Unavailable('away')),
+    new Error('too large'),
+    undefined,
+    new Unavailable('away'),
+  ].entries()) {
+    if (failure !== undefined) failNext(failure);
+    await append(records(call, 1), 10).catch(() => undefined);
+    await turn();
+  }
+  expect(rested).toEqual([100, 200, 400, 800, 1600, 2000, 2000, 100]);
+});
+
 test('gives the room of a rejected send back', async () => {
   const waiting = new WaitingBytes(100);
   const { append, failNext } = aPartition({ waiting });
@@ -141,7 +217,12 @@ test('is idle only when all that waited was sent', async () => {
 });
 
 /** An appender whose sends take a turn of the event loop, and what it sent. */
-function aPartition({ maxSendBytes = 1_000_000, waiting = new WaitingBytes() } = {}) {
+function aPartition({
+  maxSendBytes = 1_000_000,
+  waiting = new WaitingBytes(),
+  rest = (_ms: number) => turn(),
+} = {}) {
+  const told: string[] = [];
   const sends: Send[] = [];
   let [end, inFlight, most] = [0, 0, 0];
   let failure: Error | undefined;
@@ -150,6 +231,12 @@ function aPartition({ maxSendBytes = 1_000_000, waiting = new WaitingBytes() } =
     topic: 'topic',
     partition: 0,
     waiting,
+    rest,
+    watch: {
+      failed: (cause) => void told.push(`failed: ${messageOf(cause)}`),
+      passed: () => void told.push('passed'),
+      end: () => undefined,
+    },
     send: async (send) => {
       sends.push(send);
       inFlight += 1;
@@ -169,6 +256,7 @@ function aPartition({ maxSendBytes = 1_000_000, waiting = new WaitingBytes() } =
     append: (records: NewRecord[], bytes: number) =>
       appender.append({ records, bytes, maxSendBytes, deadlineMs: performance.now() + SEND_LIMIT_MS }),
     sends,
+    told,
     isAlone: () => most === 1,
     failNext: (error: Error) => {
       failure = error;

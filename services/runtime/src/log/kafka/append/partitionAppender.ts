@@ -1,16 +1,22 @@
 /**
  * The appends to one partition: one send in flight, and what arrives meanwhile is gathered into the next. With more in
- * flight kafkajs loses, repeats and reorders records when a broker dies.
+ * flight kafkajs loses, repeats and reorders records when a broker dies. A sick partition holds little, and is tried at
+ * growing intervals, so that the others have what they need.
  */
+import { setTimeout as delay } from 'node:timers/promises';
 import { Unavailable } from '../../../process/errors.ts';
-import { nextTurn } from '../../../process/waiting.ts';
+import { Backoff, nextTurn } from '../../../process/waiting.ts';
 import type { Appended, NewRecord } from '../../log.ts';
+import type { PartitionWatch } from '../client/sickPartitions.ts';
 import type { Send } from './producers.ts';
 
 export interface PartitionAppenderDeps {
   /** Returns the offset of the first record. */
   send(send: Send): Promise<number>;
   readonly waiting: WaitingBytes;
+  /** Is told when the partition falls sick, and when it is well again. */
+  readonly watch: PartitionWatch;
+  rest?(ms: number): Promise<void>;
   /** The topic's name on the cluster. */
   readonly topic: string;
   readonly partition: number;
@@ -29,6 +35,9 @@ export class PartitionAppender {
   readonly #deps: PartitionAppenderDeps;
   #queue: Pending[] = [];
   #heldBytes = 0;
+  /** Its last send failed, or has had no answer for long. */
+  #isSick = false;
+  readonly #backoff = new Backoff(FIRST_REST_MS, MAX_REST_MS);
   /** Set while anything waits. */
   #running: Promise<void> | undefined;
 
@@ -39,6 +48,7 @@ export class PartitionAppender {
   /** Queues before it returns, so that the order of calls is the order of offsets. */
   append(append: CheckedAppend): Promise<Appended> {
     const { waiting } = this.#deps;
+    if (this.#isSick && !this.#mayWaitWhileSick(append.bytes)) return Promise.reject(this.#notAppended());
     if (!waiting.take(append.bytes, this.#heldBytes)) return Promise.reject(this.#notAppended());
     this.#heldBytes += append.bytes;
     const { promise, resolve, reject } = Promise.withResolvers<Appended>();
@@ -57,29 +67,42 @@ export class PartitionAppender {
   async #run(): Promise<void> {
     // Appends that arrive in the same turn of the event loop go together.
     await nextTurn();
-    while (this.#queue.length > 0) await this.#send(this.#takeGroup());
+    while (this.#queue.length > 0) {
+      const hasFailed = await this.#send(this.#takeGroup());
+      if (hasFailed) await (this.#deps.rest ?? delay)(this.#backoff.next());
+    }
     this.#running = undefined;
   }
 
-  async #send(group: readonly Pending[]): Promise<void> {
+  /** @returns true when the brokers could not take it now. */
+  async #send(group: readonly Pending[]): Promise<boolean> {
     const { send, topic, partition } = this.#deps;
     const records = group.flatMap((pending) => pending.records);
     const bytes = sum(group);
+    const late = setTimeout(() => this.#failed(new Error('no answer yet')), SICK_AFTER_MS);
     try {
       let baseOffset = await send({ topic, partition, records, bytes });
+      this.#passed();
       for (const pending of group) {
         pending.resolve({ baseOffset });
         baseOffset += pending.records.length;
       }
+      return false;
     } catch (error) {
       for (const pending of group) pending.reject(error);
+      const isAway = error instanceof Unavailable;
+      // Brokers that refuse it are there.
+      if (isAway) this.#failed(error);
+      else this.#passed();
+      return isAway;
     } finally {
+      clearTimeout(late);
       for (const pending of group) clearTimeout(pending.timer);
       this.#release(bytes);
     }
   }
 
-  /** A send under way goes on: cut short, it would cost the process its producer once more. */
+  /** A send under way goes on: cut short, it would cost the partition its producer once more. */
   #giveUp(pending: Pending): void {
     const place = this.#queue.indexOf(pending);
     if (place === -1) {
@@ -96,7 +119,26 @@ export class PartitionAppender {
 
   #notAppended(): Unavailable {
     const { topic, partition } = this.#deps;
-    return new Unavailable(`${topic}/${partition} is behind; the append was not appended`);
+    const options = this.#isSick ? { retryAfterS: SICK_RETRY_AFTER_S } : {};
+    return new Unavailable(`${topic}/${partition} is behind; the append was not appended`, options);
+  }
+
+  /** One is always taken: without a try nobody knows when the partition is well again. */
+  #mayWaitWhileSick(bytes: number): boolean {
+    if (this.#heldBytes === 0) return true;
+    return this.#heldBytes + bytes <= MAX_SICK_BYTES && this.#queue.length < MAX_SICK_APPENDS;
+  }
+
+  #failed(cause: Error): void {
+    this.#isSick = true;
+    this.#deps.watch.failed(cause);
+  }
+
+  #passed(): void {
+    if (!this.#isSick) return;
+    this.#isSick = false;
+    this.#backoff.reset();
+    this.#deps.watch.passed();
   }
 
   #release(bytes: number): void {
@@ -144,6 +186,17 @@ export class WaitingBytes {
 }
 
 const MAX_WAITING_BYTES = 64 * 1024 * 1024;
+
+/** Longer than a healthy broker takes, its pauses included. */
+const SICK_AFTER_MS = 2000;
+/** Waits at a sick partition, at most: its callers are better off elsewhere, and come back. */
+const MAX_SICK_BYTES = 1024 * 1024;
+const MAX_SICK_APPENDS = 1000;
+/** About half of what a leader takes to move. */
+const SICK_RETRY_AFTER_S = 5;
+/** Between a failed send and the next one to the same partition. */
+const FIRST_REST_MS = 100;
+const MAX_REST_MS = 2000;
 
 /** More in one send would make small appends wait for large ones without being any faster. */
 const MAX_GATHERED_BYTES = 4 * 1024 * 1024;

@@ -1,6 +1,8 @@
 /**
- * The idempotent producer of the process, replaced after every rejected send: kafkajs can lose the send after one that
- * it rejected, since its count of sequence numbers and the brokers' may then differ.
+ * An idempotent producer for each partition. kafkajs and the brokers let a request wait for the one before it on the same
+ * connection, and a partition whose replicas do not answer would hold up all others of its broker. A producer is replaced
+ * after every rejected send: kafkajs can lose the next one, since its count of sequence numbers and the brokers' may then
+ * differ.
  */
 import kafkajs, {
   type ICustomPartitioner,
@@ -10,7 +12,7 @@ import kafkajs, {
   type ProducerRecord,
   type RecordMetadata,
 } from 'kafkajs';
-import { messageOf } from '../../../process/errors.ts';
+import { messageOf, Unavailable } from '../../../process/errors.ts';
 import type { Logger } from '../../../process/logger.ts';
 import type { NewRecord } from '../../log.ts';
 import { asFailure } from '../client/failures.ts';
@@ -37,13 +39,13 @@ export interface ProducersDeps {
 }
 
 export class Producers {
-  readonly #producer: Renewable<Producer>;
-  readonly #sendLimitMs: number;
+  readonly #deps: ProducersDeps;
+  /** By partition, from its first send on. */
+  readonly #producers = new Map<string, Renewable<Producer>>();
+  #isClosed = false;
 
-  constructor({ create, logger, sendLimitMs }: ProducersDeps) {
-    const onReplaced = (cause: unknown) => logger.warn('producer_replaced', { cause: messageOf(cause) });
-    this.#producer = new Renewable(create, { onReplaced });
-    this.#sendLimitMs = sendLimitMs ?? SEND_LIMIT_MS;
+  constructor(deps: ProducersDeps) {
+    this.#deps = deps;
   }
 
   /**
@@ -51,21 +53,33 @@ export class Producers {
    * @throws Unavailable when that is not certain; Error when the brokers refuse the send for what it is.
    */
   async send(send: Send): Promise<number> {
+    const at = `${send.topic}/${send.partition}`;
     const request = requestOf(send);
     try {
-      return await this.#producer.use(this.#sendLimitMs, async (producer) =>
+      return await this.#producerOf(at).use(this.#deps.sendLimitMs ?? SEND_LIMIT_MS, async (producer) =>
         baseOffsetOf(await producer.send(request), send),
       );
     } catch (error) {
       abandon(request);
-      const at = `${send.topic}/${send.partition}`;
       throw asFailure(error, `${at} did not confirm an append; its outcome is unknown`);
     }
   }
 
   /** Waits for what runs. */
-  close(): Promise<void> {
-    return this.#producer.close();
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    await Promise.all([...this.#producers.values()].map((producer) => producer.close()));
+  }
+
+  #producerOf(at: string): Renewable<Producer> {
+    if (this.#isClosed) throw new Unavailable('the log is closed; nothing was done');
+    const known = this.#producers.get(at);
+    if (known !== undefined) return known;
+    const { create, logger } = this.#deps;
+    const onReplaced = (cause: unknown) => logger.warn('producer_replaced', { at, cause: messageOf(cause) });
+    const producer = new Renewable(create, { onReplaced });
+    this.#producers.set(at, producer);
+    return producer;
   }
 }
 

@@ -29,12 +29,19 @@ export async function openTransactionalProducer(
       transactionTimeout: TRANSACTION_TIMEOUT_MS,
     });
   const producer = await connectedOf(create);
+  // kafkajs initialises the producer with its first transaction, of which the brokers know nothing until it is used.
+  const initialised = producer.transaction();
   try {
-    // kafkajs initialises the producer with its first transaction, of which the brokers know nothing until it is used.
-    const first = await answered(producer.transaction(), INITIALISE_LIMIT_MS);
-    return new KafkaTransactionalProducer(deps, id, producer, first);
+    return new KafkaTransactionalProducer(
+      deps,
+      id,
+      producer,
+      await answered(initialised, INITIALISE_LIMIT_MS),
+    );
   } catch (error) {
-    producer.disconnect().catch(() => undefined);
+    // Once it is through: kafkajs connects again for as long as it tries.
+    const disconnect = () => producer.disconnect().catch(() => undefined);
+    initialised.then(disconnect, disconnect);
     throw asFailure(error, `the transactional producer ${id} cannot be initialised`);
   }
 }
@@ -126,6 +133,7 @@ export class KafkaTransactionalProducer implements TransactionalProducer {
 class RunningTransaction {
   readonly #transaction: KafkaTransaction;
   readonly #prepared: PreparedTransaction;
+  /** Not answered yet. */
   #sending: ProducerRecord | undefined;
   #isGivenUp = false;
 
@@ -147,10 +155,13 @@ class RunningTransaction {
     return appended;
   }
 
-  /** Aborts where that is still possible. The brokers do it after their timeout, or for the next producer of the id. */
+  /**
+   * Aborts where that is still possible. The brokers do it after their timeout, or for the next producer of the id. A send
+   * under way could arrive after our abort and begin a transaction that nobody ends; the next producer fences it.
+   */
   async giveUp(): Promise<void> {
     this.#isGivenUp = true;
-    if (this.#sending !== undefined) abandon(this.#sending);
+    if (this.#sending !== undefined) return abandon(this.#sending);
     if (!this.#transaction.isActive()) return;
     await answered(this.#transaction.abort(), ABORT_LIMIT_MS).catch(() => undefined);
   }
@@ -161,6 +172,7 @@ class RunningTransaction {
       const request = requestOf(send);
       this.#sending = request;
       const answers = await this.#unlessGivenUp(() => this.#transaction.send(request));
+      this.#sending = undefined;
       const baseOffset = baseOffsetOf(answers, send);
       first ??= baseOffset;
     }

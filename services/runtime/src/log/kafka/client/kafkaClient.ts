@@ -4,6 +4,7 @@ import { promisify } from 'node:util';
 import { constants, zstdCompress, zstdDecompress } from 'node:zlib';
 import kafkajs, { type Kafka, type LogEntry, type SASLOptions } from 'kafkajs';
 import type { Logger } from '../../../process/logger.ts';
+import { patchCoordinators } from './coordinators.ts';
 import { TokenRefused } from './oauthTokens.ts';
 import { patchMissingLeaders, patchReauthentication, patchRequestQueueTimer } from './patches.ts';
 
@@ -30,6 +31,7 @@ export function kafkaClient(connection: KafkaConnection, logger: Logger): Kafka 
   patchRequestQueueTimer();
   patchReauthentication();
   patchMissingLeaders();
+  patchCoordinators();
   const { brokers, clientId, ssl, sasl } = connection;
   return new kafkajs.Kafka({
     brokers: async () => shuffled(brokers),

@@ -12,15 +12,15 @@ export interface AssignedMember {
  */
 export function assignPartitions(
   members: readonly AssignedMember[],
-  partitions: number,
+  partitions: readonly number[],
 ): Map<string, readonly number[]> {
   const claims = claimsOf(members, partitions);
-  const shares = sharesOf(claims, partitions);
+  const shares = sharesOf(claims, partitions.length);
   const kept = claims.map(({ id, claimed }) => ({ id, own: spacedOut(claimed, shares.get(id) ?? 0) }));
   const taken = new Set(kept.flatMap(({ own }) => own));
   const room = ({ id, own }: { id: string; own: readonly number[] }): number =>
     (shares.get(id) ?? 0) - own.length;
-  for (const partition of numbers(partitions).filter((one) => !taken.has(one))) {
+  for (const partition of partitions.filter((one) => !taken.has(one))) {
     // The member with the most room left is next.
     const [next] = kept.toSorted((a, b) => room(b) - room(a));
     next?.own.push(partition);
@@ -41,8 +41,8 @@ interface Claim {
 }
 
 /** Sorts the members by id. If two claim a partition, as after a lost session, the first has it. */
-function claimsOf(members: readonly AssignedMember[], partitions: number): Claim[] {
-  const left = new Set(numbers(partitions));
+function claimsOf(members: readonly AssignedMember[], partitions: readonly number[]): Claim[] {
+  const left = new Set(partitions);
   return members
     .toSorted((a, b) => (a.id < b.id ? -1 : 1))
     .map(({ id, owned }) => ({ id, claimed: owned.filter((partition) => left.delete(partition)) }));

@@ -8,9 +8,12 @@ const VERSION = 1;
 
 /**
  * @param owned the partitions that this member has at the moment; asked whenever it joins.
- * @param partitions of each topic. Those that somebody added are nobody's.
+ * @param partitions of each topic. Others that the topics may have are nobody's.
  */
-export function coPartitions(owned: () => readonly number[], partitions: number): PartitionAssigner {
+export function coPartitions(
+  owned: () => readonly number[],
+  partitions: readonly number[],
+): PartitionAssigner {
   return () => ({
     name: NAME,
     version: VERSION,

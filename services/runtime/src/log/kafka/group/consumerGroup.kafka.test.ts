@@ -13,6 +13,7 @@ import {
   untilHolds,
 } from '../../contract/harness.ts';
 import type { Consumer, OwnedPartition } from '../../log.ts';
+import { SickPartitions } from '../client/sickPartitions.ts';
 import { oneDeployment } from '../testing/deployment.ts';
 import { describeKafka } from '../testing/engines.ts';
 import { catalogOf, type SeverableKafka, severableKafka } from '../testing/severable.ts';
@@ -27,7 +28,8 @@ describeKafka('a consumer group on Kafka', ({ brokers }) => {
     options: Parameters<typeof openConsumer>[1],
   ): Promise<{ network: SeverableKafka; consumer: Consumer }> {
     const network = severableKafka(brokers);
-    const deps = { kafka: network.kafka, catalog: catalogOf(own.log), logger: silentLogger, nameOf };
+    const sick = new SickPartitions(silentLogger);
+    const deps = { kafka: network.kafka, catalog: catalogOf(own.log), logger: silentLogger, sick, nameOf };
     const consumer = await openConsumer(deps, options);
     onTestFinished(async () => {
       network.mend();

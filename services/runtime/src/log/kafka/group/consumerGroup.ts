@@ -18,21 +18,27 @@ import { Membership } from './membership.ts';
 export async function openConsumer(deps: KafkaDeps, options: ConsumeOptions): Promise<Consumer> {
   const { group, topics } = options;
   const limits = await Promise.all(topics.map((topic) => deps.catalog.limits(topic)));
-  const partitions = commonPartitions(
+  const own = commonPartitions(
     group,
-    limits.map(({ topic, partitions: count }) => ({ name: topic, partitions: count })),
+    limits.map(({ topic, partitions }) => ({ name: topic, partitions })),
   );
-  return new GroupMember(deps, options, partitions);
+  const isAdded = options.partitions === 'added';
+  const there = isAdded ? Math.min(...(await deps.catalog.partitionsThere(topics))) : own;
+  const partitions = Array.from({ length: there }, (_, partition) => partition);
+  return new GroupMember(deps, options, isAdded ? partitions.slice(own) : partitions);
 }
 
 /** A stop waits so long for `process` to return; then its partition is fenced and the group is left. */
-const STOP_WAIT_MS = 10_000;
+const STOP_WAIT_MS = 7_000;
+/** So long for silent brokers: with that, and with the log's own close, a stop takes less than the 15 s that it has. */
+const LEAVE_WAIT_MS = 3_000;
 
 class GroupMember implements Consumer {
   readonly #failure = new Failure();
   readonly failed = this.#failure.failed;
   readonly #deps: KafkaDeps;
   readonly #options: ConsumeOptions;
+  readonly #partitions: readonly number[];
   readonly #generations = new Generations();
   readonly #changes = new ChangeSignal();
   readonly #cluster: Renewable<Cluster>;
@@ -46,8 +52,9 @@ class GroupMember implements Consumer {
   readonly #stopped = new AbortController();
   #stopping: Promise<void> | undefined;
 
-  constructor(deps: KafkaDeps, options: ConsumeOptions, partitions: number) {
+  constructor(deps: KafkaDeps, options: ConsumeOptions, partitions: readonly number[]) {
     this.#deps = deps;
+    this.#partitions = partitions;
     this.#options = options;
     const [group, topics] = [deps.nameOf(options.group), options.topics.map((topic) => deps.nameOf(topic))];
     const onFailed = (error: unknown) => this.#fail(error);
@@ -70,7 +77,11 @@ class GroupMember implements Consumer {
       topics,
       partitions,
       owned: () => this.#generations.owned(),
-      onJoin: (memberId, partitions) => this.#lose(this.#generations.join(memberId, partitions)),
+      onJoin: (memberId, assigned) => {
+        // A leader that joined later may know of more; this member knows no starting point of those.
+        const known = assigned.filter((partition) => partitions.includes(partition));
+        this.#lose(this.#generations.join(memberId, known));
+      },
       onHeartbeat: (memberId, generation) => this.#settle(memberId, generation),
       onLost: () => this.#lose(this.#generations.leave()),
       onFailed,
@@ -92,9 +103,8 @@ class GroupMember implements Consumer {
     for (const owned of this.#owned.values()) owned.revoke();
     await settledWithin(Promise.all(this.#work.values()), STOP_WAIT_MS);
     this.#lose(this.#generations.owned());
-    await this.#membership.close();
     this.#fetcher.close();
-    await this.#cluster.close();
+    await settledWithin(Promise.all([this.#membership.close(), this.#cluster.close()]), LEAVE_WAIT_MS);
   }
 
   #settle(memberId: string, generation: number): void {
@@ -159,9 +169,10 @@ class GroupMember implements Consumer {
   async #startingPoints(): Promise<StartingPoint[][]> {
     const { group, topics } = this.#options;
     const { catalog, logger } = this.#deps;
+    const count = (this.#partitions.at(-1) ?? 0) + 1;
     const pointsOf = async (topic: string): Promise<StartingPoint[]> => {
-      const committed = await catalog.committed(group, topic);
-      const ranges = await catalog.ranges(topic);
+      const committed = await catalog.committed(group, topic, count);
+      const ranges = await catalog.ranges(topic, count);
       return ranges.map((range, index) => ({
         topic,
         committed: committed[index],

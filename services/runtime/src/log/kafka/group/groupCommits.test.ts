@@ -88,7 +88,8 @@ function aCoordinator(errors: (string | undefined)[]) {
   const opened = new SharedClient(cluster as unknown as Cluster);
   const renewable = { get: async () => opened, renew: () => undefined };
   const member = aMember();
-  const catalog = { ranges: async () => [], limits: unasked, forget: () => undefined, committed: unasked };
+  const [limits, committed, partitionsThere] = [unasked, unasked, unasked];
+  const catalog = { ranges: async () => [], limits, forget: () => undefined, committed, partitionsThere };
   const commits = new GroupCommits({
     ...{ log: { catalog }, group: 'g', cluster: renewable },
     generation: () =>

@@ -91,7 +91,7 @@ export class GroupCommits implements Commits<PartitionBuffer> {
   async #checkOffset({ topic, partition, committable }: Place, committed: Committed): Promise<void> {
     let endOffset = committable;
     if (committed.offset > endOffset) {
-      const range = (await this.#deps.log.catalog.ranges(topic))[partition];
+      const range = (await this.#deps.log.catalog.ranges(topic, partition + 1))[partition];
       if (range === undefined)
         throw new Unavailable(`${topic}/${partition} has no leader; nothing was committed`);
       endOffset = range.endOffset;

@@ -14,7 +14,7 @@ test('begins a new session when its coordinator is gone without a word, and hear
     logger: silentLogger,
     group: 'group',
     topics: ['topic'],
-    partitions: 1,
+    partitions: [0],
     owned: () => [],
     onJoin: (memberId) => told.push(`${memberId} joins`),
     onHeartbeat: (memberId) => told.push(`${memberId} is heard`),
@@ -41,7 +41,14 @@ test('tells kafkajs at each join where the group is, so that it never asks parti
   const { kafka, consumers } = silentKafka();
   const nothing = () => undefined;
   const membership = new Membership({
-    ...{ kafka, logger: silentLogger, group: 'group', topics: ['topic'], partitions: 2, owned: () => [] },
+    ...{
+      kafka,
+      logger: silentLogger,
+      group: 'group',
+      topics: ['topic'],
+      partitions: [0, 1],
+      owned: () => [],
+    },
     ...{ onJoin: nothing, onHeartbeat: nothing, onLost: nothing, onFailed: nothing },
   });
   await vi.waitUntil(() => consumers[0]?.isRunning === true);
@@ -55,6 +62,26 @@ test('tells kafkajs at each join where the group is, so that it never asks parti
   expect(consumers[0]?.marked).toEqual([...known, ...known]);
   consumers[0]?.leave();
   await membership.close();
+});
+
+test('goes on where a sign-in failed on its way, and stops in time where nobody hears that it leaves', async () => {
+  const { kafka, consumers } = silentKafka();
+  const told: string[] = [];
+  const nothing = () => undefined;
+  const membership = new Membership({
+    ...{ kafka, logger: silentLogger, group: 'group', topics: ['topic'], partitions: [0], owned: () => [] },
+    ...{ onJoin: nothing, onHeartbeat: nothing, onLost: () => told.push('lost') },
+    onFailed: () => told.push('failed'),
+  });
+  await vi.waitUntil(() => consumers[0]?.isRunning === true);
+  const error = Object.assign(new Error('Closed connection'), { name: 'KafkaJSSASLAuthenticationError' });
+  consumers[0]?.tell('CRASH', { error });
+  await vi.advanceTimersByTimeAsync(5_000);
+  await vi.waitUntil(() => consumers[1]?.isRunning === true);
+  expect(told).toEqual(['lost']);
+  const closed = membership.close();
+  await vi.advanceTimersByTimeAsync(5_000);
+  await closed;
 });
 
 interface SilentConsumer {

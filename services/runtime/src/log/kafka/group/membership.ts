@@ -17,8 +17,8 @@ export interface MembershipOptions {
   /** Group and topics as the cluster names them. */
   readonly group: string;
   readonly topics: readonly string[];
-  /** Of each topic. */
-  readonly partitions: number;
+  /** Of each topic, those that the group shares. */
+  readonly partitions: readonly number[];
   /** The partitions that the member has now, for whoever leads the group. */
   owned(): readonly number[];
   /** Partitions were assigned, of all topics alike. */
@@ -47,13 +47,13 @@ const SILENCE_CHECK_MS = 1000;
 /** A coordinator that is gone does not hear that the member leaves. */
 const LEAVE_LIMIT_MS = 2000;
 
+/** Not a failed sign-in: kafkajs calls so whatever goes wrong meanwhile, and a broker may refuse what it takes later. */
 const HOPELESS = [
   'INCONSISTENT_GROUP_PROTOCOL',
   'INVALID_GROUP_ID',
   'INVALID_SESSION_TIMEOUT',
   'GROUP_AUTHORIZATION_FAILED',
   'TOPIC_AUTHORIZATION_FAILED',
-  'KafkaJSSASLAuthenticationError',
 ];
 
 export class Membership {
@@ -122,7 +122,7 @@ export class Membership {
     } finally {
       end();
       const left = consumer.disconnect().catch(() => undefined);
-      await (this.#isOpen ? settledWithin(left, LEAVE_LIMIT_MS) : left);
+      await settledWithin(left, LEAVE_LIMIT_MS);
     }
   }
 

@@ -16,6 +16,7 @@ import {
   untilHolds,
 } from '../../contract/harness.ts';
 import { type Log, LogTruncated } from '../../log.ts';
+import { SickPartitions } from '../client/sickPartitions.ts';
 import { openKafkaLog } from '../kafkaLog.ts';
 import { type FragileBroker, startFragileBroker } from '../testing/fragileBroker.ts';
 import { catalogOf, severableKafka } from '../testing/severable.ts';
@@ -49,8 +50,9 @@ describe.runIf(broker !== undefined)('a log on Kafka that has lost its end', () 
     await appendEach(topic, 'a', 'b', 'c');
     const network = severableKafka(there().address);
     const seen: unknown[] = [];
+    const sick = new SickPartitions(silentLogger);
     const tail = await openTail(
-      { kafka: network.kafka, catalog: catalogOf(log()), logger: silentLogger, nameOf },
+      { kafka: network.kafka, catalog: catalogOf(log()), logger: silentLogger, sick, nameOf },
       {
         topic,
         from: 'earliest',

@@ -5,6 +5,7 @@ import { StartRefused } from '../../../process/errors.ts';
 import type { Fields } from '../../../process/logger.ts';
 import { until } from '../../contract/harness.ts';
 import { type Renewable, SharedClient } from '../client/renewable.ts';
+import { SickPartitions } from '../client/sickPartitions.ts';
 import { aBatch } from './aBatch.testing.ts';
 import { type AnsweredPartition, type AskedPartition, aBroker } from './aBroker.testing.ts';
 import { Fetcher } from './fetcher.ts';
@@ -16,16 +17,22 @@ const DENIED = 29;
 
 test('reads the others while one partition has a lasting error, tells of it once, and mends it', async () => {
   let isSick = true;
-  const { open, told, asked } = aFetcher(({ partition }) =>
-    partition === 1 && isSick ? { errorCode: STORAGE_ERROR } : undefined,
-  );
+  const {
+    open,
+    told,
+    asked,
+    sick: listed,
+  } = aFetcher(({ partition }) => (partition === 1 && isSick ? { errorCode: STORAGE_ERROR } : undefined));
   const [well, sick] = [open(0), open(1)];
   await until(() => asked(1) >= 4 && well.offsets.length > 50);
   expect(sick.offsets).toEqual([]);
   // It rests between its tries, and the others do not rest with it.
   expect(asked(0)).toBeGreaterThan(2 * asked(1));
+  const place = { doing: 'read', topic: 't', partition: 1 };
+  expect(listed.list()).toMatchObject([place]);
   isSick = false;
   await until(() => sick.offsets.length > 5);
+  expect(listed.list()).toEqual([]);
   expect(sick.offsets.slice(0, 3)).toEqual([0, 1, 2]);
   expect(
     told.map(([event, fields]) => [event, fields?.['topic'], fields?.['partition'], fields?.['offset']]),
@@ -81,6 +88,23 @@ test('goes back to where the log has parted from what was read', async () => {
   expect(told).toMatchObject([['log_cut_short', { position: 5, offset: 3 }]]);
 });
 
+test.each<[string, number[], number]>([
+  ['was asked who leads before', [NOT_LEADER, OUT_OF_RANGE], Number.MAX_SAFE_INTEGER],
+  ['has less than was read', [OUT_OF_RANGE, NOT_LEADER, OUT_OF_RANGE], 3],
+])('takes no cut from a broker that led and %s', async (_, codes, endOffset) => {
+  const { open, told } = aFetcher(
+    ({ offset }) => {
+      const errorCode = offset === 5 ? codes.shift() : undefined;
+      return errorCode === undefined ? undefined : { errorCode };
+    },
+    { range: { startOffset: 0, endOffset } },
+  );
+  const buffer = open(0);
+  await until(() => buffer.offsets.length > 9);
+  expect(buffer.offsets.slice(0, 10)).toEqual([0, 1, 2, 3, 4, 5, 6, 7, 8, 9]);
+  expect(told.filter(([event]) => event === 'log_cut_short')).toEqual([]);
+});
+
 test('goes back to the end of a log that ends before what is wanted', async () => {
   const { open } = aFetcher(({ offset }) => (offset > 900 ? { errorCode: OUT_OF_RANGE } : undefined), {
     range: { startOffset: 0, endOffset: 900 },
@@ -133,9 +157,11 @@ function aFetcher(
     ranges: async () => [range, range],
     forget: () => undefined,
     committed: async () => [],
+    partitionsThere: async () => [],
   };
   const { promise: failed, resolve: onFailed } = Promise.withResolvers<unknown>();
-  const deps = { kafka: undefined as never, catalog, logger, nameOf: (name: string) => `p-${name}` };
+  const sick = new SickPartitions(logger);
+  const deps = { kafka: undefined as never, catalog, logger, sick, nameOf: (name: string) => `p-${name}` };
   const fetcher = new Fetcher(deps, { cluster, topics: ['t'], onFailed });
   onTestFinished(() => fetcher.close());
   const open = (partition: number, position = 0) => {
@@ -153,7 +179,7 @@ function aFetcher(
     return { offsets };
   };
   const asked = (partition: number) => made.asked.flat().filter((one) => one.partition === partition).length;
-  return { open, told, asked, failed, refreshes: () => refreshes };
+  return { open, told, asked, failed, sick, refreshes: () => refreshes };
 }
 
 function aCluster(broker: Broker, onRefresh: () => void): Renewable<Cluster> {

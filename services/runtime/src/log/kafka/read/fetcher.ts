@@ -11,6 +11,7 @@ import { isOfType } from '../client/failures.ts';
 import { Outage } from '../client/outage.ts';
 import { NO_LEADER } from '../client/patches.ts';
 import { type Renewable, readersCluster, type SharedClient } from '../client/renewable.ts';
+import type { PartitionWatch } from '../client/sickPartitions.ts';
 import type { KafkaDeps } from '../topics/catalog.ts';
 import { type Asked, Diverged, fetchFrom, type ReadLimits } from './fetchRequest.ts';
 import { follow, moveIntoRange } from './moveIntoRange.ts';
@@ -103,6 +104,7 @@ export class Fetcher {
         drained: () => this.#schedule(),
         released: () => {
           this.#buffers.delete(buffer);
+          this.#failing.get(buffer)?.watch.end();
           this.#failing.delete(buffer);
         },
       },
@@ -114,6 +116,7 @@ export class Fetcher {
 
   /** Nothing is delivered from here on. */
   close(): void {
+    for (const { watch } of this.#failing.values()) watch.end();
     this.#buffers.clear();
     this.#closed.abort();
   }
@@ -208,7 +211,7 @@ export class Fetcher {
 
   #passed(buffer: PartitionBuffer): void {
     this.#hasRead = true;
-    this.#failing.get(buffer)?.outage.passed(buffer.topic);
+    this.#failing.get(buffer)?.watch.passed();
     this.#failing.delete(buffer);
   }
 
@@ -242,16 +245,18 @@ export class Fetcher {
 
   /** Of one partition, which is not asked for meanwhile. Never rejects. */
   async #recover(opened: SharedClient<Cluster>, buffer: PartitionBuffer, error: Error): Promise<void> {
-    if (!this.#isOpen || this.#resting.has(buffer)) return;
+    if (!this.#isOpen || !this.#buffers.has(buffer) || this.#resting.has(buffer)) return;
     if (isOfType(error, DENIED)) return this.#fail(this.#denied(buffer, error));
     if (error instanceof UnknownCodec) return this.#fail(new Error(`${placeOf(buffer)}: ${error.message}`));
     const failing = this.#failing.get(buffer) ?? failingOf(this.#deps, this.#options, buffer);
     this.#resting.add(buffer);
-    if (!(await this.#hasMoved(buffer, error, failing.failures > 0))) {
+    const hasMoved = await this.#hasMoved(buffer, error, failing.isOutOfRange);
+    if (!hasMoved && this.#isOpen && this.#buffers.has(buffer)) {
       failing.failures += 1;
+      failing.isOutOfRange = isOfType(error, 'OFFSET_OUT_OF_RANGE');
       this.#failing.set(buffer, failing);
       const mayPass = error instanceof Leaderless || isOfType(error, ...MOVED);
-      if (failing.failures > 1 || !mayPass) failing.outage.failed(buffer.topic, error);
+      if (failing.failures > 1 || !mayPass) failing.watch.failed(error);
       await this.#pause(failing.backoff.next());
       if (error instanceof BatchRefused) await this.#learnAgain(buffer.topic);
       else if (isOfType(error, ...MOVED) && failing.failures % RENEW_AFTER === 0)
@@ -336,20 +341,23 @@ interface BrokerFailure {
 interface FailingPartition {
   /** In a row. */
   failures: number;
+  /** The last of them said so. */
+  isOutOfRange: boolean;
   readonly backoff: Backoff;
-  readonly outage: Outage;
+  readonly watch: PartitionWatch;
 }
 
 function failingOf(
-  { logger }: KafkaDeps,
+  { sick }: KafkaDeps,
   { group }: FetcherOptions,
   { topic, partition, fetchOffset }: PartitionBuffer,
 ): FailingPartition {
-  const fields = { ...(group === undefined ? {} : { group }), topic, partition, offset: fetchOffset };
+  const fields = { ...(group === undefined ? {} : { group }), offset: fetchOffset };
   return {
     failures: 0,
+    isOutOfRange: false,
     backoff: new Backoff(FIRST_BACKOFF_MS, MAX_BACKOFF_MS),
-    outage: new Outage(logger, 'log_reading', fields),
+    watch: sick.watch({ doing: 'read', topic, partition }, fields),
   };
 }
 

@@ -21,7 +21,12 @@ test('retention that passes a tail is no more than news', async () => {
 });
 
 test('a position behind the end is an error of a group, whose reader is told', async () => {
-  const { told, moved, buffer } = await afterMove({ group: 'g', position: 21, range: [10, 20] });
+  const { told, moved, buffer } = await afterMove({
+    group: 'g',
+    position: 21,
+    range: [10, 20],
+    isAgain: true,
+  });
   expect(moved).toBe(true);
   expect(() => buffer.take({ maxRecords: 1, maxBytes: 1 })).toThrow(
     't/0 was cut at 20: it had been read to 21',
@@ -31,7 +36,7 @@ test('a position behind the end is an error of a group, whose reader is told', a
 });
 
 test('a position behind the end is a warning of a tail, which is told too', async () => {
-  const { told, buffer } = await afterMove({ position: 21, range: [10, 20] });
+  const { told, buffer } = await afterMove({ position: 21, range: [10, 20], isAgain: true });
   expect(() => buffer.take({ maxRecords: 1, maxBytes: 1 })).toThrow('t/0 was cut at 20');
   expect(told).toMatchObject([['warn', 'log_cut_short', { position: 21, offset: 20 }]]);
 });
@@ -41,6 +46,11 @@ test('an offset in range is asked for again, and then only its leader epoch can 
   expect(await afterMove(at)).toMatchObject({ moved: false, told: [] });
   const { moved, buffer } = await afterMove({ ...at, isAgain: true });
   expect([moved, buffer.fetchOffset]).toEqual([true, 14]);
+});
+
+test('a partition that somebody added is asked for too', async () => {
+  const { moved, buffer } = await afterMove({ group: 'g', position: 3, range: [10, 20], partition: 3 });
+  expect([moved, buffer.fetchOffset]).toEqual([true, 10]);
 });
 
 test('a partition that has lost its leader meanwhile stays where it is', async () => {
@@ -55,9 +65,10 @@ interface Case {
   readonly range?: readonly [number, number];
   readonly leaderEpoch?: number;
   readonly isAgain?: boolean;
+  readonly partition?: number;
 }
 
-async function afterMove({ group, position, range, leaderEpoch, isAgain = false }: Case) {
+async function afterMove({ group, position, range, leaderEpoch, isAgain = false, partition = 0 }: Case) {
   const told: [string, string, Fields | undefined][] = [];
   const logger = {
     info: (event: string, fields?: Fields) => void told.push(['info', event, fields]),
@@ -66,10 +77,12 @@ async function afterMove({ group, position, range, leaderEpoch, isAgain = false 
   };
   const nobody = async () => Promise.reject(new Error('not asked for'));
   const catalog = {
-    ...{ limits: nobody, committed: nobody, forget: () => undefined },
-    ranges: async () => [range && { startOffset: range[0], endOffset: range[1] }],
+    ...{ limits: nobody, committed: nobody, partitionsThere: nobody, forget: () => undefined },
+    // The topic was made with one.
+    ranges: async (_: string, partitions = 1) =>
+      Array.from({ length: partitions }, () => range && { startOffset: range[0], endOffset: range[1] }),
   };
-  const at = { topic: 't', clusterTopic: 'p-t', partition: 0, position };
+  const at = { topic: 't', clusterTopic: 'p-t', partition, position };
   const buffer = new PartitionBuffer(at, {
     filled: () => undefined,
     drained: () => undefined,

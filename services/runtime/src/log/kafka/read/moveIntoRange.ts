@@ -8,7 +8,9 @@ type Deps = Pick<KafkaDeps, 'catalog' | 'logger'>;
 /**
  * After OFFSET_OUT_OF_RANGE. True when the position was moved.
  * @param group whose positions they are, to which what was removed is lost; undefined for a tail, which loses nothing.
- * @param isAgain the broker has said so before: where the offset is in range, it knows no such leader epoch.
+ * @param isAgain the answer before was OFFSET_OUT_OF_RANGE too. A broker that has lost the leadership may know less, so one
+ *   answer moves nothing back whose leader epoch is known: by that a cut is still seen when the log has grown again. If the
+ *   offset is in range, its leader epoch is unknown to the broker.
  */
 export async function moveIntoRange(
   deps: Deps,
@@ -17,16 +19,18 @@ export async function moveIntoRange(
   isAgain: boolean,
 ): Promise<boolean> {
   const { topic, partition, fetchOffset: offset } = buffer;
-  const range = (await deps.catalog.ranges(topic))[partition];
+  const range = (await deps.catalog.ranges(topic, partition + 1))[partition];
   // After a seek meanwhile, another offset is wanted.
   if (range === undefined || buffer.fetchOffset !== offset) return false;
   const { startOffset: start, endOffset: end } = range;
   if (offset < start) {
     tellRemoved(deps.logger, group, { topic, partition, offset, start });
     buffer.skipTo(start);
+  } else if (!isAgain && buffer.leaderEpoch >= 0) {
+    return false;
   } else if (offset > end) {
     follow(deps.logger, group, buffer, buffer.partingAt({ epoch: buffer.leaderEpoch, endOffset: end }));
-  } else if (isAgain && buffer.leaderEpoch >= 0) {
+  } else if (buffer.leaderEpoch >= 0) {
     const epoch = buffer.leaderEpoch - 1;
     follow(deps.logger, group, buffer, buffer.partingAt({ epoch, endOffset: end }));
   } else {

@@ -3,6 +3,7 @@ import { expect, onTestFinished, test } from 'vitest';
 import { type Fields, silentLogger } from '../../../process/logger.ts';
 import { aName, aRecord, aTopic, textOf, textsToEnd, until } from '../../contract/harness.ts';
 import type { Batch } from '../../log.ts';
+import { SickPartitions } from '../client/sickPartitions.ts';
 import { oneDeployment } from '../testing/deployment.ts';
 import { describeKafka } from '../testing/engines.ts';
 import { catalogOf, severableKafka } from '../testing/severable.ts';
@@ -86,7 +87,7 @@ describeKafka('reading on Kafka', ({ brokers }) => {
     };
     const texts: (string | undefined)[] = [];
     const tail = await openTail(
-      { kafka: network.kafka, catalog: catalogOf(own.log), logger, nameOf },
+      { kafka: network.kafka, catalog: catalogOf(own.log), logger, sick: new SickPartitions(logger), nameOf },
       {
         topic,
         from: 'earliest',

@@ -1,27 +1,31 @@
 /** A real broker whose files a test may change under it: as after a power loss, a full disk, or a bit that turned. */
-import { execFile } from 'node:child_process';
+import { type ChildProcess, execFile } from 'node:child_process';
 import {
   closeSync,
+  existsSync,
+  mkdirSync,
   mkdtempSync,
   openSync,
   readFileSync,
   rmSync,
-  truncateSync,
   writeFileSync,
   writeSync,
 } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import kafkajs from 'kafkajs';
+import kafkajs, { type Admin, type Kafka } from 'kafkajs';
 import { until } from '../../contract/harness.ts';
 import { patchRequestQueueTimer } from '../client/patches.ts';
 import { brokerJars } from './brokerJars.ts';
 import { at, clusterId, ended, freePorts, started } from './brokerProcess.ts';
+import { cutSegment, segmentsOf } from './cutSegment.ts';
 
 export interface FragileBroker {
-  /** `host:port`. */
+  /** `host:port`, and of the broker beside it, separated by a comma. */
   readonly address: string;
+  /** Moves all partitions of a topic to it, where there is another one beside it. */
+  claim(topic: string): Promise<void>;
   /**
    * Kills it, takes the batches away that begin at the offset or behind it, and starts it again.
    * @param topic as the cluster names it.
@@ -32,8 +36,13 @@ export interface FragileBroker {
   stop(): Promise<void>;
 }
 
-/** Undefined with a line that says why, where this machine cannot. @throws where `QUESTLOG_REQUIRE` asks for kafka. */
-export async function startFragileBroker(): Promise<FragileBroker | undefined> {
+/**
+ * Undefined with a line that says why, where this machine cannot.
+ * @param isBeside another broker that nothing happens to: it has the metadata, the groups and the transactions, so that
+ *   members of a group keep their partitions.
+ * @throws where `QUESTLOG_REQUIRE` asks for kafka.
+ */
+export async function startFragileBroker({ isBeside = false } = {}): Promise<FragileBroker | undefined> {
   const jars = await brokerJars();
   if ('lack' in jars) {
     if (/\bkafka\b/.test(process.env['QUESTLOG_REQUIRE'] ?? ''))
@@ -42,82 +51,155 @@ export async function startFragileBroker(): Promise<FragileBroker | undefined> {
     return undefined;
   }
   const folder = mkdtempSync(join(tmpdir(), 'questlog-fragile-'));
-  const [port = 0, controller = 0] = await freePorts(2);
-  const settings = join(folder, 'server.properties');
-  writeFileSync(settings, settingsOf(folder, port, controller));
-  const java = ['-XX:TieredStopAtLevel=1', '-cp', jars.classPath];
-  const format = ['format', '--standalone', '-t', clusterId(), '-c', settings];
-  await promisify(execFile)('java', [...java, '-Xmx128m', 'kafka.tools.StorageTool', ...format]);
-  const output = join(folder, 'output.log');
+  const [port = 0, controller = 0, another = 0] = await freePorts(3);
+  const kafka = { classPath: jars.classPath, cluster: clusterId(), controller: at(controller) };
   patchRequestQueueTimer();
-  const start = async () => {
-    const child = started([...java, '-Xmx384m', 'kafka.Kafka', settings], output);
-    await until(async () => {
-      if (child.exitCode !== null) throw new Error(`the broker has ended: ${readFileSync(output, 'utf8')}`);
-      return await isLeading(at(port));
-    });
-    return child;
-  };
-  let child = await start();
-  const segment = (topic: string, partition: number) =>
-    join(folder, 'log', `${topic}-${partition}`, `${'0'.repeat(20)}.log`);
+  const first = new Node({ ...kafka, id: 1, folder: join(folder, '1'), address: at(port) });
+  await first.start([at(port)]);
+  const nodes = [first];
+  if (isBeside) {
+    await withAdmin(at(port), makeInternalTopics);
+    const second = new Node({ ...kafka, id: 2, folder: join(folder, '2'), address: at(another) });
+    await second.start([at(port), at(another)]);
+    nodes.push(second);
+  }
+  const addresses = nodes.map(({ address }) => address);
+  const fragile = nodes.at(-1) ?? first;
+  const { logFolder } = fragile;
   return {
-    address: at(port),
+    address: addresses.join(','),
+    claim: (topic) => withAdmin(first.address, (admin) => moveTo(admin, topic, fragile.id)),
     cut: async (topic, partition, offset) => {
-      await ended(child);
-      truncateSync(segment(topic, partition), beginOf(readFileSync(segment(topic, partition)), offset));
-      child = await start();
+      await fragile.kill();
+      cutSegment({ logFolder, topic, partition }, offset);
+      await fragile.start(addresses);
     },
     turnBit: (topic, partition) => {
-      const bytes = readFileSync(segment(topic, partition));
-      const file = openSync(segment(topic, partition), 'r+');
+      const { path = '' } = segmentsOf(join(logFolder, `${topic}-${partition}`)).at(-1) ?? {};
+      const bytes = readFileSync(path);
+      const file = openSync(path, 'r+');
       writeSync(file, Buffer.of((bytes.at(-1) ?? 0) ^ 1), 0, 1, bytes.length - 1);
       closeSync(file);
     },
     stop: async () => {
-      await ended(child);
+      await Promise.all(nodes.map((node) => node.kill()));
       rmSync(folder, { recursive: true, force: true });
     },
   };
 }
 
-/** Where the first batch begins that is not before the offset. */
-function beginOf(bytes: Buffer, offset: number): number {
-  let begin = 0;
-  while (begin < bytes.length && Number(bytes.readBigInt64BE(begin)) < offset) {
-    begin += 12 + bytes.readInt32BE(begin + 8);
-  }
-  return begin;
+interface NodeSettings {
+  readonly classPath: string;
+  readonly cluster: string;
+  readonly id: number;
+  readonly folder: string;
+  readonly address: string;
+  /** The first one is it. */
+  readonly controller: string;
 }
 
-/** Also of every topic, so that nobody waits for an election any more. */
-async function isLeading(address: string): Promise<boolean> {
-  const kafka = new kafkajs.Kafka({
+class Node {
+  readonly id: number;
+  readonly address: string;
+  readonly logFolder: string;
+  readonly #settings: NodeSettings;
+  #child: ChildProcess | undefined;
+
+  constructor(settings: NodeSettings) {
+    this.id = settings.id;
+    this.address = settings.address;
+    this.logFolder = join(settings.folder, 'log');
+    this.#settings = settings;
+  }
+
+  /** Formats its folder when it starts for the first time. @param all that are up then. */
+  async start(all: readonly string[]): Promise<void> {
+    const { classPath, cluster, folder, id } = this.#settings;
+    const settings = join(folder, 'server.properties');
+    const java = ['-XX:TieredStopAtLevel=1', '-cp', classPath];
+    if (!existsSync(folder)) {
+      mkdirSync(folder);
+      writeFileSync(settings, settingsOf(this.#settings));
+      const quorum = id === 1 ? '--standalone' : '--no-initial-controllers';
+      const format = ['format', quorum, '-t', cluster, '-c', settings];
+      await promisify(execFile)('java', [...java, '-Xmx128m', 'kafka.tools.StorageTool', ...format]);
+    }
+    const output = join(folder, 'output.log');
+    const child = started([...java, '-Xmx384m', 'kafka.Kafka', settings], output);
+    this.#child = child;
+    await until(async () => {
+      if (child.exitCode !== null) throw new Error(`the broker has ended: ${readFileSync(output, 'utf8')}`);
+      return await withAdmin(this.address, (admin) => isLeading(admin, all)).catch(() => false);
+    });
+  }
+
+  async kill(): Promise<void> {
+    if (this.#child !== undefined) await ended(this.#child);
+  }
+}
+
+/** Each topic too, so that nobody waits for an election any more. */
+async function isLeading(admin: Admin, all: readonly string[]): Promise<boolean> {
+  const { brokers } = await admin.describeCluster();
+  const { topics } = await admin.fetchTopicMetadata();
+  return (
+    brokers.length === all.length &&
+    topics.every(({ partitions }) => partitions.every(({ leader }) => leader >= 0))
+  );
+}
+
+/** Of groups and transactions. While there is one broker, they are on that one. */
+async function makeInternalTopics(admin: Admin): Promise<void> {
+  const topics = ['__consumer_offsets', '__transaction_state'].map((topic) => ({
+    topic,
+    numPartitions: 1,
+    replicationFactor: 1,
+    configEntries: [{ name: 'cleanup.policy', value: 'compact' }],
+  }));
+  await admin.createTopics({ topics, waitForLeaders: false });
+}
+
+async function moveTo(admin: Admin, topic: string, id: number): Promise<void> {
+  const partitions = async () =>
+    (await admin.fetchTopicMetadata({ topics: [topic] })).topics[0]?.partitions ?? [];
+  const partitionAssignment = (await partitions()).map(({ partitionId }) => ({
+    partition: partitionId,
+    replicas: [id],
+  }));
+  await admin.alterPartitionReassignments({ topics: [{ topic, partitionAssignment }] });
+  await until(async () =>
+    (await partitions()).every(({ leader, replicas }) => leader === id && replicas.length === 1),
+  );
+}
+
+function clientOf(address: string): Kafka {
+  return new kafkajs.Kafka({
     brokers: [address],
     logLevel: kafkajs.logLevel.NOTHING,
     retry: { retries: 0 },
   });
-  const admin = kafka.admin();
+}
+
+async function withAdmin<T>(address: string, use: (admin: Admin) => Promise<T>): Promise<T> {
+  const admin = clientOf(address).admin();
   try {
     await admin.connect();
-    const { topics } = await admin.fetchTopicMetadata();
-    return topics.every(({ partitions }) => partitions.every(({ leader }) => leader >= 0));
-  } catch {
-    return false;
+    return await use(admin);
   } finally {
     await admin.disconnect().catch(() => undefined);
   }
 }
 
-function settingsOf(folder: string, port: number, controller: number): string {
+function settingsOf({ id, folder, address, controller }: NodeSettings): string {
+  const isController = id === 1;
   const lines = {
-    'process.roles': 'broker,controller',
-    'node.id': 1,
-    listeners: `PLAIN://${at(port)},CONTROLLER://${at(controller)}`,
+    'process.roles': isController ? 'broker,controller' : 'broker',
+    'node.id': id,
+    listeners: `PLAIN://${address}${isController ? `,CONTROLLER://${controller}` : ''}`,
     'listener.security.protocol.map': 'PLAIN:PLAINTEXT,CONTROLLER:PLAINTEXT',
     'controller.listener.names': 'CONTROLLER',
     'inter.broker.listener.name': 'PLAIN',
-    'controller.quorum.bootstrap.servers': at(controller),
+    'controller.quorum.bootstrap.servers': controller,
     // A killed broker may register again at once.
     'broker.session.timeout.ms': 2000,
     'broker.heartbeat.interval.ms': 500,

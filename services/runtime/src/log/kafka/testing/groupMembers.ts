@@ -1,4 +1,4 @@
-/** The owners of a group's partitions, by the brokers: for tests that kill and add members. */
+/** The owners of a group's partitions, by the brokers, and what an operator does to groups and topics: for tests that break them. */
 import kafkajs from 'kafkajs';
 import { silentLogger } from '../../../process/logger.ts';
 import { kafkaClient } from '../client/kafkaClient.ts';
@@ -11,6 +11,8 @@ export interface GroupView {
   members(group: string): Promise<GroupMembers>;
   /** Deletes groups with all that they have committed. @throws as long as one has members. */
   deleteGroups(groups: readonly string[]): Promise<void>;
+  /** As an operator may do by hand. @param topics with their prefix. */
+  addPartitions(topics: readonly string[], count: number): Promise<void>;
   close(): Promise<void>;
 }
 
@@ -32,6 +34,10 @@ export async function openGroupView(brokers: string): Promise<GroupView> {
       );
     },
     deleteGroups: async (groups) => void (await admin.deleteGroups([...groups])),
+    addPartitions: async (topics, count) => {
+      const topicPartitions = topics.map((topic) => ({ topic, count }));
+      await admin.createPartitions({ topicPartitions });
+    },
     close: () => admin.disconnect(),
   };
 }

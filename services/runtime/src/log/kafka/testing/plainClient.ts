@@ -1,5 +1,6 @@
 /** A client of Kafka that does nothing of its own: for tests of what a cluster keeps, whatever Questlog makes of it. */
-import { Kafka, logLevel } from 'kafkajs';
+import { CompressionTypes, Kafka, logLevel } from 'kafkajs';
+import { newCluster } from '../client/clusterAccess.ts';
 import { patchRequestQueueTimer } from '../client/patches.ts';
 
 export interface PlainClient {
@@ -7,8 +8,16 @@ export interface PlainClient {
   createTopic(topic: string): Promise<void>;
   /** Returns when as many replicas as the topic asks for have it. */
   append(topic: string, value: string): Promise<void>;
+  /** The same record so many times, as one compressed batch. */
+  appendBatch(topic: string, partition: number, record: PlainRecord, count: number): Promise<void>;
   /** Reads from the beginning until there are so many. */
   read(topic: string, count: number): Promise<string[]>;
+}
+
+export interface PlainRecord {
+  readonly key: string | null;
+  readonly value: Buffer | null;
+  readonly headers: Readonly<Record<string, string>>;
 }
 
 /** @param brokers `host:port`, separated by commas. */
@@ -23,6 +32,7 @@ export function plainClient(brokers: string): PlainClient {
   return {
     createTopic: (topic) => createTopic(kafka, topic),
     append: (topic, value) => append(kafka, topic, value),
+    appendBatch: (topic, partition, record, count) => appendBatch(kafka, topic, partition, record, count),
     read: (topic, count) => read(kafka, topic, count),
   };
 }
@@ -39,6 +49,29 @@ async function append(kafka: Kafka, topic: string, value: string): Promise<void>
   await producer.connect();
   await producer.send({ topic, acks: -1, messages: [{ value }] });
   await producer.disconnect();
+}
+
+/** Past the producer, which copies what it has of a partition once a record: minutes for a hundred thousand. */
+async function appendBatch(
+  kafka: Kafka,
+  topic: string,
+  partition: number,
+  record: PlainRecord,
+  count: number,
+): Promise<void> {
+  const cluster = newCluster(kafka);
+  await cluster.connect();
+  try {
+    await cluster.addTargetTopic(topic);
+    const [nodeId = ''] = Object.keys(cluster.findLeaderForPartitions(topic, [partition]));
+    const broker = await cluster.findBroker({ nodeId });
+    const messages = Array.from({ length: count }, () => record);
+    const partitions = [{ partition, firstSequence: 0, messages }];
+    const compression = CompressionTypes.GZIP;
+    await broker.produce({ acks: -1, timeout: 30_000, compression, topicData: [{ topic, partitions }] });
+  } finally {
+    await cluster.disconnect();
+  }
 }
 
 async function read(kafka: Kafka, topic: string, count: number): Promise<string[]> {

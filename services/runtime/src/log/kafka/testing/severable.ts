@@ -52,6 +52,7 @@ export function catalogOf(log: Log): KafkaCatalog {
       const [starts, ends] = [await log.startOffsets(topic), await log.endOffsets(topic)];
       return starts.map((startOffset, partition) => ({ startOffset, endOffset: ends[partition] ?? 0 }));
     },
+    partitionsThere: async () => [],
     forget: () => undefined,
     committed: (group, topic) => log.committed(group, topic),
   };

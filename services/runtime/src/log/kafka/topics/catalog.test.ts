@@ -57,10 +57,13 @@ test('a partition without a leader leaves the others their range, and no end tha
   const ranges = await catalog.ranges('t');
   expect(ranges).toEqual([{ startOffset: 9, endOffset: 9 }, undefined]);
   expect(brokers.refreshes).toBe(2);
+  expect(await catalog.endOffset('t', 0)).toBe(9);
   const ends = catalog.endOffsets('t');
-  await vi.waitUntil(() => brokers.refreshes > 3);
+  const end = catalog.endOffset('t', 1);
+  await vi.waitUntil(() => brokers.refreshes > 4);
   brokers.leaders = [1, 2];
   expect(await ends).toEqual([9, 9]);
+  expect(await end).toBe(9);
 });
 
 type Request = Parameters<Broker['offsetFetch']>[0];

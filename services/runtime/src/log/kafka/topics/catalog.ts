@@ -1,13 +1,15 @@
 /** Topics and offsets as the brokers know them. What never changes of a topic is asked for once. */
 import type { Broker, Cluster, Kafka } from 'kafkajs';
 import type { Logger } from '../../../process/logger.ts';
+import { nextRound } from '../../../process/waiting.ts';
 import type { OffsetRange } from '../../cursor.ts';
-import type { Committed } from '../../log.ts';
+import type { AddedPartitions, Committed } from '../../log.ts';
 import type { TopicLimits } from '../append/batchBytes.ts';
 import { newCluster } from '../client/clusterAccess.ts';
 import { NO_LEADER } from '../client/patches.ts';
 import { Renewable } from '../client/renewable.ts';
 import { withRetries } from '../client/retries.ts';
+import type { SickPartitions } from '../client/sickPartitions.ts';
 import { describeTopic, type TopicsDeps } from './topics.ts';
 
 /** What the parts of the adapter share. */
@@ -15,25 +17,29 @@ export interface KafkaDeps {
   readonly kafka: Kafka;
   readonly catalog: KafkaCatalog;
   readonly logger: Logger;
+  readonly sick: SickPartitions;
   /** The name on the cluster of a topic, a group or a transactional id: with the deployment's prefix. */
   nameOf(name: string): string;
 }
 
 /** Names of topics and groups go in without the prefix. */
-export type KafkaCatalog = Pick<BrokerCatalog, 'limits' | 'forget' | 'ranges' | 'committed'>;
+export type KafkaCatalog = Pick<
+  BrokerCatalog,
+  'limits' | 'forget' | 'ranges' | 'committed' | 'partitionsThere'
+>;
 
 export interface BrokerCatalogDeps extends TopicsDeps {
   readonly kafka: Kafka;
 }
 
 export class BrokerCatalog {
-  /** The partitions that the deployment made each topic with. Those that somebody added since do not exist for it. */
+  /** The partitions that the deployment made each topic with. */
   readonly madeWith = new Map<string, number>();
   readonly #deps: BrokerCatalogDeps;
   readonly #topics = new Map<string, Promise<TopicLimits>>();
   readonly #clusters: Renewable<Cluster>;
   /** One a topic. */
-  readonly #endOffsets = new Map<string, () => Promise<readonly number[]>>();
+  readonly #endOffsets = new Map<string, () => Promise<readonly (number | undefined)[]>>();
   /** By the group's name on the cluster. A coordinator is of use only with the client that found it. */
   readonly #coordinators = new Map<string, { readonly cluster: Cluster; readonly broker: Broker }>();
 
@@ -63,26 +69,55 @@ export class BrokerCatalog {
     this.#topics.delete(topic);
   }
 
-  startOffsets(topic: string): Promise<number[]> {
-    return this.#offsets(topic, true);
+  async startOffsets(topic: string): Promise<number[]> {
+    const { partitions: count } = await this.limits(topic);
+    return this.#withRetries(topic, async () => (await this.#look(topic, count, true)).map(known));
   }
 
-  /** Every reader of the service asks for the same ones, so that those who ask at about the same time share a look. */
-  async endOffsets(topic: string): Promise<number[]> {
-    let look = this.#endOffsets.get(topic);
-    if (look === undefined) {
-      look = nextRound(() => this.#offsets(topic, false));
-      this.#endOffsets.set(topic, look);
+  /** One partition without a leader fails them all, since nobody knows where it ends. */
+  endOffsets(topic: string): Promise<number[]> {
+    return this.#withRetries(topic, async () => (await this.#ends(topic)).map(known));
+  }
+
+  endOffset(topic: string, partition: number): Promise<number> {
+    return this.#withRetries(topic, async () => known((await this.#ends(topic))[partition], partition));
+  }
+
+  /** Per topic, in their order, the partitions that it has by now, those that somebody added too. */
+  async partitionsThere(topics: readonly string[]): Promise<number[]> {
+    const names = topics.map((topic) => this.#deps.nameOf(topic));
+    const doing = 'the partitions of topics are not known';
+    const described = await withRetries({ doing, limitMs: LIMIT_MS }, () =>
+      this.#deps.admin.use(ANSWER_LIMIT_MS, (admin) => admin.fetchTopicMetadata({ topics: names })),
+    );
+    const counts = new Map(described.topics.map(({ name, partitions }) => [name, partitions.length]));
+    return names.map((name) => counts.get(name) ?? 0);
+  }
+
+  async added(): Promise<AddedPartitions[]> {
+    const made = [...this.madeWith];
+    const there = await this.partitionsThere(made.map(([topic]) => topic));
+    const added: AddedPartitions[] = [];
+    for (const [index, [topic, madeWith]] of made.entries()) {
+      const partitions = there[index] ?? 0;
+      if (partitions <= madeWith) continue;
+      const ranges = (await this.ranges(topic, partitions)).slice(madeWith);
+      const records = ranges.reduce(
+        (sum, range) => sum + (range ? range.endOffset - range.startOffset : 0),
+        0,
+      );
+      added.push({ topic, madeWith, partitions, records });
     }
-    return [...(await look())];
+    return added;
   }
 
   /**
    * Per partition, the oldest offset and the high watermark, as of a moment after the call: with everything that was
    * acknowledged before it. Undefined of a partition that no broker leads now.
+   * @param partitions more than the topic's own, where those are wanted that somebody added.
    */
-  async ranges(topic: string): Promise<(OffsetRange | undefined)[]> {
-    const { partitions: count } = await this.limits(topic);
+  async ranges(topic: string, partitions = 0): Promise<(OffsetRange | undefined)[]> {
+    const count = Math.max(partitions, (await this.limits(topic)).partitions);
     return this.#withRetries(topic, async () => {
       const starts = await this.#look(topic, count, true);
       const ends = await this.#look(topic, count, false);
@@ -93,17 +128,18 @@ export class BrokerCatalog {
     });
   }
 
-  async committed(group: string, topic: string): Promise<(Committed | undefined)[]> {
-    const { partitions: count } = await this.limits(topic);
+  /** @param partitions as for `ranges`. */
+  async committed(group: string, topic: string, partitions = 0): Promise<(Committed | undefined)[]> {
+    const count = Math.max(partitions, (await this.limits(topic)).partitions);
     const [groupId, name] = [this.#deps.nameOf(group), this.#deps.nameOf(topic)];
     const doing = `what ${groupId} committed of ${name} is not known`;
     // Only the types of kafkajs ask for an offset; it is not sent.
-    const partitions = numbers(count).map((partition) => ({ partition, offset: NEVER_COMMITTED }));
+    const asked = numbers(count).map((partition) => ({ partition, offset: NEVER_COMMITTED }));
     return withRetries({ doing, limitMs: LIMIT_MS }, async () => {
       // An error of a partition rejects, too. The client is then replaced, and the coordinator is found anew.
       const { responses } = await this.#clusters.use(ANSWER_LIMIT_MS, async (cluster) => {
         const coordinator = await this.#coordinator(cluster, groupId);
-        return coordinator.offsetFetch({ groupId, topics: [{ topic: name, partitions }] });
+        return coordinator.offsetFetch({ groupId, topics: [{ topic: name, partitions: asked }] });
       });
       const answered = responses.find((answer) => answer.topic === name)?.partitions ?? [];
       return byPartition(count, answered, (answer) =>
@@ -128,16 +164,14 @@ export class BrokerCatalog {
     return broker;
   }
 
-  /** One partition without a leader fails them all, since nobody knows where it begins or ends. */
-  async #offsets(topic: string, fromBeginning: boolean): Promise<number[]> {
-    const { partitions: count } = await this.limits(topic);
-    return this.#withRetries(topic, async () => {
-      const offsets = await this.#look(topic, count, fromBeginning);
-      return offsets.map((offset, partition) => {
-        if (offset === undefined) throw new Error(`partition ${partition} has no leader`);
-        return offset;
-      });
-    });
+  /** Every reader of the service asks for the same ones, so that those who ask at about the same time share a look. */
+  #ends(topic: string): Promise<readonly (number | undefined)[]> {
+    let look = this.#endOffsets.get(topic);
+    if (look === undefined) {
+      look = nextRound(async () => this.#look(topic, (await this.limits(topic)).partitions, false));
+      this.#endOffsets.set(topic, look);
+    }
+    return look();
   }
 
   #withRetries<T>(topic: string, look: () => Promise<T>): Promise<T> {
@@ -174,6 +208,11 @@ async function ledPartitions(cluster: Cluster, name: string, count: number): Pro
   return led();
 }
 
+function known(offset: number | undefined, partition: number): number {
+  if (offset === undefined) throw new Error(`partition ${partition} has no leader`);
+  return offset;
+}
+
 /** The brokers' answer if a group never committed. */
 const NEVER_COMMITTED = '-1';
 
@@ -202,22 +241,4 @@ function byPartition<T extends { partition: number }, U>(
     if (answer === undefined) throw new Error(`nothing was answered of partition ${partition}`);
     return pick(answer);
   });
-}
-/**
- * Callers of the same work share a round of it that begins after they called: the round that runs may have looked before
- * what they know of had happened. However many call, one round runs and one more is waiting.
- */
-export function nextRound<T>(work: () => Promise<T>): () => Promise<T> {
-  let last: Promise<unknown> = Promise.resolve();
-  let next: Promise<T> | undefined;
-  const begin = (): Promise<T> => {
-    next = undefined;
-    const round = work();
-    last = round.catch(() => undefined);
-    return round;
-  };
-  return () => {
-    next ??= last.then(begin);
-    return next;
-  };
 }

@@ -119,6 +119,7 @@ describeKafka('the log on Kafka', ({ brokers }) => {
     await expect.poll(() => read, { timeout: 30_000 }).toEqual(['1 before']);
     expect(consumer.assigned().toSorted()).toEqual([0, 1]);
     await consumer.stop();
+    expect(await log.added()).toEqual([{ topic: one.name, madeWith: 2, partitions: 4, records: 1 }]);
 
     const refused = log.ensureTopics([
       { ...one, partitions: 4 },

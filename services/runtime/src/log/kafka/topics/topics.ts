@@ -91,7 +91,7 @@ export interface TopicDescription extends TopicLimits {
   readonly minInSync: number;
 }
 
-/** Kafka takes no partition away again, and a key's partition would be another one if they were used. */
+/** Kafka takes no partition away again, and a key's partition would be another one if they were used as the others are. */
 function warnOfAddedPartitions(
   { logger }: { readonly logger: Logger },
   specs: readonly TopicSpec[],
@@ -104,7 +104,7 @@ function warnOfAddedPartitions(
   if (added.length === 0) return;
   logger.warn('partitions_were_added', {
     topics: added,
-    mend: 'none is needed; have producers of your own write to those that are used only: nobody reads the others',
+    mend: 'have producers of your own write to those that are used only; see docs/operating/kafka.md',
   });
 }
 

@@ -1,6 +1,6 @@
 /** A shared question to the brokers still shows each reader the records acknowledged to it before. */
 import { expect, test } from 'vitest';
-import { nextRound } from './catalog.ts';
+import { nextRound } from './waiting.ts';
 
 test('callers during a round share the next one', async () => {
   const { ask, rounds } = manual();

@@ -1,0 +1,21 @@
+import { Unavailable } from '@questlog/runtime/process/errors';
+import { expect, onTestFinished, test, vi } from 'vitest';
+import { Endpoint, Refused } from './reach.ts';
+import { sendCommand } from './send.ts';
+
+test.each([
+  [new Unavailable('no answer'), 'events 1 to 1 may be stored\n'],
+  [new Refused('no event', 'invalid'), ''],
+])('after %s it is told whether the events may be stored', async (error, told) => {
+  const game = new Endpoint('http://127.0.0.1:9', 't');
+  vi.spyOn(game, 'retried').mockRejectedValue(error);
+  // Its listeners would outlive the test.
+  vi.spyOn(process, 'on').mockReturnValue(process);
+  const said = vi.spyOn(process.stderr, 'write').mockReturnValue(true);
+  onTestFinished(() => void vi.restoreAllMocks());
+  const command = sendCommand(async () => ({ admin: game, game, demoSessionId: undefined }));
+
+  await expect(command.parseAsync(['{"eventType":"a"}'], { from: 'user' })).rejects.toBe(error);
+
+  expect(said.mock.calls.join('')).toBe(told);
+});

@@ -1,0 +1,21 @@
+/** What a recount asks of ClickHouse: in queries that a server takes, however many records a batch has. */
+import { randomUUID } from 'node:crypto';
+import { MAX_IDS, type Store } from '@questlog/runtime/clickhouse/store';
+import { expect, test } from 'vitest';
+import type { LoggedRecord } from './core/recount.ts';
+import { heldBy } from './held.ts';
+
+test('a batch of repeats that one query cannot ask for has a cause all the same', async () => {
+  const records = Array.from({ length: 4_000 }, (_, offset): LoggedRecord => {
+    const [tenantId, projectId] = [randomUUID(), randomUUID()];
+    const of = { partition: 0, offset, tenantId, projectId, receivedAtMs: 1, appendId: randomUUID() };
+    return { ...of, events: 1, firstId: randomUUID() };
+  });
+  const query = async (_: string, params: Record<'tenants' | 'projects' | 'ids', string[]>) => {
+    const { tenants, projects, ids } = params;
+    expect(Math.max(tenants.length, projects.length, ids.length)).toBeLessThanOrEqual(MAX_IDS);
+    return ids.map((id) => ({ id }));
+  };
+  const held = heldBy({ query } as unknown as Store);
+  expect(await held.broughtByOthers(records)).toEqual(new Set(records));
+});

@@ -1,0 +1,93 @@
+/** A report is shown as it was filed: its texts, the bytes of its context, its links, and what has become of it. */
+import { aReportLink } from '@questlog/schemas/fixtures/builders';
+import type { ReportContent } from '@questlog/schemas/topics/reportLinks';
+import { expect, test } from 'vitest';
+import { type AnsweredReport, createdReport, reportObject } from './reportAnswer.ts';
+
+const [REPORT, SESSION, BUILD, EVENT] = ['1', '2', '3', '4'].map(
+  (digit) => `${digit.repeat(8)}-0000-7000-8000-000000000000`,
+) as [string, string, string, string];
+
+const filed = aReportLink({
+  ...{ reportId: REPORT, sessionId: SESSION, buildId: BUILD, windowBeforeMs: 1_000, windowAfterMs: 20 },
+  ...{ receivedAt: Date.UTC(2026, 10, 22, 12), occurredAt: BigInt(Date.UTC(2026, 10, 22, 11)) * 1_000n + 7n },
+});
+
+const report: AnsweredReport = {
+  filed,
+  isRetracted: false,
+  links: [{ eventId: EVENT, state: 'linked', source: 'named' }],
+  linksTruncated: false,
+};
+
+const head = {
+  ...{ id: REPORT, reportId: REPORT, status: 'filed', sessionId: SESSION, buildId: BUILD },
+  ...{ occurredAt: '2026-11-22T11:00:00.000007Z', receivedAt: '2026-11-22T12:00:00.000Z' },
+  ...{ window: { beforeMs: 1_000, afterMs: 20 }, state: 'filed' },
+};
+const tail = { links: report.links, linksTruncated: false };
+
+const texts = {
+  ...{ title: 'Stuck "in" wall', description: null, severity: 'high', reporterType: 'player' },
+  ...{ sourceChannel: 'api', fingerprint: 'wall' },
+};
+const content: ReportContent = {
+  ...texts,
+  namedSessionId: SESSION,
+  context: Buffer.from('{"big": 12345678901234567890, "big": 1.0}'),
+  attachments: [
+    {
+      ...{ uploadId: BUILD, attachmentType: 'screenshot', fileName: 'a.png', mimeType: null },
+      ...{ sizeBytes: 5, state: 'stored' },
+    },
+  ],
+};
+
+const NOTHING_MORE = { eventIdsTruncated: false, attachmentsMissing: [] };
+
+test('shows what was filed, with the context to the byte', () => {
+  const sequence = { missing: [[2, 3]] };
+  const shown = reportObject(report, content, sequence).toString();
+  expect(shown).toContain('"context":{"big": 12345678901234567890, "big": 1.0},');
+  expect(JSON.parse(shown)).toEqual({
+    ...head,
+    report: texts,
+    context: expect.anything(),
+    attachments: content.attachments,
+    sequence,
+    ...tail,
+  });
+});
+
+test('a report without texts, without context or without content has null there', () => {
+  const plain = JSON.parse(reportObject(report, { ...content, title: null, context: null }, null).toString());
+  expect(plain).toMatchObject({
+    report: null,
+    context: null,
+    attachments: content.attachments,
+    sequence: null,
+  });
+  const bare = JSON.parse(reportObject(report, null, null).toString());
+  expect(bare).toEqual({ ...head, report: null, context: null, attachments: [], sequence: null, ...tail });
+});
+
+test('a retracted report says so, and one without a time has that of its request', () => {
+  const retracted = { ...report, isRetracted: true, filed: { ...filed, occurredAt: null } };
+  expect(JSON.parse(reportObject(retracted, null, null).toString())).toMatchObject({
+    ...{ status: 'retracted', state: 'retracted', occurredAt: '2026-11-22T12:00:00.000Z' },
+  });
+});
+
+test('the answer to a request has its events, and says what it left out only where it did', () => {
+  const event = {
+    ...{ id: EVENT, sessionId: SESSION, buildId: null, eventType: 'error', occurredAt: 0n, sequence: null },
+    ...{ payload: Buffer.from('{}'), reportIds: [REPORT], overQuota: undefined },
+  };
+  const plain = JSON.parse(createdReport(report, [event], NOTHING_MORE).toString());
+  expect(plain).toEqual({ ...head, events: [expect.objectContaining({ id: EVENT })], ...tail });
+  const more = { idempotent: true, eventIdsTruncated: true, attachmentsMissing: [BUILD] };
+  const told = JSON.parse(createdReport({ ...report, linksTruncated: true }, [], more).toString());
+  expect(told).toEqual({ ...head, ...more, events: [], ...tail, linksTruncated: true });
+  const again = JSON.parse(createdReport(report, [], { ...NOTHING_MORE, idempotent: false }).toString());
+  expect(again).not.toHaveProperty('idempotent');
+});

@@ -1,0 +1,78 @@
+/** Partitions that somebody added to the topic of report links, on real brokers: what others wrote there reaches home. */
+import { readToEnd, textOf, until } from '@questlog/runtime/log/contract/harness';
+import { deployments } from '@questlog/runtime/log/kafka/testing/deployment';
+import { describeKafka } from '@questlog/runtime/log/kafka/testing/engines';
+import { systemClock } from '@questlog/runtime/process/clock';
+import { silentLogger } from '@questlog/runtime/process/logger';
+import { openLogRegistry } from '@questlog/runtime/registry/logRegistry';
+import { createCodec } from '@questlog/runtime/registry/registry';
+import { partitionOf } from '@questlog/schemas/partition';
+import { deadLetter } from '@questlog/schemas/topics/deadLetter';
+import { CARRYING_GROUP, TOPICS, topicDefinitions } from '@questlog/schemas/topics/topics';
+import { expect, test } from 'vitest';
+import { startCarrying } from './carryReports.ts';
+
+const TOPIC = TOPICS.reportLinks;
+const OFTEN_MS = 100;
+const GZIP = 1;
+/** The topic takes a MiB; compressed it is next to nothing. */
+const TOO_LARGE = Buffer.alloc(3 * 1024 * 1024, 'x');
+
+describeKafka('report links in partitions that somebody added', ({ brokers }) => {
+  const { aLog, aPrefix, admin, kafka } = deployments(brokers);
+
+  test('are carried to the home of their key, once, also those of partitions that come later', async () => {
+    const prefix = aPrefix();
+    const log = await aLog(prefix);
+    await log.ensureTopics(topicDefinitions(2));
+    const registry = await openLogRegistry(log);
+    const deps = { log, registry, clock: systemClock, logger: silentLogger };
+    const add = (count: number) =>
+      admin((one) => one.createPartitions({ topicPartitions: [{ topic: prefix + TOPIC, count }] }));
+    const write = async (partition: number, key: string | null, value: string | Buffer) => {
+      // A new one each time: it knows of the partitions that were added meanwhile.
+      const producer = kafka.producer();
+      await producer.connect();
+      const message = { partition, key, value, headers: { from: 'another system' } };
+      await producer.send({ topic: prefix + TOPIC, compression: GZIP, messages: [message] });
+      await producer.disconnect();
+    };
+    const read = async () => (await readToEnd(log, TOPIC)).map((records) => records.map(textOf));
+    /** By home. */
+    const homes = (...texts: [key: string, text: string][]) =>
+      [0, 1].map((home) => texts.flatMap(([key, text]) => (partitionOf(key, 0, 2) === home ? [text] : [])));
+
+    await add(4);
+    for (const text of ['a1', 'a2', 'a3']) await write(3, 'a', text);
+    await write(2, 'bb', TOO_LARGE);
+    await write(2, 'bb', 'b1');
+    const first = startCarrying(deps, OFTEN_MS);
+    const isRead = async (count: number) => (await read()).flat().length >= count;
+    await until(() => isRead(4));
+    expect(await read()).toEqual(homes(['a', 'a1'], ['a', 'a2'], ['a', 'a3'], ['bb', 'b1']));
+    const [home] = (await readToEnd(log, TOPIC))[partitionOf('a', 0, 2)] ?? [];
+    expect(home).toMatchObject({ key: 'a', headers: { from: 'another system' } });
+    const letters = await createCodec(registry, deadLetter);
+    const dead = (await readToEnd(log, TOPICS.deadLetters)).flat();
+    expect(dead).toHaveLength(1);
+    const letter = await letters.decode(dead[0]?.value ?? null);
+    expect(letter).toMatchObject({
+      group: CARRYING_GROUP,
+      sourcePartition: 2,
+      sourceOffset: 0,
+      key: 'bb',
+    });
+    expect(letter.value?.equals(TOO_LARGE)).toBe(true);
+
+    await add(5);
+    await write(4, 'a', 'a4');
+    await until(() => isRead(5));
+    await first.stop();
+    await write(2, null, 'nobody’s');
+    const second = startCarrying(deps, OFTEN_MS);
+    await until(() => isRead(6));
+    await second.stop();
+    expect((await read()).flat().toSorted()).toEqual(['a1', 'a2', 'a3', 'a4', 'b1', 'nobody’s']);
+    expect(await log.added()).toEqual([{ topic: TOPIC, madeWith: 2, partitions: 5, records: 7 }]);
+  });
+});

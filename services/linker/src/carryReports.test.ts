@@ -1,0 +1,30 @@
+/** The carrier's stop, while the brokers are silent. */
+import type { Log } from '@questlog/runtime/log/log';
+import { systemClock } from '@questlog/runtime/process/clock';
+import { Unavailable } from '@questlog/runtime/process/errors';
+import { silentLogger } from '@questlog/runtime/process/logger';
+import { stopsInTime } from '@questlog/runtime/process/testing/stopsInTime';
+import type { SchemaRegistry } from '@questlog/runtime/registry/registry';
+import { TOPICS } from '@questlog/schemas/topics/topics';
+import { expect, test } from 'vitest';
+import { startCarrying } from './carryReports.ts';
+
+test('a stop does not wait for brokers that are silent, and nothing is carried afterwards', async () => {
+  const silent = Promise.withResolvers<void>();
+  const added = async () => {
+    await silent.promise;
+    return [{ topic: TOPICS.reportLinks, partitions: 3 }];
+  };
+  let opened = 0;
+  const register = async (): Promise<never> => {
+    opened += 1;
+    throw new Unavailable('the registry is away');
+  };
+  const log = { added } as unknown as Log;
+  const registry = { register } as unknown as SchemaRegistry;
+  const carrier = startCarrying({ log, registry, clock: systemClock, logger: silentLogger });
+  expect(await stopsInTime(() => carrier.stop())).toBe(true);
+  silent.resolve();
+  await carrier.stop();
+  expect(opened).toBe(0);
+});

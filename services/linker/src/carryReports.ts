@@ -1,0 +1,124 @@
+/**
+ * Others file reports on any partition of `questlog.report-links.v1`, also on one that somebody added to the topic. No
+ * joined partition belongs to that one, and it stays so: its records are appended again to the home of their key, and go
+ * their way from there. One may be carried twice, after a crash: a repeat of a report, as anybody may write it.
+ */
+import { openDeadLetters } from '@questlog/runtime/consumer/deadLetters';
+import type { ServiceDeps } from '@questlog/runtime/consumer/serviceDeps';
+import {
+  type Batch,
+  type Consumer,
+  type LogRecord,
+  LogTruncated,
+  type OwnedPartition,
+  RecordTooLarge,
+} from '@questlog/runtime/log/log';
+import { Fenced, Invalid, messageOf } from '@questlog/runtime/process/errors';
+import {
+  Failure,
+  type Patience,
+  pause,
+  settledSoon,
+  untilAvailable,
+} from '@questlog/runtime/process/waiting';
+import { partitionOf } from '@questlog/schemas/partition';
+import { CARRYING_GROUP, TOPICS } from '@questlog/schemas/topics/topics';
+
+export interface Carrier {
+  /** Rejects when it cannot go on: a bug. */
+  readonly failed: Promise<never>;
+  stop(): Promise<void>;
+}
+
+type CarrierDeps = Pick<ServiceDeps, 'log' | 'registry' | 'clock' | 'logger'>;
+
+const LOOK_EVERY_MS = 30_000;
+const READ = { maxRecords: 500, maxBytes: 1024 * 1024, waitMs: 1_000 } as const;
+const TOPIC = TOPICS.reportLinks;
+
+/** Looks again and again whether partitions were added. */
+export function startCarrying(deps: CarrierDeps, lookEveryMs = LOOK_EVERY_MS): Carrier {
+  const { log, logger } = deps;
+  const stopped = new AbortController();
+  const failure = new Failure();
+  let carrying: { readonly partitions: number; readonly consumer: Consumer } | undefined;
+  const look = async (): Promise<void> => {
+    const partitions = (await log.added()).find(({ topic }) => topic === TOPIC)?.partitions;
+    if (partitions === undefined || partitions === carrying?.partitions || stopped.signal.aborted) return;
+    await carrying?.consumer.stop();
+    carrying = undefined;
+    const carry = await openCarry(deps);
+    const consumer = await log.consume({
+      ...{ group: CARRYING_GROUP, topics: [TOPIC], partitions: 'added' },
+      process: carry,
+    });
+    consumer.failed.catch(failure.fail);
+    carrying = { partitions, consumer };
+  };
+  const looking = (async () => {
+    while (!stopped.signal.aborted) {
+      await look().catch((error) => logger.warn('added_partitions_unknown', { cause: messageOf(error) }));
+      await pause(lookEveryMs, stopped.signal);
+    }
+  })();
+  return {
+    failed: failure.failed,
+    stop: async () => {
+      stopped.abort();
+      await settledSoon(looking);
+      await carrying?.consumer.stop();
+    },
+  };
+}
+
+async function openCarry(deps: CarrierDeps): Promise<(owned: OwnedPartition) => Promise<void>> {
+  const { log, logger } = deps;
+  const openLetters = await openDeadLetters({ ...deps, group: CARRYING_GROUP });
+  const partitions = (await log.endOffsets(TOPIC)).length;
+  return async (owned) => {
+    const { partition, signal } = owned;
+    const letters = openLetters();
+    const patience: Patience = {
+      signal,
+      onDelay: (cause, backoffMs) =>
+        logger.error('carrying_delayed', cause, { topic: TOPIC, partition, backoffMs }),
+    };
+    const carry = async (record: LogRecord): Promise<void> => {
+      const { key, value, headers } = record;
+      try {
+        await log.append(TOPIC, partitionOf(key ?? '', 0, partitions), [{ key, value, headers }]);
+        letters.passed(1);
+      } catch (error) {
+        // Its writer has compressed it, so that it fitted there.
+        if (!(error instanceof RecordTooLarge)) throw error;
+        const cause = new Invalid('larger than the topic takes', { cause: error });
+        await letters.send({ topic: TOPIC, partition }, record, cause, true);
+      }
+    };
+    const next = async (): Promise<void> => {
+      const batch = await nextBatch(owned);
+      if (batch === undefined) return;
+      const { records, nextOffset } = batch;
+      // All at once: the log keeps the order of the calls.
+      await untilAvailable(() => Promise.all(records.map(carry)), patience);
+      await untilAvailable(() => owned.commit(TOPIC, { offset: nextOffset, metadata: '' }), patience);
+      if (records.length > 0)
+        logger.info('reports_carried_home', { topic: TOPIC, partition, records: records.length });
+    };
+    try {
+      while (!signal.aborted) await next();
+    } catch (error) {
+      if (!(error instanceof Fenced || signal.aborted)) throw error;
+    }
+  };
+}
+
+/** Where the log was cut, what stands there now is carried too. */
+async function nextBatch(owned: OwnedPartition): Promise<Batch | undefined> {
+  try {
+    return await owned.read(READ);
+  } catch (error) {
+    if (error instanceof LogTruncated) return undefined;
+    throw error;
+  }
+}

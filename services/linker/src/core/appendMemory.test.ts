@@ -1,0 +1,133 @@
+/** What is remembered of appends, over changes of the owner and over an upgrade, and what the changelog holds of it. */
+import { createHash } from 'node:crypto';
+import type { SeenAppends } from '@questlog/schemas/topics/linkerState';
+import { uuidV8 } from '@questlog/schemas/uuid';
+import { expect, test } from 'vitest';
+import { SlotRing } from '../testing/slotRing.ts';
+import { AppendMemory } from './appendMemory.ts';
+
+/** As of the version before with 6 slots of 10. */
+const MAX_IDS = 40;
+const ALL_IDS = Array.from({ length: 5_000 }, (_, n) =>
+  uuidV8(createHash('sha256').update(String(n)).digest()),
+);
+const idOf = (n: number): string => ALL_IDS[n] ?? '';
+const ids = (from: number, count: number): string[] =>
+  Array.from({ length: count }, (_, i) => idOf(from + i));
+
+test('remembers the latest ids, whole commits at a time, and tells how far back they go', () => {
+  const partition = aPartition(new AppendMemory(5));
+  partition.take(2, 3);
+  expect(partition.memory.since).toBe(0);
+  partition.take(2);
+  // The first commit is forgotten only once more than 5 ids stay without it.
+  expect([partition.remembered(), partition.memory.since]).toEqual([ids(0, 7), 1_000]);
+  partition.take(1);
+  expect([partition.remembered(), partition.memory.since]).toEqual([ids(2, 6), 1_002]);
+});
+
+test('a commit is one entry, which is not written again, and the changelog holds what is remembered', () => {
+  const partition = aPartition(new AppendMemory(100));
+  for (let commit = 0; commit < 1_000; commit++) expect(partition.take(3)).toHaveLength(1);
+  expect(partition.held()).toEqual(partition.remembered());
+  expect(partition.remembered()).toHaveLength(102);
+  // Of keys that came up nothing is left but what is in use.
+  expect(partition.names.size).toBeLessThan(40);
+});
+
+test('keys that were freed and are not needed get a tombstone', () => {
+  const partition = aPartition(new AppendMemory(10));
+  for (let commit = 0; commit < 11; commit++) partition.take(1);
+  const told = partition.take(10);
+  expect(told.filter(([, held]) => held === null)).toHaveLength(9);
+  expect(partition.held()).toEqual(partition.remembered());
+});
+
+test('a commit of many appends has entries that the topic takes', () => {
+  const partition = aPartition(new AppendMemory(5_000));
+  const told = partition.take(2_500);
+  expect(told.map(([, held]) => held?.ids.length)).toEqual([1_000, 1_000, 500]);
+});
+
+test.each([0, 1, 3, 8, 40, 41, 57, 200])(
+  'a new owner remembers what the old one did, after %i appends',
+  (count) => {
+    const partition = aPartition(new AppendMemory(MAX_IDS));
+    for (let at = 0; at < count; at += 3) partition.take(Math.min(3, count - at));
+    const next = aPartition(new AppendMemory(MAX_IDS), partition);
+    for (let more = 0; more < 60; more++) {
+      expect(next.remembered()).toEqual(partition.remembered());
+      expect(next.memory.since).toBe(partition.memory.since);
+      next.take(1);
+      partition.take(1);
+    }
+  },
+);
+
+// Partitions move between members of both versions, in any order, each with any number of commits before it goes.
+test.each(Array.from({ length: 40 }, (_, seed) => seed))(
+  'in a rolling upgrade no version misses what the other has seen, nor trusts more than it knows (%i)',
+  (seed) => {
+    const draw = drawsOf(seed);
+    let partition: Partition | undefined;
+    for (let owner = 0; owner < 25; owner++) {
+      const isNew = draw(2) === 0;
+      partition = aPartition(isNew ? new AppendMemory(MAX_IDS) : new SlotRing(6, 10), partition);
+      const commits = draw(4) === 0 ? draw(60) : draw(8);
+      for (let commit = 0; commit < commits; commit++) {
+        partition.take(1 + draw(4));
+        const { memory, taken } = partition;
+        const lastForgotten = ALL_IDS.findLastIndex((id, n) => n < taken && !memory.has(id));
+        expect(lastForgotten).toBeLessThan(Math.max(0, taken - MAX_IDS));
+        if (lastForgotten >= 0) expect(memory.since).toBeGreaterThan(arrivalOf(lastForgotten));
+      }
+    }
+  },
+);
+
+const arrivalOf = (n: number): number => 1_000 + n;
+
+type Partition = ReturnType<typeof aPartition>;
+
+/** One owner of a partition; the next one gets the same changelog. */
+function aPartition(
+  memory: AppendMemory | SlotRing,
+  before?: { changelog: Map<string, SeenAppends>; taken: number },
+) {
+  const changelog = new Map(before?.changelog);
+  for (const [name, held] of changelog) memory.restore(name, held);
+  const names = new Set<string>();
+  let taken = before?.taken ?? 0;
+  return {
+    memory,
+    changelog,
+    names,
+    get taken() {
+      return taken;
+    },
+    /** One commit each. */
+    take(...counts: number[]) {
+      return counts.flatMap((count) => {
+        for (let i = 0; i < count; i++) memory.add(idOf(taken + i), arrivalOf(taken + i));
+        taken += count;
+        const told = memory.drain();
+        for (const [name, held] of told) {
+          names.add(name);
+          changelog.delete(name);
+          if (held !== null) changelog.set(name, held);
+        }
+        return told;
+      });
+    },
+    remembered: () => ids(0, taken).filter((id) => memory.has(id)),
+    held: () => [...changelog.values()].flatMap((held) => held.ids),
+  };
+}
+
+function drawsOf(seed: number): (below: number) => number {
+  let state = seed + 1;
+  return (below) => {
+    state = Math.imul(state ^ (state >>> 15), 0x2c1b3c6d) + 0x9e3779b9;
+    return ((state ^ (state >>> 13)) >>> 0) % below;
+  };
+}

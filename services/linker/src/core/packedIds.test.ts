@@ -1,0 +1,40 @@
+/** The packed ids behave as a queue with a set beside it, however full the index is. */
+import { createHash } from 'node:crypto';
+import { uuidV8 } from '@questlog/schemas/uuid';
+import { expect, test } from 'vitest';
+import { PackedIds } from './packedIds.ts';
+
+const hashed = (n: number): string => uuidV8(createHash('sha256').update(String(n)).digest());
+const counted = (n: number): string => `00000000-0000-4000-8000-${n.toString(16).padStart(12, '0')}`;
+const timed = (n: number): string => `0197${n.toString(16).padStart(4, '0')}-0000-7000-8000-000000000000`;
+
+test.each([
+  ['hashed', hashed],
+  ['counted up', counted],
+  ['that differ in their time', timed],
+])('finds ids %s, and only those that are there, as it grows and as the oldest go', (_, idOf) => {
+  const ids = new PackedIds();
+  let oldest = 0;
+  for (let n = 0; n < 3_000; n++) {
+    ids.add(idOf(n), Math.floor(n / 7), n);
+    if (n % 3 === 0) continue;
+    ids.dropOldest();
+    oldest++;
+    if (n % 97 !== 0) continue;
+    for (let at = 0; at <= n + 5; at++)
+      expect(ids.has(idOf(at)), `${at} of ${oldest} to ${n}`).toBe(at >= oldest && at <= n);
+  }
+  expect(ids.size).toBe(3_000 - oldest);
+  expect(ids.oldest).toEqual({ entry: Math.floor(oldest / 7), since: oldest, count: 7 - (oldest % 7) });
+});
+
+test('tells ids apart that differ in any one bit', () => {
+  const ids = new PackedIds();
+  const id = 'ffffffff-ffff-4fff-8fff-ffffffffffff';
+  ids.add(id, 0, 0);
+  for (const [at, digit] of [...id].entries()) {
+    if (digit !== 'f') continue;
+    expect(ids.has(`${id.slice(0, at)}7${id.slice(at + 1)}`)).toBe(false);
+  }
+  expect(ids.has(id)).toBe(true);
+});

@@ -1,0 +1,98 @@
+/** What a look-up waits for, and what it does not. */
+import { openDatabase } from '@questlog/runtime/log/embedded/database';
+import { embeddedLogOn } from '@questlog/runtime/log/embedded/embeddedLog';
+import { aDirectory } from '@questlog/runtime/log/embedded/testing/testLog';
+import type { Log } from '@questlog/runtime/log/log';
+import { withMethods } from '@questlog/runtime/log/testing/withMethods';
+import { systemClock } from '@questlog/runtime/process/clock';
+import { Unavailable } from '@questlog/runtime/process/errors';
+import { aReportLink } from '@questlog/schemas/fixtures/builders';
+import { TOPICS, topicDefinitions } from '@questlog/schemas/topics/topics';
+import { expect, onTestFinished, test, vi } from 'vitest';
+import { keyOf } from '../core/decision.ts';
+import { LINKER_BOUNDS, LinkerState } from '../core/linkerState.ts';
+import { partitionDeps } from '../testing/partitionDeps.ts';
+import { LookUp, LookUps } from './lookUps.ts';
+
+/** An overdue look-up for one report at offset 5, asked by a linker that has read records of leader epoch 2. */
+async function aLookUp(methods: Partial<Log> = {}, kind: 'check' | 'close' = 'check') {
+  const directory = aDirectory();
+  const log = embeddedLogOn(openDatabase(directory), { directory, clock: systemClock });
+  onTestFinished(() => log.close());
+  await log.ensureTopics(topicDefinitions(1));
+  const known = await partitionDeps(log);
+  const deps = {
+    ...known,
+    log: withMethods<Log>(log, methods),
+    store: { ...known.store, query: async () => [] },
+  };
+  const committed = { events: 3, eventsEpoch: null, links: 0, reportLinksEpoch: 2 };
+  const outbox = { state: new LinkerState(0, 1, LINKER_BOUNDS), committed };
+  const record = aReportLink({ sessionLane: 0 });
+  const report = { record, offset: 5, phase: 'waiting', askAt: 0, closesAt: 0 } as const;
+  const lookUp = new LookUp({ kind, reports: new Map([[keyOf(record), report]]) });
+  vi.spyOn(LookUp.prototype, 'isOverdue', 'get').mockReturnValue(true);
+  onTestFinished(() => void vi.restoreAllMocks());
+  const lookUps = new LookUps(outbox, deps, new AbortController().signal);
+  return { lookUp, answer: () => lookUps.answer(lookUp) };
+}
+
+test('a look-up that was begun before a cut goes on with the log as it is', async () => {
+  const { answer, lookUp } = await aLookUp(
+    { endOffset: async () => 3, committed: async () => [{ offset: 3, metadata: '' }] },
+    'close',
+  );
+  lookUp.ends = { events: [100], reports: [], sessions: [100] };
+  expect(await answer()).toBeUndefined();
+  lookUp.beginAnew();
+  expect(await answer()).toMatchObject({ kind: 'close' });
+});
+
+const ANSWER = { kind: 'check', known: new Map() };
+
+test('a look-up that is overdue does not wait for a record that a cut has taken from the log', async () => {
+  const { answer } = await aLookUp();
+  expect(await answer()).toMatchObject(ANSWER);
+});
+
+test('a look-up that is overdue waits on while a partition has no leader', async () => {
+  const { answer } = await aLookUp({
+    endOffset: async (topic) => {
+      if (topic === TOPICS.reportLinks) throw new Unavailable('it has no leader');
+      return 0;
+    },
+  });
+  expect(await answer()).toBeUndefined();
+});
+
+test('a projector that stands where a log that is no more had records has not projected those of this one', async () => {
+  const last = { offset: 5, id: 'the last' };
+  let note: object = { last: { ...last, leaderEpoch: 1 } };
+  const { answer } = await aLookUp({
+    committed: async () => [{ offset: 6, metadata: JSON.stringify(note) }],
+    endOffset: async () => 6,
+  });
+  expect(await answer()).toBeUndefined();
+  // It has repaired one cut and not noticed the next.
+  note = { upToEpoch: 1 };
+  expect(await answer()).toBeUndefined();
+  for (const known of [{}, { last }, { last: { ...last, leaderEpoch: 2 } }]) {
+    note = known;
+    expect(await answer()).toMatchObject(ANSWER);
+  }
+});
+
+test.each([
+  [1, false],
+  [2, true],
+])(
+  'of a block that is being written the leader epoch %i tells of what is below it too',
+  async (leaderEpoch, isPast) => {
+    const note = { pendingTo: 9, last: { offset: 8, id: 'of the block', leaderEpoch } };
+    const { answer } = await aLookUp({
+      committed: async () => [{ offset: 6, metadata: JSON.stringify(note) }],
+      endOffset: async () => 9,
+    });
+    expect((await answer()) !== undefined).toBe(isPast);
+  },
+);

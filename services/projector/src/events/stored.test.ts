@@ -1,0 +1,52 @@
+/** What a projector asks ClickHouse of a block: in queries that a server takes, however many tenants are in it. */
+import { createHash, randomUUID } from 'node:crypto';
+import { MAX_IDS, type Store } from '@questlog/runtime/clickhouse/store';
+import { anEventsAccepted } from '@questlog/schemas/fixtures/builders';
+import { expect, test } from 'vitest';
+import { openMinuteCounts, storedBelow } from './stored.ts';
+
+test('old records of more tenants than one query takes are looked for all the same', async () => {
+  const messages = Array.from({ length: 4_000 }, () =>
+    anEventsAccepted({ tenantId: randomUUID(), projectId: randomUUID() }),
+  );
+  const query = async (_: string, params: Record<'tenants' | 'projects' | 'ids', string[]>) => {
+    const { tenants, projects, ids } = params;
+    expect(Math.max(tenants.length, projects.length, ids.length)).toBeLessThanOrEqual(MAX_IDS);
+    return ids.map((id) => ({ id }));
+  };
+  const source = { logId: randomUUID(), partition: 0, orphanIds: [] };
+  const found = await storedBelow({ query } as unknown as Store, source, 10, messages);
+  expect(found).toEqual(new Set(messages.map(({ appendId }) => appendId)));
+});
+
+test('of a minute with any number of event types only those of the block are asked for, and none is answered', async () => {
+  const [tenantId, projectId] = [randomUUID(), randomUUID()];
+  const digestOf = (type: string) => createHash('sha256').update(type).digest('hex');
+  const held = new Map(
+    Array.from({ length: 5_000 }, (_, i) => [digestOf(`type ü ${i}`), String(i + 1)] as const),
+  );
+  const query = async (sql: string, { digests }: Record<'digests', string[]>) => {
+    expect(sql).not.toMatch(/event_type (AS|,)/);
+    expect(digests.length).toBeLessThanOrEqual(MAX_IDS);
+    return digests.flatMap((digest) => {
+      const count = held.get(digest);
+      return count === undefined
+        ? []
+        : [{ tenantId, projectId, minuteS: 60, digest, count, lastOffset: '9' }];
+    });
+  };
+  const source = { logId: randomUUID(), partition: 0, orphanIds: [] };
+  const minutes = openMinuteCounts({ query } as unknown as Store, source);
+  const keys = [0, 7, 4_999, 5_000].map((i) => ({
+    ...{ tenantId, projectId, minuteS: 60 },
+    eventType: `type ü ${i}`,
+  }));
+  await minutes.load(keys);
+  for (const key of keys) minutes.rollup.add(key, 10, 1);
+  expect(minutes.rollup.drain().map(({ key, count }) => [key.eventType, count])).toEqual([
+    ['type ü 0', 2],
+    ['type ü 7', 9],
+    ['type ü 4999', 5_001],
+    ['type ü 5000', 1],
+  ]);
+});

@@ -1,0 +1,320 @@
+/** A log that is cut while it is written from: what was lost stays visible, and what gets its offsets is written too. */
+import { APPEND_ID_HEADER } from '@questlog/schemas/topics/topics';
+import { expect, test } from 'vitest';
+import { aLog, topicSpec } from '../log/embedded/testing/testLog.ts';
+import type { LogRecord, OwnedPartition } from '../log/log.ts';
+import { withMethods } from '../log/testing/withMethods.ts';
+import { systemClock } from '../process/clock.ts';
+import { Fenced, Unavailable } from '../process/errors.ts';
+import { type Logger, silentLogger } from '../process/logger.ts';
+import { type Block, lastRecordOf, leaderEpochOf, runBlocks } from './blocks.ts';
+import type { Cut, HeldRecords } from './findCut.ts';
+
+const TOPIC = 'cuts';
+const GROUP = 'cuts-test';
+
+interface Row {
+  readonly offset: number;
+  readonly name: string;
+}
+
+const nameOf = (record: LogRecord): string => record.value?.toString() ?? '';
+
+/** Rows of records that the log has lost are moved away from the others and stay. */
+class Tables {
+  rows: Row[] = [];
+  readonly moved: Row[] = [];
+  readonly repairs: Cut[] = [];
+  /** The repair that was begun and not finished. */
+  begun: Cut | undefined;
+  beforeRow = (_name: string): void => {};
+  /** Called in the middle of a repair. */
+  amidRepair = (): void => {};
+
+  held(): HeldRecords {
+    return {
+      holdsFrom: async (from) => this.rows.some(({ offset }) => offset >= from),
+      top: async (above) =>
+        this.rows
+          .filter(({ offset }) => offset > above)
+          .toSorted((a, b) => a.offset - b.offset)
+          .at(-1),
+      nearest: async ({ above, below, about }) =>
+        this.rows
+          .filter(({ offset }) => offset > above && offset < below)
+          .toSorted((a, b) => Math.abs(a.offset - about) - Math.abs(b.offset - about))[0],
+      namesOf: async (record) => [nameOf(record)],
+      unfinished: async () => this.begun,
+      repair: async (cut, confirm) => {
+        await confirm();
+        this.repairs.push(cut);
+        this.begun = cut;
+        this.amidRepair();
+        const lost = this.rows.filter(({ offset }) => offset >= cut.offset);
+        this.rows = this.rows.filter((row) => !lost.includes(row));
+        this.moved.push(...lost);
+        return lost.length;
+      },
+      repaired: async () => {
+        this.begun = undefined;
+      },
+    };
+  }
+
+  async apply({ records }: Block, { verify }: { verify: boolean }): Promise<void> {
+    for (const record of records) {
+      const row = { offset: record.offset, name: nameOf(record) };
+      if (verify && this.rows.some(({ offset }) => offset === row.offset)) continue;
+      this.beforeRow(row.name);
+      this.rows.push(row);
+    }
+  }
+
+  names(): string[] {
+    return this.rows.toSorted((a, b) => a.offset - b.offset).map(({ name }) => name);
+  }
+}
+
+async function aProjection() {
+  const log = await aLog({ clock: systemClock });
+  await log.ensureTopics([topicSpec(TOPIC)]);
+  const tables = new Tables();
+  const cuts: { cut: Cut; records: number }[] = [];
+  const said: [event: string, fields: unknown][] = [];
+  const logger: Logger = { ...silentLogger, error: (event, _, fields) => void said.push([event, fields]) };
+  const committed = async () => (await log.committed(GROUP, TOPIC))[0]?.offset;
+  return {
+    ...{ log, tables, cuts, said, committed },
+    /** Records of the names, with their names as append ids. */
+    append: async (...names: string[]) => {
+      for (const name of names)
+        await log.append(TOPIC, 0, [
+          { key: null, value: Buffer.from(name), headers: { [APPEND_ID_HEADER]: name } },
+        ]);
+    },
+    start: (asAssigned = (owned: OwnedPartition) => owned) =>
+      log.consume({
+        group: GROUP,
+        topics: [TOPIC],
+        process: (owned) =>
+          runBlocks(asAssigned(owned), {
+            ...{ log, topic: TOPIC, held: tables.held(), flushIntervalMs: 0, clock: systemClock, logger },
+            openWriter: async () => ({
+              plan: async (block: Block) => block,
+              apply: (block, attempt) => tables.apply(block, attempt),
+              deadLetter: async () => {},
+            }),
+            onWritten: () => {},
+            onCut: (cut, records) => void cuts.push({ cut, records }),
+          }),
+      }),
+    /** Runs until all is committed, or something breaks. */
+    async run(asAssigned?: (owned: OwnedPartition) => OwnedPartition) {
+      const consumer = await this.start(asAssigned);
+      const [end] = await log.endOffsets(TOPIC);
+      const done = expect.poll(committed, { timeout: 10_000, interval: 2 }).toBe(end);
+      await Promise.race([done, consumer.failed]).finally(() => consumer.stop());
+    },
+  };
+}
+
+const crash = (): never => {
+  throw new Error('crash');
+};
+
+test.each(['runs', 'is down'])(
+  'while the consumer %s: each record that is there has its row, the lost ones keep theirs, and it is told',
+  async (when) => {
+    const projection = await aProjection();
+    const { log, tables, cuts, said, append } = projection;
+    await append('a', 'b', 'c', 'd');
+    await projection.run();
+    const running = when === 'runs' ? await projection.start() : undefined;
+    await log.cut(TOPIC, 0, 1);
+    await append('B', 'C', 'D', 'E', 'F');
+    if (running === undefined) await projection.run();
+    else await expect.poll(projection.committed, { timeout: 10_000 }).toBe(6);
+    await running?.stop();
+    expect(tables.names()).toEqual(['a', 'B', 'C', 'D', 'E', 'F']);
+    expect(tables.moved.map(({ name }) => name)).toEqual(['b', 'c', 'd']);
+    expect(cuts).toEqual([{ cut: { offset: 1, end: 4, lost: 'd' }, records: 3 }]);
+    expect(said).toContainEqual([
+      'log_truncated',
+      { topic: TOPIC, partition: 0, offset: 1, end: 4, records: 3 },
+    ]);
+    expect(tables.begun).toBeUndefined();
+  },
+);
+
+test.each([1, 3])(
+  'a block that was half written when its log was cut at %i: none of what is left is missing, none is twice',
+  async (at) => {
+    const projection = await aProjection();
+    const { log, tables, append } = projection;
+    await append('a', 'b');
+    await projection.run();
+    await append('c', 'd', 'e');
+    tables.beforeRow = (name) => (name === 'e' ? crash() : undefined);
+    await expect(projection.run()).rejects.toThrow('crash');
+    tables.beforeRow = () => {};
+    await log.cut(TOPIC, 0, at);
+    await append('F', 'G', 'H', 'I');
+    await projection.run();
+    const kept = ['a', 'b', 'c', 'd', 'e'].slice(0, at);
+    expect(tables.names()).toEqual([...kept, 'F', 'G', 'H', 'I']);
+    expect(tables.moved.map(({ name }) => name)).toEqual(['b', 'c', 'd'].slice(at - 1));
+  },
+);
+
+test('a repair that breaks off is done again, before anything else', async () => {
+  const projection = await aProjection();
+  const { log, tables, append } = projection;
+  await append('a', 'b', 'c');
+  await projection.run();
+  await log.cut(TOPIC, 0, 1);
+  await append('B', 'C', 'D');
+  tables.amidRepair = crash;
+  await expect(projection.run()).rejects.toThrow('crash');
+  tables.amidRepair = () => {};
+  await append('E');
+  await projection.run();
+  expect(tables.repairs).toEqual([1, 2].map(() => ({ offset: 1, end: 3, lost: 'c' })));
+  expect(tables.names()).toEqual(['a', 'B', 'C', 'D', 'E']);
+  expect(projection.cuts).toHaveLength(1);
+});
+
+test('a repair waits for tables that are away, and is not begun by one that lost the partition', async () => {
+  const projection = await aProjection();
+  const { log, tables, append } = projection;
+  await append('a', 'b');
+  await projection.run();
+  await log.cut(TOPIC, 0, 1);
+  await append('B', 'C');
+  let isAway = true;
+  tables.amidRepair = () => {
+    if (!isAway) return;
+    isAway = false;
+    throw new Unavailable('ClickHouse is away');
+  };
+  const asked = Promise.withResolvers<void>();
+  const consumer = await projection.start((owned) =>
+    withMethods(owned, {
+      commit: async () => {
+        asked.resolve();
+        throw new Fenced('the partition is another’s');
+      },
+    }),
+  );
+  await asked.promise;
+  await consumer.stop();
+  expect(tables.repairs).toEqual([]);
+  await projection.run();
+  expect(isAway).toBe(false);
+  expect(tables.names()).toEqual(['a', 'B', 'C']);
+});
+
+/** A log whose batches are of this leader epoch, and the seeks in it with the epochs that they name. */
+function onEpoch(epoch: number) {
+  const seeks: (number | undefined)[][] = [];
+  const onAnEpoch = (owned: OwnedPartition): OwnedPartition =>
+    withMethods(owned, {
+      seek: (topic, offset, leaderEpoch) => {
+        seeks.push([offset, leaderEpoch]);
+        owned.seek(topic, offset);
+      },
+      read: async (options) => {
+        const batch = await owned.read(options);
+        return batch && { ...batch, leaderEpoch: epoch };
+      },
+    });
+  return { seeks, onAnEpoch };
+}
+
+test('the leader epoch of what was written goes to the log with the position, which compares it with its own', async () => {
+  const projection = await aProjection();
+  const { tables, append } = projection;
+  const { seeks, onAnEpoch } = onEpoch(5);
+  await append('a', 'b');
+  await projection.run(onAnEpoch);
+  seeks.length = 0;
+  await append('c', 'd');
+  tables.beforeRow = (name) => (name === 'd' ? crash() : undefined);
+  await expect(projection.run(onAnEpoch)).rejects.toThrow('crash');
+  expect(seeks).toContainEqual([2, 5]);
+  seeks.length = 0;
+  tables.beforeRow = () => {};
+  await append('e');
+  await projection.run(onAnEpoch);
+  // What is announced is read by its offsets; what comes behind it, by the epoch of its last record.
+  expect(seeks).toContainEqual([4, 5]);
+  expect(seeks).not.toContainEqual([2, 5]);
+  expect(tables.names()).toEqual(['a', 'b', 'c', 'd', 'e']);
+});
+
+test('a marker that is written behind the last record of an older leader is no cut', async () => {
+  const projection = await aProjection();
+  const { log, tables } = projection;
+  const producer = await log.transactional('a writer');
+  const records = [{ key: null, value: Buffer.from('a'), headers: { [APPEND_ID_HEADER]: 'a' } }];
+  await producer.commit({ appends: [{ topic: TOPIC, partition: 0, records }] });
+  tables.rows.push({ offset: 0, name: 'a' });
+  const note = { last: { offset: 0, id: 'a', leaderEpoch: 5 } };
+  const before = await log.consume({
+    group: GROUP,
+    topics: [TOPIC],
+    process: (owned) => owned.commit(TOPIC, { offset: 1, metadata: JSON.stringify(note) }),
+  });
+  await expect.poll(projection.committed).toBe(1);
+  await before.stop();
+  await projection.run(onEpoch(6).onAnEpoch);
+  const [committed] = await log.committed(GROUP, TOPIC);
+  expect(lastRecordOf(committed)).toEqual({ ...note.last, leaderEpoch: 6 });
+});
+
+test('behind a repaired cut, where no record is named, the commit keeps the leader epoch of before', async () => {
+  const projection = await aProjection();
+  const { log, append } = projection;
+  await append('a', 'b');
+  await projection.run(onEpoch(5).onAnEpoch);
+  await log.cut(TOPIC, 0, 1);
+  await projection.run();
+  const [committed] = await log.committed(GROUP, TOPIC);
+  expect(committed && [committed.offset, leaderEpochOf(committed)]).toEqual([1, 5]);
+});
+
+test('a log that is cut while an announced block is read again: what has come at its offsets is written', async () => {
+  const projection = await aProjection();
+  const { log, tables, append } = projection;
+  const names = ['a', 'b', 'c', 'd', 'e'];
+  await append(...names);
+  tables.rows.push(...names.map((name, offset) => ({ offset, name })));
+  const note = { pendingTo: 5, last: { offset: 4, id: 'e' } };
+  const before = await log.consume({
+    group: GROUP,
+    topics: [TOPIC],
+    process: (owned) => owned.commit(TOPIC, { offset: 0, metadata: JSON.stringify(note) }),
+  });
+  await expect.poll(projection.committed).toBe(0);
+  await before.stop();
+  let isCut = false;
+  await projection.run((owned) =>
+    withMethods(owned, {
+      read: async (options) => {
+        const batch = await owned.read(options);
+        if (isCut || batch?.records[0]?.offset !== 0) return batch;
+        isCut = true;
+        owned.seek(TOPIC, 2);
+        await log.cut(TOPIC, 0, 2);
+        await append('x', 'y', 'z');
+        return { ...batch, records: batch.records.slice(0, 2), nextOffset: 2 };
+      },
+    }),
+  );
+  expect(tables.names()).toEqual(['a', 'b', 'x', 'y', 'z']);
+  expect(tables.moved.map(({ name }) => name)).toEqual(['c', 'd', 'e']);
+});
+
+test('what a tool writes beside an offset that it sets says nothing, and stops nobody', () => {
+  const set = { offset: 1, metadata: 'set by hand' };
+  expect([lastRecordOf(set), leaderEpochOf(set)]).toEqual([undefined, undefined]);
+});

@@ -1,0 +1,184 @@
+/** The directory's topic is cut under processes that know more: tokens go on, revocations too, and the log has them again. */
+import { randomUUID } from 'node:crypto';
+import { TOPICS } from '@questlog/schemas/topics/topics';
+import fc from 'fast-check';
+import { expect, test } from 'vitest';
+import type { EmbeddedExtras } from '../log/embedded/embeddedLog.ts';
+import { aLog, topicSpec } from '../log/embedded/testing/testLog.ts';
+import type { Log } from '../log/log.ts';
+import { withMethods } from '../log/testing/withMethods.ts';
+import { Unavailable } from '../process/errors.ts';
+import { nextTurn } from '../process/waiting.ts';
+import { openLogRegistry } from '../registry/logRegistry.ts';
+import type { SchemaRegistry } from '../registry/registry.ts';
+import type { CutDirectory } from './afterCut.ts';
+import type { DirectoryHandle } from './openDirectory.ts';
+import { FOLLOWS_HEADER, Predecessors } from './predecessors.ts';
+import { aTenant, opened } from './testing/directoryBuilders.ts';
+
+const SOON = { repeatAfterMs: 20 };
+
+test('a token that a cut took goes on at every process, and one that was revoked there stays so', async () => {
+  const topic = await aTopic();
+  const [one, other] = [await topic.start(), await topic.start()];
+  const [given, revoked] = [aToken(), aToken()];
+  await one.put('token', revoked.id, revoked);
+  await one.put('token', given.id, given);
+  await one.put('token', revoked.id, null);
+  for (const { change } of [one, other]) await change('token', given.id, () => ({ answer: undefined }));
+  await topic.log.cut(TOPICS.directory, 0, 1);
+  const tokens = ({ current }: DirectoryHandle) => [...current.tokens.keys()];
+  do {
+    for (const process of [one, other]) expect(tokens(process)).toEqual([given.id]);
+    await nextTurn();
+  } while (one.cuts.length + other.cuts.length < 2);
+  for (const { cuts } of [one, other]) {
+    expect(cuts).toMatchObject([{ offset: 1, missing: expect.arrayContaining([`token:${given.id}`]) }]);
+  }
+  for (const process of [one, other, await topic.start()]) expect(tokens(process)).toEqual([given.id]);
+});
+
+test('while the log takes nothing all goes on as it was, and is appended again once it does', async () => {
+  const topic = await aTopic();
+  let isDown = false;
+  let refused = 0;
+  const append: Log['append'] = async (...args) => {
+    if (isDown) throw new Unavailable(`the log is away, ${refused++}`);
+    return await topic.log.append(...args);
+  };
+  const one = await topic.start(withMethods(topic.log, { append }));
+  const token = aToken();
+  await one.put('token', token.id, token);
+  isDown = true;
+  await topic.log.cut(TOPICS.directory, 0, 0);
+  await expect.poll(() => refused).toBeGreaterThan(1);
+  expect([...one.current.tokens.keys()]).toEqual([token.id]);
+  isDown = false;
+  await expect.poll(() => one.cuts.length).toBe(1);
+  expect([...(await topic.start()).current.tokens.keys()]).toEqual([token.id]);
+});
+
+test('what was changed since the cut is not undone by who knew the lost one', async () => {
+  const topic = await aTopic();
+  const held = Promise.withResolvers<void>();
+  let isHeld = false;
+  const append: Log['append'] = async (...args) => {
+    if (isHeld) await held.promise;
+    return await topic.log.append(...args);
+  };
+  const one = await topic.start(withMethods(topic.log, { append }));
+  const id = randomUUID();
+  await one.put('tenant', id, { ...aTenant(id), name: 'kept' });
+  await one.put('tenant', id, { ...aTenant(id), name: 'lost' });
+  isHeld = true;
+  await topic.log.cut(TOPICS.directory, 0, 1);
+  const later = await topic.start();
+  await later.change('tenant', id, () => ({
+    entity: { ...aTenant(id), name: 'changed since' },
+    answer: undefined,
+  }));
+  held.resolve();
+  await expect.poll(() => one.cuts.length).toBe(1);
+  for (const { current } of [one, later, await topic.start()]) {
+    await expect.poll(() => current.tenants.get(id)?.name).toBe('changed since');
+  }
+});
+
+test('a change that was decided on a record that is gone counts, and does not stand above those after it', () => {
+  const record = (offset: number, follows: string) => ({
+    ...{ key: 'k', offset, value: Buffer.from(`${offset}`), headers: { [FOLLOWS_HEADER]: follows } },
+  });
+  const predecessors = new Predecessors();
+  expect(predecessors.accept(record(3, ''))).toBe(true);
+  expect(predecessors.accept(record(4, '57'))).toBe(true);
+  expect(predecessors.headersFor('k')).toEqual({ [FOLLOWS_HEADER]: '4' });
+  expect(predecessors.accept(record(5, '4'))).toBe(true);
+});
+
+test('processes that change, start and meet cuts at random all know the same in the end', async () => {
+  const change = fc.record({ by: fc.nat(1), key: fc.nat(2), isTombstone: fc.boolean() });
+  const step = fc.record({
+    before: fc.array(change, { maxLength: 4 }),
+    /** From the end. */
+    cut: fc.nat(4),
+    meanwhile: fc.array(change, { maxLength: 2 }),
+  });
+  await fc.assert(
+    fc.asyncProperty(fc.array(step, { minLength: 1, maxLength: 4 }), async (steps) => {
+      const topic = await aTopic();
+      const ids = [randomUUID(), randomUUID(), randomUUID()];
+      const all = [await topic.start(), await topic.start()];
+      const names = ({ current }: DirectoryHandle) => ids.map((id) => current.tenants.get(id)?.name ?? null);
+      const make = (changes: readonly { by: number; key: number; isTombstone: boolean }[], what: string) =>
+        Promise.allSettled(
+          changes.map(async ({ by, key, isTombstone }, n) => {
+            const id = ids[key] ?? '';
+            const entity = isTombstone ? null : { ...aTenant(id), name: `${what} ${n}` };
+            await all[by]?.change('tenant', id, () => ({ entity, answer: undefined }));
+          }),
+        );
+      for (const [n, { before, cut, meanwhile }] of steps.entries()) {
+        await make(before, `${n} before`);
+        for (const one of all) await one.change('tenant', ids[0] ?? '', () => ({ answer: undefined }));
+        const [known, heard] = [names(all[0] ?? fail()), all.map(({ cuts }) => cuts.length)];
+        const [end = 0] = await topic.log.endOffsets(TOPICS.directory);
+        await topic.log.cut(TOPICS.directory, 0, Math.max(0, end - cut));
+        await make(meanwhile, `${n} meanwhile`);
+        if (cut > 0 && end > 0) {
+          await expect
+            .poll(() => all.every(({ cuts }, i) => cuts.length > (heard[i] ?? 0)), { interval: 1 })
+            .toBe(true);
+        }
+        // Nothing that was known is lost but to a later change.
+        const changed = new Set(meanwhile.map(({ key }) => key));
+        for (const one of all) {
+          expect(names(one).filter((_, key) => !changed.has(key))).toEqual(
+            known.filter((_, key) => !changed.has(key)),
+          );
+        }
+      }
+      await expect
+        .poll(async () => {
+          const later = await topic.start();
+          return new Set([...all, later].map((one) => JSON.stringify(names(one)))).size;
+        })
+        .toBe(1);
+      for (const one of all) await one.close();
+      await topic.log.close();
+    }),
+    { numRuns: 10 },
+  );
+});
+
+function fail(): never {
+  throw new Error('there is a process');
+}
+
+interface Started extends DirectoryHandle {
+  readonly cuts: CutDirectory[];
+}
+
+interface Topic {
+  readonly log: Log & EmbeddedExtras;
+  readonly registry: SchemaRegistry;
+  start(log?: Log): Promise<Started>;
+}
+
+/** Without compaction, so that the log can be cut. */
+async function aTopic(): Promise<Topic> {
+  const log = await aLog();
+  await log.ensureTopics([topicSpec(TOPICS.directory), topicSpec(TOPICS.schemas)]);
+  const registry = await openLogRegistry(log);
+  const start = async (on: Log = log): Promise<Started> => {
+    const directory = await opened({ log: on, registry, ...SOON });
+    const cuts: CutDirectory[] = [];
+    directory.onCut((cut) => void cuts.push(cut));
+    return { ...directory, cuts };
+  };
+  return { log, registry, start };
+}
+
+function aToken() {
+  const [id, projectId] = [randomUUID(), randomUUID()];
+  return { id, projectId, sha256: id, scopes: ['read' as const], expiresAt: null, createdAt: 1 };
+}

@@ -1,0 +1,61 @@
+/** What is sick is told once, and forgotten when nobody knows any more. */
+import { expect, onTestFinished, test, vi } from 'vitest';
+import type { Fields } from '../../../process/logger.ts';
+import { SickPartitions } from './sickPartitions.ts';
+
+const PLACE = { doing: 'append', topic: 'events', partition: 3 } as const;
+
+test('lists a partition since it failed first, tells once, and again when it is well', () => {
+  const { sick, told, pass } = aList();
+  const watch = sick.watch(PLACE);
+  expect(sick.list()).toEqual([]);
+  watch.failed(new Error('no answer yet'));
+  pass(40_000);
+  watch.failed(new Error('no leader'));
+  pass(10_000);
+  expect(sick.list()).toEqual([{ ...PLACE, forMs: 50_000, cause: 'no leader' }]);
+  watch.passed();
+  watch.passed();
+  expect(sick.list()).toEqual([]);
+  expect(told).toEqual([
+    ['log_appending_interrupted', { topic: 'events', partition: 3, cause: 'no answer yet' }],
+    ['log_appending_resumed', { topic: 'events', partition: 3, outageMs: 50_000 }],
+  ]);
+});
+
+test('names once what several read, for as long as one of them cannot', () => {
+  const { sick, told, pass } = aList();
+  const place = { ...PLACE, doing: 'read' } as const;
+  const [first, second] = [sick.watch(place, { group: 'a' }), sick.watch(place, { group: 'b' })];
+  first.failed(new Error('first'));
+  pass(1000);
+  second.failed(new Error('second'));
+  sick.watch(PLACE).failed(new Error('third'));
+  expect(sick.list().map(({ doing, forMs }) => [doing, forMs])).toEqual([
+    ['read', 1000],
+    ['append', 0],
+  ]);
+  first.end();
+  expect(sick.list().map(({ cause }) => cause)).toEqual(['second', 'third']);
+  second.passed();
+  expect(sick.list()).toMatchObject([{ doing: 'append' }]);
+  expect(told[0]?.[1]).toMatchObject({ group: 'a' });
+});
+
+test('says nothing of a partition that nobody has tried for a minute', () => {
+  const { sick, pass } = aList();
+  sick.watch(PLACE).failed(new Error('no answer yet'));
+  pass(60_000);
+  expect(sick.list()).toHaveLength(1);
+  pass(1);
+  expect(sick.list()).toEqual([]);
+});
+
+function aList() {
+  vi.useFakeTimers({ toFake: ['performance'] });
+  onTestFinished(() => void vi.useRealTimers());
+  const told: [string, Fields | undefined][] = [];
+  const tell = (event: string, fields?: Fields) => void told.push([event, fields]);
+  const sick = new SickPartitions({ info: tell, warn: tell, error: () => undefined });
+  return { sick, told, pass: (ms: number) => vi.advanceTimersByTime(ms) };
+}

@@ -1,0 +1,291 @@
+/**
+ * A linker is killed and another takes over, on a real Kafka: how long until it links again, with as large a changelog
+ * as is asked for. Fails when it takes longer than the bound, and when a link is missing or made twice.
+ */
+import { type ChildProcess, spawn } from 'node:child_process';
+import { randomUUID } from 'node:crypto';
+import { once } from 'node:events';
+import { createRequire } from 'node:module';
+import { fileURLToPath } from 'node:url';
+import { keyOf } from '@questlog/linker/core/decision';
+import { LINKER_BOUNDS, LinkerState, positionEntry } from '@questlog/linker/core/linkerState';
+import { openKafkaLog } from '@questlog/runtime/log/kafka/kafkaLog';
+import { deleteTopics } from '@questlog/runtime/log/kafka/testing/deleteTopics';
+import type { Log, NewRecord } from '@questlog/runtime/log/log';
+import { silentLogger } from '@questlog/runtime/process/logger';
+import { openLogRegistry } from '@questlog/runtime/registry/logRegistry';
+import { type Codec, createCodec } from '@questlog/runtime/registry/registry';
+import { anEventsAccepted, aReportLink } from '@questlog/schemas/fixtures/builders';
+import { partitionOf } from '@questlog/schemas/partition';
+import { eventsAccepted } from '@questlog/schemas/topics/eventsAccepted';
+import { linkedEvents } from '@questlog/schemas/topics/linkedEvents';
+import { type LinkerEntry, linkerState, POSITION_KEY } from '@questlog/schemas/topics/linkerState';
+import { GROUPS, TOPICS, topicDefinitions } from '@questlog/schemas/topics/topics';
+import { eventually } from '../../e2e/builders.ts';
+import { cpuMicrosOf, memoryOf } from '../processFigures.ts';
+
+export interface FailoverOptions {
+  /** `host:port`, separated by commas. */
+  readonly brokers: string;
+  readonly partitions: number;
+  /** Bytes of keys and values, of all partitions. */
+  readonly changelogBytes: number;
+  /** The bound of a start, and of a failover. */
+  readonly withinMs: number;
+}
+
+/** The bound that a process is held to. */
+export const FAILOVER_WITHIN_MS = 60_000;
+
+export interface FailoverFigures {
+  /** Seconds from the start of a process until each partition had linked an event. */
+  readonly startS: number;
+  /** The same from the kill of its predecessor, with the time until the group takes that for gone. */
+  readonly failoverS: number;
+  /** CPU seconds of the successor until then. */
+  readonly cpuS: number;
+  readonly peakBytes: number;
+}
+
+const MEMBER = fileURLToPath(new URL('linkerMember.ts', import.meta.url));
+const APPENDS_A_COMMIT = 20;
+const MAX_BATCH_BYTES = 900_000;
+const FILLED_AT_ONCE = 4;
+/** The window of reports: no run outlasts it. */
+const DAY_MS = 24 * 60 * 60 * 1000;
+const TRANSACTIONS_MS = 5_000;
+
+export async function measureFailover(options: FailoverOptions): Promise<FailoverFigures> {
+  const { brokers, partitions, changelogBytes, withinMs } = options;
+  return await withLog(brokers, partitions, async (log, prefix) => {
+    const registry = await openLogRegistry(log);
+    const codecs = {
+      events: await createCodec(registry, eventsAccepted),
+      links: await createCodec(registry, linkedEvents),
+      state: await createCodec(registry, linkerState),
+    };
+    const games = gamesOf(partitions);
+    await fill(log, codecs.state, games, changelogBytes / partitions);
+    const linkOnce = async (times: number): Promise<void> => {
+      for (const [partition, { anAppend }] of games.entries()) {
+        const value = codecs.events.encode(anAppend());
+        await log.append(TOPICS.events, partition, [{ key: null, value }]);
+      }
+      await eventually(() => areLinked(log, times), Boolean, withinMs);
+    };
+    const members: ChildProcess[] = [];
+    try {
+      const startedMs = performance.now();
+      members.push(startMember(brokers, prefix));
+      await linkOnce(1);
+      const startS = since(startedMs);
+      const killedMs = performance.now();
+      for (const member of members.splice(0)) await end(member);
+      const second = startMember(brokers, prefix);
+      members.push(second);
+      await linkOnce(2);
+      const failoverS = since(killedMs);
+      const cpuS = cpuMicrosOf(second.pid ?? 0) / 1e6;
+      const { peakBytes } = memoryOf(second.pid ?? 0);
+      await verify(log, codecs.links, 2 * partitions);
+      return { startS, failoverS, cpuS, peakBytes };
+    } finally {
+      for (const member of members) await end(member);
+    }
+  });
+}
+
+/** Of one partition, one after the other, each with a link, an entry of the changelog and offsets. */
+export interface TransactionFigures {
+  readonly aSecond: number;
+  /** Round trips to brokers of one of them. */
+  readonly requests: number;
+}
+
+export async function measureTransactions(brokers: string): Promise<TransactionFigures> {
+  return await withLog(brokers, 1, transactionFigures);
+}
+
+/** On a log of its own, without a trace. */
+async function withLog<T>(
+  brokers: string,
+  partitions: number,
+  use: (log: Log, prefix: string) => Promise<T>,
+): Promise<T> {
+  const prefix = `links-${randomUUID()}-`;
+  const connection = { brokers: brokers.split(','), clientId: 'questlog-bench' };
+  const log = await openKafkaLog({ connection, prefix, replicationFactor: -1, logger: silentLogger });
+  try {
+    await log.ensureTopics(topicDefinitions(partitions));
+    return await use(log, prefix);
+  } finally {
+    await log.close();
+    await deleteTopics(brokers, prefix);
+  }
+}
+
+/** A tenant a partition, with a session whose report waits for its events. */
+function gamesOf(partitions: number) {
+  const byPartition = new Map<number, string>();
+  while (byPartition.size < partitions) {
+    const tenantId = randomUUID();
+    byPartition.set(partitionOf(tenantId, 0, partitions), tenantId);
+  }
+  const nowMs = Date.now();
+  return Array.from({ length: partitions }, (_, partition) => {
+    const owner = { tenantId: byPartition.get(partition) ?? '', projectId: randomUUID() };
+    const sessionId = randomUUID();
+    const record = aReportLink({
+      ...owner,
+      sessionId,
+      sessionLane: 0,
+      receivedAt: nowMs,
+      windowAfterMs: DAY_MS,
+    });
+    return {
+      report: { record, offset: 0, phase: 'open', askAt: null, closesAt: nowMs * 2 } as const,
+      anAppend: () => {
+        const events = [{ sessionId, occurredAt: BigInt(Date.now()) * 1000n }];
+        return anEventsAccepted({ ...owner, receivedAt: Date.now(), events });
+      },
+    };
+  });
+}
+
+/** Writes what many commits would have written, to each partition the same but for its report. */
+async function fill(
+  log: Log,
+  codec: Codec<LinkerEntry>,
+  games: ReturnType<typeof gamesOf>,
+  bytesAPartition: number,
+): Promise<void> {
+  const batches = [...commits(codec, bytesAPartition)];
+  const partitions = [...games.entries()];
+  const position = positionEntry({ events: 0, reportLinks: 0, eventsEpoch: null, reportLinksEpoch: null });
+  const fillNext = async (): Promise<void> => {
+    for (let next = partitions.shift(); next !== undefined; next = partitions.shift()) {
+      const [partition, { report }] = next;
+      for (const records of batches) await log.append(TOPICS.linkerState, partition, records);
+      const entry = { ...position, position: null, report };
+      await log.append(TOPICS.linkerState, partition, [
+        { key: `report/${keyOf(report.record)}`, value: codec.encode(entry) },
+        { key: POSITION_KEY, value: codec.encode(position) },
+      ]);
+    }
+  };
+  await Promise.all(Array.from({ length: FILLED_AT_ONCE }, fillNext));
+}
+
+function* commits(codec: Codec<LinkerEntry>, bytes: number): Generator<NewRecord[]> {
+  const state = new LinkerState(0, 1, LINKER_BOUNDS);
+  const sizeOf = ({ key, value }: NewRecord): number => (key?.length ?? 0) + (value?.length ?? 0);
+  let [batch, batchBytes, written]: [NewRecord[], number, number] = [[], 0, 0];
+  while (written < bytes) {
+    for (let i = 0; i < APPENDS_A_COMMIT; i++) {
+      state.evolve([{ entry: 'append', id: randomUUID(), arrivedAtMs: Date.now() }]);
+    }
+    for (const { key, entry } of state.drain()) {
+      const record = { key, value: entry === null ? null : codec.encode(entry) };
+      if (batchBytes + sizeOf(record) > MAX_BATCH_BYTES) {
+        yield batch;
+        [batch, batchBytes] = [[], 0];
+      }
+      batch.push(record);
+      batchBytes += sizeOf(record);
+      written += sizeOf(record);
+    }
+  }
+  if (batch.length > 0) yield batch;
+}
+
+function startMember(brokers: string, prefix: string): ChildProcess {
+  return spawn(process.execPath, [MEMBER, brokers, prefix], { stdio: 'inherit' });
+}
+
+async function end(member: ChildProcess): Promise<void> {
+  const gone = once(member, 'exit');
+  member.kill('SIGKILL');
+  await gone;
+}
+
+async function areLinked(log: Log, times: number): Promise<boolean> {
+  return (await log.committed(GROUPS.link, TOPICS.events)).every((commit) => (commit?.offset ?? 0) >= times);
+}
+
+/** @throws when a link is missing or came twice. */
+async function verify(log: Log, codec: Codec<{ linkId: string }>, expected: number): Promise<void> {
+  const ids: string[] = [];
+  const tail = await log.tail({
+    topic: TOPICS.linkedEvents,
+    from: 'earliest',
+    onBatch: async ({ records }) => {
+      for (const { value } of records) ids.push((await codec.decode(value)).linkId);
+    },
+  });
+  await tail.reached(await log.endOffsets(TOPICS.linkedEvents));
+  await tail.close();
+  if (ids.length !== expected || new Set(ids).size !== expected) {
+    throw new Error(
+      `${expected} links were to be made once: ${new Set(ids).size} were made, in ${ids.length} records`,
+    );
+  }
+}
+
+async function transactionFigures(log: Log): Promise<TransactionFigures> {
+  const link = { key: 'tenant', value: Buffer.alloc(400, 'x') };
+  const entries = ['append/#1', POSITION_KEY].map((key) => ({ key, value: Buffer.alloc(60, 'x') }));
+  const producer = await log.transactional(randomUUID());
+  const { promise: done, resolve } = Promise.withResolvers<TransactionFigures>();
+  const consumer = await log.consume({
+    group: 'questlog-bench',
+    topics: [TOPICS.sessions],
+    process: async (owned) => {
+      const [beganMs, requestsOf] = [performance.now(), countRequests()];
+      let count = 0;
+      for (; performance.now() - beganMs < TRANSACTIONS_MS; count++) {
+        await producer.commit({
+          appends: [
+            { topic: TOPICS.linkedEvents, partition: 0, records: [link] },
+            { topic: TOPICS.linkerState, partition: 0, records: entries },
+          ],
+          commits: [{ owned, topic: TOPICS.sessions, committed: { offset: 0, metadata: '' } }],
+        });
+      }
+      resolve({ aSecond: count / since(beganMs), requests: requestsOf() / count });
+    },
+  });
+  const figures = await Promise.race([done, consumer.failed]);
+  await consumer.stop();
+  await producer.close();
+  return figures;
+}
+
+/** What a transaction asks brokers; kafkajs tells nobody of the requests of a producer that is not one's own. */
+const OF_TRANSACTIONS: readonly string[] = [
+  'FindCoordinator GroupCoordinator Metadata Produce',
+  'AddPartitionsToTxn AddOffsetsToTxn TxnOffsetCommit EndTxn',
+].flatMap((names) => names.split(' '));
+
+function countRequests(): () => number {
+  let count = 0;
+  const { send } = connection.prototype;
+  connection.prototype.send = function counted(this: unknown, exchange: Exchange) {
+    if (OF_TRANSACTIONS.includes(exchange.request.apiName)) count += 1;
+    return send.call(this, exchange);
+  };
+  return () => {
+    connection.prototype.send = send;
+    return count;
+  };
+}
+
+interface Exchange {
+  readonly request: { readonly apiName: string };
+}
+
+const connection: { readonly prototype: { send(this: unknown, exchange: Exchange): Promise<unknown> } } =
+  createRequire(import.meta.url)('kafkajs/src/network/connection');
+
+function since(ms: number): number {
+  return (performance.now() - ms) / 1000;
+}

@@ -1,0 +1,26 @@
+/** A linker on a deployment's Kafka, as a process of its own, whose ClickHouse is silent. It runs until it is ended. */
+import { LINKER_BOUNDS } from '@questlog/linker/core/linkerState';
+import { startLinker } from '@questlog/linker/linker';
+import { linkerMetrics } from '@questlog/linker/metrics';
+import { silentStore } from '@questlog/linker/testing/partitionDeps';
+import { openKafkaLog } from '@questlog/runtime/log/kafka/kafkaLog';
+import { systemClock } from '@questlog/runtime/process/clock';
+import { createHealth } from '@questlog/runtime/process/health';
+import { silentLogger } from '@questlog/runtime/process/logger';
+import { createMetricsRegistry } from '@questlog/runtime/process/metrics';
+import { openLogRegistry } from '@questlog/runtime/registry/logRegistry';
+
+const [brokers = '', prefix = ''] = process.argv.slice(2);
+const connection = { brokers: brokers.split(','), clientId: 'questlog-bench' };
+const log = await openKafkaLog({ connection, prefix, replicationFactor: -1, logger: silentLogger });
+const linker = await startLinker({
+  log,
+  registry: await openLogRegistry(log),
+  store: silentStore,
+  clock: systemClock,
+  logger: silentLogger,
+  health: createHealth(),
+  metrics: linkerMetrics(createMetricsRegistry()),
+  bounds: LINKER_BOUNDS,
+});
+await linker.failed;

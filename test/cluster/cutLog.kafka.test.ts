@@ -1,0 +1,133 @@
+/**
+ * A broker loses the end of the events: while the services run, and while the projector and the linker are down. What was
+ * stored stays and is named, what stands at the old offsets now is stored and linked once, and counts are a recount's.
+ */
+
+import { describeKafka } from '@questlog/runtime/log/kafka/testing/engines';
+import { startFragileBroker } from '@questlog/runtime/log/kafka/testing/fragileBroker';
+import { TOPICS } from '@questlog/schemas/topics/topics';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { aKey, aProject, events, eventually, type TestProject } from '../e2e/builders.ts';
+import { bugsIn } from '../e2e/product.ts';
+import { auditCounts, storedRows } from '../faults/audit.ts';
+import { isSame, joinAndLinks } from '../faults/joinedLinks.ts';
+import { auditLinks } from './auditDeployment.ts';
+import { Deployment, type Service } from './deployment.ts';
+
+const WITHIN_MS = 60_000;
+/** Two brokers and three services, on a machine that runs others. */
+const START_WITHIN_MS = 300_000;
+const LOST = 3;
+
+interface Append {
+  readonly id: string;
+  readonly partition: number;
+  readonly offset: number;
+}
+
+describeKafka('events that a broker has lost', (engines) => {
+  let broker: Awaited<ReturnType<typeof startFragileBroker>>;
+  let deployment: Deployment;
+  let ingest: Service;
+  let studio: TestProject;
+  /** Of what was answered with a 201. */
+  const acknowledged = new Set<string>();
+  /** Append ids of what was cut off, by the cuts' order. */
+  const lost: string[][] = [];
+
+  beforeAll(async () => {
+    broker = await startFragileBroker({ isBeside: true });
+    if (broker === undefined) return;
+    deployment = new Deployment({ ...engines, brokers: broker.address });
+    [ingest] = (await deployment.startAll('ingest', 'linker', 'projector')) as [Service];
+    await broker.claim(deployment.prefix + TOPICS.events);
+    studio = await aProject(ingest, { revision: 'B' });
+  }, START_WITHIN_MS);
+  afterAll(async () => {
+    await deployment?.remove();
+    await broker?.stop();
+  });
+
+  /** Requests of two events each, one of them of the session, whose reports are linked to it. */
+  async function play(requests: number): Promise<void> {
+    for (let n = 0; n < requests; n++) {
+      // A broker that has forgotten its writers refuses what comes first.
+      const key = { 'Idempotency-Key': aKey() };
+      const post = () => studio.post([...events(1), ...events(1, { sessionId: studio.sessionId })], key);
+      const answer = await eventually(post, ({ status }) => status < 300, WITHIN_MS);
+      for (const { id } of answer.json()) acknowledged.add(id);
+    }
+  }
+
+  async function settled(): Promise<void> {
+    const count = () =>
+      deployment.sql<{ events: number }>('SELECT toInt32(uniqExact(id)) AS events FROM events');
+    await eventually(count, ([row]) => row?.events === acknowledged.size, WITHIN_MS);
+    await eventually(() => joinAndLinks(deployment), isSame, WITHIN_MS);
+  }
+
+  /** The last ones of the log. */
+  async function appends(): Promise<Append[]> {
+    return await deployment.sql<Append>(
+      `SELECT append_id AS id, log_partition AS partition, toFloat64(log_offset) AS offset FROM appends
+       WHERE log_id NOT IN (SELECT orphan_id FROM truncations) ORDER BY log_offset DESC LIMIT ${LOST}`,
+    );
+  }
+
+  async function cutLast(): Promise<void> {
+    const gone = await appends();
+    const { partition, offset } = gone.at(-1) ?? { partition: 0, offset: 0 };
+    lost.push(gone.map(({ id }) => id).toSorted());
+    await broker?.cut(deployment.prefix + TOPICS.events, partition, offset);
+  }
+
+  async function truncations() {
+    const rows = await deployment.sql<{ ids: string[]; records: number; rows: number; repaired: number }>(
+      `SELECT ids, toInt32(records) AS records, toInt32(stored_rows) AS rows, repaired FROM truncations FINAL
+       WHERE topic = '${TOPICS.events}' ORDER BY found_at`,
+    );
+    return rows.map((row) => ({ ...row, ids: row.ids.toSorted() }));
+  }
+
+  const told = () => lost.map((ids) => ({ ids, records: LOST, rows: 2 * LOST, repaired: 1 }));
+
+  test('stay in ClickHouse and are named, whether the services run or are down, and what comes then is there once', async ({
+    skip,
+  }) => {
+    if (broker === undefined) skip('no broker can be started here; the line above says why');
+    await studio.report({ sessionId: studio.sessionId });
+    await play(5);
+    await settled();
+
+    await cutLast();
+    await play(2 * LOST);
+    await settled();
+    expect(await truncations()).toEqual(told());
+    const [projector] = deployment.running('projector');
+    const warned = async () => (await projector?.readyz())?.warnings['log_truncated'];
+    expect(await eventually(warned, (sentence) => sentence !== undefined)).toContain(TOPICS.events);
+    expect((await ingest.readyz()).status).toBe(200);
+
+    for (const name of ['linker', 'projector'] as const)
+      for (const service of deployment.running(name)) expect(await service.stop()).toBe(0);
+    await cutLast();
+    await play(1);
+    await deployment.startAll('linker', 'projector');
+    await play(LOST);
+    await settled();
+    expect(await truncations()).toEqual(told());
+
+    const { code, stdout, stderr } = await deployment.questlog('verify', '--from', '30m', '--json');
+    expect([code, JSON.parse(stdout)], stderr).toMatchObject([0, { differences: 0, cut: 2 * 2 * LOST }]);
+    const joined = await joinAndLinks(deployment);
+    const codes = await deployment.stop();
+    const rows = await storedRows(deployment);
+    expect(rows.map(({ id }) => id).toSorted()).toEqual([...acknowledged].toSorted());
+    expect([
+      ...codes.flatMap((exit) => (exit === 0 ? [] : `a service ended with ${exit}`)),
+      ...deployment.services.flatMap((service) => bugsIn(service.stderr())),
+      ...(await auditCounts(deployment, rows)),
+      ...(await auditLinks(deployment, joined)),
+    ]).toEqual([]);
+  });
+});

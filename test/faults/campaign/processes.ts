@@ -1,0 +1,151 @@
+/** Rows of the campaign: processes that are killed, and such as stand still and go on. */
+import { keepSecondRows } from '../../cluster/auditDeployment.ts';
+import type { Service, ServiceName } from '../../cluster/deployment.ts';
+import { aKey, eventually, type TestProject } from '../../e2e/builders.ts';
+import type { StackCommands } from '../../stack/stackCommands.ts';
+import type { Random } from '../seeded.ts';
+import type { Row, Site } from './row.ts';
+
+const SERVICES: readonly ServiceName[] = ['ingest', 'linker', 'projector'];
+const BROKERS = ['broker-1', 'broker-2', 'broker-3'] as const;
+const NODES = ['broker', 'registry', 'clickhouse'] as const;
+const RUNS = 20;
+const AWAY_MS = 20_000;
+const STILL_MS = { least: 1_000, most: 60_000, mostInShort: 6_000 };
+const REFUSED_WITHIN_MS = 60_000;
+
+export const PROCESSES: readonly Row[] = [
+  ...SERVICES.map(killedService),
+  {
+    name: 'kill-broker',
+    does: 'One of three brokers is killed, and starts again once the others have taken over.',
+    runs: RUNS,
+    plant: async ({ trial, stack, random }) => {
+      const broker = random.pick(BROKERS);
+      await stack.do('kill', broker);
+      await trial.goesOn();
+      await stack.do('start', broker);
+      return { counts: { killed: 1 } };
+    },
+  },
+  {
+    name: 'kill-two-brokers',
+    does: 'Two of three brokers are killed, so that nothing can be acknowledged, and start again.',
+    runs: RUNS,
+    plant: async ({ trial: { load }, stack, random }) => {
+      const kept = random.pick(BROKERS);
+      const killed = BROKERS.filter((broker) => broker !== kept);
+      const { refused } = load;
+      await stack.do('kill', ...killed);
+      await eventually(
+        async () => load.refused,
+        (now) => now > refused,
+        REFUSED_WITHIN_MS,
+      );
+      await stack.do('start', ...killed);
+      return { counts: { killed: killed.length } };
+    },
+  },
+  {
+    name: 'kill-registry',
+    does: 'The schema registry is killed, and starts again once everything has gone on without it.',
+    runs: RUNS,
+    plant: async ({ trial, stack }) => {
+      await stack.do('kill', 'registry');
+      await trial.goesOn();
+      await stack.do('start', 'registry');
+      return { counts: { killed: 1 } };
+    },
+  },
+  {
+    name: 'kill-clickhouse',
+    does: 'ClickHouse is killed, events are taken all the same, and it starts again.',
+    runs: RUNS,
+    plant: async ({ trial: { deployment, load, projects }, stack, random, wait, isShort }) => {
+      await stack.do('kill', 'clickhouse');
+      const [game] = projects as [TestProject];
+      // At both ingests, with a new Idempotency-Key and without one.
+      const statuses: number[] = [];
+      for (const key of [undefined, undefined, aKey(), aKey()]) statuses.push(await load.probe(game, key));
+      await wait(random.between(0, isShort ? AWAY_MS / 10 : AWAY_MS));
+      await stack.do('start', 'clickhouse');
+      // It has forgotten that it must not merge.
+      await keepSecondRows(deployment);
+      const findings = statuses
+        .filter((status) => status !== 201)
+        .map((status) => `a probe was answered ${status}`);
+      return { counts: { killed: 1 }, check: async () => findings };
+    },
+  },
+  ...SERVICES.map(stillService),
+  ...NODES.map(stillNode),
+];
+
+function killedService(name: ServiceName): Row {
+  return {
+    name: `kill-${name}`,
+    does: `One of two processes of the ${name} is killed, and another one starts.`,
+    runs: RUNS,
+    // What it had not answered yet.
+    ...(name === 'ingest' ? { cutsOff: true as const } : {}),
+    plant: async (site) => {
+      await pickOf(site, name).kill();
+      await site.trial.deployment.start(name);
+      return { counts: { killed: 1 } };
+    },
+  };
+}
+
+function stillService(name: ServiceName): Row {
+  return {
+    name: `still-${name}`,
+    does: `One of two processes of the ${name} stands still (SIGSTOP) for 1 to 60 s, and goes on.`,
+    runs: RUNS,
+    plant: async (site) => {
+      const service = pickOf(site, name);
+      service.freeze();
+      const seconds = await stands(site);
+      service.thaw();
+      return { counts: { 'stood still': 1, seconds } };
+    },
+  };
+}
+
+function stillNode(kind: (typeof NODES)[number]): Row {
+  const node = (random: Random) => (kind === 'broker' ? random.pick(BROKERS) : kind);
+  return {
+    name: `still-${kind}`,
+    does: `${subjectOf(kind)} stands still (SIGSTOP) for 1 to 60 s, and goes on.`,
+    runs: RUNS,
+    plant: async (site) => {
+      const pid = await pidOf(site.stack, node(site.random));
+      process.kill(pid, 'SIGSTOP');
+      const seconds = await stands(site).finally(() => process.kill(pid, 'SIGCONT'));
+      return { counts: { 'stood still': 1, seconds } };
+    },
+  };
+}
+
+function subjectOf(kind: (typeof NODES)[number]): string {
+  if (kind === 'broker') return 'One of three brokers';
+  return kind === 'registry' ? 'The schema registry' : 'ClickHouse';
+}
+
+/** @returns for how long, in seconds. */
+async function stands({ random, isShort, wait }: Site): Promise<number> {
+  const millis = random.between(STILL_MS.least, isShort ? STILL_MS.mostInShort : STILL_MS.most);
+  await wait(millis);
+  return Math.round(millis / 1_000);
+}
+
+async function pidOf(stack: StackCommands, name: string): Promise<number> {
+  const pid = (await stack.status())[name]?.pid;
+  if (pid === undefined || Number.isNaN(pid)) throw new Error(`${name} does not run`);
+  return pid;
+}
+
+function pickOf({ trial, random }: Site, name: ServiceName): Service {
+  const [first, ...others] = trial.deployment.running(name);
+  if (first === undefined) throw new Error(`no ${name} is running`);
+  return random.pick([first, ...others]);
+}

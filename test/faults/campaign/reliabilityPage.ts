@@ -1,0 +1,128 @@
+/** `docs/reliability.md`, made from the result files: nothing on it is typed. */
+import { mutationBlocks } from '../../mutation/mutationResults.ts';
+import { argumentsOf, RESULTS, type Result } from './results.ts';
+import type { Row } from './row.ts';
+import { GROUPS_OF_ROWS } from './rows.ts';
+
+export const PAGE = 'docs/reliability.md';
+
+const INTRODUCTION = `Two processes of each service run on three brokers, a schema registry and a ClickHouse. Games play and file reports, at half of
+the peak of the machine. Then something breaks. Afterwards every answer that was given is held against the tables and the
+topics, by the requests themselves. A run is good if
+
+- 0 acknowledged events, sessions and reports are lost, and 0 are visible twice, to the payload’s byte and in the order of each session;
+- 0 rows are under another tenant, project or session than they were sent for;
+- every rollup is what a recount of the rows gives;
+- the links of each report are those of a join by force, and the stream told each of them once;
+- \`questlog verify\` finds no difference, and no process has logged a bug or written a dead letter;
+- everything was processed again within 60 s of the end of the fault, and games were at worst told to come again.
+
+\`npm run test:faults -- --row NAME --seed N\` repeats a run; without a seed it draws one and adds a line to
+[the result file](reliability.jsonl). \`--list\` names the rows, \`--missing\` runs those that are not complete.
+With \`--together\` several rows in turn break one deployment: its figures and its verdict are then each row’s.`;
+
+export function reliabilityPage(all: readonly Result[]): string {
+  const results = all.filter(({ isUncommitted }) => !isUncommitted);
+  const ofLong = results.filter(({ form }) => form === 'long');
+  const ofShort = results.filter(({ form }) => form === 'short');
+  const uncounted = all.length - results.length;
+  const blocks = [
+    '# Reliability',
+    `<!-- Generated from ${RESULTS}. To add to it, run: npm run test:faults -->`,
+    INTRODUCTION,
+    ...Object.entries(GROUPS_OF_ROWS).flatMap(([group, rows]) => [`## ${group}`, tableOf(rows, ofLong)]),
+    '## The short form',
+    shortForm(ofShort),
+    ...mutationBlocks(),
+    '## What failed',
+    failures(results),
+    '## Where it ran',
+    grounds(results),
+    ...(uncounted === 0
+      ? []
+      : [`${uncounted} runs of uncommitted work are in the file and count nowhere here.`]),
+  ];
+  return `${blocks.join('\n\n')}\n`;
+}
+
+function tableOf(rows: readonly Row[], results: readonly Result[]): string {
+  const head = [
+    '| row | what happens | runs | failed | longest drain | events | links | 503s | planted and caught |',
+    '| --- | --- | --: | --: | --: | --: | --: | --: | --- |',
+  ];
+  const lines = rows.map(({ name, does, runs }) => {
+    const of = results.filter((result) => result.rows.includes(name));
+    const failed = of.filter(({ findings }) => findings.length > 0).length;
+    const drain = Math.max(...of.map(({ drainSeconds }) => drainSeconds));
+    const figures =
+      of.length === 0
+        ? ['–', '–', '–', '–', '–', '']
+        : [
+            failed,
+            `${drain} s`,
+            sum(of, ({ events }) => events),
+            sum(of, ({ links }) => links),
+            sum(of, ({ refused }) => refused),
+            counts(of),
+          ];
+    return `| ${[`\`${name}\``, does, `${of.length} of ${runs}`, ...figures].join(' | ')} |`;
+  });
+  return [...head, ...lines].join('\n');
+}
+
+function shortForm(results: readonly Result[]): string {
+  const said = 'In `npm run test:all` rows that take seconds run one after the other on one deployment.';
+  if (results.length === 0) return `${said} It was not run for this page yet.`;
+  const good = results.filter(({ findings }) => findings.length === 0).length;
+  const checked = `${sum(results, ({ events }) => events)} events and ${sum(results, ({ links }) => links)} links checked`;
+  const longest = Math.max(...results.map(({ seconds }) => seconds));
+  return `${said} For this page it ran ${results.length} times, ${good} of them without a finding: ${checked}, the longest in ${Math.round(longest)} s.`;
+}
+
+function failures(results: readonly Result[]): string {
+  const failed = results.filter(({ findings }) => findings.length > 0);
+  if (failed.length === 0) return results.length === 0 ? 'Nothing was run yet.' : 'Nothing.';
+  return failed
+    .map((result) => {
+      const { commit, at, findings } = result;
+      const [first = '', ...others] = findings;
+      const more = others.length === 0 ? '' : ` (and ${others.length} more)`;
+      return `- ${at.slice(0, 10)}, ${commit}, \`${argumentsOf(result)}\`: ${inOneLine(first)}${more}`;
+    })
+    .join('\n');
+}
+
+function grounds(results: readonly Result[]): string {
+  if (results.length === 0) return 'Nowhere yet.';
+  const groups = Map.groupBy(results, (one) =>
+    [one.commit, machineOf(one), `${one.node} | ${one.kafka} | ${one.clickhouse}`].join(' | '),
+  );
+  const lines = [...groups].map(([ground, those]) => {
+    const days = those.map(({ at }) => at.slice(0, 10)).toSorted();
+    const [first, last] = [days[0], days.at(-1)];
+    const hours = those.reduce((total, { seconds }) => total + seconds, 0) / 3_600;
+    return `| ${first === last ? first : `${first} to ${last}`} | ${ground} | ${those.length} | ${hours.toFixed(1)} h |`;
+  });
+  return [
+    '| date | commit | machine | Node | Kafka | ClickHouse | runs | time |',
+    '| --- | --- | --- | --- | --- | --- | --: | --: |',
+    ...lines,
+  ].join('\n');
+}
+
+function machineOf({ cpus, memoryGiB, kernel }: Result): string {
+  return `${cpus} CPUs, ${memoryGiB} GiB, Linux ${kernel}`;
+}
+
+function counts(results: readonly Result[]): string {
+  const names = new Set(results.flatMap((one) => Object.keys(one.counts)));
+  return [...names].map((name) => `${name}: ${sum(results, (one) => one.counts[name] ?? 0)}`).join(', ');
+}
+
+function sum(results: readonly Result[], of: (result: Result) => number): string {
+  return results.reduce((total, result) => total + of(result), 0).toLocaleString('en-US');
+}
+
+function inOneLine(text: string): string {
+  return text.replaceAll(/\s+/g, ' ').replaceAll(/[|<>]/g, ' ').slice(0, 300);
+}

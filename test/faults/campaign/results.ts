@@ -1,0 +1,69 @@
+/** The result file: a JSON object a line, one for each run, with what it ran on. Lines are only ever added. */
+import { execFileSync } from 'node:child_process';
+import { appendFileSync, existsSync, readFileSync } from 'node:fs';
+import { cpus, release, totalmem } from 'node:os';
+import { fileURLToPath } from 'node:url';
+import type { Outcome } from './tryRows.ts';
+
+export const RESULTS = 'docs/reliability.jsonl';
+
+const ROOT = fileURLToPath(new URL('../../..', import.meta.url));
+const POM = 'deploy/kafka-local/pom.xml';
+
+export interface Surroundings {
+  readonly commit: string;
+  /** Files differed from that commit: such a run does not count on the page. */
+  readonly isUncommitted: boolean;
+  readonly cpus: number;
+  readonly memoryGiB: number;
+  readonly kernel: string;
+  readonly node: string;
+  readonly kafka: string;
+  readonly clickhouse: string;
+}
+
+export interface Result extends Outcome, Surroundings {
+  /** Several of one ground that had one deployment, one after the other. */
+  readonly rows: readonly string[];
+  readonly form: 'long' | 'short';
+  readonly seed: number;
+  /** ISO 8601, the run's end. */
+  readonly at: string;
+}
+
+/** What repeats a run. */
+export function argumentsOf({ rows, form, seed }: Pick<Result, 'rows' | 'form' | 'seed'>): string {
+  const together = rows.length > 1 ? ' --together' : '';
+  return `--row ${rows.join(',')}${form === 'short' ? ' --short' : together} --seed ${seed}`;
+}
+
+export function readResults(): Result[] {
+  const path = `${ROOT}/${RESULTS}`;
+  if (!existsSync(path)) return [];
+  return readFileSync(path, 'utf8')
+    .split('\n')
+    .filter((line) => line !== '')
+    .map((line) => JSON.parse(line));
+}
+
+export function addResult(result: Result): void {
+  appendFileSync(`${ROOT}/${RESULTS}`, `${JSON.stringify(result)}\n`);
+}
+
+export function surroundings(clickhouse: string): Surroundings {
+  const changed = git('status', '--porcelain').split('\n');
+  return {
+    commit: git('rev-parse', '--short=10', 'HEAD'),
+    isUncommitted: changed.some((line) => line !== '' && !line.includes('docs/reliability.')),
+    cpus: cpus().length,
+    memoryGiB: Math.round(totalmem() / 1024 ** 3),
+    kernel: release(),
+    node: process.versions.node,
+    kafka: /<kafka\.version>([\d.]+)/.exec(readFileSync(`${ROOT}/${POM}`, 'utf8'))?.[1] ?? '',
+    clickhouse,
+  };
+}
+
+function git(...args: string[]): string {
+  return execFileSync('git', args, { cwd: ROOT, encoding: 'utf8' }).trim();
+}

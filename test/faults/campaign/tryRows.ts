@@ -1,0 +1,196 @@
+/** One run of the campaign: a deployment under load, one fault or several in a row, and the verdict of what came of it. */
+import { setTimeout as delay } from 'node:timers/promises';
+import { messageOf } from '@questlog/runtime/process/errors';
+import type { VerifyLine } from '@questlog/schemas/http/ledger';
+import { auditDeployment } from '../../cluster/auditDeployment.ts';
+import type { Service, ServiceName } from '../../cluster/deployment.ts';
+import { startTrial, type Trial } from '../../cluster/trial.ts';
+import { eventually } from '../../e2e/builders.ts';
+import { seeded } from '../seeded.ts';
+import {
+  type Chances,
+  type Held,
+  Lacking,
+  type OwnEngines,
+  type Planted,
+  type Row,
+  type Site,
+} from './row.ts';
+
+export interface Outcome extends Held {
+  readonly seconds: number;
+}
+
+const TWO_OF_EACH: readonly ServiceName[] = [
+  'ingest',
+  'ingest',
+  'linker',
+  'linker',
+  'projector',
+  'projector',
+];
+/** The load before a fault, at most. */
+const LOADED_MS = 5_000;
+const DRAINED_WITHIN_S = 60;
+const READY_WITHIN_MS = 90_000;
+/** A run with fewer has proved nothing. */
+const MIN_EVENTS = 500;
+const MIN_LINKS = 20;
+const MAX_FINDINGS = 20;
+
+/**
+ * @param rows of one ground.
+ * @param isShort shorter waits, the pace of a test, and no bound on the time to drain: other tests run beside it.
+ * @throws Lacking where this machine cannot.
+ */
+export async function tryRows(
+  own: OwnEngines,
+  rows: readonly Row[],
+  { seed, isShort, say }: { readonly seed: number; readonly isShort: boolean; say(line: string): void },
+): Promise<Outcome> {
+  const startedMs = performance.now();
+  const chances = { random: seeded(seed), isShort, wait: (millis: number) => delay(millis) };
+  const held =
+    (await rows[0]?.alone?.(chances)) ?? (await onDeployment(own, rows, seed, { ...chances, say }));
+  return { ...held, seconds: secondsSince(startedMs) };
+}
+
+async function onDeployment(
+  own: OwnEngines,
+  rows: readonly Row[],
+  seed: number,
+  { say, ...chances }: Chances & { say(line: string): void },
+): Promise<Held> {
+  const ground = await rows[0]?.ground?.(own);
+  let trial: Trial | undefined;
+  try {
+    const engines = ground?.engines ?? own.engines;
+    trial = await startTrial(engines, ground?.services ?? TWO_OF_EACH, seed, ground);
+    say('the load has begun');
+    return await new Run({ ...own, ...chances, trial, ground }, rows, say).outcome();
+  } finally {
+    // That it cannot be taken away is no finding: whether the stack is whole is looked at before the next run.
+    await trial?.end().catch((error: unknown) => say(`it cannot be removed: ${messageOf(error)}`));
+    await ground?.end();
+  }
+}
+
+class Run {
+  readonly #site: Site;
+  readonly #rows: readonly Row[];
+  readonly #say: (line: string) => void;
+  readonly #findings: string[] = [];
+  readonly #counts: Record<string, number> = {};
+  #drainSeconds = 0;
+
+  constructor(site: Site, rows: readonly Row[], say: (line: string) => void) {
+    this.#site = site;
+    this.#rows = rows;
+    this.#say = say;
+  }
+
+  async outcome(): Promise<Held> {
+    const { trial, stack } = this.#site;
+    const { load } = trial;
+    const held = await this.#run().catch(async (error: unknown) => {
+      // What the fault has left broken.
+      await stack.do('up').catch((left: unknown) => this.#findings.push(messageOf(left)));
+      if (error instanceof Lacking) throw error;
+      this.#findings.unshift(messageOf(error), ...trial.deployment.services.flatMap(lastErrors));
+    });
+    return {
+      findings: this.#findings.slice(0, MAX_FINDINGS),
+      drainSeconds: this.#drainSeconds,
+      events: held?.events ?? 0,
+      links: held?.links ?? 0,
+      refused: load.refused,
+      unanswered: load.unanswered,
+      counts: this.#counts,
+    };
+  }
+
+  async #run(): Promise<{ events: number; links: number }> {
+    const { trial, isShort } = this.#site;
+    const { deployment, load } = trial;
+    await trial.goesOn();
+    if (!isShort) this.#counts['requests a second at the peak'] = Math.round(await load.halfOfPeak());
+    const planted: Planted[] = [];
+    for (const row of this.#rows) planted.push(await this.#plant(row));
+    const isReady = ({ length }: readonly string[]) => length === 0;
+    await eventually(() => problemsOf(deployment.services), isReady, READY_WITHIN_MS);
+    await trial.settle();
+    this.#say('everything is processed');
+    for (const { check } of planted) this.#findings.push(...((await check?.()) ?? []));
+    const summary = await this.#verify();
+    const { findings, events, links } = await auditDeployment(deployment, load);
+    this.#findings.push(...findings);
+    if (summary !== undefined && summary !== events)
+      this.#findings.push(`verify found ${summary} events, and there are ${events}`);
+    if (events < MIN_EVENTS || links < MIN_LINKS)
+      this.#findings.push(`${events} events and ${links} links prove nothing`);
+    return { events, links };
+  }
+
+  async #plant(row: Row): Promise<Planted> {
+    const { trial, isShort, random, wait } = this.#site;
+    const before = trial.load.unanswered;
+    const begunMs = performance.now();
+    await wait(random.between(0, isShort ? LOADED_MS / 10 : LOADED_MS));
+    const planted = (await row.plant?.(this.#site)) ?? { counts: {} };
+    const wholeMs = performance.now();
+    this.#say(`${row.name}: whole again after ${secondsSince(begunMs)} s`);
+    await trial.goesOn();
+    const seconds = secondsSince(wholeMs);
+    this.#say(`${row.name}: drained after ${seconds} s`);
+    this.#drainSeconds = Math.max(this.#drainSeconds, seconds);
+    if (!isShort && seconds > DRAINED_WITHIN_S)
+      this.#findings.push(`${row.name}: drained after ${seconds} s, ${DRAINED_WITHIN_S} s are the most`);
+    const unanswered = trial.load.unanswered - before;
+    if (unanswered > 0 && !row.cutsOff)
+      this.#findings.push(`${row.name}: ${unanswered} requests stayed without an answer`);
+    for (const [name, count] of Object.entries(planted.counts))
+      this.#counts[name] = (this.#counts[name] ?? 0) + count;
+    return planted;
+  }
+
+  /** What the product says of itself. @returns the events that it knows of; undefined where it broke off. */
+  async #verify(): Promise<number | undefined> {
+    const [ingest] = this.#site.trial.deployment.running('ingest') as [Service];
+    const answer = await ingest.admin('POST', '/admin/verify', { from: new Date(Date.now() - HOUR_MS) });
+    const lines = answer.text().trimEnd().split('\n');
+    let held: number | undefined;
+    for (const line of lines.map((text): VerifyLine => JSON.parse(text))) {
+      if (line.kind === 'failed') this.#findings.push(`verify: ${line.detail}`);
+      if (line.kind === 'difference')
+        this.#findings.push(
+          `verify: ${line.what}, ${line.expected} expected, ${line.found} found, append ${line.appendId} at ${line.partition}/${line.offset}`,
+        );
+      if (line.kind === 'summary') held = line.projected.events + line.cut;
+    }
+    if (held === undefined) this.#findings.push(`verify was answered ${answer.status}, without a summary`);
+    return held;
+  }
+}
+
+const HOUR_MS = 3_600_000;
+
+/** As the logger begins it. */
+const ERROR_LINE = '{"level":50,';
+
+/** What a process has logged last as errors: why a run broke off is often told there. */
+function lastErrors({ name, stderr }: Service): string[] {
+  const errors = stderr()
+    .split('\n')
+    .filter((line) => line.startsWith(ERROR_LINE));
+  return errors.slice(-2).map((line) => `${name} logged ${line}`);
+}
+
+/** Whatever `/readyz` says of these. */
+async function problemsOf(services: readonly Service[]): Promise<string[]> {
+  const answers = await Promise.all(services.filter(({ isUp }) => isUp).map((service) => service.readyz()));
+  return answers.flatMap(({ problems }) => Object.values(problems));
+}
+
+function secondsSince(atMs: number): number {
+  return Math.round((performance.now() - atMs) / 100) / 10;
+}

@@ -1,0 +1,175 @@
+/** Rows of the campaign: answers and requests that a network loses or brings late, a broker that nothing reaches, gateways. */
+
+import type { Ground, OwnEngines, Row, Site } from '../campaign/row.ts';
+import type { Random } from '../seeded.ts';
+import { type ClickHouseProxy, type InsertFault, startClickHouseProxy } from './clickhouseProxy.ts';
+import type { Api } from './kafkaFrames.ts';
+import { type KafkaFault, type KafkaProxy, startKafkaProxy } from './kafkaProxy.ts';
+
+/** Of so many hundred requests one is hit. */
+const PERCENT_HIT = { least: 2, most: 30 };
+const BAD_MS = { least: 3_000, most: 20_000, mostInShort: 4_000 };
+const SWALLOWED_MS = { least: 1_000, most: 60_000, mostInShort: 6_000 };
+const REFUSED_MS = 600_000;
+const REFUSED_IN_SHORT_MS = 30_000;
+/** An append is given up after 16 s, and what is asked beside it takes its time too. */
+const ANSWERED_WITHIN_MS = 40_000;
+
+/** Proxies before all three brokers and before ClickHouse. */
+class ProxiedGround implements Ground {
+  readonly engines: OwnEngines['engines'];
+  readonly kafka: KafkaProxy;
+  readonly clickhouse: ClickHouseProxy;
+
+  constructor(engines: OwnEngines['engines'], kafka: KafkaProxy, clickhouse: ClickHouseProxy) {
+    this.engines = { ...engines, brokers: kafka.brokers, clickhouseUrl: clickhouse.url };
+    this.kafka = kafka;
+    this.clickhouse = clickhouse;
+  }
+
+  async end(): Promise<void> {
+    this.clickhouse.close();
+    await this.kafka.close();
+  }
+}
+
+const ground = async ({ engines }: OwnEngines): Promise<Ground> =>
+  new ProxiedGround(
+    engines,
+    await startKafkaProxy(engines.brokers),
+    await startClickHouseProxy(engines.clickhouseUrl),
+  );
+
+export const NETWORK: readonly Row[] = [
+  requests(
+    'lose-produce',
+    'Answers to appends are lost: the records are in the log.',
+    'Produce',
+    'answerLost',
+  ),
+  requests(
+    'late-produce',
+    'Appends arrive after their connection broke and they were sent again.',
+    'Produce',
+    'requestLate',
+  ),
+  requests('lose-commit', 'Answers to commits are lost.', 'OffsetCommit', 'answerLost'),
+  requests(
+    'late-commit',
+    'Commits arrive late, behind newer ones of the same member.',
+    'OffsetCommit',
+    'requestLate',
+  ),
+  requests(
+    'lose-txn-commit',
+    'Answers to the offsets of transactions are lost.',
+    'TxnOffsetCommit',
+    'answerLost',
+  ),
+  requests(
+    'lose-end-txn',
+    'Answers to the ends of transactions are lost: they have committed.',
+    'EndTxn',
+    'answerLost',
+  ),
+  requests(
+    'late-end-txn',
+    'Ends of transactions arrive late, into later transactions.',
+    'EndTxn',
+    'requestLate',
+  ),
+  {
+    name: 'swallow-broker',
+    does: 'Nothing goes to one of three brokers or comes from it for 1 to 60 s, and no connection breaks.',
+    runs: 20,
+    ground,
+    plant: async (site) => {
+      const { engines, random, trial } = site;
+      const ports = engines.brokers.split(',').map((address) => Number(address.split(':')[1]));
+      const heal = proxies(site).kafka.blackHole(ports[random.between(0, ports.length - 1)] ?? 0);
+      const seconds = await lasts(site, SWALLOWED_MS).finally(heal);
+      const check = async (): Promise<string[]> => {
+        const { slowestMs } = trial.load;
+        return slowestMs < ANSWERED_WITHIN_MS ? [] : [`a request was answered after ${slowestMs} ms only`];
+      };
+      return { counts: { swallowed: 1, seconds }, check };
+    },
+  },
+  inserts('gateway-timeout', 'A 504 comes from before ClickHouse while the insert runs on.', 'givenUp'),
+  inserts(
+    'late-insert',
+    'A 504 comes from before ClickHouse, and the insert ends long after it was repeated.',
+    'late',
+  ),
+  {
+    name: 'refuse-clickhouse',
+    does: 'Nobody gets through to ClickHouse for ten minutes.',
+    runs: 3,
+    lastsMs: REFUSED_MS,
+    ground,
+    plant: async (site) => {
+      const refusal = proxies(site).clickhouse.refuse();
+      await site.wait(site.isShort ? REFUSED_IN_SHORT_MS : REFUSED_MS);
+      refusal.mend();
+      return { counts: { 'requests refused': refusal.refused } };
+    },
+  },
+];
+
+function requests(name: string, does: string, api: Api, fault: KafkaFault): Row {
+  return {
+    name,
+    does,
+    runs: 15,
+    ground,
+    plant: async (site) => {
+      const plan = proxies(site).kafka.plan({ api, fault, when: hits(site.random) });
+      await lasts(site, BAD_MS).finally(() => plan.release());
+      return { counts: { [`${api}: ${fault}`]: plan.hits }, check: async () => proves(name, plan.hits) };
+    },
+  };
+}
+
+function inserts(name: string, does: string, fault: InsertFault): Row {
+  return {
+    name,
+    does,
+    runs: 25,
+    ground,
+    plant: async (site) => {
+      const plan = proxies(site).clickhouse.plan({ fault, when: hits(site.random) });
+      await lasts(site, BAD_MS);
+      await plan.release();
+      return { counts: { [`inserts ${fault}`]: plan.hits }, check: async () => proves(name, plan.hits) };
+    },
+  };
+}
+
+/** The first one in any case. */
+function hits(random: Random): (nth: number) => boolean {
+  const probability = random.between(PERCENT_HIT.least, PERCENT_HIT.most) / 100;
+  return (nth) => nth === 1 || random.chance(probability);
+}
+
+async function proves(name: string, hit: number): Promise<string[]> {
+  return hit > 0 ? [] : [`${name}: nothing was hit`];
+}
+
+/** @returns for how long, in seconds. */
+async function lasts(
+  { random, isShort, wait }: Site,
+  {
+    least,
+    most,
+    mostInShort,
+  }: { readonly least: number; readonly most: number; readonly mostInShort: number },
+): Promise<number> {
+  const millis = random.between(least, isShort ? mostInShort : most);
+  await wait(millis);
+  return Math.round(millis / 1_000);
+}
+
+function proxies({ ground }: Site): ProxiedGround {
+  if (!(ground instanceof ProxiedGround)) throw new Error('the row needs proxies');
+  return ground;
+}

@@ -1,0 +1,158 @@
+/**
+ * Plants each bug of `plantedBugs.ts` in a copy of the tree and has the tests that must notice it run there. Fails where
+ * one of them stays green, where a test is red without any bug, and where a bug's text is no longer in the product.
+ */
+import { spawnSync } from 'node:child_process';
+import {
+  cpSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  readlinkSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { projectFiles, ROOT, workspaces } from '../tidy/house.ts';
+import { keepResults, type PlantedResult } from './mutationResults.ts';
+import { PLANTED_BUGS, type PlantedBug } from './plantedBugs.ts';
+
+/** A bug may make a test hang; what does not end proves nothing. */
+const RUN_LIMIT_MS = 300_000;
+
+/** @param wanted parts of names; none: all of them. */
+export function runPlanted(wanted: readonly string[]): void {
+  const bugs = PLANTED_BUGS.filter(
+    ({ name }) => wanted.length === 0 || wanted.some((part) => name.includes(part)),
+  );
+  if (bugs.length === 0) throw new Error(`no planted bug is named ${wanted.join(', ')}`);
+  const copy = copiedTree();
+  try {
+    const sound = testedIn(copy, [...new Set(bugs.flatMap(({ tests }) => tests))], { bail: false });
+    if (sound.red.length > 0) throw new Error(`red without a bug: ${sound.red.join('\n')}`);
+    const runnable = bugs.filter(({ name, tests }) => {
+      const missing = tests.filter((path) => !sound.green.has(path));
+      if (missing.length > 0) say(`${name}: not planted, since ${missing.join(', ')} cannot run here`);
+      return missing.length === 0;
+    });
+    const results = runnable.map((bug) => planted(copy, bug));
+    for (const line of tableOf(results)) say(line);
+    const caught = results.flatMap(({ caughtBy, ...of }) =>
+      caughtBy === undefined ? [] : [{ ...of, caughtBy }],
+    );
+    keepResults('planted', caught);
+    for (const { name, caughtBy } of results) if (caughtBy === undefined) say(`${name}: survived`);
+    if (caught.length < results.length) process.exitCode = 1;
+  } finally {
+    rmSync(copy, { recursive: true, force: true });
+  }
+}
+
+function planted(copy: string, { name, lost, file, text, by, tests }: PlantedBug): Planted {
+  const path = join(copy, file);
+  const source = readFileSync(path, 'utf8');
+  if (source.split(text).length !== 2) throw new Error(`${name}: ${file} does not hold its text once`);
+  const startedAtMs = Date.now();
+  writeFileSync(
+    path,
+    source.replace(text, () => by),
+  );
+  const { red } = testedIn(copy, tests, { bail: true });
+  writeFileSync(path, source);
+  const seconds = Math.round((Date.now() - startedAtMs) / 100) / 10;
+  return { name, lost, file, caughtBy: red[0], seconds };
+}
+
+/** `caughtBy` undefined: no test turned red. */
+type Planted = Omit<PlantedResult, 'caughtBy'> & { readonly caughtBy: string | undefined };
+
+interface Tested {
+  /** Files of which every test that ran has passed, and one has run. */
+  readonly green: ReadonlySet<string>;
+  /** Each failed test, with its file. */
+  readonly red: readonly string[];
+}
+
+/** What of vitest's JSON report is used. */
+interface Report {
+  readonly testResults: readonly {
+    readonly name: string;
+    readonly assertionResults: readonly { readonly fullName: string; readonly status: string }[];
+  }[];
+}
+
+/** A file that does not even load is neither green nor red. */
+function testedIn(copy: string, tests: readonly string[], { bail }: { bail: boolean }): Tested {
+  const report = join(copy, '.data/report.json');
+  rmSync(report, { force: true });
+  const projects = ['fast', 'engines', ...(tests.some((path) => path.includes('.kafka.')) ? ['kafka'] : [])];
+  spawnSync(
+    process.execPath,
+    [
+      ...['node_modules/vitest/vitest.mjs', 'run', '--config', 'test/vitest.config.ts', '--root', '.'],
+      ...projects.flatMap((project) => ['--project', project]),
+      ...(bail ? ['--bail=1'] : []),
+      ...tests,
+    ],
+    {
+      cwd: copy,
+      env: { ...process.env, QUESTLOG_TEST_REPORT: report, QUESTLOG_TEST_RUNS: 'mutants' },
+      stdio: 'ignore',
+      timeout: RUN_LIMIT_MS,
+    },
+  );
+  if (!existsSync(report)) throw new Error(`no report of ${tests.join(', ')}`);
+  const { testResults }: Report = JSON.parse(readFileSync(report, 'utf8'));
+  const files = testResults.map(({ name, assertionResults }) => ({
+    path: name.slice(copy.length + 1),
+    of: (status: string) => assertionResults.filter((one) => one.status === status),
+  }));
+  return {
+    green: new Set(
+      files.filter(({ of }) => of('failed').length === 0 && of('passed').length > 0).map(({ path }) => path),
+    ),
+    red: files.flatMap(({ path, of }) => of('failed').map(({ fullName }) => `${path}: ${fullName}`)),
+  };
+}
+
+/** Its workspaces are its own; all other packages are the tree's. */
+function copiedTree(): string {
+  const copy = mkdtempSync(join(tmpdir(), 'questlog-planted-'));
+  for (const path of projectFiles()) cpSync(join(ROOT, path), join(copy, path));
+  for (const folder of ['', ...workspaces()])
+    linkPackages(join(ROOT, folder, 'node_modules'), join(copy, folder, 'node_modules'));
+  return copy;
+}
+
+function linkPackages(from: string, to: string): void {
+  if (!existsSync(from)) return;
+  mkdirSync(to, { recursive: true });
+  for (const name of readdirSync(from)) {
+    const isOurs = name === '@questlog';
+    const isCache = name.startsWith('.') && name !== '.bin';
+    if (!isOurs && !isCache) symlinkSync(join(from, name), join(to, name));
+    if (!isOurs) continue;
+    mkdirSync(join(to, name));
+    // Relative, so that they lead to the copy's workspaces.
+    for (const one of readdirSync(join(from, name)))
+      symlinkSync(readlinkSync(join(from, name, one)), join(to, name, one));
+  }
+}
+
+function tableOf(results: readonly Planted[]): string[] {
+  const rows = results.map(({ name, caughtBy = 'NOTHING', seconds }) => [
+    name,
+    `${seconds.toFixed(1)} s`,
+    caughtBy,
+  ]);
+  const widths = [0, 1].map((column) => Math.max(...rows.map((row) => (row[column] ?? '').length)));
+  return rows.map((row) => row.map((cell, column) => cell.padEnd(widths[column] ?? 0)).join('  '));
+}
+
+export function say(line: string): void {
+  process.stdout.write(`${line}\n`);
+}

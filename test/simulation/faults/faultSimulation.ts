@@ -1,0 +1,278 @@
+/**
+ * One run of ingest, projector and linker as they are, on a simulated log, ClickHouse, clock and network: games play while a
+ * seed has things go wrong between any two awaits; then all is well, everything is delivered, and the verdict is given.
+ */
+import type { Principal } from '@questlog/runtime/directory/directory';
+import { GROUPS, TOPICS, topicDefinitions } from '@questlog/schemas/topics/topics';
+import { Tables } from '../clickhouse/tables.ts';
+import type { Dice } from '../dice.ts';
+import { SESSION_MS } from '../world/simulatedGroup.ts';
+import { SimulatedLog } from '../world/simulatedLog.ts';
+import { installVirtualTime } from '../world/virtualTime.ts';
+import { NO_TROUBLES, type Troubles, World } from '../world/world.ts';
+import { Games } from './games.ts';
+import { aLinker, anIngest, aProjector, type Ingest, type Service } from './services.ts';
+import { verdictOn } from './verdict.ts';
+
+export interface Outcome {
+  readonly findings: readonly string[];
+  readonly acknowledged: number;
+  readonly faults: number;
+  readonly links: number;
+  readonly steps: number;
+  /** Of everything that happened, in its order. */
+  readonly hash: string;
+}
+
+/** @param trace hears of each step. */
+export async function simulateFaults(seed: number, trace?: (line: string) => void): Promise<Outcome> {
+  const world = new World(seed, trace);
+  const putBack = installVirtualTime(world);
+  const onUnhandled = (error: unknown): void => {
+    world.findings.push(`nobody handles ${error instanceof Error ? error.stack : error}`);
+  };
+  process.on('unhandledRejection', onUnhandled);
+  try {
+    return await new FaultSimulation(world).run();
+  } finally {
+    process.off('unhandledRejection', onUnhandled);
+    putBack();
+  }
+}
+
+const MINUTE_MS = 60_000;
+const HOUR_MS = 60 * MINUTE_MS;
+/** Once all is well, everything is delivered by then. */
+const DELIVERED_WITHIN_MS = 4 * MINUTE_MS;
+/** Nothing new in any topic for so long: what was to be done is done. */
+const QUIET_MS = 7_000;
+/** A look-up that waits for what was cut away gives it up after half a minute. */
+const QUIET_AFTER_CUTS_MS = 40_000;
+const LOOK_MS = 500;
+const MOST_ASKEW_MS = 6 * MINUTE_MS;
+
+class FaultSimulation {
+  readonly #world: World;
+  readonly #dice: Dice;
+  readonly #log: SimulatedLog;
+  readonly #tables = new Tables();
+  readonly #games: Games;
+  readonly #ingests: readonly Service<Ingest>[];
+  /** All of them. */
+  readonly #services: readonly Service[];
+  #faults = 0;
+  #isCut = false;
+  #aheadMs = 0;
+
+  constructor(world: World) {
+    this.#world = world;
+    const { dice } = world;
+    this.#dice = dice;
+    this.#log = new SimulatedLog(world, dice.chance(0.5));
+    this.#log.ensureTopics(topicDefinitions(dice.from([1, 2])));
+    const engines = { world, log: this.#log, tables: this.#tables };
+    this.#ingests = named('ingest', dice.from([1, 1, 2])).map((name) => anIngest(engines, name));
+    this.#services = [
+      ...this.#ingests,
+      ...named('projector', dice.from([1, 1, 2])).map((name) => aProjector(engines, name)),
+      ...named('linker', dice.from([1, 1, 2])).map((name) => aLinker(engines, name)),
+    ] as Service[];
+    this.#games = new Games(world, this.#ingests, principals(dice));
+  }
+
+  async run(): Promise<Outcome> {
+    const { world, dice } = { world: this.#world, dice: this.#dice };
+    for (const game of named('game', 2)) this.#games.play(game, dice.between(3, 8));
+    const nemesis = dice.chance(0.95) ? this.#nemesis() : () => {};
+    await world.play(2 * MINUTE_MS, () => this.#games.areOver);
+    nemesis();
+    this.#calm();
+    // Whoever is stopped goes on.
+    await world.play(Math.max(...this.#services.map((service) => service.process.stoppedUntilMs)));
+    await this.#delivered(LOOK_MS);
+    // Every report is let go, also one that was filed while the clocks were ahead.
+    world.moveClocks(5 * HOUR_MS);
+    await this.#delivered(this.#isCut ? QUIET_AFTER_CUTS_MS : QUIET_MS);
+    const findings =
+      world.findings.length > 0
+        ? world.findings
+        : verdictOn({ games: this.#games, log: this.#log, tables: this.#tables });
+    return {
+      findings: [...findings],
+      acknowledged: this.#games.events.filter(({ told }) => told.length > 0).length,
+      faults: this.#faults,
+      links: this.#log
+        .partitionsOf(TOPICS.linkedEvents)
+        .reduce((sum, { records }) => sum + records.length, 0),
+      steps: world.steps,
+      hash: world.traceHash(),
+    };
+  }
+
+  /** Of all that can go wrong, each seed draws what does, and how often. @returns what ends it. */
+  #nemesis(): () => void {
+    const { world, dice } = { world: this.#world, dice: this.#dice };
+    const cuts = dice.chance(0.4) ? this.#cuts() : [];
+    const deeds = [...this.#deeds(), ...cuts].filter(() => dice.chance(0.5));
+    this.#games.loss = dice.from([0, 0.05, 0.2]);
+    const some = (): number => dice.from([0, 0, 0.01, 0.05]);
+    const troubles: Troubles = {
+      refused: some(),
+      unanswered: some(),
+      // A count that comes late, once a cut was repaired, is beyond what the projector can see.
+      late: cuts.length === 0 ? some() : 0,
+      slow: some(),
+      burnt: some(),
+    };
+    let isOver = false;
+    const strike = (): void => {
+      if (isOver) return;
+      world.troubles = dice.chance(0.7) ? troubles : NO_TROUBLES;
+      if (deeds.length > 0) {
+        this.#faults++;
+        dice.oneOf(deeds);
+      }
+      world.in(dice.between(50, 2_000), world.outside, 'nemesis', strike);
+    };
+    strike();
+    return () => {
+      isOver = true;
+    };
+  }
+
+  #deeds(): (readonly [number, () => unknown])[] {
+    const dice = this.#dice;
+    const log = this.#log;
+    const someService = () => dice.from(this.#services);
+    const someGroup = () => dice.maybe([...log.groups.values()]);
+    return [
+      [4, () => someService().kill()],
+      [2, () => this.#stop(someService())],
+      [2, () => someGroup()?.rebalance()],
+      [1, () => this.#moveClocks(dice.between(-600_000, 600_000))],
+      // An insert that is late, of a block whose boundaries were lost meanwhile, is beyond what the projector can see.
+      [1, () => this.#world.lateUnderWay === 0 && someGroup()?.forgetCommits()],
+      [1, () => this.#tables.merge(dice.from(MERGED))],
+    ];
+  }
+
+  #cuts(): (readonly [number, () => unknown])[] {
+    return [TOPICS.events, TOPICS.sessions, TOPICS.reportLinks].map(
+      (topic) => [1, () => this.#cut(topic)] as const,
+    );
+  }
+
+  /** For longer than its session it loses what it owns, and learns of it when it wakes. */
+  #stop({ process, name }: Service): void {
+    const { world, dice } = { world: this.#world, dice: this.#dice };
+    const forMs = dice.between(100, 2 * SESSION_MS);
+    world.note(`${name} is stopped for ${forMs}`);
+    process.stoppedUntilMs = world.nowMs + forMs;
+    if (forMs < SESSION_MS) return;
+    world.in(SESSION_MS, world.outside, `${name} is not heard of`, () => {
+      for (const group of this.#log.groups.values()) group.expel(process);
+    });
+  }
+
+  /** Never so far that a report is let go within its grace: what comes behind it then is told as too late. */
+  #moveClocks(byMs: number): void {
+    const aheadMs = Math.max(-MOST_ASKEW_MS, Math.min(MOST_ASKEW_MS, this.#aheadMs + byMs));
+    this.#world.moveClocks(aheadMs - this.#aheadMs);
+    this.#aheadMs = aheadMs;
+  }
+
+  #cut(topic: string): void {
+    const partition = this.#dice.from(this.#log.partitionsOf(topic));
+    if (partition.endOffset === 0) return;
+    const offset = Math.max(0, partition.endOffset - this.#dice.between(1, 4));
+    this.#world.note(`${topic}/${partition.number} is cut at ${offset} of ${partition.endOffset}`);
+    if (topic !== TOPICS.events) this.#games.mayForget = true;
+    this.#isCut = true;
+    partition.cut(offset);
+  }
+
+  #calm(): void {
+    const { world } = { world: this.#world };
+    world.troubles = NO_TROUBLES;
+    this.#games.loss = 0;
+    for (const ingest of this.#ingests) ingest.retire();
+    world.note('all is well');
+  }
+
+  async #delivered(quietMs: number): Promise<void> {
+    const world = this.#world;
+    const deadlineMs = world.nowMs + DELIVERED_WITHIN_MS;
+    let [ends, sinceMs] = ['', world.nowMs];
+    while (world.nowMs < deadlineMs) {
+      if (world.findings.length > 0) return;
+      await world.play(world.nowMs + LOOK_MS);
+      const now = this.#ends();
+      if (now !== ends || this.#lags().length > 0) [ends, sinceMs] = [now, world.nowMs];
+      if (world.nowMs - sinceMs >= quietMs) return;
+    }
+    world.findings.push(
+      `not delivered within ${DELIVERED_WITHIN_MS / 1000} s: ${this.#lags().join(', ') || 'no rest'}`,
+    );
+  }
+
+  #ends(): string {
+    return Object.values(TOPICS)
+      .flatMap((topic) =>
+        this.#log.partitionsOf(topic).map(({ endOffset, cuts }) => `${endOffset}/${cuts.length}`),
+      )
+      .join(' ');
+  }
+
+  #lags(): string[] {
+    const unowned = [...this.#log.groups].flatMap(([name, group]) =>
+      group.isOwned ? [] : [`${name} is unowned`],
+    );
+    const behind = CONSUMED.flatMap(([group, topic]) =>
+      this.#log.partitionsOf(topic).flatMap(({ number, endOffset }) => {
+        const offset = this.#log.groups.get(group)?.committed(topic, number)?.offset;
+        return (offset ?? 0) < endOffset
+          ? [`${group} is at ${offset} of ${topic}/${number}, which ends at ${endOffset}`]
+          : [];
+      }),
+    );
+    return [...unowned, ...behind];
+  }
+}
+
+const CONSUMED = [
+  [GROUPS.projectEvents, TOPICS.events],
+  [GROUPS.projectSessions, TOPICS.sessions],
+  [GROUPS.projectReports, TOPICS.reportLinks],
+  [GROUPS.projectLinks, TOPICS.linkedEvents],
+  [GROUPS.link, TOPICS.events],
+  [GROUPS.link, TOPICS.reportLinks],
+] as const;
+
+/** Not `events`: merged, they would hide what was written twice. */
+const MERGED = [
+  'sessions',
+  'report_versions',
+  'report_link_versions',
+  'quota_usage_by_partition',
+  'event_counts_by_partition',
+];
+
+function named(kind: string, count: number): string[] {
+  return Array.from({ length: count }, (_, i) => `${kind}-${i + 1}`);
+}
+
+function principals(dice: Dice): Principal[] {
+  return Array.from({ length: 2 }, () => {
+    const quota = dice.from([null, 12]);
+    const tenant = {
+      id: dice.uuid(),
+      name: 'a tenant',
+      monthlySoftQuota: quota,
+      spread: dice.from([1, 3]),
+      createdAt: 0,
+    };
+    const revision = dice.from(['A', 'B'] as const);
+    const project = { id: dice.uuid(), tenantId: tenant.id, name: 'a game', revision, createdAt: 0 };
+    return { tenant, project, revision, scopes: [] };
+  });
+}

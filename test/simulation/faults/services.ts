@@ -1,0 +1,207 @@
+/** The real services as processes of a world: each is started again when it has died. */
+
+import { type IngestDeps, ingest } from '@questlog/ingest/events/ingestEvents';
+import { openQuotas } from '@questlog/ingest/events/quotas';
+import { openReplays } from '@questlog/ingest/events/replays';
+import { OwnAppends } from '@questlog/ingest/events/storeEvents';
+import { KeyedMutex } from '@questlog/ingest/known/keyedMutex';
+import { watchProjection } from '@questlog/ingest/known/projection';
+import { openReports } from '@questlog/ingest/known/reports';
+import { openSessions } from '@questlog/ingest/known/sessions';
+import { ingestMetrics } from '@questlog/ingest/metrics';
+import { createReport } from '@questlog/ingest/reports/createReport';
+import { retractReport } from '@questlog/ingest/reports/readReports';
+import { registerSession } from '@questlog/ingest/sessions/registerSession';
+import { LINKER_BOUNDS } from '@questlog/linker/core/linkerState';
+import { startLinker } from '@questlog/linker/linker';
+import { linkerMetrics } from '@questlog/linker/metrics';
+import { projectorMetrics } from '@questlog/projector/metrics';
+import { startProjector } from '@questlog/projector/projector';
+import type { ServiceDeps } from '@questlog/runtime/consumer/serviceDeps';
+import type { Principal } from '@questlog/runtime/directory/directory';
+import { steadyClock } from '@questlog/runtime/process/clock';
+import { messageOf, Unavailable } from '@questlog/runtime/process/errors';
+import { createHealth } from '@questlog/runtime/process/health';
+import type { Logger } from '@questlog/runtime/process/logger';
+import { createMetricsRegistry } from '@questlog/runtime/process/metrics';
+import { createCodec, type SchemaRegistry } from '@questlog/runtime/registry/registry';
+import { eventsAccepted } from '@questlog/schemas/topics/eventsAccepted';
+import { GROUPS, TOPICS } from '@questlog/schemas/topics/topics';
+import type { Tables } from '../clickhouse/tables.ts';
+import type { SimulatedLog } from '../world/simulatedLog.ts';
+import { storeOf } from '../world/simulatedStore.ts';
+import type { Process, World } from '../world/world.ts';
+
+/** What a game can ask of an ingest. */
+export interface Ingest {
+  events(principal: Principal, body: Buffer, idempotencyKey: string | undefined): Promise<Buffer>;
+  session(principal: Principal, body: Buffer): Promise<unknown>;
+  report(principal: Principal, body: Buffer): Promise<Buffer>;
+  retract(principal: Principal, id: string): Promise<void>;
+}
+
+export interface Engines {
+  readonly world: World;
+  readonly log: SimulatedLog;
+  readonly tables: Tables;
+}
+
+/** Made once: counters are nobody's state here. */
+/** A filter of the sessions of a game, not of a studio: each start of a linker makes one. */
+const BOUNDS = { ...LINKER_BOUNDS, sessionsWithReports: 1_000 };
+const counters = createMetricsRegistry();
+const metrics = {
+  ingest: ingestMetrics(counters),
+  linker: linkerMetrics(counters),
+  projector: projectorMetrics(counters),
+};
+
+/** Schemas do not change while a simulation runs, and their registry is none of what fails in it. */
+const schemas: string[] = [];
+const registry: SchemaRegistry = {
+  register: async (_, schema) => {
+    if (!schemas.includes(schema)) schemas.push(schema);
+    return schemas.indexOf(schema) + 1;
+  },
+  schemaById: async (id) => schemas[id - 1],
+};
+
+const RESTART_MS = 1_000;
+/** Near its line a quota is read no oftener: most of what happens would be that. */
+const PACE = { refreshMs: 1_000, nearMs: 1_000 };
+
+/** One place of a service: it holds the process that runs now. */
+export class Service<T = unknown> {
+  readonly name: string;
+  process: Process;
+  /** Undefined while it starts. */
+  running: T | undefined;
+  restarts = 0;
+  #isRetired = false;
+  readonly #engines: Engines;
+  readonly #start: (deps: ServiceDeps) => Promise<{ readonly failed: Promise<never>; readonly it: T }>;
+
+  constructor(
+    engines: Engines,
+    name: string,
+    start: (deps: ServiceDeps) => Promise<{ readonly failed: Promise<never>; readonly it: T }>,
+  ) {
+    this.name = name;
+    this.#engines = engines;
+    this.#start = start;
+    this.process = this.#launch();
+  }
+
+  /** As by SIGKILL; a supervisor starts another. */
+  kill(): void {
+    const { world, log } = this.#engines;
+    const { process } = this;
+    if (!process.isAlive) return;
+    process.isAlive = false;
+    this.running = undefined;
+    log.forget(process);
+    this.restarts++;
+    world.in(RESTART_MS, world.outside, `${this.name} is started again`, () => {
+      if (!this.#isRetired) this.process = this.#launch();
+    });
+  }
+
+  /** Nobody needs it any more. */
+  retire(): void {
+    this.process.isAlive = false;
+    this.#isRetired = true;
+  }
+
+  #launch(): Process {
+    const { world, log, tables } = this.#engines;
+    const process: Process = { name: `${this.name}.${this.restarts}`, isAlive: true, stoppedUntilMs: 0 };
+    const failed = (error: unknown): void => {
+      world.note(`failed: ${messageOf(error)}`);
+      if (!(error instanceof Unavailable)) world.findings.push(`${process.name} failed: ${stackOf(error)}`);
+      this.kill();
+    };
+    const deps: ServiceDeps = {
+      log: log.of(process),
+      store: storeOf(world, tables, process),
+      registry,
+      clock: world.clock,
+      logger: loggerOf(world),
+      health: createHealth(),
+    };
+    world.in(world.dice.between(0, 50), process, 'starts', () => {
+      this.#start(deps).then(({ failed: later, it }) => {
+        this.running = it;
+        later.catch(failed);
+      }, failed);
+    });
+    return process;
+  }
+}
+
+function stackOf(error: unknown): string {
+  return error instanceof Error ? (error.stack ?? error.message) : String(error);
+}
+
+function loggerOf(world: World): Logger {
+  return {
+    info: (event) => world.note(event),
+    warn: (event) => world.note(event),
+    error: (event, cause) => world.note(`${event}: ${messageOf(cause)}`),
+  };
+}
+
+export function aProjector(engines: Engines, name: string): Service {
+  return new Service(engines, name, async (deps) => {
+    const it = await startProjector({ ...deps, flushIntervalMs: 200, metrics: metrics.projector });
+    return { failed: it.failed, it };
+  });
+}
+
+export function aLinker(engines: Engines, name: string): Service {
+  return new Service(engines, name, async (deps) => {
+    const it = await startLinker({ ...deps, bounds: BOUNDS, metrics: metrics.linker });
+    return { failed: it.failed, it };
+  });
+}
+
+export function anIngest(engines: Engines, name: string): Service<Ingest> {
+  return new Service(engines, name, startIngest);
+}
+
+/** As `service.ts` of ingest wires it, without its listeners. */
+async function startIngest(deps: ServiceDeps): Promise<{ failed: Promise<never>; it: Ingest }> {
+  const { log, store, clock, logger } = deps;
+  const partitions = (await log.endOffsets(TOPICS.events)).length;
+  const watch = (group: string, topic: string) => watchProjection({ log, clock: steadyClock, group, topic });
+  const projection = watch(GROUPS.projectEvents, TOPICS.events);
+  const registered = watch(GROUPS.projectSessions, TOPICS.sessions);
+  const filed = watch(GROUPS.projectReports, TOPICS.reportLinks);
+  const sessions = await openSessions({ ...deps, projection: registered });
+  const reports = await openReports({ ...deps, projection: filed });
+  const quotas = openQuotas({ store, projection, logId: log.id, clock, logger }, PACE);
+  const replays = openReplays({ store, clock, projection });
+  const codec = await createCodec(deps.registry, eventsAccepted);
+  const own = new OwnAppends((partition, offset) => {
+    quotas.cut(partition, offset);
+    replays.cut();
+  });
+  const storing = { log, codec, quotas, received: [], own, metrics: metrics.ingest, partitions };
+  const known = { store, sessions, reports, clock };
+  const ofEvents: IngestDeps = { ...known, ...storing, replays };
+  const ofReports = {
+    ...{ ...known, ...storing, projection, perReport: new KeyedMutex() },
+    checkAttachment: async () => ({ state: 'missing' }) as const,
+  };
+  return {
+    failed: Promise.race([sessions.failed, reports.failed]),
+    it: {
+      events: async (principal, body, idempotencyKey) => {
+        const request = { principal, body, idempotencyKey, isLenient: false, isStrict: false, requestId: '' };
+        return (await ingest(ofEvents, request)).body;
+      },
+      session: async (principal, body) => (await registerSession({ sessions, clock }, principal, body)).body,
+      report: async (principal, body) => (await createReport(ofReports, principal, body)).body,
+      retract: (principal, id) => retractReport(ofReports, principal, id),
+    },
+  };
+}

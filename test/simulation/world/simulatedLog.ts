@@ -1,0 +1,200 @@
+/**
+ * The log port in memory, for processes that die, stop and are told wrong things. Its readers and the owners of its partitions
+ * are those of the real adapters; leader epochs are there as on Kafka, or missing as in the embedded log.
+ */
+import { checkRecords } from '@questlog/runtime/log/checkRecords';
+import { FollowingTail } from '@questlog/runtime/log/followingTail';
+import { checkCommitted, type GroupPartition, ownCommit } from '@questlog/runtime/log/groupPartition';
+import type {
+  Appended,
+  Committed,
+  Log,
+  NewRecord,
+  OwnedPartition,
+  TailOptions,
+  TopicSpec,
+  Transaction,
+  TransactionalProducer,
+} from '@questlog/runtime/log/log';
+import { Fenced } from '@questlog/runtime/process/errors';
+import { SimulatedGroup } from './simulatedGroup.ts';
+import { Partition, PartitionCursor } from './simulatedPartition.ts';
+import type { Process, World } from './world.ts';
+
+interface Topic {
+  readonly spec: TopicSpec;
+  readonly partitions: readonly Partition[];
+}
+
+export class SimulatedLog {
+  readonly id: string;
+  readonly world: World;
+  readonly groups = new Map<string, SimulatedGroup>();
+  /** Kafka's; without them a log that has grown again looks like one that was never cut. */
+  readonly hasEpochs: boolean;
+  readonly #topics = new Map<string, Topic>();
+  readonly #producers = new Map<string, object>();
+  readonly #cursors = new Map<Process, Set<PartitionCursor>>();
+
+  constructor(world: World, hasEpochs: boolean) {
+    this.world = world;
+    this.id = world.dice.uuid();
+    this.hasEpochs = hasEpochs;
+  }
+
+  partition(topic: string, partition: number): Partition {
+    const found = this.partitionsOf(topic)[partition];
+    if (found === undefined) throw new Error(`${topic} has no partition ${partition}`);
+    return found;
+  }
+
+  partitionsOf(topic: string): readonly Partition[] {
+    const found = this.#topics.get(topic);
+    if (found === undefined) throw new Error(`there is no topic ${topic}`);
+    return found.partitions;
+  }
+
+  /** Nothing rings in it any more, and others get its partitions once its session is over. */
+  forget(process: Process): void {
+    for (const cursor of this.#cursors.get(process) ?? []) cursor.release();
+    this.#cursors.delete(process);
+    for (const group of this.groups.values()) group.leave(process);
+  }
+
+  /** The log as one process sees it. */
+  of(process: Process): Log {
+    const { world } = this;
+    const ask = <T>(what: string, work: () => T): Promise<T> => world.ask({ by: process, what, work });
+    return {
+      id: this.id,
+      ensureTopics: async (specs) => this.ensureTopics(specs),
+      append: (topic, partition, records) =>
+        world.ask({
+          by: process,
+          what: `append ${topic}/${partition}`,
+          line: `${process.name} ${topic}/${partition}`,
+          mayBeLate: true,
+          work: () => this.append(topic, partition, records),
+        }),
+      endOffsets: (topic) =>
+        ask('end offsets', () => this.partitionsOf(topic).map(({ endOffset }) => endOffset)),
+      endOffset: (topic, partition) => ask('end offset', () => this.partition(topic, partition).endOffset),
+      added: async () => [],
+      startOffsets: (topic) => ask('start offsets', () => this.partitionsOf(topic).map(() => 0)),
+      committed: (group, topic) =>
+        ask(`committed ${group}`, () =>
+          this.partitionsOf(topic).map(({ number }) => this.groups.get(group)?.committed(topic, number)),
+        ),
+      tail: async (options) => this.#tail(process, options),
+      consume: async (options) => {
+        const group = this.groups.get(options.group) ?? new SimulatedGroup(this, options);
+        this.groups.set(options.group, group);
+        return group.join(process, options);
+      },
+      transactional: (id) => ask(`producer ${id}`, () => this.#producer(process, id)),
+      close: async () => {},
+    };
+  }
+
+  ensureTopics(specs: readonly TopicSpec[]): void {
+    for (const spec of specs) {
+      const { name, partitions: count } = spec;
+      const partitions = Array.from({ length: count }, (_, number) => new Partition(name, number));
+      if (!this.#topics.has(name)) this.#topics.set(name, { spec, partitions });
+    }
+  }
+
+  append(topic: string, partition: number, records: readonly NewRecord[]): Appended {
+    const { maxRecordBytes, cleanup } = this.#topics.get(topic)?.spec ?? { maxRecordBytes: 0 };
+    checkRecords({ topic, maxRecordBytes, isCompacted: cleanup?.policy === 'compact' }, records);
+    return { baseOffset: this.partition(topic, partition).append(records, this.world.clock.now()) };
+  }
+
+  open(
+    process: Process,
+    at: { topic: string; partition: number; position: number; ring: () => void },
+  ): PartitionCursor {
+    const own = this.#cursors.get(process) ?? new Set();
+    this.#cursors.set(process, own);
+    let isRinging = false;
+    const ring = (): void => {
+      if (isRinging) return;
+      isRinging = true;
+      this.world.in(
+        this.world.dice.between(1, 50) / 10,
+        process,
+        `new in ${at.topic}/${at.partition}`,
+        () => {
+          isRinging = false;
+          at.ring();
+        },
+      );
+    };
+    const cursor = new PartitionCursor(
+      this.partition(at.topic, at.partition),
+      at.position,
+      ring,
+      this.hasEpochs,
+    );
+    own.add(cursor);
+    return cursor;
+  }
+
+  /** A commit of whoever owns the partition. */
+  commitOf(
+    group: SimulatedGroup,
+    owner: GroupPartition,
+    cursor: PartitionCursor,
+    committed: Committed,
+    endOffset = cursor.committable,
+  ): () => void {
+    const { topic, partition } = cursor;
+    group.checkOwner(owner);
+    checkCommitted({ topic, partition: partition.number, endOffset }, committed);
+    return () => group.commit(topic, partition.number, committed);
+  }
+
+  #tail(process: Process, options: TailOptions): FollowingTail {
+    const { topic } = options;
+    const ranges = this.partitionsOf(topic).map(({ endOffset }) => ({ startOffset: 0, endOffset }));
+    return new FollowingTail(options, ranges, {
+      open: (partition, position, ring) => this.open(process, { topic, partition, position, ring }),
+    });
+  }
+
+  #producer(process: Process, id: string): TransactionalProducer {
+    const mine = {};
+    this.#producers.set(id, mine);
+    const commit = (transaction: Transaction): readonly Appended[] => {
+      if (this.#producers.get(id) !== mine) throw new Fenced(`a newer producer has the id ${id}`);
+      return this.#transact(transaction);
+    };
+    return {
+      commit: (transaction) =>
+        this.world.ask({
+          by: process,
+          what: `transaction ${id}`,
+          mayBeLate: true,
+          work: () => commit(transaction),
+        }),
+      close: async () => {},
+    };
+  }
+
+  #transact({ appends, commits = [] }: Transaction): readonly Appended[] {
+    const moves = commits.map((commit: { owned: OwnedPartition; topic: string; committed: Committed }) => {
+      const { owner, cursor, committed } = ownCommit(commit, PartitionCursor);
+      const group = this.groups.get(owner.group);
+      if (group === undefined) throw new Error(`there is no group ${owner.group}`);
+      // A transaction's commit is not compared with the log's end, which a cut may have set back.
+      return this.commitOf(group, owner, cursor, committed, Number.MAX_SAFE_INTEGER);
+    });
+    const appended = appends.map(({ topic, partition, records }) => this.append(topic, partition, records));
+    for (const name of new Set(appends.map(({ topic, partition }) => `${topic} ${partition}`))) {
+      const [topic = '', number] = name.split(' ');
+      this.partition(topic, Number(number)).mark();
+    }
+    for (const move of moves) move();
+    return appended;
+  }
+}

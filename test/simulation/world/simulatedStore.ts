@@ -1,0 +1,61 @@
+/** ClickHouse as one process reaches it: answers that are lost, inserts that come late, and tokens of rows that are not there. */
+import type { Insert, Store } from '@questlog/runtime/clickhouse/store';
+import { Unavailable } from '@questlog/runtime/process/errors';
+import { LEDGER_DIFFERENCE } from '@questlog/schemas/tables/ledgerDifference';
+import type { Tables } from '../clickhouse/tables.ts';
+import type { Process, World } from './world.ts';
+
+export function storeOf(world: World, tables: Tables, by: Process): Store {
+  return {
+    database: 'questlog',
+    query: <Row>(sql: string, params = {}) =>
+      world.ask({
+        by,
+        what: `query ${tableIn(sql)}`,
+        work: () => rowsOf(world, tables, sql, params) as Row[],
+      }),
+    command: (sql) => world.ask({ by, what: sql.slice(0, 40), work: () => tables.command(sql) }),
+    insert: (insert) =>
+      world.ask({
+        by,
+        what: `insert ${insert.table}`,
+        mayBeLate: true,
+        work: () => put(world, tables, insert),
+      }),
+    ask: async () => {
+      throw new Error('nobody asks the simulated ClickHouse');
+    },
+    ping: async () => true,
+    close: async () => {},
+  };
+}
+
+/** The books have tests of their own. */
+function rowsOf(
+  world: World,
+  tables: Tables,
+  sql: string,
+  params: Readonly<Record<string, unknown>>,
+): unknown[] {
+  if (sql === LEDGER_DIFFERENCE) return [];
+  // A statement's effect is there once it returns.
+  if (sql.includes('FROM system.mutations')) return [];
+  try {
+    return tables.query(sql, params);
+  } catch (error) {
+    // Callers may take it for an outage.
+    world.findings.push(error instanceof Error ? (error.stack ?? error.message) : String(error));
+    throw error;
+  }
+}
+
+function put(world: World, tables: Tables, insert: Insert): void {
+  // It dies after it has logged the token and before the part is in place.
+  const isBurnt = world.dice.chance(world.troubles.burnt);
+  tables.insert(insert, isBurnt);
+  if (isBurnt) throw new Unavailable(`insert ${insert.table}: ClickHouse died`);
+}
+
+function tableIn(sql: string): string {
+  return /FROM (\w+)/.exec(sql)?.[1] ?? '';
+}

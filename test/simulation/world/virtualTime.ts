@@ -1,0 +1,103 @@
+/**
+ * Puts a world's time and chance in the place of Node's: timers, `performance.now`, random bytes and ids. The services run
+ * unchanged, and the same seed makes them do the same.
+ */
+import crypto from 'node:crypto';
+import { syncBuiltinESMExports } from 'node:module';
+import timers from 'node:timers/promises';
+import type { World } from './world.ts';
+
+const realSetImmediate = setImmediate;
+
+/** Until nothing is left to do without waiting for something outside. */
+export function nextRealTurn(): Promise<void> {
+  return new Promise((resolve) => realSetImmediate(resolve));
+}
+
+/** Node's own, too. */
+const LEAST_MS = 1;
+
+/** @returns what puts Node's own back. */
+export function installVirtualTime(world: World): () => void {
+  const timer = (run: () => void, delayMs: number, isRepeated: boolean) => {
+    const by = world.current;
+    let takeBack = () => {};
+    const set = (): void => {
+      takeBack = world.in(Math.max(LEAST_MS, delayMs), by, 'timer', () => {
+        if (isRepeated) set();
+        run();
+      });
+    };
+    set();
+    const refresh = () => {
+      takeBack();
+      set();
+      return handle;
+    };
+    const handle = { unref: () => handle, ref: () => handle, refresh, clear: () => takeBack() };
+    return handle;
+  };
+  const clear = (handle?: { clear?: () => void }): void => handle?.clear?.();
+  const replaced = [
+    replace(globalThis, {
+      setTimeout: (run: (...args: unknown[]) => void, ms = 0, ...args: unknown[]) =>
+        timer(() => run(...args), ms, false),
+      setInterval: (run: () => void, ms = 0) => timer(run, ms, true),
+      // A turn of the loop is no wait for anything outside.
+      setImmediate: (run: () => void) => queueMicrotask(run),
+      clearTimeout: clear,
+      clearInterval: clear,
+    }),
+    replace(performance, { now: () => world.nowMs }),
+    replace(AbortSignal, { timeout: (ms: number) => timeoutSignal(ms) }),
+    replace(timers, { setTimeout: delay }),
+    replace(globalThis.crypto, { randomUUID: () => world.dice.uuid() }),
+    replace(crypto, {
+      randomUUID: () => world.dice.uuid(),
+      randomBytes: (count: number) => world.dice.bytes(count),
+      randomFillSync: (buffer: Buffer) => buffer.fill(world.dice.bytes(buffer.length)),
+    }),
+  ];
+  syncBuiltinESMExports();
+  return () => {
+    for (const putBack of replaced) putBack();
+    syncBuiltinESMExports();
+  };
+}
+
+function replace(target: object, by: Readonly<Record<string, unknown>>): () => void {
+  const names = Object.keys(by);
+  const before = names.map((name) => Object.getOwnPropertyDescriptor(target, name));
+  for (const name of names) {
+    Object.defineProperty(target, name, { value: by[name], configurable: true, writable: true });
+  }
+  return () => {
+    for (const [i, name] of names.entries()) {
+      const descriptor = before[i];
+      if (descriptor === undefined) Reflect.deleteProperty(target, name);
+      else Object.defineProperty(target, name, descriptor);
+    }
+  };
+}
+
+/** As of `node:timers/promises`. */
+function delay<T>(ms = 0, value?: T, { signal }: { signal?: AbortSignal } = {}): Promise<T | undefined> {
+  const { promise, resolve, reject } = Promise.withResolvers<T | undefined>();
+  const onAbort = (): void => {
+    clearTimeout(handle);
+    reject(new DOMException('This operation was aborted', 'AbortError'));
+  };
+  const handle = setTimeout(() => {
+    signal?.removeEventListener('abort', onAbort);
+    resolve(value);
+  }, ms);
+  if (signal?.aborted) onAbort();
+  else signal?.addEventListener('abort', onAbort, { once: true });
+  return promise;
+}
+
+function timeoutSignal(ms: number): AbortSignal {
+  const controller = new AbortController();
+  setTimeout(() => controller.abort(new DOMException('The operation timed out', 'TimeoutError')), ms);
+  return controller.signal;
+}
