@@ -9,7 +9,6 @@ import { createCodec } from '@questlog/runtime/registry/registry';
 import { partitionOf } from '@questlog/schemas/partition';
 import { deadLetter } from '@questlog/schemas/topics/deadLetter';
 import { CARRYING_GROUP, TOPICS, topicDefinitions } from '@questlog/schemas/topics/topics';
-import type { Message } from 'kafkajs';
 import { expect, test } from 'vitest';
 import { startCarrying } from './carryReports.ts';
 
@@ -30,17 +29,17 @@ describeKafka('report links in partitions that somebody added', ({ brokers }) =>
     const deps = { log, registry, clock: systemClock, logger: silentLogger };
     const add = (count: number) =>
       admin((one) => one.createPartitions({ topicPartitions: [{ topic: prefix + TOPIC, count }] }));
-    const send = async (message: Message & { partition: number }): Promise<boolean> => {
+    const send = async (partition: number, key: string | null, value: string | Buffer) => {
       // A new one each time: it knows of the partitions that were added meanwhile.
       const producer = kafka.producer();
       await producer.connect();
+      const message = { partition, key, value, headers: { from: 'another system' } };
       const sent = await producer.send({ topic: prefix + TOPIC, compression: GZIP, messages: [message] });
       await producer.disconnect();
       return sent.length > 0;
     };
     /** kafkajs drops without a word what is for a partition that the broker it asked does not know of yet. */
-    const write = (partition: number, key: string | null, value: string | Buffer) =>
-      until(() => send({ partition, key, value, headers: { from: 'another system' } }));
+    const write = (...record: Parameters<typeof send>) => until(() => send(...record));
     const read = async () => (await readToEnd(log, TOPIC)).map((records) => records.map(textOf));
     /** By home. */
     const homes = (...texts: [key: string, text: string][]) =>
