@@ -199,6 +199,27 @@ export async function storedBelow(
   return found;
 }
 
+/**
+ * The first event of each record that the log has lost and whose append id nobody knows: its block was half written when
+ * the projector died. A repeat of it has the same events.
+ */
+export async function halfStored(
+  store: Store,
+  { partition, orphanIds }: Source,
+  sinceMs: number,
+): Promise<Set<string>> {
+  if (orphanIds.length === 0) return new Set();
+  const rows = await store.query<{ id: string }>(
+    `SELECT DISTINCT id FROM events
+     WHERE log_id IN {orphanIds:Array(UUID)} AND log_partition = {partition:UInt32} AND log_index = 0
+       AND received_at >= fromUnixTimestamp64Milli({since:Int64})
+       AND (log_id, log_offset) NOT IN (SELECT log_id, log_offset FROM appends
+         WHERE log_id IN {orphanIds:Array(UUID)} AND log_partition = {partition:UInt32})`,
+    { orphanIds, partition, since: sinceMs },
+  );
+  return new Set(rows.map(({ id }) => id));
+}
+
 /** The records of a block whose rows a table holds; `received_at` lets ClickHouse skip other partitions. */
 export async function offsetsHeld(
   store: Store,

@@ -19,6 +19,7 @@ import {
 } from './core/planEvents.ts';
 import { APPENDS, EVENTS, leftOutTable, minuteTable, quotaTable } from './rows.ts';
 import {
+  halfStored,
   offsetsHeld,
   openLeftOutCounts,
   openMinuteCounts,
@@ -44,6 +45,7 @@ export async function openEventsWriter(
   const { store, clock, logId, partition, orphanIds, onOutcome } = deps;
   const source = { logId, partition, orphanIds };
   const recent = new RecentAppends(await recentAppendIds(store, source, start));
+  const half = await halfStored(store, source, clock.now() - LEDGER_KNOWS_MS);
   const quota = openQuotaCounts(store, source);
   const minutes = openMinuteCounts(store, source);
   const left = openLeftOutCounts(store, source);
@@ -56,7 +58,9 @@ export async function openEventsWriter(
     plan: async (block, accepted, dead) => {
       const older = await repeatedBelow(store, source, block.start, unknownKeyed(accepted, recent));
       const stored = await storedBelow(store, source, block.start, beyondLedger(accepted, clock.now()));
-      const kept = dropRepeats(accepted, (id) => recent.has(id) || older.has(id) || stored.has(id));
+      const isThere = ({ appendId: id, events: [first] }: EventsAccepted) =>
+        recent.has(id) || older.has(id) || stored.has(id) || (first !== undefined && half.has(first.id));
+      const kept = dropRepeats(accepted, isThere);
       const isKept = new Set(kept);
       const minuteCounts = kept.map(({ message }) => minuteCountsOf(message));
       await quota.load(kept.map(({ message }) => quotaKeyOf(message)));

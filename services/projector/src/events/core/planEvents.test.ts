@@ -19,7 +19,7 @@ import {
 test('drops an append that was seen before, and the second of two in one block', () => {
   const [first, second, third] = [anEventsAccepted(), anEventsAccepted(), anEventsAccepted()];
   const records = [first, second, second, third, first].map((message, offset) => ({ offset, message }));
-  const kept = dropRepeats(records, (id) => id === third.appendId);
+  const kept = dropRepeats(records, ({ appendId }) => appendId === third.appendId);
   expect(kept.map(({ offset }) => offset)).toEqual([0, 1]);
 });
 

@@ -40,12 +40,15 @@ export const LEFT_OUT = [
 const DAY_MS = 24 * 60 * 60 * 1000;
 const MINUTE_MS = 60 * 1000;
 
-/** Splits a block's records into those that count and those whose append id was there before. */
-export function dropRepeats(records: readonly Accepted[], seen: (appendId: string) => boolean): Accepted[] {
+/** Those of a block's records that count: none that was there before. */
+export function dropRepeats(
+  records: readonly Accepted[],
+  seen: (message: EventsAccepted) => boolean,
+): Accepted[] {
   const inBlock = new Set<string>();
-  return records.filter(({ message: { appendId } }) => {
-    if (seen(appendId) || inBlock.has(appendId)) return false;
-    inBlock.add(appendId);
+  return records.filter(({ message }) => {
+    if (seen(message) || inBlock.has(message.appendId)) return false;
+    inBlock.add(message.appendId);
     return true;
   });
 }
