@@ -130,7 +130,7 @@ export const SURVIVORS: readonly Survivors[] = [
   },
   {
     file: `${CONSUMER}/deadLetters.ts`,
-    line: 'if (id !== undefined) ids.add(id);',
+    line: 'if (id !== undefined) remember(ids, id);',
     reason: 'nobody asks for a letter without an id',
   },
   {
@@ -140,7 +140,7 @@ export const SURVIVORS: readonly Survivors[] = [
   },
   {
     file: `${CONSUMER}/deadLetters.ts`,
-    line: 'if (seen >= WINDOW_RECORDS) {',
+    line: 'const share = this.#seen >= WINDOW_RECORDS',
     reason: 'one record of a thousand earlier or later',
   },
   {

@@ -77,7 +77,7 @@ async function openCarry(deps: CarrierDeps): Promise<(owned: OwnedPartition) => 
   const partitions = (await log.endOffsets(TOPIC)).length;
   return async (owned) => {
     const { partition, signal } = owned;
-    const letters = openLetters();
+    const letters = openLetters(signal);
     const patience: Patience = {
       signal,
       onDelay: (cause, backoffMs) =>

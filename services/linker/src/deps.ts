@@ -31,7 +31,7 @@ export interface PartitionDeps extends LinkerDeps {
   /** The partitions of each joined topic. */
   readonly partitions: number;
   /** Those of one partition. */
-  readonly openLetters: () => DeadLetters;
+  readonly openLetters: (signal: AbortSignal) => DeadLetters;
   /** What all partitions of the process share. */
   readonly sessions: SharedSessions;
   /** Runs a restore when it is its turn: each reads ahead and holds what it has read. */

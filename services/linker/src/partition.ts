@@ -35,7 +35,7 @@ const MAX_LATE_SESSIONS = 50_000;
 export async function linkPartition(owned: OwnedPartition, deps: PartitionDeps): Promise<void> {
   const { logger, watched } = deps;
   const { partition, signal } = owned;
-  const letters = deps.openLetters();
+  const letters = deps.openLetters(signal);
   const backoff = new Backoff();
   while (!signal.aborted) {
     const stopped = new AbortController();

@@ -104,10 +104,10 @@ async function projectTopic<Message>(
     group,
     topics: [topic],
     process: (owned) => {
-      const { partition } = owned;
+      const { partition, signal } = owned;
       const source = { logId: log.id, topic, partition };
       const orphanIds: string[] = [];
-      const deadLetters = openLetters();
+      const deadLetters = openLetters(signal);
       return runBlocks(owned, {
         log,
         topic,

@@ -41,7 +41,8 @@ const RECORDS: Readonly<Record<string, { key: string; meaning: string }>> = {
   },
   [TOPICS.deadLetters]: {
     key: 'as the source',
-    meaning: 'A record that could not be processed, unchanged, with the reason.',
+    meaning:
+      'A record that could not be processed, unchanged, with the reason; too large a one without value and headers.',
   },
   [TOPICS.directory]: {
     key: '`tenant:<id>`, `project:<id>` or `token:<id>`',

@@ -1,10 +1,10 @@
 /** What cannot be processed is kept whole, once, with its cause; and a topic is not emptied into the dead letters. */
 import { type DeadLetter, deadLetter } from '@questlog/schemas/topics/deadLetter';
 import { APPEND_ID_HEADER, TOPICS, topicDefinitions } from '@questlog/schemas/topics/topics';
-import { expect, test } from 'vitest';
+import { expect, onTestFinished, test, vi } from 'vitest';
 import { aLog, ManualClock } from '../log/embedded/testing/testLog.ts';
 import type { Log, LogRecord } from '../log/log.ts';
-import { withMethods } from '../log/testing/withMethods.ts';
+import { heldBack, withMethods } from '../log/testing/withMethods.ts';
 import { Invalid, Unavailable } from '../process/errors.ts';
 import { silentLogger } from '../process/logger.ts';
 import { openLogRegistry } from '../registry/logRegistry.ts';
@@ -26,11 +26,13 @@ async function aGroup({ group = 'group', on = (log: Log): Log => log } = {}) {
   const registry = await openLogRegistry(whole);
   const said: unknown[] = [];
   const clock = new ManualClock();
-  const open = async (name: string) =>
-    await openDeadLetters({
+  const open = async (name: string) => {
+    const openLetters = await openDeadLetters({
       ...{ log: on(whole), registry, clock, group: name },
       logger: { ...silentLogger, error: (_, __, fields) => void said.push(fields) },
     });
+    return (signal = new AbortController().signal) => openLetters(signal);
+  };
   const codec = await createCodec(registry, deadLetter);
   const letters = async () => {
     const found: (DeadLetter & { partition: number; id: string | undefined; recordKey: string | null })[] =
@@ -128,6 +130,111 @@ test('one whose append failed is looked for again, since it may be there all the
   isAway = false;
   await one.send(SOURCE, aRecord(2), unreadable(), true);
   expect(await letters()).toHaveLength(2);
+});
+
+const MIB = 1024 * 1024;
+/** A tail gives no two letters of such records at once. */
+const LARGE = Buffer.alloc(3 * MIB);
+
+test.each([
+  ['that take long to read are read on, as long as they come', 20_000, 'found'],
+  ['of which none comes in time are tried again', 31_000, 'the dead letters cannot be read'],
+])('dead letters %s', async (_, batchMs, outcome) => {
+  const slow = (log: Log): Log =>
+    heldBack(log, async () => void (await vi.advanceTimersByTimeAsync(batchMs)));
+  const { openLetters, letters } = await aGroup({ on: slow });
+  const offsets = [1, 2, 3, 4, 5];
+  for (const offset of offsets)
+    await openLetters().send(SOURCE, aRecord(offset, { value: LARGE }), unreadable(), false);
+  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'setInterval', 'clearInterval'] });
+  onTestFinished(() => void vi.useRealTimers());
+  // A limit on all of the time would run out on the way.
+  const timeout = vi.spyOn(AbortSignal, 'timeout').mockReturnValue(AbortSignal.abort());
+  onTestFinished(() => timeout.mockRestore());
+  const found = openLetters().send(SOURCE, aRecord(5), unreadable(), true);
+  expect(
+    await found.then(
+      () => 'found',
+      (error: unknown) => error,
+    ),
+  ).toEqual(outcome === 'found' ? outcome : new Unavailable(outcome));
+  expect(vi.getTimerCount()).toBe(0);
+  vi.useRealTimers();
+  expect(await letters()).toHaveLength(offsets.length);
+});
+
+test('who loses the partition does not read the dead letters to their end', async () => {
+  const lost = new AbortController();
+  const { openLetters } = await aGroup({ on: (log) => heldBack(log, async () => lost.abort()) });
+  await openLetters().send(SOURCE, aRecord(1), unreadable(), false);
+  const found = openLetters(lost.signal).send(SOURCE, aRecord(1), unreadable(), true);
+  await expect(found).rejects.toBeInstanceOf(Unavailable);
+});
+
+test('of a record that is too large for the dead letters the place is kept, and the key if it fits', async () => {
+  const { openLetters, letters } = await aGroup();
+  const tooLarge = [
+    aRecord(7, { value: Buffer.alloc(13 * MIB), headers: { a: '1' } }),
+    aRecord(8, { key: 'k'.repeat(13 * MIB), value: null }),
+  ];
+  for (const mayBeThere of [false, true])
+    for (const record of tooLarge) await openLetters().send(SOURCE, record, unreadable(), mayBeThere);
+  const gone = (bytes: number): string =>
+    `unreadable; its ${bytes} bytes are not kept here: it stands at its source as long as its topic keeps it`;
+  const bare = { sourceTopic: 'topic', sourcePartition: 4, value: null, headers: {} };
+  expect(await letters()).toMatchObject([
+    { ...bare, sourceOffset: 7, key: 'tenant', recordKey: 'tenant', reason: gone(13 * MIB + 2) },
+    { ...bare, sourceOffset: 8, key: null, recordKey: null, reason: gone(13 * MIB) },
+  ]);
+});
+
+test('a letter counts once, however often it is tried', async () => {
+  let isAway = false;
+  const failing = (log: Log): Log =>
+    withMethods(log, {
+      append: async (...append) => {
+        if (isAway) throw new Unavailable('away');
+        return await log.append(...append);
+      },
+    });
+  const { openLetters, letters } = await aGroup({ on: failing });
+  const one = openLetters();
+  one.passed(900);
+  const sendAll = async (offsets: readonly number[]): Promise<void> => {
+    await Promise.all(offsets.map((offset) => one.send(SOURCE, aRecord(offset), unreadable(), true)));
+  };
+  const first = Array.from({ length: 100 }, (_, offset) => offset);
+  await sendAll(first);
+  isAway = true;
+  for (let outage = 0; outage < 100; outage++)
+    await expect(sendAll([...first, 100])).rejects.toBeInstanceOf(Unavailable);
+  isAway = false;
+  await sendAll([...first, 100]);
+  expect(await letters()).toHaveLength(101);
+});
+
+test('those that another process sent count too', async () => {
+  let readings = 0;
+  const counted = (log: Log): Log =>
+    withMethods(log, {
+      tail: async (options) => {
+        readings += 1;
+        return await log.tail(options);
+      },
+    });
+  const { open, openLetters, letters } = await aGroup({ on: counted });
+  const sendAll = async (one: ReturnType<typeof openLetters>, mayBeThere: boolean): Promise<number> => {
+    const sending = Array.from({ length: 1_000 }, (_, offset) =>
+      one.send(SOURCE, aRecord(offset), unreadable(), mayBeThere),
+    );
+    return (await Promise.allSettled(sending)).filter(({ status }) => status === 'rejected').length;
+  };
+  // All at once: those on their way count already.
+  expect(await sendAll(openLetters(), false)).toBe(1);
+  expect(await letters()).toHaveLength(999);
+  expect(await sendAll((await open('group'))(), true)).toBe(1);
+  expect(readings).toBe(1);
+  expect(await letters()).toHaveLength(999);
 });
 
 test.each([

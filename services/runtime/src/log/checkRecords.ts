@@ -19,7 +19,8 @@ export function checkRecords(
   });
 }
 
-function bytesOf({ key, value, headers }: NewRecord): number {
+/** As they count against a topic's limit. */
+export function bytesOf({ key, value, headers }: NewRecord): number {
   let bytes = (key === null ? 0 : Buffer.byteLength(key)) + (value?.byteLength ?? 0);
   for (const [name, text] of Object.entries(headers ?? {})) {
     bytes += Buffer.byteLength(name) + Buffer.byteLength(text);

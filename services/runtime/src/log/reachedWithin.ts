@@ -13,7 +13,40 @@ export async function reachedWithin(
 ): Promise<void> {
   const positions = tail.positions();
   if (offsets.every((offset, partition) => (positions[partition] ?? 0) >= offset)) return;
-  const signal = AbortSignal.timeout(limitMs);
+  await reachedUnless(AbortSignal.timeout(limitMs), tail, offsets, message);
+}
+
+/**
+ * The same of a way that may be long: it ends once the tail has not moved for `limitMs` (for less than twice as long), or
+ * the signal aborts.
+ */
+export async function reachedUnlessStill(
+  tail: Tail,
+  offsets: readonly number[],
+  { limitMs, message, signal }: { limitMs: number; message: string; signal: AbortSignal },
+): Promise<void> {
+  const still = new AbortController();
+  // Positions, not records: markers and gaps are progress, too.
+  let before = tail.positions().join();
+  const timer = setInterval(() => {
+    const now = tail.positions().join();
+    if (now === before) still.abort();
+    before = now;
+  }, limitMs);
+  try {
+    await reachedUnless(AbortSignal.any([still.signal, signal]), tail, offsets, message);
+  } finally {
+    clearInterval(timer);
+  }
+}
+
+/** @throws Unavailable with `message` when the signal aborts; whatever ended the tail. */
+async function reachedUnless(
+  signal: AbortSignal,
+  tail: Tail,
+  offsets: readonly number[],
+  message: string,
+): Promise<void> {
   try {
     await tail.reached(offsets, signal);
   } catch (error) {
