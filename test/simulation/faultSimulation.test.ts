@@ -33,6 +33,7 @@ test.each([
   ['a block waited for a clock that was set back by minutes', 12],
   ['an insert came late, under a token that only its attempt had used, and its rows were there twice', 494],
   ['a linker committed what a cut had taken away, and died of it at each start', 1681],
+  ['a projector that had lost its partition wrote counts of records that a cut had taken away', 5124],
   ['events of a report that came again after a cut were dropped for those of the lost one', 522],
 ])('%s', async (_, seed) => {
   expect((await simulateFaults(seed)).findings).toEqual([]);

@@ -59,7 +59,7 @@ export class World {
   /** Since the start, as no process can change it. */
   nowMs = 0;
   troubles = NO_TROUBLES;
-  /** Requests that were given up and are still to be done. */
+  /** Inserts that were given up, or hang, and are still to be done. */
   lateUnderWay = 0;
   steps = 0;
   /** Of what is outside the processes: the log, ClickHouse, the network. */
@@ -115,12 +115,13 @@ export class World {
     const travelMs = dice.between(0, 30) / 10 + (fate === 'slow' ? dice.between(0, SLOW_MS) : 0);
     const told = (why: string) => (): void => reject(new Unavailable(`${what} ${why}`));
     const doneMs = this.#inLine(line, fate === 'late' ? travelMs + dice.between(0, LATE_MS) : travelMs);
+    const isLong = fate === 'late' || (mayBeLate && fate === 'slow');
+    if (isLong) this.lateUnderWay++;
     if (fate === 'late') {
-      this.lateUnderWay++;
       this.in(travelMs, by, `${what}: late`, told('was not answered in time'));
     }
     this.in(doneMs, this.outside, `${by.name}: ${what}`, () => {
-      if (fate === 'late') this.lateUnderWay--;
+      if (isLong) this.lateUnderWay--;
       if (!by.isAlive && !outlives) return;
       if (fate === 'refused') return void this.in(1, by, `${what}: refused`, told('was refused'));
       let tell: () => void;

@@ -85,8 +85,12 @@ export async function openEventsWriter(
         const held = () => offsetsHeld(store, table.table, source, block, records);
         await insertBlock(store, table, { source, block, records, held }, attempt);
       }
+      // A successor may have found the log cut, and made the counts of these offsets anew.
+      await attempt.confirm();
       await writeRows(store, quotaTable(source), plan.quotas);
+      await attempt.confirm();
       await writeRows(store, minuteTable(source), plan.minutes);
+      await attempt.confirm();
       await writeRows(store, leftOutTable(source), plan.leftOut);
     },
     buried: async (refused) => {
