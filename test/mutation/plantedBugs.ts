@@ -107,7 +107,7 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
     name: 'append id ignored by the projector',
     lost: 'a request that a game sends again is stored and counted twice',
     file: PLAN_EVENTS,
-    text: 'if (seen(appendId) || inBlock.has(appendId)) return false;',
+    text: 'if (seen(message) || inBlock.has(message.appendId)) return false;',
     by: '',
     tests: [PLAN_EVENTS_TEST],
   },
