@@ -14,12 +14,18 @@ const QUOTAS = 'services/ingest/src/events/quotas.ts';
 const REPLAYS = 'services/ingest/src/events/replays.ts';
 const LINKER = 'services/linker/src/core';
 const CONSUMER = 'services/runtime/src/consumer';
+const EVENTS = 'services/ingest/src/events/core';
 const PLAN_EVENTS = 'services/projector/src/events/core/planEvents.ts';
 
 /** The check is for the types. */
 const ALWAYS_THERE = 'it is always there: who asks has it from the same state';
 /** Stryker fills an empty array with a text. */
 const NO_ENTRY = 'a text instead of an entry names nothing and is skipped';
+const SAME_BY_ANOTHER_WAY = 'time: the longer way has the same outcome';
+const READ_AGAIN = 'time: a string that came before is made again instead of being found';
+
+const alike = (file: string, reason: string, lines: readonly string[]): Survivors[] =>
+  lines.map((line) => ({ file, line, reason }));
 
 export const SURVIVORS: readonly Survivors[] = [
   {
@@ -149,4 +155,79 @@ export const SURVIVORS: readonly Survivors[] = [
     reason:
       'it tells an insert that was acknowledged and dropped, which ClickHouse alone shows: lostOffsets.int.test.ts',
   },
+  ...alike(`${EVENTS}/scanElement.ts`, READ_AGAIN, [
+    'wasPlain = true;',
+    'this.known = isBatch',
+    'const slot = words !== undefined',
+    'if (words !== undefined && slot !== NO_SLOT)',
+    'if (known !== undefined && known !== NOTHING',
+    'if (json.at(plainEnd) !== QUOTE)',
+    'if (slot !== NO_SLOT) this.known[slot]',
+    'private stands(known',
+    'if (i + quoteAt - start >= end)',
+    'while (k + 3 <= quoteAt',
+    'k += 4;',
+    'i += 4;',
+    'while (k <= quoteAt',
+    'k++;',
+    'if (k <= quoteAt) return false;',
+    'return true;',
+    'function slotOf(',
+    'return field * SLOTS_PER_FIELD',
+    'const NO_SLOT =',
+    'const NOTHING:',
+  ]),
+  ...alike(`${EVENTS}/scanBody.ts`, READ_AGAIN, ['new EnvelopeStrings(json, ']),
+  ...alike(`${EVENTS}/scanElement.ts`, SAME_BY_ANOTHER_WAY, [
+    'if (i + name.length > end)',
+    'if (length < 14 || length > 62',
+    'for (const name of names) if (name.length',
+  ]),
+  ...alike(`${EVENTS}/scanElement.ts`, 'what is no JSON has no elements', [
+    "return this.end === FAILED ? ''",
+    'else if (end !== FAILED) element.sequence',
+  ]),
+  { file: `${EVENTS}/scanElement.ts`, line: 'return name === undefined || fields', reason: ALWAYS_THERE },
+  {
+    file: `${EVENTS}/scanElement.ts`,
+    line: 'const index = elements.findIndex',
+    reason: 'a name never begins where an element ends',
+  },
+  { file: `${EVENTS}/scanBody.ts`, line: 'if (!scanned.isArray && only !==', reason: ALWAYS_THERE },
+  ...alike(`${EVENTS}/envelope.ts`, SAME_BY_ANOTHER_WAY, [
+    'if (validator.Check(envelope))',
+    'if (element.payloadKind !== undefined',
+    "return typeof field === 'string' ? (canonicalUuid",
+  ]),
+  { file: `${EVENTS}/envelope.ts`, line: 'if (found.length > 0 || typeof', reason: ALWAYS_THERE },
+  { file: `${EVENTS}/accept.ts`, line: 'const tried =', reason: ALWAYS_THERE },
+  {
+    file: `${EVENTS}/accept.ts`,
+    line: 'const session = sessionId === null',
+    reason: 'no session is known under no id',
+  },
+  ...alike(`${EVENTS}/answer.ts`, SAME_BY_ANOTHER_WAY, [
+    'const reports = event.reportIds.length',
+    'for (const part of parts) bytes +=',
+  ]),
+  {
+    file: `${EVENTS}/quotaLedger.ts`,
+    line: 'if (logId === this.#logId) covered.set',
+    reason: 'every partition of this log has its place in `projected`',
+  },
+  {
+    file: `${EVENTS}/quotaLedger.ts`,
+    line: 'else this.#usedElsewhere.set',
+    reason: 'the sum is only compared with itself, and a cut changes it either way',
+  },
+  {
+    file: `${EVENTS}/quotaLedger.ts`,
+    line: 'this.#stale.delete(partition)',
+    reason: 'memory: what a cut has moved elsewhere stays there, so that no reading says the same again',
+  },
+  ...alike(`${EVENTS}/quotaLedger.ts`, 'how coarse own appends become, within their bound', [
+    'this.#own.set(partition, own.length > this.#maxOwn',
+    'const [first, last] = [own.at(0)',
+    'const offsetsOfOne =',
+  ]),
 ];

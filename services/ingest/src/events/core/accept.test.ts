@@ -60,6 +60,10 @@ test('one request of one lane is one record, in request order', () => {
   expect(new Set(created.map(({ id }) => id)).size).toBe(3);
 });
 
+test('a request without a key is one record also where bad elements are left out', () => {
+  expect(accept(input({ isSplit: true })).appends[0]?.messages).toHaveLength(1);
+});
+
 test('an omitted occurredAt is the time of receipt', () => {
   expect(accept(input()).created[0]?.occurredAt).toBe(BigInt(NOW) * 1000n);
 });

@@ -47,6 +47,14 @@ test.each([
   expect(drafts).toMatchObject([{ sequence }]);
 });
 
+test('a payload that nests too deep is refused, with the place and the limit', () => {
+  const payload = `${'[{"a":'.repeat(33)}1${'}]'.repeat(33)}`;
+  const { problems } = read(`{"sessionId":"${SESSION}","eventType":"x","payload":{"b":${payload}}}`);
+  expect(problems).toEqual([
+    { index: 0, pointer: '/payload', code: 'nested_too_deep', detail: 'a value nests at most 64 levels' },
+  ]);
+});
+
 test('a null session in revision A is a missing one', () => {
   expect(problemsOf('{"sessionId":null,"eventType":"x"}')).toEqual([[0, '/sessionId', 'field_required']]);
 });

@@ -29,6 +29,15 @@ test('an append that the rollup had before it was confirmed is counted once', ()
   expect(ledger.used()).toBe(4);
 });
 
+test('a log that was cut before anything of it was read is counted as any other', () => {
+  const ledger = new QuotaLedger(LOG);
+  ledger.cut(0, 0);
+  ledger.reserve(4);
+  ledger.confirm(0, 1, 4);
+  ledger.refresh([{ logId: LOG, partition: 0, used: 4, lastOffset: 1 }], [2]);
+  expect(ledger.used()).toBe(4);
+});
+
 test('while ClickHouse is away own appends take bounded memory; then few of them count twice for a moment, and none is left out', () => {
   const [appends, maxOwn] = [5_000, 100];
   const ledger = new QuotaLedger(LOG, maxOwn);
