@@ -32,6 +32,16 @@ test('a minute that was let go is never counted anew from zero', () => {
   expect(counts.take(laterMs)).toEqual([]);
 });
 
+test('a minute counts on as long as it takes anything', () => {
+  const counts = new ReceivedCounts();
+  counts.note(NOON_MS, NOON_MS, 'tenant', 'accepted', 3);
+  const lastMs = NOON_MS + 15 * MINUTE_MS;
+  counts.take(lastMs);
+
+  expect(counts.note(lastMs, NOON_MS, 'tenant', 'accepted', 1)).toBe(true);
+  expect(counts.take(lastMs)).toMatchObject([{ count: 2, events: 4 }]);
+});
+
 test('what is beyond the bound is told, what is known counts on, and old minutes make room', () => {
   const counts = new ReceivedCounts();
   for (let n = 0; n < MAX_CELLS; n++) counts.note(NOON_MS, NOON_MS, `tenant ${n}`, 'accepted', 1);
@@ -40,7 +50,10 @@ test('what is beyond the bound is told, what is known counts on, and old minutes
   expect(counts.note(NOON_MS, NOON_MS, 'tenant 7', 'accepted', 1)).toBe(true);
   const laterMs = NOON_MS + 16 * MINUTE_MS;
   counts.take(laterMs);
-  expect(counts.note(laterMs, laterMs, 'one more', 'accepted', 1)).toBe(true);
+  counts.take(laterMs);
+  for (let n = 0; n < MAX_CELLS; n++)
+    expect(counts.note(laterMs, laterMs, `tenant ${n}`, 'accepted', 1)).toBe(true);
+  expect(counts.note(laterMs, laterMs, 'one more', 'accepted', 1)).toBe(false);
 });
 
 test('a tenant’s minute is counted whole or not at all, or events would seem to be lost', () => {

@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto';
 import { aLinkedEvent } from '@questlog/schemas/fixtures/builders';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
@@ -55,6 +56,12 @@ test('a linked event is one message: its kind, its token, and all of the link an
       overQuota: true,
     },
   });
+});
+
+test('names the session and the build that the event has', () => {
+  const named = { sessionId: randomUUID(), buildId: randomUUID() };
+  const message = received(linkedEventText(aLinkedEvent({ event: named }), OPTIONS));
+  expect(JSON.parse(message.data.toString()).event).toMatchObject(named);
 });
 
 test('shows the sequence that the event was sent with', () => {

@@ -12,6 +12,7 @@ test('a token comes back as the position it was made of, for any offset a log ca
       const position = { logId: LOG, nextOffsets };
       expect(parseToken(formatToken(position))).toEqual(position);
     }),
+    { examples: [[[0, 127, 128, 16_383, 16_384, Number.MAX_SAFE_INTEGER]]] },
   );
 });
 
