@@ -24,6 +24,14 @@ describe('the part that a problem is about', () => {
     expect(partAt('{"a/b~c":{"d":1e400},"a/b~c":{"d":-0}}', '/a~1b~0c/d').sample).toBe('-0');
   });
 
+  test('is found far behind the begin of a long body', () => {
+    expect(partAt(`{"payload":"${'x'.repeat(10_000)}","sessionId":7}`, '/sessionId').sample).toBe('7');
+  });
+
+  test('has no event whose type is no text', () => {
+    expect(partAt('{"eventType":1234,"a":1}', '/a').eventType).toBe('');
+  });
+
   test('knows the event of a report that it lies in', () => {
     const report =
       '{"report":{"title":1},"events":[{"eventType":"first"},{"payload":0,"eventType":"second"}]}';
@@ -33,7 +41,8 @@ describe('the part that a problem is about', () => {
 
   test('is what stands around the byte that is no JSON', () => {
     const body = Buffer.from(`${'é'.repeat(200)}"oops${'ü'.repeat(200)}`);
-    const { sample } = new BodyParts(body, TOKEN).around(401);
+    const { sample, eventType } = new BodyParts(body, TOKEN).around(401);
+    expect(eventType).toBe('');
     expect(sample).toContain('é"oopsü');
     expect(sample).not.toContain('�');
     expect(Buffer.byteLength(sample)).toBeLessThanOrEqual(MAX_SAMPLE_BYTES);
@@ -76,7 +85,10 @@ describe('a sample', () => {
       'hunter',
     ],
     ['the token of an operator', '{"a":"qla_0123456789abcdefXYZ"}', '/a', '0123456789'],
+    ['a header with more space in it', '{"a":"bearer   abc.def"}', '/a', 'abc'],
     ['a field whose own name says it', '{"apiKey":"hunter2"}', '/apiKey', 'hunter'],
+    ['what is inside of it', '{"apiKey":{"user":["hunter2"]}}', '/apiKey/user/0', 'hunter'],
+    ['a field beside it', '{"b":{"apiKey":"hunter2"}}', '/b', 'hunter'],
     [
       'whatever is inside such a field',
       '{"credentials":{"user":["hunter2"]}}',
@@ -99,6 +111,10 @@ describe('a sample', () => {
     ['the name of a secret', 'token'],
   ])('is looked for in time that grows with the text, be it all %s', (_, part) => {
     expect(masked(`"${part.repeat(200_000)}`)).toContain(part);
+  });
+
+  test('has stars for the secret alone, as many as it had characters', () => {
+    expect(masked('Bearer abc, eyJot')).toBe('Bearer ***, eyJot');
   });
 
   test('shows the text beside a secret as it was sent', () => {

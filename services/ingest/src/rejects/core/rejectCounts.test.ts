@@ -3,7 +3,6 @@ import { describe, expect, test } from 'vitest';
 import {
   MAX_FIELDS_A_MINUTE,
   MAX_ROWS_OF_A_PROJECT,
-  NO_PART,
   type Reject,
   RejectCounts,
   type RejectRow,
@@ -50,6 +49,7 @@ describe('counts', () => {
     note(counts, [
       aReject({ index: 0, pointer: '/events/0/eventType' }),
       aReject({ index: 0, pointer: '/events/12/eventType' }),
+      aReject({ index: 0, pointer: '/events/4', code: 'unknown_session' }),
     ]);
     note(counts, [aReject({ index: 7, pointer: '/events/3/eventType' })], NOON_MS + 59_999);
 
@@ -59,6 +59,7 @@ describe('counts', () => {
         ...{ kind: 'rejected', code: 'field_type', field: '/events/*/eventType', part },
         ...{ minuteS: NOON_MS / 1000, lastSeenS: NOON_MS / 1000 + 59, count: 3, requests: 2 },
       },
+      expect.objectContaining({ code: 'unknown_session', field: '/events/*' }),
     ]);
   });
 
@@ -125,6 +126,14 @@ describe('bounds', () => {
     expect(note(counts, names(MAX_FIELDS_A_MINUTE), NOON_MS + 11 * MINUTE_MS)).toBe(0);
   });
 
+  test('of one project hold for the others among its names too', () => {
+    const counts = new RejectCounts();
+    const minutes = MAX_ROWS_OF_A_PROJECT / MAX_FIELDS_A_MINUTE;
+    for (let minute = 1; minute <= minutes; minute++)
+      note(counts, names(MAX_FIELDS_A_MINUTE), NOON_MS + minute * MINUTE_MS);
+    expect(note(counts, names(1, 'beyond'), NOON_MS + minutes * MINUTE_MS)).toBe(1);
+  });
+
   test('of all projects together are kept too, and are free again once taken', () => {
     const counts = new RejectCounts();
     const flood = (nowMs: number): number => {
@@ -143,6 +152,10 @@ describe('bounds', () => {
     note(counts, names(MAX_FIELDS_A_MINUTE));
     counts.note(NOON_MS, origin, names(1, 'beyond'), () => expect.unreachable('nobody looks at it'));
 
-    expect(counts.take(NOON_MS).at(-1)).toMatchObject({ field: 'other', endpoint: '', part: NO_PART });
+    expect(counts.take(NOON_MS).at(-1)).toMatchObject({
+      field: 'other',
+      endpoint: '',
+      part: { sample: '', eventType: '' },
+    });
   });
 });
