@@ -18,6 +18,7 @@ const EVENTS = 'services/ingest/src/events/core';
 const LEDGER = 'services/ingest/src/ledger/core';
 const LINKED = 'services/ingest/src/linkedEvents/core';
 const REJECTS = 'services/ingest/src/rejects/core';
+const REPORTS = 'services/ingest/src/reports/core';
 const PLAN_EVENTS = 'services/projector/src/events/core/planEvents.ts';
 
 /** The check is for the types. */
@@ -305,4 +306,23 @@ export const SURVIVORS: readonly Survivors[] = [
     line: 'export const NOBODY =',
     reason: 'ClickHouse alone minds what is no UUID, and its tests notice it',
   },
+  ...alike(`${REPORTS}/readReport.ts`, 'a text that is no UUID is as good as none', [
+    "id: canonicalUuid(value.id ?? '')",
+    "sessionId: canonicalUuid(value.sessionId ?? '')",
+    "clientRequestId: canonicalUuid(value.clientRequestId ?? '')",
+    "buildId: canonicalUuid(value.buildId ?? '')",
+    'const uuid = typeof id ===',
+  ]),
+  ...alike(`${REPORTS}/readReport.ts`, NO_ENTRY, [
+    'eventIds: [...new Set((value.eventIds ?? [])',
+    'const inline: InlineEvents =',
+    'const { elements = [], count = 0',
+    'const given = withoutEmpty(fields, [])',
+  ]),
+  ...alike(`${REPORTS}/readReport.ts`, SAME_BY_ANOTHER_WAY, [
+    "const { start, end } = spans['context']",
+    "if (value === undefined || value === '')",
+    'return value.length === 0 && (field',
+    'const descriptionBytes =',
+  ]),
 ];

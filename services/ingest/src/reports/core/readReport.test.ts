@@ -10,7 +10,11 @@ const SESSION = '01a1fe02-7454-7000-a110-3027adf24232';
 const FILE = { uploadId: SESSION, attachmentType: 'other', fileName: 'a.bin' };
 
 function read(of: unknown, revision: 'A' | 'B' = 'A'): ReportDraft {
-  return readReport(Buffer.from(typeof of === 'string' ? of : JSON.stringify(of)), revision);
+  return readReport(bodyOf(of), revision);
+}
+
+function bodyOf(of: unknown): Buffer {
+  return Buffer.from(typeof of === 'string' ? of : JSON.stringify(of));
 }
 
 function told({ problems }: ReportDraft): string[] {
@@ -25,10 +29,12 @@ test('a report in order is read, its ids in lower case and each once', () => {
     occurredAt: '1970-01-01T00:00:00.000001Z',
     eventIds: [id, id.toUpperCase(), SESSION],
     window: { afterMs: 0 },
+    buildId: SESSION.toUpperCase(),
     events: [{ sessionId: SESSION, eventType: 'x' }],
   });
   expect(draft).toMatchObject({
     id,
+    buildId: SESSION,
     sessionId: SESSION,
     occurredAt: 1n,
     eventIds: [id, SESSION],
@@ -126,6 +132,7 @@ test.each<[string, string, Record<string, unknown> | string, RegExp]>([
     { attachments: [{ ...FILE, attachmentType: 'x' }] },
     /screenshot/,
   ],
+  ['/attachments/0/fileName', 'field_invalid', { attachments: [{ ...FILE, fileName: '' }] }, / 1 character/],
   ...['../x', 'a\0b', '..', '\ud800'].map((fileName): [string, string, Record<string, unknown>, RegExp] => [
     '/attachments/0/fileName',
     'field_invalid',
@@ -170,6 +177,43 @@ test('a field that occurs twice is refused, and a value that nests too deep', ()
   ]);
   expect(told(read(`{"sessionId":"${SESSION}","x":${'['.repeat(65)}${']'.repeat(65)}}`))).toEqual([
     '0 /x nested_too_deep',
+  ]);
+});
+
+test.each([
+  ['window', ['beforeMs', 'afterMs'], ''],
+  ['report', ['title', 'description', 'severity', 'reporterType', 'sourceChannel', 'fingerprint'], ''],
+  ['attachments', ['uploadId', 'attachmentType', 'fileName', 'mimeType', 'sizeBytes'], '/0'],
+])('each field inside of %s is refused where it occurs twice', (name, fields, index) => {
+  const members = fields.flatMap((field) => [`"${field}":null`, `"${field}":null`]).join();
+  const value = index === '' ? `{${members}}` : `[{${members}}]`;
+  const repeated = read(`{"sessionId":"${SESSION}","${name}":${value}}`)
+    .problems.filter(({ code }) => code === 'field_repeated')
+    .map(({ pointer }) => pointer);
+  expect(repeated.sort()).toEqual(fields.map((field) => `/${name}${index}/${field}`).sort());
+});
+
+test('what is just within its limit is in order', () => {
+  const file = { ...FILE, sizeBytes: 600 * 1024 * 1024 };
+  const draft = read({
+    clientRequestId: SESSION,
+    events: Array(500).fill({ sessionId: SESSION, eventType: 'x' }),
+    eventIds: Array.from({ length: 1000 }, () => randomUUID()),
+    attachments: [file, ...Array(49).fill(FILE)],
+  });
+  expect(draft).toMatchObject({ problems: [], eventIdsTruncated: false, clientRequestId: SESSION });
+});
+
+test('strictly read, each name that no report has is a problem with its place', () => {
+  const strictly = (of: unknown): string[] => told(readReport(bodyOf(of), 'A', true));
+  const events = [{ sessionId: SESSION, eventType: 'x' }];
+  expect(strictly({ report: { title: 'x' }, window: {}, attachments: [FILE], events })).toEqual([]);
+  const [event] = events;
+  const unknown = { report: { title: 'x', b: 1 }, a: 1, events: [event, { ...event, c: 1 }] };
+  expect(strictly(unknown)).toEqual([
+    '0 /report/b field_unknown',
+    '0 /a field_unknown',
+    '0 /events/1/c field_unknown',
   ]);
 });
 
