@@ -176,7 +176,8 @@ async function startIngest(deps: ServiceDeps): Promise<{ failed: Promise<never>;
   const projection = watch(GROUPS.projectEvents, TOPICS.events);
   const registered = watch(GROUPS.projectSessions, TOPICS.sessions);
   const filed = watch(GROUPS.projectReports, TOPICS.reportLinks);
-  const sessions = await openSessions({ ...deps, projection: registered });
+  // Most of them are packed.
+  const sessions = await openSessions({ ...deps, bounds: { kept: 2, held: 2 }, projection: registered });
   const reports = await openReports({ ...deps, projection: filed });
   const quotas = openQuotas({ store, projection, logId: log.id, clock, logger }, PACE);
   const replays = openReplays({ store, clock, projection });

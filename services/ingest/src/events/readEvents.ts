@@ -10,10 +10,11 @@ import { laneOf, millisOf } from '@questlog/schemas/uuid';
 import { timeFilter, uuidFilter, whereGiven } from '../core/listFilters.ts';
 import { inNewestFirst, newestFirstOf, newestFirstParams, readNewestFirst } from '../core/newestFirst.ts';
 import type { PageQuery } from '../core/pageLimit.ts';
+import type { KnownSession } from '../known/core/packedSessions.ts';
 import { linkedReports } from '../known/links.ts';
 import type { LinksSettled, Projection } from '../known/projection.ts';
 import type { Reports } from '../known/reports.ts';
-import type { KnownSession, Sessions } from '../known/sessions.ts';
+import type { Sessions } from '../known/sessions.ts';
 import { pathUuid, Rejected } from '../rejected.ts';
 import { type AnsweredEvent, eventObject, eventPage } from './core/answer.ts';
 import {

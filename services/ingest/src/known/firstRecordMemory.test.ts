@@ -1,5 +1,7 @@
 /** The memory agrees with the log: the first record of an id, and its later changes. */
-import { expect, test } from 'vitest';
+import { createHash } from 'node:crypto';
+import { describe, expect, test } from 'vitest';
+import { type KnownSession, PackedSessions } from './core/packedSessions.ts';
 import { type EntityRules, FirstRecordMemory, type MemoryBounds } from './firstRecordMemory.ts';
 
 interface Known {
@@ -150,4 +152,92 @@ test('what was read behind a cut is forgotten, in its partition only, and what C
   memory.cut(0, 5);
   const names = ['stored', 'stored and over', 'before', 'behind', 'elsewhere'];
   expect(names.filter((id) => found(memory, id) !== undefined)).toEqual(['stored', 'before', 'elsewhere']);
+});
+
+describe('of sessions', () => {
+  const aSession = (sessionId: string, content = 0n): KnownSession => {
+    return { sessionId, buildId: 'build', lane: 3, startedAt: 7n, content };
+  };
+  const sessionsMemory = (bounds: MemoryBounds) =>
+    new FirstRecordMemory<KnownSession>(
+      {
+        merge: (earlier) => earlier,
+        isWhole: () => true,
+        weightOf: () => 1,
+        packed: new PackedSessions((name) => createHash('sha256').update(name).digest(), bounds.packedBytes),
+      },
+      bounds,
+    );
+  const foundOf = (memory: FirstRecordMemory<KnownSession>, ids: readonly string[]): KnownSession[] => {
+    const all = new Map<string, KnownSession>();
+    memory.collect(P, ids, all);
+    return [...all.values()];
+  };
+  const read = (memory: FirstRecordMemory<KnownSession>, count: number): string[] => {
+    const ids = Array.from({ length: count }, (_, i) => `${i}`);
+    ids.forEach((id, i) => {
+      memory.putRecord(P, id, { entity: aSession(id), partition: i % 2, offset: i });
+    });
+    return ids;
+  };
+
+  test('what ClickHouse may lack is packed beyond the bound, and forgotten once ClickHouse has it', () => {
+    const memory = sessionsMemory({ kept: 2, held: 2, packedBytes: 10_000 });
+    const ids = read(memory, 100);
+    expect(foundOf(memory, ids)).toEqual(ids.map((id) => aSession(id)));
+    expect(memory.get(P, '7')?.firstOffset).toBe(7);
+    expect(memory.isOverfull).toBe(false);
+
+    // A look-up pushes nothing out.
+    memory.putStored(P, 'stored', aSession('stored'));
+    expect(foundOf(memory, ids).length).toBe(100);
+
+    memory.makeRoom([90, 0]);
+    const left = ids.filter((_, i) => i % 2 === 1 || i >= 90);
+    expect(foundOf(memory, ids.slice(0, 98))).toEqual(left.slice(0, -2).map((id) => aSession(id)));
+  });
+
+  test('there is an end to what is registered by the bytes of what is packed, and none to what is read', () => {
+    const memory = sessionsMemory({ kept: 2, held: 2, packedBytes: 10_000 });
+    const ids = read(memory, 300);
+    expect(memory.isOverfull).toBe(true);
+    expect(foundOf(memory, ids).length).toBe(300);
+    memory.makeRoom([100, 100]);
+    memory.makeRoom([200, 200]);
+    expect(memory.isOverfull).toBe(false);
+  });
+
+  test('a packed session is what its first record says, also where it is read again', () => {
+    const memory = sessionsMemory({ kept: 2, held: 2 });
+    const ids = read(memory, 10);
+    const repeat = { entity: aSession('0', 99n), partition: 0, offset: 10 };
+    expect(memory.putRecord(P, '0', repeat)).toEqual(aSession('0'));
+    expect(foundOf(memory, ids)[0]).toEqual(aSession('0'));
+    expect(memory.get(P, '0')?.firstOffset).toBe(0);
+    // ClickHouse knows of a record that stands further ahead.
+    memory.putStored(P, '0', aSession('0', 5n));
+    expect(foundOf(memory, ['0'])).toEqual([aSession('0', 5n)]);
+  });
+
+  test('what was read behind a cut is forgotten of what is packed too, and what comes there instead is not', () => {
+    const memory = sessionsMemory({ kept: 2, held: 2 });
+    const ids = read(memory, 100);
+    memory.projected = [50, 0];
+    memory.cut(0, 20);
+    const left = ids.filter((_, i) => i % 2 === 1 || i < 20);
+    expect(foundOf(memory, ids)).toEqual(left.map((id) => aSession(id)));
+    for (let i = 20; i < 40; i++) {
+      memory.putRecord(P, `new ${i}`, { entity: aSession(`new ${i}`), partition: 0, offset: i });
+    }
+    memory.makeRoom([20, 0]);
+    expect(foundOf(memory, ['new 20', 'new 39']).length).toBe(2);
+  });
+
+  test('a session that was registered again stays where a cut takes the second record only', () => {
+    const memory = sessionsMemory({ kept: 2, held: 2 });
+    memory.putRecord(P, 'a', { entity: aSession('a'), partition: 0, offset: 5 });
+    memory.putRecord(P, 'a', { entity: aSession('a'), partition: 0, offset: 9 });
+    memory.cut(0, 7);
+    expect(foundOf(memory, ['a'])).toEqual([aSession('a')]);
+  });
 });

@@ -1,12 +1,26 @@
 /** Entities by project and id, the least recently used first; what is not in ClickHouse yet never leaves. */
 
-interface Entry<Entity> {
+interface Placed<Entity> {
   readonly entity: Entity;
   readonly partition: number;
   /** Of the first record that was read here; -1: read from ClickHouse. */
   readonly firstOffset: number;
+}
+
+interface Entry<Entity> extends Placed<Entity> {
+  /** Of the last record that changed something. */
   readonly lastOffset: number;
   readonly weight: number;
+}
+
+/** Where entities stand in less memory while ClickHouse may not have them: those that later records do not change. */
+export interface PackedEntities<Entity> {
+  /** Nothing more should be registered. */
+  readonly isFull: boolean;
+  get(name: string): Placed<Entity> | undefined;
+  put(name: string, placed: Placed<Entity>): void;
+  /** Forgets those of which this is true, in steps of a few milliseconds. */
+  forget(isGone: (partition: number, firstOffset: number) => boolean): Iterable<void> & Iterator<void>;
 }
 
 export interface EntityRules<Entity> {
@@ -16,17 +30,21 @@ export interface EntityRules<Entity> {
   isWhole(entity: Entity): boolean;
   /** How much memory it takes, in units of some 600 bytes; at least 1. */
   weightOf(entity: Entity): number;
+  /** Takes what there are too many of and must not leave. Without it they stay as they are. */
+  readonly packed?: PackedEntities<Entity>;
 }
 
 /** In units of weight. */
 export interface MemoryBounds {
-  /** Beyond it only entries are kept that are not in ClickHouse yet. */
+  /** Beyond it only entries are kept that are not in ClickHouse yet, packed where they can be. */
   readonly kept: number;
   /**
    * While ClickHouse is away nothing may leave: from here on no further entity is registered through this process. What
    * others register is still taken in, or answers would say that it is not there.
    */
   readonly held: number;
+  /** Takes the place of `held` where entries are packed. In bytes. */
+  readonly packedBytes?: number;
 }
 
 /** About 60 and 300 MB. */
@@ -42,6 +60,8 @@ export class FirstRecordMemory<Entity> {
   readonly #bounds: MemoryBounds;
   readonly #entries = new Map<string, Entry<Entity>>();
   #weight = 0;
+  /** Of what was packed and has been projected. */
+  #forgetting: Iterator<void> | undefined;
 
   constructor(rules: EntityRules<Entity>, bounds = BOUNDS) {
     this.#rules = rules;
@@ -50,18 +70,27 @@ export class FirstRecordMemory<Entity> {
 
   /** Nothing more should be registered. */
   get isOverfull(): boolean {
-    return this.#weight >= this.#bounds.held;
+    return this.#rules.packed?.isFull ?? this.#weight >= this.#bounds.held;
   }
 
-  /** Where there are too many, looks at every entry, which takes milliseconds: only once ClickHouse has more than it had. */
+  /**
+   * Where there are too many, looks at every entry, which takes milliseconds: only once ClickHouse has more than it had.
+   * Goes a step on through what is packed.
+   */
   makeRoom(projected: readonly number[]): void {
-    if (projected.every((offset, partition) => offset === this.projected[partition])) return;
-    this.projected = projected;
-    this.#evict(Number.POSITIVE_INFINITY);
+    if (projected.some((offset, partition) => offset !== this.projected[partition])) {
+      this.projected = projected;
+      this.#evict(Number.POSITIVE_INFINITY);
+      this.#forgetting = this.#rules.packed?.forget((partition, offset) =>
+        this.#isProjected(partition, offset),
+      );
+    }
+    this.#forgetting?.next();
   }
 
-  get(projectId: string, id: string): Entry<Entity> | undefined {
-    return this.#entries.get(`${projectId}/${id}`);
+  get(projectId: string, id: string): Placed<Entity> | undefined {
+    const name = `${projectId}/${id}`;
+    return this.#entries.get(name) ?? this.#rules.packed?.get(name);
   }
 
   /** Adds those that are here, whole, to `found` and returns the others. */
@@ -70,12 +99,13 @@ export class FirstRecordMemory<Entity> {
       if (found.has(id)) return false;
       const name = `${projectId}/${id}`;
       const entry = this.#entries.get(name);
-      if (entry === undefined || !this.#rules.isWhole(entry.entity)) return true;
-      if (this.#weight > this.#bounds.kept / 2) {
+      const known = entry ?? this.#rules.packed?.get(name);
+      if (known === undefined || !this.#rules.isWhole(known.entity)) return true;
+      if (entry !== undefined && this.#weight > this.#bounds.kept / 2) {
         this.#entries.delete(name);
         this.#entries.set(name, entry);
       }
-      found.set(id, entry.entity);
+      found.set(id, known.entity);
       return false;
     });
   }
@@ -88,6 +118,8 @@ export class FirstRecordMemory<Entity> {
   ): Entity {
     const known = this.get(projectId, id);
     const merged = known === undefined ? entity : this.#rules.merge(known.entity, entity);
+    // It changes nothing: a cut that takes this record leaves what is known.
+    if (merged === known?.entity) return merged;
     const isKnown = known !== undefined && this.#rules.isWhole(known.entity);
     const firstOffset = isKnown ? known.firstOffset : offset;
     this.#put(`${projectId}/${id}`, { entity: merged, partition, firstOffset, lastOffset: offset });
@@ -98,9 +130,10 @@ export class FirstRecordMemory<Entity> {
   putStored(projectId: string, id: string, entity: Entity): Entity {
     const known = this.get(projectId, id);
     const merged = known === undefined ? entity : this.#rules.merge(entity, known.entity);
-    const position = known ?? { partition: 0, firstOffset: STORED, lastOffset: STORED };
+    const { partition, firstOffset } = known ?? { partition: 0, firstOffset: STORED };
     const name = `${projectId}/${id}`;
-    this.#put(name, { ...position, entity: merged });
+    const lastOffset = this.#entries.get(name)?.lastOffset ?? firstOffset;
+    this.#put(name, { entity: merged, partition, firstOffset, lastOffset });
     // Behind entries that cannot leave, it could not leave either.
     if (known === undefined && this.#weight > this.#bounds.kept) this.#delete(name);
     return merged;
@@ -113,6 +146,9 @@ export class FirstRecordMemory<Entity> {
     for (const [name, entry] of this.#entries) {
       if (entry.partition === partition && entry.lastOffset >= offset) this.#delete(name);
     }
+    const isGone = (one: number, firstOffset: number) => one === partition && firstOffset >= offset;
+    // All at once: none of them may be found any more.
+    for (const _ of this.#rules.packed?.forget(isGone) ?? []);
   }
 
   #put(name: string, entry: Omit<Entry<Entity>, 'weight'>): void {
@@ -124,11 +160,19 @@ export class FirstRecordMemory<Entity> {
 
   /** A heavy entry may take the place of many light ones. */
   #evict(steps: number): void {
-    for (const [name, { partition, lastOffset }] of this.#entries) {
+    const { packed } = this.#rules;
+    for (const [name, entry] of this.#entries) {
       if (this.#weight <= this.#bounds.kept || steps-- <= 0) return;
-      if (lastOffset >= (this.projected[partition] ?? 0)) continue;
+      if (!this.#isProjected(entry.partition, entry.lastOffset)) {
+        if (packed === undefined) continue;
+        packed.put(name, entry);
+      }
       this.#delete(name);
     }
+  }
+
+  #isProjected(partition: number, offset: number): boolean {
+    return offset < (this.projected[partition] ?? 0);
   }
 
   #delete(name: string): void {

@@ -16,7 +16,7 @@ const [TENANT, PROJECT] = [randomUUID(), randomUUID()];
 const MANY = 300;
 
 test('with its memory full ingest registers on while Kafka is silent, and later forgets what ClickHouse has', async () => {
-  const { register, lookedUp, kafka } = await ingest({ kept: 10, held: 10 * MANY });
+  const { register, lookedUp, kafka } = await ingest({ kept: 10, held: 10 });
   const first = await register(MANY);
   await register(1);
   expect(kafka.refused).toBeGreaterThan(0);
@@ -27,7 +27,7 @@ test('with its memory full ingest registers on while Kafka is silent, and later 
 });
 
 test('with no room for more ingest refuses, and registers again once Kafka tells what ClickHouse has', async () => {
-  const { register, kafka } = await ingest({ kept: 10, held: MANY });
+  const { register, kafka } = await ingest({ kept: 10, held: 10, packedBytes: 50 * MANY });
   await register(MANY);
   await expect(register(1)).rejects.toBeInstanceOf(Unavailable);
   kafka.isAway = false;

@@ -1,4 +1,5 @@
 /** Which sessions exist: those of the log's first records (`firstRecords.ts`). */
+import { hash, randomBytes } from 'node:crypto';
 import { MAX_IDS, type Store } from '@questlog/runtime/clickhouse/store';
 import type { Principal } from '@questlog/runtime/directory/directory';
 import { Unavailable } from '@questlog/runtime/process/errors';
@@ -9,6 +10,7 @@ import {
   sessionRegistered,
 } from '@questlog/schemas/topics/sessionRegistered';
 import type { Rejected } from '../rejected.ts';
+import { type KnownSession, PackedSessions } from './core/packedSessions.ts';
 import {
   type FirstRecordKind,
   type FirstRecords,
@@ -16,16 +18,8 @@ import {
   openFirstRecords,
 } from './firstRecords.ts';
 
-/** What is asked of a session once it is registered. Its content, of up to 64 KiB, is not kept in memory. */
-export interface KnownSession
-  extends Pick<SessionRegistered, 'sessionId' | 'buildId' | 'startedAt' | 'registeredAt' | 'lane'> {
-  /** Tells whether another registration has the same content. */
-  readonly contentDigest: string | null;
-}
-
 export function knownSession(session: SessionRegistered): KnownSession {
-  const { sessionId, buildId, startedAt, registeredAt, lane } = session;
-  return { sessionId, buildId, startedAt, registeredAt, lane, contentDigest: contentDigest(session) };
+  return knownAs({ ...session, contentDigest: contentDigest(session) });
 }
 
 type Known = FirstRecords<SessionRegistered, KnownSession>;
@@ -40,6 +34,7 @@ export interface Sessions extends Pick<Known, 'find' | 'failed' | 'close'> {
 
 export async function openSessions(deps: FirstRecordsDeps & { store: Store }): Promise<Sessions> {
   const lookUp = coalescedSessionLookup(deps.store);
+  const secret = randomBytes(32).toString('hex');
   const kind: FirstRecordKind<SessionRegistered, KnownSession> = {
     contract: sessionRegistered,
     nameOf: ({ tenantId, projectId, sessionId }) => ({ tenantId, projectId, id: sessionId }),
@@ -48,6 +43,7 @@ export async function openSessions(deps: FirstRecordsDeps & { store: Store }): P
     merge: (earlier) => earlier,
     isWhole: () => true,
     weightOf: () => 1,
+    packed: new PackedSessions((name) => hash('sha256', secret + name, 'buffer'), deps.bounds?.packedBytes),
     lookUp: async (projectId, ids) =>
       new Map((await lookUp(projectId, ids)).map((session) => [session.sessionId, session])),
   };
@@ -73,10 +69,11 @@ export async function findSessions(
   }
 }
 
-interface SessionRow extends Omit<KnownSession, 'startedAt' | 'registeredAt'> {
+interface SessionRow extends Pick<KnownSession, 'sessionId' | 'buildId' | 'lane'> {
   readonly projectId: string;
   readonly startedAt: string | null;
   readonly registeredAt: string;
+  readonly contentDigest: string | null;
 }
 
 /** Look-ups that one query answers. */
@@ -127,10 +124,21 @@ async function storedSessions(
   );
 }
 
-function sessionOf({ projectId: _, startedAt, registeredAt, ...session }: SessionRow): KnownSession {
-  return {
-    ...session,
+function sessionOf({ startedAt, registeredAt, ...row }: SessionRow): KnownSession {
+  return knownAs({
+    ...row,
     startedAt: startedAt === null ? null : BigInt(startedAt),
     registeredAt: Number(registeredAt),
-  };
+  });
+}
+
+type Registered = Pick<SessionRegistered, 'sessionId' | 'buildId' | 'startedAt' | 'registeredAt' | 'lane'> & {
+  readonly contentDigest: string | null;
+};
+
+/** "The same" compares the request as sent: an omitted field is not the same as the value it was given. */
+function knownAs(registered: Registered): KnownSession {
+  const { sessionId, buildId, startedAt, registeredAt, lane, contentDigest } = registered;
+  const content = hash('sha256', `${buildId}/${startedAt}/${contentDigest}`, 'buffer').readBigUInt64LE();
+  return { sessionId, buildId, lane, startedAt: startedAt ?? BigInt(registeredAt) * 1000n, content };
 }

@@ -82,19 +82,40 @@ test('a registration is Unavailable while more waits for ClickHouse than memory 
   const { log, registry } = await aTopicOfSessions();
   let projected = 0;
   const sessions = await openSessions({
-    ...{ log, registry, logger: silentLogger, store: emptyStore(), bounds: { kept: 1, held: 2 } },
+    ...{
+      log,
+      registry,
+      logger: silentLogger,
+      store: emptyStore(),
+      bounds: { kept: 1, held: 1, packedBytes: 1 },
+    },
     projection: { ...projectedUpTo(0), projected: async () => Array(PARTITIONS).fill(projected) },
   });
   onTestFinished(() => sessions.close());
   const [deps, principal] = [{ sessions, clock: systemClock }, aPrincipal()];
-  const first = await registerSession(deps, principal, bodyOf({}));
+  const wanted = {
+    id: randomUUID(),
+    buildId: randomUUID(),
+    startedAt: '2026-11-21T12:00:00Z',
+    metadata: { a: 1 },
+  };
+  const first = await registerSession(deps, principal, bodyOf(wanted));
   await registerSession(deps, principal, bodyOf({}));
   await expect(registerSession(deps, principal, bodyOf({}))).rejects.toThrow(/ClickHouse lags/);
   expect(sum(await log.endOffsets(TOPICS.sessions))).toBe(2);
-  // The same again is still answered.
-  expect(await registerSession(deps, principal, bodyOf({ id: first.body.id }))).toMatchObject({
-    status: 200,
-  });
+  // The same again is still answered, and what is not the same is refused.
+  const again = await registerSession(deps, principal, bodyOf(wanted));
+  expect(again).toMatchObject({ status: 200, body: first.body });
+  const others = [
+    { buildId: randomUUID() },
+    { startedAt: undefined },
+    { startedAt: '2026-11-21T12:00:01Z' },
+    { metadata: { a: 2 } },
+  ];
+  for (const other of others) {
+    const registered = registerSession(deps, principal, bodyOf({ ...wanted, ...other }));
+    await expect(registered).rejects.toMatchObject({ code: 'conflict' });
+  }
 
   projected = 2;
   expect(await registerSession(deps, principal, bodyOf({}))).toMatchObject({ status: 201 });

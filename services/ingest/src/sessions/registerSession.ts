@@ -6,7 +6,8 @@ import type { SessionCreated } from '@questlog/schemas/http/session';
 import { laneOfSession } from '@questlog/schemas/partition';
 import { eventId } from '@questlog/schemas/uuid';
 import { formatMicros } from '../core/occurredAt.ts';
-import { type KnownSession, knownSession, type Sessions } from '../known/sessions.ts';
+import type { KnownSession } from '../known/core/packedSessions.ts';
+import { knownSession, type Sessions } from '../known/sessions.ts';
 import { Rejected } from '../rejected.ts';
 import { readSessionInput } from './core/sessionInput.ts';
 
@@ -33,21 +34,11 @@ export async function registerSession(
     : { status: 200, body: sameOrConflict(winner, wanted), ignored };
 }
 
-function createdSession({ sessionId, buildId, startedAt, registeredAt }: KnownSession): SessionCreated {
-  return {
-    sessionId,
-    id: sessionId,
-    buildId,
-    startedAt: formatMicros(startedAt ?? BigInt(registeredAt) * 1000n),
-  };
+function createdSession({ sessionId, buildId, startedAt }: KnownSession): SessionCreated {
+  return { sessionId, id: sessionId, buildId, startedAt: formatMicros(startedAt) };
 }
 
-/** "The same" compares the request as sent: an omitted field is not the same as the value it was given. */
 function sameOrConflict(known: KnownSession, wanted: KnownSession): SessionCreated {
-  const isSame =
-    known.buildId === wanted.buildId &&
-    known.startedAt === wanted.startedAt &&
-    known.contentDigest === wanted.contentDigest;
-  if (isSame) return createdSession(known);
+  if (known.content === wanted.content) return createdSession(known);
   throw new Rejected('conflict', `session ${known.sessionId} is registered with other content`);
 }
