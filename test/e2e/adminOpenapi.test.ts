@@ -91,6 +91,13 @@ test('every answer has a documented status, and the schema and media type of it'
   // Its stream does not end, so that it has tests of its own.
   await ask('GET', '/admin/tail', undefined, '/admin/tail?where=level');
   await ask('GET', '/admin/tail', undefined, `/admin/tail?project=${anUnknownId()}`);
+  const letters = '/admin/dead-letters';
+  await ask('GET', letters);
+  await ask('GET', letters, undefined, `${letters}?state=gone`);
+  const nobodys = `${letters}/${anUnknownId()}`;
+  await ask('GET', `${letters}/{id}`, undefined, nobodys);
+  await ask('DELETE', `${letters}/{id}`, undefined, nobodys);
+  await ask('POST', `${letters}/{id}/replay`, undefined, `${nobodys}/replay`);
   const upload = '/admin/uploads/{projectId}/{uploadId}';
   await ask('GET', upload, undefined, `/admin/uploads/${projectId}/${anUnknownId()}`);
   for (const path of ['/admin/lag', '/healthz', '/readyz', '/metrics', '/openapi.json'])

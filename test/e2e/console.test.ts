@@ -1,7 +1,7 @@
 /** The console in a real Chromium: signing in and out, restarts, questions, and every page readable by everybody. */
 import type { Route } from 'playwright-core';
 import { expect, onTestFinished, test } from 'vitest';
-import { anEvent, events } from './builders.ts';
+import { anEvent, anUnknownId, events } from './builders.ts';
 import { aChromium, describeLooks, violations } from './consolePage.ts';
 import { removeDataDir, startProduct } from './product.ts';
 import { sharedProduct } from './sharedProduct.ts';
@@ -143,6 +143,44 @@ describeLooks('an operator who looks', () => {
     await others.first().waitFor();
     const table = page.getByRole('region', { name: 'Refused' });
     expect(await table.evaluate(({ scrollWidth, clientWidth }) => scrollWidth - clientWidth)).toBe(0);
+  });
+
+  test('reads why a record is a dead letter, looks into it, and has it replayed', async () => {
+    const page = await chromium.signedIn(shared.product, 'tail');
+    const id = anUnknownId();
+    const letter = {
+      ...{ id, state: 'open', deadAt: '2026-11-21T18:30:00.000Z', decidedAt: null, group: 'a-group' },
+      ...{
+        topic: 'a.topic',
+        partition: 3,
+        offset: 7,
+        valueBytes: 9,
+        key: 'a tenant',
+        reason: 'no such schema',
+      },
+    };
+    const replays: string[] = [];
+    await page.route('**/admin/dead-letters**', async (route) => {
+      const path = new URL(route.request().url()).pathname;
+      if (path.endsWith('/replay')) replays.push(`${route.request().method()} ${path}`);
+      const deadLetters = replays.length === 0 ? [letter] : [];
+      const isList = path === '/admin/dead-letters';
+      await route.fulfill({
+        json: isList
+          ? { deadLetters, next: null, open: 1 }
+          : { ...letter, value: { eventType: 'boss_down' } },
+      });
+    });
+    await page.goto(`${shared.product.credentials.adminUrl}/#/letters`);
+    await page.getByRole('cell', { name: 'no such schema' }).waitFor();
+    expect(await violations(page)).toEqual([]);
+    await page.getByRole('button', { name: `Show: ${id}` }).click();
+    await page.getByText('boss_down').waitFor();
+    await page.getByRole('button', { name: 'Close' }).click();
+    await page.getByRole('button', { name: `Replay: ${id}` }).click();
+    await page.getByRole('dialog').getByRole('button', { name: 'Replay', exact: true }).click();
+    await page.getByText('There are none.').waitFor();
+    expect(replays).toEqual([`POST /admin/dead-letters/${id}/replay`]);
   });
 
   test('finds every page light to load, from this Questlog alone, and readable by everybody', async () => {

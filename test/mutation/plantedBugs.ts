@@ -123,8 +123,8 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
     name: 'append that comes again after a cut',
     lost: 'a report of meanwhile is not linked to events that a cut took away and that were appended again',
     file: DECIDE_EVENTS,
-    text: 'if (isRepeat && !state.wasCut)',
-    by: 'if (isRepeat)',
+    text: 'if (isRepeat && !state.wasCut && !isReplayed)',
+    by: 'if (isRepeat && !isReplayed)',
     tests: [DECIDE_EVENTS_TEST],
   },
   {

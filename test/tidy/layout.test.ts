@@ -35,6 +35,7 @@ const SHORT: Readonly<Record<string, string>> = {
   'services/console/ui/pages.ts': 'the list of pages, where a new one goes',
   'services/console/ui/signInForm.ts': 'the only page that is seen without the token',
   'services/ingest/src/admin/retryLinks.ts': 'one file a thing that operators do',
+  'services/ingest/src/http/deadLetterRoutes.ts': 'one file a room that operators reach',
   'services/ingest/src/events/sendTestEvent.ts': 'one file a thing that operators do',
   'services/projector/src/ledgerWatch.ts': 'what is told of the books, apart from what is projected',
   'services/projector/src/reports/linksWriter.ts': 'one file a projected topic',

@@ -1,7 +1,7 @@
 /**
  * `questlog.dead-letters.v1`: a record that could not be processed, unchanged, with its source and the reason. Key: the
  * source record's key. Of a record that is too large for this topic value and headers are left out, and the key if it must
- * be; the reason says so.
+ * be; the reason says so. A record without a value is no letter but a decision about one (`DECISION_HEADER`).
  */
 import { MILLIS, messageContract, optional } from './contract.ts';
 import { TOPICS } from './topics.ts';

@@ -26,6 +26,14 @@ export const CARRYING_GROUP = 'questlog-carry-reports';
 /** The header that makes a repeated append recognisable without decoding it (a UUID). */
 export const APPEND_ID_HEADER = 'questlog-append-id';
 
+/**
+ * Names a dead letter by its append id: on a record that an operator had appended again from it, and on a decision about it,
+ * which is a record without a value behind the letter in its partition.
+ */
+export const LETTER_ID_HEADER = 'questlog-dead-letter';
+/** Of a decision: `replayed` or `discarded`. */
+export const DECISION_HEADER = 'questlog-decision';
+
 const MIB = 1024 * 1024;
 /** Key and value, uncompressed where it is ours: a foreign record may be larger once it is unpacked. */
 export const MAX_REPORT_LINK_BYTES = MIB;

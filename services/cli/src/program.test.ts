@@ -56,6 +56,8 @@ test.each([
   [['completion', 'tcsh'], 'Allowed choices are bash, zsh, fish'] as const,
   [['tail', '--where', 'level'], 'path=value is needed'] as const,
   [['sql', '--param', '2026-11-22', 'SELECT 1'], 'it is name=value'] as const,
+  [['dead-letters', 'list', '--state', 'gone'], 'Allowed choices are open, replayed, discarded'] as const,
+  [['dead-letters', 'replay'], "missing required argument 'id'"] as const,
   [['send'], 'either an event or --file is needed'] as const,
 ])('%j is refused in a sentence', async (args, sentence) => {
   const { exitCode, stdout, stderr } = await ran(args);

@@ -7,6 +7,7 @@ import { followCommand } from './ask/follow.ts';
 import { sqlCommand } from './ask/sql.ts';
 import { tailCommand } from './ask/tail.ts';
 import { completionCommand } from './completion.ts';
+import { deadLettersCommand } from './deadLetters.ts';
 import { doctorCommand } from './doctor.ts';
 import { example, manageCommands } from './manage.ts';
 import type { Reach } from './reach.ts';
@@ -62,6 +63,7 @@ QUESTLOG_ADMIN_TOKEN for operators' commands, and by QUESTLOG_URL and QUESTLOG_T
     ...manageCommands(at),
     doctorCommand(version, env),
     verifyCommand(at),
+    deadLettersCommand(at),
     completionCommand(program),
   ];
   for (const command of others) program.addCommand(withExitOverride(command));

@@ -58,7 +58,7 @@ export function verifyCommand(at: () => Promise<Reach>): Command {
 }
 
 /** @returns ISO 8601. */
-function time(text: string): string {
+export function time(text: string): string {
   const [, n, unit] = /^(\d{1,6})([smhd])$/.exec(text) ?? [];
   if (n !== undefined) {
     return new Date(Date.now() - Number(n) * UNIT_MS[unit as keyof typeof UNIT_MS]).toISOString();

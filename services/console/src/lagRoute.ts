@@ -1,6 +1,6 @@
 /**
  * `GET /admin/lag`: how far each consumer group is behind the log, as records, as time, and as a share of what the log keeps.
- * What is unprocessed for longer than that is lost. Beside it what else fills up: dead letters, the disk. However many look, the log is asked once a second.
+ * What is unprocessed for longer than that is lost. Beside it what else fills up: the disk. However many look, the log is asked once a second.
  */
 import { statfs } from 'node:fs/promises';
 import type { RouterInstance } from '@koa/router';
@@ -27,8 +27,6 @@ export interface ConsumerLag {
 export interface LagAnswer {
   readonly at: string;
   readonly consumers: readonly ConsumerLag[];
-  /** What the topic of dead letters holds. */
-  readonly deadLetters: { readonly records: number; readonly retentionMs: number };
   /** Where the data folder lies; null where the process has none. */
   readonly disk: { readonly freeBytes: number; readonly totalBytes: number } | null;
 }
@@ -77,21 +75,13 @@ export function lagOf(deps: LagDeps): () => Promise<LagAnswer> {
 }
 
 async function answerOf(
-  { log, dataDir }: LagDeps,
+  { dataDir }: LagDeps,
   consumers: readonly ConsumerOfTopic[],
   nowMs: number,
 ): Promise<LagAnswer> {
-  const [starts, ends] = await Promise.all([
-    log.startOffsets(TOPICS.deadLetters),
-    log.endOffsets(TOPICS.deadLetters),
-  ]);
   return {
     at: new Date(nowMs).toISOString(),
     consumers: await Promise.all(consumers.map((consumer) => consumer.lag(nowMs))),
-    deadLetters: {
-      records: sum(ends.map((end, partition) => end - (starts[partition] ?? 0))),
-      retentionMs: retentionOf(TOPICS.deadLetters),
-    },
     disk: dataDir === undefined ? null : await diskOf(dataDir),
   };
 }

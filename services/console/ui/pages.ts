@@ -18,6 +18,11 @@ export const PAGES: readonly Page[] = [
     title: 'Rejects',
     view: later(async () => (await import('./pages/rejects.ts')).Rejects),
   },
+  {
+    path: 'letters',
+    title: 'Dead letters',
+    view: later(async () => (await import('./pages/letters.ts')).Letters),
+  },
   { path: 'follow', title: 'Follow', view: later(async () => (await import('./pages/follow.ts')).Follow) },
   {
     path: 'reports',

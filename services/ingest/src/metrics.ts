@@ -6,6 +6,7 @@ export type IngestMetrics = ReturnType<typeof ingestMetrics>;
 
 export function ingestMetrics(registry: MetricsRegistry) {
   const registers = [registry];
+  const gauge = (name: string, help: string) => new Gauge({ name, help, registers });
   return {
     registry,
     requests: new Counter({
@@ -58,20 +59,20 @@ export function ingestMetrics(registry: MetricsRegistry) {
       labelNames: ['topic'],
       registers,
     }),
-    bodyBytesInFlight: new Gauge({
-      name: 'questlog_body_bytes_in_flight',
-      help: 'Bytes of request bodies in memory.',
+    deadLettersOpen: new Gauge({
+      name: 'questlog_dead_letters_open',
+      help: 'Dead letters that nobody has replayed or discarded, by the consumer group they are of; the same at each ingest.',
+      labelNames: ['group'],
       registers,
     }),
-    uploadsInFlight: new Gauge({
-      name: 'questlog_uploads_in_flight',
-      help: 'Files whose bytes are coming (`PUT` of an upload’s address).',
-      registers,
-    }),
-    linkedEventStreams: new Gauge({
-      name: 'questlog_linked_event_streams',
-      help: 'Open streams of linked events (`GET /v1/linked-events`).',
-      registers,
-    }),
+    bodyBytesInFlight: gauge('questlog_body_bytes_in_flight', 'Bytes of request bodies in memory.'),
+    uploadsInFlight: gauge(
+      'questlog_uploads_in_flight',
+      'Files whose bytes are coming (`PUT` of an upload’s address).',
+    ),
+    linkedEventStreams: gauge(
+      'questlog_linked_event_streams',
+      'Open streams of linked events (`GET /v1/linked-events`).',
+    ),
   };
 }

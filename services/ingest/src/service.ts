@@ -11,6 +11,7 @@ import type { Logger } from '@questlog/runtime/process/logger';
 import { createCodec, type SchemaRegistry } from '@questlog/runtime/registry/registry';
 import { eventsAccepted, type Revision } from '@questlog/schemas/topics/eventsAccepted';
 import { GROUPS, TOPICS } from '@questlog/schemas/topics/topics';
+import { openLetters } from './admin/deadLetters.ts';
 import { type Cuts, openCuts } from './cuts.ts';
 import { openQuotas } from './events/quotas.ts';
 import { openReplays } from './events/replays.ts';
@@ -90,6 +91,8 @@ export async function startIngest(deps: IngestServiceDeps): Promise<IngestServic
   const codec = await createCodec(registry, eventsAccepted);
   const verifier = await openVerifier({ ...deps, held: heldBy(store), codec, projection: events });
   const linkedEvents = await openLinkedEventStreams({ log, registry, logger, metrics });
+  const letters = await openLetters(deps);
+  lifecycle.onStop('dead letters', () => letters.close());
   warnOfEngines(deps);
 
   sweepUploads(deps, filed);
@@ -121,7 +124,7 @@ export async function startIngest(deps: IngestServiceDeps): Promise<IngestServic
   const toOperators = adminApp({
     ...{ directory, store, reader: deps.reader, reports, health, clock, logger, metrics },
     ...{ adminToken: deps.adminToken, pages: deps.pages, uploads: deps.uploads },
-    ...{ ingest, verifier, defaultRevision: settings.defaultRevision },
+    ...{ ingest, verifier, letters, defaultRevision: settings.defaultRevision },
     ledger: { store, projection: events, clock },
     hosts: [settings.toOperators.host, ...settings.adminAllowedHosts],
   });

@@ -7,7 +7,7 @@ import { type Batch, type LogRecord, LogTruncated, type OwnedPartition } from '@
 import { Fenced, Invalid, Unavailable } from '@questlog/runtime/process/errors';
 import { Backoff, pause } from '@questlog/runtime/process/waiting';
 import { faultOf } from '@questlog/schemas/topics/reportLinks';
-import { MAX_REPORT_LINK_BYTES, TOPICS } from '@questlog/schemas/topics/topics';
+import { LETTER_ID_HEADER, MAX_REPORT_LINK_BYTES, TOPICS } from '@questlog/schemas/topics/topics';
 import { decideEvents } from './core/decideEvents.ts';
 import { decideReportLink } from './core/decideReports.ts';
 import { type Decision, NOTHING } from './core/decision.ts';
@@ -138,10 +138,11 @@ async function decide(
   record: LogRecord,
 ): Promise<Decision> {
   const { codecs, clock, logger } = deps;
-  const { offset, value, timestampMs } = record;
+  const { offset, value, timestampMs, headers } = record;
   try {
     if (topic === TOPICS.events) {
-      const place = { offset, arrivedAtMs: timestampMs };
+      const isReplayed = headers[LETTER_ID_HEADER] !== undefined;
+      const place = { offset, arrivedAtMs: timestampMs, isReplayed };
       return decideEvents(outbox.state, place, await codecs.events.decode(value), clock.now());
     }
     const report = await codecs.reports.decode(value);

@@ -7,8 +7,8 @@ import { createMetricsRegistry } from '@questlog/runtime/process/metrics';
 import { anEventsAccepted, aSession } from '@questlog/schemas/fixtures/builders';
 import { type EventsAccepted, eventsAccepted } from '@questlog/schemas/topics/eventsAccepted';
 import { sessionRegistered } from '@questlog/schemas/topics/sessionRegistered';
-import { GROUPS, TOPICS } from '@questlog/schemas/topics/topics';
-import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
+import { GROUPS, LETTER_ID_HEADER, TOPICS } from '@questlog/schemas/topics/topics';
+import { afterAll, beforeAll, beforeEach, expect, onTestFinished, test } from 'vitest';
 import { MAX_RECENT_APPENDS } from './events/core/planEvents.ts';
 import { ledgerLook } from './ledgerWatch.ts';
 import { projectorMetrics } from './metrics.ts';
@@ -151,17 +151,37 @@ test('a block that ClickHouse refuses for its data is halved until only the bad 
 });
 
 /** The store, with a record of whose data ClickHouse will have nothing. */
-function refusing(bad: EventsAccepted): Store {
-  const needle = Buffer.from(bad.events[0]?.id.replaceAll('-', '').slice(16) ?? '', 'hex').reverse();
+function refusing(bad: EventsAccepted, by = { table: 'events', id: bad.events[0]?.id }): Store {
+  const needle = Buffer.from(by.id?.replaceAll('-', '').slice(16) ?? '', 'hex').reverse();
   return {
     ...bench.store,
     insert: async (insert) => {
-      if (insert.table === 'events' && insert.rows.includes(needle))
+      if (insert.table === by.table && insert.rows.includes(needle))
         throw new Invalid('refused for its data');
       await bench.store.insert(insert);
     },
   };
 }
+
+test.each(['events', 'appends'])(
+  'a record that was refused for its rows of %s and is replayed, even twice, is there once',
+  async (table) => {
+    const bad = accepted(2);
+    const id = table === 'events' ? bad.events[0]?.id : bad.appendId;
+    let store = refusing(bad, { table, id });
+    const projector = await bench.start({ ...bench.store, insert: (insert) => store.insert(insert) });
+    onTestFinished(() => projector.stop());
+    const deadBefore = (await bench.deadLetters()).length;
+    await append(bad);
+    await expect.poll(async () => (await bench.deadLetters()).length).toBe(deadBefore + 1);
+    store = bench.store;
+    for (const _ of [1, 2])
+      await bench.append(TOPICS.events, eventsAccepted, [bad], 0, { [LETTER_ID_HEADER]: randomUUID() });
+    await append(accepted(1));
+    await expect.poll(async () => (await countsOf(project)).rows, { timeout: 10_000 }).toBe(3);
+    expect((await countsOf(project)).ids).toBe(3);
+  },
+);
 
 async function booksOf(tenantId: string): Promise<unknown> {
   const rows = await bench.store.query(

@@ -23,6 +23,7 @@ const UNITS = [
   'failures',
   'rejects',
   'cuts',
+  'letters',
 ];
 
 export async function metricsPage(): Promise<string> {

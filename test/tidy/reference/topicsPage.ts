@@ -42,7 +42,7 @@ const RECORDS: Readonly<Record<string, { key: string; meaning: string }>> = {
   [TOPICS.deadLetters]: {
     key: 'as the source',
     meaning:
-      'A record that could not be processed, unchanged, with the reason; too large a one without value and headers.',
+      'A record that could not be processed, unchanged, with the reason; too large a one without value and headers. Behind it, without a value, what an operator decided about it.',
   },
   [TOPICS.directory]: {
     key: '`tenant:<id>`, `project:<id>` or `token:<id>`',

@@ -12,7 +12,6 @@ export interface Lag {
     readonly shareOfRetention: number | null;
     readonly lostRecords: number;
   }[];
-  readonly deadLetters: { readonly records: number };
   readonly disk: { readonly freeBytes: number; readonly totalBytes: number } | null;
 }
 
@@ -59,8 +58,10 @@ export function adviceOf(of: {
   readonly ready: Ready | undefined;
   readonly rates: Rates | undefined;
   readonly books: Books | undefined;
+  /** Dead letters that wait for a decision. */
+  readonly letters: number | undefined;
 }): Advice[] {
-  const { lag, ready, rates, books } = of;
+  const { lag, ready, rates, books, letters = 0 } = of;
   const told = new Set(Object.keys({ ...ready?.problems }));
   return [
     // First: where it is full, everything else follows from it.
@@ -77,7 +78,7 @@ export function adviceOf(of: {
       'Accepted events of the last day are neither in ClickHouse nor dead letters.',
       BOOKS,
     ),
-    ...ifBad((lag?.deadLetters.records ?? 0) > 0, 'There are dead letters.', DEAD),
+    ...ifBad(letters > 0, 'Dead letters wait for a decision.', DEAD),
   ];
 }
 
@@ -145,7 +146,7 @@ const SLOW =
 const BOOKS =
   'Run npx questlog verify --from 1d: it names the records, and docs/operating/production.md says how to project them again.';
 const DEAD =
-  'Look for record_dead_lettered in the log lines of projector and linker: each names its cause. Mend that, then append them again; they are kept for 30 days.';
+  'The page Dead letters names the cause of each. Mend it, then replay them; they are kept for 30 days.';
 const ALMOST_FULL =
   'When it is full, games are answered 503. Free space, or give the data folder a larger disk.';
 const FULL =

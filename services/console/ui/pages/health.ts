@@ -58,17 +58,18 @@ export function Health(): VNode {
   const [oldest, newest] = [scrapes.at(-Math.min(LOOKS_A_FIGURE, scrapes.length)), scrapes.at(-1)];
   const now = oldest === undefined || newest === oldest ? undefined : ratesBetween(oldest, newest ?? oldest);
   const memory = total(scraped.value.samples, 'process_resident_memory_bytes');
+  const letters = total(scraped.value.samples, 'questlog_dead_letters_open') ?? 0;
   const failure = scraped.error ?? lag.error ?? ready.error;
   return html`<section>
     <${Failure} error=${failure} />
-    <${Verdict} advice=${adviceOf({ books: books.value, lag: lag.value, ready: ready.value, rates: now })} isKnown=${!failure && lag.value !== undefined && ready.value !== undefined} />
+    <${Verdict} advice=${adviceOf({ books: books.value, lag: lag.value, letters, ready: ready.value, rates: now })} isKnown=${!failure && lag.value !== undefined && ready.value !== undefined} />
     <div class="cards">
       <${Figure} name="Events a second" value=${perSecond(now?.events)}>accepted by this process<//>
       <${Figure} name="Requests a second" value=${perSecond(now?.requests)}>${perSecond(now?.refused)} refused (4xx)<//>
       <${Figure} name="Errors a second" value=${perSecond(now?.errors)}>answered with a 5xx<//>
       <${Figure} name="p50 of answers" value=${millis(now?.p50Ms)}>half are faster<//>
       <${Figure} name="p99 of answers" value=${millis(now?.p99Ms)}>one in a hundred is slower<//>
-      <${Figure} name="Dead letters" value=${lag.value ? count(lag.value.deadLetters.records) : '–'}>of the last 30 days<//>
+      <${Figure} name="Dead letters" value=${count(letters)}><a href="#/letters">wait for a decision</a><//>
       <${Figure} name="Unaccounted events" value=${books.value?.difference ? count(books.value.difference.events) : '–'}>${booksText(books.value)}<//>
       <${Figure} name="Disk, free" value=${lag.value?.disk ? bytes(lag.value.disk.freeBytes) : '–'}>${diskText(lag.value)}<//>
       <${Figure} name="ClickHouse, on disk" value=${bytesText(used.value?.[0]?.disk)}>tables and their indexes<//>

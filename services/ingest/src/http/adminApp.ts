@@ -22,6 +22,7 @@ import Koa, { type Middleware } from 'koa';
 import type { TSchema } from 'typebox';
 import { administer } from '../admin/administer.ts';
 import { askSql } from '../admin/askSql.ts';
+import type { Letters } from '../admin/deadLetters.ts';
 import { retryLinks } from '../admin/retryLinks.ts';
 import type { IngestDeps } from '../events/ingestEvents.ts';
 import { sendTestEvent } from '../events/sendTestEvent.ts';
@@ -33,6 +34,7 @@ import type { IngestMetrics } from '../metrics.ts';
 import { Rejected } from '../rejected.ts';
 import type { UploadStore } from '../uploads/uploadStore.ts';
 import { bearerToken } from './authenticate.ts';
+import { deadLetterRoutes } from './deadLetterRoutes.ts';
 import { ledgerRoutes } from './ledgerRoutes.ts';
 import { adminApi } from './openapi/openapiAdmin.ts';
 import { problems } from './problems.ts';
@@ -52,6 +54,7 @@ export interface AdminAppDeps extends HealthDeps {
   readonly ingest: IngestDeps;
   readonly verifier: Verifier;
   readonly ledger: LedgerDeps;
+  readonly letters: Letters;
   readonly defaultRevision: Revision;
   readonly adminToken: string;
   /** The hosts that operators may name, besides this machine's loopback and the address that was reached. */
@@ -121,6 +124,7 @@ export function adminApp(deps: AdminAppDeps): Koa {
   retryRoute(router, deps);
   sqlRoute(router, deps.reader);
   ledgerRoutes(router, deps);
+  deadLetterRoutes(router, deps.letters);
 
   const document = JSON.stringify(adminApi());
   router.get('/openapi.json', (ctx) => {

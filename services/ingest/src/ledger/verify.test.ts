@@ -7,7 +7,7 @@ import { anEventsAccepted } from '@questlog/schemas/fixtures/builders';
 import type { VerifyLine } from '@questlog/schemas/http/ledger';
 import { deadLetter } from '@questlog/schemas/topics/deadLetter';
 import { type EventsAccepted, eventsAccepted } from '@questlog/schemas/topics/eventsAccepted';
-import { GROUPS, TOPICS, topicDefinitions } from '@questlog/schemas/topics/topics';
+import { DECISION_HEADER, GROUPS, TOPICS, topicDefinitions } from '@questlog/schemas/topics/topics';
 import { expect, test } from 'vitest';
 import type { HeldRows, LoggedRecord } from './core/recount.ts';
 import type { Held, Miscount } from './held.ts';
@@ -60,7 +60,9 @@ async function aQuestlog() {
       const source = { logId: log.id, sourceTopic: TOPICS.events, sourcePartition: 0, sourceOffset: offset };
       const rest = { key: TENANT, value: null, headers: {}, deadAt: clock.nowMs };
       const value = letters.encode({ ...source, ...rest, group: GROUPS.projectEvents, reason: 'a test' });
-      await log.append(TOPICS.deadLetters, 0, [{ key: TENANT, value }]);
+      // What was decided about it stands behind it, and is no letter.
+      const decision = { key: null, value: null, headers: { [DECISION_HEADER]: 'discarded' } };
+      await log.append(TOPICS.deadLetters, 0, [{ key: TENANT, value }, decision]);
     },
     verify: async (limits: Partial<typeof VERIFY_LIMITS> = {}) => {
       const projection = { caughtUp: async () => {}, projected: async () => projected.to };

@@ -77,6 +77,24 @@ test('an append that a cut of the log took away and that comes again is looked u
   expect(again.changes).toMatchObject([{ entry: 'report', key: keyOf(report), value: { askAt: AT_ONCE } }]);
 });
 
+test('an append replayed from the dead letters is looked up, whoever has seen it: for open reports, and for such as were let go', () => {
+  const report = aReport();
+  const state = aState([report]);
+  const message = anAppend([{ occurredAt: micros(NOW_MS) }]);
+  const replay = () =>
+    decideEvents(state, { offset: OFFSET, arrivedAtMs: NOW_MS, isReplayed: true }, message, NOW_MS);
+  const asked = [
+    { entry: 'late', key: `${PROJECT}/${SESSION}` },
+    { entry: 'report', key: keyOf(report), value: { askAt: AT_ONCE } },
+  ];
+  // Seen so long ago that nobody remembers; or never, since it could not be read.
+  const forgotten = replay();
+  expect(forgotten.links).toEqual([]);
+  expect(forgotten.changes).toMatchObject([{ entry: 'append' }, ...asked]);
+  state.appends.add(message.appendId, NOW_MS);
+  expect(replay()).toMatchObject({ links: [], changes: asked });
+});
+
 test.each([
   [-1, 0],
   [0, 0],

@@ -17,23 +17,26 @@ interface Match {
   readonly source: LinkSource;
 }
 
-/** @param arrivedAtMs when the log took the append, milliseconds since the epoch. */
+/**
+ * @param arrivedAtMs when the log took the append, milliseconds since the epoch.
+ * @param isReplayed it comes from the dead letters: what it brings may have been linked, and its reports be let go.
+ */
 export function decideEvents(
   state: LinkerState,
-  { offset, arrivedAtMs }: { offset: number; arrivedAtMs: number },
+  { offset, arrivedAtMs, isReplayed = false }: { offset: number; arrivedAtMs: number; isReplayed?: boolean },
   message: EventsAccepted,
   nowMs: number,
 ): Decision {
   const isRepeat = state.appends.has(message.appendId);
-  const late = lateSessions(state, offset, arrivedAtMs, message);
-  if (isRepeat && !state.wasCut) return { ...NOTHING, changes: late };
+  const late = lateSessions(state, offset, isReplayed ? Number.MAX_SAFE_INTEGER : arrivedAtMs, message);
+  if (isRepeat && !state.wasCut && !isReplayed) return { ...NOTHING, changes: late };
   const matches: Match[] = [];
   for (const event of message.events) collectMatches(state, message, event, matches);
   const changes: Change[] = [
     ...(isRepeat ? [] : [{ entry: 'append', id: message.appendId, arrivedAtMs } as const]),
     ...late,
   ];
-  if (isRepeat || mayBeRepeat(state, message) || fanOutBytes(matches) > MAX_FAN_OUT_BYTES) {
+  if (isRepeat || isReplayed || mayBeRepeat(state, message) || fanOutBytes(matches) > MAX_FAN_OUT_BYTES) {
     const reports = new Set(matches.map(({ report }) => report.key));
     return { ...NOTHING, changes: [...changes, ...askAgain(state, reports)] };
   }

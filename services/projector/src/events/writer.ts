@@ -1,6 +1,7 @@
 /** The projection of `questlog.events.v1`: of a decoded block, drop repeats, count, insert. */
-import type { BlockWriter } from '@questlog/runtime/consumer/blocks';
+import type { Block, BlockWriter } from '@questlog/runtime/consumer/blocks';
 import type { EventsAccepted } from '@questlog/schemas/topics/eventsAccepted';
+import { LETTER_ID_HEADER } from '@questlog/schemas/topics/topics';
 import { insertBlock, writeRows } from '../rowSink.ts';
 import { type WriterDeps, writerOf } from '../writer.ts';
 import {
@@ -57,7 +58,12 @@ export async function openEventsWriter(
   return writerOf<EventsAccepted, EventsPlan>(deps, {
     plan: async (block, accepted, dead) => {
       const older = await repeatedBelow(store, source, block.start, unknownKeyed(accepted, recent));
-      const stored = await storedBelow(store, source, block.start, beyondLedger(accepted, clock.now()));
+      const stored = await storedBelow(
+        store,
+        source,
+        block.start,
+        beyondLedger(accepted, clock.now(), block),
+      );
       const isThere = ({ appendId: id, events: [first] }: EventsAccepted) =>
         recent.has(id) || older.has(id) || stored.has(id) || (first !== undefined && half.has(first.id));
       const kept = dropRepeats(accepted, isThere);
@@ -105,9 +111,17 @@ export async function openEventsWriter(
 /** `appends` keeps three days, and a repeat comes within one: of what was received by then it still knows the first. */
 const LEDGER_KNOWS_MS = 36 * 60 * 60 * 1000;
 
-/** Such as `appends` may have forgotten the first of: old records that are read late, or once more. */
-function beyondLedger(accepted: readonly Accepted[], nowMs: number): EventsAccepted[] {
-  return accepted.flatMap(({ message }) => (message.receivedAt < nowMs - LEDGER_KNOWS_MS ? [message] : []));
+/**
+ * Such as `appends` may not know the first of: old records that are read late, or once more, and such as are replayed from the
+ * dead letters, of which `events` may have taken what `appends` refused.
+ */
+function beyondLedger(accepted: readonly Accepted[], nowMs: number, { records }: Block): EventsAccepted[] {
+  const replayed = new Set(
+    records.flatMap(({ offset, headers }) => (headers[LETTER_ID_HEADER] === undefined ? [] : [offset])),
+  );
+  return accepted.flatMap(({ offset, message }) =>
+    message.receivedAt < nowMs - LEDGER_KNOWS_MS || replayed.has(offset) ? [message] : [],
+  );
 }
 
 /** Keyed appends may be repeated hours later; the memory alone does not tell unless it holds the whole ledger. */

@@ -39,6 +39,7 @@ export interface Bench {
     contract: MessageContract<T>,
     messages: readonly T[],
     partition?: number,
+    headers?: Headers,
   ): Promise<void>;
   start(store: Store, log?: Log): Promise<Projector>;
   /** Runs a projector on this store until it has caught up; rejects when it breaks off. */
@@ -96,12 +97,15 @@ export async function openBench(partitions = 1): Promise<Bench> {
       ({ database, log } = openLogIn(directory));
       registry = await openLogRegistry(log);
     },
-    append: async (topic, contract, messages, partition = 0) => {
+    append: async (topic, contract, messages, partition = 0, headers = {}) => {
       const codec = await createCodec(registry, contract);
       await log.append(
         topic,
         partition,
-        messages.map((message) => ({ key: null, value: codec.encode(message), headers: headersOf(message) })),
+        messages.map((message) => ({
+          ...{ key: null, value: codec.encode(message) },
+          headers: { ...headersOf(message), ...headers },
+        })),
       );
     },
     loseOffsets: (to) =>

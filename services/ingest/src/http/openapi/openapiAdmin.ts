@@ -1,9 +1,10 @@
 /** OpenAPI 3.1 of the operators' listener, emitted from the TypeBox types that validate. */
 import * as admin from '@questlog/schemas/http/admin';
 import { DIFFERENCES, LedgerAnswer, VerifyInput } from '@questlog/schemas/http/ledger';
+import { InspectedLetter, LETTER_STATES, LetterPage, ReplayedLetter } from '@questlog/schemas/http/letter';
 import { Problem } from '@questlog/schemas/http/problem';
 import { LinkRetryInput, LinkRetryOutput } from '@questlog/schemas/http/report';
-import { answer, filter, id, problem, ref, TIME, UUID_TEXT } from './openapiParts.ts';
+import { answer, filter, id, PAGE, problem, ref, TIME, UUID_TEXT } from './openapiParts.ts';
 
 export function adminApi(): Record<string, unknown> {
   return {
@@ -62,6 +63,9 @@ export function adminApi(): Record<string, unknown> {
       '/admin/lag': { get: lagOperation() },
       '/admin/ledger': { get: ledgerOperation() },
       '/admin/verify': { post: verifyOperation() },
+      '/admin/dead-letters': { get: lettersOperation() },
+      '/admin/dead-letters/{id}': letterOperations(),
+      '/admin/dead-letters/{id}/replay': { post: replayOperation() },
       '/admin/uploads/{projectId}/{uploadId}': { get: uploadOperation() },
       '/healthz': { get: open('The process runs. For load balancers.', state('ok')) },
       '/readyz': {
@@ -106,6 +110,9 @@ const SCHEMAS = {
   SqlInput: admin.SqlInput,
   VerifyInput,
   Ledger: LedgerAnswer,
+  DeadLetters: LetterPage,
+  DeadLetter: InspectedLetter,
+  Replayed: ReplayedLetter,
   Problem,
 };
 
@@ -175,8 +182,8 @@ function tailOperation(): object {
 function lagOperation(): object {
   return {
     summary:
-      'How far each consumer group is behind the log, as records, as time and as a share of what the log keeps; ' +
-      'dead letters, and the disk of the data folder.',
+      'How far each consumer group is behind the log, as records, as time and as a share of what the log keeps, ' +
+      'and the disk of the data folder.',
     responses: { 200: answer('As it was within the last second.', { type: 'object' }), ...REFUSED },
   };
 }
@@ -215,6 +222,64 @@ function verifyOperation(): object {
   return {
     ...operation,
     description: `At most 4 MiB of the log a second. What may differ:\n\n${kinds.join('\n')}`,
+  };
+}
+
+function lettersOperation(): object {
+  return {
+    summary: 'Records that a consumer could not process, the newest first; of the newest 50,000.',
+    parameters: [
+      filter('state', 'Unless given, those that wait for a decision.', {
+        enum: [...LETTER_STATES],
+        default: 'open',
+      }),
+      filter('group', 'Of this consumer group.', { type: 'string' }),
+      filter('topic', 'From this topic.', { type: 'string' }),
+      filter('cause', 'With this in the first 300 characters of the reason.', { type: 'string' }),
+      filter('from', 'Dead from this time on.', TIME),
+      filter('to', 'Dead before this time.', TIME),
+      ...PAGE,
+    ],
+    responses: {
+      200: answer('Without their values.', 'DeadLetters'),
+      400: problem('A parameter is not valid: the detail names it and what it may be.'),
+      ...REFUSED,
+    },
+  };
+}
+
+function letterOperations(): object {
+  return {
+    get: {
+      summary: 'A dead letter with its headers and its value, decoded where that can be.',
+      parameters: [id],
+      responses: { 200: answer('The letter.', 'DeadLetter'), 404: NOT_THERE, ...REFUSED },
+    },
+    delete: {
+      summary: 'Discards a dead letter: it is not open any more, and stays until it expires.',
+      parameters: [id],
+      responses: {
+        204: { description: 'It is discarded, now or before.' },
+        404: NOT_THERE,
+        409: problem('It was replayed.'),
+        ...REFUSED,
+      },
+    },
+  };
+}
+
+function replayOperation(): object {
+  return {
+    summary:
+      'Appends the record of a dead letter again, as it was, where it stood. Whoever has processed it drops it, so it counts once.',
+    parameters: [id],
+    responses: {
+      200: answer('Where it stands now. If it is still at fault, it is a new dead letter.', 'Replayed'),
+      404: NOT_THERE,
+      409: problem('It was replayed or discarded before.'),
+      422: problem('Its bytes are not kept, or its topic does not take them: the detail says why.'),
+      ...REFUSED,
+    },
   };
 }
 

@@ -1,0 +1,120 @@
+/** Dead letters: what could not be processed and why; shown, replayed once its cause is mended, or discarded. */
+import type { VNode } from 'preact';
+import { useState } from 'preact/hooks';
+import { Dialog, FormDialog } from '../form.ts';
+import { type Column, count, Empty, Failure, html, Table, Time, useAsked, Waiting } from '../html.ts';
+import { json, request } from '../request.ts';
+
+interface Letter {
+  readonly id: string;
+  readonly state: string;
+  readonly deadAt: string;
+  readonly decidedAt: string | null;
+  readonly group: string;
+  readonly topic: string;
+  readonly partition: number;
+  readonly offset: number;
+  readonly key: string | null;
+  readonly reason: string;
+}
+
+interface Answer {
+  readonly deadLetters: readonly Letter[];
+  readonly next: string | null;
+  readonly open: number;
+}
+
+type Opened = { readonly kind: 'show' | 'replay' | 'discard'; readonly letter: Letter };
+
+const REFRESH_MS = 5_000;
+const PATH = '/admin/dead-letters';
+const STATES = ['open', 'replayed', 'discarded'];
+
+export function Letters(): VNode {
+  const [state, setState] = useState('open');
+  const [cause, setCause] = useState('');
+  const [opened, setOpened] = useState<Opened>();
+  const query = new URLSearchParams({ state, ...(cause && { cause }) });
+  const { value, error, again } = useAsked(
+    `${query}`,
+    () => json<Answer>('GET', `${PATH}?${query}`),
+    REFRESH_MS,
+  );
+  const textOf = (event: Event) => (event.target as HTMLInputElement).value;
+  const close = () => setOpened(undefined);
+  const more = value?.next == null ? '' : ` The newest ${count(value.deadLetters.length)} are shown.`;
+  return html`<section>
+    <form class="filters" onSubmit=${(event: Event) => event.preventDefault()}>
+      <label>State
+        <select onChange=${(event: Event) => setState(textOf(event))}>${STATES.map((one) => html`<option selected=${one === state}>${one}</option>`)}</select>
+      </label>
+      <label>Cause <input value=${cause} onChange=${(event: Event) => setCause(textOf(event))} placeholder="part of it" /></label>
+    </form>
+    <${Failure} error=${error} />
+    ${value === undefined && error === undefined && html`<${Waiting} />`}
+    ${value && html`<p class="status" role="status">Open: ${count(value.open)}.${more}</p>`}
+    ${
+      value?.deadLetters.length === 0 &&
+      html`<${Empty}><p>There are none. What a consumer cannot process comes here with its cause, and waits for 30 days.</p><//>`
+    }
+    ${value && value.deadLetters.length > 0 && html`<${Table} label="Dead letters, the newest first" rows=${value.deadLetters} columns=${columnsOf(setOpened)} />`}
+    ${opened?.kind === 'show' && html`<${Shown} letter=${opened.letter} onClose=${close} />`}
+    ${opened && opened.kind !== 'show' && html`<${Decision} ...${opened} onClose=${close} onChange=${again} />`}
+  </section>`;
+}
+
+function columnsOf(onOpen: (opened: Opened) => void): Column<Letter>[] {
+  const button = (text: string, kind: Opened['kind'], letter: Letter) =>
+    html`<button class="link" aria-label=${`${text}: ${letter.id}`} onClick=${() => onOpen({ kind, letter })}>${text}</button>`;
+  return [
+    { title: 'Dead since', of: ({ deadAt }) => html`<${Time} at=${deadAt} />` },
+    {
+      title: 'Cause',
+      of: ({ reason, group }) => html`<span class="sample">${reason}</span><small>of ${group}</small>`,
+    },
+    {
+      title: 'Record',
+      of: ({ topic, partition, offset }) =>
+        html`${topic}<small>partition ${partition}, offset ${offset}</small>`,
+    },
+    { title: 'Key', of: ({ key }) => html`<code class="sample">${key ?? '–'}</code>` },
+    {
+      title: 'Decide',
+      of: (letter) => html`<span class="actions">
+        ${button('Show', 'show', letter)}
+        ${letter.state === 'open' && [button('Replay', 'replay', letter), button('Discard', 'discard', letter)]}
+        ${letter.decidedAt && html`<${Time} at=${letter.decidedAt} />`}
+      </span>`,
+    },
+  ];
+}
+
+function Shown({ letter, onClose }: { letter: Letter; onClose: () => void }): VNode {
+  const { value, error } = useAsked(letter.id, () => json<object>('GET', `${PATH}/${letter.id}`));
+  return html`<${Dialog} title="A dead letter" onClose=${onClose}>
+    <${Failure} error=${error} />
+    ${value ? html`<pre tabindex="0">${JSON.stringify(value, null, 2)}</pre>` : !error && html`<${Waiting} />`}
+    <form method="dialog" class="actions"><button class="plain" autofocus>Close</button></form>
+  <//>`;
+}
+
+function Decision({
+  kind,
+  letter,
+  onClose,
+  onChange,
+}: Opened & { onClose: () => void; onChange: () => void }): VNode {
+  const isReplay = kind === 'replay';
+  const send = async (): Promise<void> => {
+    if (isReplay) await request('POST', `${PATH}/${letter.id}/replay`);
+    else await request('DELETE', `${PATH}/${letter.id}`);
+    onChange();
+  };
+  const said = isReplay
+    ? 'Its record is appended again as it was, and counts once. While its cause is not mended it becomes a new dead letter.'
+    : 'It is open no more, and is gone when it expires. What it held is not stored.';
+  return html`<${FormDialog} title=${isReplay ? 'Replay this record?' : 'Discard this letter?'} action=${isReplay ? 'Replay' : 'Discard'} isDangerous=${!isReplay} send=${send} onClose=${onClose}>
+    <p>${said}</p>
+    <p class="sample">${letter.reason}</p>
+  <//>`;
+}

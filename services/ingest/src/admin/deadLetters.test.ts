@@ -1,0 +1,201 @@
+/** Dead letters on the embedded log: found, shown, and decided about once, by whichever ingest is asked. */
+import { randomUUID } from 'node:crypto';
+import { openDeadLetters } from '@questlog/runtime/consumer/deadLetters';
+import { aLog, ManualClock } from '@questlog/runtime/log/embedded/testing/testLog';
+import type { Log, LogRecord } from '@questlog/runtime/log/log';
+import { withMethods } from '@questlog/runtime/log/testing/withMethods';
+import { Invalid, Unavailable } from '@questlog/runtime/process/errors';
+import { silentLogger } from '@questlog/runtime/process/logger';
+import { openLogRegistry } from '@questlog/runtime/registry/logRegistry';
+import { createCodec } from '@questlog/runtime/registry/registry';
+import { anEventsAccepted, aReportLink } from '@questlog/schemas/fixtures/builders';
+import { partitionOf } from '@questlog/schemas/partition';
+import { eventsAccepted } from '@questlog/schemas/topics/eventsAccepted';
+import { APPEND_ID_HEADER, GROUPS, TOPICS, topicDefinitions } from '@questlog/schemas/topics/topics';
+import { expect, onTestFinished, test } from 'vitest';
+import { readNewestFirst } from '../core/newestFirst.ts';
+import { openLetters } from './deadLetters.ts';
+import type { LetterFilters } from './letterMemory.ts';
+
+const PARTITIONS = 3;
+const EVERY: LetterFilters = {
+  state: 'open',
+  group: undefined,
+  topic: undefined,
+  cause: undefined,
+  fromMs: undefined,
+  toMs: undefined,
+};
+
+async function aDeployment() {
+  const clock = new ManualClock();
+  const log = await aLog({ clock });
+  await log.ensureTopics(topicDefinitions(PARTITIONS));
+  const registry = await openLogRegistry(log);
+  const codec = await createCodec(registry, eventsAccepted);
+  const opened = new Map<string, number>();
+  const metrics = {
+    deadLettersOpen: { set: ({ group }: { group: string }, n: number) => void opened.set(group, n) },
+  };
+  const ingest = async (on: Log = log) => {
+    const deps = { log: on, registry, logger: silentLogger, metrics: metrics as never };
+    const letters = await openLetters(deps);
+    onTestFinished(() => letters.close());
+    const list = async (filters: Partial<LetterFilters> = {}, limit = '100', cursor?: string) =>
+      await letters.page({ ...EVERY, ...filters }, readNewestFirst({ limit, cursor }));
+    return { ...letters, list };
+  };
+  return {
+    ...{ log, clock, codec, opened, ingest },
+    /** @returns the id of the newest letter then. */
+    bury: async (
+      of: Partial<LogRecord> = {},
+      at: { topic?: string; partition?: number } = {},
+      why = 'a test',
+    ) => {
+      const { topic = TOPICS.events, partition = 1 } = at;
+      const deps = { log, registry, clock, logger: silentLogger, group: GROUPS.projectEvents };
+      const send = (await openDeadLetters(deps))(new AbortController().signal);
+      clock.nowMs += 1;
+      const record = {
+        offset: clock.nowMs,
+        timestampMs: 0,
+        key: 'a tenant',
+        value: Buffer.from('x'),
+        headers: {},
+      };
+      await send.send({ topic, partition }, { ...record, ...of }, new Invalid(why), false);
+      const asked = await ingest();
+      return (await asked.list()).deadLetters[0]?.id ?? '';
+    },
+    recordsOf: async (topic: string) => {
+      const found: (LogRecord & { partition: number })[] = [];
+      const tail = await log.tail({
+        topic,
+        from: 'earliest',
+        onBatch: ({ partition, records }) =>
+          void found.push(...records.map((one) => ({ ...one, partition }))),
+      });
+      await tail.reached(await log.endOffsets(topic));
+      await tail.close();
+      return found;
+    },
+  };
+}
+
+test('lists what is open, the newest first, by group, topic, cause and time, page by page', async () => {
+  const { log, clock, bury, ingest, opened } = await aDeployment();
+  const beganMs = clock.nowMs;
+  const first = await bury({}, { partition: 0 }, 'no such schema');
+  const second = await bury({}, { topic: TOPICS.sessions, partition: 2 }, 'refused by ClickHouse');
+  const third = await bury();
+  // Nobody's letter: neither stops the reading, nor is one.
+  const headers = { [APPEND_ID_HEADER]: randomUUID() };
+  await log.append(TOPICS.deadLetters, 0, [{ key: null, value: Buffer.from('foreign'), headers }]);
+  const { list } = await ingest();
+  const ids = async (filters: Partial<LetterFilters>) =>
+    (await list(filters)).deadLetters.map(({ id }) => id);
+
+  expect(await ids({})).toEqual([third, second, first]);
+  expect(await ids({ cause: 'such schema' })).toEqual([first]);
+  expect(await ids({ topic: TOPICS.sessions })).toEqual([second]);
+  expect(await ids({ group: GROUPS.link })).toEqual([]);
+  expect(await ids({ fromMs: beganMs + 2, toMs: beganMs + 3 })).toEqual([second]);
+  const page = await list({}, '2');
+  expect(page).toMatchObject({ deadLetters: [{ id: third }, { id: second }], open: 3 });
+  expect(await list({}, '2', page.next ?? '')).toMatchObject({ deadLetters: [{ id: first }], next: null });
+  expect(opened.get(GROUPS.projectEvents)).toBe(3);
+});
+
+test('shows a record as its topic’s schema reads it, or else its bytes', async () => {
+  const { codec, bury, ingest } = await aDeployment();
+  const message = anEventsAccepted({ events: [{ payload: Buffer.from('{"n":1}') }] });
+  const readable = await bury({ value: codec.encode(message), headers: { a: '1' } }, {}, 'r'.repeat(500));
+  const garbage = await bury({ value: Buffer.from([0, 1, 255]) });
+  const { inspect, list } = await ingest();
+
+  expect(await inspect(readable)).toMatchObject({
+    ...{ id: readable, state: 'open', key: 'a tenant', headers: { a: '1' }, reason: 'r'.repeat(500) },
+    value: {
+      ...{ appendId: message.appendId, receivedAt: message.receivedAt },
+      events: [{ payload: '{"n":1}', occurredAt: Number(message.events[0]?.occurredAt) }],
+    },
+  });
+  expect((await list()).deadLetters[1]?.reason).toBe('r'.repeat(300));
+  const shown = await inspect(garbage);
+  expect(shown).toMatchObject({ valueBytes: 3, valueBase64: Buffer.from([0, 1, 255]).toString('base64') });
+  expect(shown).not.toHaveProperty('value');
+  await expect(inspect(randomUUID())).rejects.toMatchObject({ code: 'not_found' });
+});
+
+test('a replay appends the record as it was where it stood, once, whichever ingest is asked', async () => {
+  const { bury, ingest, recordsOf, opened } = await aDeployment();
+  const [here, there] = [await ingest(), await ingest()];
+  const headers = { [APPEND_ID_HEADER]: 'its own' };
+  const value = Buffer.from('a record');
+  const id = await bury({ value, headers }, { partition: 2 });
+  const answers = await Promise.allSettled([here.replay(id), here.replay(id)]);
+
+  expect(answers.map(({ status }) => status)).toEqual(['fulfilled', 'rejected']);
+  const [again, ...more] = await recordsOf(TOPICS.events);
+  expect(more).toEqual([]);
+  expect(again).toMatchObject({ partition: 2, key: 'a tenant', value, headers });
+  await expect(there.replay(id)).rejects.toMatchObject({ code: 'already_decided' });
+  await expect(there.discard(id)).rejects.toMatchObject({ code: 'already_decided' });
+  expect((await there.list()).deadLetters).toEqual([]);
+  expect((await there.list({ state: 'replayed' })).deadLetters).toMatchObject([{ id, state: 'replayed' }]);
+  expect(opened.get(GROUPS.projectEvents)).toBe(0);
+});
+
+test('a record of a partition that somebody added is replayed at the home of its key', async () => {
+  const { bury, ingest, recordsOf } = await aDeployment();
+  const key = aReportLink().tenantId;
+  const { replay } = await ingest();
+  await replay(await bury({ key }, { topic: TOPICS.reportLinks, partition: PARTITIONS }));
+  expect(await recordsOf(TOPICS.reportLinks)).toMatchObject([{ partition: partitionOf(key, 0, PARTITIONS) }]);
+});
+
+test('a letter whose decision was not written is open still, and its record goes the same way again', async () => {
+  const { log, bury, ingest, recordsOf } = await aDeployment();
+  let isAway = true;
+  const { replay } = await ingest(
+    withMethods(log, {
+      append: async (topic, partition, records) => {
+        if (topic === TOPICS.deadLetters && isAway) throw new Unavailable('the log is away');
+        return await log.append(topic, partition, records);
+      },
+    }),
+  );
+  const id = await bury({ headers: { [APPEND_ID_HEADER]: 'its own' } });
+  await expect(replay(id)).rejects.toThrow('away');
+  isAway = false;
+  await replay(id);
+  const [first, second] = await recordsOf(TOPICS.events);
+  // Its readers know it by its append id.
+  expect({ ...second, offset: 0, timestampMs: 0 }).toEqual({ ...first, offset: 0, timestampMs: 0 });
+});
+
+test('what is not kept, or not taken, is not replayed, and stays open', async () => {
+  const { bury, ingest, recordsOf } = await aDeployment();
+  const gone = await bury({ value: null });
+  const large = await bury({ value: Buffer.alloc(2 * 1024 * 1024) }, { topic: TOPICS.sessions });
+  const foreign = await bury({}, { topic: TOPICS.directory });
+  const { replay, list } = await ingest();
+  for (const id of [gone, large, foreign])
+    await expect(replay(id)).rejects.toMatchObject({ code: 'not_replayable' });
+  expect((await list()).open).toBe(3);
+  expect(await recordsOf(TOPICS.sessions)).toEqual([]);
+});
+
+test('a discarded letter is open no more; to discard it again is no mistake, to replay it is one', async () => {
+  const { bury, ingest, recordsOf } = await aDeployment();
+  const id = await bury();
+  const { discard, replay, list, inspect } = await ingest();
+  await discard(id);
+  await discard(id);
+  expect(await list()).toMatchObject({ deadLetters: [], open: 0 });
+  expect(await inspect(id)).toMatchObject({ state: 'discarded', decidedAt: expect.any(String) });
+  await expect(replay(id)).rejects.toMatchObject({ code: 'already_decided' });
+  expect(await recordsOf(TOPICS.events)).toEqual([]);
+  await expect(discard(randomUUID())).rejects.toMatchObject({ code: 'not_found' });
+});

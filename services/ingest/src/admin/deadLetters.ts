@@ -1,0 +1,297 @@
+/**
+ * What operators do with dead letters: list, inspect, replay once, discard. A decision is a record behind its letter in the
+ * same topic, so that every ingest knows of it, and it expires no sooner. Each ingest follows the topic.
+ */
+import { isUtf8 } from 'node:buffer';
+import { type Log, type LogRecord, RecordTooLarge, type Tail } from '@questlog/runtime/log/log';
+import { reachedWithin } from '@questlog/runtime/log/reachedWithin';
+import { Invalid, Unavailable } from '@questlog/runtime/process/errors';
+import type { Logger } from '@questlog/runtime/process/logger';
+import { nextRound, nextTurn, untilAvailable, withinLimit } from '@questlog/runtime/process/waiting';
+import { type Codec, createCodec, type SchemaRegistry } from '@questlog/runtime/registry/registry';
+import type { InspectedLetter, LetterPage, ReplayedLetter } from '@questlog/schemas/http/letter';
+import { partitionOf } from '@questlog/schemas/partition';
+import { type DeadLetter, deadLetter } from '@questlog/schemas/topics/deadLetter';
+import { eventsAccepted } from '@questlog/schemas/topics/eventsAccepted';
+import { linkedEvents } from '@questlog/schemas/topics/linkedEvents';
+import { reportLinks } from '@questlog/schemas/topics/reportLinks';
+import { sessionRegistered } from '@questlog/schemas/topics/sessionRegistered';
+import { APPEND_ID_HEADER, DECISION_HEADER, LETTER_ID_HEADER, TOPICS } from '@questlog/schemas/topics/topics';
+import { canonicalUuid } from '@questlog/schemas/uuid';
+import type { NewestFirstPage } from '../core/newestFirst.ts';
+import { KeyedMutex } from '../known/keyedMutex.ts';
+import type { IngestMetrics } from '../metrics.ts';
+import { pathUuid, Rejected } from '../rejected.ts';
+import {
+  type KnownLetter,
+  type LetterDecision,
+  type LetterFilters,
+  LetterMemory,
+  listedLetter,
+} from './letterMemory.ts';
+
+export interface LetterDeps {
+  readonly log: Log;
+  readonly registry: SchemaRegistry;
+  readonly logger: Logger;
+  readonly metrics: Pick<IngestMetrics, 'deadLettersOpen'>;
+}
+
+/** Each takes the id as the path has it. @throws Rejected; Unavailable while the topic is not read to its end. */
+export interface Letters {
+  page(filters: LetterFilters, page: NewestFirstPage): Promise<LetterPage>;
+  inspect(id: string): Promise<InspectedLetter>;
+  replay(id: string): Promise<ReplayedLetter>;
+  discard(id: string): Promise<void>;
+  close(): Promise<void>;
+}
+
+const TOPIC = TOPICS.deadLetters;
+/** Somebody waits for the answer. */
+const READ_WITHIN = { limitMs: 5_000, message: 'the dead letters have not been read yet' };
+/** Decoded and shown as its schema reads it. */
+const MAX_SHOWN_BYTES = 1024 * 1024;
+const MAX_RAW_BYTES = 64 * 1024;
+const MAX_KEY_CHARACTERS = 200;
+const MAX_REASON_CHARACTERS = 300;
+
+/** Begins to read; nobody waits for that until somebody asks. */
+export async function openLetters(deps: LetterDeps): Promise<Letters> {
+  const { log, registry, logger } = deps;
+  const codec = await createCodec(registry, deadLetter);
+  const sources = new Map<string, Codec<unknown>>([
+    [TOPICS.events, await createCodec(registry, eventsAccepted)],
+    [TOPICS.sessions, await createCodec(registry, sessionRegistered)],
+    [TOPICS.reportLinks, await createCodec(registry, reportLinks)],
+    [TOPICS.linkedEvents, await createCodec(registry, linkedEvents)],
+  ]);
+  const view = new LetterView(deps, codec);
+  /** Both of two replays would append the record, which counts once; but only one of them is answered so. */
+  const turns = new KeyedMutex();
+
+  const found = async (idText: string) => {
+    const id = pathUuid(idText);
+    const memory = await view.caughtUp();
+    const entry = memory.find(id);
+    if (entry === undefined) throw new Rejected('not_found', `there is no dead letter ${id}`);
+    return entry;
+  };
+  const whole = async ({ id, place }: KnownLetter): Promise<DeadLetter> => {
+    const record = await recordAt(log, place);
+    if (record?.headers[APPEND_ID_HEADER] !== id)
+      throw new Rejected('not_found', `the log has no longer the dead letter ${id}`);
+    return await codec.decode(record.value);
+  };
+  const decide = async ({ id, place }: KnownLetter, state: LetterDecision['state']): Promise<void> => {
+    const headers = { [LETTER_ID_HEADER]: id, [DECISION_HEADER]: state };
+    await log.append(TOPIC, place.partition, [{ key: null, value: null, headers }]);
+    logger.info('dead_letter_decided', { id, decision: state });
+  };
+  return {
+    page: async (filters, page) => {
+      const memory = await view.caughtUp();
+      const { rows, next } = memory.page(filters, page);
+      const open = [...memory.openOf.values()].reduce((sum, n) => sum + n, 0);
+      return { deadLetters: [...rows], next, open };
+    },
+    inspect: async (id) => {
+      const entry = await found(id);
+      const { key, reason, headers, value, sourceTopic } = await whole(entry.letter);
+      const shown = await shownValue(sources.get(sourceTopic), value);
+      return { ...listedLetter(entry), key, reason, headers: { ...headers }, ...shown };
+    },
+    replay: async (id) =>
+      await turns.run(pathUuid(id), async () => {
+        const { letter, decision } = await found(id);
+        if (decision !== undefined) throw decided(letter, decision);
+        const dead = await whole(letter);
+        const place = await appendAgain(log, letter.id, dead, sources.has(dead.sourceTopic));
+        await decide(letter, 'replayed');
+        return { id: letter.id, ...place };
+      }),
+    discard: async (id) =>
+      await turns.run(pathUuid(id), async () => {
+        const { letter, decision } = await found(id);
+        if (decision?.state === 'replayed') throw decided(letter, decision);
+        if (decision === undefined) await decide(letter, 'discarded');
+      }),
+    close: () => view.close(),
+  };
+}
+
+function decided({ id }: KnownLetter, { state, atMs }: LetterDecision): Rejected {
+  return new Rejected('already_decided', `dead letter ${id} was ${state} at ${new Date(atMs).toISOString()}`);
+}
+
+/**
+ * As it was, to where it stood: a tenant's records may lie at any of its lanes. From a partition that somebody added, to the
+ * home of its key. The header tells the linker to look for what it may have linked before.
+ */
+async function appendAgain(
+  log: Log,
+  id: string,
+  { sourceTopic: topic, sourcePartition, key, value, headers, reason }: DeadLetter,
+  isOurs: boolean,
+): Promise<Omit<ReplayedLetter, 'id'>> {
+  if (!isOurs) throw new Rejected('not_replayable', `${topic} is no topic whose records are replayed`);
+  if (value === null) throw new Rejected('not_replayable', `it is not kept here: ${reason}`);
+  const partitions = (await log.endOffsets(topic)).length;
+  const partition = sourcePartition < partitions ? sourcePartition : partitionOf(key ?? '', 0, partitions);
+  try {
+    const again = { key, value, headers: { ...headers, [LETTER_ID_HEADER]: id } };
+    const { baseOffset } = await log.append(topic, partition, [again]);
+    return { topic, partition, offset: baseOffset };
+  } catch (error) {
+    if (!(error instanceof RecordTooLarge)) throw error;
+    throw new Rejected('not_replayable', error.message, { cause: error });
+  }
+}
+
+async function shownValue(
+  codec: Codec<unknown> | undefined,
+  value: Buffer | null,
+): Promise<Pick<InspectedLetter, 'value' | 'valueBase64'>> {
+  if (value === null) return {};
+  try {
+    if (codec !== undefined && value.length <= MAX_SHOWN_BYTES)
+      return { value: forJson(await codec.decode(value)) };
+  } catch (error) {
+    if (!(error instanceof Invalid)) throw error;
+  }
+  return { valueBase64: value.subarray(0, MAX_RAW_BYTES).toString('base64') };
+}
+
+function forJson(value: unknown): unknown {
+  if (typeof value === 'bigint') return Number(value);
+  if (Buffer.isBuffer(value)) return value.toString(isUtf8(value) ? 'utf8' : 'base64');
+  if (Array.isArray(value)) return value.map(forJson);
+  if (typeof value !== 'object' || value === null) return value;
+  return Object.fromEntries(Object.entries(value).map(([name, field]) => [name, forJson(field)]));
+}
+
+/** Undefined where the log has it no longer. */
+async function recordAt(
+  log: Log,
+  { partition, offset }: KnownLetter['place'],
+): Promise<LogRecord | undefined> {
+  const { promise, resolve } = Promise.withResolvers<LogRecord | undefined>();
+  const ends = await log.endOffsets(TOPIC);
+  const tail = await log.tail({
+    topic: TOPIC,
+    from: ends.with(partition, offset),
+    partition,
+    onBatch: ({ records, nextOffset }) => {
+      const record = records.find((one) => one.offset === offset);
+      if (record !== undefined || nextOffset > offset) resolve(record);
+    },
+  });
+  try {
+    return await withinLimit(Promise.race([promise, tail.failed]), READ_WITHIN.limitMs, () => {
+      throw new Unavailable('the dead letter cannot be read');
+    });
+  } finally {
+    await tail.close();
+  }
+}
+
+/** Follows the topic from the start of this process on. */
+class LetterView {
+  readonly #deps: LetterDeps;
+  readonly #codec: Codec<DeadLetter>;
+  readonly #stopped = new AbortController();
+  readonly #open: () => Promise<void>;
+  #memory = new LetterMemory();
+  #tail: Tail | undefined;
+
+  constructor(deps: LetterDeps, codec: Codec<DeadLetter>) {
+    this.#deps = deps;
+    this.#codec = codec;
+    this.#open = nextRound(() => this.#follow());
+    const { signal } = this.#stopped;
+    const onDelay = (cause: Unavailable): void => deps.logger.error('dead_letters_unread', cause);
+    untilAvailable(this.#open, { signal, onDelay }).catch((error: unknown) => this.#failed(error));
+  }
+
+  async caughtUp(): Promise<LetterMemory> {
+    const { log } = this.#deps;
+    await this.#open();
+    const [starts, ends] = await Promise.all([log.startOffsets(TOPIC), log.endOffsets(TOPIC)]);
+    if (this.#tail === undefined) throw new Unavailable(READ_WITHIN.message);
+    await reachedWithin(this.#tail, ends, READ_WITHIN);
+    this.#memory.expire(starts);
+    this.#tell(this.#memory);
+    return this.#memory;
+  }
+
+  async close(): Promise<void> {
+    this.#stopped.abort();
+    await this.#tail?.close();
+  }
+
+  async #follow(): Promise<void> {
+    if (this.#tail !== undefined || this.#stopped.signal.aborted) return;
+    const memory = new LetterMemory();
+    const tail = await this.#deps.log.tail({
+      topic: TOPIC,
+      from: 'earliest',
+      onTruncated: (partition, offset) => memory.cut(partition, offset),
+      onBatch: async ({ partition, records }) => {
+        for (const record of records) await this.#take(memory, partition, record);
+        this.#tell(memory);
+      },
+    });
+    [this.#memory, this.#tail] = [memory, tail];
+    // The next request begins anew.
+    tail.failed.catch((error: unknown) => {
+      this.#tail = undefined;
+      this.#failed(error);
+    });
+    if (this.#stopped.signal.aborted) await tail.close();
+  }
+
+  #failed(error: unknown): void {
+    if (this.#stopped.signal.aborted) return;
+    this.#deps.logger.error('dead_letters_unread', error, { bug: !(error instanceof Unavailable) });
+  }
+
+  async #take(memory: LetterMemory, partition: number, record: LogRecord): Promise<void> {
+    const { offset, headers, value, timestampMs: atMs } = record;
+    const state = headers[DECISION_HEADER];
+    if (state === 'replayed' || state === 'discarded')
+      return memory.decide(headers[LETTER_ID_HEADER] ?? '', { state, atMs, offset });
+    const id = canonicalUuid(headers[APPEND_ID_HEADER] ?? '');
+    if (id === undefined || value === null) return;
+    // One may have megabytes, and games wait beside it.
+    await nextTurn();
+    try {
+      const patience = { signal: this.#stopped.signal, onDelay: (cause: Unavailable) => this.#failed(cause) };
+      const letter = await untilAvailable(() => this.#codec.decode(value), patience);
+      memory.put(knownLetter(id, letter, { partition, offset }));
+    } catch (error) {
+      // Nobody's letter.
+      if (!(error instanceof Invalid)) throw error;
+    }
+  }
+
+  #tell(memory: LetterMemory): void {
+    for (const [group, open] of memory.openOf) this.#deps.metrics.deadLettersOpen.set({ group }, open);
+  }
+}
+
+function knownLetter(id: string, letter: DeadLetter, place: KnownLetter['place']): KnownLetter {
+  const { key, value } = letter;
+  return {
+    ...{ id, place, deadAtMs: letter.deadAt },
+    group: headOf(letter.group, MAX_KEY_CHARACTERS),
+    topic: headOf(letter.sourceTopic, MAX_KEY_CHARACTERS),
+    ...{ partition: letter.sourcePartition, offset: letter.sourceOffset },
+    valueBytes: value === null ? null : value.length,
+    key: key === null ? null : headOf(key, MAX_KEY_CHARACTERS),
+    reason: headOf(letter.reason, MAX_REASON_CHARACTERS),
+  };
+}
+
+/** A copy: a part of a text keeps all of it in memory. */
+function headOf(text: string, characters: number): string {
+  return Buffer.from(text.slice(0, characters)).toString();
+}

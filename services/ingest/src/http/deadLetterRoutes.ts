@@ -1,0 +1,45 @@
+/** `/admin/dead-letters`: what the operators' requests say, and what they are answered. */
+import type { RouterInstance } from '@koa/router';
+import { LETTER_STATES } from '@questlog/schemas/http/letter';
+import { CARRYING_GROUP, GROUPS, TOPICS } from '@questlog/schemas/topics/topics';
+import type { Letters } from '../admin/deadLetters.ts';
+import type { LetterFilters } from '../admin/letterMemory.ts';
+import { choiceFilter, textFilter, timeFilter } from '../core/listFilters.ts';
+import { readNewestFirst } from '../core/newestFirst.ts';
+
+const MAX_CAUSE_CHARACTERS = 300;
+
+export function deadLetterRoutes(router: RouterInstance, letters: Letters): void {
+  router.get('/admin/dead-letters', async (ctx) => {
+    const query = new URLSearchParams(ctx.querystring);
+    const given = (name: string): string | undefined => query.get(name) ?? undefined;
+    const page = readNewestFirst({ limit: given('limit'), cursor: given('cursor') });
+    ctx.body = await letters.page(filtersOf(given), page);
+  });
+  router.get('/admin/dead-letters/:id', async (ctx) => {
+    ctx.body = await letters.inspect(ctx.params['id'] ?? '');
+  });
+  router.post('/admin/dead-letters/:id/replay', async (ctx) => {
+    ctx.body = await letters.replay(ctx.params['id'] ?? '');
+  });
+  router.delete('/admin/dead-letters/:id', async (ctx) => {
+    await letters.discard(ctx.params['id'] ?? '');
+    ctx.status = 204;
+  });
+}
+
+function filtersOf(given: (name: string) => string | undefined): LetterFilters {
+  const state = choiceFilter('state', given('state'), LETTER_STATES);
+  const millis = (name: string): number | undefined => {
+    const micros = timeFilter(name, given(name));
+    return micros === undefined ? undefined : Number(micros) / 1000;
+  };
+  return {
+    state: LETTER_STATES.find((one) => one === state) ?? 'open',
+    group: choiceFilter('group', given('group'), [...Object.values(GROUPS), CARRYING_GROUP]),
+    topic: choiceFilter('topic', given('topic'), Object.values(TOPICS)),
+    cause: textFilter('cause', given('cause'), MAX_CAUSE_CHARACTERS),
+    fromMs: millis('from'),
+    toMs: millis('to'),
+  };
+}
