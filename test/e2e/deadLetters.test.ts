@@ -54,6 +54,8 @@ test('events that ClickHouse refuses are replayed once it takes them: stored, co
   expect(more).toEqual([]);
   expect(first?.reason).toContain('no_poison');
   expect(await openNow()).toBe('2');
+  const listed = await run('dead-letters', 'list', '--from', '10m', '--cause', 'no_poison', '--json');
+  expect(JSON.parse(listed.stdout)).toMatchObject([{ id: second?.id }, { id: first?.id }]);
   const shown = JSON.parse((await run('dead-letters', 'show', first?.id ?? '')).stdout);
   expect(shown).toMatchObject({ topic: 'questlog.events.v1', key: game.tenantId, state: 'open' });
   expect(shown.value.events).toMatchObject([{ id: poison.id, eventType: 'poison' }]);
