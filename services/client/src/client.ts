@@ -306,7 +306,7 @@ export class Game {
     const { status, body } = reply;
     const code = fieldOf(body, 'code');
     const problem = { code: code ?? String(status), message: fieldOf(body, 'message') ?? '' };
-    if (status === 401 || (status === 403 && code === 'forbidden')) {
+    if (status === 401 || (status === 403 && (code === 'forbidden' || code === 'suspended'))) {
       if (!this.#isStopped) this.#tell({ kind: 'stopped', ...problem });
       this.#stop();
       return false;

@@ -89,10 +89,14 @@ export function isRefusal({ status }: Reply): boolean {
   return status >= 400 && status < 500 && status !== 408 && status !== 429;
 }
 
-/** Whether a body is Questlog's answer to it, and not of somebody on the way. */
+/**
+ * Whether a body is Questlog's last answer to it: not of somebody on the way, and not of a batch of which some came too fast.
+ * With its key that stores what is missing when it comes again.
+ */
 export function isAnswer([head, ...others]: Unit, body: unknown): boolean {
   if (head.kind !== 'event') return fieldOf(body, 'id') !== undefined;
-  return Array.isArray(body) && body.length === 1 + others.length;
+  const isWhole = Array.isArray(body) && body.length === 1 + others.length;
+  return isWhole && !body.some((element) => fieldOf(element, 'code') === 'rate_limited');
 }
 
 export function fieldOf(value: unknown, name: string): string | undefined {
