@@ -23,6 +23,8 @@ describe.concurrent('a tenant', () => {
       name: 'Studio',
       monthlySoftQuota: null,
       spread: 1,
+      limits: null,
+      suspended: false,
       createdAt: expect.stringMatching(TIMESTAMP),
     });
     expect(whole.status).toBe(201);
@@ -112,6 +114,8 @@ describe.concurrent('a project', () => {
     expect(whole.json()).toEqual({
       ...given,
       reportWindow: null,
+      limits: null,
+      suspended: false,
       createdAt: expect.stringMatching(TIMESTAMP),
     });
     expect((await admin('POST', '/projects', given)).status).toBe(200);

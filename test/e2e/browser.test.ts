@@ -5,7 +5,7 @@ import { STREAM_LIMITS } from '@questlog/ingest/linkedEvents/streams';
 import { type Browser, chromium, type Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { codeOf, findProgram } from '../games/gamePages.ts';
-import { eventually, type ListedEvent, type TestProject } from './builders.ts';
+import { events, eventually, type ListedEvent, type TestProject } from './builders.ts';
 import { ownProduct, sharedProduct } from './sharedProduct.ts';
 
 const [QUESTLOG_JS = '', GAME_JS = ''] = codeOf('web.md', 'js');
@@ -53,6 +53,26 @@ describe.skipIf(executablePath === undefined)('a page of another origin', () => 
       attachments: [{ uploadId, state: 'stored', sizeBytes: picture.bytes.length }],
     });
     expect(linked).toMatchObject([{ eventType: 'checkpoint', payload: { level: 3 } }]);
+  });
+
+  test('keeps a batch that came too fast, and sends it again', async () => {
+    const limited = await shared.aProject({ revision: 'B' });
+    const limit = (limits: object | null) =>
+      shared.product.admin('PATCH', `/admin/projects/${limited.projectId}`, { limits });
+    const page = await open(limited.token, shared.product.credentials);
+    await limit({ eventsPerSecond: 1, burstSeconds: 1 });
+    await limited.post(events(200));
+    const play = `const { begin, record, flush } = await import('./questlog.js');
+      await begin('1.4.2');
+      record('kept');
+      globalThis.flush = flush;
+      return await flush().catch(({ status }) => status);`;
+
+    expect(await inPage(page, play)).toBe(429);
+    await limit(null);
+    await inPage(page, 'await flush()');
+    const kept = (await limited.get('/v1/events?eventType=kept')).json().events;
+    expect(kept).toMatchObject([{ eventType: 'kept' }]);
   });
 
   test('reads why it was refused: a body that is too large, a service that has no room', async () => {

@@ -61,6 +61,16 @@ test('a tenant, a project and a token are made, listed, changed and revoked', as
   expect(token.token).toMatch(/^qlt_/);
   expect(listed).toContainEqual(expect.objectContaining({ id: token.id, scopes: ['read'] }));
   expect(await done(['tenants', 'set', tenant.id, '--quota', 'none'])).toMatch(/Blue Fox +- /);
+  const set = ['projects', 'set', project.id];
+  expect(
+    JSON.parse(await done([...set, '--limits', 'events=5,burst=2', '--suspend', '--json'])),
+  ).toMatchObject({
+    limits: { eventsPerSecond: 5, requestsPerSecond: null, bytesPerSecond: null, burstSeconds: 2 },
+    suspended: true,
+  });
+  expect(JSON.parse(await done([...set, '--limits', 'none', '--resume', '--json']))).toMatchObject({
+    ...{ limits: null, suspended: false },
+  });
   await done(['tokens', 'revoke', token.id]);
   expect(await done(['tokens', 'list'])).not.toContain(token.id);
 });

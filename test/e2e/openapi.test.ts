@@ -280,6 +280,14 @@ async function everyAnswer(): Promise<typeof seen> {
     await ask('GET', `${path}?limit=0`, template);
     await refused('GET', path, template);
   }
+  const { projectId, token } = await shared.aProject({ revision: 'A' });
+  const limits = { bytesPerSecond: 1, burstSeconds: 1 };
+  await shared.product.admin('PATCH', `/admin/projects/${projectId}`, { limits });
+  const asLimited = { Authorization: `Bearer ${token}` };
+  // It passes, and leaves a debt of minutes.
+  await ask('POST', sessions, sessions, { metadata: { x: 'x'.repeat(600) } }, asLimited);
+  for (const path of [ingest, sessions, reports, uploads]) await ask('POST', path, path, {}, asLimited);
+  await ask('DELETE', `/v1/reports/${report.id}`, '/v1/reports/{id}', undefined, asLimited);
   await ask('GET', '/v1/quota', '/v1/quota');
   await refused('GET', '/v1/quota', '/v1/quota');
   await ask('GET', '/health', '/health');

@@ -40,6 +40,7 @@ const ROOMS_OF_INGEST = [
   'sessions',
   'uploads',
   'known',
+  'limits',
   'ledger',
   'core',
   'metrics.ts',
@@ -126,7 +127,7 @@ test('process, the ground floor, imports nothing of ours', () => {
   );
 });
 
-test('inside ingest imports point one way: http → reports → events → sessions → uploads → known → ledger → core → rejected', () => {
+test('inside ingest imports point one way: http → reports → events → sessions → uploads → known → limits → ledger → core → rejected', () => {
   const roomOf = (path: string): string | undefined => /^services\/ingest\/src\/([^/]+)/.exec(path)?.[1];
   expectNone(
     imports(inServices.filter(({ path }) => !/\.(test|testing)\.ts$/.test(path))).flatMap(

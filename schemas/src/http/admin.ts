@@ -18,8 +18,28 @@ const spread = Type.Integer({
 });
 const revision = Type.Enum(['A', 'B']);
 const reportWindow = Nullable(WindowMs);
+const burstSeconds = Type.Integer({
+  minimum: 1,
+  maximum: 3600,
+  description: 'What was not sent for so long may be sent at once.',
+});
 /** An operator's misspelt field would be a limit that is not set, or a filter that filters nothing. */
 const only = { additionalProperties: false };
+const perSecond = Type.Optional(Nullable(Type.Integer({ minimum: 1, maximum: 100_000_000_000 })));
+const limits = Nullable(
+  Type.Object(
+    {
+      eventsPerSecond: perSecond,
+      requestsPerSecond: perSecond,
+      bytesPerSecond: perSecond,
+      burstSeconds: Type.Optional(burstSeconds),
+    },
+    { ...only, description: 'The whole of them; what is left out is not limited. null: no limits.' },
+  ),
+);
+const suspended = Type.Boolean({ description: 'Its tokens may read, and write nothing.' });
+/** What may be changed, and is nobody's when a tenant or project is made. */
+const limited = { limits: Type.Optional(limits), suspended: Type.Optional(suspended) };
 const scope = Type.Enum(['events:write', 'reports:write', 'read']);
 
 export const TenantInput = Type.Object(
@@ -36,10 +56,19 @@ export const TenantPatch = Type.Object(
     name: Type.Optional(name),
     monthlySoftQuota: Type.Optional(monthlySoftQuota),
     spread: Type.Optional(spread),
+    ...limited,
   },
   only,
 );
-export const TenantOutput = Type.Object({ id: Uuid, name, monthlySoftQuota, spread, createdAt: Timestamp });
+export const TenantOutput = Type.Object({
+  id: Uuid,
+  name,
+  monthlySoftQuota,
+  spread,
+  limits,
+  suspended,
+  createdAt: Timestamp,
+});
 
 export const ProjectInput = Type.Object(
   {
@@ -56,6 +85,7 @@ export const ProjectPatch = Type.Object(
     name: Type.Optional(name),
     revision: Type.Optional(Nullable(revision)),
     reportWindow: Type.Optional(Nullable(Type.Object(WindowMs.properties, only))),
+    ...limited,
   },
   only,
 );
@@ -65,6 +95,8 @@ export const ProjectOutput = Type.Object({
   name,
   revision: Nullable(revision),
   reportWindow,
+  limits,
+  suspended,
   createdAt: Timestamp,
 });
 

@@ -10,25 +10,31 @@ const project: Project = {
   name: 'P',
   revision: 'B',
   reportWindow: { beforeMs: 1, afterMs: 2 },
+  limits: { eventsPerSecond: 1, requestsPerSecond: null, bytesPerSecond: 2 ** 40, burstSeconds: 10 },
+  suspended: true,
   createdAt: 3,
 };
 
-test('a project keeps its window of reports', () => {
-  const entry: DirectoryEntry = { tenant: null, project, token: null };
+test('a project keeps its window of reports and its limits, beside a tenant’s', () => {
+  const { limits = null } = project;
+  const tenant = { id: randomUUID(), name: 'T', monthlySoftQuota: null, spread: 1, limits, createdAt: 3 };
+  const entry: DirectoryEntry = { tenant, project, token: null };
   expect(directoryEntry.type.fromBuffer(directoryEntry.type.toBuffer(entry))).toMatchObject(entry);
 });
 
-test('a project of a version without windows has none', () => {
-  const earlier = parseSchema<object>(withoutWindow(directoryEntry.schema));
-  const { reportWindow: _, ...known } = project;
+test('a project of a version without windows and limits has none', () => {
+  const earlier = parseSchema<object>(ofEarlier(directoryEntry.schema));
+  const { id, tenantId, name, revision, createdAt } = project;
+  const known = { id, tenantId, name, revision, createdAt };
   const bytes = earlier.toBuffer({ tenant: null, project: known, token: null });
   const decoded = directoryEntry.type.fromBuffer(bytes, directoryEntry.type.createResolver(earlier));
-  expect(decoded.project).toMatchObject({ ...known, reportWindow: null });
+  expect(decoded.project).toMatchObject({ ...known, reportWindow: null, limits: null, suspended: false });
 });
 
-function withoutWindow(schema: string): string {
+function ofEarlier(schema: string): string {
   const parsed = JSON.parse(schema);
-  const fields = parsed.fields[1].type[1].fields;
-  parsed.fields[1].type[1].fields = fields.filter(({ name }: { name: string }) => name !== 'reportWindow');
+  const added = ['reportWindow', 'limits', 'suspended'];
+  const project = parsed.fields[1].type[1];
+  project.fields = project.fields.filter(({ name }: { name: string }) => !added.includes(name));
   return JSON.stringify(parsed);
 }

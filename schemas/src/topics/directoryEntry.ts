@@ -16,7 +16,20 @@ export interface Tenant {
   readonly monthlySoftQuota: number | null;
   /** Partitions that the tenant's new sessions are spread over, 1 to 4096. */
   readonly spread: number;
+  /** Of all its projects together; null or absent: none. */
+  readonly limits?: RateLimits | null;
+  /** Its tokens may write nothing. */
+  readonly suspended?: boolean;
   readonly createdAt: number;
+}
+
+/** What a project or tenant may send; null: as much as it likes. */
+export interface RateLimits {
+  readonly eventsPerSecond: number | null;
+  readonly requestsPerSecond: number | null;
+  readonly bytesPerSecond: number | null;
+  /** What was not sent for so long may be sent at once. */
+  readonly burstSeconds: number;
 }
 
 export interface Project {
@@ -27,6 +40,10 @@ export interface Project {
   readonly revision: Revision | null;
   /** The window of reports that set none; null or absent: the contract's. */
   readonly reportWindow?: ReportWindowMs | null;
+  /** Null or absent: its tenant's alone. */
+  readonly limits?: RateLimits | null;
+  /** Its tokens may write nothing. */
+  readonly suspended?: boolean;
   readonly createdAt: number;
 }
 
@@ -58,11 +75,20 @@ export function entityKey(kind: EntityKind, id: string): string {
   return `${kind}:${id}`;
 }
 
+const rateLimits = record('RateLimits', [
+  optional('eventsPerSecond', 'long'),
+  optional('requestsPerSecond', 'long'),
+  optional('bytesPerSecond', 'long'),
+  { name: 'burstSeconds', type: 'int' },
+]);
+
 const tenant = record('Tenant', [
   { name: 'id', type: UUID },
   { name: 'name', type: 'string' },
   optional('monthlySoftQuota', 'long'),
   { name: 'spread', type: 'int', default: 1 },
+  optional('limits', rateLimits),
+  { name: 'suspended', type: 'boolean', default: false },
   { name: 'createdAt', type: MILLIS },
 ]);
 
@@ -77,6 +103,8 @@ const project = record('Project', [
   { name: 'name', type: 'string' },
   optional('revision', REVISION),
   optional('reportWindow', reportWindow),
+  optional('limits', 'RateLimits'),
+  { name: 'suspended', type: 'boolean', default: false },
   { name: 'createdAt', type: MILLIS },
 ]);
 

@@ -1,11 +1,17 @@
 /** `questlog tenants | projects | tokens | console`: the directory of a running Questlog, and the address of its pages. */
-import type { ProjectInput, TenantInput, TenantPatch, TokenInput } from '@questlog/schemas/http/admin';
+import type {
+  ProjectInput,
+  ProjectPatch,
+  TenantInput,
+  TenantPatch,
+  TokenInput,
+} from '@questlog/schemas/http/admin';
 import { Command, InvalidArgumentError } from 'commander';
 import { printRows } from './print.ts';
 import type { Reach } from './reach.ts';
 
-const TENANT = ['id', 'name', 'monthlySoftQuota', 'spread', 'createdAt'];
-const PROJECT = ['id', 'tenantId', 'name', 'revision', 'createdAt'];
+const TENANT = ['id', 'name', 'monthlySoftQuota', 'spread', 'limits', 'suspended', 'createdAt'];
+const PROJECT = ['id', 'tenantId', 'name', 'revision', 'limits', 'suspended', 'createdAt'];
 const TOKEN = ['id', 'projectId', 'scopes', 'expiresAt', 'createdAt'];
 
 export function manageCommands(at: () => Promise<Reach>): Command[] {
@@ -29,17 +35,19 @@ function tenants(at: () => Promise<Reach>): Command {
     await write(at, 'POST', '/admin/tenants', { input, columns: TENANT, json });
   });
   example(
-    group
-      .command('set')
-      .description('change a tenant')
-      .argument('<id>', 'of the tenant')
-      .option('--name <name>', 'what people call it')
-      .option('--quota <events>', 'soft quota a UTC month, or none', quotaOrNone)
-      .option('--spread <partitions>', 'partitions that new sessions are spread over', wholeNumber)
-      .option('--json', 'for programs'),
-    'questlog tenants set 6d0c4b1e-1f0b-4c3f-8a59-0d4d1b1f3c11 --quota none',
-  ).action(async (id, { name, quota, spread, json }) => {
-    const input: TenantPatch = { name, monthlySoftQuota: quota === 'none' ? null : quota, spread };
+    limiting(
+      group
+        .command('set')
+        .description('change a tenant')
+        .argument('<id>', 'of the tenant')
+        .option('--name <name>', 'what people call it')
+        .option('--quota <events>', 'soft quota a UTC month, or none', quotaOrNone)
+        .option('--spread <partitions>', 'partitions that new sessions are spread over', wholeNumber),
+    ),
+    'questlog tenants set 6d0c4b1e-1f0b-4c3f-8a59-0d4d1b1f3c11 --quota none --limits events=5000',
+  ).action(async (id, { name, quota, spread, json, ...limited }) => {
+    const monthlySoftQuota = quota === 'none' ? null : quota;
+    const input: TenantPatch = { name, monthlySoftQuota, spread, ...patchOf(limited) };
     await write(at, 'PATCH', `/admin/tenants/${encodeURIComponent(id)}`, { input, columns: TENANT, json });
   });
   return group;
@@ -55,7 +63,7 @@ function consoleAddress(at: () => Promise<Reach>): Command {
 }
 
 function projects(at: () => Promise<Reach>): Command {
-  const group = new Command('projects').description('list and create games');
+  const group = new Command('projects').description('list, create and change games');
   list(group, at, 'projects', PROJECT);
   example(
     group
@@ -69,6 +77,19 @@ function projects(at: () => Promise<Reach>): Command {
   ).action(async ({ tenant, name, revision, json }) => {
     const input: ProjectInput = { tenantId: tenant, name, revision };
     await write(at, 'POST', '/admin/projects', { input, columns: PROJECT, json });
+  });
+  example(
+    limiting(
+      group
+        .command('set')
+        .description('change a project')
+        .argument('<id>', 'of the project')
+        .option('--name <name>', 'what people call it'),
+    ),
+    'questlog projects set 0b0a4c0e-5a3f-4a55-9a3c-5b6f0d6f6a11 --limits events=1000,burst=10',
+  ).action(async (id, { name, json, ...limited }) => {
+    const input: ProjectPatch = { name, ...patchOf(limited) };
+    await write(at, 'PATCH', `/admin/projects/${encodeURIComponent(id)}`, { input, columns: PROJECT, json });
   });
   return group;
 }
@@ -117,6 +138,48 @@ async function write(
   const entity: object = await (await at()).admin.json(method, path, { body: input });
   if (json === true) process.stdout.write(`${JSON.stringify(entity, null, 2)}\n`);
   else printRows([entity], columns, false);
+}
+
+interface Limited {
+  readonly limits?: ReturnType<typeof limitsOf>;
+  readonly suspend?: true;
+  readonly resume?: true;
+}
+
+function limiting(command: Command): Command {
+  return command
+    .option(
+      '--limits <limits>',
+      'events, requests and bytes a second, and the burst in seconds, or none',
+      limitsOf,
+    )
+    .option('--suspend', 'its tokens may write nothing')
+    .option('--resume', 'its tokens may write again')
+    .option('--json', 'for programs');
+}
+
+function patchOf({ limits, suspend, resume }: Limited): Pick<ProjectPatch, 'limits' | 'suspended'> {
+  const suspended = resume === true ? false : suspend;
+  const whole = limits === 'none' ? null : limits;
+  return { ...(whole !== undefined && { limits: whole }), ...(suspended !== undefined && { suspended }) };
+}
+
+const LIMITS = {
+  events: 'eventsPerSecond',
+  requests: 'requestsPerSecond',
+  bytes: 'bytesPerSecond',
+  burst: 'burstSeconds',
+} as const;
+
+function limitsOf(text: string): 'none' | NonNullable<ProjectPatch['limits']> {
+  if (text === 'none') return text;
+  const given = text.split(',').map((each) => {
+    const [name = '', value = ''] = each.split('=');
+    const [, field] = Object.entries(LIMITS).find(([known]) => known === name) ?? [];
+    if (field === undefined) throw new InvalidArgumentError('none, or a list such as events=1000,burst=10');
+    return [field, wholeNumber(value)];
+  });
+  return Object.fromEntries(given);
 }
 
 export function example(command: Command, line: string): Command {

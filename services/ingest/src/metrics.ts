@@ -37,11 +37,7 @@ export function ingestMetrics(registry: MetricsRegistry) {
       help: 'Requests answered with the stored events of an earlier one with the same key.',
       registers,
     }),
-    rejectsDropped: new Counter({
-      name: 'questlog_rejects_dropped_total',
-      help: 'Refused requests, elements and fields that are not counted in `rejects`, since ClickHouse was away or a bound was met.',
-      registers,
-    }),
+    ...refusals(registers),
     ledgerDropped: new Counter({
       name: 'questlog_ledger_dropped_changes_total',
       help: 'Changes of the books that `ledger` lacks, since ClickHouse was away or a bound was met.',
@@ -74,5 +70,21 @@ export function ingestMetrics(registry: MetricsRegistry) {
       'questlog_linked_event_streams',
       'Open streams of linked events (`GET /v1/linked-events`).',
     ),
+  };
+}
+
+function refusals(registers: MetricsRegistry[]) {
+  return {
+    rejectsByLimit: new Counter({
+      name: 'questlog_rejects_by_limit_total',
+      help: 'Events past a limit of events, and requests past another one or of who is suspended; by the limit that was met.',
+      labelNames: ['limit'],
+      registers,
+    }),
+    rejectsDropped: new Counter({
+      name: 'questlog_rejects_dropped_total',
+      help: 'Refused requests, elements and fields that are not counted in `rejects`, since ClickHouse was away or a bound was met.',
+      registers,
+    }),
   };
 }

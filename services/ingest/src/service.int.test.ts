@@ -13,6 +13,7 @@ import { silentLogger } from '@questlog/runtime/process/logger';
 import { createMetricsRegistry } from '@questlog/runtime/process/metrics';
 import { watchFiles } from '@questlog/runtime/process/testing/filesThatRan';
 import { openLogRegistry } from '@questlog/runtime/registry/logRegistry';
+import type { Project } from '@questlog/schemas/topics/directoryEntry';
 import { TOPICS, topicDefinitions } from '@questlog/schemas/topics/topics';
 import { expect, onTestFinished, test, vi } from 'vitest';
 import { ingestMetrics } from './metrics.ts';
@@ -84,10 +85,43 @@ test('a repeat of a stored event is answered though nobody leads the home of the
   expect(await again.json()).toEqual(stored);
 });
 
+test('a limit and a suspension that are set at one ingest hold at another within 2 s', async () => {
+  const here = await aGame();
+  const there = await anIngest(here.log);
+  const statuses = () =>
+    expect.poll(async () => (await there.post('/v1/ingest/sessions', {})).status, { timeout: 2_000 });
+  expect((await there.post('/v1/ingest/sessions', {})).status).toBe(201);
+
+  await here.change({ limits: { ...NO_LIMITS, bytesPerSecond: 1 } });
+  await statuses().toBe(429);
+  await here.change({ suspended: true });
+  await statuses().toBe(403);
+  await here.change({});
+  await statuses().toBe(201);
+});
+
+const NO_LIMITS = { eventsPerSecond: null, requestsPerSecond: null, bytesPerSecond: null, burstSeconds: 1 };
+
 /** An ingest on a log of its own, with an empty ClickHouse, and a token for it. */
 async function aGame() {
   const log = await aLog({ clock: systemClock });
   await log.ensureTopics(topicDefinitions(4));
+  const ingest = await anIngest(log);
+  const { directory } = ingest;
+  const [tenantId, projectId, tokenId] = [randomUUID(), randomUUID(), randomUUID()];
+  const named = { name: 'N', createdAt: 1 };
+  const project: Project = { ...named, id: projectId, tenantId, revision: 'A' };
+  await directory.put('tenant', tenantId, { ...named, id: tenantId, monthlySoftQuota: null, spread: 1 });
+  await directory.put('project', projectId, project);
+  await directory.put('token', tokenId, {
+    ...{ id: tokenId, projectId, sha256: sha256Hex(TOKEN), expiresAt: null, createdAt: 1 },
+    scopes: ['events:write'],
+  });
+  const change = (of: Partial<Project>) => directory.put('project', projectId, { ...project, ...of });
+  return { ...ingest, change };
+}
+
+async function anIngest(log: Awaited<ReturnType<typeof aLog>>) {
   const lifecycle = createLifecycle(silentLogger);
   const shared = {
     ...{ log, lifecycle, clock: systemClock, logger: silentLogger, health: createHealth() },
@@ -97,14 +131,6 @@ async function aGame() {
   const directory = await openDirectory(shared);
   lifecycle.onStop('directory', () => directory.close());
   onTestFinished(() => lifecycle.stop());
-  const [tenantId, projectId, tokenId] = [randomUUID(), randomUUID(), randomUUID()];
-  const named = { name: 'N', createdAt: 1 };
-  await directory.put('tenant', tenantId, { ...named, id: tenantId, monthlySoftQuota: null, spread: 1 });
-  await directory.put('project', projectId, { ...named, id: projectId, tenantId, revision: 'A' });
-  await directory.put('token', tokenId, {
-    ...{ id: tokenId, projectId, sha256: sha256Hex(TOKEN), expiresAt: null, createdAt: 1 },
-    scopes: ['events:write'],
-  });
   const anyPort = { host: '127.0.0.1', port: 0, settings: { host: 'QUESTLOG_HOST', port: 'QUESTLOG_PORT' } };
   const { port } = await startIngest({
     ...{ ...shared, directory, reader: undefined, uploads: undefined, adminToken: randomUUID() },
@@ -121,5 +147,5 @@ async function aGame() {
       ...{ method: 'POST', headers: { ...headers, ...more } },
       body: JSON.stringify(body),
     });
-  return { post, log, health: shared.health };
+  return { post, log, directory, health: shared.health };
 }

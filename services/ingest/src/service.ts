@@ -1,4 +1,5 @@
 /** The ingest service: everything behind the two listeners, wired. */
+import { randomUUID } from 'node:crypto';
 
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import type { DirectoryHandle } from '@questlog/runtime/directory/openDirectory';
@@ -28,6 +29,8 @@ import { openSessions } from './known/sessions.ts';
 import { heldBy } from './ledger/held.ts';
 import { openReceived } from './ledger/received.ts';
 import { openVerifier } from './ledger/verify.ts';
+import { watchIngests } from './limits/ingests.ts';
+import { openLimits } from './limits/limits.ts';
 import { openLinkedEventStreams } from './linkedEvents/streams.ts';
 import type { IngestMetrics } from './metrics.ts';
 import { openRejects } from './rejects/rejects.ts';
@@ -100,8 +103,10 @@ export async function startIngest(deps: IngestServiceDeps): Promise<IngestServic
   // What is known of a project: in ClickHouse, and ahead of it in this process.
   const known = { store, sessions, reports, clock };
   // What storing events takes.
-  const received = openReceived({ ...deps, dropped: metrics.ledgerDropped });
-  const storing = { log, codec, quotas, received, own: cuts.own, metrics, partitions };
+  const processId = randomUUID();
+  const received = openReceived({ ...deps, processId, dropped: metrics.ledgerDropped });
+  const limits = openLimits({ clock, metrics, ingestsOf: watchIngests({ ...deps, processId }) });
+  const storing = { log, codec, quotas, limits, received, own: cuts.own, metrics, partitions };
   const ingest = { ...known, ...storing, replays };
   // What a read waits for before it asks ClickHouse.
   const settling = { projection: events, linksSettled: watchLinks({ log, clock: steadyClock }), partitions };
@@ -119,7 +124,7 @@ export async function startIngest(deps: IngestServiceDeps): Promise<IngestServic
       ...{ store: deps.uploads, publicUrl: settings.publicUrl, clock },
       inFlight: new UploadsInFlight(metrics.uploadsInFlight),
     },
-    ...{ linkedEvents, received, rejects: openRejects({ ...deps, dropped: metrics.rejectsDropped }) },
+    ...{ linkedEvents, limits, received, rejects: openRejects({ ...deps, dropped: metrics.rejectsDropped }) },
   });
   const toOperators = adminApp({
     ...{ directory, store, reader: deps.reader, reports, health, clock, logger, metrics },

@@ -8,6 +8,7 @@ import { KeyedMutex } from '@questlog/ingest/known/keyedMutex';
 import { watchProjection } from '@questlog/ingest/known/projection';
 import { openReports } from '@questlog/ingest/known/reports';
 import { openSessions } from '@questlog/ingest/known/sessions';
+import { openLimits } from '@questlog/ingest/limits/limits';
 import { ingestMetrics } from '@questlog/ingest/metrics';
 import { createReport } from '@questlog/ingest/reports/createReport';
 import { retractReport } from '@questlog/ingest/reports/readReports';
@@ -186,7 +187,8 @@ async function startIngest(deps: ServiceDeps): Promise<{ failed: Promise<never>;
     quotas.cut(partition, offset);
     replays.cut();
   });
-  const storing = { log, codec, quotas, received: [], own, metrics: metrics.ingest, partitions };
+  const limits = openLimits({ clock, metrics: metrics.ingest, ingestsOf: () => 1 });
+  const storing = { log, codec, quotas, limits, received: [], own, metrics: metrics.ingest, partitions };
   const known = { store, sessions, reports, clock };
   const ofEvents: IngestDeps = { ...known, ...storing, replays };
   const ofReports = {

@@ -12,6 +12,7 @@ import type {
 } from '@questlog/schemas/http/admin';
 import {
   type Project,
+  type RateLimits,
   type ReportWindowMs,
   SCOPES,
   type Tenant,
@@ -43,6 +44,7 @@ function tenantOperations({ current, change }: DirectoryHandle, clock: Clock) {
         name: input.name,
         monthlySoftQuota: input.monthlySoftQuota ?? null,
         spread: input.spread ?? 1,
+        ...UNLIMITED,
         createdAt: clock.now(),
       };
       return await change('tenant', wanted.id, (known) => created('tenant', known, wanted));
@@ -56,6 +58,7 @@ function tenantOperations({ current, change }: DirectoryHandle, clock: Clock) {
           monthlySoftQuota:
             patch.monthlySoftQuota === undefined ? known.monthlySoftQuota : patch.monthlySoftQuota,
           spread: patch.spread ?? known.spread,
+          ...limitedBy(patch, known),
         });
       }),
   };
@@ -73,6 +76,7 @@ function projectOperations({ current, change }: DirectoryHandle, clock: Clock) {
           name: input.name,
           revision: input.revision ?? null,
           reportWindow: windowOf(input.reportWindow),
+          ...UNLIMITED,
           createdAt: clock.now(),
         });
       });
@@ -86,10 +90,30 @@ function projectOperations({ current, change }: DirectoryHandle, clock: Clock) {
           revision: patch.revision === undefined ? known.revision : patch.revision,
           reportWindow:
             patch.reportWindow === undefined ? (known.reportWindow ?? null) : windowOf(patch.reportWindow),
+          ...limitedBy(patch, known),
         });
       }),
   };
 }
+
+const UNLIMITED = { limits: null, suspended: false };
+const DEFAULT_BURST_S = 10;
+
+function limitedBy(patch: Limiting, known: Pick<Tenant, 'limits' | 'suspended'>) {
+  const suspended = patch.suspended ?? known.suspended ?? false;
+  if (patch.limits === undefined) return { limits: known.limits ?? null, suspended };
+  if (patch.limits === null) return { limits: null, suspended };
+  const { eventsPerSecond, requestsPerSecond, bytesPerSecond, burstSeconds } = patch.limits;
+  const limits: RateLimits = {
+    eventsPerSecond: eventsPerSecond ?? null,
+    requestsPerSecond: requestsPerSecond ?? null,
+    bytesPerSecond: bytesPerSecond ?? null,
+    burstSeconds: burstSeconds ?? DEFAULT_BURST_S,
+  };
+  return { limits, suspended };
+}
+
+type Limiting = Pick<TenantPatch, 'limits' | 'suspended'>;
 
 /** With its fields in one order, whatever order they came in, so that the same window is the same text. */
 function windowOf(given: ReportWindowMs | null | undefined): ReportWindowMs | null {

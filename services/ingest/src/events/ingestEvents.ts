@@ -1,7 +1,7 @@
 /** POST /v1/ingest/events, from the body's bytes to the answer: scan → check → sessions → quota → append → answer. */
 import { createHash } from 'node:crypto';
 import type { Store } from '@questlog/runtime/clickhouse/store';
-import type { Principal } from '@questlog/runtime/directory/directory';
+import { isHeldBack, type Principal } from '@questlog/runtime/directory/directory';
 import type { Clock } from '@questlog/runtime/process/clock';
 import { Unavailable } from '@questlog/runtime/process/errors';
 import { EVENT_INPUT } from '@questlog/schemas/http/event';
@@ -12,6 +12,8 @@ import { linkedReports } from '../known/links.ts';
 import type { Reports } from '../known/reports.ts';
 import { findSessions, type Sessions } from '../known/sessions.ts';
 import type { AcceptedEvents } from '../ledger/received.ts';
+import type { Taken } from '../limits/limits.ts';
+import type { Rejected } from '../rejected.ts';
 import { type CreatedEvent, type Placed, type PlacedDraft, placeDrafts, sessionsOf } from './core/accept.ts';
 import { type AnsweredEvent, eventArray, lenientArray } from './core/answer.ts';
 import { type Draft, type Elements, readElements } from './core/envelope.ts';
@@ -50,6 +52,8 @@ export interface IngestAnswer {
   readonly ignored: readonly UnknownField[];
   /** Of the elements that were left out. */
   readonly refused: readonly ElementProblem[];
+  /** Tell when those may come again that came too fast. */
+  readonly headers?: Readonly<Record<string, string>> | undefined;
 }
 
 /** @throws Rejected for what the game must change, Unavailable for what it may send again. */
@@ -64,23 +68,36 @@ export async function ingest(deps: IngestDeps, request: IngestRequest): Promise<
   const checked = await check(deps, request, { ...read, problems });
   if (!isLenient && checked.problems.length > 0) throw verdictOn(checked.problems);
 
-  const { stored, isReplay, accepted } = await storeOnce(deps, request, checked);
+  const { stored, isReplay, accepted, tooFast } = await storeOnce(deps, request, checked);
   if (isReplay) deps.metrics.replays.inc();
   const events = await answered(deps, principal, checked.drafts, { stored, isReplay });
   const ignored = scanned.unknown;
-  const refused = checked.problems;
   if (!isLenient) {
     const array = eventArray(events.map(({ event }) => event));
-    return { status: isReplay ? 200 : 201, isReplay, body: array, accepted, ignored, refused };
+    return { status: isReplay ? 200 : 201, isReplay, body: array, accepted, ignored, refused: [] };
   }
+  const refused = [...checked.problems, ...tooFastProblems(tooFast, checked.drafts, stored)];
   const elements: (AnsweredEvent | ElementProblem[])[] = scanned.elements.map(() => []);
-  for (const problem of checked.problems) {
+  for (const problem of refused) {
     const at = elements[problem.index];
     if (Array.isArray(at)) at.push(problem);
   }
   for (const { index, event } of events) elements[index] = event;
   const body207 = lenientArray(elements, request.requestId);
-  return { status: 207, isReplay, body: body207, accepted, ignored, refused };
+  return { status: 207, isReplay, body: body207, accepted, ignored, refused, headers: tooFast?.headers };
+}
+
+function tooFastProblems(
+  tooFast: Rejected | undefined,
+  drafts: readonly Draft[],
+  stored: readonly StoredElement[],
+): ElementProblem[] {
+  if (tooFast === undefined) return [];
+  const { code, message: detail } = tooFast;
+  const done = new Set(stored.map(({ index }) => index));
+  return drafts
+    .filter(({ index }) => !done.has(index))
+    .map(({ index }) => ({ index, pointer: '', code, detail }));
 }
 
 /** Finds the sessions that the drafts name; those that do not exist are problems like any other. */
@@ -101,15 +118,12 @@ async function storeOnce(
   deps: IngestDeps,
   request: IngestRequest,
   { drafts }: Placed,
-): Promise<
-  Pick<IngestAnswer, 'isReplay'> &
-    Partial<Pick<IngestAnswer, 'accepted'>> & { stored: readonly StoredElement[] }
-> {
+): Promise<Pick<IngestAnswer, 'isReplay'> & Partial<Stored> & { stored: readonly StoredElement[] }> {
   const { principal, body, idempotencyKey } = request;
   if (drafts.length === 0) return { stored: [], isReplay: false };
   if (idempotencyKey === undefined) {
-    const { created, accepted } = await store(deps, request, drafts, null);
-    return { stored: created, isReplay: false, accepted };
+    const { created, ...told } = await store(deps, request, drafts, null);
+    return { stored: created, isReplay: false, ...told };
   }
   const idempotency = { key: idempotencyKey, digest: createHash('sha256').update(body).digest() };
   const claim = await deps.replays.claim({
@@ -122,20 +136,37 @@ async function storeOnce(
   const done = new Set(claim.before.map(({ index }) => index));
   const missing = drafts.filter(({ index }) => !done.has(index));
   try {
-    const { created, accepted } = await store(deps, request, missing, idempotency);
-    return { stored: claim.keep(created), isReplay: false, accepted };
+    const { created, ...told } = await store(deps, request, missing, idempotency);
+    if (created.length > 0) return { stored: claim.keep(created), isReplay: false, ...told };
+    claim.giveUp();
+    return { stored: claim.before, isReplay: false, ...told };
   } catch (error) {
     claim.giveUp();
     throw error;
   }
 }
 
+interface Stored {
+  readonly created: readonly CreatedEvent[];
+  readonly accepted: AcceptedEvents | undefined;
+  /** Why the others were not stored. */
+  readonly tooFast: Rejected | undefined;
+}
+
+/** @throws Rejected where they come too fast; of a lenient request only those that do are left out. */
 async function store(
   deps: IngestDeps,
   { principal, isLenient }: IngestRequest,
-  drafts: readonly PlacedDraft[],
+  wanted: readonly PlacedDraft[],
   idempotency: { key: string; digest: Buffer } | null,
-): Promise<{ created: readonly CreatedEvent[]; accepted: AcceptedEvents }> {
+): Promise<Stored> {
+  const some = isLenient ? 1 : wanted.length;
+  const { count, refusal: tooFast }: Taken = isHeldBack(principal)
+    ? deps.limits.takeEvents(principal, wanted.length, some)
+    : { count: wanted.length };
+  if (tooFast !== undefined && !isLenient) throw tooFast;
+  if (count === 0) return { created: [], accepted: undefined, tooFast };
+  const drafts = tooFast === undefined ? wanted : wanted.slice(0, count);
   const receivedAt = deps.clock.now();
   const decided = await decideEvents(deps, principal, {
     receivedAt,
@@ -145,7 +176,7 @@ async function store(
   });
   await appendEvents(deps, principal, decided);
   const { created } = decided;
-  return { created, accepted: { receivedAtMs: receivedAt, events: created.length } };
+  return { created, accepted: { receivedAtMs: receivedAt, events: created.length }, tooFast };
 }
 
 /** Each event beside its position in the request. */

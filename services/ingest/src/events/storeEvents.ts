@@ -7,6 +7,7 @@ import type { EventsAccepted } from '@questlog/schemas/topics/eventsAccepted';
 import { APPEND_ID_HEADER, TOPICS } from '@questlog/schemas/topics/topics';
 import { LOGGED, UNCERTAIN } from '../ledger/core/receivedCounts.ts';
 import type { Received } from '../ledger/received.ts';
+import type { Limits } from '../limits/limits.ts';
 import type { IngestMetrics } from '../metrics.ts';
 import { type AcceptedBatch, type AcceptInput, accept, randomBytesFor } from './core/accept.ts';
 import type { QuotaLedger } from './core/quotaLedger.ts';
@@ -16,6 +17,7 @@ export interface StoreEventsDeps {
   readonly log: Log;
   readonly codec: Codec<EventsAccepted>;
   readonly quotas: Quotas;
+  readonly limits: Pick<Limits, 'takeEvents'>;
   readonly received: Received;
   readonly own: OwnAppends;
   readonly metrics: IngestMetrics;

@@ -105,10 +105,18 @@ interface NotedState {
   ignored?: readonly UnknownField[];
 }
 
+/** An answer, with what was wrong in the body all the same. */
+export interface Judged {
+  readonly ignored: readonly unknown[];
+  readonly refused?: readonly FoundProblem[];
+}
+
 /** Keeps the body of a request that something is wrong with until it is answered. */
-export async function keptIfWrong<
-  T extends { ignored: readonly unknown[]; refused?: readonly FoundProblem[] },
->(state: NotedState, body: Buffer, work: Promise<T>): Promise<T> {
+export async function keptIfWrong<T extends Judged>(
+  state: NotedState,
+  body: Buffer,
+  work: Promise<T>,
+): Promise<T> {
   try {
     const answer = await work;
     const { ignored, refused = [] } = answer;

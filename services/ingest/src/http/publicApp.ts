@@ -1,7 +1,7 @@
 /** The listener that games see: the contract's endpoint and those that it implies. */
 
 import { Router, type RouterContext, type RouterInstance } from '@koa/router';
-import type { Directory, Principal } from '@questlog/runtime/directory/directory';
+import { type Directory, isHeldBack, type Principal } from '@questlog/runtime/directory/directory';
 import type { Clock } from '@questlog/runtime/process/clock';
 import { messageOf } from '@questlog/runtime/process/errors';
 import type { Logger } from '@questlog/runtime/process/logger';
@@ -13,6 +13,7 @@ import { unknownOf } from '../core/unknownFields.ts';
 import { type IngestDeps, ingest } from '../events/ingestEvents.ts';
 import { listEvents, type ReadDeps, readEvent, readQuota, readSessionEvents } from '../events/readEvents.ts';
 import type { Received } from '../ledger/received.ts';
+import type { Limits } from '../limits/limits.ts';
 import { parseToken, type StreamPosition } from '../linkedEvents/core/linkedEventToken.ts';
 import type { LinkedEventStreams } from '../linkedEvents/streams.ts';
 import type { IngestMetrics } from '../metrics.ts';
@@ -33,7 +34,7 @@ import { type AllowedOrigins, headersOfEveryAnswer, listedOrigins, preflights } 
 import { docsRoutes, rootToDocs } from './openapi/docsPage.ts';
 import { openApi } from './openapi/openapi.ts';
 import { handlingIn, isStrict, tellHandling } from './prefer.ts';
-import { keptIfWrong, problems } from './problems.ts';
+import { type Judged, keptIfWrong, problems } from './problems.ts';
 import { type Bodies, withBody } from './readBody.ts';
 import { noRoute } from './route.ts';
 import { type UploadRouteDeps, uploadRoutes } from './uploadRoutes.ts';
@@ -47,6 +48,7 @@ export interface PublicAppDeps {
   readonly linkedEvents: LinkedEventStreams;
   readonly rejects: Rejects;
   readonly received: Received;
+  readonly limits: Limits;
   readonly bodies: Bodies;
   readonly defaultRevision: Revision;
   readonly corsOrigins: AllowedOrigins;
@@ -67,6 +69,7 @@ export function publicApp(deps: PublicAppDeps): Koa {
     });
     ctx.state['principal'] = principal;
     checkScope(principal, scope);
+    if (scope !== 'read' && isHeldBack(principal)) deps.limits.admit(principal, ctx.headers);
     return principal;
   };
   let document: string | undefined;
@@ -117,19 +120,29 @@ async function ingestEvents(deps: PublicAppDeps, ctx: RouterContext, principal: 
   const handling = prefer === '' ? undefined : handlingIn(prefer);
   const wanted = { isLenient: handling === 'lenient', isStrict: handling === 'strict' };
   const requestId = String(ctx.response.get('X-Request-Id'));
-  const answer = await withBody(ctx.req, deps.bodies, (body) =>
-    keptIfWrong(
-      ctx.state,
-      body,
-      ingest(deps.ingest, { principal, body, idempotencyKey, ...wanted, requestId }),
-    ),
+  const answer = await withLimitedBody(ctx, deps, principal, (body) =>
+    ingest(deps.ingest, { principal, body, idempotencyKey, ...wanted, requestId }),
   );
+  ctx.set({ ...answer.headers });
   ctx.status = answer.status;
   ctx.state['accepted'] = answer.accepted;
   if (answer.isReplay) ctx.set('Idempotency-Replayed', 'true');
   const { ignored } = answer;
   if (handling !== undefined || ignored.length > 0) tellHandling(ctx, handling, ignored);
   json(ctx, answer.body);
+}
+
+/** Has the body worked on unless it is too large for the limits; keeps it where something is wrong in it. */
+function withLimitedBody<T extends Judged>(
+  ctx: RouterContext,
+  { bodies, limits }: Pick<PublicAppDeps, 'bodies' | 'limits'>,
+  principal: Principal,
+  work: (body: Buffer) => Promise<T>,
+): Promise<T> {
+  return withBody(ctx.req, bodies, (body) => {
+    if (isHeldBack(principal)) limits.admitBody(principal, ctx.headers, body.length);
+    return keptIfWrong(ctx.state, body, work(body));
+  });
 }
 
 /** A bare UUIDv7, or quoted as the draft of the header's standard has it. */
@@ -197,14 +210,15 @@ const LAST_EVENT_ID = 'Last-Event-ID';
 /** The endpoints of sessions, and of the builds and players that they tell of. */
 function sessionRoutes(
   router: RouterInstance,
-  { reads, bodies }: PublicAppDeps,
+  deps: PublicAppDeps,
   as: (ctx: RouterContext, scope: Scope) => Principal,
 ): void {
+  const { reads } = deps;
   router.post('/v1/ingest/sessions', async (ctx) => {
     const principal = as(ctx, 'events:write');
     const strict = isStrict(ctx);
-    const answer = await withBody(ctx.req, bodies, (body) =>
-      keptIfWrong(ctx.state, body, registerSession(reads, principal, body, strict)),
+    const answer = await withLimitedBody(ctx, deps, principal, (body) =>
+      registerSession(reads, principal, body, strict),
     );
     ctx.status = answer.status;
     tellHandling(ctx, strict ? 'strict' : undefined, unknownOf(answer.ignored));
@@ -225,15 +239,15 @@ function sessionRoutes(
 /** The endpoints of bug reports. */
 export function reportRoutes(
   router: RouterInstance,
-  deps: { reports: ReportDeps & ReportReadDeps; bodies: Bodies },
+  deps: { reports: ReportDeps & ReportReadDeps; bodies: Bodies; limits: Limits },
   as: (ctx: RouterContext, scope: Scope) => Principal,
 ): void {
-  const { reports, bodies } = deps;
+  const { reports } = deps;
   router.post('/v1/ingest/reports', async (ctx) => {
     const principal = as(ctx, 'reports:write');
     const strict = isStrict(ctx);
-    const answer = await withBody(ctx.req, bodies, (body) =>
-      keptIfWrong(ctx.state, body, createReport(reports, principal, body, strict)),
+    const answer = await withLimitedBody(ctx, deps, principal, (body) =>
+      createReport(reports, principal, body, strict),
     );
     tellHandling(ctx, strict ? 'strict' : undefined, unknownOf(answer.ignored));
     ctx.state['accepted'] = answer.accepted;

@@ -1,5 +1,4 @@
 /** Keeps the books of what this process was sent and what the log took, for ClickHouse's `ledger`. Best effort, and cheap. */
-import { randomUUID } from 'node:crypto';
 import { type CountedInsert, type FlushDeps, flushEvery } from '@questlog/runtime/clickhouse/flushEvery';
 import { RowBinaryWriter } from '@questlog/runtime/clickhouse/rowBinary';
 import { ReceivedCounts, type ReceivedRow } from './core/receivedCounts.ts';
@@ -22,10 +21,10 @@ export interface ReceivedNote {
 /** A list that requests add to, and that is taken apart every two seconds: none of them spends time on counting. */
 export type Received = ReceivedNote[];
 
-export function openReceived(deps: FlushDeps): Received {
-  const { clock, dropped } = deps;
+/** @param deps `processId` names one run of an ingest */
+export function openReceived(deps: FlushDeps & { readonly processId: string }): Received {
+  const { clock, dropped, processId } = deps;
   const counts = new ReceivedCounts();
-  const processId = randomUUID();
   let version = 0;
   const notes: Received = [];
   const count = (nowMs: number): void => {

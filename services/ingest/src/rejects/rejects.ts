@@ -62,7 +62,8 @@ function note(
   const parts = body === undefined ? undefined : new BodyParts(body, token);
   let left = MAX_PARTS_OF_A_REQUEST;
   return counts.note(nowMs, origin, rejects, (reject) => {
-    if (parts === undefined || left-- <= 0) return NO_PART;
+    // Nothing is wrong with what came too fast.
+    if (parts === undefined || reject.code === 'rate_limited' || left-- <= 0) return NO_PART;
     return failedAt === undefined ? parts.at(reject) : parts.around(failedAt);
   });
 }

@@ -21,6 +21,7 @@ import { KeyedMutex } from '../known/keyedMutex.ts';
 import { READ_WAIT_MS } from '../known/projection.ts';
 import { openReports } from '../known/reports.ts';
 import { knownSession } from '../known/sessions.ts';
+import { openLimits } from '../limits/limits.ts';
 import { ingestMetrics } from '../metrics.ts';
 import type { ReportDeps } from './createReport.ts';
 
@@ -87,6 +88,7 @@ export async function aReportBench(): Promise<ReportBench> {
         waitMs,
       });
       onTestFinished(() => reports.close());
+      const metrics = ingestMetrics(createMetricsRegistry());
       return {
         ...{
           log: failing,
@@ -94,11 +96,12 @@ export async function aReportBench(): Promise<ReportBench> {
           reports,
           projection,
           clock,
-          metrics: ingestMetrics(createMetricsRegistry()),
+          metrics,
         },
         codec: await createCodec(registry, eventsAccepted),
         checkAttachment: async () => ({ state: 'missing' }) as const,
         received: [],
+        limits: openLimits({ clock, metrics, ingestsOf: () => 1 }),
         quotas: { ledger: async () => undefined, cut: () => {}, close: async () => {} },
         own: new OwnAppends(() => {}),
         sessions: {

@@ -187,6 +187,8 @@ async function file(deps: ReportDeps, principal: Principal, checked: Checked): P
   // What the request says of sizes was checked; it need not say them.
   const tooLarge = attachedBytesProblems(attachments.filter(({ state }) => state === 'stored'));
   if (tooLarge.length > 0) throw bodyVerdict(tooLarge);
+  const { refusal } = deps.limits.takeEvents(principal, drafts.length, drafts.length);
+  if (refusal !== undefined) throw refusal;
   const receivedAt = deps.clock.now();
   const toStore = { receivedAt, drafts, idempotency: null, isSplit: false, reportId: id };
   const decided = await decideEvents(deps, principal, toStore);

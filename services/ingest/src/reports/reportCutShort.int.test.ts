@@ -9,6 +9,7 @@ import { expect, onTestFinished, test } from 'vitest';
 import { problems } from '../http/problems.ts';
 import { reportRoutes } from '../http/publicApp.ts';
 import { BodyBudget, LoopTurns } from '../http/readBody.ts';
+import { openLimits } from '../limits/limits.ts';
 import { ingestMetrics } from '../metrics.ts';
 import { aReportBench, type ReportBench } from './createReport.testing.ts';
 import type { ReportDeps } from './createReport.ts';
@@ -121,7 +122,8 @@ async function served(bench: ReportBench, started?: ReportDeps): Promise<string>
   const router = new Router();
   const bodies = { budget: new BodyBudget(metrics.bodyBytesInFlight), turns: new LoopTurns() };
   const reports = { ...deps, reportProjection: deps.projection, linksSettled: async () => {} };
-  reportRoutes(router, { reports, bodies }, () => bench.principal);
+  const limits = openLimits({ clock: deps.clock, metrics, ingestsOf: () => 1 });
+  reportRoutes(router, { reports, bodies, limits }, () => bench.principal);
   const app = new Koa();
   app.use(problems(silentLogger, metrics));
   app.use(router.routes());

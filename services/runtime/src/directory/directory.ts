@@ -62,6 +62,11 @@ export function resolveToken(
   return { tenant, project, revision: project.revision ?? defaultRevision, scopes: found.scopes };
 }
 
+/** Whether operators hold it back: by limits, or because it is suspended. */
+export function isHeldBack({ project, tenant }: Principal): boolean {
+  return [project, tenant].some(({ limits, suspended }) => (limits ?? null) !== null || suspended === true);
+}
+
 export function sha256Hex(text: string): string {
   return createHash('sha256').update(text, 'utf8').digest('hex');
 }

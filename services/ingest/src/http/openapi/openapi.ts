@@ -155,7 +155,8 @@ function ingestOperation(): object {
     201: answer('The created events, in request order.', created),
     200: answer('The events of an earlier request with this key (`Idempotency-Replayed: true`).', created),
     207: answer(
-      'With `handling=lenient`: a created event or a problem for each element, in request order.',
+      'With `handling=lenient`: a created event or a problem for each element, in request order. With some that came ' +
+        'too fast (`rate_limited`) the answer has the headers of a 429.',
       elements,
     ),
     400: problem('The body or an element is not valid. Every bad element is named.'),

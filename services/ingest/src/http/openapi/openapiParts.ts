@@ -32,6 +32,23 @@ export const COMMON = {
   503: problem('A dependency does not answer. `Retry-After` says when to retry.'),
 };
 
+/** Of whatever writes. */
+export const WRITES = {
+  403: problem('The access token lacks the scope, or the project or its tenant is suspended.'),
+  429: {
+    ...problem('The project or its tenant sends more than its limits allow. Nothing was stored.'),
+    headers: {
+      'Retry-After': { schema: { type: 'integer' }, description: 'Seconds until it fits.' },
+      ...Object.fromEntries(
+        ['RateLimit', 'RateLimit-Policy'].map((name) => [
+          name,
+          { schema: { type: 'string' }, description: 'As draft-ietf-httpapi-ratelimit-headers-10 has it.' },
+        ]),
+      ),
+    },
+  },
+};
+
 export const NOT_THERE = { 404: problem('The id does not exist in the project.') };
 
 export const PAGE = [
@@ -71,5 +88,9 @@ export function write(
   responses: object,
 ): object {
   const content = json(typeof input === 'string' ? ref(input) : input);
-  return { ...said, requestBody: { required: true, content }, responses: { ...COMMON, ...responses } };
+  return {
+    ...said,
+    requestBody: { required: true, content },
+    responses: { ...COMMON, ...WRITES, ...responses },
+  };
 }

@@ -16,6 +16,7 @@ import {
   read,
   TIME,
   UUID_TEXT,
+  WRITES,
   write,
 } from './openapiParts.ts';
 
@@ -48,7 +49,7 @@ export function reportPaths(): Record<string, object> {
         summary: 'Retracts a bug report and its links. The report stays readable.',
         description: 'Scope `reports:write`. A repeat is a 204 too.',
         parameters: [id],
-        responses: { 204: { description: 'The report is retracted.' }, ...NOT_THERE, ...COMMON },
+        responses: { 204: { description: 'The report is retracted.' }, ...NOT_THERE, ...COMMON, ...WRITES },
       },
     },
     '/v1/reports/{id}/events': {
