@@ -1,5 +1,8 @@
 /** A dead broker that alone had a partition, of a stranger or of ours: only what needs that partition waits for it. */
 import { randomUUID } from 'node:crypto';
+import { watchProjection } from '@questlog/ingest/known/projection';
+import { openSessions } from '@questlog/ingest/known/sessions';
+import type { Store } from '@questlog/runtime/clickhouse/store';
 import {
   aName,
   aRecord,
@@ -12,8 +15,13 @@ import {
 import { openKafkaLog } from '@questlog/runtime/log/kafka/kafkaLog';
 import { unreplicatedTopics } from '@questlog/runtime/log/kafka/testing/unreplicated';
 import type { Log, TopicSpec } from '@questlog/runtime/log/log';
+import { steadyClock } from '@questlog/runtime/process/clock';
 import { Unavailable } from '@questlog/runtime/process/errors';
 import { silentLogger } from '@questlog/runtime/process/logger';
+import { openLogRegistry } from '@questlog/runtime/registry/logRegistry';
+import { aSession } from '@questlog/schemas/fixtures/builders';
+import { partitionOf } from '@questlog/schemas/partition';
+import { GROUPS, TOPICS, topicDefinitions } from '@questlog/schemas/topics/topics';
 import { expect, onTestFinished, test } from 'vitest';
 import type { OwnStack } from '../stack/ownStack.ts';
 
@@ -87,8 +95,12 @@ export function leaderless(own: OwnStack): void {
         'cleanup.policy': 'delete',
         'max.message.bytes': '1000000',
       });
+      await unreplicated().create(`${prefix}${TOPICS.sessions}`, {
+        'cleanup.policy': 'delete',
+        'max.message.bytes': '2000000',
+      });
       const before = await aLog(prefix);
-      await before.ensureTopics([spec]);
+      await before.ensureTopics([spec, ...SESSIONS]);
       for (const partition of [0, 1, 2]) await before.append(name, partition, [aRecord('before')]);
       const texts: (string | undefined)[][] = [[], [], []];
       const onBatch: Parameters<Log['tail']>[0]['onBatch'] = ({ partition, records }) =>
@@ -99,7 +111,10 @@ export function leaderless(own: OwnStack): void {
 
       await killLeaderOf(`${prefix}${name}`);
       const log = await aLog(prefix);
-      await log.ensureTopics([spec]);
+      await log.ensureTopics([spec, ...SESSIONS]);
+      const ingest = await anIngest(log);
+      const waiting = ingest.find(OF_VICTIM).catch((error: unknown) => error);
+      for (const partition of [0, 1]) expect(await ingest.register(partition)).toBe(true);
       const refused = Promise.allSettled(
         [before, log].map((one) => one.append(name, OF_VICTIM, [aRecord('refused')])),
       );
@@ -111,7 +126,11 @@ export function leaderless(own: OwnStack): void {
         for (const outcome of await refused)
           expect(outcome).toMatchObject({ reason: expect.any(Unavailable) });
       }
+      expect(await waiting).toBeInstanceOf(Unavailable);
       await expect(log.endOffsets(name)).rejects.toBeInstanceOf(Unavailable);
+      expect(await log.partitionCount(name)).toBe(3);
+      const full = { startOffset: 0, endOffset: 5 };
+      expect(await log.offsetRanges(name)).toEqual([full, full, undefined]);
       expect(await log.endOffset(name, 0)).toBe(5);
       const all = ['before', 'meanwhile', 'meanwhile', 'after', 'after'];
       await Promise.race([until(() => texts[0]?.length === 5 && texts[1]?.length === 5), tail.failed]);
@@ -129,6 +148,7 @@ export function leaderless(own: OwnStack): void {
       for (const one of [before, log]) await one.append(name, OF_VICTIM, [aRecord('back')]);
       await Promise.race([until(() => texts[2]?.length === 3), tail.failed]);
       await Promise.race([until(() => late[2]?.length === 3), lateTail.failed]);
+      await until(() => ingest.register(OF_VICTIM).catch(() => false));
       // Refused appends reached no reader.
       expect([texts[2], late[2]]).toEqual([
         ['before', 'back', 'back'],
@@ -138,6 +158,32 @@ export function leaderless(own: OwnStack): void {
     },
     TEST_LIMIT_MS,
   );
+}
+
+const SESSIONS = topicDefinitions(3).filter(
+  ({ name }) => name === TOPICS.sessions || name === TOPICS.schemas,
+);
+
+/** What an ingest opens of the sessions at its start, and a tenant at home in each partition. */
+async function anIngest(log: Log) {
+  const of = { log, clock: steadyClock, group: GROUPS.projectSessions, topic: TOPICS.sessions };
+  const sessions = await openSessions({
+    ...{ log, logger: silentLogger, registry: await openLogRegistry(log), projection: watchProjection(of) },
+    store: { query: async () => [] } as unknown as Store,
+  });
+  onTestFinished(() => sessions.close());
+  const tenantOf = (partition: number): string => {
+    for (;;) {
+      const tenantId = randomUUID();
+      if (partitionOf(tenantId, 0, 3) === partition) return tenantId;
+    }
+  };
+  return {
+    find: (partition: number) => sessions.find(tenantOf(partition), randomUUID(), [randomUUID()]),
+    /** Returns whether it is read back as the first of its id. */
+    register: async (partition: number): Promise<boolean> =>
+      (await sessions.register(aSession({ tenantId: tenantOf(partition), projectId: randomUUID() }))).isOwn,
+  };
 }
 
 /** Reads the partitions with a new group until it has this many records of each. */

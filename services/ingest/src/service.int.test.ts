@@ -5,6 +5,8 @@ import type { Store } from '@questlog/runtime/clickhouse/store';
 import { sha256Hex } from '@questlog/runtime/directory/directory';
 import { openDirectory } from '@questlog/runtime/directory/openDirectory';
 import { aLog } from '@questlog/runtime/log/embedded/testing/testLog';
+import type { Log } from '@questlog/runtime/log/log';
+import { leaderless } from '@questlog/runtime/log/testing/withMethods';
 import { systemClock } from '@questlog/runtime/process/clock';
 import { Unavailable } from '@questlog/runtime/process/errors';
 import { createHealth } from '@questlog/runtime/process/health';
@@ -13,6 +15,7 @@ import { silentLogger } from '@questlog/runtime/process/logger';
 import { createMetricsRegistry } from '@questlog/runtime/process/metrics';
 import { watchFiles } from '@questlog/runtime/process/testing/filesThatRan';
 import { openLogRegistry } from '@questlog/runtime/registry/logRegistry';
+import { partitionOf } from '@questlog/schemas/partition';
 import type { Project } from '@questlog/schemas/topics/directoryEntry';
 import { TOPICS, topicDefinitions } from '@questlog/schemas/topics/topics';
 import { expect, onTestFinished, test, vi } from 'vitest';
@@ -102,13 +105,43 @@ test('a limit and a suspension that are set at one ingest hold at another within
 
 const NO_LIMITS = { eventsPerSecond: null, requestsPerSecond: null, bytesPerSecond: null, burstSeconds: 1 };
 
-/** An ingest on a log of its own, with an empty ClickHouse, and a token for it. */
-async function aGame() {
-  const log = await aLog({ clock: systemClock });
-  await log.ensureTopics(topicDefinitions(4));
-  const ingest = await anIngest(log);
-  const { directory } = ingest;
+test('starts while a partition has no leader, and serves the tenants of all others', async () => {
+  const { post, health } = await aGame((home) => (home + 1) % PARTITIONS);
+  const sessionId = randomUUID();
+  expect((await post('/v1/ingest/sessions', { id: sessionId })).status).toBe(201);
+  expect((await post('/v1/ingest/events', { sessionId, eventType: 'checkpoint' })).status).toBe(201);
+  const { problems, warnings } = await health.state();
+  expect(problems).toEqual({});
+  for (const topic of [TOPICS.events, TOPICS.sessions, TOPICS.reportLinks]) {
+    expect(warnings['log']).toContain(`${topic}/`);
+  }
+});
+
+test('serves the tenants of a partition that had no leader at the start as soon as it has one', async () => {
+  const { post, lead, health } = await aGame((home) => home);
+  const sessionId = randomUUID();
+  expect((await post('/v1/ingest/sessions', { id: sessionId })).status).toBe(503);
+  lead();
+  await expect
+    .poll(async () => (await post('/v1/ingest/sessions', { id: sessionId })).status, { timeout: 10_000 })
+    .toBe(201);
+  expect((await post('/v1/ingest/events', { sessionId, eventType: 'checkpoint' })).status).toBe(201);
+  expect((await health.state()).warnings['log']).toBeUndefined();
+});
+
+const PARTITIONS = 4;
+
+/**
+ * An ingest on a log of its own, with an empty ClickHouse, and a token for it.
+ * @param sickOf the partition that has no leader, by the tenant's home; unless given, all have one.
+ */
+async function aGame(sickOf?: (home: number) => number) {
+  const whole = await aLog({ clock: systemClock });
+  await whole.ensureTopics(topicDefinitions(PARTITIONS));
   const [tenantId, projectId, tokenId] = [randomUUID(), randomUUID(), randomUUID()];
+  const sick = sickOf && leaderless(whole, sickOf(partitionOf(tenantId, 0, PARTITIONS)));
+  const ingest = await anIngest(sick?.log ?? whole);
+  const { directory } = ingest;
   const named = { name: 'N', createdAt: 1 };
   const project: Project = { ...named, id: projectId, tenantId, revision: 'A' };
   await directory.put('tenant', tenantId, { ...named, id: tenantId, monthlySoftQuota: null, spread: 1 });
@@ -118,10 +151,10 @@ async function aGame() {
     scopes: ['events:write'],
   });
   const change = (of: Partial<Project>) => directory.put('project', projectId, { ...project, ...of });
-  return { ...ingest, change };
+  return { ...ingest, log: whole, lead: () => sick?.lead(), change };
 }
 
-async function anIngest(log: Awaited<ReturnType<typeof aLog>>) {
+async function anIngest(log: Log) {
   const lifecycle = createLifecycle(silentLogger);
   const shared = {
     ...{ log, lifecycle, clock: systemClock, logger: silentLogger, health: createHealth() },

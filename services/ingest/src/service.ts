@@ -80,7 +80,7 @@ export interface IngestService {
 
 export async function startIngest(deps: IngestServiceDeps): Promise<IngestService> {
   const { log, store, registry, directory, clock, logger, metrics, health, lifecycle, settings } = deps;
-  const partitions = (await log.endOffsets(TOPICS.events)).length;
+  const partitions = await log.partitionCount(TOPICS.events);
   const { events, registered, filed } = watchProjections(deps);
 
   const quotas = openQuotas({ store, projection: events, logId: log.id, clock, logger });
@@ -193,5 +193,18 @@ function watchProjections({ log }: IngestServiceDeps) {
 
 function warnOfEngines({ health, store, log }: IngestServiceDeps): void {
   health.warn('clickhouse', async () => ((await store.ping()) ? undefined : 'ClickHouse does not answer'));
-  health.warn('log', async () => void (await log.endOffsets(TOPICS.events)));
+  health.warn('log', async () => {
+    const without = await Promise.all(WRITTEN.map(async (topic) => withoutLeader(log, topic)));
+    const named = without.flat().slice(0, MAX_NAMED).join(', ');
+    return named === '' ? undefined : `without a leader, so that their tenants wait: ${named}`;
+  });
+}
+
+/** Games' requests wait for the log to have them. */
+const WRITTEN = [TOPICS.events, TOPICS.sessions, TOPICS.reportLinks];
+const MAX_NAMED = 5;
+
+async function withoutLeader(log: Log, topic: string): Promise<string[]> {
+  const ranges = await log.offsetRanges(topic);
+  return ranges.flatMap((range, partition) => (range === undefined ? [`${topic}/${partition}`] : []));
 }

@@ -34,7 +34,7 @@ export async function startLinker(deps: LinkerDeps): Promise<Linker> {
     const checked = { group: GROUPS.link, topic, name: `${GROUPS.link} ${topic}` };
     return checkProgress(deps, checked, (lag) => metrics.linkerLag.set({ topic }, lag));
   });
-  const partitions = (await log.endOffsets(TOPICS.events)).length;
+  const partitions = await log.partitionCount(TOPICS.events);
   const watched: PartitionDeps['watched'] = new Map();
   const shared = sharedOf(deps);
   health.check(`${GROUPS.link} look-ups`, () => problemsOf(watched));

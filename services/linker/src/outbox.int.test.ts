@@ -16,7 +16,7 @@ const isAway = async (): Promise<never> => {
 
 test.each<[string, Partial<Log>]>([
   ['what was committed', { committed: isAway }],
-  ['where a topic begins', { startOffsets: isAway }],
+  ['where a topic begins', { offsetRanges: isAway }],
   ['where the state ends', { endOffset: isAway }],
   ['the state', { tail: isAway }],
 ])('closes its producer when %s cannot be read', async (_, outage) => {

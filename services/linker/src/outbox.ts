@@ -228,7 +228,7 @@ async function restoredState(
   const tail = await log.tail({
     topic: TOPICS.linkerState,
     from: 'earliest',
-    partition,
+    partitions: [partition],
     onTruncated: () => stalled.abort(new Unavailable('the changelog was cut while it was read')),
     onBatch: ({ records }) => {
       stall.refresh();

@@ -90,7 +90,7 @@ async function projectTopic<Message>(
   const codec = await createCodec(deps.registry, contract);
   const openLetters = await openDeadLetters({ ...deps, group });
   // Asked once: partition counts never change.
-  const partitions = (await log.endOffsets(topic)).length;
+  const partitions = await log.partitionCount(topic);
   const endCheck = checkProgress(deps, { group, topic, name: group }, (lag) =>
     metrics.projectorLag.set({ topic }, lag),
   );

@@ -172,7 +172,7 @@ export function anIngest(engines: Engines, name: string): Service<Ingest> {
 /** As `service.ts` of ingest wires it, without its listeners. */
 async function startIngest(deps: ServiceDeps): Promise<{ failed: Promise<never>; it: Ingest }> {
   const { log, store, clock, logger } = deps;
-  const partitions = (await log.endOffsets(TOPICS.events)).length;
+  const partitions = await log.partitionCount(TOPICS.events);
   const watch = (group: string, topic: string) => watchProjection({ log, clock: steadyClock, group, topic });
   const projection = watch(GROUPS.projectEvents, TOPICS.events);
   const registered = watch(GROUPS.projectSessions, TOPICS.sessions);

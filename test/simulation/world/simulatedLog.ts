@@ -10,6 +10,7 @@ import type {
   Committed,
   Log,
   NewRecord,
+  OffsetRange,
   OwnedPartition,
   TailOptions,
   TopicSpec,
@@ -76,11 +77,13 @@ export class SimulatedLog {
           mayBeLate: true,
           work: () => this.append(topic, partition, records),
         }),
+      partitionCount: (topic) => ask('partition count', () => this.partitionsOf(topic).length),
       endOffsets: (topic) =>
         ask('end offsets', () => this.partitionsOf(topic).map(({ endOffset }) => endOffset)),
       endOffset: (topic, partition) => ask('end offset', () => this.partition(topic, partition).endOffset),
       added: async () => [],
       startOffsets: (topic) => ask('start offsets', () => this.partitionsOf(topic).map(() => 0)),
+      offsetRanges: (topic) => ask('offset ranges', () => this.#ranges(topic)),
       committed: (group, topic) =>
         ask(`committed ${group}`, () =>
           this.partitionsOf(topic).map(({ number }) => this.groups.get(group)?.committed(topic, number)),
@@ -156,10 +159,13 @@ export class SimulatedLog {
 
   #tail(process: Process, options: TailOptions): FollowingTail {
     const { topic } = options;
-    const ranges = this.partitionsOf(topic).map(({ endOffset }) => ({ startOffset: 0, endOffset }));
-    return new FollowingTail(options, ranges, {
+    return new FollowingTail(options, this.#ranges(topic), {
       open: (partition, position, ring) => this.open(process, { topic, partition, position, ring }),
     });
+  }
+
+  #ranges(topic: string): OffsetRange[] {
+    return this.partitionsOf(topic).map(({ endOffset }) => ({ startOffset: 0, endOffset }));
   }
 
   #producer(process: Process, id: string): TransactionalProducer {

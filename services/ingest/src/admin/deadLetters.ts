@@ -135,7 +135,7 @@ async function appendAgain(
 ): Promise<Omit<ReplayedLetter, 'id'>> {
   if (!isOurs) throw new Rejected('not_replayable', `${topic} is no topic whose records are replayed`);
   if (value === null) throw new Rejected('not_replayable', `it is not kept here: ${reason}`);
-  const partitions = (await log.endOffsets(topic)).length;
+  const partitions = await log.partitionCount(topic);
   const partition = sourcePartition < partitions ? sourcePartition : partitionOf(key ?? '', 0, partitions);
   try {
     const again = { key, value, headers: { ...headers, [LETTER_ID_HEADER]: id } };
@@ -175,11 +175,11 @@ async function recordAt(
   { partition, offset }: KnownLetter['place'],
 ): Promise<LogRecord | undefined> {
   const { promise, resolve } = Promise.withResolvers<LogRecord | undefined>();
-  const ends = await log.endOffsets(TOPIC);
+  const partitions = await log.partitionCount(TOPIC);
   const tail = await log.tail({
     topic: TOPIC,
-    from: ends.with(partition, offset),
-    partition,
+    from: Array(partitions).fill(offset),
+    partitions: [partition],
     onBatch: ({ records, nextOffset }) => {
       const record = records.find((one) => one.offset === offset);
       if (record !== undefined || nextOffset > offset) resolve(record);

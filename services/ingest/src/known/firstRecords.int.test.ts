@@ -1,11 +1,15 @@
 /** What ingest keeps of the sessions that it reads while Kafka does not tell which of them ClickHouse has. */
 import { randomUUID } from 'node:crypto';
 import type { Store } from '@questlog/runtime/clickhouse/store';
+import type { Proof } from '@questlog/runtime/consumer/findCut';
 import { aLog } from '@questlog/runtime/log/embedded/testing/testLog';
+import type { Log } from '@questlog/runtime/log/log';
+import { leaderless } from '@questlog/runtime/log/testing/withMethods';
 import { Unavailable } from '@questlog/runtime/process/errors';
 import { silentLogger } from '@questlog/runtime/process/logger';
 import { openLogRegistry } from '@questlog/runtime/registry/logRegistry';
 import { aSession } from '@questlog/schemas/fixtures/builders';
+import { partitionOf } from '@questlog/schemas/partition';
 import { TOPICS, topicDefinitions } from '@questlog/schemas/topics/topics';
 import { expect, onTestFinished, test } from 'vitest';
 import type { MemoryBounds } from './firstRecordMemory.ts';
@@ -32,6 +36,43 @@ test('with no room for more ingest refuses, and registers again once Kafka tells
   await expect(register(1)).rejects.toBeInstanceOf(Unavailable);
   kafka.isAway = false;
   await register(1);
+});
+
+test('a cut of a partition that gets its leader after the start is found as at a start', async () => {
+  const whole = await aLog();
+  await whole.ensureTopics(topicDefinitions(2));
+  const home = partitionOf(TENANT, 0, 2);
+  const registry = await openLogRegistry(whole);
+  const cuts: unknown[] = [];
+  const open = async (log: Log, projected: number[], last: (Proof | undefined)[]) => {
+    const sessions = await openSessions({
+      ...{ log, registry, logger: silentLogger, onCut: (cut) => void cuts.push(cut) },
+      projection: {
+        caughtUp: async () => {},
+        projected: async () => projected,
+        lastRecords: async () => last,
+      },
+      store: { query: async () => [] } as unknown as Store,
+    });
+    onTestFinished(() => sessions.close());
+    return sessions;
+  };
+  const before = await open(whole, [0, 0], []);
+  const made = [0, 1].map(() => aSession({ tenantId: TENANT, projectId: PROJECT }));
+  for (const session of made) await before.register(session);
+
+  // The projector had written others, of a log that was cut since.
+  const { log, lead } = leaderless(whole, home);
+  const last = [0, 1].map((one) =>
+    one === home ? { offset: 1, id: 'of a record that is gone' } : undefined,
+  );
+  const sessions = await open(log, [2, 2].with(1 - home, 0), last);
+  const ids = made.map(({ sessionId }) => sessionId);
+  await expect(sessions.find(TENANT, PROJECT, ids)).rejects.toBeInstanceOf(Unavailable);
+  expect(cuts).toEqual([]);
+  lead();
+  expect([...(await sessions.find(TENANT, PROJECT, ids)).keys()]).toEqual(ids);
+  expect(cuts).toEqual([{ topic: TOPICS.sessions, partition: home, offset: 1 }]);
 });
 
 /** ClickHouse gets all at once, and answers with none of it. */

@@ -9,11 +9,11 @@
  */
 import { idOf } from '@questlog/runtime/consumer/blocks';
 import type { Proof } from '@questlog/runtime/consumer/findCut';
-import type { Log, Tail } from '@questlog/runtime/log/log';
+import type { Log, OffsetRange, Tail } from '@questlog/runtime/log/log';
 import { reachedWithin } from '@questlog/runtime/log/reachedWithin';
 import { Invalid, Unavailable } from '@questlog/runtime/process/errors';
 import type { Logger } from '@questlog/runtime/process/logger';
-import { withinLimit } from '@questlog/runtime/process/waiting';
+import { Failure, untilAvailable, withinLimit } from '@questlog/runtime/process/waiting';
 import { createCodec, type SchemaRegistry } from '@questlog/runtime/registry/registry';
 import { openTailDecoder, type TailDecoder } from '@questlog/runtime/registry/tailDecoder';
 import { partitionOf } from '@questlog/schemas/partition';
@@ -104,19 +104,16 @@ export async function openFirstRecords<Message, Entity>(
   const codec = await createCodec(deps.registry, kind.contract);
   const decoder = openTailDecoder({ codec, logger, topic });
   const memory = new FirstRecordMemory<Entity>(kind, deps.bounds);
-  const ends = await log.endOffsets(topic);
-  const partitions = ends.length;
+  const partitions = await log.partitionCount(topic);
   const onProjected = (projected: readonly number[]): void => memory.makeRoom(projected);
   const restorer = new Restorer({ ...deps, onProjected }, topic);
-  const tail = await follow(deps, { kind, decoder, memory, restorer, partitions });
-  await tail.reached(ends);
+  const tails = await openTails(deps, { kind, decoder, memory, restorer, partitions });
 
-  const readUpTo = (home: number, end: number): Promise<void> =>
-    reachedWithin(
-      tail,
-      ends.map((_, partition) => (partition === home ? end : 0)),
-      limit,
-    );
+  const readUpTo = async (home: number, end: number): Promise<void> => {
+    const tail = await withinLimit(tails.of(home), limit.limitMs, lags);
+    const ends = tail.positions().map((_, partition) => (partition === home ? end : 0));
+    await reachedWithin(tail, ends, limit);
+  };
   const caughtUp = async (tenantId: string): Promise<void> => {
     const home = partitionOf(tenantId, 0, partitions);
     await withinLimit(restorer.restored(home), limit.limitMs, lags);
@@ -133,11 +130,11 @@ export async function openFirstRecords<Message, Entity>(
   };
 
   return {
-    failed: tail.failed,
+    failed: tails.failed,
     close: () => {
       restorer.close();
       decoder.close();
-      return tail.close();
+      return tails.close();
     },
     caughtUp,
     append,
@@ -170,32 +167,109 @@ function lags(): never {
   throw new Unavailable(LAGS);
 }
 
-async function follow<Message, Entity>(
-  { log, projection, logger, onCut }: FirstRecordsDeps,
-  to: {
-    kind: FirstRecordKind<Message, Entity>;
-    decoder: TailDecoder<Message>;
-    memory: FirstRecordMemory<Entity>;
-    restorer: Restorer;
-    partitions: number;
-  },
-): Promise<Tail> {
-  const { kind, decoder, memory, restorer, partitions } = to;
+interface Following<Message, Entity> {
+  readonly kind: FirstRecordKind<Message, Entity>;
+  readonly decoder: TailDecoder<Message>;
+  readonly memory: FirstRecordMemory<Entity>;
+  readonly restorer: Restorer;
+  readonly partitions: number;
+}
+
+/** As of the start, also for the partitions that are followed later: what lies ahead was in ClickHouse at `onStart`. */
+interface Projected {
+  /** Per partition, the offset below which all was projected. */
+  readonly projected: readonly number[];
+  /** Per partition, the record that the projector's commit names, where it names one. */
+  readonly last: readonly (Proof | undefined)[];
+}
+
+interface Tails {
+  /** That of the partition, once there is one. */
+  of(partition: number): Promise<Tail>;
+  readonly failed: Promise<never>;
+  close(): Promise<void>;
+}
+
+/**
+ * Resolves once all is read of the partitions that have a leader now. Each of the others is followed once it has one, just
+ * as at a start; until then only its tenants wait.
+ */
+async function openTails<Message, Entity>(
+  deps: FirstRecordsDeps,
+  to: Following<Message, Entity>,
+): Promise<Tails> {
+  const { topic } = to.kind.contract;
+  const before = { projected: await deps.projection.projected(), last: await deps.projection.lastRecords() };
+  to.memory.projected = before.projected;
+  await to.kind.onStart?.();
+  const closed = new AbortController();
+  const failure = new Failure();
+  const opened: Tail[] = [];
+  const follow = async (wanted: readonly number[]) => {
+    const followed = await followLed(deps, { ...to, before }, wanted);
+    if (followed === undefined) return undefined;
+    if (closed.signal.aborted) await followed.tail.close();
+    followed.tail.failed.catch(failure.fail);
+    opened.push(followed.tail);
+    return followed;
+  };
+  const late = async (partition: number): Promise<Tail> => {
+    const where = { topic, partition };
+    const followed = async () => {
+      const { tail } = (await follow([partition])) ?? {};
+      if (tail === undefined) throw new Unavailable(`${topic}/${partition} has no leader`);
+      return tail;
+    };
+    const tail = await untilAvailable(followed, {
+      signal: closed.signal,
+      onDelay: ({ message }, backoffMs) =>
+        deps.logger.warn('first_records_awaited', { ...where, backoffMs, cause: message }),
+    });
+    deps.logger.info('first_records_followed', where);
+    return tail;
+  };
+  const all = Array.from({ length: to.partitions }, (_, partition) => partition);
+  const first = await follow(all);
+  const tails = all.map(async (one) => (first?.ends[one] === undefined ? await late(one) : first.tail));
+  for (const tail of tails) {
+    tail.catch((error) => {
+      if (!closed.signal.aborted) failure.fail(error);
+    });
+  }
+  await first?.tail.reached(first.ends.map((end) => end ?? 0));
+  return {
+    of: (partition) => tails[partition] ?? Promise.reject(new Error(`${topic} has no ${partition}`)),
+    failed: failure.failed,
+    close: async () => {
+      closed.abort();
+      await Promise.all(opened.map((tail) => tail.close()));
+    },
+  };
+}
+
+/** @returns the ends, as of before, of the partitions that are followed; undefined where none that is wanted has a leader. */
+async function followLed<Message, Entity>(
+  { log, logger, onCut }: FirstRecordsDeps,
+  to: Following<Message, Entity> & { readonly before: Projected },
+  wanted: readonly number[],
+): Promise<{ readonly tail: Tail; readonly ends: readonly (number | undefined)[] } | undefined> {
+  const { kind, decoder, memory, restorer, partitions, before } = to;
   const { topic } = kind.contract;
-  memory.projected = await projection.projected();
-  const cuts = await cutsBefore(log, topic, memory.projected, await projection.lastRecords());
-  const starts = cuts.length === 0 ? [] : await log.startOffsets(topic);
-  const from = [...memory.projected];
-  for (const { partition, offset } of cuts) {
+  const all = await log.offsetRanges(topic);
+  const ranges = all.map((range, partition) => (wanted.includes(partition) ? range : undefined));
+  const led = wanted.filter((partition) => ranges[partition] !== undefined);
+  if (led.length === 0) return undefined;
+  const from = [...before.projected];
+  for (const { partition, offset } of await cutsBefore(log, topic, ranges, before)) {
     // What the projector has written is no proof of what is in the log now.
-    from[partition] = starts[partition] ?? 0;
+    from[partition] = ranges[partition]?.startOffset ?? 0;
     memory.cut(partition, offset);
     onCut?.({ topic, partition, offset });
   }
-  await kind.onStart?.();
-  return await log.tail({
+  const tail = await log.tail({
     topic,
     from,
+    partitions: led,
     onTruncated: (partition, offset) => {
       memory.cut(partition, offset);
       restorer.cut(partition, offset);
@@ -221,26 +295,27 @@ async function follow<Message, Entity>(
       }
     },
   });
+  return { tail, ends: ranges.map((range) => range?.endOffset) };
 }
 
 /**
  * Finds the cuts that came before this process did: the log does not hold the last records that were projected.
  *
- * @param projected per partition, the offset below which all was projected.
- * @param last per partition, the record that the projector's commit names, where it names one.
+ * @param ranges of the partitions that are looked at.
  * @returns the partitions, each with an offset from which on it is not what was projected. Where retention has removed the
  *   record, nothing tells.
  */
 async function cutsBefore(
-  log: Pick<Log, 'endOffsets' | 'tail'>,
+  log: Pick<Log, 'tail'>,
   topic: string,
-  projected: readonly number[],
-  last: readonly (Proof | undefined)[],
+  ranges: readonly (OffsetRange | undefined)[],
+  { projected, last }: Projected,
 ): Promise<{ readonly partition: number; readonly offset: number }[]> {
-  const ends = await log.endOffsets(topic);
   const found = new Map<number, number>();
   const unread = new Set<number>();
-  ends.forEach((end, partition) => {
+  ranges.forEach((range, partition) => {
+    if (range === undefined) return;
+    const { endOffset: end } = range;
     const offset = last[partition]?.offset;
     if ((projected[partition] ?? 0) > end) found.set(partition, end);
     else if (offset !== undefined && offset < end) unread.add(partition);
@@ -253,7 +328,8 @@ async function cutsBefore(
     };
     const tail = await log.tail({
       topic,
-      from: ends.map((end, partition) => (unread.has(partition) ? (last[partition]?.offset ?? end) : end)),
+      from: ranges.map((_, partition) => last[partition]?.offset ?? 0),
+      partitions: [...unread],
       onBatch: ({ partition, records, nextOffset }) => {
         const proof = last[partition];
         if (proof === undefined || nextOffset <= proof.offset) return;

@@ -8,7 +8,7 @@ import { type Projection, watchProjection } from './projection.ts';
 test('a read of what is projected asks once for the end and once for the commits, and not for the start', async () => {
   const { projection, asked } = aLog({ ends: [5, 3], commits: [5, 3] });
   await projection.caughtUp('all');
-  expect(asked).toEqual({ endOffsets: 1, committed: 1, startOffsets: 0 });
+  expect(asked).toEqual({ endOffsets: 1, committed: 1, offsetRanges: 0 });
 });
 
 test('a read waits until the partitions that matter are projected, and for no other', async () => {
@@ -27,7 +27,7 @@ test('a read waits until the partitions that matter are projected, and for no ot
 test('a partition without a commit has what lies below its start, where retention took everything', async () => {
   const { projection, asked } = aLog({ ends: [5, 7], commits: [5, undefined], starts: [0, 7] });
   await projection.caughtUp('all');
-  expect(asked.startOffsets).toBe(1);
+  expect(asked.offsetRanges).toBe(1);
   expect(await projection.projected()).toEqual([5, 7]);
 });
 
@@ -35,7 +35,7 @@ test('a partition without a commit that does not matter, or is empty, is not ask
   const { projection, asked } = aLog({ ends: [5, 7, 0], commits: [5, undefined, undefined] });
   await projection.caughtUp([0]);
   await projection.caughtUp([0, 2]);
-  expect(asked.startOffsets).toBe(0);
+  expect(asked.offsetRanges).toBe(0);
   await expect(projection.caughtUp([1], 0)).rejects.toBeInstanceOf(Unavailable);
 });
 
@@ -95,7 +95,7 @@ function aLog(
   onEnds: () => unknown = () => undefined,
 ) {
   const state = { commits: given.commits, polls: 0 };
-  const asked = { endOffsets: 0, committed: 0, startOffsets: 0 };
+  const asked = { endOffsets: 0, committed: 0, offsetRanges: 0 };
   const log: AskedLog = {
     endOffsets: async () => {
       asked.endOffsets += 1;
@@ -110,9 +110,11 @@ function aLog(
       if (end === NO_LEADER) throw new Unavailable('the partition has no leader');
       return end;
     },
-    startOffsets: async () => {
-      asked.startOffsets += 1;
-      return given.starts ?? given.ends.map(() => 0);
+    offsetRanges: async () => {
+      asked.offsetRanges += 1;
+      return given.ends.map((endOffset, partition) =>
+        endOffset === NO_LEADER ? undefined : { startOffset: given.starts?.[partition] ?? 0, endOffset },
+      );
     },
     committed: async () => {
       asked.committed += 1;

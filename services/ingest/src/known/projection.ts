@@ -27,7 +27,7 @@ export const READ_WAIT_MS = 5_000;
 const POLL_MS = 25;
 
 export function watchProjection(deps: {
-  log: Pick<Log, 'endOffsets' | 'endOffset' | 'startOffsets' | 'committed'>;
+  log: Pick<Log, 'endOffsets' | 'endOffset' | 'offsetRanges' | 'committed'>;
   clock: Clock;
   group: string;
   topic: string;
@@ -36,7 +36,7 @@ export function watchProjection(deps: {
   // One poll serves all who wait: it asks for what everybody asks for, and what is projected stays so.
   const shares = {
     committed: shared(() => log.committed(group, topic)),
-    startOffsets: shared(() => log.startOffsets(topic)),
+    offsetRanges: shared(() => log.offsetRanges(topic)),
   };
   const projected = (matters: (partition: number) => boolean): Promise<number[]> =>
     positionsOf(shares, group, topic, matters);

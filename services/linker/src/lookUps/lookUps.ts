@@ -149,7 +149,7 @@ export class LookUps {
     const ends = [...needs].filter(([, { offset }]) => offset > 0);
     if (ends.length === 0) return undefined;
     const commits = await log.committed(group, topic);
-    const known = { committed: async () => commits, startOffsets: () => log.startOffsets(topic) };
+    const known = { committed: async () => commits, offsetRanges: () => log.offsetRanges(topic) };
     const positions = await positionsOf(known, group, topic, (partition) => needs.has(partition));
     const isAt = (partition: number, end: number, { leaderEpoch }: Need): boolean =>
       (positions[partition] ?? 0) >= end && !isOfOlderLog(commits[partition], leaderEpoch);

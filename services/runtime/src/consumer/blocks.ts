@@ -51,7 +51,7 @@ export interface Attempt {
 }
 
 export interface BlockOptions<Plan> {
-  readonly log: Pick<Log, 'startOffsets' | 'endOffset'>;
+  readonly log: Pick<Log, 'offsetRanges' | 'endOffset'>;
   readonly topic: string;
   /** What the tables hold of this partition. */
   readonly held: HeldRecords;

@@ -4,7 +4,7 @@ import { APPEND_ID_HEADER, TOPICS, topicDefinitions } from '@questlog/schemas/to
 import { expect, onTestFinished, test, vi } from 'vitest';
 import { aLog, ManualClock } from '../log/embedded/testing/testLog.ts';
 import type { Log, LogRecord } from '../log/log.ts';
-import { heldBack, withMethods } from '../log/testing/withMethods.ts';
+import { heldBack, leaderless, withMethods } from '../log/testing/withMethods.ts';
 import { Invalid, Unavailable } from '../process/errors.ts';
 import { silentLogger } from '../process/logger.ts';
 import { openLogRegistry } from '../registry/logRegistry.ts';
@@ -110,6 +110,12 @@ test('one that may be there is looked for, and sent only if it is not', async ()
   const all = await letters();
   expect(all).toHaveLength(6);
   expect(new Set(all.map(({ id }) => id)).size).toBe(6);
+});
+
+test('one is sent, and looked for, while another partition of the dead letters has no leader', async () => {
+  const { openLetters, letters } = await aGroup({ on: (log) => leaderless(log, 2).log });
+  for (const offset of [1, 1]) await openLetters().send(SOURCE, aRecord(offset), unreadable(), true);
+  expect(await letters()).toHaveLength(1);
 });
 
 test('one whose append failed is looked for again, since it may be there all the same', async () => {

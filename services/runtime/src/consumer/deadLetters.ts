@@ -37,7 +37,7 @@ export async function openDeadLetters(deps: {
 }): Promise<(signal: AbortSignal) => DeadLetters> {
   const { log, clock, logger, group } = deps;
   const codec = await createCodec(deps.registry, deadLetter);
-  const partitions = (await log.endOffsets(TOPICS.deadLetters)).length;
+  const partitions = await log.partitionCount(TOPICS.deadLetters);
   const ratio = new DeadRatio();
   const append = async (letter: Letter, [kept, ...less]: readonly LogRecord[]): Promise<void> => {
     if (kept === undefined) return;
@@ -157,12 +157,12 @@ const STILL_LIMIT_MS = 30_000;
 
 /** The newest letters of a partition. @throws Unavailable when none comes for a while, or the signal aborts. */
 async function appendIdsIn(log: Log, partition: number, signal: AbortSignal): Promise<Set<string>> {
-  const ends = await log.endOffsets(TOPICS.deadLetters);
+  const end = await log.endOffset(TOPICS.deadLetters, partition);
   const ids = new Set<string>();
   const tail = await log.tail({
     topic: TOPICS.deadLetters,
     from: 'earliest',
-    partition,
+    partitions: [partition],
     onBatch: ({ records }) => {
       for (const { headers } of records) {
         const id = headers[APPEND_ID_HEADER];
@@ -171,9 +171,9 @@ async function appendIdsIn(log: Log, partition: number, signal: AbortSignal): Pr
     },
   });
   try {
-    const end = ends.map((offset, p) => (p === partition ? offset : 0));
+    const ends = tail.positions().map((_, p) => (p === partition ? end : 0));
     const message = 'the dead letters cannot be read';
-    await reachedUnlessStill(tail, end, { limitMs: STILL_LIMIT_MS, message, signal });
+    await reachedUnlessStill(tail, ends, { limitMs: STILL_LIMIT_MS, message, signal });
   } finally {
     await tail.close();
   }

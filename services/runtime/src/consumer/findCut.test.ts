@@ -1,7 +1,7 @@
 /** Where a log was cut is found by any rows that are left of what it held. */
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { type LogRecord, LogTruncated, type OwnedPartition } from '../log/log.ts';
+import { type Log, type LogRecord, LogTruncated, type OwnedPartition } from '../log/log.ts';
 import { withMethods } from '../log/testing/withMethods.ts';
 import { findCut, type HeldRecords, type HeldRow, type Note } from './findCut.ts';
 
@@ -9,6 +9,10 @@ const idOf = (record: LogRecord): string => record.value?.toString() ?? '';
 
 /** Each mutant of the product is run against them. */
 const RUNS = process.env['QUESTLOG_TEST_RUNS'] === 'mutants' ? 100 : 500;
+
+function aLog(startOffset: number, endOffset: number): Pick<Log, 'offsetRanges' | 'endOffset'> {
+  return { offsetRanges: async () => [{ startOffset, endOffset }], endOffset: async () => endOffset };
+}
 
 /** The records are their names. */
 function aReader(names: readonly string[]): OwnedPartition {
@@ -73,7 +77,7 @@ test('every row of a lost record is behind the cut that is found, and none of a 
       const told = now.length < written ? now.length : Infinity;
       const found = await findCut(
         {
-          log: { startOffsets: async () => [start], endOffset: async () => now.length },
+          log: aLog(start, now.length),
           ...{ owned: aReader(now), topic: 't', held: rowsHeld(rows), idOf },
         },
         { offset: written, ...(isProven ? { last } : {}) },
@@ -110,7 +114,7 @@ async function find({
   told?: number;
   owned?: OwnedPartition;
 }) {
-  const log = { startOffsets: async () => [start], endOffset: async () => now.length };
+  const log = aLog(start, now.length);
   return await findCut({ log, owned, topic: 't', held: rowsHeld(rows), idOf }, note, told);
 }
 const OLD = ['old 0', 'old 1', 'old 2', 'old 3', 'old 4'];
@@ -126,7 +130,7 @@ test('of rows only those above the last record are looked for, where that is wha
   const held = rowsHeld(OLD.map((name, offset) => ({ offset, name })));
   const asked: number[] = [];
   const watched = { ...held, top: (above: number) => held.top(asked.push(above) && above) };
-  const log = { startOffsets: async () => [0], endOffset: async () => 5 };
+  const log = aLog(0, 5);
   const deps = { log, owned: aReader(OLD), topic: 't', held: watched, idOf };
   await findCut(deps, { offset: 5, last: { offset: 4, id: 'old 4' } });
   await findCut(deps, { offset: 5 });

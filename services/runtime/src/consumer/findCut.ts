@@ -1,5 +1,6 @@
 /** Tells whether a log still holds what a group has written from it, and if it was cut, where. */
 import { type Log, type LogRecord, LogTruncated, type OwnedPartition } from '../log/log.ts';
+import { Unavailable } from '../process/errors.ts';
 
 /** What a group writes beside its offset. */
 export interface Note {
@@ -61,7 +62,7 @@ export interface Cut {
 }
 
 export interface CutDeps {
-  readonly log: Pick<Log, 'startOffsets' | 'endOffset'>;
+  readonly log: Pick<Log, 'offsetRanges' | 'endOffset'>;
   readonly owned: OwnedPartition;
   readonly topic: string;
   readonly held: HeldRecords;
@@ -93,9 +94,11 @@ export async function findCut(deps: CutDeps, note: Note, told = Infinity): Promi
   const isTopSame = top === undefined || (await compareRow(top)) !== 'other';
   if (proof !== 'other' && isTopSame && wanted <= told) return undefined;
 
-  same = Math.max(same, ((await log.startOffsets(topic))[owned.partition] ?? 0) - 1);
+  const range = (await log.offsetRanges(topic))[owned.partition];
+  if (range === undefined) throw new Unavailable(`${topic}/${owned.partition} has no leader`);
+  same = Math.max(same, range.startOffset - 1);
   // What is behind the end need not be waited for.
-  let other = Math.min(told, await log.endOffset(topic, owned.partition));
+  let other = Math.min(told, range.endOffset);
   for (let about = other; ; about = Math.floor((same + other) / 2)) {
     const row = await held.nearest({ above: same, below: other, about });
     if (row === undefined) break;

@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, expect, onTestFinished, test, vi } from 'vitest';
 import { type EmbeddedExtras, openEmbeddedLog } from '../log/embedded/embeddedLog.ts';
 import type { Log, OwnedPartition } from '../log/log.ts';
+import { leaderless, withMethods } from '../log/testing/withMethods.ts';
 import { createHealth, type Health } from '../process/health.ts';
 import { checkProgress, positionsOf, watchProgress } from './progress.ts';
 
@@ -79,13 +80,45 @@ test('a partition that moves is no problem, however far it is behind; one that s
   await consumer.stop();
 });
 
+test('of a partition without a leader nobody says that it stands still, and the others are watched', async () => {
+  const topic = 'two';
+  const cleanup = { policy: 'delete', retentionMs: 1e12 } as const;
+  await log.ensureTopics([{ name: topic, partitions: 2, cleanup, maxRecordBytes: 1e6 }]);
+  for (const partition of [0, 1, 1])
+    await log.append(topic, partition, [{ key: null, value: Buffer.from('x') }]);
+  const sick = leaderless(log, 1);
+  const progress = watchProgress({ log: sick.log, clock, group: 'g', topic });
+  expect([await progress.problem(), await progress.lag()]).toEqual([undefined, 1]);
+  nowMs += HOUR_MS;
+  expect(await progress.problem()).toContain('has not moved on two/0');
+  sick.lead();
+  expect(await progress.lag()).toBe(3);
+});
+
+test('a partition that has a leader again has not stood still while it had none', async () => {
+  let isLed = true;
+  const sick = withMethods(log, {
+    offsetRanges: async (topic) => (isLed ? await log.offsetRanges(topic) : [undefined]),
+  });
+  const progress = watchProgress({ log: sick, clock, group: 'g', topic: TOPIC });
+  await append();
+  expect(await progress.problem()).toBeUndefined();
+  isLed = false;
+  nowMs += HOUR_MS;
+  expect(await progress.problem()).toBeUndefined();
+  isLed = true;
+  expect(await progress.problem()).toBeUndefined();
+  nowMs += 30_001;
+  expect(await progress.problem()).toContain('has not moved');
+});
+
 test('a group has read what it committed, or else what lies before the topic', async () => {
   const asked: string[] = [];
   const of = {
     committed: async () => [{ offset: 7, metadata: '' }, undefined, { offset: 0, metadata: '' }],
-    startOffsets: async () => {
-      asked.push('startOffsets');
-      return [3, 4, 5];
+    offsetRanges: async () => {
+      asked.push('offsetRanges');
+      return [3, 4, 5].map((startOffset) => ({ startOffset, endOffset: 9 }));
     },
   };
   expect(await positionsOf(of, 'g', TOPIC)).toEqual([7, 4, 0]);
@@ -93,6 +126,8 @@ test('a group has read what it committed, or else what lies before the topic', a
   // Where the topic begins is a request to every broker.
   expect(await positionsOf(of, 'g', TOPIC, (partition) => partition !== 1)).toEqual([7, 0, 0]);
   expect(asked).toHaveLength(1);
+  const sick = { ...of, offsetRanges: async () => [undefined, undefined, undefined] };
+  expect(await positionsOf(sick, 'g', TOPIC)).toEqual([7, 0, 0]);
 });
 
 test('a process looks at its progress unasked, so that the first who asks hears of what has long been stuck', async () => {

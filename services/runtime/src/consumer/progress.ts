@@ -6,7 +6,7 @@ import type { ServiceDeps } from './serviceDeps.ts';
 export interface Progress {
   /** A sentence when a partition has lag and has not moved for the bound; undefined otherwise. */
   problem(): Promise<string | undefined>;
-  /** Records that the group has not committed, over all partitions. */
+  /** Records that the group has not committed, over all partitions that have a leader. */
   lag(): Promise<number>;
 }
 
@@ -17,10 +17,15 @@ export function watchProgress(deps: { log: Log; clock: Clock; group: string; top
   const { log, clock, group, topic } = deps;
   const moved = new Map<number, { offset: number; atMs: number }>();
   const lags = async (): Promise<{ partition: number; offset: number; lag: number }[]> => {
-    const [ends, positions] = await Promise.all([log.endOffsets(topic), positionsOf(log, group, topic)]);
-    return ends.map((end, partition) => {
+    const [ranges, positions] = await Promise.all([log.offsetRanges(topic), positionsOf(log, group, topic)]);
+    return ranges.flatMap((range, partition) => {
+      // Nobody can move on a partition without a leader: no restart of this process would help, and others need it.
+      if (range === undefined) {
+        moved.delete(partition);
+        return [];
+      }
       const offset = positions[partition] ?? 0;
-      return { partition, offset, lag: end - offset };
+      return [{ partition, offset, lag: range.endOffset - offset }];
     });
   };
   return {
@@ -62,17 +67,18 @@ export function checkProgress(
 }
 
 /**
- * Per partition, the offset below which the group has read everything: its commit, or where the topic begins.
+ * Per partition, the offset below which the group has read everything: its commit, or where the topic begins; 0 where that
+ * is unknown, since the partition has no leader now.
  * @param matters where a topic begins is a request to every broker, made only if a partition that matters has no commit.
  */
 export async function positionsOf(
-  log: Pick<Log, 'committed' | 'startOffsets'>,
+  log: Pick<Log, 'committed' | 'offsetRanges'>,
   group: string,
   topic: string,
   matters: (partition: number) => boolean = () => true,
 ): Promise<number[]> {
   const commits = await log.committed(group, topic);
   const isNeeded = commits.some((commit, partition) => commit === undefined && matters(partition));
-  const starts = isNeeded ? await log.startOffsets(topic) : [];
-  return commits.map((commit, partition) => commit?.offset ?? starts[partition] ?? 0);
+  const ranges = isNeeded ? await log.offsetRanges(topic) : [];
+  return commits.map((commit, partition) => commit?.offset ?? ranges[partition]?.startOffset ?? 0);
 }

@@ -46,6 +46,24 @@ test('knows a newer version’s tenant once the registry answers, and goes on un
   expect(failure).toBeUndefined();
 });
 
+test('waits for the leader of its topic, and says which', async () => {
+  const { log, registry } = await anEmptyTopic();
+  let isLed = false;
+  const said: unknown[] = [];
+  const sick = withMethods(log, {
+    endOffset: async (topic, partition) => {
+      if (!isLed) throw new Unavailable('it has no leader');
+      return await log.endOffset(topic, partition);
+    },
+  });
+  const warn = (_: string, fields?: object) => void said.push(fields);
+  const opening = openDirectory({ log: sick, registry, logger: { ...silentLogger, warn } });
+  await Promise.race([opening, expect.poll(() => said.length).toBeGreaterThan(1)]);
+  expect(said[0]).toMatchObject({ topic: TOPICS.directory, partition: 0, cause: 'it has no leader' });
+  isLed = true;
+  await (await opening).close();
+});
+
 test('does not lose another process’s change while decoding its record', async () => {
   const { log, registry } = await anEmptyTopic();
   const [decoding, answered] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];

@@ -7,6 +7,7 @@ import {
 } from '@questlog/schemas/topics/directoryEntry';
 import { TOPICS } from '@questlog/schemas/topics/topics';
 import type { Headers, Log, Tail } from '../log/log.ts';
+import { endOnceLed } from '../log/neededPartition.ts';
 import { reachedWithin } from '../log/reachedWithin.ts';
 import { Invalid, Unavailable } from '../process/errors.ts';
 import type { Logger } from '../process/logger.ts';
@@ -112,7 +113,7 @@ export async function openDirectory(deps: DirectoryDeps): Promise<DirectoryHandl
       }
     },
   });
-  await tail.reached(await log.endOffsets(TOPICS.directory));
+  await tail.reached([await endOnceLed(log, logger, TOPICS.directory)]);
   const waitMs = deps.waitMs ?? WAIT_MS;
   const isWhole = () => whole;
   const shared = { log, codec, tail, isWhole, current, predecessors, repeats, changesUnderWay, waitMs };

@@ -16,9 +16,3 @@ export interface Cursor {
   /** Nothing rings any more, and nothing is read ahead. */
   release(): void;
 }
-
-/** The offsets that one partition holds now. */
-export interface OffsetRange {
-  readonly startOffset: number;
-  readonly endOffset: number;
-}

@@ -1,8 +1,8 @@
 /** The tail of every adapter: feeds `onBatch`, and keeps how far it has come and who waits for it to come further. */
 import { Unavailable } from '../process/errors.ts';
 import { Doorbell, Failure, nextTurn } from '../process/waiting.ts';
-import type { Cursor, OffsetRange, ReadBounds } from './cursor.ts';
-import { LogTruncated, type Tail, type TailOptions } from './log.ts';
+import type { Cursor, ReadBounds } from './cursor.ts';
+import { LogTruncated, type OffsetRange, type Tail, type TailOptions } from './log.ts';
 
 export interface TailSource {
   /** `ring` is called whenever there may be something new. */
@@ -36,7 +36,7 @@ export class FollowingTail implements Tail {
     this.#source = source;
     this.#positions = firstPositions(ranges, options);
     this.#bells = ranges.map(() => new Doorbell());
-    const isRead = (partition: number) => (options.partition ?? partition) === partition;
+    const isRead = (partition: number) => options.partitions?.includes(partition) ?? true;
     this.#followed = Promise.all(
       this.#bells.map((bell, partition) => isRead(partition) && this.#follow(bell, partition)),
     );

@@ -25,6 +25,9 @@ export interface Log {
    */
   append(topic: string, partition: number, records: readonly NewRecord[]): Promise<Appended>;
 
+  /** That the topic was made with. Known also while a partition has no leader. */
+  partitionCount(topic: string): Promise<number>;
+
   /** Per partition, the offset the next record will get (Kafka's high watermark; the last stable offset for readers). */
   endOffsets(topic: string): Promise<number[]>;
 
@@ -33,6 +36,9 @@ export interface Log {
 
   /** Per partition, the oldest offset that can still be read. */
   startOffsets(topic: string): Promise<number[]>;
+
+  /** Both of them per partition; undefined where it has no leader now, which leaves the others theirs. */
+  offsetRanges(topic: string): Promise<(OffsetRange | undefined)[]>;
 
   /** Per partition, what the group committed; undefined where it never did. */
   committed(group: string, topic: string): Promise<(Committed | undefined)[]>;
@@ -57,6 +63,12 @@ export interface Log {
 
   /** Stops every tail and consumer, lets running appends finish, closes. */
   close(): Promise<void>;
+}
+
+/** The offsets that one partition holds now. */
+export interface OffsetRange {
+  readonly startOffset: number;
+  readonly endOffset: number;
 }
 
 export interface SickPartition {
@@ -130,8 +142,8 @@ export interface TailOptions {
    * means the end: `Tail.positions` shows it.
    */
   readonly from: readonly number[] | 'earliest';
-  /** Only this partition is read; unless given, all of them. */
-  readonly partition?: number;
+  /** Only these are read; unless given, all of them. */
+  readonly partitions?: readonly number[];
   /** Called in order per partition, never twice at once for one partition. A rejection ends the tail (`failed`). */
   onBatch(batch: Batch): void | Promise<void>;
   /**

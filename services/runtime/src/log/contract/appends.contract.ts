@@ -9,6 +9,7 @@ export function describeAppends({ harness, log, reopen }: Subject): void {
   describe('topics', () => {
     it('begin empty, at offset 0', async () => {
       const topic = await aTopic(log(), { partitions: 3 });
+      expect(await log().partitionCount(topic)).toBe(3);
       expect(await log().startOffsets(topic)).toEqual([0, 0, 0]);
       expect(await log().endOffsets(topic)).toEqual([0, 0, 0]);
       expect(await log().committed(aName('group'), topic)).toEqual([undefined, undefined, undefined]);
@@ -59,6 +60,8 @@ export function describeAppends({ harness, log, reopen }: Subject): void {
         await Promise.all([0, 1].map((partition) => log().append(topic, partition, [aRecord(`${count}`)])));
         expect(await log().endOffsets(topic)).toEqual([count, count]);
         expect(await log().endOffset(topic, 1)).toBe(count);
+        const range = { startOffset: 0, endOffset: count };
+        expect(await log().offsetRanges(topic)).toEqual([range, range]);
         const texts = Array.from({ length: count }, (_, index) => `${index + 1}`);
         expect(await textsToEnd(log(), topic)).toEqual([texts, texts]);
       }

@@ -11,6 +11,7 @@ import type {
   Consumer,
   Log,
   NewRecord,
+  OffsetRange,
   Tail,
   TailOptions,
   TopicSpec,
@@ -102,6 +103,10 @@ class EmbeddedLog implements Log, EmbeddedExtras {
     });
   }
 
+  async partitionCount(topic: string): Promise<number> {
+    return this.#catalog.topic(topic).partitions.length;
+  }
+
   async endOffsets(topic: string): Promise<number[]> {
     return this.#catalog.topic(topic).partitions.map(({ endOffset }) => endOffset);
   }
@@ -114,6 +119,12 @@ class EmbeddedLog implements Log, EmbeddedExtras {
 
   async startOffsets(topic: string): Promise<number[]> {
     return this.#catalog.topic(topic).partitions.map(({ startOffset }) => startOffset);
+  }
+
+  async offsetRanges(topic: string): Promise<OffsetRange[]> {
+    return this.#catalog
+      .topic(topic)
+      .partitions.map(({ startOffset, endOffset }) => ({ startOffset, endOffset }));
   }
 
   async committed(group: string, topic: string): Promise<(Committed | undefined)[]> {

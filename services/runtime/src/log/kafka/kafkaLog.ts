@@ -13,6 +13,7 @@ import type {
   Consumer,
   Log,
   NewRecord,
+  OffsetRange,
   SickPartition,
   Tail,
   TailOptions,
@@ -20,6 +21,7 @@ import type {
   TransactionalProducer,
 } from '../log.ts';
 import { RecordTooLarge } from '../log.ts';
+import { endOnceLed } from '../neededPartition.ts';
 import { batchRoom, checkedBytes } from './append/batchBytes.ts';
 import { PartitionAppender, WaitingBytes } from './append/partitionAppender.ts';
 import { idempotentProducer, Producers, SEND_LIMIT_MS, type Send } from './append/producers.ts';
@@ -111,7 +113,7 @@ class KafkaLog implements Log {
 
   /** Once, before the log is given away. */
   async identify(): Promise<void> {
-    const { id, madeWith } = await findOrMakeLog(this);
+    const { id, madeWith } = await findOrMakeLog(this, this.#deps.logger);
     for (const [topic, partitions] of madeWith) this.#deps.catalog.madeWith.set(topic, partitions);
     this.#id = id;
   }
@@ -142,6 +144,10 @@ class KafkaLog implements Log {
     });
   }
 
+  async partitionCount(topic: string): Promise<number> {
+    return (await this.#deps.catalog.limits(topic)).partitions;
+  }
+
   async endOffsets(topic: string): Promise<number[]> {
     return this.#deps.catalog.endOffsets(topic);
   }
@@ -152,6 +158,10 @@ class KafkaLog implements Log {
 
   async startOffsets(topic: string): Promise<number[]> {
     return this.#deps.catalog.startOffsets(topic);
+  }
+
+  async offsetRanges(topic: string): Promise<(OffsetRange | undefined)[]> {
+    return this.#deps.catalog.ranges(topic);
   }
 
   async committed(group: string, topic: string): Promise<(Committed | undefined)[]> {
@@ -253,15 +263,15 @@ class KafkaLog implements Log {
  * the earlier record wins for both. Each has a key of its own, so compaction keeps it. Behind it are the partitions that
  * each topic was made with.
  */
-async function findOrMakeLog(log: Omit<Log, 'id'>): Promise<LogFacts> {
+async function findOrMakeLog(log: Omit<Log, 'id'>, logger: Logger): Promise<LogFacts> {
   await log.ensureTopics([
     { name: LOG_TOPIC, partitions: 1, cleanup: { policy: 'compact' }, maxRecordBytes: MAX_RECORD_BYTES },
   ]);
-  const found = await factsOf(log);
+  const found = await factsOf(log, logger);
   if (found !== undefined) return found;
   const id = randomUUID();
   await log.append(LOG_TOPIC, 0, [{ key: id, value: Buffer.from(id) }]);
-  const made = await factsOf(log);
+  const made = await factsOf(log, logger);
   if (made === undefined) throw new Error(`${LOG_TOPIC} does not hold what was appended to it`);
   return made;
 }
@@ -280,8 +290,8 @@ function partitionsRecord({ name, partitions }: TopicSpec): NewRecord {
   return { key: PARTITIONS_KEY + name, value: Buffer.from(String(partitions)) };
 }
 
-async function factsOf(log: Omit<Log, 'id'>): Promise<LogFacts | undefined> {
-  const ends = await log.endOffsets(LOG_TOPIC);
+async function factsOf(log: Omit<Log, 'id'>, logger: Logger): Promise<LogFacts | undefined> {
+  const end = await endOnceLed(log, logger, LOG_TOPIC);
   let id: string | undefined;
   const madeWith = new Map<string, number>();
   const tail = await log.tail({
@@ -295,7 +305,7 @@ async function factsOf(log: Omit<Log, 'id'>): Promise<LogFacts | undefined> {
     },
   });
   try {
-    await Promise.race([tail.reached(ends), tail.failed]);
+    await Promise.race([tail.reached([end]), tail.failed]);
   } finally {
     await tail.close();
   }

@@ -45,13 +45,10 @@ export function severableKafka(brokers: string): SeverableKafka {
 export function catalogOf(log: Log): KafkaCatalog {
   return {
     limits: async (topic) => {
-      const partitions = (await log.endOffsets(topic)).length;
+      const partitions = await log.partitionCount(topic);
       return { topic, partitions, maxBatchBytes: 1_000_000, isCompacted: false };
     },
-    ranges: async (topic) => {
-      const [starts, ends] = [await log.startOffsets(topic), await log.endOffsets(topic)];
-      return starts.map((startOffset, partition) => ({ startOffset, endOffset: ends[partition] ?? 0 }));
-    },
+    ranges: (topic) => log.offsetRanges(topic),
     partitionsThere: async () => [],
     forget: () => undefined,
     committed: (group, topic) => log.committed(group, topic),

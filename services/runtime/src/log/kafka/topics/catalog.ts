@@ -2,8 +2,7 @@
 import type { Broker, Cluster, Kafka } from 'kafkajs';
 import type { Logger } from '../../../process/logger.ts';
 import { nextRound } from '../../../process/waiting.ts';
-import type { OffsetRange } from '../../cursor.ts';
-import type { AddedPartitions, Committed } from '../../log.ts';
+import type { AddedPartitions, Committed, OffsetRange } from '../../log.ts';
 import type { TopicLimits } from '../append/batchBytes.ts';
 import { newCluster } from '../client/clusterAccess.ts';
 import { NO_LEADER } from '../client/patches.ts';

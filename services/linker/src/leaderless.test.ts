@@ -1,0 +1,28 @@
+/** A linker that starts while a partition has no leader. */
+import { aLog } from '@questlog/runtime/log/embedded/testing/testLog';
+import { leaderless } from '@questlog/runtime/log/testing/withMethods';
+import { systemClock } from '@questlog/runtime/process/clock';
+import { anEventsAccepted } from '@questlog/schemas/fixtures/builders';
+import { GROUPS, TOPICS, topicDefinitions } from '@questlog/schemas/topics/topics';
+import { expect, onTestFinished, test } from 'vitest';
+import { startLinker } from './linker.ts';
+import { partitionDeps } from './testing/partitionDeps.ts';
+
+test('links the others from the start on, and is ready, and this one once it has a leader', async () => {
+  const whole = await aLog({ clock: systemClock });
+  await whole.ensureTopics(topicDefinitions(2));
+  const { log, lead } = leaderless(whole, 1);
+  const deps = await partitionDeps(log);
+  for (const partition of [0, 1]) {
+    const value = deps.codecs.events.encode(anEventsAccepted({ receivedAt: Date.now() }));
+    await whole.append(TOPICS.events, partition, [{ key: null, value }]);
+  }
+  const linked = async () =>
+    (await whole.committed(GROUPS.link, TOPICS.events)).map((commit) => commit?.offset ?? 0);
+  const linker = await startLinker(deps);
+  onTestFinished(() => linker.stop());
+  await expect.poll(linked, { timeout: 10_000 }).toEqual([1, 0]);
+  expect((await deps.health.state()).problems).toEqual({});
+  lead();
+  await expect.poll(linked, { timeout: 10_000 }).toEqual([1, 1]);
+});

@@ -1,0 +1,15 @@
+/** Waits for a partition that a start cannot do without: another start would wait for it as well. */
+import type { Logger } from '../process/logger.ts';
+import { untilAvailable } from '../process/waiting.ts';
+import type { Log } from './log.ts';
+
+/** The end of a topic of one partition, once that has a leader. Until then the log says what is waited for. */
+export function endOnceLed(log: Pick<Log, 'endOffset'>, logger: Logger, topic: string): Promise<number> {
+  const partition = 0;
+  return untilAvailable(() => log.endOffset(topic, partition), {
+    // A stop ends the process.
+    signal: new AbortController().signal,
+    onDelay: ({ message }, backoffMs) =>
+      logger.warn('start_waits_for_partition', { topic, partition, backoffMs, cause: message }),
+  });
+}
