@@ -1,10 +1,11 @@
 import { tmpdir } from 'node:os';
+import type { ConsumerLag } from '@questlog/runtime/consumer/groupLag';
 import { aLog, ManualClock } from '@questlog/runtime/log/embedded/testing/testLog';
 import type { Log } from '@questlog/runtime/log/log';
 import { withMethods } from '@questlog/runtime/log/testing/withMethods';
 import { GROUPS, TOPICS, topicDefinitions } from '@questlog/schemas/topics/topics';
 import { expect, test } from 'vitest';
-import { type ConsumerLag, type LagAnswer, lagOf } from './lagRoute.ts';
+import { type LagAnswer, lagOf } from './lagRoute.ts';
 
 const DAY_MS = 24 * 60 * 60 * 1000;
 
@@ -62,8 +63,8 @@ test('tells of each group how many records it has not processed, and how old the
     shareOfRetention: 55_000 / (7 * DAY_MS),
     lostRecords: 0,
     partitions: [
-      { partition: 0, lagRecords: 2 },
-      { partition: 1, lagRecords: 2 },
+      { partition: 0, offset: 1, lagRecords: 2 },
+      { partition: 1, offset: 0, lagRecords: 2 },
     ],
   });
   expect(ofEvents(first, GROUPS.link)).toMatchObject({ lagRecords: 5, lagMs: 60_000 });
@@ -80,7 +81,10 @@ test('tells of each group how many records it has not processed, and how old the
 test('counts what retention took before a group had read it', async () => {
   const { clock, log } = await aLogWithEvents();
   const trimmed = withMethods(log, {
-    startOffsets: async (topic) => (topic === TOPICS.events ? [2, 0] : await log.startOffsets(topic)),
+    offsetRanges: async (topic) => {
+      const ranges = await log.offsetRanges(topic);
+      return topic === TOPICS.events ? ranges.with(0, { startOffset: 2, endOffset: 3 }) : ranges;
+    },
   });
   await commit(log, GROUPS.projectEvents, [1, 2]);
   const answer = await lagOf({ log: trimmed, clock, dataDir: tmpdir() })();
@@ -112,9 +116,9 @@ test('answers again after the log could not be asked', async () => {
   const { clock, log } = await aLogWithEvents();
   let isAway = true;
   const away = withMethods(log, {
-    endOffsets: async (topic) => {
+    offsetRanges: async (topic) => {
       if (isAway) throw new Error('away');
-      return await log.endOffsets(topic);
+      return await log.offsetRanges(topic);
     },
   });
   const look = lagOf({ log: away, clock, dataDir: undefined });

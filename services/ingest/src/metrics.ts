@@ -38,6 +38,7 @@ export function ingestMetrics(registry: MetricsRegistry) {
       registers,
     }),
     ...refusals(registers),
+    ...groupLagMetrics(registers),
     ledgerDropped: new Counter({
       name: 'questlog_ledger_dropped_changes_total',
       help: 'Changes of the books that `ledger` lacks, since ClickHouse was away or a bound was met.',
@@ -85,6 +86,32 @@ function refusals(registers: MetricsRegistry[]) {
       name: 'questlog_rejects_dropped_total',
       help: 'Refused requests, elements and fields that are not counted in `rejects`, since ClickHouse was away or a bound was met.',
       registers,
+    }),
+  };
+}
+
+function groupLagMetrics(registers: MetricsRegistry[]) {
+  const of = { labelNames: ['group', 'topic'] as const, registers };
+  return {
+    groupLagRecords: new Gauge({
+      name: 'questlog_group_lag_records',
+      help: 'What a consumer group has not processed yet, told by each ingest, also while no process of the group runs: do not add them up.',
+      ...of,
+    }),
+    groupLagSeconds: new Gauge({
+      name: 'questlog_group_lag_seconds',
+      help: 'The age of the oldest of them, to within 10 s; missing where the log did not tell it.',
+      ...of,
+    }),
+    groupLagRatio: new Gauge({
+      name: 'questlog_group_lag_retention_ratio',
+      help: 'That age as a share of the time for which the log keeps the topic: at 1 records are lost.',
+      ...of,
+    }),
+    groupLagTime: new Gauge({
+      name: 'questlog_group_lag_timestamp_seconds',
+      help: 'When the log told them, every 10 s where it answers: `time()` less this is their age.',
+      ...of,
     }),
   };
 }

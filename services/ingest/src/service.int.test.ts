@@ -17,7 +17,7 @@ import { watchFiles } from '@questlog/runtime/process/testing/filesThatRan';
 import { openLogRegistry } from '@questlog/runtime/registry/logRegistry';
 import { partitionOf } from '@questlog/schemas/partition';
 import type { Project } from '@questlog/schemas/topics/directoryEntry';
-import { TOPICS, topicDefinitions } from '@questlog/schemas/topics/topics';
+import { GROUPS, TOPICS, topicDefinitions } from '@questlog/schemas/topics/topics';
 import { expect, onTestFinished, test, vi } from 'vitest';
 import { ingestMetrics } from './metrics.ts';
 import { startIngest } from './service.ts';
@@ -165,7 +165,7 @@ async function anIngest(log: Log) {
   lifecycle.onStop('directory', () => directory.close());
   onTestFinished(() => lifecycle.stop());
   const anyPort = { host: '127.0.0.1', port: 0, settings: { host: 'QUESTLOG_HOST', port: 'QUESTLOG_PORT' } };
-  const { port } = await startIngest({
+  const { port, adminPort } = await startIngest({
     ...{ ...shared, directory, reader: undefined, uploads: undefined, adminToken: randomUUID() },
     pages: { signIn: (_, next) => next(), router: new Router() },
     store: { query: async () => [], ping: async () => true } as unknown as Store,
@@ -174,6 +174,10 @@ async function anIngest(log: Log) {
       ...{ defaultRevision: 'A', corsOrigins: '*', publicUrl: '', hasDocs: true },
     },
   });
+  const metrics = async () => await (await fetch(`http://127.0.0.1:${adminPort}/metrics`)).text();
+  // The first look is over: what runs from now on is of requests.
+  for (const group of Object.values(GROUPS))
+    await expect.poll(metrics, { timeout: 10_000 }).toContain(`questlog_group_lag_records{group="${group}"`);
   const headers = { Authorization: `Bearer ${TOKEN}`, 'Content-Type': 'application/json' };
   const post = (path: string, body: object, more = {}): Promise<Response> =>
     fetch(`http://127.0.0.1:${port}${path}`, {

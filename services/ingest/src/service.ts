@@ -38,6 +38,7 @@ import { UploadsInFlight } from './uploads/receiveUpload.ts';
 import { openSweep } from './uploads/sweep.ts';
 import type { UploadStore } from './uploads/uploadStore.ts';
 import { checkAttachment } from './uploads/uploads.ts';
+import { watchLag } from './watchLag.ts';
 
 export interface IngestServiceDeps {
   readonly log: Log;
@@ -97,6 +98,7 @@ export async function startIngest(deps: IngestServiceDeps): Promise<IngestServic
   const letters = await openLetters(deps);
   lifecycle.onStop('dead letters', () => letters.close());
   warnOfEngines(deps);
+  lifecycle.onStop('lag of the groups', watchLag(deps));
 
   sweepUploads(deps, filed);
 

@@ -8,6 +8,7 @@ import { code, page } from './markdown.ts';
 
 /** A metric's unit is the first of these that its name has. */
 const UNITS = [
+  'ratio',
   'seconds',
   'bytes',
   'records',

@@ -68,6 +68,9 @@ test('of a warning that is not about progress it does not say to add projectors'
 
 test('says a full disk first, and once of each consumer what follows from it', () => {
   const lag = { ...well, consumers: [{ ...consumer, lagMs: 31_000 }], disk: { freeBytes: 0, totalBytes: 1 } };
-  const ready = { problems: { [consumer.group]: 'has not moved' } };
-  expect(whats({ lag, ready })).toEqual(['The disk is full.', 'questlog-project-events: has not moved.']);
+  const said = { [consumer.group]: 'has not moved' };
+  // The process of the group itself says it, or an ingest of one that is dead.
+  for (const ready of [{ problems: said }, { warnings: said }]) {
+    expect(whats({ lag, ready })).toEqual(['The disk is full.', 'questlog-project-events: has not moved.']);
+  }
 });

@@ -62,7 +62,7 @@ export function adviceOf(of: {
   readonly letters: number | undefined;
 }): Advice[] {
   const { lag, ready, rates, books, letters = 0 } = of;
-  const told = new Set(Object.keys({ ...ready?.problems }));
+  const told = new Set(Object.keys({ ...ready?.problems, ...ready?.warnings }));
   return [
     // First: where it is full, everything else follows from it.
     ...adviceOfDisk(lag?.disk),

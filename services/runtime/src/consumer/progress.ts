@@ -15,36 +15,62 @@ const LOOK_EVERY_MS = 5_000;
 
 export function watchProgress(deps: { log: Log; clock: Clock; group: string; topic: string }): Progress {
   const { log, clock, group, topic } = deps;
-  const moved = new Map<number, { offset: number; atMs: number }>();
-  const lags = async (): Promise<{ partition: number; offset: number; lag: number }[]> => {
+  const standstill = new Standstill(group, topic);
+  const lags = async (): Promise<Standing[]> => {
     const [ranges, positions] = await Promise.all([log.offsetRanges(topic), positionsOf(log, group, topic)]);
     return ranges.flatMap((range, partition) => {
       // Nobody can move on a partition without a leader: no restart of this process would help, and others need it.
-      if (range === undefined) {
-        moved.delete(partition);
-        return [];
-      }
+      if (range === undefined) return [];
       const offset = positions[partition] ?? 0;
-      return [{ partition, offset, lag: range.endOffset - offset }];
+      return [{ partition, offset, lagRecords: range.endOffset - offset }];
     });
   };
   return {
-    lag: async () => (await lags()).reduce((sum, { lag }) => sum + lag, 0),
+    lag: async () => (await lags()).reduce((sum, { lagRecords }) => sum + lagRecords, 0),
     problem: async () => {
       const nowMs = clock.now();
-      for (const { partition, offset, lag } of await lags()) {
-        const before = moved.get(partition);
-        // An idle partition has no mark: what arrives after an hour of silence has not been waiting for an hour.
-        if (lag === 0) moved.delete(partition);
-        else if (before === undefined || before.offset !== offset)
-          moved.set(partition, { offset, atMs: nowMs });
-        else if (nowMs - before.atMs > STUCK_AFTER_MS) {
-          return `${group} has not moved on ${topic}/${partition} since offset ${offset}, ${lag} records behind`;
-        }
-      }
-      return undefined;
+      return standstill.look(await lags(), nowMs);
     },
   };
+}
+
+/** Where a group stands on a partition. */
+export interface Standing {
+  readonly partition: number;
+  /** The next that it is to process. */
+  readonly offset: number;
+  readonly lagRecords: number;
+}
+
+/** Tells, from look to look, of a group that has lag on a partition and does not move. */
+export class Standstill {
+  readonly #group: string;
+  readonly #topic: string;
+  #since: ReadonlyMap<number, { readonly offset: number; readonly atMs: number }> = new Map();
+
+  constructor(group: string, topic: string) {
+    this.#group = group;
+    this.#topic = topic;
+  }
+
+  /** @param partitions those that have a leader. @returns a sentence once one of them has stood still for the bound. */
+  look(partitions: readonly Standing[], nowMs: number): string | undefined {
+    // An idle partition has no mark: what arrives after an hour of silence has not been waiting for an hour.
+    const waiting = partitions.filter(({ lagRecords }) => lagRecords !== 0);
+    const before = this.#since;
+    this.#since = new Map(
+      waiting.map(({ partition, offset }) => {
+        const mark = before.get(partition);
+        return [partition, mark?.offset === offset ? mark : { offset, atMs: nowMs }];
+      }),
+    );
+    const stuck = waiting.find(
+      ({ partition }) => nowMs - (this.#since.get(partition)?.atMs ?? nowMs) > STUCK_AFTER_MS,
+    );
+    if (stuck === undefined) return undefined;
+    const { partition, offset, lagRecords } = stuck;
+    return `${this.#group} has not moved on ${this.#topic}/${partition} since offset ${offset}, ${lagRecords} records behind`;
+  }
 }
 
 /**

@@ -1,0 +1,76 @@
+/** Every ingest tells how far each consumer group is behind the log: a projector that is dead tells nothing of itself. */
+import { type ConsumerLag, type GroupLag, groupLags } from '@questlog/runtime/consumer/groupLag';
+import { Standstill } from '@questlog/runtime/consumer/progress';
+import type { Log } from '@questlog/runtime/log/log';
+import type { Clock } from '@questlog/runtime/process/clock';
+import type { Health } from '@questlog/runtime/process/health';
+import { GROUPS } from '@questlog/schemas/topics/topics';
+import type { IngestMetrics } from './metrics.ts';
+
+interface WatchLagDeps {
+  readonly log: Log;
+  readonly clock: Clock;
+  readonly health: Health;
+  readonly metrics: Pick<
+    IngestMetrics,
+    'groupLagRecords' | 'groupLagSeconds' | 'groupLagRatio' | 'groupLagTime'
+  >;
+}
+
+const LOOK_EVERY_MS = 10_000;
+/** As on the console's page Health. */
+const NEAR_LOSS = 0.1;
+const HOUR_MS = 60 * 60 * 1000;
+
+/** Whoever asks hears of the last look, and never waits for the log. @returns what ends it. */
+export function watchLag(deps: WatchLagDeps, lookEveryMs = LOOK_EVERY_MS): () => void {
+  const looks = groupLags(deps, false).map((group) => watchGroup(deps, group));
+  const lookAtAll = () => looks.forEach((look) => void look());
+  const looking = setInterval(lookAtAll, lookEveryMs);
+  lookAtAll();
+  return () => clearInterval(looking);
+}
+
+function watchGroup({ clock, health, metrics }: WatchLagDeps, of: GroupLag): () => Promise<void> {
+  const { group, topic } = of;
+  const standstill = new Standstill(group, topic);
+  let warning: string | undefined;
+  let isLooking = false;
+  // As the processes of the group name their checks.
+  health.warn(group === GROUPS.link ? `${group} ${topic}` : group, () => warning);
+  return async () => {
+    if (isLooking) return;
+    isLooking = true;
+    try {
+      const nowMs = clock.now();
+      const lag = await of.look(nowMs);
+      tell(metrics, lag, nowMs);
+      warning = standstill.look(lag.partitions, nowMs) ?? nearLoss(lag);
+    } catch {
+      // What was known stays, and the time at which it was; the warning `log` says why.
+    } finally {
+      isLooking = false;
+    }
+  };
+}
+
+function tell(metrics: WatchLagDeps['metrics'], lag: ConsumerLag, nowMs: number): void {
+  const { group, topic, lagRecords, lagMs, shareOfRetention } = lag;
+  const of = { group, topic };
+  metrics.groupLagRecords.set(of, lagRecords);
+  metrics.groupLagTime.set(of, nowMs / 1000);
+  if (lagMs === null || shareOfRetention === null) {
+    metrics.groupLagSeconds.remove(of);
+    metrics.groupLagRatio.remove(of);
+    return;
+  }
+  metrics.groupLagSeconds.set(of, lagMs / 1000);
+  metrics.groupLagRatio.set(of, shareOfRetention);
+}
+
+/** A group that moves too slowly, or has moved again too late. */
+function nearLoss({ group, topic, lagMs, shareOfRetention }: ConsumerLag): string | undefined {
+  if (lagMs === null || shareOfRetention === null || shareOfRetention <= NEAR_LOSS) return undefined;
+  const share = Math.round(100 * shareOfRetention);
+  return `${group} is ${Math.round(lagMs / HOUR_MS)} h behind on ${topic}, ${share} % of what the log keeps`;
+}
