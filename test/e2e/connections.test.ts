@@ -1,6 +1,7 @@
 import { Agent, request } from 'node:http';
 import { connect } from 'node:net';
-import { expect, test } from 'vitest';
+import { beforeAll, describe, expect, test } from 'vitest';
+import { aToken, type TestProject } from './builders.ts';
 import { type Reached, removeDataDir, startProduct } from './product.ts';
 import { sharedProduct } from './sharedProduct.ts';
 
@@ -24,21 +25,25 @@ function send(
   });
 }
 
-/** All that the server says on a connection of its own. */
-function talk(raw: string): Promise<string> {
-  const { hostname, port } = new URL(shared.product.credentials.baseUrl);
+/**
+ * All that the server says on a connection of its own, until it ends it.
+ * @param more is sent once the server says that the client may go on
+ */
+function talk(raw: string, { url = shared.product.credentials.baseUrl, more = '' } = {}): Promise<string> {
+  const { hostname, port } = new URL(url);
   return new Promise((resolve, reject) => {
     let answer = '';
     const socket = connect(Number(port), hostname, () => socket.write(raw));
     socket.on('data', (chunk) => {
       answer += chunk.toString();
+      if (answer === CONTINUE) socket.write(more);
     });
     socket.on('close', () => resolve(answer));
     socket.on('error', reject);
   });
 }
 
-test('a connection goes on after a body that was too large for it', async () => {
+test('a client reads the answer to a body that was too large, and goes on', async () => {
   const agent = new Agent({ keepAlive: true, maxSockets: 1 });
   const large = JSON.stringify({ id: 'x'.repeat(2 * 1024 * 1024) });
   expect(await send(shared.product, agent, '/v1/ingest/sessions', large)).toBe(413);
@@ -48,6 +53,79 @@ test('a connection goes on after a body that was too large for it', async () => 
   );
   expect(await send(shared.product, agent, '/v1/ingest/sessions', '{}')).toBe(201);
   agent.destroy();
+});
+
+const CONTINUE = 'HTTP/1.1 100 Continue\r\n\r\n';
+
+describe('a request that is answered before its body has come', () => {
+  let game: TestProject;
+  let reader: string;
+  beforeAll(async () => {
+    game = await shared.aProject();
+    reader = (await aToken(shared.product, game.projectId, { scopes: ['read'] })).token;
+  });
+
+  const json = 'Content-Type: application/json';
+  const LONG = 'Content-Length: 5000000';
+  const as = (token: string): string => `Authorization: Bearer ${token}`;
+  const cases: readonly [status: number, line: string, headers: () => readonly string[]][] = [
+    [401, 'POST /v1/ingest/events', () => [json, LONG]],
+    [401, 'POST /v1/ingest/sessions', () => [json, 'Transfer-Encoding: chunked']],
+    [401, 'POST /v1/ingest/uploads', () => [json, as('unknown'), LONG]],
+    [401, 'GET /v1/quota', () => [LONG]],
+    [403, 'POST /v1/ingest/reports', () => [json, as(reader), LONG]],
+    [403, 'PUT /v1/uploads/x?signature=x', () => [LONG]],
+    [404, 'POST /nothing', () => [LONG]],
+    [405, 'PUT /v1/ingest/events', () => [LONG]],
+    [413, 'POST /v1/ingest/events', () => [json, as(game.token), 'Content-Length: 9000000']],
+    [413, 'POST /v1/ingest/uploads', () => [json, as(game.token), 'Content-Length: 9000000']],
+    [415, 'POST /v1/ingest/events', () => ['Content-Type: text/plain', as(game.token), LONG]],
+    [415, 'POST /v1/ingest/uploads', () => ['Content-Type: text/plain', as(game.token), LONG]],
+    [417, 'POST /v1/ingest/events', () => [json, as(game.token), 'Expect: 200-ok', LONG]],
+    [200, 'GET /v1/quota', () => [as(game.token), LONG]],
+    [200, 'GET /health', () => [LONG]],
+  ];
+
+  test.each(cases)('with a %i ends its connection: %s', async (status, line, headers) => {
+    const answer = await talk([`${line} HTTP/1.1`, 'Host: x', ...headers(), '', ''].join('\r\n'));
+
+    expect(answer).toMatch(new RegExp(`^HTTP/1.1 ${status} `));
+    expect(answer).toContain('\r\nConnection: close\r\n');
+    expect(answer).toContain('\r\nCache-Control: no-store\r\n');
+    expect(answer).toContain('\r\nX-Content-Type-Options: nosniff\r\n');
+    if (status !== 200) expect(answer).toContain(`"status":${status},`);
+  });
+
+  test.each([
+    [401, 'POST /admin/tenants'],
+    [405, 'PUT /healthz'],
+  ])('with a %i ends its connection on the listener of operators too: %s', async (status, line) => {
+    const { adminUrl: url } = shared.product.credentials;
+    const answer = await talk(`${line} HTTP/1.1\r\nHost: localhost\r\n${LONG}\r\n\r\n`, { url });
+
+    expect(answer).toMatch(new RegExp(`^HTTP/1.1 ${status} `));
+    expect(answer).toContain('\r\nConnection: close\r\n');
+    expect(answer).toContain('\r\nCache-Control: no-store\r\n');
+  });
+
+  test('is told to go on only where its token is good and its body wanted', async () => {
+    const asking = (path: string, ...headers: string[]): string =>
+      [`POST ${path} HTTP/1.1`, 'Host: x', 'Expect: 100-continue', ...headers, '', ''].join('\r\n');
+    const more = '{"attachmentType":"other","fileName":"a","mimeType":"text/plain"}';
+    const length = `Content-Length: ${more.length}`;
+
+    expect(await talk(asking('/v1/ingest/uploads', json, length))).toMatch(/^HTTP\/1.1 401 /);
+    expect(await talk(asking('/v1/ingest/events', json, as(reader), length))).toMatch(/^HTTP\/1.1 403 /);
+    expect(await talk(asking('/v1/ingest/sessions', as(game.token), length))).toMatch(/^HTTP\/1.1 415 /);
+    for (const [path, status] of [
+      ['/v1/ingest/uploads', 201],
+      ['/v1/ingest/sessions', 201],
+    ] as const) {
+      const good = asking(path, json, as(game.token), 'Connection: close', length);
+      const answer = await talk(good, { more });
+      expect(answer.startsWith(`${CONTINUE}HTTP/1.1 ${status} `)).toBe(true);
+    }
+  });
 });
 
 test('answers bytes that are not HTTP with a problem document', async () => {

@@ -45,6 +45,7 @@ export const PROBLEMS = {
   unsupported_file_type: [415, 'The file is not of a type that is taken here'],
   unsupported_media_type: [415, 'The content type is not application/json'],
   unsupported_encoding: [415, 'The content encoding is not supported'],
+  expectation_failed: [417, 'The expectation is not met here'],
   misdirected_request: [421, 'The listener does not answer for this host'],
   idempotency_key_reused: [422, 'The Idempotency-Key was used with another body'],
   not_replayable: [422, 'The dead letter cannot be replayed'],

@@ -41,7 +41,8 @@ export function httpPage(): string {
   return page('HTTP', 'services/ingest/src/http/openapi/openapi.ts and schemas/src/http', [
     'Errors are problem documents; [the codes](problems.md) say what each status means. A bearer token belongs to one project\nand has scopes.',
     '## The public listener',
-    `For games; \`GET /openapi.json\` is the same for machines. Every endpoint that needs a token also answers ${common.join(', ')};\na 503 has \`Retry-After\`.`,
+    `For games; \`GET /openapi.json\` is the same for machines. Every endpoint that needs a token also answers ${common.join(', ')};\na 503 has \`Retry-After\`. Another method on one of these paths is a 405, another path a 404. A request that is refused
+before its body has come ends its connection.`,
     ...operations.flatMap(({ path, method, operation }) => operationBlocks(method, path, operation, common)),
     '## The admin listener',
     'For operators; never on a public port. `GET /openapi.json` there is the same for machines. All but the last four need\n`Authorization: Bearer <adminToken>`. A tenant or project that exists with the same content is a 200, with other content a\n409.',

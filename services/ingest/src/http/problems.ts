@@ -37,11 +37,14 @@ export function problems(
     ctx.set({ ...headers, 'X-Request-Id': requestId });
     let rejected: Rejected | undefined;
     try {
+      checkExpectation(ctx.get('Expect'));
       await next();
     } catch (error) {
       rejected = rejectedFor(error, logger, requestId);
       answerProblem(ctx, rejected, requestId);
     }
+    // Answered before its body has come, which nobody will read (RFC 9112, section 9.6).
+    if (!ctx.req.complete) ctx.set('Connection', 'close');
     if (books !== undefined) {
       noteReceived(books.received, ctx, rejected);
       noteAnswer(books.rejects, ctx, rejected);
@@ -50,6 +53,12 @@ export function problems(
     metrics.requests.inc({ route, method: ctx.method, status: ctx.status });
     stopTimer({ route });
   };
+}
+
+/** RFC 9110, section 10.1.1: there is no other. */
+function checkExpectation(expected: string): void {
+  if (expected === '' || expected.toLowerCase() === '100-continue') return;
+  throw new Rejected('expectation_failed', 'Expect: nothing but 100-continue is met here');
 }
 
 /** The caller's fault, a dependency's, or a bug of ours. Of a bug the caller learns only the request's id. */

@@ -50,9 +50,7 @@ export function jsonBody(): Middleware {
     enableTypes: ['json'],
     jsonLimit: String(MAX_JSON_BYTES),
     strict: false,
-    onerror: (error, ctx) => {
-      // The parser stops reading where it refuses; unread, the rest would block the connection's next request.
-      ctx.req.resume();
+    onerror: (error) => {
       const status: unknown = Reflect.get(error, 'status');
       if (status === 413)
         throw new Rejected('body_too_large', `a body takes at most ${MAX_JSON_BYTES} bytes here`);

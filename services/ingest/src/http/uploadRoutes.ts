@@ -10,7 +10,7 @@ import { pathUuid, Rejected } from '../rejected.ts';
 import { attachmentNamed } from '../uploads/core/contentDisposition.ts';
 import { readUploadPath, UPLOAD_PATH } from '../uploads/core/uploadAddress.ts';
 import { essenceOf } from '../uploads/core/uploadRequest.ts';
-import { linger, receiveUpload, type UploadsInFlight } from '../uploads/receiveUpload.ts';
+import { receiveUpload, type UploadsInFlight } from '../uploads/receiveUpload.ts';
 import type { UploadStore } from '../uploads/uploadStore.ts';
 import { findUpload, makeUpload, type StoredUpload } from '../uploads/uploads.ts';
 import { isStrict, tellHandling } from './prefer.ts';
@@ -57,18 +57,12 @@ export function uploadRoutes(
       const upload = await makeUpload({ store, clock }, principal, input, deps.publicUrl || baseUrlOf(ctx));
       ctx.status = 201;
       tellHandling(ctx, strict ? 'strict' : undefined, unknown);
-      // The address is a secret for as long as it takes bytes.
-      ctx.set({ Location: UPLOAD_PATH + upload.uploadId, 'Cache-Control': 'no-store' });
+      ctx.set('Location', UPLOAD_PATH + upload.uploadId);
       ctx.body = upload;
     },
   );
   router.put('/v1/uploads/:id', async (ctx) => {
-    try {
-      ctx.body = await stored(deps, ctx);
-    } catch (error) {
-      linger(ctx.req);
-      throw error;
-    }
+    ctx.body = await stored(deps, ctx);
   });
   router.get('/v1/uploads/:id', async (ctx) => {
     const upload = await findUpload(store, as(ctx, 'read').project.id, ctx.params['id'] ?? '');
@@ -77,7 +71,6 @@ export function uploadRoutes(
       'Content-Type': upload.description.mimeType,
       'Content-Disposition': attachmentNamed(upload.description.fileName),
       'Content-Security-Policy': 'sandbox',
-      'Cache-Control': 'private',
     });
   });
 }
@@ -110,7 +103,7 @@ async function answerBytes(
   upload: StoredUpload,
   headers: Readonly<Record<string, string>>,
 ): Promise<void> {
-  ctx.set({ ...headers, 'X-Content-Type-Options': 'nosniff' });
+  ctx.set(headers);
   ctx.status = 200;
   if (ctx.method !== 'HEAD') ctx.body = await upload.read();
   ctx.length = upload.sizeBytes;

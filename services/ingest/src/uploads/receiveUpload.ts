@@ -13,8 +13,6 @@ const MAX_UPLOADS_AT_ONCE = 256;
 const BYTES_PER_SECOND = 10 * 1024 * 1024;
 /** A client that sends nothing for so long is gone. */
 const IDLE_MS = 30_000;
-/** How long a refused client may go on sending, to read its answer, before its connection ends. */
-const LINGER_MS = 5_000;
 
 /** The uploads that a process is taking: how many, and their pace. */
 export class UploadsInFlight {
@@ -69,14 +67,6 @@ export async function receiveUpload(
       request.setTimeout(0);
     }
   });
-}
-
-/** Of a body that is refused before its end: the client reads the answer once it has sent a part of what is left. */
-export function linger(request: IncomingMessage): void {
-  if (request.complete) return;
-  request.resume();
-  const timer = setTimeout(() => request.socket.destroy(), LINGER_MS);
-  request.once('close', () => clearTimeout(timer));
 }
 
 function checkHead({ headers }: IncomingMessage, { mimeType, maxBytes, isExact }: UploadTarget): void {

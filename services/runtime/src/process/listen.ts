@@ -1,9 +1,10 @@
-/** A listener with limits on time, and a stop that lets running requests finish. */
+/** A listener with limits on time and on what one connection holds, and a stop that lets running requests finish. */
 import {
   createServer,
   type IncomingMessage,
   type RequestListener,
   type Server,
+  type ServerResponse,
   STATUS_CODES,
 } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
@@ -42,6 +43,16 @@ const HEADERS_TIMEOUT_MS = 15_000;
 const KEEP_ALIVE_MS = 65_000;
 const DRAIN_MS = 6_000;
 const IDLE_CHECK_MS = 50;
+/** Requests that wait behind the one of their connection that is under way; with one more it is closed. */
+const MAX_PIPELINED = 64;
+/** How much longer, and for how many bytes, a refused client may go on sending before its connection ends. */
+const LINGER_MS = 5_000;
+const LINGER_BYTES = 1024 * 1024;
+/** Of every answer that does not say otherwise: it is of one client, and is what its type says. */
+const COMMON_HEADERS = new Map([
+  ['Cache-Control', 'no-store'],
+  ['X-Content-Type-Options', 'nosniff'],
+]);
 
 /**
  * @param mayTakeLong whether a request has an hour to arrive, as a large file on a player's line; others have a minute.
@@ -53,14 +64,31 @@ export async function listen(
   refusalOf: RefusalOf = bareRefusal,
   mayTakeLong?: (request: IncomingMessage) => boolean,
 ): Promise<Listener> {
-  const server = createServer(
-    {
-      requestTimeout: mayTakeLong === undefined ? REQUEST_TIMEOUT_MS : LONG_REQUEST_TIMEOUT_MS,
-      headersTimeout: HEADERS_TIMEOUT_MS,
-      keepAliveTimeout: KEEP_ALIVE_MS,
-    },
-    handler,
-  );
+  const server = createServer({
+    requestTimeout: mayTakeLong === undefined ? REQUEST_TIMEOUT_MS : LONG_REQUEST_TIMEOUT_MS,
+    headersTimeout: HEADERS_TIMEOUT_MS,
+    keepAliveTimeout: KEEP_ALIVE_MS,
+    // Looked at below, where the answer is a refusal as any other.
+    requireHostHeader: false,
+  });
+  const serve = oneAtATime((request, response) => {
+    response.setHeaders(COMMON_HEADERS);
+    // Before node's own listener, which would read and drop the rest of the body, however long.
+    response.prependListener('finish', () => {
+      if (request.complete) return;
+      request.socket.destroySoon = () => {};
+      linger(request.socket);
+    });
+    if (isMalformed(request)) answerRefusal(response, refusalOf(false));
+    else handler(request, response);
+  });
+  server.on('request', serve);
+  server.on('checkContinue', (request, response) => {
+    continueOnceRead(request, response);
+    server.emit('request', request, response);
+  });
+  // What else may be expected is for the handler to say.
+  server.on('checkExpectation', (request, response) => server.emit('request', request, response));
   server.on('clientError', (error, socket) => refuse(error, socket, refusalOf));
   if (mayTakeLong !== undefined) endSlowRequests(server, mayTakeLong, refusalOf);
   await new Promise<void>((resolve, reject) => {
@@ -83,14 +111,92 @@ export async function checkAddress(address: ListenAddress): Promise<void> {
 /** Bytes that are not HTTP, and heads that are too large, never reach the application. */
 function refuse(error: NodeJS.ErrnoException, socket: Duplex, refusalOf: RefusalOf): void {
   if (error.code === 'ECONNRESET' || !socket.writable) return void socket.destroy();
-  const { status, headers, body } = refusalOf(error.code === TOO_SLOW);
+  const refusal = refusalOf(error.code === TOO_SLOW);
   const lines = [
-    `HTTP/1.1 ${status} ${STATUS_CODES[status]}`,
-    'Connection: close',
-    ...Object.entries(headers).map(([name, value]) => `${name}: ${value}`),
-    `Content-Length: ${Buffer.byteLength(body)}`,
+    `HTTP/1.1 ${refusal.status} ${STATUS_CODES[refusal.status]}`,
+    ...Object.entries(headersOf(refusal)).map(([name, value]) => `${name}: ${value}`),
   ];
-  socket.end(`${lines.join('\r\n')}\r\n\r\n${body}`);
+  socket.write(`${lines.join('\r\n')}\r\n\r\n${refusal.body}`);
+  linger(socket);
+}
+
+function answerRefusal(response: ServerResponse, refusal: Refusal): void {
+  response.writeHead(refusal.status, headersOf(refusal)).end(refusal.body);
+}
+
+function headersOf({ headers, body }: Refusal): Record<string, string> {
+  return {
+    Connection: 'close',
+    ...Object.fromEntries(COMMON_HEADERS),
+    ...headers,
+    'Content-Length': String(Buffer.byteLength(body)),
+  };
+}
+
+/**
+ * Node begins every request that a connection has brought, and its client may send thousands before it reads an answer.
+ * The answers go out in the order of the requests anyway (RFC 9112, section 9.3.2).
+ */
+function oneAtATime(handler: RequestListener): RequestListener {
+  const waiting = new WeakMap<Socket, (() => void)[]>();
+  return (request, response) => {
+    const { socket } = request;
+    const run = (): void => {
+      response.once('close', () => {
+        const next = waiting.get(socket)?.shift();
+        // Behind the last answer of a connection nobody would learn what became of a request.
+        if (next === undefined || !socket.writable) waiting.delete(socket);
+        else next();
+      });
+      handler(request, response);
+    };
+    const others = waiting.get(socket);
+    if (others === undefined) {
+      waiting.set(socket, []);
+      run();
+    } else if (others.length < MAX_PIPELINED) others.push(run);
+    else socket.destroy();
+  };
+}
+
+/** What node's parser lets pass, and what two parsers on the way may read in two ways (RFC 9112, sections 2.3, 3.2 and 6). */
+function isMalformed({ httpVersion, headers, rawHeaders }: IncomingMessage): boolean {
+  const isOld = httpVersion === '1.0';
+  const coding = headers['transfer-encoding'];
+  const hosts = rawHeaders.filter((name, i) => i % 2 === 0 && name.toLowerCase() === 'host').length;
+  return (
+    (httpVersion !== '1.1' && !isOld) ||
+    (coding !== undefined && (isOld || coding.toLowerCase() !== 'chunked')) ||
+    (isOld ? hosts > 1 : hosts !== 1)
+  );
+}
+
+/** The client is told to send its body when somebody begins to read it: once its head was found good. */
+function continueOnceRead(request: IncomingMessage, response: ServerResponse): void {
+  const onListener = (event: string | symbol): void => {
+    if (event !== 'data' && event !== 'readable') return;
+    request.off('newListener', onListener);
+    response.writeContinue();
+  };
+  request.on('newListener', onListener);
+}
+
+/**
+ * Ends a connection whose client may still be sending. Closed with bytes unread it would be reset, and the client might lose
+ * its answer (RFC 9112, section 9.6). What comes is not parsed any more.
+ */
+function linger(socket: Duplex): void {
+  let bytes = 0;
+  const timer = setTimeout(() => socket.destroy(), LINGER_MS);
+  socket.once('close', () => clearTimeout(timer));
+  socket.once('end', () => socket.destroy());
+  socket.removeAllListeners('data');
+  socket.on('data', (chunk: Buffer) => {
+    bytes += chunk.length;
+    if (bytes > LINGER_BYTES) socket.destroy();
+  });
+  socket.resume();
+  socket.end();
 }
 
 /** Node has one limit for all requests of a server. Where some may take long, the limit of the others is kept here. */
@@ -115,7 +221,6 @@ function endSlowRequests(
       seenMs.set(request, sinceMs);
       if (nowMs - sinceMs < REQUEST_TIMEOUT_MS) continue;
       refuse(Object.assign(new Error('too slow'), { code: TOO_SLOW }), socket, refusalOf);
-      socket.destroySoon();
     }
   }, SLOW_CHECK_MS);
   server.once('close', () => clearInterval(check));

@@ -118,6 +118,7 @@ const SCHEMAS = {
 
 const REFUSED = {
   401: problem('This is not the admin token.'),
+  417: problem('`Expect` says something other than `100-continue`.'),
   503: problem('A dependency does not answer. `Retry-After` says when to retry.'),
 };
 const NOT_THERE = problem('The id does not exist.');
@@ -132,6 +133,7 @@ function written(summary: string, input: string, responses: object): object {
     requestBody: { required: true, content: { 'application/json': { schema: ref(input) } } },
     responses: {
       400: problem('The body is not valid. Every bad field is named, also one that nobody knows.'),
+      408: problem('The body did not come in time.'),
       413: problem('The body is too large.'),
       415: problem('The media type or content coding is not supported.'),
       ...REFUSED,

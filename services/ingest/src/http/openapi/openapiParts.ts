@@ -29,6 +29,7 @@ export const CODING = header('Content-Encoding', 'gzip, deflate, br or zstd.');
 export const COMMON = {
   401: problem('No valid access token.'),
   403: problem('The access token lacks the scope.'),
+  417: problem('`Expect` says something other than `100-continue`.'),
   503: problem('A dependency does not answer. `Retry-After` says when to retry.'),
 };
 
@@ -47,6 +48,11 @@ export const WRITES = {
       ),
     },
   },
+};
+
+/** Of a request with a body. */
+export const LATE = {
+  408: problem('The body did not come in time, or gave its place up to others that waited.'),
 };
 
 export const NOT_THERE = { 404: problem('The id does not exist in the project.') };
@@ -91,6 +97,6 @@ export function write(
   return {
     ...said,
     requestBody: { required: true, content },
-    responses: { ...COMMON, ...WRITES, ...responses },
+    responses: { ...COMMON, ...WRITES, ...LATE, ...responses },
   };
 }

@@ -4,6 +4,7 @@ import {
   COMMON,
   header,
   id,
+  LATE,
   NOT_THERE,
   PREFER,
   problem,
@@ -64,6 +65,8 @@ function putOperation(): object {
       409: problem('The upload has other bytes already.'),
       413: problem('More bytes than the address takes.'),
       415: problem('Another media type than was asked for, or a content coding.'),
+      ...LATE,
+      417: COMMON[417],
       503: COMMON[503],
     },
   };

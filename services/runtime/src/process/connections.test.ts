@@ -1,0 +1,217 @@
+/** What one connection may hold, and what it is told; spoken in bytes, as no client of HTTP would. */
+import { once } from 'node:events';
+import type { RequestListener, ServerResponse } from 'node:http';
+import { connect, type Socket } from 'node:net';
+import { text } from 'node:stream/consumers';
+import { expect, onTestFinished, test, vi } from 'vitest';
+import { listen } from './listen.ts';
+
+const MIB = 1024 * 1024;
+const HEAD = 'POST / HTTP/1.1\r\nHost: x\r\n';
+
+/** Opens connections to a listener. */
+async function aListener(handler: RequestListener) {
+  const at = { host: '127.0.0.1', port: 0, settings: { host: 'HOST', port: 'PORT' } };
+  const refusal = {
+    status: 400,
+    headers: { 'Content-Type': 'application/problem+json' },
+    body: '{"code":"x"}',
+  };
+  const listener = await listen(handler, at, () => refusal);
+  onTestFinished(() => listener.close());
+  return (sent: string): Socket => {
+    const socket = connect(listener.port, '127.0.0.1');
+    onTestFinished(() => void socket.destroy());
+    // A reset is an end too.
+    socket.on('error', () => {});
+    socket.write(sent);
+    return socket;
+  };
+}
+
+function refuse(response: ServerResponse): void {
+  response.statusCode = 401;
+  response.end('no');
+}
+
+/** All that a connection says until it is ended. */
+async function allOf(socket: Socket): Promise<string> {
+  let said = '';
+  socket.on('data', (chunk) => (said += chunk));
+  await new Promise((resolve) => socket.once('close', resolve));
+  return said;
+}
+
+/** Requests to `/held` are answered when the test says so, others at once. */
+async function aSlowListener() {
+  const held: ServerResponse[] = [];
+  const open = await aListener((request, response) => {
+    if (request.url?.startsWith('/held') === true) held.push(response);
+    else response.end('at once');
+  });
+  return { held, open };
+}
+
+const requests = (count: number): string =>
+  Array.from({ length: count }, (_, i) => `GET /held${i} HTTP/1.1\r\nHost: x\r\n\r\n`).join('');
+
+test('of the requests that a connection brings behind one another one is under way at a time', async () => {
+  const { held, open } = await aSlowListener();
+  const socket = open(requests(50));
+  const answers: string[] = [];
+  socket.on('data', (chunk) => answers.push(...(String(chunk).match(/answer \d+/g) ?? [])));
+  await vi.waitFor(() => expect(held.length).toBeGreaterThan(0), { interval: 5 });
+  expect(await text(open('GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n'))).toContain('at once');
+  expect(held).toHaveLength(1);
+
+  for (let i = 0; i < 50; i += 1) {
+    await vi.waitFor(() => expect(held).toHaveLength(i + 1), { interval: 1 });
+    held[i]?.end(`answer ${i}`);
+  }
+  await vi.waitFor(() => expect(answers).toHaveLength(50), { interval: 5 });
+  expect(answers).toEqual(Array.from({ length: 50 }, (_, i) => `answer ${i}`));
+});
+
+test('a connection that brings hundreds of them is ended, and they are not begun', async () => {
+  const { held, open } = await aSlowListener();
+  const flood = open(requests(1_600));
+  await allOf(flood);
+
+  expect(held).toHaveLength(1);
+  expect(await text(open('GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n'))).toContain('at once');
+  expect(held).toHaveLength(1);
+});
+
+test('a request behind one that ends its connection is not begun', async () => {
+  const begun: string[] = [];
+  const open = await aListener((request, response) => {
+    begun.push(request.url ?? '');
+    response.setHeader('Connection', 'close').end('the last');
+  });
+  await allOf(open(requests(3)));
+
+  expect(begun).toEqual(['/held0']);
+});
+
+test.each([
+  ['announced', `Content-Length: ${64 * MIB}\r\n`, ''],
+  ['in chunks', 'Transfer-Encoding: chunked\r\n', `${(64 * MIB).toString(16)}\r\n`],
+])('a body is not read on behind its answer, which the client can read: %s', async (_, framing, begin) => {
+  const open = await aListener((__, response) => refuse(response));
+  const socket = open(`${HEAD}${framing}\r\n${begin}`);
+  const answer = allOf(socket);
+  let sent = 0;
+  const piece = Buffer.alloc(64 * 1024);
+  while (!socket.destroyed && sent < 64 * MIB) {
+    sent += piece.length;
+    if (!socket.write(piece))
+      await new Promise((resolve) => socket.once('drain', resolve).once('close', resolve));
+  }
+
+  expect(await answer).toMatch(/^HTTP\/1\.1 401 .*no$/s);
+  // What the kernel holds is beside it.
+  expect(sent).toBeLessThan(32 * MIB);
+});
+
+test('a client that sends nothing more has its connection ended behind the answer', async () => {
+  const open = await aListener((_, response) => refuse(response));
+  const socket = open(`${HEAD}Content-Length: 2\r\n\r\n`);
+  expect(await text(socket)).toContain('no');
+});
+
+const CHUNKS = '\r\n1\r\na\r\n0\r\n\r\n';
+
+test.each([
+  ['a coding before chunked', `${HEAD}Transfer-Encoding: gzip, chunked\r\n${CHUNKS}`],
+  ['the same in two fields', `${HEAD}Transfer-Encoding: gzip\r\nTransfer-Encoding: chunked\r\n${CHUNKS}`],
+  ['chunked twice', `${HEAD}Transfer-Encoding: chunked, chunked\r\n${CHUNKS}`],
+  ['another coding behind it', `${HEAD}Transfer-Encoding: chunked, gzip\r\n${CHUNKS}`],
+  ['chunks in HTTP/1.0', `POST / HTTP/1.0\r\nHost: x\r\nTransfer-Encoding: chunked\r\n${CHUNKS}`],
+  ['no version', 'GET /\r\n\r\n'],
+  ['HTTP/0.9', 'GET / HTTP/0.9\r\nHost: x\r\n\r\n'],
+  ['HTTP/1.2', 'GET / HTTP/1.2\r\nHost: x\r\n\r\n'],
+  ['HTTP/2.0', 'GET / HTTP/2.0\r\nHost: x\r\n\r\n'],
+  ['the preface of HTTP/2', 'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n'],
+  ['two hosts', `${HEAD}Host: y\r\n\r\n`],
+  ['a host twice', `${HEAD}HOST: x\r\n\r\n`],
+  ['two hosts in HTTP/1.0', 'GET / HTTP/1.0\r\nHost: x\r\nHost: y\r\n\r\n'],
+  ['no host', 'GET / HTTP/1.1\r\n\r\n'],
+  ['a length and chunks', `${HEAD}Content-Length: 1\r\nTransfer-Encoding: chunked\r\n${CHUNKS}`],
+  ['chunks and a length', `${HEAD}Transfer-Encoding: chunked\r\nContent-Length: 1\r\n${CHUNKS}`],
+  ['two lengths', `${HEAD}Content-Length: 1\r\nContent-Length: 2\r\n\r\na`],
+  ['a list of lengths', `${HEAD}Content-Length: 1, 1\r\n\r\na`],
+  ['a signed length', `${HEAD}Content-Length: +1\r\n\r\na`],
+  ['a length beyond all numbers', `${HEAD}Content-Length: 99999999999999999999999\r\n\r\na`],
+  ['bare LF', 'GET / HTTP/1.1\nHost: x\n\n'],
+  ['a bare CR', `${HEAD}A: b\rc: d\r\n\r\n`],
+  ['bare LF between chunks', `${HEAD}Transfer-Encoding: chunked\r\n\r\n1\na\n0\n\n`],
+  ['a space before the colon', `${HEAD}A : b\r\n\r\n`],
+  ['a folded line', `${HEAD}A: b\r\n c\r\n\r\n`],
+  ['a NUL', `${HEAD}A: b\0c\r\n\r\n`],
+  ['too large a head', `${HEAD}A: ${'x'.repeat(20_000)}\r\n\r\n`],
+])('is refused, and ends the connection: %s', async (_, sent) => {
+  const answered: string[] = [];
+  const open = await aListener((request, response) => {
+    request.resume().on('end', () => {
+      answered.push(request.url ?? '');
+      response.end('taken');
+    });
+  });
+  const socket = open(sent);
+  const said = await text(socket);
+
+  expect(said).toMatch(/^HTTP\/1\.1 400 Bad Request\r\n/);
+  for (const line of [
+    'Connection: close',
+    'Content-Type: application/problem+json',
+    'Cache-Control: no-store',
+    'X-Content-Type-Options: nosniff',
+  ]) {
+    expect(said).toContain(`${line}\r\n`);
+  }
+  expect(said.split('\r\n\r\n')[1]).toBe('{"code":"x"}');
+  expect(answered).toEqual([]);
+});
+
+test.each([
+  ['HTTP/1.0 without a host', 'GET / HTTP/1.0\r\n\r\n'],
+  ['chunks in capitals', `${HEAD}Connection: close\r\nTransfer-Encoding: CHUNKED\r\n${CHUNKS}`],
+])('is taken: %s', async (_, sent) => {
+  const open = await aListener((request, response) =>
+    request.resume().on('end', () => response.end('taken')),
+  );
+  expect(await text(open(sent))).toMatch(/^HTTP\/1\.1 200 .*taken$/s);
+});
+
+const EXPECTING = `${HEAD}Connection: close\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n`;
+const CONTINUE = 'HTTP/1.1 100 Continue\r\n\r\n';
+
+test('a client is told to go on once somebody reads its body', async () => {
+  const open = await aListener(async (request, response) => {
+    const chunks: Buffer[] = request.url === '/events' ? [] : await request.toArray();
+    if (request.url !== '/events') return void response.end(Buffer.concat(chunks));
+    request.on('data', (chunk) => chunks.push(chunk));
+    request.on('end', () => response.end(Buffer.concat(chunks)));
+  });
+  for (const url of ['/', '/events']) {
+    const socket = open(EXPECTING.replace('/', url));
+    const [first] = await once(socket, 'data');
+    expect(String(first)).toBe(CONTINUE);
+    socket.write('ab');
+    expect(await text(socket)).toMatch(/^HTTP\/1\.1 200 .*ab$/s);
+  }
+});
+
+test('a client whose head is refused is not told to go on, and what it sends nevertheless is no request', async () => {
+  let begun = 0;
+  const open = await aListener((_, response) => {
+    begun += 1;
+    refuse(response);
+  });
+  const socket = open(EXPECTING.replace('Connection: close\r\n', ''));
+  const answer = allOf(socket);
+  socket.write(requests(2));
+
+  expect(await answer).toMatch(/^HTTP\/1\.1 401 .*no$/s);
+  expect(begun).toBe(1);
+});
