@@ -15,12 +15,14 @@ import { GROUPS, TOPICS } from '@questlog/schemas/topics/topics';
 import { openLetters } from './admin/deadLetters.ts';
 import { type Cuts, openCuts } from './cuts.ts';
 import { openQuotas } from './events/quotas.ts';
+import { sharedReads } from './events/readShares.ts';
 import { openReplays } from './events/replays.ts';
 import { type AdminPages, adminApp } from './http/adminApp.ts';
+import { BodyBudget } from './http/bodyBudget.ts';
 import { type AllowedOrigins, headersOfEveryAnswer } from './http/cors.ts';
 import { malformedRequest } from './http/problems.ts';
 import { publicApp } from './http/publicApp.ts';
-import { BodyBudget, LoopTurns } from './http/readBody.ts';
+import { LoopTurns } from './http/readBody.ts';
 import { isUpload } from './http/uploadRoutes.ts';
 import { KeyedMutex } from './known/keyedMutex.ts';
 import { type Projection, watchLinks, watchProjection } from './known/projection.ts';
@@ -112,13 +114,15 @@ export async function startIngest(deps: IngestServiceDeps): Promise<IngestServic
   const ingest = { ...known, ...storing, replays };
   // What a read waits for before it asks ClickHouse.
   const settling = { projection: events, linksSettled: watchLinks({ log, clock: steadyClock }), partitions };
+  const shared = { store: sharedReads(store, directory.current.projects) };
   const toGames = publicApp({
     bodies: { budget: new BodyBudget(metrics.bodyBytesInFlight), turns: new LoopTurns() },
     ...{ defaultRevision: settings.defaultRevision, corsOrigins: settings.corsOrigins },
     ...{ directory: directory.current, hasDocs: settings.hasDocs, ingest, clock, logger, metrics },
-    reads: { ...known, ...settling, registered },
+    reads: { ...known, ...settling, ...shared, registered },
     reports: {
-      ...{ ...known, ...storing, ...settling, reportProjection: filed, perReport: new KeyedMutex() },
+      ...{ ...known, ...storing, ...settling, ...shared },
+      ...{ reportProjection: filed, perReport: new KeyedMutex() },
       checkAttachment: (projectId, named) =>
         checkAttachment({ store: deps.uploads, clock }, projectId, named),
     },

@@ -139,7 +139,7 @@ function withLimitedBody<T extends Judged>(
   principal: Principal,
   work: (body: Buffer) => Promise<T>,
 ): Promise<T> {
-  return withBody(ctx.req, bodies, (body) => {
+  return withBody(ctx.req, principal.tenant.id, bodies, (body) => {
     if (isHeldBack(principal)) limits.admitBody(principal, ctx.headers, body.length);
     return keptIfWrong(ctx.state, body, work(body));
   });

@@ -8,35 +8,12 @@ import { Unavailable } from '@questlog/runtime/process/errors';
 import { inflate, isInflatable } from '@questlog/runtime/process/inflate';
 import { LIMITS } from '@questlog/schemas/http/event';
 import { Rejected } from '../rejected.ts';
-
-/** Bytes of bodies that the process holds at once; past it a request is told to come again. */
-const MAX_BYTES_IN_FLIGHT = 256 * 1024 * 1024;
+import type { BodyBudget, HeldBody } from './bodyBudget.ts';
 
 /** All requests of a process share these while their bodies are read. */
 export interface Bodies {
   readonly budget: BodyBudget;
   readonly turns: LoopTurns;
-}
-
-/** Counts the bodies that are being read or worked on. */
-export class BodyBudget {
-  readonly #gauge: { set(value: number): void };
-  #bytes = 0;
-
-  constructor(gauge: { set(value: number): void }) {
-    this.#gauge = gauge;
-  }
-
-  take(bytes: number): void {
-    if (this.#bytes + bytes > MAX_BYTES_IN_FLIGHT) throw new Unavailable('too many request bodies at once');
-    this.#bytes += bytes;
-    this.#gauge.set(this.#bytes);
-  }
-
-  give(bytes: number): void {
-    this.#bytes -= bytes;
-    this.#gauge.set(this.#bytes);
-  }
 }
 
 /**
@@ -86,22 +63,26 @@ interface Waiting {
   start(): void;
 }
 
-/** @throws Rejected for another media type or coding, a broken body, one beyond the limit, or one that is not UTF-8. */
+/**
+ * @throws Rejected for another media type or coding, a broken body, one beyond the limit, one that is not UTF-8, or one that
+ * came to a halt while others waited; Unavailable where there is no room for it.
+ */
 export async function withBody<T>(
   request: IncomingMessage,
+  tenantId: string,
   { budget, turns }: Bodies,
   work: (body: Buffer) => Promise<T>,
 ): Promise<T> {
   const coding = codingFor(request);
   if (Number(request.headers['content-length'] ?? 0) > LIMITS.maxBodyBytes) throw tooLarge();
-  const held = { bytes: 0 };
+  const held = budget.begin(tenantId);
   try {
     const body = await collect(request, coding, budget, held);
     if (!isUtf8(body)) throw new Rejected('invalid_utf8', 'the body is not valid UTF-8');
     await turns.take(body.length);
     return await work(body);
   } finally {
-    budget.give(held.bytes);
+    budget.end(held);
   }
 }
 
@@ -117,10 +98,10 @@ async function collect(
   request: IncomingMessage,
   coding: string | undefined,
   budget: BodyBudget,
-  held: { bytes: number },
+  held: HeldBody,
 ): Promise<Buffer> {
   const sent = new LimitedChunks(budget, held);
-  await collectPlain(request, (chunk) => sent.add(chunk));
+  await collectPlain(request, held, (chunk) => sent.add(chunk));
   if (coding === undefined) return sent.whole();
   const inflated = new LimitedChunks(budget, held);
   try {
@@ -146,18 +127,17 @@ const MAX_WINDOW_LOG = 23;
 /** Collects the chunks of a body, sent or inflated, and refuses the one that takes it past the limit. */
 class LimitedChunks {
   readonly #budget: BodyBudget;
-  readonly #held: { bytes: number };
+  readonly #held: HeldBody;
   readonly #chunks: Buffer[] = [];
   #bytes = 0;
 
-  constructor(budget: BodyBudget, held: { bytes: number }) {
+  constructor(budget: BodyBudget, held: HeldBody) {
     this.#budget = budget;
     this.#held = held;
   }
 
   add(chunk: Buffer): void {
-    this.#budget.take(chunk.length);
-    this.#held.bytes += chunk.length;
+    this.#budget.take(this.#held, chunk.length);
     this.#bytes += chunk.length;
     if (this.#bytes > LIMITS.maxBodyBytes) throw tooLarge();
     this.#chunks.push(chunk);
@@ -170,13 +150,15 @@ class LimitedChunks {
 }
 
 /** Uses events, not an iterator: leaving an iterator early would tear down the connection that the answer needs. */
-function collectPlain(request: IncomingMessage, add: (chunk: Buffer) => void): Promise<void> {
+function collectPlain(request: IncomingMessage, held: HeldBody, add: (chunk: Buffer) => void): Promise<void> {
   return new Promise((resolve, reject) => {
     const stop = (error: unknown): void => {
       request.removeAllListeners('data');
-      request.resume();
+      // The answer ends the connection: what is left of the body is not read.
+      request.pause();
       reject(error);
     };
+    held.giveUp = stop;
     request.on('data', (chunk: Buffer) => {
       try {
         add(chunk);
@@ -184,7 +166,10 @@ function collectPlain(request: IncomingMessage, add: (chunk: Buffer) => void): P
         stop(error);
       }
     });
-    request.on('end', resolve);
+    request.on('end', () => {
+      held.giveUp = undefined;
+      resolve();
+    });
     // Every request closes in the end; an error for each would be made for nothing.
     request.on('close', () => {
       if (!request.complete) reject(aborted());

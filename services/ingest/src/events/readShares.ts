@@ -1,0 +1,63 @@
+/** Shares ClickHouse between the tenants that read. One may have all of it, as long as no other waits. */
+import type { Store } from '@questlog/runtime/clickhouse/store';
+import { Unavailable } from '@questlog/runtime/process/errors';
+
+/** Queries of reads at once. The embedded ClickHouse runs eight: what is stored comes beside them. */
+const READS_AT_ONCE = 6;
+/** Queries of one tenant that wait; past it a read is told to come again. */
+const MAX_WAITING = 256;
+
+/** A query names its project or its tenant. */
+export function sharedReads(store: Store, projects: ReadonlyMap<string, { tenantId: string }>): Store {
+  const shares = new Shares();
+  return {
+    ...store,
+    query: (sql, params = {}, settings = {}) => {
+      const { projectId, tenantId } = params;
+      const whose = tenantId ?? projects.get(String(projectId))?.tenantId;
+      return shares.run(String(whose), () => store.query(sql, params, settings));
+    },
+  };
+}
+
+interface Share {
+  running: number;
+  readonly waiting: (() => void)[];
+}
+
+class Shares {
+  /** Of tenants that have a query; the one that was served last stands last. */
+  readonly #shares = new Map<string, Share>();
+  #free = READS_AT_ONCE;
+
+  async run<T>(tenantId: string, work: () => Promise<T>): Promise<T> {
+    const share = this.#shares.get(tenantId) ?? { running: 0, waiting: [] };
+    this.#shares.set(tenantId, share);
+    if (share.waiting.length >= MAX_WAITING) throw new Unavailable('too many reads of this tenant at once');
+    const turn = new Promise<void>((start) => share.waiting.push(start));
+    this.#startNext();
+    await turn;
+    try {
+      return await work();
+    } finally {
+      this.#free += 1;
+      share.running -= 1;
+      if (share.running + share.waiting.length === 0) this.#shares.delete(tenantId);
+      this.#startNext();
+    }
+  }
+
+  /** Of the tenants that wait, the one with the fewest that run. */
+  #startNext(): void {
+    if (this.#free === 0) return;
+    const waiting = [...this.#shares].filter(([, share]) => share.waiting.length > 0);
+    const least = Math.min(...waiting.map(([, { running }]) => running));
+    const [tenantId, share] = waiting.find(([, { running }]) => running === least) ?? [];
+    if (tenantId === undefined || share === undefined) return;
+    this.#free -= 1;
+    share.running += 1;
+    share.waiting.shift()?.();
+    this.#shares.delete(tenantId);
+    this.#shares.set(tenantId, share);
+  }
+}
