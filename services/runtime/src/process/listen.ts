@@ -45,9 +45,12 @@ const DRAIN_MS = 6_000;
 const IDLE_CHECK_MS = 50;
 /** Requests that wait behind the one of their connection that is under way; with one more it is closed. */
 const MAX_PIPELINED = 64;
-/** How much longer, and for how many bytes, a refused client may go on sending before its connection ends. */
+/**
+ * How much longer, and for how many bytes, a refused client may go on sending before its connection ends. Many send a body in
+ * one piece before they look for an answer: twice the largest that is taken.
+ */
 const LINGER_MS = 5_000;
-const LINGER_BYTES = 1024 * 1024;
+const LINGER_BYTES = 16 * 1024 * 1024;
 /** Of every answer that does not say otherwise: it is of one client, and is what its type says. */
 const COMMON_HEADERS = new Map([
   ['Cache-Control', 'no-store'],
