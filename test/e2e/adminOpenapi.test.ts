@@ -77,6 +77,9 @@ test('every answer has a documented status, and the schema and media type of it'
   const testEvent = '/admin/projects/{id}/test-event';
   await ask('POST', testEvent, undefined, testEvent.replace('{id}', projectId));
   await ask('POST', testEvent, undefined, testEvent.replace('{id}', anUnknownId()));
+  const report = '/admin/projects/{id}/reports/{reportId}';
+  const nowhere = report.replace('{id}', projectId).replace('{reportId}', anUnknownId());
+  await ask('DELETE', report, undefined, nowhere);
   const token = (await ask('POST', '/admin/tokens', { projectId, expiresAt: '2199-01-01' })).json();
   await ask('GET', '/admin/tokens');
   await ask('DELETE', '/admin/tokens/{id}', undefined, `/admin/tokens/${token.id}`);

@@ -1,4 +1,6 @@
 /** Access: 401 before the body is read, 403 for a missing scope, and no look into other projects. */
+import { once } from 'node:events';
+import { request } from 'node:http';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { anEvent, anUnknownId, aToken, eventually, type TestProject } from './builders.ts';
 import type { Answer } from './product.ts';
@@ -138,23 +140,20 @@ describe.concurrent('the scope', () => {
     wire.close();
   });
 
-  test('is all three for a token made without scopes', async () => {
-    const { id } = await aToken(shared.product, game.projectId);
+  test('is to write, never to read, for a token made without scopes, and the answer says so', async () => {
+    const { id, scopes } = await aToken(shared.product, game.projectId);
     const listed: { id: string; scopes: string[] }[] = (
       await shared.product.admin('GET', '/admin/tokens')
     ).json();
 
-    expect(listed.find((token) => token.id === id)?.scopes.toSorted()).toEqual([
-      'events:write',
-      'read',
-      'reports:write',
-    ]);
+    expect(scopes.toSorted()).toEqual(['events:write', 'reports:write']);
+    expect(listed.find((token) => token.id === id)?.scopes).toEqual(scopes);
   });
 });
 
 describe.concurrent('a token', () => {
   test('that is revoked is a 401 within 2 s', async () => {
-    const { id, token } = await aToken(shared.product, game.projectId);
+    const { id, token } = await aToken(shared.product, game.projectId, { scopes: ['read'] });
     expect((await as(`Bearer ${token}`, 'GET', '/v1/quota')).status).toBe(200);
     expect((await shared.product.admin('DELETE', `/admin/tokens/${id}`)).status).toBe(204);
 
@@ -164,6 +163,26 @@ describe.concurrent('a token', () => {
       2_000,
     );
     expect((await game.get('/v1/quota')).status).toBe(200);
+  });
+
+  test('that is revoked while a body comes stores nothing of it', async () => {
+    const { id, token } = await aToken(shared.product, game.projectId);
+    const sent = request(`${shared.product.credentials.baseUrl}/v1/ingest/events`, {
+      method: 'POST',
+      headers: {
+        Authorization: `Bearer ${token}`,
+        'Content-Type': 'application/json',
+        Expect: '100-continue',
+      },
+    });
+    const answered = once(sent, 'response');
+    sent.flushHeaders();
+    await once(sent, 'continue');
+    expect((await shared.product.admin('DELETE', `/admin/tokens/${id}`)).status).toBe(204);
+    sent.end(JSON.stringify(anEvent({ sessionId: game.sessionId })));
+
+    const [answer] = await answered;
+    expect(answer.statusCode).toBe(401);
   });
 
   test('works until its expiresAt and is a 401 from then on', async () => {

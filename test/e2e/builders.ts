@@ -1,6 +1,7 @@
 /** Builders of the end-to-end tests: projects of their own, events, keys, and a wait for a condition. */
 import { createHash, randomBytes, randomUUID } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
+import { SCOPES } from '@questlog/schemas/topics/directoryEntry';
 import { eventId } from '@questlog/schemas/uuid';
 import type { Answer, Product } from './product.ts';
 
@@ -48,9 +49,15 @@ export async function aProject(product: Reached, of: ProjectOptions = {}): Promi
   const tenantId =
     of.tenantId ?? (await made(product, '/admin/tenants', { name: 'a studio', monthlySoftQuota, spread })).id;
   const projectId = (await made(product, '/admin/projects', { tenantId, name: 'a game', revision })).id;
-  const { token } = await made(product, '/admin/tokens', { projectId });
+  const { token } = await made(product, '/admin/tokens', { projectId, scopes: SCOPES });
   const project = onto({ tenantId, projectId, token, sessionId: '' }, product);
   return { ...project, sessionId: await project.session() };
+}
+
+interface MadeToken {
+  readonly id: string;
+  readonly token: string;
+  readonly scopes: string[];
 }
 
 /** The same project's view of another token. */
@@ -58,7 +65,7 @@ export async function aToken(
   product: Reached,
   projectId: string,
   of: { scopes?: readonly string[]; expiresAt?: string } = {},
-): Promise<{ id: string; token: string }> {
+): Promise<MadeToken> {
   return await made(product, '/admin/tokens', { projectId, ...of });
 }
 
@@ -89,7 +96,7 @@ export function onto<T extends Ids>(project: T, product: Reached): T & TestProje
   };
 }
 
-async function made(product: Reached, path: string, body: object): Promise<{ id: string; token: string }> {
+async function made(product: Reached, path: string, body: object): Promise<MadeToken> {
   const answer = await product.admin('POST', path, body);
   if (answer.status !== 201) throw new Error(`${path} was answered ${answer.status}: ${answer.text()}`);
   return answer.json();

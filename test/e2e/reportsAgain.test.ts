@@ -153,6 +153,27 @@ describe.concurrent('a report', () => {
     expect(await ask(reader.token, 'GET', `/${id}`)).toBe(200);
     expect(await ask(reader.token, 'DELETE', `/${id}`)).toBe(403);
     expect(await ask('nobody', 'DELETE', `/${id}`)).toBe(401);
-    expect(await ask(writer.token, 'DELETE', `/${id}`)).toBe(204);
+    expect(await ask(game.token, 'DELETE', `/${id}`)).toBe(204);
+  });
+
+  test('is retracted with the token that filed it, or by an operator, and with no other', async () => {
+    const [own, other] = await Promise.all([
+      aToken(shared.product, game.projectId),
+      aToken(shared.product, game.projectId),
+    ]);
+    const as = ({ token }: { token: string }) => ({ headers: { Authorization: `Bearer ${token}` } });
+    const filed = async (): Promise<string> =>
+      (await game.report({ sessionId: game.sessionId }, as(own).headers)).json().id;
+    const ids = [await filed(), await filed()];
+    const refused = await game.request('DELETE', `/v1/reports/${ids[0]}`, as(other));
+    const operators = `/admin/projects/${game.projectId}/reports/${ids[1]}`;
+    const foreign = `/admin/projects/${anUnknownId()}/reports/${ids[1]}`;
+
+    expect([refused.status, refused.json().code]).toEqual([403, 'forbidden']);
+    expect((await game.get(`/v1/reports/${ids[0]}`)).json().state).toBe('filed');
+    expect((await game.request('DELETE', `/v1/reports/${ids[0]}`, as(own))).status).toBe(204);
+    expect((await shared.product.admin('DELETE', foreign)).status).toBe(404);
+    expect((await shared.product.admin('DELETE', operators)).status).toBe(204);
+    for (const id of ids) expect((await game.get(`/v1/reports/${id}`)).json().state).toBe('retracted');
   });
 });

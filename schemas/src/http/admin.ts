@@ -103,12 +103,21 @@ export const ProjectOutput = Type.Object({
 export const TokenInput = Type.Object(
   {
     projectId: Uuid,
-    scopes: Type.Optional(Type.Array(scope, { minItems: 1, description: 'Omitted: all three.' })),
+    scopes: Type.Optional(
+      Type.Array(scope, {
+        minItems: 1,
+        description: 'Omitted: `events:write` and `reports:write`, what a published game needs.',
+      }),
+    ),
     expiresAt: Type.Optional(Nullable(Timestamp)),
   },
   only,
 );
-export const TokenCreated = Type.Object({ id: Uuid, token: Type.String({ description: 'Shown once.' }) });
+export const TokenCreated = Type.Object({
+  id: Uuid,
+  token: Type.String({ description: 'Shown once.' }),
+  scopes: Type.Array(scope),
+});
 export const TokenOutput = Type.Object({
   id: Uuid,
   projectId: Uuid,

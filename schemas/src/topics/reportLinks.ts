@@ -45,6 +45,8 @@ export interface ReportLink {
   readonly isForwarded: boolean;
   /** What a person or a tracker reads; null in a bare link, and wherever only the links matter. */
   readonly content: ReportContent | null;
+  /** The token that filed the report through ingest; null: a record of another writer, or of an older version. */
+  readonly filedBy: string | null;
 }
 
 export interface ReportContent {
@@ -136,6 +138,7 @@ export const reportLinks = messageContract<ReportLink>(TOPICS.reportLinks, {
     { name: 'isForwarded', type: 'boolean', default: false },
     optional('buildId', UUID),
     optional('content', content),
+    optional('filedBy', UUID),
   ],
 });
 

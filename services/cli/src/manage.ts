@@ -102,7 +102,7 @@ function tokens(at: () => Promise<Reach>): Command {
       .command('create')
       .description('create a token; it is shown once')
       .requiredOption('--project <id>', 'what it may write or read')
-      .option('--scopes <scopes>', 'events:write, reports:write, read; all unless given', (text) =>
+      .option('--scopes <scopes>', 'events:write, reports:write, read; the first two unless given', (text) =>
         text.split(','),
       )
       .option('--expires <time>', 'ISO 8601; never unless given')

@@ -2,6 +2,7 @@
 import { randomUUID } from 'node:crypto';
 
 import type { Store } from '@questlog/runtime/clickhouse/store';
+import { validToken } from '@questlog/runtime/directory/directory';
 import type { DirectoryHandle } from '@questlog/runtime/directory/openDirectory';
 import type { Log } from '@questlog/runtime/log/log';
 import { type Clock, steadyClock } from '@questlog/runtime/process/clock';
@@ -106,6 +107,7 @@ export async function startIngest(deps: IngestServiceDeps): Promise<IngestServic
 
   // What is known of a project: in ClickHouse, and ahead of it in this process.
   const known = { store, sessions, reports, clock };
+  const perReport = new KeyedMutex();
   // What storing events takes.
   const processId = randomUUID();
   const received = openReceived({ ...deps, processId, dropped: metrics.ledgerDropped });
@@ -121,21 +123,21 @@ export async function startIngest(deps: IngestServiceDeps): Promise<IngestServic
     ...{ directory: directory.current, hasDocs: settings.hasDocs, ingest, clock, logger, metrics },
     reads: { ...known, ...settling, ...shared, registered },
     reports: {
-      ...{ ...known, ...storing, ...settling, ...shared },
-      ...{ reportProjection: filed, perReport: new KeyedMutex() },
+      ...{ ...known, ...storing, ...settling, ...shared, reportProjection: filed, perReport },
       checkAttachment: (projectId, named) =>
         checkAttachment({ store: deps.uploads, clock }, projectId, named),
     },
     uploads: {
       ...{ store: deps.uploads, publicUrl: settings.publicUrl, clock },
       inFlight: new UploadsInFlight(metrics.uploadsInFlight),
+      isValid: (tokenId) => validToken(directory.current, tokenId, clock.now()) !== undefined,
     },
     ...{ linkedEvents, limits, received, rejects: openRejects({ ...deps, dropped: metrics.rejectsDropped }) },
   });
   const toOperators = adminApp({
     ...{ directory, store, reader: deps.reader, reports, health, clock, logger, metrics },
     ...{ adminToken: deps.adminToken, pages: deps.pages, uploads: deps.uploads },
-    ...{ ingest, verifier, letters, defaultRevision: settings.defaultRevision },
+    ...{ ingest, verifier, letters, perReport, defaultRevision: settings.defaultRevision },
     ledger: { store, projection: events, clock },
     hosts: [settings.toOperators.host, ...settings.adminAllowedHosts],
   });

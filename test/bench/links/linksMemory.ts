@@ -111,5 +111,6 @@ function aReport(ids: number): ReportLink {
     isForwarded: false,
     buildId: null,
     content: null,
+    filedBy: null,
   };
 }

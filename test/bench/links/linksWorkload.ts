@@ -109,6 +109,7 @@ function filedReports(plan: Plan, events: number, reports: number): ReportLink[]
       isForwarded: false,
       buildId: null,
       content: null,
+      filedBy: null,
     } as const;
     if (i % 2 === 0) {
       const sessionId = plan.sessions[random.between(0, plan.sessions.length - 1)] ?? '';

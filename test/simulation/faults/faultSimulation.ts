@@ -273,6 +273,6 @@ function principals(dice: Dice): Principal[] {
     };
     const revision = dice.from(['A', 'B'] as const);
     const project = { id: dice.uuid(), tenantId: tenant.id, name: 'a game', revision, createdAt: 0 };
-    return { tenant, project, revision, scopes: [] };
+    return { tenant, project, revision, scopes: [], tokenId: dice.uuid() };
   });
 }

@@ -10,19 +10,21 @@ import type {
   TenantPatch,
   TokenInput,
 } from '@questlog/schemas/http/admin';
-import {
-  type Project,
-  type RateLimits,
-  type ReportWindowMs,
-  SCOPES,
-  type Tenant,
-  type Token,
+import type {
+  Project,
+  RateLimits,
+  ReportWindowMs,
+  Scope,
+  Tenant,
+  Token,
 } from '@questlog/schemas/topics/directoryEntry';
 import { canonicalUuid } from '@questlog/schemas/uuid';
 import { problem, refusal, timestampField } from '../core/fieldProblems.ts';
 import { formatMicros } from '../core/occurredAt.ts';
 import { Rejected } from '../rejected.ts';
 
+/** What a published game needs: whoever has the game can read its token, and must not read players' data with it. */
+const DEFAULT_SCOPES: readonly Scope[] = ['events:write', 'reports:write'];
 const TOKEN_BYTES = 32;
 /** Recognisable to secret scanners. */
 const TOKEN_PREFIX = 'qlt_';
@@ -131,11 +133,11 @@ function tokenOperations({ current, change }: DirectoryHandle, clock: Clock) {
           id,
           projectId: projectOf(current, input.projectId).id,
           sha256: sha256Hex(token),
-          scopes: [...new Set(input.scopes ?? SCOPES)],
+          scopes: [...new Set(input.scopes ?? DEFAULT_SCOPES)],
           expiresAt: input.expiresAt == null ? null : expiry(input.expiresAt, clock.now()),
           createdAt: clock.now(),
         };
-        return { entity, answer: { status: 201, body: { id, token } } };
+        return { entity, answer: { status: 201, body: { id, token, scopes: entity.scopes } } };
       });
     },
     revokeToken: async (id: string) =>

@@ -29,7 +29,7 @@ export async function retryLinks(
        GROUP BY project_id, report_id
      )
      SELECT ${REPORT_COLUMNS}, unresolved
-     FROM reports INNER JOIN waiting ON link_project = project_id AND link_report = id
+     FROM report_versions FINAL INNER JOIN waiting ON link_project = project_id AND link_report = id
      WHERE retracted_at IS NULL AND id IN (SELECT link_report FROM waiting)
      ORDER BY given_up_at, received_at LIMIT ${MAX_REPORTS}`,
     {

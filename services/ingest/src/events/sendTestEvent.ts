@@ -1,25 +1,25 @@
 /** POST /admin/projects/{id}/test-event: an event of that project, by the very way that a game's events take. */
 import { createHash } from 'node:crypto';
 import type { Directory, Principal } from '@questlog/runtime/directory/directory';
+import { SCOPES } from '@questlog/schemas/topics/directoryEntry';
 import type { Revision } from '@questlog/schemas/topics/eventsAccepted';
 import { canonicalUuid, uuidV8 } from '@questlog/schemas/uuid';
 import { Rejected } from '../rejected.ts';
 import { registerSession } from '../sessions/registerSession.ts';
 import { type IngestDeps, ingest } from './ingestEvents.ts';
 
-interface TestEventDeps {
+interface ProjectDeps {
   readonly directory: { readonly current: Directory };
-  readonly ingest: IngestDeps;
   readonly defaultRevision: Revision;
 }
 
 /** @returns the created event, as a game is answered. @throws Rejected where there is no such project; Unavailable */
 export async function sendTestEvent(
-  deps: TestEventDeps,
+  deps: ProjectDeps & { readonly ingest: IngestDeps },
   projectId: string,
   requestId: string,
 ): Promise<object> {
-  const principal = principalOf(deps, projectId);
+  const principal = operatorIn(deps, projectId);
   const session = Buffer.from(JSON.stringify({ id: testSession(principal.project.id) }));
   const { body: registered } = await registerSession(deps.ingest, principal, session);
   const event = {
@@ -35,14 +35,15 @@ export async function sendTestEvent(
   return created;
 }
 
-/** As if a token of the project had been sent. */
-function principalOf({ directory, defaultRevision }: TestEventDeps, projectId: string): Principal {
+/** As if a token of the project had been sent that may do everything. @throws Rejected where there is no such project */
+export function operatorIn({ directory, defaultRevision }: ProjectDeps, projectId: string): Principal {
   const project = directory.current.projects.get(canonicalUuid(projectId) ?? '');
   const tenant = directory.current.tenants.get(project?.tenantId ?? '');
   if (project === undefined || tenant === undefined) {
     throw new Rejected('not_found', `there is no project ${projectId}`);
   }
-  return { tenant, project, revision: project.revision ?? defaultRevision, scopes: ['events:write'] };
+  const revision = project.revision ?? defaultRevision;
+  return { tenant, project, revision, scopes: SCOPES, tokenId: null };
 }
 
 /** Revision A asks for a session. It is one for ever, so that tests leave no trail of sessions behind. */

@@ -129,6 +129,7 @@ function aProcess({ quota }: { quota: number | null }) {
     project: { id: randomUUID(), tenantId: tenant.id, name: 'P', revision: null, createdAt: 1 },
     revision: 'A' as const,
     scopes: [],
+    tokenId: null,
   };
   const ledger = new QuotaLedger(LOG);
   const [appended, asked]: [Appended[], string[]] = [[], []];

@@ -25,13 +25,14 @@ import { askSql } from '../admin/askSql.ts';
 import type { Letters } from '../admin/deadLetters.ts';
 import { retryLinks } from '../admin/retryLinks.ts';
 import type { IngestDeps } from '../events/ingestEvents.ts';
-import { sendTestEvent } from '../events/sendTestEvent.ts';
+import { operatorIn, sendTestEvent } from '../events/sendTestEvent.ts';
 import { KeyedMutex } from '../known/keyedMutex.ts';
 import type { Reports } from '../known/reports.ts';
 import type { LedgerDeps } from '../ledger/readLedger.ts';
 import type { Verifier } from '../ledger/verify.ts';
 import type { IngestMetrics } from '../metrics.ts';
 import { Rejected } from '../rejected.ts';
+import { retractReport } from '../reports/readReports.ts';
 import type { UploadStore } from '../uploads/uploadStore.ts';
 import { bearerToken } from './authenticate.ts';
 import { deadLetterRoutes } from './deadLetterRoutes.ts';
@@ -48,6 +49,7 @@ export interface AdminAppDeps extends HealthDeps {
   /** ClickHouse by the account that only reads; undefined where there is none. */
   readonly reader: Store | undefined;
   readonly reports: Reports;
+  readonly perReport: KeyedMutex;
   /** Undefined where uploads are not set up. */
   readonly uploads: UploadStore | undefined;
   readonly clock: Clock;
@@ -121,6 +123,7 @@ export function adminApp(deps: AdminAppDeps): Koa {
     await operations.revokeToken(ctx.params['id'] ?? '');
     ctx.status = 204;
   });
+  retractRoute(router, deps);
   retryRoute(router, deps);
   sqlRoute(router, deps.reader);
   ledgerRoutes(router, deps);
@@ -144,6 +147,14 @@ export function adminApp(deps: AdminAppDeps): Koa {
   app.use(router.routes());
   app.use(noRoute(router));
   return app;
+}
+
+function retractRoute(router: RouterInstance, deps: AdminAppDeps): void {
+  router.delete('/admin/projects/:id/reports/:reportId', async (ctx) => {
+    const { id = '', reportId = '' } = ctx.params;
+    await retractReport(deps, operatorIn(deps, id), reportId);
+    ctx.status = 204;
+  });
 }
 
 function retryRoute(router: RouterInstance, deps: AdminAppDeps): void {

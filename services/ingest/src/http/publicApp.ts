@@ -67,14 +67,16 @@ export function publicApp(deps: PublicAppDeps): Koa {
       nowMs: deps.clock.now(),
       defaultRevision: deps.defaultRevision,
     });
+    // Behind its body a request is asked once more who sends it, and counts once.
+    const isNew = ctx.state['principal'] === undefined;
     ctx.state['principal'] = principal;
     checkScope(principal, scope);
-    if (scope !== 'read' && isHeldBack(principal)) deps.limits.admit(principal, ctx.headers);
+    if (isNew && scope !== 'read' && isHeldBack(principal)) deps.limits.admit(principal, ctx.headers);
     return principal;
   };
   let document: string | undefined;
 
-  router.post('/v1/ingest/events', (ctx) => ingestEvents(deps, ctx, as(ctx, 'events:write')));
+  router.post('/v1/ingest/events', (ctx) => ingestEvents(deps, ctx, () => as(ctx, 'events:write')));
   router.get('/v1/events', async (ctx) => json(ctx, await listEvents(reads, as(ctx, 'read'), query(ctx))));
   router.get('/v1/events/:id', async (ctx) => json(ctx, await readEvent(reads, as(ctx, 'read'), param(ctx))));
   router.get('/v1/sessions/:id/events', async (ctx) => {
@@ -114,13 +116,18 @@ function ofOperators(path: string): string | undefined {
   return 'the listener of operators has it (QUESTLOG_ADMIN_PORT, 8081 unless set); GET /health answers here';
 }
 
-async function ingestEvents(deps: PublicAppDeps, ctx: RouterContext, principal: Principal): Promise<void> {
+async function ingestEvents(
+  deps: PublicAppDeps,
+  ctx: RouterContext,
+  authenticate: () => Principal,
+): Promise<void> {
+  authenticate();
   const idempotencyKey = idempotencyKeyOf(ctx.get('Idempotency-Key'));
   const prefer = ctx.get('Prefer');
   const handling = prefer === '' ? undefined : handlingIn(prefer);
   const wanted = { isLenient: handling === 'lenient', isStrict: handling === 'strict' };
   const requestId = String(ctx.response.get('X-Request-Id'));
-  const answer = await withLimitedBody(ctx, deps, principal, (body) =>
+  const answer = await withLimitedBody(ctx, deps, authenticate, (principal, body) =>
     ingest(deps.ingest, { principal, body, idempotencyKey, ...wanted, requestId }),
   );
   ctx.set({ ...answer.headers });
@@ -132,16 +139,22 @@ async function ingestEvents(deps: PublicAppDeps, ctx: RouterContext, principal: 
   json(ctx, answer.body);
 }
 
-/** Has the body worked on unless it is too large for the limits; keeps it where something is wrong in it. */
+/**
+ * Has the body worked on unless it is too large for the limits; keeps it where something is wrong in it.
+ * @param authenticate has run, and runs again behind the body: that may take its time, and a token that was revoked
+ *   meanwhile writes nothing more.
+ */
 function withLimitedBody<T extends Judged>(
   ctx: RouterContext,
   { bodies, limits }: Pick<PublicAppDeps, 'bodies' | 'limits'>,
-  principal: Principal,
-  work: (body: Buffer) => Promise<T>,
+  authenticate: () => Principal,
+  work: (principal: Principal, body: Buffer) => Promise<T>,
 ): Promise<T> {
-  return withBody(ctx.req, principal.tenant.id, bodies, (body) => {
+  const { tenant }: Principal = ctx.state['principal'];
+  return withBody(ctx.req, tenant.id, bodies, (body) => {
+    const principal = authenticate();
     if (isHeldBack(principal)) limits.admitBody(principal, ctx.headers, body.length);
-    return keptIfWrong(ctx.state, body, work(body));
+    return keptIfWrong(ctx.state, body, work(principal, body));
   });
 }
 
@@ -215,9 +228,10 @@ function sessionRoutes(
 ): void {
   const { reads } = deps;
   router.post('/v1/ingest/sessions', async (ctx) => {
-    const principal = as(ctx, 'events:write');
+    const authenticate = () => as(ctx, 'events:write');
+    authenticate();
     const strict = isStrict(ctx);
-    const answer = await withLimitedBody(ctx, deps, principal, (body) =>
+    const answer = await withLimitedBody(ctx, deps, authenticate, (principal, body) =>
       registerSession(reads, principal, body, strict),
     );
     ctx.status = answer.status;
@@ -244,9 +258,10 @@ export function reportRoutes(
 ): void {
   const { reports } = deps;
   router.post('/v1/ingest/reports', async (ctx) => {
-    const principal = as(ctx, 'reports:write');
+    const authenticate = () => as(ctx, 'reports:write');
+    authenticate();
     const strict = isStrict(ctx);
-    const answer = await withLimitedBody(ctx, deps, principal, (body) =>
+    const answer = await withLimitedBody(ctx, deps, authenticate, (principal, body) =>
       createReport(reports, principal, body, strict),
     );
     tellHandling(ctx, strict ? 'strict' : undefined, unknownOf(answer.ignored));

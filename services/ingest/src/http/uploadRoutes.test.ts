@@ -59,6 +59,33 @@ test('a proxy’s headers do not change the address', async () => {
   expect(new URL((await ask(headers)).body.uploadUrl).origin).toBe(`http://127.0.0.1:${port}`);
 });
 
+test.each(['goes on', 'waits'])('an upload under way ends with its token, while it %s', async (way) => {
+  let [isValid, looks] = [true, 0];
+  const arrived = Promise.withResolvers<void>();
+  const look = (): boolean => {
+    looks += 1;
+    // At its head, and at its first piece.
+    if (looks === 2) arrived.resolve();
+    return isValid;
+  };
+  const { ask } = await aListener({ isValid: look });
+  const { body } = await ask({});
+  const sent = request(body.uploadUrl, { method: 'PUT', headers: body.requiredHeaders });
+  const answered = new Promise<number | undefined>((resolve) => {
+    sent.on('response', ({ statusCode }) => resolve(statusCode)).on('error', () => resolve(undefined));
+  });
+  sent.write('first');
+  await arrived.promise;
+  isValid = false;
+  if (way === 'goes on') sent.end('rest');
+  expect(await answered).not.toBe(200);
+
+  isValid = true;
+  const itself = new URL(`/v1/uploads/${body.uploadId}`, body.uploadUrl);
+  expect((await fetch(itself)).status).toBe(404);
+  sent.destroy();
+});
+
 test('where uploads are not set up, the answer says what to set; nothing is there', async () => {
   const { ask, port } = await aListener({ store: undefined });
   const { status, body } = await ask({});

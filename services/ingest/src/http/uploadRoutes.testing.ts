@@ -18,14 +18,15 @@ export interface UploadListenerOptions {
   readonly clock?: Clock;
   /** Whoever asks, with whatever token. */
   readonly principal?: Principal;
+  readonly isValid?: (tokenId: string) => boolean;
 }
 
 export async function listenForUploads(options: UploadListenerOptions): Promise<Listener> {
-  const { store, publicUrl = '', clock = { now: Date.now }, principal } = options;
+  const { store, publicUrl = '', clock = { now: Date.now }, principal, isValid = () => true } = options;
   const metrics = ingestMetrics(createMetricsRegistry());
   const router = new Router();
   const inFlight = new UploadsInFlight(metrics.uploadsInFlight);
-  uploadRoutes(router, { store, publicUrl, clock, inFlight }, () => {
+  uploadRoutes(router, { store, publicUrl, clock, inFlight, isValid }, () => {
     if (principal === undefined) throw new Error('nobody is to ask with a token');
     return principal;
   });

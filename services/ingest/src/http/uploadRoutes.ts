@@ -20,6 +20,8 @@ export interface UploadRouteDeps {
   /** Undefined where uploads are not set up. */
   readonly store: UploadStore | undefined;
   readonly inFlight: UploadsInFlight;
+  /** Whether the token was neither revoked nor has expired. */
+  readonly isValid: (tokenId: string) => boolean;
   /** Where games reach this ingest, without a slash at its end; empty: as the request says. */
   readonly publicUrl: string;
   readonly clock: Clock;
@@ -115,7 +117,7 @@ export function isUpload({ method, url = '' }: IncomingMessage): boolean {
 }
 
 async function stored(
-  { store, inFlight, clock }: UploadRouteDeps,
+  { store, inFlight, isValid, clock }: UploadRouteDeps,
   ctx: RouterContext,
 ): Promise<{ uploadId: string; sizeBytes: number }> {
   const receiver = store?.receiver;
@@ -127,7 +129,7 @@ async function stored(
   }
   const options = { signingKey: receiver.signingKey, nowMs: clock.now() };
   const target = readUploadPath(ctx.params['id'] ?? '', ctx.query, options);
-  const sizeBytes = await receiveUpload(receiver, inFlight, target, ctx.req);
+  const sizeBytes = await receiveUpload(receiver, inFlight, target, ctx.req, () => isValid(target.tokenId));
   return { uploadId: target.key.uploadId, sizeBytes };
 }
 

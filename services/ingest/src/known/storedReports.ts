@@ -17,7 +17,7 @@ export async function lookUpReports(
   ids: readonly string[],
 ): Promise<FiledReport[]> {
   const rows = await store.query<ReportRow>(
-    `SELECT ${REPORT_COLUMNS} FROM reports WHERE project_id = {projectId:UUID} AND id IN {ids:Array(UUID)}`,
+    `SELECT ${REPORT_COLUMNS} FROM report_versions FINAL WHERE project_id = {projectId:UUID} AND id IN {ids:Array(UUID)}`,
     { projectId, ids },
   );
   return rows.map(storedReport);

@@ -144,6 +144,7 @@ function aCaller(
     tenant: { ...named, id: tenantId, monthlySoftQuota: null, spread: 1, limits: ofTenant },
     project: { ...named, id: randomUUID(), tenantId, revision: null, limits: ofProject },
     revision: 'B',
+    tokenId: randomUUID(),
     scopes: ['events:write'],
   };
 }

@@ -15,6 +15,8 @@ export interface StreamDeps {
   readonly codec: Codec<LinkedEvent>;
   readonly logger: Logger;
   readonly heartbeatMs: number;
+  /** How often the client's token is looked at while nothing happens. */
+  readonly checkMs: number;
   /** A client that takes nothing for so long is dropped. */
   readonly stalledMs: number;
 }
@@ -72,6 +74,7 @@ class Connection implements LinkedEventStream {
   #isOver = false;
   #tail: Tail | undefined;
   #heartbeat: NodeJS.Timeout | undefined;
+  #check: NodeJS.Timeout | undefined;
   #room: Promise<void> | undefined;
   #stopWaiting: (() => void) | undefined;
 
@@ -98,6 +101,7 @@ class Connection implements LinkedEventStream {
     response.writeHead(200, HEAD);
     this.#write(openingText(this.#token(), RETRY_MS));
     this.#heartbeat = setInterval(() => this.#beat(), this.#deps.heartbeatMs);
+    this.#check = setInterval(() => this.#endIfRefused(), this.#deps.checkMs);
     this.#begun.resolve();
   }
 
@@ -153,9 +157,13 @@ class Connection implements LinkedEventStream {
 
   /** Also how a quiet hour is not read again: it moves the client's position past what was not for it. */
   #beat(): void {
-    if (!this.#client.isAllowed()) return void this.end();
     if (!this.#client.response.writableNeedDrain) this.#write(heartbeatText(this.#token()));
     if (this.#client.response.writableNeedDrain) void this.#drained();
+  }
+
+  /** An idle stream ends too, and one whose client reads nothing. */
+  #endIfRefused(): void {
+    if (!this.#client.isAllowed()) this.end();
   }
 
   /** Resolves when the connection takes more, or never will; gives it up when that takes too long. */
@@ -192,6 +200,7 @@ class Connection implements LinkedEventStream {
     if (this.#isOver) return;
     this.#isOver = true;
     clearInterval(this.#heartbeat);
+    clearInterval(this.#check);
     this.#stopWaiting?.();
     this.#begun.resolve();
     this.#closeTail();

@@ -99,7 +99,7 @@ test('a revoked token gets nothing more, and its stream ends', async () => {
 });
 
 test('the stream of a revoked token ends also while nothing happens', async () => {
-  const bench = await aStreamBench({ heartbeatMs: 20 });
+  const bench = await aStreamBench();
   const reader = bench.reader();
   const stream = await follow(bench.baseUrl, reader);
   bench.revoke(reader);

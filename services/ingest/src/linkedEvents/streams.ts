@@ -29,6 +29,8 @@ export interface LinkedEventStreamsDeps {
 
 export const STREAM_LIMITS = {
   heartbeatMs: 15_000,
+  /** A revocation takes effect within 2 s. */
+  checkMs: 1_000,
   /** A client that takes nothing for so long is dropped. */
   stalledMs: 60_000,
   /** Each reads the whole topic and may hold a batch of every partition (4 MiB each) while its client is slow. */

@@ -127,6 +127,7 @@ function aPrincipal(): Principal {
     project: { id: projectId, tenantId, name: 'P', revision: null, createdAt: 1 },
     revision: 'B',
     scopes: ['reports:write'],
+    tokenId: randomUUID(),
   };
 }
 

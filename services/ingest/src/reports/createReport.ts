@@ -222,7 +222,7 @@ function toldOf({ draft, attachments }: Checked): CreatedExtras {
 }
 
 function recordOf(
-  { tenant, project }: Principal,
+  { tenant, project, tokenId }: Principal,
   { id, draft, sessionId, sessionLane, buildId, attachments, body }: Checked,
   created: readonly CreatedEvent[],
   receivedAt: number,
@@ -245,6 +245,7 @@ function recordOf(
     isForwarded: false,
     buildId,
     content: contentOf(draft, attachments),
+    filedBy: tokenId,
   };
 }
 

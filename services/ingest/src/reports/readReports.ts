@@ -157,7 +157,10 @@ async function settled(
   ]);
 }
 
-/** @throws Rejected `not_found` also for a report of another project. */
+/**
+ * A token takes back what it filed itself: the token of a published game is everybody's. An operator takes back all.
+ * @throws Rejected `not_found` also for a report of another project; `forbidden` for one that another token filed.
+ */
 export async function retractReport(
   deps: { reports: Reports; clock: Clock; perReport: KeyedMutex },
   principal: Principal,
@@ -166,6 +169,7 @@ export async function retractReport(
   const id = pathUuid(idText);
   await deps.perReport.run(`${principal.project.id}/${id}`, async () => {
     const { filed, retractedAt } = await knownReport(deps, principal, id);
+    if (principal.tokenId !== null && filed.filedBy !== principal.tokenId) throw notFiledByIt(id);
     if (retractedAt !== null) return;
     await deps.reports.append({
       ...filed,
@@ -175,4 +179,9 @@ export async function retractReport(
       occurredAt: reportTimeOf(filed),
     });
   });
+}
+
+function notFiledByIt(id: string): Rejected {
+  const detail = `report ${id} was not filed with this access token; an operator may retract it`;
+  return new Rejected('forbidden', detail);
 }

@@ -165,6 +165,7 @@ function aPrincipal(): Principal {
     project: { id: projectId, tenantId, name: 'P', revision: null, createdAt: 1 },
     revision: 'B',
     scopes: ['events:write'],
+    tokenId: null,
   };
 }
 

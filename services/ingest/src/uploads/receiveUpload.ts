@@ -14,6 +14,9 @@ const BYTES_PER_SECOND = 10 * 1024 * 1024;
 /** A client that sends nothing for so long is gone. */
 const IDLE_MS = 30_000;
 
+/** How often the token of an upload is looked at that sends nothing: a revocation takes effect within 2 s. */
+const CHECK_MS = 1_000;
+
 /** The uploads that a process is taking: how many, and their pace. */
 export class UploadsInFlight {
   readonly #gauge: { inc(): void; dec(): void };
@@ -47,23 +50,28 @@ export class UploadsInFlight {
 }
 
 /**
+ * @param isAllowed whether the token behind the address goes on.
  * @returns the size of what is stored now.
  * @throws Rejected for another type, more bytes than the address takes, fewer than were announced, or other bytes than
- * are stored already. Nothing of them is kept.
+ * are stored already, or a token that is revoked meanwhile. Nothing of them is kept.
  */
 export async function receiveUpload(
   receiver: UploadReceiver,
   inFlight: UploadsInFlight,
   target: UploadTarget,
   request: IncomingMessage,
+  isAllowed: () => boolean,
 ): Promise<number> {
+  if (!isAllowed()) throw revoked();
   checkHead(request, target);
   return await inFlight.during(async () => {
-    // Ends the connection, so that the iteration throws.
+    // Both end the connection, so that the iteration throws.
     request.setTimeout(IDLE_MS);
+    const check = setInterval(() => isAllowed() || request.destroy(), CHECK_MS);
     try {
-      return await receiver.receive(target.key, bounded(request, inFlight, target));
+      return await receiver.receive(target.key, bounded(request, inFlight, target, isAllowed));
     } finally {
+      clearInterval(check);
       request.setTimeout(0);
     }
   });
@@ -90,6 +98,7 @@ async function* bounded(
   request: IncomingMessage,
   inFlight: UploadsInFlight,
   { maxBytes, isExact }: UploadTarget,
+  isAllowed: () => boolean,
 ): AsyncGenerator<Buffer> {
   let sizeBytes = 0;
   try {
@@ -98,6 +107,7 @@ async function* bounded(
       const { length } = piece;
       sizeBytes += length;
       if (sizeBytes > maxBytes) throw tooLarge(maxBytes);
+      if (!isAllowed()) throw revoked();
       yield piece;
       release(piece);
       await inFlight.pace(length);
@@ -107,6 +117,7 @@ async function* bounded(
     throw new Rejected('incomplete_upload', 'the connection ended before the file was complete', { cause });
   }
   if (isExact && sizeBytes < maxBytes) throw incomplete(maxBytes);
+  if (!isAllowed()) throw revoked();
 }
 
 /**
@@ -117,6 +128,10 @@ function release(piece: Buffer): void {
   const { buffer } = piece;
   const isItsOwn = buffer.byteLength === piece.byteLength;
   if (isItsOwn && buffer instanceof ArrayBuffer) buffer.transfer(0);
+}
+
+function revoked(): Rejected {
+  return new Rejected('invalid_upload_address', 'the access token that asked for it goes no longer');
 }
 
 function tooLarge(maxBytes: number): Rejected {

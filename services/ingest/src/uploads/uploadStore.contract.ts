@@ -145,7 +145,8 @@ export function uploadStoreContract(name: string, harness: UploadStoreHarness): 
 
 export function aTarget(maxBytes: number, of: Partial<UploadKey> = {}): UploadTarget {
   const key = { projectId: randomUUID(), uploadId: eventId(Date.now(), 0, randomBytes(8)), ...of };
-  return { key, mimeType: 'text/plain', maxBytes, isExact: true, expiresAtMs: Date.now() + 60_000 };
+  const expiresAtMs = Date.now() + 60_000;
+  return { key, mimeType: 'text/plain', maxBytes, isExact: true, expiresAtMs, tokenId: randomUUID() };
 }
 
 function describing({ mimeType, maxBytes, expiresAtMs }: UploadTarget): UploadDescription {

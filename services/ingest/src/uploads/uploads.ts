@@ -17,7 +17,7 @@ import type { UploadStore } from './uploadStore.ts';
  */
 export async function makeUpload(
   { store, clock }: { store: UploadStore; clock: Clock },
-  { project }: Principal,
+  { project, tokenId }: Principal,
   input: UploadInput,
   baseUrl: string,
 ): Promise<UploadOutput> {
@@ -29,7 +29,7 @@ export async function makeUpload(
   await store.describe(key, { ...described, expiresAt });
   const { mimeType, sizeBytes, attachmentType } = described;
   const target = {
-    ...{ key, mimeType, expiresAtMs },
+    ...{ key, mimeType, expiresAtMs, tokenId: tokenId ?? '' },
     maxBytes: sizeBytes ?? maxBytesOf(attachmentType),
     isExact: sizeBytes !== null,
   };

@@ -45,6 +45,7 @@ export const REPORTS = rowTable<StoredReport>('report_versions', {
       out.nullable(attachment.sizeBytes, (size) => out.uint64(size));
       out.uint8(ATTACHMENT_STATES[attachment.state]);
     }),
+  filed_by: (out, { filed }) => out.nullableUuid(filed.filedBy),
   retracted_at: (out, { retractedAt }) => out.nullable(retractedAt, (atMs) => out.int64(BigInt(atMs))),
   version: (out, { retractedAt }) =>
     out.uint8(retractedAt === null ? REPORT_VERSIONS.filed : REPORT_VERSIONS.retracted),

@@ -118,7 +118,7 @@ const MAX_REPORTS = 250;
 async function reportsHeld(store: Store, names: readonly Name[]): Promise<Map<string, StoredReport>> {
   if (names.length === 0) return new Map();
   const rows = await store.query<ReportRow>(
-    `SELECT ${REPORT_COLUMNS} FROM reports WHERE project_id IN {projects:Array(UUID)} AND id IN {ids:Array(UUID)}`,
+    `SELECT ${REPORT_COLUMNS} FROM report_versions FINAL WHERE project_id IN {projects:Array(UUID)} AND id IN {ids:Array(UUID)}`,
     { projects: [...new Set(names.map(({ projectId }) => projectId))], ids: names.map(({ id }) => id) },
   );
   // Written back, a row is the same: the window follows from the time, which is there even if none was sent.

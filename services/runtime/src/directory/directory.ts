@@ -17,6 +17,8 @@ export interface Principal {
   readonly project: Project;
   readonly revision: Revision;
   readonly scopes: readonly Scope[];
+  /** Null: an operator. */
+  readonly tokenId: string | null;
 }
 
 export function emptyDirectory(): Directory {
@@ -54,12 +56,19 @@ export function resolveToken(
   nowMs: number,
   defaultRevision: Revision,
 ): Principal | undefined {
-  const found = directory.tokens.get(directory.tokenIdsBySha256.get(sha256Hex(token)) ?? '');
-  if (found === undefined || (found.expiresAt !== null && found.expiresAt <= nowMs)) return undefined;
+  const found = validToken(directory, directory.tokenIdsBySha256.get(sha256Hex(token)) ?? '', nowMs);
+  if (found === undefined) return undefined;
   const project = directory.projects.get(found.projectId);
   const tenant = project && directory.tenants.get(project.tenantId);
   if (project === undefined || tenant === undefined) return undefined;
-  return { tenant, project, revision: project.revision ?? defaultRevision, scopes: found.scopes };
+  const { id: tokenId, scopes } = found;
+  return { tenant, project, revision: project.revision ?? defaultRevision, scopes, tokenId };
+}
+
+/** Undefined: it was revoked, or has expired. */
+export function validToken({ tokens }: Directory, id: string, nowMs: number): Token | undefined {
+  const found = tokens.get(id);
+  return found !== undefined && (found.expiresAt === null || found.expiresAt > nowMs) ? found : undefined;
 }
 
 /** Whether operators hold it back: by limits, or because it is suspended. */

@@ -37,6 +37,7 @@ export function adminApi(): Record<string, unknown> {
           responses: { 201: answer('The created event.', { type: 'object' }), 404: NOT_THERE, ...REFUSED },
         },
       },
+      '/admin/projects/{id}/reports/{reportId}': { delete: retractOperation() },
       '/admin/tokens': {
         get: listed('All tokens, without their secrets.', 'Token'),
         post: written('Creates a token, shown once and kept as SHA-256.', 'TokenInput', {
@@ -122,6 +123,14 @@ const REFUSED = {
   503: problem('A dependency does not answer. `Retry-After` says when to retry.'),
 };
 const NOT_THERE = problem('The id does not exist.');
+
+function retractOperation(): object {
+  return {
+    summary: 'Retracts a bug report and its links, whoever filed it. A repeat is a 204 too.',
+    parameters: [id, { ...id, name: 'reportId' }],
+    responses: { 204: { description: 'Retracted.' }, 404: NOT_THERE, ...REFUSED },
+  };
+}
 
 function listed(summary: string, name: string): object {
   return { summary, responses: { 200: answer(summary, { type: 'array', items: ref(name) }), ...REFUSED } };

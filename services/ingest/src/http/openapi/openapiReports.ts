@@ -47,7 +47,9 @@ export function reportPaths(): Record<string, object> {
       }),
       delete: {
         summary: 'Retracts a bug report and its links. The report stays readable.',
-        description: 'Scope `reports:write`. A repeat is a 204 too.',
+        description:
+          'Scope `reports:write`. Only with the token that filed it (otherwise 403): an operator retracts any. A repeat is ' +
+          'a 204 too.',
         parameters: [id],
         responses: { 204: { description: 'The report is retracted.' }, ...NOT_THERE, ...COMMON, ...WRITES },
       },

@@ -15,6 +15,7 @@ const target: UploadTarget = {
   maxBytes: 3223,
   isExact: true,
   expiresAtMs: NOW + 1000,
+  tokenId: '0b3ff1a9-5c2e-4d5e-8f5e-2b6b3d3c1f12',
 };
 
 test.each([true, false])('what an address says is read back, its size exact or a limit: %s', (isExact) => {
@@ -34,6 +35,7 @@ test.each([
   ['bytes', ''],
   ['limit', '5'],
   ['expires', String(NOW + 2000)],
+  ['token', '0b3ff1a9-5c2e-4d5e-8f5e-2b6b3d3c1f13'],
   ['signature', ''],
   ['signature', 'A'.repeat(43)],
 ])('an address whose %s was changed to "%s" is refused', (name, value) => {

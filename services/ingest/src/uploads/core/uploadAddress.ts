@@ -1,6 +1,6 @@
 /**
  * The address of an upload to ingest itself authorizes itself: an HMAC-SHA-256 over all that it says (where the bytes
- * go, their type, their number, until when). Pure.
+ * go, their type, their number, until when, and for whose token). Pure.
  */
 import { createHmac, timingSafeEqual } from 'node:crypto';
 import { canonicalUuid, isUuidV7 } from '@questlog/schemas/uuid';
@@ -11,12 +11,13 @@ export const UPLOAD_PATH = '/v1/uploads/';
 
 /** The path and query of the address. */
 export function uploadPath(target: UploadTarget, signingKey: Buffer): string {
-  const { key, mimeType, maxBytes, isExact, expiresAtMs } = target;
+  const { key, mimeType, maxBytes, isExact, expiresAtMs, tokenId } = target;
   const query = new URLSearchParams({
     project: key.projectId,
     type: mimeType,
     [isExact ? 'bytes' : 'limit']: String(maxBytes),
     expires: String(expiresAtMs),
+    token: tokenId,
     signature: signatureOf(target, signingKey).toString('base64url'),
   });
   return `${UPLOAD_PATH}${key.uploadId}?${query}`;
@@ -44,6 +45,7 @@ export function readUploadPath(
     maxBytes: wholeNumber(textOf(isExact ? 'bytes' : 'limit')),
     isExact,
     expiresAtMs: wholeNumber(textOf('expires')),
+    tokenId: textOf('token'),
   };
   if (!isUuidV7(uploadId) || projectId === '' || !isSigned(target, textOf('signature'), signingKey)) {
     throw new Rejected('invalid_upload_address', 'the address is not one that was answered for an upload');
@@ -62,8 +64,8 @@ function isSigned(target: UploadTarget, given: string, signingKey: Buffer): bool
 
 /** As JSON, so that no two addresses are one text. */
 function signatureOf(target: UploadTarget, signingKey: Buffer): Buffer {
-  const { key, mimeType, maxBytes, isExact, expiresAtMs } = target;
-  const said = JSON.stringify([storageKey(key), mimeType, maxBytes, isExact, expiresAtMs]);
+  const { key, mimeType, maxBytes, isExact, expiresAtMs, tokenId } = target;
+  const said = JSON.stringify([storageKey(key), mimeType, maxBytes, isExact, expiresAtMs, tokenId]);
   return createHmac('sha256', signingKey).update(said).digest();
 }
 
