@@ -25,7 +25,7 @@ describe.concurrent('the list of reports', () => {
       ...{ window: { beforeMs: 1_000 }, context: { any: 1 } },
       report: { title: 'ünï', description: 'long', severity: 'high', fingerprint: 'stuck' },
     });
-    const { events: _, links, linksTruncated, ...common } = filed.json();
+    const { events: _, links, linksTruncated, truncated, ...common } = filed.json();
 
     expect((await own.get('/v1/reports')).json()).toEqual({
       reports: [

@@ -37,6 +37,7 @@ describe.concurrent('a new report', () => {
       events: [],
       links: [],
       linksTruncated: false,
+      truncated: false,
     });
     expect(Date.parse(report.receivedAt)).toBeGreaterThanOrEqual(before - 1);
   });

@@ -30,6 +30,10 @@ export function findingsOn({ topics, lanes, arrivedAt, isOver, lost = NOTHING_LO
   const reports = judgedReports(topics);
   const made = new Map<string, LinkedEvent[]>();
   for (const link of topics.links.flat()) made.set(link.linkId, [...(made.get(link.linkId) ?? []), link]);
+  const bySession = Map.groupBy(
+    [...made.values()].flatMap(([link]) => (link?.source === 'session' ? [link] : [])),
+    keyOf,
+  );
   const unresolved = new Set(
     topics.reports
       .flat()
@@ -43,10 +47,22 @@ export function findingsOn({ topics, lanes, arrivedAt, isOver, lost = NOTHING_LO
   for (const { record, isRetracted } of reports.values()) {
     if (lost.reports.has(keyOf(record))) continue;
     const sources = namedEventsOf(record);
+    const isOf = sessionEventsOf(record, events, lanes);
+    const own = (bySession.get(keyOf(record)) ?? []).map(({ event }) => event.id);
+    const most = record.maxSessionLinks;
+    if (own.length > most)
+      findings.push(`report ${record.reportId} has ${own.length} links by its session, and may have ${most}`);
+    // What a cut took may have been among the first: then there must be as many as may be, whichever.
+    const isUnsure = [...own, ...isOf].some((id) => lost.events.has(id) || !isOf.includes(id));
     for (const { event, message } of events.values()) {
       const source = sourceOf(record, sources, event, message, lanes);
       if (source === undefined) continue;
       const id = linkIdOf(record.projectId, record.reportId, event.id);
+      if (source === 'session' && isUnsure && own.length >= most) {
+        expected.add(id);
+        continue;
+      }
+      if (source === 'session' && !isUnsure && isOf.indexOf(event.id) >= most) continue;
       expected.add(id);
       sources.delete(event.id);
       if (lost.events.has(event.id)) continue;
@@ -72,6 +88,18 @@ export function findingsOn({ topics, lanes, arrivedAt, isOver, lost = NOTHING_LO
     if (!expected.has(id)) findings.push(`report ${link?.reportId} must not be linked to ${link?.event.id}`);
   }
   return findings;
+}
+
+/** The events that the report has by its session and window, in the order of the log. */
+function sessionEventsOf(
+  record: ReportLink,
+  events: ReturnType<typeof distinctEvents>,
+  lanes: ReadonlyMap<string, number>,
+): string[] {
+  const sources = namedEventsOf(record);
+  return [...events.values()]
+    .filter(({ event, message }) => sourceOf(record, sources, event, message, lanes) === 'session')
+    .map(({ event }) => event.id);
 }
 
 /** The first record of an id at its tenant's home is the report, a later retraction retracts it. */

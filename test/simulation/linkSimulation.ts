@@ -8,7 +8,7 @@ import { anEvent, aReportLink } from '@questlog/schemas/fixtures/builders';
 import { partitionOf } from '@questlog/schemas/partition';
 import { windowOf } from '@questlog/schemas/reportWindow';
 import type { EventsAccepted } from '@questlog/schemas/topics/eventsAccepted';
-import type { ReportLink } from '@questlog/schemas/topics/reportLinks';
+import { DEFAULT_MAX_SESSION_LINKS, type ReportLink } from '@questlog/schemas/topics/reportLinks';
 import { Dice } from './dice.ts';
 import { findingsOn } from './linkOracle.ts';
 import { disorderOf } from './linkOrder.ts';
@@ -208,6 +208,7 @@ class LinkSimulation {
       windowAfterMs: this.#dice.from([MINUTE_MS, MINUTE_MS, 24 * HOUR_MS]),
       sessionId: isOfSession ? session.id : null,
       sessionLane: isOfSession && this.#dice.chance(0.7) ? session.lane : null,
+      maxSessionLinks: this.#dice.from([DEFAULT_MAX_SESSION_LINKS, DEFAULT_MAX_SESSION_LINKS, 0, 1, 2, 4]),
       inlineEventIds,
       eventIds,
     });

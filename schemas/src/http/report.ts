@@ -149,6 +149,10 @@ const report = {
 const links = {
   links: Type.Array(ReportLinkOutput),
   linksTruncated: Type.Boolean({ description: 'The report has more links.' }),
+  truncated: Type.Boolean({
+    description:
+      'The session has more events in the window than the report gets links (`QUESTLOG_REPORT_LINKS`).',
+  }),
 };
 
 const attachments = Type.Array(

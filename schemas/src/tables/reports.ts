@@ -21,7 +21,8 @@ export const HEAD_COLUMNS = `id AS reportId, session_id AS sessionId, build_id A
 
 export const REPORT_COLUMNS = `${HEAD_COLUMNS}, tenant_id AS tenantId, project_id AS projectId,
   session_lane AS sessionLane, inline_event_ids AS inlineEventIds, event_ids AS eventIds,
-  lower(hex(request_sha256)) AS requestDigest, filed_by AS filedBy, log_id AS logId, log_partition AS logPartition, log_offset AS logOffset`;
+  lower(hex(request_sha256)) AS requestDigest, filed_by AS filedBy,
+  max_session_links AS maxSessionLinks, log_id AS logId, log_partition AS logPartition, log_offset AS logOffset`;
 
 /** A report as `REPORT_COLUMNS` give it: 64-bit integers and bytes are text. */
 export interface ReportRow

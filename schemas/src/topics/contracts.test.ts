@@ -106,7 +106,8 @@ test('a report in the linker’s state comes back unchanged', () => {
     requestDigest: Buffer.alloc(32, 7),
   });
   const report = { record, offset: 7, phase: 'open', askAt: 9, closesAt: 10 } as const;
-  const entry = { report, retraction: null, late: null, appends: null, position: null };
+  const nothing = { retraction: null, late: null, appends: null, position: null, sessionLinks: null };
+  const entry = { report, ...nothing };
   expect(linkerState.type.fromBuffer(linkerState.type.toBuffer(entry))).toMatchObject(entry);
 });
 

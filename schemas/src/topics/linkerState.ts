@@ -22,6 +22,11 @@ export interface TrackedReport {
   readonly closesAt: number;
 }
 
+/** Of a tracked report: how many links it has by its session. Written with those links. */
+export interface SessionLinkCount {
+  readonly count: number;
+}
+
 /** A retraction whose links are not all retracted yet. */
 export interface PendingRetraction {
   readonly record: ReportLink;
@@ -46,6 +51,7 @@ export interface LinkerEntry {
   readonly late: LateSession | null;
   readonly appends: SeenAppends | null;
   readonly position: LinkerPosition | null;
+  readonly sessionLinks: SessionLinkCount | null;
 }
 
 /**
@@ -114,5 +120,6 @@ export const linkerState = messageContract<LinkerEntry>(TOPICS.linkerState, {
     optional('late', lateSession),
     optional('appends', seenAppends),
     optional('position', position),
+    optional('sessionLinks', record('SessionLinkCount', [{ name: 'count', type: 'int' }])),
   ],
 });

@@ -55,11 +55,15 @@ const directory: readonly DirectoryEntry[] = [
   },
 ];
 const report = aReportLink({ sessionId, sessionLane: 3, occurredAt: 5n, requestDigest: Buffer.alloc(32, 7) });
-const stateless: LinkerEntry = { report: null, retraction: null, late: null, appends: null, position: null };
+const stateless: LinkerEntry = {
+  ...{ report: null, retraction: null, late: null },
+  ...{ appends: null, position: null, sessionLinks: null },
+};
 const states: readonly LinkerEntry[] = [
   { ...stateless, report: { record: report, offset: 7, phase: 'spilled', askAt: null, closesAt: 10 } },
   { ...stateless, retraction: { record: aReportLink({ kind: 'retracted' }), offset: 8 } },
   { ...stateless, late: { tenantId, projectId, sessionId, fromMicros: 1n, toMicros: 2n, offset: 9 } },
+  { ...stateless, sessionLinks: { count: 3 } },
   { ...stateless, appends: { ids: [randomUUID()], since: 4 } },
   { ...stateless, position: { events: 5, reportLinks: 6, eventsEpoch: 7, reportLinksEpoch: null } },
 ];

@@ -35,6 +35,8 @@ export interface ReportLink {
   readonly buildId: string | null;
   readonly windowBeforeMs: number;
   readonly windowAfterMs: number;
+  /** Links by its session and window that the report gets: the first in the log. What it names comes on top. */
+  readonly maxSessionLinks: number;
   /** Ids of the events that came inside the report. */
   readonly inlineEventIds: readonly string[];
   /** Ids of the events that the report names; of `unresolved`, those that did not come. */
@@ -82,6 +84,7 @@ export const REPORTER_TYPES = ['player', 'tester', 'qa', 'internal', 'system'] a
 export const DEFAULT_WINDOW_BEFORE_MS = 10 * 60 * 1000;
 export const DEFAULT_WINDOW_AFTER_MS = 60 * 1000;
 export const MAX_WINDOW_MS = 24 * 60 * 60 * 1000;
+export const DEFAULT_MAX_SESSION_LINKS = 20_000;
 /** Events that one report may name; inline ones have the cap of a batch. */
 export const MAX_NAMED_EVENTS = 1_000;
 const MAX_EVENTS = 2 * MAX_NAMED_EVENTS;
@@ -139,12 +142,14 @@ export const reportLinks = messageContract<ReportLink>(TOPICS.reportLinks, {
     optional('buildId', UUID),
     optional('content', content),
     optional('filedBy', UUID),
+    { name: 'maxSessionLinks', type: 'int', default: DEFAULT_MAX_SESSION_LINKS },
   ],
 });
 
 /** Says in a sentence why a decoded record is unusable; undefined where it is usable. */
 export function faultOf(record: ReportLink): string | undefined {
   const { kind, windowBeforeMs, windowAfterMs, inlineEventIds, eventIds, sessionLane } = record;
+  if (record.maxSessionLinks < 0) return `maxSessionLinks is ${record.maxSessionLinks}, below 0`;
   const isWindow = (millis: number): boolean => millis >= 0 && millis <= MAX_WINDOW_MS;
   if (!isWindow(windowBeforeMs)) return `windowBeforeMs must be from 0 to ${MAX_WINDOW_MS}`;
   if (!isWindow(windowAfterMs)) return `windowAfterMs must be from 0 to ${MAX_WINDOW_MS}`;

@@ -171,7 +171,7 @@ async function anIngest(log: Log) {
     store: { query: async () => [], ping: async () => true } as unknown as Store,
     settings: {
       ...{ toGames: anyPort, toOperators: anyPort, adminAllowedHosts: [] },
-      ...{ defaultRevision: 'A', corsOrigins: '*', publicUrl: '', hasDocs: true },
+      ...{ defaultRevision: 'A', corsOrigins: '*', publicUrl: '', hasDocs: true, maxSessionLinks: 20_000 },
     },
   });
   const metrics = async () => await (await fetch(`http://127.0.0.1:${adminPort}/metrics`)).text();

@@ -13,6 +13,7 @@ import type { Logger } from '@questlog/runtime/process/logger';
 import { createCodec, type SchemaRegistry } from '@questlog/runtime/registry/registry';
 import { eventsAccepted, type Revision } from '@questlog/schemas/topics/eventsAccepted';
 import { GROUPS, TOPICS } from '@questlog/schemas/topics/topics';
+import type Koa from 'koa';
 import { openLetters } from './admin/deadLetters.ts';
 import { type Cuts, openCuts } from './cuts.ts';
 import { openQuotas } from './events/quotas.ts';
@@ -72,6 +73,8 @@ export interface IngestServiceDeps {
     readonly corsOrigins: AllowedOrigins;
     /** Whether games' listener serves the page of its API. */
     readonly hasDocs: boolean;
+    /** Links by its session that a report gets at most. */
+    readonly maxSessionLinks: number;
   };
 }
 
@@ -101,7 +104,6 @@ export async function startIngest(deps: IngestServiceDeps): Promise<IngestServic
   const letters = await openLetters(deps);
   lifecycle.onStop('dead letters', () => letters.close());
   warnOfEngines(deps);
-  lifecycle.onStop('lag of the groups', watchLag(deps));
 
   sweepUploads(deps, filed);
 
@@ -124,8 +126,8 @@ export async function startIngest(deps: IngestServiceDeps): Promise<IngestServic
     reads: { ...known, ...settling, ...shared, registered },
     reports: {
       ...{ ...known, ...storing, ...settling, ...shared, reportProjection: filed, perReport },
-      checkAttachment: (projectId, named) =>
-        checkAttachment({ store: deps.uploads, clock }, projectId, named),
+      maxSessionLinks: settings.maxSessionLinks,
+      checkAttachment: (...named) => checkAttachment({ store: deps.uploads, clock }, ...named),
     },
     uploads: {
       ...{ store: deps.uploads, publicUrl: settings.publicUrl, clock },
@@ -141,12 +143,7 @@ export async function startIngest(deps: IngestServiceDeps): Promise<IngestServic
     ledger: { store, projection: events, clock },
     hosts: [settings.toOperators.host, ...settings.adminAllowedHosts],
   });
-  const toMalformed = headersOfEveryAnswer(settings.corsOrigins);
-  const refusalOf = (isTooSlow: boolean) => malformedRequest(isTooSlow, toMalformed);
-  const open = await listen(toGames.callback(), settings.toGames, refusalOf, isUpload);
-  const admin = await listen(toOperators.callback(), settings.toOperators, malformedRequest);
-  // Together: their drains must not add up to more than a stop may take.
-  lifecycle.onStop('listeners', async () => void (await Promise.all([open.close(), admin.close()])));
+  const [open, admin] = await openListeners(deps, toGames, toOperators);
   // Before the listeners, which wait for running answers.
   lifecycle.onStop('streams of linked events', () => linkedEvents.close());
   lifecycle.onStop('recount', () => verifier.close());
@@ -155,6 +152,17 @@ export async function startIngest(deps: IngestServiceDeps): Promise<IngestServic
     adminPort: admin.port,
     failed: Promise.race([sessions.failed, reports.failed, directory.failed]),
   };
+}
+
+/** That of games, and that of operators. */
+async function openListeners({ settings, lifecycle }: IngestServiceDeps, toGames: Koa, toOperators: Koa) {
+  const toMalformed = headersOfEveryAnswer(settings.corsOrigins);
+  const refusalOf = (isTooSlow: boolean) => malformedRequest(isTooSlow, toMalformed);
+  const open = await listen(toGames.callback(), settings.toGames, refusalOf, isUpload);
+  const admin = await listen(toOperators.callback(), settings.toOperators, malformedRequest);
+  // Together: their drains must not add up to more than a stop may take.
+  lifecycle.onStop('listeners', async () => void (await Promise.all([open.close(), admin.close()])));
+  return [open, admin] as const;
 }
 
 function sweepUploads({ uploads, lifecycle, ...deps }: IngestServiceDeps, filed: Projection): void {
@@ -199,7 +207,9 @@ function watchProjections({ log }: IngestServiceDeps) {
   };
 }
 
-function warnOfEngines({ health, store, log }: IngestServiceDeps): void {
+function warnOfEngines(deps: IngestServiceDeps): void {
+  const { health, store, log, lifecycle } = deps;
+  lifecycle.onStop('lag of the groups', watchLag(deps));
   health.warn('clickhouse', async () => ((await store.ping()) ? undefined : 'ClickHouse does not answer'));
   health.warn('log', async () => {
     const without = await Promise.all(WRITTEN.map(async (topic) => withoutLeader(log, topic)));

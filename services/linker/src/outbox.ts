@@ -122,6 +122,7 @@ export class Outbox {
     const { codecs, metrics } = this.#deps;
     this.state.evolve(changes);
     for (const link of links) {
+      this.state.linked(link);
       this.#links.push(this.#sized({ key: link.tenantId, value: codecs.links.encode(link) }));
       metrics.linkChanges.inc({ kind: link.kind, source: link.source });
     }

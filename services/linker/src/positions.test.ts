@@ -17,7 +17,14 @@ import { partitionDeps } from './testing/partitionDeps.ts';
 /** Of its appends it remembers the last few only, so that an older one that is read again would be linked again. */
 const BOUNDS = { ...LINKER_BOUNDS, appends: 4 };
 
-const NO_ENTRY = { report: null, retraction: null, late: null, appends: null, position: null };
+const NO_ENTRY = {
+  report: null,
+  retraction: null,
+  late: null,
+  appends: null,
+  position: null,
+  sessionLinks: null,
+};
 
 /** A linker that is started and stopped on a log with one open report, of a session whose events it links. */
 async function aLinker() {

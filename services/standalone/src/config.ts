@@ -1,5 +1,6 @@
 /** The settings of every service. A service ignores those that it does not use, so that all can share one environment. */
 import { setting } from '@questlog/runtime/process/config';
+import { DEFAULT_MAX_SESSION_LINKS } from '@questlog/schemas/topics/reportLinks';
 import Type, { type Static } from 'typebox';
 import { engineSettings } from './engineSettings.ts';
 
@@ -82,6 +83,14 @@ export const settings = Type.Object({
     env: 'QUESTLOG_REVISION',
     default: 'A',
     description: 'Revision of the contract for projects that set none.',
+  }),
+  reportLinks: setting.integer({
+    env: 'QUESTLOG_REPORT_LINKS',
+    default: DEFAULT_MAX_SESSION_LINKS,
+    minimum: 0,
+    maximum: 1_000_000,
+    description:
+      'Links that a report gets by its session and window, the first in the log; what it names comes on top.',
   }),
   demo: setting.choice(['auto', 'on', 'off'], {
     env: 'QUESTLOG_DEMO',

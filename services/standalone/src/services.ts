@@ -108,7 +108,7 @@ export async function startServices(deps: Deps): Promise<Running> {
     lifecycle,
     adminToken,
     settings: {
-      ...{ toGames, toOperators, corsOrigins: choice.corsOrigins },
+      ...{ toGames, toOperators, corsOrigins: choice.corsOrigins, maxSessionLinks: settings.reportLinks },
       ...{ defaultRevision: settings.revision, publicUrl: choice.publicUrl, hasDocs: settings.docs === 'on' },
       adminAllowedHosts: settings.adminAllowedHosts.split(',').map((host) => host.trim()),
     },

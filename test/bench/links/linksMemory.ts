@@ -8,6 +8,7 @@ import { LINKER_BOUNDS, LinkerState } from '@questlog/linker/core/linkerState';
 import { createCodec } from '@questlog/runtime/registry/registry';
 import { type EventsAccepted, eventsAccepted } from '@questlog/schemas/topics/eventsAccepted';
 import {
+  DEFAULT_MAX_SESSION_LINKS,
   DEFAULT_WINDOW_AFTER_MS,
   DEFAULT_WINDOW_BEFORE_MS,
   type ReportLink,
@@ -105,6 +106,7 @@ function aReport(ids: number): ReportLink {
     sessionLane: ids === 0 ? 0 : null,
     windowBeforeMs: DEFAULT_WINDOW_BEFORE_MS,
     windowAfterMs: DEFAULT_WINDOW_AFTER_MS,
+    maxSessionLinks: DEFAULT_MAX_SESSION_LINKS,
     inlineEventIds: [],
     eventIds: Array.from({ length: ids }, () => eventId(now, 0, randomBytes(8))),
     requestDigest: randomBytes(32),

@@ -6,6 +6,7 @@ import { randomUUID } from 'node:crypto';
 import { laneOfSession } from '@questlog/schemas/partition';
 import type { EventsAccepted } from '@questlog/schemas/topics/eventsAccepted';
 import {
+  DEFAULT_MAX_SESSION_LINKS,
   DEFAULT_WINDOW_AFTER_MS,
   DEFAULT_WINDOW_BEFORE_MS,
   type ReportLink,
@@ -104,6 +105,7 @@ function filedReports(plan: Plan, events: number, reports: number): ReportLink[]
       occurredAt: null,
       windowBeforeMs: DEFAULT_WINDOW_BEFORE_MS,
       windowAfterMs: DEFAULT_WINDOW_AFTER_MS,
+      maxSessionLinks: DEFAULT_MAX_SESSION_LINKS,
       inlineEventIds: [],
       requestDigest: null,
       isForwarded: false,

@@ -27,6 +27,7 @@ import type { Logger } from '@questlog/runtime/process/logger';
 import { createMetricsRegistry } from '@questlog/runtime/process/metrics';
 import { createCodec, type SchemaRegistry } from '@questlog/runtime/registry/registry';
 import { eventsAccepted } from '@questlog/schemas/topics/eventsAccepted';
+import { DEFAULT_MAX_SESSION_LINKS } from '@questlog/schemas/topics/reportLinks';
 import { GROUPS, TOPICS } from '@questlog/schemas/topics/topics';
 import type { Tables } from '../clickhouse/tables.ts';
 import type { SimulatedLog } from '../world/simulatedLog.ts';
@@ -68,6 +69,8 @@ const registry: SchemaRegistry = {
 };
 
 const RESTART_MS = 1_000;
+/** Links by its session that a report of a seed gets: all, or so few that runs come to it. */
+const CAPS = [DEFAULT_MAX_SESSION_LINKS, 1, DEFAULT_MAX_SESSION_LINKS, 3];
 /** Near its line a quota is read no oftener: most of what happens would be that. */
 const PACE = { refreshMs: 1_000, nearMs: 1_000 };
 
@@ -166,11 +169,15 @@ export function aLinker(engines: Engines, name: string): Service {
 }
 
 export function anIngest(engines: Engines, name: string): Service<Ingest> {
-  return new Service(engines, name, startIngest);
+  const { seed } = engines.world;
+  return new Service(engines, name, (deps) => startIngest(deps, CAPS[seed % CAPS.length] ?? 0));
 }
 
 /** As `service.ts` of ingest wires it, without its listeners. */
-async function startIngest(deps: ServiceDeps): Promise<{ failed: Promise<never>; it: Ingest }> {
+async function startIngest(
+  deps: ServiceDeps,
+  maxSessionLinks: number,
+): Promise<{ failed: Promise<never>; it: Ingest }> {
   const { log, store, clock, logger } = deps;
   const partitions = await log.partitionCount(TOPICS.events);
   const watch = (group: string, topic: string) => watchProjection({ log, clock: steadyClock, group, topic });
@@ -193,6 +200,7 @@ async function startIngest(deps: ServiceDeps): Promise<{ failed: Promise<never>;
   const ofEvents: IngestDeps = { ...known, ...storing, replays };
   const ofReports = {
     ...{ ...known, ...storing, projection, perReport: new KeyedMutex() },
+    maxSessionLinks,
     checkAttachment: async () => ({ state: 'missing' }) as const,
   };
   return {

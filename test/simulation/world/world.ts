@@ -54,6 +54,7 @@ const SLOW_MS = 4_000;
 const LATE_MS = 20_000;
 
 export class World {
+  readonly seed: number;
   readonly dice: Dice;
   readonly findings: string[] = [];
   /** Since the start, as no process can change it. */
@@ -76,6 +77,7 @@ export class World {
   readonly #trace: ((line: string) => void) | undefined;
 
   constructor(seed: number, trace?: (line: string) => void) {
+    this.seed = seed;
     this.dice = new Dice(seed);
     this.#trace = trace;
   }

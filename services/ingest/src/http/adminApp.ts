@@ -114,10 +114,7 @@ export function adminApp(deps: AdminAppDeps): Koa {
   write('patch', '/admin/tenants/:id', TenantPatch, operations.patchTenant);
   write('post', '/admin/projects', ProjectInput, operations.createProject);
   write('patch', '/admin/projects/:id', ProjectPatch, operations.patchProject);
-  router.post('/admin/projects/:id/test-event', async (ctx) => {
-    ctx.body = await sendTestEvent(deps, ctx.params['id'] ?? '', ctx.response.get('X-Request-Id'));
-    ctx.status = 201;
-  });
+  testEventRoute(router, deps);
   write('post', '/admin/tokens', TokenInput, operations.createToken);
   router.delete('/admin/tokens/:id', async (ctx) => {
     await operations.revokeToken(ctx.params['id'] ?? '');
@@ -147,6 +144,13 @@ export function adminApp(deps: AdminAppDeps): Koa {
   app.use(router.routes());
   app.use(noRoute(router));
   return app;
+}
+
+function testEventRoute(router: RouterInstance, deps: AdminAppDeps): void {
+  router.post('/admin/projects/:id/test-event', async (ctx) => {
+    ctx.body = await sendTestEvent(deps, ctx.params['id'] ?? '', ctx.response.get('X-Request-Id'));
+    ctx.status = 201;
+  });
 }
 
 function retractRoute(router: RouterInstance, deps: AdminAppDeps): void {

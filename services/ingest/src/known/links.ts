@@ -16,6 +16,8 @@ export interface ShownLinks {
   readonly links: readonly Link[];
   /** There are more of them than are shown. */
   readonly linksTruncated: boolean;
+  /** Its session has more events in its window than the report gets links. */
+  readonly truncated: boolean;
 }
 
 /** Looks up in ClickHouse to which reports each event is linked. They are sorted; an event without any is left out. */
@@ -67,7 +69,23 @@ export async function linksOfReport(store: Store, report: FiledReport, nowMs: nu
     .map((link) => (retractedAt === null ? link : { ...link, state: 'retracted' as const }))
     .sort(byEventId)
     .slice(0, MAX_LINKS);
-  return { links: shown, linksTruncated: links.size > shown.length };
+  return {
+    links: shown,
+    linksTruncated: links.size > shown.length,
+    truncated: await isTruncated(store, report, links.size),
+  };
+}
+
+/** Whether the session has more events for the report than it gets links, which are the first in the log. */
+async function isTruncated(store: Store, report: FiledReport, links: number): Promise<boolean> {
+  const { sessionId, maxSessionLinks } = report.filed;
+  // With fewer links there is nothing to count.
+  if (sessionId === null || links < Math.min(maxSessionLinks, MAX_LINKS)) return false;
+  const [row] = await store.query<{ events: string }>(
+    `SELECT count() AS events FROM (${firstOfSession('{beyond:UInt32}')})`,
+    { ...reportParams(report), beyond: maxSessionLinks + 1 },
+  );
+  return Number(row?.events ?? 0) > maxSessionLinks;
 }
 
 /** The links of a report at the moment when it is filed. */
@@ -83,15 +101,24 @@ export function isFresh({ receivedAt, sessionId }: ReportLink, nowMs: number): b
 }
 
 /** A condition for a query: the event is of the report's session, in its window, and came before any retraction. */
-export const OF_SESSION = `session_id = {sessionId:UUID}
+const OF_SESSION = `session_id = {sessionId:UUID}
   AND toUnixTimestamp64Micro(occurred_at) BETWEEN {fromMicros:Int64} AND {toMicros:Int64}
   AND toUnixTimestamp64Milli(received_at) <= {untilMs:Int64}`;
 
+/** A query for the events that a report has by its session, in the order of the log, as the linker counts them. */
+export function firstOfSession(limit = '{maxSessionLinks:UInt32}'): string {
+  return `SELECT id FROM events
+     WHERE tenant_id = {tenantId:UUID} AND project_id = {projectId:UUID} AND ${OF_SESSION} AND id NOT IN {named:Array(UUID)}
+     ORDER BY log_partition, log_offset, log_index LIMIT 1 BY id LIMIT ${limit}`;
+}
+
 /** The parameters of `OF_SESSION`, and the ids of the report. */
 export function reportParams({ filed, retractedAt }: FiledReport): Record<string, unknown> {
-  const { tenantId, projectId, reportId, sessionId } = filed;
+  const { tenantId, projectId, reportId, sessionId, maxSessionLinks } = filed;
+  const named = [...namedEventsOf(filed).keys()];
   const untilMs = retractedAt ?? Number.MAX_SAFE_INTEGER;
-  return { tenantId, projectId, reportId, sessionId: sessionId ?? undefined, untilMs, ...windowOf(filed) };
+  const ids = { tenantId, projectId, reportId, sessionId: sessionId ?? undefined };
+  return { ...ids, untilMs, ...windowOf(filed), maxSessionLinks, named };
 }
 
 /** The ids lead to the events by the primary key, which begins with the time inside them. */
@@ -103,13 +130,21 @@ async function storedEvents(
   report: FiledReport,
   { ids, ofSession }: { ids: readonly string[]; ofSession: boolean },
 ): Promise<string[]> {
-  const ofProject = 'tenant_id = {tenantId:UUID} AND project_id = {projectId:UUID}';
-  const parts = [...(ids.length === 0 ? [] : [NAMED]), ...(ofSession ? [OF_SESSION] : [])];
-  if (parts.length === 0) return [];
+  const named = `tenant_id = {tenantId:UUID} AND project_id = {projectId:UUID} AND ${NAMED}`;
+  const conditions = [
+    ...(ids.length === 0 ? [] : [named]),
+    // The id alone would read the whole table.
+    ...(ofSession
+      ? [
+          `id IN (${firstOfSession()}) AND tenant_id = {tenantId:UUID} AND project_id = {projectId:UUID} AND ${OF_SESSION}`,
+        ]
+      : []),
+  ];
+  if (conditions.length === 0) return [];
   const rows = await store.query<{ id: string }>(
-    parts
+    conditions
       .map(
-        (part) => `(SELECT DISTINCT id FROM events WHERE ${ofProject} AND ${part}
+        (condition) => `(SELECT DISTINCT id FROM events WHERE ${condition}
          ORDER BY toString(id) LIMIT {limit:UInt32})`,
       )
       .join(' UNION DISTINCT '),

@@ -13,7 +13,11 @@ import { createCodec, type SchemaRegistry } from '@questlog/runtime/registry/reg
 import { aSession } from '@questlog/schemas/fixtures/builders';
 import type { MessageContract } from '@questlog/schemas/topics/contract';
 import { type EventsAccepted, eventsAccepted } from '@questlog/schemas/topics/eventsAccepted';
-import { type ReportLink, reportLinks } from '@questlog/schemas/topics/reportLinks';
+import {
+  DEFAULT_MAX_SESSION_LINKS,
+  type ReportLink,
+  reportLinks,
+} from '@questlog/schemas/topics/reportLinks';
 import { topicDefinitions } from '@questlog/schemas/topics/topics';
 import { onTestFinished } from 'vitest';
 import { OwnAppends } from '../events/storeEvents.ts';
@@ -112,6 +116,7 @@ export async function aReportBench(): Promise<ReportBench> {
         },
         partitions: LANES.length,
         perReport: new KeyedMutex(),
+        maxSessionLinks: DEFAULT_MAX_SESSION_LINKS,
       };
     },
     reports: () => recordsOf(log, registry, reportLinks),

@@ -43,6 +43,8 @@ import { attachedBytesProblems, insideEvents, type ReportDraft, readReport } fro
 import { type CreatedExtras, createdReport } from './core/reportAnswer.ts';
 
 export interface ReportDeps extends StoreEventsDeps {
+  /** Links by its session that a report gets at most. */
+  readonly maxSessionLinks: number;
   readonly store: Store;
   readonly sessions: Sessions;
   readonly reports: Reports;
@@ -192,7 +194,7 @@ async function file(deps: ReportDeps, principal: Principal, checked: Checked): P
   const receivedAt = deps.clock.now();
   const toStore = { receivedAt, drafts, idempotency: null, isSplit: false, reportId: id };
   const decided = await decideEvents(deps, principal, toStore);
-  const record = recordOf(principal, checked, decided.created, receivedAt);
+  const record = recordOf(principal, checked, decided.created, receivedAt, deps.maxSessionLinks);
   const filed = await deps.reports.file(record).catch((error: unknown) => {
     releaseEvents(decided);
     throw error instanceof NotReadBack ? new CutShort(id, error, 'it could not be read back in time') : error;
@@ -202,7 +204,7 @@ async function file(deps: ReportDeps, principal: Principal, checked: Checked): P
     return await replay(deps, principal, checked, filed.report);
   }
   await appendInlineEvents(deps, principal, id, decided);
-  const links = { links: pendingLinks(record), linksTruncated: false };
+  const links = { links: pendingLinks(record), linksTruncated: false, truncated: false };
   const events = answered(deps, principal, checked, decided.created, [id]);
   return {
     isReplay: false,
@@ -226,6 +228,7 @@ function recordOf(
   { id, draft, sessionId, sessionLane, buildId, attachments, body }: Checked,
   created: readonly CreatedEvent[],
   receivedAt: number,
+  maxSessionLinks: number,
 ): ReportLink {
   const { occurredAt, window, eventIds } = draft;
   return {
@@ -239,6 +242,7 @@ function recordOf(
     sessionLane,
     windowBeforeMs: window.beforeMs ?? project.reportWindow?.beforeMs ?? DEFAULT_WINDOW_BEFORE_MS,
     windowAfterMs: window.afterMs ?? project.reportWindow?.afterMs ?? DEFAULT_WINDOW_AFTER_MS,
+    maxSessionLinks,
     inlineEventIds: created.map((event) => event.id),
     eventIds,
     requestDigest: requestDigest(body),

@@ -21,11 +21,11 @@ import {
 } from '../events/pages.ts';
 import type { KeyedMutex } from '../known/keyedMutex.ts';
 import {
+  firstOfSession,
   isFresh,
   type Link,
   linkedReports,
   linksOfReport,
-  OF_SESSION,
   reportParams,
 } from '../known/links.ts';
 import type { LinksSettled, Projection } from '../known/projection.ts';
@@ -84,8 +84,7 @@ const LINKS_IN_CLICKHOUSE = `
 
 /** Also those that are linked: a link that is written meanwhile is in one half or in both, never in none. */
 const LINKS_BY_SESSION = `
-  SELECT id AS event_id, 'session' AS way, 0 AS is_link, 0 AS weight FROM events
-  WHERE tenant_id = {tenantId:UUID} AND project_id = {projectId:UUID} AND ${OF_SESSION}`;
+  SELECT id AS event_id, 'session' AS way, 0 AS is_link, 0 AS weight FROM (${firstOfSession()})`;
 
 /** A page of the report's events by `occurredAt`; ties in the order of the log. */
 export async function readReportEvents(

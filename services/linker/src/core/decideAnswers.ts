@@ -5,7 +5,7 @@ import type { ReportLink } from '@questlog/schemas/topics/reportLinks';
 import { homeOf, noticesToOwners, opened } from './decideReports.ts';
 import { aLink, type Change, type Decision, NOTHING, type Notice } from './decision.ts';
 import type { Answer, FoundEvent, KnownReport } from './jobs.ts';
-import type { LinkerState } from './linkerState.ts';
+import { type LinkerState, SessionLinks } from './linkerState.ts';
 import { ownersOf } from './ownership.ts';
 
 /** A report that is not matched as events come is looked up so often. */
@@ -95,7 +95,10 @@ function asked({ state, nowMs }: Moment, answer: AnswerTo<'ask' | 'close'>): Dec
   const { kind, reports, isWhole, missing, below } = answer;
   // A report that was retracted meanwhile gets no more links.
   const found = answer.found.filter(({ key }) => state.reports.has(key) && reports.has(key));
-  const links = found.map((event) => linked(event, nowMs));
+  const counted = new SessionLinks(state, answer.told);
+  const isLeft = ({ key, record, source }: Pick<FoundEvent, 'key' | 'record' | 'source'>): boolean =>
+    source !== 'session' || counted.take(key, record);
+  const links = found.filter(isLeft).map((event) => linked(event, nowMs));
   const notices: Notice[] = [];
   const changes: Change[] = [];
   for (const [key, tracked] of isWhole ? reports : []) {
@@ -103,14 +106,18 @@ function asked({ state, nowMs }: Moment, answer: AnswerTo<'ask' | 'close'>): Dec
     if (!isStill(state, key, tracked)) continue;
     const value = kind === 'close' ? null : { ...tracked, askAt: nextAskOf(tracked, nowMs) };
     changes.push({ entry: 'report', key, value });
-    links.push(...heldLinks(state, key, tracked, below, nowMs));
+    links.push(
+      ...heldLinks(state, key, tracked, below)
+        .filter(isLeft)
+        .map((held) => linked(held, nowMs)),
+    );
     const eventIds = kind === 'close' ? (missing.get(key) ?? []) : [];
     if (eventIds.length > 0) {
       const partition = homeOf(tracked.record, state.partitions);
       notices.push({ partition, record: unresolved(tracked.record, eventIds, nowMs) });
     }
   }
-  return { links, notices, changes };
+  return { links, notices, changes: [...counted.changes(), ...changes] };
 }
 
 function nextAskOf({ phase }: TrackedReport, nowMs: number): number | null {
@@ -133,7 +140,9 @@ function unresolved(record: ReportLink, eventIds: readonly string[], nowMs: numb
  * Open reports take part: the look-up saw whatever they were linked to, so nothing is linked twice. The retraction's own
  * look-up decides whether a report is retracted; until then its sessions wait.
  */
-function lateAsked({ state, nowMs }: Moment, { sessions, found, isWhole }: AnswerTo<'late'>): Decision {
+function lateAsked({ state, nowMs }: Moment, answer: AnswerTo<'late'>): Decision {
+  const { sessions, found, isWhole } = answer;
+  const counted = new SessionLinks(state, answer.told);
   const free = found.filter(({ key }) => !state.retractions.has(key));
   const isDone = isWhole && free.length === found.length;
   const changes: Change[] = [];
@@ -141,7 +150,12 @@ function lateAsked({ state, nowMs }: Moment, { sessions, found, isWhole }: Answe
     // Extended while it was looked up: then it is looked up again.
     if (state.late.get(key) === session) changes.push({ entry: 'late', key, value: null });
   }
-  return { ...NOTHING, links: free.map((event) => linked(event, nowMs)), changes };
+  const links = free.filter(({ key, record }) => counted.take(key, record));
+  return {
+    ...NOTHING,
+    links: links.map((event) => linked(event, nowMs)),
+    changes: [...counted.changes(), ...changes],
+  };
 }
 
 function linked({ record, event, source }: Omit<FoundEvent, 'key'>, nowMs: number): LinkedEvent {
@@ -149,16 +163,10 @@ function linked({ record, event, source }: Omit<FoundEvent, 'key'>, nowMs: numbe
 }
 
 /** Tells the links that came behind the look-up, now that those before it are told. */
-function heldLinks(
-  state: LinkerState,
-  key: string,
-  { record }: TrackedReport,
-  below: number,
-  nowMs: number,
-): LinkedEvent[] {
+function heldLinks(state: LinkerState, key: string, { record }: TrackedReport, below: number): FoundEvent[] {
   return (state.held.get(key) ?? [])
     .filter(({ offset }) => offset >= below)
-    .map((held) => linked({ ...held, record }, nowMs));
+    .map(({ event, source }) => ({ key, record, event, source }));
 }
 
 /** The very entry that was asked about: one that was changed meanwhile is asked about again. */

@@ -5,7 +5,7 @@ import type { LinkedEvent, LinkSource } from '@questlog/schemas/topics/linkedEve
 import type { LateSession } from '@questlog/schemas/topics/linkerState';
 import { millisOf } from '@questlog/schemas/uuid';
 import { AT_ONCE, aLink, type Change, type Decision, LINK_BYTES, NOTHING } from './decision.ts';
-import type { LinkerState } from './linkerState.ts';
+import { type LinkerState, SessionLinks } from './linkerState.ts';
 import type { OpenReport } from './openReports.ts';
 
 /** Links of one append beyond so many bytes are left to a look-up, which makes them in portions. */
@@ -42,11 +42,13 @@ export function decideEvents(
   }
   const links: LinkedEvent[] = [];
   const overflowing = new Set<string>();
+  const sessionLinks = new SessionLinks(state);
   for (const { report, event, source } of matches) {
     const stored = { ...event, receivedAt: message.receivedAt };
-    if (state.reports.get(report.key)?.askAt === null)
-      links.push(aLink('linked', report.record, stored, source, nowMs));
-    else if (state.hasRoomToHold)
+    if (state.reports.get(report.key)?.askAt === null) {
+      if (source !== 'session' || sessionLinks.take(report.key, report.record))
+        links.push(aLink('linked', report.record, stored, source, nowMs));
+    } else if (state.hasRoomToHold)
       changes.push({ entry: 'held', key: report.key, link: { offset, event: stored, source } });
     else overflowing.add(report.key);
   }
@@ -85,6 +87,7 @@ function collectMatches(
   if (event.sessionId === null) return;
   for (const report of state.open.ofSession(event.sessionId)) {
     if (!isOurs(report) || !isInWindow(event.occurredAt, report.window)) continue;
+    if (!state.hasLinksLeft(report.key, report.record)) continue;
     if (!isNamed(report, event.id)) matches.push({ report, event, source: 'session' });
   }
 }

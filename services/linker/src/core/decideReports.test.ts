@@ -174,7 +174,7 @@ test.each(['ask', 'close'] as const)(
       [keyOf(gone), [HERE]],
     ]);
     const found = [aFound(record), aFound(gone), aFound(aReport())];
-    const asked = { kind, reports, found, below: 5, missing };
+    const asked = { kind, reports, found, below: 5, missing, told: new Map() };
     const part = answer(state, { ...asked, isWhole: false });
     expect(part.links.map(({ event }) => event.id)).toEqual([found[0]?.event.id]);
     expect([part.changes, part.notices]).toEqual([[], []]);
@@ -202,7 +202,14 @@ test.each(['ask', 'close'] as const)(
 test('an open report that was looked up is matched from then on, and one whose events all came is told of none', () => {
   const record = aReport();
   const state = aState([tracked(record, {})]);
-  const asked = { reports: new Map(state.reports), found: [], below: 0, missing: new Map(), isWhole: true };
+  const asked = {
+    reports: new Map(state.reports),
+    found: [],
+    below: 0,
+    missing: new Map(),
+    told: new Map(),
+    isWhole: true,
+  };
   expect(answer(state, { kind: 'ask', ...asked }).changes).toEqual([tracked(record, { askAt: null })]);
   expect(answer(state, { kind: 'close', ...asked }).notices).toEqual([]);
 });
@@ -225,7 +232,7 @@ test('late events are linked, but not to a report whose retraction is still look
     ['one', late],
     ['two', { ...late }],
   ]);
-  const asked = { kind: 'late' as const, sessions, below: 0, missing: new Map() };
+  const asked = { kind: 'late' as const, sessions, below: 0, missing: new Map(), told: new Map() };
   const free = [aFound(record)];
   const done = answer(state, { ...asked, found: free, isWhole: true });
   expect(done.links).toMatchObject([{ kind: 'linked', reportId: record.reportId }]);

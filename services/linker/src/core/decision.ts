@@ -26,6 +26,8 @@ export type Change =
   | { readonly entry: 'retraction'; readonly key: string; readonly value: PendingRetraction | null }
   | { readonly entry: 'late'; readonly key: string; readonly value: LateSession | null }
   | { readonly entry: 'held'; readonly key: string; readonly link: HeldLink }
+  /** A look-up saw links that are not remembered. */
+  | { readonly entry: 'sessionLinks'; readonly key: string; readonly atLeast: number }
   | { readonly entry: 'append'; readonly id: string; readonly arrivedAtMs: number };
 
 /**

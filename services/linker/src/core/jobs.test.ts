@@ -1,11 +1,11 @@
 /** What is looked up next: everything in its turn, in portions, and nothing that would be told twice. */
 import { randomUUID } from 'node:crypto';
-import { aReportLink } from '@questlog/schemas/fixtures/builders';
+import { anEvent, aReportLink } from '@questlog/schemas/fixtures/builders';
 import type { TrackedReport } from '@questlog/schemas/topics/linkerState';
 import type { ReportLink } from '@questlog/schemas/topics/reportLinks';
 import { expect, test } from 'vitest';
 import { type Change, keyOf } from './decision.ts';
-import { type Aside, askOf, type Job, nextJob } from './jobs.ts';
+import { type Aside, askOf, heavyAfter, type Job, NONE_HEAVY, nextJob } from './jobs.ts';
 import { LINKER_BOUNDS, LinkerState } from './linkerState.ts';
 import { asksForLanes, needsOf } from './needs.ts';
 
@@ -130,6 +130,62 @@ test.each<[boolean, 'check' | 'ask', string | null, number | null]>([
     [key, value],
   ]);
   expect(asksForLanes({ kind, reports })).toBe(asks);
+});
+
+test('a project with more than an answer takes is looked up by itself, and the others have every second turn', () => {
+  const [heavy, other] = [randomUUID(), randomUUID()];
+  const of = (projectId: string) => aTracked({ askAt: 0 }, { projectId });
+  const state = aState(
+    [...Array.from({ length: 900 }, () => of(heavy)), of(other)].map(({ change }) => change),
+  );
+  let turns = NONE_HEAVY;
+  /** @returns how many reports of each the next look-up has. */
+  const turn = (isWhole: boolean): [number, number] => {
+    const job = nextJob(state, NOW_MS, { after: undefined, max: 1_000, aside: NOTHING_ASIDE, heavy: turns });
+    if (job?.kind !== 'ask') throw new Error(`${job?.kind}`);
+    const ofHeavy = [...job.reports].filter(([, { record }]) => record.projectId === heavy);
+    const event = { ...anEvent(), receivedAt: 1 };
+    const found = ofHeavy.map(([key, { record }]) => ({ key, record, event, source: 'session' as const }));
+    const isDone = isWhole || found.length === 0;
+    turns = heavyAfter(turns, {
+      ...job,
+      found,
+      below: 0,
+      missing: new Map(),
+      told: new Map(),
+      isWhole: isDone,
+    });
+    return [ofHeavy.length, job.reports.size - ofHeavy.length];
+  };
+  expect([turn(false), turn(false), turn(false), turn(false), turn(false)]).toEqual([
+    ...[
+      [900, 1],
+      [500, 0],
+      [0, 1],
+      [250, 0],
+      [0, 1],
+    ],
+  ]);
+  // Its answers are whole again: it is looked up with all others before long.
+  expect([turn(true), turn(true), turn(true), turn(true), turn(true), turn(true)]).toEqual([
+    ...[
+      [125, 0],
+      [0, 1],
+      [250, 0],
+      [0, 1],
+      [500, 0],
+      [900, 1],
+    ],
+  ]);
+});
+
+test('projects take turns within a look-up: whoever files most does not fill it', () => {
+  const [many, one] = [randomUUID(), randomUUID()];
+  const of = (projectId: string) => aTracked({ askAt: 0 }, { projectId });
+  const state = aState([of(many), of(many), of(many), of(one)].map(({ change }) => change));
+  const job = nextJob(state, NOW_MS, { after: undefined, max: 2, aside: NOTHING_ASIDE });
+  const projects = job?.kind === 'ask' ? [...job.reports.values()].map(({ record }) => record.projectId) : [];
+  expect(projects).toEqual([many, one]);
 });
 
 test('a report asks for the events that it names and for those of its session, each once', () => {

@@ -60,6 +60,8 @@ export interface Found {
   readonly below: number;
   /** False: there is more, ask again. */
   readonly isWhole: boolean;
+  /** Per report, the links by its session that were there. */
+  readonly told: ReadonlyMap<string, number>;
   /** Per report, the events that it names and that the look-up did not see; complete only when `isWhole`. */
   readonly missing: ReadonlyMap<string, readonly string[]>;
 }
@@ -83,6 +85,42 @@ const MAX_EVENT_IDS_A_JOB = 20_000;
 
 const KINDS = ['unlink', 'check', 'ask', 'close', 'late'] as const;
 
+/**
+ * The projects with more to look up than one answer takes, the one that waits longest first, and how many reports of each a
+ * look-up has. They have every second look-up, one project at a time, so that none holds up the others.
+ */
+export interface Heavy {
+  readonly projects: ReadonlyMap<string, number>;
+  readonly isNext: boolean;
+}
+export const NONE_HEAVY: Heavy = { projects: new Map(), isNext: false };
+
+/**
+ * Which projects are heavy once the answer is taken in: with half as many reports after each answer that was not whole, and
+ * twice as many after one that was.
+ */
+export function heavyAfter(heavy: Heavy, answer: Answer): Heavy {
+  if (answer.kind === 'check') return heavy;
+  const projects = new Map(heavy.projects);
+  const asked = new Set([...keysOf(answer)].map(projectOf));
+  const found = Map.groupBy(answer.found, ({ key }) => projectOf(key));
+  const weight = (project: string): number => found.get(project)?.length ?? 0;
+  const [heaviest] = [...asked].toSorted((a, b) => weight(b) - weight(a));
+  for (const project of asked) {
+    const max = projects.get(project);
+    // To the end of the line.
+    projects.delete(project);
+    if (answer.isWhole && max !== undefined && max * 2 < MAX_A_JOB) projects.set(project, max * 2);
+    if (!answer.isWhole && project === heaviest) projects.set(project, Math.max(1, (max ?? MAX_A_JOB) >> 1));
+  }
+  return { projects, isNext: ![...asked].some((project) => heavy.projects.has(project)) };
+}
+
+function keysOf(job: Exclude<Job, { kind: 'check' }>): Iterable<string> {
+  if (job.kind === 'late') return job.sessions.keys();
+  return job.kind === 'unlink' ? job.retractions.keys() : job.reports.keys();
+}
+
 /** Look-ups that were begun and wait for the projector. */
 export type Aside = ReadonlyMap<Job['kind'], { readonly job: Job }>;
 
@@ -91,17 +129,23 @@ export type Aside = ReadonlyMap<Job['kind'], { readonly job: Job }>;
  * @param after of the look-up before.
  * @param max reports, retractions or sessions; fewer than `MAX_A_JOB` after a look-up that failed.
  * @param aside the turns of their kinds are theirs: the very job is given again.
+ * @param heavy as `heavyAfter` gave it for the last answer.
  */
 export function nextJob(
   state: LinkerState,
   nowMs: number,
-  { after, max, aside }: { after: Job['kind'] | undefined; max: number; aside: Aside },
+  {
+    after,
+    max,
+    aside,
+    heavy = NONE_HEAVY,
+  }: { after: Job['kind'] | undefined; max: number; aside: Aside; heavy?: Heavy },
 ): Job | undefined {
   const first = after === undefined ? 0 : KINDS.indexOf(after) + 1;
   const inTurn = [...KINDS.slice(first), ...KINDS.slice(0, first)];
   for (const kind of inTurn) {
     const begun = aside.get(kind)?.job;
-    const job = begun ?? (mayPass(kind, aside) ? jobOf(kind, state, nowMs, max) : undefined);
+    const job = begun ?? (mayPass(kind, aside) ? jobOf(kind, { state, nowMs, max, heavy }) : undefined);
     if (job !== undefined) return job;
   }
   return undefined;
@@ -115,19 +159,27 @@ function mayPass(kind: Job['kind'], aside: Aside): boolean {
   return kind === 'check' || kind === 'unlink' || !(aside.has('ask') || aside.has('close'));
 }
 
-function jobOf(kind: Job['kind'], state: LinkerState, nowMs: number, max: number): Job | undefined {
+interface Choice {
+  readonly state: LinkerState;
+  readonly nowMs: number;
+  readonly max: number;
+  readonly heavy: Heavy;
+}
+
+function jobOf(kind: Job['kind'], choice: Choice): Job | undefined {
+  const { state, nowMs } = choice;
   switch (kind) {
     case 'unlink':
       return state.retractions.size === 0
         ? undefined
-        : { kind, retractions: firstOf(state.retractions, max) };
+        : { kind, retractions: firstOf(choice, state.retractions) };
     case 'late':
-      return state.late.size === 0 ? undefined : { kind, sessions: firstOf(state.late, max) };
+      return state.late.size === 0 ? undefined : { kind, sessions: firstOf(choice, state.late) };
     case 'check':
     case 'ask':
     case 'close': {
       const times = { check: state.waiting, ask: state.asking, close: state.closing }[kind];
-      const reports = tracked(state, times.due(nowMs), max);
+      const reports = tracked(kind === 'check' ? { ...choice, heavy: NONE_HEAVY } : choice, times.due(nowMs));
       return reports.size === 0 ? undefined : { kind, reports };
     }
   }
@@ -139,16 +191,18 @@ export function askOf(state: LinkerState, key: string, record: ReportLink): Ask 
     record,
     events: ownedEventsOf(record, state.partition, state.partitions),
     session:
-      record.sessionId !== null && ownsSession(record, state.partition, state.partitions)
+      record.sessionId !== null &&
+      ownsSession(record, state.partition, state.partitions) &&
+      state.hasLinksLeft(key, record)
         ? { id: record.sessionId, ...windowOf(record), except: [...namedEventsOf(record).keys()] }
         : null,
   };
 }
 
-function tracked(state: LinkerState, keys: readonly string[], max: number): Map<string, TrackedReport> {
+function tracked({ state, max, heavy }: Choice, keys: readonly string[]): Map<string, TrackedReport> {
   const reports = new Map<string, TrackedReport>();
   let eventIds = 0;
-  for (const key of keys) {
+  for (const key of inTurn(heavy, keys)) {
     const report = state.reports.get(key);
     if (report === undefined) continue;
     eventIds += report.record.inlineEventIds.length + report.record.eventIds.length;
@@ -158,11 +212,32 @@ function tracked(state: LinkerState, keys: readonly string[], max: number): Map<
   return reports;
 }
 
-function firstOf<T>(entries: ReadonlyMap<string, T>, max: number): Map<string, T> {
+function firstOf<T>({ max, heavy }: Choice, entries: ReadonlyMap<string, T>): Map<string, T> {
   const first = new Map<string, T>();
-  for (const [key, value] of entries) {
+  for (const key of inTurn(heavy, [...entries.keys()])) {
+    const value = entries.get(key);
     if (first.size === max) break;
-    first.set(key, value);
+    if (value !== undefined) first.set(key, value);
   }
   return first;
+}
+
+/** The keys that the next look-up may have, those of each project in turn. */
+function* inTurn({ projects, isNext }: Heavy, keys: readonly string[]): Iterable<string> {
+  const byProject = Map.groupBy(keys, projectOf);
+  const next = [...projects].find(([project]) => byProject.has(project));
+  let others = [...byProject].filter(([project]) => !projects.has(project)).map(([, own]) => own);
+  if (next !== undefined && (isNext || others.length === 0)) {
+    const [project, max] = next;
+    yield* (byProject.get(project) ?? []).slice(0, max);
+    return;
+  }
+  for (let i = 0; others.length > 0; i++) {
+    for (const own of others) yield own[i] ?? '';
+    others = others.filter(({ length }) => length > i + 1);
+  }
+}
+
+function projectOf(key: string): string {
+  return key.slice(0, key.indexOf('/'));
 }

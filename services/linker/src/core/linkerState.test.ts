@@ -25,7 +25,14 @@ test('the changelog is told of each change once, by its latest value, and a new 
     { entry: 'late', key: 'p/gone', value: null },
     { entry: 'append', id: SEEN, arrivedAtMs: 5 },
   ]);
-  const nothing = { report: null, retraction: null, late: null, appends: null, position: null };
+  const nothing = {
+    report: null,
+    retraction: null,
+    late: null,
+    appends: null,
+    position: null,
+    sessionLinks: null,
+  };
   const told = state.drain();
   expect(told).toEqual([
     { key: `report/${report.key}`, entry: { ...nothing, report: report.value } },

@@ -3,16 +3,19 @@
  * up, and the appends it has seen. No events. `evolve` is the only way to change it; every change is an entry of the
  * changelog, from which a new owner builds the same state. Pure.
  */
+
+import type { LinkedEvent } from '@questlog/schemas/topics/linkedEvents';
 import type {
   LateSession,
   LinkerEntry,
   LinkerPosition,
   PendingRetraction,
+  SessionLinkCount,
   TrackedReport,
 } from '@questlog/schemas/topics/linkerState';
 import type { ReportLink } from '@questlog/schemas/topics/reportLinks';
 import { AppendMemory } from './appendMemory.ts';
-import { type Change, type HeldLink, LINK_BYTES } from './decision.ts';
+import { type Change, type HeldLink, keyOf, LINK_BYTES } from './decision.ts';
 import { OpenReports } from './openReports.ts';
 import { SessionFilter, SessionsWithReports } from './sessionFilter.ts';
 
@@ -34,7 +37,10 @@ export const LINKER_BOUNDS = {
 };
 export type LinkerBounds = Readonly<typeof LINKER_BOUNDS>;
 
-const NOTHING: LinkerEntry = { report: null, retraction: null, late: null, appends: null, position: null };
+const NOTHING: LinkerEntry = {
+  ...{ report: null, retraction: null, late: null },
+  ...{ appends: null, position: null, sessionLinks: null },
+};
 
 export function positionEntry(position: LinkerPosition): LinkerEntry {
   return { ...NOTHING, position };
@@ -49,6 +55,8 @@ export class LinkerState {
   readonly retractions = new Map<string, PendingRetraction>();
   readonly late = new Map<string, LateSession>();
   readonly held = new Map<string, HeldLink[]>();
+  /** Of tracked reports: the links that they have by their session. */
+  readonly sessionLinks = new Map<string, number>();
   /** Sessions of all reports, let go or not. Not in the changelog: the projected reports have them. */
   readonly sessionsWithReports: SessionsWithReports;
   readonly appends: AppendMemory;
@@ -91,11 +99,28 @@ export class LinkerState {
         this.#hold(change.key, change.link);
         continue;
       }
+      if (change.entry === 'sessionLinks') {
+        this.#count(change.key, Math.max(change.atLeast, this.sessionLinks.get(change.key) ?? 0));
+        continue;
+      }
       this.#changed.add(`${change.entry}/${change.key}`);
       if (change.entry === 'report') this.#track(change.key, change.value);
       else if (change.entry === 'retraction') setOrDelete(this.retractions, change.key, change.value);
       else setOrDelete(this.late, change.key, change.value);
     }
+  }
+
+  /** A link goes with the next commit, and its count with it. */
+  linked(link: LinkedEvent): void {
+    const key = keyOf(link);
+    if (link.kind === 'linked' && link.source === 'session') {
+      this.#count(key, (this.sessionLinks.get(key) ?? 0) + 1);
+    }
+  }
+
+  /** Whether the report may get another link by its session, as far as is known without a look-up. */
+  hasLinksLeft(key: string, { maxSessionLinks }: ReportLink): boolean {
+    return (this.sessionLinks.get(key) ?? 0) < maxSessionLinks;
   }
 
   /** The entries that the changelog must be told, latest values only. */
@@ -115,6 +140,7 @@ export class LinkerState {
     if (entry.report !== null) this.#track(name, entry.report);
     if (entry.retraction !== null) this.retractions.set(name, entry.retraction);
     if (entry.late !== null) this.late.set(name, entry.late);
+    if (entry.sessionLinks != null) this.sessionLinks.set(name, entry.sessionLinks.count);
     if (entry.appends !== null) this.appends.restore(name, entry.appends);
   }
 
@@ -129,6 +155,13 @@ export class LinkerState {
 
   get hasRoom(): boolean {
     return this.open.reports < this.#bounds.openReports && this.open.eventIds < this.#bounds.openEventIds;
+  }
+
+  /** Of a report that was let go ClickHouse knows. */
+  #count(key: string, count: number): void {
+    if (!this.reports.has(key) || this.sessionLinks.get(key) === count) return;
+    this.sessionLinks.set(key, count);
+    this.#changed.add(`sessionLinks/${key}`);
   }
 
   #hold(key: string, link: HeldLink): void {
@@ -150,6 +183,7 @@ export class LinkerState {
     const before = this.reports.get(key);
     setOrDelete(this.reports, key, value);
     this.#release(key);
+    if (value === null && this.sessionLinks.delete(key)) this.#changed.add(`sessionLinks/${key}`);
     this.#heldEventIds += idsOf(value) - idsOf(before);
     const isWaiting = value?.phase === 'waiting';
     this.waiting.set(key, isWaiting ? 0 : undefined);
@@ -168,8 +202,10 @@ export class LinkerState {
     const report = kind === 'report' ? (this.reports.get(name) ?? null) : null;
     const retraction = kind === 'retraction' ? (this.retractions.get(name) ?? null) : null;
     const late = kind === 'late' ? (this.late.get(name) ?? null) : null;
-    const isGone = report === null && retraction === null && late === null;
-    return isGone ? null : { ...NOTHING, report, retraction, late };
+    const count = kind === 'sessionLinks' ? this.sessionLinks.get(name) : undefined;
+    const sessionLinks: SessionLinkCount | null = count === undefined ? null : { count };
+    const isGone = report === null && retraction === null && late === null && sessionLinks === null;
+    return isGone ? null : { ...NOTHING, report, retraction, late, sessionLinks };
   }
 }
 
@@ -219,5 +255,39 @@ class DueTimes {
     }
     this.#earliestMs = earliestMs;
     return due.sort((a, b) => a[1] - b[1]).map(([key]) => key);
+  }
+}
+
+/**
+ * Which links by session a report still gets: the first that come, in the order of the log, up to the number in its record.
+ * What it names is little, and always linked. One partition decides about a session, so one counter does. The counters are
+ * of one step: what it links counts at once.
+ */
+export class SessionLinks {
+  readonly #state: LinkerState;
+  readonly #told: ReadonlyMap<string, number>;
+  readonly #made = new Map<string, number>();
+
+  /** @param told links by session that a look-up saw, by `keyOf` the report: more than is remembered of one let go. */
+  constructor(state: LinkerState, told: ReadonlyMap<string, number> = new Map()) {
+    this.#state = state;
+    this.#told = told;
+    for (const [key, count] of told) this.#made.set(key, Math.max(count, state.sessionLinks.get(key) ?? 0));
+  }
+
+  /** Takes one more; false: the report is full. */
+  take(key: string, { maxSessionLinks }: ReportLink): boolean {
+    const made = this.#made.get(key) ?? this.#state.sessionLinks.get(key) ?? 0;
+    if (made >= maxSessionLinks) return false;
+    this.#made.set(key, made + 1);
+    return true;
+  }
+
+  /** What is linked is counted with its link; this adds what the look-up saw and nobody remembered. */
+  changes(): Change[] {
+    const { sessionLinks } = this.#state;
+    return [...this.#made]
+      .filter(([key]) => (this.#told.get(key) ?? 0) > (sessionLinks.get(key) ?? 0))
+      .map(([key, atLeast]) => ({ entry: 'sessionLinks', key, atLeast }));
   }
 }

@@ -4,7 +4,7 @@ import { messageOf, Unavailable } from '@questlog/runtime/process/errors';
 import { Backoff } from '@questlog/runtime/process/waiting';
 import { decideAnswer } from '../core/decideAnswers.ts';
 import { NOTHING } from '../core/decision.ts';
-import { type Answer, type Job, MAX_A_JOB, nextJob } from '../core/jobs.ts';
+import { type Answer, heavyAfter, type Job, MAX_A_JOB, NONE_HEAVY, nextJob } from '../core/jobs.ts';
 import type { PartitionDeps } from '../deps.ts';
 import type { Outbox } from '../outbox.ts';
 import { LookUp, type LookUps, OVERDUE_AFTER_MS } from './lookUps.ts';
@@ -20,6 +20,7 @@ export class LookUpRunner {
   /** Begun, overdue, and waiting for the projector. */
   readonly #aside = new Map<Job['kind'], LookUp>();
   #lastKind: Job['kind'] | undefined;
+  #heavy = NONE_HEAVY;
   /** A time of the process's own clock, which nobody sets back. */
   #againMs = 0;
   readonly #backoff = new Backoff();
@@ -78,7 +79,7 @@ export class LookUpRunner {
 
   async #begin(): Promise<void> {
     if (performance.now() < this.#againMs) return;
-    const options = { after: this.#lastKind, max: this.#max, aside: this.#aside };
+    const options = { after: this.#lastKind, max: this.#max, aside: this.#aside, heavy: this.#heavy };
     const job = nextJob(this.#outbox.state, this.#deps.clock.now(), options);
     if (job === undefined) return;
     const begun = this.#aside.get(job.kind);
@@ -126,6 +127,7 @@ export class LookUpRunner {
     if (decision.links.length > 0) {
       for (const lookUp of this.#aside.values()) lookUp.seeLinksBelow(this.#outbox.committed.links);
     }
+    this.#heavy = heavyAfter(this.#heavy, answer);
     this.#running = undefined;
     this.#failingSinceMs = undefined;
     this.#backoff.reset();

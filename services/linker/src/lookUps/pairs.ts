@@ -35,9 +35,10 @@ export async function unlinkedPairs(
   below: number,
 ): Promise<Found> {
   const named = await namedPairs(source, asks, below);
-  const ofSessions = await sessionPairs(source, asks, below);
+  const told = await sessionLinksOf(source, asks);
+  const ofSessions = await sessionPairs(source, asks, told, below);
   const { found, isWhole } = await withEvents(source, [...named.pairs, ...ofSessions.pairs]);
-  return { found, isWhole: isWhole && ofSessions.isWhole, missing: named.missing, below };
+  return { found, isWhole: isWhole && ofSessions.isWhole, missing: named.missing, told, below };
 }
 
 /** What a row of `report_link_versions` links. */
@@ -93,11 +94,13 @@ export async function linkedPairs(
 async function sessionPairs(
   source: LookUpSource,
   asks: readonly Ask[],
+  told: ReadonlyMap<string, number>,
   below: number,
 ): Promise<{ pairs: Pair[]; isWhole: boolean }> {
-  const asked = asks.flatMap(({ key, record, session }) =>
-    session === null ? [] : [{ key, record, session }],
-  );
+  const asked = asks.flatMap(({ key, record, session }) => {
+    const left = record.maxSessionLinks - (told.get(key) ?? 0);
+    return session === null || left <= 0 ? [] : [{ key, record, session, left }];
+  });
   const all: Pair[] = [];
   for (const part of partsOf(asked)) {
     const { pairs, isWhole } = await pairsOf(source, part, below);
@@ -107,7 +110,33 @@ async function sessionPairs(
   return { pairs: all, isWhole: true };
 }
 
-type SessionAsk = Pair['ask'] & { readonly session: NonNullable<Ask['session']> };
+interface SessionAsk {
+  readonly key: string;
+  readonly record: ReportLink;
+  readonly session: NonNullable<Ask['session']>;
+  /** Links that the report may still get. */
+  readonly left: number;
+}
+
+/** How many links each of the reports has by its session, those taken back among them; none is left out. */
+async function sessionLinksOf({ store }: LookUpSource, asks: readonly Ask[]): Promise<Map<string, number>> {
+  const told = new Map<string, number>();
+  for (const part of partsOf(asks.filter(({ session }) => session !== null))) {
+    const rows = await store.query<Pick<LinkRow, 'projectId' | 'reportId'> & { readonly made: string }>(
+      `SELECT project_id AS projectId, report_id AS reportId, uniqExact(event_id) AS made FROM report_link_versions
+       WHERE report_id IN {reports:Array(UUID)} AND project_id IN {projects:Array(UUID)} AND source = 'session'
+         AND version >= ${LINK_VERSIONS.linked}
+       GROUP BY project_id, report_id`,
+      {
+        reports: part.map(({ record }) => record.reportId),
+        projects: [...new Set(part.map(({ record }) => record.projectId))],
+      },
+    );
+    const made = new Map(rows.map((row) => [keyOf(row), Number(row.made)]));
+    for (const { key } of part) told.set(key, made.get(key) ?? 0);
+  }
+  return told;
+}
 
 async function pairsOf(
   { store, logId, partition }: LookUpSource,
@@ -151,10 +180,11 @@ async function pairsOf(
       limit: MAX_PAIRS,
     },
   );
-  const byKey = new Map(asked.map((ask) => [ask.key, ask]));
+  const byKey = new Map(asked.map((ask) => [ask.key, { ...ask }]));
   const pairs = rows.flatMap((row): Pair[] => {
     const ask = byKey.get(keyOf(row));
-    if (ask === undefined || ask.session.except.includes(row.id)) return [];
+    if (ask === undefined || ask.left <= 0 || ask.session.except.includes(row.id)) return [];
+    ask.left--;
     return [{ ask, event: row, source: 'session' }];
   });
   return { pairs, isWhole: rows.length < MAX_PAIRS };

@@ -109,7 +109,9 @@ export class ModelTables {
   #unlinked(state: LinkerState, asks: readonly Ask[], below: number, limit: number) {
     const found: FoundEvent[] = [];
     const missing = new Map<string, string[]>();
+    const told = new Map<string, number>();
     for (const { key, record, events, session } of asks) {
+      told.set(key, this.#sessionLinksOf(key));
       const lost = new Set(events.keys());
       for (const row of this.#events) {
         const { event, tenantId, projectId, partition, offset } = row;
@@ -130,7 +132,18 @@ export class ModelTables {
       missing.set(key, [...lost]);
     }
     found.sort((a, b) => this.#orderOf(a.event.id) - this.#orderOf(b.event.id));
-    return { found: found.slice(0, limit), isWhole: found.length <= limit, missing, below };
+    const made = new Map(told);
+    const left = found.filter(({ key, record, source }) => {
+      if (source !== 'session') return true;
+      made.set(key, (made.get(key) ?? 0) + 1);
+      return (made.get(key) ?? 0) <= record.maxSessionLinks;
+    });
+    return { found: left.slice(0, limit), isWhole: left.length <= limit, missing, told, below };
+  }
+
+  #sessionLinksOf(key: string): number {
+    return [...this.#links.values()].filter(({ link }) => keyOf(link) === key && link.source === 'session')
+      .length;
   }
 
   #orderOf(eventId: string): number {

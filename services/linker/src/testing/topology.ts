@@ -11,7 +11,15 @@ import { decideAnswer } from '../core/decideAnswers.ts';
 import { decideEvents } from '../core/decideEvents.ts';
 import { decideReportLink } from '../core/decideReports.ts';
 import type { Decision } from '../core/decision.ts';
-import { type Answer, type Job, MAX_A_JOB, nextJob } from '../core/jobs.ts';
+import {
+  type Answer,
+  type Heavy,
+  heavyAfter,
+  type Job,
+  MAX_A_JOB,
+  NONE_HEAVY,
+  nextJob,
+} from '../core/jobs.ts';
 import { LINKER_BOUNDS, type LinkerBounds, LinkerState } from '../core/linkerState.ts';
 import { type Ends, needsOf, type Position } from '../core/needs.ts';
 import { MODEL_LOG, ModelTables, type ModelTopics, type Positions } from './modelTables.ts';
@@ -33,6 +41,7 @@ interface Member {
   lookUp: LookUp | undefined;
   readonly aside: Map<Job['kind'], LookUp>;
   lastKind: Job['kind'] | undefined;
+  heavy: Heavy;
 }
 
 export class Topology {
@@ -125,6 +134,7 @@ export class Topology {
     }
     this.commit(partition);
     member.lookUp = undefined;
+    member.heavy = heavyAfter(member.heavy, running.answer);
     if (decision.links.length === 0) return true;
     const links = this.topics.links[partition]?.length ?? 0;
     for (const passed of member.aside.values()) {
@@ -193,6 +203,7 @@ export class Topology {
       lookUp: undefined,
       aside: new Map(),
       lastKind: undefined,
+      heavy: NONE_HEAVY,
     };
     this.#members[partition] = member;
     return member;
@@ -211,13 +222,14 @@ export class Topology {
 
   #put(member: Member, { links, notices, changes }: Decision): void {
     member.state.evolve(changes);
+    for (const link of links) member.state.linked(link);
     member.links.push(...links);
     member.notices.push(...notices);
   }
 
   #begin(member: Member): boolean {
-    const { state, aside, lastKind: after } = member;
-    const job = nextJob(state, this.nowMs, { after, max: MAX_A_JOB, aside });
+    const { state, aside, lastKind: after, heavy } = member;
+    const job = nextJob(state, this.nowMs, { after, max: MAX_A_JOB, aside, heavy });
     if (job === undefined) return false;
     member.lastKind = job.kind;
     member.lookUp = aside.get(job.kind);

@@ -45,6 +45,7 @@ export const REPORTS = rowTable<StoredReport>('report_versions', {
       out.nullable(attachment.sizeBytes, (size) => out.uint64(size));
       out.uint8(ATTACHMENT_STATES[attachment.state]);
     }),
+  max_session_links: (out, { filed }) => out.uint32(filed.maxSessionLinks),
   filed_by: (out, { filed }) => out.nullableUuid(filed.filedBy),
   retracted_at: (out, { retractedAt }) => out.nullable(retractedAt, (atMs) => out.int64(BigInt(atMs))),
   version: (out, { retractedAt }) =>

@@ -45,13 +45,7 @@ export function adminApi(): Record<string, unknown> {
           404: NOT_THERE,
         }),
       },
-      '/admin/tokens/{id}': {
-        delete: {
-          summary: 'Revokes a token.',
-          parameters: [id],
-          responses: { 204: { description: 'No request has it any more.' }, 404: NOT_THERE, ...REFUSED },
-        },
-      },
+      '/admin/tokens/{id}': { delete: revokeOperation() },
       '/admin/links/retry': {
         post: written('Looks up reports with unresolved links again, all or filtered.', 'LinkRetryInput', {
           200: answer('How many.', 'LinkRetry'),
@@ -123,6 +117,14 @@ const REFUSED = {
   503: problem('A dependency does not answer. `Retry-After` says when to retry.'),
 };
 const NOT_THERE = problem('The id does not exist.');
+
+function revokeOperation(): object {
+  return {
+    summary: 'Revokes a token.',
+    parameters: [id],
+    responses: { 204: { description: 'No request has it any more.' }, 404: NOT_THERE, ...REFUSED },
+  };
+}
 
 function retractOperation(): object {
   return {

@@ -18,6 +18,7 @@ const report: AnsweredReport = {
   isRetracted: false,
   links: [{ eventId: EVENT, state: 'linked', source: 'named' }],
   linksTruncated: false,
+  truncated: false,
 };
 
 const head = {
@@ -25,7 +26,7 @@ const head = {
   ...{ occurredAt: '2026-11-22T11:00:00.000007Z', receivedAt: '2026-11-22T12:00:00.000Z' },
   ...{ window: { beforeMs: 1_000, afterMs: 20 }, state: 'filed' },
 };
-const tail = { links: report.links, linksTruncated: false };
+const tail = { links: report.links, linksTruncated: false, truncated: false };
 
 const texts = {
   ...{ title: 'Stuck "in" wall', description: null, severity: 'high', reporterType: 'player' },

@@ -80,6 +80,6 @@ function contentOf(content: ReportContent | null): (string | Buffer)[] {
   ];
 }
 
-function tail({ links, linksTruncated }: AnsweredReport): string {
-  return `"links":${JSON.stringify(links)},"linksTruncated":${linksTruncated}`;
+function tail({ links, linksTruncated, truncated }: AnsweredReport): string {
+  return `"links":${JSON.stringify(links)},"linksTruncated":${linksTruncated},"truncated":${truncated}`;
 }

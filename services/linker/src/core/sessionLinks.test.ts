@@ -1,0 +1,99 @@
+/** A report gets so many links by its session and no more, the first in the log, whoever makes them. */
+import { anEvent, anEventsAccepted, aReportLink } from '@questlog/schemas/fixtures/builders';
+import type { ReportLink } from '@questlog/schemas/topics/reportLinks';
+import { eventId } from '@questlog/schemas/uuid';
+import { expect, test } from 'vitest';
+import { Topology } from '../testing/topology.ts';
+
+const HOME = 0;
+const HOUR_MS = 60 * 60_000;
+const { tenantId, projectId } = anEventsAccepted();
+const sessionId = '00000000-0000-4000-8000-000000000001';
+
+function aTopology() {
+  const topology = new Topology(1);
+  topology.lanes.set(`${projectId}/${sessionId}`, HOME);
+  const filedAtMs = topology.nowMs;
+  /** In the report's window, whenever it comes. */
+  const send = (...tails: number[]): string[] =>
+    tails.map((tail) => {
+      const id = idOf(tail);
+      const events = [anEvent({ id, sessionId, occurredAt: BigInt(filedAtMs) * 1000n })];
+      const appendId = `00000000-0000-4000-8000-0000000000${20 + tail}`;
+      const receivedAt = topology.nowMs;
+      topology.appendEvents(HOME, anEventsAccepted({ appendId, tenantId, projectId, receivedAt, events }));
+      return id;
+    });
+  const idOf = (tail: number): string => eventId(filedAtMs, 0, Buffer.alloc(8, tail));
+  const file = (of: Partial<ReportLink>): ReportLink => {
+    const report = aReportLink({
+      tenantId,
+      projectId,
+      sessionId,
+      sessionLane: 0,
+      receivedAt: filedAtMs,
+      ...of,
+    });
+    topology.appendReport(report);
+    return report;
+  };
+  const linked = (): string[] => topology.links().map(({ event }) => event.id);
+  return { topology, send, file, idOf, linked };
+}
+
+test('those before it and those behind it count together, also at a new owner and once it was let go', () => {
+  const { topology, send, file, linked } = aTopology();
+  const first = send(1, 2);
+  file({ maxSessionLinks: 3 });
+  topology.settle();
+  expect(linked()).toEqual(first);
+
+  const third = send(3);
+  topology.settle();
+  topology.crash(HOME);
+  send(4);
+  topology.settle();
+  topology.advance(50 * HOUR_MS);
+  topology.settle();
+  send(5);
+  topology.settle();
+  expect(linked()).toEqual([...first, ...third]);
+});
+
+test('one that was let go before it was full gets as many more as it may', () => {
+  const { topology, send, file, linked } = aTopology();
+  const early = send(1);
+  file({ maxSessionLinks: 2 });
+  topology.settle();
+  topology.advance(50 * HOUR_MS);
+  topology.settle();
+  const [late = ''] = send(2, 3);
+  topology.settle();
+  expect(linked()).toEqual([...early, late]);
+});
+
+test('those that wait behind a look-up count once it is answered', () => {
+  const { topology, send, file, linked } = aTopology();
+  const [first = ''] = send(1);
+  topology.consume(HOME, 'events');
+  topology.commit(HOME);
+  file({ maxSessionLinks: 2 });
+  topology.consume(HOME, 'reports');
+  topology.project('reports', HOME, 1);
+  // Checked, and asked about.
+  for (let i = 0; i < 4; i++) topology.lookUp(HOME);
+  const [second = ''] = send(2, 3);
+  topology.consume(HOME, 'events');
+  topology.consume(HOME, 'events');
+  topology.settle();
+  expect(linked()).toEqual([first, second]);
+});
+
+test('what it names is linked all the same, and does not count', () => {
+  const { topology, send, file, idOf, linked } = aTopology();
+  file({ maxSessionLinks: 1, eventIds: [idOf(1), idOf(3)] });
+  topology.settle();
+  const [one, two, three] = send(1, 2, 3, 4);
+  topology.settle();
+  expect(linked()).toEqual([one, two, three]);
+});

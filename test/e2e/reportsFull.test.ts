@@ -1,0 +1,47 @@
+/** A report gets so many links by its session, the first that came, and says that there is more. */
+import { expect, test } from 'vitest';
+import { isSame, joinAndLinks } from '../faults/joinedLinks.ts';
+import { events, eventually, type ListedLink } from './builders.ts';
+import { ownProduct } from './sharedProduct.ts';
+
+const shared = ownProduct({ env: { QUESTLOG_REPORT_LINKS: '4' } });
+
+test('of the events before and behind it, and says so from its first moment on', async () => {
+  const game = await shared.aProject();
+  const { sessionId } = game;
+  const early: { id: string }[] = (await game.post(events(3, { sessionId }))).json();
+  const { id, truncated } = (await game.report({ sessionId })).json();
+  expect(truncated).toBe(false);
+  const behind: { id: string }[] = (await game.post(events(3, { sessionId }))).json();
+  const first = [...early, ...behind].slice(0, 4).map((event) => event.id);
+
+  const report = async () => (await game.get(`/v1/reports/${id}`)).json();
+  const idsOf = ({ links }: { links: ListedLink[] }) => links.map(({ eventId }) => eventId);
+  const atOnce = await eventually(report, ({ links }) => links.length >= 4);
+  expect([idsOf(atOnce), atOnce.truncated]).toEqual([first.toSorted(), true]);
+  const page = (await game.get(`/v1/reports/${id}/events`)).json();
+  expect(page.events.map((event: { id: string }) => event.id)).toEqual(first);
+
+  const made = () =>
+    shared.product.sql<{ id: string }>(
+      `SELECT toString(event_id) AS id FROM report_link_versions FINAL
+       WHERE report_id = '${id}' AND state = 'linked' ORDER BY id`,
+    );
+  const linked = await eventually(made, (rows) => rows.length >= 4, 20_000);
+  expect(linked.map((row) => row.id)).toEqual(first.toSorted());
+  // What comes now is linked only where there is room: the second report tells when the linker has passed it.
+  const [last] = (await game.post(events(1, { sessionId }))).json();
+  await game.report({ eventIds: [last.id] });
+  await eventually(
+    () =>
+      shared.product.sql(
+        `SELECT 1 FROM report_link_versions FINAL WHERE event_id = '${last.id}' AND state = 'linked'`,
+      ),
+    (rows) => rows.length === 1,
+    20_000,
+  );
+  expect(await made()).toEqual(linked);
+  // By brute force too: the audits of the fault campaign count as the linker does.
+  const joined = await joinAndLinks(shared.product, `project_id = '${game.projectId}'`);
+  expect(joined).toSatisfy(isSame);
+});
