@@ -7,9 +7,8 @@ import { createMetricsRegistry } from '@questlog/runtime/process/metrics';
 import Koa from 'koa';
 import { expect, onTestFinished, test, vi } from 'vitest';
 import { ingestMetrics } from '../metrics.ts';
-import { BodyBudget, type HeldBody } from './bodyBudget.ts';
 import { problems } from './problems.ts';
-import { LoopTurns, withBody } from './readBody.ts';
+import { BodyBudget, type HeldBody, LoopTurns, withBody } from './readBody.ts';
 
 const MIB = 1024 * 1024;
 const FULL = 256 * MIB;

@@ -121,13 +121,13 @@ async function ingestEvents(
   ctx: RouterContext,
   authenticate: () => Principal,
 ): Promise<void> {
-  authenticate();
+  const asked = { principal: authenticate(), again: authenticate };
   const idempotencyKey = idempotencyKeyOf(ctx.get('Idempotency-Key'));
   const prefer = ctx.get('Prefer');
   const handling = prefer === '' ? undefined : handlingIn(prefer);
   const wanted = { isLenient: handling === 'lenient', isStrict: handling === 'strict' };
   const requestId = String(ctx.response.get('X-Request-Id'));
-  const answer = await withLimitedBody(ctx, deps, authenticate, (principal, body) =>
+  const answer = await withLimitedBody(ctx, deps, asked, (principal, body) =>
     ingest(deps.ingest, { principal, body, idempotencyKey, ...wanted, requestId }),
   );
   ctx.set({ ...answer.headers });
@@ -141,18 +141,17 @@ async function ingestEvents(
 
 /**
  * Has the body worked on unless it is too large for the limits; keeps it where something is wrong in it.
- * @param authenticate has run, and runs again behind the body: that may take its time, and a token that was revoked
+ * @param principal who asked; behind the body, which may take its time, that is asked `again`: a token that was revoked
  *   meanwhile writes nothing more.
  */
 function withLimitedBody<T extends Judged>(
   ctx: RouterContext,
   { bodies, limits }: Pick<PublicAppDeps, 'bodies' | 'limits'>,
-  authenticate: () => Principal,
+  { principal: { tenant }, again }: { principal: Principal; again: () => Principal },
   work: (principal: Principal, body: Buffer) => Promise<T>,
 ): Promise<T> {
-  const { tenant }: Principal = ctx.state['principal'];
   return withBody(ctx.req, tenant.id, bodies, (body) => {
-    const principal = authenticate();
+    const principal = again();
     if (isHeldBack(principal)) limits.admitBody(principal, ctx.headers, body.length);
     return keptIfWrong(ctx.state, body, work(principal, body));
   });
@@ -229,9 +228,9 @@ function sessionRoutes(
   const { reads } = deps;
   router.post('/v1/ingest/sessions', async (ctx) => {
     const authenticate = () => as(ctx, 'events:write');
-    authenticate();
+    const asked = { principal: authenticate(), again: authenticate };
     const strict = isStrict(ctx);
-    const answer = await withLimitedBody(ctx, deps, authenticate, (principal, body) =>
+    const answer = await withLimitedBody(ctx, deps, asked, (principal, body) =>
       registerSession(reads, principal, body, strict),
     );
     ctx.status = answer.status;
@@ -259,9 +258,9 @@ export function reportRoutes(
   const { reports } = deps;
   router.post('/v1/ingest/reports', async (ctx) => {
     const authenticate = () => as(ctx, 'reports:write');
-    authenticate();
+    const asked = { principal: authenticate(), again: authenticate };
     const strict = isStrict(ctx);
-    const answer = await withLimitedBody(ctx, deps, authenticate, (principal, body) =>
+    const answer = await withLimitedBody(ctx, deps, asked, (principal, body) =>
       createReport(reports, principal, body, strict),
     );
     tellHandling(ctx, strict ? 'strict' : undefined, unknownOf(answer.ignored));

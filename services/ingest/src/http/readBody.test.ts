@@ -3,8 +3,7 @@ import type { IncomingMessage } from 'node:http';
 import { Readable } from 'node:stream';
 import { gzipSync, zstdCompressSync } from 'node:zlib';
 import { expect, test } from 'vitest';
-import { BodyBudget } from './bodyBudget.ts';
-import { LoopTurns, withBody } from './readBody.ts';
+import { BodyBudget, LoopTurns, withBody } from './readBody.ts';
 
 const MIB = 1024 * 1024;
 /** A frame of zstd that holds `{}` and asks for a window of `2 ** log` bytes (RFC 8878, section 3.1.1). */

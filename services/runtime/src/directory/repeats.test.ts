@@ -61,7 +61,8 @@ test.each([
     await append(lost, first);
     // All of them notice at the same time, and then stop.
     const three = [1, 2, 3].map(() => opened({ log, registry, ...SOON }));
-    const expected = counts === null ? undefined : { ...aTenant(id), name: counts };
+    const unset = { limits: null, suspended: false };
+    const expected = counts === null ? undefined : { ...aTenant(id), ...unset, name: counts };
     for (const { current } of await Promise.all(three)) expect(current.tenants.get(id)).toEqual(expected);
     await expect.poll(() => log.endOffsets(TOPICS.directory)).not.toEqual([3]);
     await log.maintain();
