@@ -36,6 +36,8 @@ const READ_WITHIN_MS = 1_000;
 /** To read where a group stands costs a few MiB a partition where much lies behind it: then it is done less often. */
 const MANY_RECORDS = 1_000;
 const REREAD_MANY_MS = 10_000;
+/** Between looks that are farther apart nothing is estimated. */
+const MAX_ESTIMATED_MS = 30_000;
 
 /**
  * @param isExact false: the age of what came since the last look is estimated, so that a group that keeps up, which is nearly
@@ -149,7 +151,7 @@ export class GroupLag {
       looked?.find((position) => position.partition === partition),
     );
     if (this.#last === undefined || before === undefined || now === undefined) return undefined;
-    if (now.offset < before.end) return undefined;
+    if (now.offset < before.end || atMs - this.#last.atMs > MAX_ESTIMATED_MS) return undefined;
     const share = (now.offset - before.end + 1) / (now.end - before.end + 1);
     return this.#last.atMs + share * (atMs - this.#last.atMs);
   }
