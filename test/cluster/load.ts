@@ -1,6 +1,7 @@
 /** Steady load on a deployment: game clients over all ingests in turn, and a tracker that files reports of their events. */
 import { randomUUID } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
+import { messageOf } from '@questlog/runtime/process/errors';
 import type { TestProject } from '../e2e/builders.ts';
 import type { Answer, Product } from '../e2e/product.ts';
 import { KillClient } from '../faults/killClient.ts';
@@ -43,6 +44,8 @@ export class Load {
   /** Counts of 503 answers and of requests without an answer. */
   refused = 0;
   unanswered = 0;
+  /** Why the last of them stayed so. */
+  lastFailure = '';
   /** The duration of the slowest request, whatever its outcome. */
   slowestMs = 0;
   /** The pause between two requests of a client. */
@@ -133,6 +136,7 @@ export class Load {
     const sentAtMs = performance.now();
     const answer = await this.#options.reach.request(method, path, options).catch((error: unknown) => {
       this.unanswered += 1;
+      this.lastFailure = messageOf(error instanceof Error ? (error.cause ?? error) : error);
       throw error;
     });
     this.slowestMs = Math.max(this.slowestMs, performance.now() - sentAtMs);

@@ -28,6 +28,10 @@ const SHOWS: Readonly<Record<string, (page: Page, address: string) => Promise<vo
   rejects: async (page) => {
     await page.getByText(`Nothing was refused or ignored in this time of ${NAME}`).waitFor();
   },
+  letters: async (page) => {
+    await page.getByText('Open: 0.').waitFor();
+    await page.getByText('There are none.').waitFor();
+  },
   reports: async (page) => {
     await page.getByText(/^\d+ reports?$/).waitFor();
     expect(await page.locator('tbody tr a').first().getAttribute('href')).toMatch(/^#\/report\//);

@@ -19,6 +19,8 @@ const LEDGER = 'services/ingest/src/ledger/core';
 const LINKED = 'services/ingest/src/linkedEvents/core';
 const REJECTS = 'services/ingest/src/rejects/core';
 const REPORTS = 'services/ingest/src/reports/core';
+const SESSIONS = 'services/ingest/src/sessions/core';
+const UPLOADS = 'services/ingest/src/uploads/core';
 const PLAN_EVENTS = 'services/projector/src/events/core/planEvents.ts';
 
 /** The check is for the types. */
@@ -324,5 +326,20 @@ export const SURVIVORS: readonly Survivors[] = [
     "if (value === undefined || value === '')",
     'return value.length === 0 && (field',
     'const descriptionBytes =',
+  ]),
+  ...alike(`${SESSIONS}/sessionInput.ts`, 'a text that is no UUID is as good as none', [
+    "id: canonicalUuid(value.id ?? '')",
+    "const named = canonicalUuid(given ?? '')",
+  ]),
+  { file: `${SESSIONS}/sessionInput.ts`, line: "id: 'parsed',", reason: 'a text has no members to name' },
+  ...alike(`${UPLOADS}/uploadAddress.ts`, 'the signature is of another text, and refuses it', [
+    'const uploadId = canonicalUuid(id)',
+    "const projectId = canonicalUuid(textOf('project'))",
+    'if (!isUuidV7(uploadId) ||',
+    'return /^\\d{1,15}$/.test(text)',
+  ]),
+  ...alike(`${UPLOADS}/uploadRequest.ts`, SAME_BY_ANOTHER_WAY, [
+    'const { attachmentType, fileName, mimeType, sizeBytes',
+    "return (mimeType.split(';', 1)[0]",
   ]),
 ];

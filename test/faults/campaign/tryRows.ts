@@ -147,7 +147,9 @@ class Run {
       this.#findings.push(`${row.name}: drained after ${seconds} s, ${DRAINED_WITHIN_S} s are the most`);
     const unanswered = trial.load.unanswered - before;
     if (unanswered > 0 && !row.cutsOff)
-      this.#findings.push(`${row.name}: ${unanswered} requests stayed without an answer`);
+      this.#findings.push(
+        `${row.name}: ${unanswered} requests stayed without an answer, the last: ${trial.load.lastFailure}`,
+      );
     for (const [name, count] of Object.entries(planted.counts))
       this.#counts[name] = (this.#counts[name] ?? 0) + count;
     return planted;

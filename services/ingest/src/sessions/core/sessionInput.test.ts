@@ -65,10 +65,25 @@ test('a build’s own id beside it is taken, another one is not', () => {
   ]);
 });
 
+test('a build may be told by its id alone', () => {
+  const buildId = randomUUID();
+  expect(read({ buildId: buildId.toUpperCase() })).toMatchObject({ buildId, build: null });
+});
+
+test('a body of 1 MiB is read, a byte more is a 413', () => {
+  const body = (bytes: number): string => `{"x":"${'x'.repeat(bytes - '{"x":""}'.length)}"}`;
+  expect(read(body(1024 * 1024)).ignored).toEqual(['/x']);
+  expect(refusalOf(body(1024 * 1024 + 1))).toMatchObject({
+    code: 'body_too_large',
+    message: expect.stringContaining('1048576'),
+  });
+});
+
 const LONG = 'x'.repeat(256);
 const DEEP = `${'['.repeat(65)}${']'.repeat(65)}`;
 
 test.each<[what: string, body: unknown, pointer: string, detail: RegExp]>([
+  ['a time that is none', { startedAt: 'noon' }, '/startedAt', /^startedAt .* ISO 8601/],
   ['a build that is no object', { build: '1.4.2' }, '/build', /object/],
   [
     'a build without a version',
