@@ -55,6 +55,25 @@ async function aSlowListener() {
 const requests = (count: number): string =>
   Array.from({ length: count }, (_, i) => `GET /held${i} HTTP/1.1\r\nHost: x\r\n\r\n`).join('');
 
+test('a connection whose time is over is answered what it has asked, and is ended where it asks nothing', async () => {
+  const sockets: Socket[] = [];
+  const open = await aListener((request, response) => {
+    sockets.push(request.socket);
+    response.end(request.url);
+  });
+  const client = open('GET /first HTTP/1.1\r\nHost: x\r\n\r\n');
+  await once(client, 'data');
+  const [server] = sockets;
+  // As after a standstill: the request is there, and nothing of it was read.
+  client.write('GET /second HTTP/1.1\r\nHost: x\r\n\r\n');
+  server?.emit('timeout');
+  const [answer] = await once(client, 'data');
+  expect(String(answer)).toContain('/second');
+
+  server?.emit('timeout');
+  await once(client, 'close');
+});
+
 test('of the requests that a connection brings behind one another one is under way at a time', async () => {
   const { held, open } = await aSlowListener();
   const socket = open(requests(50));

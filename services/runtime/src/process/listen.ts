@@ -10,6 +10,7 @@ import {
 import type { AddressInfo, Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { StartRefused } from './errors.ts';
+import { nextTurn } from './waiting.ts';
 
 export interface Listener {
   readonly port: number;
@@ -74,7 +75,7 @@ export async function listen(
     // Looked at below, where the answer is a refusal as any other.
     requireHostHeader: false,
   });
-  const serve = oneAtATime((request, response) => {
+  const underWay = new RequestsUnderWay((request, response) => {
     response.setHeaders(COMMON_HEADERS);
     // Before node's own listener, which would read and drop the rest of the body, however long.
     response.prependListener('finish', () => {
@@ -85,7 +86,8 @@ export async function listen(
     if (isMalformed(request)) answerRefusal(response, refusalOf(false));
     else handler(request, response);
   });
-  server.on('request', serve);
+  server.on('request', (request, response) => underWay.begin(request, response));
+  server.on('timeout', (socket) => void endIfIdle(socket, underWay));
   server.on('checkContinue', (request, response) => {
     continueOnceRead(request, response);
     server.emit('request', request, response);
@@ -140,26 +142,51 @@ function headersOf({ headers, body }: Refusal): Record<string, string> {
  * Node begins every request that a connection has brought, and its client may send thousands before it reads an answer.
  * The answers go out in the order of the requests anyway (RFC 9112, section 9.3.2).
  */
-function oneAtATime(handler: RequestListener): RequestListener {
-  const waiting = new WeakMap<Socket, (() => void)[]>();
-  return (request, response) => {
+class RequestsUnderWay {
+  readonly #handler: RequestListener;
+  /** Behind the one of their connection that is under way. */
+  readonly #waiting = new WeakMap<Socket, (() => void)[]>();
+
+  constructor(handler: RequestListener) {
+    this.#handler = handler;
+  }
+
+  has(socket: Socket): boolean {
+    return this.#waiting.has(socket);
+  }
+
+  begin(
+    request: IncomingMessage,
+    response: ServerResponse<IncomingMessage> & { req: IncomingMessage },
+  ): void {
     const { socket } = request;
     const run = (): void => {
       response.once('close', () => {
-        const next = waiting.get(socket)?.shift();
+        const next = this.#waiting.get(socket)?.shift();
         // Behind the last answer of a connection nobody would learn what became of a request.
-        if (next === undefined || !socket.writable) waiting.delete(socket);
+        if (next === undefined || !socket.writable) this.#waiting.delete(socket);
         else next();
       });
-      handler(request, response);
+      this.#handler(request, response);
     };
-    const others = waiting.get(socket);
+    const others = this.#waiting.get(socket);
     if (others === undefined) {
-      waiting.set(socket, []);
+      this.#waiting.set(socket, []);
       run();
     } else if (others.length < MAX_PIPELINED) others.push(run);
     else socket.destroy();
-  };
+  }
+}
+
+/**
+ * Ends a connection that has been idle for too long. A process that stood still, as on a machine that is moved, finds that
+ * so before it has read the request that came meanwhile: that is read first, and answered.
+ */
+async function endIfIdle(socket: Socket, underWay: RequestsUnderWay): Promise<void> {
+  // The first may end the turn in which nothing was read yet.
+  await nextTurn();
+  await nextTurn();
+  if (!underWay.has(socket)) socket.destroy();
 }
 
 /** What node's parser lets pass, and what two parsers on the way may read in two ways (RFC 9112, sections 2.3, 3.2 and 6). */
