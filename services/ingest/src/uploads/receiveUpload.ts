@@ -50,7 +50,7 @@ export class UploadsInFlight {
 }
 
 /**
- * @param isAllowed whether the token behind the address goes on.
+ * @param isAllowed whether the token that asked for the address is still valid.
  * @returns the size of what is stored now.
  * @throws Rejected for another type, more bytes than the address takes, fewer than were announced, or other bytes than
  * are stored already, or a token that is revoked meanwhile. Nothing of them is kept.
@@ -131,7 +131,10 @@ function release(piece: Buffer): void {
 }
 
 function revoked(): Rejected {
-  return new Rejected('invalid_upload_address', 'the access token that asked for it goes no longer');
+  return new Rejected(
+    'invalid_upload_address',
+    'the access token that asked for it was revoked or has expired',
+  );
 }
 
 function tooLarge(maxBytes: number): Rejected {

@@ -1,6 +1,6 @@
 /**
- * A token bucket: full at first, and refilled all the time. Pure: the time comes in. Of any time, no more is taken than
- * `perSecond` of it and `capacity`; or, where one request alone is larger than that, than `perSecond` of it and that request.
+ * A token bucket: full at first, and refilled all the time. Pure: the time comes in. In `s` seconds at most
+ * `perSecond` × s + `capacity` is taken. Where one request is larger than `capacity`, it counts there instead.
  */
 
 export interface Rate {
