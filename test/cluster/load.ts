@@ -95,8 +95,8 @@ export class Load {
     await Promise.all(this.#clients.map((client) => client.finish({ request: this.#send })));
   }
 
-  /** Sends one event of the project's first session. @returns the status. */
-  async probe({ tenantId, projectId, token, sessionId }: TestProject, key?: string): Promise<number> {
+  /** Sends one event of the project's first session. */
+  async probe({ tenantId, projectId, token, sessionId }: TestProject, key?: string): Promise<Answer> {
     const sequence = this.#probes++;
     const payload = JSON.stringify({ probe: sequence });
     const body = Buffer.from(`{"sessionId":"${sessionId}","eventType":"probe","payload":${payload}}`);
@@ -108,7 +108,7 @@ export class Load {
     const headers = { Authorization: `Bearer ${token}`, ...keyed };
     const answer = await this.#send('POST', '/v1/ingest/events', { body, headers });
     if (answer.status === 201) this.ledger.acknowledge(request, [answer.json()[0].id]);
-    return answer.status;
+    return answer;
   }
 
   #clientsOf({ tenantId, projectId, token }: TestProject, number: number): KillClient[] {

@@ -64,7 +64,7 @@ export const DISKS: readonly Row[] = [
         await wait(random.between(0, FULL_MS));
         const [game] = trial.projects as [TestProject];
         const statuses: number[] = [];
-        for (let probe = 0; probe < PROBES; probe++) statuses.push(await trial.load.probe(game));
+        for (let probe = 0; probe < PROBES; probe++) statuses.push((await trial.load.probe(game)).status);
         disk.empty();
         const others = statuses.filter((status) => status !== 201 && status !== 503);
         const findings = others.map((status) => `a probe on a full disk was answered ${status}`);

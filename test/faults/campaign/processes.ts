@@ -2,6 +2,7 @@
 import { keepSecondRows } from '../../cluster/auditDeployment.ts';
 import type { Service, ServiceName } from '../../cluster/deployment.ts';
 import { aKey, eventually, type TestProject } from '../../e2e/builders.ts';
+import type { Answer } from '../../e2e/product.ts';
 import type { StackCommands } from '../../stack/stackCommands.ts';
 import type { Random } from '../seeded.ts';
 import type { Row, Site } from './row.ts';
@@ -61,19 +62,22 @@ export const PROCESSES: readonly Row[] = [
     name: 'kill-clickhouse',
     does: 'ClickHouse is killed, events are taken all the same, and it starts again.',
     runs: RUNS,
-    plant: async ({ trial: { deployment, load, projects }, stack, random, wait, isShort }) => {
-      await stack.do('kill', 'clickhouse');
+    plant: async ({ trial, stack, random, wait, isShort }) => {
+      const { deployment, load, projects } = trial;
       const [game] = projects as [TestProject];
+      // An ingest that has started since asks ClickHouse for a session.
+      await trial.knownEverywhere();
+      await stack.do('kill', 'clickhouse');
       // At both ingests, with a new Idempotency-Key and without one.
-      const statuses: number[] = [];
-      for (const key of [undefined, undefined, aKey(), aKey()]) statuses.push(await load.probe(game, key));
+      const answers: Answer[] = [];
+      for (const key of [undefined, undefined, aKey(), aKey()]) answers.push(await load.probe(game, key));
       await wait(random.between(0, isShort ? AWAY_MS / 10 : AWAY_MS));
       await stack.do('start', 'clickhouse');
       // It has forgotten that it must not merge.
       await keepSecondRows(deployment);
-      const findings = statuses
-        .filter((status) => status !== 201)
-        .map((status) => `a probe was answered ${status}`);
+      const findings = answers
+        .filter(({ status }) => status !== 201)
+        .map((answer) => `a probe was answered ${answer.status}: ${answer.text()}`);
       return { counts: { killed: 1 }, check: async () => findings };
     },
   },
