@@ -95,8 +95,11 @@ export class Load {
     await Promise.all(this.#clients.map((client) => client.finish({ request: this.#send })));
   }
 
-  /** Sends one event of the project's first session. */
-  async probe({ tenantId, projectId, token, sessionId }: TestProject, key?: string): Promise<Answer> {
+  /** Sends one event of the project's first session, to any ingest unless `at` one. */
+  async probe(
+    { tenantId, projectId, token, sessionId }: TestProject,
+    { key, at }: { readonly key?: string | undefined; readonly at?: Pick<Product, 'request'> } = {},
+  ): Promise<Answer> {
     const sequence = this.#probes++;
     const payload = JSON.stringify({ probe: sequence });
     const body = Buffer.from(`{"sessionId":"${sessionId}","eventType":"probe","payload":${payload}}`);
@@ -106,7 +109,8 @@ export class Load {
     this.ledger.add(request);
     const keyed = key === undefined ? {} : { 'Idempotency-Key': key };
     const headers = { Authorization: `Bearer ${token}`, ...keyed };
-    const answer = await this.#send('POST', '/v1/ingest/events', { body, headers });
+    const send = at?.request ?? this.#send;
+    const answer = await send('POST', '/v1/ingest/events', { body, headers });
     if (answer.status === 201) this.ledger.acknowledge(request, [answer.json()[0].id]);
     return answer;
   }

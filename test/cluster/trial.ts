@@ -25,8 +25,6 @@ export interface Trial {
   readonly log: Log;
   /** Resolves once more is acknowledged, and every partition is projected and linked further. */
   goesOn(): Promise<void>;
-  /** Resolves once every ingest remembers the sessions that came with the projects. */
-  knownEverywhere(): Promise<void>;
   /** Ends the load, which may start again; returns when the consumers have processed all of it. */
   settle(): Promise<void>;
   /** Removes the deployment with its topics and database. */
@@ -94,7 +92,6 @@ export async function startTrial(
     view,
     log,
     goesOn: () => goesOn(load, [projected, linked]),
-    knownEverywhere: () => knownEverywhere(deployment, projects),
     settle: async () => {
       await load.stop();
       await eventually(

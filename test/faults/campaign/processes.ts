@@ -62,15 +62,14 @@ export const PROCESSES: readonly Row[] = [
     name: 'kill-clickhouse',
     does: 'ClickHouse is killed, events are taken all the same, and it starts again.',
     runs: RUNS,
-    plant: async ({ trial, stack, random, wait, isShort }) => {
-      const { deployment, load, projects } = trial;
+    plant: async ({ trial: { deployment, load, projects }, stack, random, wait, isShort }) => {
       const [game] = projects as [TestProject];
-      // An ingest that has started since asks ClickHouse for a session.
-      await trial.knownEverywhere();
+      // An ingest that has started since may have to ask ClickHouse for the session, and for the quota's count.
+      for (const ingest of deployment.running('ingest')) await load.probe(game, { at: ingest });
       await stack.do('kill', 'clickhouse');
       // At both ingests, with a new Idempotency-Key and without one.
       const answers: Answer[] = [];
-      for (const key of [undefined, undefined, aKey(), aKey()]) answers.push(await load.probe(game, key));
+      for (const key of [undefined, undefined, aKey(), aKey()]) answers.push(await load.probe(game, { key }));
       await wait(random.between(0, isShort ? AWAY_MS / 10 : AWAY_MS));
       await stack.do('start', 'clickhouse');
       // It has forgotten that it must not merge.

@@ -19,7 +19,7 @@ topics, by the requests themselves. A run is good if
 
 \`npm run test:faults -- --row NAME --seed N\` repeats a run; without a seed it draws one and adds a line to
 [the result file](reliability.jsonl). \`--list\` names the rows, \`--missing\` runs those that are not complete.
-With \`--together\` several rows in turn break one deployment: its figures and its verdict are then each row’s.`;
+With \`--together\` several rows in turn break one deployment: its figures are then each row’s, and so is what it finds, unless that names one.`;
 
 export function reliabilityPage(all: readonly Result[]): string {
   const results = all.filter(({ isUncommitted }) => !isUncommitted);
@@ -52,7 +52,7 @@ function tableOf(rows: readonly Row[], results: readonly Result[]): string {
   ];
   const lines = rows.map(({ name, does, runs }) => {
     const of = results.filter((result) => result.rows.includes(name));
-    const failed = of.filter(({ findings }) => findings.length > 0).length;
+    const failed = of.filter((result) => hasFailed(name, result)).length;
     const drain = Math.max(...of.map(({ drainSeconds }) => drainSeconds));
     const figures =
       of.length === 0
@@ -68,6 +68,12 @@ function tableOf(rows: readonly Row[], results: readonly Result[]): string {
     return `| ${[`\`${name}\``, does, `${of.length} of ${runs}`, ...figures].join(' | ')} |`;
   });
   return [...head, ...lines].join('\n');
+}
+
+/** A finding that begins with the name of a row is of that row alone. */
+function hasFailed(name: string, { rows, findings }: Result): boolean {
+  const isOf = (row: string, finding: string) => finding.startsWith(`${row}: `);
+  return findings.some((finding) => isOf(name, finding) || !rows.some((row) => isOf(row, finding)));
 }
 
 function shortForm(results: readonly Result[]): string {

@@ -120,7 +120,10 @@ class Run {
     await eventually(() => problemsOf(deployment.services), isReady, READY_WITHIN_MS);
     await trial.settle();
     this.#say('everything is processed');
-    for (const { check } of planted) this.#findings.push(...((await check?.()) ?? []));
+    for (const [at, { check }] of planted.entries()) {
+      const findings = (await check?.()) ?? [];
+      this.#findings.push(...findings.map((finding) => `${this.#rows[at]?.name}: ${finding}`));
+    }
     const summary = await this.#verify();
     const { findings, events, links } = await auditDeployment(deployment, load);
     this.#findings.push(...findings);
