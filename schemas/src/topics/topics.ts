@@ -8,6 +8,7 @@ export const TOPICS = {
   sessions: 'questlog.sessions.v1',
   directory: 'questlog.directory.v1',
   deadLetters: 'questlog.dead-letters.v1',
+  audit: 'questlog.audit.v1',
   schemas: 'questlog.schemas.v1',
 } as const;
 
@@ -17,6 +18,7 @@ export const GROUPS = {
   projectSessions: 'questlog-project-sessions',
   projectReports: 'questlog-project-reports',
   projectLinks: 'questlog-project-links',
+  projectAudit: 'questlog-project-audit',
   link: 'questlog-link',
 } as const;
 
@@ -73,6 +75,12 @@ export function topicDefinitions(partitions: number): TopicDefinition[] {
       partitions,
       cleanup: { policy: 'delete', retentionMs: 30 * DAY_MS },
       maxRecordBytes: 13 * MIB,
+    },
+    {
+      name: TOPICS.audit,
+      partitions: 1,
+      cleanup: { policy: 'delete', retentionMs: 365 * DAY_MS },
+      maxRecordBytes: MIB,
     },
     { name: TOPICS.directory, partitions: 1, cleanup: { policy: 'compact' }, maxRecordBytes: MIB },
     { name: TOPICS.schemas, partitions: 1, cleanup: { policy: 'compact' }, maxRecordBytes: MIB },

@@ -20,6 +20,7 @@ import { openQuotas } from './events/quotas.ts';
 import { sharedReads } from './events/readShares.ts';
 import { openReplays } from './events/replays.ts';
 import { type AdminPages, adminApp } from './http/adminApp.ts';
+import { openAudit } from './http/audit/audit.ts';
 import { type AllowedOrigins, headersOfEveryAnswer } from './http/cors.ts';
 import { malformedRequest } from './http/problems.ts';
 import { publicApp } from './http/publicApp.ts';
@@ -139,7 +140,7 @@ export async function startIngest(deps: IngestServiceDeps): Promise<IngestServic
     ...{ directory, store, reader: deps.reader, reports, health, clock, logger, metrics },
     ...{ adminToken: deps.adminToken, pages: deps.pages, uploads: deps.uploads },
     ...{ ingest, verifier, letters, perReport, defaultRevision: settings.defaultRevision },
-    ledger: { store, projection: events, clock },
+    ...{ ledger: { store, projection: events, clock }, audit: await openAudit(deps) },
     hosts: [settings.toOperators.host, ...settings.adminAllowedHosts],
   });
   const [open, admin] = await openListeners(deps, toGames, toOperators);

@@ -5,12 +5,14 @@ import { checkProgress } from '@questlog/runtime/consumer/progress';
 import type { ServiceDeps } from '@questlog/runtime/consumer/serviceDeps';
 import { steadyClock } from '@questlog/runtime/process/clock';
 import { createCodec } from '@questlog/runtime/registry/registry';
+import { auditEntry } from '@questlog/schemas/topics/auditEntry';
 import type { MessageContract } from '@questlog/schemas/topics/contract';
 import { eventsAccepted } from '@questlog/schemas/topics/eventsAccepted';
 import { linkedEvents } from '@questlog/schemas/topics/linkedEvents';
 import { reportLinks } from '@questlog/schemas/topics/reportLinks';
 import { sessionRegistered } from '@questlog/schemas/topics/sessionRegistered';
 import { GROUPS } from '@questlog/schemas/topics/topics';
+import { openAuditWriter } from './auditWriter.ts';
 import { openEventsWriter } from './events/writer.ts';
 import { watchLedger } from './ledgerWatch.ts';
 import type { ProjectorMetrics } from './metrics.ts';
@@ -19,6 +21,7 @@ import { openReportsWriter } from './reports/writer.ts';
 import { openSessionsWriter } from './sessionsWriter.ts';
 import { openHeldRecords } from './truncations/heldRecords.ts';
 import {
+  AUDIT_TABLES,
   EVENT_TABLES,
   LINK_TABLES,
   REPORT_TABLES,
@@ -46,6 +49,7 @@ export async function startProjector(deps: ProjectorDeps): Promise<Projector> {
     await projectTopic(deps, sessionRegistered, GROUPS.projectSessions, openSessionsWriter, SESSION_TABLES),
     await projectTopic(deps, reportLinks, GROUPS.projectReports, openReportsWriter, REPORT_TABLES),
     await projectTopic(deps, linkedEvents, GROUPS.projectLinks, openLinksWriter, LINK_TABLES),
+    await projectTopic(deps, auditEntry, GROUPS.projectAudit, openAuditWriter, AUDIT_TABLES),
   ];
   warnOfTruncations(deps);
   const endWatch = watchLedger(deps);

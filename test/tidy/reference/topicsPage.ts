@@ -1,4 +1,5 @@
 /** `docs/reference/topics.md`: the topics, what keys them, how they are cleaned, and the Avro schemas of their records. */
+import { auditEntry } from '@questlog/schemas/topics/auditEntry';
 import type { MessageContract } from '@questlog/schemas/topics/contract';
 import { deadLetter } from '@questlog/schemas/topics/deadLetter';
 import { eventsAccepted } from '@questlog/schemas/topics/eventsAccepted';
@@ -44,6 +45,11 @@ const RECORDS: Readonly<Record<string, { key: string; meaning: string }>> = {
     meaning:
       'A record that could not be processed, unchanged, with the reason; too large a one without value and headers. Behind it, without a value, what an operator decided about it.',
   },
+  [TOPICS.audit]: {
+    key: 'none',
+    meaning:
+      'What an operator asked to change, and behind it how that was answered; refused credentials, counted.',
+  },
   [TOPICS.directory]: {
     key: '`tenant:<id>`, `project:<id>` or `token:<id>`',
     meaning: 'Tenants, projects and tokens; a tombstone revokes.',
@@ -61,6 +67,7 @@ const CONTRACTS: readonly Pick<MessageContract<unknown>, 'topic' | 'schema'>[] =
   linkedEvents,
   sessionRegistered,
   deadLetter,
+  auditEntry,
 ];
 
 const DAY_MS = 24 * 60 * 60 * 1000;

@@ -44,6 +44,7 @@ const NAMES: Readonly<Record<string, string>> = {
   'questlog-project-sessions questlog.sessions.v1': 'Sessions to ClickHouse',
   'questlog-project-reports questlog.report-links.v1': 'Reports to ClickHouse',
   'questlog-project-links questlog.linked-events.v1': 'Links to ClickHouse',
+  'questlog-project-audit questlog.audit.v1': 'Audit to ClickHouse',
   'questlog-link questlog.events.v1': 'Events to the linker',
   'questlog-link questlog.report-links.v1': 'Reports to the linker',
 };

@@ -34,6 +34,8 @@ import type { IngestMetrics } from '../metrics.ts';
 import { Rejected } from '../rejected.ts';
 import { retractReport } from '../reports/readReports.ts';
 import type { UploadStore } from '../uploads/uploadStore.ts';
+import type { Audit } from './audit/audit.ts';
+import { auditRoute } from './audit/auditRoute.ts';
 import { bearerToken } from './authenticate.ts';
 import { deadLetterRoutes } from './deadLetterRoutes.ts';
 import { ledgerRoutes } from './ledgerRoutes.ts';
@@ -57,6 +59,7 @@ export interface AdminAppDeps extends HealthDeps {
   readonly verifier: Verifier;
   readonly ledger: LedgerDeps;
   readonly letters: Letters;
+  readonly audit: Audit;
   readonly defaultRevision: Revision;
   readonly adminToken: string;
   /** The hosts that operators may name, besides this machine's loopback and the address that was reached. */
@@ -125,12 +128,9 @@ export function adminApp(deps: AdminAppDeps): Koa {
   sqlRoute(router, deps.reader);
   ledgerRoutes(router, deps);
   deadLetterRoutes(router, deps.letters);
+  auditRoute(router, deps.store);
 
-  const document = JSON.stringify(adminApi());
-  router.get('/openapi.json', (ctx) => {
-    ctx.body = document;
-    ctx.type = 'application/json';
-  });
+  documentRoute(router);
   router.get('/admin/uploads/:projectId/:uploadId', uploadForOperators(deps.uploads));
   healthRoutes(router, deps);
 
@@ -138,12 +138,22 @@ export function adminApp(deps: AdminAppDeps): Koa {
   app.on('error', (error) => logger.warn('answer_failed', { cause: messageOf(error) }));
   app.use(problems(logger, metrics));
   app.use(knownHostsOnly(deps.hosts));
+  app.use(deps.audit.refusals(router));
   app.use(deps.pages.signIn);
   app.use(operatorsOnly(deps.adminToken));
+  app.use(deps.audit.changes(router));
   router.use(deps.pages.router.routes());
   app.use(router.routes());
   app.use(noRoute(router));
   return app;
+}
+
+function documentRoute(router: RouterInstance): void {
+  const document = JSON.stringify(adminApi());
+  router.get('/openapi.json', (ctx) => {
+    ctx.body = document;
+    ctx.type = 'application/json';
+  });
 }
 
 function testEventRoute(router: RouterInstance, deps: AdminAppDeps): void {

@@ -173,6 +173,7 @@ async function caughtUp(log: Log): Promise<void> {
     [GROUPS.projectSessions, TOPICS.sessions],
     [GROUPS.projectReports, TOPICS.reportLinks],
     [GROUPS.projectLinks, TOPICS.linkedEvents],
+    [GROUPS.projectAudit, TOPICS.audit],
   ] as const;
   for (const [group, topic] of pairs) {
     const ends = await log.endOffsets(topic);

@@ -1,4 +1,5 @@
 /** For each projected topic: which rows its records have, what names them, and which of them a cut of the log moves. */
+import type { AuditEntry } from '@questlog/schemas/topics/auditEntry';
 import type { EventsAccepted } from '@questlog/schemas/topics/eventsAccepted';
 import type { LinkedEvent } from '@questlog/schemas/topics/linkedEvents';
 import type { ReportLink } from '@questlog/schemas/topics/reportLinks';
@@ -83,6 +84,16 @@ export const LINK_TABLES: TopicTables<LinkedEvent> = {
   namesOf: ({ reportId, event }) => [`${reportId}/${event.id}`],
   ids: 'groupUniqArray(event_id)',
   at: 'changed_at',
+  others: [],
+  isCounted: false,
+};
+
+export const AUDIT_TABLES: TopicTables<AuditEntry> = {
+  rows: { table: 'audit_versions', name: 'toString(id)', where: ALL },
+  verified: [],
+  namesOf: ({ id }) => [id],
+  ids: 'groupUniqArray(id)',
+  at: 'at',
   others: [],
   isCounted: false,
 };

@@ -29,6 +29,7 @@ const CONSUMERS = [
   { group: GROUPS.projectSessions, topic: TOPICS.sessions },
   { group: GROUPS.projectReports, topic: TOPICS.reportLinks },
   { group: GROUPS.projectLinks, topic: TOPICS.linkedEvents },
+  { group: GROUPS.projectAudit, topic: TOPICS.audit },
   { group: GROUPS.link, topic: TOPICS.events },
   { group: GROUPS.link, topic: TOPICS.reportLinks },
 ];

@@ -1,5 +1,6 @@
 /** OpenAPI 3.1 of the operators' listener, emitted from the TypeBox types that validate. */
 import * as admin from '@questlog/schemas/http/admin';
+import { AuditPage } from '@questlog/schemas/http/audit';
 import { DIFFERENCES, LedgerAnswer, VerifyInput } from '@questlog/schemas/http/ledger';
 import { InspectedLetter, LETTER_STATES, LetterPage, ReplayedLetter } from '@questlog/schemas/http/letter';
 import { Problem } from '@questlog/schemas/http/problem';
@@ -58,6 +59,7 @@ export function adminApi(): Record<string, unknown> {
       '/admin/lag': { get: lagOperation() },
       '/admin/ledger': { get: ledgerOperation() },
       '/admin/verify': { post: verifyOperation() },
+      '/admin/audit': { get: auditOperation() },
       '/admin/dead-letters': { get: lettersOperation() },
       '/admin/dead-letters/{id}': letterOperations(),
       '/admin/dead-letters/{id}/replay': { post: replayOperation() },
@@ -105,6 +107,7 @@ const SCHEMAS = {
   SqlInput: admin.SqlInput,
   VerifyInput,
   Ledger: LedgerAnswer,
+  Audit: AuditPage,
   DeadLetters: LetterPage,
   DeadLetter: InspectedLetter,
   Replayed: ReplayedLetter,
@@ -235,6 +238,26 @@ function verifyOperation(): object {
   return {
     ...operation,
     description: `At most 4 MiB of the log a second. What may differ:\n\n${kinds.join('\n')}`,
+  };
+}
+
+function auditOperation(): object {
+  return {
+    summary:
+      'What operators changed and who was refused, the newest first: who, what, before, after, from where.',
+    parameters: [
+      filter('since', 'Asked from this time on.', TIME),
+      filter('until', 'Asked before this time.', TIME),
+      filter('actor', 'By an actor that begins so: `console`, `token:1f3a`.', { type: 'string' }),
+      filter('project', 'About this project.', UUID_TEXT),
+      filter('tenant', 'About this tenant, or one of its projects.', UUID_TEXT),
+      ...PAGE,
+    ],
+    responses: {
+      200: answer('What ClickHouse has by now: normally all but the last second.', 'Audit'),
+      400: problem('A parameter is not valid: the detail names it and what it may be.'),
+      ...REFUSED,
+    },
   };
 }
 

@@ -1,0 +1,108 @@
+/**
+ * The audit: records what operators change and who is refused, whatever route it is, and answers what it has recorded. No
+ * route has a line for it.
+ */
+import { randomUUID } from 'node:crypto';
+import type { RouterInstance } from '@koa/router';
+import type { Log } from '@questlog/runtime/log/log';
+import { messageOf } from '@questlog/runtime/process/errors';
+import type { Lifecycle } from '@questlog/runtime/process/lifecycle';
+import type { Logger } from '@questlog/runtime/process/logger';
+import { settledWithin } from '@questlog/runtime/process/waiting';
+import { createCodec, type SchemaRegistry } from '@questlog/runtime/registry/registry';
+import { statusOf } from '@questlog/schemas/http/problem';
+import { auditEntry } from '@questlog/schemas/topics/auditEntry';
+import { TOPICS } from '@questlog/schemas/topics/topics';
+import type { Context, Middleware } from 'koa';
+import { Rejected } from '../../rejected.ts';
+import { type AppendAudit, auditedChanges, type ChangeDeps } from './changes.ts';
+import { type Refusal, RefusalCounts } from './core/refusalCounts.ts';
+import { routeOf, whoAsks } from './whoAsks.ts';
+
+export interface AuditDeps extends ChangeDeps {
+  readonly log: Log;
+  readonly registry: SchemaRegistry;
+  readonly logger: Logger;
+  readonly lifecycle: Pick<Lifecycle, 'onStop'>;
+}
+
+/** Of the listener whose routes the router has. */
+export interface Audit {
+  /** Stands before whatever asks for a credential. */
+  refusals(router: RouterInstance): Middleware;
+  /** Stands behind it. */
+  changes(router: RouterInstance): Middleware;
+}
+
+/** Of the console, which stands before the router. */
+const SIGN_IN = ['/login', '/logout'];
+const MINUTE_MS = 60_000;
+const LAST_WRITE_MS = 3_000;
+
+export async function openAudit(deps: AuditDeps): Promise<Audit> {
+  const codec = await createCodec(deps.registry, auditEntry);
+  const append: AppendAudit = async (...entries) => {
+    const records = entries.map((entry) => ({ key: null, value: codec.encode(entry) }));
+    await deps.log.append(TOPICS.audit, 0, records);
+  };
+  const note = noteRefusals(deps, append);
+  return {
+    refusals: (router) => auditedRefusals(deps, router, note),
+    changes: (router) => auditedChanges(deps, router, append),
+  };
+}
+
+const NOTHING_DONE = {
+  kind: 'refusal',
+  ...{ target: null, tenantId: null, projectId: null, body: null, before: null, after: null },
+} as const;
+
+/** Nobody waits for it: nothing was done that could lack its record. */
+function noteRefusals({ logger, lifecycle }: AuditDeps, append: AppendAudit): (refusal: Refusal) => void {
+  const counts = new RefusalCounts();
+  const write = async (told: readonly Refusal[]): Promise<void> => {
+    if (told.length === 0) return;
+    try {
+      await append(...told.map((refusal) => ({ ...NOTHING_DONE, id: randomUUID(), ...refusal })));
+    } catch (error) {
+      logger.warn('audit_of_refusals_waits', { cause: messageOf(error) });
+      for (const refusal of told) counts.add(refusal);
+    }
+  };
+  const timer = setInterval(() => void write(counts.take()), MINUTE_MS);
+  lifecycle.onStop('audit of refusals', async () => {
+    clearInterval(timer);
+    await settledWithin(write(counts.take()), LAST_WRITE_MS);
+  });
+  return (refusal) => {
+    const first = counts.note(refusal);
+    if (first !== undefined) void write([first]);
+  };
+}
+
+function auditedRefusals(
+  { clock, directory }: AuditDeps,
+  router: RouterInstance,
+  note: (refusal: Refusal) => void,
+): Middleware {
+  const refused = (ctx: Context, code: 'unauthorized' | 'forbidden'): void => {
+    // By a route, whose record says so.
+    if (ctx.state['isAudited'] === true) return;
+    const route = SIGN_IN.includes(ctx.path) ? ctx.path : (routeOf(router, ctx)?.pattern ?? '');
+    const at = clock.now();
+    const of = { route, at, doneAt: at, status: statusOf(code), code, count: 1 };
+    note({ ...whoAsks(ctx, directory.current), ...of });
+  };
+  return async (ctx, next) => {
+    try {
+      await next();
+    } catch (error) {
+      const code = error instanceof Rejected ? error.code : undefined;
+      if (code === 'unauthorized' || code === 'forbidden') refused(ctx, code);
+      throw error;
+    }
+    // The console's sign-in answers by itself.
+    if (ctx.status === 401) refused(ctx, 'unauthorized');
+    if (ctx.status === 403) refused(ctx, 'forbidden');
+  };
+}

@@ -1,0 +1,125 @@
+/**
+ * Tells the audit of each change before it is done and again before it is answered, so that none is answered as done without
+ * its record. Of a process that dies in between, the first stays.
+ */
+import { randomUUID } from 'node:crypto';
+import type { RouterInstance } from '@koa/router';
+import { sha256Hex } from '@questlog/runtime/directory/directory';
+import type { DirectoryHandle } from '@questlog/runtime/directory/openDirectory';
+import type { Clock } from '@questlog/runtime/process/clock';
+import { Unavailable } from '@questlog/runtime/process/errors';
+import { type ProblemCode, statusOf } from '@questlog/schemas/http/problem';
+import type { AuditEntry } from '@questlog/schemas/topics/auditEntry';
+import { canonicalUuid } from '@questlog/schemas/uuid';
+import type { Context, Middleware } from 'koa';
+import { KeyedMutex } from '../../known/keyedMutex.ts';
+import { Rejected } from '../../rejected.ts';
+import { jsonBody } from '../route.ts';
+import { redactedText } from './core/redacted.ts';
+import { type AskedRoute, routeOf, whoAsks } from './whoAsks.ts';
+
+export interface ChangeDeps {
+  readonly directory: Pick<DirectoryHandle, 'current' | 'change'>;
+  readonly clock: Clock;
+  readonly adminToken: string;
+}
+
+export type AppendAudit = (...entries: readonly AuditEntry[]) => Promise<void>;
+
+/** What they answer is read, and nothing is changed: a console asks all the time, also while the log is away. */
+const QUESTIONS = ['/admin/sql', '/admin/verify'];
+const SAFE_METHODS = ['GET', 'HEAD', 'OPTIONS'];
+const MAX_TARGET = 200;
+
+export function auditedChanges(deps: ChangeDeps, router: RouterInstance, append: AppendAudit): Middleware {
+  const parse = jsonBody();
+  const turns = new KeyedMutex();
+  return async (ctx, next) => {
+    const route = SAFE_METHODS.includes(ctx.method) ? undefined : routeOf(router, ctx);
+    if (route === undefined || QUESTIONS.includes(route.pattern)) return await next();
+    // For the route's own parser there is nothing left to do.
+    if (ctx.is('application/json')) await parse(ctx, async () => {});
+    ctx.state['isAudited'] = true;
+    const id = canonicalUuid(route.params['id'] ?? '');
+    // Else what one did would stand in the other's `after`.
+    await turns.run(id ?? randomUUID(), async () => {
+      const change = await askedChange(deps, ctx, route, id);
+      await append(change.asked);
+      const failed = await next().then(
+        () => undefined,
+        (error: unknown) => ({ error, code: codeOf(error) }),
+      );
+      try {
+        await append(await change.answered(failed?.code));
+      } catch (error) {
+        throw failed === undefined ? error : failed.error;
+      }
+      if (failed !== undefined) throw failed.error;
+    });
+  };
+}
+
+async function askedChange(deps: ChangeDeps, ctx: Context, route: AskedRoute, id: string | undefined) {
+  const { clock, directory } = deps;
+  const { kind, pattern, params } = route;
+  const hide = hiderOf(deps);
+  const recordOf = async (of: string | undefined): Promise<object | undefined> => {
+    if (kind === undefined || of === undefined) return undefined;
+    // Decides nothing, and sees the record as the whole log has it.
+    return await directory.change(kind, of, (known) => ({ answer: known }));
+  };
+  const ownersIn = (of: string | undefined, record: object | undefined) => {
+    const own = kind === undefined ? {} : { [`${kind}Id`]: of };
+    return ownersOf(deps, [own, Object(record), params, Object(ctx.request.body)]);
+  };
+  const before = await recordOf(id);
+  const named = hide(Object.values(params).join('/')).slice(0, MAX_TARGET);
+  const asked: AuditEntry = {
+    ...{
+      id: randomUUID(),
+      kind: 'change',
+      at: clock.now(),
+      doneAt: null,
+      ...whoAsks(ctx, directory.current),
+    },
+    ...{ route: pattern, target: named === '' ? null : named, ...ownersIn(id, before) },
+    ...{ body: redactedText(ctx.request.body, hide), before: redactedText(before, hide), after: null },
+    ...{ status: null, code: null, count: 1 },
+  };
+  const answered = async (code: ProblemCode | undefined): Promise<AuditEntry> => {
+    const made = id ?? canonicalUuid(String(Object(ctx.body).id));
+    const after = await recordOf(made);
+    return {
+      ...{ ...asked, doneAt: clock.now(), target: asked.target ?? made ?? null },
+      ...{ ...ownersIn(made, after ?? before), after: redactedText(after, hide) },
+      ...{ status: code === undefined ? ctx.status : statusOf(code), code: code ?? null },
+    };
+  };
+  return { asked, answered };
+}
+
+/** As `problems` answers it. */
+function codeOf(error: unknown): ProblemCode {
+  if (error instanceof Rejected) return error.code;
+  return error instanceof Unavailable ? 'unavailable' : 'internal';
+}
+
+/** @param places where ids of the two may stand; the first that has one tells */
+function ownersOf(
+  { directory: { current } }: ChangeDeps,
+  places: readonly object[],
+): Pick<AuditEntry, 'tenantId' | 'projectId'> {
+  const idIn = (name: string): string | undefined => {
+    const ids = places.map((place) => canonicalUuid(String(Reflect.get(place, name))));
+    return ids.find((id) => id !== undefined);
+  };
+  const projectId = idIn('projectId');
+  const tenantId = current.projects.get(projectId ?? '')?.tenantId ?? idIn('tenantId');
+  return { tenantId: tenantId ?? null, projectId: projectId ?? null };
+}
+
+/** Takes out tokens that are not known by their form: the admin token, and games' tokens that somebody else has made. */
+function hiderOf({ adminToken, directory }: ChangeDeps): (text: string) => string {
+  const { tokenIdsBySha256 } = directory.current;
+  return (text) => (tokenIdsBySha256.has(sha256Hex(text)) ? '***' : text.replaceAll(adminToken, '***'));
+}
