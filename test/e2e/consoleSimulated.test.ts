@@ -73,7 +73,7 @@ const SHOWS: Readonly<Record<string, (page: Page, address: string) => Promise<vo
     );
     await page.getByRole('group', { name: 'p99 of answers' }).getByText(/\d ms/).waitFor();
     expect(await page.getByRole('region', { name: 'Consumers of the log' }).locator('tbody tr').count()).toBe(
-      6,
+      7,
     );
   },
   quota: async (page) => {
@@ -89,6 +89,13 @@ const SHOWS: Readonly<Record<string, (page: Page, address: string) => Promise<vo
     await project.getByRole('cell', { name: STUDIO }).waitFor();
     const token = page.getByRole('region', { name: 'Access tokens' }).getByRole('row', { name: NAME });
     await token.getByText('events:write').waitFor();
+  },
+  audit: async (page) => {
+    const made = page.getByRole('row', { name: 'POST /admin/projects' }).first();
+    await made.getByText('from 127.0.0.1').waitFor();
+    await made.getByRole('button', { name: /^Show/ }).click();
+    await page.getByRole('dialog').getByText(NAME).waitFor();
+    await page.getByRole('button', { name: 'Close' }).click();
   },
   ask: async (page) => {
     const editor = page.getByLabel('A question in SQL');

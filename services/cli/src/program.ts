@@ -3,6 +3,7 @@ import { readFileSync } from 'node:fs';
 import { SERVICES } from '@questlog/standalone/serviceNames';
 import { Command } from 'commander';
 import { askCommands } from './ask/ask.ts';
+import { auditCommand } from './ask/audit.ts';
 import { followCommand } from './ask/follow.ts';
 import { sqlCommand } from './ask/sql.ts';
 import { tailCommand } from './ask/tail.ts';
@@ -64,6 +65,7 @@ QUESTLOG_ADMIN_TOKEN for operators' commands, and by QUESTLOG_URL and QUESTLOG_T
     doctorCommand(version, env),
     verifyCommand(at),
     deadLettersCommand(at),
+    auditCommand(at),
     completionCommand(program),
   ];
   for (const command of others) program.addCommand(withExitOverride(command));

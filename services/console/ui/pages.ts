@@ -36,5 +36,6 @@ export const PAGES: readonly Page[] = [
   { path: 'health', title: 'Health', view: later(async () => (await import('./pages/health.ts')).Health) },
   { path: 'quota', title: 'Quota', view: later(async () => (await import('./pages/quota.ts')).Quota) },
   { path: 'manage', title: 'Manage', view: later(async () => (await import('./pages/manage.ts')).Manage) },
+  { path: 'audit', title: 'Audit', view: later(async () => (await import('./pages/audit.ts')).Audit) },
   { path: 'ask', title: 'Ask', view: later(async () => (await import('./pages/ask.ts')).Ask) },
 ];

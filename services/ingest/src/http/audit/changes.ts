@@ -15,7 +15,7 @@ import type { Context, Middleware } from 'koa';
 import { KeyedMutex } from '../../known/keyedMutex.ts';
 import { Rejected } from '../../rejected.ts';
 import { jsonBody } from '../route.ts';
-import { redactedText } from './core/redacted.ts';
+import { redactedText, redactedWord } from './core/redacted.ts';
 import { type AskedRoute, routeOf, whoAsks } from './whoAsks.ts';
 
 export interface ChangeDeps {
@@ -73,7 +73,8 @@ async function askedChange(deps: ChangeDeps, ctx: Context, route: AskedRoute, id
     return ownersOf(deps, [own, Object(record), params, Object(ctx.request.body)]);
   };
   const before = await recordOf(id);
-  const named = hide(Object.values(params).join('/')).slice(0, MAX_TARGET);
+  const words = Object.values(params).map((text) => canonicalUuid(text) ?? redactedWord(text, hide));
+  const named = words.join('/').slice(0, MAX_TARGET);
   const asked: AuditEntry = {
     ...{
       id: randomUUID(),

@@ -20,15 +20,19 @@ export function redactedText(value: unknown, hide: (text: string) => string): st
   return bytes > MAX_BYTES ? JSON.stringify({ leftOutBytes: bytes }) : text;
 }
 
+export function redactedWord(text: string, hide: (text: string) => string): string {
+  return hide(text.replace(TOKEN, HIDDEN));
+}
+
 function redacted(value: unknown, hide: (text: string) => string, depth: number): unknown {
-  if (typeof value === 'string') return hide(value.replace(TOKEN, HIDDEN));
+  if (typeof value === 'string') return redactedWord(value, hide);
   if (typeof value !== 'object' || value === null) return value;
   if (depth === MAX_DEPTH) return '…';
   if (Array.isArray(value)) return value.map((one) => redacted(one, hide, depth + 1));
   return Object.fromEntries(
     Object.entries(value).map(([name, one]) => {
       const isSecret = SECRET_NAME.test(name) && one !== null;
-      return [hide(name.replace(TOKEN, HIDDEN)), isSecret ? HIDDEN : redacted(one, hide, depth + 1)];
+      return [redactedWord(name, hide), isSecret ? HIDDEN : redacted(one, hide, depth + 1)];
     }),
   );
 }
