@@ -32,11 +32,13 @@ const MAX_FILES = 12;
 const SPLINTER_LINES = 60;
 /** Short files with one importer that are files of their own all the same, each with its reason. */
 const SHORT: Readonly<Record<string, string>> = {
+  'services/cli/src/ask/audit.ts': 'one file a command',
   'services/console/ui/pages.ts': 'the list of pages, where a new one goes',
   'services/console/ui/signInForm.ts': 'the only page that is seen without the token',
   'services/ingest/src/admin/retryLinks.ts': 'one file a thing that operators do',
   'services/ingest/src/http/deadLetterRoutes.ts': 'one file a room that operators reach',
   'services/ingest/src/events/sendTestEvent.ts': 'one file a thing that operators do',
+  'services/projector/src/auditWriter.ts': 'one file a projected topic',
   'services/projector/src/ledgerWatch.ts': 'what is told of the books, apart from what is projected',
   'services/projector/src/reports/linksWriter.ts': 'one file a projected topic',
   'services/standalone/src/demo.ts': 'what a first start makes, apart from every start',

@@ -45,6 +45,7 @@ test('the reference has every route of the two listeners and no other', () => {
   expect(pathsOf(adminApi()), 'adminApp.ts and openapiAdmin.ts').toEqual(
     routesOf(
       'services/ingest/src/http/adminApp.ts',
+      'services/ingest/src/http/audit/auditRoute.ts',
       'services/ingest/src/http/deadLetterRoutes.ts',
       'services/ingest/src/http/ledgerRoutes.ts',
       'services/runtime/src/process/healthRoutes.ts',
