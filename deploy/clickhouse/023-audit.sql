@@ -1,27 +1,27 @@
 -- What operators changed and who was refused, as it was asked, and once more as it was answered. Ask the view `audit`.
 CREATE TABLE audit_versions
 (
-    id            UUID,
-    kind          LowCardinality(String),
-    at            DateTime64(3, 'UTC'),
-    done_at       Nullable(DateTime64(3, 'UTC')),
-    actor         String CODEC(ZSTD(1)),
-    address       String CODEC(ZSTD(1)),
-    method        LowCardinality(String),
-    route         LowCardinality(String),
-    target        Nullable(String) CODEC(ZSTD(1)),
-    tenant_id     Nullable(UUID),
-    project_id    Nullable(UUID),
-    body          Nullable(String) CODEC(ZSTD(1)),
-    before        Nullable(String) CODEC(ZSTD(1)),
-    after         Nullable(String) CODEC(ZSTD(1)),
-    status        Nullable(UInt16),
-    code          Nullable(String) CODEC(ZSTD(1)),
-    count         UInt64,
-    version       UInt8,
-    log_id        UUID CODEC(ZSTD(1)),
-    log_partition UInt32,
-    log_offset    UInt64
+    id            UUID COMMENT 'Of the change, or of the count of refusals',
+    kind          LowCardinality(String) COMMENT 'change or refusal',
+    at            DateTime64(3, 'UTC') COMMENT 'When it was asked, by the server’s clock; of refusals the first',
+    done_at       Nullable(DateTime64(3, 'UTC')) COMMENT 'When it was answered; of refusals the last',
+    actor         String COMMENT 'Who: token: or console: with digits of a SHA-256, game-token: with an id, nobody, several' CODEC(ZSTD(1)),
+    address       String COMMENT 'Whence the connection came' CODEC(ZSTD(1)),
+    method        LowCardinality(String) COMMENT 'Of the request',
+    route         LowCardinality(String) COMMENT 'The path with the names of its parameters',
+    target        Nullable(String) COMMENT 'The ids in the path, or the id of what was made' CODEC(ZSTD(1)),
+    tenant_id     Nullable(UUID) COMMENT 'The studio, where it was about one',
+    project_id    Nullable(UUID) COMMENT 'The game, where it was about one',
+    body          Nullable(String) COMMENT 'JSON: what was asked, without secrets' CODEC(ZSTD(1)),
+    before        Nullable(String) COMMENT 'JSON: the tenant, project or token as it was' CODEC(ZSTD(1)),
+    after         Nullable(String) COMMENT 'JSON: the same as it is since then' CODEC(ZSTD(1)),
+    status        Nullable(UInt16) COMMENT 'Of the answer; NULL: not known',
+    code          Nullable(String) COMMENT 'Of the problem that was answered' CODEC(ZSTD(1)),
+    count         UInt64 COMMENT 'Refusals that the row stands for',
+    version       UInt8 COMMENT '0: asked; 1: answered',
+    log_id        UUID COMMENT 'The log that the record lies in' CODEC(ZSTD(1)),
+    log_partition UInt32 COMMENT 'Of the topic questlog.audit.v1',
+    log_offset    UInt64 COMMENT 'Of the record'
 )
 ENGINE = ReplacingMergeTree(version)
 PARTITION BY toYYYYMM(at)

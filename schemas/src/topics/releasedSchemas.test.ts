@@ -7,6 +7,7 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { expect, test } from 'vitest';
 import { aLinkedEvent, anEventsAccepted, aReportLink, aSession } from '../../fixtures/builders.ts';
+import { type AuditEntry, auditEntry } from './auditEntry.ts';
 import { compatibilityFault } from './compatibility.ts';
 import { type MessageContract, parseSchema } from './contract.ts';
 import { type DeadLetter, deadLetter } from './deadLetter.ts';
@@ -33,6 +34,11 @@ const deadRecord: DeadLetter = {
   value: Buffer.from([0, 1, 255]),
   headers: { a: 'b' },
   deadAt: 1,
+};
+const asked: AuditEntry = {
+  ...{ id: randomUUID(), kind: 'change', at: 1, doneAt: null, actor: 'nobody', address: '::1' },
+  ...{ method: 'PATCH', route: '/admin/tenants/:id', target: tenantId, tenantId, projectId: null },
+  ...{ body: '{}', before: null, after: null, status: null, code: null, count: 1 },
 };
 const build = { version: '1.4.2', platform: 'Web', gitCommit: null, channel: 'dev' };
 const nothing: DirectoryEntry = { tenant: null, project: null, token: null };
@@ -94,6 +100,7 @@ const CASES: readonly (readonly [contract: MessageContract<unknown>, messages: r
   [linkedEvents, [aLinkedEvent({ event: { payload, sessionId } }), aLinkedEvent({ kind: 'unlinked' })]],
   [linkerState, states],
   [directoryEntry, directory],
+  [auditEntry, [asked, { ...asked, doneAt: 2, after: '{}', status: 404, code: 'not_found' }]],
   [deadLetter, [deadRecord, { ...deadRecord, key: null, value: null }]],
 ];
 

@@ -68,7 +68,7 @@ test('tells of each group how many records it has not processed, and how old the
     ],
   });
   expect(ofEvents(first, GROUPS.link)).toMatchObject({ lagRecords: 5, lagMs: 60_000 });
-  expect(first.consumers.filter(({ topic }) => topic !== TOPICS.events)).toHaveLength(4);
+  expect(first.consumers.filter(({ topic }) => topic !== TOPICS.events)).toHaveLength(5);
 
   clock.nowMs += 1_000;
   await commit(log, GROUPS.projectEvents, [1, 2]);
