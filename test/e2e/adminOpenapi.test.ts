@@ -1,7 +1,7 @@
 /** GET /openapi.json of the operators' listener: what it documents is what that listener does. */
 import { Compile } from 'typebox/schema';
 import { beforeAll, expect, test } from 'vitest';
-import { anUnknownId } from './builders.ts';
+import { anUnknownId, eventually } from './builders.ts';
 import type { Answer } from './product.ts';
 import { sharedProduct } from './sharedProduct.ts';
 
@@ -94,6 +94,12 @@ test('every answer has a documented status, and the schema and media type of it'
   // Its stream does not end, so that it has tests of its own.
   await ask('GET', '/admin/tail', undefined, '/admin/tail?where=level');
   await ask('GET', '/admin/tail', undefined, `/admin/tail?project=${anUnknownId()}`);
+  const audit = '/admin/audit';
+  await eventually(
+    () => ask('GET', audit, undefined, `${audit}?tenant=${tenantId}`),
+    (answer) => answer.json().audit.length > 0,
+  );
+  await ask('GET', audit, undefined, `${audit}?since=yesterday`);
   const letters = '/admin/dead-letters';
   await ask('GET', letters);
   await ask('GET', letters, undefined, `${letters}?state=gone`);
