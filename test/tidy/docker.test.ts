@@ -61,6 +61,19 @@ test('docker-compose.yml opens ports to its own machine only', () => {
   );
 });
 
+test('ClickHouse’s own logs are bounded, and docker-compose.yml gives its server the file that bounds them', () => {
+  expect(compose).toContain('./deploy/docker/clickhouseLogs.xml:/etc/clickhouse-server/config.d/');
+  const sections = [
+    ...textOf('deploy/docker/clickhouseLogs.xml').matchAll(/^ {2}<(?<name>\w+)(?<rest>.*?)(?=^ {2}<|^<)/gms),
+  ].map(({ groups = {} }) => groups);
+  const bounded = sections.filter(({ rest = '' }) => /<ttl>event_date \+ INTERVAL \d DAY</.test(rest));
+  expect(bounded.map(({ name }) => name)).toEqual(
+    expect.arrayContaining(['query_log', 'part_log', 'trace_log', 'text_log', 'asynchronous_metric_log']),
+  );
+  const removed = sections.filter(({ rest = '' }) => /^ remove="1"\/>/.test(rest));
+  expect(bounded.length + removed.length).toBe(sections.filter(({ name = '' }) => /_log$/.test(name)).length);
+});
+
 /** The parts of docker-compose.yml: what services share, which stands first, and each service. */
 function blocks(): { text: string; at: number }[] {
   const services = compose.indexOf('\nservices:\n');

@@ -48,6 +48,7 @@ test('the reference has every route of the two listeners and no other', () => {
       'services/ingest/src/http/audit/auditRoute.ts',
       'services/ingest/src/http/deadLetterRoutes.ts',
       'services/ingest/src/http/ledgerRoutes.ts',
+      'services/ingest/src/retention/cost.ts',
       'services/runtime/src/process/healthRoutes.ts',
       'services/console/src/tailRoute.ts',
       'services/console/src/lagRoute.ts',

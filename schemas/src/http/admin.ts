@@ -40,6 +40,18 @@ const limits = Nullable(
 const suspended = Type.Boolean({ description: 'Its tokens may read, and write nothing.' });
 /** What may be changed, and is nobody's when a tenant or project is made. */
 const limited = { limits: Type.Optional(limits), suspended: Type.Optional(suspended) };
+const days = (of: string) =>
+  Type.Optional(Nullable(Type.Integer({ minimum: 1, maximum: 36_500, description: `Of ${of}.` })));
+const retentionDays = Type.Object(
+  {
+    events: days('events'),
+    sessions: days('sessions'),
+    reports: days('bug reports'),
+    links: days('links of events and reports'),
+    uploads: days('files of reports'),
+  },
+  { ...only, description: 'Days from receipt, after which rows or files are dropped; null: never.' },
+);
 const scope = Type.Enum(['events:write', 'reports:write', 'read']);
 
 export const TenantInput = Type.Object(
@@ -86,6 +98,8 @@ export const ProjectPatch = Type.Object(
     revision: Type.Optional(Nullable(revision)),
     reportWindow: Type.Optional(Nullable(Type.Object(WindowMs.properties, only))),
     ...limited,
+    // What is left out stays as it is. null: all of them are kept for ever.
+    retentionDays: Type.Optional(Nullable(retentionDays)),
   },
   only,
 );
@@ -97,7 +111,37 @@ export const ProjectOutput = Type.Object({
   reportWindow,
   limits,
   suspended,
+  retentionDays: Nullable(retentionDays),
   createdAt: Timestamp,
+});
+
+const keptDays = Nullable(
+  Type.Integer({ description: 'null: of a table, for ever, or by project; of a topic, compacted.' }),
+);
+const bytesAMonth = Type.Integer({ description: 'That come in 30 days, at the rate of the last 7.' });
+export const RetentionOutput = Type.Object({
+  tables: Type.Array(
+    Type.Object({
+      what: Type.String({ description: 'As in `retentionDays` of a project.' }),
+      name: Type.String(),
+      days: keptDays,
+      rows: Type.Integer(),
+      bytes: Type.Integer({
+        description: 'On disk; a project’s part by its rows. Of files as they were sent.',
+      }),
+      bytesAMonth,
+    }),
+  ),
+  topics: Type.Array(
+    Type.Object({
+      name: Type.String(),
+      days: keptDays,
+      records: Type.Integer(),
+      bytes: Type.Integer({ description: 'About, before compression, of one replica.' }),
+      bytesAMonth,
+    }),
+    { description: 'Empty for one project: a topic holds those of all.' },
+  ),
 });
 
 export const TokenInput = Type.Object(
@@ -142,5 +186,6 @@ export type TenantInput = Static<typeof TenantInput>;
 export type TenantPatch = Static<typeof TenantPatch>;
 export type ProjectInput = Static<typeof ProjectInput>;
 export type ProjectPatch = Static<typeof ProjectPatch>;
+export type RetentionOutput = Static<typeof RetentionOutput>;
 export type TokenInput = Static<typeof TokenInput>;
 export type SqlInput = Static<typeof SqlInput>;

@@ -54,6 +54,8 @@ export interface VerifySummary {
   readonly repeated: Amount;
   /** In the dead letters; events as far as the records can be read. */
   readonly dead: Amount;
+  /** Past the days of their project, so that ClickHouse drops them. */
+  readonly pastRetention: Amount;
   /** The projector has not come to them. */
   readonly notYet: Amount;
   /** Events in ClickHouse whose records the log no longer keeps. */

@@ -12,6 +12,7 @@ const project: Project = {
   reportWindow: { beforeMs: 1, afterMs: 2 },
   limits: { eventsPerSecond: 1, requestsPerSecond: null, bytesPerSecond: 2 ** 40, burstSeconds: 10 },
   suspended: true,
+  retentionDays: { events: 30, sessions: null, reports: 365, links: null, uploads: 7 },
   createdAt: 3,
 };
 
@@ -28,12 +29,18 @@ test('a project of a version without windows and limits has none', () => {
   const known = { id, tenantId, name, revision, createdAt };
   const bytes = earlier.toBuffer({ tenant: null, project: known, token: null });
   const decoded = directoryEntry.type.fromBuffer(bytes, directoryEntry.type.createResolver(earlier));
-  expect(decoded.project).toMatchObject({ ...known, reportWindow: null, limits: null, suspended: false });
+  expect(decoded.project).toMatchObject({
+    ...known,
+    reportWindow: null,
+    limits: null,
+    suspended: false,
+    retentionDays: null,
+  });
 });
 
 function ofEarlier(schema: string): string {
   const parsed = JSON.parse(schema);
-  const added = ['reportWindow', 'limits', 'suspended'];
+  const added = ['reportWindow', 'limits', 'suspended', 'retentionDays'];
   const project = parsed.fields[1].type[1];
   project.fields = project.fields.filter(({ name }: { name: string }) => !added.includes(name));
   return JSON.stringify(parsed);

@@ -44,7 +44,18 @@ export interface Project {
   readonly limits?: RateLimits | null;
   /** Its tokens may write nothing. */
   readonly suspended?: boolean;
+  /** Null or absent: nothing of it is dropped. */
+  readonly retentionDays?: RetentionDays | null;
   readonly createdAt: number;
+}
+
+/** Days from receipt, after which a project's rows or files are dropped; null: never. */
+export interface RetentionDays {
+  readonly events: number | null;
+  readonly sessions: number | null;
+  readonly reports: number | null;
+  readonly links: number | null;
+  readonly uploads: number | null;
 }
 
 export interface ReportWindowMs {
@@ -97,6 +108,12 @@ const reportWindow = record('ReportWindowMs', [
   { name: 'afterMs', type: 'int' },
 ]);
 
+const RETAINED = ['events', 'sessions', 'reports', 'links', 'uploads'] as const;
+const retentionDays = record(
+  'RetentionDays',
+  RETAINED.map((what) => optional(what, 'int')),
+);
+
 const project = record('Project', [
   { name: 'id', type: UUID },
   { name: 'tenantId', type: UUID },
@@ -105,6 +122,7 @@ const project = record('Project', [
   optional('reportWindow', reportWindow),
   optional('limits', 'RateLimits'),
   { name: 'suspended', type: 'boolean', default: false },
+  optional('retentionDays', retentionDays),
   { name: 'createdAt', type: MILLIS },
 ]);
 

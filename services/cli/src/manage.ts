@@ -11,7 +11,7 @@ import { printRows } from './print.ts';
 import type { Reach } from './reach.ts';
 
 const TENANT = ['id', 'name', 'monthlySoftQuota', 'spread', 'limits', 'suspended', 'createdAt'];
-const PROJECT = ['id', 'tenantId', 'name', 'revision', 'limits', 'suspended', 'createdAt'];
+const PROJECT = ['id', 'tenantId', 'name', 'revision', 'limits', 'suspended', 'retentionDays', 'createdAt'];
 const TOKEN = ['id', 'projectId', 'scopes', 'expiresAt', 'createdAt'];
 
 export function manageCommands(at: () => Promise<Reach>): Command[] {
@@ -84,11 +84,17 @@ function projects(at: () => Promise<Reach>): Command {
         .command('set')
         .description('change a project')
         .argument('<id>', 'of the project')
-        .option('--name <name>', 'what people call it'),
+        .option('--name <name>', 'what people call it')
+        .option(
+          '--retention <days>',
+          'of events, sessions, reports, links and uploads, each a number or none; or none of them',
+          retentionOf,
+        ),
     ),
-    'questlog projects set 0b0a4c0e-5a3f-4a55-9a3c-5b6f0d6f6a11 --limits events=1000,burst=10',
-  ).action(async (id, { name, json, ...limited }) => {
-    const input: ProjectPatch = { name, ...patchOf(limited) };
+    'questlog projects set 0b0a4c0e-5a3f-4a55-9a3c-5b6f0d6f6a11 --limits events=1000,burst=10 --retention events=90',
+  ).action(async (id, { name, json, retention, ...limited }) => {
+    const retentionDays = retention === 'none' ? null : retention;
+    const input: ProjectPatch = { name, retentionDays, ...patchOf(limited) };
     await write(at, 'PATCH', `/admin/projects/${encodeURIComponent(id)}`, { input, columns: PROJECT, json });
   });
   return group;
@@ -178,6 +184,19 @@ function limitsOf(text: string): 'none' | NonNullable<ProjectPatch['limits']> {
     const [, field] = Object.entries(LIMITS).find(([known]) => known === name) ?? [];
     if (field === undefined) throw new InvalidArgumentError('none, or a list such as events=1000,burst=10');
     return [field, wholeNumber(value)];
+  });
+  return Object.fromEntries(given);
+}
+
+function retentionOf(text: string): 'none' | NonNullable<ProjectPatch['retentionDays']> {
+  if (text === 'none') return text;
+  const given = text.split(',').map((each) => {
+    const [name = '', value = ''] = each.split('=');
+    if (name === '' || value === '') {
+      throw new InvalidArgumentError('none, or a list such as events=90,reports=none');
+    }
+    // Which there are, and how many days, the server says.
+    return [name, value === 'none' ? null : wholeNumber(value)];
   });
   return Object.fromEntries(given);
 }

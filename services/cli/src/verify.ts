@@ -90,10 +90,12 @@ function print(differences: readonly Difference[], summary: VerifySummary): void
       process.stderr.write(`${what}: ${DIFFERENCES[what]}\n`);
     }
   }
-  const { from, to, logged, projected, repeated, dead, notYet, expired, cut, ofOtherLogs, isWhole } = summary;
+  const { from, to, logged, projected, repeated, dead, pastRetention, notYet } = summary;
+  const { expired, cut, ofOtherLogs, isWhole } = summary;
   const beside = [
     ...told(repeated.events, 'repeated, and dropped'),
     ...told(dead.records, 'records are dead letters'),
+    ...told(pastRetention.events, 'past the days of their project'),
     ...told(notYet.events, 'not in ClickHouse yet'),
     ...told(expired, 'older than what the log keeps'),
     ...told(cut, 'of records that the log has lost (see truncations)'),

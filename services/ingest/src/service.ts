@@ -38,6 +38,7 @@ import { openLimits } from './limits/limits.ts';
 import { openLinkedEventStreams } from './linkedEvents/streams.ts';
 import type { IngestMetrics } from './metrics.ts';
 import { openRejects } from './rejects/rejects.ts';
+import { openRetention } from './retention/retention.ts';
 import { UploadsInFlight } from './uploads/receiveUpload.ts';
 import { openSweep } from './uploads/sweep.ts';
 import type { UploadStore } from './uploads/uploadStore.ts';
@@ -105,7 +106,7 @@ export async function startIngest(deps: IngestServiceDeps): Promise<IngestServic
   lifecycle.onStop('dead letters', () => letters.close());
   warnOfEngines(deps);
 
-  sweepUploads(deps, filed);
+  dropOld(deps, filed);
 
   // What is known of a project: in ClickHouse, and ahead of it in this process.
   const known = { store, sessions, reports, clock };
@@ -165,7 +166,9 @@ async function openListeners({ settings, lifecycle }: IngestServiceDeps, toGames
   return [open, admin] as const;
 }
 
-function sweepUploads({ uploads, lifecycle, ...deps }: IngestServiceDeps, filed: Projection): void {
+function dropOld({ uploads, lifecycle, ...deps }: IngestServiceDeps, filed: Projection): void {
+  const retention = openRetention({ ...deps, uploads, projects: deps.directory.current.projects });
+  lifecycle.onStop('retention', () => retention.close());
   if (uploads === undefined) return;
   const sweep = openSweep({ ...deps, uploads, projection: filed });
   lifecycle.onStop('sweep of uploads', () => sweep.close());

@@ -46,6 +46,21 @@ test('of a group that moves, but is behind by a tenth of what the log keeps, it 
   await soon(readiness).toEqual({ status: 200, warning: undefined });
 });
 
+test('a lag of more than half of what the log keeps is told on once it is over: next time it may be more', async () => {
+  const { append, commit, later, readiness } = await anIngest();
+  await append(1);
+  later(83 * HOUR_S);
+  await soon(readiness).toMatchObject({ warning: expect.stringContaining('behind') });
+  await commit(1);
+  await soon(readiness).toEqual({ status: 200, warning: undefined });
+  await append(1);
+  later(85 * HOUR_S);
+  await soon(readiness).toMatchObject({ warning: expect.stringContaining('behind') });
+  await commit(2);
+  const warning = `${GROUP} was 85 h behind on ${TOPICS.events} since this ingest started: the log keeps 168 h, which is less than twice that`;
+  await soon(readiness).toEqual({ status: 200, warning });
+});
+
 test.each(['silent', 'failing'] as const)(
   'while the log is %s, what it told last stays, with its time',
   async (how) => {

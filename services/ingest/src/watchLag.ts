@@ -35,6 +35,7 @@ function watchGroup({ clock, health, metrics }: WatchLagDeps, of: GroupLag): () 
   const { group, topic } = of;
   const standstill = new Standstill(group, topic);
   let warning: string | undefined;
+  let worstMs = 0;
   let isLooking = false;
   // As the processes of the group name their checks.
   health.warn(group === GROUPS.link ? `${group} ${topic}` : group, () => warning);
@@ -45,7 +46,8 @@ function watchGroup({ clock, health, metrics }: WatchLagDeps, of: GroupLag): () 
       const nowMs = clock.now();
       const lag = await of.look(nowMs);
       tell(metrics, lag, nowMs);
-      warning = standstill.look(lag.partitions, nowMs) ?? nearLoss(lag);
+      worstMs = Math.max(worstMs, lag.lagMs ?? 0);
+      warning = standstill.look(lag.partitions, nowMs) ?? nearLoss(lag) ?? tooShort(lag, worstMs);
     } catch {
       // What was known stays, and the time at which it was; the warning `log` says why.
     } finally {
@@ -73,4 +75,11 @@ function nearLoss({ group, topic, lagMs, shareOfRetention }: ConsumerLag): strin
   if (lagMs === null || shareOfRetention === null || shareOfRetention <= NEAR_LOSS) return undefined;
   const share = Math.round(100 * shareOfRetention);
   return `${group} is ${Math.round(lagMs / HOUR_MS)} h behind on ${topic}, ${share} % of what the log keeps`;
+}
+
+/** A lag that was once survived by less than its own length is not survived the next time. */
+function tooShort({ group, topic, retentionMs }: ConsumerLag, worstMs: number): string | undefined {
+  if (retentionMs >= 2 * worstMs) return undefined;
+  const [worst, kept] = [worstMs, retentionMs].map((ms) => `${Math.round(ms / HOUR_MS)} h`);
+  return `${group} was ${worst} behind on ${topic} since this ingest started: the log keeps ${kept}, which is less than twice that`;
 }

@@ -1,17 +1,19 @@
-/** `questlog trail | quota`: a bug report with its events, and what tenants have used. */
+/** `questlog trail | quota | retention`: a bug report with its events, what tenants have used, and what is kept. */
+import type { RetentionOutput } from '@questlog/schemas/http/admin';
 import { Command } from 'commander';
 import { example } from '../manage.ts';
-import { forTerminal, printRows } from '../print.ts';
+import { count, forTerminal, printRows } from '../print.ts';
 import type { Reach } from '../reach.ts';
 
 const SHOWN_GAPS = 20;
 const TRAIL = ['occurredAt', 'sequence', 'eventType', 'id', 'payload'];
+const KEPT = ['kept', 'days', 'rows', 'bytes', 'bytes a month'];
 /** Of the month that runs, of every tenant. */
 const USED = `SELECT toString(tenant_id) AS id, toUInt64(used) AS used FROM quota_usage
   WHERE month = toStartOfMonth(now('UTC'))`;
 
 export function askCommands(at: () => Promise<Reach>): Command[] {
-  return [trail(at), quota(at)];
+  return [trail(at), quota(at), retention(at)];
 }
 
 /** A bug report, and in their order the events that it is linked to. */
@@ -99,3 +101,43 @@ interface Quota {
 interface UsedRows {
   readonly data: readonly { id: string; used: string | number }[];
 }
+
+function retention(at: () => Promise<Reach>): Command {
+  const command = new Command('retention')
+    .description('how long tables, files and topics are kept, and what they cost in bytes: now, and a month')
+    .option('--project <id>', 'of one game, with its days: a part of each table, by its rows')
+    .option('--json', 'for programs');
+  example(command, 'questlog retention --project 0b0a4c0e-5a3f-4a55-9a3c-5b6f0d6f6a11');
+  return command.action(async ({ project, json = false }: { project?: string; json?: boolean }) => {
+    const query = project === undefined ? '' : `?project=${encodeURIComponent(project)}`;
+    const answer: RetentionOutput = await (await at()).admin.json('GET', `/admin/retention${query}`);
+    if (json) return void process.stdout.write(`${JSON.stringify(answer, null, 2)}\n`);
+    printRows(rowsOf(answer, project !== undefined), KEPT, false);
+  });
+}
+
+function rowsOf({ tables, topics }: RetentionOutput, isOfProject: boolean): object[] {
+  const told = (kept: string, days: string, rows: number, sizes: Sizes): object => ({
+    kept,
+    days,
+    rows: count(rows),
+    bytes: count(sizes.bytes),
+    'bytes a month': count(sizes.bytesAMonth),
+  });
+  const ever = isOfProject ? 'for ever' : 'by project';
+  return [
+    ...tables.map(({ what, name, days, rows, ...sizes }) => {
+      return told(
+        what === name ? what : `${what} (${name})`,
+        days === null ? ever : String(days),
+        rows,
+        sizes,
+      );
+    }),
+    ...topics.map(({ name, days, records, ...sizes }) =>
+      told(name, days === null ? 'last of each key' : String(days), records, sizes),
+    ),
+  ];
+}
+
+type Sizes = Readonly<Record<'bytes' | 'bytesAMonth', number>>;

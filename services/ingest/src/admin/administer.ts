@@ -14,6 +14,7 @@ import type {
   Project,
   RateLimits,
   ReportWindowMs,
+  RetentionDays,
   Scope,
   Tenant,
   Token,
@@ -79,6 +80,7 @@ function projectOperations({ current, change }: DirectoryHandle, clock: Clock) {
           revision: input.revision ?? null,
           reportWindow: windowOf(input.reportWindow),
           ...UNLIMITED,
+          retentionDays: null,
           createdAt: clock.now(),
         });
       });
@@ -93,6 +95,7 @@ function projectOperations({ current, change }: DirectoryHandle, clock: Clock) {
           reportWindow:
             patch.reportWindow === undefined ? (known.reportWindow ?? null) : windowOf(patch.reportWindow),
           ...limitedBy(patch, known),
+          retentionDays: keptFor(patch, known),
         });
       }),
   };
@@ -116,6 +119,23 @@ function limitedBy(patch: Limiting, known: Pick<Tenant, 'limits' | 'suspended'>)
 }
 
 type Limiting = Pick<TenantPatch, 'limits' | 'suspended'>;
+
+/** What the patch leaves out stays; nothing is left of days that are all null. */
+function keptFor(patch: ProjectPatch, known: Project): RetentionDays | null {
+  if (patch.retentionDays === undefined) return known.retentionDays ?? null;
+  const {
+    events = null,
+    sessions = null,
+    reports = null,
+    links = null,
+    uploads = null,
+  } = {
+    ...(patch.retentionDays === null ? {} : known.retentionDays),
+    ...patch.retentionDays,
+  };
+  const days: RetentionDays = { events, sessions, reports, links, uploads };
+  return Object.values(days).every((each) => each === null) ? null : days;
+}
 
 /** With its fields in one order, whatever order they came in, so that the same window is the same text. */
 function windowOf(given: ReportWindowMs | null | undefined): ReportWindowMs | null {

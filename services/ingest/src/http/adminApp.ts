@@ -33,6 +33,7 @@ import type { Verifier } from '../ledger/verify.ts';
 import type { IngestMetrics } from '../metrics.ts';
 import { Rejected } from '../rejected.ts';
 import { retractReport } from '../reports/readReports.ts';
+import { costRoute } from '../retention/cost.ts';
 import type { UploadStore } from '../uploads/uploadStore.ts';
 import type { Audit } from './audit/audit.ts';
 import { auditRoute } from './audit/auditRoute.ts';
@@ -129,6 +130,7 @@ export function adminApp(deps: AdminAppDeps): Koa {
   ledgerRoutes(router, deps);
   deadLetterRoutes(router, deps.letters);
   auditRoute(router, deps.store);
+  costRoute(router, { ...deps, log: deps.ingest.log, projects: deps.directory.current.projects });
 
   documentRoute(router);
   router.get('/admin/uploads/:projectId/:uploadId', uploadForOperators(deps.uploads));

@@ -33,6 +33,8 @@ export interface Held {
   rowsOf(times: Times, offsets: Offsets): Promise<HeldRows[]>;
   /** Of records without rows, those whose events are there all the same: another record brought them. */
   broughtByOthers(records: readonly LoggedRecord[]): Promise<ReadonlySet<LoggedRecord>>;
+  /** Of records without rows, those that the retention of their project may have dropped. */
+  pastRetention(records: readonly LoggedRecord[]): Promise<ReadonlySet<LoggedRecord>>;
   /** Events whose records cannot be compared: the log gave them up, was cut, or is another. */
   withoutRecords(
     times: Times,
@@ -48,6 +50,7 @@ export function heldBy(store: Store): Held {
   return {
     rowsOf: (times, offsets) => rowsOf(store, times, offsets),
     broughtByOthers: (records) => broughtByOthers(store, records),
+    pastRetention: (records) => pastRetention(store, records),
     withoutRecords: (times, log) => withoutRecords(store, times, log),
     miscounted: (times, limit) => miscounted(store, times, limit),
     unaccounted: (times, limit) => unaccounted(store, times, limit),
@@ -98,6 +101,24 @@ async function broughtByOthers(
   return new Set(records.filter(({ firstId }) => there.has(firstId)));
 }
 
+async function pastRetention(
+  store: Store,
+  records: readonly LoggedRecord[],
+): Promise<ReadonlySet<LoggedRecord>> {
+  const before = new Map<string, number>();
+  for (const part of partsOf([...new Set(records.map(({ projectId }) => projectId))])) {
+    const rows = await store.query<{ projectId: string; beforeMs: string }>(
+      `SELECT project_id AS projectId, toUnixTimestamp64Milli(max(expired_before)) AS beforeMs
+       FROM retention_marks WHERE what = 'events' AND project_id IN {part:Array(UUID)} GROUP BY projectId`,
+      { part },
+    );
+    for (const { projectId, beforeMs } of rows) before.set(projectId, Number(beforeMs));
+  }
+  return new Set(
+    records.filter(({ projectId, receivedAtMs }) => receivedAtMs < (before.get(projectId) ?? 0)),
+  );
+}
+
 async function withoutRecords(
   store: Store,
   times: Times,
@@ -120,12 +141,17 @@ async function miscounted(store: Store, times: Times, limit: number): Promise<Mi
   const rows = await store.query<MinuteRow>(
     `SELECT tenant_id AS tenantId, toUnixTimestamp(minute) AS minuteS, sum(rows) AS held, sum(count) AS counted
      FROM (
-       SELECT tenant_id, toStartOfMinute(received_at) AS minute, count() AS rows, 0 AS count
-       FROM events WHERE ${inTimes(times)} GROUP BY tenant_id, minute
+       SELECT tenant_id, project_id, toStartOfMinute(received_at) AS minute, count() AS rows, 0 AS count
+       FROM events WHERE ${inTimes(times)} GROUP BY tenant_id, project_id, minute
        UNION ALL
-       SELECT tenant_id, minute, 0 AS rows, sum(count) AS count FROM event_counts_by_minute
-       WHERE ${inTimes(times, 'minute')} GROUP BY tenant_id, minute
-     )
+       SELECT tenant_id, project_id, minute, 0 AS rows, sum(count) AS count FROM event_counts_by_minute
+       WHERE ${inTimes(times, 'minute')} GROUP BY tenant_id, project_id, minute
+     ) AS minutes
+     LEFT JOIN (
+       SELECT project_id, max(expired_before) AS expired_before FROM retention_marks
+       WHERE what = 'events' GROUP BY project_id
+     ) AS marks ON marks.project_id = minutes.project_id
+     WHERE minute >= marks.expired_before
      GROUP BY tenant_id, minute HAVING held != counted ORDER BY minute, tenant_id LIMIT {limit:UInt32}`,
     { ...times, limit },
   );

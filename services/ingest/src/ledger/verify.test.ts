@@ -27,6 +27,8 @@ async function aQuestlog() {
   /** By partition and offset. */
   const rows = new Map<string, HeldRows>();
   const brought = new Set<string>();
+  /** Projects. */
+  const expired = new Set<string>();
   const miscounts: Miscount[][] = [];
   const projected = { to: [Number.POSITIVE_INFINITY, Number.POSITIVE_INFINITY] };
   const held: Held = {
@@ -37,6 +39,7 @@ async function aQuestlog() {
       }),
     broughtByOthers: async (records) =>
       new Set(records.filter(({ firstId }: LoggedRecord) => brought.has(firstId))),
+    pastRetention: async (records) => new Set(records.filter(({ projectId }) => expired.has(projectId))),
     withoutRecords: async () => ({ expired: 7, cut: 0, ofOtherLogs: 0 }),
     miscounted: async () => miscounts.shift() ?? [],
     unaccounted: async () => [],
@@ -48,7 +51,7 @@ async function aQuestlog() {
   const accepted = (of: Partial<EventsAccepted> = {}): EventsAccepted =>
     anEventsAccepted({ tenantId: TENANT, receivedAt: clock.nowMs, ...of, events: [{}, {}] });
   return {
-    ...{ clock, log, rows, brought, miscounts, projected },
+    ...{ clock, log, rows, brought, expired, miscounts, projected },
     accepted,
     raw: append,
     append: (message: EventsAccepted, partition = 0) => append(codec.encode(message), partition),
@@ -86,27 +89,31 @@ async function aQuestlog() {
 
 test('repeats, dead letters and what is not projected yet have a cause, and are no difference', async () => {
   const questlog = await aQuestlog();
-  const { accepted, append, hold, bury, brought, projected } = questlog;
+  const { accepted, append, hold, bury, brought, expired, projected } = questlog;
   const first = accepted();
   hold(await append(first));
   await append({ ...accepted(), appendId: first.appendId });
   const elsewhere = accepted();
   brought.add(elsewhere.events[0]?.id ?? '');
   await append(elsewhere);
+  const old = accepted({ projectId: randomUUID() });
+  expired.add(old.projectId);
+  await append(old);
   await bury(await append(accepted()));
   await bury(await questlog.raw(Buffer.from('no record of ours')));
   hold(await append(accepted(), 1), {}, 1);
-  projected.to = [5, 1];
+  projected.to = [6, 1];
   await append(accepted());
   await questlog.raw(Buffer.from('not looked at yet'));
 
   expect(await questlog.verify()).toEqual({
     differences: [],
     summary: expect.objectContaining({
-      logged: { records: 8, events: 12 },
+      logged: { records: 9, events: 14 },
       projected: { records: 2, events: 4 },
       repeated: { records: 2, events: 4 },
       dead: { records: 2, events: 2 },
+      pastRetention: { records: 1, events: 2 },
       notYet: { records: 2, events: 2 },
       expired: 7,
       isWhole: true,

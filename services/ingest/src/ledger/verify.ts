@@ -91,7 +91,7 @@ interface Unexplained {
   readonly events: number;
 }
 
-type Totals = Record<'logged' | 'projected' | 'repeated' | 'dead' | 'notYet', Amount>;
+type Totals = Record<'logged' | 'projected' | 'repeated' | 'dead' | 'pastRetention' | 'notYet', Amount>;
 
 class Recount {
   readonly #deps: RecountDeps;
@@ -99,7 +99,10 @@ class Recount {
   readonly #times: Times;
   readonly #signal: AbortSignal;
   readonly #tell: (line: VerifyLine) => void;
-  readonly #totals: Totals = { logged: NONE, projected: NONE, repeated: NONE, dead: NONE, notYet: NONE };
+  readonly #totals: Totals = {
+    ...{ logged: NONE, projected: NONE, repeated: NONE, dead: NONE },
+    ...{ pastRetention: NONE, notYet: NONE },
+  };
   /** By partition and offset. */
   readonly #unexplained = new Map<string, Unexplained>();
   /** Of this recount: a repeat comes behind what it repeats. */
@@ -197,10 +200,12 @@ class Recount {
     const { projected, absent, differences } = compare(partition, due, rows);
     this.#add('projected', projected);
     const others = await held.broughtByOthers(absent);
+    const expired = await held.pastRetention(absent);
     const lacking = new Set(absent);
     for (const record of due) {
       const isRepeat = others.has(record) || this.#appendIds.has(record.appendId);
       if (lacking.has(record) && isRepeat) this.#add('repeated', [record]);
+      else if (expired.has(record)) this.#add('pastRetention', [record]);
       else if (lacking.has(record)) this.#suspect(missing(record), record.events);
       this.#remember(record.appendId);
     }

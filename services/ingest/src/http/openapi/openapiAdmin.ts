@@ -57,6 +57,7 @@ export function adminApi(): Record<string, unknown> {
       },
       '/admin/tail': { get: tailOperation() },
       '/admin/lag': { get: lagOperation() },
+      '/admin/retention': { get: retentionOperation() },
       '/admin/ledger': { get: ledgerOperation() },
       '/admin/verify': { post: verifyOperation() },
       '/admin/audit': { get: auditOperation() },
@@ -105,6 +106,7 @@ const SCHEMAS = {
   LinkRetryInput,
   LinkRetry: LinkRetryOutput,
   SqlInput: admin.SqlInput,
+  Retention: admin.RetentionOutput,
   VerifyInput,
   Ledger: LedgerAnswer,
   Audit: AuditPage,
@@ -201,6 +203,19 @@ function lagOperation(): object {
       'How far each consumer group is behind the log, as records, as time and as a share of what the log keeps, ' +
       'and the disk of the data folder.',
     responses: { 200: answer('As it was within the last second.', { type: 'object' }), ...REFUSED },
+  };
+}
+
+function retentionOperation(): object {
+  return {
+    summary: 'How long tables, files and topics are kept, and what they cost in bytes: now, and a month.',
+    parameters: [filter('project', 'Of this project, with its days.', UUID_TEXT)],
+    responses: {
+      200: answer('As it is now.', 'Retention'),
+      400: problem('The parameter is not valid.'),
+      404: NOT_THERE,
+      ...REFUSED,
+    },
   };
 }
 

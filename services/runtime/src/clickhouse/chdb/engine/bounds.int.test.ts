@@ -61,6 +61,12 @@ test('readers leave room for a query of the product, and have enough for analyti
   }
 });
 
+test('the engine keeps no logs of its own, which would grow for ever', async () => {
+  await it.ask('SYSTEM FLUSH LOGS');
+  const logs = "SELECT name FROM system.tables WHERE database = 'system' AND engine LIKE '%MergeTree'";
+  expect(await it.ask(logs)).toBe('');
+});
+
 test('a query has a time limit', async () => {
   await expect(
     it.ask('SELECT sum(sipHash64(number)) FROM numbers(100000000000)', { max_execution_time: '1' }),

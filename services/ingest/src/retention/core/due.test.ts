@@ -1,0 +1,35 @@
+import type { Project } from '@questlog/schemas/topics/directoryEntry';
+import { expect, test } from 'vitest';
+import { dueOf, markOf } from './due.ts';
+
+const NOW = Date.UTC(2026, 10, 22, 15, 30);
+const NONE = { events: null, sessions: null, reports: null, links: null, uploads: null };
+const TODAY = Date.UTC(2026, 10, 22);
+const DAY_MS = 86_400_000;
+
+test('what came before the day on which its days began is due, and nothing of what has no days', () => {
+  const due = dueOf(
+    [project({ ...NONE, events: 30, uploads: 1 }), project(null, 'q'), project(NONE, 'r')],
+    new Map(),
+    NOW,
+  );
+  expect(due).toEqual([
+    { what: 'events', tenantId: 't', projectId: 'p', beforeMs: TODAY - 30 * DAY_MS, sinceMs: undefined },
+    { what: 'uploads', tenantId: 't', projectId: 'p', beforeMs: TODAY - DAY_MS, sinceMs: undefined },
+  ]);
+});
+
+test('each kind is due once a day, and again once its days are fewer', () => {
+  const done = new Map([[markOf('p', 'events'), TODAY - 2 * DAY_MS]]);
+  const dueIn = (days: number, nowMs: number) => dueOf([project({ ...NONE, events: days })], done, nowMs);
+  expect(dueIn(2, NOW)).toEqual([]);
+  expect(dueIn(2, TODAY + DAY_MS - 1)).toEqual([]);
+  expect(dueIn(2, TODAY + DAY_MS)).toMatchObject([{ beforeMs: TODAY - DAY_MS, sinceMs: TODAY - 2 * DAY_MS }]);
+  expect(dueIn(1, NOW)).toMatchObject([{ beforeMs: TODAY - DAY_MS }]);
+  // Longer again: what went is gone, and nothing more goes.
+  expect(dueIn(3, NOW)).toEqual([]);
+});
+
+function project(retentionDays: Project['retentionDays'] = NONE, id = 'p'): Project {
+  return { id, tenantId: 't', name: 'P', revision: null, retentionDays: retentionDays ?? null, createdAt: 1 };
+}

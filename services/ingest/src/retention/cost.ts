@@ -1,0 +1,111 @@
+/** `GET /admin/retention`: what is kept for how long, and what it costs in bytes: now, and a month. */
+import type { RouterInstance } from '@koa/router';
+import type { Store } from '@questlog/runtime/clickhouse/store';
+import type { Directory } from '@questlog/runtime/directory/directory';
+import type { Log } from '@questlog/runtime/log/log';
+import type { Clock } from '@questlog/runtime/process/clock';
+import type { RetentionOutput } from '@questlog/schemas/http/admin';
+import type { Project } from '@questlog/schemas/topics/directoryEntry';
+import { uuidFilter } from '../core/listFilters.ts';
+import { Rejected } from '../rejected.ts';
+import { bytesAMonth, type Measured, partOf, RECENT_MS } from './core/bytesAMonth.ts';
+import { RETAINED_TABLES } from './retention.ts';
+import { measureTopics } from './topicCost.ts';
+
+export interface CostDeps {
+  readonly store: Pick<Store, 'query'>;
+  readonly log: Pick<Log, 'offsetRanges' | 'tail'>;
+  readonly projects: Directory['projects'];
+  readonly clock: Clock;
+}
+
+export function costRoute(router: RouterInstance, deps: CostDeps): void {
+  router.get('/admin/retention', async (ctx) => {
+    const id = uuidFilter('project', new URLSearchParams(ctx.querystring).get('project') ?? undefined);
+    const project = id === undefined ? undefined : deps.projects.get(id);
+    if (id !== undefined && project === undefined)
+      throw new Rejected('not_found', `there is no project ${id}`);
+    ctx.body = await retentionCost(deps, project);
+  });
+}
+
+/** Of a project, or of all. */
+export async function retentionCost(deps: CostDeps, project: Project | undefined): Promise<RetentionOutput> {
+  const { store, log, clock } = deps;
+  const nowMs = clock.now();
+  const whole = await wholeTables(store);
+  const tables: RetentionOutput['tables'] = [];
+  for (const [what, { table, at }] of Object.entries(RETAINED_TABLES)) {
+    const all = whole.get(table) ?? { rows: 0, bytes: 0 };
+    const found = await measured(store, `${table} WHERE ${ofProject(project, table)}`, { at, nowMs });
+    const ofIt = project === undefined ? all : { rows: found.rows, bytes: partOf(all, found.rows) };
+    tables.push(told({ what, name: table, project }, { ...found, ...ofIt }, nowMs));
+  }
+  // Those that went with their days are named still.
+  const files = `(
+      SELECT project_id, received_at, arrayJoin(attachments) AS file FROM report_versions FINAL
+      WHERE ${ofProject(project, 'report_versions')}
+    ) AS named LEFT JOIN (
+      SELECT project_id, max(expired_before) AS expired_before FROM retention_marks
+      WHERE what = 'uploads' GROUP BY project_id
+    ) AS marks ON marks.project_id = named.project_id
+    WHERE file.state = 'stored' AND received_at >= expired_before`;
+  const found = await measured(store, files, {
+    at: 'received_at',
+    nowMs,
+    size: 'ifNull(file.size_bytes, 0)',
+  });
+  tables.push(told({ what: 'uploads', name: 'files that reports name', project }, found, nowMs));
+  return { tables, topics: project === undefined ? await measureTopics(log, nowMs) : [] };
+}
+
+async function wholeTables(store: CostDeps['store']): Promise<Map<string, Pick<Measured, 'rows' | 'bytes'>>> {
+  const rows = await store.query<Record<'name' | 'rows' | 'bytes', string>>(
+    `SELECT table AS name, sum(rows) AS rows, sum(bytes_on_disk) AS bytes FROM system.parts
+     WHERE database = currentDatabase() AND active GROUP BY name`,
+  );
+  return new Map(
+    rows.map(({ name, rows: count, bytes }) => [name, { rows: Number(count), bytes: Number(bytes) }]),
+  );
+}
+
+/** @param from a table and its conditions, from the directory: no text of a caller is in it. */
+async function measured(
+  store: CostDeps['store'],
+  from: string,
+  { at, nowMs, size = '0' }: { at: string; nowMs: number; size?: string },
+): Promise<Measured> {
+  const isRecent = `${at} >= fromUnixTimestamp64Milli({sinceMs:Int64})`;
+  const [row] = await store.query<
+    Record<'rows' | 'bytes' | 'recentRows', string> & { firstMs: string | null }
+  >(
+    `SELECT count() AS rows, sum(${size}) AS bytes, countIf(${isRecent}) AS recentRows,
+       toUnixTimestamp64Milli(minOrNullIf(${at}, ${isRecent})) AS firstMs FROM ${from}`,
+    { sinceMs: nowMs - RECENT_MS },
+  );
+  return {
+    rows: Number(row?.rows ?? 0),
+    bytes: Number(row?.bytes ?? 0),
+    recentRows: Number(row?.recentRows ?? 0),
+    recentSinceMs: row?.firstMs == null ? undefined : Number(row.firstMs),
+  };
+}
+
+/** The events are sorted by their tenants first. */
+function ofProject(project: Project | undefined, table: string): string {
+  if (project === undefined) return '1';
+  const ofTenant = table === 'events' ? `tenant_id = '${project.tenantId}' AND ` : '';
+  return `${ofTenant}project_id = '${project.id}'`;
+}
+
+interface Named {
+  readonly what: string;
+  readonly name: string;
+  readonly project: Project | undefined;
+}
+
+function told({ what, name, project }: Named, measure: Measured, nowMs: number) {
+  const days: number | null = Reflect.get(project?.retentionDays ?? {}, what) ?? null;
+  const { rows, bytes } = measure;
+  return { what, name, days, rows, bytes, bytesAMonth: bytesAMonth(measure, nowMs) };
+}

@@ -1,0 +1,205 @@
+/**
+ * Drops what is past its project's days: rows by a mutation a table, files one by one. What may be gone is written down
+ * first, so that a recount never takes it for lost.
+ */
+import { partsOf, type Store } from '@questlog/runtime/clickhouse/store';
+import type { Directory } from '@questlog/runtime/directory/directory';
+import type { Clock } from '@questlog/runtime/process/clock';
+import { messageOf, Unavailable } from '@questlog/runtime/process/errors';
+import type { Health } from '@questlog/runtime/process/health';
+import type { Logger } from '@questlog/runtime/process/logger';
+import { pause, settledSoon } from '@questlog/runtime/process/waiting';
+import { millisOf } from '@questlog/schemas/uuid';
+import { dayOf } from '../uploads/core/uploadKey.ts';
+import type { UploadStore } from '../uploads/uploadStore.ts';
+import { DAY_MS, type Due, dueOf, markOf, type Retained } from './core/due.ts';
+
+/** Where rows lie, and which of their times says when they came. */
+export const RETAINED_TABLES = {
+  events: { table: 'events', at: 'received_at' },
+  sessions: { table: 'sessions', at: 'registered_at' },
+  reports: { table: 'report_versions', at: 'received_at' },
+  links: { table: 'report_link_versions', at: 'changed_at' },
+} as const;
+const TABLES = Object.entries(RETAINED_TABLES) as readonly [Exclude<Retained, 'uploads'>, Rows][];
+type Rows = (typeof RETAINED_TABLES)[keyof typeof RETAINED_TABLES];
+
+/** The first is not in the way of a start. */
+const PACE = { firstMs: 60_000, everyMs: 60 * 60 * 1000 };
+const POLL_MS = 1_000;
+/** Of one statement: its text stays below what ClickHouse reads of one. */
+const PROJECTS_AT_ONCE = 1_000;
+
+export interface RetentionDeps {
+  readonly store: Pick<Store, 'query' | 'command'>;
+  /** Undefined where uploads are not set up. */
+  readonly uploads: Pick<UploadStore, 'list' | 'remove'> | undefined;
+  readonly projects: Directory['projects'];
+  readonly clock: Clock;
+}
+
+/** Looks a minute after the start, and every hour. */
+export function openRetention(
+  deps: RetentionDeps & { logger: Logger; health: Pick<Health, 'warn'> },
+  pace = PACE,
+): { close(): Promise<void> } {
+  const { logger, health } = deps;
+  const stopping = new AbortController();
+  const { signal } = stopping;
+  let warning: string | undefined;
+  health.warn('retention', () => warning);
+  const looking = (async () => {
+    for (let waitMs = pace.firstMs; ; waitMs = pace.everyMs) {
+      await pause(waitMs, signal);
+      if (signal.aborted) return;
+      try {
+        const dropped = await dropExpired(deps, signal);
+        if (dropped.length > 0) logger.info('expired_dropped', { dropped: dropped.map(named) });
+        warning = undefined;
+      } catch (error) {
+        // What is left over is still there an hour later.
+        if (signal.aborted) return;
+        logger.warn('expired_not_dropped', { cause: messageOf(error) });
+        warning = `what is past its days is still there: ${messageOf(error)}`;
+      }
+    }
+  })();
+  return {
+    close: async () => {
+      stopping.abort();
+      await settledSoon(looking);
+    },
+  };
+}
+
+/** @returns what had something to drop. @throws the first failure, once all else was tried. */
+export async function dropExpired(
+  deps: RetentionDeps,
+  signal = new AbortController().signal,
+): Promise<Due[]> {
+  const due = dueOf(deps.projects.values(), await marks(deps.store), deps.clock.now());
+  const dropped: Due[] = [];
+  const failures: unknown[] = [];
+  const attempt = async (work: () => Promise<readonly Due[]>): Promise<void> => {
+    signal.throwIfAborted();
+    await work().then(
+      (some) => dropped.push(...some),
+      (error: unknown) => failures.push(error),
+    );
+  };
+  for (const [what, rows] of TABLES) {
+    const ofTable = due.filter((one) => one.what === what);
+    for (const part of partsOf(ofTable, PROJECTS_AT_ONCE)) {
+      await attempt(() => dropRows(deps.store, rows, part, signal));
+    }
+  }
+  const ofFiles = due.filter(({ what }) => what === 'uploads');
+  await attempt(() => dropFiles(deps, ofFiles, signal));
+  if (failures.length > 0) throw failures[0];
+  return dropped;
+}
+
+/** Per project and kind, before when nothing is left. */
+async function marks(store: RetentionDeps['store']): Promise<Map<string, number>> {
+  const rows = await store.query<{ projectId: string; what: Retained; beforeMs: string }>(
+    `SELECT project_id AS projectId, what, toUnixTimestamp64Milli(max(expired_before)) AS beforeMs
+     FROM retention_marks WHERE is_done GROUP BY projectId, what`,
+  );
+  return new Map(rows.map(({ projectId, what, beforeMs }) => [markOf(projectId, what), Number(beforeMs)]));
+}
+
+/** Checked by reading, before and behind: a mutation may say that it is done before every row is gone. */
+async function dropRows(
+  store: RetentionDeps['store'],
+  rows: Rows,
+  due: readonly Due[],
+  signal: AbortSignal,
+): Promise<readonly Due[]> {
+  const expired = `(${conditionsOf(rows, due).join(') OR (')})`;
+  const isLeft = async () =>
+    (await store.query(`SELECT 1 FROM ${rows.table} WHERE ${expired} LIMIT 1`)).length > 0;
+  // Another ingest's, or one that was begun before a restart.
+  await untilNoneRuns(store, rows, signal);
+  const hadSome = await isLeft();
+  if (hadSome) {
+    await mark(store, due, false);
+    await store.command(`ALTER TABLE ${rows.table} DELETE WHERE ${expired}`);
+    await untilNoneRuns(store, rows, signal);
+    // Rows that came meanwhile are a later look's.
+    if (await isLeft()) return due;
+  }
+  await mark(store, due, true);
+  return hadSome ? due : [];
+}
+
+/** One a time, with constants: a mutation runs again after a restart, and must find the same. */
+function conditionsOf({ table, at }: Rows, due: readonly Due[]): string[] {
+  const list = (ids: readonly string[]): string => [...new Set(ids)].map((id) => `'${id}'`).join(', ');
+  return [...Map.groupBy(due, ({ beforeMs }) => beforeMs)].map(([beforeMs, some]) => {
+    // The events are sorted by their tenants first.
+    const tenants =
+      table === 'events' ? `tenant_id IN (${list(some.map(({ tenantId }) => tenantId))}) AND ` : '';
+    const projects = list(some.map(({ projectId }) => projectId));
+    return `${tenants}project_id IN (${projects}) AND ${at} < toDateTime(${beforeMs / 1000}, 'UTC')`;
+  });
+}
+
+/** A mutation may take longer than an answer is waited for. @throws Unavailable where one fails. */
+async function untilNoneRuns(
+  store: RetentionDeps['store'],
+  { table }: Rows,
+  signal: AbortSignal,
+): Promise<void> {
+  for (;;) {
+    signal.throwIfAborted();
+    const running = await store.query<{ reason: string }>(
+      `SELECT latest_fail_reason AS reason FROM system.mutations
+       WHERE database = currentDatabase() AND table = {table:String} AND NOT is_done
+         AND position(command, 'DELETE WHERE') > 0 ORDER BY reason DESC LIMIT 1`,
+      { table },
+    );
+    const [{ reason } = { reason: '' }] = running;
+    if (reason !== '') throw new Unavailable(`${table}: a mutation fails: ${reason}`);
+    if (running.length === 0) return;
+    await pause(POLL_MS, signal);
+  }
+}
+
+async function mark(store: RetentionDeps['store'], due: readonly Due[], isDone: boolean): Promise<void> {
+  const rows = due.map(
+    ({ projectId, what, beforeMs }) =>
+      `('${projectId}', '${what}', toDateTime(${beforeMs / 1000}, 'UTC'), ${Number(isDone)})`,
+  );
+  await store.command(
+    `INSERT INTO retention_marks (project_id, what, expired_before, is_done) VALUES ${rows.join(', ')}`,
+  );
+}
+
+/** By the days of their ids, from where the last time ended. Reports keep their names. */
+async function dropFiles(
+  { uploads, store, projects }: RetentionDeps,
+  due: readonly Due[],
+  signal: AbortSignal,
+): Promise<readonly Due[]> {
+  if (uploads === undefined || due.length === 0) return [];
+  const of = new Map(due.map((one) => [one.projectId, one]));
+  const dropped = new Set<Due>();
+  const since = due.map((one) => one.sinceMs ?? projects.get(one.projectId)?.createdAt ?? one.beforeMs);
+  const sinceMs = since.reduce((a, b) => Math.min(a, b));
+  const beforeMs = due.map((one) => one.beforeMs).reduce((a, b) => Math.max(a, b));
+  for (let dayMs = Math.floor(sinceMs / DAY_MS) * DAY_MS; dayMs < beforeMs; dayMs += DAY_MS) {
+    for await (const key of uploads.list(dayOf(dayMs))) {
+      signal.throwIfAborted();
+      const one = of.get(key.projectId);
+      if (one === undefined || millisOf(key.uploadId) >= one.beforeMs) continue;
+      await uploads.remove(key);
+      dropped.add(one);
+    }
+  }
+  await mark(store, due, true);
+  return [...dropped];
+}
+
+function named({ what, projectId, beforeMs }: Due): object {
+  return { what, project: projectId, before: new Date(beforeMs).toISOString() };
+}

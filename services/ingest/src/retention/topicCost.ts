@@ -1,0 +1,82 @@
+/**
+ * What the topics keep, and what that takes. The log tells no bytes: the first records that a partition still has stand for
+ * all, as they lie in the log before a broker compresses them, and once however many replicas there are.
+ */
+import type { Log } from '@questlog/runtime/log/log';
+import { settledWithin } from '@questlog/runtime/process/waiting';
+import type { RetentionOutput } from '@questlog/schemas/http/admin';
+import { topicDefinitions } from '@questlog/schemas/topics/topics';
+import { bytesAMonth } from './core/bytesAMonth.ts';
+import { DAY_MS } from './core/due.ts';
+
+/** Of the batches of a topic that were looked into. */
+interface Sample {
+  records: number;
+  bytes: number;
+  sinceMs: number;
+}
+
+type MeasuredLog = Pick<Log, 'offsetRanges' | 'tail'>;
+const READ_WITHIN_MS = 2_000;
+
+export async function measureTopics(log: MeasuredLog, nowMs: number): Promise<RetentionOutput['topics']> {
+  return await Promise.all(
+    topicDefinitions(1).map(async ({ name, cleanup }) => {
+      const ranges = await log.offsetRanges(name);
+      const records = ranges.reduce(
+        (sum, range) => sum + (range === undefined ? 0 : range.endOffset - range.startOffset),
+        0,
+      );
+      const sample = records === 0 ? undefined : await sampleOf(log, name, ranges);
+      const bytes = sample === undefined ? 0 : Math.round((sample.bytes / sample.records) * records);
+      const measure = { rows: records, bytes, recentRows: records, recentSinceMs: sample?.sinceMs };
+      return {
+        name,
+        // Of a compacted topic the last record of each key stays.
+        days: cleanup.policy === 'delete' ? cleanup.retentionMs / DAY_MS : null,
+        records,
+        bytes,
+        bytesAMonth: bytesAMonth(measure, nowMs),
+      };
+    }),
+  );
+}
+
+type Ranges = Awaited<ReturnType<Log['offsetRanges']>>;
+
+/** Reads one batch of each partition; undefined where none comes in time. */
+async function sampleOf(log: MeasuredLog, topic: string, ranges: Ranges): Promise<Sample | undefined> {
+  const wanted = new Set(
+    ranges.flatMap((range, partition) =>
+      range !== undefined && range.startOffset < range.endOffset ? [partition] : [],
+    ),
+  );
+  const sample: Sample = { records: 0, bytes: 0, sinceMs: Number.POSITIVE_INFINITY };
+  const all = Promise.withResolvers<void>();
+  const tail = await log.tail({
+    topic,
+    from: ranges.map((range) => range?.startOffset ?? 0),
+    partitions: [...wanted],
+    onBatch: async ({ partition, records }) => {
+      const [first] = records;
+      if (first === undefined) return;
+      sample.records += records.length;
+      sample.bytes += records.reduce(
+        (sum, { key, value }) => sum + (key?.length ?? 0) + (value?.length ?? 0),
+        0,
+      );
+      sample.sinceMs = Math.min(sample.sinceMs, first.timestampMs);
+      wanted.delete(partition);
+      if (wanted.size === 0) all.resolve();
+      // Nothing behind it is read.
+      await all.promise;
+    },
+  });
+  await settledWithin(
+    Promise.race([all.promise, tail.failed]).catch(() => undefined),
+    READ_WITHIN_MS,
+  );
+  all.resolve();
+  await tail.close();
+  return sample.records === 0 ? undefined : sample;
+}
