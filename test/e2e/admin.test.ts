@@ -116,6 +116,7 @@ describe.concurrent('a project', () => {
       reportWindow: null,
       limits: null,
       suspended: false,
+      retentionDays: null,
       createdAt: expect.stringMatching(TIMESTAMP),
     });
     expect((await admin('POST', '/projects', given)).status).toBe(200);

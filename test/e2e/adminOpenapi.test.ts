@@ -87,6 +87,8 @@ test('every answer has a documented status, and the schema and media type of it'
   await ask('POST', '/admin/links/retry', { projectId });
   await ask('POST', '/admin/sql', { query: 'SELECT 1' });
   await ask('POST', '/admin/sql', { query: 'SELECT' });
+  await ask('GET', '/admin/retention');
+  await ask('GET', '/admin/retention', undefined, '/admin/retention?project=nobody');
   await ask('GET', '/admin/ledger');
   await ask('GET', '/admin/ledger', undefined, '/admin/ledger?tenant=nobody');
   await ask('POST', '/admin/verify', { from: new Date(Date.now() - 60_000).toISOString() });
