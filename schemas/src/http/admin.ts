@@ -112,6 +112,7 @@ export const ProjectOutput = Type.Object({
   limits,
   suspended,
   retentionDays: Nullable(retentionDays),
+  switches: Type.Optional(Type.Integer({ minimum: 0, description: 'In the list: how many are in force.' })),
   createdAt: Timestamp,
 });
 

@@ -92,6 +92,7 @@ export const LedgerMinute = Type.Object({
     description: 'Requests to /v1/ingest: accepted, replayed, or a problem code.',
   }),
   acceptedEvents: Events('Answered with a 2xx.'),
+  sampledEvents: Events('Of these, left out by a switch that samples.'),
   loggedEvents: Events('The log confirmed them.'),
   uncertainEvents: Events('The log did not answer, and may have them.'),
   projectedEvents: Events('In ClickHouse.'),
@@ -99,7 +100,7 @@ export const LedgerMinute = Type.Object({
   deadEvents: Events('In the dead letters.'),
   deadRecords: Count,
   missingEvents: Events('Logged, and neither projected, repeated nor dead.'),
-  unloggedEvents: Events('Accepted, and not logged.'),
+  unloggedEvents: Events('Accepted, not sampled out, and not logged.'),
 });
 
 export const LedgerAnswer = Type.Object({

@@ -96,6 +96,8 @@ export const MILLIS = { type: 'long', logicalType: 'timestamp-millis' } as const
 export const MICROS = { type: 'long', logicalType: 'timestamp-micros' } as const;
 /** A number from 1 to 2^53 - 1. */
 export const COUNTED = { type: 'long', logicalType: 'counted' } as const;
+/** The share of its like that was kept: each stands for 1 / rate of them. */
+export const SAMPLE_RATE = { type: 'double', logicalType: 'sample-rate' } as const;
 
 /** ClickHouse's DateTime ends in 2106. */
 const END_OF_MILLIS = Date.UTC(2100, 0, 1);
@@ -107,6 +109,9 @@ const CHECKED = {
   uuid: checked((value) => (typeof value === 'string' ? canonicalUuid(value) : undefined)),
   'timestamp-millis': checked((value) =>
     typeof value === 'number' && value >= 0 && value < END_OF_MILLIS ? value : undefined,
+  ),
+  'sample-rate': checked((value) =>
+    typeof value === 'number' && value > 0 && value <= 1 ? value : undefined,
   ),
 };
 

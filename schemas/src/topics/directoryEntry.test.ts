@@ -35,12 +35,13 @@ test('a project of a version without windows and limits has none', () => {
     limits: null,
     suspended: false,
     retentionDays: null,
+    switches: [],
   });
 });
 
 function ofEarlier(schema: string): string {
   const parsed = JSON.parse(schema);
-  const added = ['reportWindow', 'limits', 'suspended', 'retentionDays'];
+  const added = ['reportWindow', 'limits', 'suspended', 'retentionDays', 'switches'];
   const project = parsed.fields[1].type[1];
   project.fields = project.fields.filter(({ name }: { name: string }) => !added.includes(name));
   return JSON.stringify(parsed);

@@ -46,6 +46,8 @@ export interface Project {
   readonly suspended?: boolean;
   /** Null or absent: nothing of it is dropped. */
   readonly retentionDays?: RetentionDays | null;
+  /** The first that an event meets decides on it; none or absent: all are taken. */
+  readonly switches?: readonly Switch[];
   readonly createdAt: number;
 }
 
@@ -56,6 +58,21 @@ export interface RetentionDays {
   readonly reports: number | null;
   readonly links: number | null;
   readonly uploads: number | null;
+}
+
+/** Turns events off, or samples them. Of what is null it says nothing: it is for all. */
+export interface Switch {
+  readonly eventType: string | null;
+  readonly buildId: string | null;
+  /** Of the players, the share that it is for. */
+  readonly playerShare: number | null;
+  readonly action: 'reject' | 'sample';
+  /** The share of the sessions that `sample` keeps; null for `reject`. */
+  readonly sampleRate: number | null;
+  /** Milliseconds since the epoch; null: until somebody lifts it. */
+  readonly until: number | null;
+  /** The operator's, told to whoever is refused. */
+  readonly reason: string;
 }
 
 export interface ReportWindowMs {
@@ -114,6 +131,16 @@ const retentionDays = record(
   RETAINED.map((what) => optional(what, 'int')),
 );
 
+const projectSwitch = record('Switch', [
+  optional('eventType', 'string'),
+  optional('buildId', UUID),
+  optional('playerShare', 'double'),
+  { name: 'action', type: { type: 'enum', name: 'SwitchAction', symbols: ['reject', 'sample'] } },
+  optional('sampleRate', 'double'),
+  optional('until', MILLIS),
+  { name: 'reason', type: 'string' },
+]);
+
 const project = record('Project', [
   { name: 'id', type: UUID },
   { name: 'tenantId', type: UUID },
@@ -123,6 +150,7 @@ const project = record('Project', [
   optional('limits', 'RateLimits'),
   { name: 'suspended', type: 'boolean', default: false },
   optional('retentionDays', retentionDays),
+  { name: 'switches', type: { type: 'array', items: projectSwitch }, default: [] },
   { name: 'createdAt', type: MILLIS },
 ]);
 

@@ -10,6 +10,7 @@ import {
   optional,
   RAW_JSON,
   record,
+  SAMPLE_RATE,
   SHA_256,
   UUID,
 } from './contract.ts';
@@ -30,6 +31,8 @@ export interface AcceptedEvent {
   readonly overQuota: boolean;
   /** The client's own count of the session's events, from 1; null: it did not count. */
   readonly sequence: number | null;
+  /** The share of its like that was kept, where a switch samples; null or absent: all. */
+  readonly sampleRate?: number | null;
 }
 
 export interface EventsAccepted {
@@ -44,7 +47,7 @@ export interface EventsAccepted {
   readonly events: readonly AcceptedEvent[];
 }
 
-/** Of an event, wherever a record holds one whole. */
+/** Of an event, wherever a record holds one whole; `sampleRate` only where it was accepted. */
 export const EVENT_FIELDS = [
   { name: 'id', type: UUID },
   optional('sessionId', UUID),
@@ -55,6 +58,11 @@ export const EVENT_FIELDS = [
   { name: 'overQuota', type: 'boolean', default: false },
   { ...optional('sequence', COUNTED), doc: 'The client’s own count of the session’s events, from 1.' },
 ];
+
+const sampleRate = {
+  ...optional('sampleRate', SAMPLE_RATE),
+  doc: 'The share of its like that was kept, where an operator’s switch samples.',
+};
 
 const idempotency = record('Idempotency', [
   { name: 'key', type: UUID },
@@ -71,6 +79,6 @@ export const eventsAccepted = messageContract<EventsAccepted>(TOPICS.events, {
     { name: 'receivedAt', type: MILLIS },
     { name: 'revision', type: REVISION },
     optional('idempotency', idempotency),
-    { name: 'events', type: { type: 'array', items: record('Event', EVENT_FIELDS) } },
+    { name: 'events', type: { type: 'array', items: record('Event', [...EVENT_FIELDS, sampleRate]) } },
   ],
 });

@@ -14,6 +14,7 @@ import { example, manageCommands } from './manage.ts';
 import type { Reach } from './reach.ts';
 import { sendCommand } from './send.ts';
 import { simulateCommand } from './simulate/simulate.ts';
+import { switchesCommand } from './switches/switches.ts';
 import { verifyCommand } from './verify.ts';
 
 const { version }: { version: string } = JSON.parse(
@@ -62,6 +63,7 @@ QUESTLOG_ADMIN_TOKEN for operators' commands, and by QUESTLOG_URL and QUESTLOG_T
     sendCommand(at),
     simulateCommand(at),
     ...manageCommands(at),
+    switchesCommand(at),
     doctorCommand(version, env),
     verifyCommand(at),
     deadLettersCommand(at),

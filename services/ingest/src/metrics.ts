@@ -82,6 +82,12 @@ function refusals(registers: MetricsRegistry[]) {
       labelNames: ['limit'],
       registers,
     }),
+    switched: new Counter({
+      name: 'questlog_events_switched_total',
+      help: 'Events that a switch refused, or answered and left out of its sample; by its action.',
+      labelNames: ['action'],
+      registers,
+    }),
     rejectsDropped: new Counter({
       name: 'questlog_rejects_dropped_total',
       help: 'Refused requests, elements and fields that are not counted in `rejects`, since ClickHouse was away or a bound was met.',

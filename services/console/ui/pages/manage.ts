@@ -4,6 +4,7 @@ import { useRef, useState } from 'preact/hooks';
 import { Dialog, type Field, FormDialog, numberOf } from '../form.ts';
 import { count, Empty, Failure, html, type PageProps, Table, Time, useAsked, Waiting } from '../html.ts';
 import { json, request } from '../request.ts';
+import { Switches } from '../switches.ts';
 import { TestEvent } from '../testEvent.ts';
 
 interface Tenant {
@@ -20,6 +21,7 @@ interface Project {
   readonly name: string;
   readonly revision: 'A' | 'B' | null;
   readonly reportWindow: { readonly beforeMs: number; readonly afterMs: number } | null;
+  readonly switches: number;
   readonly createdAt: string;
 }
 
@@ -85,6 +87,7 @@ export function Manage({ project, onProjects }: PageProps): VNode {
       isEmpty=${projects.length === 0} whenEmpty="No project yet. A project is a game of a tenant; make the tenant first.">
       <${Table} label="Projects" rows=${projects} columns=${projectColumns(tenantNames, (of) => setOpened({ kind: 'project', of }), sendTest)} />
     <//>
+    <${Switches} projects=${projects} />
     ${test && html`<${TestEvent} key=${`${test.project.id} ${test.turn}`} project=${test.project} />`}
     <${Part} title="Access tokens" action="New token" isOff=${projects.length === 0} onAction=${() => setOpened({ kind: 'token' })}
       isEmpty=${tokens.length === 0} whenEmpty="No token yet. A game sends one with every request; make it a project first.">

@@ -22,6 +22,7 @@ import type {
 import { canonicalUuid } from '@questlog/schemas/uuid';
 import { problem, refusal, timestampField } from '../core/fieldProblems.ts';
 import { formatMicros } from '../core/occurredAt.ts';
+import { switchesAt } from '../limits/core/switchEvents.ts';
 import { Rejected } from '../rejected.ts';
 
 /** What a published game needs: whoever has the game can read its token, and must not read players' data with it. */
@@ -69,7 +70,11 @@ function tenantOperations({ current, change }: DirectoryHandle, clock: Clock) {
 
 function projectOperations({ current, change }: DirectoryHandle, clock: Clock) {
   return {
-    projects: () => [...current.projects.values()].map(shown),
+    projects: () =>
+      [...current.projects.values()].map((project) => ({
+        ...shown(project),
+        switches: switchesAt(project.switches, clock.now()).length,
+      })),
     createProject: async (input: ProjectInput) => {
       const id = canonicalUuid(input.id ?? '') ?? randomUUID();
       return await change('project', id, (known) => {
@@ -81,6 +86,7 @@ function projectOperations({ current, change }: DirectoryHandle, clock: Clock) {
           reportWindow: windowOf(input.reportWindow),
           ...UNLIMITED,
           retentionDays: null,
+          switches: [],
           createdAt: clock.now(),
         });
       });
@@ -206,10 +212,11 @@ function same<T extends { readonly createdAt: number }>(kind: string, known: T, 
   throw new Rejected('conflict', `the id is taken by another ${kind}`);
 }
 
+/** Switches are a list of their own. */
 function shown<T extends { readonly createdAt: number }>(
   entity: T,
-): Omit<T, 'createdAt'> & { createdAt: string } {
-  return { ...entity, createdAt: formatMillis(entity.createdAt) };
+): Omit<T, 'createdAt' | 'switches'> & { createdAt: string } {
+  return { ...entity, switches: undefined, createdAt: formatMillis(entity.createdAt) };
 }
 
 function tokenShown({ id, projectId, scopes, expiresAt, createdAt }: Token): object {

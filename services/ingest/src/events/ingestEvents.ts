@@ -12,9 +12,10 @@ import { linkedReports } from '../known/links.ts';
 import type { Reports } from '../known/reports.ts';
 import { findSessions, type Sessions } from '../known/sessions.ts';
 import type { AcceptedEvents } from '../ledger/received.ts';
+import { switchEvents } from '../limits/core/switchEvents.ts';
 import type { Taken } from '../limits/limits.ts';
 import type { Rejected } from '../rejected.ts';
-import { type CreatedEvent, type Placed, type PlacedDraft, placeDrafts, sessionsOf } from './core/accept.ts';
+import { type Placed, type PlacedDraft, placeDrafts, sessionsOf } from './core/accept.ts';
 import { type AnsweredEvent, eventArray, lenientArray } from './core/answer.ts';
 import { type Draft, type Elements, readElements } from './core/envelope.ts';
 import { scanRequest, verdictOn } from './core/scanBody.ts';
@@ -52,7 +53,7 @@ export interface IngestAnswer {
   readonly ignored: readonly UnknownField[];
   /** Of the elements that were left out. */
   readonly refused: readonly ElementProblem[];
-  /** Tell when those may come again that came too fast. */
+  /** Tell when those may come again that came too fast, and how many a switch left out of its sample. */
   readonly headers?: Readonly<Record<string, string>> | undefined;
 }
 
@@ -68,36 +69,43 @@ export async function ingest(deps: IngestDeps, request: IngestRequest): Promise<
   const checked = await check(deps, request, { ...read, problems });
   if (!isLenient && checked.problems.length > 0) throw verdictOn(checked.problems);
 
-  const { stored, isReplay, accepted, tooFast } = await storeOnce(deps, request, checked);
+  const done = await storeOnce(deps, request, checked);
+  const { stored, isReplay, accepted, tooFast } = done;
   if (isReplay) deps.metrics.replays.inc();
   const events = await answered(deps, principal, checked.drafts, { stored, isReplay });
   const ignored = scanned.unknown;
+  const headers = { ...tooFast?.headers, ...sampledHeader(stored) };
+  const told = { isReplay, accepted, ignored, headers };
   if (!isLenient) {
     const array = eventArray(events.map(({ event }) => event));
-    return { status: isReplay ? 200 : 201, isReplay, body: array, accepted, ignored, refused: [] };
+    return { ...told, status: isReplay ? 200 : 201, body: array, refused: [] };
   }
-  const refused = [...checked.problems, ...tooFastProblems(tooFast, checked.drafts, stored)];
+  const refused = [...checked.problems, ...leftOutProblems(done, checked.drafts)];
   const elements: (AnsweredEvent | ElementProblem[])[] = scanned.elements.map(() => []);
   for (const problem of refused) {
     const at = elements[problem.index];
     if (Array.isArray(at)) at.push(problem);
   }
   for (const { index, event } of events) elements[index] = event;
-  const body207 = lenientArray(elements, request.requestId);
-  return { status: 207, isReplay, body: body207, accepted, ignored, refused, headers: tooFast?.headers };
+  return { ...told, status: 207, body: lenientArray(elements, request.requestId), refused };
 }
 
-function tooFastProblems(
-  tooFast: Rejected | undefined,
+/** `Questlog-Sampled`: how many of the events that the answer tells are not stored. */
+function sampledHeader(stored: readonly StoredElement[]): Record<string, string> {
+  const out = stored.filter(({ isSampledOut }) => isSampledOut === true).length;
+  return out === 0 ? {} : { 'Questlog-Sampled': `${out} of ${stored.length}` };
+}
+
+/** Of a lenient request. */
+function leftOutProblems(
+  { stored, tooFast, switchedOff = [] }: Done,
   drafts: readonly Draft[],
-  stored: readonly StoredElement[],
-): ElementProblem[] {
-  if (tooFast === undefined) return [];
+): readonly ElementProblem[] {
+  if (tooFast === undefined) return switchedOff;
   const { code, message: detail } = tooFast;
-  const done = new Set(stored.map(({ index }) => index));
-  return drafts
-    .filter(({ index }) => !done.has(index))
-    .map(({ index }) => ({ index, pointer: '', code, detail }));
+  const done = new Set([...stored, ...switchedOff].map(({ index }) => index));
+  const others = drafts.filter(({ index }) => !done.has(index));
+  return [...switchedOff, ...others.map(({ index }) => ({ index, pointer: '', code, detail }))];
 }
 
 /** Finds the sessions that the drafts name; those that do not exist are problems like any other. */
@@ -114,11 +122,7 @@ async function check(
   return placeDrafts(elements, known, { lane, projectId: project.id });
 }
 
-async function storeOnce(
-  deps: IngestDeps,
-  request: IngestRequest,
-  { drafts }: Placed,
-): Promise<Pick<IngestAnswer, 'isReplay'> & Partial<Stored> & { stored: readonly StoredElement[] }> {
+async function storeOnce(deps: IngestDeps, request: IngestRequest, { drafts }: Placed): Promise<Done> {
   const { principal, body, idempotencyKey } = request;
   if (drafts.length === 0) return { stored: [], isReplay: false };
   if (idempotencyKey === undefined) {
@@ -146,37 +150,50 @@ async function storeOnce(
   }
 }
 
+type Done = Pick<IngestAnswer, 'isReplay'> & Partial<Stored> & { readonly stored: readonly StoredElement[] };
+
 interface Stored {
-  readonly created: readonly CreatedEvent[];
+  readonly created: readonly StoredElement[];
   readonly accepted: AcceptedEvents | undefined;
+  readonly switchedOff: readonly ElementProblem[];
   /** Why the others were not stored. */
   readonly tooFast: Rejected | undefined;
 }
 
-/** @throws Rejected where they come too fast; of a lenient request only those that do are left out. */
+/** @throws Rejected where they are switched off or come too fast; of a lenient request only those are left out. */
 async function store(
   deps: IngestDeps,
   { principal, isLenient }: IngestRequest,
   wanted: readonly PlacedDraft[],
   idempotency: { key: string; digest: Buffer } | null,
 ): Promise<Stored> {
-  const some = isLenient ? 1 : wanted.length;
-  const { count, refusal: tooFast }: Taken = isHeldBack(principal)
-    ? deps.limits.takeEvents(principal, wanted.length, some)
-    : { count: wanted.length };
-  if (tooFast !== undefined && !isLenient) throw tooFast;
-  if (count === 0) return { created: [], accepted: undefined, tooFast };
-  const drafts = tooFast === undefined ? wanted : wanted.slice(0, count);
   const receivedAt = deps.clock.now();
+  const switched = switchEvents(principal.project.switches, wanted, {
+    nowMs: receivedAt,
+    own: idempotency?.key ?? crypto.randomUUID(),
+  });
+  const { kept, sampledOut, refused: switchedOff } = switched;
+  deps.metrics.switched.inc({ action: 'reject' }, switchedOff.length);
+  if (switchedOff.length > 0 && !isLenient) throw verdictOn(switchedOff);
+  const some = isLenient ? 1 : kept.length;
+  const { count, refusal: tooFast }: Taken = isHeldBack(principal)
+    ? deps.limits.takeEvents(principal, kept.length, some)
+    : { count: kept.length };
+  if (tooFast !== undefined && !isLenient) throw tooFast;
+  const told = { switchedOff, tooFast };
+  if (count + sampledOut.length === 0) return { created: [], accepted: undefined, ...told };
   const decided = await decideEvents(deps, principal, {
-    receivedAt,
-    drafts,
-    idempotency,
-    isSplit: isLenient,
+    ...{ receivedAt, sampledOut, idempotency },
+    drafts: tooFast === undefined ? kept : kept.slice(0, count),
+    // By another ingest, or once the switch is lifted, a repeat may store what was left out here.
+    isSplit: isLenient || sampledOut.length > 0,
   });
   await appendEvents(deps, principal, decided);
-  const { created } = decided;
-  return { created, accepted: { receivedAtMs: receivedAt, events: created.length }, tooFast };
+  const out = decided.sampledOut.map((event) => ({ ...event, isSampledOut: true }));
+  deps.metrics.switched.inc({ action: 'sample' }, out.length);
+  const created = out.length === 0 ? decided.created : [...decided.created, ...out];
+  const accepted = { receivedAtMs: receivedAt, events: created.length, sampled: out.length };
+  return { created, accepted, ...told };
 }
 
 /** Each event beside its position in the request. */
@@ -195,7 +212,9 @@ async function answered(
     if (event === undefined) return [];
     const { id, occurredAt } = event;
     const asked = { id, sessionId: draft.sessionId, occurredAt };
-    const reportIds = reports.reportsOf(project.id, asked, linked?.get(id));
+    // What is not stored is never linked.
+    const isThere = event.isSampledOut !== true;
+    const reportIds = isThere ? reports.reportsOf(project.id, asked, linked?.get(id)) : [];
     const overQuota = revision === 'A' ? event.overQuota : undefined;
     return [{ index: draft.index, event: { ...draft, id, occurredAt, overQuota, reportIds } }];
   });

@@ -12,7 +12,10 @@ import { Rejected } from '../rejected.ts';
 import { type CreatedEvent, keyedTail } from './core/accept.ts';
 
 /** A stored event as a replay answers it; its payload is in the repeated body itself. */
-export type StoredElement = Pick<CreatedEvent, 'index' | 'id' | 'occurredAt' | 'overQuota'>;
+export interface StoredElement extends Pick<CreatedEvent, 'index' | 'id' | 'occurredAt' | 'overQuota'> {
+  /** It was answered only: a switch left it out of the sample. */
+  readonly isSampledOut?: boolean;
+}
 
 export interface KeyedRequest {
   readonly tenantId: string;
@@ -177,8 +180,8 @@ class Memory {
 }
 
 /** A created event's payload is a view of the request's body, which must not stay in memory for it. */
-function withoutPayload({ index, id, occurredAt, overQuota }: StoredElement): StoredElement {
-  return { index, id, occurredAt, overQuota };
+function withoutPayload({ index, id, occurredAt, overQuota, isSampledOut }: StoredElement): StoredElement {
+  return { index, id, occurredAt, overQuota, ...(isSampledOut === true && { isSampledOut }) };
 }
 
 function hasAll(stored: readonly StoredElement[], { indexes }: KeyedRequest): boolean {

@@ -9,7 +9,14 @@ import { LOGGED, UNCERTAIN } from '../ledger/core/receivedCounts.ts';
 import type { Received } from '../ledger/received.ts';
 import type { Limits } from '../limits/limits.ts';
 import type { IngestMetrics } from '../metrics.ts';
-import { type AcceptedBatch, type AcceptInput, accept, randomBytesFor } from './core/accept.ts';
+import {
+  type AcceptedBatch,
+  type AcceptInput,
+  accept,
+  type CreatedEvent,
+  type PlacedDraft,
+  randomBytesFor,
+} from './core/accept.ts';
 import type { QuotaLedger } from './core/quotaLedger.ts';
 import { monthOf, type Quotas } from './quotas.ts';
 
@@ -56,29 +63,40 @@ export class OwnAppends {
 /** Events that are decided and reserved in the quota; they are then appended or released. */
 export interface DecidedEvents extends AcceptedBatch {
   readonly ledger: QuotaLedger | undefined;
+  /** In no append, and not counted. */
+  readonly sampledOut: readonly CreatedEvent[];
 }
 
-type ToStore = Pick<AcceptInput, 'receivedAt' | 'drafts' | 'idempotency' | 'isSplit' | 'reportId'>;
+interface ToStore
+  extends Pick<AcceptInput, 'receivedAt' | 'drafts' | 'idempotency' | 'isSplit' | 'reportId'> {
+  /** Are answered as if they were stored behind the others. */
+  readonly sampledOut?: readonly PlacedDraft[];
+}
 
 export async function decideEvents(
   { quotas, partitions }: StoreEventsDeps,
   { tenant, project, revision }: Principal,
   toStore: ToStore,
 ): Promise<DecidedEvents> {
-  const { drafts, receivedAt } = toStore;
+  const { drafts, receivedAt, sampledOut = [] } = toStore;
   // A report without events counts nothing, so it waits for no ledger.
-  const ledger = drafts.length === 0 ? undefined : await quotas.ledger(tenant, monthOf(receivedAt));
+  const isEmpty = drafts.length + sampledOut.length === 0;
+  const ledger = isEmpty ? undefined : await quotas.ledger(tenant, monthOf(receivedAt));
   const used = ledger?.reserve(drafts.length) ?? 0;
-  const decided = accept({
-    ...toStore,
-    tenantId: tenant.id,
-    projectId: project.id,
-    revision,
-    remaining: (tenant.monthlySoftQuota ?? Number.POSITIVE_INFINITY) - used,
-    partitions,
-    random: randomFillSync(Buffer.allocUnsafe(randomBytesFor(drafts.length))),
-  });
-  return { ...decided, ledger };
+  const acceptOf = (some: readonly PlacedDraft[], remaining: number): AcceptedBatch =>
+    accept({
+      ...toStore,
+      drafts: some,
+      tenantId: tenant.id,
+      projectId: project.id,
+      revision,
+      remaining,
+      partitions,
+      random: randomFillSync(Buffer.allocUnsafe(randomBytesFor(some.length))),
+    });
+  const remaining = (tenant.monthlySoftQuota ?? Number.POSITIVE_INFINITY) - used;
+  const told = sampledOut.length === 0 ? [] : acceptOf(sampledOut, remaining - drafts.length).created;
+  return { ...acceptOf(drafts, remaining), ledger, sampledOut: told };
 }
 
 /** One append a partition; resolves after all of them. Where one fails, the others may still be stored. */

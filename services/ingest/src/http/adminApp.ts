@@ -23,6 +23,7 @@ import type { TSchema } from 'typebox';
 import { administer } from '../admin/administer.ts';
 import { askSql } from '../admin/askSql.ts';
 import type { Letters } from '../admin/deadLetters.ts';
+import { projectSwitches } from '../admin/projectSwitches.ts';
 import { retryLinks } from '../admin/retryLinks.ts';
 import type { IngestDeps } from '../events/ingestEvents.ts';
 import { operatorIn, sendTestEvent } from '../events/sendTestEvent.ts';
@@ -76,6 +77,8 @@ export interface AdminPages {
   readonly router: RouterInstance;
 }
 
+type InTurn = <T>(work: () => Promise<T>) => Promise<T>;
+
 /** What supervisors and Prometheus ask, by whatever name they know the machine. */
 const ANY_HOST = new Set(['/healthz', '/readyz', '/metrics']);
 /** The first part of every path that takes the token. */
@@ -88,7 +91,7 @@ export function adminApp(deps: AdminAppDeps): Koa {
   const operations = administer(deps.directory, deps.clock);
   // Changes at other ingests are noticed and decided anew; one's own take turns, which saves that.
   const changes = new KeyedMutex();
-  const inTurn = <T>(work: () => Promise<T>): Promise<T> => changes.run('', work);
+  const inTurn: InTurn = (work) => changes.run('', work);
   const list = (path: string, rows: () => object[]): void => {
     router.get(path, (ctx) => {
       ctx.body = rows();
@@ -118,6 +121,7 @@ export function adminApp(deps: AdminAppDeps): Koa {
   write('patch', '/admin/tenants/:id', TenantPatch, operations.patchTenant);
   write('post', '/admin/projects', ProjectInput, operations.createProject);
   write('patch', '/admin/projects/:id', ProjectPatch, operations.patchProject);
+  switchRoutes(router, deps, inTurn);
   testEventRoute(router, deps);
   write('post', '/admin/tokens', TokenInput, operations.createToken);
   router.delete('/admin/tokens/:id', async (ctx) => {
@@ -162,6 +166,16 @@ function testEventRoute(router: RouterInstance, deps: AdminAppDeps): void {
   router.post('/admin/projects/:id/test-event', async (ctx) => {
     ctx.body = await sendTestEvent(deps, ctx.params['id'] ?? '', ctx.response.get('X-Request-Id'));
     ctx.status = 201;
+  });
+}
+
+function switchRoutes(router: RouterInstance, deps: AdminAppDeps, inTurn: InTurn): void {
+  const { list, replace } = projectSwitches(deps.directory, deps.clock);
+  router.get('/admin/projects/:id/switches', (ctx) => {
+    ctx.body = list(ctx.params['id'] ?? '');
+  });
+  router.put('/admin/projects/:id/switches', jsonBody(), async (ctx) => {
+    ctx.body = await inTurn(() => replace(ctx.params['id'] ?? '', ctx.request.body));
   });
 }
 

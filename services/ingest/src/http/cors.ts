@@ -49,6 +49,7 @@ const ANSWER_HEADERS = [
   'RateLimit-Policy',
   'Preference-Applied',
   'Questlog-Ignored-Fields',
+  'Questlog-Sampled',
   'WWW-Authenticate',
   'Allow',
   'Accept-Encoding',

@@ -11,6 +11,7 @@ import type { Logger } from '@questlog/runtime/process/logger';
 import { problemOf, statusOf } from '@questlog/schemas/http/problem';
 import type { Middleware, ParameterizedContext } from 'koa';
 import type { UnknownField } from '../core/unknownFields.ts';
+import { SAMPLED } from '../ledger/core/receivedCounts.ts';
 import type { AcceptedEvents, Received } from '../ledger/received.ts';
 import type { IngestMetrics } from '../metrics.ts';
 import { CutShort, Rejected } from '../rejected.ts';
@@ -144,7 +145,9 @@ function noteReceived(received: Received, ctx: ParameterizedContext, rejected: R
   const isReplay = 'idempotency-replayed' in ctx.response.headers;
   const what = rejected?.code ?? (isReplay ? 'replayed' : 'accepted');
   const of = rejected === undefined ? accepted : undefined;
-  received.push({ tenantId: principal?.tenant.id ?? NOBODY, what, of });
+  const tenantId = principal?.tenant.id ?? NOBODY;
+  received.push({ tenantId, what, of });
+  if (of?.sampled) received.push({ tenantId, what: SAMPLED, of: { ...of, events: of.sampled } });
 }
 
 /** @param rejected undefined where the request was taken. */

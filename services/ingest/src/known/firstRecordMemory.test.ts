@@ -156,7 +156,7 @@ test('what was read behind a cut is forgotten, in its partition only, and what C
 
 describe('of sessions', () => {
   const aSession = (sessionId: string, content = 0n): KnownSession => {
-    return { sessionId, buildId: 'build', lane: 3, startedAt: 7n, content };
+    return { sessionId, buildId: 'build', lane: 3, startedAt: 7n, player: 5, content };
   };
   const sessionsMemory = (bounds: MemoryBounds) =>
     new FirstRecordMemory<KnownSession>(

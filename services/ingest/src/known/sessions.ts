@@ -9,6 +9,7 @@ import {
   sessionFault,
   sessionRegistered,
 } from '@questlog/schemas/topics/sessionRegistered';
+import { playerNumber } from '../limits/core/switchEvents.ts';
 import type { Rejected } from '../rejected.ts';
 import { type KnownSession, PackedSessions } from './core/packedSessions.ts';
 import {
@@ -74,6 +75,8 @@ interface SessionRow extends Pick<KnownSession, 'sessionId' | 'buildId' | 'lane'
   readonly startedAt: string | null;
   readonly registeredAt: string;
   readonly contentDigest: string | null;
+  readonly playerExternalId: string | null;
+  readonly playerDeviceId: string | null;
 }
 
 /** Look-ups that one query answers. */
@@ -117,7 +120,8 @@ async function storedSessions(
   return await store.query<SessionRow>(
     `SELECT project_id AS projectId, id AS sessionId, build_id AS buildId,
        toUnixTimestamp64Micro(started_at) AS startedAt, toUnixTimestamp64Milli(registered_at) AS registeredAt, lane,
-       lower(hex(content_sha256)) AS contentDigest
+       lower(hex(content_sha256)) AS contentDigest, player_external_id AS playerExternalId,
+       player_device_id AS playerDeviceId
      FROM sessions WHERE project_id IN {projects:Array(UUID)} AND id IN {ids:Array(UUID)}
      ORDER BY log_offset LIMIT 1 BY project_id, id`,
     { projects, ids },
@@ -132,13 +136,15 @@ function sessionOf({ startedAt, registeredAt, ...row }: SessionRow): KnownSessio
   });
 }
 
-type Registered = Pick<SessionRegistered, 'sessionId' | 'buildId' | 'startedAt' | 'registeredAt' | 'lane'> & {
-  readonly contentDigest: string | null;
-};
+type Registered = Pick<
+  SessionRegistered,
+  'sessionId' | 'buildId' | 'startedAt' | 'registeredAt' | 'lane' | 'playerExternalId' | 'playerDeviceId'
+> & { readonly contentDigest: string | null };
 
 /** "The same" compares the request as sent: an omitted field is not the same as the value it was given. */
 function knownAs(registered: Registered): KnownSession {
   const { sessionId, buildId, startedAt, registeredAt, lane, contentDigest } = registered;
   const content = hash('sha256', `${buildId}/${startedAt}/${contentDigest}`, 'buffer').readBigUInt64LE();
-  return { sessionId, buildId, lane, startedAt: startedAt ?? BigInt(registeredAt) * 1000n, content };
+  const player = playerNumber(registered.playerExternalId ?? registered.playerDeviceId, sessionId);
+  return { sessionId, buildId, lane, startedAt: startedAt ?? BigInt(registeredAt) * 1000n, player, content };
 }

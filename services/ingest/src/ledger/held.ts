@@ -163,7 +163,7 @@ type MinuteRow = Record<'tenantId' | 'minuteS' | 'held' | 'counted', string>;
 async function unaccounted(store: Store, times: Times, limit: number): Promise<Miscount[]> {
   const rows = await store.query<MinuteRow>(
     `SELECT tenant_id AS tenantId, toUnixTimestamp(minute) AS minuteS,
-       greatest(accepted_events, logged_events) AS held, held - missing_events - unlogged_events AS counted
+       greatest(accepted_events - least(sampled_events, accepted_events), logged_events) AS held, held - missing_events - unlogged_events AS counted
      FROM ledger
      WHERE ${inTimes(times, 'minute')} AND missing_events + unlogged_events > 0
      ORDER BY minute, tenantId LIMIT {limit:UInt32}`,

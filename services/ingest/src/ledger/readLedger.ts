@@ -32,7 +32,7 @@ export async function readLedger(
   const ofTenant = times.tenantId === undefined ? '' : 'AND tenant_id = {tenantId:UUID}';
   const rows = await store.query<LedgerMinute>(
     `SELECT tenant_id AS tenantId, formatDateTime(minute, '%Y-%m-%dT%H:%i:00Z') AS minute, outcomes,
-       accepted_events AS acceptedEvents, logged_events AS loggedEvents, uncertain_events AS uncertainEvents,
+       accepted_events AS acceptedEvents, sampled_events AS sampledEvents, logged_events AS loggedEvents, uncertain_events AS uncertainEvents,
        projected_events AS projectedEvents, repeated_events AS repeatedEvents, dead_events AS deadEvents,
        dead_records AS deadRecords, missing_events AS missingEvents, unlogged_events AS unloggedEvents
      FROM ledger WHERE ledger.minute >= fromUnixTimestamp64Milli({fromMs:Int64})

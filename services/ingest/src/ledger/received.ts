@@ -7,12 +7,14 @@ import { ReceivedCounts, type ReceivedRow } from './core/receivedCounts.ts';
 export interface AcceptedEvents {
   readonly receivedAtMs: number;
   readonly events: number;
+  /** Of them, those that a switch left out of its sample; undefined: none. */
+  readonly sampled?: number;
 }
 
 /** A request to store something was answered, or a record of events was appended or may have been. */
 export interface ReceivedNote {
   readonly tenantId: string;
-  /** `accepted`, `replayed`, the code of the problem; or `logged`, `uncertain`. */
+  /** `accepted`, `replayed`, the code of the problem; or `logged`, `uncertain`, `sampled`. */
   readonly what: string;
   /** Undefined where no events were stored. */
   readonly of: AcceptedEvents | undefined;

@@ -10,7 +10,7 @@ import { type Counted, LEFT_OUT, type LeftOutKey, type MinuteKey, type QuotaKey 
 export const EVENTS: RowTable<RowOf<EventsAccepted>> = {
   table: 'events',
   columns: `id tenant_id project_id session_id build_id event_type occurred_at received_at payload over_quota
-    log_id log_partition log_offset log_index id_at sequence`.split(/\s+/),
+    log_id log_partition log_offset log_index id_at sequence sample_rate`.split(/\s+/),
   write: (out, { place, message }) => {
     for (const [index, event] of message.events.entries()) {
       out.uuid(event.id);
@@ -29,6 +29,7 @@ export const EVENTS: RowTable<RowOf<EventsAccepted>> = {
       out.uint32(index);
       out.uint64(millisOf(event.id));
       out.nullable(event.sequence, (sequence) => out.uint64(sequence));
+      out.float64(event.sampleRate ?? 1);
     }
   },
   bytesOf: ({ message: { events } }) =>
@@ -78,6 +79,7 @@ export function minuteTable({ logId, partition }: Source): RowTable<Counted<Minu
     log_id: (out) => out.uuid(logId),
     log_partition: (out) => out.uint32(partition),
     count: (out, { count }) => out.uint64(count),
+    weight: (out, { weight, count }) => out.float64(weight ?? count),
     last_offset: (out, { lastOffset }) => out.uint64(lastOffset),
   });
 }

@@ -57,9 +57,10 @@ export function openQuotaCounts(store: Store, source: Source): Counts<QuotaKey> 
 export function openMinuteCounts(store: Store, source: Source): Counts<MinuteKey> {
   return countsOf(nameOfMinuteKey, async (keys) => {
     const types = new Map(keys.map(({ eventType }) => [digestOf(eventType), eventType]));
-    const rows = await store.query<CountRow<Omit<MinuteKey, 'eventType'> & { readonly digest: string }>>(
+    type Row = Omit<MinuteKey, 'eventType'> & { readonly digest: string; readonly weight: number };
+    const rows = await store.query<CountRow<Row>>(
       `SELECT tenant_id AS tenantId, project_id AS projectId, toUnixTimestamp(minute) AS minuteS,
-         lower(hex(SHA256(event_type))) AS digest, count, last_offset AS lastOffset
+         lower(hex(SHA256(event_type))) AS digest, count, weight, last_offset AS lastOffset
        FROM event_counts_by_partition FINAL
        WHERE tenant_id IN {tenants:Array(UUID)} AND project_id IN {projects:Array(UUID)}
          AND minute IN (SELECT toDateTime(arrayJoin({minutes:Array(UInt32)}), 'UTC'))
@@ -73,9 +74,10 @@ export function openMinuteCounts(store: Store, source: Source): Counts<MinuteKey
         digests: [...types.keys()],
       },
     );
-    return rows.map(({ count, lastOffset, digest, ...key }) =>
-      counted({ ...key, eventType: types.get(digest) ?? '' }, count, lastOffset),
-    );
+    return rows.map(({ count, weight, lastOffset, digest, ...key }) => ({
+      ...counted({ ...key, eventType: types.get(digest) ?? '' }, count, lastOffset),
+      weight,
+    }));
   });
 }
 
@@ -121,7 +123,7 @@ function countsOf<Key>(
         const held = (await lookUp(part)).filter(({ key }) => names.has(nameOf(key)));
         // Only now: after a look-up that failed, its keys must stay unknown, or they would begin at zero.
         for (const key of part) rollup.load(key, undefined);
-        for (const { key, count, lastOffset } of held) rollup.load(key, { count, lastOffset });
+        for (const { key, ...count } of held) rollup.load(key, count);
       }
     },
   };

@@ -79,7 +79,9 @@ export async function openEventsWriter(
       for (const [i, { offset, message }] of kept.entries()) {
         recent.add(message.appendId);
         quota.rollup.add(quotaKeyOf(message), offset, message.events.length);
-        for (const { key, events } of minuteCounts[i] ?? []) minutes.rollup.add(key, offset, events);
+        for (const { key, events, weight } of minuteCounts[i] ?? []) {
+          minutes.rollup.add(key, offset, events, weight);
+        }
       }
       onOutcome('written', kept.length);
       onOutcome('repeated', accepted.length - kept.length);

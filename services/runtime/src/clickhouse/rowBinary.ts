@@ -52,6 +52,11 @@ export class RowBinaryWriter {
     this.#length = this.#buffer.writeBigInt64LE(value, this.#length);
   }
 
+  float64(value: number): void {
+    this.#room(8);
+    this.#length = this.#buffer.writeDoubleLE(value, this.#length);
+  }
+
   /** A UUID in its canonical form: two UInt64, the high half first, each little-endian. */
   uuid(value: string): void {
     this.#room(UUID_DIGITS.length);

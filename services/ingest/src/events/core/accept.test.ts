@@ -175,11 +175,11 @@ test('an event lies where its session does and is of its build, and each session
     code: 'field_required',
     detail: 'eventType is required',
   } as const;
-  const sessions = new Map([[known, { lane: 2, buildId: 'the session’s' }]]);
+  const sessions = new Map([[known, { lane: 2, buildId: 'the session’s', player: 5 }]]);
   const placed = placeDrafts({ drafts: all, problems: [earlier] }, sessions, { lane: 1, projectId: PROJECT });
   expect(placed.drafts).toEqual([
-    { ...all[0], lane: 2, buildId: 'the session’s' },
-    { ...all[1], lane: 2 },
+    { ...all[0], lane: 2, buildId: 'the session’s', player: 5 },
+    { ...all[1], lane: 2, player: 5 },
     { ...all[3], lane: 1 },
   ]);
   expect(placed.problems.map(({ index, pointer, code }) => [index, pointer, code])).toEqual([

@@ -12,6 +12,10 @@ import type { Draft, Elements } from './envelope.ts';
 /** A draft whose partition is known. */
 export interface PlacedDraft extends Draft {
   readonly lane: number;
+  /** Of its session's player; undefined: it has no session. */
+  readonly player?: number | undefined;
+  /** Of a sample; undefined: all of its like are kept. */
+  readonly sampleRate?: number;
   /** Set where the record of its report names the event already. */
   readonly id?: string;
 }
@@ -102,6 +106,7 @@ function createdEvent(input: AcceptInput, draft: PlacedDraft, position: number):
     payload: draft.payload,
     sequence: draft.sequence,
     overQuota: position >= input.remaining,
+    sampleRate: draft.sampleRate ?? null,
   };
 }
 
@@ -153,7 +158,10 @@ export interface Placed {
  */
 export function placeDrafts(
   { drafts, problems }: Elements,
-  known: ReadonlyMap<string, { readonly lane: number; readonly buildId: string | null }>,
+  known: ReadonlyMap<
+    string,
+    { readonly lane: number; readonly buildId: string | null; readonly player: number }
+  >,
   own: { readonly lane: number; readonly projectId: string },
 ): Placed {
   const placed: PlacedDraft[] = [];
@@ -165,7 +173,7 @@ export function placeDrafts(
       unknown.push(unknownSession(index, sessionId, own.projectId));
     } else {
       const buildId = draft.buildId ?? session?.buildId ?? null;
-      placed.push({ ...draft, buildId, lane: session?.lane ?? own.lane });
+      placed.push({ ...draft, buildId, lane: session?.lane ?? own.lane, player: session?.player });
     }
   }
   const all = [...problems, ...unknown].sort((a, b) => a.index - b.index);

@@ -122,7 +122,7 @@ export function scanRequest(body: Buffer, revision: Revision): Pick<ScannedArray
   return scanned;
 }
 
-/** 400 wins over 413, which wins over 404; every bad element is named whatever the status. */
+/** 400 wins over 413, which wins over 404; a 403 is asked for last; every bad element is named whatever the status. */
 export function verdictOn(problems: readonly ElementProblem[]): Rejected {
   const statuses = new Set(problems.map(({ code }) => statusOf(code)));
   const elements = new Set(problems.map(({ index }) => index)).size;
@@ -131,5 +131,6 @@ export function verdictOn(problems: readonly ElementProblem[]): Rejected {
   const errors = problems;
   if (statuses.has(400)) return new Rejected('invalid_elements', detail, { errors });
   if (statuses.has(413)) return new Rejected('event_too_large', detail, { errors });
+  if (statuses.has(403)) return new Rejected('switched_off', detail, { errors });
   return new Rejected('unknown_session', detail, { errors });
 }

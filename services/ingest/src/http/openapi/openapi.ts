@@ -125,6 +125,9 @@ const SCHEMAS = {
 
 const HEALTH = { type: 'object', properties: { status: { const: 'ok' } }, required: ['status'] };
 
+const SAMPLED =
+  'An operator has some events sampled, by session: of those that are answered so many are not stored. Also in a 200 and 207.';
+
 function ingestOperation(): object {
   const batch = (input: string, maxItems: number) => ({
     type: 'array',
@@ -152,7 +155,12 @@ function ingestOperation(): object {
   };
   const elements = { type: 'array', items: { anyOf: [ref('Event'), ref('Problem')] } };
   return write(said, input, {
-    201: answer('The created events, in request order.', created),
+    201: {
+      ...answer('The created events, in request order.', created),
+      headers: {
+        'Questlog-Sampled': { schema: { type: 'string', examples: ['3 of 20'] }, description: SAMPLED },
+      },
+    },
     200: answer('The events of an earlier request with this key (`Idempotency-Replayed: true`).', created),
     207: answer(
       'With `handling=lenient`: a created event or a problem for each element, in request order. With some that came ' +
@@ -160,6 +168,10 @@ function ingestOperation(): object {
       elements,
     ),
     400: problem('The body or an element is not valid. Every bad element is named.'),
+    403: problem(
+      'The access token lacks the scope, the project or its tenant is suspended, or an operator has switched such events ' +
+        'off (`switched_off`), and says why.',
+    ),
     404: problem('A session does not exist in the project.'),
     413: problem('The body, the array or an event is too large.'),
     415: problem('The media type or content coding is not supported.'),

@@ -5,6 +5,7 @@ import { DIFFERENCES, LedgerAnswer, VerifyInput } from '@questlog/schemas/http/l
 import { InspectedLetter, LETTER_STATES, LetterPage, ReplayedLetter } from '@questlog/schemas/http/letter';
 import { Problem } from '@questlog/schemas/http/problem';
 import { LinkRetryInput, LinkRetryOutput } from '@questlog/schemas/http/report';
+import { SwitchesInput, SwitchInput, SwitchOutput } from '@questlog/schemas/http/switch';
 import { answer, filter, id, PAGE, problem, ref, TIME, UUID_TEXT } from './openapiParts.ts';
 
 export function adminApi(): Record<string, unknown> {
@@ -30,6 +31,7 @@ export function adminApi(): Record<string, unknown> {
         post: created('Creates a project of a tenant.', 'ProjectInput', 'Project', { 404: NOT_THERE }),
       },
       '/admin/projects/{id}': { patch: changed('Changes the given fields of a project.', 'Project') },
+      '/admin/projects/{id}/switches': switchOperations(),
       '/admin/projects/{id}/test-event': {
         post: {
           summary:
@@ -100,6 +102,8 @@ const SCHEMAS = {
   ProjectInput: admin.ProjectInput,
   ProjectPatch: admin.ProjectPatch,
   Project: admin.ProjectOutput,
+  SwitchInput,
+  Switch: SwitchOutput,
   TokenInput: admin.TokenInput,
   TokenCreated: admin.TokenCreated,
   Token: admin.TokenOutput,
@@ -122,6 +126,27 @@ const REFUSED = {
   503: problem('A dependency does not answer. `Retry-After` says when to retry.'),
 };
 const NOT_THERE = problem('The id does not exist.');
+
+function switchOperations(): object {
+  const switches = answer('Those that have not ended.', { type: 'array', items: ref('Switch') });
+  const put =
+    'Replaces the switches of a project, which refuse or sample events. Every ingest knows them within 2 s.';
+  return {
+    get: {
+      summary: 'The switches of a project that have not ended.',
+      parameters: [id],
+      responses: { 200: switches, 404: NOT_THERE, ...REFUSED },
+    },
+    put: {
+      ...written(put, 'SwitchInput', { 200: switches, 404: NOT_THERE }),
+      parameters: [id],
+      requestBody: {
+        required: true,
+        content: { 'application/json': { schema: { ...SwitchesInput, items: ref('SwitchInput') } } },
+      },
+    },
+  };
+}
 
 function revokeOperation(): object {
   return {

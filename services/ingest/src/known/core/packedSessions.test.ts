@@ -17,7 +17,11 @@ function nameOf(number: number): string {
 }
 
 function aSession(number: number, of: Partial<KnownSession> = {}): KnownSession {
-  const started = { startedAt: 1_763_900_000_000_000n + BigInt(number), content: BigInt(number) };
+  const started = {
+    startedAt: 1_763_900_000_000_000n + BigInt(number),
+    content: BigInt(number),
+    player: number,
+  };
   return { sessionId: idOf(number), buildId: null, lane: number % 3, ...started, ...of };
 }
 
@@ -87,7 +91,7 @@ test.each([
       for (const step of all) {
         if (step.kind === 'put') {
           const { name, partition, firstOffset } = step;
-          const entity = { sessionId: idOf(name), ...step.entity };
+          const entity = { sessionId: idOf(name), player: name, ...step.entity };
           sessions.put(nameOf(name), { entity, partition, firstOffset });
           model.set(nameOf(name), { entity, partition, firstOffset });
         } else if (step.kind === 'get') {

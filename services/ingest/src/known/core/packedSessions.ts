@@ -11,6 +11,8 @@ export interface KnownSession {
   readonly lane: number;
   /** Microseconds since the epoch, as sent or else as registered. */
   readonly startedAt: bigint;
+  /** 32 bits of a hash of the player, or of the session where nobody is named: whom a switch is for. */
+  readonly player: number;
   /** 64 bits of a hash: two registrations of one are the same. */
   readonly content: bigint;
 }
@@ -22,7 +24,7 @@ export interface PlacedSession {
   readonly firstOffset: number;
 }
 
-/** With all free slots; beyond it `isFull`. Of sessions of a few builds it holds 1.3 million. */
+/** With all free slots; beyond it `isFull`. Of sessions of a few builds it holds 1.2 million. */
 const MAX_BYTES = 64 * 1024 * 1024;
 /** One holds a thousandth of the sessions: of millions, it is gone through in a fraction of a millisecond. */
 const TABLES = 1024;
@@ -70,8 +72,9 @@ export class PackedSessions {
     const { partition, lane, buildId } = origin;
     const startedAt = table.view.getBigInt64((at + STARTED) * 4);
     const content = table.view.getBigUint64((at + CONTENT) * 4);
+    const player = table.words[at + PLAYER] ?? 0;
     return {
-      entity: { sessionId: name.slice(name.indexOf('/') + 1), buildId, lane, startedAt, content },
+      entity: { sessionId: name.slice(name.indexOf('/') + 1), buildId, lane, startedAt, player, content },
       partition,
       firstOffset: table.view.getFloat64((at + OFFSET) * 4),
     };
@@ -85,6 +88,7 @@ export class PackedSessions {
     if (before === FREE) this.#size += 1;
     table.words[at + ORIGIN] = this.#origins.take(partition, entity);
     this.#origins.release(before);
+    table.words[at + PLAYER] = entity.player;
     table.view.setBigInt64((at + STARTED) * 4, entity.startedAt);
     table.view.setBigUint64((at + CONTENT) * 4, entity.content);
     table.view.setFloat64((at + OFFSET) * 4, firstOffset);
@@ -141,9 +145,9 @@ export class PackedSessions {
 
 type Key = readonly [number, number, number];
 
-/** A slot, in words of 32 bits: the key, the index of the origin, then three numbers of 64 bits. */
-const SLOT_WORDS = 10;
-const [ORIGIN, STARTED, CONTENT, OFFSET] = [3, 4, 6, 8] as const;
+/** A slot, in words of 32 bits: the key, the index of the origin, three numbers of 64 bits, and the player. */
+const SLOT_WORDS = 11;
+const [ORIGIN, STARTED, CONTENT, OFFSET, PLAYER] = [3, 4, 6, 8, 10] as const;
 /** The origin of a free slot. */
 const FREE = 0;
 

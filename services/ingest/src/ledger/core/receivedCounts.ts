@@ -3,6 +3,8 @@
 /** Outcomes of requests are `accepted`, `replayed` and the codes of problems. */
 export const LOGGED = 'logged';
 export const UNCERTAIN = 'uncertain';
+/** Of the accepted events, those that a switch left out of its sample. */
+export const SAMPLED = 'sampled';
 
 export interface ReceivedRow {
   readonly tenantId: string;

@@ -108,12 +108,25 @@ test('a count is written once it changed, and forgotten with the length of its n
   rollup.add('abc', 2, 5);
   rollup.add('d', 0, 1);
   const rows = [
-    { key: 'abc', count: 7, lastOffset: 2 },
-    { key: 'd', count: 1, lastOffset: 0 },
+    { key: 'abc', count: 7, weight: 7, lastOffset: 2 },
+    { key: 'd', count: 1, weight: 1, lastOffset: 0 },
   ];
   expect([rollup.drain(), rollup.drain()]).toEqual([rows, []]);
   rollup.forget();
   expect([sizes(), rollup.knows('abc')]).toEqual([[0, 0], false]);
+});
+
+test('a sample weighs as many as it stands for, beside what is no sample, and is carried on from the table', () => {
+  const message = anEventsAccepted({
+    events: [{ eventType: 'a', sampleRate: 0.25 }, { eventType: 'a' }, { eventType: 'a', sampleRate: null }],
+  });
+  const [count] = minuteCountsOf(message);
+  expect(count).toMatchObject({ events: 3, weight: 6 });
+  const rollup = new Rollup<string>((key) => key);
+  rollup.load('a', { count: 10, weight: 40, lastOffset: 4 });
+  rollup.add('a', 4, 3, 6);
+  rollup.add('a', 5, 3, 6);
+  expect(rollup.drain()).toEqual([{ key: 'a', count: 13, weight: 46, lastOffset: 5 }]);
 });
 
 test('counts of other tenants, projects, times and types are other counts', () => {

@@ -58,15 +58,25 @@ export function quotaKeyOf({ tenantId, receivedAt }: EventsAccepted): QuotaKey {
   return { tenantId, monthDay: Date.UTC(at.getUTCFullYear(), at.getUTCMonth()) / DAY_MS };
 }
 
+interface MinuteCount {
+  readonly key: MinuteKey;
+  readonly events: number;
+  /** Of how many these are the sample. */
+  readonly weight: number;
+}
+
 /** Per type, how many events of the record fall into its minute. */
-export function minuteCountsOf(message: EventsAccepted): { key: MinuteKey; events: number }[] {
+export function minuteCountsOf(message: EventsAccepted): MinuteCount[] {
   const { tenantId, projectId } = message;
   const minuteS = minuteOf(message.receivedAt);
-  const byType = new Map<string, number>();
-  for (const { eventType } of message.events) byType.set(eventType, (byType.get(eventType) ?? 0) + 1);
-  return [...byType].map(([eventType, events]) => ({
+  const byType = new Map<string, { events: number; weight: number }>();
+  for (const { eventType, sampleRate } of message.events) {
+    const { events, weight } = byType.get(eventType) ?? { events: 0, weight: 0 };
+    byType.set(eventType, { events: events + 1, weight: weight + 1 / (sampleRate ?? 1) });
+  }
+  return [...byType].map(([eventType, counts]) => ({
     key: { tenantId, projectId, minuteS, eventType },
-    events,
+    ...counts,
   }));
 }
 
@@ -156,6 +166,8 @@ export class RecentAppends {
 /** A key's number of events in one partition of the log, up to an offset. */
 export interface Count {
   readonly count: number;
+  /** Of how many events they are the sample; undefined: of none, they are all. */
+  readonly weight?: number;
   readonly lastOffset: number;
 }
 
@@ -189,13 +201,14 @@ export class Rollup<Key> {
   }
 
   /** Adds the events of one record, unless the count already has them. The key must have been loaded. */
-  add(key: Key, offset: number, events: number): void {
+  add(key: Key, offset: number, events: number, weight = events): void {
     const name = this.#nameOf(key);
     const known = this.#counts.get(name);
     if (known === undefined) throw new Error(`the count of ${name} was not loaded`);
     // A record's events of one key are added together, so an offset is either in a count or not.
     if (offset <= known.lastOffset) return;
-    this.#counts.set(name, { key, count: known.count + events, lastOffset: offset });
+    const weightThen = (known.weight ?? known.count) + weight;
+    this.#counts.set(name, { key, count: known.count + events, lastOffset: offset, weight: weightThen });
     this.#changed.add(name);
   }
 

@@ -1,0 +1,126 @@
+/** `questlog switches`: refuses a project's events or keeps a sample of them, by type, build and share of the players. */
+import type { SwitchInput, SwitchOutput } from '@questlog/schemas/http/switch';
+import { Command, InvalidArgumentError, Option } from 'commander';
+import { example, wholeNumber } from '../manage.ts';
+import { printRows } from '../print.ts';
+import type { Reach } from '../reach.ts';
+
+const OF_WHAT = ['eventType', 'buildId', 'playerShare'];
+const COLUMNS = ['number', 'action', 'sampleRate', ...OF_WHAT, 'until', 'reason'];
+const PROJECT = '0b0a4c0e-5a3f-4a55-9a3c-5b6f0d6f6a11';
+const BUILD = '74cfa6a7-bf22-8fde-ad8c-b9a9e8750976';
+const UNIT_MS = { m: 60_000, h: 3_600_000, d: 86_400_000 };
+
+type At = () => Promise<Reach>;
+
+interface AddOptions {
+  readonly reject?: true;
+  readonly sample?: number;
+  readonly type?: string;
+  readonly build?: string;
+  readonly players?: number;
+  readonly until?: string;
+  readonly reason: string;
+  readonly json?: boolean;
+}
+
+export function switchesCommand(at: At): Command {
+  const group = new Command('switches').description(
+    'list, add and lift switches, which stop or thin a flood',
+  );
+  example(
+    group
+      .command('list')
+      .description('list those of a project that have not ended; the first that an event meets decides')
+      .argument('<project>', 'its id')
+      .option('--json', 'for programs'),
+    `questlog switches list ${PROJECT}`,
+  ).action(async (project: string, { json = false }: { json?: boolean }) => {
+    print(await (await at()).admin.json('GET', pathOf(project)), json);
+  });
+  example(
+    group
+      .command('add')
+      .description('add one before the others; every ingest knows it within 2 s')
+      .argument('<project>', 'its id')
+      .option('--reject', 'refuse the events with the reason')
+      .addOption(
+        new Option('--sample <rate>', 'keep this share of the sessions, such as 0.05')
+          .argParser(share)
+          .conflicts('reject'),
+      )
+      .option('--type <type>', 'events of this type, to the letter; all unless given')
+      .option('--build <id>', 'events of this build; all unless given')
+      .option('--players <share>', 'of this share of the players, such as 0.5; all unless given', share)
+      .option('--until <time>', 'ISO 8601, or so long from now: 30m, 2h, 1d; for ever unless given', end)
+      .requiredOption('--reason <text>', 'told to whoever is refused')
+      .option('--json', 'for programs'),
+    `questlog switches add ${PROJECT} --reject --build ${BUILD} --until 2h --reason "1.4.2 sends a frame an event"`,
+  ).action(async (project: string, options: AddOptions) => add(await at(), project, options));
+  example(
+    group
+      .command('clear')
+      .description('lift all of a project, or the one with this number of its list')
+      .argument('<project>', 'its id')
+      .argument('[number]', 'as `list` shows it', wholeNumber)
+      .option('--json', 'for programs'),
+    `questlog switches clear ${PROJECT} 1`,
+  ).action(async (project: string, number: number | undefined, { json = false }: { json?: boolean }) =>
+    clear(await at(), project, number, json),
+  );
+  return group;
+}
+
+async function add({ admin }: Reach, project: string, options: AddOptions): Promise<void> {
+  const { reject, sample, type, build, players, until, reason, json = false } = options;
+  if (reject === undefined && sample === undefined) throw new Error('--reject or --sample <rate> is needed');
+  const first: SwitchInput = {
+    eventType: type ?? null,
+    buildId: build ?? null,
+    playerShare: players ?? null,
+    action: sample === undefined ? 'reject' : 'sample',
+    sampleRate: sample ?? null,
+    until: until ?? null,
+    reason,
+  };
+  const others: SwitchOutput[] = await admin.json('GET', pathOf(project));
+  print(await admin.json('PUT', pathOf(project), { body: [first, ...others] }), json);
+}
+
+async function clear(
+  { admin }: Reach,
+  project: string,
+  number: number | undefined,
+  isJson: boolean,
+): Promise<void> {
+  const known: SwitchOutput[] = number === undefined ? [] : await admin.json('GET', pathOf(project));
+  if (number !== undefined && known[number - 1] === undefined)
+    throw new Error(`there is no switch ${number}`);
+  const left = known.filter((_, i) => i + 1 !== number);
+  print(await admin.json('PUT', pathOf(project), { body: left }), isJson);
+}
+
+function print(switches: readonly SwitchOutput[], isJson: boolean): void {
+  const rows = isJson ? switches : switches.map((one, i) => ({ number: i + 1, ...one }));
+  printRows(rows, COLUMNS, isJson);
+}
+
+function pathOf(project: string): string {
+  return `/admin/projects/${encodeURIComponent(project)}/switches`;
+}
+
+function share(text: string): number {
+  const value = Number(text);
+  if (value > 0 && value <= 1) return value;
+  throw new InvalidArgumentError('a share above 0, and 1 at most');
+}
+
+/** @returns ISO 8601. */
+function end(text: string): string {
+  const [, n, unit] = /^(\d{1,6})([mhd])$/.exec(text) ?? [];
+  if (n !== undefined) {
+    return new Date(Date.now() + Number(n) * UNIT_MS[unit as keyof typeof UNIT_MS]).toISOString();
+  }
+  if (/^\d{4}-\d\d-\d\d/.test(text)) return text;
+  throw new InvalidArgumentError('a time as 2026-11-21T18:30Z, or so long from now as 30m, 2h, 1d is needed');
+}

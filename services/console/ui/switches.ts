@@ -1,0 +1,73 @@
+/** The switches of the projects that are shown: who turned what off, why, until when, and what lifts it. */
+import type { VNode } from 'preact';
+import { Failure, html, Table, Time, useAsked } from './html.ts';
+import { json } from './request.ts';
+
+interface Switch {
+  readonly eventType: string | null;
+  readonly buildId: string | null;
+  readonly playerShare: number | null;
+  readonly action: 'reject' | 'sample';
+  readonly sampleRate: number | null;
+  readonly until: string | null;
+  readonly reason: string;
+}
+
+interface Of {
+  readonly id: string;
+  readonly name: string;
+  /** How many are in force. */
+  readonly switches: number;
+}
+
+interface Row extends Switch {
+  readonly project: Of;
+  readonly number: number;
+}
+
+/** Nothing where there are none. */
+export function Switches({ projects }: { projects: readonly Of[] }): VNode | null {
+  const switched = projects.filter(({ switches }) => switches > 0);
+  const key = switched.map(({ id, switches }) => `${id} ${switches}`).join();
+  const { value = [], error } = useAsked(key, async () => (await Promise.all(switched.map(rowsOf))).flat());
+  if (switched.length === 0) return null;
+  return html`<div class="part">
+    <div class="part-head"><h2>Switches</h2></div>
+    <p>The first of a project that an event meets decides on it.</p>
+    <${Failure} error=${error} />
+    <${Table} label="Switches" rows=${value} columns=${COLUMNS} />
+  </div>`;
+}
+
+async function rowsOf(project: Of): Promise<Row[]> {
+  const switches = await json<Switch[]>('GET', `/admin/projects/${project.id}/switches`);
+  return switches.map((one, i) => ({ ...one, project, number: i + 1 }));
+}
+
+const COLUMNS = [
+  { title: 'Project', of: ({ project }: Row) => project.name },
+  {
+    title: 'Does',
+    of: ({ action, sampleRate }: Row) =>
+      action === 'reject' ? 'refuses' : `keeps ${percent(sampleRate)} of the sessions`,
+  },
+  { title: 'Event type', of: ({ eventType }: Row) => eventType ?? 'all' },
+  {
+    title: 'Build',
+    of: ({ buildId }: Row) => (buildId === null ? 'all' : html`<code>${buildId}</code>`),
+  },
+  { title: 'Players', of: ({ playerShare }: Row) => (playerShare === null ? 'all' : percent(playerShare)) },
+  {
+    title: 'Until',
+    of: ({ until }: Row) => (until === null ? 'somebody lifts it' : html`<${Time} at=${until} />`),
+  },
+  { title: 'Reason', of: ({ reason }: Row) => reason },
+  {
+    title: 'Lifted by',
+    of: ({ project, number }: Row) => html`<code>npx questlog switches clear ${project.id} ${number}</code>`,
+  },
+];
+
+function percent(share: number | null): string {
+  return `${(100 * (share ?? 1)).toLocaleString(undefined, { maximumFractionDigits: 2 })} %`;
+}
