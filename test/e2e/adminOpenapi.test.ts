@@ -30,7 +30,7 @@ test('says where the admin token is', () => {
 test('each path has the methods that the listener allows there, and no other', async () => {
   expect(document.openapi).toMatch(/^3\.1\./);
   for (const [path, operations] of Object.entries(document.paths)) {
-    const refused = await shared.product.admin('PUT', path.replace('{id}', anUnknownId()));
+    const refused = await shared.product.admin('PROPFIND', path.replace('{id}', anUnknownId()));
     const allowed = refused.headers.get('Allow')?.split(', ') ?? [];
 
     expect([path, refused.status]).toEqual([path, 405]);
@@ -77,6 +77,13 @@ test('every answer has a documented status, and the schema and media type of it'
   const testEvent = '/admin/projects/{id}/test-event';
   await ask('POST', testEvent, undefined, testEvent.replace('{id}', projectId));
   await ask('POST', testEvent, undefined, testEvent.replace('{id}', anUnknownId()));
+  const switches = '/admin/projects/{id}/switches';
+  for (const of of [projectId, anUnknownId()]) {
+    const path = switches.replace('{id}', of);
+    await ask('PUT', switches, [{ action: 'sample', sampleRate: 0.5, reason: 'R' }], path);
+    await ask('PUT', switches, [{ action: 'drop' }], path);
+    await ask('GET', switches, undefined, path);
+  }
   const report = '/admin/projects/{id}/reports/{reportId}';
   const nowhere = report.replace('{id}', projectId).replace('{reportId}', anUnknownId());
   await ask('DELETE', report, undefined, nowhere);

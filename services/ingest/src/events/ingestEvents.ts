@@ -12,7 +12,7 @@ import { linkedReports } from '../known/links.ts';
 import type { Reports } from '../known/reports.ts';
 import { findSessions, type Sessions } from '../known/sessions.ts';
 import type { AcceptedEvents } from '../ledger/received.ts';
-import { switchEvents } from '../limits/core/switchEvents.ts';
+import { type Switched, switchEvents } from '../limits/core/switchEvents.ts';
 import type { Taken } from '../limits/limits.ts';
 import type { Rejected } from '../rejected.ts';
 import { type Placed, type PlacedDraft, placeDrafts, sessionsOf } from './core/accept.ts';
@@ -168,12 +168,8 @@ async function store(
   idempotency: { key: string; digest: Buffer } | null,
 ): Promise<Stored> {
   const receivedAt = deps.clock.now();
-  const switched = switchEvents(principal.project.switches, wanted, {
-    nowMs: receivedAt,
-    own: idempotency?.key ?? crypto.randomUUID(),
-  });
-  const { kept, sampledOut, refused: switchedOff } = switched;
-  deps.metrics.switched.inc({ action: 'reject' }, switchedOff.length);
+  const own = idempotency?.key;
+  const { kept, sampledOut, refused: switchedOff } = switched(deps, principal, wanted, receivedAt, own);
   if (switchedOff.length > 0 && !isLenient) throw verdictOn(switchedOff);
   const some = isLenient ? 1 : kept.length;
   const { count, refusal: tooFast }: Taken = isHeldBack(principal)
@@ -194,6 +190,19 @@ async function store(
   const created = out.length === 0 ? decided.created : [...decided.created, ...out];
   const accepted = { receivedAtMs: receivedAt, events: created.length, sampled: out.length };
   return { created, accepted, ...told };
+}
+
+function switched(
+  { metrics }: IngestDeps,
+  { project: { switches = [] } }: Principal,
+  wanted: readonly PlacedDraft[],
+  nowMs: number,
+  key: string | undefined,
+): Switched<PlacedDraft> {
+  if (switches.length === 0) return { kept: wanted, sampledOut: [], refused: [] };
+  const found = switchEvents(switches, wanted, { nowMs, own: key ?? crypto.randomUUID() });
+  metrics.switched.inc({ action: 'reject' }, found.refused.length);
+  return found;
 }
 
 /** Each event beside its position in the request. */
