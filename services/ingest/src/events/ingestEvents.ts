@@ -186,7 +186,7 @@ async function store(
   });
   await appendEvents(deps, principal, decided);
   const out = decided.sampledOut.map((event) => ({ ...event, isSampledOut: true }));
-  deps.metrics.switched.inc({ action: 'sample' }, out.length);
+  if (out.length > 0) deps.metrics.switched.inc({ action: 'sample' }, out.length);
   const created = out.length === 0 ? decided.created : [...decided.created, ...out];
   const accepted = { receivedAtMs: receivedAt, events: created.length, sampled: out.length };
   return { created, accepted, ...told };
