@@ -88,6 +88,9 @@ test('every answer has a documented status, and the schema and media type of it'
   const nowhere = report.replace('{id}', projectId).replace('{reportId}', anUnknownId());
   await ask('DELETE', report, undefined, nowhere);
   const token = (await ask('POST', '/admin/tokens', { projectId, expiresAt: '2199-01-01' })).json();
+  const rotate = '/admin/tokens/{id}/rotate';
+  for (const id of [token.id, token.id, anUnknownId()])
+    await ask('POST', rotate, { overlapSeconds: 60 }, rotate.replace('{id}', id));
   await ask('GET', '/admin/tokens');
   await ask('DELETE', '/admin/tokens/{id}', undefined, `/admin/tokens/${token.id}`);
   await ask('DELETE', '/admin/tokens/{id}', undefined, `/admin/tokens/${token.id}`);

@@ -40,6 +40,7 @@ const ROOMS_OF_INGEST = [
   'sessions',
   'uploads',
   'known',
+  'tokens',
   'limits',
   'ledger',
   'core',
@@ -58,6 +59,7 @@ const HOMES: Readonly<Record<string, string>> = {
   chdb: 'services/runtime/src/clickhouse/',
   '@aws-sdk/client-s3': 'services/ingest/src/uploads/',
   '@aws-sdk/s3-request-presigner': 'services/ingest/src/uploads/',
+  jose: 'services/ingest/src/tokens/',
 };
 
 /** Nothing of these reaches out of the process, or asks for a time or a random number, as they are used here. */
@@ -127,7 +129,7 @@ test('process, the ground floor, imports nothing of ours', () => {
   );
 });
 
-test('inside ingest imports point one way: http → reports → events → sessions → uploads → known → limits → ledger → core → rejected', () => {
+test('inside ingest imports point one way: http → reports → events → sessions → uploads → known → tokens → limits → ledger → core → rejected', () => {
   const roomOf = (path: string): string | undefined => /^services\/ingest\/src\/([^/]+)/.exec(path)?.[1];
   expectNone(
     imports(inServices.filter(({ path }) => !/\.(test|testing)\.ts$/.test(path))).flatMap(

@@ -158,6 +158,28 @@ export const TokenInput = Type.Object(
   },
   only,
 );
+/** Long enough for a patch to reach the last player; an old token that goes on for longer was not rotated. */
+const MAX_OVERLAP_S = 30 * 86_400;
+export const TokenRotation = Type.Object(
+  {
+    overlapSeconds: Type.Integer({
+      minimum: 0,
+      maximum: MAX_OVERLAP_S,
+      description: 'For how long the old token goes on; 0: not at all. It never lasts longer than it did.',
+    }),
+    expiresAt: Type.Optional(Nullable(Timestamp)),
+  },
+  only,
+);
+export const TokenRotated = Type.Object({
+  id: Uuid,
+  token: Type.String({ description: 'Shown once.' }),
+  scopes: Type.Array(scope),
+  expiresAt: Nullable(Timestamp),
+  rotatedFrom: Uuid,
+  /** From then on the old token is a 401. */
+  oldExpiresAt: Timestamp,
+});
 export const TokenCreated = Type.Object({
   id: Uuid,
   token: Type.String({ description: 'Shown once.' }),
@@ -168,6 +190,9 @@ export const TokenOutput = Type.Object({
   projectId: Uuid,
   scopes: Type.Array(scope),
   expiresAt: Nullable(Timestamp),
+  lastUsedAt: Nullable(Timestamp),
+  rotatedFrom: Nullable(Uuid),
+  rotatedTo: Nullable(Uuid),
   createdAt: Timestamp,
 });
 
@@ -189,4 +214,5 @@ export type ProjectInput = Static<typeof ProjectInput>;
 export type ProjectPatch = Static<typeof ProjectPatch>;
 export type RetentionOutput = Static<typeof RetentionOutput>;
 export type TokenInput = Static<typeof TokenInput>;
+export type TokenRotation = Static<typeof TokenRotation>;
 export type SqlInput = Static<typeof SqlInput>;

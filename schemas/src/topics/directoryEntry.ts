@@ -1,6 +1,6 @@
 /**
  * `questlog.directory.v1`: tenants, projects and tokens, compacted by entity (`tenant:<id>`, `project:<id>`,
- * `token:<id>`). A tombstone revokes. Exactly one of the three fields is set.
+ * `token:<id>`), and when tokens were last used (`use:<token id>`). A tombstone revokes. Exactly one of the fields is set.
  */
 import { MILLIS, messageContract, optional, record, UUID } from './contract.ts';
 import { REVISION, type Revision } from './eventsAccepted.ts';
@@ -88,13 +88,25 @@ export interface Token {
   readonly scopes: readonly Scope[];
   /** Milliseconds since the epoch; null: never. */
   readonly expiresAt: number | null;
+  /** The token that it takes the place of; null or absent: it is nobody's successor. */
+  readonly rotatedFrom?: string | null;
+  /** The token that takes its place; null or absent: none. */
+  readonly rotatedTo?: string | null;
+  /** The first of its line, whose successors may retract what any of the line filed; null or absent: itself. */
+  readonly firstId?: string | null;
   readonly createdAt: number;
+}
+
+export interface TokenUse {
+  /** A full minute, in milliseconds since the epoch. */
+  readonly usedAt: number;
 }
 
 export interface DirectoryEntry {
   readonly tenant: Tenant | null;
   readonly project: Project | null;
   readonly token: Token | null;
+  readonly use?: TokenUse | null;
 }
 
 export type EntityKind = keyof DirectoryEntry;
@@ -160,10 +172,20 @@ const token = record('Token', [
   { name: 'sha256', type: 'string' },
   { name: 'scopes', type: { type: 'array', items: 'string' } },
   optional('expiresAt', 'long'),
+  optional('rotatedFrom', UUID),
+  optional('rotatedTo', UUID),
+  optional('firstId', UUID),
   { name: 'createdAt', type: MILLIS },
 ]);
 
+const use = record('TokenUse', [{ name: 'usedAt', type: MILLIS }]);
+
 export const directoryEntry = messageContract<DirectoryEntry>(TOPICS.directory, {
   name: 'DirectoryEntry',
-  fields: [optional('tenant', tenant), optional('project', project), optional('token', token)],
+  fields: [
+    optional('tenant', tenant),
+    optional('project', project),
+    optional('token', token),
+    optional('use', use),
+  ],
 });

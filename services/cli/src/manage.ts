@@ -5,6 +5,7 @@ import type {
   TenantInput,
   TenantPatch,
   TokenInput,
+  TokenRotation,
 } from '@questlog/schemas/http/admin';
 import { Command, InvalidArgumentError } from 'commander';
 import { printRows } from './print.ts';
@@ -12,7 +13,7 @@ import type { Reach } from './reach.ts';
 
 const TENANT = ['id', 'name', 'monthlySoftQuota', 'spread', 'limits', 'suspended', 'createdAt'];
 const PROJECT = ['id', 'tenantId', 'name', 'revision', 'limits', 'suspended', 'retentionDays', 'createdAt'];
-const TOKEN = ['id', 'projectId', 'scopes', 'expiresAt', 'createdAt'];
+const TOKEN = ['id', 'projectId', 'scopes', 'expiresAt', 'lastUsedAt', 'rotatedTo', 'createdAt'];
 
 export function manageCommands(at: () => Promise<Reach>): Command[] {
   return [tenants(at), projects(at), tokens(at), consoleAddress(at)];
@@ -101,7 +102,7 @@ function projects(at: () => Promise<Reach>): Command {
 }
 
 function tokens(at: () => Promise<Reach>): Command {
-  const group = new Command('tokens').description('list, create and revoke tokens of games');
+  const group = new Command('tokens').description('list, create, rotate and revoke tokens of games');
   list(group, at, 'tokens', TOKEN);
   example(
     group
@@ -118,6 +119,7 @@ function tokens(at: () => Promise<Reach>): Command {
     const input: TokenInput = { projectId: project, scopes, expiresAt: expires };
     await write(at, 'POST', '/admin/tokens', { input, columns: ['id', 'token'], json });
   });
+  rotate(group, at);
   example(
     group.command('revoke').description('revoke a token').argument('<id>', 'of the token, not its secret'),
     'questlog tokens revoke 7846b5f4-39dd-4381-b200-dbc9f59749ad',
@@ -126,6 +128,26 @@ function tokens(at: () => Promise<Reach>): Command {
     process.stderr.write('revoked\n');
   });
   return group;
+}
+
+function rotate(group: Command, at: () => Promise<Reach>): void {
+  example(
+    group
+      .command('rotate')
+      .description('create a token in the place of another, which ends after a while')
+      .argument('<id>', 'of the old token, not its secret')
+      .requiredOption('--overlap <seconds>', 'for how long the old one goes on; 0: not at all', wholeNumber)
+      .option(
+        '--expires <time>',
+        'of the new one, ISO 8601; unless given, it lives as long as the old one was made for',
+      )
+      .option('--json', 'for programs'),
+    'questlog tokens rotate 7846b5f4-39dd-4381-b200-dbc9f59749ad --overlap 86400',
+  ).action(async (id, { overlap, expires, json }) => {
+    const input: TokenRotation = { overlapSeconds: overlap, expiresAt: expires };
+    const path = `/admin/tokens/${encodeURIComponent(id)}/rotate`;
+    await write(at, 'POST', path, { input, columns: ['id', 'token', 'oldExpiresAt'], json });
+  });
 }
 
 function list(group: Command, at: () => Promise<Reach>, what: string, columns: readonly string[]): void {

@@ -2,7 +2,6 @@
 import { randomUUID } from 'node:crypto';
 
 import type { Store } from '@questlog/runtime/clickhouse/store';
-import { validToken } from '@questlog/runtime/directory/directory';
 import type { DirectoryHandle } from '@questlog/runtime/directory/openDirectory';
 import type { Log } from '@questlog/runtime/log/log';
 import { type Clock, steadyClock } from '@questlog/runtime/process/clock';
@@ -39,6 +38,9 @@ import { openLinkedEventStreams } from './linkedEvents/streams.ts';
 import type { IngestMetrics } from './metrics.ts';
 import { openRejects } from './rejects/rejects.ts';
 import { openRetention } from './retention/retention.ts';
+import { isStillValid } from './tokens/credential.ts';
+import { type JwtOptions, openJwtVerifier } from './tokens/jwt/jwtVerifier.ts';
+import { openTokenUses } from './tokens/tokenUses.ts';
 import { UploadsInFlight } from './uploads/receiveUpload.ts';
 import { openSweep } from './uploads/sweep.ts';
 import type { UploadStore } from './uploads/uploadStore.ts';
@@ -76,6 +78,8 @@ export interface IngestServiceDeps {
     readonly hasDocs: boolean;
     /** Links by its session that a report gets at most. */
     readonly maxSessionLinks: number;
+    /** Undefined: JWTs are not set up. */
+    readonly jwt?: JwtOptions | undefined;
   };
 }
 
@@ -110,7 +114,7 @@ export async function startIngest(deps: IngestServiceDeps): Promise<IngestServic
 
   // What is known of a project: in ClickHouse, and ahead of it in this process.
   const known = { store, sessions, reports, clock };
-  const perReport = new KeyedMutex();
+  const [tokens, perReport] = [openTokens(deps), new KeyedMutex()];
   // What storing events takes.
   const processId = randomUUID();
   const received = openReceived({ ...deps, processId, dropped: metrics.ledgerDropped });
@@ -123,7 +127,7 @@ export async function startIngest(deps: IngestServiceDeps): Promise<IngestServic
   const toGames = publicApp({
     bodies: { budget: new BodyBudget(metrics.bodyBytesInFlight), turns: new LoopTurns() },
     ...{ defaultRevision: settings.defaultRevision, corsOrigins: settings.corsOrigins },
-    ...{ directory: directory.current, hasDocs: settings.hasDocs, ingest, clock, logger, metrics },
+    ...{ ...tokens, directory: directory.current, hasDocs: settings.hasDocs, ingest, clock, logger, metrics },
     reads: { ...known, ...settling, ...shared, registered },
     reports: {
       ...{ ...known, ...storing, ...settling, ...shared, reportProjection: filed, perReport },
@@ -133,14 +137,14 @@ export async function startIngest(deps: IngestServiceDeps): Promise<IngestServic
     uploads: {
       ...{ store: deps.uploads, publicUrl: settings.publicUrl, clock },
       inFlight: new UploadsInFlight(metrics.uploadsInFlight),
-      isValid: (tokenId) => validToken(directory.current, tokenId, clock.now()) !== undefined,
+      isValid: (credential) => isStillValid(directory.current, credential, clock.now()),
     },
     ...{ linkedEvents, limits, received, rejects: openRejects({ ...deps, dropped: metrics.rejectsDropped }) },
   });
   const toOperators = adminApp({
     ...{ directory, store, reader: deps.reader, reports, health, clock, logger, metrics },
     ...{ adminToken: deps.adminToken, pages: deps.pages, uploads: deps.uploads },
-    ...{ ingest, verifier, letters, perReport, defaultRevision: settings.defaultRevision },
+    ...{ ...tokens, ingest, verifier, letters, perReport, defaultRevision: settings.defaultRevision },
     ...{ ledger: { store, projection: events, clock }, audit: await openAudit(deps) },
     hosts: [settings.toOperators.host, ...settings.adminAllowedHosts],
   });
@@ -164,6 +168,13 @@ async function openListeners({ settings, lifecycle }: IngestServiceDeps, toGames
   // Together: their drains must not add up to more than a stop may take.
   lifecycle.onStop('listeners', async () => void (await Promise.all([open.close(), admin.close()])));
   return [open, admin] as const;
+}
+
+function openTokens(deps: IngestServiceDeps) {
+  const uses = openTokenUses(deps);
+  deps.lifecycle.onStop('uses of tokens', () => uses.close());
+  const { jwt } = deps.settings;
+  return { uses, jwts: jwt && openJwtVerifier(jwt, deps) };
 }
 
 function dropOld({ uploads, lifecycle, ...deps }: IngestServiceDeps, filed: Projection): void {

@@ -3,6 +3,7 @@ import { setting } from '@questlog/runtime/process/config';
 import { DEFAULT_MAX_SESSION_LINKS } from '@questlog/schemas/topics/reportLinks';
 import Type, { type Static } from 'typebox';
 import { engineSettings } from './engineSettings.ts';
+import { jwtSettings } from './jwt/jwtSettings.ts';
 
 export type Settings = Readonly<Static<typeof settings>>;
 
@@ -97,6 +98,7 @@ export const settings = Type.Object({
     default: 'auto',
     description: 'Creates a demo tenant, project, session and token; `auto`: only `standalone` does.',
   }),
+  ...jwtSettings,
   ...engineSettings,
 });
 

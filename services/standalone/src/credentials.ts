@@ -2,6 +2,7 @@
 import { randomBytes, randomUUID } from 'node:crypto';
 import { closeSync, fsyncSync, openSync, readFileSync, renameSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
+import { newToken } from '@questlog/ingest/tokens/tokenText';
 import { StartRefused } from '@questlog/runtime/process/errors';
 import Type, { type Static } from 'typebox';
 import { Compile } from 'typebox/compile';
@@ -80,7 +81,7 @@ function newCredentials(): Credentials {
   return {
     baseUrl: '',
     adminUrl: '',
-    token: `qlt_${secret()}`,
+    token: newToken(),
     adminToken: `qla_${secret()}`,
     tenantId: randomUUID(),
     projectId: randomUUID(),

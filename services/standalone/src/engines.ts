@@ -2,6 +2,7 @@
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { type AllowedOrigins, allowedOrigins } from '@questlog/ingest/http/cors';
+import type { JwtOptions } from '@questlog/ingest/tokens/jwt/jwtVerifier';
 import type { S3StoreOptions } from '@questlog/ingest/uploads/s3Store';
 import { startEngineProcess } from '@questlog/runtime/clickhouse/chdb/engineProcess';
 import { openMigrated } from '@questlog/runtime/clickhouse/migrate';
@@ -22,6 +23,7 @@ import { topicDefinitions } from '@questlog/schemas/topics/topics';
 import { clickhouseAddress, readerAccount } from './clickhouseAddress.ts';
 import { isOnKafka, type Settings } from './config.ts';
 import type { Account } from './credentials.ts';
+import { jwtOptions } from './jwt/jwtSettings.ts';
 import { kafkaConnection } from './kafkaConnection.ts';
 
 /** Enough for a hot tenant to be spread in trying things out; each costs an insert a block. */
@@ -51,6 +53,8 @@ export interface EngineChoice {
   readonly corsOrigins: AllowedOrigins;
   /** Without a slash at its end; empty where it is not set. */
   readonly publicUrl: string;
+  /** Undefined where JWTs are not set up. */
+  readonly jwt: JwtOptions | undefined;
   readonly kafka: KafkaConnection | undefined;
   readonly address: StoreOptions | undefined;
   /** On that ClickHouse; undefined where the settings name none. */
@@ -134,8 +138,9 @@ export function checkedChoice(settings: Settings, mayBeEmbedded: boolean): Engin
   const uploads = checked(() => uploadChoice(settings, isEmbedded));
   const corsOrigins = checked(() => allowedOrigins(settings.corsOrigins)) ?? [];
   const publicUrl = checked(() => checkedPublicUrl(settings.publicUrl)) ?? '';
+  const jwt = checked(() => jwtOptions(settings));
   if (problems.length > 0) throw new StartRefused(`settings: ${problems.join('; ')}`);
-  return { kafka, address, reader, uploads, corsOrigins, publicUrl };
+  return { kafka, address, reader, uploads, corsOrigins, publicUrl, jwt };
 }
 
 /** A folder serves one ingest. On Kafka there can be several, so that it has to be asked for. */

@@ -101,15 +101,13 @@ export async function startServices(deps: Deps): Promise<Running> {
   lifecycle.onStop('directory', () => directory.close());
   const pages = await openConsole({ ...shared, directory, adminToken, dataDir: kept?.dataDir });
   const ingest = await startIngest({
-    ...{ ...shared, pages },
+    ...{ ...shared, pages, directory, lifecycle, adminToken },
     metrics: ingestMetrics(metrics),
     uploads: await openUploads(settings, choice, logger),
-    directory,
-    lifecycle,
-    adminToken,
     settings: {
       ...{ toGames, toOperators, corsOrigins: choice.corsOrigins, maxSessionLinks: settings.reportLinks },
       ...{ defaultRevision: settings.revision, publicUrl: choice.publicUrl, hasDocs: settings.docs === 'on' },
+      jwt: choice.jwt,
       adminAllowedHosts: settings.adminAllowedHosts.split(',').map((host) => host.trim()),
     },
   });

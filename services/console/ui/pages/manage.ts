@@ -30,6 +30,7 @@ interface Token {
   readonly projectId: string;
   readonly scopes: readonly string[];
   readonly expiresAt: string | null;
+  readonly lastUsedAt: string | null;
   readonly createdAt: string;
 }
 
@@ -186,6 +187,10 @@ function tokenColumns(projects: ReadonlyMap<string, string>, onRevoke: (token: T
         expiresAt === null
           ? 'never'
           : html`<${Time} at=${expiresAt} /> ${Date.parse(expiresAt) < Date.now() && html`<span class="tag bad">expired</span>`}`,
+    },
+    {
+      title: 'Last used',
+      of: ({ lastUsedAt }: Token) => (lastUsedAt === null ? 'never' : html`<${Time} at=${lastUsedAt} />`),
     },
     ID,
     CREATED,

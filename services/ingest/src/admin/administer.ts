@@ -1,5 +1,5 @@
 /** Operators' changes of tenants, projects and tokens: written to the directory topic, answered once read back. */
-import { randomBytes, randomUUID } from 'node:crypto';
+import { randomUUID } from 'node:crypto';
 import { type Directory, sha256Hex } from '@questlog/runtime/directory/directory';
 import type { DirectoryHandle } from '@questlog/runtime/directory/openDirectory';
 import type { Clock } from '@questlog/runtime/process/clock';
@@ -9,6 +9,7 @@ import type {
   TenantInput,
   TenantPatch,
   TokenInput,
+  TokenRotation,
 } from '@questlog/schemas/http/admin';
 import type {
   Project,
@@ -24,18 +25,22 @@ import { problem, refusal, timestampField } from '../core/fieldProblems.ts';
 import { formatMicros } from '../core/occurredAt.ts';
 import { switchesAt } from '../limits/core/switchEvents.ts';
 import { Rejected } from '../rejected.ts';
+import { expiryOf, formatMillis, rotateToken } from '../tokens/rotateToken.ts';
+import { newToken } from '../tokens/tokenText.ts';
 
 /** What a published game needs: whoever has the game can read its token, and must not read players' data with it. */
 const DEFAULT_SCOPES: readonly Scope[] = ['events:write', 'reports:write'];
-const TOKEN_BYTES = 32;
-/** Recognisable to secret scanners. */
-const TOKEN_PREFIX = 'qlt_';
 
-export function administer(directory: DirectoryHandle, clock: Clock) {
+/** @param lastUsedAt of a token, as this process knows; null: never. */
+export function administer(
+  directory: DirectoryHandle,
+  clock: Clock,
+  lastUsedAt: (tokenId: string) => number | null = () => null,
+) {
   return {
     ...tenantOperations(directory, clock),
     ...projectOperations(directory, clock),
-    ...tokenOperations(directory, clock),
+    ...tokenOperations(directory, clock, lastUsedAt),
   };
 }
 
@@ -148,37 +153,38 @@ function windowOf(given: ReportWindowMs | null | undefined): ReportWindowMs | nu
   return given == null ? null : { beforeMs: given.beforeMs, afterMs: given.afterMs };
 }
 
-function tokenOperations({ current, change }: DirectoryHandle, clock: Clock) {
+function tokenOperations(
+  directory: DirectoryHandle,
+  clock: Clock,
+  lastUsedAt: (tokenId: string) => number | null,
+) {
+  const { current, change, put } = directory;
   return {
-    tokens: () => [...current.tokens.values()].map(tokenShown),
+    tokens: () => [...current.tokens.values()].map((token) => tokenShown(token, lastUsedAt(token.id))),
     createToken: async (input: TokenInput) => {
-      const token = TOKEN_PREFIX + randomBytes(TOKEN_BYTES).toString('base64url');
-      const id = randomUUID();
+      const [id, token] = [randomUUID(), newToken()];
       return await change('token', id, () => {
         const entity = {
           id,
           projectId: projectOf(current, input.projectId).id,
           sha256: sha256Hex(token),
           scopes: [...new Set(input.scopes ?? DEFAULT_SCOPES)],
-          expiresAt: input.expiresAt == null ? null : expiry(input.expiresAt, clock.now()),
+          expiresAt: input.expiresAt == null ? null : expiryOf(input.expiresAt, clock.now()),
           createdAt: clock.now(),
         };
         return { entity, answer: { status: 201, body: { id, token, scopes: entity.scopes } } };
       });
     },
-    revokeToken: async (id: string) =>
-      await change('token', canonicalUuid(id) ?? '', (known) => {
-        found('token', id, known);
+    rotateToken: (input: TokenRotation, id: string) => rotateToken(directory, clock, input, id),
+    revokeToken: async (idText: string) => {
+      const id = canonicalUuid(idText) ?? '';
+      await change('token', id, (known) => {
+        found('token', idText, known);
         return { entity: null, answer: undefined };
-      }),
+      });
+      if (current.uses.has(id)) await put('use', id, null);
+    },
   };
-}
-
-/** @throws Rejected where it has passed: a token that is made is meant to work. */
-function expiry(text: string, nowMs: number): number {
-  const expiresAt = Number(timestampField('expiresAt', text) / 1000n);
-  if (expiresAt > nowMs) return expiresAt;
-  throw refusal(problem('/expiresAt', 'field_invalid', 'expiresAt must be in the future'));
 }
 
 function tenantOf(current: Directory, id: string): Tenant {
@@ -219,16 +225,17 @@ function shown<T extends { readonly createdAt: number }>(
   return { ...entity, switches: undefined, createdAt: formatMillis(entity.createdAt) };
 }
 
-function tokenShown({ id, projectId, scopes, expiresAt, createdAt }: Token): object {
+function tokenShown(
+  { id, projectId, scopes, expiresAt, rotatedFrom, rotatedTo, createdAt }: Token,
+  usedAt: number | null,
+): object {
   return {
     id,
     projectId,
     scopes,
     expiresAt: expiresAt === null ? null : formatMillis(expiresAt),
+    lastUsedAt: usedAt === null ? null : formatMillis(usedAt),
+    ...{ rotatedFrom: rotatedFrom ?? null, rotatedTo: rotatedTo ?? null },
     createdAt: formatMillis(createdAt),
   };
-}
-
-function formatMillis(millis: number): string {
-  return formatMicros(BigInt(millis) * 1000n);
 }

@@ -15,6 +15,7 @@ import {
   TenantInput,
   TenantPatch,
   TokenInput,
+  TokenRotation,
 } from '@questlog/schemas/http/admin';
 import { LinkRetryInput } from '@questlog/schemas/http/report';
 import type { Revision } from '@questlog/schemas/topics/eventsAccepted';
@@ -35,6 +36,7 @@ import type { IngestMetrics } from '../metrics.ts';
 import { Rejected } from '../rejected.ts';
 import { retractReport } from '../reports/readReports.ts';
 import { costRoute } from '../retention/cost.ts';
+import type { TokenUses } from '../tokens/tokenUses.ts';
 import type { UploadStore } from '../uploads/uploadStore.ts';
 import type { Audit } from './audit/audit.ts';
 import { auditRoute } from './audit/auditRoute.ts';
@@ -64,6 +66,7 @@ export interface AdminAppDeps extends HealthDeps {
   readonly audit: Audit;
   readonly defaultRevision: Revision;
   readonly adminToken: string;
+  readonly uses: Pick<TokenUses, 'lastUsedAt'>;
   /** The hosts that operators may name, besides this machine's loopback and the address that was reached. */
   readonly hosts: readonly string[];
   readonly pages: AdminPages;
@@ -88,7 +91,7 @@ const LOOPBACK = ['localhost', '127.0.0.1', '::1'];
 export function adminApp(deps: AdminAppDeps): Koa {
   const { logger, metrics } = deps;
   const router = new Router({ sensitive: true });
-  const operations = administer(deps.directory, deps.clock);
+  const operations = administer(deps.directory, deps.clock, deps.uses.lastUsedAt);
   // Changes at other ingests are noticed and decided anew; one's own take turns, which saves that.
   const changes = new KeyedMutex();
   const inTurn: InTurn = (work) => changes.run('', work);
@@ -124,6 +127,7 @@ export function adminApp(deps: AdminAppDeps): Koa {
   switchRoutes(router, deps, inTurn);
   testEventRoute(router, deps);
   write('post', '/admin/tokens', TokenInput, operations.createToken);
+  write('post', '/admin/tokens/:id/rotate', TokenRotation, operations.rotateToken);
   router.delete('/admin/tokens/:id', async (ctx) => {
     await operations.revokeToken(ctx.params['id'] ?? '');
     ctx.status = 204;

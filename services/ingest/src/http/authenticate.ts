@@ -1,24 +1,63 @@
-/** Resolves a bearer token (RFC 6750) in the directory before the body is read. */
-import { type Directory, type Principal, resolveToken } from '@questlog/runtime/directory/directory';
+/** Resolves a bearer token (RFC 6750) in the directory, or the JWT that was verified, before the body is read. */
+import {
+  type Directory,
+  type Principal,
+  principalOf,
+  tokenWith,
+} from '@questlog/runtime/directory/directory';
 import type { Scope } from '@questlog/schemas/topics/directoryEntry';
 import type { Revision } from '@questlog/schemas/topics/eventsAccepted';
+import type { Middleware } from 'koa';
 import { Rejected } from '../rejected.ts';
+import type { JwtVerifier, VerifiedJwt } from '../tokens/jwt/jwtVerifier.ts';
+import { isMistyped } from '../tokens/tokenText.ts';
 
 const BEARER = /^bearer +([\w.~+/-]+=*)$/i;
 
-/** @throws Rejected 401 without a valid token. */
-export function authenticate(
-  header: string | undefined,
-  deps: { directory: Directory; nowMs: number; defaultRevision: Revision },
-): Principal {
-  const token = bearerToken(header);
-  const principal = resolveToken(deps.directory, token, deps.nowMs, deps.defaultRevision);
-  if (principal === undefined) {
-    throw new Rejected('unauthorized', 'the access token is unknown, revoked or expired', {
-      headers: { 'WWW-Authenticate': 'Bearer realm="questlog", error="invalid_token"' },
-    });
+interface CallerDeps {
+  readonly directory: Directory;
+  readonly nowMs: number;
+  readonly defaultRevision: Revision;
+}
+
+/** What came of a request's JWT. Kept, since only a route that asks who calls is to refuse it. */
+export type JwtVerdict = { readonly jwt: VerifiedJwt } | { readonly refusal: unknown };
+
+/** Verifies a JWT before the routes, which asks for keys and takes another thread's time. */
+export function verifiesJwts(verifier: JwtVerifier): Middleware {
+  return async (ctx, next) => {
+    const text = BEARER.exec(ctx.get('Authorization'))?.[1];
+    if (text !== undefined && verifier.isOne(text)) {
+      const verdict: JwtVerdict = await verifier.verify(text).then(
+        (jwt) => ({ jwt }),
+        (refusal: unknown) => ({ refusal }),
+      );
+      ctx.state['jwt'] = verdict;
+    }
+    await next();
+  };
+}
+
+/**
+ * @param jwt where the token is one
+ * @throws Rejected 401 without a valid token; what came of the JWT.
+ */
+export function authenticate(header: string | undefined, deps: CallerDeps, jwt?: JwtVerdict): Principal {
+  if (jwt !== undefined) {
+    if ('refusal' in jwt) throw jwt.refusal;
+    return ofJwt(jwt.jwt, deps);
   }
-  return principal;
+  const text = bearerToken(header);
+  const token = tokenWith(deps.directory, text);
+  if (token !== undefined) return ofToken(token.id, deps);
+  throw invalidToken(isMistyped(text) ? MISTYPED : UNKNOWN);
+}
+
+/** Whoever was authenticated before, as the directory is now. @throws Rejected 401 where the token is no longer valid. */
+export function authenticateAgain(principal: Principal, deps: CallerDeps): Principal {
+  const { tokenId, jwtEndsAtMs, project, scopes } = principal;
+  if (jwtEndsAtMs === undefined) return ofToken(tokenId ?? '', deps);
+  return ofJwt({ id: tokenId ?? '', projectId: project.id, scopes, endsAtMs: jwtEndsAtMs }, deps);
 }
 
 /** @throws Rejected 403 without the scope. */
@@ -39,4 +78,32 @@ export function bearerToken(header: string | undefined): string {
       headers: { 'WWW-Authenticate': 'Bearer realm="questlog"' },
     },
   );
+}
+
+const UNKNOWN = 'the access token is unknown, or was revoked';
+const MISTYPED = 'the access token is not one that was made: a character is wrong, as its checksum tells';
+
+function ofToken(id: string, { directory, nowMs, defaultRevision }: CallerDeps): Principal {
+  const token = directory.tokens.get(id);
+  const principal = token && principalOf(directory, token, defaultRevision);
+  if (token === undefined || principal === undefined) throw invalidToken(UNKNOWN);
+  if (token.expiresAt === null || token.expiresAt > nowMs) return principal;
+  const by = token.rotatedTo == null ? '' : '; it was rotated, and another one has taken its place';
+  throw invalidToken(`the access token has expired${by}`);
+}
+
+function ofJwt(jwt: VerifiedJwt, { directory, nowMs, defaultRevision }: CallerDeps): Principal {
+  const { endsAtMs, tenantId } = jwt;
+  if (endsAtMs <= nowMs) throw invalidToken('the access token has expired');
+  const principal = principalOf(directory, jwt, defaultRevision);
+  if (principal === undefined) throw invalidToken('there is no project as the JWT names it');
+  if (tenantId === undefined || tenantId === principal.tenant.id)
+    return { ...principal, jwtEndsAtMs: endsAtMs };
+  throw invalidToken('the project that the JWT names is not of the tenant that it names');
+}
+
+function invalidToken(detail: string): Rejected {
+  return new Rejected('unauthorized', detail, {
+    headers: { 'WWW-Authenticate': 'Bearer realm="questlog", error="invalid_token"' },
+  });
 }

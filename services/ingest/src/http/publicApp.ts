@@ -29,7 +29,9 @@ import {
   type SessionReadDeps,
 } from '../sessions/readSessions.ts';
 import { registerSession } from '../sessions/registerSession.ts';
-import { authenticate, checkScope } from './authenticate.ts';
+import type { JwtVerifier } from '../tokens/jwt/jwtVerifier.ts';
+import type { TokenUses } from '../tokens/tokenUses.ts';
+import { authenticate, authenticateAgain, checkScope, verifiesJwts } from './authenticate.ts';
 import { type AllowedOrigins, headersOfEveryAnswer, listedOrigins, preflights } from './cors.ts';
 import { docsRoutes, rootToDocs } from './openapi/docsPage.ts';
 import { openApi } from './openapi/openapi.ts';
@@ -49,6 +51,9 @@ export interface PublicAppDeps {
   readonly rejects: Rejects;
   readonly received: Received;
   readonly limits: Limits;
+  /** Undefined where JWTs are not set up. */
+  readonly jwts?: JwtVerifier | undefined;
+  readonly uses: Pick<TokenUses, 'note'>;
   readonly bodies: Bodies;
   readonly defaultRevision: Revision;
   readonly corsOrigins: AllowedOrigins;
@@ -61,19 +66,7 @@ export interface PublicAppDeps {
 export function publicApp(deps: PublicAppDeps): Koa {
   const { reads, corsOrigins, logger, metrics } = deps;
   const router = new Router({ sensitive: true });
-  const as = (ctx: RouterContext, scope: Scope): Principal => {
-    const principal = authenticate(ctx.get('Authorization'), {
-      directory: deps.directory,
-      nowMs: deps.clock.now(),
-      defaultRevision: deps.defaultRevision,
-    });
-    // Behind its body a request is asked once more who sends it, and counts once.
-    const isNew = ctx.state['principal'] === undefined;
-    ctx.state['principal'] = principal;
-    checkScope(principal, scope);
-    if (isNew && scope !== 'read' && isHeldBack(principal)) deps.limits.admit(principal, ctx.headers);
-    return principal;
-  };
+  const as = callerOf(deps);
   let document: string | undefined;
 
   router.post('/v1/ingest/events', (ctx) => ingestEvents(deps, ctx, () => as(ctx, 'events:write')));
@@ -103,11 +96,31 @@ export function publicApp(deps: PublicAppDeps): Koa {
   app.on('error', (error) => logger.warn('answer_failed', { cause: messageOf(error) }));
   app.use(problems(logger, metrics, headersOfEveryAnswer(corsOrigins), deps));
   if (corsOrigins !== '*') app.use(listedOrigins(corsOrigins));
+  if (deps.jwts !== undefined) app.use(verifiesJwts(deps.jwts));
   app.use(router.routes());
   if (corsOrigins.length > 0) app.use(preflights(router));
   if (deps.hasDocs) app.use(rootToDocs);
   app.use(noRoute(router, ofOperators));
   return app;
+}
+
+function callerOf(deps: PublicAppDeps): (ctx: RouterContext, scope: Scope) => Principal {
+  const { directory, defaultRevision, clock, limits, uses } = deps;
+  return (ctx, scope) => {
+    const known: Principal | undefined = ctx.state['principal'];
+    const now = { directory, defaultRevision, nowMs: clock.now() };
+    const principal =
+      known === undefined
+        ? authenticate(ctx.get('Authorization'), now, ctx.state['jwt'])
+        : authenticateAgain(known, now);
+    ctx.state['principal'] = principal;
+    checkScope(principal, scope);
+    // Behind its body a request is asked once more who sends it, and counts once.
+    if (known !== undefined) return principal;
+    if (principal.tokenId !== null && principal.jwtEndsAtMs === undefined) uses.note(principal.tokenId);
+    if (scope !== 'read' && isHeldBack(principal)) limits.admit(principal, ctx.headers);
+    return principal;
+  };
 }
 
 /** A probe or a scraper that was given the games' port. */

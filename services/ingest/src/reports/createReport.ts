@@ -224,7 +224,7 @@ function toldOf({ draft, attachments }: Checked): CreatedExtras {
 }
 
 function recordOf(
-  { tenant, project, tokenId }: Principal,
+  { tenant, project, tokenId, firstTokenId }: Principal,
   { id, draft, sessionId, sessionLane, buildId, attachments, body }: Checked,
   created: readonly CreatedEvent[],
   receivedAt: number,
@@ -249,7 +249,7 @@ function recordOf(
     isForwarded: false,
     buildId,
     content: contentOf(draft, attachments),
-    filedBy: tokenId,
+    filedBy: firstTokenId ?? tokenId,
   };
 }
 

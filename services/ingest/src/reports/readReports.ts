@@ -157,7 +157,7 @@ async function settled(
 }
 
 /**
- * A token takes back what it filed itself: the token of a published game is everybody's. An operator takes back all.
+ * A token takes back what it filed itself, or those that it was rotated from: the token of a published game is everybody's. An operator takes back all.
  * @throws Rejected `not_found` also for a report of another project; `forbidden` for one that another token filed.
  */
 export async function retractReport(
@@ -168,7 +168,8 @@ export async function retractReport(
   const id = pathUuid(idText);
   await deps.perReport.run(`${principal.project.id}/${id}`, async () => {
     const { filed, retractedAt } = await knownReport(deps, principal, id);
-    if (principal.tokenId !== null && filed.filedBy !== principal.tokenId) throw notFiledByIt(id);
+    const filer = principal.firstTokenId ?? principal.tokenId;
+    if (filer !== null && filed.filedBy !== filer) throw notFiledByIt(id);
     if (retractedAt !== null) return;
     await deps.reports.append({
       ...filed,

@@ -6,6 +6,7 @@ import type { Clock } from '@questlog/runtime/process/clock';
 import { UPLOAD_ADDRESS_MS, type UploadInput, type UploadOutput } from '@questlog/schemas/http/upload';
 import { canonicalUuid, eventId, isUuidV7, millisOf } from '@questlog/schemas/uuid';
 import { pathUuid, Rejected } from '../rejected.ts';
+import { credentialOf } from '../tokens/credential.ts';
 import { storageKey, type UploadDescription } from './core/uploadKey.ts';
 import { describedUpload, maxBytesOf } from './core/uploadRequest.ts';
 import type { UploadStore } from './uploadStore.ts';
@@ -17,19 +18,19 @@ import type { UploadStore } from './uploadStore.ts';
  */
 export async function makeUpload(
   { store, clock }: { store: UploadStore; clock: Clock },
-  { project, tokenId }: Principal,
+  principal: Principal,
   input: UploadInput,
   baseUrl: string,
 ): Promise<UploadOutput> {
   const described = describedUpload(input, store.isSizeNeeded);
   const nowMs = clock.now();
-  const key = { projectId: project.id, uploadId: eventId(nowMs, 0, randomBytes(8)) };
+  const key = { projectId: principal.project.id, uploadId: eventId(nowMs, 0, randomBytes(8)) };
   const expiresAtMs = nowMs + UPLOAD_ADDRESS_MS;
   const expiresAt = new Date(expiresAtMs).toISOString();
   await store.describe(key, { ...described, expiresAt });
   const { mimeType, sizeBytes, attachmentType } = described;
   const target = {
-    ...{ key, mimeType, expiresAtMs, tokenId: tokenId ?? '' },
+    ...{ key, mimeType, expiresAtMs, tokenId: credentialOf(principal) },
     maxBytes: sizeBytes ?? maxBytesOf(attachmentType),
     isExact: sizeBytes !== null,
   };

@@ -1,6 +1,13 @@
 /** Tenants, projects and tokens in memory, folded from the directory topic. Pure. */
 import { createHash } from 'node:crypto';
-import type { DirectoryEntry, Project, Scope, Tenant, Token } from '@questlog/schemas/topics/directoryEntry';
+import type {
+  DirectoryEntry,
+  Project,
+  Scope,
+  Tenant,
+  Token,
+  TokenUse,
+} from '@questlog/schemas/topics/directoryEntry';
 import type { Revision } from '@questlog/schemas/topics/eventsAccepted';
 
 export interface Directory {
@@ -9,20 +16,32 @@ export interface Directory {
   readonly tokens: Map<string, Token>;
   /** Token ids by the SHA-256 of the token, hex. */
   readonly tokenIdsBySha256: Map<string, string>;
+  /** By token, as the ingests have told. */
+  readonly uses: Map<string, TokenUse>;
 }
 
-/** The caller of a request: a token with its project and tenant. */
+/** The caller of a request: a token, or whom a JWT names, with its project and tenant. */
 export interface Principal {
   readonly tenant: Tenant;
   readonly project: Project;
   readonly revision: Revision;
   readonly scopes: readonly Scope[];
-  /** Null: an operator. */
+  /** Null: an operator. Of a JWT it stands for its issuer and subject. */
   readonly tokenId: string | null;
+  /** The first of the tokens of which this one is the latest successor. */
+  readonly firstTokenId?: string;
+  /** Of a JWT, which the directory does not know: when it ends. */
+  readonly jwtEndsAtMs?: number;
 }
 
 export function emptyDirectory(): Directory {
-  return { tenants: new Map(), projects: new Map(), tokens: new Map(), tokenIdsBySha256: new Map() };
+  return {
+    tenants: new Map(),
+    projects: new Map(),
+    tokens: new Map(),
+    tokenIdsBySha256: new Map(),
+    uses: new Map(),
+  };
 }
 
 /** Makes it what another one is, in place. */
@@ -31,6 +50,7 @@ export function become(directory: Directory, other: Directory): void {
   replace(directory.projects, other.projects);
   replace(directory.tokens, other.tokens);
   replace(directory.tokenIdsBySha256, other.tokenIdsBySha256);
+  replace(directory.uses, other.uses);
 }
 
 /** Applies one record of the topic, in place. A null entry is a tombstone. */
@@ -47,22 +67,25 @@ export function applyEntry(directory: Directory, key: string, entry: DirectoryEn
     directory.tokens.set(id, entry.token);
     directory.tokenIdsBySha256.set(entry.token.sha256, id);
   }
+  if (entry.use != null) directory.uses.set(id, entry.use);
 }
 
-/** The principal of a bearer token; undefined for an unknown, revoked or expired one (callers must not learn which). */
-export function resolveToken(
+/** The token with this text, also one that has expired; undefined: it is unknown, or was revoked. */
+export function tokenWith(directory: Directory, text: string): Token | undefined {
+  return directory.tokens.get(directory.tokenIdsBySha256.get(sha256Hex(text)) ?? '');
+}
+
+/** Whom a token stands for, whether or not it has expired. Undefined: its project or tenant is not there. */
+export function principalOf(
   directory: Directory,
-  token: string,
-  nowMs: number,
+  { id: tokenId, firstId, projectId, scopes }: Pick<Token, 'id' | 'firstId' | 'projectId' | 'scopes'>,
   defaultRevision: Revision,
 ): Principal | undefined {
-  const found = validToken(directory, directory.tokenIdsBySha256.get(sha256Hex(token)) ?? '', nowMs);
-  if (found === undefined) return undefined;
-  const project = directory.projects.get(found.projectId);
+  const project = directory.projects.get(projectId);
   const tenant = project && directory.tenants.get(project.tenantId);
   if (project === undefined || tenant === undefined) return undefined;
-  const { id: tokenId, scopes } = found;
-  return { tenant, project, revision: project.revision ?? defaultRevision, scopes, tokenId };
+  const revision = project.revision ?? defaultRevision;
+  return { tenant, project, revision, scopes, tokenId, ...(firstId != null && { firstTokenId: firstId }) };
 }
 
 /** Undefined: it was revoked, or has expired. */
@@ -88,6 +111,7 @@ function replace<T>(map: Map<string, T>, by: ReadonlyMap<string, T>): void {
 function forget(directory: Directory, kind: string, id: string): void {
   if (kind === 'tenant') directory.tenants.delete(id);
   if (kind === 'project') directory.projects.delete(id);
+  if (kind === 'use') directory.uses.delete(id);
   if (kind !== 'token') return;
   const token = directory.tokens.get(id);
   if (token !== undefined) directory.tokenIdsBySha256.delete(token.sha256);

@@ -22,7 +22,7 @@ import { Repeats } from './repeats.ts';
 export interface DirectoryHandle {
   readonly current: Directory;
   /** Appends an entity (null: a tombstone) unconditionally, and returns once this process has read it back. */
-  put<K extends EntityKind>(kind: K, id: string, entity: DirectoryEntry[K]): Promise<void>;
+  put<K extends EntityKind>(kind: K, id: string, entity: Known<K> | null): Promise<void>;
   /**
    * Changes an entity as if nobody else did. `decide` sees the entity as the whole log has it (`current`, too), and runs
    * again where another process was faster. Returns once this process has read the change back. If nothing is written in
@@ -39,13 +39,13 @@ export interface DirectoryHandle {
 
 /** Without an entity nothing is written; null is a tombstone. */
 export type Decide<K extends EntityKind, T> = (known: Known<K> | undefined) => {
-  readonly entity?: DirectoryEntry[K];
+  readonly entity?: Known<K> | null;
   readonly answer: T;
 };
 
 type Known<K extends EntityKind> = NonNullable<DirectoryEntry[K]>;
 
-const NOTHING: DirectoryEntry = { tenant: null, project: null, token: null };
+const NOTHING: DirectoryEntry = { tenant: null, project: null, token: null, use: null };
 const WAIT_MS = 5_000;
 /** By then a process that can decide again has done so. */
 const REPEAT_AFTER_MS = 5_000;
@@ -180,6 +180,7 @@ function entityOf<K extends EntityKind>(current: Directory, kind: K, id: string)
     tenant: current.tenants,
     project: current.projects,
     token: current.tokens,
+    use: current.uses,
   };
   return entities[kind].get(id);
 }
@@ -189,7 +190,7 @@ async function append<K extends EntityKind>(
   shared: Shared,
   kind: K,
   id: string,
-  { entity, headers }: { entity: DirectoryEntry[K]; headers: Headers },
+  { entity, headers }: { entity: Known<K> | null; headers: Headers },
 ): Promise<number> {
   const value = entity === null ? null : shared.codec.encode({ ...NOTHING, [kind]: entity });
   const records = [{ key: entityKey(kind, id), value, headers }];

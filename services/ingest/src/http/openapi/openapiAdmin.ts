@@ -49,6 +49,7 @@ export function adminApi(): Record<string, unknown> {
         }),
       },
       '/admin/tokens/{id}': { delete: revokeOperation() },
+      '/admin/tokens/{id}/rotate': { post: rotateOperation() },
       '/admin/links/retry': {
         post: written('Looks up reports with unresolved links again, all or filtered.', 'LinkRetryInput', {
           200: answer('How many.', 'LinkRetry'),
@@ -106,6 +107,8 @@ const SCHEMAS = {
   Switch: SwitchOutput,
   TokenInput: admin.TokenInput,
   TokenCreated: admin.TokenCreated,
+  TokenRotation: admin.TokenRotation,
+  TokenRotated: admin.TokenRotated,
   Token: admin.TokenOutput,
   LinkRetryInput,
   LinkRetry: LinkRetryOutput,
@@ -154,6 +157,22 @@ function revokeOperation(): object {
     parameters: [id],
     responses: { 204: { description: 'No request has it any more.' }, 404: NOT_THERE, ...REFUSED },
   };
+}
+
+function rotateOperation(): object {
+  const operation = written(
+    'Makes a token that takes the place of another, which goes on for so many seconds.',
+    'TokenRotation',
+    {
+      201: answer('The new token, shown once. From `oldExpiresAt` on the old one is a 401.', 'TokenRotated'),
+      404: NOT_THERE,
+      409: problem('It was rotated before: the detail names its successor.'),
+    },
+  );
+  const description =
+    'It has the project and the scopes of the old one, and retracts what that has filed. `expiresAt` is its own; omitted, ' +
+    'it lives as long as the old one was made for.';
+  return { ...operation, description, parameters: [id] };
 }
 
 function retractOperation(): object {

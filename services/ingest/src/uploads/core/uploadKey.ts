@@ -49,6 +49,6 @@ export interface UploadTarget {
   /** Whether the file must have `maxBytes`, as its request told its size. */
   readonly isExact: boolean;
   readonly expiresAtMs: number;
-  /** The token that asked for the address; the address ends with it. */
+  /** The token that asked for the address, as `credentialOf` tells it; the address ends with it. */
   readonly tokenId: string;
 }

@@ -1,0 +1,73 @@
+/**
+ * The keys of the issuer of JWTs, from its JWKS. They are asked for again every ten minutes, and for a key that is not known, at
+ * most every half minute. While the issuer does not answer, those that are known go on for an hour; from then on nobody can tell
+ * a valid JWT from another one, and each is a 503.
+ */
+import type { Clock } from '@questlog/runtime/process/clock';
+import { messageOf, Unavailable } from '@questlog/runtime/process/errors';
+import type { Logger } from '@questlog/runtime/process/logger';
+import { createRemoteJWKSet, customFetch, type JWTVerifyGetKey } from 'jose';
+
+const REFRESH_MS = 10 * 60_000;
+const HOLD_MS = 60 * 60_000;
+const COOLDOWN_MS = 30_000;
+const TIMEOUT_MS = 5_000;
+/** An issuer that does not answer is not asked again for so long: requests do not wait for it one by one. */
+const RETRY_MS = 5_000;
+const MAX_BYTES = 256 * 1024;
+
+export interface IssuerKeysDeps {
+  readonly clock: Clock;
+  readonly logger: Logger;
+}
+
+/** @returns finds the key of a token. It throws what jose does for a key that there is not; Unavailable */
+export function issuerKeys(url: URL, { clock, logger }: IssuerKeysDeps): JWTVerifyGetKey {
+  let readAtMs = Number.NEGATIVE_INFINITY;
+  let failedAtMs = Number.NEGATIVE_INFINITY;
+  const unavailable = () =>
+    new Unavailable('the keys of the issuer of JWTs cannot be read', { retryAfterS: RETRY_MS / 1000 });
+  const read = async (address: string, options: RequestInit): Promise<Response> => {
+    if (clock.now() - failedAtMs < RETRY_MS) throw unavailable();
+    try {
+      const keys = await readKeys(address, options);
+      readAtMs = clock.now();
+      return Response.json(keys);
+    } catch (error) {
+      failedAtMs = clock.now();
+      logger.warn('jwks_not_read', { url: address, cause: messageOf(error) });
+      throw unavailable();
+    }
+  };
+  const keys = createRemoteJWKSet(url, {
+    ...{ cacheMaxAge: HOLD_MS, cooldownDuration: COOLDOWN_MS, timeoutDuration: TIMEOUT_MS },
+    [customFetch]: read,
+  });
+  return async (header, token) => {
+    const isOld = clock.now() - readAtMs >= REFRESH_MS && clock.now() - failedAtMs >= RETRY_MS;
+    // In passing; what is known answers meanwhile. A failure was logged.
+    if (keys.fresh && isOld && !keys.reloading) keys.reload().catch(() => undefined);
+    return await keys(header, token);
+  };
+}
+
+async function readKeys(url: string, options: RequestInit): Promise<object> {
+  const response = await fetch(url, options);
+  if (response.status !== 200) throw new Error(`the JWKS is answered with ${response.status}, not 200`);
+  const chunks: Uint8Array[] = [];
+  let bytes = 0;
+  for await (const chunk of response.body ?? []) {
+    bytes += chunk.length;
+    if (bytes > MAX_BYTES) throw new Error(`the JWKS has more than ${MAX_BYTES} bytes`);
+    chunks.push(chunk);
+  }
+  const parsed: unknown = JSON.parse(Buffer.concat(chunks).toString('utf8'));
+  if (isKeySet(parsed)) return parsed;
+  throw new Error('the JWKS is not an object with a list of keys');
+}
+
+function isKeySet(parsed: unknown): parsed is object {
+  const keys: unknown =
+    typeof parsed === 'object' && parsed !== null ? Reflect.get(parsed, 'keys') : undefined;
+  return Array.isArray(keys) && keys.every((key) => typeof key === 'object' && key !== null);
+}

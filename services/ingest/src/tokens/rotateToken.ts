@@ -1,0 +1,74 @@
+/** POST /admin/tokens/{id}/rotate: a token takes the place of another, which goes on for a while. */
+import { randomUUID } from 'node:crypto';
+import { sha256Hex } from '@questlog/runtime/directory/directory';
+import type { DirectoryHandle } from '@questlog/runtime/directory/openDirectory';
+import type { Clock } from '@questlog/runtime/process/clock';
+import type { TokenRotation } from '@questlog/schemas/http/admin';
+import type { Token } from '@questlog/schemas/topics/directoryEntry';
+import { canonicalUuid } from '@questlog/schemas/uuid';
+import { problem, refusal, timestampField } from '../core/fieldProblems.ts';
+import { formatMicros } from '../core/occurredAt.ts';
+import { Rejected } from '../rejected.ts';
+import { newToken } from './tokenText.ts';
+
+/**
+ * The new token is written first: whatever fails behind that, no game is without a token. Where the answer is lost, the
+ * successor that nobody has heard of is rotated in its turn.
+ * @throws Rejected for an unknown token, or one that was rotated before; Unavailable
+ */
+export async function rotateToken(
+  { current, change, put }: DirectoryHandle,
+  clock: Clock,
+  { overlapSeconds, expiresAt }: TokenRotation,
+  idText: string,
+) {
+  const rotatable = (known: Token | undefined): Token => {
+    if (known === undefined) throw new Rejected('not_found', `there is no token ${idText}`);
+    const { rotatedTo } = known;
+    if (rotatedTo == null || !current.tokens.has(rotatedTo)) return known;
+    throw new Rejected('already_decided', `the token was rotated before; rotate its successor ${rotatedTo}`);
+  };
+  const nowMs = clock.now();
+  const [id, text] = [randomUUID(), newToken()];
+  const successor = await change('token', id, () => {
+    const old = rotatable(current.tokens.get(canonicalUuid(idText) ?? ''));
+    const entity: Token = {
+      ...{ id, projectId: old.projectId, sha256: sha256Hex(text), scopes: old.scopes },
+      expiresAt: expiresAt == null ? sameLife(old, expiresAt, nowMs) : expiryOf(expiresAt, nowMs),
+      ...{ rotatedFrom: old.id, rotatedTo: null, firstId: old.firstId ?? old.id, createdAt: nowMs },
+    };
+    return { entity, answer: entity };
+  });
+  const { scopes } = successor;
+  try {
+    return await change('token', canonicalUuid(idText) ?? '', (known) => {
+      const old = rotatable(known);
+      const endsAt = Math.min(old.expiresAt ?? Number.POSITIVE_INFINITY, nowMs + overlapSeconds * 1000);
+      const body = {
+        ...{ id, token: text, scopes, rotatedFrom: old.id, oldExpiresAt: formatMillis(endsAt) },
+        expiresAt: successor.expiresAt === null ? null : formatMillis(successor.expiresAt),
+      };
+      return { entity: { ...old, expiresAt: endsAt, rotatedTo: id }, answer: { status: 201, body } };
+    });
+  } catch (error) {
+    // Only then is it certain that the old token names no successor.
+    if (error instanceof Rejected) await put('token', id, null);
+    throw error;
+  }
+}
+
+/** @throws Rejected where it has passed: a token that is made is meant to work. */
+export function expiryOf(text: string, nowMs: number): number {
+  const expiresAt = Number(timestampField('expiresAt', text) / 1000n);
+  if (expiresAt > nowMs) return expiresAt;
+  throw refusal(problem('/expiresAt', 'field_invalid', 'expiresAt must be in the future'));
+}
+
+export function formatMillis(millis: number): string {
+  return formatMicros(BigInt(millis) * 1000n);
+}
+
+/** @param given null: it never ends. */
+function sameLife(old: Token, given: null | undefined, nowMs: number): number | null {
+  return given === null || old.expiresAt === null ? null : nowMs + old.expiresAt - old.createdAt;
+}

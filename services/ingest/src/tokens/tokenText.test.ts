@@ -1,0 +1,35 @@
+import { describe, expect, test } from 'vitest';
+import { isMistyped, newToken } from './tokenText.ts';
+
+/** As docs/operating/tokens.md gives it to scanners. */
+const SCANNED = /\bqlt_[0-9A-Za-z]{44}\b/;
+
+describe('a new token', () => {
+  test('is what scanners look for, and its checksum fits', () => {
+    const tokens = Array.from({ length: 200 }, newToken);
+
+    expect(tokens.filter((token) => !SCANNED.test(token) || isMistyped(token))).toEqual([]);
+    expect(new Set(tokens).size).toBe(tokens.length);
+  });
+
+  test('with any one character changed, or two neighbours in each other’s place, is mistyped', () => {
+    const token = newToken();
+    for (let at = 4; at < token.length; at++) {
+      const other = token[at] === 'x' ? 'y' : 'x';
+      expect(isMistyped(token.slice(0, at) + other + token.slice(at + 1))).toBe(true);
+      const [a = '', b = ''] = token.slice(at, at + 2);
+      const swapped = token.slice(0, at) + b + a + token.slice(at + 2);
+      expect(isMistyped(swapped)).toBe(a !== b && b !== '');
+    }
+  });
+
+  test('has the checksum that other programs compute', () => {
+    // python3: zlib.crc32(b'qlt_' + b'0' * 38), in base 62
+    expect(isMistyped(`qlt_${'0'.repeat(38)}1MuS6R`)).toBe(false);
+  });
+});
+
+test('a token of an earlier version, which has no checksum, is never mistyped', () => {
+  expect(isMistyped('qlt_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA')).toBe(false);
+  expect(isMistyped('anything')).toBe(false);
+});

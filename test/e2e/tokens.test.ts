@@ -1,0 +1,341 @@
+/** The life of an access token: rotated under load, expired, last used; what goes on in its name meanwhile; and the JWTs of an issuer. */
+import { generateKeyPairSync, sign } from 'node:crypto';
+import { once } from 'node:events';
+import { createServer, request } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { anEvent, anUnknownId, aToken, type TestProject } from './builders.ts';
+import type { Answer } from './product.ts';
+import { ownProduct } from './sharedProduct.ts';
+
+const { privateKey, publicKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' });
+const ISSUER = 'https://login.studio.example';
+const issuer = createServer((_, response) => {
+  response.writeHead(200, { Connection: 'close' });
+  response.end(JSON.stringify({ keys: [{ ...publicKey.export({ format: 'jwk' }), kid: 'one' }] }));
+}).listen(0, '127.0.0.1');
+await once(issuer, 'listening');
+afterAll(() => void issuer.close());
+
+// Its own, since the load of the first test would make the reads of others wait.
+const shared = ownProduct({
+  env: {
+    QUESTLOG_JWKS_URL: `http://127.0.0.1:${(issuer.address() as AddressInfo).port}/jwks`,
+    ...{ QUESTLOG_JWT_ISSUER: ISSUER, QUESTLOG_JWT_AUDIENCE: 'questlog' },
+  },
+});
+let game: TestProject;
+
+beforeAll(async () => {
+  game = await shared.aProject({ revision: 'B' });
+});
+
+describe.concurrent('a rotated token', () => {
+  test('goes on for the overlap, and its successor for longer: under load nothing is refused until the old one ends', async () => {
+    const old = await aToken(shared.product, game.projectId);
+    const load = underLoad(() => post(old.token));
+    const answer = await rotate(old.id, { overlapSeconds: 2 });
+    expect(answer.status, answer.text()).toBe(201);
+    const successor = answer.json();
+    const newLoad = underLoad(() => post(successor.token));
+    const endsAtMs = Date.parse(successor.oldExpiresAt);
+
+    const [refused] = await load.untilRefused;
+    expect(refused?.status).toBe(401);
+    expect(refused?.json().detail).toBe(
+      'the access token has expired; it was rotated, and another one has taken its place',
+    );
+    expect(Date.now()).toBeGreaterThanOrEqual(endsAtMs);
+    expect(load.taken()).toBeGreaterThan(10);
+    newLoad.stop();
+    expect(await newLoad.untilRefused).toEqual([]);
+    expect(newLoad.taken()).toBeGreaterThan(10);
+    expect(successor.scopes).toEqual(old.scopes);
+  });
+
+  test('ends at once without an overlap: with it its streams, and its files that are under way', async () => {
+    const old = await aToken(shared.product, game.projectId, { scopes: ['read', 'reports:write'] });
+    const stream = await openStream(old.token);
+    const upload = await halfAnUpload(old.token);
+    await rotate(old.id, { overlapSeconds: 0 });
+
+    expect((await get(old.token)).status).toBe(401);
+    await stream.ended;
+    expect(await upload.answered).not.toBe(200);
+  });
+
+  test('has filed what its successors may retract, also once it is revoked; other tokens may not', async () => {
+    const [first, stranger] = [
+      await aToken(shared.product, game.projectId),
+      await aToken(shared.product, game.projectId),
+    ];
+    const filed = (await report(first.token)).json().id;
+    const second = (await rotate(first.id, { overlapSeconds: 60 })).json();
+    const filedBySecond = (await report(second.token)).json().id;
+    await shared.product.admin('DELETE', `/admin/tokens/${first.id}`);
+    const third = (await rotate(second.id, { overlapSeconds: 60 })).json();
+
+    expect((await retract(stranger.token, filed)).status).toBe(403);
+    expect((await retract(third.token, filed)).status).toBe(204);
+    expect((await retract(third.token, filedBySecond)).status).toBe(204);
+  });
+
+  test('never lasts longer than it did; its successor lives as long as it was made for, or as is said', async () => {
+    const expiresAt = new Date(Date.now() + 3_600_000).toISOString();
+    const of = async (given: object) => {
+      const { id } = await aToken(shared.product, game.projectId, { expiresAt });
+      return (await rotate(id, { overlapSeconds: 86_400, ...given })).json();
+    };
+    const [same, never] = [await of({}), await of({ expiresAt: null })];
+
+    expect([same.oldExpiresAt, never.oldExpiresAt]).toEqual([expiresAt, expiresAt]);
+    expect(Date.parse(same.expiresAt)).toBeGreaterThanOrEqual(Date.parse(expiresAt));
+    expect(Date.parse(same.expiresAt)).toBeLessThan(Date.parse(expiresAt) + 60_000);
+    expect(never.expiresAt).toBeNull();
+    expect(await listed(same.id)).toMatchObject({ rotatedFrom: same.rotatedFrom, rotatedTo: null });
+    expect(await listed(same.rotatedFrom)).toMatchObject({ rotatedTo: same.id, expiresAt });
+  });
+
+  test('is not rotated again: the answer names its successor, unless that is revoked', async () => {
+    const { id } = await aToken(shared.product, game.projectId);
+    const successor = (await rotate(id, { overlapSeconds: 60 })).json();
+    const again = await rotate(id, { overlapSeconds: 60 });
+
+    expect([again.status, again.json().code]).toEqual([409, 'already_decided']);
+    expect(again.json().detail).toContain(successor.id);
+    await shared.product.admin('DELETE', `/admin/tokens/${successor.id}`);
+    expect((await rotate(id, { overlapSeconds: 60 })).status).toBe(201);
+  });
+
+  test('has successors one at a time: of rotations at once one is made, and the others leave no token behind', async () => {
+    const { id } = await aToken(shared.product, game.projectId);
+    const answers = await Promise.all(Array.from({ length: 5 }, () => rotate(id, { overlapSeconds: 60 })));
+    const all: { rotatedFrom: string }[] = (await shared.product.admin('GET', '/admin/tokens')).json();
+
+    expect(answers.map(({ status }) => status).toSorted()).toEqual([201, 409, 409, 409, 409]);
+    expect(all.filter(({ rotatedFrom }) => rotatedFrom === id)).toHaveLength(1);
+  });
+
+  test.each([
+    ['more than 30 days of overlap', { overlapSeconds: 2_592_001 }, 'overlapSeconds must be <= 2592000'],
+    ['a negative overlap', { overlapSeconds: -1 }, 'overlapSeconds must be >= 0'],
+    ['no overlap', {}, 'overlapSeconds is required'],
+    ['an end in the past', { overlapSeconds: 0, expiresAt: '2020-01-01' }, 'expiresAt must be in the future'],
+  ])('is not made of %s', async (_, body, detail) => {
+    const { id } = await aToken(shared.product, game.projectId);
+    const answer = await rotate(id, body);
+
+    expect([answer.status, answer.json().detail]).toEqual([400, detail]);
+    expect(await listed(id)).toMatchObject({ rotatedTo: null, expiresAt: null });
+  });
+
+  test('that nobody knows is a 404', async () => {
+    expect((await rotate(anUnknownId(), { overlapSeconds: 0 })).status).toBe(404);
+  });
+});
+
+describe.concurrent('a token', () => {
+  test('that expires is a 401 that says so, and ends its stream and its file under way', async () => {
+    const { token } = await aToken(shared.product, game.projectId, {
+      scopes: ['read', 'reports:write'],
+      expiresAt: new Date(Date.now() + 4_000).toISOString(),
+    });
+    const stream = await openStream(token);
+    const upload = await halfAnUpload(token);
+
+    await stream.ended;
+    expect(await upload.answered).not.toBe(200);
+    const refused = await get(token);
+    expect([refused.status, refused.json().detail]).toEqual([401, 'the access token has expired']);
+    expect(refused.headers.get('www-authenticate')).toContain('error="invalid_token"');
+  });
+
+  test('with a wrong character is told from one that nobody knows', async () => {
+    const { token } = await aToken(shared.product, game.projectId);
+    const mistyped = token.slice(0, -1) + (token.endsWith('x') ? 'y' : 'x');
+
+    expect(token).toMatch(/^qlt_[0-9A-Za-z]{44}$/);
+    expect((await get(mistyped)).json().detail).toContain('a character is wrong');
+    expect((await get('qlt_nobody')).json().detail).toBe('the access token is unknown, or was revoked');
+  });
+
+  test('tells the minute in which it was last used; a refused request is no use of it', async () => {
+    const { id, token } = await aToken(shared.product, game.projectId, {
+      expiresAt: new Date(Date.now() + 600_000).toISOString(),
+    });
+    expect(await listed(id)).toMatchObject({ lastUsedAt: null });
+    const before = Math.floor(Date.now() / 60_000) * 60_000;
+    expect((await post(token)).status).toBe(201);
+
+    const { lastUsedAt } = await listed(id);
+    expect(Date.parse(lastUsedAt)).toBeGreaterThanOrEqual(before);
+    expect(Date.parse(lastUsedAt)).toBeLessThanOrEqual(Date.now());
+    expect(Date.parse(lastUsedAt) % 60_000).toBe(0);
+  });
+});
+
+describe('a JWT of the issuer', () => {
+  test('writes in its project, uploads, and retracts what its subject has filed with another one, and no other subject', async () => {
+    const [token, later, other] = [aJwt(), aJwt({ jti: 'later' }), aJwt({ sub: 'player-2' })];
+    const filed = (await report(token)).json().id;
+    const upload = await halfAnUpload(token, 2_000);
+
+    expect((await post(token)).status).toBe(201);
+    expect(await upload.answered).toBe(200);
+    expect((await retract(other, filed)).status).toBe(403);
+    expect((await retract(later, filed)).status).toBe(204);
+  });
+
+  test('may do no more than its scopes, and is known in no other project than its tenant’s', async () => {
+    const elsewhere = await shared.aProject();
+
+    expect((await get(aJwt())).status).toBe(403);
+    const refused = await post(aJwt({ questlog_tenant: elsewhere.tenantId }));
+    expect([refused.status, refused.json().detail]).toEqual([
+      401,
+      'the project that the JWT names is not of the tenant that it names',
+    ]);
+    expect((await post(aJwt({ questlog_project: anUnknownId() }))).status).toBe(401);
+  });
+
+  test('ends with its exp: streams and files under way too', async () => {
+    // Beyond the skew of clocks it ends in three seconds.
+    const token = aJwt({ exp: Math.floor(Date.now() / 1000) - 26, scope: 'read reports:write' });
+    const stream = await openStream(token);
+    const upload = await halfAnUpload(token);
+
+    await stream.ended;
+    expect(await upload.answered).not.toBe(200);
+    expect((await get(token)).json().detail).toMatch(/has expired$/);
+  });
+
+  test('writes nothing while its project is suspended', async () => {
+    const project = `/admin/projects/${game.projectId}`;
+    await shared.product.admin('PATCH', project, { suspended: true });
+    const refused = await post(aJwt());
+    await shared.product.admin('PATCH', project, { suspended: false });
+
+    expect([refused.status, refused.json().code]).toEqual([403, 'suspended']);
+    expect((await post(aJwt())).status).toBe(201);
+  });
+
+  test('that is none is a 401 with the reason; what asks for no token is answered all the same', async () => {
+    const none = aJwt({}, { alg: 'none' });
+    const refused = await post(none);
+
+    expect([refused.status, refused.json().detail]).toEqual([
+      401,
+      'the access token is not a valid JWT: it is signed with an algorithm that is not allowed here',
+    ]);
+    expect((await fetch(`${shared.product.credentials.baseUrl}/health`, bearer(none))).status).toBe(200);
+  });
+
+  test('leaves no trace in the log', () => {
+    const said = `${shared.product.stdout()}${shared.product.stderr()}`;
+
+    expect(sentJwts.length).toBeGreaterThan(0);
+    expect(sentJwts.flatMap((text) => text.split('.')).filter((part) => said.includes(part))).toEqual([]);
+  });
+});
+
+function rotate(id: string, body: object): Promise<Answer> {
+  return shared.product.admin('POST', `/admin/tokens/${id}/rotate`, body);
+}
+
+// biome-ignore lint/suspicious/noExplicitAny: a test looks into whatever was answered.
+async function listed(id: string): Promise<any> {
+  const all: { id: string }[] = (await shared.product.admin('GET', '/admin/tokens')).json();
+  return all.find((one) => one.id === id);
+}
+
+function post(token: string): Promise<Answer> {
+  return game.post(anEvent(), { Authorization: `Bearer ${token}` });
+}
+
+function report(token: string): Promise<Answer> {
+  const body = { sessionId: game.sessionId, content: { title: 'It broke' } };
+  return game.report(body, { Authorization: `Bearer ${token}` });
+}
+
+function retract(token: string, id: string): Promise<Answer> {
+  return game.request('DELETE', `/v1/reports/${id}`, bearer(token));
+}
+
+function get(token: string): Promise<Answer> {
+  return game.request('GET', '/v1/quota', bearer(token));
+}
+
+/** Four callers at once, each again as soon as it is answered, until one is answered otherwise than 201. */
+function underLoad(ask: () => Promise<Answer>) {
+  let [isOver, taken] = [false, 0];
+  const refused: Answer[] = [];
+  const caller = async (): Promise<void> => {
+    while (!isOver) {
+      const answer = await ask();
+      if (answer.status === 201) taken += 1;
+      else {
+        refused.push(answer);
+        isOver = true;
+      }
+    }
+  };
+  const untilRefused = Promise.all(Array.from({ length: 4 }, caller)).then(() => refused);
+  return {
+    untilRefused,
+    taken: () => taken,
+    stop: () => {
+      isOver = true;
+    },
+  };
+}
+
+/** Resolves once it is open. */
+async function openStream(token: string): Promise<{ readonly ended: Promise<string> }> {
+  const { baseUrl } = shared.product.credentials;
+  const stream = await fetch(`${baseUrl}/v1/linked-events?from=end`, {
+    ...bearer(token),
+  });
+  expect(stream.status).toBe(200);
+  return { ended: stream.text() };
+}
+
+/** Resolves once so many of the 2,000 bytes of a file are on their way; the others are not sent. */
+async function halfAnUpload(
+  token: string,
+  bytes = 1_000,
+): Promise<{ readonly answered: Promise<number | 'cut off'> }> {
+  const asked = await game.request('POST', '/v1/ingest/uploads', {
+    ...bearer(token),
+    body: { fileName: 'game.log', mimeType: 'text/plain', attachmentType: 'log_bundle', sizeBytes: 2_000 },
+  });
+  expect(asked.status, asked.text()).toBe(201);
+  const headers = { 'Content-Type': 'text/plain', 'Content-Length': '2000' };
+  const sent = request(asked.json().uploadUrl, { method: 'PUT', headers });
+  const answered = new Promise<number | 'cut off'>((resolve) => {
+    sent.once('response', (answer) => resolve(answer.statusCode ?? 0));
+    sent.once('error', () => resolve('cut off'));
+  });
+  await new Promise((resolve) => sent.write('x'.repeat(bytes), resolve));
+  return { answered };
+}
+
+function bearer(token: string): { headers: { Authorization: string } } {
+  return { headers: { Authorization: `Bearer ${token}` } };
+}
+
+const sentJwts: string[] = [];
+
+function aJwt(claims: object = {}, header: object = {}): string {
+  const base64 = (value: object): string => Buffer.from(JSON.stringify(value)).toString('base64url');
+  const signed = [
+    base64({ alg: 'ES256', kid: 'one', ...header }),
+    base64({
+      ...{ iss: ISSUER, aud: 'questlog', sub: 'player-1', exp: Math.floor(Date.now() / 1000) + 600 },
+      ...{ questlog_project: game.projectId, scope: 'events:write reports:write', ...claims },
+    }),
+  ].join('.');
+  const signature = sign('sha256', Buffer.from(signed), { key: privateKey, dsaEncoding: 'ieee-p1363' });
+  const text = `${signed}.${signature.toString('base64url')}`;
+  sentJwts.push(text);
+  return text;
+}
