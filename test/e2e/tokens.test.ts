@@ -159,6 +159,31 @@ describe.concurrent('a token', () => {
     expect((await get('qlt_nobody')).json().detail).toBe('the access token is unknown, or was revoked');
   });
 
+  test('with a rate per address is a 429 past it, with its successor too; others are not touched by it', async () => {
+    const perAddress = { requestsPerSecond: 1 };
+    const limited = (
+      await shared.product.admin('POST', '/admin/tokens', { projectId: game.projectId, perAddress })
+    ).json();
+    const successor = (await rotate(limited.id, { overlapSeconds: 60 })).json();
+    const begunMs = Date.now();
+    const tokens = Array.from({ length: 100 }, (_, n) => (n % 2 === 0 ? limited.token : successor.token));
+    const answers = await Promise.all(tokens.map(post));
+    const seconds = (Date.now() - begunMs) / 1000;
+    const refused = answers.find(({ status }) => status !== 201);
+
+    expect([refused?.status, refused?.json().detail]).toEqual([
+      429,
+      expect.stringContaining('with this token an address may send 1 requests a second; try again in '),
+    ]);
+    expect(Number(refused?.headers.get('retry-after'))).toBeGreaterThan(0);
+    // A burst of ten seconds, and what was refilled meanwhile.
+    const taken = answers.filter(({ status }) => status === 201).length;
+    expect(taken).toBeGreaterThanOrEqual(10);
+    expect(taken).toBeLessThanOrEqual(10 + Math.ceil(seconds));
+    expect((await game.post(anEvent())).status).toBe(201);
+    expect(await listed(successor.id)).toMatchObject({ perAddress });
+  });
+
   test('tells the minute in which it was last used; a refused request is no use of it', async () => {
     const { id, token } = await aToken(shared.product, game.projectId, {
       expiresAt: new Date(Date.now() + 600_000).toISOString(),

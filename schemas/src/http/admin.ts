@@ -144,6 +144,12 @@ export const RetentionOutput = Type.Object({
     { description: 'Empty for one project: a topic holds those of all.' },
   ),
 });
+const perAddress = Nullable(
+  Type.Object(
+    { requestsPerSecond: Type.Integer({ minimum: 1, maximum: 1_000_000 }) },
+    { ...only, description: 'What each address may send with it, an ingest; null: any.' },
+  ),
+);
 
 export const TokenInput = Type.Object(
   {
@@ -155,6 +161,7 @@ export const TokenInput = Type.Object(
       }),
     ),
     expiresAt: Type.Optional(Nullable(Timestamp)),
+    perAddress: Type.Optional(perAddress),
   },
   only,
 );
@@ -190,6 +197,7 @@ export const TokenOutput = Type.Object({
   projectId: Uuid,
   scopes: Type.Array(scope),
   expiresAt: Nullable(Timestamp),
+  perAddress,
   lastUsedAt: Nullable(Timestamp),
   rotatedFrom: Nullable(Uuid),
   rotatedTo: Nullable(Uuid),

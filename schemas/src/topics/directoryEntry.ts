@@ -88,6 +88,8 @@ export interface Token {
   readonly scopes: readonly Scope[];
   /** Milliseconds since the epoch; null: never. */
   readonly expiresAt: number | null;
+  /** How many requests a second an address may send with it; null or absent: any. */
+  readonly addressRequestsPerSecond?: number | null;
   /** The token that it takes the place of; null or absent: it is nobody's successor. */
   readonly rotatedFrom?: string | null;
   /** The token that takes its place; null or absent: none. */
@@ -172,6 +174,7 @@ const token = record('Token', [
   { name: 'sha256', type: 'string' },
   { name: 'scopes', type: { type: 'array', items: 'string' } },
   optional('expiresAt', 'long'),
+  optional('addressRequestsPerSecond', 'int'),
   optional('rotatedFrom', UUID),
   optional('rotatedTo', UUID),
   optional('firstId', UUID),

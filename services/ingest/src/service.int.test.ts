@@ -1,5 +1,6 @@
 /** How many files a stranger opens to follow one event: those of which a function runs between its bytes and its answer. */
 import { randomUUID } from 'node:crypto';
+import { BlockList } from 'node:net';
 import { Router } from '@koa/router';
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import { sha256Hex } from '@questlog/runtime/directory/directory';
@@ -172,6 +173,7 @@ async function anIngest(log: Log) {
     settings: {
       ...{ toGames: anyPort, toOperators: anyPort, adminAllowedHosts: [] },
       ...{ defaultRevision: 'A', corsOrigins: '*', publicUrl: '', hasDocs: true, maxSessionLinks: 20_000 },
+      trustedProxies: new BlockList(),
     },
   });
   const metrics = async () => await (await fetch(`http://127.0.0.1:${adminPort}/metrics`)).text();

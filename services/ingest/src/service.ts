@@ -1,5 +1,6 @@
 /** The ingest service: everything behind the two listeners, wired. */
 import { randomUUID } from 'node:crypto';
+import type { BlockList } from 'node:net';
 
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import type { DirectoryHandle } from '@questlog/runtime/directory/openDirectory';
@@ -32,6 +33,7 @@ import { openSessions } from './known/sessions.ts';
 import { heldBy } from './ledger/held.ts';
 import { openReceived } from './ledger/received.ts';
 import { openVerifier } from './ledger/verify.ts';
+import { openAddressLimits } from './limits/addresses.ts';
 import { watchIngests } from './limits/ingests.ts';
 import { openLimits } from './limits/limits.ts';
 import { openLinkedEventStreams } from './linkedEvents/streams.ts';
@@ -78,6 +80,8 @@ export interface IngestServiceDeps {
     readonly hasDocs: boolean;
     /** Links by its session that a report gets at most. */
     readonly maxSessionLinks: number;
+    /** Whose `X-Forwarded-For` is believed. */
+    readonly trustedProxies: BlockList;
     /** Undefined: JWTs are not set up. */
     readonly jwt?: JwtOptions | undefined;
   };
@@ -173,8 +177,9 @@ async function openListeners({ settings, lifecycle }: IngestServiceDeps, toGames
 function openTokens(deps: IngestServiceDeps) {
   const uses = openTokenUses(deps);
   deps.lifecycle.onStop('uses of tokens', () => uses.close());
-  const { jwt } = deps.settings;
-  return { uses, jwts: jwt && openJwtVerifier(jwt, deps) };
+  const { jwt, trustedProxies } = deps.settings;
+  const addresses = openAddressLimits({ ...deps, trustedProxies });
+  return { uses, addresses, jwts: jwt && openJwtVerifier(jwt, deps) };
 }
 
 function dropOld({ uploads, lifecycle, ...deps }: IngestServiceDeps, filed: Projection): void {

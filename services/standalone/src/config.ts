@@ -50,6 +50,11 @@ export const settings = Type.Object({
     description:
       'Origins whose web pages may use the listener for games, separated by commas (`https://game.example`); `*`: every one, `off`: none.',
   }),
+  trustedProxies: setting.optional({
+    env: 'QUESTLOG_TRUSTED_PROXIES',
+    description:
+      'Addresses and networks of proxies before the listener for games, separated by commas: what they say in `X-Forwarded-For` is believed where a token is limited per address.',
+  }),
   docs: setting.choice(['on', 'off'], {
     env: 'QUESTLOG_DOCS',
     default: 'on',

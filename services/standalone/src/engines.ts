@@ -1,7 +1,9 @@
 /** Opens what the services stand on: a log, a schema registry and ClickHouse, each the embedded one or a real one. */
+import type { BlockList } from 'node:net';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { type AllowedOrigins, allowedOrigins } from '@questlog/ingest/http/cors';
+import { proxiesIn } from '@questlog/ingest/limits/addresses';
 import type { JwtOptions } from '@questlog/ingest/tokens/jwt/jwtVerifier';
 import type { S3StoreOptions } from '@questlog/ingest/uploads/s3Store';
 import { startEngineProcess } from '@questlog/runtime/clickhouse/chdb/engineProcess';
@@ -55,6 +57,8 @@ export interface EngineChoice {
   readonly publicUrl: string;
   /** Undefined where JWTs are not set up. */
   readonly jwt: JwtOptions | undefined;
+  /** Whose `X-Forwarded-For` is believed. */
+  readonly trustedProxies: BlockList;
   readonly kafka: KafkaConnection | undefined;
   readonly address: StoreOptions | undefined;
   /** On that ClickHouse; undefined where the settings name none. */
@@ -139,8 +143,9 @@ export function checkedChoice(settings: Settings, mayBeEmbedded: boolean): Engin
   const corsOrigins = checked(() => allowedOrigins(settings.corsOrigins)) ?? [];
   const publicUrl = checked(() => checkedPublicUrl(settings.publicUrl)) ?? '';
   const jwt = checked(() => jwtOptions(settings));
+  const trustedProxies = checked(() => proxiesIn(settings.trustedProxies)) ?? proxiesIn('');
   if (problems.length > 0) throw new StartRefused(`settings: ${problems.join('; ')}`);
-  return { kafka, address, reader, uploads, corsOrigins, publicUrl, jwt };
+  return { kafka, address, reader, uploads, corsOrigins, publicUrl, jwt, trustedProxies };
 }
 
 /** A folder serves one ingest. On Kafka there can be several, so that it has to be asked for. */

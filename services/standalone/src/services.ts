@@ -107,7 +107,7 @@ export async function startServices(deps: Deps): Promise<Running> {
     settings: {
       ...{ toGames, toOperators, corsOrigins: choice.corsOrigins, maxSessionLinks: settings.reportLinks },
       ...{ defaultRevision: settings.revision, publicUrl: choice.publicUrl, hasDocs: settings.docs === 'on' },
-      jwt: choice.jwt,
+      ...{ jwt: choice.jwt, trustedProxies: choice.trustedProxies },
       adminAllowedHosts: settings.adminAllowedHosts.split(',').map((host) => host.trim()),
     },
   });

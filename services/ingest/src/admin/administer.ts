@@ -169,6 +169,7 @@ function tokenOperations(
           projectId: projectOf(current, input.projectId).id,
           sha256: sha256Hex(token),
           scopes: [...new Set(input.scopes ?? DEFAULT_SCOPES)],
+          addressRequestsPerSecond: input.perAddress?.requestsPerSecond ?? null,
           expiresAt: input.expiresAt == null ? null : expiryOf(input.expiresAt, clock.now()),
           createdAt: clock.now(),
         };
@@ -226,7 +227,7 @@ function shown<T extends { readonly createdAt: number }>(
 }
 
 function tokenShown(
-  { id, projectId, scopes, expiresAt, rotatedFrom, rotatedTo, createdAt }: Token,
+  { id, projectId, scopes, expiresAt, rotatedFrom, rotatedTo, createdAt, ...of }: Token,
   usedAt: number | null,
 ): object {
   return {
@@ -234,6 +235,8 @@ function tokenShown(
     projectId,
     scopes,
     expiresAt: expiresAt === null ? null : formatMillis(expiresAt),
+    perAddress:
+      of.addressRequestsPerSecond == null ? null : { requestsPerSecond: of.addressRequestsPerSecond },
     lastUsedAt: usedAt === null ? null : formatMillis(usedAt),
     ...{ rotatedFrom: rotatedFrom ?? null, rotatedTo: rotatedTo ?? null },
     createdAt: formatMillis(createdAt),

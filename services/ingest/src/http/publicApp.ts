@@ -13,6 +13,7 @@ import { unknownOf } from '../core/unknownFields.ts';
 import { type IngestDeps, ingest } from '../events/ingestEvents.ts';
 import { listEvents, type ReadDeps, readEvent, readQuota, readSessionEvents } from '../events/readEvents.ts';
 import type { Received } from '../ledger/received.ts';
+import type { AddressLimits } from '../limits/addresses.ts';
 import type { Limits } from '../limits/limits.ts';
 import { parseToken, type StreamPosition } from '../linkedEvents/core/linkedEventToken.ts';
 import type { LinkedEventStreams } from '../linkedEvents/streams.ts';
@@ -51,6 +52,7 @@ export interface PublicAppDeps {
   readonly rejects: Rejects;
   readonly received: Received;
   readonly limits: Limits;
+  readonly addresses: AddressLimits;
   /** Undefined where JWTs are not set up. */
   readonly jwts?: JwtVerifier | undefined;
   readonly uses: Pick<TokenUses, 'note'>;
@@ -105,7 +107,7 @@ export function publicApp(deps: PublicAppDeps): Koa {
 }
 
 function callerOf(deps: PublicAppDeps): (ctx: RouterContext, scope: Scope) => Principal {
-  const { directory, defaultRevision, clock, limits, uses } = deps;
+  const { directory, defaultRevision, clock, limits, addresses, uses } = deps;
   return (ctx, scope) => {
     const known: Principal | undefined = ctx.state['principal'];
     const now = { directory, defaultRevision, nowMs: clock.now() };
@@ -118,6 +120,7 @@ function callerOf(deps: PublicAppDeps): (ctx: RouterContext, scope: Scope) => Pr
     // Behind its body a request is asked once more who sends it, and counts once.
     if (known !== undefined) return principal;
     if (principal.tokenId !== null && principal.jwtEndsAtMs === undefined) uses.note(principal.tokenId);
+    addresses.admit(principal, ctx.req);
     if (scope !== 'read' && isHeldBack(principal)) limits.admit(principal, ctx.headers);
     return principal;
   };

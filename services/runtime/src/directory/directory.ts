@@ -30,6 +30,8 @@ export interface Principal {
   readonly tokenId: string | null;
   /** The first of the tokens of which this one is the latest successor. */
   readonly firstTokenId?: string;
+  /** Absent: any. */
+  readonly addressRequestsPerSecond?: number;
   /** Of a JWT, which the directory does not know: when it ends. */
   readonly jwtEndsAtMs?: number;
 }
@@ -78,14 +80,19 @@ export function tokenWith(directory: Directory, text: string): Token | undefined
 /** Whom a token stands for, whether or not it has expired. Undefined: its project or tenant is not there. */
 export function principalOf(
   directory: Directory,
-  { id: tokenId, firstId, projectId, scopes }: Pick<Token, 'id' | 'firstId' | 'projectId' | 'scopes'>,
+  token: Pick<Token, 'id' | 'firstId' | 'projectId' | 'scopes' | 'addressRequestsPerSecond'>,
   defaultRevision: Revision,
 ): Principal | undefined {
-  const project = directory.projects.get(projectId);
+  const { id: tokenId, firstId, scopes, addressRequestsPerSecond: perAddress } = token;
+  const project = directory.projects.get(token.projectId);
   const tenant = project && directory.tenants.get(project.tenantId);
   if (project === undefined || tenant === undefined) return undefined;
   const revision = project.revision ?? defaultRevision;
-  return { tenant, project, revision, scopes, tokenId, ...(firstId != null && { firstTokenId: firstId }) };
+  return {
+    ...{ tenant, project, revision, scopes, tokenId },
+    ...(firstId != null && { firstTokenId: firstId }),
+    ...(perAddress != null && { addressRequestsPerSecond: perAddress }),
+  };
 }
 
 /** Undefined: it was revoked, or has expired. */

@@ -1,0 +1,126 @@
+import type { IncomingMessage } from 'node:http';
+import type { Principal } from '@questlog/runtime/directory/directory';
+import { expect, test } from 'vitest';
+import { MAX_ADDRESSES, openAddressLimits, proxiesIn } from './addresses.ts';
+
+let nowMs = 0;
+const refusals: unknown[] = [];
+
+/** Of one request a second. */
+function limits(trusted = '') {
+  nowMs = 1_000_000;
+  refusals.length = 0;
+  const { admit } = openAddressLimits({
+    clock: { now: () => nowMs },
+    metrics: { rejectsByLimit: { inc: (labels: unknown) => refusals.push(labels) } } as never,
+    trustedProxies: proxiesIn(trusted),
+  });
+  /** How many of so many requests pass. */
+  return (remoteAddress: string, count = 1, { forwarded, ...of }: Given = {}): number => {
+    const headers = forwarded === undefined ? {} : { 'x-forwarded-for': forwarded };
+    const request = { socket: { remoteAddress }, headers } as unknown as IncomingMessage;
+    const principal = { tokenId: 'a', addressRequestsPerSecond: 1, ...of } as unknown as Principal;
+    return Array.from({ length: count }, () => {
+      try {
+        admit(principal, request);
+        return 1;
+      } catch (error) {
+        expect(error).toMatchObject({ code: 'rate_limited', headers: { 'Retry-After': '1' } });
+        return 0;
+      }
+    }).filter((passed) => passed === 1).length;
+  };
+}
+
+interface Given extends Partial<Principal> {
+  readonly forwarded?: string;
+}
+
+test('an address may send its rate and a burst of ten seconds, and others are not touched by it', () => {
+  const sent = limits();
+
+  expect(sent('192.0.2.1', 15)).toBe(10);
+  expect(refusals).toEqual(Array(5).fill({ limit: 'address-requests' }));
+  expect(sent('192.0.2.2')).toBe(1);
+  nowMs += 3_000;
+  expect(sent('192.0.2.1', 15)).toBe(3);
+});
+
+test('a token without a rate per address is not limited, and another token’s requests do not count', () => {
+  const sent = limits();
+  expect(sent('192.0.2.1', 100, { addressRequestsPerSecond: undefined } as never)).toBe(100);
+  expect(sent('192.0.2.1', 11)).toBe(10);
+
+  expect(sent('192.0.2.1', 1, { tokenId: 'b' })).toBe(1);
+});
+
+test('a token and its successor have one rate', () => {
+  const sent = limits();
+  expect(sent('192.0.2.1', 10)).toBe(10);
+
+  expect(sent('192.0.2.1', 1, { tokenId: 'b', firstTokenId: 'a' })).toBe(0);
+});
+
+test.each([
+  ['2001:db8::1', '2001:db8:0:0:ffff::9'],
+  ['::ffff:192.0.2.1', '192.0.2.1'],
+  ['fe80::1%eth0', 'fe80::2%eth1'],
+])('%s and %s are one address', (one, other) => {
+  const sent = limits();
+  expect(sent(one, 10)).toBe(10);
+
+  expect(sent(other)).toBe(0);
+});
+
+test.each([
+  ['2001:db8::1', '2001:db8:0:1::1'],
+  ['192.0.2.1', '192.0.2.2'],
+])('%s and %s are two', (one, other) => {
+  const sent = limits();
+  expect(sent(one, 10)).toBe(10);
+
+  expect(sent(other)).toBe(1);
+});
+
+test('what a stranger says in X-Forwarded-For counts for nothing', () => {
+  const sent = limits('10.0.0.0/8');
+  expect(sent('192.0.2.1', 10, { forwarded: '198.51.100.1' })).toBe(10);
+
+  expect(sent('192.0.2.1', 1, { forwarded: '198.51.100.2' })).toBe(0);
+});
+
+test('behind trusted proxies the last address that none of them has counts, whatever stands before it', () => {
+  const sent = limits('10.0.0.0/8, fd00::1');
+  expect(sent('10.0.0.1', 10, { forwarded: '203.0.113.1, 198.51.100.1:4711, fd00::1' })).toBe(10);
+
+  expect(sent('10.0.0.2', 1, { forwarded: '203.0.113.9, 198.51.100.1' })).toBe(0);
+  expect(sent('::ffff:10.0.0.2', 1, { forwarded: '198.51.100.1' })).toBe(0);
+  expect(sent('10.0.0.2', 1, { forwarded: '198.51.100.2' })).toBe(1);
+});
+
+test('where a proxy names no address its own one counts', () => {
+  const sent = limits('10.0.0.1');
+  expect(sent('10.0.0.1', 10, { forwarded: 'unknown' })).toBe(10);
+
+  expect(sent('10.0.0.1', 1, { forwarded: '' })).toBe(0);
+  expect(sent('10.0.0.1')).toBe(0);
+});
+
+test('so many addresses are known; beyond them the one that was silent longest begins anew', () => {
+  const sent = limits();
+  const nth = (n: number) => `10.${n >> 16}.${(n >> 8) & 255}.${n & 255}`;
+  expect(sent('192.0.2.1', 10)).toBe(10);
+  for (let n = 1; n < MAX_ADDRESSES; n++) sent(nth(n));
+  expect(sent('192.0.2.1')).toBe(0);
+  sent(nth(MAX_ADDRESSES), 10);
+
+  expect(sent(nth(1), 11)).toBe(10);
+  expect(sent('192.0.2.1')).toBe(0);
+});
+
+test.each(['10.0.0', '10.0.0.0/33', '::/129', '10.0.0.0/8/8', 'proxy.local', '10.0.0.0/x'])(
+  '%s is no proxy',
+  (text) => {
+    expect(() => proxiesIn(`127.0.0.1, ${text}`)).toThrow(`QUESTLOG_TRUSTED_PROXIES: ${text} is no address`);
+  },
+);

@@ -1,0 +1,104 @@
+/**
+ * Holds the addresses that a token is used from to a rate, where the token has one: it is for clients in players' hands, one of
+ * which may be changed. In memory, each ingest for itself.
+ */
+import type { IncomingMessage } from 'node:http';
+import { BlockList, isIP, isIPv4, isIPv6 } from 'node:net';
+import type { Principal } from '@questlog/runtime/directory/directory';
+import type { Clock } from '@questlog/runtime/process/clock';
+import type { IngestMetrics } from '../metrics.ts';
+import { Rejected } from '../rejected.ts';
+import { Bucket } from './core/bucket.ts';
+
+export interface AddressLimits {
+  /** @throws Rejected 429 where the address has sent more requests with this token than its rate allows. */
+  admit(principal: Principal, request: IncomingMessage): void;
+}
+
+export interface AddressLimitsDeps {
+  readonly clock: Clock;
+  readonly metrics: Pick<IngestMetrics, 'rejectsByLimit'>;
+  /** Whose `X-Forwarded-For` is believed. */
+  readonly trustedProxies: BlockList;
+}
+
+/** Pairs of a token and an address; beyond them the one that was used longest ago is forgotten, and begins anew. */
+export const MAX_ADDRESSES = 50_000;
+/** What was not sent for so long may be sent at once. */
+const BURST_S = 10;
+
+export function openAddressLimits({ clock, metrics, trustedProxies }: AddressLimitsDeps): AddressLimits {
+  const buckets = new Map<string, Bucket>();
+  return {
+    admit: (principal, request) => {
+      const { addressRequestsPerSecond: perSecond, firstTokenId, tokenId } = principal;
+      if (perSecond === undefined) return;
+      // A token and its successor are one here: a rotation doubles nothing.
+      const key = `${firstTokenId ?? tokenId} ${networkOf(clientAddress(request, trustedProxies))}`;
+      const bucket = buckets.get(key) ?? new Bucket();
+      buckets.delete(key);
+      buckets.set(key, bucket);
+      const [oldest] = buckets.size > MAX_ADDRESSES ? buckets.keys() : [];
+      if (oldest !== undefined) buckets.delete(oldest);
+      const level = bucket.level(clock.now(), { perSecond, capacity: perSecond * BURST_S });
+      if (level >= 1) return bucket.take(1);
+      metrics.rejectsByLimit.inc({ limit: 'address-requests' });
+      const seconds = Math.ceil((1 - level) / perSecond);
+      throw new Rejected(
+        'rate_limited',
+        `with this token an address may send ${perSecond} requests a second; try again in ${seconds} s`,
+        { headers: { 'Retry-After': String(seconds) } },
+      );
+    },
+  };
+}
+
+/** Addresses and networks (`10.0.0.0/8`), separated by commas. @throws Error naming one that is neither. */
+export function proxiesIn(text: string): BlockList {
+  const proxies = new BlockList();
+  for (const part of text.split(',').map((each) => each.trim())) {
+    if (part === '') continue;
+    const [address = '', bits, ...more] = part.split('/');
+    const family = isIPv4(address) ? 'ipv4' : 'ipv6';
+    const most = family === 'ipv4' ? 32 : 128;
+    const prefix = bits === undefined ? most : /^\d{1,3}$/.test(bits) ? Number(bits) : Number.NaN;
+    if (isIP(address) === 0 || more.length > 0 || !(prefix <= most)) {
+      throw new Error(`QUESTLOG_TRUSTED_PROXIES: ${part} is no address and no network, such as 10.0.0.0/8`);
+    }
+    proxies.addSubnet(address, prefix, family);
+  }
+  return proxies;
+}
+
+/** Of whoever sent the request to the first proxy that is trusted: what stands further left anybody may have written. */
+function clientAddress({ socket, headers }: IncomingMessage, trusted: BlockList): string {
+  let client = plain(socket.remoteAddress ?? '');
+  const header = headers['x-forwarded-for'] ?? '';
+  const hops = (Array.isArray(header) ? header.join(',') : header).split(',');
+  while (isIP(client) !== 0 && trusted.check(client, isIPv4(client) ? 'ipv4' : 'ipv6')) {
+    const before = plain((hops.pop() ?? '').trim());
+    if (isIP(before) === 0) break;
+    client = before;
+  }
+  return client;
+}
+
+/** Without brackets or port; an IPv4 address in an IPv6 one as itself. */
+function plain(text: string): string {
+  const address = /^\[([^\]]*)\](?::\d+)?$/.exec(text)?.[1] ?? text.replace(/^([\d.]+):\d+$/, '$1');
+  return address.replace(/^::ffff:(?=[\d.]+$)/i, '');
+}
+
+/** Of IPv6 the first 64 bits: whoever has one address has all that begin so. */
+function networkOf(address: string): string {
+  if (!isIPv6(address)) return address;
+  // In the one way of writing that there is of each.
+  const [head = '', tail] = new URL(`http://[${address.replace(/%.*$/, '')}]`).hostname
+    .slice(1, -1)
+    .split('::');
+  const [first, last] = [head, tail ?? ''].map((part) => (part === '' ? [] : part.split(':')));
+  const zeros = tail === undefined ? 0 : 8 - (first?.length ?? 0) - (last?.length ?? 0);
+  return [...(first ?? []), ...Array.from({ length: zeros }, () => '0'), ...(last ?? [])]
+    .slice(0, 4)
+    .join(':');
+}
