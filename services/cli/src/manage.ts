@@ -117,8 +117,8 @@ function tokens(at: () => Promise<Reach>): Command {
       .option('--json', 'for programs'),
     'questlog tokens create --project 0b0a4c0e-5a3f-4a55-9a3c-5b6f0d6f6a11 --scopes events:write,reports:write',
   ).action(async ({ project, scopes, expires, perAddress, json }) => {
-    const limit = perAddress === undefined ? null : { requestsPerSecond: perAddress };
-    const input: TokenInput = { projectId: project, scopes, expiresAt: expires, perAddress: limit };
+    const limit = perAddress === undefined ? {} : { perAddress: { requestsPerSecond: perAddress } };
+    const input: TokenInput = { projectId: project, scopes, expiresAt: expires, ...limit };
     await write(at, 'POST', '/admin/tokens', { input, columns: ['id', 'token'], json });
   });
   rotate(group, at);
