@@ -23,7 +23,8 @@ import { expect, onTestFinished, test, vi } from 'vitest';
 import { ingestMetrics } from './metrics.ts';
 import { startIngest } from './service.ts';
 
-const MOST_FILES = 31;
+/** With the note of when its token was last used, which is no part of the directory that others write. */
+const MOST_FILES = 32;
 const TOKEN = 'the-token-of-a-game';
 
 test(`an event crosses at most ${MOST_FILES} files from its bytes to its answer`, async () => {

@@ -120,7 +120,7 @@ function callerOf(deps: PublicAppDeps): (ctx: RouterContext, scope: Scope) => Pr
     // Behind its body a request is asked once more who sends it, and counts once.
     if (known !== undefined) return principal;
     if (principal.tokenId !== null && principal.jwtEndsAtMs === undefined) uses.note(principal.tokenId);
-    addresses.admit(principal, ctx.req);
+    if (principal.addressRequestsPerSecond !== undefined) addresses.admit(principal, ctx.req);
     if (scope !== 'read' && isHeldBack(principal)) limits.admit(principal, ctx.headers);
     return principal;
   };
