@@ -21,8 +21,6 @@ import type {
   Token,
 } from '@questlog/schemas/topics/directoryEntry';
 import { canonicalUuid } from '@questlog/schemas/uuid';
-import { problem, refusal, timestampField } from '../core/fieldProblems.ts';
-import { formatMicros } from '../core/occurredAt.ts';
 import { switchesAt } from '../limits/core/switchEvents.ts';
 import { Rejected } from '../rejected.ts';
 import { expiryOf, formatMillis, rotateToken } from '../tokens/rotateToken.ts';

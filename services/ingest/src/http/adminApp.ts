@@ -128,10 +128,7 @@ export function adminApp(deps: AdminAppDeps): Koa {
   testEventRoute(router, deps);
   write('post', '/admin/tokens', TokenInput, operations.createToken);
   write('post', '/admin/tokens/:id/rotate', TokenRotation, operations.rotateToken);
-  router.delete('/admin/tokens/:id', async (ctx) => {
-    await operations.revokeToken(ctx.params['id'] ?? '');
-    ctx.status = 204;
-  });
+  revokeRoute(router, operations);
   retractRoute(router, deps);
   retryRoute(router, deps);
   sqlRoute(router, deps.reader);
@@ -156,6 +153,13 @@ export function adminApp(deps: AdminAppDeps): Koa {
   app.use(router.routes());
   app.use(noRoute(router));
   return app;
+}
+
+function revokeRoute(router: RouterInstance, { revokeToken }: ReturnType<typeof administer>): void {
+  router.delete('/admin/tokens/:id', async (ctx) => {
+    await revokeToken(ctx.params['id'] ?? '');
+    ctx.status = 204;
+  });
 }
 
 function documentRoute(router: RouterInstance): void {
