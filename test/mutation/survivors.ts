@@ -260,21 +260,7 @@ export const SURVIVORS: readonly Survivors[] = [
     line: 'const cell = { count: 0',
     reason: 'it is changed at once',
   },
-  ...alike(
-    `${LINKED}/linkedEventToken.ts`,
-    'the token would not come back the same, and is refused for that',
-    [
-      'if (bytes.length < HEAD_BYTES',
-      'if (logId === undefined || nextOffsets',
-      'if (length > MAX_VARINT_BYTES',
-      'return length === 0 ? values',
-    ],
-  ),
-  ...alike(`${LINKED}/linkedEventToken.ts`, SAME_BY_ANOTHER_WAY, [
-    'canonicalUuid(hex.replace(',
-    "if (from === 'start' || from.logId",
-    'bytes.push((rest % CONTINUES) + CONTINUES)',
-  ]),
+  ...alike(`${LINKED}/linkedEventToken.ts`, SAME_BY_ANOTHER_WAY, ["if (from === 'start' || from.logId"]),
   ...alike(`${LINKED}/linkedEventText.ts`, SAME_BY_ANOTHER_WAY, [
     'if (!bytes.includes(LF)',
     'for (let at = 0; at < bytes.length',

@@ -43,6 +43,7 @@ const ROOMS_OF_INGEST = [
   'tokens',
   'limits',
   'ledger',
+  'places',
   'core',
   'metrics.ts',
   'rejected.ts',

@@ -1,6 +1,7 @@
 /**
- * `questlog.directory.v1`: tenants, projects and tokens, compacted by entity (`tenant:<id>`, `project:<id>`,
- * `token:<id>`), and when tokens were last used (`use:<token id>`). A tombstone revokes. Exactly one of the fields is set.
+ * `questlog.directory.v1`: tenants, projects, tokens and secrets, compacted by entity (`tenant:<id>`, `project:<id>`,
+ * `token:<id>`, `secret:<id>`), and when tokens were last used (`use:<token id>`). A tombstone revokes. Exactly one of the
+ * fields is set.
  */
 import { MILLIS, messageContract, optional, record, UUID } from './contract.ts';
 import { REVISION, type Revision } from './eventsAccepted.ts';
@@ -104,11 +105,19 @@ export interface TokenUse {
   readonly usedAt: number;
 }
 
+/** What all processes of the deployment know, and no client. */
+export interface Secret {
+  readonly id: string;
+  readonly bytes: Buffer;
+  readonly createdAt: number;
+}
+
 export interface DirectoryEntry {
   readonly tenant: Tenant | null;
   readonly project: Project | null;
   readonly token: Token | null;
   readonly use?: TokenUse | null;
+  readonly secret?: Secret | null;
 }
 
 export type EntityKind = keyof DirectoryEntry;
@@ -182,6 +191,11 @@ const token = record('Token', [
 ]);
 
 const use = record('TokenUse', [{ name: 'usedAt', type: MILLIS }]);
+const secret = record('Secret', [
+  { name: 'id', type: 'string' },
+  { name: 'bytes', type: 'bytes' },
+  { name: 'createdAt', type: MILLIS },
+]);
 
 export const directoryEntry = messageContract<DirectoryEntry>(TOPICS.directory, {
   name: 'DirectoryEntry',
@@ -190,5 +204,6 @@ export const directoryEntry = messageContract<DirectoryEntry>(TOPICS.directory, 
     optional('project', project),
     optional('token', token),
     optional('use', use),
+    optional('secret', secret),
   ],
 });

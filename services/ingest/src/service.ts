@@ -38,6 +38,7 @@ import { watchIngests } from './limits/ingests.ts';
 import { openLimits } from './limits/limits.ts';
 import { openLinkedEventStreams } from './linkedEvents/streams.ts';
 import type { IngestMetrics } from './metrics.ts';
+import { openSeals } from './places/seals.ts';
 import { openRejects } from './rejects/rejects.ts';
 import { openRetention } from './retention/retention.ts';
 import { isStillValid } from './tokens/credential.ts';
@@ -109,7 +110,7 @@ export async function startIngest(deps: IngestServiceDeps): Promise<IngestServic
   const { sessions, reports } = await openKnown(deps, { registered, filed }, cuts);
   const codec = await createCodec(registry, eventsAccepted);
   const verifier = await openVerifier({ ...deps, held: heldBy(store), codec, projection: events });
-  const linkedEvents = await openLinkedEventStreams({ log, registry, logger, metrics });
+  const linkedEvents = await openLinkedEventStreams({ ...deps, seals: openSeals(deps) });
   const letters = await openLetters(deps);
   lifecycle.onStop('dead letters', () => letters.close());
   warnOfEngines(deps);
@@ -127,7 +128,7 @@ export async function startIngest(deps: IngestServiceDeps): Promise<IngestServic
   const ingest = { ...known, ...storing, replays };
   // What a read waits for before it asks ClickHouse.
   const settling = { projection: events, linksSettled: watchLinks({ log, clock: steadyClock }), partitions };
-  const shared = { store: sharedReads(store, directory.current.projects) };
+  const shared = { store: sharedReads(store, directory.current.projects), seals: openSeals(deps) };
   const toGames = publicApp({
     bodies: { budget: new BodyBudget(metrics.bodyBytesInFlight), turns: new LoopTurns() },
     ...{ defaultRevision: settings.defaultRevision, corsOrigins: settings.corsOrigins },

@@ -1,6 +1,7 @@
 /** Events as ClickHouse has them, and pages of them by `occurredAt`; ties in the order of the log. */
 import { type EventRow, eventOfRow } from '@questlog/schemas/tables/events';
 import { type PageQuery, readLimit } from '../core/pageLimit.ts';
+import type { Seal } from '../core/sealed.ts';
 import { Rejected } from '../rejected.ts';
 import type { AnsweredEvent } from './core/answer.ts';
 
@@ -21,31 +22,32 @@ export const IN_PAGE = `(toUnixTimestamp64Micro(occurred_at), log_partition, log
 
 export interface Page {
   readonly limit: number;
+  readonly seal: Seal;
   readonly after: Cursor;
 }
 
 const FROM_THE_START: Cursor = { micros: '-9223372036854775808', partition: 0, offset: '0', index: 0 };
 
 /** @throws Rejected naming the parameter. */
-export function readPage({ limit, cursor }: PageQuery): Page {
-  const after = cursor === undefined ? FROM_THE_START : parseCursor(cursor);
+export function readPage({ limit, cursor }: PageQuery, seal: Seal): Page {
+  const after = cursor === undefined ? FROM_THE_START : parseCursor(cursor, seal);
   const rows = readLimit(limit);
   if (after === undefined) throw new Rejected('invalid_request', 'cursor: not one that an earlier page gave');
-  return { limit: rows, after };
+  return { limit: rows, after, seal };
 }
 
 /** One row more than the page has tells that there is another. */
-export function pageParams({ limit, after }: Page): Record<string, unknown> {
+export function pageParams({ limit, after }: Pick<Page, 'limit' | 'after'>): Record<string, unknown> {
   return { ...after, limit: limit + 1 };
 }
 
 export function pageOf<Row extends PositionedRow>(
   rows: readonly Row[],
-  { limit }: Page,
+  { limit, seal }: Page,
 ): { rows: readonly Row[]; next: string | null } {
   const page = rows.slice(0, limit);
   const last = rows.length > limit ? page.at(-1) : undefined;
-  return { rows: page, next: last === undefined ? null : formatCursor(cursorOf(last)) };
+  return { rows: page, next: last === undefined ? null : formatCursor(cursorOf(last), seal) };
 }
 
 /** All that a row says of an event; its reports are not in it. */
@@ -66,17 +68,25 @@ export interface Cursor {
   readonly index: number;
 }
 
-const FORM = /^(-?\d{1,17})\.(\d{1,9})\.(\d{1,16})\.(\d{1,9})$/;
+const CURSOR_BYTES = 24;
 
-export function formatCursor({ micros, partition, offset, index }: Cursor): string {
-  return Buffer.from(`${micros}.${partition}.${offset}.${index}`, 'latin1').toString('base64url');
+export function formatCursor({ micros, partition, offset, index }: Cursor, seal: Seal): string {
+  const bytes = Buffer.alloc(CURSOR_BYTES);
+  bytes.writeBigInt64BE(BigInt(micros), 0);
+  bytes.writeUInt32BE(partition, 8);
+  bytes.writeBigUInt64BE(BigInt(offset), 12);
+  bytes.writeUInt32BE(index, 20);
+  return seal.close(bytes);
 }
 
 /** Undefined for a text that `formatCursor` did not make. */
-export function parseCursor(text: string): Cursor | undefined {
-  const parts = FORM.exec(Buffer.from(text, 'base64url').toString('latin1'));
-  const [, micros, partition, offset, index] = parts ?? [];
-  if (micros === undefined || partition === undefined || offset === undefined || index === undefined)
-    return undefined;
-  return { micros, partition: Number(partition), offset, index: Number(index) };
+export function parseCursor(text: string, seal: Seal): Cursor | undefined {
+  const bytes = seal.open(text);
+  if (bytes === undefined) return undefined;
+  return {
+    micros: String(bytes.readBigInt64BE(0)),
+    partition: bytes.readUInt32BE(8),
+    offset: String(bytes.readBigUInt64BE(12)),
+    index: bytes.readUInt32BE(20),
+  };
 }

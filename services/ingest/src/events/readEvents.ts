@@ -15,6 +15,7 @@ import { linkedReports } from '../known/links.ts';
 import type { LinksSettled, Projection } from '../known/projection.ts';
 import type { Reports } from '../known/reports.ts';
 import type { Sessions } from '../known/sessions.ts';
+import type { Seals } from '../places/seals.ts';
 import { pathUuid, Rejected } from '../rejected.ts';
 import { type AnsweredEvent, eventObject, eventPage } from './core/answer.ts';
 import {
@@ -37,6 +38,7 @@ export interface ReadDeps {
   readonly linksSettled: LinksSettled;
   readonly clock: Clock;
   readonly partitions: number;
+  readonly seals: Seals;
 }
 
 const REPORT_IDS_COLUMN = `(
@@ -81,7 +83,7 @@ export async function readSessionEvents(
   query: PageQuery,
 ): Promise<Buffer> {
   const { tenant, project } = principal;
-  const page = readPage(query);
+  const page = readPage(query, await deps.seals.of('page', project.id));
   const session = await knownSession(deps, principal, pathUuid(idText));
   const hasReports = await settled(deps, principal, [session.lane]);
   const found = await deps.store.query<PositionedRow>(

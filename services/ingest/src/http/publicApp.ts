@@ -15,8 +15,8 @@ import { listEvents, type ReadDeps, readEvent, readQuota, readSessionEvents } fr
 import type { Received } from '../ledger/received.ts';
 import type { AddressLimits } from '../limits/addresses.ts';
 import type { Limits } from '../limits/limits.ts';
-import { parseToken, type StreamPosition } from '../linkedEvents/core/linkedEventToken.ts';
-import type { LinkedEventStreams } from '../linkedEvents/streams.ts';
+import { isStreamId } from '../linkedEvents/core/linkedEventToken.ts';
+import type { LinkedEventStreams, WantedPlace } from '../linkedEvents/streams.ts';
 import type { IngestMetrics } from '../metrics.ts';
 import { Rejected } from '../rejected.ts';
 import type { Rejects } from '../rejects/rejects.ts';
@@ -204,14 +204,13 @@ export async function streamLinkedEvents(
 }
 
 /** A client that lost its connection repeats its first URL, and says in the header how far it came since. */
-function wantedPosition(ctx: RouterContext): StreamPosition | 'start' | 'end' {
+function wantedPosition(ctx: RouterContext): WantedPlace {
   const name = nameOfPosition(ctx);
   const text = name === 'from' ? query(ctx)['from'] : ctx.get(LAST_EVENT_ID);
   if (name === 'from' && (text === undefined || text === 'start')) return 'start';
   if (name === 'from' && text === 'end') return 'end';
-  const position = parseToken(text ?? '');
-  if (position === undefined) throw notAToken(name);
-  return position;
+  if (text === undefined || !isStreamId(text)) throw notAToken(name);
+  return { id: text };
 }
 
 function nameOfPosition(ctx: RouterContext): 'from' | typeof LAST_EVENT_ID {

@@ -1,7 +1,6 @@
 /** The stream of linked events as a bug tracker has it: over HTTP, on the embedded log, with connections that break. */
 import { TOPICS } from '@questlog/schemas/topics/topics';
 import { expect, test } from 'vitest';
-import { parseToken } from './core/linkedEventToken.ts';
 import { appendLinks, aStreamBench, PARTITIONS } from './stream.testing.ts';
 import { follow, until, untilHas } from './streamClient.testing.ts';
 
@@ -94,7 +93,9 @@ test('a quiet hour is not read again: heartbeats move the position past what was
   await appendLinks(bench, bench.reader(), 9);
   const ends = await bench.log.endOffsets(TOPICS.linkedEvents);
 
-  await until(() => expect(parseToken(stream.lastId())?.nextOffsets).toEqual(ends));
+  await until(async () =>
+    expect(await bench.placeOf(reader, stream.lastId())).toMatchObject({ nextOffsets: ends }),
+  );
   expect(stream.messages).toEqual([]);
 });
 
@@ -105,13 +106,51 @@ test('a position that was told after a cut leaves out nothing that comes where t
   for (const _ of [1, 2, 3]) await bench.append(reader, 0);
   await untilHas(stream, 3);
   await bench.log.cut(TOPICS.linkedEvents, 0, 1);
-  await until(() => expect(parseToken(stream.lastId())?.nextOffsets[0]).toBe(1));
+  await until(async () =>
+    expect(await bench.placeOf(reader, stream.lastId())).toMatchObject({ nextOffsets: [1, 0, 0] }),
+  );
   bench.breakConnections();
   const since = [await bench.append(reader, 0), await bench.append(reader, 0)].map(({ linkId }) => linkId);
   const resumed = await follow(bench.baseUrl, reader, { lastEventId: stream.lastId() });
   await untilHas(resumed, 2);
 
   expect(resumed.linkIds()).toEqual(since);
+});
+
+test('ids tell nothing of what others write: each is new, of one length, and opens for its own project alone', async () => {
+  const bench = await aStreamBench({ heartbeatMs: 20 });
+  const [reader, stranger] = [bench.reader(), bench.reader()];
+  const stream = await follow(bench.baseUrl, reader);
+  await until(() => expect(stream.lastId()).not.toBe(''));
+  const opening = stream.lastId();
+  await until(() => expect(stream.lastId()).not.toBe(opening));
+  const quiet = stream.lastId();
+  for (let i = 0; i < 300; i++) await bench.append(stranger, 0);
+  const { linkId } = await bench.append(reader, 0);
+  await untilHas(stream, 1);
+  const ids = [opening, quiet, stream.messages[0]?.id ?? ''];
+
+  expect(new Set(ids.map((id) => id.length)).size).toBe(1);
+  // Not even a byte behind the first, which is the version, is that of another id more often than chance has it.
+  const [a, b] = [opening, quiet].map((id) => Buffer.from(id, 'base64url').subarray(1));
+  expect(a?.filter((byte, i) => byte === b?.[i]).length).toBeLessThan(12);
+  for (const id of ids) expect(await bench.placeOf(stranger, id)).toBe('start');
+  const resumed = await follow(bench.baseUrl, reader, { lastEventId: quiet });
+  await untilHas(resumed, 1);
+  expect(resumed.linkIds()).toEqual([linkId]);
+});
+
+test('an id of before ids were sealed starts at the oldest kept, whatever offset it names', async () => {
+  const bench = await aStreamBench();
+  const reader = bench.reader();
+  const linkIds = await appendLinks(bench, reader, 6);
+  const logId = Buffer.from(bench.log.id.replaceAll('-', ''), 'hex');
+  for (const offset of [0, 2, 100]) {
+    const old = Buffer.concat([Buffer.of(1), logId, Buffer.of(offset, offset, offset)]).toString('base64url');
+    const stream = await follow(bench.baseUrl, reader, { lastEventId: old });
+    await untilHas(stream, 6);
+    expect(stream.linkIds().toSorted()).toEqual(linkIds.toSorted());
+  }
 });
 
 test('a payload arrives as the game sent it; of its line ends a CR becomes an LF', async () => {

@@ -5,7 +5,8 @@ import type { ServerResponse } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Router } from '@koa/router';
-import { applyEntry, type Directory, emptyDirectory, sha256Hex } from '@questlog/runtime/directory/directory';
+import { applyEntry, type Directory, sha256Hex } from '@questlog/runtime/directory/directory';
+import { openDirectory } from '@questlog/runtime/directory/openDirectory';
 import { type EmbeddedExtras, openEmbeddedLog } from '@questlog/runtime/log/embedded/embeddedLog';
 import type { Log } from '@questlog/runtime/log/log';
 import { systemClock } from '@questlog/runtime/process/clock';
@@ -24,6 +25,8 @@ import { authenticate, checkScope } from '../http/authenticate.ts';
 import { problems } from '../http/problems.ts';
 import { streamLinkedEvents } from '../http/publicApp.ts';
 import { type IngestMetrics, ingestMetrics } from '../metrics.ts';
+import { openSeals } from '../places/seals.ts';
+import { placeIn, type StreamPosition } from './core/linkedEventToken.ts';
 import {
   type LinkedEventStreams,
   openLinkedEventStreams,
@@ -48,6 +51,8 @@ export interface StreamBench {
   revoke(reader: Reader): void;
   /** Appends a link of the reader's project and returns it. */
   append(reader: Reader, partition: number, of?: Parameters<typeof aLinkedEvent>[0]): Promise<LinkedEvent>;
+  /** What an id that the reader was given holds. */
+  placeOf(reader: Reader, id: string): Promise<StreamPosition | 'start'>;
   /** What a network does to connections. */
   breakConnections(): void;
   /** As the service stops: streams first, then the listener. */
@@ -66,14 +71,13 @@ export async function aStreamBench(limits: Partial<StreamLimits> = {}): Promise<
   const registry = await openLogRegistry(log);
   const codec = await createCodec(registry, linkedEvents);
   const metrics = ingestMetrics(createMetricsRegistry());
+  const handle = await openDirectory({ log, registry, logger: silentLogger });
+  const [directory, seals] = [handle.current, openSeals({ directory: handle, clock: systemClock })];
   const streams = await openLinkedEventStreams({
-    log,
-    registry,
-    metrics,
+    ...{ log, registry, seals, metrics },
     logger: silentLogger,
     limits: { ...STREAM_LIMITS, ...limits },
   });
-  const directory = emptyDirectory();
   const responses: ServerResponse[] = [];
   const app = streamApp({ streams, directory, metrics, responses });
   const listener = await listen(app.callback(), {
@@ -87,6 +91,7 @@ export async function aStreamBench(limits: Partial<StreamLimits> = {}): Promise<
   };
   onTestFinished(async () => {
     await stop();
+    await handle.close();
     await log.close();
     rmSync(dataDir, { recursive: true, force: true });
   });
@@ -103,6 +108,7 @@ export async function aStreamBench(limits: Partial<StreamLimits> = {}): Promise<
       await log.append(TOPICS.linkedEvents, partition, [record]);
       return link;
     },
+    placeOf: async ({ projectId }, id) => placeIn(id, await seals.of('stream', projectId)),
     breakConnections: () => {
       for (const { socket } of responses) socket?.destroy();
     },

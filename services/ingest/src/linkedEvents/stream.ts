@@ -7,13 +7,15 @@ import type { Logger } from '@questlog/runtime/process/logger';
 import type { Codec } from '@questlog/runtime/registry/registry';
 import type { LinkedEvent } from '@questlog/schemas/topics/linkedEvents';
 import { TOPICS } from '@questlog/schemas/topics/topics';
+import type { Seal } from '../core/sealed.ts';
 import { heartbeatText, linkedEventText, openingText } from './core/linkedEventText.ts';
-import { formatToken } from './core/linkedEventToken.ts';
+import { placeBytes } from './core/linkedEventToken.ts';
 
 export interface StreamDeps {
   readonly log: Log;
   readonly codec: Codec<LinkedEvent>;
   readonly logger: Logger;
+  readonly seal: Seal;
   readonly heartbeatMs: number;
   /** How often the client's token is looked at while nothing happens. */
   readonly checkMs: number;
@@ -193,7 +195,7 @@ class Connection implements LinkedEventStream {
   }
 
   #token(): string {
-    return formatToken({ logId: this.#deps.log.id, nextOffsets: this.#nextOffsets });
+    return this.#deps.seal.close(placeBytes({ logId: this.#deps.log.id, nextOffsets: this.#nextOffsets }));
   }
 
   #finish(): void {

@@ -5,16 +5,21 @@ import type { Logger } from '@questlog/runtime/process/logger';
 import { createCodec, type SchemaRegistry } from '@questlog/runtime/registry/registry';
 import { linkedEvents } from '@questlog/schemas/topics/linkedEvents';
 import { TOPICS } from '@questlog/schemas/topics/topics';
+import type { Seal } from '../core/sealed.ts';
 import type { IngestMetrics } from '../metrics.ts';
-import { offsetsFrom, type StreamPosition } from './core/linkedEventToken.ts';
+import type { Seals } from '../places/seals.ts';
+import { offsetsFrom, placeIn } from './core/linkedEventToken.ts';
 import { type LinkedEventStream, type StreamClient, startLinkedEventStream } from './stream.ts';
+
+/** The oldest kept, what comes from now on, or what follows the message of this id. */
+export type WantedPlace = 'start' | 'end' | { readonly id: string };
 
 export interface LinkedEventStreams {
   /**
    * Answers the client's request with a stream; resolves once it runs. Undefined: the position is none of this topic's.
    * @throws Unavailable when there are too many, the process stops, or the log cannot be read; nothing was sent then.
    */
-  open(client: StreamClient, from: StreamPosition | 'start' | 'end'): Promise<LinkedEventStream | undefined>;
+  open(client: StreamClient, from: WantedPlace): Promise<LinkedEventStream | undefined>;
   /** Ends every stream; none begins any more. */
   close(): Promise<void>;
 }
@@ -22,6 +27,7 @@ export interface LinkedEventStreams {
 export interface LinkedEventStreamsDeps {
   readonly log: Log;
   readonly registry: SchemaRegistry;
+  readonly seals: Seals;
   readonly logger: Logger;
   readonly metrics: IngestMetrics;
   readonly limits?: StreamLimits;
@@ -55,12 +61,13 @@ export async function openLinkedEventStreams(deps: LinkedEventStreamsDeps): Prom
       if (isClosed) throw new Unavailable('this process is stopping');
       const leave = takePlace(client.principal.project.id);
       try {
-        const offsets = await firstOffsets(log, from);
+        const seal = await deps.seals.of('stream', client.principal.project.id);
+        const offsets = await firstOffsets(log, from, seal);
         if (offsets === undefined) {
           leave();
           return undefined;
         }
-        const stream = await startLinkedEventStream({ log, codec, logger, ...limits }, client, offsets);
+        const stream = await startLinkedEventStream({ log, codec, logger, seal, ...limits }, client, offsets);
         running.add(stream);
         void stream.ended.then(() => {
           running.delete(stream);
@@ -105,7 +112,8 @@ function placesOf({ maxStreams, maxStreamsOfProject }: StreamLimits, onChange: (
   };
 }
 
-async function firstOffsets(log: Log, from: StreamPosition | 'start' | 'end'): Promise<number[] | undefined> {
+async function firstOffsets(log: Log, wanted: WantedPlace, seal: Seal): Promise<number[] | undefined> {
+  const from = typeof wanted === 'string' ? wanted : placeIn(wanted.id, seal);
   const [startOffsets, endOffsets] = await Promise.all([
     log.startOffsets(TOPICS.linkedEvents),
     log.endOffsets(TOPICS.linkedEvents),

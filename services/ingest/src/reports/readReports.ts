@@ -31,6 +31,7 @@ import {
 import type { LinksSettled, Projection } from '../known/projection.ts';
 import type { Reports } from '../known/reports.ts';
 import type { FiledReport } from '../known/storedReports.ts';
+import type { Seals } from '../places/seals.ts';
 import { pathUuid, Rejected } from '../rejected.ts';
 import { sessionSequence } from '../sessions/sessionSequence.ts';
 import { reportObject } from './core/reportAnswer.ts';
@@ -45,6 +46,7 @@ export interface ReportReadDeps {
   readonly linksSettled: LinksSettled;
   readonly clock: Clock;
   readonly partitions: number;
+  readonly seals: Seals;
 }
 
 /** @throws Rejected `not_found` also for a report of another project; Unavailable while the projection lags. */
@@ -94,7 +96,7 @@ export async function readReportEvents(
   query: PageQuery,
 ): Promise<Buffer> {
   const { project, revision } = principal;
-  const page = readPage(query);
+  const page = readPage(query, await deps.seals.of('page', project.id));
   const report = await knownReport(deps, principal, pathUuid(idText));
   const { filed, retractedAt } = report;
   await settled(deps, filed);

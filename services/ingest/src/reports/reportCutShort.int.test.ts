@@ -11,6 +11,7 @@ import { reportRoutes } from '../http/publicApp.ts';
 import { BodyBudget, LoopTurns } from '../http/readBody.ts';
 import { openLimits } from '../limits/limits.ts';
 import { ingestMetrics } from '../metrics.ts';
+import { someSeals } from '../places/seals.testing.ts';
 import { aReportBench, type ReportBench } from './createReport.testing.ts';
 import type { ReportDeps } from './createReport.ts';
 
@@ -121,7 +122,8 @@ async function served(bench: ReportBench, started?: ReportDeps): Promise<string>
   const deps = started ?? (await bench.start());
   const router = new Router();
   const bodies = { budget: new BodyBudget(metrics.bodyBytesInFlight), turns: new LoopTurns() };
-  const reports = { ...deps, reportProjection: deps.projection, linksSettled: async () => {} };
+  const reads = { reportProjection: deps.projection, linksSettled: async () => {}, seals: someSeals() };
+  const reports = { ...deps, ...reads };
   const limits = openLimits({ clock: deps.clock, metrics, ingestsOf: () => 1 });
   reportRoutes(router, { reports, bodies, limits }, () => bench.principal);
   const app = new Koa();

@@ -1,9 +1,10 @@
-/** Tenants, projects and tokens in memory, folded from the directory topic. Pure. */
+/** Tenants, projects, tokens and secrets in memory, folded from the directory topic. Pure. */
 import { createHash } from 'node:crypto';
 import type {
   DirectoryEntry,
   Project,
   Scope,
+  Secret,
   Tenant,
   Token,
   TokenUse,
@@ -18,6 +19,7 @@ export interface Directory {
   readonly tokenIdsBySha256: Map<string, string>;
   /** By token, as the ingests have told. */
   readonly uses: Map<string, TokenUse>;
+  readonly secrets: Map<string, Secret>;
 }
 
 /** The caller of a request: a token, or whom a JWT names, with its project and tenant. */
@@ -38,11 +40,8 @@ export interface Principal {
 
 export function emptyDirectory(): Directory {
   return {
-    tenants: new Map(),
-    projects: new Map(),
-    tokens: new Map(),
-    tokenIdsBySha256: new Map(),
-    uses: new Map(),
+    ...{ tenants: new Map(), projects: new Map(), tokens: new Map() },
+    ...{ tokenIdsBySha256: new Map(), uses: new Map(), secrets: new Map() },
   };
 }
 
@@ -53,6 +52,7 @@ export function become(directory: Directory, other: Directory): void {
   replace(directory.tokens, other.tokens);
   replace(directory.tokenIdsBySha256, other.tokenIdsBySha256);
   replace(directory.uses, other.uses);
+  replace(directory.secrets, other.secrets);
 }
 
 /** Applies one record of the topic, in place. A null entry is a tombstone. */
@@ -70,6 +70,9 @@ export function applyEntry(directory: Directory, key: string, entry: DirectoryEn
     directory.tokenIdsBySha256.set(entry.token.sha256, id);
   }
   if (entry.use != null) directory.uses.set(id, entry.use);
+  // A copy: the record's own bytes would keep the whole fetched buffer alive.
+  const secret = entry.secret ?? null;
+  if (secret !== null) directory.secrets.set(id, { ...secret, bytes: Buffer.from(secret.bytes) });
 }
 
 /** The token with this text, also one that has expired; undefined: it is unknown, or was revoked. */
@@ -119,6 +122,7 @@ function forget(directory: Directory, kind: string, id: string): void {
   if (kind === 'tenant') directory.tenants.delete(id);
   if (kind === 'project') directory.projects.delete(id);
   if (kind === 'use') directory.uses.delete(id);
+  if (kind === 'secret') directory.secrets.delete(id);
   if (kind !== 'token') return;
   const token = directory.tokens.get(id);
   if (token !== undefined) directory.tokenIdsBySha256.delete(token.sha256);

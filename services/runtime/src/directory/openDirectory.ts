@@ -181,6 +181,7 @@ function entityOf<K extends EntityKind>(current: Directory, kind: K, id: string)
     project: current.projects,
     token: current.tokens,
     use: current.uses,
+    secret: current.secrets,
   };
   return entities[kind].get(id);
 }

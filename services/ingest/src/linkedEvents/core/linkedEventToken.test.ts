@@ -1,52 +1,53 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { formatToken, offsetsFrom, parseToken } from './linkedEventToken.ts';
+import { aSeal } from '../../places/seals.testing.ts';
+import { isStreamId, offsetsFrom, placeBytes, placeIn } from './linkedEventToken.ts';
 
 const LOG = '0d5a7a3e-6d3c-4b1f-9e0a-5f6b7c8d9e0f';
 const OTHER_LOG = 'ffffffff-6d3c-4b1f-9e0a-5f6b7c8d9e0f';
 const TOPIC = { logId: LOG, startOffsets: [10, 0], endOffsets: [20, 5] };
+const MAX_OFFSET = 2 ** 48 - 1;
 
-test('a token comes back as the position it was made of, for any offset a log can have', () => {
+test('an id comes back as the position it was made of, for any offset a log can have', async () => {
+  const seal = await aSeal();
+  const offsets = fc.array(fc.nat(MAX_OFFSET), { minLength: 1, maxLength: 64 });
   fc.assert(
-    fc.property(fc.array(fc.maxSafeNat(), { minLength: 1, maxLength: 64 }), (nextOffsets) => {
+    fc.property(offsets, (nextOffsets) => {
       const position = { logId: LOG, nextOffsets };
-      expect(parseToken(formatToken(position))).toEqual(position);
+      const id = seal.close(placeBytes(position));
+      expect(isStreamId(id)).toBe(true);
+      expect(placeIn(id, seal)).toEqual(position);
     }),
-    { examples: [[[0, 127, 128, 16_383, 16_384, Number.MAX_SAFE_INTEGER]]] },
+    { examples: [[[0, 127, 128, MAX_OFFSET]]] },
   );
 });
 
-test('a token stays small enough for a header: 64 partitions with millions of records each', () => {
-  const nextOffsets = Array.from({ length: 64 }, (_, partition) => 250_000_000 + partition);
-  expect(formatToken({ logId: LOG, nextOffsets }).length).toBeLessThan(400);
+test('ids are as long whatever the offsets are, and small enough for a header: 64 partitions', async () => {
+  const seal = await aSeal();
+  const lengths = [0, 250_000_000, MAX_OFFSET].map((offset) => {
+    const nextOffsets = Array.from({ length: 64 }, () => offset);
+    return seal.close(placeBytes({ logId: LOG, nextOffsets })).length;
+  });
+  expect(new Set(lengths).size).toBe(1);
+  expect(lengths[0]).toBeLessThan(600);
 });
 
-test('a token that was cut, mangled or made up is none, instead of a wrong place in the log', () => {
-  const token = formatToken({ logId: LOG, nextOffsets: [300, 70_000] });
-  const withEndlessNumber = Buffer.concat([Buffer.of(1), Buffer.alloc(16, 7), Buffer.alloc(9, 0xff)]);
-  const madeUp = [
-    '',
-    'start ',
-    'é',
-    'AQ',
-    token.slice(0, -1),
-    `${token}=`,
-    ` ${token}`,
-    `B${token.slice(1)}`,
-  ];
-  for (const text of [...madeUp, withEndlessNumber.toString('base64url')]) {
-    expect(parseToken(text), text).toBeUndefined();
+test('what was cut, mangled or made up is no id', async () => {
+  const id = (await aSeal()).close(placeBytes({ logId: LOG, nextOffsets: [300, 70_000] }));
+  const madeUp = ['', 'start ', 'é', 'Ag', '17', id.slice(0, -1), `${id}=`, ` ${id}`, `B${id.slice(1)}`];
+  for (const text of madeUp) expect(isStreamId(text), text).toBe(false);
+});
+
+test('an id that this secret did not close starts at the oldest: of another project, changed by a client, unsealed', async () => {
+  const [seal, other] = [await aSeal(), await aSeal()];
+  const bytes = placeBytes({ logId: LOG, nextOffsets: [300, 70_000] });
+  const changed = Buffer.from(seal.close(bytes), 'base64url');
+  changed[20] = (changed[20] ?? 0) ^ 1;
+  const unsealed = Buffer.concat([Buffer.of(1), bytes.subarray(0, 16), Buffer.of(5, 7)]);
+  for (const id of [other.close(bytes), changed.toString('base64url'), unsealed.toString('base64url')]) {
+    expect(isStreamId(id)).toBe(true);
+    expect(placeIn(id, seal)).toBe('start');
   }
-});
-
-test('random bytes as a token are refused or are the position that they encode', () => {
-  fc.assert(
-    fc.property(fc.uint8Array({ maxLength: 60 }), (bytes) => {
-      const text = Buffer.from([1, ...bytes]).toString('base64url');
-      const position = parseToken(text);
-      expect(position === undefined || formatToken(position) === text).toBe(true);
-    }),
-  );
 });
 
 test('a token goes on where it was, and past what retention removed', () => {

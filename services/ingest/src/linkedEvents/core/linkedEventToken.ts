@@ -1,5 +1,5 @@
-/** The resume token of the stream of linked events: a log's id and, per partition, the next offset wanted. Pure. */
-import { canonicalUuid } from '@questlog/schemas/uuid';
+/** What an id of the stream of linked events holds, sealed: a log's id and, per partition, the next offset wanted. Pure. */
+import { SEAL_BYTES, SEALED, type Seal } from '../../core/sealed.ts';
 
 export interface StreamPosition {
   readonly logId: string;
@@ -13,30 +13,48 @@ export interface TopicBounds {
   readonly endOffsets: readonly number[];
 }
 
-/** Binary, since every message carries one: the version, the log's 16 bytes, the offsets as LEB128. */
-export function formatToken({ logId, nextOffsets }: StreamPosition): string {
-  const bytes = [VERSION, ...Buffer.from(logId.replaceAll('-', ''), 'hex')];
-  for (const offset of nextOffsets) pushVarint(bytes, offset);
-  return Buffer.from(bytes).toString('base64url');
+/** Binary, since every message carries one: the log's 16 bytes, and the offsets, each as long as any. */
+export function placeBytes({ logId, nextOffsets }: StreamPosition): Buffer {
+  const bytes = Buffer.alloc(LOG_ID_BYTES + nextOffsets.length * OFFSET_BYTES);
+  bytes.write(logId.replaceAll('-', ''), 'hex');
+  for (const [partition, offset] of nextOffsets.entries()) {
+    bytes.writeUIntBE(offset, LOG_ID_BYTES + partition * OFFSET_BYTES, OFFSET_BYTES);
+  }
+  return bytes;
 }
 
-/** Undefined for a text that `formatToken` did not make. */
-export function parseToken(text: string): StreamPosition | undefined {
+/** Whether a text has the form of an id, whatever it says. */
+export function isStreamId(text: string): boolean {
   const bytes = Buffer.from(text, 'base64url');
-  if (bytes.length < HEAD_BYTES || bytes[0] !== VERSION) return undefined;
-  const hex = bytes.toString('hex', 1, HEAD_BYTES);
-  const logId = canonicalUuid(hex.replace(/^(.{8})(.{4})(.{4})(.{4})(.{12})$/, '$1-$2-$3-$4-$5'));
-  const nextOffsets = varintsOf(bytes.subarray(HEAD_BYTES));
-  if (logId === undefined || nextOffsets === undefined) return undefined;
-  const position = { logId, nextOffsets };
-  // Decoding base64url ignores what does not belong there; a token that was cut or mangled is none.
-  return formatToken(position) === text ? position : undefined;
+  // Decoding base64url ignores what does not belong there; an id that was cut or mangled is none.
+  if (bytes.toString('base64url') !== text) return false;
+  if (bytes[0] === OPEN) return bytes.length > LOG_ID_BYTES + 1;
+  const offsetBytes = bytes.length - SEAL_BYTES - LOG_ID_BYTES;
+  return bytes[0] === SEALED && offsetBytes > 0 && offsetBytes % OFFSET_BYTES === 0;
+}
+
+/**
+ * The place that an id holds. The start, if it was closed with another secret (the log was made anew) or in an earlier
+ * version, which did not seal: a client could write such an id itself, with any offset, and would learn from what comes
+ * how long the log is. What is sent again is dropped by its version, what is left out is missed for ever.
+ */
+export function placeIn(id: string, seal: Seal): StreamPosition | 'start' {
+  const bytes = seal.open(id);
+  if (bytes === undefined) return 'start';
+  const logId = bytes
+    .toString('hex', 0, LOG_ID_BYTES)
+    .replace(/^(.{8})(.{4})(.{4})(.{4})(.{12})$/, '$1-$2-$3-$4-$5');
+  const count = (bytes.length - LOG_ID_BYTES) / OFFSET_BYTES;
+  const nextOffsets = Array.from({ length: count }, (_, partition) =>
+    bytes.readUIntBE(LOG_ID_BYTES + partition * OFFSET_BYTES, OFFSET_BYTES),
+  );
+  return { logId, nextOffsets };
 }
 
 /**
  * The offsets to read from. Another log's position means nothing here, hence its start; so does an offset beyond the end
  * (the log was restored from a copy): what is sent again is dropped by its version, what is left out is missed for ever.
- * Undefined: no token of this log has so many partitions.
+ * Undefined: no id of this log has so many partitions.
  */
 export function offsetsFrom(
   from: StreamPosition | 'start' | 'end',
@@ -51,34 +69,8 @@ export function offsetsFrom(
   });
 }
 
-const VERSION = 1;
-const HEAD_BYTES = 17;
-/** Of a varint that a double still holds exactly. */
-const MAX_VARINT_BYTES = 8;
-const CONTINUES = 0x80;
-
-/** Offsets reach beyond 32 bits, hence no shifts. */
-function pushVarint(bytes: number[], value: number): void {
-  let rest = value;
-  while (rest >= CONTINUES) {
-    bytes.push((rest % CONTINUES) + CONTINUES);
-    rest = Math.floor(rest / CONTINUES);
-  }
-  bytes.push(rest);
-}
-
-function varintsOf(bytes: Buffer): number[] | undefined {
-  const values: number[] = [];
-  let value = 0;
-  let length = 0;
-  for (const byte of bytes) {
-    value += (byte % CONTINUES) * CONTINUES ** length;
-    length++;
-    if (length > MAX_VARINT_BYTES || !Number.isSafeInteger(value)) return undefined;
-    if (byte >= CONTINUES) continue;
-    values.push(value);
-    value = 0;
-    length = 0;
-  }
-  return length === 0 ? values : undefined;
-}
+/** The first byte of an id of an earlier version. */
+const OPEN = 1;
+const LOG_ID_BYTES = 16;
+/** A million records a second fill a partition's offsets of 48 bits in nine years. */
+const OFFSET_BYTES = 6;
