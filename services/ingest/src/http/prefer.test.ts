@@ -16,6 +16,8 @@ test.each([
   ['handling', undefined],
   ['nothandling=strict', undefined],
   ['handling=stricter', undefined],
+  ['handling=strict x, handling=lenient', 'lenient'],
+  ['handling=, handling=strict', undefined],
   ['strict', undefined],
   ['', undefined],
   ['"'.repeat(16_000), undefined],

@@ -10,9 +10,15 @@ export function handlingIn(prefer: string): Handling | undefined {
   // What is quoted may hold a comma; only a plain word in quotes can be the one looked for.
   const plain = prefer.replace(/"([^"]*)"/g, (_, text: string) => (/^[a-z]*$/i.test(text) ? text : 'quoted'));
   for (const preference of plain.split(',')) {
-    const value = /^\s*handling\s*=\s*(?<value>[^\s;]*)\s*(?:;|$)/i.exec(preference)?.groups?.['value'];
-    if (value === undefined) continue;
-    const wanted = value.toLowerCase();
+    // Without a pattern: one that skips blanks on both sides of nothing takes the square of their number.
+    const [pair = ''] = preference.split(';', 1);
+    const equals = pair.indexOf('=');
+    if (equals === -1 || pair.slice(0, equals).trim().toLowerCase() !== 'handling') continue;
+    const wanted = pair
+      .slice(equals + 1)
+      .trim()
+      .toLowerCase();
+    if (/\s/.test(wanted)) continue;
     return wanted === 'lenient' || wanted === 'strict' ? wanted : undefined;
   }
   return undefined;
