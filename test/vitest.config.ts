@@ -1,6 +1,7 @@
 /**
  * The tiers of the tests. `npm test` runs `fast`, `engines` and `e2e`: all that needs nothing but npm. `kafka` and
- * `e2e-kafka` need a real Kafka, which starts only when one of their files is to run. `browser` needs a Chromium. `faults` kills things.
+ * `e2e-kafka` need a real Kafka, which starts only when one of their files is to run. `browser` needs a Chromium. `faults` kills things,
+ * `abuse` floods them.
  */
 import { fileURLToPath } from 'node:url';
 import { defineConfig } from 'vitest/config';
@@ -26,6 +27,9 @@ const MONTH = 'test/dataGuide/simulatedMonth.test.ts';
 const FAULTS = 'test/{faults,stack}/*.test.ts';
 /** Run a second time among the faults, ten times as long. */
 const LONG_RUNS = ['test/simulation/*.test.ts', 'services/ingest/src/events/core/scanProperties.test.ts'];
+
+/** Floods and malformed input against a product of its own: figures of its memory and its answers. */
+const ABUSE = 'test/abuse/*.test.ts';
 
 const ENGINES_OF_THE_RUN = './engines/globalSetup.ts';
 const PRODUCT_OF_THE_RUN = './e2e/productOfTheRun.ts';
@@ -95,7 +99,7 @@ const TIERS: readonly Tier[] = [
   {
     name: 'fast',
     include: ['{schemas,services,test}/**/*.test.ts'],
-    exclude: [KAFKA, ENGINES, E2E, FAULTS, MONTH],
+    exclude: [KAFKA, ENGINES, E2E, FAULTS, ABUSE, MONTH],
     order: 0,
   },
   { name: 'engines', include: [`{services,test}/${ENGINES}`], exclude: [PYTHON, COMPILERS, CUTS], order: 0 },
@@ -133,6 +137,8 @@ const TIERS: readonly Tier[] = [
   },
   // By itself: a month that is played in two minutes leaves nothing for what must recover in time.
   { name: 'month', include: [MONTH], isHeavy: true, order: 3 },
+  // By itself too: memory is measured. `npm run test:abuse` has its long form.
+  { name: 'abuse', include: [ABUSE], isHeavy: true, order: 4 },
 ];
 
 function projectOf({

@@ -66,7 +66,7 @@ function importsOnly(): ReadonlyMap<string, Source> {
       const imports = found.map(({ groups }) => {
         return { specifier: groups?.['specifier'] ?? '', names: [], isTypeOnly: false, line: 0 };
       });
-      return [path, { path, imports, uses: [], literals: [], exportedTypes: [] }];
+      return [path, { path, imports, uses: [], literals: [], patterns: [], exportedTypes: [] }];
     }),
   );
 }

@@ -2,6 +2,7 @@
 import { openApi } from '@questlog/ingest/http/openapi/openapi';
 import { adminApi } from '@questlog/ingest/http/openapi/openapiAdmin';
 import { expect, test } from 'vitest';
+import { SECURITY_PAGE, securityPage } from '../abuse/securityPage.ts';
 import { PAGE, reliabilityPage } from '../faults/campaign/reliabilityPage.ts';
 import { readResults } from '../faults/campaign/results.ts';
 import { projectFiles, textOf } from './house.ts';
@@ -21,6 +22,12 @@ test.each(Object.entries(pages))('%s is what its source makes of it', (name, tex
 test('the page of the campaign tells what its result file holds', () => {
   expect(textOf(PAGE), `${PAGE} is not up to date; run: npm run docs:reference`).toBe(
     reliabilityPage(readResults()),
+  );
+});
+
+test('the page of what was tried against the product tells what its figures say', () => {
+  expect(textOf(SECURITY_PAGE), `${SECURITY_PAGE} is not up to date; run: npm run docs:reference`).toBe(
+    securityPage(),
   );
 });
 

@@ -20,6 +20,7 @@ import {
   isNamedImports,
   isNewExpression,
   isPropertyAccessExpression,
+  isRegularExpressionLiteral,
   isStringLiteralLikeNode,
   isTypeAliasDeclaration,
   isTypeReferenceNode,
@@ -49,6 +50,8 @@ export interface Source {
   readonly imports: readonly Import[];
   readonly uses: readonly Mention[];
   readonly literals: readonly Mention[];
+  /** Regular expressions, as they stand there. */
+  readonly patterns: readonly Mention[];
   /** Names of the interfaces, classes and type aliases that the file exports. */
   readonly exportedTypes: readonly Mention[];
 }
@@ -88,6 +91,7 @@ function factsOf(path: string, file: SourceFile): Source {
   const imports: Import[] = [];
   const uses: Mention[] = [];
   const literals: Mention[] = [];
+  const patterns: Mention[] = [];
   const exportedTypes: Mention[] = [];
   const visit = (node: Node): void => {
     const line = (): number => file.getLineAndCharacterOfPosition(node.end).line + 1;
@@ -96,12 +100,13 @@ function factsOf(path: string, file: SourceFile): Source {
     const use = useOf(node);
     if (use !== undefined) uses.push({ text: use, line: line() });
     if (isStringLiteralLikeNode(node)) literals.push({ text: node.text, line: line() });
+    if (isRegularExpressionLiteral(node)) patterns.push({ text: node.text, line: line() });
     const type = exportedTypeOf(node);
     if (type !== undefined) exportedTypes.push({ text: type, line: line() });
     node.forEachChild(visit);
   };
   visit(file);
-  return { path, imports, uses, literals, exportedTypes };
+  return { path, imports, uses, literals, patterns, exportedTypes };
 }
 
 function importOf(node: Node, line: () => number): Import | undefined {

@@ -1,6 +1,7 @@
-/** `npm run docs:reference`: writes the pages of `docs/reference`, and `docs/reliability.md`. */
+/** `npm run docs:reference`: writes the pages of `docs/reference`, `docs/reliability.md` and `docs/security.md`. */
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { SECURITY_PAGE, securityPage } from '../abuse/securityPage.ts';
 import { PAGE, reliabilityPage } from '../faults/campaign/reliabilityPage.ts';
 import { readResults } from '../faults/campaign/results.ts';
 import { ROOT } from './house.ts';
@@ -13,3 +14,5 @@ for (const [name, text] of Object.entries(await referencePages())) {
 }
 writeFileSync(join(ROOT, PAGE), reliabilityPage(readResults()));
 process.stdout.write(`${PAGE}\n`);
+writeFileSync(join(ROOT, SECURITY_PAGE), securityPage());
+process.stdout.write(`${SECURITY_PAGE}\n`);

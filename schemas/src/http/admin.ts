@@ -7,7 +7,8 @@ const name = Type.String({ minLength: 1, maxLength: 200 });
 const monthlySoftQuota = Nullable(
   Type.Integer({
     minimum: 0,
-    maximum: Number.MAX_SAFE_INTEGER,
+    // Avro's encoder takes no larger one.
+    maximum: Number.MAX_SAFE_INTEGER - 1,
     description: 'Events a UTC month; null: no quota.',
   }),
 );
@@ -32,7 +33,7 @@ const limits = Nullable(
       eventsPerSecond: perSecond,
       requestsPerSecond: perSecond,
       bytesPerSecond: perSecond,
-      burstSeconds: Type.Optional(burstSeconds),
+      burstSeconds: Type.Optional(Nullable(burstSeconds)),
     },
     { ...only, description: 'The whole of them; what is left out is not limited. null: no limits.' },
   ),

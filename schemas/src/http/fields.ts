@@ -9,6 +9,7 @@ export const Uuid = Type.String({ format: 'uuid', pattern: UUID_PATTERN });
 export const EXAMPLE_SESSION = '7846b5f4-39dd-4381-b200-dbc9f59749ad';
 
 export const Timestamp = Type.String({
+  format: 'iso-8601',
   description: 'ISO 8601; no offset means UTC. Kept to the microsecond, answered in UTC.',
   examples: ['2026-11-21T18:30:00.123456Z'],
 });

@@ -31,8 +31,10 @@ const content = Type.Object({
 const attachment = Type.Object({
   uploadId: Uuid,
   attachmentType: AttachmentType,
-  fileName: Type.String({ minLength: 1, maxLength: 255 }),
-  mimeType: text(255, 'A media type.'),
+  fileName: Type.String({ format: 'file-name', minLength: 1, maxLength: 255 }),
+  mimeType: Type.Optional(
+    Type.String({ format: 'media-type', maxLength: 255, description: 'A media type.' }),
+  ),
   sizeBytes: Type.Optional(Type.Integer({ minimum: 0 })),
 });
 export type AttachmentInput = Static<typeof attachment>;

@@ -111,10 +111,12 @@ export type ListedSession = Static<typeof ListedSession>;
 /** Of one answer. */
 export const MAX_GAPS = 1_000;
 
+/** Not a tuple: TypeBox writes those as JSON Schema had them before OpenAPI 3.1. */
+const pair = Type.Array(Type.Integer(), { minItems: 2, maxItems: 2 });
 const sequenceOutput = Type.Object({
   received: Type.Integer({ description: 'How many numbers have come; a repeated one counts once.' }),
   highest: Type.Integer(),
-  missing: Type.Array(Type.Tuple([Type.Integer(), Type.Integer()]), {
+  missing: Type.Array(pair, {
     maxItems: MAX_GAPS,
     description: 'The first and the last number of each gap below `highest`. A late event fills its gap.',
   }),

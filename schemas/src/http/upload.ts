@@ -35,11 +35,13 @@ export const UploadInput = Type.Object(
     ),
     attachmentType: AttachmentType,
     fileName: Type.String({
+      format: 'file-name',
       minLength: 1,
       maxLength: 255,
       description: 'Without path separators and control characters.',
     }),
     mimeType: Type.String({
+      format: 'media-type',
       minLength: 1,
       maxLength: 255,
       description: 'A screenshot is PNG, JPEG or WebP; a video is WebM or MP4.',

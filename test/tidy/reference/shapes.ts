@@ -47,13 +47,13 @@ export function typeOf(shape: Shape): string {
     // Problems have a page of their own.
     return name === 'Problem' ? '[Problem](problems.md)' : `[${name}](#${name.toLowerCase()})`;
   }
+  if (shape.description === TIMESTAMP) return 'timestamp';
   if (shape.anyOf !== undefined) return [...new Set(shape.anyOf.map(typeOf))].join(' or ');
   if (shape.const !== undefined) return code(JSON.stringify(shape.const));
   // A long list is told where it belongs, not beside a field.
   if (shape.enum !== undefined)
     return shape.enum.length > 5 ? 'string' : shape.enum.map((one) => code(String(one))).join(' or ');
   if (shape.type === 'array') return arrayOf(shape);
-  if (shape.description === TIMESTAMP) return 'timestamp';
   const fields = Object.keys(shape.properties ?? {});
   if (fields.length > 0) return `object of ${fields.map(code).join(', ')}`;
   const range = shape.minimum === undefined ? '' : ` from ${shape.minimum}${upTo(shape.maximum)}`;

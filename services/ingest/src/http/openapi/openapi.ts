@@ -6,6 +6,7 @@ import * as report from '@questlog/schemas/http/report';
 import * as session from '@questlog/schemas/http/session';
 import * as upload from '@questlog/schemas/http/upload';
 import type { Revision } from '@questlog/schemas/topics/eventsAccepted';
+import { accepted, REPORT_RULES } from './accepted.ts';
 import { type Document, withExamples } from './codeSamples.ts';
 import {
   answer,
@@ -24,6 +25,7 @@ import {
   STRICT,
   TIME,
   UUID_TEXT,
+  UUID_V7,
   write,
 } from './openapiParts.ts';
 import { reportPaths } from './openapiReports.ts';
@@ -96,11 +98,11 @@ const FILTERS = [
 ];
 
 const SCHEMAS = {
-  EventInputA: event.EventInputA,
-  EventInputB: event.EventInputB,
+  EventInputA: accepted(event.EventInputA),
+  EventInputB: accepted(event.EventInputB),
   Event: event.EventOutput,
   EventPage: event.EventPage,
-  SessionInput: session.SessionInput,
+  SessionInput: accepted(session.SessionInput, true),
   SessionCreated: session.SessionCreated,
   ListedSession: session.ListedSession,
   Session: session.SessionOutput,
@@ -108,10 +110,10 @@ const SCHEMAS = {
   Build: session.BuildOutput,
   BuildPage: session.BuildPage,
   Quota: QuotaOutput,
-  UploadInput: upload.UploadInput,
+  UploadInput: accepted(upload.UploadInput),
   Upload: upload.UploadOutput,
   UploadStored: upload.UploadStored,
-  ReportInput: report.ReportInput,
+  ReportInput: { ...accepted(report.ReportInput, true), ...REPORT_RULES },
   Report: report.ReportOutput,
   ListedReport: report.ListedReport,
   ReportPage: report.ReportPage,
@@ -143,7 +145,7 @@ function ingestOperation(): object {
     description:
       'Register the session first: `POST /v1/ingest/sessions`. Scope `events:write`. One bad element refuses the whole ' +
       'batch, unless `Prefer` says otherwise.',
-    parameters: [header('Idempotency-Key', key, UUID_TEXT), header('Prefer', `${lenient} ${STRICT}`), CODING],
+    parameters: [header('Idempotency-Key', key, UUID_V7), header('Prefer', `${lenient} ${STRICT}`), CODING],
   };
   const input = {
     anyOf: [

@@ -6,6 +6,8 @@ import { InspectedLetter, LETTER_STATES, LetterPage, ReplayedLetter } from '@que
 import { Problem } from '@questlog/schemas/http/problem';
 import { LinkRetryInput, LinkRetryOutput } from '@questlog/schemas/http/report';
 import { SwitchesInput, SwitchInput, SwitchOutput } from '@questlog/schemas/http/switch';
+import { CARRYING_GROUP, GROUPS, TOPICS } from '@questlog/schemas/topics/topics';
+import { accepted } from './accepted.ts';
 import { answer, filter, id, PAGE, problem, ref, TIME, UUID_TEXT } from './openapiParts.ts';
 
 export function adminApi(): Record<string, unknown> {
@@ -97,24 +99,24 @@ const READY =
   'Its consumers progress. An ingest without the log or ClickHouse only warns. For rollouts and alerts.';
 
 const SCHEMAS = {
-  TenantInput: admin.TenantInput,
-  TenantPatch: admin.TenantPatch,
+  TenantInput: accepted(admin.TenantInput),
+  TenantPatch: accepted(admin.TenantPatch),
   Tenant: admin.TenantOutput,
-  ProjectInput: admin.ProjectInput,
-  ProjectPatch: admin.ProjectPatch,
+  ProjectInput: accepted(admin.ProjectInput),
+  ProjectPatch: accepted(admin.ProjectPatch),
   Project: admin.ProjectOutput,
-  SwitchInput,
+  SwitchInput: accepted(SwitchInput),
   Switch: SwitchOutput,
-  TokenInput: admin.TokenInput,
+  TokenInput: accepted(admin.TokenInput),
   TokenCreated: admin.TokenCreated,
-  TokenRotation: admin.TokenRotation,
+  TokenRotation: accepted(admin.TokenRotation),
   TokenRotated: admin.TokenRotated,
   Token: admin.TokenOutput,
-  LinkRetryInput,
+  LinkRetryInput: accepted(LinkRetryInput),
   LinkRetry: LinkRetryOutput,
-  SqlInput: admin.SqlInput,
+  SqlInput: accepted(admin.SqlInput),
   Retention: admin.RetentionOutput,
-  VerifyInput,
+  VerifyInput: accepted(VerifyInput),
   Ledger: LedgerAnswer,
   Audit: AuditPage,
   DeadLetters: LetterPage,
@@ -328,9 +330,11 @@ function lettersOperation(): object {
         enum: [...LETTER_STATES],
         default: 'open',
       }),
-      filter('group', 'Of this consumer group.', { type: 'string' }),
-      filter('topic', 'From this topic.', { type: 'string' }),
-      filter('cause', 'With this in the first 300 characters of the reason.', { type: 'string' }),
+      filter('group', 'Of this consumer group.', { enum: [...Object.values(GROUPS), CARRYING_GROUP] }),
+      filter('topic', 'From this topic.', { enum: Object.values(TOPICS) }),
+      filter('cause', 'With this in the first 300 characters of the reason.', {
+        ...{ type: 'string', minLength: 1, maxLength: 300 },
+      }),
       filter('from', 'Dead from this time on.', TIME),
       filter('to', 'Dead before this time.', TIME),
       ...PAGE,

@@ -59,7 +59,7 @@ export const NOT_THERE = { 404: problem('The id does not exist in the project.')
 
 export const PAGE = [
   query('limit', { type: 'integer', minimum: 1, maximum: 1000, default: 100 }),
-  query('cursor', { type: 'string' }),
+  query('cursor', { type: 'string', format: 'cursor' }),
 ];
 
 /** A filter of a list, told in a sentence. */
@@ -69,7 +69,11 @@ export const filter = (name: string, description: string, schema: object) => ({
 });
 
 export const UUID_TEXT = { type: 'string', format: 'uuid' };
-export const TIME = { type: 'string', examples: ['2026-11-21T18:30:00Z'] };
+const V7 = '[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-7[0-9a-fA-F]{3}-[89abAB][0-9a-fA-F]{3}-[0-9a-fA-F]{12}';
+/** Bare, or quoted; an empty header is none. */
+export const UUID_V7 = { type: 'string', pattern: `^(${V7}|"${V7}")?$` };
+/** Formats of our own: `Timestamp` tells this one. */
+export const TIME = { type: 'string', format: 'iso-8601', examples: ['2026-11-21T18:30:00Z'] };
 
 export const BAD_PAGE = { 400: problem('The limit or the cursor is not valid.') };
 export const BAD_LIST = { 400: problem('A parameter is not valid: the detail names it and what it may be.') };

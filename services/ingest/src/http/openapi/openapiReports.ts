@@ -25,7 +25,9 @@ const FILTERS = [
   filter('until', 'Received before this time.', TIME),
   filter('severity', `One of ${SEVERITIES.join(', ')}.`, { type: 'string', enum: SEVERITIES }),
   filter('buildId', 'Of this build.', UUID_TEXT),
-  filter('fingerprint', `Of this problem; 1 to ${MAX_FINGERPRINT_CHARS} characters.`, { type: 'string' }),
+  filter('fingerprint', `Of this problem; 1 to ${MAX_FINGERPRINT_CHARS} characters.`, {
+    ...{ type: 'string', minLength: 1, maxLength: MAX_FINGERPRINT_CHARS },
+  }),
   filter('sessionId', 'Of this session; none where the project does not have it.', UUID_TEXT),
 ];
 

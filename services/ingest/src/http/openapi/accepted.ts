@@ -1,0 +1,63 @@
+/**
+ * Bodies as the product takes them: the types that validate are asked after `null` in an optional field was left out, and
+ * a document that does not say so has clients refuse what is taken. Pure.
+ */
+
+interface Schema {
+  readonly description?: string;
+  readonly type?: string;
+  readonly anyOf?: readonly Schema[];
+  readonly items?: Schema;
+  readonly properties?: Readonly<Record<string, Schema>>;
+  readonly required?: readonly string[];
+}
+
+/** @param emptyToo an empty optional text is as if it were omitted. */
+export function accepted(schema: object, emptyToo = false): Schema {
+  const { properties, required = [], items, anyOf, ...rest }: Schema = schema;
+  return {
+    ...rest,
+    ...(anyOf && { anyOf: anyOf.map((one) => accepted(one, emptyToo)) }),
+    ...(items && { items: accepted(items) }),
+    ...(properties && {
+      properties: Object.fromEntries(
+        Object.entries(properties).map(([name, field]) => {
+          const inside = accepted(field, emptyToo);
+          return [name, required.includes(name) ? inside : orOmitted(inside, emptyToo)];
+        }),
+      ),
+      required,
+    }),
+  };
+}
+
+function orOmitted({ description, ...field }: Schema, emptyToo: boolean): Schema {
+  const told = description === undefined ? {} : { description };
+  const ways: readonly Schema[] = field.anyOf ?? [field];
+  const isNullable = ways.some(({ type }) => type === 'null');
+  const isText = emptyToo && ways.some(({ type, ...more }) => type === 'string' || 'enum' in more);
+  const empty = isText ? [{ type: 'string', const: '' }] : [];
+  return { ...told, anyOf: [...ways, ...empty, ...(isNullable ? [] : [{ type: 'null' }])] };
+}
+
+/** What a type of fields does not say of a report. */
+export const REPORT_RULES = {
+  allOf: [
+    {
+      description: 'A report has at least one of them.',
+      anyOf: [
+        { required: ['report'], properties: { report: { type: 'object' } } },
+        { required: ['sessionId'], properties: { sessionId: { type: 'string' } } },
+        { required: ['events'], properties: { events: { type: 'array', minItems: 1 } } },
+        { required: ['eventIds'], properties: { eventIds: { type: 'array', minItems: 1 } } },
+      ],
+    },
+    {
+      description: 'A `clientRequestId` makes the id.',
+      anyOf: [
+        { properties: { id: { type: 'null' } } },
+        { properties: { clientRequestId: { type: 'null' } } },
+      ],
+    },
+  ],
+};

@@ -1,0 +1,67 @@
+/** Bodies that are small on the wire and large behind it: the memory of ingest stays, and the next game is answered. */
+import { brotliCompressSync, constants, deflateSync, gzipSync, zstdCompressSync } from 'node:zlib';
+import { beforeAll, expect, test } from 'vitest';
+import { anEvent, type TestProject } from '../e2e/builders.ts';
+import { ownProduct } from '../e2e/sharedProduct.ts';
+import { isLong, tell } from './figures.ts';
+import { memoryMib } from './product.ts';
+
+const MIB = 1024 * 1024;
+const INFLATED = Buffer.alloc((isLong ? 512 : 128) * MIB, ' ');
+const AT_ONCE = 64;
+/** Beside what the first ones take for good: buffers of the codings, and code that is compiled. */
+const MAX_GROWTH_MIB = 64;
+
+const shared = ownProduct();
+let game: TestProject;
+
+beforeAll(async () => {
+  game = await shared.aProject({ revision: 'A' });
+});
+
+test.each([
+  ['gzip', (bytes: Buffer) => gzipSync(bytes)],
+  ['deflate', (bytes: Buffer) => deflateSync(bytes)],
+  ['br', (bytes: Buffer) => brotliCompressSync(bytes, { params: { [constants.BROTLI_PARAM_QUALITY]: 4 } })],
+  ['zstd', (bytes: Buffer) => zstdCompressSync(bytes)],
+])(
+  '64 bombs at once in %s are each a 413 or a 503, and ingest keeps its memory',
+  async (coding, compress) => {
+    const bomb = compress(INFLATED);
+    const atOnce = () =>
+      Promise.all(Array.from({ length: AT_ONCE }, () => game.post(bomb, { 'Content-Encoding': coding })));
+    await atOnce();
+    const before = memoryMib(shared.product.pid);
+    const statuses = (await atOnce()).map(({ status }) => status);
+    const after = memoryMib(shared.product.pid);
+
+    expect(statuses.filter((status) => status !== 413 && status !== 503)).toEqual([]);
+    expect((await game.post([anEvent({ sessionId: game.sessionId })])).status).toBe(201);
+    const growth = Math.max(0, Math.round((after ?? 0) - (before ?? 0)));
+    expect(growth).toBeLessThanOrEqual(MAX_GROWTH_MIB);
+    tell(`${AT_ONCE} decompression bombs at once, ${coding}`, {
+      tried: `${bomb.length} bytes that inflate to ${INFLATED.length / MIB} MiB`,
+      held: `413 or 503 each, memory +${growth} MiB`,
+    });
+  },
+);
+
+test.each([
+  ['a million levels', `${'['.repeat(1_000_000)}`],
+  ['a million levels in a payload', `{"eventType":"x","payload":${'{"a":'.repeat(1_000_000)}`],
+  [
+    '100,000 keys that it does not know',
+    `{${Array.from({ length: 100_000 }, (_, i) => `"k${i}":1`).join()}}`,
+  ],
+  ['100,000 times the same key', `{${'"eventType":"x",'.repeat(100_000)}"a":1}`],
+  [
+    '20,000 keys with one hash in V8 (integer indices)',
+    `{"eventType":"x","payload":{${Array.from({ length: 20_000 }, (_, i) => `"${i * 65_536}":1`).join()}}}`,
+  ],
+])('a body with %s is answered, and so is the next game', async (what, body) => {
+  const { status } = await game.post(body);
+  expect(status).toBeGreaterThanOrEqual(400);
+  expect(status).toBeLessThan(500);
+  expect((await game.post([anEvent({ sessionId: game.sessionId })])).status).toBe(201);
+  tell(`A body with ${what}`, { tried: `${body.length} bytes`, held: `a ${status}` });
+});

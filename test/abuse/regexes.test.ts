@@ -1,0 +1,102 @@
+/** Every regular expression of the product takes a time that grows with the length of a text, not with its square. */
+import { execFileSync } from 'node:child_process';
+import { mkdirSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { join } from 'node:path';
+import { messageOf } from '@questlog/runtime/process/errors';
+import { beforeAll, expect, test } from 'vitest';
+import { ROOT } from '../tidy/house.ts';
+import { parseSources } from '../tidy/sources.ts';
+import { tell } from './figures.ts';
+
+/** By itself, since only this test needs it, and its parts for other systems are large. */
+const PACKAGE = 'recheck@4.5.0';
+const FOLDER = join(ROOT, 'node_modules/.cache/questlog-recheck');
+const MINUTES = 20;
+
+interface Verdict {
+  readonly status: 'safe' | 'vulnerable' | 'unknown';
+  readonly complexity?: { readonly summary: string };
+}
+type Check = (source: string, flags: string, of: object) => Verdict;
+
+const sources = [...parseSources().values()].filter(
+  ({ path }) =>
+    /^(schemas|services)\//.test(path) && !/\.test\.ts$|[./](testing|contract|fixtures)/.test(path),
+);
+/** Those that are not linear, with the beginning of their file and of their text, and why that harms nobody. */
+const HARMLESS: readonly (readonly [string, string, string])[] = [
+  ['services/cli/', '/', 'an operator types the text'],
+  ['services/console/ui/', '/', 'in an operator’s browser, over figures of the product'],
+  [
+    'services/runtime/src/clickhouse/chdb/http/statement.ts',
+    '/\\b(?:FORMAT',
+    'who asks may have the engine work',
+  ],
+  [
+    'services/runtime/src/clickhouse/chdb/http/statement.ts',
+    '/^(.*?)(?: SETTINGS',
+    'the engine prints the text',
+  ],
+  [
+    'services/ingest/src/rejects/core/offendingPart.ts',
+    '/("[^"]{0,64}(?:token',
+    'it goes back over 64 characters',
+  ],
+];
+
+let check: Check | undefined;
+
+beforeAll(() => {
+  try {
+    mkdirSync(FOLDER, { recursive: true });
+    const how = ['--omit=optional', '--ignore-scripts', '--no-audit', '--no-fund', '--prefer-offline'];
+    execFileSync('npm', ['install', '--prefix', FOLDER, ...how, PACKAGE], {
+      stdio: 'pipe',
+      shell: process.platform === 'win32',
+    });
+    process.env['RECHECK_SYNC_BACKEND'] = 'pure';
+    check = createRequire(join(FOLDER, 'package.json'))('recheck').checkSync;
+  } catch (error) {
+    console.warn(`skipped: regular expressions cannot be judged here: ${messageOf(error).split('\n')[0]}`);
+  }
+});
+
+test('none of them is made at run time, where nobody could judge it', () => {
+  const made = sources.flatMap(({ path, uses }) =>
+    uses.filter(({ text }) => /^new RegExp/.test(text)).map(({ line }) => `${path}:${line}`),
+  );
+  expect(made).toEqual([]);
+});
+
+test(
+  'each of them is linear, by proof or by search',
+  () => {
+    if (check === undefined) return;
+    const judge = check;
+    const texts = sources.flatMap(({ path, patterns, literals }) => [
+      ...patterns.map(({ text, line }) => ({ text, where: `${path}:${line}` })),
+      // What schemas have as their pattern.
+      ...literals
+        .filter(({ text }) => /^\^.+\$$/.test(text))
+        .map(({ text, line }) => ({ text: `/${text}/`, where: `${path}:${line}` })),
+    ]);
+    const unsafe: string[] = [];
+    const once = new Map(texts.map((one) => [one.text, one]));
+    const isHarmless = ({ text, where }: { text: string; where: string }): boolean =>
+      HARMLESS.some(([path, begin]) => where.startsWith(path) && text.startsWith(begin));
+    const judged = [...once.values()].filter((one) => !isHarmless(one));
+    for (const { text, where } of judged) {
+      const [, source = '', flags = ''] = /^\/(.*)\/([a-z]*)$/s.exec(text) ?? [];
+      const { status, complexity } = judge(source, flags, { timeout: null, randomSeed: 1 });
+      if (status !== 'safe') unsafe.push(`${where}: ${text} is ${complexity?.summary ?? status}`);
+    }
+    expect(judged.length).toBeGreaterThan(40);
+    expect(unsafe).toEqual([]);
+    tell('Texts that make a regular expression slow', {
+      tried: `${judged.length} expressions, each judged by recheck`,
+      held: 'all of them linear',
+    });
+  },
+  MINUTES * 60_000,
+);
