@@ -9,6 +9,7 @@ import { memoryMib } from './product.ts';
 const MIB = 1024 * 1024;
 const INFLATED = Buffer.alloc((isLong ? 512 : 128) * MIB, ' ');
 const AT_ONCE = 64;
+const ROUNDS = 4;
 /** Beside what the first ones take for good: buffers of the codings, and code that is compiled. */
 const MAX_GROWTH_MIB = 64;
 
@@ -30,18 +31,25 @@ test.each([
     const bomb = compress(INFLATED);
     const atOnce = () =>
       Promise.all(Array.from({ length: AT_ONCE }, () => game.post(bomb, { 'Content-Encoding': coding })));
+    const memory = (): number => memoryMib(shared.product.pid) ?? 0;
     await atOnce();
-    const before = memoryMib(shared.product.pid);
-    const statuses = (await atOnce()).map(({ status }) => status);
-    const after = memoryMib(shared.product.pid);
+    const before = memory();
+    // What one round takes is given back when the collector likes; what is kept grows with each.
+    const after: number[] = [];
+    for (let round = 0; round < ROUNDS; round++) {
+      const statuses = (await atOnce()).map(({ status }) => status);
+      expect(statuses.filter((status) => status !== 413 && status !== 503)).toEqual([]);
+      after.push(memory());
+    }
 
-    expect(statuses.filter((status) => status !== 413 && status !== 503)).toEqual([]);
     expect((await game.post([anEvent({ sessionId: game.sessionId })])).status).toBe(201);
-    const growth = Math.max(0, Math.round((after ?? 0) - (before ?? 0)));
+    const [growth, most] = [Math.min(...after), Math.max(...after)].map((mib) =>
+      Math.max(0, Math.round(mib - before)),
+    );
     expect(growth).toBeLessThanOrEqual(MAX_GROWTH_MIB);
     tell(`${AT_ONCE} decompression bombs at once, ${coding}`, {
       tried: `${bomb.length} bytes that inflate to ${INFLATED.length / MIB} MiB`,
-      held: `413 or 503 each, memory +${growth} MiB`,
+      held: `413 or 503 each, memory +${growth} MiB (behind the worst of ${ROUNDS} rounds +${most})`,
     });
   },
 );
