@@ -47,7 +47,7 @@ export const REPORT_RULES = {
       description: 'A report has at least one of them.',
       anyOf: [
         { required: ['report'], properties: { report: { type: 'object' } } },
-        { required: ['sessionId'], properties: { sessionId: { type: 'string' } } },
+        { required: ['sessionId'], properties: { sessionId: { type: 'string', minLength: 1 } } },
         { required: ['events'], properties: { events: { type: 'array', minItems: 1 } } },
         { required: ['eventIds'], properties: { eventIds: { type: 'array', minItems: 1 } } },
       ],
