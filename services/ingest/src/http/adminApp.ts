@@ -95,6 +95,41 @@ export function adminApp(deps: AdminAppDeps): Koa {
   // Changes at other ingests are noticed and decided anew; one's own take turns, which saves that.
   const changes = new KeyedMutex();
   const inTurn: InTurn = (work) => changes.run('', work);
+  entityRoutes(router, operations, inTurn);
+  switchRoutes(router, deps, inTurn);
+  testEventRoute(router, deps);
+  retractRoute(router, deps);
+  retryRoute(router, deps);
+  sqlRoute(router, deps.reader);
+  ledgerRoutes(router, deps);
+  deadLetterRoutes(router, deps.letters);
+  auditRoute(router, deps.store);
+  costRoute(router, { ...deps, log: deps.ingest.log, projects: deps.directory.current.projects });
+
+  documentRoute(router);
+  router.get('/admin/uploads/:projectId/:uploadId', uploadForOperators(deps.uploads));
+  healthRoutes(router, deps);
+
+  const app = new Koa();
+  app.on('error', (error) => logger.warn('answer_failed', { cause: messageOf(error) }));
+  app.use(problems(logger, metrics));
+  app.use(knownHostsOnly(deps.hosts));
+  app.use(deps.audit.refusals(router));
+  app.use(deps.pages.signIn);
+  app.use(operatorsOnly(deps.adminToken));
+  app.use(deps.audit.changes(router));
+  router.use(deps.pages.router.routes());
+  app.use(router.routes());
+  app.use(noRoute(router));
+  return app;
+}
+
+/** Tenants, projects and tokens. */
+function entityRoutes(
+  router: RouterInstance,
+  operations: ReturnType<typeof administer>,
+  inTurn: InTurn,
+): void {
   const list = (path: string, rows: () => object[]): void => {
     router.get(path, (ctx) => {
       ctx.body = rows();
@@ -124,40 +159,10 @@ export function adminApp(deps: AdminAppDeps): Koa {
   write('patch', '/admin/tenants/:id', TenantPatch, operations.patchTenant);
   write('post', '/admin/projects', ProjectInput, operations.createProject);
   write('patch', '/admin/projects/:id', ProjectPatch, operations.patchProject);
-  switchRoutes(router, deps, inTurn);
-  testEventRoute(router, deps);
   write('post', '/admin/tokens', TokenInput, operations.createToken);
   write('post', '/admin/tokens/:id/rotate', TokenRotation, operations.rotateToken);
-  revokeRoute(router, operations);
-  retractRoute(router, deps);
-  retryRoute(router, deps);
-  sqlRoute(router, deps.reader);
-  ledgerRoutes(router, deps);
-  deadLetterRoutes(router, deps.letters);
-  auditRoute(router, deps.store);
-  costRoute(router, { ...deps, log: deps.ingest.log, projects: deps.directory.current.projects });
-
-  documentRoute(router);
-  router.get('/admin/uploads/:projectId/:uploadId', uploadForOperators(deps.uploads));
-  healthRoutes(router, deps);
-
-  const app = new Koa();
-  app.on('error', (error) => logger.warn('answer_failed', { cause: messageOf(error) }));
-  app.use(problems(logger, metrics));
-  app.use(knownHostsOnly(deps.hosts));
-  app.use(deps.audit.refusals(router));
-  app.use(deps.pages.signIn);
-  app.use(operatorsOnly(deps.adminToken));
-  app.use(deps.audit.changes(router));
-  router.use(deps.pages.router.routes());
-  app.use(router.routes());
-  app.use(noRoute(router));
-  return app;
-}
-
-function revokeRoute(router: RouterInstance, { revokeToken }: ReturnType<typeof administer>): void {
   router.delete('/admin/tokens/:id', async (ctx) => {
-    await revokeToken(ctx.params['id'] ?? '');
+    await operations.revokeToken(ctx.params['id'] ?? '');
     ctx.status = 204;
   });
 }

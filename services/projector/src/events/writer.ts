@@ -47,8 +47,7 @@ export async function openEventsWriter(
   const source = { logId, partition, orphanIds };
   const recent = new RecentAppends(await recentAppendIds(store, source, start));
   const half = await halfStored(store, source, clock.now() - LEDGER_KNOWS_MS);
-  const quota = openQuotaCounts(store, source);
-  const minutes = openMinuteCounts(store, source);
+  const [quota, minutes] = [openQuotaCounts(store, source), openMinuteCounts(store, source)];
   const left = openLeftOutCounts(store, source);
   const countedLeftOut = async (records: readonly LeftOut[]): Promise<Counted<LeftOutKey>[]> => {
     await left.load(records.map(({ key }) => key));

@@ -2,12 +2,12 @@
 import * as admin from '@questlog/schemas/http/admin';
 import { AuditPage } from '@questlog/schemas/http/audit';
 import { DIFFERENCES, LedgerAnswer, VerifyInput } from '@questlog/schemas/http/ledger';
-import { InspectedLetter, LETTER_STATES, LetterPage, ReplayedLetter } from '@questlog/schemas/http/letter';
+import { InspectedLetter, LetterPage, ReplayedLetter } from '@questlog/schemas/http/letter';
 import { Problem } from '@questlog/schemas/http/problem';
 import { LinkRetryInput, LinkRetryOutput } from '@questlog/schemas/http/report';
 import { SwitchesInput, SwitchInput, SwitchOutput } from '@questlog/schemas/http/switch';
-import { CARRYING_GROUP, GROUPS, TOPICS } from '@questlog/schemas/topics/topics';
 import { accepted } from './accepted.ts';
+import { letterPaths } from './openapiLetters.ts';
 import { answer, filter, id, PAGE, problem, ref, TIME, UUID_TEXT } from './openapiParts.ts';
 
 export function adminApi(): Record<string, unknown> {
@@ -66,9 +66,7 @@ export function adminApi(): Record<string, unknown> {
       '/admin/ledger': { get: ledgerOperation() },
       '/admin/verify': { post: verifyOperation() },
       '/admin/audit': { get: auditOperation() },
-      '/admin/dead-letters': { get: lettersOperation() },
-      '/admin/dead-letters/{id}': letterOperations(),
-      '/admin/dead-letters/{id}/replay': { post: replayOperation() },
+      ...letterPaths(REFUSED),
       '/admin/uploads/{projectId}/{uploadId}': { get: uploadOperation() },
       '/healthz': { get: open('The process runs. For load balancers.', state('ok')) },
       '/readyz': {
@@ -317,66 +315,6 @@ function auditOperation(): object {
     responses: {
       200: answer('What ClickHouse has by now: normally all but the last second.', 'Audit'),
       400: problem('A parameter is not valid: the detail names it and what it may be.'),
-      ...REFUSED,
-    },
-  };
-}
-
-function lettersOperation(): object {
-  return {
-    summary: 'Records that a consumer could not process, the newest first; of the newest 50,000.',
-    parameters: [
-      filter('state', 'Unless given, those that wait for a decision.', {
-        enum: [...LETTER_STATES],
-        default: 'open',
-      }),
-      filter('group', 'Of this consumer group.', { enum: [...Object.values(GROUPS), CARRYING_GROUP] }),
-      filter('topic', 'From this topic.', { enum: Object.values(TOPICS) }),
-      filter('cause', 'With this in the first 300 characters of the reason.', {
-        ...{ type: 'string', minLength: 1, maxLength: 300 },
-      }),
-      filter('from', 'Dead from this time on.', TIME),
-      filter('to', 'Dead before this time.', TIME),
-      ...PAGE,
-    ],
-    responses: {
-      200: answer('Without their values.', 'DeadLetters'),
-      400: problem('A parameter is not valid: the detail names it and what it may be.'),
-      ...REFUSED,
-    },
-  };
-}
-
-function letterOperations(): object {
-  return {
-    get: {
-      summary: 'A dead letter with its headers and its value, decoded where that can be.',
-      parameters: [id],
-      responses: { 200: answer('The letter.', 'DeadLetter'), 404: NOT_THERE, ...REFUSED },
-    },
-    delete: {
-      summary: 'Discards a dead letter: it is not open any more, and stays until it expires.',
-      parameters: [id],
-      responses: {
-        204: { description: 'It is discarded, now or before.' },
-        404: NOT_THERE,
-        409: problem('It was replayed.'),
-        ...REFUSED,
-      },
-    },
-  };
-}
-
-function replayOperation(): object {
-  return {
-    summary:
-      'Appends the record of a dead letter again, as it was, where it stood. Whoever has processed it drops it, so it counts once.',
-    parameters: [id],
-    responses: {
-      200: answer('Where it stands now. If it is still at fault, it is a new dead letter.', 'Replayed'),
-      404: NOT_THERE,
-      409: problem('It was replayed or discarded before.'),
-      422: problem('Its bytes are not kept, or its topic does not take them: the detail says why.'),
       ...REFUSED,
     },
   };
