@@ -24,7 +24,7 @@ const burstSeconds = Type.Integer({
   maximum: 3600,
   description: 'What was not sent for so long may be sent at once.',
 });
-/** An operator's misspelt field would be a limit that is not set, or a filter that filters nothing. */
+/** An operator's misspelt field would be a limit that is not set, a filter that filters nothing, or a switch of more than was meant. */
 const only = { additionalProperties: false };
 const perSecond = Type.Optional(Nullable(Type.Integer({ minimum: 1, maximum: 100_000_000_000 })));
 const limits = Nullable(
@@ -217,6 +217,44 @@ export const SqlInput = Type.Object(
   only,
 );
 
+/** Of one project: each event of it is held against them. */
+export const MAX_SWITCHES = 32;
+
+const all = 'null or left out: all.';
+const share = { exclusiveMinimum: 0, maximum: 1 };
+
+const switchFields = {
+  eventType: Type.Optional(
+    Nullable(Type.String({ maxLength: 1000, description: `Of this type, to the letter; ${all}` })),
+  ),
+  buildId: Type.Optional(Nullable({ ...Uuid, description: `Of this build; ${all}` })),
+  playerShare: Type.Optional(
+    Nullable(
+      Type.Number({ ...share, description: `Of this share of the players, always the same ones; ${all}` }),
+    ),
+  ),
+  action: Type.Enum(['reject', 'sample']),
+  sampleRate: Type.Optional(
+    Nullable(Type.Number({ ...share, description: 'The share of the sessions that `sample` keeps, whole.' })),
+  ),
+  until: Type.Optional(
+    Nullable({ ...Timestamp, description: 'When it ends by itself; null or left out: never.' }),
+  ),
+  reason: Type.String({ minLength: 1, maxLength: 500, description: 'Told to whoever is refused.' }),
+};
+
+export const SwitchInput = Type.Object(switchFields, only);
+
+export const SwitchesInput = Type.Array(SwitchInput, {
+  maxItems: MAX_SWITCHES,
+  description: 'All of them: the first that an event meets decides. An empty list lifts them.',
+  examples: [
+    [{ eventType: 'physics_debug', action: 'sample', sampleRate: 0.05, reason: 'floods since 1.4.2' }],
+  ],
+});
+
+export const SwitchOutput = Type.Required(SwitchInput);
+
 export type TenantInput = Static<typeof TenantInput>;
 export type TenantPatch = Static<typeof TenantPatch>;
 export type ProjectInput = Static<typeof ProjectInput>;
@@ -225,3 +263,6 @@ export type RetentionOutput = Static<typeof RetentionOutput>;
 export type TokenInput = Static<typeof TokenInput>;
 export type TokenRotation = Static<typeof TokenRotation>;
 export type SqlInput = Static<typeof SqlInput>;
+export type SwitchInput = Static<typeof SwitchInput>;
+export type SwitchesInput = Static<typeof SwitchesInput>;
+export type SwitchOutput = Static<typeof SwitchOutput>;

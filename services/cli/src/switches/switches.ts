@@ -1,5 +1,5 @@
 /** `questlog switches`: refuses a project's events or keeps a sample of them, by type, build and share of the players. */
-import type { SwitchInput, SwitchOutput } from '@questlog/schemas/http/switch';
+import type { SwitchInput, SwitchOutput } from '@questlog/schemas/http/admin';
 import { Command, InvalidArgumentError, Option } from 'commander';
 import { example, wholeNumber } from '../manage.ts';
 import { printRows } from '../print.ts';

@@ -1,8 +1,8 @@
 /** What operators turn off or sample in a flood: the switches of a project, kept in the directory with it. */
 import type { DirectoryHandle } from '@questlog/runtime/directory/openDirectory';
 import type { Clock } from '@questlog/runtime/process/clock';
+import { SwitchesInput, type SwitchInput, type SwitchOutput } from '@questlog/schemas/http/admin';
 import type { ElementProblem } from '@questlog/schemas/http/problem';
-import { SwitchesInput, type SwitchInput, type SwitchOutput } from '@questlog/schemas/http/switch';
 import type { Project, Switch } from '@questlog/schemas/topics/directoryEntry';
 import { canonicalUuid } from '@questlog/schemas/uuid';
 import { Compile } from 'typebox/compile';

@@ -5,7 +5,6 @@ import { DIFFERENCES, LedgerAnswer, VerifyInput } from '@questlog/schemas/http/l
 import { InspectedLetter, LetterPage, ReplayedLetter } from '@questlog/schemas/http/letter';
 import { Problem } from '@questlog/schemas/http/problem';
 import { LinkRetryInput, LinkRetryOutput } from '@questlog/schemas/http/report';
-import { SwitchesInput, SwitchInput, SwitchOutput } from '@questlog/schemas/http/switch';
 import { accepted } from './accepted.ts';
 import { letterPaths } from './openapiLetters.ts';
 import { answer, filter, id, PAGE, problem, ref, TIME, UUID_TEXT } from './openapiParts.ts';
@@ -103,8 +102,8 @@ const SCHEMAS = {
   ProjectInput: accepted(admin.ProjectInput),
   ProjectPatch: accepted(admin.ProjectPatch),
   Project: admin.ProjectOutput,
-  SwitchInput: accepted(SwitchInput),
-  Switch: SwitchOutput,
+  SwitchInput: accepted(admin.SwitchInput),
+  Switch: admin.SwitchOutput,
   TokenInput: accepted(admin.TokenInput),
   TokenCreated: admin.TokenCreated,
   TokenRotation: accepted(admin.TokenRotation),
