@@ -144,7 +144,7 @@ function switchOperations(): object {
       parameters: [id],
       requestBody: {
         required: true,
-        content: { 'application/json': { schema: { ...SwitchesInput, items: ref('SwitchInput') } } },
+        content: { 'application/json': { schema: { ...admin.SwitchesInput, items: ref('SwitchInput') } } },
       },
     },
   };
