@@ -44,6 +44,7 @@ const FIXED: Readonly<Record<string, Read>> = {
   UInt16: (from) => from.take(2).readUInt16LE(),
   UInt32: (from) => from.take(4).readUInt32LE(),
   UInt64: (from) => Number(from.take(8).readBigUInt64LE()),
+  Float64: (from) => from.take(8).readDoubleLE(),
   Int64: (from) => Number(from.take(8).readBigInt64LE()),
   DateTime64: (from) => Number(from.take(8).readBigInt64LE()),
   DateTime: (from) => from.take(4).readUInt32LE(),

@@ -119,7 +119,7 @@ function columnOf(text: string): Column[] {
   const type = opens
     ? `${rest.slice(0, rest.indexOf('(') + 1)}${parenthesised(rest, rest.indexOf('('))[0]})`
     : rest;
-  const materialized = /MATERIALIZED (.*)$/s.exec(rest)?.[1];
+  const materialized = /MATERIALIZED (.*?)(?: COMMENT '[^']*')?$/s.exec(rest)?.[1];
   return [
     {
       name,
