@@ -113,7 +113,7 @@ describeLooks('an operator', () => {
     const page = await chromium.signedIn(shared.product, 'health');
     const consumers = page.getByRole('region', { name: 'Consumers of the log' }).locator('tbody tr');
     await consumers.nth(5).waitFor();
-    expect(await consumers.count()).toBe(6);
+    expect(await consumers.count()).toBe(7);
     const rate = page.getByRole('group', { name: 'Events a second' }).locator('strong');
     await eventually(
       async () => {
