@@ -93,9 +93,7 @@ function plain(text: string): string {
 function networkOf(address: string): string {
   if (!isIPv6(address)) return address;
   // In the one way of writing that there is of each.
-  const [head = '', tail] = new URL(`http://[${address.replace(/%.*$/, '')}]`).hostname
-    .slice(1, -1)
-    .split('::');
+  const [head = '', tail] = new URL(`http://[${address.split('%')[0]}]`).hostname.slice(1, -1).split('::');
   const [first, last] = [head, tail ?? ''].map((part) => (part === '' ? [] : part.split(':')));
   const zeros = tail === undefined ? 0 : 8 - (first?.length ?? 0) - (last?.length ?? 0);
   return [...(first ?? []), ...Array.from({ length: zeros }, () => '0'), ...(last ?? [])]

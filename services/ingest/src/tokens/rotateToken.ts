@@ -71,5 +71,13 @@ export function formatMillis(millis: number): string {
 
 /** @param given null: it never ends. */
 function sameLife(old: Token, given: null | undefined, nowMs: number): number | null {
+  if (given === undefined && old.rotatedTo != null)
+    throw refusal(
+      problem(
+        '/expiresAt',
+        'field_required',
+        'expiresAt: how long the token was made for went with its first rotation',
+      ),
+    );
   return given === null || old.expiresAt === null ? null : nowMs + old.expiresAt - old.createdAt;
 }

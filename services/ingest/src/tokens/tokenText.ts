@@ -12,7 +12,7 @@ const DIGITS = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz';
 const RANDOM_DIGITS = 38;
 /** As many as 32 bits take. */
 const CHECKSUM_DIGITS = 6;
-const WITH_CHECKSUM = new RegExp(`^${PREFIX}[0-9A-Za-z]{${RANDOM_DIGITS + CHECKSUM_DIGITS}}$`);
+const WITH_CHECKSUM = /^qlt_[0-9A-Za-z]{44}$/;
 
 export function newToken(): string {
   const random = Array.from({ length: RANDOM_DIGITS }, () => DIGITS[randomInt(DIGITS.length)]).join('');

@@ -36,8 +36,13 @@ export function openTokenUses({ directory, clock, logger }: TokenUsesDeps): Toke
     for (const [tokenId, usedAt] of noted) {
       const known = uses.get(tokenId)?.usedAt ?? Number.NEGATIVE_INFINITY;
       if (!tokens.has(tokenId) || usedAt <= known) noted.delete(tokenId);
-      else if (usedAt - known >= unlessWithinMs && left-- > 0)
+      else if (usedAt - known >= unlessWithinMs && left-- > 0) {
         await directory.put('use', tokenId, { usedAt });
+        // Behind those that still wait.
+        const latest = noted.get(tokenId) ?? usedAt;
+        noted.delete(tokenId);
+        if (latest > usedAt) noted.set(tokenId, latest);
+      }
     }
   };
   let telling: Promise<void> | undefined;

@@ -86,6 +86,8 @@ export function jwtOptions(settings: Readonly<Static<typeof schema>>): JwtOption
 function keysAddress(text: string): URL {
   const url = URL.parse(text);
   const isHere = url !== null && ['localhost', '127.0.0.1', '[::1]'].includes(url.hostname);
+  if (url !== null && url.username + url.password !== '')
+    throw new StartRefused('QUESTLOG_JWKS_URL: a user or password in it is never sent; JWKS are public');
   if (url?.protocol === 'https:' || (isHere && url.protocol === 'http:')) return url;
   throw new StartRefused('QUESTLOG_JWKS_URL: must be an https address, or an http one of this machine');
 }

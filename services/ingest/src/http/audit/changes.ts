@@ -6,6 +6,7 @@ import { randomUUID } from 'node:crypto';
 import type { RouterInstance } from '@koa/router';
 import { sha256Hex } from '@questlog/runtime/directory/directory';
 import type { DirectoryHandle } from '@questlog/runtime/directory/openDirectory';
+import { RecordTooLarge } from '@questlog/runtime/log/log';
 import type { Clock } from '@questlog/runtime/process/clock';
 import { Unavailable } from '@questlog/runtime/process/errors';
 import { type ProblemCode, statusOf } from '@questlog/schemas/http/problem';
@@ -28,6 +29,8 @@ export type AppendAudit = (...entries: readonly AuditEntry[]) => Promise<void>;
 
 /** What they answer is read, and nothing is changed: a console asks all the time, also while the log is away. */
 const QUESTIONS = ['/admin/sql', '/admin/verify'];
+/** What changes the record of its `:id`. */
+const OF_ONE = /^\/admin\/\w+\/:id(?:\/rotate|\/switches)?$/;
 const SAFE_METHODS = ['GET', 'HEAD', 'OPTIONS'];
 const MAX_TARGET = 200;
 
@@ -41,8 +44,9 @@ export function auditedChanges(deps: ChangeDeps, router: RouterInstance, append:
     if (ctx.is('application/json')) await parse(ctx, async () => {});
     ctx.state['isAudited'] = true;
     const id = canonicalUuid(route.params['id'] ?? '');
-    // Else what one did would stand in the other's `after`.
-    await turns.run(id ?? randomUUID(), async () => {
+    // Else what one did would stand in the other's `after`. What sends an event waits for the log, and holds up nobody.
+    const changed = OF_ONE.test(route.pattern) ? id : undefined;
+    await turns.run(changed ?? randomUUID(), async () => {
       const change = await askedChange(deps, ctx, route, id);
       await append(change.asked);
       const failed = await next().then(
@@ -102,6 +106,7 @@ async function askedChange(deps: ChangeDeps, ctx: Context, route: AskedRoute, id
 /** As `problems` answers it. */
 function codeOf(error: unknown): ProblemCode {
   if (error instanceof Rejected) return error.code;
+  if (error instanceof RecordTooLarge) return 'event_too_large';
   return error instanceof Unavailable ? 'unavailable' : 'internal';
 }
 
@@ -111,8 +116,8 @@ function ownersOf(
   places: readonly object[],
 ): Pick<AuditEntry, 'tenantId' | 'projectId'> {
   const idIn = (name: string): string | undefined => {
-    const ids = places.map((place) => canonicalUuid(String(Reflect.get(place, name))));
-    return ids.find((id) => id !== undefined);
+    const values: unknown[] = places.map((place) => Reflect.get(place, name));
+    return values.flatMap((value) => (typeof value === 'string' ? (canonicalUuid(value) ?? []) : []))[0];
   };
   const projectId = idIn('projectId');
   const tenantId = current.projects.get(projectId ?? '')?.tenantId ?? idIn('tenantId');

@@ -35,7 +35,8 @@ export function issuerKeys(url: URL, { clock, logger }: IssuerKeysDeps): JWTVeri
       return Response.json(keys);
     } catch (error) {
       failedAtMs = clock.now();
-      logger.warn('jwks_not_read', { url: address, cause: messageOf(error) });
+      // Without what may be a key in its query.
+      logger.warn('jwks_not_read', { url: url.origin + url.pathname, cause: messageOf(error) });
       throw unavailable();
     }
   };
@@ -45,8 +46,8 @@ export function issuerKeys(url: URL, { clock, logger }: IssuerKeysDeps): JWTVeri
   });
   return async (header, token) => {
     const isOld = clock.now() - readAtMs >= REFRESH_MS && clock.now() - failedAtMs >= RETRY_MS;
-    // In passing; what is known answers meanwhile. A failure was logged.
-    if (keys.fresh && isOld && !keys.reloading) keys.reload().catch(() => undefined);
+    // A key may have been withdrawn. A failure was logged, and what is known goes on.
+    if (keys.fresh && isOld) await keys.reload().catch(() => undefined);
     return await keys(header, token);
   };
 }
