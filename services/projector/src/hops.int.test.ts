@@ -26,7 +26,7 @@ test(`a record crosses at most ${MOST_FILES} files from the log's port to its ro
     },
   });
   // What only a start needs is done by then.
-  const projector = await bench.start(store, readTogether(bench.log, 4, filesThatRan));
+  const projector = await bench.start(store, readTogether(bench.log, 5, filesThatRan));
   onTestFinished(() => projector.stop());
 
   const files = (await inserted.promise).filter((path) => !BEHIND_A_PORT.test(path));
