@@ -104,7 +104,11 @@ describe.concurrent('a rotated token', () => {
     expect([again.status, again.json().code]).toEqual([409, 'already_decided']);
     expect(again.json().detail).toContain(successor.id);
     await shared.product.admin('DELETE', `/admin/tokens/${successor.id}`);
-    expect((await rotate(id, { overlapSeconds: 60 })).status).toBe(201);
+    // How long it was made for is not known any more.
+    const unsaid = await rotate(id, { overlapSeconds: 60 });
+    expect([unsaid.status, unsaid.json().errors[0].pointer]).toEqual([400, '/expiresAt']);
+    const said = await rotate(id, { overlapSeconds: 60, expiresAt: null });
+    expect([said.status, said.json().expiresAt]).toEqual([201, null]);
   });
 
   test('has successors one at a time: of rotations at once one is made, and the others leave no token behind', async () => {

@@ -141,14 +141,15 @@ function rotate(group: Command, at: () => Promise<Reach>): void {
       .requiredOption('--overlap <seconds>', 'for how long the old one goes on; 0: not at all', wholeNumber)
       .option(
         '--expires <time>',
-        'of the new one, ISO 8601; unless given, it lives as long as the old one was made for',
+        'of the new one, ISO 8601 or never; unless given, it lives as long as the old one was made for',
       )
       .option('--json', 'for programs'),
     'questlog tokens rotate 7846b5f4-39dd-4381-b200-dbc9f59749ad --overlap 86400',
   ).action(async (id, { overlap, expires, json }) => {
-    const input: TokenRotation = { overlapSeconds: overlap, expiresAt: expires };
+    const expiresAt = expires === 'never' ? null : expires;
+    const input: TokenRotation = { overlapSeconds: overlap, expiresAt };
     const path = `/admin/tokens/${encodeURIComponent(id)}/rotate`;
-    await write(at, 'POST', path, { input, columns: ['id', 'token', 'oldExpiresAt'], json });
+    await write(at, 'POST', path, { input, columns: ['id', 'token', 'expiresAt', 'oldExpiresAt'], json });
   });
 }
 

@@ -167,6 +167,7 @@ const FUNCTIONS: Readonly<Record<string, Apply>> = {
   '>': compared((a, b) => a > b),
   '>=': compared((a, b) => a >= b),
   '*': (a, b) => Number(a) * Number(b),
+  '/': (a, b) => Number(a) / Number(b),
   '+': (a, b) => Number(a) + Number(b),
   '-': (a, b) => Number(a) - Number(b),
   '%': (a, b) => Number(a) % Number(b),

@@ -218,7 +218,7 @@ function parsedSum(tokens: Tokens): Expr {
   return left;
 }
 
-const ARITHMETIC = ['*', '+', '-', '%'] as const;
+const ARITHMETIC = ['*', '/', '+', '-', '%'] as const;
 
 function parsedPrimary(tokens: Tokens): Expr {
   const literal = tokens.literal();

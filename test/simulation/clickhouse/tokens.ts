@@ -1,7 +1,7 @@
 /** SQL's words, one after the other. */
 
 const TOKEN =
-  /\s*(?:(?<text>'(?:[^'\\]|\\.)*')|(?<number>\d+)|(?<param>\{\w+:[^}]+\})|(?<word>[A-Za-z_]\w*)|(?<sign>->|!=|<=|>=|[-(),.=<>*+%]))/gy;
+  /\s*(?:(?<text>'(?:[^'\\]|\\.)*')|(?<number>\d+)|(?<param>\{\w+:[^}]+\})|(?<word>[A-Za-z_]\w*)|(?<sign>->|!=|<=|>=|[-(),.=<>*/+%]))/gy;
 
 interface Token {
   readonly kind: 'text' | 'number' | 'param' | 'word' | 'sign';

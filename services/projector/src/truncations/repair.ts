@@ -85,20 +85,20 @@ function stepsOf({ rows, others, isCounted }: TopicTables<never>, move: Move): S
 
 interface RollupTable {
   readonly table: string;
-  readonly count: string;
-  /** Each column of the key as SQL over `events`. */
+  /** Each column that counts, and below of the key, as SQL over `events`. */
+  readonly counts: Readonly<Record<string, string>>;
   readonly key: Readonly<Record<string, string>>;
 }
 
 const ROLLUPS: readonly RollupTable[] = [
   {
     table: 'quota_usage_by_partition',
-    count: 'used',
+    counts: { used: 'count()' },
     key: { tenant_id: 'tenant_id', month: 'toStartOfMonth(received_at)' },
   },
   {
     table: 'event_counts_by_partition',
-    count: 'count',
+    counts: { count: 'count()', weight: 'sum(1 / sample_rate)' },
     key: {
       tenant_id: 'tenant_id',
       project_id: 'project_id',
@@ -109,11 +109,11 @@ const ROLLUPS: readonly RollupTable[] = [
 ];
 
 /** A count of a higher offset would win over the new one, so it goes first; the orphans' counts tell which went. */
-function recount({ table, count, key }: RollupTable, { source, orphanId, offset }: Move): Step[] {
+function recount({ table, counts, key }: RollupTable, { source, orphanId, offset }: Move): Step[] {
   const [names, values] = [Object.keys(key).join(', '), Object.values(key).join(', ')];
   const counted = (logId: string, where: string) =>
-    `INSERT INTO ${table} (${names}, log_id, log_partition, ${count}, last_offset)
-     SELECT ${values}, log_id, log_partition, count(), max(log_offset) FROM events
+    `INSERT INTO ${table} (${names}, log_id, log_partition, ${Object.keys(counts).join(', ')}, last_offset)
+     SELECT ${values}, log_id, log_partition, ${Object.values(counts).join(', ')}, max(log_offset) FROM events
      WHERE ${placeOf(logId, source)} AND ${where} GROUP BY ${values}, log_id, log_partition`;
   const touched = `(${values}) IN (SELECT ${names} FROM ${table} WHERE ${placeOf(orphanId, source)})`;
   return [

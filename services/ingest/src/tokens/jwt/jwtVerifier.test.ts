@@ -199,15 +199,11 @@ describe('the keys of the issuer', () => {
     expect(issuer.asked()).toBe(1);
   });
 
-  test('that are withdrawn sign nothing more once they were asked for again', async () => {
+  test('that are withdrawn sign nothing more after ten minutes', async () => {
     await verifier.verify(aJwt());
     issuer.keys.splice(0, 1);
     pass(10 * MINUTES);
-    await verifier.verify(aJwt());
-
-    await vi.waitFor(
-      async () => await expectRefusal(aJwt(), 'its issuer has no such key (kid) for this algorithm'),
-    );
+    await expectRefusal(aJwt(), 'its issuer has no such key (kid) for this algorithm');
   });
 
   test('go on for an hour while the issuer is away; from then on it is a 503, until it answers again', async () => {
