@@ -306,7 +306,9 @@ function auditOperation(): object {
     parameters: [
       filter('since', 'Asked from this time on.', TIME),
       filter('until', 'Asked before this time.', TIME),
-      filter('actor', 'By an actor that begins so: `console`, `token:1f3a`.', { type: 'string' }),
+      filter('actor', 'By an actor that begins so: `console`, `token:1f3a`.', {
+        ...{ type: 'string', minLength: 1, maxLength: 100 },
+      }),
       filter('project', 'About this project.', UUID_TEXT),
       filter('tenant', 'About this tenant, or one of its projects.', UUID_TEXT),
       ...PAGE,
