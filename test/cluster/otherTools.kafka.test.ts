@@ -78,7 +78,14 @@ describeKafka('tools that know nothing of Questlog', (engines) => {
       const answer = await game.post(rawEvent(payload, of), key);
       expect(answer.status, answer.text()).toBe(201);
       const [{ id }] = answer.json();
-      const event = { id, sessionId: sessionId ?? null, buildId, eventType: of.eventType, sequence: null };
+      const event = {
+        id,
+        sessionId: sessionId ?? null,
+        buildId,
+        eventType: of.eventType,
+        sequence: null,
+        sampleRate: null,
+      };
       posted.set(id, { ...event, occurredAt: OCCURRED_MICROS, payload: hexOf(payload), overQuota: false });
     }
 
