@@ -12,6 +12,7 @@ const DIGITS = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz';
 const RANDOM_DIGITS = 38;
 /** As many as 32 bits take. */
 const CHECKSUM_DIGITS = 6;
+/** As `newToken` makes them. */
 const WITH_CHECKSUM = /^qlt_[0-9A-Za-z]{44}$/;
 
 export function newToken(): string {

@@ -26,8 +26,9 @@ beforeEach(() => {
 });
 
 function accepted(count: number): EventsAccepted[] {
+  const events = [{ sampleRate: 0.25 }, {}];
   const one = () =>
-    anEventsAccepted({ tenantId: project, projectId: project, receivedAt: Date.now(), events: [{}, {}] });
+    anEventsAccepted({ tenantId: project, projectId: project, receivedAt: Date.now(), events });
   return Array.from({ length: count }, one);
 }
 
@@ -39,16 +40,17 @@ async function stored() {
     `SELECT (SELECT count() FROM events WHERE project_id = {project:UUID}) AS events,
             (SELECT uniqExact(id) FROM events WHERE project_id = {project:UUID}) AS ids,
             (SELECT sum(count) FROM event_counts_by_minute WHERE project_id = {project:UUID}) AS minutes,
-            (SELECT sum(used) FROM quota_usage WHERE tenant_id = {project:UUID}) AS used`,
+            (SELECT sum(used) FROM quota_usage WHERE tenant_id = {project:UUID}) AS used,
+            (SELECT sum(weighted_count) FROM event_counts_by_minute WHERE project_id = {project:UUID}) AS weighted`,
     { project },
   );
   return Object.fromEntries(Object.entries(row ?? {}).map(([name, count]) => [name, Number(count)]));
 }
 
-/** Each append's two events once, and counted once. */
+/** Each append's two events once, counted once, one of them for the four that it is the sample of. */
 function once(...appends: EventsAccepted[][]) {
-  const events = 2 * new Set(appends.flat().map(({ appendId }) => appendId)).size;
-  return { events, ids: events, minutes: events, used: events };
+  const { size } = new Set(appends.flat().map(({ appendId }) => appendId));
+  return { events: 2 * size, ids: 2 * size, minutes: 2 * size, used: 2 * size, weighted: 5 * size };
 }
 
 /** Each partition's counts, of the log and of each cut, are those of its events. */

@@ -85,8 +85,9 @@ function stepsOf({ rows, others, isCounted }: TopicTables<never>, move: Move): S
 
 interface RollupTable {
   readonly table: string;
-  /** Each column that counts, and below of the key, as SQL over `events`. */
+  /** Each column that counts, as SQL over `events`. */
   readonly counts: Readonly<Record<string, string>>;
+  /** Each column of the key, likewise. */
   readonly key: Readonly<Record<string, string>>;
 }
 
