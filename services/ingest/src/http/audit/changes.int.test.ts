@@ -43,7 +43,7 @@ test('a change that was done, and whose answer cannot be recorded, is not answer
 test('of many changes of one tenant at once, each is recorded as the one before has left it', async () => {
   const { patch, records } = await aTenant();
   const names = Array.from({ length: 20 }, (_, n) => `Name ${n}`);
-  expect(new Set(await Promise.all(names.map(patch)))).toEqual(new Set([200]));
+  expect(new Set(await Promise.all(names.map((name) => patch(name))))).toEqual(new Set([200]));
   const answered = (await records()).filter(({ status }) => status === 200);
   const nameIn = (text: string | null): string => JSON.parse(text ?? '{}').name;
   expect(answered.map(({ before }) => nameIn(before))).toEqual([
@@ -51,6 +51,12 @@ test('of many changes of one tenant at once, each is recorded as the one before 
     ...answered.slice(0, -1).map(({ after }) => nameIn(after)),
   ]);
   expect(answered.map(({ after }) => nameIn(after)).toSorted()).toEqual(names.toSorted());
+});
+
+test('a body in which no id stands where one belongs is refused by its route, and recorded so', async () => {
+  const { patch, records } = await aTenant();
+  expect(await patch('Other', { projectId: { toString: 1 } })).toBe(400);
+  expect((await records()).map(({ status }) => status)).toEqual([null, 400]);
 });
 
 async function aTenant() {
@@ -97,9 +103,9 @@ async function aTenant() {
       refused = nth;
     },
     name: () => directory.current.tenants.get(id)?.name,
-    patch: async (name: string): Promise<number> => {
+    patch: async (name: string, more: object = {}): Promise<number> => {
       const headers = { 'Content-Type': 'application/json' };
-      const asked = { method: 'PATCH', headers, body: JSON.stringify({ name }) };
+      const asked = { method: 'PATCH', headers, body: JSON.stringify({ ...more, name }) };
       return (await fetch(`http://127.0.0.1:${port}/admin/tenants/${id}`, asked)).status;
     },
     records: async (): Promise<AuditEntry[]> => {
