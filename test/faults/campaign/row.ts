@@ -4,6 +4,9 @@ import type { Trial } from '../../cluster/trial.ts';
 import type { StackCommands, StackEngines } from '../../stack/stackCommands.ts';
 import type { Random } from '../seeded.ts';
 
+/** Among the counts of a run, what its machine could do; the load is half of it. */
+export const PEAK = 'requests a second at the peak';
+
 export interface Row {
   /** As `--row` takes it. */
   readonly name: string;

@@ -12,6 +12,7 @@ import {
   type Held,
   Lacking,
   type OwnEngines,
+  PEAK,
   type Planted,
   type Row,
   type Site,
@@ -113,7 +114,7 @@ class Run {
     const { trial, isShort } = this.#site;
     const { deployment, load } = trial;
     await trial.goesOn();
-    if (!isShort) this.#counts['requests a second at the peak'] = Math.round(await load.halfOfPeak());
+    if (!isShort) this.#counts[PEAK] = Math.round(await load.halfOfPeak());
     const planted: Planted[] = [];
     for (const row of this.#rows) planted.push(await this.#plant(row));
     const isReady = ({ length }: readonly string[]) => length === 0;
