@@ -119,6 +119,13 @@ test('every answer has a documented status, and the schema and media type of it'
   await ask('GET', `${letters}/{id}`, undefined, nobodys);
   await ask('DELETE', `${letters}/{id}`, undefined, nobodys);
   await ask('POST', `${letters}/{id}/replay`, undefined, `${nobodys}/replay`);
+  const erasures = '/admin/erasures';
+  const { id } = (await ask('POST', erasures, { tenantId, projectId, sessionId: anUnknownId() })).json();
+  await ask('POST', erasures, { tenantId: anUnknownId() });
+  await ask('POST', erasures, { tenantId, player: {} });
+  await ask('GET', erasures);
+  await ask('GET', `${erasures}/{id}`, undefined, `${erasures}/${id}`);
+  await ask('GET', `${erasures}/{id}`, undefined, `${erasures}/${anUnknownId()}`);
   const upload = '/admin/uploads/{projectId}/{uploadId}';
   await ask('GET', upload, undefined, `/admin/uploads/${projectId}/${anUnknownId()}`);
   for (const path of ['/admin/lag', '/healthz', '/readyz', '/metrics', '/openapi.json'])

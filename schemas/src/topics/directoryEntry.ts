@@ -1,7 +1,7 @@
 /**
  * `questlog.directory.v1`: tenants, projects, tokens and secrets, compacted by entity (`tenant:<id>`, `project:<id>`,
- * `token:<id>`, `secret:<id>`), and when tokens were last used (`use:<token id>`). A tombstone revokes. Exactly one of the
- * fields is set.
+ * `token:<id>`, `secret:<id>`), and when tokens were last used (`use:<token id>`). A tombstone revokes. An erasure
+ * (`erasure:<id>`) stays for ever: it tells what must not come back. Exactly one of the fields is set.
  */
 import { MILLIS, messageContract, optional, record, UUID } from './contract.ts';
 import { REVISION, type Revision } from './eventsAccepted.ts';
@@ -112,12 +112,64 @@ export interface Secret {
   readonly createdAt: number;
 }
 
+/** What operators had erased: what it covers never changes, what became of it does. Times in milliseconds since the epoch. */
+export interface Erasure {
+  readonly id: string;
+  readonly tenantId: string;
+  /** Null: of all projects of the tenant. */
+  readonly projectId: string | null;
+  readonly sessionId: string | null;
+  readonly player: ErasedPlayer | null;
+  /** These sessions, whenever their records come; null: all that was received before `requestedAt`. */
+  readonly sessions: readonly IdsOfProject[] | null;
+  /** The reports that were found with the sessions. */
+  readonly reports: readonly IdsOfProject[];
+  readonly requestedAt: number;
+  readonly state: ErasureState;
+  /** Why it failed, or what it waits for. */
+  readonly problem: string | null;
+  readonly found: ErasureFound;
+  /** When reading found none of it any more. */
+  readonly hiddenAt: number | null;
+  /** When none of it was in the files of ClickHouse any more, nor among the uploads. */
+  readonly goneAt: number | null;
+  /** When the topics have given up the last record that told of it. */
+  readonly logExpiresAt: number;
+}
+
+export interface ErasedPlayer {
+  readonly externalId: string | null;
+  readonly deviceId: string | null;
+}
+
+export interface IdsOfProject {
+  readonly projectId: string;
+  readonly ids: readonly string[];
+}
+
+export const ERASURE_STATES = ['queued', 'running', 'done', 'failed'] as const;
+export type ErasureState = (typeof ERASURE_STATES)[number];
+
+/** What was found in each place. Of the log: its records that told of it, those of `linkedEvents` not among them. */
+export const ERASURE_PLACES = [
+  'events',
+  'links',
+  'reports',
+  'attachments',
+  'sessions',
+  'deadLetters',
+  'linkedEvents',
+  'log',
+] as const;
+export type ErasureFound = Readonly<Record<(typeof ERASURE_PLACES)[number], number>>;
+
 export interface DirectoryEntry {
   readonly tenant: Tenant | null;
   readonly project: Project | null;
   readonly token: Token | null;
   readonly use?: TokenUse | null;
   readonly secret?: Secret | null;
+  readonly erasure?: Erasure | null;
 }
 
 export type EntityKind = keyof DirectoryEntry;
@@ -197,6 +249,37 @@ const secret = record('Secret', [
   { name: 'createdAt', type: MILLIS },
 ]);
 
+const idsOfProject = record('IdsOfProject', [
+  { name: 'projectId', type: UUID },
+  { name: 'ids', type: { type: 'array', items: UUID } },
+]);
+
+const erasure = record('Erasure', [
+  { name: 'id', type: UUID },
+  { name: 'tenantId', type: UUID },
+  optional('projectId', UUID),
+  optional('sessionId', UUID),
+  optional(
+    'player',
+    record('ErasedPlayer', [optional('externalId', 'string'), optional('deviceId', 'string')]),
+  ),
+  optional('sessions', { type: 'array', items: idsOfProject }),
+  { name: 'reports', type: { type: 'array', items: 'IdsOfProject' } },
+  { name: 'requestedAt', type: MILLIS },
+  { name: 'state', type: { type: 'enum', name: 'ErasureState', symbols: [...ERASURE_STATES] } },
+  optional('problem', 'string'),
+  {
+    name: 'found',
+    type: record(
+      'ErasureFound',
+      ERASURE_PLACES.map((name) => ({ name, type: 'long' })),
+    ),
+  },
+  optional('hiddenAt', 'long'),
+  optional('goneAt', 'long'),
+  { name: 'logExpiresAt', type: MILLIS },
+]);
+
 export const directoryEntry = messageContract<DirectoryEntry>(TOPICS.directory, {
   name: 'DirectoryEntry',
   fields: [
@@ -205,5 +288,6 @@ export const directoryEntry = messageContract<DirectoryEntry>(TOPICS.directory, 
     optional('token', token),
     optional('use', use),
     optional('secret', secret),
+    optional('erasure', erasure),
   ],
 });

@@ -10,6 +10,7 @@ import { tailCommand } from './ask/tail.ts';
 import { completionCommand } from './completion.ts';
 import { deadLettersCommand } from './deadLetters.ts';
 import { doctorCommand } from './doctor.ts';
+import { erasuresCommand } from './erasures/erasures.ts';
 import { example, manageCommands } from './manage.ts';
 import type { Reach } from './reach.ts';
 import { sendCommand } from './send.ts';
@@ -68,6 +69,7 @@ QUESTLOG_ADMIN_TOKEN for operators' commands, and by QUESTLOG_URL and QUESTLOG_T
     verifyCommand(at),
     deadLettersCommand(at),
     auditCommand(at),
+    erasuresCommand(at),
     completionCommand(program),
   ];
   for (const command of others) program.addCommand(withExitOverride(command));

@@ -10,12 +10,15 @@ import type { Health } from '@questlog/runtime/process/health';
 import type { Lifecycle } from '@questlog/runtime/process/lifecycle';
 import { type ListenAddress, listen } from '@questlog/runtime/process/listen';
 import type { Logger } from '@questlog/runtime/process/logger';
-import { createCodec, type SchemaRegistry } from '@questlog/runtime/registry/registry';
-import { eventsAccepted, type Revision } from '@questlog/schemas/topics/eventsAccepted';
+import { type Codec, createCodec, type SchemaRegistry } from '@questlog/runtime/registry/registry';
+import { type EventsAccepted, eventsAccepted, type Revision } from '@questlog/schemas/topics/eventsAccepted';
 import { GROUPS, TOPICS } from '@questlog/schemas/topics/topics';
 import type Koa from 'koa';
-import { openLetters } from './admin/deadLetters.ts';
+import { type Letters, openLetters } from './admin/deadLetters.ts';
 import { type Cuts, openCuts } from './cuts.ts';
+import { erasedRecords } from './erasures/eraseFiles.ts';
+import { openErasures } from './erasures/erasures.ts';
+import { runErasures } from './erasures/runErasures.ts';
 import { openQuotas } from './events/quotas.ts';
 import { sharedReads } from './events/readShares.ts';
 import { openReplays } from './events/replays.ts';
@@ -28,8 +31,8 @@ import { BodyBudget, LoopTurns } from './http/readBody.ts';
 import { isUpload } from './http/uploadRoutes.ts';
 import { KeyedMutex } from './known/keyedMutex.ts';
 import { type Projection, watchLinks, watchProjection } from './known/projection.ts';
-import { openReports } from './known/reports.ts';
-import { openSessions } from './known/sessions.ts';
+import { openReports, reportsLeft } from './known/reports.ts';
+import { openSessions, sessionsLeft } from './known/sessions.ts';
 import { heldBy } from './ledger/held.ts';
 import { openReceived } from './ledger/received.ts';
 import { openVerifier } from './ledger/verify.ts';
@@ -109,8 +112,7 @@ export async function startIngest(deps: IngestServiceDeps): Promise<IngestServic
   });
   const { sessions, reports } = await openKnown(deps, { registered, filed }, cuts);
   const codec = await createCodec(registry, eventsAccepted);
-  const verifier = await openVerifier({ ...deps, held: heldBy(store), codec, projection: events });
-  const linkedEvents = await openLinkedEventStreams({ ...deps, seals: openSeals(deps) });
+  const { seals, verifier, linkedEvents } = await openReaders(deps, codec, events);
   const letters = await openLetters(deps);
   lifecycle.onStop('dead letters', () => letters.close());
   warnOfEngines(deps);
@@ -128,7 +130,7 @@ export async function startIngest(deps: IngestServiceDeps): Promise<IngestServic
   const ingest = { ...known, ...storing, replays };
   // What a read waits for before it asks ClickHouse.
   const settling = { projection: events, linksSettled: watchLinks({ log, clock: steadyClock }), partitions };
-  const shared = { store: sharedReads(store, directory.current.projects), seals: openSeals(deps) };
+  const shared = { store: sharedReads(store, directory.current.projects), seals };
   const toGames = publicApp({
     bodies: { budget: new BodyBudget(metrics.bodyBytesInFlight), turns: new LoopTurns() },
     ...{ defaultRevision: settings.defaultRevision, corsOrigins: settings.corsOrigins },
@@ -151,6 +153,7 @@ export async function startIngest(deps: IngestServiceDeps): Promise<IngestServic
     ...{ adminToken: deps.adminToken, pages: deps.pages, uploads: deps.uploads },
     ...{ ...tokens, ingest, verifier, letters, perReport, defaultRevision: settings.defaultRevision },
     ...{ ledger: { store, projection: events, clock }, audit: await openAudit(deps) },
+    erasures: await openErasing(deps, letters, { events, registered, filed }),
     hosts: [settings.toOperators.host, ...settings.adminAllowedHosts],
   });
   const [open, admin] = await openListeners(deps, toGames, toOperators);
@@ -203,7 +206,35 @@ async function openKnown(
   deps.lifecycle.onStop('sessions', () => sessions.close());
   const reports = await openReports({ ...reading, projection: filed });
   deps.lifecycle.onStop('reports', () => reports.close());
-  return { sessions, reports };
+  const { current } = deps.directory;
+  return { sessions: sessionsLeft(sessions, current), reports: reportsLeft(reports, current.erased) };
+}
+
+/** What reads the log itself must leave out what was erased. */
+async function openReaders(deps: IngestServiceDeps, codec: Codec<EventsAccepted>, projection: Projection) {
+  const seals = openSeals(deps);
+  const reading = { ...deps, seals, erased: deps.directory.current.erased };
+  return {
+    seals,
+    verifier: await openVerifier({ ...reading, held: heldBy(deps.store), codec, projection }),
+    linkedEvents: await openLinkedEventStreams(reading),
+  };
+}
+
+async function openErasing(deps: IngestServiceDeps, letters: Letters, projections: Projections) {
+  const { events, registered, filed } = projections;
+  const { log, registry, lifecycle } = deps;
+  const linked = watchProjection({
+    ...{ log, clock: steadyClock },
+    ...{ group: GROUPS.projectLinks, topic: TOPICS.linkedEvents },
+  });
+  const isErasedRecord = await erasedRecords(registry);
+  const runs = runErasures({
+    ...{ ...deps, letters, isErasedRecord },
+    projections: [events, registered, filed, linked],
+  });
+  lifecycle.onStop('erasures', () => runs.close());
+  return openErasures({ ...deps, registered }, () => runs.ring());
 }
 
 /** Whatever this process knows of the log hears of a cut here. */

@@ -89,7 +89,7 @@ async function projectTopic<Message>(
   openWriter: OpenWriter<Message>,
   tables: TopicTables<Message>,
 ): Promise<Projector> {
-  const { log, store, clock, logger, metrics, flushIntervalMs } = deps;
+  const { log, store, clock, logger, metrics, flushIntervalMs, erased } = deps;
   const { topic } = contract;
   const codec = await createCodec(deps.registry, contract);
   const openLetters = await openDeadLetters({ ...deps, group });
@@ -100,7 +100,7 @@ async function projectTopic<Message>(
   );
   const onOutcome = (outcome: string, records: number): void =>
     metrics.projected.inc({ topic, outcome }, records);
-  const shared = { store, codec, clock, logId: log.id, partitions, onOutcome };
+  const shared = { store, codec, clock, erased, logId: log.id, partitions, onOutcome };
   const onWritten = (_block: Block, startedAtMs: number): void => {
     metrics.blockSeconds.observe({ topic }, (steadyClock.now() - startedAtMs) / 1000);
   };

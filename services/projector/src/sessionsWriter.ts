@@ -24,9 +24,14 @@ export function openSessionsWriter(deps: WriterDeps<SessionRegistered>): BlockWr
   return writerOf<SessionRegistered, readonly Decoded<SessionRegistered>[]>(deps, {
     faultOf: sessionFault,
     plan: async (block, decoded) => {
-      const kept = await firstOfEach(firsts, block, decoded);
+      const erased = await deps.erased.all();
+      const left = decoded.filter(
+        ({ message }) => erased.by({ ...message, receivedAt: message.registeredAt }) === undefined,
+      );
+      const kept = await firstOfEach(firsts, block, left);
       onOutcome('written', kept.length);
-      onOutcome('repeated', decoded.length - kept.length);
+      onOutcome('ignored', decoded.length - left.length);
+      onOutcome('repeated', left.length - kept.length);
       return kept;
     },
     apply: async (kept, block, attempt) => {

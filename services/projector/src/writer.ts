@@ -5,6 +5,7 @@
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import type { Attempt, Block, BlockWriter } from '@questlog/runtime/consumer/blocks';
 import type { DeadLetters } from '@questlog/runtime/consumer/deadLetters';
+import type { Erased } from '@questlog/runtime/consumer/serviceDeps';
 import type { LogRecord } from '@questlog/runtime/log/log';
 import type { Clock } from '@questlog/runtime/process/clock';
 import { Invalid } from '@questlog/runtime/process/errors';
@@ -15,6 +16,8 @@ export interface WriterDeps<Message> {
   readonly codec: Codec<Message>;
   readonly clock: Clock;
   readonly deadLetters: DeadLetters;
+  /** Asked once a block: a row of what is erased by then is not written. */
+  readonly erased: Erased;
   readonly logId: string;
   readonly partition: number;
   readonly orphanIds: readonly string[];

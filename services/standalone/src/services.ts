@@ -11,8 +11,8 @@ import { linkerMetrics } from '@questlog/linker/metrics';
 import { projectorMetrics } from '@questlog/projector/metrics';
 import { startProjector } from '@questlog/projector/projector';
 import { warnOfAddedPartitions } from '@questlog/runtime/consumer/addedPartitions';
-import type { ServiceDeps } from '@questlog/runtime/consumer/serviceDeps';
-import { openDirectory } from '@questlog/runtime/directory/openDirectory';
+import { erasedBy, type ServiceDeps } from '@questlog/runtime/consumer/serviceDeps';
+import { type DirectoryHandle, openDirectory } from '@questlog/runtime/directory/openDirectory';
 import { sicknessMetrics, warnOfSickPartitions } from '@questlog/runtime/log/sickness';
 import { systemClock } from '@questlog/runtime/process/clock';
 import { StartRefused } from '@questlog/runtime/process/errors';
@@ -84,21 +84,21 @@ export async function startServices(deps: Deps): Promise<Running> {
     ...{ choice, embedded, logger, lifecycle },
     settings: { ...settings, clickhousePort },
   });
-  const shared = { ...engines, clock: systemClock, logger, health: createHealth() };
+  const directory = await openDirectory({ ...engines, logger });
+  const shared = sharedOf(engines, directory, logger);
   if (engines.problem !== undefined) shared.health.check('embedded ClickHouse', engines.problem);
   if (kept !== undefined) shared.health.warn('disk', () => littleRoom(kept.dataDir));
   await warnOfAddedPartitions(shared);
   const metrics = createMetricsRegistry();
   warnOfSickPartitions(engines.log, shared.health);
   sicknessMetrics(metrics, engines.log);
-  const failures = await startConsumers(deps, shared, metrics);
+  lifecycle.onStop('directory', () => directory.close());
+  const failures = [directory.failed, ...(await startConsumers(deps, shared, metrics))];
   if (!hasIngest(service)) {
     const listener = await listenForHealth({ ...shared, metrics: { registry: metrics } }, toOperators);
     lifecycle.onStop('listener', () => listener.close());
     return { service, adminUrl: urlOf(toOperators, listener.port), failed: Promise.race(failures) };
   }
-  const directory = await openDirectory(shared);
-  lifecycle.onStop('directory', () => directory.close());
   const pages = await openConsole({ ...shared, directory, adminToken, dataDir: kept?.dataDir });
   const ingest = await startIngest({
     ...{ ...shared, pages, directory, lifecycle, adminToken },
@@ -129,6 +129,11 @@ export async function startServices(deps: Deps): Promise<Running> {
     await ensureDemoSession(credentials);
   }
   return { service, baseUrl, adminUrl, failed, kept: { ...kept, credentials } };
+}
+
+function sharedOf<T extends object>(engines: T, directory: DirectoryHandle, logger: Logger) {
+  const erased = erasedBy(directory);
+  return { ...engines, clock: systemClock, logger, health: createHealth(), erased };
 }
 
 async function openUploads(

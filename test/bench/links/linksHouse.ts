@@ -10,6 +10,7 @@ import { projectorMetrics } from '@questlog/projector/metrics';
 import { startProjector } from '@questlog/projector/projector';
 import { startEmbeddedClickHouse } from '@questlog/runtime/clickhouse/chdb/embeddedClickHouse';
 import { openMigrated } from '@questlog/runtime/clickhouse/migrate';
+import { NOTHING_ERASED } from '@questlog/runtime/consumer/serviceDeps';
 import { openEmbeddedLog } from '@questlog/runtime/log/embedded/embeddedLog';
 import type { Log } from '@questlog/runtime/log/log';
 import { systemClock } from '@questlog/runtime/process/clock';
@@ -44,7 +45,16 @@ export async function openLinksHouse() {
   const figures = createMetricsRegistry();
   const metrics = { ...linkerMetrics(figures), ...projectorMetrics(figures) };
   const logger = createLogger('bench');
-  const shared = { log, store, registry, clock, metrics, logger, health: createHealth() };
+  const shared = {
+    log,
+    store,
+    registry,
+    clock,
+    metrics,
+    logger,
+    health: createHealth(),
+    erased: NOTHING_ERASED,
+  };
   const stops: (() => Promise<void>)[] = [];
   return {
     log,

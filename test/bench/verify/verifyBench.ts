@@ -10,6 +10,7 @@ import { heldBy } from '@questlog/ingest/ledger/held';
 import { openVerifier, VERIFY_LIMITS } from '@questlog/ingest/ledger/verify';
 import { systemClock } from '@questlog/runtime/process/clock';
 import { createCodec } from '@questlog/runtime/registry/registry';
+import { ErasedData } from '@questlog/schemas/erased';
 import { anEventsAccepted } from '@questlog/schemas/fixtures/builders';
 import type { VerifyLine } from '@questlog/schemas/http/ledger';
 import { eventsAccepted } from '@questlog/schemas/topics/eventsAccepted';
@@ -81,7 +82,7 @@ async function fill({ log, registry }: LinksHouse, receivedAt: number): Promise<
 
 async function recount({ log, store, registry }: LinksHouse, receivedAt: number): Promise<Recounted> {
   const verifier = await openVerifier({
-    ...{ log, registry, held: heldBy(store), clock: systemClock },
+    ...{ log, registry, held: heldBy(store), clock: systemClock, erased: new ErasedData() },
     codec: await createCodec(registry, eventsAccepted),
     projection: { caughtUp: async () => {}, projected: () => log.endOffsets(TOPICS.events) },
     limits: { ...VERIFY_LIMITS, bytesPerSecond: Number.POSITIVE_INFINITY },

@@ -43,6 +43,8 @@ export interface Letters {
   inspect(id: string): Promise<InspectedLetter>;
   replay(id: string): Promise<ReplayedLetter>;
   discard(id: string): Promise<void>;
+  /** Discards the open ones of the tenant that this is true of. @returns how many. */
+  discardOf(tenantId: string, isUnwanted: (letter: DeadLetter) => Promise<boolean>): Promise<number>;
   close(): Promise<void>;
 }
 
@@ -115,6 +117,15 @@ export async function openLetters(deps: LetterDeps): Promise<Letters> {
         if (decision?.state === 'replayed') throw decided(letter, decision);
         if (decision === undefined) await decide(letter, 'discarded');
       }),
+    discardOf: async (tenantId, isUnwanted) => {
+      let discarded = 0;
+      for (const letter of (await view.caughtUp()).openWith(tenantId)) {
+        if (!(await isUnwanted(await whole(letter)))) continue;
+        await decide(letter, 'discarded');
+        discarded += 1;
+      }
+      return discarded;
+    },
     close: () => view.close(),
   };
 }

@@ -84,6 +84,12 @@ export class LetterMemory {
     return this.#entries.get(id);
   }
 
+  /** Those that wait for a decision and whose record has this key. */
+  openWith(key: string): KnownLetter[] {
+    const open = [...this.#entries.values()].filter(({ decision }) => decision === undefined);
+    return open.map(({ letter }) => letter).filter((letter) => letter.key === key);
+  }
+
   /** How many are open, of each group that ever had one. */
   get openOf(): ReadonlyMap<string, number> {
     return this.#openOf;

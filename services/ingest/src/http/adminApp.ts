@@ -17,6 +17,7 @@ import {
   TokenInput,
   TokenRotation,
 } from '@questlog/schemas/http/admin';
+import { ErasureInput } from '@questlog/schemas/http/erasure';
 import { LinkRetryInput } from '@questlog/schemas/http/report';
 import type { Revision } from '@questlog/schemas/topics/eventsAccepted';
 import Koa, { type Middleware } from 'koa';
@@ -26,6 +27,7 @@ import { askSql } from '../admin/askSql.ts';
 import type { Letters } from '../admin/deadLetters.ts';
 import { projectSwitches } from '../admin/projectSwitches.ts';
 import { retryLinks } from '../admin/retryLinks.ts';
+import type { Erasures } from '../erasures/erasures.ts';
 import type { IngestDeps } from '../events/ingestEvents.ts';
 import { operatorIn, sendTestEvent } from '../events/sendTestEvent.ts';
 import { KeyedMutex } from '../known/keyedMutex.ts';
@@ -64,6 +66,7 @@ export interface AdminAppDeps extends HealthDeps {
   readonly ledger: LedgerDeps;
   readonly letters: Letters;
   readonly audit: Audit;
+  readonly erasures: Erasures;
   readonly defaultRevision: Revision;
   readonly adminToken: string;
   readonly uses: Pick<TokenUses, 'lastUsedAt'>;
@@ -105,6 +108,7 @@ export function adminApp(deps: AdminAppDeps): Koa {
   deadLetterRoutes(router, deps.letters);
   auditRoute(router, deps.store);
   costRoute(router, { ...deps, log: deps.ingest.log, projects: deps.directory.current.projects });
+  erasureRoutes(router, deps.erasures);
 
   documentRoute(router);
   router.get('/admin/uploads/:projectId/:uploadId', uploadForOperators(deps.uploads));
@@ -204,6 +208,21 @@ function retryRoute(router: RouterInstance, deps: AdminAppDeps): void {
   const retryBody = checkedBody(LinkRetryInput);
   router.post('/admin/links/retry', jsonBody(), async (ctx) => {
     ctx.body = await retryLinks(deps, retryBody(ctx.request.body));
+  });
+}
+
+function erasureRoutes(router: RouterInstance, erasures: Erasures): void {
+  // A look-up that found no session must not erase the project.
+  const input = checkedBody(ErasureInput, { isToTheLetter: true });
+  router.get('/admin/erasures', (ctx) => {
+    ctx.body = erasures.list();
+  });
+  router.post('/admin/erasures', jsonBody(), async (ctx) => {
+    ctx.body = await erasures.request(input(ctx.request.body));
+    ctx.status = 202;
+  });
+  router.get('/admin/erasures/:id', (ctx) => {
+    ctx.body = erasures.find(ctx.params['id'] ?? '');
   });
 }
 

@@ -67,16 +67,19 @@ export function jsonBody(): Middleware {
 }
 
 /**
- * The body as the schema says; `null` in a field of it that takes no null is as if omitted.
+ * The body as the schema says; `null` in a field of it that takes no null is as if omitted, unless the schema is asked alone.
  * @throws Rejected naming every bad field.
  */
-export function checkedBody<T extends TSchema>(schema: T): (body: unknown) => Static<T> {
+export function checkedBody<T extends TSchema>(
+  schema: T,
+  { isToTheLetter = false } = {},
+): (body: unknown) => Static<T> {
   const validator = Compile(schema);
   return (body) => {
     if (typeof body !== 'object' || body === null || Array.isArray(body)) {
       throw new Rejected('invalid_request', 'the body is an object');
     }
-    const value = withoutNulls(schema, body);
+    const value = isToTheLetter ? body : withoutNulls(schema, body);
     if (validator.Check(value)) return validator.Parse(value);
     const errors = fieldProblems(validator.Errors(value));
     throw new Rejected('invalid_request', errors[0]?.detail ?? 'the body is not valid', { errors });

@@ -5,6 +5,7 @@
 
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import type { Clock } from '@questlog/runtime/process/clock';
+import { type ErasedData, isErasedReport } from '@questlog/schemas/erased';
 import { MAX_OPEN_WITH_GRACE_MS } from '@questlog/schemas/reportWindow';
 import { faultOf, isAtHome, type ReportLink, reportLinks } from '@questlog/schemas/topics/reportLinks';
 import { type AskedEvent, MAX_OPEN_WINDOWS, RecentReports } from './core/recentReports.ts';
@@ -106,6 +107,17 @@ function kindOfReports(known: {
       projects.add(record.projectId);
       if (retractedAt !== null) recent.retract(record.projectId, record.reportId);
       else if (filed !== null) recent.open(filed, clock.now());
+    },
+  };
+}
+
+/** Without those that were erased: memory has them still. */
+export function reportsLeft(reports: Reports, erased: ErasedData): Reports {
+  return {
+    ...reports,
+    find: async (tenantId, projectId, id) => {
+      const report = await reports.find(tenantId, projectId, id);
+      return report !== undefined && isErasedReport(erased, report.filed) ? undefined : report;
     },
   };
 }

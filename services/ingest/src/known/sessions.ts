@@ -1,7 +1,7 @@
 /** Which sessions exist: those of the log's first records (`firstRecords.ts`). */
 import { hash, randomBytes } from 'node:crypto';
 import { MAX_IDS, type Store } from '@questlog/runtime/clickhouse/store';
-import type { Principal } from '@questlog/runtime/directory/directory';
+import type { Directory, Principal } from '@questlog/runtime/directory/directory';
 import { Unavailable } from '@questlog/runtime/process/errors';
 import {
   contentDigest,
@@ -10,7 +10,7 @@ import {
   sessionRegistered,
 } from '@questlog/schemas/topics/sessionRegistered';
 import { playerNumber } from '../limits/core/switchEvents.ts';
-import type { Rejected } from '../rejected.ts';
+import { Rejected } from '../rejected.ts';
 import { type KnownSession, PackedSessions } from './core/packedSessions.ts';
 import {
   type FirstRecordKind,
@@ -50,6 +50,27 @@ export async function openSessions(deps: FirstRecordsDeps & { store: Store }): P
   };
   const first = await openFirstRecords(deps, kind);
   return { ...first, register: (session) => first.register(session, knownSession(session)) };
+}
+
+/** An erased session is unknown, so that nothing is taken for it: what is answered with a 2xx must not vanish. */
+export function sessionsLeft(
+  sessions: Sessions,
+  { erasures, erased }: Pick<Directory, 'erasures' | 'erased'>,
+): Sessions {
+  return {
+    ...sessions,
+    find: async (tenantId, projectId, ids) => {
+      if (erasures.size === 0) return await sessions.find(tenantId, projectId, ids);
+      const left = ids.filter((id) => !erased.hasSession(tenantId, projectId, id));
+      return left.length === 0 && ids.length > 0 ? new Map() : await sessions.find(tenantId, projectId, left);
+    },
+    register: async (session) => {
+      const { tenantId, projectId, sessionId } = session;
+      if (erased.hasSession(tenantId, projectId, sessionId))
+        throw new Rejected('conflict', `session ${sessionId} was erased; a new session has another id`);
+      return await sessions.register(session);
+    },
+  };
 }
 
 const NONE: ReadonlyMap<string, KnownSession> = new Map();

@@ -139,20 +139,28 @@ async function withoutRecords(
 
 async function miscounted(store: Store, times: Times, limit: number): Promise<Miscount[]> {
   const rows = await store.query<MinuteRow>(
-    `SELECT tenant_id AS tenantId, toUnixTimestamp(minute) AS minuteS, sum(rows) AS held, sum(count) AS counted
+    // While an erasure is at work, its rows are there still, or not any more.
+    `SELECT tenant_id AS tenantId, toUnixTimestamp(minute) AS minuteS, sum(rows) AS held, sum(count) AS counted,
+       sum(gone) AS erased
      FROM (
-       SELECT tenant_id, project_id, toStartOfMinute(received_at) AS minute, count() AS rows, 0 AS count
-       FROM events WHERE ${inTimes(times)} GROUP BY tenant_id, project_id, minute
+       SELECT tenant_id, minute, rows, count, 0 AS gone FROM (
+         SELECT tenant_id, project_id, toStartOfMinute(received_at) AS minute, count() AS rows, 0 AS count
+         FROM events WHERE ${inTimes(times)} GROUP BY tenant_id, project_id, minute
+         UNION ALL
+         SELECT tenant_id, project_id, minute, 0 AS rows, sum(count) AS count FROM event_counts_by_minute
+         WHERE ${inTimes(times, 'minute')} GROUP BY tenant_id, project_id, minute
+       ) AS minutes
+       LEFT JOIN (
+         SELECT project_id, max(expired_before) AS expired_before FROM retention_marks
+         WHERE what = 'events' GROUP BY project_id
+       ) AS marks ON marks.project_id = minutes.project_id
+       WHERE minute >= marks.expired_before
        UNION ALL
-       SELECT tenant_id, project_id, minute, 0 AS rows, sum(count) AS count FROM event_counts_by_minute
-       WHERE ${inTimes(times, 'minute')} GROUP BY tenant_id, project_id, minute
-     ) AS minutes
-     LEFT JOIN (
-       SELECT project_id, max(expired_before) AS expired_before FROM retention_marks
-       WHERE what = 'events' GROUP BY project_id
-     ) AS marks ON marks.project_id = minutes.project_id
-     WHERE minute >= marks.expired_before
-     GROUP BY tenant_id, minute HAVING held != counted ORDER BY minute, tenant_id LIMIT {limit:UInt32}`,
+       SELECT tenant_id, toStartOfMinute(received_at) AS minute, 0 AS rows, 0 AS count, sum(events) AS gone
+       FROM erased_events FINAL WHERE ${inTimes(times)} GROUP BY tenant_id, minute
+     )
+     GROUP BY tenant_id, minute HAVING held > counted OR held + erased < counted
+     ORDER BY minute, tenant_id LIMIT {limit:UInt32}`,
     { ...times, limit },
   );
   return rows.map(minuteOf);

@@ -3,6 +3,7 @@ import { randomUUID } from 'node:crypto';
 import { aLog, ManualClock } from '@questlog/runtime/log/embedded/testing/testLog';
 import { openLogRegistry } from '@questlog/runtime/registry/logRegistry';
 import { createCodec } from '@questlog/runtime/registry/registry';
+import { ErasedData } from '@questlog/schemas/erased';
 import { anEventsAccepted } from '@questlog/schemas/fixtures/builders';
 import type { VerifyLine } from '@questlog/schemas/http/ledger';
 import { deadLetter } from '@questlog/schemas/topics/deadLetter';
@@ -31,6 +32,7 @@ async function aQuestlog() {
   const expired = new Set<string>();
   const miscounts: Miscount[][] = [];
   const projected = { to: [Number.POSITIVE_INFINITY, Number.POSITIVE_INFINITY] };
+  const erased = new ErasedData();
   const held: Held = {
     rowsOf: async (_, { partition, start, end }) =>
       [...rows].flatMap(([key, row]) => {
@@ -51,7 +53,7 @@ async function aQuestlog() {
   const accepted = (of: Partial<EventsAccepted> = {}): EventsAccepted =>
     anEventsAccepted({ tenantId: TENANT, receivedAt: clock.nowMs, ...of, events: [{}, {}] });
   return {
-    ...{ clock, log, rows, brought, expired, miscounts, projected },
+    ...{ clock, log, rows, brought, expired, miscounts, projected, erased },
     accepted,
     raw: append,
     append: (message: EventsAccepted, partition = 0) => append(codec.encode(message), partition),
@@ -70,7 +72,7 @@ async function aQuestlog() {
     verify: async (limits: Partial<typeof VERIFY_LIMITS> = {}) => {
       const projection = { caughtUp: async () => {}, projected: async () => projected.to };
       const verifier = await openVerifier({
-        ...{ log, held, registry, codec, projection, clock },
+        ...{ log, held, registry, codec, projection, clock, erased },
         limits: { ...VERIFY_LIMITS, recountAfterMs: 0, ...limits },
       });
       const lines: VerifyLine[] = [];

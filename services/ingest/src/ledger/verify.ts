@@ -7,6 +7,7 @@ import type { Clock } from '@questlog/runtime/process/clock';
 import { Invalid, Unavailable } from '@questlog/runtime/process/errors';
 import { nextTurn, pause } from '@questlog/runtime/process/waiting';
 import { type Codec, createCodec, type SchemaRegistry } from '@questlog/runtime/registry/registry';
+import { type ErasedData, withoutErased } from '@questlog/schemas/erased';
 import type { Amount, Difference, VerifyLine, VerifySummary } from '@questlog/schemas/http/ledger';
 import { LEDGER_GRACE_MS } from '@questlog/schemas/tables/ledgerDifference';
 import { type DeadLetter, deadLetter } from '@questlog/schemas/topics/deadLetter';
@@ -29,6 +30,8 @@ export interface VerifyDeps {
     projected(): Promise<number[]>;
   };
   readonly clock: Clock;
+  /** What is rightly not in ClickHouse any more. */
+  readonly erased: ErasedData;
   readonly limits?: VerifyLimits;
 }
 
@@ -234,7 +237,10 @@ class Recount {
         this.#add('logged', [{ events: 0 }]);
         if (offset < projectedTo) this.#suspect(differenceOf('unreadable', of), 0);
         else this.#add('notYet', [{ events: 0 }]);
-      } else if (isInside(message.receivedAt)) logged.push(loggedRecord(message, partition, record.offset));
+      } else if (isInside(message.receivedAt)) {
+        const left = withoutErased(this.#deps.erased, message);
+        logged.push(loggedRecord(message, left, { partition, offset: record.offset }));
+      }
     }
     return logged;
   }
@@ -337,9 +343,13 @@ function readable(message: EventsAccepted | undefined): EventsAccepted | undefin
 /** The year 2106, in which ClickHouse's DateTime ends. */
 const MAX_MS = 2 ** 32 * 1000;
 
-function loggedRecord(message: EventsAccepted, partition: number, offset: number): LoggedRecord {
+function loggedRecord(
+  message: EventsAccepted,
+  left: EventsAccepted,
+  { partition, offset }: Pick<LoggedRecord, 'partition' | 'offset'>,
+): LoggedRecord {
   const { tenantId, projectId, receivedAt, appendId, events } = message;
-  const firstId = events[0]?.id ?? '';
+  const [first] = left.events.length > 0 ? left.events : events;
   return {
     partition,
     offset,
@@ -348,7 +358,8 @@ function loggedRecord(message: EventsAccepted, partition: number, offset: number
     receivedAtMs: receivedAt,
     appendId,
     events: events.length,
-    firstId,
+    erased: events.length - left.events.length,
+    firstId: first?.id ?? '',
   };
 }
 

@@ -74,7 +74,7 @@ export async function aStreamBench(limits: Partial<StreamLimits> = {}): Promise<
   const handle = await openDirectory({ log, registry, logger: silentLogger });
   const [directory, seals] = [handle.current, openSeals({ directory: handle, clock: systemClock })];
   const streams = await openLinkedEventStreams({
-    ...{ log, registry, seals, metrics },
+    ...{ log, registry, seals, metrics, erased: directory.erased },
     logger: silentLogger,
     limits: { ...STREAM_LIMITS, ...limits },
   });

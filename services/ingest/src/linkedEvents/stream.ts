@@ -5,6 +5,7 @@ import type { Batch, Log, LogRecord, Tail } from '@questlog/runtime/log/log';
 import { Invalid, messageOf, Unavailable } from '@questlog/runtime/process/errors';
 import type { Logger } from '@questlog/runtime/process/logger';
 import type { Codec } from '@questlog/runtime/registry/registry';
+import { type ErasedData, isErasedLink } from '@questlog/schemas/erased';
 import type { LinkedEvent } from '@questlog/schemas/topics/linkedEvents';
 import { TOPICS } from '@questlog/schemas/topics/topics';
 import type { Seal } from '../core/sealed.ts';
@@ -16,6 +17,8 @@ export interface StreamDeps {
   readonly codec: Codec<LinkedEvent>;
   readonly logger: Logger;
   readonly seal: Seal;
+  /** The log has it still. */
+  readonly erased: ErasedData;
   readonly heartbeatMs: number;
   /** How often the client's token is looked at while nothing happens. */
   readonly checkMs: number;
@@ -147,7 +150,8 @@ class Connection implements LinkedEventStream {
     if (record.key !== tenant.id) return undefined;
     try {
       const link = await this.#deps.codec.decode(record.value);
-      return link.tenantId === tenant.id && link.projectId === project.id ? link : undefined;
+      const isOwn = link.tenantId === tenant.id && link.projectId === project.id;
+      return isOwn && !isErasedLink(this.#deps.erased, link) ? link : undefined;
     } catch (error) {
       // The projector sends it to the dead letters; here it is only not a link.
       if (!(error instanceof Invalid)) throw error;

@@ -3,6 +3,7 @@ import type { Log } from '@questlog/runtime/log/log';
 import { Unavailable } from '@questlog/runtime/process/errors';
 import type { Logger } from '@questlog/runtime/process/logger';
 import { createCodec, type SchemaRegistry } from '@questlog/runtime/registry/registry';
+import type { ErasedData } from '@questlog/schemas/erased';
 import { linkedEvents } from '@questlog/schemas/topics/linkedEvents';
 import { TOPICS } from '@questlog/schemas/topics/topics';
 import type { Seal } from '../core/sealed.ts';
@@ -30,6 +31,8 @@ export interface LinkedEventStreamsDeps {
   readonly seals: Seals;
   readonly logger: Logger;
   readonly metrics: IngestMetrics;
+  /** What no client gets any more. */
+  readonly erased: ErasedData;
   readonly limits?: StreamLimits;
 }
 
@@ -50,7 +53,7 @@ export type StreamLimits = Readonly<typeof STREAM_LIMITS>;
 const FULL_RETRY_AFTER_S = 10;
 
 export async function openLinkedEventStreams(deps: LinkedEventStreamsDeps): Promise<LinkedEventStreams> {
-  const { log, logger, metrics, limits = STREAM_LIMITS } = deps;
+  const { log, logger, metrics, erased, limits = STREAM_LIMITS } = deps;
   const codec = await createCodec(deps.registry, linkedEvents);
   const running = new Set<LinkedEventStream>();
   const takePlace = placesOf(limits, (taken) => metrics.linkedEventStreams.set(taken));
@@ -67,7 +70,11 @@ export async function openLinkedEventStreams(deps: LinkedEventStreamsDeps): Prom
           leave();
           return undefined;
         }
-        const stream = await startLinkedEventStream({ log, codec, logger, seal, ...limits }, client, offsets);
+        const stream = await startLinkedEventStream(
+          { log, codec, logger, seal, erased, ...limits },
+          client,
+          offsets,
+        );
         running.add(stream);
         void stream.ended.then(() => {
           running.delete(stream);

@@ -64,7 +64,13 @@ test('a recount takes dropped rows for no loss, and still finds a row that is mi
   const held = heldBy(shared.store);
   const record = (ageDays: number) => ({
     ...{ partition: 0, offset: 1, tenantId: project.tenantId, projectId: project.id },
-    ...{ receivedAtMs: NOW - ageDays * DAY_MS, appendId: randomUUID(), events: 1, firstId: randomUUID() },
+    ...{
+      receivedAtMs: NOW - ageDays * DAY_MS,
+      appendId: randomUUID(),
+      events: 1,
+      erased: 0,
+      firstId: randomUUID(),
+    },
   });
   const [young, old] = [record(0.5), record(5)];
   expect(await held.pastRetention([young, old])).toEqual(new Set());

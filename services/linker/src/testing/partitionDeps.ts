@@ -1,6 +1,7 @@
 /** The dependencies of a linker's partition in tests: codecs of the log's own registry, and a silent ClickHouse. */
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import { openDeadLetters } from '@questlog/runtime/consumer/deadLetters';
+import { NOTHING_ERASED } from '@questlog/runtime/consumer/serviceDeps';
 import type { Log } from '@questlog/runtime/log/log';
 import { systemClock } from '@questlog/runtime/process/clock';
 import { Unavailable } from '@questlog/runtime/process/errors';
@@ -44,6 +45,7 @@ export async function partitionDeps(log: Log): Promise<PartitionDeps> {
     logger: silentLogger,
     metrics: linkerMetrics(createMetricsRegistry()),
     health: createHealth(),
+    erased: NOTHING_ERASED,
     bounds: LINKER_BOUNDS,
   };
   return {

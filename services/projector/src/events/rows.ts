@@ -4,15 +4,24 @@ import type { EventsAccepted } from '@questlog/schemas/topics/eventsAccepted';
 import { millisOf } from '@questlog/schemas/uuid';
 import { PLACE_COLUMNS, ROW_BYTES, type RowOf, type RowTable, rowTable } from '../rowSink.ts';
 import type { Source } from '../writer.ts';
-import { type Counted, LEFT_OUT, type LeftOutKey, type MinuteKey, type QuotaKey } from './core/planEvents.ts';
+import {
+  type Counted,
+  type ErasedOfRecord,
+  type EventsKept,
+  LEFT_OUT,
+  type LeftOutKey,
+  type MinuteKey,
+  type QuotaKey,
+} from './core/planEvents.ts';
 
 /** A record's events, written in one piece: a call for each column took an eighth longer. */
-export const EVENTS: RowTable<RowOf<EventsAccepted>> = {
+export const EVENTS: RowTable<RowOf<EventsKept>> = {
   table: 'events',
   columns: `id tenant_id project_id session_id build_id event_type occurred_at received_at payload over_quota
     log_id log_partition log_offset log_index id_at sequence sample_rate`.split(/\s+/),
   write: (out, { place, message }) => {
     for (const [index, event] of message.events.entries()) {
+      if (message.erased?.has(event.id) === true) continue;
       out.uuid(event.id);
       out.uuid(message.tenantId);
       out.uuid(message.projectId);
@@ -55,6 +64,18 @@ export function quotaTable({ logId, partition }: Source): RowTable<Counted<Quota
     log_partition: (out) => out.uint32(partition),
     used: (out, { count }) => out.uint64(count),
     last_offset: (out, { lastOffset }) => out.uint64(lastOffset),
+  });
+}
+
+export function erasedTable({ logId, partition }: Source): RowTable<ErasedOfRecord> {
+  return rowTable('erased_events', {
+    erasure_id: (out, row) => out.uuid(row.erasureId),
+    tenant_id: (out, row) => out.uuid(row.tenantId),
+    received_at: (out, row) => out.int64(BigInt(row.receivedAt)),
+    log_id: (out) => out.uuid(logId),
+    log_partition: (out) => out.uint32(partition),
+    log_offset: (out, row) => out.uint64(row.offset),
+    events: (out, row) => out.uint32(row.events),
   });
 }
 

@@ -8,6 +8,10 @@ import {
   type Accepted,
   type Counted,
   dropRepeats,
+  type EventsKept,
+  erasedOf,
+  hasRows,
+  type Kept,
   type LeftOut,
   type LeftOutKey,
   leftOutOf,
@@ -17,8 +21,9 @@ import {
   quotaKeyOf,
   RecentAppends,
   unreadable,
+  withErased,
 } from './core/planEvents.ts';
-import { APPENDS, EVENTS, leftOutTable, minuteTable, quotaTable } from './rows.ts';
+import { APPENDS, EVENTS, erasedTable, leftOutTable, minuteTable, quotaTable } from './rows.ts';
 import {
   halfStored,
   offsetsHeld,
@@ -31,7 +36,7 @@ import {
 } from './stored.ts';
 
 interface EventsPlan {
-  readonly kept: readonly Accepted[];
+  readonly kept: readonly Kept[];
   /** Absolute counts: writing one again changes nothing. */
   readonly quotas: readonly Counted<QuotaKey>[];
   readonly minutes: readonly Counted<MinuteKey>[];
@@ -55,13 +60,14 @@ export async function openEventsWriter(
     return left.rollup.drain();
   };
   return writerOf<EventsAccepted, EventsPlan>(deps, {
-    plan: async (block, accepted, dead) => {
+    plan: async (block, read, dead) => {
+      const accepted = withErased(read, await deps.erased.all());
       const older = await repeatedBelow(store, source, block.start, unknownKeyed(accepted, recent));
       const stored = await storedBelow(
         store,
         source,
         block.start,
-        beyondLedger(accepted, clock.now(), block),
+        beyondLedger(accepted, clock.now(), block).map(ofWhichRowsTell),
       );
       const isThere = ({ appendId: id, events: [first] }: EventsAccepted) =>
         recent.has(id) || older.has(id) || stored.has(id) || (first !== undefined && half.has(first.id));
@@ -87,11 +93,14 @@ export async function openEventsWriter(
       return { kept, quotas: quota.rollup.drain(), minutes: minutes.rollup.drain(), leftOut };
     },
     apply: async (plan, block, attempt) => {
-      const records = plan.kept;
-      for (const table of records.length === 0 ? [] : [EVENTS, APPENDS]) {
+      // An erased append is known all the same: a repeat of it must not come as new.
+      for (const table of [EVENTS, APPENDS]) {
+        const records = table === EVENTS ? plan.kept.filter(hasRows) : plan.kept;
+        if (records.length === 0) continue;
         const held = () => offsetsHeld(store, table.table, source, block, records);
         await insertBlock(store, table, { source, block, records, held }, attempt);
       }
+      await writeRows(store, erasedTable(source), plan.kept.flatMap(erasedOf));
       // A successor may have found the log cut, and made the counts of these offsets anew.
       await attempt.confirm();
       await writeRows(store, quotaTable(source), plan.quotas);
@@ -123,6 +132,12 @@ function beyondLedger(accepted: readonly Accepted[], nowMs: number, { records }:
   return accepted.flatMap(({ offset, message }) =>
     message.receivedAt < nowMs - LEDGER_KNOWS_MS || replayed.has(offset) ? [message] : [],
   );
+}
+
+/** Its first event may be erased while others are rows. */
+function ofWhichRowsTell({ erased, ...message }: EventsKept): EventsAccepted {
+  const events = message.events.filter(({ id }) => erased?.has(id) !== true);
+  return events.length === 0 ? message : { ...message, events };
 }
 
 /** Keyed appends may be repeated hours later; the memory alone does not tell unless it holds the whole ledger. */

@@ -1,5 +1,6 @@
 /** The projection of `questlog.linked-events.v1`: which events a report has, and which were taken from it. */
 import type { BlockWriter } from '@questlog/runtime/consumer/blocks';
+import { isErasedLink } from '@questlog/schemas/erased';
 import type { LinkedEvent } from '@questlog/schemas/topics/linkedEvents';
 import { writeRows } from '../rowSink.ts';
 import { type Decoded, type WriterDeps, writerOf } from '../writer.ts';
@@ -10,7 +11,12 @@ export function openLinksWriter(deps: WriterDeps<LinkedEvent>): BlockWriter<unkn
   return writerOf<LinkedEvent, readonly LinkRow[]>(deps, {
     faultOf,
     // The events' payloads are let go of here.
-    plan: async (_, decoded) => decoded.map(rowOf),
+    plan: async (_, decoded) => {
+      const erased = await deps.erased.all();
+      const left = decoded.filter(({ message }) => !isErasedLink(erased, message));
+      deps.onOutcome('ignored', decoded.length - left.length);
+      return left.map(rowOf);
+    },
     apply: async (rows) => {
       await writeRows(deps.store, linkTable(deps), rows);
       deps.onOutcome('written', rows.length);

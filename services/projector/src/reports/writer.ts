@@ -1,6 +1,7 @@
 /** The projection of `questlog.report-links.v1`: the reports, and the links that they wait for in vain or still. */
 import { partsOf, type Store } from '@questlog/runtime/clickhouse/store';
 import type { BlockWriter } from '@questlog/runtime/consumer/blocks';
+import { isErasedReport } from '@questlog/schemas/erased';
 import {
   CONTENT_COLUMNS,
   type ContentRow,
@@ -31,11 +32,18 @@ export function openReportsWriter(deps: WriterDeps<ReportLink>): BlockWriter<unk
   const firsts = { store, source, table: 'report_versions', nameOf };
   return writerOf<ReportLink, ReportsPlan>(deps, {
     faultOf,
-    plan: async (block, decoded) => {
+    plan: async (block, all) => {
+      const erased = await deps.erased.all();
+      const decoded = all.filter(({ message }) => !isErasedReport(erased, message));
       const sorted = sortReports(decoded, (record) => isAtHome(record, partition, partitions));
       const filed = await firstOfEach(firsts, block, sorted.filed);
       const repeated = sorted.filed.length - filed.length;
-      return { filed, repeated, later: sorted.later, ignored: sorted.ignored.length };
+      return {
+        filed,
+        repeated,
+        later: sorted.later,
+        ignored: sorted.ignored.length + all.length - decoded.length,
+      };
     },
     apply: async ({ filed, repeated, later, ignored }) => {
       const vain = await writeReports(store, source, filed, later);

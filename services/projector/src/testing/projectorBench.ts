@@ -6,6 +6,7 @@ import { fileURLToPath } from 'node:url';
 import { startEmbeddedClickHouse } from '@questlog/runtime/clickhouse/chdb/embeddedClickHouse';
 import { openMigrated } from '@questlog/runtime/clickhouse/migrate';
 import type { Store, StoreOptions } from '@questlog/runtime/clickhouse/store';
+import { type Erased, NOTHING_ERASED } from '@questlog/runtime/consumer/serviceDeps';
 import { until } from '@questlog/runtime/log/contract/harness';
 import { openDatabase } from '@questlog/runtime/log/embedded/database';
 import { type EmbeddedExtras, embeddedLogOn } from '@questlog/runtime/log/embedded/embeddedLog';
@@ -41,7 +42,7 @@ export interface Bench {
     partition?: number,
     headers?: Headers,
   ): Promise<void>;
-  start(store: Store, log?: Log): Promise<Projector>;
+  start(store: Store, log?: Log, erased?: Erased): Promise<Projector>;
   /** Runs a projector on this store until it has caught up; rejects when it breaks off. */
   projectAll(store: Store): Promise<void>;
   /** What the projector's groups have committed is lost, or of the events is this offset. */
@@ -62,7 +63,7 @@ export async function openBench(partitions = 1): Promise<Bench> {
   const health = createHealth();
   const metrics = projectorMetrics(createMetricsRegistry());
 
-  const start: Bench['start'] = (on, from = log) =>
+  const start: Bench['start'] = (on, from = log, erased = NOTHING_ERASED) =>
     startProjector({
       log: from,
       store: on,
@@ -71,6 +72,7 @@ export async function openBench(partitions = 1): Promise<Bench> {
       logger: silentLogger,
       metrics,
       health,
+      erased,
       flushIntervalMs: 0,
     });
   const projectAll = async (on: Store): Promise<void> => {

@@ -1,5 +1,6 @@
 /** The dependencies of every service that reads the log and writes to ClickHouse or asks it. */
 
+import { ErasedData } from '@questlog/schemas/erased';
 import type { Store } from '../clickhouse/store.ts';
 import type { Log } from '../log/log.ts';
 import type { Clock } from '../process/clock.ts';
@@ -14,4 +15,25 @@ export interface ServiceDeps {
   readonly clock: Clock;
   readonly logger: Logger;
   readonly health: Health;
+  readonly erased: Erased;
+}
+
+/** What must not come back. */
+export interface Erased {
+  /** As far as this process knows. */
+  readonly known: ErasedData;
+  /** By all erasures that the log has when it is asked. @throws Unavailable where this process cannot tell. */
+  all(): Promise<ErasedData>;
+}
+
+/** Where nothing can be erased. */
+export const NOTHING_ERASED: Erased = { known: new ErasedData(), all: async () => new ErasedData() };
+
+/** As the directory knows it, which this room does not. */
+export function erasedBy(directory: {
+  readonly current: { readonly erased: ErasedData };
+  caughtUp(): Promise<void>;
+}): Erased {
+  const known = directory.current.erased;
+  return { known, all: async () => directory.caughtUp().then(() => known) };
 }

@@ -1,7 +1,9 @@
-/** Tenants, projects, tokens and secrets in memory, folded from the directory topic. Pure. */
+/** Tenants, projects, tokens, secrets and erasures in memory, folded from the directory topic. Pure. */
 import { createHash } from 'node:crypto';
+import { ErasedData } from '@questlog/schemas/erased';
 import type {
   DirectoryEntry,
+  Erasure,
   Project,
   Scope,
   Secret,
@@ -20,6 +22,9 @@ export interface Directory {
   /** By token, as the ingests have told. */
   readonly uses: Map<string, TokenUse>;
   readonly secrets: Map<string, Secret>;
+  readonly erasures: Map<string, Erasure>;
+  /** What all of the erasures cover; nothing leaves it. */
+  readonly erased: ErasedData;
 }
 
 /** The caller of a request: a token, or whom a JWT names, with its project and tenant. */
@@ -40,8 +45,8 @@ export interface Principal {
 
 export function emptyDirectory(): Directory {
   return {
-    ...{ tenants: new Map(), projects: new Map(), tokens: new Map() },
-    ...{ tokenIdsBySha256: new Map(), uses: new Map(), secrets: new Map() },
+    ...{ tenants: new Map(), projects: new Map(), tokens: new Map(), tokenIdsBySha256: new Map() },
+    ...{ uses: new Map(), secrets: new Map(), erasures: new Map(), erased: new ErasedData() },
   };
 }
 
@@ -53,6 +58,8 @@ export function become(directory: Directory, other: Directory): void {
   replace(directory.tokenIdsBySha256, other.tokenIdsBySha256);
   replace(directory.uses, other.uses);
   replace(directory.secrets, other.secrets);
+  replace(directory.erasures, other.erasures);
+  for (const erasure of other.erasures.values()) directory.erased.add(erasure);
 }
 
 /** Applies one record of the topic, in place. A null entry is a tombstone. */
@@ -73,6 +80,10 @@ export function applyEntry(directory: Directory, key: string, entry: DirectoryEn
   // A copy: the record's own bytes would keep the whole fetched buffer alive.
   const secret = entry.secret ?? null;
   if (secret !== null) directory.secrets.set(id, { ...secret, bytes: Buffer.from(secret.bytes) });
+  if (entry.erasure != null) {
+    directory.erasures.set(id, entry.erasure);
+    directory.erased.add(entry.erasure);
+  }
 }
 
 /** The token with this text, also one that has expired; undefined: it is unknown, or was revoked. */

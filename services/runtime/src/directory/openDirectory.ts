@@ -11,7 +11,7 @@ import { endOnceLed } from '../log/neededPartition.ts';
 import { reachedWithin } from '../log/reachedWithin.ts';
 import { Invalid, Unavailable } from '../process/errors.ts';
 import type { Logger } from '../process/logger.ts';
-import { withinLimit } from '../process/waiting.ts';
+import { nextRound, withinLimit } from '../process/waiting.ts';
 import { type Codec, createCodec, type SchemaRegistry } from '../registry/registry.ts';
 import { openTailDecoder } from '../registry/tailDecoder.ts';
 import { type CutDirectory, type DecodeEntry, type ReadAnew, untilMended } from './afterCut.ts';
@@ -31,6 +31,8 @@ export interface DirectoryHandle {
    *   `decide` throws.
    */
   change<K extends EntityKind, T>(kind: K, id: string, decide: Decide<K, T>): Promise<T>;
+  /** Resolves once this process knows what the log had when it was asked. @throws Unavailable when that takes `WAIT_MS`. */
+  caughtUp(): Promise<void>;
   /** Has it hear of each cut of the topic, once what was missing is there again. */
   onCut(hears: (cut: CutDirectory) => void): void;
   readonly failed: Promise<never>;
@@ -45,7 +47,7 @@ export type Decide<K extends EntityKind, T> = (known: Known<K> | undefined) => {
 
 type Known<K extends EntityKind> = NonNullable<DirectoryEntry[K]>;
 
-const NOTHING: DirectoryEntry = { tenant: null, project: null, token: null, use: null };
+const NOTHING: DirectoryEntry = { tenant: null, project: null, token: null };
 const WAIT_MS = 5_000;
 /** By then a process that can decide again has done so. */
 const REPEAT_AFTER_MS = 5_000;
@@ -122,6 +124,7 @@ export async function openDirectory(deps: DirectoryDeps): Promise<DirectoryHandl
     failed: tail.failed,
     put: (kind, id, entity) => append(shared, kind, id, { entity, headers: {} }).then(() => undefined),
     change: (kind, id, decide) => change(shared, kind, id, decide),
+    caughtUp: nextRound(async () => await readUpTo(shared, await log.endOffsets(TOPICS.directory))),
     onCut: (hears) => void hearers.push(hears),
     close: () => {
       closed.abort(new Unavailable('the directory was closed'));
@@ -182,6 +185,7 @@ function entityOf<K extends EntityKind>(current: Directory, kind: K, id: string)
     token: current.tokens,
     use: current.uses,
     secret: current.secrets,
+    erasure: current.erasures,
   };
   return entities[kind].get(id);
 }

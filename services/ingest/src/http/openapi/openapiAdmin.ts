@@ -1,11 +1,13 @@
 /** OpenAPI 3.1 of the operators' listener, emitted from the TypeBox types that validate. */
 import * as admin from '@questlog/schemas/http/admin';
 import { AuditPage } from '@questlog/schemas/http/audit';
+import { ErasureInput, ErasureOutput } from '@questlog/schemas/http/erasure';
 import { DIFFERENCES, LedgerAnswer, VerifyInput } from '@questlog/schemas/http/ledger';
 import { InspectedLetter, LetterPage, ReplayedLetter } from '@questlog/schemas/http/letter';
 import { Problem } from '@questlog/schemas/http/problem';
 import { LinkRetryInput, LinkRetryOutput } from '@questlog/schemas/http/report';
 import { accepted } from './accepted.ts';
+import { erasurePaths } from './openapiErasures.ts';
 import { letterPaths } from './openapiLetters.ts';
 import { answer, filter, id, PAGE, problem, ref, TIME, UUID_TEXT } from './openapiParts.ts';
 
@@ -66,6 +68,7 @@ export function adminApi(): Record<string, unknown> {
       '/admin/verify': { post: verifyOperation() },
       '/admin/audit': { get: auditOperation() },
       ...letterPaths(REFUSED),
+      ...erasurePaths(written, REFUSED),
       '/admin/uploads/{projectId}/{uploadId}': { get: uploadOperation() },
       '/healthz': { get: open('The process runs. For load balancers.', state('ok')) },
       '/readyz': {
@@ -119,6 +122,8 @@ const SCHEMAS = {
   DeadLetters: LetterPage,
   DeadLetter: InspectedLetter,
   Replayed: ReplayedLetter,
+  ErasureInput,
+  Erasure: ErasureOutput,
   Problem,
 };
 

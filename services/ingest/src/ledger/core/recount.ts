@@ -10,6 +10,9 @@ export interface LoggedRecord {
   readonly receivedAtMs: number;
   readonly appendId: string;
   readonly events: number;
+  /** Of the events: their rows may be there still, or not any more. */
+  readonly erased: number;
+  /** Of those that were not erased, where there are any. */
   readonly firstId: string;
 }
 
@@ -43,8 +46,9 @@ export function compare(
   for (const record of logged) {
     const found = rowsOf.get(record.offset);
     rowsOf.delete(record.offset);
-    if (found === undefined) (record.events === 0 ? projected : absent).push(record);
-    else if (found.events < record.events) differences.push(missing(record, found.events));
+    const least = record.events - record.erased;
+    if (found === undefined) (least === 0 ? projected : absent).push(record);
+    else if (found.events < least) differences.push(missing(record, found.events));
     else if (found.rows > record.events)
       differences.push(differenceOf('twice', { ...record, expected: record.events, found: found.rows }));
     else projected.push(record);
@@ -56,7 +60,7 @@ export function compare(
 }
 
 export function missing(record: LoggedRecord, found = 0): Difference {
-  return differenceOf('missing', { ...record, expected: record.events, found });
+  return differenceOf('missing', { ...record, expected: record.events - record.erased, found });
 }
 
 export function differenceOf(

@@ -1,8 +1,11 @@
+import { ErasedData } from '@questlog/schemas/erased';
 import { anEventsAccepted } from '@questlog/schemas/fixtures/builders';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import {
   dropRepeats,
+  erasedOf,
+  hasRows,
   LEFT_OUT,
   leftOutOf,
   MAX_RECENT_APPENDS,
@@ -14,6 +17,7 @@ import {
   RecentAppends,
   Rollup,
   unreadable,
+  withErased,
 } from './planEvents.ts';
 
 test('drops an append that was seen before, and the second of two in one block', () => {
@@ -180,3 +184,34 @@ test('what becomes no rows is counted in its tenant’s minute, and in nobody’
   names.push(nameOfLeftOutKey({ tenantId: nobody, minuteS, what: 'dead_events' }));
   expect(new Set(names).size).toBe(7);
 });
+
+test('of a record the erased events are told apart, and it has rows as long as another is left', () => {
+  const [gone, whole] = ['session', 'other'];
+  const message = (...sessions: string[]) =>
+    anEventsAccepted({ ...OWNER, events: sessions.map((sessionId) => ({ sessionId })) });
+  const records = [message(gone, whole, gone), message(gone, gone), message(whole)].map((of, offset) => {
+    return { offset, message: of };
+  });
+  const erased = new ErasedData();
+  expect(withErased(records, erased)).toBe(records);
+  const sessions = [{ projectId: OWNER.projectId, ids: [gone] }];
+  erased.add({ ...AN_ERASURE, id: 'erasure', sessions });
+  const kept = withErased(records, erased);
+  expect(kept.map(hasRows)).toEqual([true, false, true]);
+  expect(kept.flatMap(erasedOf).map(({ offset, events, erasureId }) => [offset, events, erasureId])).toEqual([
+    [0, 2, 'erasure'],
+    [1, 2, 'erasure'],
+  ]);
+  // Counted as before.
+  expect(kept.map((record) => record.message.events.length)).toEqual([3, 2, 1]);
+});
+
+const OWNER = { tenantId: 'tenant', projectId: 'project' };
+const AN_ERASURE = {
+  ...{ ...OWNER, sessionId: null, player: null, reports: [], requestedAt: 0, problem: null },
+  ...{ state: 'queued' as const, hiddenAt: null, goneAt: null, logExpiresAt: 0 },
+  found: {
+    ...{ events: 0, links: 0, reports: 0, attachments: 0 },
+    ...{ sessions: 0, deadLetters: 0, linkedEvents: 0, log: 0 },
+  },
+};

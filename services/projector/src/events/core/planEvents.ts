@@ -1,10 +1,30 @@
 /** Decides what a block of `EventsAccepted` means: which records count, and the counts as they are then. Pure. */
+import type { ErasedData } from '@questlog/schemas/erased';
 import type { EventsAccepted } from '@questlog/schemas/topics/eventsAccepted';
 import { canonicalUuid } from '@questlog/schemas/uuid';
 
 export interface Accepted {
   readonly offset: number;
   readonly message: EventsAccepted;
+}
+
+export interface Kept extends Accepted {
+  readonly message: EventsKept;
+}
+
+/** A record, of whose events some were erased. */
+export interface EventsKept extends EventsAccepted {
+  /** Their ids, and which erasure takes them. */
+  readonly erased?: ReadonlyMap<string, string>;
+}
+
+/** How many events of a record are no rows any more, or never became any: what `event_counts_by_minute` has beyond `events`. */
+export interface ErasedOfRecord {
+  readonly erasureId: string;
+  readonly tenantId: string;
+  readonly receivedAt: number;
+  readonly offset: number;
+  readonly events: number;
 }
 
 export interface QuotaKey {
@@ -41,16 +61,45 @@ const DAY_MS = 24 * 60 * 60 * 1000;
 const MINUTE_MS = 60 * 1000;
 
 /** Those of a block's records that count: none that was there before. */
-export function dropRepeats(
-  records: readonly Accepted[],
+export function dropRepeats<T extends Accepted>(
+  records: readonly T[],
   seen: (message: EventsAccepted) => boolean,
-): Accepted[] {
+): T[] {
   const inBlock = new Set<string>();
   return records.filter(({ message }) => {
     if (seen(message) || inBlock.has(message.appendId)) return false;
     inBlock.add(message.appendId);
     return true;
   });
+}
+
+/** The records, each with the ids of its events that were erased; as it is where there are none. */
+export function withErased(records: readonly Accepted[], erased: ErasedData): readonly Kept[] {
+  if (erased.isEmpty) return records;
+  return records.map(({ offset, message }) => {
+    const { tenantId, projectId, receivedAt } = message;
+    const gone = new Map<string, string>();
+    for (const { id, sessionId } of message.events) {
+      const by = erased.by({ tenantId, projectId, sessionId, receivedAt });
+      if (by !== undefined) gone.set(id, by);
+    }
+    return { offset, message: gone.size === 0 ? message : { ...message, erased: gone } };
+  });
+}
+
+/** How many of the record's events each erasure takes. */
+export function erasedOf({ offset, message }: Kept): ErasedOfRecord[] {
+  const byErasure = Map.groupBy(message.erased?.values() ?? [], (id) => id);
+  const { tenantId, receivedAt } = message;
+  return [...byErasure].map(([erasureId, { length: events }]) => ({
+    ...{ erasureId, tenantId, receivedAt },
+    ...{ offset, events },
+  }));
+}
+
+/** Whether a row comes of it. */
+export function hasRows({ message: { events, erased } }: Kept): boolean {
+  return erased === undefined || events.some(({ id }) => !erased.has(id));
 }
 
 export function quotaKeyOf({ tenantId, receivedAt }: EventsAccepted): QuotaKey {

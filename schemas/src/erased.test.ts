@@ -1,0 +1,96 @@
+import { randomUUID } from 'node:crypto';
+import { expect, test } from 'vitest';
+import { anEventsAccepted, aReportLink } from '../fixtures/builders.ts';
+import { ErasedData, isErasedReport, withoutErased } from './erased.ts';
+import type { Erasure } from './topics/directoryEntry.ts';
+
+const [TENANT, PROJECT, SESSION] = [randomUUID(), randomUUID(), randomUUID()];
+const FOUND = {
+  events: 0,
+  links: 0,
+  reports: 0,
+  attachments: 0,
+  sessions: 0,
+  deadLetters: 0,
+  linkedEvents: 0,
+  log: 0,
+};
+
+function anErasure(of: Partial<Erasure> = {}): Erasure {
+  return {
+    ...{ id: randomUUID(), tenantId: TENANT, projectId: null, sessionId: null, player: null },
+    ...{ sessions: null, reports: [], requestedAt: 1_000, state: 'queued', problem: null },
+    ...{ found: FOUND, hiddenAt: null, goneAt: null, logExpiresAt: 0 },
+    ...of,
+  };
+}
+
+function erasedBy(...erasures: Erasure[]): ErasedData {
+  const erased = new ErasedData();
+  for (const erasure of erasures) erased.add(erasure);
+  return erased;
+}
+
+const OWN = { tenantId: TENANT, projectId: PROJECT, sessionId: SESSION };
+const sessions = [{ projectId: PROJECT, ids: [SESSION] }];
+
+test('a session is erased whenever its records come, in its project and tenant only', () => {
+  const erasure = anErasure({ projectId: PROJECT, sessions });
+  const erased = erasedBy(erasure);
+  for (const receivedAt of [0, 999, 1_000, 1e15]) expect(erased.by({ ...OWN, receivedAt })).toBe(erasure.id);
+  for (const other of [
+    { tenantId: randomUUID() },
+    { projectId: randomUUID() },
+    { sessionId: randomUUID() },
+    { sessionId: null },
+  ])
+    expect(erased.by({ ...OWN, ...other, receivedAt: 0 })).toBeUndefined();
+  expect(erased.hasSession(TENANT, PROJECT, SESSION)).toBe(true);
+  expect(erased.hasSession(TENANT, randomUUID(), SESSION)).toBe(false);
+});
+
+test('a project or tenant is erased up to the request, and nobody beside it', () => {
+  const [ofProject, ofTenant] = [anErasure({ projectId: PROJECT, requestedAt: 500 }), anErasure()];
+  const erased = erasedBy(ofTenant, ofProject);
+  const by = (receivedAt: number, of = {}) => erased.by({ ...OWN, receivedAt, ...of });
+  expect([by(499), by(500), by(999), by(1_000)]).toEqual([ofProject.id, ofTenant.id, ofTenant.id, undefined]);
+  expect(by(0, { projectId: randomUUID(), sessionId: null })).toBe(ofTenant.id);
+  expect(by(0, { tenantId: randomUUID() })).toBeUndefined();
+});
+
+test('of several that cover it the first request takes it, in whatever order they are learned', () => {
+  const first = anErasure({ requestedAt: 10, projectId: PROJECT, sessions });
+  const second = anErasure({ requestedAt: 20, projectId: PROJECT, sessions });
+  const whole = anErasure({ requestedAt: 15 });
+  for (const order of [
+    [first, second, whole],
+    [whole, second, first],
+  ])
+    expect(erasedBy(...order).by({ ...OWN, receivedAt: 5 })).toBe(first.id);
+});
+
+test('an append keeps the events of others, and is itself where nothing of it is erased', () => {
+  const message = anEventsAccepted({
+    tenantId: TENANT,
+    projectId: PROJECT,
+    events: [{ sessionId: SESSION }, {}],
+  });
+  expect(withoutErased(erasedBy(), message)).toBe(message);
+  expect(withoutErased(erasedBy(anErasure({ tenantId: randomUUID() })), message)).toBe(message);
+  const left = withoutErased(erasedBy(anErasure({ projectId: PROJECT, sessions })), message);
+  expect(left).toEqual({ ...message, events: [message.events[1]] });
+});
+
+test('a report is erased by its session, its time, or as one that was found', () => {
+  const report = aReportLink({ tenantId: TENANT, projectId: PROJECT, sessionId: SESSION, receivedAt: 2_000 });
+  const other = { ...report, sessionId: randomUUID() };
+  const bySession = erasedBy(anErasure({ projectId: PROJECT, sessions }));
+  expect([isErasedReport(bySession, report), isErasedReport(bySession, other)]).toEqual([true, false]);
+  const found = [{ projectId: PROJECT, ids: [report.reportId] }];
+  expect(isErasedReport(erasedBy(anErasure({ sessions: [], reports: found })), other)).toBe(true);
+  const byTime = erasedBy(anErasure({ projectId: PROJECT, requestedAt: 2_000 }));
+  expect(isErasedReport(byTime, report)).toBe(false);
+  expect(isErasedReport(byTime, { ...report, receivedAt: 1_999 })).toBe(true);
+  // The linker says later that a named event did not come; of which report, nobody can tell any more.
+  expect(isErasedReport(byTime, { ...report, kind: 'unresolved' })).toBe(true);
+});

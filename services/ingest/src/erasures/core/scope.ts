@@ -1,0 +1,95 @@
+/** What an erasure covers, as conditions on the tables. Pure. All that stands in them was checked to be a UUID or a number. */
+import type { Erasure, ErasureFound } from '@questlog/schemas/topics/directoryEntry';
+import { ERASURE_PLACES } from '@questlog/schemas/topics/directoryEntry';
+import { canonicalUuid } from '@questlog/schemas/uuid';
+
+/** Each table with the rows of it that go. */
+export interface ErasedRows {
+  readonly events: string;
+  readonly sessions: string;
+  readonly report_versions: string;
+  readonly report_link_versions: string;
+}
+
+export type ErasedTable = keyof ErasedRows;
+
+/** Links first: which they are, the other tables tell. */
+export const ERASED_TABLES = ['report_link_versions', 'report_versions', 'sessions', 'events'] as const;
+
+/** The text of one statement stays below what ClickHouse takes (256 KiB), with each id in it five times. */
+const MAX_SESSIONS_OF_STATEMENT = 1_000;
+/** Of one erasure: they stand in one record of the log. */
+export const MAX_ERASED_SESSIONS = 20_000;
+
+type Asked = Pick<Erasure, 'tenantId' | 'projectId' | 'sessions' | 'requestedAt'>;
+
+export function scopesOf({ tenantId, projectId, sessions, requestedAt }: Asked): ErasedRows[] {
+  const before = `fromUnixTimestamp64Milli(${Math.trunc(requestedAt)})`;
+  if (sessions === null) {
+    const owner = ownerOf(tenantId, projectId);
+    return [
+      withLinks(owner, {
+        events: `${owner} AND received_at < ${before}`,
+        sessions: `${owner} AND registered_at < ${before}`,
+        report_versions: `${owner} AND received_at < ${before}`,
+      }),
+    ];
+  }
+  return sessions.flatMap(({ projectId: project, ids }) =>
+    chunksOf(ids).map((chunk) => {
+      const owner = ownerOf(tenantId, project);
+      const list = chunk.map(literal).join(', ');
+      return withLinks(owner, {
+        events: `${owner} AND session_id IN (${list})`,
+        sessions: `${owner} AND id IN (${list})`,
+        // A report that only names the session, and comes later, is new.
+        report_versions: `${owner} AND (session_id IN (${list}) OR named_session_id IN (${list}) AND received_at < ${before})`,
+      });
+    }),
+  );
+}
+
+function withLinks(owner: string, scope: Omit<ErasedRows, 'report_link_versions'>): ErasedRows {
+  const reports = `report_id IN (SELECT id FROM report_versions WHERE ${scope.report_versions})`;
+  const events = `event_id IN (SELECT id FROM events WHERE ${scope.events})`;
+  return { ...scope, report_link_versions: `${owner} AND (${reports} OR ${events})` };
+}
+
+export function ownerOf(tenantId: string, projectId: string | null): string {
+  const ofProject = projectId === null ? '' : ` AND project_id = ${literal(projectId)}`;
+  return `tenant_id = ${literal(tenantId)}${ofProject}`;
+}
+
+/** @throws where it is no UUID: it would stand in the text of a statement. */
+export function literal(id: string): string {
+  const uuid = canonicalUuid(id);
+  if (uuid === undefined) throw new Error(`${id} is no UUID`);
+  return `'${uuid}'`;
+}
+
+function chunksOf(ids: readonly string[]): string[][] {
+  const chunks: string[][] = [];
+  for (let i = 0; i < ids.length; i += MAX_SESSIONS_OF_STATEMENT)
+    chunks.push(ids.slice(i, i + MAX_SESSIONS_OF_STATEMENT));
+  return chunks;
+}
+
+export const NOTHING_FOUND: ErasureFound = Object.freeze({
+  ...{ events: 0, links: 0, reports: 0, attachments: 0 },
+  ...{ sessions: 0, deadLetters: 0, linkedEvents: 0, log: 0 },
+});
+
+export function sumOf(one: ErasureFound, other: ErasureFound): ErasureFound {
+  return mapped((place) => one[place] + other[place]);
+}
+
+/** A look that was cut short is done again, and finds what is left: the most that was ever found together counts. */
+export function mostOf(one: ErasureFound, other: ErasureFound): ErasureFound {
+  return mapped((place) => Math.max(one[place], other[place]));
+}
+
+function mapped(of: (place: keyof ErasureFound) => number): ErasureFound {
+  const found: Record<keyof ErasureFound, number> = { ...NOTHING_FOUND };
+  for (const place of ERASURE_PLACES) found[place] = of(place);
+  return found;
+}

@@ -1,0 +1,76 @@
+/** What an erasure covers beside the rows: files among the uploads, and dead letters that can be replayed. */
+import { createCodec, type SchemaRegistry } from '@questlog/runtime/registry/registry';
+import type { ErasedData } from '@questlog/schemas/erased';
+import { isErasedLink, isErasedReport, withoutErased } from '@questlog/schemas/erased';
+import type { MessageContract } from '@questlog/schemas/topics/contract';
+import type { Erasure } from '@questlog/schemas/topics/directoryEntry';
+import { eventsAccepted } from '@questlog/schemas/topics/eventsAccepted';
+import { linkedEvents } from '@questlog/schemas/topics/linkedEvents';
+import { reportLinks } from '@questlog/schemas/topics/reportLinks';
+import { sessionRegistered } from '@questlog/schemas/topics/sessionRegistered';
+import { millisOf } from '@questlog/schemas/uuid';
+import { dayOf, type UploadKey } from '../uploads/core/uploadKey.ts';
+import type { UploadStore } from '../uploads/uploadStore.ts';
+
+const DAY_MS = 24 * 60 * 60 * 1000;
+/** Files that no report names are swept within a day and an hour. */
+const UNNAMED_DAYS = 3;
+
+/** @returns how many were there. */
+export async function removeFiles(
+  uploads: UploadStore | undefined,
+  keys: readonly UploadKey[],
+): Promise<number> {
+  let removed = 0;
+  for (const key of keys) {
+    if ((await uploads?.find(key)) === undefined) continue;
+    await uploads?.remove(key);
+    removed += 1;
+  }
+  return removed;
+}
+
+/** Those that no report has named yet: of the sessions, or of the projects as they were when the erasure was asked for. */
+export async function unnamedFiles(
+  uploads: UploadStore | undefined,
+  erasure: Erasure,
+  { erased, projects, nowMs }: { erased: ErasedData; projects: ReadonlySet<string>; nowMs: number },
+): Promise<UploadKey[]> {
+  if (uploads === undefined) return [];
+  const found: UploadKey[] = [];
+  for (let day = -1; day < UNNAMED_DAYS; day++) {
+    for await (const key of uploads.list(dayOf(nowMs - day * DAY_MS))) {
+      if (!projects.has(key.projectId)) continue;
+      const sessionId = (await uploads.find(key))?.description.sessionId ?? null;
+      const { tenantId, sessions, requestedAt } = erasure;
+      const isOfIt =
+        sessions === null
+          ? millisOf(key.uploadId) < requestedAt
+          : sessionId !== null && erased.hasSession(tenantId, key.projectId, sessionId);
+      if (isOfIt) found.push(key);
+    }
+  }
+  return found;
+}
+
+/** Tells of the record of a dead letter whether it holds what was erased. @throws Invalid where it cannot be read. */
+export type IsErasedRecord = (erased: ErasedData, topic: string, value: Buffer | null) => Promise<boolean>;
+
+export async function erasedRecords(registry: SchemaRegistry): Promise<IsErasedRecord> {
+  const asks = new Map<string, (erased: ErasedData, value: Buffer | null) => Promise<boolean>>();
+  const ask = async <T>(
+    contract: MessageContract<T>,
+    isErased: (erased: ErasedData, message: T) => boolean,
+  ) => {
+    const codec = await createCodec(registry, contract);
+    asks.set(contract.topic, async (erased, value) => isErased(erased, await codec.decode(value)));
+  };
+  await ask(eventsAccepted, (erased, message) => withoutErased(erased, message) !== message);
+  await ask(
+    sessionRegistered,
+    (erased, message) => erased.by({ ...message, receivedAt: message.registeredAt }) !== undefined,
+  );
+  await ask(reportLinks, isErasedReport);
+  await ask(linkedEvents, isErasedLink);
+  return async (erased, topic, value) => (await asks.get(topic)?.(erased, value)) ?? false;
+}

@@ -1,0 +1,180 @@
+/**
+ * Erased rows of ClickHouse, from `SELECT` to the disk. Nothing here believes that a mutation has done its work: rows are
+ * counted again. Every step may be done again, also by two processes at once.
+ */
+import type { Store } from '@questlog/runtime/clickhouse/store';
+import { Unavailable } from '@questlog/runtime/process/errors';
+import { pause } from '@questlog/runtime/process/waiting';
+import type { Erasure, ErasureFound, IdsOfProject } from '@questlog/schemas/topics/directoryEntry';
+import type { UploadKey } from '../uploads/core/uploadKey.ts';
+import { ERASED_TABLES, type ErasedRows, type ErasedTable, literal, NOTHING_FOUND } from './core/scope.ts';
+
+type Rows = Omit<ErasureFound, 'attachments' | 'deadLetters'>;
+
+export async function countRows(store: Store, scope: ErasedRows): Promise<ErasureFound> {
+  const [row] = await store.query<Record<keyof Rows | 'reportRows', string>>(
+    `SELECT
+       (SELECT count() FROM events WHERE ${scope.events}) AS events,
+       (SELECT uniqExact(project_id, id) FROM sessions WHERE ${scope.sessions}) AS sessions,
+       (SELECT uniqExact(project_id, id) FROM report_versions WHERE ${scope.report_versions}) AS reports,
+       (SELECT count() FROM report_versions WHERE ${scope.report_versions}) AS reportRows,
+       (SELECT uniqExact(project_id, report_id, event_id) FROM report_link_versions WHERE ${scope.report_link_versions}) AS links,
+       (SELECT uniqExactIf((project_id, report_id, event_id, version), version >= 2) FROM report_link_versions WHERE ${scope.report_link_versions}) AS linkedEvents,
+       (SELECT uniqExact(log_id, log_partition, log_offset) FROM events WHERE ${scope.events}) AS log`,
+  );
+  if (row === undefined) return NOTHING_FOUND;
+  const of = (name: keyof typeof row): number => Number(row[name]);
+  return {
+    ...NOTHING_FOUND,
+    ...{ events: of('events'), sessions: of('sessions'), reports: of('reports'), links: of('links') },
+    ...{ linkedEvents: of('linkedEvents'), log: of('log') + of('sessions') + of('reportRows') },
+  };
+}
+
+/** The reports of the scope, and the files that they name. */
+export async function reportsIn(
+  store: Store,
+  scope: ErasedRows,
+): Promise<{ reports: IdsOfProject[]; files: UploadKey[] }> {
+  const rows = await store.query<{ projectId: string; id: string; uploads: string[] }>(
+    `SELECT project_id AS projectId, id, groupUniqArrayArray(attachments.upload_id) AS uploads
+     FROM report_versions WHERE ${scope.report_versions} GROUP BY project_id, id`,
+  );
+  const byProject = Map.groupBy(rows, ({ projectId }) => projectId);
+  return {
+    reports: [...byProject].map(([projectId, of]) => ({ projectId, ids: of.map(({ id }) => id) })),
+    files: rows.flatMap(({ projectId, uploads }) => uploads.map((uploadId) => ({ projectId, uploadId }))),
+  };
+}
+
+/** What the counts have beyond the rows, told before the rows go: `verify` must not miss them. */
+export async function accountFor(
+  store: Store,
+  { id }: Pick<Erasure, 'id'>,
+  scope: ErasedRows,
+): Promise<void> {
+  await store.command(
+    `INSERT INTO erased_events (erasure_id, tenant_id, received_at, log_id, log_partition, log_offset, events)
+     SELECT ${literal(id)}, tenant_id, received_at, log_id, log_partition, log_offset, uniqExact(log_index)
+     FROM events WHERE ${scope.events} GROUP BY tenant_id, received_at, log_id, log_partition, log_offset`,
+  );
+}
+
+const POLL_MS = 200;
+
+/** Resolves once reading finds none of it. @throws Unavailable where that takes too long: it is gone on with later. */
+export async function hideRows(store: Store, scope: ErasedRows, signal: AbortSignal): Promise<void> {
+  for (const table of ERASED_TABLES) {
+    await untilNone(signal, async () => {
+      const [left] = await store.query<{ rows: string }>(
+        `SELECT count() AS rows FROM ${table} WHERE ${scope[table]}`,
+      );
+      if (Number(left?.rows ?? 0) === 0) return true;
+      if (!(await isChanging(store, table))) {
+        await store.command(
+          `DELETE FROM ${table} WHERE ${scope[table]} SETTINGS lightweight_deletes_sync = 0`,
+        );
+      }
+      return false;
+    });
+  }
+}
+
+/** Another mutation may take these rows, or be in their way: a second one behind it would only be more work. */
+async function isChanging(store: Store, table: ErasedTable): Promise<boolean> {
+  const [running] = await store.query<{ reason: string }>(
+    `SELECT latest_fail_reason AS reason FROM system.mutations
+     WHERE database = currentDatabase() AND table = {table:String} AND NOT is_done
+     ORDER BY latest_fail_reason DESC LIMIT 1`,
+    { table },
+  );
+  if (running !== undefined && running.reason !== '')
+    throw new Unavailable(`${table}: ClickHouse cannot finish a mutation: ${running.reason}`);
+  return running !== undefined;
+}
+
+/** For how long the parts that were replaced stay on disk while somebody waits for them to go; ClickHouse's own are 8 minutes. */
+const OLD_PARTS_S = 60;
+
+/**
+ * Resolves once no file of ClickHouse's has the hidden rows of the tenant. ClickHouse keeps a part that was replaced for
+ * minutes, as the new one may not be on the disk itself yet; so while the wait is shorter, what replaces a part is flushed.
+ */
+export async function dropFromDisk(store: Store, tenantId: string, signal: AbortSignal): Promise<void> {
+  // Where somebody else has set it, it stays.
+  const tables = (await settingsOf(store))
+    .filter(({ engine }) => !engine.includes('old_parts_lifetime') || engine.includes(OWN))
+    .map(({ name }) => name);
+  const settings = `old_parts_lifetime = ${OLD_PARTS_S}, min_rows_to_fsync_after_merge = 1, min_compressed_bytes_to_fsync_after_merge = 1`;
+  for (const table of tables) await store.command(`ALTER TABLE ${table} MODIFY SETTING ${settings}`);
+  for (const table of ERASED_TABLES) {
+    await untilNone(signal, async () => {
+      const [left] = await store.query<{ rows: string }>(
+        `SELECT count() AS rows FROM ${table} WHERE tenant_id = ${literal(tenantId)} AND _row_exists = 0
+         SETTINGS apply_deleted_mask = 0`,
+      );
+      if (Number(left?.rows ?? 0) === 0) return true;
+      if (!(await isChanging(store, table)))
+        await store.command(`ALTER TABLE ${table} APPLY DELETED MASK SETTINGS mutations_sync = 0`);
+      return false;
+    });
+  }
+  const replaced = await replacedParts(store);
+  while ([...(await replacedParts(store))].some((name) => replaced.has(name))) {
+    await sweepParts(store);
+    await pause(PARTS_POLL_MS, signal);
+    signal.throwIfAborted();
+  }
+}
+
+const PARTS_POLL_MS = 2_000;
+
+/**
+ * ClickHouse looks for parts to remove when a table has work, else after up to ten minutes; and whenever a partition is
+ * dropped, for which this names one that no table has. (Tried on 26.7: starting merges, OPTIMIZE or a mutation is no reason.)
+ */
+async function sweepParts(store: Store): Promise<void> {
+  for (const table of ERASED_TABLES)
+    await store.command(`ALTER TABLE ${table} DROP PARTITION ID '${NO_PARTITION}'`);
+}
+
+/** Partitions are months, or `all`. */
+const NO_PARTITION = 'none';
+
+/** Also what a process that was killed has left. */
+export async function restoreSettings(store: Store): Promise<void> {
+  const settings = await settingsOf(store);
+  const own = settings.filter(({ engine }) => engine.includes(OWN));
+  for (const { name } of own) {
+    await store.command(
+      `ALTER TABLE ${name} RESET SETTING old_parts_lifetime, min_rows_to_fsync_after_merge, min_compressed_bytes_to_fsync_after_merge`,
+    );
+  }
+}
+
+/** Tells a table whose settings were changed here. */
+const OWN = 'min_compressed_bytes_to_fsync_after_merge = 1';
+
+async function settingsOf(store: Store): Promise<{ name: string; engine: string }[]> {
+  return await store.query(
+    `SELECT name, engine_full AS engine FROM system.tables
+     WHERE database = currentDatabase() AND name IN {tables:Array(String)}`,
+    { tables: ERASED_TABLES },
+  );
+}
+
+async function replacedParts(store: Store): Promise<Set<string>> {
+  const rows = await store.query<{ part: string }>(
+    `SELECT concat(table, '/', name) AS part FROM system.parts
+     WHERE database = currentDatabase() AND table IN {tables:Array(String)} AND NOT active`,
+    { tables: ERASED_TABLES },
+  );
+  return new Set(rows.map(({ part }) => part));
+}
+
+async function untilNone(signal: AbortSignal, isNone: () => Promise<boolean>): Promise<void> {
+  while (!(await isNone())) {
+    await pause(POLL_MS, signal);
+    signal.throwIfAborted();
+  }
+}

@@ -1,0 +1,151 @@
+/** `/admin/erasures`: what is asked for becomes a record of the directory, so that every process knows it for ever. */
+import { randomUUID } from 'node:crypto';
+import type { Store } from '@questlog/runtime/clickhouse/store';
+import type { Directory } from '@questlog/runtime/directory/directory';
+import type { DirectoryHandle } from '@questlog/runtime/directory/openDirectory';
+import type { Clock } from '@questlog/runtime/process/clock';
+import type { ErasureInput, ErasureOutput } from '@questlog/schemas/http/erasure';
+import type { ErasedPlayer, Erasure, IdsOfProject } from '@questlog/schemas/topics/directoryEntry';
+import { topicDefinitions } from '@questlog/schemas/topics/topics';
+import { canonicalUuid } from '@questlog/schemas/uuid';
+import { problem, refusal } from '../core/fieldProblems.ts';
+import type { Projection } from '../known/projection.ts';
+import { pathUuid, Rejected } from '../rejected.ts';
+import { MAX_ERASED_SESSIONS, NOTHING_FOUND } from './core/scope.ts';
+
+export interface ErasureDeps {
+  readonly directory: DirectoryHandle;
+  readonly store: Store;
+  /** Of the sessions topic. */
+  readonly registered: Pick<Projection, 'caughtUp'>;
+  readonly clock: Clock;
+}
+
+export interface Erasures {
+  /** Resolves once it is in the log. @throws Rejected; Unavailable where a player's sessions cannot be told. */
+  request(input: ErasureInput): Promise<ErasureOutput>;
+  /** @throws Rejected `not_found`. */
+  find(id: string): ErasureOutput;
+  /** The newest first. */
+  list(): ErasureOutput[];
+}
+
+/** @param onRequest hears that there is one more. */
+export function openErasures(deps: ErasureDeps, onRequest: () => void): Erasures {
+  const { directory, clock } = deps;
+  const { erasures } = directory.current;
+  return {
+    request: async (input) => {
+      await directory.caughtUp();
+      const owner = ownerOf(directory.current, input);
+      const player = playerOf(input);
+      const sessionId = canonicalUuid(input.sessionId ?? '') ?? null;
+      if (player !== null && sessionId !== null) {
+        throw refusal(problem('/player', 'field_invalid', 'a session or a player is erased, not both'));
+      }
+      const requestedAt = clock.now();
+      const asked = { ...owner, sessionId, player, requestedAt };
+      const erasure: Erasure = {
+        ...{ id: randomUUID(), ...asked, state: 'queued', problem: null, reports: [] },
+        sessions: await sessionsOf(deps, asked),
+        ...{ found: NOTHING_FOUND, hiddenAt: null, goneAt: null },
+        logExpiresAt: requestedAt + LOG_KEEPS_MS,
+      };
+      const answer = await directory.change('erasure', erasure.id, () => ({
+        entity: erasure,
+        answer: shown(erasure),
+      }));
+      onRequest();
+      return answer;
+    },
+    find: (id) => {
+      const found = erasures.get(pathUuid(id));
+      if (found === undefined) throw new Rejected('not_found', `there is no erasure ${id}`);
+      return shown(found);
+    },
+    list: () => [...erasures.values()].sort((a, b) => b.requestedAt - a.requestedAt).map(shown),
+  };
+}
+
+/** Kafka gives up whole segments, and begins a new one after a week at the latest (`segment.ms`). */
+const SEGMENT_MS = 7 * 24 * 60 * 60 * 1000;
+const LOG_KEEPS_MS =
+  SEGMENT_MS +
+  Math.max(
+    ...topicDefinitions(1).map(({ cleanup }) => (cleanup.policy === 'delete' ? cleanup.retentionMs : 0)),
+  );
+
+type Owner = Pick<Erasure, 'tenantId' | 'projectId'>;
+
+function ownerOf({ tenants, projects }: Directory, input: ErasureInput): Owner {
+  const tenantId = canonicalUuid(input.tenantId) ?? '';
+  if (!tenants.has(tenantId)) throw new Rejected('not_found', `there is no tenant ${input.tenantId}`);
+  if (input.projectId === undefined) return { tenantId, projectId: null };
+  const projectId = canonicalUuid(input.projectId) ?? '';
+  if (projects.get(projectId)?.tenantId === tenantId) return { tenantId, projectId };
+  throw new Rejected('not_found', `tenant ${input.tenantId} has no project ${input.projectId}`);
+}
+
+function playerOf({ player }: ErasureInput): ErasedPlayer | null {
+  if (player === undefined) return null;
+  return { externalId: player.externalId ?? null, deviceId: player.deviceId ?? null };
+}
+
+/** @returns null where it is everything of the project or tenant. */
+async function sessionsOf(
+  deps: ErasureDeps,
+  { tenantId, projectId, sessionId, player }: Owner & Pick<Erasure, 'sessionId' | 'player'>,
+): Promise<IdsOfProject[] | null> {
+  if (player !== null) return await sessionsOfPlayer(deps, { tenantId, projectId }, player);
+  if (sessionId === null) return null;
+  const { projects } = deps.directory.current;
+  const all = [...projects.values()].filter((project) => project.tenantId === tenantId).map(({ id }) => id);
+  return (projectId === null ? all : [projectId]).map((project) => ({
+    projectId: project,
+    ids: [sessionId],
+  }));
+}
+
+async function sessionsOfPlayer(
+  { store, registered }: ErasureDeps,
+  { tenantId, projectId }: Owner,
+  { externalId, deviceId }: ErasedPlayer,
+): Promise<IdsOfProject[]> {
+  // What was answered before this request must be among them.
+  await registered.caughtUp('all');
+  const conditions = [
+    'tenant_id = {tenantId:UUID}',
+    ...(projectId === null ? [] : ['project_id = {projectId:UUID}']),
+    ...(externalId === null ? [] : ['player_external_id = {externalId:String}']),
+    ...(deviceId === null ? [] : ['player_device_id = {deviceId:String}']),
+  ];
+  const rows = await store.query<{ projectId: string; id: string }>(
+    `SELECT DISTINCT project_id AS projectId, id FROM sessions WHERE ${conditions.join(' AND ')}
+     LIMIT ${MAX_ERASED_SESSIONS + 1}`,
+    { tenantId, projectId, externalId, deviceId },
+  );
+  if (rows.length > MAX_ERASED_SESSIONS) {
+    const detail = `more than ${MAX_ERASED_SESSIONS} sessions have it: is it the id of a model, which many players share?`;
+    throw refusal(problem('/player', 'field_invalid', detail));
+  }
+  const byProject = Map.groupBy(rows, (row) => row.projectId);
+  return [...byProject].map(([project, of]) => ({ projectId: project, ids: of.map(({ id }) => id) }));
+}
+
+function shown({ id, state, problem: why, found, requestedAt, ...of }: Erasure): ErasureOutput {
+  const { tenantId, projectId, sessionId, player } = of;
+  return {
+    ...{ id, state, problem: why },
+    receipt: {
+      asked: { tenantId, projectId, sessionId, player, at: timeOf(requestedAt) },
+      found,
+      hiddenAt: of.hiddenAt === null ? null : timeOf(of.hiddenAt),
+      goneFromDiskAt: of.goneAt === null ? null : timeOf(of.goneAt),
+      logExpiresAt: timeOf(of.logExpiresAt),
+    },
+  };
+}
+
+function timeOf(millis: number): string {
+  return new Date(millis).toISOString();
+}

@@ -1,0 +1,254 @@
+/**
+ * Does what erasures ask for, one at a time, the oldest first. A step that was cut short, by a kill too, is done again: each
+ * looks first at what is left. So two processes may be at the same one.
+ */
+import type { Store } from '@questlog/runtime/clickhouse/store';
+import type { DirectoryHandle } from '@questlog/runtime/directory/openDirectory';
+import type { Clock } from '@questlog/runtime/process/clock';
+import { Invalid, messageOf, Unavailable } from '@questlog/runtime/process/errors';
+import type { Logger } from '@questlog/runtime/process/logger';
+import { Backoff, Doorbell, pause, settledSoon } from '@questlog/runtime/process/waiting';
+import { ErasedData } from '@questlog/schemas/erased';
+import type { DeadLetter } from '@questlog/schemas/topics/deadLetter';
+import type { Erasure, ErasureFound, IdsOfProject } from '@questlog/schemas/topics/directoryEntry';
+import type { Projection } from '../known/projection.ts';
+import type { UploadStore } from '../uploads/uploadStore.ts';
+import { type ErasedRows, mostOf, NOTHING_FOUND, scopesOf, sumOf } from './core/scope.ts';
+import { type IsErasedRecord, removeFiles, unnamedFiles } from './eraseFiles.ts';
+import { accountFor, countRows, dropFromDisk, hideRows, reportsIn, restoreSettings } from './eraseRows.ts';
+
+export interface ErasureRunDeps {
+  readonly directory: DirectoryHandle;
+  readonly store: Store;
+  readonly uploads: UploadStore | undefined;
+  readonly letters: {
+    /** Discards the open ones of the tenant that this is true of. @returns how many. */
+    discardOf(tenantId: string, isUnwanted: (letter: DeadLetter) => Promise<boolean>): Promise<number>;
+  };
+  readonly isErasedRecord: IsErasedRecord;
+  /** Of all that is written to ClickHouse from the log. */
+  readonly projections: readonly Pick<Projection, 'caughtUp'>[];
+  readonly clock: Clock;
+  readonly logger: Logger;
+}
+
+/** An ingest that was asked begins at once; another one takes over what nobody has ended by then. */
+const OTHERS_AFTER_MS = 10 * 60_000;
+const LOOK_MS = 60_000;
+
+export interface ErasureRuns {
+  /** There is one more. */
+  ring(): void;
+  close(): Promise<void>;
+}
+
+/** Begins with those that an earlier run of this process may have left. Hiding one does not wait for the disk of another. */
+export function runErasures(deps: ErasureRunDeps): ErasureRuns {
+  const drops = follow(
+    deps,
+    ({ hiddenAt }) => hiddenAt !== null,
+    async (run) => {
+      // What has come since is hidden first.
+      if (!(await run.drop())) hides.ring();
+    },
+  );
+  const hides = follow(
+    deps,
+    ({ hiddenAt }) => hiddenAt === null,
+    async (run) => {
+      await run.hide();
+      drops.ring();
+    },
+  );
+  return {
+    ring: () => hides.ring(),
+    close: async () => void (await Promise.all([hides.close(), drops.close()])),
+  };
+}
+
+/** Does a step of those that need it, one at a time. */
+function follow(
+  deps: ErasureRunDeps,
+  isWanted: (erasure: Erasure) => boolean,
+  step: (run: Run) => Promise<void>,
+): ErasureRuns {
+  const { directory, clock, logger } = deps;
+  const stopping = new AbortController();
+  const { signal } = stopping;
+  const bell = new Doorbell();
+  let isAsked = true;
+  const isDue = ({ state, requestedAt }: Erasure, isOwn: boolean): boolean =>
+    (state === 'queued' || state === 'running') && (isOwn || clock.now() - requestedAt > OTHERS_AFTER_MS);
+  const running = (async () => {
+    while (!signal.aborted) {
+      const isOwn = isAsked;
+      isAsked = false;
+      const due = [...directory.current.erasures.values()]
+        .filter((erasure) => isDue(erasure, isOwn) && isWanted(erasure))
+        .sort((a, b) => a.requestedAt - b.requestedAt);
+      for (const { id } of due) {
+        const run = new Run(deps, id, signal);
+        await run.untilDone(() => step(run));
+      }
+      if (!signal.aborted) await bell.wait(LOOK_MS);
+    }
+  })().catch((error: unknown) => logger.error('erasures_failed', error));
+  return {
+    ring: () => {
+      isAsked = true;
+      bell.ring();
+    },
+    close: async () => {
+      stopping.abort();
+      bell.ring();
+      await settledSoon(running);
+    },
+  };
+}
+
+type Progress = Partial<
+  Pick<Erasure, 'state' | 'problem' | 'found' | 'reports' | 'hiddenAt' | 'goneAt' | 'logExpiresAt'>
+>;
+
+class Run {
+  readonly #deps: ErasureRunDeps;
+  readonly #id: string;
+  readonly #signal: AbortSignal;
+  /** By looks that this run has ended. */
+  #found: ErasureFound = NOTHING_FOUND;
+
+  constructor(deps: ErasureRunDeps, id: string, signal: AbortSignal) {
+    this.#deps = deps;
+    this.#id = id;
+    this.#signal = signal;
+  }
+
+  /** Waits for what is away; anything else makes it fail. */
+  async untilDone(step: () => Promise<void>): Promise<void> {
+    const { logger } = this.#deps;
+    const backoff = new Backoff();
+    while (!this.#signal.aborted) {
+      try {
+        return await step();
+      } catch (error) {
+        if (this.#signal.aborted) return;
+        const isLate = error instanceof Unavailable;
+        logger.error(isLate ? 'erasure_delayed' : 'erasure_failed', error, { id: this.#id });
+        const told = { problem: messageOf(error), ...(isLate ? {} : { state: 'failed' as const }) };
+        const isTold = await this.#note(told).then(
+          () => true,
+          () => false,
+        );
+        if (!isLate && isTold) return await restoreSettings(this.#deps.store).catch(() => undefined);
+        await pause(backoff.next(), this.#signal);
+      }
+    }
+  }
+
+  async hide(): Promise<void> {
+    const { letters, isErasedRecord, clock } = this.#deps;
+    const erasure = this.#erasure();
+    await this.#note({ state: 'running' });
+    const scopes = scopesOf(erasure);
+    // What is there goes at once, even where the projector is dead; but what it has planned before it knew may still come.
+    for (const scope of scopes) await this.#look(scope);
+    for (const projection of this.#deps.projections) await projection.caughtUp('all');
+    for (const scope of scopes) await this.#look(scope);
+    await this.#removeUnnamed(erasure);
+    const own = new ErasedData();
+    own.add(this.#erasure());
+    const deadLetters = await letters.discardOf(erasure.tenantId, (letter) =>
+      isOf(erasure, own, letter, isErasedRecord),
+    );
+    this.#found = sumOf(this.#found, { ...NOTHING_FOUND, deadLetters });
+    await this.#note({ found: this.#found, problem: null, hiddenAt: clock.now() });
+  }
+
+  /** False: rows have come since, by an insert of an owner that was replaced. */
+  async drop(): Promise<boolean> {
+    const { store, directory, clock, logger } = this.#deps;
+    const erasure = this.#erasure();
+    await dropFromDisk(store, erasure.tenantId, this.#signal);
+    for (const scope of scopesOf(erasure)) {
+      const { events, sessions, reports, links } = await countRows(store, scope);
+      if (events + sessions + reports + links === 0) continue;
+      await this.#note({ hiddenAt: null });
+      return false;
+    }
+    await this.#note({ state: 'done', problem: null, goneAt: clock.now() });
+    logger.info('erasure_done', { id: this.#id });
+    const isLast = ![...directory.current.erasures.values()].some(({ state }) => state === 'running');
+    if (isLast) await restoreSettings(store);
+    return true;
+  }
+
+  /** One look: what is found is told before it goes. */
+  async #look(scope: ErasedRows): Promise<void> {
+    const { store, uploads } = this.#deps;
+    const rows = await countRows(store, scope);
+    const { reports, files } = await reportsIn(store, scope);
+    const isThere = await Promise.all(files.map(async (key) => (await uploads?.find(key)) !== undefined));
+    const attachments = isThere.filter(Boolean).length;
+    const found = sumOf(this.#found, { ...rows, attachments });
+    if (Object.values(found).some((n) => n > 0)) await this.#note({ found, reports });
+    await accountFor(store, this.#erasure(), scope);
+    await removeFiles(uploads, files);
+    await hideRows(store, scope, this.#signal);
+    this.#found = found;
+  }
+
+  async #removeUnnamed(erasure: Erasure): Promise<void> {
+    const { uploads, directory, clock } = this.#deps;
+    const { tenantId, projectId } = erasure;
+    const own = [...directory.current.projects.values()].filter((project) => project.tenantId === tenantId);
+    const projects = new Set(projectId === null ? own.map(({ id }) => id) : [projectId]);
+    const { erased } = directory.current;
+    const unnamed = await unnamedFiles(uploads, erasure, { erased, projects, nowMs: clock.now() });
+    const attachments = await removeFiles(uploads, unnamed);
+    this.#found = sumOf(this.#found, { ...NOTHING_FOUND, attachments });
+  }
+
+  #erasure(): Erasure {
+    const erasure = this.#deps.directory.current.erasures.get(this.#id);
+    if (erasure === undefined) throw new Error(`erasure ${this.#id} is unknown`);
+    return erasure;
+  }
+
+  /** Nothing is written where nothing changes; the end stays the end. */
+  async #note(progress: Progress): Promise<void> {
+    await this.#deps.directory.change('erasure', this.#id, (known) => {
+      if (known === undefined || known.state === 'done') return { answer: undefined };
+      const found = mostOf(known.found, progress.found ?? NOTHING_FOUND);
+      // Only of sessions: of a project all reports of before are erased by their time.
+      const reports = known.sessions === null ? [] : merged(known.reports, progress.reports ?? []);
+      const entity: Erasure = { ...known, ...progress, found, reports };
+      return JSON.stringify(entity) === JSON.stringify(known)
+        ? { answer: undefined }
+        : { entity, answer: undefined };
+    });
+  }
+}
+
+function merged(known: readonly IdsOfProject[], more: readonly IdsOfProject[]): IdsOfProject[] {
+  const byProject = Map.groupBy([...known, ...more], ({ projectId }) => projectId);
+  return [...byProject].map(([projectId, of]) => ({
+    projectId,
+    ids: [...new Set(of.flatMap(({ ids }) => ids))].sort(),
+  }));
+}
+
+/** A letter of a tenant that is erased as a whole is of it whatever it holds. */
+async function isOf(
+  { sessions, projectId, requestedAt }: Erasure,
+  erased: ErasedData,
+  { sourceTopic, value, deadAt }: DeadLetter,
+  isErasedRecord: IsErasedRecord,
+): Promise<boolean> {
+  if (sessions === null && projectId === null && deadAt < requestedAt) return true;
+  try {
+    return await isErasedRecord(erased, sourceTopic, value);
+  } catch (error) {
+    if (!(error instanceof Invalid)) throw error;
+    return false;
+  }
+}

@@ -1,0 +1,44 @@
+/** The operations of `/admin/erasures`, for the document of the operators' listener. */
+import { answer, id, problem, ref } from './openapiParts.ts';
+
+/** @param written what every operation with a body has. */
+export function erasurePaths(
+  written: (summary: string, input: string, responses: object) => object,
+  refused: object,
+): Record<string, object> {
+  const operation = written(
+    'Erases a session, a player, a project or a tenant: from ClickHouse, the uploads and the dead letters.',
+    'ErasureInput',
+    {
+      202: answer(
+        'It is in the log, and does not come back: not by a replay, a late retry or a new projection.',
+        'Erasure',
+      ),
+      404: problem('There is no such tenant, or the project is not its own.'),
+    },
+  );
+  return {
+    '/admin/erasures': {
+      get: {
+        summary: 'All erasures, the newest first.',
+        responses: { 200: answer('All of them.', { type: 'array', items: ref('Erasure') }), ...refused },
+      },
+      post: {
+        ...operation,
+        description:
+          'Counts stay: the quota, `event_counts_by_minute` and the ledger. The log is not rewritten; what it has is not read back, and expires.',
+      },
+    },
+    '/admin/erasures/{id}': {
+      get: {
+        summary: 'How far an erasure is, with its receipt.',
+        parameters: [id],
+        responses: {
+          200: answer('As it is now.', 'Erasure'),
+          404: problem('The id does not exist.'),
+          ...refused,
+        },
+      },
+    },
+  };
+}

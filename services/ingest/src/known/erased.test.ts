@@ -1,0 +1,60 @@
+import { randomUUID } from 'node:crypto';
+import { applyEntry, type Directory, emptyDirectory } from '@questlog/runtime/directory/directory';
+import { aReportLink, aSession } from '@questlog/schemas/fixtures/builders';
+import { expect, test } from 'vitest';
+import { NOTHING_FOUND } from '../erasures/core/scope.ts';
+import type { KnownSession } from './core/packedSessions.ts';
+import { type Reports, reportsLeft } from './reports.ts';
+import { knownSession, type Sessions, sessionsLeft } from './sessions.ts';
+
+const [TENANT, PROJECT, GONE, LEFT] = [randomUUID(), randomUUID(), randomUUID(), randomUUID()];
+
+function anErasure(): Directory {
+  const directory = emptyDirectory();
+  const erasure = {
+    ...{ id: randomUUID(), tenantId: TENANT, projectId: PROJECT, sessionId: GONE, player: null, reports: [] },
+    ...{
+      requestedAt: 0,
+      state: 'queued' as const,
+      problem: null,
+      hiddenAt: null,
+      goneAt: null,
+      logExpiresAt: 0,
+    },
+    ...{ sessions: [{ projectId: PROJECT, ids: [GONE] }], found: NOTHING_FOUND },
+  };
+  applyEntry(directory, 'erasure:e', { tenant: null, project: null, token: null, erasure });
+  return directory;
+}
+
+test('an erased session is unknown though memory has it, and its id is not taken again', async () => {
+  const registered: string[] = [];
+  const all: Pick<Sessions, 'find' | 'register'> = {
+    find: async (tenantId, projectId, ids) =>
+      new Map<string, KnownSession>(
+        ids.map((sessionId) => [sessionId, knownSession(aSession({ tenantId, projectId, sessionId }))]),
+      ),
+    register: async (session) => {
+      registered.push(session.sessionId);
+      return { winner: knownSession(session), isOwn: true };
+    },
+  };
+  const left = sessionsLeft(all as Sessions, anErasure());
+  expect([...(await left.find(TENANT, PROJECT, [GONE, LEFT])).keys()]).toEqual([LEFT]);
+  expect([...(await left.find(TENANT, PROJECT, [GONE])).keys()]).toEqual([]);
+  expect([...(await left.find(TENANT, randomUUID(), [GONE])).keys()]).toEqual([GONE]);
+  const register = (sessionId: string) =>
+    left.register(aSession({ tenantId: TENANT, projectId: PROJECT, sessionId }));
+  await expect(register(GONE)).rejects.toMatchObject({ code: 'conflict' });
+  await register(LEFT);
+  expect(registered).toEqual([LEFT]);
+});
+
+test('a report of an erased session is not there though memory has it', async () => {
+  const filed = aReportLink({ tenantId: TENANT, projectId: PROJECT, sessionId: GONE });
+  const reportOf = async (sessionId: string) => {
+    const find: Reports['find'] = async () => ({ filed: { ...filed, sessionId }, retractedAt: null });
+    return await reportsLeft({ find } as Reports, anErasure().erased).find(TENANT, PROJECT, filed.reportId);
+  };
+  expect([await reportOf(GONE), (await reportOf(LEFT))?.filed.sessionId]).toEqual([undefined, LEFT]);
+});
