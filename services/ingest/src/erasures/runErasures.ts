@@ -13,7 +13,16 @@ import type { DeadLetter } from '@questlog/schemas/topics/deadLetter';
 import type { Erasure, ErasureFound, IdsOfProject } from '@questlog/schemas/topics/directoryEntry';
 import type { Projection } from '../known/projection.ts';
 import type { UploadStore } from '../uploads/uploadStore.ts';
-import { type ErasedRows, mostOf, NOTHING_FOUND, scopesOf, sumOf } from './core/scope.ts';
+import {
+  EARLY_TABLES,
+  ERASED_TABLES,
+  type ErasedRows,
+  earlyOf,
+  mostOf,
+  NOTHING_FOUND,
+  scopesOf,
+  sumOf,
+} from './core/scope.ts';
 import { type IsErasedRecord, removeFiles, unnamedFiles } from './eraseFiles.ts';
 import { accountFor, countRows, dropFromDisk, hideRows, reportsIn, restoreSettings } from './eraseRows.ts';
 
@@ -35,6 +44,8 @@ export interface ErasureRunDeps {
 /** An ingest that was asked begins at once; another one takes over what nobody has ended by then. */
 const OTHERS_AFTER_MS = 10 * 60_000;
 const LOOK_MS = 60_000;
+/** For the end of the log as it was when it was asked: a projector that is seconds behind all the time gets there. */
+const CATCH_UP_MS = 10 * 60_000;
 
 export interface ErasureRuns {
   /** There is one more. */
@@ -150,10 +161,17 @@ class Run {
     const erasure = this.#erasure();
     await this.#note({ state: 'running' });
     const scopes = scopesOf(erasure);
-    // What is there goes at once, even where the projector is dead; but what it has planned before it knew may still come.
+    // Links go at once, even where the projector is dead. But some that it has planned before it knew may still come, and
+    // which those are the rows of reports and events tell: they stay until it has caught up.
     for (const scope of scopes) await this.#look(scope);
-    for (const projection of this.#deps.projections) await projection.caughtUp('all');
-    for (const scope of scopes) await this.#look(scope);
+    await this.#caughtUp();
+    if (erasure.sessions !== null) {
+      const known = this.#reportsKnown();
+      for (const scope of scopes) await this.#look(scope);
+      // Until now nobody knew that what is linked to them is erased.
+      if (this.#reportsKnown() > known) await this.#caughtUp();
+    }
+    for (const [part, scope] of scopes.entries()) await this.#look(scope, part);
     await this.#removeUnnamed(erasure);
     const own = new ErasedData();
     own.add(this.#erasure());
@@ -182,18 +200,32 @@ class Run {
     return true;
   }
 
-  /** One look: what is found is told before it goes. */
-  async #look(scope: ErasedRows): Promise<void> {
+  /** With what was planned before this process knew. */
+  async #caughtUp(): Promise<void> {
+    await this.#note({ problem: 'it waits until the projector has what the log has' });
+    for (const projection of this.#deps.projections)
+      await projection.caughtUp('all', CATCH_UP_MS, this.#signal);
+  }
+
+  #reportsKnown(): number {
+    return this.#erasure().reports.reduce((sum, { ids }) => sum + ids.length, 0);
+  }
+
+  /**
+   * One look: what is found is told before it goes.
+   * @param part of the scopes, where all of it goes; undefined: the early tables.
+   */
+  async #look(scope: ErasedRows, part?: number): Promise<void> {
     const { store, uploads } = this.#deps;
     const rows = await countRows(store, scope);
     const { reports, files } = await reportsIn(store, scope);
     const isThere = await Promise.all(files.map(async (key) => (await uploads?.find(key)) !== undefined));
     const attachments = isThere.filter(Boolean).length;
-    const found = sumOf(this.#found, { ...rows, attachments });
-    if (Object.values(found).some((n) => n > 0)) await this.#note({ found, reports });
-    await accountFor(store, this.#erasure(), scope);
+    const found = sumOf(this.#found, { ...(part === undefined ? earlyOf(rows) : rows), attachments });
+    if (Object.values(found).some((n) => n > 0) || reports.length > 0) await this.#note({ found, reports });
+    if (part !== undefined) await accountFor(store, this.#erasure(), scope, part);
     await removeFiles(uploads, files);
-    await hideRows(store, scope, this.#signal);
+    await hideRows(store, scope, part === undefined ? EARLY_TABLES : ERASED_TABLES, this.#signal);
     this.#found = found;
   }
 

@@ -12,9 +12,9 @@ import { GROUPS, TOPICS } from '@questlog/schemas/topics/topics';
 export interface Projection {
   /**
    * Resolves once the group has committed the topic's end as it is now, on the partitions that matter.
-   * @throws Unavailable after `limitMs`, also where a broker has not told that end by then.
+   * @throws Unavailable after `limitMs`, also where a broker has not told that end by then; or once `signal` aborts.
    */
-  caughtUp(partitions: readonly number[] | 'all', limitMs?: number): Promise<void>;
+  caughtUp(partitions: readonly number[] | 'all', limitMs?: number, signal?: AbortSignal): Promise<void>;
   /** Per partition, what ClickHouse has: everything below. */
   projected(): Promise<number[]>;
   /** Per partition, the record that the group's commit names: the last below it, or of an announced block. Undefined: none. */
@@ -56,22 +56,26 @@ export function watchProjection(deps: {
     const now = await endsOf(beyond);
     return beyond.every((one) => (positions.get(one) ?? 0) <= (now.get(one) ?? 0));
   };
-  const caughtUp = async (partitions: readonly number[] | 'all', deadlineMs: number): Promise<void> => {
+  const caughtUp = async (
+    partitions: readonly number[] | 'all',
+    deadlineMs: number,
+    signal: AbortSignal | undefined,
+  ): Promise<void> => {
     const awaited = await endsOf(partitions);
     while (awaited.size > 0) {
       const now = await projected((partition) => awaited.has(partition));
       const positions = new Map([...awaited.keys()].map((partition) => [partition, now[partition] ?? 0]));
       const arePast = [...awaited].every(([partition, end]) => (positions.get(partition) ?? 0) >= end);
       if (arePast && (await isOfThisLog(positions, awaited))) return;
-      if (clock.now() >= deadlineMs) lags();
+      if (clock.now() >= deadlineMs || signal?.aborted) lags();
       await delay(POLL_MS);
     }
   };
   return {
     projected: () => projected(() => true),
     lastRecords: async () => (await log.committed(group, topic)).map(lastRecordOf),
-    caughtUp: (partitions, limitMs = READ_WAIT_MS) =>
-      withinLimit(caughtUp(partitions, clock.now() + limitMs), limitMs, lags),
+    caughtUp: (partitions, limitMs = READ_WAIT_MS, signal) =>
+      withinLimit(caughtUp(partitions, clock.now() + limitMs, signal), limitMs, lags),
   };
 }
 

@@ -1,0 +1,60 @@
+/** What goes of the rows, asked of the real engine. */
+import { randomUUID } from 'node:crypto';
+import { expect, test } from 'vitest';
+import { sharedStore } from '../known/storedReports.testing.ts';
+import { ERASED_TABLES, scopesOf } from './core/scope.ts';
+import { accountFor, hideRows } from './eraseRows.ts';
+
+const AT = Date.UTC(2026, 10, 22);
+const shared = sharedStore();
+
+function aProject() {
+  const [tenantId, projectId] = [randomUUID(), randomUUID()];
+  const add = async (table: string, row: Readonly<Record<string, string | number>>): Promise<void> => {
+    const all = { tenant_id: tenantId, project_id: projectId, ...row };
+    const values = Object.values(all).map((value) => (typeof value === 'number' ? value : `'${value}'`));
+    await shared.store.command(
+      `INSERT INTO ${table} (${Object.keys(all).join(', ')}) VALUES (${values.join(', ')})`,
+    );
+  };
+  const asked = { tenantId, projectId, requestedAt: AT + 1_000 };
+  return { tenantId, projectId, add, asked };
+}
+
+const RECEIVED = { received_at: AT / 1_000, log_id: randomUUID(), log_partition: 3, log_offset: 7 };
+
+test('of a record with events of sessions of two parts, both are accounted for, however often it is told', async () => {
+  const { tenantId, projectId, add, asked } = aProject();
+  const ids = Array.from({ length: 500 }, () => randomUUID());
+  const [first = '', last = ''] = [ids[0], ids.at(-1)];
+  for (const [index, session] of [first, first, last].entries())
+    await add('events', { ...RECEIVED, id: randomUUID(), session_id: session, log_index: index });
+  const scopes = scopesOf({ ...asked, sessions: [{ projectId, ids }] });
+  expect(scopes.length).toBeGreaterThan(1);
+  const id = randomUUID();
+  for (const _ of [1, 2])
+    for (const [part, scope] of scopes.entries()) await accountFor(shared.store, { id }, scope, part);
+  const told = await shared.store.query<{ n: string }>(
+    'SELECT sum(events) AS n FROM erased_events FINAL WHERE tenant_id = {tenantId:UUID}',
+    { tenantId },
+  );
+  expect(told).toEqual([{ n: '3' }]);
+});
+
+test('links of erased events and reports go, those of other events stay', async () => {
+  const { projectId, add, asked } = aProject();
+  const [gone, kept, session] = [randomUUID(), randomUUID(), randomUUID()];
+  await add('events', { ...RECEIVED, id: gone, session_id: session });
+  await add('events', { ...RECEIVED, id: kept, session_id: randomUUID() });
+  for (const event of [gone, kept])
+    await add('report_link_versions', { report_id: randomUUID(), event_id: event });
+  const [scope] = scopesOf({ ...asked, sessions: [{ projectId, ids: [session] }] });
+  if (scope === undefined) throw new Error('no scope');
+  await hideRows(shared.store, scope, ERASED_TABLES, new AbortController().signal);
+  const left = await shared.store.query(
+    `SELECT event_id AS id FROM report_link_versions WHERE project_id = {projectId:UUID}
+     UNION ALL SELECT id FROM events WHERE project_id = {projectId:UUID}`,
+    { projectId },
+  );
+  expect(left).toEqual([{ id: kept }, { id: kept }]);
+});

@@ -1,0 +1,102 @@
+/** The steps of an erasure, in their order, on a ClickHouse that answers what it is told. */
+import { randomUUID } from 'node:crypto';
+import { emptyDirectory } from '@questlog/runtime/directory/directory';
+import { systemClock } from '@questlog/runtime/process/clock';
+import { silentLogger } from '@questlog/runtime/process/logger';
+import type { Erasure } from '@questlog/schemas/topics/directoryEntry';
+import { expect, onTestFinished, test } from 'vitest';
+import { NOTHING_FOUND } from './core/scope.ts';
+import { runErasures } from './runErasures.ts';
+
+/** `max_query_size` of a server, where nobody has set it. */
+const MAX_QUERY_BYTES = 262_144;
+const [TENANT, PROJECT] = [randomUUID(), randomUUID()];
+
+function anErasure(sessions: number): Erasure {
+  const ids = Array.from({ length: sessions }, () => randomUUID());
+  return {
+    ...{ id: randomUUID(), tenantId: TENANT, projectId: PROJECT, sessionId: null, player: null },
+    ...{ sessions: [{ projectId: PROJECT, ids }], reports: [], requestedAt: 1_000, state: 'queued' },
+    ...{ problem: null, found: NOTHING_FOUND, hiddenAt: null, goneAt: null, logExpiresAt: 0 },
+  };
+}
+
+/** Runs it to its end. */
+async function done(erasure: Erasure) {
+  const erasures = new Map([[erasure.id, erasure]]);
+  const statements: string[] = [];
+  const steps: string[] = [];
+  const limits: (number | undefined)[] = [];
+  const waitsFor: (string | null | undefined)[] = [];
+  /** Each by its table and condition. */
+  const rows = new Set<string>();
+  const hidden = new Set<string>();
+  const store = {
+    query: async (sql: string) => {
+      statements.push(sql);
+      if (sql.includes('DISTINCT toYYYYMM')) return [{ month: 202_611 }];
+      const asked = /^SELECT count\(\) AS rows FROM (.*)$/.exec(sql)?.[1];
+      if (asked === undefined || sql.includes('_row_exists')) return [];
+      rows.add(asked);
+      return [{ rows: hidden.has(asked) ? '0' : '1' }];
+    },
+    command: async (sql: string) => {
+      statements.push(sql);
+      const [, condition = '', table = ''] = /^DELETE FROM ((\w+) .*) SETTINGS/.exec(sql) ?? [];
+      if (table !== '') steps.push(table);
+      hidden.add(condition);
+    },
+  };
+  const runs = runErasures({
+    directory: {
+      current: { ...emptyDirectory(), erasures },
+      change: async (_kind: string, id: string, decide: (known: unknown) => { entity?: Erasure }) => {
+        const { entity } = decide(erasures.get(id));
+        if (entity !== undefined) erasures.set(id, entity);
+      },
+    } as never,
+    store: store as never,
+    uploads: undefined,
+    letters: { discardOf: async () => 0 },
+    isErasedRecord: async () => false,
+    projections: [
+      {
+        caughtUp: async (_, limitMs) => {
+          limits.push(limitMs);
+          waitsFor.push(erasures.get(erasure.id)?.problem);
+          steps.push('caught up');
+          // What was planned before the request comes now.
+          for (const condition of rows) if (condition.startsWith('report_link')) hidden.delete(condition);
+        },
+      },
+    ],
+    clock: systemClock,
+    logger: silentLogger,
+  });
+  onTestFinished(() => runs.close());
+  const state = () => erasures.get(erasure.id)?.state;
+  await expect.poll(state, { timeout: 20_000 }).toMatch(/done|failed/);
+  return { erasure: erasures.get(erasure.id), statements, steps, limits, waitsFor };
+}
+
+test('an erasure of more sessions than one statement takes ends', async () => {
+  const { erasure, statements } = await done(anErasure(600));
+  expect(erasure).toMatchObject({ state: 'done', problem: null });
+  expect(Math.max(...statements.map(({ length }) => length))).toBeLessThan(MAX_QUERY_BYTES);
+  const accounts = statements.filter((sql) => sql.startsWith('INSERT INTO erased_events'));
+  expect(new Set(accounts.map((sql) => /SELECT '[^']+', (\d)/.exec(sql)?.[1]))).toEqual(new Set(['0', '1']));
+});
+
+test('links that come after the first look are hidden while their events still tell which they are', async () => {
+  const { steps } = await done(anErasure(1));
+  expect(steps).toEqual([
+    ...['report_link_versions', 'sessions', 'caught up'],
+    ...['report_link_versions', 'report_versions', 'events'],
+  ]);
+});
+
+test('a projector that is seconds behind all the time is waited for, and says so', async () => {
+  const { limits, waitsFor } = await done(anErasure(1));
+  expect(limits.every((limitMs = 0) => limitMs >= 60_000)).toBe(true);
+  expect(waitsFor).toEqual([expect.stringContaining('projector')]);
+});
