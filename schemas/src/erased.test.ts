@@ -1,29 +1,11 @@
 import { randomUUID } from 'node:crypto';
 import { expect, test } from 'vitest';
-import { anEventsAccepted, aReportLink } from '../fixtures/builders.ts';
+import { anErasure as aBuiltErasure, anEventsAccepted, aReportLink } from '../fixtures/builders.ts';
 import { ErasedData, isErasedReport, withoutErased } from './erased.ts';
 import type { Erasure } from './topics/directoryEntry.ts';
 
 const [TENANT, PROJECT, SESSION] = [randomUUID(), randomUUID(), randomUUID()];
-const FOUND = {
-  events: 0,
-  links: 0,
-  reports: 0,
-  attachments: 0,
-  sessions: 0,
-  deadLetters: 0,
-  linkedEvents: 0,
-  log: 0,
-};
-
-function anErasure(of: Partial<Erasure> = {}): Erasure {
-  return {
-    ...{ id: randomUUID(), tenantId: TENANT, projectId: null, sessionId: null, player: null },
-    ...{ sessions: null, reports: [], requestedAt: 1_000, state: 'queued', problem: null },
-    ...{ found: FOUND, hiddenAt: null, goneAt: null, logExpiresAt: 0 },
-    ...of,
-  };
-}
+const anErasure = (of: Partial<Erasure> = {}): Erasure => aBuiltErasure({ tenantId: TENANT, ...of });
 
 function erasedBy(...erasures: Erasure[]): ErasedData {
   const erased = new ErasedData();
@@ -91,6 +73,22 @@ test('a report is erased by its session, its time, or as one that was found', ()
   const byTime = erasedBy(anErasure({ projectId: PROJECT, requestedAt: 2_000 }));
   expect(isErasedReport(byTime, report)).toBe(false);
   expect(isErasedReport(byTime, { ...report, receivedAt: 1_999 })).toBe(true);
-  // The linker says later that a named event did not come; of which report, nobody can tell any more.
-  expect(isErasedReport(byTime, { ...report, kind: 'unresolved' })).toBe(true);
+  // What the linker says of a report, it may say of one that was filed since.
+  expect(isErasedReport(byTime, { ...report, kind: 'unresolved' })).toBe(false);
+});
+
+test('it counts the ids that it holds, and changes where more is erased only', () => {
+  const erasure = anErasure({ projectId: PROJECT, sessions });
+  const erased = erasedBy(erasure);
+  const { changes } = erased;
+  for (const known of [erasure, { ...erasure, state: 'running' as const }]) erased.add(known);
+  expect([erased.ids, erased.changes]).toEqual([1, changes]);
+  erased.add({ ...erasure, reports: [{ projectId: PROJECT, ids: [randomUUID(), randomUUID()] }] });
+  expect(erased.ids).toBe(3);
+  expect(erased.changes).toBeGreaterThan(changes);
+  const project = anErasure({ projectId: PROJECT });
+  erased.add(project);
+  const after = erased.changes;
+  erased.add({ ...project, state: 'done' });
+  expect(erased.changes).toBe(after);
 });

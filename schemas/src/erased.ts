@@ -15,34 +15,48 @@ export interface Erasable {
 
 type Tombstone = Pick<Erasure, 'id' | 'requestedAt'>;
 
+/** Sessions and reports of all erasures: every process has them in memory for ever, some 100 bytes each. */
+export const MAX_ERASED_IDS = 500_000;
+
 /**
  * An erased session is erased for ever: whenever a record of it comes. Of an erased project or tenant it is what was
  * received before the erasure was asked for.
  */
 export class ErasedData {
-  readonly #sessions = new Map<string, Tombstone>();
-  readonly #reports = new Set<string>();
+  /** By tenant and project, with the very texts of the ids that the erasure has: names of all three would be as many again. */
+  readonly #sessions = new Map<string, Map<string, Tombstone>>();
+  readonly #reports = new Map<string, Map<string, Tombstone>>();
   /** By tenant, or tenant and project; the earliest first. */
   readonly #before = new Map<string, Tombstone[]>();
+  #ids = 0;
+  #changes = 0;
 
   /** The same erasure again changes nothing, unless more of its reports are known. */
   add({ id, requestedAt, tenantId, projectId, sessions, reports }: Erasure): void {
     const tombstone = { id, requestedAt };
     for (const { projectId: project, ids } of sessions ?? [])
-      for (const session of ids) {
-        const name = nameOf(tenantId, project, session);
-        const known = this.#sessions.get(name);
-        if (known === undefined || isBefore(tombstone, known)) this.#sessions.set(name, tombstone);
-      }
+      this.#addIds(this.#sessions, nameOf(tenantId, project), ids, tombstone);
     for (const { projectId: project, ids } of reports)
-      for (const report of ids) this.#reports.add(nameOf(tenantId, project, report));
+      this.#addIds(this.#reports, nameOf(tenantId, project), ids, tombstone);
     if (sessions !== null) return;
     const scope = projectId === null ? tenantId : nameOf(tenantId, projectId);
-    const others = (this.#before.get(scope) ?? []).filter((one) => one.id !== id);
+    const known = this.#before.get(scope) ?? [];
+    if (known.some((one) => one.id === id)) return;
+    this.#changes += 1;
     this.#before.set(
       scope,
-      [...others, tombstone].sort((a, b) => (isBefore(a, b) ? -1 : 1)),
+      [...known, tombstone].sort((a, b) => (isBefore(a, b) ? -1 : 1)),
     );
+  }
+
+  /** Sessions and reports that are known by their ids. */
+  get ids(): number {
+    return this.#ids;
+  }
+
+  /** Another number: more is erased than before. */
+  get changes(): number {
+    return this.#changes;
   }
 
   get isEmpty(): boolean {
@@ -52,9 +66,9 @@ export class ErasedData {
   /** The id of the first erasure that takes it; undefined: it stays. */
   by({ tenantId, projectId, sessionId, receivedAt }: Erasable): string | undefined {
     if (this.isEmpty) return undefined;
-    const session =
-      sessionId === null ? undefined : this.#sessions.get(nameOf(tenantId, projectId, sessionId));
-    const others = [tenantId, nameOf(tenantId, projectId)].map((scope) =>
+    const project = nameOf(tenantId, projectId);
+    const session = sessionId === null ? undefined : this.#sessions.get(project)?.get(sessionId);
+    const others = [tenantId, project].map((scope) =>
       this.#before.get(scope)?.find(({ requestedAt }) => receivedAt < requestedAt),
     );
     let first = session;
@@ -65,17 +79,34 @@ export class ErasedData {
   }
 
   hasSession(tenantId: string, projectId: string, sessionId: string): boolean {
-    return this.#sessions.has(nameOf(tenantId, projectId, sessionId));
+    return this.#sessions.get(nameOf(tenantId, projectId))?.has(sessionId) ?? false;
   }
 
   /** Whether the report was found when its session was erased. */
   hasReport(tenantId: string, projectId: string, reportId: string): boolean {
-    return this.#reports.has(nameOf(tenantId, projectId, reportId));
+    return this.#reports.get(nameOf(tenantId, projectId))?.has(reportId) ?? false;
   }
 
   /** Whether the project, or all of its tenant, was ever erased as a whole. */
   hasProject(tenantId: string, projectId: string): boolean {
     return this.#before.has(tenantId) || this.#before.has(nameOf(tenantId, projectId));
+  }
+
+  #addIds(
+    to: Map<string, Map<string, Tombstone>>,
+    project: string,
+    ids: readonly string[],
+    tombstone: Tombstone,
+  ): void {
+    const of = to.get(project) ?? new Map<string, Tombstone>();
+    to.set(project, of);
+    for (const id of ids) {
+      const known = of.get(id);
+      if (known !== undefined && !isBefore(tombstone, known)) continue;
+      of.set(id, tombstone);
+      this.#changes += 1;
+      if (known === undefined) this.#ids += 1;
+    }
   }
 }
 
@@ -99,19 +130,14 @@ export function isErasedLink(
   );
 }
 
-/**
- * Whether a record is of a report that was erased. A notice of the linker may come later than the erasure, and in a project
- * that was erased as a whole nothing says what report it was; what it tells is that there is no link, and that is not needed.
- */
+/** Whether a record is of a report that was erased, as far as it tells: a note says when it was written, not its report. */
 export function isErasedReport(erased: ErasedData, record: ReportLink): boolean {
   const { tenantId, projectId, reportId } = record;
-  if (erased.hasReport(tenantId, projectId, reportId)) return true;
-  if (record.kind === 'unresolved' && erased.hasProject(tenantId, projectId)) return true;
-  return erased.by(record) !== undefined;
+  return erased.hasReport(tenantId, projectId, reportId) || erased.by(record) !== undefined;
 }
 
-function nameOf(...ids: readonly string[]): string {
-  return ids.join('/');
+function nameOf(tenantId: string, projectId: string): string {
+  return `${tenantId}/${projectId}`;
 }
 
 function isBefore(one: Tombstone, other: Tombstone): boolean {

@@ -3,22 +3,18 @@ import { randomUUID } from 'node:crypto';
 import { emptyDirectory } from '@questlog/runtime/directory/directory';
 import { systemClock } from '@questlog/runtime/process/clock';
 import { silentLogger } from '@questlog/runtime/process/logger';
+import { anErasure } from '@questlog/schemas/fixtures/builders';
 import type { Erasure } from '@questlog/schemas/topics/directoryEntry';
 import { expect, onTestFinished, test } from 'vitest';
-import { NOTHING_FOUND } from './core/scope.ts';
 import { runErasures } from './runErasures.ts';
 
 /** `max_query_size` of a server, where nobody has set it. */
 const MAX_QUERY_BYTES = 262_144;
 const [TENANT, PROJECT] = [randomUUID(), randomUUID()];
 
-function anErasure(sessions: number): Erasure {
-  const ids = Array.from({ length: sessions }, () => randomUUID());
-  return {
-    ...{ id: randomUUID(), tenantId: TENANT, projectId: PROJECT, sessionId: null, player: null },
-    ...{ sessions: [{ projectId: PROJECT, ids }], reports: [], requestedAt: 1_000, state: 'queued' },
-    ...{ problem: null, found: NOTHING_FOUND, hiddenAt: null, goneAt: null, logExpiresAt: 0 },
-  };
+function ofSessions(count: number): Erasure {
+  const ids = Array.from({ length: count }, () => randomUUID());
+  return anErasure({ tenantId: TENANT, projectId: PROJECT, sessions: [{ projectId: PROJECT, ids }] });
 }
 
 /** Runs it to its end. */
@@ -80,7 +76,7 @@ async function done(erasure: Erasure) {
 }
 
 test('an erasure of more sessions than one statement takes ends', async () => {
-  const { erasure, statements } = await done(anErasure(600));
+  const { erasure, statements } = await done(ofSessions(600));
   expect(erasure).toMatchObject({ state: 'done', problem: null });
   expect(Math.max(...statements.map(({ length }) => length))).toBeLessThan(MAX_QUERY_BYTES);
   const accounts = statements.filter((sql) => sql.startsWith('INSERT INTO erased_events'));
@@ -88,7 +84,7 @@ test('an erasure of more sessions than one statement takes ends', async () => {
 });
 
 test('links that come after the first look are hidden while their events still tell which they are', async () => {
-  const { steps } = await done(anErasure(1));
+  const { steps } = await done(ofSessions(1));
   expect(steps).toEqual([
     ...['report_link_versions', 'sessions', 'caught up'],
     ...['report_link_versions', 'report_versions', 'events'],
@@ -96,7 +92,7 @@ test('links that come after the first look are hidden while their events still t
 });
 
 test('a projector that is seconds behind all the time is waited for, and says so', async () => {
-  const { limits, waitsFor } = await done(anErasure(1));
+  const { limits, waitsFor } = await done(ofSessions(1));
   expect(limits.every((limitMs = 0) => limitMs >= 60_000)).toBe(true);
   expect(waitsFor).toEqual([expect.stringContaining('projector')]);
 });

@@ -1,6 +1,8 @@
 /** Reports on the real log and the real engine: what somebody who asks ClickHouse would see of them. */
 import { randomUUID } from 'node:crypto';
 import type { Store } from '@questlog/runtime/clickhouse/store';
+import { ErasedData } from '@questlog/schemas/erased';
+import { anErasure } from '@questlog/schemas/fixtures/builders';
 import { type ContentRow, contentOfRow } from '@questlog/schemas/tables/reports';
 import type { Attachment, ReportContent } from '@questlog/schemas/topics/reportLinks';
 import { GROUPS, TOPICS } from '@questlog/schemas/topics/topics';
@@ -184,6 +186,16 @@ test.each(ways)(
     ]);
   },
 );
+
+test('that an event never came is told of a report that was filed since its project was erased, and of no erased one', async () => {
+  const erased = new ErasedData();
+  const [before, since] = [on.aReport({ receivedAt: FILED_AT - 2 }), on.aReport()];
+  erased.add(anErasure({ tenantId: on.tenant, projectId: on.project, requestedAt: FILED_AT - 1 }));
+  const notes = [before, since].map((report) => unresolved(report, report.eventIds));
+  await on.note(before, since, ...notes);
+  await bench.projectAll(bench.store, { known: erased, all: async () => erased });
+  expect(await on.links()).toMatchObject([{ event_id: since.eventIds[0], state: 'unresolved' }]);
+});
 
 test('a record at fault goes to the dead letters with the reason, the others go on', async () => {
   const report = on.aReport();

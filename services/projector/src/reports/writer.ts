@@ -1,7 +1,7 @@
 /** The projection of `questlog.report-links.v1`: the reports, and the links that they wait for in vain or still. */
 import { partsOf, type Store } from '@questlog/runtime/clickhouse/store';
 import type { BlockWriter } from '@questlog/runtime/consumer/blocks';
-import { isErasedReport } from '@questlog/schemas/erased';
+import { type ErasedData, isErasedReport } from '@questlog/schemas/erased';
 import {
   CONTENT_COLUMNS,
   type ContentRow,
@@ -24,6 +24,7 @@ interface ReportsPlan {
   readonly repeated: number;
   readonly later: readonly Noted[];
   readonly ignored: number;
+  readonly erased: ErasedData;
 }
 
 export function openReportsWriter(deps: WriterDeps<ReportLink>): BlockWriter<unknown> {
@@ -43,10 +44,12 @@ export function openReportsWriter(deps: WriterDeps<ReportLink>): BlockWriter<unk
         repeated,
         later: sorted.later,
         ignored: sorted.ignored.length + all.length - decoded.length,
+        erased,
       };
     },
-    apply: async ({ filed, repeated, later, ignored }) => {
-      const vain = await writeReports(store, source, filed, later);
+    apply: async (plan) => {
+      const { filed, repeated, later, ignored } = plan;
+      const vain = await writeReports(store, source, plan);
       onOutcome('written', filed.length + later.length - vain);
       onOutcome('repeated', repeated);
       onOutcome('ignored', ignored + vain);
@@ -58,12 +61,11 @@ function nameOf({ projectId, reportId }: ReportLink): Name {
   return { projectId, id: reportId };
 }
 
-/** @returns how many retractions took nothing back. */
+/** @returns how many notes told nothing: retractions that took nothing back, and what is told of erased reports. */
 async function writeReports(
   store: Store,
   source: Source,
-  filed: readonly Noted[],
-  later: readonly Noted[],
+  { filed, later, erased }: ReportsPlan,
 ): Promise<number> {
   const links = new RowSink(store, linkTable(source));
   const reports = new RowSink(store, REPORTS);
@@ -81,6 +83,10 @@ async function writeReports(
     const retracted: StoredReport[] = [];
     for (const [key, notes] of some) {
       const report = own.get(key) ?? held.get(key);
+      if (isErased(erased, report, notes)) {
+        vain += notes.length;
+        continue;
+      }
       const retraction = report && retractionOf(report, notes, source);
       if (retraction !== undefined) retracted.push(retraction);
       vain += notes.filter(({ message }) => message.kind === 'retracted').length - (retraction ? 1 : 0);
@@ -92,6 +98,12 @@ async function writeReports(
   await links.flush();
   await reports.flush();
   return vain;
+}
+
+/** A note does not say when its report was filed: of one that is not there it is what its project says. */
+function isErased(erased: ErasedData, report: StoredReport | undefined, [first]: readonly Noted[]): boolean {
+  if (report !== undefined) return isErasedReport(erased, report.filed);
+  return first !== undefined && erased.hasProject(first.message.tenantId, first.message.projectId);
 }
 
 function reportOf(source: Source, { offset, message }: Noted): StoredReport {

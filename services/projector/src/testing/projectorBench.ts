@@ -44,7 +44,7 @@ export interface Bench {
   ): Promise<void>;
   start(store: Store, log?: Log, erased?: Erased): Promise<Projector>;
   /** Runs a projector on this store until it has caught up; rejects when it breaks off. */
-  projectAll(store: Store): Promise<void>;
+  projectAll(store: Store, erased?: Erased): Promise<void>;
   /** What the projector's groups have committed is lost, or of the events is this offset. */
   loseOffsets(to?: number): void;
   /** Opens the log anew on what `change` leaves in its directory. */
@@ -75,8 +75,8 @@ export async function openBench(partitions = 1): Promise<Bench> {
       erased,
       flushIntervalMs: 0,
     });
-  const projectAll = async (on: Store): Promise<void> => {
-    const projector = await start(on);
+  const projectAll: Bench['projectAll'] = async (on, erased) => {
+    const projector = await start(on, log, erased);
     try {
       await Promise.race([caughtUp(log), projector.failed]);
     } finally {
