@@ -7,12 +7,14 @@ import { systemClock } from '@questlog/runtime/process/clock';
 import { Unavailable } from '@questlog/runtime/process/errors';
 import { silentLogger } from '@questlog/runtime/process/logger';
 import { createCodec } from '@questlog/runtime/registry/registry';
-import { anEventsAccepted, aReportLink } from '@questlog/schemas/fixtures/builders';
+import { ErasedData } from '@questlog/schemas/erased';
+import { anErasure, anEventsAccepted, aReportLink } from '@questlog/schemas/fixtures/builders';
 import { partitionOf } from '@questlog/schemas/partition';
 import { deadLetter } from '@questlog/schemas/topics/deadLetter';
 import { eventsAccepted } from '@questlog/schemas/topics/eventsAccepted';
 import { GROUPS, TOPICS, topicDefinitions } from '@questlog/schemas/topics/topics';
 import { expect, onTestFinished, test, vi } from 'vitest';
+import { keyOf } from './core/decision.ts';
 import { startLinker } from './linker.ts';
 import { linkPartition } from './partition.ts';
 import { partitionDeps } from './testing/partitionDeps.ts';
@@ -206,4 +208,44 @@ test('a report outside its home that is too large to be told home is a dead lett
       reason: expect.stringMatching(/above the 1048576 of/),
     },
   ]);
+});
+
+test('a report that was erased while it is waited for gets no more links, another goes on', async () => {
+  const log = await aLog({ clock: systemClock });
+  await log.ensureTopics(topicDefinitions(1));
+  const deps = await partitionDeps(log);
+  const reports = [1, 2].map(() => aReportLink({ sessionId: randomUUID(), sessionLane: 0 }));
+  const [gone = aReportLink(), stays = aReportLink()] = reports;
+  const waitedFor = reports.map((record) => {
+    const report = {
+      record,
+      offset: 0,
+      phase: 'open',
+      askAt: null,
+      closesAt: Date.now() + 3_600_000,
+    } as const;
+    const none = { retraction: null, late: null, appends: null, position: null, sessionLinks: null };
+    return {
+      key: `report/${keyOf(record)}`,
+      value: deps.codecs.state.encode({ ...none, report }),
+      headers: {},
+    };
+  });
+  await log.append(TOPICS.linkerState, 0, waitedFor);
+  const erased = new ErasedData();
+  const { tenantId, projectId, receivedAt } = gone;
+  erased.add(anErasure({ tenantId, projectId, requestedAt: receivedAt + 1 }));
+  const linker = await startLinker({ ...deps, erased: { known: erased, all: async () => erased } });
+  onTestFinished(() => linker.stop());
+
+  // Of sessions that go on: their events are new.
+  for (const { tenantId: tenant, projectId: project, sessionId } of [gone, stays]) {
+    const of = { tenantId: tenant, projectId: project, receivedAt: receivedAt + 2 };
+    const value = deps.codecs.events.encode(anEventsAccepted({ ...of, events: [{ sessionId }] }));
+    await log.append(TOPICS.events, 0, [{ key: tenant, value, headers: {} }]);
+  }
+  const links = async () => (await readToEnd(log, TOPICS.linkedEvents)).flat();
+  await expect.poll(async () => (await links()).length, { timeout: 10_000 }).toBeGreaterThan(0);
+  const told = await Promise.all((await links()).map(({ value }) => deps.codecs.links.decode(value)));
+  expect(told.map(({ reportId }) => reportId)).toEqual([stays.reportId]);
 });

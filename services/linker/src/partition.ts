@@ -10,7 +10,7 @@ import { isErasedReport, withoutErased } from '@questlog/schemas/erased';
 import { faultOf } from '@questlog/schemas/topics/reportLinks';
 import { LETTER_ID_HEADER, MAX_REPORT_LINK_BYTES, TOPICS } from '@questlog/schemas/topics/topics';
 import { decideEvents } from './core/decideEvents.ts';
-import { decideReportLink } from './core/decideReports.ts';
+import { decideReportLink, erasedChanges } from './core/decideReports.ts';
 import { type Decision, NOTHING } from './core/decision.ts';
 import type { LinkerState } from './core/linkerState.ts';
 import type { PartitionDeps } from './deps.ts';
@@ -72,10 +72,19 @@ interface Run {
 
 /** @param onWell called when a step was committed. */
 async function runUntilLost(run: Run, onWell: () => void): Promise<void> {
-  const { owned, outbox, lookUps } = run;
+  const { owned, deps, outbox, lookUps } = run;
+  const { known } = deps.erased;
+  let erased = 0;
   try {
     while (!owned.signal.aborted) {
-      await takeIn(run, await nextBatch(run));
+      const batch = await nextBatch(run);
+      // Also what the owner before had not heard of.
+      if (erased !== known.changes) {
+        erased = known.changes;
+        const changes = erasedChanges(outbox.state, (record) => isErasedReport(known, record));
+        outbox.put({ ...NOTHING, changes });
+      }
+      await takeIn(run, batch);
       await lookUps.next();
       if (!outbox.isFull && !outbox.hasOutput && outbox.waitsMs() < COMMIT_EVERY_MS) continue;
       await outbox.commit();

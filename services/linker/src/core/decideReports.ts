@@ -43,6 +43,16 @@ export function noticesToOwners(
     .map((partition) => ({ partition, record: { ...record, content: null, isForwarded: true } }));
 }
 
+/** Lets go of what was erased while it was waited for: nothing more is linked to it, and its record leaves the changelog. */
+export function erasedChanges(state: LinkerState, isErased: (record: ReportLink) => boolean): Change[] {
+  const erasedOf = (entries: ReadonlyMap<string, { readonly record: ReportLink }>): string[] =>
+    [...entries].filter(([, { record }]) => isErased(record)).map(([key]) => key);
+  return [
+    ...erasedOf(state.reports).map((key) => ({ entry: 'report', key, value: null }) as const),
+    ...erasedOf(state.retractions).map((key) => ({ entry: 'retraction', key, value: null }) as const),
+  ];
+}
+
 /** Has the report matched as events come, and looked up for what came before. */
 export function opened(state: LinkerState, offset: number, record: ReportLink, nowMs: number): Change {
   const closesAt = record.kind === 'retried' ? nowMs : closesAtMs(record);

@@ -7,6 +7,7 @@ import { leaderEpochOf } from '@questlog/runtime/consumer/blocks';
 import { positionsOf } from '@questlog/runtime/consumer/progress';
 import type { Committed, Log } from '@questlog/runtime/log/log';
 import { messageOf, Unavailable } from '@questlog/runtime/process/errors';
+import { isErasedReport } from '@questlog/schemas/erased';
 import { GROUPS, TOPICS } from '@questlog/schemas/topics/topics';
 import { type Answer, type Ask, askOf, type Job, type JobOf } from '../core/jobs.ts';
 import { asksForLanes, type Ends, type Need, needsOf, type Position } from '../core/needs.ts';
@@ -120,8 +121,11 @@ export class LookUps {
   /** Asks for their sessions only: an event that a report names and that comes after its grace stays unresolved. */
   async #lateAsksOf(job: JobOf<'late'>): Promise<Ask[]> {
     const { state } = this.#outbox;
-    const reports = await reportsOfSessions(this.#deps.store, [...job.sessions.values()]);
-    return [...reports].map(([key, { record }]) => ({ ...askOf(state, key, record), events: new Map() }));
+    const { store, erased } = this.#deps;
+    const reports = await reportsOfSessions(store, [...job.sessions.values()]);
+    // The rows of erased ones go a while after this process knows.
+    const left = [...reports].filter(([, { record }]) => !isErasedReport(erased.known, record));
+    return left.map(([key, { record }]) => ({ ...askOf(state, key, record), events: new Map() }));
   }
 
   /** @param whatIsLeft undefined: nothing. Resolves with false once the look-up is overdue; it is then set aside. */
