@@ -199,3 +199,20 @@ test('a discarded letter is open no more; to discard it again is no mistake, to 
   expect(await recordsOf(TOPICS.events)).toEqual([]);
   await expect(discard(randomUUID())).rejects.toMatchObject({ code: 'not_found' });
 });
+
+test('letters of an erasure are discarded, also where one of them has expired since it was listed', async () => {
+  const { log, bury, ingest } = await aDeployment();
+  const [expired] = [await bury(), await bury()];
+  const without: Log['tail'] = ({ onBatch, ...options }) =>
+    log.tail({
+      ...options,
+      onBatch: (batch) => {
+        const isOfOne = options.partitions !== undefined;
+        const left = batch.records.filter(({ headers }) => headers[APPEND_ID_HEADER] !== expired);
+        return onBatch(isOfOne ? { ...batch, records: left } : batch);
+      },
+    });
+  const { discardOf, list } = await ingest(withMethods(log, { tail: without }));
+  expect(await discardOf('a tenant', async () => true)).toBe(1);
+  expect((await list()).deadLetters).toMatchObject([{ id: expired }]);
+});

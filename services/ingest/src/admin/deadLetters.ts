@@ -120,7 +120,8 @@ export async function openLetters(deps: LetterDeps): Promise<Letters> {
     discardOf: async (tenantId, isUnwanted) => {
       let discarded = 0;
       for (const letter of (await view.caughtUp()).openWith(tenantId)) {
-        if (!(await isUnwanted(await whole(letter)))) continue;
+        const dead = await whole(letter).catch(undefinedIfGone);
+        if (dead === undefined || !(await isUnwanted(dead))) continue;
         await decide(letter, 'discarded');
         discarded += 1;
       }
@@ -128,6 +129,11 @@ export async function openLetters(deps: LetterDeps): Promise<Letters> {
     },
     close: () => view.close(),
   };
+}
+
+/** It has expired since it was listed. */
+function undefinedIfGone(error: unknown): undefined {
+  if (!(error instanceof Rejected && error.code === 'not_found')) throw error;
 }
 
 function decided({ id }: KnownLetter, { state, atMs }: LetterDecision): Rejected {
