@@ -31,6 +31,13 @@ export async function countRows(store: Store, scope: ErasedRows): Promise<Erasur
   };
 }
 
+export async function countReports(store: Store, scope: ErasedRows): Promise<number> {
+  const [row] = await store.query<{ reports: string }>(
+    `SELECT uniqExact(project_id, id) AS reports FROM report_versions WHERE ${scope.report_versions}`,
+  );
+  return Number(row?.reports ?? 0);
+}
+
 /** The reports of the scope, and the files that they name. */
 export async function reportsIn(
   store: Store,

@@ -4,6 +4,7 @@ import type { Store } from '@questlog/runtime/clickhouse/store';
 import type { Directory } from '@questlog/runtime/directory/directory';
 import type { DirectoryHandle } from '@questlog/runtime/directory/openDirectory';
 import type { Clock } from '@questlog/runtime/process/clock';
+import { MAX_ERASED_IDS } from '@questlog/schemas/erased';
 import type { ErasureInput, ErasureOutput } from '@questlog/schemas/http/erasure';
 import type { ErasedPlayer, Erasure, IdsOfProject } from '@questlog/schemas/topics/directoryEntry';
 import { topicDefinitions } from '@questlog/schemas/topics/topics';
@@ -11,7 +12,8 @@ import { canonicalUuid } from '@questlog/schemas/uuid';
 import { problem, refusal } from '../core/fieldProblems.ts';
 import type { Projection } from '../known/projection.ts';
 import { pathUuid, Rejected } from '../rejected.ts';
-import { MAX_ERASED_SESSIONS, NOTHING_FOUND } from './core/scope.ts';
+import { MAX_ERASED_SESSIONS, MAX_IDS_OF_ERASURE, NOTHING_FOUND, scopesOf } from './core/scope.ts';
+import { countReports } from './eraseRows.ts';
 
 export interface ErasureDeps {
   readonly directory: DirectoryHandle;
@@ -45,9 +47,10 @@ export function openErasures(deps: ErasureDeps, onRequest: () => void): Erasures
       }
       const requestedAt = clock.now();
       const asked = { ...owner, sessionId, player, requestedAt };
+      const sessions = await sessionsOf(deps, asked);
+      checkRoom(directory.current, sessions);
       const erasure: Erasure = {
-        ...{ id: randomUUID(), ...asked, state: 'queued', problem: null, reports: [] },
-        sessions: await sessionsOf(deps, asked),
+        ...{ id: randomUUID(), ...asked, state: 'queued', problem: null, reports: [], sessions },
         ...{ found: NOTHING_FOUND, hiddenAt: null, goneAt: null },
         logExpiresAt: requestedAt + LOG_KEEPS_MS,
       };
@@ -65,6 +68,17 @@ export function openErasures(deps: ErasureDeps, onRequest: () => void): Erasures
     },
     list: () => [...erasures.values()].sort((a, b) => b.requestedAt - a.requestedAt).map(shown),
   };
+}
+
+/** Of a project or tenant as a whole nobody has to know the ids. */
+function checkRoom({ erased }: Directory, sessions: readonly IdsOfProject[] | null): void {
+  if (sessions === null || erased.ids + countOf(sessions) <= MAX_ERASED_IDS) return;
+  const detail = `${erased.ids} sessions and reports were erased one by one, and every process has them in memory for ever; ${countOf(sessions)} more would be above ${MAX_ERASED_IDS}. A project or tenant can still be erased as a whole.`;
+  throw new Rejected('invalid_request', detail);
+}
+
+function countOf(ids: readonly IdsOfProject[]): number {
+  return ids.reduce((sum, of) => sum + of.ids.length, 0);
 }
 
 /** Kafka gives up whole segments, and begins a new one after a week at the latest (`segment.ms`). */
@@ -94,9 +108,10 @@ function playerOf({ player }: ErasureInput): ErasedPlayer | null {
 /** @returns null where it is everything of the project or tenant. */
 async function sessionsOf(
   deps: ErasureDeps,
-  { tenantId, projectId, sessionId, player }: Owner & Pick<Erasure, 'sessionId' | 'player'>,
+  asked: Owner & Pick<Erasure, 'sessionId' | 'player' | 'requestedAt'>,
 ): Promise<IdsOfProject[] | null> {
-  if (player !== null) return await sessionsOfPlayer(deps, { tenantId, projectId }, player);
+  const { tenantId, projectId, sessionId, player } = asked;
+  if (player !== null) return await sessionsOfPlayer(deps, asked, player);
   if (sessionId === null) return null;
   const { projects } = deps.directory.current;
   const all = [...projects.values()].filter((project) => project.tenantId === tenantId).map(({ id }) => id);
@@ -108,7 +123,7 @@ async function sessionsOf(
 
 async function sessionsOfPlayer(
   { store, registered }: ErasureDeps,
-  { tenantId, projectId }: Owner,
+  { tenantId, projectId, requestedAt }: Owner & Pick<Erasure, 'requestedAt'>,
   { externalId, deviceId }: ErasedPlayer,
 ): Promise<IdsOfProject[]> {
   // What was answered before this request must be among them.
@@ -129,7 +144,18 @@ async function sessionsOfPlayer(
     throw refusal(problem('/player', 'field_invalid', detail));
   }
   const byProject = Map.groupBy(rows, (row) => row.projectId);
-  return [...byProject].map(([project, of]) => ({ projectId: project, ids: of.map(({ id }) => id) }));
+  const sessions = [...byProject].map(([project, of]) => ({
+    projectId: project,
+    ids: of.map(({ id }) => id),
+  }));
+  let reports = 0;
+  for (const scope of scopesOf({ tenantId, projectId, sessions, requestedAt }))
+    reports += await countReports(store, scope);
+  if (rows.length + reports > MAX_IDS_OF_ERASURE) {
+    const detail = `its ${rows.length} sessions have ${reports} reports, together more than the ${MAX_IDS_OF_ERASURE} of one erasure; erase it project by project, or session by session`;
+    throw refusal(problem('/player', 'field_invalid', detail));
+  }
+  return sessions;
 }
 
 function shown({ id, state, problem: why, found, requestedAt, ...of }: Erasure): ErasureOutput {

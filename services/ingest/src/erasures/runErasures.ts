@@ -44,6 +44,8 @@ export interface ErasureRunDeps {
 /** An ingest that was asked begins at once; another one takes over what nobody has ended by then. */
 const OTHERS_AFTER_MS = 10 * 60_000;
 const LOOK_MS = 60_000;
+/** ClickHouse may say a whole statement. */
+const MAX_PROBLEM_CHARACTERS = 2_000;
 /** For the end of the log as it was when it was asked: a projector that is seconds behind all the time gets there. */
 const CATCH_UP_MS = 10 * 60_000;
 
@@ -145,7 +147,10 @@ class Run {
         if (this.#signal.aborted) return;
         const isLate = error instanceof Unavailable;
         logger.error(isLate ? 'erasure_delayed' : 'erasure_failed', error, { id: this.#id });
-        const told = { problem: messageOf(error), ...(isLate ? {} : { state: 'failed' as const }) };
+        const told = {
+          problem: messageOf(error).slice(0, MAX_PROBLEM_CHARACTERS),
+          ...(isLate ? {} : { state: 'failed' as const }),
+        };
         const isTold = await this.#note(told).then(
           () => true,
           () => false,

@@ -1,0 +1,82 @@
+/** What is too much to be erased is refused when it is asked for, with the number. */
+import { randomUUID } from 'node:crypto';
+import { emptyDirectory } from '@questlog/runtime/directory/directory';
+import { aLog } from '@questlog/runtime/log/embedded/testing/testLog';
+import { systemClock } from '@questlog/runtime/process/clock';
+import { openLogRegistry } from '@questlog/runtime/registry/logRegistry';
+import { createCodec } from '@questlog/runtime/registry/registry';
+import { MAX_ERASED_IDS } from '@questlog/schemas/erased';
+import { anErasure } from '@questlog/schemas/fixtures/builders';
+import { directoryEntry } from '@questlog/schemas/topics/directoryEntry';
+import { TOPICS, topicDefinitions } from '@questlog/schemas/topics/topics';
+import { expect, test } from 'vitest';
+import { MAX_ERASED_SESSIONS, MAX_IDS_OF_ERASURE } from './core/scope.ts';
+import { openErasures } from './erasures.ts';
+
+const [TENANT, PROJECT] = [randomUUID(), randomUUID()];
+
+function asking(of: { sessions?: number; reports?: number; known?: number }) {
+  const { sessions = 0, reports = 0, known = 0 } = of;
+  const rows = Array.from({ length: sessions }, () => ({ projectId: PROJECT, id: randomUUID() }));
+  const query = async (sql: string) => {
+    if (sql.startsWith('SELECT DISTINCT')) return rows;
+    return [{ reports: String(reports) }];
+  };
+  const project = { id: PROJECT, tenantId: TENANT };
+  const current = {
+    ...emptyDirectory(),
+    ...{ tenants: new Map([[TENANT, {}]]), projects: new Map([[PROJECT, project]]), erased: { ids: known } },
+  };
+  const written: unknown[] = [];
+  const change = async (_kind: string, _id: string, decide: () => { entity: unknown; answer: unknown }) => {
+    const { entity, answer } = decide();
+    written.push(entity);
+    return answer;
+  };
+  const erasures = openErasures(
+    {
+      directory: { current, change, caughtUp: async () => {} } as never,
+      store: { query } as never,
+      registered: { caughtUp: async () => {} },
+      clock: systemClock,
+    },
+    () => {},
+  );
+  return { erasures, written };
+}
+
+test('the sessions of a player with more reports than a record holds are refused, and nothing is written', async () => {
+  const player = { externalId: 'kim' };
+  const tooMany = asking({ sessions: 3, reports: MAX_IDS_OF_ERASURE });
+  const refused = tooMany.erasures.request({ tenantId: TENANT, player });
+  await expect(refused).rejects.toThrow(`its 3 sessions have ${MAX_IDS_OF_ERASURE} reports`);
+  expect(tooMany.written).toEqual([]);
+  const { erasures, written } = asking({ sessions: 3, reports: MAX_IDS_OF_ERASURE - 3 });
+  await erasures.request({ tenantId: TENANT, player });
+  expect(written).toHaveLength(1);
+});
+
+test('what all processes keep in memory has a bound, beyond which only projects and tenants are erased', async () => {
+  const { erasures, written } = asking({ known: MAX_ERASED_IDS });
+  const refused = erasures.request({ tenantId: TENANT, sessionId: randomUUID() });
+  await expect(refused).rejects.toThrow(`would be above ${MAX_ERASED_IDS}`);
+  expect(written).toEqual([]);
+  await erasures.request({ tenantId: TENANT, projectId: PROJECT });
+  expect(written).toHaveLength(1);
+});
+
+test('the largest erasure that is taken fits into a record, with what comes until it is hidden', async () => {
+  const log = await aLog();
+  await log.ensureTopics(topicDefinitions(1));
+  const codec = await createCodec(await openLogRegistry(log), directoryEntry);
+  const ids = (count: number) => [
+    { projectId: PROJECT, ids: Array.from({ length: count }, () => randomUUID()) },
+  ];
+  const reports = MAX_IDS_OF_ERASURE - MAX_ERASED_SESSIONS + 3_000;
+  const erasure = anErasure({
+    ...{ sessions: ids(MAX_ERASED_SESSIONS), reports: ids(reports), problem: 'p'.repeat(2_000) },
+  });
+  const value = codec.encode({ tenant: null, project: null, token: null, erasure });
+  const record = { key: `erasure:${erasure.id}`, value, headers: {} };
+  await expect(log.append(TOPICS.directory, 0, [record])).resolves.toMatchObject({ baseOffset: 0 });
+});
