@@ -16,7 +16,7 @@ import { type DirectoryHandle, openDirectory } from '@questlog/runtime/directory
 import { sicknessMetrics, warnOfSickPartitions } from '@questlog/runtime/log/sickness';
 import { systemClock } from '@questlog/runtime/process/clock';
 import { StartRefused } from '@questlog/runtime/process/errors';
-import { createHealth } from '@questlog/runtime/process/health';
+import { createHealth, type Health } from '@questlog/runtime/process/health';
 import { listenForHealth } from '@questlog/runtime/process/healthRoutes';
 import type { Lifecycle } from '@questlog/runtime/process/lifecycle';
 import { checkAddress, type ListenAddress } from '@questlog/runtime/process/listen';
@@ -84,20 +84,20 @@ export async function startServices(deps: Deps): Promise<Running> {
     ...{ choice, embedded, logger, lifecycle },
     settings: { ...settings, clickhousePort },
   });
+  const [health, metrics] = [createHealth(), createMetricsRegistry()];
+  const healthUrl = hasIngest(service) ? undefined : await serveHealth(deps, health, metrics);
   const directory = await openDirectory({ ...engines, logger });
-  const shared = sharedOf(engines, directory, logger);
+  const shared = sharedOf(engines, directory, logger, health);
   if (engines.problem !== undefined) shared.health.check('embedded ClickHouse', engines.problem);
   if (kept !== undefined) shared.health.warn('disk', () => littleRoom(kept.dataDir));
   await warnOfAddedPartitions(shared);
-  const metrics = createMetricsRegistry();
   warnOfSickPartitions(engines.log, shared.health);
   sicknessMetrics(metrics, engines.log);
   lifecycle.onStop('directory', () => directory.close());
   const failures = [directory.failed, ...(await startConsumers(deps, shared, metrics))];
-  if (!hasIngest(service)) {
-    const listener = await listenForHealth({ ...shared, metrics: { registry: metrics } }, toOperators);
-    lifecycle.onStop('listener', () => listener.close());
-    return { service, adminUrl: urlOf(toOperators, listener.port), failed: Promise.race(failures) };
+  if (healthUrl !== undefined) {
+    health.check(START, () => undefined);
+    return { service, adminUrl: healthUrl, failed: Promise.race(failures) };
   }
   const pages = await openConsole({ ...shared, directory, adminToken, dataDir: kept?.dataDir });
   const ingest = await startIngest({
@@ -131,9 +131,24 @@ export async function startServices(deps: Deps): Promise<Running> {
   return { service, baseUrl, adminUrl, failed, kept: { ...kept, credentials } };
 }
 
-function sharedOf<T extends object>(engines: T, directory: DirectoryHandle, logger: Logger) {
-  const erased = erasedBy(directory);
-  return { ...engines, clock: systemClock, logger, health: createHealth(), erased };
+/** A check of readiness until everything has been started. */
+const START = 'start';
+
+/** From the start on: it waits for as long as the directory has no leader, and a supervisor must not take it for dead. */
+async function serveHealth(
+  { settings, logger, lifecycle }: Deps,
+  health: Health,
+  registry: MetricsRegistry,
+): Promise<string> {
+  const { toOperators } = addressesOf(settings);
+  health.check(START, () => 'it has not read the directory to its end yet');
+  const listener = await listenForHealth({ health, logger, metrics: { registry } }, toOperators);
+  lifecycle.onStop('listener', () => listener.close());
+  return urlOf(toOperators, listener.port);
+}
+
+function sharedOf<T extends object>(engines: T, directory: DirectoryHandle, logger: Logger, health: Health) {
+  return { ...engines, clock: systemClock, logger, health, erased: erasedBy(directory) };
 }
 
 async function openUploads(

@@ -1,0 +1,49 @@
+/** What a supervisor sees of a process that is not whole yet. */
+import { createServer } from 'node:net';
+import { loadConfig } from '@questlog/runtime/process/config';
+import { createLifecycle } from '@questlog/runtime/process/lifecycle';
+import { silentLogger } from '@questlog/runtime/process/logger';
+import { expect, onTestFinished, test, vi } from 'vitest';
+import { settings } from './config.ts';
+import { startServices } from './services.ts';
+
+vi.mock('@questlog/runtime/directory/openDirectory', () => ({ openDirectory: () => new Promise(() => {}) }));
+vi.mock('./engines.ts', async (original) => ({
+  ...(await original<object>()),
+  openEngines: async () => ({}),
+}));
+
+test.each(['projector', 'linker'] as const)(
+  'a %s answers while the directory has no leader: it is alive, and not ready',
+  async (service) => {
+    const port = await aFreePort();
+    const env = {
+      ...{
+        KAFKA_BROKERS: 'a:9092',
+        SCHEMA_REGISTRY_URL: 'http://registry',
+        CLICKHOUSE_URL: 'http://ch:8123',
+      },
+      QUESTLOG_ADMIN_PORT: String(port),
+    };
+    const lifecycle = createLifecycle(silentLogger);
+    onTestFinished(() => lifecycle.stop());
+    const config = loadConfig(settings, env, 'QUESTLOG_');
+    void startServices({ service, settings: config, logger: silentLogger, lifecycle });
+
+    const ask = (path: string) => fetch(`http://127.0.0.1:${port}${path}`).catch(() => undefined);
+    await expect.poll(async () => (await ask('/healthz'))?.status, { timeout: 10_000 }).toBe(200);
+    const ready = await ask('/readyz');
+    expect([ready?.status, await ready?.json()]).toEqual([
+      503,
+      { status: 'not ready', problems: { start: expect.stringContaining('directory') } },
+    ]);
+  },
+);
+
+async function aFreePort(): Promise<number> {
+  const server = createServer();
+  await new Promise<void>((listening) => server.listen(0, '127.0.0.1', listening));
+  const address = server.address();
+  await new Promise((closed) => server.close(closed));
+  return typeof address === 'object' && address !== null ? address.port : 0;
+}
