@@ -2,8 +2,8 @@
 import { randomUUID } from 'node:crypto';
 import { expect, test } from 'vitest';
 import { sharedStore } from '../known/storedReports.testing.ts';
-import { ERASED_TABLES, scopesOf } from './core/scope.ts';
-import { accountFor, hideRows } from './eraseRows.ts';
+import { ERASED_TABLES, NOTHING_FOUND, scopesOf } from './core/scope.ts';
+import { accountFor, countRows, hideRows } from './eraseRows.ts';
 
 const AT = Date.UTC(2026, 10, 22);
 const shared = sharedStore();
@@ -50,6 +50,7 @@ test('links of erased events and reports go, those of other events stay', async 
     await add('report_link_versions', { report_id: randomUUID(), event_id: event });
   const [scope] = scopesOf({ ...asked, sessions: [{ projectId, ids: [session] }] });
   if (scope === undefined) throw new Error('no scope');
+  expect(await countRows(shared.store, scope)).toEqual({ ...NOTHING_FOUND, events: 1, links: 1, log: 1 });
   await hideRows(shared.store, scope, ERASED_TABLES, new AbortController().signal);
   const left = await shared.store.query(
     `SELECT event_id AS id FROM report_link_versions WHERE project_id = {projectId:UUID}

@@ -9,26 +9,26 @@ import type { Erasure, ErasureFound, IdsOfProject } from '@questlog/schemas/topi
 import type { UploadKey } from '../uploads/core/uploadKey.ts';
 import { ERASED_TABLES, type ErasedRows, type ErasedTable, literal, NOTHING_FOUND } from './core/scope.ts';
 
-type Rows = Omit<ErasureFound, 'attachments' | 'deadLetters'>;
-
+/** Each table is asked once: what a project's links are takes a look at its events. */
 export async function countRows(store: Store, scope: ErasedRows): Promise<ErasureFound> {
-  const [row] = await store.query<Record<keyof Rows | 'reportRows', string>>(
+  const [row] = await store.query<
+    Record<'ofEvents' | 'ofReports' | 'ofLinks', string[]> & { sessions: string }
+  >(
     `SELECT
-       (SELECT count() FROM events WHERE ${scope.events}) AS events,
+       (SELECT [count(), uniqExact(log_id, log_partition, log_offset)] FROM events WHERE ${scope.events}) AS ofEvents,
        (SELECT uniqExact(project_id, id) FROM sessions WHERE ${scope.sessions}) AS sessions,
-       (SELECT uniqExact(project_id, id) FROM report_versions WHERE ${scope.report_versions}) AS reports,
-       (SELECT count() FROM report_versions WHERE ${scope.report_versions}) AS reportRows,
-       (SELECT uniqExact(project_id, report_id, event_id) FROM report_link_versions WHERE ${scope.report_link_versions}) AS links,
-       (SELECT uniqExactIf((project_id, report_id, event_id, version), version >= 2) FROM report_link_versions WHERE ${scope.report_link_versions}) AS linkedEvents,
-       (SELECT uniqExact(log_id, log_partition, log_offset) FROM events WHERE ${scope.events}) AS log`,
+       (SELECT [uniqExact(project_id, id), count()] FROM report_versions WHERE ${scope.report_versions}) AS ofReports,
+       (SELECT [uniqExact(project_id, report_id, event_id),
+                uniqExactIf((project_id, report_id, event_id, version), version >= 2)]
+        FROM report_link_versions WHERE ${scope.report_link_versions}) AS ofLinks`,
   );
   if (row === undefined) return NOTHING_FOUND;
-  const of = (name: keyof typeof row): number => Number(row[name]);
-  return {
-    ...NOTHING_FOUND,
-    ...{ events: of('events'), sessions: of('sessions'), reports: of('reports'), links: of('links') },
-    ...{ linkedEvents: of('linkedEvents'), log: of('log') + of('sessions') + of('reportRows') },
-  };
+  const [events = 0, eventRecords = 0] = row.ofEvents.map(Number);
+  const [reports = 0, reportRecords = 0] = row.ofReports.map(Number);
+  const [links = 0, linkedEvents = 0] = row.ofLinks.map(Number);
+  const sessions = Number(row.sessions);
+  const log = eventRecords + sessions + reportRecords;
+  return { ...NOTHING_FOUND, events, sessions, reports, links, linkedEvents, log };
 }
 
 export async function countReports(store: Store, scope: ErasedRows): Promise<number> {

@@ -55,6 +55,14 @@ test.each(['endOffsets', 'committed'] as const)(
   },
 );
 
+test('a long wait ends once it is called off', async () => {
+  const { projection } = aLog({ ends: [5], commits: [4] });
+  const off = new AbortController();
+  const reading = projection.caughtUp('all', 60_000, off.signal);
+  off.abort();
+  await expect(reading).rejects.toBeInstanceOf(Unavailable);
+});
+
 test('all who wait share the polls', async () => {
   const { projection, asked, state } = aLog({ ends: [5], commits: [4] });
   const reading = Array.from({ length: 50 }, () => projection.caughtUp('all'));

@@ -19,7 +19,7 @@ export const ERASED_TABLES = ['report_link_versions', 'report_versions', 'sessio
 /** What goes while links may still come: no link is told by it. */
 export const EARLY_TABLES = ['report_link_versions', 'sessions'] as const;
 
-/** The text of one statement stays below what ClickHouse takes (256 KiB): counting has each id in it 13 times. */
+/** The text of one statement stays below what ClickHouse takes (256 KiB): counting has each id in it 7 times. */
 const MAX_SESSIONS_OF_STATEMENT = 400;
 /** Of one erasure: they stand in one record of the log, of at most 1 MiB, in 37 bytes each. */
 export const MAX_ERASED_SESSIONS = 20_000;
