@@ -1,4 +1,4 @@
-/** What a supervisor sees of a process that is not whole yet. */
+/** What a supervisor sees of a process that is not whole yet. Modules are replaced here, which the fast tests share. */
 import { createServer } from 'node:net';
 import { loadConfig } from '@questlog/runtime/process/config';
 import { createLifecycle } from '@questlog/runtime/process/lifecycle';
