@@ -17,7 +17,9 @@ export function openLinksWriter(deps: WriterDeps<LinkedEvent>): BlockWriter<unkn
       deps.onOutcome('ignored', decoded.length - left.length);
       return left.map(rowOf);
     },
-    apply: async (rows) => {
+    apply: async (rows, _, attempt) => {
+      // They are as they were planned: a successor may know of more that was erased.
+      await attempt.confirm();
       await writeRows(deps.store, linkTable(deps), rows);
       deps.onOutcome('written', rows.length);
     },

@@ -1,6 +1,6 @@
 /** The projection of `questlog.report-links.v1`: the reports, and the links that they wait for in vain or still. */
 import { partsOf, type Store } from '@questlog/runtime/clickhouse/store';
-import type { BlockWriter } from '@questlog/runtime/consumer/blocks';
+import type { Attempt, BlockWriter } from '@questlog/runtime/consumer/blocks';
 import { type ErasedData, isErasedReport } from '@questlog/schemas/erased';
 import {
   CONTENT_COLUMNS,
@@ -47,9 +47,9 @@ export function openReportsWriter(deps: WriterDeps<ReportLink>): BlockWriter<unk
         erased,
       };
     },
-    apply: async (plan) => {
+    apply: async (plan, _, attempt) => {
       const { filed, repeated, later, ignored } = plan;
-      const vain = await writeReports(store, source, plan);
+      const vain = await writeReports(store, source, plan, attempt);
       onOutcome('written', filed.length + later.length - vain);
       onOutcome('repeated', repeated);
       onOutcome('ignored', ignored + vain);
@@ -66,7 +66,10 @@ async function writeReports(
   store: Store,
   source: Source,
   { filed, later, erased }: ReportsPlan,
+  { confirm }: Attempt,
 ): Promise<number> {
+  // Rows are as they were planned: a successor may know of more that was erased.
+  await confirm();
   const links = new RowSink(store, linkTable(source));
   const reports = new RowSink(store, REPORTS);
   const own = new Map(filed.map((noted) => [keyOf(nameOf(noted.message)), reportOf(source, noted)]));
@@ -94,6 +97,7 @@ async function writeReports(
     }
     for (const few of partsOf(retracted, MAX_CONTENTS)) await reports.add(await whole(store, few));
   }
+  await confirm();
   // Links first: but in a block of many inserts, whoever sees a report sees what it waits for.
   await links.flush();
   await reports.flush();

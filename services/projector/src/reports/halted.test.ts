@@ -1,0 +1,36 @@
+/** What a projector does that was halted while another took its partition over. */
+import { randomUUID } from 'node:crypto';
+import { NOTHING_ERASED } from '@questlog/runtime/consumer/serviceDeps';
+import { systemClock } from '@questlog/runtime/process/clock';
+import { Fenced } from '@questlog/runtime/process/errors';
+import { aLinkedEvent, aReportLink } from '@questlog/schemas/fixtures/builders';
+import { expect, test } from 'vitest';
+import { openLinksWriter } from './linksWriter.ts';
+import { openReportsWriter } from './writer.ts';
+
+// Its rows were erased since: the other knew of it, and this one did not when it planned them.
+test.each([
+  ['links', openLinksWriter, aLinkedEvent()],
+  ['reports', openReportsWriter, aReportLink()],
+] as const)(
+  '%s are not written by a projector that has lost its partition since it planned them',
+  async (_, open, message) => {
+    const inserts: unknown[] = [];
+    const writer = open({
+      store: { query: async () => [], insert: async (insert: unknown) => void inserts.push(insert) },
+      codec: { decode: async () => message },
+      deadLetters: { passed: () => {} },
+      clock: systemClock,
+      erased: NOTHING_ERASED,
+      ...{ logId: randomUUID(), partition: 0, partitions: 1, orphanIds: [], onOutcome: () => {} },
+    } as never);
+    const plan = await writer.plan({
+      records: [{ offset: 0, value: Buffer.alloc(0) }],
+      start: 0,
+      end: 1,
+    } as never);
+    const confirm = async () => Promise.reject(new Fenced('the partition is another’s'));
+    await expect(writer.apply(plan, { verify: false, confirm })).rejects.toThrow(Fenced);
+    expect(inserts).toEqual([]);
+  },
+);
