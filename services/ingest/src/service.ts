@@ -234,7 +234,7 @@ async function openErasing(deps: IngestServiceDeps, letters: Letters, projection
     projections: [events, registered, filed, linked],
   });
   lifecycle.onStop('erasures', () => runs.close());
-  return openErasures({ ...deps, registered }, () => runs.ring());
+  return openErasures({ ...deps, registered, filed }, () => runs.ring());
 }
 
 /** Whatever this process knows of the log hears of a cut here. */

@@ -3,7 +3,7 @@ import { createCodec, type SchemaRegistry } from '@questlog/runtime/registry/reg
 import type { ErasedData } from '@questlog/schemas/erased';
 import { isErasedLink, isErasedReport, withoutErased } from '@questlog/schemas/erased';
 import type { MessageContract } from '@questlog/schemas/topics/contract';
-import type { Erasure } from '@questlog/schemas/topics/directoryEntry';
+import type { Erasure, Project } from '@questlog/schemas/topics/directoryEntry';
 import { eventsAccepted } from '@questlog/schemas/topics/eventsAccepted';
 import { linkedEvents } from '@questlog/schemas/topics/linkedEvents';
 import { reportLinks } from '@questlog/schemas/topics/reportLinks';
@@ -15,6 +15,16 @@ import type { UploadStore } from '../uploads/uploadStore.ts';
 const DAY_MS = 24 * 60 * 60 * 1000;
 /** Files that no report names are swept within a day and an hour. */
 const UNNAMED_DAYS = 3;
+
+/** How many are there. One by one: a project may have more than a process may have open. */
+export async function countFiles(
+  uploads: UploadStore | undefined,
+  keys: readonly UploadKey[],
+): Promise<number> {
+  let there = 0;
+  for (const key of keys) if ((await uploads?.find(key)) !== undefined) there += 1;
+  return there;
+}
 
 /** @returns how many were there. */
 export async function removeFiles(
@@ -30,16 +40,22 @@ export async function removeFiles(
   return removed;
 }
 
-/** Those that no report has named yet: of the sessions, or of the projects as they were when the erasure was asked for. */
+/**
+ * Those that no row of a report names: of the sessions what no report has named yet, of the projects also what was named by
+ * reports that are past their days.
+ */
 export async function unnamedFiles(
   uploads: UploadStore | undefined,
   erasure: Erasure,
-  { erased, projects, nowMs }: { erased: ErasedData; projects: ReadonlySet<string>; nowMs: number },
+  { erased, projects, nowMs }: { erased: ErasedData; projects: ProjectsOf; nowMs: number },
 ): Promise<UploadKey[]> {
   if (uploads === undefined) return [];
   const found: UploadKey[] = [];
-  for (let day = -1; day < UNNAMED_DAYS; day++) {
-    for await (const key of uploads.list(dayOf(nowMs - day * DAY_MS))) {
+  const made = [...projects.values()].map(({ createdAt }) => createdAt);
+  const ofSessionsMs = nowMs - (UNNAMED_DAYS - 1) * DAY_MS;
+  const fromMs = erasure.sessions === null ? made.reduce((a, b) => Math.min(a, b), nowMs) : ofSessionsMs;
+  for (let dayMs = nowMs + DAY_MS; dayOf(dayMs) >= dayOf(fromMs); dayMs -= DAY_MS) {
+    for await (const key of uploads.list(dayOf(dayMs))) {
       if (!projects.has(key.projectId)) continue;
       const sessionId = (await uploads.find(key))?.description.sessionId ?? null;
       const { tenantId, sessions, requestedAt } = erasure;
@@ -52,6 +68,8 @@ export async function unnamedFiles(
   }
   return found;
 }
+
+type ProjectsOf = ReadonlyMap<string, Pick<Project, 'createdAt'>>;
 
 /** Tells of the record of a dead letter whether all that it holds was erased. @throws Invalid where it cannot be read. */
 export type IsErasedRecord = (erased: ErasedData, topic: string, value: Buffer | null) => Promise<boolean>;

@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto';
 import { expect, test } from 'vitest';
 import { sharedStore } from '../known/storedReports.testing.ts';
 import { ERASED_TABLES, NOTHING_FOUND, scopesOf } from './core/scope.ts';
-import { accountFor, countRows, hideRows } from './eraseRows.ts';
+import { accountFor, countRows, dropFromDisk, hideRows } from './eraseRows.ts';
 
 const AT = Date.UTC(2026, 10, 22);
 const shared = sharedStore();
@@ -58,4 +58,35 @@ test('links of erased events and reports go, those of other events stay', async 
     { projectId },
   );
   expect(left).toEqual([{ id: kept }, { id: kept }]);
+});
+
+test('links of a project whose events and reports are past their days already go with it, later ones stay', async () => {
+  const { projectId, add, asked } = aProject();
+  const [gone, kept] = [randomUUID(), randomUUID()];
+  const link = { report_id: randomUUID(), state: 'linked', version: 2 };
+  await add('report_link_versions', { ...link, event_id: gone, changed_at: '2026-11-22 00:00:00.999' });
+  await add('report_link_versions', { ...link, event_id: kept, changed_at: '2026-11-22 00:00:01.000' });
+  const [scope] = scopesOf({ ...asked, sessions: null });
+  if (scope === undefined) throw new Error('no scope');
+  expect(await countRows(shared.store, scope)).toEqual({ ...NOTHING_FOUND, links: 1, linkedEvents: 1 });
+  await hideRows(shared.store, scope, ERASED_TABLES, new AbortController().signal);
+  const left = await shared.store.query(
+    'SELECT event_id AS id FROM report_link_versions WHERE project_id = {projectId:UUID}',
+    { projectId },
+  );
+  expect(left).toEqual([{ id: kept }]);
+});
+
+test('a part that ClickHouse has put aside may hold erased rows: nothing is called gone before it is dropped', async () => {
+  const { tenantId, add } = aProject();
+  const { store } = shared;
+  await add('events', { ...RECEIVED, id: randomUUID() });
+  const [{ part } = { part: '' }] = await store.query<{ part: string }>(
+    'SELECT DISTINCT _part AS part FROM events WHERE tenant_id = {tenantId:UUID}',
+    { tenantId },
+  );
+  await store.command(`ALTER TABLE events DETACH PART '${part}'`);
+  const { signal } = new AbortController();
+  await expect(dropFromDisk(store, tenantId, signal)).rejects.toThrow(`detached parts, of events ${part}:`);
+  await store.command(`ALTER TABLE events DROP DETACHED PART '${part}' SETTINGS allow_drop_detached = 1`);
 });

@@ -15,12 +15,14 @@ export async function countRows(store: Store, scope: ErasedRows): Promise<Erasur
     Record<'ofEvents' | 'ofReports' | 'ofLinks', string[]> & { sessions: string }
   >(
     `SELECT
-       (SELECT [count(), uniqExact(log_id, log_partition, log_offset)] FROM events WHERE ${scope.events}) AS ofEvents,
+       (SELECT [sum(n), count()] FROM (SELECT count() AS n FROM events WHERE ${scope.events}
+          GROUP BY log_id, log_partition, log_offset)) AS ofEvents,
        (SELECT uniqExact(project_id, id) FROM sessions WHERE ${scope.sessions}) AS sessions,
        (SELECT [uniqExact(project_id, id), count()] FROM report_versions WHERE ${scope.report_versions}) AS ofReports,
        (SELECT [uniqExact(project_id, report_id, event_id),
                 uniqExactIf((project_id, report_id, event_id, version), version >= 2)]
-        FROM report_link_versions WHERE ${scope.report_link_versions}) AS ofLinks`,
+        FROM report_link_versions WHERE ${scope.report_link_versions}) AS ofLinks
+     SETTINGS ${GROUPS_ON_DISK}`,
   );
   if (row === undefined) return NOTHING_FOUND;
   const [events = 0, eventRecords = 0] = row.ofEvents.map(Number);
@@ -30,6 +32,9 @@ export async function countRows(store: Store, scope: ErasedRows): Promise<Erasur
   const log = eventRecords + sessions + reportRecords;
   return { ...NOTHING_FOUND, events, sessions, reports, links, linkedEvents, log };
 }
+
+/** A project may have as many records as events: their groups need not fit into the memory of a query. */
+const GROUPS_ON_DISK = 'max_bytes_before_external_group_by = 134217728';
 
 export async function countReports(store: Store, scope: ErasedRows): Promise<number> {
   const [row] = await store.query<{ reports: string }>(
@@ -64,17 +69,17 @@ export async function accountFor(
   scope: ErasedRows,
   part: number,
 ): Promise<void> {
-  // A month at a time: a project may have more than one statement gets done in time.
-  const months = await store.query<{ month: number }>(
-    `SELECT DISTINCT toYYYYMM(received_at) AS month FROM events WHERE ${scope.events} ORDER BY month`,
+  // A day at a time: a project may have more than one statement gets done in time.
+  const days = await store.query<{ day: number }>(
+    `SELECT DISTINCT toYYYYMMDD(received_at) AS day FROM events WHERE ${scope.events} ORDER BY day`,
   );
-  for (const { month } of months) {
+  for (const { day } of days) {
     await store.command(
       `INSERT INTO erased_events (erasure_id, part, tenant_id, received_at, log_id, log_partition, log_offset, events)
        SELECT ${literal(id)}, ${part}, tenant_id, received_at, log_id, log_partition, log_offset, uniqExact(log_index)
-       FROM events WHERE ${scope.events} AND toYYYYMM(received_at) = ${Math.trunc(month)}
+       FROM events WHERE ${scope.events} AND toYYYYMMDD(received_at) = ${Math.trunc(day)}
        GROUP BY tenant_id, received_at, log_id, log_partition, log_offset
-       SETTINGS max_execution_time = ${ACCOUNT_S}`,
+       SETTINGS max_execution_time = ${ACCOUNT_S}, ${GROUPS_ON_DISK}`,
     );
   }
 }
@@ -128,6 +133,7 @@ const OLD_PARTS_S = 60;
  * minutes, as the new one may not be on the disk itself yet; so while the wait is shorter, what replaces a part is flushed.
  */
 export async function dropFromDisk(store: Store, tenantId: string, signal: AbortSignal): Promise<void> {
+  await refuseDetached(store);
   // Where somebody else has set it, it stays.
   const tables = (await settingsOf(store))
     .filter(({ engine }) => !engine.includes('old_parts_lifetime') || engine.includes(OWN))
@@ -152,6 +158,22 @@ export async function dropFromDisk(store: Store, tenantId: string, signal: Abort
     await pause(PARTS_POLL_MS, signal);
     signal.throwIfAborted();
   }
+  // A start meanwhile may have put one aside.
+  await refuseDetached(store);
+}
+
+/** No query reads them, and nobody but an operator may drop them: they are there since ClickHouse took them for broken. */
+async function refuseDetached(store: Store): Promise<void> {
+  const parts = await store.query<{ part: string }>(
+    `SELECT concat(table, ' ', name) AS part FROM system.detached_parts
+     WHERE database = currentDatabase() AND table IN {tables:Array(String)} ORDER BY part LIMIT 10`,
+    { tables: ERASED_TABLES },
+  );
+  if (parts.length === 0) return;
+  const names = parts.map(({ part }) => part).join(', ');
+  throw new Unavailable(
+    `ClickHouse has detached parts, of ${names}: they may hold rows of it until you drop them`,
+  );
 }
 
 const PARTS_POLL_MS = 2_000;

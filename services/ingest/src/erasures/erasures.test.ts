@@ -3,11 +3,12 @@ import { randomUUID } from 'node:crypto';
 import { emptyDirectory } from '@questlog/runtime/directory/directory';
 import { aLog } from '@questlog/runtime/log/embedded/testing/testLog';
 import { systemClock } from '@questlog/runtime/process/clock';
+import { Unavailable } from '@questlog/runtime/process/errors';
 import { openLogRegistry } from '@questlog/runtime/registry/logRegistry';
 import { createCodec } from '@questlog/runtime/registry/registry';
 import { MAX_ERASED_IDS } from '@questlog/schemas/erased';
 import { anErasure } from '@questlog/schemas/fixtures/builders';
-import { directoryEntry } from '@questlog/schemas/topics/directoryEntry';
+import { directoryEntry, type Erasure } from '@questlog/schemas/topics/directoryEntry';
 import { TOPICS, topicDefinitions } from '@questlog/schemas/topics/topics';
 import { expect, test } from 'vitest';
 import { MAX_ERASED_SESSIONS, MAX_IDS_OF_ERASURE } from './core/scope.ts';
@@ -15,8 +16,16 @@ import { openErasures } from './erasures.ts';
 
 const [TENANT, PROJECT] = [randomUUID(), randomUUID()];
 
-function asking(of: { sessions?: number; reports?: number; known?: number }) {
-  const { sessions = 0, reports = 0, known = 0 } = of;
+interface Asking {
+  readonly sessions?: number;
+  readonly reports?: number;
+  readonly known?: number;
+  readonly earlier?: Erasure[];
+  readonly filedIn?: () => Promise<void>;
+}
+
+function asking(of: Asking) {
+  const { sessions = 0, reports = 0, known = 0, earlier = [], filedIn = async () => {} } = of;
   const rows = Array.from({ length: sessions }, () => ({ projectId: PROJECT, id: randomUUID() }));
   const query = async (sql: string) => {
     if (sql.startsWith('SELECT DISTINCT')) return rows;
@@ -26,6 +35,7 @@ function asking(of: { sessions?: number; reports?: number; known?: number }) {
   const current = {
     ...emptyDirectory(),
     ...{ tenants: new Map([[TENANT, {}]]), projects: new Map([[PROJECT, project]]), erased: { ids: known } },
+    erasures: new Map(earlier.map((one) => [one.id, one])),
   };
   const written: unknown[] = [];
   const change = async (_kind: string, _id: string, decide: () => { entity: unknown; answer: unknown }) => {
@@ -38,6 +48,7 @@ function asking(of: { sessions?: number; reports?: number; known?: number }) {
       directory: { current, change, caughtUp: async () => {} } as never,
       store: { query } as never,
       registered: { caughtUp: async () => {} },
+      filed: { caughtUp: filedIn },
       clock: systemClock,
     },
     () => {},
@@ -79,4 +90,42 @@ test('the largest erasure that is taken fits into a record, with what comes unti
   const value = codec.encode({ tenant: null, project: null, token: null, erasure });
   const record = { key: `erasure:${erasure.id}`, value, headers: {} };
   await expect(log.append(TOPICS.directory, 0, [record])).resolves.toMatchObject({ baseOffset: 0 });
+});
+
+test('a player who is asked for again after a failure has the sessions of the first time: their rows are hidden by then', async () => {
+  const earlier = (player: Erasure['player'], state: Erasure['state']): Erasure => ({
+    ...anErasure({ tenantId: TENANT, player, state }),
+    sessions: [{ projectId: PROJECT, ids: [randomUUID()] }],
+  });
+  const failed = earlier({ externalId: 'kim', deviceId: null }, 'failed');
+  const running = earlier({ externalId: 'kim', deviceId: 'pad' }, 'running');
+  const others = [
+    earlier({ externalId: 'kim', deviceId: null }, 'done'),
+    earlier({ externalId: 'lee', deviceId: null }, 'failed'),
+    earlier({ externalId: null, deviceId: 'pad' }, 'failed'),
+  ];
+  const { erasures, written } = asking({ sessions: 2, earlier: [failed, running, ...others] });
+  await erasures.request({ tenantId: TENANT, player: { externalId: 'kim' } });
+  const [{ sessions }] = written as [Erasure];
+  const ids = sessions?.flatMap((of) => of.ids) ?? [];
+  const first = [failed, running].flatMap((one) => one.sessions ?? []).flatMap((of) => of.ids);
+  expect(ids).toHaveLength(4);
+  expect(ids).toEqual(expect.arrayContaining(first));
+});
+
+test('a session is erased once its reports are in ClickHouse: of one that never gets there nobody would know the links', async () => {
+  const steps: string[] = [];
+  const behind = async () => {
+    throw new Unavailable('the projection has not caught up with the log yet');
+  };
+  const sessionId = randomUUID();
+  const late = asking({ filedIn: behind });
+  await expect(late.erasures.request({ tenantId: TENANT, sessionId })).rejects.toThrow('caught up');
+  expect(late.written).toEqual([]);
+  const inTime = asking({ filedIn: async () => void steps.push(`written: ${inTime.written.length}`) });
+  await inTime.erasures.request({ tenantId: TENANT, sessionId });
+  expect([steps, inTime.written.length]).toEqual([['written: 0'], 1]);
+  // Its links go by their time.
+  await late.erasures.request({ tenantId: TENANT, projectId: PROJECT });
+  expect(late.written).toHaveLength(1);
 });

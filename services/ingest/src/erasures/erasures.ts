@@ -20,6 +20,8 @@ export interface ErasureDeps {
   readonly store: Store;
   /** Of the sessions topic. */
   readonly registered: Pick<Projection, 'caughtUp'>;
+  /** Of the reports'. */
+  readonly filed: Pick<Projection, 'caughtUp'>;
   readonly clock: Clock;
 }
 
@@ -111,6 +113,8 @@ async function sessionsOf(
   asked: Owner & Pick<Erasure, 'sessionId' | 'player' | 'requestedAt'>,
 ): Promise<IdsOfProject[] | null> {
   const { tenantId, projectId, sessionId, player } = asked;
+  // A report whose row is left out, as its session is erased by then, would leave its links with events of others.
+  if (player !== null || sessionId !== null) await deps.filed.caughtUp('all');
   if (player !== null) return await sessionsOfPlayer(deps, asked, player);
   if (sessionId === null) return null;
   const { projects } = deps.directory.current;
@@ -122,10 +126,11 @@ async function sessionsOf(
 }
 
 async function sessionsOfPlayer(
-  { store, registered }: ErasureDeps,
+  { store, registered, directory }: ErasureDeps,
   { tenantId, projectId, requestedAt }: Owner & Pick<Erasure, 'requestedAt'>,
-  { externalId, deviceId }: ErasedPlayer,
+  player: ErasedPlayer,
 ): Promise<IdsOfProject[]> {
+  const { externalId, deviceId } = player;
   // What was answered before this request must be among them.
   await registered.caughtUp('all');
   const conditions = [
@@ -134,11 +139,13 @@ async function sessionsOfPlayer(
     ...(externalId === null ? [] : ['player_external_id = {externalId:String}']),
     ...(deviceId === null ? [] : ['player_device_id = {deviceId:String}']),
   ];
-  const rows = await store.query<{ projectId: string; id: string }>(
+  const stored = await store.query<{ projectId: string; id: string }>(
     `SELECT DISTINCT project_id AS projectId, id FROM sessions WHERE ${conditions.join(' AND ')}
      LIMIT ${MAX_ERASED_SESSIONS + 1}`,
     { tenantId, projectId, externalId, deviceId },
   );
+  const begun = begunSessions(directory.current, { tenantId, projectId }, player);
+  const rows = [...new Map([...stored, ...begun].map((row) => [`${row.projectId}/${row.id}`, row])).values()];
   if (rows.length > MAX_ERASED_SESSIONS) {
     const detail = `more than ${MAX_ERASED_SESSIONS} sessions have it: is it the id of a model, which many players share?`;
     throw refusal(problem('/player', 'field_invalid', detail));
@@ -156,6 +163,28 @@ async function sessionsOfPlayer(
     throw refusal(problem('/player', 'field_invalid', detail));
   }
   return sessions;
+}
+
+/** Of erasures of the same player that have not ended: the rows that told of them may be hidden, and their events not. */
+function begunSessions(
+  { erasures }: Directory,
+  owner: Owner,
+  { externalId, deviceId }: ErasedPlayer,
+): { projectId: string; id: string }[] {
+  const isIn = (of: string | null | undefined, asked: string | null): boolean =>
+    asked === null || of === asked;
+  const same = [...erasures.values()].filter(
+    ({ state, tenantId, player }) =>
+      state !== 'done' &&
+      tenantId === owner.tenantId &&
+      player !== null &&
+      isIn(player.externalId, externalId) &&
+      isIn(player.deviceId, deviceId),
+  );
+  return same
+    .flatMap(({ sessions }) => sessions ?? [])
+    .filter(({ projectId }) => isIn(projectId, owner.projectId))
+    .flatMap(({ projectId, ids }) => ids.map((id) => ({ projectId, id })));
 }
 
 function shown({ id, state, problem: why, found, requestedAt, ...of }: Erasure): ErasureOutput {

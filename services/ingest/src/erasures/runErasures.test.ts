@@ -17,8 +17,8 @@ function ofSessions(count: number): Erasure {
   return anErasure({ tenantId: TENANT, projectId: PROJECT, sessions: [{ projectId: PROJECT, ids }] });
 }
 
-/** Runs it to its end. */
-async function done(erasure: Erasure) {
+/** Runs it to its end. @param files that its reports name. */
+async function done(erasure: Erasure, files: { ids: string[]; uploads: object } | undefined = undefined) {
   const erasures = new Map([[erasure.id, erasure]]);
   const statements: string[] = [];
   const steps: string[] = [];
@@ -30,7 +30,9 @@ async function done(erasure: Erasure) {
   const store = {
     query: async (sql: string) => {
       statements.push(sql);
-      if (sql.includes('DISTINCT toYYYYMM')) return [{ month: 202_611 }];
+      if (sql.includes('attachments.upload_id'))
+        return files === undefined ? [] : [{ projectId: PROJECT, id: randomUUID(), uploads: files.ids }];
+      if (sql.includes('DISTINCT toYYYYMMDD')) return [{ day: 20_261_122 }];
       const asked = /^SELECT count\(\) AS rows FROM (.*)$/.exec(sql)?.[1];
       if (asked === undefined || sql.includes('_row_exists')) return [];
       rows.add(asked);
@@ -52,7 +54,7 @@ async function done(erasure: Erasure) {
       },
     } as never,
     store: store as never,
-    uploads: undefined,
+    uploads: files?.uploads as never,
     letters: { discardOf: async () => 0 },
     isErasedRecord: async () => false,
     projections: [
@@ -95,4 +97,23 @@ test('a projector that is seconds behind all the time is waited for, and says so
   const { limits, waitsFor } = await done(ofSessions(1));
   expect(limits.every((limitMs = 0) => limitMs >= 60_000)).toBe(true);
   expect(waitsFor).toEqual([expect.stringContaining('projector')]);
+});
+
+test('the files of many reports are asked for one by one: all at once were more than a process may have open', async () => {
+  const ids: string[] = Array.from({ length: 50 }, () => randomUUID());
+  let [open, most] = [0, 0];
+  const left = new Set<string>(ids);
+  const uploads = {
+    find: async ({ uploadId }: { uploadId: string }) => {
+      open += 1;
+      most = Math.max(most, open);
+      await new Promise((resolve) => setImmediate(resolve));
+      open -= 1;
+      return left.has(uploadId) ? { description: {} } : undefined;
+    },
+    remove: async ({ uploadId }: { uploadId: string }) => void left.delete(uploadId),
+    list: async function* () {},
+  };
+  const { erasure } = await done(ofSessions(1), { ids, uploads });
+  expect([erasure?.state, erasure?.found.attachments, left.size, most]).toEqual(['done', 50, 0, 1]);
 });

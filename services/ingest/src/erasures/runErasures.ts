@@ -10,7 +10,7 @@ import type { Logger } from '@questlog/runtime/process/logger';
 import { Backoff, Doorbell, pause, settledSoon } from '@questlog/runtime/process/waiting';
 import { ErasedData } from '@questlog/schemas/erased';
 import type { DeadLetter } from '@questlog/schemas/topics/deadLetter';
-import type { Erasure, ErasureFound, IdsOfProject } from '@questlog/schemas/topics/directoryEntry';
+import type { Erasure, ErasureFound, IdsOfProject, Project } from '@questlog/schemas/topics/directoryEntry';
 import type { Projection } from '../known/projection.ts';
 import type { UploadStore } from '../uploads/uploadStore.ts';
 import {
@@ -23,7 +23,7 @@ import {
   scopesOf,
   sumOf,
 } from './core/scope.ts';
-import { type IsErasedRecord, removeFiles, unnamedFiles } from './eraseFiles.ts';
+import { countFiles, type IsErasedRecord, removeFiles, unnamedFiles } from './eraseFiles.ts';
 import { accountFor, countRows, dropFromDisk, hideRows, reportsIn, restoreSettings } from './eraseRows.ts';
 
 export interface ErasureRunDeps {
@@ -224,8 +224,7 @@ class Run {
     const { store, uploads } = this.#deps;
     const rows = await countRows(store, scope);
     const { reports, files } = await reportsIn(store, scope);
-    const isThere = await Promise.all(files.map(async (key) => (await uploads?.find(key)) !== undefined));
-    const attachments = isThere.filter(Boolean).length;
+    const attachments = await countFiles(uploads, files);
     const found = sumOf(this.#found, { ...(part === undefined ? earlyOf(rows) : rows), attachments });
     if (Object.values(found).some((n) => n > 0) || reports.length > 0) await this.#note({ found, reports });
     if (part !== undefined) await accountFor(store, this.#erasure(), scope, part);
@@ -237,9 +236,10 @@ class Run {
   async #removeUnnamed(erasure: Erasure): Promise<void> {
     const { uploads, directory, clock } = this.#deps;
     const { tenantId, projectId } = erasure;
-    const own = [...directory.current.projects.values()].filter((project) => project.tenantId === tenantId);
-    const projects = new Set(projectId === null ? own.map(({ id }) => id) : [projectId]);
-    const { erased } = directory.current;
+    const { erased, projects: all } = directory.current;
+    const isOwn = ({ id, tenantId: owner }: Project): boolean =>
+      projectId === null ? owner === tenantId : id === projectId;
+    const projects = new Map([...all].filter(([, project]) => isOwn(project)));
     const unnamed = await unnamedFiles(uploads, erasure, { erased, projects, nowMs: clock.now() });
     const attachments = await removeFiles(uploads, unnamed);
     this.#found = sumOf(this.#found, { ...NOTHING_FOUND, attachments });

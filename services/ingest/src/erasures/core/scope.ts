@@ -33,11 +33,16 @@ export function scopesOf({ tenantId, projectId, sessions, requestedAt }: Asked):
   if (sessions === null) {
     const owner = ownerOf(tenantId, projectId);
     return [
-      withLinks(owner, {
-        events: `${owner} AND received_at < ${before}`,
-        sessions: `${owner} AND registered_at < ${before}`,
-        report_versions: `${owner} AND received_at < ${before}`,
-      }),
+      withLinks(
+        owner,
+        {
+          events: `${owner} AND received_at < ${before}`,
+          sessions: `${owner} AND registered_at < ${before}`,
+          report_versions: `${owner} AND received_at < ${before}`,
+        },
+        // Events and reports may be past their days, while their links are not.
+        `changed_at < ${before}`,
+      ),
     ];
   }
   return sessions.flatMap(({ projectId: project, ids }) =>
@@ -54,12 +59,18 @@ export function scopesOf({ tenantId, projectId, sessions, requestedAt }: Asked):
   );
 }
 
-function withLinks(owner: string, scope: Omit<ErasedRows, 'report_link_versions'>): ErasedRows {
+/** @param links more of them. */
+function withLinks(
+  owner: string,
+  scope: Omit<ErasedRows, 'report_link_versions'>,
+  links?: string,
+): ErasedRows {
   const reports = `report_id IN (SELECT id FROM report_versions WHERE ${scope.report_versions})`;
   // Of a project's events only those that have links: all of their ids would not fit into memory.
   const withLink = `id IN (SELECT event_id FROM report_link_versions WHERE ${owner})`;
   const events = `event_id IN (SELECT id FROM events WHERE ${scope.events} AND ${withLink})`;
-  return { ...scope, report_link_versions: `${owner} AND (${reports} OR ${events})` };
+  const all = [...(links === undefined ? [] : [links]), reports, events];
+  return { ...scope, report_link_versions: `${owner} AND (${all.join(' OR ')})` };
 }
 
 export function ownerOf(tenantId: string, projectId: string | null): string {
