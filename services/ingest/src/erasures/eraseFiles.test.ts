@@ -44,7 +44,6 @@ test('of a project the files go whose reports are past their days: no row names 
   }));
   const later = { projectId, uploadId: eventId(nowMs + 1, 0, Buffer.alloc(8)) };
   const uploads = {
-    find: async () => ({ description: { sessionId: null } }),
     list: async function* (day: string) {
       for (const key of [...keys, later]) if (dayOf(millisOf(key.uploadId)) === day) yield key;
     },

@@ -57,12 +57,12 @@ export async function unnamedFiles(
   for (let dayMs = nowMs + DAY_MS; dayOf(dayMs) >= dayOf(fromMs); dayMs -= DAY_MS) {
     for await (const key of uploads.list(dayOf(dayMs))) {
       if (!projects.has(key.projectId)) continue;
-      const sessionId = (await uploads.find(key))?.description.sessionId ?? null;
       const { tenantId, sessions, requestedAt } = erasure;
+      const sessionId = sessions === null ? null : (await uploads.find(key))?.description.sessionId;
       const isOfIt =
         sessions === null
           ? millisOf(key.uploadId) < requestedAt
-          : sessionId !== null && erased.hasSession(tenantId, key.projectId, sessionId);
+          : sessionId != null && erased.hasSession(tenantId, key.projectId, sessionId);
       if (isOfIt) found.push(key);
     }
   }
