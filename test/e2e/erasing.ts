@@ -1,0 +1,82 @@
+/** What the stories of erasures share: asking for one, its end, and what is there by then. */
+import { expect } from 'vitest';
+import { eventually, type TestProject } from './builders.ts';
+import type { Product } from './product.ts';
+import { questlogCommand, reaching } from './questlogCommand.ts';
+
+export const ERASURES = '/admin/erasures';
+const TABLES = ['events', 'sessions', 'report_versions', 'report_link_versions'];
+const DONE_WITHIN_MS = 120_000;
+
+/** ClickHouse keeps replaced parts for minutes; where an operator has set less, an erasure leaves it so. */
+export async function keepOldPartsShortly(product: Product): Promise<void> {
+  for (const table of TABLES)
+    await change(product, `ALTER TABLE ${table} MODIFY SETTING old_parts_lifetime = 1`);
+}
+
+/** As whoever may change tables. */
+export async function change(product: Product, sql: string): Promise<string> {
+  const { url, database, username, password } = product.credentials.clickhouse;
+  const headers = { 'X-ClickHouse-User': username, 'X-ClickHouse-Key': password };
+  const answer = await fetch(`${url}/?database=${database}`, { method: 'POST', headers, body: sql });
+  const text = await answer.text();
+  expect([answer.status, text]).toEqual([200, expect.any(String)]);
+  return text;
+}
+
+export async function erase(product: Product, body: object): Promise<string> {
+  const answer = await product.admin('POST', ERASURES, body);
+  expect(answer.status, answer.text()).toBe(202);
+  return answer.json().id;
+}
+
+/** @returns its receipt. */
+export async function done(product: Product, id: string) {
+  const look = async () => (await product.admin('GET', `${ERASURES}/${id}`)).json();
+  const erasure = await eventually(
+    look,
+    ({ state }) => state === 'done' || state === 'failed',
+    DONE_WITHIN_MS,
+  );
+  expect(erasure).toMatchObject({ state: 'done', problem: null });
+  return erasure.receipt;
+}
+
+/** Every row of a project, to the bit. */
+export async function checksumOf(product: Product, { projectId }: TestProject): Promise<unknown> {
+  const sums = TABLES.map(
+    (table) =>
+      `(SELECT (count(), sum(cityHash64(*))) FROM ${table} WHERE project_id = '${projectId}') AS of_${table}`,
+  );
+  return await product.sql(`SELECT ${sums.join(', ')}`);
+}
+
+/** Rows of events, sessions, reports and links. */
+export async function countsOf(product: Product, { projectId }: TestProject): Promise<number[]> {
+  const counts = TABLES.map(
+    (table) => `(SELECT count() FROM ${table} WHERE project_id = '${projectId}') AS of_${table}`,
+  );
+  const [row = {}] = await product.sql(`SELECT ${counts.join(', ')}`);
+  return TABLES.map((table) => Number(row[`of_${table}`]));
+}
+
+/** Resolves once the project has so many events in ClickHouse. */
+export async function storedEvents(
+  product: Product,
+  { projectId }: TestProject,
+  count: number,
+): Promise<void> {
+  const look = () =>
+    product.sql<{ n: string }>(`SELECT count() AS n FROM events WHERE project_id = '${projectId}'`);
+  await eventually(look, ([row]) => Number(row?.n) === count);
+}
+
+export async function verified(product: Product): Promise<void> {
+  const { projectId, token } = { projectId: '', token: product.credentials.token };
+  const env = reaching(product, { projectId, token } as never, product.dataDir);
+  const { code, stdout, stderr } = await questlogCommand(['verify', '--from', '30m'], { env });
+  expect({ code, stdout, stderr }).toMatchObject({
+    code: 0,
+    stderr: expect.stringContaining('nothing differs'),
+  });
+}
