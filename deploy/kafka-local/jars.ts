@@ -1,11 +1,17 @@
 /** The jars of Kafka and of the registry, fetched with Maven once and when the pom changes. */
 import { execFileSync, spawnSync } from 'node:child_process';
+import { createHash } from 'node:crypto';
 import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
-import { dirname, join } from 'node:path';
+import { dirname, join, relative } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { withLock } from './lock.ts';
 
 const POM = fileURLToPath(new URL('./pom.xml', import.meta.url));
+/**
+ * As `sha256sum` writes them. After a change of the pom: look at what is new, then write them with
+ * `cd $jars.unfinished && sha256sum kafka/* registry/*`.
+ */
+const SUMS = fileURLToPath(new URL('./jars.sha256', import.meta.url));
 const JAVA = 'java';
 const MINIMUM_JAVA = 17;
 
@@ -66,16 +72,35 @@ function fetchJars(jars: string): void {
   rmSync(unfinished, { recursive: true, force: true });
   mkdirSync(unfinished, { recursive: true });
   const log = join(dirname(jars), 'maven.log');
-  const args = ['-B', '-ntp', '-f', POM, `-Djars=${unfinished}`, 'generate-resources'];
+  // `-C`: also Maven's own plugin is what its repository says.
+  const args = ['-B', '-ntp', '-C', '-f', POM, `-Djars=${unfinished}`, 'generate-resources'];
   const { status, stdout, stderr } = spawnSync('mvn', args, {
     encoding: 'utf8',
     maxBuffer: 64 * 1024 * 1024,
   });
   writeFileSync(log, stdout + stderr);
   if (status !== 0) throw new Error(`Maven could not fetch the jars; see ${log}`);
+  requireSums(unfinished, readFileSync(SUMS, 'utf8'));
   unpackRegistry(join(unfinished, 'registry'));
   writeFileSync(join(unfinished, 'pom.xml'), readFileSync(POM));
   renameSync(unfinished, jars);
+}
+
+/** @throws naming the files of the folder that are not those of the list, or that it lacks. */
+export function requireSums(folder: string, sums: string): void {
+  const files = readdirSync(folder, { recursive: true, withFileTypes: true }).filter((one) => one.isFile());
+  const found = files.map(({ parentPath, name }) => {
+    const path = join(parentPath, name);
+    return `${createHash('sha256').update(readFileSync(path)).digest('hex')}  ${relative(folder, path)}`;
+  });
+  const listed = sums.trim().split('\n');
+  const names = [...found, ...listed]
+    .filter((line) => !found.includes(line) || !listed.includes(line))
+    .map((line) => line.replace(/^\S+ +/, ''));
+  if (names.length === 0) return;
+  throw new Error(
+    `not what deploy/kafka-local/jars.sha256 says, see ${folder}: ${[...new Set(names)].join(', ')}`,
+  );
 }
 
 function unpackRegistry(registryFolder: string): void {

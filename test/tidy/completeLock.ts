@@ -1,0 +1,30 @@
+/**
+ * `npm run lock:complete`: npm leaves a package of another platform without a checksum where it was not installed. This asks the
+ * registry for each that lacks, and names those that it does not have.
+ */
+import { execFileSync } from 'node:child_process';
+import { readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { ROOT } from './house.ts';
+
+const path = join(ROOT, 'package-lock.json');
+const lock: { packages: Record<string, { version?: string; integrity?: string; link?: boolean }> } =
+  JSON.parse(readFileSync(path, 'utf8'));
+
+for (const [place, entry] of Object.entries(lock.packages)) {
+  if (!place.includes('node_modules/') || entry.link === true || entry.integrity !== undefined) continue;
+  const wanted = `${place.split('node_modules/').at(-1)}@${entry.version}`;
+  const found = integrityOf(wanted);
+  if (found !== '') entry.integrity = found;
+  process.stdout.write(`${wanted}: ${found === '' ? 'the registry does not have it' : found}\n`);
+}
+writeFileSync(path, `${JSON.stringify(lock, null, 2)}\n`);
+
+function integrityOf(wanted: string): string {
+  try {
+    const options = { encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] } as const;
+    return execFileSync('npm', ['view', wanted, 'dist.integrity'], options).trim();
+  } catch {
+    return '';
+  }
+}

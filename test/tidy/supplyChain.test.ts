@@ -1,0 +1,175 @@
+/** What comes from others is what was meant: checksums, licences, and a list of it all. */
+import { spawnSync } from 'node:child_process';
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { expect, onTestFinished, test } from 'vitest';
+import { requireSums } from '../../deploy/kafka-local/jars.ts';
+import { ROOT, textOf } from './house.ts';
+import { expectNone } from './violations.ts';
+
+interface LockEntry {
+  /** Where another package stands in its place. */
+  readonly name?: string;
+  readonly version?: string;
+  readonly integrity?: string;
+  readonly license?: string;
+  readonly link?: boolean;
+  readonly resolved?: string;
+  readonly dependencies?: Readonly<Record<string, string>>;
+  readonly optionalDependencies?: Readonly<Record<string, string>>;
+}
+
+const LOCKS = ['package-lock.json', 'test/mutation/package-lock.json'];
+const lock = entriesOf('package-lock.json');
+/** What the image installs: deploy/Dockerfile names this workspace. */
+const shipped = shippedBy('services/cli');
+
+/**
+ * Without a checksum, since no registry that was within reach has them: npm adds what it finds, `npm run lock:complete` asks for
+ * the rest. A version of its own each, so that an upgrade looks again.
+ */
+const UNKNOWN: readonly string[] = [
+  ...[
+    'android-arm64',
+    'android-x64',
+    'darwin-arm64',
+    'darwin-x64',
+    'linux-arm64-musl',
+    'linux-x64-musl',
+    'win32-arm64',
+    'win32-x64',
+  ].map((name) => `@biomejs/cli-${name}@2.6.8`),
+  ...['darwin-arm64', 'darwin-x64', 'linux-arm64-gnu'].map((name) => `@chdb/lib-${name}@26.7.3-stable.1`),
+  ...['darwin-64', 'darwin-arm64', 'windows-64', 'windows-arm64'].map((name) => `@turbo/${name}@2.11.11`),
+];
+
+/** Each lets Questlog be run, changed and passed on under Apache-2.0, and asks for no more than to be named. */
+const ALLOWED = [
+  'MIT',
+  'Apache-2.0',
+  'ISC',
+  'BSD-2-Clause',
+  'BSD-3-Clause',
+  'BlueOak-1.0.0',
+  '0BSD',
+  'Unlicense',
+];
+/** Of packages that tell none where npm looks, and where they do. */
+const TOLD_ELSEWHERE: Readonly<Record<string, string>> = {
+  '@kafkajs/confluent-schema-registry': 'MIT', // its file LICENSE
+  '@chdb/lib-darwin-arm64': 'Apache-2.0', // the package of linux-x64, of the same source
+  '@chdb/lib-darwin-x64': 'Apache-2.0',
+  '@chdb/lib-linux-arm64-gnu': 'Apache-2.0',
+};
+
+test('every package has a checksum in its lock, so that npm ci takes no other', () => {
+  const lacking = LOCKS.flatMap((path) =>
+    fromRegistry(entriesOf(path)).filter(([, { integrity = '' }]) => !/^sha512-\S{88}$/.test(integrity)),
+  ).map(([path, { version }]) => `${nameOf(path)}@${version}`);
+  expectNone([
+    ...lacking
+      .filter((one) => !UNKNOWN.includes(one))
+      .map((one) => `package-lock.json: ${one} has no SHA-512; run npm run lock:complete`),
+    ...UNKNOWN.filter((one) => !lacking.includes(one)).map(
+      (one) => `test/tidy/supplyChain.test.ts: ${one} has a checksum or is gone; take it out of UNKNOWN`,
+    ),
+  ]);
+});
+
+test('what is shipped may be shipped: each package’s licence is an allowed one', () => {
+  expect(shipped.size).toBeGreaterThan(100);
+  expectNone(
+    [...shipped]
+      .map((path) => ({ name: nameOf(path), licence: lock[path]?.license ?? TOLD_ELSEWHERE[nameOf(path)] }))
+      .filter(({ licence }) => !ALLOWED.includes(licence ?? ''))
+      .map(({ name, licence = 'no licence' }) => `package-lock.json: ${name} has ${licence}`),
+  );
+});
+
+/** Without `--omit dev`, which leaves out what any other workspace also has as a tool: typebox, for one. */
+test('npm run sbom lists every package that is shipped, and no other, with its checksum and licence', () => {
+  const { stdout, stderr } = spawnSync('npm', ['run', '--silent', 'sbom'], {
+    cwd: ROOT,
+    encoding: 'utf8',
+    maxBuffer: 16 * 1024 * 1024,
+  });
+  expect(stdout, stderr).toMatch(/^\{/);
+  interface Component {
+    readonly purl: string;
+    readonly hashes?: readonly unknown[];
+    readonly licenses?: readonly unknown[];
+  }
+  const bom: { bomFormat: string; components: Component[] } = JSON.parse(stdout);
+  expect(bom.bomFormat).toBe('CycloneDX');
+  const listed = bom.components.map(({ purl }) => decodeURIComponent(purl).replace('pkg:npm/', ''));
+  const named = [...shipped].map((path) => `${nameOf(path)}@${lock[path]?.version}`);
+  const others = listed.filter((one) => !one.startsWith('@questlog/'));
+  expect([...new Set(others)].sort()).toEqual([...new Set(named)].sort());
+  const bare = bom.components
+    .filter(({ hashes = [], licenses = [] }) => hashes.length * licenses.length === 0)
+    .map(({ purl }) => decodeURIComponent(purl).replace('pkg:npm/', ''))
+    .filter((one) => !one.startsWith('@questlog/') && !UNKNOWN.includes(one));
+  expect(bare.map((one) => one.replace(/@[^@]+$/, ''))).toEqual(['@kafkajs/confluent-schema-registry']);
+});
+
+test('a jar of the local Kafka that is another than the listed one is not run', () => {
+  const folder = mkdtempSync(join(tmpdir(), 'questlog-jars-'));
+  onTestFinished(() => rmSync(folder, { recursive: true }));
+  mkdirSync(join(folder, 'kafka'));
+  const put = (name: string, text: string) => writeFileSync(join(folder, 'kafka', name), text);
+  put('a.jar', 'a');
+  put('b.jar', 'b');
+  const sums = spawnSync('sha256sum', ['kafka/a.jar', 'kafka/b.jar'], {
+    cwd: folder,
+    encoding: 'utf8',
+  }).stdout;
+  expect(() => requireSums(folder, sums)).not.toThrow();
+  put('b.jar', 'B');
+  expect(() => requireSums(folder, sums)).toThrow(/: kafka\/b\.jar$/);
+  put('b.jar', 'b');
+  put('c.jar', 'c');
+  expect(() => requireSums(folder, sums)).toThrow(/: kafka\/c\.jar$/);
+  rmSync(join(folder, 'kafka/c.jar'));
+  rmSync(join(folder, 'kafka/a.jar'));
+  expect(() => requireSums(folder, sums)).toThrow(/: kafka\/a\.jar$/);
+  const real = textOf('deploy/kafka-local/jars.sha256').trim().split('\n');
+  expect(
+    real.filter((line) => !/^[0-9a-f]{64} {2}(kafka\/\S+\.jar|registry\/\S+\.tar\.gz)$/.test(line)),
+  ).toEqual([]);
+});
+
+function entriesOf(path: string): Record<string, LockEntry> {
+  return JSON.parse(textOf(path)).packages;
+}
+
+/** Less the workspaces. */
+function fromRegistry(entries: Record<string, LockEntry>): [string, LockEntry][] {
+  return Object.entries(entries).filter(([path, { link }]) => path.includes('node_modules/') && !link);
+}
+
+/** Paths of the packages from the registry that a workspace needs, with those of every platform. */
+function shippedBy(workspace: string): Set<string> {
+  const found = new Set([workspace]);
+  for (const path of found) {
+    const { dependencies, optionalDependencies } = lock[path] ?? {};
+    for (const name of Object.keys({ ...dependencies, ...optionalDependencies })) {
+      const place = placeOf(name, path);
+      found.add(lock[place]?.link ? (lock[place].resolved ?? '') : place);
+    }
+  }
+  return new Set([...found].filter((path) => path.includes('node_modules/')));
+}
+
+/** As Node looks: beside the asker, then further up. */
+function placeOf(name: string, asker: string): string {
+  for (let from = asker; ; from = from.slice(0, Math.max(0, from.lastIndexOf('/')))) {
+    const place = from === '' ? `node_modules/${name}` : `${from}/node_modules/${name}`;
+    if (lock[place] !== undefined) return place;
+    if (from === '') throw new Error(`package-lock.json: ${asker} needs ${name}, which is not there`);
+  }
+}
+
+function nameOf(path: string): string {
+  return lock[path]?.name ?? path.split('node_modules/').at(-1) ?? path;
+}
