@@ -87,7 +87,7 @@ function fetchJars(jars: string): void {
 }
 
 /** @throws naming the files of the folder that are not those of the list, or that it lacks. */
-export function requireSums(folder: string, sums: string): void {
+function requireSums(folder: string, sums: string): void {
   const files = readdirSync(folder, { recursive: true, withFileTypes: true }).filter((one) => one.isFile());
   const found = files.map(({ parentPath, name }) => {
     const path = join(parentPath, name);

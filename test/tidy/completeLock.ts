@@ -22,8 +22,10 @@ writeFileSync(path, `${JSON.stringify(lock, null, 2)}\n`);
 
 function integrityOf(wanted: string): string {
   try {
-    const options = { encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] } as const;
-    return execFileSync('npm', ['view', wanted, 'dist.integrity'], options).trim();
+    return execFileSync('npm', ['view', wanted, 'dist.integrity'], {
+      encoding: 'utf8',
+      stdio: ['ignore', 'pipe', 'ignore'],
+    }).trim();
   } catch {
     return '';
   }
