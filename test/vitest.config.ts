@@ -28,8 +28,8 @@ const FAULTS = 'test/{faults,stack}/*.test.ts';
 /** Run a second time among the faults, ten times as long. */
 const LONG_RUNS = ['test/simulation/*.test.ts', 'services/ingest/src/events/core/scanProperties.test.ts'];
 
-/** Floods and malformed input against a product of its own: figures of its memory and its answers. */
-const ABUSE = 'test/abuse/*.test.ts';
+/** Floods and malformed input against a product of its own: figures of its memory and its answers. With what operators do then. */
+const ABUSE = 'test/{abuse,runbooks}/*.test.ts';
 
 const ENGINES_OF_THE_RUN = './engines/globalSetup.ts';
 const PRODUCT_OF_THE_RUN = './e2e/productOfTheRun.ts';
