@@ -1,6 +1,7 @@
 /** The image and docker-compose.yml agree with the rest of the project: versions, images, settings, open ports. */
 import { settings } from '@questlog/standalone/config';
 import { expect, test } from 'vitest';
+import { parse } from 'yaml';
 import { CLICKHOUSE_IMAGE, KAFKA_IMAGE, REGISTRY_IMAGE } from '../engines/images.ts';
 import { lineAt, manifestOf, textOf, workspaces } from './house.ts';
 import { expectNone } from './violations.ts';
@@ -49,6 +50,52 @@ test('docker-compose.yml gives Questlog’s services only settings that there ar
       .filter(({ name }) => !known.includes(name.replace(/_FILE$/, '')))
       .map(({ name, line }) => `docker-compose.yml:${line}: there is no setting ${name}`),
   );
+});
+
+interface Container {
+  readonly image: string;
+  readonly read_only?: boolean;
+  readonly cap_drop?: readonly string[];
+  readonly cap_add?: readonly string[];
+  readonly privileged?: boolean;
+  readonly security_opt?: readonly string[];
+  readonly user?: string;
+  readonly mem_limit?: string;
+  readonly pids_limit?: number;
+  readonly healthcheck?: { readonly test?: readonly string[] };
+}
+
+test('every container of docker-compose.yml is read-only, without rights of root, bounded, and tells whether it is well', () => {
+  const { services }: { services: Record<string, Container> } = parse(compose, { merge: true });
+  expect(Object.keys(services)).toEqual(['ingest', 'linker', 'projector', 'kafka', 'registry', 'clickhouse']);
+  const isOurs = ({ image }: Container): boolean => image.startsWith('questlog:');
+  expectNone(
+    Object.entries(services).flatMap(([name, one]) =>
+      Object.entries({
+        'is not read_only': one.read_only !== true,
+        'does not drop all capabilities': one.cap_drop?.join() !== 'ALL' || one.cap_add !== undefined,
+        'is privileged': one.privileged !== undefined,
+        'may gain privileges': !one.security_opt?.includes('no-new-privileges:true'),
+        'runs as root, or does not say as whom it runs': /^(root|0+)?(:|$)/.test(one.user ?? ''),
+        'has no mem_limit': !/^\d+[mg]$/.test(one.mem_limit ?? ''),
+        'has no pids_limit': !((one.pids_limit ?? 0) > 0),
+        'has no healthcheck': !isOurs(one) && one.healthcheck?.test === undefined,
+      })
+        .filter(([, isWrong]) => isWrong)
+        .map(([what]) => `docker-compose.yml: ${name} ${what}`),
+    ),
+  );
+  expect(dockerfile).toMatch(/^USER node$[\s\S]*^HEALTHCHECK /m);
+});
+
+test('a password that nobody has chosen says what it is, and so does the file that holds it', () => {
+  const given = [...compose.matchAll(/PASSWORD:-(?<value>[^}]*)\}|PASSWORD: +(?<plain>[^$*&\s]\S*)/g)];
+  expect(given.length).toBeGreaterThan(0);
+  expect(new Set(given.map(({ groups }) => groups?.['value'] ?? groups?.['plain']))).toEqual(
+    new Set(['for-development-only']),
+  );
+  expect(compose.slice(0, compose.indexOf('\n\n'))).toContain('`for-development-only`');
+  expect(dockerfile).not.toMatch(/PASSWORD|TOKEN|SECRET/);
 });
 
 test('docker-compose.yml opens ports to its own machine only', () => {
