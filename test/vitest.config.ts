@@ -33,6 +33,7 @@ const ABUSE = 'test/{abuse,runbooks}/*.test.ts';
 
 const ENGINES_OF_THE_RUN = './engines/globalSetup.ts';
 const PRODUCT_OF_THE_RUN = './e2e/productOfTheRun.ts';
+const MIGRATED = './migratedFolder.ts';
 
 /** End-to-end files that run a second time, on Kafka: those that something below the ports can break. */
 const ON_KAFKA_TOO = [
@@ -102,12 +103,18 @@ const TIERS: readonly Tier[] = [
     exclude: [KAFKA, ENGINES, E2E, FAULTS, ABUSE, MONTH],
     order: 0,
   },
-  { name: 'engines', include: [`{services,test}/${ENGINES}`], exclude: [PYTHON, COMPILERS, CUTS], order: 0 },
+  {
+    name: 'engines',
+    include: [`{services,test}/${ENGINES}`],
+    exclude: [PYTHON, COMPILERS, CUTS],
+    globalSetup: [MIGRATED],
+    order: 0,
+  },
   {
     name: 'e2e',
     include: [E2E],
     exclude: [...CLIENT, ...IN_BROWSER],
-    globalSetup: [PRODUCT_OF_THE_RUN],
+    globalSetup: [MIGRATED, PRODUCT_OF_THE_RUN],
     order: 0,
   },
   { name: 'browser', include: IN_BROWSER, globalSetup: [PRODUCT_OF_THE_RUN], isHeavy: true, order: 1 },

@@ -5,10 +5,11 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { expect, test } from 'vitest';
-import { ownEnvironment, removeDataDir, startProduct } from './product.ts';
+import { emptyDataDir, ownEnvironment, removeDataDir, startProduct } from './product.ts';
 import { ownProduct } from './sharedProduct.ts';
 
-const shared = ownProduct();
+/** As a newcomer starts it, who finds all of it made by the product. */
+const shared = ownProduct({ dataDir: emptyDataDir() });
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 const run = promisify(execFile);
 

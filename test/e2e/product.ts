@@ -7,6 +7,7 @@ import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { fillWithTables } from '@questlog/runtime/clickhouse/chdb/testing/migratedFolder';
 import { type ClusterEngines, clusterEngines, clusterEnvironment, removeDeployment } from './cluster.ts';
 
 const ENTRY = fileURLToPath(new URL('../../services/standalone/src/main.ts', import.meta.url));
@@ -72,6 +73,7 @@ export interface Answer {
 }
 
 export interface StartOptions {
+  /** Taken as it is. By default a new one that has the tables already; `emptyDataDir()`: one of a newcomer. */
   readonly dataDir?: string;
   /** Undefined takes a variable away. */
   readonly env?: Record<string, string | undefined>;
@@ -84,8 +86,10 @@ export interface StartOptions {
 const READY_WITHIN_MS = 90_000;
 
 export async function startProduct(options: StartOptions = {}): Promise<Product> {
-  const dataDir = options.dataDir ?? mkdtempSync(join(tmpdir(), 'questlog-'));
-  const services = spawnServices({ ...options, dataDir });
+  const engines = options.engines ?? clusterEngines();
+  const dataDir = options.dataDir ?? emptyDataDir();
+  if (options.dataDir === undefined && engines === undefined) fillWithTables(join(dataDir, 'clickhouse'));
+  const services = spawnServices({ ...options, engines, dataDir });
   const outputs = services.map(collectOutput);
   await Promise.all(services.map((child, index) => ready(child, outputs[index], READY_WITHIN_MS))).catch(
     async (error: unknown) => {
@@ -115,6 +119,10 @@ export async function startProduct(options: StartOptions = {}): Promise<Product>
     stop: (signal = 'SIGTERM') => endAll(signal),
     kill: async () => void (await endAll('SIGKILL')),
   };
+}
+
+export function emptyDataDir(): string {
+  return mkdtempSync(join(tmpdir(), 'questlog-'));
 }
 
 export function reach(credentials: Credentials): Reached {

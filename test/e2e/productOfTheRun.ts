@@ -2,7 +2,7 @@
 import { appendFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { TestProject } from 'vitest/node';
-import { bugsIn, removeDataDir, startProduct } from './product.ts';
+import { bugsIn, emptyDataDir, removeDataDir, startProduct } from './product.ts';
 
 /** On the engines of the run where its tier has some, embedded otherwise. @throws where it does not start or stop. */
 export async function setup(project: TestProject): Promise<(() => Promise<void>) | undefined> {
@@ -12,7 +12,7 @@ export async function setup(project: TestProject): Promise<(() => Promise<void>)
     project.provide('product', undefined);
     return undefined;
   }
-  const product = await startProduct({ engines });
+  const product = await startProduct({ engines, dataDir: emptyDataDir() });
   const outputFile = join(product.dataDir, 'output-of-the-tests');
   product.follow((chunk) => appendFileSync(outputFile, chunk));
   project.provide('product', { credentials: product.credentials, outputFile });

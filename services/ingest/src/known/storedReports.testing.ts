@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { startEmbeddedClickHouse } from '@questlog/runtime/clickhouse/chdb/embeddedClickHouse';
+import { fillWithTables } from '@questlog/runtime/clickhouse/chdb/testing/migratedFolder';
 import { openMigrated } from '@questlog/runtime/clickhouse/migrate';
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import { afterAll, beforeAll } from 'vitest';
@@ -17,6 +18,7 @@ export function sharedStore(): { readonly store: Store } {
   const shared: { store?: Store } = {};
   beforeAll(async () => {
     const directory = mkdtempSync(join(tmpdir(), 'ingest-rows-'));
+    fillWithTables(directory);
     const server = await startEmbeddedClickHouse({ directory, username: 'test', password: PASSWORD });
     const access = { url: server.url, username: 'test', password: PASSWORD, database: 'questlog' };
     const store = await openMigrated(access, MIGRATIONS);

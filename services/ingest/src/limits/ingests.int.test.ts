@@ -14,9 +14,9 @@ const MIGRATIONS = fileURLToPath(new URL('../../../../deploy/clickhouse', import
 const BEGIN_MS = Math.floor(Date.now() / 60_000) * 60_000;
 
 test('those that answered a request of the tenant a moment ago are counted, once each, beside this one', async () => {
-  await using clickhouse = await aClickHouse();
+  await using clickhouse = await aClickHouse({ hasTables: true });
   const { url, username, password } = clickhouse.server;
-  const store = await openMigrated({ url, username, password, database: 'games' }, MIGRATIONS);
+  const store = await openMigrated({ url, username, password, database: 'questlog' }, MIGRATIONS);
   try {
     const [tenantId, quiet, processId] = [randomUUID(), randomUUID(), randomUUID()];
     const answeredAt = (nowMs: number, of: string, at = randomUUID()) =>

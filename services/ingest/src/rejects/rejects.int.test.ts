@@ -35,9 +35,9 @@ async function aProcess(insert: Store['insert'], count: number, nowMs: number): 
 }
 
 test('the rows of several processes add up, also before a merge, and one that is sent twice counts once', async () => {
-  await using clickhouse = await aClickHouse();
+  await using clickhouse = await aClickHouse({ hasTables: true });
   const { url, username, password } = clickhouse.server;
-  const store = await openMigrated({ url, username, password, database: 'games' }, MIGRATIONS);
+  const store = await openMigrated({ url, username, password, database: 'questlog' }, MIGRATIONS);
   try {
     let inserts = 0;
     // The same to the byte, of two processes: both count.

@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { startEmbeddedClickHouse } from '@questlog/runtime/clickhouse/chdb/embeddedClickHouse';
+import { fillWithTables } from '@questlog/runtime/clickhouse/chdb/testing/migratedFolder';
 import { openMigrated } from '@questlog/runtime/clickhouse/migrate';
 import type { Store, StoreOptions } from '@questlog/runtime/clickhouse/store';
 import { type Erased, NOTHING_ERASED } from '@questlog/runtime/consumer/serviceDeps';
@@ -131,6 +132,7 @@ function openLogIn(directory: string) {
 }
 
 async function openTables(directory: string): Promise<Pick<Bench, 'store' | 'access' | 'close'>> {
+  fillWithTables(directory);
   const server = await startEmbeddedClickHouse({ directory, username: 'test', password: PASSWORD });
   const access = { url: server.url, username: 'test', password: PASSWORD, database: 'questlog' };
   const store = await openMigrated(access, MIGRATIONS);

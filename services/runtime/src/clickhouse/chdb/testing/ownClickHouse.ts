@@ -9,6 +9,7 @@ import {
   type EmbeddedClickHouseOptions,
   startEmbeddedClickHouse,
 } from '../embeddedClickHouse.ts';
+import { fillWithTables } from './migratedFolder.ts';
 
 export interface TestServer extends AsyncDisposable {
   server: EmbeddedClickHouse;
@@ -22,8 +23,12 @@ export interface TestServer extends AsyncDisposable {
   number(sql: string): Promise<number>;
 }
 
-export async function aClickHouse(options: Partial<EmbeddedClickHouseOptions> = {}): Promise<TestServer> {
+export async function aClickHouse({
+  hasTables = false,
+  ...options
+}: Partial<EmbeddedClickHouseOptions> & { hasTables?: boolean } = {}): Promise<TestServer> {
   const directory = await mkdtemp(join(tmpdir(), 'questlog-clickhouse-'));
+  if (hasTables) fillWithTables(directory);
   const reader = { username: 'reader', password: 'read-only' };
   const server = await startEmbeddedClickHouse({ directory, password: 'secret', reader, ...options });
   const client = createClient({
