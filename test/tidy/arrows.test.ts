@@ -2,7 +2,7 @@
 import { test } from 'vitest';
 import { packageOf, reached, targetOf } from './graph.ts';
 import { isMain, isTest, workspaceOf } from './house.ts';
-import { parseSources, type Source } from './sources.ts';
+import { type Import, parseSources, type Source } from './sources.ts';
 import { expectNone } from './violations.ts';
 
 const sources = parseSources();
@@ -21,6 +21,15 @@ const STEPS: Readonly<Record<string, number>> = {
   'services/cli': 4,
   test: 5,
 };
+
+/** Where people or supervisors wait for the first line, and the packages that may be loaded before it. */
+const LOADED_BY: readonly (readonly [entry: string, packages: RegExp])[] = [
+  ['services/cli/src/main.ts', /^commander$/],
+  ['services/standalone/src/main.ts', /^(avsc|pino|typebox)$/],
+  ['services/standalone/src/credentials.ts', /^typebox$/],
+  ['services/standalone/src/services.ts', /^(?!kafkajs|@kafkajs|@aws-sdk)/],
+  ['services/runtime/src/clickhouse/chdb/main.ts', /^pino$/],
+];
 
 /** In runtime each room may import what stands lower. */
 const STEPS_OF_RUNTIME: Readonly<Record<string, number>> = {
@@ -209,6 +218,17 @@ test('process.env is read only where a process begins, and in tests', () => {
   );
 });
 
+test('help, refusals and starts load what they need: the rest is imported by the call that needs it', () => {
+  expectNone(
+    LOADED_BY.flatMap(([entry, packages]) =>
+      imports(loadedWith(entry))
+        .filter(({ specifier, target }) => target === undefined && !specifier.startsWith('node:'))
+        .filter(({ specifier }) => !packages.test(specifier))
+        .map(({ at, specifier }) => `${at}: ${specifier} is loaded with ${entry}, which begins without it`),
+    ),
+  );
+});
+
 test('nothing is exported as default, except to vitest', () => {
   expectNone(
     [...sources.values()]
@@ -250,6 +270,15 @@ function circleThrough(path: string): string[] {
   return [...reached(targets(path), follow)].filter(
     (other) => other !== path && reached(targets(other), follow).has(path),
   );
+}
+
+/** The file and all that is loaded before its first line runs, without the types of it. */
+function loadedWith(entry: string): Source[] {
+  const isLoaded = ({ isTypeOnly, isLater }: Import): boolean => !isTypeOnly && !isLater;
+  const walk = { sources, follow: (_: Source, one: Import) => isLoaded(one), throughLiterals: false };
+  return [...reached([entry], walk)]
+    .flatMap((path) => sources.get(path) ?? [])
+    .map((source) => ({ ...source, imports: source.imports.filter(isLoaded) }));
 }
 
 /** Where a process of the product begins. */

@@ -64,7 +64,13 @@ function importsOnly(): ReadonlyMap<string, Source> {
     paths.map((path) => {
       const found = [...textOf(path).matchAll(/ from '(?<specifier>[^']+)'/g)];
       const imports = found.map(({ groups }) => {
-        return { specifier: groups?.['specifier'] ?? '', names: [], isTypeOnly: false, line: 0 };
+        return {
+          specifier: groups?.['specifier'] ?? '',
+          names: [],
+          isTypeOnly: false,
+          isLater: false,
+          line: 0,
+        };
       });
       return [path, { path, imports, uses: [], literals: [], patterns: [], exportedTypes: [] }];
     }),

@@ -36,6 +36,8 @@ export interface Import {
   /** The names that it imports; a default or namespace import has none. */
   readonly names: readonly string[];
   readonly isTypeOnly: boolean;
+  /** By a call, when the file has already been loaded. */
+  readonly isLater: boolean;
   readonly line: number;
 }
 
@@ -111,18 +113,20 @@ function factsOf(path: string, file: SourceFile): Source {
 
 function importOf(node: Node, line: () => number): Import | undefined {
   if (isImportDeclaration(node)) {
-    return { ...importedNames(node), specifier: literalText(node.moduleSpecifier), line: line() };
+    const specifier = literalText(node.moduleSpecifier);
+    return { ...importedNames(node), specifier, isLater: false, line: line() };
   }
   if (isExportDeclaration(node) && node.moduleSpecifier !== undefined) {
     const specifier = literalText(node.moduleSpecifier);
-    return { specifier, names: [], isTypeOnly: node.isTypeOnly, line: line() };
+    return { specifier, names: [], isTypeOnly: node.isTypeOnly, isLater: false, line: line() };
   }
   if (isImportTypeNode(node) && isLiteralTypeNode(node.argument)) {
-    return { specifier: literalText(node.argument.literal), names: [], isTypeOnly: true, line: line() };
+    const specifier = literalText(node.argument.literal);
+    return { specifier, names: [], isTypeOnly: true, isLater: false, line: line() };
   }
   if (isCallExpression(node) && loadsModule(node.expression)) {
     const specifier = literalText(node.arguments[0]);
-    if (specifier !== '') return { specifier, names: [], isTypeOnly: false, line: line() };
+    if (specifier !== '') return { specifier, names: [], isTypeOnly: false, isLater: true, line: line() };
   }
   return undefined;
 }

@@ -56,7 +56,7 @@ async function examine(env: NodeJS.ProcessEnv): Promise<Finding[]> {
   const findings = [nodeFinding(process.versions.node)];
   let config: Settings;
   try {
-    config = settingsOf(env);
+    config = await settingsOf(env);
     if (config.adminUrl === '') (await import('@questlog/standalone/engines')).checkedChoice(config, true);
     findings.push({ check: 'settings', state: 'ok', found: 'valid' });
   } catch (error) {
@@ -97,7 +97,7 @@ async function localFindings(config: Settings): Promise<{ local: Finding[]; kept
   const { credentialsOf } = await import('./reach.ts');
   const { readCredentials } = await import('@questlog/standalone/credentials');
   try {
-    const path = credentialsOf(config);
+    const path = await credentialsOf(config);
     const kept = readCredentials(path);
     if (kept === undefined) {
       const found = `there is no ${path}`;

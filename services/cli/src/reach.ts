@@ -1,9 +1,10 @@
-/** How a command reaches a running Questlog, and how an answer that is no success becomes one sentence. */
-import { loadConfig } from '@questlog/runtime/process/config';
+/**
+ * How a command reaches a running Questlog, and how an answer that is no success becomes one sentence. What reads settings
+ * is loaded by the call: the commands import this file, and `--help` is to come at once.
+ */
 import { Unavailable } from '@questlog/runtime/process/errors';
 import { untilAvailable } from '@questlog/runtime/process/waiting';
-import { isOnKafka, type Settings, settings } from '@questlog/standalone/config';
-import { credentialsPath, readCredentials } from '@questlog/standalone/credentials';
+import type { Settings } from '@questlog/standalone/config';
 import { forTerminal } from './print.ts';
 
 /** A listener. */
@@ -96,9 +97,10 @@ export interface Reach {
  * The kept tokens go to the kept addresses only: an address in the environment needs its token there too.
  * @throws StartRefused for a bad setting.
  */
-export function reach(env: NodeJS.ProcessEnv): Reach {
-  const config = settingsOf(env);
-  const kept = readCredentials(credentialsOf(config));
+export async function reach(env: NodeJS.ProcessEnv): Promise<Reach> {
+  const { readCredentials } = await import('@questlog/standalone/credentials');
+  const config = await settingsOf(env);
+  const kept = readCredentials(await credentialsOf(config));
   const chosen = (name: string, url: string, token: string, keptAt: Address | undefined): Endpoint => {
     if (url !== '') return new Endpoint(url, token);
     if (keptAt !== undefined) return new Endpoint(keptAt.url, token === '' ? keptAt.token : token);
@@ -120,12 +122,16 @@ export function reach(env: NodeJS.ProcessEnv): Reach {
 }
 
 /** @throws StartRefused naming every bad setting. */
-export function settingsOf(env: NodeJS.ProcessEnv): Settings {
+export async function settingsOf(env: NodeJS.ProcessEnv): Promise<Settings> {
+  const { loadConfig } = await import('@questlog/runtime/process/config');
+  const { settings } = await import('@questlog/standalone/config');
   return loadConfig(settings, env, 'QUESTLOG_');
 }
 
 /** The file in which a start keeps them, there or not. */
-export function credentialsOf(config: Settings): string {
+export async function credentialsOf(config: Settings): Promise<string> {
+  const { credentialsPath } = await import('@questlog/standalone/credentials');
+  const { isOnKafka } = await import('@questlog/standalone/config');
   return credentialsPath(config.dataDir, isOnKafka(config));
 }
 

@@ -1,11 +1,6 @@
 /** `questlog verify`: has a running Questlog recount what it was sent, and prints what differs. */
 import { setTimeout as delay } from 'node:timers/promises';
-import {
-  DIFFERENCES,
-  type Difference,
-  type VerifyLine,
-  type VerifySummary,
-} from '@questlog/schemas/http/ledger';
+import type { Difference, VerifyLine, VerifySummary } from '@questlog/schemas/http/ledger';
 import { Command, InvalidArgumentError } from 'commander';
 import { linesOf } from './lines.ts';
 import { example } from './manage.ts';
@@ -52,7 +47,7 @@ export function verifyCommand(at: () => Promise<Reach>): Command {
     }
     if (process.stderr.isTTY) process.stderr.write('\r\x1b[K');
     if (summary === undefined) throw new Error('Questlog broke off before it was done; try again');
-    if (!json) print(differences, summary);
+    if (!json) await print(differences, summary);
     if (summary.differences > 0) process.exitCode = 1;
   });
 }
@@ -83,9 +78,10 @@ async function* piecesOf({ body }: Response): AsyncGenerator<Buffer> {
   for await (const piece of body ?? []) yield Buffer.from(piece);
 }
 
-function print(differences: readonly Difference[], summary: VerifySummary): void {
+async function print(differences: readonly Difference[], summary: VerifySummary): Promise<void> {
   if (differences.length > 0) {
     printRows(differences, COLUMNS, false);
+    const { DIFFERENCES } = await import('@questlog/schemas/http/ledger');
     for (const what of new Set(differences.map((one) => one.what))) {
       process.stderr.write(`${what}: ${DIFFERENCES[what]}\n`);
     }

@@ -4,8 +4,7 @@ import { closeSync, fsyncSync, openSync, readFileSync, renameSync, writeSync } f
 import { join } from 'node:path';
 import { newToken } from '@questlog/ingest/tokens/tokenText';
 import { StartRefused } from '@questlog/runtime/process/errors';
-import Type, { type Static } from 'typebox';
-import { Compile } from 'typebox/compile';
+import Type, { type Static, type TSchema } from 'typebox';
 import { holdsEmbeddedLog } from './dataDir.ts';
 
 const Account = Type.Object({ username: Type.String(), password: Type.String() });
@@ -33,7 +32,6 @@ const Credentials = Type.Object({
 export type Credentials = Static<typeof Credentials>;
 
 const FILE = 'dev-credentials.json';
-const validator = Compile(Credentials);
 
 /**
  * Embedded and on Kafka are two deployments, also in one folder, and neither is to lose how it is reached: the second
@@ -55,7 +53,7 @@ export function loadCredentials(path: string): Credentials {
 export function readCredentials(path: string): Credentials | undefined {
   try {
     const parsed: unknown = JSON.parse(readFileSync(path, 'utf8'));
-    if (validator.Check(parsed)) return parsed;
+    if (isOf(Credentials, parsed)) return parsed as Credentials;
   } catch (cause) {
     if (cause instanceof Error && 'code' in cause && cause.code === 'ENOENT') return undefined;
     throw new StartRefused(`${path} cannot be read; move it away to have new demo credentials`, { cause });
@@ -63,6 +61,18 @@ export function readCredentials(path: string): Credentials | undefined {
   throw new StartRefused(
     `${path} is not what an earlier start wrote; move it away to have new demo credentials`,
   );
+}
+
+/** Objects, texts and a choice are all there is. TypeBox's own check takes longer to load than the rest of a command. */
+function isOf(schema: TSchema, value: unknown): boolean {
+  if (Type.IsUnion(schema)) return schema.anyOf.some((one) => isOf(one, value));
+  if (Type.IsLiteral(schema)) return value === schema.const;
+  if (!Type.IsObject(schema)) return typeof value === 'string';
+  if (typeof value !== 'object' || value === null) return false;
+  return Object.entries<TSchema>(schema.properties).every(([name, property]) => {
+    const field: unknown = Reflect.get(value, name);
+    return field === undefined ? Type.IsOptional(property) : isOf(property, field);
+  });
 }
 
 /** Whole or not at all, readable by the owner only. */

@@ -51,3 +51,28 @@ test.each([
   expect(credentialsPath(folder, isKafkaFirst)).toBe(first);
   expect(credentialsPath(folder, !isKafkaFirst)).toBe(other);
 });
+
+const READER = { username: 'reader', password: 'x' };
+
+test.each<[string, Readonly<Record<string, unknown>>, boolean]>([
+  ['as an earlier start wrote it', {}, true],
+  ['of a version without a reader', { reader: null }, true],
+  ['without an address', { adminUrl: undefined }, false],
+  ['with a number for a token', { token: 7 }, false],
+  ['of a log that there is not', { log: 'pulsar' }, false],
+  ['without ClickHouse', { clickhouse: null }, false],
+  ['with half a reader', { reader: { username: 'reader' } }, false],
+])('a file of credentials %s, with %o, is taken: %s', (_, { reader = READER, ...change }, isTaken) => {
+  const path = join(folder, 'dev-credentials.json');
+  const { clickhouse, ...rest } = loadCredentials(path);
+  const written = {
+    ...rest,
+    log: 'embedded',
+    clickhouse: { ...clickhouse, ...(reader !== null && { reader }) },
+    ...change,
+  };
+  writeFileSync(path, JSON.stringify(written));
+
+  if (isTaken) expect(loadCredentials(path).token).toBe(rest.token);
+  else expect(() => loadCredentials(path)).toThrow('not what an earlier start wrote');
+});

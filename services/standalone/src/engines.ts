@@ -12,13 +12,11 @@ import { reachClickHouse } from '@questlog/runtime/clickhouse/reachClickHouse';
 import { openStore, type Store, type StoreOptions } from '@questlog/runtime/clickhouse/store';
 import { openEmbeddedLog } from '@questlog/runtime/log/embedded/embeddedLog';
 import type { KafkaConnection } from '@questlog/runtime/log/kafka/client/kafkaClient';
-import { openKafkaLog } from '@questlog/runtime/log/kafka/kafkaLog';
 import type { Log } from '@questlog/runtime/log/log';
 import { systemClock } from '@questlog/runtime/process/clock';
 import { messageOf, StartRefused } from '@questlog/runtime/process/errors';
 import type { Lifecycle } from '@questlog/runtime/process/lifecycle';
 import type { Logger } from '@questlog/runtime/process/logger';
-import { openConfluentRegistry } from '@questlog/runtime/registry/confluentRegistry';
 import { openLogRegistry } from '@questlog/runtime/registry/logRegistry';
 import type { SchemaRegistry } from '@questlog/runtime/registry/registry';
 import { topicDefinitions } from '@questlog/schemas/topics/topics';
@@ -94,7 +92,7 @@ export async function openEngines(deps: EngineDeps): Promise<Engines> {
   const partitions = settings.partitions || (kafka === undefined ? EMBEDDED_PARTITIONS : KAFKA_PARTITIONS);
   await log.ensureTopics(topicDefinitions(partitions));
   await warnOfAnotherLog(log, store, deps.logger);
-  const registry = kafka === undefined ? await openLogRegistry(log) : confluentRegistry(deps);
+  const registry = kafka === undefined ? await openLogRegistry(log) : await confluentRegistry(deps);
   return { log, registry, store, reader: openReader(deps, clickhouse), clickhouse, problem };
 }
 
@@ -200,12 +198,15 @@ function embeddedLog({ embedded }: EngineDeps): Promise<Log> {
   return openEmbeddedLog({ directory: join(embedded?.dataDir ?? '', 'log'), clock: systemClock });
 }
 
-function kafkaLog({ settings, logger }: EngineDeps, connection: KafkaConnection): Promise<Log> {
+/** Kafka's clients are a tenth of what a start loads: only where they are used. */
+async function kafkaLog({ settings, logger }: EngineDeps, connection: KafkaConnection): Promise<Log> {
+  const { openKafkaLog } = await import('@questlog/runtime/log/kafka/kafkaLog');
   const { prefix, kafkaReplicationFactor: replicationFactor } = settings;
-  return openKafkaLog({ connection, prefix, replicationFactor, logger });
+  return await openKafkaLog({ connection, prefix, replicationFactor, logger });
 }
 
-function confluentRegistry({ settings, logger }: EngineDeps): SchemaRegistry {
+async function confluentRegistry({ settings, logger }: EngineDeps): Promise<SchemaRegistry> {
+  const { openConfluentRegistry } = await import('@questlog/runtime/registry/confluentRegistry');
   return openConfluentRegistry({
     url: settings.registryUrl,
     username: settings.registryUsername,

@@ -9,9 +9,7 @@ import { createLifecycle, stopOnSignals } from '@questlog/runtime/process/lifecy
 import { createLogger } from '@questlog/runtime/process/logger';
 import { banner } from './banner.ts';
 import { settings } from './config.ts';
-import { checkedChoice } from './engines.ts';
 import { SERVICES } from './serviceNames.ts';
-import { startServices } from './services.ts';
 
 // Before anything is written: what tenants send is for nobody else on this machine.
 process.umask(0o077);
@@ -47,14 +45,18 @@ try {
     process.exit(0);
   }
   const config = loadConfig(settings, process.env, 'QUESTLOG_');
+  const { checkedChoice } = await import('./engines.ts');
+  const choice = checkedChoice(config, service === 'standalone');
   if (flags['check-config'] === true) {
-    const { kafka } = checkedChoice(config, service === 'standalone');
-    const shown = { ...shownConfig(settings, config), log: kafka === undefined ? 'embedded' : 'kafka' };
+    const log = choice.kafka === undefined ? 'embedded' : 'kafka';
+    const shown = { ...shownConfig(settings, config), log };
     process.stdout.write(`${JSON.stringify(shown, null, 2)}\n`);
     process.exit(0);
   }
   stopOnSignals(lifecycle, logger);
-  const running = await startServices({ service, settings: config, logger, lifecycle });
+  // Most of what a start loads: once nothing is wrong with the settings.
+  const { startServices } = await import('./services.ts');
+  const running = await startServices({ service, settings: config, choice, logger, lifecycle });
   running.failed.catch(stopBroken);
   const seconds = (performance.now() - startedAtMs) / 1000;
   const isTerminal = process.stdout.isTTY;

@@ -32,7 +32,7 @@ import {
 } from './credentials.ts';
 import { littleRoom, openDataDir } from './dataDir.ts';
 import { ensureDemo, ensureDemoSession } from './demo.ts';
-import { checkedChoice, type EngineChoice, openEngines } from './engines.ts';
+import { type EngineChoice, openEngines } from './engines.ts';
 import type { ServiceName } from './serviceNames.ts';
 
 /** Of a projector alone. A newcomer reads what was just written: there, twice as often. */
@@ -61,13 +61,13 @@ export interface Kept {
 interface Deps {
   readonly service: ServiceName;
   readonly settings: Settings;
+  readonly choice: EngineChoice;
   readonly logger: Logger;
   readonly lifecycle: Lifecycle;
 }
 
 export async function startServices(deps: Deps): Promise<Running> {
-  const { service, settings, logger, lifecycle } = deps;
-  const choice = checkedChoice(settings, service === 'standalone');
+  const { service, settings, choice, logger, lifecycle } = deps;
   const { toGames, toOperators, ofClickHouse } = addressesOf(settings);
   if (hasIngest(service)) await checkAddress(toGames);
   await checkAddress(toOperators);

@@ -1,7 +1,6 @@
 /** `questlog simulate`: plays a game over HTTP into a project of its own, and counts whether ClickHouse holds all of it. */
 import { randomBytes } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
-import { SCOPES } from '@questlog/schemas/topics/directoryEntry';
 import { eventId } from '@questlog/schemas/uuid';
 import { Command, Option } from 'commander';
 import { INTERRUPTED, onInterrupt } from '../interrupt.ts';
@@ -86,6 +85,7 @@ async function newProject(
     tenants.find((tenant) => tenant.name === STUDIO) ??
     (await admin.json('POST', '/admin/tenants', { body: { name: STUDIO } }));
   const project = await admin.json('POST', '/admin/projects', { body: { tenantId, name, revision: 'B' } });
+  const { SCOPES } = await import('@questlog/schemas/topics/directoryEntry');
   const { token } = await admin.json('POST', '/admin/tokens', {
     body: { projectId: project.id, scopes: SCOPES },
   });

@@ -1,8 +1,13 @@
 /** The settings of JWTs: whose are taken, and what their claims mean here. */
-import { JWT_ALGORITHMS, type JwtOptions } from '@questlog/ingest/tokens/jwt/jwtVerifier';
+import type { JwtOptions } from '@questlog/ingest/tokens/jwt/jwtVerifier';
 import { setting } from '@questlog/runtime/process/config';
 import { StartRefused } from '@questlog/runtime/process/errors';
 import Type, { type Static } from 'typebox';
+
+/** Those whose verification takes a public key: with a secret one, whoever knows the public key could sign. */
+const JWT_ALGORITHMS: readonly string[] = [
+  ...['RS256', 'RS384', 'RS512', 'PS256', 'PS384', 'PS512', 'ES256', 'ES384', 'ES512', 'EdDSA', 'Ed25519'],
+];
 
 export const jwtSettings = {
   jwksUrl: setting.optional({

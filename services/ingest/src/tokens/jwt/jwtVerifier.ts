@@ -12,16 +12,11 @@ import { errors, type JWTPayload, jwtVerify } from 'jose';
 import { Rejected } from '../../rejected.ts';
 import { issuerKeys } from './issuerKeys.ts';
 
-/** Those whose verification takes a public key: with a secret one, whoever knows the public key could sign. */
-export const JWT_ALGORITHMS: readonly string[] = [
-  ...['RS256', 'RS384', 'RS512', 'PS256', 'PS384', 'PS512', 'ES256', 'ES384', 'ES512', 'EdDSA', 'Ed25519'],
-];
-
 export interface JwtOptions {
   readonly jwksUrl: URL;
   readonly issuer: string;
   readonly audience: string;
-  /** Of `JWT_ALGORITHMS`. */
+  /** Whose verification takes a public key: with a secret one, whoever knows the public key could sign. */
   readonly algorithms: readonly string[];
   readonly clockSkewSeconds: number;
   /** Names of claims. */

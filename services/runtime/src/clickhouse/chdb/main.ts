@@ -2,10 +2,7 @@
  * The embedded ClickHouse as a process of its own, on a directory: that of a standalone Questlog, which supervises it; or,
  * until SIGTERM, one that several Questlog processes share where there is no ClickHouse server. Not for production.
  */
-import Type from 'typebox';
-import { loadConfig, setting } from '../../process/config.ts';
 import { messageOf } from '../../process/errors.ts';
-import { createLifecycle, stopOnSignals } from '../../process/lifecycle.ts';
 import { createLogger } from '../../process/logger.ts';
 import { type EmbeddedClickHouse, startEmbeddedClickHouse } from './embeddedClickHouse.ts';
 import { PROCESS_CONCURRENT_QUERIES, PROCESS_CONCURRENT_READERS } from './engine/limits.ts';
@@ -19,60 +16,10 @@ const PLACES = {
   maxConcurrentReaders: PROCESS_CONCURRENT_READERS,
 };
 
-const settings = Type.Object({
-  directory: setting.text({
-    env: 'EMBEDDED_CLICKHOUSE_DIRECTORY',
-    default: '.data/clickhouse',
-    description: 'Folder of the data; one process at a time.',
-  }),
-  port: setting.integer({
-    env: 'EMBEDDED_CLICKHOUSE_PORT',
-    default: 8123,
-    minimum: 0,
-    maximum: 65_535,
-    description: 'Port on 127.0.0.1; 0 takes any free one.',
-  }),
-  username: setting.text({
-    env: 'EMBEDDED_CLICKHOUSE_USERNAME',
-    default: 'questlog',
-    description: 'The user that may do everything in it.',
-  }),
-  password: Type.String({
-    env: 'EMBEDDED_CLICKHOUSE_PASSWORD',
-    minLength: 1,
-    description: 'Its password; there is none by default.',
-  }),
-  readerPassword: setting.secret({
-    env: 'EMBEDDED_CLICKHOUSE_READER_PASSWORD',
-    description: 'Of the user `reader`, which only reads; nobody has it where there is none.',
-  }),
-});
-
 // With a channel, a supervisor has started this (`engineProcess.ts`); without one, somebody who sends SIGTERM.
-if (process.send === undefined) await runAlone();
+// What reads settings is loaded there alone: it would take half of what a supervised start computes before its engine.
+if (process.send === undefined) await (await import('./alone.ts')).runAlone(PLACES);
 else runSupervised();
-
-async function runAlone(): Promise<void> {
-  // Its rows and accounts are nobody else's; a supervised one has this from its supervisor.
-  process.umask(0o077);
-  const logger = createLogger('embedded-clickhouse');
-  const lifecycle = createLifecycle(logger);
-  try {
-    const { password, readerPassword, ...config } = loadConfig(settings, process.env, 'EMBEDDED_CLICKHOUSE_');
-    stopOnSignals(lifecycle, logger);
-    const server = await startEmbeddedClickHouse({
-      ...config,
-      password,
-      ...(readerPassword === '' ? {} : { reader: { username: 'reader', password: readerPassword } }),
-      ...PLACES,
-    });
-    lifecycle.onStop('embedded ClickHouse', () => server.close());
-    process.stdout.write(`ready: ClickHouse on ${server.url}, user ${server.username}\n`);
-  } catch (error) {
-    process.stderr.write(`embedded ClickHouse: cannot start: ${messageOf(error)}\n`);
-    process.exit(1);
-  }
-}
 
 /**
  * Until the supervisor says stop, or is gone. A terminal's signals reach the whole process group; they are ignored here, as

@@ -1,0 +1,61 @@
+/** The embedded ClickHouse without a supervisor, by settings in the environment. */
+import Type from 'typebox';
+import { loadConfig, setting } from '../../process/config.ts';
+import { messageOf } from '../../process/errors.ts';
+import { createLifecycle, stopOnSignals } from '../../process/lifecycle.ts';
+import { createLogger } from '../../process/logger.ts';
+import { type EmbeddedClickHouseOptions, startEmbeddedClickHouse } from './embeddedClickHouse.ts';
+
+type Places = Pick<EmbeddedClickHouseOptions, 'maxConcurrentQueries' | 'maxConcurrentReaders'>;
+
+const settings = Type.Object({
+  directory: setting.text({
+    env: 'EMBEDDED_CLICKHOUSE_DIRECTORY',
+    default: '.data/clickhouse',
+    description: 'Folder of the data; one process at a time.',
+  }),
+  port: setting.integer({
+    env: 'EMBEDDED_CLICKHOUSE_PORT',
+    default: 8123,
+    minimum: 0,
+    maximum: 65_535,
+    description: 'Port on 127.0.0.1; 0 takes any free one.',
+  }),
+  username: setting.text({
+    env: 'EMBEDDED_CLICKHOUSE_USERNAME',
+    default: 'questlog',
+    description: 'The user that may do everything in it.',
+  }),
+  password: Type.String({
+    env: 'EMBEDDED_CLICKHOUSE_PASSWORD',
+    minLength: 1,
+    description: 'Its password; there is none by default.',
+  }),
+  readerPassword: setting.secret({
+    env: 'EMBEDDED_CLICKHOUSE_READER_PASSWORD',
+    description: 'Of the user `reader`, which only reads; nobody has it where there is none.',
+  }),
+});
+
+/** Until SIGTERM. */
+export async function runAlone(places: Places): Promise<void> {
+  // Its rows and accounts are nobody else's; a supervised one has this from its supervisor.
+  process.umask(0o077);
+  const logger = createLogger('embedded-clickhouse');
+  const lifecycle = createLifecycle(logger);
+  try {
+    const { password, readerPassword, ...config } = loadConfig(settings, process.env, 'EMBEDDED_CLICKHOUSE_');
+    stopOnSignals(lifecycle, logger);
+    const server = await startEmbeddedClickHouse({
+      ...config,
+      password,
+      ...(readerPassword === '' ? {} : { reader: { username: 'reader', password: readerPassword } }),
+      ...places,
+    });
+    lifecycle.onStop('embedded ClickHouse', () => server.close());
+    process.stdout.write(`ready: ClickHouse on ${server.url}, user ${server.username}\n`);
+  } catch (error) {
+    process.stderr.write(`embedded ClickHouse: cannot start: ${messageOf(error)}\n`);
+    process.exit(1);
+  }
+}
