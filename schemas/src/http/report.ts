@@ -53,7 +53,7 @@ const optional = {
     Type.String({
       ...Uuid,
       description:
-        'A UUID that the client makes for this report: a repeat with it is answered 200, whatever else differs. Not beside `id`.',
+        'A UUID that the client makes for this report: a repeat with it is answered 200, whatever else it says, also what a first one is refused for. Not beside `id`.',
     }),
   ),
   sessionId: Type.Optional(Uuid),

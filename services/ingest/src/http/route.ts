@@ -50,6 +50,8 @@ export function jsonBody(): Middleware {
     enableTypes: ['json'],
     jsonLimit: String(MAX_JSON_BYTES),
     strict: false,
+    // co-body would take a body with `__proto__` for no JSON. Here it is a field like any other that nobody knows.
+    ...{ onProtoPoisoning: 'ignore' },
     onerror: (error) => {
       const status: unknown = Reflect.get(error, 'status');
       if (status === 413)
@@ -89,8 +91,8 @@ export function checkedBody<T extends TSchema>(
 function withoutNulls(schema: TSchema, body: object): Record<string, unknown> {
   const properties: unknown = Reflect.get(schema, 'properties');
   const takesNull = (name: string): boolean => {
-    const property: unknown =
-      typeof properties === 'object' && properties !== null ? Reflect.get(properties, name) : {};
+    if (typeof properties !== 'object' || properties === null) return false;
+    const property: unknown = Object.hasOwn(properties, name) ? Reflect.get(properties, name) : undefined;
     return typeof property !== 'object' || property === null || 'anyOf' in property;
   };
   return Object.fromEntries(

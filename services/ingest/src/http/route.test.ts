@@ -1,0 +1,33 @@
+/** Names of fields that mean something in JavaScript mean nothing in a body. */
+import { randomUUID } from 'node:crypto';
+import type { Principal } from '@questlog/runtime/directory/directory';
+import { TenantInput } from '@questlog/schemas/http/admin';
+import { expect, onTestFinished, test } from 'vitest';
+import type { UploadStore } from '../uploads/uploadStore.ts';
+import { checkedBody } from './route.ts';
+import { listenForUploads } from './uploadRoutes.testing.ts';
+
+test('__proto__ is a field that nobody knows, at the top and further in: it is ignored and named', async () => {
+  const store = {
+    describe: async () => {},
+    address: async () => 'http://127.0.0.1/',
+  } as unknown as UploadStore;
+  const principal = { project: { id: randomUUID() } } as unknown as Principal;
+  const listener = await listenForUploads({ store, principal });
+  onTestFinished(() => listener.close());
+  const body =
+    '{"fileName":"a.txt","attachmentType":"other","mimeType":"text/plain","__proto__":{"fileName":7},"more":{"__proto__":1}}';
+  const headers = { 'Content-Type': 'application/json' };
+  const url = `http://127.0.0.1:${listener.port}/v1/ingest/uploads`;
+  const answer = await fetch(url, { method: 'POST', headers, body });
+
+  expect(answer.status, await answer.text()).toBe(201);
+  expect(answer.headers.get('Questlog-Ignored-Fields')).toBe('"/__proto__", "/more"');
+});
+
+test.each(['{"name":"x","__proto__":{"id":7}}', '{"name":"x","__proto__":null}'])(
+  'a body that allows no others refuses it: %s',
+  (body) => {
+    expect(() => checkedBody(TenantInput)(JSON.parse(body))).toThrow('there is no field __proto__');
+  },
+);
