@@ -1,15 +1,15 @@
-/** Shares ClickHouse between the tenants that read. One may have all of it, as long as no other waits. */
+/** Shares ClickHouse, or whatever else few can have at once, between tenants. One may have all of it, as long as no other waits. */
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import { Unavailable } from '@questlog/runtime/process/errors';
 
 /** Queries of reads at once. The embedded ClickHouse runs eight: what is stored comes beside them. */
 const READS_AT_ONCE = 6;
-/** Queries of one tenant that wait; past it a read is told to come again. */
+/** Of one tenant that wait; past it the next is told to come again. */
 const MAX_WAITING = 256;
 
 /** A query names its project or its tenant. */
 export function sharedReads(store: Store, projects: ReadonlyMap<string, { tenantId: string }>): Store {
-  const shares = new Shares();
+  const shares = new Shares('reads', READS_AT_ONCE);
   return {
     ...store,
     query: (sql, params = {}, settings = {}) => {
@@ -25,15 +25,24 @@ interface Share {
   readonly waiting: (() => void)[];
 }
 
-class Shares {
-  /** Of tenants that have a query; the one that was served last stands last. */
+export class Shares {
+  /** Of tenants that have work here; the one that was served last stands last. */
   readonly #shares = new Map<string, Share>();
-  #free = READS_AT_ONCE;
+  readonly #what: string;
+  #free: number;
 
+  /** @param what is shared, for those that find too many waiting. */
+  constructor(what: string, atOnce: number) {
+    this.#what = what;
+    this.#free = atOnce;
+  }
+
+  /** @throws Unavailable where too many of the tenant wait already. */
   async run<T>(tenantId: string, work: () => Promise<T>): Promise<T> {
     const share = this.#shares.get(tenantId) ?? { running: 0, waiting: [] };
     this.#shares.set(tenantId, share);
-    if (share.waiting.length >= MAX_WAITING) throw new Unavailable('too many reads of this tenant at once');
+    if (share.waiting.length >= MAX_WAITING)
+      throw new Unavailable(`too many ${this.#what} of this tenant at once`);
     const turn = new Promise<void>((start) => share.waiting.push(start));
     this.#startNext();
     await turn;

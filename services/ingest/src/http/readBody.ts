@@ -7,6 +7,7 @@ import type { IncomingMessage } from 'node:http';
 import { Unavailable } from '@questlog/runtime/process/errors';
 import { inflate, isInflatable } from '@questlog/runtime/process/inflate';
 import { LIMITS } from '@questlog/schemas/http/event';
+import { Shares } from '../events/readShares.ts';
 import { Rejected } from '../rejected.ts';
 
 /** All requests of a process share these while their bodies are read. */
@@ -17,6 +18,11 @@ export interface Bodies {
 
 /** Bytes of bodies that the process holds at once. */
 const MAX_BYTES_IN_FLIGHT = 256 * 1024 * 1024;
+/**
+ * Of brotli. Beside what it gives out, such a decoder keeps the window that its stream asks for, up to 16 MiB, and no parameter
+ * of Node's bounds it. One has a whole body before it starts, and is done within milliseconds.
+ */
+const DECODERS_AT_ONCE = 4;
 /** A body that brings less than so much in so long has come to a halt. */
 const STALL_MS = 5_000;
 const STALL_BYTES = 16 * 1024;
@@ -34,6 +40,7 @@ export interface HeldBody {
 
 /** Shares the memory for request bodies between tenants. One may take all of it, as long as no other wants a part. */
 export class BodyBudget {
+  readonly decoders = new Shares('bodies in brotli', DECODERS_AT_ONCE);
   readonly #gauge: { set(value: number): void };
   readonly #bodies = new Set<HeldBody>();
   #bytes = 0;
@@ -180,12 +187,15 @@ async function collect(
   await collectPlain(request, held, (chunk) => sent.add(chunk));
   if (coding === undefined) return sent.whole();
   const inflated = new LimitedChunks(budget, held);
-  try {
+  const decode = async (): Promise<void> => {
     const limits = { maxMembers: coding === 'zstd' ? MAX_FRAMES : 1, maxWindowLog: MAX_WINDOW_LOG };
     for await (const chunk of inflate([sent.whole()], coding, limits)) {
       if (request.socket.destroyed) throw aborted();
       inflated.add(chunk);
     }
+  };
+  try {
+    await (coding === 'br' ? budget.decoders.run(held.tenantId, decode) : decode());
   } catch (cause) {
     if (cause instanceof Rejected || cause instanceof Unavailable) throw cause;
     throw new Rejected('invalid_encoding', 'the body does not decode as its Content-Encoding says', {
