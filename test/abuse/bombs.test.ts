@@ -56,6 +56,18 @@ test.each([
   },
 );
 
+test('a body in brotli of another tenant is taken beside 64 bombs', async () => {
+  const [bomb, other] = [brotliCompressSync(INFLATED, BROTLI), await shared.aProject({ revision: 'A' })];
+  const [body, br] = [
+    brotliCompressSync(JSON.stringify([anEvent({ sessionId: other.sessionId })])),
+    { 'Content-Encoding': 'br' },
+  ];
+  const bombs = Array.from({ length: AT_ONCE }, () => game.post(bomb, br));
+
+  expect((await other.post(body, br)).status).toBe(201);
+  await Promise.all(bombs);
+});
+
 test.each([
   ['a million levels', `${'['.repeat(1_000_000)}`],
   ['a million levels in a payload', `{"eventType":"x","payload":${'{"a":'.repeat(1_000_000)}`],
