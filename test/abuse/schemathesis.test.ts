@@ -37,17 +37,20 @@ test.each([
     const { code, output } = await run(python, [
       ...['-m', 'schemathesis.cli', '--config-file', `${FOLDER}/schemathesis.toml`, 'run'],
       ...[`${credentials[url]}/openapi.json`, '-H', `Authorization: Bearer ${credentials[token]}`],
-      ...['--exclude-path', without, '-n', String(EXAMPLES), '--phases', 'examples,coverage,fuzzing'],
+      ...['--exclude-path', without, '-n', String(EXAMPLES)],
       // The short form tries the same each time; the long one draws.
       ...(isLong ? [] : ['--seed', '1']),
       ...['--continue-on-failure', '--no-shrink', '--generation-database', 'none', '--no-color'],
       ...['--suppress-health-check', 'all', '--warnings', 'off', '--request-timeout', '30'],
     ]);
     const cases = /(\d+) generated/.exec(output)?.[1] ?? '0';
+    // From one operation to the next, by the ids that it was answered.
+    const links = /API Links: +(\d+) covered/.exec(output)?.[1] ?? '0';
     expect(code, output.slice(0, 20_000)).toBe(0);
     expect(Number(cases)).toBeGreaterThan(100);
+    expect(Number(links)).toBeGreaterThan(0);
     tell(`Schemathesis, the document of the listener of ${listener}`, {
-      tried: `${cases} requests, ${EXAMPLES} examples an operation`,
+      tried: `${cases} requests, ${EXAMPLES} examples an operation, ${links} links between them`,
       held: 'no 5xx, no answer that is not in the document, no contradiction',
     });
   },
