@@ -152,7 +152,7 @@ describe.concurrent('a token', () => {
       projectId: game.projectId,
       scopes: ['read'],
       expiresAt: '2198-12-31T23:00:00.000Z',
-      ...{ perAddress: null, lastUsedAt: null, rotatedFrom: null, rotatedTo: null },
+      ...{ perAddress: null, buildIds: null, lastUsedAt: null, rotatedFrom: null, rotatedTo: null },
       createdAt: expect.stringMatching(TIMESTAMP),
     });
   });

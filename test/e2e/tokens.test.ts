@@ -238,6 +238,14 @@ describe('a JWT of the issuer', () => {
     expect((await get(token)).json().detail).toMatch(/has expired$/);
   });
 
+  test('writes for the builds that it names', async () => {
+    const [mine, other] = [anUnknownId(), anUnknownId()];
+    const jwt = aJwt({ questlog_builds: mine });
+    const post = (buildId: string) => game.post(anEvent({ buildId }), bearer(jwt).headers);
+
+    expect([(await post(mine)).status, (await post(other)).json().code]).toEqual([201, 'build_not_allowed']);
+  });
+
   test('writes nothing while its project is suspended', async () => {
     const project = `/admin/projects/${game.projectId}`;
     await shared.product.admin('PATCH', project, { suspended: true });

@@ -145,11 +145,21 @@ export const RetentionOutput = Type.Object({
     { description: 'Empty for one project: a topic holds those of all.' },
   ),
 });
+/** Of one token: a patch on a few platforms. */
+const MAX_BUILDS = 32;
 const perAddress = Nullable(
   Type.Object(
     { requestsPerSecond: Type.Integer({ minimum: 1, maximum: 1_000_000 }) },
     { ...only, description: 'What each address may send with it, an ingest; null: any.' },
   ),
+);
+
+const buildIds = Nullable(
+  Type.Array(Uuid, {
+    minItems: 1,
+    maxItems: MAX_BUILDS,
+    description: 'What it writes must be of one of these builds, or of none; null: of any.',
+  }),
 );
 
 export const TokenInput = Type.Object(
@@ -163,6 +173,7 @@ export const TokenInput = Type.Object(
     ),
     expiresAt: Type.Optional(Nullable(Timestamp)),
     perAddress: Type.Optional(perAddress),
+    buildIds: Type.Optional(buildIds),
   },
   only,
 );
@@ -199,6 +210,7 @@ export const TokenOutput = Type.Object({
   scopes: Type.Array(scope),
   expiresAt: Nullable(Timestamp),
   perAddress,
+  buildIds,
   lastUsedAt: Nullable(Timestamp),
   rotatedFrom: Nullable(Uuid),
   rotatedTo: Nullable(Uuid),

@@ -28,6 +28,7 @@ export const PROBLEMS = {
   unauthorized: [401, 'No valid access token'],
   forbidden: [403, 'The access token lacks a scope'],
   suspended: [403, 'The project or its tenant is suspended'],
+  build_not_allowed: [403, 'The access token is for other builds'],
   switched_off: [403, 'An operator has switched such events off'],
   invalid_upload_address: [403, 'The upload address is not valid or has expired'],
   not_found: [404, 'Not found'],

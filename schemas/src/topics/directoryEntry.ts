@@ -91,6 +91,8 @@ export interface Token {
   readonly expiresAt: number | null;
   /** How many requests a second an address may send with it; null or absent: any. */
   readonly addressRequestsPerSecond?: number | null;
+  /** Of which it may write events, sessions and reports; null or absent: all. */
+  readonly buildIds?: readonly string[] | null;
   /** The token that it takes the place of; null or absent: it is nobody's successor. */
   readonly rotatedFrom?: string | null;
   /** The token that takes its place; null or absent: none. */
@@ -236,6 +238,7 @@ const token = record('Token', [
   { name: 'scopes', type: { type: 'array', items: 'string' } },
   optional('expiresAt', 'long'),
   optional('addressRequestsPerSecond', 'int'),
+  optional('buildIds', { type: 'array', items: UUID }),
   optional('rotatedFrom', UUID),
   optional('rotatedTo', UUID),
   optional('firstId', UUID),

@@ -13,7 +13,7 @@ import type { Reach } from './reach.ts';
 
 const TENANT = ['id', 'name', 'monthlySoftQuota', 'spread', 'limits', 'suspended', 'createdAt'];
 const PROJECT = ['id', 'tenantId', 'name', 'revision', 'limits', 'suspended', 'retentionDays', 'createdAt'];
-const TOKEN = ['id', 'projectId', 'scopes', 'expiresAt', 'lastUsedAt', 'rotatedTo', 'createdAt'];
+const TOKEN = ['id', 'projectId', 'scopes', 'buildIds', 'expiresAt', 'lastUsedAt', 'rotatedTo', 'createdAt'];
 
 export function manageCommands(at: () => Promise<Reach>): Command[] {
   return [tenants(at), projects(at), tokens(at), consoleAddress(at)];
@@ -112,13 +112,16 @@ function tokens(at: () => Promise<Reach>): Command {
       .option('--scopes <scopes>', 'events:write, reports:write, read; the first two unless given', (text) =>
         text.split(','),
       )
+      .option('--builds <ids>', 'that it writes for, with commas between; all unless given', (text) =>
+        text.split(','),
+      )
       .option('--expires <time>', 'ISO 8601; never unless given')
       .option('--per-address <requests>', 'that an address may send a second; any unless given', wholeNumber)
       .option('--json', 'for programs'),
     'questlog tokens create --project 0b0a4c0e-5a3f-4a55-9a3c-5b6f0d6f6a11 --scopes events:write,reports:write',
-  ).action(async ({ project, scopes, expires, perAddress, json }) => {
+  ).action(async ({ project, scopes, builds, expires, perAddress, json }) => {
     const limit = perAddress === undefined ? {} : { perAddress: { requestsPerSecond: perAddress } };
-    const input: TokenInput = { projectId: project, scopes, expiresAt: expires, ...limit };
+    const input: TokenInput = { projectId: project, scopes, buildIds: builds, expiresAt: expires, ...limit };
     await write(at, 'POST', '/admin/tokens', { input, columns: ['id', 'token'], json });
   });
   rotate(group, at);

@@ -29,6 +29,7 @@ interface Token {
   readonly id: string;
   readonly projectId: string;
   readonly scopes: readonly string[];
+  readonly buildIds: readonly string[] | null;
   readonly expiresAt: string | null;
   readonly lastUsedAt: string | null;
   readonly createdAt: string;
@@ -181,6 +182,7 @@ function tokenColumns(projects: ReadonlyMap<string, string>, onRevoke: (token: T
   return [
     { title: 'Project', of: ({ projectId }: Token) => projects.get(projectId) ?? projectId },
     { title: 'May', of: ({ scopes }: Token) => scopes.join(', ') },
+    { title: 'For builds', of: ({ buildIds }: Token) => buildIds?.join(', ') ?? 'all' },
     {
       title: 'Expires',
       of: ({ expiresAt }: Token) =>

@@ -168,6 +168,7 @@ function tokenOperations(
           sha256: sha256Hex(token),
           scopes: [...new Set(input.scopes ?? DEFAULT_SCOPES)],
           addressRequestsPerSecond: input.perAddress?.requestsPerSecond ?? null,
+          buildIds: input.buildIds == null ? null : eachOnce(input.buildIds),
           expiresAt: input.expiresAt == null ? null : expiryOf(input.expiresAt, clock.now()),
           createdAt: clock.now(),
         };
@@ -184,6 +185,11 @@ function tokenOperations(
       if (current.uses.has(id)) await put('use', id, null);
     },
   };
+}
+
+/** In lower case. */
+function eachOnce(ids: readonly string[]): string[] {
+  return [...new Set(ids.flatMap((id) => canonicalUuid(id) ?? []))];
 }
 
 function tenantOf(current: Directory, id: string): Tenant {
@@ -235,6 +241,7 @@ function tokenShown(
     expiresAt: expiresAt === null ? null : formatMillis(expiresAt),
     perAddress:
       of.addressRequestsPerSecond == null ? null : { requestsPerSecond: of.addressRequestsPerSecond },
+    buildIds: of.buildIds ?? null,
     lastUsedAt: usedAt === null ? null : formatMillis(usedAt),
     ...{ rotatedFrom: rotatedFrom ?? null, rotatedTo: rotatedTo ?? null },
     createdAt: formatMillis(createdAt),

@@ -102,9 +102,9 @@ export function sizeProblems(pointer: string, bytes: number, maxBytes: number): 
   return bytes > maxBytes ? [problem(pointer, 'field_too_large', detail)] : [];
 }
 
-/** 400 wins over 413, which wins over 404; every problem is named whatever the status. */
+/** 400 wins over 413, which wins over 403 and that over 404; every problem is named whatever the status. */
 export function bodyVerdict(errors: readonly ElementProblem[]): Rejected {
-  const status = [400, 413, 404].find((one) => errors.some(({ code }) => statusOf(code) === one));
+  const status = [400, 413, 403, 404].find((one) => errors.some(({ code }) => statusOf(code) === one));
   const decisive = errors.filter(({ code }) => statusOf(code) === status);
   const [first] = decisive;
   const codes = new Set(decisive.map(({ code }) => code));

@@ -114,12 +114,12 @@ async function check(
   { principal, idempotencyKey, isLenient }: IngestRequest,
   elements: Elements,
 ): Promise<Placed> {
-  const { tenant, project } = principal;
+  const { tenant, project, buildIds } = principal;
   const { problems } = elements;
   const refusal = problems.length > 0 && !isLenient ? () => verdictOn(problems) : undefined;
   const known = await findSessions(sessions, principal, sessionsOf(elements.drafts), refusal);
   const lane = laneOfSession(idempotencyKey ?? crypto.randomUUID(), tenant.spread);
-  return placeDrafts(elements, known, { lane, projectId: project.id });
+  return placeDrafts(elements, known, { lane, projectId: project.id, buildIds });
 }
 
 async function storeOnce(deps: IngestDeps, request: IngestRequest, { drafts }: Placed): Promise<Done> {

@@ -55,9 +55,9 @@ export function authenticate(header: string | undefined, deps: CallerDeps, jwt?:
 
 /** Whoever was authenticated before, as the directory is now. @throws Rejected 401 where the token is no longer valid. */
 export function authenticateAgain(principal: Principal, deps: CallerDeps): Principal {
-  const { tokenId, jwtEndsAtMs, project, scopes } = principal;
+  const { tokenId, jwtEndsAtMs, project, scopes, buildIds = null } = principal;
   if (jwtEndsAtMs === undefined) return ofToken(tokenId ?? '', deps);
-  return ofJwt({ id: tokenId ?? '', projectId: project.id, scopes, endsAtMs: jwtEndsAtMs }, deps);
+  return ofJwt({ id: tokenId ?? '', projectId: project.id, scopes, buildIds, endsAtMs: jwtEndsAtMs }, deps);
 }
 
 /** @throws Rejected 403 without the scope. */

@@ -18,6 +18,7 @@ import {
 import { eventId, uuidV8 } from '@questlog/schemas/uuid';
 import { bodyVerdict } from '../core/fieldProblems.ts';
 import type { Span } from '../core/scanObject.ts';
+import { otherBuild } from '../core/tokenBuilds.ts';
 import {
   type CreatedEvent,
   type Placed,
@@ -108,7 +109,7 @@ async function check(
   body: Buffer,
   isStrict: boolean,
 ): Promise<Checked> {
-  const { tenant, project, revision } = principal;
+  const { tenant, project, revision, buildIds } = principal;
   const draft = readReport(body, revision, isStrict);
   const { sessionId, problems, clientRequestId } = draft;
   const requestId = idOf(project.id, clientRequestId);
@@ -122,17 +123,18 @@ async function check(
   // Whoever names a request sends it until it is taken: what time took away does not refuse it.
   const isKept = clientRequestId !== null;
   const drafts = isKept ? draft.drafts.map((event) => withoutUnknown(event, known)) : draft.drafts;
-  const placed = placeDrafts({ drafts, problems: [] }, known, { lane, projectId: project.id });
+  const placed = placeDrafts({ drafts, problems: [] }, known, { lane, projectId: project.id, buildIds });
   const session = sessionId === null ? undefined : known.get(sessionId);
   const isUnknown = sessionId !== null && session === undefined && !isKept;
+  const [sessionLane, buildId] = [session?.lane ?? null, draft.buildId ?? session?.buildId ?? null];
   const all = [
     ...problems,
     ...(isUnknown ? [unknownSession(0, sessionId, project.id)] : []),
+    ...otherBuild(buildIds, buildId),
     ...placed.problems.map(insideEvents),
   ];
   if (all.length > 0) throw bodyVerdict(all);
   const attachments = await checkedAttachments(deps, project.id, draft);
-  const [sessionLane, buildId] = [session?.lane ?? null, draft.buildId ?? session?.buildId ?? null];
   const knownId = session === undefined ? null : sessionId;
   return { ...placed, draft, id, sessionId: knownId, sessionLane, buildId, attachments, body };
 }

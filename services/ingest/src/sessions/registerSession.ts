@@ -5,7 +5,9 @@ import type { Clock } from '@questlog/runtime/process/clock';
 import type { SessionCreated } from '@questlog/schemas/http/session';
 import { laneOfSession } from '@questlog/schemas/partition';
 import { eventId } from '@questlog/schemas/uuid';
+import { bodyVerdict } from '../core/fieldProblems.ts';
 import { formatMicros } from '../core/occurredAt.ts';
+import { otherBuild } from '../core/tokenBuilds.ts';
 import type { KnownSession } from '../known/core/packedSessions.ts';
 import { knownSession, type Sessions } from '../known/sessions.ts';
 import { Rejected } from '../rejected.ts';
@@ -14,11 +16,14 @@ import { readSessionInput } from './core/sessionInput.ts';
 /** @throws Rejected for what the game must change, Unavailable for what it may send again. */
 export async function registerSession(
   { sessions, clock }: { sessions: Sessions; clock: Clock },
-  { tenant, project }: Principal,
+  { tenant, project, buildIds }: Principal,
   body: Buffer,
   isStrict = false,
 ): Promise<{ status: 200 | 201; body: SessionCreated; ignored: readonly string[] }> {
   const { id: givenId, ignored, ...content } = readSessionInput(body, project.id, isStrict);
+  const pointer = content.build === null ? '/buildId' : '/build';
+  const refused = otherBuild(buildIds, content.buildId, { index: 0, pointer });
+  if (refused.length > 0) throw bodyVerdict(refused);
   const registeredAt = clock.now();
   const sessionId = givenId ?? eventId(registeredAt, 0, randomBytes(8));
   const lane = laneOfSession(sessionId, tenant.spread);

@@ -35,6 +35,7 @@ export async function rotateToken(
     const entity: Token = {
       ...{ id, projectId: old.projectId, sha256: sha256Hex(text), scopes: old.scopes },
       addressRequestsPerSecond: old.addressRequestsPerSecond ?? null,
+      buildIds: old.buildIds ?? null,
       expiresAt: expiresAt == null ? sameLife(old, expiresAt, nowMs) : expiryOf(expiresAt, nowMs),
       ...{ rotatedFrom: old.id, rotatedTo: null, firstId: old.firstId ?? old.id, createdAt: nowMs },
     };

@@ -39,6 +39,8 @@ export interface Principal {
   readonly firstTokenId?: string;
   /** Absent: any. */
   readonly addressRequestsPerSecond?: number;
+  /** Of which it may write; absent: of all. */
+  readonly buildIds?: readonly string[];
   /** Of a JWT, which the directory does not know: when it ends. */
   readonly jwtEndsAtMs?: number;
 }
@@ -94,10 +96,10 @@ export function tokenWith(directory: Directory, text: string): Token | undefined
 /** Whom a token stands for, whether or not it has expired. Undefined: its project or tenant is not there. */
 export function principalOf(
   directory: Directory,
-  token: Pick<Token, 'id' | 'firstId' | 'projectId' | 'scopes' | 'addressRequestsPerSecond'>,
+  token: Pick<Token, 'id' | 'firstId' | 'projectId' | 'scopes' | 'addressRequestsPerSecond' | 'buildIds'>,
   defaultRevision: Revision,
 ): Principal | undefined {
-  const { id: tokenId, firstId, scopes, addressRequestsPerSecond: perAddress } = token;
+  const { id: tokenId, firstId, scopes, addressRequestsPerSecond: perAddress, buildIds } = token;
   const project = directory.projects.get(token.projectId);
   const tenant = project && directory.tenants.get(project.tenantId);
   if (project === undefined || tenant === undefined) return undefined;
@@ -106,6 +108,7 @@ export function principalOf(
     ...{ tenant, project, revision, scopes, tokenId },
     ...(firstId != null && { firstTokenId: firstId }),
     ...(perAddress != null && { addressRequestsPerSecond: perAddress }),
+    ...(buildIds != null && { buildIds }),
   };
 }
 

@@ -52,6 +52,12 @@ export const jwtSettings = {
     description:
       'The claim with the scopes, separated by spaces or as a list. Those of other services are ignored.',
   }),
+  jwtBuildsClaim: setting.text({
+    env: 'QUESTLOG_JWT_BUILDS_CLAIM',
+    default: 'questlog_builds',
+    description:
+      'The claim with the ids of the builds that a JWT may write for, separated by spaces or as a list. Without it: for all.',
+  }),
 } as const;
 
 const schema = Type.Object(jwtSettings);
@@ -82,6 +88,7 @@ export function jwtOptions(settings: Readonly<Static<typeof schema>>): JwtOption
         project: settings.jwtProjectClaim,
         tenant: settings.jwtTenantClaim,
         scopes: settings.jwtScopeClaim,
+        builds: settings.jwtBuildsClaim,
       },
     },
   };

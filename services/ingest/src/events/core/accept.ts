@@ -7,6 +7,7 @@ import type { ElementProblem } from '@questlog/schemas/http/problem';
 import { partitionOf } from '@questlog/schemas/partition';
 import type { AcceptedEvent, EventsAccepted, Revision } from '@questlog/schemas/topics/eventsAccepted';
 import { eventId, millisOf, uuidV8 } from '@questlog/schemas/uuid';
+import { otherBuild } from '../../core/tokenBuilds.ts';
 import type { Draft, Elements } from './envelope.ts';
 
 /** A draft whose partition is known. */
@@ -154,7 +155,7 @@ export interface Placed {
 
 /**
  * An event lies where its session does, or else in the request's `own` lane, and is of its session's build unless it
- * names one. A session that is not `known` is a problem.
+ * names one. A session that is not `known` is a problem, and so is another build than the token writes for.
  */
 export function placeDrafts(
   { drafts, problems }: Elements,
@@ -162,21 +163,28 @@ export function placeDrafts(
     string,
     { readonly lane: number; readonly buildId: string | null; readonly player: number }
   >,
-  own: { readonly lane: number; readonly projectId: string },
+  own: {
+    readonly lane: number;
+    readonly projectId: string;
+    readonly buildIds?: readonly string[] | undefined;
+  },
 ): Placed {
   const placed: PlacedDraft[] = [];
-  const unknown: ElementProblem[] = [];
+  const found: ElementProblem[] = [];
   for (const draft of drafts) {
     const { index, sessionId } = draft;
     const session = sessionId === null ? undefined : known.get(sessionId);
     if (sessionId !== null && session === undefined) {
-      unknown.push(unknownSession(index, sessionId, own.projectId));
+      found.push(unknownSession(index, sessionId, own.projectId));
     } else {
       const buildId = draft.buildId ?? session?.buildId ?? null;
+      const other = otherBuild(own.buildIds, buildId, { index, pointer: '/buildId' });
+      found.push(...other);
+      if (other.length > 0) continue;
       placed.push({ ...draft, buildId, lane: session?.lane ?? own.lane, player: session?.player });
     }
   }
-  const all = [...problems, ...unknown].sort((a, b) => a.index - b.index);
+  const all = [...problems, ...found].sort((a, b) => a.index - b.index);
   return { drafts: placed, problems: all };
 }
 

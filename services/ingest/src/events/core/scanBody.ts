@@ -131,6 +131,7 @@ export function verdictOn(problems: readonly ElementProblem[]): Rejected {
   const errors = problems;
   if (statuses.has(400)) return new Rejected('invalid_elements', detail, { errors });
   if (statuses.has(413)) return new Rejected('event_too_large', detail, { errors });
-  if (statuses.has(403)) return new Rejected('switched_off', detail, { errors });
+  const forbidden = problems.find(({ code }) => statusOf(code) === 403);
+  if (forbidden !== undefined) return new Rejected(forbidden.code, detail, { errors });
   return new Rejected('unknown_session', detail, { errors });
 }

@@ -171,8 +171,8 @@ function ingestOperation(): object {
     ),
     400: problem('The body or an element is not valid. Every bad element is named.'),
     403: problem(
-      'The access token lacks the scope, the project or its tenant is suspended, or an operator has switched such events ' +
-        'off (`switched_off`), and says why.',
+      'The access token lacks the scope or is for other builds (`build_not_allowed`), the project or its tenant is ' +
+        'suspended, or an operator has switched such events off (`switched_off`), and says why.',
     ),
     404: problem('A session does not exist in the project.'),
     413: problem('The body, the array or an event is too large.'),

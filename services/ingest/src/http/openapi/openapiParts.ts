@@ -35,7 +35,9 @@ export const COMMON = {
 
 /** Of whatever writes. */
 export const WRITES = {
-  403: problem('The access token lacks the scope, or the project or its tenant is suspended.'),
+  403: problem(
+    'The access token lacks the scope or is for other builds (`build_not_allowed`), or the project or its tenant is suspended.',
+  ),
   429: {
     ...problem('The project or its tenant sends more than its limits allow. Nothing was stored.'),
     headers: {

@@ -39,6 +39,7 @@ describe('a JWT of the issuer', () => {
     expect(await verifier.verify(text)).toEqual({
       id: expect.stringMatching(/^[0-9a-f-]{36}$/),
       ...{ projectId: PROJECT, tenantId: TENANT, scopes: ['events:write', 'reports:write'] },
+      buildIds: null,
       endsAtMs: nowMs + 10 * MINUTES + 30 * SECONDS,
     });
   });
@@ -48,6 +49,20 @@ describe('a JWT of the issuer', () => {
     const text = aJwt({ header: { alg: 'ES256', kid: 'two' }, key: ec.privateKey, claims });
 
     expect(await verifier.verify(text)).toMatchObject({ scopes: ['read'], tenantId: undefined });
+  });
+
+  test('may name the builds that it writes for, as a list or with spaces between', async () => {
+    const [one, two] = [PROJECT, TENANT];
+    for (const claim of [[one.toUpperCase(), two], `${one} ${two}`]) {
+      const verified = await verifier.verify(aJwt({ claims: { questlog_builds: claim } }));
+      expect(verified.buildIds).toEqual([one, two]);
+    }
+    for (const claim of ['', null, 7, [one, 'all'], {}]) {
+      await expectRefusal(
+        aJwt({ claims: { questlog_builds: claim } }),
+        'its claim questlog_builds is missing, or is no UUID',
+      );
+    }
   });
 
   test('is the same caller in each of its tokens, and another one than another subject’s or issuer’s', async () => {
@@ -275,7 +290,12 @@ function aVerifier(
   const options: JwtOptions = {
     ...{ jwksUrl: new URL(url), issuer: ISSUER, audience: 'questlog', algorithms: ['RS256', 'ES256'] },
     ...{ clockSkewSeconds: 30 },
-    claims: { project: 'questlog_project', tenant: 'questlog_tenant', scopes: 'scope' },
+    claims: {
+      project: 'questlog_project',
+      tenant: 'questlog_tenant',
+      scopes: 'scope',
+      builds: 'questlog_builds',
+    },
     ...given,
   };
   return { verifier: openJwtVerifier(options, { clock: { now: () => nowMs }, logger }), logged: told };

@@ -20,7 +20,7 @@ export interface JwtOptions {
   readonly algorithms: readonly string[];
   readonly clockSkewSeconds: number;
   /** Names of claims. */
-  readonly claims: { readonly project: string; readonly tenant: string; readonly scopes: string };
+  readonly claims: Readonly<Record<'project' | 'tenant' | 'scopes' | 'builds', string>>;
 }
 
 export interface VerifiedJwt {
@@ -30,6 +30,8 @@ export interface VerifiedJwt {
   /** Undefined: it names none. */
   readonly tenantId?: string | undefined;
   readonly scopes: readonly Scope[];
+  /** Of which it may write; null: of all. */
+  readonly buildIds: readonly string[] | null;
   /** With the skew of clocks. */
   readonly endsAtMs: number;
 }
@@ -78,8 +80,7 @@ function claimed(payload: JWTPayload, { claims, clockSkewSeconds }: JwtOptions, 
   if (typeof sub !== 'string' || sub === '') throw invalid('its claim sub is not a text');
   const endsAtMs = Math.floor((exp + clockSkewSeconds) * 1000);
   if (exp * 1000 - nowMs > MAX_LIFE_MS) throw invalid('its claim exp is more than 24 hours ahead');
-  const uuidIn = (claim: string): string => {
-    const value = payload[claim];
+  const uuidIn = (claim: string, value = payload[claim]): string => {
     const id = typeof value === 'string' ? canonicalUuid(value) : undefined;
     if (id === undefined) throw invalid(`its claim ${claim} is missing, or is no UUID`);
     return id;
@@ -93,15 +94,21 @@ function claimed(payload: JWTPayload, { claims, clockSkewSeconds }: JwtOptions, 
     projectId: uuidIn(claims.project),
     tenantId: payload[claims.tenant] === undefined ? undefined : uuidIn(claims.tenant),
     scopes: scopesIn(payload[claims.scopes]),
+    buildIds: listIn(payload[claims.builds])?.map((one) => uuidIn(claims.builds, one)) ?? null,
     endsAtMs,
   };
 }
 
-/** As OAuth has them, separated by spaces (RFC 8693, section 4.2), or a list. Those of other services are none of ours. */
+/** Those of other services are none of ours. */
 function scopesIn(claim: unknown): readonly Scope[] {
-  const named: readonly unknown[] =
-    typeof claim === 'string' ? claim.split(' ') : Array.isArray(claim) ? claim : [];
+  const named = listIn(claim) ?? [];
   return SCOPES.filter((scope) => named.includes(scope));
+}
+
+/** As OAuth has lists, separated by spaces (RFC 8693, section 4.2), or as one; whatever else is a list of itself. */
+function listIn(claim: unknown): readonly unknown[] | undefined {
+  if (claim === undefined || Array.isArray(claim)) return claim;
+  return typeof claim === 'string' ? claim.split(' ') : [claim];
 }
 
 /** Undefined for what is not the token's fault. */
