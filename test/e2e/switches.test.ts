@@ -238,6 +238,32 @@ test('the command line shows the switches, puts a new one first and lifts all of
   expect(await switchesOf(game)).toEqual([]);
 });
 
+test('a list that has changed since it was read is not replaced: a 412, and nothing is lost', async () => {
+  const game = await shared.aProject();
+  const { adminUrl, adminToken } = shared.product.credentials;
+  const url = `${adminUrl}/admin/projects/${game.projectId}/switches`;
+  const ask = async (ifMatch: string, reason: string) => {
+    const headers = { Authorization: `Bearer ${adminToken}`, 'Content-Type': 'application/json' };
+    const body = JSON.stringify([{ action: 'reject', eventType: 'frame', reason }]);
+    return await fetch(url, { method: 'PUT', headers: { ...headers, 'If-Match': ifMatch }, body });
+  };
+  const read = await shared.product.admin('GET', `/admin/projects/${game.projectId}/switches`);
+  const empty = read.headers.get('etag') ?? '';
+  const first = await ask(`W/"x", ${empty}`, 'first');
+  const second = await ask(empty, 'second');
+
+  expect([first.status, second.status, Object(await second.json()).code]).toEqual([
+    ...[200, 412, 'precondition_failed'],
+  ]);
+  const now = await shared.product.admin('GET', `/admin/projects/${game.projectId}/switches`);
+  expect(now.headers.get('etag')).toBe(first.headers.get('etag'));
+  expect(now.json()).toMatchObject([{ reason: 'first' }]);
+  for (const none of [`W/${first.headers.get('etag')}`, '"x",', 'x']) {
+    expect((await ask(none, 'not of this list')).status).toBe(412);
+  }
+  expect((await ask('*', 'whatever is there')).status).toBe(200);
+});
+
 test('a switch that is not clear is refused, and those before stay', async () => {
   const game = await shared.aProject({ revision: 'B' });
   const good = { action: 'reject', eventType: 'x', reason: 'R' };

@@ -39,6 +39,7 @@ export const PROBLEMS = {
   conflict: [409, 'The id is taken by other content'],
   already_running: [409, 'One of them runs already'],
   already_decided: [409, 'It was decided before'],
+  precondition_failed: [412, 'It has changed since it was asked for'],
   body_too_large: [413, 'The body is too large'],
   batch_too_large: [413, 'The array has too many elements'],
   field_too_large: [413, 'A field is too large'],

@@ -3,12 +3,15 @@ import type { SwitchInput, SwitchOutput } from '@questlog/schemas/http/admin';
 import { Command, InvalidArgumentError, Option } from 'commander';
 import { example, wholeNumber } from '../manage.ts';
 import { printRows } from '../print.ts';
-import type { Reach } from '../reach.ts';
+import { type Endpoint, type Reach, Refused } from '../reach.ts';
 
 const OF_WHAT = ['eventType', 'buildId', 'playerShare'];
 const COLUMNS = ['number', 'action', 'sampleRate', ...OF_WHAT, 'until', 'reason'];
 const PROJECT = '0b0a4c0e-5a3f-4a55-9a3c-5b6f0d6f6a11';
 const BUILD = '74cfa6a7-bf22-8fde-ad8c-b9a9e8750976';
+const MAX_TRIES = 2;
+const OTHERS =
+  'somebody else has changed the switches of this project twice meanwhile; nothing was changed, try again';
 const UNIT_MS = { m: 60_000, h: 3_600_000, d: 86_400_000 };
 
 type At = () => Promise<Reach>;
@@ -83,8 +86,7 @@ async function add({ admin }: Reach, project: string, options: AddOptions): Prom
     until: until ?? null,
     reason,
   };
-  const others: SwitchOutput[] = await admin.json('GET', pathOf(project));
-  print(await admin.json('PUT', pathOf(project), { body: [first, ...others] }), json);
+  print(await change(admin, project, (others) => [first, ...others]), json);
 }
 
 async function clear(
@@ -93,11 +95,42 @@ async function clear(
   number: number | undefined,
   isJson: boolean,
 ): Promise<void> {
-  const known: SwitchOutput[] = number === undefined ? [] : await admin.json('GET', pathOf(project));
-  if (number !== undefined && known[number - 1] === undefined)
-    throw new Error(`there is no switch ${number}`);
-  const left = known.filter((_, i) => i + 1 !== number);
-  print(await admin.json('PUT', pathOf(project), { body: left }), isJson);
+  let lifted: string[] | undefined;
+  const left = await change(admin, project, (known) => {
+    const texts = known.map((one) => JSON.stringify(one));
+    // What somebody has added since the first look is not meant, whatever its number.
+    lifted ??= number === undefined ? texts : texts.slice(Math.max(0, number - 1), number);
+    if (number !== undefined && lifted.length === 0) throw new Error(`there is no switch ${number}`);
+    const still = [...lifted];
+    return known.filter((_, i) => {
+      const at = still.indexOf(texts[i] ?? '');
+      if (at >= 0) still.splice(at, 1);
+      return at < 0;
+    });
+  });
+  print(left, isJson);
+}
+
+/**
+ * Replaces the list that was read and no other, so that what somebody else changes at the same time is not lost.
+ * @param next is asked once more where the list has changed meanwhile.
+ */
+async function change(
+  admin: Endpoint,
+  project: string,
+  next: (known: readonly SwitchOutput[]) => readonly SwitchInput[],
+): Promise<SwitchOutput[]> {
+  const path = pathOf(project);
+  for (let tries = 1; ; tries += 1) {
+    const read = await admin.request('GET', path);
+    const headers = { 'If-Match': read.headers.get('ETag') ?? '*' };
+    try {
+      return await admin.json('PUT', path, { body: next(JSON.parse(await read.text())), headers });
+    } catch (error) {
+      if (!(error instanceof Refused) || error.code !== 'precondition_failed') throw error;
+      if (tries === MAX_TRIES) throw new Error(OTHERS, { cause: error });
+    }
+  }
 }
 
 function print(switches: readonly SwitchOutput[], isJson: boolean): void {

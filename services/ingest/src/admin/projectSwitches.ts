@@ -1,4 +1,5 @@
 /** What operators turn off or sample in a flood: the switches of a project, kept in the directory with it. */
+import { sha256Hex } from '@questlog/runtime/directory/directory';
 import type { DirectoryHandle } from '@questlog/runtime/directory/openDirectory';
 import type { Clock } from '@questlog/runtime/process/clock';
 import { SwitchesInput, type SwitchInput, type SwitchOutput } from '@questlog/schemas/http/admin';
@@ -13,16 +14,43 @@ import { Rejected } from '../rejected.ts';
 
 export function projectSwitches({ current, change }: DirectoryHandle, clock: Clock) {
   return {
-    list: (id: string): SwitchOutput[] =>
-      shown(found(id, current.projects.get(canonicalUuid(id) ?? '')), clock.now()),
-    replace: async (id: string, body: unknown): Promise<SwitchOutput[]> => {
+    list: (id: string): TaggedSwitches =>
+      tagged(found(id, current.projects.get(canonicalUuid(id) ?? '')), clock.now()),
+    /** @param ifMatch tags of lists, one of which must be the one that is replaced; '' or `*`: whichever that is. */
+    replace: async (id: string, body: unknown, ifMatch = ''): Promise<TaggedSwitches> => {
       const switches = readSwitches(body, clock.now());
       return await change('project', canonicalUuid(id) ?? '', (known) => {
-        const entity = { ...found(id, known), switches };
-        return { entity, answer: shown(entity, clock.now()) };
+        const project = found(id, known);
+        if (!isMatch(ifMatch, tagged(project, clock.now()).etag)) throw changedSince();
+        const entity = { ...project, switches };
+        return { entity, answer: tagged(entity, clock.now()) };
       });
     },
   };
+}
+
+export interface TaggedSwitches {
+  readonly switches: SwitchOutput[];
+  /** RFC 9110, section 8.8.3: another one for each list. */
+  readonly etag: string;
+}
+
+function tagged(project: Project, nowMs: number): TaggedSwitches {
+  const switches = shown(project, nowMs);
+  return { switches, etag: `"${sha256Hex(JSON.stringify(switches)).slice(0, 32)}"` };
+}
+
+/** RFC 9110, section 13.1.1. Tags of ours have no comma, and none is weak. */
+function isMatch(header: string, etag: string): boolean {
+  const tags = header.split(',').map((tag) => tag.trim());
+  return header === '' || tags.some((tag) => tag === '*' || tag === etag);
+}
+
+function changedSince(): Rejected {
+  return new Rejected(
+    'precondition_failed',
+    'the switches are no longer those that If-Match names: nothing was changed; ask for them again',
+  );
 }
 
 function found(id: string, project: Project | undefined): Project {

@@ -1,7 +1,7 @@
 /** The listener that operators see: tenants, projects, tokens, questions to ClickHouse, health, metrics. */
 import { timingSafeEqual } from 'node:crypto';
 import { isIPv6 } from 'node:net';
-import { Router, type RouterInstance } from '@koa/router';
+import { Router, type RouterContext, type RouterInstance } from '@koa/router';
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import { sha256Hex } from '@questlog/runtime/directory/directory';
 import type { DirectoryHandle } from '@questlog/runtime/directory/openDirectory';
@@ -25,7 +25,7 @@ import type { TSchema } from 'typebox';
 import { administer } from '../admin/administer.ts';
 import { askSql } from '../admin/askSql.ts';
 import type { Letters } from '../admin/deadLetters.ts';
-import { projectSwitches } from '../admin/projectSwitches.ts';
+import { projectSwitches, type TaggedSwitches } from '../admin/projectSwitches.ts';
 import { retryLinks } from '../admin/retryLinks.ts';
 import type { Erasures } from '../erasures/erasures.ts';
 import type { IngestDeps } from '../events/ingestEvents.ts';
@@ -188,11 +188,14 @@ function testEventRoute(router: RouterInstance, deps: AdminAppDeps): void {
 
 function switchRoutes(router: RouterInstance, deps: AdminAppDeps, inTurn: InTurn): void {
   const { list, replace } = projectSwitches(deps.directory, deps.clock);
-  router.get('/admin/projects/:id/switches', (ctx) => {
-    ctx.body = list(ctx.params['id'] ?? '');
-  });
+  const answer = (ctx: RouterContext, { switches, etag }: TaggedSwitches): void => {
+    ctx.set('ETag', etag);
+    ctx.body = switches;
+  };
+  router.get('/admin/projects/:id/switches', (ctx) => answer(ctx, list(ctx.params['id'] ?? '')));
   router.put('/admin/projects/:id/switches', jsonBody(), async (ctx) => {
-    ctx.body = await inTurn(() => replace(ctx.params['id'] ?? '', ctx.request.body));
+    const { id = '' } = ctx.params;
+    answer(ctx, await inTurn(() => replace(id, ctx.request.body, ctx.get('If-Match'))));
   });
 }
 

@@ -9,7 +9,7 @@ import { LinkRetryInput, LinkRetryOutput } from '@questlog/schemas/http/report';
 import { accepted } from './accepted.ts';
 import { erasurePaths } from './openapiErasures.ts';
 import { letterPaths } from './openapiLetters.ts';
-import { answer, filter, id, PAGE, problem, ref, TIME, UUID_TEXT } from './openapiParts.ts';
+import { answer, filter, header, id, PAGE, problem, ref, TIME, UUID_TEXT } from './openapiParts.ts';
 
 export function adminApi(): Record<string, unknown> {
   return {
@@ -135,7 +135,13 @@ const REFUSED = {
 const NOT_THERE = problem('The id does not exist.');
 
 function switchOperations(): object {
-  const switches = answer('Those that have not ended.', { type: 'array', items: ref('Switch') });
+  const tag = { schema: { type: 'string' }, description: 'Of this list, for `If-Match`.' };
+  const switches = {
+    ...answer('Those that have not ended.', { type: 'array', items: ref('Switch') }),
+    headers: { ETag: tag },
+  };
+  const ifMatch =
+    'The `ETag` of the list that is to be replaced: a 412 where somebody has changed it meanwhile.';
   const put =
     'Replaces the switches of a project, which refuse or sample events. Every ingest knows them within 2 s.';
   return {
@@ -145,8 +151,8 @@ function switchOperations(): object {
       responses: { 200: switches, 404: NOT_THERE, ...REFUSED },
     },
     put: {
-      ...written(put, 'SwitchInput', { 200: switches, 404: NOT_THERE }),
-      parameters: [id],
+      ...written(put, 'SwitchInput', { 200: switches, 404: NOT_THERE, 412: problem('It has changed.') }),
+      parameters: [id, header('If-Match', ifMatch)],
       requestBody: {
         required: true,
         content: { 'application/json': { schema: { ...admin.SwitchesInput, items: ref('SwitchInput') } } },
