@@ -5,6 +5,7 @@ import { createLifecycle } from '@questlog/runtime/process/lifecycle';
 import { silentLogger } from '@questlog/runtime/process/logger';
 import { expect, onTestFinished, test, vi } from 'vitest';
 import { settings } from './config.ts';
+import { checkedChoice } from './engines.ts';
 import { startServices } from './services.ts';
 
 vi.mock('@questlog/runtime/directory/openDirectory', () => ({ openDirectory: () => new Promise(() => {}) }));
@@ -28,7 +29,8 @@ test.each(['projector', 'linker'] as const)(
     const lifecycle = createLifecycle(silentLogger);
     onTestFinished(() => lifecycle.stop());
     const config = loadConfig(settings, env, 'QUESTLOG_');
-    void startServices({ service, settings: config, logger: silentLogger, lifecycle });
+    const choice = checkedChoice(config, false);
+    void startServices({ service, settings: config, choice, logger: silentLogger, lifecycle });
 
     const ask = (path: string) => fetch(`http://127.0.0.1:${port}${path}`).catch(() => undefined);
     await expect.poll(async () => (await ask('/healthz'))?.status, { timeout: 10_000 }).toBe(200);
