@@ -57,6 +57,7 @@ export const PROBLEMS = {
   query_failed: [400, 'The query failed'],
   internal: [500, 'Something broke on our side'],
   uploads_not_set_up: [501, 'Uploads are not set up'],
+  backups_not_here: [501, 'Backups are made by the tools of Kafka and ClickHouse'],
   unavailable: [503, 'The service cannot take this now'],
 } as const satisfies Record<string, readonly [status: number, title: string]>;
 

@@ -7,6 +7,7 @@ import { auditCommand } from './ask/audit.ts';
 import { followCommand } from './ask/follow.ts';
 import { sqlCommand } from './ask/sql.ts';
 import { tailCommand } from './ask/tail.ts';
+import { backupCommand, restoreCommand } from './backups/backups.ts';
 import { completionCommand } from './completion.ts';
 import { deadLettersCommand } from './deadLetters.ts';
 import { doctorCommand } from './doctor.ts';
@@ -70,6 +71,8 @@ QUESTLOG_ADMIN_TOKEN for operators' commands, and by QUESTLOG_URL and QUESTLOG_T
     deadLettersCommand(at),
     auditCommand(at),
     erasuresCommand(at),
+    backupCommand(at),
+    restoreCommand(env),
     completionCommand(program),
   ];
   for (const command of others) program.addCommand(withExitOverride(command));

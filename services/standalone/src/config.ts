@@ -1,7 +1,9 @@
 /** The settings of every service. A service ignores those that it does not use, so that all can share one environment. */
+import { join, resolve } from 'node:path';
 import { setting } from '@questlog/runtime/process/config';
 import { DEFAULT_MAX_SESSION_LINKS } from '@questlog/schemas/topics/reportLinks';
 import Type, { type Static } from 'typebox';
+import { BACKUPS } from './dataDir.ts';
 import { engineSettings } from './engineSettings.ts';
 import { jwtSettings } from './jwt/jwtSettings.ts';
 
@@ -85,6 +87,11 @@ export const settings = Type.Object({
     description:
       'Folder of the embedded log, the embedded ClickHouse, uploaded files and the credentials; one process at a time.',
   }),
+  backupDir: setting.optional({
+    env: 'QUESTLOG_BACKUP_DIR',
+    description:
+      'Folder into which backups of the embedded engines are made. Empty: `backups` in the data folder; better another disk.',
+  }),
   revision: setting.choice(['A', 'B'], {
     env: 'QUESTLOG_REVISION',
     default: 'A',
@@ -106,6 +113,10 @@ export const settings = Type.Object({
   ...jwtSettings,
   ...engineSettings,
 });
+
+export function backupDirOf({ backupDir, dataDir }: Pick<Settings, 'backupDir' | 'dataDir'>): string {
+  return resolve(backupDir === '' ? join(dataDir, BACKUPS) : backupDir);
+}
 
 /** Of a process that may also stand on the embedded log. */
 export function isOnKafka({ log, kafkaBrokers }: Settings): boolean {

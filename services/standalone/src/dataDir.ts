@@ -2,12 +2,16 @@
  * The folder of everything that Questlog keeps on this machine. The payloads of every tenant lie in it, so that it is its
  * owner's alone.
  */
-import { chmodSync, mkdirSync, readdirSync, statfsSync, statSync } from 'node:fs';
+import { chmodSync, existsSync, mkdirSync, readdirSync, statfsSync, statSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
 import { messageOf, StartRefused } from '@questlog/runtime/process/errors';
 
 const ROOMS = ['log', 'clickhouse', 'uploads'] as const;
-const OURS = /^(log|clickhouse|uploads|dev-credentials\..*)$/;
+/** The folder of backups, unless a setting names another. */
+export const BACKUPS = 'backups';
+/** A file that is there while a restore fills the folder. */
+export const UNFINISHED_RESTORE = 'unfinished-restore';
+const OURS = /^(log|clickhouse|uploads|backups|dev-credentials\..*)$/;
 const OF_OTHERS = 0o077;
 
 /**
@@ -16,6 +20,9 @@ const OF_OTHERS = 0o077;
  */
 export function openDataDir(setting: string, rooms: readonly (typeof ROOMS)[number][]): string {
   const dataDir = resolve(setting);
+  if (existsSync(join(dataDir, UNFINISHED_RESTORE))) {
+    throw new StartRefused(`a restore into ${dataDir} broke off: empty the folder and restore again`);
+  }
   try {
     for (const path of [dataDir, ...rooms.map((room) => join(dataDir, room))]) makeFolder(path);
     closeToOthers(dataDir);

@@ -10,7 +10,7 @@ import { startEngineProcess } from '@questlog/runtime/clickhouse/chdb/engineProc
 import { openMigrated } from '@questlog/runtime/clickhouse/migrate';
 import { reachClickHouse } from '@questlog/runtime/clickhouse/reachClickHouse';
 import { openStore, type Store, type StoreOptions } from '@questlog/runtime/clickhouse/store';
-import { openEmbeddedLog } from '@questlog/runtime/log/embedded/embeddedLog';
+import { type EmbeddedExtras, openEmbeddedLog } from '@questlog/runtime/log/embedded/embeddedLog';
 import type { KafkaConnection } from '@questlog/runtime/log/kafka/client/kafkaClient';
 import type { Log } from '@questlog/runtime/log/log';
 import { systemClock } from '@questlog/runtime/process/clock';
@@ -21,7 +21,7 @@ import { openLogRegistry } from '@questlog/runtime/registry/logRegistry';
 import type { SchemaRegistry } from '@questlog/runtime/registry/registry';
 import { topicDefinitions } from '@questlog/schemas/topics/topics';
 import { clickhouseAddress, readerAccount } from './clickhouseAddress.ts';
-import { isOnKafka, type Settings } from './config.ts';
+import { backupDirOf, isOnKafka, type Settings } from './config.ts';
 import type { Account } from './credentials.ts';
 import { jwtOptions } from './jwt/jwtSettings.ts';
 import { kafkaConnection } from './kafkaConnection.ts';
@@ -43,6 +43,8 @@ export interface Engines {
   readonly clickhouse: StoreOptions;
   /** What is wrong with the embedded ClickHouse at the moment; undefined where there is none. */
   readonly problem: (() => string | undefined) | undefined;
+  /** The log, where it and ClickHouse are embedded: then a backup of both can be made. */
+  readonly copyable: Pick<EmbeddedExtras, 'copy'> | undefined;
 }
 
 /** What is reached over the network; undefined: the embedded one. */
@@ -80,7 +82,7 @@ export interface EngineDeps {
 export async function openEngines(deps: EngineDeps): Promise<Engines> {
   const { settings, lifecycle } = deps;
   const { kafka, address } = deps.choice;
-  const log = kafka === undefined ? await embeddedLog(deps) : await kafkaLog(deps, kafka);
+  const { log, own } = await openLog(deps);
   lifecycle.onStop('log', () => log.close());
   if (address !== undefined) await reachClickHouse(address.url, deps.logger);
   const { clickhouse, problem } = address
@@ -93,7 +95,8 @@ export async function openEngines(deps: EngineDeps): Promise<Engines> {
   await log.ensureTopics(topicDefinitions(partitions));
   await warnOfAnotherLog(log, store, deps.logger);
   const registry = kafka === undefined ? await openLogRegistry(log) : await confluentRegistry(deps);
-  return { log, registry, store, reader: openReader(deps, clickhouse), clickhouse, problem };
+  const copyable = address === undefined ? own : undefined;
+  return { log, registry, store, reader: openReader(deps, clickhouse), clickhouse, problem, copyable };
 }
 
 function openReader(
@@ -194,15 +197,19 @@ async function warnOfAnotherLog(log: Log, store: Store, logger: Logger): Promise
   logger.warn('clickhouse_holds_another_log', { log: log.id, others: others.map(({ id }) => id) });
 }
 
-function embeddedLog({ embedded }: EngineDeps): Promise<Log> {
-  return openEmbeddedLog({ directory: join(embedded?.dataDir ?? '', 'log'), clock: systemClock });
-}
-
-/** Kafka's clients are a tenth of what a start loads: only where they are used. */
-async function kafkaLog({ settings, logger }: EngineDeps, connection: KafkaConnection): Promise<Log> {
+/** @returns `own` where it is the embedded one. */
+async function openLog({ choice: { kafka: connection }, embedded, settings, logger }: EngineDeps) {
+  if (connection === undefined) {
+    const own = await openEmbeddedLog({
+      directory: join(embedded?.dataDir ?? '', 'log'),
+      clock: systemClock,
+    });
+    return { log: own, own };
+  }
+  // Kafka's clients are a tenth of what a start loads: only where they are used.
   const { openKafkaLog } = await import('@questlog/runtime/log/kafka/kafkaLog');
   const { prefix, kafkaReplicationFactor: replicationFactor } = settings;
-  return await openKafkaLog({ connection, prefix, replicationFactor, logger });
+  return { log: await openKafkaLog({ connection, prefix, replicationFactor, logger }), own: undefined };
 }
 
 async function confluentRegistry({ settings, logger }: EngineDeps): Promise<SchemaRegistry> {
@@ -229,6 +236,7 @@ async function embeddedClickHouse({
     port: settings.clickhousePort,
     username,
     password,
+    backups: backupDirOf(settings),
     ...(reader && { reader }),
   };
   const engine = await startEngineProcess(options, logger);

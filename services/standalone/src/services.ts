@@ -1,6 +1,6 @@
 /** `questlog ingest | linker | projector | standalone`: the services of one process, wired. Wires, decides nothing. */
 import { join } from 'node:path';
-import { openConsole } from '@questlog/console/console';
+import { type Console, openConsole } from '@questlog/console/console';
 import { ingestMetrics } from '@questlog/ingest/metrics';
 import { startIngest } from '@questlog/ingest/service';
 import { openFolderStore } from '@questlog/ingest/uploads/folderStore';
@@ -22,7 +22,8 @@ import type { Lifecycle } from '@questlog/runtime/process/lifecycle';
 import { checkAddress, type ListenAddress } from '@questlog/runtime/process/listen';
 import type { Logger } from '@questlog/runtime/process/logger';
 import { createMetricsRegistry, type MetricsRegistry } from '@questlog/runtime/process/metrics';
-import type { Settings } from './config.ts';
+import { openBackups } from './backup/backups.ts';
+import { backupDirOf, type Settings } from './config.ts';
 import {
   type Credentials,
   credentialsPath,
@@ -32,7 +33,7 @@ import {
 } from './credentials.ts';
 import { littleRoom, openDataDir } from './dataDir.ts';
 import { ensureDemo, ensureDemoSession } from './demo.ts';
-import { type EngineChoice, openEngines } from './engines.ts';
+import { type EngineChoice, type Engines, openEngines } from './engines.ts';
 import type { ServiceName } from './serviceNames.ts';
 
 /** Of a projector alone. A newcomer reads what was just written: there, twice as often. */
@@ -100,6 +101,7 @@ export async function startServices(deps: Deps): Promise<Running> {
     return { service, adminUrl: healthUrl, failed: Promise.race(failures) };
   }
   const pages = await openConsole({ ...shared, directory, adminToken, dataDir: kept?.dataDir });
+  offerBackups(deps, shared, pages, kept);
   const ingest = await startIngest({
     ...{ ...shared, pages, directory, lifecycle, adminToken },
     metrics: ingestMetrics(metrics),
@@ -149,6 +151,17 @@ async function serveHealth(
 
 function sharedOf<T extends object>(engines: T, directory: DirectoryHandle, logger: Logger, health: Health) {
   return { ...engines, clock: systemClock, logger, health, erased: erasedBy(directory) };
+}
+
+function offerBackups(
+  { settings, logger, lifecycle }: Deps,
+  { copyable, store }: Engines,
+  { router }: Console,
+  kept: Kept | undefined,
+): void {
+  const copied = copyable && kept && { log: copyable, store, ...kept };
+  const backups = openBackups({ router, copied, into: backupDirOf(settings), logger });
+  lifecycle.onStop('backups', () => backups.close());
 }
 
 async function openUploads(

@@ -15,7 +15,8 @@ export interface Seals {
 
 const CIPHER = 'aes-256-gcm';
 const KEY_BYTES = 32;
-const SECRET_ID = 'places';
+/** Its id in the directory. */
+export const SECRET_OF_PLACES = 'places';
 
 export interface SealsDeps {
   readonly directory: Pick<DirectoryHandle, 'current' | 'change'>;
@@ -25,12 +26,12 @@ export interface SealsDeps {
 /** The secret is made when it is first needed; of processes that make it at once, one does. */
 export function openSeals({ directory, clock }: SealsDeps): Seals {
   const secret = async (): Promise<Buffer> => {
-    const known = directory.current.secrets.get(SECRET_ID);
+    const known = directory.current.secrets.get(SECRET_OF_PLACES);
     if (known !== undefined) return known.bytes;
-    return directory.change('secret', SECRET_ID, (there) => {
+    return directory.change('secret', SECRET_OF_PLACES, (there) => {
       if (there !== undefined) return { answer: there.bytes };
       const bytes = randomBytes(KEY_BYTES);
-      return { entity: { id: SECRET_ID, bytes, createdAt: clock.now() }, answer: bytes };
+      return { entity: { id: SECRET_OF_PLACES, bytes, createdAt: clock.now() }, answer: bytes };
     });
   };
   return {

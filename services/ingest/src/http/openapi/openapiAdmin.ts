@@ -1,4 +1,5 @@
 /** OpenAPI 3.1 of the operators' listener, emitted from the TypeBox types that validate. */
+import { Backup } from '@questlog/schemas/backups/backup';
 import * as admin from '@questlog/schemas/http/admin';
 import { AuditPage } from '@questlog/schemas/http/audit';
 import { ErasureInput, ErasureOutput } from '@questlog/schemas/http/erasure';
@@ -8,6 +9,7 @@ import { Problem } from '@questlog/schemas/http/problem';
 import { LinkRetryInput, LinkRetryOutput } from '@questlog/schemas/http/report';
 import { accepted } from './accepted.ts';
 import { erasurePaths } from './openapiErasures.ts';
+import { backupPaths } from './openapiBackups.ts';
 import { letterPaths } from './openapiLetters.ts';
 import { answer, filter, header, id, PAGE, problem, ref, TIME, UUID_TEXT } from './openapiParts.ts';
 
@@ -69,6 +71,7 @@ export function adminApi(): Record<string, unknown> {
       '/admin/audit': { get: auditOperation() },
       ...letterPaths(REFUSED),
       ...erasurePaths(written, REFUSED),
+      ...backupPaths(REFUSED),
       '/admin/uploads/{projectId}/{uploadId}': { get: uploadOperation() },
       '/healthz': { get: open('The process runs. For load balancers.', state('ok')) },
       '/readyz': {
@@ -124,6 +127,7 @@ const SCHEMAS = {
   Replayed: ReplayedLetter,
   ErasureInput,
   Erasure: ErasureOutput,
+  Backup,
   Problem,
 };
 

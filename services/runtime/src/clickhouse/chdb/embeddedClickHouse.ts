@@ -25,6 +25,8 @@ export interface EmbeddedClickHouseOptions {
   password: string;
   /** The account that only reads the product's databases. Nobody has it by default. */
   reader?: Credentials;
+  /** The only folder to which it writes backups, or restores from. */
+  backups?: string;
   /** Queries in the engine at once; each holds a libuv thread, so stay below UV_THREADPOOL_SIZE (4 unless set). */
   maxConcurrentQueries?: number;
   /** Of readers, beside them. */
@@ -156,11 +158,11 @@ function nobody(): Credentials {
 
 async function startEngine(
   directory: string,
-  { maxReaderSeconds = limits.MAX_READER_SECONDS, onBroken = () => {} }: EmbeddedClickHouseOptions,
+  { backups, maxReaderSeconds = limits.MAX_READER_SECONDS, onBroken = () => {} }: EmbeddedClickHouseOptions,
 ): Promise<Engine> {
   const configPath = join(directory, 'engine.xml');
   const usersPath = join(directory, 'users.xml');
-  await writeFile(configPath, engineConfig(usersPath));
+  await writeFile(configPath, engineConfig(usersPath, backups));
   await writeFile(usersPath, usersConfig());
   try {
     const addon = loadChdbAddon();

@@ -18,6 +18,7 @@ import type {
   TransactionalProducer,
 } from '../log.ts';
 import { ConsumerGroup } from './consumerGroup.ts';
+import { copyLog, type LogCopy } from './copyLog.ts';
 import { type LogDatabase, openDatabase } from './database.ts';
 import { GroupCommit } from './groupCommit.ts';
 import { Maintenance } from './maintenance/maintenance.ts';
@@ -44,6 +45,8 @@ export interface EmbeddedExtras {
    * but under running readers: for drills and tests of what they do then.
    */
   cut(topic: string, partition: number, offset: number): Promise<void>;
+  /** Copies the file while the log goes on. What was appended before the call is in the copy, and more. */
+  copy(copy: LogCopy): Promise<void>;
 }
 
 /** @throws StartRefused when another process holds the directory, or it cannot be used. */
@@ -196,6 +199,11 @@ class EmbeddedLog implements Log, EmbeddedExtras {
       },
       apply: (scope) => scope.cut(partition, offset),
     });
+  }
+
+  async copy(copy: LogCopy): Promise<void> {
+    this.#checkOpen();
+    await this.#maintenance.instead(() => copyLog(this.#database.sqlite, copy));
   }
 
   close(): Promise<void> {

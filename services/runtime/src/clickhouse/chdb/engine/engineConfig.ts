@@ -11,7 +11,8 @@ const PRODUCT = 'product';
  * `merge_tree` here is the default of every table that is made: tried, such settings are no query settings (`SET`
  * refuses them, error 115), are ignored as arguments (`--merge_tree.…`), and work in this file and in a table's DDL.
  */
-export function engineConfig(usersPath: string): string {
+/** @param backups the only folder that a BACKUP may write to, or a RESTORE read; none unless given. */
+export function engineConfig(usersPath: string, backups?: string): string {
   return `<clickhouse>
   <users_config>${usersPath}</users_config>
   <max_server_memory_usage>${MAX_ENGINE_MEMORY_BYTES}</max_server_memory_usage>
@@ -24,12 +25,20 @@ export function engineConfig(usersPath: string): string {
   <max_parts_cleaning_thread_pool_size>2</max_parts_cleaning_thread_pool_size>
   <max_active_parts_loading_thread_pool_size>2</max_active_parts_loading_thread_pool_size>
   <max_outdated_parts_loading_thread_pool_size>2</max_outdated_parts_loading_thread_pool_size>
+  <backups><allowed_path>${inXml(backups ?? NOWHERE)}</allowed_path></backups>
   <merge_tree>
     <fsync_after_insert>1</fsync_after_insert>
     <fsync_part_directory>1</fsync_part_directory>
   </merge_tree>
 </clickhouse>
 `;
+}
+
+/** Without a path, all would be allowed. */
+const NOWHERE = '/dev/null/';
+
+function inXml(text: string): string {
+  return text.replaceAll('&', '&amp;').replaceAll('<', '&lt;');
 }
 
 /**
@@ -69,6 +78,6 @@ export function usersConfig(): string {
 /** Of every deployment on a stack that shares one engine: `questlog_a`, `questlog_b`. */
 const PRODUCT_DATABASES = 'questlog*';
 const PRODUCT_GRANTS =
-  'SHOW, SELECT, INSERT, ALTER, CREATE, DROP, TRUNCATE, OPTIMIZE, KILL QUERY, SYSTEM, dictGet, TABLE ENGINE ON *.*';
+  'SHOW, SELECT, INSERT, ALTER, CREATE, DROP, TRUNCATE, BACKUP, OPTIMIZE, KILL QUERY, SYSTEM, dictGet, TABLE ENGINE ON *.*';
 
 const MiB = 1024 * 1024;

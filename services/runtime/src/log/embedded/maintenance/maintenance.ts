@@ -32,8 +32,12 @@ export class Maintenance {
 
   /** Does all there is to do now, after a run that is under way. */
   run(): Promise<void> {
-    const run = () => this.#run();
-    const running = this.#running.then(run);
+    return this.instead(() => this.#run());
+  }
+
+  /** Does something else, while which nothing is deleted. */
+  instead(work: () => Promise<void>): Promise<void> {
+    const running = this.#running.then(work);
     this.#running = running.catch(() => undefined);
     return running;
   }

@@ -1,0 +1,70 @@
+/** `questlog backup` asks a running Questlog for a copy of all that it keeps; `questlog restore` makes a data folder of one. */
+import { setTimeout as delay } from 'node:timers/promises';
+import type { Backup } from '@questlog/schemas/backups/backup';
+import { Command } from 'commander';
+import { example } from '../manage.ts';
+import { count, printRows } from '../print.ts';
+import type { Reach } from '../reach.ts';
+
+const COLUMNS = ['state', 'startedAt', 'endedAt', 'bytes', 'folder', 'problem'];
+const POLL_MS = 500;
+const MIB = 1024 * 1024;
+
+interface Options {
+  readonly list?: true;
+  readonly json?: boolean;
+}
+
+export function backupCommand(at: () => Promise<Reach>): Command {
+  const command = new Command('backup')
+    .description(
+      'copy all that Questlog keeps, while it runs, into a folder of its machine; code 1 if it fails',
+    )
+    .option('--list', 'show those that are there instead')
+    .option('--json', 'for programs');
+  return example(command, 'questlog backup\n  questlog backup --list').action(
+    async ({ list, json = false }: Options) => {
+      const { admin } = await at();
+      const known = async (): Promise<Backup[]> => (await admin.json('GET', '/admin/backups')).backups;
+      if (list) return printRows(await known(), COLUMNS, json);
+      const { id }: Backup = await admin.json('POST', '/admin/backups');
+      const backup = await ended(id, known);
+      if (backup?.state !== 'done') throw new Error(`no backup was made: ${backup?.problem ?? 'it is gone'}`);
+      if (json) return printRows([backup], COLUMNS, json);
+      const seconds = (Date.parse(backup.endedAt ?? '') - Date.parse(backup.startedAt)) / 1000;
+      process.stderr.write(
+        `${count(Math.ceil((backup.bytes ?? 0) / MIB))} MiB in ${seconds.toFixed(1)} s; restore it with questlog restore\n`,
+      );
+      process.stdout.write(`${backup.folder}\n`);
+    },
+  );
+}
+
+export function restoreCommand(env: NodeJS.ProcessEnv): Command {
+  const command = new Command('restore')
+    .description('make the data folder (QUESTLOG_DATA_DIR) of a backup; the folder must be empty')
+    .argument('<folder>', 'as `questlog backup` printed it');
+  return example(
+    command,
+    'QUESTLOG_DATA_DIR=.data questlog restore /backups/2026-11-23T18-40-05.123Z',
+  ).action(async (folder: string) => {
+    const [{ restoreBackup }, { settingsOf }, { createLogger }] = await Promise.all([
+      import('@questlog/standalone/backup/restore'),
+      import('../reach.ts'),
+      import('@questlog/runtime/process/logger'),
+    ]);
+    process.umask(0o077);
+    const { dataDir } = settingsOf(env);
+    const { startedAt } = await restoreBackup(folder, dataDir, createLogger('questlog'));
+    process.stderr.write(`${dataDir} is as it was at ${startedAt} or a moment later; start Questlog on it\n`);
+  });
+}
+
+/** Undefined: Questlog was started again meanwhile. */
+async function ended(id: string, known: () => Promise<Backup[]>): Promise<Backup | undefined> {
+  for (;;) {
+    const backup = (await known()).find((one) => one.id === id);
+    if (backup?.state !== 'running') return backup;
+    await delay(POLL_MS);
+  }
+}

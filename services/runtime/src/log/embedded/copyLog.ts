@@ -1,0 +1,53 @@
+/** Copies the log's file while it goes on: for a backup that also copies what consumers make of the log. */
+import { backup, DatabaseSync } from 'node:sqlite';
+import { MAX_OFFSET } from './topicCatalog.ts';
+
+export interface LogCopy {
+  /** The file, which is made. */
+  readonly to: string;
+  /** Of these groups the copy has the commits of before `first`, of all others those that go with its records. */
+  readonly groups: readonly string[];
+  /** Awaited once those commits are noted, before anything is copied. */
+  first(): Promise<void>;
+  /** Of compacted topics: what the copy is to have no record of. */
+  readonly without: readonly { readonly topic: string; readonly key: string }[];
+  readonly signal: AbortSignal;
+}
+
+/** Of 8 KiB: appends wait for a step of so many. */
+const PAGES_A_STEP = 100;
+
+/** Nothing may delete records meanwhile: they might be behind the commits of before. */
+export async function copyLog(sqlite: DatabaseSync, copy: LogCopy): Promise<void> {
+  const before = sqlite
+    .prepare('SELECT partition_id, consumer_group, next_offset, metadata FROM commits')
+    .all()
+    .filter((row) => copy.groups.includes(String(row['consumer_group'])));
+  await copy.first();
+  await backup(sqlite, copy.to, {
+    rate: PAGES_A_STEP,
+    progress: () => copy.signal.throwIfAborted(),
+  });
+  const made = new DatabaseSync(copy.to);
+  try {
+    // One file, without a write-ahead log beside it.
+    made.exec('PRAGMA journal_mode = DELETE; BEGIN');
+    const forget = made.prepare('DELETE FROM commits WHERE consumer_group = ?');
+    const commit = made.prepare('INSERT INTO commits VALUES (?, ?, ?, ?)');
+    for (const group of copy.groups) forget.run(group);
+    for (const row of before) commit.run(...Object.values(row));
+    for (const { topic, key } of copy.without) leaveOut(made, topic, key);
+    made.exec('COMMIT');
+  } finally {
+    made.close();
+  }
+}
+
+function leaveOut(made: DatabaseSync, topic: string, key: string): void {
+  for (const row of made.prepare('SELECT id FROM partitions WHERE topic = ?').all(topic)) {
+    const id = Number(row['id']);
+    const records = made.prepare('DELETE FROM records WHERE id >= ? AND id < ? AND key = ?');
+    records.run(id * MAX_OFFSET, (id + 1) * MAX_OFFSET, key);
+    made.prepare('DELETE FROM latest_by_key WHERE partition_id = ? AND key = ?').run(id, key);
+  }
+}

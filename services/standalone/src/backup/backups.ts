@@ -1,0 +1,122 @@
+/**
+ * `/admin/backups`: an operator has a backup made, one at a time, into the folder that a setting names. No caller says where:
+ * whoever has the admin token alone must not write to any place of the machine.
+ */
+import { randomUUID } from 'node:crypto';
+import { readdir, readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import type { RouterInstance } from '@koa/router';
+import { Rejected } from '@questlog/ingest/rejected';
+import { messageOf } from '@questlog/runtime/process/errors';
+import type { Logger } from '@questlog/runtime/process/logger';
+import type { Backup } from '@questlog/schemas/backups/backup';
+import { type Copied, type Made, makeBackup } from './makeBackup.ts';
+import { bytesOf, readManifest } from './manifest.ts';
+
+export interface BackupDeps {
+  readonly router: RouterInstance;
+  /** Undefined where the engines are not the embedded ones. */
+  readonly copied: Copied | undefined;
+  /** The folder of all backups. */
+  readonly into: string;
+  readonly logger: Logger;
+}
+
+const MAX_LISTED = 100;
+const MAX_FAILURES = 10;
+
+export function openBackups(deps: BackupDeps): { close(): Promise<void> } {
+  const { router, copied, into } = deps;
+  const backups = copied && new Backups(copied, deps);
+  const here = (): Backups => {
+    if (backups !== undefined) return backups;
+    throw new Rejected('backups_not_here', 'only the embedded log and ClickHouse are backed up here');
+  };
+  router.get('/admin/backups', async (ctx) => {
+    ctx.body = { into, backups: await here().list() };
+  });
+  router.post('/admin/backups', (ctx) => {
+    ctx.body = here().start();
+    ctx.status = 202;
+  });
+  return { close: async () => await backups?.close() };
+}
+
+class Backups {
+  readonly #copied: Copied;
+  readonly #deps: BackupDeps;
+  readonly #closing = new AbortController();
+  readonly #failures: Backup[] = [];
+  #running: { readonly backup: Backup; readonly done: Promise<void> } | undefined;
+
+  constructor(copied: Copied, deps: BackupDeps) {
+    this.#copied = copied;
+    this.#deps = deps;
+  }
+
+  start(): Backup {
+    if (this.#running !== undefined) throw new Rejected('already_running', 'a backup is being made');
+    const backup: Backup = {
+      ...{ id: randomUUID(), state: 'running', startedAt: new Date().toISOString() },
+      ...{ endedAt: null, folder: null, bytes: null, problem: null },
+    };
+    this.#running = { backup, done: this.#make(backup) };
+    return backup;
+  }
+
+  /** The newest first: what runs, what failed since the start, and what lies in the folder. */
+  async list(): Promise<Backup[]> {
+    const { into } = this.#deps;
+    const names = (await readdir(into).catch(() => [])).sort().slice(-MAX_LISTED);
+    const made = await Promise.all(
+      names.map(async (name) => {
+        const folder = join(into, name);
+        return await readManifest(folder).then(
+          (manifest) => [doneOf({ folder, manifest })],
+          () => [],
+        );
+      }),
+    );
+    const { backup } = this.#running ?? {};
+    const all = [...made.flat(), ...this.#failures, ...(backup === undefined ? [] : [backup])];
+    return all.sort((a, b) => (a.startedAt < b.startedAt ? 1 : -1));
+  }
+
+  async close(): Promise<void> {
+    this.#closing.abort(new Error('Questlog is stopping'));
+    await this.#running?.done;
+  }
+
+  /** Never rejects. */
+  async #make(backup: Backup): Promise<void> {
+    const { into, logger } = this.#deps;
+    const { id, startedAt } = backup;
+    try {
+      const made = await makeBackup(
+        this.#copied,
+        { id, startedAt, version: await version() },
+        into,
+        this.#closing.signal,
+      );
+      const { folder, bytes } = doneOf(made);
+      logger.info('backup_made', { folder, bytes });
+    } catch (error) {
+      logger.error('backup_failed', error, { into });
+      const endedAt = new Date().toISOString();
+      this.#failures.push({ ...backup, state: 'failed', endedAt, problem: messageOf(error) });
+      this.#failures.splice(0, this.#failures.length - MAX_FAILURES);
+    } finally {
+      this.#running = undefined;
+    }
+  }
+}
+
+function doneOf({ folder, manifest }: Made): Backup {
+  const { id, startedAt, endedAt } = manifest;
+  return { id, state: 'done', startedAt, endedAt, folder, bytes: bytesOf(manifest), problem: null };
+}
+
+async function version(): Promise<string> {
+  const text = await readFile(new URL('../../../../package.json', import.meta.url), 'utf8');
+  return String(JSON.parse(text).version);
+}

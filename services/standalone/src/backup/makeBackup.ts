@@ -1,0 +1,138 @@
+/**
+ * Copies what a Questlog on embedded engines keeps while it goes on, in the one order in which nothing is missing
+ * afterwards: docs/decisions/0035.
+ */
+import { constants } from 'node:fs';
+import { copyFile, mkdir, readdir, rename, rm, stat, statfs } from 'node:fs/promises';
+import { basename, dirname, join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import { SECRET_OF_PLACES } from '@questlog/ingest/places/seals';
+import { sqlString } from '@questlog/runtime/clickhouse/chdb/engine/sqlText';
+import type { Store } from '@questlog/runtime/clickhouse/store';
+import type { EmbeddedExtras } from '@questlog/runtime/log/embedded/embeddedLog';
+import { Unavailable } from '@questlog/runtime/process/errors';
+import { entityKey } from '@questlog/schemas/topics/directoryEntry';
+import { GROUPS, TOPICS } from '@questlog/schemas/topics/topics';
+import { filesIn, type Manifest, sealBackup, syncPath } from './manifest.ts';
+
+export interface Copied {
+  readonly log: Pick<EmbeddedExtras, 'copy'>;
+  readonly store: Pick<Store, 'query' | 'database'>;
+  readonly dataDir: string;
+  /** The file that says how this deployment is reached. */
+  readonly credentialsPath: string;
+}
+
+export interface Made {
+  readonly folder: string;
+  readonly manifest: Manifest;
+}
+
+/** The names of what is in a backup, and in a data folder. */
+export const PARTS = { log: 'log/questlog.db', clickhouse: 'clickhouse.tar', uploads: 'uploads' } as const;
+/** Files of uploads on their way, which are none yet. */
+const INCOMING = 'incoming';
+/** Cleared by the next backup; nobody takes it for one. */
+const UNFINISHED = 'unfinished';
+const POLL_MS = 100;
+const MIB = 1024 * 1024;
+
+const { link: _, ...PROJECTORS } = GROUPS;
+
+/**
+ * @param into the folder of all backups.
+ * @throws Unavailable where a disk or an engine does not bear it. Nothing is left of it then.
+ */
+export async function makeBackup(
+  copied: Copied,
+  about: Omit<Manifest, 'format' | 'files' | 'endedAt'>,
+  into: string,
+  signal: AbortSignal,
+): Promise<Made> {
+  const unfinished = join(into, UNFINISHED);
+  await rm(unfinished, { recursive: true, force: true });
+  await checkRoom(copied.dataDir, into);
+  try {
+    await mkdir(join(unfinished, dirname(PARTS.log)), { recursive: true, mode: 0o700 });
+    // ClickHouse first: what it holds beyond the log's end would look as if the log had been cut. The projectors' commits
+    // are those of before it, so that they write what it lacks.
+    await copied.log.copy({
+      to: join(unfinished, PARTS.log),
+      groups: Object.values(PROJECTORS),
+      first: () => backupStatement(copied.store, 'BACKUP', join(unfinished, PARTS.clickhouse), signal),
+      // Offsets behind the backup are given again: an id of a stream from there must not pass over what gets them.
+      without: [{ topic: TOPICS.directory, key: entityKey('secret', SECRET_OF_PLACES) }],
+      signal,
+    });
+    // Last: what a report of the log names is there.
+    await copyUploads(join(copied.dataDir, PARTS.uploads), join(unfinished, PARTS.uploads), signal);
+    await copyFile(copied.credentialsPath, join(unfinished, basename(copied.credentialsPath)));
+    const manifest = await sealBackup(unfinished, { ...about, endedAt: new Date().toISOString() }, signal);
+    const folder = join(into, about.startedAt.replaceAll(':', '-'));
+    await rename(unfinished, folder);
+    await syncPath(into);
+    return { folder, manifest };
+  } catch (error) {
+    await rm(unfinished, { recursive: true, force: true });
+    throw error;
+  }
+}
+
+/** So that the product does not have to share a disk that is full. */
+async function checkRoom(dataDir: string, into: string): Promise<void> {
+  await mkdir(into, { recursive: true, mode: 0o700 });
+  let needed = 0;
+  for (const room of ['log', 'clickhouse', PARTS.uploads]) {
+    const folder = join(dataDir, room);
+    for (const path of await filesIn(folder).catch(() => [])) {
+      needed += (await stat(join(folder, path)).catch(() => undefined))?.size ?? 0;
+    }
+  }
+  const { bavail, bsize } = await statfs(into);
+  if (bavail * bsize > needed) return;
+  const [has, needs] = [bavail * bsize, needed].map((bytes) => Math.ceil(bytes / MIB));
+  throw new Unavailable(`a backup may take ${needs} MiB, and ${has} MiB are free for ${into}`);
+}
+
+/**
+ * Has ClickHouse do it, and asks until it has: a statement that waited for its end would be given up as unanswered.
+ * @throws Unavailable where it fails.
+ */
+export async function backupStatement(
+  store: Pick<Store, 'query' | 'database'>,
+  what: 'BACKUP' | 'RESTORE',
+  file: string,
+  signal?: AbortSignal,
+): Promise<void> {
+  const way = what === 'BACKUP' ? 'TO' : 'FROM';
+  const statement = `${what} DATABASE ${store.database} ${way} File(${sqlString(file)}) ASYNC`;
+  const [started] = await store.query<{ id: string }>(statement, {}, { max_execution_time: 0 });
+  for (;;) {
+    const [found] = await store.query<{ status: string; error: string }>(
+      'SELECT status, error FROM system.backups WHERE id = {id:String}',
+      { id: started?.id },
+    );
+    const status = found?.status ?? '';
+    if (['BACKUP_CREATED', 'RESTORED'].includes(status)) return;
+    if (!['CREATING_BACKUP', 'RESTORING'].includes(status)) {
+      throw new Unavailable(`${what} of ClickHouse: ${found?.error ?? 'it was started again meanwhile'}`);
+    }
+    await delay(POLL_MS, undefined, signal && { signal });
+  }
+}
+
+/** Retention and removals go on meanwhile. */
+async function copyUploads(from: string, to: string, signal: AbortSignal): Promise<void> {
+  const entries = await readdir(from, { withFileTypes: true }).catch(unlessMissing);
+  await mkdir(to, { mode: 0o700 });
+  for (const entry of entries ?? []) {
+    signal.throwIfAborted();
+    const [source, copy] = [join(from, entry.name), join(to, entry.name)];
+    if (entry.isDirectory() && entry.name !== INCOMING) await copyUploads(source, copy, signal);
+    if (entry.isFile()) await copyFile(source, copy, constants.COPYFILE_FICLONE).catch(unlessMissing);
+  }
+}
+
+function unlessMissing(error: unknown): undefined {
+  if (!(error instanceof Error && 'code' in error && error.code === 'ENOENT')) throw error;
+}

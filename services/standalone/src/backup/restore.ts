@@ -1,0 +1,59 @@
+/** Makes a data folder of a backup: into an empty one, on a machine where no Questlog runs on it. */
+import { randomUUID } from 'node:crypto';
+import { copyFile, mkdir, readdir, rm, writeFile } from 'node:fs/promises';
+import { dirname, join, resolve } from 'node:path';
+import { startEngineProcess } from '@questlog/runtime/clickhouse/chdb/engineProcess';
+import { openStore } from '@questlog/runtime/clickhouse/store';
+import { messageOf, StartRefused } from '@questlog/runtime/process/errors';
+import type { Logger } from '@questlog/runtime/process/logger';
+import { BACKUPS, openDataDir, UNFINISHED_RESTORE } from '../dataDir.ts';
+import { backupStatement, PARTS } from './makeBackup.ts';
+import { checkFiles, type Manifest, readManifest, syncPath, syncTree } from './manifest.ts';
+
+const DATABASE = 'questlog';
+/** What may lie in a folder that is given to be filled: older backups, and what a file system has at its top. */
+const NO_DATA = [BACKUPS, 'lost+found'];
+
+/** @throws StartRefused where the backup is not whole, or the folder not empty; then nothing was written. */
+export async function restoreBackup(from: string, to: string, logger: Logger): Promise<Manifest> {
+  const folder = resolve(from);
+  const manifest = await readManifest(folder);
+  const target = resolve(to);
+  const there = (await readdir(target).catch(() => [])).filter((name) => !NO_DATA.includes(name));
+  if (there.length > 0) {
+    throw new StartRefused(`${target} is not empty (${there[0]}): restore into an empty folder`);
+  }
+  await checkFiles(folder, manifest);
+  const dataDir = openDataDir(target, []);
+  const mark = join(dataDir, UNFINISHED_RESTORE);
+  await writeFile(mark, `of ${folder}\n`, { mode: 0o600 });
+  await syncPath(mark);
+  await syncPath(dataDir);
+  try {
+    for (const path of Object.keys(manifest.files)) {
+      if (path === PARTS.clickhouse) continue;
+      await mkdir(dirname(join(dataDir, path)), { recursive: true, mode: 0o700 });
+      await copyFile(join(folder, path), join(dataDir, path));
+    }
+    await restoreClickHouse(folder, join(dataDir, 'clickhouse'), logger);
+    await syncTree(dataDir);
+  } catch (cause) {
+    const what = `the restore broke off: ${messageOf(cause)}; empty ${dataDir} and begin again`;
+    throw new StartRefused(what, { cause });
+  }
+  await rm(mark);
+  await syncPath(dataDir);
+  return manifest;
+}
+
+async function restoreClickHouse(folder: string, directory: string, logger: Logger): Promise<void> {
+  const account = { username: 'restore', password: randomUUID() };
+  const engine = await startEngineProcess({ directory, port: 0, ...account, backups: folder }, logger);
+  const store = openStore({ url: engine.url, ...account, database: DATABASE });
+  try {
+    await backupStatement(store, 'RESTORE', join(folder, PARTS.clickhouse));
+  } finally {
+    await store.close();
+    await engine.close();
+  }
+}
