@@ -2,6 +2,7 @@
  * Copies what a Questlog on embedded engines keeps while it goes on, in the one order in which nothing is missing
  * afterwards: docs/decisions/0035.
  */
+import { randomUUID } from 'node:crypto';
 import { constants } from 'node:fs';
 import { copyFile, mkdir, readdir, rename, rm, stat, statfs } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
@@ -17,7 +18,7 @@ import { filesIn, type Manifest, sealBackup, syncPath } from './manifest.ts';
 
 export interface Copied {
   readonly log: Pick<EmbeddedExtras, 'copy'>;
-  readonly store: Pick<Store, 'query' | 'database'>;
+  readonly store: Pick<Store, 'command' | 'query' | 'database'>;
   readonly dataDir: string;
   /** The file that says how this deployment is reached. */
   readonly credentialsPath: string;
@@ -99,18 +100,20 @@ async function checkRoom(dataDir: string, into: string): Promise<void> {
  * @throws Unavailable where it fails.
  */
 export async function backupStatement(
-  store: Pick<Store, 'query' | 'database'>,
+  store: Pick<Store, 'command' | 'query' | 'database'>,
   what: 'BACKUP' | 'RESTORE',
   file: string,
   signal?: AbortSignal,
 ): Promise<void> {
   const way = what === 'BACKUP' ? 'TO' : 'FROM';
-  const statement = `${what} DATABASE ${store.database} ${way} File(${sqlString(file)}) ASYNC`;
-  const [started] = await store.query<{ id: string }>(statement, {}, { max_execution_time: 0 });
+  const id = randomUUID();
+  await store.command(
+    `${what} DATABASE ${store.database} ${way} File(${sqlString(file)}) SETTINGS id = '${id}' ASYNC`,
+  );
   for (;;) {
     const [found] = await store.query<{ status: string; error: string }>(
       'SELECT status, error FROM system.backups WHERE id = {id:String}',
-      { id: started?.id },
+      { id },
     );
     const status = found?.status ?? '';
     if (['BACKUP_CREATED', 'RESTORED'].includes(status)) return;

@@ -1,0 +1,178 @@
+/**
+ * A backup of a Questlog that is written to all the time, the loss of the machine, and what is there once it is restored:
+ * everything that was answered before, nothing twice, and nothing that points nowhere.
+ */
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, expect, test } from 'vitest';
+import { aKey, anEvent, aToken, events, eventually, onto, type TestProject } from './builders.ts';
+import { bugsIn, type Product, type Reached, startProduct } from './product.ts';
+import { type Ended, questlogCommand, reaching } from './questlogCommand.ts';
+
+const folder = mkdtempSync(join(tmpdir(), 'questlog-backup-'));
+const backups = join(folder, 'backups');
+const restored = join(folder, 'restored');
+afterAll(() => rmSync(folder, { recursive: true, force: true }));
+
+const KEY = aKey();
+const BATCH = 20;
+
+/** What was answered, in the order of the answers. */
+class Load {
+  readonly ids: string[] = [];
+  #isOver = false;
+  readonly #loops: Promise<void>[];
+
+  constructor(game: TestProject, of: Record<string, unknown>) {
+    this.#loops = [0, 1].map(async () => {
+      while (!this.#isOver) {
+        const answer = await game.post(events(BATCH, of));
+        if (answer.status !== 201) throw new Error(answer.text());
+        this.ids.push(...answer.json().map(({ id }: { id: string }) => id));
+      }
+    });
+  }
+
+  async stop(): Promise<void> {
+    this.#isOver = true;
+    await Promise.all(this.#loops);
+  }
+}
+
+test('what was answered before a backup is there once after a restore, and everything goes on from there', {
+  timeout: 120_000,
+}, async () => {
+  const first = await startProduct({ dataDir: join(folder, 'first'), env: { QUESTLOG_BACKUP_DIR: backups } });
+  const game = onto(first.credentials, first);
+  const keyed = await game.post(events(3, { sessionId: game.sessionId }), { 'Idempotency-Key': KEY });
+  const revoked = await aToken(first, game.projectId);
+  await first.admin('DELETE', `/admin/tokens/${revoked.id}`);
+  const poison = await deadLetter(first, game);
+  const reportId = (await game.report({ sessionId: game.sessionId, title: 'it broke' })).json().id;
+  const uploadId = await uploaded(game, 'what the game logged');
+  const position = await streamedUntil(first, game, '', 3);
+  const load = new Load(game, { sessionId: await game.session() });
+  await eventually(
+    async () => load.ids.length,
+    (length) => length > 1_000,
+  );
+
+  const before = [...load.ids, ...idsOf(keyed)];
+  const made = await questlogCommand(['backup'], { env: reaching(first, game, folder) });
+  const during = load.ids.length;
+  await eventually(
+    async () => load.ids.length,
+    (length) => length > during,
+  );
+  await load.stop();
+  expect([made.code, made.stderr]).toEqual([0, expect.stringMatching(/^\d+ MiB in [\d.]+ s/)]);
+  const asked = await first.sql(
+    "SELECT status FROM audit WHERE route = '/admin/backups' AND method = 'POST'",
+  );
+  expect(asked).toEqual([{ status: 202 }]);
+  await first.kill();
+
+  expect(await restore(made.stdout.trim())).toMatchObject({ code: 0 });
+  const product = await startProduct({ dataDir: restored });
+  const again = onto(game, product);
+  const stored = await eventually(
+    async () => (await product.sql<{ id: string }>('SELECT id FROM events')).map(({ id }) => id),
+    (ids) => before.every((id) => ids.includes(id)),
+  );
+  expect(new Set(stored).size).toBe(stored.length);
+  const known = new Set([...load.ids, ...idsOf(keyed), poison]);
+  expect(stored.filter((id) => !known.has(id))).toEqual([]);
+
+  const replayed = await again.post(events(3, { sessionId: game.sessionId }), { 'Idempotency-Key': KEY });
+  expect([replayed.status, idsOf(replayed)]).toEqual([200, idsOf(keyed)]);
+  expect((await again.get('/v1/quota')).json().used).toBe(await eventsIn(product));
+  expect(
+    (await product.request('GET', '/v1/quota', { headers: { Authorization: `Bearer ${revoked.token}` } }))
+      .status,
+  ).toBe(401);
+  expect((await again.get(`/v1/uploads/${uploadId}`)).text()).toBe('what the game logged');
+
+  const { deadLetters } = (await product.admin('GET', '/admin/dead-letters')).json();
+  expect(deadLetters).toHaveLength(1);
+  expect((await product.admin('POST', `/admin/dead-letters/${deadLetters[0].id}/replay`)).status).toBe(200);
+  const [fresh] = idsOf(await again.post(anEvent({ sessionId: game.sessionId })));
+  const { events: trail } = (await again.get(`/v1/reports/${reportId}/events`)).json();
+  expect(trail.map(({ id }: { id: string }) => id).sort()).toEqual([...idsOf(keyed), poison, fresh].sort());
+  // An id of before the backup passes over nothing that came since.
+  await streamedUntil(product, again, position, 5);
+
+  const verified = await questlogCommand(['verify', '--from', '1h', '--json'], {
+    env: reaching(product, again, folder),
+  });
+  expect(verified).toMatchObject({ code: 0, stdout: expect.stringContaining('"differences":0') });
+  expect(await product.sql('SELECT * FROM truncations')).toEqual([]);
+  expect(await product.stop()).toBe(0);
+  expect(bugsIn(first.stderr() + product.stderr())).toEqual([]);
+});
+
+function restore(from: string): Promise<Ended> {
+  return questlogCommand(['restore', from], { env: { QUESTLOG_DATA_DIR: restored } });
+}
+
+function idsOf(answer: { json(): unknown }): string[] {
+  const created = answer.json();
+  return (Array.isArray(created) ? created : [created]).map(({ id }) => id);
+}
+
+async function eventsIn(product: Reached & { sql: Product['sql'] }): Promise<number> {
+  const [row] = await product.sql<{ n: string }>('SELECT count() AS n FROM events');
+  return Number(row?.n);
+}
+
+/** One that ClickHouse has refused, and takes by now. @returns the event's id. */
+async function deadLetter(product: Product, game: TestProject): Promise<string> {
+  const { url, database, username, password } = product.credentials.clickhouse;
+  const headers = { 'X-ClickHouse-User': username, 'X-ClickHouse-Key': password };
+  const change = (body: string) => fetch(`${url}/?database=${database}`, { method: 'POST', headers, body });
+  await change("ALTER TABLE events ADD CONSTRAINT no_poison CHECK event_type != 'poison'");
+  const [id = ''] = idsOf(await game.post(anEvent({ sessionId: game.sessionId, eventType: 'poison' })));
+  await eventually(
+    async () => (await product.admin('GET', '/admin/dead-letters')).json().deadLetters,
+    ({ length }) => length === 1,
+  );
+  await change('ALTER TABLE events DROP CONSTRAINT no_poison');
+  return id;
+}
+
+async function uploaded(game: TestProject, text: string): Promise<string> {
+  const about = { fileName: 'game.log', mimeType: 'text/plain', sizeBytes: text.length };
+  const body = { ...about, attachmentType: 'log_bundle', sessionId: game.sessionId };
+  const { uploadId, uploadUrl } = (await game.request('POST', '/v1/ingest/uploads', { body })).json();
+  const put = await fetch(uploadUrl, {
+    method: 'PUT',
+    headers: { 'Content-Type': 'text/plain' },
+    body: text,
+  });
+  expect(put.status).toBe(200);
+  return uploadId;
+}
+
+/** Reads linked events behind the position until so many different ones have come. @returns the last id. */
+async function streamedUntil(
+  product: Product,
+  game: TestProject,
+  position: string,
+  links: number,
+): Promise<string> {
+  const gone = new AbortController();
+  const headers = {
+    Authorization: `Bearer ${game.token}`,
+    ...(position !== '' && { 'Last-Event-ID': position }),
+  };
+  const url = `${product.credentials.baseUrl}/v1/linked-events`;
+  const { body } = await fetch(url, { headers, signal: gone.signal });
+  let text = '';
+  for await (const piece of body?.pipeThrough(new TextDecoderStream()) ?? []) {
+    text += piece;
+    const told = new Set([...text.matchAll(/"linkId":"([^"]+)"/g)].map(([, id]) => id));
+    if (told.size >= links) break;
+  }
+  gone.abort();
+  return [...text.matchAll(/^id: (\S+)$/gm)].at(-1)?.[1] ?? '';
+}
