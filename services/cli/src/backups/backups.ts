@@ -54,7 +54,7 @@ export function restoreCommand(env: NodeJS.ProcessEnv): Command {
       import('@questlog/runtime/process/logger'),
     ]);
     process.umask(0o077);
-    const { dataDir } = settingsOf(env);
+    const { dataDir } = await settingsOf(env);
     const { startedAt } = await restoreBackup(folder, dataDir, createLogger('questlog'));
     process.stderr.write(`${dataDir} is as it was at ${startedAt} or a moment later; start Questlog on it\n`);
   });

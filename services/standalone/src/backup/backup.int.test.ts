@@ -1,0 +1,109 @@
+/** What is no backup is not restored, and a backup that breaks off leaves nothing that looks like one. */
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type { Store } from '@questlog/runtime/clickhouse/store';
+import { createLogger } from '@questlog/runtime/process/logger';
+import { expect, onTestFinished, test } from 'vitest';
+import { openDataDir } from '../dataDir.ts';
+import { makeBackup, PARTS } from './makeBackup.ts';
+import { sealBackup } from './manifest.ts';
+import { restoreBackup } from './restore.ts';
+
+const ABOUT = { id: 'an id', version: '0.1.0', startedAt: '2026-11-23T18:40:05.123Z' };
+const { signal } = new AbortController();
+
+function aFolder(): string {
+  const folder = mkdtempSync(join(tmpdir(), 'questlog-backup-'));
+  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+  return folder;
+}
+
+async function aBackup(): Promise<string> {
+  const folder = aFolder();
+  mkdirSync(join(folder, 'log'));
+  writeFileSync(join(folder, PARTS.log), 'records');
+  writeFileSync(join(folder, PARTS.clickhouse), 'rows');
+  await sealBackup(folder, { ...ABOUT, endedAt: ABOUT.startedAt }, signal);
+  return folder;
+}
+
+/** @returns why nothing was restored; the target is untouched. */
+async function refusal(folder: string, target = join(aFolder(), 'new')): Promise<string> {
+  const before = JSON.stringify(names(target));
+  const why = await restoreBackup(folder, target, createLogger('test')).then(
+    () => 'it was restored',
+    ({ message }: Error) => message,
+  );
+  expect(JSON.stringify(names(target))).toBe(before);
+  return why;
+}
+
+function names(folder: string): string[] {
+  try {
+    return readdirSync(folder);
+  } catch {
+    return [];
+  }
+}
+
+test('a backup that is not whole, or not as it was made, is refused by the name of what is wrong', async () => {
+  const unfinished = await aBackup();
+  rmSync(join(unfinished, 'manifest.json'));
+  expect(await refusal(unfinished)).toBe(`${unfinished} is no whole backup: it has no manifest.json`);
+  const changes: [RegExp, (folder: string) => void][] = [
+    [
+      /its manifest\.json is damaged$/,
+      (folder) => writeFileSync(join(folder, 'manifest.json'), '{"format":1'),
+    ],
+    [/log\/questlog\.db is missing$/, (folder) => rmSync(join(folder, PARTS.log))],
+    [/log\/questlog\.db has 3 bytes, and had 7$/, (folder) => writeFileSync(join(folder, PARTS.log), 'rec')],
+    [/log\/questlog\.db has other bytes$/, (folder) => writeFileSync(join(folder, PARTS.log), 'recordz')],
+    [/log\/more was not in it$/, (folder) => writeFileSync(join(folder, 'log', 'more'), '')],
+  ];
+  for (const [why, change] of changes) {
+    const folder = await aBackup();
+    change(folder);
+    expect(await refusal(folder)).toMatch(why);
+  }
+});
+
+test('a backup of a newer format is refused, and so is a target that holds anything else than backups', async () => {
+  const newer = await aBackup();
+  const manifest = readFileSync(join(newer, 'manifest.json'), 'utf8');
+  writeFileSync(join(newer, 'manifest.json'), manifest.replace('"format":1', '"format":2'));
+  expect(await refusal(newer)).toMatch(/made by a newer Questlog \(format 2; this one reads 1\)$/);
+  const full = aFolder();
+  mkdirSync(join(full, 'backups'));
+  mkdirSync(join(full, 'log'));
+  expect(await refusal(await aBackup(), full)).toBe(
+    `${full} is not empty (log): restore into an empty folder`,
+  );
+});
+
+test('a restore that breaks off leaves a folder that neither a start nor another restore takes', async () => {
+  const target = join(aFolder(), 'new');
+  // Its tar is none, which ClickHouse says.
+  const folder = await aBackup();
+  await expect(restoreBackup(folder, target, createLogger('test'))).rejects.toThrow(
+    `empty ${target} and begin again`,
+  );
+  expect(() => openDataDir(target, [])).toThrow(/a restore into .* broke off/);
+  expect(await refusal(folder, target)).toMatch(/is not empty/);
+});
+
+test('a backup that breaks off says why, and leaves nothing; the one before stays', async () => {
+  const into = aFolder();
+  mkdirSync(join(into, 'an older one'));
+  const dataDir = aFolder();
+  const store: Pick<Store, 'command' | 'query' | 'database'> = {
+    database: 'questlog',
+    command: async () => {},
+    query: async <Row>() => [{ status: 'BACKUP_FAILED', error: 'No space left on device' } as Row],
+  };
+  const log = { copy: ({ first }: { first(): Promise<void> }) => first() };
+  const copied = { log, store, dataDir, credentialsPath: join(dataDir, 'dev-credentials.json') };
+  const made = makeBackup(copied, ABOUT, into, signal);
+  await expect(made).rejects.toThrow('BACKUP of ClickHouse: No space left on device');
+  expect(readdirSync(into)).toEqual(['an older one']);
+});
