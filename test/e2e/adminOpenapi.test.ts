@@ -128,6 +128,8 @@ test('every answer has a documented status, and the schema and media type of it'
   await ask('GET', `${erasures}/{id}`, undefined, `${erasures}/${anUnknownId()}`);
   const upload = '/admin/uploads/{projectId}/{uploadId}';
   await ask('GET', upload, undefined, `/admin/uploads/${projectId}/${anUnknownId()}`);
+  await ask('POST', '/admin/backups');
+  await ask('GET', '/admin/backups');
   for (const path of ['/admin/lag', '/healthz', '/readyz', '/metrics', '/openapi.json'])
     await ask('GET', path);
 
