@@ -44,20 +44,21 @@ export function restoreCommand(env: NodeJS.ProcessEnv): Command {
   const command = new Command('restore')
     .description('make the data folder (QUESTLOG_DATA_DIR) of a backup; the folder must be empty')
     .argument('<folder>', 'as `questlog backup` printed it');
-  return example(
-    command,
-    'QUESTLOG_DATA_DIR=.data questlog restore /backups/2026-11-23T18-40-05.123Z',
-  ).action(async (folder: string) => {
-    const [{ restoreBackup }, { settingsOf }, { createLogger }] = await Promise.all([
-      import('@questlog/standalone/backup/restore'),
-      import('../reach.ts'),
-      import('@questlog/runtime/process/logger'),
-    ]);
-    process.umask(0o077);
-    const { dataDir } = await settingsOf(env);
-    const { startedAt } = await restoreBackup(folder, dataDir, createLogger('questlog'));
-    process.stderr.write(`${dataDir} is as it was at ${startedAt} or a moment later; start Questlog on it\n`);
-  });
+  return example(command, 'questlog restore /backups/2026-11-23T18-40-05.123Z').action(
+    async (folder: string) => {
+      const [{ restoreBackup }, { settingsOf }, { createLogger }] = await Promise.all([
+        import('@questlog/standalone/backup/restore'),
+        import('../reach.ts'),
+        import('@questlog/runtime/process/logger'),
+      ]);
+      process.umask(0o077);
+      const { dataDir } = await settingsOf(env);
+      const { startedAt } = await restoreBackup(folder, dataDir, createLogger('questlog'));
+      process.stderr.write(
+        `${dataDir} is as it was at ${startedAt} or a moment later; start Questlog on it\n`,
+      );
+    },
+  );
 }
 
 /** Undefined: Questlog was started again meanwhile. */
