@@ -18,7 +18,12 @@ test('without settings there are no JWTs; with them what they say', () => {
     jwksUrl: new URL('https://login.example.com/jwks.json'),
     ...{ issuer: 'https://login.example.com/', audience: 'questlog', algorithms: ['PS256', 'EdDSA'] },
     clockSkewSeconds: 30,
-    claims: { project: 'questlog_project', tenant: 'questlog_tenant', scopes: 'may' },
+    claims: {
+      project: 'questlog_project',
+      tenant: 'questlog_tenant',
+      scopes: 'may',
+      builds: 'questlog_builds',
+    },
   });
 });
 
