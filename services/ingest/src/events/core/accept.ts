@@ -178,9 +178,11 @@ export function placeDrafts(
       found.push(unknownSession(index, sessionId, own.projectId));
     } else {
       const buildId = draft.buildId ?? session?.buildId ?? null;
-      const other = otherBuild(own.buildIds, buildId, { index, pointer: '/buildId' });
-      found.push(...other);
-      if (other.length > 0) continue;
+      const other = own.buildIds && otherBuild(own.buildIds, buildId, { index, pointer: '/buildId' });
+      if (other !== undefined && other.length > 0) {
+        found.push(...other);
+        continue;
+      }
       placed.push({ ...draft, buildId, lane: session?.lane ?? own.lane, player: session?.player });
     }
   }
