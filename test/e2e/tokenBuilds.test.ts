@@ -37,9 +37,11 @@ test('a token for a build writes what is of that build or of none, and its succe
       ['/build', 'sessions', { build: { ...build, version: '1.4.3' } }],
       ['/buildId', 'sessions', { buildId: other }],
       ['/buildId', 'events', [event, anEvent({ buildId: other })]],
-      ['/buildId', 'events', anEvent({ sessionId: ofOther })],
+      ['/sessionId', 'events', anEvent({ sessionId: ofOther })],
+      ['/sessionId', 'events', anEvent({ buildId: mine, sessionId: ofOther })],
       ['/buildId', 'reports', { buildId: other, eventIds: [anUnknownId()] }],
-      ['/buildId', 'reports', { sessionId: ofOther }],
+      ['/sessionId', 'reports', { sessionId: ofOther }],
+      ['/sessionId', 'reports', { buildId: mine, sessionId: ofOther }],
       ['/events/1/buildId', 'reports', { events: [event, anEvent({ buildId: other })] }],
     ];
     for (const [pointer, path, body] of refused) {

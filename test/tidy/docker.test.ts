@@ -62,6 +62,7 @@ interface Container {
   readonly user?: string;
   readonly mem_limit?: string;
   readonly pids_limit?: number;
+  readonly tmpfs?: readonly string[];
   readonly healthcheck?: { readonly test?: readonly string[] };
 }
 
@@ -77,6 +78,9 @@ test('every container of docker-compose.yml is read-only, without rights of root
         'is privileged': one.privileged !== undefined,
         'may gain privileges': !one.security_opt?.includes('no-new-privileges:true'),
         'runs as root, or does not say as whom it runs': /^(root|0+)?(:|$)/.test(one.user ?? ''),
+        'has a tmpfs that is root’s, over a folder of its image': one.tmpfs?.some(
+          (each) => each !== '/tmp' && !/:.*\buid=\d/.test(each),
+        ),
         'has no mem_limit': !/^\d+[mg]$/.test(one.mem_limit ?? ''),
         'has no pids_limit': !((one.pids_limit ?? 0) > 0),
         'has no healthcheck': !isOurs(one) && one.healthcheck?.test === undefined,

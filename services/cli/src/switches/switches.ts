@@ -123,7 +123,8 @@ async function change(
   const path = pathOf(project);
   for (let tries = 1; ; tries += 1) {
     const read = await admin.request('GET', path);
-    const headers = { 'If-Match': read.headers.get('ETag') ?? '*' };
+    // A proxy that compresses makes the tag a weak one, which matches nothing (RFC 9110, 13.1.1).
+    const headers = { 'If-Match': read.headers.get('ETag')?.replace(/^W\//, '') ?? '*' };
     try {
       return await admin.json('PUT', path, { body: next(JSON.parse(await read.text())), headers });
     } catch (error) {

@@ -2,17 +2,20 @@
 import type { ElementProblem } from '@questlog/schemas/http/problem';
 
 /**
- * The problem of an element of another build. One that is of no build has none: its session may have come before, or be lost.
+ * The problem of an element of another build, or in a session of one. What is of no build has none: its session may have
+ * come before, or be lost.
  * @param buildIds undefined: the token writes for all.
+ * @param builds with the field that says each.
  */
 export function otherBuild(
   buildIds: readonly string[] | undefined,
-  buildId: string | null,
-  { index, pointer }: { readonly index: number; readonly pointer: string } = ITSELF,
+  builds: Readonly<Record<string, string | null | undefined>>,
+  index = 0,
 ): ElementProblem[] {
-  if (buildIds === undefined || buildId === null || buildIds.includes(buildId)) return [];
-  const detail = `${pointer.slice(1)}: the access token writes for other builds than ${buildId}`;
-  return [{ index, pointer, code: 'build_not_allowed', detail }];
+  for (const [field, buildId] of Object.entries(builds)) {
+    if (buildIds === undefined || buildId == null || buildIds.includes(buildId)) continue;
+    const detail = `${field}: the access token writes for other builds than ${buildId}`;
+    return [{ index, pointer: `/${field}`, code: 'build_not_allowed', detail }];
+  }
+  return [];
 }
-
-const ITSELF = { index: 0, pointer: '/buildId' };

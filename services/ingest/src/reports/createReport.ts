@@ -130,7 +130,7 @@ async function check(
   const all = [
     ...problems,
     ...(isUnknown ? [unknownSession(0, sessionId, project.id)] : []),
-    ...otherBuild(buildIds, buildId),
+    ...otherBuild(buildIds, { buildId: draft.buildId, sessionId: session?.buildId }),
     ...placed.problems.map(insideEvents),
   ];
   if (all.length > 0) throw bodyVerdict(all);

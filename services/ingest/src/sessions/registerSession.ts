@@ -21,8 +21,8 @@ export async function registerSession(
   isStrict = false,
 ): Promise<{ status: 200 | 201; body: SessionCreated; ignored: readonly string[] }> {
   const { id: givenId, ignored, ...content } = readSessionInput(body, project.id, isStrict);
-  const pointer = content.build === null ? '/buildId' : '/build';
-  const refused = otherBuild(buildIds, content.buildId, { index: 0, pointer });
+  const field = content.build === null ? 'buildId' : 'build';
+  const refused = otherBuild(buildIds, { [field]: content.buildId });
   if (refused.length > 0) throw bodyVerdict(refused);
   const registeredAt = clock.now();
   const sessionId = givenId ?? eventId(registeredAt, 0, randomBytes(8));

@@ -178,7 +178,8 @@ export function placeDrafts(
       found.push(unknownSession(index, sessionId, own.projectId));
     } else {
       const buildId = draft.buildId ?? session?.buildId ?? null;
-      const other = own.buildIds && otherBuild(own.buildIds, buildId, { index, pointer: '/buildId' });
+      const builds = { buildId: draft.buildId, sessionId: session?.buildId };
+      const other = own.buildIds && otherBuild(own.buildIds, builds, index);
       if (other !== undefined && other.length > 0) {
         found.push(...other);
         continue;

@@ -8,8 +8,8 @@ import { InspectedLetter, LetterPage, ReplayedLetter } from '@questlog/schemas/h
 import { Problem } from '@questlog/schemas/http/problem';
 import { LinkRetryInput, LinkRetryOutput } from '@questlog/schemas/http/report';
 import { accepted } from './accepted.ts';
-import { erasurePaths } from './openapiErasures.ts';
 import { backupPaths } from './openapiBackups.ts';
+import { erasurePaths } from './openapiErasures.ts';
 import { letterPaths } from './openapiLetters.ts';
 import { answer, filter, header, id, PAGE, problem, ref, TIME, UUID_TEXT } from './openapiParts.ts';
 
@@ -74,15 +74,7 @@ export function adminApi(): Record<string, unknown> {
       ...backupPaths(REFUSED),
       '/admin/uploads/{projectId}/{uploadId}': { get: uploadOperation() },
       '/healthz': { get: open('The process runs. For load balancers.', state('ok')) },
-      '/readyz': {
-        get: {
-          ...open(READY, state('ready', 'warnings')),
-          responses: {
-            200: answer('Ready; `warnings` name what is wrong elsewhere.', state('ready', 'warnings')),
-            503: answer('Not ready.', state('not ready', 'problems')),
-          },
-        },
-      },
+      '/readyz': { get: readyOperation() },
       '/metrics': { get: open('Figures in Prometheus text.') },
       '/openapi.json': { get: open('This API as OpenAPI 3.1.', { type: 'object' }) },
     },
@@ -100,6 +92,16 @@ const SQL =
   'format, or the one that the query’s FORMAT clause names.';
 const READY =
   'Its consumers progress. An ingest without the log or ClickHouse only warns. For rollouts and alerts.';
+
+function readyOperation() {
+  return {
+    ...open(READY, state('ready', 'warnings')),
+    responses: {
+      200: answer('Ready; `warnings` name what is wrong elsewhere.', state('ready', 'warnings')),
+      503: answer('Not ready.', state('not ready', 'problems')),
+    },
+  };
+}
 
 const SCHEMAS = {
   TenantInput: accepted(admin.TenantInput),
