@@ -3,6 +3,7 @@ import { randomUUID } from 'node:crypto';
 import type { BlockList } from 'node:net';
 
 import type { Store } from '@questlog/runtime/clickhouse/store';
+import { erasedBy } from '@questlog/runtime/consumer/serviceDeps';
 import type { DirectoryHandle } from '@questlog/runtime/directory/openDirectory';
 import type { Log } from '@questlog/runtime/log/log';
 import { type Clock, steadyClock } from '@questlog/runtime/process/clock';
@@ -16,7 +17,6 @@ import { GROUPS, TOPICS } from '@questlog/schemas/topics/topics';
 import type Koa from 'koa';
 import { type Letters, openLetters } from './admin/deadLetters.ts';
 import { type Cuts, openCuts } from './cuts.ts';
-import { erasedRecords } from './erasures/eraseFiles.ts';
 import { openErasures } from './erasures/erasures.ts';
 import { runErasures } from './erasures/runErasures.ts';
 import { openQuotas } from './events/quotas.ts';
@@ -113,7 +113,7 @@ export async function startIngest(deps: IngestServiceDeps): Promise<IngestServic
   const { sessions, reports } = await openKnown(deps, { registered, filed }, cuts);
   const codec = await createCodec(registry, eventsAccepted);
   const { seals, verifier, linkedEvents } = await openReaders(deps, codec, events);
-  const letters = await openLetters(deps);
+  const letters = await openLetters({ ...deps, erased: erasedBy(directory) });
   lifecycle.onStop('dead letters', () => letters.close());
   warnOfEngines(deps);
 
@@ -223,14 +223,13 @@ async function openReaders(deps: IngestServiceDeps, codec: Codec<EventsAccepted>
 
 async function openErasing(deps: IngestServiceDeps, letters: Letters, projections: Projections) {
   const { events, registered, filed } = projections;
-  const { log, registry, lifecycle } = deps;
+  const { log, lifecycle } = deps;
   const linked = watchProjection({
     ...{ log, clock: steadyClock },
     ...{ group: GROUPS.projectLinks, topic: TOPICS.linkedEvents },
   });
-  const isErasedRecord = await erasedRecords(registry);
   const runs = runErasures({
-    ...{ ...deps, letters, isErasedRecord },
+    ...{ ...deps, letters },
     projections: [events, registered, filed, linked],
   });
   lifecycle.onStop('erasures', () => runs.close());

@@ -111,8 +111,7 @@ async function erased(of: Store): Promise<ErasureOutput> {
   const shared = { directory, store: of, clock: systemClock };
   const runs = runErasures({
     ...{ ...shared, uploads: undefined, projections: [], logger: createLogger('bench') },
-    letters: { discardOf: async () => 0 },
-    isErasedRecord: async () => false,
+    letters: { discardErased: async () => 0 },
   });
   const written = { caughtUp: async () => {} };
   const erasures = openErasures({ ...shared, registered: written, filed: written }, () => runs.ring());

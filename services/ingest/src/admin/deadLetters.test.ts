@@ -8,8 +8,10 @@ import { Invalid, Unavailable } from '@questlog/runtime/process/errors';
 import { silentLogger } from '@questlog/runtime/process/logger';
 import { openLogRegistry } from '@questlog/runtime/registry/logRegistry';
 import { createCodec } from '@questlog/runtime/registry/registry';
-import { anEventsAccepted, aReportLink } from '@questlog/schemas/fixtures/builders';
+import { ErasedData } from '@questlog/schemas/erased';
+import { anErasure, anEventsAccepted, aReportLink } from '@questlog/schemas/fixtures/builders';
 import { partitionOf } from '@questlog/schemas/partition';
+import type { Erasure } from '@questlog/schemas/topics/directoryEntry';
 import { eventsAccepted } from '@questlog/schemas/topics/eventsAccepted';
 import { APPEND_ID_HEADER, GROUPS, TOPICS, topicDefinitions } from '@questlog/schemas/topics/topics';
 import { expect, onTestFinished, test } from 'vitest';
@@ -37,16 +39,18 @@ async function aDeployment() {
   const metrics = {
     deadLettersOpen: { set: ({ group }: { group: string }, n: number) => void opened.set(group, n) },
   };
+  const erased = new ErasedData();
   const ingest = async (on: Log = log) => {
     const deps = { log: on, registry, logger: silentLogger, metrics: metrics as never };
-    const letters = await openLetters(deps);
+    const knowing = { ...deps, erased: { all: async () => erased } };
+    const letters = await openLetters(knowing);
     onTestFinished(() => letters.close());
     const list = async (filters: Partial<LetterFilters> = {}, limit = '100', cursor?: string) =>
       await letters.page({ ...EVERY, ...filters }, readNewestFirst({ limit, cursor }));
     return { ...letters, list };
   };
   return {
-    ...{ log, clock, codec, opened, ingest },
+    ...{ log, clock, codec, opened, ingest, erased },
     /** @returns the id of the newest letter then. */
     bury: async (
       of: Partial<LogRecord> = {},
@@ -201,8 +205,9 @@ test('a discarded letter is open no more; to discard it again is no mistake, to 
 });
 
 test('letters of an erasure are discarded, also where one of them has expired since it was listed', async () => {
-  const { log, bury, ingest } = await aDeployment();
-  const [expired] = [await bury(), await bury()];
+  const { log, clock, bury, ingest } = await aDeployment();
+  const key = randomUUID();
+  const [expired] = [await bury({ key }), await bury({ key })];
   const without: Log['tail'] = ({ onBatch, ...options }) =>
     log.tail({
       ...options,
@@ -212,7 +217,64 @@ test('letters of an erasure are discarded, also where one of them has expired si
         return onBatch(isOfOne ? { ...batch, records: left } : batch);
       },
     });
-  const { discardOf, list } = await ingest(withMethods(log, { tail: without }));
-  expect(await discardOf('a tenant', async () => true)).toBe(1);
+  const { discardErased, list } = await ingest(withMethods(log, { tail: without }));
+  expect(await discardErased(erasedBy({ tenantId: key, requestedAt: clock.nowMs + 1 }))).toBe(1);
   expect((await list()).deadLetters).toMatchObject([{ id: expired }]);
+});
+
+function erasedBy(of: Partial<Erasure>): ErasedData {
+  const erased = new ErasedData();
+  erased.add(anErasure(of));
+  return erased;
+}
+
+test('a letter is of an erasure where it holds nothing else, whatever key its producer gave it', async () => {
+  const { codec, bury, ingest } = await aDeployment();
+  const [tenantId, projectId, gone] = [randomUUID(), randomUUID(), randomUUID()];
+  const letter = async (key: string | null, ...sessions: string[]) => {
+    const events = sessions.map((sessionId) => ({ sessionId }));
+    return await bury({ key, value: codec.encode(anEventsAccepted({ tenantId, projectId, events })) });
+  };
+  const [keyed, foreign] = [await letter(tenantId, gone, gone), await letter('a key of its own', gone)];
+  const keyless = await letter(null, gone);
+  const [mixed, other] = [await letter(tenantId, gone, randomUUID()), await letter(tenantId, randomUUID())];
+  const { discardErased, list } = await ingest();
+  const sessions = [{ projectId, ids: [gone] }];
+  expect(await discardErased(erasedBy({ tenantId, projectId, sessions }))).toBe(3);
+  const ids = async (state: LetterFilters['state']) =>
+    (await list({ state })).deadLetters.map(({ id }) => id).sort();
+  expect(await ids('discarded')).toEqual([keyed, foreign, keyless].sort());
+  // A replay brings what others sent.
+  expect(await ids('open')).toEqual([mixed, other].sort());
+});
+
+test('nobody is shown what was erased, whatever was decided about its letter', async () => {
+  const { codec, clock, bury, ingest, erased } = await aDeployment();
+  const [tenantId, projectId, gone] = [randomUUID(), randomUUID(), randomUUID()];
+  const aValue = (...events: { sessionId: string; payload: Buffer }[]) =>
+    codec.encode(anEventsAccepted({ tenantId, projectId, events }));
+  const own = (payload = Buffer.from('{"its":"secret"}')) => ({ sessionId: gone, payload });
+  const others = { sessionId: randomUUID(), payload: Buffer.from('{"of":"others"}') };
+  const { inspect, discard, replay } = await ingest();
+  const [discarded, replayed] = [await bury({ value: aValue(own()) }), await bury({ value: aValue(own()) })];
+  const late = await bury({ value: aValue(own()) });
+  await discard(discarded);
+  await replay(replayed);
+  const mixed = await bury({ value: aValue(own(), others) });
+  const large = await bury({ value: aValue(own(Buffer.alloc(1024 * 1024, 's')), others) });
+  const [whole, since] = [await bury({ key: tenantId }), await bury({ key: tenantId })];
+  erased.add(anErasure({ tenantId, projectId, sessions: [{ projectId, ids: [gone] }] }));
+
+  for (const id of [discarded, replayed, late])
+    await expect(inspect(id)).rejects.toMatchObject({
+      code: 'not_found',
+      message: expect.stringContaining('was erased'),
+    });
+  expect(await inspect(mixed)).toMatchObject({ value: { events: [{ payload: '{"of":"others"}' }] } });
+  const shown = await inspect(large);
+  expect([shown.value, shown.valueBase64]).toEqual([undefined, undefined]);
+  // The bytes of a tenant's letter that nobody can read are its own.
+  erased.add(anErasure({ tenantId, requestedAt: clock.nowMs }));
+  await expect(inspect(whole)).rejects.toThrow('was erased');
+  expect(await inspect(since)).toMatchObject({ valueBase64: expect.any(String) });
 });

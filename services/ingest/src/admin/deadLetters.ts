@@ -3,19 +3,17 @@
  * same topic, so that every ingest knows of it, and it expires no sooner. Each ingest follows the topic.
  */
 import { isUtf8 } from 'node:buffer';
+import type { Erased } from '@questlog/runtime/consumer/serviceDeps';
 import { type Log, type LogRecord, RecordTooLarge, type Tail } from '@questlog/runtime/log/log';
 import { reachedWithin } from '@questlog/runtime/log/reachedWithin';
 import { Invalid, Unavailable } from '@questlog/runtime/process/errors';
 import type { Logger } from '@questlog/runtime/process/logger';
 import { nextRound, nextTurn, untilAvailable, withinLimit } from '@questlog/runtime/process/waiting';
 import { type Codec, createCodec, type SchemaRegistry } from '@questlog/runtime/registry/registry';
+import type { ErasedData } from '@questlog/schemas/erased';
 import type { InspectedLetter, LetterPage, ReplayedLetter } from '@questlog/schemas/http/letter';
 import { partitionOf } from '@questlog/schemas/partition';
 import { type DeadLetter, deadLetter } from '@questlog/schemas/topics/deadLetter';
-import { eventsAccepted } from '@questlog/schemas/topics/eventsAccepted';
-import { linkedEvents } from '@questlog/schemas/topics/linkedEvents';
-import { reportLinks } from '@questlog/schemas/topics/reportLinks';
-import { sessionRegistered } from '@questlog/schemas/topics/sessionRegistered';
 import { APPEND_ID_HEADER, DECISION_HEADER, LETTER_ID_HEADER, TOPICS } from '@questlog/schemas/topics/topics';
 import { canonicalUuid } from '@questlog/schemas/uuid';
 import type { NewestFirstPage } from '../core/newestFirst.ts';
@@ -29,22 +27,25 @@ import {
   LetterMemory,
   listedLetter,
 } from './letterMemory.ts';
+import { type LetterRecord, openLetterRecords } from './letterRecords.ts';
 
 export interface LetterDeps {
   readonly log: Log;
   readonly registry: SchemaRegistry;
   readonly logger: Logger;
   readonly metrics: Pick<IngestMetrics, 'deadLettersOpen'>;
+  readonly erased: Pick<Erased, 'all'>;
 }
 
 /** Each takes the id as the path has it. @throws Rejected; Unavailable while the topic is not read to its end. */
 export interface Letters {
   page(filters: LetterFilters, page: NewestFirstPage): Promise<LetterPage>;
+  /** Without what was erased. @throws Rejected `not_found` also where that is all of it. */
   inspect(id: string): Promise<InspectedLetter>;
   replay(id: string): Promise<ReplayedLetter>;
   discard(id: string): Promise<void>;
-  /** Discards the open ones of the tenant that this is true of. @returns how many. */
-  discardOf(tenantId: string, isUnwanted: (letter: DeadLetter) => Promise<boolean>): Promise<number>;
+  /** Discards the open ones that hold nothing else, whoever wrote their records, with whichever key. @returns how many. */
+  discardErased(erased: ErasedData): Promise<number>;
   close(): Promise<void>;
 }
 
@@ -61,12 +62,7 @@ const MAX_REASON_CHARACTERS = 300;
 export async function openLetters(deps: LetterDeps): Promise<Letters> {
   const { log, registry, logger } = deps;
   const codec = await createCodec(registry, deadLetter);
-  const sources = new Map<string, Codec<unknown>>([
-    [TOPICS.events, await createCodec(registry, eventsAccepted)],
-    [TOPICS.sessions, await createCodec(registry, sessionRegistered)],
-    [TOPICS.reportLinks, await createCodec(registry, reportLinks)],
-    [TOPICS.linkedEvents, await createCodec(registry, linkedEvents)],
-  ]);
+  const records = await openLetterRecords(registry);
   const view = new LetterView(deps, codec);
   /** Both of two replays would append the record, which counts once; but only one of them is answered so. */
   const turns = new KeyedMutex();
@@ -98,16 +94,19 @@ export async function openLetters(deps: LetterDeps): Promise<Letters> {
     },
     inspect: async (id) => {
       const entry = await found(id);
-      const { key, reason, headers, value, sourceTopic } = await whole(entry.letter);
-      const shown = await shownValue(sources.get(sourceTopic), value);
-      return { ...listedLetter(entry), key, reason, headers: { ...headers }, ...shown };
+      const dead = await whole(entry.letter);
+      const record = await records.read(await deps.erased.all(), dead);
+      if (record.state === 'erased')
+        throw new Rejected('not_found', `what the dead letter ${entry.letter.id} held was erased`);
+      const { key, reason, headers } = dead;
+      return { ...listedLetter(entry), key, reason, headers: { ...headers }, ...shownValue(record, dead) };
     },
     replay: async (id) =>
       await turns.run(pathUuid(id), async () => {
         const { letter, decision } = await found(id);
         if (decision !== undefined) throw decided(letter, decision);
         const dead = await whole(letter);
-        const place = await appendAgain(log, letter.id, dead, sources.has(dead.sourceTopic));
+        const place = await appendAgain(log, letter.id, dead, records.isOurs(dead.sourceTopic));
         await decide(letter, 'replayed');
         return { id: letter.id, ...place };
       }),
@@ -117,11 +116,11 @@ export async function openLetters(deps: LetterDeps): Promise<Letters> {
         if (decision?.state === 'replayed') throw decided(letter, decision);
         if (decision === undefined) await decide(letter, 'discarded');
       }),
-    discardOf: async (tenantId, isUnwanted) => {
+    discardErased: async (erased) => {
       let discarded = 0;
-      for (const letter of (await view.caughtUp()).openWith(tenantId)) {
+      for (const letter of (await view.caughtUp()).open()) {
         const dead = await whole(letter).catch(undefinedIfGone);
-        if (dead === undefined || !(await isUnwanted(dead))) continue;
+        if (dead === undefined || (await records.read(erased, dead)).state !== 'erased') continue;
         await decide(letter, 'discarded');
         discarded += 1;
       }
@@ -164,17 +163,15 @@ async function appendAgain(
   }
 }
 
-async function shownValue(
-  codec: Codec<unknown> | undefined,
-  value: Buffer | null,
-): Promise<Pick<InspectedLetter, 'value' | 'valueBase64'>> {
+function shownValue(
+  record: LetterRecord,
+  { value }: DeadLetter,
+): Pick<InspectedLetter, 'value' | 'valueBase64'> {
   if (value === null) return {};
-  try {
-    if (codec !== undefined && value.length <= MAX_SHOWN_BYTES)
-      return { value: forJson(await codec.decode(value)) };
-  } catch (error) {
-    if (!(error instanceof Invalid)) throw error;
-  }
+  const isReadable = record.state === 'read';
+  if (isReadable && value.length <= MAX_SHOWN_BYTES) return { value: forJson(record.message) };
+  // The bytes are those of what was erased, too.
+  if (isReadable && !record.isWhole) return {};
   return { valueBase64: value.subarray(0, MAX_RAW_BYTES).toString('base64') };
 }
 

@@ -84,10 +84,10 @@ export class LetterMemory {
     return this.#entries.get(id);
   }
 
-  /** Those that wait for a decision and whose record has this key. */
-  openWith(key: string): KnownLetter[] {
+  /** Those that wait for a decision. */
+  open(): KnownLetter[] {
     const open = [...this.#entries.values()].filter(({ decision }) => decision === undefined);
-    return open.map(({ letter }) => letter).filter((letter) => letter.key === key);
+    return open.map(({ letter }) => letter);
   }
 
   /** How many are open, of each group that ever had one. */

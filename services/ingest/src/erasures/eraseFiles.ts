@@ -1,13 +1,6 @@
-/** What an erasure covers beside the rows: files among the uploads, and dead letters that can be replayed. */
-import { createCodec, type SchemaRegistry } from '@questlog/runtime/registry/registry';
+/** The files among the uploads that an erasure covers. */
 import type { ErasedData } from '@questlog/schemas/erased';
-import { isErasedLink, isErasedReport, withoutErased } from '@questlog/schemas/erased';
-import type { MessageContract } from '@questlog/schemas/topics/contract';
 import type { Erasure, Project } from '@questlog/schemas/topics/directoryEntry';
-import { eventsAccepted } from '@questlog/schemas/topics/eventsAccepted';
-import { linkedEvents } from '@questlog/schemas/topics/linkedEvents';
-import { reportLinks } from '@questlog/schemas/topics/reportLinks';
-import { sessionRegistered } from '@questlog/schemas/topics/sessionRegistered';
 import { millisOf } from '@questlog/schemas/uuid';
 import { dayOf, type UploadKey } from '../uploads/core/uploadKey.ts';
 import type { UploadStore } from '../uploads/uploadStore.ts';
@@ -70,29 +63,3 @@ export async function unnamedFiles(
 }
 
 type ProjectsOf = ReadonlyMap<string, Pick<Project, 'createdAt'>>;
-
-/** Tells of the record of a dead letter whether all that it holds was erased. @throws Invalid where it cannot be read. */
-export type IsErasedRecord = (erased: ErasedData, topic: string, value: Buffer | null) => Promise<boolean>;
-
-export async function erasedRecords(registry: SchemaRegistry): Promise<IsErasedRecord> {
-  const asks = new Map<string, (erased: ErasedData, value: Buffer | null) => Promise<boolean>>();
-  const ask = async <T>(
-    contract: MessageContract<T>,
-    isErased: (erased: ErasedData, message: T) => boolean,
-  ) => {
-    const codec = await createCodec(registry, contract);
-    asks.set(contract.topic, async (erased, value) => isErased(erased, await codec.decode(value)));
-  };
-  await ask(eventsAccepted, (erased, message) => {
-    // Of others too: a replay brings theirs, and leaves out the erased ones.
-    const left = withoutErased(erased, message);
-    return left !== message && left.events.length === 0;
-  });
-  await ask(
-    sessionRegistered,
-    (erased, message) => erased.by({ ...message, receivedAt: message.registeredAt }) !== undefined,
-  );
-  await ask(reportLinks, isErasedReport);
-  await ask(linkedEvents, isErasedLink);
-  return async (erased, topic, value) => (await asks.get(topic)?.(erased, value)) ?? false;
-}

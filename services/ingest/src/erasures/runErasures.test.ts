@@ -55,8 +55,7 @@ async function done(erasure: Erasure, files: { ids: string[]; uploads: object } 
     } as never,
     store: store as never,
     uploads: files?.uploads as never,
-    letters: { discardOf: async () => 0 },
-    isErasedRecord: async () => false,
+    letters: { discardErased: async () => 0 },
     projections: [
       {
         caughtUp: async (_, limitMs) => {

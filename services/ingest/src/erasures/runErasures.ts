@@ -5,11 +5,10 @@
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import type { DirectoryHandle } from '@questlog/runtime/directory/openDirectory';
 import type { Clock } from '@questlog/runtime/process/clock';
-import { Invalid, messageOf, Unavailable } from '@questlog/runtime/process/errors';
+import { messageOf, Unavailable } from '@questlog/runtime/process/errors';
 import type { Logger } from '@questlog/runtime/process/logger';
 import { Backoff, Doorbell, pause, settledSoon } from '@questlog/runtime/process/waiting';
 import { ErasedData } from '@questlog/schemas/erased';
-import type { DeadLetter } from '@questlog/schemas/topics/deadLetter';
 import type { Erasure, ErasureFound, IdsOfProject, Project } from '@questlog/schemas/topics/directoryEntry';
 import type { Projection } from '../known/projection.ts';
 import type { UploadStore } from '../uploads/uploadStore.ts';
@@ -23,7 +22,7 @@ import {
   scopesOf,
   sumOf,
 } from './core/scope.ts';
-import { countFiles, type IsErasedRecord, removeFiles, unnamedFiles } from './eraseFiles.ts';
+import { countFiles, removeFiles, unnamedFiles } from './eraseFiles.ts';
 import { accountFor, countRows, dropFromDisk, hideRows, reportsIn, restoreSettings } from './eraseRows.ts';
 
 export interface ErasureRunDeps {
@@ -31,10 +30,9 @@ export interface ErasureRunDeps {
   readonly store: Store;
   readonly uploads: UploadStore | undefined;
   readonly letters: {
-    /** Discards the open ones of the tenant that this is true of. @returns how many. */
-    discardOf(tenantId: string, isUnwanted: (letter: DeadLetter) => Promise<boolean>): Promise<number>;
+    /** Discards the open ones that hold nothing else. @returns how many. */
+    discardErased(erased: ErasedData): Promise<number>;
   };
-  readonly isErasedRecord: IsErasedRecord;
   /** Of all that is written to ClickHouse from the log. */
   readonly projections: readonly Pick<Projection, 'caughtUp'>[];
   readonly clock: Clock;
@@ -162,7 +160,7 @@ class Run {
   }
 
   async hide(): Promise<void> {
-    const { letters, isErasedRecord, clock } = this.#deps;
+    const { letters, clock } = this.#deps;
     const erasure = this.#erasure();
     await this.#note({ state: 'running' });
     const scopes = scopesOf(erasure);
@@ -180,9 +178,7 @@ class Run {
     await this.#removeUnnamed(erasure);
     const own = new ErasedData();
     own.add(this.#erasure());
-    const deadLetters = await letters.discardOf(erasure.tenantId, (letter) =>
-      isOf(erasure, own, letter, isErasedRecord),
-    );
+    const deadLetters = await letters.discardErased(own);
     this.#found = sumOf(this.#found, { ...NOTHING_FOUND, deadLetters });
     await this.#note({ found: this.#found, problem: null, hiddenAt: clock.now() });
   }
@@ -272,20 +268,4 @@ function merged(known: readonly IdsOfProject[], more: readonly IdsOfProject[]): 
     projectId,
     ids: [...new Set(of.flatMap(({ ids }) => ids))].sort(),
   }));
-}
-
-/** A letter of a tenant that is erased as a whole is of it whatever it holds. */
-async function isOf(
-  { sessions, projectId, requestedAt }: Erasure,
-  erased: ErasedData,
-  { sourceTopic, value, deadAt }: DeadLetter,
-  isErasedRecord: IsErasedRecord,
-): Promise<boolean> {
-  if (sessions === null && projectId === null && deadAt < requestedAt) return true;
-  try {
-    return await isErasedRecord(erased, sourceTopic, value);
-  } catch (error) {
-    if (!(error instanceof Invalid)) throw error;
-    return false;
-  }
 }
