@@ -79,6 +79,20 @@ test('days that are left out stay, null removes them, and limits are named', asy
       ...{ pointer: '/retentionDays/events', detail: expect.stringContaining(said) },
     });
   }
+  // A player's events are found by the sessions.
+  const sooner = [
+    [{ sessions: 29, reports: 9, uploads: 9 }, 'events for 30'],
+    [{ sessions: 30 }, 'reports for ever, uploads for ever'],
+  ] as const;
+  for (const [days, said] of sooner) {
+    const refused = await patch(days);
+    expect([refused.status, refused.json().errors[0]]).toMatchObject([
+      400,
+      { pointer: '/retentionDays/sessions', detail: expect.stringContaining(said) },
+    ]);
+  }
+  expect((await patch({ sessions: 30, reports: 9, uploads: 9 })).status).toBe(200);
+  await patch({ sessions: null, reports: null, uploads: null });
   expect((await patch({ evens: 1 })).json().errors[0].pointer).toBe('/retentionDays/evens');
   expect((await patch({ events: null, links: null })).json().retentionDays).toBeNull();
   await patch({ events: 30 });

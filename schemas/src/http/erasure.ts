@@ -65,7 +65,12 @@ export const ErasureOutput = Type.Object({
   state: Type.Enum([...ERASURE_STATES], {
     description: 'done: reading finds none of it, and the files of ClickHouse have none of it.',
   }),
-  problem: Nullable(Type.String({ description: 'Why it failed, or what it waits for.' })),
+  problem: Nullable(
+    Type.String({
+      description:
+        'Why it failed, what it waits for, or what it cannot find: what of a player outlasts the sessions.',
+    }),
+  ),
   receipt: ErasureReceipt,
 });
 

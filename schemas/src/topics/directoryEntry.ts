@@ -128,7 +128,7 @@ export interface Erasure {
   readonly reports: readonly IdsOfProject[];
   readonly requestedAt: number;
   readonly state: ErasureState;
-  /** Why it failed, or what it waits for. */
+  /** Why it failed, what it waits for, or what it cannot find. */
   readonly problem: string | null;
   readonly found: ErasureFound;
   /** When reading found none of it any more. */

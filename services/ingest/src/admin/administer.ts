@@ -21,6 +21,8 @@ import type {
   Token,
 } from '@questlog/schemas/topics/directoryEntry';
 import { canonicalUuid } from '@questlog/schemas/uuid';
+import { problem, refusal } from '../core/fieldProblems.ts';
+import { outlivesSessions } from '../core/sessionDays.ts';
 import { switchesAt } from '../limits/core/switchEvents.ts';
 import { Rejected } from '../rejected.ts';
 import { expiryOf, formatMillis, rotateToken } from '../tokens/rotateToken.ts';
@@ -129,7 +131,7 @@ function limitedBy(patch: Limiting, known: Pick<Tenant, 'limits' | 'suspended'>)
 
 type Limiting = Pick<TenantPatch, 'limits' | 'suspended'>;
 
-/** What the patch leaves out stays; nothing is left of days that are all null. */
+/** What the patch leaves out stays; nothing is left of days that are all null. @throws Rejected where sessions go first. */
 function keptFor(patch: ProjectPatch, known: Project): RetentionDays | null {
   if (patch.retentionDays === undefined) return known.retentionDays ?? null;
   const {
@@ -143,6 +145,8 @@ function keptFor(patch: ProjectPatch, known: Project): RetentionDays | null {
     ...patch.retentionDays,
   };
   const days: RetentionDays = { events, sessions, reports, links, uploads };
+  const tooShort = outlivesSessions(days);
+  if (tooShort !== undefined) throw refusal(problem('/retentionDays/sessions', 'field_invalid', tooShort));
   return Object.values(days).every((each) => each === null) ? null : days;
 }
 

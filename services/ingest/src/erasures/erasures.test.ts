@@ -8,7 +8,7 @@ import { openLogRegistry } from '@questlog/runtime/registry/logRegistry';
 import { createCodec } from '@questlog/runtime/registry/registry';
 import { MAX_ERASED_IDS } from '@questlog/schemas/erased';
 import { anErasure } from '@questlog/schemas/fixtures/builders';
-import { directoryEntry, type Erasure } from '@questlog/schemas/topics/directoryEntry';
+import { directoryEntry, type Erasure, type RetentionDays } from '@questlog/schemas/topics/directoryEntry';
 import { TOPICS, topicDefinitions } from '@questlog/schemas/topics/topics';
 import { expect, test } from 'vitest';
 import { MAX_ERASED_SESSIONS, MAX_IDS_OF_ERASURE } from './core/scope.ts';
@@ -20,18 +20,19 @@ interface Asking {
   readonly sessions?: number;
   readonly reports?: number;
   readonly known?: number;
+  readonly retentionDays?: Partial<RetentionDays>;
   readonly earlier?: Erasure[];
   readonly filedIn?: () => Promise<void>;
 }
 
 function asking(of: Asking) {
-  const { sessions = 0, reports = 0, known = 0, earlier = [], filedIn = async () => {} } = of;
+  const { sessions = 0, reports = 0, known = 0, earlier = [], filedIn = async () => {}, retentionDays } = of;
   const rows = Array.from({ length: sessions }, () => ({ projectId: PROJECT, id: randomUUID() }));
   const query = async (sql: string) => {
     if (sql.startsWith('SELECT DISTINCT')) return rows;
     return [{ reports: String(reports) }];
   };
-  const project = { id: PROJECT, tenantId: TENANT };
+  const project = { id: PROJECT, tenantId: TENANT, retentionDays };
   const current = {
     ...emptyDirectory(),
     ...{ tenants: new Map([[TENANT, {}]]), projects: new Map([[PROJECT, project]]), erased: { ids: known } },
@@ -65,6 +66,30 @@ test('the sessions of a player with more reports than a record holds are refused
   const { erasures, written } = asking({ sessions: 3, reports: MAX_IDS_OF_ERASURE - 3 });
   await erasures.request({ tenantId: TENANT, player });
   expect(written).toHaveLength(1);
+});
+
+test('a session with more reports than a record holds is refused, and nothing is written', async () => {
+  const tooMany = asking({ reports: MAX_IDS_OF_ERASURE });
+  const sessionId = randomUUID();
+  const refused = tooMany.erasures.request({ tenantId: TENANT, sessionId });
+  await expect(refused).rejects.toThrow(`its 1 sessions have ${MAX_IDS_OF_ERASURE} reports`);
+  expect(tooMany.written).toEqual([]);
+  const { erasures, written } = asking({ reports: MAX_IDS_OF_ERASURE - 1 });
+  await erasures.request({ tenantId: TENANT, sessionId });
+  expect(written).toHaveLength(1);
+});
+
+test('a player whose sessions go before their events is told so: a receipt of nothing is no proof there', async () => {
+  const player = { externalId: 'kim' };
+  const days = { events: 90, sessions: 7, reports: 7, links: null, uploads: 7 };
+  const answer = await asking({ retentionDays: days }).erasures.request({ tenantId: TENANT, player });
+  expect(answer.problem).toContain(`project ${PROJECT} may have more of the player`);
+  expect(answer.problem).toContain('sessions are kept for 7 days, events for 90');
+  const others = [{ ...days, events: 7 }, { ...days, sessions: null }, undefined];
+  for (const retentionDays of others) {
+    const { erasures } = asking(retentionDays === undefined ? {} : { retentionDays });
+    expect((await erasures.request({ tenantId: TENANT, player })).problem).toBeNull();
+  }
 });
 
 test('what all processes keep in memory has a bound, beyond which only projects and tenants are erased', async () => {

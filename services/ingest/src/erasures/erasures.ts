@@ -13,6 +13,7 @@ import { problem, refusal } from '../core/fieldProblems.ts';
 import type { Projection } from '../known/projection.ts';
 import { pathUuid, Rejected } from '../rejected.ts';
 import { MAX_ERASED_SESSIONS, MAX_IDS_OF_ERASURE, NOTHING_FOUND, scopesOf } from './core/scope.ts';
+import { unfoundOf } from './core/unfound.ts';
 import { countReports } from './eraseRows.ts';
 
 export interface ErasureDeps {
@@ -52,7 +53,8 @@ export function openErasures(deps: ErasureDeps, onRequest: () => void): Erasures
       const sessions = await sessionsOf(deps, asked);
       checkRoom(directory.current, sessions);
       const erasure: Erasure = {
-        ...{ id: randomUUID(), ...asked, state: 'queued', problem: null, reports: [], sessions },
+        ...{ id: randomUUID(), ...asked, state: 'queued', reports: [], sessions },
+        problem: unfoundOf(asked, directory.current.projects),
         ...{ found: NOTHING_FOUND, hiddenAt: null, goneAt: null },
         logExpiresAt: requestedAt + LOG_KEEPS_MS,
       };
@@ -119,10 +121,26 @@ async function sessionsOf(
   if (sessionId === null) return null;
   const { projects } = deps.directory.current;
   const all = [...projects.values()].filter((project) => project.tenantId === tenantId).map(({ id }) => id);
-  return (projectId === null ? all : [projectId]).map((project) => ({
+  const sessions = (projectId === null ? all : [projectId]).map((project) => ({
     projectId: project,
     ids: [sessionId],
   }));
+  await checkReports(deps.store, '/sessionId', { ...asked, sessions });
+  return sessions;
+}
+
+/** One record of the log has their ids. @throws Rejected where it has no room. */
+async function checkReports(
+  store: Store,
+  pointer: string,
+  asked: Parameters<typeof scopesOf>[0],
+): Promise<void> {
+  const sessions = countOf(asked.sessions ?? []);
+  let reports = 0;
+  for (const scope of scopesOf(asked)) reports += await countReports(store, scope);
+  if (sessions + reports <= MAX_IDS_OF_ERASURE) return;
+  const detail = `its ${sessions} sessions have ${reports} reports, together more than the ${MAX_IDS_OF_ERASURE} of one erasure; erase it project by project, or session by session`;
+  throw refusal(problem(pointer, 'field_invalid', detail));
 }
 
 async function sessionsOfPlayer(
@@ -155,13 +173,7 @@ async function sessionsOfPlayer(
     projectId: project,
     ids: of.map(({ id }) => id),
   }));
-  let reports = 0;
-  for (const scope of scopesOf({ tenantId, projectId, sessions, requestedAt }))
-    reports += await countReports(store, scope);
-  if (rows.length + reports > MAX_IDS_OF_ERASURE) {
-    const detail = `its ${rows.length} sessions have ${reports} reports, together more than the ${MAX_IDS_OF_ERASURE} of one erasure; erase it project by project, or session by session`;
-    throw refusal(problem('/player', 'field_invalid', detail));
-  }
+  await checkReports(store, '/player', { tenantId, projectId, sessions, requestedAt });
   return sessions;
 }
 

@@ -22,6 +22,7 @@ import {
   scopesOf,
   sumOf,
 } from './core/scope.ts';
+import { unfoundOf } from './core/unfound.ts';
 import { countFiles, removeFiles, unnamedFiles } from './eraseFiles.ts';
 import { accountFor, countRows, dropFromDisk, hideRows, reportsIn, restoreSettings } from './eraseRows.ts';
 
@@ -180,7 +181,7 @@ class Run {
     own.add(this.#erasure());
     const deadLetters = await letters.discardErased(own);
     this.#found = sumOf(this.#found, { ...NOTHING_FOUND, deadLetters });
-    await this.#note({ found: this.#found, problem: null, hiddenAt: clock.now() });
+    await this.#note({ found: this.#found, problem: this.#unfound(), hiddenAt: clock.now() });
   }
 
   /** False: rows have come since, by an insert of an owner that was replaced. */
@@ -194,7 +195,7 @@ class Run {
       await this.#note({ hiddenAt: null });
       return false;
     }
-    await this.#note({ state: 'done', problem: null, goneAt: clock.now() });
+    await this.#note({ state: 'done', problem: this.#unfound(), goneAt: clock.now() });
     logger.info('erasure_done', { id: this.#id });
     const isLast = ![...directory.current.erasures.values()].some(({ state }) => state === 'running');
     if (isLast) await restoreSettings(store);
@@ -206,6 +207,10 @@ class Run {
     await this.#note({ problem: 'it waits until the projector has what the log has' });
     for (const projection of this.#deps.projections)
       await projection.caughtUp('all', CATCH_UP_MS, this.#signal);
+  }
+
+  #unfound(): string | null {
+    return unfoundOf(this.#erasure(), this.#deps.directory.current.projects);
   }
 
   #reportsKnown(): number {
