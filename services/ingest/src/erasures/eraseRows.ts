@@ -9,14 +9,10 @@ import type { Erasure, ErasureFound, IdsOfProject } from '@questlog/schemas/topi
 import type { UploadKey } from '../uploads/core/uploadKey.ts';
 import { ERASED_TABLES, type ErasedRows, type ErasedTable, literal, NOTHING_FOUND } from './core/scope.ts';
 
-/** Each table is asked once: what a project's links are takes a look at its events. */
+/** Each other table is asked once: what a project's links are takes a look at its events. */
 export async function countRows(store: Store, scope: ErasedRows): Promise<ErasureFound> {
-  const [row] = await store.query<
-    Record<'ofEvents' | 'ofReports' | 'ofLinks', string[]> & { sessions: string }
-  >(
+  const [row] = await store.query<Record<'ofReports' | 'ofLinks', string[]> & { sessions: string }>(
     `SELECT
-       (SELECT [sum(n), count()] FROM (SELECT count() AS n FROM events WHERE ${scope.events}
-          GROUP BY log_id, log_partition, log_offset)) AS ofEvents,
        (SELECT uniqExact(project_id, id) FROM sessions WHERE ${scope.sessions}) AS sessions,
        (SELECT [uniqExact(project_id, id), count()] FROM report_versions WHERE ${scope.report_versions}) AS ofReports,
        (SELECT [uniqExact(project_id, report_id, event_id),
@@ -25,12 +21,44 @@ export async function countRows(store: Store, scope: ErasedRows): Promise<Erasur
      SETTINGS ${GROUPS_ON_DISK}`,
   );
   if (row === undefined) return NOTHING_FOUND;
-  const [events = 0, eventRecords = 0] = row.ofEvents.map(Number);
+  let [events, eventRecords] = [0, 0];
+  for (const days of await daysOf(store, scope)) {
+    const [of] = await store.query<{ events: string; records: string }>(
+      `SELECT sum(n) AS events, count() AS records FROM (SELECT count() AS n FROM events
+         WHERE ${scope.events} AND ${days} GROUP BY log_id, log_partition, log_offset)
+       SETTINGS max_execution_time = ${AT_ONCE_S}, ${GROUPS_ON_DISK}`,
+    );
+    events += Number(of?.events ?? 0);
+    eventRecords += Number(of?.records ?? 0);
+  }
   const [reports = 0, reportRecords = 0] = row.ofReports.map(Number);
   const [links = 0, linkedEvents = 0] = row.ofLinks.map(Number);
   const sessions = Number(row.sessions);
   const log = eventRecords + sessions + reportRecords;
   return { ...NOTHING_FOUND, events, sessions, reports, links, linkedEvents, log };
+}
+
+/** As many events as one statement groups by their records in time, on a slow disk too. */
+const EVENTS_AT_ONCE = 5_000_000;
+/** Nobody waits longer for an answer: asked again, it would run beside its copies. */
+const AT_ONCE_S = 25;
+
+/** The days that have events of it, few or many in a condition: a project may have more than one statement gets done in time. */
+async function daysOf(store: Store, scope: ErasedRows): Promise<string[]> {
+  const days = await store.query<{ day: number; events: string }>(
+    `SELECT toYYYYMMDD(received_at) AS day, count() AS events FROM events WHERE ${scope.events}
+     GROUP BY day ORDER BY day`,
+  );
+  const spans: { from: number; to: number; events: number }[] = [];
+  for (const { day, events } of days) {
+    const last = spans.at(-1);
+    if (last === undefined || last.events + Number(events) > EVENTS_AT_ONCE)
+      spans.push({ from: day, to: day, events: Number(events) });
+    else [last.to, last.events] = [day, last.events + Number(events)];
+  }
+  return spans.map(
+    ({ from, to }) => `toYYYYMMDD(received_at) BETWEEN ${Math.trunc(from)} AND ${Math.trunc(to)}`,
+  );
 }
 
 /** A project may have as many records as events: their groups need not fit into the memory of a query. */
@@ -69,23 +97,16 @@ export async function accountFor(
   scope: ErasedRows,
   part: number,
 ): Promise<void> {
-  // A day at a time: a project may have more than one statement gets done in time.
-  const days = await store.query<{ day: number }>(
-    `SELECT DISTINCT toYYYYMMDD(received_at) AS day FROM events WHERE ${scope.events} ORDER BY day`,
-  );
-  for (const { day } of days) {
+  for (const days of await daysOf(store, scope)) {
     await store.command(
       `INSERT INTO erased_events (erasure_id, part, tenant_id, received_at, log_id, log_partition, log_offset, events)
        SELECT ${literal(id)}, ${part}, tenant_id, received_at, log_id, log_partition, log_offset, uniqExact(log_index)
-       FROM events WHERE ${scope.events} AND toYYYYMMDD(received_at) = ${Math.trunc(day)}
+       FROM events WHERE ${scope.events} AND ${days}
        GROUP BY tenant_id, received_at, log_id, log_partition, log_offset
-       SETTINGS max_execution_time = ${ACCOUNT_S}, ${GROUPS_ON_DISK}`,
+       SETTINGS max_execution_time = ${AT_ONCE_S}, ${GROUPS_ON_DISK}`,
     );
   }
 }
-
-/** Nobody waits longer for an answer: asked again, it would run beside its copies. */
-const ACCOUNT_S = 25;
 
 const POLL_MS = 200;
 

@@ -2,6 +2,7 @@
 import { randomUUID } from 'node:crypto';
 import { emptyDirectory } from '@questlog/runtime/directory/directory';
 import { systemClock } from '@questlog/runtime/process/clock';
+import { Unavailable } from '@questlog/runtime/process/errors';
 import { silentLogger } from '@questlog/runtime/process/logger';
 import { anErasure } from '@questlog/schemas/fixtures/builders';
 import type { Erasure } from '@questlog/schemas/topics/directoryEntry';
@@ -17,9 +18,20 @@ function ofSessions(count: number): Erasure {
   return anErasure({ tenantId: TENANT, projectId: PROJECT, sessions: [{ projectId: PROJECT, ids }] });
 }
 
-/** Runs it to its end. @param files that its reports name. */
-async function done(erasure: Erasure, files: { ids: string[]; uploads: object } | undefined = undefined) {
-  const erasures = new Map([[erasure.id, erasure]]);
+interface Around {
+  /** That its reports name. */
+  readonly files?: { ids: string[]; uploads: object };
+  /** Its statements find ClickHouse away. */
+  readonly stuck?: Erasure;
+  /** A report whose block was planned before the request. */
+  readonly lateReport?: string;
+}
+
+const DAYS = [20_261_120, 20_261_121, 20_261_122];
+
+/** Runs it to its end. */
+async function done(erasure: Erasure, { files, stuck, lateReport }: Around = {}) {
+  const erasures = new Map([stuck, erasure].flatMap((one) => (one === undefined ? [] : [[one.id, one]])));
   const statements: string[] = [];
   const steps: string[] = [];
   const limits: (number | undefined)[] = [];
@@ -30,9 +42,14 @@ async function done(erasure: Erasure, files: { ids: string[]; uploads: object } 
   const store = {
     query: async (sql: string) => {
       statements.push(sql);
-      if (sql.includes('attachments.upload_id'))
+      if (stuck !== undefined && sql.includes(stuck.tenantId)) throw new Unavailable('ClickHouse is away');
+      if (sql.includes('attachments.upload_id')) {
+        if (lateReport !== undefined && steps.some((step) => step.startsWith('caught up')))
+          return [{ projectId: PROJECT, id: lateReport, uploads: [] }];
         return files === undefined ? [] : [{ projectId: PROJECT, id: randomUUID(), uploads: files.ids }];
-      if (sql.includes('DISTINCT toYYYYMMDD')) return [{ day: 20_261_122 }];
+      }
+      if (sql.includes('AS day')) return DAYS.map((day) => ({ day, events: '4000000' }));
+      if (sql.includes('AS ofReports')) return [{ ofReports: [], ofLinks: [], sessions: '0' }];
       const asked = /^SELECT count\(\) AS rows FROM (.*)$/.exec(sql)?.[1];
       if (asked === undefined || sql.includes('_row_exists')) return [];
       rows.add(asked);
@@ -61,7 +78,8 @@ async function done(erasure: Erasure, files: { ids: string[]; uploads: object } 
         caughtUp: async (_, limitMs) => {
           limits.push(limitMs);
           waitsFor.push(erasures.get(erasure.id)?.problem);
-          steps.push('caught up');
+          const { length: reports } = erasures.get(erasure.id)?.reports ?? [];
+          steps.push(reports === 0 ? 'caught up' : 'caught up with what links of the report were planned');
           // What was planned before the request comes now.
           for (const condition of rows) if (condition.startsWith('report_link')) hidden.delete(condition);
         },
@@ -73,7 +91,7 @@ async function done(erasure: Erasure, files: { ids: string[]; uploads: object } 
   onTestFinished(() => runs.close());
   const state = () => erasures.get(erasure.id)?.state;
   await expect.poll(state, { timeout: 20_000 }).toMatch(/done|failed/);
-  return { erasure: erasures.get(erasure.id), statements, steps, limits, waitsFor };
+  return { erasure: erasures.get(erasure.id), erasures, statements, steps, limits, waitsFor };
 }
 
 test('an erasure of more sessions than one statement takes ends', async () => {
@@ -90,6 +108,30 @@ test('links that come after the first look are hidden while their events still t
     ...['report_link_versions', 'sessions', 'caught up'],
     ...['report_link_versions', 'report_versions', 'events'],
   ]);
+});
+
+test('a report that comes after the first look is known before the last: its links, planned until then, are waited for', async () => {
+  const { steps, erasure } = await done(ofSessions(1), { lateReport: randomUUID() });
+  expect(steps).toEqual([
+    ...['report_link_versions', 'sessions', 'caught up'],
+    ...['report_link_versions', 'caught up with what links of the report were planned'],
+    ...['report_link_versions', 'report_versions', 'events'],
+  ]);
+  expect(erasure?.reports).toHaveLength(1);
+});
+
+test('no statement groups more of a project’s events than a few days have', async () => {
+  const { statements } = await done(anErasure({ tenantId: TENANT, projectId: PROJECT }));
+  const grouped = statements.filter((sql) => /FROM events\s.*GROUP BY.* log_offset/s.test(sql));
+  const days = grouped.map((sql) => /BETWEEN (\d+) AND (\d+)/.exec(sql)?.slice(1).map(Number));
+  expect(new Set(days.map(String))).toEqual(new Set(DAYS.map((day) => `${day},${day}`)));
+});
+
+test('an erasure that ClickHouse lets wait holds up no other', async () => {
+  const stuck = anErasure({ tenantId: randomUUID(), requestedAt: 1 });
+  const { erasure, erasures } = await done(ofSessions(1), { stuck });
+  expect(erasure?.state).toBe('done');
+  expect(erasures.get(stuck.id)).toMatchObject({ state: 'running', problem: 'ClickHouse is away' });
 });
 
 test('a projector that is seconds behind all the time is waited for, and says so', async () => {
@@ -113,6 +155,6 @@ test('the files of many reports are asked for one by one: all at once were more 
     remove: async ({ uploadId }: { uploadId: string }) => void left.delete(uploadId),
     list: async function* () {},
   };
-  const { erasure } = await done(ofSessions(1), { ids, uploads });
+  const { erasure } = await done(ofSessions(1), { files: { ids, uploads } });
   expect([erasure?.state, erasure?.found.attachments, left.size, most]).toEqual(['done', 50, 0, 1]);
 });

@@ -7,7 +7,7 @@ import type { DirectoryHandle } from '@questlog/runtime/directory/openDirectory'
 import type { Clock } from '@questlog/runtime/process/clock';
 import { messageOf, Unavailable } from '@questlog/runtime/process/errors';
 import type { Logger } from '@questlog/runtime/process/logger';
-import { Backoff, Doorbell, pause, settledSoon } from '@questlog/runtime/process/waiting';
+import { Backoff, Doorbell, settledSoon } from '@questlog/runtime/process/waiting';
 import { ErasedData } from '@questlog/schemas/erased';
 import type { Erasure, ErasureFound, IdsOfProject, Project } from '@questlog/schemas/topics/directoryEntry';
 import type { Projection } from '../known/projection.ts';
@@ -88,7 +88,10 @@ function follow(
   const stopping = new AbortController();
   const { signal } = stopping;
   const bell = new Doorbell();
+  const backoff = new Backoff();
   let isAsked = true;
+  /** Those that wait for what is away: the others do not wait with them. */
+  let late = new Map<string, Run>();
   const isDue = ({ state, requestedAt }: Erasure, isOwn: boolean): boolean =>
     (state === 'queued' || state === 'running') && (isOwn || clock.now() - requestedAt > OTHERS_AFTER_MS);
   const running = (async () => {
@@ -96,13 +99,16 @@ function follow(
       const isOwn = isAsked;
       isAsked = false;
       const due = [...directory.current.erasures.values()]
-        .filter((erasure) => isDue(erasure, isOwn) && isWanted(erasure))
+        .filter((erasure) => isDue(erasure, isOwn || late.has(erasure.id)) && isWanted(erasure))
         .sort((a, b) => a.requestedAt - b.requestedAt);
+      const before = late;
+      late = new Map();
       for (const { id } of due) {
-        const run = new Run(deps, id, signal);
-        await run.untilDone(() => step(run));
+        const run = before.get(id) ?? new Run(deps, id, signal);
+        if (!(await run.isOver(() => step(run)))) late.set(id, run);
       }
-      if (!signal.aborted) await bell.wait(LOOK_MS);
+      if (late.size === 0) backoff.reset();
+      if (!signal.aborted) await bell.wait(late.size === 0 ? LOOK_MS : backoff.next());
     }
   })().catch((error: unknown) => logger.error('erasures_failed', error));
   return {
@@ -135,28 +141,27 @@ class Run {
     this.#signal = signal;
   }
 
-  /** Waits for what is away; anything else makes it fail. */
-  async untilDone(step: () => Promise<void>): Promise<void> {
-    const { logger } = this.#deps;
-    const backoff = new Backoff();
-    while (!this.#signal.aborted) {
-      try {
-        return await step();
-      } catch (error) {
-        if (this.#signal.aborted) return;
-        const isLate = error instanceof Unavailable;
-        logger.error(isLate ? 'erasure_delayed' : 'erasure_failed', error, { id: this.#id });
-        const told = {
-          problem: messageOf(error).slice(0, MAX_PROBLEM_CHARACTERS),
-          ...(isLate ? {} : { state: 'failed' as const }),
-        };
-        const isTold = await this.#note(told).then(
-          () => true,
-          () => false,
-        );
-        if (!isLate && isTold) return await restoreSettings(this.#deps.store).catch(() => undefined);
-        await pause(backoff.next(), this.#signal);
-      }
+  /** False: something is away, and it is gone on with later; anything else makes it fail. */
+  async isOver(step: () => Promise<void>): Promise<boolean> {
+    const { logger, store } = this.#deps;
+    try {
+      await step();
+      return true;
+    } catch (error) {
+      if (this.#signal.aborted) return true;
+      const isLate = error instanceof Unavailable;
+      logger.error(isLate ? 'erasure_delayed' : 'erasure_failed', error, { id: this.#id });
+      const told = {
+        problem: messageOf(error).slice(0, MAX_PROBLEM_CHARACTERS),
+        ...(isLate ? {} : { state: 'failed' as const }),
+      };
+      const isTold = await this.#note(told).then(
+        () => true,
+        () => false,
+      );
+      if (isLate || !isTold) return false;
+      await restoreSettings(store).catch(() => undefined);
+      return true;
     }
   }
 
