@@ -28,12 +28,17 @@ export class ErasedData {
   readonly #reports = new Map<string, Map<string, Tombstone>>();
   /** By tenant, or tenant and project; the earliest first. */
   readonly #before = new Map<string, Tombstone[]>();
+  /** Erasures of sessions that still look for what is to be hidden. */
+  readonly #looking = new Set<string>();
   #ids = 0;
   #changes = 0;
 
-  /** The same erasure again changes nothing, unless more of its reports are known. */
-  add({ id, requestedAt, tenantId, projectId, sessions, reports }: Erasure): void {
+  /** The same erasure again changes nothing, unless more of its reports are known, or it has found all. */
+  add({ id, requestedAt, tenantId, projectId, sessions, reports, state, hiddenAt }: Erasure): void {
     const tombstone = { id, requestedAt };
+    if (sessions !== null && hiddenAt === null && (state === 'queued' || state === 'running'))
+      this.#looking.add(id);
+    else this.#looking.delete(id);
     for (const { projectId: project, ids } of sessions ?? [])
       this.#addIds(this.#sessions, nameOf(tenantId, project), ids, tombstone);
     for (const { projectId: project, ids } of reports)
@@ -78,11 +83,16 @@ export class ErasedData {
     return first?.id;
   }
 
+  /** Whether the erasure of these sessions has not hidden all of it yet: what becomes a row now, it finds. */
+  isLooking(erasureId: string): boolean {
+    return this.#looking.has(erasureId);
+  }
+
   hasSession(tenantId: string, projectId: string, sessionId: string): boolean {
     return this.#sessions.get(nameOf(tenantId, projectId))?.has(sessionId) ?? false;
   }
 
-  /** Whether the report was found when its session was erased. */
+  /** Whether the report was found when its session was erased, or as one of an erased project with links to later events. */
   hasReport(tenantId: string, projectId: string, reportId: string): boolean {
     return this.#reports.get(nameOf(tenantId, projectId))?.has(reportId) ?? false;
   }
@@ -134,6 +144,17 @@ export function isErasedLink(
 export function isErasedReport(erased: ErasedData, record: ReportLink): boolean {
   const { tenantId, projectId, reportId } = record;
   return erased.hasReport(tenantId, projectId, reportId) || erased.by(record) !== undefined;
+}
+
+/**
+ * Whether no row may come of it. One that is erased by its session alone becomes a row while the erasure looks: a report that
+ * nobody has seen would leave its links with events of others untold.
+ */
+export function isLeftOutReport(erased: ErasedData, record: ReportLink): boolean {
+  if (!isErasedReport(erased, record)) return false;
+  const by = erased.by(record);
+  const isKnown = erased.hasReport(record.tenantId, record.projectId, record.reportId);
+  return isKnown || by === undefined || !erased.isLooking(by);
 }
 
 function nameOf(tenantId: string, projectId: string): string {

@@ -124,7 +124,7 @@ export interface Erasure {
   readonly player: ErasedPlayer | null;
   /** These sessions, whenever their records come; null: all that was received before `requestedAt`. */
   readonly sessions: readonly IdsOfProject[] | null;
-  /** The reports that were found with the sessions. */
+  /** The reports that were found with the sessions; of a project those that have links to events which stay. */
   readonly reports: readonly IdsOfProject[];
   readonly requestedAt: number;
   readonly state: ErasureState;

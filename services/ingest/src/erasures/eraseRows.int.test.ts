@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto';
 import { expect, onTestFinished, test } from 'vitest';
 import { sharedStore } from '../known/storedReports.testing.ts';
 import { ERASED_TABLES, NOTHING_FOUND, scopesOf } from './core/scope.ts';
-import { accountFor, countRows, dropFromDisk, hideRows } from './eraseRows.ts';
+import { accountFor, countRows, dropFromDisk, hideRows, reportsIn } from './eraseRows.ts';
 
 const AT = Date.UTC(2026, 10, 22);
 const shared = sharedStore();
@@ -75,6 +75,29 @@ test('links of a project whose events and reports are past their days already go
     { projectId },
   );
   expect(left).toEqual([{ id: kept }]);
+});
+
+test('of an erased project the reports are known by their ids that were linked to events which stay', async () => {
+  const { projectId, add, asked } = aProject();
+  const [before, after] = ['2026-11-22 00:00:00.999', '2026-11-22 00:00:01.000'];
+  const [old, since] = [randomUUID(), randomUUID()];
+  await add('events', { ...RECEIVED, id: old, received_at: before });
+  await add('events', { ...RECEIVED, id: since, received_at: after });
+  const report = async (received_at: string, event_id: string, changed_at: string): Promise<string> => {
+    const id = randomUUID();
+    await add('report_versions', { id, received_at });
+    await add('report_link_versions', { report_id: id, event_id, changed_at, state: 'linked', version: 2 });
+    return id;
+  };
+  // The linker's clock may be behind, and the event's row may come later.
+  const open = [await report(before, since, before), await report(before, randomUUID(), after)];
+  await report(before, old, before);
+  await report(after, since, after);
+  const [scope] = scopesOf({ ...asked, sessions: null });
+  if (scope === undefined) throw new Error('no scope');
+  const { reports } = await reportsIn(shared.store, scope);
+  expect(reports).toEqual([{ projectId, ids: expect.arrayContaining(open) }]);
+  expect(reports[0]?.ids).toHaveLength(2);
 });
 
 test('a part that ClickHouse has put aside may hold erased rows: nothing is called gone before it is dropped', async () => {

@@ -7,7 +7,14 @@ import { Unavailable } from '@questlog/runtime/process/errors';
 import { pause } from '@questlog/runtime/process/waiting';
 import type { Erasure, ErasureFound, IdsOfProject } from '@questlog/schemas/topics/directoryEntry';
 import type { UploadKey } from '../uploads/core/uploadKey.ts';
-import { ERASED_TABLES, type ErasedRows, type ErasedTable, literal, NOTHING_FOUND } from './core/scope.ts';
+import {
+  ERASED_TABLES,
+  type ErasedRows,
+  type ErasedTable,
+  literal,
+  MAX_IDS_OF_ERASURE,
+  NOTHING_FOUND,
+} from './core/scope.ts';
 
 /** Each other table is asked once: what a project's links are takes a look at its events. */
 export async function countRows(store: Store, scope: ErasedRows): Promise<ErasureFound> {
@@ -80,7 +87,14 @@ export async function reportsIn(
     `SELECT project_id AS projectId, id, groupUniqArrayArray(attachments.upload_id) AS uploads
      FROM report_versions WHERE ${scope.report_versions} GROUP BY project_id, id`,
   );
-  const byProject = Map.groupBy(rows, ({ projectId }) => projectId);
+  const known =
+    scope.laterLinks === undefined
+      ? rows
+      : await store.query<{ projectId: string; id: string }>(
+          `SELECT DISTINCT project_id AS projectId, report_id AS id FROM report_link_versions
+           WHERE ${scope.laterLinks} LIMIT ${MAX_IDS_OF_ERASURE}`,
+        );
+  const byProject = Map.groupBy(known, ({ projectId }) => projectId);
   return {
     reports: [...byProject].map(([projectId, of]) => ({ projectId, ids: of.map(({ id }) => id) })),
     files: rows.flatMap(({ projectId, uploads }) => uploads.map((uploadId) => ({ projectId, uploadId }))),

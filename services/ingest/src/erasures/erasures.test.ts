@@ -12,7 +12,7 @@ import { directoryEntry, type Erasure, type RetentionDays } from '@questlog/sche
 import { TOPICS, topicDefinitions } from '@questlog/schemas/topics/topics';
 import { expect, test } from 'vitest';
 import { MAX_ERASED_SESSIONS, MAX_IDS_OF_ERASURE } from './core/scope.ts';
-import { openErasures } from './erasures.ts';
+import { MAX_LISTED, openErasures } from './erasures.ts';
 
 const [TENANT, PROJECT] = [randomUUID(), randomUUID()];
 
@@ -153,4 +153,17 @@ test('a session is erased once its reports are in ClickHouse: of one that never 
   // Its links go by their time.
   await late.erasures.request({ tenantId: TENANT, projectId: PROJECT });
   expect(late.written).toHaveLength(1);
+});
+
+test('the newest are listed: receipts stay for ever, and each is found by its id', async () => {
+  const earlier = Array.from({ length: MAX_LISTED + 1 }, (_, requestedAt) => anErasure({ requestedAt }));
+  const { erasures } = asking({ earlier });
+  const listed = erasures.list().map(({ id }) => id);
+  expect(listed).toEqual(
+    earlier
+      .slice(1)
+      .map(({ id }) => id)
+      .reverse(),
+  );
+  expect(erasures.find(earlier[0]?.id ?? '').id).toBe(earlier[0]?.id);
 });

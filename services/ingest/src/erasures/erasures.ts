@@ -31,9 +31,12 @@ export interface Erasures {
   request(input: ErasureInput): Promise<ErasureOutput>;
   /** @throws Rejected `not_found`. */
   find(id: string): ErasureOutput;
-  /** The newest first. */
+  /** The newest first, at most `MAX_LISTED`. */
   list(): ErasureOutput[];
 }
+
+/** They stay for ever, and each has its sentences. */
+export const MAX_LISTED = 1_000;
 
 /** @param onRequest hears that there is one more. */
 export function openErasures(deps: ErasureDeps, onRequest: () => void): Erasures {
@@ -70,7 +73,10 @@ export function openErasures(deps: ErasureDeps, onRequest: () => void): Erasures
       if (found === undefined) throw new Rejected('not_found', `there is no erasure ${id}`);
       return shown(found);
     },
-    list: () => [...erasures.values()].sort((a, b) => b.requestedAt - a.requestedAt).map(shown),
+    list: () => {
+      const newestFirst = [...erasures.values()].sort((a, b) => b.requestedAt - a.requestedAt);
+      return newestFirst.slice(0, MAX_LISTED).map(shown);
+    },
   };
 }
 

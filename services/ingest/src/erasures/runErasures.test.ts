@@ -48,6 +48,8 @@ async function done(erasure: Erasure, { files, stuck, lateReport }: Around = {})
           return [{ projectId: PROJECT, id: lateReport, uploads: [] }];
         return files === undefined ? [] : [{ projectId: PROJECT, id: randomUUID(), uploads: files.ids }];
       }
+      if (sql.includes('report_id AS id'))
+        return lateReport === undefined ? [] : [{ projectId: PROJECT, id: lateReport }];
       if (sql.includes('AS day')) return DAYS.map((day) => ({ day, events: '4000000' }));
       if (sql.includes('AS ofReports')) return [{ ofReports: [], ofLinks: [], sessions: '0' }];
       const asked = /^SELECT count\(\) AS rows FROM (.*)$/.exec(sql)?.[1];
@@ -118,6 +120,12 @@ test('a report that comes after the first look is known before the last: its lin
     ...['report_link_versions', 'report_versions', 'events'],
   ]);
   expect(erasure?.reports).toHaveLength(1);
+});
+
+test('the reports of a project that were linked to events which stay are known for ever: a new projection leaves these out', async () => {
+  const lateReport = randomUUID();
+  const { erasure } = await done(anErasure({ tenantId: TENANT, projectId: PROJECT }), { lateReport });
+  expect(erasure?.reports).toEqual([{ projectId: PROJECT, ids: [lateReport] }]);
 });
 
 test('no statement groups more of a project’s events than a few days have', async () => {

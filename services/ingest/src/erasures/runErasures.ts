@@ -262,8 +262,7 @@ class Run {
     await this.#deps.directory.change('erasure', this.#id, (known) => {
       if (known === undefined || known.state === 'done') return { answer: undefined };
       const found = mostOf(known.found, progress.found ?? NOTHING_FOUND);
-      // Only of sessions: of a project all reports of before are erased by their time.
-      const reports = known.sessions === null ? [] : merged(known.reports, progress.reports ?? []);
+      const reports = merged(known.reports, progress.reports ?? []);
       const entity: Erasure = { ...known, ...progress, found, reports };
       return JSON.stringify(entity) === JSON.stringify(known)
         ? { answer: undefined }

@@ -1,6 +1,7 @@
 /** What ClickHouse holds of records of the log: the questions that a recount asks it. */
 import { partsOf, type Store } from '@questlog/runtime/clickhouse/store';
 import type { VerifySummary } from '@questlog/schemas/http/ledger';
+import { ERASED_OF_RECORD } from '@questlog/schemas/tables/erasedEvents';
 import { millisOf } from '@questlog/schemas/uuid';
 import type { HeldRows, LoggedRecord } from './core/recount.ts';
 
@@ -156,8 +157,12 @@ async function miscounted(store: Store, times: Times, limit: number): Promise<Mi
        ) AS marks ON marks.project_id = minutes.project_id
        WHERE minute >= marks.expired_before
        UNION ALL
-       SELECT tenant_id, toStartOfMinute(received_at) AS minute, 0 AS rows, 0 AS count, sum(events) AS gone
-       FROM erased_events FINAL WHERE ${inTimes(times)} GROUP BY tenant_id, minute
+       SELECT tenant_id, toStartOfMinute(received_at) AS minute, 0 AS rows, 0 AS count, sum(of_record) AS gone
+       FROM (
+         SELECT tenant_id, received_at, ${ERASED_OF_RECORD} AS of_record FROM erased_events FINAL WHERE ${inTimes(times)}
+         GROUP BY tenant_id, received_at, log_id, log_partition, log_offset, erasure_id
+         SETTINGS optimize_aggregation_in_order = 1
+       ) GROUP BY tenant_id, minute
      )
      GROUP BY tenant_id, minute HAVING held > counted OR held + erased < counted
      ORDER BY minute, tenant_id LIMIT {limit:UInt32}`,

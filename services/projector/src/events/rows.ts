@@ -1,5 +1,6 @@
 /** The tables that an accepted event reaches (`deploy/clickhouse`). */
 
+import { NEVER_WRITTEN } from '@questlog/schemas/tables/erasedEvents';
 import type { EventsAccepted } from '@questlog/schemas/topics/eventsAccepted';
 import { millisOf } from '@questlog/schemas/uuid';
 import { PLACE_COLUMNS, ROW_BYTES, type RowOf, type RowTable, rowTable } from '../rowSink.ts';
@@ -67,9 +68,11 @@ export function quotaTable({ logId, partition }: Source): RowTable<Counted<Quota
   });
 }
 
+/** Ingest counts the rows that it hides in parts from 0 on. */
 export function erasedTable({ logId, partition }: Source): RowTable<ErasedOfRecord> {
   return rowTable('erased_events', {
     erasure_id: (out, row) => out.uuid(row.erasureId),
+    part: (out) => out.uint32(NEVER_WRITTEN),
     tenant_id: (out, row) => out.uuid(row.tenantId),
     received_at: (out, row) => out.int64(BigInt(row.receivedAt)),
     log_id: (out) => out.uuid(logId),

@@ -4,7 +4,8 @@ import type { Store } from '@questlog/runtime/clickhouse/store';
 import { ErasedData } from '@questlog/schemas/erased';
 import { anErasure } from '@questlog/schemas/fixtures/builders';
 import { type ContentRow, contentOfRow } from '@questlog/schemas/tables/reports';
-import type { Attachment, ReportContent } from '@questlog/schemas/topics/reportLinks';
+import type { Erasure } from '@questlog/schemas/topics/directoryEntry';
+import type { Attachment, ReportContent, ReportLink } from '@questlog/schemas/topics/reportLinks';
 import { GROUPS, TOPICS } from '@questlog/schemas/topics/topics';
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
 import { type Bench, crash, failing, lost, openBench } from '../testing/projectorBench.ts';
@@ -195,6 +196,28 @@ test('that an event never came is told of a report that was filed since its proj
   await on.note(before, since, ...notes);
   await bench.projectAll(bench.store, { known: erased, all: async () => erased });
   expect(await on.links()).toMatchObject([{ event_id: since.eventIds[0], state: 'unresolved' }]);
+});
+
+test('a report of an erased session becomes a row until the erasure has found all: else nobody would know its links', async () => {
+  const sessionId = UPLOAD;
+  const sessions = [{ projectId: on.project, ids: [sessionId] }];
+  const erasure = anErasure({ tenantId: on.tenant, projectId: on.project, sessions });
+  const [late, known, since] = [1, 2, 3].map(() => on.aReport({ sessionId })) as [
+    ReportLink,
+    ReportLink,
+    ReportLink,
+  ];
+  const project = async (of: Partial<Erasure>) => {
+    const erased = new ErasedData();
+    erased.add({ ...erasure, ...of });
+    await bench.projectAll(bench.store, { known: erased, all: async () => erased });
+    return (await on.reports()).map((row) => row['id']);
+  };
+  await on.note(late, known);
+  const reports = [{ projectId: on.project, ids: [known.reportId] }];
+  expect(await project({ state: 'running', reports })).toEqual([late.reportId]);
+  await on.note(since);
+  expect(await project({ state: 'running', reports, hiddenAt: 1 })).toEqual([late.reportId]);
 });
 
 test('a record at fault goes to the dead letters with the reason, the others go on', async () => {

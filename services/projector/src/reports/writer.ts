@@ -1,7 +1,7 @@
 /** The projection of `questlog.report-links.v1`: the reports, and the links that they wait for in vain or still. */
 import { partsOf, type Store } from '@questlog/runtime/clickhouse/store';
 import type { Attempt, BlockWriter } from '@questlog/runtime/consumer/blocks';
-import { type ErasedData, isErasedReport } from '@questlog/schemas/erased';
+import { type ErasedData, isErasedReport, isLeftOutReport } from '@questlog/schemas/erased';
 import {
   CONTENT_COLUMNS,
   type ContentRow,
@@ -35,7 +35,7 @@ export function openReportsWriter(deps: WriterDeps<ReportLink>): BlockWriter<unk
     faultOf,
     plan: async (block, all) => {
       const erased = await deps.erased.all();
-      const decoded = all.filter(({ message }) => !isErasedReport(erased, message));
+      const decoded = all.filter(({ message }) => !isLeftOutReport(erased, message));
       const sorted = sortReports(decoded, (record) => isAtHome(record, partition, partitions));
       const filed = await firstOfEach(firsts, block, sorted.filed);
       const repeated = sorted.filed.length - filed.length;

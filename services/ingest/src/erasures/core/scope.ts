@@ -9,9 +9,11 @@ export interface ErasedRows {
   readonly sessions: string;
   readonly report_versions: string;
   readonly report_link_versions: string;
+  /** Of a project or tenant: links of its reports that came about since, and whose events stay. */
+  readonly laterLinks?: string;
 }
 
-export type ErasedTable = keyof ErasedRows;
+export type ErasedTable = (typeof ERASED_TABLES)[number];
 
 /** Links first: which they are, the other tables tell. */
 export const ERASED_TABLES = ['report_link_versions', 'report_versions', 'sessions', 'events'] as const;
@@ -32,18 +34,20 @@ export function scopesOf({ tenantId, projectId, sessions, requestedAt }: Asked):
   const before = `fromUnixTimestamp64Milli(${Math.trunc(requestedAt)})`;
   if (sessions === null) {
     const owner = ownerOf(tenantId, projectId);
-    return [
-      withLinks(
-        owner,
-        {
-          events: `${owner} AND received_at < ${before}`,
-          sessions: `${owner} AND registered_at < ${before}`,
-          report_versions: `${owner} AND received_at < ${before}`,
-        },
-        // Events and reports may be past their days, while their links are not.
-        `changed_at < ${before}`,
-      ),
-    ];
+    const rows = withLinks(
+      owner,
+      {
+        events: `${owner} AND received_at < ${before}`,
+        sessions: `${owner} AND registered_at < ${before}`,
+        report_versions: `${owner} AND received_at < ${before}`,
+      },
+      // Events and reports may be past their days, while their links are not.
+      `changed_at < ${before}`,
+    );
+    // The linker may have read such an event before it read of the request; its clock is another one, too.
+    const since = `changed_at >= ${before} OR event_id IN (SELECT id FROM events WHERE ${owner} AND received_at >= ${before} AND ${withLink(owner)})`;
+    const ofReports = `report_id IN (SELECT id FROM report_versions WHERE ${rows.report_versions})`;
+    return [{ ...rows, laterLinks: `${owner} AND version >= 2 AND ${ofReports} AND (${since})` }];
   }
   return sessions.flatMap(({ projectId: project, ids }) =>
     chunksOf(ids).map((chunk) => {
@@ -62,15 +66,18 @@ export function scopesOf({ tenantId, projectId, sessions, requestedAt }: Asked):
 /** @param links more of them. */
 function withLinks(
   owner: string,
-  scope: Omit<ErasedRows, 'report_link_versions'>,
+  scope: Pick<ErasedRows, 'events' | 'sessions' | 'report_versions'>,
   links?: string,
 ): ErasedRows {
   const reports = `report_id IN (SELECT id FROM report_versions WHERE ${scope.report_versions})`;
-  // Of a project's events only those that have links: all of their ids would not fit into memory.
-  const withLink = `id IN (SELECT event_id FROM report_link_versions WHERE ${owner})`;
-  const events = `event_id IN (SELECT id FROM events WHERE ${scope.events} AND ${withLink})`;
+  const events = `event_id IN (SELECT id FROM events WHERE ${scope.events} AND ${withLink(owner)})`;
   const all = [...(links === undefined ? [] : [links]), reports, events];
   return { ...scope, report_link_versions: `${owner} AND (${all.join(' OR ')})` };
+}
+
+/** Of a project's events only those that have links: all of their ids would not fit into memory. */
+function withLink(owner: string): string {
+  return `id IN (SELECT event_id FROM report_link_versions WHERE ${owner})`;
 }
 
 export function ownerOf(tenantId: string, projectId: string | null): string {

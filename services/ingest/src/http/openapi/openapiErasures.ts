@@ -20,7 +20,7 @@ export function erasurePaths(
   return {
     '/admin/erasures': {
       get: {
-        summary: 'All erasures, the newest first.',
+        summary: 'The newest 1,000 erasures, the newest first.',
         responses: { 200: answer('All of them.', { type: 'array', items: ref('Erasure') }), ...refused },
       },
       post: {
