@@ -140,11 +140,15 @@ test.concurrent(
     await game.post(anEvent({ sessionId: game.sessionId }));
     const open = async () => (await product.admin('GET', '/admin/dead-letters')).json().open;
     await eventually(open, (n) => n === 1);
+    const [letter] = (await product.admin('GET', '/admin/dead-letters')).json().deadLetters;
+    const letterStatus = async () => (await product.admin('GET', `/admin/dead-letters/${letter.id}`)).status;
+    expect(await letterStatus()).toBe(200);
     await erasing.storedEvents(product, game, 1);
     await erasing.change(product, 'ALTER TABLE events DROP CONSTRAINT no_poison');
     const receipt = await erasing.done(product, await erasing.erase(product, { tenantId: game.tenantId }));
     expect(receipt.found).toMatchObject({ events: 1, sessions: 1, deadLetters: 1 });
     expect([await open(), await erasing.countsOf(product, game)]).toEqual([0, [0, 0, 0, 0]]);
+    expect(await letterStatus()).toBe(404);
   },
   LONG_MS,
 );
