@@ -29,6 +29,7 @@ import { malformedRequest } from './http/problems.ts';
 import { publicApp } from './http/publicApp.ts';
 import { BodyBudget, LoopTurns } from './http/readBody.ts';
 import { isUpload } from './http/uploadRoutes.ts';
+import { isErasedIn } from './known/core/isErased.ts';
 import { KeyedMutex } from './known/keyedMutex.ts';
 import { type Projection, watchLinks, watchProjection } from './known/projection.ts';
 import { openReports, reportsLeft } from './known/reports.ts';
@@ -120,7 +121,7 @@ export async function startIngest(deps: IngestServiceDeps): Promise<IngestServic
   dropOld(deps, filed);
 
   // What is known of a project: in ClickHouse, and ahead of it in this process.
-  const known = { store, sessions, reports, clock };
+  const known = { store, sessions, reports, clock, erased: directory.current.erased };
   const [tokens, perReport] = [openTokens(deps), new KeyedMutex()];
   // What storing events takes.
   const processId = randomUUID();
@@ -201,12 +202,12 @@ async function openKnown(
   { registered, filed }: Pick<Projections, 'registered' | 'filed'>,
   { onCut, onAppendedAgain }: Cuts,
 ) {
-  const reading = { ...deps, onCut, onAppendedAgain };
+  const { current } = deps.directory;
+  const reading = { ...deps, onCut, onAppendedAgain, isErased: isErasedIn(current) };
   const sessions = await openSessions({ ...reading, projection: registered });
   deps.lifecycle.onStop('sessions', () => sessions.close());
   const reports = await openReports({ ...reading, projection: filed });
   deps.lifecycle.onStop('reports', () => reports.close());
-  const { current } = deps.directory;
   return { sessions: sessionsLeft(sessions, current), reports: reportsLeft(reports, current.erased) };
 }
 

@@ -26,6 +26,7 @@ import { createHealth } from '@questlog/runtime/process/health';
 import type { Logger } from '@questlog/runtime/process/logger';
 import { createMetricsRegistry } from '@questlog/runtime/process/metrics';
 import { createCodec, type SchemaRegistry } from '@questlog/runtime/registry/registry';
+import { ErasedData } from '@questlog/schemas/erased';
 import { eventsAccepted } from '@questlog/schemas/topics/eventsAccepted';
 import { DEFAULT_MAX_SESSION_LINKS } from '@questlog/schemas/topics/reportLinks';
 import { GROUPS, TOPICS } from '@questlog/schemas/topics/topics';
@@ -197,7 +198,7 @@ async function startIngest(
   });
   const limits = openLimits({ clock, metrics: metrics.ingest, ingestsOf: () => 1 });
   const storing = { log, codec, quotas, limits, received: [], own, metrics: metrics.ingest, partitions };
-  const known = { store, sessions, reports, clock };
+  const known = { store, sessions, reports, clock, erased: new ErasedData() };
   const ofEvents: IngestDeps = { ...known, ...storing, replays };
   const ofReports = {
     ...{ ...known, ...storing, projection, perReport: new KeyedMutex() },

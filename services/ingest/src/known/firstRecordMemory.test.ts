@@ -156,7 +156,7 @@ test('what was read behind a cut is forgotten, in its partition only, and what C
 
 describe('of sessions', () => {
   const aSession = (sessionId: string, content = 0n): KnownSession => {
-    return { sessionId, buildId: 'build', lane: 3, startedAt: 7n, player: 5, content };
+    return { sessionId, buildId: 'build', lane: 3, startedAt: 7n, registeredAt: 8, player: 5, content };
   };
   const sessionsMemory = (bounds: MemoryBounds) =>
     new FirstRecordMemory<KnownSession>(
@@ -182,7 +182,7 @@ describe('of sessions', () => {
   };
 
   test('what ClickHouse may lack is packed beyond the bound, and forgotten once ClickHouse has it', () => {
-    const memory = sessionsMemory({ kept: 2, held: 2, packedBytes: 10_000 });
+    const memory = sessionsMemory({ kept: 2, held: 2, packedBytes: 12_000 });
     const ids = read(memory, 100);
     expect(foundOf(memory, ids)).toEqual(ids.map((id) => aSession(id)));
     expect(memory.get(P, '7')?.firstOffset).toBe(7);
@@ -198,7 +198,7 @@ describe('of sessions', () => {
   });
 
   test('there is an end to what is registered by the bytes of what is packed, and none to what is read', () => {
-    const memory = sessionsMemory({ kept: 2, held: 2, packedBytes: 10_000 });
+    const memory = sessionsMemory({ kept: 2, held: 2, packedBytes: 12_000 });
     const ids = read(memory, 300);
     expect(memory.isOverfull).toBe(true);
     expect(foundOf(memory, ids).length).toBe(300);

@@ -30,6 +30,8 @@ export interface EntityRules<Entity> {
   isWhole(entity: Entity): boolean;
   /** How much memory it takes, in units of some 600 bytes; at least 1. */
   weightOf(entity: Entity): number;
+  /** What was erased is as if it were not here: its rows go, and the next record of its id is the first. */
+  isErased?(projectId: string, entity: Entity): boolean;
   /** Takes what there are too many of and must not leave. Without it they stay as they are. */
   readonly packed?: PackedEntities<Entity>;
 }
@@ -90,17 +92,18 @@ export class FirstRecordMemory<Entity> {
 
   get(projectId: string, id: string): Placed<Entity> | undefined {
     const name = `${projectId}/${id}`;
-    return this.#entries.get(name) ?? this.#rules.packed?.get(name);
+    const known = this.#entries.get(name) ?? this.#rules.packed?.get(name);
+    return known !== undefined && this.#rules.isErased?.(projectId, known.entity) ? undefined : known;
   }
 
   /** Adds those that are here, whole, to `found` and returns the others. */
   collect(projectId: string, ids: readonly string[], found: Map<string, Entity>): string[] {
     return ids.filter((id) => {
       if (found.has(id)) return false;
+      const known = this.get(projectId, id);
+      if (known === undefined || !this.#rules.isWhole(known.entity)) return true;
       const name = `${projectId}/${id}`;
       const entry = this.#entries.get(name);
-      const known = entry ?? this.#rules.packed?.get(name);
-      if (known === undefined || !this.#rules.isWhole(known.entity)) return true;
       if (entry !== undefined && this.#weight > this.#bounds.kept / 2) {
         this.#entries.delete(name);
         this.#entries.set(name, entry);

@@ -31,7 +31,7 @@ test('with its memory full ingest registers on while Kafka is silent, and later 
 });
 
 test('with no room for more ingest refuses, and registers again once Kafka tells what ClickHouse has', async () => {
-  const { register, kafka } = await ingest({ kept: 10, held: 10, packedBytes: 50 * MANY });
+  const { register, kafka } = await ingest({ kept: 10, held: 10, packedBytes: 60 * MANY });
   await register(MANY);
   await expect(register(1)).rejects.toBeInstanceOf(Unavailable);
   kafka.isAway = false;

@@ -8,6 +8,8 @@ import type { Clock } from '@questlog/runtime/process/clock';
 import { type ErasedData, isErasedReport } from '@questlog/schemas/erased';
 import { MAX_OPEN_WITH_GRACE_MS } from '@questlog/schemas/reportWindow';
 import { faultOf, isAtHome, type ReportLink, reportLinks } from '@questlog/schemas/topics/reportLinks';
+import { Rejected } from '../rejected.ts';
+import { type IsErased, NOTHING_ERASED } from './core/isErased.ts';
 import { type AskedEvent, MAX_OPEN_WINDOWS, RecentReports } from './core/recentReports.ts';
 import { type FirstRecordKind, type FirstRecordsDeps, openFirstRecords } from './firstRecords.ts';
 import { type FiledReport, lookUpReports, projectsWithReports, recentReports } from './storedReports.ts';
@@ -46,11 +48,13 @@ interface Known {
 /** Ids of events, which take some 60 bytes each, as heavy as a report without any. */
 const IDS_A_UNIT = 10;
 
-export async function openReports(deps: FirstRecordsDeps & { store: Store; clock: Clock }): Promise<Reports> {
-  const { store, clock } = deps;
-  const recent = new RecentReports();
+export async function openReports(
+  deps: FirstRecordsDeps & { store: Store; clock: Clock; isErased?: IsErased },
+): Promise<Reports> {
+  const { store, clock, isErased = NOTHING_ERASED } = deps;
+  const recent = new RecentReports(undefined, isErased);
   const projects = new Set<string>();
-  const first = await openFirstRecords(deps, kindOfReports({ store, recent, projects, clock }));
+  const first = await openFirstRecords(deps, kindOfReports({ store, recent, projects, clock, isErased }));
   return {
     failed: first.failed,
     close: () => first.close(),
@@ -77,8 +81,9 @@ function kindOfReports(known: {
   /** That have any report. */
   projects: Set<string>;
   clock: Clock;
+  isErased: IsErased;
 }): FirstRecordKind<ReportLink, Known> {
-  const { store, recent, projects, clock } = known;
+  const { store, recent, projects, clock, isErased } = known;
   return {
     contract: reportLinks,
     nameOf: ({ tenantId, projectId, reportId }) => ({ tenantId, projectId, id: reportId }),
@@ -94,6 +99,7 @@ function kindOfReports(known: {
         ? later
         : { filed: earlier.filed, retractedAt: earlier.retractedAt ?? later.retractedAt },
     isWhole: ({ filed }) => filed !== null,
+    isErased: (_, { filed }) => filed !== null && isErased(filed),
     weightOf: ({ filed }) => 1 + idsOf(filed) / IDS_A_UNIT,
     lookUp: async (projectId, ids) =>
       new Map((await lookUpReports(store, projectId, ids)).map((report) => [report.filed.reportId, report])),
@@ -111,13 +117,18 @@ function kindOfReports(known: {
   };
 }
 
-/** Without those that were erased: memory has them still. */
+/** Without those that were erased: memory has them still, and a late repeat is not to bring one back. */
 export function reportsLeft(reports: Reports, erased: ErasedData): Reports {
   return {
     ...reports,
     find: async (tenantId, projectId, id) => {
       const report = await reports.find(tenantId, projectId, id);
       return report !== undefined && isErasedReport(erased, report.filed) ? undefined : report;
+    },
+    file: async (record) => {
+      if (isErasedReport(erased, record))
+        throw new Rejected('conflict', `report ${record.reportId} was erased; a new report has another id`);
+      return await reports.file(record);
     },
   };
 }

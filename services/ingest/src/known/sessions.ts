@@ -11,6 +11,7 @@ import {
 } from '@questlog/schemas/topics/sessionRegistered';
 import { playerNumber } from '../limits/core/switchEvents.ts';
 import { Rejected } from '../rejected.ts';
+import { type IsErased, NOTHING_ERASED } from './core/isErased.ts';
 import { type KnownSession, PackedSessions } from './core/packedSessions.ts';
 import {
   type FirstRecordKind,
@@ -33,7 +34,12 @@ export interface Sessions extends Pick<Known, 'find' | 'failed' | 'close'> {
   register(session: SessionRegistered): Promise<{ winner: KnownSession; isOwn: boolean }>;
 }
 
-export async function openSessions(deps: FirstRecordsDeps & { store: Store }): Promise<Sessions> {
+export async function openSessions(
+  deps: FirstRecordsDeps & { store: Store; isErased?: IsErased },
+): Promise<Sessions> {
+  const { isErased = NOTHING_ERASED } = deps;
+  const isGone = (projectId: string, { sessionId, registeredAt }: KnownSession): boolean =>
+    isErased({ projectId, sessionId, receivedAt: registeredAt });
   const lookUp = coalescedSessionLookup(deps.store);
   const secret = randomBytes(32).toString('hex');
   const kind: FirstRecordKind<SessionRegistered, KnownSession> = {
@@ -45,8 +51,11 @@ export async function openSessions(deps: FirstRecordsDeps & { store: Store }): P
     isWhole: () => true,
     weightOf: () => 1,
     packed: new PackedSessions((name) => hash('sha256', secret + name, 'buffer'), deps.bounds?.packedBytes),
-    lookUp: async (projectId, ids) =>
-      new Map((await lookUp(projectId, ids)).map((session) => [session.sessionId, session])),
+    isErased: isGone,
+    lookUp: async (projectId, ids) => {
+      const left = (await lookUp(projectId, ids)).filter((session) => !isGone(projectId, session));
+      return new Map(left.map((session) => [session.sessionId, session]));
+    },
   };
   const first = await openFirstRecords(deps, kind);
   return { ...first, register: (session) => first.register(session, knownSession(session)) };
@@ -167,5 +176,6 @@ function knownAs(registered: Registered): KnownSession {
   const { sessionId, buildId, startedAt, registeredAt, lane, contentDigest } = registered;
   const content = hash('sha256', `${buildId}/${startedAt}/${contentDigest}`, 'buffer').readBigUInt64LE();
   const player = playerNumber(registered.playerExternalId ?? registered.playerDeviceId, sessionId);
-  return { sessionId, buildId, lane, startedAt: startedAt ?? BigInt(registeredAt) * 1000n, player, content };
+  const started = { startedAt: startedAt ?? BigInt(registeredAt) * 1000n, registeredAt };
+  return { sessionId, buildId, lane, ...started, player, content };
 }

@@ -1,7 +1,7 @@
 /** For tests: bug reports on a real log that can be taken away, with a ClickHouse that has what it is told to have. */
 import { randomUUID } from 'node:crypto';
 import type { Store } from '@questlog/runtime/clickhouse/store';
-import type { Principal } from '@questlog/runtime/directory/directory';
+import { type Directory, emptyDirectory, type Principal } from '@questlog/runtime/directory/directory';
 import { aLog } from '@questlog/runtime/log/embedded/testing/testLog';
 import type { Log } from '@questlog/runtime/log/log';
 import { withMethods } from '@questlog/runtime/log/testing/withMethods';
@@ -18,19 +18,22 @@ import {
   type ReportLink,
   reportLinks,
 } from '@questlog/schemas/topics/reportLinks';
+import type { SessionRegistered } from '@questlog/schemas/topics/sessionRegistered';
 import { topicDefinitions } from '@questlog/schemas/topics/topics';
 import { onTestFinished } from 'vitest';
 import { OwnAppends } from '../events/storeEvents.ts';
 import { KeyedMutex } from '../known/keyedMutex.ts';
 import { READ_WAIT_MS } from '../known/projection.ts';
-import { openReports } from '../known/reports.ts';
-import { knownSession } from '../known/sessions.ts';
+import { openReports, reportsLeft } from '../known/reports.ts';
+import { knownSession, type Sessions, sessionsLeft } from '../known/sessions.ts';
 import { openLimits } from '../limits/limits.ts';
 import { ingestMetrics } from '../metrics.ts';
 import type { ReportDeps } from './createReport.ts';
 
 export interface ReportBench {
   readonly principal: Principal;
+  /** With what was erased. */
+  readonly directory: Directory;
   /** Events as a report brings them, one in each of four lanes. */
   readonly inline: readonly object[];
   /** Whether an append fails now. */
@@ -62,6 +65,7 @@ export async function aReportBench(): Promise<ReportBench> {
   const sessions = LANES.map((lane) => aSession({ lane }));
   const bench: ReportBench = {
     principal: aPrincipal(),
+    directory: emptyDirectory(),
     inline: sessions.map(({ sessionId }, n) => ({ sessionId, eventType: 'x', payload: { n } })),
     isDown: () => false,
     projected: [],
@@ -97,7 +101,7 @@ export async function aReportBench(): Promise<ReportBench> {
         ...{
           log: failing,
           store,
-          reports,
+          reports: reportsLeft(reports, bench.directory.erased),
           projection,
           clock,
           metrics,
@@ -108,12 +112,8 @@ export async function aReportBench(): Promise<ReportBench> {
         limits: openLimits({ clock, metrics, ingestsOf: () => 1 }),
         quotas: { ledger: async () => undefined, cut: () => {}, close: async () => {} },
         own: new OwnAppends(() => {}),
-        sessions: {
-          find: async () => new Map(sessions.map((session) => [session.sessionId, knownSession(session)])),
-          register: () => Promise.reject(new Error('no session is registered here')),
-          failed: new Promise<never>(() => {}),
-          close: async () => {},
-        },
+        sessions: sessionsLeft(sessionsOf(sessions), bench.directory),
+        erased: bench.directory.erased,
         partitions: LANES.length,
         perReport: new KeyedMutex(),
         maxSessionLinks: DEFAULT_MAX_SESSION_LINKS,
@@ -123,6 +123,16 @@ export async function aReportBench(): Promise<ReportBench> {
     events: () => recordsOf(log, registry, eventsAccepted),
   };
   return bench;
+}
+
+function sessionsOf(sessions: readonly SessionRegistered[]): Sessions {
+  const known = (ids: readonly string[]) => sessions.filter(({ sessionId }) => ids.includes(sessionId));
+  return {
+    find: async (_, __, ids) => new Map(known(ids).map((one) => [one.sessionId, knownSession(one)])),
+    register: () => Promise.reject(new Error('no session is registered here')),
+    failed: new Promise<never>(() => {}),
+    close: async () => {},
+  };
 }
 
 function aPrincipal(): Principal {

@@ -6,6 +6,7 @@ import { createHash, randomBytes } from 'node:crypto';
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import type { Principal } from '@questlog/runtime/directory/directory';
 import type { Clock } from '@questlog/runtime/process/clock';
+import type { ErasedData } from '@questlog/schemas/erased';
 import type { ElementProblem } from '@questlog/schemas/http/problem';
 import { laneOfSession } from '@questlog/schemas/partition';
 import {
@@ -49,6 +50,7 @@ export interface ReportDeps extends StoreEventsDeps {
   readonly store: Store;
   readonly sessions: Sessions;
   readonly reports: Reports;
+  readonly erased: ErasedData;
   /** Of the events topic. */
   readonly projection: Projection;
   readonly clock: Clock;
@@ -120,12 +122,14 @@ async function check(
 
   const id = draft.id ?? requestId ?? eventId(deps.clock.now(), 0, randomBytes(8));
   const lane = laneOfSession(id, tenant.spread);
-  // Whoever names a request sends it until it is taken: what time took away does not refuse it.
-  const isKept = clientRequestId !== null;
-  const drafts = isKept ? draft.drafts.map((event) => withoutUnknown(event, known)) : draft.drafts;
+  // Whoever names a request sends it until it is taken: what time took away does not refuse it. What was erased does: the
+  // repeat would bring it back as nobody's.
+  const isKept = (session: string): boolean =>
+    clientRequestId !== null && !deps.erased.hasSession(tenant.id, project.id, session);
+  const drafts = draft.drafts.map((event) => withoutUnknown(event, known, isKept));
   const placed = placeDrafts({ drafts, problems: [] }, known, { lane, projectId: project.id, buildIds });
   const session = sessionId === null ? undefined : known.get(sessionId);
-  const isUnknown = sessionId !== null && session === undefined && !isKept;
+  const isUnknown = sessionId !== null && session === undefined && !isKept(sessionId);
   const [sessionLane, buildId] = [session?.lane ?? null, draft.buildId ?? session?.buildId ?? null];
   const all = [
     ...problems,
@@ -152,8 +156,14 @@ function idOf(projectId: string, clientRequestId: string | null): string | undef
   return uuidV8(createHash('sha256').update(`report/${projectId}/${clientRequestId}`).digest());
 }
 
-function withoutUnknown(event: Draft, known: ReadonlyMap<string, unknown>): Draft {
-  return event.sessionId === null || known.has(event.sessionId) ? event : { ...event, sessionId: null };
+function withoutUnknown(
+  event: Draft,
+  known: ReadonlyMap<string, unknown>,
+  isKept: (sessionId: string) => boolean,
+): Draft {
+  const { sessionId } = event;
+  if (sessionId === null || known.has(sessionId) || !isKept(sessionId)) return event;
+  return { ...event, sessionId: null };
 }
 
 /** @throws Rejected naming each file that is not there, where no `clientRequestId` keeps the report. */

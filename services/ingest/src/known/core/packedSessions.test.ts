@@ -21,6 +21,7 @@ function aSession(number: number, of: Partial<KnownSession> = {}): KnownSession 
     startedAt: 1_763_900_000_000_000n + BigInt(number),
     content: BigInt(number),
     player: number,
+    registeredAt: 1_763_900_000_000 + number,
   };
   return { sessionId: idOf(number), buildId: null, lane: number % 3, ...started, ...of };
 }
@@ -44,6 +45,7 @@ const entities = fc.record({
   lane: fc.constantFrom(0, 1, 4_095, 2 ** 31 - 1, -(2 ** 31)),
   startedAt: fc.bigInt({ min: -(2n ** 63n), max: 2n ** 63n - 1n }),
   content: fc.bigInt({ min: 0n, max: 2n ** 64n - 1n }),
+  registeredAt: fc.nat(2 ** 31 - 1).map((seconds) => seconds * 1_000 + 999),
 });
 const names = fc.nat(60);
 const steps = fc.array(
@@ -112,12 +114,12 @@ test.each([
   );
 });
 
-test('a session takes some 50 bytes, with all that is free, and nothing once it is forgotten', () => {
+test('a session takes some 60 bytes, with all that is free, and nothing once it is forgotten', () => {
   const sessions = packed(MANY);
-  expect(sessions.bytes / MANY).toBeLessThan(54);
+  expect(sessions.bytes / MANY).toBeLessThan(65);
   forget(sessions, (_, offset) => offset >= MANY / 10);
   expect(sessions.size).toBe(MANY / 10);
-  expect(sessions.bytes / MANY).toBeLessThan(6);
+  expect(sessions.bytes / MANY).toBeLessThan(7);
   for (let i = 0; i < MANY; i++) {
     if ((sessions.get(nameOf(i)) !== undefined) !== i < MANY / 10) expect.fail(`session ${i}`);
   }

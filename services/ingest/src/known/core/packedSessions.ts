@@ -1,5 +1,5 @@
 /**
- * Sessions by project and id in some 50 bytes each: for those that memory must not lose because ClickHouse may not have
+ * Sessions by project and id in some 60 bytes each: for those that memory must not lose because ClickHouse may not have
  * them yet. Many small hash tables, so that none takes long to grow or to be gone through. Pure.
  */
 
@@ -11,6 +11,8 @@ export interface KnownSession {
   readonly lane: number;
   /** Microseconds since the epoch, as sent or else as registered. */
   readonly startedAt: bigint;
+  /** Milliseconds since the epoch, by the server's clock: of an erased project it is what tells whether it is still there. */
+  readonly registeredAt: number;
   /** 32 bits of a hash of the player, or of the session where nobody is named: whom a switch is for. */
   readonly player: number;
   /** 64 bits of a hash: two registrations of one are the same. */
@@ -24,7 +26,7 @@ export interface PlacedSession {
   readonly firstOffset: number;
 }
 
-/** With all free slots; beyond it `isFull`. Of sessions of a few builds it holds 1.2 million. */
+/** With all free slots; beyond it `isFull`. Of sessions of a few builds it holds a million. */
 const MAX_BYTES = 64 * 1024 * 1024;
 /** One holds a thousandth of the sessions: of millions, it is gone through in a fraction of a millisecond. */
 const TABLES = 1024;
@@ -73,8 +75,12 @@ export class PackedSessions {
     const startedAt = table.view.getBigInt64((at + STARTED) * 4);
     const content = table.view.getBigUint64((at + CONTENT) * 4);
     const player = table.words[at + PLAYER] ?? 0;
+    const registeredAt = table.view.getFloat64((at + REGISTERED) * 4);
     return {
-      entity: { sessionId: name.slice(name.indexOf('/') + 1), buildId, lane, startedAt, player, content },
+      entity: {
+        sessionId: name.slice(name.indexOf('/') + 1),
+        ...{ buildId, lane, startedAt, registeredAt, player, content },
+      },
       partition,
       firstOffset: table.view.getFloat64((at + OFFSET) * 4),
     };
@@ -92,6 +98,7 @@ export class PackedSessions {
     table.view.setBigInt64((at + STARTED) * 4, entity.startedAt);
     table.view.setBigUint64((at + CONTENT) * 4, entity.content);
     table.view.setFloat64((at + OFFSET) * 4, firstOffset);
+    table.view.setFloat64((at + REGISTERED) * 4, entity.registeredAt);
   }
 
   /**
@@ -145,9 +152,9 @@ export class PackedSessions {
 
 type Key = readonly [number, number, number];
 
-/** A slot, in words of 32 bits: the key, the index of the origin, three numbers of 64 bits, and the player. */
-const SLOT_WORDS = 11;
-const [ORIGIN, STARTED, CONTENT, OFFSET, PLAYER] = [3, 4, 6, 8, 10] as const;
+/** A slot, in words of 32 bits: the key, the index of the origin, three numbers of 64 bits, the player, and one more number. */
+const SLOT_WORDS = 13;
+const [ORIGIN, STARTED, CONTENT, OFFSET, PLAYER, REGISTERED] = [3, 4, 6, 8, 10, 11] as const;
 /** The origin of a free slot. */
 const FREE = 0;
 

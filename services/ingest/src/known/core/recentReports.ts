@@ -13,6 +13,8 @@ import {
 import type { AcceptedEvent } from '@questlog/schemas/topics/eventsAccepted';
 import type { ReportLink } from '@questlog/schemas/topics/reportLinks';
 
+import { type IsErased, NOTHING_ERASED } from './isErased.ts';
+
 /** A stored event; one of another project is never asked for. */
 export type AskedEvent = Pick<AcceptedEvent, 'id' | 'sessionId' | 'occurredAt'>;
 
@@ -38,8 +40,13 @@ export class RecentReports {
   readonly #byEvent: OpenReports;
   readonly #retracted = new Set<string>();
   readonly #maxRetracted: number;
+  readonly #isErased: IsErased;
 
-  constructor({ windows = MAX_OPEN_WINDOWS, namedIds = MAX_NAMED_IDS, retracted = MAX_RETRACTED } = {}) {
+  constructor(
+    { windows = MAX_OPEN_WINDOWS, namedIds = MAX_NAMED_IDS, retracted = MAX_RETRACTED } = {},
+    isErased = NOTHING_ERASED,
+  ) {
+    this.#isErased = isErased;
     this.#bySession = new OpenReports(windows);
     this.#byEvent = new OpenReports(namedIds);
     this.#maxRetracted = retracted;
@@ -82,13 +89,17 @@ export class RecentReports {
     const named = this.#byEvent.at(projectId, id, nowMs);
     if (linked.length === 0 && open.length === 0 && named.length === 0) return NONE;
     const inWindow = open.filter(({ window }) => isInWindow(occurredAt, window));
-    const all = new Set([...linked, ...[...inWindow, ...named].map(({ reportId }) => reportId)]);
+    // The linker has let go of an erased one: it makes no link of it any more.
+    const left = [...inWindow, ...named].filter((report) => !this.#isErased({ projectId, ...report }));
+    const all = new Set([...linked, ...left.map(({ reportId }) => reportId)]);
     return [...all].filter((reportId) => !this.#retracted.has(nameOf(projectId, reportId))).sort();
   }
 }
 
 interface OpenReport {
   readonly reportId: string;
+  readonly sessionId: string | null;
+  readonly receivedAt: number;
   readonly window: ReportWindow;
   readonly closesAt: number;
   readonly keys: readonly string[];
@@ -115,12 +126,12 @@ class OpenReports {
 
   /** A report without ids, one that has closed and one that is here already change nothing. */
   open(report: WindowedReport, ids: readonly string[], nowMs: number): void {
-    const { projectId, reportId } = report;
+    const { projectId, reportId, sessionId, receivedAt } = report;
     const name = nameOf(projectId, reportId);
     const closesAt = closesAtMs(report);
     if (ids.length === 0 || closesAt < nowMs || this.#reports.has(name)) return;
     const keys = ids.map((id) => nameOf(projectId, id));
-    const opened = { reportId, window: windowOf(report), closesAt, keys };
+    const opened = { reportId, sessionId, receivedAt, window: windowOf(report), closesAt, keys };
     this.#reports.set(name, opened);
     this.#keys += keys.length;
     for (const key of keys) this.#byKey.add(key, opened);

@@ -1,0 +1,109 @@
+/** What a process has in memory of a project that is erased as a whole: its rows go, and so it must go from memory. */
+import { randomUUID } from 'node:crypto';
+import type { Store } from '@questlog/runtime/clickhouse/store';
+import { applyEntry, emptyDirectory, type Principal } from '@questlog/runtime/directory/directory';
+import { aLog } from '@questlog/runtime/log/embedded/testing/testLog';
+import { silentLogger } from '@questlog/runtime/process/logger';
+import { openLogRegistry } from '@questlog/runtime/registry/logRegistry';
+import { anErasure, aReportLink } from '@questlog/schemas/fixtures/builders';
+import type { Erasure } from '@questlog/schemas/topics/directoryEntry';
+import { topicDefinitions } from '@questlog/schemas/topics/topics';
+import { expect, onTestFinished, test } from 'vitest';
+import { registerSession } from '../sessions/registerSession.ts';
+import { isErasedIn } from './core/isErased.ts';
+import { openReports } from './reports.ts';
+import { openSessions, sessionsLeft } from './sessions.ts';
+
+const [TENANT, PROJECT] = [randomUUID(), randomUUID()];
+const NOON_MS = Date.UTC(2026, 10, 23, 12);
+
+test.each([
+  ['the project', PROJECT, {}],
+  ['its tenant', null, {}],
+  ['the project, with all that is packed', PROJECT, { bounds: { kept: 1, held: 1 } }],
+])(
+  'of %s a session is unknown once it is erased, and registered again with a row',
+  async (_, projectId, bounds) => {
+    const { deps, directory, principal, erase, clock } = await aProcess();
+    const sessions = sessionsLeft(await openSessions({ ...deps, ...bounds }), directory);
+    onTestFinished(() => sessions.close());
+    const wanted = { id: randomUUID() };
+    const register = async (of: object) =>
+      (await registerSession({ sessions, clock }, principal, Buffer.from(JSON.stringify(of)))).status;
+    const isKnown = async () => (await sessions.find(TENANT, PROJECT, [wanted.id])).size === 1;
+    expect([await register(wanted), await register({}), await register(wanted)]).toEqual([201, 201, 200]);
+
+    clock.ms += 1_000;
+    erase({ projectId });
+    expect(await isKnown()).toBe(false);
+    clock.ms += 1_000;
+    // A 200 would be of a record whose row is gone.
+    expect(await register(wanted)).toBe(201);
+    expect([await isKnown(), await register({}), await register(wanted)]).toEqual([true, 201, 200]);
+  },
+);
+
+test('a session whose row is not hidden yet is unknown, too', async () => {
+  const { deps, principal, erase } = await aProcess();
+  const id = randomUUID();
+  const row = { projectId: PROJECT, sessionId: id, buildId: null, lane: 0, startedAt: null };
+  const registered = { registeredAt: String(NOON_MS - 1), contentDigest: null };
+  const players = { playerExternalId: null, playerDeviceId: null };
+  const store = { query: async () => [{ ...row, ...registered, ...players }] } as unknown as Store;
+  const sessions = await openSessions({ ...deps, store });
+  onTestFinished(() => sessions.close());
+  const find = async () => (await sessions.find(principal.tenant.id, PROJECT, [id])).size;
+  expect(await find()).toBe(1);
+  erase({ projectId: PROJECT });
+  expect(await find()).toBe(0);
+});
+
+test('an event is of no report that was erased, though the report’s window is open and it names the event', async () => {
+  const { deps, erase, clock } = await aProcess();
+  const reports = await openReports({ ...deps, clock });
+  onTestFinished(() => reports.close());
+  const [gone, goes, stays, event] = [randomUUID(), randomUUID(), randomUUID(), randomUUID()];
+  const filed = { tenantId: TENANT, projectId: PROJECT, receivedAt: NOON_MS };
+  const occurredAt = BigInt(NOON_MS) * 1000n;
+  const aReport = aReportLink({ ...filed, sessionId: gone, occurredAt, eventIds: [event] });
+  const found = aReportLink({ ...filed, sessionId: null, occurredAt, eventIds: [event] });
+  const other = aReportLink({ ...filed, sessionId: stays, occurredAt, eventIds: [event] });
+  for (const report of [aReport, found, other]) await reports.file(report);
+  const reportsOf = (sessionId: string) => reports.reportsOf(PROJECT, { id: event, sessionId, occurredAt });
+  const idsOf = (...all: { reportId: string }[]) => all.map(({ reportId }) => reportId).toSorted();
+  expect(reportsOf(goes)).toEqual(idsOf(aReport, found, other));
+
+  const ids = (one: string) => [{ projectId: PROJECT, ids: [one] }];
+  erase({ projectId: PROJECT, sessions: ids(gone), reports: ids(found.reportId) });
+  expect(reportsOf(goes)).toEqual(idsOf(other));
+  const window = () => reports.reportsOf(PROJECT, { id: randomUUID(), sessionId: stays, occurredAt });
+  expect(window()).toEqual(idsOf(other));
+  clock.ms += 1;
+  erase({ projectId: PROJECT });
+  expect([reportsOf(goes), window()]).toEqual([[], []]);
+});
+
+/** Whose ClickHouse has nothing, and gets nothing. */
+async function aProcess() {
+  const clock = { ms: NOON_MS, now: () => clock.ms };
+  const log = await aLog();
+  await log.ensureTopics(topicDefinitions(1));
+  const directory = emptyDirectory();
+  const tenant = { id: TENANT, name: 'T', monthlySoftQuota: null, spread: 1, createdAt: 1 };
+  const project = { id: PROJECT, tenantId: TENANT, name: 'P', revision: null, createdAt: 1 };
+  directory.projects.set(PROJECT, project);
+  const principal: Principal = { ...{ tenant, project, revision: 'B' }, scopes: [], tokenId: null };
+  return {
+    ...{ clock, directory, principal },
+    deps: {
+      ...{ log, registry: await openLogRegistry(log), logger: silentLogger },
+      projection: { caughtUp: async () => {}, projected: async () => [0], lastRecords: async () => [] },
+      store: { query: async () => [] } as unknown as Store,
+      isErased: isErasedIn(directory),
+    },
+    erase: (of: Partial<Erasure>) => {
+      const erasure = anErasure({ tenantId: TENANT, requestedAt: clock.ms, ...of });
+      applyEntry(directory, `erasure:${erasure.id}`, { tenant: null, project: null, token: null, erasure });
+    },
+  };
+}
