@@ -143,7 +143,7 @@ export async function startIngest(deps: IngestServiceDeps): Promise<IngestServic
       checkAttachment: (...named) => checkAttachment({ store: deps.uploads, clock }, ...named),
     },
     uploads: {
-      ...{ store: deps.uploads, publicUrl: settings.publicUrl, clock },
+      ...{ store: deps.uploads, publicUrl: settings.publicUrl, clock, erased: known.erased },
       inFlight: new UploadsInFlight(metrics.uploadsInFlight),
       isValid: (credential) => isStillValid(directory.current, credential, clock.now()),
     },

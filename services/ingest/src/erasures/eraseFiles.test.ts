@@ -5,7 +5,7 @@ import { anErasure } from '@questlog/schemas/fixtures/builders';
 import { eventId, millisOf } from '@questlog/schemas/uuid';
 import { expect, test } from 'vitest';
 import { dayOf } from '../uploads/core/uploadKey.ts';
-import { unnamedFiles } from './eraseFiles.ts';
+import { removeFiles, unnamedFiles } from './eraseFiles.ts';
 
 test('of a project the files go whose reports are past their days: no row names them any more', async () => {
   const [tenantId, projectId] = [randomUUID(), randomUUID()];
@@ -26,4 +26,28 @@ test('of a project the files go whose reports are past their days: no row names 
   const projects = new Map([[projectId, { createdAt: nowMs - 41 * 86_400_000 }]]);
   const found = await unnamedFiles(uploads as never, erasure, { erased, projects, nowMs });
   expect(new Set(found)).toEqual(new Set(keys));
+});
+
+test('bytes that came when their upload was removed already go with the next look', async () => {
+  const [tenantId, projectId, session] = [randomUUID(), randomUUID(), randomUUID()];
+  const nowMs = Date.UTC(2026, 10, 23, 12);
+  const [orphan, other] = [0, 1].map((byte) => ({
+    projectId,
+    uploadId: eventId(nowMs - 60_000, 0, Buffer.alloc(8, byte)),
+  }));
+  const left = new Set([orphan, other]);
+  const uploads = {
+    list: async function* (day: string) {
+      for (const key of left) if (key && dayOf(millisOf(key.uploadId)) === day) yield key;
+    },
+    // Without a description nobody can read it, or tell whose it is.
+    find: async (key: unknown) => (key === other ? { description: { sessionId: null } } : undefined),
+    remove: async (key: typeof orphan) => void left.delete(key),
+  };
+  const erasure = anErasure({ tenantId, projectId, sessions: [{ projectId, ids: [session] }] });
+  const projects = new Map([[projectId, { createdAt: nowMs }]]);
+  const known = { erased: new ErasedData(), projects, nowMs };
+  const found = await unnamedFiles(uploads as never, erasure, known);
+  expect(await removeFiles(uploads as never, found)).toBe(0);
+  expect([...left]).toEqual([other]);
 });

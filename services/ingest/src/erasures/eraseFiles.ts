@@ -19,47 +19,56 @@ export async function countFiles(
   return there;
 }
 
-/** @returns how many were there. */
+/** Also bytes without a description, which came when it was gone. @returns how many could be read. */
 export async function removeFiles(
   uploads: UploadStore | undefined,
   keys: readonly UploadKey[],
 ): Promise<number> {
   let removed = 0;
   for (const key of keys) {
-    if ((await uploads?.find(key)) === undefined) continue;
+    if ((await uploads?.find(key)) !== undefined) removed += 1;
     await uploads?.remove(key);
-    removed += 1;
   }
   return removed;
 }
 
 /**
  * Those that no row of a report names: of the sessions what no report has named yet, of the projects also what was named by
- * reports that are past their days.
+ * reports that are past their days. And bytes that came when their description was gone, which are nobody's: it is there
+ * before an address is.
+ * @param sinceMs when the first of them was asked for; undefined: of all days that may have some.
  */
 export async function unnamedFiles(
   uploads: UploadStore | undefined,
   erasure: Erasure,
-  { erased, projects, nowMs }: { erased: ErasedData; projects: ProjectsOf; nowMs: number },
+  { erased, projects, nowMs, sinceMs }: Looked,
 ): Promise<UploadKey[]> {
   if (uploads === undefined) return [];
   const found: UploadKey[] = [];
   const made = [...projects.values()].map(({ createdAt }) => createdAt);
   const ofSessionsMs = nowMs - (UNNAMED_DAYS - 1) * DAY_MS;
-  const fromMs = erasure.sessions === null ? made.reduce((a, b) => Math.min(a, b), nowMs) : ofSessionsMs;
+  const ofAllMs = erasure.sessions === null ? made.reduce((a, b) => Math.min(a, b), nowMs) : ofSessionsMs;
+  const fromMs = sinceMs ?? ofAllMs;
   for (let dayMs = nowMs + DAY_MS; dayOf(dayMs) >= dayOf(fromMs); dayMs -= DAY_MS) {
     for await (const key of uploads.list(dayOf(dayMs))) {
       if (!projects.has(key.projectId)) continue;
       const { tenantId, sessions, requestedAt } = erasure;
-      const sessionId = sessions === null ? null : (await uploads.find(key))?.description.sessionId;
-      const isOfIt =
-        sessions === null
-          ? millisOf(key.uploadId) < requestedAt
-          : sessionId != null && erased.hasSession(tenantId, key.projectId, sessionId);
+      const isBefore = millisOf(key.uploadId) < requestedAt;
+      const description = sessions === null ? undefined : (await uploads.find(key))?.description;
+      const sessionId = description?.sessionId ?? null;
+      const isOfSession = sessionId !== null && erased.hasSession(tenantId, key.projectId, sessionId);
+      const isOfIt = sessions === null ? isBefore : isOfSession || description === undefined;
       if (isOfIt) found.push(key);
     }
   }
   return found;
+}
+
+interface Looked {
+  readonly erased: ErasedData;
+  readonly projects: ProjectsOf;
+  readonly nowMs: number;
+  readonly sinceMs?: number;
 }
 
 type ProjectsOf = ReadonlyMap<string, Pick<Project, 'createdAt'>>;

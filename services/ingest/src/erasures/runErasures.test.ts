@@ -6,7 +6,9 @@ import { Unavailable } from '@questlog/runtime/process/errors';
 import { silentLogger } from '@questlog/runtime/process/logger';
 import { anErasure } from '@questlog/schemas/fixtures/builders';
 import type { Erasure } from '@questlog/schemas/topics/directoryEntry';
+import { eventId, millisOf } from '@questlog/schemas/uuid';
 import { expect, onTestFinished, test } from 'vitest';
+import { dayOf } from '../uploads/core/uploadKey.ts';
 import { runErasures } from './runErasures.ts';
 
 /** `max_query_size` of a server, where nobody has set it. */
@@ -20,7 +22,7 @@ function ofSessions(count: number): Erasure {
 
 interface Around {
   /** That its reports name. */
-  readonly files?: { ids: string[]; uploads: object };
+  readonly files?: { ids: string[]; uploads: object; directory?: object };
   /** Its statements find ClickHouse away. */
   readonly stuck?: Erasure;
   /** A report whose block was planned before the request. */
@@ -66,7 +68,7 @@ async function done(erasure: Erasure, { files, stuck, lateReport }: Around = {})
   };
   const runs = runErasures({
     directory: {
-      current: { ...emptyDirectory(), erasures },
+      current: { ...emptyDirectory(), ...files?.directory, erasures },
       change: async (_kind: string, id: string, decide: (known: unknown) => { entity?: Erasure }) => {
         const { entity } = decide(erasures.get(id));
         if (entity !== undefined) erasures.set(id, entity);
@@ -146,6 +148,26 @@ test('a projector that is seconds behind all the time is waited for, and says so
   const { limits, waitsFor } = await done(ofSessions(1));
   expect(limits.every((limitMs = 0) => limitMs >= 60_000)).toBe(true);
   expect(waitsFor).toEqual([expect.stringContaining('projector')]);
+});
+
+test('bytes that came over an address of before are removed once more before it is said to be done', async () => {
+  const key = { projectId: PROJECT, uploadId: eventId(Date.now() - 60_000, 0, Buffer.alloc(8)) };
+  let [looks, isThere] = [0, false];
+  const uploads = {
+    find: async () => undefined,
+    remove: async () => {
+      isThere = false;
+    },
+    list: async function* (day: string) {
+      // Late: it was removed, and the bytes were under way.
+      if (day === dayOf(millisOf(key.uploadId)) && ++looks === 2) isThere = true;
+      if (isThere && day === dayOf(millisOf(key.uploadId))) yield key;
+    },
+  };
+  const erasure = ofSessions(1);
+  const directory = { projects: new Map([[PROJECT, { id: PROJECT, tenantId: TENANT, createdAt: 1 }]]) };
+  expect((await done(erasure, { files: { ids: [], uploads, directory } })).erasure?.state).toBe('done');
+  expect([looks, isThere]).toEqual([2, false]);
 });
 
 test('the files of many reports are asked for one by one: all at once were more than a process may have open', async () => {

@@ -9,6 +9,7 @@ import { messageOf, Unavailable } from '@questlog/runtime/process/errors';
 import type { Logger } from '@questlog/runtime/process/logger';
 import { Backoff, Doorbell, settledSoon } from '@questlog/runtime/process/waiting';
 import { ErasedData } from '@questlog/schemas/erased';
+import { UPLOAD_ADDRESS_MS } from '@questlog/schemas/http/upload';
 import type { Erasure, ErasureFound, IdsOfProject, Project } from '@questlog/schemas/topics/directoryEntry';
 import type { Projection } from '../known/projection.ts';
 import type { UploadStore } from '../uploads/uploadStore.ts';
@@ -200,6 +201,8 @@ class Run {
       await this.#note({ hiddenAt: null });
       return false;
     }
+    // An address takes bytes for an hour, whatever was removed meanwhile.
+    await this.#removeUnnamed(erasure, (erasure.hiddenAt ?? clock.now()) - UPLOAD_ADDRESS_MS);
     await this.#note({ state: 'done', problem: this.#unfound(), goneAt: clock.now() });
     logger.info('erasure_done', { id: this.#id });
     const isLast = ![...directory.current.erasures.values()].some(({ state }) => state === 'running');
@@ -239,14 +242,15 @@ class Run {
     this.#found = found;
   }
 
-  async #removeUnnamed(erasure: Erasure): Promise<void> {
+  async #removeUnnamed(erasure: Erasure, sinceMs?: number): Promise<void> {
     const { uploads, directory, clock } = this.#deps;
     const { tenantId, projectId } = erasure;
     const { erased, projects: all } = directory.current;
     const isOwn = ({ id, tenantId: owner }: Project): boolean =>
       projectId === null ? owner === tenantId : id === projectId;
     const projects = new Map([...all].filter(([, project]) => isOwn(project)));
-    const unnamed = await unnamedFiles(uploads, erasure, { erased, projects, nowMs: clock.now() });
+    const looked = { erased, projects, nowMs: clock.now(), ...(sinceMs !== undefined && { sinceMs }) };
+    const unnamed = await unnamedFiles(uploads, erasure, looked);
     const attachments = await removeFiles(uploads, unnamed);
     this.#found = sumOf(this.#found, { ...NOTHING_FOUND, attachments });
   }

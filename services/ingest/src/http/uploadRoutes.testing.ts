@@ -5,6 +5,7 @@ import type { Clock } from '@questlog/runtime/process/clock';
 import { type Listener, listen } from '@questlog/runtime/process/listen';
 import { silentLogger } from '@questlog/runtime/process/logger';
 import { createMetricsRegistry } from '@questlog/runtime/process/metrics';
+import { ErasedData } from '@questlog/schemas/erased';
 import Koa from 'koa';
 import { ingestMetrics } from '../metrics.ts';
 import { UploadsInFlight } from '../uploads/receiveUpload.ts';
@@ -26,7 +27,7 @@ export async function listenForUploads(options: UploadListenerOptions): Promise<
   const metrics = ingestMetrics(createMetricsRegistry());
   const router = new Router();
   const inFlight = new UploadsInFlight(metrics.uploadsInFlight);
-  uploadRoutes(router, { store, publicUrl, clock, inFlight, isValid }, () => {
+  uploadRoutes(router, { store, publicUrl, clock, inFlight, isValid, erased: new ErasedData() }, () => {
     if (principal === undefined) throw new Error('nobody is to ask with a token');
     return principal;
   });

@@ -3,6 +3,7 @@ import type { IncomingMessage } from 'node:http';
 import type { RouterContext, RouterInstance } from '@koa/router';
 import type { Principal } from '@questlog/runtime/directory/directory';
 import type { Clock } from '@questlog/runtime/process/clock';
+import type { ErasedData } from '@questlog/schemas/erased';
 import { UploadInput } from '@questlog/schemas/http/upload';
 import type { Scope } from '@questlog/schemas/topics/directoryEntry';
 import { unknownFieldProblems, unknownMembers, unknownOf } from '../core/unknownFields.ts';
@@ -20,6 +21,7 @@ export interface UploadRouteDeps {
   /** Undefined where uploads are not set up. */
   readonly store: UploadStore | undefined;
   readonly inFlight: UploadsInFlight;
+  readonly erased: ErasedData;
   /** Whether the token was neither revoked nor has expired. */
   readonly isValid: (tokenId: string) => boolean;
   /** Where games reach this ingest, without a slash at its end; empty: as the request says. */
@@ -38,7 +40,7 @@ export function uploadRoutes(
   deps: UploadRouteDeps,
   as: (ctx: RouterContext, scope: Scope) => Principal,
 ): void {
-  const { store, clock } = deps;
+  const { store, clock, erased } = deps;
   const uploadBody = checkedBody(UploadInput);
   router.post(
     '/v1/ingest/uploads',
@@ -56,7 +58,12 @@ export function uploadRoutes(
       const errors = strict ? unknownFieldProblems(unknown, UploadInput) : [];
       const [first] = errors;
       if (first !== undefined) throw new Rejected('invalid_request', first.detail, { errors });
-      const upload = await makeUpload({ store, clock }, principal, input, deps.publicUrl || baseUrlOf(ctx));
+      const upload = await makeUpload(
+        { store, clock, erased },
+        principal,
+        input,
+        deps.publicUrl || baseUrlOf(ctx),
+      );
       ctx.status = 201;
       tellHandling(ctx, strict ? 'strict' : undefined, unknown);
       ctx.set('Location', UPLOAD_PATH + upload.uploadId);

@@ -150,6 +150,26 @@ describe('a folder of uploads', () => {
     expect(await store.find(target.key)).toBeUndefined();
   });
 
+  test('keeps nothing of bytes that were on their way when the upload was removed', async () => {
+    const { store, folder, target } = await described(10);
+    const { projectId, uploadId } = target.key;
+    const other = {
+      projectId,
+      uploadId: uploadId.replace(/.{4}$/, (end) => (end === '0000' ? '1111' : '0000')),
+    };
+    await store.describe(other, describing);
+    const receive = store.receiver?.receive(
+      target.key,
+      (async function* () {
+        yield Buffer.alloc(5);
+        await store.remove(target.key);
+        yield Buffer.alloc(5);
+      })(),
+    );
+    await expect(receive).rejects.toMatchObject({ code: 'invalid_upload_address' });
+    expect(filesOf(folder, target)).toEqual([`${other.uploadId}.json`]);
+  });
+
   test('signs after a restart as before, by its own key or by a given one', async () => {
     const { store, folder, target } = await described(10);
     const again = await openFolderStore({ folder, signingKey: '' });

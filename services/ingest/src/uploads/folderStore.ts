@@ -106,9 +106,7 @@ class UploadFiles {
   async receive(key: UploadKey, pieces: AsyncIterable<Buffer>): Promise<number> {
     const path = this.pathOf(key);
     const description = await open(path + DESCRIPTION, constants.O_RDONLY).catch(unlessMissing);
-    if (description === undefined) {
-      throw new Rejected('invalid_upload_address', 'the upload is gone; ask for a new one');
-    }
+    if (description === undefined) throw removed();
     try {
       return await this.#beside(key, async (temporary) => {
         const file = await open(temporary, 'wx', FILE_MODE);
@@ -117,6 +115,8 @@ class UploadFiles {
           await this.#writes.run(WRITES, async () => {
             await file.datasync();
             await description.datasync();
+            // Nobody could tell whose bytes they are that come behind a removal.
+            if ((await stat(path + DESCRIPTION).catch(unlessMissing)) === undefined) throw removed();
             await keepFirst(temporary, path);
             for (let folder = path; folder !== this.#folder; ) {
               folder = dirname(folder);
@@ -136,10 +136,12 @@ class UploadFiles {
   /** The description last: an upload whose removal was cut short is listed again. */
   async remove(key: UploadKey): Promise<void> {
     const path = this.pathOf(key);
-    await unlink(path).catch(unlessMissing);
-    await unlink(path + DESCRIPTION).catch(unlessMissing);
-    const project = dirname(path);
-    for (const emptied of [project, dirname(project)]) await rmdir(emptied).catch(unlessInUse);
+    await this.#writes.run(WRITES, async () => {
+      await unlink(path).catch(unlessMissing);
+      await unlink(path + DESCRIPTION).catch(unlessMissing);
+      const project = dirname(path);
+      for (const emptied of [project, dirname(project)]) await rmdir(emptied).catch(unlessInUse);
+    });
   }
 
   async #fill(file: FileHandle, pieces: AsyncIterable<Buffer>): Promise<number> {
@@ -167,6 +169,10 @@ class UploadFiles {
       await unlink(temporary).catch(unlessMissing);
     }
   }
+}
+
+function removed(): Rejected {
+  return new Rejected('invalid_upload_address', 'the upload is gone; ask for a new one');
 }
 
 /** Drawn at the first start: addresses outlive a restart. Of two processes that start at once both have the first one's. */

@@ -1,10 +1,13 @@
 /** Whether a file that a report names is there. */
 import { randomBytes, randomUUID } from 'node:crypto';
+import type { Principal } from '@questlog/runtime/directory/directory';
 import type { Clock } from '@questlog/runtime/process/clock';
+import { ErasedData } from '@questlog/schemas/erased';
+import { anErasure } from '@questlog/schemas/fixtures/builders';
 import { eventId } from '@questlog/schemas/uuid';
 import { expect, test } from 'vitest';
 import type { FoundUpload, UploadStore } from './uploadStore.ts';
-import { checkAttachment } from './uploads.ts';
+import { checkAttachment, makeUpload } from './uploads.ts';
 
 const NOW = Date.UTC(2026, 10, 22);
 const DAY_MS = 24 * 60 * 60 * 1000;
@@ -35,6 +38,25 @@ test('a file of another project, without bytes, of no day or of the day before y
   expect(await check(storeWith(uploadId, 1), '../x')).toEqual(missing);
   expect(await check(storeWith(old, 1), old)).toEqual(missing);
   expect(await check(undefined)).toEqual(missing);
+});
+
+test('an erased session has no room for files any more', async () => {
+  const [tenantId, gone] = [randomUUID(), randomUUID()];
+  const erased = new ErasedData();
+  erased.add(anErasure({ tenantId, projectId, sessions: [{ projectId, ids: [gone] }] }));
+  const described: unknown[] = [];
+  const store = {
+    describe: async (_: unknown, { sessionId }: { sessionId: string }) => void described.push(sessionId),
+    address: async () => '',
+  } as unknown as UploadStore;
+  const principal = { tenant: { id: tenantId }, project: { id: projectId } } as unknown as Principal;
+  const input = { attachmentType: 'log_bundle', fileName: 'game.log', mimeType: 'text/plain' } as const;
+  const make = (sessionId: string) =>
+    makeUpload({ store, clock, erased }, principal, { ...input, sessionId }, '');
+  await expect(make(gone.toUpperCase())).rejects.toMatchObject({ code: 'unknown_session' });
+  const stays = randomUUID();
+  await make(stays);
+  expect(described).toEqual([stays]);
 });
 
 function anId(millis = NOW): string {

@@ -3,6 +3,7 @@ import { randomBytes } from 'node:crypto';
 import type { Readable } from 'node:stream';
 import type { Principal } from '@questlog/runtime/directory/directory';
 import type { Clock } from '@questlog/runtime/process/clock';
+import type { ErasedData } from '@questlog/schemas/erased';
 import { UPLOAD_ADDRESS_MS, type UploadInput, type UploadOutput } from '@questlog/schemas/http/upload';
 import { canonicalUuid, eventId, isUuidV7, millisOf } from '@questlog/schemas/uuid';
 import { pathUuid, Rejected } from '../rejected.ts';
@@ -14,15 +15,18 @@ import type { UploadStore } from './uploadStore.ts';
 /**
  * Makes room for a file.
  * @param baseUrl where the game reaches this ingest.
- * @throws Rejected naming the field that is not in order.
+ * @throws Rejected naming the field that is not in order; for an erased session.
  */
 export async function makeUpload(
-  { store, clock }: { store: UploadStore; clock: Clock },
+  { store, clock, erased }: { store: UploadStore; clock: Clock; erased: ErasedData },
   principal: Principal,
   input: UploadInput,
   baseUrl: string,
 ): Promise<UploadOutput> {
   const described = describedUpload(input, store.isSizeNeeded);
+  const { sessionId } = described;
+  if (sessionId !== null && erased.hasSession(principal.tenant.id, principal.project.id, sessionId))
+    throw new Rejected('unknown_session', `session ${sessionId} does not exist in this project`);
   const nowMs = clock.now();
   const key = { projectId: principal.project.id, uploadId: eventId(nowMs, 0, randomBytes(8)) };
   const expiresAtMs = nowMs + UPLOAD_ADDRESS_MS;

@@ -34,6 +34,7 @@ function makeOperation(): object {
   return write(said, 'UploadInput', {
     201: answer('The upload and its address.', 'Upload'),
     400: problem('The body is not valid. Every bad field is named.'),
+    404: problem('The session was erased.'),
     413: problem('The body is too large, or `sizeBytes` is over the limit of the kind of file.'),
     415: problem('The media type of the body, or of the file for its kind, is not one that is taken.'),
     501: problem('Uploads are not set up in this deployment.'),
