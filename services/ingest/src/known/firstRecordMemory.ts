@@ -102,12 +102,7 @@ export class FirstRecordMemory<Entity> {
       if (found.has(id)) return false;
       const known = this.get(projectId, id);
       if (known === undefined || !this.#rules.isWhole(known.entity)) return true;
-      const name = `${projectId}/${id}`;
-      const entry = this.#entries.get(name);
-      if (entry !== undefined && this.#weight > this.#bounds.kept / 2) {
-        this.#entries.delete(name);
-        this.#entries.set(name, entry);
-      }
+      if (this.#weight > this.#bounds.kept / 2) this.#keepLonger(`${projectId}/${id}`);
       found.set(id, known.entity);
       return false;
     });
@@ -159,6 +154,13 @@ export class FirstRecordMemory<Entity> {
     this.#weight += weight - (this.#entries.get(name)?.weight ?? 0);
     this.#entries.set(name, { ...entry, weight });
     if (this.#weight > this.#bounds.kept) this.#evict(EVICTION_STEPS * weight);
+  }
+
+  #keepLonger(name: string): void {
+    const entry = this.#entries.get(name);
+    if (entry === undefined) return;
+    this.#entries.delete(name);
+    this.#entries.set(name, entry);
   }
 
   /** A heavy entry may take the place of many light ones. */

@@ -8,10 +8,12 @@ export type IsErased = (of: Omit<Erasable, 'tenantId'> & { readonly reportId?: s
 export const NOTHING_ERASED: IsErased = () => false;
 
 export function isErasedIn({ projects, erased }: Pick<Directory, 'projects' | 'erased'>): IsErased {
-  return ({ reportId, ...of }) => {
-    const { tenantId } = (!erased.isEmpty && projects.get(of.projectId)) || {};
+  return (of) => {
+    if (erased.isEmpty) return false;
+    const { projectId, reportId } = of;
+    const tenantId = projects.get(projectId)?.tenantId;
     if (tenantId === undefined) return false;
-    if (reportId !== undefined && erased.hasReport(tenantId, of.projectId, reportId)) return true;
+    if (reportId !== undefined && erased.hasReport(tenantId, projectId, reportId)) return true;
     return erased.by({ ...of, tenantId }) !== undefined;
   };
 }
