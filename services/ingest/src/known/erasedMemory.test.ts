@@ -10,9 +10,8 @@ import type { Erasure } from '@questlog/schemas/topics/directoryEntry';
 import { topicDefinitions } from '@questlog/schemas/topics/topics';
 import { expect, onTestFinished, test } from 'vitest';
 import { registerSession } from '../sessions/registerSession.ts';
-import { isErasedIn } from './core/isErased.ts';
 import { openReports } from './reports.ts';
-import { openSessions, sessionsLeft } from './sessions.ts';
+import { isErasedIn, openSessions, sessionsLeft } from './sessions.ts';
 
 const [TENANT, PROJECT] = [randomUUID(), randomUUID()];
 const NOON_MS = Date.UTC(2026, 10, 23, 12);

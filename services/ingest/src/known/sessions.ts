@@ -61,6 +61,22 @@ export async function openSessions(
   return { ...first, register: (session) => first.register(session, knownSession(session)) };
 }
 
+/** For what memory has, of sessions and of reports. */
+export function isErasedIn({
+  projects,
+  erasures,
+  erased,
+}: Pick<Directory, 'projects' | 'erasures' | 'erased'>): IsErased {
+  return (of) => {
+    if (erasures.size === 0) return false;
+    const { projectId, reportId } = of;
+    const tenantId = projects.get(projectId)?.tenantId;
+    if (tenantId === undefined) return false;
+    if (reportId !== undefined && erased.hasReport(tenantId, projectId, reportId)) return true;
+    return erased.by({ ...of, tenantId }) !== undefined;
+  };
+}
+
 /** An erased session is unknown, so that nothing is taken for it: what is answered with a 2xx must not vanish. */
 export function sessionsLeft(
   sessions: Sessions,
