@@ -127,7 +127,8 @@ const SCHEMAS = {
   DeadLetters: LetterPage,
   DeadLetter: InspectedLetter,
   Replayed: ReplayedLetter,
-  ErasureInput,
+  // Which of the two is meant nobody can tell.
+  ErasureInput: { ...ErasureInput, not: { required: ['sessionId', 'player'] } },
   Erasure: ErasureOutput,
   Backup,
   Problem,
