@@ -1,4 +1,5 @@
 /** Copies the log's file while it goes on: for a backup that also copies what consumers make of the log. */
+import { type FileHandle, open } from 'node:fs/promises';
 import { backup, DatabaseSync } from 'node:sqlite';
 import { MAX_OFFSET } from './topicCatalog.ts';
 
@@ -14,7 +15,7 @@ export interface LogCopy {
   readonly signal: AbortSignal;
 }
 
-/** Of 8 KiB: appends wait for a step of so many. */
+/** Of 8 KiB: appends wait for a step of so many; for the last until the whole copy is on the disk. */
 const PAGES_A_STEP = 100;
 
 /** Nothing may delete records meanwhile: they might be behind the commits of before. */
@@ -24,10 +25,18 @@ export async function copyLog(sqlite: DatabaseSync, copy: LogCopy): Promise<void
     .all()
     .filter((row) => copy.groups.includes(String(row['consumer_group'])));
   await copy.first();
-  await backup(sqlite, copy.to, {
-    rate: PAGES_A_STEP,
-    progress: () => copy.signal.throwIfAborted(),
-  });
+  const flushing = new Flushing(copy.to);
+  try {
+    await backup(sqlite, copy.to, {
+      rate: PAGES_A_STEP,
+      progress: () => {
+        copy.signal.throwIfAborted();
+        flushing.goOn();
+      },
+    });
+  } finally {
+    await flushing.close();
+  }
   const made = new DatabaseSync(copy.to);
   try {
     // One file, without a write-ahead log beside it.
@@ -40,6 +49,37 @@ export async function copyLog(sqlite: DatabaseSync, copy: LogCopy): Promise<void
     made.exec('COMMIT');
   } finally {
     made.close();
+  }
+}
+
+/** Brings what is written of a file to the disk all the time, so that little of it is left for the end. */
+class Flushing {
+  readonly #path: string;
+  #file: FileHandle | undefined;
+  #running: Promise<void> | undefined;
+
+  constructor(path: string) {
+    this.#path = path;
+  }
+
+  goOn(): void {
+    this.#running ??= this.#flush().finally(() => {
+      this.#running = undefined;
+    });
+  }
+
+  /** Not while SQLite has the file: a process that closes any handle of a file loses its locks of it. */
+  async close(): Promise<void> {
+    await this.#running;
+    await this.#file?.close();
+  }
+
+  /** What fails here fails again at the end, where SQLite says it. */
+  async #flush(): Promise<void> {
+    try {
+      this.#file ??= await open(this.#path, 'r+');
+      await this.#file.datasync();
+    } catch {}
   }
 }
 
