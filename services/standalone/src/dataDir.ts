@@ -42,11 +42,16 @@ const MIB = 1024 * 1024;
 /** Below it a disk is full soon; and below a twentieth of a small one. */
 const LITTLE_ROOM_BYTES = 1024 * MIB;
 
+/** What is to stay free of a disk of so many bytes. */
+export function thresholdOf(bytes: number): number {
+  return Math.min(LITTLE_ROOM_BYTES, bytes / 20);
+}
+
 /** A sentence when there is little room. */
 export function littleRoom(dataDir: string): string | undefined {
   const { bavail, blocks, bsize } = statfsSync(dataDir);
   const [free, all] = [bavail * bsize, blocks * bsize];
-  if (free >= Math.min(LITTLE_ROOM_BYTES, all / 20)) return undefined;
+  if (free >= thresholdOf(all)) return undefined;
   return `${Math.floor(free / MIB)} MiB are free for ${dataDir}: make room, events are refused once it is full`;
 }
 

@@ -44,7 +44,7 @@ export interface Engines {
   /** What is wrong with the embedded ClickHouse at the moment; undefined where there is none. */
   readonly problem: (() => string | undefined) | undefined;
   /** The log, where it and ClickHouse are embedded: then a backup of both can be made. */
-  readonly copyable: Pick<EmbeddedExtras, 'copy'> | undefined;
+  readonly copyable: Pick<Log & EmbeddedExtras, 'id' | 'copy'> | undefined;
 }
 
 /** What is reached over the network; undefined: the embedded one. */

@@ -1,13 +1,25 @@
 /** What is no backup is not restored, and a backup that breaks off leaves nothing that looks like one. */
-import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  chmodSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import type { Store } from '@questlog/runtime/clickhouse/store';
+import { basename, join } from 'node:path';
+import { startEngineProcess } from '@questlog/runtime/clickhouse/chdb/engineProcess';
+import { openStore, type Store } from '@questlog/runtime/clickhouse/store';
 import { createLogger } from '@questlog/runtime/process/logger';
 import { expect, onTestFinished, test } from 'vitest';
 import { openDataDir } from '../dataDir.ts';
-import { makeBackup, PARTS } from './makeBackup.ts';
-import { sealBackup } from './manifest.ts';
+import { backupStatement, makeBackup } from './makeBackup.ts';
+import { PARTS, sealBackup } from './manifest.ts';
 import { restoreBackup } from './restore.ts';
 
 const ABOUT = { id: 'an id', version: '0.1.0', startedAt: '2026-11-23T18:40:05.123Z' };
@@ -24,7 +36,7 @@ async function aBackup(): Promise<string> {
   mkdirSync(join(folder, 'log'));
   writeFileSync(join(folder, PARTS.log), 'records');
   writeFileSync(join(folder, PARTS.clickhouse), 'rows');
-  await sealBackup(folder, { ...ABOUT, endedAt: ABOUT.startedAt }, signal);
+  await sealBackup(folder, { ...ABOUT, logId: 'a log', endedAt: ABOUT.startedAt }, signal);
   return folder;
 }
 
@@ -68,6 +80,36 @@ test('a backup that is not whole, or not as it was made, is refused by the name 
   }
 });
 
+test('nothing is restored but files of the backup, by their places in it', async () => {
+  const outside = join(aFolder(), 'outside');
+  const link = (folder: string): void => {
+    renameSync(join(folder, PARTS.log), outside);
+    symlinkSync(outside, join(folder, PARTS.log));
+  };
+  const name = (change: (files: Record<string, unknown>) => void) => (folder: string) => {
+    const manifest = JSON.parse(readFileSync(join(folder, 'manifest.json'), 'utf8'));
+    change(manifest.files);
+    writeFileSync(join(folder, 'manifest.json'), JSON.stringify(manifest));
+  };
+  const climb = (folder: string): void => {
+    const path = `../${basename(folder)}/${PARTS.log}`;
+    name((files) => Object.assign(files, { [path]: files[PARTS.log] }))(folder);
+  };
+  const empty = (folder: string): void => {
+    for (const path of [PARTS.log, PARTS.clickhouse]) rmSync(join(folder, path));
+    name((files) => Object.keys(files).forEach((path) => void delete files[path]))(folder);
+  };
+  for (const [why, change] of [
+    [/\.\.\/.* is missing$/, climb],
+    [/log\/questlog\.db is missing$/, link],
+    [/its manifest\.json does not name log\/questlog\.db$/, empty],
+  ] as const) {
+    const folder = await aBackup();
+    change(folder);
+    expect(await refusal(folder)).toMatch(why);
+  }
+});
+
 test('a backup of a newer format is refused, and so is a target that holds anything else than backups', async () => {
   const newer = await aBackup();
   const manifest = readFileSync(join(newer, 'manifest.json'), 'utf8');
@@ -85,10 +127,12 @@ test('a restore that breaks off leaves a folder that neither a start nor another
   const target = join(aFolder(), 'new');
   // Its tar is none, which ClickHouse says.
   const folder = await aBackup();
+  chmodSync(join(folder, PARTS.log), 0o644);
   await expect(restoreBackup(folder, target, createLogger('test'))).rejects.toThrow(
     `empty ${target} and begin again`,
   );
   expect(() => openDataDir(target, [])).toThrow(/a restore into .* broke off/);
+  expect(statSync(join(target, PARTS.log)).mode & 0o777).toBe(0o600);
   expect(await refusal(folder, target)).toMatch(/is not empty/);
 });
 
@@ -101,9 +145,32 @@ test('a backup that breaks off says why, and leaves nothing; the one before stay
     command: async () => {},
     query: async <Row>() => [{ status: 'BACKUP_FAILED', error: 'No space left on device' } as Row],
   };
-  const log = { copy: ({ first }: { first(): Promise<void> }) => first() };
+  const log = { id: 'a log', copy: ({ first }: { first(): Promise<void> }) => first() };
   const copied = { log, store, dataDir, credentialsPath: join(dataDir, 'dev-credentials.json') };
   const made = makeBackup(copied, ABOUT, into, signal);
   await expect(made).rejects.toThrow('BACKUP of ClickHouse: No space left on device');
   expect(readdirSync(into)).toEqual(['an older one']);
+});
+
+test('a backup that is told to stop stops ClickHouse too, before its folder is cleared', async () => {
+  const [directory, backups] = [aFolder(), aFolder()];
+  const account = { username: 'test', password: 'test' };
+  const engine = await startEngineProcess({ directory, ...account, backups }, createLogger('test'));
+  onTestFinished(() => engine.close());
+  const store = openStore({ url: engine.url, ...account, database: 'questlog' });
+  onTestFinished(() => store.close());
+  await store.command('CREATE TABLE questlog.t (s String CODEC(NONE)) ENGINE = MergeTree ORDER BY ()');
+  await store.command('INSERT INTO questlog.t SELECT randomString(1000) FROM numbers(100000)');
+  const stopping = new AbortController();
+  const stopped = {
+    ...{ database: 'questlog', command: (sql: string) => store.command(sql) },
+    query: async <Row>(sql: string, params?: Record<string, unknown>) => {
+      const rows = await store.query<Row>(sql, params);
+      stopping.abort(new Error('stopping'));
+      return rows;
+    },
+  };
+  const made = backupStatement(stopped, 'BACKUP', join(backups, 'a.tar'), stopping.signal);
+  await expect(made).rejects.toThrow();
+  expect(await store.query('SELECT status FROM system.backups')).toEqual([{ status: 'BACKUP_CANCELLED' }]);
 });

@@ -47,6 +47,8 @@ class Backups {
   readonly #deps: BackupDeps;
   readonly #closing = new AbortController();
   readonly #failures: Backup[] = [];
+  /** By the name of the folder. */
+  readonly #read = new Map<string, Backup | undefined>();
   #running: { readonly backup: Backup; readonly done: Promise<void> } | undefined;
 
   constructor(copied: Copied, deps: BackupDeps) {
@@ -66,20 +68,36 @@ class Backups {
 
   /** The newest first: what runs, what failed since the start, and what lies in the folder. */
   async list(): Promise<Backup[]> {
-    const { into } = this.#deps;
-    const names = (await readdir(into).catch(() => [])).sort().slice(-MAX_LISTED);
-    const made = await Promise.all(
-      names.map(async (name) => {
-        const folder = join(into, name);
-        return await readManifest(folder).then(
-          (manifest) => [doneOf({ folder, manifest })],
-          () => [],
-        );
-      }),
-    );
+    // Before the folder is read: one that ends meanwhile is in one of both, and if in both, what it has become counts.
     const { backup } = this.#running ?? {};
-    const all = [...made.flat(), ...this.#failures, ...(backup === undefined ? [] : [backup])];
-    return all.sort((a, b) => (a.startedAt < b.startedAt ? 1 : -1));
+    const made = await this.#made();
+    const byId = new Map<string, Backup>();
+    for (const one of [...(backup ? [backup] : []), ...this.#failures, ...made]) byId.set(one.id, one);
+    return [...byId.values()].sort((a, b) => (a.startedAt < b.startedAt ? 1 : -1));
+  }
+
+  /** Each manifest is read once: it names every upload, and whoever waits for a backup asks twice a second. */
+  async #made(): Promise<Backup[]> {
+    const { into } = this.#deps;
+    const names = (await readdir(into).catch(() => [])).filter((name) => !name.startsWith('.')).sort();
+    for (const name of this.#read.keys()) if (!names.includes(name)) this.#read.delete(name);
+    const made: Backup[] = [];
+    for (const name of names.reverse()) {
+      const one = await this.#summaryOf(name);
+      if (one !== undefined && made.push(one) === MAX_LISTED) break;
+    }
+    return made;
+  }
+
+  /** @returns undefined for what is no backup, or another deployment's. */
+  async #summaryOf(name: string): Promise<Backup | undefined> {
+    if (this.#read.has(name)) return this.#read.get(name);
+    const folder = join(this.#deps.into, name);
+    const manifest = await readManifest(folder).catch(() => undefined);
+    if (manifest === undefined) return undefined;
+    const isOurs = manifest.logId === this.#copied.log.id;
+    this.#read.set(name, isOurs ? doneOf({ folder, manifest }) : undefined);
+    return this.#read.get(name);
   }
 
   async close(): Promise<void> {

@@ -11,13 +11,15 @@ import { SECRET_OF_PLACES } from '@questlog/ingest/places/seals';
 import { sqlString } from '@questlog/runtime/clickhouse/chdb/engine/sqlText';
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import type { EmbeddedExtras } from '@questlog/runtime/log/embedded/embeddedLog';
+import type { Log } from '@questlog/runtime/log/log';
 import { Unavailable } from '@questlog/runtime/process/errors';
 import { entityKey } from '@questlog/schemas/topics/directoryEntry';
 import { GROUPS, TOPICS } from '@questlog/schemas/topics/topics';
-import { filesIn, type Manifest, sealBackup, syncPath } from './manifest.ts';
+import { thresholdOf } from '../dataDir.ts';
+import { filesIn, type Manifest, PARTS, sealBackup, syncPath } from './manifest.ts';
 
 export interface Copied {
-  readonly log: Pick<EmbeddedExtras, 'copy'>;
+  readonly log: Pick<Log & EmbeddedExtras, 'id' | 'copy'>;
   readonly store: Pick<Store, 'command' | 'query' | 'database'>;
   readonly dataDir: string;
   /** The file that says how this deployment is reached. */
@@ -29,13 +31,12 @@ export interface Made {
   readonly manifest: Manifest;
 }
 
-/** The names of what is in a backup, and in a data folder. */
-export const PARTS = { log: 'log/questlog.db', clickhouse: 'clickhouse.tar', uploads: 'uploads' } as const;
 /** Files of uploads on their way, which are none yet. */
 const INCOMING = 'incoming';
-/** Cleared by the next backup; nobody takes it for one. */
-const UNFINISHED = 'unfinished';
+/** Behind it stands the log's id: another deployment may make one in the same folder. Cleared by the next; nobody takes it for one. */
+const UNFINISHED = '.questlog-unfinished-';
 const POLL_MS = 100;
+const STOP_LIMIT_MS = 10_000;
 const MIB = 1024 * 1024;
 
 const { link: _, ...PROJECTORS } = GROUPS;
@@ -46,11 +47,11 @@ const { link: _, ...PROJECTORS } = GROUPS;
  */
 export async function makeBackup(
   copied: Copied,
-  about: Omit<Manifest, 'format' | 'files' | 'endedAt'>,
+  about: Omit<Manifest, 'format' | 'files' | 'endedAt' | 'logId'>,
   into: string,
   signal: AbortSignal,
 ): Promise<Made> {
-  const unfinished = join(into, UNFINISHED);
+  const unfinished = join(into, `${UNFINISHED}${copied.log.id}`);
   await rm(unfinished, { recursive: true, force: true });
   await checkRoom(copied.dataDir, into);
   try {
@@ -68,7 +69,8 @@ export async function makeBackup(
     // Last: what a report of the log names is there.
     await copyUploads(join(copied.dataDir, PARTS.uploads), join(unfinished, PARTS.uploads), signal);
     await copyFile(copied.credentialsPath, join(unfinished, basename(copied.credentialsPath)));
-    const manifest = await sealBackup(unfinished, { ...about, endedAt: new Date().toISOString() }, signal);
+    const ended = { logId: copied.log.id, endedAt: new Date().toISOString() };
+    const manifest = await sealBackup(unfinished, { ...about, ...ended }, signal);
     const folder = join(into, about.startedAt.replaceAll(':', '-'));
     await rename(unfinished, folder);
     await syncPath(into);
@@ -89,10 +91,13 @@ async function checkRoom(dataDir: string, into: string): Promise<void> {
       needed += (await stat(join(folder, path)).catch(() => undefined))?.size ?? 0;
     }
   }
-  const { bavail, bsize } = await statfs(into);
-  if (bavail * bsize > needed) return;
+  const { bavail, blocks, bsize } = await statfs(into);
+  needed += thresholdOf(blocks * bsize);
+  if (bavail * bsize >= needed) return;
   const [has, needs] = [bavail * bsize, needed].map((bytes) => Math.ceil(bytes / MIB));
-  throw new Unavailable(`a backup may take ${needs} MiB, and ${has} MiB are free for ${into}`);
+  throw new Unavailable(
+    `a backup may take ${needs} MiB, with what is kept free, and ${has} MiB are free for ${into}`,
+  );
 }
 
 /**
@@ -110,17 +115,47 @@ export async function backupStatement(
   await store.command(
     `${what} DATABASE ${store.database} ${way} File(${sqlString(file)}) SETTINGS id = '${id}' ASYNC`,
   );
-  for (;;) {
-    const [found] = await store.query<{ status: string; error: string }>(
-      'SELECT status, error FROM system.backups WHERE id = {id:String}',
-      { id },
-    );
-    const status = found?.status ?? '';
-    if (['BACKUP_CREATED', 'RESTORED'].includes(status)) return;
-    if (!['CREATING_BACKUP', 'RESTORING'].includes(status)) {
-      throw new Unavailable(`${what} of ClickHouse: ${found?.error ?? 'it was started again meanwhile'}`);
+  let found: Status | undefined;
+  try {
+    found = await statusOf(store, id);
+    while (isRunning(found)) {
+      await delay(POLL_MS, undefined, signal && { signal });
+      found = await statusOf(store, id);
     }
-    await delay(POLL_MS, undefined, signal && { signal });
+  } catch (error) {
+    await stopStatement(store, id);
+    throw error;
+  }
+  if (['BACKUP_CREATED', 'RESTORED'].includes(found?.status ?? '')) return;
+  throw new Unavailable(`${what} of ClickHouse: ${found?.error ?? 'it was started again meanwhile'}`);
+}
+
+interface Status {
+  readonly status: string;
+  readonly error: string;
+}
+
+function isRunning(found: Status | undefined): boolean {
+  return ['CREATING_BACKUP', 'RESTORING'].includes(found?.status ?? '');
+}
+
+async function statusOf(store: Pick<Store, 'query'>, id: string): Promise<Status | undefined> {
+  const sql = 'SELECT status, error FROM system.backups WHERE id = {id:String}';
+  const [found] = await store.query<Status>(sql, { id });
+  return found;
+}
+
+/** So that nothing writes any more to what is cleared next. One that does not end is left to its engine. */
+async function stopStatement(store: Pick<Store, 'command' | 'query'>, id: string): Promise<void> {
+  const deadline = performance.now() + STOP_LIMIT_MS;
+  try {
+    while (isRunning(await statusOf(store, id)) && performance.now() < deadline) {
+      // Again and again: the query may not be there yet.
+      await store.command(`KILL QUERY WHERE query LIKE ${sqlString(`%${id}%`)} ASYNC`);
+      await delay(POLL_MS);
+    }
+  } catch {
+    // An engine that does not answer says so to everybody else.
   }
 }
 

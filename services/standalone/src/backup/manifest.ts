@@ -10,6 +10,9 @@ import { messageOf, StartRefused } from '@questlog/runtime/process/errors';
 import Type, { type Static } from 'typebox';
 import { Compile } from 'typebox/compile';
 
+/** The names of what is in a backup, and in a data folder. */
+export const PARTS = { log: 'log/questlog.db', clickhouse: 'clickhouse.tar', uploads: 'uploads' } as const;
+
 const FILE = 'manifest.json';
 /** Raised when an older version could not restore it. */
 const FORMAT = 1;
@@ -17,6 +20,8 @@ const FORMAT = 1;
 const Manifest = Type.Object({
   format: Type.Integer(),
   id: Type.String(),
+  /** Whose it is: deployments may share a folder of backups. */
+  logId: Type.String(),
   /** Of the Questlog that made it. */
   version: Type.String(),
   startedAt: Type.String(),
@@ -38,10 +43,10 @@ export async function sealBackup(
     signal.throwIfAborted();
     files[path] = {
       bytes: (await stat(join(folder, path))).size,
-      sha256: await sha256Of(join(folder, path)),
+      sha256: await sha256Of(join(folder, path), signal),
     };
   }
-  await syncTree(folder);
+  await syncTree(folder, signal);
   const manifest = { format: FORMAT, ...about, files };
   const file = await open(join(folder, FILE), 'wx', 0o600);
   try {
@@ -76,12 +81,18 @@ export async function checkFiles(folder: string, { files }: Manifest): Promise<v
   const refuse = (what: string): never => {
     throw new StartRefused(`the backup ${folder} is not as it was made: ${what}`);
   };
+  // Of real files in it alone: a manifest may name any path, and a link may lead anywhere.
+  const there = new Set(await filesIn(folder));
+  for (const path of [PARTS.log, PARTS.clickhouse]) {
+    if (!Object.hasOwn(files, path)) refuse(`its ${FILE} does not name ${path}`);
+  }
   for (const [path, { bytes, sha256 }] of Object.entries(files)) {
-    const there = await stat(join(folder, path)).catch(() => refuse(`${path} is missing`));
-    if (there.size !== bytes) refuse(`${path} has ${there.size} bytes, and had ${bytes}`);
+    if (!there.has(path)) refuse(`${path} is missing`);
+    const { size } = await stat(join(folder, path));
+    if (size !== bytes) refuse(`${path} has ${size} bytes, and had ${bytes}`);
     if ((await sha256Of(join(folder, path))) !== sha256) refuse(`${path} has other bytes`);
   }
-  const more = (await filesIn(folder)).find((path) => path !== FILE && files[path] === undefined);
+  const more = [...there].find((path) => path !== FILE && !Object.hasOwn(files, path));
   if (more !== undefined) refuse(`${more} was not in it`);
 }
 
@@ -97,9 +108,12 @@ export async function filesIn(folder: string): Promise<string[]> {
 }
 
 /** Every file and folder in it is on the disk, and so is its own name. */
-export async function syncTree(folder: string): Promise<void> {
+export async function syncTree(folder: string, signal?: AbortSignal): Promise<void> {
   const entries = await readdir(folder, { recursive: true, withFileTypes: true });
-  for (const entry of entries) await syncPath(join(entry.parentPath, entry.name));
+  for (const entry of entries) {
+    signal?.throwIfAborted();
+    await syncPath(join(entry.parentPath, entry.name));
+  }
   await syncPath(folder);
   await syncPath(dirname(folder));
 }
@@ -121,8 +135,8 @@ function parse(text: string): unknown {
   }
 }
 
-async function sha256Of(path: string): Promise<string> {
+async function sha256Of(path: string, signal?: AbortSignal): Promise<string> {
   const hash = createHash('sha256');
-  for await (const piece of createReadStream(path)) hash.update(piece);
+  for await (const piece of createReadStream(path, { ...(signal && { signal }) })) hash.update(piece);
   return hash.digest('hex');
 }

@@ -1,14 +1,14 @@
 /** Makes a data folder of a backup: into an empty one, on a machine where no Questlog runs on it. */
 import { randomUUID } from 'node:crypto';
-import { copyFile, mkdir, readdir, rm, writeFile } from 'node:fs/promises';
+import { chmod, copyFile, mkdir, readdir, rm, writeFile } from 'node:fs/promises';
 import { dirname, join, resolve } from 'node:path';
 import { startEngineProcess } from '@questlog/runtime/clickhouse/chdb/engineProcess';
 import { openStore } from '@questlog/runtime/clickhouse/store';
 import { messageOf, StartRefused } from '@questlog/runtime/process/errors';
 import type { Logger } from '@questlog/runtime/process/logger';
 import { BACKUPS, openDataDir, UNFINISHED_RESTORE } from '../dataDir.ts';
-import { backupStatement, PARTS } from './makeBackup.ts';
-import { checkFiles, type Manifest, readManifest, syncPath, syncTree } from './manifest.ts';
+import { backupStatement } from './makeBackup.ts';
+import { checkFiles, type Manifest, PARTS, readManifest, syncPath, syncTree } from './manifest.ts';
 
 const DATABASE = 'questlog';
 /** What may lie in a folder that is given to be filled: older backups, and what a file system has at its top. */
@@ -26,7 +26,7 @@ export async function restoreBackup(from: string, to: string, logger: Logger): P
   await checkFiles(folder, manifest);
   const dataDir = openDataDir(target, []);
   const mark = join(dataDir, UNFINISHED_RESTORE);
-  await writeFile(mark, `of ${folder}\n`, { mode: 0o600 });
+  await writeFile(mark, `of ${folder}\n`, { flag: 'wx', mode: 0o600 });
   await syncPath(mark);
   await syncPath(dataDir);
   try {
@@ -34,6 +34,8 @@ export async function restoreBackup(from: string, to: string, logger: Logger): P
       if (path === PARTS.clickhouse) continue;
       await mkdir(dirname(join(dataDir, path)), { recursive: true, mode: 0o700 });
       await copyFile(join(folder, path), join(dataDir, path));
+      // A copy has the mode that the file came here with.
+      await chmod(join(dataDir, path), 0o600);
     }
     await restoreClickHouse(folder, join(dataDir, 'clickhouse'), logger);
     await syncTree(dataDir);

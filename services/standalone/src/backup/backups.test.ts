@@ -1,0 +1,99 @@
+/** What the list of backups shows, of a folder that others use too, and while one is being made. */
+import { mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import type { RouterInstance } from '@koa/router';
+import { createLogger } from '@questlog/runtime/process/logger';
+import { expect, onTestFinished, test, vi } from 'vitest';
+import { openBackups } from './backups.ts';
+import { PARTS, sealBackup } from './manifest.ts';
+
+const { signal } = new AbortController();
+/** What happens once the folder of all backups has been read. */
+const folders = vi.hoisted(() => ({ afterRead: async (_path: string): Promise<void> => {} }));
+
+vi.mock('node:fs/promises', async (original) => {
+  const real = await original<typeof import('node:fs/promises')>();
+  const readdir = async (path: string, ...options: []) => {
+    const names = await real.readdir(path, ...options);
+    await folders.afterRead(path);
+    return names;
+  };
+  return { ...real, readdir };
+});
+
+function aFolder(): string {
+  const folder = mkdtempSync(join(tmpdir(), 'questlog-backups-'));
+  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+  return folder;
+}
+
+async function aBackup(into: string, name: string, about: { id: string; logId: string }): Promise<string> {
+  const folder = join(into, name);
+  mkdirSync(folder, { recursive: true });
+  const at = '2026-11-23T18:40:05.123Z';
+  await sealBackup(folder, { ...about, version: '0.1.0', startedAt: at, endedAt: at }, signal);
+  return folder;
+}
+
+function backupsIn(into: string) {
+  const dataDir = aFolder();
+  const credentialsPath = join(dataDir, 'dev-credentials.json');
+  writeFileSync(credentialsPath, '{}');
+  const handlers = new Map<string, (ctx: { body?: unknown }) => unknown>();
+  const router = {
+    get: (_: string, handler: () => unknown) => handlers.set('GET', handler),
+    post: (_: string, handler: () => unknown) => handlers.set('POST', handler),
+  } as unknown as RouterInstance;
+  const log = {
+    id: 'ours',
+    copy: async ({ to }: { to: string }) => writeFileSync(join(dirname(to), 'questlog.db'), ''),
+  };
+  const store = { database: 'questlog', command: async () => {}, query: async () => [] };
+  const opened = openBackups({
+    ...{ router, into, logger: createLogger('test') },
+    copied: { log, store, dataDir, credentialsPath },
+  });
+  onTestFinished(() => opened.close());
+  const ask = async (method: string) => {
+    // biome-ignore lint/suspicious/noExplicitAny: a test looks into whatever was answered.
+    const ctx: { body?: any } = {};
+    await handlers.get(method)?.(ctx);
+    return ctx.body;
+  };
+  return { ask, list: async () => (await ask('GET')).backups };
+}
+
+test('the backups of one deployment are listed, and nothing that is unfinished', async () => {
+  const into = aFolder();
+  const folder = await aBackup(into, 'a', { id: 'of us', logId: 'ours' });
+  await aBackup(into, 'b', { id: 'of others', logId: 'theirs' });
+  await aBackup(into, '.questlog-unfinished-ours', { id: 'of none', logId: 'ours' });
+  const { list } = backupsIn(into);
+  expect(await list()).toMatchObject([{ id: 'of us', state: 'done', folder }]);
+  rmSync(folder, { recursive: true });
+  expect(await list()).toEqual([]);
+});
+
+test("somebody else's folder outlasts a backup, and its own unfinished one does not", async () => {
+  const into = aFolder();
+  const theirs = ['.questlog-unfinished-theirs', 'unfinished'];
+  for (const name of [...theirs, '.questlog-unfinished-ours'])
+    mkdirSync(join(into, name, PARTS.uploads), { recursive: true });
+  const { ask, list } = backupsIn(into);
+  const { id } = await ask('POST');
+  await vi.waitFor(async () => expect(await list()).toMatchObject([{ id, state: 'done' }]));
+  expect(readdirSync(into).sort()).toEqual([theirs[0], expect.stringMatching(/^20/), theirs[1]]);
+});
+
+test('a backup that ends while the folder is read is in the list', async () => {
+  const into = aFolder();
+  const { ask, list } = backupsIn(into);
+  const { id } = await ask('POST');
+  folders.afterRead = async (path) => {
+    if (path !== into) return;
+    folders.afterRead = async () => {};
+    await vi.waitFor(async () => expect(await list()).toMatchObject([{ state: 'done' }]));
+  };
+  expect(await list()).toMatchObject([{ id }]);
+});
