@@ -16,7 +16,7 @@ import { basename, join } from 'node:path';
 import { startEngineProcess } from '@questlog/runtime/clickhouse/chdb/engineProcess';
 import { openStore, type Store } from '@questlog/runtime/clickhouse/store';
 import { createLogger } from '@questlog/runtime/process/logger';
-import { expect, onTestFinished, test } from 'vitest';
+import { expect, onTestFinished, test, vi } from 'vitest';
 import { openDataDir } from '../dataDir.ts';
 import { backupStatement, makeBackup } from './makeBackup.ts';
 import { PARTS, sealBackup } from './manifest.ts';
@@ -150,6 +150,16 @@ test('a backup that breaks off says why, and leaves nothing; the one before stay
   const made = makeBackup(copied, ABOUT, into, signal);
   await expect(made).rejects.toThrow('BACKUP of ClickHouse: No space left on device');
   expect(readdirSync(into)).toEqual(['an older one']);
+});
+
+test('a backup that is told to stop while a file is read is not sealed', async () => {
+  const folder = aFolder();
+  writeFileSync(join(folder, 'file'), 'bytes');
+  const stopping = new AbortController();
+  vi.spyOn(stopping.signal, 'throwIfAborted').mockImplementationOnce(() => stopping.abort());
+  const about = { ...ABOUT, logId: 'a log', endedAt: ABOUT.startedAt };
+  await expect(sealBackup(folder, about, stopping.signal)).rejects.toThrow('aborted');
+  expect(readdirSync(folder)).toEqual(['file']);
 });
 
 test('a backup that is told to stop stops ClickHouse too, before its folder is cleared', async () => {

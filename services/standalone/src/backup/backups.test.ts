@@ -9,8 +9,13 @@ import { openBackups } from './backups.ts';
 import { PARTS, sealBackup } from './manifest.ts';
 
 const { signal } = new AbortController();
-/** What happens once the folder of all backups has been read. */
-const folders = vi.hoisted(() => ({ afterRead: async (_path: string): Promise<void> => {} }));
+const GIB_OF_BLOCKS = 2 ** 30 / 4096;
+const folders = vi.hoisted(() => ({
+  /** What happens once a folder has been read. */
+  afterRead: async (_path: string): Promise<void> => {},
+  /** What its disk is said to have. */
+  disk: {},
+}));
 
 vi.mock('node:fs/promises', async (original) => {
   const real = await original<typeof import('node:fs/promises')>();
@@ -19,7 +24,8 @@ vi.mock('node:fs/promises', async (original) => {
     await folders.afterRead(path);
     return names;
   };
-  return { ...real, readdir };
+  const statfs = async (path: string) => ({ ...(await real.statfs(path)), ...folders.disk });
+  return { ...real, readdir, statfs };
 });
 
 function aFolder(): string {
@@ -96,4 +102,15 @@ test('a backup that ends while the folder is read is in the list', async () => {
     await vi.waitFor(async () => expect(await list()).toMatchObject([{ state: 'done' }]));
   };
   expect(await list()).toMatchObject([{ id }]);
+});
+
+test('a backup leaves a disk the room below which the product warns', async () => {
+  folders.disk = { bsize: 4096, blocks: 40 * GIB_OF_BLOCKS, bavail: GIB_OF_BLOCKS / 2 };
+  onTestFinished(() => {
+    folders.disk = {};
+  });
+  const { ask, list } = backupsIn(aFolder());
+  await ask('POST');
+  const problem = expect.stringMatching(/^a backup may take 1024 MiB, .* 512 MiB are free/);
+  await vi.waitFor(async () => expect(await list()).toMatchObject([{ state: 'failed', problem }]));
 });
