@@ -95,7 +95,9 @@ describe('the document', () => {
         .filter(
           (status) => !['408', '417', '501', '503'].includes(status) && operation !== 'GET /v1/linked-events',
         )
-        .map((status) => `${operation} ${status}`),
+        .map((status) => `${operation} ${status}`)
+        // Of a session that was erased, which has tests of its own, too.
+        .filter((each) => each !== 'POST /v1/ingest/uploads 404'),
     );
 
     expect([...answered].toSorted()).toEqual(documented.toSorted());

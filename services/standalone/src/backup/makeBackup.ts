@@ -122,6 +122,7 @@ export async function backupStatement(
       await delay(POLL_MS, undefined, signal && { signal });
       found = await statusOf(store, id);
     }
+    signal?.throwIfAborted();
   } catch (error) {
     await stopStatement(store, id);
     throw error;
