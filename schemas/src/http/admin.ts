@@ -51,7 +51,11 @@ const retentionDays = Type.Object(
     links: days('links of events and reports'),
     uploads: days('files of reports'),
   },
-  { ...only, description: 'Days from receipt, after which rows or files are dropped; null: never.' },
+  {
+    ...only,
+    description:
+      'Days from receipt, after which rows or files are dropped; null: never. Sessions stay no shorter than events, reports and uploads.',
+  },
 );
 const scope = Type.Enum(['events:write', 'reports:write', 'read']);
 
