@@ -6,7 +6,12 @@ import kafkajs, { type Kafka, type LogEntry, type SASLOptions } from 'kafkajs';
 import type { Logger } from '../../../process/logger.ts';
 import { patchCoordinators } from './coordinators.ts';
 import { TokenRefused } from './oauthTokens.ts';
-import { patchMissingLeaders, patchReauthentication, patchRequestQueueTimer } from './patches.ts';
+import {
+  patchDisconnects,
+  patchMissingLeaders,
+  patchReauthentication,
+  patchRequestQueueTimer,
+} from './patches.ts';
 
 export interface KafkaConnection {
   /** `host:port`; the others are found through them. */
@@ -30,6 +35,7 @@ export function kafkaClient(connection: KafkaConnection, logger: Logger): Kafka 
   registerZstd();
   patchRequestQueueTimer();
   patchReauthentication();
+  patchDisconnects();
   patchMissingLeaders();
   patchCoordinators();
   const { brokers, clientId, ssl, sasl } = connection;

@@ -50,6 +50,23 @@ export function patchRequestQueueTimer(): void {
   });
 }
 
+/**
+ * A request that is written while its connection is being closed has no answer and, as the timer of the requests is gone by
+ * then, no time-out either. Worse, the connection counts as connected while it waits for that request, so whatever is sent on
+ * it later hangs, too: of a process one group stood still for good, without a word, behind a broker that was silent for a while.
+ */
+export function patchDisconnects(): void {
+  once(connection, ({ prototype }) => {
+    const { disconnect } = prototype;
+    prototype.disconnect = async function disconnectAndReject(this: Connection) {
+      const { host, port } = this;
+      const isDisconnected = await disconnect.call(this);
+      this.rejectRequests(new KafkaJSConnectionClosedError('Closed connection', { host, port }));
+      return isDisconnected;
+    };
+  });
+}
+
 /** Stands for a broker's id, in the protocol and here. */
 export const NO_LEADER = -1;
 const NO_ERROR = 0;
@@ -83,8 +100,17 @@ interface MetadataResponse {
 interface Connection {
   /** Null where the broker asks for no proof. */
   readonly sasl: unknown;
+  readonly host: string;
+  readonly port: number;
   send(exchange: Exchange): Promise<unknown>;
+  disconnect(): Promise<boolean>;
+  rejectRequests(error: Error): void;
 }
+
+type ConnectionClosed = new (
+  message: string,
+  broker: { readonly host: string; readonly port: number },
+) => Error;
 
 interface Exchange {
   readonly request: { encode(): Promise<unknown> };
@@ -101,6 +127,8 @@ const metadataResponses: readonly MetadataResponse[] = [0, 1, 2, 3, 4, 5, 6].map
   kafkajs(`kafkajs/src/protocol/requests/metadata/v${version}/response`),
 );
 const connection: { readonly prototype: Connection } = kafkajs('kafkajs/src/network/connection');
+const { KafkaJSConnectionClosedError }: { KafkaJSConnectionClosedError: ConnectionClosed } =
+  kafkajs('kafkajs/src/errors');
 const requestQueue: { readonly prototype: RequestQueue } = kafkajs('kafkajs/src/network/requestQueue');
 
 const isPatched = new WeakSet<object>();
