@@ -36,10 +36,7 @@ const SHORT: Readonly<Record<string, string>> = {
   'services/console/ui/pages.ts': 'the list of pages, where a new one goes',
   'services/console/ui/signInForm.ts': 'the only page that is seen without the token',
   'services/ingest/src/admin/retryLinks.ts': 'one file a thing that operators do',
-  'services/ingest/src/http/openapi/openapiBackups.ts': 'one file a room that operators reach',
   'services/ingest/src/http/deadLetterRoutes.ts': 'one file a room that operators reach',
-  'services/ingest/src/http/openapi/openapiErasures.ts':
-    'the document that lists it is as long as a file may be',
   'services/ingest/src/events/sendTestEvent.ts': 'one file a thing that operators do',
   'services/projector/src/auditWriter.ts': 'one file a projected topic',
   'services/projector/src/ledgerWatch.ts': 'what is told of the books, apart from what is projected',

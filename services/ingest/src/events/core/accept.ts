@@ -178,8 +178,9 @@ export function placeDrafts(
       found.push(unknownSession(index, sessionId, own.projectId));
     } else {
       const buildId = draft.buildId ?? session?.buildId ?? null;
-      const builds = { buildId: draft.buildId, sessionId: session?.buildId };
-      const other = own.buildIds && otherBuild(own.buildIds, builds, index);
+      const other =
+        own.buildIds &&
+        otherBuild(own.buildIds, { buildId: draft.buildId, sessionId: session?.buildId }, index);
       if (other !== undefined && other.length > 0) {
         found.push(...other);
         continue;

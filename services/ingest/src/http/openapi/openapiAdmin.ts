@@ -8,8 +8,7 @@ import { InspectedLetter, LetterPage, ReplayedLetter } from '@questlog/schemas/h
 import { Problem } from '@questlog/schemas/http/problem';
 import { LinkRetryInput, LinkRetryOutput } from '@questlog/schemas/http/report';
 import { accepted } from './accepted.ts';
-import { backupPaths } from './openapiBackups.ts';
-import { erasurePaths } from './openapiErasures.ts';
+import { backupPaths, erasurePaths } from './openapiJobs.ts';
 import { letterPaths } from './openapiLetters.ts';
 import { answer, filter, header, id, PAGE, problem, ref, TIME, UUID_TEXT } from './openapiParts.ts';
 

@@ -1,15 +1,16 @@
 import { expect, test } from 'vitest';
 import { compare } from './recount.ts';
 
+const AT = {
+  tenantId: 'tenant',
+  projectId: 'project',
+  receivedAtMs: 0,
+  appendId: 'append',
+  firstId: 'first',
+};
+
 test('where each record has its rows nothing differs, and one without events needs none', () => {
-  const at = {
-    tenantId: 'tenant',
-    projectId: 'project',
-    receivedAtMs: 0,
-    appendId: 'append',
-    firstId: 'first',
-    erased: 0,
-  };
+  const at = { ...AT, erased: 0 };
   const logged = [
     { ...at, partition: 3, offset: 7, events: 2 },
     { ...at, partition: 3, offset: 8, events: 0 },
@@ -19,15 +20,8 @@ test('where each record has its rows nothing differs, and one without events nee
 });
 
 test('erased events may be there or not, and none that was not erased may lack', () => {
-  const at = {
-    tenantId: 'tenant',
-    projectId: 'project',
-    receivedAtMs: 0,
-    appendId: 'append',
-    firstId: 'first',
-  };
-  const logged = [0, 1, 2, 3].map((offset) => ({ ...at, partition: 3, offset, events: 3, erased: 2 }));
-  const all = { ...at, partition: 3, offset: 4, events: 3, erased: 3 };
+  const logged = [0, 1, 2, 3].map((offset) => ({ ...AT, partition: 3, offset, events: 3, erased: 2 }));
+  const all = { ...AT, partition: 3, offset: 4, events: 3, erased: 3 };
   const row = { tenantId: 'tenant', receivedAtMs: 0 };
   const held = [
     { ...row, offset: 0, rows: 1, events: 1 },
