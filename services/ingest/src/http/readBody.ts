@@ -5,7 +5,7 @@
 import { isUtf8 } from 'node:buffer';
 import type { IncomingMessage } from 'node:http';
 import { Unavailable } from '@questlog/runtime/process/errors';
-import { inflate, isInflatable } from '@questlog/runtime/process/inflate';
+import { giveBack, inflate, inflateSmall, isInflatable } from '@questlog/runtime/process/inflate';
 import { LIMITS } from '@questlog/schemas/http/event';
 import { Shares } from '../events/readShares.ts';
 import { Rejected } from '../rejected.ts';
@@ -19,10 +19,12 @@ export interface Bodies {
 /** Bytes of bodies that the process holds at once. */
 const MAX_BYTES_IN_FLIGHT = 256 * 1024 * 1024;
 /**
- * Of brotli. Beside what it gives out, such a decoder keeps the window that its stream asks for, up to 16 MiB, and no parameter
- * of Node's bounds it. One has a whole body before it starts, and is done within milliseconds.
+ * Of large bodies. Each may come to the limit, and a decoder of brotli keeps a window of up to 16 MiB beside it. One has a whole
+ * body before it starts, and is done within milliseconds.
  */
 const DECODERS_AT_ONCE = 4;
+/** Inflated within a fraction of a millisecond. */
+const MAX_SMALL_BYTES = 64 * 1024;
 /** A body that brings less than so much in so long has come to a halt. */
 const STALL_MS = 5_000;
 const STALL_BYTES = 16 * 1024;
@@ -40,7 +42,7 @@ export interface HeldBody {
 
 /** Shares the memory for request bodies between tenants. One may take all of it, as long as no other wants a part. */
 export class BodyBudget {
-  readonly decoders = new Shares('bodies in brotli', DECODERS_AT_ONCE);
+  readonly decoders = new Shares('large compressed bodies', DECODERS_AT_ONCE);
   readonly #gauge: { set(value: number): void };
   readonly #bodies = new Set<HeldBody>();
   #bytes = 0;
@@ -186,23 +188,30 @@ async function collect(
   const sent = new LimitedChunks(budget, held);
   await collectPlain(request, held, (chunk) => sent.add(chunk));
   if (coding === undefined) return sent.whole();
+  const body = sent.whole();
+  const limits = { maxMembers: coding === 'zstd' ? MAX_FRAMES : 1, maxWindowLog: MAX_WINDOW_LOG };
+  const small = inflateSmall(body, coding, MAX_SMALL_BYTES, limits);
+  if (small !== undefined) {
+    budget.take(held, small.length);
+    return small;
+  }
   const inflated = new LimitedChunks(budget, held);
-  const decode = async (): Promise<void> => {
-    const limits = { maxMembers: coding === 'zstd' ? MAX_FRAMES : 1, maxWindowLog: MAX_WINDOW_LOG };
-    for await (const chunk of inflate([sent.whole()], coding, limits)) {
-      if (request.socket.destroyed) throw aborted();
-      inflated.add(chunk);
-    }
-  };
   try {
-    await (coding === 'br' ? budget.decoders.run(held.tenantId, decode) : decode());
+    await budget.decoders.run(held.tenantId, async () => {
+      for await (const chunk of inflate([body], coding, limits)) {
+        if (request.socket.destroyed) throw aborted();
+        inflated.add(chunk);
+      }
+    });
+    return Buffer.concat(inflated.chunks);
   } catch (cause) {
     if (cause instanceof Rejected || cause instanceof Unavailable) throw cause;
     throw new Rejected('invalid_encoding', 'the body does not decode as its Content-Encoding says', {
       cause,
     });
+  } finally {
+    inflated.chunks.forEach(giveBack);
   }
-  return inflated.whole();
 }
 
 /** Frames of zstd may stand one behind the other (RFC 8878, section 3), which a client seldom has reason to do. */
@@ -214,7 +223,7 @@ const MAX_WINDOW_LOG = 23;
 class LimitedChunks {
   readonly #budget: BodyBudget;
   readonly #held: HeldBody;
-  readonly #chunks: Buffer[] = [];
+  readonly chunks: Buffer[] = [];
   #bytes = 0;
 
   constructor(budget: BodyBudget, held: HeldBody) {
@@ -226,12 +235,12 @@ class LimitedChunks {
     this.#budget.take(this.#held, chunk.length);
     this.#bytes += chunk.length;
     if (this.#bytes > LIMITS.maxBodyBytes) throw tooLarge();
-    this.#chunks.push(chunk);
+    this.chunks.push(chunk);
   }
 
   whole(): Buffer {
-    const [only] = this.#chunks;
-    return this.#chunks.length === 1 && only !== undefined ? only : Buffer.concat(this.#chunks);
+    const [only] = this.chunks;
+    return this.chunks.length === 1 && only !== undefined ? only : Buffer.concat(this.chunks);
   }
 }
 

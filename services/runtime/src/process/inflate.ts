@@ -6,6 +6,10 @@ import {
   createGunzip,
   createInflate,
   createZstdDecompress,
+  gunzipSync,
+  inflateSync,
+  type ZstdOptions,
+  zstdDecompressSync,
 } from 'node:zlib';
 
 export type ByteStream = AsyncIterable<Buffer>;
@@ -31,8 +35,7 @@ export async function* inflate(
   coding: string,
   limits: InflateLimits = {},
 ): ByteStream {
-  const open = DECODERS.get(coding);
-  if (open === undefined) throw new Error(`there is no decoder for ${coding}`);
+  const decoder = decoderOf(coding);
   let member: Member | undefined;
   let members = 0;
   try {
@@ -43,7 +46,7 @@ export async function* inflate(
           throw new Error('there are too many members');
         }
         const isFresh = member === undefined;
-        member ??= new Member(open(limits));
+        member ??= new Member(decoder.open(limits));
         const taken: number = yield* member.feed(rest);
         if (isFresh && taken === 0) throw new Error('unexpected bytes behind the end');
         rest = rest.subarray(taken);
@@ -54,6 +57,40 @@ export async function* inflate(
   } finally {
     member?.destroy();
   }
+}
+
+/**
+ * A body that is small once inflated, at once: a stream costs it several turns of the event loop. Undefined where more than
+ * `maxBytes` come out, or the bytes are not one whole member, or in brotli: `inflate` tells what they are.
+ */
+export function inflateSmall(
+  body: Buffer,
+  coding: string,
+  maxBytes: number,
+  limits: InflateLimits = {},
+): Buffer | undefined {
+  try {
+    const options = { maxOutputLength: maxBytes, info: true } as const;
+    const whole = decoderOf(coding).whole?.(body, options, limits) as Inflated | undefined;
+    return whole?.engine.bytesWritten === body.length ? whole.buffer : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/**
+ * Frees what `inflate` has yielded and nobody reads any more. The collector comes when it likes: until then the outputs of 64
+ * large bodies lie beside each other. A chunk that does not fill its buffer stays: the decoder may write behind it.
+ */
+export function giveBack(chunk: Buffer): void {
+  const { buffer } = chunk;
+  if (buffer instanceof ArrayBuffer && chunk.length === buffer.byteLength) buffer.transfer(0);
+}
+
+function decoderOf(coding: string): Decoder {
+  const decoder = DECODERS.get(coding);
+  if (decoder === undefined) throw new Error(`there is no decoder for ${coding}`);
+  return decoder;
 }
 
 type Inflater = Transform & { bytesWritten: number };
@@ -115,16 +152,37 @@ class Member {
   }
 }
 
-const DECODERS = new Map<string, (limits: InflateLimits) => Inflater>([
-  ['gzip', () => createGunzip()],
-  ['x-gzip', () => createGunzip()],
-  ['deflate', () => createInflate()],
-  ['br', () => createBrotliDecompress()],
+/** More than what Node cuts from a pool that several buffers share, so that `giveBack` can. */
+const CHUNK = { chunkSize: 64 * 1024 };
+const zstdOptions = ({ maxWindowLog }: InflateLimits): ZstdOptions =>
+  maxWindowLog === undefined ? {} : { params: { [constants.ZSTD_d_windowLogMax]: maxWindowLog } };
+
+/** What `info` has a function answer beside its output. */
+interface Inflated {
+  readonly buffer: Buffer;
+  readonly engine: { readonly bytesWritten: number };
+}
+
+interface Decoder {
+  open(limits: InflateLimits): Inflater;
+  /** None for brotli, which fills its window of up to 16 MiB before it gives out the first byte. */
+  whole?(body: Buffer, options: { maxOutputLength: number; info: true }, limits: InflateLimits): unknown;
+}
+
+const GZIP: Decoder = {
+  open: () => createGunzip(CHUNK),
+  whole: (body, options) => gunzipSync(body, options),
+};
+const DECODERS = new Map<string, Decoder>([
+  ['gzip', GZIP],
+  ['x-gzip', GZIP],
+  ['deflate', { open: () => createInflate(CHUNK), whole: (body, options) => inflateSync(body, options) }],
+  ['br', { open: () => createBrotliDecompress(CHUNK) }],
   [
     'zstd',
-    ({ maxWindowLog }) =>
-      createZstdDecompress(
-        maxWindowLog === undefined ? {} : { params: { [constants.ZSTD_d_windowLogMax]: maxWindowLog } },
-      ),
+    {
+      open: (limits) => createZstdDecompress({ ...CHUNK, ...zstdOptions(limits) }),
+      whole: (body, options, limits) => zstdDecompressSync(body, { ...options, ...zstdOptions(limits) }),
+    },
   ],
 ]);

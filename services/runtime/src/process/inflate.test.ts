@@ -1,0 +1,37 @@
+/** Small bodies in one call, and chunks that are freed before the collector comes. */
+import { brotliCompressSync, deflateSync, gzipSync, zstdCompressSync } from 'node:zlib';
+import { expect, test } from 'vitest';
+import { giveBack, inflate, inflateSmall } from './inflate.ts';
+
+const BYTES = Buffer.from('0123456789'.repeat(20_000));
+
+test.each([
+  ['gzip', gzipSync],
+  ['deflate', deflateSync],
+  ['zstd', zstdCompressSync],
+])(
+  'in %s a small body is inflated in one call; of any other a stream tells what it is',
+  (coding, compress) => {
+    const small = compress(BYTES);
+    expect(inflateSmall(small, coding, BYTES.length)).toEqual(BYTES);
+    expect(inflateSmall(small, coding, BYTES.length - 1)).toBeUndefined();
+    expect(inflateSmall(small.subarray(0, -1), coding, BYTES.length)).toBeUndefined();
+    expect(inflateSmall(Buffer.concat([small, Buffer.from('x')]), coding, BYTES.length)).toBeUndefined();
+  },
+);
+
+test('a body in brotli is never inflated in one call: a hundred bytes would hold the event loop', () => {
+  expect(inflateSmall(brotliCompressSync(BYTES), 'br', BYTES.length)).toBeUndefined();
+});
+
+test('a chunk is given back while more is inflated, and what comes behind it is whole', async () => {
+  const found: Buffer[] = [];
+  let freed = 0;
+  for await (const chunk of inflate([gzipSync(BYTES)], 'gzip')) {
+    found.push(Buffer.from(chunk));
+    giveBack(chunk);
+    freed += chunk.length === 0 ? 1 : 0;
+  }
+  expect(Buffer.concat(found)).toEqual(BYTES);
+  expect(freed).toBe(Math.floor(BYTES.length / (64 * 1024)));
+});
