@@ -125,6 +125,14 @@ test.each(CASES)(
   },
 );
 
+// Also where the registry does not ask for it: in an upgrade, and on the way back, the version before reads what this one writes.
+test.each(CASES)('$subject: every released version reads today’s records', ({ subject, schema }) => {
+  for (const { version, text } of releasedOf(subject)) {
+    const fault = compatibilityFault('FULL_TRANSITIVE', text, schema);
+    expect(fault, `version ${version} of ${subject} cannot read today's records`).toBeUndefined();
+  }
+});
+
 test.each(CASES)('$subject: reads the records of every released version', (contract, messages) => {
   for (const { text } of releasedOf(contract.subject)) {
     const earlier = parseSchema<unknown>(text);

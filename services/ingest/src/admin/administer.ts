@@ -134,17 +134,9 @@ type Limiting = Pick<TenantPatch, 'limits' | 'suspended'>;
 /** What the patch leaves out stays; nothing is left of days that are all null. @throws Rejected where sessions go first. */
 function keptFor(patch: ProjectPatch, known: Project): RetentionDays | null {
   if (patch.retentionDays === undefined) return known.retentionDays ?? null;
-  const {
-    events = null,
-    sessions = null,
-    reports = null,
-    links = null,
-    uploads = null,
-  } = {
-    ...(patch.retentionDays === null ? {} : known.retentionDays),
-    ...patch.retentionDays,
-  };
-  const days: RetentionDays = { events, sessions, reports, links, uploads };
+  const asked = { ...(patch.retentionDays === null ? {} : known.retentionDays), ...patch.retentionDays };
+  const { events = null, sessions = null, reports = null, links = null, uploads = null } = asked;
+  const days: RetentionDays = { ...asked, events, sessions, reports, links, uploads };
   const tooShort = outlivesSessions(days);
   if (tooShort !== undefined) throw refusal(problem('/retentionDays/sessions', 'field_invalid', tooShort));
   return Object.values(days).every((each) => each === null) ? null : days;

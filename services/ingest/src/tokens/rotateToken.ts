@@ -33,9 +33,9 @@ export async function rotateToken(
   const successor = await change('token', id, () => {
     const old = rotatable(current.tokens.get(canonicalUuid(idText) ?? ''));
     const entity: Token = {
-      ...{ id, projectId: old.projectId, sha256: sha256Hex(text), scopes: old.scopes },
-      addressRequestsPerSecond: old.addressRequestsPerSecond ?? null,
-      buildIds: old.buildIds ?? null,
+      // All that it may and may not, also what only a later version knows of.
+      ...old,
+      ...{ id, sha256: sha256Hex(text) },
       expiresAt: expiresAt == null ? sameLife(old, expiresAt, nowMs) : expiryOf(expiresAt, nowMs),
       ...{ rotatedFrom: old.id, rotatedTo: null, firstId: old.firstId ?? old.id, createdAt: nowMs },
     };

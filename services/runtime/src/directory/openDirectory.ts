@@ -12,7 +12,8 @@ import { reachedWithin } from '../log/reachedWithin.ts';
 import { Invalid, Unavailable } from '../process/errors.ts';
 import type { Logger } from '../process/logger.ts';
 import { nextRound, withinLimit } from '../process/waiting.ts';
-import { type Codec, createCodec, type SchemaRegistry } from '../registry/registry.ts';
+import { createCarryingCodec } from '../registry/carryingCodec.ts';
+import type { Codec, SchemaRegistry } from '../registry/registry.ts';
 import { openTailDecoder } from '../registry/tailDecoder.ts';
 import { type CutDirectory, type DecodeEntry, type ReadAnew, untilMended } from './afterCut.ts';
 import { applyEntry, become, type Directory, emptyDirectory } from './directory.ts';
@@ -66,7 +67,7 @@ export interface DirectoryDeps {
 /** Resolves once it has read the whole topic. */
 export async function openDirectory(deps: DirectoryDeps): Promise<DirectoryHandle> {
   const { log, logger } = deps;
-  const codec = await createCodec(deps.registry, directoryEntry);
+  const codec = await createCarryingCodec(deps.registry, directoryEntry);
   const decoder = openTailDecoder({ codec, logger, topic: TOPICS.directory });
   const current = emptyDirectory();
   const predecessors = new Predecessors();

@@ -32,6 +32,11 @@ export interface Codec<T> {
   decode(value: Buffer | null): T | Promise<T>;
 }
 
+export interface OwnCodec<T> extends Codec<T> {
+  /** Of the contract's schema, which it writes with. */
+  readonly schemaId: number;
+}
+
 /** Compiled readers that a process keeps, one a version of a message. */
 const MAX_WRITERS = 1_000;
 
@@ -42,7 +47,7 @@ type Reading = { readonly resolver: unknown } | { readonly fault: Invalid };
 export async function createCodec<T>(
   registry: SchemaRegistry,
   contract: MessageContract<T>,
-): Promise<Codec<T>> {
+): Promise<OwnCodec<T>> {
   const ownId = await registry.register(contract.subject, contract.schema, contract.compatibility);
   const readings = new BoundedMap<number, Reading>(MAX_WRITERS);
   const decodeOther = async (schemaId: number, body: Buffer): Promise<T> => {
@@ -52,6 +57,7 @@ export async function createCodec<T>(
     return parse(contract.type, body, reading.resolver);
   };
   return {
+    schemaId: ownId,
     encode: (message) => frame(ownId, contract.type.toBuffer(message)),
     decode: (value) => {
       const framed = value === null ? undefined : unframe(value);

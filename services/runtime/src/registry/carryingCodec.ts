@@ -1,0 +1,114 @@
+/**
+ * A codec for messages that are read, changed and written again. While two versions run, the older one also changes what
+ * the later one has written: the fields that it does not know go with a message, unseen, and are written back.
+ */
+import {
+  frame,
+  type MessageContract,
+  type MessageType,
+  parseSchema,
+  unframe,
+} from '@questlog/schemas/topics/contract';
+import { type Codec, createCodec, type SchemaRegistry } from './registry.ts';
+
+/** What copies of an object keep (`{...known}`), and neither JSON nor a list of its names shows. */
+const CARRIED = Symbol('fields of a later version');
+
+/** A schema with all fields of the contract's, and more. */
+interface LaterSchema {
+  readonly id: number;
+  readonly type: MessageType<unknown>;
+  readonly fields: ReadonlySet<string>;
+}
+
+/** Once it has read a message of a later version, it writes with that version's schema, the latest that it has seen. */
+export async function createCarryingCodec<T>(
+  registry: SchemaRegistry,
+  contract: MessageContract<T>,
+): Promise<Codec<T>> {
+  const codec = await createCodec(registry, contract);
+  const own = fieldsOf(contract.schema);
+  const seen = new Map([[codec.schemaId, undefined as LaterSchema | undefined]]);
+  let latest: LaterSchema | undefined;
+  const laterSchema = async (id: number): Promise<LaterSchema | undefined> => {
+    if (seen.has(id)) return seen.get(id);
+    const text = await registry.schemaById(id);
+    const later = text === undefined ? undefined : laterThan(contract, own, { id, text });
+    seen.set(id, later);
+    if (later?.fields.isSupersetOf(latest?.fields ?? own)) latest = later;
+    return later;
+  };
+  return {
+    encode: (message) =>
+      latest === undefined ? codec.encode(message) : frame(latest.id, latest.type.toBuffer(whole(message))),
+    decode: async (value) => {
+      // First, since it says what is wrong with a value that is none.
+      const message = await codec.decode(value);
+      const framed = value === null ? undefined : unframe(value);
+      const later = framed && (await laterSchema(framed.schemaId));
+      if (framed !== undefined && later !== undefined) carry(message, allOf(later, framed.body));
+      return message;
+    },
+  };
+}
+
+/** Undefined: there is nothing to carry, or it cannot say all that the contract's schema says. */
+function laterThan(
+  { type }: MessageContract<unknown>,
+  own: ReadonlySet<string>,
+  { id, text }: { readonly id: number; readonly text: string },
+): LaterSchema | undefined {
+  const fields = fieldsOf(text);
+  if (fields.size === own.size || !fields.isSupersetOf(own)) return undefined;
+  const later = parseSchema<unknown>(text);
+  try {
+    later.createResolver(type);
+    return { id, type: later, fields };
+  } catch {
+    return undefined;
+  }
+}
+
+/** Of all records in it, each with the name of its record. */
+function fieldsOf(schema: string): Set<string> {
+  const found = new Set<string>();
+  const lookInto = (part: unknown): void => {
+    if (typeof part !== 'object' || part === null) return;
+    const { name, fields }: { name?: unknown; fields?: unknown } = part;
+    if (Array.isArray(fields)) for (const field of fields) found.add(`${name}.${field.name}`);
+    for (const inside of Object.values(part)) lookInto(inside);
+  };
+  lookInto(JSON.parse(schema));
+  return found;
+}
+
+/** Undefined: only what this version does not know is not as it should be, which is no reason to refuse the rest. */
+function allOf({ type }: LaterSchema, body: Buffer): unknown {
+  try {
+    return type.fromBuffer(body);
+  } catch {
+    return undefined;
+  }
+}
+
+/** @param all the same message, as its writer's schema has it. */
+function carry(known: unknown, all: unknown): void {
+  if (Array.isArray(known) && Array.isArray(all)) {
+    for (const [i, one] of known.entries()) carry(one, all[i]);
+  } else if (isRecord(known) && isRecord(all)) {
+    const unknown = Object.entries(all).filter(([name]) => !(name in known));
+    if (unknown.length > 0) known[CARRIED] = Object.fromEntries(unknown);
+    for (const [name, value] of Object.entries(known)) carry(value, all[name]);
+  }
+}
+
+function whole(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(whole);
+  if (!isRecord(value)) return value;
+  const known = Object.entries(value).map(([name, inside]) => [name, whole(inside)]);
+  return { ...Object(value[CARRIED]), ...Object.fromEntries(known) };
+}
+
+function isRecord(value: unknown): value is Record<string | symbol, unknown> {
+  return typeof value === 'object' && value !== null && !ArrayBuffer.isView(value);
+}
