@@ -23,6 +23,7 @@ export interface Service {
   /** Start and readiness, by `performance.now()`. */
   readonly startedAtMs: number;
   readonly readyAtMs: number;
+  /** Not once it was told to stop: a load balancer sends it nothing any more. */
   readonly isUp: boolean;
   stderr(): string;
   request(method: string, path: string, options?: RequestOptions): Promise<Answer>;
@@ -54,6 +55,8 @@ export class Deployment implements Pick<Product, 'request' | 'sql'> {
   readonly engines: ClusterEngines;
   /** All processes, killed ones too. */
   readonly services: Service[] = [];
+  /** The file that starts the next processes; undefined: this checkout's. */
+  entry: string | undefined;
   readonly #env: Record<string, string>;
   #turn = 0;
 
@@ -79,12 +82,13 @@ export class Deployment implements Pick<Product, 'request' | 'sql'> {
   /** Starts a process; resolves when it is ready. @param env settings of this one alone. */
   async start(name: ServiceName, env: Readonly<Record<string, string>> = {}): Promise<Service> {
     const startedAtMs = performance.now();
-    const child = spawnProduct({ env: { ...this.#env, ...env }, args: [name] });
+    const child = spawnProduct({ env: { ...this.#env, ...env }, args: [name], entry: this.entry });
     const output = collectOutput(child);
     await ready(child, output, READY_WITHIN_MS);
     const urlOf = (what: string): string =>
       new RegExp(`^ +${what} +(\\S+)$`, 'm').exec(output.stdout)?.[1] ?? '';
     const [baseUrl, adminUrl] = [urlOf('games'), urlOf('operators')];
+    let isStopping = false;
     const service: Service = {
       name,
       baseUrl,
@@ -92,7 +96,7 @@ export class Deployment implements Pick<Product, 'request' | 'sql'> {
       startedAtMs,
       readyAtMs: performance.now(),
       get isUp() {
-        return child.exitCode === null && child.signalCode === null;
+        return !isStopping && child.exitCode === null && child.signalCode === null;
       },
       stderr: () => output.stderr,
       request: (method, path, options) => send(baseUrl + path, method, '', options),
@@ -103,7 +107,10 @@ export class Deployment implements Pick<Product, 'request' | 'sql'> {
         const { problems = {}, warnings = {} } = (await answer.json()) as Partial<Readiness>;
         return { status: answer.status, problems, warnings };
       },
-      stop: () => end(child, 'SIGTERM'),
+      stop: () => {
+        isStopping = true;
+        return end(child, 'SIGTERM');
+      },
       kill: async () => void (await end(child, 'SIGKILL')),
       freeze: () => void child.kill('SIGSTOP'),
       thaw: () => void child.kill('SIGCONT'),

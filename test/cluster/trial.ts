@@ -43,6 +43,7 @@ const CAUGHT_UP_WITHIN_MS = 120_000;
 /**
  * @param env settings of all services that differ from the tests' own.
  * @param shiftMs of the clocks of games.
+ * @param entry of another version.
  */
 export async function startTrial(
   engines: ClusterEngines,
@@ -51,9 +52,15 @@ export async function startTrial(
   {
     env = {},
     shiftMs = 0,
-  }: { readonly env?: Readonly<Record<string, string>>; readonly shiftMs?: number } = {},
+    entry,
+  }: {
+    readonly env?: Readonly<Record<string, string>>;
+    readonly shiftMs?: number;
+    readonly entry?: string;
+  } = {},
 ): Promise<Trial> {
   const deployment = new Deployment(engines, env);
+  deployment.entry = entry;
   try {
     await deployment.startAll(...services);
   } catch (error) {

@@ -78,6 +78,8 @@ export interface StartOptions {
   /** Undefined takes a variable away. */
   readonly env?: Record<string, string | undefined>;
   readonly args?: readonly string[];
+  /** The file that starts it; undefined: this checkout's. */
+  readonly entry?: string | undefined;
   /** Three processes on these; undefined: as the tier of the tests has it. */
   readonly engines?: ClusterEngines | undefined;
 }
@@ -151,8 +153,8 @@ function spawnServices(options: StartOptions & { dataDir: string }): ChildProces
 }
 
 /** Starts the process without waiting for anything; without the tests' own settings. */
-export function spawnProduct({ dataDir, env, args = [] }: StartOptions): ChildProcess {
-  const child = spawn(process.execPath, [ENTRY, ...args], {
+export function spawnProduct({ dataDir, env, args = [], entry = ENTRY }: StartOptions): ChildProcess {
+  const child = spawn(process.execPath, [entry, ...args], {
     env: {
       ...ownEnvironment(),
       QUESTLOG_PORT: '0',

@@ -37,6 +37,8 @@ export interface Ground {
   /** Settings of all services. */
   readonly env?: Readonly<Record<string, string>>;
   readonly services?: readonly ServiceName[];
+  /** The file that starts them, of another version. */
+  readonly entry?: string;
   /** Of the clocks of services and games, where they are not those of this machine. */
   readonly shiftMs?: number;
   /** When a month ends by those, by this machine's clock. */

@@ -1,0 +1,66 @@
+/**
+ * An upgrade of one process: the version before has written a data folder, this one goes on with it, and so both ways once more.
+ * In the tier of Kafka, since it starts the product four times; it needs none.
+ */
+import { rmSync } from 'node:fs';
+import { expect, onTestFinished, test } from 'vitest';
+import { anEvent, aProject, eventually, onto, type TestProject } from '../e2e/builders.ts';
+import { emptyDataDir, type Product, startProduct } from '../e2e/product.ts';
+import { checkOut, VERSION_BEFORE } from './versionBefore.ts';
+
+const WITHIN_MS = 600_000;
+const SHOWN_WITHIN_MS = 60_000;
+
+test(
+  `the version before, ${VERSION_BEFORE}, and this one go on with each other’s data folder`,
+  async ({ skip }) => {
+    const before = checkOut(VERSION_BEFORE);
+    if ('lack' in before) {
+      console.log(`skipped: no version to upgrade from: ${before.lack}`);
+      return skip(before.lack);
+    }
+    onTestFinished(before.remove);
+    const dataDir = emptyDataDir();
+    onTestFinished(() => rmSync(dataDir, { recursive: true, force: true }));
+    const taken: string[] = [];
+    let game: TestProject | undefined;
+    for (const entry of [before.entry, undefined, before.entry, undefined]) {
+      const product = await startProduct({ dataDir, entry });
+      onTestFinished(() => product.kill());
+      game = game === undefined ? await aProject(product, { revision: 'B' }) : onto(game, product);
+      taken.push(await anEventOf(game));
+      for (const id of taken) await shown(game, `/v1/events/${id}`);
+      expect(await storedIds(product, game)).toEqual(taken);
+      expect(await product.stop()).toBe(0);
+    }
+  },
+  WITHIN_MS,
+);
+
+/** With a report of it, whose link is shown. @returns its id. */
+async function anEventOf(game: TestProject): Promise<string> {
+  const { sessionId } = game;
+  const answer = await game.post(anEvent({ sessionId }));
+  expect(answer.status, answer.text()).toBe(201);
+  const [{ id }] = answer.json();
+  const filed = await game.report({ eventIds: [id] });
+  expect(filed.status, filed.text()).toBe(201);
+  const link = async () => (await shown(game, `/v1/reports/${filed.json().id}`)).links;
+  await eventually(link, (links) => links?.[0]?.state === 'linked', SHOWN_WITHIN_MS);
+  return id;
+}
+
+// biome-ignore lint/suspicious/noExplicitAny: a test looks into whatever was answered.
+async function shown(game: TestProject, path: string): Promise<any> {
+  const ask = async () => {
+    const answer = await game.get(path);
+    return { status: answer.status, body: answer.json() };
+  };
+  return (await eventually(ask, ({ status }) => status === 200, SHOWN_WITHIN_MS)).body;
+}
+
+/** In the order of the log. */
+async function storedIds(product: Product, { projectId }: TestProject): Promise<string[]> {
+  const query = `SELECT toString(id) AS id FROM events WHERE project_id = '${projectId}' ORDER BY log_offset, log_index`;
+  return (await product.sql<{ id: string }>(query)).map(({ id }) => id);
+}
