@@ -12,7 +12,7 @@ import { loadChdbAddon } from './engine/chdbAddon.ts';
 import { type Engine, openEngine } from './engine/engine.ts';
 import { engineConfig, usersConfig } from './engine/engineConfig.ts';
 import * as limits from './engine/limits.ts';
-import { openRequestFiles } from './engine/requestFiles.ts';
+import { isDiskFull, openRequestFiles } from './engine/requestFiles.ts';
 import { handleRequest } from './http/requestHandler.ts';
 import type { Credentials } from './http/requestParsing.ts';
 
@@ -33,7 +33,7 @@ export interface EmbeddedClickHouseOptions {
   maxConcurrentReaders?: number;
   /** How long a reader's statement may run; less than the default for tests. */
   maxReaderSeconds?: number;
-  /** Called when the engine is of no use any more: a statement outlasts being killed, or the engine has shut down. */
+  /** Called when the engine is of no use any more: a statement outlasts being killed, a write has failed, or it has shut down. */
   onBroken?: (why: string) => void;
 }
 
@@ -88,7 +88,13 @@ export async function startEmbeddedClickHouse(
       closed ??= shutDown(server, requests, engine).finally(release);
       return closed;
     };
-    return { url: `http://127.0.0.1:${port}`, username, password, probe: () => probe(engine), close };
+    return {
+      url: `http://127.0.0.1:${port}`,
+      username,
+      password,
+      probe: () => engine.probe().catch(() => {}),
+      close,
+    };
   } catch (error) {
     release();
     throw error;
@@ -145,12 +151,6 @@ async function findHolder(statusFile: string): Promise<number | undefined> {
 /** State of the module, because the engine is state of the process: chdb binds one directory in all of it. */
 let claimed: string | undefined;
 
-async function probe(engine: Engine): Promise<void> {
-  const { signal } = new AbortController();
-  const select = { sql: 'SELECT 1', format: 'Null', database: undefined };
-  await engine.query({ ...select, settings: new Map(), signal }).catch(() => {});
-}
-
 /** An account whose password nobody knows. */
 function nobody(): Credentials {
   return { username: 'reader', password: randomUUID() };
@@ -160,6 +160,8 @@ async function startEngine(
   directory: string,
   { backups, maxReaderSeconds = limits.MAX_READER_SECONDS, onBroken = () => {} }: EmbeddedClickHouseOptions,
 ): Promise<Engine> {
+  // The engine would not notice what the disk did not take.
+  if (isDiskFull(directory)) throw new StartRefused(`the disk is full: make room for ${directory}`);
   const configPath = join(directory, 'engine.xml');
   const usersPath = join(directory, 'users.xml');
   await writeFile(configPath, engineConfig(usersPath, backups));

@@ -1,5 +1,5 @@
 /** The embedded ClickHouse as a supervised process: what ends it, and what is there afterwards. */
-import { spawn } from 'node:child_process';
+import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -94,6 +94,34 @@ test('an engine that answers nothing is ended, although its front still says Ok'
   await expect.poll(() => answers(engine.url), { timeout: 20_000 }).toBe('0\n');
   expect(await pidOf(directory)).not.toBe(before);
 });
+
+const HAS_PRLIMIT = spawnSync('prlimit', ['--version']).status === 0;
+test.skipIf(!HAS_PRLIMIT).each([
+  ['a merge', 'OPTIMIZE TABLE t FINAL'],
+  ['an INSERT', 'INSERT INTO t SELECT number, randomString(2000) FROM numbers(100)'],
+  ['a mutation that nobody waits for', 'ALTER TABLE t UPDATE text = randomString(4000) WHERE 1'],
+])(
+  'what the disk did not take of %s is not put in the place of anything',
+  { timeout: 60_000 },
+  async (_, sql) => {
+    const directory = await aDirectory();
+    const engine = await anEngine(directory, {}, { probeMs: 500, startMs: 60_000 });
+    await ask(engine.url, 'CREATE TABLE t (n UInt64, text String) ENGINE = MergeTree ORDER BY n');
+    for (const from of [0, 30])
+      await ask(engine.url, `INSERT INTO t SELECT number, randomString(2000) FROM numbers(${from}, 30)`);
+    const before = await pidOf(directory);
+    // Files of up to 100 kB: as a full disk, but for this process alone.
+    spawnSync('prlimit', ['--pid', `${before}`, `--fsize=${100_000}:${100_000}`]);
+    const isAnswered = await ask(engine.url, sql).then(
+      () => true,
+      () => false,
+    );
+    if (!sql.startsWith('ALTER')) expect(isAnswered).toBe(false);
+    await expect.poll(() => pidOf(directory), { timeout: 30_000 }).not.toBe(before);
+    const read = () => ask(engine.url, 'SELECT count(), min(length(text)) >= 2000 FROM t').catch(String);
+    await expect.poll(read, { timeout: 30_000 }).toBe('60\t1\n');
+  },
+);
 
 test('a start that takes too long is ended and refused', async () => {
   const directory = await aDirectory();

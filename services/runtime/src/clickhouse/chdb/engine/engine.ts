@@ -47,6 +47,8 @@ export interface Engine {
   query(request: EngineRequest & { format: string }): Promise<QueryOutcome>;
   /** @throws ClickHouseException */
   write(request: EngineRequest): Promise<WriteOutcome>;
+  /** Resolves when the engine has answered a query. @throws ClickHouseException when a file was not written whole */
+  probe(): Promise<void>;
   /** Kills what still runs, waits for it for a while and lets go of the data directory. */
   close(): Promise<void>;
 }
@@ -76,6 +78,7 @@ export async function openEngine(
     print: (statement, signal) => print(open, statement, signal),
     query: (request) => runQuery(open, request),
     write: (request) => runWrite(open, request),
+    probe: () => tracked(open, assertWritten(open)),
     close: () => close(open, keeper),
   };
 }
@@ -150,10 +153,34 @@ function watchTime({ watch }: OpenEngine): NodeJS.Timeout {
 
 /** Not killed: a write that is stopped between its steps is harder to reason about than one that has ended. */
 function runWrite(open: OpenEngine, request: EngineRequest): Promise<WriteOutcome> {
-  const run = (connection: Connection) =>
-    open.addon.InsertRawAsyncConnection(connection, request.sql, Buffer.alloc(0), false);
+  const run = async (connection: Connection) => {
+    const outcome = await open.addon.InsertRawAsyncConnection(
+      connection,
+      request.sql,
+      Buffer.alloc(0),
+      false,
+    );
+    await assertWritten(open);
+    return outcome;
+  };
   return tracked(open, onOwnConnection(open, request, run));
 }
+
+/**
+ * chdb takes a write that fails, on a full disk above all, for one that did not (its `WriteBufferFromFileDescriptor` has
+ * the throw commented out), and only counts it: an INSERT is called done, a merged part without its bytes takes the place
+ * of its sources. A start finds such parts by the sizes of their files, puts them aside, and takes back the sources, which
+ * stay for minutes.
+ */
+async function assertWritten(open: OpenEngine): Promise<void> {
+  const { bytes } = await runApart(open, FAILED_WRITES, 'TabSeparatedRaw');
+  if (bytes.length === 0) return;
+  open.watch.onBroken('a file was not written whole: the disk is or was full');
+  throw exceptions.notEnoughSpace('A file was not written whole: the engine must be started again.');
+}
+
+const FAILED_WRITES =
+  "SELECT value FROM system.events WHERE event = 'WriteBufferFromFileDescriptorWriteFailed' AND value > 0";
 
 /** Again and again until it has ended: the query may not be there yet, or not look at its flag for a while. */
 async function killUntil(open: OpenEngine, settled: AbortSignal, mark: string): Promise<void> {
@@ -198,9 +225,15 @@ async function isShutDown(open: OpenEngine): Promise<boolean> {
 }
 
 /** On a connection without any settings. */
-async function runApart({ addon, directory }: OpenEngine, sql: string): Promise<void> {
+async function runApart(
+  { addon, directory }: OpenEngine,
+  sql: string,
+  format = 'Null',
+): Promise<QueryOutcome> {
   const connection = addon.CreateConnection(directory);
-  await addon.QueryAsyncConnection(connection, sql, 'Null').finally(() => addon.CloseConnection(connection));
+  return await addon
+    .QueryAsyncConnection(connection, sql, format)
+    .finally(() => addon.CloseConnection(connection));
 }
 
 /**

@@ -153,7 +153,7 @@ const LEAST_FREE_BYTES = 16 * 1024 * 1024;
 const LEAST_FREE_SHARE = 0.05;
 const NO_ROOM = 'The disk is full: it may have had no room for all of the result.';
 
-function isDiskFull(folder: string): boolean {
+export function isDiskFull(folder: string): boolean {
   const { bavail, blocks, bsize } = statfsSync(folder);
   return bavail * bsize < Math.min(LEAST_FREE_BYTES, LEAST_FREE_SHARE * blocks * bsize);
 }
