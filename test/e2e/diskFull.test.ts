@@ -1,9 +1,8 @@
 /** A full disk: requests are 503, nothing acknowledged is lost, and everything resumes once there is space. */
-import { spawnSync } from 'node:child_process';
-import { closeSync, mkdtempSync, openSync, rmSync, statfsSync, writeSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { rmSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterAll, expect, test } from 'vitest';
+import { expect, test } from 'vitest';
+import { smallDisk } from '../smallDisk.ts';
 import { eventually } from './builders.ts';
 import { type Answer, bugsIn, type Product, startProduct } from './product.ts';
 
@@ -13,18 +12,7 @@ const DISK_BYTES = 64 * KIB * KIB;
 const PAYLOAD_BYTES = 24 * KIB;
 const REFUSALS = 25;
 
-const disk = mkdtempSync(join(tmpdir(), 'questlog-disk-'));
-const mounted = spawnSync('mount', ['-t', 'tmpfs', '-o', `size=${DISK_BYTES}`, 'tmpfs', disk], {
-  encoding: 'utf8',
-});
-const isMounted = mounted.status === 0;
-if (!isMounted)
-  console.warn(`skipped: a small disk cannot be mounted here: ${mounted.stderr || mounted.error?.message}`);
-
-afterAll(() => {
-  if (isMounted) spawnSync('umount', ['-l', disk]);
-  rmSync(disk, { recursive: true, force: true });
-});
+const { path: disk, isMounted, fill } = smallDisk(DISK_BYTES);
 
 test.skipIf(!isMounted)(
   'a disk that fills up under load loses nothing that was acknowledged',
@@ -38,7 +26,7 @@ test.skipIf(!isMounted)(
     const readWhileFull = await product.request('GET', '/v1/quota');
     const readyz = await fetch(`${product.credentials.adminUrl}/readyz`);
     expect(await readyz.json()).toMatchObject({ warnings: { disk: expect.stringContaining(disk) } });
-    const rest = fill({ leaveBytes: 0, name: 'rest' });
+    const rest = fill({ name: 'rest' });
     const asked = await Promise.all(
       [1, 100_000].map((rows) =>
         product.admin('POST', '/admin/sql', { query: `SELECT number FROM numbers(${rows})` }),
@@ -81,7 +69,7 @@ test.skipIf(!isMounted)(
   'a start on a disk that is full is refused with one clear line',
   { timeout: 60_000 },
   async () => {
-    const ballast = fill({ leaveBytes: 0 });
+    const ballast = fill();
     const dataDir = join(disk, 'new');
 
     await expect(startProduct({ dataDir })).rejects.toThrow(
@@ -112,20 +100,4 @@ function post(product: Product): Promise<Answer> {
   );
   const event = { sessionId: product.credentials.sessionId, eventType: 'filler', payload: { text } };
   return product.request('POST', '/v1/ingest/events', { body: event });
-}
-
-/** Takes what is free on the disk but for so many bytes, and returns the file that holds it. */
-function fill({ leaveBytes, name = 'ballast' }: { leaveBytes: number; name?: string }): string {
-  const path = join(disk, name);
-  const { bavail, bsize } = statfsSync(disk);
-  const file = openSync(path, 'w');
-  const chunk = Buffer.alloc(64 * KIB);
-  try {
-    for (let left = bavail * bsize - leaveBytes; left > 0; left -= chunk.length) writeSync(file, chunk);
-  } catch (error) {
-    if (!(error instanceof Error && 'code' in error && error.code === 'ENOSPC')) throw error;
-  } finally {
-    closeSync(file);
-  }
-  return path;
 }

@@ -5,7 +5,7 @@ import type { Product } from './product.ts';
 import { questlogCommand, reaching } from './questlogCommand.ts';
 
 export const ERASURES = '/admin/erasures';
-const TABLES = ['events', 'sessions', 'report_versions', 'report_link_versions'];
+export const TABLES = ['events', 'sessions', 'report_versions', 'report_link_versions'];
 const DONE_WITHIN_MS = 120_000;
 
 /** ClickHouse keeps replaced parts for minutes; where an operator has set less, an erasure leaves it so. */
