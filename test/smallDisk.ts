@@ -7,8 +7,8 @@ import { afterAll } from 'vitest';
 
 export interface SmallDisk {
   readonly path: string;
-  /** Where it cannot be, the folder lies on a disk of any size: nothing must fill that. */
-  readonly isMounted: boolean;
+  /** Why there is none: the folder lies on a disk of any size then, and nothing must fill that. */
+  readonly lacking: string | undefined;
   /** Takes what is free but for so many bytes. @returns the file that holds it */
   fill(of?: { leaveBytes?: number; name?: string }): string;
 }
@@ -21,16 +21,15 @@ export function smallDisk(bytes: number): SmallDisk {
   const mounted = spawnSync('mount', ['-t', 'tmpfs', '-o', `size=${bytes}`, 'tmpfs', path], {
     encoding: 'utf8',
   });
-  const isMounted = mounted.status === 0;
-  if (!isMounted)
-    console.warn(`skipped: a small disk cannot be mounted here: ${mounted.stderr || mounted.error?.message}`);
+  const why = `a small disk cannot be mounted here: ${mounted.stderr || mounted.error?.message}`;
+  const lacking = mounted.status === 0 ? undefined : why;
   afterAll(() => {
-    if (isMounted) spawnSync('umount', ['-l', path]);
+    if (lacking === undefined) spawnSync('umount', ['-l', path]);
     rmSync(path, { recursive: true, force: true });
   });
   return {
     path,
-    isMounted,
+    lacking,
     fill: ({ leaveBytes = 0, name = 'ballast' } = {}) => {
       const ballast = join(path, name);
       const { bavail, bsize } = statfsSync(path);

@@ -96,6 +96,7 @@ test('an engine that answers nothing is ended, although its front still says Ok'
 });
 
 const HAS_PRLIMIT = spawnSync('prlimit', ['--version']).status === 0;
+if (!HAS_PRLIMIT) console.warn('skipped: there is no prlimit, of util-linux');
 test.skipIf(!HAS_PRLIMIT).each([
   ['a merge', 'OPTIMIZE TABLE t FINAL'],
   ['an INSERT', 'INSERT INTO t SELECT number, randomString(2000) FROM numbers(100)'],
