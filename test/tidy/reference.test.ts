@@ -3,6 +3,7 @@ import { openApi } from '@questlog/ingest/http/openapi/openapi';
 import { adminApi } from '@questlog/ingest/http/openapi/openapiAdmin';
 import { expect, test } from 'vitest';
 import { SECURITY_PAGE, securityPage } from '../abuse/securityPage.ts';
+import { PERFORMANCE_PAGE, performancePage } from '../bench/path/performancePage.ts';
 import { PAGE, reliabilityPage } from '../faults/campaign/reliabilityPage.ts';
 import { readResults } from '../faults/campaign/results.ts';
 import { projectFiles, textOf } from './house.ts';
@@ -28,6 +29,12 @@ test('the page of the campaign tells what its result file holds', () => {
 test('the page of what was tried against the product tells what its figures say', () => {
   expect(textOf(SECURITY_PAGE), `${SECURITY_PAGE} is not up to date; run: npm run docs:reference`).toBe(
     securityPage(),
+  );
+});
+
+test('the page of the bench tells what its result says', () => {
+  expect(textOf(PERFORMANCE_PAGE), `${PERFORMANCE_PAGE} is not up to date; run: npm run docs:reference`).toBe(
+    performancePage(),
   );
 });
 

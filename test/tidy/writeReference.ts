@@ -1,7 +1,8 @@
-/** `npm run docs:reference`: writes the pages of `docs/reference`, `docs/reliability.md` and `docs/security.md`. */
+/** `npm run docs:reference`: writes the pages of `docs/reference`, `docs/reliability.md`, `docs/security.md` and `docs/performance.md`. */
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { SECURITY_PAGE, securityPage } from '../abuse/securityPage.ts';
+import { PERFORMANCE_PAGE, performancePage } from '../bench/path/performancePage.ts';
 import { PAGE, reliabilityPage } from '../faults/campaign/reliabilityPage.ts';
 import { readResults } from '../faults/campaign/results.ts';
 import { ROOT } from './house.ts';
@@ -16,3 +17,5 @@ writeFileSync(join(ROOT, PAGE), reliabilityPage(readResults()));
 process.stdout.write(`${PAGE}\n`);
 writeFileSync(join(ROOT, SECURITY_PAGE), securityPage());
 process.stdout.write(`${SECURITY_PAGE}\n`);
+writeFileSync(join(ROOT, PERFORMANCE_PAGE), performancePage());
+process.stdout.write(`${PERFORMANCE_PAGE}\n`);

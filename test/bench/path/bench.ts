@@ -1,0 +1,125 @@
+/**
+ * `npm run bench` measures Questlog's ingest beside other servers that take the same events, in one run on one machine;
+ * with `--against COMMIT` beside itself. Starts what it needs and ends it.
+ */
+import { writeFileSync } from 'node:fs';
+import { cpus, loadavg, totalmem } from 'node:os';
+import { messageOf } from '@questlog/runtime/process/errors';
+import { type Peer, startAfternoon, startCollector, startFloor } from '../peers/peer.ts';
+import { memoryOf } from '../processFigures.ts';
+import { checkOut, compareRow } from './againstCommit.ts';
+import { type BenchStack, startBenchStack } from './benchStack.ts';
+import { measureProjector, measureRow } from './measurePath.ts';
+import type {
+  AgainstResult,
+  AgainstRow,
+  PathResult,
+  PeerFacts,
+  RowFigures,
+  RunFacts,
+} from './pathFigures.ts';
+import { type PathOptions, pathOptions } from './pathOptions.ts';
+import { againstReport, judge, pathReport, profileTables } from './pathReport.ts';
+import { OWN_TREE, startQuestlog } from './questlogPeer.ts';
+
+/** As many as a deployment of the tests has. */
+const PARTITIONS = 4;
+const INTERRUPTED = 130;
+
+await using ending = new AsyncDisposableStack();
+for (const signal of ['SIGINT', 'SIGTERM'] as const) {
+  process.once(signal, () => void ending.disposeAsync().finally(() => process.exit(INTERRUPTED)));
+}
+await run(process.argv.slice(2)).catch((error: unknown) => {
+  process.stderr.write(`\nbench: ${messageOf(error)}\n`);
+  process.exitCode = 1;
+});
+
+async function run(args: readonly string[]): Promise<void> {
+  const options = pathOptions(args);
+  const loadBefore = loadavg()[0] ?? 0;
+  say('the broker starts');
+  const stack = await startBenchStack();
+  ending.defer(() => stack.stop());
+  const facts = factsOf(stack, options, loadBefore);
+  if (options.against === undefined) report(await besidePeers(stack, options, facts), options);
+  else {
+    const result = await besideCommit(stack, options, facts, options.against);
+    finish(againstReport(result), result, options);
+  }
+}
+
+function report(result: PathResult, options: PathOptions): void {
+  finish([pathReport(result), ...profileTables(result.rows)].join('\n\n'), result, options);
+  if (!options.isChecked) return;
+  const { failures, notJudged } = judge(result);
+  for (const line of notJudged) process.stdout.write(`not judged: ${line}\n`);
+  for (const line of failures) process.stderr.write(`bench: ${line}\n`);
+  if (failures.length > 0) process.exitCode = 1;
+}
+
+function finish(text: string, result: object, { json }: PathOptions): void {
+  say('');
+  process.stdout.write(`${text}\n`);
+  if (json !== undefined) writeFileSync(json, `${JSON.stringify(result, null, 2)}\n`);
+}
+
+async function besidePeers(stack: BenchStack, options: PathOptions, run: RunFacts): Promise<PathResult> {
+  say('the servers start');
+  const own = { root: OWN_TREE, name: 'questlog', isInspected: options.isProfiled };
+  const questlog = started(await startQuestlog(stack, own));
+  const ground = { brokers: stack.engines.brokers, partitions: PARTITIONS, folder: stack.folder };
+  const peers: Peer[] = [questlog, started(await startAfternoon(ground)), started(await startFloor())];
+  say('the Collector is built where it is not there yet, and starts');
+  const collector = await startCollector(ground).then(started).catch(messageOf);
+  if (typeof collector !== 'string') peers.push(collector);
+  const facts: PeerFacts[] = peers.map(({ name, version, pid }) => {
+    return { name, version, restBytes: memoryOf(pid).rssBytes };
+  });
+  if (typeof collector === 'string') facts.push({ name: 'collector', version: '', absent: collector });
+
+  const rows: RowFigures[] = [];
+  const bench = { stack, options, say };
+  for (const shape of options.shapes) rows.push(await measureRow(bench, peers, questlog, shape));
+  return { run, peers: facts, rows, projector: await measureProjector(bench, questlog) };
+}
+
+async function besideCommit(
+  stack: BenchStack,
+  options: PathOptions,
+  run: RunFacts,
+  commit: string,
+): Promise<AgainstResult> {
+  const before = checkOut(commit, stack.folder);
+  say('the servers start');
+  const isInspected = false;
+  const parent = started(await startQuestlog(stack, { root: before.root, name: 'parent', isInspected }));
+  const candidate = started(await startQuestlog(stack, { root: OWN_TREE, name: 'candidate', isInspected }));
+  const rows: AgainstRow[] = [];
+  const bench = { stack, options, say };
+  for (const shape of options.shapes) rows.push(await compareRow(bench, parent, candidate, shape));
+  return { run, parent: before.commit, candidate: candidate.version, rows };
+}
+
+/** Ends it with the bench. */
+function started<T extends Peer>(peer: T): T {
+  ending.defer(() => peer.stop());
+  return peer;
+}
+
+/** One line: on a terminal the next one takes its place. */
+function say(line: string): void {
+  process.stderr.write(process.stderr.isTTY ? `\r\x1b[K${line}` : line && `bench: ${line}\n`);
+}
+
+function factsOf({ kafkaVersion }: BenchStack, { seconds }: PathOptions, loadBefore: number): RunFacts {
+  const gibibytes = (totalmem() / 1024 ** 3).toFixed(0);
+  return {
+    at: new Date().toISOString(),
+    machine: `${cpus()[0]?.model ?? 'an unknown CPU'}, ${cpus().length} cores, ${gibibytes} GiB, ${process.platform}`,
+    node: process.versions.node,
+    kafka: kafkaVersion,
+    loadBefore,
+    seconds,
+  };
+}

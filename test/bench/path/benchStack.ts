@@ -1,0 +1,74 @@
+/** The engines of a run of the bench alone: one broker, with the registry and the ClickHouse that Questlog stands on. */
+import { execFile } from 'node:child_process';
+import { mkdtempSync, readdirSync, rmSync, statSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
+import type { ClusterEngines } from '../../e2e/cluster.ts';
+import { JARS } from '../../engines/localEngines.ts';
+
+const STACK = fileURLToPath(new URL('../../../deploy/kafka-local/stack.ts', import.meta.url));
+
+export interface BenchStack {
+  readonly engines: ClusterEngines;
+  /** For the files of the run; removed with it. */
+  readonly folder: string;
+  readonly kafkaVersion: string;
+  readonly clickhousePid: number;
+  /** Bytes of the broker's log in topics whose names begin so. */
+  brokerBytes(topics: string): number;
+  stop(): Promise<void>;
+}
+
+/** @throws with what the stack says; then nothing of it is left. */
+export async function startBenchStack(): Promise<BenchStack> {
+  const folder = mkdtempSync(join(tmpdir(), 'questlog-bench-'));
+  const stop = async (): Promise<void> => {
+    await stack(folder, 'down');
+    rmSync(folder, { recursive: true, force: true });
+  };
+  try {
+    const told = await stack(folder, 'up', '--brokers', '1');
+    const status = await stack(folder, 'status');
+    const value = (name: string): string => new RegExp(`^${name}=(.+)$`, 'm').exec(told)?.[1] ?? '';
+    return {
+      engines: {
+        brokers: value('KAFKA_BROKERS'),
+        registryUrl: value('SCHEMA_REGISTRY_URL'),
+        clickhouseUrl: value('CLICKHOUSE_URL'),
+      },
+      folder,
+      kafkaVersion: kafkaVersion(),
+      clickhousePid: Number(/^clickhouse (\d+) /m.exec(status)?.[1]),
+      brokerBytes: (topics) => segmentBytes(join(folder, 'stack', 'cluster', 'broker-1', 'log'), topics),
+      stop,
+    };
+  } catch (error) {
+    await stop();
+    throw error;
+  }
+}
+
+/** Of the segments alone: their indexes are as long as they may ever become. */
+function segmentBytes(folder: string, topics: string): number {
+  const partitions = readdirSync(folder).filter((name) => name.startsWith(topics));
+  const segments = partitions.flatMap((name) =>
+    readdirSync(join(folder, name))
+      .filter((file) => file.endsWith('.log'))
+      .map((file) => join(folder, name, file)),
+  );
+  return segments.reduce((sum, path) => sum + statSync(path).size, 0);
+}
+
+function kafkaVersion(): string {
+  const jars = readdirSync(join(JARS, 'kafka'));
+  return jars.flatMap((name) => /^kafka-clients-(.+)\.jar$/.exec(name)?.[1] ?? [])[0] ?? 'unknown';
+}
+
+/** @throws with what the command writes to standard error. */
+async function stack(dataDir: string, ...args: string[]): Promise<string> {
+  const env = { ...process.env, QUESTLOG_DATA_DIR: dataDir, QUESTLOG_STACK_JARS: JARS };
+  const { stdout } = await promisify(execFile)(process.execPath, [STACK, ...args], { env });
+  return stdout;
+}

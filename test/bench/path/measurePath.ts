@@ -1,0 +1,152 @@
+/** Measures the peers side by side, row by row: the same events, closed and then open, and the projector at the end. */
+import type { Peer } from '../peers/peer.ts';
+import { cpuMicrosOf, sampleMemory } from '../processFigures.ts';
+import { openTelemetry } from '../telemetry.ts';
+import type { BenchStack } from './benchStack.ts';
+import type { CostFigures, PeerFigures, ProfileEntry, ProjectorFigures, RowFigures } from './pathFigures.ts';
+import { closedLoad, type OpenFigures, openLoad, type Target } from './pathLoad.ts';
+import { nameOf, type PathOptions, type Shape } from './pathOptions.ts';
+import { profiled } from './profile.ts';
+import type { QuestlogPeer } from './questlogPeer.ts';
+import { requestOf } from './rawHttp.ts';
+
+export interface PathBench {
+  readonly stack: BenchStack;
+  readonly options: Pick<PathOptions, 'seconds' | 'isProfiled'>;
+  /** One line of progress. */
+  say(line: string): void;
+}
+
+/** Prebuilt, for each row and peer; so many that compression does not meet the same ones too soon. */
+const POOLED_EVENTS = 20_000;
+const POOLED_REQUESTS = 4_000;
+/** Not a part of the time asked for: V8 compiles for seconds. The open load comes behind the closed one. */
+const WARM_UP_MS = { closed: 3_000, open: 1_000 };
+/** Of what the slowest peer takes at full speed: that many requests a second every peer can bear. */
+const OPEN_SHARE = 0.5;
+const PROJECTED: Shape = { events: 500, connections: 8 };
+
+/** @param questlog one of the peers. */
+export async function measureRow(
+  bench: PathBench,
+  peers: readonly Peer[],
+  questlog: QuestlogPeer,
+  shape: Shape,
+): Promise<RowFigures> {
+  const costs = new Map<Peer, CostFigures>();
+  for (const peer of peers) {
+    bench.say(`${nameOf(shape)}: ${peer.name} at full speed`);
+    costs.set(peer, await measureCost(bench, peer, targetOf(bench, peer, questlog, shape), shape));
+  }
+  const slowest = Math.min(...[...costs.values()].map(({ requestsPerSecond }) => requestsPerSecond));
+  const openPerSecond = Math.max(1, Math.floor(slowest * OPEN_SHARE));
+  const figures: [string, PeerFigures][] = [];
+  for (const [peer, closed] of costs) {
+    bench.say(`${nameOf(shape)}: ${peer.name} at ${openPerSecond} requests a second`);
+    const open: OpenFigures = await openLoad(
+      { ...targetOf(bench, peer, questlog, shape), warmUpMs: WARM_UP_MS.open },
+      openPerSecond,
+    );
+    figures.push([peer.name, { closed, open }]);
+  }
+  const row = { ...shape, openPerSecond, peers: Object.fromEntries(figures) };
+  if (questlog.inspectorUrl === undefined) return row;
+  bench.say(`${nameOf(shape)}: the profile`);
+  return { ...row, profile: await profileOf(bench, questlog, questlog.inspectorUrl, shape) };
+}
+
+/** What Questlog alone costs, at full speed. */
+export async function measureQuestlog(
+  bench: PathBench,
+  questlog: QuestlogPeer,
+  shape: Shape,
+): Promise<CostFigures> {
+  return await measureCost(bench, questlog, targetOf(bench, questlog, questlog, shape), shape);
+}
+
+/** While events come in, and until ClickHouse has all of them. What came before has warmed it up. */
+export async function measureProjector(bench: PathBench, questlog: QuestlogPeer): Promise<ProjectorFigures> {
+  const { stack, say } = bench;
+  say('the projector takes what came before');
+  const pid = await questlog.startProjector();
+  const events = await questlog.caughtUp();
+  say(`the projector beside ${nameOf(PROJECTED)}`);
+  const sample = (): [number, number] => [cpuMicrosOf(pid), cpuMicrosOf(stack.clickhousePid)];
+  const [projector, clickhouse] = sample();
+  await closedLoad(
+    targetOf(bench, questlog, questlog, PROJECTED),
+    () => {},
+    () => {},
+  );
+  const stored = (await questlog.caughtUp()) - events;
+  const [projectorAfter, clickhouseAfter] = sample();
+  return {
+    events: stored,
+    cpuMicrosPerEvent: (projectorAfter - projector) / stored,
+    clickhouseMicrosPerEvent: (clickhouseAfter - clickhouse) / stored,
+  };
+}
+
+async function measureCost(
+  { stack }: PathBench,
+  { pid, topics }: Peer,
+  target: Target,
+  { events }: Shape,
+): Promise<CostFigures> {
+  const memory = sampleMemory(pid);
+  const sample = () => ({
+    cpuMicros: cpuMicrosOf(pid),
+    logBytes: topics === undefined ? 0 : stack.brokerBytes(topics),
+  });
+  let [before, after] = [sample(), sample()];
+  const load = await closedLoad(
+    target,
+    () => {
+      memory.highestSinceAsked();
+      before = sample();
+    },
+    () => {
+      after = sample();
+    },
+  );
+  const rssBytes = memory.highestSinceAsked();
+  memory.stop();
+  const acknowledged = load.answered * events;
+  const logBytesPerEvent = (after.logBytes - before.logBytes) / acknowledged;
+  return {
+    cpuMicrosPerEvent: (after.cpuMicros - before.cpuMicros) / acknowledged,
+    requestsPerSecond: (load.answered / load.tookMs) * 1000,
+    rssBytes,
+    ...(topics === undefined ? {} : { logBytesPerEvent }),
+    refused: load.refused,
+    timedOut: load.timedOut,
+  };
+}
+
+async function profileOf(
+  bench: PathBench,
+  questlog: QuestlogPeer,
+  inspectorUrl: string,
+  shape: Shape,
+): Promise<ProfileEntry[]> {
+  const target = targetOf(bench, questlog, questlog, shape);
+  const load = (): Promise<unknown> =>
+    closedLoad(
+      target,
+      () => {},
+      () => {},
+    );
+  return await profiled(inspectorUrl, load);
+}
+
+/** The same events for every peer: their seed and their sessions are the same. */
+function targetOf({ options }: PathBench, peer: Peer, { sessions }: QuestlogPeer, shape: Shape): Target {
+  const telemetry = openTelemetry();
+  const count = Math.min(POOLED_REQUESTS, Math.ceil(POOLED_EVENTS / shape.events));
+  const requests = Array.from({ length: count }, () =>
+    requestOf(peer.url, peer.token, peer.bodyOf(telemetry.batch(shape.events, sessions))),
+  );
+  const forMs = options.seconds * 1000;
+  const { url, status } = peer;
+  return { url, status, requests, connections: shape.connections, warmUpMs: WARM_UP_MS.closed, forMs };
+}

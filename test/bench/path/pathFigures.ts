@@ -1,0 +1,84 @@
+/** What a run of the bench leaves: the figures of each row and peer, as they are written to JSON. */
+import type { PeerName } from '../peers/peer.ts';
+import type { OpenFigures } from './pathLoad.ts';
+import type { Shape } from './pathOptions.ts';
+
+export interface PathResult {
+  readonly run: RunFacts;
+  readonly peers: readonly PeerFacts[];
+  readonly rows: readonly RowFigures[];
+  readonly projector: ProjectorFigures;
+}
+
+export interface RunFacts {
+  /** ISO 8601. */
+  readonly at: string;
+  readonly machine: string;
+  readonly node: string;
+  readonly kafka: string;
+  /** Processes that wanted a CPU on the average of the minute before it, of anybody. */
+  readonly loadBefore: number;
+  /** Of each load. */
+  readonly seconds: number;
+}
+
+export interface PeerFacts {
+  readonly name: PeerName;
+  readonly version: string;
+  /** Its resident set before the first request. */
+  readonly restBytes?: number;
+  /** Why it is not measured here. */
+  readonly absent?: string;
+}
+
+export interface RowFigures extends Shape {
+  /** The rate of the open load, the same for all. */
+  readonly openPerSecond: number;
+  readonly peers: Readonly<Partial<Record<PeerName, PeerFigures>>>;
+  /** Questlog's functions by their own time, the first ten. */
+  readonly profile?: readonly ProfileEntry[];
+}
+
+export interface PeerFigures {
+  readonly closed: CostFigures;
+  readonly open: OpenFigures;
+}
+
+export interface CostFigures {
+  /** User and system time of the serving process, per event that it has acknowledged. */
+  readonly cpuMicrosPerEvent: number;
+  readonly requestsPerSecond: number;
+  /** The highest resident set. */
+  readonly rssBytes: number;
+  /** Undefined where nothing is logged. */
+  readonly logBytesPerEvent?: number;
+  readonly refused: number;
+  readonly timedOut: number;
+}
+
+export interface ProfileEntry {
+  readonly function: string;
+  readonly file: string;
+  /** Of the time that the process worked, without what it called. */
+  readonly percent: number;
+}
+
+export interface ProjectorFigures {
+  readonly events: number;
+  readonly cpuMicrosPerEvent: number;
+  readonly clickhouseMicrosPerEvent: number;
+}
+
+export interface AgainstResult {
+  readonly run: RunFacts;
+  /** A commit. */
+  readonly parent: string;
+  readonly candidate: string;
+  readonly rows: readonly AgainstRow[];
+}
+
+/** CPU an event, before, with the change, and before again. */
+export interface AgainstRow extends Shape {
+  readonly parentMicros: readonly [number, number];
+  readonly candidateMicros: number;
+}

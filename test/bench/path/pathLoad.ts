@@ -1,0 +1,150 @@
+/** Loads a server: closed, where each connection waits for its answer, and open, where requests are due whatever was answered. */
+import { percentile } from '../load/loadPhases.ts';
+import { due } from '../pace.ts';
+import { RawConnection } from './rawHttp.ts';
+
+export interface Target {
+  readonly url: string;
+  /** The status that counts. */
+  readonly status: number;
+  /** They are sent in turn, again and again. */
+  readonly requests: readonly Buffer[];
+  readonly connections: number;
+  readonly warmUpMs: number;
+  readonly forMs: number;
+}
+
+export interface ClosedFigures {
+  /** Between `begin` and `end`. */
+  readonly answered: number;
+  readonly refused: number;
+  /** Of all of them, `TIMED_OUT_AFTER_MS` behind the end. */
+  readonly timedOut: number;
+  readonly tookMs: number;
+}
+
+export interface OpenFigures {
+  readonly p50Ms: number;
+  readonly p99Ms: number;
+  readonly p999Ms: number;
+  readonly refused: number;
+  readonly timedOut: number;
+}
+
+const TIMED_OUT_AFTER_MS = 10_000;
+
+/** Full speed. @param begin called when the load is warm, `end` when its time is over. */
+export async function closedLoad(target: Target, begin: () => void, end: () => void): Promise<ClosedFigures> {
+  const count = { answered: 0, refused: 0 };
+  const inFlight = new InFlight();
+  let next = 0;
+  let isOver = false;
+  const lanes = Array.from({ length: target.connections }, () => new RawConnection(target.url));
+  const sendOn = (lane: RawConnection): void => {
+    const request = requestAt(target, next++);
+    inFlight.add();
+    lane.send(request, (status) => {
+      if (status === target.status) count.answered++;
+      else count.refused++;
+      inFlight.take();
+      if (!isOver) sendOn(lane);
+    });
+  };
+  for (const lane of lanes) sendOn(lane);
+  await due(performance.now() + target.warmUpMs);
+  begin();
+  const [before, startedAtMs] = [{ ...count }, performance.now()];
+  await due(startedAtMs + target.forMs);
+  end();
+  const [after, tookMs] = [{ ...count }, performance.now() - startedAtMs];
+  isOver = true;
+  const timedOut = await inFlight.left(TIMED_OUT_AFTER_MS);
+  for (const lane of lanes) lane.close();
+  return {
+    answered: after.answered - before.answered,
+    refused: after.refused - before.refused,
+    timedOut,
+    tookMs,
+  };
+}
+
+/**
+ * Requests are due at a fixed rate, whatever the server does. A latency counts from the instant at which its request was
+ * due, also where no connection was free then: a server that stops for a second is slow for all that came in that second.
+ */
+export async function openLoad(target: Target, perSecond: number): Promise<OpenFigures> {
+  const millis: number[] = [];
+  const inFlight = new InFlight();
+  let refused = 0;
+  const startedAtMs = performance.now();
+  const measuredFromMs = startedAtMs + target.warmUpMs;
+  const free = Array.from({ length: target.connections }, () => new RawConnection(target.url));
+  const lanes = [...free];
+  const waiting: { dueAtMs: number; request: Buffer }[] = [];
+  const sendWaiting = (): void => {
+    while (free.length > 0 && waiting.length > 0) {
+      const [lane, sent] = [free.shift(), waiting.shift()];
+      if (lane === undefined || sent === undefined) return;
+      lane.send(sent.request, (status) => {
+        if (sent.dueAtMs >= measuredFromMs) {
+          millis.push(performance.now() - sent.dueAtMs);
+          if (status !== target.status) refused++;
+        }
+        inFlight.take();
+        free.push(lane);
+        sendWaiting();
+      });
+    }
+  };
+  const requests = Math.ceil(((target.warmUpMs + target.forMs) / 1000) * perSecond);
+  for (let i = 0; i < requests; i++) {
+    const dueAtMs = startedAtMs + (i * 1000) / perSecond;
+    // A timer may be early by a part of a millisecond.
+    while (dueAtMs > performance.now()) await due(dueAtMs);
+    inFlight.add();
+    waiting.push({ dueAtMs, request: requestAt(target, i) });
+    sendWaiting();
+  }
+  const timedOut = await inFlight.left(TIMED_OUT_AFTER_MS);
+  waiting.length = 0;
+  for (const lane of lanes) lane.close();
+  millis.sort((a, b) => a - b);
+  const [p50Ms, p99Ms, p999Ms] = [
+    percentile(millis, 0.5),
+    percentile(millis, 0.99),
+    percentile(millis, 0.999),
+  ];
+  return { p50Ms, p99Ms, p999Ms, refused, timedOut };
+}
+
+function requestAt({ requests }: Target, i: number): Buffer {
+  return requests[i % requests.length] as Buffer;
+}
+
+/** Requests without an answer. */
+class InFlight {
+  #count = 0;
+  #onNone: (() => void) | undefined;
+
+  add(): void {
+    this.#count++;
+  }
+
+  take(): void {
+    this.#count--;
+    if (this.#count === 0) this.#onNone?.();
+  }
+
+  /** @returns how many are left when all are answered or the time is over. */
+  async left(withinMs: number): Promise<number> {
+    if (this.#count === 0) return 0;
+    await new Promise<void>((resolve) => {
+      const timer = setTimeout(resolve, withinMs);
+      this.#onNone = () => {
+        clearTimeout(timer);
+        resolve();
+      };
+    });
+    return this.#count;
+  }
+}

@@ -1,0 +1,46 @@
+/** What the bench says of its figures: what it fails for, and what it does not judge. */
+import { expect, test } from 'vitest';
+import type { PeerName } from '../peers/peer.ts';
+import { verdict } from './againstCommit.ts';
+import type { PathResult, PeerFigures } from './pathFigures.ts';
+import { judge, pathReport } from './pathReport.ts';
+
+test('--check fails where the ratio to the Collector is more than 10 % past what is to be reached', () => {
+  expect(judge(aResult({ questlog: 1.4, collector: 1 }))).toEqual({ failures: [], notJudged: [] });
+  expect(judge(aResult({ questlog: 1.5, collector: 1 })).failures).toEqual([
+    '500x8: 1.50 times the Collector; 1.3 is to be reached',
+  ]);
+});
+
+test('--check fails where nothing was acknowledged', () => {
+  expect(judge(aResult({ questlog: Number.NaN, collector: 1 })).failures).toHaveLength(1);
+});
+
+test('a row is not judged without the Collector, and the table says why it is not here', () => {
+  const result = aResult({ questlog: 9 });
+  const reason = 'there is no Go to build it with';
+  expect(judge(result)).toEqual({ failures: [], notJudged: [`500x8: there is no Collector: ${reason}`] });
+  expect(pathReport(result)).toContain(`- Collector: not here: ${reason}`);
+});
+
+test('nothing is said of a change where its parent differs from itself by more than 5 %', () => {
+  const shape = { events: 1, connections: 64 };
+  const found = verdict({ ...shape, parentMicros: [100, 106], candidateMicros: 50 });
+  expect(found).toBe('inconclusive: the parent differs from itself by 6.0 %');
+  expect(verdict({ ...shape, parentMicros: [98, 102], candidateMicros: 50 })).toBe('0.50 of the parent');
+});
+
+function aResult(micros: Partial<Record<PeerName, number>>): PathResult {
+  const figures = (cpuMicrosPerEvent: number): PeerFigures => ({
+    closed: { cpuMicrosPerEvent, requestsPerSecond: 10, rssBytes: 1, refused: 0, timedOut: 0 },
+    open: { p50Ms: 1, p99Ms: 1, p999Ms: 1, refused: 0, timedOut: 0 },
+  });
+  const absent = { name: 'collector', version: '', absent: 'there is no Go to build it with' } as const;
+  const peers = Object.entries(micros).map(([name, value]) => [name, figures(value)]);
+  return {
+    run: { at: '2026-01-01T00:00:00Z', machine: '', node: '', kafka: '', loadBefore: 0, seconds: 1 },
+    peers: micros.collector === undefined ? [absent] : [],
+    rows: [{ events: 500, connections: 8, openPerSecond: 5, peers: Object.fromEntries(peers) }],
+    projector: { events: 1, cpuMicrosPerEvent: 1, clickhouseMicrosPerEvent: 1 },
+  };
+}

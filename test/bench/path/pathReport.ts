@@ -1,0 +1,199 @@
+/** The result of the bench as Markdown, and what `--check` finds in it. */
+import type { PeerName } from '../peers/peer.ts';
+import { verdict } from './againstCommit.ts';
+import type {
+  AgainstResult,
+  PathResult,
+  PeerFigures,
+  ProfileEntry,
+  RowFigures,
+  RunFacts,
+} from './pathFigures.ts';
+import { nameOf, TO_REACH } from './pathOptions.ts';
+
+const TITLES: Readonly<Record<PeerName, string>> = {
+  questlog: 'Questlog',
+  afternoon: 'afternoon version',
+  floor: '`node:http` floor',
+  collector: 'Collector',
+};
+const NAMES = Object.keys(TITLES) as PeerName[];
+/** A ratio may be past what is to be reached by so much: a run has its noise. */
+const LEEWAY = 1.1;
+
+export function pathReport(result: PathResult): string {
+  const blocks = [
+    [factsOf(result.run), ...peerLines(result)].join('\n'),
+    costTable(result),
+    requestTable(result.rows),
+    projectorLine(result),
+  ];
+  return blocks.join('\n\n');
+}
+
+/** A table for each row with a profile; empty where there is none. */
+export function profileTables(rows: readonly RowFigures[]): string[] {
+  return rows.flatMap(({ profile, ...shape }) =>
+    profile === undefined ? [] : [`### ${shape.events} events × ${shape.connections}`, profileTable(profile)],
+  );
+}
+
+export function againstReport({ run, parent, candidate, rows }: AgainstResult): string {
+  return [
+    `${factsOf(run)}\nCPU µs an event of ${parent}, of ${candidate}, and of ${parent} again.`,
+    table(
+      ['events × connections', parent, candidate, `${parent} again`, 'verdict'],
+      rows.map((row) => [
+        titleOf(row),
+        micros(row.parentMicros[0]),
+        micros(row.candidateMicros),
+        micros(row.parentMicros[1]),
+        verdict(row),
+      ]),
+    ),
+  ].join('\n\n');
+}
+
+export interface Judged {
+  /** Ratios that are past what is to be reached. */
+  readonly failures: readonly string[];
+  /** Why a row is not judged. */
+  readonly notJudged: readonly string[];
+}
+
+export function judge({ rows, peers }: PathResult): Judged {
+  const absent = peers.find(({ name }) => name === 'collector')?.absent;
+  const failures: string[] = [];
+  const notJudged: string[] = [];
+  for (const row of rows) {
+    const [toReach, ratio] = [TO_REACH[nameOf(row)], ratioTo('collector', row)];
+    if (toReach === undefined) notJudged.push(`${nameOf(row)}: nothing is to be reached there`);
+    else if (ratio === undefined) notJudged.push(`${nameOf(row)}: there is no Collector: ${absent}`);
+    else if (!(ratio <= toReach * LEEWAY)) {
+      failures.push(`${nameOf(row)}: ${ratio.toFixed(2)} times the Collector; ${toReach} is to be reached`);
+    }
+  }
+  return { failures, notJudged };
+}
+
+function factsOf({ at, machine, node, kafka, loadBefore, seconds }: RunFacts): string {
+  const day = at.slice(0, 10);
+  const busy = `${loadBefore.toFixed(1)} processes wanted a CPU before it`;
+  return `Measured ${day} on ${machine}, Node ${node}, Kafka ${kafka}, one broker; ${seconds} s a load; ${busy}.`;
+}
+
+function peerLines({ peers }: PathResult): string[] {
+  return [
+    '',
+    ...peers.map(({ name, version, restBytes, absent }) => {
+      const rest = restBytes === undefined ? '' : `; ${mebibytes(restBytes)} MiB before the first event`;
+      return `- ${TITLES[name]}: ${absent === undefined ? version + rest : `not here: ${absent}`}`;
+    }),
+  ];
+}
+
+function costTable({ rows }: PathResult): string {
+  const others = NAMES.filter((name) => name !== 'questlog');
+  return [
+    'CPU µs an event of the serving process, at full speed:',
+    '',
+    table(
+      [
+        'events × connections',
+        ...NAMES.map((name) => TITLES[name]),
+        ...others.map((name) => `to ${TITLES[name]}`),
+        'to reach',
+      ],
+      rows.map((row) => [
+        titleOf(row),
+        ...NAMES.map((name) => micros(row.peers[name]?.closed.cpuMicrosPerEvent)),
+        ...others.map((name) => ratioTo(name, row)?.toFixed(2) ?? 'not here'),
+        TO_REACH[nameOf(row)]?.toString() ?? '–',
+      ]),
+    ),
+  ].join('\n');
+}
+
+function requestTable(rows: readonly RowFigures[]): string {
+  const cells = (row: RowFigures, name: PeerName, { closed, open }: PeerFigures): string[] => [
+    titleOf(row),
+    TITLES[name],
+    grouped(closed.requestsPerSecond),
+    mebibytes(closed.rssBytes),
+    closed.logBytesPerEvent === undefined ? '–' : closed.logBytesPerEvent.toFixed(0),
+    `${closed.refused} / ${closed.timedOut}`,
+    `${row.openPerSecond}`,
+    [open.p50Ms, open.p99Ms, open.p999Ms].map(millis).join(' / '),
+    `${open.refused} / ${open.timedOut}`,
+  ];
+  return [
+    'At full speed, and at a fixed rate, the same for all: half of what the slowest took. Latencies count from the instant',
+    'at which a request was due.',
+    '',
+    table(
+      [
+        ...[
+          'events × connections',
+          'server',
+          'requests/s',
+          'RSS, MiB',
+          'log bytes an event',
+          'refused / timed out',
+        ],
+        ...['requests due a second', 'p50 / p99 / p99.9, ms', 'refused / timed out'],
+      ],
+      rows.flatMap((row) =>
+        NAMES.flatMap((name) => {
+          const figures = row.peers[name];
+          return figures === undefined ? [] : [cells(row, name, figures)];
+        }),
+      ),
+    ),
+  ].join('\n');
+}
+
+function projectorLine({ projector }: PathResult): string {
+  const { events, cpuMicrosPerEvent, clickhouseMicrosPerEvent } = projector;
+  const of = `${grouped(events)} events of 500 × 8`;
+  return `The projector: ${micros(cpuMicrosPerEvent)} µs an event, and ClickHouse ${micros(clickhouseMicrosPerEvent)} µs (${of}).`;
+}
+
+function profileTable(profile: readonly ProfileEntry[]): string {
+  return table(
+    ['function', 'where', 'own time'],
+    profile.map((entry) => [`\`${entry.function}\``, entry.file, `${entry.percent.toFixed(1)} %`]),
+  );
+}
+
+function ratioTo(name: PeerName, { peers }: RowFigures): number | undefined {
+  const [own, other] = [peers.questlog, peers[name]];
+  return own && other && own.closed.cpuMicrosPerEvent / other.closed.cpuMicrosPerEvent;
+}
+
+function titleOf({ events, connections }: { events: number; connections: number }): string {
+  return `${events} × ${grouped(connections)}`;
+}
+
+function table(head: readonly string[], rows: readonly (readonly string[])[]): string {
+  const line = (cells: readonly string[]): string =>
+    `| ${cells.map((cell) => cell.replaceAll('|', '\\|')).join(' | ')} |`;
+  return [line(head), line(head.map(() => '---')), ...rows.map(line)].join('\n');
+}
+
+/** A figure that could not be measured is null in JSON. */
+function micros(value: number | null | undefined): string {
+  if (value === undefined) return '–';
+  return value === null || !Number.isFinite(value) ? 'none acknowledged' : value.toPrecision(3);
+}
+
+function millis(value: number | null): string {
+  return value === null || !Number.isFinite(value) ? '–' : value.toPrecision(3);
+}
+
+function mebibytes(bytes: number): string {
+  return (bytes / 1024 ** 2).toFixed(0);
+}
+
+function grouped(value: number): string {
+  return Math.round(value).toLocaleString('en-US');
+}

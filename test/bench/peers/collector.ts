@@ -1,0 +1,88 @@
+/** The OpenTelemetry Collector with one receiver and one exporter, built once by its builder, and its settings. */
+import { execFile, spawnSync } from 'node:child_process';
+import { existsSync, mkdirSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
+
+const VERSION = 'v0.155.0';
+const BUILDER = `go.opentelemetry.io/collector/cmd/builder@${VERSION}`;
+const MODULES = `
+receivers:
+  - gomod: go.opentelemetry.io/collector/receiver/otlpreceiver ${VERSION}
+exporters:
+  - gomod: github.com/open-telemetry/opentelemetry-collector-contrib/exporter/kafkaexporter ${VERSION}
+`;
+const NAME = 'otelcol-bench';
+const BUILT_WITHIN_MS = 1_200_000;
+
+export const COLLECTOR_VERSION = `OpenTelemetry Collector ${VERSION}`;
+
+/** @returns the path of the program. @throws with the reason where it cannot be built. */
+export async function provideCollector(): Promise<string> {
+  const folder = fileURLToPath(new URL(`../../../node_modules/.cache/${NAME}-${VERSION}`, import.meta.url));
+  const program = join(folder, NAME);
+  if (existsSync(program)) return program;
+  if (spawnSync('go', ['version']).status !== 0) throw new Error('there is no Go to build it with');
+  const unfinished = `${folder}.${process.pid}`;
+  try {
+    await build(unfinished);
+    renameSync(unfinished, folder);
+  } catch (error) {
+    const said = (error as { stderr?: string }).stderr?.trim().split('\n').at(-1);
+    throw new Error(`its builder failed: ${said || String(error)}`);
+  } finally {
+    rmSync(unfinished, { recursive: true, force: true });
+  }
+  return program;
+}
+
+async function build(folder: string): Promise<void> {
+  const run = promisify(execFile);
+  const bounds = { timeout: BUILT_WITHIN_MS, maxBuffer: 64 * 1024 * 1024 };
+  mkdirSync(folder, { recursive: true });
+  await run('go', ['install', BUILDER], { ...bounds, env: { ...process.env, GOBIN: folder } });
+  const list = join(folder, 'builder.yaml');
+  writeFileSync(list, `dist:\n  name: ${NAME}\n  output_path: ${folder}\n${MODULES}`);
+  await run(join(folder, 'builder'), ['--config', list], bounds);
+}
+
+/** Sync: without its queue a request is answered once the brokers have what it sent. */
+export function collectorSettings(brokers: string, topic: string, port: number): string {
+  return JSON.stringify({
+    receivers: { otlp: { protocols: { http: { endpoint: `127.0.0.1:${port}` } } } },
+    exporters: {
+      kafka: {
+        brokers: brokers.split(','),
+        logs: { topic, encoding: 'otlp_proto' },
+        producer: { required_acks: -1 },
+        sending_queue: { enabled: false },
+      },
+    },
+    service: {
+      telemetry: { metrics: { level: 'none' }, logs: { level: 'warn' } },
+      pipelines: { logs: { receivers: ['otlp'], exporters: ['kafka'] } },
+    },
+  });
+}
+
+interface Sent {
+  readonly sessionId: string;
+  readonly eventType: string;
+  readonly payload: unknown;
+}
+
+/**
+ * The same events as OTLP logs in JSON; the payload goes as text, so that nothing looks into it.
+ *
+ * @param batch a request of Questlog.
+ */
+export function otlpOf(batch: Buffer): Buffer {
+  const events: Sent[] = JSON.parse(batch.toString());
+  const text = (key: string, stringValue: string) => ({ key, value: { stringValue } });
+  const logRecords = events.map(({ sessionId, eventType, payload }) => ({
+    body: { stringValue: JSON.stringify(payload) },
+    attributes: [text('session.id', sessionId), text('event.name', eventType)],
+  }));
+  return Buffer.from(JSON.stringify({ resourceLogs: [{ scopeLogs: [{ logRecords }] }] }));
+}
