@@ -46,6 +46,9 @@ export async function compareRow(
     bench.say(`${nameOf(shape)}: ${what}`);
     return (await measureQuestlog(bench, of, shape)).cpuMicrosPerEvent;
   };
+  // The parent is asked twice: unless both are warm, its second time alone would be.
+  await cost(parent, 'parent warms up');
+  await cost(candidate, 'candidate warms up');
   const first = await cost(parent, 'parent');
   const candidateMicros = await cost(candidate, 'candidate');
   return { ...shape, parentMicros: [first, await cost(parent, 'parent again')], candidateMicros };
