@@ -147,3 +147,29 @@ test('the first insert of a block alone, or the counts of appends long forgotten
   }
   expect([await held.holdsFrom(start), await held.holdsFrom(start + 1)]).toEqual([true, false]);
 });
+
+test('tables that are restored while the projector waits for them get what they lack, and their counts are right', async () => {
+  const project = randomUUID();
+  const tables = ['events', 'appends', 'quota_usage_by_partition', 'event_counts_by_partition'];
+  const command = (statement: string) => bench.store.command(statement);
+  await append(accepted(project, { events: [{}, {}, {}] }));
+  await bench.projectAll(bench.store);
+  for (const table of tables) {
+    await command(`CREATE TABLE ${table}_then AS ${table}`);
+    await command(`INSERT INTO ${table}_then SELECT * FROM ${table}`);
+  }
+  await append(accepted(project, { events: [{}, {}] }));
+  await bench.projectAll(bench.store);
+  await append(accepted(project));
+  let isRestored = false;
+  const query: Store['query'] = async (sql, params) => {
+    if (!isRestored && sql.includes('FROM quota_usage_by_partition')) {
+      isRestored = true;
+      for (const table of tables) await command(`EXCHANGE TABLES ${table} AND ${table}_then`);
+    }
+    return await bench.store.query(sql, params);
+  };
+  await bench.projectAll({ ...bench.store, query });
+  expect(isRestored).toBe(true);
+  expect(await found(project)).toMatchObject({ events: 6, ids: 6, appends: 3, minutes: 6, used: 6 });
+});

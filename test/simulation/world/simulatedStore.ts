@@ -40,6 +40,7 @@ function rowsOf(
   if (sql === LEDGER_DIFFERENCE) return [];
   // A statement's effect is there once it returns.
   if (sql.includes('FROM system.mutations')) return [];
+  if (sql.includes('FROM system.tables')) return [{ uuid: 'as made' }];
   try {
     return tables.query(sql, params);
   } catch (error) {

@@ -1,7 +1,7 @@
 /** Waits until ClickHouse has what the log had: how a GET right after a 201 finds what was stored. */
 import { setTimeout as delay } from 'node:timers/promises';
-import { lastRecordOf } from '@questlog/runtime/consumer/blocks';
 import type { Proof } from '@questlog/runtime/consumer/findCut';
+import { lastRecordOf } from '@questlog/runtime/consumer/notes';
 import { positionsOf } from '@questlog/runtime/consumer/progress';
 import type { Log } from '@questlog/runtime/log/log';
 import type { Clock } from '@questlog/runtime/process/clock';

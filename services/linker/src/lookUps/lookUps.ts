@@ -3,7 +3,7 @@
  * partition has consumed, what it has linked, and the reports that are asked about.
  */
 import { setTimeout as delay } from 'node:timers/promises';
-import { leaderEpochOf } from '@questlog/runtime/consumer/blocks';
+import { leaderEpochOf } from '@questlog/runtime/consumer/notes';
 import { positionsOf } from '@questlog/runtime/consumer/progress';
 import type { Committed, Log } from '@questlog/runtime/log/log';
 import { messageOf, Unavailable } from '@questlog/runtime/process/errors';

@@ -7,8 +7,9 @@ import { withMethods } from '../log/testing/withMethods.ts';
 import { systemClock } from '../process/clock.ts';
 import { Fenced, Unavailable } from '../process/errors.ts';
 import { type Logger, silentLogger } from '../process/logger.ts';
-import { type Block, lastRecordOf, leaderEpochOf, runBlocks } from './blocks.ts';
+import { type Block, runBlocks } from './blocks.ts';
 import type { Cut, HeldRecords } from './findCut.ts';
+import { lastRecordOf, leaderEpochOf } from './notes.ts';
 
 const TOPIC = 'cuts';
 const GROUP = 'cuts-test';
@@ -33,6 +34,7 @@ class Tables {
 
   held(): HeldRecords {
     return {
+      tables: async () => 'tables',
       holdsFrom: async (from) => this.rows.some(({ offset }) => offset >= from),
       top: async (above) =>
         this.rows

@@ -39,12 +39,14 @@ afterEach(async () => {
 class Table {
   readonly rows: number[] = [];
   readonly deadLettered: number[] = [];
+  name = 'as made';
   refuses = (_offset: number): boolean => false;
   /** Called before each row; may throw, as a crash or as a lost answer. */
   beforeRow = (_written: number): void => {};
 
   held(): HeldRecords {
     return {
+      tables: async () => this.name,
       holdsFrom: async (offset) => this.rows.some((row) => row >= offset),
       top: async () => undefined,
       nearest: async () => undefined,
@@ -197,6 +199,31 @@ test.each([
     expect(table.rows.toSorted((a, b) => a - b)).toEqual(upTo(base + 12));
   }
 });
+
+test.each([
+  ['while nobody writes', false],
+  ['in the middle of a block', true],
+])(
+  'tables that are restored %s to what they were before are given all that the log has, once',
+  async (_, isAmid) => {
+    const table = new Table();
+    const restore = (): void => {
+      table.rows.splice(4);
+      table.name = 'restored';
+    };
+    await append(10);
+    await consumeUntil(10, table);
+    if (!isAmid) restore();
+    await append(2);
+    await consumeUntil(12, table, async (block) => {
+      if (isAmid) restore();
+      return block;
+    });
+    await append(1);
+    await consumeUntil(13, table);
+    expect(table.rows.toSorted((a, b) => a - b)).toEqual(upTo(13));
+  },
+);
 
 test('an insert whose answer was lost is not repeated', async () => {
   const table = new Table();

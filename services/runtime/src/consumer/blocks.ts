@@ -3,22 +3,15 @@
  * are committed ("pending to N") before anything of it is written, so that whoever comes after a crash forms the very
  * same block, asks what of it is in place, and writes only the rest.
  */
-import { createHash, randomUUID } from 'node:crypto';
-import { APPEND_ID_HEADER } from '@questlog/schemas/topics/topics';
+import { randomUUID } from 'node:crypto';
 import type { Store } from '../clickhouse/store.ts';
-import {
-  type Batch,
-  type Committed,
-  type Log,
-  type LogRecord,
-  LogTruncated,
-  type OwnedPartition,
-} from '../log/log.ts';
+import { type Batch, type Log, type LogRecord, LogTruncated, type OwnedPartition } from '../log/log.ts';
 import type { Clock } from '../process/clock.ts';
-import { Fenced, Invalid } from '../process/errors.ts';
+import { Fenced, Invalid, Unavailable } from '../process/errors.ts';
 import type { Logger } from '../process/logger.ts';
 import { untilAvailable } from '../process/waiting.ts';
 import { type Cut, findCut, type HeldRecords, type Note, type Proof } from './findCut.ts';
+import { committedOf, idOf, noteOf } from './notes.ts';
 
 export interface Block {
   readonly topic: string;
@@ -101,6 +94,8 @@ class BlockRun<Plan> {
   #leaderEpoch: number | undefined;
   /** The log says that from here on it is not what was read. */
   #told = Infinity;
+  /** Where the rows of its commits are. */
+  #tables: string | undefined;
   /** Something of a block that begins below may be in place already. */
   #verifyBelow = 0;
   #lastFlushMs = Number.NEGATIVE_INFINITY;
@@ -115,16 +110,39 @@ class BlockRun<Plan> {
     this.#note = committed === undefined ? { offset: owned.position(topic) } : noteOf(committed);
   }
 
-  /** Returns when the log was cut, or the partition is lost. */
+  /** Returns when the log was cut, the tables are others, or the partition is lost. */
   async untilCut(): Promise<void> {
     try {
+      await this.#checkTables();
       await this.#settle();
       await this.#resume();
       while (!this.#owned.signal.aborted) await this.#next();
     } catch (error) {
+      if (error instanceof OtherTables) return;
       if (!(error instanceof LogTruncated)) throw error;
       this.#told = Math.min(this.#told, error.offset);
     }
+  }
+
+  /**
+   * The rows that the commits stand behind are not in tables that were restored, or made anew: what the log has is then read
+   * again from its begin. @throws OtherTables
+   */
+  async #checkTables(): Promise<void> {
+    const { log, topic, held, logger } = this.#options;
+    const { partition } = this.#owned;
+    const { tables: known, offset } = this.#note;
+    this.#tables = await this.#retry(() => held.tables());
+    if (known === undefined || known === this.#tables) return;
+    const { startOffset } = await this.#retry(async () => {
+      const range = (await log.offsetRanges(topic))[partition];
+      if (range === undefined) throw new Unavailable(`${topic}/${partition} has no leader`);
+      return range;
+    });
+    logger.warn('tables_are_others', { topic, partition, from: offset, to: startOffset });
+    this.#writer = undefined;
+    await this.#commit({ offset: startOffset });
+    throw new OtherTables();
   }
 
   /** Repairs what a cut of the log has left behind, and goes to where the group is then. */
@@ -244,7 +262,8 @@ class BlockRun<Plan> {
   }
 
   /** @throws Fenced when the partition is another's: then nothing of the block may be written. */
-  async #commit(note: Note): Promise<void> {
+  async #commit(of: Note): Promise<void> {
+    const note = this.#tables === undefined ? of : { ...of, tables: this.#tables };
     await this.#retry(async () => {
       const askedAtMs = this.#options.clock.now();
       await this.#owned.commit(this.#options.topic, committedOf(note));
@@ -269,6 +288,8 @@ class BlockRun<Plan> {
       this.#writer ??= await this.#retry(() => this.#options.openWriter(block.start));
       const writer = this.#writer;
       const plan = await this.#retry(() => writer.plan(block));
+      // Only now: it may have waited for ClickHouse, and has read counts, which are wrong where rows are missing.
+      await this.#checkTables();
       try {
         await this.#apply(writer, plan, verify);
         onWritten(block, startedAtMs);
@@ -359,41 +380,8 @@ export async function insertOnce(
   }
 }
 
+/** Ends a run of blocks; the next one begins where the group is then. */
+class OtherTables extends Error {}
+
 const LOST =
   'the log was cut: records that had been written are no longer in it, their rows are; see the table truncations';
-
-/** Metadata has little room, and foreign producers may write any header. */
-const MAX_ID_CHARACTERS = 64;
-
-/** The record that a commit names: the last below it or, while a block is announced, the block's last. */
-export function lastRecordOf(committed: Committed | undefined): Proof | undefined {
-  return committed && noteOf(committed).last;
-}
-
-/** No record below the commit is of a newer leader epoch; undefined: not known. */
-export function leaderEpochOf(committed: Committed): number | undefined {
-  const { last, upToEpoch } = noteOf(committed);
-  return last?.leaderEpoch ?? upToEpoch;
-}
-
-/** The append id or, of a record without one, a digest of its key and value. */
-export function idOf({ key, value, headers }: LogRecord): string {
-  const appendId = headers[APPEND_ID_HEADER];
-  if (appendId !== undefined && appendId.length <= MAX_ID_CHARACTERS) return appendId;
-  const digest = createHash('sha256').update(`${key?.length} ${key}`);
-  return digest.update(value ?? '').digest('base64url');
-}
-
-function committedOf({ offset, ...note }: Note): Committed {
-  return { offset, metadata: Object.keys(note).length === 0 ? '' : JSON.stringify(note) };
-}
-
-/** Knows also what the version before wrote: no more than `pendingTo`. */
-function noteOf({ offset, metadata }: Committed): Note {
-  try {
-    return { ...(metadata === '' ? {} : JSON.parse(metadata)), offset };
-  } catch {
-    // A tool that sets offsets may write a text of its own there, which says nothing.
-    return { offset };
-  }
-}

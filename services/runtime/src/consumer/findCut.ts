@@ -15,6 +15,8 @@ export interface Note {
   readonly last?: Proof;
   /** Behind a cut, where no last record is known: none below the offset is of a newer leader epoch. */
   readonly upToEpoch?: number;
+  /** Names the tables that have the rows. */
+  readonly tables?: string;
 }
 
 /** Tells a record from any other that gets its offset. */
@@ -26,6 +28,8 @@ export interface Proof {
 
 /** What the tables hold of the records of one partition. */
 export interface HeldRecords {
+  /** Names the tables: those of a restored backup have another name. */
+  tables(): Promise<string>;
   /** Whether there are rows of records at or behind the offset of which a second one would be a second thing. */
   holdsFrom(offset: number): Promise<boolean>;
   /** The row of the highest offset, if that is above the given one. */

@@ -6,7 +6,10 @@ import { MAX_OFFSET } from './topicCatalog.ts';
 export interface LogCopy {
   /** The file, which is made. */
   readonly to: string;
-  /** Of these groups the copy has the commits of before `first`, of all others those that go with its records. */
+  /**
+   * Of these groups the copy has the commits of before `first`, of all others those that go with its records. Without what
+   * they say beside the offset: that tells of tables which the copy's will not be.
+   */
   readonly groups: readonly string[];
   /** Awaited once those commits are noted, before anything is copied. */
   first(): Promise<void>;
@@ -21,7 +24,7 @@ const PAGES_A_STEP = 100;
 /** Nothing may delete records meanwhile: they might be behind the commits of before. */
 export async function copyLog(sqlite: DatabaseSync, copy: LogCopy): Promise<void> {
   const before = sqlite
-    .prepare('SELECT partition_id, consumer_group, next_offset, metadata FROM commits')
+    .prepare("SELECT partition_id, consumer_group, next_offset, '' AS metadata FROM commits")
     .all()
     .filter((row) => copy.groups.includes(String(row['consumer_group'])));
   await copy.first();

@@ -1,0 +1,41 @@
+/** What a group's commit says beside its offset, as text and as a note. */
+import { createHash } from 'node:crypto';
+import { APPEND_ID_HEADER } from '@questlog/schemas/topics/topics';
+import type { Committed, LogRecord } from '../log/log.ts';
+import type { Note, Proof } from './findCut.ts';
+
+export function committedOf({ offset, ...note }: Note): Committed {
+  return { offset, metadata: Object.keys(note).length === 0 ? '' : JSON.stringify(note) };
+}
+
+/** Knows also what older versions wrote, which is less. */
+export function noteOf({ offset, metadata }: Committed): Note {
+  try {
+    return { ...(metadata === '' ? {} : JSON.parse(metadata)), offset };
+  } catch {
+    // A tool that sets offsets may write a text of its own there, which says nothing.
+    return { offset };
+  }
+}
+
+/** Metadata has little room, and foreign producers may write any header. */
+const MAX_ID_CHARACTERS = 64;
+
+/** The record that a commit names: the last below it or, while a block is announced, the block's last. */
+export function lastRecordOf(committed: Committed | undefined): Proof | undefined {
+  return committed && noteOf(committed).last;
+}
+
+/** No record below the commit is of a newer leader epoch; undefined: not known. */
+export function leaderEpochOf(committed: Committed): number | undefined {
+  const { last, upToEpoch } = noteOf(committed);
+  return last?.leaderEpoch ?? upToEpoch;
+}
+
+/** The append id or, of a record without one, a digest of its key and value. */
+export function idOf({ key, value, headers }: LogRecord): string {
+  const appendId = headers[APPEND_ID_HEADER];
+  if (appendId !== undefined && appendId.length <= MAX_ID_CHARACTERS) return appendId;
+  const digest = createHash('sha256').update(`${key?.length} ${key}`);
+  return digest.update(value ?? '').digest('base64url');
+}
