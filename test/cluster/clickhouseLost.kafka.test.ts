@@ -1,0 +1,141 @@
+/**
+ * ClickHouse is lost under load, and comes back from the backup of backup.md as clickhouse-lost.md says, word by word; then once more
+ * from an older snapshot of its disk. Kafka has gone on both times, and the projector's commits are past what came back.
+ */
+import { chmodSync, cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { type EngineProcess, startEngineProcess } from '@questlog/runtime/clickhouse/chdb/engineProcess';
+import { brokerJars } from '@questlog/runtime/log/kafka/testing/brokerJars';
+import { freePorts } from '@questlog/runtime/log/kafka/testing/brokerProcess';
+import { describeKafka } from '@questlog/runtime/log/kafka/testing/engines';
+import { silentLogger } from '@questlog/runtime/process/logger';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { ownEnvironment } from '../e2e/product.ts';
+import { seedOfRun } from '../faults/seeded.ts';
+import { followPage, type Hands } from '../runbooks/followPage.ts';
+import { auditDeployment, keepSecondRows } from './auditDeployment.ts';
+import { startTrial, type Trial } from './trial.ts';
+
+const OPERATING = fileURLToPath(new URL('../../docs/operating', import.meta.url));
+const START_WITHIN_MS = 300_000;
+const RUN_WITHIN_MS = 900_000;
+const ACCOUNT = { username: 'questlog', password: 'of-this-test' };
+const seed = seedOfRun();
+
+/** ClickHouse's own client is not on the machines of the tests: its HTTP in its place. Kafka's command is Kafka's. */
+const COMMANDS = {
+  'clickhouse-client': `curl -sS --fail-with-body "$CLICKHOUSE" --data-binary "$2"`,
+  'kafka-consumer-groups.sh': `java -cp "$KAFKA_JARS" org.apache.kafka.tools.consumer.group.ConsumerGroupCommand "$@"`,
+};
+
+describeKafka(`a ClickHouse that is lost (QUESTLOG_SEED=${seed})`, (engines) => {
+  const folder = mkdtempSync(join(tmpdir(), 'questlog-lost-'));
+  const [directory, backups, snapshot, bin] = ['clickhouse', 'backups', 'snapshot', 'bin'].map((name) =>
+    join(folder, name),
+  ) as [string, string, string, string];
+  let port = 0;
+  /** Of the ingest that is started again: it stands in the shell's environment before. */
+  let adminPort = 0;
+  let clickhouse: EngineProcess;
+  let trial: Trial;
+  let env: NodeJS.ProcessEnv;
+
+  async function startClickHouse(): Promise<void> {
+    const reader = { username: 'reader', password: ACCOUNT.password };
+    clickhouse = await startEngineProcess({ directory, port, ...ACCOUNT, reader, backups }, silentLogger);
+    port = Number(new URL(clickhouse.url).port);
+  }
+
+  beforeAll(async () => {
+    for (const path of [directory, backups, bin]) mkdirSync(path);
+    for (const [name, does] of Object.entries(COMMANDS)) {
+      writeFileSync(join(bin, name), `#!/bin/bash\n${does}\n`);
+      chmodSync(join(bin, name), 0o755);
+    }
+    await startClickHouse();
+    const { username, password } = ACCOUNT;
+    const clickhouseUrl = `http://${username}:${password}@127.0.0.1:${port}/questlog`;
+    trial = await startTrial({ ...engines, clickhouseUrl }, ['ingest', 'linker', 'projector'], seed);
+    [adminPort = 0] = await freePorts(1);
+    const jars = await brokerJars();
+    env = {
+      ...ownEnvironment(),
+      PATH: `${bin}:${process.env['PATH']}`,
+      KAFKA_JARS: 'classPath' in jars ? jars.classPath : '',
+      KAFKA_BROKERS: engines.brokers,
+      CLICKHOUSE: new URL('/', clickhouseUrl).href,
+      DATABASE: trial.deployment.name,
+      BACKUPS: backups,
+      QUESTLOG_PREFIX: trial.deployment.prefix,
+      QUESTLOG_ADMIN_URL: `http://127.0.0.1:${adminPort}`,
+      QUESTLOG_ADMIN_TOKEN: `qla_of_the_tests_${trial.deployment.name}`,
+    };
+  }, START_WITHIN_MS);
+  afterAll(async () => {
+    await trial?.end();
+    await clickhouse?.close();
+    rmSync(folder, { recursive: true, force: true });
+  });
+
+  /** More than the backup has is projected, and the commits are past it. */
+  async function lose(): Promise<void> {
+    await trial.goesOn();
+    await trial.load.stop();
+    await clickhouse.close();
+    rmSync(directory, { recursive: true });
+  }
+
+  async function start(): Promise<void> {
+    const { deployment, load } = trial;
+    await keepSecondRows(deployment);
+    await deployment.start('ingest', { QUESTLOG_ADMIN_PORT: String(adminPort) });
+    await deployment.startAll('linker', 'projector');
+    load.start();
+    await trial.goesOn();
+  }
+
+  const hands: Hands = {
+    lose,
+    stop: async () => void (await trial.deployment.stop()),
+    emptyClickHouse: startClickHouse,
+    start,
+    caughtUp: () => trial.settle(),
+    loseAndTakeSnapshot: async () => {
+      await clickhouse.close();
+      cpSync(directory, snapshot, { recursive: true });
+      await startClickHouse();
+      await keepSecondRows(trial.deployment);
+      trial.load.start();
+      await lose();
+      await trial.deployment.stop();
+      cpSync(snapshot, directory, { recursive: true });
+      await startClickHouse();
+    },
+    startAgain: async () => {
+      await start();
+      await trial.settle();
+    },
+  };
+
+  test(
+    'comes back with every answered event and every link once, from a backup and from a snapshot',
+    async () => {
+      await trial.goesOn();
+      const [, backup = ''] = pageOf('backup.md').split('## Kafka and ClickHouse');
+      await followPage(backup, {}, env);
+      await followPage(pageOf('runbooks/clickhouse-lost.md'), hands, env);
+      const { findings, events, links } = await auditDeployment(trial.deployment, trial.load);
+      console.log(`a lost ClickHouse: ${events} events and ${links} links`);
+      expect(findings).toEqual([]);
+      expect(events).toBeGreaterThan(500);
+      expect(links).toBeGreaterThan(50);
+    },
+    RUN_WITHIN_MS,
+  );
+});
+
+function pageOf(path: string): string {
+  return readFileSync(join(OPERATING, path), 'utf8');
+}
