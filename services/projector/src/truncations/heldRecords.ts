@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto';
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import type { Cut, HeldRecords } from '@questlog/runtime/consumer/findCut';
 import type { Clock } from '@questlog/runtime/process/clock';
-import { Invalid, Unavailable } from '@questlog/runtime/process/errors';
+import { Invalid } from '@questlog/runtime/process/errors';
 import type { Codec } from '@questlog/runtime/registry/registry';
 import { uuidV8 } from '@questlog/schemas/uuid';
 import { repair } from './repair.ts';
@@ -33,14 +33,6 @@ export function openHeldRecords<Message>(deps: HeldRecordsDeps<Message>): HeldRe
     return row && { offset: Number(row.offset), name: row.name };
   };
   return {
-    // A restore makes a table under a new UUID; what changes a table keeps it.
-    tables: async () => {
-      const sql =
-        'SELECT uuid FROM system.tables WHERE database = currentDatabase() AND name = {table:String}';
-      const [row] = await store.query<{ uuid: string }>(sql, { table: tables.rows.table });
-      if (row === undefined) throw new Unavailable(`there is no table ${tables.rows.table}`);
-      return row.uuid;
-    },
     holdsFrom: async (offset) => {
       for (const { table, where } of tables.verified) {
         const rows = await store.query(

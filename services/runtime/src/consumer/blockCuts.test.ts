@@ -34,7 +34,6 @@ class Tables {
 
   held(): HeldRecords {
     return {
-      tables: async () => 'tables',
       holdsFrom: async (from) => this.rows.some(({ offset }) => offset >= from),
       top: async (above) =>
         this.rows
@@ -101,6 +100,7 @@ async function aProjection() {
         process: (owned) =>
           runBlocks(asAssigned(owned), {
             ...{ log, topic: TOPIC, held: tables.held(), flushIntervalMs: 0, clock: systemClock, logger },
+            tables: async () => 'as made',
             openWriter: async () => ({
               plan: async (block: Block) => block,
               apply: (block, attempt) => tables.apply(block, attempt),

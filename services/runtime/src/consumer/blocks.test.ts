@@ -46,7 +46,6 @@ class Table {
 
   held(): HeldRecords {
     return {
-      tables: async () => this.name,
       holdsFrom: async (offset) => this.rows.some((row) => row >= offset),
       top: async () => undefined,
       nearest: async () => undefined,
@@ -102,6 +101,7 @@ async function consumeUntil(
       runBlocks(asAssigned(owned), {
         log,
         topic: TOPIC,
+        tables: async () => table.name,
         held: table.held(),
         onCut: () => {},
         openWriter: async () => ({ ...table.writer(), plan }),
@@ -266,6 +266,7 @@ test.each([
         const options = {
           log,
           topic: TOPIC,
+          tables: async () => table.name,
           held: new Table().held(),
           onCut: () => {},
           flushIntervalMs: 0,

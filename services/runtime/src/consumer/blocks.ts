@@ -3,15 +3,23 @@
  * are committed ("pending to N") before anything of it is written, so that whoever comes after a crash forms the very
  * same block, asks what of it is in place, and writes only the rest.
  */
-import { randomUUID } from 'node:crypto';
+import { createHash, randomUUID } from 'node:crypto';
+import { APPEND_ID_HEADER } from '@questlog/schemas/topics/topics';
 import type { Store } from '../clickhouse/store.ts';
-import { type Batch, type Log, type LogRecord, LogTruncated, type OwnedPartition } from '../log/log.ts';
+import {
+  type Batch,
+  type Committed,
+  type Log,
+  type LogRecord,
+  LogTruncated,
+  type OwnedPartition,
+} from '../log/log.ts';
 import type { Clock } from '../process/clock.ts';
-import { Fenced, Invalid, Unavailable } from '../process/errors.ts';
+import { Fenced, Invalid } from '../process/errors.ts';
 import type { Logger } from '../process/logger.ts';
 import { untilAvailable } from '../process/waiting.ts';
-import { type Cut, findCut, type HeldRecords, type Note, type Proof } from './findCut.ts';
-import { committedOf, idOf, noteOf } from './notes.ts';
+import { type Cut, findCut, type HeldRecords, type Note, type Proof, rangeOf } from './findCut.ts';
+import { goOnAt, noteOf } from './notes.ts';
 
 export interface Block {
   readonly topic: string;
@@ -46,7 +54,9 @@ export interface Attempt {
 export interface BlockOptions<Plan> {
   readonly log: Pick<Log, 'offsetRanges' | 'endOffset'>;
   readonly topic: string;
-  /** What the tables hold of this partition. */
+  /** Names the tables: those of a restored backup have another name. */
+  tables(): Promise<string>;
+  /** What they hold of this partition. */
   readonly held: HeldRecords;
   /** The writer with its state as of `start`: built from what is stored, never from memory. */
   openWriter(start: number): Promise<BlockWriter<Plan>>;
@@ -129,16 +139,12 @@ class BlockRun<Plan> {
    * again from its begin. @throws OtherTables
    */
   async #checkTables(): Promise<void> {
-    const { log, topic, held, logger } = this.#options;
+    const { log, topic, tables, logger } = this.#options;
     const { partition } = this.#owned;
     const { tables: known, offset } = this.#note;
-    this.#tables = await this.#retry(() => held.tables());
+    this.#tables = await this.#retry(tables);
     if (known === undefined || known === this.#tables) return;
-    const { startOffset } = await this.#retry(async () => {
-      const range = (await log.offsetRanges(topic))[partition];
-      if (range === undefined) throw new Unavailable(`${topic}/${partition} has no leader`);
-      return range;
-    });
+    const { startOffset } = await this.#retry(() => rangeOf(log, topic, partition));
     logger.warn('tables_are_others', { topic, partition, from: offset, to: startOffset });
     this.#writer = undefined;
     await this.#commit({ offset: startOffset });
@@ -156,7 +162,7 @@ class BlockRun<Plan> {
       const found = cut;
       const records = await this.#retry(() => held.repair(found, () => this.#confirm()));
       this.#writer = undefined;
-      await this.#commit(this.#goOnAt(offset));
+      await this.#commit(goOnAt(this.#note, offset));
       await this.#retry(() => held.repaired(found));
       this.#told = Infinity;
       logger.error('log_truncated', LOST, { ...where, records });
@@ -165,16 +171,6 @@ class BlockRun<Plan> {
     this.#told = Infinity;
     const { offset, pendingTo, last } = this.#note;
     this.#owned.seek(topic, offset, pendingTo === undefined ? last?.leaderEpoch : undefined);
-  }
-
-  /** What is left of a block that was announced is still to be finished. */
-  #goOnAt(cut: number): Note {
-    const { offset, pendingTo, last, upToEpoch = last?.leaderEpoch } = this.#note;
-    const known = upToEpoch === undefined ? {} : { upToEpoch };
-    if (cut <= offset) return { offset: cut, ...known };
-    return pendingTo === undefined
-      ? { offset, ...known }
-      : { offset, pendingTo: Math.min(cut, pendingTo), ...known };
   }
 
   /** Finishes the block that was announced, by a predecessor or before the log told of a cut. */
@@ -385,3 +381,18 @@ class OtherTables extends Error {}
 
 const LOST =
   'the log was cut: records that had been written are no longer in it, their rows are; see the table truncations';
+
+/** Metadata has little room, and foreign producers may write any header. */
+const MAX_ID_CHARACTERS = 64;
+
+/** The append id or, of a record without one, a digest of its key and value. */
+export function idOf({ key, value, headers }: LogRecord): string {
+  const appendId = headers[APPEND_ID_HEADER];
+  if (appendId !== undefined && appendId.length <= MAX_ID_CHARACTERS) return appendId;
+  const digest = createHash('sha256').update(`${key?.length} ${key}`);
+  return digest.update(value ?? '').digest('base64url');
+}
+
+function committedOf({ offset, ...note }: Note): Committed {
+  return { offset, metadata: Object.keys(note).length === 0 ? '' : JSON.stringify(note) };
+}

@@ -39,7 +39,6 @@ function aReader(names: readonly string[]): OwnedPartition {
 function rowsHeld(rows: readonly HeldRow[]): HeldRecords {
   const nothing = async () => undefined;
   return {
-    tables: async () => 'tables',
     holdsFrom: async (offset) => rows.some((row) => row.offset >= offset),
     top: async (above) => rows.filter(({ offset }) => offset > above).at(-1),
     nearest: async ({ above, below, about }) =>

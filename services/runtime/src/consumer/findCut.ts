@@ -1,5 +1,5 @@
 /** Tells whether a log still holds what a group has written from it, and if it was cut, where. */
-import { type Log, type LogRecord, LogTruncated, type OwnedPartition } from '../log/log.ts';
+import { type Log, type LogRecord, LogTruncated, type OffsetRange, type OwnedPartition } from '../log/log.ts';
 import { Unavailable } from '../process/errors.ts';
 
 /** What a group writes beside its offset. */
@@ -28,8 +28,6 @@ export interface Proof {
 
 /** What the tables hold of the records of one partition. */
 export interface HeldRecords {
-  /** Names the tables: those of a restored backup have another name. */
-  tables(): Promise<string>;
   /** Whether there are rows of records at or behind the offset of which a second one would be a second thing. */
   holdsFrom(offset: number): Promise<boolean>;
   /** The row of the highest offset, if that is above the given one. */
@@ -98,8 +96,7 @@ export async function findCut(deps: CutDeps, note: Note, told = Infinity): Promi
   const isTopSame = top === undefined || (await compareRow(top)) !== 'other';
   if (proof !== 'other' && isTopSame && wanted <= told) return undefined;
 
-  const range = (await log.offsetRanges(topic))[owned.partition];
-  if (range === undefined) throw new Unavailable(`${topic}/${owned.partition} has no leader`);
+  const range = await rangeOf(log, topic, owned.partition);
   same = Math.max(same, range.startOffset - 1);
   // What is behind the end need not be waited for.
   let other = Math.min(told, range.endOffset);
@@ -114,6 +111,17 @@ export async function findCut(deps: CutDeps, note: Note, told = Infinity): Promi
     end: Math.max(wanted, (top?.offset ?? -1) + 1),
     lost: last?.id ?? top?.name ?? '',
   };
+}
+
+/** @throws Unavailable while the partition has no leader. */
+export async function rangeOf(
+  log: Pick<Log, 'offsetRanges'>,
+  topic: string,
+  partition: number,
+): Promise<OffsetRange> {
+  const range = (await log.offsetRanges(topic))[partition];
+  if (range === undefined) throw new Unavailable(`${topic}/${partition} has no leader`);
+  return range;
 }
 
 /** Asks where the log ends only if nothing comes. */

@@ -1,12 +1,6 @@
-/** What a group's commit says beside its offset, as text and as a note. */
-import { createHash } from 'node:crypto';
-import { APPEND_ID_HEADER } from '@questlog/schemas/topics/topics';
-import type { Committed, LogRecord } from '../log/log.ts';
+/** What a group's commit says beside its offset, and where it goes on behind a cut. */
+import type { Committed } from '../log/log.ts';
 import type { Note, Proof } from './findCut.ts';
-
-export function committedOf({ offset, ...note }: Note): Committed {
-  return { offset, metadata: Object.keys(note).length === 0 ? '' : JSON.stringify(note) };
-}
 
 /** Knows also what older versions wrote, which is less. */
 export function noteOf({ offset, metadata }: Committed): Note {
@@ -17,9 +11,6 @@ export function noteOf({ offset, metadata }: Committed): Note {
     return { offset };
   }
 }
-
-/** Metadata has little room, and foreign producers may write any header. */
-const MAX_ID_CHARACTERS = 64;
 
 /** The record that a commit names: the last below it or, while a block is announced, the block's last. */
 export function lastRecordOf(committed: Committed | undefined): Proof | undefined {
@@ -32,10 +23,11 @@ export function leaderEpochOf(committed: Committed): number | undefined {
   return last?.leaderEpoch ?? upToEpoch;
 }
 
-/** The append id or, of a record without one, a digest of its key and value. */
-export function idOf({ key, value, headers }: LogRecord): string {
-  const appendId = headers[APPEND_ID_HEADER];
-  if (appendId !== undefined && appendId.length <= MAX_ID_CHARACTERS) return appendId;
-  const digest = createHash('sha256').update(`${key?.length} ${key}`);
-  return digest.update(value ?? '').digest('base64url');
+/** What is left of a block that was announced is still to be finished. */
+export function goOnAt({ offset, pendingTo, last, upToEpoch = last?.leaderEpoch }: Note, cut: number): Note {
+  const known = upToEpoch === undefined ? {} : { upToEpoch };
+  if (cut <= offset) return { offset: cut, ...known };
+  return pendingTo === undefined
+    ? { offset, ...known }
+    : { offset, pendingTo: Math.min(cut, pendingTo), ...known };
 }
