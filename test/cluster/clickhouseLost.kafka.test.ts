@@ -12,6 +12,7 @@ import { freePorts } from '@questlog/runtime/log/kafka/testing/brokerProcess';
 import { describeKafka } from '@questlog/runtime/log/kafka/testing/engines';
 import { silentLogger } from '@questlog/runtime/process/logger';
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { eventually } from '../e2e/builders.ts';
 import { ownEnvironment } from '../e2e/product.ts';
 import { seedOfRun } from '../faults/seeded.ts';
 import { followPage, type Hands } from '../runbooks/followPage.ts';
@@ -21,6 +22,7 @@ import { startTrial, type Trial } from './trial.ts';
 const OPERATING = fileURLToPath(new URL('../../docs/operating', import.meta.url));
 const START_WITHIN_MS = 300_000;
 const RUN_WITHIN_MS = 900_000;
+const CAUGHT_UP_WITHIN_MS = 120_000;
 const ACCOUNT = { username: 'questlog', password: 'of-this-test' };
 const seed = seedOfRun();
 
@@ -90,8 +92,15 @@ describeKafka(`a ClickHouse that is lost (QUESTLOG_SEED=${seed})`, (engines) => 
   async function start(): Promise<void> {
     const { deployment, load } = trial;
     await keepSecondRows(deployment);
-    await deployment.start('ingest', { QUESTLOG_ADMIN_PORT: String(adminPort) });
     await deployment.startAll('linker', 'projector');
+    const known = [...load.ledger.sessions].flatMap(([id, { isAcknowledged }]) => (isAcknowledged ? id : []));
+    await eventually(
+      async () =>
+        new Set((await deployment.sql<{ id: string }>('SELECT id FROM sessions')).map(({ id }) => id)),
+      (there) => known.every((id) => there.has(id)),
+      CAUGHT_UP_WITHIN_MS,
+    );
+    await deployment.start('ingest', { QUESTLOG_ADMIN_PORT: String(adminPort) });
     load.start();
     await trial.goesOn();
   }
