@@ -23,7 +23,7 @@ const MAX_BYTES_IN_FLIGHT = 256 * 1024 * 1024;
  * body before it starts, and is done within milliseconds.
  */
 const DECODERS_AT_ONCE = 4;
-/** Inflated within a fraction of a millisecond. */
+/** Once inflated. */
 const MAX_SMALL_BYTES = 64 * 1024;
 /** A body that brings less than so much in so long has come to a halt. */
 const STALL_MS = 5_000;
@@ -203,14 +203,14 @@ async function collect(
         inflated.add(chunk);
       }
     });
-    return Buffer.concat(inflated.chunks);
+    return inflated.copy();
   } catch (cause) {
     if (cause instanceof Rejected || cause instanceof Unavailable) throw cause;
     throw new Rejected('invalid_encoding', 'the body does not decode as its Content-Encoding says', {
       cause,
     });
   } finally {
-    inflated.chunks.forEach(giveBack);
+    inflated.giveBack();
   }
 }
 
@@ -223,7 +223,7 @@ const MAX_WINDOW_LOG = 23;
 class LimitedChunks {
   readonly #budget: BodyBudget;
   readonly #held: HeldBody;
-  readonly chunks: Buffer[] = [];
+  readonly #chunks: Buffer[] = [];
   #bytes = 0;
 
   constructor(budget: BodyBudget, held: HeldBody) {
@@ -232,15 +232,24 @@ class LimitedChunks {
   }
 
   add(chunk: Buffer): void {
+    this.#chunks.push(chunk);
     this.#budget.take(this.#held, chunk.length);
     this.#bytes += chunk.length;
     if (this.#bytes > LIMITS.maxBodyBytes) throw tooLarge();
-    this.chunks.push(chunk);
   }
 
   whole(): Buffer {
-    const [only] = this.chunks;
-    return this.chunks.length === 1 && only !== undefined ? only : Buffer.concat(this.chunks);
+    const [only] = this.#chunks;
+    return this.#chunks.length === 1 && only !== undefined ? only : this.copy();
+  }
+
+  copy(): Buffer {
+    return Buffer.concat(this.#chunks);
+  }
+
+  /** Nobody reads the chunks any more. */
+  giveBack(): void {
+    this.#chunks.forEach(giveBack);
   }
 }
 

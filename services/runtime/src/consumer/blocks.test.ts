@@ -39,6 +39,8 @@ afterEach(async () => {
 class Table {
   readonly rows: number[] = [];
   readonly deadLettered: number[] = [];
+  /** First offsets of the blocks whose rows were not looked for. */
+  readonly unverified: number[] = [];
   name = 'as made';
   refuses = (_offset: number): boolean => false;
   /** Called before each row; may throw, as a crash or as a lost answer. */
@@ -60,6 +62,7 @@ class Table {
     return {
       plan: async (block) => block,
       apply: async (block, { verify, confirm }) => {
+        if (!verify) this.unverified.push(block.start);
         const refused = block.records.find(({ offset }) => this.refuses(offset));
         if (refused !== undefined) throw new Invalid(`the table refuses offset ${refused.offset}`);
         for (const { offset } of block.records) {
@@ -200,30 +203,51 @@ test.each([
   }
 });
 
-test.each([
-  ['while nobody writes', false],
-  ['in the middle of a block', true],
-])(
-  'tables that are restored %s to what they were before are given all that the log has, once',
-  async (_, isAmid) => {
+test.each(['while nobody writes', 'while a block is planned', 'between two tries of a block'])(
+  'tables that are restored %s to what they were before are given all that the log has, once, by no plan of before',
+  async (when) => {
     const table = new Table();
+    let [plannedFor, isByOldPlan] = ['', false];
     const restore = (): void => {
       table.rows.splice(4);
       table.name = 'restored';
     };
     await append(10);
     await consumeUntil(10, table);
-    if (!isAmid) restore();
+    if (when === 'while nobody writes') restore();
     await append(2);
+    table.beforeRow = () => {
+      isByOldPlan ||= plannedFor !== table.name;
+      if (when !== 'between two tries of a block' || table.name === 'restored') return;
+      restore();
+      throw new Unavailable('it is being restored');
+    };
     await consumeUntil(12, table, async (block) => {
-      if (isAmid) restore();
+      plannedFor = table.name;
+      if (when === 'while a block is planned' && table.name !== 'restored') restore();
       return block;
     });
+    table.beforeRow = () => {};
     await append(1);
     await consumeUntil(13, table);
     expect(table.rows.toSorted((a, b) => a - b)).toEqual(upTo(13));
+    expect(isByOldPlan).toBe(false);
   },
 );
+
+test('what was sent of a log that tables made anew have nothing of is verified to its end', async () => {
+  const table = new Table();
+  // More than a block takes.
+  for (let i = 0; i < 20; i++) await log.append(TOPIC, 0, [{ key: null, value: Buffer.alloc(990_000) }]);
+  await consumeUntil(20, table);
+  table.rows.splice(0);
+  table.name = 'made anew';
+  table.unverified.splice(0);
+  await consumeUntil(20, table);
+  await append(1);
+  await consumeUntil(21, table);
+  expect([table.rows, table.unverified]).toEqual([upTo(21), []]);
+});
 
 test('an insert whose answer was lost is not repeated', async () => {
   const table = new Table();

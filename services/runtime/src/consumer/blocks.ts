@@ -136,7 +136,7 @@ class BlockRun<Plan> {
 
   /**
    * The rows that the commits stand behind are not in tables that were restored, or made anew: what the log has is then read
-   * again from its begin. @throws OtherTables
+   * again from its beginning, as by a group without offsets. @throws OtherTables
    */
   async #checkTables(): Promise<void> {
     const { log, topic, tables, logger } = this.#options;
@@ -148,6 +148,7 @@ class BlockRun<Plan> {
     logger.warn('tables_are_others', { topic, partition, from: offset, to: startOffset });
     this.#writer = undefined;
     await this.#commit({ offset: startOffset });
+    this.#isCommitted = false;
     throw new OtherTables();
   }
 
@@ -284,8 +285,6 @@ class BlockRun<Plan> {
       this.#writer ??= await this.#retry(() => this.#options.openWriter(block.start));
       const writer = this.#writer;
       const plan = await this.#retry(() => writer.plan(block));
-      // Only now: it may have waited for ClickHouse, and has read counts, which are wrong where rows are missing.
-      await this.#checkTables();
       try {
         await this.#apply(writer, plan, verify);
         onWritten(block, startedAtMs);
@@ -317,6 +316,8 @@ class BlockRun<Plan> {
   async #apply(writer: BlockWriter<Plan>, plan: Plan, verify: boolean): Promise<void> {
     let mayBeThere = verify;
     await this.#retry(async () => {
+      // Before each try: ClickHouse may come back with other tables, in which the counts that the plan has read are wrong.
+      await this.#checkTables();
       const attempt = { verify: mayBeThere, confirm: () => this.#confirm() };
       mayBeThere = true;
       await writer.apply(plan, attempt);

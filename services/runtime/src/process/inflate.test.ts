@@ -1,5 +1,5 @@
 /** Small bodies in one call, and chunks that are freed before the collector comes. */
-import { brotliCompressSync, deflateSync, gzipSync, zstdCompressSync } from 'node:zlib';
+import { brotliCompressSync, deflateSync, gzipSync, inflateSync, zstdCompressSync } from 'node:zlib';
 import { expect, test } from 'vitest';
 import { giveBack, inflate, inflateSmall } from './inflate.ts';
 
@@ -19,6 +19,13 @@ test.each([
     expect(inflateSmall(Buffer.concat([small, Buffer.from('x')]), coding, BYTES.length)).toBeUndefined();
   },
 );
+
+test('a body of many blocks that hold nothing is left to a stream: it would hold the event loop for seconds', () => {
+  const blocks = Buffer.alloc(5 * 10_000, Buffer.from([0, 0, 0, 0xff, 0xff]));
+  const body = Buffer.concat([Buffer.from([0x78, 0x9c]), blocks, Buffer.from([3, 0, 0, 0, 0, 1])]);
+  expect(inflateSync(body)).toHaveLength(0);
+  expect(inflateSmall(body, 'deflate', 1)).toBeUndefined();
+});
 
 test('a body in brotli is never inflated in one call: a hundred bytes would hold the event loop', () => {
   expect(inflateSmall(brotliCompressSync(BYTES), 'br', BYTES.length)).toBeUndefined();
