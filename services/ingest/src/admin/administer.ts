@@ -139,7 +139,9 @@ function keptFor(patch: ProjectPatch, known: Project): RetentionDays | null {
   const days: RetentionDays = { ...asked, events, sessions, reports, links, uploads };
   const tooShort = outlivesSessions(days);
   if (tooShort !== undefined) throw refusal(problem('/retentionDays/sessions', 'field_invalid', tooShort));
-  return Object.values(days).every((each) => each === null) ? null : days;
+  const isNothingLeft = Object.values(days).every((each) => each === null);
+  // What only a later version knows is not among the values.
+  return isNothingLeft && Object.getOwnPropertySymbols(days).length === 0 ? null : days;
 }
 
 /** With its fields in one order, whatever order they came in, so that the same window is the same text. */

@@ -34,6 +34,9 @@ test('an operator’s changes keep what only the later version knows, and a rota
   expect(await later('project', projectId)).toMatchObject({ ...project, name: 'renamed' });
   await operations.patchProject({ retentionDays: { events: 20 } }, projectId);
   expect(await later('project', projectId)).toMatchObject({ retentionDays: { ...days, events: 20 } });
+  const none = { events: null, sessions: null, reports: null, links: null, uploads: null };
+  await operations.patchProject({ retentionDays: none }, projectId);
+  expect(await later('project', projectId)).toMatchObject({ retentionDays: { ...none, crashes: 7 } });
   await switches.replace(projectId, [{ action: 'reject', reason: 'a flood' }]);
   expect(await later('project', projectId)).toMatchObject({
     ...{ region: 'eu', retentionDays: { crashes: 7 }, switches: [{ reason: 'a flood' }] },

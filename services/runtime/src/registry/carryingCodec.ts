@@ -96,7 +96,7 @@ function carry(known: unknown, all: unknown): void {
   if (Array.isArray(known) && Array.isArray(all)) {
     for (const [i, one] of known.entries()) carry(one, all[i]);
   } else if (isRecord(known) && isRecord(all)) {
-    const unknown = Object.entries(all).filter(([name]) => !(name in known));
+    const unknown = Object.entries(all).filter(([name]) => !Object.hasOwn(known, name));
     if (unknown.length > 0) known[CARRIED] = Object.fromEntries(unknown);
     for (const [name, value] of Object.entries(known)) carry(value, all[name]);
   }
