@@ -34,7 +34,11 @@ const SAMPLE_MS = 100;
 export function sampleMemory(pid: number): MemorySampler {
   let highest = 0;
   const look = (): void => {
-    highest = Math.max(highest, memoryOf(pid).rssBytes);
+    try {
+      highest = Math.max(highest, memoryOf(pid).rssBytes);
+    } catch {
+      // A process that ends has no memory any more. Whoever asks it for something is told.
+    }
   };
   const timer = setInterval(look, SAMPLE_MS);
   return {

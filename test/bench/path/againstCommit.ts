@@ -60,6 +60,7 @@ export function verdict({ parentMicros, candidateMicros }: AgainstRow): string {
   const noise = Math.abs(one - other) / Math.min(one, other);
   if (!(noise <= MAX_NOISE)) return `inconclusive: the parent differs from itself by ${percent(noise)}`;
   const ratio = candidateMicros / ((one + other) / 2);
+  if (Math.abs(ratio - 1) <= noise) return `no difference beyond the noise of ${percent(noise)}`;
   return `${ratio.toFixed(2)} of the parent`;
 }
 

@@ -9,7 +9,7 @@ import { type Peer, startAfternoon, startCollector, startFloor } from '../peers/
 import { memoryOf } from '../processFigures.ts';
 import { checkOut, compareRow } from './againstCommit.ts';
 import { type BenchStack, startBenchStack } from './benchStack.ts';
-import { measureProjector, measureRow } from './measurePath.ts';
+import { measureProjector, measureRow, profileRows, warmUp } from './measurePath.ts';
 import type {
   AgainstResult,
   AgainstRow,
@@ -39,8 +39,7 @@ async function run(args: readonly string[]): Promise<void> {
   const options = pathOptions(args);
   const loadBefore = loadavg()[0] ?? 0;
   say('the broker starts');
-  const stack = await startBenchStack();
-  ending.defer(() => stack.stop());
+  const stack = await startBenchStack(ending);
   const facts = factsOf(stack, options, loadBefore);
   if (options.against === undefined) report(await besidePeers(stack, options, facts), options);
   else {
@@ -66,22 +65,26 @@ function finish(text: string, result: object, { json }: PathOptions): void {
 
 async function besidePeers(stack: BenchStack, options: PathOptions, run: RunFacts): Promise<PathResult> {
   say('the servers start');
-  const own = { root: OWN_TREE, name: 'questlog', isInspected: options.isProfiled };
-  const questlog = started(await startQuestlog(stack, own));
-  const ground = { brokers: stack.engines.brokers, partitions: PARTITIONS, folder: stack.folder };
-  const peers: Peer[] = [questlog, started(await startAfternoon(ground)), started(await startFloor())];
+  const questlog = await startQuestlog(stack, { root: OWN_TREE, name: 'questlog' });
+  const ground = { ...stack, brokers: stack.engines.brokers, partitions: PARTITIONS };
+  const peers: Peer[] = [questlog, await startAfternoon(ground), await startFloor(ground)];
   say('the Collector is built where it is not there yet, and starts');
-  const collector = await startCollector(ground).then(started).catch(messageOf);
+  const collector = await startCollector(ground).catch(messageOf);
   if (typeof collector !== 'string') peers.push(collector);
   const facts: PeerFacts[] = peers.map(({ name, version, pid }) => {
     return { name, version, restBytes: memoryOf(pid).rssBytes };
   });
   if (typeof collector === 'string') facts.push({ name: 'collector', version: '', absent: collector });
 
-  const rows: RowFigures[] = [];
   const bench = { stack, options, say };
+  await warmUp(bench, peers, questlog, options.shapes);
+  const rows: RowFigures[] = [];
   for (const shape of options.shapes) rows.push(await measureRow(bench, peers, questlog, shape));
-  return { run, peers: facts, rows, projector: await measureProjector(bench, questlog) };
+  const profiles = options.isProfiled ? await profileRows(bench, questlog, rows) : rows;
+  const projector = await measureProjector(bench, questlog).catch((error: unknown) => {
+    return { absent: messageOf(error) };
+  });
+  return { run, peers: facts, rows: profiles, projector };
 }
 
 async function besideCommit(
@@ -92,19 +95,12 @@ async function besideCommit(
 ): Promise<AgainstResult> {
   const before = checkOut(commit, stack.folder);
   say('the servers start');
-  const isInspected = false;
-  const parent = started(await startQuestlog(stack, { root: before.root, name: 'parent', isInspected }));
-  const candidate = started(await startQuestlog(stack, { root: OWN_TREE, name: 'candidate', isInspected }));
+  const parent = await startQuestlog(stack, { root: before.root, name: 'parent' });
+  const candidate = await startQuestlog(stack, { root: OWN_TREE, name: 'candidate' });
   const rows: AgainstRow[] = [];
   const bench = { stack, options, say };
   for (const shape of options.shapes) rows.push(await compareRow(bench, parent, candidate, shape));
   return { run, parent: before.commit, candidate: candidate.version, rows };
-}
-
-/** Ends it with the bench. */
-function started<T extends Peer>(peer: T): T {
-  ending.defer(() => peer.stop());
-  return peer;
 }
 
 /** One line: on a terminal the next one takes its place. */

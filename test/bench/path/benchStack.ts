@@ -18,36 +18,35 @@ export interface BenchStack {
   readonly clickhousePid: number;
   /** Bytes of the broker's log in topics whose names begin so. */
   brokerBytes(topics: string): number;
-  stop(): Promise<void>;
+  /** What starts on it ends with it, and is told to it before it starts. */
+  readonly ending: AsyncDisposableStack;
 }
 
-/** @throws with what the stack says; then nothing of it is left. */
-export async function startBenchStack(): Promise<BenchStack> {
+/** Ends with `ending`, whatever becomes of its start. @throws with what the stack says. */
+export async function startBenchStack(ending: AsyncDisposableStack): Promise<BenchStack> {
   const folder = mkdtempSync(join(tmpdir(), 'questlog-bench-'));
-  const stop = async (): Promise<void> => {
+  ending.defer(() => rmSync(folder, { recursive: true, force: true }));
+  const started = stack(folder, 'up', '--brokers', '1');
+  ending.defer(async () => {
+    // A start under way may not have told yet what it has started.
+    await started.catch(() => {});
     await stack(folder, 'down');
-    rmSync(folder, { recursive: true, force: true });
+  });
+  const told = await started;
+  const status = await stack(folder, 'status');
+  const value = (name: string): string => new RegExp(`^${name}=(.+)$`, 'm').exec(told)?.[1] ?? '';
+  return {
+    engines: {
+      brokers: value('KAFKA_BROKERS'),
+      registryUrl: value('SCHEMA_REGISTRY_URL'),
+      clickhouseUrl: value('CLICKHOUSE_URL'),
+    },
+    folder,
+    kafkaVersion: kafkaVersion(),
+    clickhousePid: Number(/^clickhouse (\d+) /m.exec(status)?.[1]),
+    brokerBytes: (topics) => segmentBytes(join(folder, 'stack', 'cluster', 'broker-1', 'log'), topics),
+    ending,
   };
-  try {
-    const told = await stack(folder, 'up', '--brokers', '1');
-    const status = await stack(folder, 'status');
-    const value = (name: string): string => new RegExp(`^${name}=(.+)$`, 'm').exec(told)?.[1] ?? '';
-    return {
-      engines: {
-        brokers: value('KAFKA_BROKERS'),
-        registryUrl: value('SCHEMA_REGISTRY_URL'),
-        clickhouseUrl: value('CLICKHOUSE_URL'),
-      },
-      folder,
-      kafkaVersion: kafkaVersion(),
-      clickhousePid: Number(/^clickhouse (\d+) /m.exec(status)?.[1]),
-      brokerBytes: (topics) => segmentBytes(join(folder, 'stack', 'cluster', 'broker-1', 'log'), topics),
-      stop,
-    };
-  } catch (error) {
-    await stop();
-    throw error;
-  }
 }
 
 /** Of the segments alone: their indexes are as long as they may ever become. */

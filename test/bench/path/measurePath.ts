@@ -12,7 +12,7 @@ import { requestOf } from './rawHttp.ts';
 
 export interface PathBench {
   readonly stack: BenchStack;
-  readonly options: Pick<PathOptions, 'seconds' | 'isProfiled'>;
+  readonly options: Pick<PathOptions, 'seconds'>;
   /** One line of progress. */
   say(line: string): void;
 }
@@ -26,6 +26,17 @@ const WARM_UP_MS = { closed: 3_000, open: 1_000 };
 const OPEN_SHARE = 0.5;
 const PROJECTED: Shape = { events: 500, connections: 8 };
 
+/** A round over all peers, whose figures are not kept: the first row would be another process's than the later ones. */
+export async function warmUp(
+  bench: PathBench,
+  peers: readonly Peer[],
+  questlog: QuestlogPeer,
+  shapes: readonly Shape[],
+): Promise<void> {
+  const say = (line: string): void => bench.say(`warms up: ${line}`);
+  for (const shape of shapes.slice(0, 1)) await measureCosts({ ...bench, say }, peers, questlog, shape);
+}
+
 /** @param questlog one of the peers. */
 export async function measureRow(
   bench: PathBench,
@@ -33,11 +44,7 @@ export async function measureRow(
   questlog: QuestlogPeer,
   shape: Shape,
 ): Promise<RowFigures> {
-  const costs = new Map<Peer, CostFigures>();
-  for (const peer of peers) {
-    bench.say(`${nameOf(shape)}: ${peer.name} at full speed`);
-    costs.set(peer, await measureCost(bench, peer, targetOf(bench, peer, questlog, shape), shape));
-  }
+  const costs = await measureCosts(bench, peers, questlog, shape);
   const slowest = Math.min(...[...costs.values()].map(({ requestsPerSecond }) => requestsPerSecond));
   const openPerSecond = Math.max(1, Math.floor(slowest * OPEN_SHARE));
   const figures: [string, PeerFigures][] = [];
@@ -49,10 +56,22 @@ export async function measureRow(
     );
     figures.push([peer.name, { closed, open }]);
   }
-  const row = { ...shape, openPerSecond, peers: Object.fromEntries(figures) };
-  if (questlog.inspectorUrl === undefined) return row;
-  bench.say(`${nameOf(shape)}: the profile`);
-  return { ...row, profile: await profileOf(bench, questlog, questlog.inspectorUrl, shape) };
+  return { ...shape, openPerSecond, peers: Object.fromEntries(figures) };
+}
+
+/** Behind all figures: an open inspector costs. */
+export async function profileRows(
+  bench: PathBench,
+  questlog: QuestlogPeer,
+  rows: readonly RowFigures[],
+): Promise<RowFigures[]> {
+  const inspectorUrl = await questlog.inspect();
+  const profiles: RowFigures[] = [];
+  for (const row of rows) {
+    bench.say(`${nameOf(row)}: the profile`);
+    profiles.push({ ...row, profile: await profileOf(bench, questlog, inspectorUrl, row) });
+  }
+  return profiles;
 }
 
 /** What Questlog alone costs, at full speed. */
@@ -87,18 +106,32 @@ export async function measureProjector(bench: PathBench, questlog: QuestlogPeer)
   };
 }
 
+async function measureCosts(
+  bench: PathBench,
+  peers: readonly Peer[],
+  questlog: QuestlogPeer,
+  shape: Shape,
+): Promise<Map<Peer, CostFigures>> {
+  const costs = new Map<Peer, CostFigures>();
+  for (const peer of peers) {
+    bench.say(`${nameOf(shape)}: ${peer.name} at full speed`);
+    costs.set(peer, await measureCost(bench, peer, targetOf(bench, peer, questlog, shape), shape));
+  }
+  return costs;
+}
+
 async function measureCost(
   { stack }: PathBench,
   { pid, topics }: Peer,
   target: Target,
   { events }: Shape,
 ): Promise<CostFigures> {
-  const memory = sampleMemory(pid);
   const sample = () => ({
     cpuMicros: cpuMicrosOf(pid),
     logBytes: topics === undefined ? 0 : stack.brokerBytes(topics),
   });
   let [before, after] = [sample(), sample()];
+  const memory = sampleMemory(pid);
   const load = await closedLoad(
     target,
     () => {
@@ -108,9 +141,8 @@ async function measureCost(
     () => {
       after = sample();
     },
-  );
+  ).finally(() => memory.stop());
   const rssBytes = memory.highestSinceAsked();
-  memory.stop();
   const acknowledged = load.answered * events;
   const logBytesPerEvent = (after.logBytes - before.logBytes) / acknowledged;
   return {

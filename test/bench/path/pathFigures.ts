@@ -7,7 +7,12 @@ export interface PathResult {
   readonly run: RunFacts;
   readonly peers: readonly PeerFacts[];
   readonly rows: readonly RowFigures[];
-  readonly projector: ProjectorFigures;
+  readonly projector: ProjectorFigures | NotMeasured;
+}
+
+export interface NotMeasured {
+  /** Why. */
+  readonly absent: string;
 }
 
 export interface RunFacts {

@@ -1,7 +1,7 @@
 /** Loads a server: closed, where each connection waits for its answer, and open, where requests are due whatever was answered. */
 import { percentile } from '../load/loadPhases.ts';
 import { due } from '../pace.ts';
-import { RawConnection } from './rawHttp.ts';
+import { BROKEN, RawConnection } from './rawHttp.ts';
 
 export interface Target {
   readonly url: string;
@@ -28,6 +28,7 @@ export interface OpenFigures {
   readonly p99Ms: number;
   readonly p999Ms: number;
   readonly refused: number;
+  /** Never sent or never answered, also where a connection broke. */
   readonly timedOut: number;
 }
 
@@ -50,45 +51,60 @@ export async function closedLoad(target: Target, begin: () => void, end: () => v
       if (!isOver) sendOn(lane);
     });
   };
-  for (const lane of lanes) sendOn(lane);
-  await due(performance.now() + target.warmUpMs);
-  begin();
-  const [before, startedAtMs] = [{ ...count }, performance.now()];
-  await due(startedAtMs + target.forMs);
-  end();
-  const [after, tookMs] = [{ ...count }, performance.now() - startedAtMs];
-  isOver = true;
-  const timedOut = await inFlight.left(TIMED_OUT_AFTER_MS);
-  for (const lane of lanes) lane.close();
-  return {
-    answered: after.answered - before.answered,
-    refused: after.refused - before.refused,
-    timedOut,
-    tookMs,
-  };
+  try {
+    for (const lane of lanes) sendOn(lane);
+    await due(performance.now() + target.warmUpMs);
+    begin();
+    const [before, startedAtMs] = [{ ...count }, performance.now()];
+    await due(startedAtMs + target.forMs);
+    end();
+    const [after, tookMs] = [{ ...count }, performance.now() - startedAtMs];
+    isOver = true;
+    const timedOut = await inFlight.left(TIMED_OUT_AFTER_MS);
+    return {
+      answered: after.answered - before.answered,
+      refused: after.refused - before.refused,
+      timedOut,
+      tookMs,
+    };
+  } finally {
+    isOver = true;
+    for (const lane of lanes) lane.close();
+  }
 }
 
 /**
  * Requests are due at a fixed rate, whatever the server does. A latency counts from the instant at which its request was
  * due, also where no connection was free then: a server that stops for a second is slow for all that came in that second.
+ * One without an answer was at least as slow as it was waited for.
  */
-export async function openLoad(target: Target, perSecond: number): Promise<OpenFigures> {
+export async function openLoad(
+  target: Target,
+  perSecond: number,
+  answeredWithinMs = TIMED_OUT_AFTER_MS,
+): Promise<OpenFigures> {
   const millis: number[] = [];
   const inFlight = new InFlight();
+  /** When each of them was due. */
+  const unanswered = new Set<number>();
   let refused = 0;
-  const startedAtMs = performance.now();
-  const measuredFromMs = startedAtMs + target.warmUpMs;
   const free = Array.from({ length: target.connections }, () => new RawConnection(target.url));
   const lanes = [...free];
+  await Promise.all(lanes.map((lane) => lane.connect()));
+  const startedAtMs = performance.now();
+  const measuredFromMs = startedAtMs + target.warmUpMs;
   const waiting: { dueAtMs: number; request: Buffer }[] = [];
   const sendWaiting = (): void => {
     while (free.length > 0 && waiting.length > 0) {
       const [lane, sent] = [free.shift(), waiting.shift()];
       if (lane === undefined || sent === undefined) return;
       lane.send(sent.request, (status) => {
-        if (sent.dueAtMs >= measuredFromMs) {
-          millis.push(performance.now() - sent.dueAtMs);
-          if (status !== target.status) refused++;
+        if (status !== BROKEN) {
+          unanswered.delete(sent.dueAtMs);
+          if (sent.dueAtMs >= measuredFromMs) {
+            millis.push(performance.now() - sent.dueAtMs);
+            if (status !== target.status) refused++;
+          }
         }
         inFlight.take();
         free.push(lane);
@@ -102,19 +118,22 @@ export async function openLoad(target: Target, perSecond: number): Promise<OpenF
     // A timer may be early by a part of a millisecond.
     while (dueAtMs > performance.now()) await due(dueAtMs);
     inFlight.add();
+    unanswered.add(dueAtMs);
     waiting.push({ dueAtMs, request: requestAt(target, i) });
     sendWaiting();
   }
-  const timedOut = await inFlight.left(TIMED_OUT_AFTER_MS);
+  await inFlight.left(answeredWithinMs);
   waiting.length = 0;
   for (const lane of lanes) lane.close();
+  const left = [...unanswered].filter((dueAtMs) => dueAtMs >= measuredFromMs);
+  for (const dueAtMs of left) millis.push(performance.now() - dueAtMs);
   millis.sort((a, b) => a - b);
   const [p50Ms, p99Ms, p999Ms] = [
     percentile(millis, 0.5),
     percentile(millis, 0.99),
     percentile(millis, 0.999),
   ];
-  return { p50Ms, p99Ms, p999Ms, refused, timedOut };
+  return { p50Ms, p99Ms, p999Ms, refused, timedOut: left.length };
 }
 
 function requestAt({ requests }: Target, i: number): Buffer {

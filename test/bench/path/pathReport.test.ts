@@ -16,11 +16,34 @@ test('--check fails where nothing was acknowledged', () => {
   expect(judge(aResult({ questlog: Number.NaN, collector: 1 })).failures).toHaveLength(1);
 });
 
+test('a row is not judged where the Collector acknowledged nothing, or not all that it was sent', () => {
+  for (const collector of [Number.POSITIVE_INFINITY, Number.NaN]) {
+    expect(judge(aResult({ questlog: 9, collector }))).toEqual({
+      failures: [],
+      notJudged: ['500x8: the Collector acknowledged nothing'],
+    });
+  }
+  expect(judge(aResult({ questlog: 9, collector: 1 }, { refused: 1 }))).toEqual({
+    failures: [],
+    notJudged: ['500x8: requests were refused or timed out'],
+  });
+});
+
+test('a projector that was not measured costs none of the other figures', () => {
+  const result = { ...aResult({ questlog: 1 }), projector: { absent: 'not within 180000 ms' } };
+  expect(pathReport(result)).toContain('The projector: not measured: not within 180000 ms.');
+});
+
 test('a row is not judged without the Collector, and the table says why it is not here', () => {
   const result = aResult({ questlog: 9 });
   const reason = 'there is no Go to build it with';
   expect(judge(result)).toEqual({ failures: [], notJudged: [`500x8: there is no Collector: ${reason}`] });
   expect(pathReport(result)).toContain(`- Collector: not here: ${reason}`);
+});
+
+test('a difference that the parent has from itself is none', () => {
+  const row = { events: 1, connections: 64, parentMicros: [98, 102], candidateMicros: 97 } as const;
+  expect(verdict(row)).toBe('no difference beyond the noise of 4.1 %');
 });
 
 test('nothing is said of a change where its parent differs from itself by more than 5 %', () => {
@@ -30,9 +53,9 @@ test('nothing is said of a change where its parent differs from itself by more t
   expect(verdict({ ...shape, parentMicros: [98, 102], candidateMicros: 50 })).toBe('0.50 of the parent');
 });
 
-function aResult(micros: Partial<Record<PeerName, number>>): PathResult {
+function aResult(micros: Partial<Record<PeerName, number>>, { refused = 0 } = {}): PathResult {
   const figures = (cpuMicrosPerEvent: number): PeerFigures => ({
-    closed: { cpuMicrosPerEvent, requestsPerSecond: 10, rssBytes: 1, refused: 0, timedOut: 0 },
+    closed: { cpuMicrosPerEvent, requestsPerSecond: 10, rssBytes: 1, refused, timedOut: 0 },
     open: { p50Ms: 1, p99Ms: 1, p999Ms: 1, refused: 0, timedOut: 0 },
   });
   const absent = { name: 'collector', version: '', absent: 'there is no Go to build it with' } as const;

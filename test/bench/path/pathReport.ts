@@ -66,11 +66,16 @@ export function judge({ rows, peers }: PathResult): Judged {
   const failures: string[] = [];
   const notJudged: string[] = [];
   for (const row of rows) {
-    const [toReach, ratio] = [TO_REACH[nameOf(row)], ratioTo('collector', row)];
-    if (toReach === undefined) notJudged.push(`${nameOf(row)}: nothing is to be reached there`);
-    else if (ratio === undefined) notJudged.push(`${nameOf(row)}: there is no Collector: ${absent}`);
+    const { questlog, collector } = row.peers;
+    const [name, toReach, ratio] = [nameOf(row), TO_REACH[nameOf(row)], ratioTo('collector', row)];
+    if (!hasFigure(questlog)) failures.push(`${name}: Questlog acknowledged nothing`);
+    else if (toReach === undefined) notJudged.push(`${name}: nothing is to be reached there`);
+    else if (collector === undefined) notJudged.push(`${name}: there is no Collector: ${absent}`);
+    else if (ratio === undefined) notJudged.push(`${name}: the Collector acknowledged nothing`);
+    else if ([questlog, collector].some(isShort))
+      notJudged.push(`${name}: requests were refused or timed out`);
     else if (!(ratio <= toReach * LEEWAY)) {
-      failures.push(`${nameOf(row)}: ${ratio.toFixed(2)} times the Collector; ${toReach} is to be reached`);
+      failures.push(`${name}: ${ratio.toFixed(2)} times the Collector; ${toReach} is to be reached`);
     }
   }
   return { failures, notJudged };
@@ -107,7 +112,7 @@ function costTable({ rows }: PathResult): string {
       rows.map((row) => [
         titleOf(row),
         ...NAMES.map((name) => micros(row.peers[name]?.closed.cpuMicrosPerEvent)),
-        ...others.map((name) => ratioTo(name, row)?.toFixed(2) ?? 'not here'),
+        ...others.map((name) => ratioTo(name, row)?.toFixed(2) ?? '–'),
         TO_REACH[nameOf(row)]?.toString() ?? '–',
       ]),
     ),
@@ -128,7 +133,8 @@ function requestTable(rows: readonly RowFigures[]): string {
   ];
   return [
     'At full speed, and at a fixed rate, the same for all: half of what the slowest took. Latencies count from the instant',
-    'at which a request was due.',
+    'at which a request was due, and one without an answer counts as long as it was waited for. They are up to 1 ms longer',
+    'than the server took: the timer that sends has that grain.',
     '',
     table(
       [
@@ -153,6 +159,7 @@ function requestTable(rows: readonly RowFigures[]): string {
 }
 
 function projectorLine({ projector }: PathResult): string {
+  if ('absent' in projector) return `The projector: not measured: ${projector.absent}.`;
   const { events, cpuMicrosPerEvent, clickhouseMicrosPerEvent } = projector;
   const of = `${grouped(events)} events of 500 × 8`;
   return `The projector: ${micros(cpuMicrosPerEvent)} µs an event, and ClickHouse ${micros(clickhouseMicrosPerEvent)} µs (${of}).`;
@@ -165,9 +172,20 @@ function profileTable(profile: readonly ProfileEntry[]): string {
   );
 }
 
+/** Undefined where one of them has no figure. */
 function ratioTo(name: PeerName, { peers }: RowFigures): number | undefined {
   const [own, other] = [peers.questlog, peers[name]];
-  return own && other && own.closed.cpuMicrosPerEvent / other.closed.cpuMicrosPerEvent;
+  if (!hasFigure(own) || !hasFigure(other)) return undefined;
+  return own.closed.cpuMicrosPerEvent / other.closed.cpuMicrosPerEvent;
+}
+
+function hasFigure(figures: PeerFigures | undefined): figures is PeerFigures {
+  return Number.isFinite(figures?.closed.cpuMicrosPerEvent);
+}
+
+/** Its figure holds work whose events were not acknowledged. */
+function isShort({ closed }: PeerFigures): boolean {
+  return closed.refused + closed.timedOut > 0;
 }
 
 function titleOf({ events, connections }: { events: number; connections: number }): string {

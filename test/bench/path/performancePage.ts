@@ -27,7 +27,8 @@ and one Kafka broker with acks of all. What is compared is the CPU of the proces
   one message a request. It checks nothing, and answers two bytes. Its builder makes it, which needs Go.`,
   `\`--rows 500x8,1x64\` and \`--seconds 5\` shorten a run, \`--profile\` profiles Questlog in each row, \`--check\` fails where a ratio to
 the Collector is more than 10 % past what is to be reached. \`--against COMMIT\` measures that commit, this tree, and the commit again, without
-the others: where the commit differs from itself by more than 5 %, the machine was too busy, and the verdict is "inconclusive".`,
+the others: where the commit differs from itself by more than 5 %, the machine was too busy, and the verdict is "inconclusive". A
+difference that is no larger than the commit's from itself is none.`,
 ];
 
 function figuresOf(result: PathResult): string[] {

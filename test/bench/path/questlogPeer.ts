@@ -1,22 +1,22 @@
 /** Questlog as the bench runs it: the ingest of a source tree as a process of its own, and a projector behind it. */
-import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
+import { execFileSync } from 'node:child_process';
 import { mkdirSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { aProject, eventually, type Reached } from '../../e2e/builders.ts';
 import { clusterEnvironment } from '../../e2e/cluster.ts';
-import { collectOutput, end, ownEnvironment, ready, send } from '../../e2e/product.ts';
+import { collectOutput, type Output, ownEnvironment, ready, send } from '../../e2e/product.ts';
 import { openConnections } from '../connections.ts';
 import { registerSessions } from '../load/loadPhases.ts';
-import type { Peer } from '../peers/peer.ts';
+import { type Peer, spawnFor } from '../peers/peer.ts';
 import type { BenchStack } from './benchStack.ts';
 
 export const OWN_TREE = fileURLToPath(new URL('../../..', import.meta.url)).replace(/\/$/, '');
 
 export interface QuestlogPeer extends Peer {
   readonly sessions: readonly string[];
-  /** Where its inspector listens, if it was asked for. */
-  readonly inspectorUrl: string | undefined;
+  /** Opens its inspector, for good. @returns where it listens. */
+  inspect(): Promise<string>;
   /** Resolves when it is ready. @returns its process id; it ends with the ingest. */
   startProjector(): Promise<number>;
   /** Resolves when ClickHouse has every event. @returns how many there are. */
@@ -28,12 +28,12 @@ export interface QuestlogOptions {
   readonly root: string;
   /** A deployment's name: its topics and its database. */
   readonly name: string;
-  readonly isInspected: boolean;
 }
 
 const ADMIN_TOKEN = 'qla_of_the_bench_and_long_enough';
 const READY_WITHIN_MS = 180_000;
 const CAUGHT_UP_WITHIN_MS = 180_000;
+const INSPECTED_WITHIN_MS = 10_000;
 const QUOTA = 1_000_000_000;
 const SESSIONS = 1_000;
 const SESSION_CONNECTIONS = 16;
@@ -49,39 +49,29 @@ export async function startQuestlog(stack: BenchStack, options: QuestlogOptions)
     QUESTLOG_PORT: '0',
     QUESTLOG_ADMIN_PORT: '0',
   };
-  const children: ChildProcess[] = [];
-  const stop = async (): Promise<void> => {
-    await Promise.all(children.map((child) => end(child, 'SIGTERM')));
+  const start = (service: 'ingest' | 'projector') => startService(stack.ending, service, options.root, env);
+  const { pid, reached, baseUrl, output } = await start('ingest');
+  const project = await aProject(reached, { revision: 'A', monthlySoftQuota: QUOTA });
+  const connections = openConnections(baseUrl, project.token, SESSION_CONNECTIONS);
+  const sessions = await registerSessions(connections, SESSIONS);
+  connections.close();
+  return {
+    ...{ name: 'questlog', version: versionOf(options.root), pid, status: 201, sessions },
+    ...{ url: `${baseUrl}/v1/ingest/events`, token: project.token, topics: `${options.name}.` },
+    bodyOf: (batch) => batch,
+    inspect: async () => {
+      process.kill(pid, 'SIGUSR1');
+      const url = async () => /Debugger listening on (ws:\S+)/.exec(output.stderr)?.[1];
+      return (await eventually(url, Boolean, INSPECTED_WITHIN_MS)) ?? '';
+    },
+    startProjector: async () => (await start('projector')).pid,
+    // The quota is answered once the projection has passed the log's end as it was.
+    caughtUp: async () => {
+      const quota = () => project.get('/v1/quota');
+      const answer = await eventually(quota, ({ status }) => status === 200, CAUGHT_UP_WITHIN_MS);
+      return answer.json().used;
+    },
   };
-  try {
-    const ingest = await startService('ingest', options, env);
-    children.push(ingest.child);
-    const { reached, baseUrl } = ingest;
-    const project = await aProject(reached, { revision: 'A', monthlySoftQuota: QUOTA });
-    const connections = openConnections(baseUrl, project.token, SESSION_CONNECTIONS);
-    const sessions = await registerSessions(connections, SESSIONS);
-    connections.close();
-    return {
-      ...{ name: 'questlog', version: versionOf(options.root), pid: ingest.child.pid ?? 0, status: 201 },
-      ...{ url: `${baseUrl}/v1/ingest/events`, token: project.token, topics: `${options.name}.` },
-      ...{ sessions, stop, inspectorUrl: ingest.inspectorUrl },
-      bodyOf: (batch) => batch,
-      startProjector: async () => {
-        const { child } = await startService('projector', { ...options, isInspected: false }, env);
-        children.push(child);
-        return child.pid ?? 0;
-      },
-      // The quota is answered once the projection has passed the log's end as it was.
-      caughtUp: async () => {
-        const quota = () => project.get('/v1/quota');
-        const answer = await eventually(quota, ({ status }) => status === 200, CAUGHT_UP_WITHIN_MS);
-        return answer.json().used;
-      },
-    };
-  } catch (error) {
-    await stop();
-    throw error;
-  }
 }
 
 /** The commit of a tree, and whether it has changes beside. */
@@ -96,23 +86,22 @@ function versionOf(root: string): string {
 }
 
 interface StartedService {
-  readonly child: ChildProcess;
+  readonly pid: number;
   readonly baseUrl: string;
   readonly reached: Reached;
-  readonly inspectorUrl: string | undefined;
+  readonly output: Output;
 }
 
 async function startService(
+  ending: AsyncDisposableStack,
   service: 'ingest' | 'projector',
-  { root, isInspected }: QuestlogOptions,
+  root: string,
   env: Readonly<Record<string, string>>,
 ): Promise<StartedService> {
   const entry = join(root, 'services/standalone/src/main.ts');
-  const inspect = isInspected ? ['--inspect=127.0.0.1:0'] : [];
-  const child = spawn(process.execPath, [...inspect, entry, service], {
-    env: { ...ownEnvironment(), ...env },
-    stdio: ['ignore', 'pipe', 'pipe'],
-  });
+  // The inspector is open from SIGUSR1 on alone: it would cost in the figures.
+  const args = ['--inspect-port=127.0.0.1:0', entry, service];
+  const child = spawnFor(ending, process.execPath, args, { ...ownEnvironment(), ...env });
   const output = collectOutput(child);
   await ready(child, output, READY_WITHIN_MS);
   const urlOf = (what: string): string =>
@@ -122,6 +111,5 @@ async function startService(
     request: (method, path, options) => send(baseUrl + path, method, '', options),
     admin: (method, path, body) => send(adminUrl + path, method, ADMIN_TOKEN, { body }),
   };
-  const inspectorUrl = /Debugger listening on (ws:\S+)/.exec(output.stderr)?.[1];
-  return { child, baseUrl, reached, inspectorUrl };
+  return { pid: child.pid ?? 0, baseUrl, reached, output };
 }

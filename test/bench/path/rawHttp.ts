@@ -32,6 +32,13 @@ export class RawConnection {
     this.#url = new URL(url);
   }
 
+  /** Resolves when the connection stands; where it cannot, the first request tells. */
+  async connect(): Promise<void> {
+    const socket = this.#open();
+    this.#socket = socket;
+    await new Promise<void>((resolve) => socket.once('connect', resolve).once('close', () => resolve()));
+  }
+
   /** One at a time. @param onAnswer called once with its status, or with `BROKEN`. */
   send(request: Buffer, onAnswer: (status: number) => void): void {
     this.#onAnswer = onAnswer;

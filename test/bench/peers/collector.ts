@@ -18,15 +18,17 @@ const BUILT_WITHIN_MS = 1_200_000;
 
 export const COLLECTOR_VERSION = `OpenTelemetry Collector ${VERSION}`;
 
-/** @returns the path of the program. @throws with the reason where it cannot be built. */
-export async function provideCollector(): Promise<string> {
+/** @returns the path of the program. @throws with the reason where it cannot be built, or where the bench ends before. */
+export async function provideCollector(ending: AsyncDisposableStack): Promise<string> {
   const folder = fileURLToPath(new URL(`../../../node_modules/.cache/${NAME}-${VERSION}`, import.meta.url));
   const program = join(folder, NAME);
   if (existsSync(program)) return program;
   if (spawnSync('go', ['version']).status !== 0) throw new Error('there is no Go to build it with');
   const unfinished = `${folder}.${process.pid}`;
+  const interrupted = new AbortController();
+  ending.defer(() => interrupted.abort());
   try {
-    await build(unfinished);
+    await build(unfinished, interrupted.signal);
     renameSync(unfinished, folder);
   } catch (error) {
     const said = (error as { stderr?: string }).stderr?.trim().split('\n').at(-1);
@@ -37,9 +39,9 @@ export async function provideCollector(): Promise<string> {
   return program;
 }
 
-async function build(folder: string): Promise<void> {
+async function build(folder: string, signal: AbortSignal): Promise<void> {
   const run = promisify(execFile);
-  const bounds = { timeout: BUILT_WITHIN_MS, maxBuffer: 64 * 1024 * 1024 };
+  const bounds = { signal, timeout: BUILT_WITHIN_MS, maxBuffer: 64 * 1024 * 1024 };
   mkdirSync(folder, { recursive: true });
   await run('go', ['install', BUILDER], { ...bounds, env: { ...process.env, GOBIN: folder } });
   const list = join(folder, 'builder.yaml');

@@ -1,11 +1,10 @@
 /** What the bench measures side by side: servers that take the same events over HTTP, each a process of its own. */
 import { type ChildProcess, spawn } from 'node:child_process';
-import { once } from 'node:events';
 import { readFileSync, writeFileSync } from 'node:fs';
-import { type AddressInfo, createServer } from 'node:net';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { kafkaClient } from '@questlog/runtime/log/kafka/client/kafkaClient';
+import { freePorts } from '@questlog/runtime/log/kafka/testing/brokerProcess';
 import { silentLogger } from '@questlog/runtime/process/logger';
 import { eventually } from '../../e2e/builders.ts';
 import { collectOutput, end, type Output } from '../../e2e/product.ts';
@@ -26,7 +25,6 @@ export interface Peer {
   readonly topics?: string;
   /** The body of a request, of what Questlog takes. */
   bodyOf(batch: Buffer): Buffer;
-  stop(): Promise<void>;
 }
 
 /** Where and with what the peers start. */
@@ -36,6 +34,8 @@ export interface PeerGround {
   readonly partitions: number;
   /** For their files; it outlives them. */
   readonly folder: string;
+  /** They end with it. */
+  readonly ending: AsyncDisposableStack;
 }
 
 const TOKEN = 'a_token_of_the_bench';
@@ -45,25 +45,25 @@ export async function startAfternoon(ground: PeerGround): Promise<Peer> {
   const topic = 'afternoon';
   await createTopic(ground, topic);
   const libraries = ['koa', '@koa/router', 'koa-bodyparser', 'kafkajs'].map(versionOf).join(', ');
-  const started = await startOnNode('afternoon.ts', [ground.brokers, topic, TOKEN]);
+  const started = await startOnNode(ground, 'afternoon.ts', [ground.brokers, topic, TOKEN]);
   const path = '/v1/ingest/events';
   return { name: 'afternoon', version: libraries, topics: topic, ...started, url: started.url + path };
 }
 
-export async function startFloor(): Promise<Peer> {
-  const started = await startOnNode('floor.ts', []);
+export async function startFloor(ground: PeerGround): Promise<Peer> {
+  const started = await startOnNode(ground, 'floor.ts', []);
   return { name: 'floor', version: `node:http of Node ${process.versions.node}`, ...started };
 }
 
 /** @throws with the reason where it cannot be built or does not start. */
 export async function startCollector(ground: PeerGround): Promise<Peer> {
-  const program = await provideCollector();
+  const program = await provideCollector(ground.ending);
   const topic = 'collector';
   await createTopic(ground, topic);
-  const port = await freePort();
+  const [port = 0] = await freePorts(1);
   const settings = join(ground.folder, 'collector.json');
   writeFileSync(settings, collectorSettings(ground.brokers, topic, port));
-  const child = spawn(program, ['--config', settings], { stdio: ['ignore', 'pipe', 'pipe'] });
+  const child = spawnFor(ground.ending, program, ['--config', settings]);
   const output = collectOutput(child);
   const url = `http://127.0.0.1:${port}/v1/logs`;
   const isUp = async (): Promise<boolean> => {
@@ -73,9 +73,24 @@ export async function startCollector(ground: PeerGround): Promise<Peer> {
   await readyOrEnded(child, output, isUp);
   return {
     ...{ name: 'collector', version: COLLECTOR_VERSION, url, topics: topic, token: TOKEN, status: 200 },
-    ...processOf(child),
+    pid: child.pid ?? 0,
     bodyOf: otlpOf,
   };
+}
+
+/** Ends with `ending`, which is told first: nothing starts that an interrupted bench would leave behind. */
+export function spawnFor(
+  ending: AsyncDisposableStack,
+  program: string,
+  args: readonly string[],
+  env: NodeJS.ProcessEnv = process.env,
+): ChildProcess {
+  let child: ChildProcess | undefined;
+  ending.defer(async () => {
+    if (child !== undefined) await end(child, 'SIGTERM');
+  });
+  child = spawn(program, args, { env, stdio: ['ignore', 'pipe', 'pipe'] });
+  return child;
 }
 
 /** The version of an installed package, with its name. */
@@ -86,21 +101,21 @@ function versionOf(name: string): string {
 }
 
 /** A peer beside this file, which tells its port. */
-async function startOnNode(file: string, args: readonly string[]): Promise<Omit<Peer, 'name' | 'version'>> {
+async function startOnNode(
+  { ending }: PeerGround,
+  file: string,
+  args: readonly string[],
+): Promise<Omit<Peer, 'name' | 'version'>> {
   const path = fileURLToPath(new URL(file, import.meta.url));
-  const child = spawn(process.execPath, [path, ...args], { stdio: ['ignore', 'pipe', 'pipe'] });
+  const child = spawnFor(ending, process.execPath, [path, ...args]);
   const output = collectOutput(child);
   const port = (): string | undefined => /^port (\d+)$/m.exec(output.stdout)?.[1];
   await readyOrEnded(child, output, async () => port() !== undefined);
   return {
     ...{ url: `http://127.0.0.1:${port()}`, token: TOKEN, status: 201 },
-    ...processOf(child),
+    pid: child.pid ?? 0,
     bodyOf: (batch) => batch,
   };
-}
-
-function processOf(child: ChildProcess): Pick<Peer, 'pid' | 'stop'> {
-  return { pid: child.pid ?? 0, stop: async () => void (await end(child, 'SIGTERM')) };
 }
 
 async function readyOrEnded(
@@ -123,13 +138,4 @@ async function createTopic({ brokers, partitions }: PeerGround, topic: string): 
   await admin.connect();
   const topics = [{ topic, numPartitions: partitions, replicationFactor: 1 }];
   await admin.createTopics({ topics, waitForLeaders: true }).finally(() => admin.disconnect());
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const { port } = server.address() as AddressInfo;
-  server.close();
-  await once(server, 'close');
-  return port;
 }
