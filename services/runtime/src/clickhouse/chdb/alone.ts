@@ -1,12 +1,13 @@
-/** The embedded ClickHouse without a supervisor, by settings in the environment. */
+/** The embedded ClickHouse without Questlog's supervisor, by settings in the environment; what runs it must restart it. */
 import Type from 'typebox';
 import { loadConfig, setting } from '../../process/config.ts';
 import { messageOf } from '../../process/errors.ts';
 import { createLifecycle, stopOnSignals } from '../../process/lifecycle.ts';
 import { createLogger } from '../../process/logger.ts';
 import { type EmbeddedClickHouseOptions, startEmbeddedClickHouse } from './embeddedClickHouse.ts';
+import { PROBE_EVERY_MS } from './engineProcess.ts';
 
-type Places = Pick<EmbeddedClickHouseOptions, 'maxConcurrentQueries' | 'maxConcurrentReaders'>;
+type Given = Pick<EmbeddedClickHouseOptions, 'maxConcurrentQueries' | 'maxConcurrentReaders' | 'onBroken'>;
 
 const settings = Type.Object({
   directory: setting.text({
@@ -37,8 +38,8 @@ const settings = Type.Object({
   }),
 });
 
-/** Until SIGTERM. */
-export async function runAlone(places: Places): Promise<void> {
+/** Until SIGTERM, or until the engine is broken. */
+export async function runAlone(given: Given): Promise<void> {
   // Its rows and accounts are nobody else's; a supervised one has this from its supervisor.
   process.umask(0o077);
   const logger = createLogger('embedded-clickhouse');
@@ -50,9 +51,13 @@ export async function runAlone(places: Places): Promise<void> {
       ...config,
       password,
       ...(readerPassword === '' ? {} : { reader: { username: 'reader', password: readerPassword } }),
-      ...places,
+      ...given,
     });
-    lifecycle.onStop('embedded ClickHouse', () => server.close());
+    const probe = setInterval(() => void server.probe(), PROBE_EVERY_MS);
+    lifecycle.onStop('embedded ClickHouse', () => {
+      clearInterval(probe);
+      return server.close();
+    });
     process.stdout.write(`ready: ClickHouse on ${server.url}, user ${server.username}\n`);
   } catch (error) {
     process.stderr.write(`embedded ClickHouse: cannot start: ${messageOf(error)}\n`);

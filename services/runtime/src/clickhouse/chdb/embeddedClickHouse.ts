@@ -1,7 +1,7 @@
 /** Starts ClickHouse inside this process: an engine on a directory, behind ClickHouse's HTTP interface on loopback. */
 
 import { randomUUID } from 'node:crypto';
-import { mkdir, readdir, readFile, readlink, realpath, writeFile } from 'node:fs/promises';
+import { glob, mkdir, readdir, readFile, readlink, realpath, rm, writeFile } from 'node:fs/promises';
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
@@ -160,6 +160,7 @@ async function startEngine(
   directory: string,
   { backups, maxReaderSeconds = limits.MAX_READER_SECONDS, onBroken = () => {} }: EmbeddedClickHouseOptions,
 ): Promise<Engine> {
+  if (isDiskFull(directory)) await removeLeftovers(directory);
   // The engine would not notice what the disk did not take.
   if (isDiskFull(directory)) throw new StartRefused(`the disk is full: make room for ${directory}`);
   const configPath = join(directory, 'engine.xml');
@@ -176,6 +177,19 @@ async function startEngine(
     });
   }
 }
+
+/**
+ * What a killed process left and no start takes over, which may be what has filled the disk. Only on Linux, where it is
+ * known (`findHolder`) that nobody works on it.
+ */
+async function removeLeftovers(directory: string): Promise<void> {
+  if (process.platform !== 'linux') return;
+  for await (const path of glob(LEFTOVERS, { cwd: directory }))
+    await rm(join(directory, path), { recursive: true, force: true });
+}
+
+/** Of requests, of sorts and groupings on the disk, and of parts: the engine removes the latter two as well, once it is open. */
+const LEFTOVERS = ['incoming/*', 'outgoing/*', 'clickhouse/tmp/*', 'clickhouse/store/*/*/tmp_*'];
 
 function listen(server: Server, port: number): Promise<number> {
   return new Promise((resolve, reject) => {

@@ -1,7 +1,7 @@
 /** The embedded ClickHouse as a supervised process: what ends it, and what is there afterwards. */
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtemp, readFile, rm } from 'node:fs/promises';
+import { mkdir, mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -123,6 +123,27 @@ test.skipIf(!HAS_PRLIMIT).each([
     await expect.poll(read, { timeout: 30_000 }).toBe('60\t1\n');
   },
 );
+
+test('what a killed engine left on a disk that is full makes room for its next start', {
+  timeout: 60_000,
+}, async ({ skip }) => {
+  const directory = await aDirectory();
+  const mounted = spawnSync('mount', ['-t', 'tmpfs', '-o', 'size=64m', 'tmpfs', directory]);
+  if (mounted.status !== 0) skip('a small disk cannot be mounted here');
+  onTestFinished(() => void spawnSync('umount', ['-l', directory]));
+  const first = await anEngine(directory);
+  await ask(first.url, 'CREATE TABLE t (n UInt64) ENGINE = MergeTree ORDER BY n');
+  await ask(first.url, 'INSERT INTO t SELECT number FROM numbers(1000)');
+  const table = await ask(first.url, "SELECT data_paths[1] FROM system.tables WHERE name = 't'");
+  await first.close();
+  for (const folder of [join(directory, 'outgoing'), join(table.trim(), 'tmp_merge_all_1_2_1')]) {
+    await mkdir(folder, { recursive: true });
+    spawnSync('dd', ['if=/dev/zero', `of=${join(folder, 'left')}`, 'bs=64K']);
+    const engine = await anEngine(directory);
+    expect(await answers(engine.url)).toBe('1000\n');
+    await engine.close();
+  }
+});
 
 test('a start that takes too long is ended and refused', async () => {
   const directory = await aDirectory();

@@ -13,7 +13,7 @@ import type { EmbeddedClickHouseOptions } from './embeddedClickHouse.ts';
 
 const CHILD = fileURLToPath(new URL('./main.ts', import.meta.url));
 const RETRY_MS = 500;
-const PROBE_EVERY_MS = 5_000;
+export const PROBE_EVERY_MS = 5_000;
 /** Queries without an answer until a process that still exists is taken for hung; a busy machine is slow at times. */
 const MAX_MISSED_PROBES = 6;
 /** More than a start takes that has many parts to load; one that takes longer hangs. */

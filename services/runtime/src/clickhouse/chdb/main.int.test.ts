@@ -1,6 +1,6 @@
 /** The embedded ClickHouse as a process of its own: ready, shared by several clients, stopped, and refused. */
 
-import { type ChildProcess, spawn } from 'node:child_process';
+import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtemp, rm, stat } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -51,6 +51,21 @@ test('seven long queries at once leave room for a short one', async () => {
   for (let i = 0; i < 7; i++) ask(long).catch(() => {});
   const running = () => ask("SELECT count() FROM system.processes WHERE query LIKE 'SELECT sleepEachRow%'");
   await expect.poll(running, { timeout: 20_000 }).toBe('7\n');
+});
+
+test('ends, with a line that says why, once the disk did not take what nobody waits for', {
+  timeout: 60_000,
+}, async ({ skip }) => {
+  const { child, ask } = await startFront();
+  await ask('CREATE TABLE t (n UInt64, text String) ENGINE = MergeTree ORDER BY n');
+  await ask('INSERT INTO t SELECT number, randomString(2000) FROM numbers(40)');
+  const limited = spawnSync('prlimit', ['--pid', `${child.pid}`, '--fsize=100000:100000']);
+  if (limited.status !== 0) skip('there is no prlimit, of util-linux');
+  const ended = once(child, 'close');
+  const errors = child.stderr.setEncoding('utf8').toArray();
+  await ask('ALTER TABLE t UPDATE text = randomString(4000) WHERE 1').catch(() => {});
+  expect(await ended).toEqual([null, 'SIGKILL']);
+  expect((await errors).join('')).toContain('a file was not written whole');
 });
 
 test.each([

@@ -1,6 +1,7 @@
 /**
  * The embedded ClickHouse as a process of its own, on a directory: that of a standalone Questlog, which supervises it; or,
- * until SIGTERM, one that several Questlog processes share where there is no ClickHouse server. Not for production.
+ * until SIGTERM, one that several Questlog processes share where there is no ClickHouse server. Not for production. It kills
+ * itself when the engine is of no use any more: whoever runs it starts it again then.
  */
 import { messageOf } from '../../process/errors.ts';
 import { createLogger } from '../../process/logger.ts';
@@ -18,7 +19,7 @@ const PLACES = {
 
 // With a channel, a supervisor has started this (`engineProcess.ts`); without one, somebody who sends SIGTERM.
 // What reads settings is loaded there alone: it would take half of what a supervised start computes before its engine.
-if (process.send === undefined) await (await import('./alone.ts')).runAlone(PLACES);
+if (process.send === undefined) await (await import('./alone.ts')).runAlone({ ...PLACES, onBroken });
 else runSupervised();
 
 /**

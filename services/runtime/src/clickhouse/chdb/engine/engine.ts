@@ -9,6 +9,7 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
 import { messageOf } from '../../../process/errors.ts';
+import { nextRound } from '../../../process/waiting.ts';
 import { ClickHouseException, exceptions, fromEngine } from '../http/httpErrors.ts';
 import type { ChdbAddon, Connection, QueryOutcome, WriteOutcome } from './chdbAddon.ts';
 import { READER } from './engineConfig.ts';
@@ -47,7 +48,7 @@ export interface Engine {
   query(request: EngineRequest & { format: string }): Promise<QueryOutcome>;
   /** @throws ClickHouseException */
   write(request: EngineRequest): Promise<WriteOutcome>;
-  /** Resolves when the engine has answered a query. @throws ClickHouseException when a file was not written whole */
+  /** Resolves when the engine has answered a query, which looks for files that were not written whole. */
   probe(): Promise<void>;
   /** Kills what still runs, waits for it for a while and lets go of the data directory. */
   close(): Promise<void>;
@@ -71,14 +72,15 @@ export async function openEngine(
   const facts = await addon.QueryAsyncConnection(keeper, 'SELECT version(), timezone()', 'TabSeparated');
   const [version = '', timezone = ''] = facts.bytes.toString().trim().split('\t');
   const state = { running: new Set<Promise<unknown>>(), closing: new AbortController(), prints: new Map() };
-  const open: OpenEngine = { addon, directory, watch, ...state };
+  const failedWrites = nextRound(() => hasFailedWrites(open));
+  const open: OpenEngine = { addon, directory, watch, hasFailedWrites: failedWrites, ...state };
   return {
     version,
     timezone,
     print: (statement, signal) => print(open, statement, signal),
     query: (request) => runQuery(open, request),
     write: (request) => runWrite(open, request),
-    probe: () => tracked(open, assertWritten(open)),
+    probe: async () => void (await tracked(open, open.hasFailedWrites())),
     close: () => close(open, keeper),
   };
 }
@@ -87,6 +89,8 @@ interface OpenEngine {
   addon: ChdbAddon;
   directory: string;
   watch: EngineWatch;
+  /** One look for all writes that wait for it; it begins after their end. */
+  hasFailedWrites: () => Promise<boolean>;
   /** Everything that has a connection of its own. */
   running: Set<Promise<unknown>>;
   closing: AbortController;
@@ -160,11 +164,14 @@ function runWrite(open: OpenEngine, request: EngineRequest): Promise<WriteOutcom
       Buffer.alloc(0),
       false,
     );
-    await assertWritten(open);
+    // What is written stays so when the look fails; the next probe looks again.
+    if (await open.hasFailedWrites().catch(() => false)) throw exceptions.notEnoughSpace(NOT_WHOLE);
     return outcome;
   };
   return tracked(open, onOwnConnection(open, request, run));
 }
+
+const NOT_WHOLE = 'A file was not written whole: the engine must be started again.';
 
 /**
  * chdb takes a write that fails, on a full disk above all, for one that did not (its `WriteBufferFromFileDescriptor` has
@@ -172,11 +179,11 @@ function runWrite(open: OpenEngine, request: EngineRequest): Promise<WriteOutcom
  * of its sources. A start finds such parts by the sizes of their files, puts them aside, and takes back the sources, which
  * stay for minutes.
  */
-async function assertWritten(open: OpenEngine): Promise<void> {
+async function hasFailedWrites(open: OpenEngine): Promise<boolean> {
   const { bytes } = await runApart(open, FAILED_WRITES, 'TabSeparatedRaw');
-  if (bytes.length === 0) return;
+  if (bytes.length === 0) return false;
   open.watch.onBroken('a file was not written whole: the disk is or was full');
-  throw exceptions.notEnoughSpace('A file was not written whole: the engine must be started again.');
+  return true;
 }
 
 const FAILED_WRITES =
