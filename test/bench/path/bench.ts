@@ -10,15 +10,16 @@ import { memoryOf } from '../processFigures.ts';
 import { checkOut, compareRow } from './againstCommit.ts';
 import { type BenchStack, startBenchStack } from './benchStack.ts';
 import { measureProjector, measureRow, profileRows, warmUp } from './measurePath.ts';
-import type {
-  AgainstResult,
-  AgainstRow,
-  PathResult,
-  PeerFacts,
-  RowFigures,
-  RunFacts,
+import {
+  type AgainstResult,
+  type AgainstRow,
+  medianRow,
+  type PathResult,
+  type PeerFacts,
+  type RowFigures,
+  type RunFacts,
 } from './pathFigures.ts';
-import { type PathOptions, pathOptions } from './pathOptions.ts';
+import { type PathOptions, pathOptions, type Shape } from './pathOptions.ts';
 import { againstReport, judge, pathReport, profileTables } from './pathReport.ts';
 import { OWN_TREE, startQuestlog } from './questlogPeer.ts';
 
@@ -78,8 +79,13 @@ async function besidePeers(stack: BenchStack, options: PathOptions, run: RunFact
 
   const bench = { stack, options, say };
   await warmUp(bench, peers, questlog, options.shapes);
+  const measure = (shape: Shape) => measureRow(bench, peers, questlog, shape);
   const rows: RowFigures[] = [];
-  for (const shape of options.shapes) rows.push(await measureRow(bench, peers, questlog, shape));
+  for (const shape of options.shapes) {
+    const runs: [RowFigures, ...RowFigures[]] = [await measure(shape)];
+    while (runs.length < options.runs) runs.push(await measure(shape));
+    rows.push(medianRow(runs));
+  }
   const profiles = options.isProfiled ? await profileRows(bench, questlog, rows) : rows;
   const projector = await measureProjector(bench, questlog).catch((error: unknown) => {
     return { absent: messageOf(error) };
@@ -108,7 +114,7 @@ function say(line: string): void {
   process.stderr.write(process.stderr.isTTY ? `\r\x1b[K${line}` : line && `bench: ${line}\n`);
 }
 
-function factsOf({ kafkaVersion }: BenchStack, { seconds }: PathOptions, loadBefore: number): RunFacts {
+function factsOf({ kafkaVersion }: BenchStack, { seconds, runs }: PathOptions, loadBefore: number): RunFacts {
   const gibibytes = (totalmem() / 1024 ** 3).toFixed(0);
   return {
     at: new Date().toISOString(),
@@ -117,5 +123,6 @@ function factsOf({ kafkaVersion }: BenchStack, { seconds }: PathOptions, loadBef
     kafka: kafkaVersion,
     loadBefore,
     seconds,
+    runs,
   };
 }

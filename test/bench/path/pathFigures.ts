@@ -1,4 +1,4 @@
-/** What a run of the bench leaves: the figures of each row and peer, as they are written to JSON. */
+/** What a run of the bench leaves: the figures of each row and peer, as they are written to JSON, and their medians. */
 import type { PeerName } from '../peers/peer.ts';
 import type { OpenFigures } from './pathLoad.ts';
 import type { Shape } from './pathOptions.ts';
@@ -25,6 +25,8 @@ export interface RunFacts {
   readonly loadBefore: number;
   /** Of each load. */
   readonly seconds: number;
+  /** Of each row. */
+  readonly runs: number;
 }
 
 export interface PeerFacts {
@@ -86,4 +88,37 @@ export interface AgainstResult {
 export interface AgainstRow extends Shape {
   readonly parentMicros: readonly [number, number];
   readonly candidateMicros: number;
+}
+
+/** One row of several of the same shape: the median of each figure, and the most that was refused or timed out. */
+export function medianRow(runs: readonly [RowFigures, ...RowFigures[]]): RowFigures {
+  const [first] = runs;
+  const names = Object.keys(first.peers) as PeerName[];
+  const peers = names.map((name) => {
+    const figures = runs.flatMap(({ peers: { [name]: of } }) => of ?? []);
+    const [closed, open] = [figures.map((of) => of.closed), figures.map((of) => of.open)];
+    return [name, { closed: medians(closed), open: medians(open) }];
+  });
+  const openPerSecond = median(runs.map((row) => row.openPerSecond));
+  return { ...first, openPerSecond, peers: Object.fromEntries(peers) };
+}
+
+/** @param of figures that all have the same names. */
+function medians(of: readonly object[]): object {
+  const names = Object.keys(of[0] ?? {});
+  const runs = of.map((figures) => new Map<string, number>(Object.entries(figures)));
+  return Object.fromEntries(
+    names.map((name) => {
+      const values = runs.map((figures) => figures.get(name) ?? Number.NaN);
+      return [name, name === 'refused' || name === 'timedOut' ? Math.max(...values) : median(values)];
+    }),
+  );
+}
+
+/** Of an even count the upper one. What has no figure is more than any. */
+function median(values: readonly number[]): number {
+  const ascending = values
+    .map((value) => (Number.isNaN(value) ? Number.POSITIVE_INFINITY : value))
+    .sort((a, b) => (a < b ? -1 : 1));
+  return ascending[Math.floor(ascending.length / 2)] ?? Number.NaN;
 }

@@ -11,6 +11,8 @@ export interface PathOptions {
   readonly shapes: readonly Shape[];
   /** The length of each load. */
   readonly seconds: number;
+  /** How often each row is measured; the figures are medians. */
+  readonly runs: number;
   /** Where the result goes as JSON. */
   readonly json: string | undefined;
   readonly isChecked: boolean;
@@ -38,6 +40,7 @@ export function pathOptions(args: readonly string[]): PathOptions {
     options: {
       rows: { type: 'string', default: Object.keys(TO_REACH).join(',') },
       seconds: { type: 'string', default: '10' },
+      runs: { type: 'string', default: '1' },
       json: { type: 'string' },
       check: { type: 'boolean', default: false },
       profile: { type: 'boolean', default: false },
@@ -46,12 +49,14 @@ export function pathOptions(args: readonly string[]): PathOptions {
   });
   const seconds = Number(values.seconds);
   if (!(seconds > 0)) throw new Error('--seconds: a number above 0');
-  if (values.against !== undefined && (values.check || values.profile)) {
-    throw new Error('--against measures no peers: it goes without --check and --profile');
+  const runs = Number(values.runs);
+  if (!(Number.isInteger(runs) && runs > 0)) throw new Error('--runs: a whole number above 0');
+  if (values.against !== undefined && (values.check || values.profile || runs > 1)) {
+    throw new Error('--against measures no peers: it goes without --check, --profile and --runs');
   }
   return {
     shapes: values.rows.split(',').map(shapeOf),
-    seconds,
+    ...{ seconds, runs },
     json: values.json,
     isChecked: values.check,
     isProfiled: values.profile,

@@ -2,7 +2,7 @@
 import { expect, test } from 'vitest';
 import type { PeerName } from '../peers/peer.ts';
 import { verdict } from './againstCommit.ts';
-import type { PathResult, PeerFigures } from './pathFigures.ts';
+import { medianRow, type PathResult, type PeerFigures, type RowFigures } from './pathFigures.ts';
 import { judge, pathReport } from './pathReport.ts';
 
 test('--check fails where the ratio to the Collector is more than 10 % past what is to be reached', () => {
@@ -27,6 +27,14 @@ test('a row is not judged where the Collector acknowledged nothing, or not all t
     failures: [],
     notJudged: ['500x8: requests were refused or timed out'],
   });
+});
+
+test('of several runs a row tells the median of each figure, and what any of them lacked', () => {
+  const rowOf = (questlog: number, refused: number) =>
+    aResult({ questlog }, { refused }).rows[0] as RowFigures;
+  const lame = rowOf(Number.NaN, 1);
+  const { questlog } = medianRow([lame, rowOf(3, 0), rowOf(2, 0)]).peers;
+  expect(questlog?.closed).toEqual({ ...lame.peers.questlog?.closed, cpuMicrosPerEvent: 3 });
 });
 
 test('a projector that was not measured costs none of the other figures', () => {
@@ -61,7 +69,7 @@ function aResult(micros: Partial<Record<PeerName, number>>, { refused = 0 } = {}
   const absent = { name: 'collector', version: '', absent: 'there is no Go to build it with' } as const;
   const peers = Object.entries(micros).map(([name, value]) => [name, figures(value)]);
   return {
-    run: { at: '2026-01-01T00:00:00Z', machine: '', node: '', kafka: '', loadBefore: 0, seconds: 1 },
+    run: { at: '2026-01-01T00:00:00Z', machine: '', node: '', kafka: '', loadBefore: 0, seconds: 1, runs: 1 },
     peers: micros.collector === undefined ? [absent] : [],
     rows: [{ events: 500, connections: 8, openPerSecond: 5, peers: Object.fromEntries(peers) }],
     projector: { events: 1, cpuMicrosPerEvent: 1, clickhouseMicrosPerEvent: 1 },

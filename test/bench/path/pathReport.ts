@@ -81,10 +81,11 @@ export function judge({ rows, peers }: PathResult): Judged {
   return { failures, notJudged };
 }
 
-function factsOf({ at, machine, node, kafka, loadBefore, seconds }: RunFacts): string {
+function factsOf({ at, machine, node, kafka, loadBefore, seconds, runs }: RunFacts): string {
   const day = at.slice(0, 10);
+  const median = runs === 1 ? '' : `, medians of ${runs} runs`;
   const busy = `${loadBefore.toFixed(1)} processes wanted a CPU before it`;
-  return `Measured ${day} on ${machine}, Node ${node}, Kafka ${kafka}, one broker; ${seconds} s a load; ${busy}.`;
+  return `Measured ${day} on ${machine}, Node ${node}, Kafka ${kafka}, one broker; ${seconds} s a load${median}; ${busy}.`;
 }
 
 function peerLines({ peers }: PathResult): string[] {

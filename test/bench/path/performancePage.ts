@@ -17,7 +17,7 @@ export function performancePage(): string {
 
 const HEAD = [
   '# Performance',
-  `<!-- Generated from ${RESULT}. To make it anew, run: npm run bench -- --profile --json ${RESULT} && npm run docs:reference -->`,
+  `<!-- Generated from ${RESULT}. To make it anew, run: npm run bench -- --runs 3 --profile --json ${RESULT} && npm run docs:reference -->`,
   `\`npm run bench\` sends the same events to the ingest of Questlog and to three other servers, one after the other, on one machine
 and one Kafka broker with acks of all. What is compared is the CPU of the process that serves, from \`/proc\`.`,
   `- Questlog checks each event, looks its session up, counts it against the quota, and answers it with its payload.
@@ -25,7 +25,7 @@ and one Kafka broker with acks of all. What is compared is the CPU of the proces
 - The [\`node:http\` floor](../test/bench/peers/floor.ts) reads the body, answers two bytes and keeps nothing.
 - The [OpenTelemetry Collector](../test/bench/peers/collector.ts) takes the events as OTLP logs in JSON, the payload as text, and writes
   one message a request. It checks nothing, and answers two bytes. Its builder makes it, which needs Go.`,
-  `\`--rows 500x8,1x64\` and \`--seconds 5\` shorten a run, \`--profile\` profiles Questlog in each row, \`--check\` fails where a ratio to
+  `\`--rows 500x8,1x64\` and \`--seconds 5\` shorten a run, \`--runs 3\` tells medians of three, \`--profile\` profiles Questlog in each row, \`--check\` fails where a ratio to
 the Collector is more than 10 % past what is to be reached. \`--against COMMIT\` measures that commit, this tree, and the commit again, without
 the others: where the commit differs from itself by more than 5 %, the machine was too busy, and the verdict is "inconclusive". A
 difference that is no larger than the commit's from itself is none.`,

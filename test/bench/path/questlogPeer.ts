@@ -17,7 +17,7 @@ export interface QuestlogPeer extends Peer {
   readonly sessions: readonly string[];
   /** Opens its inspector, for good. @returns where it listens. */
   inspect(): Promise<string>;
-  /** Resolves when it is ready. @returns its process id; it ends with the ingest. */
+  /** Resolves when it is ready. @returns its process id; it ends with the bench. */
   startProjector(): Promise<number>;
   /** Resolves when ClickHouse has every event. @returns how many there are. */
   caughtUp(): Promise<number>;
