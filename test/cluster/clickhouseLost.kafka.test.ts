@@ -11,18 +11,22 @@ import { brokerJars } from '@questlog/runtime/log/kafka/testing/brokerJars';
 import { freePorts } from '@questlog/runtime/log/kafka/testing/brokerProcess';
 import { describeKafka } from '@questlog/runtime/log/kafka/testing/engines';
 import { silentLogger } from '@questlog/runtime/process/logger';
+import { GROUPS, TOPICS } from '@questlog/schemas/topics/topics';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { eventually } from '../e2e/builders.ts';
 import { ownEnvironment } from '../e2e/product.ts';
 import { seedOfRun } from '../faults/seeded.ts';
 import { followPage, type Hands } from '../runbooks/followPage.ts';
 import { auditDeployment, keepSecondRows } from './auditDeployment.ts';
+import type { Service } from './deployment.ts';
 import { startTrial, type Trial } from './trial.ts';
 
 const OPERATING = fileURLToPath(new URL('../../docs/operating', import.meta.url));
 const START_WITHIN_MS = 300_000;
 const RUN_WITHIN_MS = 900_000;
 const CAUGHT_UP_WITHIN_MS = 120_000;
+const NO_LAG = `questlog_projector_lag_records{topic="${TOPICS.sessions}"} 0\n`;
+const NO_LAG_FOR_MS = 10_000;
 const ACCOUNT = { username: 'questlog', password: 'of-this-test' };
 const seed = seedOfRun();
 
@@ -76,9 +80,15 @@ describeKafka(`a ClickHouse that is lost (QUESTLOG_SEED=${seed})`, (engines) => 
     };
   }, START_WITHIN_MS);
   afterAll(async () => {
-    await trial?.end();
-    await clickhouse?.close();
-    rmSync(folder, { recursive: true, force: true });
+    try {
+      await trial?.end();
+    } finally {
+      try {
+        await clickhouse?.close();
+      } finally {
+        rmSync(folder, { recursive: true, force: true });
+      }
+    }
   });
 
   /** More than the backup has is projected, and the commits are past it. */
@@ -89,15 +99,24 @@ describeKafka(`a ClickHouse that is lost (QUESTLOG_SEED=${seed})`, (engines) => 
     rmSync(directory, { recursive: true });
   }
 
-  async function start(): Promise<void> {
+  /** As the page says. @param others partitions of sessions of which a projector is to say that the tables are others. */
+  async function start(others: number): Promise<void> {
     const { deployment, load } = trial;
     await keepSecondRows(deployment);
-    await deployment.startAll('linker', 'projector');
-    const known = [...load.ledger.sessions].flatMap(([id, { isAcknowledged }]) => (isAcknowledged ? id : []));
+    const [, projector] = (await deployment.startAll('linker', 'projector')) as [Service, Service];
     await eventually(
-      async () =>
-        new Set((await deployment.sql<{ id: string }>('SELECT id FROM sessions')).map(({ id }) => id)),
-      (there) => known.every((id) => there.has(id)),
+      async () => projector.stderr().split('\n').filter(saysOthers).length,
+      (lines) => lines >= others,
+      CAUGHT_UP_WITHIN_MS,
+    );
+    let sinceMs = Number.POSITIVE_INFINITY;
+    await eventually(
+      async () => {
+        const metrics = (await projector.admin('GET', '/metrics')).text();
+        sinceMs = metrics.includes(NO_LAG) ? Math.min(sinceMs, Date.now()) : Number.POSITIVE_INFINITY;
+        return { forMs: Date.now() - sinceMs };
+      },
+      ({ forMs }) => forMs >= NO_LAG_FOR_MS,
       CAUGHT_UP_WITHIN_MS,
     );
     await deployment.start('ingest', { QUESTLOG_ADMIN_PORT: String(adminPort) });
@@ -109,7 +128,10 @@ describeKafka(`a ClickHouse that is lost (QUESTLOG_SEED=${seed})`, (engines) => 
     lose,
     stop: async () => void (await trial.deployment.stop()),
     emptyClickHouse: startClickHouse,
-    start,
+    start: async () => {
+      const commits = await trial.log.committed(GROUPS.projectSessions, TOPICS.sessions);
+      await start(commits.filter((commit) => commit !== undefined).length);
+    },
     caughtUp: () => trial.settle(),
     loseAndTakeSnapshot: async () => {
       await clickhouse.close();
@@ -123,7 +145,7 @@ describeKafka(`a ClickHouse that is lost (QUESTLOG_SEED=${seed})`, (engines) => 
       await startClickHouse();
     },
     startAgain: async () => {
-      await start();
+      await start(0);
       await trial.settle();
     },
   };
@@ -144,6 +166,10 @@ describeKafka(`a ClickHouse that is lost (QUESTLOG_SEED=${seed})`, (engines) => 
     RUN_WITHIN_MS,
   );
 });
+
+function saysOthers(line: string): boolean {
+  return line.includes('tables_are_others') && line.includes(`"${TOPICS.sessions}"`);
+}
 
 function pageOf(path: string): string {
   return readFileSync(join(OPERATING, path), 'utf8');

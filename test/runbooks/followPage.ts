@@ -10,6 +10,7 @@
 import { spawn } from 'node:child_process';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
+import { onTestFinished } from 'vitest';
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 const MARK =
@@ -21,6 +22,8 @@ export type Hands = Readonly<Record<string, () => Promise<void>>>;
 /** @param text of the page. @throws naming the block that did not do what the page says, with what it said. */
 export async function followPage(text: string, hands: Hands, env: NodeJS.ProcessEnv): Promise<void> {
   const shell = openShell(env);
+  // A test that is out of time does not come to the end of this.
+  onTestFinished(shell.close);
   const idle = new Set(Object.keys(hands));
   let said = '';
   try {
@@ -59,9 +62,14 @@ function patternOf(line: string): RegExp {
 /** Bash in the project's folder; both of its outputs are one, as in a terminal. */
 function openShell(env: NodeJS.ProcessEnv): {
   type(block: string): Promise<{ output: string; failed: boolean }>;
+  /** What it has started ends with it. */
   close(): void;
 } {
-  const child = spawn('bash', ['--noprofile', '--norc', '-o', 'pipefail'], { cwd: ROOT, env });
+  const child = spawn('bash', ['--noprofile', '--norc', '-o', 'pipefail'], {
+    cwd: ROOT,
+    env,
+    detached: true,
+  });
   const lines = createInterface(child.stdout)[Symbol.asyncIterator]();
   child.stdin.write(`exec 2>&1\ntrap 'failed=1' ERR\n`);
   return {
@@ -76,6 +84,12 @@ function openShell(env: NodeJS.ProcessEnv): {
         output += `${value}\n`;
       }
     },
-    close: () => void child.kill('SIGKILL'),
+    close: () => {
+      try {
+        process.kill(-(child.pid as number), 'SIGKILL');
+      } catch {
+        // It has ended.
+      }
+    },
   };
 }

@@ -1,7 +1,9 @@
 /**
  * An upgrade under load: the version before serves, each of its processes is replaced by one of this version, one after
- * the other; then it goes back in the same way, and forth again. Whoever plays or reads meanwhile notices nothing.
+ * the other; then it goes back in the same way, and forth again. Whoever plays or reads meanwhile loses nothing.
  */
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { describeKafka } from '@questlog/runtime/log/kafka/testing/engines';
 import { expect, onTestFinished, test } from 'vitest';
 import type { Service, ServiceName } from '../cluster/deployment.ts';
@@ -25,7 +27,7 @@ const seed = seedOfRun();
 
 describeKafka(`the version before, ${VERSION_BEFORE}, and this one`, (engines) => {
   test(
-    `replace each other under load, there and back: nothing is lost, doubled or refused (QUESTLOG_SEED=${seed})`,
+    `replace each other under load, there and back: nothing is lost or doubled (QUESTLOG_SEED=${seed})`,
     async ({ skip }) => {
       const before = checkOut(VERSION_BEFORE);
       if ('lack' in before) {
@@ -46,8 +48,9 @@ describeKafka(`the version before, ${VERSION_BEFORE}, and this one`, (engines) =
           return { counts: {} };
         },
       };
-      // The engines are the run's, which nothing here breaks.
-      const stack = { ...stackCommands(engines.stackDir), do: async () => '' };
+      // The engines are the run's, which nothing here breaks: a folder of theirs is never made.
+      const noStack = join(tmpdir(), 'questlog-no-stack');
+      const stack = { ...stackCommands(engines.stackDir ?? noStack), do: async () => '' };
       const { findings, ...held } = await tryRows({ engines, stack }, [upgrade], {
         seed,
         isShort: true,

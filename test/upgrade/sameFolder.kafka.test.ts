@@ -2,14 +2,19 @@
  * An upgrade of one process: the version before has written a data folder, this one goes on with it, and so both ways once more.
  * In the tier of Kafka, since it starts the product four times; it needs none.
  */
-import { rmSync } from 'node:fs';
+import { readFileSync, rmSync } from 'node:fs';
 import { expect, onTestFinished, test } from 'vitest';
 import { anEvent, aProject, eventually, onto, type TestProject } from '../e2e/builders.ts';
 import { emptyDataDir, type Product, startProduct } from '../e2e/product.ts';
-import { checkOut, VERSION_BEFORE } from './versionBefore.ts';
+import { checkOut, TRIED_BEFORE, VERSION_BEFORE } from './versionBefore.ts';
 
 const WITHIN_MS = 600_000;
 const SHOWN_WITHIN_MS = 60_000;
+
+test('the page for operators names the version that is tried', () => {
+  const page = readFileSync(new URL('../../docs/operating/upgrade.md', import.meta.url), 'utf8');
+  expect(page).toContain(`the commit \`${TRIED_BEFORE}\``);
+});
 
 test(
   `the version before, ${VERSION_BEFORE}, and this one go on with each other’s data folder`,

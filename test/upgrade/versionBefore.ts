@@ -15,7 +15,8 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
 /** No release has a tag yet: the oldest commit that the documents for operators name. A release puts the one before it here. */
-export const VERSION_BEFORE = process.env['QUESTLOG_VERSION_BEFORE'] ?? '1c666a5';
+export const TRIED_BEFORE = '1c666a5';
+export const VERSION_BEFORE = process.env['QUESTLOG_VERSION_BEFORE'] ?? TRIED_BEFORE;
 
 export interface Checkout {
   /** The file that starts its processes. */
@@ -26,7 +27,10 @@ export interface Checkout {
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 const ARCHIVE_BYTES = 256 * 1024 * 1024;
 
-/** @returns why not, where git does not have the commit. @throws where its packages cannot be installed. */
+/**
+ * @returns why not, where git does not have the commit.
+ * @throws where its packages cannot be installed, or `QUESTLOG_REQUIRE` asks for history that is not there.
+ */
 export function checkOut(commit: string): Checkout | { readonly lack: string } {
   const archive = spawnSync('git', ['archive', '--format=tar', commit], {
     cwd: ROOT,
@@ -34,17 +38,26 @@ export function checkOut(commit: string): Checkout | { readonly lack: string } {
   });
   if (archive.status !== 0) {
     const said = archive.error?.message ?? archive.stderr.toString('utf8').trim();
-    return { lack: `git has no commit ${commit} here, as in a shallow clone (${said})` };
+    const lack = `git has no commit ${commit} here, as in a shallow clone (${said})`;
+    if (/\bhistory\b/.test(process.env['QUESTLOG_REQUIRE'] ?? ''))
+      throw new Error(`QUESTLOG_REQUIRE asks for history, but ${lack}`);
+    return { lack };
   }
   const folder = mkdtempSync(join(tmpdir(), 'questlog-before-'));
-  done(spawnSync('tar', ['-x', '-C', folder], { input: archive.stdout }), 'tar');
-  if (hasSamePackages(folder)) linkPackages(folder);
-  else
-    done(spawnSync('npm', ['ci', '--prefer-offline', '--no-audit', '--no-fund'], { cwd: folder }), 'npm ci');
-  return {
-    entry: join(folder, 'services/standalone/src/main.ts'),
-    remove: () => rmSync(folder, { recursive: true, force: true }),
-  };
+  const remove = () => rmSync(folder, { recursive: true, force: true });
+  try {
+    done(spawnSync('tar', ['-x', '-C', folder], { input: archive.stdout }), 'tar');
+    if (hasSamePackages(folder)) linkPackages(folder);
+    else
+      done(
+        spawnSync('npm', ['ci', '--prefer-offline', '--no-audit', '--no-fund'], { cwd: folder }),
+        'npm ci',
+      );
+  } catch (error) {
+    remove();
+    throw error;
+  }
+  return { entry: join(folder, 'services/standalone/src/main.ts'), remove };
 }
 
 function done({ status, error, stderr }: ReturnType<typeof spawnSync>, what: string): void {
