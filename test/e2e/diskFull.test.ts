@@ -17,7 +17,7 @@ if (lacking !== undefined) console.warn(`skipped: ${lacking}`);
 
 test.skipIf(lacking !== undefined)(
   'a disk that fills up under load loses nothing that was acknowledged',
-  { timeout: 60_000 },
+  { timeout: 120_000 },
   async () => {
     const product = await startProduct({ dataDir: disk });
     const acknowledged: string[] = [];
@@ -68,7 +68,7 @@ test.skipIf(lacking !== undefined)(
 
 test.skipIf(lacking !== undefined)(
   'a start on a disk that is full is refused with one clear line',
-  { timeout: 60_000 },
+  { timeout: 120_000 },
   async () => {
     const ballast = fill();
     const dataDir = join(disk, 'new');
