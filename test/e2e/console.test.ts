@@ -29,6 +29,7 @@ describeLooks('an operator who looks', () => {
     await page.goto(`${adminUrl}/#token=${adminToken}`);
     await page.waitForURL(`${adminUrl}/#/tail`);
     await page.getByRole('button', { name: 'Sign out' }).click();
+    await page.getByLabel('Admin token').waitFor();
     await page.goto(`${adminUrl}/#token=${adminToken}`);
     await page.waitForURL(`${adminUrl}/#/tail`);
     await page.getByRole('button', { name: 'Sign out' }).click();
