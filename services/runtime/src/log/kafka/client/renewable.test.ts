@@ -25,6 +25,17 @@ test('gives up a client that does not answer, and the next is asked', async () =
   expect(await renewable.use(1000, async ({ attempt }) => attempt)).toBe(2);
 });
 
+test('gives up a client that connects and then does not answer what it needs to know', async () => {
+  vi.useFakeTimers();
+  const prepare = ({ attempt }: Client) => (attempt === 1 ? never() : Promise.resolve());
+  const { renewable, made } = clients(undefined, prepare);
+  const given = expect(renewable.get()).rejects.toThrow('no answer');
+  await vi.advanceTimersByTimeAsync(30_000);
+  await given;
+  expect((await renewable.get()).client.attempt).toBe(2);
+  expect(made.map(({ isOpen }) => isOpen)).toEqual([false, true]);
+});
+
 test('lets others finish with a client that failed, and closes it after the last of them', async () => {
   const { renewable, made } = clients();
   const gate = Promise.withResolvers<string>();
@@ -75,7 +86,10 @@ interface Client extends Connectable {
 }
 
 /** `connect` is asked with the number of the client, from 1. */
-function clients(connect: (attempt: number) => Promise<void> = () => Promise.resolve()) {
+function clients(
+  connect: (attempt: number) => Promise<void> = () => Promise.resolve(),
+  prepare: (client: Client) => Promise<void> = () => Promise.resolve(),
+) {
   const made: Client[] = [];
   const create = (): Client => {
     const client: Client = {
@@ -92,7 +106,7 @@ function clients(connect: (attempt: number) => Promise<void> = () => Promise.res
     made.push(client);
     return client;
   };
-  return { renewable: new Renewable(create), made };
+  return { renewable: new Renewable(create, { prepare }), made };
 }
 
 function never(): Promise<never> {

@@ -86,7 +86,7 @@ export class Renewable<T extends Connectable> {
     this.#open.add(shared);
     void shared.closed.then(() => this.#open.delete(shared));
     try {
-      await this.#options.prepare?.(client);
+      await answered(Promise.resolve(this.#options.prepare?.(client)), REQUEST_LIMIT_MS);
     } catch (error) {
       shared.retire();
       throw error;
@@ -129,13 +129,20 @@ export async function connectedOf<T extends Connectable>(create: () => T): Promi
   }
 }
 
-/** @throws Error when the work takes longer; it goes on, and its outcome is nobody's. */
+/** @throws NoAnswer when the work takes longer; it goes on, and its outcome is nobody's. */
 export function answered<T>(work: Promise<T>, limitMs: number): Promise<T> {
   return withinLimit(work, limitMs, () => {
-    throw new Error(`no answer within ${limitMs} ms`);
+    throw new NoAnswer(`no answer within ${limitMs} ms`);
   });
 }
 
+export class NoAnswer extends Error {}
+
+/**
+ * kafkajs gives up a request after 12 s, and after another broker or connection it tries again. It has forgotten requests,
+ * and whatever waits for one of those waits for ever: what takes longer than this is given up with its client.
+ */
+export const REQUEST_LIMIT_MS = 30_000;
 /** One try takes no longer, with the first requests. */
 const CONNECT_LIMIT_MS = 3000;
 const MAX_TRIES = 3;

@@ -1,5 +1,5 @@
 import type { Broker, Cluster } from 'kafkajs';
-import { expect, test } from 'vitest';
+import { expect, onTestFinished, test, vi } from 'vitest';
 import { Fenced } from '../../../process/errors.ts';
 import { SharedClient } from '../client/renewable.ts';
 import { GroupCommits } from './groupCommits.ts';
@@ -59,6 +59,16 @@ test('finds the coordinator anew when it has moved or the connection is lost', a
   expect([sent.length, found()]).toEqual([4, 3]);
 });
 
+test('gives up a request that is answered no more, and commits at a coordinator found anew', async () => {
+  vi.useFakeTimers();
+  onTestFinished(() => void vi.useRealTimers());
+  const { commits, member, found } = aCoordinator(['forgotten']);
+  const committing = commits.commit(member, PLACE, COMMITTED);
+  await vi.advanceTimersByTimeAsync(21_000);
+  await committing;
+  expect(found()).toBe(2);
+});
+
 test('rejects with a failure that no other try would repair', async () => {
   const { commits, member } = aCoordinator(['GROUP_AUTHORIZATION_FAILED']);
   const commit = commits.commit(member, PLACE, COMMITTED);
@@ -76,6 +86,7 @@ function aCoordinator(errors: (string | undefined)[]) {
     offsetCommit: async (request: Request) => {
       sent.push(request);
       const type = errors.shift();
+      if (type === 'forgotten') return await new Promise<never>(() => undefined);
       if (type !== undefined) throw Object.assign(new Error(type), { type });
     },
   };

@@ -9,7 +9,7 @@ import { Backoff } from '../../../process/waiting.ts';
 import { type Commits, checkCommitted, type GroupPartition } from '../../groupPartition.ts';
 import type { Committed } from '../../log.ts';
 import { asFailure, isOfType } from '../client/failures.ts';
-import type { Renewable, SharedClient } from '../client/renewable.ts';
+import { answered, type Renewable, type SharedClient } from '../client/renewable.ts';
 import type { PartitionBuffer } from '../read/partitionBuffer.ts';
 import type { KafkaDeps } from '../topics/catalog.ts';
 import type { Generation } from './generations.ts';
@@ -67,7 +67,7 @@ export class GroupCommits implements Commits<PartitionBuffer> {
       owner.checkOwned();
       const current = generation();
       try {
-        if (current !== undefined) return await this.#send(place, committed, current);
+        if (current !== undefined) return await answered(this.#send(place, committed, current), LIMIT_MS);
       } catch (error) {
         if (!isOfType(error, ...OF_REBALANCE)) {
           this.#forgetCoordinator(error);

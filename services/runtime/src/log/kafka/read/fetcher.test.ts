@@ -1,10 +1,10 @@
 /** What fails of one partition is tried again, told and mended while the others of its broker are read. */
 import type { Broker, Cluster } from 'kafkajs';
-import { expect, onTestFinished, test } from 'vitest';
+import { expect, onTestFinished, test, vi } from 'vitest';
 import { StartRefused } from '../../../process/errors.ts';
 import type { Fields } from '../../../process/logger.ts';
 import { until } from '../../contract/harness.ts';
-import { type Renewable, SharedClient } from '../client/renewable.ts';
+import { REQUEST_LIMIT_MS, type Renewable, SharedClient } from '../client/renewable.ts';
 import { SickPartitions } from '../client/sickPartitions.ts';
 import { aBatch } from './aBatch.testing.ts';
 import { type AnsweredPartition, type AskedPartition, aBroker } from './aBroker.testing.ts';
@@ -75,6 +75,19 @@ test('says nothing of a leader that has moved, and asks who leads', async () => 
   expect([told, refreshes()]).toEqual([[], 1]);
 });
 
+test('gives up a request that is answered no more, and goes on over a new connection', async () => {
+  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+  onTestFinished(() => void vi.useRealTimers());
+  let isForgotten = true;
+  const { open, asked, renewals } = aFetcher(() => (isForgotten ? new Promise(() => undefined) : undefined));
+  const buffer = open(0);
+  await expect.poll(() => asked(0)).toBe(1);
+  isForgotten = false;
+  await vi.advanceTimersByTimeAsync(REQUEST_LIMIT_MS + 1000);
+  await expect.poll(() => buffer.offsets.slice(0, 3)).toEqual([0, 1, 2]);
+  expect(renewals()).toBe(1);
+});
+
 test('goes back to where the log has parted from what was read', async () => {
   let hasDiverged = false;
   const { open, told } = aFetcher(({ offset }) => {
@@ -137,14 +150,21 @@ test.each<[string, AnsweredPartition, new () => Error, string]>([
 
 /** A broker that has one record a batch at every offset, unless the test answers otherwise. */
 function aFetcher(
-  answer: (asked: AskedPartition) => AnsweredPartition | undefined,
+  answer: (asked: AskedPartition) => AnsweredPartition | undefined | Promise<AnsweredPartition>,
   { range = { startOffset: 0, endOffset: Number.MAX_SAFE_INTEGER } } = {},
 ) {
   let refreshes = 0;
+  let renewals = 0;
   const made = aBroker((asked) => answer(asked) ?? { batches: aBatch({ offset: asked.offset }) });
-  const cluster = aCluster(made.broker, () => {
-    refreshes += 1;
-  });
+  const cluster = aCluster(
+    made.broker,
+    () => {
+      refreshes += 1;
+    },
+    () => {
+      renewals += 1;
+    },
+  );
   const told: [string, Fields | undefined][] = [];
   const tell = (event: string, fields?: Fields) => void told.push([event, fields]);
   const logger = {
@@ -179,10 +199,10 @@ function aFetcher(
     return { offsets };
   };
   const asked = (partition: number) => made.asked.flat().filter((one) => one.partition === partition).length;
-  return { open, told, asked, failed, sick, refreshes: () => refreshes };
+  return { open, told, asked, failed, sick, refreshes: () => refreshes, renewals: () => renewals };
 }
 
-function aCluster(broker: Broker, onRefresh: () => void): Renewable<Cluster> {
+function aCluster(broker: Broker, onRefresh: () => void, renew: () => void): Renewable<Cluster> {
   const client = {
     connect: async () => undefined,
     disconnect: async () => undefined,
@@ -191,5 +211,5 @@ function aCluster(broker: Broker, onRefresh: () => void): Renewable<Cluster> {
     refreshMetadata: async () => onRefresh(),
   };
   const current = new SharedClient(client as unknown as Cluster);
-  return { current, get: async () => current, renew: () => undefined } as unknown as Renewable<Cluster>;
+  return { current, get: async () => current, renew } as unknown as Renewable<Cluster>;
 }

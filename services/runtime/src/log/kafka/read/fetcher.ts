@@ -10,7 +10,14 @@ import type { TailOptions } from '../../log.ts';
 import { isOfType } from '../client/failures.ts';
 import { Outage } from '../client/outage.ts';
 import { NO_LEADER } from '../client/patches.ts';
-import { type Renewable, readersCluster, type SharedClient } from '../client/renewable.ts';
+import {
+  answered,
+  NoAnswer,
+  REQUEST_LIMIT_MS,
+  type Renewable,
+  readersCluster,
+  type SharedClient,
+} from '../client/renewable.ts';
 import type { PartitionWatch } from '../client/sickPartitions.ts';
 import type { KafkaDeps } from '../topics/catalog.ts';
 import { type Asked, Diverged, fetchFrom, type ReadLimits } from './fetchRequest.ts';
@@ -199,14 +206,15 @@ export class Fetcher {
         !this.#resting.has(buffer) &&
         leaderOf(opened.client, buffer) === leader,
     );
-    await opened.use(async (cluster) => {
+    const fetching = opened.use(async (cluster) => {
       const broker = await cluster.findBroker({ nodeId: leader });
-      const failures = await fetchFrom(broker, wanted, { isAnyLeftOut });
-      for (const { buffer, error } of failures) void this.#recover(opened, buffer, error);
-      for (const { buffer } of wanted) {
-        if (!failures.some((failure) => failure.buffer === buffer)) this.#passed(buffer);
-      }
+      return await fetchFrom(broker, wanted, { isAnyLeftOut });
     });
+    const failures = await answered(fetching, REQUEST_LIMIT_MS);
+    for (const { buffer, error } of failures) void this.#recover(opened, buffer, error);
+    for (const { buffer } of wanted) {
+      if (!failures.some((failure) => failure.buffer === buffer)) this.#passed(buffer);
+    }
   }
 
   #passed(buffer: PartitionBuffer): void {
@@ -236,8 +244,8 @@ export class Fetcher {
     const { cluster } = this.#options;
     this.#outage.failed(leader, error);
     await this.#pause(backoff.next());
-    const isWornOut = failures % RENEW_AFTER === 0;
-    if (isWornOut || isOfType(error, 'KafkaJSRequestTimeoutError')) cluster.renew(opened);
+    const isSilent = error instanceof NoAnswer || isOfType(error, 'KafkaJSRequestTimeoutError');
+    if (isSilent || failures % RENEW_AFTER === 0) cluster.renew(opened);
     else await this.#refresh(opened);
     // Leaders may have moved to brokers that nobody asks yet.
     this.#schedule();
@@ -303,7 +311,11 @@ export class Fetcher {
   async #refresh(opened: SharedClient<Cluster>): Promise<void> {
     const { cluster } = this.#options;
     try {
-      if (cluster.current === opened) await opened.use((one) => one.refreshMetadata());
+      if (cluster.current === opened)
+        await answered(
+          opened.use((one) => one.refreshMetadata()),
+          REQUEST_LIMIT_MS,
+        );
     } catch (error) {
       // New connections would not know the topic either.
       if (!isOfType(error, 'UNKNOWN_TOPIC_OR_PARTITION', DENIED)) cluster.renew(opened);
