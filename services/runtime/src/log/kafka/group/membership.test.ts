@@ -37,6 +37,26 @@ test('begins a new session when its coordinator is gone without a word, and hear
   await membership.close();
 });
 
+test('begins a new session when a join is answered no more; what joins late all the same leaves again', async () => {
+  const { kafka, consumers } = silentKafka({ forgets: 1 });
+  const told: string[] = [];
+  const nothing = () => undefined;
+  const membership = new Membership({
+    ...{ kafka, logger: silentLogger, group: 'group', topics: ['topic'], partitions: [0], owned: () => [] },
+    ...{ onJoin: nothing, onLost: nothing, onFailed: nothing },
+    onHeartbeat: (memberId) => told.push(`${memberId} is heard`),
+  });
+  await vi.advanceTimersByTimeAsync(35_000);
+  await vi.waitUntil(() => consumers[1]?.isRunning === true);
+  expect(consumers[0]?.disconnects).toBe(1);
+  consumers[0]?.tell('HEARTBEAT', { memberId: 'late', groupGenerationId: 1 });
+  expect(consumers[0]?.disconnects).toBe(2);
+  consumers[1]?.tell('HEARTBEAT', { memberId: 'second', groupGenerationId: 2 });
+  expect(told).toEqual(['second is heard']);
+  consumers[1]?.leave();
+  await membership.close();
+});
+
 test('tells kafkajs at each join where the group is, so that it never asks partitions without a leader', async () => {
   const { kafka, consumers } = silentKafka();
   const nothing = () => undefined;
@@ -88,13 +108,14 @@ interface SilentConsumer {
   isRunning: boolean;
   /** Committed offsets in kafkajs's form. */
   readonly marked: object[];
+  disconnects: number;
   tell(event: string, payload: object): void;
   /** `disconnect` waits for this. */
   leave(): void;
 }
 
-/** Its consumers join, and then hear nothing from the brokers, also not when they leave. */
-function silentKafka(): { kafka: Kafka; consumers: SilentConsumer[] } {
+/** Its consumers join, but for the first so many, and then hear nothing from the brokers, also not when they leave. */
+function silentKafka({ forgets = 0 } = {}): { kafka: Kafka; consumers: SilentConsumer[] } {
   const consumers: SilentConsumer[] = [];
   const consumer = ({ partitionAssigners }: ConsumerConfig) => {
     const marked: object[] = [];
@@ -110,6 +131,7 @@ function silentKafka(): { kafka: Kafka; consumers: SilentConsumer[] } {
     const one: SilentConsumer = {
       isRunning: false,
       marked,
+      disconnects: 0,
       tell: (event, payload) => listeners.get(event)?.({ payload }),
       leave: left.resolve,
     };
@@ -121,9 +143,13 @@ function silentKafka(): { kafka: Kafka; consumers: SilentConsumer[] } {
       connect: async () => undefined,
       subscribe: async () => undefined,
       run: async () => {
+        if (consumers.indexOf(one) < forgets) await new Promise(() => undefined);
         one.isRunning = true;
       },
-      disconnect: () => left.promise,
+      disconnect: () => {
+        one.disconnects += 1;
+        return left.promise;
+      },
     };
   };
   // Of a client, the membership uses no more than this.

@@ -39,7 +39,7 @@ const HEARTBEAT_MS = 250;
 const RETRY = { initialRetryTime: 50, multiplier: 2, factor: 0.2, maxRetryTime: 1000, retries: 6 };
 
 /**
- * So long without an answer to a heartbeat, and the coordinator is looked for anew. kafkajs asks one that is gone without
+ * So long without a join or an answer to a heartbeat, and the coordinator is looked for anew. kafkajs asks one that is gone without
  * a word (a machine without power) for a minute and a half. Longer than a rebalance, in which there are no heartbeats.
  */
 const SILENCE_MS = SESSION_MS + 2 * REBALANCE_MS;
@@ -114,10 +114,7 @@ export class Membership {
     });
     const { crashed, end } = this.#listen(consumer, () => needNone());
     try {
-      await consumer.connect();
-      await consumer.subscribe({ topics: [...topics], fromBeginning: true });
-      // Resolves when the group was joined: before that kafkajs cannot leave it.
-      await consumer.run({ autoCommit: false, eachBatch: async () => {} });
+      await Promise.race([crashed, joined(consumer, topics)]);
       await Promise.race([crashed, this.#isClosing()]);
     } finally {
       end();
@@ -130,10 +127,10 @@ export class Membership {
   #listen(consumer: Consumer, onJoined: () => void): { crashed: Promise<never>; end(): void } {
     const { group, topics, onJoin, onHeartbeat } = this.#options;
     const { failed: crashed, fail } = new Failure();
-    let [isOver, heardMs] = [false, Number.POSITIVE_INFINITY];
+    let [isOver, heardMs] = [false, performance.now()];
     const watching = setInterval(() => {
       if (performance.now() - heardMs < SILENCE_MS) return;
-      fail(new Error(`no heartbeat was answered for ${SILENCE_MS / 1000} s`));
+      fail(new Error(`nothing was heard of the group for ${SILENCE_MS / 1000} s`));
     }, SILENCE_CHECK_MS);
     consumer.on(consumer.events.CRASH, ({ payload }) => fail(payload.error));
     consumer.on(consumer.events.GROUP_JOIN, ({ payload }) => {
@@ -146,7 +143,11 @@ export class Membership {
       onJoin(payload.memberId, payload.memberAssignment[first] ?? []);
     });
     consumer.on(consumer.events.HEARTBEAT, ({ payload }) => {
-      if (isOver) return;
+      if (isOver) {
+        // It was given up while it joined, when kafkajs cannot leave: as a member it would keep partitions that nobody works on.
+        void consumer.disconnect().catch(() => undefined);
+        return;
+      }
       heardMs = performance.now();
       this.#backoff.reset();
       this.#outage.passed(group);
@@ -170,4 +171,11 @@ export class Membership {
       signal.addEventListener('abort', () => resolve(), { once: true });
     });
   }
+}
+
+/** Resolves when the group was joined: before that kafkajs cannot leave it. */
+async function joined(consumer: Consumer, topics: readonly string[]): Promise<void> {
+  await consumer.connect();
+  await consumer.subscribe({ topics: [...topics], fromBeginning: true });
+  await consumer.run({ autoCommit: false, eachBatch: async () => {} });
 }
