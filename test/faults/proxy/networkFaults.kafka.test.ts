@@ -88,6 +88,29 @@ describeKafka('a network that', ({ brokers }) => {
     await holder.consumer.stop();
   });
 
+  test('brings a commit late, behind a newer one of the same member: the newer one stays the group’s', async () => {
+    const { direct, proxy, log } = await aProxiedLog();
+    const [topic, group] = [await aTopic(direct), await aName('group')];
+    await direct.append(topic, 0, [aRecord('first'), aRecord('second')]);
+    const holder = await aHolder(log, group, topic);
+    await untilHolds(holder, 1);
+    const late = proxy.plan({
+      api: 'OffsetCommit',
+      fault: 'requestLate',
+      names: group,
+      when: (nth) => nth === 1,
+    });
+    await holder.current(0).commit(topic, { offset: 1, metadata: 'older' });
+    const newer = { offset: 2, metadata: 'newer' };
+    await holder.current(0).commit(topic, newer);
+    late.release();
+    await until(() => late.answered === 1);
+    // Nothing more is committed: who waits for the newer one would wait for ever.
+    await until(async () => (await direct.committed(group, topic))[0]?.offset === newer.offset);
+    expect(await direct.committed(group, topic)).toEqual([newer]);
+    await holder.consumer.stop();
+  });
+
   test.each<[Api, KafkaFault]>([
     ['InitProducerId', 'answerLost'],
     ['InitProducerId', 'requestLate'],

@@ -69,6 +69,21 @@ test('gives up a request that is answered no more, and commits at a coordinator 
   expect(found()).toBe(2);
 });
 
+test('commits once more what one of unknown outcome may come behind of', async () => {
+  vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval', 'performance'] });
+  onTestFinished(() => void vi.useRealTimers());
+  const { commits, member, sent } = aCoordinator(['NOT_COORDINATOR_FOR_GROUP', undefined, 'lost']);
+  await commits.commit(member, PLACE, COMMITTED);
+  await vi.advanceTimersByTimeAsync(7_000);
+  expect(sent).toHaveLength(2);
+  await commits.commit(member, PLACE, COMMITTED);
+  await commits.commit(member, PLACE, { offset: 5, metadata: 'newer' });
+  await vi.advanceTimersByTimeAsync(7_000);
+  expect(sent.slice(5).map(({ topics }) => topics[0]?.partitions)).toEqual([
+    [{ partition: 3, offset: '5', metadata: 'newer' }],
+  ]);
+});
+
 test('rejects with a failure that no other try would repair', async () => {
   const { commits, member } = aCoordinator(['GROUP_AUTHORIZATION_FAILED']);
   const commit = commits.commit(member, PLACE, COMMITTED);

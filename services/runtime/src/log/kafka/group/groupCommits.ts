@@ -13,6 +13,7 @@ import { answered, type Renewable, type SharedClient } from '../client/renewable
 import type { PartitionBuffer } from '../read/partitionBuffer.ts';
 import type { KafkaDeps } from '../topics/catalog.ts';
 import type { Generation } from './generations.ts';
+import { LateCommits } from './lateCommits.ts';
 
 export interface GroupCommitsDeps {
   readonly log: Pick<KafkaDeps, 'catalog'>;
@@ -46,6 +47,7 @@ const MOVED = ['NOT_COORDINATOR_FOR_GROUP', 'GROUP_COORDINATOR_NOT_AVAILABLE', '
 
 export class GroupCommits implements Commits<PartitionBuffer> {
   readonly #deps: GroupCommitsDeps;
+  readonly #late = new LateCommits((error) => !isOfType(error, ...OF_REBALANCE, ...MOVED));
   #coordinator: { readonly opened: SharedClient<Cluster>; readonly broker: Broker } | undefined;
 
   constructor(deps: GroupCommitsDeps) {
@@ -60,8 +62,16 @@ export class GroupCommits implements Commits<PartitionBuffer> {
     owner.checkOwned();
     await this.#checkOffset(place, committed);
     const { group, generation, changed } = this.#deps;
+    const at = `${place.clusterTopic}/${place.partition}`;
+    this.#late.begun(at, {
+      again: async () => {
+        const current = generation();
+        if (current !== undefined) await answered(this.#send(place, committed, current), LIMIT_MS);
+      },
+      isOwned: () => isOwner(owner),
+    });
     const deadlineMs = performance.now() + LIMIT_MS;
-    const doing = `the commit of ${group} on ${place.clusterTopic}/${place.partition}`;
+    const doing = `the commit of ${group} on ${at}`;
     const backoff = new Backoff(FIRST_BACKOFF_MS, MAX_BACKOFF_MS);
     for (;;) {
       owner.checkOwned();
@@ -69,6 +79,7 @@ export class GroupCommits implements Commits<PartitionBuffer> {
       try {
         if (current !== undefined) return await answered(this.#send(place, committed, current), LIMIT_MS);
       } catch (error) {
+        this.#late.failed(at, error);
         if (!isOfType(error, ...OF_REBALANCE)) {
           this.#forgetCoordinator(error);
           const failure = asFailure(error, doing);
@@ -127,6 +138,15 @@ export class GroupCommits implements Commits<PartitionBuffer> {
     const known = this.#coordinator;
     this.#coordinator = undefined;
     if (known !== undefined && !isOfType(error, ...MOVED)) this.#deps.cluster.renew(known.opened);
+  }
+}
+
+function isOwner(owner: Owner): boolean {
+  try {
+    owner.checkOwned();
+    return true;
+  } catch {
+    return false;
   }
 }
 
