@@ -1,6 +1,7 @@
 /** The linker: events and report links → linked events. One member of a group; each partition is a run of its own. */
 import { openDeadLetters } from '@questlog/runtime/consumer/deadLetters';
 import { checkProgress } from '@questlog/runtime/consumer/progress';
+import type { Consumer } from '@questlog/runtime/log/log';
 import { atMost, nextRound } from '@questlog/runtime/process/waiting';
 import { createCodec } from '@questlog/runtime/registry/registry';
 import { eventsAccepted } from '@questlog/schemas/topics/eventsAccepted';
@@ -30,15 +31,17 @@ export async function startLinker(deps: LinkerDeps): Promise<Linker> {
   };
   const openLetters = await openDeadLetters({ ...deps, group: GROUPS.link });
   const topics = [TOPICS.events, TOPICS.reportLinks];
+  let consumer: Consumer | undefined;
+  const doing = (partition: number): string | undefined => consumer?.doing(partition);
   const checks = topics.map((topic) => {
-    const checked = { group: GROUPS.link, topic, name: `${GROUPS.link} ${topic}` };
+    const checked = { group: GROUPS.link, topic, name: `${GROUPS.link} ${topic}`, doing };
     return checkProgress(deps, checked, (lag) => metrics.linkerLag.set({ topic }, lag));
   });
   const partitions = await log.partitionCount(TOPICS.events);
   const watched: PartitionDeps['watched'] = new Map();
   const shared = sharedOf(deps);
   health.check(`${GROUPS.link} look-ups`, () => problemsOf(watched));
-  const consumer = await log.consume({
+  consumer = await log.consume({
     group: GROUPS.link,
     topics,
     process: (owned) =>

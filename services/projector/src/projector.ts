@@ -4,6 +4,7 @@ import { type Block, type BlockWriter, runBlocks } from '@questlog/runtime/consu
 import { openDeadLetters } from '@questlog/runtime/consumer/deadLetters';
 import { checkProgress } from '@questlog/runtime/consumer/progress';
 import type { ServiceDeps } from '@questlog/runtime/consumer/serviceDeps';
+import type { Consumer } from '@questlog/runtime/log/log';
 import { steadyClock } from '@questlog/runtime/process/clock';
 import { Unavailable } from '@questlog/runtime/process/errors';
 import { createCodec } from '@questlog/runtime/registry/registry';
@@ -97,16 +98,16 @@ async function projectTopic<Message>(
   const openLetters = await openDeadLetters({ ...deps, group });
   // Asked once: partition counts never change.
   const partitions = await log.partitionCount(topic);
-  const endCheck = checkProgress(deps, { group, topic, name: group }, (lag) =>
-    metrics.projectorLag.set({ topic }, lag),
-  );
   const onOutcome = (outcome: string, records: number): void =>
     metrics.projected.inc({ topic, outcome }, records);
   const shared = { store, codec, clock, erased, logId: log.id, partitions, onOutcome };
   const onWritten = (_block: Block, startedAtMs: number): void => {
     metrics.blockSeconds.observe({ topic }, (steadyClock.now() - startedAtMs) / 1000);
   };
-  const consumer = await log.consume({
+  let consumer: Consumer | undefined;
+  const checked = { group, topic, name: group, doing: (partition: number) => consumer?.doing(partition) };
+  const endCheck = checkProgress(deps, checked, (lag) => metrics.projectorLag.set({ topic }, lag));
+  consumer = await log.consume({
     group,
     topics: [topic],
     process: (owned) => {

@@ -75,6 +75,7 @@ export class SimulatedGroup {
       failed: member.failure.failed,
       assigned: () =>
         this.#owners.flatMap((owner, partition) => (owner?.member === member ? [partition] : [])),
+      doing: () => 'is simulated',
       stop: () => this.#stop(member),
     };
   }

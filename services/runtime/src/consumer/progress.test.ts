@@ -135,14 +135,13 @@ test('a process looks at its progress unasked, so that the first who asks hears 
   onTestFinished(() => void vi.useRealTimers());
   const health = createHealth();
   const lags: number[] = [];
-  const end = checkProgress({ log, clock, health }, { group: 'g', topic: TOPIC, name: 'linker' }, (lag) =>
-    lags.push(lag),
-  );
+  const checked = { group: 'g', topic: TOPIC, name: 'linker', doing: () => 'waits for records for 40 s' };
+  const end = checkProgress({ log, clock, health }, checked, (lag) => lags.push(lag));
   await append();
   vi.advanceTimersByTime(5_000);
   await expect.poll(() => lags).toEqual([1]);
   nowMs += HOUR_MS;
-  expect(await problemOf(health)).toContain('has not moved');
+  expect(await problemOf(health)).toContain('1 records behind; this process waits for records for 40 s');
   end();
   vi.advanceTimersByTime(60_000);
   expect(await problemOf(health)).toContain('has not moved');

@@ -13,9 +13,15 @@ export interface Progress {
 const STUCK_AFTER_MS = 30_000;
 const LOOK_EVERY_MS = 5_000;
 
-export function watchProgress(deps: { log: Log; clock: Clock; group: string; topic: string }): Progress {
-  const { log, clock, group, topic } = deps;
-  const standstill = new Standstill(group, topic);
+export function watchProgress(deps: {
+  log: Log;
+  clock: Clock;
+  group: string;
+  topic: string;
+  doing?: Checked['doing'];
+}): Progress {
+  const { log, clock, group, topic, doing } = deps;
+  const standstill = new Standstill(group, topic, doing);
   const lags = async (): Promise<Standing[]> => {
     const [ranges, positions] = await Promise.all([log.offsetRanges(topic), positionsOf(log, group, topic)]);
     return ranges.flatMap((range, partition) => {
@@ -46,11 +52,13 @@ export interface Standing {
 export class Standstill {
   readonly #group: string;
   readonly #topic: string;
+  readonly #doing: Checked['doing'];
   #since: ReadonlyMap<number, { readonly offset: number; readonly atMs: number }> = new Map();
 
-  constructor(group: string, topic: string) {
+  constructor(group: string, topic: string, doing: Checked['doing'] = () => undefined) {
     this.#group = group;
     this.#topic = topic;
+    this.#doing = doing;
   }
 
   /** @param partitions those that have a leader. @returns a sentence once one of them has stood still for the bound. */
@@ -69,8 +77,19 @@ export class Standstill {
     );
     if (stuck === undefined) return undefined;
     const { partition, offset, lagRecords } = stuck;
-    return `${this.#group} has not moved on ${this.#topic}/${partition} since offset ${offset}, ${lagRecords} records behind`;
+    const doing = this.#doing(partition);
+    const own = doing === undefined ? '' : `; this process ${doing}`;
+    return `${this.#group} has not moved on ${this.#topic}/${partition} since offset ${offset}, ${lagRecords} records behind${own}`;
   }
+}
+
+export interface Checked {
+  readonly group: string;
+  readonly topic: string;
+  /** Of the check. */
+  readonly name: string;
+  /** As the process's own `Consumer` says it. */
+  doing(partition: number): string | undefined;
 }
 
 /**
@@ -79,10 +98,10 @@ export class Standstill {
  */
 export function checkProgress(
   deps: Pick<ServiceDeps, 'log' | 'clock' | 'health'>,
-  { group, topic, name }: { group: string; topic: string; name: string },
+  { group, topic, name, doing }: Checked,
   onLag: (records: number) => void,
 ): () => void {
-  const progress = watchProgress({ ...deps, group, topic });
+  const progress = watchProgress({ ...deps, group, topic, doing });
   const look = async (): Promise<string | undefined> => {
     onLag(await progress.lag());
     return await progress.problem();

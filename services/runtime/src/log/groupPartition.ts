@@ -19,6 +19,9 @@ export class GroupPartition<Place extends Cursor = Cursor> implements OwnedParti
   readonly #bell = new Doorbell();
   #isFenced = false;
   #isReading = false;
+  /** What the owner has asked for last, and when. */
+  #doing = WORKS;
+  #sinceMs = performance.now();
   /** The topic after the one that gave the last batch comes first in the next read, so that none starves. */
   #firstTopic = 0;
 
@@ -26,6 +29,12 @@ export class GroupPartition<Place extends Cursor = Cursor> implements OwnedParti
     this.group = group;
     this.partition = partition;
     this.#commits = commits;
+  }
+
+  /** As `Consumer.doing`. */
+  get doing(): string {
+    const seconds = Math.round((performance.now() - this.#sinceMs) / 1000);
+    return `${this.#doing} for ${seconds} s${this.signal.aborted ? ', and has lost the partition' : ''}`;
   }
 
   /** Adds a topic, before the owner gets the partition. `ring` is to be called whenever there may be something new. */
@@ -56,14 +65,23 @@ export class GroupPartition<Place extends Cursor = Cursor> implements OwnedParti
     this.#isReading = true;
     try {
       await nextTurn();
-      return await this.#read(options);
+      // One wait after the other is one.
+      if (this.#doing !== READS) this.#does(READS);
+      const batch = await this.#read(options);
+      if (batch !== undefined) this.#does(WORKS);
+      return batch;
     } finally {
       this.#isReading = false;
     }
   }
 
   async commit(topic: string, committed: Committed): Promise<void> {
-    await this.#commits.commit(this, this.cursor(topic), committed);
+    this.#does(COMMITS);
+    try {
+      await this.#commits.commit(this, this.cursor(topic), committed);
+    } finally {
+      this.#does(WORKS);
+    }
   }
 
   cursor(topic: string): Place {
@@ -109,6 +127,11 @@ export class GroupPartition<Place extends Cursor = Cursor> implements OwnedParti
     return undefined;
   }
 
+  #does(what: string): void {
+    this.#doing = what;
+    this.#sinceMs = performance.now();
+  }
+
   #inTurn(): Place[] {
     const cursors = [...this.#topics.values()].map(({ cursor }) => cursor);
     this.#firstTopic = (this.#firstTopic + 1) % cursors.length;
@@ -121,6 +144,12 @@ export class GroupPartition<Place extends Cursor = Cursor> implements OwnedParti
     return owned;
   }
 }
+
+const READS = 'waits for records';
+const COMMITS = 'commits';
+const WORKS = 'works on records';
+/** As `Consumer.doing`. */
+export const NOT_OWNED = 'does not own it';
 
 /** A commit of an adapter's own partition. */
 export interface OwnCommit<Place extends Cursor> {

@@ -189,6 +189,8 @@ export interface ConsumeOptions {
 export interface Consumer {
   /** The partitions that this member owns now. */
   assigned(): readonly number[];
+  /** What it does with a partition, for a sentence that begins with the process: "waits for records for 40 s". */
+  doing(partition: number): string;
   readonly failed: Promise<never>;
   /** Revokes everything, waits until `process` has returned everywhere, leaves the group. */
   stop(): Promise<void>;

@@ -39,6 +39,25 @@ export function describeGroups({ harness, log, reopen }: Subject): void {
       expect(consumer.assigned()).toEqual([]);
     });
 
+    it('tells what it does with a partition, so that it is known why one stands still', async () => {
+      const topic = await aTopic(log(), { partitions: 2 });
+      const gate = Promise.withResolvers<void>();
+      const consumer = await log().consume({
+        group: aName('group'),
+        topics: [topic],
+        process: (owned) => readUntilLost(owned, () => gate.promise),
+      });
+      await until(() => consumer.assigned().length === 2);
+      await log().append(topic, 0, [aRecord('it hangs with')]);
+      await until(() => consumer.doing(0).startsWith('works on records for '));
+      expect(consumer.doing(1)).toMatch(/^waits for records for \d+ s$/);
+      const stopped = consumer.stop();
+      await until(() => consumer.doing(0).includes('has lost the partition'));
+      gate.resolve();
+      await stopped;
+      expect(consumer.doing(0)).toBe('does not own it');
+    });
+
     it('finds the committed offset and its metadata when it comes back', async () => {
       const [topic, group] = [await aTopic(log()), aName('group')];
       await log().append(topic, 0, [aRecord('a'), aRecord('b'), aRecord('c')]);

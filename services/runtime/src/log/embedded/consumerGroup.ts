@@ -1,6 +1,6 @@
 /** Shares partitions among the members of one group: partition p is of member p mod n, and moves one at a time. */
 import { Failure, nextTurn, settledWithin } from '../../process/waiting.ts';
-import { commonPartitions, GroupPartition, isOfLoss } from '../groupPartition.ts';
+import { commonPartitions, GroupPartition, isOfLoss, NOT_OWNED } from '../groupPartition.ts';
 import type { ConsumeOptions, Consumer, OwnedPartition } from '../log.ts';
 import type { GroupCommit } from './groupCommit.ts';
 import type { RecordCursor, RecordStore } from './recordStore.ts';
@@ -47,6 +47,10 @@ export class ConsumerGroup {
     return {
       failed: member.failure.failed,
       assigned: () => this.#assigned(member),
+      doing: (partition) => {
+        const owner = this.#slots[partition]?.owner;
+        return owner?.member === member ? owner.owned.doing : NOT_OWNED;
+      },
       stop: () => this.#leave(member),
     };
   }

@@ -4,7 +4,7 @@
  */
 import type { Cluster } from 'kafkajs';
 import { Failure, settledWithin, untilAvailable } from '../../../process/waiting.ts';
-import { commonPartitions, GroupPartition, isOfLoss } from '../../groupPartition.ts';
+import { commonPartitions, GroupPartition, isOfLoss, NOT_OWNED } from '../../groupPartition.ts';
 import type { Committed, ConsumeOptions, Consumer } from '../../log.ts';
 import { type Renewable, readersCluster } from '../client/renewable.ts';
 import { Fetcher } from '../read/fetcher.ts';
@@ -90,6 +90,12 @@ class GroupMember implements Consumer {
 
   assigned(): readonly number[] {
     return this.#generations.owned().filter((one) => this.#owned.get(one)?.signal.aborted === false);
+  }
+
+  doing(partition: number): string {
+    const owned = this.#owned.get(partition);
+    if (owned !== undefined) return owned.doing;
+    return this.#work.has(partition) ? 'does not own it, and its work on it has not ended' : NOT_OWNED;
   }
 
   stop(): Promise<void> {
