@@ -28,8 +28,13 @@ export function isUuidV7(canonical: string): boolean {
  * the variant. `millis` is taken modulo 2^48.
  */
 export function eventId(millis: number, lane: number, tail: Buffer, tailOffset = 0): string {
+  return idHead(millis, lane) + idTail(tail, tailOffset);
+}
+
+/** All of it up to its tail, the hyphen too. */
+export function idHead(millis: number, lane: number): string {
   const time = hex(Math.floor(millis / 0x1000000) & 0xffffff, 6) + hex(millis % 0x1000000, 6);
-  return `${time.slice(0, 8)}-${time.slice(8)}-7${hex(lane, 3)}-${idTail(tail, tailOffset)}`;
+  return `${time.slice(0, 8)}-${time.slice(8)}-7${hex(lane, 3)}-`;
 }
 
 /** The value of `tailOf` for an id made with these 8 bytes. */

@@ -203,7 +203,6 @@ export const SURVIVORS: readonly Survivors[] = [
   ...alike(`${EVENTS}/envelope.ts`, SAME_BY_ANOTHER_WAY, [
     'if (validator.Check(envelope))',
     'if (element.payloadKind !== undefined',
-    "return typeof field === 'string' ? (canonicalUuid",
   ]),
   { file: `${EVENTS}/envelope.ts`, line: 'if (found.length > 0 || typeof', reason: ALWAYS_THERE },
   { file: `${EVENTS}/accept.ts`, line: 'const tried =', reason: ALWAYS_THERE },

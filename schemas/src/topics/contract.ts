@@ -15,6 +15,8 @@ export interface MessageContract<T> {
   /** The compatibility of the schema's versions, as the registry enforces it. */
   readonly compatibility: Compatibility;
   readonly type: MessageType<T>;
+  /** Makes what `frame` makes of the value, where `type` takes too long for it. */
+  framed?(schemaId: number, value: T): Buffer;
 }
 
 /**
@@ -30,7 +32,7 @@ export interface MessageType<T> {
   createResolver(writer: unknown): unknown;
 }
 
-const MAGIC = 0;
+export const MAGIC = 0;
 const HEADER_BYTES = 5;
 
 interface AvroField {

@@ -2,8 +2,10 @@
  * `questlog.events.v1`: what one request had accepted for one partition. The fact that happened; a batch is in it whole
  * or not at all, and a repeat of it is recognised by its append id. Key: the tenant.
  */
+import { ByteWriter } from '../byteWriter.ts';
 import {
   COUNTED,
+  MAGIC,
   MICROS,
   MILLIS,
   messageContract,
@@ -69,7 +71,7 @@ const idempotency = record('Idempotency', [
   { name: 'digest', type: SHA_256 },
 ]);
 
-export const eventsAccepted = messageContract<EventsAccepted>(TOPICS.events, {
+const contract = messageContract<EventsAccepted>(TOPICS.events, {
   name: 'EventsAccepted',
   doc: 'What one request had accepted for one partition.',
   fields: [
@@ -82,3 +84,78 @@ export const eventsAccepted = messageContract<EventsAccepted>(TOPICS.events, {
     { name: 'events', type: { type: 'array', items: record('Event', [...EVENT_FIELDS, sampleRate]) } },
   ],
 });
+
+/** Every event that comes in is written, and avsc took a quarter of its time; what is read is read by avsc. */
+export const eventsAccepted = { ...contract, framed: framedEvents };
+
+/** Field by field in the order of the schema, as Avro's binary encoding has it. */
+function framedEvents(schemaId: number, message: EventsAccepted): Buffer {
+  const { appendId, tenantId, projectId, receivedAt, revision, idempotency, events } = message;
+  let bytes = RECORD_BYTES;
+  for (const { payload, eventType } of events) bytes += EVENT_BYTES + payload.length + eventType.length * 3;
+  const out = new ByteWriter(bytes);
+  out.uint8(MAGIC);
+  out.uint32BE(schemaId);
+  writeUuid(out, appendId);
+  writeUuid(out, tenantId);
+  writeUuid(out, projectId);
+  writeLong(out, receivedAt);
+  writeLong(out, REVISION.symbols.indexOf(revision));
+  writeLong(out, idempotency === null ? NULL : VALUE);
+  if (idempotency !== null) {
+    writeUuid(out, idempotency.key);
+    out.bytes(idempotency.digest);
+  }
+  if (events.length > 0) writeLong(out, events.length);
+  for (const event of events) writeEvent(out, event);
+  // No further block of the array.
+  out.uint8(0);
+  return out.written();
+}
+
+function writeEvent(out: ByteWriter, event: AcceptedEvent): void {
+  writeUuid(out, event.id);
+  writeOptionalUuid(out, event.sessionId);
+  writeOptionalUuid(out, event.buildId);
+  writeLong(out, Buffer.byteLength(event.eventType));
+  out.text(event.eventType);
+  writeMicros(out, event.occurredAt);
+  writeLong(out, event.payload.length);
+  out.bytes(event.payload);
+  out.uint8(event.overQuota ? 1 : 0);
+  writeLong(out, event.sequence === null ? NULL : VALUE);
+  if (event.sequence !== null) writeLong(out, event.sequence);
+  const { sampleRate = null } = event;
+  writeLong(out, sampleRate === null ? NULL : VALUE);
+  if (sampleRate !== null) out.doubleLE(sampleRate);
+}
+
+function writeUuid(out: ByteWriter, uuid: string): void {
+  writeLong(out, uuid.length);
+  out.text(uuid);
+}
+
+function writeOptionalUuid(out: ByteWriter, uuid: string | null): void {
+  writeLong(out, uuid === null ? NULL : VALUE);
+  if (uuid !== null) writeUuid(out, uuid);
+}
+
+function writeMicros(out: ByteWriter, micros: bigint): void {
+  const value = Number(micros);
+  if (Number.isSafeInteger(value)) writeLong(out, value);
+  else out.bigVarint(micros < 0n ? -2n * micros - 1n : 2n * micros);
+}
+
+/** Zigzag: 0, -1, 1, -2 and so on. */
+function writeLong(out: ByteWriter, value: number): void {
+  if (Math.abs(value) < HALF_EXACT) out.varint(value < 0 ? -2 * value - 1 : 2 * value);
+  else out.bigVarint(value < 0 ? -2n * BigInt(value) - 1n : 2n * BigInt(value));
+}
+
+/** Which branch of a union with null follows. */
+const [NULL, VALUE] = [0, 1];
+/** The fields but `eventType` and `payload`, all given. */
+const EVENT_BYTES = 160;
+const RECORD_BYTES = 240;
+/** Doubled it is still exact in a double. */
+const HALF_EXACT = 2 ** 52;

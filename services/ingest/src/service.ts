@@ -22,6 +22,7 @@ import { runErasures } from './erasures/runErasures.ts';
 import { openQuotas } from './events/quotas.ts';
 import { sharedReads } from './events/readShares.ts';
 import { openReplays } from './events/replays.ts';
+import { RandomPool } from './events/storeEvents.ts';
 import { type AdminPages, adminApp } from './http/adminApp.ts';
 import { openAudit } from './http/audit/audit.ts';
 import { type AllowedOrigins, headersOfEveryAnswer } from './http/cors.ts';
@@ -123,10 +124,10 @@ export async function startIngest(deps: IngestServiceDeps): Promise<IngestServic
   const known = { store, sessions, reports, clock, erased: directory.current.erased };
   const [tokens, perReport] = [openTokens(deps), new KeyedMutex()];
   // What storing events takes.
-  const processId = randomUUID();
+  const [processId, random] = [randomUUID(), new RandomPool()];
   const received = openReceived({ ...deps, processId, dropped: metrics.ledgerDropped });
   const limits = openLimits({ clock, metrics, ingestsOf: watchIngests({ ...deps, processId }) });
-  const storing = { log, codec, quotas, limits, received, own: cuts.own, metrics, partitions };
+  const storing = { log, codec, quotas, limits, received, own: cuts.own, random, metrics, partitions };
   const ingest = { ...known, ...storing, replays };
   // What a read waits for before it asks ClickHouse.
   const settling = { projection: events, linksSettled: watchLinks({ log, clock: steadyClock }), partitions };

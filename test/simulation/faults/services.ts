@@ -3,7 +3,7 @@
 import { type IngestDeps, ingest } from '@questlog/ingest/events/ingestEvents';
 import { openQuotas } from '@questlog/ingest/events/quotas';
 import { openReplays } from '@questlog/ingest/events/replays';
-import { OwnAppends } from '@questlog/ingest/events/storeEvents';
+import { OwnAppends, RandomPool } from '@questlog/ingest/events/storeEvents';
 import { KeyedMutex } from '@questlog/ingest/known/keyedMutex';
 import { watchProjection } from '@questlog/ingest/known/projection';
 import { openReports } from '@questlog/ingest/known/reports';
@@ -197,7 +197,8 @@ async function startIngest(
     replays.cut();
   });
   const limits = openLimits({ clock, metrics: metrics.ingest, ingestsOf: () => 1 });
-  const storing = { log, codec, quotas, limits, received: [], own, metrics: metrics.ingest, partitions };
+  const counted = { received: [], metrics: metrics.ingest };
+  const storing = { log, codec, quotas, limits, own, random: new RandomPool(), partitions, ...counted };
   const known = { store, sessions, reports, clock, erased: new ErasedData() };
   const ofEvents: IngestDeps = { ...known, ...storing, replays };
   const ofReports = {

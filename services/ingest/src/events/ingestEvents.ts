@@ -215,18 +215,21 @@ async function answered(
   const { project, revision } = principal;
   // One that is answered again may be linked since, also to reports that were let go.
   const linked = isReplay ? await linksOfReplay(reports, clickhouse, principal, stored) : undefined;
-  const byIndex = new Map(stored.map((event) => [event.index, event]));
-  return drafts.flatMap((draft) => {
-    const event = byIndex.get(draft.index);
-    if (event === undefined) return [];
+  const byIndex: (StoredElement | undefined)[] = [];
+  for (const event of stored) byIndex[event.index] = event;
+  const found: { index: number; event: AnsweredEvent }[] = [];
+  for (const draft of drafts) {
+    const event = byIndex[draft.index];
+    if (event === undefined) continue;
     const { id, occurredAt } = event;
     const asked = { id, sessionId: draft.sessionId, occurredAt };
     // What is not stored is never linked.
     const isThere = event.isSampledOut !== true;
     const reportIds = isThere ? reports.reportsOf(project.id, asked, linked?.get(id)) : [];
     const overQuota = revision === 'A' ? event.overQuota : undefined;
-    return [{ index: draft.index, event: { ...draft, id, occurredAt, overQuota, reportIds } }];
-  });
+    found.push({ index: draft.index, event: { ...draft, id, occurredAt, overQuota, reportIds } });
+  }
+  return found;
 }
 
 async function linksOfReplay(

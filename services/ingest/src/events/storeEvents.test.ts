@@ -13,6 +13,7 @@ import {
   appendEvents,
   decideEvents,
   OwnAppends,
+  RandomPool,
   releaseEvents,
   type StoreEventsDeps,
 } from './storeEvents.ts';
@@ -141,6 +142,7 @@ function aProcess({ quota }: { quota: number | null }) {
     codec: { encode: encoded },
     received,
     own: new OwnAppends(() => {}),
+    random: new RandomPool(),
     quotas: { ledger: async (): Promise<QuotaLedger | undefined> => ledger },
     metrics: { accepted: counter('accepted'), overQuota: counter('overQuota') },
     partitions: 4,

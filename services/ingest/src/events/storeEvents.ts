@@ -27,6 +27,7 @@ export interface StoreEventsDeps {
   readonly limits: Pick<Limits, 'takeEvents'>;
   readonly received: Received;
   readonly own: OwnAppends;
+  readonly random: RandomPool;
   readonly metrics: IngestMetrics;
   /** Partitions of the events topic. */
   readonly partitions: number;
@@ -60,6 +61,21 @@ export class OwnAppends {
   }
 }
 
+/** Random bytes, drawn many at once and each given out once: to draw them takes a quarter of a small request's time. */
+export class RandomPool {
+  #pool = Buffer.alloc(0);
+
+  take(bytes: number): Buffer {
+    if (this.#pool.length < bytes)
+      this.#pool = randomFillSync(Buffer.allocUnsafe(Math.max(bytes, POOL_BYTES)));
+    const taken = this.#pool.subarray(0, bytes);
+    this.#pool = this.#pool.subarray(bytes);
+    return taken;
+  }
+}
+
+const POOL_BYTES = 16 * 1024;
+
 /** Events that are decided and reserved in the quota; they are then appended or released. */
 export interface DecidedEvents extends AcceptedBatch {
   readonly ledger: QuotaLedger | undefined;
@@ -74,7 +90,7 @@ interface ToStore
 }
 
 export async function decideEvents(
-  { quotas, partitions }: StoreEventsDeps,
+  { quotas, random, partitions }: StoreEventsDeps,
   { tenant, project, revision }: Principal,
   toStore: ToStore,
 ): Promise<DecidedEvents> {
@@ -92,7 +108,7 @@ export async function decideEvents(
       revision,
       remaining,
       partitions,
-      random: randomFillSync(Buffer.allocUnsafe(randomBytesFor(some.length))),
+      random: random.take(randomBytesFor(some.length)),
     });
   const remaining = (tenant.monthlySoftQuota ?? Number.POSITIVE_INFINITY) - used;
   const told = sampledOut.length === 0 ? [] : acceptOf(sampledOut, remaining - drafts.length).created;

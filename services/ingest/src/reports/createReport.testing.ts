@@ -21,7 +21,7 @@ import {
 import type { SessionRegistered } from '@questlog/schemas/topics/sessionRegistered';
 import { topicDefinitions } from '@questlog/schemas/topics/topics';
 import { onTestFinished } from 'vitest';
-import { OwnAppends } from '../events/storeEvents.ts';
+import { OwnAppends, RandomPool } from '../events/storeEvents.ts';
 import { KeyedMutex } from '../known/keyedMutex.ts';
 import { READ_WAIT_MS } from '../known/projection.ts';
 import { openReports, reportsLeft } from '../known/reports.ts';
@@ -112,6 +112,7 @@ export async function aReportBench(): Promise<ReportBench> {
         limits: openLimits({ clock, metrics, ingestsOf: () => 1 }),
         quotas: { ledger: async () => undefined, cut: () => {}, close: async () => {} },
         own: new OwnAppends(() => {}),
+        random: new RandomPool(),
         sessions: sessionsLeft(sessionsOf(sessions), bench.directory),
         erased: bench.directory.erased,
         partitions: LANES.length,

@@ -58,7 +58,7 @@ export async function createCodec<T>(
   };
   return {
     schemaId: ownId,
-    encode: (message) => frame(ownId, contract.type.toBuffer(message)),
+    encode: (message) => contract.framed?.(ownId, message) ?? frame(ownId, contract.type.toBuffer(message)),
     decode: (value) => {
       const framed = value === null ? undefined : unframe(value);
       if (framed === undefined) throw new Invalid('the value is not in the registry’s wire format');

@@ -6,7 +6,7 @@ import { createHash } from 'node:crypto';
 import type { ElementProblem } from '@questlog/schemas/http/problem';
 import { partitionOf } from '@questlog/schemas/partition';
 import type { AcceptedEvent, EventsAccepted, Revision } from '@questlog/schemas/topics/eventsAccepted';
-import { eventId, millisOf, uuidV8 } from '@questlog/schemas/uuid';
+import { idHead, idTail, millisOf, uuidV8 } from '@questlog/schemas/uuid';
 import { otherBuild } from '../../core/tokenBuilds.ts';
 import type { Draft, Elements } from './envelope.ts';
 
@@ -67,19 +67,23 @@ export function randomBytesFor(drafts: number): number {
 
 export function accept(input: AcceptInput): AcceptedBatch {
   const created: CreatedEvent[] = [];
-  const records = new Map<string, { lane: number; events: CreatedEvent[] }>();
+  const isOneEach = input.idempotency !== null && input.isSplit;
+  /** By the event's index or its lane. */
+  const records = new Map<number, { lane: number; events: CreatedEvent[] }>();
+  const ids = new EventIds(input);
   input.drafts.forEach((draft, position) => {
-    const event = createdEvent(input, draft, position);
+    const event = createdEvent(input, draft, position, ids);
     created.push(event);
     const { lane } = draft;
-    const name = input.idempotency !== null && input.isSplit ? `event ${event.index}` : `lane ${lane}`;
+    const name = isOneEach ? event.index : lane;
     const record = records.get(name);
     if (record === undefined) records.set(name, { lane, events: [event] });
     else record.events.push(event);
   });
   const byPartition = new Map<number, EventsAccepted[]>();
   let position = 0;
-  for (const [name, { lane, events }] of records) {
+  for (const [at, { lane, events }] of records) {
+    const name = `${isOneEach ? 'event' : 'lane'} ${at}`;
     const partition = partitionOf(input.tenantId, lane, input.partitions);
     const messages = byPartition.get(partition) ?? [];
     messages.push(messageOf(input, appendIdOf(input, name, events, position++), events));
@@ -96,14 +100,14 @@ export function keyedTail(projectId: string, key: string, digest: Buffer, index:
   return createHash('sha256').update(`${projectId}/${key}/${index}/`).update(digest).digest().subarray(0, 8);
 }
 
-function createdEvent(input: AcceptInput, draft: PlacedDraft, position: number): CreatedEvent {
+function createdEvent(input: AcceptInput, draft: PlacedDraft, position: number, ids: EventIds): CreatedEvent {
   return {
     index: draft.index,
-    id: draft.id ?? newEventId(input, draft, position),
+    id: draft.id ?? ids.next(draft, position),
     sessionId: draft.sessionId,
     buildId: draft.buildId,
     eventType: draft.eventType,
-    occurredAt: draft.occurredAt ?? BigInt(input.receivedAt) * 1000n,
+    occurredAt: draft.occurredAt ?? ids.receivedMicros,
     payload: draft.payload,
     sequence: draft.sequence,
     overQuota: position >= input.remaining,
@@ -111,11 +115,32 @@ function createdEvent(input: AcceptInput, draft: PlacedDraft, position: number):
   };
 }
 
-function newEventId(input: AcceptInput, { index, lane }: PlacedDraft, position: number): string {
-  const { idempotency, projectId, receivedAt, random } = input;
-  if (idempotency === null) return eventId(receivedAt, lane, random, position * 8);
-  const tail = keyedTail(projectId, idempotency.key, idempotency.digest, index);
-  return eventId(millisOf(idempotency.key), lane, tail);
+/** What the events of one request have in common is made once. */
+class EventIds {
+  readonly receivedMicros: bigint;
+  readonly #input: AcceptInput;
+  readonly #heads = new Map<number, string>();
+
+  constructor(input: AcceptInput) {
+    this.#input = input;
+    this.receivedMicros = BigInt(input.receivedAt) * 1000n;
+  }
+
+  next({ index, lane }: PlacedDraft, position: number): string {
+    const { idempotency, projectId, random } = this.#input;
+    if (idempotency === null) return this.#head(lane) + idTail(random, position * 8);
+    return this.#head(lane) + idTail(keyedTail(projectId, idempotency.key, idempotency.digest, index));
+  }
+
+  #head(lane: number): string {
+    const { idempotency, receivedAt } = this.#input;
+    let head = this.#heads.get(lane);
+    if (head === undefined) {
+      head = idHead(idempotency === null ? receivedAt : millisOf(idempotency.key), lane);
+      this.#heads.set(lane, head);
+    }
+    return head;
+  }
 }
 
 function messageOf(input: AcceptInput, appendId: string, events: readonly CreatedEvent[]): EventsAccepted {

@@ -1,4 +1,5 @@
 /** Splices answers from the very payload bytes that came in; nothing of a payload is parsed or escaped again. Pure. */
+import { ByteWriter } from '@questlog/schemas/byteWriter';
 import { type ElementProblem, problemOf } from '@questlog/schemas/http/problem';
 import type { AcceptedEvent } from '@questlog/schemas/topics/eventsAccepted';
 import { formatMicros } from '../../core/occurredAt.ts';
@@ -16,13 +17,13 @@ type Part = string | Buffer;
 
 /** A JSON array of events. */
 export function eventArray(events: readonly AnsweredEvent[]): Buffer {
-  return arrayOf(events, pushEvent);
+  return arrayOf(events, (out, event) => out.event(event));
 }
 
 export function eventObject(event: AnsweredEvent): Buffer {
-  const parts: Part[] = [];
-  pushEvent(parts, event);
-  return join(parts);
+  const out = new EventWriter(bytesOf(event));
+  out.event(event);
+  return out.written();
 }
 
 /** `{events, next}`. */
@@ -35,21 +36,38 @@ export function lenientArray(
   elements: readonly (AnsweredEvent | readonly ElementProblem[])[],
   requestId: string,
 ): Buffer {
-  return arrayOf(elements, (parts, element) => {
-    if ('id' in element) pushEvent(parts, element);
-    else parts.push(JSON.stringify(elementProblem(element, requestId)));
+  return arrayOf(elements, (out, element) => {
+    if ('id' in element) out.event(element);
+    else out.text(JSON.stringify(elementProblem(element, requestId)));
   });
 }
 
-function arrayOf<T>(elements: readonly T[], push: (parts: Part[], element: T) => void): Buffer {
-  const parts: Part[] = ['['];
-  elements.forEach((element, i) => {
-    if (i > 0) parts.push(',');
-    push(parts, element);
-  });
-  parts.push(']');
-  return join(parts);
+type Element = AnsweredEvent | readonly ElementProblem[];
+
+function arrayOf<T extends Element>(
+  elements: readonly T[],
+  write: (out: EventWriter, element: T) => void,
+): Buffer {
+  let bytes = 2;
+  for (const element of elements) bytes += bytesOf(element);
+  const out = new EventWriter(bytes);
+  out.text('[');
+  for (let i = 0; i < elements.length; i++) {
+    if (i > 0) out.text(',');
+    const element = elements[i];
+    if (element !== undefined) write(out, element);
+  }
+  out.text(']');
+  return out.written();
 }
+
+/** About, and mostly more than it takes. */
+function bytesOf(element: Element): number {
+  return 'id' in element ? HEAD_BYTES + element.eventType.length + element.payload.length : HEAD_BYTES;
+}
+
+/** As much as a writer wants to have free for the part before an event's type and payload, in UTF-8 at its longest. */
+const HEAD_BYTES = 700;
 
 function elementProblem(errors: readonly ElementProblem[], requestId: string): Record<string, unknown> {
   const [first] = errors;
@@ -57,19 +75,43 @@ function elementProblem(errors: readonly ElementProblem[], requestId: string): R
   return problemOf(first.code, first.detail, requestId, errors);
 }
 
-function pushEvent(parts: Part[], event: AnsweredEvent): void {
-  const session = event.sessionId === null ? 'null' : `"${event.sessionId}"`;
-  const build = event.buildId === null ? 'null' : `"${event.buildId}"`;
-  const reports = event.reportIds.length === 0 ? '[]' : JSON.stringify(event.reportIds);
-  const sequence = event.sequence === null ? '' : `,"sequence":${event.sequence}`;
-  const quota = event.overQuota === undefined ? '' : `,"overQuota":${event.overQuota}`;
-  const link = event.link === undefined ? '' : `,"link":${JSON.stringify(event.link)}`;
-  parts.push(
-    `{"id":"${event.id}","sessionId":${session},"buildId":${build},"eventType":${JSON.stringify(event.eventType)},` +
-      `"occurredAt":"${formatMicros(event.occurredAt)}"${sequence},"payload":`,
-    event.payload,
-    `,"reportIds":${reports}${quota}${link}}`,
-  );
+/** A batch repeats few types, and mostly one time where the game tells none. */
+class EventWriter extends ByteWriter {
+  readonly #quoted = new Map<string, string>();
+  #micros: bigint | undefined;
+  #time = '';
+
+  event(event: AnsweredEvent): void {
+    const session = event.sessionId === null ? 'null' : `"${event.sessionId}"`;
+    const build = event.buildId === null ? 'null' : `"${event.buildId}"`;
+    const reports = event.reportIds.length === 0 ? '[]' : JSON.stringify(event.reportIds);
+    const sequence = event.sequence === null ? '' : `,"sequence":${event.sequence}`;
+    const quota = event.overQuota === undefined ? '' : `,"overQuota":${event.overQuota}`;
+    const link = event.link === undefined ? '' : `,"link":${JSON.stringify(event.link)}`;
+    this.text(
+      `{"id":"${event.id}","sessionId":${session},"buildId":${build},"eventType":${this.#type(event.eventType)},` +
+        `"occurredAt":"${this.#timeOf(event.occurredAt)}"${sequence},"payload":`,
+    );
+    this.bytes(event.payload);
+    this.text(`,"reportIds":${reports}${quota}${link}}`);
+  }
+
+  #type(eventType: string): string {
+    let quoted = this.#quoted.get(eventType);
+    if (quoted === undefined) {
+      quoted = JSON.stringify(eventType);
+      this.#quoted.set(eventType, quoted);
+    }
+    return quoted;
+  }
+
+  #timeOf(micros: bigint): string {
+    if (micros !== this.#micros) {
+      this.#micros = micros;
+      this.#time = formatMicros(micros);
+    }
+    return this.#time;
+  }
 }
 
 /** One allocation for the whole answer; most of its bytes are copied, not encoded. */

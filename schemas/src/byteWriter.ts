@@ -1,0 +1,75 @@
+/** Writes texts and bytes one behind the other into one buffer, which grows where the first guess was too small. */
+export class ByteWriter {
+  #buffer: Buffer;
+  #length = 0;
+
+  /** @param bytes of what will be written, about */
+  constructor(bytes: number) {
+    this.#buffer = Buffer.allocUnsafe(bytes);
+  }
+
+  /** What was written; valid until the next write. */
+  written(): Buffer {
+    return this.#buffer.subarray(0, this.#length);
+  }
+
+  /** As UTF-8. */
+  text(text: string): void {
+    // A UTF-16 unit takes three bytes at most.
+    this.#room(text.length * 3);
+    this.#length += this.#buffer.write(text, this.#length);
+  }
+
+  bytes(bytes: Buffer): void {
+    this.#room(bytes.length);
+    this.#length += bytes.copy(this.#buffer, this.#length);
+  }
+
+  uint8(byte: number): void {
+    this.#room(1);
+    this.#buffer[this.#length++] = byte;
+  }
+
+  uint32BE(value: number): void {
+    this.#room(4);
+    this.#length = this.#buffer.writeUInt32BE(value, this.#length);
+  }
+
+  doubleLE(value: number): void {
+    this.#room(8);
+    this.#length = this.#buffer.writeDoubleLE(value, this.#length);
+  }
+
+  /** Seven bits a byte, the low ones first (LEB128). @param value not negative, and exact in a double */
+  varint(value: number): void {
+    this.#room(MAX_VARINT_BYTES);
+    const buffer = this.#buffer;
+    const high = Math.floor(value / LOW_RANGE);
+    let low = value - high * LOW_RANGE;
+    if (high > 0) {
+      // The engine counts in 32 bits, which is several times as fast: four bytes of the low part, and then the rest.
+      for (let i = 0; i < 4; i++, low >>>= 7) buffer[this.#length++] = (low & 0x7f) | 0x80;
+      low = high;
+    }
+    for (; low >= 0x80; low >>>= 7) buffer[this.#length++] = (low & 0x7f) | 0x80;
+    buffer[this.#length++] = low;
+  }
+
+  /** The same for what is beyond. */
+  bigVarint(value: bigint): void {
+    for (; value >= 0x80n; value >>= 7n) this.uint8(Number(value & 0x7fn) | 0x80);
+    this.uint8(Number(value));
+  }
+
+  #room(bytes: number): void {
+    const needed = this.#length + bytes;
+    if (needed <= this.#buffer.length) return;
+    const larger = Buffer.allocUnsafe(Math.max(needed, this.#buffer.length * 2));
+    this.#buffer.copy(larger, 0, 0, this.#length);
+    this.#buffer = larger;
+  }
+}
+
+const LOW_RANGE = 2 ** 28;
+/** Of 53 bits. */
+const MAX_VARINT_BYTES = 8;

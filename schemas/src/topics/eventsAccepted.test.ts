@@ -1,0 +1,71 @@
+/** The record as it is written by hand, beside what avsc writes of the same values: byte for byte. */
+import fc from 'fast-check';
+import { expect, test } from 'vitest';
+import { frame } from './contract.ts';
+import { type EventsAccepted, eventsAccepted } from './eventsAccepted.ts';
+
+/** Runs are a hundred times as many in the tier of faults. */
+const TIMES = process.env['QUESTLOG_TEST_RUNS'] === 'long' ? 100 : 1;
+
+const [FROM, BELOW] = [BigInt(Date.UTC(1900, 0, 1)) * 1000n, BigInt(Date.UTC(2300, 0, 1)) * 1000n];
+const uuid = fc.uuid();
+const text = fc.oneof(fc.string({ unit: 'binary' }), fc.string({ minLength: 40, maxLength: 200 }));
+const micros = fc.oneof(
+  fc.bigInt({ min: FROM, max: BELOW - 1n }),
+  fc.constantFrom(FROM, BELOW - 1n, 0n, -1n, ...[6n, 7n, 31n, 32n, 52n, 53n].flatMap(around)),
+);
+const counted = fc.oneof(
+  fc.integer({ min: 1, max: Number.MAX_SAFE_INTEGER }),
+  fc.constantFrom(1, 63, 64, 2 ** 27, 2 ** 28, 2 ** 31, 2 ** 52 - 1, 2 ** 52, Number.MAX_SAFE_INTEGER),
+);
+const event = fc.record({
+  id: uuid,
+  sessionId: fc.option(uuid),
+  buildId: fc.option(uuid),
+  eventType: text,
+  occurredAt: micros,
+  payload: fc.oneof(text, fc.string({ minLength: 300, maxLength: 9_000 })).map((one) => Buffer.from(one)),
+  overQuota: fc.boolean(),
+  sequence: fc.option(counted),
+  sampleRate: fc.option(fc.double({ min: 0, max: 1 })),
+});
+const message: fc.Arbitrary<EventsAccepted> = fc.record({
+  appendId: uuid,
+  tenantId: uuid,
+  projectId: uuid,
+  receivedAt: fc.integer({ min: 0, max: Date.UTC(2099, 11, 31) }),
+  revision: fc.constantFrom('A' as const, 'B' as const),
+  idempotency: fc.option(
+    fc.record({
+      key: uuid,
+      digest: fc.uint8Array({ minLength: 32, maxLength: 32 }).map((one) => Buffer.from(one)),
+    }),
+  ),
+  events: fc.array(event, { maxLength: 5 }),
+});
+
+test('a record is written byte for byte as avsc writes it', () => {
+  fc.assert(
+    fc.property(message, fc.nat(), (one, schemaId) => {
+      const expected = frame(schemaId, eventsAccepted.type.toBuffer(one));
+      expect(eventsAccepted.framed(schemaId, one).equals(expected)).toBe(true);
+    }),
+    { numRuns: 500 * TIMES },
+  );
+});
+
+test('an event without a sample rate is written as one of which all were kept', () => {
+  fc.assert(
+    fc.property(message, (one) => {
+      const events = one.events.map(({ sampleRate: _, ...rest }) => rest);
+      const expected = frame(1, eventsAccepted.type.toBuffer({ ...one, events }));
+      expect(eventsAccepted.framed(1, { ...one, events }).equals(expected)).toBe(true);
+    }),
+    { numRuns: 50 },
+  );
+});
+
+function around(bits: bigint): bigint[] {
+  const power = 2n ** bits;
+  return [power - 1n, power, power + 1n, 1n - power, -power].filter((one) => one >= FROM && one < BELOW);
+}
