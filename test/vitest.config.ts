@@ -26,7 +26,11 @@ const MONTH = 'test/dataGuide/simulatedMonth.test.ts';
 /** What breaks the engines of the run. Folders inside break none. */
 const FAULTS = 'test/{faults,stack}/*.test.ts';
 /** Run a second time among the faults, ten times as long. */
-const LONG_RUNS = ['test/simulation/*.test.ts', 'services/ingest/src/events/core/scanProperties.test.ts'];
+const LONG_RUNS = [
+  'test/simulation/*.test.ts',
+  'services/ingest/src/events/core/{scanProperties,elementsInOrder}.test.ts',
+  'schemas/src/topics/eventsAccepted.test.ts',
+];
 
 /** Floods and malformed input against a product of its own: figures of its memory and its answers. With what operators do then. */
 const ABUSE = 'test/{abuse,runbooks}/*.test.ts';

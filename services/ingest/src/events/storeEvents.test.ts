@@ -117,6 +117,47 @@ test('a tenant without a quota and a report without events have no ledger, and a
   expect(asked).toEqual(['2026-11', '2026-11']);
 });
 
+test('random bytes are given out once, whatever is asked for, and none of them is in a buffer of anybody else', () => {
+  const pool = new RandomPool();
+  // From nothing to more than is drawn at once.
+  const taken = [24, 0, 12_000, 24, 8_000, 40_000, 16, 1, 16_384].flatMap((bytes) => [
+    pool.take(bytes),
+    pool.take(bytes),
+  ]);
+  expect(taken.map(({ length }) => length).slice(0, 6)).toEqual([24, 24, 0, 0, 12_000, 12_000]);
+  const given = new Map<ArrayBufferLike, Uint8Array>();
+  for (const { buffer, byteOffset, length } of taken) {
+    const times = given.get(buffer) ?? new Uint8Array(buffer.byteLength);
+    given.set(buffer, times);
+    for (let i = byteOffset; i < byteOffset + length; i++) times[i] = (times[i] ?? 0) + 1;
+  }
+  for (const times of given.values()) expect(Math.max(...times)).toBeLessThan(2);
+  expect(given.has(Buffer.allocUnsafe(8).buffer)).toBe(false);
+  // Nothing is left as it was allocated: of 8 bytes none are alike.
+  const all = Buffer.concat(taken).toString('hex').match(/.{16}/g) ?? [];
+  expect(new Set(all).size).toBe(all.length);
+  const other = new RandomPool().take(64);
+  expect(taken.some((one) => one.includes(other.subarray(0, 16)))).toBe(false);
+});
+
+test('no two requests of one time have an id in common', async () => {
+  const { deps, principal } = aProcess({ quota: null });
+  const ids: string[] = [];
+  // More than one drawing of random bytes, and their sizes do not divide it.
+  for (let i = 0; i < 300; i++) {
+    const { created, appends } = await decideEvents(
+      deps,
+      principal,
+      aRequest(Array(1 + (i % 7)).fill(i % 2)),
+    );
+    ids.push(
+      ...created.map(({ id }) => id),
+      ...appends.flatMap(({ messages }) => messages).map((one) => one.appendId),
+    );
+  }
+  expect(new Set(ids).size).toBe(ids.length);
+});
+
 interface Appended {
   readonly partition: number;
   readonly record: NewRecord;

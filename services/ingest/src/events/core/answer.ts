@@ -21,7 +21,7 @@ export function eventArray(events: readonly AnsweredEvent[]): Buffer {
 }
 
 export function eventObject(event: AnsweredEvent): Buffer {
-  const out = new EventWriter(bytesOf(event));
+  const out = new EventWriter(MARGIN_BYTES + bytesOf(event));
   out.event(event);
   return out.written();
 }
@@ -48,7 +48,7 @@ function arrayOf<T extends Element>(
   elements: readonly T[],
   write: (out: EventWriter, element: T) => void,
 ): Buffer {
-  let bytes = 2;
+  let bytes = MARGIN_BYTES;
   for (const element of elements) bytes += bytesOf(element);
   const out = new EventWriter(bytes);
   out.text('[');
@@ -66,8 +66,10 @@ function bytesOf(element: Element): number {
   return 'id' in element ? HEAD_BYTES + element.eventType.length + element.payload.length : HEAD_BYTES;
 }
 
-/** As much as a writer wants to have free for the part before an event's type and payload, in UTF-8 at its longest. */
-const HEAD_BYTES = 700;
+/** The fields but type, payload and reports. */
+const HEAD_BYTES = 330;
+/** A writer wants room for a text at its longest in UTF-8, also for the last one. */
+const MARGIN_BYTES = 2 * HEAD_BYTES;
 
 function elementProblem(errors: readonly ElementProblem[], requestId: string): Record<string, unknown> {
   const [first] = errors;

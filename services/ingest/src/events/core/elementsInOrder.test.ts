@@ -1,117 +1,327 @@
-/** Elements that are not asked of the schema, as they are in order, beside what the schema says of them. */
+/**
+ * The short ways beside the long ones, over damaged bodies: elements that the schema is not asked about beside what it says of
+ * them, records beside what avsc writes by the registered schema, answers beside `JSON.stringify`.
+ */
 import { isUtf8 } from 'node:buffer';
+import { isDeepStrictEqual } from 'node:util';
+import { invalidJson } from '@questlog/schemas/fixtures/invalidJson';
 import { validJson } from '@questlog/schemas/fixtures/validJson';
+import { type ElementProblem, problemOf } from '@questlog/schemas/http/problem';
+import { frame, parseSchema } from '@questlog/schemas/topics/contract';
+import { type EventsAccepted, eventsAccepted, type Revision } from '@questlog/schemas/topics/eventsAccepted';
+import { canonicalUuid, eventId, millisOf } from '@questlog/schemas/uuid';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { isInOrder, problemsOf, Uuids } from './envelope.ts';
+import { timestampProblem } from '../../core/fieldProblems.ts';
+import { formatMicros, parseOccurredAt } from '../../core/occurredAt.ts';
+import { type AcceptInput, accept, keyedTail, type PlacedDraft, randomBytesFor } from './accept.ts';
+import { type AnsweredEvent, eventArray, eventObject, lenientArray } from './answer.ts';
+import { type Draft, type Elements, isInOrder, problemsOf, readElements, Uuids } from './envelope.ts';
 import { scanBody } from './scanBody.ts';
+import type { ScannedElement } from './scanElement.ts';
 
-/** Some 20,000 bodies; a million of them in the tier of faults. */
-const RUNS = process.env['QUESTLOG_TEST_RUNS'] === 'long' ? 50 : 1;
+/** Of 50 bodies each: a million in the tier of faults. */
+const RUNS = { long: 20_000, mutants: 60 }[process.env['QUESTLOG_TEST_RUNS'] ?? ''] ?? 120;
+const DAMAGED_EACH = 50;
 
 const SESSION = '7846b5f4-39dd-4381-b200-dbc9f59749ad';
-const uuid = fc.constantFrom(
-  ...[
-    SESSION,
-    SESSION.toUpperCase(),
-    SESSION.slice(1),
-    `${SESSION}0`,
-    SESSION.replace('-', '_'),
-    '',
-    'x',
-  ].map((text) => `"${text}"`),
+const KEY = '01a1fe02-7454-7000-a110-3027adf24232';
+const NOW = 1_795_262_987_142;
+
+const UUIDS = [SESSION.toUpperCase(), SESSION.slice(1), `${SESSION}0`, SESSION.replace('-', '_'), '', 'x'];
+const TYPES = ['checkpoint', '', 'é🎮', '\u07ff\u0800\uffff\u{10000}\u{10ffff}', 'a "quoted"\\\u0000 one'];
+/** At every precision and bound: of the years that are taken, of a double's microseconds, of the day. */
+const TIMES = [
+  ...['1900-01-01T00:00:00Z', '1899-12-31T23:59:59.999999Z', '2299-12-31T23:59:59.999999Z', '2300-01-01'],
+  ...['2255-06-05T23:47:34.740991Z', '2255-06-05T23:47:34.740992Z', '2255-06-05T23:47:34.740993Z'],
+  ...['1969-12-31T23:59:59.999999Z', '1970-01-01T00:00:00.0000001Z', '1970-01-01', '2026-11-21T12:00Z'],
+  ...[1, 2, 3, 4, 5, 6, 7, 9].map((digits) => `2026-11-21T12:00:00.${'120030405'.slice(0, digits)}+01:00`),
+  ...['2026-11-21T24:00:00Z', '2016-12-31T23:59:60Z', '2026-02-29', '2026-11-21T12:00:00,5', 'yesterday'],
+];
+const NUMBERS = ['0', '1', '-1', '63', '64', '5.0', '5e1', '5.5', '134217728', '4294967296'].concat(
+  ...['9007199254740991', '9007199254740992', '4503599627370496', '1e400', '-0'],
 );
-const document = fc.constantFrom(
-  ...validJson.filter(({ bytes }) => bytes.length < 300).map(({ bytes }) => bytes.toString('latin1')),
-);
-const numbers = fc.constantFrom(
-  '0',
-  '1',
-  '-1',
-  '5.0',
-  '5e1',
-  '5.5',
-  '9007199254740991',
-  '9007199254740992',
-  '1e400',
-);
+const deep = (levels: number): string => `${'{"a":'.repeat(levels)}1${'}'.repeat(levels)}`;
+const SHORT = validJson
+  .filter(({ bytes }) => bytes.length < 300)
+  .map(({ bytes }) => bytes.toString('latin1'));
+
+const quoted = (texts: readonly string[]) =>
+  fc.constantFrom(...texts.map((text) => Buffer.from(JSON.stringify(text)).toString('latin1')));
+const document = fc.constantFrom(...SHORT);
 const other = fc.oneof(
   document,
-  numbers,
-  fc.constantFrom('null', 'true', '{}', '[]', '""', '7', '"\\ud800"', '"\\u0041"'),
+  fc.constantFrom('null', 'true', '{}', '[]', '""', '7', '"\\ud800"', '"\\u0041\\ud83c\\udfae"'),
 );
-const mostly = (likely: fc.Arbitrary<string>): fc.Arbitrary<string> =>
-  fc.oneof({ weight: 12, arbitrary: likely }, { weight: 1, arbitrary: other });
-const member = (name: string, value: fc.Arbitrary<string>): fc.Arbitrary<string> =>
-  mostly(value).map((text) => `"${name}":${text}`);
-const sometimes = (name: string, value: fc.Arbitrary<string>) => fc.option(member(name, value), { freq: 2 });
-const good = fc.constant(`"${SESSION}"`);
-const deep = fc.constantFrom(63, 64, 65).map((levels) => `${'{"a":'.repeat(levels)}1${'}'.repeat(levels)}`);
+const members = {
+  sessionId: fc.oneof({ weight: 6, arbitrary: quoted([SESSION]) }, { weight: 1, arbitrary: quoted(UUIDS) }),
+  eventType: quoted(TYPES),
+  buildId: quoted([SESSION, ...UUIDS]),
+  occurredAt: quoted(TIMES),
+  payload: fc.oneof(
+    { weight: 3, arbitrary: document.map((text) => `{"v":${text}}`) },
+    { weight: 1, arbitrary: fc.constantFrom(...[63, 64, 65].map(deep)) },
+  ),
+  sequence: fc.constantFrom(...NUMBERS),
+};
+const MORE = ['"sessionId":null', '"eventType":"again"', '"other":1', '"\\u0070ayload":{}', '"sequence":2'];
 
 const element = fc
   .tuple(
-    sometimes('sessionId', fc.oneof({ weight: 6, arbitrary: good }, { weight: 1, arbitrary: uuid })),
-    sometimes('eventType', fc.constantFrom('"checkpoint"', '""', '"é🎮"', '"a \\"quoted\\" one"')),
-    sometimes('buildId', fc.oneof(good, uuid)),
-    sometimes('occurredAt', fc.constantFrom('"2026-11-21T12:00:00Z"', '"1969-12-31"', '"yesterday"')),
-    sometimes(
-      'payload',
-      fc.oneof(
-        document.map((text) => `{"v":${text}}`),
-        deep,
+    ...Object.entries(members).map(([name, likely]) =>
+      fc.option(
+        fc
+          .oneof({ weight: 12, arbitrary: likely }, { weight: 1, arbitrary: other })
+          .map((text) => `"${name}":${text}`),
+        { freq: name === 'sessionId' || name === 'eventType' ? 9 : 2 },
       ),
     ),
-    sometimes('sequence', numbers),
-    fc.option(fc.constantFrom('"sessionId":null', '"eventType":"again"', '"other":1', '"\\u0070ayload":{}'), {
-      freq: 8,
-    }),
+    fc.oneof({ weight: 8, arbitrary: fc.constant(null) }, { weight: 1, arbitrary: fc.constantFrom(...MORE) }),
   )
-  .map((members) => `{${members.filter((one) => one !== null).join(',')}}`);
+  .map((some) => `{${some.filter((one) => one !== null).join(',')}}`);
 const body = fc
   .array(fc.oneof({ weight: 30, arbitrary: element }, { weight: 1, arbitrary: other }), {
     minLength: 1,
-    maxLength: 6,
+    maxLength: 3,
   })
-  .map((elements) =>
-    Buffer.from(elements.length === 1 ? elements.join() : `[${elements.join(' , ')}]`, 'latin1'),
-  );
-const damage = fc.tuple(
-  fc.nat(),
-  fc.constantFrom(...Buffer.from('"\\{}[],:-+.019eEnulAaZz \n\xff', 'latin1')),
-);
+  .map((some) => Buffer.from(some.length === 1 ? some.join() : `[${some.join(' , ')}]`, 'latin1'));
 
-test('the schema finds nothing wrong with an element that it is not asked about, whatever is damaged', () => {
+test('what is damaged is judged, recorded and answered as the long way would', {
+  timeout: RUNS * 100,
+}, () => {
   const seen = { inOrder: 0, wrong: 0 };
   fc.assert(
-    fc.property(body, fc.array(damage, { maxLength: 2 }), (bytes, damages) => {
-      for (const [at, byte] of damages) bytes[at % bytes.length] = byte;
-      if (isUtf8(bytes)) expectAgreement(bytes, seen);
+    fc.property(body, fc.nat(), (bytes, seed) => {
+      const dice = new Dice(seed);
+      expectAgreement(bytes, dice, seen);
+      for (let i = 0; i < DAMAGED_EACH; i++) expectAgreement(damaged(bytes, dice), dice, seen);
     }),
-    { numRuns: 5_000 * RUNS },
+    { numRuns: RUNS },
   );
-  expect(Math.min(seen.inOrder, seen.wrong)).toBeGreaterThan(500 * RUNS);
+  expect(Math.min(seen.inOrder, seen.wrong)).toBeGreaterThan(5 * RUNS);
+});
+
+test('so is each document of the corpus, valid or not, in the place of each field', () => {
+  const seen = { inOrder: 0, wrong: 0 };
+  const dice = new Dice(1);
+  for (const { bytes } of [...validJson, ...invalidJson]) {
+    const text = bytes.toString('latin1');
+    const bodies = [text, `[${text}]`, ...Object.keys(members).map((name) => around(name, text))];
+    for (const one of bodies) expectAgreement(Buffer.from(one, 'latin1'), dice, seen);
+    expectAgreement(Buffer.from(around('payload', `{"v":${text}}`), 'latin1'), dice, seen);
+  }
+  expect(seen.inOrder).toBeGreaterThan(validJson.length);
 });
 
 test('an element is asked of the schema from the first byte on that is too many', () => {
   const seen = { inOrder: 0, wrong: 0 };
-  const around = `{"sessionId":"${SESSION}","eventType":"x","payload":{"a":""}}`;
+  const short = around('payload', '{"a":""}');
   for (const more of [0, 1]) {
-    const filling = 'a'.repeat(256 * 1024 - around.length + more);
-    expectAgreement(Buffer.from(around.replace('""', `"${filling}"`)), seen);
+    const filling = 'a'.repeat(256 * 1024 - short.length + more);
+    expectAgreement(Buffer.from(short.replace('""', `"${filling}"`)), new Dice(1), seen);
   }
-  expect(seen).toEqual({ inOrder: 2, wrong: 2 });
+  expect(seen).toEqual({ inOrder: 1, wrong: 1 });
 });
 
-/** In order is exactly what the schema and the limits find nothing wrong with. */
-function expectAgreement(bytes: Buffer, seen: { inOrder: number; wrong: number }): void {
-  const scanned = scanBody(bytes, { maxElements: 500 });
-  if (!scanned.ok) return;
-  for (const revision of ['A', 'B'] as const) {
-    const uuids = new Uuids();
-    scanned.elements.forEach((one, index) => {
-      const isGood = problemsOf(one, revision, index).length === 0;
-      expect(isInOrder(one, revision, uuids)).toBe(isGood);
-      seen[isGood ? 'inOrder' : 'wrong'] += 1;
-    });
+function around(name: string, text: string): string {
+  const rest = { sessionId: `"${SESSION}"`, eventType: '"x"', [name]: text };
+  return `{${Object.entries(rest)
+    .map(([field, value]) => `"${field}":${value}`)
+    .join(',')}}`;
+}
+
+/** Some hundred times as fast as drawing each damage by fast-check, which draws the seed. */
+class Dice {
+  #state: number;
+
+  constructor(seed: number) {
+    this.#state = seed;
   }
+
+  /** Mulberry32. */
+  below(sides: number): number {
+    this.#state = (this.#state + 0x6d2b79f5) | 0;
+    let t = Math.imul(this.#state ^ (this.#state >>> 15), 1 | this.#state);
+    t = (t + Math.imul(t ^ (t >>> 7), 61 | t)) ^ t;
+    return ((t ^ (t >>> 14)) >>> 0) % sides;
+  }
+
+  one<T>(of: readonly T[]): T {
+    return of[this.below(of.length)] as T;
+  }
+}
+
+const BYTES = [...Buffer.from('"\\{}[],:-+.0169eEnulAaZz \n\xff', 'latin1')];
+const MEMBERS = [
+  ...MORE,
+  '"sequence":0',
+  '"payload":[]',
+  '"payload":null',
+  '"buildId":7',
+  '"eventType":"\\udfff"',
+];
+
+/** One or two bytes changed, some put in or cut out, or a member put in; most stay JSON. */
+function damaged(bytes: Buffer, dice: Dice): Buffer {
+  const at = dice.below(bytes.length);
+  const kind = dice.below(8);
+  const [before, behind] = [bytes.subarray(0, at), bytes.subarray(at)];
+  if (kind === 0) return Buffer.concat([before, Buffer.of(dice.one(BYTES)), behind]);
+  if (kind === 1) return Buffer.concat([before, behind.subarray(1 + dice.below(4))]);
+  if (kind <= 3) {
+    const open = behind.indexOf(0x7b) + 1;
+    const member = Buffer.from(`${dice.one(MEMBERS)},`);
+    return Buffer.concat([before, behind.subarray(0, open), member, behind.subarray(open)]);
+  }
+  const copy = Buffer.from(bytes);
+  copy[at] = kind === 4 ? dice.below(256) : dice.one(BYTES);
+  // A letter or digit for another leaves JSON whole, and may break a UUID or a time.
+  if (kind >= 6) copy[at] = isWord(bytes[at]) ? dice.one([0x30, 0x39, 0x61, 0x46, 0x67]) : (bytes[at] ?? 0);
+  return copy;
+}
+
+function isWord(byte = 0): boolean {
+  return /[0-9a-z]/i.test(String.fromCharCode(byte));
+}
+
+function expectAgreement(bytes: Buffer, dice: Dice, seen: { inOrder: number; wrong: number }): void {
+  // Whoever sends other bytes was refused before.
+  const scanned = isUtf8(bytes) ? scanBody(bytes, { maxElements: 500 }) : { ok: false as const };
+  if (!scanned.ok) return;
+  const revision = dice.one(['A', 'B'] as const);
+  const uuids = new Uuids();
+  scanned.elements.forEach((one, index) => {
+    const isGood = problemsOf(one, revision, index).length === 0;
+    if (isInOrder(one, revision, uuids) !== isGood) fail('an element', bytes, revision);
+    seen[isGood ? 'inOrder' : 'wrong'] += 1;
+  });
+  const read = readElements(bytes, scanned.elements, revision);
+  expectSame(read, readTheLongWay(bytes, scanned.elements, revision), bytes);
+  expectSameStored(read, revision, dice, bytes);
+}
+
+/** By the schema alone. */
+function readTheLongWay(bytes: Buffer, scanned: readonly ScannedElement[], revision: Revision): Elements {
+  const drafts: Draft[] = [];
+  const problems: ElementProblem[] = [];
+  scanned.forEach((one, index) => {
+    const found = problemsOf(one, revision, index);
+    const time = typeof one.occurredAt === 'string' ? parseOccurredAt(one.occurredAt) : undefined;
+    if (time?.ok === false) found.push({ ...timestampProblem('occurredAt', time.reason), index });
+    problems.push(...found);
+    if (found.length > 0) return;
+    const isGiven = one.payloadKind === 'object';
+    drafts.push({
+      index,
+      sessionId: typeof one.sessionId === 'string' ? (canonicalUuid(one.sessionId) ?? null) : null,
+      buildId: typeof one.buildId === 'string' ? (canonicalUuid(one.buildId) ?? null) : null,
+      eventType: String(one.eventType),
+      occurredAt: time?.ok === true ? time.micros : null,
+      payload: isGiven ? bytes.subarray(one.payloadStart, one.payloadEnd) : Buffer.from('{}'),
+      sequence: typeof one.sequence === 'number' ? one.sequence : null,
+    });
+  });
+  return { drafts, problems };
+}
+
+const registered = parseSchema<EventsAccepted>(eventsAccepted.schema);
+
+/** Keyed, lenient and sampled as the dice say. */
+function expectSameStored(
+  { drafts, problems }: Elements,
+  revision: Revision,
+  dice: Dice,
+  bytes: Buffer,
+): void {
+  const placed: PlacedDraft[] = drafts.map((draft) => ({
+    ...draft,
+    lane: dice.below(3),
+    ...(dice.below(4) === 0 && { sampleRate: 1 / (1 + dice.below(9)) }),
+  }));
+  const input: AcceptInput = {
+    ...{ tenantId: SESSION, projectId: KEY, revision, receivedAt: NOW, drafts: placed },
+    ...{ remaining: dice.below(4), isSplit: dice.below(2) === 0, partitions: 4 },
+    idempotency: dice.below(2) === 0 ? null : { key: KEY, digest: Buffer.alloc(32, dice.below(256)) },
+    random: Buffer.from(Array.from({ length: randomBytesFor(drafts.length) }, () => dice.below(256))),
+  };
+  const { created, appends } = accept(input);
+  const ids = placed.map((draft, position) => idTheLongWay(input, draft, position));
+  expectSame(
+    created.map(({ id }) => id),
+    ids,
+    bytes,
+  );
+  for (const message of appends.flatMap(({ messages }) => messages)) {
+    const schemaId = dice.below(2 ** 31);
+    expectSame(
+      eventsAccepted.framed(schemaId, message),
+      frame(schemaId, registered.toBuffer(message)),
+      bytes,
+    );
+  }
+  const answered = created.map(
+    (event): AnsweredEvent => ({
+      ...event,
+      overQuota: revision === 'A' ? event.overQuota : undefined,
+      reportIds: dice.one([[], [], [SESSION], Array<string>(40).fill(SESSION)]),
+      ...(dice.below(9) === 0 && { link: { state: 'linked', source: 'é"' } }),
+    }),
+  );
+  expectSame(eventArray(answered), answerTheLongWay(answered), bytes);
+  for (const one of answered.slice(0, 1)) expectSame(eventObject(one), answerTheLongWay(one), bytes);
+  const mixed = [...answered, ...problems.map((one) => [one])];
+  expectSame(lenientArray(mixed, 'r'), answerTheLongWay(mixed), bytes);
+}
+
+function idTheLongWay(
+  { idempotency, projectId, receivedAt, random }: AcceptInput,
+  draft: PlacedDraft,
+  at: number,
+) {
+  if (idempotency === null) return eventId(receivedAt, draft.lane, random.subarray(at * 8));
+  const tail = keyedTail(projectId, idempotency.key, idempotency.digest, draft.index);
+  return eventId(millisOf(idempotency.key), draft.lane, tail);
+}
+
+type Answered = AnsweredEvent | readonly ElementProblem[];
+
+/** What stands for a payload is put into JSON as its bytes afterwards. */
+function answerTheLongWay(answered: Answered | readonly Answered[]): Buffer {
+  const payloads: Buffer[] = [];
+  const shown = (one: Answered): unknown => {
+    if (!('id' in one)) return one[0] && problemOf(one[0].code, one[0].detail, 'r', one);
+    const { id, sessionId, buildId, eventType, occurredAt, sequence, reportIds, overQuota, link } = one;
+    const payload = `payload ${payloads.push(one.payload) - 1}\u0001`;
+    const counted = sequence === null ? {} : { sequence };
+    const time = formatMicros(occurredAt);
+    return {
+      id,
+      sessionId,
+      buildId,
+      eventType,
+      occurredAt: time,
+      ...counted,
+      payload,
+      reportIds,
+      overQuota,
+      link,
+    };
+  };
+  const whole = 'id' in answered ? shown(answered) : (answered as readonly Answered[]).map(shown);
+  const text = Buffer.from(JSON.stringify(whole)).toString('latin1');
+  const put = text.replace(/"payload (\d+)\\u0001"/g, (_, i) => payloads[i]?.toString('latin1') ?? '');
+  return Buffer.from(put, 'latin1');
+}
+
+function expectSame(one: unknown, other: unknown, bytes: Buffer): void {
+  if (Buffer.isBuffer(one) && Buffer.isBuffer(other) ? one.equals(other) : isDeepStrictEqual(one, other))
+    return;
+  expect(one, bytes.toString()).toEqual(other);
+  fail('a text or record', bytes);
+}
+
+function fail(what: string, bytes: Buffer, revision?: Revision): never {
+  throw new Error(
+    `${what} is not as the long way has it${revision ? ` in revision ${revision}` : ''}: ${bytes}`,
+  );
 }
