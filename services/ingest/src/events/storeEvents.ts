@@ -66,8 +66,9 @@ export class RandomPool {
   #pool = Buffer.alloc(0);
 
   take(bytes: number): Buffer {
+    // In memory of their own: what is not given out yet is within nobody's reach through another buffer.
     if (this.#pool.length < bytes)
-      this.#pool = randomFillSync(Buffer.allocUnsafe(Math.max(bytes, POOL_BYTES)));
+      this.#pool = randomFillSync(Buffer.allocUnsafeSlow(Math.max(bytes, POOL_BYTES)));
     const taken = this.#pool.subarray(0, bytes);
     this.#pool = this.#pool.subarray(bytes);
     return taken;
