@@ -131,6 +131,30 @@ test('serves the tenants of a partition that had no leader at the start as soon 
   expect((await health.state()).warnings['log']).toBeUndefined();
 });
 
+test('a session that restored tables lack is answered with a 503, and the warnings say why', async () => {
+  const { post, log } = await aGame();
+  const sessionId = randomUUID();
+  await post('/v1/ingest/sessions', { id: sessionId });
+  const ends = await log.endOffsets(TOPICS.sessions);
+  const { promise: isCommitted, resolve } = Promise.withResolvers<void>();
+  const projector = await log.consume({
+    ...{ group: GROUPS.projectSessions, topics: [TOPICS.sessions] },
+    process: async (owned) => {
+      const [offset = 0, metadata] = [ends[owned.partition], JSON.stringify({ tables: 'of before' })];
+      await owned.commit(TOPICS.sessions, { offset, metadata });
+      if (offset > 0) resolve();
+    },
+  });
+  await isCommitted;
+  await projector.stop();
+
+  const restored = await anIngest(log);
+  const answer = await restored.post('/v1/ingest/events', { sessionId, eventType: 'checkpoint' });
+  expect([answer.status, answer.headers.get('Retry-After')]).toEqual([503, '10']);
+  const warning = async () => (await restored.health.state()).warnings['restored'];
+  await expect.poll(warning).toContain('table sessions was restored');
+});
+
 const PARTITIONS = 4;
 
 /**
@@ -156,6 +180,8 @@ async function aGame(sickOf?: (home: number) => number) {
   return { ...ingest, log: whole, lead: () => sick?.lead(), change };
 }
 
+const tablesAlone = async (sql: string) => (sql.includes('system.tables') ? [{ uuid: randomUUID() }] : []);
+
 async function anIngest(log: Log) {
   const lifecycle = createLifecycle(silentLogger);
   const shared = {
@@ -170,7 +196,7 @@ async function anIngest(log: Log) {
   const { port, adminPort } = await startIngest({
     ...{ ...shared, directory, reader: undefined, uploads: undefined, adminToken: randomUUID() },
     pages: { signIn: (_, next) => next(), router: new Router() },
-    store: { query: async () => [], ping: async () => true } as unknown as Store,
+    store: { query: tablesAlone, ping: async () => true } as unknown as Store,
     settings: {
       ...{ toGames: anyPort, toOperators: anyPort, adminAllowedHosts: [] },
       ...{ defaultRevision: 'A', corsOrigins: '*', publicUrl: '', hasDocs: true, maxSessionLinks: 20_000 },

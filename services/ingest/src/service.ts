@@ -33,6 +33,7 @@ import { isUpload } from './http/uploadRoutes.ts';
 import { KeyedMutex } from './known/keyedMutex.ts';
 import { type Projection, watchLinks, watchProjection } from './known/projection.ts';
 import { openReports, reportsLeft } from './known/reports.ts';
+import { warnOfRestored, watchRestored } from './known/restoredTable.ts';
 import { isErasedIn, openSessions, sessionsLeft } from './known/sessions.ts';
 import { heldBy } from './ledger/held.ts';
 import { openReceived } from './ledger/received.ts';
@@ -204,10 +205,19 @@ async function openKnown(
 ) {
   const { current } = deps.directory;
   const reading = { ...deps, onCut, onAppendedAgain, isErased: isErasedIn(current) };
-  const sessions = await openSessions({ ...reading, projection: registered });
+  const table = (of: { group: string; topic: string; table: string }) =>
+    watchRestored({ ...deps, clock: steadyClock }, of);
+  const ofSessions = table({ group: GROUPS.projectSessions, topic: TOPICS.sessions, table: 'sessions' });
+  const ofReports = table({
+    group: GROUPS.projectReports,
+    topic: TOPICS.reportLinks,
+    table: 'report_versions',
+  });
+  const sessions = await openSessions({ ...reading, projection: registered, table: ofSessions });
   deps.lifecycle.onStop('sessions', () => sessions.close());
-  const reports = await openReports({ ...reading, projection: filed });
+  const reports = await openReports({ ...reading, projection: filed, table: ofReports });
   deps.lifecycle.onStop('reports', () => reports.close());
+  warnOfRestored(deps.health, [sessions, reports]);
   return { sessions: sessionsLeft(sessions, current), reports: reportsLeft(reports, current.erased) };
 }
 

@@ -1,12 +1,11 @@
 /** The projector: log → ClickHouse. One consumer a topic; a partition is a sequence of blocks (`runBlocks`). */
-import type { Store } from '@questlog/runtime/clickhouse/store';
+import { tableUuid } from '@questlog/runtime/clickhouse/tableUuid';
 import { type Block, type BlockWriter, runBlocks } from '@questlog/runtime/consumer/blocks';
 import { openDeadLetters } from '@questlog/runtime/consumer/deadLetters';
 import { checkProgress } from '@questlog/runtime/consumer/progress';
 import type { ServiceDeps } from '@questlog/runtime/consumer/serviceDeps';
 import type { Consumer } from '@questlog/runtime/log/log';
 import { steadyClock } from '@questlog/runtime/process/clock';
-import { Unavailable } from '@questlog/runtime/process/errors';
 import { createCodec } from '@questlog/runtime/registry/registry';
 import { auditEntry } from '@questlog/schemas/topics/auditEntry';
 import type { MessageContract } from '@questlog/schemas/topics/contract';
@@ -118,7 +117,7 @@ async function projectTopic<Message>(
       return runBlocks(owned, {
         log,
         topic,
-        tables: () => uuidOf(store, tables.rows.table),
+        tables: () => tableUuid(store, tables.rows.table),
         held: openHeldRecords({ store, codec, clock, source, tables, orphanIds }),
         openWriter: async (start) =>
           await openWriter({ ...shared, partition, orphanIds, deadLetters }, start),
@@ -137,12 +136,4 @@ async function projectTopic<Message>(
       await consumer.stop();
     },
   };
-}
-
-/** A restore makes a table under a new one; what changes a table keeps it. */
-async function uuidOf(store: Store, table: string): Promise<string> {
-  const sql = 'SELECT uuid FROM system.tables WHERE database = currentDatabase() AND name = {table:String}';
-  const [row] = await store.query<{ uuid: string }>(sql, { table });
-  if (row === undefined) throw new Unavailable(`there is no table ${table}`);
-  return row.uuid;
 }

@@ -56,8 +56,9 @@ const EVICTION_STEPS = 8;
 const STORED = -1;
 
 export class FirstRecordMemory<Entity> {
-  /** Per partition, what ClickHouse has: entries below may leave. */
-  projected: readonly number[] = [];
+  /** Per partition, the offset below which entries may have left, or were never here: ClickHouse had them. */
+  left: readonly number[] = [];
+  #projected: readonly number[] = [];
   readonly #rules: EntityRules<Entity>;
   readonly #bounds: MemoryBounds;
   readonly #entries = new Map<string, Entry<Entity>>();
@@ -68,6 +69,16 @@ export class FirstRecordMemory<Entity> {
   constructor(rules: EntityRules<Entity>, bounds = BOUNDS) {
     this.#rules = rules;
     this.#bounds = bounds;
+  }
+
+  /** Per partition, what ClickHouse has: entries below may leave. Beside restored tables it may be less than it was. */
+  get projected(): readonly number[] {
+    return this.#projected;
+  }
+
+  set projected(projected: readonly number[]) {
+    this.#projected = projected;
+    this.left = projected.map((end, partition) => Math.max(end, this.left[partition] ?? 0));
   }
 
   /** Nothing more should be registered. */
@@ -140,7 +151,10 @@ export class FirstRecordMemory<Entity> {
   /** The log no longer holds what it held from the offset on. What was read there is forgotten. */
   cut(partition: number, offset: number): void {
     // What was projected beyond it were other records.
-    this.projected = this.projected.map((end, one) => (one === partition ? Math.min(end, offset) : end));
+    const cutTo = (ends: readonly number[]) =>
+      ends.map((end, one) => (one === partition ? Math.min(end, offset) : end));
+    this.#projected = cutTo(this.#projected);
+    this.left = cutTo(this.left);
     for (const [name, entry] of this.#entries) {
       if (entry.partition === partition && entry.lastOffset >= offset) this.#delete(name);
     }

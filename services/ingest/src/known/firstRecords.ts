@@ -20,6 +20,7 @@ import { partitionOf } from '@questlog/schemas/partition';
 import type { MessageContract } from '@questlog/schemas/topics/contract';
 import { type EntityRules, FirstRecordMemory, type MemoryBounds } from './firstRecordMemory.ts';
 import { type Projection, READ_WAIT_MS } from './projection.ts';
+import type { RestoredTable } from './restoredTable.ts';
 import { Restorer } from './restorer.ts';
 
 /** Ids are unique inside a project only. */
@@ -45,7 +46,8 @@ export interface FirstRecordKind<Message, Entity> extends EntityRules<Entity> {
 export interface FirstRecords<Message, Entity> {
   /**
    * The known ones of these entities of the project.
-   * @throws Unavailable when ClickHouse is needed and silent, or this process lags behind the log.
+   * @throws Unavailable when ClickHouse is needed and silent, or this process lags behind the log; or one is unknown while
+   *   ClickHouse's table was restored and is not what it was yet.
    */
   find(tenantId: string, projectId: string, ids: readonly string[]): Promise<ReadonlyMap<string, Entity>>;
   /** Resolves once this process has read what the log has of the tenant now. @throws Unavailable where it lags. */
@@ -62,6 +64,8 @@ export interface FirstRecords<Message, Entity> {
    */
   register(message: Message, entity: Entity): Promise<{ winner: Entity; isOwn: boolean }>;
   readonly failed: Promise<never>;
+  /** What ClickHouse's table lacks since it was restored, of all partitions. */
+  lacks(): Promise<Unavailable | undefined>;
   close(): Promise<void>;
 }
 
@@ -79,6 +83,8 @@ export interface FirstRecordsDeps {
   /** Of the topic, by the group that writes it to ClickHouse. */
   readonly projection: Projection;
   readonly logger: Logger;
+  /** ClickHouse's, which a backup may bring back with less in it. */
+  readonly table?: RestoredTable;
   /** For how long a request waits until this process has read what the log has; `READ_WAIT_MS` unless given. */
   readonly waitMs?: number;
   readonly bounds?: MemoryBounds;
@@ -128,6 +134,8 @@ export async function openFirstRecords<Message, Entity>(
     });
     return baseOffset;
   };
+  const lacks = async (matters: (partition: number) => boolean): Promise<Unavailable | undefined> =>
+    await deps.table?.lacks(memory.left.map((end, partition) => (matters(partition) ? end : 0)));
 
   return {
     failed: tails.failed,
@@ -138,15 +146,20 @@ export async function openFirstRecords<Message, Entity>(
     },
     caughtUp,
     append,
+    lacks: () => lacks(() => true),
     find: async (tenantId, projectId, ids) => {
       const found = new Map<string, Entity>();
       if (memory.collect(projectId, ids, found).length === 0) return found;
       await caughtUp(tenantId);
       const missing = memory.collect(projectId, ids, found);
       if (missing.length === 0) return found;
+      // Before the look-up: what is projected while it runs says nothing of it.
+      const home = partitionOf(tenantId, 0, partitions);
+      const lacking = await lacks((partition) => partition === home);
       for (const [id, entity] of await kind.lookUp(projectId, missing)) {
         found.set(id, memory.putStored(projectId, id, entity));
       }
+      if (lacking !== undefined && missing.some((id) => !found.has(id))) throw lacking;
       return found;
     },
     register: async (message, entity) => {

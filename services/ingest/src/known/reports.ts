@@ -5,6 +5,7 @@
 
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import type { Clock } from '@questlog/runtime/process/clock';
+import type { Unavailable } from '@questlog/runtime/process/errors';
 import { type ErasedData, isErasedReport } from '@questlog/schemas/erased';
 import { MAX_OPEN_WITH_GRACE_MS } from '@questlog/schemas/reportWindow';
 import { faultOf, isAtHome, type ReportLink, reportLinks } from '@questlog/schemas/topics/reportLinks';
@@ -35,6 +36,8 @@ export interface Reports {
    * knows all that other processes had filed and retracted.
    */
   areThere(tenantId: string, projectId: string): Promise<boolean>;
+  /** What ClickHouse's table lacks since it was restored. */
+  lacks(): Promise<Unavailable | undefined>;
   readonly failed: Promise<never>;
   close(): Promise<void>;
 }
@@ -55,8 +58,11 @@ export async function openReports(
   const recent = new RecentReports(undefined, isErased);
   const projects = new Set<string>();
   const first = await openFirstRecords(deps, kindOfReports({ store, recent, projects, clock, isErased }));
+  // Otherwise any project may have some that were not in it at the start.
+  const wasWhole = (await first.lacks()) === undefined;
   return {
     failed: first.failed,
+    lacks: () => first.lacks(),
     close: () => first.close(),
     find: async (tenantId, projectId, id) => stored((await first.find(tenantId, projectId, [id])).get(id)),
     file: async (record) => {
@@ -69,7 +75,7 @@ export async function openReports(
     append: async (record) => void (await first.append(record)),
     areThere: async (tenantId, projectId) => {
       await first.caughtUp(tenantId);
-      return projects.has(projectId);
+      return projects.has(projectId) || !wasWhole;
     },
     reportsOf: (projectId, event, linked = []) => recent.of(projectId, event, linked, clock.now()),
   };

@@ -26,7 +26,7 @@ export function knownSession(session: SessionRegistered): KnownSession {
 
 type Known = FirstRecords<SessionRegistered, KnownSession>;
 
-export interface Sessions extends Pick<Known, 'find' | 'failed' | 'close'> {
+export interface Sessions extends Pick<Known, 'find' | 'lacks' | 'failed' | 'close'> {
   /**
    * Appends a registration and returns what the log says the session is: this one, or an earlier one.
    * @throws Unavailable also when that is not known in time; the same again is answered as the first.

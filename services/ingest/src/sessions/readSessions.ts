@@ -1,17 +1,20 @@
 /** A game's reads of its sessions, builds and players. All come from ClickHouse, once it has caught up. */
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import type { Principal } from '@questlog/runtime/directory/directory';
+import { Unavailable } from '@questlog/runtime/process/errors';
 import type { BuildOutput, BuildPage, ListedSession, SessionPage } from '@questlog/schemas/http/session';
 import { partitionOf } from '@questlog/schemas/partition';
 import { inNewestFirst, newestFirstOf, newestFirstParams, readNewestFirst } from '../core/newestFirst.ts';
 import { formatMicros } from '../core/occurredAt.ts';
 import type { PageQuery } from '../core/pageLimit.ts';
 import type { Projection } from '../known/projection.ts';
+import type { Sessions } from '../known/sessions.ts';
 import { pathUuid, Rejected } from '../rejected.ts';
 import { sessionSequence } from './sessionSequence.ts';
 
 export interface SessionReadDeps {
   readonly store: Store;
+  readonly sessions: Pick<Sessions, 'find'>;
   /** Of the sessions topic. */
   readonly registered: Projection;
   /** Of the events topic. */
@@ -47,6 +50,9 @@ export async function readSession(
     { projectId: project.id, id },
   );
   if (row === undefined) {
+    const known = await deps.sessions.find(tenant.id, project.id, [id]);
+    if (known.has(id))
+      throw new Unavailable('ClickHouse, which was restored, has this session not yet again');
     throw new Rejected('unknown_session', `session ${id} does not exist in this project`);
   }
   // An event that was answered is not missing.

@@ -1,0 +1,93 @@
+/**
+ * After a restore a table of ClickHouse lacks what the projector had written to the one before, until it has read the log again.
+ * Its commits name the table that they mean (docs/decisions/0040): where they name another, or are not where they were, what is
+ * not in the table may still exist.
+ */
+import type { Store } from '@questlog/runtime/clickhouse/store';
+import { tableUuid } from '@questlog/runtime/clickhouse/tableUuid';
+import { noteOf } from '@questlog/runtime/consumer/notes';
+import type { Log } from '@questlog/runtime/log/log';
+import type { Clock } from '@questlog/runtime/process/clock';
+import { Unavailable } from '@questlog/runtime/process/errors';
+import type { Health } from '@questlog/runtime/process/health';
+import { nextRound, withinLimit } from '@questlog/runtime/process/waiting';
+
+export interface RestoredTable {
+  /**
+   * Undefined: the table has, of each of these partitions, what was projected below the offset. Otherwise what is not in it
+   * is not known to be nowhere. As of at most `KNOWN_FOR_MS` ago. Never rejects.
+   */
+  lacks(below: readonly number[]): Promise<Unavailable | undefined>;
+}
+
+/** An unknown id costs no query of its own: a restore takes longer. */
+const KNOWN_FOR_MS = 1_000;
+/** What is in the table need not wait for longer to be found. */
+const LOOK_LIMIT_MS = 1_000;
+const RETRY_AFTER_S = 10;
+
+class Lacking extends Unavailable {}
+
+interface Look {
+  readonly atMs: number;
+  /** Per partition, what the group's commit says, or where the topic begins. */
+  readonly commits: readonly { readonly offset: number; readonly tables?: string }[];
+  readonly table: string;
+}
+
+export function watchRestored(
+  { log, store, clock }: { log: Pick<Log, 'committed' | 'offsetRanges'>; store: Store; clock: Clock },
+  { group, topic, table }: { group: string; topic: string; table: string },
+): RestoredTable {
+  let known: Look | undefined;
+  const look = nextRound(async (): Promise<Look> => {
+    const atMs = clock.now();
+    const commits = await log.committed(group, topic);
+    const ranges = commits.includes(undefined) ? await log.offsetRanges(topic) : [];
+    known = {
+      ...{ atMs, table: await tableUuid(store, table) },
+      commits: commits.map((commit, partition) =>
+        commit === undefined ? { offset: ranges[partition]?.startOffset ?? 0 } : noteOf(commit),
+      ),
+    };
+    return known;
+  });
+  const lackOf = ({ commits, table: now }: Look, below: readonly number[]): Unavailable | undefined => {
+    const lacking = below.findIndex((end, partition) => {
+      const { offset = 0, tables = now } = commits[partition] ?? {};
+      return end > 0 && (tables !== now || offset < end);
+    });
+    if (lacking === -1) return undefined;
+    const of = `${topic}/${lacking}, which it had up to offset ${below[lacking]}`;
+    const message = `ClickHouse's table ${table} was restored and does not have all of ${of}; what is not in it may come back`;
+    return new Lacking(message, { retryAfterS: RETRY_AFTER_S });
+  };
+  const lacks = async (below: readonly number[]): Promise<Unavailable | undefined> => {
+    if (below.every((end) => end === 0)) return undefined;
+    const isKnown = known !== undefined && clock.now() - known.atMs <= KNOWN_FOR_MS;
+    if (isKnown && known !== undefined && lackOf(known, below) === undefined) return undefined;
+    return lackOf(await look(), below);
+  };
+  const late = () => new Unavailable('whether ClickHouse has what it had is not known yet; try again');
+  return {
+    lacks: (below) =>
+      withinLimit(lacks(below), LOOK_LIMIT_MS, late).catch((cause: unknown) => {
+        if (cause instanceof Unavailable) return cause;
+        throw cause;
+      }),
+  };
+}
+
+/** Whoever asks hears what was known at the last time, so that it does not wait for ClickHouse. */
+export function warnOfRestored(
+  health: Pick<Health, 'warn'>,
+  known: readonly { lacks(): Promise<Unavailable | undefined> }[],
+): void {
+  let warning: string | undefined;
+  health.warn('restored', () => {
+    void Promise.all(known.map((one) => one.lacks())).then((lacking) => {
+      warning = lacking.find((one) => one instanceof Lacking)?.message;
+    });
+    return warning;
+  });
+}
