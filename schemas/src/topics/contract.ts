@@ -73,6 +73,20 @@ export function parseSchema<T>(schema: string): MessageType<T> {
   return avsc.Type.forSchema(JSON.parse(schema), { typeHook: inProcessType, logicalTypes: CHECKED });
 }
 
+/**
+ * Reads whatever its writer has written, and writes it again as it was: for what another version alone understands. Numbers
+ * beyond the exact ones are bigint.
+ */
+export function parseUnchecked(schema: string): MessageType<unknown> {
+  return avsc.Type.forSchema(JSON.parse(schema), {
+    typeHook: (part, options) => (isLong(part) ? anyLong : inProcessType(part, options)),
+  });
+}
+
+function isLong(part: avsc.Schema): boolean {
+  return part === 'long' || (typeof part === 'object' && 'type' in part && part.type === 'long');
+}
+
 export function frame(schemaId: number, body: Buffer): Buffer {
   const framed = Buffer.allocUnsafe(HEADER_BYTES + body.length);
   framed.writeUInt8(MAGIC, 0);
@@ -156,6 +170,23 @@ function checked(read: (value: unknown) => unknown) {
     }
   };
 }
+
+/** Of 64 bits. */
+const anyLong = avsc.types.LongType.__with({
+  fromBuffer: (bytes: Buffer) => {
+    const value = bytes.readBigInt64LE();
+    return Number.isSafeInteger(Number(value)) ? Number(value) : value;
+  },
+  toBuffer: (value: number | bigint) => {
+    const bytes = Buffer.allocUnsafe(8);
+    bytes.writeBigInt64LE(BigInt(value));
+    return bytes;
+  },
+  fromJSON: BigInt,
+  toJSON: String,
+  isValid: (value: unknown) => typeof value === 'number' || typeof value === 'bigint',
+  compare: (a: number | bigint, b: number | bigint) => (a === b ? 0 : a < b ? -1 : 1),
+});
 
 /** avsc's own long ends one below the largest safe integer. */
 const countedLong = avsc.types.LongType.__with({

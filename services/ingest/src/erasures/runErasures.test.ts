@@ -106,6 +106,19 @@ test('an erasure of more sessions than one statement takes ends', async () => {
   expect(new Set(accounts.map((sql) => /SELECT '[^']+', (\d)/.exec(sql)?.[1]))).toEqual(new Set(['0', '1']));
 });
 
+test('what a later version has counted and noted of an erasure stays as it runs on', async () => {
+  const erasure = ofSessions(1);
+  // As the directory's codec hangs it on.
+  const carried = Symbol('fields of a later version');
+  const [found, report] = [
+    { ...erasure.found, [carried]: 1 },
+    { projectId: PROJECT, ids: [], [carried]: 2 },
+  ];
+  const ended = (await done({ ...erasure, found, reports: [report] })).erasure;
+  const left = [ended?.found, ended?.reports[0]].map((of) => Object(of)[carried]);
+  expect([ended?.state, ...left]).toEqual(['done', 1, 2]);
+});
+
 test('links that come after the first look are hidden while their events still tell which they are', async () => {
   const { steps } = await done(ofSessions(1));
   expect(steps).toEqual([

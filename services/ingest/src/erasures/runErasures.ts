@@ -277,7 +277,9 @@ class Run {
 
 function merged(known: readonly IdsOfProject[], more: readonly IdsOfProject[]): IdsOfProject[] {
   const byProject = Map.groupBy([...known, ...more], ({ projectId }) => projectId);
+  // Copies, with what only a later version knows of them.
   return [...byProject].map(([projectId, of]) => ({
+    ...of[0],
     projectId,
     ids: [...new Set(of.flatMap(({ ids }) => ids))].sort(),
   }));

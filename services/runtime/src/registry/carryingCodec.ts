@@ -7,6 +7,7 @@ import {
   type MessageContract,
   type MessageType,
   parseSchema,
+  parseUnchecked,
   unframe,
 } from '@questlog/schemas/topics/contract';
 import { type Codec, createCodec, type SchemaRegistry } from './registry.ts';
@@ -17,6 +18,7 @@ const CARRIED = Symbol('fields of a later version');
 /** A schema with all fields of the contract's, and more. */
 interface LaterSchema {
   readonly id: number;
+  /** Whether a field that this version does not know is as it should be is for others to say. */
   readonly type: MessageType<unknown>;
   readonly fields: ReadonlySet<string>;
 }
@@ -60,10 +62,9 @@ function laterThan(
 ): LaterSchema | undefined {
   const fields = fieldsOf(text);
   if (fields.size === own.size || !fields.isSupersetOf(own)) return undefined;
-  const later = parseSchema<unknown>(text);
   try {
-    later.createResolver(type);
-    return { id, type: later, fields };
+    parseSchema(text).createResolver(type);
+    return { id, type: parseUnchecked(text), fields };
   } catch {
     return undefined;
   }
@@ -82,7 +83,7 @@ function fieldsOf(schema: string): Set<string> {
   return found;
 }
 
-/** Undefined: only what this version does not know is not as it should be, which is no reason to refuse the rest. */
+/** Undefined: what this version does not know is no Avro, which is no reason to refuse the rest. */
 function allOf({ type }: LaterSchema, body: Buffer): unknown {
   try {
     return type.fromBuffer(body);

@@ -110,16 +110,17 @@ export function earlyOf({ sessions, links, linkedEvents }: ErasureFound): Erasur
 }
 
 export function sumOf(one: ErasureFound, other: ErasureFound): ErasureFound {
-  return mapped((place) => one[place] + other[place]);
+  return mapped(one, (place) => one[place] + other[place]);
 }
 
 /** A look that was cut short is done again, and finds what is left: the most that was ever found together counts. */
 export function mostOf(one: ErasureFound, other: ErasureFound): ErasureFound {
-  return mapped((place) => Math.max(one[place], other[place]));
+  return mapped(one, (place) => Math.max(one[place], other[place]));
 }
 
-function mapped(of: (place: keyof ErasureFound) => number): ErasureFound {
-  const found: Record<keyof ErasureFound, number> = { ...NOTHING_FOUND };
+/** A copy, with what only a later version counts. */
+function mapped(known: ErasureFound, of: (place: keyof ErasureFound) => number): ErasureFound {
+  const found: Record<keyof ErasureFound, number> = { ...known };
   for (const place of ERASURE_PLACES) found[place] = of(place);
   return found;
 }
