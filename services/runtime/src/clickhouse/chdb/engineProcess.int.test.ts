@@ -1,12 +1,12 @@
 /** The embedded ClickHouse as a supervised process: what ends it, and what is there afterwards. */
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdir, mkdtemp, readFile, rm } from 'node:fs/promises';
+import { mkdir, mkdtemp, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { expect, onTestFinished, test, vi } from 'vitest';
-import { createLogger } from '../../process/logger.ts';
+import { createLogger, type Fields, silentLogger } from '../../process/logger.ts';
 import type { EmbeddedClickHouseOptions } from './embeddedClickHouse.ts';
 import { type EngineProcess, startEngineProcess } from './engineProcess.ts';
 import { auth } from './testing/ownClickHouse.ts';
@@ -25,8 +25,8 @@ async function anEngine(
   directory: string,
   options: Partial<EmbeddedClickHouseOptions> = {},
   times?: { probeMs: number; startMs: number },
+  logger = createLogger('test'),
 ): Promise<EngineProcess> {
-  const logger = createLogger('test');
   const given = { directory, ...ACCOUNT, reader: READER, ...options };
   const engine = await startEngineProcess(given, logger, times);
   onTestFinished(() => engine.close());
@@ -143,6 +143,28 @@ test('what a killed engine left on a disk that is full makes room for its next s
     expect(await answers(engine.url)).toBe('1000\n');
     await engine.close();
   }
+});
+
+test('while starts are refused there are fewer and fewer, until one is not', {
+  timeout: 60_000,
+}, async () => {
+  const directory = await aDirectory();
+  const pauses: unknown[] = [];
+  const logger = {
+    ...silentLogger,
+    warn: (_: string, { backoffMs }: Fields = {}) => void pauses.push(backoffMs),
+  };
+  const engine = await anEngine(directory, {}, undefined, logger);
+  await ask(engine.url, 'CREATE TABLE t (n UInt64) ENGINE = MergeTree ORDER BY n');
+  const [before, aside] = [await pidOf(directory), `${directory} aside`];
+  onTestFinished(() => rm(aside, { recursive: true, force: true }));
+  await rename(directory, aside);
+  await writeFile(directory, 'no directory');
+  process.kill(before, 'SIGKILL');
+  await expect.poll(() => pauses, { timeout: 30_000 }).toEqual([500, 1_000]);
+  await rm(directory);
+  await rename(aside, directory);
+  await expect.poll(() => answers(engine.url), { timeout: 30_000 }).toBe('0\n');
 });
 
 test('a start that takes too long is ended and refused', async () => {

@@ -9,10 +9,12 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { messageOf, StartRefused } from '../../process/errors.ts';
 import type { Logger } from '../../process/logger.ts';
+import { Backoff, pause } from '../../process/waiting.ts';
 import type { EmbeddedClickHouseOptions } from './embeddedClickHouse.ts';
 
 const CHILD = fileURLToPath(new URL('./main.ts', import.meta.url));
-const RETRY_MS = 500;
+/** A start costs a process, also one that a full disk refuses; and who waits for room is served some seconds after there is. */
+const [RETRY_MS, MAX_RETRY_MS] = [500, 4_000];
 export const PROBE_EVERY_MS = 5_000;
 /** Queries without an answer until a process that still exists is taken for hung; a busy machine is slow at times. */
 const MAX_MISSED_PROBES = 6;
@@ -51,14 +53,16 @@ export async function startEngineProcess(
       if (closing.signal.aborted) return;
       problem = 'the embedded ClickHouse ended and is being started again';
       logger.error('embedded_clickhouse_ended', new Error(problem), { code, signal });
+      const backoff = new Backoff(RETRY_MS, MAX_RETRY_MS);
       while (problem !== undefined && !closing.signal.aborted) {
         try {
           ({ child } = await startChild({ ...options, port }, times.startMs));
           problem = undefined;
         } catch (error) {
           problem = messageOf(error);
-          logger.warn('embedded_clickhouse_not_started', { cause: problem });
-          await delay(RETRY_MS);
+          const backoffMs = backoff.next();
+          logger.warn('embedded_clickhouse_not_started', { cause: problem, backoffMs });
+          await pause(backoffMs, closing.signal);
         }
       }
     }
