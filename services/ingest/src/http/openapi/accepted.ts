@@ -53,10 +53,11 @@ export const REPORT_RULES = {
       ],
     },
     {
-      description: 'A `clientRequestId` makes the id.',
+      description:
+        'A `clientRequestId` makes the id: of a report that is filed for the first time only one of them is named.',
       anyOf: [
-        { properties: { id: { type: 'null' } } },
-        { properties: { clientRequestId: { type: 'null' } } },
+        { properties: { id: { enum: [null, ''] } } },
+        { properties: { clientRequestId: { enum: [null, ''] } } },
       ],
     },
   ],
