@@ -18,6 +18,8 @@ export interface MutantScore {
   readonly name: string;
   readonly killed: number;
   readonly all: number;
+  /** By the tests of its own folder, and no others. */
+  readonly isAlone?: boolean;
 }
 
 interface Kept {
@@ -50,8 +52,15 @@ export function mutationBlocks(): string[] {
     const [file = '', ...title] = caughtBy.split(': ');
     return [name, lost, `[${title.join(': ')}](../${file})`, commit];
   });
-  const scores = resultsOf('scores').map(({ name, killed, all, at, commit }) => {
-    return [`\`${name}\``, all, `${((100 * killed) / all).toFixed(1)} %`, `${at.slice(0, 10)}, ${commit}`];
+  const scores = resultsOf('scores').map(({ name, killed, all, isAlone = false, at, commit }) => {
+    const by = isAlone ? 'its own' : 'all fast ones';
+    return [
+      `\`${name}\``,
+      all,
+      `${((100 * killed) / all).toFixed(1)} %`,
+      by,
+      `${at.slice(0, 10)}, ${commit}`,
+    ];
   });
   return [
     '## Planted bugs',
@@ -61,7 +70,7 @@ export function mutationBlocks(): string[] {
     '## Mutants',
     `A tool changed the decisions of the product one by one. Each change that no fast test noticed has its reason in
 [survivors.ts](../test/mutation/survivors.ts).`,
-    tableOf(['folder', 'changes', 'noticed', 'run'], scores),
+    tableOf(['folder', 'changes', 'noticed', 'by tests', 'run'], scores),
   ];
 }
 

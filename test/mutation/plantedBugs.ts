@@ -100,6 +100,14 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
     tests: [BLOCKS_TEST],
   },
   {
+    name: 'tables of another name believed',
+    lost: 'once a backup is restored, what the log has and the backup has not is never projected again',
+    file: BLOCKS,
+    text: 'if (known === undefined || known === this.#tables) return;',
+    by: 'if (this.#tables !== undefined) return;',
+    tests: [BLOCKS_TEST],
+  },
+  {
     name: 'refused record without a dead letter',
     lost: 'an event that ClickHouse refuses vanishes without a word',
     file: BLOCKS,

@@ -8,6 +8,8 @@ export interface Survivors {
   /** A part of the line on which the mutants begin. */
   readonly line: string;
   readonly reason: string;
+  /** A test outside of the folder: it is a survivor where the folder stands by its own tests. */
+  readonly noticedBy?: string;
 }
 
 const QUOTAS = 'services/ingest/src/events/quotas.ts';
@@ -21,6 +23,7 @@ const REJECTS = 'services/ingest/src/rejects/core';
 const REPORTS = 'services/ingest/src/reports/core';
 const SESSIONS = 'services/ingest/src/sessions/core';
 const UPLOADS = 'services/ingest/src/uploads/core';
+const SWITCH_EVENTS = 'services/ingest/src/limits/core/switchEvents.ts';
 const PLAN_EVENTS = 'services/projector/src/events/core/planEvents.ts';
 
 /** The check is for the types. */
@@ -326,5 +329,11 @@ export const SURVIVORS: readonly Survivors[] = [
   ...alike(`${UPLOADS}/uploadRequest.ts`, SAME_BY_ANOTHER_WAY, [
     'const { attachmentType, fileName, mimeType, sizeBytes',
     "return (mimeType.split(';', 1)[0]",
+  ]),
+  { file: SWITCH_EVENTS, line: 'if (inForce.length === 0) return', reason: SAME_BY_ANOTHER_WAY },
+  { file: SWITCH_EVENTS, line: 'return (switches ?? [])', reason: 'a text instead of a switch has ended' },
+  ...alike(SWITCH_EVENTS, 'one of 2^32 sessions, players or events', [
+    'const isKept = shareOf(',
+    '/ 2 ** 32 < playerShare',
   ]),
 ];

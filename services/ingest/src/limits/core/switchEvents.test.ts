@@ -48,7 +48,8 @@ test('from its end on a switch is as if it were not there', () => {
   const ended = aSwitch({ until: NOW });
   const running = aSwitch({ until: NOW + 1, eventType: 'x' });
 
-  expect(switchEvents([ended], [aDraft(0)], AT).refused).toEqual([]);
+  const drafts = [aDraft(0)];
+  expect(switchEvents([ended], drafts, AT)).toEqual({ kept: drafts, sampledOut: [], refused: [] });
   expect(switchEvents([running], [aDraft(0, { eventType: 'x' })], AT).refused).toHaveLength(1);
   expect(switchesAt([ended, running], NOW)).toEqual([running]);
   expect(switchesAt(undefined, NOW)).toEqual([]);

@@ -16,7 +16,9 @@ test('keeps what was asked, and hides each field that is named as a secret, howe
     token: '***',
     of: [{ accessToken: '***', password: '***', sha256: '***', clientSecret: '***' }],
   });
-  expect(shown({ token: null })).toEqual({ token: null });
+  expect(shown({ apiKey: 'x', private_key: 'x', apiKeyName: 'n', token: null })).toEqual({
+    ...{ apiKey: '***', private_key: '***', apiKeyName: 'n', token: null },
+  });
 });
 
 test('hides a token in any text, as a field’s name, and whatever else it is told of', () => {
@@ -35,6 +37,10 @@ test('hides a token in any text, as a field’s name, and whatever else it is to
 test('bounds what it keeps: nothing of nothing, the size of what is long, no more than twenty levels', () => {
   expect([undefined, null, ''].map((value) => redactedText(value, same))).toEqual([null, null, null]);
   expect(shown({ sql: 'ü'.repeat(40_000) })).toEqual({ leftOutBytes: 80_010 });
+  const most = 'x'.repeat(64 * 1024 - '""'.length);
+  expect(shown(most)).toBe(most);
   const deep: unknown = JSON.parse('['.repeat(100_000) + ']'.repeat(100_000));
   expect(redactedText(deep, same)).toBe(`${'['.repeat(20)}"…"${']'.repeat(20)}`);
+  const deepObject: unknown = JSON.parse(`${'{"a":'.repeat(10_000)}1${'}'.repeat(10_000)}`);
+  expect(redactedText(deepObject, same)).toBe(`${'{"a":'.repeat(20)}"…"${'}'.repeat(20)}`);
 });

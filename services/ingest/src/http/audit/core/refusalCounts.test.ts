@@ -13,7 +13,9 @@ test('tells the first of an address at once, and the others of its minute as one
   expect(counts.note(first)).toEqual(first);
   expect(counts.note(second)).toBeUndefined();
   expect(counts.note(aRefusal({ at: 9 }))).toBeUndefined();
-  expect(counts.take()).toEqual([{ ...second, doneAt: 9, count: 2 }]);
+  expect(counts.note(aRefusal({ at: 8 }))).toBeUndefined();
+  expect(counts.note(aRefusal({ address: '10.0.0.2' }))).toBeDefined();
+  expect(counts.take()).toEqual([{ ...second, doneAt: 9, count: 3 }]);
   // Another minute.
   expect(counts.take()).toEqual([]);
   expect(counts.note(first)).toEqual(first);
