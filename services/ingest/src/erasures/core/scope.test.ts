@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { expect, test } from 'vitest';
-import { mostOf, NOTHING_FOUND, scopesOf, sumOf } from './scope.ts';
+import { earlyOf, mostOf, NOTHING_FOUND, scopesOf, sumOf } from './scope.ts';
 
 const [TENANT, PROJECT, SESSION] = [randomUUID(), randomUUID(), randomUUID()];
 const OF = { tenantId: TENANT, projectId: PROJECT, requestedAt: 7 };
@@ -28,6 +28,27 @@ test('many sessions are several statements that ClickHouse takes, and none is le
   for (const scope of scopes.flatMap(Object.values)) expect(scope.length).toBeLessThan(250 * 1024);
   const text = scopes.map(({ events }) => events).join();
   expect(ids.filter((id) => !text.includes(id))).toEqual([]);
+  // One without a session would be refused, again and again.
+  expect(scopesOf({ ...OF, sessions: [{ projectId: PROJECT, ids: ids.slice(0, 400) }] })).toHaveLength(1);
+});
+
+test('links go with their reports and with their events, and of a whole project also by their own time', () => {
+  const owner = `tenant_id = '${TENANT}' AND project_id = '${PROJECT}'`;
+  const [project] = scopesOf({ ...OF, sessions: null });
+  const ofRows = ({ report_versions: reports = '', events = '' } = {}) =>
+    `report_id IN (SELECT id FROM report_versions WHERE ${reports}) OR ` +
+    `event_id IN (SELECT id FROM events WHERE ${events} AND id IN (SELECT event_id FROM report_link_versions WHERE ${owner}))`;
+  expect(project?.report_link_versions).toBe(
+    `${owner} AND (changed_at < fromUnixTimestamp64Milli(7) OR ${ofRows(project)})`,
+  );
+  const [sessions] = scopesOf({ ...OF, sessions: [{ projectId: PROJECT, ids: [SESSION, TENANT] }] });
+  expect(sessions?.report_link_versions).toBe(`${owner} AND (${ofRows(sessions)})`);
+  expect(sessions?.events).toBe(`${owner} AND session_id IN ('${SESSION}', '${TENANT}')`);
+});
+
+test('what goes with the early tables is counted with them, and nothing else', () => {
+  const found = { ...NOTHING_FOUND, events: 1, links: 2, reports: 3, sessions: 4, linkedEvents: 5 };
+  expect(earlyOf(found)).toEqual({ ...NOTHING_FOUND, links: 2, sessions: 4, linkedEvents: 5, log: 4 });
 });
 
 test('what is no UUID never stands in a statement', () => {

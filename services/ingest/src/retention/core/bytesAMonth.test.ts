@@ -1,11 +1,11 @@
 import { expect, test } from 'vitest';
-import { bytesAMonth, partOf } from './bytesAMonth.ts';
+import { bytesAMonth, partOf, RECENT_MS } from './bytesAMonth.ts';
 
 const NOW = Date.UTC(2026, 10, 22);
 const DAY_MS = 86_400_000;
 
 test('a month at the rate of late is what 30 days of it take', () => {
-  const measured = { rows: 1_000, bytes: 50_000, recentRows: 70, recentSinceMs: NOW - 7 * DAY_MS };
+  const measured = { rows: 1_000, bytes: 50_000, recentRows: 70, recentSinceMs: NOW - RECENT_MS };
   expect(bytesAMonth(measured, NOW)).toBe(50 * 10 * 30);
   expect(bytesAMonth({ ...measured, recentSinceMs: NOW - 3 * DAY_MS }, NOW)).toBe(50 * 700);
 });

@@ -30,6 +30,21 @@ test('each kind is due once a day, and again once its days are fewer', () => {
   expect(dueIn(3, NOW)).toEqual([]);
 });
 
+test('what went of one kind or project says nothing of another, and each kind has its days', () => {
+  const days = { events: 1, sessions: 2, reports: 3, links: 4, uploads: 5 };
+  const done = new Map([[markOf('p', 'events'), TODAY]]);
+  const due = dueOf([project(days), project({ ...NONE, events: 1 }, 'q')], done, NOW);
+  expect(due.map(({ projectId, what, beforeMs }) => [projectId, what, (TODAY - beforeMs) / DAY_MS])).toEqual([
+    ...[
+      ['p', 'sessions', 2],
+      ['p', 'reports', 3],
+      ['p', 'links', 4],
+      ['p', 'uploads', 5],
+    ],
+    ['q', 'events', 1],
+  ]);
+});
+
 function project(retentionDays: Project['retentionDays'] = NONE, id = 'p'): Project {
   return { id, tenantId: 't', name: 'P', revision: null, retentionDays: retentionDays ?? null, createdAt: 1 };
 }
