@@ -20,7 +20,7 @@ test('of many projects as much is said as a receipt holds', () => {
   expect(unfoundOf(OF, mapOf(many))).toHaveLength(2_000);
 });
 
-function namedBy(of: { projectId?: string }, all: ReturnType<typeof project>[]): string[] {
+function namedBy(of: { projectId?: string | null }, all: ReturnType<typeof project>[]): string[] {
   const said = unfoundOf({ ...OF, ...of }, mapOf(all))?.split('; ') ?? [];
   return said.map(
     (sentence) => /^project (\w+) may have more of the player: sessions/.exec(sentence)?.[1] ?? sentence,
