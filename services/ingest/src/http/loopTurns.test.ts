@@ -1,4 +1,4 @@
-/** The event loop is shared: what is beyond a turn's share waits, in order, and nothing waits for ever. */
+/** The event loop is shared: what is beyond a turn's share waits, in order, tenants in turn, and nothing waits for ever. */
 import { expect, test } from 'vitest';
 import { LoopTurns } from './readBody.ts';
 
@@ -7,7 +7,7 @@ const LARGE = 200 * 1024;
 
 function starting(turns: LoopTurns, sizes: readonly number[]): number[] {
   const started: number[] = [];
-  for (const [i, bytes] of sizes.entries()) void turns.take(bytes).then(() => started.push(i));
+  for (const [i, bytes] of sizes.entries()) void turns.take('one', bytes).then(() => started.push(i));
   return started;
 }
 
@@ -33,6 +33,16 @@ test('a small body behind a large one waits for a turn and not longer', async ()
   expect(started).toEqual([0]);
   await nextTurn();
   expect(started).toEqual([0, 1, 2]);
+});
+
+test('a tenant with a hundred large bodies has those of another wait for one of them, not for all', async () => {
+  const turns = new LoopTurns();
+  const started = starting(turns, Array(100).fill(LARGE));
+  let others = 0;
+  for (let n = 0; n < 3; n++) void turns.take('another', 500).then(() => others++);
+  for (let turn = 0; turn < 6; turn++) await nextTurn();
+  expect(others).toBe(3);
+  expect(started.length).toBeGreaterThan(1);
 });
 
 test('after a pause the first body starts at once', async () => {

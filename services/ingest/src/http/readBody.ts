@@ -107,19 +107,22 @@ const STALLED = 'the body came to a halt while others waited for its place';
  * on in one, those crawl, and the projection falls behind for as long as the load lasts.
  */
 export class LoopTurns {
-  readonly #waiting: Waiting[] = [];
+  /** By tenant; the one that was served last stands last. */
+  readonly #waiting = new Map<string, Waiting[]>();
   #bytesLeft = MAX_BYTES_A_TURN;
   #isScheduled = false;
 
-  /** Resolves when it is the turn of a body of this size, in the order of the calls. */
-  take(bytes: number): Promise<void> {
+  /** Resolves when it is the turn of a body of this size, in the order of the tenant's calls. */
+  take(tenantId: string, bytes: number): Promise<void> {
     this.#schedule();
-    if (this.#waiting.length === 0 && this.#bytesLeft > 0) {
+    if (this.#waiting.size === 0 && this.#bytesLeft > 0) {
       this.#bytesLeft -= bytes;
       return Promise.resolve();
     }
     return new Promise((start) => {
-      this.#waiting.push({ bytes, start });
+      const waiting = this.#waiting.get(tenantId) ?? [];
+      waiting.push({ bytes, start });
+      this.#waiting.set(tenantId, waiting);
     });
   }
 
@@ -130,13 +133,22 @@ export class LoopTurns {
       this.#isScheduled = false;
       this.#bytesLeft = MAX_BYTES_A_TURN;
       while (this.#bytesLeft > 0) {
-        const next = this.#waiting.shift();
+        const next = this.#next();
         if (next === undefined) return;
         this.#bytesLeft -= next.bytes;
         next.start();
       }
       this.#schedule();
     });
+  }
+
+  /** Tenants take turns: however many bodies of one wait, another's waits for one of them. */
+  #next(): Waiting | undefined {
+    const [[tenantId, waiting] = ['', []]] = this.#waiting;
+    const next = waiting.shift();
+    this.#waiting.delete(tenantId);
+    if (waiting.length > 0) this.#waiting.set(tenantId, waiting);
+    return next;
   }
 }
 
@@ -164,7 +176,7 @@ export async function withBody<T>(
   try {
     const body = await collect(request, coding, budget, held);
     if (!isUtf8(body)) throw new Rejected('invalid_utf8', 'the body is not valid UTF-8');
-    await turns.take(body.length);
+    await turns.take(tenantId, body.length);
     return await work(body);
   } finally {
     budget.end(held);

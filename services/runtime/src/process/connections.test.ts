@@ -145,6 +145,7 @@ test.each([
   ['the same in two fields', `${HEAD}Transfer-Encoding: gzip\r\nTransfer-Encoding: chunked\r\n${CHUNKS}`],
   ['chunked twice', `${HEAD}Transfer-Encoding: chunked, chunked\r\n${CHUNKS}`],
   ['another coding behind it', `${HEAD}Transfer-Encoding: chunked, gzip\r\n${CHUNKS}`],
+  ['a coding alone', `${HEAD}Transfer-Encoding: gzip\r\n${CHUNKS}`],
   ['chunks in HTTP/1.0', `POST / HTTP/1.0\r\nHost: x\r\nTransfer-Encoding: chunked\r\n${CHUNKS}`],
   ['no version', 'GET /\r\n\r\n'],
   ['HTTP/0.9', 'GET / HTTP/0.9\r\nHost: x\r\n\r\n'],

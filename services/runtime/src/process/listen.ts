@@ -75,7 +75,9 @@ export async function listen(
     // Looked at below, where the answer is a refusal as any other.
     requireHostHeader: false,
   });
+  const answers = new WeakMap<Duplex, ServerResponse>();
   const underWay = new RequestsUnderWay((request, response) => {
+    answers.set(request.socket, response);
     response.setHeaders(COMMON_HEADERS);
     // Before node's own listener, which would read and drop the rest of the body, however long.
     response.prependListener('finish', () => {
@@ -94,7 +96,12 @@ export async function listen(
   });
   // What else may be expected is for the handler to say.
   server.on('checkExpectation', (request, response) => server.emit('request', request, response));
-  server.on('clientError', (error, socket) => refuse(error, socket, refusalOf));
+  server.on('clientError', (error, socket) => {
+    const answer = answers.get(socket);
+    // What is broken belongs to a request that is being answered: a second answer would be taken for another request's.
+    if (answer?.headersSent !== true || answer.req.complete) refuse(error, socket, refusalOf);
+    else if (!answer.writableEnded) socket.destroy();
+  });
   if (mayTakeLong !== undefined) endSlowRequests(server, mayTakeLong, refusalOf);
   await new Promise<void>((resolve, reject) => {
     server.once('error', (cause: NodeJS.ErrnoException) => {
