@@ -1,47 +1,132 @@
 /**
- * `npm run test:abuse`: the abuse suite in its long form, with the other tests of malformed input beside it, and the page
- * of what it found. `--short` takes the form of `npm run test:all`; paths run those files alone, and write no page.
+ * `npm run test:abuse`: the abuse suite in its long form, part by part, with the other tests of malformed input beside it, and
+ * the page of what it found. A part that fails or takes too long is told on the page, and the next one follows. `--short` takes
+ * the form of `npm run test:all`; paths run those files alone, and write no page.
  */
-import { spawnSync } from 'node:child_process';
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { spawn } from 'node:child_process';
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { availableParallelism, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import type { Figure } from './figures.ts';
 import { BESIDE, type Ground, SECURITY_FIGURES, SECURITY_PAGE, securityPage } from './securityPage.ts';
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
-const isShort = process.argv.includes('--short');
-const paths = process.argv.slice(2).filter((argument) => argument !== '--short');
-
-const folder = mkdtempSync(join(tmpdir(), 'questlog-abuse-'));
-const file = join(folder, 'figures.jsonl');
-const ground: Ground = {
-  form: isShort ? 'short' : 'long',
-  at: new Date().toISOString(),
-  cpus: availableParallelism(),
-  node: process.versions.node,
+/** The most that a part may take. */
+const MINUTES = 15;
+const MINUTES_OF: Readonly<Record<string, number>> = {
+  'test/abuse/regexes.test.ts': 25,
+  // Both documents, and the packages of Python's index.
+  'test/abuse/schemathesis.test.ts': 160,
 };
-writeFileSync(file, `${JSON.stringify(ground)}\n`);
-const all = ['test/abuse', ...BESIDE.map(([path]) => path)];
-const projects = ['abuse', 'fast', 'e2e'].flatMap((name) => ['--project', name]);
-const { status } = spawnSync(
-  'npm',
-  ['run', '-s', 'vitest', '--', ...projects, ...(paths.length > 0 ? paths : all)],
-  {
-    cwd: ROOT,
-    stdio: 'inherit',
-    shell: process.platform === 'win32',
-    env: {
-      ...process.env,
-      QUESTLOG_ABUSE_FIGURES: file,
-      ...(isShort ? {} : { QUESTLOG_TEST_RUNS: 'long' }),
-    },
-  },
-);
-if (status === 0 && paths.length === 0) {
-  writeFileSync(join(ROOT, SECURITY_FIGURES), readFileSync(file));
-  writeFileSync(join(ROOT, SECURITY_PAGE), securityPage());
-  process.stdout.write(`${SECURITY_PAGE}\n`);
+const ENDED_WITHIN_MS = 30_000;
+const INTERRUPTED = 130;
+
+const isShort = process.argv.includes('--short');
+const given = process.argv.slice(2).filter((argument) => argument !== '--short');
+const folder = mkdtempSync(join(tmpdir(), 'questlog-abuse-'));
+process.once('exit', () => rmSync(folder, { recursive: true, force: true }));
+
+let endPart: (signal: NodeJS.Signals) => void = () => {};
+for (const signal of ['SIGINT', 'SIGTERM'] as const) {
+  process.once(signal, () => {
+    endPart('SIGTERM');
+    process.exit(INTERRUPTED);
+  });
 }
-rmSync(folder, { recursive: true });
-process.exitCode = status ?? 1;
+const isGood = given.length > 0 ? (await run(given)).status === 0 : await runAll();
+process.exitCode = isGood ? 0 : 1;
+
+/** The page is written behind each part, so that what is interrupted has told what it found. */
+async function runAll(): Promise<boolean> {
+  const files = readdirSync(join(ROOT, 'test/abuse')).filter((name) => name.endsWith('.test.ts'));
+  const parts = [...files.sort().map((name) => [`test/abuse/${name}`]), BESIDE.map(([path]) => path)];
+  const ground: Ground = {
+    form: isShort ? 'short' : 'long',
+    at: new Date().toISOString(),
+    cpus: availableParallelism(),
+    node: process.versions.node,
+  };
+  const beganMs = performance.now();
+  const found: Figure[] = [];
+  let isGood = true;
+  for (const [i, paths] of parts.entries()) {
+    const done = await run(paths);
+    isGood &&= done.status === 0;
+    found.push(...figuresOf(paths, done));
+    const left = parts.slice(i + 1).map(([path = '']) => ({ attack: path, tried: '–', held: 'not reached' }));
+    const minutes = Math.ceil((performance.now() - beganMs) / 60_000);
+    const lines = [{ ...ground, minutes }, ...found, ...left].map((line) => JSON.stringify(line));
+    writeFileSync(join(ROOT, SECURITY_FIGURES), `${lines.join('\n')}\n`);
+    writeFileSync(join(ROOT, SECURITY_PAGE), securityPage());
+  }
+  process.stdout.write(`${SECURITY_PAGE}\n`);
+  return isGood;
+}
+
+interface Done {
+  readonly status: number | null;
+  readonly isTooLate: boolean;
+  readonly told: readonly Figure[];
+  readonly files: readonly TestedFile[];
+}
+
+/** As vitest reports it. */
+interface TestedFile {
+  readonly name: string;
+  readonly assertionResults: readonly { readonly status: string; readonly fullName: string }[];
+}
+
+/** In a process group of its own, which ends as a whole. */
+async function run(paths: readonly string[]): Promise<Done> {
+  const [figures, report] = [join(folder, 'figures.jsonl'), join(folder, 'report.json')];
+  for (const file of [figures, report]) rmSync(file, { force: true });
+  const isWindows = process.platform === 'win32';
+  const projects = ['abuse', 'fast', 'e2e'].flatMap((name) => ['--project', name]);
+  const child = spawn('npm', ['run', '-s', 'vitest', '--', ...projects, ...paths], {
+    ...{ cwd: ROOT, stdio: 'inherit', shell: isWindows, detached: !isWindows },
+    env: {
+      // A tool that is missing would leave its attack untried, without a word on the page.
+      ...(isShort ? {} : { QUESTLOG_TEST_RUNS: 'long', QUESTLOG_REQUIRE: 'python' }),
+      ...process.env,
+      ...{ QUESTLOG_ABUSE_FIGURES: figures, QUESTLOG_TEST_REPORT: report },
+    },
+  });
+  endPart = (signal) => {
+    if (child.pid === undefined || child.exitCode !== null) return;
+    if (isWindows) child.kill(signal);
+    else process.kill(-child.pid, signal);
+  };
+  let isTooLate = false;
+  const minutes = Math.max(...paths.map((path) => MINUTES_OF[path] ?? MINUTES));
+  const late = setTimeout(() => {
+    isTooLate = true;
+    endPart('SIGTERM');
+  }, minutes * 60_000);
+  const killed = setTimeout(() => endPart('SIGKILL'), minutes * 60_000 + ENDED_WITHIN_MS);
+  const status = await new Promise<number | null>((resolve) => child.once('close', resolve));
+  for (const timer of [late, killed]) clearTimeout(timer);
+  const read = (path: string): string => (existsSync(path) ? readFileSync(path, 'utf8') : '');
+  const told = read(figures).split('\n').filter(Boolean);
+  return {
+    ...{ status, isTooLate, told: told.map((line) => JSON.parse(line)) },
+    files: JSON.parse(read(report) || '{"testResults":[]}').testResults,
+  };
+}
+
+/** What the part told; where it told nothing, how many of its cases passed; and each that failed. */
+function figuresOf(paths: readonly string[], { status, isTooLate, told, files }: Done): Figure[] {
+  const counted = paths.map((path) => {
+    const cases = files.find(({ name }) => name.endsWith(path))?.assertionResults ?? [];
+    const passed = cases.filter((one) => one.status === 'passed').length;
+    const [, what = path] = BESIDE.find(([of]) => of === path) ?? [];
+    return { attack: what, tried: `${cases.length} cases`, held: `${passed} passed` };
+  });
+  const failed = files.flatMap(({ assertionResults }) =>
+    assertionResults.filter((one) => one.status === 'failed').map(({ fullName }) => fullName),
+  );
+  if (isTooLate) failed.push(`${paths[0]}: it was ended, since it took too long`);
+  if (status !== 0 && failed.length === 0) failed.push(`${paths[0]}: exit code ${status}`);
+  const failures = failed.map((attack) => ({ attack, tried: 'see its output', held: '**failed**' }));
+  return [...(told.length > 0 ? told : counted), ...failures];
+}

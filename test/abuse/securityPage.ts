@@ -13,6 +13,8 @@ export interface Ground {
   readonly at: string;
   readonly cpus: number;
   readonly node: string;
+  /** How long it took. */
+  readonly minutes?: number;
 }
 
 /** What other files of the tests try, with every run of them. */
@@ -37,7 +39,7 @@ export function securityPage(): string {
     'Who might try, and what stops them, is in the [threat model](threat-model.md).',
     ground === undefined
       ? 'It has not been run yet.'
-      : `The ${ground.form} form, on ${ground.at.slice(0, 10)}, ${ground.cpus} cores, Node ${ground.node}. A product of its own on the embedded engines.`,
+      : `The ${ground.form} form, on ${ground.at.slice(0, 10)}, ${ground.cpus} cores, Node ${ground.node}${ground.minutes === undefined ? '' : `, ${ground.minutes} minutes`}. A product of its own on the embedded engines.`,
     ['| attack | tried | held |', '| --- | --- | --- |', ...figures.map(rowOf)].join('\n'),
     'Beside it, with every run of the tests:',
     BESIDE.map(([file, what]) => `- [${file}](../${file}): ${what}`).join('\n'),

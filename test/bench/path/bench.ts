@@ -3,12 +3,12 @@
  * with `--against COMMIT` beside itself. Starts what it needs and ends it.
  */
 import { writeFileSync } from 'node:fs';
-import { cpus, loadavg, totalmem } from 'node:os';
+import { loadavg } from 'node:os';
 import { messageOf } from '@questlog/runtime/process/errors';
 import { type Peer, startAfternoon, startCollector, startFloor } from '../peers/peer.ts';
 import { memoryOf } from '../processFigures.ts';
 import { checkOut, compareRow } from './againstCommit.ts';
-import { type BenchStack, startBenchStack } from './benchStack.ts';
+import { type BenchStack, factsOf, startBenchStack } from './benchStack.ts';
 import { measureProjector, measureRow, profileRows, warmUp } from './measurePath.ts';
 import {
   type AgainstResult,
@@ -112,17 +112,4 @@ async function besideCommit(
 /** One line: on a terminal the next one takes its place. */
 function say(line: string): void {
   process.stderr.write(process.stderr.isTTY ? `\r\x1b[K${line}` : line && `bench: ${line}\n`);
-}
-
-function factsOf({ kafkaVersion }: BenchStack, { seconds, runs }: PathOptions, loadBefore: number): RunFacts {
-  const gibibytes = (totalmem() / 1024 ** 3).toFixed(0);
-  return {
-    at: new Date().toISOString(),
-    machine: `${cpus()[0]?.model ?? 'an unknown CPU'}, ${cpus().length} cores, ${gibibytes} GiB, ${process.platform}`,
-    node: process.versions.node,
-    kafka: kafkaVersion,
-    loadBefore,
-    seconds,
-    runs,
-  };
 }

@@ -1,12 +1,13 @@
 /** The engines of a run of the bench alone: one broker, with the registry and the ClickHouse that Questlog stands on. */
 import { execFile } from 'node:child_process';
 import { mkdtempSync, readdirSync, rmSync, statSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { cpus, tmpdir, totalmem } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import type { ClusterEngines } from '../../e2e/cluster.ts';
 import { JARS } from '../../engines/localEngines.ts';
+import type { RunFacts } from './pathFigures.ts';
 
 const STACK = fileURLToPath(new URL('../../../deploy/kafka-local/stack.ts', import.meta.url));
 
@@ -46,6 +47,24 @@ export async function startBenchStack(ending: AsyncDisposableStack): Promise<Ben
     clickhousePid: Number(/^clickhouse (\d+) /m.exec(status)?.[1]),
     brokerBytes: (topics) => segmentBytes(join(folder, 'stack', 'cluster', 'broker-1', 'log'), topics),
     ending,
+  };
+}
+
+/** @param loadBefore before the stack was started. */
+export function factsOf(
+  { kafkaVersion }: BenchStack,
+  { seconds, runs }: Pick<RunFacts, 'seconds' | 'runs'>,
+  loadBefore: number,
+): RunFacts {
+  const gibibytes = (totalmem() / 1024 ** 3).toFixed(0);
+  return {
+    at: new Date().toISOString(),
+    machine: `${cpus()[0]?.model ?? 'an unknown CPU'}, ${cpus().length} cores, ${gibibytes} GiB, ${process.platform}`,
+    node: process.versions.node,
+    kafka: kafkaVersion,
+    loadBefore,
+    seconds,
+    runs,
   };
 }
 

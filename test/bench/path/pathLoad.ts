@@ -1,17 +1,19 @@
 /** Loads a server: closed, where each connection waits for its answer, and open, where requests are due whatever was answered. */
 import { percentile } from '../load/loadPhases.ts';
 import { due } from '../pace.ts';
-import { BROKEN, RawConnection } from './rawHttp.ts';
+import { BROKEN, type OnAnswer, RawConnection } from './rawHttp.ts';
 
 export interface Target {
   readonly url: string;
   /** The status that counts. */
   readonly status: number;
   /** They are sent in turn, again and again. */
-  readonly requests: readonly Buffer[];
+  readonly requests: readonly Uint8Array[];
   readonly connections: number;
   readonly warmUpMs: number;
   readonly forMs: number;
+  /** Of an open load: each answer, those of its warm-up too. */
+  readonly onAnswer?: OnAnswer;
 }
 
 export interface ClosedFigures {
@@ -93,12 +95,13 @@ export async function openLoad(
   await Promise.all(lanes.map((lane) => lane.connect()));
   const startedAtMs = performance.now();
   const measuredFromMs = startedAtMs + target.warmUpMs;
-  const waiting: { dueAtMs: number; request: Buffer }[] = [];
+  const waiting: { dueAtMs: number; request: Uint8Array }[] = [];
   const sendWaiting = (): void => {
     while (free.length > 0 && waiting.length > 0) {
       const [lane, sent] = [free.shift(), waiting.shift()];
       if (lane === undefined || sent === undefined) return;
-      lane.send(sent.request, (status) => {
+      lane.send(sent.request, (status, head) => {
+        target.onAnswer?.(status, head);
         if (status !== BROKEN) {
           unanswered.delete(sent.dueAtMs);
           if (sent.dueAtMs >= measuredFromMs) {
@@ -136,8 +139,8 @@ export async function openLoad(
   return { p50Ms, p99Ms, p999Ms, refused, timedOut: left.length };
 }
 
-function requestAt({ requests }: Target, i: number): Buffer {
-  return requests[i % requests.length] as Buffer;
+function requestAt({ requests }: Target, i: number): Uint8Array {
+  return requests[i % requests.length] as Uint8Array;
 }
 
 /** Requests without an answer. */

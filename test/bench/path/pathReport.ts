@@ -81,7 +81,7 @@ export function judge({ rows, peers }: PathResult): Judged {
   return { failures, notJudged };
 }
 
-function factsOf({ at, machine, node, kafka, loadBefore, seconds, runs }: RunFacts): string {
+export function factsOf({ at, machine, node, kafka, loadBefore, seconds, runs }: RunFacts): string {
   const day = at.slice(0, 10);
   const median = runs === 1 ? '' : `, medians of ${runs} runs`;
   const busy = `${loadBefore.toFixed(1)} processes wanted a CPU before it`;
@@ -193,7 +193,7 @@ function titleOf({ events, connections }: { events: number; connections: number 
   return `${events} × ${grouped(connections)}`;
 }
 
-function table(head: readonly string[], rows: readonly (readonly string[])[]): string {
+export function table(head: readonly string[], rows: readonly (readonly string[])[]): string {
   const line = (cells: readonly string[]): string =>
     `| ${cells.map((cell) => cell.replaceAll('|', '\\|')).join(' | ')} |`;
   return [line(head), line(head.map(() => '---')), ...rows.map(line)].join('\n');
@@ -205,14 +205,14 @@ function micros(value: number | null | undefined): string {
   return value === null || !Number.isFinite(value) ? 'none acknowledged' : value.toPrecision(3);
 }
 
-function millis(value: number | null): string {
+export function millis(value: number | null): string {
   return value === null || !Number.isFinite(value) ? '–' : value.toPrecision(3);
 }
 
-function mebibytes(bytes: number): string {
+export function mebibytes(bytes: number): string {
   return (bytes / 1024 ** 2).toFixed(0);
 }
 
-function grouped(value: number): string {
+export function grouped(value: number): string {
   return Math.round(value).toLocaleString('en-US');
 }

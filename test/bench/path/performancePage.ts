@@ -1,6 +1,7 @@
 /** `docs/performance.md`, made from the result of a run of the bench: nothing on it is typed. */
 import { existsSync, readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
+import { fairnessSection } from '../fairness/fairnessReport.ts';
 import type { PathResult } from './pathFigures.ts';
 import { pathReport, profileTables } from './pathReport.ts';
 
@@ -12,7 +13,8 @@ export function performancePage(): string {
   const result: PathResult | undefined = existsSync(path)
     ? JSON.parse(readFileSync(path, 'utf8'))
     : undefined;
-  return `${[...HEAD, ...(result === undefined ? ['It has not been run yet.'] : figuresOf(result))].join('\n\n')}\n`;
+  const figures = result === undefined ? ['It has not been run yet.'] : figuresOf(result);
+  return `${[...HEAD, ...figures, ...fairnessSection()].join('\n\n')}\n`;
 }
 
 const HEAD = [

@@ -39,17 +39,7 @@ const SESSIONS = 1_000;
 const SESSION_CONNECTIONS = 16;
 
 export async function startQuestlog(stack: BenchStack, options: QuestlogOptions): Promise<QuestlogPeer> {
-  const dataDir = join(stack.folder, options.name);
-  mkdirSync(dataDir);
-  const env = {
-    ...clusterEnvironment(stack.engines, dataDir),
-    QUESTLOG_DEMO: 'off',
-    QUESTLOG_ADMIN_TOKEN: ADMIN_TOKEN,
-    QUESTLOG_DATA_DIR: dataDir,
-    QUESTLOG_PORT: '0',
-    QUESTLOG_ADMIN_PORT: '0',
-  };
-  const start = (service: 'ingest' | 'projector') => startService(stack.ending, service, options.root, env);
+  const start = openDeployment(stack, options);
   const { pid, reached, baseUrl, output } = await start('ingest');
   const project = await aProject(reached, { revision: 'A', monthlySoftQuota: QUOTA });
   const connections = openConnections(baseUrl, project.token, SESSION_CONNECTIONS);
@@ -74,6 +64,24 @@ export async function startQuestlog(stack: BenchStack, options: QuestlogOptions)
   };
 }
 
+/** @returns what starts one more process of it, and resolves when that is ready; it ends with the bench. */
+export function openDeployment(
+  stack: BenchStack,
+  { root, name }: QuestlogOptions,
+): (service: 'ingest' | 'projector') => Promise<StartedService> {
+  const dataDir = join(stack.folder, name);
+  mkdirSync(dataDir);
+  const env = {
+    ...clusterEnvironment(stack.engines, dataDir),
+    QUESTLOG_DEMO: 'off',
+    QUESTLOG_ADMIN_TOKEN: ADMIN_TOKEN,
+    QUESTLOG_DATA_DIR: dataDir,
+    QUESTLOG_PORT: '0',
+    QUESTLOG_ADMIN_PORT: '0',
+  };
+  return (service) => startService(stack.ending, service, root, env);
+}
+
 /** The commit of a tree, and whether it has changes beside. */
 function versionOf(root: string): string {
   const asked = ['-C', root, 'describe', '--always', '--dirty', '--abbrev=7', '--exclude=*'];
@@ -85,7 +93,7 @@ function versionOf(root: string): string {
   }
 }
 
-interface StartedService {
+export interface StartedService {
   readonly pid: number;
   readonly baseUrl: string;
   readonly reached: Reached;

@@ -19,12 +19,17 @@ const NOTHING = Buffer.alloc(0);
 /** Stands for an answer where the connection broke. */
 export const BROKEN = 0;
 
+/** @param head the status line and the headers; empty where the connection broke. */
+export type OnAnswer = (status: number, head: string) => void;
+
 export class RawConnection {
   readonly #url: URL;
   #socket: Socket | undefined;
-  #onAnswer: ((status: number) => void) | undefined;
+  #onAnswer: OnAnswer | undefined;
   #head: Buffer = NOTHING;
   #status = BROKEN;
+  #told = '';
+  #isLast = false;
   /** Of the answer's body; undefined while its head is not whole. */
   #bytesLeft: number | undefined;
 
@@ -40,7 +45,7 @@ export class RawConnection {
   }
 
   /** One at a time. @param onAnswer called once with its status, or with `BROKEN`. */
-  send(request: Buffer, onAnswer: (status: number) => void): void {
+  send(request: Uint8Array, onAnswer: OnAnswer): void {
     this.#onAnswer = onAnswer;
     this.#socket ??= this.#open();
     this.#socket.write(request);
@@ -56,6 +61,7 @@ export class RawConnection {
     // What went wrong is told by its end.
     socket.on('error', () => {});
     socket.on('close', () => {
+      if (this.#socket !== socket) return;
       this.#socket = undefined;
       this.#answered(BROKEN);
     });
@@ -79,15 +85,23 @@ export class RawConnection {
       this.#socket?.destroy();
       return;
     }
+    this.#told = text;
+    this.#isLast = /^connection: *close/im.test(text);
     this.#status = Number(text.slice('HTTP/1.1 '.length, 'HTTP/1.1 201'.length));
     this.#bytesLeft = Number(length) - (this.#head.length - end - HEAD_END.length);
   }
 
   #answered(status: number): void {
-    const onAnswer = this.#onAnswer;
+    const [onAnswer, told] = [this.#onAnswer, status === BROKEN ? '' : this.#told];
     this.#onAnswer = undefined;
     this.#head = NOTHING;
     this.#bytesLeft = undefined;
-    onAnswer?.(status);
+    if (this.#isLast) {
+      // The server ends it: what came next would be lost.
+      this.#isLast = false;
+      this.#socket?.destroy();
+      this.#socket = undefined;
+    }
+    onAnswer?.(status, told);
   }
 }

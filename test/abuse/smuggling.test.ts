@@ -1,0 +1,56 @@
+/** Framings that two servers could read differently, each with a second request behind it that nobody must answer. */
+import { connect } from 'node:net';
+import { text } from 'node:stream/consumers';
+import { expect, test } from 'vitest';
+import { anEvent } from '../e2e/builders.ts';
+import { ownProduct } from '../e2e/sharedProduct.ts';
+import { tell } from './figures.ts';
+
+const CODINGS = [
+  ...['gzip, chunked', 'chunked, chunked', 'chunked, gzip', 'gzip', 'identity', 'identity, chunked'],
+  ...['xchunked', 'chunkedx', '"chunked"', 'chunked;a=b', 'chunked, identity', 'chunked\0', '\vchunked'],
+].map((coding) => `Transfer-Encoding: ${coding}`);
+const NAMES = [
+  ...['Transfer-Encoding : chunked', 'Transfer-Encoding\t: chunked', 'Transfer-Encoding\0: chunked'],
+  ...['Transfer Encoding: chunked', 'Transfer-Encoding\r: chunked', 'Transfer-Encoding chunked'],
+  'X: y\r\n Transfer-Encoding: chunked',
+];
+const LENGTHS = [
+  ...['+5', '-5', '5, 5', '5,44', '0x5', '5e0', '5 5', '5.0', '5\v', '5\0', '', '99999999999999999999999'],
+  ...['5\r\nContent-Length: 44', '5\r\nContent-Length: 5', '0\r\nContent-Length: 44'],
+].map((length) => `Content-Length: ${length}`);
+const PATHS = ['POST /v1/ingest/events', 'GET /health'];
+const BEHIND = '0\r\n\r\nGET /openapi.json HTTP/1.1\r\nHost: x\r\n\r\n';
+
+/** Each alone, and before and behind a field that says the other way of framing. */
+const framings = [
+  ...[...CODINGS, ...NAMES].flatMap((field) => beside(field, 'Content-Length: 5')),
+  ...LENGTHS.flatMap((field) => beside(field, 'Transfer-Encoding: chunked')),
+];
+const shapes = PATHS.flatMap((line) =>
+  framings.map((framing) => `${line} HTTP/1.1\r\nHost: x\r\n${framing}\r\n\r\n${BEHIND}`),
+);
+
+const shared = ownProduct();
+
+test(`${shapes.length} shapes are each a 400 that ends its connection, and nothing behind them is a request`, async () => {
+  const { hostname, port } = new URL(shared.product.credentials.baseUrl);
+  const wrong: string[] = [];
+  for (const shape of shapes) {
+    const socket = connect(Number(port), hostname, () => socket.write(shape, 'latin1'));
+    const said = await text(socket);
+    const statuses = said.match(/HTTP\/1\.1 \d+/g)?.join(', ');
+    if (statuses !== 'HTTP/1.1 400') wrong.push(`${JSON.stringify(shape)}: ${statuses}`);
+  }
+  expect(wrong).toEqual([]);
+  const game = await shared.aProject({ revision: 'A' });
+  expect((await game.post([anEvent({ sessionId: game.sessionId })])).status).toBe(201);
+  tell('Framings that two servers could read differently', {
+    tried: `${shapes.length} shapes, each with a request behind it`,
+    held: 'each a 400 that ends its connection, and nothing behind it is answered',
+  });
+});
+
+function beside(field: string, other: string): string[] {
+  return [field, `${field}\r\n${other}`, `${other}\r\n${field}`];
+}

@@ -1,0 +1,134 @@
+/** The result of the bench of fairness as Markdown: for the terminal, and as a part of `docs/performance.md`. */
+import { existsSync, readFileSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
+import { factsOf, grouped, mebibytes, millis, table } from '../path/pathReport.ts';
+import {
+  type Answers,
+  conclusive,
+  type FairnessResult,
+  type LimiterFigures,
+  MAX_NOISE,
+  MAX_RATIO,
+  type OverloadFigures,
+  type PairRow,
+  ratioOf,
+} from './fairnessFigures.ts';
+import { VICTIM } from './measurePairs.ts';
+
+const RESULT = 'docs/fairness.json';
+
+/** Blocks of the page. */
+export function fairnessSection(): string[] {
+  const path = fileURLToPath(new URL(`../../../${RESULT}`, import.meta.url));
+  const result: FairnessResult | undefined = existsSync(path)
+    ? JSON.parse(readFileSync(path, 'utf8'))
+    : undefined;
+  return [
+    '## Fairness',
+    `<!-- Generated from ${RESULT}. To make it anew, run: npm run bench:fairness -- --json ${RESULT} && npm run docs:reference -->`,
+    `\`npm run bench:fairness\` measures one tenant alone, beside another that takes too much, and alone again. The tenant sends
+${VICTIM.writesPerSecond} requests a second of ${VICTIM.events} events, or asks ${VICTIM.readsPerSecond} times a second for a page of ${VICTIM.page}; latencies count from the instant
+at which a request was due. Where the two times alone differ by more than ${percent(MAX_NOISE)} at p99, the machine was too busy, and the pair
+is "inconclusive". The ratio is p99 beside over the mean of the two alone; ${MAX_RATIO} is to be reached, and \`--check\` fails
+where it is not. \`--seconds 3 --runs 1\` shortens a run, which takes a quarter of an hour. All of it is on one machine: the
+ingest, the projector, ClickHouse, Kafka, and both senders share its cores, so a part of each ratio is the wait for a core.`,
+    ...(result === undefined ? ['It has not been run yet.'] : [fairnessReport(result)]),
+  ];
+}
+
+export function fairnessReport({ run, rows, overload, limiter }: FairnessResult): string {
+  return [
+    factsOf(run),
+    table(
+      [
+        ...['the tenant', 'beside one that sends', 'alone, p50 / p99, ms', 'beside', 'alone again'],
+        ...['p99 ratio', 'cores busy, alone / beside', 'ingest’s cores', 'what the other was answered'],
+      ],
+      rows.map(pairCells),
+    ),
+    '0 stands for a connection that the ingest ended. Of several runs the row with the median ratio is told.',
+    ...('absent' in overload ? [`Overload: not measured: ${overload.absent}.`] : overloadBlocks(overload)),
+    ...('absent' in limiter ? [`The limiter: not measured: ${limiter.absent}.`] : limiterBlocks(limiter)),
+  ].join('\n\n');
+}
+
+function pairCells(row: PairRow): string[] {
+  const pair = conclusive(row);
+  const shown = pair ?? row.pairs[0];
+  if (shown === undefined) return [row.victim, row.beside, ...Array(6).fill('–'), row.absent ?? ''];
+  const {
+    alone: [first, again],
+    beside,
+    busy,
+    ingestCores,
+    answers,
+  } = shown;
+  const lost = beside.refused + beside.timedOut;
+  return [
+    row.victim,
+    row.beside,
+    ...[first, beside, again].map(({ p50Ms, p99Ms }) => `${millis(p50Ms)} / ${millis(p99Ms)}`),
+    `${pair === undefined ? 'inconclusive' : ratioOf(pair).toFixed(2)}${lost > 0 ? `; ${lost} lost` : ''}`,
+    busy.map(percent).join(' / '),
+    ingestCores.map((cores) => cores.toFixed(2)).join(' / '),
+    listed(answers),
+  ];
+}
+
+function overloadBlocks(of: OverloadFigures): string[] {
+  const { before, highest, after5s } = of.rssBytes;
+  const good =
+    of.firstGoodMs === null ? 'none within 30 s' : `${Math.round(of.firstGoodMs)} ms after its end`;
+  return [
+    '### At ten times what it takes',
+    `At full speed one ingest answered one tenant ${grouped(of.requestsPerSecond)} requests of 500 events a second. Then
+${grouped(of.duePerSecond)} a second were due on ${of.connections} connections, of which those that had none waited at the sender.`,
+    table(
+      ['what', 'figure'],
+      [
+        [
+          'RSS of the ingest: before, highest, 5 s after, MiB',
+          [before, highest, after5s].map(mebibytes).join(', '),
+        ],
+        ['what the tenant was answered', listed(of.answers)],
+        ['503 without `Retry-After`', `${of.withoutRetryAfter}`],
+        ['what another tenant was answered meanwhile, ten requests a second', listed(of.others)],
+        ['its first 201', good],
+        [
+          'its p99 before, and from 5 s after on, ms',
+          `${millis(of.p99Ms.before)}, ${millis(of.p99Ms.after)}`,
+        ],
+      ],
+    ),
+  ];
+}
+
+function limiterBlocks(limiter: readonly LimiterFigures[]): string[] {
+  const [{ limitPerSecond = 0, duePerSecond = 0, firstSeconds = 0 } = {}] = limiter;
+  return [
+    '### The limiter with several ingests',
+    `A tenant with a limit of ${grouped(limitPerSecond)} events a second and a burst of one second sends ${grouped(duePerSecond)}, spread evenly. How much
+more or less than its limit passes:`,
+    table(
+      ['ingests', `the first ${firstSeconds} s, of the rate and its burst`, 'from then on, of the rate'],
+      limiter.map(({ ingests, firstError, settledError }) => [
+        `${ingests}`,
+        signed(firstError),
+        signed(settledError),
+      ]),
+    ),
+  ];
+}
+
+function listed(answers: Answers): string {
+  const all = Object.entries(answers).map(([status, count]) => `${status}: ${grouped(count)}`);
+  return all.length === 0 ? 'nothing' : all.join(', ');
+}
+
+function percent(share: number): string {
+  return `${Math.round(share * 100)} %`;
+}
+
+function signed(share: number): string {
+  return `${share > 0 ? '+' : ''}${(share * 100).toFixed(1)} %`;
+}
