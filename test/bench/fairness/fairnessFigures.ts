@@ -44,6 +44,8 @@ export interface OverloadFigures {
   readonly withoutRetryAfter: number;
   /** Of another tenant, which sent ten requests a second meanwhile. */
   readonly others: Answers;
+  /** How long it waited for those. */
+  readonly othersMs: { readonly p50: number; readonly p99: number };
   readonly rssBytes: { readonly before: number; readonly highest: number; readonly after5s: number };
   /** From the end of the overload to the other tenant's first 201; null: none within the time. */
   readonly firstGoodMs: number | null;

@@ -64,7 +64,12 @@ const OVERLOAD: OverloadFigures = {
     withoutRetryAfter: 0,
     others: {},
   },
-  ...{ rssBytes: { before: 1, highest: 2, after5s: 1 }, firstGoodMs: 1, p99Ms: { before: 4, after: 8 } },
+  ...{
+    othersMs: { p50: 1, p99: 2 },
+    rssBytes: { before: 1, highest: 2, after5s: 1 },
+    firstGoodMs: 1,
+    p99Ms: { before: 4, after: 8 },
+  },
 };
 
 function aResult(of: Partial<FairnessResult>): FairnessResult {

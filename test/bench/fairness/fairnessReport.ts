@@ -93,6 +93,7 @@ ${grouped(of.duePerSecond)} a second were due on ${of.connections} connections, 
         ['what the tenant was answered', listed(of.answers)],
         ['503 without `Retry-After`', `${of.withoutRetryAfter}`],
         ['what another tenant was answered meanwhile, ten requests a second', listed(of.others)],
+        ['how long that took, p50 / p99, ms', `${millis(of.othersMs.p50)} / ${millis(of.othersMs.p99)}`],
         ['its first 201', good],
         [
           'its p99 before, and from 5 s after on, ms',

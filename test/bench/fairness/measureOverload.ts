@@ -1,4 +1,5 @@
 /** Ten times what the ingest takes, of one tenant: its memory, what everybody is answered, and how soon it is well again. */
+import { percentile } from '../load/loadPhases.ts';
 import { due } from '../pace.ts';
 import { closedLoad, openLoad } from '../path/pathLoad.ts';
 import { requestOf } from '../path/rawHttp.ts';
@@ -10,8 +11,8 @@ import { victimLoad } from './measurePairs.ts';
 
 const EVENTS_A_REQUEST = 500;
 const FULL_SPEED_CONNECTIONS = 8;
-/** So many requests may be under way: many more than the ingest works on at once. */
-const CONNECTIONS = 512;
+/** So many requests may be under way: their bodies are more than the ingest holds at once. */
+const CONNECTIONS = 2_048;
 const TEN_TIMES = 10;
 const POOLED = 40;
 const WARM_UP_MS = 3_000;
@@ -46,13 +47,23 @@ export async function measureOverload(house: FairnessHouse, seconds: number): Pr
   const endedAtMs = performance.now();
   const highest = memory.highestSinceAsked();
   const others = { ...probes.answers };
+  const millis = probes.millis.toSorted((a, b) => a - b);
+  const othersMs = { p50: percentile(millis, 0.5), p99: percentile(millis, 0.99) };
   const firstGoodMs = await probes.goodSince(endedAtMs);
   await due(endedAtMs + WELL_AFTER_MS);
   probes.stop();
   const after5s = memoryOf(pid).rssBytes;
   const after = await openLoad(victim.target, victim.perSecond);
   return {
-    ...{ requestsPerSecond, duePerSecond, connections: CONNECTIONS, answers, withoutRetryAfter, others },
+    ...{
+      requestsPerSecond,
+      duePerSecond,
+      connections: CONNECTIONS,
+      answers,
+      withoutRetryAfter,
+      others,
+      othersMs,
+    },
     ...{ rssBytes: { before: rest, highest, after5s }, firstGoodMs },
     p99Ms: { before: before.p99Ms, after: after.p99Ms },
   };
@@ -60,6 +71,8 @@ export async function measureOverload(house: FairnessHouse, seconds: number): Pr
 
 interface Probes {
   readonly answers: Readonly<Record<string, number>>;
+  /** Of each answer, whatever it was. */
+  readonly millis: readonly number[];
   /** @returns after how long the first event that was sent later was a 201; null: none was. */
   goodSince(sinceMs: number): Promise<number | null>;
   stop(): void;
@@ -68,6 +81,7 @@ interface Probes {
 /** Sends an event ten times a second, whatever became of the ones before, each on a connection that is free. */
 function probe(url: string, token: string, body: Buffer): Probes {
   const answers: Record<string, number> = {};
+  const millis: number[] = [];
   let good: { sentAtMs: number; answeredAtMs: number }[] = [];
   const ask = async (): Promise<void> => {
     const sentAtMs = performance.now();
@@ -76,12 +90,13 @@ function probe(url: string, token: string, body: Buffer): Probes {
     const { status } = await fetch(url, { method: 'POST', headers, body, signal }).catch(() => ({
       status: 0,
     }));
+    millis.push(performance.now() - sentAtMs);
     answers[status] = (answers[status] ?? 0) + 1;
     if (status === 201) good.push({ sentAtMs, answeredAtMs: performance.now() });
   };
   const timer = setInterval(() => void ask(), PROBED_EACH_MS);
   return {
-    answers,
+    ...{ answers, millis },
     goodSince: async (sinceMs) => {
       while (performance.now() < sinceMs + GIVEN_UP_AFTER_MS) {
         good = good.filter(({ sentAtMs }) => sentAtMs >= sinceMs);

@@ -33,11 +33,21 @@ test.each([
   expect(mostBytes()).toBeLessThan(MIB);
 });
 
+test('a body that has waited for its turn is not worked on once its client has left', async () => {
+  const turns = new LoopTurns();
+  for (let n = 0; n < 50; n++) void turns.take('another tenant', MIB);
+  const leaves = reading(Buffer.from('[]'), '', (request) => (request.socket.destroyed = true), turns);
+  const stays = reading(Buffer.from('[]'), '', () => {}, turns);
+  await expect(leaves.length).rejects.toMatchObject({ code: 'invalid_request' });
+  expect(await stays.length).toBe(2);
+});
+
 /** @param onSent when the body has come whole. */
 function reading(
   sent: Buffer,
   coding: string,
   onSent: (request: { socket: { destroyed: boolean } }) => void = () => {},
+  turns = new LoopTurns(),
 ) {
   let most = 0;
   const budget = new BodyBudget({ set: (bytes) => (most = Math.max(most, bytes)) });
@@ -50,7 +60,7 @@ function reading(
   const length = withBody(
     request as unknown as IncomingMessage,
     'a tenant',
-    { budget, turns: new LoopTurns() },
+    { budget, turns },
     async (body) => body.length,
   );
   return { length, mostBytes: () => most };

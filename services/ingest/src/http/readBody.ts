@@ -112,16 +112,16 @@ export class LoopTurns {
   #bytesLeft = MAX_BYTES_A_TURN;
   #isScheduled = false;
 
-  /** Resolves when it is the turn of a body of this size, in the order of the tenant's calls. */
-  take(tenantId: string, bytes: number): Promise<void> {
+  /** Resolves when it is the turn of a body of this size, in the order of the tenant's calls. @returns whether it waited. */
+  take(tenantId: string, bytes: number): Promise<boolean> {
     this.#schedule();
     if (this.#waiting.size === 0 && this.#bytesLeft > 0) {
       this.#bytesLeft -= bytes;
-      return Promise.resolve();
+      return Promise.resolve(false);
     }
     return new Promise((start) => {
       const waiting = this.#waiting.get(tenantId) ?? [];
-      waiting.push({ bytes, start });
+      waiting.push({ bytes, start: () => start(true) });
       this.#waiting.set(tenantId, waiting);
     });
   }
@@ -176,7 +176,9 @@ export async function withBody<T>(
   try {
     const body = await collect(request, coding, budget, held);
     if (!isUtf8(body)) throw new Rejected('invalid_utf8', 'the body is not valid UTF-8');
-    await turns.take(tenantId, body.length);
+    const hasWaited = await turns.take(tenantId, body.length);
+    // Nobody would learn that it is stored: its client sends it again, and meanwhile others wait.
+    if (hasWaited && request.socket.destroyed) throw aborted();
     return await work(body);
   } finally {
     budget.end(held);
