@@ -7,6 +7,7 @@ import { OwnAppends, RandomPool } from '@questlog/ingest/events/storeEvents';
 import { KeyedMutex } from '@questlog/ingest/known/keyedMutex';
 import { watchProjection } from '@questlog/ingest/known/projection';
 import { openReports } from '@questlog/ingest/known/reports';
+import { watchRestored } from '@questlog/ingest/known/restoredTable';
 import { openSessions } from '@questlog/ingest/known/sessions';
 import { openLimits } from '@questlog/ingest/limits/limits';
 import { ingestMetrics } from '@questlog/ingest/metrics';
@@ -187,8 +188,20 @@ async function startIngest(
   const registered = watch(GROUPS.projectSessions, TOPICS.sessions);
   const filed = watch(GROUPS.projectReports, TOPICS.reportLinks);
   // Most of them are packed.
-  const sessions = await openSessions({ ...deps, bounds: { kept: 2, held: 2 }, projection: registered });
-  const reports = await openReports({ ...deps, projection: filed });
+  const sessions = await openSessions({
+    ...{ ...deps, bounds: { kept: 2, held: 2 }, projection: registered },
+    table: watchRestored(
+      { log, store, clock: steadyClock },
+      { group: GROUPS.projectSessions, topic: TOPICS.sessions, table: 'sessions' },
+    ),
+  });
+  const reports = await openReports({
+    ...{ ...deps, projection: filed },
+    table: watchRestored(
+      { log, store, clock: steadyClock },
+      { group: GROUPS.projectReports, topic: TOPICS.reportLinks, table: 'report_versions' },
+    ),
+  });
   const quotas = openQuotas({ store, projection, logId: log.id, clock, logger }, PACE);
   const replays = openReplays({ store, clock, projection });
   const codec = await createCodec(deps.registry, eventsAccepted);
