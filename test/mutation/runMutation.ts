@@ -36,7 +36,7 @@ if (first === '--planted') runPlanted(rest);
 else if (first === '--alone') mutate(rest, true);
 else mutate(first === undefined ? [] : [first, ...rest], false);
 
-/** @param isAlone by the tests of the files' own folders, in one process, which tests without IO bear. */
+/** @param isAlone by the tests of the files' own `core/`, in one process, which tests without IO bear. */
 function mutate(folders: readonly string[], isAlone: boolean): void {
   const asked = folders.map((path) => posix.normalize(path).replace(/\/$/, ''));
   const all = projectFiles().filter((path) => MUTATED.test(path) && path.endsWith('.ts') && !isTest(path));
@@ -68,10 +68,13 @@ function mutate(folders: readonly string[], isAlone: boolean): void {
   );
 }
 
-/** For `inProcess.ts`. */
+/** For `inProcess.ts`: a `core/` of a whole service is tested by the others, too, which it serves. */
 function testsOf(files: readonly string[]): Record<string, string> {
-  const rooms = new Set(files.map(roomOf));
-  const tests = projectFiles().filter((path) => isTest(path) && rooms.has(posix.dirname(path)));
+  const served = [...new Set(files.map((path) => posix.dirname(roomOf(path))))];
+  const tests = projectFiles().filter(
+    (path) =>
+      isTest(path) && path.includes('/core/') && served.some((folder) => path.startsWith(`${folder}/`)),
+  );
   return { QUESTLOG_TEST_RUNS: 'mutants', QUESTLOG_MUTANT_TESTS: tests.join(',') };
 }
 

@@ -202,12 +202,12 @@ describe('depth', () => {
   });
 
   test('of 8 MiB of brackets overflows nothing', () => {
-    const size = 8 << 20;
+    const size = (process.env['QUESTLOG_TEST_RUNS'] === 'mutants' ? 1 : 8) << 20;
     expect(scanBody(Buffer.alloc(size, '['), { maxElements: 1 })).toMatchObject({ ok: false, offset: size });
     const balanced = Buffer.concat([Buffer.alloc(size / 2, '['), Buffer.alloc(size / 2, ']')]);
     expect(scanBody(balanced, { maxElements: 1 })).toMatchObject({ ok: true, count: 1 });
-    balanced.writeUInt8(0x7d, size - 2_000_000);
-    expect(scanBody(balanced, { maxElements: 1 })).toMatchObject({ ok: false, offset: size - 2_000_000 });
+    balanced.writeUInt8(0x7d, size - size / 4);
+    expect(scanBody(balanced, { maxElements: 1 })).toMatchObject({ ok: false, offset: size - size / 4 });
   });
 });
 
