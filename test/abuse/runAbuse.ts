@@ -116,11 +116,12 @@ async function run(paths: readonly string[]): Promise<Done> {
 
 /** What the part told; where it told nothing, how many of its cases passed; and each that failed. */
 function figuresOf(paths: readonly string[], { status, isTooLate, told, files }: Done): Figure[] {
-  const counted = paths.map((path) => {
-    const cases = files.find(({ name }) => name.endsWith(path))?.assertionResults ?? [];
+  const counted = paths.flatMap((path) => {
+    const cases = files.find(({ name }) => name.endsWith(path))?.assertionResults;
+    if (cases === undefined) return [];
     const passed = cases.filter((one) => one.status === 'passed').length;
     const [, what = path] = BESIDE.find(([of]) => of === path) ?? [];
-    return { attack: what, tried: `${cases.length} cases`, held: `${passed} passed` };
+    return [{ attack: what, tried: `${cases.length} cases`, held: `${passed} passed` }];
   });
   const failed = files.flatMap(({ assertionResults }) =>
     assertionResults.filter((one) => one.status === 'failed').map(({ fullName }) => fullName),
