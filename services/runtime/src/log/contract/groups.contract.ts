@@ -47,10 +47,9 @@ export function describeGroups({ harness, log, reopen }: Subject): void {
         topics: [topic],
         process: (owned) => readUntilLost(owned, () => gate.promise),
       });
-      await until(() => consumer.assigned().length === 2);
+      await until(() => [0, 1].every((one) => /^waits for records for \d+ s$/.test(consumer.doing(one))));
       await log().append(topic, 0, [aRecord('it hangs with')]);
       await until(() => consumer.doing(0).startsWith('works on records for '));
-      expect(consumer.doing(1)).toMatch(/^waits for records for \d+ s$/);
       const stopped = consumer.stop();
       await until(() => consumer.doing(0).includes('has lost the partition'));
       gate.resolve();

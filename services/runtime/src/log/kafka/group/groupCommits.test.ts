@@ -72,14 +72,19 @@ test('gives up a request that is answered no more, and commits at a coordinator 
 test('commits once more what one of unknown outcome may come behind of', async () => {
   vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval', 'performance'] });
   onTestFinished(() => void vi.useRealTimers());
-  const { commits, member, sent } = aCoordinator(['NOT_COORDINATOR_FOR_GROUP', undefined, 'lost']);
+  const errors = ['NOT_COORDINATOR_FOR_GROUP', undefined, 'lost'];
+  const { commits, member, sent, found } = aCoordinator(errors);
   await commits.commit(member, PLACE, COMMITTED);
   await vi.advanceTimersByTimeAsync(7_000);
   expect(sent).toHaveLength(2);
   await commits.commit(member, PLACE, COMMITTED);
   await commits.commit(member, PLACE, { offset: 5, metadata: 'newer' });
-  await vi.advanceTimersByTimeAsync(7_000);
+  errors.push('NOT_COORDINATOR_FOR_GROUP');
+  const before = found();
+  await vi.advanceTimersByTimeAsync(10_000);
+  expect(found()).toBe(before + 1);
   expect(sent.slice(5).map(({ topics }) => topics[0]?.partitions)).toEqual([
+    [{ partition: 3, offset: '5', metadata: 'newer' }],
     [{ partition: 3, offset: '5', metadata: 'newer' }],
   ]);
 });

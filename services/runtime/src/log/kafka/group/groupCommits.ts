@@ -47,7 +47,7 @@ const MOVED = ['NOT_COORDINATOR_FOR_GROUP', 'GROUP_COORDINATOR_NOT_AVAILABLE', '
 
 export class GroupCommits implements Commits<PartitionBuffer> {
   readonly #deps: GroupCommitsDeps;
-  readonly #late = new LateCommits((error) => !isOfType(error, ...OF_REBALANCE, ...MOVED));
+  readonly #late = new LateCommits(isOutcomeUnknown);
   #coordinator: { readonly opened: SharedClient<Cluster>; readonly broker: Broker } | undefined;
 
   constructor(deps: GroupCommitsDeps) {
@@ -66,7 +66,7 @@ export class GroupCommits implements Commits<PartitionBuffer> {
     this.#late.begun(at, {
       again: async () => {
         const current = generation();
-        if (current !== undefined) await answered(this.#send(place, committed, current), LIMIT_MS);
+        if (current !== undefined) await this.#attempt(place, committed, current);
       },
       isOwned: () => isOwner(owner),
     });
@@ -77,11 +77,10 @@ export class GroupCommits implements Commits<PartitionBuffer> {
       owner.checkOwned();
       const current = generation();
       try {
-        if (current !== undefined) return await answered(this.#send(place, committed, current), LIMIT_MS);
+        if (current !== undefined) return await this.#attempt(place, committed, current);
       } catch (error) {
         this.#late.failed(at, error);
         if (!isOfType(error, ...OF_REBALANCE)) {
-          this.#forgetCoordinator(error);
           const failure = asFailure(error, doing);
           if (!(failure instanceof Unavailable) || performance.now() > deadlineMs) throw failure;
           await delay(backoff.next());
@@ -95,6 +94,15 @@ export class GroupCommits implements Commits<PartitionBuffer> {
       if (leftMs <= 0) throw new Unavailable(`${doing}: the group is rebalancing`);
       // A generation that came meanwhile is tried at once; the same one again only after a while.
       if (isSame(generation(), current)) await changed(Math.min(leftMs, MAX_BACKOFF_MS));
+    }
+  }
+
+  async #attempt(place: Place, committed: Committed, current: Generation): Promise<void> {
+    try {
+      await answered(this.#send(place, committed, current), LIMIT_MS);
+    } catch (error) {
+      if (!isOfType(error, ...OF_REBALANCE)) this.#forgetCoordinator(error);
+      throw error;
     }
   }
 
@@ -139,6 +147,11 @@ export class GroupCommits implements Commits<PartitionBuffer> {
     this.#coordinator = undefined;
     if (known !== undefined && !isOfType(error, ...MOVED)) this.#deps.cluster.renew(known.opened);
   }
+}
+
+/** A refusal is none, and what is wrong with a request stays wrong. */
+function isOutcomeUnknown(error: unknown): boolean {
+  return !isOfType(error, ...OF_REBALANCE, ...MOVED) && asFailure(error, '') instanceof Unavailable;
 }
 
 function isOwner(owner: Owner): boolean {
