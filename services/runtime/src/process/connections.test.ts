@@ -1,6 +1,6 @@
 /** What one connection may hold, and what it is told; spoken in bytes, as no client of HTTP would. */
 import { once } from 'node:events';
-import type { RequestListener, ServerResponse } from 'node:http';
+import type { IncomingMessage, RequestListener, Server, ServerResponse } from 'node:http';
 import { connect, type Socket } from 'node:net';
 import { text } from 'node:stream/consumers';
 import { expect, onTestFinished, test, vi } from 'vitest';
@@ -10,14 +10,14 @@ const MIB = 1024 * 1024;
 const HEAD = 'POST / HTTP/1.1\r\nHost: x\r\n';
 
 /** Opens connections to a listener. */
-async function aListener(handler: RequestListener) {
+async function aListener(handler: RequestListener, mayTakeLong?: (request: IncomingMessage) => boolean) {
   const at = { host: '127.0.0.1', port: 0, settings: { host: 'HOST', port: 'PORT' } };
   const refusal = {
     status: 400,
     headers: { 'Content-Type': 'application/problem+json' },
     body: '{"code":"x"}',
   };
-  const listener = await listen(handler, at, () => refusal);
+  const listener = await listen(handler, at, () => refusal, mayTakeLong);
   onTestFinished(() => listener.close());
   return (sent: string): Socket => {
     const socket = connect(listener.port, '127.0.0.1');
@@ -136,6 +136,43 @@ test('a client that sends nothing more has its connection ended behind the answe
   const open = await aListener((_, response) => refuse(response));
   const socket = open(`${HEAD}Content-Length: 2\r\n\r\n`);
   expect(await text(socket)).toContain('no');
+});
+
+test('a request that is too slow behind the begin of its answer has no second one', async () => {
+  vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval', 'performance'] });
+  onTestFinished(() => void vi.useRealTimers());
+  const open = await aListener(
+    (_, response) => void response.write('begun'),
+    () => false,
+  );
+  const socket = open(`${HEAD}Content-Length: 2\r\n\r\na`);
+  const said = allOf(socket);
+  await once(socket, 'data');
+  vi.advanceTimersByTime(70_000);
+
+  expect((await said).match(/HTTP/g)).toHaveLength(1);
+});
+
+test('what is broken behind a whole request is not answered into the answer of that request', async () => {
+  const open = await aListener((_, response) => void response.write('begun'));
+  const said = await allOf(open('GET / HTTP/1.1\r\nHost: x\r\n\r\nno request\r\n\r\n'));
+
+  expect(said).not.toContain('400');
+});
+
+test('a client that is too slow and does not read its answer has its connection ended', async () => {
+  const { promise: begun, resolve } = Promise.withResolvers<IncomingMessage>();
+  const open = await aListener((request, response) => {
+    response.end(Buffer.alloc(64 * MIB));
+    resolve(request);
+  });
+  open(`${HEAD}Content-Length: 2\r\n\r\na`);
+  const { socket } = await begun;
+  // As Node does once the time of a request is over.
+  const tooSlow = Object.assign(new Error('too slow'), { code: 'ERR_HTTP_REQUEST_TIMEOUT' });
+  (socket as Socket & { server?: Server }).server?.emit('clientError', tooSlow, socket);
+
+  await once(socket, 'close');
 });
 
 const CHUNKS = '\r\n1\r\na\r\n0\r\n\r\n';

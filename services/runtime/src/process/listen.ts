@@ -96,13 +96,16 @@ export async function listen(
   });
   // What else may be expected is for the handler to say.
   server.on('checkExpectation', (request, response) => server.emit('request', request, response));
-  server.on('clientError', (error, socket) => {
+  const onBroken = (error: NodeJS.ErrnoException, socket: Duplex): void => {
     const answer = answers.get(socket);
-    // What is broken belongs to a request that is being answered: a second answer would be taken for another request's.
-    if (answer?.headersSent !== true || answer.req.complete) refuse(error, socket, refusalOf);
-    else if (!answer.writableEnded) socket.destroy();
-  });
-  if (mayTakeLong !== undefined) endSlowRequests(server, mayTakeLong, refusalOf);
+    const isAnswered = answer === undefined || (answer.req.complete && answer.writableEnded);
+    if (isAnswered || !answer.headersSent) refuse(error, socket, refusalOf);
+    // Its answer has begun: a second one would be taken for another request's. Behind one that has ended the connection
+    // lingers once it is sent, which is never where the client does not read.
+    else if (error.code === TOO_SLOW || !answer.writableEnded) socket.destroy();
+  };
+  server.on('clientError', onBroken);
+  if (mayTakeLong !== undefined) endSlowRequests(server, mayTakeLong, onBroken);
   await new Promise<void>((resolve, reject) => {
     server.once('error', (cause: NodeJS.ErrnoException) => {
       const reason = cause.code === 'EADDRINUSE' ? 'is taken' : `cannot be used (${cause.code})`;
@@ -240,7 +243,7 @@ function linger(socket: Duplex): void {
 function endSlowRequests(
   server: Server,
   mayTakeLong: (request: IncomingMessage) => boolean,
-  refusalOf: RefusalOf,
+  onBroken: (error: NodeJS.ErrnoException, socket: Socket) => void,
 ): void {
   const latest = new Map<Socket, IncomingMessage>();
   const seenMs = new WeakMap<IncomingMessage, number>();
@@ -257,7 +260,7 @@ function endSlowRequests(
       const sinceMs = seenMs.get(request) ?? nowMs;
       seenMs.set(request, sinceMs);
       if (nowMs - sinceMs < REQUEST_TIMEOUT_MS) continue;
-      refuse(Object.assign(new Error('too slow'), { code: TOO_SLOW }), socket, refusalOf);
+      onBroken(Object.assign(new Error('too slow'), { code: TOO_SLOW }), socket);
     }
   }, SLOW_CHECK_MS);
   server.once('close', () => clearInterval(check));
