@@ -1,5 +1,12 @@
 import { expect, it } from 'vitest';
-import { atMost, Doorbell, nextTurn } from './waiting.ts';
+import { atMost, Backoff, Doorbell, nextTurn } from './waiting.ts';
+
+it('waits twice as long after each failure, up to its bound, and begins anew after a success', () => {
+  const backoff = new Backoff(500, 4_000);
+  expect([1, 2, 3, 4, 5].map(() => backoff.next())).toEqual([500, 1_000, 2_000, 4_000, 4_000]);
+  backoff.reset();
+  expect(backoff.next()).toBe(500);
+});
 
 it('wakes a waiter once, also one that comes after the ring', async () => {
   const bell = new Doorbell();
