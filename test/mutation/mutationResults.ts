@@ -34,16 +34,18 @@ interface Results {
   readonly scores: MutantScore;
 }
 
-/** By their names, those of this run in place of what earlier ones had found. */
+/** Those of this run in place of what earlier ones of the same name, by the same tests, had found. */
 export function keepResults<Kind extends keyof Results>(kind: Kind, results: readonly Results[Kind][]): void {
   const commit = execFileSync('git', ['describe', '--always', '--dirty'], {
     cwd: ROOT,
     encoding: 'utf8',
   }).trim();
-  const byName = new Map(resultsOf(kind).map((one) => [one.name, one]));
+  const keyOf = (one: Results[Kind]): string =>
+    'isAlone' in one && one.isAlone ? `${one.name}, alone` : one.name;
+  const byKey = new Map(resultsOf(kind).map((one) => [keyOf(one), one]));
   const at = new Date().toISOString();
-  for (const result of results) byName.set(result.name, { ...result, at, commit });
-  writeFileSync(pathOf(kind), [...byName.values()].map((one) => `${JSON.stringify(one)}\n`).join(''));
+  for (const result of results) byKey.set(keyOf(result), { ...result, at, commit });
+  writeFileSync(pathOf(kind), [...byKey.values()].map((one) => `${JSON.stringify(one)}\n`).join(''));
 }
 
 /** The blocks of the page. */

@@ -8,8 +8,6 @@ export interface Survivors {
   /** A part of the line on which the mutants begin. */
   readonly line: string;
   readonly reason: string;
-  /** A test outside of the folder: it is a survivor where the folder stands by its own tests. */
-  readonly noticedBy?: string;
 }
 
 const QUOTAS = 'services/ingest/src/events/quotas.ts';
