@@ -154,7 +154,8 @@ function grounds(results: readonly Result[]): string {
 }
 
 function machineOf({ cpus, memoryGiB, kernel }: Result): string {
-  return `${cpus} CPUs, ${memoryGiB} GiB, Linux ${kernel}`;
+  // Behind the version stands what its builder calls it.
+  return `${cpus} CPUs, ${memoryGiB} GiB, Linux ${kernel.match(/^[\d.]+/)?.[0] ?? ''}`;
 }
 
 function counts(results: readonly Result[]): string {
