@@ -6,23 +6,19 @@ import { writeFileSync } from 'node:fs';
 import { loadavg } from 'node:os';
 import { parseArgs } from 'node:util';
 import { messageOf } from '@questlog/runtime/process/errors';
-import { factsOf, startBenchStack } from '../path/benchStack.ts';
+import { benchEnding, factsOf, say, startBenchStack } from '../path/benchStack.ts';
 import type { NotMeasured } from '../path/pathFigures.ts';
 import { type Beside, rowsOf } from './attacks.ts';
+import { type FairnessDeployment, openFairnessDeployment, type Tenant } from './fairnessDeployment.ts';
 import { type FairnessResult, judge, type Pair, type PairRow } from './fairnessFigures.ts';
-import { type FairnessHouse, openHouse, type Tenant } from './fairnessHouse.ts';
 import { fairnessReport } from './fairnessReport.ts';
 import { measureLimiter } from './measureLimiter.ts';
 import { measureOverload } from './measureOverload.ts';
 import { measurePair, victimLoad } from './measurePairs.ts';
 
-const INTERRUPTED = 130;
 const STORED_OF_THE_VICTIM = 1_000;
 
-await using ending = new AsyncDisposableStack();
-for (const signal of ['SIGINT', 'SIGTERM'] as const) {
-  process.once(signal, () => void ending.disposeAsync().finally(() => process.exit(INTERRUPTED)));
-}
+await using ending = benchEnding();
 await run().catch((error: unknown) => {
   process.stderr.write(`\nbench:fairness: ${messageOf(error)}\n`);
   process.exitCode = 1;
@@ -46,10 +42,10 @@ async function run(): Promise<void> {
   say('the broker starts');
   const stack = await startBenchStack(ending);
   say('the ingest and the projector start');
-  const house = await openHouse(stack);
+  const deployment = await openFairnessDeployment(stack);
   const result = {
     run: factsOf(stack, { seconds, runs }, loadBefore),
-    ...(await measure(house, seconds, runs)),
+    ...(await measure(deployment, seconds, runs)),
   };
   say('');
   process.stdout.write(`${fairnessReport(result)}\n`);
@@ -63,34 +59,35 @@ async function run(): Promise<void> {
 
 /** What fails is told in its place, and the rest is measured. */
 async function measure(
-  house: FairnessHouse,
+  deployment: FairnessDeployment,
   seconds: number,
   runs: number,
 ): Promise<Omit<FairnessResult, 'run'>> {
-  const victim = await house.tenant();
-  await house.fill(victim, STORED_OF_THE_VICTIM);
+  const victim = await deployment.tenant();
+  await deployment.fill(victim, STORED_OF_THE_VICTIM);
   const rows: PairRow[] = [];
-  for (const row of await rowsOf(house)) rows.push(await measureRow(house, victim, row, seconds, runs));
+  for (const row of await rowsOf(deployment))
+    rows.push(await measureRow(deployment, victim, row, seconds, runs));
   say('the overload');
-  const overload = await measureOverload(house, seconds).catch(absent);
-  const limiter = await measureLimiter(house, seconds, say).catch(absent);
+  const overload = await measureOverload(deployment, seconds).catch(absent);
+  const limiter = await measureLimiter(deployment, seconds).catch(absent);
   return { rows, overload, limiter };
 }
 
 async function measureRow(
-  house: FairnessHouse,
+  deployment: FairnessDeployment,
   tenant: Tenant,
   row: Beside,
   seconds: number,
   runs: number,
 ): Promise<PairRow> {
-  const load = victimLoad(house, tenant, row.victim, seconds);
+  const load = victimLoad(deployment, tenant, row.victim, seconds);
   const pairs: Pair[] = [];
   const of = { beside: row.beside, victim: row.victim, pairs };
   for (let i = 1; i <= runs; i++) {
     say(`${row.victim} beside ${row.beside}, ${i} of ${runs}`);
     try {
-      pairs.push(await measurePair(house, load, row));
+      pairs.push(await measurePair(deployment, load, row));
     } catch (error) {
       return { ...of, ...absent(error) };
     }
@@ -100,9 +97,4 @@ async function measureRow(
 
 function absent(error: unknown): NotMeasured {
   return { absent: messageOf(error) };
-}
-
-/** One line: on a terminal the next one takes its place. */
-function say(line: string): void {
-  process.stderr.write(process.stderr.isTTY ? `\r\x1b[K${line}` : line && `bench: ${line}\n`);
 }

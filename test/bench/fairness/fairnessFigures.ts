@@ -35,14 +35,14 @@ export interface Pair {
 export type Answers = Readonly<Record<string, number>>;
 
 export interface OverloadFigures {
-  /** What one tenant was answered at full speed, and what was due then, ten times as many. */
+  /** What one tenant was answered at full speed, and what was due then, `TEN_TIMES` as many. */
   readonly requestsPerSecond: number;
   readonly duePerSecond: number;
   readonly connections: number;
   readonly answers: Answers;
   /** Refusals with 503 that had no `Retry-After`. */
   readonly withoutRetryAfter: number;
-  /** Of another tenant, which sent ten requests a second meanwhile. */
+  /** Of another tenant, to what it sent meanwhile, however late; 0 stands for what was given up, too. */
   readonly others: Answers;
   /** How long it waited for those. */
   readonly othersMs: { readonly p50: number; readonly p99: number };
@@ -68,7 +68,10 @@ export interface LimiterFigures {
 export const MAX_RATIO = 2;
 /** Two loads of the victim alone may differ by so much at p99, or nothing is said of the one between them. */
 export const MAX_NOISE = 0.5;
-const RECOVERED_WITHIN_MS = 5_000;
+/** The ingest is to be well again so soon after an overload. */
+export const WELL_AFTER_MS = 5_000;
+/** What passes once the ingests know each other may be so far from the rate. */
+export const MAX_LIMIT_ERROR = 0.1;
 
 export function ratioOf({ alone: [one, other], beside }: Pair): number {
   return beside.p99Ms / ((one.p99Ms + other.p99Ms) / 2);
@@ -101,15 +104,22 @@ export function judge({ rows, overload, limiter }: FairnessResult): Judged {
     else if (ratioOf(pair) > MAX_RATIO) failures.push(`${name}: ${ratioOf(pair).toFixed(2)} times alone`);
   }
   if ('absent' in limiter) notJudged.push(`the limiter: ${limiter.absent}`);
+  else {
+    for (const { ingests, settledError } of limiter) {
+      if (Math.abs(settledError) <= MAX_LIMIT_ERROR) continue;
+      failures.push(`limiter of ${ingests} ingests: ${(settledError * 100).toFixed(1)} % from its rate`);
+    }
+  }
   if ('absent' in overload) notJudged.push(`the overload: ${overload.absent}`);
   else {
     const { withoutRetryAfter, firstGoodMs, p99Ms } = overload;
     if (withoutRetryAfter > 0) failures.push(`overload: ${withoutRetryAfter} times 503 without Retry-After`);
-    if (firstGoodMs === null || firstGoodMs > RECOVERED_WITHIN_MS) {
-      failures.push(`overload: no good answer within ${RECOVERED_WITHIN_MS} ms of its end`);
+    if (firstGoodMs === null || firstGoodMs > WELL_AFTER_MS) {
+      failures.push(`overload: no good answer within ${WELL_AFTER_MS} ms of its end`);
     }
     const ratio = p99Ms.after / p99Ms.before;
-    if (!(ratio <= MAX_RATIO)) failures.push(`overload: ${ratio.toFixed(2)} times the p99 5 s after its end`);
+    if (!(ratio <= MAX_RATIO))
+      failures.push(`overload: ${ratio.toFixed(2)} times the p99 ${WELL_AFTER_MS} ms after its end`);
   }
   return { failures, notJudged };
 }

@@ -28,6 +28,14 @@ test('--check fails where the tenant is slower than twice, or is refused', () =>
   ).toEqual(['writes beside a flood: 1 requests of the victim were refused or timed out']);
 });
 
+test('--check fails where a limit lets too much or too little pass once the ingests know each other', () => {
+  const of = { ingests: 2, limitPerSecond: 100, duePerSecond: 1_000, firstError: 1, firstSeconds: 10 };
+  const judged = (settledError: number) => judge(aResult({ limiter: [{ ...of, settledError }] })).failures;
+  expect(judged(0.1)).toEqual([]);
+  expect(judged(0.2)).toEqual(['limiter of 2 ingests: 20.0 % from its rate']);
+  expect(judged(-0.5)).toEqual(['limiter of 2 ingests: -50.0 % from its rate']);
+});
+
 test('--check fails where the overload leaves traces, and does not judge what could not be measured', () => {
   const overload = { ...OVERLOAD, withoutRetryAfter: 1, firstGoodMs: null, p99Ms: { before: 4, after: 9 } };
   expect(judge(aResult({ overload })).failures).toHaveLength(3);

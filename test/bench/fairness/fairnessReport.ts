@@ -1,18 +1,22 @@
 /** The result of the bench of fairness as Markdown: for the terminal, and as a part of `docs/performance.md`. */
 import { existsSync, readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
-import { factsOf, grouped, mebibytes, millis, table } from '../path/pathReport.ts';
+import { factsLine, grouped, mebibytes, millis, table } from '../path/pathReport.ts';
 import {
   type Answers,
   conclusive,
   type FairnessResult,
   type LimiterFigures,
+  MAX_LIMIT_ERROR,
   MAX_NOISE,
   MAX_RATIO,
   type OverloadFigures,
   type PairRow,
   ratioOf,
+  WELL_AFTER_MS,
 } from './fairnessFigures.ts';
+import { BURST_S } from './measureLimiter.ts';
+import { OVERLOAD } from './measureOverload.ts';
 import { VICTIM } from './measurePairs.ts';
 
 const RESULT = 'docs/fairness.json';
@@ -29,8 +33,8 @@ export function fairnessSection(): string[] {
     `\`npm run bench:fairness\` measures one tenant alone, beside another that takes too much, and alone again. The tenant sends
 ${VICTIM.writesPerSecond} requests a second of ${VICTIM.events} events, or asks ${VICTIM.readsPerSecond} times a second for a page of ${VICTIM.page}; latencies count from the instant
 at which a request was due. Where the two times alone differ by more than ${percent(MAX_NOISE)} at p99, the machine was too busy, and the pair
-is "inconclusive". The ratio is p99 beside over the mean of the two alone; ${MAX_RATIO} is to be reached, and \`--check\` fails
-where it is not. \`--seconds 3 --runs 1\` shortens a run, which takes a quarter of an hour. All of it is on one machine: the
+is "inconclusive". The ratio is p99 beside over the mean of the two alone; at most ${MAX_RATIO} is allowed, and \`--check\` fails
+where it is more. \`--seconds 3 --runs 1\` shortens a run, which takes a quarter of an hour. All of it is on one machine: the
 ingest, the projector, ClickHouse, Kafka, and both senders share its cores, so a part of each ratio is the wait for a core.`,
     ...(result === undefined ? ['It has not been run yet.'] : [fairnessReport(result)]),
   ];
@@ -38,7 +42,7 @@ ingest, the projector, ClickHouse, Kafka, and both senders share its cores, so a
 
 export function fairnessReport({ run, rows, overload, limiter }: FairnessResult): string {
   return [
-    factsOf(run),
+    factsLine(run),
     table(
       [
         ...['the tenant', 'beside one that sends', 'alone, p50 / p99, ms', 'beside', 'alone again'],
@@ -46,7 +50,7 @@ export function fairnessReport({ run, rows, overload, limiter }: FairnessResult)
       ],
       rows.map(pairCells),
     ),
-    '0 stands for a connection that the ingest ended. Of several runs the row with the median ratio is told.',
+    '0 stands for a connection that broke. Of several runs the row with the median ratio is told.',
     ...('absent' in overload ? [`Overload: not measured: ${overload.absent}.`] : overloadBlocks(overload)),
     ...('absent' in limiter ? [`The limiter: not measured: ${limiter.absent}.`] : limiterBlocks(limiter)),
   ].join('\n\n');
@@ -78,25 +82,30 @@ function pairCells(row: PairRow): string[] {
 function overloadBlocks(of: OverloadFigures): string[] {
   const { before, highest, after5s } = of.rssBytes;
   const good =
-    of.firstGoodMs === null ? 'none within 30 s' : `${Math.round(of.firstGoodMs)} ms after its end`;
+    of.firstGoodMs === null
+      ? `none within ${seconds(OVERLOAD.givenUpAfterMs)}`
+      : `${Math.round(of.firstGoodMs)} ms after its end`;
   return [
     '### At ten times what it takes',
-    `At full speed one ingest answered one tenant ${grouped(of.requestsPerSecond)} requests of 500 events a second. Then
+    `At full speed one ingest answered one tenant ${grouped(of.requestsPerSecond)} requests of ${OVERLOAD.events} events a second. Then
 ${grouped(of.duePerSecond)} a second were due on ${of.connections} connections, of which those that had none waited at the sender.`,
     table(
       ['what', 'figure'],
       [
         [
-          'RSS of the ingest: before, highest, 5 s after, MiB',
+          `RSS of the ingest: before, highest, ${seconds(WELL_AFTER_MS)} after, MiB`,
           [before, highest, after5s].map(mebibytes).join(', '),
         ],
         ['what the tenant was answered', listed(of.answers)],
         ['503 without `Retry-After`', `${of.withoutRetryAfter}`],
-        ['what another tenant was answered meanwhile, ten requests a second', listed(of.others)],
+        [
+          `what another tenant was answered meanwhile, ${1000 / OVERLOAD.probedEachMs} requests a second, each given up (0) after ${seconds(OVERLOAD.givenUpAfterMs)}`,
+          listed(of.others),
+        ],
         ['how long that took, p50 / p99, ms', `${millis(of.othersMs.p50)} / ${millis(of.othersMs.p99)}`],
         ['its first 201', good],
         [
-          'its p99 before, and from 5 s after on, ms',
+          `its p99 before, and from ${seconds(WELL_AFTER_MS)} after on, ms`,
           `${millis(of.p99Ms.before)}, ${millis(of.p99Ms.after)}`,
         ],
       ],
@@ -108,8 +117,8 @@ function limiterBlocks(limiter: readonly LimiterFigures[]): string[] {
   const [{ limitPerSecond = 0, duePerSecond = 0, firstSeconds = 0 } = {}] = limiter;
   return [
     '### The limiter with several ingests',
-    `A tenant with a limit of ${grouped(limitPerSecond)} events a second and a burst of one second sends ${grouped(duePerSecond)}, spread evenly. How much
-more or less than its limit passes:`,
+    `A tenant with a limit of ${grouped(limitPerSecond)} events a second and a burst of ${seconds(BURST_S * 1000)} sends ${grouped(duePerSecond)}, spread evenly. How much
+more or less than its limit passes, of which \`--check\` allows ${percent(MAX_LIMIT_ERROR)} in the last column:`,
     table(
       ['ingests', `the first ${firstSeconds} s, of the rate and its burst`, 'from then on, of the rate'],
       limiter.map(({ ingests, firstError, settledError }) => [
@@ -124,6 +133,10 @@ more or less than its limit passes:`,
 function listed(answers: Answers): string {
   const all = Object.entries(answers).map(([status, count]) => `${status}: ${grouped(count)}`);
   return all.length === 0 ? 'nothing' : all.join(', ');
+}
+
+function seconds(millis: number): string {
+  return `${millis / 1000} s`;
 }
 
 function percent(share: number): string {

@@ -2,30 +2,27 @@
 import { percentile } from '../load/loadPhases.ts';
 import { due } from '../pace.ts';
 import { closedLoad, openLoad } from '../path/pathLoad.ts';
-import { requestOf } from '../path/rawHttp.ts';
 import { memoryOf, sampleMemory } from '../processFigures.ts';
-import { attacked } from './attacks.ts';
-import type { OverloadFigures } from './fairnessFigures.ts';
-import { bodiesOf, type FairnessHouse } from './fairnessHouse.ts';
+import { type Attack, attacked, TEN_TIMES } from './attacks.ts';
+import { bodiesOf, type FairnessDeployment, type Tenant, writesOf } from './fairnessDeployment.ts';
+import { type OverloadFigures, WELL_AFTER_MS } from './fairnessFigures.ts';
 import { victimLoad } from './measurePairs.ts';
 
-const EVENTS_A_REQUEST = 500;
+/** The requests of the one, and how often another tenant sends an event meanwhile. */
+export const OVERLOAD = { events: 500, probedEachMs: 100, givenUpAfterMs: 30_000 };
 const FULL_SPEED_CONNECTIONS = 8;
 /** So many requests may be under way: their bodies are more than the ingest holds at once. */
 const CONNECTIONS = 2_048;
-const TEN_TIMES = 10;
-const POOLED = 40;
 const WARM_UP_MS = 3_000;
-const PROBED_EACH_MS = 100;
-const WELL_AFTER_MS = 5_000;
-const GIVEN_UP_AFTER_MS = 30_000;
 
-export async function measureOverload(house: FairnessHouse, seconds: number): Promise<OverloadFigures> {
-  const { url, pid } = house;
-  const [greedy, other] = [await house.tenant(), await house.tenant()];
-  const victim = victimLoad(house, other, 'writes', seconds);
-  const bodies = bodiesOf(POOLED, EVENTS_A_REQUEST, greedy.sessionId);
-  const requests = bodies.map((body) => requestOf(url, greedy.token, body));
+export async function measureOverload(
+  deployment: FairnessDeployment,
+  seconds: number,
+): Promise<OverloadFigures> {
+  const { url } = deployment;
+  const [greedy, other] = [await deployment.tenant(), await deployment.tenant()];
+  const victim = victimLoad(deployment, other, 'writes', seconds);
+  const requests = writesOf(url, greedy, OVERLOAD.events);
   const full = { url, status: 201, requests, connections: FULL_SPEED_CONNECTIONS, warmUpMs: WARM_UP_MS };
   const forMs = seconds * 1000;
   const before = await openLoad(victim.target, victim.perSecond);
@@ -37,72 +34,88 @@ export async function measureOverload(house: FairnessHouse, seconds: number): Pr
   const requestsPerSecond = (answered / tookMs) * 1000;
   const duePerSecond = Math.ceil(requestsPerSecond * TEN_TIMES);
   await due(performance.now() + WELL_AFTER_MS);
-
-  const rest = memoryOf(pid).rssBytes;
-  const memory = sampleMemory(pid);
-  const probes = probe(url, other.token, bodiesOf(1, 1, other.sessionId)[0] ?? Buffer.alloc(0));
-  const { answers, withoutRetryAfter } = await attacked({
+  const { meanwhile, ...seen } = await overload(deployment, other, {
     ...{ kind: 'requests', url, requests, connections: CONNECTIONS, perSecond: duePerSecond, forMs },
-  }).finally(() => memory.stop());
-  const endedAtMs = performance.now();
-  const highest = memory.highestSinceAsked();
-  const others = { ...probes.answers };
-  const millis = probes.millis.toSorted((a, b) => a - b);
-  const othersMs = { p50: percentile(millis, 0.5), p99: percentile(millis, 0.99) };
-  const firstGoodMs = await probes.goodSince(endedAtMs);
-  await due(endedAtMs + WELL_AFTER_MS);
-  probes.stop();
-  const after5s = memoryOf(pid).rssBytes;
+  });
   const after = await openLoad(victim.target, victim.perSecond);
   return {
-    ...{
-      requestsPerSecond,
-      duePerSecond,
-      connections: CONNECTIONS,
-      answers,
-      withoutRetryAfter,
-      others,
-      othersMs,
-    },
-    ...{ rssBytes: { before: rest, highest, after5s }, firstGoodMs },
+    ...{ requestsPerSecond, duePerSecond, connections: CONNECTIONS },
+    ...seen,
+    ...figuresOf(await Promise.all(meanwhile)),
     p99Ms: { before: before.p99Ms, after: after.p99Ms },
   };
 }
 
+type Seen = Pick<OverloadFigures, 'answers' | 'withoutRetryAfter' | 'rssBytes' | 'firstGoodMs'> & {
+  /** What the other tenant sent before its end; some of it may wait yet. */
+  readonly meanwhile: readonly Promise<Probed>[];
+};
+
+/** Until the ingest should be well again. */
+async function overload({ url, pid }: FairnessDeployment, other: Tenant, attack: Attack): Promise<Seen> {
+  const before = memoryOf(pid).rssBytes;
+  const memory = sampleMemory(pid);
+  const probes = probe(url, other);
+  try {
+    const attacker = await attacked(attack).finally(() => memory.stop());
+    const endedAtMs = performance.now();
+    const meanwhile = [...probes.sent];
+    const highest = memory.highestSinceAsked();
+    const firstGoodMs = await probes.goodSince(endedAtMs);
+    await due(endedAtMs + WELL_AFTER_MS);
+    const rssBytes = { before, highest, after5s: memoryOf(pid).rssBytes };
+    return { ...attacker, meanwhile, firstGoodMs, rssBytes };
+  } finally {
+    probes.stop();
+  }
+}
+
+/** One that was given up waited at least as long as that. */
+function figuresOf(probed: readonly Probed[]): Pick<OverloadFigures, 'others' | 'othersMs'> {
+  const others: Record<string, number> = {};
+  for (const { status } of probed) others[status] = (others[status] ?? 0) + 1;
+  const millis = probed.map(({ tookMs }) => tookMs).sort((a, b) => a - b);
+  return { others, othersMs: { p50: percentile(millis, 0.5), p99: percentile(millis, 0.99) } };
+}
+
+interface Probed {
+  /** 0: the connection broke, or it was given up. */
+  readonly status: number;
+  readonly tookMs: number;
+}
+
 interface Probes {
-  readonly answers: Readonly<Record<string, number>>;
-  /** Of each answer, whatever it was. */
-  readonly millis: readonly number[];
+  readonly sent: readonly Promise<Probed>[];
   /** @returns after how long the first event that was sent later was a 201; null: none was. */
   goodSince(sinceMs: number): Promise<number | null>;
   stop(): void;
 }
 
-/** Sends an event ten times a second, whatever became of the ones before, each on a connection that is free. */
-function probe(url: string, token: string, body: Buffer): Probes {
-  const answers: Record<string, number> = {};
-  const millis: number[] = [];
+/** Sends an event again and again, whatever became of the ones before, each on a connection that is free. */
+function probe(url: string, { token, sessionId }: Tenant): Probes {
+  const [body = Buffer.alloc(0)] = bodiesOf(1, 1, sessionId);
+  const sent: Promise<Probed>[] = [];
   let good: { sentAtMs: number; answeredAtMs: number }[] = [];
-  const ask = async (): Promise<void> => {
+  const ask = async (): Promise<Probed> => {
     const sentAtMs = performance.now();
     const headers = { Authorization: `Bearer ${token}`, 'Content-Type': 'application/json' };
-    const signal = AbortSignal.timeout(GIVEN_UP_AFTER_MS);
+    const signal = AbortSignal.timeout(OVERLOAD.givenUpAfterMs);
     const { status } = await fetch(url, { method: 'POST', headers, body, signal }).catch(() => ({
       status: 0,
     }));
-    millis.push(performance.now() - sentAtMs);
-    answers[status] = (answers[status] ?? 0) + 1;
-    if (status === 201) good.push({ sentAtMs, answeredAtMs: performance.now() });
+    const answeredAtMs = performance.now();
+    if (status === 201) good.push({ sentAtMs, answeredAtMs });
+    return { status, tookMs: answeredAtMs - sentAtMs };
   };
-  const timer = setInterval(() => void ask(), PROBED_EACH_MS);
+  const timer = setInterval(() => sent.push(ask()), OVERLOAD.probedEachMs);
   return {
-    ...{ answers, millis },
+    sent,
     goodSince: async (sinceMs) => {
-      while (performance.now() < sinceMs + GIVEN_UP_AFTER_MS) {
+      while (performance.now() < sinceMs + OVERLOAD.givenUpAfterMs) {
         good = good.filter(({ sentAtMs }) => sentAtMs >= sinceMs);
         const [first] = good;
         if (first !== undefined) return first.answeredAtMs - sinceMs;
-        await due(performance.now() + PROBED_EACH_MS / 10);
+        await due(performance.now() + OVERLOAD.probedEachMs / 10);
       }
       return null;
     },

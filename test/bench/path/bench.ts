@@ -8,7 +8,7 @@ import { messageOf } from '@questlog/runtime/process/errors';
 import { type Peer, startAfternoon, startCollector, startFloor } from '../peers/peer.ts';
 import { memoryOf } from '../processFigures.ts';
 import { checkOut, compareRow } from './againstCommit.ts';
-import { type BenchStack, factsOf, startBenchStack } from './benchStack.ts';
+import { type BenchStack, benchEnding, factsOf, say, startBenchStack } from './benchStack.ts';
 import { measureProjector, measureRow, profileRows, warmUp } from './measurePath.ts';
 import {
   type AgainstResult,
@@ -25,12 +25,8 @@ import { OWN_TREE, startQuestlog } from './questlogPeer.ts';
 
 /** As many as a deployment of the tests has. */
 const PARTITIONS = 4;
-const INTERRUPTED = 130;
 
-await using ending = new AsyncDisposableStack();
-for (const signal of ['SIGINT', 'SIGTERM'] as const) {
-  process.once(signal, () => void ending.disposeAsync().finally(() => process.exit(INTERRUPTED)));
-}
+await using ending = benchEnding();
 await run(process.argv.slice(2)).catch((error: unknown) => {
   process.stderr.write(`\nbench: ${messageOf(error)}\n`);
   process.exitCode = 1;
@@ -107,9 +103,4 @@ async function besideCommit(
   const bench = { stack, options, say };
   for (const shape of options.shapes) rows.push(await compareRow(bench, parent, candidate, shape));
   return { run, parent: before.commit, candidate: candidate.version, rows };
-}
-
-/** One line: on a terminal the next one takes its place. */
-function say(line: string): void {
-  process.stderr.write(process.stderr.isTTY ? `\r\x1b[K${line}` : line && `bench: ${line}\n`);
 }

@@ -1,4 +1,4 @@
-/** The engines of a run of the bench alone: one broker, with the registry and the ClickHouse that Questlog stands on. */
+/** What a run of a bench stands on: one broker, with the registry and the ClickHouse that Questlog needs, and its end. */
 import { execFile } from 'node:child_process';
 import { mkdtempSync, readdirSync, rmSync, statSync } from 'node:fs';
 import { cpus, tmpdir, totalmem } from 'node:os';
@@ -21,6 +21,22 @@ export interface BenchStack {
   brokerBytes(topics: string): number;
   /** What starts on it ends with it, and is told to it before it starts. */
   readonly ending: AsyncDisposableStack;
+}
+
+const INTERRUPTED = 130;
+
+/** What the bench starts. An interrupt ends it too. */
+export function benchEnding(): AsyncDisposableStack {
+  const ending = new AsyncDisposableStack();
+  for (const signal of ['SIGINT', 'SIGTERM'] as const) {
+    process.once(signal, () => void ending.disposeAsync().finally(() => process.exit(INTERRUPTED)));
+  }
+  return ending;
+}
+
+/** One line: on a terminal the next one takes its place. */
+export function say(line: string): void {
+  process.stderr.write(process.stderr.isTTY ? `\r\x1b[K${line}` : line && `bench: ${line}\n`);
 }
 
 /** Ends with `ending`, whatever becomes of its start. @throws with what the stack says. */

@@ -23,7 +23,7 @@ const LEEWAY = 1.1;
 
 export function pathReport(result: PathResult): string {
   const blocks = [
-    [factsOf(result.run), ...peerLines(result)].join('\n'),
+    [factsLine(result.run), ...peerLines(result)].join('\n'),
     costTable(result),
     requestTable(result.rows),
     projectorLine(result),
@@ -40,7 +40,7 @@ export function profileTables(rows: readonly RowFigures[]): string[] {
 
 export function againstReport({ run, parent, candidate, rows }: AgainstResult): string {
   return [
-    `${factsOf(run)}\nCPU µs an event of ${parent}, of ${candidate}, and of ${parent} again.`,
+    `${factsLine(run)}\nCPU µs an event of ${parent}, of ${candidate}, and of ${parent} again.`,
     table(
       ['events × connections', parent, candidate, `${parent} again`, 'verdict'],
       rows.map((row) => [
@@ -81,7 +81,7 @@ export function judge({ rows, peers }: PathResult): Judged {
   return { failures, notJudged };
 }
 
-export function factsOf({ at, machine, node, kafka, loadBefore, seconds, runs }: RunFacts): string {
+export function factsLine({ at, machine, node, kafka, loadBefore, seconds, runs }: RunFacts): string {
   const day = at.slice(0, 10);
   const median = runs === 1 ? '' : `, medians of ${runs} runs`;
   const busy = `${loadBefore.toFixed(1)} processes wanted a CPU before it`;

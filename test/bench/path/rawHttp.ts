@@ -3,15 +3,15 @@ import { connect, type Socket } from 'node:net';
 
 /** Prebuilt, so that nothing is left to do when it is due. */
 export function requestOf(url: string, token: string, body: Buffer): Buffer {
-  const { host, pathname } = new URL(url);
-  const head = [
-    `POST ${pathname} HTTP/1.1`,
-    `Host: ${host}`,
-    `Authorization: Bearer ${token}`,
-    'Content-Type: application/json',
-    `Content-Length: ${body.length}`,
-  ];
-  return Buffer.concat([Buffer.from(`${head.join('\r\n')}\r\n\r\n`), body]);
+  return Buffer.concat([headOf('POST', url, token, body.length), body]);
+}
+
+/** @param bytes of the JSON that follows, where any does. */
+export function headOf(method: 'GET' | 'POST', url: string, token: string, bytes?: number): Buffer {
+  const { host, pathname, search } = new URL(url);
+  const head = [`${method} ${pathname}${search} HTTP/1.1`, `Host: ${host}`, `Authorization: Bearer ${token}`];
+  if (bytes !== undefined) head.push('Content-Type: application/json', `Content-Length: ${bytes}`);
+  return Buffer.from(`${head.join('\r\n')}\r\n\r\n`);
 }
 
 const HEAD_END = '\r\n\r\n';

@@ -5,11 +5,12 @@ import { aProject, eventually, type TestProject } from '../../e2e/builders.ts';
 import { due } from '../pace.ts';
 import type { BenchStack } from '../path/benchStack.ts';
 import { OWN_TREE, openDeployment, type StartedService } from '../path/questlogPeer.ts';
+import { headOf, requestOf } from '../path/rawHttp.ts';
 import { openTelemetry } from '../telemetry.ts';
 
 export type Tenant = Pick<TestProject, 'tenantId' | 'projectId' | 'token' | 'sessionId' | 'post' | 'get'>;
 
-export interface FairnessHouse {
+export interface FairnessDeployment {
   /** Of the first ingest, where events are posted to. */
   readonly url: string;
   /** Of the first ingest. */
@@ -22,13 +23,15 @@ export interface FairnessHouse {
   fill(tenant: Tenant, events: number): Promise<void>;
 }
 
-export const EVENTS_PATH = '/v1/ingest/events';
+const EVENTS_PATH = '/v1/ingest/events';
 const MAX_EVENTS = 500;
+/** Of requests that differ: they are sent in turn. */
+const POOLED_EVENTS = 20_000;
 /** Every ingest knows a change within 2 s. */
 const KNOWN_AFTER_MS = 2_500;
 const READ_WITHIN_MS = 60_000;
 
-export async function openHouse(stack: BenchStack): Promise<FairnessHouse> {
+export async function openFairnessDeployment(stack: BenchStack): Promise<FairnessDeployment> {
   const start = openDeployment(stack, { root: OWN_TREE, name: 'fairness' });
   const first = await start('ingest');
   await start('projector');
@@ -66,11 +69,15 @@ export function bodiesOf(count: number, events: number, sessionId: string): Buff
   return Array.from({ length: count }, () => telemetry.batch(events, [sessionId]));
 }
 
+/** Requests that differ, of so many events each. @param url where events are posted to */
+export function writesOf(url: string, { token, sessionId }: Tenant, events: number): Buffer[] {
+  const bodies = bodiesOf(POOLED_EVENTS / events, events, sessionId);
+  return bodies.map((body) => requestOf(url, token, body));
+}
+
 /** The request for a page of a tenant's events. @param url where events are posted to */
 export function pageOf(url: string, token: string, limit: number): Buffer {
-  const path = `/v1/events?limit=${limit}`;
-  const head = `GET ${path} HTTP/1.1\r\nHost: ${new URL(url).host}\r\nAuthorization: Bearer ${token}`;
-  return Buffer.from(`${head}\r\n\r\n`);
+  return headOf('GET', new URL(`/v1/events?limit=${limit}`, url).href, token);
 }
 
 /** @returns what tells the share of all cores that was used since. */
