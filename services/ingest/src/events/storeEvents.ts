@@ -61,7 +61,7 @@ export class OwnAppends {
   }
 }
 
-/** Random bytes, drawn many at once and each given out once: to draw them takes a quarter of a small request's time. */
+/** Random bytes, drawn many at once, since each drawing costs a small request much of its time, and each given out once. */
 export class RandomPool {
   #pool = Buffer.alloc(0);
 
