@@ -15,8 +15,8 @@ export class ByteWriter {
 
   /** As UTF-8. */
   text(text: string): void {
-    // A UTF-16 unit takes three bytes at most.
-    this.#room(text.length * 3);
+    // A UTF-16 unit takes three bytes at most; they are counted only where those may be too many.
+    if (this.#length + text.length * 3 > this.#buffer.length) this.#room(Buffer.byteLength(text));
     this.#length += this.#buffer.write(text, this.#length);
   }
 

@@ -92,7 +92,7 @@ export const eventsAccepted = { ...contract, framed: framedEvents };
 function framedEvents(schemaId: number, message: EventsAccepted): Buffer {
   const { appendId, tenantId, projectId, receivedAt, revision, idempotency, events } = message;
   let bytes = RECORD_BYTES;
-  for (const { payload, eventType } of events) bytes += EVENT_BYTES + payload.length + eventType.length * 3;
+  for (const { payload, eventType } of events) bytes += EVENT_BYTES + payload.length + eventType.length;
   const out = new ByteWriter(bytes);
   out.uint8(MAGIC);
   out.uint32BE(schemaId);

@@ -33,13 +33,18 @@ test.each([
   expect(mostBytes()).toBeLessThan(MIB);
 });
 
-test('a body that has waited for its turn is not worked on once its client has left', async () => {
+test('a large body that has waited for its turn is not worked on once its client has left; what a game sends as it ends is', async () => {
   const turns = new LoopTurns();
   for (let n = 0; n < 50; n++) void turns.take('another tenant', MIB);
-  const leaves = reading(Buffer.from('[]'), '', (request) => (request.socket.destroyed = true), turns);
-  const stays = reading(Buffer.from('[]'), '', () => {}, turns);
-  await expect(leaves.length).rejects.toMatchObject({ code: 'invalid_request' });
-  expect(await stays.length).toBe(2);
+  const leave = ({ socket }: { socket: { destroyed: boolean } }) => {
+    socket.destroyed = true;
+  };
+  const [leaves, stays] = [leave, () => {}].map((onSent) =>
+    reading(Buffer.alloc(MIB, ' '), '', onSent, turns),
+  );
+  const ends = reading(Buffer.from('[]'), '', leave, turns);
+  await expect(leaves?.length).rejects.toMatchObject({ code: 'invalid_request' });
+  expect(await Promise.all([stays?.length, ends.length])).toEqual([MIB, 2]);
 });
 
 /** @param onSent when the body has come whole. */

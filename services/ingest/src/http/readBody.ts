@@ -177,8 +177,9 @@ export async function withBody<T>(
     const body = await collect(request, coding, budget, held);
     if (!isUtf8(body)) throw new Rejected('invalid_utf8', 'the body is not valid UTF-8');
     const hasWaited = await turns.take(tenantId, body.length);
-    // Nobody would learn that it is stored: its client sends it again, and meanwhile others wait.
-    if (hasWaited && request.socket.destroyed) throw aborted();
+    // Nobody would learn that it is stored: its client sends it again, and meanwhile others wait. Not so the few events that a
+    // game sends as it ends.
+    if (hasWaited && body.length > MAX_SMALL_BYTES && request.socket.destroyed) throw aborted();
     return await work(body);
   } finally {
     budget.end(held);

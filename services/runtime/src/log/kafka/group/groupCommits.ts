@@ -66,7 +66,7 @@ export class GroupCommits implements Commits<PartitionBuffer> {
     this.#late.begun(at, {
       again: async () => {
         const current = generation();
-        if (current !== undefined) await this.#attempt(place, committed, current);
+        if (current !== undefined) await this.#attempt(place, committed, current, LIMIT_MS);
       },
       isOwned: () => isOwner(owner),
     });
@@ -77,7 +77,10 @@ export class GroupCommits implements Commits<PartitionBuffer> {
       owner.checkOwned();
       const current = generation();
       try {
-        if (current !== undefined) return await this.#attempt(place, committed, current);
+        if (current !== undefined) {
+          const leftMs = Math.max(1, deadlineMs - performance.now());
+          return await this.#attempt(place, committed, current, leftMs);
+        }
       } catch (error) {
         this.#late.failed(at, error);
         if (!isOfType(error, ...OF_REBALANCE)) {
@@ -97,9 +100,9 @@ export class GroupCommits implements Commits<PartitionBuffer> {
     }
   }
 
-  async #attempt(place: Place, committed: Committed, current: Generation): Promise<void> {
+  async #attempt(place: Place, committed: Committed, current: Generation, limitMs: number): Promise<void> {
     try {
-      await answered(this.#send(place, committed, current), LIMIT_MS);
+      await answered(this.#send(place, committed, current), limitMs);
     } catch (error) {
       if (!isOfType(error, ...OF_REBALANCE)) this.#forgetCoordinator(error);
       throw error;

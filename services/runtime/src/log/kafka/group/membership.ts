@@ -113,13 +113,15 @@ export class Membership {
       retry: { ...RETRY, restartOnFailure: async () => false },
     });
     const { crashed, end } = this.#listen(consumer, () => needNone());
+    const joining = joined(consumer, topics);
     try {
-      await Promise.race([crashed, joined(consumer, topics)]);
+      await Promise.race([crashed, joining]);
       await Promise.race([crashed, this.#isClosing()]);
     } finally {
       end();
-      const left = consumer.disconnect().catch(() => undefined);
-      await settledWithin(left, LEAVE_LIMIT_MS);
+      // Not before: kafkajs would not leave, join all the same, and keep partitions that nobody works on.
+      const leave = () => consumer.disconnect().catch(() => undefined);
+      await settledWithin(joining.then(leave, leave), LEAVE_LIMIT_MS);
     }
   }
 
@@ -143,11 +145,7 @@ export class Membership {
       onJoin(payload.memberId, payload.memberAssignment[first] ?? []);
     });
     consumer.on(consumer.events.HEARTBEAT, ({ payload }) => {
-      if (isOver) {
-        // It was given up while it joined, when kafkajs cannot leave: as a member it would keep partitions that nobody works on.
-        void consumer.disconnect().catch(() => undefined);
-        return;
-      }
+      if (isOver) return;
       heardMs = performance.now();
       this.#backoff.reset();
       this.#outage.passed(group);

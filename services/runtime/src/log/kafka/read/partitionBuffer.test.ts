@@ -149,6 +149,14 @@ test('passes what retention has removed, of which no epoch is known', () => {
   expect(taken(buffer, ALL)).toEqual({ offsets: [0], nextOffset: 9 });
 });
 
+test('holds nothing for a partition that was given up, also of what comes late', () => {
+  const buffer = aBuffer();
+  buffer.put(aChunk([0]));
+  buffer.release();
+  buffer.put(aChunk([1]));
+  expect([buffer.bufferedBytes, buffer.isEmpty]).toEqual([0, true]);
+});
+
 function aBuffer(drained: () => void = () => undefined): PartitionBuffer {
   const at = { topic: 't', clusterTopic: 'prefix.t', partition: 0, position: 0 };
   return new PartitionBuffer(at, { filled: () => undefined, drained, released: () => undefined });

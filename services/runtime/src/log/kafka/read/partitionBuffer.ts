@@ -40,6 +40,7 @@ export class PartitionBuffer implements Cursor {
   #epochs: LeaderEpoch[] = [];
   /** What the next `take` throws. */
   #truncated: LogTruncated | undefined;
+  #isReleased = false;
 
   constructor(
     at: { topic: string; clusterTopic: string; partition: number; position: number },
@@ -106,6 +107,7 @@ export class PartitionBuffer implements Cursor {
 
   /** A chunk that begins at `fetchOffset`. */
   put(chunk: Chunk): void {
+    if (this.#isReleased) return;
     this.#chunks.push(chunk);
     this.#bytes += bytesOf(chunk);
     this.#fetchOffset = chunk.nextOffset;
@@ -140,7 +142,11 @@ export class PartitionBuffer implements Cursor {
     this.#listener.filled();
   }
 
+  /** Nothing is held from here on: who committed what was read keeps the buffer. */
   release(): void {
+    this.#isReleased = true;
+    this.#chunks = [];
+    this.#bytes = 0;
     this.#listener.released();
   }
 
