@@ -57,7 +57,7 @@ const STORED = -1;
 
 export class FirstRecordMemory<Entity> {
   /** Per partition, the offset below which entries may have left, or were never here: ClickHouse had them. */
-  left: readonly number[] = [];
+  evictedBelow: readonly number[] = [];
   #projected: readonly number[] = [];
   readonly #rules: EntityRules<Entity>;
   readonly #bounds: MemoryBounds;
@@ -78,7 +78,7 @@ export class FirstRecordMemory<Entity> {
 
   set projected(projected: readonly number[]) {
     this.#projected = projected;
-    this.left = projected.map((end, partition) => Math.max(end, this.left[partition] ?? 0));
+    this.evictedBelow = projected.map((end, partition) => Math.max(end, this.evictedBelow[partition] ?? 0));
   }
 
   /** Nothing more should be registered. */
@@ -154,7 +154,7 @@ export class FirstRecordMemory<Entity> {
     const cutTo = (ends: readonly number[]) =>
       ends.map((end, one) => (one === partition ? Math.min(end, offset) : end));
     this.#projected = cutTo(this.#projected);
-    this.left = cutTo(this.left);
+    this.evictedBelow = cutTo(this.evictedBelow);
     for (const [name, entry] of this.#entries) {
       if (entry.partition === partition && entry.lastOffset >= offset) this.#delete(name);
     }

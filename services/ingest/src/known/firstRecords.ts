@@ -64,8 +64,11 @@ export interface FirstRecords<Message, Entity> {
    */
   register(message: Message, entity: Entity): Promise<{ winner: Entity; isOwn: boolean }>;
   readonly failed: Promise<never>;
-  /** What ClickHouse's table lacks since it was restored, of all partitions. */
-  lacks(): Promise<Unavailable | undefined>;
+  /**
+   * What ClickHouse's table lacks since it was restored: of what memory may have let go, of all partitions; with a tenant, of
+   * anything of its home that was projected.
+   */
+  lacks(tenantId?: string): Promise<Unavailable | undefined>;
   close(): Promise<void>;
 }
 
@@ -134,8 +137,10 @@ export async function openFirstRecords<Message, Entity>(
     });
     return baseOffset;
   };
-  const lacks = async (matters: (partition: number) => boolean): Promise<Unavailable | undefined> =>
-    await deps.table?.lacks(memory.left.map((end, partition) => (matters(partition) ? end : 0)));
+  const lacks = async (home?: number, least = 0): Promise<Unavailable | undefined> => {
+    const below = memory.evictedBelow.map((end, one) => ((home ?? one) === one ? Math.max(end, least) : 0));
+    return await deps.table?.lacks(below);
+  };
 
   return {
     failed: tails.failed,
@@ -146,7 +151,7 @@ export async function openFirstRecords<Message, Entity>(
     },
     caughtUp,
     append,
-    lacks: () => lacks(() => true),
+    lacks: (tenantId) => (tenantId === undefined ? lacks() : lacks(partitionOf(tenantId, 0, partitions), 1)),
     find: async (tenantId, projectId, ids) => {
       const found = new Map<string, Entity>();
       if (memory.collect(projectId, ids, found).length === 0) return found;
@@ -154,8 +159,7 @@ export async function openFirstRecords<Message, Entity>(
       const missing = memory.collect(projectId, ids, found);
       if (missing.length === 0) return found;
       // Before the look-up: what is projected while it runs says nothing of it.
-      const home = partitionOf(tenantId, 0, partitions);
-      const lacking = await lacks((partition) => partition === home);
+      const lacking = await lacks(partitionOf(tenantId, 0, partitions));
       for (const [id, entity] of await kind.lookUp(projectId, missing)) {
         found.set(id, memory.putStored(projectId, id, entity));
       }

@@ -1,6 +1,7 @@
 /** Beside a ClickHouse that was restored: what is not in its tables yet was acknowledged, and must not be called unknown. */
 import { randomUUID } from 'node:crypto';
 import type { Store } from '@questlog/runtime/clickhouse/store';
+import type { Principal } from '@questlog/runtime/directory/directory';
 import { aLog } from '@questlog/runtime/log/embedded/testing/testLog';
 import type { Log } from '@questlog/runtime/log/log';
 import { Unavailable } from '@questlog/runtime/process/errors';
@@ -9,6 +10,7 @@ import { openLogRegistry } from '@questlog/runtime/registry/logRegistry';
 import { aSession } from '@questlog/schemas/fixtures/builders';
 import { GROUPS, TOPICS, topicDefinitions } from '@questlog/schemas/topics/topics';
 import { expect, onTestFinished, test } from 'vitest';
+import { readSession } from '../sessions/readSessions.ts';
 import { watchProjection } from './projection.ts';
 import { watchRestored } from './restoredTable.ts';
 import { openSessions } from './sessions.ts';
@@ -61,11 +63,34 @@ test('offsets that an operator has set back, beside a disk of before, are believ
   expect(await product.find(randomUUID())).toBe('unknown');
 });
 
-test('sessions that nobody knows cost one question about the table a second', async () => {
-  const product = await aProduct();
-  await product.startIngest();
-  for (let i = 0; i < 20; i++) expect(await product.find(randomUUID())).toBe('unknown');
-  expect(product.clickHouse.asked).toBe(1);
+test.each([
+  ['unknown', 2],
+  ['unavailable', 1],
+])(
+  'sessions that nobody knows cost one question about the table a second where they are %s',
+  async (is, rows) => {
+    const product = await aProduct();
+    await product.startIngest();
+    if (rows < 2) product.clickHouse.restore(rows);
+    for (let i = 0; i < 20; i++) expect(await product.find(randomUUID())).toBe(is);
+    expect(product.clickHouse.asked).toBe(1);
+  },
+);
+
+test('a table does not lack what was projected and has left memory since the last look', async () => {
+  const { project, table } = await aProduct();
+  await project(1);
+  expect(await table.lacks([1])).toBeUndefined();
+  await project(2, undefined, 0);
+  expect(await table.lacks([2])).toBeUndefined();
+});
+
+test('a session that memory has and ClickHouse has not is gone by retention, or not back from a restore yet', async () => {
+  const { clickHouse, read } = await aProduct();
+  clickHouse.rows.length = 0;
+  await expect(read()).rejects.toMatchObject({ code: 'unknown_session' });
+  clickHouse.restore(0);
+  await expect(read()).rejects.toThrow('ClickHouse was restored and does not have this session again yet');
 });
 
 /** Two sessions are registered and projected. */
@@ -96,16 +121,11 @@ async function aProduct() {
   };
   const store = { query } as unknown as Store;
   const clock = { ms: 0, now: () => clock.ms };
+  const projection = watchProjection({ log, clock, ...OF_SESSIONS });
+  const table = watchRestored({ log, store, clock }, { ...OF_SESSIONS, table: 'sessions' });
   const startIngest = async () => {
     const opened = await openSessions({
-      ...{
-        log,
-        registry,
-        store,
-        logger: silentLogger,
-        projection: watchProjection({ log, clock, ...OF_SESSIONS }),
-      },
-      table: watchRestored({ log, store, clock }, { ...OF_SESSIONS, table: 'sessions' }),
+      ...{ log, registry, store, logger: silentLogger, projection, table },
       // Whatever is projected leaves at once.
       bounds: { kept: 0, held: 100 },
     });
@@ -115,15 +135,27 @@ async function aProduct() {
   const before = await startIngest();
   for (const session of made) await before.register(session);
   let ingest = before;
-  const project = async (offset: number, note: object = { tables: clickHouse.table }): Promise<void> => {
+  const project = async (
+    offset: number,
+    note: object = { tables: clickHouse.table },
+    afterMs = 1_001,
+  ): Promise<void> => {
+    clock.ms += afterMs;
     clickHouse.rows = made.slice(0, Math.max(offset, clickHouse.rows.length)).map(rowOf);
     await commit(log, offset, JSON.stringify(note));
   };
   await project(2);
   return {
-    ...{ clickHouse, project, registered: made.map(({ sessionId }) => sessionId) },
+    ...{ clickHouse, project, table, registered: made.map(({ sessionId }) => sessionId) },
     startIngest: async () => {
       ingest = await startIngest();
+    },
+    read: () => {
+      const tenant = { id: TENANT, name: 'T', monthlySoftQuota: null, spread: 1, createdAt: 1 };
+      const project = { id: PROJECT, tenantId: TENANT, name: 'P', revision: null, createdAt: 1 };
+      const principal: Principal = { ...{ tenant, project, revision: 'B' }, scopes: [], tokenId: null };
+      const deps = { store, sessions: ingest, registered: projection, projection, partitions: 1 };
+      return readSession(deps, principal, made[0]?.sessionId ?? '');
     },
     isLacking: async () => (await ingest.lacks())?.message,
     find: async (id: string | undefined): Promise<string> => {

@@ -15,18 +15,18 @@ import { nextRound, withinLimit } from '@questlog/runtime/process/waiting';
 export interface RestoredTable {
   /**
    * Undefined: the table has, of each of these partitions, what was projected below the offset. Otherwise what is not in it
-   * is not known to be nowhere. As of at most `KNOWN_FOR_MS` ago. Never rejects.
+   * may still exist; also where that is not known in time. As of at most `KNOWN_FOR_MS` ago.
    */
   lacks(below: readonly number[]): Promise<Unavailable | undefined>;
 }
 
-/** An unknown id costs no query of its own: a restore takes longer. */
+/** An unknown id costs no query of its own, also during a restore, which takes longer. */
 const KNOWN_FOR_MS = 1_000;
 /** What is in the table need not wait for longer to be found. */
 const LOOK_LIMIT_MS = 1_000;
 const RETRY_AFTER_S = 10;
 
-class Lacking extends Unavailable {}
+export class Lacking extends Unavailable {}
 
 interface Look {
   readonly atMs: number;
@@ -40,6 +40,8 @@ export function watchRestored(
   { group, topic, table }: { group: string; topic: string; table: string },
 ): RestoredTable {
   let known: Look | undefined;
+  /** Per partition, the highest offset that was asked for before a look. A commit may have passed later ones since. */
+  const looked: number[] = [];
   const look = nextRound(async (): Promise<Look> => {
     const atMs = clock.now();
     const commits = await log.committed(group, topic);
@@ -64,9 +66,15 @@ export function watchRestored(
   };
   const lacks = async (below: readonly number[]): Promise<Unavailable | undefined> => {
     if (below.every((end) => end === 0)) return undefined;
-    const isKnown = known !== undefined && clock.now() - known.atMs <= KNOWN_FOR_MS;
-    if (isKnown && known !== undefined && lackOf(known, below) === undefined) return undefined;
-    return lackOf(await look(), below);
+    if (known !== undefined && clock.now() - known.atMs <= KNOWN_FOR_MS) {
+      const lacking = lackOf(known, below);
+      if (lacking === undefined || below.every((end, one) => end <= (looked[one] ?? 0))) return lacking;
+    }
+    const now = await look();
+    below.forEach((end, one) => {
+      looked[one] = Math.max(end, looked[one] ?? 0);
+    });
+    return lackOf(now, below);
   };
   const late = () => new Unavailable('whether ClickHouse has what it had is not known yet; try again');
   return {

@@ -8,13 +8,14 @@ import { inNewestFirst, newestFirstOf, newestFirstParams, readNewestFirst } from
 import { formatMicros } from '../core/occurredAt.ts';
 import type { PageQuery } from '../core/pageLimit.ts';
 import type { Projection } from '../known/projection.ts';
+import { Lacking } from '../known/restoredTable.ts';
 import type { Sessions } from '../known/sessions.ts';
 import { pathUuid, Rejected } from '../rejected.ts';
 import { sessionSequence } from './sessionSequence.ts';
 
 export interface SessionReadDeps {
   readonly store: Store;
-  readonly sessions: Pick<Sessions, 'find'>;
+  readonly sessions: Pick<Sessions, 'find' | 'lacks'>;
   /** Of the sessions topic. */
   readonly registered: Projection;
   /** Of the events topic. */
@@ -35,6 +36,8 @@ const COLUMNS = `id, build_id AS buildId, toUnixTimestamp64Micro(ifNull(started_
   toUnixTimestamp64Milli(registered_at) AS registeredAtMillis, version, platform, git_commit AS gitCommit, channel,
   player_external_id AS externalId, player_device_id AS deviceId`;
 
+const NOT_BACK = 'ClickHouse was restored and does not have this session again yet';
+
 /** @throws Rejected `unknown_session` also for a session of another project; Unavailable while the projection lags. */
 export async function readSession(
   deps: SessionReadDeps,
@@ -51,8 +54,11 @@ export async function readSession(
   );
   if (row === undefined) {
     const known = await deps.sessions.find(tenant.id, project.id, [id]);
-    if (known.has(id))
-      throw new Unavailable('ClickHouse, which was restored, has this session not yet again');
+    // What memory knows may have been dropped by retention since.
+    const lacking = known.has(id) ? await deps.sessions.lacks(tenant.id) : undefined;
+    if (lacking instanceof Lacking)
+      throw new Unavailable(NOT_BACK, { retryAfterS: lacking.retryAfterS, cause: lacking });
+    if (lacking !== undefined) throw lacking;
     throw new Rejected('unknown_session', `session ${id} does not exist in this project`);
   }
   // An event that was answered is not missing.
