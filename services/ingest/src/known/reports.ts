@@ -13,6 +13,7 @@ import { Rejected } from '../rejected.ts';
 import { type IsErased, NOTHING_ERASED } from './core/isErased.ts';
 import { type AskedEvent, MAX_OPEN_WINDOWS, RecentReports } from './core/recentReports.ts';
 import { type FirstRecordKind, type FirstRecordsDeps, openFirstRecords } from './firstRecords.ts';
+import { Lacking } from './restoredTable.ts';
 import { type FiledReport, lookUpReports, projectsWithReports, recentReports } from './storedReports.ts';
 
 export interface Reports {
@@ -59,7 +60,7 @@ export async function openReports(
   const projects = new Set<string>();
   const first = await openFirstRecords(deps, kindOfReports({ store, recent, projects, clock, isErased }));
   // Otherwise any project may have some that were not in it at the start.
-  const wasWhole = (await first.lacks()) === undefined;
+  const wasWhole = await untilKnown(() => first.lacks());
   return {
     failed: first.failed,
     lacks: () => first.lacks(),
@@ -80,6 +81,18 @@ export async function openReports(
     reportsOf: (projectId, event, linked = []) => recent.of(projectId, event, linked, clock.now()),
   };
 }
+
+/** A look that is late tells nothing, and the next one may. @returns whether the table was whole, as far as was told. */
+async function untilKnown(lacks: () => Promise<Unavailable | undefined>): Promise<boolean> {
+  for (let tries = 1; ; tries += 1) {
+    const lacking = await lacks();
+    if (lacking === undefined || lacking instanceof Lacking || tries === MAX_LOOKS)
+      return lacking === undefined;
+  }
+}
+
+/** Each takes a second at most. */
+const MAX_LOOKS = 10;
 
 function kindOfReports(known: {
   store: Store;

@@ -85,6 +85,13 @@ test('a table does not lack what was projected and has left memory since the las
   expect(await table.lacks([2])).toBeUndefined();
 });
 
+test('what a cut has taken from the log is not waited for', async () => {
+  const { project, table } = await aProduct();
+  expect(await table.lacks([5])).toBeUndefined();
+  await project(1);
+  expect(await table.lacks([5])).toBeInstanceOf(Unavailable);
+});
+
 test('a session that memory has and ClickHouse has not is gone by retention, or not back from a restore yet', async () => {
   const { clickHouse, read } = await aProduct();
   clickHouse.rows.length = 0;

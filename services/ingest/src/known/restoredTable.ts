@@ -30,8 +30,8 @@ export class Lacking extends Unavailable {}
 
 interface Look {
   readonly atMs: number;
-  /** Per partition, what the group's commit says, or where the topic begins. */
-  readonly commits: readonly { readonly offset: number; readonly tables?: string }[];
+  /** Per partition, what the group's commit says, or where the topic begins, and where that ends: a cut takes the rest. */
+  readonly commits: readonly { readonly offset: number; readonly tables?: string; readonly end: number }[];
   readonly table: string;
 }
 
@@ -45,19 +45,20 @@ export function watchRestored(
   const look = nextRound(async (): Promise<Look> => {
     const atMs = clock.now();
     const commits = await log.committed(group, topic);
-    const ranges = commits.includes(undefined) ? await log.offsetRanges(topic) : [];
+    const ranges = await log.offsetRanges(topic);
     known = {
       ...{ atMs, table: await tableUuid(store, table) },
-      commits: commits.map((commit, partition) =>
-        commit === undefined ? { offset: ranges[partition]?.startOffset ?? 0 } : noteOf(commit),
-      ),
+      commits: commits.map((commit, partition) => {
+        const { startOffset = 0, endOffset = Number.POSITIVE_INFINITY } = ranges[partition] ?? {};
+        return { ...(commit === undefined ? { offset: startOffset } : noteOf(commit)), end: endOffset };
+      }),
     };
     return known;
   });
   const lackOf = ({ commits, table: now }: Look, below: readonly number[]): Unavailable | undefined => {
-    const lacking = below.findIndex((end, partition) => {
-      const { offset = 0, tables = now } = commits[partition] ?? {};
-      return end > 0 && (tables !== now || offset < end);
+    const lacking = below.findIndex((up, partition) => {
+      const { offset = 0, tables = now, end = up } = commits[partition] ?? {};
+      return up > 0 && (tables !== now || offset < Math.min(up, end));
     });
     if (lacking === -1) return undefined;
     const of = `${topic}/${lacking}, which it had up to offset ${below[lacking]}`;
@@ -93,9 +94,12 @@ export function warnOfRestored(
 ): void {
   let warning: string | undefined;
   health.warn('restored', () => {
-    void Promise.all(known.map((one) => one.lacks())).then((lacking) => {
-      warning = lacking.find((one) => one instanceof Lacking)?.message;
-    });
+    Promise.all(known.map((one) => one.lacks()))
+      .then((lacking) => {
+        warning = lacking.find((one) => one instanceof Lacking)?.message;
+      })
+      // Whoever needs it for an answer hears of it.
+      .catch(() => {});
     return warning;
   });
 }
