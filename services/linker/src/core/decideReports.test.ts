@@ -8,8 +8,8 @@ import type { ReportLink } from '@questlog/schemas/topics/reportLinks';
 import { eventId } from '@questlog/schemas/uuid';
 import { expect, test } from 'vitest';
 import { decideAnswer, SPILLED_ASK_EVERY_MS } from './decideAnswers.ts';
-import { decideReportLink } from './decideReports.ts';
-import { AT_ONCE, type Change, keyOf } from './decision.ts';
+import { decideReportLink, erasedChanges } from './decideReports.ts';
+import { AT_ONCE, aLink, type Change, keyOf } from './decision.ts';
 import type { Answer, FoundEvent, KnownReport } from './jobs.ts';
 import { LINKER_BOUNDS, LinkerState } from './linkerState.ts';
 
@@ -36,6 +36,25 @@ test('a report is waited for at home, without its content, and taken there from 
   expect(taken(away, record)).toEqual({ links: [], changes: [], notices: [{ partition: HOME, record }] });
   expect(taken(away, { ...record, kind: 'retracted' }).notices).toHaveLength(1);
   expect(taken(aState(), { ...record, kind: 'unresolved' })).toEqual({ links: [], notices: [], changes: [] });
+});
+
+test('a link that is taken back is of a later version than the link, whichever the tables get last', () => {
+  const [report, event] = [aReport(), { ...anEvent(), receivedAt: 1 }];
+  const versions = (['linked', 'unlinked'] as const).map(
+    (kind) => aLink(kind, report, event, 'session', NOW_MS).version,
+  );
+  expect(versions[1]).toBeGreaterThan(versions[0] ?? Infinity);
+});
+
+test('what was erased is let go, reports and retractions, and nothing beside it', () => {
+  const [erased, kept, back] = [aReport(), aReport(), aReport()];
+  const state = aState([tracked(erased, {}), tracked(kept, {})]);
+  state.evolve(taken(state, { ...back, kind: 'retracted' }).changes);
+  const gone = [erased, back].map(({ reportId }) => reportId);
+  expect(erasedChanges(state, ({ reportId }) => gone.includes(reportId))).toEqual([
+    { entry: 'report', key: keyOf(erased), value: null },
+    { entry: 'retraction', key: keyOf(back), value: null },
+  ]);
 });
 
 test('a copy is matched at once, and without room only looked up', () => {
