@@ -24,6 +24,12 @@ function aTopology() {
       topology.appendEvents(HOME, anEventsAccepted({ appendId, tenantId, projectId, receivedAt, events }));
       return id;
     });
+  const sendTogether = (...tails: number[]): void => {
+    const occurredAt = BigInt(filedAtMs) * 1000n;
+    const events = tails.map((tail) => anEvent({ id: idOf(tail), sessionId, occurredAt }));
+    const receivedAt = topology.nowMs;
+    topology.appendEvents(HOME, anEventsAccepted({ tenantId, projectId, receivedAt, events }));
+  };
   const idOf = (tail: number): string => eventId(filedAtMs, 0, Buffer.alloc(8, tail));
   const file = (of: Partial<ReportLink>): ReportLink => {
     const report = aReportLink({
@@ -38,7 +44,7 @@ function aTopology() {
     return report;
   };
   const linked = (): string[] => topology.links().map(({ event }) => event.id);
-  return { topology, send, file, idOf, linked };
+  return { topology, send, sendTogether, file, idOf, linked };
 }
 
 test('those before it and those behind it count together, also at a new owner and once it was let go', () => {
@@ -96,4 +102,16 @@ test('what it names is linked all the same, and does not count', () => {
   const [one, two, three] = send(1, 2, 3, 4);
   topology.settle();
   expect(linked()).toEqual([one, two, three]);
+});
+
+test('events of one request count one by one, whether they come before the report or behind it', () => {
+  for (const isBefore of [true, false]) {
+    const { topology, sendTogether, file, linked } = aTopology();
+    const steps = [() => sendTogether(1, 2, 3), () => file({ maxSessionLinks: 2 })];
+    for (const step of isBefore ? steps : steps.toReversed()) {
+      step();
+      topology.settle();
+    }
+    expect(linked()).toHaveLength(2);
+  }
 });
