@@ -1,5 +1,5 @@
 /** The projector: log → ClickHouse. One consumer a topic; a partition is a sequence of blocks (`runBlocks`). */
-import { tableUuid } from '@questlog/runtime/clickhouse/tableUuid';
+import { tableUuid } from '@questlog/runtime/clickhouse/store';
 import { type Block, type BlockWriter, runBlocks } from '@questlog/runtime/consumer/blocks';
 import { openDeadLetters } from '@questlog/runtime/consumer/deadLetters';
 import { checkProgress } from '@questlog/runtime/consumer/progress';

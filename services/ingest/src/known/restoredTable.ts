@@ -3,8 +3,7 @@
  * Its commits name the table that they mean (docs/decisions/0040): where they name another, or are not where they were, what is
  * not in the table may still exist.
  */
-import type { Store } from '@questlog/runtime/clickhouse/store';
-import { tableUuid } from '@questlog/runtime/clickhouse/tableUuid';
+import { type Store, tableUuid } from '@questlog/runtime/clickhouse/store';
 import { noteOf } from '@questlog/runtime/consumer/notes';
 import type { Log } from '@questlog/runtime/log/log';
 import type { Clock } from '@questlog/runtime/process/clock';

@@ -67,6 +67,14 @@ export function* partsOf<T>(items: readonly T[], size = MAX_IDS): Generator<read
   for (let i = 0; i < items.length; i += size) yield items.slice(i, i + size);
 }
 
+/** Which table stands under a name: a restore makes it under a new UUID; what changes a table keeps it. */
+export async function tableUuid(store: Pick<Store, 'query'>, table: string): Promise<string> {
+  const sql = 'SELECT uuid FROM system.tables WHERE database = currentDatabase() AND name = {table:String}';
+  const [row] = await store.query<{ uuid: string }>(sql, { table });
+  if (row === undefined) throw new Unavailable(`there is no table ${table}`);
+  return row.uuid;
+}
+
 /** An insert's lifetime stays far below any de-duplication window, so that a forgotten one cannot come late. */
 const REQUEST_TIMEOUT_MS = 30_000;
 /**
