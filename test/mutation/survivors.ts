@@ -65,6 +65,28 @@ export const SURVIVORS: readonly Survivors[] = [
     reason: 'equal times are one time',
   },
   {
+    file: `${LINKER}/decideEvents.ts`,
+    line: 'if (!state.hasLinksLeft(',
+    reason: 'time: where the links are made they are counted once more',
+  },
+  {
+    file: `${LINKER}/jobs.ts`,
+    line: 'export const NONE_HEAVY',
+    reason: 'without a heavy project nobody asks whose turn it is',
+  },
+  {
+    file: `${LINKER}/jobs.ts`,
+    line: 'if (answer.isWhole && max !== undefined',
+    reason:
+      'no number is below no bound, and only a look-up from before a project was heavy asks for others beside it',
+  },
+  {
+    file: `${LINKER}/jobs.ts`,
+    line: 'isNext: ![...asked]',
+    reason: 'only a look-up from before a project was heavy asks for others beside it',
+  },
+  { file: `${LINKER}/jobs.ts`, line: 'others = others.filter(', reason: 'time: a round more, of no key' },
+  {
     file: `${LINKER}/jobs.ts`,
     line: 'const first =',
     reason: 'the index of no kind is -1, so that 0 follows',
@@ -74,7 +96,12 @@ export const SURVIVORS: readonly Survivors[] = [
     line: 'const inTurn =',
     reason: 'a kind of which nothing is due is asked twice',
   },
-  { file: `${LINKER}/jobs.ts`, line: 'if (report === undefined) continue;', reason: ALWAYS_THERE },
+  ...alike(`${LINKER}/jobs.ts`, ALWAYS_THERE, [
+    'if (report === undefined) continue;',
+    'if (value !== undefined) first.set',
+    'yield* (byProject.get(project) ??',
+    'for (const own of others) yield',
+  ]),
   { file: `${LINKER}/decideAnswers.ts`, line: 'if (retraction === undefined ||', reason: ALWAYS_THERE },
   { file: `${LINKER}/decideAnswers.ts`, line: 'if (record.isForwarded || report', reason: ALWAYS_THERE },
   { file: `${LINKER}/decideAnswers.ts`, line: ' : []) {', reason: NO_ENTRY },
@@ -94,6 +121,32 @@ export const SURVIVORS: readonly Survivors[] = [
     line: 'if (nowMs < this.#earliestMs)',
     reason: 'time: every key is looked at',
   },
+  {
+    file: `${LINKER}/linkerState.ts`,
+    line: 'if (closing === opening) return;',
+    reason: 'time: the same report is taken out and put in again',
+  },
+  {
+    file: `${LINKER}/packedIds.ts`,
+    line: 'let hole = homeOf(',
+    reason: 'time: the search comes round to the same place',
+  },
+  {
+    file: `${LINKER}/packedIds.ts`,
+    line: 'while (this.#index[hole] !==',
+    reason: 'the oldest is at its home: whatever was there before it was older, and is gone',
+  },
+  {
+    file: `${LINKER}/packedIds.ts`,
+    line: 'row < this.#size; row++',
+    reason: 'an id is compared before it is believed: at worst one that was dropped is still known',
+  },
+  {
+    file: `${LINKER}/packedIds.ts`,
+    line: 'words[0] = Number.parseInt(',
+    reason: 'the number ends at the dash',
+  },
+  ...alike(`${LINKER}/packedIds.ts`, 'time: more ids want one place', ['const high =', 'const low =']),
   {
     file: `${LINKER}/openReports.ts`,
     line: 'record.sessionId !== null && ownsSession',

@@ -46,7 +46,8 @@ describe('which events a report gets', () => {
   ])('%s', (_, event, of, source) => {
     const record = aReport({ inlineEventIds: [inline], eventIds: [named] });
     const message = anAppend([event], of);
-    const { links } = decide(aState([record]), message);
+    const { links, notices } = decide(aState([record]), message);
+    expect(notices).toEqual([]);
     expect(links).toEqual(
       source === null
         ? []

@@ -81,7 +81,8 @@ test('a report that is known changes nothing, and one that is retried is looked 
   });
   expect(taken(open, { ...again, isForwarded: true }).notices).toEqual([]);
   const waiting = aState([tracked(record, { phase: 'waiting', askAt: null })]);
-  expect(taken(waiting, again)).toEqual({ links: [], notices: [], changes: [] });
+  for (const more of [record, again])
+    expect(taken(waiting, more)).toEqual({ links: [], notices: [], changes: [] });
 });
 
 test('a report that waits and comes again before where it was, behind a cut, waits at its new place', () => {
@@ -90,6 +91,7 @@ test('a report that waits and comes again before where it was, behind a cut, wai
   const back = tracked(bare(record), { phase: 'waiting', askAt: null });
   expect(taken(waiting, record).changes).toEqual([back]);
   expect(taken(waiting, { ...record, isForwarded: true }).changes).toEqual([]);
+  expect(taken(waiting, { ...record, kind: 'retried' }).changes).toEqual([]);
 });
 
 test('a retraction lets its report go and is looked up once, whether its report is known or not', () => {
@@ -260,6 +262,10 @@ test('late events are linked, but not to a report whose retraction is still look
   expect(answer(state, { ...asked, found: free, isWhole: false }).changes).toEqual([]);
   const held = answer(state, { ...asked, found: [...free, aFound(retracted)], isWhole: true });
   expect([held.links.length, held.changes]).toEqual([1, []]);
+  // Others may have come since the look-up: it is counted here, too.
+  const small = aReport({ maxSessionLinks: 1 });
+  const full = answer(state, { ...asked, found: [aFound(small), aFound(small)], isWhole: true });
+  expect(full.links).toHaveLength(1);
 });
 
 /** At home, unless it is said otherwise. */

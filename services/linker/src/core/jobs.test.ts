@@ -136,7 +136,7 @@ test('a project with more than an answer takes is looked up by itself, and the o
   const [heavy, other] = [randomUUID(), randomUUID()];
   const of = (projectId: string) => aTracked({ askAt: 0 }, { projectId });
   const state = aState(
-    [...Array.from({ length: 900 }, () => of(heavy)), of(other)].map(({ change }) => change),
+    [of(other), ...Array.from({ length: 900 }, () => of(heavy))].map(({ change }) => change),
   );
   let turns = NONE_HEAVY;
   /** @returns how many reports of each the next look-up has. */
@@ -177,6 +177,25 @@ test('a project with more than an answer takes is looked up by itself, and the o
       [900, 1],
     ],
   ]);
+});
+
+test('a heavy project does not wait where it is alone, nor do its checks; a look-up of retractions makes one, too', () => {
+  const [projectId, other] = [randomUUID(), randomUUID()];
+  const heavy = { projects: new Map([[projectId, 1]]), isNext: false };
+  const sizeOfNext = (...reports: readonly { change: Change }[]) => {
+    const state = aState(reports.map(({ change }) => change));
+    const job = nextJob(state, NOW_MS, { after: undefined, max: 9, aside: NOTHING_ASIDE, heavy });
+    return job !== undefined && 'reports' in job && job.reports.size;
+  };
+  const asked = () => aTracked({ askAt: 0 }, { projectId });
+  expect(sizeOfNext(asked(), asked())).toBe(1);
+  const waiting = (of: string) => aTracked({ phase: 'waiting' }, { projectId: of });
+  expect(sizeOfNext(waiting(projectId), waiting(other), waiting(projectId))).toBe(3);
+
+  const record = aReportLink({ projectId });
+  const retractions = new Map([[keyOf(record), { record, offset: 0 }]]);
+  const answer = { kind: 'unlink', retractions, known: new Map(), found: [], isWhole: false } as const;
+  expect(heavyAfter(NONE_HEAVY, answer)).toEqual({ projects: new Map([[projectId, 500]]), isNext: true });
 });
 
 test('projects take turns within a look-up: whoever files most does not fill it', () => {

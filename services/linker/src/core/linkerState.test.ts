@@ -4,7 +4,7 @@ import { anEvent, aReportLink } from '@questlog/schemas/fixtures/builders';
 import type { TrackedReport } from '@questlog/schemas/topics/linkerState';
 import { expect, test } from 'vitest';
 import { type Change, keyOf, LINK_BYTES } from './decision.ts';
-import { LINKER_BOUNDS, LinkerState } from './linkerState.ts';
+import { LINKER_BOUNDS, LinkerState, positionEntry } from './linkerState.ts';
 
 const SEEN = randomUUID();
 const EVENT_IDS = [randomUUID(), randomUUID(), randomUUID()];
@@ -19,6 +19,7 @@ test('the changelog is told of each change once, by its latest value, and a new 
   const retraction = { record, offset: 4 };
   state.evolve([
     report.change,
+    { entry: 'sessionLinks', key: report.key, atLeast: 2 },
     { entry: 'retraction', key: report.key, value: retraction },
     { entry: 'late', key: report.key, value: late },
     { entry: 'late', key: 'p/gone', value: late },
@@ -36,12 +37,15 @@ test('the changelog is told of each change once, by its latest value, and a new 
   const told = state.drain();
   expect(told).toEqual([
     { key: `report/${report.key}`, entry: { ...nothing, report: report.value } },
+    { key: `sessionLinks/${report.key}`, entry: { ...nothing, sessionLinks: { count: 2 } } },
     { key: `retraction/${report.key}`, entry: { ...nothing, retraction } },
     { key: `late/${report.key}`, entry: { ...nothing, late } },
     { key: 'late/p/gone', entry: null },
     { key: 'append/#0', entry: { ...nothing, appends: { ids: [SEEN], since: 5 } } },
   ]);
   expect(state.drain()).toEqual([]);
+  const position = { events: 1, reportLinks: 2, eventsEpoch: 3, reportLinksEpoch: null };
+  expect(positionEntry(position)).toEqual({ ...nothing, position });
 
   const next = aState();
   for (const { key, entry } of told) if (entry !== null) next.restore(key, entry);
@@ -51,6 +55,8 @@ test('the changelog is told of each change once, by its latest value, and a new 
     expect([...held.late]).toEqual([[report.key, late]]);
     expect(held.appends.has(SEEN)).toBe(true);
     expect([held.open.reports, held.heldEventIds]).toEqual([1, 3]);
+    const hasLinksLeft = (max: number) => held.hasLinksLeft(report.key, { ...record, maxSessionLinks: max });
+    expect([1, 2, 3].map(hasLinksLeft)).toEqual([false, false, true]);
   }
   expect(next.drain()).toEqual([]);
 });

@@ -286,8 +286,8 @@ export class SessionLinks {
   /** What is linked is counted with its link; this adds what the look-up saw and nobody remembered. */
   changes(): Change[] {
     const { sessionLinks } = this.#state;
-    return [...this.#made]
-      .filter(([key]) => (this.#told.get(key) ?? 0) > (sessionLinks.get(key) ?? 0))
+    return [...this.#told]
+      .filter(([key, count]) => count > (sessionLinks.get(key) ?? 0))
       .map(([key, atLeast]) => ({ entry: 'sessionLinks', key, atLeast }));
   }
 }

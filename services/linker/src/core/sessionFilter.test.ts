@@ -8,7 +8,7 @@ const idOf = (n: number): string => uuidV8(createHash('sha256').update(String(n)
 test('a session that has a report is never taken for one that has none', () => {
   const filter = new SessionFilter(200_000);
   for (let n = 0; n < 50_000; n++) filter.add(idOf(n));
-  for (let n = 0; n < 50_000; n++) expect(filter.mayHave(idOf(n))).toBe(true);
+  for (let n = 0; n < 50_000; n++) if (!filter.mayHave(idOf(n))) expect.fail(`session ${n}`);
 });
 
 test('takes few other sessions for one with a report, also if ids are counted up', () => {

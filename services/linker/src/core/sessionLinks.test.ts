@@ -4,6 +4,8 @@ import type { ReportLink } from '@questlog/schemas/topics/reportLinks';
 import { eventId } from '@questlog/schemas/uuid';
 import { expect, test } from 'vitest';
 import { Topology } from '../testing/topology.ts';
+import { aLink, keyOf } from './decision.ts';
+import { LINKER_BOUNDS, LinkerState, SessionLinks } from './linkerState.ts';
 
 const HOME = 0;
 const HOUR_MS = 60 * 60_000;
@@ -85,9 +87,9 @@ test('those that wait behind a look-up count once it is answered', () => {
   topology.commit(HOME);
   file({ maxSessionLinks: 2 });
   topology.consume(HOME, 'reports');
-  topology.project('reports', HOME, 1);
-  // Checked, and asked about.
-  for (let i = 0; i < 4; i++) topology.lookUp(HOME);
+  for (const topic of ['events', 'reports'] as const) topology.project(topic, HOME, 1);
+  // Checked, asked about, and answered: what comes now waits until the answer is taken in.
+  for (let i = 0; i < 5; i++) topology.lookUp(HOME);
   const [second = ''] = send(2, 3);
   topology.consume(HOME, 'events');
   topology.consume(HOME, 'events');
@@ -96,12 +98,15 @@ test('those that wait behind a look-up count once it is answered', () => {
 });
 
 test('what it names is linked all the same, and does not count', () => {
-  const { topology, send, file, idOf, linked } = aTopology();
-  file({ maxSessionLinks: 1, eventIds: [idOf(1), idOf(3)] });
-  topology.settle();
-  const [one, two, three] = send(1, 2, 3, 4);
-  topology.settle();
-  expect(linked()).toEqual([one, two, three]);
+  for (const isBefore of [true, false]) {
+    const { topology, send, file, idOf, linked } = aTopology();
+    const steps = [() => send(1, 2, 3, 4), () => file({ maxSessionLinks: 1, eventIds: [idOf(1), idOf(3)] })];
+    for (const step of isBefore ? steps : steps.toReversed()) {
+      step();
+      topology.settle();
+    }
+    expect(linked()).toEqual([idOf(1), idOf(2), idOf(3)]);
+  }
 });
 
 test('events of one request count one by one, whether they come before the report or behind it', () => {
@@ -115,3 +120,50 @@ test('events of one request count one by one, whether they come before the repor
     expect(linked()).toHaveLength(2);
   }
 });
+
+test('what the look-up of a retried report links counts once, beside what it saw and nobody remembered', () => {
+  const { state, report, key, link } = aTracked({ maxSessionLinks: 3 });
+  const counted = new SessionLinks(state, new Map([[key, 1]]));
+  expect(counted.take(key, report)).toBe(true);
+  state.evolve(counted.changes());
+  link('linked');
+  expect(state.drain().map((entry) => entry.key)).toEqual([`report/${key}`, `sessionLinks/${key}`]);
+  expect([state.sessionLinks.get(key), state.hasLinksLeft(key, report)]).toEqual([2, true]);
+});
+
+test('a report’s links are remembered for as long as it is waited for, whatever a look-up sees', () => {
+  const { state, report, key, track, link } = aTracked({ maxSessionLinks: 3 });
+  for (const kind of ['linked', 'linked', 'unlinked'] as const) link(kind);
+  expect(state.sessionLinks.get(key)).toBe(2);
+  // It sees fewer or as many, or nothing is looked up.
+  for (const told of [new Map([[key, 1]]), new Map([[key, 2]]), undefined]) {
+    const counted = new SessionLinks(state, told);
+    expect(counted.changes()).toEqual([]);
+    expect([counted.take(key, report), counted.take(key, report)]).toEqual([true, false]);
+  }
+  state.drain();
+  state.evolve([{ entry: 'sessionLinks', key, atLeast: 1 }]);
+  track();
+  expect(state.drain().map((entry) => entry.key)).toEqual([`report/${key}`]);
+  expect(state.sessionLinks.get(key)).toBe(2);
+  state.evolve([{ entry: 'report', key, value: null }]);
+  link('linked');
+  expect(state.drain()).toEqual([
+    { key: `report/${key}`, entry: null },
+    { key: `sessionLinks/${key}`, entry: null },
+  ]);
+});
+
+function aTracked(of: Partial<ReportLink>) {
+  const state = new LinkerState(0, 1, LINKER_BOUNDS);
+  const report = aReportLink(of);
+  const key = keyOf(report);
+  const track = (): void => {
+    const value = { record: report, offset: 0, phase: 'open', askAt: null, closesAt: 1 } as const;
+    state.evolve([{ entry: 'report', key, value }]);
+  };
+  const link = (kind: 'linked' | 'unlinked'): void =>
+    state.linked(aLink(kind, report, { ...anEvent(), receivedAt: 1 }, 'session', 1));
+  track();
+  return { state, report, key, track, link };
+}
