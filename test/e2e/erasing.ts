@@ -60,14 +60,15 @@ export async function countsOf(product: Product, { projectId }: TestProject): Pr
   return TABLES.map((table) => Number(row[`of_${table}`]));
 }
 
-/** Resolves once the project has so many events in ClickHouse. */
+/** Resolves once the project has so many events, or rows of another table, in ClickHouse. */
 export async function storedEvents(
   product: Product,
   { projectId }: TestProject,
   count: number,
+  table = 'events',
 ): Promise<void> {
   const look = () =>
-    product.sql<{ n: string }>(`SELECT count() AS n FROM events WHERE project_id = '${projectId}'`);
+    product.sql<{ n: string }>(`SELECT count() AS n FROM ${table} WHERE project_id = '${projectId}'`);
   await eventually(look, ([row]) => Number(row?.n) === count);
 }
 
