@@ -68,7 +68,7 @@ function bytesOf(element: Element): number {
 
 /** The fields but type, payload and reports. */
 const HEAD_BYTES = 330;
-/** A writer wants room for a text at its longest in UTF-8, also for the last one. */
+/** So that the last text, too, has room at its longest in UTF-8: otherwise its bytes are counted before it is written. */
 const MARGIN_BYTES = 2 * HEAD_BYTES;
 
 function elementProblem(errors: readonly ElementProblem[], requestId: string): Record<string, unknown> {
