@@ -21,8 +21,27 @@ export class ByteWriter {
   }
 
   bytes(bytes: Buffer): void {
-    this.#room(bytes.length);
-    this.#length += bytes.copy(this.#buffer, this.#length);
+    this.part(bytes, 0, bytes.length);
+  }
+
+  /** The bytes of another buffer from `start` to before `end`. */
+  part(from: Buffer, start: number, end: number): void {
+    this.#room(end - start);
+    const buffer = this.#buffer;
+    if (end - start > MAX_LOOPED_BYTES) {
+      this.#length += from.copy(buffer, this.#length, start, end);
+      return;
+    }
+    let at = this.#length;
+    for (let i = start; i < end; i++) buffer[at++] = from[i] ?? 0;
+    this.#length = at;
+  }
+
+  /** As two digits of the base 16. */
+  hexByte(byte: number): void {
+    this.#room(2);
+    this.#buffer[this.#length++] = DIGITS[byte >>> 4] ?? 0;
+    this.#buffer[this.#length++] = DIGITS[byte & 15] ?? 0;
   }
 
   uint8(byte: number): void {
@@ -70,6 +89,9 @@ export class ByteWriter {
   }
 }
 
+/** Fewer are faster copied one by one than by a call out of the engine. */
+const MAX_LOOPED_BYTES = 64;
+const DIGITS = Buffer.from('0123456789abcdef');
 const LOW_RANGE = 2 ** 28;
 /** Of 53 bits. */
 const MAX_VARINT_BYTES = 8;

@@ -88,12 +88,27 @@ const contract = messageContract<EventsAccepted>(TOPICS.events, {
 /** Every event that comes in is written, and avsc takes much of the time of that; what is read is read by avsc. */
 export const eventsAccepted = { ...contract, framed: framedEvents };
 
+/** All of a record but its events, and how many these are. */
+export interface RecordHead extends Omit<EventsAccepted, 'events'> {
+  readonly count: number;
+}
+
 /** Field by field in the order of the schema, as Avro's binary encoding has it. */
-function framedEvents(schemaId: number, message: EventsAccepted): Buffer {
-  const { appendId, tenantId, projectId, receivedAt, revision, idempotency, events } = message;
-  let bytes = RECORD_BYTES;
-  for (const { payload, eventType } of events) bytes += EVENT_BYTES + payload.length + eventType.length;
-  const out = new ByteWriter(bytes);
+function framedEvents(schemaId: number, { events, ...head }: EventsAccepted): Buffer {
+  let bytes = 0;
+  for (const { payload, eventType } of events) bytes += payload.length + eventType.length;
+  const out = beginRecord(schemaId, { ...head, count: events.length }, bytes);
+  for (const event of events) writeEvent(out, event);
+  return endRecord(out);
+}
+
+/**
+ * A record up to its events, which are to follow as `writeEvent` writes them.
+ * @param bytes of their types and payloads
+ */
+export function beginRecord(schemaId: number, head: RecordHead, bytes: number): ByteWriter {
+  const { appendId, tenantId, projectId, receivedAt, revision, idempotency, count } = head;
+  const out = new ByteWriter(RECORD_BYTES + count * EVENT_BYTES + bytes);
   out.uint8(MAGIC);
   out.uint32BE(schemaId);
   writeUuid(out, appendId);
@@ -106,8 +121,11 @@ function framedEvents(schemaId: number, message: EventsAccepted): Buffer {
     writeUuid(out, idempotency.key);
     out.bytes(idempotency.digest);
   }
-  if (events.length > 0) writeLong(out, events.length);
-  for (const event of events) writeEvent(out, event);
+  if (count > 0) writeLong(out, count);
+  return out;
+}
+
+export function endRecord(out: ByteWriter): Buffer {
   // No further block of the array.
   out.uint8(0);
   return out.written();
@@ -147,13 +165,13 @@ function writeMicros(out: ByteWriter, micros: bigint): void {
 }
 
 /** Zigzag: 0, -1, 1, -2 and so on. */
-function writeLong(out: ByteWriter, value: number): void {
+export function writeLong(out: ByteWriter, value: number): void {
   if (Math.abs(value) < HALF_EXACT) out.varint(value < 0 ? -2 * value - 1 : 2 * value);
   else out.bigVarint(value < 0 ? -2n * BigInt(value) - 1n : 2n * BigInt(value));
 }
 
 /** Which branch of a union with null follows. */
-const [NULL, VALUE] = [0, 1];
+export const [NULL, VALUE] = [0, 1];
 /** The fields but `eventType` and `payload`, all given. */
 const EVENT_BYTES = 160;
 const RECORD_BYTES = 240;

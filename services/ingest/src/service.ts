@@ -19,6 +19,7 @@ import { type Letters, openLetters } from './admin/deadLetters.ts';
 import { type Cuts, openCuts } from './cuts.ts';
 import { openErasures } from './erasures/erasures.ts';
 import { runErasures } from './erasures/runErasures.ts';
+import { OrdinaryIngest } from './events/ingestOrdinary.ts';
 import { openQuotas } from './events/quotas.ts';
 import { sharedReads } from './events/readShares.ts';
 import { openReplays } from './events/replays.ts';
@@ -129,7 +130,7 @@ export async function startIngest(deps: IngestServiceDeps): Promise<IngestServic
   const received = openReceived({ ...deps, processId, dropped: metrics.ledgerDropped });
   const limits = openLimits({ clock, metrics, ingestsOf: watchIngests({ ...deps, processId }) });
   const storing = { log, codec, quotas, limits, received, own: cuts.own, random, metrics, partitions };
-  const ingest = { ...known, ...storing, replays };
+  const ingest = { ...known, ...storing, replays, ordinary: new OrdinaryIngest(codec.schemaId) };
   // What a read waits for before it asks ClickHouse.
   const settling = { projection: events, linksSettled: watchLinks({ log, clock: steadyClock }), partitions };
   const shared = { store: sharedReads(store, directory.current.projects), seals };

@@ -1,6 +1,7 @@
 /** The real services as processes of a world: each is started again when it has died. */
 
 import { type IngestDeps, ingest } from '@questlog/ingest/events/ingestEvents';
+import { OrdinaryIngest } from '@questlog/ingest/events/ingestOrdinary';
 import { openQuotas } from '@questlog/ingest/events/quotas';
 import { openReplays } from '@questlog/ingest/events/replays';
 import { OwnAppends, RandomPool } from '@questlog/ingest/events/storeEvents';
@@ -213,7 +214,8 @@ async function startIngest(
   const counted = { received: [], metrics: metrics.ingest };
   const storing = { log, codec, quotas, limits, own, random: new RandomPool(), partitions, ...counted };
   const known = { store, sessions, reports, clock, erased: new ErasedData() };
-  const ofEvents: IngestDeps = { ...known, ...storing, replays };
+  const ordinary = new OrdinaryIngest(codec.schemaId);
+  const ofEvents: IngestDeps = { ...known, ...storing, replays, ordinary };
   const ofReports = {
     ...{ ...known, ...storing, projection, perReport: new KeyedMutex() },
     maxSessionLinks,

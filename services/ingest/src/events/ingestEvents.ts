@@ -19,14 +19,18 @@ import { type Placed, type PlacedDraft, placeDrafts, sessionsOf } from './core/a
 import { type AnsweredEvent, eventArray, lenientArray } from './core/answer.ts';
 import { type Draft, type Elements, readElements } from './core/envelope.ts';
 import { scanRequest, verdictOn } from './core/scanBody.ts';
+import type { OrdinaryIngest } from './ingestOrdinary.ts';
+import type { Quotas } from './quotas.ts';
 import type { Replays, StoredElement } from './replays.ts';
 import { appendEvents, decideEvents, type StoreEventsDeps } from './storeEvents.ts';
 
 export interface IngestDeps extends StoreEventsDeps {
+  readonly quotas: Pick<Quotas, 'ledger' | 'opened'>;
   readonly store: Store;
   readonly sessions: Sessions;
   readonly reports: Reports;
   readonly replays: Replays;
+  readonly ordinary: OrdinaryIngest;
   readonly clock: Clock;
 }
 
@@ -59,6 +63,11 @@ export interface IngestAnswer {
 
 /** @throws Rejected for what the game must change, Unavailable for what it may send again. */
 export async function ingest(deps: IngestDeps, request: IngestRequest): Promise<IngestAnswer> {
+  return await (deps.ordinary.take(deps, request) ?? ingestAny(deps, request));
+}
+
+/** Also what is wrong with a request is found here. */
+async function ingestAny(deps: IngestDeps, request: IngestRequest): Promise<IngestAnswer> {
   const { principal, body, isLenient, isStrict } = request;
   const { revision } = principal;
   const scanned = scanRequest(body, revision);

@@ -15,6 +15,8 @@ import { QuotaLedger, type RollupRow } from './core/quotaLedger.ts';
 export interface Quotas {
   /** The ledger of the tenant's month, or undefined where the tenant has no quota and had none lately. */
   ledger(tenant: Tenant, month: string): Promise<QuotaLedger | undefined>;
+  /** The same without a wait; `unopened`: it takes one. */
+  opened(tenant: Tenant, month: string): QuotaLedger | undefined | 'unopened';
   /** The log no longer holds what it held from the offset on. */
   cut(partition: number, offset: number): void;
   close(): Promise<void>;
@@ -77,6 +79,14 @@ export function openQuotas(deps: QuotaDeps, pace = PACE): Quotas {
       entry.lastUsedMs = clock.now();
       await entry.opening;
       return entry.ledger;
+    },
+    opened: (tenant, month) => {
+      const known = tracked.get(entryName(tenant.id, month));
+      if (known === undefined) return tenant.monthlySoftQuota === null ? undefined : 'unopened';
+      if (known.opening !== undefined) return 'unopened';
+      known.tenant = tenant;
+      known.lastUsedMs = clock.now();
+      return known.ledger;
     },
     cut: (partition, offset) => {
       for (const { ledger } of tracked.values()) ledger.cut(partition, offset);

@@ -23,7 +23,7 @@ import { monthOf, type Quotas } from './quotas.ts';
 export interface StoreEventsDeps {
   readonly log: Log;
   readonly codec: Codec<EventsAccepted>;
-  readonly quotas: Quotas;
+  readonly quotas: Pick<Quotas, 'ledger'>;
   readonly limits: Pick<Limits, 'takeEvents'>;
   readonly received: Received;
   readonly own: OwnAppends;
@@ -116,42 +116,77 @@ export async function decideEvents(
   return { ...acceptOf(drafts, remaining), ledger, sampledOut: told };
 }
 
-/** One append a partition; resolves after all of them. Where one fails, the others may still be stored. */
+/** A record of events as the log takes it. */
+export interface EncodedRecord {
+  readonly appendId: string;
+  readonly value: Buffer;
+}
+
+/** What goes to one partition. */
+export interface EventsAppend {
+  readonly partition: number;
+  /** How many events each record holds. */
+  readonly events: readonly number[];
+  /** Called once, before anything is awaited. */
+  encode(): readonly EncodedRecord[];
+}
+
 export async function appendEvents(
   deps: StoreEventsDeps,
   { tenant }: Principal,
   { created, appends, ledger }: DecidedEvents,
 ): Promise<void> {
-  const note = (messages: readonly EventsAccepted[], what: string): void => {
-    for (const { receivedAt, events } of messages) {
-      const of = { receivedAtMs: receivedAt, events: events.length };
-      deps.received.push({ tenantId: tenant.id, what, of });
-    }
+  const [first] = appends.flatMap(({ messages }) => messages);
+  const encoded = appends.map(({ partition, messages }) => ({
+    partition,
+    events: messages.map(({ events }) => events.length),
+    encode: () =>
+      messages.map((message) => ({ appendId: message.appendId, value: deps.codec.encode(message) })),
+  }));
+  const told = {
+    receivedAtMs: first?.receivedAt ?? 0,
+    overQuota: created.filter((one) => one.overQuota).length,
+  };
+  await appendRecords(deps, tenant.id, encoded, { ...told, ledger });
+}
+
+/** One append a partition; resolves after all of them. Where one fails, the others may still be stored. */
+export async function appendRecords(
+  deps: StoreEventsDeps,
+  tenantId: string,
+  appends: readonly EventsAppend[],
+  told: { receivedAtMs: number; overQuota: number; ledger: QuotaLedger | undefined },
+): Promise<void> {
+  const { receivedAtMs, overQuota, ledger } = told;
+  let all = 0;
+  const note = (counts: readonly number[], what: string): void => {
+    for (const events of counts) deps.received.push({ tenantId, what, of: { receivedAtMs, events } });
   };
   const outcomes = await Promise.allSettled(
-    appends.map(async ({ partition, messages }) => {
+    appends.map(async ({ partition, events, encode }) => {
       try {
-        const records = messages.map((message) => ({
-          key: tenant.id,
-          value: deps.codec.encode(message),
-          headers: { [APPEND_ID_HEADER]: message.appendId },
+        const records = encode().map(({ appendId, value }) => ({
+          key: tenantId,
+          value,
+          headers: { [APPEND_ID_HEADER]: appendId },
         }));
         const { baseOffset } = await deps.log.append(TOPICS.events, partition, records);
         deps.own.confirmed(partition, baseOffset, records.length);
-        messages.forEach((message, i) => {
-          ledger?.confirm(partition, baseOffset + i, message.events.length);
+        events.forEach((count, i) => {
+          ledger?.confirm(partition, baseOffset + i, count);
+          all += count;
         });
-        note(messages, LOGGED);
+        note(events, LOGGED);
       } catch (error) {
-        for (const message of messages) ledger?.release(message.events.length);
-        note(messages, UNCERTAIN);
+        for (const count of events) ledger?.release(count);
+        note(events, UNCERTAIN);
         throw error;
       }
     }),
   );
   for (const outcome of outcomes) if (outcome.status === 'rejected') throw outcome.reason;
-  deps.metrics.accepted.inc(created.length);
-  deps.metrics.overQuota.inc(created.filter(({ overQuota }) => overQuota).length);
+  deps.metrics.accepted.inc(all);
+  deps.metrics.overQuota.inc(overQuota);
 }
 
 /** They are not appended after all. */

@@ -107,6 +107,11 @@ export class FirstRecordMemory<Entity> {
     return known !== undefined && this.#rules.isErased?.(projectId, known.entity) ? undefined : known;
   }
 
+  getWhole(projectId: string, id: string): Entity | undefined {
+    const known = this.get(projectId, id);
+    return known !== undefined && this.#rules.isWhole(known.entity) ? known.entity : undefined;
+  }
+
   /** Adds those that are here, whole, to `found` and returns the others. */
   collect(projectId: string, ids: readonly string[], found: Map<string, Entity>): string[] {
     return ids.filter((id) => {

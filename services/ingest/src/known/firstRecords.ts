@@ -50,6 +50,8 @@ export interface FirstRecords<Message, Entity> {
    *   ClickHouse's table was restored and is not what it was yet.
    */
   find(tenantId: string, projectId: string, ids: readonly string[]): Promise<ReadonlyMap<string, Entity>>;
+  /** One of the project that memory has, whole. */
+  get(projectId: string, id: string): Entity | undefined;
   /** Resolves once this process has read what the log has of the tenant now. @throws Unavailable where it lags. */
   caughtUp(tenantId: string): Promise<void>;
   /**
@@ -114,8 +116,7 @@ export async function openFirstRecords<Message, Entity>(
   const decoder = openTailDecoder({ codec, logger, topic });
   const memory = new FirstRecordMemory<Entity>(kind, deps.bounds);
   const partitions = await log.partitionCount(topic);
-  const onProjected = (projected: readonly number[]): void => memory.makeRoom(projected);
-  const restorer = new Restorer({ ...deps, onProjected }, topic);
+  const restorer = new Restorer({ ...deps, onProjected: (ends) => memory.makeRoom(ends) }, topic);
   const tails = await openTails(deps, { kind, decoder, memory, restorer, partitions });
 
   const readUpTo = async (home: number, end: number): Promise<void> => {
@@ -149,6 +150,7 @@ export async function openFirstRecords<Message, Entity>(
       decoder.close();
       return tails.close();
     },
+    get: (projectId, id) => memory.getWhole(projectId, id),
     caughtUp,
     append,
     lacks: (tenantId) => (tenantId === undefined ? lacks() : lacks(partitionOf(tenantId, 0, partitions), 1)),

@@ -32,6 +32,8 @@ export interface Reports {
    * it yet it will do.
    */
   reportsOf(projectId: string, event: AskedEvent, linked?: readonly string[]): readonly string[];
+  /** Whether a report's window is open for events of the session. */
+  hasOpen(projectId: string, sessionId: string): boolean;
   /**
    * False: no event of the project can be linked to anything, so nobody need ask for it. From then on this process
    * knows all that other processes had filed and retracted.
@@ -78,6 +80,7 @@ export async function openReports(
       await first.caughtUp(tenantId);
       return projects.has(projectId) || !wasWhole;
     },
+    hasOpen: (projectId, sessionId) => recent.hasOpen(projectId, sessionId, clock.now()),
     reportsOf: (projectId, event, linked = []) => recent.of(projectId, event, linked, clock.now()),
   };
 }

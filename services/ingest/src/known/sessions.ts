@@ -13,6 +13,7 @@ import { playerNumber } from '../limits/core/switchEvents.ts';
 import { Rejected } from '../rejected.ts';
 import { type IsErased, NOTHING_ERASED } from './core/isErased.ts';
 import { type KnownSession, PackedSessions } from './core/packedSessions.ts';
+import { type RecentSession, RecentSessions } from './core/recentSessions.ts';
 import {
   type FirstRecordKind,
   type FirstRecords,
@@ -32,12 +33,20 @@ export interface Sessions extends Pick<Known, 'find' | 'lacks' | 'failed' | 'clo
    * @throws Unavailable also when that is not known in time; the same again is answered as the first.
    */
   register(session: SessionRegistered): Promise<{ winner: KnownSession; isOwn: boolean }>;
+  /**
+   * One that memory has; of others only `find` tells.
+   * @param words its id's bytes, as four numbers from `at` on; `idOf` makes the text where that is needed
+   */
+  peek(projectId: string, words: Uint32Array, at: number, idOf: () => string): RecentSession | undefined;
+  /** What `peek` remembers may no longer be so. */
+  forgetPeeked(): void;
 }
 
 export async function openSessions(
   deps: FirstRecordsDeps & { store: Store; isErased?: IsErased },
 ): Promise<Sessions> {
   const { isErased = NOTHING_ERASED } = deps;
+  const recent = new RecentSessions();
   const isGone = (projectId: string, { sessionId, registeredAt }: KnownSession): boolean =>
     isErased({ projectId, sessionId, receivedAt: registeredAt });
   const lookUp = coalescedSessionLookup(deps.store);
@@ -57,8 +66,22 @@ export async function openSessions(
       return new Map(left.map((session) => [session.sessionId, session]));
     },
   };
-  const first = await openFirstRecords(deps, kind);
-  return { ...first, register: (session) => first.register(session, knownSession(session)) };
+  const onCut: FirstRecordsDeps['onCut'] = (cut) => {
+    recent.clear();
+    deps.onCut?.(cut);
+  };
+  const first = await openFirstRecords({ ...deps, onCut }, kind);
+  return {
+    ...first,
+    register: (session) => first.register(session, knownSession(session)),
+    peek: (projectId, words, at, idOf) => {
+      const known = recent.find(projectId, words, at);
+      if (known !== undefined) return known;
+      const session = first.get(projectId, idOf());
+      return session && recent.keep(projectId, session, words, at);
+    },
+    forgetPeeked: () => recent.clear(),
+  };
 }
 
 /** For what memory has, of sessions and of reports. */
@@ -82,8 +105,14 @@ export function sessionsLeft(
   sessions: Sessions,
   { erasures, erased }: Pick<Directory, 'erasures' | 'erased'>,
 ): Sessions {
+  let { changes } = erased;
   return {
     ...sessions,
+    peek: (projectId, words, at, idOf) => {
+      if (erased.changes !== changes) sessions.forgetPeeked();
+      changes = erased.changes;
+      return sessions.peek(projectId, words, at, idOf);
+    },
     find: async (tenantId, projectId, ids) => {
       if (erasures.size === 0) return await sessions.find(tenantId, projectId, ids);
       const left = ids.filter((id) => !erased.hasSession(tenantId, projectId, id));

@@ -109,6 +109,7 @@ async function retriedOf(store: Store, projectId: string): Promise<string[]> {
     append: async ({ reportId }) => void ids.push(reportId),
     reportsOf: refuse,
     areThere: refuse,
+    hasOpen: refuse,
     lacks: refuse,
     failed: new Promise<never>(() => {}),
     close: async () => {},

@@ -110,7 +110,7 @@ export async function aReportBench(): Promise<ReportBench> {
         checkAttachment: async () => ({ state: 'missing' }) as const,
         received: [],
         limits: openLimits({ clock, metrics, ingestsOf: () => 1 }),
-        quotas: { ledger: async () => undefined, cut: () => {}, close: async () => {} },
+        quotas: { ledger: async () => undefined },
         own: new OwnAppends(() => {}),
         random: new RandomPool(),
         sessions: sessionsLeft(sessionsOf(sessions), bench.directory),
@@ -133,6 +133,8 @@ function sessionsOf(sessions: readonly SessionRegistered[]): Sessions {
     register: () => Promise.reject(new Error('no session is registered here')),
     failed: new Promise<never>(() => {}),
     lacks: async () => undefined,
+    peek: () => undefined,
+    forgetPeeked: () => {},
     close: async () => {},
   };
 }

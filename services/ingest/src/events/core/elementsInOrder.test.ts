@@ -17,8 +17,17 @@ import { formatMicros, parseOccurredAt } from '../../core/occurredAt.ts';
 import { type AcceptInput, accept, keyedTail, type PlacedDraft, randomBytesFor } from './accept.ts';
 import { type AnsweredEvent, eventArray, eventObject, lenientArray } from './answer.ts';
 import { type Draft, type Elements, isInOrder, problemsOf, readElements, Uuids } from './envelope.ts';
+import { answerOf, recordOf } from './ordinaryBytes.ts';
+import { OrdinaryEvents } from './ordinaryEvents.ts';
 import { scanBody } from './scanBody.ts';
 import type { ScannedElement } from './scanElement.ts';
+
+interface Seen {
+  inOrder: number;
+  wrong: number;
+  /** Requests that take the short way. */
+  ordinary: number;
+}
 
 /** Of 50 bodies each: a million in the tier of faults. */
 const RUNS = { long: 20_000, mutants: 60 }[process.env['QUESTLOG_TEST_RUNS'] ?? ''] ?? 120;
@@ -28,12 +37,25 @@ const SESSION = '7846b5f4-39dd-4381-b200-dbc9f59749ad';
 const KEY = '01a1fe02-7454-7000-a110-3027adf24232';
 const NOW = 1_795_262_987_142;
 
+const PLAIN_TIMES = [
+  '2026-11-21T12:00:00Z',
+  '2024-02-29T23:59:59.999Z',
+  '1970-01-01T00:00:00.000Z',
+  '2254-12-31T23:59:59.120Z',
+];
+
 /** Characters of each length in UTF-8, times at each precision and bound, numbers where a varint takes another byte. */
 const GOOD = {
   sessionId: [SESSION, SESSION, SESSION.toUpperCase()],
   eventType: ['checkpoint', '', 'é🎮', '\u07ff\u0800\uffff\u{10000}\u{10ffff}', 'a "quoted"\\\u0000 one'],
   buildId: [KEY, SESSION],
   occurredAt: [
+    ...[
+      '2026-11-21T12:00:00Z',
+      '2024-02-29T23:59:59.999Z',
+      '1970-01-01T00:00:00.000Z',
+      '2254-12-31T23:59:59Z',
+    ],
     ...['1900-01-01T00:00:00Z', '2299-12-31T23:59:59.999999Z', '1970-01-01', '2026-11-21T12:00Z'],
     ...['1969-12-31T23:59:59.999999Z', '1970-01-01T00:00:00.0000001Z', '2016-12-31T23:59:60Z'],
     // Around what a double holds.
@@ -110,17 +132,33 @@ const element = fc
     ),
   )
   .map((some) => `{${some.filter((one) => one !== null).join(',')}}`);
-const body = fc
-  .array(fc.oneof({ weight: 30, arbitrary: element }, { weight: 1, arbitrary: other }), {
-    minLength: 1,
-    maxLength: 3,
-  })
-  .map((some) => Buffer.from(some.length === 1 ? some.join() : `[${some.join(' , ')}]`, 'latin1'));
+/** Such as games send. */
+const plain = fc
+  .tuple(
+    fc.constantFrom(SESSION, KEY).map((id) => `"sessionId":"${id}"`),
+    written(['checkpoint', '', 'é🎮']).map((type) => `"eventType":${type}`),
+    fc.option(fc.constantFrom(...PLAIN_TIMES).map((time) => `"occurredAt":"${time}"`)),
+    fc.option(members.payload.map((payload) => `"payload":${payload}`)),
+    fc.option(
+      fc.constantFrom(1, 63, 64, 2 ** 32).map((sequence) => `"sequence":${sequence}`),
+      { freq: 1 },
+    ),
+    fc.option(fc.constant(`"buildId":"${KEY}"`), { freq: 1 }),
+  )
+  .map((some) => `{${some.filter((one) => one !== null).join(',')}}`);
+const bodyOf = (one: fc.Arbitrary<string>) =>
+  fc
+    .array(fc.oneof({ weight: 30, arbitrary: one }, { weight: 1, arbitrary: other }), {
+      minLength: 1,
+      maxLength: 3,
+    })
+    .map((some) => Buffer.from(some.length === 1 ? some.join() : `[${some.join(' , ')}]`, 'latin1'));
+const body = fc.oneof(bodyOf(element), bodyOf(plain));
 
 test('what is damaged is judged, recorded and answered as the long way would', {
   timeout: 60_000 + RUNS * 60,
 }, () => {
-  const seen = { inOrder: 0, wrong: 0 };
+  const seen = { inOrder: 0, wrong: 0, ordinary: 0 };
   fc.assert(
     fc.property(body, fc.nat(), (bytes, seed) => {
       const dice = new Dice(seed);
@@ -129,11 +167,11 @@ test('what is damaged is judged, recorded and answered as the long way would', {
     }),
     { numRuns: RUNS },
   );
-  expect(Math.min(seen.inOrder, seen.wrong)).toBeGreaterThan(4 * RUNS);
+  expect(Math.min(seen.inOrder, seen.wrong, seen.ordinary)).toBeGreaterThan(4 * RUNS);
 });
 
 test('so is each document of the corpus, valid or not, in the place of each field', () => {
-  const seen = { inOrder: 0, wrong: 0 };
+  const seen = { inOrder: 0, wrong: 0, ordinary: 0 };
   const dice = new Dice(1);
   for (const { bytes } of [...validJson, ...invalidJson]) {
     const text = bytes.toString('latin1');
@@ -145,13 +183,13 @@ test('so is each document of the corpus, valid or not, in the place of each fiel
 });
 
 test('an element is asked of the schema from the first byte on that is too many', () => {
-  const seen = { inOrder: 0, wrong: 0 };
+  const seen = { inOrder: 0, wrong: 0, ordinary: 0 };
   const short = around('payload', '{"a":""}');
   for (const more of [0, 1]) {
     const filling = 'a'.repeat(256 * 1024 - short.length + more);
     expectAgreement(Buffer.from(short.replace('""', `"${filling}"`)), new Dice(1), seen);
   }
-  expect(seen).toEqual({ inOrder: 1, wrong: 1 });
+  expect(seen).toEqual({ inOrder: 1, wrong: 1, ordinary: 1 });
 });
 
 function around(name: string, text: string): string {
@@ -215,11 +253,15 @@ function isWord(byte = 0): boolean {
   return /[0-9a-z]/i.test(String.fromCharCode(byte));
 }
 
-function expectAgreement(bytes: Buffer, dice: Dice, seen: { inOrder: number; wrong: number }): void {
+function expectAgreement(bytes: Buffer, dice: Dice, seen: Seen): void {
   // Whoever sends other bytes was refused before.
-  const scanned = isUtf8(bytes) ? scanBody(bytes, { maxElements: 500 }) : { ok: false as const };
-  if (!scanned.ok) return;
+  if (!isUtf8(bytes)) return;
+  const scanned = scanBody(bytes, { maxElements: 500 });
   const revision = dice.one(['A', 'B'] as const);
+  if (!scanned.ok) {
+    if (ordinary.read(bytes, revision)) fail('what is no JSON', bytes, revision);
+    return;
+  }
   const uuids = new Uuids();
   scanned.elements.forEach((one, index) => {
     const isGood = problemsOf(one, revision, index).length === 0;
@@ -228,7 +270,56 @@ function expectAgreement(bytes: Buffer, dice: Dice, seen: { inOrder: number; wro
   });
   const read = readElements(bytes, scanned.elements, revision);
   expectSame(read, readTheLongWay(bytes, scanned.elements, revision), bytes);
+  if (!ordinary.read(bytes, revision)) return;
+  if (scanned.unknown.length > 0) fail('an unknown field', bytes, revision);
+  expectSameOrdinary(bytes, read, revision, dice);
+  seen.ordinary += 1;
   expectSameStored(read, revision, dice, bytes);
+}
+
+const ordinary = new OrdinaryEvents();
+
+/** What the short way takes as ordinary, the long one finds in order, records and answers with the same bytes. */
+function expectSameOrdinary(
+  bytes: Buffer,
+  { drafts, problems }: Elements,
+  revision: Revision,
+  dice: Dice,
+): void {
+  if (problems.length > 0 || drafts.length !== ordinary.count) fail('an ordinary request', bytes, revision);
+  const builds = drafts.map(() => dice.one([null, KEY]));
+  const placed: PlacedDraft[] = drafts.map((draft, i) => ({
+    ...draft,
+    buildId: draft.buildId ?? builds[i] ?? null,
+    lane: dice.below(3),
+  }));
+  const random = Buffer.from(Array.from({ length: randomBytesFor(drafts.length) }, () => dice.below(256)));
+  const remaining = dice.below(4);
+  const of = { tenantId: SESSION, projectId: KEY, revision, receivedAt: NOW, random, remaining };
+  const { created, appends } = accept({
+    ...of,
+    drafts: placed,
+    isSplit: false,
+    idempotency: null,
+    partitions: 4,
+  });
+  const lanes = placed.map(({ lane }) => lane);
+  const sessionBuilds = builds.map((build) => (build === null ? null : Buffer.from(build)));
+  const batch = { ...of, body: bytes, found: ordinary, lanes, sessionBuilds };
+  const schemaId = dice.below(2 ** 31);
+  const byLane = Map.groupBy(created, ({ index }) => lanes[index] ?? 0);
+  for (const message of appends.flatMap(({ messages }) => messages)) {
+    const [lane = 0] = [...byLane].find(([, [first]]) => first?.id === message.events[0]?.id) ?? [];
+    const { appendId, events } = message;
+    const record = recordOf(batch, schemaId, { appendId, lane, count: events.length });
+    expectSame(record, eventsAccepted.framed(schemaId, message), bytes);
+  }
+  const answered = created.map((event) => ({
+    ...event,
+    overQuota: revision === 'A' ? event.overQuota : undefined,
+    reportIds: [],
+  }));
+  expectSame(answerOf(batch), eventArray(answered), bytes);
 }
 
 /** By the schema alone. */

@@ -98,7 +98,7 @@ function scanMembers(json: JsonBytes, strings: EnvelopeStrings, i: number, eleme
 }
 
 /** The field whose name, plainly written, stands at `i` with its quotes; a name that is not one is validated later. */
-function fieldAt(json: JsonBytes, i: number): number {
+export function fieldAt(json: JsonBytes, i: number): number {
   switch (json.at(i + 1)) {
     case LOWER_S:
       if (stands(json, i, SESSION_ID_NAME)) return SESSION_ID;
@@ -322,13 +322,13 @@ const NOTHING: KnownString = { start: 0, quoteAt: 0, text: '' };
 
 /** Fields are numbers here, places in this list. */
 const ENVELOPE = ['sessionId', 'buildId', 'eventType', 'occurredAt', 'payload', 'sequence'] as const;
-const NO_FIELD = -1;
-const SESSION_ID = 0;
-const BUILD_ID = 1;
-const EVENT_TYPE = 2;
-const OCCURRED_AT = 3;
-const PAYLOAD = 4;
-const SEQUENCE = 5;
+export const NO_FIELD = -1;
+export const SESSION_ID = 0;
+export const BUILD_ID = 1;
+export const EVENT_TYPE = 2;
+export const OCCURRED_AT = 3;
+export const PAYLOAD = 4;
+export const SEQUENCE = 5;
 
 const SESSION_ID_NAME = Buffer.from('"sessionId"');
 const BUILD_ID_NAME = Buffer.from('"buildId"');
@@ -336,7 +336,8 @@ const EVENT_TYPE_NAME = Buffer.from('"eventType"');
 const OCCURRED_AT_NAME = Buffer.from('"occurredAt"');
 const PAYLOAD_NAME = Buffer.from('"payload"');
 const SEQUENCE_NAME = Buffer.from('"sequence"');
-const NAME_LENGTHS = ENVELOPE.map((name) => name.length + 2);
+/** Of each field's name with its quotes. */
+export const NAME_LENGTHS = ENVELOPE.map((name) => name.length + 2);
 
 const QUOTE = 0x22;
 const COMMA = 0x2c;

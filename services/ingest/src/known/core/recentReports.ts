@@ -78,6 +78,11 @@ export class RecentReports {
     if (this.#retracted.size > this.#maxRetracted && oldest !== undefined) this.#retracted.delete(oldest);
   }
 
+  /** Whether any event of the session may be in one. */
+  hasOpen(projectId: string, sessionId: string, nowMs: number): boolean {
+    return this.#bySession.at(projectId, sessionId, nowMs).length > 0;
+  }
+
   /** @param linked the reports that the event is linked to as far as ClickHouse has it. @returns sorted, each once. */
   of(
     projectId: string,

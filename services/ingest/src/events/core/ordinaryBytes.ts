@@ -1,0 +1,159 @@
+/**
+ * Writes the records and the answer of an ordinary request from the bytes of its body: those that `accept.ts`,
+ * `eventsAccepted.ts` and `answer.ts` make of the same events, one object each. Pure.
+ */
+import { ByteWriter } from '@questlog/schemas/byteWriter';
+import type { EventsAccepted } from '@questlog/schemas/topics/eventsAccepted';
+import { beginRecord, endRecord, NULL, VALUE, writeLong } from '@questlog/schemas/topics/eventsAccepted';
+import { idHead } from '@questlog/schemas/uuid';
+import { formatMicros } from '../../core/occurredAt.ts';
+import { ABSENT, type OrdinaryEvents, UUID_LENGTH } from './ordinaryEvents.ts';
+
+/** Events that are in order and have a place. Lists go by an event's place in the request. */
+export interface OrdinaryBatch
+  extends Pick<EventsAccepted, 'tenantId' | 'projectId' | 'receivedAt' | 'revision'> {
+  readonly body: Buffer;
+  readonly found: OrdinaryEvents;
+  readonly lanes: ArrayLike<number>;
+  /** The text of the build of the event's session, where it has one. */
+  readonly sessionBuilds: readonly (Buffer | null)[];
+  /** How many of them, the first ones, are within the tenant's quota. */
+  readonly remaining: number;
+  /** 8 bytes an event, for its id. */
+  readonly random: Buffer;
+}
+
+export interface OrdinaryRecord {
+  readonly appendId: string;
+  readonly lane: number;
+  readonly count: number;
+}
+
+/** Of the events of one lane. */
+export function recordOf(
+  batch: OrdinaryBatch,
+  schemaId: number,
+  { appendId, lane, count }: OrdinaryRecord,
+): Buffer {
+  const { body, found, lanes, sessionBuilds, remaining, random, tenantId, projectId, receivedAt, revision } =
+    batch;
+  const head = { appendId, tenantId, projectId, receivedAt, revision, idempotency: null, count };
+  const out = beginRecord(schemaId, head, found.bytes);
+  const idBegin = Buffer.from(idHead(receivedAt, lane));
+  for (let event = 0; event < found.count; event++) {
+    if (lanes[event] !== lane) continue;
+    writeLong(out, UUID_LENGTH);
+    writeId(out, idBegin, random, event);
+    writeUuid(out, body, found.sessionAt[event] ?? ABSENT);
+    const buildAt = found.buildAt[event] ?? ABSENT;
+    const build = sessionBuilds[event] ?? null;
+    if (buildAt === ABSENT && build !== null) writeUuid(out, build, 0);
+    else writeUuid(out, body, buildAt);
+    writePart(out, body, found.typeAt[event] ?? 0, found.typeEnd[event] ?? 0);
+    writeLong(out, found.timeAt[event] === ABSENT ? receivedAt * 1000 : (found.micros[event] ?? 0));
+    const payloadAt = found.payloadAt[event] ?? ABSENT;
+    if (payloadAt === ABSENT) writePart(out, NO_PAYLOAD, 0, NO_PAYLOAD.length);
+    else writePart(out, body, payloadAt, found.payloadEnd[event] ?? 0);
+    out.uint8(event < remaining ? 0 : 1);
+    const sequence = found.sequence[event] ?? 0;
+    writeLong(out, sequence === 0 ? NULL : VALUE);
+    if (sequence !== 0) writeLong(out, sequence);
+    // It is of no sample.
+    writeLong(out, NULL);
+  }
+  return endRecord(out);
+}
+
+function writeUuid(out: ByteWriter, from: Buffer, at: number): void {
+  writeLong(out, at === ABSENT ? NULL : VALUE);
+  if (at !== ABSENT) writePart(out, from, at, at + UUID_LENGTH);
+}
+
+function writePart(out: ByteWriter, from: Buffer, start: number, end: number): void {
+  writeLong(out, end - start);
+  out.part(from, start, end);
+}
+
+/** As `idTail` has it. */
+function writeId(out: ByteWriter, begin: Buffer, random: Buffer, event: number): void {
+  const at = event * 8;
+  out.bytes(begin);
+  out.hexByte(((random[at] ?? 0) & 0x3f) | 0x80);
+  out.hexByte(random[at + 1] ?? 0);
+  out.uint8(HYPHEN);
+  for (let i = at + 2; i < at + 8; i++) out.hexByte(random[i] ?? 0);
+}
+
+/** The array of the created events, none of which is in a report yet. */
+export function answerOf(batch: OrdinaryBatch): Buffer {
+  const { body, found, lanes, sessionBuilds, remaining, random, receivedAt, revision } = batch;
+  const out = new ByteWriter(2 + found.count * ANSWER_BYTES + found.bytes);
+  const received = Buffer.from(formatMicros(BigInt(receivedAt) * 1000n));
+  let [lane, idBegin] = [NO_LANE, NO_PAYLOAD];
+  for (let event = 0; event < found.count; event++) {
+    if (lanes[event] !== lane) {
+      lane = lanes[event] ?? 0;
+      idBegin = Buffer.from(idHead(receivedAt, lane));
+    }
+    out.bytes(event === 0 ? FIRST : NEXT);
+    writeId(out, idBegin, random, event);
+    out.bytes(SESSION);
+    quoteUuid(out, body, found.sessionAt[event] ?? ABSENT);
+    out.bytes(BUILD);
+    const buildAt = found.buildAt[event] ?? ABSENT;
+    const build = sessionBuilds[event] ?? null;
+    if (buildAt === ABSENT && build !== null) quoteUuid(out, build, 0);
+    else quoteUuid(out, body, buildAt);
+    out.bytes(TYPE);
+    out.part(body, found.typeAt[event] ?? 0, found.typeEnd[event] ?? 0);
+    out.bytes(TIME);
+    const timeAt = found.timeAt[event] ?? ABSENT;
+    if (timeAt === ABSENT) out.bytes(received);
+    else if (found.hasMillis[event] === 1) out.part(body, timeAt, timeAt + 24);
+    else {
+      out.part(body, timeAt, timeAt + 19);
+      out.bytes(NO_MILLIS);
+    }
+    out.uint8(QUOTE);
+    const sequence = found.sequence[event] ?? 0;
+    if (sequence !== 0) out.text(`,"sequence":${sequence}`);
+    out.bytes(PAYLOAD);
+    const payloadAt = found.payloadAt[event] ?? ABSENT;
+    if (payloadAt === ABSENT) out.bytes(NO_PAYLOAD);
+    else out.part(body, payloadAt, found.payloadEnd[event] ?? 0);
+    if (revision === 'B') out.bytes(END_B);
+    else out.bytes(event < remaining ? END_WITHIN : END_OVER);
+  }
+  out.uint8(CLOSE_ARRAY);
+  return out.written();
+}
+
+function quoteUuid(out: ByteWriter, from: Buffer, at: number): void {
+  if (at === ABSENT) {
+    out.bytes(NOTHING);
+    return;
+  }
+  out.uint8(QUOTE);
+  out.part(from, at, at + UUID_LENGTH);
+  out.uint8(QUOTE);
+}
+
+const NO_LANE = -1;
+const QUOTE = 0x22;
+const HYPHEN = 0x2d;
+const CLOSE_ARRAY = 0x5d;
+/** All fields but type and payload, with their names, at their longest. */
+const ANSWER_BYTES = 330;
+const FIRST = Buffer.from('[{"id":"');
+const NEXT = Buffer.from(',{"id":"');
+const SESSION = Buffer.from('","sessionId":');
+const BUILD = Buffer.from(',"buildId":');
+const TYPE = Buffer.from(',"eventType":"');
+const TIME = Buffer.from('","occurredAt":"');
+const NO_MILLIS = Buffer.from('.000Z');
+const PAYLOAD = Buffer.from(',"payload":');
+const NO_PAYLOAD = Buffer.from('{}');
+const NOTHING = Buffer.from('null');
+const END_B = Buffer.from(',"reportIds":[]}');
+const END_WITHIN = Buffer.from(',"reportIds":[],"overQuota":false}');
+const END_OVER = Buffer.from(',"reportIds":[],"overQuota":true}');

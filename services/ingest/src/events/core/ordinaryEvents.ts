@@ -1,0 +1,256 @@
+/**
+ * Reads the ordinary request from the bytes of its body into flat lists of numbers: one event or an array of them, each with
+ * plainly written fields that are in order. Of anything else it says that it is not ordinary, and nothing more: what is wrong
+ * with a request, or only rare, is for `scanBody.ts` and `envelope.ts` to say. No object is made of an event.
+ */
+import { BATCH_CAP, LIMITS } from '@questlog/schemas/http/event';
+import type { Revision } from '@questlog/schemas/topics/eventsAccepted';
+import { daysInMonth, daysSince1970 } from '../../core/occurredAt.ts';
+import { FAILED, JsonBytes, MAX_DEPTH } from '../../core/scanValue.ts';
+import {
+  BUILD_ID,
+  EVENT_TYPE,
+  fieldAt,
+  NAME_LENGTHS,
+  NO_FIELD,
+  OCCURRED_AT,
+  PAYLOAD,
+  SEQUENCE,
+  SESSION_ID,
+} from './scanElement.ts';
+
+/** Where something stands that an event does not have. */
+export const ABSENT = -1;
+
+export class OrdinaryEvents {
+  count = 0;
+  /** Of the body, its first byte: of the session's and the build's 36 characters, and of the time's 19 or 23 before its `Z`. */
+  readonly sessionAt = new Int32Array(MAX_EVENTS);
+  readonly buildAt = new Int32Array(MAX_EVENTS);
+  readonly timeAt = new Int32Array(MAX_EVENTS);
+  readonly typeAt = new Int32Array(MAX_EVENTS);
+  readonly typeEnd = new Int32Array(MAX_EVENTS);
+  readonly payloadAt = new Int32Array(MAX_EVENTS);
+  readonly payloadEnd = new Int32Array(MAX_EVENTS);
+  /** Microseconds since the epoch. */
+  readonly micros = new Float64Array(MAX_EVENTS);
+  /** Whether the time has three decimals, as it is answered. */
+  readonly hasMillis = new Uint8Array(MAX_EVENTS);
+  /** 0: there is none. */
+  readonly sequence = new Float64Array(MAX_EVENTS);
+  /** The session's 16 bytes as four numbers. */
+  readonly sessionWords = new Uint32Array(4 * MAX_EVENTS);
+  /** Of all types and payloads together. */
+  bytes = 0;
+
+  /** @param body valid UTF-8. @returns whether it is ordinary; what is kept of it means nothing otherwise. */
+  read(body: Buffer, revision: Revision): boolean {
+    this.count = 0;
+    this.bytes = 0;
+    const json = new JsonBytes(body);
+    let i = json.skipSpace(0);
+    i = json.at(i) === OPEN_ARRAY ? this.#array(json, i, revision) : this.#element(json, i, revision);
+    return i !== FAILED && json.skipSpace(i) === json.end;
+  }
+
+  #array(json: JsonBytes, i: number, revision: Revision): number {
+    for (;;) {
+      if (this.count === BATCH_CAP[revision]) return FAILED;
+      i = this.#element(json, json.skipSpace(i + 1), revision);
+      if (i === FAILED) return FAILED;
+      i = json.skipSpace(i);
+      if (json.at(i) === CLOSE_ARRAY) return i + 1;
+      if (json.at(i) !== COMMA) return FAILED;
+    }
+  }
+
+  #element(json: JsonBytes, start: number, revision: Revision): number {
+    if (json.at(start) !== OPEN_OBJECT) return FAILED;
+    const event = this.count;
+    this.#clear(event);
+    let seen = 0;
+    let i = start;
+    for (;;) {
+      i = json.skipSpace(i + 1);
+      const field = fieldAt(json, i);
+      const bit = 1 << field;
+      if (field === NO_FIELD || (seen & bit) !== 0) return FAILED;
+      seen |= bit;
+      i = json.skipColon(i + (NAME_LENGTHS[field] ?? 0));
+      if (i === FAILED) return FAILED;
+      i = this.#value(json, i, event, field);
+      if (i === FAILED) return FAILED;
+      i = json.skipSpace(i);
+      if (json.at(i) === CLOSE_OBJECT) break;
+      if (json.at(i) !== COMMA) return FAILED;
+    }
+    i += 1;
+    const needed = revision === 'A' ? (1 << EVENT_TYPE) | (1 << SESSION_ID) : 1 << EVENT_TYPE;
+    if ((seen & needed) !== needed || i - start > LIMITS.maxEventBytes) return FAILED;
+    this.count += 1;
+    return i;
+  }
+
+  #clear(event: number): void {
+    this.sessionAt[event] = ABSENT;
+    this.buildAt[event] = ABSENT;
+    this.timeAt[event] = ABSENT;
+    this.payloadAt[event] = ABSENT;
+    this.payloadEnd[event] = ABSENT;
+    this.sequence[event] = 0;
+  }
+
+  #value(json: JsonBytes, i: number, event: number, field: number): number {
+    if (field === PAYLOAD) return this.#payload(json, i, event);
+    if (field === SEQUENCE) return this.#sequence(json, i, event);
+    if (json.at(i) !== QUOTE) return FAILED;
+    switch (field) {
+      case SESSION_ID:
+        this.sessionAt[event] = i + 1;
+        return readUuid(json, i + 1, this.sessionWords, event * 4);
+      case BUILD_ID:
+        this.buildAt[event] = i + 1;
+        return readUuid(json, i + 1, UNUSED_WORDS, 0);
+      case EVENT_TYPE:
+        return this.#type(json, i + 1, event);
+      case OCCURRED_AT:
+        return this.#time(json, i + 1, event);
+      default:
+        return FAILED;
+    }
+  }
+
+  #payload(json: JsonBytes, i: number, event: number): number {
+    if (json.at(i) !== OPEN_OBJECT) return FAILED;
+    const end = json.skipValue(i);
+    if (end === FAILED || json.depth > MAX_DEPTH) return FAILED;
+    this.payloadAt[event] = i;
+    this.payloadEnd[event] = end;
+    this.bytes += end - i;
+    return end;
+  }
+
+  /** A number without fraction, exponent and sign, and so short that it is exact. */
+  #sequence(json: JsonBytes, i: number, event: number): number {
+    let value = 0;
+    const start = i;
+    for (let byte = json.at(i); byte >= ZERO && byte <= NINE; byte = json.at(++i)) {
+      value = value * 10 + byte - ZERO;
+    }
+    const digits = i - start;
+    if (digits === 0 || digits > MAX_DIGITS || json.at(start) === ZERO) return FAILED;
+    this.sequence[event] = value;
+    // What is behind it must end the member: `1e3` does not.
+    return i;
+  }
+
+  /** Without escapes, so that the answer has the same bytes. */
+  #type(json: JsonBytes, start: number, event: number): number {
+    let i = start;
+    for (let byte = json.at(i); byte !== QUOTE; byte = json.at(++i)) {
+      if (byte < SPACE || byte === BACKSLASH) return FAILED;
+    }
+    this.typeAt[event] = start;
+    this.typeEnd[event] = i;
+    this.bytes += i - start;
+    return i + 1;
+  }
+
+  /** `2026-11-21T12:00:00Z`, or with three decimals, from 1970 on and as long as microseconds are exact in a double. */
+  #time(json: JsonBytes, i: number, event: number): number {
+    const { body, end } = json;
+    if (end - i <= SHORT_TIME) return FAILED;
+    const hasMillis = body[i + 19] === DOT;
+    const timeEnd = i + (hasMillis ? LONG_TIME : SHORT_TIME);
+    if (timeEnd >= end || body[timeEnd - 1] !== UPPER_Z || body[timeEnd] !== QUOTE) return FAILED;
+    if (body[i + 4] !== MINUS || body[i + 7] !== MINUS || body[i + 10] !== UPPER_T) return FAILED;
+    if (body[i + 13] !== COLON || body[i + 16] !== COLON) return FAILED;
+    const year = twoDigits(body, i) * 100 + twoDigits(body, i + 2);
+    const month = twoDigits(body, i + 5);
+    const day = twoDigits(body, i + 8);
+    if (!(year >= 1970 && year < 2255 && month >= 1 && month <= 12)) return FAILED;
+    if (!(day >= 1 && day <= daysInMonth(year, month))) return FAILED;
+    const hour = twoDigits(body, i + 11);
+    const minute = twoDigits(body, i + 14);
+    const second = twoDigits(body, i + 17);
+    if (!(hour >= 0 && hour < 24 && minute >= 0 && minute < 60 && second >= 0 && second < 60)) return FAILED;
+    const millis = hasMillis ? twoDigits(body, i + 20) * 10 + digitAt(body, i + 22) : 0;
+    if (millis < 0) return FAILED;
+    const seconds = daysSince1970(year, month, day) * 86_400 + (hour * 60 + minute) * 60 + second;
+    this.timeAt[event] = i;
+    this.hasMillis[event] = hasMillis ? 1 : 0;
+    this.micros[event] = (seconds * 1000 + millis) * 1000;
+    return timeEnd + 1;
+  }
+}
+
+/** Of a canonical UUID to behind its closing quote. */
+function readUuid({ body, end }: JsonBytes, i: number, words: Uint32Array, at: number): number {
+  if (end - i <= UUID_LENGTH || body[i + UUID_LENGTH] !== QUOTE) return FAILED;
+  if (body[i + 8] !== MINUS || body[i + 13] !== MINUS || body[i + 18] !== MINUS || body[i + 23] !== MINUS)
+    return FAILED;
+  const a = fourDigits(body, i);
+  const b = fourDigits(body, i + 4);
+  const c = fourDigits(body, i + 9);
+  const d = fourDigits(body, i + 14);
+  const e = fourDigits(body, i + 19);
+  const f = fourDigits(body, i + 24);
+  const g = fourDigits(body, i + 28);
+  const h = fourDigits(body, i + 32);
+  if ((a | b | c | d | e | f | g | h) < 0) return FAILED;
+  words[at] = (a << 16) | b;
+  words[at + 1] = (c << 16) | d;
+  words[at + 2] = (e << 16) | f;
+  words[at + 3] = (g << 16) | h;
+  return i + UUID_LENGTH + 1;
+}
+
+/** Of the base 16, in small letters; below 0 where one is none. */
+function fourDigits(body: Buffer, i: number): number {
+  return (
+    ((HEX[body[i] ?? 0] ?? -1) << 12) |
+    ((HEX[body[i + 1] ?? 0] ?? -1) << 8) |
+    ((HEX[body[i + 2] ?? 0] ?? -1) << 4) |
+    (HEX[body[i + 3] ?? 0] ?? -1)
+  );
+}
+
+/** Below 0 where one is none. */
+function twoDigits(body: Buffer, i: number): number {
+  return digitAt(body, i) * 10 + digitAt(body, i + 1);
+}
+
+function digitAt(body: Buffer, i: number): number {
+  const digit = (body[i] ?? 0) - ZERO;
+  return digit >= 0 && digit <= 9 ? digit : NO_DIGIT;
+}
+
+export const MAX_EVENTS = Math.max(BATCH_CAP.A, BATCH_CAP.B);
+const UNUSED_WORDS = new Uint32Array(4);
+export const UUID_LENGTH = 36;
+const SHORT_TIME = 20;
+const LONG_TIME = 24;
+/** Fewer than a double holds exactly. */
+const MAX_DIGITS = 15;
+/** So far below 0 that no digits beside it lift it. */
+const NO_DIGIT = -100_000;
+
+const SPACE = 0x20;
+const QUOTE = 0x22;
+const COMMA = 0x2c;
+const MINUS = 0x2d;
+const DOT = 0x2e;
+const ZERO = 0x30;
+const NINE = 0x39;
+const COLON = 0x3a;
+const UPPER_T = 0x54;
+const UPPER_Z = 0x5a;
+const OPEN_ARRAY = 0x5b;
+const BACKSLASH = 0x5c;
+const CLOSE_ARRAY = 0x5d;
+const OPEN_OBJECT = 0x7b;
+const CLOSE_OBJECT = 0x7d;
+
+const HEX = Int8Array.from({ length: 256 }, (_, byte) =>
+  '0123456789abcdef'.indexOf(String.fromCharCode(byte)),
+);

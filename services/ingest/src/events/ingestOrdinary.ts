@@ -1,0 +1,115 @@
+/**
+ * POST /v1/ingest/events for the ordinary request, in one pass from the bytes of its body to those of its record and its answer:
+ * each event in order and its session in memory, no key, no switch, and no report that waits for such events. Everything else,
+ * and all that is wrong, goes the way of `ingestEvents.ts`, which comes to the same record and the same answer.
+ */
+import { isHeldBack, type Principal } from '@questlog/runtime/directory/directory';
+import { laneOfSession, partitionOf } from '@questlog/schemas/partition';
+import { uuidV8 } from '@questlog/schemas/uuid';
+import { randomBytesFor } from './core/accept.ts';
+import { answerOf, type OrdinaryBatch, recordOf } from './core/ordinaryBytes.ts';
+import { ABSENT, MAX_EVENTS, OrdinaryEvents, UUID_LENGTH } from './core/ordinaryEvents.ts';
+import type { IngestAnswer, IngestDeps, IngestRequest } from './ingestEvents.ts';
+import { monthOf } from './quotas.ts';
+import { appendRecords, type EncodedRecord } from './storeEvents.ts';
+
+/** Its lists are filled and read between two awaits, by one request at a time. */
+export class OrdinaryIngest {
+  readonly #schemaId: number;
+  readonly #found = new OrdinaryEvents();
+  readonly #lanes = new Uint16Array(MAX_EVENTS);
+  readonly #sessionBuilds: (Buffer | null)[] = Array.from({ length: MAX_EVENTS }, () => null);
+
+  /** @param schemaId of the records */
+  constructor(schemaId: number) {
+    this.#schemaId = schemaId;
+  }
+
+  /**
+   * @returns undefined where it is not ordinary: then nothing was done.
+   * @throws Rejected where its project sends too fast; what the promise rejects with is the log's.
+   */
+  take(deps: IngestDeps, request: IngestRequest): Promise<IngestAnswer> | undefined {
+    const { principal, body, idempotencyKey, isLenient } = request;
+    const { tenant, project, revision, buildIds } = principal;
+    const hasSwitches =
+      project.switches !== undefined && project.switches !== null && project.switches.length > 0;
+    if (idempotencyKey !== undefined || isLenient || buildIds !== undefined || hasSwitches) return undefined;
+    const found = this.#found;
+    if (!found.read(body, revision)) return undefined;
+    const receivedAt = deps.clock.now();
+    const ledger = deps.quotas.opened(tenant, monthOf(receivedAt));
+    const counts = ledger === 'unopened' ? undefined : this.#place(deps, principal, body);
+    if (ledger === 'unopened' || counts === undefined) return undefined;
+
+    const { count } = found;
+    const tooFast = isHeldBack(principal)
+      ? deps.limits.takeEvents(principal, count, count).refusal
+      : undefined;
+    if (tooFast !== undefined) throw tooFast;
+    const used = ledger?.reserve(count) ?? 0;
+    const remaining = (tenant.monthlySoftQuota ?? Number.POSITIVE_INFINITY) - used;
+    const random = deps.random.take(randomBytesFor(count));
+    const batch: OrdinaryBatch = {
+      ...{ tenantId: tenant.id, projectId: project.id, receivedAt, revision },
+      ...{ body, found, lanes: this.#lanes, sessionBuilds: this.#sessionBuilds, remaining, random },
+    };
+    const answer = answerOf(batch);
+    const told = {
+      receivedAtMs: receivedAt,
+      overQuota: Math.min(count, Math.max(0, count - remaining)),
+      ledger,
+    };
+    const appended = appendRecords(deps, tenant.id, this.#appends(batch, counts, deps.partitions), told);
+    return appended.then(() => created(answer, receivedAt, count));
+  }
+
+  /** @returns how many events go to each lane; undefined where only a look-up tells, or a report is to be told. */
+  #place(
+    { sessions, reports }: IngestDeps,
+    principal: Principal,
+    body: Buffer,
+  ): Map<number, number> | undefined {
+    const { tenant, project } = principal;
+    const { count, sessionAt, sessionWords } = this.#found;
+    const counts = new Map<number, number>();
+    let own: number | undefined;
+    for (let event = 0; event < count; event++) {
+      const at = sessionAt[event] ?? ABSENT;
+      let lane: number;
+      if (at === ABSENT) {
+        own ??= laneOfSession(crypto.randomUUID(), tenant.spread);
+        lane = own;
+        this.#sessionBuilds[event] = null;
+      } else {
+        const idOf = (): string => body.toString('latin1', at, at + UUID_LENGTH);
+        const session = sessions.peek(project.id, sessionWords, event * 4, idOf);
+        if (session === undefined || reports.hasOpen(project.id, session.sessionId)) return undefined;
+        lane = session.lane;
+        this.#sessionBuilds[event] = session.build;
+      }
+      this.#lanes[event] = lane;
+      counts.set(lane, (counts.get(lane) ?? 0) + 1);
+    }
+    return counts;
+  }
+
+  #appends(batch: OrdinaryBatch, counts: ReadonlyMap<number, number>, partitions: number) {
+    const lanes = [...counts].map(([lane, count], position) => {
+      const at = batch.found.count * 8 + position * 16;
+      const appendId = uuidV8(batch.random.subarray(at, at + 16));
+      return { lane, count, appendId, partition: partitionOf(batch.tenantId, lane, partitions) };
+    });
+    return [...Map.groupBy(lanes, ({ partition }) => partition)].map(([partition, records]) => ({
+      partition,
+      events: records.map(({ count }) => count),
+      encode: (): EncodedRecord[] =>
+        records.map((one) => ({ appendId: one.appendId, value: recordOf(batch, this.#schemaId, one) })),
+    }));
+  }
+}
+
+function created(body: Buffer, receivedAtMs: number, events: number): IngestAnswer {
+  const accepted = { receivedAtMs, events, sampled: 0 };
+  return { status: 201, isReplay: false, body, accepted, ignored: [], refused: [] };
+}

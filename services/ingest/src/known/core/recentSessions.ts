@@ -1,0 +1,57 @@
+/** Sessions that were asked for lately, found by the 16 bytes of their ids: no text is made of these. Pure. */
+import type { KnownSession } from './packedSessions.ts';
+
+/** What events ask of their session. */
+export interface RecentSession {
+  readonly projectId: string;
+  readonly sessionId: string;
+  readonly lane: number;
+  /** The text of its id. */
+  readonly build: Buffer | null;
+}
+
+/** Some 300 bytes each. One takes the place of another: who chooses ids that share one has them looked up each time. */
+const SLOTS = 16_384;
+
+export class RecentSessions {
+  readonly #words = new Uint32Array(SLOTS * 4);
+  readonly #sessions: (RecentSession | undefined)[] = Array.from({ length: SLOTS });
+
+  /** @param words the id's bytes, as four numbers from `at` on. */
+  find(projectId: string, words: Uint32Array, at: number): RecentSession | undefined {
+    const slot = slotOf(words, at);
+    const known = this.#sessions[slot];
+    if (known === undefined || known.projectId !== projectId) return undefined;
+    const own = this.#words;
+    const k = slot * 4;
+    const isIt =
+      own[k] === words[at] &&
+      own[k + 1] === words[at + 1] &&
+      own[k + 2] === words[at + 2] &&
+      own[k + 3] === words[at + 3];
+    return isIt ? known : undefined;
+  }
+
+  keep(
+    projectId: string,
+    { sessionId, lane, buildId }: KnownSession,
+    words: Uint32Array,
+    at: number,
+  ): RecentSession {
+    const slot = slotOf(words, at);
+    const build = buildId === null ? null : Buffer.from(buildId);
+    const session = { projectId, sessionId, lane, build };
+    this.#sessions[slot] = session;
+    for (let word = 0; word < 4; word++) this.#words[slot * 4 + word] = words[at + word] ?? 0;
+    return session;
+  }
+
+  clear(): void {
+    this.#sessions.fill(undefined);
+  }
+}
+
+/** The last bits of an id are random in each version of UUID that clients make. */
+function slotOf(words: Uint32Array, at: number): number {
+  return ((words[at + 3] ?? 0) ^ (words[at] ?? 0)) & (SLOTS - 1);
+}
