@@ -175,7 +175,7 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
     name: 'quota reservation kept',
     lost: 'after an outage of the log a tenant’s events are flagged too early',
     file: STORE_EVENTS,
-    text: 'for (const message of messages) ledger?.release(message.events.length);',
+    text: 'for (const count of events) ledger?.release(count);',
     by: '',
     tests: [STORE_EVENTS_TEST],
   },

@@ -19,13 +19,11 @@ import { type Placed, type PlacedDraft, placeDrafts, sessionsOf } from './core/a
 import { type AnsweredEvent, eventArray, lenientArray } from './core/answer.ts';
 import { type Draft, type Elements, readElements } from './core/envelope.ts';
 import { scanRequest, verdictOn } from './core/scanBody.ts';
-import type { OrdinaryIngest } from './ingestOrdinary.ts';
-import type { Quotas } from './quotas.ts';
+import type { OrdinaryDeps, OrdinaryIngest } from './ingestOrdinary.ts';
 import type { Replays, StoredElement } from './replays.ts';
-import { appendEvents, decideEvents, type StoreEventsDeps } from './storeEvents.ts';
+import { appendEvents, decideEvents } from './storeEvents.ts';
 
-export interface IngestDeps extends StoreEventsDeps {
-  readonly quotas: Pick<Quotas, 'ledger' | 'opened'>;
+export interface IngestDeps extends OrdinaryDeps {
   readonly store: Store;
   readonly sessions: Sessions;
   readonly reports: Reports;
@@ -63,7 +61,9 @@ export interface IngestAnswer {
 
 /** @throws Rejected for what the game must change, Unavailable for what it may send again. */
 export async function ingest(deps: IngestDeps, request: IngestRequest): Promise<IngestAnswer> {
-  return await (deps.ordinary.take(deps, request) ?? ingestAny(deps, request));
+  const ordinary = deps.ordinary.take(deps, request);
+  if (ordinary === undefined) return await ingestAny(deps, request);
+  return { status: 201, isReplay: false, ...(await ordinary), ignored: [], refused: [] };
 }
 
 /** Also what is wrong with a request is found here. */

@@ -4,14 +4,38 @@
  * and all that is wrong, goes the way of `ingestEvents.ts`, which comes to the same record and the same answer.
  */
 import { isHeldBack, type Principal } from '@questlog/runtime/directory/directory';
+import type { Clock } from '@questlog/runtime/process/clock';
 import { laneOfSession, partitionOf } from '@questlog/schemas/partition';
 import { uuidV8 } from '@questlog/schemas/uuid';
+import type { Reports } from '../known/reports.ts';
+import type { Sessions } from '../known/sessions.ts';
+import type { AcceptedEvents } from '../ledger/received.ts';
 import { randomBytesFor } from './core/accept.ts';
 import { answerOf, type OrdinaryBatch, recordOf } from './core/ordinaryBytes.ts';
 import { ABSENT, MAX_EVENTS, OrdinaryEvents, UUID_LENGTH } from './core/ordinaryEvents.ts';
-import type { IngestAnswer, IngestDeps, IngestRequest } from './ingestEvents.ts';
-import { monthOf } from './quotas.ts';
-import { appendRecords, type EncodedRecord } from './storeEvents.ts';
+import { monthOf, type Quotas } from './quotas.ts';
+import { appendRecords, type EncodedRecord, type StoreEventsDeps } from './storeEvents.ts';
+
+export interface OrdinaryDeps extends StoreEventsDeps {
+  readonly quotas: Pick<Quotas, 'ledger' | 'opened'>;
+  readonly sessions: Pick<Sessions, 'peek'>;
+  readonly reports: Pick<Reports, 'hasOpen'>;
+  readonly clock: Clock;
+}
+
+export interface OrdinaryRequest {
+  readonly principal: Principal;
+  /** Valid UTF-8. */
+  readonly body: Buffer;
+  readonly idempotencyKey: string | undefined;
+  readonly isLenient: boolean;
+}
+
+/** What was stored. */
+export interface OrdinaryAnswer {
+  readonly body: Buffer;
+  readonly accepted: AcceptedEvents;
+}
 
 /** Its lists are filled and read between two awaits, by one request at a time. */
 export class OrdinaryIngest {
@@ -29,7 +53,7 @@ export class OrdinaryIngest {
    * @returns undefined where it is not ordinary: then nothing was done.
    * @throws Rejected where its project sends too fast; what the promise rejects with is the log's.
    */
-  take(deps: IngestDeps, request: IngestRequest): Promise<IngestAnswer> | undefined {
+  take(deps: OrdinaryDeps, request: OrdinaryRequest): Promise<OrdinaryAnswer> | undefined {
     const { principal, body, idempotencyKey, isLenient } = request;
     const { tenant, project, revision, buildIds } = principal;
     const hasSwitches =
@@ -61,12 +85,15 @@ export class OrdinaryIngest {
       ledger,
     };
     const appended = appendRecords(deps, tenant.id, this.#appends(batch, counts, deps.partitions), told);
-    return appended.then(() => created(answer, receivedAt, count));
+    return appended.then(() => ({
+      body: answer,
+      accepted: { receivedAtMs: receivedAt, events: count, sampled: 0 },
+    }));
   }
 
   /** @returns how many events go to each lane; undefined where only a look-up tells, or a report is to be told. */
   #place(
-    { sessions, reports }: IngestDeps,
+    { sessions, reports }: OrdinaryDeps,
     principal: Principal,
     body: Buffer,
   ): Map<number, number> | undefined {
@@ -107,9 +134,4 @@ export class OrdinaryIngest {
         records.map((one) => ({ appendId: one.appendId, value: recordOf(batch, this.#schemaId, one) })),
     }));
   }
-}
-
-function created(body: Buffer, receivedAtMs: number, events: number): IngestAnswer {
-  const accepted = { receivedAtMs, events, sampled: 0 };
-  return { status: 201, isReplay: false, body, accepted, ignored: [], refused: [] };
 }

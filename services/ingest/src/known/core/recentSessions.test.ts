@@ -1,0 +1,32 @@
+/** Of two sessions with one place the later is there, and none is ever taken for another. */
+import { expect, test } from 'vitest';
+import type { KnownSession } from './packedSessions.ts';
+import { RecentSessions } from './recentSessions.ts';
+
+const WORDS = Uint32Array.of(0, 0, 0, 0, 1, 2, 3, 4, 1, 2, 3, 4 + 2 ** 20, 1, 9, 3, 4);
+
+test('is found by its project and all of its bytes, until another one takes its place', () => {
+  const recent = new RecentSessions();
+  const kept = recent.keep('project', aSession({ lane: 7, buildId: 'build' }), WORDS, 4);
+  expect(kept).toMatchObject({ lane: 7, build: Buffer.from('build') });
+  expect(recent.find('project', WORDS, 4)).toBe(kept);
+  expect(recent.find('other', WORDS, 4)).toBeUndefined();
+  // The same place in the table.
+  for (const at of [8, 12]) expect(recent.find('project', WORDS, at)).toBeUndefined();
+  const later = recent.keep('project', aSession({ buildId: null }), WORDS, 8);
+  expect(later.build).toBeNull();
+  expect(recent.find('project', WORDS, 8)).toBe(later);
+  expect(recent.find('project', WORDS, 4)).toBeUndefined();
+});
+
+test('is not found once all may be otherwise', () => {
+  const recent = new RecentSessions();
+  recent.keep('project', aSession({}), WORDS, 4);
+  recent.clear();
+  expect(recent.find('project', WORDS, 4)).toBeUndefined();
+});
+
+function aSession(of: Partial<KnownSession>): KnownSession {
+  const times = { startedAt: 0n, registeredAt: 0 };
+  return { sessionId: 'session', buildId: null, lane: 0, player: 0, content: 0n, ...times, ...of };
+}
