@@ -7,6 +7,7 @@ export type Handling = 'lenient' | 'strict';
 
 /** The first one counts where a preference comes twice; a value that is neither is no preference. */
 export function handlingIn(prefer: string): Handling | undefined {
+  if (prefer === '') return undefined;
   // What is quoted may hold a comma; only a plain word in quotes can be the one looked for.
   const plain = prefer.replace(/"([^"]*)"/g, (_, text: string) => (/^[a-z]*$/i.test(text) ? text : 'quoted'));
   for (const preference of plain.split(',')) {
