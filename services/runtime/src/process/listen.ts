@@ -125,7 +125,7 @@ class Answer extends ServerResponse {
       });
     }
     const [headers] = told;
-    // A list of all its headers is written as it is, which costs the least; none was set before.
+    // A list says nothing otherwise, and is written as it is, which costs the least.
     if (Array.isArray(headers))
       return Reflect.apply(super.writeHead, this, [status, [...headers, ...COMMON_LIST]]);
     for (const [name, value] of COMMON_HEADERS) if (!this.hasHeader(name)) this.setHeader(name, value);
