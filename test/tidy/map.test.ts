@@ -24,7 +24,7 @@ test('the path of one event is the same in README and in the architecture', () =
 
 test('each stop on the path of one event is reached from where its service begins', () => {
   const stops = pathOf('README.md').filter((path) => path.endsWith('.ts'));
-  const begins = stops.filter((path) => /publicApp|projector\.ts/.test(path));
+  const begins = stops.filter((path) => /hotRoute|projector\.ts/.test(path));
   const met = reached(begins, { sources: importsOnly(), follow: () => true, throughLiterals: false });
   expect(stops.length).toBeGreaterThan(10);
   expect(stops.filter((path) => !met.has(path))).toEqual([]);

@@ -70,6 +70,10 @@ test('the reference has every route of the two listeners and no other', () => {
     ),
   );
   expect(pathsOf(openApi('A')), 'publicApp.ts and openapi.ts').toEqual(
-    routesOf('services/ingest/src/http/publicApp.ts', 'services/ingest/src/http/uploadRoutes.ts'),
+    routesOf(
+      'services/ingest/src/http/hotRoute.ts',
+      'services/ingest/src/http/publicApp.ts',
+      'services/ingest/src/http/uploadRoutes.ts',
+    ),
   );
 });

@@ -1,5 +1,6 @@
 /** The ingest service: everything behind the two listeners, wired. */
 import { randomUUID } from 'node:crypto';
+import type { RequestListener } from 'node:http';
 import type { BlockList } from 'node:net';
 
 import type { Store } from '@questlog/runtime/clickhouse/store';
@@ -28,7 +29,7 @@ import { type AdminPages, adminApp } from './http/adminApp.ts';
 import { openAudit } from './http/audit/audit.ts';
 import { type AllowedOrigins, headersOfEveryAnswer } from './http/cors.ts';
 import { malformedRequest } from './http/problems.ts';
-import { publicApp } from './http/publicApp.ts';
+import { gamesHandler } from './http/publicApp.ts';
 import { BodyBudget, LoopTurns } from './http/readBody.ts';
 import { isUpload } from './http/uploadRoutes.ts';
 import { KeyedMutex } from './known/keyedMutex.ts';
@@ -134,7 +135,7 @@ export async function startIngest(deps: IngestServiceDeps): Promise<IngestServic
   // What a read waits for before it asks ClickHouse.
   const settling = { projection: events, linksSettled: watchLinks({ log, clock: steadyClock }), partitions };
   const shared = { store: sharedReads(store, directory.current.projects), seals };
-  const toGames = publicApp({
+  const toGames = gamesHandler({
     bodies: { budget: new BodyBudget(metrics.bodyBytesInFlight), turns: new LoopTurns() },
     ...{ defaultRevision: settings.defaultRevision, corsOrigins: settings.corsOrigins },
     ...{ ...tokens, directory: directory.current, hasDocs: settings.hasDocs, ingest, clock, logger, metrics },
@@ -171,10 +172,14 @@ export async function startIngest(deps: IngestServiceDeps): Promise<IngestServic
 }
 
 /** That of games, and that of operators. */
-async function openListeners({ settings, lifecycle }: IngestServiceDeps, toGames: Koa, toOperators: Koa) {
+async function openListeners(
+  { settings, lifecycle }: IngestServiceDeps,
+  toGames: RequestListener,
+  toOperators: Koa,
+) {
   const toMalformed = headersOfEveryAnswer(settings.corsOrigins);
   const refusalOf = (isTooSlow: boolean) => malformedRequest(isTooSlow, toMalformed);
-  const open = await listen(toGames.callback(), settings.toGames, refusalOf, isUpload);
+  const open = await listen(toGames, settings.toGames, refusalOf, isUpload);
   const admin = await listen(toOperators.callback(), settings.toOperators, malformedRequest);
   // Together: their drains must not add up to more than a stop may take.
   lifecycle.onStop('listeners', async () => void (await Promise.all([open.close(), admin.close()])));

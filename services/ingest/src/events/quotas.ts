@@ -39,7 +39,8 @@ const FIRST_WAIT_MS = 2_000;
 
 /** `YYYY-MM`, UTC. */
 export function monthOf(millis: number): string {
-  return new Date(millis).toISOString().slice(0, 7);
+  const date = new Date(millis);
+  return `${date.getUTCFullYear()}-${String(date.getUTCMonth() + 1).padStart(2, '0')}`;
 }
 
 interface QuotaDeps {

@@ -1,16 +1,22 @@
 /** Resolves a bearer token (RFC 6750) in the directory, or the JWT that was verified, before the body is read. */
+import type { IncomingMessage } from 'node:http';
 import {
   type Directory,
+  isHeldBack,
   type Principal,
   principalOf,
   tokenWith,
 } from '@questlog/runtime/directory/directory';
+import type { Clock } from '@questlog/runtime/process/clock';
 import type { Scope } from '@questlog/schemas/topics/directoryEntry';
 import type { Revision } from '@questlog/schemas/topics/eventsAccepted';
 import type { Middleware } from 'koa';
+import type { AddressLimits } from '../limits/addresses.ts';
+import type { Limits } from '../limits/limits.ts';
 import { Rejected } from '../rejected.ts';
 import type { JwtVerifier, VerifiedJwt } from '../tokens/jwt/jwtVerifier.ts';
 import { isMistyped } from '../tokens/tokenText.ts';
+import type { TokenUses } from '../tokens/tokenUses.ts';
 
 const BEARER = /^bearer +([\w.~+/-]+=*)$/i;
 
@@ -22,6 +28,46 @@ interface CallerDeps {
 
 /** What came of a request's JWT. Kept, since only a route that asks who calls is to refuse it. */
 export type JwtVerdict = { readonly jwt: VerifiedJwt } | { readonly refusal: unknown };
+
+/** A request and what is known of it so far; a context of Koa is one. */
+export interface Asked {
+  readonly req: IncomingMessage;
+  readonly state: { principal?: Principal; readonly jwt?: JwtVerdict };
+}
+
+export type CallerOf = (asked: Asked, scope: Scope) => Principal;
+
+export interface CallersDeps {
+  readonly directory: Directory;
+  readonly defaultRevision: Revision;
+  readonly clock: Clock;
+  readonly limits: Limits;
+  readonly addresses: AddressLimits;
+  readonly uses: Pick<TokenUses, 'note'>;
+}
+
+/**
+ * Who sent a request, which may go on. Behind its body it is asked once more, and counts once.
+ * @throws Rejected
+ */
+export function callerOf(deps: CallersDeps): CallerOf {
+  const { directory, defaultRevision, clock, limits, addresses, uses } = deps;
+  return ({ req, state }, scope) => {
+    const known = state.principal;
+    const now = { directory, defaultRevision, nowMs: clock.now() };
+    const principal =
+      known === undefined
+        ? authenticate(req.headers.authorization, now, state.jwt)
+        : authenticateAgain(known, now);
+    state.principal = principal;
+    checkScope(principal, scope);
+    if (known !== undefined) return principal;
+    if (principal.tokenId !== null && principal.jwtEndsAtMs === undefined) uses.note(principal.tokenId);
+    if (principal.addressRequestsPerSecond !== undefined) addresses.admit(principal, req);
+    if (scope !== 'read' && isHeldBack(principal)) limits.admit(principal, req.headers);
+    return principal;
+  };
+}
 
 /** Verifies a JWT before the routes, which asks for keys and takes another thread's time. */
 export function verifiesJwts(verifier: JwtVerifier): Middleware {

@@ -7,6 +7,7 @@ export type Handling = 'lenient' | 'strict';
 
 /** The first one counts where a preference comes twice; a value that is neither is no preference. */
 export function handlingIn(prefer: string): Handling | undefined {
+  if (prefer === '') return undefined;
   // What is quoted may hold a comma; only a plain word in quotes can be the one looked for.
   const plain = prefer.replace(/"([^"]*)"/g, (_, text: string) => (/^[a-z]*$/i.test(text) ? text : 'quoted'));
   for (const preference of plain.split(',')) {
@@ -30,13 +31,22 @@ export function isStrict(ctx: Context): boolean {
 }
 
 /** The answer says what was heeded, and names the fields that were not. */
+export function handlingHeaders(
+  applied: Handling | undefined,
+  ignored: readonly UnknownField[],
+): Record<string, string> {
+  const pointers = ignored.map(({ pointer }) => pointer);
+  return {
+    ...(applied !== undefined && { 'Preference-Applied': `handling=${applied}` }),
+    ...(pointers.length > 0 && { 'Questlog-Ignored-Fields': ignoredFieldsHeader(pointers) }),
+  };
+}
+
 export function tellHandling(
   ctx: Context,
   applied: Handling | undefined,
   ignored: readonly UnknownField[],
 ): void {
-  if (applied !== undefined) ctx.set('Preference-Applied', `handling=${applied}`);
-  if (ignored.length === 0) return;
-  ctx.set('Questlog-Ignored-Fields', ignoredFieldsHeader(ignored.map(({ pointer }) => pointer)));
+  ctx.set(handlingHeaders(applied, ignored));
   ctx.state['ignored'] = ignored;
 }

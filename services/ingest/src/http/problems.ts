@@ -3,6 +3,7 @@
  * was refused or ignored.
  */
 import { randomUUID } from 'node:crypto';
+import type { IncomingMessage } from 'node:http';
 import type { Principal } from '@questlog/runtime/directory/directory';
 import { RecordTooLarge } from '@questlog/runtime/log/log';
 import { messageOf, Unavailable } from '@questlog/runtime/process/errors';
@@ -21,20 +22,32 @@ import type { Rejects } from '../rejects/rejects.ts';
 const PROBLEM_TYPE = 'application/problem+json';
 const REQUEST_ID = /^[\w.:-]{1,128}$/;
 
-/**
- * @param headers of every answer
- * @param books are told of what games sent: of what is wrong in it, and of how it was answered
- */
+/** Of what games sent: of what is wrong in it, and of how it was answered. */
+interface Books {
+  readonly rejects: Rejects;
+  readonly received: Received;
+  /** Requests that something was done of before they came here. */
+  readonly begun: { get(request: IncomingMessage): Begun | undefined };
+}
+
+/** What a request goes on with here. */
+export interface Begun {
+  readonly requestId: string;
+  readonly startedMs: number;
+  readonly state: NotedState;
+}
+
+/** @param headers of every answer */
 export function problems(
   logger: Logger,
   metrics: IngestMetrics,
   headers: Readonly<Record<string, string>> = {},
-  books?: { readonly rejects: Rejects; readonly received: Received },
+  books?: Books,
 ): Middleware {
   return async (ctx, next) => {
-    const given = ctx.get('X-Request-Id');
-    const requestId = REQUEST_ID.test(given) ? given : randomUUID();
-    const stopTimer = metrics.requestSeconds.startTimer();
+    const begun = books?.begun.get(ctx.req);
+    const { requestId, startedMs, state } = begun ?? begin(ctx.req);
+    ctx.state = state;
     ctx.set({ ...headers, 'X-Request-Id': requestId });
     let rejected: Rejected | undefined;
     try {
@@ -47,13 +60,28 @@ export function problems(
     // Answered before its body has come, which nobody will read (RFC 9112, section 9.6).
     if (!ctx.req.complete) ctx.set('Connection', 'close');
     if (books !== undefined) {
-      noteReceived(books.received, ctx, rejected);
+      if (isToStore(ctx)) noteReceived(books.received, state, rejected?.code ?? whatBecame(ctx));
       noteAnswer(books.rejects, ctx, rejected);
     }
-    const route = String(ctx['_matchedRoute'] ?? 'none');
-    metrics.requests.inc({ route, method: ctx.method, status: ctx.status });
-    stopTimer({ route });
+    noteRequest(metrics, { startedMs, method: ctx.method, status: ctx.status }, ctx['_matchedRoute']);
   };
+}
+
+/** The client's own id where it has a plain one. */
+export function begin({ headers }: IncomingMessage): Begun {
+  const given = String(headers['x-request-id'] ?? '');
+  const requestId = REQUEST_ID.test(given) ? given : randomUUID();
+  return { requestId, startedMs: performance.now(), state: {} };
+}
+
+/** Of each request that is answered. */
+export function noteRequest(
+  { requests, requestSeconds }: IngestMetrics,
+  { startedMs, method, status }: { startedMs: number; method: string; status: number },
+  route: string = 'none',
+): void {
+  requests.inc({ route, method, status });
+  requestSeconds.observe({ route }, (performance.now() - startedMs) / 1000);
 }
 
 /** RFC 9110, section 10.1.1: there is no other. */
@@ -105,8 +133,8 @@ function answerProblem(ctx: ParameterizedContext, rejected: Rejected, requestId:
 
 type FoundProblem = Pick<Reject, 'code' | 'index' | 'pointer'>;
 
-/** In a request's `state`. Of one with nothing wrong there is only the principal. */
-interface NotedState {
+/** In a request's `state`. Of one with nothing wrong there is only the principal, and what was accepted. */
+export interface NotedState {
   principal?: Principal;
   accepted?: AcceptedEvents;
   body?: Buffer;
@@ -138,13 +166,23 @@ export async function keptIfWrong<T extends Judged>(
   }
 }
 
-/** Of requests to store something. */
-function noteReceived(received: Received, ctx: ParameterizedContext, rejected: Rejected | undefined): void {
-  if (ctx.method !== 'POST' || !String(ctx['_matchedRoute']).startsWith('/v1/ingest/')) return;
-  const { principal, accepted }: NotedState = ctx.state;
-  const isReplay = 'idempotency-replayed' in ctx.response.headers;
-  const what = rejected?.code ?? (isReplay ? 'replayed' : 'accepted');
-  const of = rejected === undefined ? accepted : undefined;
+function isToStore(ctx: ParameterizedContext): boolean {
+  return ctx.method === 'POST' && String(ctx['_matchedRoute']).startsWith('/v1/ingest/');
+}
+
+function whatBecame({ response }: ParameterizedContext): 'replayed' | 'accepted' {
+  return 'idempotency-replayed' in response.headers ? 'replayed' : 'accepted';
+}
+
+/**
+ * Of a request to store something.
+ * @param what it became: `accepted`, `replayed`, or the code of its problem
+ */
+export function noteReceived(
+  received: Received,
+  { principal, accepted: of }: NotedState,
+  what: string,
+): void {
   const tenantId = principal?.tenant.id ?? NOBODY;
   received.push({ tenantId, what, of });
   if (of?.sampled) received.push({ tenantId, what: SAMPLED, of: { ...of, events: of.sampled } });

@@ -1,23 +1,15 @@
 /** The listener that games see: the contract's endpoint and those that it implies. */
 
+import type { RequestListener } from 'node:http';
 import { Router, type RouterContext, type RouterInstance } from '@koa/router';
-import { type Directory, isHeldBack, type Principal } from '@questlog/runtime/directory/directory';
-import type { Clock } from '@questlog/runtime/process/clock';
+import type { Principal } from '@questlog/runtime/directory/directory';
 import { messageOf } from '@questlog/runtime/process/errors';
 import type { Logger } from '@questlog/runtime/process/logger';
-import type { Scope } from '@questlog/schemas/topics/directoryEntry';
-import type { Revision } from '@questlog/schemas/topics/eventsAccepted';
-import { canonicalUuid, isUuidV7 } from '@questlog/schemas/uuid';
 import Koa from 'koa';
 import { unknownOf } from '../core/unknownFields.ts';
-import { type IngestDeps, ingest } from '../events/ingestEvents.ts';
 import { listEvents, type ReadDeps, readEvent, readQuota, readSessionEvents } from '../events/readEvents.ts';
-import type { Received } from '../ledger/received.ts';
-import type { AddressLimits } from '../limits/addresses.ts';
-import type { Limits } from '../limits/limits.ts';
 import { isStreamId } from '../linkedEvents/core/linkedEventToken.ts';
 import type { LinkedEventStreams, WantedPlace } from '../linkedEvents/streams.ts';
-import type { IngestMetrics } from '../metrics.ts';
 import { Rejected } from '../rejected.ts';
 import type { Rejects } from '../rejects/rejects.ts';
 import { createReport, type ReportDeps } from '../reports/createReport.ts';
@@ -30,48 +22,47 @@ import {
   type SessionReadDeps,
 } from '../sessions/readSessions.ts';
 import { registerSession } from '../sessions/registerSession.ts';
-import type { JwtVerifier } from '../tokens/jwt/jwtVerifier.ts';
-import type { TokenUses } from '../tokens/tokenUses.ts';
-import { authenticate, authenticateAgain, checkScope, verifiesJwts } from './authenticate.ts';
-import { type AllowedOrigins, headersOfEveryAnswer, listedOrigins, preflights } from './cors.ts';
+import { type CallerOf, type CallersDeps, callerOf, verifiesJwts } from './authenticate.ts';
+import { headersOfEveryAnswer, listedOrigins, preflights } from './cors.ts';
+import {
+  answerEvents,
+  EVENTS_PATH,
+  type HandedOver,
+  type HotRouteDeps,
+  hotRoute,
+  type Outcome,
+} from './hotRoute.ts';
 import { docsRoutes, rootToDocs } from './openapi/docsPage.ts';
 import { openApi } from './openapi/openapi.ts';
-import { handlingIn, isStrict, tellHandling } from './prefer.ts';
-import { type Judged, keptIfWrong, problems } from './problems.ts';
-import { type Bodies, withBody } from './readBody.ts';
+import { isStrict, tellHandling } from './prefer.ts';
+import { problems } from './problems.ts';
+import { type BodyDeps, withLimitedBody } from './readBody.ts';
 import { noRoute } from './route.ts';
 import { type UploadRouteDeps, uploadRoutes } from './uploadRoutes.ts';
 
-export interface PublicAppDeps {
-  readonly directory: Directory;
-  readonly ingest: IngestDeps;
+export interface PublicAppDeps extends HotRouteDeps, CallersDeps {
   readonly reads: ReadDeps & SessionReadDeps;
   readonly reports: ReportDeps & ReportReadDeps;
   readonly uploads: UploadRouteDeps;
   readonly linkedEvents: LinkedEventStreams;
   readonly rejects: Rejects;
-  readonly received: Received;
-  readonly limits: Limits;
-  readonly addresses: AddressLimits;
-  /** Undefined where JWTs are not set up. */
-  readonly jwts?: JwtVerifier | undefined;
-  readonly uses: Pick<TokenUses, 'note'>;
-  readonly bodies: Bodies;
-  readonly defaultRevision: Revision;
-  readonly corsOrigins: AllowedOrigins;
   readonly hasDocs: boolean;
-  readonly clock: Clock;
   readonly logger: Logger;
-  readonly metrics: IngestMetrics;
 }
 
-export function publicApp(deps: PublicAppDeps): Koa {
+/** All that the listener serves: the route that most requests are for, and Koa behind it. */
+export function gamesHandler(deps: PublicAppDeps): RequestListener {
+  const handedOver: HandedOver = new WeakMap();
+  return hotRoute(deps, callerOf(deps), publicApp(deps, handedOver).callback(), handedOver);
+}
+
+export function publicApp(deps: PublicAppDeps, handedOver: HandedOver = new WeakMap()): Koa {
   const { reads, corsOrigins, logger, metrics } = deps;
   const router = new Router({ sensitive: true });
   const as = callerOf(deps);
   let document: string | undefined;
 
-  router.post('/v1/ingest/events', (ctx) => ingestEvents(deps, ctx, () => as(ctx, 'events:write')));
+  router.post(EVENTS_PATH, (ctx) => ingestEvents(deps, as, ctx, handedOver.get(ctx.req)?.outcome));
   router.get('/v1/events', async (ctx) => json(ctx, await listEvents(reads, as(ctx, 'read'), query(ctx))));
   router.get('/v1/events/:id', async (ctx) => json(ctx, await readEvent(reads, as(ctx, 'read'), param(ctx))));
   router.get('/v1/sessions/:id/events', async (ctx) => {
@@ -96,7 +87,7 @@ export function publicApp(deps: PublicAppDeps): Koa {
 
   const app = new Koa();
   app.on('error', (error) => logger.warn('answer_failed', { cause: messageOf(error) }));
-  app.use(problems(logger, metrics, headersOfEveryAnswer(corsOrigins), deps));
+  app.use(problems(logger, metrics, headersOfEveryAnswer(corsOrigins), { ...deps, begun: handedOver }));
   if (corsOrigins !== '*') app.use(listedOrigins(corsOrigins));
   if (deps.jwts !== undefined) app.use(verifiesJwts(deps.jwts));
   app.use(router.routes());
@@ -106,79 +97,25 @@ export function publicApp(deps: PublicAppDeps): Koa {
   return app;
 }
 
-function callerOf(deps: PublicAppDeps): (ctx: RouterContext, scope: Scope) => Principal {
-  const { directory, defaultRevision, clock, limits, addresses, uses } = deps;
-  return (ctx, scope) => {
-    const known: Principal | undefined = ctx.state['principal'];
-    const now = { directory, defaultRevision, nowMs: clock.now() };
-    const principal =
-      known === undefined
-        ? authenticate(ctx.get('Authorization'), now, ctx.state['jwt'])
-        : authenticateAgain(known, now);
-    ctx.state['principal'] = principal;
-    checkScope(principal, scope);
-    // Behind its body a request is asked once more who sends it, and counts once.
-    if (known !== undefined) return principal;
-    if (principal.tokenId !== null && principal.jwtEndsAtMs === undefined) uses.note(principal.tokenId);
-    if (principal.addressRequestsPerSecond !== undefined) addresses.admit(principal, ctx.req);
-    if (scope !== 'read' && isHeldBack(principal)) limits.admit(principal, ctx.headers);
-    return principal;
-  };
-}
-
 /** A probe or a scraper that was given the games' port. */
 function ofOperators(path: string): string | undefined {
   if (!/^\/(healthz|readyz|metrics|admin|login)(\/|$)/.test(path)) return undefined;
   return 'the listener of operators has it (QUESTLOG_ADMIN_PORT, 8081 unless set); GET /health answers here';
 }
 
+/** Answers what the hot route has come to, or else what it has left. */
 async function ingestEvents(
   deps: PublicAppDeps,
+  as: CallerOf,
   ctx: RouterContext,
-  authenticate: () => Principal,
+  outcome: Outcome | undefined,
 ): Promise<void> {
-  const asked = { principal: authenticate(), again: authenticate };
-  const idempotencyKey = idempotencyKeyOf(ctx.get('Idempotency-Key'));
-  const prefer = ctx.get('Prefer');
-  const handling = prefer === '' ? undefined : handlingIn(prefer);
-  const wanted = { isLenient: handling === 'lenient', isStrict: handling === 'strict' };
+  if (outcome !== undefined && 'error' in outcome) throw outcome.error;
   const requestId = String(ctx.response.get('X-Request-Id'));
-  const answer = await withLimitedBody(ctx, deps, asked, (principal, body) =>
-    ingest(deps.ingest, { principal, body, idempotencyKey, ...wanted, requestId }),
-  );
-  ctx.set({ ...answer.headers });
-  ctx.status = answer.status;
-  ctx.state['accepted'] = answer.accepted;
-  if (answer.isReplay) ctx.set('Idempotency-Replayed', 'true');
-  const { ignored } = answer;
-  if (handling !== undefined || ignored.length > 0) tellHandling(ctx, handling, ignored);
-  json(ctx, answer.body);
-}
-
-/**
- * Has the body worked on unless it is too large for the limits; keeps it where something is wrong in it.
- * @param principal who asked; behind the body, which may take its time, that is asked `again`: a token that was revoked
- *   meanwhile writes nothing more.
- */
-function withLimitedBody<T extends Judged>(
-  ctx: RouterContext,
-  { bodies, limits }: Pick<PublicAppDeps, 'bodies' | 'limits'>,
-  { principal: { tenant }, again }: { principal: Principal; again: () => Principal },
-  work: (principal: Principal, body: Buffer) => Promise<T>,
-): Promise<T> {
-  return withBody(ctx.req, tenant.id, bodies, (body) => {
-    const principal = again();
-    if (isHeldBack(principal)) limits.admitBody(principal, ctx.headers, body.length);
-    return keptIfWrong(ctx.state, body, work(principal, body));
-  });
-}
-
-/** A bare UUIDv7, or quoted as the draft of the header's standard has it. */
-function idempotencyKeyOf(header: string): string | undefined {
-  if (header === '') return undefined;
-  const key = canonicalUuid(header.replace(/^"(.*)"$/, '$1'));
-  if (key !== undefined && isUuidV7(key)) return key;
-  throw new Rejected('invalid_idempotency_key', 'the Idempotency-Key must be a UUIDv7 (RFC 9562)');
+  const { status, headers, body } = outcome?.answer ?? (await answerEvents(deps, as, ctx, requestId));
+  ctx.set(headers);
+  ctx.status = status;
+  json(ctx, body);
 }
 
 /**
@@ -235,11 +172,7 @@ function isAllowed(authenticate: () => Principal): boolean {
 const LAST_EVENT_ID = 'Last-Event-ID';
 
 /** The endpoints of sessions, and of the builds and players that they tell of. */
-function sessionRoutes(
-  router: RouterInstance,
-  deps: PublicAppDeps,
-  as: (ctx: RouterContext, scope: Scope) => Principal,
-): void {
+function sessionRoutes(router: RouterInstance, deps: PublicAppDeps, as: CallerOf): void {
   const { reads } = deps;
   router.post('/v1/ingest/sessions', async (ctx) => {
     const authenticate = () => as(ctx, 'events:write');
@@ -267,8 +200,8 @@ function sessionRoutes(
 /** The endpoints of bug reports. */
 export function reportRoutes(
   router: RouterInstance,
-  deps: { reports: ReportDeps & ReportReadDeps; bodies: Bodies; limits: Limits },
-  as: (ctx: RouterContext, scope: Scope) => Principal,
+  deps: BodyDeps & { reports: ReportDeps & ReportReadDeps },
+  as: CallerOf,
 ): void {
   const { reports } = deps;
   router.post('/v1/ingest/reports', async (ctx) => {

@@ -4,11 +4,15 @@
  */
 import { isUtf8 } from 'node:buffer';
 import type { IncomingMessage } from 'node:http';
+import { isHeldBack, type Principal } from '@questlog/runtime/directory/directory';
 import { Unavailable } from '@questlog/runtime/process/errors';
 import { giveBack, inflate, inflateSmall, isInflatable } from '@questlog/runtime/process/inflate';
 import { LIMITS } from '@questlog/schemas/http/event';
 import { Shares } from '../events/readShares.ts';
+import type { Limits } from '../limits/limits.ts';
 import { Rejected } from '../rejected.ts';
+import type { Asked } from './authenticate.ts';
+import { type Judged, keptIfWrong, type NotedState } from './problems.ts';
 
 /** All requests of a process share these while their bodies are read. */
 export interface Bodies {
@@ -158,6 +162,29 @@ const MAX_BYTES_A_TURN = 64 * 1024;
 interface Waiting {
   readonly bytes: number;
   start(): void;
+}
+
+export interface BodyDeps {
+  readonly bodies: Bodies;
+  readonly limits: Limits;
+}
+
+/**
+ * Has the body worked on unless it is too large for the limits; keeps it where something is wrong in it.
+ * @param principal who asked; behind the body, which may take its time, that is asked `again`: a token that was revoked
+ *   meanwhile writes nothing more.
+ */
+export function withLimitedBody<T extends Judged>(
+  { req, state }: Asked & { readonly state: NotedState },
+  { bodies, limits }: BodyDeps,
+  { principal: { tenant }, again }: { principal: Principal; again: () => Principal },
+  work: (principal: Principal, body: Buffer) => Promise<T>,
+): Promise<T> {
+  return withBody(req, tenant.id, bodies, (body) => {
+    const principal = again();
+    if (isHeldBack(principal)) limits.admitBody(principal, req.headers, body.length);
+    return keptIfWrong(state, body, work(principal, body));
+  });
 }
 
 /**

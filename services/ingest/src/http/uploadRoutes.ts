@@ -5,7 +5,6 @@ import type { Principal } from '@questlog/runtime/directory/directory';
 import type { Clock } from '@questlog/runtime/process/clock';
 import type { ErasedData } from '@questlog/schemas/erased';
 import { UploadInput } from '@questlog/schemas/http/upload';
-import type { Scope } from '@questlog/schemas/topics/directoryEntry';
 import { unknownFieldProblems, unknownMembers, unknownOf } from '../core/unknownFields.ts';
 import { pathUuid, Rejected } from '../rejected.ts';
 import { attachmentNamed } from '../uploads/core/contentDisposition.ts';
@@ -14,6 +13,7 @@ import { essenceOf } from '../uploads/core/uploadRequest.ts';
 import { receiveUpload, type UploadsInFlight } from '../uploads/receiveUpload.ts';
 import type { UploadStore } from '../uploads/uploadStore.ts';
 import { findUpload, makeUpload, type StoredUpload } from '../uploads/uploads.ts';
+import type { CallerOf } from './authenticate.ts';
 import { isStrict, tellHandling } from './prefer.ts';
 import { checkedBody, jsonBody } from './route.ts';
 
@@ -35,11 +35,7 @@ const NOT_SET_UP =
 /** A host and a port, and nothing that could change what the address means: RFC 9110, section 7.2. */
 const HOST = /^(?:\[[0-9a-f:.]{2,45}\]|[a-z0-9._-]{1,253})(?::\d{1,5})?$/i;
 
-export function uploadRoutes(
-  router: RouterInstance,
-  deps: UploadRouteDeps,
-  as: (ctx: RouterContext, scope: Scope) => Principal,
-): void {
+export function uploadRoutes(router: RouterInstance, deps: UploadRouteDeps, as: CallerOf): void {
   const { store, clock, erased } = deps;
   const uploadBody = checkedBody(UploadInput);
   router.post(

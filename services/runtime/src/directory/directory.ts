@@ -1,5 +1,5 @@
 /** Tenants, projects, tokens, secrets and erasures in memory, folded from the directory topic. Pure. */
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 import { ErasedData } from '@questlog/schemas/erased';
 import type {
   DirectoryEntry,
@@ -120,11 +120,15 @@ export function validToken({ tokens }: Directory, id: string, nowMs: number): To
 
 /** Whether operators hold it back: by limits, or because it is suspended. */
 export function isHeldBack({ project, tenant }: Principal): boolean {
-  return [project, tenant].some(({ limits, suspended }) => (limits ?? null) !== null || suspended === true);
+  return isHeld(project) || isHeld(tenant);
+}
+
+function isHeld({ limits, suspended }: Pick<Tenant, 'limits' | 'suspended'>): boolean {
+  return (limits ?? null) !== null || suspended === true;
 }
 
 export function sha256Hex(text: string): string {
-  return createHash('sha256').update(text, 'utf8').digest('hex');
+  return hash('sha256', text);
 }
 
 function replace<T>(map: Map<string, T>, by: ReadonlyMap<string, T>): void {

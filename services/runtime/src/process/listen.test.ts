@@ -1,5 +1,6 @@
-/** How long a request may take to arrive. */
+/** How long a request may take to arrive, and what every answer says. */
 import { once } from 'node:events';
+import type { ServerResponse } from 'node:http';
 import { connect, type Socket } from 'node:net';
 import { text } from 'node:stream/consumers';
 import { expect, onTestFinished, test, vi } from 'vitest';
@@ -40,3 +41,45 @@ test('a request has a minute to arrive, one that may take long has more', async 
     expect(String(answer)).toMatch(/^HTTP\/1\.1 200 /);
   }
 });
+
+test.each<[string, (response: ServerResponse) => unknown]>([
+  ['at its end', (response) => response.setHeader('A', 'b').end('x')],
+  ['by an object', (response) => response.writeHead(200, { A: 'b' }).end('x')],
+  ['by a list', (response) => response.writeHead(200, ['A', 'b']).end('x')],
+  [
+    'by a list behind a header',
+    (response) => response.setHeader('B', 'c').writeHead(200, ['A', 'b']).end('x'),
+  ],
+  ['before its body', (response) => response.setHeader('A', 'b').flushHeaders()],
+])('an answer has the headers of every answer, once: its head is written %s', async (_, answer) => {
+  expect(await headersOf(answer)).toMatchObject({
+    A: ['b'],
+    'Cache-Control': ['no-store'],
+    'X-Content-Type-Options': ['nosniff'],
+  });
+});
+
+test('what an answer says otherwise stays', async () => {
+  const otherwise = { 'Cache-Control': ['no-cache'], 'X-Content-Type-Options': ['nosniff'] };
+  const said = { 'Cache-Control': 'no-cache' };
+
+  expect(
+    await headersOf((response) => response.setHeaders(new Map(Object.entries(said))).end()),
+  ).toMatchObject(otherwise);
+  expect(await headersOf((response) => response.writeHead(200, said).end())).toMatchObject(otherwise);
+});
+
+/** Each with all of its values. */
+async function headersOf(answer: (response: ServerResponse) => unknown): Promise<Record<string, string[]>> {
+  const at = { host: '127.0.0.1', port: 0, settings: { host: 'HOST', port: 'PORT' } };
+  const listener = await listen((_, response) => void answer(response), at);
+  onTestFinished(() => listener.close());
+  const socket = connect(listener.port, '127.0.0.1');
+  onTestFinished(() => void socket.destroy());
+  socket.write('GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n');
+  const [head] = await once(socket, 'data');
+  const headers: Record<string, string[]> = {};
+  for (const [, name = '', value = ''] of String(head).matchAll(/^([\w-]+): (.*?)\r$/gm))
+    headers[name] = [...(headers[name] ?? []), value];
+  return headers;
+}

@@ -4,7 +4,7 @@ import {
   type IncomingMessage,
   type RequestListener,
   type Server,
-  type ServerResponse,
+  ServerResponse,
   STATUS_CODES,
 } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
@@ -57,6 +57,7 @@ const COMMON_HEADERS = new Map([
   ['Cache-Control', 'no-store'],
   ['X-Content-Type-Options', 'nosniff'],
 ]);
+const COMMON_LIST = [...COMMON_HEADERS].flat();
 
 /**
  * @param mayTakeLong whether a request has an hour to arrive, as a large file on a player's line; others have a minute.
@@ -69,6 +70,7 @@ export async function listen(
   mayTakeLong?: (request: IncomingMessage) => boolean,
 ): Promise<Listener> {
   const server = createServer({
+    ServerResponse: Answer,
     requestTimeout: mayTakeLong === undefined ? REQUEST_TIMEOUT_MS : LONG_REQUEST_TIMEOUT_MS,
     headersTimeout: HEADERS_TIMEOUT_MS,
     keepAliveTimeout: KEEP_ALIVE_MS,
@@ -78,13 +80,6 @@ export async function listen(
   const answers = new WeakMap<Duplex, ServerResponse>();
   const underWay = new RequestsUnderWay((request, response) => {
     answers.set(request.socket, response);
-    response.setHeaders(COMMON_HEADERS);
-    // Before node's own listener, which would read and drop the rest of the body, however long.
-    response.prependListener('finish', () => {
-      if (request.complete) return;
-      request.socket.destroySoon = () => {};
-      linger(request.socket);
-    });
     if (isMalformed(request)) answerRefusal(response, refusalOf(false));
     else handler(request, response);
   });
@@ -115,6 +110,27 @@ export async function listen(
     server.listen(port, host, resolve);
   });
   return { port: portOf(server), close: () => drain(server) };
+}
+
+/** Has the headers of every answer. Where it comes before the whole of its request, its connection ends behind it. */
+class Answer extends ServerResponse {
+  override writeHead(status: number, ...told: unknown[]): this {
+    const { req: request } = this;
+    if (!request.complete) {
+      // Before node's own listener, which would read and drop the rest of the body, however long.
+      this.prependListener('finish', () => {
+        if (request.complete) return;
+        request.socket.destroySoon = () => {};
+        linger(request.socket);
+      });
+    }
+    const [headers] = told;
+    // A list says nothing otherwise, and is written as it is, which costs the least.
+    if (Array.isArray(headers))
+      return Reflect.apply(super.writeHead, this, [status, [...headers, ...COMMON_LIST]]);
+    for (const [name, value] of COMMON_HEADERS) if (!this.hasHeader(name)) this.setHeader(name, value);
+    return Reflect.apply(super.writeHead, this, [status, ...told]);
+  }
 }
 
 /** Takes the address and lets go of it: what is asked before anything starts. @throws StartRefused as `listen`. */

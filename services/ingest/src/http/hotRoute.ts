@@ -1,0 +1,129 @@
+/**
+ * POST /v1/ingest/events, from the request's head to its answer, on `node:http` alone: authenticate → read → ingest → answer.
+ * Koa would take most of the time of a small request. It is handed what is unusual in a request's head, and what ends in a
+ * problem or has something for the counts of rejects; so there is one judge of a request, and one place for its problems.
+ */
+import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http';
+import { canonicalUuid, isUuidV7 } from '@questlog/schemas/uuid';
+import { type IngestDeps, ingest } from '../events/ingestEvents.ts';
+import type { Received } from '../ledger/received.ts';
+import type { IngestMetrics } from '../metrics.ts';
+import { Rejected } from '../rejected.ts';
+import type { JwtVerifier } from '../tokens/jwt/jwtVerifier.ts';
+import type { Asked, CallerOf } from './authenticate.ts';
+import { type AllowedOrigins, headersOfEveryAnswer } from './cors.ts';
+import { handlingHeaders, handlingIn } from './prefer.ts';
+import { type Begun, begin, type NotedState, noteReceived, noteRequest } from './problems.ts';
+import { type BodyDeps, withLimitedBody } from './readBody.ts';
+
+export const EVENTS_PATH = '/v1/ingest/events';
+
+const JSON_TYPE = 'application/json; charset=utf-8';
+/** Copying so much costs less than a second write. */
+const SMALL_BYTES = 16 * 1024;
+
+export interface HotRouteDeps extends EventsDeps {
+  readonly received: Received;
+  readonly metrics: IngestMetrics;
+  readonly corsOrigins: AllowedOrigins;
+  readonly jwts?: JwtVerifier | undefined;
+}
+
+interface EventsDeps extends BodyDeps {
+  readonly ingest: IngestDeps;
+}
+
+/** What came of a request that Koa is to answer. */
+export type Outcome = { readonly answer: EventsAnswer } | { readonly error: unknown };
+export type HandedOver = WeakMap<IncomingMessage, Begun & { readonly outcome: Outcome }>;
+
+/** @param koa has every other route, and this one's unusual requests; it looks into `handedOver` for what came of them. */
+export function hotRoute(
+  deps: HotRouteDeps,
+  as: CallerOf,
+  koa: RequestListener,
+  handedOver: HandedOver,
+): RequestListener {
+  const ofEveryAnswer = Object.entries(headersOfEveryAnswer(deps.corsOrigins)).flat();
+  const serve = async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
+    const begun = begin(request);
+    const { requestId, state, startedMs } = begun;
+    let outcome: Outcome;
+    try {
+      const answer = await answerEvents(deps, as, { req: request, state }, requestId);
+      outcome = { answer };
+      if (state.body === undefined) {
+        const { status, body, isReplay } = answer;
+        const head = [...ofEveryAnswer, 'X-Request-Id', requestId];
+        for (const name in answer.headers) head.push(name, answer.headers[name] ?? '');
+        head.push('Content-Type', JSON_TYPE, 'Content-Length', String(body.length));
+        response.writeHead(status, head);
+        // Text that goes out with its head in one piece.
+        if (body.length <= SMALL_BYTES) response.end(body.toString('latin1'), 'latin1');
+        else response.end(body);
+        noteReceived(deps.received, state, isReplay ? 'replayed' : 'accepted');
+        noteRequest(deps.metrics, { startedMs, method: 'POST', status }, EVENTS_PATH);
+        return;
+      }
+    } catch (error) {
+      outcome = { error };
+    }
+    handedOver.set(request, { ...begun, outcome });
+    koa(request, response);
+  };
+  return (request, response) => {
+    if (isOrdinary(request, deps)) void serve(request, response);
+    else koa(request, response);
+  };
+}
+
+/** Otherwise it takes what stands before the routes of Koa, or another of them. */
+function isOrdinary({ url, method, headers }: IncomingMessage, { jwts, corsOrigins }: HotRouteDeps): boolean {
+  if (url !== EVENTS_PATH || method !== 'POST' || headers.expect !== undefined) return false;
+  if (corsOrigins !== '*' && headers.origin !== undefined) return false;
+  return jwts === undefined || !headers.authorization?.includes('.');
+}
+
+/** What the endpoint answers, beside the headers of every answer. */
+export interface EventsAnswer {
+  readonly status: number;
+  readonly isReplay: boolean;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body: Buffer;
+}
+
+/** @throws Rejected, Unavailable. */
+export async function answerEvents(
+  deps: EventsDeps,
+  as: CallerOf,
+  asked: Asked & { readonly state: NotedState },
+  requestId: string,
+): Promise<EventsAnswer> {
+  const authenticate = () => as(asked, 'events:write');
+  const caller = { principal: authenticate(), again: authenticate };
+  const { headers } = asked.req;
+  const idempotencyKey = idempotencyKeyOf(String(headers['idempotency-key'] ?? ''));
+  const handling = handlingIn(String(headers['prefer'] ?? ''));
+  const wanted = { isLenient: handling === 'lenient', isStrict: handling === 'strict' };
+  const answer = await withLimitedBody(asked, deps, caller, (principal, body) =>
+    ingest(deps.ingest, { principal, body, idempotencyKey, ...wanted, requestId }),
+  );
+  const { status, isReplay, body, accepted, ignored } = answer;
+  Object.assign(asked.state, { accepted, ignored });
+  return {
+    ...{ status, isReplay, body },
+    headers: {
+      ...answer.headers,
+      ...(isReplay && { 'Idempotency-Replayed': 'true' }),
+      ...handlingHeaders(handling, ignored),
+    },
+  };
+}
+
+/** A bare UUIDv7, or quoted as the draft of the header's standard has it. */
+function idempotencyKeyOf(header: string): string | undefined {
+  if (header === '') return undefined;
+  const key = canonicalUuid(header.replace(/^"(.*)"$/, '$1'));
+  if (key !== undefined && isUuidV7(key)) return key;
+  throw new Rejected('invalid_idempotency_key', 'the Idempotency-Key must be a UUIDv7 (RFC 9562)');
+}
