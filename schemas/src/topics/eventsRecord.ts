@@ -158,6 +158,14 @@ export class EventsRecord {
     };
   }
 
+  /** The record with these of its events alone; its bytes still have all. */
+  only(events: readonly number[]): EventsRecord {
+    const places = events.flatMap((event) => [
+      ...this.#places.subarray(event * FIELDS, (event + 1) * FIELDS),
+    ]);
+    return new EventsRecord(this.bytes, this.receivedAt, this.#idempotencyAt, Int32Array.from(places));
+  }
+
   #field(event: number, field: number): number {
     return this.#places[event * FIELDS + field] ?? ABSENT;
   }
