@@ -1,6 +1,7 @@
 /** What operators had erased, and must not come back: the one rule that projector, linker and ingest follow. Pure. */
 import type { Erasure } from './topics/directoryEntry.ts';
 import type { EventsAccepted } from './topics/eventsAccepted.ts';
+import type { EventsRecord } from './topics/eventsRecord.ts';
 import type { LinkedEvent } from './topics/linkedEvents.ts';
 import type { ReportLink } from './topics/reportLinks.ts';
 
@@ -127,6 +128,18 @@ export function withoutErased(erased: ErasedData, message: EventsAccepted): Even
   const isLeft = ({ sessionId }: { readonly sessionId: string | null }): boolean =>
     erased.by({ tenantId, projectId, sessionId, receivedAt }) === undefined;
   return message.events.every(isLeft) ? message : { ...message, events: message.events.filter(isLeft) };
+}
+
+/** The same of a record in its bytes. */
+export function recordWithoutErased(erased: ErasedData, record: EventsRecord): EventsRecord {
+  if (erased.isEmpty) return record;
+  const { tenantId, projectId, receivedAt, count } = record;
+  const left: number[] = [];
+  for (let event = 0; event < count; event++) {
+    const sessionId = record.sessionId(event);
+    if (erased.by({ tenantId, projectId, sessionId, receivedAt }) === undefined) left.push(event);
+  }
+  return left.length === count ? record : record.only(left);
 }
 
 /** Whether the event of a link was erased, or its report. */

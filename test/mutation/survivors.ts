@@ -56,7 +56,7 @@ export const SURVIVORS: readonly Survivors[] = [
   { file: `${LINKER}/decideEvents.ts`, line: 'if (tracked === undefined ||', reason: ALWAYS_THERE },
   {
     file: `${LINKER}/decideEvents.ts`,
-    line: 'if (event.sessionId === null) return;',
+    line: 'if (sessionId === null) return;',
     reason: 'no report is kept under no session',
   },
   {

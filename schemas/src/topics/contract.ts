@@ -116,9 +116,9 @@ export const COUNTED = { type: 'long', logicalType: 'counted' } as const;
 export const SAMPLE_RATE = { type: 'double', logicalType: 'sample-rate' } as const;
 
 /** ClickHouse's DateTime ends in 2106. */
-const END_OF_MILLIS = Date.UTC(2100, 0, 1);
-const START_OF_MICROS = BigInt(Date.UTC(1900, 0, 1)) * 1000n;
-const END_OF_MICROS = BigInt(Date.UTC(2300, 0, 1)) * 1000n;
+export const END_OF_MILLIS = Date.UTC(2100, 0, 1);
+export const START_OF_MICROS = BigInt(Date.UTC(1900, 0, 1)) * 1000n;
+export const END_OF_MICROS = BigInt(Date.UTC(2300, 0, 1)) * 1000n;
 
 /** Topics take records of foreign producers, so the decoder checks what Avro's types alone would let through. */
 const CHECKED = {

@@ -2,7 +2,7 @@
 import type { DeadLetters } from '@questlog/runtime/consumer/deadLetters';
 import type { ServiceDeps } from '@questlog/runtime/consumer/serviceDeps';
 import type { Codec } from '@questlog/runtime/registry/registry';
-import type { EventsAccepted } from '@questlog/schemas/topics/eventsAccepted';
+import type { EventsRecord } from '@questlog/schemas/topics/eventsRecord';
 import type { LinkedEvent } from '@questlog/schemas/topics/linkedEvents';
 import type { LinkerEntry } from '@questlog/schemas/topics/linkerState';
 import type { ReportLink } from '@questlog/schemas/topics/reportLinks';
@@ -23,7 +23,7 @@ interface SharedSessions {
 
 export interface PartitionDeps extends LinkerDeps {
   readonly codecs: {
-    readonly events: Codec<EventsAccepted>;
+    readonly events: Codec<EventsRecord>;
     readonly reports: Codec<ReportLink>;
     readonly links: Codec<LinkedEvent>;
     readonly state: Codec<LinkerEntry>;

@@ -2,7 +2,7 @@
 import { aLog } from '@questlog/runtime/log/embedded/testing/testLog';
 import { leaderless } from '@questlog/runtime/log/testing/withMethods';
 import { systemClock } from '@questlog/runtime/process/clock';
-import { anEventsAccepted } from '@questlog/schemas/fixtures/builders';
+import { anEventsRecord } from '@questlog/schemas/fixtures/builders';
 import { GROUPS, TOPICS, topicDefinitions } from '@questlog/schemas/topics/topics';
 import { expect, onTestFinished, test } from 'vitest';
 import { startLinker } from './linker.ts';
@@ -14,7 +14,7 @@ test('links the others from the start on, and is ready, and this one once it has
   const { log, lead } = leaderless(whole, 1);
   const deps = await partitionDeps(log);
   for (const partition of [0, 1]) {
-    const value = deps.codecs.events.encode(anEventsAccepted({ receivedAt: Date.now() }));
+    const value = deps.codecs.events.encode(anEventsRecord({ receivedAt: Date.now() }));
     await whole.append(TOPICS.events, partition, [{ key: null, value }]);
   }
   const linked = async () =>

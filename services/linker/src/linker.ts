@@ -4,7 +4,7 @@ import { checkProgress } from '@questlog/runtime/consumer/progress';
 import type { Consumer } from '@questlog/runtime/log/log';
 import { atMost, nextRound } from '@questlog/runtime/process/waiting';
 import { createCodec } from '@questlog/runtime/registry/registry';
-import { eventsAccepted } from '@questlog/schemas/topics/eventsAccepted';
+import { eventsInBytes } from '@questlog/schemas/topics/eventsRecord';
 import { linkedEvents } from '@questlog/schemas/topics/linkedEvents';
 import { linkerState } from '@questlog/schemas/topics/linkerState';
 import { reportLinks } from '@questlog/schemas/topics/reportLinks';
@@ -24,7 +24,7 @@ export interface Linker {
 export async function startLinker(deps: LinkerDeps): Promise<Linker> {
   const { log, registry, health, metrics } = deps;
   const codecs = {
-    events: await createCodec(registry, eventsAccepted),
+    events: await createCodec(registry, eventsInBytes),
     reports: await createCodec(registry, reportLinks),
     links: await createCodec(registry, linkedEvents),
     state: await createCodec(registry, linkerState),

@@ -8,7 +8,12 @@ import { Unavailable } from '@questlog/runtime/process/errors';
 import { silentLogger } from '@questlog/runtime/process/logger';
 import { createCodec } from '@questlog/runtime/registry/registry';
 import { ErasedData } from '@questlog/schemas/erased';
-import { anErasure, anEventsAccepted, aReportLink } from '@questlog/schemas/fixtures/builders';
+import {
+  anErasure,
+  anEventsAccepted,
+  anEventsRecord,
+  aReportLink,
+} from '@questlog/schemas/fixtures/builders';
 import { partitionOf } from '@questlog/schemas/partition';
 import { deadLetter } from '@questlog/schemas/topics/deadLetter';
 import { eventsAccepted } from '@questlog/schemas/topics/eventsAccepted';
@@ -75,7 +80,7 @@ test('commits records with nothing to link every 200 ms, also if each comes alon
   const counting = withMethods(log, { transactional: async () => ({ commit, close: async () => {} }) });
   const lost = new AbortController();
   const left = Array.from({ length: 50 }, (_, offset): LogRecord => {
-    const value = deps.codecs.events.encode(anEventsAccepted());
+    const value = deps.codecs.events.encode(anEventsRecord());
     return { offset, timestampMs: 0, key: null, value, headers: {} };
   });
   let isQuiet = false;
@@ -117,7 +122,7 @@ test('a log that is cut takes the linker back to the cut, and there it stays whe
   };
   const codecs = { ...deps.codecs, events: { ...deps.codecs.events, decode } };
   const append = async (count: number): Promise<string[]> => {
-    const messages = Array.from({ length: count }, () => anEventsAccepted());
+    const messages = Array.from({ length: count }, () => anEventsRecord());
     const values = messages.map((message) => deps.codecs.events.encode(message));
     await log.append(
       TOPICS.events,
@@ -241,7 +246,7 @@ test('a report that was erased while it is waited for gets no more links, anothe
   // Of sessions that go on: their events are new.
   for (const { tenantId: tenant, projectId: project, sessionId } of [gone, stays]) {
     const of = { tenantId: tenant, projectId: project, receivedAt: receivedAt + 2 };
-    const value = deps.codecs.events.encode(anEventsAccepted({ ...of, events: [{ sessionId }] }));
+    const value = deps.codecs.events.encode(anEventsRecord({ ...of, events: [{ sessionId }] }));
     await log.append(TOPICS.events, 0, [{ key: tenant, value, headers: {} }]);
   }
   const links = async () => (await readToEnd(log, TOPICS.linkedEvents)).flat();

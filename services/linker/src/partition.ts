@@ -6,7 +6,7 @@ import type { DeadLetters } from '@questlog/runtime/consumer/deadLetters';
 import { type Batch, type LogRecord, LogTruncated, type OwnedPartition } from '@questlog/runtime/log/log';
 import { Fenced, Invalid, Unavailable } from '@questlog/runtime/process/errors';
 import { Backoff, pause } from '@questlog/runtime/process/waiting';
-import { isErasedReport, withoutErased } from '@questlog/schemas/erased';
+import { isErasedReport, recordWithoutErased } from '@questlog/schemas/erased';
 import { faultOf } from '@questlog/schemas/topics/reportLinks';
 import { LETTER_ID_HEADER, MAX_REPORT_LINK_BYTES, TOPICS } from '@questlog/schemas/topics/topics';
 import { decideEvents } from './core/decideEvents.ts';
@@ -153,8 +153,8 @@ async function decide(
     if (topic === TOPICS.events) {
       const isReplayed = headers[LETTER_ID_HEADER] !== undefined;
       const place = { offset, arrivedAtMs: timestampMs, isReplayed };
-      const message = withoutErased(deps.erased.known, await codecs.events.decode(value));
-      return decideEvents(outbox.state, place, message, clock.now());
+      const events = recordWithoutErased(deps.erased.known, await codecs.events.decode(value));
+      return decideEvents(outbox.state, place, events, clock.now());
     }
     const report = await codecs.reports.decode(value);
     if (isErasedReport(deps.erased.known, report)) return NOTHING;

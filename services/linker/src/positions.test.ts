@@ -6,6 +6,7 @@ import { aDirectory } from '@questlog/runtime/log/embedded/testing/testLog';
 import { systemClock } from '@questlog/runtime/process/clock';
 import { anEventsAccepted, aReportLink } from '@questlog/schemas/fixtures/builders';
 import type { EventsAccepted } from '@questlog/schemas/topics/eventsAccepted';
+import { recordOf } from '@questlog/schemas/topics/eventsRecord';
 import { POSITION_KEY } from '@questlog/schemas/topics/linkerState';
 import { GROUPS, TOPICS, topicDefinitions } from '@questlog/schemas/topics/topics';
 import { expect, onTestFinished, test } from 'vitest';
@@ -66,7 +67,7 @@ async function aLinker() {
     append: (message: EventsAccepted | 'unreadable') =>
       append(
         TOPICS.events,
-        message === 'unreadable' ? Buffer.from('not Avro') : deps.codecs.events.encode(message),
+        message === 'unreadable' ? Buffer.from('not Avro') : deps.codecs.events.encode(recordOf(message)),
       ),
     start: () => startLinker(deps),
     /** Runs until everything is read. */

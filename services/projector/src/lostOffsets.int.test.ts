@@ -4,6 +4,7 @@ import type { Store } from '@questlog/runtime/clickhouse/store';
 import { systemClock } from '@questlog/runtime/process/clock';
 import { anEventsAccepted, aSession } from '@questlog/schemas/fixtures/builders';
 import { type EventsAccepted, eventsAccepted } from '@questlog/schemas/topics/eventsAccepted';
+import { recordOf } from '@questlog/schemas/topics/eventsRecord';
 import { sessionRegistered } from '@questlog/schemas/topics/sessionRegistered';
 import { TOPICS } from '@questlog/schemas/topics/topics';
 import { afterAll, beforeAll, expect, test } from 'vitest';
@@ -130,7 +131,7 @@ test('a repeat whose first is no longer in `appends` is found by its events', as
 test('the first insert of a block alone, or the counts of appends long forgotten, tell that records were written', async () => {
   const project = randomUUID();
   const [start = 0] = await bench.log.endOffsets(TOPICS.events);
-  const codec = { encode: () => Buffer.alloc(0), decode: async () => accepted(project) };
+  const codec = { encode: () => Buffer.alloc(0), decode: async () => recordOf(accepted(project)) };
   const source = { logId: bench.log.id, topic: TOPICS.events, partition: 0 };
   const held = openHeldRecords({
     ...{ store: bench.store, codec, clock: systemClock, source, tables: EVENT_TABLES, orphanIds: [] },

@@ -9,7 +9,7 @@ import { steadyClock } from '@questlog/runtime/process/clock';
 import { createCodec } from '@questlog/runtime/registry/registry';
 import { auditEntry } from '@questlog/schemas/topics/auditEntry';
 import type { MessageContract } from '@questlog/schemas/topics/contract';
-import { eventsAccepted } from '@questlog/schemas/topics/eventsAccepted';
+import { eventsInBytes } from '@questlog/schemas/topics/eventsRecord';
 import { linkedEvents } from '@questlog/schemas/topics/linkedEvents';
 import { reportLinks } from '@questlog/schemas/topics/reportLinks';
 import { sessionRegistered } from '@questlog/schemas/topics/sessionRegistered';
@@ -47,7 +47,7 @@ export interface Projector {
 
 export async function startProjector(deps: ProjectorDeps): Promise<Projector> {
   const projections = [
-    await projectTopic(deps, eventsAccepted, GROUPS.projectEvents, openEventsWriter, EVENT_TABLES),
+    await projectTopic(deps, eventsInBytes, GROUPS.projectEvents, openEventsWriter, EVENT_TABLES),
     await projectTopic(deps, sessionRegistered, GROUPS.projectSessions, openSessionsWriter, SESSION_TABLES),
     await projectTopic(deps, reportLinks, GROUPS.projectReports, openReportsWriter, REPORT_TABLES),
     await projectTopic(deps, linkedEvents, GROUPS.projectLinks, openLinksWriter, LINK_TABLES),

@@ -37,32 +37,36 @@ export function rowTable<Row>(table: string, columns: Columns<Row>): RowTable<Ro
   };
 }
 
-/** A row of one record of the log. */
-export interface RowOf<Message> {
+/** Of one record of the log. */
+interface Placed {
   readonly place: Source & { readonly offset: number };
+}
+
+/** A row of one record of the log. */
+export interface RowOf<Message> extends Placed {
   readonly message: Message;
 }
 
 /** The columns of a record's place in the log. */
-export const PLACE_COLUMNS: Columns<Pick<RowOf<unknown>, 'place'>> = {
+export const PLACE_COLUMNS: Columns<Placed> = {
   log_id: (out, { place }) => out.uuid(place.logId),
   log_partition: (out, { place }) => out.uint32(place.partition),
   log_offset: (out, { place }) => out.uint64(place.offset),
 };
 
-interface BlockInsert<Message> {
+interface BlockInsert<Row> {
   readonly source: Source;
   readonly block: Block;
-  readonly records: readonly Decoded<Message>[];
+  readonly records: readonly Row[];
   /** The offsets of the block that the table holds. */
   held(): Promise<ReadonlySet<number>>;
 }
 
 /** Writes the rows of a block's records, one or many each, and none that are there already. */
-export async function insertBlock<Message>(
+export async function insertBlock<Row extends Decoded<unknown>>(
   store: Store,
-  { table, columns, write, bytesOf = () => ROW_BYTES }: RowTable<RowOf<Message>>,
-  { source, block, records, held }: BlockInsert<Message>,
+  { table, columns, write, bytesOf = () => ROW_BYTES }: RowTable<Row & Placed>,
+  { source, block, records, held }: BlockInsert<Row>,
   attempt: Attempt,
 ): Promise<void> {
   // After a cut of the log the same offsets are other records.
@@ -71,7 +75,7 @@ export async function insertBlock<Message>(
   const rowsOf = (wanted: (offset: number) => boolean): Buffer => {
     const rows = records
       .filter(({ offset }) => wanted(offset))
-      .map(({ offset, message }) => ({ place: { ...source, offset }, message }));
+      .map((record) => ({ ...record, place: { ...source, offset: record.offset } }));
     const out = new RowBinaryWriter(rows.reduce((sum, row) => sum + bytesOf(row), 0));
     for (const row of rows) write(out, row);
     return out.bytes();

@@ -7,8 +7,8 @@ import { decideEvents } from '@questlog/linker/core/decideEvents';
 import { LINKER_BOUNDS, LinkerState, positionEntry } from '@questlog/linker/core/linkerState';
 import { SessionFilter } from '@questlog/linker/core/sessionFilter';
 import { createCodec } from '@questlog/runtime/registry/registry';
-import { anEventsAccepted } from '@questlog/schemas/fixtures/builders';
-import { eventsAccepted } from '@questlog/schemas/topics/eventsAccepted';
+import { anEventsRecord } from '@questlog/schemas/fixtures/builders';
+import { eventsInBytes } from '@questlog/schemas/topics/eventsRecord';
 import { linkerState, POSITION_KEY } from '@questlog/schemas/topics/linkerState';
 import { usedBytes } from '../processFigures.ts';
 
@@ -26,7 +26,7 @@ const PARTITIONS = 100;
 const REMEMBERED = 51_200;
 const registry = { register: async () => 1, schemaById: async () => undefined };
 const codecs = {
-  events: await createCodec(registry, eventsAccepted),
+  events: await createCodec(registry, eventsInBytes),
   state: await createCodec(registry, linkerState),
 };
 
@@ -42,7 +42,7 @@ function bytesAnEventByte(appendsACommit: number): number {
   let [eventBytes, changelogBytes] = [0, 0];
   for (let commit = 0; commit < COMMITS; commit++) {
     for (let i = 0; i < appendsACommit; i++) {
-      const message = anEventsAccepted({
+      const message = anEventsRecord({
         events: [{ payload: Buffer.from('{"level":3,"zone":"glass_forest"}') }],
       });
       eventBytes += codecs.events.encode(message).length;

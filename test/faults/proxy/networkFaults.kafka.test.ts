@@ -22,7 +22,7 @@ import type { Appended, Log, LogRecord } from '@questlog/runtime/log/log';
 import { Unavailable } from '@questlog/runtime/process/errors';
 import { createLifecycle } from '@questlog/runtime/process/lifecycle';
 import { silentLogger } from '@questlog/runtime/process/logger';
-import { anEventsAccepted, aReportLink } from '@questlog/schemas/fixtures/builders';
+import { anEventsRecord, aReportLink } from '@questlog/schemas/fixtures/builders';
 import { GROUPS, TOPICS, topicDefinitions } from '@questlog/schemas/topics/topics';
 import { expect, onTestFinished, test } from 'vitest';
 import type { Api } from './kafkaFrames.ts';
@@ -296,9 +296,9 @@ async function anOpenReport(log: Log) {
     /** @returns the event's id. */
     anAppend: async (): Promise<string> => {
       const events = [{ sessionId, occurredAt: BigInt(receivedAt) * 1000n }];
-      const message = anEventsAccepted({ ...owner, receivedAt, events });
-      await append(TOPICS.events, deps.codecs.events.encode(message));
-      return message.events[0]?.id ?? '';
+      const record = anEventsRecord({ ...owner, receivedAt, events });
+      await append(TOPICS.events, deps.codecs.events.encode(record));
+      return record.id(0);
     },
     /** The events of the stream of links, in its order. */
     linked: async (): Promise<string[]> => {

@@ -2,6 +2,7 @@
 import { randomBytes, randomUUID } from 'node:crypto';
 import { anEventsAccepted, aReportLink } from '@questlog/schemas/fixtures/builders';
 import type { AcceptedEvent, EventsAccepted } from '@questlog/schemas/topics/eventsAccepted';
+import { recordOf } from '@questlog/schemas/topics/eventsRecord';
 import type { ReportLink } from '@questlog/schemas/topics/reportLinks';
 import { eventId } from '@questlog/schemas/uuid';
 import { describe, expect, test } from 'vitest';
@@ -83,7 +84,7 @@ test('an append replayed from the dead letters is looked up, whoever has seen it
   const state = aState([report]);
   const message = anAppend([{ occurredAt: micros(NOW_MS) }]);
   const replay = () =>
-    decideEvents(state, { offset: OFFSET, arrivedAtMs: NOW_MS, isReplayed: true }, message, NOW_MS);
+    decideEvents(state, { offset: OFFSET, arrivedAtMs: NOW_MS, isReplayed: true }, recordOf(message), NOW_MS);
   const asked = [
     { entry: 'late', key: `${PROJECT}/${SESSION}` },
     { entry: 'report', key: keyOf(report), value: { askAt: AT_ONCE } },
@@ -150,7 +151,7 @@ test('behind a look-up a link is held, and without room to hold it the look-up i
     link: {
       offset: OFFSET,
       source: 'session',
-      event: { ...message.events[0], receivedAt: message.receivedAt },
+      event: { ...message.events[0], sampleRate: null, receivedAt: message.receivedAt },
     },
   });
   expect(changes.some(({ entry }) => entry === 'report')).toBe(false);
@@ -246,5 +247,5 @@ function anAppend(
 }
 
 function decide(state: LinkerState, message: EventsAccepted, arrivedAtMs = NOW_MS) {
-  return decideEvents(state, { offset: OFFSET, arrivedAtMs }, message, NOW_MS);
+  return decideEvents(state, { offset: OFFSET, arrivedAtMs }, recordOf(message), NOW_MS);
 }

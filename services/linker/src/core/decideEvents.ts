@@ -1,6 +1,6 @@
 /** An append of events: which of the open reports each of them belongs to. Pure. */
 import { isInWindow, OFF_CLOCK_MS } from '@questlog/schemas/reportWindow';
-import type { AcceptedEvent, EventsAccepted } from '@questlog/schemas/topics/eventsAccepted';
+import type { EventsRecord } from '@questlog/schemas/topics/eventsRecord';
 import type { LinkedEvent, LinkSource } from '@questlog/schemas/topics/linkedEvents';
 import type { LateSession } from '@questlog/schemas/topics/linkerState';
 import { millisOf } from '@questlog/schemas/uuid';
@@ -13,7 +13,8 @@ export const MAX_FAN_OUT_BYTES = 8 * 1024 * 1024;
 
 interface Match {
   readonly report: OpenReport;
-  readonly event: AcceptedEvent;
+  /** Its index in the record. */
+  readonly event: number;
   readonly source: LinkSource;
 }
 
@@ -24,19 +25,26 @@ interface Match {
 export function decideEvents(
   state: LinkerState,
   { offset, arrivedAtMs, isReplayed = false }: { offset: number; arrivedAtMs: number; isReplayed?: boolean },
-  message: EventsAccepted,
+  record: EventsRecord,
   nowMs: number,
 ): Decision {
-  const isRepeat = state.appends.has(message.appendId);
-  const late = lateSessions(state, offset, isReplayed ? Number.MAX_SAFE_INTEGER : arrivedAtMs, message);
+  const isRepeat = state.appends.has(record.appendId);
+  const late = lateSessions(state, offset, isReplayed ? Number.MAX_SAFE_INTEGER : arrivedAtMs, record);
   if (isRepeat && !state.wasCut && !isReplayed) return { ...NOTHING, changes: late };
   const matches: Match[] = [];
-  for (const event of message.events) collectMatches(state, message, event, matches);
+  // Mostly there is no report, and then no event is looked at here.
+  const events = state.open.reports === 0 ? 0 : record.count;
+  for (let event = 0; event < events; event++) collectMatches(state, record, event, matches);
   const changes: Change[] = [
-    ...(isRepeat ? [] : [{ entry: 'append', id: message.appendId, arrivedAtMs } as const]),
+    ...(isRepeat ? [] : [{ entry: 'append', id: record.appendId, arrivedAtMs } as const]),
     ...late,
   ];
-  if (isRepeat || isReplayed || mayBeRepeat(state, message) || fanOutBytes(matches) > MAX_FAN_OUT_BYTES) {
+  if (
+    isRepeat ||
+    isReplayed ||
+    mayBeRepeat(state, record) ||
+    fanOutBytes(record, matches) > MAX_FAN_OUT_BYTES
+  ) {
     const reports = new Set(matches.map(({ report }) => report.key));
     return { ...NOTHING, changes: [...changes, ...askAgain(state, reports)] };
   }
@@ -44,7 +52,7 @@ export function decideEvents(
   const overflowing = new Set<string>();
   const sessionLinks = new SessionLinks(state);
   for (const { report, event, source } of matches) {
-    const stored = { ...event, receivedAt: message.receivedAt };
+    const stored = { ...record.event(event), receivedAt: record.receivedAt };
     if (state.reports.get(report.key)?.askAt === null) {
       if (source !== 'session' || sessionLinks.take(report.key, report.record))
         links.push(aLink('linked', report.record, stored, source, nowMs));
@@ -67,28 +75,26 @@ export function askAgain(state: LinkerState, keys: Iterable<string>): Change[] {
 }
 
 /** A keyed request may come again when its first append is no longer remembered; its key is older then. */
-function mayBeRepeat({ appends }: LinkerState, { idempotency }: EventsAccepted): boolean {
+function mayBeRepeat({ appends }: LinkerState, { idempotency }: EventsRecord): boolean {
   return idempotency !== null && millisOf(idempotency.key) <= appends.since;
 }
 
-function collectMatches(
-  state: LinkerState,
-  { tenantId, projectId }: EventsAccepted,
-  event: AcceptedEvent,
-  matches: Match[],
-): void {
+function collectMatches(state: LinkerState, record: EventsRecord, event: number, matches: Match[]): void {
+  const { tenantId, projectId } = record;
   const isOurs = ({ record }: OpenReport): boolean =>
     record.projectId === projectId && record.tenantId === tenantId;
-  for (const report of state.open.naming(event.id)) {
+  const id = record.id(event);
+  for (const report of state.open.naming(id)) {
     if (!isOurs(report)) continue;
-    const source = report.record.inlineEventIds.includes(event.id) ? 'inline' : 'named';
+    const source = report.record.inlineEventIds.includes(id) ? 'inline' : 'named';
     matches.push({ report, event, source });
   }
-  if (event.sessionId === null) return;
-  for (const report of state.open.ofSession(event.sessionId)) {
-    if (!isOurs(report) || !isInWindow(event.occurredAt, report.window)) continue;
+  const sessionId = record.sessionId(event);
+  if (sessionId === null) return;
+  for (const report of state.open.ofSession(sessionId)) {
+    if (!isOurs(report) || !isInWindow(record.occurredAt(event), report.window)) continue;
     if (!state.hasLinksLeft(report.key, report.record)) continue;
-    if (!isNamed(report, event.id)) matches.push({ report, event, source: 'session' });
+    if (!isNamed(report, id)) matches.push({ report, event, source: 'session' });
   }
 }
 
@@ -97,8 +103,8 @@ function isNamed({ record }: OpenReport, eventId: string): boolean {
   return record.inlineEventIds.includes(eventId) || record.eventIds.includes(eventId);
 }
 
-function fanOutBytes(matches: readonly Match[]): number {
-  return matches.reduce((sum, { event }) => sum + event.payload.length + LINK_BYTES, 0);
+function fanOutBytes(record: EventsRecord, matches: readonly Match[]): number {
+  return matches.reduce((sum, { event }) => sum + record.payloadBytes(event) + LINK_BYTES, 0);
 }
 
 /** Events off the clock, and such as came long after they were received, may belong to reports that were let go. */
@@ -106,19 +112,23 @@ function lateSessions(
   state: LinkerState,
   offset: number,
   arrivedAtMs: number,
-  message: EventsAccepted,
+  record: EventsRecord,
 ): Change[] {
-  const earliest = BigInt(Math.max(arrivedAtMs, message.receivedAt) - OFF_CLOCK_MS) * 1000n;
-  const latest = BigInt(message.receivedAt + OFF_CLOCK_MS) * 1000n;
+  const { tenantId, projectId, receivedAt } = record;
+  const earliest = (Math.max(arrivedAtMs, receivedAt) - OFF_CLOCK_MS) * 1000;
+  const latest = (receivedAt + OFF_CLOCK_MS) * 1000;
   const late = new Map<string, LateSession>();
-  for (const { sessionId, occurredAt } of message.events) {
-    if (sessionId === null || (occurredAt >= earliest && occurredAt <= latest)) continue;
-    if (!state.sessionsWithReports.mayHave(sessionId)) continue;
-    const key = `${message.projectId}/${sessionId}`;
+  for (let event = 0; event < record.count; event++) {
+    const about = record.roundedMicros(event);
+    if (about >= earliest && about <= latest) continue;
+    const sessionId = record.sessionId(event);
+    if (sessionId === null || !state.sessionsWithReports.mayHave(sessionId)) continue;
+    const occurredAt = record.occurredAt(event);
+    const key = `${projectId}/${sessionId}`;
     const known = late.get(key) ?? state.late.get(key);
     late.set(key, {
-      tenantId: message.tenantId,
-      projectId: message.projectId,
+      tenantId,
+      projectId,
       sessionId,
       fromMicros: known === undefined || occurredAt < known.fromMicros ? occurredAt : known.fromMicros,
       toMicros: known === undefined || occurredAt > known.toMicros ? occurredAt : known.toMicros,

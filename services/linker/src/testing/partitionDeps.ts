@@ -10,7 +10,7 @@ import { silentLogger } from '@questlog/runtime/process/logger';
 import { createMetricsRegistry } from '@questlog/runtime/process/metrics';
 import { openLogRegistry } from '@questlog/runtime/registry/logRegistry';
 import { createCodec } from '@questlog/runtime/registry/registry';
-import { eventsAccepted } from '@questlog/schemas/topics/eventsAccepted';
+import { eventsInBytes } from '@questlog/schemas/topics/eventsRecord';
 import { linkedEvents } from '@questlog/schemas/topics/linkedEvents';
 import { linkerState } from '@questlog/schemas/topics/linkerState';
 import { reportLinks } from '@questlog/schemas/topics/reportLinks';
@@ -52,7 +52,7 @@ export async function partitionDeps(log: Log): Promise<PartitionDeps> {
     ...deps,
     ...sharedOf(deps),
     codecs: {
-      events: await createCodec(registry, eventsAccepted),
+      events: await createCodec(registry, eventsInBytes),
       reports: await createCodec(registry, reportLinks),
       links: await createCodec(registry, linkedEvents),
       state: await createCodec(registry, linkerState),

@@ -4,6 +4,7 @@
  */
 import { partitionOf } from '@questlog/schemas/partition';
 import type { EventsAccepted } from '@questlog/schemas/topics/eventsAccepted';
+import { recordOf } from '@questlog/schemas/topics/eventsRecord';
 import type { LinkedEvent } from '@questlog/schemas/topics/linkedEvents';
 import type { LinkerEntry } from '@questlog/schemas/topics/linkerState';
 import type { ReportLink } from '@questlog/schemas/topics/reportLinks';
@@ -214,7 +215,7 @@ export class Topology {
     if (topic === 'events') {
       const message = this.topics.events[state.partition]?.[offset];
       const arrivedAtMs = this.#arrivals[state.partition]?.[offset] ?? 0;
-      return message && decideEvents(state, { offset, arrivedAtMs }, message, this.nowMs);
+      return message && decideEvents(state, { offset, arrivedAtMs }, recordOf(message), this.nowMs);
     }
     const record = this.topics.reports[state.partition]?.[offset];
     return record && decideReportLink(state, offset, record, this.nowMs);

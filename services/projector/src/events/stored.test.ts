@@ -1,22 +1,20 @@
 /** What a projector asks ClickHouse of a block: in queries that a server takes, however many tenants are in it. */
 import { createHash, randomUUID } from 'node:crypto';
 import { MAX_IDS, type Store } from '@questlog/runtime/clickhouse/store';
-import { anEventsAccepted } from '@questlog/schemas/fixtures/builders';
+import { anEventsRecord } from '@questlog/schemas/fixtures/builders';
 import { expect, test } from 'vitest';
 import { openMinuteCounts, storedBelow } from './stored.ts';
 
 test('old records of more tenants than one query takes are looked for all the same', async () => {
-  const messages = Array.from({ length: 4_000 }, () =>
-    anEventsAccepted({ tenantId: randomUUID(), projectId: randomUUID() }),
-  );
+  const records = Array.from({ length: 4_000 }, (_, offset) => ({ offset, message: anEventsRecord() }));
   const query = async (_: string, params: Record<'tenants' | 'projects' | 'ids', string[]>) => {
     const { tenants, projects, ids } = params;
     expect(Math.max(tenants.length, projects.length, ids.length)).toBeLessThanOrEqual(MAX_IDS);
     return ids.map((id) => ({ id }));
   };
   const source = { logId: randomUUID(), partition: 0, orphanIds: [] };
-  const found = await storedBelow({ query } as unknown as Store, source, 10, messages);
-  expect(found).toEqual(new Set(messages.map(({ appendId }) => appendId)));
+  const found = await storedBelow({ query } as unknown as Store, source, 10_000, records);
+  expect(found).toEqual(new Set(records.map(({ message }) => message.appendId)));
 });
 
 test('of a minute with any number of event types only those of the block are asked for, and none is answered', async () => {

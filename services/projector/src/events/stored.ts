@@ -5,12 +5,13 @@
 import { createHash } from 'node:crypto';
 import { partsOf, type Store } from '@questlog/runtime/clickhouse/store';
 import type { Block } from '@questlog/runtime/consumer/blocks';
-import type { EventsAccepted } from '@questlog/schemas/topics/eventsAccepted';
 import { millisOf } from '@questlog/schemas/uuid';
 import type { Source } from '../writer.ts';
 import {
   type Accepted,
   type Counted,
+  firstRowOf,
+  type Kept,
   type LeftOutKey,
   MAX_RECENT_APPENDS,
   type MinuteKey,
@@ -167,16 +168,20 @@ export async function repeatedBelow(
   return found;
 }
 
-/** The append ids whose events are stored from a record below the offset: `appends` no longer tells. */
+/**
+ * The append ids whose events are stored from a record below the offset: `appends` no longer tells. A repeat has the ids of
+ * the first, so one event of each tells; an erased one has no row.
+ */
 export async function storedBelow(
   store: Store,
   source: Source,
   start: number,
-  messages: readonly EventsAccepted[],
+  records: readonly Kept[],
 ): Promise<Set<string>> {
-  // A repeat has the ids of the first, so one event of each tells.
   const appends = new Map(
-    messages.flatMap((message) => message.events.slice(0, 1).map(({ id }) => [id, message] as const)),
+    records
+      .filter(({ message }) => message.count > 0)
+      .map((record) => [record.message.id(firstRowOf(record) ?? 0), record.message] as const),
   );
   const found = new Set<string>();
   for (const part of partsOf([...appends])) {

@@ -1,6 +1,6 @@
 /** The projection of `questlog.events.v1`: of a decoded block, drop repeats, count, insert. */
 import type { Block, BlockWriter } from '@questlog/runtime/consumer/blocks';
-import type { EventsAccepted } from '@questlog/schemas/topics/eventsAccepted';
+import type { EventsRecord } from '@questlog/schemas/topics/eventsRecord';
 import { LETTER_ID_HEADER } from '@questlog/schemas/topics/topics';
 import { insertBlock, writeRows } from '../rowSink.ts';
 import { type WriterDeps, writerOf } from '../writer.ts';
@@ -8,7 +8,6 @@ import {
   type Accepted,
   type Counted,
   dropRepeats,
-  type EventsKept,
   erasedOf,
   hasRows,
   type Kept,
@@ -45,7 +44,7 @@ interface EventsPlan {
 
 /** @param start what lies below it is read from the tables. */
 export async function openEventsWriter(
-  deps: WriterDeps<EventsAccepted>,
+  deps: WriterDeps<EventsRecord>,
   start: number,
 ): Promise<BlockWriter<unknown>> {
   const { store, clock, logId, partition, orphanIds, onOutcome } = deps;
@@ -59,18 +58,16 @@ export async function openEventsWriter(
     for (const { key, offset, count } of records) left.rollup.add(key, offset, count);
     return left.rollup.drain();
   };
-  return writerOf<EventsAccepted, EventsPlan>(deps, {
+  return writerOf<EventsRecord, EventsPlan>(deps, {
     plan: async (block, read, dead) => {
       const accepted = withErased(read, await deps.erased.all());
       const older = await repeatedBelow(store, source, block.start, unknownKeyed(accepted, recent));
-      const stored = await storedBelow(
-        store,
-        source,
-        block.start,
-        beyondLedger(accepted, clock.now(), block).map(ofWhichRowsTell),
-      );
-      const isThere = ({ appendId: id, events: [first] }: EventsAccepted) =>
-        recent.has(id) || older.has(id) || stored.has(id) || (first !== undefined && half.has(first.id));
+      const old = beyondLedger(accepted, clock.now(), block);
+      const stored = await storedBelow(store, source, block.start, old);
+      const isHalfStored = (record: EventsRecord) =>
+        half.size > 0 && record.count > 0 && half.has(record.id(0));
+      const isThere = (record: EventsRecord) =>
+        [recent, older, stored].some((ids) => ids.has(record.appendId)) || isHalfStored(record);
       const kept = dropRepeats(accepted, isThere);
       const isKept = new Set(kept);
       const minuteCounts = kept.map(({ message }) => minuteCountsOf(message));
@@ -83,7 +80,7 @@ export async function openEventsWriter(
       ]);
       for (const [i, { offset, message }] of kept.entries()) {
         recent.add(message.appendId);
-        quota.rollup.add(quotaKeyOf(message), offset, message.events.length);
+        quota.rollup.add(quotaKeyOf(message), offset, message.count);
         for (const { key, events, weight } of minuteCounts[i] ?? []) {
           minutes.rollup.add(key, offset, events, weight);
         }
@@ -125,19 +122,13 @@ const LEDGER_KNOWS_MS = 36 * 60 * 60 * 1000;
  * Such as `appends` may not know the first of: old records that are read late, or once more, and such as are replayed from the
  * dead letters, of which `events` may have taken what `appends` refused.
  */
-function beyondLedger(accepted: readonly Accepted[], nowMs: number, { records }: Block): EventsAccepted[] {
+function beyondLedger(accepted: readonly Kept[], nowMs: number, { records }: Block): Kept[] {
   const replayed = new Set(
     records.flatMap(({ offset, headers }) => (headers[LETTER_ID_HEADER] === undefined ? [] : [offset])),
   );
-  return accepted.flatMap(({ offset, message }) =>
-    message.receivedAt < nowMs - LEDGER_KNOWS_MS || replayed.has(offset) ? [message] : [],
+  return accepted.filter(
+    ({ offset, message }) => message.receivedAt < nowMs - LEDGER_KNOWS_MS || replayed.has(offset),
   );
-}
-
-/** Its first event may be erased while others are rows. */
-function ofWhichRowsTell({ erased, ...message }: EventsKept): EventsAccepted {
-  const events = message.events.filter(({ id }) => erased?.has(id) !== true);
-  return events.length === 0 ? message : { ...message, events };
 }
 
 /** Keyed appends may be repeated hours later; the memory alone does not tell unless it holds the whole ledger. */

@@ -1,6 +1,6 @@
 /** For each projected topic: which rows its records have, what names them, and which of them a cut of the log moves. */
 import type { AuditEntry } from '@questlog/schemas/topics/auditEntry';
-import type { EventsAccepted } from '@questlog/schemas/topics/eventsAccepted';
+import type { EventsRecord } from '@questlog/schemas/topics/eventsRecord';
 import type { LinkedEvent } from '@questlog/schemas/topics/linkedEvents';
 import type { ReportLink } from '@questlog/schemas/topics/reportLinks';
 import type { SessionRegistered } from '@questlog/schemas/topics/sessionRegistered';
@@ -35,7 +35,7 @@ const AT_OR_BEHIND = 'log_offset >= {offset:UInt64}';
 /** Several times a block's records. */
 const FAR_BEHIND = 250_000;
 
-export const EVENT_TABLES: TopicTables<EventsAccepted> = {
+export const EVENT_TABLES: TopicTables<EventsRecord> = {
   rows: { table: 'events', name: 'toString(id)', where: ALL },
   newest: { table: 'appends', name: 'toString(append_id)', where: ALL },
   verified: [
@@ -45,7 +45,10 @@ export const EVENT_TABLES: TopicTables<EventsAccepted> = {
     // A block that got no further than its first insert. With no upper end the whole table would be looked through.
     { table: 'events', where: `${AT_OR_BEHIND} AND log_offset < {offset:UInt64} + ${FAR_BEHIND}` },
   ],
-  namesOf: ({ appendId, events }) => [appendId, ...events.map(({ id }) => id)],
+  namesOf: (record) => [
+    record.appendId,
+    ...Array.from({ length: record.count }, (_, event) => record.id(event)),
+  ],
   ids: 'groupArray(append_id)',
   at: 'received_at',
   others: [],

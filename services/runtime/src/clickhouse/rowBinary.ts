@@ -52,6 +52,13 @@ export class RowBinaryWriter {
     this.#length = this.#buffer.writeBigInt64LE(value, this.#length);
   }
 
+  /** Int64 from its halves. */
+  int64Of(low: number, high: number): void {
+    this.#room(8);
+    this.#length = this.#buffer.writeInt32LE(low, this.#length);
+    this.#length = this.#buffer.writeInt32LE(high, this.#length);
+  }
+
   float64(value: number): void {
     this.#room(8);
     this.#length = this.#buffer.writeDoubleLE(value, this.#length);
@@ -64,6 +71,17 @@ export class RowBinaryWriter {
     for (const digit of UUID_DIGITS) {
       this.#buffer[this.#length++] = (hexDigit(value, digit) << 4) | hexDigit(value, digit + 1);
     }
+  }
+
+  /** The same from its text in lower case, which begins there in the bytes. */
+  uuidAt(bytes: Buffer, at: number): void {
+    this.#room(UUID_DIGITS.length);
+    const buffer = this.#buffer;
+    for (let i = 0; i < UUID_DIGITS.length; i++) {
+      const digits = at + (UUID_DIGITS[i] ?? 0);
+      buffer[this.#length + i] = (digitOf(bytes[digits] ?? 0) << 4) | digitOf(bytes[digits + 1] ?? 0);
+    }
+    this.#length += UUID_DIGITS.length;
   }
 
   /** A Nullable: its flag, and the value where there is one. */
@@ -90,8 +108,14 @@ export class RowBinaryWriter {
 
   /** A String from its bytes. */
   stringBytes(value: Buffer): void {
-    this.#varint(value.length);
-    this.fixed(value);
+    this.stringAt(value, 0, value.length);
+  }
+
+  /** The same from a part of some bytes. */
+  stringAt(bytes: Buffer, at: number, length: number): void {
+    this.#varint(length);
+    this.#room(length);
+    this.#length += bytes.copy(this.#buffer, this.#length, at, at + length);
   }
 
   /** A FixedString of exactly these bytes. */
@@ -119,7 +143,10 @@ export class RowBinaryWriter {
 }
 
 function hexDigit(text: string, at: number): number {
-  const code = text.charCodeAt(at);
+  return digitOf(text.charCodeAt(at));
+}
+
+function digitOf(code: number): number {
   // '0' is 0x30, 'A' 0x41, 'a' 0x61: letters have bit 6 set, and their low half counts from 1.
   return (code & 0x0f) + (code >> 6) * 9;
 }

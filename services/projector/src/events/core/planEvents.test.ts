@@ -1,5 +1,6 @@
+import { randomUUID } from 'node:crypto';
 import { ErasedData } from '@questlog/schemas/erased';
-import { anEventsAccepted } from '@questlog/schemas/fixtures/builders';
+import { anEventsRecord } from '@questlog/schemas/fixtures/builders';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import {
@@ -21,21 +22,21 @@ import {
 } from './planEvents.ts';
 
 test('drops an append that was seen before, and the second of two in one block', () => {
-  const [first, second, third] = [anEventsAccepted(), anEventsAccepted(), anEventsAccepted()];
+  const [first, second, third] = [anEventsRecord(), anEventsRecord(), anEventsRecord()];
   const records = [first, second, second, third, first].map((message, offset) => ({ offset, message }));
   const kept = dropRepeats(records, ({ appendId }) => appendId === third.appendId);
   expect(kept.map(({ offset }) => offset)).toEqual([0, 1]);
 });
 
 test('the month of the quota is the UTC month of receivedAt', () => {
-  const lastMoment = anEventsAccepted({ receivedAt: Date.UTC(2026, 11, 1) - 1 });
-  const firstMoment = anEventsAccepted({ receivedAt: Date.UTC(2026, 11, 1) });
+  const lastMoment = anEventsRecord({ receivedAt: Date.UTC(2026, 11, 1) - 1 });
+  const firstMoment = anEventsRecord({ receivedAt: Date.UTC(2026, 11, 1) });
   expect(quotaKeyOf(lastMoment).monthDay * 86_400_000).toBe(Date.UTC(2026, 10, 1));
   expect(quotaKeyOf(firstMoment).monthDay * 86_400_000).toBe(Date.UTC(2026, 11, 1));
 });
 
 test('counts per minute and type', () => {
-  const message = anEventsAccepted({
+  const message = anEventsRecord({
     receivedAt: Date.UTC(2026, 10, 21, 12, 34, 59, 999),
     events: [{ eventType: 'a' }, { eventType: 'b' }, { eventType: 'a' }],
   });
@@ -121,7 +122,7 @@ test('a count is written once it changed, and forgotten with the length of its n
 });
 
 test('a sample weighs as many as it stands for, beside what is no sample, and is carried on from the table', () => {
-  const message = anEventsAccepted({
+  const message = anEventsRecord({
     events: [{ eventType: 'a', sampleRate: 0.25 }, { eventType: 'a' }, { eventType: 'a', sampleRate: null }],
   });
   const [count] = minuteCountsOf(message);
@@ -134,7 +135,7 @@ test('a sample weighs as many as it stands for, beside what is no sample, and is
 });
 
 test('counts of other tenants, projects, times and types are other counts', () => {
-  const message = anEventsAccepted();
+  const message = anEventsRecord();
   const key = { tenantId: message.tenantId, projectId: message.projectId, minuteS: 60, eventType: 'a' };
   const others = [{ tenantId: 't' }, { projectId: 'p' }, { minuteS: 120 }, { eventType: 'b' }];
   const names = [key, ...others.map((one) => ({ ...key, ...one }))].map(nameOfMinuteKey);
@@ -150,7 +151,7 @@ test('counts of other tenants, projects, times and types are other counts', () =
 
 test('what becomes no rows is counted in its tenant’s minute, and in nobody’s where no table can hold it', () => {
   const minuteS = Date.UTC(2026, 10, 21, 12, 34) / 1000;
-  const message = anEventsAccepted({ receivedAt: minuteS * 1000 + 59_999, events: [{}, {}] });
+  const message = anEventsRecord({ receivedAt: minuteS * 1000 + 59_999, events: [{}, {}] });
   const { tenantId } = message;
   const counted = (why: 'repeated' | 'dead') =>
     leftOutOf({ offset: 7, message }, why).map(({ key, count }) => [key.what, count]);
@@ -186,9 +187,9 @@ test('what becomes no rows is counted in its tenant’s minute, and in nobody’
 });
 
 test('of a record the erased events are told apart, and it has rows as long as another is left', () => {
-  const [gone, whole] = ['session', 'other'];
+  const [gone, whole] = [randomUUID(), randomUUID()];
   const message = (...sessions: string[]) =>
-    anEventsAccepted({ ...OWNER, events: sessions.map((sessionId) => ({ sessionId })) });
+    anEventsRecord({ ...OWNER, events: sessions.map((sessionId) => ({ sessionId })) });
   const records = [message(gone, whole, gone), message(gone, gone), message(whole)].map((of, offset) => {
     return { offset, message: of };
   });
@@ -203,10 +204,10 @@ test('of a record the erased events are told apart, and it has rows as long as a
     [1, 2, 'erasure'],
   ]);
   // Counted as before.
-  expect(kept.map((record) => record.message.events.length)).toEqual([3, 2, 1]);
+  expect(kept.map((record) => record.message.count)).toEqual([3, 2, 1]);
 });
 
-const OWNER = { tenantId: 'tenant', projectId: 'project' };
+const OWNER = { tenantId: randomUUID(), projectId: randomUUID() };
 const AN_ERASURE = {
   ...{ ...OWNER, sessionId: null, player: null, reports: [], requestedAt: 0, problem: null },
   ...{ state: 'queued' as const, hiddenAt: null, goneAt: null, logExpiresAt: 0 },

@@ -1,21 +1,17 @@
 /** Decides what a block of `EventsAccepted` means: which records count, and the counts as they are then. Pure. */
 import type { ErasedData } from '@questlog/schemas/erased';
-import type { EventsAccepted } from '@questlog/schemas/topics/eventsAccepted';
+import type { EventsRecord } from '@questlog/schemas/topics/eventsRecord';
 import { canonicalUuid } from '@questlog/schemas/uuid';
 
 export interface Accepted {
   readonly offset: number;
-  readonly message: EventsAccepted;
-}
-
-export interface Kept extends Accepted {
-  readonly message: EventsKept;
+  readonly message: EventsRecord;
 }
 
 /** A record, of whose events some were erased. */
-export interface EventsKept extends EventsAccepted {
-  /** Their ids, and which erasure takes them. */
-  readonly erased?: ReadonlyMap<string, string>;
+export interface Kept extends Accepted {
+  /** Their indexes, and which erasure takes them. */
+  readonly erased?: ReadonlyMap<number, string>;
 }
 
 /** How many events of a record are no rows any more, or never became any: what `event_counts_by_minute` has beyond `events`. */
@@ -63,7 +59,7 @@ const MINUTE_MS = 60 * 1000;
 /** Those of a block's records that count: none that was there before. */
 export function dropRepeats<T extends Accepted>(
   records: readonly T[],
-  seen: (message: EventsAccepted) => boolean,
+  seen: (message: EventsRecord) => boolean,
 ): T[] {
   const inBlock = new Set<string>();
   return records.filter(({ message }) => {
@@ -73,36 +69,44 @@ export function dropRepeats<T extends Accepted>(
   });
 }
 
-/** The records, each with the ids of its events that were erased; as it is where there are none. */
+/** The records, each with its events that were erased; as it is where there are none. */
 export function withErased(records: readonly Accepted[], erased: ErasedData): readonly Kept[] {
   if (erased.isEmpty) return records;
-  return records.map(({ offset, message }) => {
+  return records.map((record) => {
+    const { message } = record;
     const { tenantId, projectId, receivedAt } = message;
-    const gone = new Map<string, string>();
-    for (const { id, sessionId } of message.events) {
-      const by = erased.by({ tenantId, projectId, sessionId, receivedAt });
-      if (by !== undefined) gone.set(id, by);
+    const gone = new Map<number, string>();
+    for (let event = 0; event < message.count; event++) {
+      const by = erased.by({ tenantId, projectId, sessionId: message.sessionId(event), receivedAt });
+      if (by !== undefined) gone.set(event, by);
     }
-    return { offset, message: gone.size === 0 ? message : { ...message, erased: gone } };
+    return gone.size === 0 ? record : { ...record, erased: gone };
   });
 }
 
 /** How many of the record's events each erasure takes. */
-export function erasedOf({ offset, message }: Kept): ErasedOfRecord[] {
-  const byErasure = Map.groupBy(message.erased?.values() ?? [], (id) => id);
-  const { tenantId, receivedAt } = message;
+export function erasedOf({ offset, message: { tenantId, receivedAt }, erased }: Kept): ErasedOfRecord[] {
+  if (erased === undefined) return [];
+  const byErasure = Map.groupBy(erased.values(), (id) => id);
   return [...byErasure].map(([erasureId, { length: events }]) => ({
     ...{ erasureId, tenantId, receivedAt },
     ...{ offset, events },
   }));
 }
 
-/** Whether a row comes of it. */
-export function hasRows({ message: { events, erased } }: Kept): boolean {
-  return erased === undefined || events.some(({ id }) => !erased.has(id));
+/** The first event that has a row; undefined: the record has none. */
+export function firstRowOf({ message: { count }, erased }: Kept): number | undefined {
+  let event = 0;
+  while (erased?.has(event) === true) event++;
+  return event < count ? event : undefined;
 }
 
-export function quotaKeyOf({ tenantId, receivedAt }: EventsAccepted): QuotaKey {
+/** Whether a row comes of it. */
+export function hasRows({ message: { count }, erased }: Kept): boolean {
+  return erased === undefined || erased.size < count;
+}
+
+export function quotaKeyOf({ tenantId, receivedAt }: EventsRecord): QuotaKey {
   const at = new Date(receivedAt);
   return { tenantId, monthDay: Date.UTC(at.getUTCFullYear(), at.getUTCMonth()) / DAY_MS };
 }
@@ -115,13 +119,19 @@ interface MinuteCount {
 }
 
 /** Per type, how many events of the record fall into its minute. */
-export function minuteCountsOf(message: EventsAccepted): MinuteCount[] {
-  const { tenantId, projectId } = message;
+export function minuteCountsOf(message: EventsRecord): MinuteCount[] {
+  const { tenantId, projectId, count } = message;
   const minuteS = minuteOf(message.receivedAt);
   const byType = new Map<string, { events: number; weight: number }>();
-  for (const { eventType, sampleRate } of message.events) {
-    const { events, weight } = byType.get(eventType) ?? { events: 0, weight: 0 };
-    byType.set(eventType, { events: events + 1, weight: weight + 1 / (sampleRate ?? 1) });
+  for (let event = 0; event < count; event++) {
+    const eventType = message.eventType(event);
+    const weight = 1 / (message.sampleRate(event) ?? 1);
+    const counts = byType.get(eventType);
+    if (counts === undefined) byType.set(eventType, { events: 1, weight });
+    else {
+      counts.events += 1;
+      counts.weight += weight;
+    }
   }
   return [...byType].map(([eventType, counts]) => ({
     key: { tenantId, projectId, minuteS, eventType },
@@ -131,13 +141,13 @@ export function minuteCountsOf(message: EventsAccepted): MinuteCount[] {
 
 /** Each with how much it adds to its key's count. */
 export function leftOutOf(
-  { offset, message: { tenantId, receivedAt, events } }: Accepted,
+  { offset, message: { tenantId, receivedAt, count } }: Accepted,
   why: 'repeated' | 'dead',
 ): LeftOut[] {
   const key = leftOutKey(tenantId, receivedAt);
   return [
     { offset, key: { ...key, what: `${why}_records` }, count: 1 },
-    { offset, key: { ...key, what: `${why}_events` }, count: events.length },
+    { offset, key: { ...key, what: `${why}_events` }, count },
   ];
 }
 

@@ -1,0 +1,173 @@
+/** The record as it is read in place, beside what avsc reads of the same bytes: the same, or both refuse it. */
+import { readFileSync } from 'node:fs';
+import { isDeepStrictEqual } from 'node:util';
+import fc from 'fast-check';
+import { expect, test } from 'vitest';
+import { parseSchema } from './contract.ts';
+import { type AcceptedEvent, type EventsAccepted, eventsAccepted } from './eventsAccepted.ts';
+import { type EventsRecord, eventsInBytes, recordOf } from './eventsRecord.ts';
+import { someEvents } from './someEvents.testing.ts';
+
+/** Runs are ten times as many in the tier of faults. */
+const TIMES = process.env['QUESTLOG_TEST_RUNS'] === 'long' ? 10 : 1;
+
+test('a record of ours is read where it lies, and says what avsc reads of it', () => {
+  fc.assert(
+    fc.property(someEvents, (message) => {
+      const bytes = eventsAccepted.type.toBuffer(message);
+      const record = eventsInBytes.type.fromBuffer(bytes);
+      expect(record.bytes).toBe(bytes);
+      expectSame(record, eventsAccepted.type.fromBuffer(bytes));
+    }),
+    { numRuns: 100 * TIMES },
+  );
+});
+
+test('what another writer has written in other ways is read as avsc reads it', () => {
+  fc.assert(
+    fc.property(someEvents, fc.infiniteStream(fc.nat(9)), (message, dice) => {
+      const bytes = writtenOtherwise(message, () => dice.next().value === 0);
+      expectSame(eventsInBytes.type.fromBuffer(bytes), eventsAccepted.type.fromBuffer(bytes));
+    }),
+    { numRuns: 100 * TIMES },
+  );
+});
+
+test('what is damaged is read as avsc reads it, or refused as it refuses it', () => {
+  const seen = { read: 0, refused: 0 };
+  fc.assert(
+    fc.property(
+      someEvents.filter(isSmall),
+      fc.array(damage, { minLength: 100, maxLength: 100 }),
+      (one, damages) => {
+        const whole = eventsAccepted.type.toBuffer(one);
+        for (const damaged of damages) {
+          const bytes = damaged(whole);
+          const expected = attempt(() => eventsAccepted.type.fromBuffer(bytes));
+          const record = attempt(() => eventsInBytes.type.fromBuffer(bytes));
+          seen['fault' in expected ? 'refused' : 'read']++;
+          if ('fault' in expected || 'fault' in record) expect(record).toEqual(expected);
+          else expectSame(record.value, expected.value);
+        }
+      },
+    ),
+    { numRuns: 100 * TIMES },
+  );
+  expect(Math.min(seen.read, seen.refused)).toBeGreaterThan(200);
+});
+
+test('a record of the first released schema is read as one of ours', () => {
+  const path = new URL('../../released/questlog.events.v1-value/1.avsc', import.meta.url);
+  const first = parseSchema<EventsAccepted>(readFileSync(path, 'utf8'));
+  fc.assert(
+    fc.property(someEvents, (message) => {
+      const events = message.events.map((event) => ({ ...event, sequence: null, sampleRate: null }));
+      const bytes = first.toBuffer({ ...message, events });
+      expectSame(eventsInBytes.type.fromBuffer(bytes, eventsInBytes.type.createResolver(first)), {
+        ...message,
+        events,
+      });
+    }),
+    { numRuns: 20 },
+  );
+});
+
+test('a record says of each of its events what its message says', () => {
+  fc.assert(
+    fc.property(someEvents, (message) => expectSame(recordOf(message), message)),
+    { numRuns: 20 },
+  );
+});
+
+function expectSame(record: EventsRecord, message: EventsAccepted): void {
+  const { appendId, tenantId, projectId, receivedAt, idempotency, count } = record;
+  const { revision: _, events, ...head } = message;
+  expect({ appendId, tenantId, projectId, receivedAt, idempotency }).toEqual(head);
+  expect(count).toBe(events.length);
+  for (const [i, expected] of events.entries()) {
+    const event = record.event(i);
+    // Compared here, since `toEqual` takes long over a payload's bytes.
+    if (!isDeepStrictEqual(event, expected)) expect(event).toEqual(expected);
+    expect(record.roundedMicros(i)).toBe(Number(expected.occurredAt));
+  }
+}
+
+function isSmall({ events }: EventsAccepted): boolean {
+  return events.every(({ eventType, payload }) => eventType.length + payload.length < 200);
+}
+
+function attempt<T>(work: () => T): { value: T } | { fault: string } {
+  try {
+    return { value: work() };
+  } catch (error) {
+    return { fault: String(error) };
+  }
+}
+
+/** Bytes that mean something where they stand, and any. */
+const byte = fc.oneof(
+  fc.constantFrom(0, 1, 2, 3, 0x7f, 0x80, 0xff, ...Buffer.from('-09AFGHafg')),
+  fc.nat(255),
+);
+const place = fc.double({ min: 0, max: 1, maxExcluded: true, noNaN: true });
+const damage: fc.Arbitrary<(bytes: Buffer) => Buffer> = fc.oneof(
+  fc.tuple(place, byte).map(([where, value]) => (bytes: Buffer) => {
+    const changed = Buffer.from(bytes);
+    changed[Math.floor(where * bytes.length)] = value;
+    return changed;
+  }),
+  fc
+    .tuple(place, fc.nat(3), fc.array(byte, { maxLength: 3 }))
+    .map(([where, gone, come]) => (bytes: Buffer) => {
+      const at = Math.floor(where * bytes.length);
+      return Buffer.concat([bytes.subarray(0, at), Buffer.from(come), bytes.subarray(at + gone)]);
+    }),
+  place.map((where) => (bytes: Buffer) => bytes.subarray(0, Math.floor(where * bytes.length))),
+);
+
+/** In Avro's encoding, here and there in a form that this version does not write. */
+function writtenOtherwise(message: EventsAccepted, isOdd: () => boolean): Buffer {
+  const long = (value: number | bigint): Buffer => {
+    const bytes: number[] = [];
+    let rest = BigInt.asUintN(64, (BigInt(value) << 1n) ^ (BigInt(value) >> 63n));
+    for (; rest >= 0x80n; rest >>= 7n) bytes.push(Number(rest & 0x7fn) | 0x80);
+    bytes.push(Number(rest));
+    if (bytes.length < 10 && isOdd()) bytes.push((bytes.pop() ?? 0) | 0x80, 0);
+    return Buffer.from(bytes);
+  };
+  const text = (value: string | Buffer): Buffer[] => [long(Buffer.byteLength(value)), Buffer.from(value)];
+  const uuid = (value: string): Buffer[] => text(isOdd() ? value.toUpperCase() : value);
+  const optional = <T>(value: T | null | undefined, write: (value: T) => Buffer[]): Buffer[] =>
+    value == null ? [long(0)] : [long(1), ...write(value)];
+  const double = (value: number): Buffer[] => {
+    const bytes = Buffer.alloc(8);
+    bytes.writeDoubleLE(value);
+    return [bytes];
+  };
+  const event = (of: AcceptedEvent): Buffer[] => [
+    ...uuid(of.id),
+    ...optional(of.sessionId, uuid),
+    ...optional(of.buildId, uuid),
+    ...text(isOdd() ? Buffer.concat([Buffer.from(of.eventType), Buffer.from([0xff])]) : of.eventType),
+    long(of.occurredAt),
+    ...text(of.payload),
+    Buffer.from([of.overQuota ? (isOdd() ? 7 : 1) : 0]),
+    ...optional(of.sequence, (sequence) => [long(sequence)]),
+    ...optional(of.sampleRate, double),
+  ];
+  const block = (events: readonly AcceptedEvent[]): Buffer[] => {
+    const bytes = Buffer.concat(events.flatMap(event));
+    if (events.length === 0) return [];
+    return isOdd() ? [long(-events.length), long(bytes.length), bytes] : [long(events.length), bytes];
+  };
+  const middle = isOdd() ? 1 : message.events.length;
+  return Buffer.concat([
+    ...[message.appendId, message.tenantId, message.projectId].flatMap(uuid),
+    long(message.receivedAt),
+    long(message.revision === 'A' ? 0 : 1),
+    ...optional(message.idempotency, ({ key, digest }) => [...uuid(key), digest]),
+    ...block(message.events.slice(0, middle)),
+    ...block(message.events.slice(middle)),
+    long(0),
+  ]);
+}

@@ -1,0 +1,358 @@
+/**
+ * A record of `questlog.events.v1` as its readers hold it: its own bytes, and where in them the fields of each event lie. A
+ * block has tens of thousands of events, and objects with their texts would take most of a reader's time.
+ */
+import { isUtf8 } from 'node:buffer';
+import { hasUuidAt, UUID_CHARACTERS } from '../uuid.ts';
+import {
+  END_OF_MICROS,
+  END_OF_MILLIS,
+  frame,
+  type MessageContract,
+  START_OF_MICROS,
+  unframe,
+} from './contract.ts';
+import { type AcceptedEvent, type EventsAccepted, eventsAccepted } from './eventsAccepted.ts';
+
+/** The contract of `eventsAccepted`, for those who read it record by record. */
+export const eventsInBytes: MessageContract<EventsRecord> = {
+  ...eventsAccepted,
+  type: {
+    toBuffer: ({ bytes }) => bytes,
+    fromBuffer: (bytes, resolver) =>
+      (resolver === undefined ? readOrdinary(bytes) : undefined) ??
+      recordOf(eventsAccepted.type.fromBuffer(bytes, resolver)),
+    createResolver: (writer) => eventsAccepted.type.createResolver(writer),
+  },
+  framed: (schemaId, { bytes }) => frame(schemaId, bytes),
+};
+
+/** The record as this version writes it. */
+export function recordOf(message: EventsAccepted): EventsRecord {
+  const record = readOrdinary(unframe(eventsAccepted.framed(0, message))?.body ?? Buffer.alloc(0));
+  if (record === undefined) throw new Error('a record of ours is not what it is read as');
+  return record;
+}
+
+export class EventsRecord {
+  /** Avro's binary encoding, in the form that this version writes. */
+  readonly bytes: Buffer;
+  readonly appendId: string;
+  readonly tenantId: string;
+  readonly projectId: string;
+  /** Milliseconds since the epoch: the server's clock when it decided. */
+  readonly receivedAt: number;
+  /** How many events it has; their indexes begin at 0. */
+  readonly count: number;
+  readonly #idempotencyAt: number;
+  readonly #places: Int32Array;
+
+  constructor(bytes: Buffer, receivedAt: number, idempotencyAt: number, places: Int32Array) {
+    this.bytes = bytes;
+    this.appendId = uuidText(bytes, APPEND_AT);
+    this.tenantId = uuidText(bytes, TENANT_AT);
+    this.projectId = uuidText(bytes, PROJECT_AT);
+    this.receivedAt = receivedAt;
+    this.count = places.length / FIELDS;
+    this.#idempotencyAt = idempotencyAt;
+    this.#places = places;
+  }
+
+  get idempotency(): EventsAccepted['idempotency'] {
+    const at = this.#idempotencyAt;
+    if (at === ABSENT) return null;
+    const digestAt = at + UUID_CHARACTERS;
+    return { key: uuidText(this.bytes, at), digest: this.bytes.subarray(digestAt, digestAt + DIGEST_BYTES) };
+  }
+
+  /** Where the text of the event's id begins. */
+  idAt(event: number): number {
+    return this.#field(event, ID);
+  }
+
+  /** The same of its session, or `ABSENT`. */
+  sessionAt(event: number): number {
+    return this.#field(event, SESSION);
+  }
+
+  buildAt(event: number): number {
+    return this.#field(event, BUILD);
+  }
+
+  typeAt(event: number): number {
+    return this.#field(event, TYPE);
+  }
+
+  typeBytes(event: number): number {
+    return this.#field(event, TYPE_BYTES);
+  }
+
+  payloadAt(event: number): number {
+    return this.#field(event, PAYLOAD);
+  }
+
+  payloadBytes(event: number): number {
+    return this.#field(event, PAYLOAD_BYTES);
+  }
+
+  /** The low half of `occurredAt` as it is in 64 bits, with the sign of its 32. */
+  lowMicros(event: number): number {
+    return this.#field(event, LOW_MICROS);
+  }
+
+  highMicros(event: number): number {
+    return this.#field(event, HIGH_MICROS);
+  }
+
+  isOverQuota(event: number): boolean {
+    return this.bytes[this.payloadAt(event) + this.payloadBytes(event)] === 1;
+  }
+
+  sequence(event: number): number | null {
+    const at = this.#field(event, SEQUENCE);
+    return at === ABSENT ? null : new Reader(this.bytes, at).long();
+  }
+
+  sampleRate(event: number): number | null {
+    const at = this.#field(event, SAMPLE_RATE);
+    return at === ABSENT ? null : this.bytes.readDoubleLE(at);
+  }
+
+  id(event: number): string {
+    return uuidText(this.bytes, this.idAt(event));
+  }
+
+  sessionId(event: number): string | null {
+    const at = this.sessionAt(event);
+    return at === ABSENT ? null : uuidText(this.bytes, at);
+  }
+
+  eventType(event: number): string {
+    const at = this.typeAt(event);
+    return this.bytes.toString('utf8', at, at + this.typeBytes(event));
+  }
+
+  /** `occurredAt` as a number, which is the nearest one from the year 2255 on. */
+  roundedMicros(event: number): number {
+    return this.highMicros(event) * HALF_RANGE + (this.lowMicros(event) >>> 0);
+  }
+
+  occurredAt(event: number): bigint {
+    return (BigInt(this.highMicros(event)) << 32n) | BigInt(this.lowMicros(event) >>> 0);
+  }
+
+  /** The event whole. Its payload is a view of the record. */
+  event(event: number): AcceptedEvent {
+    const { bytes } = this;
+    const [buildAt, payloadAt] = [this.buildAt(event), this.payloadAt(event)];
+    return {
+      id: this.id(event),
+      sessionId: this.sessionId(event),
+      buildId: buildAt === ABSENT ? null : uuidText(bytes, buildAt),
+      eventType: this.eventType(event),
+      occurredAt: this.occurredAt(event),
+      payload: bytes.subarray(payloadAt, payloadAt + this.payloadBytes(event)),
+      overQuota: this.isOverQuota(event),
+      sequence: this.sequence(event),
+      sampleRate: this.sampleRate(event),
+    };
+  }
+
+  /** The record with these of its events alone; its bytes still have all. */
+  only(events: readonly number[]): EventsRecord {
+    const places = events.flatMap((event) => [
+      ...this.#places.subarray(event * FIELDS, (event + 1) * FIELDS),
+    ]);
+    return new EventsRecord(this.bytes, this.receivedAt, this.#idempotencyAt, Int32Array.from(places));
+  }
+
+  #field(event: number, field: number): number {
+    return this.#places[event * FIELDS + field] ?? ABSENT;
+  }
+}
+
+/** The fields of an event, each a number: where it begins, or how long it is. `overQuota` stands behind the payload. */
+const [ID, SESSION, BUILD, TYPE, TYPE_BYTES, LOW_MICROS] = [0, 1, 2, 3, 4, 5];
+const [HIGH_MICROS, PAYLOAD, PAYLOAD_BYTES, SEQUENCE, SAMPLE_RATE, FIELDS] = [6, 7, 8, 9, 10, 11];
+/** Where a field lies that is null: nothing that may be absent lies at the beginning of a record. */
+export const ABSENT = 0;
+
+/** A text of 36 characters in Avro: its length as a zigzag varint, and the text. */
+const UUID_LENGTH = 2 * UUID_CHARACTERS;
+const UUID_FIELD = 1 + UUID_CHARACTERS;
+const APPEND_AT = 1;
+/** The same places in every record. */
+export const TENANT_AT = APPEND_AT + UUID_FIELD;
+export const PROJECT_AT = TENANT_AT + UUID_FIELD;
+const DIGEST_BYTES = 32;
+/** An id, and a byte of each other field. */
+const MIN_EVENT_BYTES = UUID_FIELD + 8;
+
+/**
+ * Undefined where a record is not as this version writes it: damaged, or from another writer, who may write the same in other
+ * ways. What that means is avsc's to say; what is taken here means the same to avsc.
+ */
+function readOrdinary(bytes: Buffer): EventsRecord | undefined {
+  const reader = new Reader(bytes, 0);
+  for (let i = 0; i < 3; i++) reader.uuid();
+  const receivedAt = reader.long();
+  if (receivedAt < 0 || receivedAt >= END_OF_MILLIS) return undefined;
+  // The revision, whose two symbols are numbered as the two branches of an optional field.
+  reader.hasValue();
+  const idempotencyAt = reader.hasValue() ? reader.uuid() : ABSENT;
+  if (idempotencyAt !== ABSENT) reader.skip(DIGEST_BYTES);
+  const count = reader.long();
+  if (count < 0 || count > bytes.length / MIN_EVENT_BYTES) return undefined;
+  const places = new Int32Array(count * FIELDS);
+  for (let at = 0; at < places.length && !reader.isOdd; at += FIELDS) readEvent(reader, places, at);
+  // No further block of the array.
+  if (count > 0 && reader.long() !== 0) return undefined;
+  return reader.isOdd || reader.at !== bytes.length
+    ? undefined
+    : new EventsRecord(bytes, receivedAt, idempotencyAt, places);
+}
+
+function readEvent(reader: Reader, places: Int32Array, at: number): void {
+  places[at + ID] = reader.uuid();
+  places[at + SESSION] = reader.hasValue() ? reader.uuid() : ABSENT;
+  places[at + BUILD] = reader.hasValue() ? reader.uuid() : ABSENT;
+  const typeBytes = reader.length();
+  places[at + TYPE] = reader.text(typeBytes);
+  places[at + TYPE_BYTES] = typeBytes;
+  reader.micros();
+  places[at + LOW_MICROS] = reader.low;
+  places[at + HIGH_MICROS] = reader.high;
+  const payloadBytes = reader.length();
+  places[at + PAYLOAD] = reader.skip(payloadBytes);
+  places[at + PAYLOAD_BYTES] = payloadBytes;
+  reader.flag();
+  places[at + SEQUENCE] = reader.hasValue() ? reader.counted() : ABSENT;
+  places[at + SAMPLE_RATE] = reader.hasValue() ? reader.share() : ABSENT;
+}
+
+/** Goes through a record. Whatever is not ordinary it notes, and goes on. */
+class Reader {
+  readonly #bytes: Buffer;
+  at: number;
+  isOdd = false;
+  /** Of the last number that was read with all its 64 bits. */
+  low = 0;
+  high = 0;
+
+  constructor(bytes: Buffer, at: number) {
+    this.#bytes = bytes;
+    this.at = at;
+  }
+
+  /** @returns where its text begins. */
+  uuid(): number {
+    const at = this.at + 1;
+    if (this.#bytes[this.at] !== UUID_LENGTH || !hasUuidAt(this.#bytes, at)) this.isOdd = true;
+    this.at = at + UUID_CHARACTERS;
+    return at;
+  }
+
+  /** Which branch of a union with null follows. */
+  hasValue(): boolean {
+    const branch = this.#bytes[this.at++];
+    if (branch !== 0 && branch !== 2) this.isOdd = true;
+    return branch === 2;
+  }
+
+  flag(): void {
+    const flag = this.#bytes[this.at++];
+    if (flag !== 0 && flag !== 1) this.isOdd = true;
+  }
+
+  /** @returns where it begins. */
+  skip(length: number): number {
+    const { at } = this;
+    this.at += length;
+    return at;
+  }
+
+  /** Of what must lie inside the record. */
+  length(): number {
+    const length = this.long();
+    if (length >= 0 && length <= this.#bytes.length - this.at) return length;
+    this.isOdd = true;
+    return 0;
+  }
+
+  text(length: number): number {
+    const at = this.skip(length);
+    let seen = 0;
+    for (let i = at; i < this.at; i++) seen |= this.#bytes[i] ?? 0;
+    if (seen >= 0x80 && !isUtf8(this.#bytes.subarray(at, this.at))) this.isOdd = true;
+    return at;
+  }
+
+  counted(): number {
+    const { at } = this;
+    const count = this.long();
+    if (count < 1 || !Number.isSafeInteger(count)) this.isOdd = true;
+    return at;
+  }
+
+  share(): number {
+    const at = this.skip(8);
+    const share = this.at <= this.#bytes.length ? this.#bytes.readDoubleLE(at) : Number.NaN;
+    if (!(share > 0 && share <= 1)) this.isOdd = true;
+    return at;
+  }
+
+  micros(): void {
+    this.#wide();
+    const { low, high } = this;
+    const isEarly = high < START.high || (high === START.high && low >>> 0 < START.low);
+    const isLate = high > END.high || (high === END.high && low >>> 0 >= END.low);
+    if (isEarly || isLate) this.isOdd = true;
+  }
+
+  /** Zigzag, the low seven bits first. Beyond 2^53 it is the nearest number. */
+  long(): number {
+    const first = this.#bytes[this.at] ?? 0;
+    if (first < 0x80) {
+      this.at += 1;
+      return (first >>> 1) ^ -(first & 1);
+    }
+    this.#wide();
+    return this.high * HALF_RANGE + (this.low >>> 0);
+  }
+
+  /** Parts of 28, 28 and 8 bits: the engine counts in 32 bits. */
+  #wide(): void {
+    const first = this.#part(4);
+    const second = this.#isOver ? 0 : this.#part(4);
+    const third = this.#isOver ? 0 : this.#part(2);
+    if (!this.#isOver || third > 0xff) this.isOdd = true;
+    const [low, high] = [first | (second << 28), (second >>> 4) | (third << 24)];
+    const sign = -(low & 1);
+    this.low = ((low >>> 1) | (high << 31)) ^ sign;
+    this.high = (high >>> 1) ^ sign;
+  }
+
+  #isOver = false;
+
+  #part(maxBytes: number): number {
+    let part = 0;
+    for (let i = 0; i < maxBytes; i++) {
+      const byte = this.#bytes[this.at++] ?? 0;
+      part |= (byte & 0x7f) << (7 * i);
+      this.#isOver = byte < 0x80;
+      if (this.#isOver) break;
+    }
+    return part;
+  }
+}
+
+const HALF_RANGE = 2 ** 32;
+const [START, END] = [halvesOf(START_OF_MICROS), halvesOf(END_OF_MICROS)];
+
+function halvesOf(micros: bigint): { readonly low: number; readonly high: number } {
+  return { low: Number(micros & 0xffffffffn), high: Number(micros >> 32n) };
+}
+
+function uuidText(bytes: Buffer, at: number): string {
+  return bytes.toString('latin1', at, at + UUID_CHARACTERS);
+}

@@ -1,0 +1,50 @@
+/** The rows that are copied from a record's bytes, beside the same written from the message that avsc reads. */
+import { randomUUID } from 'node:crypto';
+import { RowBinaryWriter } from '@questlog/runtime/clickhouse/rowBinary';
+import { type EventsAccepted, eventsAccepted } from '@questlog/schemas/topics/eventsAccepted';
+import { eventsInBytes } from '@questlog/schemas/topics/eventsRecord';
+import { someEvents } from '@questlog/schemas/topics/someEvents.testing';
+import { millisOf } from '@questlog/schemas/uuid';
+import fc from 'fast-check';
+import { expect, test } from 'vitest';
+import { EVENTS } from './rows.ts';
+
+const PLACE = { logId: randomUUID(), partition: 3, orphanIds: [], offset: 2 ** 40 + 7 };
+
+test('an event’s row is byte for byte what its message says', () => {
+  fc.assert(
+    fc.property(someEvents, fc.array(fc.nat(5)), (message, gone) => {
+      const bytes = eventsAccepted.type.toBuffer(message);
+      const erased = new Map(gone.map((event) => [event, randomUUID()]));
+      const [out, expected] = [new RowBinaryWriter(0), new RowBinaryWriter()];
+      EVENTS.write(out, { place: PLACE, message: eventsInBytes.type.fromBuffer(bytes), erased });
+      writeRows(expected, eventsAccepted.type.fromBuffer(bytes), erased);
+      expect(out.bytes().equals(expected.bytes())).toBe(true);
+    }),
+    { numRuns: 500 },
+  );
+});
+
+/** Column by column, in the order of `EVENTS.columns`. */
+function writeRows(out: RowBinaryWriter, message: EventsAccepted, erased: ReadonlyMap<number, string>): void {
+  for (const [index, event] of message.events.entries()) {
+    if (erased.has(index)) continue;
+    out.uuid(event.id);
+    out.uuid(message.tenantId);
+    out.uuid(message.projectId);
+    out.nullableUuid(event.sessionId);
+    out.nullableUuid(event.buildId);
+    out.string(event.eventType);
+    out.int64(event.occurredAt);
+    out.uint64(message.receivedAt);
+    out.stringBytes(event.payload);
+    out.uint8(event.overQuota ? 1 : 0);
+    out.uuid(PLACE.logId);
+    out.uint32(PLACE.partition);
+    out.uint64(PLACE.offset);
+    out.uint32(index);
+    out.uint64(millisOf(event.id));
+    out.nullable(event.sequence, (sequence) => out.uint64(sequence));
+    out.float64(event.sampleRate ?? 1);
+  }
+}
