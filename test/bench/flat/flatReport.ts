@@ -10,8 +10,8 @@ import { changeName, type FlatFigures, type FlatResult, type FlatRow, type Size 
 const SPREAD_TO_REACH = 0.9;
 
 export const FLAT_WORDS = `\`--flat\` measures the ingest of a deployment that has more of something beside one that has little of everything, the base, which is
-measured before and after it on the same broker. A ratio is to the mean of the two; where they differ from each other by as much as from the
-other, it says nothing. \`--only spread\` measures those whose name has the word. The whole takes about 20 minutes.
+measured before and after it, on the same broker. A ratio is to the mean of the two; where these differ by as much, it says nothing.
+\`--only spread\` measures those whose name has the word. The whole takes about 20 minutes.
 
 - Sessions beyond the base's stand in ClickHouse alone, as if they were of long ago: the first event of one is a look-up there.
   Memory keeps ${grouped(BOUNDS.kept)} of those that were used lately. Where more are in use at once, an event of another one is a look-up again, which many
