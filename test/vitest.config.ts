@@ -1,7 +1,7 @@
 /**
  * The tiers of the tests. `npm test` runs `fast`, `engines` and `e2e`: all that needs nothing but npm. `kafka` and
  * `e2e-kafka` need a real Kafka, which starts only when one of their files is to run. `browser` needs a Chromium. `faults` kills things,
- * `abuse` floods them.
+ * `abuse` floods them, `bench` measures what an event costs.
  */
 import { fileURLToPath } from 'node:url';
 import { defineConfig } from 'vitest/config';
