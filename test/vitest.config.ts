@@ -1,7 +1,7 @@
 /**
  * The tiers of the tests. `npm test` runs `fast`, `engines` and `e2e`: all that needs nothing but npm. `kafka` and
  * `e2e-kafka` need a real Kafka, which starts only when one of their files is to run. `browser` needs a Chromium. `faults` kills things,
- * `abuse` floods them.
+ * `abuse` floods them, `bench` measures what an event costs.
  */
 import { fileURLToPath } from 'node:url';
 import { defineConfig } from 'vitest/config';
@@ -34,6 +34,9 @@ const LONG_RUNS = [
 
 /** Floods and malformed input against a product of its own: figures of its memory and its answers. With what operators do then. */
 const ABUSE = 'test/{abuse,runbooks}/*.test.ts';
+
+/** Costs of this tree beside another server's. */
+const BENCH = 'test/bench/path/shortBench.test.ts';
 
 const ENGINES_OF_THE_RUN = './engines/globalSetup.ts';
 const PRODUCT_OF_THE_RUN = './e2e/productOfTheRun.ts';
@@ -104,7 +107,7 @@ const TIERS: readonly Tier[] = [
   {
     name: 'fast',
     include: ['{schemas,services,test}/**/*.test.ts'],
-    exclude: [KAFKA, ENGINES, E2E, FAULTS, ABUSE, MONTH],
+    exclude: [KAFKA, ENGINES, E2E, FAULTS, ABUSE, MONTH, BENCH],
     order: 0,
   },
   {
@@ -150,6 +153,8 @@ const TIERS: readonly Tier[] = [
   { name: 'month', include: [MONTH], isHeavy: true, order: 3 },
   // By itself too: memory is measured. `npm run test:abuse` has its long form.
   { name: 'abuse', include: [ABUSE], isHeavy: true, order: 4 },
+  // By itself too, on a broker of its own: CPU is measured.
+  { name: 'bench', include: [BENCH], isHeavy: true, order: 5 },
 ];
 
 function projectOf({

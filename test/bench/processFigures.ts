@@ -4,13 +4,19 @@ import { readFileSync } from 'node:fs';
 
 export interface Memory {
   readonly rssBytes: number;
+  /** Of it what is no part of a file: programs and libraries are read again where the system has taken their memory back. */
+  readonly ownBytes: number;
   /** The highest since the process started. */
   readonly peakBytes: number;
 }
 
 export function memoryOf(pid: number): Memory {
   const status = readFileSync(`/proc/${pid}/status`, 'utf8');
-  return { rssBytes: bytesOf(status, 'VmRSS'), peakBytes: bytesOf(status, 'VmHWM') };
+  return {
+    rssBytes: bytesOf(status, 'VmRSS'),
+    ownBytes: bytesOf(status, 'RssAnon'),
+    peakBytes: bytesOf(status, 'VmHWM'),
+  };
 }
 
 /** User and system time in microseconds. */

@@ -2,8 +2,8 @@
 import { execFileSync } from 'node:child_process';
 import { mkdirSync, readdirSync, symlinkSync } from 'node:fs';
 import { join } from 'node:path';
-import { measureQuestlog, type PathBench } from './measurePath.ts';
-import type { AgainstRow } from './pathFigures.ts';
+import { measurePeer, type PathBench, profileOf } from './measurePath.ts';
+import type { AgainstRow, ProfileEntry } from './pathFigures.ts';
 import { nameOf, type Shape } from './pathOptions.ts';
 import { OWN_TREE, type QuestlogPeer } from './questlogPeer.ts';
 
@@ -44,7 +44,7 @@ export async function compareRow(
 ): Promise<AgainstRow> {
   const cost = async (of: QuestlogPeer, what: string): Promise<number> => {
     bench.say(`${nameOf(shape)}: ${what}`);
-    return (await measureQuestlog(bench, of, shape)).cpuMicrosPerEvent;
+    return (await measurePeer(bench, of, of, shape)).cpuMicrosPerEvent;
   };
   // The parent is asked twice: unless both are warm, its second time alone would be.
   await cost(parent, 'parent warms up');
@@ -52,6 +52,27 @@ export async function compareRow(
   const first = await cost(parent, 'parent');
   const candidateMicros = await cost(candidate, 'candidate');
   return { ...shape, parentMicros: [first, await cost(parent, 'parent again')], candidateMicros };
+}
+
+/** Behind all figures: an open inspector costs. */
+export async function profileBoth(
+  bench: PathBench,
+  parent: QuestlogPeer,
+  candidate: QuestlogPeer,
+  rows: readonly AgainstRow[],
+): Promise<AgainstRow[]> {
+  const [ofParent, ofCandidate] = [await parent.inspect(), await candidate.inspect()];
+  const profiled: AgainstRow[] = [];
+  for (const row of rows) {
+    const profile = (what: string, peer: QuestlogPeer, url: string): Promise<ProfileEntry[]> => {
+      bench.say(`${nameOf(row)}: the profile of the ${what}`);
+      return profileOf(bench, peer, url, row);
+    };
+    const before = await profile('parent', parent, ofParent);
+    const after = await profile('candidate', candidate, ofCandidate);
+    profiled.push({ ...row, profiles: { parent: before, candidate: after } });
+  }
+  return profiled;
 }
 
 /** In words. */

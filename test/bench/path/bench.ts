@@ -1,30 +1,40 @@
 /**
  * `npm run bench` measures Questlog's ingest beside other servers that take the same events, in one run on one machine;
- * with `--against COMMIT` beside itself. Starts what it needs and ends it.
+ * with `--against COMMIT` beside itself, with `--flat` with more of what a deployment has, and with `--rest` while nobody
+ * uses it. Starts what it needs and ends it.
  */
-import { writeFileSync } from 'node:fs';
 import { loadavg } from 'node:os';
 import { messageOf } from '@questlog/runtime/process/errors';
+import { measureFlat } from '../flat/measureFlat.ts';
 import { type Peer, startAfternoon, startCollector, startFloor } from '../peers/peer.ts';
 import { memoryOf } from '../processFigures.ts';
-import { checkOut, compareRow } from './againstCommit.ts';
-import { type BenchStack, benchEnding, factsOf, say, startBenchStack } from './benchStack.ts';
+import { measureRest } from '../rest/measureRest.ts';
+import { checkOut, compareRow, profileBoth } from './againstCommit.ts';
+import {
+  type BenchStack,
+  benchEnding,
+  factsOf,
+  machineFacts,
+  PARTITIONS,
+  say,
+  startBenchStack,
+} from './benchStack.ts';
 import { measureProjector, measureRow, profileRows, warmUp } from './measurePath.ts';
 import {
   type AgainstResult,
   type AgainstRow,
+  type BenchResults,
   medianRow,
   type PathResult,
   type PeerFacts,
   type RowFigures,
   type RunFacts,
+  writeResults,
 } from './pathFigures.ts';
 import { type PathOptions, pathOptions, type Shape } from './pathOptions.ts';
-import { againstReport, judge, pathReport, profileTables } from './pathReport.ts';
+import { judge } from './pathReport.ts';
+import { resultBlocks } from './performancePage.ts';
 import { OWN_TREE, startQuestlog } from './questlogPeer.ts';
-
-/** As many as a deployment of the tests has. */
-const PARTITIONS = 4;
 
 await using ending = benchEnding();
 await run(process.argv.slice(2)).catch((error: unknown) => {
@@ -34,30 +44,25 @@ await run(process.argv.slice(2)).catch((error: unknown) => {
 
 async function run(args: readonly string[]): Promise<void> {
   const options = pathOptions(args);
-  const loadBefore = loadavg()[0] ?? 0;
-  say('the broker starts');
-  const stack = await startBenchStack(ending);
-  const facts = factsOf(stack, options, loadBefore);
-  if (options.against === undefined) report(await besidePeers(stack, options, facts), options);
-  else {
-    const result = await besideCommit(stack, options, facts, options.against);
-    finish(againstReport(result), result, options);
-  }
-}
-
-function report(result: PathResult, options: PathOptions): void {
-  finish([pathReport(result), ...profileTables(result.rows)].join('\n\n'), result, options);
-  if (!options.isChecked) return;
-  const { failures, notJudged } = judge(result);
+  const results = await measure(options, loadavg()[0] ?? 0);
+  say('');
+  process.stdout.write(`${resultBlocks(results).join('\n\n')}\n`);
+  if (options.json !== undefined) writeResults(options.json, results);
+  if (!options.isChecked || results.beside === undefined) return;
+  const { failures, notJudged } = judge(results.beside);
   for (const line of notJudged) process.stdout.write(`not judged: ${line}\n`);
   for (const line of failures) process.stderr.write(`bench: ${line}\n`);
   if (failures.length > 0) process.exitCode = 1;
 }
 
-function finish(text: string, result: object, { json }: PathOptions): void {
-  say('');
-  process.stdout.write(`${text}\n`);
-  if (json !== undefined) writeFileSync(json, `${JSON.stringify(result, null, 2)}\n`);
+async function measure(options: PathOptions, loadBefore: number): Promise<BenchResults> {
+  if (options.isAtRest) return { rest: await measureRest(machineFacts(loadBefore), ending, say) };
+  say('the broker starts');
+  const stack = await startBenchStack(ending);
+  const facts = factsOf(stack, options, loadBefore);
+  if (options.isFlat) return { flat: await measureFlat({ stack, options, say }, facts) };
+  if (options.against === undefined) return { beside: await besidePeers(stack, options, facts) };
+  return { against: await besideCommit(stack, options, facts, options.against) };
 }
 
 async function besidePeers(stack: BenchStack, options: PathOptions, run: RunFacts): Promise<PathResult> {
@@ -99,8 +104,9 @@ async function besideCommit(
   say('the servers start');
   const parent = await startQuestlog(stack, { root: before.root, name: 'parent' });
   const candidate = await startQuestlog(stack, { root: OWN_TREE, name: 'candidate' });
-  const rows: AgainstRow[] = [];
+  const measured: AgainstRow[] = [];
   const bench = { stack, options, say };
-  for (const shape of options.shapes) rows.push(await compareRow(bench, parent, candidate, shape));
+  for (const shape of options.shapes) measured.push(await compareRow(bench, parent, candidate, shape));
+  const rows = options.isProfiled ? await profileBoth(bench, parent, candidate, measured) : measured;
   return { run, parent: before.commit, candidate: candidate.version, rows };
 }

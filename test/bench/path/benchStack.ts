@@ -7,9 +7,12 @@ import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import type { ClusterEngines } from '../../e2e/cluster.ts';
 import { JARS } from '../../engines/localEngines.ts';
-import type { RunFacts } from './pathFigures.ts';
+import type { MachineFacts, RunFacts } from './pathFigures.ts';
 
 const STACK = fileURLToPath(new URL('../../../deploy/kafka-local/stack.ts', import.meta.url));
+
+/** Of what is compared, as many as a deployment of the tests has. */
+export const PARTITIONS = 4;
 
 export interface BenchStack {
   readonly engines: ClusterEngines;
@@ -72,15 +75,16 @@ export function factsOf(
   { seconds, runs }: Pick<RunFacts, 'seconds' | 'runs'>,
   loadBefore: number,
 ): RunFacts {
+  return { ...machineFacts(loadBefore), kafka: kafkaVersion, seconds, runs };
+}
+
+export function machineFacts(loadBefore: number): MachineFacts {
   const gibibytes = (totalmem() / 1024 ** 3).toFixed(0);
   return {
     at: new Date().toISOString(),
     machine: `${cpus()[0]?.model ?? 'an unknown CPU'}, ${cpus().length} cores, ${gibibytes} GiB, ${process.platform}`,
     node: process.versions.node,
-    kafka: kafkaVersion,
     loadBefore,
-    seconds,
-    runs,
   };
 }
 

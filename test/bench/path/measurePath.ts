@@ -74,13 +74,14 @@ export async function profileRows(
   return profiles;
 }
 
-/** What Questlog alone costs, at full speed. */
-export async function measureQuestlog(
+/** What one of them costs, at full speed. */
+export async function measurePeer(
   bench: PathBench,
+  peer: Peer,
   questlog: QuestlogPeer,
   shape: Shape,
 ): Promise<CostFigures> {
-  return await measureCost(bench, questlog, targetOf(bench, questlog, questlog, shape), shape);
+  return await measureCost(bench, peer, targetOf(bench, peer, questlog, shape), shape);
 }
 
 /** While events come in, and until ClickHouse has all of them. What came before has warmed it up. */
@@ -115,14 +116,15 @@ async function measureCosts(
   const costs = new Map<Peer, CostFigures>();
   for (const peer of peers) {
     bench.say(`${nameOf(shape)}: ${peer.name} at full speed`);
-    costs.set(peer, await measureCost(bench, peer, targetOf(bench, peer, questlog, shape), shape));
+    costs.set(peer, await measurePeer(bench, peer, questlog, shape));
   }
   return costs;
 }
 
-async function measureCost(
-  { stack }: PathBench,
-  { pid, topics }: Peer,
+/** @param of its process, and how the names of its topics begin. */
+export async function measureCost(
+  { stack }: Pick<PathBench, 'stack'>,
+  { pid, topics }: Pick<Peer, 'pid' | 'topics'>,
   target: Target,
   { events }: Shape,
 ): Promise<CostFigures> {
@@ -155,7 +157,8 @@ async function measureCost(
   };
 }
 
-async function profileOf(
+/** @param inspectorUrl of Questlog's open inspector. */
+export async function profileOf(
   bench: PathBench,
   questlog: QuestlogPeer,
   inspectorUrl: string,

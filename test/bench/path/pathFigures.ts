@@ -1,7 +1,28 @@
-/** What a run of the bench leaves: the figures of each row and peer, as they are written to JSON, and their medians. */
+/** What runs of the bench leave: the figures of each row and peer, as they are written to JSON, and their medians. */
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import type { FlatResult } from '../flat/measureFlat.ts';
 import type { PeerName } from '../peers/peer.ts';
+import type { RestResult } from '../rest/measureRest.ts';
 import type { OpenFigures } from './pathLoad.ts';
 import type { Shape } from './pathOptions.ts';
+
+/** What one file holds: each part is of the last run that measured it. */
+export interface BenchResults {
+  readonly beside?: PathResult;
+  readonly against?: AgainstResult;
+  readonly flat?: FlatResult;
+  readonly rest?: RestResult;
+}
+
+/** Empty where the file is not there. */
+export function readResults(path: string): BenchResults {
+  return existsSync(path) ? JSON.parse(readFileSync(path, 'utf8')) : {};
+}
+
+/** Leaves the other parts of the file as they are. */
+export function writeResults(path: string, measured: BenchResults): void {
+  writeFileSync(path, `${JSON.stringify({ ...readResults(path), ...measured }, null, 2)}\n`);
+}
 
 export interface PathResult {
   readonly run: RunFacts;
@@ -15,14 +36,17 @@ export interface NotMeasured {
   readonly absent: string;
 }
 
-export interface RunFacts {
+export interface MachineFacts {
   /** ISO 8601. */
   readonly at: string;
   readonly machine: string;
   readonly node: string;
-  readonly kafka: string;
   /** Processes that wanted a CPU on the average of the minute before it, of anybody. */
   readonly loadBefore: number;
+}
+
+export interface RunFacts extends MachineFacts {
+  readonly kafka: string;
   /** Of each load. */
   readonly seconds: number;
   /** Of each row. */
@@ -88,6 +112,13 @@ export interface AgainstResult {
 export interface AgainstRow extends Shape {
   readonly parentMicros: readonly [number, number];
   readonly candidateMicros: number;
+  readonly profiles?: Profiles;
+}
+
+/** Of the same load. */
+export interface Profiles {
+  readonly parent: readonly ProfileEntry[];
+  readonly candidate: readonly ProfileEntry[];
 }
 
 /** One row of several of the same shape: the median of each figure, and the most that was refused or timed out. */

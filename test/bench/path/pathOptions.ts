@@ -19,6 +19,12 @@ export interface PathOptions {
   readonly isProfiled: boolean;
   /** Compares this tree with a commit, instead of with the peers. */
   readonly against: string | undefined;
+  /** Measures what grows with what a deployment has, instead of the peers. */
+  readonly isFlat: boolean;
+  /** Of `isFlat`, those whose name has this text. */
+  readonly only: string;
+  /** Measures `npm start` while nobody uses it, instead of the peers. */
+  readonly isAtRest: boolean;
 }
 
 /** The most that Questlog may cost of what the Collector costs. */
@@ -29,6 +35,8 @@ export const TO_REACH: Readonly<Record<string, number>> = {
   '1x1000': 1.5,
 };
 
+const FLAT_ROWS = '20x64,500x8';
+
 export function nameOf({ events, connections }: Shape): string {
   return `${events}x${connections}`;
 }
@@ -38,29 +46,39 @@ export function pathOptions(args: readonly string[]): PathOptions {
   const { values } = parseArgs({
     args: [...args],
     options: {
-      rows: { type: 'string', default: Object.keys(TO_REACH).join(',') },
+      rows: { type: 'string' },
       seconds: { type: 'string', default: '10' },
       runs: { type: 'string', default: '1' },
       json: { type: 'string' },
       check: { type: 'boolean', default: false },
       profile: { type: 'boolean', default: false },
       against: { type: 'string' },
+      flat: { type: 'boolean', default: false },
+      only: { type: 'string' },
+      rest: { type: 'boolean', default: false },
     },
   });
   const seconds = Number(values.seconds);
   if (!(seconds > 0)) throw new Error('--seconds: a number above 0');
   const runs = Number(values.runs);
   if (!(Number.isInteger(runs) && runs > 0)) throw new Error('--runs: a whole number above 0');
-  if (values.against !== undefined && (values.check || values.profile || runs > 1)) {
-    throw new Error('--against measures no peers: it goes without --check, --profile and --runs');
-  }
+  const alone = [values.against !== undefined, values.flat, values.rest].filter(Boolean).length;
+  if (alone > 1) throw new Error('--against, --flat and --rest are measured one at a time');
+  if (alone === 1 && (values.check || runs > 1))
+    throw new Error('--against, --flat and --rest measure no peers: they go without --check and --runs');
+  if (values.profile && (values.flat || values.rest)) throw new Error('--profile: not with --flat or --rest');
+  if (values.only !== undefined && !values.flat) throw new Error('--only: with --flat alone');
+  const rows = values.rows ?? (values.flat ? FLAT_ROWS : Object.keys(TO_REACH).join(','));
   return {
-    shapes: values.rows.split(',').map(shapeOf),
+    shapes: rows.split(',').map(shapeOf),
     ...{ seconds, runs },
     json: values.json,
     isChecked: values.check,
     isProfiled: values.profile,
     against: values.against,
+    isFlat: values.flat,
+    only: values.only ?? '',
+    isAtRest: values.rest,
   };
 }
 

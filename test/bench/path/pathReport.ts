@@ -3,13 +3,15 @@ import type { PeerName } from '../peers/peer.ts';
 import { verdict } from './againstCommit.ts';
 import type {
   AgainstResult,
+  AgainstRow,
+  MachineFacts,
   PathResult,
   PeerFigures,
   ProfileEntry,
   RowFigures,
   RunFacts,
 } from './pathFigures.ts';
-import { nameOf, TO_REACH } from './pathOptions.ts';
+import { nameOf, type Shape, TO_REACH } from './pathOptions.ts';
 
 const TITLES: Readonly<Record<PeerName, string>> = {
   questlog: 'Questlog',
@@ -38,7 +40,8 @@ export function profileTables(rows: readonly RowFigures[]): string[] {
   );
 }
 
-export function againstReport({ run, parent, candidate, rows }: AgainstResult): string {
+export function againstReport(result: AgainstResult): string {
+  const { run, parent, candidate, rows } = result;
   return [
     `${factsLine(run)}\nCPU µs an event of ${parent}, of ${candidate}, and of ${parent} again.`,
     table(
@@ -51,7 +54,23 @@ export function againstReport({ run, parent, candidate, rows }: AgainstResult): 
         verdict(row),
       ]),
     ),
+    ...rows.flatMap((row) => profilesBeside(result, row)),
   ].join('\n\n');
+}
+
+function profilesBeside({ parent, candidate }: AgainstResult, row: AgainstRow): string[] {
+  if (row.profiles === undefined) return [];
+  const { parent: before, candidate: after } = row.profiles;
+  const cells = (entry: ProfileEntry | undefined): string[] =>
+    entry === undefined ? ['', ''] : [`\`${entry.function}\` ${entry.file}`, share(entry)];
+  const length = Math.max(before.length, after.length);
+  return [
+    `### ${titleOf(row)}, before and after`,
+    table(
+      [`${parent}`, 'own time', `${candidate}`, 'own time'],
+      Array.from({ length }, (_, i) => [...cells(before[i]), ...cells(after[i])]),
+    ),
+  ];
 }
 
 export interface Judged {
@@ -81,11 +100,15 @@ export function judge({ rows, peers }: PathResult): Judged {
   return { failures, notJudged };
 }
 
-export function factsLine({ at, machine, node, kafka, loadBefore, seconds, runs }: RunFacts): string {
-  const day = at.slice(0, 10);
-  const median = runs === 1 ? '' : `, medians of ${runs} runs`;
+export function factsLine(run: RunFacts): string {
+  const median = run.runs === 1 ? '' : `, medians of ${run.runs} runs`;
+  return `${machineLine(run)}; Kafka ${run.kafka}, one broker; ${run.seconds} s a load${median}.`;
+}
+
+/** The sentence is not at its end. */
+export function machineLine({ at, machine, node, loadBefore }: MachineFacts): string {
   const busy = `${loadBefore.toFixed(1)} processes wanted a CPU before it`;
-  return `Measured ${day} on ${machine}, Node ${node}, Kafka ${kafka}, one broker; ${seconds} s a load${median}; ${busy}.`;
+  return `Measured ${at.slice(0, 10)} on ${machine}, Node ${node}; ${busy}`;
 }
 
 function peerLines({ peers }: PathResult): string[] {
@@ -169,8 +192,12 @@ function projectorLine({ projector }: PathResult): string {
 function profileTable(profile: readonly ProfileEntry[]): string {
   return table(
     ['function', 'where', 'own time'],
-    profile.map((entry) => [`\`${entry.function}\``, entry.file, `${entry.percent.toFixed(1)} %`]),
+    profile.map((entry) => [`\`${entry.function}\``, entry.file, share(entry)]),
   );
+}
+
+function share({ percent }: ProfileEntry): string {
+  return `${percent.toFixed(1)} %`;
 }
 
 /** Undefined where one of them has no figure. */
@@ -189,7 +216,7 @@ function isShort({ closed }: PeerFigures): boolean {
   return closed.refused + closed.timedOut > 0;
 }
 
-function titleOf({ events, connections }: { events: number; connections: number }): string {
+export function titleOf({ events, connections }: Shape): string {
   return `${events} × ${grouped(connections)}`;
 }
 
@@ -200,7 +227,7 @@ export function table(head: readonly string[], rows: readonly (readonly string[]
 }
 
 /** A figure that could not be measured is null in JSON. */
-function micros(value: number | null | undefined): string {
+export function micros(value: number | null | undefined): string {
   if (value === undefined) return '–';
   return value === null || !Number.isFinite(value) ? 'none acknowledged' : value.toPrecision(3);
 }

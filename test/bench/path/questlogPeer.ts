@@ -64,10 +64,14 @@ export async function startQuestlog(stack: BenchStack, options: QuestlogOptions)
   };
 }
 
-/** @returns what starts one more process of it, and resolves when that is ready; it ends with the bench. */
+/**
+ * @param settings beside the bench's own.
+ * @returns what starts one more process of it, and resolves when that is ready; it ends with the bench.
+ */
 export function openDeployment(
   stack: BenchStack,
   { root, name }: QuestlogOptions,
+  settings: Readonly<Record<string, string>> = {},
 ): (service: 'ingest' | 'projector') => Promise<StartedService> {
   const dataDir = join(stack.folder, name);
   mkdirSync(dataDir);
@@ -78,6 +82,7 @@ export function openDeployment(
     QUESTLOG_DATA_DIR: dataDir,
     QUESTLOG_PORT: '0',
     QUESTLOG_ADMIN_PORT: '0',
+    ...settings,
   };
   return (service) => startService(stack.ending, service, root, env);
 }

@@ -50,7 +50,7 @@ export interface MemoryBounds {
 }
 
 /** About 60 and 300 MB. */
-const BOUNDS: MemoryBounds = { kept: 100_000, held: 500_000 };
+export const BOUNDS: MemoryBounds = { kept: 100_000, held: 500_000 };
 /** How many of the oldest entries an insertion looks at when there are too many, for each unit of its weight. */
 const EVICTION_STEPS = 8;
 const STORED = -1;

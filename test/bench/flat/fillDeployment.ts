@@ -1,0 +1,83 @@
+/** Fills a deployment of the bench with sessions of long ago and with open reports. */
+import { randomUUID } from 'node:crypto';
+import type { ClusterEngines } from '../../e2e/cluster.ts';
+import type { Connections } from '../connections.ts';
+
+export interface StoredSessions {
+  readonly tenantId: string;
+  readonly projectId: string;
+  readonly count: number;
+}
+
+/** Of one statement: the engine has bounds of time and memory. */
+const STEP = 1_000_000;
+/** Ids in another order than they come in. */
+const SPREAD_OUT = 0x9e37_79b9_7f4b;
+const MASK = 0xffff_ffff_ffffn;
+const PREFIX = '5e551000-0000-4000-8000-';
+
+/**
+ * Writes sessions into ClickHouse alone, as if they had been projected long ago.
+ *
+ * @param database the deployment's name. @returns the id of each by its number.
+ */
+export async function storeSessions(
+  engines: ClusterEngines,
+  database: string,
+  { tenantId, projectId, count }: StoredSessions,
+  say: (line: string) => void,
+): Promise<(i: number) => string> {
+  for (let from = 0; from < count; from += STEP) {
+    say(`${from.toLocaleString('en-US')} of ${count.toLocaleString('en-US')} sessions are stored`);
+    const tail = `lower(leftPad(hex(bitAnd(number * ${SPREAD_OUT}, ${MASK})), 12, '0'))`;
+    await command(
+      engines,
+      database,
+      `INSERT INTO sessions (tenant_id, project_id, id, registered_at, lane, log_partition, log_offset)
+       SELECT '${tenantId}', '${projectId}', toUUID(concat('${PREFIX}', ${tail})), now64(3), 0, 0, number
+       FROM numbers(${from}, ${Math.min(STEP, count - from)})`,
+    );
+  }
+  // Merges would go on beside what is measured.
+  say('ClickHouse merges the sessions');
+  await command(engines, database, 'OPTIMIZE TABLE sessions FINAL');
+  return (i) => PREFIX + ((BigInt(i) * BigInt(SPREAD_OUT)) & MASK).toString(16).padStart(12, '0');
+}
+
+/** So long that each is open until the end. */
+const OPEN_FOR_MS = 3_600_000;
+const TOLD_EACH = 10_000;
+
+/** Each of the sessions in its turn. @throws where one is not taken. */
+export async function fileReports(
+  connections: Connections,
+  sessions: readonly string[],
+  count: number,
+  say: (line: string) => void,
+): Promise<void> {
+  await connections.each(count, async (i) => {
+    if (i % TOLD_EACH === 0)
+      say(`${i.toLocaleString('en-US')} of ${count.toLocaleString('en-US')} reports are filed`);
+    const sessionId = sessions[i % sessions.length];
+    const window = { beforeMs: 0, afterMs: OPEN_FOR_MS };
+    const body = { sessionId, clientRequestId: randomUUID(), window, report: { title: 'stuck in a wall' } };
+    const reply = await connections.send('POST', '/v1/ingest/reports', Buffer.from(JSON.stringify(body)));
+    if (reply.status !== 201) throw new Error(`a report was answered ${reply.status}: ${reply.body}`);
+  });
+}
+
+async function command(
+  { clickhouseUrl }: ClusterEngines,
+  database: string,
+  statement: string,
+): Promise<void> {
+  const { origin, username, password } = new URL(clickhouseUrl);
+  const basic = Buffer.from(`${decodeURIComponent(username)}:${decodeURIComponent(password)}`);
+  const headers = { Authorization: `Basic ${basic.toString('base64')}` };
+  const response = await fetch(`${origin}/?database=${database}`, {
+    method: 'POST',
+    headers,
+    body: statement,
+  });
+  if (!response.ok) throw new Error(await response.text());
+}

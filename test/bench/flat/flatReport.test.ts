@@ -1,0 +1,50 @@
+/** What the page says of a deployment that has more. */
+import { expect, test } from 'vitest';
+import type { CostFigures } from '../path/pathFigures.ts';
+import { flatReport } from './flatReport.ts';
+import { changeName, type FlatResult, type FlatRow } from './measureFlat.ts';
+
+test('a change is beside the mean of the base before and after it', () => {
+  const report = flatReport(aResult({ change: { tenants: 100 }, figures: figures(3, 150) }));
+  expect(report).toContain('| tenants 100 | 1 | 3.00 | 1.00 / 3.00 | 1.50 | 3,000 | 0.75 |');
+  expect(report).not.toContain('to be reached');
+});
+
+test('at spread 8 nine tenths of the events a second are to be reached', () => {
+  const at = (perSecond: number) =>
+    flatReport(aResult({ change: { spread: 8 }, figures: figures(1, perSecond) }));
+  expect(at(180)).toContain('0.90 at 20 × 64. 0.9 is to be reached, and is reached.');
+  expect(at(170)).toContain('0.85 at 20 × 64. 0.9 is to be reached, and is not reached.');
+});
+
+test('what could not be measured is told with its reason, and the rest with its figures', () => {
+  const figuresOfOther = { change: { tenants: 100 }, figures: figures(1, 200) };
+  const report = flatReport(
+    aResult({ change: { sessions: 1e7 }, figures: { absent: 'no room on the disk' } }, figuresOfOther),
+  );
+  expect(report).toContain('sessions 10,000,000: not measured: no room on the disk.');
+  expect(report).toContain('| tenants 100 |');
+});
+
+test('a change is named by all in which it differs', () => {
+  expect(changeName({ sessions: 1e6, sessionsInUse: 2e5 })).toBe(
+    'sessions 1,000,000, sessions in use 200,000',
+  );
+});
+
+function figures(micros: number, perSecond: number): FlatRow['figures'] {
+  const cost = (cpuMicrosPerEvent: number, requestsPerSecond: number): CostFigures => {
+    return { cpuMicrosPerEvent, requestsPerSecond, rssBytes: 1024 ** 2, refused: 0, timedOut: 0 };
+  };
+  const base = [cost(1, 100), cost(3, 300)] as const;
+  return [{ events: 20, connections: 64, base, changed: cost(micros, perSecond) }];
+}
+
+function aResult(...rows: FlatRow[]): FlatResult {
+  const machine = { at: '2026-01-01T00:00:00Z', machine: 'a machine', node: '24', loadBefore: 0 };
+  return {
+    run: { ...machine, kafka: '4', seconds: 1, runs: 1 },
+    base: { tenants: 1, sessions: 1, sessionsInUse: 1, partitions: 12, spread: 1, openReports: 0 },
+    rows,
+  };
+}

@@ -1,0 +1,196 @@
+/**
+ * What an event costs the ingest once a deployment has more of something, beside one that has little of everything: this
+ * base is measured before and after each of the others, on the same broker.
+ */
+import { messageOf } from '@questlog/runtime/process/errors';
+import { aProject } from '../../e2e/builders.ts';
+import { removeDeployment } from '../../e2e/cluster.ts';
+import { openConnections } from '../connections.ts';
+import { registerSessions } from '../load/loadPhases.ts';
+import { measureCost, type PathBench } from '../path/measurePath.ts';
+import type { CostFigures, NotMeasured, RunFacts } from '../path/pathFigures.ts';
+import { nameOf, type PathOptions, type Shape } from '../path/pathOptions.ts';
+import { OWN_TREE, openDeployment } from '../path/questlogPeer.ts';
+import { requestOf } from '../path/rawHttp.ts';
+import { openTelemetry } from '../telemetry.ts';
+import { fileReports, storeSessions } from './fillDeployment.ts';
+
+export interface FlatResult {
+  readonly run: RunFacts;
+  readonly base: Size;
+  readonly rows: readonly FlatRow[];
+}
+
+/** What a deployment has. */
+export interface Size {
+  readonly tenants: number;
+  /** Of all tenants together. */
+  readonly sessions: number;
+  /** Of them, those that the load's events are of. */
+  readonly sessionsInUse: number;
+  readonly partitions: number;
+  readonly spread: number;
+  /** Of sessions in use; their windows are open for as long as it is measured. */
+  readonly openReports: number;
+}
+
+export interface FlatRow {
+  /** In what it differs from the base. */
+  readonly change: Partial<Size>;
+  readonly figures: readonly FlatFigures[] | NotMeasured;
+}
+
+export interface FlatFigures extends Shape {
+  /** Before and after. */
+  readonly base: readonly [CostFigures, CostFigures];
+  readonly changed: CostFigures;
+}
+
+const BASE: Size = {
+  ...{ tenants: 1, sessions: 10_000, sessionsInUse: 10_000 },
+  ...{ partitions: 12, spread: 1, openReports: 0 },
+};
+const CHANGES: readonly Partial<Size>[] = [
+  { tenants: 10 },
+  { tenants: 100 },
+  { sessions: 1_000_000 },
+  { sessions: 10_000_000 },
+  { sessions: 1_000_000, sessionsInUse: 200_000 },
+  { partitions: 100 },
+  { partitions: 100, tenants: 100 },
+  { spread: 8 },
+  { openReports: 1_000 },
+  { openReports: 50_000 },
+];
+const WARM_UP_MS = 3_000;
+/** Prebuilt, and so many that each session in use comes a few times. */
+const POOLED = { events: 20_000, eventsASession: 2 } as const;
+const SESSION_CONNECTIONS = 16;
+const QUOTA = 1_000_000_000;
+
+type FlatBench = Omit<PathBench, 'options'> & { options: Pick<PathOptions, 'seconds' | 'shapes' | 'only'> };
+
+/** A change that cannot be measured costs none of the others. */
+export async function measureFlat(bench: FlatBench, run: RunFacts): Promise<FlatResult> {
+  const { say, options } = bench;
+  const changes = CHANGES.filter((change) => changeName(change).includes(options.only));
+  if (changes.length === 0) throw new Error(`--only: there are ${CHANGES.map(changeName).join('; ')}`);
+  const loads = (changes.length * 3 + 2) * options.shapes.length;
+  const minutes = Math.ceil((loads * (options.seconds + WARM_UP_MS / 1000) + changes.length * 30) / 60);
+  say(`${changes.length} changes, about ${minutes} minutes; the base starts`);
+  const base = await openSized(bench, BASE, 'flat_base');
+  await base.measure('the base warms up');
+  let before = await base.measure('the base');
+  const rows: FlatRow[] = [];
+  for (const [i, change] of changes.entries()) {
+    const name = `${i + 1} of ${changes.length}, ${changeName(change)}`;
+    const changed = await measureChange(bench, change, `flat_${i}`, name).catch((error: unknown) => {
+      return { absent: messageOf(error) };
+    });
+    if ('absent' in changed) {
+      say(`${name}: not measured: ${changed.absent}`);
+      rows.push({ change, figures: changed });
+      continue;
+    }
+    const after = await base.measure(`${name}: the base again`);
+    const figures = options.shapes.map((shape, one): FlatFigures => {
+      const at = (of: readonly CostFigures[]): CostFigures => of[one] as CostFigures;
+      return { ...shape, base: [at(before), at(after)], changed: at(changed) };
+    });
+    rows.push({ change, figures });
+    before = after;
+  }
+  return { run, base: BASE, rows };
+}
+
+/** Such as `tenants 100, partitions 100`. */
+export function changeName(change: Partial<Size>): string {
+  const words = { ...NAMES, sessionsInUse: 'sessions in use', openReports: 'open reports' };
+  return (Object.entries(change) as [keyof Size, number][])
+    .map(([name, value]) => `${words[name]} ${value.toLocaleString('en-US')}`)
+    .join(', ');
+}
+
+const NAMES = {
+  tenants: 'tenants',
+  sessions: 'sessions',
+  partitions: 'partitions',
+  spread: 'spread',
+} as const;
+
+async function measureChange(
+  bench: FlatBench,
+  change: Partial<Size>,
+  name: string,
+  title: string,
+): Promise<CostFigures[]> {
+  // Its processes, topics and tables go before the next one starts.
+  await using ending = new AsyncDisposableStack();
+  bench.stack.ending.use({ [Symbol.asyncDispose]: () => ending.disposeAsync() });
+  bench.say(`${title}: is filled`);
+  const stack = { ...bench.stack, ending };
+  const sized = await openSized({ ...bench, stack }, { ...BASE, ...change }, name);
+  await sized.measure(`${title}: warms up`);
+  return await sized.measure(title);
+}
+
+interface Sized {
+  /** One after the other, each shape. */
+  measure(title: string): Promise<CostFigures[]>;
+}
+
+interface Sender {
+  readonly token: string;
+  readonly sessions: readonly string[];
+}
+
+async function openSized(bench: FlatBench, size: Size, name: string): Promise<Sized> {
+  const { stack, options, say } = bench;
+  const settings = { QUESTLOG_PARTITIONS: `${size.partitions}` };
+  stack.ending.defer(() => removeDeployment(stack.engines, name));
+  const { pid, reached, baseUrl } = await openDeployment(stack, { root: OWN_TREE, name }, settings)('ingest');
+  const senders: Sender[] = [];
+  for (let i = 0; i < size.tenants; i++) {
+    const of = { revision: 'A', monthlySoftQuota: QUOTA, spread: size.spread } as const;
+    const { tenantId, projectId, token } = await aProject(reached, of);
+    const registered = Math.min(size.sessions, BASE.sessions) / size.tenants;
+    const connections = openConnections(baseUrl, token, SESSION_CONNECTIONS);
+    const own = await registerSessions(connections, registered);
+    const more = { tenantId, projectId, count: size.sessions / size.tenants - registered };
+    const stored = more.count === 0 ? () => '' : await storeSessions(stack.engines, name, more, say);
+    const inUse = size.sessionsInUse / size.tenants;
+    const others = Array.from({ length: Math.max(0, inUse - registered) }, (_, i) => stored(i));
+    senders.push({ token, sessions: [...own, ...others].slice(0, inUse) });
+    await fileReports(connections, own, size.openReports, say);
+    connections.close();
+  }
+  const url = `${baseUrl}/v1/ingest/events`;
+  return {
+    measure: async (title) => {
+      const costs: CostFigures[] = [];
+      for (const shape of options.shapes) {
+        say(`${title}: ${nameOf(shape)}`);
+        const requests = pooled(size, senders, url, shape);
+        const { connections } = shape;
+        const load = { url, status: 201, requests, connections };
+        const target = { ...load, warmUpMs: WARM_UP_MS, forMs: options.seconds * 1000 };
+        costs.push(await measureCost({ stack }, { pid, topics: `${name}.` }, target, shape));
+      }
+      return costs;
+    },
+  };
+}
+
+function pooled(
+  { sessionsInUse }: Size,
+  senders: readonly Sender[],
+  url: string,
+  { events }: Shape,
+): Buffer[] {
+  const telemetry = openTelemetry();
+  const count = Math.ceil(Math.max(POOLED.events, sessionsInUse * POOLED.eventsASession) / events);
+  return Array.from({ length: count }, (_, i) => {
+    const { token, sessions } = senders[i % senders.length] as Sender;
+    return requestOf(url, token, telemetry.batch(events, sessions));
+  });
+}

@@ -1,0 +1,84 @@
+/** The short form of the bench, without the Collector: the documented ratio to the afternoon version is still there. */
+import { fileURLToPath } from 'node:url';
+import { messageOf } from '@questlog/runtime/process/errors';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { whatIsLacking } from '../../stack/stackCommands.ts';
+import { type Peer, startAfternoon, startFloor } from '../peers/peer.ts';
+import { PARTITIONS, startBenchStack } from './benchStack.ts';
+import { measurePeer, type PathBench } from './measurePath.ts';
+import { type PeerFigures, readResults } from './pathFigures.ts';
+import { nameOf, type Shape } from './pathOptions.ts';
+import { RESULTS } from './performancePage.ts';
+import { OWN_TREE, type QuestlogPeer, startQuestlog } from './questlogPeer.ts';
+
+const SHAPE: Shape = { events: 20, connections: 64 };
+const SECONDS = 2;
+/** A ratio has its noise, and the first seconds of a process cost more: one round that is good enough is enough. */
+const ROUNDS = 4;
+const MAX_WORSE = 1.25;
+const WITHIN_MS = 180_000;
+
+const ending = new AsyncDisposableStack();
+let lack: string | undefined;
+let bench: PathBench;
+let questlog: QuestlogPeer;
+let afternoon: Peer;
+let floor: Peer;
+
+beforeAll(async () => {
+  lack = documented() === undefined ? `${RESULTS} has no row ${nameOf(SHAPE)} yet` : undefined;
+  const started = lack ?? (await startBenchStack(ending).catch((error: unknown) => lacking(error)));
+  if (typeof started === 'string') {
+    lack = started;
+    console.warn(`skipped: nothing can be compared: ${lack}`);
+    return;
+  }
+  const ground = { ...started, brokers: started.engines.brokers, partitions: PARTITIONS };
+  [questlog, afternoon, floor] = await Promise.all([
+    startQuestlog(started, { root: OWN_TREE, name: 'questlog' }),
+    startAfternoon(ground),
+    startFloor(ground),
+  ]);
+  bench = { stack: started, options: { seconds: SECONDS }, say: () => {} };
+}, WITHIN_MS);
+
+afterAll(() => ending.disposeAsync(), WITHIN_MS);
+
+test(
+  'an event costs no quarter more beside the afternoon version than docs/performance.md says',
+  async (context) => {
+    if (lack !== undefined) return context.skip(lack);
+    const most = (documented() ?? 0) * MAX_WORSE;
+    let best = Number.POSITIVE_INFINITY;
+    for (let round = 1; round <= ROUNDS && best > most; round++) {
+      const [own, theirs, least] = [await micros(questlog), await micros(afternoon), await micros(floor)];
+      best = Math.min(best, own / theirs);
+      const beside = `afternoon version ${theirs.toFixed(1)}, node:http floor ${least.toFixed(1)}`;
+      console.log(
+        `CPU µs an event, ${nameOf(SHAPE)}: Questlog ${own.toFixed(1)}, ${beside}; at most ${most.toFixed(2)}`,
+      );
+    }
+    expect(best, 'of what the afternoon version costs').toBeLessThanOrEqual(most);
+  },
+  WITHIN_MS,
+);
+
+/** Of what the afternoon version costs, in the last full run. */
+function documented(): number | undefined {
+  const { beside } = readResults(fileURLToPath(new URL(`../../../${RESULTS}`, import.meta.url)));
+  const row = beside?.rows.find((one) => nameOf(one) === nameOf(SHAPE));
+  const cost = (of: PeerFigures | undefined): number => of?.closed.cpuMicrosPerEvent ?? Number.NaN;
+  const ratio = cost(row?.peers.questlog) / cost(row?.peers.afternoon);
+  return Number.isNaN(ratio) ? undefined : ratio;
+}
+
+async function micros(peer: Peer): Promise<number> {
+  return (await measurePeer(bench, peer, questlog, SHAPE)).cpuMicrosPerEvent;
+}
+
+/** @throws where it is nothing that the machine lacks. */
+function lacking(error: unknown): string {
+  const said = whatIsLacking(messageOf(error));
+  if (said === undefined) throw error;
+  return said;
+}
