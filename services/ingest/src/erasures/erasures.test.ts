@@ -167,3 +167,9 @@ test('the newest are listed: receipts stay for ever, and each is found by its id
   );
   expect(erasures.find(earlier[0]?.id ?? '').id).toBe(earlier[0]?.id);
 });
+
+test('the log has given it up when its longest topic has: the dead letters', async () => {
+  const { receipt } = await asking({ sessions: 1 }).erasures.request({ tenantId: TENANT });
+  const days = (Date.parse(receipt.logExpiresAt) - Date.parse(receipt.asked.at)) / (24 * 3_600_000);
+  expect(days).toBe(30 + 7);
+});

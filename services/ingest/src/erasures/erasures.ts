@@ -7,7 +7,7 @@ import type { Clock } from '@questlog/runtime/process/clock';
 import { MAX_ERASED_IDS } from '@questlog/schemas/erased';
 import type { ErasureInput, ErasureOutput } from '@questlog/schemas/http/erasure';
 import type { ErasedPlayer, Erasure, IdsOfProject } from '@questlog/schemas/topics/directoryEntry';
-import { topicDefinitions } from '@questlog/schemas/topics/topics';
+import { TOPICS, topicDefinitions } from '@questlog/schemas/topics/topics';
 import { canonicalUuid } from '@questlog/schemas/uuid';
 import { problem, refusal } from '../core/fieldProblems.ts';
 import type { Projection } from '../known/projection.ts';
@@ -93,10 +93,13 @@ function countOf(ids: readonly IdsOfProject[]): number {
 
 /** Kafka gives up whole segments, and begins a new one after a week at the latest (`segment.ms`). */
 const SEGMENT_MS = 7 * 24 * 60 * 60 * 1000;
+/** Of the topics that hold anything of a player: the audit names operators. */
 const LOG_KEEPS_MS =
   SEGMENT_MS +
   Math.max(
-    ...topicDefinitions(1).map(({ cleanup }) => (cleanup.policy === 'delete' ? cleanup.retentionMs : 0)),
+    ...topicDefinitions(1).map(({ name, cleanup }) =>
+      cleanup.policy === 'delete' && name !== TOPICS.audit ? cleanup.retentionMs : 0,
+    ),
   );
 
 type Owner = Pick<Erasure, 'tenantId' | 'projectId'>;
