@@ -11,8 +11,7 @@ export type Attack = {
   readonly url: string;
   readonly connections: number;
   readonly forMs: number;
-} & /** At full speed each connection waits for its answer. */
-(
+} /** At full speed each connection waits for its answer. */ & (
   | {
       readonly kind: 'requests';
       readonly requests: readonly Uint8Array[];
