@@ -47,7 +47,7 @@ test('of a group that moves, but is behind by a tenth of what the log keeps, it 
 });
 
 test('a lag of more than half of what the log keeps is told on once it is over: next time it may be more', async () => {
-  const { append, commit, later, readiness } = await anIngest();
+  const { append, commit, later, readiness, log } = await anIngest();
   await append(1);
   later(83 * HOUR_S);
   await soon(readiness).toMatchObject({ warning: expect.stringContaining('behind') });
@@ -59,6 +59,11 @@ test('a lag of more than half of what the log keeps is told on once it is over: 
   await commit(2);
   const warning = `${GROUP} was 85 h behind on ${TOPICS.events} since this ingest started: the log keeps 168 h, which is less than twice that`;
   await soon(readiness).toEqual({ status: 200, warning });
+
+  // An operator has lengthened it.
+  log.keptMs = 171 * HOUR_S * 1000;
+  later(60);
+  await soon(readiness).toEqual({ status: 200, warning: undefined });
 });
 
 test.each(['silent', 'failing'] as const)(
@@ -91,9 +96,14 @@ async function anIngest() {
   const outage = {
     is: 'there' as 'there' | 'silent' | 'failing',
     asked: 0,
+    keptMs: undefined as number | undefined,
     answers: Promise.withResolvers<void>(),
   };
   const log: Log = withMethods(whole, {
+    kept: async (topic) => ({
+      ...(await whole.kept(topic)),
+      ...(outage.keptMs && { retentionMs: outage.keptMs }),
+    }),
     committed: async (group, topic) => {
       outage.asked += 1;
       if (outage.is === 'silent') await outage.answers.promise;

@@ -114,7 +114,8 @@ async function erased(of: Store): Promise<ErasureOutput> {
     letters: { discardErased: async () => 0 },
   });
   const written = { caughtUp: async () => {} };
-  const erasures = openErasures({ ...shared, registered: written, filed: written }, () => runs.ring());
+  const log = { kept: async () => ({ retentionMs: 0, goneAfterMs: 0 }) };
+  const erasures = openErasures({ ...shared, log, registered: written, filed: written }, () => runs.ring());
   const { id } = await erasures.request({ tenantId, projectId: GONE });
   const isOver = ({ state }: ErasureOutput): boolean => state === 'done' || state === 'failed';
   const erasure = await eventually(async () => erasures.find(id), isOver, DONE_WITHIN_MS);

@@ -2,10 +2,12 @@
 import { connect } from 'node:net';
 import { parentPort, workerData } from 'node:worker_threads';
 import { due } from '../pace.ts';
-import { openLoad } from '../path/pathLoad.ts';
+import { closedLoad, openLoad } from '../path/pathLoad.ts';
 import type { Attack } from './attacks.ts';
 
 const REOPENED_AFTER_MS = 500;
+const MORE = Buffer.alloc(64 * 1024, ' ');
+const BEFORE_AN_ANSWER = /(?=HTTP\/1\.1 \d{3} )/;
 
 const attack: Attack = workerData;
 const answers: Record<string, number> = {};
@@ -14,34 +16,52 @@ const count = (status: number, head: string): void => {
   answers[status] = (answers[status] ?? 0) + 1;
   if (status === 503 && !/^retry-after:/im.test(head)) withoutRetryAfter++;
 };
-if (attack.kind === 'held bodies') await holdBodies(attack);
-else await openLoad({ ...attack, status: 0, warmUpMs: 0, onAnswer: count }, attack.perSecond, 0);
+if (attack.kind === 'sockets') await openSockets(attack);
+else await sendRequests(attack);
 parentPort?.postMessage({ answers, withoutRetryAfter });
 
-/** All but the last byte of each; one that is ended comes again. */
-async function holdBodies({
+async function sendRequests({ perSecond, ...of }: Attack & { kind: 'requests' }): Promise<void> {
+  const target = { ...of, status: 0, warmUpMs: 0, onAnswer: count };
+  if (perSecond !== 'full speed') await openLoad(target, perSecond, 0);
+  else {
+    await closedLoad(
+      target,
+      () => {},
+      () => {},
+    );
+  }
+}
+
+/** One that is ended comes again. */
+async function openSockets({
   url,
-  head,
   bytes,
+  goesOn,
   connections,
   forMs,
-}: Attack & { kind: 'held bodies' }): Promise<void> {
+}: Attack & { kind: 'sockets' }): Promise<void> {
   const { hostname, port } = new URL(url);
-  const body = Buffer.alloc(bytes - 1, ' ');
   let isOver = false;
   const open = (): void => {
     if (isOver) return;
     const socket = connect(Number(port), hostname);
     let said = '';
-    socket.write(head);
-    socket.write(body);
+    const goOn = (): void => {
+      while (socket.writable && socket.write(MORE));
+    };
+    socket.write(bytes);
+    if (goesOn) {
+      socket.on('drain', goOn);
+      goOn();
+    }
     socket.on('data', (chunk) => (said += chunk));
     // What went wrong is told by its end.
     socket.on('error', () => {});
     socket.on('close', () => {
       sockets.delete(socket);
       if (isOver) return;
-      count(Number(said.slice('HTTP/1.1 '.length, 'HTTP/1.1 201'.length)), said);
+      for (const answer of said.split(BEFORE_AN_ANSWER))
+        count(Number(answer.slice('HTTP/1.1 '.length, 'HTTP/1.1 201'.length)), answer);
       void due(performance.now() + REOPENED_AFTER_MS).then(open);
     });
     sockets.add(socket);

@@ -1,6 +1,7 @@
-/** What another tenant does that takes too much: for so long, and so many a second, so that the machine has room for both. */
+/** What another tenant does that takes too much: so many requests a second, or all that it can. */
 import { once } from 'node:events';
 import { Worker } from 'node:worker_threads';
+import { grouped } from '../path/pathReport.ts';
 import { headOf, requestOf } from '../path/rawHttp.ts';
 import { bodiesOf, type FairnessDeployment, pageOf, type Tenant, writesOf } from './fairnessDeployment.ts';
 import type { Answers } from './fairnessFigures.ts';
@@ -10,10 +11,14 @@ export type Attack = {
   readonly url: string;
   readonly connections: number;
   readonly forMs: number;
-} & (
-  | { readonly kind: 'requests'; readonly requests: readonly Uint8Array[]; readonly perSecond: number }
-  /** Bodies of so many bytes, whose last one never comes. */
-  | { readonly kind: 'held bodies'; readonly head: Uint8Array; readonly bytes: number }
+} /** At full speed each connection waits for its answer. */ & (
+  | {
+      readonly kind: 'requests';
+      readonly requests: readonly Uint8Array[];
+      readonly perSecond: number | 'full speed';
+    }
+  /** What each sends at once, and whether it sends more for as long as it is open. */
+  | { readonly kind: 'sockets'; readonly bytes: Uint8Array; readonly goesOn: boolean }
 );
 
 /** Of one that lasts as long as the bench wants. */
@@ -52,26 +57,41 @@ const REFUSALS_A_SECOND = 400;
 const CONNECTIONS = 32;
 const HELD_BYTES = 8 * 1024 * 1024 - 1;
 const READERS = 16;
-const PAGES_A_SECOND = 10;
 const PAGE = 1_000;
+const WRITERS = 8;
+const LARGEST_BATCH = 500;
+const PIPELINES = 40;
+const PIPELINED = 1_600;
+const ENDLESS_BYTES = 1024 ** 4;
 
 /** The rows of the bench. Each tenant is one of its own. */
 export async function rowsOf(deployment: FairnessDeployment): Promise<Beside[]> {
   const { url } = deployment;
   const overEvents = await deployment.tenant({ eventsPerSecond: EVENTS_A_SECOND, burstSeconds: 1 });
   const overRequests = await deployment.tenant({ requestsPerSecond: REQUESTS_A_SECOND, burstSeconds: 1 });
-  const [holder, reader] = [await deployment.tenant(), await deployment.tenant()];
+  const [holder, reader, writer, pipeliner] = [
+    await deployment.tenant(),
+    await deployment.tenant(),
+    await deployment.tenant(),
+    await deployment.tenant(),
+  ];
   await deployment.fill(reader, 5 * PAGE);
-  const requests = (of: readonly Uint8Array[], perSecond: number, connections = CONNECTIONS): Plan => ({
-    ...{ kind: 'requests', url, requests: of, perSecond, connections },
+  const requests = (
+    of: readonly Uint8Array[],
+    perSecond: number | 'full speed',
+    connections = CONNECTIONS,
+  ): Plan => ({ kind: 'requests', url, requests: of, perSecond, connections });
+  const sockets = (bytes: Uint8Array, connections = CONNECTIONS, goesOn = false): Plan => ({
+    ...{ kind: 'sockets', url, bytes, connections, goesOn },
   });
   const writes = (of: Tenant) => writesOf(url, of, EVENTS_A_REQUEST);
   const overEventsPlan = requests(writes(overEvents), (TEN_TIMES * EVENTS_A_SECOND) / EVENTS_A_REQUEST);
-  const pages = requests([pageOf(url, reader.token, PAGE)], PAGES_A_SECOND, READERS);
-  const held: Plan = {
-    ...{ kind: 'held bodies', url, connections: CONNECTIONS, bytes: HELD_BYTES },
-    head: headOf('POST', url, holder.token, HELD_BYTES),
-  };
+  const pages = requests([pageOf(url, reader.token, PAGE)], 'full speed', READERS);
+  const pagesAre = `${READERS} connections that read pages of ${PAGE} events, as fast as they go`;
+  const held = Buffer.concat([
+    headOf('POST', url, holder.token, HELD_BYTES),
+    Buffer.alloc(HELD_BYTES - 1, ' '),
+  ]);
   return [
     {
       beside: `ten times its limit of events (${EVENTS_A_SECOND} a second), ${EVENTS_A_REQUEST} a request`,
@@ -88,10 +108,39 @@ export async function rowsOf(deployment: FairnessDeployment): Promise<Beside[]> 
       victim: 'writes',
       plan: requests(await refusals(deployment), REFUSALS_A_SECOND),
     },
-    { beside: `${CONNECTIONS} sockets that hold a body of 8 MiB − 1 each`, victim: 'writes', plan: held },
-    { beside: `${PAGES_A_SECOND} pages of ${PAGE} events a second`, victim: 'writes', plan: pages },
-    { beside: `${PAGES_A_SECOND} pages of ${PAGE} events a second`, victim: 'reads', plan: pages },
+    {
+      beside: `${WRITERS} connections that write ${LARGEST_BATCH} events a request, as fast as they go`,
+      victim: 'writes',
+      plan: requests(writesOf(url, writer, LARGEST_BATCH), 'full speed', WRITERS),
+    },
+    {
+      beside: `${PIPELINES} sockets that send ${grouped(PIPELINED)} requests at once`,
+      victim: 'writes',
+      plan: sockets(pipelineOf(url, pipeliner), PIPELINES),
+    },
+    {
+      beside: `${CONNECTIONS} sockets that hold a body of 8 MiB − 1 each`,
+      victim: 'writes',
+      plan: sockets(held),
+    },
+    {
+      beside: `${CONNECTIONS} sockets with a body that goes on after its 401`,
+      victim: 'writes',
+      plan: sockets(headOf('POST', url, wrong(holder.token), ENDLESS_BYTES), CONNECTIONS, true),
+    },
+    { beside: pagesAre, victim: 'writes', plan: pages },
+    { beside: pagesAre, victim: 'reads', plan: pages },
   ];
+}
+
+/** The last request has the server end the connection. */
+function pipelineOf(url: string, tenant: Tenant): Buffer {
+  const [body = Buffer.alloc(0)] = bodiesOf(1, 1, tenant.sessionId);
+  const writes = Array.from({ length: PIPELINED }, () => requestOf(url, tenant.token, body));
+  return Buffer.concat([
+    ...writes,
+    Buffer.from('GET /health HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n'),
+  ]);
 }
 
 /** Each of a size that a game sends. */
@@ -101,12 +150,15 @@ async function refusals(deployment: FairnessDeployment): Promise<Buffer[]> {
     await deployment.tenant({ requestsPerSecond: 1, burstSeconds: 1 }),
   ];
   const [body = Buffer.alloc(0)] = bodiesOf(1, EVENTS_A_REQUEST, limited.sessionId);
-  const token = `${stranger.token.slice(0, -1)}${stranger.token.endsWith('0') ? '1' : '0'}`;
   return [
-    requestOf(deployment.url, token, body),
+    requestOf(deployment.url, wrong(stranger.token), body),
     // A session of another tenant is one that is not there.
     requestOf(deployment.url, stranger.token, body),
     requestOf(deployment.url, stranger.token, body.subarray(0, -1)),
     requestOf(deployment.url, limited.token, body),
   ];
+}
+
+function wrong(token: string): string {
+  return `${token.slice(0, -1)}${token.endsWith('0') ? '1' : '0'}`;
 }

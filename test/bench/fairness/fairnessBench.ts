@@ -28,7 +28,7 @@ async function run(): Promise<void> {
   const { values } = parseArgs({
     options: {
       /** The length of each load. */
-      seconds: { type: 'string', default: '10' },
+      seconds: { type: 'string', default: '7' },
       /** How often each pair is measured. */
       runs: { type: 'string', default: '3' },
       json: { type: 'string' },

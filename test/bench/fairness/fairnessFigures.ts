@@ -1,6 +1,7 @@
 /** What a run of the bench of fairness leaves, as it is written to JSON, and what is said of it. Pure. */
 import type { NotMeasured, RunFacts } from '../path/pathFigures.ts';
 import type { OpenFigures } from '../path/pathLoad.ts';
+import { mebibytes } from '../path/pathReport.ts';
 
 export interface FairnessResult {
   readonly run: RunFacts;
@@ -68,6 +69,8 @@ export interface LimiterFigures {
 export const MAX_RATIO = 2;
 /** Two loads of the victim alone may differ by so much at p99, or nothing is said of the one between them. */
 export const MAX_NOISE = 0.5;
+/** What `docker-compose.yml` gives an ingest. */
+export const MAX_RSS_BYTES = 1024 ** 3;
 /** The ingest is to be well again so soon after an overload. */
 export const WELL_AFTER_MS = 5_000;
 /** What passes once the ingests know each other may be so far from the rate. */
@@ -112,7 +115,10 @@ export function judge({ rows, overload, limiter }: FairnessResult): Judged {
   }
   if ('absent' in overload) notJudged.push(`the overload: ${overload.absent}`);
   else {
-    const { withoutRetryAfter, firstGoodMs, p99Ms } = overload;
+    const { answers, withoutRetryAfter, rssBytes, firstGoodMs, p99Ms } = overload;
+    if (rssBytes.highest > MAX_RSS_BYTES)
+      failures.push(`overload: ${mebibytes(rssBytes.highest)} MiB, of ${mebibytes(MAX_RSS_BYTES)}`);
+    if ((answers['503'] ?? 0) === 0) failures.push('overload: no 503: it was none, or all of it was held');
     if (withoutRetryAfter > 0) failures.push(`overload: ${withoutRetryAfter} times 503 without Retry-After`);
     if (firstGoodMs === null || firstGoodMs > WELL_AFTER_MS) {
       failures.push(`overload: no good answer within ${WELL_AFTER_MS} ms of its end`);

@@ -39,6 +39,11 @@ test('--check fails where a limit lets too much or too little pass once the inge
 test('--check fails where the overload leaves traces, and does not judge what could not be measured', () => {
   const overload = { ...OVERLOAD, withoutRetryAfter: 1, firstGoodMs: null, p99Ms: { before: 4, after: 9 } };
   expect(judge(aResult({ overload })).failures).toHaveLength(3);
+  const held = { ...OVERLOAD, answers: { 201: 9 }, rssBytes: { before: 1, highest: 2 ** 31, after5s: 1 } };
+  expect(judge(aResult({ overload: held })).failures).toEqual([
+    'overload: 2048 MiB, of 1024',
+    'overload: no 503: it was none, or all of it was held',
+  ]);
   const absent = { absent: 'it broke' };
   const result = aResult({ rows: [{ ...aRow(), ...absent }], overload: absent, limiter: absent });
   expect(judge(result)).toEqual({
@@ -68,7 +73,7 @@ const OVERLOAD: OverloadFigures = {
     requestsPerSecond: 1,
     duePerSecond: 10,
     connections: 8,
-    answers: {},
+    answers: { 503: 1 },
     withoutRetryAfter: 0,
     others: {},
   },

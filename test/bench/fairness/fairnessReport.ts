@@ -10,6 +10,7 @@ import {
   MAX_LIMIT_ERROR,
   MAX_NOISE,
   MAX_RATIO,
+  MAX_RSS_BYTES,
   type OverloadFigures,
   type PairRow,
   ratioOf,
@@ -34,7 +35,8 @@ export function fairnessSection(): string[] {
 ${VICTIM.writesPerSecond} requests a second of ${VICTIM.events} events, or asks ${VICTIM.readsPerSecond} times a second for a page of ${VICTIM.page}; latencies count from the instant
 at which a request was due. Where the two times alone differ by more than ${percent(MAX_NOISE)} at p99, the machine was too busy, and the pair
 is "inconclusive". The ratio is p99 beside over the mean of the two alone; at most ${MAX_RATIO} is allowed, and \`--check\` fails
-where it is more. \`--seconds 3 --runs 1\` shortens a run, which takes a quarter of an hour. All of it is on one machine: the
+where it is more. At overload \`--check\` asks for refusals with 503, for at most ${mebibytes(MAX_RSS_BYTES)} MiB of memory, and for
+the p99 of before ${seconds(WELL_AFTER_MS)} after its end. \`--seconds 2 --runs 1\` shortens a run, which takes 18 minutes. All of it is on one machine: the
 ingest, the projector, ClickHouse, Kafka, and both senders share its cores, so a part of each ratio is the wait for a core.`,
     ...(result === undefined ? ['It has not been run yet.'] : [fairnessReport(result)]),
   ];

@@ -12,7 +12,7 @@ export interface Target {
   readonly connections: number;
   readonly warmUpMs: number;
   readonly forMs: number;
-  /** Of an open load: each answer, those of its warm-up too. */
+  /** Each answer, those of its warm-up too. */
   readonly onAnswer?: OnAnswer;
 }
 
@@ -46,7 +46,8 @@ export async function closedLoad(target: Target, begin: () => void, end: () => v
   const sendOn = (lane: RawConnection): void => {
     const request = requestAt(target, next++);
     inFlight.add();
-    lane.send(request, (status) => {
+    lane.send(request, (status, head) => {
+      target.onAnswer?.(status, head);
       if (status === target.status) count.answered++;
       else count.refused++;
       inFlight.take();

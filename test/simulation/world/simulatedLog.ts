@@ -84,6 +84,8 @@ export class SimulatedLog {
       added: async () => [],
       startOffsets: (topic) => ask('start offsets', () => this.partitionsOf(topic).map(() => 0)),
       offsetRanges: (topic) => ask('offset ranges', () => this.#ranges(topic)),
+      // Nothing is removed by its age.
+      kept: async () => ({ retentionMs: Number.POSITIVE_INFINITY, goneAfterMs: Number.POSITIVE_INFINITY }),
       committed: (group, topic) =>
         ask(`committed ${group}`, () =>
           this.partitionsOf(topic).map(({ number }) => this.groups.get(group)?.committed(topic, number)),

@@ -11,9 +11,7 @@ const well: Lag = {
   disk: { freeBytes: 5e9, totalBytes: 1e10 },
 };
 const whats = (of: Partial<Parameters<typeof adviceOf>[0]>): string[] =>
-  adviceOf({ lag: well, ready: {}, rates: undefined, books: undefined, letters: 0, ...of }).map(
-    ({ what }) => what,
-  );
+  adviceOf({ lag: well, ready: {}, rates: undefined, books: undefined, ...of }).map(({ what }) => what);
 const ofConsumer = (of: Partial<typeof consumer>): string[] =>
   whats({ lag: { ...well, consumers: [{ ...consumer, ...of }] } });
 
@@ -41,7 +39,6 @@ test('says what does not answer, what goes wrong, and what fills up', () => {
   const books = (events: number) => ({ difference: { events, ageSeconds: 90 } });
   expect(whats({ books: books(0) })).toEqual([]);
   expect(whats({ books: books(2) })[0]).toContain('neither in ClickHouse nor dead letters');
-  expect(whats({ letters: 1 })).toEqual(['Dead letters wait for a decision.']);
   const disk = (freeBytes: number) => ({ lag: { ...well, disk: { freeBytes, totalBytes: 1e10 } } });
   expect(whats(disk(9e8))).toEqual(['The disk is almost full.']);
   expect(whats(disk(1e6))).toEqual(['The disk is full.']);
@@ -53,15 +50,17 @@ test('of a warning that is not about progress it does not say to add projectors'
     log_cut_short: 'has lost records',
     disk: 'is nearly full',
     partitions_were_added: 'has more',
+    dead_letters: '1 waits',
   };
   const advice = adviceOf({
-    ...{ lag: well, ready: { warnings }, rates: undefined, books: undefined, letters: undefined },
+    ...{ lag: well, ready: { warnings }, rates: undefined, books: undefined },
   });
   expect(advice.map(({ what }) => what)).toEqual([
     'log_truncated: was cut.',
     'log_cut_short: has lost records.',
     'disk: is nearly full.',
     'partitions_were_added: has more.',
+    'dead_letters: 1 waits.',
   ]);
   for (const { todo } of advice) expect(todo).not.toContain('add projectors');
 });

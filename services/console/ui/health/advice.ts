@@ -59,10 +59,8 @@ export function adviceOf(of: {
   readonly ready: Ready | undefined;
   readonly rates: Rates | undefined;
   readonly books: Books | undefined;
-  /** Dead letters that wait for a decision. */
-  readonly letters: number | undefined;
 }): Advice[] {
-  const { lag, ready, rates, books, letters = 0 } = of;
+  const { lag, ready, rates, books } = of;
   const told = new Set(Object.keys({ ...ready?.problems, ...ready?.warnings }));
   return [
     // First: where it is full, everything else follows from it.
@@ -79,7 +77,6 @@ export function adviceOf(of: {
       'Accepted events of the last day are neither in ClickHouse nor dead letters.',
       BOOKS,
     ),
-    ...ifBad(letters > 0, 'Dead letters wait for a decision.', DEAD),
   ];
 }
 
@@ -125,6 +122,7 @@ function cureOf(name: string): string {
   if (name === 'log_truncated') return TRUNCATED;
   if (name === 'log_cut_short') return CUT_SHORT;
   if (name === 'disk') return ALMOST_FULL;
+  if (name === 'dead_letters') return DEAD;
   return name.startsWith('questlog-link') ? LINKER : PROJECTOR;
 }
 

@@ -62,7 +62,7 @@ export function Health(): VNode {
   const failure = scraped.error ?? lag.error ?? ready.error;
   return html`<section>
     <${Failure} error=${failure} />
-    <${Verdict} advice=${adviceOf({ books: books.value, lag: lag.value, letters, ready: ready.value, rates: now })} isKnown=${!failure && lag.value !== undefined && ready.value !== undefined} />
+    <${Verdict} advice=${adviceOf({ books: books.value, lag: lag.value, ready: ready.value, rates: now })} isKnown=${!failure && lag.value !== undefined && ready.value !== undefined} />
     <div class="cards">
       <${Figure} name="Events a second" value=${perSecond(now?.events)}>accepted by this process<//>
       <${Figure} name="Requests a second" value=${perSecond(now?.requests)}>${perSecond(now?.refused)} refused (4xx)<//>

@@ -5,6 +5,7 @@ import { aLog, ManualClock } from '@questlog/runtime/log/embedded/testing/testLo
 import type { Log, LogRecord } from '@questlog/runtime/log/log';
 import { withMethods } from '@questlog/runtime/log/testing/withMethods';
 import { Invalid, Unavailable } from '@questlog/runtime/process/errors';
+import { createHealth } from '@questlog/runtime/process/health';
 import { silentLogger } from '@questlog/runtime/process/logger';
 import { openLogRegistry } from '@questlog/runtime/registry/logRegistry';
 import { createCodec } from '@questlog/runtime/registry/registry';
@@ -40,8 +41,9 @@ async function aDeployment() {
     deadLettersOpen: { set: ({ group }: { group: string }, n: number) => void opened.set(group, n) },
   };
   const erased = new ErasedData();
+  const health = createHealth();
   const ingest = async (on: Log = log) => {
-    const deps = { log: on, registry, logger: silentLogger, metrics: metrics as never };
+    const deps = { log: on, registry, health, logger: silentLogger, metrics: metrics as never };
     const knowing = { ...deps, erased: { all: async () => erased } };
     const letters = await openLetters(knowing);
     onTestFinished(() => letters.close());
@@ -51,6 +53,7 @@ async function aDeployment() {
   };
   return {
     ...{ log, clock, codec, opened, ingest, erased },
+    warned: async () => (await health.state()).warnings['dead_letters'],
     /** @returns the id of the newest letter then. */
     bury: async (
       of: Partial<LogRecord> = {},
@@ -88,7 +91,7 @@ async function aDeployment() {
 }
 
 test('lists what is open, the newest first, by group, topic, cause and time, page by page', async () => {
-  const { log, clock, bury, ingest, opened } = await aDeployment();
+  const { log, clock, bury, ingest, opened, warned } = await aDeployment();
   const beganMs = clock.nowMs;
   const first = await bury({}, { partition: 0 }, 'no such schema');
   const second = await bury({}, { topic: TOPICS.sessions, partition: 2 }, 'refused by ClickHouse');
@@ -97,6 +100,8 @@ test('lists what is open, the newest first, by group, topic, cause and time, pag
   const headers = { [APPEND_ID_HEADER]: randomUUID() };
   await log.append(TOPICS.deadLetters, 0, [{ key: null, value: Buffer.from('foreign'), headers }]);
   const { list } = await ingest();
+  // Before anybody asks for them.
+  await expect.poll(warned).toBe('3 wait for a decision: questlog dead-letters list');
   const ids = async (filters: Partial<LetterFilters>) =>
     (await list(filters)).deadLetters.map(({ id }) => id);
 
@@ -133,7 +138,7 @@ test('shows a record as its topic’s schema reads it, or else its bytes', async
 });
 
 test('a replay appends the record as it was where it stood, once, whichever ingest is asked', async () => {
-  const { bury, ingest, recordsOf, opened } = await aDeployment();
+  const { bury, ingest, recordsOf, opened, warned } = await aDeployment();
   const [here, there] = [await ingest(), await ingest()];
   const headers = { [APPEND_ID_HEADER]: 'its own' };
   const value = Buffer.from('a record');
@@ -149,6 +154,7 @@ test('a replay appends the record as it was where it stood, once, whichever inge
   expect((await there.list()).deadLetters).toEqual([]);
   expect((await there.list({ state: 'replayed' })).deadLetters).toMatchObject([{ id, state: 'replayed' }]);
   expect(opened.get(GROUPS.projectEvents)).toBe(0);
+  await expect.poll(warned).toBeUndefined();
 });
 
 test('a record of a partition that somebody added is replayed at the home of its key', async () => {

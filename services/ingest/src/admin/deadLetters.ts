@@ -7,6 +7,7 @@ import type { Erased } from '@questlog/runtime/consumer/serviceDeps';
 import { type Log, type LogRecord, RecordTooLarge, type Tail } from '@questlog/runtime/log/log';
 import { reachedWithin } from '@questlog/runtime/log/reachedWithin';
 import { Invalid, Unavailable } from '@questlog/runtime/process/errors';
+import type { Health } from '@questlog/runtime/process/health';
 import type { Logger } from '@questlog/runtime/process/logger';
 import { nextRound, nextTurn, untilAvailable, withinLimit } from '@questlog/runtime/process/waiting';
 import { type Codec, createCodec, type SchemaRegistry } from '@questlog/runtime/registry/registry';
@@ -34,6 +35,7 @@ export interface LetterDeps {
   readonly registry: SchemaRegistry;
   readonly logger: Logger;
   readonly metrics: Pick<IngestMetrics, 'deadLettersOpen'>;
+  readonly health: Pick<Health, 'warn'>;
   readonly erased: Pick<Erased, 'all'>;
 }
 
@@ -89,8 +91,7 @@ export async function openLetters(deps: LetterDeps): Promise<Letters> {
     page: async (filters, page) => {
       const memory = await view.caughtUp();
       const { rows, next } = memory.page(filters, page);
-      const open = [...memory.openOf.values()].reduce((sum, n) => sum + n, 0);
-      return { deadLetters: [...rows], next, open };
+      return { deadLetters: [...rows], next, open: openIn(memory) };
     },
     inspect: async (id) => {
       const entry = await found(id);
@@ -223,6 +224,7 @@ class LetterView {
     this.#open = nextRound(() => this.#follow());
     const { signal } = this.#stopped;
     const onDelay = (cause: Unavailable): void => deps.logger.error('dead_letters_unread', cause);
+    deps.health.warn('dead_letters', () => waitingIn(this.#memory));
     untilAvailable(this.#open, { signal, onDelay }).catch((error: unknown) => this.#failed(error));
   }
 
@@ -290,6 +292,16 @@ class LetterView {
   #tell(memory: LetterMemory): void {
     for (const [group, open] of memory.openOf) this.#deps.metrics.deadLettersOpen.set({ group }, open);
   }
+}
+
+function openIn({ openOf }: LetterMemory): number {
+  return [...openOf.values()].reduce((sum, n) => sum + n, 0);
+}
+
+/** As of the last record that was read: whoever asks for readiness waits for no log. */
+function waitingIn(memory: LetterMemory): string | undefined {
+  const open = openIn(memory);
+  return open === 0 ? undefined : `${open} wait for a decision: questlog dead-letters list`;
 }
 
 function knownLetter(id: string, letter: DeadLetter, place: KnownLetter['place']): KnownLetter {

@@ -2,6 +2,7 @@
 import { randomUUID } from 'node:crypto';
 import { emptyDirectory } from '@questlog/runtime/directory/directory';
 import { aLog } from '@questlog/runtime/log/embedded/testing/testLog';
+import type { Log } from '@questlog/runtime/log/log';
 import { systemClock } from '@questlog/runtime/process/clock';
 import { Unavailable } from '@questlog/runtime/process/errors';
 import { openLogRegistry } from '@questlog/runtime/registry/logRegistry';
@@ -23,10 +24,22 @@ interface Asking {
   readonly retentionDays?: Partial<RetentionDays>;
   readonly earlier?: Erasure[];
   readonly filedIn?: () => Promise<void>;
+  readonly kept?: Log['kept'];
 }
 
+const DAY_MS = 86_400_000;
+const keptForADay = async () => ({ retentionMs: DAY_MS, goneAfterMs: DAY_MS });
+
 function asking(of: Asking) {
-  const { sessions = 0, reports = 0, known = 0, earlier = [], filedIn = async () => {}, retentionDays } = of;
+  const {
+    sessions = 0,
+    reports = 0,
+    known = 0,
+    earlier = [],
+    filedIn = async () => {},
+    retentionDays,
+    kept = keptForADay,
+  } = of;
   const rows = Array.from({ length: sessions }, () => ({ projectId: PROJECT, id: randomUUID() }));
   const query = async (sql: string) => {
     if (sql.startsWith('SELECT DISTINCT')) return rows;
@@ -48,6 +61,7 @@ function asking(of: Asking) {
     {
       directory: { current, change, caughtUp: async () => {} } as never,
       store: { query } as never,
+      log: { kept },
       registered: { caughtUp: async () => {} },
       filed: { caughtUp: filedIn },
       clock: systemClock,
@@ -166,4 +180,20 @@ test('the newest are listed: receipts stay for ever, and each is found by its id
       .reverse(),
   );
   expect(erasures.find(earlier[0]?.id ?? '').id).toBe(earlier[0]?.id);
+});
+
+test('the log has given it up when its longest topic has, as the brokers keep it now', async () => {
+  const expiry = async (daysOfSessions: number) => {
+    const kept = async (topic: string) => {
+      const goneAfterMs =
+        DAY_MS * (topic === TOPICS.sessions ? daysOfSessions : topic === TOPICS.audit ? 365 : 14);
+      return { retentionMs: goneAfterMs, goneAfterMs };
+    };
+    return (await asking({ sessions: 1, kept }).erasures.request({ tenantId: TENANT })).receipt;
+  };
+  const long = await expiry(400);
+  expect(Date.parse(long.logExpiresAt) - Date.parse(long.asked.at)).toBe(400 * DAY_MS);
+  const short = await expiry(1);
+  expect(Date.parse(short.logExpiresAt) - Date.parse(short.asked.at)).toBe(14 * DAY_MS);
+  expect((await expiry(Number.POSITIVE_INFINITY)).logExpiresAt).toBe('9999-12-31T00:00:00.000Z');
 });

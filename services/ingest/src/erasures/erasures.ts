@@ -3,11 +3,12 @@ import { randomUUID } from 'node:crypto';
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import type { Directory } from '@questlog/runtime/directory/directory';
 import type { DirectoryHandle } from '@questlog/runtime/directory/openDirectory';
+import type { Log } from '@questlog/runtime/log/log';
 import type { Clock } from '@questlog/runtime/process/clock';
 import { MAX_ERASED_IDS } from '@questlog/schemas/erased';
 import type { ErasureInput, ErasureOutput } from '@questlog/schemas/http/erasure';
 import type { ErasedPlayer, Erasure, IdsOfProject } from '@questlog/schemas/topics/directoryEntry';
-import { topicDefinitions } from '@questlog/schemas/topics/topics';
+import { TOPICS } from '@questlog/schemas/topics/topics';
 import { canonicalUuid } from '@questlog/schemas/uuid';
 import { problem, refusal } from '../core/fieldProblems.ts';
 import type { Projection } from '../known/projection.ts';
@@ -18,6 +19,7 @@ import { countReports } from './eraseRows.ts';
 
 export interface ErasureDeps {
   readonly directory: DirectoryHandle;
+  readonly log: Pick<Log, 'kept'>;
   readonly store: Store;
   /** Of the sessions topic. */
   readonly registered: Pick<Projection, 'caughtUp'>;
@@ -59,7 +61,7 @@ export function openErasures(deps: ErasureDeps, onRequest: () => void): Erasures
         ...{ id: randomUUID(), ...asked, state: 'queued', reports: [], sessions },
         problem: unfoundOf(asked, directory.current.projects),
         ...{ found: NOTHING_FOUND, hiddenAt: null, goneAt: null },
-        logExpiresAt: requestedAt + LOG_KEEPS_MS,
+        logExpiresAt: await logExpiry(deps.log, requestedAt),
       };
       const answer = await directory.change('erasure', erasure.id, () => ({
         entity: erasure,
@@ -91,13 +93,22 @@ function countOf(ids: readonly IdsOfProject[]): number {
   return ids.reduce((sum, of) => sum + of.ids.length, 0);
 }
 
-/** Kafka gives up whole segments, and begins a new one after a week at the latest (`segment.ms`). */
-const SEGMENT_MS = 7 * 24 * 60 * 60 * 1000;
-const LOG_KEEPS_MS =
-  SEGMENT_MS +
-  Math.max(
-    ...topicDefinitions(1).map(({ cleanup }) => (cleanup.policy === 'delete' ? cleanup.retentionMs : 0)),
-  );
+/** Those that hold anything of a player: the audit names operators. */
+const TOPICS_OF_PLAYERS = [
+  TOPICS.events,
+  TOPICS.sessions,
+  TOPICS.reportLinks,
+  TOPICS.linkedEvents,
+  TOPICS.deadLetters,
+];
+/** The last day that RFC 3339 has stands for never. */
+const NEVER_MS = Date.UTC(9999, 11, 31);
+
+/** By the retention that the topics have now. */
+async function logExpiry(log: ErasureDeps['log'], requestedAt: number): Promise<number> {
+  const kept = await Promise.all(TOPICS_OF_PLAYERS.map((topic) => log.kept(topic)));
+  return Math.min(NEVER_MS, requestedAt + Math.max(...kept.map(({ goneAfterMs }) => goneAfterMs)));
+}
 
 type Owner = Pick<Erasure, 'tenantId' | 'projectId'>;
 

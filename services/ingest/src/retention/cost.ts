@@ -2,7 +2,6 @@
 import type { RouterInstance } from '@koa/router';
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import type { Directory } from '@questlog/runtime/directory/directory';
-import type { Log } from '@questlog/runtime/log/log';
 import type { Clock } from '@questlog/runtime/process/clock';
 import type { RetentionOutput } from '@questlog/schemas/http/admin';
 import type { Project } from '@questlog/schemas/topics/directoryEntry';
@@ -10,11 +9,11 @@ import { uuidFilter } from '../core/listFilters.ts';
 import { Rejected } from '../rejected.ts';
 import { bytesAMonth, type Measured, partOf, RECENT_MS } from './core/bytesAMonth.ts';
 import { RETAINED_TABLES } from './retention.ts';
-import { measureTopics } from './topicCost.ts';
+import { type MeasuredLog, measureTopics } from './topicCost.ts';
 
 export interface CostDeps {
   readonly store: Pick<Store, 'query'>;
-  readonly log: Pick<Log, 'offsetRanges' | 'tail'>;
+  readonly log: MeasuredLog;
   readonly projects: Directory['projects'];
   readonly clock: Clock;
 }

@@ -16,13 +16,13 @@ interface Sample {
   sinceMs: number;
 }
 
-type MeasuredLog = Pick<Log, 'offsetRanges' | 'tail'>;
+export type MeasuredLog = Pick<Log, 'kept' | 'offsetRanges' | 'tail'>;
 const READ_WITHIN_MS = 2_000;
 
 export async function measureTopics(log: MeasuredLog, nowMs: number): Promise<RetentionOutput['topics']> {
   return await Promise.all(
-    topicDefinitions(1).map(async ({ name, cleanup }) => {
-      const ranges = await log.offsetRanges(name);
+    topicDefinitions(1).map(async ({ name }) => {
+      const [ranges, { retentionMs }] = await Promise.all([log.offsetRanges(name), log.kept(name)]);
       const records = ranges.reduce(
         (sum, range) => sum + (range === undefined ? 0 : range.endOffset - range.startOffset),
         0,
@@ -33,7 +33,7 @@ export async function measureTopics(log: MeasuredLog, nowMs: number): Promise<Re
       return {
         name,
         // Of a compacted topic the last record of each key stays.
-        days: cleanup.policy === 'delete' ? cleanup.retentionMs / DAY_MS : null,
+        days: Number.isFinite(retentionMs) ? retentionMs / DAY_MS : null,
         records,
         bytes,
         bytesAMonth: bytesAMonth(measure, nowMs),

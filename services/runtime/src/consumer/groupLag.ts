@@ -1,7 +1,7 @@
 /**
  * How far each consumer group is behind the log, asked of the log alone: it is known too while no process of the group runs.
  */
-import { GROUPS, TOPICS, topicDefinitions } from '@questlog/schemas/topics/topics';
+import { GROUPS, TOPICS } from '@questlog/schemas/topics/topics';
 import type { Log } from '../log/log.ts';
 import type { Clock } from '../process/clock.ts';
 import { settledWithin } from '../process/waiting.ts';
@@ -14,6 +14,7 @@ export interface ConsumerLag {
   readonly lagRecords: number;
   /** The age of the oldest of them; null where the log did not tell it in time. */
   readonly lagMs: number | null;
+  /** As the log has it now; Infinity where age removes nothing. */
   readonly retentionMs: number;
   /** `lagMs` of `retentionMs`. */
   readonly shareOfRetention: number | null;
@@ -22,7 +23,7 @@ export interface ConsumerLag {
   readonly partitions: readonly Standing[];
 }
 
-type AskedLog = Pick<Log, 'committed' | 'offsetRanges' | 'partitionCount' | 'tail'>;
+type AskedLog = Pick<Log, 'committed' | 'kept' | 'offsetRanges' | 'partitionCount' | 'tail'>;
 
 const CONSUMERS = [
   { group: GROUPS.projectEvents, topic: TOPICS.events },
@@ -39,6 +40,8 @@ const MANY_RECORDS = 1_000;
 const REREAD_MANY_MS = 10_000;
 /** Between looks that are farther apart nothing is estimated. */
 const MAX_ESTIMATED_MS = 30_000;
+/** Operators change the retention of a topic while this runs. */
+const REASK_RETENTION_MS = 60_000;
 
 /**
  * @param isExact false: the age of what came since the last look is estimated, so that a group that keeps up, which is nearly
@@ -46,11 +49,6 @@ const MAX_ESTIMATED_MS = 30_000;
  */
 export function groupLags(deps: { log: AskedLog; clock: Clock }, isExact = true): GroupLag[] {
   return CONSUMERS.map(({ group, topic }) => new GroupLag(deps.log, { group, topic, isExact }));
-}
-
-export function retentionOf(topic: string): number {
-  const cleanup = topicDefinitions(1).find(({ name }) => name === topic)?.cleanup;
-  return cleanup?.policy === 'delete' ? cleanup.retentionMs : Number.POSITIVE_INFINITY;
 }
 
 /** Where a group stands on a partition. */
@@ -71,7 +69,7 @@ export class GroupLag {
   readonly topic: string;
   readonly #log: AskedLog;
   readonly #isExact: boolean;
-  readonly #retentionMs: number;
+  #kept: { readonly retentionMs: number; readonly askedMs: number } | undefined;
   /** Per partition, when the record was taken that the group is to read next, as of the last reading. */
   #taken = new Map<number, { readonly offset: number; readonly takenMs: number }>();
   #readMs = Number.NEGATIVE_INFINITY;
@@ -82,12 +80,12 @@ export class GroupLag {
     this.group = of.group;
     this.topic = of.topic;
     this.#isExact = of.isExact;
-    this.#retentionMs = retentionOf(of.topic);
   }
 
   /** @throws Unavailable while the log does not tell where the group stands. */
   async look(nowMs: number): Promise<ConsumerLag> {
     const positions = await this.#positions();
+    const retentionMs = await this.#retention(nowMs);
     const partitions = positions.map(({ partition, offset, end }) => ({
       ...{ partition, offset },
       lagRecords: end - offset,
@@ -99,11 +97,17 @@ export class GroupLag {
     const lagMs = oldestMs === undefined ? null : Math.max(0, nowMs - oldestMs);
     return {
       ...{ group: this.group, topic: this.topic, lagRecords, lagMs },
-      retentionMs: this.#retentionMs,
-      shareOfRetention: lagMs === null ? null : lagMs / this.#retentionMs,
+      retentionMs,
+      shareOfRetention: lagMs === null ? null : lagMs / retentionMs,
       lostRecords: sum(positions.map(({ lost }) => lost)),
       partitions,
     };
+  }
+
+  async #retention(nowMs: number): Promise<number> {
+    if (this.#kept === undefined || nowMs - this.#kept.askedMs >= REASK_RETENTION_MS)
+      this.#kept = { ...(await this.#log.kept(this.topic)), askedMs: nowMs };
+    return this.#kept.retentionMs;
   }
 
   /** Of the partitions that have a leader. */

@@ -40,6 +40,9 @@ export interface Log {
   /** Both of them per partition; undefined where it has no leader now, which leaves the others theirs. */
   offsetRanges(topic: string): Promise<(OffsetRange | undefined)[]>;
 
+  /** For how long the log keeps the topic's records, as it is set now. */
+  kept(topic: string): Promise<Kept>;
+
   /** Per partition, what the group committed; undefined where it never did. */
   committed(group: string, topic: string): Promise<(Committed | undefined)[]>;
 
@@ -69,6 +72,14 @@ export interface Log {
 export interface OffsetRange {
   readonly startOffset: number;
   readonly endOffset: number;
+}
+
+/** Infinity where age removes nothing. */
+export interface Kept {
+  /** A record can be read for so long. */
+  readonly retentionMs: number;
+  /** It is gone after so long, once every group has read it. */
+  readonly goneAfterMs: number;
 }
 
 export interface SickPartition {

@@ -24,6 +24,17 @@ export function describeAppends({ harness, log, reopen }: Subject): void {
       expect(await textsToEnd(log(), topic)).toEqual([[], ['kept']]);
     });
 
+    it('tell for how long they keep a record', async () => {
+      const week = 7 * 24 * 60 * 60 * 1000;
+      const kept = await log().kept(
+        await aTopic(log(), { cleanup: { policy: 'delete', retentionMs: week } }),
+      );
+      expect(kept.retentionMs).toBe(week);
+      expect(kept.goneAfterMs).toBeGreaterThanOrEqual(week);
+      const compacted = await aTopic(log(), { cleanup: { policy: 'compact' } });
+      expect((await log().kept(compacted)).retentionMs).toBe(Number.POSITIVE_INFINITY);
+    });
+
     it('refuse the start over another partition count', async () => {
       const topic = await aTopic(log(), { partitions: 2 });
       const spec = {

@@ -9,6 +9,7 @@ import type {
   Committed,
   ConsumeOptions,
   Consumer,
+  Kept,
   Log,
   NewRecord,
   OffsetRange,
@@ -128,6 +129,12 @@ class EmbeddedLog implements Log, EmbeddedExtras {
     return this.#catalog
       .topic(topic)
       .partitions.map(({ startOffset, endOffset }) => ({ startOffset, endOffset }));
+  }
+
+  async kept(topic: string): Promise<Kept> {
+    const { cleanup } = this.#catalog.topic(topic).spec;
+    const retentionMs = cleanup.policy === 'delete' ? cleanup.retentionMs : Number.POSITIVE_INFINITY;
+    return { retentionMs, goneAfterMs: retentionMs };
   }
 
   async committed(group: string, topic: string): Promise<(Committed | undefined)[]> {

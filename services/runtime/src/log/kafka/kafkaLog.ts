@@ -11,6 +11,7 @@ import type {
   Committed,
   ConsumeOptions,
   Consumer,
+  Kept,
   Log,
   NewRecord,
   OffsetRange,
@@ -35,7 +36,7 @@ import { openConsumer } from './group/consumerGroup.ts';
 import { openTail } from './read/fetcher.ts';
 import type { KafkaDeps } from './topics/catalog.ts';
 import { BrokerCatalog } from './topics/catalog.ts';
-import { ensureTopics } from './topics/topics.ts';
+import { describeTopic, ensureTopics, keptBy } from './topics/topics.ts';
 
 export interface KafkaLogOptions {
   readonly connection: KafkaConnection;
@@ -162,6 +163,11 @@ class KafkaLog implements Log {
 
   async offsetRanges(topic: string): Promise<(OffsetRange | undefined)[]> {
     return this.#deps.catalog.ranges(topic);
+  }
+
+  async kept(topic: string): Promise<Kept> {
+    this.#checkOpen();
+    return keptBy(await describeTopic(this.#deps, topic));
   }
 
   async committed(group: string, topic: string): Promise<(Committed | undefined)[]> {

@@ -42,6 +42,22 @@ describeKafka('the log on Kafka', ({ brokers }) => {
     expect(await configs(foreign)).toMatchObject({ 'compression.type': 'zstd' });
   });
 
+  test('tells what an operator has set since: for how long it keeps records', async () => {
+    const prefix = aPrefix();
+    const log = await aLog(prefix);
+    const topic = await aTopic(log, {});
+    const hour = 3_600_000;
+    const week = 7 * 24 * hour;
+    expect(await log.kept(topic)).toEqual({ retentionMs: hour, goneAfterMs: hour + week });
+    const configEntries = [
+      { name: 'retention.ms', value: `${2 * hour}` },
+      { name: 'segment.ms', value: `${hour}` },
+    ];
+    const resource = { type: kafkajs.ConfigResourceTypes.TOPIC, name: `${prefix}${topic}`, configEntries };
+    await admin((one) => one.alterConfigs({ validateOnly: false, resources: [resource] }));
+    await expect.poll(() => log.kept(topic)).toEqual({ retentionMs: 2 * hour, goneAfterMs: 3 * hour });
+  });
+
   test('lets two processes make the same topics at once', async () => {
     const prefix = aPrefix();
     const [one, other] = await Promise.all([aLog(prefix), aLog(prefix)]);

@@ -7,7 +7,7 @@ import kafkajs, {
 } from 'kafkajs';
 import { messageOf, StartRefused } from '../../../process/errors.ts';
 import type { Logger } from '../../../process/logger.ts';
-import type { TopicSpec } from '../../log.ts';
+import type { Kept, TopicSpec } from '../../log.ts';
 import { BATCH_OVERHEAD_BYTES, type TopicLimits } from '../append/batchBytes.ts';
 import { isOfType } from '../client/failures.ts';
 import { NO_LEADER } from '../client/patches.ts';
@@ -77,7 +77,11 @@ export async function describeTopic(
       const minInSync = Number(config.get('min.insync.replicas'));
       const { partitions, replicas } = partitionsOf(name, topics, needsLeaders);
       const isCompacted = policy.includes('compact');
-      return { topic, partitions, replicas, minInSync, maxBatchBytes, policy, isCompacted };
+      const ages = {
+        retentionMs: Number(config.get('retention.ms')),
+        segmentMs: Number(config.get('segment.ms')),
+      };
+      return { topic, partitions, replicas, minInSync, maxBatchBytes, policy, isCompacted, ...ages };
     }),
   );
 }
@@ -89,6 +93,17 @@ export interface TopicDescription extends TopicLimits {
   readonly replicas: number;
   /** `min.insync.replicas`: how many have an append before it is acknowledged, at least. */
   readonly minInSync: number;
+  /** `retention.ms`; -1 where age removes nothing. */
+  readonly retentionMs: number;
+  /** `segment.ms`. */
+  readonly segmentMs: number;
+}
+
+/** Kafka gives up whole segments, by the age of the newest record in them. */
+export function keptBy({ policy, retentionMs, segmentMs }: TopicDescription): Kept {
+  if (retentionMs < 0 || !policy.includes('delete'))
+    return { retentionMs: Number.POSITIVE_INFINITY, goneAfterMs: Number.POSITIVE_INFINITY };
+  return { retentionMs, goneAfterMs: retentionMs + segmentMs };
 }
 
 /** Kafka takes no partition away again, and a key's partition would be another one if they were used as the others are. */
@@ -180,9 +195,10 @@ const REFUSALS = [
   'CLUSTER_AUTHORIZATION_FAILED',
 ];
 
+const SETTINGS = ['max.message.bytes', 'cleanup.policy', 'min.insync.replicas', 'retention.ms', 'segment.ms'];
+
 function wanted(name: string): ResourceConfigQuery {
-  const configNames = ['max.message.bytes', 'cleanup.policy', 'min.insync.replicas'];
-  return { type: kafkajs.ConfigResourceTypes.TOPIC, name, configNames };
+  return { type: kafkajs.ConfigResourceTypes.TOPIC, name, configNames: [...SETTINGS] };
 }
 
 function topicConfig({ replicationFactor, nameOf }: TopicsDeps, spec: TopicSpec): ITopicConfig {
