@@ -127,25 +127,34 @@ test('goes back to the end of a log that ends before what is wanted', async () =
   expect(buffer.offsets.slice(0, 2)).toEqual(['cut at 900', 900]);
 });
 
-test.each<[string, AnsweredPartition, new () => Error, string]>([
-  [
-    'a topic that it may not read',
-    { errorCode: DENIED },
-    StartRefused,
-    'do not let this process read the topic p-t',
-  ],
-  [
-    'a coding that it does not know',
-    { batches: aBatch({ codec: 'lz4' }) },
-    Error,
-    't/1 at 0: a batch is compressed by lz4',
-  ],
-])('cannot go on with %s', async (_, answer, kind, message) => {
-  const { open, failed } = aFetcher(({ partition }) => (partition === 1 ? answer : {}));
+test('leaves a batch in a coding that it does not know alone with its partition, and goes on once it is gone', async () => {
+  let isThere = true;
+  const { open, told, asked, failed, sick } = aFetcher(({ partition, offset }) =>
+    partition === 1 && offset === 2 && isThere ? { batches: aBatch({ offset, codec: 'lz4' }) } : undefined,
+  );
+  const [well, ill] = [open(0), open(1)];
+  await Promise.race([until(() => asked(1) >= 6 && well.offsets.length > 50), failed]);
+  expect(ill.offsets).toEqual([0, 1]);
+  const cause = 'a batch is compressed by lz4, which Questlog does not read';
+  expect(sick.list()).toMatchObject([{ doing: 'read', topic: 't', partition: 1, cause }]);
+  isThere = false;
+  await until(() => ill.offsets.length > 5);
+  expect(ill.offsets.slice(0, 4)).toEqual([0, 1, 2, 3]);
+  expect(sick.list()).toEqual([]);
+  expect(told).toMatchObject([
+    ['log_reading_interrupted', { topic: 't', partition: 1, offset: 2, cause }],
+    ['log_reading_resumed', { partition: 1, offset: 2 }],
+  ]);
+});
+
+test('cannot go on with a topic that it may not read', async () => {
+  const { open, failed } = aFetcher(({ partition }) => (partition === 1 ? { errorCode: DENIED } : {}));
   open(1);
   const failure = await failed;
-  expect(failure).toBeInstanceOf(kind);
-  expect(failure).toMatchObject({ message: expect.stringContaining(message) });
+  expect(failure).toBeInstanceOf(StartRefused);
+  expect(failure).toMatchObject({
+    message: expect.stringContaining('do not let this process read the topic p-t'),
+  });
 });
 
 /** A broker that has one record a batch at every offset, unless the test answers otherwise. */

@@ -23,7 +23,7 @@ import type { KafkaDeps } from '../topics/catalog.ts';
 import { type Asked, Diverged, fetchFrom, type ReadLimits } from './fetchRequest.ts';
 import { follow, moveIntoRange } from './moveIntoRange.ts';
 import { PartitionBuffer } from './partitionBuffer.ts';
-import { BatchRefused, UnknownCodec } from './recordBatches.ts';
+import { BatchRefused } from './recordBatches.ts';
 
 /** @throws Error for a topic that is not there; Unavailable when no broker answers. */
 export async function openTail(deps: KafkaDeps, options: TailOptions): Promise<FollowingTail> {
@@ -49,7 +49,7 @@ export interface FetcherOptions {
   readonly topics: readonly string[];
   /** The positions are this group's; undefined for a tail, which loses nothing by going on. */
   readonly group?: string;
-  /** Called with what never passes by itself: records in a coding that cannot be read, topics that may not be. */
+  /** Called with what is of no single partition and never passes by itself: a topic that may not be read. */
   onFailed(error: unknown): void;
 }
 
@@ -255,7 +255,6 @@ export class Fetcher {
   async #recover(opened: SharedClient<Cluster>, buffer: PartitionBuffer, error: Error): Promise<void> {
     if (!this.#isOpen || !this.#buffers.has(buffer) || this.#resting.has(buffer)) return;
     if (isOfType(error, DENIED)) return this.#fail(this.#denied(buffer, error));
-    if (error instanceof UnknownCodec) return this.#fail(new Error(`${placeOf(buffer)}: ${error.message}`));
     const failing = this.#failing.get(buffer) ?? failingOf(this.#deps, this.#options, buffer);
     this.#resting.add(buffer);
     const hasMoved = await this.#hasMoved(buffer, error, failing.isOutOfRange);
@@ -374,10 +373,6 @@ function failingOf(
 }
 
 class Leaderless extends Error {}
-
-function placeOf({ topic, partition, fetchOffset }: PartitionBuffer): string {
-  return `${topic}/${partition} at ${fetchOffset}`;
-}
 
 function leaderOf(cluster: Cluster, { clusterTopic, partition }: PartitionBuffer): string {
   const partitions = cluster.findTopicPartitionMetadata(clusterTopic);

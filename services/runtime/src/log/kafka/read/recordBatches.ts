@@ -49,12 +49,7 @@ export interface AbortedTransaction {
 
 /** A batch that is not as its writer made it. Nothing of it is read; another answer may hold it whole. */
 export class BatchRefused extends Error {
-  override readonly name: string = 'BatchRefused';
-}
-
-/** A batch that nobody here can read, however often it is fetched. */
-export class UnknownCodec extends BatchRefused {
-  override readonly name = 'UnknownCodec';
+  override readonly name = 'BatchRefused';
 }
 
 /**
@@ -210,7 +205,7 @@ function inflated(bytes: Buffer, codec: number, maxOutputLength: number): Buffer
     const what = isTooLarge ? `inflates to more than ${maxOutputLength} bytes` : messageOf(error);
     throw new BatchRefused(`a batch in ${name}: ${what}`, { cause: error });
   }
-  throw new UnknownCodec(`a batch is compressed by ${name ?? codec}, which Questlog does not read`);
+  throw new BatchRefused(`a batch is compressed by ${name ?? codec}, which Questlog does not read`);
 }
 
 /**
