@@ -18,14 +18,11 @@ import { type BodyDeps, withLimitedBody } from './readBody.ts';
 
 export const EVENTS_PATH = '/v1/ingest/events';
 
-const JSON_TYPE = 'application/json; charset=utf-8';
-/** Copying so much costs less than a second write. */
-const SMALL_BYTES = 16 * 1024;
-
 export interface HotRouteDeps extends EventsDeps {
   readonly received: Received;
   readonly metrics: IngestMetrics;
   readonly corsOrigins: AllowedOrigins;
+  /** Undefined where JWTs are not set up. */
   readonly jwts?: JwtVerifier | undefined;
 }
 
@@ -47,24 +44,15 @@ export function hotRoute(
   const ofEveryAnswer = Object.entries(headersOfEveryAnswer(deps.corsOrigins)).flat();
   const serve = async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
     const begun = begin(request);
-    const { requestId, state, startedMs } = begun;
+    const { state, requestId } = begun;
     let outcome: Outcome;
     try {
       const answer = await answerEvents(deps, as, { req: request, state }, requestId);
-      outcome = { answer };
       if (state.body === undefined) {
-        const { status, body, isReplay } = answer;
-        const head = [...ofEveryAnswer, 'X-Request-Id', requestId];
-        for (const name in answer.headers) head.push(name, answer.headers[name] ?? '');
-        head.push('Content-Type', JSON_TYPE, 'Content-Length', String(body.length));
-        response.writeHead(status, head);
-        // Text that goes out with its head in one piece.
-        if (body.length <= SMALL_BYTES) response.end(body.toString('latin1'), 'latin1');
-        else response.end(body);
-        noteReceived(deps.received, state, isReplay ? 'replayed' : 'accepted');
-        noteRequest(deps.metrics, { startedMs, method: 'POST', status }, EVENTS_PATH);
-        return;
+        tell(response, [...ofEveryAnswer, 'X-Request-Id', requestId], answer);
+        return note(deps, begun, answer);
       }
+      outcome = { answer };
     } catch (error) {
       outcome = { error };
     }
@@ -126,4 +114,26 @@ function idempotencyKeyOf(header: string): string | undefined {
   const key = canonicalUuid(header.replace(/^"(.*)"$/, '$1'));
   if (key !== undefined && isUuidV7(key)) return key;
   throw new Rejected('invalid_idempotency_key', 'the Idempotency-Key must be a UUIDv7 (RFC 9562)');
+}
+
+/** @param head a list of names and values, to which those of this answer are added */
+function tell(response: ServerResponse, head: string[], { status, headers, body }: EventsAnswer): void {
+  for (const name in headers) head.push(name, headers[name] ?? '');
+  head.push('Content-Type', 'application/json; charset=utf-8', 'Content-Length', String(body.length));
+  response.writeHead(status, head);
+  if (body.length > SMALL_BYTES) response.end(body);
+  // The bytes as a text, which goes out with its head in one piece.
+  else response.end(body.toString('latin1'), 'latin1');
+}
+
+/** Copying so much costs less than a second piece. */
+const SMALL_BYTES = 16 * 1024;
+
+function note(
+  { received, metrics }: HotRouteDeps,
+  { state, startedMs }: Begun,
+  { status, isReplay }: EventsAnswer,
+): void {
+  noteReceived(received, state, isReplay ? 'replayed' : 'accepted');
+  noteRequest(metrics, { startedMs, method: 'POST', status }, EVENTS_PATH);
 }

@@ -63,7 +63,8 @@ export function problems(
       if (isToStore(ctx)) noteReceived(books.received, state, rejected?.code ?? whatBecame(ctx));
       noteAnswer(books.rejects, ctx, rejected);
     }
-    noteRequest(metrics, { startedMs, method: ctx.method, status: ctx.status }, ctx['_matchedRoute']);
+    const route = String(ctx['_matchedRoute'] ?? 'none');
+    noteRequest(metrics, { startedMs, method: ctx.method, status: ctx.status }, route);
   };
 }
 
@@ -78,7 +79,7 @@ export function begin({ headers }: IncomingMessage): Begun {
 export function noteRequest(
   { requests, requestSeconds }: IngestMetrics,
   { startedMs, method, status }: { startedMs: number; method: string; status: number },
-  route: string = 'none',
+  route: string,
 ): void {
   requests.inc({ route, method, status });
   requestSeconds.observe({ route }, (performance.now() - startedMs) / 1000);
