@@ -85,7 +85,7 @@ const contract = messageContract<EventsAccepted>(TOPICS.events, {
   ],
 });
 
-/** Every event that comes in is written, and avsc takes much of the time of that; what is read is read by avsc. */
+/** Every event that comes in is written, and avsc takes much of the time of that. What is read event by event is read by avsc. */
 export const eventsAccepted = { ...contract, framed: framedEvents };
 
 /** Field by field in the order of the schema, as Avro's binary encoding has it. */

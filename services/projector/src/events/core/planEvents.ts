@@ -223,6 +223,9 @@ export const MAX_RECENT_APPENDS = 50_000;
 /** The append ids that the partition has seen lately: what is in it is a repeat. */
 export class RecentAppends {
   readonly #ids = new Set<string>();
+  /** A ring: to ask a set for its oldest passes over all that it has forgotten. */
+  readonly #inOrder: string[] = [];
+  #next = 0;
   #complete: boolean;
 
   /** @param oldestFirst what the ledger held below the start; all of it when it holds fewer than the bound. */
@@ -241,11 +244,15 @@ export class RecentAppends {
   }
 
   add(id: string): void {
+    if (this.#ids.has(id)) return;
+    const oldest = this.#inOrder[this.#next];
+    if (oldest !== undefined) {
+      this.#ids.delete(oldest);
+      this.#complete = false;
+    }
+    this.#inOrder[this.#next] = id;
+    this.#next = (this.#next + 1) % MAX_RECENT_APPENDS;
     this.#ids.add(id);
-    if (this.#ids.size <= MAX_RECENT_APPENDS) return;
-    const [oldest] = this.#ids;
-    if (oldest !== undefined) this.#ids.delete(oldest);
-    this.#complete = false;
   }
 }
 
