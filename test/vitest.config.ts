@@ -29,7 +29,7 @@ const FAULTS = 'test/{faults,stack}/*.test.ts';
 const LONG_RUNS = [
   'test/simulation/*.test.ts',
   'services/ingest/src/events/core/{scanProperties,elementsInOrder}.test.ts',
-  'schemas/src/topics/eventsAccepted.test.ts',
+  'schemas/src/topics/{eventsAccepted,eventsRecord}.test.ts',
 ];
 
 /** Floods and malformed input against a product of its own: figures of its memory and its answers. With what operators do then. */

@@ -10,15 +10,6 @@ const VERSION_7 = /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a
 /** The pattern that OpenAPI shows and TypeBox checks: accepted in any case, answered in lower case. */
 export const UUID_PATTERN = '^[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}$';
 
-/** What the characters of a UUID are, in their order, and of which kind each byte is. */
-const [DIGIT, HYPHEN, OTHER] = [0, 1, 2];
-const KINDS = Uint8Array.from('xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx', (one) =>
-  one === '-' ? HYPHEN : DIGIT,
-);
-const KIND_OF = new Uint8Array(256).fill(OTHER);
-for (const digit of Buffer.from('0123456789abcdef')) KIND_OF[digit] = DIGIT;
-KIND_OF[0x2d] = HYPHEN;
-
 /** Lanes fit in the 12 bits that an event's id has for them. */
 export const MAX_LANES = 4096;
 
@@ -26,17 +17,6 @@ export const MAX_LANES = 4096;
 export function canonicalUuid(text: string): string | undefined {
   if (CANONICAL.test(text)) return text;
   return ANY_CASE.test(text) ? text.toLowerCase() : undefined;
-}
-
-export const UUID_CHARACTERS = 36;
-
-/** Whether the bytes have a UUID in lower case there, as `canonicalUuid` has it of a text. */
-export function hasUuidAt(bytes: Uint8Array, at: number): boolean {
-  let others = 0;
-  for (let i = 0; i < UUID_CHARACTERS; i++) {
-    others |= (KIND_OF[bytes[at + i] ?? 0] ?? OTHER) ^ (KINDS[i] ?? OTHER);
-  }
-  return others === 0;
 }
 
 export function isUuidV7(canonical: string): boolean {
@@ -74,15 +54,6 @@ export function millisOf(id: string): number {
   return Number.parseInt(id.slice(0, 8) + id.slice(9, 13), 16);
 }
 
-/** The same from the id's text in lower case, which begins there in the bytes. */
-export function millisAt(bytes: Uint8Array, at: number): number {
-  let high = 0;
-  let low = 0;
-  for (let i = at; i < at + 4; i++) high = (high << 4) | digitOf(bytes[i]);
-  for (let i = at + 4; i < at + 13; i++) if (i !== at + 8) low = (low << 4) | digitOf(bytes[i]);
-  return high * 2 ** 32 + (low >>> 0);
-}
-
 /** The lane inside an event's id. */
 export function laneOf(id: string): number {
   return Number.parseInt(id.slice(15, 18), 16);
@@ -91,11 +62,6 @@ export function laneOf(id: string): number {
 /** The last 62 bits of an id with their variant, as text. They tell two events of one key apart, whatever their lane. */
 export function tailOf(id: string): string {
   return id.slice(19);
-}
-
-function digitOf(character = 0): number {
-  // '0' is 0x30, 'a' 0x61.
-  return character < 0x60 ? character - 0x30 : character - 0x57;
 }
 
 function hex(value: number, digits: number): string {

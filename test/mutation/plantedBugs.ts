@@ -32,6 +32,8 @@ const EMBEDDED = 'services/runtime/src/log/embedded';
 const ENVELOPE = 'services/ingest/src/events/core/envelope.ts';
 const ANSWER = 'services/ingest/src/events/core/answer.ts';
 const IN_ORDER_TEST = 'services/ingest/src/events/core/elementsInOrder.test.ts';
+const EVENTS_RECORD = 'schemas/src/topics/eventsRecord.ts';
+const EVENTS_RECORD_TEST = 'schemas/src/topics/eventsRecord.test.ts';
 const RECORD_TEST = 'schemas/src/topics/eventsAccepted.test.ts';
 
 export const PLANTED_BUGS: readonly PlantedBug[] = [
@@ -306,6 +308,30 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
     text: 'writeOptionalUuid(out, event.sessionId);',
     by: 'writeOptionalUuid(out, event.buildId);',
     tests: [IN_ORDER_TEST],
+  },
+  {
+    name: 'a time that no table holds',
+    lost: 'a foreign record is a row of another century instead of a dead letter',
+    file: EVENTS_RECORD,
+    text: 'if (isEarly || isLate) this.isOdd = true;',
+    by: '',
+    tests: [EVENTS_RECORD_TEST],
+  },
+  {
+    name: 'an id that is no UUID',
+    lost: 'a damaged record becomes rows of ids that nobody was told',
+    file: EVENTS_RECORD,
+    text: '!hasUuidAt(this.#bytes, at)',
+    by: 'false',
+    tests: [EVENTS_RECORD_TEST],
+  },
+  {
+    name: 'session and build swapped in a row',
+    lost: 'a session lacks its events in ClickHouse',
+    file: 'services/projector/src/events/rows.ts',
+    text: 'writeNullableUuid(out, bytes, record.sessionAt(event));',
+    by: 'writeNullableUuid(out, bytes, record.buildAt(event));',
+    tests: ['services/projector/src/events/rows.test.ts'],
   },
   {
     name: 'a type that is not escaped in the answer',

@@ -172,7 +172,6 @@ export const SURVIVORS: readonly Survivors[] = [
     line: 'i < text.length; i++',
     reason: 'each hash goes one step further, of every session alike',
   },
-  { file: PLAN_EVENTS, line: 'if (oldest !== undefined)', reason: ALWAYS_THERE },
   { file: PLAN_EVENTS, line: 'this.#counts.get(name) ?? []', reason: ALWAYS_THERE },
   {
     file: `${CONSUMER}/findCut.ts`,

@@ -85,7 +85,7 @@ const contract = messageContract<EventsAccepted>(TOPICS.events, {
   ],
 });
 
-/** Every event that comes in is written, and avsc takes much of the time of that; what is read is read by avsc. */
+/** Every event that comes in is written, and avsc takes much of the time of that. What is read event by event is read by avsc. */
 export const eventsAccepted = { ...contract, framed: framedEvents };
 
 /** All of a record but its events, and how many these are. */

@@ -3,6 +3,7 @@ import { readFileSync } from 'node:fs';
 import { isDeepStrictEqual } from 'node:util';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
+import { anEventsAccepted } from '../../fixtures/builders.ts';
 import { parseSchema } from './contract.ts';
 import { type AcceptedEvent, type EventsAccepted, eventsAccepted } from './eventsAccepted.ts';
 import { type EventsRecord, eventsInBytes, recordOf } from './eventsRecord.ts';
@@ -54,6 +55,25 @@ test('what is damaged is read as avsc reads it, or refused as it refuses it', ()
     { numRuns: 100 * TIMES },
   );
   expect(Math.min(seen.read, seen.refused)).toBeGreaterThan(200);
+});
+
+const [START, END] = [BigInt(Date.UTC(1900, 0, 1)) * 1000n, BigInt(Date.UTC(2300, 0, 1)) * 1000n];
+
+test.each<[what: string, of: Partial<EventsAccepted>, event: Partial<AcceptedEvent>]>([
+  ['before 1970 by the server’s clock', { receivedAt: -1 }, {}],
+  ['after 2099 by the server’s clock', { receivedAt: Date.UTC(2100, 0, 1) }, {}],
+  ['before 1900 by the game’s clock', {}, { occurredAt: START - 1n }],
+  ['after 2299 by the game’s clock', {}, { occurredAt: END }],
+  ['of which none was counted', {}, { sequence: 0 }],
+  ['of which more were counted than a number tells', {}, { sequence: 2 ** 53 }],
+  ['of which none was kept', {}, { sampleRate: 0 }],
+  ['of which more than all were kept', {}, { sampleRate: 1.5 }],
+  ['of which a share was kept that is no number', {}, { sampleRate: Number.NaN }],
+  ['whose id is no UUID', {}, { id: '00000000-0000-7000-8000-00000000000g' }],
+  ['of a tenant whose id is too short', { tenantId: '00000000' }, {}],
+])('an event %s does not decode', (_, of, event) => {
+  const bytes = eventsAccepted.type.toBuffer(anEventsAccepted({ ...of, events: [event] }));
+  expect(() => eventsInBytes.type.fromBuffer(bytes)).toThrow(RangeError);
 });
 
 test('a record of the first released schema is read as one of ours', () => {

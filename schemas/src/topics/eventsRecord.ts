@@ -3,7 +3,6 @@
  * block has tens of thousands of events, and objects with their texts would take most of a reader's time.
  */
 import { isUtf8 } from 'node:buffer';
-import { hasUuidAt, UUID_CHARACTERS } from '../uuid.ts';
 import {
   END_OF_MICROS,
   END_OF_MILLIS,
@@ -122,6 +121,12 @@ export class EventsRecord {
     return uuidText(this.bytes, this.idAt(event));
   }
 
+  /** The milliseconds since the epoch inside the event's id, as `millisOf` has them. */
+  idMillis(event: number): number {
+    const at = this.idAt(event);
+    return hexAt(this.bytes, at, at + 4) * HALF_RANGE + (hexAt(this.bytes, at + 4, at + 13) >>> 0);
+  }
+
   sessionId(event: number): string | null {
     const at = this.sessionAt(event);
     return at === ABSENT ? null : uuidText(this.bytes, at);
@@ -176,6 +181,18 @@ const [ID, SESSION, BUILD, TYPE, TYPE_BYTES, LOW_MICROS] = [0, 1, 2, 3, 4, 5];
 const [HIGH_MICROS, PAYLOAD, PAYLOAD_BYTES, SEQUENCE, SAMPLE_RATE, FIELDS] = [6, 7, 8, 9, 10, 11];
 /** Where a field lies that is null: nothing that may be absent lies at the beginning of a record. */
 export const ABSENT = 0;
+
+const UUID_CHARACTERS = 36;
+/** What the characters of a UUID are, in their order, and what each byte is. */
+const [DIGIT, HYPHEN, OTHER] = [0, 1, 2];
+const KINDS = Uint8Array.from('xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx', (one) =>
+  one === '-' ? HYPHEN : DIGIT,
+);
+const KIND_OF = Uint8Array.from({ length: 256 }, (_, byte) => {
+  const character = String.fromCharCode(byte);
+  if (character === '-') return HYPHEN;
+  return /[0-9a-f]/.test(character) ? DIGIT : OTHER;
+});
 
 /** A text of 36 characters in Avro: its length as a zigzag varint, and the text. */
 const UUID_LENGTH = 2 * UUID_CHARACTERS;
@@ -326,7 +343,8 @@ class Reader {
     const second = this.#isOver ? 0 : this.#part(4);
     const third = this.#isOver ? 0 : this.#part(2);
     if (!this.#isOver || third > 0xff) this.isOdd = true;
-    const [low, high] = [first | (second << 28), (second >>> 4) | (third << 24)];
+    const low = first | (second << 28);
+    const high = (second >>> 4) | (third << 24);
     const sign = -(low & 1);
     this.low = ((low >>> 1) | (high << 31)) ^ sign;
     this.high = (high >>> 1) ^ sign;
@@ -351,6 +369,26 @@ const [START, END] = [halvesOf(START_OF_MICROS), halvesOf(END_OF_MICROS)];
 
 function halvesOf(micros: bigint): { readonly low: number; readonly high: number } {
   return { low: Number(micros & 0xffffffffn), high: Number(micros >> 32n) };
+}
+
+/** The digits of a UUID in lower case up to there, of at most 32 bits. */
+function hexAt(bytes: Buffer, from: number, to: number): number {
+  let value = 0;
+  for (let i = from; i < to; i++) {
+    const character = bytes[i] ?? 0;
+    // '0' is 0x30, 'a' 0x61.
+    if (character !== 0x2d) value = (value << 4) | (character - (character < 0x60 ? 0x30 : 0x57));
+  }
+  return value;
+}
+
+/** Whether a UUID in lower case begins there. */
+function hasUuidAt(bytes: Buffer, at: number): boolean {
+  let others = 0;
+  for (let i = 0; i < UUID_CHARACTERS; i++) {
+    others |= (KIND_OF[bytes[at + i] ?? 0] ?? OTHER) ^ (KINDS[i] ?? OTHER);
+  }
+  return others === 0;
 }
 
 function uuidText(bytes: Buffer, at: number): string {

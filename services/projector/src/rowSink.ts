@@ -84,7 +84,7 @@ export async function insertBlock<Row extends Decoded<unknown>>(
 }
 
 /** A row of ids and numbers, with room for a short text. */
-export const ROW_BYTES = 256;
+const ROW_BYTES = 256;
 
 /** One insert holds so much and a row: a small retraction repeats a long report, a block could grow a hundredfold. */
 const MAX_INSERT_BYTES = 8 * 1024 * 1024;

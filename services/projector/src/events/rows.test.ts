@@ -29,21 +29,21 @@ test('an event’s row is byte for byte what its message says', () => {
 function writeRows(out: RowBinaryWriter, message: EventsAccepted, erased: ReadonlyMap<number, string>): void {
   for (const [index, event] of message.events.entries()) {
     if (erased.has(index)) continue;
-    out.uuid(event.id);
     out.uuid(message.tenantId);
     out.uuid(message.projectId);
-    out.nullableUuid(event.sessionId);
-    out.nullableUuid(event.buildId);
-    out.string(event.eventType);
-    out.int64(event.occurredAt);
     out.uint64(message.receivedAt);
-    out.stringBytes(event.payload);
-    out.uint8(event.overQuota ? 1 : 0);
     out.uuid(PLACE.logId);
     out.uint32(PLACE.partition);
     out.uint64(PLACE.offset);
     out.uint32(index);
+    out.uuid(event.id);
     out.uint64(millisOf(event.id));
+    out.nullableUuid(event.sessionId);
+    out.nullableUuid(event.buildId);
+    out.string(event.eventType);
+    out.int64(event.occurredAt);
+    out.stringBytes(event.payload);
+    out.uint8(event.overQuota ? 1 : 0);
     out.nullable(event.sequence, (sequence) => out.uint64(sequence));
     out.float64(event.sampleRate ?? 1);
   }

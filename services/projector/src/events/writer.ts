@@ -11,6 +11,7 @@ import {
   erasedOf,
   hasRows,
   type Kept,
+  KnownTypes,
   type LeftOut,
   type LeftOutKey,
   leftOutOf,
@@ -53,6 +54,7 @@ export async function openEventsWriter(
   const half = await halfStored(store, source, clock.now() - LEDGER_KNOWS_MS);
   const [quota, minutes] = [openQuotaCounts(store, source), openMinuteCounts(store, source)];
   const left = openLeftOutCounts(store, source);
+  const types = new KnownTypes();
   const countedLeftOut = async (records: readonly LeftOut[]): Promise<Counted<LeftOutKey>[]> => {
     await left.load(records.map(({ key }) => key));
     for (const { key, offset, count } of records) left.rollup.add(key, offset, count);
@@ -70,7 +72,7 @@ export async function openEventsWriter(
         [recent, older, stored].some((ids) => ids.has(record.appendId)) || isHalfStored(record);
       const kept = dropRepeats(accepted, isThere);
       const isKept = new Set(kept);
-      const minuteCounts = kept.map(({ message }) => minuteCountsOf(message));
+      const minuteCounts = kept.map(({ message }) => minuteCountsOf(message, types));
       await quota.load(kept.map(({ message }) => quotaKeyOf(message)));
       await minutes.load(minuteCounts.flatMap((counts) => counts.map(({ key }) => key)));
       // The last that may fail: planned again, a record would be in the counts already, and its row not be written.

@@ -7,6 +7,7 @@ import {
   dropRepeats,
   erasedOf,
   hasRows,
+  KnownTypes,
   LEFT_OUT,
   leftOutOf,
   MAX_RECENT_APPENDS,
@@ -41,7 +42,11 @@ test('counts per minute and type', () => {
     events: [{ eventType: 'a' }, { eventType: 'b' }, { eventType: 'a' }],
   });
   expect(
-    minuteCountsOf(message).map(({ key, events }) => [key.minuteS * 1000, key.eventType, events]),
+    minuteCountsOf(message, new KnownTypes()).map(({ key, events }) => [
+      key.minuteS * 1000,
+      key.eventType,
+      events,
+    ]),
   ).toEqual([
     [Date.UTC(2026, 10, 21, 12, 34), 'a', 2],
     [Date.UTC(2026, 10, 21, 12, 34), 'b', 1],
@@ -125,7 +130,7 @@ test('a sample weighs as many as it stands for, beside what is no sample, and is
   const message = anEventsRecord({
     events: [{ eventType: 'a', sampleRate: 0.25 }, { eventType: 'a' }, { eventType: 'a', sampleRate: null }],
   });
-  const [count] = minuteCountsOf(message);
+  const [count] = minuteCountsOf(message, new KnownTypes());
   expect(count).toMatchObject({ events: 3, weight: 6 });
   const rollup = new Rollup<string>((key) => key);
   rollup.load('a', { count: 10, weight: 40, lastOffset: 4 });
@@ -142,7 +147,7 @@ test('counts of other tenants, projects, times and types are other counts', () =
   const quota = quotaKeyOf(message);
   names.push(...[quota, { ...quota, tenantId: 't' }, { ...quota, monthDay: 1 }].map(nameOfQuotaKey));
   expect(new Set(names).size).toBe(8);
-  expect(minuteCountsOf(message)[0]?.key).toMatchObject({
+  expect(minuteCountsOf(message, new KnownTypes())[0]?.key).toMatchObject({
     tenantId: message.tenantId,
     projectId: message.projectId,
   });

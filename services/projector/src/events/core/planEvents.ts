@@ -119,12 +119,12 @@ interface MinuteCount {
 }
 
 /** Per type, how many events of the record fall into its minute. */
-export function minuteCountsOf(message: EventsRecord): MinuteCount[] {
+export function minuteCountsOf(message: EventsRecord, types: KnownTypes): MinuteCount[] {
   const { tenantId, projectId, count } = message;
   const minuteS = minuteOf(message.receivedAt);
   const byType = new Map<string, { events: number; weight: number }>();
   for (let event = 0; event < count; event++) {
-    const eventType = message.eventType(event);
+    const eventType = types.of(message, event);
     const weight = 1 / (message.sampleRate(event) ?? 1);
     const counts = byType.get(eventType);
     if (counts === undefined) byType.set(eventType, { events: 1, weight });
@@ -137,6 +137,33 @@ export function minuteCountsOf(message: EventsRecord): MinuteCount[] {
     key: { tenantId, projectId, minuteS, eventType },
     ...counts,
   }));
+}
+
+const KNOWN_TYPES = 251;
+const MAX_KNOWN_BYTES = 64;
+
+/** The types that came lately: to compare a type's bytes takes less time than to make a text of them. */
+export class KnownTypes {
+  readonly #known: { readonly bytes: Buffer; readonly text: string }[] = [];
+
+  of(record: EventsRecord, event: number): string {
+    const { bytes } = record;
+    const at = record.typeAt(event);
+    const length = record.typeBytes(event);
+    if (length === 0 || length > MAX_KNOWN_BYTES) return record.eventType(event);
+    const place = ((bytes[at] ?? 0) * 31 + (bytes[at + length - 1] ?? 0) * 17 + length) % KNOWN_TYPES;
+    const known = this.#known[place];
+    if (known?.bytes.length === length && isAt(bytes, at, known.bytes)) return known.text;
+    const text = record.eventType(event);
+    // A copy: a view would keep all of a block in memory.
+    this.#known[place] = { bytes: Buffer.from(bytes.subarray(at, at + length)), text };
+    return text;
+  }
+}
+
+function isAt(bytes: Buffer, at: number, part: Buffer): boolean {
+  for (let i = 0; i < part.length; i++) if (bytes[at + i] !== part[i]) return false;
+  return true;
 }
 
 /** Each with how much it adds to its key's count. */
@@ -196,6 +223,9 @@ export const MAX_RECENT_APPENDS = 50_000;
 /** The append ids that the partition has seen lately: what is in it is a repeat. */
 export class RecentAppends {
   readonly #ids = new Set<string>();
+  /** A ring: to ask a set for its oldest passes over all that it has forgotten. */
+  readonly #inOrder: string[] = [];
+  #next = 0;
   #complete: boolean;
 
   /** @param oldestFirst what the ledger held below the start; all of it when it holds fewer than the bound. */
@@ -214,11 +244,15 @@ export class RecentAppends {
   }
 
   add(id: string): void {
+    if (this.#ids.has(id)) return;
+    const oldest = this.#inOrder[this.#next];
+    if (oldest !== undefined) {
+      this.#ids.delete(oldest);
+      this.#complete = false;
+    }
+    this.#inOrder[this.#next] = id;
+    this.#next = (this.#next + 1) % MAX_RECENT_APPENDS;
     this.#ids.add(id);
-    if (this.#ids.size <= MAX_RECENT_APPENDS) return;
-    const [oldest] = this.#ids;
-    if (oldest !== undefined) this.#ids.delete(oldest);
-    this.#complete = false;
   }
 }
 
