@@ -9,8 +9,8 @@ export interface StoredSessions {
   readonly count: number;
 }
 
-/** Of one statement: the engine has bounds of time and memory. */
-const STEP = 1_000_000;
+/** Of one statement, which the engine may refuse more memory than half a gigabyte. */
+const STEP = 250_000;
 /** Ids in another order than they come in. */
 const SPREAD_OUT = 0x9e37_79b9_7f4b;
 const MASK = 0xffff_ffff_ffffn;
