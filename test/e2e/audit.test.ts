@@ -177,6 +177,22 @@ describe('an operator’s week', () => {
     expect((await run('--limit', '1')).stderr).toContain('there are more');
   });
 
+  test('tells of a switch what was off before, what is since, and why', async () => {
+    const path = `/admin/projects/${project}/switches`;
+    const switches = [{ eventType: 'spam', action: 'reject', reason: 'it floods' }];
+    await product.admin('PUT', path, switches);
+    await product.admin('PUT', path, []);
+
+    const [lifted, on] = await eventually(
+      async () => (await ask(`?project=${project}&limit=2`)).audit,
+      (audit) =>
+        audit.every(({ route, status }) => route === '/admin/projects/:id/switches' && status === 200),
+    );
+    const off = { switches: [expect.objectContaining(switches[0])] };
+    expect(on).toMatchObject({ method: 'PUT', target: project, body: switches, after: off });
+    expect(lifted).toMatchObject({ body: [], before: off });
+  });
+
   test('has the secret of no token in the topic, the table or any other file', async () => {
     const rows = JSON.stringify(await product.sql('SELECT * FROM audit_versions'));
     expect(rows).toContain('Fox studio');

@@ -71,6 +71,18 @@ describeLooks('an operator', () => {
     );
   });
 
+  test('sees what is switched off in a project, why, and what lifts it', async () => {
+    const { projectId } = await shared.aProject();
+    const reason = `the flood of ${anUnknownId()}`;
+    const switches = [{ eventType: 'spam', action: 'reject', reason }];
+    await shared.product.admin('PUT', `/admin/projects/${projectId}/switches`, switches);
+    const page = await chromium.signedIn(shared.product, 'manage');
+
+    const row = page.getByRole('table', { name: 'Switches' }).getByRole('row').filter({ hasText: reason });
+    await row.getByText(`npx questlog switches clear ${projectId} 1`).waitFor();
+    expect(await row.textContent()).toMatch(/refuses.*spam.*somebody lifts it/);
+  });
+
   test.each(['A', 'B'] as const)(
     'sends a test event of a project of revision %s and sees it stored',
     async (revision) => {

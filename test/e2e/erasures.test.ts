@@ -1,8 +1,10 @@
 /** What operators have erased is gone from every place, stays gone, and nobody else misses anything. */
 import { readdirSync } from 'node:fs';
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
+import { keysIn } from '@questlog/ingest/uploads/bucket.testing';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { aKey, anEvent, aProject, events, eventually, type TestProject } from './builders.ts';
+import { clusterEngines } from './cluster.ts';
 import * as erasing from './erasing.ts';
 import { bugsIn, type Product, removeDataDir, startProduct } from './product.ts';
 
@@ -33,9 +35,14 @@ async function anUpload(game: TestProject, sessionId: string): Promise<{ uploadI
   return upload;
 }
 
-function filesOf(folder: string, name: string): string[] {
-  const found = readdirSync(join(product.dataDir, folder), { recursive: true, withFileTypes: true });
-  return found.filter((file) => file.name.includes(name)).map((file) => file.name);
+/** Names of what lies in the folder, or the bucket, of uploads. */
+async function filesOf(uploadId: string): Promise<string[]> {
+  const bucket = clusterEngines()?.s3;
+  const paths =
+    bucket === undefined
+      ? readdirSync(join(product.dataDir, 'uploads'), { recursive: true, encoding: 'utf8' })
+      : await keysIn(bucket);
+  return paths.map((path) => basename(path)).filter((name) => name.includes(uploadId));
 }
 
 async function quotaOf(game: TestProject): Promise<number> {
@@ -80,7 +87,7 @@ test.concurrent(
     await erasing.storedEvents(product, other, 3);
     const [others, used] = [await erasing.checksumOf(product, other), await quotaOf(game)];
     expect(used).toBe(7);
-    expect([filesOf('uploads', upload.uploadId), filesOf('uploads', unnamed.uploadId)]).toEqual([
+    expect(await Promise.all([upload, unnamed].map(({ uploadId }) => filesOf(uploadId)))).toEqual([
       expect.arrayContaining([upload.uploadId]),
       expect.arrayContaining([unnamed.uploadId]),
     ]);
@@ -101,8 +108,9 @@ test.concurrent(
       ...{ deadLetters: 0, linkedEvents: 6, log: 4 },
     });
     expect(Date.parse(receipt.goneFromDiskAt)).toBeGreaterThanOrEqual(Date.parse(receipt.hiddenAt));
-    // The days of dead letters, and of the segment that they stand in.
-    expect((Date.parse(receipt.logExpiresAt) - Date.now()) / (24 * 3_600_000)).toBeCloseTo(30 + 7, 1);
+    // The days of dead letters, and on Kafka of the segment that they stand in.
+    const days = (Date.parse(receipt.logExpiresAt) - Date.now()) / (24 * 3_600_000);
+    expect(days).toBeCloseTo(clusterEngines() === undefined ? 30 : 30 + 7, 1);
 
     // Without the mask that hides rows, and of the parts that were replaced before the last row was hidden.
     const masked = `SELECT count() FROM events WHERE session_id = '${session}' SETTINGS apply_deleted_mask = 0`;
@@ -112,8 +120,7 @@ test.concurrent(
       '0\n',
       '0\n',
     ]);
-    expect(filesOf('uploads', upload.uploadId)).toEqual([]);
-    expect(filesOf('uploads', unnamed.uploadId)).toEqual([]);
+    expect([await filesOf(upload.uploadId), await filesOf(unnamed.uploadId)]).toEqual([[], []]);
     expect(await erasing.countsOf(product, game)).toEqual([1, 1, 0, 0]);
     expect((await game.get(`/v1/events/${gone.id}`)).status).toBe(404);
     expect((await game.get(`/v1/events/${stays.id}`)).status).toBe(200);
@@ -129,6 +136,32 @@ test.concurrent(
     const next = await game.session({ player: { externalId: 'kim' } });
     await game.post(anEvent({ sessionId: next }));
     await erasing.storedEvents(product, game, 2);
+  },
+  LONG_MS,
+);
+
+test.concurrent(
+  'a device and a session are erased, and nothing of another session moves',
+  async () => {
+    const game = await aProject(product);
+    const { tenantId, projectId } = game;
+    const ofDevice = await game.session({ player: { deviceId: 'd-1' } });
+    const ofOther = await game.session({ player: { deviceId: 'd-2' } });
+    for (const sessionId of [ofDevice, ofDevice, ofOther, game.sessionId])
+      await game.post(anEvent({ sessionId }));
+    await erasing.storedEvents(product, game, 4);
+    await erasing.storedEvents(product, game, 3, 'sessions');
+    const erased = async (of: object) =>
+      await erasing.done(product, await erasing.erase(product, { tenantId, projectId, ...of }));
+    const [device, session] = await Promise.all([
+      erased({ player: { deviceId: 'd-1' } }),
+      erased({ sessionId: ofOther }),
+    ]);
+
+    expect(device.found).toMatchObject({ events: 2, sessions: 1 });
+    expect(session.found).toMatchObject({ events: 1, sessions: 1 });
+    expect(await erasing.countsOf(product, game)).toEqual([1, 1, 0, 0]);
+    expect((await game.get(`/v1/sessions/${game.sessionId}`)).status).toBe(200);
   },
   LONG_MS,
 );

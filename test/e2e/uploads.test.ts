@@ -1,8 +1,9 @@
 /** Uploads: a file goes from a game to those who may read its project, whole or not at all. */
 import { randomBytes } from 'node:crypto';
+import { request } from 'node:http';
 import { isUuidV7 } from '@questlog/schemas/uuid';
 import { beforeAll, describe, expect, test } from 'vitest';
-import { anUnknownId, aToken, type TestProject } from './builders.ts';
+import { anUnknownId, aToken, eventually, type TestProject } from './builders.ts';
 import type { Answer } from './product.ts';
 import { sharedProduct } from './sharedProduct.ts';
 
@@ -92,6 +93,25 @@ describe.concurrent('an upload', () => {
     const upload = (await asked(aFile({ attachmentType: 'screenshot', mimeType: 'image/png' }))).json();
     const answer = await put(upload, Buffer.alloc(10 * 1024 * 1024 + 1), 'image/png');
     expect(answer.json()).toMatchObject({ status: 413, code: 'upload_too_large' });
+    expect((await game.request('GET', `/v1/uploads/${upload.uploadId}`)).status).toBe(404);
+  });
+
+  test('under way ends within 2 s of the revocation of the token that asked for it, though nothing comes', async () => {
+    const { id, token } = await aToken(shared.product, game.projectId);
+    const headers = { Authorization: `Bearer ${token}` };
+    const upload = (await game.request('POST', UPLOADS, { headers, body: aFile({ sizeBytes: 9 }) })).json();
+    const sent = request(upload.uploadUrl, { method: 'PUT', headers: upload.requiredHeaders });
+    const ended = new Promise((resolve) => sent.once('close', resolve));
+    // What went wrong is told by its end.
+    sent.on('error', () => {});
+    sent.write('half');
+    const inFlight = async () => (await shared.product.admin('GET', '/metrics')).text();
+    await eventually(inFlight, (text) => /^questlog_uploads_in_flight [1-9]/m.test(text));
+    await shared.product.admin('DELETE', `/admin/tokens/${id}`);
+    const revokedAt = performance.now();
+
+    await ended;
+    expect(performance.now() - revokedAt).toBeLessThan(2_000);
     expect((await game.request('GET', `/v1/uploads/${upload.uploadId}`)).status).toBe(404);
   });
 

@@ -17,7 +17,7 @@ import { createMetricsRegistry } from '@questlog/runtime/process/metrics';
 import { watchFiles } from '@questlog/runtime/process/testing/filesThatRan';
 import { openLogRegistry } from '@questlog/runtime/registry/logRegistry';
 import { partitionOf } from '@questlog/schemas/partition';
-import type { Project } from '@questlog/schemas/topics/directoryEntry';
+import type { Project, Switch } from '@questlog/schemas/topics/directoryEntry';
 import { GROUPS, TOPICS, topicDefinitions } from '@questlog/schemas/topics/topics';
 import { expect, onTestFinished, test, vi } from 'vitest';
 import { ingestMetrics } from './metrics.ts';
@@ -90,13 +90,20 @@ test('a repeat of a stored event is answered though nobody leads the home of the
   expect(await again.json()).toEqual(stored);
 });
 
-test('a limit and a suspension that are set at one ingest hold at another within 2 s', async () => {
+test('a switch, a limit and a suspension that are set at one ingest hold at another within 2 s', async () => {
   const here = await aGame();
   const there = await anIngest(here.log);
   const statuses = () =>
     expect.poll(async () => (await there.post('/v1/ingest/sessions', {})).status, { timeout: 2_000 });
-  expect((await there.post('/v1/ingest/sessions', {})).status).toBe(201);
+  const sessionId = randomUUID();
+  expect((await there.post('/v1/ingest/sessions', { id: sessionId })).status).toBe(201);
+  const flood = async () => (await there.post('/v1/ingest/events', { sessionId, eventType: 'flood' })).status;
+  expect(await flood()).toBe(201);
 
+  await here.change({ switches: [A_SWITCH] });
+  await expect.poll(flood, { timeout: 2_000 }).toBe(403);
+  await here.change({ switches: [] });
+  await expect.poll(flood, { timeout: 2_000 }).toBe(201);
   await here.change({ limits: { ...NO_LIMITS, bytesPerSecond: 1 } });
   await statuses().toBe(429);
   await here.change({ suspended: true });
@@ -105,6 +112,10 @@ test('a limit and a suspension that are set at one ingest hold at another within
   await statuses().toBe(201);
 });
 
+const A_SWITCH: Switch = {
+  ...{ eventType: 'flood', buildId: null, playerShare: null, action: 'reject', sampleRate: null },
+  ...{ until: null, reason: 'it floods' },
+};
 const NO_LIMITS = { eventsPerSecond: null, requestsPerSecond: null, bytesPerSecond: null, burstSeconds: 1 };
 
 test('starts while a partition has no leader, and serves the tenants of all others', async () => {

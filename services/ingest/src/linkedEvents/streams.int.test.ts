@@ -103,8 +103,10 @@ test('the stream of a revoked token ends also while nothing happens', async () =
   const reader = bench.reader();
   const stream = await follow(bench.baseUrl, reader);
   bench.revoke(reader);
+  const begun = performance.now();
 
   await until(() => expect(stream.end()).toBe('whole'));
+  expect(performance.now() - begun).toBeLessThan(2_000);
 });
 
 /** A listener that stops cuts off after 6 s what is still open: a stop that is sooner has not waited for that. */
