@@ -27,6 +27,8 @@ export interface Store {
   ): Promise<StoreAnswer>;
   /** DDL and the like. */
   command(sql: string): Promise<void>;
+  /** So long after its sender has lost the partition that it is of, an insert is over, whatever was heard of it. */
+  readonly insertsEndWithinMs: number;
   /**
    * The one way rows get in: synchronous, one ClickHouse block, all or nothing within one partition of the table.
    * @throws Invalid when ClickHouse refuses the data itself; Unavailable when the outcome is unknown or none.
@@ -82,6 +84,10 @@ const REQUEST_TIMEOUT_MS = 30_000;
  * answer that keeps coming may take longer.
  */
 const ENDS_IN_TIME = { max_execution_time: (2 * REQUEST_TIMEOUT_MS) / 1000 };
+/** An insert is answered once: nobody waits for it any longer. */
+const INSERT_ENDS_IN_TIME = { max_execution_time: REQUEST_TIMEOUT_MS / 1000 };
+/** Whoever has lost a partition may take so long to know it, and sends until then. */
+const SENDS_FOR_MS = 5_000;
 const MAX_CONNECTIONS = 16;
 
 export function openStore({ caPem = '', ...options }: StoreOptions): Store {
@@ -119,6 +125,7 @@ export function openStore({ caPem = '', ...options }: StoreOptions): Store {
         return { contentType, body: await collect(result.stream, maxBytes) };
       }, questionFailure),
     command: (sql) => translated(async () => void (await client.command({ query: sql }))),
+    insertsEndWithinMs: SENDS_FOR_MS + REQUEST_TIMEOUT_MS,
     insert: (insert) => translated(() => inserter.insert(insert), insertFailure),
     ping: async () => (await client.ping({ select: true })).success,
     close: () => client.close(),
@@ -153,7 +160,7 @@ class Inserter {
       query: `INSERT INTO ${insert.table} (${insert.columns.join(', ')}) FORMAT RowBinary`,
       values: Readable.from([insert.rows]),
       clickhouse_settings: {
-        ...ENDS_IN_TIME,
+        ...INSERT_ENDS_IN_TIME,
         ...ONE_BLOCK,
         async_insert: 0,
         insert_deduplicate: token === undefined ? 0 : 1,
