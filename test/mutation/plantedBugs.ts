@@ -17,6 +17,7 @@ export interface PlantedBug {
 
 const BLOCKS = 'services/runtime/src/consumer/blocks.ts';
 const BLOCKS_TEST = 'services/runtime/src/consumer/blocks.test.ts';
+const INSERT_ONCE = 'services/runtime/src/consumer/insertOnce.ts';
 const INSERT_ONCE_TEST = 'services/runtime/src/consumer/insertOnce.test.ts';
 const STORE_EVENTS = 'services/ingest/src/events/storeEvents.ts';
 const STORE_EVENTS_TEST = 'services/ingest/src/events/storeEvents.test.ts';
@@ -72,7 +73,7 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
   {
     name: 'verify skipped by an insert',
     lost: 'the rows of an insert whose answer was lost are there twice',
-    file: BLOCKS,
+    file: INSERT_ONCE,
     text: 'if (!verify) {',
     by: 'if (verify || !verify) {',
     tests: [INSERT_ONCE_TEST],
@@ -80,7 +81,7 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
   {
     name: 'a token believed',
     lost: 'ClickHouse acknowledges an insert under a token that it knows and drops it: the events are gone',
-    file: BLOCKS,
+    file: INSERT_ONCE,
     text: 'for (const next of tokens) {',
     by: 'for (const next of tokens.slice(0, 1)) {',
     tests: [INSERT_ONCE_TEST],
@@ -88,7 +89,7 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
   {
     name: 'ownership not asked before an insert',
     lost: 'a projector that wakes up late inserts what its successor has inserted',
-    file: BLOCKS,
+    file: INSERT_ONCE,
     text: 'await confirm();',
     by: '',
     tests: [INSERT_ONCE_TEST],

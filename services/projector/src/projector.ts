@@ -122,6 +122,7 @@ async function projectTopic<Message>(
         openWriter: async (start) =>
           await openWriter({ ...shared, partition, orphanIds, deadLetters }, start),
         flushIntervalMs,
+        insertsEndWithinMs: store.insertsEndWithinMs,
         clock: steadyClock,
         logger,
         onWritten,

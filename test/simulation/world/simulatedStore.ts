@@ -3,11 +3,12 @@ import type { Insert, Store } from '@questlog/runtime/clickhouse/store';
 import { Unavailable } from '@questlog/runtime/process/errors';
 import { LEDGER_DIFFERENCE } from '@questlog/schemas/tables/ledgerDifference';
 import type { Tables } from '../clickhouse/tables.ts';
-import type { Process, World } from './world.ts';
+import { LATEST_MS, type Process, type World } from './world.ts';
 
 export function storeOf(world: World, tables: Tables, by: Process): Store {
   return {
     database: 'questlog',
+    insertsEndWithinMs: LATEST_MS,
     query: <Row>(sql: string, params = {}) =>
       world.ask({
         by,

@@ -52,6 +52,8 @@ const MAX_STEPS = 200_000;
 const HASHED_AT_ONCE = 10_000;
 const SLOW_MS = 4_000;
 const LATE_MS = 20_000;
+/** Whatever was asked is done by then, or never: also by who was stopped for two sessions, and asks when it wakes. */
+export const LATEST_MS = 2 * LATE_MS + 5_000;
 
 export class World {
   readonly seed: number;
@@ -60,8 +62,6 @@ export class World {
   /** Since the start, as no process can change it. */
   nowMs = 0;
   troubles = NO_TROUBLES;
-  /** Inserts that were given up, or hang, and are still to be done. */
-  lateUnderWay = 0;
   steps = 0;
   /** Of what is outside the processes: the log, ClickHouse, the network. */
   readonly outside: Process = { name: 'world', isAlive: true, stoppedUntilMs: 0 };
@@ -117,13 +117,10 @@ export class World {
     const travelMs = dice.between(0, 30) / 10 + (fate === 'slow' ? dice.between(0, SLOW_MS) : 0);
     const told = (why: string) => (): void => reject(new Unavailable(`${what} ${why}`));
     const doneMs = this.#inLine(line, fate === 'late' ? travelMs + dice.between(0, LATE_MS) : travelMs);
-    const isLong = fate === 'late' || (mayBeLate && fate === 'slow');
-    if (isLong) this.lateUnderWay++;
     if (fate === 'late') {
       this.in(travelMs, by, `${what}: late`, told('was not answered in time'));
     }
     this.in(doneMs, this.outside, `${by.name}: ${what}`, () => {
-      if (isLong) this.lateUnderWay--;
       if (!by.isAlive && !outlives) return;
       if (fate === 'refused') return void this.in(1, by, `${what}: refused`, told('was refused'));
       let tell: () => void;

@@ -141,6 +141,7 @@ function storeOf(stored: () => readonly ReportLink[]): Store {
     ask: refuse,
     command: refuse,
     insert: refuse,
+    insertsEndWithinMs: 0,
     ping: async () => true,
     close: async () => {},
   };

@@ -285,6 +285,7 @@ function storeOf(sessions: readonly SessionRegistered[]): Store {
     ask: refuse,
     command: refuse,
     insert: refuse,
+    insertsEndWithinMs: 0,
     ping: async () => true,
     close: async () => {},
   };

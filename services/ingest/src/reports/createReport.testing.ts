@@ -170,6 +170,7 @@ function storeOf(bench: Pick<ReportBench, 'projected' | 'unresolved'>): Store {
     ask: refuse,
     command: refuse,
     insert: refuse,
+    insertsEndWithinMs: 0,
     ping: async () => true,
     close: async () => {},
   };

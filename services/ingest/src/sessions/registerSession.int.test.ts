@@ -177,6 +177,7 @@ function emptyStore(): Store {
     ask: refuse,
     command: refuse,
     insert: refuse,
+    insertsEndWithinMs: 0,
     ping: async () => true,
     close: async () => {},
   };

@@ -30,6 +30,7 @@ export const silentStore: Store = {
   ask: isSilent,
   command: isSilent,
   insert: isSilent,
+  insertsEndWithinMs: 0,
   ping: async () => false,
   close: async () => {},
 };

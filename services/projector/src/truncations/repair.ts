@@ -3,7 +3,6 @@
  * of the records that have their offsets now, and the counts that they are in are made anew from the events. Every step
  * may be done again.
  */
-import { randomUUID } from 'node:crypto';
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import { Unavailable } from '@questlog/runtime/process/errors';
 import type { TopicTables } from './topicTables.ts';
@@ -70,10 +69,9 @@ function stepsOf({ rows, others, isCounted }: TopicTables<never>, move: Move): S
   if (!isCounted) return own;
   return [
     ...own,
-    // The log's id is in its sorting key. The token is new: a repeat must not be taken for the first.
+    // The log's id is in its sorting key.
     `INSERT INTO appends SELECT * REPLACE (toUUID('${orphanId}') AS log_id)
-     FROM (SELECT * FROM appends WHERE ${lost})
-     SETTINGS insert_deduplication_token = '${randomUUID()}'`,
+     FROM (SELECT * FROM appends WHERE ${lost})`,
     { table: 'appends', change: 'DELETE', where: lost },
     ...ROLLUPS.flatMap((rollup) => recount(rollup, move)),
     // What was left out has no rows to count anew: its counts go as they are.

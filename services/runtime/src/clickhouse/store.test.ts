@@ -36,6 +36,31 @@ test('rows get into a server that does not know `deduplicate_insert`, which is a
   expect(asked).toEqual([true, false, false]);
 });
 
+test('an INSERT that is sent as a statement says that nothing of it is a repeat, as far as the server knows the word', async () => {
+  const asked: (readonly (string | null)[])[] = [];
+  let knowsIt = true;
+  const store = await aStoreOn((request, response) => {
+    const { searchParams } = new URL(String(request.url), 'http://clickhouse');
+    const words = ['deduplicate_insert', 'insert_deduplicate'].map((name) => searchParams.get(name));
+    asked.push(words);
+    const isRefused = !knowsIt && words[0] !== null;
+    request.resume().on('end', () => {
+      if (isRefused) response.writeHead(404, { 'X-ClickHouse-Exception-Code': '115' });
+      response.end(isRefused ? REFUSAL : '');
+    });
+  });
+  await store.command('\n INSERT INTO t SELECT 1');
+  await store.command('ALTER TABLE t DELETE WHERE 1');
+  knowsIt = false;
+  await store.command('INSERT INTO t SELECT 1');
+  await store.command('INSERT INTO t SELECT 1');
+  const [told, older] = [
+    ['disable', '0'],
+    [null, '0'],
+  ];
+  expect(asked).toEqual([told, [null, null], told, older, older]);
+});
+
 test('ClickHouse is told to end what nobody waits for any more', async () => {
   const urls: URL[] = [];
   const store = await aStoreOn((request, response) => {
@@ -46,7 +71,8 @@ test('ClickHouse is told to end what nobody waits for any more', async () => {
   await store.insert({ table: 't', columns: ['x'], rows: Buffer.from('x') });
   // A change of a large table goes on, and is waited for.
   await store.command('ALTER TABLE t DELETE WHERE 1');
-  expect(urls.map(({ searchParams }) => searchParams.get('max_execution_time'))).toEqual(['60', '60', null]);
+  expect(store.insertsEndWithinMs).toBe(35_000);
+  expect(urls.map(({ searchParams }) => searchParams.get('max_execution_time'))).toEqual(['60', '30', null]);
 });
 
 const REFUSAL = "Code: 115. DB::Exception: Unknown setting 'deduplicate_insert'. (UNKNOWN_SETTING)";

@@ -25,8 +25,10 @@ export interface Store {
     maxBytes: number,
     params?: Readonly<Record<string, unknown>>,
   ): Promise<StoreAnswer>;
-  /** DDL and the like. */
+  /** DDL and the like, and rows that ClickHouse makes of its own. */
   command(sql: string): Promise<void>;
+  /** So long after its sender has lost the partition that it is of, an insert is over, whatever was heard of it. */
+  readonly insertsEndWithinMs: number;
   /**
    * The one way rows get in: synchronous, one ClickHouse block, all or nothing within one partition of the table.
    * @throws Invalid when ClickHouse refuses the data itself; Unavailable when the outcome is unknown or none.
@@ -82,6 +84,10 @@ const REQUEST_TIMEOUT_MS = 30_000;
  * answer that keeps coming may take longer.
  */
 const ENDS_IN_TIME = { max_execution_time: (2 * REQUEST_TIMEOUT_MS) / 1000 };
+/** An insert is answered once: nobody waits for it any longer. */
+const INSERT_ENDS_IN_TIME = { max_execution_time: REQUEST_TIMEOUT_MS / 1000 };
+/** Whoever has lost a partition may take so long to know it, and sends until then. */
+const SENDS_FOR_MS = 5_000;
 const MAX_CONNECTIONS = 16;
 
 export function openStore({ caPem = '', ...options }: StoreOptions): Store {
@@ -118,7 +124,8 @@ export function openStore({ caPem = '', ...options }: StoreOptions): Store {
         const contentType = String(result.response_headers['content-type'] ?? 'application/octet-stream');
         return { contentType, body: await collect(result.stream, maxBytes) };
       }, questionFailure),
-    command: (sql) => translated(async () => void (await client.command({ query: sql }))),
+    command: (sql) => translated(() => inserter.command(sql)),
+    insertsEndWithinMs: SENDS_FOR_MS + REQUEST_TIMEOUT_MS,
     insert: (insert) => translated(() => inserter.insert(insert), insertFailure),
     ping: async () => (await client.ping({ select: true })).success,
     close: () => client.close(),
@@ -133,27 +140,39 @@ class Inserter {
     this.#client = client;
   }
 
-  async insert(insert: Insert): Promise<void> {
-    if (this.#isBefore262) return await this.#send(insert, {});
+  insert(insert: Insert): Promise<void> {
     const mode = insert.deduplicationToken === undefined ? 'disable' : 'enable';
+    return this.#saying(mode, (settings) => this.#send(insert, settings));
+  }
+
+  /** Of its rows none is dropped for being there: whoever repeats an INSERT of a statement has looked, or means it. */
+  async command(query: string): Promise<void> {
+    if (!IS_INSERT.test(query)) return void (await this.#client.command({ query }));
+    await this.#saying('disable', async (settings) => {
+      await this.#client.command({ query, clickhouse_settings: { insert_deduplicate: 0, ...settings } });
+    });
+  }
+
+  /** @param mode since ClickHouse 26.2 it overrides `insert_deduplicate`, and whatever a server has as default. */
+  async #saying(mode: string, send: (settings: Readonly<Record<string, string>>) => Promise<void>) {
+    if (this.#isBefore262) return await send({});
     try {
-      await this.#send(insert, { deduplicate_insert: mode });
+      await send({ deduplicate_insert: mode });
     } catch (error) {
       // Refused with the request's settings, before its rows were read.
       if (!(error instanceof ClickHouseError && error.code === UNKNOWN_SETTING)) throw error;
-      await this.#send(insert, {});
+      await send({});
       this.#isBefore262 = true;
     }
   }
 
-  /** @param mode since ClickHouse 26.2 it overrides `insert_deduplicate`, and whatever a server has as default. */
   async #send(insert: Insert, mode: Readonly<Record<string, string>>): Promise<void> {
     const token = insert.deduplicationToken;
     const result = await this.#client.exec({
       query: `INSERT INTO ${insert.table} (${insert.columns.join(', ')}) FORMAT RowBinary`,
       values: Readable.from([insert.rows]),
       clickhouse_settings: {
-        ...ENDS_IN_TIME,
+        ...INSERT_ENDS_IN_TIME,
         ...ONE_BLOCK,
         async_insert: 0,
         insert_deduplicate: token === undefined ? 0 : 1,
@@ -165,6 +184,7 @@ class Inserter {
   }
 }
 
+const IS_INSERT = /^\s*INSERT\b/i;
 const UNKNOWN_SETTING = '115';
 
 /** Above any insert of ours, so that ClickHouse neither splits it nor waits for more. */

@@ -99,7 +99,15 @@ async function aProjection() {
         topics: [TOPIC],
         process: (owned) =>
           runBlocks(asAssigned(owned), {
-            ...{ log, topic: TOPIC, held: tables.held(), flushIntervalMs: 0, clock: systemClock, logger },
+            ...{
+              log,
+              topic: TOPIC,
+              held: tables.held(),
+              flushIntervalMs: 0,
+              insertsEndWithinMs: 0,
+              clock: systemClock,
+              logger,
+            },
             tables: async () => 'as made',
             openWriter: async () => ({
               plan: async (block: Block) => block,

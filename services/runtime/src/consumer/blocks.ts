@@ -3,9 +3,8 @@
  * are committed ("pending to N") before anything of it is written, so that whoever comes after a crash forms the very
  * same block, asks what of it is in place, and writes only the rest.
  */
-import { createHash, randomUUID } from 'node:crypto';
+import { createHash } from 'node:crypto';
 import { APPEND_ID_HEADER } from '@questlog/schemas/topics/topics';
-import type { Store } from '../clickhouse/store.ts';
 import {
   type Batch,
   type Committed,
@@ -17,7 +16,7 @@ import {
 import type { Clock } from '../process/clock.ts';
 import { Fenced, Invalid } from '../process/errors.ts';
 import type { Logger } from '../process/logger.ts';
-import { untilAvailable } from '../process/waiting.ts';
+import { pause, untilAvailable } from '../process/waiting.ts';
 import { type Cut, findCut, type HeldRecords, type Note, type Proof, rangeOf } from './findCut.ts';
 import { goOnAt, noteOf } from './notes.ts';
 
@@ -62,6 +61,8 @@ export interface BlockOptions<Plan> {
   openWriter(start: number): Promise<BlockWriter<Plan>>;
   /** Blocks of one partition are at least so far apart while records keep coming; the first one goes at once. */
   readonly flushIntervalMs: number;
+  /** As of the store. */
+  readonly insertsEndWithinMs: number;
   /** A steady one: blocks must not wait for one that was set back. */
   readonly clock: Clock;
   readonly logger: Logger;
@@ -108,13 +109,18 @@ class BlockRun<Plan> {
   #tables: string | undefined;
   /** Something of a block that begins below may be in place already. */
   #verifyBelow = 0;
+  /** Neither the group nor the tables know anything of the partition. */
+  #isUnknown = false;
+  /** No insert of whoever had the partition before runs from then on. */
+  #quietAtMs: number;
   #lastFlushMs = Number.NEGATIVE_INFINITY;
   #provenAtMs = Number.NEGATIVE_INFINITY;
 
   constructor(owned: OwnedPartition, options: BlockOptions<Plan>) {
     this.#owned = owned;
     this.#options = options;
-    const { topic } = options;
+    const { topic, clock, insertsEndWithinMs } = options;
+    this.#quietAtMs = clock.now() + insertsEndWithinMs;
     const committed = owned.committed(topic);
     this.#isCommitted = committed !== undefined;
     this.#note = committed === undefined ? { offset: owned.position(topic) } : noteOf(committed);
@@ -128,7 +134,7 @@ class BlockRun<Plan> {
       await this.#resume();
       while (!this.#owned.signal.aborted) await this.#next();
     } catch (error) {
-      if (error instanceof OtherTables) return;
+      if (error instanceof Anew) return;
       if (!(error instanceof LogTruncated)) throw error;
       this.#told = Math.min(this.#told, error.offset);
     }
@@ -136,7 +142,7 @@ class BlockRun<Plan> {
 
   /**
    * The rows that the commits stand behind are not in tables that were restored, or made anew: what the log has is then read
-   * again from its beginning, as by a group without offsets. @throws OtherTables
+   * again from its beginning, as by a group without offsets. @throws Anew
    */
   async #checkTables(): Promise<void> {
     const { log, topic, tables, logger } = this.#options;
@@ -149,7 +155,9 @@ class BlockRun<Plan> {
     this.#writer = undefined;
     await this.#commit({ offset: startOffset });
     this.#isCommitted = false;
-    throw new OtherTables();
+    // Those inserts were into the tables of before.
+    this.#quietAtMs = Number.NEGATIVE_INFINITY;
+    throw new Anew();
   }
 
   /** Repairs what a cut of the log has left behind, and goes to where the group is then. */
@@ -208,13 +216,32 @@ class BlockRun<Plan> {
     const { partition } = this.#owned;
     const holds = await this.#retry(() => held.holdsFrom(position));
     if (holds) logger.warn('group_offset_behind_tables', { topic, partition, position });
+    this.#isUnknown = !this.#isCommitted && !holds;
     if (this.#isCommitted && !holds) this.#verifyBelow = position + 1;
     else this.#verifyBelow = await this.#retry(() => log.endOffset(topic, partition));
+    if (holds && position < this.#verifyBelow) await this.#untilQuiet();
+  }
+
+  /**
+   * An insert that its sender has given up may run on. Where the block that it is of was announced its token guards against
+   * it. Where the announcement was lost nothing would: its rows would come once they were looked for.
+   * @throws Anew after a wait: the log may have been cut meanwhile.
+   */
+  async #untilQuiet(): Promise<void> {
+    const { topic, clock, logger } = this.#options;
+    const { partition, signal } = this.#owned;
+    const waitMs = Math.ceil(this.#quietAtMs - clock.now());
+    if (waitMs <= 0) return;
+    logger.warn('waits_for_inserts_of_before', { topic, partition, waitMs });
+    await pause(waitMs, signal);
+    throw new Anew();
   }
 
   async #next(): Promise<void> {
     const { topic, clock } = this.#options;
     const start = this.#owned.position(topic);
+    // Whoever comes next, and knows as little, makes the very same first block: its token guards against this one's insert.
+    const maxRecords = this.#isUnknown ? 1 : MAX_BLOCK_RECORDS;
     const records: LogRecord[] = [];
     let bytes = 0;
     let deadlineMs = clock.now() + IDLE_WAIT_MS;
@@ -223,17 +250,18 @@ class BlockRun<Plan> {
       waitMs > 0 && !this.#owned.signal.aborted;
       waitMs = deadlineMs - clock.now()
     ) {
-      const batch = await this.#read(waitMs, MAX_BLOCK_BYTES - bytes);
+      const batch = await this.#read(waitMs, MAX_BLOCK_BYTES - bytes, maxRecords);
       if (batch === undefined) continue;
       if (records.length === 0) deadlineMs = this.#deadline();
       records.push(...batch.records);
       bytes += batch.records.reduce((sum, record) => sum + (record.value?.length ?? 0), 0);
-      if (bytes >= MAX_BLOCK_BYTES || records.length >= MAX_BLOCK_RECORDS) break;
+      if (bytes >= MAX_BLOCK_BYTES || records.length >= maxRecords) break;
     }
     const end = this.#owned.position(topic);
     if (end === start) return;
     await this.#write(this.#block(records, start, end), start < this.#verifyBelow);
-    this.#lastFlushMs = clock.now();
+    if (this.#isUnknown) this.#isUnknown = false;
+    else this.#lastFlushMs = clock.now();
   }
 
   #deadline(): number {
@@ -241,9 +269,9 @@ class BlockRun<Plan> {
     return Math.max(clock.now() + SETTLE_MS, this.#lastFlushMs + flushIntervalMs);
   }
 
-  async #read(waitMs: number, maxBytes: number): Promise<Batch | undefined> {
+  async #read(waitMs: number, maxBytes: number, maxRecords = MAX_BLOCK_RECORDS): Promise<Batch | undefined> {
     const { topic } = this.#options;
-    const batch = await this.#owned.read({ topic, waitMs, maxBytes, maxRecords: MAX_BLOCK_RECORDS });
+    const batch = await this.#owned.read({ topic, waitMs, maxBytes, maxRecords });
     this.#leaderEpoch = batch?.leaderEpoch ?? this.#leaderEpoch;
     return batch;
   }
@@ -335,50 +363,8 @@ class BlockRun<Plan> {
   }
 }
 
-export interface OnceInsert {
-  readonly table: string;
-  readonly columns: readonly string[];
-  /** The same for every attempt at the same rows; guards against a late insert of a predecessor. */
-  readonly token: string;
-  /** The rows of the wanted offsets, RowBinary. */
-  write(wanted: (offset: number) => boolean): Buffer;
-  /** The offsets of the block that the table holds. A record's rows must share a partition of the table. */
-  held(): Promise<ReadonlySet<number>>;
-}
-
-/**
- * Rows of a block into a table exactly once. What was sent before is found by reading, never by trusting a token: after
- * a crash ClickHouse may know a token whose rows are not there (it logs the token before the part is in place).
- */
-export async function insertOnce(
-  store: Store,
-  insert: OnceInsert,
-  { verify, confirm }: Attempt,
-): Promise<void> {
-  const { table, columns, token } = insert;
-  const send = async (rows: Buffer, deduplicationToken: string): Promise<void> => {
-    if (rows.length === 0) return;
-    await confirm();
-    await store.insert({ table, columns, rows, deduplicationToken });
-  };
-  if (!verify) {
-    const rows = insert.write(() => true);
-    return await send(rows, token);
-  }
-  // An insert under a burnt token is acknowledged and dropped, which the next reading shows. Each attempt goes through the
-  // same tokens: with one of its own a late insert would be taken beside it. The last is never burnt. Rows that are beyond
-  // the table's TTL are never held.
-  const tokens = [token, `${token} again`, `${token} once more`, `${token} ${randomUUID()}`];
-  for (const next of tokens) {
-    const held = await insert.held();
-    const rows = insert.write((offset) => !held.has(offset));
-    if (rows.length === 0) return;
-    await send(rows, next);
-  }
-}
-
 /** Ends a run of blocks; the next one begins where the group is then. */
-class OtherTables extends Error {}
+class Anew extends Error {}
 
 const LOST =
   'the log was cut: records that had been written are no longer in it, their rows are; see the table truncations';

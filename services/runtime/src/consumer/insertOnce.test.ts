@@ -3,7 +3,7 @@ import { expect, test } from 'vitest';
 import type { Insert, Store } from '../clickhouse/store.ts';
 import { withMethods } from '../log/testing/withMethods.ts';
 import { Fenced } from '../process/errors.ts';
-import { insertOnce } from './blocks.ts';
+import { insertOnce } from './insertOnce.ts';
 
 const TOKEN = 'log/topic/0/0-4';
 const BLOCK = [0, 1, 2, 3];
