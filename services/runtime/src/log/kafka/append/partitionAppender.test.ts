@@ -3,7 +3,8 @@ import { expect, onTestFinished, test, vi } from 'vitest';
 import { messageOf, Unavailable } from '../../../process/errors.ts';
 import type { NewRecord } from '../../log.ts';
 import { PartitionAppender, WaitingBytes } from './partitionAppender.ts';
-import { SEND_LIMIT_MS, type Send } from './producers.ts';
+import type { Send } from './partitionProducer.ts';
+import { SEND_LIMIT_MS } from './producers.ts';
 
 test('has one send in flight, whatever comes meanwhile', async () => {
   const { append, sends, isAlone } = aPartition();

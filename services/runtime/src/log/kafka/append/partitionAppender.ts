@@ -8,7 +8,7 @@ import { Unavailable } from '../../../process/errors.ts';
 import { Backoff, nextTurn } from '../../../process/waiting.ts';
 import type { Appended, NewRecord } from '../../log.ts';
 import type { PartitionWatch } from '../client/sickPartitions.ts';
-import type { Send } from './producers.ts';
+import type { Send } from './partitionProducer.ts';
 
 export interface PartitionAppenderDeps {
   /** Returns the offset of the first record. */

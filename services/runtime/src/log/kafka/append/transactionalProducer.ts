@@ -9,7 +9,8 @@ import { withRetries } from '../client/retries.ts';
 import { PartitionBuffer } from '../read/partitionBuffer.ts';
 import type { KafkaDeps } from '../topics/catalog.ts';
 import { batchRoom, checkedBytes } from './batchBytes.ts';
-import { abandon, baseOffsetOf, everyProducer, requestOf, type Send } from './producers.ts';
+import type { Send } from './partitionProducer.ts';
+import { abandon, baseOffsetOf, everyProducer, requestOf } from './transactionalSends.ts';
 
 type TransactionDeps = Pick<KafkaDeps, 'kafka' | 'catalog' | 'nameOf'>;
 
