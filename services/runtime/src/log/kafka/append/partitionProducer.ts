@@ -5,9 +5,8 @@
  */
 import type { Broker, Cluster } from 'kafkajs';
 import type { NewRecord } from '../../log.ts';
-import { exchange, protocolError, type Request } from '../client/exchange.ts';
 import { answered, type Renewable } from '../client/renewable.ts';
-import { type ProduceAnswer, produceRequest } from './produceProtocol.ts';
+import { newIdentity, produced, produceRequest, sequenceAfter } from './producerRequests.ts';
 import type { ProducerIdentity } from './recordBatch.ts';
 import { leaderOf, Tries } from './tries.ts';
 
@@ -17,8 +16,6 @@ export interface Send {
   readonly topic: string;
   readonly partition: number;
   readonly records: readonly NewRecord[];
-  /** Uncompressed. */
-  readonly bytes: number;
 }
 
 export interface PartitionProducerOptions {
@@ -58,7 +55,10 @@ export class PartitionProducer {
     const untilTaken = <T>(ask: (broker: Broker) => Promise<T>) =>
       answered(this.#tries.until({ find, ask, deadlineMs }), Math.ceil(deadlineMs - performance.now()));
     try {
-      this.#counting ??= { producer: await untilTaken(newIdentity), sequence: 0 };
+      this.#counting ??= {
+        producer: await untilTaken((broker) => newIdentity(broker, NO_TRANSACTIONS)),
+        sequence: 0,
+      };
       const counting = this.#counting;
       const batch = { records, ...counting, isTransactional: false, timestampMs: Date.now() };
       const request = await produceRequest({
@@ -83,31 +83,4 @@ interface Counting {
   sequence: number;
 }
 
-/** It begins anew behind the largest number of 31 bits. */
-export function sequenceAfter(sequence: number, records: number): number {
-  return (sequence + records) % 2 ** 31;
-}
-
-async function newIdentity(broker: Broker): Promise<ProducerIdentity> {
-  const { producerId, producerEpoch } = await (broker as ProducersBroker).initProducerId({
-    transactionTimeout: NO_TRANSACTIONS,
-  });
-  return { producerId: BigInt(producerId), epoch: producerEpoch };
-}
-
-const NO_TRANSACTIONS = 0;
-
-/** It is missing in kafkajs's types. */
-type ProducersBroker = Broker & {
-  initProducerId(asked: { readonly transactionTimeout: number }): Promise<{
-    readonly producerId: string;
-    readonly producerEpoch: number;
-  }>;
-};
-
-/** @throws the error that the broker answers. */
-async function produced(broker: Broker, request: Request<ProduceAnswer>): Promise<number> {
-  const { errorCode, baseOffset } = await exchange(broker, request);
-  if (errorCode !== 0) throw protocolError(errorCode);
-  return baseOffset;
-}
+const NO_TRANSACTIONS = { transactionTimeout: 0 };

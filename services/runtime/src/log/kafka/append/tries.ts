@@ -3,14 +3,17 @@ import kafkajs, { type Broker, type Cluster } from 'kafkajs';
 import { Unavailable } from '../../../process/errors.ts';
 import { Backoff, pause } from '../../../process/waiting.ts';
 import { protocolError } from '../client/exchange.ts';
+import { isOfType } from '../client/failures.ts';
 import { NO_LEADER } from '../client/patches.ts';
 import { answered, type Renewable, type SharedClient } from '../client/renewable.ts';
 
 export interface Question<T> {
   /** The broker to ask, by what is known just now. */
   find(cluster: Cluster): Promise<Broker>;
-  /** Does the same when it is repeated. */
+  /** Does nothing more when it is repeated. */
   ask(broker: Broker): Promise<T>;
+  /** It would do harm if a broker took it late, behind its repetition: it is repeated only after an answer. */
+  readonly isHarmfulLate?: boolean;
   /** No try begins later, by the process's own clock. */
   readonly deadlineMs: number;
 }
@@ -24,15 +27,21 @@ export class Tries {
   }
 
   /** @throws what the last try that reached a broker threw. */
-  async until<T>({ find, ask, deadlineMs }: Question<T>): Promise<T> {
+  async until<T>({ find, ask, isHarmfulLate = false, deadlineMs }: Question<T>): Promise<T> {
     const backoff = new Backoff(FIRST_PAUSE_MS, MAX_PAUSE_MS);
     let failure: unknown;
     for (;;) {
       let opened: SharedClient<Cluster> | undefined;
+      let isAsked = false;
       try {
         opened = await this.#cluster.get();
-        return await opened.use(async (cluster) => await ask(await find(cluster)));
+        return await opened.use(async (cluster) => {
+          const broker = await find(cluster);
+          isAsked = true;
+          return await ask(broker);
+        });
       } catch (error) {
+        if (isAsked && isHarmfulLate && !isAnswer(error)) throw error;
         const isInDoubt = failure !== undefined;
         // That no broker can be reached now says nothing of what was asked before.
         if (opened !== undefined || !isInDoubt) failure = error;
@@ -59,13 +68,15 @@ export class Tries {
 
   /** A broker that answers is well, and another may lead by now. */
   async #refresh(opened: SharedClient<Cluster>, error: unknown): Promise<void> {
-    const isAnswer = error instanceof kafkajs.KafkaJSProtocolError;
-    const isFresh = isAnswer && (await answered(refreshed(opened), REFRESH_LIMIT_MS).catch(() => false));
+    // What a transaction waits for so is over within milliseconds.
+    if (isOfType(error, 'CONCURRENT_TRANSACTIONS')) return;
+    const isFresh =
+      isAnswer(error) && (await answered(refreshed(opened), REFRESH_LIMIT_MS).catch(() => false));
     if (!isFresh) this.#cluster.renew(opened);
   }
 }
 
-const FIRST_PAUSE_MS = 10;
+const FIRST_PAUSE_MS = 3;
 const MAX_PAUSE_MS = 1000;
 const REFRESH_LIMIT_MS = 3000;
 
@@ -82,6 +93,11 @@ const LEADER_NOT_AVAILABLE = 5;
 async function refreshed(opened: SharedClient<Cluster>): Promise<boolean> {
   await opened.use((cluster) => cluster.refreshMetadata());
   return true;
+}
+
+/** What the broker was asked is over: nothing of it is under way. */
+export function isAnswer(error: unknown): boolean {
+  return error instanceof kafkajs.KafkaJSProtocolError;
 }
 
 /** kafkajs says so of a moved leader, too few replicas and what else a broker cannot take now, and of lost connections. */

@@ -34,7 +34,7 @@ export async function wireProducers(
       const records = (values.length === 0 ? ['value'] : values).map((value) => ({
         ...{ key: 'key', value: Buffer.from(value) },
       }));
-      return producers.send({ topic: TOPIC, partition, records, bytes: 50 });
+      return producers.send({ topic: TOPIC, partition, records });
     },
   };
 }

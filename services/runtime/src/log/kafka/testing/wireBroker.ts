@@ -15,6 +15,8 @@ export interface WireBroker {
   readonly producerIds: () => number;
   /** The values that a partition's log holds. */
   values(partition: number): readonly string[];
+  /** What coordinators were asked, whatever they answered. */
+  readonly asked: readonly CoordinatorStep[];
   close(): Promise<void>;
 }
 
@@ -26,7 +28,13 @@ export interface WireBrokerOptions {
   /** The number of the one that leads; default: the first. */
   leader?(partition: number): number;
   produce(asked: Produced): Outcome | Promise<Outcome>;
+  /** The number of the one that coordinates groups and transactions; default: the first. */
+  coordinator?(): number;
+  coordinate?(step: CoordinatorStep): Outcome | Promise<Outcome>;
 }
+
+/** Of a transaction; `find`: who the coordinator is. */
+export type CoordinatorStep = 'find' | 'addPartitions' | 'addOffsets' | 'commitOffsets' | 'commit' | 'abort';
 
 export interface Produced {
   readonly partition: number;
@@ -44,11 +52,20 @@ export type Outcome = number | 'cut' | Buffer;
 const PRODUCE = 0;
 const METADATA = 3;
 const API_VERSIONS = 18;
+const FIND_COORDINATOR = 10;
 const INIT_PRODUCER_ID = 22;
+const ADD_PARTITIONS = 24;
+const ADD_OFFSETS = 25;
+const END_TRANSACTION = 26;
+const COMMIT_OFFSETS = 28;
 /** The one version of each that it speaks. */
-const VERSIONS = { [PRODUCE]: 7, [METADATA]: 1, [API_VERSIONS]: 0, [INIT_PRODUCER_ID]: 0 };
+const VERSIONS = {
+  ...{ [PRODUCE]: 7, [METADATA]: 1, [FIND_COORDINATOR]: 1, [API_VERSIONS]: 0, [INIT_PRODUCER_ID]: 0 },
+  ...{ [ADD_PARTITIONS]: 0, [ADD_OFFSETS]: 0, [END_TRANSACTION]: 0, [COMMIT_OFFSETS]: 0 },
+};
 
 const NOT_LEADER = 6;
+const NOT_COORDINATOR = 16;
 const OUT_OF_ORDER_SEQUENCE_NUMBER = 45;
 /** REQUEST_TIMED_OUT and NOT_ENOUGH_REPLICAS_AFTER_APPEND: the leader has appended it. */
 const APPENDED = [0, 7, 20];
@@ -56,49 +73,24 @@ const APPENDED = [0, 7, 20];
 export async function startWireBroker(options: WireBrokerOptions): Promise<WireBroker> {
   const sockets = new Set<Socket>();
   const logs = Array.from({ length: options.partitions }, () => new WireLog());
-  const { leader = () => 1 } = options;
+  const asked: CoordinatorStep[] = [];
   let producerIds = 0;
   const ports: number[] = [];
-  const answers: Readonly<Record<number, Answer>> = {
+  const answers: Answers = {
+    ...coordinatorAnswers(options, ports, asked),
     [API_VERSIONS]: (_, { version }) => apiVersions(version),
     [METADATA]: () => metadata(options, ports),
     [INIT_PRODUCER_ID]: () => {
       producerIds += 1;
       return Buffer.concat([int32(0), int16(0), int64(producerIds), int16(0)]);
     },
-    [PRODUCE]: async (node, { body }) => {
-      const asked = produced(body);
-      const { partition } = asked;
-      const outcome = node === leader(partition) ? await options.produce(asked) : NOT_LEADER;
-      const isTaken = typeof outcome !== 'number' || APPENDED.includes(outcome);
-      const baseOffset = isTaken ? logs[partition]?.append(asked) : -1;
-      if (outcome === 'cut') return undefined;
-      if (typeof outcome !== 'number') return outcome;
-      const isLost = baseOffset === undefined;
-      return produceAnswer(
-        options.topic,
-        partition,
-        isLost ? OUT_OF_ORDER_SEQUENCE_NUMBER : outcome,
-        baseOffset,
-      );
-    },
+    [PRODUCE]: (node, { body }) => taken(options, logs, node, produced(body)),
   };
   const servers = Array.from({ length: options.brokers ?? 1 }, (_, index) =>
     createServer((socket) => {
       sockets.add(socket);
       socket.on('close', () => sockets.delete(socket)).on('error', () => undefined);
-      let last: Promise<unknown> = Promise.resolve();
-      eachRequest(socket, (request) => {
-        const { apiKey, correlationId } = request;
-        last = last.then(async () => {
-          const answering = answers[apiKey];
-          if (answering === undefined) throw new Error(`a request of key ${apiKey}`);
-          const answer = await answering(index + 1, request);
-          if (answer === undefined) socket.destroy();
-          else if (socket.writable)
-            socket.write(Buffer.concat([int32(4 + answer.length), correlationId, answer]));
-        });
-      });
+      serve(socket, (request) => answers[request.apiKey]?.(index + 1, request));
     }),
   );
   for (const server of servers) {
@@ -108,6 +100,7 @@ export async function startWireBroker(options: WireBrokerOptions): Promise<WireB
   }
   return {
     address: `127.0.0.1:${ports[0]}`,
+    asked,
     producerIds: () => producerIds,
     values: (partition) => logs[partition]?.values ?? [],
     close: async () => {
@@ -117,8 +110,74 @@ export async function startWireBroker(options: WireBrokerOptions): Promise<WireB
   };
 }
 
-/** Undefined: the connection breaks instead. */
-type Answer = (node: number, request: WireRequest) => Buffer | undefined | Promise<Buffer | undefined>;
+/** By API key. Undefined: the connection breaks instead. */
+type Answers = Readonly<
+  Record<number, (node: number, request: WireRequest) => Buffer | undefined | Promise<Buffer | undefined>>
+>;
+
+/** One request after the other. */
+function serve(
+  socket: Socket,
+  answering: (request: WireRequest) => Buffer | undefined | Promise<Buffer | undefined>,
+): void {
+  let last: Promise<unknown> = Promise.resolve();
+  eachRequest(socket, (request) => {
+    last = last.then(async () => {
+      const answer = await answering(request);
+      if (answer === undefined) socket.destroy();
+      else if (socket.writable)
+        socket.write(Buffer.concat([int32(4 + answer.length), request.correlationId, answer]));
+    });
+  });
+}
+
+async function taken(
+  { topic, leader = () => 1, produce }: WireBrokerOptions,
+  logs: readonly WireLog[],
+  node: number,
+  given: Produced,
+): Promise<Buffer | undefined> {
+  const { partition } = given;
+  const outcome = node === leader(partition) ? await produce(given) : NOT_LEADER;
+  const isTaken = typeof outcome !== 'number' || APPENDED.includes(outcome);
+  const baseOffset = isTaken ? logs[partition]?.append(given) : -1;
+  if (outcome === 'cut') return undefined;
+  if (typeof outcome !== 'number') return outcome;
+  const errorCode = baseOffset === undefined ? OUT_OF_ORDER_SEQUENCE_NUMBER : outcome;
+  return produceAnswer(topic, partition, errorCode, baseOffset);
+}
+
+function coordinatorAnswers(
+  { coordinator = () => 1, coordinate = () => 0 }: WireBrokerOptions,
+  ports: readonly number[],
+  asked: CoordinatorStep[],
+): Answers {
+  const answered = async (node: number, step: CoordinatorStep, answer: (errorCode: number) => Buffer) => {
+    asked.push(step);
+    const outcome = node === coordinator() ? await coordinate(step) : NOT_COORDINATOR;
+    if (outcome === 'cut') return undefined;
+    return typeof outcome === 'number' ? answer(outcome) : outcome;
+  };
+  return {
+    [FIND_COORDINATOR]: () => {
+      asked.push('find');
+      const at = [int32(coordinator()), text('127.0.0.1'), int32(ports[coordinator() - 1] ?? 0)];
+      return Buffer.concat([int32(0), int16(0), int16(-1), ...at]);
+    },
+    [ADD_PARTITIONS]: (node) => answered(node, 'addPartitions', ofPartition),
+    [ADD_OFFSETS]: (node) => answered(node, 'addOffsets', ofAll),
+    [COMMIT_OFFSETS]: (node) => answered(node, 'commitOffsets', ofPartition),
+    [END_TRANSACTION]: (node, { body }) => answered(node, body.at(-1) === 1 ? 'commit' : 'abort', ofAll),
+  };
+}
+
+function ofAll(errorCode: number): Buffer {
+  return Buffer.concat([int32(0), int16(errorCode)]);
+}
+
+function ofPartition(errorCode: number): Buffer {
+  return Buffer.concat([int32(0), int32(1), text('topic'), int32(1), int32(0), int16(errorCode)]);
+}
 
 /** The records of a partition, and the last batch of each producer, as a broker keeps it. */
 class WireLog {

@@ -1,6 +1,10 @@
-/** The bytes of a Produce of one batch and of its answer, version 7: the first that takes zstd (KIP-110, Kafka 2.1). */
-import type { Request, Throttled } from '../client/exchange.ts';
-import { encodeBatch, type NewBatch } from './recordBatch.ts';
+/**
+ * What every producer asks a broker: who it is, by kafkajs's own request, and to take a batch, by a Produce of version 7,
+ * the first that takes zstd (KIP-110, Kafka 2.1).
+ */
+import type { Broker } from 'kafkajs';
+import { exchange, protocolError, type Request, type Throttled } from '../client/exchange.ts';
+import { encodeBatch, type NewBatch, type ProducerIdentity } from './recordBatch.ts';
 
 export interface Produce {
   /** The topic's name on the cluster. */
@@ -21,6 +25,38 @@ export interface ProduceAnswer extends Throttled {
 }
 
 const ALL_IN_SYNC = -1;
+
+/**
+ * @returns the offset of the first record.
+ * @throws the error that the broker answers.
+ */
+export async function produced(broker: Broker, request: Request<ProduceAnswer>): Promise<number> {
+  const { errorCode, baseOffset } = await exchange(broker, request);
+  if (errorCode !== 0) throw protocolError(errorCode);
+  return baseOffset;
+}
+
+/** @param asked of a producer of transactions: it fences those that had the id before. */
+export async function newIdentity(
+  broker: Broker,
+  asked: { readonly transactionalId?: string; readonly transactionTimeout: number },
+): Promise<ProducerIdentity> {
+  const { producerId, producerEpoch } = await (broker as IdentifyingBroker).initProducerId(asked);
+  return { producerId: BigInt(producerId), epoch: producerEpoch };
+}
+
+/** It begins anew behind the largest number of 31 bits. */
+export function sequenceAfter(sequence: number, records: number): number {
+  return (sequence + records) % 2 ** 31;
+}
+
+/** It is missing in kafkajs's types. */
+interface IdentifyingBroker extends Broker {
+  initProducerId(asked: {
+    readonly transactionalId?: string;
+    readonly transactionTimeout: number;
+  }): Promise<{ readonly producerId: string; readonly producerEpoch: number }>;
+}
 
 /** Sent again as it is, it is appended no more than once. */
 export async function produceRequest(produce: Produce): Promise<Request<ProduceAnswer>> {
