@@ -25,7 +25,8 @@ import { RecordTooLarge } from '../log.ts';
 import { endOnceLed } from '../neededPartition.ts';
 import { batchRoom, checkedBytes } from './append/batchBytes.ts';
 import { PartitionAppender, WaitingBytes } from './append/partitionAppender.ts';
-import { idempotentProducer, Producers, SEND_LIMIT_MS, type Send } from './append/producers.ts';
+import type { Send } from './append/partitionProducer.ts';
+import { Producers, SEND_LIMIT_MS } from './append/producers.ts';
 import { openTransactionalProducer } from './append/transactionalProducer.ts';
 import { asFailure, isOfCredentials, isOfSettings, isOfType } from './client/failures.ts';
 import { type KafkaConnection, kafkaClient } from './client/kafkaClient.ts';
@@ -104,7 +105,7 @@ class KafkaLog implements Log {
 
   constructor(deps: KafkaLogDeps) {
     this.#deps = deps;
-    this.#producers = new Producers({ create: () => idempotentProducer(deps.kafka), logger: deps.logger });
+    this.#producers = new Producers(deps);
   }
 
   get id(): string {

@@ -1,14 +1,14 @@
 /**
- * The appends to one partition: one send in flight, and what arrives meanwhile is gathered into the next. With more in
- * flight kafkajs loses, repeats and reorders records when a broker dies. A sick partition holds little, and is tried at
- * growing intervals, so that the others have what they need.
+ * The appends to one partition: one send in flight, and what arrives meanwhile is gathered into the next. More in flight
+ * could be lost, repeated or reordered when a broker dies. A sick partition holds little, and is tried at growing
+ * intervals, so that the others have what they need.
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import { Unavailable } from '../../../process/errors.ts';
 import { Backoff, nextTurn } from '../../../process/waiting.ts';
 import type { Appended, NewRecord } from '../../log.ts';
 import type { PartitionWatch } from '../client/sickPartitions.ts';
-import type { Send } from './producers.ts';
+import type { Send } from './partitionProducer.ts';
 
 export interface PartitionAppenderDeps {
   /** Returns the offset of the first record. */
@@ -81,7 +81,7 @@ export class PartitionAppender {
     const bytes = sum(group);
     const late = setTimeout(() => this.#failed(new Error('no answer yet')), SICK_AFTER_MS);
     try {
-      let baseOffset = await send({ topic, partition, records, bytes });
+      let baseOffset = await send({ topic, partition, records });
       this.#passed();
       for (const pending of group) {
         pending.resolve({ baseOffset });
@@ -201,8 +201,8 @@ const MAX_REST_MS = 2000;
 /** More in one send would make small appends wait for large ones without being any faster. */
 const MAX_GATHERED_BYTES = 4 * 1024 * 1024;
 
-/** The cost of a send in kafkajs grows with the square of its records. */
-const MAX_GATHERED_RECORDS = 1000;
+/** To write so many small ones takes some 5 ms, in which nothing else is done. */
+const MAX_GATHERED_RECORDS = 10_000;
 
 interface Pending extends CheckedAppend {
   readonly timer: NodeJS.Timeout;

@@ -1,126 +1,184 @@
-/** A producer in doubt is never used again: otherwise an acknowledgement would be worth nothing. */
-import type { Message, Producer, RecordMetadata } from 'kafkajs';
+/** What is acknowledged is in the log, once and in order; a producer in doubt is never used again. */
 import { expect, test } from 'vitest';
 import { Unavailable } from '../../../process/errors.ts';
-import { silentLogger } from '../../../process/logger.ts';
-import { namedPartition, Producers, type Send } from './producers.ts';
+import { type Outcome, type Produced, produceAnswer } from '../testing/wireBroker.ts';
+import { TOPIC, wireProducers } from './wireProducers.testing.ts';
 
-const SEND: Send = {
-  topic: 'topic',
-  partition: 1,
-  records: [{ key: 'k', value: Buffer.from('v') }],
-  bytes: 50,
-};
-const ANSWER = { topicName: 'topic', partition: 1, errorCode: 0, baseOffset: '7' };
+const UNKNOWN_TOPIC_OR_PARTITION = 3;
+const LEADER_NOT_AVAILABLE = 5;
+const NOT_LEADER = 6;
+const REQUEST_TIMED_OUT = 7;
+const MESSAGE_TOO_LARGE = 10;
+const NOT_ENOUGH_REPLICAS = 19;
+const NOT_ENOUGH_REPLICAS_AFTER_APPEND = 20;
+const TOPIC_AUTHORIZATION_FAILED = 29;
+const OUT_OF_ORDER_SEQUENCE_NUMBER = 45;
+const DUPLICATE_SEQUENCE_NUMBER = 46;
+const INVALID_PRODUCER_EPOCH = 47;
+const UNKNOWN_PRODUCER_ID = 59;
 
-test('gives the offset that the brokers answer, by one producer for all sends', async () => {
-  const { producers, made } = fakes(() => [ANSWER]);
-  expect(await Promise.all([producers.send(SEND), producers.send(SEND)])).toEqual([7, 7]);
-  expect(made).toHaveLength(1);
+test('gives the offset that the brokers answer, by one producer for all sends of a partition', async () => {
+  const { broker, send } = await wireProducers(() => 0);
+  expect(await send(0, 'a', 'b')).toBe(0);
+  expect(await send(0, 'c')).toBe(2);
+  expect(await send(1, 'd')).toBe(0);
+  expect(broker.values(0)).toEqual(['a', 'b', 'c']);
+  expect(broker.producerIds()).toBe(2);
 });
 
-test.each<[string, RecordMetadata[]]>([
-  ['names no partition', []],
-  ['names another partition', [{ ...ANSWER, partition: 0 }]],
-  ['names another topic', [{ ...ANSWER, topicName: 'other' }]],
-  ['names an error', [{ ...ANSWER, errorCode: 5 }]],
-  ['names two partitions', [ANSWER, { ...ANSWER, partition: 2 }]],
-  ['has no offset', [{ topicName: 'topic', partition: 1, errorCode: 0 }]],
-  ['has an offset of nowhere', [{ ...ANSWER, baseOffset: '-1' }]],
-])('takes an answer that %s for none, and replaces the producer', async (_, answer) => {
-  const { producers, made } = fakes((sent) => (sent === 1 ? answer : [ANSWER]));
-  await expect(producers.send(SEND)).rejects.toBeInstanceOf(Unavailable);
-  expect(await producers.send(SEND)).toBe(7);
-  expect(made.map(({ sends }) => sends)).toEqual([1, 1]);
+test('concurrent sends have an offset each, and are all there (platformatic/kafka#326)', async () => {
+  const { broker, send } = await wireProducers(() => 0);
+  const values = Array.from({ length: 50 }, (_, index) => `${index}`);
+  expect(await Promise.all(values.map((value) => send(0, value)))).toEqual(values.map(Number));
+  expect(broker.values(0)).toEqual(values);
+  expect(broker.producerIds()).toBe(1);
 });
 
-test('replaces the producer after a rejection, and lets what runs on the old one finish there', async () => {
-  const gate = Promise.withResolvers<RecordMetadata[]>();
-  const { producers, made } = fakes((sent) => {
-    if (sent === 1) return gate.promise;
-    if (sent === 2) throw new Error('the broker went away');
-    return [ANSWER];
+test.each<[string, Outcome]>([
+  ['is refused, since another leads', NOT_LEADER],
+  ['is refused, since nobody leads', LEADER_NOT_AVAILABLE],
+  ['is refused, since too few replicas are in sync', NOT_ENOUGH_REPLICAS],
+  ['is refused, since the topic is new', UNKNOWN_TOPIC_OR_PARTITION],
+  ['is appended, with too few replicas', NOT_ENOUGH_REPLICAS_AFTER_APPEND],
+  ['is appended, and the replicas are late', REQUEST_TIMED_OUT],
+  ['is appended, and the connection breaks', 'cut'],
+])('a send that %s is sent again as it is, and appended once', async (_, outcome) => {
+  const asked: Produced[] = [];
+  const { broker, send } = await wireProducers((produced) => {
+    asked.push(produced);
+    return asked.length === 2 || asked.length === 3 ? outcome : 0;
   });
-  const running = producers.send(SEND);
-  await expect(producers.send(SEND)).rejects.toThrow('outcome is unknown');
-  expect(await producers.send(SEND)).toBe(7);
-  expect(made.map(({ sends, isConnected }) => ({ sends, isConnected }))).toEqual([
-    { sends: 2, isConnected: true },
-    { sends: 1, isConnected: true },
+  expect(await send(0, 'before')).toBe(0);
+  expect(await send(0, 'a', 'b')).toBe(1);
+  expect(await send(0, 'after')).toBe(3);
+  expect(broker.values(0)).toEqual(['before', 'a', 'b', 'after']);
+  expect(asked.map(({ producerId, sequence }) => [Number(producerId), sequence])).toEqual([
+    ...[0, 1, 1, 1, 3].map((sequence) => [1, sequence]),
   ]);
-  gate.resolve([{ ...ANSWER, baseOffset: '3' }]);
-  expect(await running).toBe(3);
-  await expect.poll(() => made.map(({ isConnected }) => isConnected)).toEqual([false, true]);
+});
+
+test('what an old leader has appended and not answered is not there twice under the next (librdkafka#4953)', async () => {
+  let leader = 1;
+  const { broker, send } = await wireProducers(
+    ({ values }) => {
+      if (leader === 2 || values[0] !== 'unanswered') return 0;
+      leader = 2;
+      return 'cut';
+    },
+    { brokers: 2, leader: () => leader },
+  );
+  expect(await send(0, 'before')).toBe(0);
+  expect(await send(0, 'unanswered')).toBe(1);
+  expect(await send(0, 'after')).toBe(2);
+  expect(broker.values(0)).toEqual(['before', 'unanswered', 'after']);
+  expect(broker.producerIds()).toBe(1);
+});
+
+test.each([
+  OUT_OF_ORDER_SEQUENCE_NUMBER,
+  DUPLICATE_SEQUENCE_NUMBER,
+  INVALID_PRODUCER_EPOCH,
+  UNKNOWN_PRODUCER_ID,
+  MESSAGE_TOO_LARGE,
+])('an answer of %i is no acknowledgement, and the next send has a new producer', async (errorCode) => {
+  let sent = 0;
+  const { broker, send } = await wireProducers(() => (++sent === 2 ? errorCode : 0));
+  await send(0);
+  await expect(send(0)).rejects.toMatchObject({
+    name: 'Unavailable',
+    message: expect.stringContaining('outcome is unknown'),
+  });
+  expect(sent).toBe(2);
+  expect(await send(0)).toBe(1);
+  expect(broker.producerIds()).toBe(2);
+});
+
+test('what the brokers refuse for what it is is an error, and is not tried again', async () => {
+  let sent = 0;
+  const { send } = await wireProducers(() => {
+    sent += 1;
+    return TOPIC_AUTHORIZATION_FAILED;
+  });
+  const refused = send(0);
+  await expect(refused).rejects.toThrow('Not authorized');
+  await expect(refused).rejects.not.toBeInstanceOf(Unavailable);
+  expect(sent).toBe(1);
+});
+
+test.each<[string, Buffer]>([
+  // tulios/kafkajs#1798
+  ['names no partition', Buffer.from('00000000' + '00000000', 'hex')],
+  ['names another partition', produceAnswer(TOPIC, 1, 0, 7)],
+  ['names another topic', produceAnswer('other', 0, 0, 7)],
+  ['is cut short', produceAnswer(TOPIC, 0, 0, 7).subarray(0, -9)],
+  ['has no offset', produceAnswer(TOPIC, 0, 0, -1)],
+])('takes an answer that %s for none, and replaces the producer', async (_, answer) => {
+  let sent = 0;
+  const { broker, send } = await wireProducers(() => (++sent === 1 ? answer : 0));
+  await expect(send(0, 'a')).rejects.toBeInstanceOf(Unavailable);
+  expect(await send(0, 'b')).toBe(1);
+  expect(broker.producerIds()).toBe(2);
+});
+
+test('offsets are exact beyond 32 bits', async () => {
+  const { send } = await wireProducers(() => produceAnswer(TOPIC, 0, 0, 2 ** 53 - 1));
+  expect(await send(0)).toBe(2 ** 53 - 1);
 });
 
 test('gives up a send without an answer, which is not tried again', async () => {
-  const { producers, made } = fakes(() => Promise.withResolvers<RecordMetadata[]>().promise, {
-    sendLimitMs: 5,
+  let sent = 0;
+  const silence = Promise.withResolvers<Outcome>();
+  const { broker, send } = await wireProducers(
+    () => {
+      sent += 1;
+      return sent === 1 ? silence.promise : 0;
+    },
+    { sendLimitMs: 1000 },
+  );
+  await expect(send(0, 'late')).rejects.toMatchObject({
+    name: 'Unavailable',
+    message: expect.stringContaining('outcome is unknown'),
   });
-  await expect(producers.send(SEND)).rejects.toBeInstanceOf(Unavailable);
-  const [message] = made[0]?.messages ?? [];
-  expect(message).toBeDefined();
-  const choose = namedPartition();
-  const choice = (given: Message) => choose({ topic: 'topic', partitionMetadata: [], message: given });
-  expect(() => choice(message ?? { value: null })).toThrow('given up');
-  expect(choice({ value: null, partition: 1 })).toBe(1);
+  expect(await send(0, 'next')).toBe(0);
+  silence.resolve(NOT_LEADER);
+  expect(await send(0, 'last')).toBe(1);
+  expect(broker.values(0)).toEqual(['next', 'last']);
+  expect(broker.producerIds()).toBe(2);
 });
 
-test('connects anew after it could not, also by three tries', async () => {
-  const { producers, made } = fakes(() => [ANSWER], { connect: (attempt) => attempt > 4 });
-  const refused = producers.send(SEND);
-  await expect(refused).rejects.toBeInstanceOf(Unavailable);
-  await expect(refused).rejects.toThrow('nothing was done');
-  expect(await producers.send(SEND)).toBe(7);
-  expect(made).toHaveLength(5);
+test('what was taken before all brokers went away has an unknown outcome', async () => {
+  let away: Promise<void> | undefined;
+  const { broker, send } = await wireProducers(
+    () => {
+      away = broker.close();
+      return 'cut';
+    },
+    { sendLimitMs: 1000 },
+  );
+  await expect(send(0, 'taken')).rejects.toMatchObject({
+    name: 'Unavailable',
+    message: expect.stringContaining('outcome is unknown'),
+  });
+  await away;
+  expect(broker.values(0)).toEqual(['taken']);
 });
 
 test('lets what runs finish before it closes, and takes nothing after', async () => {
-  const gate = Promise.withResolvers<RecordMetadata[]>();
-  const { producers, made } = fakes(() => gate.promise);
-  const running = producers.send(SEND);
-  await expect.poll(() => made[0]?.sends).toBe(1);
-  const closing = producers.close();
-  await expect(producers.send(SEND)).rejects.toBeInstanceOf(Unavailable);
-  expect(made[0]?.isConnected).toBe(true);
-  gate.resolve([ANSWER]);
-  expect(await running).toBe(7);
+  const asked = Promise.withResolvers<void>();
+  const gate = Promise.withResolvers<Outcome>();
+  const { producers, send } = await wireProducers(() => {
+    asked.resolve();
+    return gate.promise;
+  });
+  const running = send(0);
+  await asked.promise;
+  let isClosed = false;
+  const closing = producers.close().then(() => {
+    isClosed = true;
+  });
+  await expect(send(0)).rejects.toThrow('nothing was done');
+  expect(isClosed).toBe(false);
+  gate.resolve(0);
+  expect(await running).toBe(0);
   await closing;
-  expect(made[0]?.isConnected).toBe(false);
 });
-
-interface Made {
-  sends: number;
-  isConnected: boolean;
-  readonly messages: Message[];
-}
-
-/** `answer` is asked with the number of the send over all producers, from 1. */
-function fakes(
-  answer: (sent: number) => RecordMetadata[] | Promise<RecordMetadata[]>,
-  { sendLimitMs = 10_000, connect = (attempt: number) => attempt > 0 } = {},
-) {
-  const made: Made[] = [];
-  let sent = 0;
-  const create = (): Producer => {
-    const one: Made = { sends: 0, isConnected: false, messages: [] };
-    const attempt = made.push(one);
-    const producer: Pick<Producer, 'connect' | 'disconnect' | 'send'> = {
-      connect: async () => {
-        if (!connect(attempt)) throw new Error('connection refused');
-        one.isConnected = true;
-      },
-      disconnect: async () => {
-        one.isConnected = false;
-      },
-      send: async ({ messages }) => {
-        one.sends += 1;
-        one.messages.push(...messages);
-        sent += 1;
-        return answer(sent);
-      },
-    };
-    return producer as Producer;
-  };
-  return { producers: new Producers({ create, logger: silentLogger, sendLimitMs }), made };
-}

@@ -1,71 +1,100 @@
-/** What becomes of a transaction whose outcome is not known, and of a producer that is initialised too late. */
-import type { Kafka, Producer, Transaction } from 'kafkajs';
+/** What becomes of a transaction that fails at any step, and of its producer. */
+import { createRequire } from 'node:module';
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
-import { Unavailable } from '../../../process/errors.ts';
-import { openTransactionalProducer } from './transactionalProducer.ts';
+import { Fenced, Unavailable } from '../../../process/errors.ts';
+import { KafkaTransactionalProducer } from './transactionalProducer.ts';
+import type { TransactionSteps } from './transactionSteps.ts';
 
 beforeEach(() => void vi.useFakeTimers());
 afterEach(() => void vi.useRealTimers());
 
 const APPEND = { appends: [{ topic: 't', partition: 0, records: [{ key: 'k', value: Buffer.from('v') }] }] };
+const COORDINATOR_NOT_AVAILABLE = 15;
+const INVALID_PRODUCER_EPOCH = 47;
+const { createErrorFromCode } = createRequire(import.meta.url)('kafkajs/src/protocol/error');
 
-test('a send that is still under way is not overtaken by an abort', async () => {
-  const { deps, done } = aKafka({ send: () => new Promise(() => undefined) });
-  const producer = await openTransactionalProducer(deps, 'id');
-  const committed = expect(producer.commit(APPEND)).rejects.toBeInstanceOf(Unavailable);
-  await vi.advanceTimersByTimeAsync(12_000);
-  await committed;
-  // Behind an abort the send would begin a transaction that nobody ends.
-  expect(done).toEqual(['disconnect']);
-  await expect(producer.commit(APPEND)).rejects.toThrow('a new producer must be opened');
+test('takes its steps in order', async () => {
+  const { producer, done } = aProducer();
+  expect(await producer.commit(APPEND)).toEqual([{ baseOffset: 3 }]);
+  expect(done).toEqual(['begin', 'send', 'commit']);
+});
+
+test('a transaction of nothing asks no broker', async () => {
+  const { producer, done } = aProducer();
+  expect(await producer.commit({ appends: [] })).toEqual([]);
+  expect(done).toEqual([]);
+});
+
+test.each(['begin', 'send', 'end'] as const)(
+  '%s that is still under way is not overtaken by an abort',
+  async (step) => {
+    const { producer, done } = aProducer({ [step]: () => new Promise(() => undefined) });
+    const committed = expect(producer.commit(APPEND)).rejects.toBeInstanceOf(Unavailable);
+    await vi.advanceTimersByTimeAsync(12_000);
+    await committed;
+    // Behind an abort it would begin a transaction that nobody ends.
+    expect(done.slice(-1)).toEqual(['close']);
+    expect(done).not.toContain('abort');
+    await expect(producer.commit(APPEND)).rejects.toThrow('a new producer must be opened');
+  },
+);
+
+test.each(['begin', 'end'] as const)('%s that was lost is not overtaken by an abort', async (step) => {
+  const { producer, done } = aProducer({ [step]: () => Promise.reject(new Error('Closed connection')) });
+  await expect(producer.commit(APPEND)).rejects.toThrow('Closed connection');
+  expect(done).not.toContain('abort');
+});
+
+test('of a send that failed a try may be under way: it is not overtaken by an abort', async () => {
+  const { producer, done } = aProducer({ send: refused(COORDINATOR_NOT_AVAILABLE) });
+  await expect(producer.commit(APPEND)).rejects.toBeInstanceOf(Unavailable);
+  expect(done).toEqual(['begin', 'close']);
 });
 
 test('what is all there and does not commit is aborted at once', async () => {
-  const { deps, done } = aKafka({ commit: () => Promise.reject(new Error('refused')) });
-  const producer = await openTransactionalProducer(deps, 'id');
-  await expect(producer.commit(APPEND)).rejects.toThrow('refused');
-  expect(done).toEqual(['abort', 'disconnect']);
-});
-
-test('a producer that is initialised too late is disconnected once it is through', async () => {
-  const late = Promise.withResolvers<void>();
-  const { deps, done } = aKafka({ initialised: late.promise });
-  const opened = expect(openTransactionalProducer(deps, 'id')).rejects.toThrow('cannot be initialised');
-  await vi.advanceTimersByTimeAsync(12_000);
-  await opened;
-  // It would connect again.
-  expect(done).toEqual([]);
-  late.resolve();
-  await vi.waitUntil(() => done.length > 0);
-  expect(done).toEqual(['disconnect']);
-});
-
-function aKafka({
-  initialised = Promise.resolve(),
-  ...steps
-}: Partial<Pick<Transaction, 'send' | 'commit'>> & { readonly initialised?: Promise<void> }) {
-  const done: string[] = [];
-  const transaction = {
-    send: async () => [{ topicName: 'p-t', partition: 0, errorCode: 0, baseOffset: '0' }],
-    isActive: () => true,
-    abort: async () => void done.push('abort'),
-    ...steps,
-  };
-  const producer = {
-    connect: async () => undefined,
-    disconnect: async () => void done.push('disconnect'),
-    transaction: async () => {
-      await initialised;
-      return transaction;
+  let ends = 0;
+  const { producer, done } = aProducer({
+    end: async (outcome) => {
+      done.push(outcome);
+      if (++ends === 1) await refused(COORDINATOR_NOT_AVAILABLE)();
     },
+  });
+  await expect(producer.commit(APPEND)).rejects.toBeInstanceOf(Unavailable);
+  expect(done).toEqual(['begin', 'send', 'commit', 'abort', 'close']);
+});
+
+test.each(['begin', 'send', 'end'] as const)('is fenced by an answer to %s, from then on', async (step) => {
+  const { producer } = aProducer({ [step]: refused(INVALID_PRODUCER_EPOCH) });
+  await expect(producer.commit(APPEND)).rejects.toBeInstanceOf(Fenced);
+  await expect(producer.commit(APPEND)).rejects.toBeInstanceOf(Fenced);
+});
+
+function refused(code: number): () => Promise<never> {
+  return () => Promise.reject(createErrorFromCode(code));
+}
+
+function aProducer(own: Partial<TransactionSteps> = {}) {
+  const done: string[] = [];
+  const took = (step: string) => async () => void done.push(step);
+  const steps: TransactionSteps = {
+    initialise: took('initialise'),
+    begin: took('begin'),
+    send: async () => {
+      done.push('send');
+      return 3;
+    },
+    beginOffsets: took('beginOffsets'),
+    commitOffsets: took('commitOffsets'),
+    end: async (outcome) => void done.push(outcome),
+    close: took('close'),
+    ...own,
   };
-  // Of a client, a transactional producer uses no more than this.
-  const kafka = { producer: () => producer as unknown as Producer } as unknown as Kafka;
   const limits = { topic: 't', partitions: 1, maxBatchBytes: 1_000_000, isCompacted: false };
   const nobody = async () => Promise.reject(new Error('not asked for'));
   const catalog = {
     ...{ ranges: nobody, committed: nobody, partitionsThere: nobody, forget: () => undefined },
     limits: async () => limits,
   };
-  return { deps: { kafka, catalog, nameOf: (name: string) => `p-${name}` }, done };
+  const deps = { catalog, nameOf: (name: string) => `p-${name}` };
+  return { producer: new KafkaTransactionalProducer(deps, 'p-id', steps), done };
 }

@@ -1,15 +1,15 @@
 /** Appends to several partitions and moves offsets in one transaction, while no newer producer has the same id. */
-import type { Transaction as KafkaTransaction, Producer, ProducerRecord } from 'kafkajs';
-import { Fenced, Unavailable } from '../../../process/errors.ts';
+import { Fenced, messageOf, Unavailable } from '../../../process/errors.ts';
 import { checkCommitted, type OwnCommit, ownCommit } from '../../groupPartition.ts';
 import type { Appended, NewRecord, Transaction, TransactionalProducer } from '../../log.ts';
 import { asFailure } from '../client/failures.ts';
-import { answered, connectedOf } from '../client/renewable.ts';
-import { withRetries } from '../client/retries.ts';
+import { answered } from '../client/renewable.ts';
 import { PartitionBuffer } from '../read/partitionBuffer.ts';
 import type { KafkaDeps } from '../topics/catalog.ts';
 import { batchRoom, checkedBytes } from './batchBytes.ts';
-import { abandon, baseOffsetOf, everyProducer, requestOf, type Send } from './producers.ts';
+import type { Send } from './partitionProducer.ts';
+import { type GroupOffsets, type TransactionSteps, transactionSteps } from './transactionSteps.ts';
+import { isAnswer } from './tries.ts';
 
 type TransactionDeps = Pick<KafkaDeps, 'kafka' | 'catalog' | 'nameOf'>;
 
@@ -22,26 +22,12 @@ export async function openTransactionalProducer(
   transactionalId: string,
 ): Promise<KafkaTransactionalProducer> {
   const id = deps.nameOf(transactionalId);
-  const create = () =>
-    deps.kafka.producer({
-      ...everyProducer(),
-      transactionalId: id,
-      transactionTimeout: TRANSACTION_TIMEOUT_MS,
-    });
-  const producer = await connectedOf(create);
-  // kafkajs initialises the producer with its first transaction, of which the brokers know nothing until it is used.
-  const initialised = producer.transaction();
+  const steps = transactionSteps(deps.kafka, { id, timeoutMs: TRANSACTION_TIMEOUT_MS });
   try {
-    return new KafkaTransactionalProducer(
-      deps,
-      id,
-      producer,
-      await answered(initialised, INITIALISE_LIMIT_MS),
-    );
+    await answered(steps.initialise(performance.now() + INITIALISE_LIMIT_MS), INITIALISE_LIMIT_MS);
+    return new KafkaTransactionalProducer(deps, id, steps);
   } catch (error) {
-    // Once it is through: kafkajs connects again for as long as it tries.
-    const disconnect = () => producer.disconnect().catch(() => undefined);
-    initialised.then(disconnect, disconnect);
+    void steps.close();
     throw asFailure(error, `the transactional producer ${id} cannot be initialised`);
   }
 }
@@ -60,25 +46,23 @@ const ABORT_LIMIT_MS = 2000;
 export class KafkaTransactionalProducer implements TransactionalProducer {
   /** Resolves when it is closed. */
   readonly closed: Promise<void>;
-  readonly #deps: TransactionDeps;
+  readonly #deps: Pick<TransactionDeps, 'catalog' | 'nameOf'>;
   readonly #id: string;
-  readonly #producer: Producer;
+  readonly #steps: TransactionSteps;
   readonly #resolveClosed: () => void;
-  /** Begun, and not used yet. */
-  #next: KafkaTransaction | undefined;
   /** Settles when the commit before has; never rejects. */
   #last: Promise<unknown> = Promise.resolve();
   #broken: Error | undefined;
   #isClosed = false;
 
-  constructor(deps: TransactionDeps, id: string, producer: Producer, first: KafkaTransaction) {
+  /** @param steps initialised. */
+  constructor(deps: Pick<TransactionDeps, 'catalog' | 'nameOf'>, id: string, steps: TransactionSteps) {
     const { promise, resolve } = Promise.withResolvers<void>();
     this.closed = promise;
     this.#resolveClosed = resolve;
     this.#deps = deps;
     this.#id = id;
-    this.#producer = producer;
-    this.#next = first;
+    this.#steps = steps;
   }
 
   commit(transaction: Transaction): Promise<readonly Appended[]> {
@@ -90,7 +74,7 @@ export class KafkaTransactionalProducer implements TransactionalProducer {
   async close(): Promise<void> {
     this.#isClosed = true;
     await this.#last;
-    await this.#producer.disconnect().catch(() => undefined);
+    await this.#steps.close();
     this.#resolveClosed();
   }
 
@@ -99,24 +83,15 @@ export class KafkaTransactionalProducer implements TransactionalProducer {
     if (this.#broken !== undefined) throw this.#unusable(this.#broken);
     const prepared = await preparedTransaction(this.#deps, transaction);
     prepared.checkOwned();
-    const running = new RunningTransaction(this.#next ?? (await this.#begin()), prepared);
-    this.#next = undefined;
+    const running = new RunningTransaction(this.#steps, prepared);
     try {
       return await answered(running.run(), COMMIT_LIMIT_MS);
     } catch (error) {
       const failure = asFailure(error, `the transaction of ${this.#id} did not commit for certain`);
       this.#broken = failure;
       await running.giveUp();
-      this.#producer.disconnect().catch(() => undefined);
+      void this.#steps.close();
       throw failure;
-    }
-  }
-
-  async #begin(): Promise<KafkaTransaction> {
-    try {
-      return await this.#producer.transaction();
-    } catch (error) {
-      throw asFailure(error, `${this.#id} cannot begin a transaction`);
     }
   }
 
@@ -129,68 +104,83 @@ export class KafkaTransactionalProducer implements TransactionalProducer {
   }
 }
 
-/** One transaction from its first send to its end; given up, it sends nothing more. */
+/** One transaction from its first step to its end; given up, it takes no other step. */
 class RunningTransaction {
-  readonly #transaction: KafkaTransaction;
+  readonly #steps: TransactionSteps;
   readonly #prepared: PreparedTransaction;
-  /** Not answered yet. */
-  #sending: ProducerRecord | undefined;
+  readonly #deadlineMs = performance.now() + COMMIT_LIMIT_MS;
+  /** The brokers know of it, or may. */
+  #isBegun = false;
+  /** A step is under way, or was lost there. */
+  #isOut = false;
   #isGivenUp = false;
 
-  constructor(transaction: KafkaTransaction, prepared: PreparedTransaction) {
-    this.#transaction = transaction;
+  constructor(steps: TransactionSteps, prepared: PreparedTransaction) {
+    this.#steps = steps;
     this.#prepared = prepared;
   }
 
   async run(): Promise<readonly Appended[]> {
     const { appends, offsets, checkOwned } = this.#prepared;
+    const sends = appends.flat();
+    if (sends.length > 0) await this.#step((steps, deadlineMs) => steps.begin(sends, deadlineMs));
     const appended: Appended[] = [];
-    for (const sends of appends) appended.push(await this.#append(sends));
+    for (const own of appends) appended.push(await this.#append(own));
     for (const moved of offsets) {
-      // The brokers refuse this, too, until the transaction before is through, and kafkajs does not try again.
-      await withRetries(OFFSETS_RETRY, () => this.#unlessGivenUp(() => this.#transaction.sendOffsets(moved)));
+      await this.#step((steps, deadlineMs) => steps.beginOffsets(moved, deadlineMs));
+      await this.#step((steps, deadlineMs) => steps.commitOffsets(moved, deadlineMs));
     }
     checkOwned();
-    await this.#unlessGivenUp(() => this.#transaction.commit());
+    if (this.#isBegun) await this.#step((steps, deadlineMs) => steps.end('commit', deadlineMs));
     return appended;
   }
 
   /**
-   * Aborts where that is still possible. The brokers do it after their timeout, or for the next producer of the id. A send
+   * Aborts where that is still possible. The brokers do it after their timeout, or for the next producer of the id. A step
    * under way could arrive after our abort and begin a transaction that nobody ends; the next producer fences it.
    */
   async giveUp(): Promise<void> {
     this.#isGivenUp = true;
-    if (this.#sending !== undefined) return abandon(this.#sending);
-    if (!this.#transaction.isActive()) return;
-    await answered(this.#transaction.abort(), ABORT_LIMIT_MS).catch(() => undefined);
+    if (this.#isOut || !this.#isBegun) return;
+    const aborted = this.#steps.end('abort', performance.now() + ABORT_LIMIT_MS);
+    await answered(aborted, ABORT_LIMIT_MS).catch(() => undefined);
   }
 
   async #append(sends: readonly Send[]): Promise<Appended> {
     let first: number | undefined;
     for (const send of sends) {
-      const request = requestOf(send);
-      this.#sending = request;
-      const answers = await this.#unlessGivenUp(() => this.#transaction.send(request));
-      this.#sending = undefined;
-      const baseOffset = baseOffsetOf(answers, send);
+      const baseOffset = await this.#step(async (steps, deadlineMs) => {
+        try {
+          return await steps.send(send, deadlineMs);
+        } catch (cause) {
+          throw new SendFailed(messageOf(cause), { cause });
+        }
+      });
       first ??= baseOffset;
     }
     if (first === undefined) throw new Error('an append without records');
     return { baseOffset: first };
   }
 
-  #unlessGivenUp<T>(step: () => Promise<T>): Promise<T> {
-    return this.#isGivenUp ? Promise.reject(new Error('the transaction was given up')) : step();
+  async #step<T>(step: (steps: TransactionSteps, deadlineMs: number) => Promise<T>): Promise<T> {
+    if (this.#isGivenUp) throw new Error('the transaction was given up');
+    this.#isBegun = true;
+    this.#isOut = true;
+    try {
+      const result = await step(this.#steps, this.#deadlineMs);
+      this.#isOut = false;
+      return result;
+    } catch (error) {
+      this.#isOut = !isAnswer(error);
+      throw error;
+    }
   }
 }
 
-const OFFSETS_RETRY = {
-  doing: 'the offsets cannot be part of the transaction',
-  limitMs: COMMIT_LIMIT_MS,
-};
+/** Of several tries the last was answered, and an earlier one may be under way. */
+class SendFailed extends Error {}
 
-/** A transaction that was checked before anything of it is sent, in the shape that kafkajs sends. */
+/** A transaction that was checked before anything of it is sent, in the shape in which it is sent. */
 interface PreparedTransaction {
   /** The sends of each append, in order. An append has several only if it exceeds a batch. */
   readonly appends: readonly (readonly Send[])[];
@@ -199,15 +189,9 @@ interface PreparedTransaction {
   checkOwned(): void;
 }
 
-/** kafkajs sends the metadata that its types leave out. */
-interface GroupOffsets {
-  readonly consumerGroupId: string;
-  readonly topics: { topic: string; partitions: { partition: number; offset: string; metadata: string }[] }[];
-}
-
 /** @throws RecordTooLarge when a record exceeds its topic's limit; anything else it throws is a bug of the caller. */
 async function preparedTransaction(
-  deps: TransactionDeps,
+  deps: Pick<TransactionDeps, 'catalog' | 'nameOf'>,
   { appends, commits = [] }: Transaction,
 ): Promise<PreparedTransaction> {
   const prepared = await Promise.all(
@@ -227,25 +211,24 @@ async function preparedTransaction(
   };
 }
 
-/** kafkajs's cost of a send grows with the square of its records: some 20 ms for so many. */
-const MAX_SEND_RECORDS = 5000;
-
 function sendsOf(
   target: Pick<Send, 'topic' | 'partition'>,
   records: readonly NewRecord[],
   bytes: readonly number[],
   room: number,
 ): Send[] {
-  const sends: { topic: string; partition: number; records: NewRecord[]; bytes: number }[] = [];
+  const sends: { topic: string; partition: number; records: NewRecord[] }[] = [];
+  let free = 0;
   for (const [index, record] of records.entries()) {
     const recordBytes = bytes[index] ?? 0;
     let send = sends.at(-1);
-    if (send === undefined || send.bytes + recordBytes > room || send.records.length >= MAX_SEND_RECORDS) {
-      send = { ...target, records: [], bytes: 0 };
+    if (send === undefined || recordBytes > free) {
+      send = { ...target, records: [] };
       sends.push(send);
+      free = room;
     }
     send.records.push(record);
-    send.bytes += recordBytes;
+    free -= recordBytes;
   }
   return sends;
 }
@@ -261,7 +244,7 @@ function offsetsOf(
     checkCommitted({ topic, partition, endOffset: Number.MAX_SAFE_INTEGER }, committed);
     const { offset, metadata } = committed;
     const group = nameOf(owner.group);
-    const offsets = groups.get(group) ?? { consumerGroupId: group, topics: [] };
+    const offsets = groups.get(group) ?? { group, topics: [] };
     offsets.topics.push({ topic, partitions: [{ partition, offset: String(offset), metadata }] });
     groups.set(group, offsets);
   }

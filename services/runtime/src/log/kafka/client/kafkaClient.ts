@@ -4,7 +4,6 @@ import { promisify } from 'node:util';
 import { constants, zstdCompress, zstdDecompress } from 'node:zlib';
 import kafkajs, { type Kafka, type LogEntry, type SASLOptions } from 'kafkajs';
 import type { Logger } from '../../../process/logger.ts';
-import { patchCoordinators } from './coordinators.ts';
 import { TokenRefused } from './oauthTokens.ts';
 import {
   patchDisconnects,
@@ -37,7 +36,6 @@ export function kafkaClient(connection: KafkaConnection, logger: Logger): Kafka 
   patchReauthentication();
   patchDisconnects();
   patchMissingLeaders();
-  patchCoordinators();
   const { brokers, clientId, ssl, sasl } = connection;
   return new kafkajs.Kafka({
     brokers: async () => shuffled(brokers),
@@ -62,8 +60,6 @@ const RETRY = { initialRetryTime: 10, multiplier: 2, factor: 0.2, maxRetryTime: 
 
 /** Messages that are no news. */
 const EXPECTED = [
-  // It is on purpose: a producer that is given up is replaced whole (`producers.ts`).
-  'Limiting retries for the idempotent producer may invalidate EoS guarantees',
   // A transaction waits so for the markers of the one before, and a topic is made so by two processes at once.
   'while another concurrent operation on the same transaction was ongoing',
   'Topic creation errors',

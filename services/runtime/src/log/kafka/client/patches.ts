@@ -133,7 +133,7 @@ const requestQueue: { readonly prototype: RequestQueue } = kafkajs('kafkajs/src/
 
 const isPatched = new WeakSet<object>();
 
-export function once<Target extends object>(target: Target, patch: (target: Target) => void): void {
+function once<Target extends object>(target: Target, patch: (target: Target) => void): void {
   if (isPatched.has(target)) return;
   isPatched.add(target);
   patch(target);

@@ -5,6 +5,26 @@
 import { gunzipSync, zstdDecompressSync } from 'node:zlib';
 import { messageOf } from '../../../process/errors.ts';
 import type { Headers, LogRecord } from '../../log.ts';
+import {
+  ATTRIBUTES,
+  BASE_TIMESTAMP,
+  CODEC,
+  CODECS,
+  COUNT,
+  CRC,
+  FORMAT,
+  IS_CONTROL,
+  IS_LOG_APPEND_TIME,
+  IS_TRANSACTIONAL,
+  LAST_OFFSET_DELTA,
+  LEADER_EPOCH,
+  LENGTH,
+  LENGTH_END,
+  MAGIC,
+  MAX_TIMESTAMP,
+  PRODUCER_ID,
+  RECORDS,
+} from './batchLayout.ts';
 import { crc32c } from './crc32c.ts';
 
 /** Records that follow one another, and where the next ones begin. */
@@ -72,30 +92,6 @@ export function decodeBatches(bytes: Buffer, wanted: Wanted): Chunk | undefined 
   }
   return at === 0 ? undefined : decoder.chunk;
 }
-
-/** Where the fields of a batch begin. */
-const LENGTH = 8;
-const LENGTH_END = 12;
-const LEADER_EPOCH = 12;
-const MAGIC = 16;
-const CRC = 17;
-const ATTRIBUTES = 21;
-const LAST_OFFSET_DELTA = 23;
-const BASE_TIMESTAMP = 27;
-const MAX_TIMESTAMP = 35;
-const PRODUCER_ID = 43;
-const COUNT = 57;
-const RECORDS = 61;
-
-const FORMAT = 2;
-
-/** Attributes of a batch. */
-const CODEC = 0x07;
-const IS_LOG_APPEND_TIME = 0x08;
-const IS_TRANSACTIONAL = 0x10;
-const IS_CONTROL = 0x20;
-
-const CODECS = ['none', 'gzip', 'snappy', 'lz4', 'zstd'];
 
 class ChunkDecoder {
   readonly #wanted: Wanted;

@@ -1,76 +1,200 @@
 /**
- * A broker on a port of this process that takes what a producer of kafkajs asks, and answers each Produce as the test
- * says. As in Kafka's own, a connection's next request waits until the one before it is answered.
+ * Brokers on ports of this process that take what our producers ask, and answer each Produce as the test says. As in
+ * Kafka's own, a connection's next request waits until the one before it is answered, and a batch that comes twice is
+ * appended once.
  */
 import { once } from 'node:events';
 import { createServer, type Socket } from 'node:net';
+import { BASE_SEQUENCE, PRODUCER_ID } from '../read/batchLayout.ts';
+import { decodeBatches } from '../read/recordBatches.ts';
 
 export interface WireBroker {
-  /** `host:port`. */
+  /** `host:port` of the first. */
   readonly address: string;
   /** How often a producer has asked for an id. */
   readonly producerIds: () => number;
+  /** The values that a partition's log holds. */
+  values(partition: number): readonly string[];
+  /** What coordinators were asked, whatever they answered. */
+  readonly asked: readonly CoordinatorStep[];
   close(): Promise<void>;
 }
 
 export interface WireBrokerOptions {
   readonly topic: string;
   readonly partitions: number;
-  /** @returns the error's code, and 0 where there is none. */
-  produce(partition: number): number | Promise<number>;
+  /** Default: one. They are numbered from 1. */
+  readonly brokers?: number;
+  /** The number of the one that leads; default: the first. */
+  leader?(partition: number): number;
+  produce(asked: Produced): Outcome | Promise<Outcome>;
+  /** The number of the one that coordinates groups and transactions; default: the first. */
+  coordinator?(): number;
+  coordinate?(step: CoordinatorStep): Outcome | Promise<Outcome>;
 }
+
+/** Of a transaction; `find`: who the coordinator is. */
+export type CoordinatorStep = 'find' | 'addPartitions' | 'addOffsets' | 'commitOffsets' | 'commit' | 'abort';
+
+export interface Produced {
+  readonly partition: number;
+  readonly producerId: bigint;
+  readonly sequence: number;
+  readonly values: readonly string[];
+}
+
+/**
+ * The error's code, and 0 where there is none; `cut`: it is taken, and the connection breaks instead of an answer; the
+ * bytes of an answer, behind which it is taken, too.
+ */
+export type Outcome = number | 'cut' | Buffer;
 
 const PRODUCE = 0;
 const METADATA = 3;
 const API_VERSIONS = 18;
+const FIND_COORDINATOR = 10;
 const INIT_PRODUCER_ID = 22;
+const ADD_PARTITIONS = 24;
+const ADD_OFFSETS = 25;
+const END_TRANSACTION = 26;
+const COMMIT_OFFSETS = 28;
 /** The one version of each that it speaks. */
-const VERSIONS = { [PRODUCE]: 3, [METADATA]: 1, [API_VERSIONS]: 0, [INIT_PRODUCER_ID]: 0 };
+const VERSIONS = {
+  ...{ [PRODUCE]: 7, [METADATA]: 1, [FIND_COORDINATOR]: 1, [API_VERSIONS]: 0, [INIT_PRODUCER_ID]: 0 },
+  ...{ [ADD_PARTITIONS]: 0, [ADD_OFFSETS]: 0, [END_TRANSACTION]: 0, [COMMIT_OFFSETS]: 0 },
+};
+
+const NOT_LEADER = 6;
+const NOT_COORDINATOR = 16;
+const OUT_OF_ORDER_SEQUENCE_NUMBER = 45;
+/** REQUEST_TIMED_OUT and NOT_ENOUGH_REPLICAS_AFTER_APPEND: the leader has appended it. */
+const APPENDED = [0, 7, 20];
 
 export async function startWireBroker(options: WireBrokerOptions): Promise<WireBroker> {
   const sockets = new Set<Socket>();
-  const ends = new Map<number, number>();
+  const logs = Array.from({ length: options.partitions }, () => new WireLog());
+  const asked: CoordinatorStep[] = [];
   let producerIds = 0;
-  let port = 0;
-  const answers: Readonly<Record<number, (body: Buffer, version: number) => Buffer | Promise<Buffer>>> = {
-    [API_VERSIONS]: (_, version) => apiVersions(version),
-    [METADATA]: () => metadata(options, port),
+  const ports: number[] = [];
+  const answers: Answers = {
+    ...coordinatorAnswers(options, ports, asked),
+    [API_VERSIONS]: (_, { version }) => apiVersions(version),
+    [METADATA]: () => metadata(options, ports),
     [INIT_PRODUCER_ID]: () => {
       producerIds += 1;
       return Buffer.concat([int32(0), int16(0), int64(producerIds), int16(0)]);
     },
-    [PRODUCE]: async (body) => {
-      const { partition, records } = produced(body);
-      const errorCode = await options.produce(partition);
-      const baseOffset = ends.get(partition) ?? 0;
-      if (errorCode === 0) ends.set(partition, baseOffset + records);
-      const head = [int32(1), text(options.topic), int32(1), int32(partition), int16(errorCode)];
-      return Buffer.concat([...head, int64(errorCode === 0 ? baseOffset : -1), int64(-1), int32(0)]);
-    },
+    [PRODUCE]: (node, { body }) => taken(options, logs, node, produced(body)),
   };
-  const server = createServer((socket) => {
-    sockets.add(socket);
-    socket.on('close', () => sockets.delete(socket)).on('error', () => undefined);
-    let last: Promise<unknown> = Promise.resolve();
-    eachRequest(socket, ({ apiKey, version, correlationId, body }) => {
-      last = last.then(async () => {
-        const answer = await answers[apiKey]?.(body, version);
-        if (answer === undefined) throw new Error(`a request of key ${apiKey}`);
-        if (socket.writable) socket.write(Buffer.concat([int32(4 + answer.length), correlationId, answer]));
-      });
-    });
-  });
-  await once(server.listen(0, '127.0.0.1'), 'listening');
-  const listening = server.address();
-  if (typeof listening === 'object' && listening !== null) port = listening.port;
+  const servers = Array.from({ length: options.brokers ?? 1 }, (_, index) =>
+    createServer((socket) => {
+      sockets.add(socket);
+      socket.on('close', () => sockets.delete(socket)).on('error', () => undefined);
+      serve(socket, (request) => answers[request.apiKey]?.(index + 1, request));
+    }),
+  );
+  for (const server of servers) {
+    await once(server.listen(0, '127.0.0.1'), 'listening');
+    const listening = server.address();
+    if (typeof listening === 'object' && listening !== null) ports.push(listening.port);
+  }
   return {
-    address: `127.0.0.1:${port}`,
+    address: `127.0.0.1:${ports[0]}`,
+    asked,
     producerIds: () => producerIds,
+    values: (partition) => logs[partition]?.values ?? [],
     close: async () => {
       for (const socket of sockets) socket.destroy();
-      await new Promise((resolve) => server.close(resolve));
+      await Promise.all(servers.map((server) => new Promise((resolve) => server.close(resolve))));
     },
   };
+}
+
+/** By API key. Undefined: the connection breaks instead. */
+type Answers = Readonly<
+  Record<number, (node: number, request: WireRequest) => Buffer | undefined | Promise<Buffer | undefined>>
+>;
+
+/** One request after the other. */
+function serve(
+  socket: Socket,
+  answering: (request: WireRequest) => Buffer | undefined | Promise<Buffer | undefined>,
+): void {
+  let last: Promise<unknown> = Promise.resolve();
+  eachRequest(socket, (request) => {
+    last = last.then(async () => {
+      const answer = await answering(request);
+      if (answer === undefined) socket.destroy();
+      else if (socket.writable)
+        socket.write(Buffer.concat([int32(4 + answer.length), request.correlationId, answer]));
+    });
+  });
+}
+
+async function taken(
+  { topic, leader = () => 1, produce }: WireBrokerOptions,
+  logs: readonly WireLog[],
+  node: number,
+  given: Produced,
+): Promise<Buffer | undefined> {
+  const { partition } = given;
+  const outcome = node === leader(partition) ? await produce(given) : NOT_LEADER;
+  const isTaken = typeof outcome !== 'number' || APPENDED.includes(outcome);
+  const baseOffset = isTaken ? logs[partition]?.append(given) : -1;
+  if (outcome === 'cut') return undefined;
+  if (typeof outcome !== 'number') return outcome;
+  const errorCode = baseOffset === undefined ? OUT_OF_ORDER_SEQUENCE_NUMBER : outcome;
+  return produceAnswer(topic, partition, errorCode, baseOffset);
+}
+
+function coordinatorAnswers(
+  { coordinator = () => 1, coordinate = () => 0 }: WireBrokerOptions,
+  ports: readonly number[],
+  asked: CoordinatorStep[],
+): Answers {
+  const answered = async (node: number, step: CoordinatorStep, answer: (errorCode: number) => Buffer) => {
+    asked.push(step);
+    const outcome = node === coordinator() ? await coordinate(step) : NOT_COORDINATOR;
+    if (outcome === 'cut') return undefined;
+    return typeof outcome === 'number' ? answer(outcome) : outcome;
+  };
+  return {
+    [FIND_COORDINATOR]: () => {
+      asked.push('find');
+      const at = [int32(coordinator()), text('127.0.0.1'), int32(ports[coordinator() - 1] ?? 0)];
+      return Buffer.concat([int32(0), int16(0), int16(-1), ...at]);
+    },
+    [ADD_PARTITIONS]: (node) => answered(node, 'addPartitions', ofPartition),
+    [ADD_OFFSETS]: (node) => answered(node, 'addOffsets', ofAll),
+    [COMMIT_OFFSETS]: (node) => answered(node, 'commitOffsets', ofPartition),
+    [END_TRANSACTION]: (node, { body }) => answered(node, body.at(-1) === 1 ? 'commit' : 'abort', ofAll),
+  };
+}
+
+function ofAll(errorCode: number): Buffer {
+  return Buffer.concat([int32(0), int16(errorCode)]);
+}
+
+function ofPartition(errorCode: number): Buffer {
+  return Buffer.concat([int32(0), int32(1), text('topic'), int32(1), int32(0), int16(errorCode)]);
+}
+
+/** The records of a partition, and the last batch of each producer, as a broker keeps it. */
+class WireLog {
+  readonly values: string[] = [];
+  readonly #last = new Map<bigint, { sequence: number; next: number; baseOffset: number }>();
+
+  /** Undefined for a batch that is not the producer's next one. */
+  append({ producerId, sequence, values }: Produced): number | undefined {
+    const last = this.#last.get(producerId);
+    const next = sequence + values.length;
+    if (last?.sequence === sequence && last.next === next) return last.baseOffset;
+    if (sequence !== (last?.next ?? 0)) return undefined;
+    const baseOffset = this.values.length;
+    this.values.push(...values);
+    this.#last.set(producerId, { sequence, next, baseOffset });
+    return baseOffset;
+  }
 }
 
 interface WireRequest {
@@ -107,22 +231,49 @@ function apiVersions(version: number): Buffer {
   return Buffer.concat([int16(version === 0 ? 0 : UNSUPPORTED_VERSION), int32(spoken.length), ...spoken]);
 }
 
-function metadata({ topic, partitions }: WireBrokerOptions, port: number): Buffer {
+function metadata(
+  { topic, partitions, leader = () => 1 }: WireBrokerOptions,
+  ports: readonly number[],
+): Buffer {
   const own = Array.from({ length: partitions }, (_, partition) =>
-    Buffer.concat([int16(0), int32(partition), int32(1), int32(1), int32(1), int32(1), int32(1)]),
+    Buffer.concat([
+      int16(0),
+      int32(partition),
+      int32(leader(partition)),
+      int32(1),
+      int32(1),
+      int32(1),
+      int32(1),
+    ]),
   );
-  const brokers = [int32(1), int32(1), text('127.0.0.1'), int32(port), int16(-1), int32(1)];
+  const brokers = ports.map((port, index) =>
+    Buffer.concat([int32(index + 1), text('127.0.0.1'), int32(port), int16(-1)]),
+  );
   const topics = [int32(1), int16(0), text(topic), Buffer.of(0), int32(partitions), ...own];
-  return Buffer.concat([...brokers, ...topics]);
+  return Buffer.concat([int32(ports.length), ...brokers, int32(1), ...topics]);
 }
 
-/** Of the first partition, which kafkajs sends alone. */
-function produced(body: Buffer): { partition: number; records: number } {
+/** Of the first partition, which is sent alone. */
+function produced(body: Buffer): Produced {
   // Behind the transactional id, the acks, the timeout, and the number of topics.
   let at = 2 + Math.max(body.readInt16BE(0), 0) + 2 + 4 + 4;
   at += 2 + body.readInt16BE(at) + 4;
-  const BATCH_COUNT_AT = 57;
-  return { partition: body.readInt32BE(at), records: body.readInt32BE(at + 8 + BATCH_COUNT_AT) };
+  const batch = body.subarray(at + 8);
+  const all = { position: 0, batchesFrom: 0, leaderEpoch: -1, isCompacted: false, aborted: [] };
+  const bounds = { maxInflatedBytes: 2 ** 26, maxBytes: 2 ** 26 };
+  const records = decodeBatches(batch, { ...all, ...bounds })?.records ?? [];
+  return {
+    partition: body.readInt32BE(at),
+    producerId: batch.readBigInt64BE(PRODUCER_ID),
+    sequence: batch.readInt32BE(BASE_SEQUENCE),
+    values: records.map(({ value }) => String(value)),
+  };
+}
+
+/** Version 7, of one partition. */
+export function produceAnswer(topic: string, partition: number, errorCode: number, baseOffset = -1): Buffer {
+  const head = [int32(1), text(topic), int32(1), int32(partition), int16(errorCode)];
+  return Buffer.concat([...head, int64(baseOffset), int64(-1), int64(0), int32(0)]);
 }
 
 function text(value: string): Buffer {

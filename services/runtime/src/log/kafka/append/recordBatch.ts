@@ -1,0 +1,193 @@
+/**
+ * Writes the records of one send as a record batch of format 2 (KIP-98): once, into a buffer of exactly that size, behind
+ * room for the head of its request.
+ */
+import { promisify } from 'node:util';
+import { constants, zstdCompress, zstdCompressSync } from 'node:zlib';
+import type { Headers, NewRecord } from '../../log.ts';
+import {
+  ATTRIBUTES,
+  BASE_SEQUENCE,
+  BASE_TIMESTAMP,
+  CODECS,
+  COUNT,
+  CRC,
+  FORMAT,
+  IS_TRANSACTIONAL,
+  LAST_OFFSET_DELTA,
+  LEADER_EPOCH,
+  LENGTH,
+  LENGTH_END,
+  MAGIC,
+  MAX_TIMESTAMP,
+  PRODUCER_EPOCH,
+  PRODUCER_ID,
+  RECORDS,
+} from '../read/batchLayout.ts';
+import { crc32c } from '../read/crc32c.ts';
+
+/** Under it brokers know a producer, and by it they drop what comes twice (KIP-98). */
+export interface ProducerIdentity {
+  readonly producerId: bigint;
+  readonly epoch: number;
+}
+
+export interface NewBatch {
+  /** At least one. */
+  readonly records: readonly NewRecord[];
+  readonly producer: ProducerIdentity;
+  /** Of the first record, in the producer's count of what it has sent to the partition. */
+  readonly sequence: number;
+  readonly isTransactional: boolean;
+  /** Of all the records, milliseconds since the epoch. */
+  readonly timestampMs: number;
+}
+
+/** @returns `room` bytes that are the caller's to write, and the batch behind them. */
+export async function encodeBatch(batch: NewBatch, room: number): Promise<Buffer> {
+  const plain = writeRecords(batch.records, room + RECORDS);
+  const packed = await compressed(plain.subarray(room + RECORDS));
+  if (packed === undefined) return withHead(plain, room, batch, 0);
+  packed.copy(plain, room + RECORDS);
+  return withHead(plain.subarray(0, room + RECORDS + packed.length), room, batch, ZSTD);
+}
+
+/** Undefined where it would not be smaller. */
+async function compressed(records: Buffer): Promise<Buffer | undefined> {
+  if (records.length < MIN_COMPRESSED_BYTES) return undefined;
+  const isSmall = records.length < MIN_ELSEWHERE_BYTES;
+  const packed = isSmall ? zstdCompressSync(records, COMPRESSION) : await compress(records, COMPRESSION);
+  return packed.length < records.length ? packed : undefined;
+}
+
+/** Smaller sends shrink little, and zstd's set-up costs more than the checksum of what it saves. */
+const MIN_COMPRESSED_BYTES = 1024;
+/** From here on the event loop would wait longer than it costs to ask another thread. */
+const MIN_ELSEWHERE_BYTES = 64 * 1024;
+
+/** Level 1 of zstd: JSON shrinks to about a sixth, and higher levels cost more than they save. */
+const COMPRESSION = { params: { [constants.ZSTD_c_compressionLevel]: 1 } };
+const compress = promisify(zstdCompress);
+
+const ZSTD = CODECS.indexOf('zstd');
+
+function withHead(bytes: Buffer, room: number, batch: NewBatch, codec: number): Buffer {
+  const { records, producer, sequence, isTransactional, timestampMs } = batch;
+  const head = bytes.subarray(room);
+  // The brokers set the offset and the leader's epoch, which are not under the checksum.
+  head.fill(0, 0, LENGTH);
+  head.writeInt32BE(head.length - LENGTH_END, LENGTH);
+  head.writeInt32BE(0, LEADER_EPOCH);
+  head.writeInt8(FORMAT, MAGIC);
+  head.writeInt16BE(codec | (isTransactional ? IS_TRANSACTIONAL : 0), ATTRIBUTES);
+  head.writeInt32BE(records.length - 1, LAST_OFFSET_DELTA);
+  head.writeBigInt64BE(BigInt(timestampMs), BASE_TIMESTAMP);
+  head.writeBigInt64BE(BigInt(timestampMs), MAX_TIMESTAMP);
+  head.writeBigInt64BE(producer.producerId, PRODUCER_ID);
+  head.writeInt16BE(producer.epoch, PRODUCER_EPOCH);
+  head.writeInt32BE(sequence, BASE_SEQUENCE);
+  head.writeInt32BE(records.length, COUNT);
+  head.writeUInt32BE(crc32c(head, ATTRIBUTES), CRC);
+  return bytes;
+}
+
+/** The records begin at `start`. */
+function writeRecords(records: readonly NewRecord[], start: number): Buffer {
+  const sizes = new Uint32Array(records.length);
+  let end = start;
+  for (const [index, record] of records.entries()) {
+    const size = sizeOf(record, index);
+    sizes[index] = size;
+    end += sizeOfNumber(size) + size;
+  }
+  const bytes = Buffer.allocUnsafe(end);
+  let at = start;
+  for (const [index, record] of records.entries()) {
+    at = writeRecord(bytes, writeNumber(bytes, at, sizes[index] ?? 0), record, index);
+  }
+  if (at !== end) throw new Error(`a batch of ${end} bytes was written to ${at}`);
+  return bytes;
+}
+
+/** Behind its own length. */
+function sizeOf({ key, value, headers }: NewRecord, index: number): number {
+  const keyBytes = key === null ? -1 : Buffer.byteLength(key);
+  return (
+    FIXED_BYTES +
+    sizeOfNumber(index) +
+    sizeOfContent(keyBytes) +
+    sizeOfContent(value === null ? -1 : value.length) +
+    (headers === undefined ? 1 : sizeOfHeaders(headers))
+  );
+}
+
+/** The attributes, of which a record has none, and the time since the batch's, which is none. */
+const FIXED_BYTES = 2;
+
+function sizeOfHeaders(headers: Headers): number {
+  let [count, bytes] = [0, 0];
+  for (const name of Object.keys(headers)) {
+    count += 1;
+    bytes += sizeOfContent(Buffer.byteLength(name)) + sizeOfContent(Buffer.byteLength(headers[name] ?? ''));
+  }
+  return sizeOfNumber(count) + bytes;
+}
+
+function writeRecord(
+  bytes: Buffer,
+  start: number,
+  { key, value, headers }: NewRecord,
+  index: number,
+): number {
+  bytes.fill(0, start, start + FIXED_BYTES);
+  let at = writeNumber(bytes, start + FIXED_BYTES, index);
+  at = key === null ? writeNothing(bytes, at) : writeText(bytes, at, key);
+  if (value === null) {
+    at = writeNothing(bytes, at);
+  } else {
+    at = writeNumber(bytes, at, value.length);
+    bytes.set(value, at);
+    at += value.length;
+  }
+  const names = headers === undefined ? [] : Object.keys(headers);
+  at = writeNumber(bytes, at, names.length);
+  for (const name of names) {
+    at = writeText(bytes, at, name);
+    at = writeText(bytes, at, headers?.[name] ?? '');
+  }
+  return at;
+}
+
+/** @param length -1 where there is none. */
+function sizeOfContent(length: number): number {
+  return length < 0 ? 1 : sizeOfNumber(length) + length;
+}
+
+/** As a varint in zigzag, which doubles what is not negative; below 2^31. */
+function sizeOfNumber(value: number): number {
+  if (value < 0x40) return 1;
+  if (value < 0x2000) return 2;
+  if (value < 0x100000) return 3;
+  return value < 0x8000000 ? 4 : 5;
+}
+
+function writeNumber(bytes: Buffer, start: number, value: number): number {
+  let at = start;
+  let rest = (value << 1) >>> 0;
+  for (; rest >= 0x80; rest >>>= 7) bytes[at++] = rest | 0x80;
+  bytes[at] = rest;
+  return at + 1;
+}
+
+/** The length -1. */
+function writeNothing(bytes: Buffer, at: number): number {
+  bytes[at] = 1;
+  return at + 1;
+}
+
+function writeText(bytes: Buffer, start: number, text: string): number {
+  const length = Buffer.byteLength(text);
+  const at = writeNumber(bytes, start, length);
+  bytes.write(text, at);
+  return at + length;
+}

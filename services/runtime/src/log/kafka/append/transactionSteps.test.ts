@@ -1,0 +1,121 @@
+/** Each step of a transaction is taken once, where it belongs by then; one that may come late is not repeated. */
+import { expect, onTestFinished, test } from 'vitest';
+import { silentLogger } from '../../../process/logger.ts';
+import { kafkaClient } from '../client/kafkaClient.ts';
+import {
+  type CoordinatorStep,
+  type Outcome,
+  startWireBroker,
+  type WireBroker,
+  type WireBrokerOptions,
+} from '../testing/wireBroker.ts';
+import { type GroupOffsets, type TransactionSteps, transactionSteps } from './transactionSteps.ts';
+
+const NOT_LEADER = 6;
+const NOT_COORDINATOR = 16;
+const COORDINATOR_NOT_AVAILABLE = 15;
+const INVALID_PRODUCER_EPOCH = 47;
+const CONCURRENT_TRANSACTIONS = 51;
+const TOPIC = 'topic';
+const MOVED: GroupOffsets = {
+  group: 'group',
+  topics: [{ topic: TOPIC, partitions: [{ partition: 0, offset: '7', metadata: '' }] }],
+};
+const STEPS = ['addPartitions', 'addOffsets', 'commitOffsets', 'commit'] as const;
+
+test('a transaction takes its steps once each, and its coordinators are looked for once', async () => {
+  const { broker, steps } = await wireSteps();
+  for (const value of ['a', 'b', 'c']) await transaction(steps, value);
+  expect(broker.values(0)).toEqual(['a', 'b', 'c']);
+  expect(broker.asked).toEqual([
+    'find',
+    ...['addPartitions', 'addOffsets', 'find', 'commitOffsets', 'commit'],
+    ...STEPS,
+    ...STEPS,
+  ]);
+  expect(broker.producerIds()).toBe(1);
+});
+
+test.each(STEPS)('%s waits until the transaction before is through, without a look-up', async (waiting) => {
+  let refusals = 5;
+  const { broker, steps } = await wireSteps({
+    coordinate: (step) => (step === waiting && refusals-- > 0 ? CONCURRENT_TRANSACTIONS : 0),
+  });
+  await transaction(steps, 'a');
+  expect(countOf(broker, waiting)).toBe(6);
+  expect(countOf(broker, 'find')).toBe(2);
+});
+
+test.each(
+  STEPS.flatMap((step) => [NOT_COORDINATOR, COORDINATOR_NOT_AVAILABLE].map((code) => [step, code] as const)),
+)('%s that is refused with %i is taken after another look-up', async (refused, code) => {
+  let refusals = 1;
+  const { broker, steps } = await wireSteps({
+    coordinate: (step) => (step === refused && refusals-- > 0 ? code : 0),
+  });
+  await transaction(steps, 'a');
+  expect(countOf(broker, refused)).toBe(2);
+  expect(countOf(broker, 'find')).toBeGreaterThan(2);
+});
+
+test('goes to the broker that coordinates by now', async () => {
+  let coordinator = 1;
+  const { broker, steps } = await wireSteps({ brokers: 2, coordinator: () => coordinator });
+  await transaction(steps, 'a');
+  coordinator = 2;
+  await transaction(steps, 'b');
+  expect(broker.values(0)).toEqual(['a', 'b']);
+});
+
+test.each(STEPS)('%s without an answer is not repeated', async (lost) => {
+  const { broker, steps } = await wireSteps({ coordinate: (step) => (step === lost ? 'cut' : 0) });
+  await expect(transaction(steps, 'a')).rejects.toThrow('Closed connection');
+  expect(countOf(broker, lost)).toBe(1);
+});
+
+test.each<[string, Outcome]>([
+  ['is refused, since another leads', NOT_LEADER],
+  ['is appended, and the connection breaks', 'cut'],
+])('a send that %s is sent again as it is, and appended once', async (_, outcome) => {
+  let sent = 0;
+  const { broker, steps } = await wireSteps({ produce: () => (++sent === 2 ? outcome : 0) });
+  for (const value of ['a', 'b', 'c']) await transaction(steps, value);
+  expect(broker.values(0)).toEqual(['a', 'b', 'c']);
+  expect(sent).toBe(4);
+});
+
+test('what is fenced is not repeated', async () => {
+  const { broker, steps } = await wireSteps({
+    coordinate: (step) => (step === 'commit' ? INVALID_PRODUCER_EPOCH : 0),
+  });
+  await expect(transaction(steps, 'a')).rejects.toMatchObject({ type: 'INVALID_PRODUCER_EPOCH' });
+  expect(countOf(broker, 'commit')).toBe(1);
+});
+
+function countOf(broker: WireBroker, step: CoordinatorStep): number {
+  return broker.asked.filter((asked) => asked === step).length;
+}
+
+/** Of one record and the offsets of a group. */
+async function transaction(steps: TransactionSteps, value: string): Promise<void> {
+  const deadlineMs = performance.now() + 10_000;
+  const send = { topic: TOPIC, partition: 0, records: [{ key: null, value: Buffer.from(value) }] };
+  await steps.begin([send], deadlineMs);
+  await steps.send(send, deadlineMs);
+  await steps.beginOffsets(MOVED, deadlineMs);
+  await steps.commitOffsets(MOVED, deadlineMs);
+  await steps.end('commit', deadlineMs);
+}
+
+async function wireSteps(options: Partial<WireBrokerOptions> = {}) {
+  const broker = await startWireBroker({ topic: TOPIC, partitions: 1, produce: () => 0, ...options });
+  const kafka = kafkaClient({ brokers: [broker.address], clientId: 'questlog-tests' }, silentLogger);
+  const steps = transactionSteps(kafka, { id: 'producer', timeoutMs: 15_000 });
+  onTestFinished(async () => {
+    await broker.close();
+    // Without brokers there is nothing to wait for.
+    void steps.close();
+  });
+  await steps.initialise(performance.now() + 10_000);
+  return { broker, steps };
+}

@@ -1,0 +1,40 @@
+/** Producers whose brokers answer as a test says. */
+import { onTestFinished } from 'vitest';
+import { silentLogger } from '../../../process/logger.ts';
+import { kafkaClient } from '../client/kafkaClient.ts';
+import { startWireBroker, type WireBroker, type WireBrokerOptions } from '../testing/wireBroker.ts';
+import { Producers } from './producers.ts';
+
+export const TOPIC = 'topic';
+
+export interface WireProducers {
+  readonly broker: WireBroker;
+  readonly producers: Producers;
+  /** Of one record; default value: its partition. */
+  send(partition: number, ...values: readonly string[]): Promise<number>;
+}
+
+/** @param produce answers what is sent; the topic has three partitions. */
+export async function wireProducers(
+  produce: WireBrokerOptions['produce'],
+  { sendLimitMs = 10_000, ...options }: Partial<WireBrokerOptions> & { readonly sendLimitMs?: number } = {},
+): Promise<WireProducers> {
+  const broker = await startWireBroker({ topic: TOPIC, partitions: 3, produce, ...options });
+  const kafka = kafkaClient({ brokers: [broker.address], clientId: 'questlog-tests' }, silentLogger);
+  const producers = new Producers({ kafka, logger: silentLogger, sendLimitMs });
+  onTestFinished(async () => {
+    await broker.close();
+    // Without brokers there is nothing to wait for.
+    void producers.close();
+  });
+  return {
+    broker,
+    producers,
+    send: (partition, ...values) => {
+      const records = (values.length === 0 ? ['value'] : values).map((value) => ({
+        ...{ key: 'key', value: Buffer.from(value) },
+      }));
+      return producers.send({ topic: TOPIC, partition, records });
+    },
+  };
+}
