@@ -130,7 +130,7 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
     name: 'append id ignored by the linker',
     lost: 'a bug tracker gets an event of a report twice',
     file: DECIDE_EVENTS,
-    text: 'const isRepeat = state.appends.has(message.appendId);',
+    text: 'const isRepeat = state.appends.has(record.appendId);',
     by: 'const isRepeat = false;',
     tests: [DECIDE_EVENTS_TEST],
   },
