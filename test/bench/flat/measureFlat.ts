@@ -85,6 +85,8 @@ export async function measureFlat(bench: FlatBench, run: RunFacts): Promise<Flat
   for (const [i, change] of changes.entries()) {
     const name = `${i + 1} of ${changes.length}, ${changeName(change)}`;
     const changed = await measureChange(bench, change, `flat_${i}`, name).catch((error: unknown) => {
+      // An interrupt has ended what it stands on: of the others nothing can be said.
+      if (bench.stack.ending.disposed) throw error;
       return { absent: messageOf(error) };
     });
     if ('absent' in changed) {
