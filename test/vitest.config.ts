@@ -48,6 +48,8 @@ const ON_KAFKA_TOO = [
   'consoleTail',
   'eventList',
   'fidelity',
+  'deadLetters',
+  'erasures',
   'idempotency',
   'ingestA',
   'linkedEvents',
@@ -65,6 +67,7 @@ const ON_KAFKA_TOO = [
   'restart',
   'sessionEvents',
   'sessions',
+  'retention',
 ].map((name) => `test/e2e/${name}.test.ts`);
 
 /** Begun last, one of these would run alone at the end. */
