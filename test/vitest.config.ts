@@ -41,6 +41,8 @@ const BENCH = 'test/bench/path/shortBench.test.ts';
 const ENGINES_OF_THE_RUN = './engines/globalSetup.ts';
 const PRODUCT_OF_THE_RUN = './e2e/productOfTheRun.ts';
 const MIGRATED = './migratedFolder.ts';
+/** Set up first, and so torn down last: behind the product of the run. */
+const LOGS_OF_THE_RUN = './tokensInLogs.ts';
 
 /** End-to-end files that run a second time, on Kafka: those that something below the ports can break. */
 const ON_KAFKA_TOO = [
@@ -49,6 +51,8 @@ const ON_KAFKA_TOO = [
   'browser',
   'buildsAndPlayers',
   'consoleTail',
+  'deadLetters',
+  'erasures',
   'eventList',
   'fidelity',
   'idempotency',
@@ -66,6 +70,7 @@ const ON_KAFKA_TOO = [
   'reportsRetracted',
   'reportsRetry',
   'restart',
+  'retention',
   'sessionEvents',
   'sessions',
 ].map((name) => `test/e2e/${name}.test.ts`);
@@ -172,7 +177,7 @@ function projectOf({
       include: [...include],
       exclude: ['**/node_modules/**', ...exclude],
       env: { ...env },
-      globalSetup: globalSetup.map(here),
+      globalSetup: [LOGS_OF_THE_RUN, ...globalSetup].map(here),
       setupFiles: name === 'e2e-kafka' ? [here('./engines/workerSetup.ts')] : [],
       // A quarter faster: what many files import is loaded once a worker. These tests keep no state in modules.
       isolate: name !== 'fast',

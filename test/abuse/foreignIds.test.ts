@@ -83,6 +83,22 @@ test('an id of another tenant in a path is answered as one that nobody has', asy
   }
 });
 
+test('an operator’s path with a project and a thing of another one is answered as if nobody had it', async () => {
+  const document = (await shared.product.admin('GET', '/openapi.json')).json();
+  const twoIds = Object.keys(document.paths).filter((path) => path.split('{').length > 2);
+  expect(twoIds.toSorted()).toEqual([
+    '/admin/projects/{id}/reports/{reportId}',
+    '/admin/uploads/{projectId}/{uploadId}',
+  ]);
+  const asked = async (project: TestProject) => [
+    (await shared.product.admin('GET', `/admin/uploads/${project.projectId}/${ids['upload']}`)).status,
+    (await shared.product.admin('DELETE', `/admin/projects/${project.projectId}/reports/${ids['report']}`))
+      .status,
+  ];
+  expect(await asked(thief)).toEqual([404, 404]);
+  expect((await owner.get(`/v1/reports/${ids['report']}`)).json()).toMatchObject({ state: 'filed' });
+});
+
 test('an id of another tenant in a body or a query is none', async () => {
   const { session = '', event = '', report = '', upload = '' } = ids;
   const attachment = { uploadId: upload, attachmentType: 'other', fileName: 'a.txt' };

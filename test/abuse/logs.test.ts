@@ -60,6 +60,17 @@ test.each(Object.entries(TEXTS))(
       await shared.product.admin('POST', '/admin/tenants', { name: text }),
       await shared.product.admin('POST', '/admin/sql', { query: `SELECT ${text}` }),
       await shared.product.admin('GET', `/admin/dead-letters/${say}`),
+      await shared.product.admin('GET', `/admin/audit?actor=${say}&since=${say}&cursor=${say}`),
+      await shared.product.admin('POST', `/admin/tokens/${say}/rotate`, { overlapSeconds: text }),
+      await shared.product.admin('PUT', `/admin/projects/${game.projectId}/switches`, [
+        { eventType: text, buildId: text, action: 'reject', reason: text },
+      ]),
+      await shared.product.admin('PUT', `/admin/projects/${game.projectId}/switches`, [
+        { eventType: text, action: 'reject', reason: text },
+      ]),
+      await shared.product.admin('POST', '/admin/erasures', {
+        ...{ tenantId: game.tenantId, player: { externalId: text, deviceId: text } },
+      }),
     ];
     expect(answers.map(({ status }) => status).filter((status) => status >= 500)).toEqual([]);
   },

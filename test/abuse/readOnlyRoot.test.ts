@@ -10,6 +10,7 @@ import { fileURLToPath } from 'node:url';
 import { afterAll, expect, onTestFinished, test } from 'vitest';
 import { eventually } from '../e2e/builders.ts';
 import { bugsIn, collectOutput, end, ownEnvironment, reach, ready } from '../e2e/product.ts';
+import { tell } from './figures.ts';
 
 const ENTRY = fileURLToPath(new URL('../../services/cli/src/main.ts', import.meta.url));
 const HEALTHCHECK = fileURLToPath(new URL('../../deploy/docker/healthcheck.ts', import.meta.url));
@@ -88,5 +89,9 @@ test.skipIf(!canConfine)(
     expect(await end(child, 'SIGTERM')).toBe(0);
     expect(bugsIn(output.stderr)).toEqual([]);
     expect(output.stderr).not.toMatch(/EROFS|EACCES|EPERM|[Rr]ead-only file system/);
+    tell('A disk that is read-only but for two folders, without root and without any capability', {
+      tried: 'a start, an event, a report with a file, a question, the health check, a stop',
+      held: 'all of it as ever, and no refused write in the log',
+    });
   },
 );

@@ -41,6 +41,9 @@ export function securityPage(): string {
       ? 'It has not been run yet.'
       : `The ${ground.form} form, on ${ground.at.slice(0, 10)}, ${ground.cpus} cores, Node ${ground.node}${ground.minutes === undefined ? '' : `, ${ground.minutes} minutes`}. A product of its own on the embedded engines.`,
     ['| attack | tried | held |', '| --- | --- | --- |', ...figures.map(rowOf)].join('\n'),
+    `Schemathesis leaves out what does not end, \`/v1/linked-events\` and \`/admin/tail\`. It may be refused what fits the document (no
+\`positive_data_acceptance\`) on six paths of operators: the document cannot say that times are in order, or that a query is SQL. Its
+[hooks](../test/abuse/schemathesis/hooks.py) keep it from what only words say: a cursor is of an earlier page, a build has its own id.`,
     'Beside it, with every run of the tests:',
     BESIDE.map(([file, what]) => `- [${file}](../${file}): ${what}`).join('\n'),
   ];

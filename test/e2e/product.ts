@@ -8,6 +8,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { fillWithTables } from '@questlog/runtime/clickhouse/chdb/testing/migratedFolder';
+import { keepLogs, noteToken } from '../tokensInLogs.ts';
 import { type ClusterEngines, clusterEngines, clusterEnvironment, removeDeployment } from './cluster.ts';
 
 const ENTRY = fileURLToPath(new URL('../../services/standalone/src/main.ts', import.meta.url));
@@ -128,6 +129,7 @@ export function emptyDataDir(): string {
 }
 
 export function reach(credentials: Credentials): Reached {
+  noteToken(credentials.token, true);
   const admin: Reached['admin'] = (method, path, body) =>
     send(credentials.adminUrl + path, method, credentials.adminToken, { body });
   return {
@@ -164,6 +166,7 @@ export function spawnProduct({ dataDir, env, args = [], entry = ENTRY }: StartOp
     },
     stdio: ['ignore', 'pipe', 'pipe'],
   });
+  keepLogs(child, args[0] ?? 'standalone');
   // Whatever a failed test has left behind ends with the tests.
   const killAtExit = (): void => void child.kill('SIGKILL');
   process.once('exit', killAtExit);
@@ -240,16 +243,19 @@ export async function send(
   const { body } = options;
   const isRaw = typeof body === 'string' || Buffer.isBuffer(body);
   const raw = body === undefined ? undefined : isRaw ? body : JSON.stringify(body);
+  const headers: Record<string, string> = {
+    ...(token === '' ? {} : { Authorization: `Bearer ${token}` }),
+    ...(raw === undefined ? {} : { 'Content-Type': 'application/json' }),
+    ...options.headers,
+  };
+  noteToken(headers['Authorization']?.slice('Bearer '.length) ?? '');
   const response = await fetch(url, {
     method,
-    headers: {
-      ...(token === '' ? {} : { Authorization: `Bearer ${token}` }),
-      ...(raw === undefined ? {} : { 'Content-Type': 'application/json' }),
-      ...options.headers,
-    },
+    headers,
     ...(raw === undefined ? {} : { body: typeof raw === 'string' ? raw : new Uint8Array(raw) }),
   });
   const bytes = Buffer.from(await response.arrayBuffer());
+  if (url.includes('/admin/tokens')) noteTokensOf(bytes.toString());
   return {
     status: response.status,
     headers: response.headers,
@@ -257,6 +263,10 @@ export async function send(
     text: () => bytes.toString('utf8'),
     json: () => JSON.parse(bytes.toString('utf8')),
   };
+}
+
+function noteTokensOf(answer: string): void {
+  for (const [, token = ''] of answer.matchAll(/"token":"([^"]+)"/g)) noteToken(token);
 }
 
 /** @returns the exit code; null after a signal. */

@@ -44,7 +44,8 @@ async function openSockets({
   let isOver = false;
   const open = (): void => {
     if (isOver) return;
-    const socket = connect(Number(port), hostname);
+    // It goes on whatever the server says, also that it ends.
+    const socket = connect({ port: Number(port), host: hostname, allowHalfOpen: goesOn });
     let said = '';
     const goOn = (): void => {
       while (socket.writable && socket.write(MORE));

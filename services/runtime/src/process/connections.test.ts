@@ -19,8 +19,8 @@ async function aListener(handler: RequestListener, mayTakeLong?: (request: Incom
   };
   const listener = await listen(handler, at, () => refusal, mayTakeLong);
   onTestFinished(() => listener.close());
-  return (sent: string): Socket => {
-    const socket = connect(listener.port, '127.0.0.1');
+  return (sent: string, allowHalfOpen = false): Socket => {
+    const socket = connect({ port: listener.port, host: '127.0.0.1', allowHalfOpen });
     onTestFinished(() => void socket.destroy());
     // A reset is an end too.
     socket.on('error', () => {});
@@ -271,4 +271,26 @@ test('a client whose head is refused is not told to go on, and what it sends nev
 
   expect(await answer).toMatch(/^HTTP\/1\.1 401 .*no$/s);
   expect(begun).toBe(1);
+});
+
+test('clients that go on after a refusal are read at a bounded pace, all together, and have their answers', async () => {
+  const open = await aListener((_, response) => refuse(response));
+  const more = Buffer.alloc(MIB);
+  const begun = performance.now();
+  const answers = await Promise.all(
+    Array.from({ length: 4 }, () => {
+      // It does not hear of the end, either.
+      const socket = open(`${HEAD}Content-Length: ${1024 * MIB}\r\n\r\n`, true);
+      const goOn = (): void => {
+        while (socket.writable && socket.write(more));
+      };
+      socket.on('drain', goOn);
+      goOn();
+      return allOf(socket);
+    }),
+  );
+
+  for (const answer of answers) expect(answer).toMatch(/^HTTP\/1\.1 401 /);
+  // 16 MiB of each, of which all have 16 at once, and 32 a second.
+  expect(performance.now() - begun).toBeGreaterThan(1_200);
 });

@@ -52,6 +52,8 @@ const MAX_PIPELINED = 64;
  */
 const LINGER_MS = 5_000;
 const LINGER_BYTES = 16 * 1024 * 1024;
+/** Of all refused clients together, `LINGER_BYTES` of it at once: to read and drop it is work, too. */
+const LINGER_BYTES_A_SECOND = 32 * 1024 * 1024;
 /** Of every answer that does not say otherwise: it is of one client, and is what its type says. */
 const COMMON_HEADERS = new Map([
   ['Cache-Control', 'no-store'],
@@ -69,8 +71,9 @@ export async function listen(
   refusalOf: RefusalOf = bareRefusal,
   mayTakeLong?: (request: IncomingMessage) => boolean,
 ): Promise<Listener> {
+  const lingering = new Lingering();
   const server = createServer({
-    ServerResponse: Answer,
+    ServerResponse: answersOf(lingering),
     requestTimeout: mayTakeLong === undefined ? REQUEST_TIMEOUT_MS : LONG_REQUEST_TIMEOUT_MS,
     headersTimeout: HEADERS_TIMEOUT_MS,
     keepAliveTimeout: KEEP_ALIVE_MS,
@@ -94,7 +97,7 @@ export async function listen(
   const onBroken = (error: NodeJS.ErrnoException, socket: Duplex): void => {
     const answer = answers.get(socket);
     const isAnswered = answer === undefined || (answer.req.complete && answer.writableEnded);
-    if (isAnswered || !answer.headersSent) refuse(error, socket, refusalOf);
+    if (isAnswered || !answer.headersSent) refuse(error, socket, refusalOf, lingering);
     // Its answer has begun: a second one would be taken for another request's. Behind one that has ended the connection
     // lingers once it is sent, which is never where the client does not read.
     else if (error.code === TOO_SLOW || !answer.writableEnded) socket.destroy();
@@ -112,25 +115,27 @@ export async function listen(
   return { port: portOf(server), close: () => drain(server) };
 }
 
-/** Has the headers of every answer. Where it comes before the whole of its request, its connection ends behind it. */
-class Answer extends ServerResponse {
-  override writeHead(status: number, ...told: unknown[]): this {
-    const { req: request } = this;
-    if (!request.complete) {
-      // Before node's own listener, which would read and drop the rest of the body, however long.
-      this.prependListener('finish', () => {
-        if (request.complete) return;
-        request.socket.destroySoon = () => {};
-        linger(request.socket);
-      });
+/** They have the headers of every answer. Where one comes before the whole of its request, its connection ends behind it. */
+function answersOf(lingering: Lingering): typeof ServerResponse {
+  return class Answer<Request extends IncomingMessage = IncomingMessage> extends ServerResponse<Request> {
+    override writeHead(status: number, ...told: unknown[]): this {
+      const { req: request } = this;
+      if (!request.complete) {
+        // Before node's own listener, which would read and drop the rest of the body, however long.
+        this.prependListener('finish', () => {
+          if (request.complete) return;
+          request.socket.destroySoon = () => {};
+          lingering.begin(request.socket);
+        });
+      }
+      const [headers] = told;
+      // A list says nothing otherwise, and is written as it is, which costs the least.
+      if (Array.isArray(headers))
+        return Reflect.apply(super.writeHead, this, [status, [...headers, ...COMMON_LIST]]);
+      for (const [name, value] of COMMON_HEADERS) if (!this.hasHeader(name)) this.setHeader(name, value);
+      return Reflect.apply(super.writeHead, this, [status, ...told]);
     }
-    const [headers] = told;
-    // A list says nothing otherwise, and is written as it is, which costs the least.
-    if (Array.isArray(headers))
-      return Reflect.apply(super.writeHead, this, [status, [...headers, ...COMMON_LIST]]);
-    for (const [name, value] of COMMON_HEADERS) if (!this.hasHeader(name)) this.setHeader(name, value);
-    return Reflect.apply(super.writeHead, this, [status, ...told]);
-  }
+  };
 }
 
 /** Takes the address and lets go of it: what is asked before anything starts. @throws StartRefused as `listen`. */
@@ -140,7 +145,12 @@ export async function checkAddress(address: ListenAddress): Promise<void> {
 }
 
 /** Bytes that are not HTTP, and heads that are too large, never reach the application. */
-function refuse(error: NodeJS.ErrnoException, socket: Duplex, refusalOf: RefusalOf): void {
+function refuse(
+  error: NodeJS.ErrnoException,
+  socket: Duplex,
+  refusalOf: RefusalOf,
+  lingering: Lingering,
+): void {
   if (error.code === 'ECONNRESET' || !socket.writable) return void socket.destroy();
   const refusal = refusalOf(error.code === TOO_SLOW);
   const lines = [
@@ -148,7 +158,7 @@ function refuse(error: NodeJS.ErrnoException, socket: Duplex, refusalOf: Refusal
     ...Object.entries(headersOf(refusal)).map(([name, value]) => `${name}: ${value}`),
   ];
   socket.write(`${lines.join('\r\n')}\r\n\r\n${refusal.body}`);
-  linger(socket);
+  lingering.begin(socket);
 }
 
 function answerRefusal(response: ServerResponse, refusal: Refusal): void {
@@ -238,21 +248,38 @@ function continueOnceRead(request: IncomingMessage, response: ServerResponse): v
 }
 
 /**
- * Ends a connection whose client may still be sending. Closed with bytes unread it would be reset, and the client might lose
- * its answer (RFC 9112, section 9.6). What comes is not parsed any more.
+ * Ends connections whose clients may still be sending. Closed with bytes unread one would be reset, and its client might lose
+ * the answer (RFC 9112, section 9.6). What comes is not parsed any more.
  */
-function linger(socket: Duplex): void {
-  let bytes = 0;
-  const timer = setTimeout(() => socket.destroy(), LINGER_MS);
-  socket.once('close', () => clearTimeout(timer));
-  socket.once('end', () => socket.destroy());
-  socket.removeAllListeners('data');
-  socket.on('data', (chunk: Buffer) => {
-    bytes += chunk.length;
-    if (bytes > LINGER_BYTES) socket.destroy();
-  });
-  socket.resume();
-  socket.end();
+class Lingering {
+  /** Until when what has come of all of them is paid for. */
+  #paidMs = 0;
+
+  begin(socket: Duplex): void {
+    let bytes = 0;
+    const timer = setTimeout(() => socket.destroy(), LINGER_MS);
+    socket.once('close', () => clearTimeout(timer));
+    socket.once('end', () => socket.destroy());
+    socket.removeAllListeners('data');
+    socket.on('data', (chunk: Buffer) => {
+      bytes += chunk.length;
+      if (bytes > LINGER_BYTES) return void socket.destroy();
+      const waitMs = this.#take(chunk.length);
+      if (waitMs === 0) return;
+      socket.pause();
+      setTimeout(() => socket.resume(), waitMs).unref();
+    });
+    socket.resume();
+    socket.end();
+  }
+
+  /** @returns how long nothing more is read of it. */
+  #take(bytes: number): number {
+    const nowMs = performance.now();
+    const perMs = LINGER_BYTES_A_SECOND / 1000;
+    this.#paidMs = Math.max(this.#paidMs, nowMs - LINGER_BYTES / perMs) + bytes / perMs;
+    return Math.max(0, this.#paidMs - nowMs);
+  }
 }
 
 /** Node has one limit for all requests of a server. Where some may take long, the limit of the others is kept here. */
