@@ -1,9 +1,10 @@
 /** The real services as processes of a world: each is started again when it has died. */
 
 import { type IngestDeps, ingest } from '@questlog/ingest/events/ingestEvents';
+import { OwnAppends } from '@questlog/ingest/events/ownAppends';
 import { openQuotas } from '@questlog/ingest/events/quotas';
 import { openReplays } from '@questlog/ingest/events/replays';
-import { OwnAppends, RandomPool } from '@questlog/ingest/events/storeEvents';
+import { RandomPool } from '@questlog/ingest/events/storeEvents';
 import { KeyedMutex } from '@questlog/ingest/known/keyedMutex';
 import { watchProjection } from '@questlog/ingest/known/projection';
 import { openReports } from '@questlog/ingest/known/reports';

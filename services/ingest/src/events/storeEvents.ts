@@ -18,6 +18,7 @@ import {
   randomBytesFor,
 } from './core/accept.ts';
 import type { QuotaLedger } from './core/quotaLedger.ts';
+import type { OwnAppends } from './ownAppends.ts';
 import { monthOf, type Quotas } from './quotas.ts';
 
 export interface StoreEventsDeps {
@@ -31,34 +32,6 @@ export interface StoreEventsDeps {
   readonly metrics: IngestMetrics;
   /** Partitions of the events topic. */
   readonly partitions: number;
-}
-
-/** Where this process's own appends of events end: an append that comes to lie before another tells that the log was cut. */
-export class OwnAppends {
-  /** Per partition, the offset behind the last. */
-  readonly #ends: number[] = [];
-  readonly #onCut: (partition: number, offset: number) => void;
-
-  constructor(onCut: (partition: number, offset: number) => void) {
-    this.#onCut = onCut;
-  }
-
-  get ends(): readonly (number | undefined)[] {
-    return this.#ends;
-  }
-
-  /** Called in the order of the appends. */
-  confirmed(partition: number, baseOffset: number, records: number): void {
-    this.endsAt(partition, baseOffset);
-    this.#ends[partition] = baseOffset + records;
-  }
-
-  /** The log ends, or ended a moment ago, at the offset. */
-  endsAt(partition: number, offset: number): void {
-    if (offset >= (this.#ends[partition] ?? 0)) return;
-    this.#ends[partition] = offset;
-    this.#onCut(partition, offset);
-  }
 }
 
 /** Random bytes, drawn many at once, since each drawing costs a small request much of its time, and each given out once. */
@@ -137,7 +110,7 @@ export async function appendEvents(
           headers: { [APPEND_ID_HEADER]: message.appendId },
         }));
         const { baseOffset } = await deps.log.append(TOPICS.events, partition, records);
-        deps.own.confirmed(partition, baseOffset, records.length);
+        deps.own.confirmed(partition, baseOffset, messages);
         messages.forEach((message, i) => {
           ledger?.confirm(partition, baseOffset + i, message.events.length);
         });
