@@ -7,9 +7,9 @@ import { Unavailable } from '@questlog/runtime/process/errors';
 import type { Health } from '@questlog/runtime/process/health';
 import { pause, settledSoon } from '@questlog/runtime/process/waiting';
 import { TOPICS } from '@questlog/schemas/topics/topics';
+import { LOOK_AFTER_MS, type LostAppendsDeps, tellLostAppends } from './events/lostAppends.ts';
 import { type OwnAppend, OwnAppends } from './events/ownAppends.ts';
 import type { Cut } from './known/firstRecords.ts';
-import { LOOK_AFTER_MS, type LostAppendsDeps, tellLostAppends } from './lostAppends.ts';
 import type { IngestMetrics } from './metrics.ts';
 
 export interface Cuts {

@@ -4,9 +4,9 @@ import { silentLogger } from '@questlog/runtime/process/logger';
 import { createMetricsRegistry } from '@questlog/runtime/process/metrics';
 import { TOPICS } from '@questlog/schemas/topics/topics';
 import { expect, test } from 'vitest';
-import { sharedStore } from './known/storedReports.testing.ts';
+import { sharedStore } from '../known/storedReports.testing.ts';
+import { ingestMetrics } from '../metrics.ts';
 import { tellLostAppends } from './lostAppends.ts';
-import { ingestMetrics } from './metrics.ts';
 
 const shared = sharedStore();
 

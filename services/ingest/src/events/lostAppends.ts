@@ -10,9 +10,9 @@ import type { Logger } from '@questlog/runtime/process/logger';
 import { pause, untilAvailable } from '@questlog/runtime/process/waiting';
 import { FOUND_BY_INGEST } from '@questlog/schemas/tables/truncations';
 import { uuidV8 } from '@questlog/schemas/uuid';
-import type { OwnAppend } from './events/ownAppends.ts';
-import type { Cut } from './known/firstRecords.ts';
-import type { IngestMetrics } from './metrics.ts';
+import type { Cut } from '../known/firstRecords.ts';
+import type { IngestMetrics } from '../metrics.ts';
+import type { OwnAppend } from './ownAppends.ts';
 
 export interface LostAppendsDeps {
   readonly log: { readonly id: string };
