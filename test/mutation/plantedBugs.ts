@@ -178,7 +178,7 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
     name: 'quota reservation kept',
     lost: 'after an outage of the log a tenant’s events are flagged too early',
     file: STORE_EVENTS,
-    text: 'for (const count of events) ledger?.release(count);',
+    text: 'for (const { events } of records) ledger?.release(events);',
     by: '',
     tests: [STORE_EVENTS_TEST],
   },

@@ -3,13 +3,12 @@
  * told of them by the log. Of the events, which ingest does not read, its own appends tell.
  */
 import type { Log } from '@questlog/runtime/log/log';
-import type { Clock } from '@questlog/runtime/process/clock';
 import { Unavailable } from '@questlog/runtime/process/errors';
 import type { Health } from '@questlog/runtime/process/health';
-import type { Logger } from '@questlog/runtime/process/logger';
 import { pause, settledSoon } from '@questlog/runtime/process/waiting';
 import { TOPICS } from '@questlog/schemas/topics/topics';
-import { OwnAppends } from './events/storeEvents.ts';
+import { LOOK_AFTER_MS, type LostAppendsDeps, tellLostAppends } from './events/lostAppends.ts';
+import { type OwnAppend, OwnAppends } from './events/ownAppends.ts';
 import type { Cut } from './known/firstRecords.ts';
 import type { IngestMetrics } from './metrics.ts';
 
@@ -21,12 +20,10 @@ export interface Cuts {
   close(): Promise<void>;
 }
 
-interface CutsDeps {
+interface CutsDeps extends LostAppendsDeps {
   readonly log: Log;
-  readonly logger: Logger;
-  readonly metrics: Pick<IngestMetrics, 'logCuts' | 'appendedAgain'>;
+  readonly metrics: Pick<IngestMetrics, 'logCuts' | 'appendedAgain' | 'lostAppends'>;
   readonly health: Health;
-  readonly clock: Clock;
   /** What is remembered of events may be gone from the offset on. */
   onEventsCut(partition: number, offset: number): void;
 }
@@ -34,7 +31,9 @@ interface CutsDeps {
 const LOOK_EVERY_MS = 2_000;
 const WARN_FOR_MS = 24 * 60 * 60 * 1000;
 
-export function openCuts(deps: CutsDeps, lookEveryMs = LOOK_EVERY_MS): Cuts {
+const PACE = { lookEveryMs: LOOK_EVERY_MS, lookAfterMs: LOOK_AFTER_MS };
+
+export function openCuts(deps: CutsDeps, { lookEveryMs, lookAfterMs } = PACE): Cuts {
   const { logger, metrics, health, clock } = deps;
   /** When the last one was found, by the name of the partition. */
   const lately = new Map<string, number>();
@@ -49,8 +48,14 @@ export function openCuts(deps: CutsDeps, lookEveryMs = LOOK_EVERY_MS): Cuts {
     if (where.length === 0) return undefined;
     return `within the last day the log has lost records that this process knew of (${where.slice(0, 5).join(', ')})`;
   });
-  const own = new OwnAppends((partition, offset) => onCut({ topic: TOPICS.events, partition, offset }));
   const stopped = new AbortController();
+  const own = new OwnAppends((partition, offset, lost: readonly OwnAppend[]) => {
+    const cut = { topic: TOPICS.events, partition, offset };
+    onCut(cut);
+    tellLostAppends(deps, cut, lost, stopped.signal, lookAfterMs).catch((error: unknown) => {
+      if (!stopped.signal.aborted) logger.error('lost_appends_untold', error, cut);
+    });
+  });
   const watch = watchEnds(deps, own, lookEveryMs, stopped.signal);
   return {
     own,

@@ -44,18 +44,7 @@ export function ingestMetrics(registry: MetricsRegistry) {
       help: 'Changes of the books that `ledger` lacks, since ClickHouse was away or a bound was met.',
       registers,
     }),
-    logCuts: new Counter({
-      name: 'questlog_log_cuts_total',
-      help: 'Cuts of the log that this process came upon: it had read or appended what is no longer there.',
-      labelNames: ['topic'],
-      registers,
-    }),
-    appendedAgain: new Counter({
-      name: 'questlog_records_appended_again_total',
-      help: 'Records that a cut had taken from the log and that this process has put back; each that knew them does.',
-      labelNames: ['topic'],
-      registers,
-    }),
+    ...cutMetrics(registers),
     deadLettersOpen: new Gauge({
       name: 'questlog_dead_letters_open',
       help: 'Dead letters that nobody has replayed or discarded, by the consumer group they are of; the same at each ingest.',
@@ -91,6 +80,29 @@ function refusals(registers: MetricsRegistry[]) {
     rejectsDropped: new Counter({
       name: 'questlog_rejects_dropped_total',
       help: 'Refused requests, elements and fields that are not counted in `rejects`, since ClickHouse was away or a bound was met.',
+      registers,
+    }),
+  };
+}
+
+function cutMetrics(registers: MetricsRegistry[]) {
+  return {
+    logCuts: new Counter({
+      name: 'questlog_log_cuts_total',
+      help: 'Cuts of the log that this process came upon: it had read or appended what is no longer there.',
+      labelNames: ['topic'],
+      registers,
+    }),
+    appendedAgain: new Counter({
+      name: 'questlog_records_appended_again_total',
+      help: 'Records that a cut had taken from the log and that this process has put back; each that knew them does.',
+      labelNames: ['topic'],
+      registers,
+    }),
+    lostAppends: new Counter({
+      name: 'questlog_log_lost_records_total',
+      help: 'Records of events that this process had acknowledged and that a cut has taken before they were projected: see the table truncations. It remembers its last 65,536.',
+      labelNames: ['topic', 'partition'],
       registers,
     }),
   };

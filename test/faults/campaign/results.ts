@@ -37,6 +37,12 @@ export function argumentsOf({ rows, form, seed }: Pick<Result, 'rows' | 'form' |
   return `--row ${rows.join(',')}${form === 'short' ? ' --short' : together} --seed ${seed}`;
 }
 
+/** A finding that begins with the name of a row is of that row alone. */
+export function hasFailed(name: string, { rows, findings }: Pick<Result, 'rows' | 'findings'>): boolean {
+  const isOf = (row: string, finding: string) => finding.startsWith(`${row}: `);
+  return findings.some((finding) => isOf(name, finding) || !rows.some((row) => isOf(row, finding)));
+}
+
 export function readResults(): Result[] {
   const path = `${ROOT}/${RESULTS}`;
   if (!existsSync(path)) return [];

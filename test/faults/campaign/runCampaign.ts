@@ -4,7 +4,7 @@ import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import { clientsOf } from '../../stack/stackClients.ts';
 import { PAGE, reliabilityPage } from './reliabilityPage.ts';
-import { addResult, argumentsOf, type Result, readResults, surroundings } from './results.ts';
+import { addResult, argumentsOf, hasFailed, type Result, readResults, surroundings } from './results.ts';
 import { Lacking, type OwnEngines, type Row } from './row.ts';
 import { ROWS, rowNamed, shortRuns, together } from './rows.ts';
 import { runInOwnProcess } from './runner/ownProcessRun.ts';
@@ -17,7 +17,7 @@ const USAGE = `usage: npm run test:faults -- [--list] [--row NAME[,NAME…]] [--
   --seed     repeats a run: its plan, not the machine's pace
   --short    the short form
   --together rows that leave nothing behind share deployments, and each deployment has one verdict
-  --missing  what a commit (this one, unless one is given) lacks of its runs`;
+  --missing  what a commit (this one, unless one is given) lacks of its good runs`;
 
 /** Of a row, beside the fault's own time: most take about one, on a busy machine two. */
 const RUN_WITHIN_MS = 600_000;
@@ -123,10 +123,15 @@ function whatToTry(): Asked[] {
   return chains.map((rows) => ({ rows, isShort: false }));
 }
 
+/** Good ones: one that failed is to be run again. */
 function done({ name }: Row): number {
   const commit = values.commit ?? surroundings('').commit;
   return readResults().filter(
     (one) =>
-      one.rows.includes(name) && one.form === 'long' && !one.isUncommitted && commit.startsWith(one.commit),
+      one.rows.includes(name) &&
+      !hasFailed(name, one) &&
+      one.form === 'long' &&
+      !one.isUncommitted &&
+      commit.startsWith(one.commit),
   ).length;
 }

@@ -2,9 +2,10 @@
 
 import { type IngestDeps, ingest } from '@questlog/ingest/events/ingestEvents';
 import { OrdinaryIngest } from '@questlog/ingest/events/ingestOrdinary';
+import { OwnAppends } from '@questlog/ingest/events/ownAppends';
 import { openQuotas } from '@questlog/ingest/events/quotas';
 import { openReplays } from '@questlog/ingest/events/replays';
-import { OwnAppends, RandomPool } from '@questlog/ingest/events/storeEvents';
+import { RandomPool } from '@questlog/ingest/events/storeEvents';
 import { KeyedMutex } from '@questlog/ingest/known/keyedMutex';
 import { watchProjection } from '@questlog/ingest/known/projection';
 import { openReports } from '@questlog/ingest/known/reports';

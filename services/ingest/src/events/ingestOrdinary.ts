@@ -14,7 +14,7 @@ import { randomBytesFor } from './core/accept.ts';
 import { answerOf, type OrdinaryBatch, recordOf } from './core/ordinaryBytes.ts';
 import { ABSENT, MAX_EVENTS, OrdinaryEvents, UUID_LENGTH } from './core/ordinaryEvents.ts';
 import { monthOf, type Quotas } from './quotas.ts';
-import { appendRecords, type EncodedRecord, type StoreEventsDeps } from './storeEvents.ts';
+import { appendRecords, type EventsAppend, type StoreEventsDeps } from './storeEvents.ts';
 
 export interface OrdinaryDeps extends StoreEventsDeps {
   readonly quotas: Pick<Quotas, 'ledger' | 'opened'>;
@@ -79,12 +79,11 @@ export class OrdinaryIngest {
       ...{ body, found, lanes: this.#lanes, sessionBuilds: this.#sessionBuilds, remaining, random },
     };
     const answer = answerOf(batch);
-    const told = {
-      receivedAtMs: receivedAt,
-      overQuota: Math.min(count, Math.max(0, count - remaining)),
+    const overQuota = Math.min(count, Math.max(0, count - remaining));
+    const appended = appendRecords(deps, tenant.id, this.#appends(batch, counts, deps.partitions), {
       ledger,
-    };
-    const appended = appendRecords(deps, tenant.id, this.#appends(batch, counts, deps.partitions), told);
+      overQuota,
+    });
     return appended.then(() => ({
       body: answer,
       accepted: { receivedAtMs: receivedAt, events: count, sampled: 0 },
@@ -121,17 +120,17 @@ export class OrdinaryIngest {
     return counts;
   }
 
-  #appends(batch: OrdinaryBatch, counts: ReadonlyMap<number, number>, partitions: number) {
-    const lanes = [...counts].map(([lane, count], position) => {
-      const at = batch.found.count * 8 + position * 16;
-      const appendId = uuidV8(batch.random.subarray(at, at + 16));
-      return { lane, count, appendId, partition: partitionOf(batch.tenantId, lane, partitions) };
+  #appends(batch: OrdinaryBatch, counts: ReadonlyMap<number, number>, partitions: number): EventsAppend[] {
+    const { tenantId, receivedAt, random, found } = batch;
+    const lanes = [...counts].map(([lane, events], position) => {
+      const at = found.count * 8 + position * 16;
+      const appendId = uuidV8(random.subarray(at, at + 16));
+      return { lane, events, appendId, receivedAt, partition: partitionOf(tenantId, lane, partitions) };
     });
     return [...Map.groupBy(lanes, ({ partition }) => partition)].map(([partition, records]) => ({
       partition,
-      events: records.map(({ count }) => count),
-      encode: (): EncodedRecord[] =>
-        records.map((one) => ({ appendId: one.appendId, value: recordOf(batch, this.#schemaId, one) })),
+      records,
+      encode: () => records.map((one) => recordOf(batch, this.#schemaId, one)),
     }));
   }
 }

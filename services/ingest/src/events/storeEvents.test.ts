@@ -9,10 +9,10 @@ import { expect, test } from 'vitest';
 import { LOGGED, UNCERTAIN } from '../ledger/core/receivedCounts.ts';
 import type { Received } from '../ledger/received.ts';
 import { QuotaLedger } from './core/quotaLedger.ts';
+import { OwnAppends } from './ownAppends.ts';
 import {
   appendEvents,
   decideEvents,
-  OwnAppends,
   RandomPool,
   releaseEvents,
   type StoreEventsDeps,

@@ -18,6 +18,7 @@ import {
   randomBytesFor,
 } from './core/accept.ts';
 import type { QuotaLedger } from './core/quotaLedger.ts';
+import type { OwnAppend, OwnAppends } from './ownAppends.ts';
 import { monthOf, type Quotas } from './quotas.ts';
 
 export interface StoreEventsDeps {
@@ -31,34 +32,6 @@ export interface StoreEventsDeps {
   readonly metrics: IngestMetrics;
   /** Partitions of the events topic. */
   readonly partitions: number;
-}
-
-/** Where this process's own appends of events end: an append that comes to lie before another tells that the log was cut. */
-export class OwnAppends {
-  /** Per partition, the offset behind the last. */
-  readonly #ends: number[] = [];
-  readonly #onCut: (partition: number, offset: number) => void;
-
-  constructor(onCut: (partition: number, offset: number) => void) {
-    this.#onCut = onCut;
-  }
-
-  get ends(): readonly (number | undefined)[] {
-    return this.#ends;
-  }
-
-  /** Called in the order of the appends. */
-  confirmed(partition: number, baseOffset: number, records: number): void {
-    this.endsAt(partition, baseOffset);
-    this.#ends[partition] = baseOffset + records;
-  }
-
-  /** The log ends, or ended a moment ago, at the offset. */
-  endsAt(partition: number, offset: number): void {
-    if (offset >= (this.#ends[partition] ?? 0)) return;
-    this.#ends[partition] = offset;
-    this.#onCut(partition, offset);
-  }
 }
 
 /** Random bytes, drawn many at once, since each drawing costs a small request much of its time, and each given out once. */
@@ -116,19 +89,12 @@ export async function decideEvents(
   return { ...acceptOf(drafts, remaining), ledger, sampledOut: told };
 }
 
-/** A record of events as the log takes it. */
-export interface EncodedRecord {
-  readonly appendId: string;
-  readonly value: Buffer;
-}
-
 /** What goes to one partition. */
 export interface EventsAppend {
   readonly partition: number;
-  /** How many events each record holds. */
-  readonly events: readonly number[];
-  /** Called once, before anything is awaited. */
-  encode(): readonly EncodedRecord[];
+  readonly records: readonly OwnAppend[];
+  /** Their values. Called once, before anything is awaited. */
+  encode(): readonly Buffer[];
 }
 
 export async function appendEvents(
@@ -136,18 +102,13 @@ export async function appendEvents(
   { tenant }: Principal,
   { created, appends, ledger }: DecidedEvents,
 ): Promise<void> {
-  const [first] = appends.flatMap(({ messages }) => messages);
   const encoded = appends.map(({ partition, messages }) => ({
     partition,
-    events: messages.map(({ events }) => events.length),
-    encode: () =>
-      messages.map((message) => ({ appendId: message.appendId, value: deps.codec.encode(message) })),
+    records: messages.map(({ events, ...message }) => ({ ...message, events: events.length })),
+    encode: () => messages.map((message) => deps.codec.encode(message)),
   }));
-  const told = {
-    receivedAtMs: first?.receivedAt ?? 0,
-    overQuota: created.filter((one) => one.overQuota).length,
-  };
-  await appendRecords(deps, tenant.id, encoded, { ...told, ledger });
+  const overQuota = created.filter((one) => one.overQuota).length;
+  await appendRecords(deps, tenant.id, encoded, { ledger, overQuota });
 }
 
 /** One append a partition; resolves after all of them. Where one fails, the others may still be stored. */
@@ -155,31 +116,31 @@ export async function appendRecords(
   deps: StoreEventsDeps,
   tenantId: string,
   appends: readonly EventsAppend[],
-  told: { receivedAtMs: number; overQuota: number; ledger: QuotaLedger | undefined },
+  { ledger, overQuota }: { readonly ledger: QuotaLedger | undefined; readonly overQuota: number },
 ): Promise<void> {
-  const { receivedAtMs, overQuota, ledger } = told;
   let all = 0;
-  const note = (counts: readonly number[], what: string): void => {
-    for (const events of counts) deps.received.push({ tenantId, what, of: { receivedAtMs, events } });
+  const note = (records: readonly OwnAppend[], what: string): void => {
+    for (const { receivedAt: receivedAtMs, events } of records)
+      deps.received.push({ tenantId, what, of: { receivedAtMs, events } });
   };
   const outcomes = await Promise.allSettled(
-    appends.map(async ({ partition, events, encode }) => {
+    appends.map(async ({ partition, records, encode }) => {
       try {
-        const records = encode().map(({ appendId, value }) => ({
+        const values = encode().map((value, i) => ({
           key: tenantId,
           value,
-          headers: { [APPEND_ID_HEADER]: appendId },
+          headers: { [APPEND_ID_HEADER]: records[i]?.appendId ?? '' },
         }));
-        const { baseOffset } = await deps.log.append(TOPICS.events, partition, records);
-        deps.own.confirmed(partition, baseOffset, records.length);
-        events.forEach((count, i) => {
-          ledger?.confirm(partition, baseOffset + i, count);
-          all += count;
+        const { baseOffset } = await deps.log.append(TOPICS.events, partition, values);
+        deps.own.confirmed(partition, baseOffset, records);
+        records.forEach(({ events }, i) => {
+          ledger?.confirm(partition, baseOffset + i, events);
+          all += events;
         });
-        note(events, LOGGED);
+        note(records, LOGGED);
       } catch (error) {
-        for (const count of events) ledger?.release(count);
-        note(events, UNCERTAIN);
+        for (const { events } of records) ledger?.release(events);
+        note(records, UNCERTAIN);
         throw error;
       }
     }),

@@ -15,7 +15,8 @@ import type { Switch, Token } from '@questlog/schemas/topics/directoryEntry';
 import type { EventsAccepted } from '@questlog/schemas/topics/eventsAccepted';
 import { expect, onTestFinished, test } from 'vitest';
 import { openReplays } from '../events/replays.ts';
-import { OwnAppends, RandomPool } from '../events/storeEvents.ts';
+import { OwnAppends } from '../events/ownAppends.ts';
+import { RandomPool } from '../events/storeEvents.ts';
 import { openAddressLimits, proxiesIn } from '../limits/addresses.ts';
 import { openLimits } from '../limits/limits.ts';
 import { ingestMetrics } from '../metrics.ts';
@@ -253,6 +254,8 @@ function aGame(settings: Partial<PublicAppDeps> = {}) {
     reports: { reportsOf: () => [], areThere: async () => false },
     replays: openReplays({ store, clock, projection: { caughtUp: async () => undefined } } as never),
     quotas: { ledger: async () => undefined },
+    // Its record would not be what this log waits for.
+    ordinary: { take: () => undefined },
     codec: { encode: encodeUnlessAway },
     log: { append: async () => ({ baseOffset: 0 }) },
   };

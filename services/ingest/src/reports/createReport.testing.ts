@@ -21,7 +21,8 @@ import {
 import type { SessionRegistered } from '@questlog/schemas/topics/sessionRegistered';
 import { topicDefinitions } from '@questlog/schemas/topics/topics';
 import { onTestFinished } from 'vitest';
-import { OwnAppends, RandomPool } from '../events/storeEvents.ts';
+import { OwnAppends } from '../events/ownAppends.ts';
+import { RandomPool } from '../events/storeEvents.ts';
 import { KeyedMutex } from '../known/keyedMutex.ts';
 import { READ_WAIT_MS } from '../known/projection.ts';
 import { openReports, reportsLeft } from '../known/reports.ts';

@@ -1,5 +1,6 @@
 /** The table of what a log has lost: one row a cut, written before the first change that the cut asks for. */
 import type { Store } from '@questlog/runtime/clickhouse/store';
+import { FOUND_BY_INGEST } from '@questlog/schemas/tables/truncations';
 import { rowTable, writeRows } from '../rowSink.ts';
 import type { Source } from '../writer.ts';
 
@@ -45,7 +46,7 @@ export interface TruncationRow {
   readonly repaired: number;
 }
 
-/** All of a partition, the oldest first. */
+/** All that the projector has found of a partition, the oldest first. */
 export async function truncationsOf(
   store: Store,
   { logId, partition, topic }: TopicSource,
@@ -54,8 +55,9 @@ export async function truncationsOf(
     `SELECT orphan_id AS orphanId, first_offset AS offset, end_offset AS endOffset, last_record AS lost, records, repaired
      FROM truncations FINAL
      WHERE log_id = {logId:UUID} AND log_partition = {partition:UInt32} AND topic = {topic:String}
+       AND last_record != {byIngest:String}
      ORDER BY found_at`,
-    { logId, partition, topic },
+    { logId, partition, topic, byIngest: FOUND_BY_INGEST },
   );
 }
 
@@ -64,8 +66,9 @@ export async function truncationWarning(store: Store, logId: string): Promise<st
   const [row] = await store.query<{ cuts: string; lost: string; where: string }>(
     `SELECT count() AS cuts, sum(records) AS lost,
             arrayStringConcat(groupUniqArray(5)(concat(topic, '/', toString(log_partition))), ', ') AS where
-     FROM truncations FINAL WHERE log_id = {logId:UUID} AND found_at > now() - INTERVAL 1 DAY`,
-    { logId },
+     FROM truncations FINAL
+     WHERE log_id = {logId:UUID} AND found_at > now() - INTERVAL 1 DAY AND last_record != {byIngest:String}`,
+    { logId, byIngest: FOUND_BY_INGEST },
   );
   if (row === undefined || row.cuts === '0') return undefined;
   return `within the last day the log has lost ${row.lost} stored records (${row.where}): see the table truncations`;

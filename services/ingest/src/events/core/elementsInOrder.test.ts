@@ -138,7 +138,7 @@ function expectSameOrdinary(
   for (const message of appends.flatMap(({ messages }) => messages)) {
     const [lane = 0] = [...byLane].find(([, [first]]) => first?.id === message.events[0]?.id) ?? [];
     const { appendId, events } = message;
-    const record = recordOf(batch, schemaId, { appendId, lane, count: events.length });
+    const record = recordOf(batch, schemaId, { appendId, lane, events: events.length });
     expectSame(record, eventsAccepted.framed(schemaId, message), bytes);
   }
   const answered = created.map((event) => ({

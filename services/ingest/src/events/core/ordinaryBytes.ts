@@ -26,18 +26,18 @@ export interface OrdinaryBatch
 export interface OrdinaryRecord {
   readonly appendId: string;
   readonly lane: number;
-  readonly count: number;
+  readonly events: number;
 }
 
 /** Of the events of one lane. */
 export function recordOf(
   batch: OrdinaryBatch,
   schemaId: number,
-  { appendId, lane, count }: OrdinaryRecord,
+  { appendId, lane, events }: OrdinaryRecord,
 ): Buffer {
   const { body, found, lanes, sessionBuilds, remaining, random, tenantId, projectId, receivedAt, revision } =
     batch;
-  const head = { appendId, tenantId, projectId, receivedAt, revision, idempotency: null, count };
+  const head = { appendId, tenantId, projectId, receivedAt, revision, idempotency: null, count: events };
   const out = beginRecord(schemaId, head, found.bytes);
   const idBegin = Buffer.from(idHead(receivedAt, lane));
   for (let event = 0; event < found.count; event++) {

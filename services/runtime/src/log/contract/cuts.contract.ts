@@ -94,6 +94,38 @@ export function describeCuts({ harness, log }: Subject): void {
       await holder.consumer.stop();
     });
 
+    /**
+     * No offset tells then. A log with leader epochs tells who names the one of its position. The embedded log has none: its
+     * commits stand in the file of its records, so that an older copy of it has the commits of that time; and whoever must be
+     * sure compares the record itself (`findCut`).
+     */
+    it('tells whoever comes back when it has grown past where it ended, by the leader epoch of the position', async () => {
+      const [topic, group] = [await aTopic(log()), aName('group')];
+      await append(topic, 0, 'a', 'b', 'c');
+      const first = await aReader(group, topic);
+      let epoch: number | undefined;
+      while (first.owned.position(topic) < 3)
+        epoch = (await first.owned.read({ topic, maxRecords: 3, maxBytes: 1000, waitMs: 5_000 }))
+          ?.leaderEpoch;
+      await first.owned.commit(topic, { offset: 3, metadata: 'read' });
+      await first.holder.consumer.stop();
+      await cut(topic, 0, 1);
+      const later = ['x', 'y', 'z', '!'];
+      await append(topic, 0, ...later);
+      const { holder, owned } = await aReader(group, topic);
+      expect(owned.position(topic)).toBe(3);
+      owned.seek(topic, 3, epoch);
+      if (epoch === undefined) {
+        expect(await read(owned, topic, 2)).toEqual(later.slice(2));
+      } else {
+        const failure = await nextRecords(owned, topic).catch((error: unknown) => error);
+        expect(failure).toBeInstanceOf(LogTruncated);
+        expect(failure).toMatchObject({ topic, partition: 0, offset: 1, position: 3 });
+        expect(await read(owned, topic, later.length)).toEqual(later);
+      }
+      await holder.consumer.stop();
+    });
+
     it('tells whoever seeks beyond its end', async () => {
       const topic = await aTopic(log());
       await append(topic, 0, 'a');

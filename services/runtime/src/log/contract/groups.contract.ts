@@ -92,6 +92,30 @@ export function describeGroups({ harness, log, reopen }: Subject): void {
       await after.consumer.stop();
     });
 
+    it.runIf(harness.forgetCommits)(
+      'begins at the earliest record once its offsets are lost, and commits anew',
+      async () => {
+        const [topic, group] = [await aTopic(log(), { partitions: 2 }), aName('group')];
+        await log().append(topic, 0, [aRecord('a'), aRecord('b')]);
+        const before = await aHolder(log(), group, topic);
+        await untilHolds(before, 2);
+        for (const partition of [0, 1])
+          await before.current(partition).commit(topic, { offset: 2 - 2 * partition, metadata: 'lost' });
+        await before.consumer.stop();
+        await harness.forgetCommits?.(group);
+        expect(await log().committed(group, topic)).toEqual([undefined, undefined]);
+
+        const after = await aHolder(log(), group, topic);
+        await untilHolds(after, 2);
+        const owned = after.current(0);
+        expect([owned.committed(topic), owned.position(topic)]).toEqual([undefined, 0]);
+        expect((await nextRecords(owned)).map(textOf)).toEqual(['a', 'b']);
+        await owned.commit(topic, { offset: 1, metadata: 'anew' });
+        expect(await log().committed(group, topic)).toEqual([{ offset: 1, metadata: 'anew' }, undefined]);
+        await after.consumer.stop();
+      },
+    );
+
     it('reads no more at once than it asks for, but always one record', async () => {
       const topic = await aTopic(log());
       await log().append(

@@ -12,6 +12,8 @@ export interface LogHarness {
   compact?(log: Log): Promise<void>;
   /** Takes away what the partition holds from the offset on, under the readers of the log, where an adapter can. */
   cut?(log: Log, topic: string, partition: number, offset: number): Promise<void>;
+  /** Loses all that a group has committed, of which no member is left, where an adapter can. */
+  forgetCommits?(group: string): Promise<void>;
   /** Called once, after the log was closed. */
   dispose(): Promise<void>;
 }

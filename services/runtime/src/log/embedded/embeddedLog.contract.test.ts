@@ -4,14 +4,17 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describeLogContract } from '../log.contract.ts';
 import type { Log } from '../log.ts';
-import { type EmbeddedExtras, openEmbeddedLog } from './embeddedLog.ts';
+import { type LogDatabase, openDatabase } from './database.ts';
+import { type EmbeddedExtras, embeddedLogOn } from './embeddedLog.ts';
 
 const directory = await mkdtemp(join(tmpdir(), 'questlog-contract-'));
 const clock = { nowMs: Date.now(), now: () => clock.nowMs };
 let current: (Log & EmbeddedExtras) | undefined;
+let database: LogDatabase | undefined;
 
 async function open(): Promise<Log> {
-  current = await openEmbeddedLog({ directory, clock });
+  database = openDatabase(directory);
+  current = embeddedLogOn(database, { directory, clock });
   return current;
 }
 
@@ -27,5 +30,8 @@ describeLogContract('the embedded log', {
     await current?.maintain();
   },
   cut: async (_log, topic, partition, offset) => current?.cut(topic, partition, offset),
+  forgetCommits: async (group) => {
+    database?.sqlite.prepare('DELETE FROM commits WHERE consumer_group = ?').run(group);
+  },
   dispose: () => rm(directory, { recursive: true }),
 });

@@ -1,11 +1,13 @@
 /** The log on Kafka against the contract of all logs. */
 import { randomUUID } from 'node:crypto';
 import { silentLogger } from '../../process/logger.ts';
+import { until } from '../contract/harness.ts';
 import { describeLogContract } from '../log.contract.ts';
 import type { Log } from '../log.ts';
 import { openKafkaLog } from './kafkaLog.ts';
 import { deleteTopics } from './testing/deleteTopics.ts';
 import { describeKafka } from './testing/engines.ts';
+import { openGroupView } from './testing/groupMembers.ts';
 
 describeKafka('on Kafka', ({ brokers }) => {
   const prefix = `contract-${randomUUID()}-`;
@@ -24,6 +26,17 @@ describeKafka('on Kafka', ({ brokers }) => {
     reopen: async (log) => {
       await log.close();
       return open();
+    },
+    forgetCommits: async (group) => {
+      const view = await openGroupView(brokers);
+      // Who has stopped is a member for a moment.
+      await until(() =>
+        view.deleteGroups([prefix + group]).then(
+          () => true,
+          () => false,
+        ),
+      );
+      await view.close();
     },
     dispose: () => deleteTopics(brokers, prefix),
   });

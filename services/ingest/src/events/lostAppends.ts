@@ -1,0 +1,100 @@
+/**
+ * Names what a cut has taken of this process's own appends of events before they were projected. Of what was projected the
+ * projector tells.
+ */
+import { createHash } from 'node:crypto';
+import { RowBinaryWriter } from '@questlog/runtime/clickhouse/rowBinary';
+import { partsOf, type Store } from '@questlog/runtime/clickhouse/store';
+import type { Clock } from '@questlog/runtime/process/clock';
+import type { Logger } from '@questlog/runtime/process/logger';
+import { pause, untilAvailable } from '@questlog/runtime/process/waiting';
+import { FOUND_BY_INGEST } from '@questlog/schemas/tables/truncations';
+import { uuidV8 } from '@questlog/schemas/uuid';
+import type { Cut } from '../known/firstRecords.ts';
+import type { IngestMetrics } from '../metrics.ts';
+import type { OwnAppend } from './ownAppends.ts';
+
+export interface LostAppendsDeps {
+  readonly log: { readonly id: string };
+  readonly store: Pick<Store, 'query' | 'insert'>;
+  readonly logger: Logger;
+  readonly metrics: Pick<IngestMetrics, 'lostAppends'>;
+  readonly clock: Clock;
+}
+
+/** A block that was being written when the log was cut is written by then, and an append that was tried again is there. */
+export const LOOK_AFTER_MS = 10_000;
+
+/** Resolves when they are told, or the signal aborts. @throws what is not `Unavailable` */
+export async function tellLostAppends(
+  deps: LostAppendsDeps,
+  cut: Cut,
+  lost: readonly OwnAppend[],
+  signal: AbortSignal,
+  lookAfterMs = LOOK_AFTER_MS,
+): Promise<void> {
+  const { store, logger, metrics, log, clock } = deps;
+  const { topic, partition, offset } = cut;
+  if (lost.length === 0) return;
+  await pause(lookAfterMs, signal);
+  if (signal.aborted) return;
+  const onDelay = (cause: Error, backoffMs: number): void =>
+    logger.error('lost_appends_delayed', cause, { topic, partition, backoffMs });
+  const patience = { signal, onDelay };
+  const there = await untilAvailable(() => projected(store, lost), patience);
+  const gone = lost.filter(({ appendId }) => !there.has(appendId));
+  if (gone.length === 0) return;
+  const times = gone.map(({ receivedAt }) => receivedAt);
+  const [firstMs, lastMs] = [times.reduce(least), times.reduce(most)];
+  const events = gone.reduce((sum, one) => sum + one.events, 0);
+  const what = { appends: gone.length, events, from: new Date(firstMs), to: new Date(lastMs) };
+  logger.error('acknowledged_appends_lost', LOST, { topic, partition, offset, ...what });
+  metrics.lostAppends.inc({ topic, partition }, gone.length);
+  const row = rowOf(log.id, cut, gone, { firstMs, lastMs, foundMs: clock.now() });
+  await untilAvailable(() => store.insert(row), patience);
+}
+
+const LOST =
+  'the log was cut: appends that had been acknowledged are neither in it nor in ClickHouse; see the table truncations';
+
+async function projected(store: Pick<Store, 'query'>, lost: readonly OwnAppend[]): Promise<Set<string>> {
+  const there = new Set<string>();
+  for (const part of partsOf(lost)) {
+    const ids = part.map(({ appendId }) => appendId);
+    const sql = 'SELECT append_id AS id FROM appends WHERE append_id IN {ids:Array(UUID)}';
+    for (const { id } of await store.query<{ id: string }>(sql, { ids })) there.add(id);
+  }
+  return there;
+}
+
+function rowOf(
+  logId: string,
+  { topic, partition, offset }: Cut,
+  gone: readonly OwnAppend[],
+  { firstMs, lastMs, foundMs }: { firstMs: number; lastMs: number; foundMs: number },
+) {
+  const ids = gone.map(({ appendId }) => appendId);
+  const out = new RowBinaryWriter();
+  out.uuid(logId);
+  out.string(topic);
+  out.uint32(partition);
+  // Names the row alone: no event has it for its log.
+  out.uuid(uuidV8(createHash('sha256').update(ids.join()).digest()));
+  out.uint64(offset);
+  out.uint64(offset + gone.length);
+  out.string(FOUND_BY_INGEST);
+  out.uint64(gone.length);
+  out.array(ids, (id) => out.uuid(id));
+  for (const ms of [firstMs, lastMs]) out.nullable(ms, (one) => out.int64(BigInt(one)));
+  out.int64(BigInt(foundMs));
+  out.uint8(1);
+  return { table: 'truncations', columns: COLUMNS, rows: out.bytes() };
+}
+
+const COLUMNS =
+  'log_id topic log_partition orphan_id first_offset end_offset last_record records ids first_received_at last_received_at found_at repaired'.split(
+    ' ',
+  );
+
+const least = (a: number, b: number): number => Math.min(a, b);
+const most = (a: number, b: number): number => Math.max(a, b);
