@@ -78,7 +78,7 @@ describeLooks('an operator', () => {
     await shared.product.admin('PUT', `/admin/projects/${projectId}/switches`, switches);
     const page = await chromium.signedIn(shared.product, 'manage');
 
-    const row = page.getByRole('table', { name: 'Switches' }).getByRole('row').filter({ hasText: reason });
+    const row = page.getByRole('region', { name: 'Switches' }).getByRole('row').filter({ hasText: reason });
     await row.getByText(`npx questlog switches clear ${projectId} 1`).waitFor();
     expect(await row.textContent()).toMatch(/refuses.*spam.*somebody lifts it/);
   });
