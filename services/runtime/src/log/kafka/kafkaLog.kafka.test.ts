@@ -9,6 +9,7 @@ import { RecordTooLarge } from '../log.ts';
 import { openKafkaLog } from './kafkaLog.ts';
 import { aSpec, aTopic, deployments } from './testing/deployment.ts';
 import { describeKafka } from './testing/engines.ts';
+import { registerZstd } from './testing/kafkajsZstd.ts';
 
 describeKafka('the log on Kafka', ({ brokers }) => {
   const { kafka, run, aPrefix, aLog, admin } = deployments(brokers);
@@ -54,6 +55,7 @@ describeKafka('the log on Kafka', ({ brokers }) => {
     const text = JSON.stringify({ snow: '☃'.repeat(2000) });
     await log.append(large, 0, [{ key: 'k', value: Buffer.from(text), headers: { id: 'a1', empty: '' } }]);
     await log.append(small, 0, [aRecord('small')]);
+    registerZstd();
     const codecs = kafkajs.CompressionCodecs;
     const zstd = codecs[kafkajs.CompressionTypes.ZSTD];
     let inflated = 0;

@@ -2,6 +2,7 @@
 import { expect, test } from 'vitest';
 import { Unavailable } from '../../../process/errors.ts';
 import { type Outcome, type Produced, produceAnswer } from '../testing/wireBroker.ts';
+import { sequenceAfter } from './producerRequests.ts';
 import { TOPIC, wireProducers } from './wireProducers.testing.ts';
 
 const UNKNOWN_TOPIC_OR_PARTITION = 3;
@@ -118,6 +119,12 @@ test.each<[string, Buffer]>([
   await expect(send(0, 'a')).rejects.toBeInstanceOf(Unavailable);
   expect(await send(0, 'b')).toBe(1);
   expect(broker.producerIds()).toBe(2);
+});
+
+test('sequences begin anew behind the largest, as the brokers count them', () => {
+  expect(sequenceAfter(2 ** 31 - 3, 2)).toBe(2 ** 31 - 1);
+  expect(sequenceAfter(2 ** 31 - 3, 3)).toBe(0);
+  expect(sequenceAfter(2 ** 31 - 1, 10_000)).toBe(9999);
 });
 
 test('offsets are exact beyond 32 bits', async () => {

@@ -62,8 +62,8 @@ async function compressed(records: Buffer): Promise<Buffer | undefined> {
 
 /** Smaller sends shrink little, and zstd's set-up costs more than the checksum of what it saves. */
 const MIN_COMPRESSED_BYTES = 1024;
-/** From here on the event loop would wait longer than it costs to ask another thread. */
-const MIN_ELSEWHERE_BYTES = 64 * 1024;
+/** From here on it takes longer, a quarter of a millisecond, than to have another thread do it. */
+const MIN_ELSEWHERE_BYTES = 128 * 1024;
 
 /** Level 1 of zstd: JSON shrinks to about a sixth, and higher levels cost more than they save. */
 const COMPRESSION = { params: { [constants.ZSTD_c_compressionLevel]: 1 } };

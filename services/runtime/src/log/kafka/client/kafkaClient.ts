@@ -1,7 +1,5 @@
 /** Makes the kafkajs client of a deployment from its settings, and lets it speak through our logger. */
 import type { ConnectionOptions } from 'node:tls';
-import { promisify } from 'node:util';
-import { constants, zstdCompress, zstdDecompress } from 'node:zlib';
 import kafkajs, { type Kafka, type LogEntry, type SASLOptions } from 'kafkajs';
 import type { Logger } from '../../../process/logger.ts';
 import { TokenRefused } from './oauthTokens.ts';
@@ -31,7 +29,6 @@ export type KafkaSasl =
   | { readonly mechanism: 'oauthbearer'; token(): Promise<string> };
 
 export function kafkaClient(connection: KafkaConnection, logger: Logger): Kafka {
-  registerZstd();
   patchRequestQueueTimer();
   patchReauthentication();
   patchDisconnects();
@@ -115,20 +112,3 @@ function teller(logger: Logger): (entry: LogEntry) => void {
 
 const REPEAT_AFTER_MS = 10_000;
 const MAX_REMEMBERED = 200;
-
-/**
- * Teaches kafkajs zstd by Node's own, for the whole process: it keeps one table of codecs. Only its own consumers inflate
- * by it, and here they read nothing.
- */
-export function registerZstd(): void {
-  kafkajs.CompressionCodecs[kafkajs.CompressionTypes.ZSTD] = () => ({
-    compress: ({ buffer }: { readonly buffer: Buffer }) => compress(buffer, COMPRESSION),
-    decompress: (buffer: Buffer) => decompress(buffer),
-  });
-}
-
-/** Level 1 of zstd: JSON shrinks to about a sixth, and higher levels cost more than they save. */
-const COMPRESSION = { params: { [constants.ZSTD_c_compressionLevel]: 1 } };
-
-const compress = promisify(zstdCompress);
-const decompress = promisify(zstdDecompress);

@@ -54,17 +54,16 @@ export class Renewable<T extends Connectable> {
     try {
       return await answered(shared.use(work), limitMs);
     } catch (error) {
-      this.renew(shared, error);
+      this.renew(shared);
       throw error;
     }
   }
 
   /** The next one to ask gets a new client. Who uses the old one finishes there. */
-  renew(shared: SharedClient<T>, cause?: unknown): void {
+  renew(shared: SharedClient<T>): void {
     if (this.#current !== shared) return;
     this.#current = undefined;
     shared.retire();
-    this.#options.onReplaced?.(cause);
   }
 
   /** Waits for what runs. */
@@ -99,7 +98,6 @@ export class Renewable<T extends Connectable> {
 export interface RenewableOptions<T> {
   /** What a client needs once it has connected. */
   prepare?(client: T): Promise<void>;
-  onReplaced?(cause: unknown): void;
 }
 
 /** A kafkajs `Cluster` of its own for one reader. The leaders of the topics (as the cluster names them) are known. */
@@ -113,7 +111,7 @@ export function readersCluster(kafka: Kafka, topics: readonly string[]): Renewab
  * next begins with another.
  * @throws Unavailable when no broker can be reached.
  */
-export async function connectedOf<T extends Connectable>(create: () => T): Promise<T> {
+async function connectedOf<T extends Connectable>(create: () => T): Promise<T> {
   for (let tries = 1; ; tries += 1) {
     const client = create();
     const connecting = client.connect();

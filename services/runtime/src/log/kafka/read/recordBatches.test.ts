@@ -1,6 +1,6 @@
 import { createRequire } from 'node:module';
 import { beforeAll, expect, test } from 'vitest';
-import { registerZstd } from '../client/kafkaClient.ts';
+import { registerZstd } from '../testing/kafkajsZstd.ts';
 import { aBatch, type RecordParts } from './aBatch.testing.ts';
 import { aRandomLog, randomOf } from './randomLog.testing.ts';
 import { BatchRefused, decodeBatches, type Wanted } from './recordBatches.ts';

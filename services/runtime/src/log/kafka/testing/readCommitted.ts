@@ -3,6 +3,7 @@ import { randomUUID } from 'node:crypto';
 import type { KafkaMessage } from 'kafkajs';
 import { silentLogger } from '../../../process/logger.ts';
 import { kafkaClient } from '../client/kafkaClient.ts';
+import { registerZstd } from './kafkajsZstd.ts';
 
 export interface ReadRecord {
   readonly partition: number;
@@ -15,6 +16,7 @@ export interface ReadRecord {
  * @param topic with its prefix.
  */
 export async function readCommitted(brokers: string, topic: string): Promise<ReadRecord[]> {
+  registerZstd();
   const kafka = kafkaClient({ brokers: brokers.split(','), clientId: 'questlog-tests' }, silentLogger);
   const end = `end ${randomUUID()}`;
   const partitions = await appendEverywhere(kafka, topic, end);

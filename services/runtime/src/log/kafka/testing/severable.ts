@@ -2,7 +2,6 @@
 import { createConnection, type Socket } from 'node:net';
 import kafkajs, { type Kafka } from 'kafkajs';
 import type { Log } from '../../log.ts';
-import { registerZstd } from '../client/kafkaClient.ts';
 import type { KafkaCatalog } from '../topics/catalog.ts';
 
 export interface SeverableKafka {
@@ -13,7 +12,6 @@ export interface SeverableKafka {
 }
 
 export function severableKafka(brokers: string): SeverableKafka {
-  registerZstd();
   const sockets = new Set<Socket>();
   let isSevered = false;
   const kafka = new kafkajs.Kafka({
