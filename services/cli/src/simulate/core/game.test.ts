@@ -4,13 +4,18 @@ import { EVENT_INPUT } from '@questlog/schemas/http/event';
 import { ReportInput } from '@questlog/schemas/http/report';
 import { SessionInput } from '@questlog/schemas/http/session';
 import { Compile } from 'typebox/compile';
-import { expect, test } from 'vitest';
-import { type GameRequest, gathered, visitsOf } from './game.ts';
+import { beforeAll, expect, test } from 'vitest';
+import { type GameRequest, gathered, type Visit, visitsOf } from './game.ts';
 
 const FROM = Date.UTC(2026, 10, 1);
 const TEN_DAYS = { seed: 7, players: 40, fromMs: FROM, toMs: FROM + 10 * 86_400_000 };
-const game = [...visitsOf(TEN_DAYS)];
-const requests = game.flatMap((visit) => visit.requests);
+let game: Visit[];
+let requests: GameRequest[];
+
+beforeAll(() => {
+  game = [...visitsOf(TEN_DAYS)];
+  requests = game.flatMap((visit) => visit.requests);
+});
 
 test('a seed repeats its game, and another seed is another', () => {
   expect([...visitsOf(TEN_DAYS)]).toEqual(game);
