@@ -6,6 +6,7 @@ import { globSync } from 'node:fs';
 import { registerHooks } from 'node:module';
 import { resolve } from 'node:path';
 import { pathToFileURL } from 'node:url';
+import fc from 'fast-check';
 import { type Noted, noted, noteTestsOf } from './notedTests.ts';
 
 interface Namespace {
@@ -110,6 +111,8 @@ class InProcessRunner {
 
   #load(): Promise<void> {
     this.#loaded ??= (async () => {
+      // Nobody reads what has shown a mutant: to look for the smallest example takes longer than all else.
+      fc.configureGlobal({ endOnFailure: true });
       const paths = globSync((process.env['QUESTLOG_MUTANT_TESTS'] ?? '').split(','));
       for (const path of paths) await noteTestsOf(path, () => import(pathToFileURL(resolve(path)).href));
     })();

@@ -68,6 +68,9 @@ export function beforeEach(hook: Hook): void {
   before.push(hook);
 }
 
+/** Another mutant may have come since the test before. */
+export const beforeAll = beforeEach;
+
 export function afterEach(hook: Hook): void {
   after.unshift(hook);
 }

@@ -14,6 +14,7 @@ const QUOTAS = 'services/ingest/src/events/quotas.ts';
 const REPLAYS = 'services/ingest/src/events/replays.ts';
 const LINKER = 'services/linker/src/core';
 const CONSUMER = 'services/runtime/src/consumer';
+const INGEST = 'services/ingest/src/core';
 const EVENTS = 'services/ingest/src/events/core';
 const LEDGER = 'services/ingest/src/ledger/core';
 const LINKED = 'services/ingest/src/linkedEvents/core';
@@ -214,6 +215,13 @@ export const SURVIVORS: readonly Survivors[] = [
     reason:
       'it tells an insert that was acknowledged and dropped, which ClickHouse alone shows: lostOffsets.int.test.ts',
   },
+  ...alike(`${INGEST}/occurredAt.ts`, SAME_BY_ANOTHER_WAY, [
+    'if (timeEnd === INVALID) return',
+    'if (Number.isSafeInteger(approximate)',
+    'if (text.length < 10 ||',
+    'if (Number.isSafeInteger(total)',
+    'return i < text.length ? text.charCodeAt(i)',
+  ]),
   ...alike(`${EVENTS}/scanElement.ts`, READ_AGAIN, [
     'wasPlain = true;',
     'this.known = isBatch',

@@ -29,3 +29,18 @@ test('a text is counted in characters, not in units of UTF-16', () => {
   expect(textFilter('fingerprint', '🎮🎮', 2)).toBe('🎮🎮');
   expect(() => textFilter('fingerprint', '🎮🎮🎮', 2)).toThrow(Rejected);
 });
+
+test('a filter that is no filter is refused by its name', () => {
+  const refusal = (message: string) => expect.objectContaining({ code: 'invalid_request', message });
+  expect(() => uuidFilter('sessionId', 'x')).toThrow(refusal('sessionId: a UUID'));
+  expect(() => choiceFilter('state', 'z', ['x', 'y'])).toThrow(refusal('state: one of x, y'));
+  expect(() => textFilter('title', '', 9)).toThrow(refusal('title: 1 to 9 characters'));
+});
+
+test('a filter is taken as the table has it', () => {
+  expect(uuidFilter('sessionId', '7846B5F4-39DD-4381-B200-DBC9F59749AD')).toBe(
+    '7846b5f4-39dd-4381-b200-dbc9f59749ad',
+  );
+  expect(choiceFilter('state', 'y', ['x', 'y'])).toBe('y');
+  expect(textFilter('title', 'x', 9)).toBe('x');
+});

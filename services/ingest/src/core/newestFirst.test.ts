@@ -19,12 +19,27 @@ test('a page that has all that is left has no next one', () => {
   expect(newestFirstOf(ROWS, page, (row) => row)).toEqual({ rows: ROWS, next: null });
 });
 
-test.each(['', 'x', 'MS4y', Buffer.from(`1.${randomUUID()};DROP`).toString('base64url'), 'é'])(
-  '%j is no cursor',
-  (cursor) => {
-    expect(() => readNewestFirst({ limit: undefined, cursor })).toThrow(Rejected);
-  },
-);
+test('the first page begins behind everything, and a limit is 100 unless one is given', () => {
+  const first = readNewestFirst({ limit: undefined, cursor: undefined });
+  expect(newestFirstParams(first)).toEqual({
+    millis: '9223372036854775807',
+    id: 'ffffffff-ffff-ffff-ffff-ffffffffffff',
+    limit: 101,
+  });
+  const limitOf = (limit: string) => readNewestFirst({ limit, cursor: undefined }).limit;
+  expect(['1', '1000'].map(limitOf)).toEqual([1, 1_000]);
+});
+
+test.each([
+  '',
+  'x',
+  'MS4y',
+  Buffer.from(`1.${randomUUID()};DROP`).toString('base64url'),
+  Buffer.from(`x1.${randomUUID()}`).toString('base64url'),
+  'é',
+])('%j is no cursor', (cursor) => {
+  expect(() => readNewestFirst({ limit: undefined, cursor })).toThrow(Rejected);
+});
 
 test.each(['0', '1001', '-1', '1.5', 'x', ''])('%j is no limit', (limit) => {
   expect(() => readNewestFirst({ limit, cursor: undefined })).toThrow(/from 1 to 1000/);

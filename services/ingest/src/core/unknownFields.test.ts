@@ -1,6 +1,6 @@
 import { EventInputA } from '@questlog/schemas/http/event';
 import { expect, test } from 'vitest';
-import { foundNearly, ignoredFieldsHeader, unknownFieldProblems } from './unknownFields.ts';
+import { foundNearly, ignoredFieldsHeader, unknownFieldProblems, unknownMembers } from './unknownFields.ts';
 
 const REPORT = {
   properties: {
@@ -73,4 +73,12 @@ test('the header stays short whatever the names are', () => {
   const header = ignoredFieldsHeader(long);
   expect(header.length).toBeLessThanOrEqual(1024);
   expect(header).toMatch(/^("\/\d(%[0-9A-F]{2})+"(, )?)+$/);
+});
+
+test('of the members that a schema does not have the first ten are named, of a long name the begin', () => {
+  const body = { title: 1, ['x'.repeat(100)]: 1, 'a/b': 1 };
+  expect(unknownMembers(body, REPORT)).toEqual([`/${'x'.repeat(64)}`, '/a~1b']);
+  const many = Object.fromEntries(Array.from({ length: 30 }, (_, n) => [`f${n}`, n]));
+  expect(unknownMembers(many, REPORT)).toEqual(Array.from({ length: 10 }, (_, n) => `/f${n}`));
+  expect(unknownMembers(null, REPORT)).toEqual([]);
 });

@@ -29,6 +29,14 @@ test.each([
   expect(ids.size).toBe(3_000 - oldest);
 });
 
+test('counts those that are with the oldest, and no row that is still free', () => {
+  const ids = new PackedIds();
+  expect(ids.oldest).toBeUndefined();
+  ids.add(hashed(1), 0, 5);
+  ids.add(hashed(2), 0, 6);
+  expect(ids.oldest).toEqual({ entry: 0, since: 5, count: 2 });
+});
+
 test('tells ids apart that differ in any one bit', () => {
   const ids = new PackedIds();
   const id = 'ffffffff-ffff-4fff-8fff-ffffffffffff';

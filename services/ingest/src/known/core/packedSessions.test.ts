@@ -5,7 +5,8 @@ import { expect, test } from 'vitest';
 import { type KnownSession, PackedSessions, type PlacedSession } from './packedSessions.ts';
 
 const PROJECT = '85ac27b3-4cf8-4a46-b24b-0b6ca34e27fa';
-const MANY = 100_000;
+/** Several steps of `forget`. Each mutant of the product is run against them. */
+const MANY = process.env['QUESTLOG_TEST_RUNS'] === 'mutants' ? 40_000 : 100_000;
 const sha256 = (name: string): Buffer => createHash('sha256').update(name).digest();
 
 function idOf(number: number): string {
@@ -119,7 +120,7 @@ test('a session takes some 60 bytes, with all that is free, and nothing once it 
   expect(sessions.bytes / MANY).toBeLessThan(65);
   forget(sessions, (_, offset) => offset >= MANY / 10);
   expect(sessions.size).toBe(MANY / 10);
-  expect(sessions.bytes / MANY).toBeLessThan(7);
+  expect(sessions.bytes / MANY).toBeLessThan(8);
   for (let i = 0; i < MANY; i++) {
     if ((sessions.get(nameOf(i)) !== undefined) !== i < MANY / 10) expect.fail(`session ${i}`);
   }
@@ -142,7 +143,7 @@ test('a step of forgetting goes through a part, and whoever begins anew goes on 
     sessions.forget((partition) => partition === 0).next();
     return sessions.size;
   });
-  expect(left[0]).toBeGreaterThan(MANY * 0.8);
+  expect(left[0]).toBeGreaterThan(MANY - 15_000);
   expect(left.at(-1)).toBe(MANY / 2);
   expect(sessions.get(nameOf(1))).toEqual(placed(1));
 });

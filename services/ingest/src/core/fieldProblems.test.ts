@@ -1,0 +1,83 @@
+/** What a client is told of a body that is wrong. */
+import Type from 'typebox';
+import { Compile } from 'typebox/compile';
+import { expect, test } from 'vitest';
+import {
+  bodyVerdict,
+  checkedFields,
+  fieldProblems,
+  isObject,
+  objectOf,
+  problem,
+  timestampField,
+} from './fieldProblems.ts';
+import { scanObject } from './scanObject.ts';
+
+const SCHEMA = Type.Object(
+  {
+    id: Type.Optional(Type.String({ pattern: '^[0-9a-f]+$' })),
+    build: Type.Object({ version: Type.String(), channel: Type.Optional(Type.Enum(['prod', 'beta'])) }),
+    nothing: Type.Optional(Type.Null()),
+  },
+  { additionalProperties: false },
+);
+
+function toldOf(body: object): string[][] {
+  const found = fieldProblems(Compile(SCHEMA).Errors(body));
+  return found.map(({ pointer, code, detail }) => [pointer, code, detail]).toSorted();
+}
+
+test('a field that is missing is named with the object that lacks it', () => {
+  expect(toldOf({})).toEqual([['/build', 'field_required', 'build is required']]);
+  expect(toldOf({ build: {} })).toEqual([['/build/version', 'field_required', 'build.version is required']]);
+});
+
+test.each([
+  [{ id: 'x' }, ['/id', 'invalid_uuid', 'id must be a UUID']],
+  [{ titel: 1 }, ['/titel', 'field_invalid', 'there is no field titel']],
+  [{ nothing: 1 }, ['/nothing', 'field_type', 'nothing must be null']],
+  [{ build: [] }, ['/build', 'field_type', 'build must be an object']],
+  [
+    { build: { version: '1', channel: 'x' } },
+    ['/build/channel', 'field_invalid', 'build.channel must be one of prod, beta'],
+  ],
+])('of %j one problem is told', (wrong, told) => {
+  expect(toldOf({ build: { version: '1' }, ...wrong })).toEqual([told]);
+});
+
+test('a field with a problem is left out, so that the others can be judged', () => {
+  const given = { build: { version: '1' }, id: 'x' };
+  expect(checkedFields(Compile(SCHEMA), given).value).toEqual({ build: { version: '1' } });
+});
+
+test('a verdict has the code of its only kind of problem, counts the others, and says that nothing was stored', () => {
+  const tooLarge = (name: string) => problem(`/${name}`, 'field_too_large', `${name} is too large`);
+  const [large, larger] = [tooLarge('f1'), tooLarge('f2')];
+  const wrong = problem('/f3', 'field_invalid', 'f3 is wrong');
+  const empty = problem('', 'empty_report', 'there is nothing in it');
+  const told = (...errors: Parameters<typeof bodyVerdict>[0]) => {
+    const { code, message } = bodyVerdict(errors);
+    return [code, message];
+  };
+  expect(told(large)).toEqual(['field_too_large', 'f1 is too large; nothing was stored']);
+  expect(told(large, larger)).toEqual([
+    'field_too_large',
+    'f1 is too large (and 1 more); nothing was stored',
+  ]);
+  expect(told(large, wrong)).toEqual(['invalid_request', 'f3 is wrong (and 1 more); nothing was stored']);
+  expect(told(empty)).toEqual(['empty_report', 'there is nothing in it; nothing was stored']);
+  expect(told(empty, wrong)[0]).toBe('invalid_request');
+});
+
+test('a body that is no JSON is told where it fails, one that is no object what it is', () => {
+  const object = (text: string) => () => objectOf(scanObject(Buffer.from(text), {}));
+  expect(object('{"a":')).toThrow(expect.objectContaining({ code: 'invalid_json', failedAt: 5 }));
+  expect(object('[]')).toThrow(expect.objectContaining({ code: 'invalid_request' }));
+  expect(object('{}')).not.toThrow();
+  expect([{}, [], null, 'text'].map(isObject)).toEqual([true, false, false, false]);
+});
+
+test('a timestamp is in microseconds, or refused by its name', () => {
+  expect(timestampField('since', '1970-01-01T00:00:01Z')).toBe(1_000_000n);
+  expect(() => timestampField('since', 'today')).toThrow('since must be an ISO 8601 timestamp');
+});
