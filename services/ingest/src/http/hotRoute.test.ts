@@ -14,8 +14,8 @@ import { createMetricsRegistry } from '@questlog/runtime/process/metrics';
 import type { Switch, Token } from '@questlog/schemas/topics/directoryEntry';
 import type { EventsAccepted } from '@questlog/schemas/topics/eventsAccepted';
 import { expect, onTestFinished, test } from 'vitest';
-import { openReplays } from '../events/replays.ts';
 import { OwnAppends } from '../events/ownAppends.ts';
+import { openReplays } from '../events/replays.ts';
 import { RandomPool } from '../events/storeEvents.ts';
 import { openAddressLimits, proxiesIn } from '../limits/addresses.ts';
 import { openLimits } from '../limits/limits.ts';
@@ -276,7 +276,7 @@ function aGame(settings: Partial<PublicAppDeps> = {}) {
     noted: () => ({ received, rejects, uses }),
     /** Without how long it took. */
     counted: async () => {
-      const lines = (await metrics.registry.metrics()).split('\n');
+      const lines = (await metrics.exposition.metrics()).split('\n');
       return lines.filter((line) => /^questlog_(?!.*seconds_(bucket|sum))/.test(line));
     },
   };
