@@ -11,10 +11,11 @@ export type Attack = {
   readonly url: string;
   readonly connections: number;
   readonly forMs: number;
-} /** At full speed each connection waits for its answer. */ & (
+} & (
   | {
       readonly kind: 'requests';
       readonly requests: readonly Uint8Array[];
+      /** At full speed each connection waits for its answer. */
       readonly perSecond: number | 'full speed';
     }
   /** What each sends at once, and whether it sends more for as long as it is open. */
