@@ -128,6 +128,23 @@ test('a repeat whose first is no longer in `appends` is found by its events', as
   expect(await found(project)).toMatchObject({ events: 3, ids: 3, minutes: 3, used: 3 });
 });
 
+test('a keyed append that is projected four days late is known when it comes again, though `appends` has forgotten it on arrival', async () => {
+  const project = randomUUID();
+  const late = accepted(project, {
+    receivedAt: Date.now() - 4 * DAY_MS,
+    idempotency: { key: randomUUID(), digest: Buffer.alloc(32, 7) },
+    events: [{}, {}],
+  });
+  await append(late);
+  await bench.projectAll(bench.store);
+  await bench.store.command('OPTIMIZE TABLE appends FINAL');
+  const once = { events: 2, ids: 2, appends: 0, minutes: 2, used: 2 };
+  expect(await found(project)).toMatchObject(once);
+  await append(late);
+  await bench.projectAll(bench.store);
+  expect(await found(project)).toMatchObject(once);
+});
+
 test('the first insert of a block alone, or the counts of appends long forgotten, tell that records were written', async () => {
   const project = randomUUID();
   const [start = 0] = await bench.log.endOffsets(TOPICS.events);
