@@ -64,6 +64,8 @@ test('a verdict has the code of its only kind of problem, counts the others, and
     'field_too_large',
     'f1 is too large (and 1 more); nothing was stored',
   ]);
+  const event = problem('', 'event_too_large', 'the event is too large');
+  expect(told(event, large)[0]).toBe('event_too_large');
   expect(told(large, wrong)).toEqual(['invalid_request', 'f3 is wrong (and 1 more); nothing was stored']);
   expect(told(empty)).toEqual(['empty_report', 'there is nothing in it; nothing was stored']);
   expect(told(empty, wrong)[0]).toBe('invalid_request');

@@ -1,7 +1,6 @@
 /** A page ends where the next one goes on. */
 import { randomUUID } from 'node:crypto';
 import { expect, test } from 'vitest';
-import { Rejected } from '../rejected.ts';
 import { newestFirstOf, newestFirstParams, readNewestFirst } from './newestFirst.ts';
 
 const ROWS = Array.from({ length: 3 }, (_, n) => ({ id: randomUUID(), millis: String(1_000 - n) }));
@@ -12,6 +11,12 @@ test('the cursor of a page leads to what comes behind its last row', () => {
   expect(rows).toEqual(ROWS.slice(0, 2));
   const second = readNewestFirst({ limit: '2', cursor: next ?? undefined });
   expect(newestFirstParams(second)).toEqual({ ...ROWS[1], limit: 3 });
+});
+
+test('a page of one row ends with it', () => {
+  const page = readNewestFirst({ limit: '1', cursor: undefined });
+  const { next } = newestFirstOf(ROWS, page, (row) => row);
+  expect(readNewestFirst({ limit: '1', cursor: next ?? undefined }).before).toEqual(ROWS[0]);
 });
 
 test('a page that has all that is left has no next one', () => {
@@ -38,9 +43,13 @@ test.each([
   Buffer.from(`x1.${randomUUID()}`).toString('base64url'),
   'é',
 ])('%j is no cursor', (cursor) => {
-  expect(() => readNewestFirst({ limit: undefined, cursor })).toThrow(Rejected);
+  expect(() => readNewestFirst({ limit: undefined, cursor })).toThrow(
+    expect.objectContaining({ code: 'invalid_request' }),
+  );
 });
 
 test.each(['0', '1001', '-1', '1.5', 'x', ''])('%j is no limit', (limit) => {
-  expect(() => readNewestFirst({ limit, cursor: undefined })).toThrow(/from 1 to 1000/);
+  expect(() => readNewestFirst({ limit, cursor: undefined })).toThrow(
+    expect.objectContaining({ code: 'invalid_request', message: expect.stringMatching(/from 1 to 1000/) }),
+  );
 });

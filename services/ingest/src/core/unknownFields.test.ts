@@ -50,6 +50,12 @@ test.each([
   ).toEqual([{ ...missing, detail }, other]);
 });
 
+test('a field that is missing in an object of an object is looked for there', () => {
+  const missing = { index: 0, code: 'field_required', detail: 'id is required' } as const;
+  const found = foundNearly([{ ...missing, pointer: '/a/b/id' }], [{ index: 0, pointer: '/a/b/Id' }]);
+  expect(found[0]?.detail).toBe('id is required; is it what Id means?');
+});
+
 test('the header names the first ten, each once', () => {
   const pointers = Array.from({ length: 30 }, (_, n) => `/f${n % 15}`);
   const named = Array.from({ length: 10 }, (_, n) => `"/f${n}"`);

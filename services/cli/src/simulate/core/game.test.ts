@@ -92,6 +92,21 @@ test('gathering leaves a report between its events, and sends large events in se
   expect(sizes).toEqual([2, 1, 0, 1]);
 });
 
+test('as many events as a request may have are gathered in it, and not one more', () => {
+  const path = '/v1/ingest/events';
+  const many = (events: number): GameRequest => ({
+    ...{ atMs: 1, path, events, isAnswerLost: false },
+    body: Array.from({ length: events }, () => 'x'),
+  });
+  const counts = (...events: number[]) => gathered(events.map(many)).map((request) => request.events);
+  expect([counts(100, 100), counts(100, 101)]).toEqual([[200], [100, 101]]);
+});
+
+test('in a day, unlike in a live game, not everybody comes just once', () => {
+  expect([...visitsOf({ ...TEN_DAYS, toMs: FROM + 86_399_999 })]).toHaveLength(TEN_DAYS.players);
+  expect([...visitsOf({ ...TEN_DAYS, toMs: FROM + 86_400_000 })]).not.toHaveLength(TEN_DAYS.players);
+});
+
 test('it has what a live game has: reports, lost answers, wrong clocks, offline bursts', () => {
   expect(requests.some(({ path }) => path === '/v1/ingest/reports')).toBe(true);
   expect(requests.some(({ isAnswerLost }) => isAnswerLost)).toBe(true);
