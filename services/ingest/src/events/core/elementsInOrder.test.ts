@@ -14,7 +14,7 @@ import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { timestampProblem } from '../../core/fieldProblems.ts';
 import { formatMicros, parseOccurredAt } from '../../core/occurredAt.ts';
-import { Dice, damageable, damaged, KEY, members, SESSION } from '../damagedBodies.testing.ts';
+import { Dice, damageable, damaged, deep, KEY, members, SESSION } from '../damagedBodies.testing.ts';
 import { type AcceptInput, accept, keyedTail, type PlacedDraft, randomBytesFor } from './accept.ts';
 import { type AnsweredEvent, eventArray, eventObject, lenientArray } from './answer.ts';
 import { type Draft, type Elements, isInOrder, problemsOf, readElements, Uuids } from './envelope.ts';
@@ -69,6 +69,14 @@ test('an element is asked of the schema from the first byte on that is too many'
   for (const more of [0, 1]) {
     const filling = 'a'.repeat(256 * 1024 - short.length + more);
     expectAgreement(Buffer.from(short.replace('""', `"${filling}"`)), new Dice(1), seen);
+  }
+  expect(seen).toEqual({ inOrder: 1, wrong: 1, ordinary: 1 });
+});
+
+test('a payload nests 64 levels and no more, whichever way it goes', () => {
+  const seen = { inOrder: 0, wrong: 0, ordinary: 0 };
+  for (const levels of [64, 65]) {
+    expectAgreement(Buffer.from(around('payload', deep(levels))), new Dice(1), seen);
   }
   expect(seen).toEqual({ inOrder: 1, wrong: 1, ordinary: 1 });
 });
