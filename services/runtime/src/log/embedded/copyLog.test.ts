@@ -1,8 +1,10 @@
 /** A copy of the log, made while it goes on: what of it is older than the rest, and what is not. */
 import { mkdirSync } from 'node:fs';
 import { dirname, join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
 import { expect, test } from 'vitest';
 import { aHolder, aRecord, nextRecords, textsToEnd, untilHolds } from '../contract/harness.ts';
+import { copyLog } from './copyLog.ts';
 import { openEmbeddedLog } from './embeddedLog.ts';
 import { aDirectory, aLog, HOUR_MS, ManualClock, topicSpec } from './testing/testLog.ts';
 
@@ -47,6 +49,23 @@ test('a copy has the commits of before for the groups that are named, and record
   expect(await copy.committed('link', 't')).toEqual([{ offset: 3, metadata: 'to 3' }]);
   expect([copy.id, await copy.endOffsets('t')]).toEqual([log.id, [3]]);
   await copy.close();
+});
+
+test('a copy that begins while the log is being written to waits for that', async () => {
+  const sqlite = new DatabaseSync(join(aDirectory(), 'log.db'));
+  sqlite.exec(
+    'PRAGMA journal_mode = WAL; CREATE TABLE commits (partition_id, consumer_group, next_offset, metadata)',
+  );
+  const to = aPlace();
+  const first = async (): Promise<void> => {
+    sqlite.exec("BEGIN IMMEDIATE; INSERT INTO commits VALUES (1, 'link', 7, '')");
+    setTimeout(() => sqlite.exec('COMMIT'), 50);
+  };
+  await copyLog(sqlite, { to, groups: [], without: [], first, signal });
+  const copy = new DatabaseSync(to);
+  expect(copy.prepare('SELECT next_offset FROM commits').all()).toMatchObject([{ next_offset: 7 }]);
+  copy.close();
+  sqlite.close();
 });
 
 test('retention waits for a copy: what it deleted meanwhile could be behind the commits of before', async () => {

@@ -1,6 +1,7 @@
 /** Copies the log's file while it goes on: for a backup that also copies what consumers make of the log. */
 import { type FileHandle, open } from 'node:fs/promises';
 import { backup, DatabaseSync } from 'node:sqlite';
+import { setTimeout as delay } from 'node:timers/promises';
 import { MAX_OFFSET } from './topicCatalog.ts';
 
 export interface LogCopy {
@@ -30,12 +31,9 @@ export async function copyLog(sqlite: DatabaseSync, copy: LogCopy): Promise<void
   await copy.first();
   const flushing = new Flushing(copy.to);
   try {
-    await backup(sqlite, copy.to, {
-      rate: PAGES_A_STEP,
-      progress: () => {
-        copy.signal.throwIfAborted();
-        flushing.goOn();
-      },
+    await backupOnceFree(sqlite, copy.to, () => {
+      copy.signal.throwIfAborted();
+      flushing.goOn();
     });
   } finally {
     await flushing.close();
@@ -54,6 +52,30 @@ export async function copyLog(sqlite: DatabaseSync, copy: LogCopy): Promise<void
     made.close();
   }
 }
+
+/** A step that meets a write of the log is made again; the first one Node gives up, with an error that says "not an error". */
+async function backupOnceFree(sqlite: DatabaseSync, to: string, onStep: () => void): Promise<void> {
+  let hasBegun = false;
+  const progress = (): void => {
+    hasBegun = true;
+    onStep();
+  };
+  for (let tries = 1; ; tries += 1) {
+    try {
+      await backup(sqlite, to, { rate: PAGES_A_STEP, progress });
+      return;
+    } catch (error) {
+      const isLocked = error instanceof Error && 'errcode' in error && error.errcode === SQLITE_OK;
+      if (hasBegun || !isLocked || tries === MAX_TRIES) throw error;
+      await delay(PAUSE_MS);
+    }
+  }
+}
+
+const SQLITE_OK = 0;
+/** A write takes milliseconds. */
+const PAUSE_MS = 20;
+const MAX_TRIES = 250;
 
 /** Brings what is written of a file to the disk all the time, so that little of it is left for the end. */
 class Flushing {
