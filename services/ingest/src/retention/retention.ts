@@ -123,13 +123,18 @@ async function dropRows(
   const hadSome = await isLeft();
   if (hadSome) {
     await mark(store, due, false);
-    await store.command(`ALTER TABLE ${rows.table} DELETE WHERE ${expired}`);
+    await store.command(`ALTER TABLE ${rows.table} DELETE WHERE ${expired}`).catch(unlessInterrupted);
     await untilNoneRuns(store, rows, signal);
     // Rows that came meanwhile are a later look's.
     if (await isLeft()) return due;
   }
   await mark(store, due, true);
   return hadSome ? due : [];
+}
+
+/** A mutation that was begun goes on by itself, and what is left is read behind it. */
+function unlessInterrupted(error: unknown): void {
+  if (!(error instanceof Unavailable)) throw error;
 }
 
 /** One a time, with constants: a mutation runs again after a restart, and must find the same. */
