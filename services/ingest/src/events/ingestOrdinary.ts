@@ -10,7 +10,6 @@ import { uuidV8 } from '@questlog/schemas/uuid';
 import type { Reports } from '../known/reports.ts';
 import type { Sessions } from '../known/sessions.ts';
 import type { AcceptedEvents } from '../ledger/received.ts';
-import { randomBytesFor } from './core/accept.ts';
 import { answerOf, type OrdinaryBatch, recordOf } from './core/ordinaryBytes.ts';
 import { ABSENT, MAX_EVENTS, OrdinaryEvents, UUID_LENGTH } from './core/ordinaryEvents.ts';
 import { monthOf, type Quotas } from './quotas.ts';
@@ -73,7 +72,8 @@ export class OrdinaryIngest {
     if (tooFast !== undefined) throw tooFast;
     const used = ledger?.reserve(count) ?? 0;
     const remaining = (tenant.monthlySoftQuota ?? Number.POSITIVE_INFINITY) - used;
-    const random = deps.random.take(randomBytesFor(count));
+    // 8 an event for its id, and behind them 16 a record for its append.
+    const random = deps.random.take(count * 8 + counts.size * 16);
     const batch: OrdinaryBatch = {
       ...{ tenantId: tenant.id, projectId: project.id, receivedAt, revision },
       ...{ body, found, lanes: this.#lanes, sessionBuilds: this.#sessionBuilds, remaining, random },
