@@ -134,8 +134,12 @@ async function dropRows(
 
 /** A mutation that was begun goes on by itself, and what is left is read behind it. */
 function unlessInterrupted(error: unknown): void {
-  if (!(error instanceof Unavailable)) throw error;
+  const cause: unknown = error instanceof Unavailable ? error.cause : undefined;
+  if (!(cause instanceof Error && 'code' in cause && cause.code === UNFINISHED)) throw error;
 }
+
+/** ClickHouse's own number. */
+const UNFINISHED = '341';
 
 /** One a time, with constants: a mutation runs again after a restart, and must find the same. */
 function conditionsOf({ table, at }: Rows, due: readonly Due[]): string[] {
