@@ -116,6 +116,9 @@ export class LookUpRunner {
     const { clock, log } = this.#deps;
     const { state } = this.#outbox;
     const decision = decideAnswer({ state, nowMs: clock.now(), logId: log.id }, answer);
+    // First, what it saw: what it links is counted on top of that.
+    const seen = decision.changes.filter(({ entry }) => entry === 'sessionLinks');
+    this.#outbox.put({ ...NOTHING, changes: seen });
     // Links go in portions: each stands for itself, and the same look-up finds again what a crash leaves out.
     for (const link of decision.links) {
       this.#outbox.put({ ...NOTHING, links: [link] });

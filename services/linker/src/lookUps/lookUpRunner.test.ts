@@ -1,0 +1,39 @@
+/** What comes of a look-up, as the runner puts it into the outbox. */
+import { anEvent, aReportLink } from '@questlog/schemas/fixtures/builders';
+import { expect, test } from 'vitest';
+import { type Decision, keyOf } from '../core/decision.ts';
+import type { Answer, JobOf } from '../core/jobs.ts';
+import { LINKER_BOUNDS, LinkerState } from '../core/linkerState.ts';
+import type { PartitionDeps } from '../deps.ts';
+import type { Outbox } from '../outbox.ts';
+import { LookUpRunner } from './lookUpRunner.ts';
+import type { LookUp, LookUps } from './lookUps.ts';
+
+test('what a look-up links counts on top of links that it saw and nobody remembered', async () => {
+  const state = new LinkerState(0, 1, LINKER_BOUNDS);
+  const record = aReportLink({ maxSessionLinks: 2 });
+  const key = keyOf(record);
+  const value = { record, offset: 0, phase: 'open', askAt: 0, closesAt: Number.MAX_SAFE_INTEGER } as const;
+  state.evolve([{ entry: 'report', key, value }]);
+  const event = { ...anEvent(), receivedAt: 1 };
+  const found = [{ key, record, event, source: 'session' }] as const;
+  const seen = { found, isWhole: true, missing: new Map(), told: new Map([[key, 1]]), below: 1 };
+  const lookUps = {
+    answer: async ({ job }: LookUp): Promise<Answer> => ({ ...(job as JobOf<'ask'>), ...seen }),
+  } as unknown as LookUps;
+  const deps = { clock: { now: () => 1 }, log: { id: 'log' } } as unknown as PartitionDeps;
+  const runner = new LookUpRunner(deps, anOutbox(state), lookUps);
+
+  await runner.next();
+  await runner.next();
+  expect(state.sessionLinks.get(key)).toBe(2);
+});
+
+/** It keeps the state, and commits nothing. */
+function anOutbox(state: LinkerState): Outbox {
+  const put = ({ links, changes }: Decision): void => {
+    state.evolve(changes);
+    for (const link of links) state.linked(link);
+  };
+  return { state, put, isFull: false, waitsMs: () => 0, commit: async () => {} } as unknown as Outbox;
+}
