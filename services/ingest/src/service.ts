@@ -77,8 +77,6 @@ export interface IngestServiceDeps {
   readonly settings: {
     readonly toGames: ListenAddress;
     readonly toOperators: ListenAddress;
-    /** Of several workers one serves operators. */
-    readonly hasOperators: boolean;
     /** Besides the loopback and `toOperators`. */
     readonly adminAllowedHosts: readonly string[];
     readonly defaultRevision: Revision;
@@ -99,8 +97,7 @@ export interface IngestServiceDeps {
 
 export interface IngestService {
   readonly port: number;
-  /** Undefined where it does not serve operators. */
-  readonly adminPort: number | undefined;
+  readonly adminPort: number;
   /** Rejects when a tail that the answers depend on cannot go on. */
   readonly failed: Promise<never>;
 }
@@ -169,7 +166,7 @@ export async function startIngest(deps: IngestServiceDeps): Promise<IngestServic
   lifecycle.onStop('recount', () => verifier.close());
   return {
     port: open.port,
-    adminPort: admin?.port,
+    adminPort: admin.port,
     failed: Promise.race([sessions.failed, reports.failed, directory.failed]),
   };
 }
@@ -183,11 +180,9 @@ async function openListeners(
   const toMalformed = headersOfEveryAnswer(settings.corsOrigins);
   const refusalOf = (isTooSlow: boolean) => malformedRequest(isTooSlow, toMalformed);
   const open = await listen(toGames, settings.toGames, refusalOf, isUpload);
-  const admin = settings.hasOperators
-    ? await listen(toOperators.callback(), settings.toOperators, malformedRequest)
-    : undefined;
+  const admin = await listen(toOperators.callback(), settings.toOperators, malformedRequest);
   // Together: their drains must not add up to more than a stop may take.
-  lifecycle.onStop('listeners', async () => void (await Promise.all([open.close(), admin?.close()])));
+  lifecycle.onStop('listeners', async () => void (await Promise.all([open.close(), admin.close()])));
   return [open, admin] as const;
 }
 

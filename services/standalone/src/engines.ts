@@ -131,9 +131,6 @@ export function checkedChoice(settings: Settings, mayBeEmbedded: boolean): Engin
   if (!isEmbedded && settings.registryUrl === '') {
     problems.push('SCHEMA_REGISTRY_URL: needed with the log on Kafka');
   }
-  if (isEmbedded && settings.workers > 1) {
-    problems.push('QUESTLOG_WORKERS: must be 1 here; the embedded log is a file of one process');
-  }
   const isGiven = settings.clickhouseUrl !== '';
   if (!isGiven && !mayBeEmbedded) problems.push(`CLICKHOUSE_URL: needed here; ${alone}`);
   if (!isGiven && settings.clickhouseReaderUrl !== '') {
@@ -162,11 +159,6 @@ function uploadChoice(settings: Settings, isEmbedded: boolean): UploadChoice | u
     throw new StartRefused(`QUESTLOG_UPLOAD_SIGNING_KEY: needed with ${MIN_SIGNING_KEY} characters or more`);
   }
   const isFolder = uploads === 'folder' || (uploads === 'auto' && isEmbedded);
-  if (isFolder && !isEmbedded && settings.workers > 1) {
-    throw new StartRefused(
-      'QUESTLOG_UPLOADS: a folder is for one ingest, and QUESTLOG_WORKERS asks for several',
-    );
-  }
   return isFolder ? { kind: 'folder', signingKey } : undefined;
 }
 

@@ -10,8 +10,6 @@ import { createLogger } from '@questlog/runtime/process/logger';
 import { banner } from './banner.ts';
 import { settings } from './config.ts';
 import { SERVICES } from './serviceNames.ts';
-import { startWorkers } from './workers/startWorkers.ts';
-import { ownWorker } from './workers/worker.ts';
 
 // Before anything is written: what tenants send is for nobody else on this machine.
 process.umask(0o077);
@@ -36,8 +34,7 @@ const HELP = `${USAGE}
 Settings are environment variables: docs/reference/config.md lists them.
 `;
 
-const worker = ownWorker(process.env);
-const logger = createLogger('questlog', undefined, worker?.number);
+const logger = createLogger('questlog');
 const lifecycle = createLifecycle(logger);
 
 try {
@@ -57,25 +54,18 @@ try {
     process.exit(0);
   }
   stopOnSignals(lifecycle, logger);
-  const start = async () => {
-    // Most of what a start loads: once nothing is wrong with the settings, and not where others do the work.
-    const { startServices } = await import('./services.ts');
-    return await startServices({ service, settings: config, choice, logger, lifecycle, worker });
-  };
-  const hasWorkers = service === 'ingest' && config.workers > 1 && worker === undefined;
-  const { failed, ...ready } = await (hasWorkers
-    ? startWorkers({ count: config.workers, logger, lifecycle })
-    : start());
-  failed.catch(stopBroken);
+  // Most of what a start loads: once nothing is wrong with the settings.
+  const { startServices } = await import('./services.ts');
+  const running = await startServices({ service, settings: config, choice, logger, lifecycle });
+  running.failed.catch(stopBroken);
   const seconds = (performance.now() - startedAtMs) / 1000;
   const isTerminal = process.stdout.isTTY;
-  if (worker !== undefined) await worker.say({ ready });
-  else process.stdout.write(banner(ready, { revision: config.revision, seconds, isTerminal }));
+  process.stdout.write(banner(running, { revision: config.revision, seconds, isTerminal }));
 } catch (error) {
   // One line: the cause in words, unless a stop has cut the start short. What did start is closed: its locks are gone.
-  const refused = messageOf(error).replace(/\s+/g, ' ').trim();
-  if (worker !== undefined) await worker.say({ refused });
-  else if (!lifecycle.isStopping()) process.stderr.write(`questlog: cannot start: ${refused}\n`);
+  if (!lifecycle.isStopping()) {
+    process.stderr.write(`questlog: cannot start: ${messageOf(error).replace(/\s+/g, ' ').trim()}\n`);
+  }
   await lifecycle.stop().catch(() => {});
   process.exit(1);
 }
