@@ -114,7 +114,7 @@ test.concurrent(
 
     // Without the mask that hides rows, and of the parts that were replaced before the last row was hidden.
     const masked = `SELECT count() FROM events WHERE session_id = '${session}' SETTINGS apply_deleted_mask = 0`;
-    const replaced = `SELECT count() FROM system.parts WHERE table = 'events' AND NOT active
+    const replaced = `SELECT count() FROM system.parts WHERE database = currentDatabase() AND table = 'events' AND NOT active
       AND remove_time < toDateTime(${Math.floor(Date.parse(receipt.hiddenAt) / 1_000)})`;
     expect([await erasing.change(product, masked), await erasing.change(product, replaced)]).toEqual([
       '0\n',
