@@ -55,9 +55,9 @@ export class OrdinaryIngest {
   take(deps: OrdinaryDeps, request: OrdinaryRequest): Promise<OrdinaryAnswer> | undefined {
     const { principal, body, idempotencyKey, isLenient } = request;
     const { tenant, project, revision, buildIds } = principal;
-    const hasSwitches =
-      project.switches !== undefined && project.switches !== null && project.switches.length > 0;
-    if (idempotencyKey !== undefined || isLenient || buildIds !== undefined || hasSwitches) return undefined;
+    const { switches = [] } = project;
+    if (idempotencyKey !== undefined || isLenient || buildIds !== undefined || switches.length > 0)
+      return undefined;
     const found = this.#found;
     if (!found.read(body, revision)) return undefined;
     const receivedAt = deps.clock.now();

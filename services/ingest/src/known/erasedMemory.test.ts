@@ -30,15 +30,18 @@ test.each([
     const register = async (of: object) =>
       (await registerSession({ sessions, clock }, principal, Buffer.from(JSON.stringify(of)))).status;
     const isKnown = async () => (await sessions.find(TENANT, PROJECT, [wanted.id])).size === 1;
+    const isPeeked = () => sessions.peek(PROJECT, new Uint32Array(4), 0, () => wanted.id) !== undefined;
     expect([await register(wanted), await register({}), await register(wanted)]).toEqual([201, 201, 200]);
+    expect([isPeeked(), isPeeked()]).toEqual([true, true]);
 
     clock.ms += 1_000;
     erase({ projectId });
-    expect(await isKnown()).toBe(false);
+    expect([await isKnown(), isPeeked()]).toEqual([false, false]);
     clock.ms += 1_000;
     // A 200 would be of a record whose row is gone.
     expect(await register(wanted)).toBe(201);
     expect([await isKnown(), await register({}), await register(wanted)]).toEqual([true, 201, 200]);
+    expect(isPeeked()).toBe(true);
   },
 );
 
