@@ -9,7 +9,7 @@ import { readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from 'vitest';
 import { PluginGame } from '../e2e/pluginGame.ts';
-import { collectOutput, end, ready, send, spawnProduct } from '../e2e/product.ts';
+import { collectOutput, end, reach, ready, send, spawnProduct } from '../e2e/product.ts';
 import { clientsOf, type StackClients } from './stackClients.ts';
 import {
   environmentIn,
@@ -233,14 +233,15 @@ describe('a stack of three brokers', () => {
       onTestFinished(async () => void (await end(ingest, 'SIGTERM')));
       await ready(ingest, collectOutput(ingest), WITHIN_MS);
 
-      const { baseUrl, token } = JSON.parse(readFileSync(join(dataDir, 'dev-credentials.json'), 'utf8'));
+      const product = reach(JSON.parse(readFileSync(join(dataDir, 'dev-credentials.json'), 'utf8')));
+      const { baseUrl, token } = product.credentials;
       const game = new PluginGame(async (method, path, headers, body) => {
         const url = path.startsWith('http') ? path : baseUrl + path;
         return await send(url, method, '', { headers, body });
       }, token);
       const bytes = randomBytes(3223);
       const { uploadId } = JSON.parse((await game.upload(bytes)) ?? '{}');
-      const read = await send(`${baseUrl}/v1/uploads/${uploadId}`, 'GET', token);
+      const read = await product.request('GET', `/v1/uploads/${uploadId}`);
       expect([read.status, read.bytes.equals(bytes)]).toEqual([200, true]);
       expect(await stack.do('up')).toBe(stdout);
     },
