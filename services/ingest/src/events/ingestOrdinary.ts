@@ -5,6 +5,7 @@
  */
 import { isHeldBack, type Principal } from '@questlog/runtime/directory/directory';
 import type { Clock } from '@questlog/runtime/process/clock';
+import { freeBytes } from '@questlog/schemas/freeBytes';
 import { laneOfSession, partitionOf } from '@questlog/schemas/partition';
 import { uuidV8 } from '@questlog/schemas/uuid';
 import type { Reports } from '../known/reports.ts';
@@ -24,7 +25,7 @@ export interface OrdinaryDeps extends StoreEventsDeps {
 
 export interface OrdinaryRequest {
   readonly principal: Principal;
-  /** Valid UTF-8. */
+  /** Valid UTF-8. Freed once it is stored. */
   readonly body: Buffer;
   readonly idempotencyKey: string | undefined;
   readonly isLenient: boolean;
@@ -84,10 +85,10 @@ export class OrdinaryIngest {
       ledger,
       overQuota,
     });
-    return appended.then(() => ({
-      body: answer,
-      accepted: { receivedAtMs: receivedAt, events: count, sampled: 0 },
-    }));
+    return appended.then(() => {
+      freeBytes(body);
+      return { body: answer, accepted: { receivedAtMs: receivedAt, events: count, sampled: 0 } };
+    });
   }
 
   /** @returns how many events go to each lane; undefined where only a look-up tells, or a report is to be told. */

@@ -3,6 +3,7 @@ import { randomFillSync } from 'node:crypto';
 import type { Principal } from '@questlog/runtime/directory/directory';
 import type { Log } from '@questlog/runtime/log/log';
 import type { Codec } from '@questlog/runtime/registry/registry';
+import { freeBytes } from '@questlog/schemas/freeBytes';
 import type { EventsAccepted } from '@questlog/schemas/topics/eventsAccepted';
 import { APPEND_ID_HEADER, TOPICS } from '@questlog/schemas/topics/topics';
 import { LOGGED, UNCERTAIN } from '../ledger/core/receivedCounts.ts';
@@ -132,6 +133,7 @@ export async function appendRecords(
           headers: { [APPEND_ID_HEADER]: records[i]?.appendId ?? '' },
         }));
         const { baseOffset } = await deps.log.append(TOPICS.events, partition, values);
+        for (const { value } of values) freeBytes(value);
         deps.own.confirmed(partition, baseOffset, records);
         records.forEach(({ events }, i) => {
           ledger?.confirm(partition, baseOffset + i, events);

@@ -4,6 +4,7 @@
  * problem or has something for the counts of rejects; so there is one judge of a request, and one place for its problems.
  */
 import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http';
+import { freeBytes } from '@questlog/schemas/freeBytes';
 import { canonicalUuid, isUuidV7 } from '@questlog/schemas/uuid';
 import { type IngestDeps, ingest } from '../events/ingestEvents.ts';
 import type { Received } from '../ledger/received.ts';
@@ -121,7 +122,7 @@ function tell(response: ServerResponse, head: string[], { status, headers, body 
   for (const name in headers) head.push(name, headers[name] ?? '');
   head.push('Content-Type', 'application/json; charset=utf-8', 'Content-Length', String(body.length));
   response.writeHead(status, head);
-  if (body.length > SMALL_BYTES) response.end(body);
+  if (body.length > SMALL_BYTES) response.end(body, () => freeBytes(body));
   // The bytes as a text, which goes out with its head in one piece.
   else response.end(body.toString('latin1'), 'latin1');
 }

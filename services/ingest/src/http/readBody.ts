@@ -282,7 +282,10 @@ class LimitedChunks {
 
   whole(): Buffer {
     const [only] = this.#chunks;
-    return this.#chunks.length === 1 && only !== undefined ? only : this.copy();
+    if (this.#chunks.length === 1 && only !== undefined) return only;
+    const copy = this.copy();
+    this.giveBack();
+    return copy;
   }
 
   copy(): Buffer {

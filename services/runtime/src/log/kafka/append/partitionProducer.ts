@@ -3,6 +3,7 @@
  * sequence until its outcome is known: the brokers append it once, and answer where. After a send of unknown outcome
  * the next one has a new producer id, since the brokers' count of sequences may be another.
  */
+import { freeBytes } from '@questlog/schemas/freeBytes';
 import type { Broker, Cluster } from 'kafkajs';
 import type { NewRecord } from '../../log.ts';
 import { answered, type Renewable } from '../client/renewable.ts';
@@ -65,6 +66,7 @@ export class PartitionProducer {
         ...{ topic, partition, batch, transactionalId: null, waitMs: sendLimitMs },
       });
       const baseOffset = await untilTaken((broker) => produced(broker, request));
+      freeBytes(request.body);
       counting.sequence = sequenceAfter(counting.sequence, records.length);
       return baseOffset;
     } catch (error) {

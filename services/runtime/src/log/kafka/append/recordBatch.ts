@@ -4,6 +4,7 @@
  */
 import { promisify } from 'node:util';
 import { constants, zstdCompress, zstdCompressSync } from 'node:zlib';
+import { freeBytes } from '@questlog/schemas/freeBytes';
 import type { Headers, NewRecord } from '../../log.ts';
 import {
   ATTRIBUTES,
@@ -48,15 +49,16 @@ export async function encodeBatch(batch: NewBatch, room: number): Promise<Buffer
   const plain = writeRecords(batch.records, room + RECORDS);
   const packed = await compressed(plain.subarray(room + RECORDS));
   if (packed === undefined) return withHead(plain, room, batch, 0);
-  packed.copy(plain, room + RECORDS);
-  return withHead(plain.subarray(0, room + RECORDS + packed.length), room, batch, ZSTD);
+  const end = room + RECORDS + packed.copy(plain, room + RECORDS);
+  freeBytes(packed);
+  return withHead(plain.subarray(0, end), room, batch, ZSTD);
 }
 
 /** Undefined where it would not be smaller. */
 async function compressed(records: Buffer): Promise<Buffer | undefined> {
   if (records.length < MIN_COMPRESSED_BYTES) return undefined;
   const isSmall = records.length < MIN_ELSEWHERE_BYTES;
-  const packed = isSmall ? zstdCompressSync(records, COMPRESSION) : await compress(records, COMPRESSION);
+  const packed = isSmall ? zstdCompressSync(records, COMPRESSION) : await compress(records, ELSEWHERE);
   return packed.length < records.length ? packed : undefined;
 }
 
@@ -67,6 +69,8 @@ const MIN_ELSEWHERE_BYTES = 128 * 1024;
 
 /** Level 1 of zstd: JSON shrinks to about a sixth, and higher levels cost more than they save. */
 const COMPRESSION = { params: { [constants.ZSTD_c_compressionLevel]: 1 } };
+/** Each chunk that it yields is a round to the other thread. */
+const ELSEWHERE = { ...COMPRESSION, chunkSize: 64 * 1024 };
 const compress = promisify(zstdCompress);
 
 const ZSTD = CODECS.indexOf('zstd');

@@ -1,0 +1,13 @@
+import { expect, test } from 'vitest';
+import { freeBytes } from './freeBytes.ts';
+
+test('large bytes are freed at once; those that share memory with others stay', () => {
+  const large = Buffer.allocUnsafe(200_000);
+  freeBytes(large.subarray(0, 150_000));
+  expect(large).toHaveLength(0);
+
+  const pooled = Buffer.allocUnsafe(20_000).fill(7);
+  expect(pooled.buffer.byteLength).toBeGreaterThan(pooled.length);
+  freeBytes(pooled);
+  expect(pooled).toEqual(Buffer.alloc(20_000, 7));
+});
