@@ -25,6 +25,11 @@ const IN_BROWSER = ['test/e2e/console*.test.ts', 'test/e2e/docs.test.ts'];
 const MONTH = 'test/dataGuide/simulatedMonth.test.ts';
 /** What breaks the engines of the run. Folders inside break none. */
 const FAULTS = 'test/{faults,stack}/*.test.ts';
+/** Break an engine of their own: statements that run for seconds until it is ended, a full disk. */
+const OWN_FAULTS = [
+  'services/runtime/src/clickhouse/chdb/engineProcess.int.test.ts',
+  'test/e2e/diskFull.test.ts',
+];
 /** Run a second time among the faults, ten times as long. */
 const LONG_RUNS = [
   'test/simulation/*.test.ts',
@@ -118,14 +123,14 @@ const TIERS: readonly Tier[] = [
   {
     name: 'engines',
     include: [`{services,test}/${ENGINES}`],
-    exclude: [PYTHON, COMPILERS, CUTS],
+    exclude: [PYTHON, COMPILERS, CUTS, ...OWN_FAULTS],
     globalSetup: [MIGRATED],
     order: 0,
   },
   {
     name: 'e2e',
     include: [E2E],
-    exclude: [...CLIENT, ...IN_BROWSER],
+    exclude: [...CLIENT, ...IN_BROWSER, ...OWN_FAULTS],
     globalSetup: [MIGRATED, PRODUCT_OF_THE_RUN],
     order: 0,
   },
@@ -148,7 +153,7 @@ const TIERS: readonly Tier[] = [
   // Last, since it breaks the brokers that the others stand on.
   {
     name: 'faults',
-    include: [FAULTS, `services/${CUTS}`, ...LONG_RUNS],
+    include: [FAULTS, `services/${CUTS}`, ...OWN_FAULTS, ...LONG_RUNS],
     env: { QUESTLOG_TEST_RUNS: 'long' },
     globalSetup: [ENGINES_OF_THE_RUN],
     isHeavy: true,
