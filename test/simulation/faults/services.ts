@@ -76,6 +76,8 @@ const RESTART_MS = 1_000;
 /** Links by its session that a report of a seed gets: all, or so few that runs come to it. */
 const CAPS = [DEFAULT_MAX_SESSION_LINKS, 1, DEFAULT_MAX_SESSION_LINKS, 3];
 /** Near its line a quota is read no oftener: most of what happens would be that. */
+/** More than a game makes. */
+const KEPT_APPENDS = 1_000;
 const PACE = { refreshMs: 1_000, nearMs: 1_000 };
 
 /** One place of a service: it holds the process that runs now. */
@@ -191,7 +193,7 @@ async function startIngest(
   const filed = watch(GROUPS.projectReports, TOPICS.reportLinks);
   // Most of them are packed.
   const sessions = await openSessions({
-    ...{ ...deps, bounds: { kept: 2, held: 2 }, projection: registered },
+    ...{ ...deps, bounds: { kept: 2, held: 2, peeked: 8 }, projection: registered },
     table: watchRestored(
       { log, store, clock: steadyClock },
       { group: GROUPS.projectSessions, topic: TOPICS.sessions, table: 'sessions' },
@@ -210,7 +212,7 @@ async function startIngest(
   const own = new OwnAppends((partition, offset) => {
     quotas.cut(partition, offset);
     replays.cut();
-  });
+  }, KEPT_APPENDS);
   const limits = openLimits({ clock, metrics: metrics.ingest, ingestsOf: () => 1 });
   const counted = { received: [], metrics: metrics.ingest };
   const storing = { log, codec, quotas, limits, own, random: new RandomPool(), partitions, ...counted };

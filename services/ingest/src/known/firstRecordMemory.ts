@@ -47,6 +47,8 @@ export interface MemoryBounds {
   readonly held: number;
   /** Takes the place of `held` where entries are packed. In bytes. */
   readonly packedBytes?: number;
+  /** Of sessions, how many `peek` remembers: a power of two. */
+  readonly peeked?: number;
 }
 
 /** About 60 and 300 MB. */

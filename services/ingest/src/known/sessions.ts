@@ -46,7 +46,7 @@ export async function openSessions(
   deps: FirstRecordsDeps & { store: Store; isErased?: IsErased },
 ): Promise<Sessions> {
   const { isErased = NOTHING_ERASED } = deps;
-  const recent = new RecentSessions();
+  const recent = new RecentSessions(deps.bounds?.peeked);
   const isGone = (projectId: string, { sessionId, registeredAt }: KnownSession): boolean =>
     isErased({ projectId, sessionId, receivedAt: registeredAt });
   const lookUp = coalescedSessionLookup(deps.store);

@@ -163,10 +163,13 @@ function slotsFor(size: number): number {
   return Math.ceil((size * 9) / 7);
 }
 
+const NO_WORDS = new Uint32Array(0);
+const NO_VIEW = new DataView(NO_WORDS.buffer);
+
 /** A session stands in the first slot that was free, from the one on that its key names. */
 class Table {
-  words = new Uint32Array(0);
-  view = new DataView(this.words.buffer);
+  words = NO_WORDS;
+  view = NO_VIEW;
   size = 0;
 
   get slots(): number {

@@ -14,12 +14,18 @@ export interface RecentSession {
 const SLOTS = 16_384;
 
 export class RecentSessions {
-  readonly #words = new Uint32Array(SLOTS * 4);
-  readonly #sessions: (RecentSession | undefined)[] = Array.from({ length: SLOTS });
+  readonly #words: Uint32Array;
+  readonly #sessions: (RecentSession | undefined)[];
+
+  /** @param slots a power of two */
+  constructor(slots = SLOTS) {
+    this.#words = new Uint32Array(slots * 4);
+    this.#sessions = Array.from({ length: slots });
+  }
 
   /** @param words the id's bytes, as four numbers from `at` on. */
   find(projectId: string, words: Uint32Array, at: number): RecentSession | undefined {
-    const slot = slotOf(words, at);
+    const slot = this.#slotOf(words, at);
     const known = this.#sessions[slot];
     if (known === undefined || known.projectId !== projectId) return undefined;
     const own = this.#words;
@@ -38,7 +44,7 @@ export class RecentSessions {
     words: Uint32Array,
     at: number,
   ): RecentSession {
-    const slot = slotOf(words, at);
+    const slot = this.#slotOf(words, at);
     const build = buildId === null ? null : Buffer.from(buildId);
     const session = { projectId, sessionId, lane, build };
     this.#sessions[slot] = session;
@@ -49,9 +55,9 @@ export class RecentSessions {
   clear(): void {
     this.#sessions.fill(undefined);
   }
-}
 
-/** The last bits of an id are random in each version of UUID that clients make. */
-function slotOf(words: Uint32Array, at: number): number {
-  return ((words[at + 3] ?? 0) ^ (words[at] ?? 0)) & (SLOTS - 1);
+  /** The last bits of an id are random in each version of UUID that clients make. */
+  #slotOf(words: Uint32Array, at: number): number {
+    return ((words[at + 3] ?? 0) ^ (words[at] ?? 0)) & (this.#sessions.length - 1);
+  }
 }
