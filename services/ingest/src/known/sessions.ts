@@ -146,7 +146,6 @@ export async function findSessions(
 }
 
 interface SessionRow extends Pick<KnownSession, 'sessionId' | 'buildId' | 'lane'> {
-  readonly projectId: string;
   readonly startedAt: string | null;
   readonly registeredAt: string;
   readonly contentDigest: string | null;
@@ -156,50 +155,63 @@ interface SessionRow extends Pick<KnownSession, 'sessionId' | 'buildId' | 'lane'
 
 /** Look-ups that one query answers. */
 interface Gathered {
-  readonly projects: Set<string>;
   readonly ids: Set<string>;
   readonly rows: Promise<SessionRow[]>;
 }
 
+/** Of one project. */
+interface LookUps {
+  underWay: Promise<unknown>;
+  gathered: Gathered | undefined;
+}
+
 type LookUpSessions = (projectId: string, ids: readonly string[]) => Promise<KnownSession[]>;
 
-/** Sessions in ClickHouse. Look-ups that come while one is under way are gathered into the next. */
+/**
+ * Sessions in ClickHouse. Look-ups of a project that come while one of it is under way are gathered into the next: whoever asks for
+ * thousands that nobody knows has no other project wait behind them.
+ */
 function coalescedSessionLookup(store: Store): LookUpSessions {
-  let underWay: Promise<unknown> = Promise.resolve();
-  let gathered: Gathered | undefined;
-  const gather = (): Gathered => {
-    const [projects, ids] = [new Set<string>(), new Set<string>()];
-    const rows = underWay.then(() => {
-      if (gathered?.ids === ids) gathered = undefined;
-      return storedSessions(store, [...projects], [...ids]);
+  const projects = new Map<string, LookUps>();
+  const gather = (projectId: string, of: LookUps): Gathered => {
+    const ids = new Set<string>();
+    const rows = of.underWay.then(() => {
+      if (of.gathered?.ids === ids) of.gathered = undefined;
+      return storedSessions(store, projectId, [...ids]);
     });
-    underWay = rows.catch(() => {});
-    return { projects, ids, rows };
+    const done = rows
+      .catch(() => {})
+      .then(() => {
+        if (of.underWay === done) projects.delete(projectId);
+      });
+    of.underWay = done;
+    return { ids, rows };
   };
   return async (projectId, ids) => {
-    if (gathered === undefined || gathered.ids.size + ids.length > MAX_IDS) gathered = gather();
-    const { projects, ids: all, rows } = gathered;
-    projects.add(projectId);
+    const of = projects.get(projectId) ?? { underWay: Promise.resolve(), gathered: undefined };
+    projects.set(projectId, of);
+    if (of.gathered === undefined || of.gathered.ids.size + ids.length > MAX_IDS)
+      of.gathered = gather(projectId, of);
+    const { ids: all, rows } = of.gathered;
     for (const id of ids) all.add(id);
     const wanted = new Set(ids);
-    const found = await rows;
-    return found.filter((row) => row.projectId === projectId && wanted.has(row.sessionId)).map(sessionOf);
+    return (await rows).filter(({ sessionId }) => wanted.has(sessionId)).map(sessionOf);
   };
 }
 
 async function storedSessions(
   store: Store,
-  projects: readonly string[],
+  projectId: string,
   ids: readonly string[],
 ): Promise<SessionRow[]> {
   return await store.query<SessionRow>(
-    `SELECT project_id AS projectId, id AS sessionId, build_id AS buildId,
+    `SELECT id AS sessionId, build_id AS buildId,
        toUnixTimestamp64Micro(started_at) AS startedAt, toUnixTimestamp64Milli(registered_at) AS registeredAt, lane,
        lower(hex(content_sha256)) AS contentDigest, player_external_id AS playerExternalId,
        player_device_id AS playerDeviceId
-     FROM sessions WHERE project_id IN {projects:Array(UUID)} AND id IN {ids:Array(UUID)}
-     ORDER BY log_offset LIMIT 1 BY project_id, id`,
-    { projects, ids },
+     FROM sessions WHERE project_id = {projectId:UUID} AND id IN {ids:Array(UUID)}
+     ORDER BY log_offset LIMIT 1 BY id`,
+    { projectId, ids },
   );
 }
 
