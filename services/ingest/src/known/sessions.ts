@@ -1,6 +1,6 @@
 /** Which sessions exist: those of the log's first records (`firstRecords.ts`). */
 import { hash, randomBytes } from 'node:crypto';
-import { MAX_IDS, type Store } from '@questlog/runtime/clickhouse/store';
+import type { Store } from '@questlog/runtime/clickhouse/store';
 import type { Directory, Principal } from '@questlog/runtime/directory/directory';
 import { Unavailable } from '@questlog/runtime/process/errors';
 import {
@@ -20,6 +20,7 @@ import {
   type FirstRecordsDeps,
   openFirstRecords,
 } from './firstRecords.ts';
+import { gatheredLookUps } from './gatheredLookUps.ts';
 
 export function knownSession(session: SessionRegistered): KnownSession {
   return knownAs({ ...session, contentDigest: contentDigest(session) });
@@ -49,7 +50,7 @@ export async function openSessions(
   const recent = new RecentSessions();
   const isGone = (projectId: string, { sessionId, registeredAt }: KnownSession): boolean =>
     isErased({ projectId, sessionId, receivedAt: registeredAt });
-  const lookUp = coalescedSessionLookup(deps.store);
+  const lookUp = gatheredLookUps((projectId, ids) => storedSessions(deps.store, projectId, ids));
   const secret = randomBytes(32).toString('hex');
   const kind: FirstRecordKind<SessionRegistered, KnownSession> = {
     contract: sessionRegistered,
@@ -62,7 +63,9 @@ export async function openSessions(
     packed: new PackedSessions((name) => hash('sha256', secret + name, 'buffer'), deps.bounds?.packedBytes),
     isErased: isGone,
     lookUp: async (projectId, ids) => {
-      const left = (await lookUp(projectId, ids)).filter((session) => !isGone(projectId, session));
+      const wanted = new Set(ids);
+      const rows = (await lookUp(projectId, ids)).filter(({ sessionId }) => wanted.has(sessionId));
+      const left = rows.map(sessionOf).filter((session) => !isGone(projectId, session));
       return new Map(left.map((session) => [session.sessionId, session]));
     },
   };
@@ -153,52 +156,7 @@ interface SessionRow extends Pick<KnownSession, 'sessionId' | 'buildId' | 'lane'
   readonly playerDeviceId: string | null;
 }
 
-/** Look-ups that one query answers. */
-interface Gathered {
-  readonly ids: Set<string>;
-  readonly rows: Promise<SessionRow[]>;
-}
-
-/** Of one project. */
-interface LookUps {
-  underWay: Promise<unknown>;
-  gathered: Gathered | undefined;
-}
-
-type LookUpSessions = (projectId: string, ids: readonly string[]) => Promise<KnownSession[]>;
-
-/**
- * Sessions in ClickHouse. Look-ups of a project that come while one of it is under way are gathered into the next: whoever asks for
- * thousands that nobody knows has no other project wait behind them.
- */
-function coalescedSessionLookup(store: Store): LookUpSessions {
-  const projects = new Map<string, LookUps>();
-  const gather = (projectId: string, of: LookUps): Gathered => {
-    const ids = new Set<string>();
-    const rows = of.underWay.then(() => {
-      if (of.gathered?.ids === ids) of.gathered = undefined;
-      return storedSessions(store, projectId, [...ids]);
-    });
-    const done = rows
-      .catch(() => {})
-      .then(() => {
-        if (of.underWay === done) projects.delete(projectId);
-      });
-    of.underWay = done;
-    return { ids, rows };
-  };
-  return async (projectId, ids) => {
-    const of = projects.get(projectId) ?? { underWay: Promise.resolve(), gathered: undefined };
-    projects.set(projectId, of);
-    if (of.gathered === undefined || of.gathered.ids.size + ids.length > MAX_IDS)
-      of.gathered = gather(projectId, of);
-    const { ids: all, rows } = of.gathered;
-    for (const id of ids) all.add(id);
-    const wanted = new Set(ids);
-    return (await rows).filter(({ sessionId }) => wanted.has(sessionId)).map(sessionOf);
-  };
-}
-
+/** Sessions in ClickHouse. */
 async function storedSessions(
   store: Store,
   projectId: string,
