@@ -89,6 +89,26 @@ describe.concurrent('pages', () => {
     expect(page.next).toEqual(expect.any(String));
   });
 
+  test('end where they would be too large, and go on there', async () => {
+    const own = await game.session();
+    const payload = (n: number) => ({ n, text: 'x'.repeat(240_000) });
+    for (let n = 0; n < 150; n += 30) {
+      const batch = Array.from({ length: 30 }, (_, i) =>
+        anEvent({ sessionId: own, payload: payload(n + i) }),
+      );
+      expect((await game.post(batch)).status).toBe(201);
+    }
+    const first = await game.get(`/v1/sessions/${own}/events?limit=1000`);
+    expect(first.text().length).toBeLessThan(32 * 1024 * 1024);
+    const second = (
+      await game.get(`/v1/sessions/${own}/events?limit=1000&cursor=${first.json().next}`)
+    ).json();
+
+    const ns = [...first.json().events, ...second.events].map(({ payload: { n } }: Listed) => n);
+    expect(ns.toSorted((a, b) => a - b)).toEqual(Array.from({ length: 150 }, (_, n) => n));
+    expect(second.next).toBeNull();
+  });
+
   test('end with next: null, also where the last one is full', async () => {
     expect((await game.get(`/v1/sessions/${sessionId}/events?limit=125`)).json().next).toBeNull();
     expect((await game.get(`/v1/sessions/${sessionId}/events?limit=1000`)).json().next).toBeNull();

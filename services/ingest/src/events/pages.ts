@@ -1,4 +1,6 @@
 /** Events as ClickHouse has them, and pages of them by `occurredAt`; ties in the order of the log. */
+import { QueryRefused } from '@questlog/runtime/clickhouse/store';
+import { Unavailable } from '@questlog/runtime/process/errors';
 import { type EventRow, eventOfRow } from '@questlog/schemas/tables/events';
 import { type PageQuery, readLimit } from '../core/pageLimit.ts';
 import type { Seal } from '../core/sealed.ts';
@@ -39,6 +41,39 @@ export function readPage({ limit, cursor }: PageQuery, seal: Seal): Page {
 /** One row more than the page has tells that there is another. */
 export function pageParams({ limit, after }: Pick<Page, 'limit' | 'after'>): Record<string, unknown> {
   return { ...after, limit: limit + 1 };
+}
+
+/**
+ * A page of events, which may be 256 KiB each. One that would be too large comes with fewer of them, and its cursor.
+ * @param ask with settings for its query
+ */
+export async function askPage<P extends { readonly limit: number }, Row>(
+  page: P,
+  ask: (page: P, settings: typeof WITHIN_BYTES) => Promise<Row[]>,
+): Promise<{ page: P; found: Row[] }> {
+  try {
+    return { page, found: await ask(page, WITHIN_BYTES) };
+  } catch (error) {
+    if (page.limit <= FEW_EVENTS || !isTooLarge(error)) throw error;
+    const fewer = { ...page, limit: FEW_EVENTS };
+    return { page: fewer, found: await ask(fewer, WITHIN_BYTES) };
+  }
+}
+
+/** So many fit in, however large they are. */
+const FEW_EVENTS = 100;
+const WITHIN_BYTES = { max_result_bytes: 32 * 1024 * 1024, result_overflow_mode: 'throw' } as const;
+
+/** Also where ClickHouse has no memory for it at this moment. */
+function isTooLarge(error: unknown): boolean {
+  if (error instanceof QueryRefused) return error.code === TOO_MANY_BYTES;
+  return error instanceof Unavailable && codeOf(error.cause) === OUT_OF_MEMORY;
+}
+
+const [TOO_MANY_BYTES, OUT_OF_MEMORY] = ['396', '241'];
+
+function codeOf(error: unknown): unknown {
+  return error instanceof Error && 'code' in error ? error.code : undefined;
 }
 
 export function pageOf<Row extends PositionedRow>(

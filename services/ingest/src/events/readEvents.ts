@@ -20,6 +20,7 @@ import { pathUuid, Rejected } from '../rejected.ts';
 import { type AnsweredEvent, eventObject, eventPage } from './core/answer.ts';
 import {
   answeredRow,
+  askPage,
   IN_PAGE,
   POSITION_COLUMNS,
   type PositionedRow,
@@ -83,14 +84,17 @@ export async function readSessionEvents(
   query: PageQuery,
 ): Promise<Buffer> {
   const { tenant, project } = principal;
-  const page = readPage(query, await deps.seals.of('page', project.id));
+  const wanted = readPage(query, await deps.seals.of('page', project.id));
   const session = await knownSession(deps, principal, pathUuid(idText));
   const hasReports = await settled(deps, principal, [session.lane]);
-  const found = await deps.store.query<PositionedRow>(
-    `SELECT ${EVENT_COLUMNS}, ${POSITION_COLUMNS} FROM events
-     WHERE tenant_id = {tenantId:UUID} AND project_id = {projectId:UUID} AND session_id = {sessionId:UUID}
-       AND ${IN_PAGE}`,
-    { tenantId: tenant.id, projectId: project.id, sessionId: session.sessionId, ...pageParams(page) },
+  const { page, found } = await askPage(wanted, (asked, settings) =>
+    deps.store.query<PositionedRow>(
+      `SELECT ${EVENT_COLUMNS}, ${POSITION_COLUMNS} FROM events
+       WHERE tenant_id = {tenantId:UUID} AND project_id = {projectId:UUID} AND session_id = {sessionId:UUID}
+         AND ${IN_PAGE}`,
+      { tenantId: tenant.id, projectId: project.id, sessionId: session.sessionId, ...pageParams(asked) },
+      settings,
+    ),
   );
   const { rows, next } = pageOf(found, page);
   return eventPage(await withReports(deps, principal, rows, hasReports), next);
@@ -112,7 +116,7 @@ const CONDITIONS = {
  */
 export async function listEvents(deps: ReadDeps, principal: Principal, query: EventQuery): Promise<Buffer> {
   const { tenant, project } = principal;
-  const page = readNewestFirst(query);
+  const wanted = readNewestFirst(query);
   const filters = {
     sessionId: uuidFilter('sessionId', query.sessionId),
     eventType: query.eventType,
@@ -121,11 +125,14 @@ export async function listEvents(deps: ReadDeps, principal: Principal, query: Ev
   };
   const lanes = await lanesOf(deps, principal, filters.sessionId);
   const hasReports = await settled(deps, principal, lanes);
-  const found = await deps.store.query<EventRow>(
-    `SELECT ${EVENT_COLUMNS} FROM events
-     WHERE tenant_id = {tenantId:UUID} AND project_id = {projectId:UUID} ${whereGiven(filters, CONDITIONS)}
-       AND ${inNewestFirst('id_at')}`,
-    { tenantId: tenant.id, projectId: project.id, ...filters, ...newestFirstParams(page) },
+  const { page, found } = await askPage(wanted, (asked, settings) =>
+    deps.store.query<EventRow>(
+      `SELECT ${EVENT_COLUMNS} FROM events
+       WHERE tenant_id = {tenantId:UUID} AND project_id = {projectId:UUID} ${whereGiven(filters, CONDITIONS)}
+         AND ${inNewestFirst('id_at')}`,
+      { tenantId: tenant.id, projectId: project.id, ...filters, ...newestFirstParams(asked) },
+      settings,
+    ),
   );
   const { rows, next } = newestFirstOf(found, page, ({ id }) => ({ id, millis: String(millisOf(id)) }));
   return eventPage(await withReports(deps, principal, rows, hasReports), next);

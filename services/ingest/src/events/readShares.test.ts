@@ -11,12 +11,12 @@ const PROJECTS = new Map([
 const GREEDY = { tenantId: 'greedy', projectId: 'g' };
 
 /** Queries in the order in which they reached ClickHouse, each with a way to answer it. */
-function aStore() {
+function aStore(cores?: number) {
   const begun: { whose: string; answer(): void }[] = [];
   const store = {
     query: (whose: string) => new Promise((resolve) => begun.push({ whose, answer: () => resolve([]) })),
   } as unknown as Store;
-  const shared = sharedReads(store, PROJECTS);
+  const shared = sharedReads(store, PROJECTS, cores);
   return { begun, shared };
 }
 
@@ -33,8 +33,23 @@ test('a tenant’s read is next, however many of another tenant wait', async () 
   expect(begun.slice(atOnce).map(({ whose }) => whose)).toEqual(['other']);
 });
 
+test.each([
+  [1, 2],
+  [2, 2],
+  [4, 4],
+  [64, 6],
+])(
+  'on %i cores %i reads run at once: more would keep writes from a core, and read no faster',
+  async (cores, atOnce) => {
+    const { begun, shared } = aStore(cores);
+    for (let i = 0; i < 20; i += 1) void shared.query('greedy', GREEDY);
+    await nextTurn();
+    expect(begun).toHaveLength(atOnce);
+  },
+);
+
 test('tenants take turns, and each one’s reads run in their order', async () => {
-  const { begun, shared } = aStore();
+  const { begun, shared } = aStore(64);
   for (let i = 0; i < 50; i += 1) void shared.query(`greedy ${i}`, GREEDY);
   for (const name of ['a', 'b', 'a', 'b']) void shared.query(name, { tenantId: name });
   await nextTurn();

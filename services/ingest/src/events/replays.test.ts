@@ -106,7 +106,7 @@ test('what earlier processes stored is found by the ids of the key, once it is p
     },
     ...{ occurredAt: `17${index}`, overQuota: index === 2 },
   });
-  tables.appends = [{ digest: request.digest.toString('hex') }];
+  tables.appends = [{ key: request.key, digest: request.digest.toString('hex') }];
   tables.events = [
     ofKey(2),
     { ...ofKey(0), id: eventId(millisOf(request.key), 3, randomBytes(8)) },
@@ -121,7 +121,7 @@ test('what earlier processes stored is found by the ids of the key, once it is p
   const some = await claims[0];
   expect(some).toMatchObject({ isReplay: false, before });
   expect(asked).toEqual([
-    { key, projectId },
+    { keys: [key], projectId },
     { tenantId, projectId, millis: millisOf(key) },
   ]);
   if (some?.isReplay === false) some.giveUp();
@@ -195,7 +195,7 @@ test('after a cut of the log a repeat is looked up, and stored anew where ClickH
   expect(first.keep([anEvent()])).toHaveLength(1);
   expect(await waiting).toMatchObject({ isReplay: false });
 
-  tables.appends = [{ digest: remembered.digest.toString('hex') }];
+  tables.appends = [{ key: remembered.key, digest: remembered.digest.toString('hex') }];
   tables.events = [
     {
       id: eventId(
@@ -213,8 +213,22 @@ test('after a cut of the log a repeat is looked up, and stored anew where ClickH
 test('other errors are not taken for an outage', async () => {
   const { replays, tables } = aProcess();
   const request = aRequest({ madeAtMs: STARTED_MS + 1 });
-  tables.appends = [{ digest: randomBytes(32).toString('hex') }];
+  tables.appends = [{ key: request.key, digest: randomBytes(32).toString('hex') }];
   await expect(replays.claim(request)).rejects.toMatchObject({ code: 'idempotency_key_reused' });
+});
+
+test('however many keys come at once, a project has one query under way, which asks for all of them', async () => {
+  const { replays, tables, asked } = aProcess();
+  const first = aRequest();
+  const others = Array.from({ length: 200 }, () => ({ ...aRequest(), projectId: first.projectId }));
+  tables.appends = others.map(({ key, digest }) => ({ key, digest: digest.toString('hex') }));
+  const claims = [first, ...others].map((request) => replays.claim(request));
+  expect((await claims[0])?.isReplay).toBe(false);
+  await Promise.all(claims);
+
+  const ofLedger = asked.filter((params) => 'keys' in params) as { keys: string[] }[];
+  expect(ofLedger.length).toBeLessThanOrEqual(2);
+  expect(ofLedger.flatMap(({ keys }) => keys)).toHaveLength(201);
 });
 
 async function once(

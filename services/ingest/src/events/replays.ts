@@ -7,6 +7,7 @@ import type { Store } from '@questlog/runtime/clickhouse/store';
 import type { Clock } from '@questlog/runtime/process/clock';
 import { Unavailable } from '@questlog/runtime/process/errors';
 import { idTail, millisOf, tailOf } from '@questlog/schemas/uuid';
+import { gatheredLookUps } from '../known/gatheredLookUps.ts';
 import type { Projection } from '../known/projection.ts';
 import { Rejected } from '../rejected.ts';
 import { type CreatedEvent, keyedTail } from './core/accept.ts';
@@ -195,14 +196,17 @@ function hasAll(stored: readonly StoredElement[], { indexes }: KeyedRequest): bo
  */
 function openLedger(store: Store, clock: Clock): (request: KeyedRequest) => Promise<boolean> {
   let answeredAtMs = clock.now();
+  const lookUp = gatheredLookUps((projectId, keys) =>
+    store.query<LedgerRow>(
+      `SELECT toString(idempotency_key) AS key, lower(hex(body_sha256)) AS digest FROM appends
+       WHERE idempotency_key IN {keys:Array(UUID)} AND project_id = {projectId:UUID}`,
+      { keys, projectId },
+    ),
+  );
   return async ({ projectId, key, digest }) => {
     const askedAtMs = clock.now();
     try {
-      const rows = await store.query<{ readonly digest: string | null }>(
-        `SELECT lower(hex(body_sha256)) AS digest FROM appends
-         WHERE idempotency_key = {key:UUID} AND project_id = {projectId:UUID}`,
-        { key, projectId },
-      );
+      const rows = (await lookUp(projectId, [key])).filter((row) => row.key === key);
       answeredAtMs = Math.max(answeredAtMs, askedAtMs);
       if (rows.some((row) => row.digest !== digest.toString('hex'))) throw reused();
       return rows.length > 0;
@@ -216,6 +220,11 @@ function openLedger(store: Store, clock: Clock): (request: KeyedRequest) => Prom
       throw error;
     }
   };
+}
+
+interface LedgerRow {
+  readonly key: string;
+  readonly digest: string | null;
 }
 
 interface StoredRow extends Pick<StoredElement, 'id' | 'overQuota'> {

@@ -1,6 +1,6 @@
 /** Which sessions exist: those of the log's first records (`firstRecords.ts`). */
 import { hash, randomBytes } from 'node:crypto';
-import { MAX_IDS, type Store } from '@questlog/runtime/clickhouse/store';
+import type { Store } from '@questlog/runtime/clickhouse/store';
 import type { Directory, Principal } from '@questlog/runtime/directory/directory';
 import { Unavailable } from '@questlog/runtime/process/errors';
 import {
@@ -20,6 +20,7 @@ import {
   type FirstRecordsDeps,
   openFirstRecords,
 } from './firstRecords.ts';
+import { gatheredLookUps } from './gatheredLookUps.ts';
 
 export function knownSession(session: SessionRegistered): KnownSession {
   return knownAs({ ...session, contentDigest: contentDigest(session) });
@@ -49,7 +50,7 @@ export async function openSessions(
   const recent = new RecentSessions(deps.bounds?.peeked);
   const isGone = (projectId: string, { sessionId, registeredAt }: KnownSession): boolean =>
     isErased({ projectId, sessionId, receivedAt: registeredAt });
-  const lookUp = coalescedSessionLookup(deps.store);
+  const lookUp = gatheredLookUps((projectId, ids) => storedSessions(deps.store, projectId, ids));
   const secret = randomBytes(32).toString('hex');
   const kind: FirstRecordKind<SessionRegistered, KnownSession> = {
     contract: sessionRegistered,
@@ -62,7 +63,9 @@ export async function openSessions(
     packed: new PackedSessions((name) => hash('sha256', secret + name, 'buffer'), deps.bounds?.packedBytes),
     isErased: isGone,
     lookUp: async (projectId, ids) => {
-      const left = (await lookUp(projectId, ids)).filter((session) => !isGone(projectId, session));
+      const wanted = new Set(ids);
+      const rows = (await lookUp(projectId, ids)).filter(({ sessionId }) => wanted.has(sessionId));
+      const left = rows.map(sessionOf).filter((session) => !isGone(projectId, session));
       return new Map(left.map((session) => [session.sessionId, session]));
     },
   };
@@ -146,7 +149,6 @@ export async function findSessions(
 }
 
 interface SessionRow extends Pick<KnownSession, 'sessionId' | 'buildId' | 'lane'> {
-  readonly projectId: string;
   readonly startedAt: string | null;
   readonly registeredAt: string;
   readonly contentDigest: string | null;
@@ -154,52 +156,20 @@ interface SessionRow extends Pick<KnownSession, 'sessionId' | 'buildId' | 'lane'
   readonly playerDeviceId: string | null;
 }
 
-/** Look-ups that one query answers. */
-interface Gathered {
-  readonly projects: Set<string>;
-  readonly ids: Set<string>;
-  readonly rows: Promise<SessionRow[]>;
-}
-
-type LookUpSessions = (projectId: string, ids: readonly string[]) => Promise<KnownSession[]>;
-
-/** Sessions in ClickHouse. Look-ups that come while one is under way are gathered into the next. */
-function coalescedSessionLookup(store: Store): LookUpSessions {
-  let underWay: Promise<unknown> = Promise.resolve();
-  let gathered: Gathered | undefined;
-  const gather = (): Gathered => {
-    const [projects, ids] = [new Set<string>(), new Set<string>()];
-    const rows = underWay.then(() => {
-      if (gathered?.ids === ids) gathered = undefined;
-      return storedSessions(store, [...projects], [...ids]);
-    });
-    underWay = rows.catch(() => {});
-    return { projects, ids, rows };
-  };
-  return async (projectId, ids) => {
-    if (gathered === undefined || gathered.ids.size + ids.length > MAX_IDS) gathered = gather();
-    const { projects, ids: all, rows } = gathered;
-    projects.add(projectId);
-    for (const id of ids) all.add(id);
-    const wanted = new Set(ids);
-    const found = await rows;
-    return found.filter((row) => row.projectId === projectId && wanted.has(row.sessionId)).map(sessionOf);
-  };
-}
-
+/** Sessions in ClickHouse. */
 async function storedSessions(
   store: Store,
-  projects: readonly string[],
+  projectId: string,
   ids: readonly string[],
 ): Promise<SessionRow[]> {
   return await store.query<SessionRow>(
-    `SELECT project_id AS projectId, id AS sessionId, build_id AS buildId,
+    `SELECT id AS sessionId, build_id AS buildId,
        toUnixTimestamp64Micro(started_at) AS startedAt, toUnixTimestamp64Milli(registered_at) AS registeredAt, lane,
        lower(hex(content_sha256)) AS contentDigest, player_external_id AS playerExternalId,
        player_device_id AS playerDeviceId
-     FROM sessions WHERE project_id IN {projects:Array(UUID)} AND id IN {ids:Array(UUID)}
-     ORDER BY log_offset LIMIT 1 BY project_id, id`,
-    { projects, ids },
+     FROM sessions WHERE project_id = {projectId:UUID} AND id IN {ids:Array(UUID)}
+     ORDER BY log_offset LIMIT 1 BY id`,
+    { projectId, ids },
   );
 }
 

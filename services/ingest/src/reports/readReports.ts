@@ -12,6 +12,7 @@ import type { PageQuery } from '../core/pageLimit.ts';
 import { eventPage } from '../events/core/answer.ts';
 import {
   answeredRow,
+  askPage,
   IN_PAGE,
   POSITION_COLUMNS,
   type PositionedRow,
@@ -96,14 +97,15 @@ export async function readReportEvents(
   query: PageQuery,
 ): Promise<Buffer> {
   const { project, revision } = principal;
-  const page = readPage(query, await deps.seals.of('page', project.id));
+  const wanted = readPage(query, await deps.seals.of('page', project.id));
   const report = await knownReport(deps, principal, pathUuid(idText));
   const { filed, retractedAt } = report;
   await settled(deps, filed);
   const bySession = isFresh(filed, deps.clock.now()) ? `UNION ALL ${LINKS_BY_SESSION}` : '';
   // The ids lead to the events by the primary key, which begins with the time inside them.
-  const found = await deps.store.query<LinkedRow>(
-    `WITH links AS (
+  const { page, found } = await askPage(wanted, (asked, settings) =>
+    deps.store.query<LinkedRow>(
+      `WITH links AS (
        SELECT event_id, argMax(way, weight) AS link_source, max(is_link) AS is_made
        FROM (${LINKS_IN_CLICKHOUSE} ${bySession}) GROUP BY event_id
      )
@@ -112,7 +114,9 @@ export async function readReportEvents(
      WHERE tenant_id = {tenantId:UUID} AND project_id = {projectId:UUID}
        AND id_at IN (SELECT UUIDv7ToDateTime(event_id, 'UTC') FROM links) AND id IN (SELECT event_id FROM links)
        AND (links.is_made OR toUnixTimestamp64Milli(received_at) <= {untilMs:Int64}) AND ${IN_PAGE}`,
-    { ...reportParams(report), ...pageParams(page) },
+      { ...reportParams(report), ...pageParams(asked) },
+      settings,
+    ),
   );
   const { rows, next } = pageOf(found, page);
   const linked = await linkedReports(

@@ -9,7 +9,7 @@ import { Unavailable } from '@questlog/runtime/process/errors';
 import { silentLogger } from '@questlog/runtime/process/logger';
 import { openLogRegistry } from '@questlog/runtime/registry/logRegistry';
 import { TOPICS, topicDefinitions } from '@questlog/schemas/topics/topics';
-import { expect, onTestFinished, test } from 'vitest';
+import { expect, onTestFinished, test, vi } from 'vitest';
 import type { Projection } from '../known/projection.ts';
 import { findSessions, openSessions } from '../known/sessions.ts';
 import { Rejected } from '../rejected.ts';
@@ -119,6 +119,43 @@ test('a registration is Unavailable while more waits for ClickHouse than memory 
 
   projected = 2;
   expect(await registerSession(deps, principal, bodyOf({}))).toMatchObject({ status: 201 });
+});
+
+test('look-ups of a project wait for one another, not for those of another project', async () => {
+  const { log, registry } = await aTopicOfSessions();
+  const asked: { projectId: string; ids: string[]; answer(): void }[] = [];
+  const query = (_: string, { projectId, ids }: { projectId: string; ids: string[] }) =>
+    new Promise((resolve) => asked.push({ projectId, ids, answer: () => resolve([]) }));
+  const sessions = await openSessions({
+    ...{ log, registry, projection: projectedUpTo(0), logger: silentLogger },
+    store: { ...emptyStore(), query } as unknown as Store,
+  });
+  onTestFinished(() => sessions.close());
+  const [flooding, other] = [randomUUID(), randomUUID()];
+  const find = (projectId: string, count: number) =>
+    sessions.find(
+      randomUUID(),
+      projectId,
+      Array.from({ length: count }, () => randomUUID()),
+    );
+  const floods = Array.from({ length: 20 }, () => find(flooding, 500));
+  const one = find(other, 1);
+  const queries = () => asked.map(({ projectId, ids }) => [projectId, ids.length]);
+  await vi.waitFor(() => expect(queries()).toContainEqual([other, 1]), { interval: 5 });
+  expect(queries()).toEqual([
+    [flooding, 2500],
+    [other, 1],
+  ]);
+  asked[1]?.answer();
+  await one;
+
+  // Of the flood each query comes behind the one before, with all that has come meanwhile.
+  for (let i = 0; i < 4; i += 1) {
+    await vi.waitFor(() => expect(asked.length).toBe(i === 0 ? 2 : i + 2), { interval: 5 });
+    asked[i === 0 ? 0 : i + 1]?.answer();
+  }
+  await Promise.all(floods);
+  expect(asked).toHaveLength(5);
 });
 
 async function aTopicOfSessions() {

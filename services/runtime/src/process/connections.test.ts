@@ -5,6 +5,7 @@ import { connect, type Socket } from 'node:net';
 import { text } from 'node:stream/consumers';
 import { expect, onTestFinished, test, vi } from 'vitest';
 import { listen } from './listen.ts';
+import { nextTurn } from './waiting.ts';
 
 const MIB = 1024 * 1024;
 const HEAD = 'POST / HTTP/1.1\r\nHost: x\r\n';
@@ -175,6 +176,45 @@ test('a client that is too slow and does not read its answer has its connection 
   await once(socket, 'close');
 });
 
+test('a client that takes nothing of its answer has its connection ended; one that waits for an answer does not', async () => {
+  const begun: ServerResponse[] = [];
+  const open = await aListener((_, response) => void begun.push(response));
+  const client = open('GET / HTTP/1.1\r\nHost: x\r\n\r\n');
+  await vi.waitFor(() => expect(begun).toHaveLength(1), { interval: 5 });
+  const [answer] = begun as [ServerResponse];
+  expect(answer.socket?.timeout).toBeGreaterThan(0);
+  answer.socket?.emit('timeout');
+  await nextTurn();
+  await nextTurn();
+  await nextTurn();
+  expect(answer.socket?.destroyed).toBe(false);
+
+  client.pause();
+  const { socket } = answer;
+  answer.end(Buffer.alloc(64 * MIB));
+  socket?.emit('timeout');
+  await once(answer, 'close');
+  expect(socket?.destroyed).toBe(true);
+});
+
+test('answers that nobody takes hold so much memory at most, and the others are answered', async () => {
+  const answers: ServerResponse[] = [];
+  const open = await aListener((request, response) => {
+    if (request.url === '/small') return void response.end('small');
+    answers.push(response);
+    response.end(Buffer.alloc(16 * MIB));
+  });
+  const request = (path: string): string => `GET ${path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n`;
+  for (let i = 0; i < 20; i++) open(request('/large')).pause();
+  await vi.waitFor(() => expect(answers).toHaveLength(20), { interval: 5 });
+
+  const held = () => answers.reduce((bytes, { socket }) => bytes + (socket?.writableLength ?? 0), 0);
+  await vi.waitFor(() => expect(held()).toBeLessThanOrEqual(128 * MIB), { interval: 5 });
+  expect(held()).toBeGreaterThan(64 * MIB);
+  expect(await text(open(request('/small')))).toMatch(/small$/);
+  expect((await text(open(request('/large')))).length).toBeGreaterThan(16 * MIB);
+});
+
 const CHUNKS = '\r\n1\r\na\r\n0\r\n\r\n';
 
 test.each([
@@ -189,6 +229,10 @@ test.each([
   ['HTTP/1.2', 'GET / HTTP/1.2\r\nHost: x\r\n\r\n'],
   ['HTTP/2.0', 'GET / HTTP/2.0\r\nHost: x\r\n\r\n'],
   ['the preface of HTTP/2', 'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n'],
+  ['an address without a host', 'GET http:// HTTP/1.1\r\nHost: x\r\n\r\n'],
+  ['an address that is none', 'GET http://[::1/ HTTP/1.1\r\nHost: x\r\n\r\n'],
+  ['an address with a user', 'GET http://%@x/ HTTP/1.1\r\nHost: x\r\n\r\n'],
+  ['a fragment', 'GET //a@#? HTTP/1.1\r\nHost: x\r\n\r\n'],
   ['two hosts', `${HEAD}Host: y\r\n\r\n`],
   ['a host twice', `${HEAD}HOST: x\r\n\r\n`],
   ['two hosts in HTTP/1.0', 'GET / HTTP/1.0\r\nHost: x\r\nHost: y\r\n\r\n'],
@@ -233,6 +277,7 @@ test.each([
 test.each([
   ['HTTP/1.0 without a host', 'GET / HTTP/1.0\r\n\r\n'],
   ['chunks in capitals', `${HEAD}Connection: close\r\nTransfer-Encoding: CHUNKED\r\n${CHUNKS}`],
+  ['the whole address', 'GET http://[::1]:8080/?a=@ HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n'],
 ])('is taken: %s', async (_, sent) => {
   const open = await aListener((request, response) =>
     request.resume().on('end', () => response.end('taken')),

@@ -60,6 +60,11 @@ const COMMON_HEADERS = new Map([
   ['X-Content-Type-Options', 'nosniff'],
 ]);
 const COMMON_LIST = [...COMMON_HEADERS].flat();
+/** So long an answer waits for a client that takes none of it. */
+const STALLED_MS = 60_000;
+/** Of answers that their clients have not taken, of all connections together. Smaller ones are not counted. */
+const UNTAKEN_BYTES = 128 * 1024 * 1024;
+const LARGE_BYTES = 64 * 1024;
 
 /**
  * @param mayTakeLong whether a request has an hour to arrive, as a large file on a player's line; others have a minute.
@@ -73,7 +78,7 @@ export async function listen(
 ): Promise<Listener> {
   const lingering = new Lingering();
   const server = createServer({
-    ServerResponse: answersOf(lingering),
+    ServerResponse: answersOf(lingering, new UntakenAnswers()),
     requestTimeout: mayTakeLong === undefined ? REQUEST_TIMEOUT_MS : LONG_REQUEST_TIMEOUT_MS,
     headersTimeout: HEADERS_TIMEOUT_MS,
     keepAliveTimeout: KEEP_ALIVE_MS,
@@ -87,7 +92,11 @@ export async function listen(
     else handler(request, response);
   });
   server.on('request', (request, response) => underWay.begin(request, response));
-  server.on('timeout', (socket) => void endIfIdle(socket, underWay));
+  server.setTimeout(STALLED_MS, (socket) => {
+    // The time of a socket begins anew with each part that its client takes.
+    if (answers.get(socket)?.writableEnded === true && socket.writableLength > 0) socket.destroy();
+    else void endIfIdle(socket, underWay);
+  });
   server.on('checkContinue', (request, response) => {
     continueOnceRead(request, response);
     server.emit('request', request, response);
@@ -115,9 +124,15 @@ export async function listen(
   return { port: portOf(server), close: () => drain(server) };
 }
 
-/** They have the headers of every answer. Where one comes before the whole of its request, its connection ends behind it. */
-function answersOf(lingering: Lingering): typeof ServerResponse {
+/** They have the headers of every answer, and are counted until they are taken. Where one comes before the whole of its request, its connection ends behind it. */
+function answersOf(lingering: Lingering, untaken: UntakenAnswers): typeof ServerResponse {
   return class Answer<Request extends IncomingMessage = IncomingMessage> extends ServerResponse<Request> {
+    override end(...told: unknown[]): this {
+      Reflect.apply(super.end, this, told);
+      untaken.note(this);
+      return this;
+    }
+
     override writeHead(status: number, ...told: unknown[]): this {
       const { req: request } = this;
       if (!request.complete) {
@@ -226,16 +241,25 @@ async function endIfIdle(socket: Socket, underWay: RequestsUnderWay): Promise<vo
 }
 
 /** What node's parser lets pass, and what two parsers on the way may read in two ways (RFC 9112, sections 2.3, 3.2 and 6). */
-function isMalformed({ httpVersion, headers, rawHeaders }: IncomingMessage): boolean {
+function isMalformed({ url = '', httpVersion, headers, rawHeaders }: IncomingMessage): boolean {
   const isOld = httpVersion === '1.0';
   const coding = headers['transfer-encoding'];
   const hosts = rawHeaders.filter((name, i) => i % 2 === 0 && name.toLowerCase() === 'host').length;
   return (
+    !isTarget(url) ||
     (httpVersion !== '1.1' && !isOld) ||
     (coding !== undefined && (isOld || coding.toLowerCase() !== 'chunked')) ||
     (isOld ? hosts > 1 : hosts !== 1)
   );
 }
+
+/** A path, `*`, or the whole address of a host; never with a user or a fragment (RFC 9110, section 4.2; RFC 9112, section 3.2). */
+function isTarget(url: string): boolean {
+  if (url.includes('#')) return false;
+  return url.startsWith('/') || url === '*' || (ADDRESS.test(url) && URL.canParse(url));
+}
+
+const ADDRESS = /^https?:\/\/[\w.:[\]-]+(?:[/?]|$)/i;
 
 /** The client is told to send its body when somebody begins to read it: once its head was found good. */
 function continueOnceRead(request: IncomingMessage, response: ServerResponse): void {
@@ -279,6 +303,34 @@ class Lingering {
     const perMs = LINGER_BYTES_A_SECOND / 1000;
     this.#paidMs = Math.max(this.#paidMs, nowMs - LINGER_BYTES / perMs) + bytes / perMs;
     return Math.max(0, this.#paidMs - nowMs);
+  }
+}
+
+/**
+ * What a client does not read stays in this process's memory, and it can ask on many connections. Where that is too much the
+ * answer that waits longest goes, and its connection with it.
+ */
+class UntakenAnswers {
+  readonly #waiting = new Map<ServerResponse, number>();
+  #bytes = 0;
+
+  /** @param answer that has ended. */
+  note(answer: ServerResponse): void {
+    const bytes = answer.writableLength;
+    if (bytes < LARGE_BYTES || answer.writableFinished) return;
+    this.#waiting.set(answer, bytes);
+    this.#bytes += bytes;
+    answer.once('close', () => this.#forget(answer));
+    for (const [oldest] of this.#waiting) {
+      if (this.#bytes <= UNTAKEN_BYTES) return;
+      this.#forget(oldest);
+      oldest.destroy();
+    }
+  }
+
+  #forget(answer: ServerResponse): void {
+    this.#bytes -= this.#waiting.get(answer) ?? 0;
+    this.#waiting.delete(answer);
   }
 }
 

@@ -60,7 +60,11 @@ export const LATE = {
 export const NOT_THERE = { 404: problem('The id does not exist in the project.') };
 
 export const PAGE = [
-  query('limit', { type: 'integer', minimum: 1, maximum: 1000, default: 100 }),
+  {
+    ...query('limit', { type: 'integer', minimum: 1, maximum: 1000, default: 100 }),
+    description:
+      'At most. Of large events a page may hold fewer: the next one is there as long as `next` is no null.',
+  },
   query('cursor', { type: 'string', format: 'cursor' }),
 ];
 

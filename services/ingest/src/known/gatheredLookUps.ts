@@ -1,0 +1,46 @@
+/** Look-ups in ClickHouse by id, gathered: however many ask at once, a project has one query under way. */
+import { MAX_IDS } from '@questlog/runtime/clickhouse/store';
+
+/** May answer rows of other ids, which others have asked for. */
+export type LookUp<Row> = (projectId: string, ids: readonly string[]) => Promise<readonly Row[]>;
+
+/** Look-ups that one query answers. */
+interface Gathered<Row> {
+  readonly ids: Set<string>;
+  readonly rows: Promise<readonly Row[]>;
+}
+
+interface LookUpsOfProject<Row> {
+  underWay: Promise<unknown>;
+  next: Gathered<Row> | undefined;
+}
+
+/**
+ * Look-ups of a project that come while one of it is under way are answered by its next query. So whoever asks for thousands
+ * costs few queries, behind which no other project waits.
+ */
+export function gatheredLookUps<Row>(ask: LookUp<Row>): LookUp<Row> {
+  const projects = new Map<string, LookUpsOfProject<Row>>();
+  const gather = (projectId: string, of: LookUpsOfProject<Row>): Gathered<Row> => {
+    const ids = new Set<string>();
+    const rows = of.underWay.then(() => {
+      if (of.next?.ids === ids) of.next = undefined;
+      return ask(projectId, [...ids]);
+    });
+    const done = rows
+      .catch(() => {})
+      .then(() => {
+        if (of.underWay === done) projects.delete(projectId);
+      });
+    of.underWay = done;
+    return { ids, rows };
+  };
+  return (projectId, ids) => {
+    const of = projects.get(projectId) ?? { underWay: Promise.resolve(), next: undefined };
+    projects.set(projectId, of);
+    if (of.next === undefined || of.next.ids.size + ids.length > MAX_IDS) of.next = gather(projectId, of);
+    const { ids: all, rows } = of.next;
+    for (const id of ids) all.add(id);
+    return rows;
+  };
+}
