@@ -4,6 +4,9 @@ import { defineConfig } from 'vitest/config';
 
 const here = (path: string): string => fileURLToPath(new URL(path, import.meta.url));
 
+/** The tests of the folders that are judged by their own. */
+const ALONE = process.env['QUESTLOG_MUTANT_TESTS'];
+
 export default defineConfig({
   resolve: {
     alias: [
@@ -13,7 +16,7 @@ export default defineConfig({
     ],
   },
   test: {
-    include: ['{schemas,services}/**/*.test.ts', 'test/simulation/*.test.ts'],
+    include: ALONE?.split(',') ?? ['{schemas,services}/**/*.test.ts', 'test/simulation/*.test.ts'],
     exclude: ['**/node_modules/**', '**/*.kafka.test.ts', '**/*.int.test.ts'],
     env: { QUESTLOG_TEST_RUNS: 'mutants' },
     pool: 'forks',

@@ -1,8 +1,8 @@
 /**
  * `npm run test:mutation [-- <folder or file> …]` has Stryker change the decisions of the product one by one, and tells
  * which changes no test notices. Fails where a folder has under 85 % noticed, and on a survivor without a reason in
- * `survivors.ts`. With `--alone` before folders of `core/` each must stand by its own tests, which takes a minute or two
- * instead of an hour. `npm run test:mutation -- --planted [<part of a name> …]` plants the bugs of `plantedBugs.ts` instead.
+ * `survivors.ts`. With `--alone` before them folders must stand by their own tests, which for those of `core/` takes a minute
+ * or two instead of an hour. `npm run test:mutation -- --planted [<part of a name> …]` plants the bugs of `plantedBugs.ts` instead.
  */
 import { execFileSync, spawnSync } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';
@@ -36,12 +36,11 @@ if (first === '--planted') runPlanted(rest);
 else if (first === '--alone') mutate(rest, true);
 else mutate(first === undefined ? [] : [first, ...rest], false);
 
-/** @param isAlone by the tests of the files' own `core/`, in one process, which tests without IO bear. */
+/** @param isAlone by the tests of the files' own folders; those of `core/` in one process, which tests without IO bear. */
 function mutate(folders: readonly string[], isAlone: boolean): void {
   const asked = folders.map((path) => posix.normalize(path).replace(/\/$/, ''));
-  if (isAlone && (asked.length === 0 || !asked.every((path) => /\/core(\/|$)/.test(path)))) {
-    throw new Error('--alone judges folders of core/, and what is in them: name them');
-  }
+  if (isAlone && asked.length === 0)
+    throw new Error('--alone judges folders, and what is in them: name them');
   const all = projectFiles().filter((path) => MUTATED.test(path) && path.endsWith('.ts') && !isTest(path));
   const files = all.filter(
     (path) => asked.length === 0 || asked.some((part) => `${path}/`.startsWith(`${part}/`)),
@@ -55,9 +54,9 @@ function mutate(folders: readonly string[], isAlone: boolean): void {
     process.execPath,
     [
       ...[stryker, 'run', `${HERE}stryker.json`, '--mutate', files.join(',')],
-      ...(isAlone ? ['--testRunner', 'inProcess'] : []),
+      ...(isAlone && files.every((path) => path.includes('/core/')) ? ['--testRunner', 'inProcess'] : []),
     ],
-    { cwd: ROOT, stdio: 'inherit', env: { ...process.env, ...testsOf(files) } },
+    { cwd: ROOT, stdio: 'inherit', env: { ...process.env, ...(isAlone && testsOf(files)) } },
   );
   if (status !== 0) {
     process.exitCode = 1;
@@ -71,13 +70,17 @@ function mutate(folders: readonly string[], isAlone: boolean): void {
   );
 }
 
-/** For `inProcess.ts`: a `core/` of a whole service is tested by the others, too, which it serves. */
+/** A `core/` of a whole service is tested by the others, too, which it serves. */
 function testsOf(files: readonly string[]): Record<string, string> {
-  const served = [...new Set(files.map((path) => posix.dirname(roomOf(path))))];
-  const tests = projectFiles().filter(
-    (path) =>
-      isTest(path) && path.includes('/core/') && served.some((folder) => path.startsWith(`${folder}/`)),
-  );
+  const rooms = [...new Set(files.map((path) => posix.dirname(path)))];
+  const served = rooms.filter((room) => room.includes('/core')).map((room) => room.replace(/\/core.*/, ''));
+  const tests = projectFiles()
+    .filter(isTest)
+    .filter(
+      (path) =>
+        rooms.some((room) => path.startsWith(`${room}/`)) ||
+        (path.includes('/core/') && served.some((folder) => path.startsWith(`${folder}/`))),
+    );
   return { QUESTLOG_TEST_RUNS: 'mutants', QUESTLOG_MUTANT_TESTS: tests.join(',') };
 }
 
