@@ -1,5 +1,39 @@
 /** What tests find as `vitest` in the process of `inProcess.ts`: it notes each test instead of running it. */
-export { expect, expectTypeOf, vi } from 'vitest';
+import { setTimeout as delay } from 'node:timers/promises';
+import { expect as itsExpect } from 'vitest';
+
+export { expectTypeOf, vi } from 'vitest';
+
+/** Its own `poll` wants one of its own tests. */
+export const expect = Object.assign(
+  (...told: Parameters<typeof itsExpect>) => itsExpect(...told),
+  itsExpect,
+  {
+    poll: (ask: () => unknown, { timeout = 1_000, interval = 5 } = {}) => {
+      const until = async (matcher: string, args: unknown[]): Promise<void> => {
+        const untilMs = performance.now() + timeout;
+        for (;;) {
+          const matchers = itsExpect(await ask()) as unknown as Record<string, (...args: unknown[]) => void>;
+          try {
+            return matchers[matcher]?.(...args);
+          } catch (error) {
+            if (performance.now() > untilMs) throw error;
+            await delay(interval);
+          }
+        }
+      };
+      return new Proxy(
+        {},
+        {
+          get:
+            (_, matcher) =>
+            (...args: unknown[]) =>
+              until(String(matcher), args),
+        },
+      );
+    },
+  },
+);
 
 export interface Noted {
   /** Its file and its titles. */

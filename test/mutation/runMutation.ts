@@ -54,7 +54,9 @@ function mutate(folders: readonly string[], isAlone: boolean): void {
     process.execPath,
     [
       ...[stryker, 'run', `${HERE}stryker.json`, '--mutate', files.join(',')],
-      ...(isAlone && files.every((path) => path.includes('/core/')) ? ['--testRunner', 'inProcess'] : []),
+      ...(isAlone && files.every((path) => /\/(core|consumer)\//.test(path))
+        ? ['--testRunner', 'inProcess']
+        : []),
     ],
     { cwd: ROOT, stdio: 'inherit', env: { ...process.env, ...(isAlone && testsOf(files)) } },
   );
