@@ -22,6 +22,8 @@ export interface ListenAddress {
   readonly host: string;
   /** 0 takes any free one. */
   readonly port: number;
+  /** Among workers (node:cluster) it is of this one alone, and no connection comes by way of their parent. */
+  readonly exclusive?: boolean;
   /** The settings that they come from, for whoever has to change one. */
   readonly settings: { readonly host: string; readonly port: string };
 }
@@ -74,7 +76,7 @@ const MEAN_CHUNK_BYTES = 256;
  */
 export async function listen(
   handler: RequestListener,
-  { host, port, settings }: ListenAddress,
+  { host, port, exclusive = false, settings }: ListenAddress,
   refusalOf: RefusalOf = bareRefusal,
   mayTakeLong?: (request: IncomingMessage) => boolean,
 ): Promise<Listener> {
@@ -123,7 +125,7 @@ export async function listen(
       const name = HOST_ERRORS.has(cause.code ?? '') ? settings.host : settings.port;
       reject(new StartRefused(`${name}: ${host}:${port} ${reason}`, { cause }));
     });
-    server.listen(port, host, resolve);
+    server.listen({ port, host, exclusive }, resolve);
   });
   return { port: portOf(server), close: () => drain(server) };
 }
