@@ -1,6 +1,4 @@
 /** Writes texts and bytes one behind the other into one buffer, which grows where the first guess was too small; and frees such. */
-import { isMarkedAsUntransferable } from 'node:worker_threads';
-
 export class ByteWriter {
   #buffer: Buffer;
   #length = 0;
@@ -105,9 +103,10 @@ const MAX_VARINT_BYTES = 8;
  */
 export function freeBytes(bytes: Buffer): void {
   const { buffer } = bytes;
-  // What Node cuts from its pool shares memory with others.
-  const isShared = bytes.length < LEAST_FREED || isMarkedAsUntransferable(buffer);
-  if (!isShared && buffer instanceof ArrayBuffer) buffer.transfer(0);
+  // What Node cuts from its pool, which is what is shorter than half of one, shares memory with others.
+  const isPooled = bytes.length < Buffer.poolSize / 2 && buffer.byteLength === Buffer.poolSize;
+  const isFreed = bytes.length >= LEAST_FREED && !isPooled && buffer instanceof ArrayBuffer;
+  if (isFreed) buffer.transfer(0);
 }
 
 /** Fewer cost less than the call. */
