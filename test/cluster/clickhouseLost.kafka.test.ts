@@ -2,7 +2,7 @@
  * ClickHouse is lost under load, and comes back from the backup of backup.md as clickhouse-lost.md says, word by word; then once more
  * from an older snapshot of its disk. Kafka has gone on both times, and the projector's commits are past what came back.
  */
-import { chmodSync, cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -16,7 +16,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { eventually } from '../e2e/builders.ts';
 import { ownEnvironment } from '../e2e/product.ts';
 import { seedOfRun } from '../faults/seeded.ts';
-import { followPage, type Hands } from '../runbooks/followPage.ts';
+import { CLICKHOUSE_CLIENT, followPage, type Hands, standIns } from '../runbooks/followPage.ts';
 import { auditDeployment, keepSecondRows } from './auditDeployment.ts';
 import type { Service } from './deployment.ts';
 import { startTrial, type Trial } from './trial.ts';
@@ -30,17 +30,17 @@ const NO_LAG_FOR_MS = 10_000;
 const ACCOUNT = { username: 'questlog', password: 'of-this-test' };
 const seed = seedOfRun();
 
-/** ClickHouse's own client is not on the machines of the tests: its HTTP in its place. Kafka's command is Kafka's. */
+/** Kafka's command is Kafka's. */
 const COMMANDS = {
-  'clickhouse-client': `curl -sS --fail-with-body "$CLICKHOUSE" --data-binary "$2"`,
+  ...CLICKHOUSE_CLIENT,
   'kafka-consumer-groups.sh': `java -cp "$KAFKA_JARS" org.apache.kafka.tools.consumer.group.ConsumerGroupCommand "$@"`,
 };
 
 describeKafka(`a ClickHouse that is lost (QUESTLOG_SEED=${seed})`, (engines) => {
   const folder = mkdtempSync(join(tmpdir(), 'questlog-lost-'));
-  const [directory, backups, snapshot, bin] = ['clickhouse', 'backups', 'snapshot', 'bin'].map((name) =>
+  const [directory, backups, snapshot] = ['clickhouse', 'backups', 'snapshot'].map((name) =>
     join(folder, name),
-  ) as [string, string, string, string];
+  ) as [string, string, string];
   let port = 0;
   /** Of the ingest that is started again: it stands in the shell's environment before. */
   let adminPort = 0;
@@ -55,11 +55,7 @@ describeKafka(`a ClickHouse that is lost (QUESTLOG_SEED=${seed})`, (engines) => 
   }
 
   beforeAll(async () => {
-    for (const path of [directory, backups, bin]) mkdirSync(path);
-    for (const [name, does] of Object.entries(COMMANDS)) {
-      writeFileSync(join(bin, name), `#!/bin/bash\n${does}\n`);
-      chmodSync(join(bin, name), 0o755);
-    }
+    for (const path of [directory, backups]) mkdirSync(path);
     await startClickHouse();
     const { username, password } = ACCOUNT;
     const clickhouseUrl = `http://${username}:${password}@127.0.0.1:${port}/questlog`;
@@ -68,7 +64,7 @@ describeKafka(`a ClickHouse that is lost (QUESTLOG_SEED=${seed})`, (engines) => 
     const jars = await brokerJars();
     env = {
       ...ownEnvironment(),
-      PATH: `${bin}:${process.env['PATH']}`,
+      PATH: standIns(folder, COMMANDS),
       KAFKA_JARS: 'classPath' in jars ? jars.classPath : '',
       KAFKA_BROKERS: engines.brokers,
       CLICKHOUSE: new URL('/', clickhouseUrl).href,

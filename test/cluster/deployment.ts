@@ -17,6 +17,7 @@ export type ServiceName = 'ingest' | 'linker' | 'projector';
 
 export interface Service {
   readonly name: ServiceName;
+  readonly pid: number;
   /** The URL for games; empty where there is none. */
   readonly baseUrl: string;
   readonly adminUrl: string;
@@ -91,6 +92,7 @@ export class Deployment implements Pick<Product, 'request' | 'sql'> {
     let isStopping = false;
     const service: Service = {
       name,
+      pid: child.pid ?? 0,
       baseUrl,
       adminUrl,
       startedAtMs,

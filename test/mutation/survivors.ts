@@ -23,6 +23,20 @@ export const SURVIVORS: readonly Survivors[] = [
     line: 'const lastMs = batches.at(-1)',
     reason: 'a visit without an event is so rare that no game of a test has one',
   },
+  ...alike(`${SIMULATE}/game.ts`, ALWAYS_THERE, [
+    '(events[from]?.atMs ?? 0)',
+    'events.at(-1)?.atMs ?? 0), from, to',
+  ]),
+  {
+    file: `${SIMULATE}/game.ts`,
+    line: 'let to = from + 1',
+    reason: 'the events before the first are earlier, and are passed over',
+  },
+  {
+    file: `${SIMULATE}/game.ts`,
+    line: 'events[to]?.atMs ?? 0) <= dueMs',
+    reason: 'an event of that very millisecond goes with this batch or the next; the check is for the types',
+  },
   { file: `${LINKER}/decideEvents.ts`, line: 'state.reports.get(report.key)?.askAt', reason: ALWAYS_THERE },
   { file: `${LINKER}/decideEvents.ts`, line: 'if (tracked === undefined ||', reason: ALWAYS_THERE },
   {

@@ -8,6 +8,8 @@
  * Other blocks are not typed. A shell's variables stay from block to block.
  */
 import { spawn } from 'node:child_process';
+import { chmodSync, mkdirSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { onTestFinished } from 'vitest';
@@ -48,6 +50,22 @@ export async function followPage(text: string, hands: Hands, env: NodeJS.Process
     shell.close();
   }
   if (idle.size > 0) throw new Error(`the page does not ask for: ${[...idle].join(', ')}`);
+}
+
+/** ClickHouse's own client is not on the machines of the tests: its HTTP in its place, at `$CLICKHOUSE`. */
+export const CLICKHOUSE_CLIENT = {
+  'clickhouse-client': `curl -sS --fail-with-body "$CLICKHOUSE" --data-binary "$2"`,
+};
+
+/** Has commands of a page do what a shell's text says. @returns the PATH with them. */
+export function standIns(folder: string, commands: Readonly<Record<string, string>>): string {
+  const bin = join(folder, 'bin');
+  mkdirSync(bin);
+  for (const [name, does] of Object.entries(commands)) {
+    writeFileSync(join(bin, name), `#!/bin/bash\n${does}\n`);
+    chmodSync(join(bin, name), 0o755);
+  }
+  return `${bin}:${process.env['PATH']}`;
 }
 
 function patternOf(line: string): RegExp {

@@ -1,14 +1,15 @@
 /** What ingest tells Prometheus: name, type, unit and meaning. */
-import type { MetricsRegistry } from '@questlog/runtime/process/metrics';
+import type { Exposition, MetricsRegistry } from '@questlog/runtime/process/metrics';
 import { Counter, Gauge, Histogram } from 'prom-client';
 
 export type IngestMetrics = ReturnType<typeof ingestMetrics>;
 
-export function ingestMetrics(registry: MetricsRegistry) {
+/** @param exposition what is answered for it; of several workers it tells of all. */
+export function ingestMetrics(registry: MetricsRegistry, exposition: Exposition = registry) {
   const registers = [registry];
   const gauge = (name: string, help: string) => new Gauge({ name, help, registers });
   return {
-    registry,
+    exposition,
     requests: new Counter({
       name: 'questlog_http_requests_total',
       help: 'Answered requests.',

@@ -209,7 +209,7 @@ async function anIngest(log: Log) {
     pages: { signIn: (_, next) => next(), router: new Router() },
     store: { query: tablesAlone, ping: async () => true } as unknown as Store,
     settings: {
-      ...{ toGames: anyPort, toOperators: anyPort, adminAllowedHosts: [] },
+      ...{ toGames: anyPort, toOperators: anyPort, hasOperators: true, adminAllowedHosts: [] },
       ...{ defaultRevision: 'A', corsOrigins: '*', publicUrl: '', hasDocs: true, maxSessionLinks: 20_000 },
       trustedProxies: new BlockList(),
     },

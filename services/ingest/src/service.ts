@@ -77,6 +77,8 @@ export interface IngestServiceDeps {
   readonly settings: {
     readonly toGames: ListenAddress;
     readonly toOperators: ListenAddress;
+    /** Of several workers one serves operators. */
+    readonly hasOperators: boolean;
     /** Besides the loopback and `toOperators`. */
     readonly adminAllowedHosts: readonly string[];
     readonly defaultRevision: Revision;
@@ -97,7 +99,8 @@ export interface IngestServiceDeps {
 
 export interface IngestService {
   readonly port: number;
-  readonly adminPort: number;
+  /** Undefined where it does not serve operators. */
+  readonly adminPort: number | undefined;
   /** Rejects when a tail that the answers depend on cannot go on. */
   readonly failed: Promise<never>;
 }
@@ -166,7 +169,7 @@ export async function startIngest(deps: IngestServiceDeps): Promise<IngestServic
   lifecycle.onStop('recount', () => verifier.close());
   return {
     port: open.port,
-    adminPort: admin.port,
+    adminPort: admin?.port,
     failed: Promise.race([sessions.failed, reports.failed, directory.failed]),
   };
 }
@@ -180,9 +183,11 @@ async function openListeners(
   const toMalformed = headersOfEveryAnswer(settings.corsOrigins);
   const refusalOf = (isTooSlow: boolean) => malformedRequest(isTooSlow, toMalformed);
   const open = await listen(toGames, settings.toGames, refusalOf, isUpload);
-  const admin = await listen(toOperators.callback(), settings.toOperators, malformedRequest);
+  const admin = settings.hasOperators
+    ? await listen(toOperators.callback(), settings.toOperators, malformedRequest)
+    : undefined;
   // Together: their drains must not add up to more than a stop may take.
-  lifecycle.onStop('listeners', async () => void (await Promise.all([open.close(), admin.close()])));
+  lifecycle.onStop('listeners', async () => void (await Promise.all([open.close(), admin?.close()])));
   return [open, admin] as const;
 }
 

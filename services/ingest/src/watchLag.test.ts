@@ -115,7 +115,7 @@ async function anIngest() {
   const health = createHealth();
   onTestFinished(watchLag({ log, clock, health, metrics: ingestMetrics(registry) }, 5));
   const { port, close } = await listenForHealth(
-    { health, logger: silentLogger, metrics: { registry } },
+    { health, logger: silentLogger, metrics: { exposition: registry } },
     { host: '127.0.0.1', port: 0, settings: { host: '', port: '' } },
   );
   onTestFinished(close);

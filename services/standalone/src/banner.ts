@@ -1,14 +1,14 @@
 /** The output of a ready start: where it listens, and with the demo lines to paste. */
 import { relative, resolve } from 'node:path';
 import { defaultDataDir } from './config.ts';
-import type { Kept, Running } from './services.ts';
+import type { Kept, Ready } from './services.ts';
 
 /** @param isTerminal that somebody reads it, and not a file of logs, which is no place for the admin token. */
 export function banner(
-  running: Running,
+  ready: Ready,
   { revision, seconds, isTerminal }: { revision: string; seconds: number; isTerminal: boolean },
 ): string {
-  const { service, baseUrl, adminUrl, kept } = running;
+  const { service, baseUrl, adminUrl, kept } = ready;
   const name = service === 'standalone' ? 'Questlog' : `Questlog ${service}`;
   const clickhouse = kept?.credentials.clickhouse;
   const lines = [

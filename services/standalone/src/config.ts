@@ -36,6 +36,14 @@ export const settings = Type.Object({
     default: '127.0.0.1',
     description: 'Address of the listener for operators.',
   }),
+  workers: setting.integer({
+    env: 'QUESTLOG_WORKERS',
+    default: 1,
+    minimum: 1,
+    maximum: 64,
+    description:
+      'Processes of `ingest` on one port, each on a core and with the memory of an ingest of its own. More than one needs Kafka, and ports other than 0.',
+  }),
   publicUrl: setting.optional({
     env: 'QUESTLOG_PUBLIC_URL',
     description:

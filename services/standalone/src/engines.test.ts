@@ -42,6 +42,23 @@ test('files lie in the data folder beside the embedded log, in S3 where a bucket
   expect(choiceOf({ ...GIVEN, QUESTLOG_UPLOADS: 'off', QUESTLOG_S3_BUCKET: 'b' }).uploads).toBeUndefined();
 });
 
+test('workers are for ingest on Kafka: the embedded log and a folder of files are one process’s', () => {
+  const workers = { QUESTLOG_WORKERS: '2' };
+  expect(() => choiceOf(workers)).toThrow(
+    'QUESTLOG_WORKERS: must be 1 here; the embedded log is a file of one process',
+  );
+  expect(() => choiceOf({ ...GIVEN, ...workers, QUESTLOG_UPLOADS: 'folder' }, false)).toThrow(
+    'QUESTLOG_UPLOADS: ',
+  );
+  for (const port of ['QUESTLOG_PORT', 'QUESTLOG_ADMIN_PORT']) {
+    expect(() => choiceOf({ ...GIVEN, ...workers, [port]: '0' }, false)).toThrow(/PORT: must not be 0 with/);
+  }
+  expect(choiceOf({ ...GIVEN, ...workers }, false).kafka?.brokers).toEqual(['a:9092']);
+  for (const bad of ['0', '65', 'two', '1.5', '']) {
+    expect(() => choiceOf({ ...GIVEN, QUESTLOG_WORKERS: bad }, false)).toThrow('QUESTLOG_WORKERS: ');
+  }
+});
+
 test.each([
   ['QUESTLOG_S3_BUCKET', { QUESTLOG_UPLOADS: 's3' }],
   ['QUESTLOG_S3_ACCESS_KEY_ID', { QUESTLOG_S3_BUCKET: 'b', QUESTLOG_S3_ACCESS_KEY_ID: 'id' }],

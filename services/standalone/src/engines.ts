@@ -133,6 +133,14 @@ export function checkedChoice(settings: Settings, mayBeEmbedded: boolean): Engin
   if (!isEmbedded && settings.registryUrl === '') {
     problems.push('SCHEMA_REGISTRY_URL: needed with the log on Kafka');
   }
+  if (isEmbedded && settings.workers > 1) {
+    problems.push('QUESTLOG_WORKERS: must be 1 here; the embedded log is a file of one process');
+  }
+  if (settings.workers > 1 && (settings.port === 0 || settings.adminPort === 0)) {
+    problems.push(
+      'QUESTLOG_PORT, QUESTLOG_ADMIN_PORT: must not be 0 with QUESTLOG_WORKERS; one that is started again would take another',
+    );
+  }
   const isGiven = settings.clickhouseUrl !== '';
   if (!isGiven && !mayBeEmbedded) problems.push(`CLICKHOUSE_URL: needed here; ${alone}`);
   if (!isGiven && settings.clickhouseReaderUrl !== '') {
@@ -161,6 +169,11 @@ function uploadChoice(settings: Settings, isEmbedded: boolean): UploadChoice | u
     throw new StartRefused(`QUESTLOG_UPLOAD_SIGNING_KEY: needed with ${MIN_SIGNING_KEY} characters or more`);
   }
   const isFolder = uploads === 'folder' || (uploads === 'auto' && isEmbedded);
+  if (isFolder && !isEmbedded && settings.workers > 1) {
+    throw new StartRefused(
+      'QUESTLOG_UPLOADS: a folder is for one ingest, and QUESTLOG_WORKERS asks for several',
+    );
+  }
   return isFolder ? { kind: 'folder', signingKey } : undefined;
 }
 

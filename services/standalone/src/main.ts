@@ -10,6 +10,8 @@ import { createLogger } from '@questlog/runtime/process/logger';
 import { banner } from './banner.ts';
 import { settings } from './config.ts';
 import { SERVICES } from './serviceNames.ts';
+import { startWorkers } from './workers/startWorkers.ts';
+import { ownWorker } from './workers/worker.ts';
 
 // Before anything is written: what tenants send is for nobody else on this machine.
 process.umask(0o077);
@@ -34,7 +36,8 @@ const HELP = `${USAGE}
 Settings are environment variables: docs/reference/config.md lists them.
 `;
 
-const logger = createLogger('questlog');
+const worker = ownWorker(process.env);
+const logger = createLogger('questlog', undefined, worker?.number);
 const lifecycle = createLifecycle(logger);
 
 try {
@@ -54,18 +57,25 @@ try {
     process.exit(0);
   }
   stopOnSignals(lifecycle, logger);
-  // Most of what a start loads: once nothing is wrong with the settings.
-  const { startServices } = await import('./services.ts');
-  const running = await startServices({ service, settings: config, choice, logger, lifecycle });
-  running.failed.catch(stopBroken);
+  const start = async () => {
+    // Most of what a start loads: once nothing is wrong with the settings, and not where others do the work.
+    const { startServices } = await import('./services.ts');
+    return await startServices({ service, settings: config, choice, logger, lifecycle, worker });
+  };
+  const hasWorkers = service === 'ingest' && config.workers > 1 && worker === undefined;
+  const { failed, ...ready } = await (hasWorkers
+    ? startWorkers({ count: config.workers, logger, lifecycle })
+    : start());
+  failed.catch(stopBroken);
   const seconds = (performance.now() - startedAtMs) / 1000;
   const isTerminal = process.stdout.isTTY;
-  process.stdout.write(banner(running, { revision: config.revision, seconds, isTerminal }));
+  if (worker !== undefined) await worker.say({ ready });
+  else process.stdout.write(banner(ready, { revision: config.revision, seconds, isTerminal }));
 } catch (error) {
   // One line: the cause in words, unless a stop has cut the start short. What did start is closed: its locks are gone.
-  if (!lifecycle.isStopping()) {
-    process.stderr.write(`questlog: cannot start: ${messageOf(error).replace(/\s+/g, ' ').trim()}\n`);
-  }
+  const refused = messageOf(error).replace(/\s+/g, ' ').trim();
+  if (worker !== undefined) await worker.say({ refused });
+  else if (!lifecycle.isStopping()) process.stderr.write(`questlog: cannot start: ${refused}\n`);
   await lifecycle.stop().catch(() => {});
   process.exit(1);
 }

@@ -35,19 +35,23 @@ import { littleRoom, openDataDir } from './dataDir.ts';
 import { ensureDemo, ensureDemoSession } from './demo.ts';
 import { type EngineChoice, type Engines, openEngines } from './engines.ts';
 import type { ServiceName } from './serviceNames.ts';
+import { type OwnWorker, ofAllWorkers } from './workers/worker.ts';
 
 /** Of a projector alone. A newcomer reads what was just written: there, twice as often. */
 const FLUSH_INTERVAL_MS = 1_000;
 const STANDALONE_FLUSH_INTERVAL_MS = 500;
 const MIN_ADMIN_TOKEN = 16;
 
-export interface Running {
+export interface Ready {
   readonly service: ServiceName;
   readonly adminUrl: string;
   /** Of the listener for games, where ingest is one of the services. */
   readonly baseUrl?: string;
   /** What the process keeps of itself in its data folder, where it has one. */
   readonly kept?: Kept;
+}
+
+export interface Running extends Ready {
   /** Rejects when a part of the process cannot go on; it should then stop and be started again. */
   readonly failed: Promise<never>;
 }
@@ -65,14 +69,14 @@ interface Deps {
   readonly choice: EngineChoice;
   readonly logger: Logger;
   readonly lifecycle: Lifecycle;
+  /** Undefined: the process is no worker. */
+  readonly worker?: OwnWorker | undefined;
 }
 
 export async function startServices(deps: Deps): Promise<Running> {
-  const { service, settings, choice, logger, lifecycle } = deps;
+  const { service, settings, choice, logger, lifecycle, worker } = deps;
   const { toGames, toOperators, ofClickHouse } = addressesOf(settings);
-  if (hasIngest(service)) await checkAddress(toGames);
-  await checkAddress(toOperators);
-  if (choice.address === undefined) await checkAddress(ofClickHouse);
+  await checkAddresses(deps);
   const kept = whatIsKept(service, settings, choice);
   const adminToken = adminTokenOf(service, settings, kept);
   const ownReader = kept && readerOf(kept.credentials);
@@ -85,7 +89,7 @@ export async function startServices(deps: Deps): Promise<Running> {
     ...{ choice, embedded, logger, lifecycle },
     settings: { ...settings, clickhousePort },
   });
-  const [health, metrics] = [createHealth(), createMetricsRegistry()];
+  const [health, metrics] = [createHealth(), createMetricsRegistry(worker?.number)];
   const healthUrl = hasIngest(service) ? undefined : await serveHealth(deps, health, metrics);
   const directory = await openDirectory({ ...engines, logger });
   const shared = sharedOf(engines, directory, logger, health);
@@ -102,12 +106,14 @@ export async function startServices(deps: Deps): Promise<Running> {
   }
   const pages = await openConsole({ ...shared, directory, adminToken, dataDir: kept?.dataDir });
   offerBackups(deps, shared, pages, kept);
+  const ofAll = worker && ofAllWorkers(settings.workers, health, metrics);
   const ingest = await startIngest({
-    ...{ ...shared, pages, directory, lifecycle, adminToken },
-    metrics: ingestMetrics(metrics),
+    ...{ ...shared, ...ofAll, pages, directory, lifecycle, adminToken },
+    metrics: ingestMetrics(metrics, ofAll?.exposition),
     uploads: await openUploads(settings, choice, logger),
     settings: {
-      ...{ toGames, toOperators, corsOrigins: choice.corsOrigins, maxSessionLinks: settings.reportLinks },
+      ...{ toGames, toOperators, hasOperators: worker?.isFirst ?? true },
+      ...{ corsOrigins: choice.corsOrigins, maxSessionLinks: settings.reportLinks },
       ...{ defaultRevision: settings.revision, publicUrl: choice.publicUrl, hasDocs: settings.docs === 'on' },
       ...{ jwt: choice.jwt, trustedProxies: choice.trustedProxies },
       adminAllowedHosts: settings.adminAllowedHosts.split(',').map((host) => host.trim()),
@@ -116,9 +122,9 @@ export async function startServices(deps: Deps): Promise<Running> {
   // Before the listeners, which wait for running answers.
   lifecycle.onStop('console', () => pages.close());
   const baseUrl = urlOf(toGames, ingest.port);
-  const adminUrl = urlOf(toOperators, ingest.adminPort);
+  const adminUrl = urlOf(toOperators, ingest.adminPort ?? toOperators.port);
   const failed = Promise.race([...failures, ingest.failed]);
-  if (kept === undefined) return { service, baseUrl, adminUrl, failed };
+  if (kept === undefined || ingest.adminPort === undefined) return { service, baseUrl, adminUrl, failed };
 
   const { url, database, username, password } = engines.clickhouse;
   const reader = choice.address === undefined ? ownReader : choice.reader;
@@ -144,7 +150,7 @@ async function serveHealth(
 ): Promise<string> {
   const { toOperators } = addressesOf(settings);
   health.check(START, () => 'it has not read the directory to its end yet');
-  const listener = await listenForHealth({ health, logger, metrics: { registry } }, toOperators);
+  const listener = await listenForHealth({ health, logger, metrics: { exposition: registry } }, toOperators);
   lifecycle.onStop('listener', () => listener.close());
   return urlOf(toOperators, listener.port);
 }
@@ -179,6 +185,18 @@ async function openUploads(
   return await openFolderStore({ folder, signingKey: uploads.signingKey });
 }
 
+/** Before anything starts. */
+async function checkAddresses({ service, settings, choice, worker }: Deps): Promise<void> {
+  if (service === 'standalone' && settings.workers > 1) {
+    throw new StartRefused('settings: QUESTLOG_WORKERS: must be 1 here; it is for `questlog ingest`');
+  }
+  const { toGames, toOperators, ofClickHouse } = addressesOf(settings);
+  // Of workers the parent listens to games, for as long as one of them does.
+  if (hasIngest(service) && worker === undefined) await checkAddress(toGames);
+  if (worker?.isFirst ?? true) await checkAddress(toOperators);
+  if (choice.address === undefined) await checkAddress(ofClickHouse);
+}
+
 function hasIngest(service: ServiceName): boolean {
   return service === 'standalone' || service === 'ingest';
 }
@@ -188,7 +206,7 @@ function addressesOf({ host, port, adminHost, adminPort, clickhousePort }: Setti
   const ofOperators = { host: 'QUESTLOG_ADMIN_HOST', port: 'QUESTLOG_ADMIN_PORT' };
   return {
     toGames: { host, port, settings: ofGames },
-    toOperators: { host: adminHost, port: adminPort, settings: ofOperators },
+    toOperators: { host: adminHost, port: adminPort, exclusive: true, settings: ofOperators },
     ofClickHouse: {
       ...{ host: '127.0.0.1', port: clickhousePort },
       settings: { host: 'QUESTLOG_CLICKHOUSE_PORT', port: 'QUESTLOG_CLICKHOUSE_PORT' },

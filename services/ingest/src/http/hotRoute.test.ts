@@ -276,7 +276,7 @@ function aGame(settings: Partial<PublicAppDeps> = {}) {
     noted: () => ({ received, rejects, uses }),
     /** Without how long it took. */
     counted: async () => {
-      const lines = (await metrics.registry.metrics()).split('\n');
+      const lines = (await metrics.exposition.metrics()).split('\n');
       return lines.filter((line) => /^questlog_(?!.*seconds_(bucket|sum))/.test(line));
     },
   };

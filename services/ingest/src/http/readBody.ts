@@ -261,11 +261,6 @@ const MAX_FRAMES = 16;
 /** 8 MiB, the largest window that this content coding may ask for (RFC 9659). */
 const MAX_WINDOW_LOG = 23;
 
-/** A chunk takes some 200 bytes of memory and two microseconds, however small: a million of a byte each would be a body that costs 300 MiB. */
-const MAX_SMALL_CHUNKS = 4_096;
-/** Of a body that has more of them, at least. */
-const MEAN_CHUNK_BYTES = 256;
-
 /** Collects the chunks of a body, sent or inflated, and refuses the one that takes it past the limit. */
 class LimitedChunks {
   readonly #budget: BodyBudget;
@@ -283,8 +278,6 @@ class LimitedChunks {
     this.#budget.take(this.#held, chunk.length);
     this.#bytes += chunk.length;
     if (this.#bytes > LIMITS.maxBodyBytes) throw tooLarge();
-    if (this.#chunks.length > MAX_SMALL_CHUNKS + this.#bytes / MEAN_CHUNK_BYTES)
-      throw new Rejected('invalid_request', 'the body comes in too many small chunks');
   }
 
   whole(): Buffer {

@@ -180,7 +180,7 @@ test('a client that takes nothing of its answer has its connection ended; one th
   const begun: ServerResponse[] = [];
   const open = await aListener((_, response) => void begun.push(response));
   const client = open('GET / HTTP/1.1\r\nHost: x\r\n\r\n');
-  await vi.waitFor(() => expect(begun).toHaveLength(1), { interval: 5 });
+  await vi.waitFor(() => expect(begun).toHaveLength(1), { interval: 5, timeout: 20_000 });
   const [answer] = begun as [ServerResponse];
   expect(answer.socket?.timeout).toBeGreaterThan(0);
   answer.socket?.emit('timeout');
@@ -197,6 +197,31 @@ test('a client that takes nothing of its answer has its connection ended; one th
   expect(socket?.destroyed).toBe(true);
 });
 
+test.each([
+  ['4,096 of a byte', 4_096, 1, '200'],
+  ['8,000 of 512 bytes', 8_000, 512, '200'],
+  ['a million of a byte', 1_000_000, 1, '400'],
+])(
+  'a body comes in chunks, and is refused where they are many and small: %s',
+  async (_, count, bytes, status) => {
+    let most = 0;
+    const open = await aListener((request, response) => {
+      let chunks = 0;
+      request.on('data', () => (most = Math.max(most, ++chunks)));
+      request.on('end', () => response.end('taken'));
+    });
+    const chunk = `${bytes.toString(16)}\r\n${'x'.repeat(bytes)}\r\n`;
+    const socket = open(
+      `${HEAD}Connection: close\r\nTransfer-Encoding: chunked\r\n\r\n${chunk.repeat(count)}0\r\n\r\n`,
+    );
+    expect(await allOf(socket)).toMatch(new RegExp(`^HTTP/1.1 ${status} [^]*$`));
+    expect(most).toBeLessThanOrEqual(status === '200' ? 20_000 : 4_200);
+  },
+);
+
+/** On a busy machine, too. */
+const SOON = { interval: 5, timeout: 20_000 };
+
 test('answers that nobody takes hold so much memory at most, and the others are answered', async () => {
   const answers: ServerResponse[] = [];
   const open = await aListener((request, response) => {
@@ -206,10 +231,10 @@ test('answers that nobody takes hold so much memory at most, and the others are 
   });
   const request = (path: string): string => `GET ${path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n`;
   for (let i = 0; i < 20; i++) open(request('/large')).pause();
-  await vi.waitFor(() => expect(answers).toHaveLength(20), { interval: 5 });
+  await vi.waitFor(() => expect(answers).toHaveLength(20), SOON);
 
   const held = () => answers.reduce((bytes, { socket }) => bytes + (socket?.writableLength ?? 0), 0);
-  await vi.waitFor(() => expect(held()).toBeLessThanOrEqual(128 * MIB), { interval: 5 });
+  await vi.waitFor(() => expect(held()).toBeLessThanOrEqual(128 * MIB), SOON);
   expect(held()).toBeGreaterThan(64 * MIB);
   expect(await text(open(request('/small')))).toMatch(/small$/);
   expect((await text(open(request('/large')))).length).toBeGreaterThan(16 * MIB);

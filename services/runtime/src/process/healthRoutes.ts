@@ -5,12 +5,12 @@ import { messageOf } from './errors.ts';
 import type { Health } from './health.ts';
 import { type ListenAddress, type Listener, listen } from './listen.ts';
 import type { Logger } from './logger.ts';
-import type { MetricsRegistry } from './metrics.ts';
+import type { Exposition } from './metrics.ts';
 
 export interface HealthDeps {
   readonly health: Health;
   readonly logger: Logger;
-  readonly metrics: { readonly registry: MetricsRegistry };
+  readonly metrics: { readonly exposition: Exposition };
 }
 
 /** `/healthz`, `/readyz` and `/metrics`; none needs a token. */
@@ -26,8 +26,8 @@ export function healthRoutes(router: RouterInstance, { health, metrics }: Health
     ctx.body = isReady ? { status: 'ready', ...told } : { status: 'not ready', problems, ...told };
   });
   router.get('/metrics', async (ctx) => {
-    ctx.body = await metrics.registry.metrics();
-    ctx.type = metrics.registry.contentType;
+    ctx.body = await metrics.exposition.metrics();
+    ctx.type = metrics.exposition.contentType;
   });
 }
 

@@ -1,7 +1,7 @@
 /** A listener with limits on time and on what one connection holds, and a stop that lets running requests finish. */
 import {
   createServer,
-  type IncomingMessage,
+  IncomingMessage,
   type RequestListener,
   type Server,
   ServerResponse,
@@ -22,6 +22,8 @@ export interface ListenAddress {
   readonly host: string;
   /** 0 takes any free one. */
   readonly port: number;
+  /** Among workers (node:cluster) it is of this one alone, and no connection comes by way of their parent. */
+  readonly exclusive?: boolean;
   /** The settings that they come from, for whoever has to change one. */
   readonly settings: { readonly host: string; readonly port: string };
 }
@@ -60,11 +62,13 @@ const COMMON_HEADERS = new Map([
   ['X-Content-Type-Options', 'nosniff'],
 ]);
 const COMMON_LIST = [...COMMON_HEADERS].flat();
-/** So long an answer waits for a client that takes none of it. */
 const STALLED_MS = 60_000;
 /** Of answers that their clients have not taken, of all connections together. Smaller ones are not counted. */
 const UNTAKEN_BYTES = 128 * 1024 * 1024;
 const LARGE_BYTES = 64 * 1024;
+const MAX_SMALL_CHUNKS = 4_096;
+/** Of a body that comes in more of them, at least. */
+const MEAN_CHUNK_BYTES = 256;
 
 /**
  * @param mayTakeLong whether a request has an hour to arrive, as a large file on a player's line; others have a minute.
@@ -72,12 +76,13 @@ const LARGE_BYTES = 64 * 1024;
  */
 export async function listen(
   handler: RequestListener,
-  { host, port, settings }: ListenAddress,
+  { host, port, exclusive = false, settings }: ListenAddress,
   refusalOf: RefusalOf = bareRefusal,
   mayTakeLong?: (request: IncomingMessage) => boolean,
 ): Promise<Listener> {
   const lingering = new Lingering();
   const server = createServer({
+    IncomingMessage: requestsOf((socket) => onBroken(new Error('too small chunks'), socket)),
     ServerResponse: answersOf(lingering, new UntakenAnswers()),
     requestTimeout: mayTakeLong === undefined ? REQUEST_TIMEOUT_MS : LONG_REQUEST_TIMEOUT_MS,
     headersTimeout: HEADERS_TIMEOUT_MS,
@@ -88,12 +93,13 @@ export async function listen(
   const answers = new WeakMap<Duplex, ServerResponse>();
   const underWay = new RequestsUnderWay((request, response) => {
     answers.set(request.socket, response);
-    if (isMalformed(request)) answerRefusal(response, refusalOf(false));
-    else handler(request, response);
+    if (!isMalformed(request)) return handler(request, response);
+    const refusal = refusalOf(false);
+    response.writeHead(refusal.status, headersOf(refusal)).end(refusal.body);
   });
   server.on('request', (request, response) => underWay.begin(request, response));
   server.setTimeout(STALLED_MS, (socket) => {
-    // The time of a socket begins anew with each part that its client takes.
+    // Each part that its client takes begins the time of a socket anew.
     if (answers.get(socket)?.writableEnded === true && socket.writableLength > 0) socket.destroy();
     else void endIfIdle(socket, underWay);
   });
@@ -119,9 +125,29 @@ export async function listen(
       const name = HOST_ERRORS.has(cause.code ?? '') ? settings.host : settings.port;
       reject(new StartRefused(`${name}: ${host}:${port} ${reason}`, { cause }));
     });
-    server.listen(port, host, resolve);
+    server.listen({ port, host, exclusive }, resolve);
   });
   return { port: portOf(server), close: () => drain(server) };
+}
+
+/** A chunk of a body takes some 200 bytes of memory and two microseconds, however small it is. */
+function requestsOf(refuseChunks: (socket: Socket) => void): typeof IncomingMessage {
+  return class Request extends IncomingMessage {
+    #chunks = 0;
+    #bytes = 0;
+    #isRefused = false;
+
+    override push(chunk: Buffer | null, ...encoding: BufferEncoding[]): boolean {
+      // Of what was read at once the rest is dropped.
+      if (this.#isRefused) return false;
+      this.#chunks += 1;
+      this.#bytes += chunk?.length ?? Number.POSITIVE_INFINITY;
+      this.#isRefused = this.#chunks > MAX_SMALL_CHUNKS + this.#bytes / MEAN_CHUNK_BYTES;
+      if (!this.#isRefused) return super.push(chunk, ...encoding);
+      refuseChunks(this.socket);
+      return false;
+    }
+  };
 }
 
 /** They have the headers of every answer, and are counted until they are taken. Where one comes before the whole of its request, its connection ends behind it. */
@@ -143,10 +169,9 @@ function answersOf(lingering: Lingering, untaken: UntakenAnswers): typeof Server
           lingering.begin(request.socket);
         });
       }
-      const [headers] = told;
       // A list says nothing otherwise, and is written as it is, which costs the least.
-      if (Array.isArray(headers))
-        return Reflect.apply(super.writeHead, this, [status, [...headers, ...COMMON_LIST]]);
+      if (Array.isArray(told[0]))
+        return Reflect.apply(super.writeHead, this, [status, [...told[0], ...COMMON_LIST]]);
       for (const [name, value] of COMMON_HEADERS) if (!this.hasHeader(name)) this.setHeader(name, value);
       return Reflect.apply(super.writeHead, this, [status, ...told]);
     }
@@ -155,8 +180,7 @@ function answersOf(lingering: Lingering, untaken: UntakenAnswers): typeof Server
 
 /** Takes the address and lets go of it: what is asked before anything starts. @throws StartRefused as `listen`. */
 export async function checkAddress(address: ListenAddress): Promise<void> {
-  const listener = await listen(() => {}, address);
-  await listener.close();
+  await (await listen(() => {}, address)).close();
 }
 
 /** Bytes that are not HTTP, and heads that are too large, never reach the application. */
@@ -174,10 +198,6 @@ function refuse(
   ];
   socket.write(`${lines.join('\r\n')}\r\n\r\n${refusal.body}`);
   lingering.begin(socket);
-}
-
-function answerRefusal(response: ServerResponse, refusal: Refusal): void {
-  response.writeHead(refusal.status, headersOf(refusal)).end(refusal.body);
 }
 
 function headersOf({ headers, body }: Refusal): Record<string, string> {
@@ -255,11 +275,11 @@ function isMalformed({ url = '', httpVersion, headers, rawHeaders }: IncomingMes
 
 /** A path, `*`, or the whole address of a host; never with a user or a fragment (RFC 9110, section 4.2; RFC 9112, section 3.2). */
 function isTarget(url: string): boolean {
-  if (url.includes('#')) return false;
-  return url.startsWith('/') || url === '*' || (ADDRESS.test(url) && URL.canParse(url));
+  if (url.startsWith('/')) return !url.includes('#');
+  return url === '*' || (ADDRESS.test(url) && URL.canParse(url));
 }
 
-const ADDRESS = /^https?:\/\/[\w.:[\]-]+(?:[/?]|$)/i;
+const ADDRESS = /^https?:\/\/[\w.:[\]-]+(?:[/?][^#]*)?$/i;
 
 /** The client is told to send its body when somebody begins to read it: once its head was found good. */
 function continueOnceRead(request: IncomingMessage, response: ServerResponse): void {
@@ -306,15 +326,11 @@ class Lingering {
   }
 }
 
-/**
- * What a client does not read stays in this process's memory, and it can ask on many connections. Where that is too much the
- * answer that waits longest goes, and its connection with it.
- */
+/** What clients do not read stays in memory. Where it is too much the answer that waits longest goes, and its connection. */
 class UntakenAnswers {
   readonly #waiting = new Map<ServerResponse, number>();
   #bytes = 0;
 
-  /** @param answer that has ended. */
   note(answer: ServerResponse): void {
     const bytes = answer.writableLength;
     if (bytes < LARGE_BYTES || answer.writableFinished) return;
@@ -367,8 +383,8 @@ function bareRefusal(isTooSlow: boolean): Refusal {
 
 function portOf(server: Server): number {
   const address: AddressInfo | string | null = server.address();
-  if (typeof address === 'object' && address !== null) return address.port;
-  throw new Error('the listener has no port');
+  if (typeof address !== 'object' || address === null) throw new Error('the listener has no port');
+  return address.port;
 }
 
 async function drain(server: Server): Promise<void> {

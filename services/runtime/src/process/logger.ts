@@ -11,12 +11,18 @@ export interface Logger {
   error(event: string, cause: unknown, fields?: Fields): void;
 }
 
+/** @param worker the number of one that has others beside it. */
 export function createLogger(
   service: string,
   destination = pino.destination({ dest: 2, sync: true }),
+  worker?: number,
 ): Logger {
   const sink = pino(
-    { base: { service }, timestamp: pino.stdTimeFunctions.isoTime, messageKey: 'event' },
+    {
+      base: { service, ...(worker !== undefined && { worker }) },
+      timestamp: pino.stdTimeFunctions.isoTime,
+      messageKey: 'event',
+    },
     destination,
   );
   return {

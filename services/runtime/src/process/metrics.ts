@@ -2,9 +2,13 @@
 import { collectDefaultMetrics, Registry } from 'prom-client';
 
 export type MetricsRegistry = Registry;
+/** What Prometheus is answered. */
+export type Exposition = Pick<Registry, 'metrics' | 'contentType'>;
 
-export function createMetricsRegistry(): MetricsRegistry {
+/** @param worker labels every series, where it has others beside it. */
+export function createMetricsRegistry(worker?: number): MetricsRegistry {
   const registry = new Registry();
+  if (worker !== undefined) registry.setDefaultLabels({ worker });
   collectDefaultMetrics({ register: registry });
   return registry;
 }

@@ -310,11 +310,7 @@ function inBatches(events: readonly GameEvent[], gatherMs: number): Batch[] {
     const dueMs = (events[from]?.atMs ?? 0) + gatherMs;
     let to = from + 1;
     while (to < events.length && to - from < MAX_BATCH && (events[to]?.atMs ?? 0) <= dueMs) to += 1;
-    batches.push({
-      atMs: Math.max(events[to - 1]?.atMs ?? 0, Math.min(dueMs, events.at(-1)?.atMs ?? 0)),
-      from,
-      to,
-    });
+    batches.push({ atMs: Math.min(dueMs, events.at(-1)?.atMs ?? 0), from, to });
     from = to;
   }
   return batches;

@@ -1,11 +1,11 @@
 /** The embedded ClickHouse without Questlog's supervisor, by settings in the environment; what runs it must restart it. */
 import Type from 'typebox';
+import { PROBE_EVERY_MS } from '../../process/children/supervisedChild.ts';
 import { loadConfig, setting } from '../../process/config.ts';
 import { messageOf } from '../../process/errors.ts';
 import { createLifecycle, stopOnSignals } from '../../process/lifecycle.ts';
 import { createLogger } from '../../process/logger.ts';
 import { type EmbeddedClickHouseOptions, startEmbeddedClickHouse } from './embeddedClickHouse.ts';
-import { PROBE_EVERY_MS } from './engineProcess.ts';
 
 type Given = Pick<EmbeddedClickHouseOptions, 'maxConcurrentQueries' | 'maxConcurrentReaders' | 'onBroken'>;
 

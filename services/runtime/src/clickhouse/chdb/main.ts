@@ -3,11 +3,12 @@
  * until SIGTERM, one that several Questlog processes share where there is no ClickHouse server. Not for production. It kills
  * itself when the engine is of no use any more: whoever runs it starts it again then.
  */
+import type { FromChild } from '../../process/children/supervisedChild.ts';
 import { messageOf } from '../../process/errors.ts';
 import { createLogger } from '../../process/logger.ts';
 import { type EmbeddedClickHouse, startEmbeddedClickHouse } from './embeddedClickHouse.ts';
 import { PROCESS_CONCURRENT_QUERIES, PROCESS_CONCURRENT_READERS } from './engine/limits.ts';
-import type { FromChild, ToChild } from './engineProcess.ts';
+import type { ToEngine } from './engineProcess.ts';
 
 // Before anything uses libuv's pool: each query holds one of its threads.
 process.env['UV_THREADPOOL_SIZE'] ??= '16';
@@ -31,7 +32,7 @@ function runSupervised(): void {
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.on(signal, () => {});
   // At once, whatever runs: the next start must not find the directory held.
   process.on('disconnect', endAtOnce);
-  process.on('message', async (message: ToChild) => {
+  process.on('message', async (message: ToEngine) => {
     if ('stop' in message) {
       await server?.close().catch(() => {});
       return endAtOnce();
@@ -42,7 +43,7 @@ function runSupervised(): void {
     }
     try {
       server = await startEmbeddedClickHouse({ ...PLACES, ...message.start, onBroken });
-      tellSupervisor({ port: Number(new URL(server.url).port) });
+      tellSupervisor({ ready: Number(new URL(server.url).port) });
     } catch (error) {
       tellSupervisor({ refused: messageOf(error) }, endAtOnce);
     }
@@ -54,7 +55,7 @@ function onBroken(why: string): void {
   endAtOnce();
 }
 
-function tellSupervisor(message: FromChild, then: () => void = () => {}): void {
+function tellSupervisor(message: FromChild<number>, then: () => void = () => {}): void {
   process.send?.(message, undefined, undefined, then);
 }
 

@@ -4,7 +4,7 @@
  */
 import { promisify } from 'node:util';
 import { constants, zstdCompress, zstdCompressSync } from 'node:zlib';
-import { freeBytes } from '@questlog/schemas/freeBytes';
+import { freeBytes } from '@questlog/schemas/byteWriter';
 import type { Headers, NewRecord } from '../../log.ts';
 import {
   ATTRIBUTES,

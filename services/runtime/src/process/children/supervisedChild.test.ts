@@ -1,0 +1,94 @@
+/** A child that ends, hangs or never starts. */
+import { type ChildProcess, spawn } from 'node:child_process';
+import { expect, onTestFinished, test } from 'vitest';
+import { silentLogger } from '../logger.ts';
+import { type ChildOptions, type SupervisedChild, superviseChild } from './supervisedChild.ts';
+
+/** Says what it got, answers probes, and ends when told to. */
+const USUAL = `process.on('message', (m) => m.probe ? process.send({ answers: true }) : process.exit(0));
+  process.send({ ready: process.argv[1] });`;
+const HANGS = `process.send({ ready: process.argv[1] }); setTimeout(() => { for (;;); }, 20)`;
+const ENDS = `process.send({ ready: process.argv[1] }, () => process.exit(3))`;
+const REFUSES = `process.send({ refused: 'no room' }, () => process.exit(1))`;
+
+/** Each start runs the next of the scripts, and the last one over and over. */
+async function supervised(scripts: readonly string[], options: Partial<ChildOptions<string>> = {}) {
+  const children: ChildProcess[] = [];
+  const told: [event: string, fields: object | undefined][] = [];
+  const one: SupervisedChild<string> = await superviseChild<string>({
+    name: 'the child',
+    spawn: (first) => {
+      const script = scripts[Math.min(children.length, scripts.length - 1)] ?? '';
+      const child = spawn(process.execPath, ['-e', script, `${first ?? 'new'}.`], {
+        stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
+      });
+      children.push(child);
+      return child;
+    },
+    stop: (child) => child.send({ stop: true }),
+    told: { ended: 'ended', notStarted: 'not_started' },
+    logger: {
+      ...silentLogger,
+      error: (event, _, fields) => told.push([event, fields]),
+      warn: (event, fields) => told.push([event, fields]),
+    },
+    times: { probeMs: 50, startMs: 20_000 },
+    retryMs: [1, 4],
+    ...options,
+  });
+  onTestFinished(() => one.close());
+  return { one, children, told };
+}
+
+test('a child that was killed is started again with what the first one said, and is asked to stop at the end', async () => {
+  const { one, children, told } = await supervised([USUAL]);
+  children[0]?.kill('SIGKILL');
+  await expect.poll(() => children.length).toBe(2);
+  await expect.poll(() => one.problem()).toBeUndefined();
+
+  expect(one.first).toBe('new.');
+  expect(children[1]?.spawnargs.at(-1)).toBe('new..');
+  expect(told).toEqual([['ended', { code: null, signal: 'SIGKILL' }]]);
+  await one.close();
+  expect(children.map(({ exitCode }) => exitCode)).toEqual([null, 0]);
+});
+
+test('a child that answers no more is killed and started again', async () => {
+  const { children, told } = await supervised([HANGS, USUAL]);
+  await expect.poll(() => children.length, { timeout: 10_000 }).toBe(2);
+
+  expect(told[0]).toEqual(['ended', { code: null, signal: 'SIGKILL' }]);
+});
+
+test('a first start that is refused says why', async () => {
+  await expect(supervised([REFUSES])).rejects.toThrow('no room');
+});
+
+test('what it says to others while it starts is no answer to whether it did', async () => {
+  const { one } = await supervised([`process.send({ ask: 'health' }); ${USUAL}`]);
+
+  expect(one.first).toBe('new.');
+});
+
+test('one that ends soon after each start is tried again with growing pauses, and then given up', async () => {
+  const failures = { withinMs: 60_000, most: 5 };
+  const { one, told } = await supervised([ENDS, ENDS, REFUSES, ENDS], { failures });
+
+  await expect(one.failed).rejects.toThrow('the child failed 5 times: it ended with 3');
+  const pauses = told.filter(([event]) => event === 'not_started').map(([, fields]) => fields);
+  expect(pauses).toEqual([
+    { cause: 'it ended with 3', backoffMs: 1 },
+    { cause: 'it ended with 3', backoffMs: 2 },
+    { cause: 'no room', backoffMs: 4 },
+    { cause: 'it ended with 3', backoffMs: 4 },
+  ]);
+});
+
+test('a run that was long enough is no failure, and the next one begins at once', async () => {
+  const { children, told } = await supervised([ENDS, ENDS, ENDS, USUAL], {
+    failures: { withinMs: 0, most: 1 },
+  });
+  await expect.poll(() => children.length, { timeout: 10_000 }).toBe(4);
+
+  expect(told.map(([event]) => event)).toEqual(['ended', 'ended', 'ended']);
+});

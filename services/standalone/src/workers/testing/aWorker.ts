@@ -1,0 +1,45 @@
+/**
+ * A worker of `startWorkers.test.ts`: in the place of an ingest it counts its requests, on the port for games and on that of operators.
+ * Before it listens it waits at a gate, as one does that has to read what the log holds. Its channel is seen to close behind its
+ * end, as may be on a busy machine: a process of its own has it too, and ends with it.
+ */
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { connect } from 'node:net';
+import { ingestMetrics } from '@questlog/ingest/metrics';
+import { createHealth } from '@questlog/runtime/process/health';
+import { type ListenAddress, listen } from '@questlog/runtime/process/listen';
+import { createMetricsRegistry } from '@questlog/runtime/process/metrics';
+import { ofAllWorkers, ownWorker } from '../worker.ts';
+
+const [count = '', port = '', adminPort = '', gate = ''] = process.argv.slice(2);
+const worker = ownWorker(process.env);
+if (worker === undefined) throw new Error('a worker has a parent');
+spawn('cat', { stdio: ['pipe', 'ignore', 'ignore', Reflect.get(process.channel ?? {}, 'fd')] });
+const registry = createMetricsRegistry(worker.number);
+const { accepted } = ingestMetrics(registry);
+const health = createHealth();
+health.warn(`of ${worker.number}`, () => String(process.pid));
+const all = ofAllWorkers(Number(count), health, registry);
+const addressOf = (port: string): ListenAddress => ({
+  ...{ host: '127.0.0.1', port: Number(port) },
+  settings: { host: '', port: '' },
+});
+
+await once(connect(Number(gate), '127.0.0.1').resume(), 'end');
+const games = await listen((_, response) => {
+  accepted.inc();
+  response.end(String(process.pid));
+}, addressOf(port));
+if (worker.isFirst) {
+  await listen(
+    async ({ url }, response) => {
+      response.end(
+        url === '/metrics' ? await all.exposition.metrics() : JSON.stringify(await all.health.state()),
+      );
+    },
+    { ...addressOf(adminPort), exclusive: true },
+  );
+}
+process.on('SIGTERM', () => games.close().then(() => process.exit(0)));
+await worker.say({ ready: { baseUrl: `http://127.0.0.1:${games.port}` } });

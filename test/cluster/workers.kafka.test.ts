@@ -1,0 +1,210 @@
+/**
+ * `QUESTLOG_WORKERS`: two ingests on one port under load from many connections, long and short ones. Both serve, their figures
+ * are told together, each may die, and a stop loses nothing that was answered.
+ */
+import { existsSync, readFileSync } from 'node:fs';
+import { Agent, request } from 'node:http';
+import { freePorts } from '@questlog/runtime/log/kafka/testing/brokerProcess';
+import { describeKafka } from '@questlog/runtime/log/kafka/testing/engines';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { aProject, events, eventually, type TestProject } from '../e2e/builders.ts';
+import { bugsIn } from '../e2e/product.ts';
+import { Deployment, type Service } from './deployment.ts';
+
+const KEPT_CONNECTIONS = 12;
+/** A new connection for each request: of those that are handed out as a worker dies. */
+const SHORT_CONNECTIONS = 4;
+const EVENTS = events(5);
+/** Longer than anything that is answered; what nobody has taken up stays open. */
+const UNANSWERED_AFTER_MS = 20_000;
+const PROJECTED_WITHIN_MS = 60_000;
+const LOADED_WITHIN_MS = 60_000;
+const BACK_WITHIN_MS = 60_000;
+
+describeKafka('ingest with two workers', (engines) => {
+  const deployment = new Deployment(engines, { QUESTLOG_UPLOADS: 'off' });
+  let ingest: Service;
+  let project: TestProject;
+  const answered: string[] = [];
+
+  async function startIngest(): Promise<Service> {
+    const [port, adminPort] = await freePorts(2);
+    const ports = { QUESTLOG_PORT: String(port), QUESTLOG_ADMIN_PORT: String(adminPort) };
+    return await deployment.start('ingest', { QUESTLOG_WORKERS: '2', ...ports });
+  }
+
+  beforeAll(async () => {
+    [ingest] = await Promise.all([startIngest(), deployment.start('projector')]);
+    // Its token has come to one worker first, as with two ingests.
+    const known: Service['request'] = (...of) =>
+      eventually(
+        () => ingest.request(...of),
+        ({ status }) => status !== 401,
+      );
+    project = await aProject({ ...ingest, request: known }, { revision: 'B' });
+    await eventually(
+      () => Promise.all(Array.from({ length: 8 }, () => post())),
+      (each) => each.every(isStored),
+    );
+  });
+  afterAll(() => deployment.remove());
+
+  /** @returns the ids of what was stored; otherwise the status, or why there is none. */
+  function post(agent = new Agent({ maxSockets: 1 })): Promise<string[] | number | string> {
+    return new Promise((resolve) => {
+      const headers = { Authorization: `Bearer ${project.token}`, 'Content-Type': 'application/json' };
+      const options = { method: 'POST', headers, agent, timeout: UNANSWERED_AFTER_MS };
+      const asked = request(`${ingest.baseUrl}/v1/ingest/events`, options, async (response) => {
+        const text = Buffer.concat(await response.toArray().catch(() => [])).toString();
+        if (response.statusCode !== 201) return resolve(response.statusCode ?? 0);
+        const ids = /^\[.*\]$/s.test(text) ? JSON.parse(text).map(({ id }: { id: string }) => id) : [];
+        answered.push(...ids);
+        resolve(ids);
+      });
+      asked.on('timeout', () => asked.destroy(new Error('nobody answers')));
+      asked.on('error', ({ message }) => resolve(message));
+      asked.end(JSON.stringify(EVENTS));
+    });
+  }
+
+  /** Load on every connection for as long as `work` takes. @returns the outcomes that are no stored events. */
+  async function underLoad(work: () => Promise<unknown>): Promise<(number | string)[]> {
+    const failures: (number | string)[] = [];
+    let isOver = false;
+    const send = async (agent?: Agent): Promise<void> => {
+      while (!isOver) {
+        const outcome = await post(agent);
+        if (typeof outcome !== 'object') failures.push(outcome);
+      }
+      agent?.destroy();
+    };
+    const kept = Array.from(
+      { length: KEPT_CONNECTIONS },
+      () => new Agent({ keepAlive: true, maxSockets: 1 }),
+    );
+    const clients = [
+      ...kept.map((agent) => send(agent)),
+      ...Array.from({ length: SHORT_CONNECTIONS }, () => send()),
+    ];
+    try {
+      await work();
+    } catch (cause) {
+      const failed = JSON.stringify([...new Set(failures)]);
+      throw new Error(`under load, of which failed: ${failed}; and it said: ${ingest.stderr()}`, { cause });
+    } finally {
+      isOver = true;
+      await Promise.all(clients);
+    }
+    return failures;
+  }
+
+  /** Accepted events by worker. */
+  async function accepted(): Promise<Map<string, number>> {
+    const metrics = await (await fetch(`${ingest.adminUrl}/metrics`)).text();
+    const found = metrics.matchAll(/^questlog_events_accepted_total\{worker="(\d)"\} (\d+)$/gm);
+    return new Map([...found].map(([, worker = '', count]) => [worker, Number(count)]));
+  }
+  /** So many more are answered. */
+  async function more(count: number): Promise<void> {
+    const before = answered.length;
+    await eventually(
+      async () => answered.length - before,
+      (since) => since >= count,
+      LOADED_WITHIN_MS,
+    );
+  }
+  const sum = (counts: Map<string, number>): number => [...counts.values()].reduce((a, b) => a + b, 0);
+
+  async function nothingIsLost(): Promise<void> {
+    await eventually(
+      async () => {
+        const rows = await deployment.sql<{ id: string }>(
+          `SELECT DISTINCT toString(id) AS id FROM events WHERE project_id = '${project.projectId}'`,
+        );
+        const stored = new Set(rows.map(({ id }) => id));
+        return answered.filter((id) => !stored.has(id)).length;
+      },
+      (lost) => lost === 0,
+      PROJECTED_WITHIN_MS,
+    );
+  }
+
+  test('both serve a good part, and their figures add up to what was sent', async () => {
+    const failures = await underLoad(() => more(2_000));
+
+    expect(failures).toEqual([]);
+    const counts = await accepted();
+    expect([...counts.keys()].sort()).toEqual(['1', '2']);
+    expect(sum(counts)).toBe(answered.length);
+    for (const count of counts.values()) expect(count).toBeGreaterThan(answered.length / 8);
+    expect(await accepted()).toEqual(counts);
+    const { status, warnings } = await ingest.readyz();
+    expect([status, warnings['workers']]).toEqual([200, undefined]);
+  });
+
+  test.each([2, 1])(
+    'worker %i is killed and comes back; the port goes on, and nothing that was answered is lost',
+    async (worker) => {
+      const pid = workersOf(ingest.pid)[worker - 1] ?? 0;
+      const failures = await underLoad(async () => {
+        await more(200);
+        process.kill(pid, 'SIGKILL');
+        if (worker === 2) {
+          const { status, warnings } = await ingest.readyz();
+          expect(status).toBe(200);
+          expect(warnings['workers']).toBe('1 of 2 workers do not answer');
+        }
+        await more(500);
+        await eventually(
+          () => ingest.readyz().catch(() => undefined),
+          (state) => state?.status === 200 && state.warnings['workers'] === undefined,
+          BACK_WITHIN_MS,
+        );
+      });
+      // What was under way in the one that died; nothing goes on failing, and no connection is left to nobody but one.
+      expect(failures.length).toBeLessThanOrEqual(KEPT_CONNECTIONS + SHORT_CONNECTIONS);
+      expect(workersOf(ingest.pid)).toHaveLength(2);
+      await nothingIsLost();
+    },
+  );
+
+  test('a stop drains both and ends with 0, and its workers have ended', async () => {
+    const pids = workersOf(ingest.pid);
+    let code: number | null = null;
+    const failures = await underLoad(async () => {
+      await more(200);
+      code = await ingest.stop();
+    });
+    expect(code).toBe(0);
+    expect(pids.filter(isRunning)).toEqual([]);
+    // The port is gone: nobody was cut off before an answer.
+    expect(failures.filter((why) => !/ECONNREFUSED|ECONNRESET|hang up/.test(String(why)))).toEqual([]);
+    await nothingIsLost();
+    expect(bugsIn(ingest.stderr())).toEqual([]);
+  });
+
+  test('workers end with a parent that was killed', async () => {
+    const again = await startIngest();
+    const pids = workersOf(again.pid);
+    expect(pids).toHaveLength(2);
+    await again.kill();
+
+    await eventually(
+      async () => pids.filter(isRunning),
+      (left) => left.length === 0,
+    );
+  });
+});
+
+const isStored = (outcome: unknown): boolean => typeof outcome === 'object';
+
+/** In the order in which they were started last; the oldest first. */
+function workersOf(pid: number): number[] {
+  return readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').split(' ').map(Number).filter(isRunning);
+}
+
+/** A zombie, which nobody waits for, runs no more. */
+function isRunning(pid: number): boolean {
+  const path = `/proc/${pid}/stat`;
+  return existsSync(path) && !/\) [ZX] /.test(readFileSync(path, 'utf8'));
+}
