@@ -73,3 +73,88 @@ test('tells the lag of the other partitions while one has no leader', async () =
   sick.lead();
   expect(await look(groups)).toMatchObject({ lagRecords: 3, lagMs: 60_000 });
 });
+
+test('tells the share of the retention that is over, as it is set now, and what is gone unread', async () => {
+  const { log, clock, state, append, at, look } = await aWatchedLog();
+  let asked = 0;
+  const kept = { retentionMs: 100_000, goneAfterMs: 100_000 };
+  const watched = withMethods(log, {
+    kept: async () => {
+      asked += 1;
+      return kept;
+    },
+    offsetRanges: async (topic) => {
+      const ranges = await log.offsetRanges(topic);
+      return topic === TOPICS.events ? [{ startOffset: 2, endOffset: 4 }, ranges[1]] : ranges;
+    },
+  });
+  await append(0, 4);
+  at(10);
+  const groups = groupLags({ log: watched, clock }).filter(({ group }) => group === GROUPS.projectEvents);
+  expect(await look(groups)).toMatchObject({
+    ...{ lagRecords: 2, lagMs: 10_000, retentionMs: 100_000, shareOfRetention: 0.1, lostRecords: 2 },
+    partitions: [
+      { partition: 0, offset: 2, lagRecords: 2 },
+      { partition: 1, offset: 0, lagRecords: 0 },
+    ],
+  });
+  kept.retentionMs = 50_000;
+  at(69);
+  expect(await look(groups)).toMatchObject({ retentionMs: 100_000 });
+  at(70);
+  expect(await look(groups)).toMatchObject({ retentionMs: 50_000, shareOfRetention: 1.4 });
+  expect(asked).toBe(2);
+  // A group that stands beyond the start has lost nothing.
+  state.next = 3;
+  expect(await look(groups)).toMatchObject({ lagRecords: 1, lostRecords: 0 });
+});
+
+test('the oldest record of all partitions counts; a partition that has caught up counts no more', async () => {
+  const { log, clock, state, append, at, look } = await aWatchedLog();
+  const groups = groupLags({ log, clock });
+  at(10);
+  await append(0, 2);
+  at(20);
+  await append(1, 1);
+  at(30);
+  expect(await look(groups)).toMatchObject({ lagRecords: 3, lagMs: 20_000 });
+  state.next = 2;
+  expect(await look(groups)).toMatchObject({ lagRecords: 1, lagMs: 10_000 });
+});
+
+test('where much lies behind, the log is read every ten seconds, and not at each look', async () => {
+  const { log, clock, state, append, at, look } = await aWatchedLog();
+  const groups = groupLags({ log, clock }).filter(({ group }) => group === GROUPS.projectEvents);
+  await append(0, 1_003);
+  at(1);
+  expect(await look(groups)).toMatchObject({ lagRecords: 1_003, lagMs: 1_000 });
+  expect(state.read).toBe(1);
+  at(10);
+  state.next = 1;
+  // As old as the one that was read last.
+  expect(await look(groups)).toMatchObject({ lagRecords: 1_002, lagMs: 10_000 });
+  expect(state.read).toBe(1);
+  at(11);
+  state.next = 2;
+  expect(await look(groups)).toMatchObject({ lagRecords: 1_001, lagMs: 11_000 });
+  state.next = 3;
+  at(12);
+  // So few are read at once.
+  expect(await look(groups)).toMatchObject({ lagRecords: 1_000, lagMs: 12_000 });
+  expect(state.read).toBe(3);
+});
+
+test('nothing is estimated between looks that are far apart', async () => {
+  const estimated = async (seconds: number) => {
+    const { log, clock, state, append, at, look } = await aWatchedLog();
+    const groups = groupLags({ log, clock }, false).filter(({ group }) => group === GROUPS.projectEvents);
+    await look(groups);
+    at(seconds);
+    await append(0, 1);
+    const lag = await look(groups);
+    return { lagMs: lag?.lagMs, read: state.read };
+  };
+  // In the middle of them.
+  expect(await estimated(30)).toEqual({ lagMs: 15_000, read: 0 });
+  expect(await estimated(31)).toEqual({ lagMs: 0, read: 1 });
+});
