@@ -118,8 +118,49 @@ test('the oldest record of all partitions counts; a partition that has caught up
   await append(1, 1);
   at(30);
   expect(await look(groups)).toMatchObject({ lagRecords: 3, lagMs: 20_000 });
+  const { read } = state;
+  at(31);
+  expect(await look(groups)).toMatchObject({ lagRecords: 3, lagMs: 21_000 });
+  expect(state.read).toBe(read);
   state.next = 2;
-  expect(await look(groups)).toMatchObject({ lagRecords: 1, lagMs: 10_000 });
+  at(32);
+  expect(await look(groups)).toMatchObject({ lagRecords: 1, lagMs: 12_000 });
+});
+
+test('is exact where an operator asks, also of what came since the last look', async () => {
+  const { log, clock, append, at, look } = await aWatchedLog();
+  const groups = groupLags({ log, clock });
+  await look(groups);
+  at(5);
+  await append(0, 1);
+  at(20);
+  expect(await look(groups)).toMatchObject({ lagMs: 15_000 });
+});
+
+test('the age is not known of much that came between two readings', async () => {
+  const { log, clock, state, append, at, look } = await aWatchedLog();
+  const groups = groupLags({ log, clock }).filter(({ group }) => group === GROUPS.projectEvents);
+  await append(0, 1);
+  await look(groups);
+  state.next = 1;
+  await append(1, 1_001);
+  at(9);
+  expect(await look(groups)).toMatchObject({ lagRecords: 1_001, lagMs: null, shareOfRetention: null });
+});
+
+test('nothing is estimated of a partition that had no leader at the last look', async () => {
+  const { log, clock, state, append, at, look } = await aWatchedLog();
+  const sick = leaderless(log, 1);
+  const groups = groupLags({ log: sick.log, clock }, false).filter(
+    ({ group }) => group === GROUPS.projectEvents,
+  );
+  await look(groups);
+  at(5);
+  await append(1, 1);
+  at(20);
+  sick.lead();
+  expect(await look(groups)).toMatchObject({ lagRecords: 1, lagMs: 15_000 });
+  expect(state.read).toBe(1);
 });
 
 test('where much lies behind, the log is read every ten seconds, and not at each look', async () => {
@@ -148,13 +189,15 @@ test('nothing is estimated between looks that are far apart', async () => {
   const estimated = async (seconds: number) => {
     const { log, clock, state, append, at, look } = await aWatchedLog();
     const groups = groupLags({ log, clock }, false).filter(({ group }) => group === GROUPS.projectEvents);
+    await append(0, 4);
+    state.next = 4;
     await look(groups);
     at(seconds);
-    await append(0, 1);
+    await append(0, 2);
     const lag = await look(groups);
     return { lagMs: lag?.lagMs, read: state.read };
   };
-  // In the middle of them.
-  expect(await estimated(30)).toEqual({ lagMs: 15_000, read: 0 });
+  // The first of two that came in between.
+  expect(await estimated(30)).toEqual({ lagMs: 20_000, read: 0 });
   expect(await estimated(31)).toEqual({ lagMs: 0, read: 1 });
 });
