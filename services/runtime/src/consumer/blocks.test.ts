@@ -361,6 +361,11 @@ test.each([
 test('dead-letters the records that the table refuses, and none beside them', async () => {
   const table = new Table();
   table.refuses = (offset) => offset === 3 || offset === 11;
+  // A part of a block may be written before it is refused.
+  let late = 1;
+  table.beforeRow = (written) => {
+    if (written === 6 && late-- > 0) throw new Invalid('the table refuses what follows');
+  };
   await append(16);
   await consumeUntil(16, table);
   expect(table.deadLettered).toEqual([3, 11]);
