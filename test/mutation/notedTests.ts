@@ -1,5 +1,4 @@
 /** What tests find as `vitest` in the process of `inProcess.ts`: it notes each test instead of running it. */
-import { setTimeout as delay } from 'node:timers/promises';
 import { expect as itsExpect } from 'vitest';
 
 export { expectTypeOf, vi } from 'vitest';
@@ -9,7 +8,7 @@ export const expect = Object.assign(
   (...told: Parameters<typeof itsExpect>) => itsExpect(...told),
   itsExpect,
   {
-    poll: (ask: () => unknown, { timeout = 1_000, interval = 5 } = {}) => {
+    poll: (ask: () => unknown, { timeout = 1_000 } = {}) => {
       const until = async (matcher: string, args: unknown[]): Promise<void> => {
         const untilMs = performance.now() + timeout;
         for (;;) {
@@ -18,7 +17,7 @@ export const expect = Object.assign(
             return matchers[matcher]?.(...args);
           } catch (error) {
             if (performance.now() > untilMs) throw error;
-            await delay(interval);
+            await new Promise((resolve) => setImmediate(resolve));
           }
         }
       };
