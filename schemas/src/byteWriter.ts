@@ -1,4 +1,4 @@
-/** Writes texts and bytes one behind the other into one buffer, which grows where the first guess was too small; and frees such. */
+/** Writes texts and bytes one behind the other into one buffer, which grows where the first guess was too small. Frees large buffers. */
 export class ByteWriter {
   #buffer: Buffer;
   #length = 0;

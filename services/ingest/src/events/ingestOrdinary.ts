@@ -25,7 +25,7 @@ export interface OrdinaryDeps extends StoreEventsDeps {
 
 export interface OrdinaryRequest {
   readonly principal: Principal;
-  /** Valid UTF-8. Freed once it is stored. */
+  /** Valid UTF-8. It is freed once the events are stored. */
   readonly body: Buffer;
   readonly idempotencyKey: string | undefined;
   readonly isLenient: boolean;

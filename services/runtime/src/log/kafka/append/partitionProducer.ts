@@ -66,6 +66,7 @@ export class PartitionProducer {
         ...{ topic, partition, batch, transactionalId: null, waitMs: sendLimitMs },
       });
       const baseOffset = await untilTaken((broker) => produced(broker, request));
+      // A try that is given up has copied it, or its broker refuses what is left of it.
       freeBytes(request.body);
       counting.sequence = sequenceAfter(counting.sequence, records.length);
       return baseOffset;
