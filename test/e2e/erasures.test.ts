@@ -85,6 +85,7 @@ test.concurrent(
     await erasing.storedEvents(product, game, 1, 'report_versions');
     await other.post(events(3, { sessionId: other.sessionId }));
     await erasing.storedEvents(product, other, 3);
+    await erasing.storedEvents(product, other, 1, 'sessions');
     const [others, used] = [await erasing.checksumOf(product, other), await quotaOf(game)];
     expect(used).toBe(7);
     expect(await Promise.all([upload, unnamed].map(({ uploadId }) => filesOf(uploadId)))).toEqual([
