@@ -10,7 +10,7 @@ import type { Log } from '@questlog/runtime/log/log';
 import { type Clock, steadyClock } from '@questlog/runtime/process/clock';
 import type { Health } from '@questlog/runtime/process/health';
 import type { Lifecycle } from '@questlog/runtime/process/lifecycle';
-import { type ListenAddress, listen } from '@questlog/runtime/process/listen';
+import { type Broken, type ListenAddress, listen } from '@questlog/runtime/process/listener/listen';
 import type { Logger } from '@questlog/runtime/process/logger';
 import { type Codec, createCodec, type SchemaRegistry } from '@questlog/runtime/registry/registry';
 import { type EventsAccepted, eventsAccepted, type Revision } from '@questlog/schemas/topics/eventsAccepted';
@@ -181,7 +181,7 @@ async function openListeners(
   toOperators: Koa,
 ) {
   const toMalformed = headersOfEveryAnswer(settings.corsOrigins);
-  const refusalOf = (isTooSlow: boolean) => malformedRequest(isTooSlow, toMalformed);
+  const refusalOf = (why: Broken) => malformedRequest(why, toMalformed);
   const open = await listen(toGames, settings.toGames, refusalOf, isUpload);
   const admin = settings.hasOperators
     ? await listen(toOperators.callback(), settings.toOperators, malformedRequest)

@@ -19,7 +19,7 @@ import { StartRefused } from '@questlog/runtime/process/errors';
 import { createHealth, type Health } from '@questlog/runtime/process/health';
 import { listenForHealth } from '@questlog/runtime/process/healthRoutes';
 import type { Lifecycle } from '@questlog/runtime/process/lifecycle';
-import { checkAddress, type ListenAddress } from '@questlog/runtime/process/listen';
+import { checkAddress, type ListenAddress } from '@questlog/runtime/process/listener/listen';
 import type { Logger } from '@questlog/runtime/process/logger';
 import { createMetricsRegistry, type MetricsRegistry } from '@questlog/runtime/process/metrics';
 import { openBackups } from './backup/backups.ts';

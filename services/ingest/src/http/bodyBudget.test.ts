@@ -1,7 +1,7 @@
 /** The room for bodies is full: who gets some, and who gives way. */
 import { connect, type Socket } from 'node:net';
 import { text } from 'node:stream/consumers';
-import { listen } from '@questlog/runtime/process/listen';
+import { listen } from '@questlog/runtime/process/listener/listen';
 import { silentLogger } from '@questlog/runtime/process/logger';
 import { createMetricsRegistry } from '@questlog/runtime/process/metrics';
 import Koa from 'koa';

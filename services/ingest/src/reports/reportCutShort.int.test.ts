@@ -1,6 +1,6 @@
 /** POST /v1/ingest/reports while the log goes away: what the 503 tells, and that a client that follows it ends with one whole report. */
 import { Router } from '@koa/router';
-import { listen } from '@questlog/runtime/process/listen';
+import { listen } from '@questlog/runtime/process/listener/listen';
 import { silentLogger } from '@questlog/runtime/process/logger';
 import { createMetricsRegistry } from '@questlog/runtime/process/metrics';
 import { TOPICS } from '@questlog/schemas/topics/topics';
