@@ -66,6 +66,8 @@ function mutate(folders: readonly string[], isAlone: boolean): void {
   }
   const partly = new Set(all.filter((path) => !files.includes(path)).map(roomOf));
   const scores = tell(JSON.parse(readFileSync(REPORT, 'utf8')).files);
+  // The page says that each survivor has its reason.
+  if (process.exitCode === 1) return;
   keepResults(
     'scores',
     scores.filter(({ name }) => !partly.has(name)).map((score) => ({ ...score, isAlone })),
