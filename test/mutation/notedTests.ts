@@ -19,7 +19,7 @@ export const expect = Object.assign(
             >;
             const check = matchers[matcher];
             if (check === undefined) throw new Error(`expect.poll knows no ${matcher} here`);
-            return void (await check(...args));
+            return void (await check.apply(matchers, args));
           } catch (error) {
             if (performance.now() > untilMs) throw error;
             await new Promise((resolve) => setImmediate(resolve));
