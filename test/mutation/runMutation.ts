@@ -1,7 +1,7 @@
 /**
  * `npm run test:mutation [-- <folder or file> …]` has Stryker change the decisions of the product one by one, and tells
  * which changes no test notices. Fails where a folder has under 85 % noticed, and on a survivor without a reason in
- * `survivors.ts`. With `--alone` before them folders must stand by their own tests, which for those of `core/` takes a minute
+ * `survivors.ts`; once it has one, `--last` judges the last run again instead of repeating it. With `--alone` before them folders must stand by their own tests, which for those of `core/` takes a minute
  * or two instead of an hour. `npm run test:mutation -- --planted [<part of a name> …]` plants the bugs of `plantedBugs.ts` instead.
  */
 import { execFileSync, spawnSync } from 'node:child_process';
@@ -38,11 +38,11 @@ else mutate(first === undefined ? [] : [first, ...rest], false);
 
 /** @param isAlone by the tests of the files' own folders; those of `core/` in one process, which tests without IO bear. */
 function mutate(folders: readonly string[], isAlone: boolean): void {
+  if (folders.includes('--last')) return judge(isAlone);
   const asked = folders.map((path) => posix.normalize(path).replace(/\/$/, ''));
   if (isAlone && asked.length === 0)
     throw new Error('--alone judges folders, and what is in them: name them');
-  const all = projectFiles().filter((path) => MUTATED.test(path) && path.endsWith('.ts') && !isTest(path));
-  const files = all.filter(
+  const files = mutatedFiles().filter(
     (path) => asked.length === 0 || asked.some((part) => `${path}/`.startsWith(`${part}/`)),
   );
   if (files.length === 0) throw new Error(`nothing of ${asked.join(', ')} is mutated: ${MUTATED}`);
@@ -64,8 +64,22 @@ function mutate(folders: readonly string[], isAlone: boolean): void {
     process.exitCode = 1;
     return;
   }
-  const partly = new Set(all.filter((path) => !files.includes(path)).map(roomOf));
-  const scores = tell(JSON.parse(readFileSync(REPORT, 'utf8')).files);
+  judge(isAlone);
+}
+
+function mutatedFiles(): string[] {
+  return projectFiles().filter((path) => MUTATED.test(path) && path.endsWith('.ts') && !isTest(path));
+}
+
+/** By the report of the last run. */
+function judge(isAlone: boolean): void {
+  const mutated: Readonly<Record<string, MutatedFile>> = JSON.parse(readFileSync(REPORT, 'utf8')).files;
+  const partly = new Set(
+    mutatedFiles()
+      .filter((path) => mutated[path] === undefined)
+      .map(roomOf),
+  );
+  const scores = tell(mutated);
   // The page says that each survivor has its reason.
   if (process.exitCode === 1) return;
   keepResults(
