@@ -1,8 +1,8 @@
 /**
  * `npm run test:mutation [-- <folder or file> …]` has Stryker change the decisions of the product one by one, and tells
  * which changes no test notices. Fails where a folder has under 85 % noticed, and on a survivor without a reason in
- * `survivors.ts`; once it has one, `--last` judges the last run again instead of repeating it. With `--alone` before them folders must stand by their own tests, which for those of `core/` takes a minute
- * or two instead of an hour. `npm run test:mutation -- --planted [<part of a name> …]` plants the bugs of `plantedBugs.ts` instead.
+ * `survivors.ts`. With `--alone` before them folders must stand by their own tests, which for those of `core/` takes a minute
+ * or two instead of an hour. `[--alone] --last` judges the last run again, once its survivors have their reasons. `npm run test:mutation -- --planted [<part of a name> …]` plants the bugs of `plantedBugs.ts` instead.
  */
 import { execFileSync, spawnSync } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';
@@ -33,12 +33,12 @@ interface MutatedFile {
 
 const [first, ...rest] = process.argv.slice(2);
 if (first === '--planted') runPlanted(rest);
+else if (rest.includes('--last') || first === '--last') judge(first === '--alone');
 else if (first === '--alone') mutate(rest, true);
 else mutate(first === undefined ? [] : [first, ...rest], false);
 
 /** @param isAlone by the tests of the files' own folders; those of `core/` in one process, which tests without IO bear. */
 function mutate(folders: readonly string[], isAlone: boolean): void {
-  if (folders.includes('--last')) return judge(isAlone);
   const asked = folders.map((path) => posix.normalize(path).replace(/\/$/, ''));
   if (isAlone && asked.length === 0)
     throw new Error('--alone judges folders, and what is in them: name them');
