@@ -2,7 +2,8 @@
  * `npm run test:mutation [-- <folder or file> …]` has Stryker change the decisions of the product one by one, and tells
  * which changes no test notices. Fails where a folder has under 85 % noticed, and on a survivor without a reason in
  * `survivors.ts`. With `--alone` before them folders must stand by their own tests, which for those of `core/` takes a minute
- * or two instead of an hour. `[--alone] --last` judges the last run again, once its survivors have their reasons. `npm run test:mutation -- --planted [<part of a name> …]` plants the bugs of `plantedBugs.ts` instead.
+ * or two instead of an hour. `[--alone] --last` judges the last run again, once its survivors have their reasons.
+ * `npm run test:mutation -- --planted [<part of a name> …]` plants the bugs of `plantedBugs.ts` instead.
  */
 import { execFileSync, spawnSync } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';
