@@ -84,6 +84,26 @@ test('the first block of a process goes at once, and while records keep coming e
   }
 });
 
+test('records that keep coming hold no block up', async () => {
+  const log = await aTopic();
+  await log.append(
+    TOPIC,
+    0,
+    Array.from({ length: 100 }, () => ({ key: null, value: Buffer.from('x') })),
+  );
+  // One each millisecond.
+  let nowMs = 1_000_000;
+  const asAssigned = (owned: OwnedPartition): OwnedPartition => {
+    const read: OwnedPartition['read'] = (options) => {
+      nowMs += 1;
+      return owned.read({ ...options, maxRecords: 1 });
+    };
+    return withMethods(owned, { read });
+  };
+  const written = await blocksUntil(100, log, { clock: { now: () => nowMs } }, asAssigned);
+  expect(Math.max(...written.map(({ block }) => block.records.length))).toBeLessThan(20);
+});
+
 test('a record is named by its append id, or by what it says where it has none that a commit has room for', () => {
   const record = (of: Partial<LogRecord>): LogRecord => {
     return { offset: 1, timestampMs: 1, key: 'k', value: Buffer.from('v'), headers: {}, ...of };

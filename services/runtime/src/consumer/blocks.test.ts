@@ -78,6 +78,47 @@ test('writes every record once and commits behind it', async () => {
   expect(table.rows).toEqual(upTo(20));
 });
 
+test('what comes once the group has caught up is written without a look at what is there', async () => {
+  const table = new BlockTable();
+  await append(20);
+  const plan = async (block: Block): Promise<Block> => {
+    if (block.end === 20) await append(5);
+    return block;
+  };
+  await consumeUntil(25, table, { plan });
+  expect([table.rows, table.unverified]).toEqual([upTo(25), expect.arrayContaining([20])]);
+});
+
+test.each([
+  ['come late', [0, 1, 2, 3, 4]],
+  ['were removed meanwhile', [0, 1, 2]],
+])('a block that was announced, whose records %s: the group goes on behind it', async (_, rows) => {
+  const table = new BlockTable();
+  await append(1);
+  await consumeUntil(1, table);
+  await append(4);
+  table.beforeRow = (written) => {
+    if (written === 3) throw new Error('crash');
+  };
+  await expect(consumeUntil(5, table)).rejects.toThrow('crash');
+  table.beforeRow = () => {};
+  let silent = 2;
+  const asAssigned = (owned: OwnedPartition): OwnedPartition => {
+    const read: OwnedPartition['read'] = async (options) => {
+      // The first is of the look whether the log was cut.
+      if (owned.position(TOPIC) === 1 && silent-- > 0) {
+        if (rows.length < 5) owned.seek(TOPIC, 5);
+        return undefined;
+      }
+      return owned.read(options);
+    };
+    return withMethods(owned, { read });
+  };
+  await append(1);
+  await consumeUntil(6, table, { asAssigned });
+  expect(table.rows.toSorted((a, b) => a - b)).toEqual([...rows, 5]);
+});
+
 test('after crashes at any rows, every record is there exactly once', { timeout: WITHIN_MS }, async () => {
   await fc.assert(
     fc.asyncProperty(fc.array(fc.nat(12), { maxLength: 6 }), async (crashes) => {
