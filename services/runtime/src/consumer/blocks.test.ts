@@ -202,14 +202,16 @@ test('offsets that are lost while an insert of before still runs: its rows are t
   await consumeUntil(10, table, lost);
   itEnds();
   expect(table.rows.toSorted((a, b) => a - b)).toEqual(upTo(10));
-  const behind = 'group_offset_behind_tables';
-  expect(warnings).toEqual([behind, 'waits_for_inserts_of_before', behind]);
+  // A timer may come a millisecond early: then the rest is waited for, too.
+  const [behind, waits] = ['group_offset_behind_tables', 'waits_for_inserts_of_before'];
+  expect(warnings.join(' ')).toMatch(new RegExp(`^(${behind} ${waits} )+${behind}$`));
+  const told = warnings.length;
   // Nobody else waits.
   await append(5);
   lateRows = [];
   await consumeUntil(15, table, { insertsEndWithinMs: WITHIN_MS, logger });
   expect(table.rows).toHaveLength(15);
-  expect(warnings).toHaveLength(3);
+  expect(warnings).toHaveLength(told);
 });
 
 test('of a partition that nobody knows, whoever comes first and whoever comes after make the same first block', async () => {
