@@ -2,21 +2,24 @@
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import { nextTurn } from '@questlog/runtime/process/waiting';
 import { expect, test } from 'vitest';
-import { sharedReads } from './readShares.ts';
+import { sharedLookUps, sharedReads } from './readShares.ts';
 
 const PROJECTS = new Map([
-  ['g', { tenantId: 'greedy' }],
+  ...['g', 'g2', 'g3', 'g4'].map((id) => [id, { tenantId: 'greedy' }] as const),
   ['o', { tenantId: 'other' }],
 ]);
 const GREEDY = { tenantId: 'greedy', projectId: 'g' };
 
 /** Queries in the order in which they reached ClickHouse, each with a way to answer it. */
-function aStore(where: { isEngineHere: boolean; cores?: number } = { isEngineHere: false }) {
+function aStore(
+  where: { isEngineHere: boolean; cores?: number } = { isEngineHere: false },
+  sharing: typeof sharedReads | typeof sharedLookUps = sharedReads,
+) {
   const begun: { whose: string; answer(): void }[] = [];
   const store = {
     query: (whose: string) => new Promise((resolve) => begun.push({ whose, answer: () => resolve([]) })),
   } as unknown as Store;
-  const shared = sharedReads(store, PROJECTS, where);
+  const shared = sharing(store, PROJECTS, where);
   return { begun, shared };
 }
 
@@ -40,6 +43,15 @@ test('where ClickHouse is elsewhere, the cores of this machine do not bound the 
   for (const whose of ['a', 'b', 'c', 'd', 'e', 'f', 'g']) void shared.query(whose, { tenantId: whose });
   await nextTurn();
   expect(begun).toHaveLength(6);
+});
+
+test('look-ups of all projects of a tenant leave a place to another’s, and what is nobody’s waits for none', async () => {
+  const { begun, shared } = aStore(undefined, sharedLookUps);
+  for (const projectId of ['g', 'g2', 'g3', 'g4']) void shared.query('greedy', { projectId });
+  void shared.query('other', { projectId: 'o' });
+  void shared.query('the process', {});
+  await nextTurn();
+  expect(begun.map(({ whose }) => whose).sort()).toEqual(['greedy', 'greedy', 'other', 'the process']);
 });
 
 test('a tenant’s read starts at once, though another’s have all that it may take, and end when they like', async () => {
