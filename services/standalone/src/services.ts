@@ -113,6 +113,7 @@ export async function startServices(deps: Deps): Promise<Running> {
     uploads: await openUploads(settings, choice, logger),
     settings: {
       ...{ toGames, toOperators, hasOperators: worker?.isFirst ?? true },
+      isEngineHere: choice.address === undefined,
       ...{ corsOrigins: choice.corsOrigins, maxSessionLinks: settings.reportLinks },
       ...{ defaultRevision: settings.revision, publicUrl: choice.publicUrl, hasDocs: settings.docs === 'on' },
       ...{ jwt: choice.jwt, trustedProxies: choice.trustedProxies },
