@@ -5,7 +5,7 @@ export class ByteWriter {
 
   /** @param bytes of what will be written, about */
   constructor(bytes: number) {
-    this.#buffer = Buffer.allocUnsafe(bytes);
+    this.#buffer = ownBytes(bytes);
   }
 
   /** What was written; valid until the next write. */
@@ -83,12 +83,22 @@ export class ByteWriter {
   #room(bytes: number): void {
     const needed = this.#length + bytes;
     if (needed <= this.#buffer.length) return;
-    const larger = Buffer.allocUnsafe(Math.max(needed, this.#buffer.length * 2));
+    const larger = ownBytes(Math.max(needed, this.#buffer.length * 2));
     this.#buffer.copy(larger, 0, 0, this.#length);
     this.#buffer = larger;
   }
 }
 
+/**
+ * In memory that nothing else is in, from 4 KiB on: Node cuts buffers of less than 32 KiB from a pool, which nobody can free who
+ * is done with one of them.
+ */
+export function ownBytes(length: number): Buffer {
+  return length < LEAST_OWN_BYTES ? Buffer.allocUnsafe(length) : Buffer.allocUnsafeSlow(length);
+}
+
+/** Fewer cost less in the pool. */
+const LEAST_OWN_BYTES = 4096;
 /** Fewer are faster copied one by one than by a call out of the engine. */
 const MAX_LOOPED_BYTES = 64;
 const DIGITS = Buffer.from('0123456789abcdef');

@@ -122,9 +122,13 @@ function tell(response: ServerResponse, head: string[], { status, headers, body 
   for (const name in headers) head.push(name, headers[name] ?? '');
   head.push('Content-Type', 'application/json; charset=utf-8', 'Content-Length', String(body.length));
   response.writeHead(status, head);
-  if (body.length > SMALL_BYTES) response.end(body, () => freeBytes(body));
+  if (body.length > SMALL_BYTES) {
+    response.end(body, () => freeBytes(body));
+    return;
+  }
   // The bytes as a text, which goes out with its head in one piece.
-  else response.end(body.toString('latin1'), 'latin1');
+  response.end(body.toString('latin1'), 'latin1');
+  freeBytes(body);
 }
 
 /** Copying so much costs less than a second piece. */

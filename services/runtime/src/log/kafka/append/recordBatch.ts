@@ -3,6 +3,7 @@
  * room for the head of its request.
  */
 import { constants, createZstdCompress, zstdCompressSync } from 'node:zlib';
+import { ownBytes } from '@questlog/schemas/byteWriter';
 import { freeBytes } from '../../../process/freeBytes.ts';
 import type { Headers, NewRecord } from '../../log.ts';
 import {
@@ -48,9 +49,10 @@ export async function encodeBatch(batch: NewBatch, room: number): Promise<Buffer
   const plain = writeRecords(batch.records, room + RECORDS);
   const packed = await compressed(plain.subarray(room + RECORDS));
   if (packed === undefined) return withHead(plain, room, batch, 0);
-  const end = packed.reduce((at, part) => at + part.copy(plain, at), room + RECORDS);
-  packed.forEach(freeBytes);
-  return withHead(plain.subarray(0, end), room, batch, ZSTD);
+  const bytes = ownBytes(room + RECORDS + lengthOf(packed));
+  packed.reduce((at, part) => at + part.copy(bytes, at), room + RECORDS);
+  for (const done of [plain, ...packed]) freeBytes(done);
+  return withHead(bytes, room, batch, ZSTD);
 }
 
 /** In parts, which may share their memory with one another. Undefined where it would not be smaller. */
@@ -58,8 +60,11 @@ async function compressed(records: Buffer): Promise<readonly Buffer[] | undefine
   if (records.length < MIN_COMPRESSED_BYTES) return undefined;
   const isSmall = records.length < MIN_ELSEWHERE_BYTES;
   const packed = isSmall ? [compressHere(records)] : await compressElsewhere(records);
-  const bytes = packed.reduce((sum, part) => sum + part.length, 0);
-  return bytes < records.length ? packed : undefined;
+  return lengthOf(packed) < records.length ? packed : undefined;
+}
+
+function lengthOf(parts: readonly Buffer[]): number {
+  return parts.reduce((sum, part) => sum + part.length, 0);
 }
 
 /** Into room for half, where Node would take 16 KiB for each small send, which nobody but the collector gives back. */
@@ -125,7 +130,7 @@ function writeRecords(records: readonly NewRecord[], start: number): Buffer {
     sizes[index] = size;
     end += sizeOfNumber(size) + size;
   }
-  const bytes = Buffer.allocUnsafe(end);
+  const bytes = ownBytes(end);
   let at = start;
   for (const [index, record] of records.entries()) {
     at = writeRecord(bytes, writeNumber(bytes, at, sizes[index] ?? 0), record, index);
