@@ -100,7 +100,7 @@ export async function listen(
   server.on('request', (request, response) => underWay.begin(request, response));
   server.setTimeout(STALLED_MS, (socket) => {
     // Each part that its client takes begins the time of a socket anew.
-    if (answers.get(socket)?.writableEnded === true && socket.writableLength > 0) socket.destroy();
+    if (socket.writableLength > 0) socket.destroy();
     else void endIfIdle(socket, underWay);
   });
   server.on('checkContinue', (request, response) => {
