@@ -48,7 +48,7 @@ import type { IngestMetrics } from './metrics.ts';
 import { openSeals } from './places/seals.ts';
 import { openRejects } from './rejects/rejects.ts';
 import { openRetention } from './retention/retention.ts';
-import { isStillValid } from './tokens/credential.ts';
+import { holderOf } from './tokens/credential.ts';
 import { type JwtOptions, openJwtVerifier } from './tokens/jwt/jwtVerifier.ts';
 import { openTokenUses } from './tokens/tokenUses.ts';
 import { UploadsInFlight } from './uploads/receiveUpload.ts';
@@ -151,7 +151,7 @@ export async function startIngest(deps: IngestServiceDeps): Promise<IngestServic
     uploads: {
       ...{ store: deps.uploads, publicUrl: settings.publicUrl, clock, erased: known.erased },
       inFlight: new UploadsInFlight(metrics.uploadsInFlight),
-      isValid: (credential) => isStillValid(directory.current, credential, clock.now()),
+      holderOf: (target) => holderOf(directory.current, target, clock.now()),
     },
     ...{ linkedEvents, limits, received, rejects: openRejects({ ...deps, dropped: metrics.rejectsDropped }) },
   });

@@ -6,9 +6,11 @@ import type { Clock } from '@questlog/runtime/process/clock';
 import type { ErasedData } from '@questlog/schemas/erased';
 import { UploadInput } from '@questlog/schemas/http/upload';
 import { unknownFieldProblems, unknownMembers, unknownOf } from '../core/unknownFields.ts';
+import type { Holder } from '../limits/places.ts';
 import { pathUuid, Rejected } from '../rejected.ts';
 import { attachmentNamed } from '../uploads/core/contentDisposition.ts';
 import { readUploadPath, UPLOAD_PATH } from '../uploads/core/uploadAddress.ts';
+import type { UploadTarget } from '../uploads/core/uploadKey.ts';
 import { essenceOf } from '../uploads/core/uploadRequest.ts';
 import { receiveUpload, type UploadsInFlight } from '../uploads/receiveUpload.ts';
 import type { UploadStore } from '../uploads/uploadStore.ts';
@@ -22,8 +24,8 @@ export interface UploadRouteDeps {
   readonly store: UploadStore | undefined;
   readonly inFlight: UploadsInFlight;
   readonly erased: ErasedData;
-  /** Whether the token was neither revoked nor has expired. */
-  readonly isValid: (tokenId: string) => boolean;
+  /** Whose what an address takes is; undefined: it takes nothing more. */
+  readonly holderOf: (target: UploadTarget) => Holder | undefined;
   /** Where games reach this ingest, without a slash at its end; empty: as the request says. */
   readonly publicUrl: string;
   readonly clock: Clock;
@@ -120,7 +122,7 @@ export function isUpload({ method, url = '' }: IncomingMessage): boolean {
 }
 
 async function stored(
-  { store, inFlight, isValid, clock }: UploadRouteDeps,
+  { store, inFlight, holderOf, clock }: UploadRouteDeps,
   ctx: RouterContext,
 ): Promise<{ uploadId: string; sizeBytes: number }> {
   const receiver = store?.receiver;
@@ -132,7 +134,7 @@ async function stored(
   }
   const options = { signingKey: receiver.signingKey, nowMs: clock.now() };
   const target = readUploadPath(ctx.params['id'] ?? '', ctx.query, options);
-  const sizeBytes = await receiveUpload(receiver, inFlight, target, ctx.req, () => isValid(target.tokenId));
+  const sizeBytes = await receiveUpload(receiver, inFlight, target, ctx.req, () => holderOf(target));
   return { uploadId: target.key.uploadId, sizeBytes };
 }
 
