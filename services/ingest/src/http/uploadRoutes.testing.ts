@@ -35,6 +35,8 @@ export async function listenForUploads(options: UploadListenerOptions): Promise<
     return principal;
   });
   const app = new Koa().use(problems(silentLogger, metrics)).use(router.routes());
+  // Clients that leave in the middle of a file.
+  app.silent = true;
   const at = { host: '127.0.0.1', port: 0, settings: { host: 'HOST', port: 'PORT' } };
   return await listen(app.callback(), at);
 }

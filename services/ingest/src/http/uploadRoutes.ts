@@ -1,12 +1,14 @@
 /** The endpoints of uploads. */
 import type { IncomingMessage } from 'node:http';
+import { finished } from 'node:stream';
 import type { RouterContext, RouterInstance } from '@koa/router';
 import type { Principal } from '@questlog/runtime/directory/directory';
 import type { Clock } from '@questlog/runtime/process/clock';
+import { Unavailable } from '@questlog/runtime/process/errors';
 import type { ErasedData } from '@questlog/schemas/erased';
 import { UploadInput } from '@questlog/schemas/http/upload';
 import { unknownFieldProblems, unknownMembers, unknownOf } from '../core/unknownFields.ts';
-import type { Holder } from '../limits/places.ts';
+import { type Holder, Places } from '../limits/places.ts';
 import { pathUuid, Rejected } from '../rejected.ts';
 import { attachmentNamed } from '../uploads/core/contentDisposition.ts';
 import { readUploadPath, UPLOAD_PATH } from '../uploads/core/uploadAddress.ts';
@@ -18,6 +20,12 @@ import { findUpload, makeUpload, type StoredUpload } from '../uploads/uploads.ts
 import type { CallerOf } from './authenticate.ts';
 import { isStrict, tellHandling } from './prefer.ts';
 import { checkedBody, jsonBody } from './route.ts';
+
+/**
+ * Files that a process sends at a time; a tenant has at most half of them. A client may take its time for one, which keeps a file
+ * open, or one of the connections to S3 that every other request for an upload needs, too.
+ */
+const MAX_DOWNLOADS_AT_ONCE = 64;
 
 export interface UploadRouteDeps {
   /** Undefined where uploads are not set up. */
@@ -71,8 +79,13 @@ export function uploadRoutes(router: RouterInstance, deps: UploadRouteDeps, as: 
   router.put('/v1/uploads/:id', async (ctx) => {
     ctx.body = await stored(deps, ctx);
   });
+  const downloads = new Places(MAX_DOWNLOADS_AT_ONCE);
   router.get('/v1/uploads/:id', async (ctx) => {
-    const upload = await findUpload(store, as(ctx, 'read').project.id, ctx.params['id'] ?? '');
+    const { tenant, project } = as(ctx, 'read');
+    const leave = downloads.take({ tenantId: tenant.id, projectId: project.id });
+    if (leave === undefined) throw new Unavailable('too many files are being read at once');
+    finished(ctx.res, leave);
+    const upload = await findUpload(store, project.id, ctx.params['id'] ?? '');
     // What a player sent must not run as a page of ours, whatever it says to be.
     await answerBytes(ctx, upload, {
       'Content-Type': upload.description.mimeType,
