@@ -54,7 +54,7 @@ import { openTokenUses } from './tokens/tokenUses.ts';
 import { UploadsInFlight } from './uploads/receiveUpload.ts';
 import { openSweep } from './uploads/sweep.ts';
 import type { UploadStore } from './uploads/uploadStore.ts';
-import { checkAttachment } from './uploads/uploads.ts';
+import { checksAttachments } from './uploads/uploads.ts';
 import { watchLag } from './watchLag.ts';
 
 export interface IngestServiceDeps {
@@ -146,7 +146,7 @@ export async function startIngest(deps: IngestServiceDeps): Promise<IngestServic
     reports: {
       ...{ ...known, ...storing, ...settling, ...shared, reportProjection: filed, perReport },
       maxSessionLinks: settings.maxSessionLinks,
-      checkAttachment: (...named) => checkAttachment({ store: deps.uploads, clock }, ...named),
+      checkAttachments: checksAttachments({ store: deps.uploads, clock }),
     },
     uploads: {
       ...{ store: deps.uploads, publicUrl: settings.publicUrl, clock, erased: known.erased },
