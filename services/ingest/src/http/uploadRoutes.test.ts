@@ -89,6 +89,26 @@ test.each(['goes on', 'waits'])('an upload under way ends with its token, while 
   sent.destroy();
 });
 
+test('however many uploads a tenant asks for at once, the store has a few of them to do, between which others have turns', async () => {
+  const begun: (() => void)[] = [];
+  const store = {
+    describe: () => new Promise<void>((go) => begun.push(go)),
+    address: async () => '',
+  } as unknown as UploadStore;
+  const { ask } = await aListener({ store });
+  const answers = Array.from({ length: 40 }, () => ask({}));
+  let most = 0;
+  for (let made = 0; made < 40; made += 1) {
+    await vi.waitFor(() => expect(begun.length).toBeGreaterThanOrEqual(Math.min(40, made + 16)), {
+      interval: 5,
+    });
+    most = Math.max(most, begun.length - made);
+    begun[made]?.();
+  }
+  expect((await Promise.all(answers)).map(({ status }) => status)).toEqual(Array(40).fill(201));
+  expect(most).toBe(16);
+});
+
 test('files that nobody takes hold half of the places of downloads; another tenant’s is sent, and a place is free again', async () => {
   const store = {
     find: async () => ({ description: log, sizeBytes: 2 }),

@@ -8,6 +8,7 @@ import { Unavailable } from '@questlog/runtime/process/errors';
 import type { ErasedData } from '@questlog/schemas/erased';
 import { UploadInput } from '@questlog/schemas/http/upload';
 import { unknownFieldProblems, unknownMembers, unknownOf } from '../core/unknownFields.ts';
+import { Shares } from '../events/readShares.ts';
 import { type Holder, Places } from '../limits/places.ts';
 import { pathUuid, Rejected } from '../rejected.ts';
 import { attachmentNamed } from '../uploads/core/contentDisposition.ts';
@@ -26,6 +27,8 @@ import { checkedBody, jsonBody } from './route.ts';
  * open, or one of the connections to S3 that every other request for an upload needs, too.
  */
 const MAX_DOWNLOADS_AT_ONCE = 64;
+/** Uploads that are asked for: tenants take turns at the store. */
+const MADE_AT_ONCE = 16;
 
 export interface UploadRouteDeps {
   /** Undefined where uploads are not set up. */
@@ -48,6 +51,7 @@ const HOST = /^(?:\[[0-9a-f:.]{2,45}\]|[a-z0-9._-]{1,253})(?::\d{1,5})?$/i;
 export function uploadRoutes(router: RouterInstance, deps: UploadRouteDeps, as: CallerOf): void {
   const { store, clock, erased } = deps;
   const uploadBody = checkedBody(UploadInput);
+  const made = new Shares('requests for uploads', MADE_AT_ONCE);
   router.post(
     '/v1/ingest/uploads',
     (ctx, next) => {
@@ -64,11 +68,9 @@ export function uploadRoutes(router: RouterInstance, deps: UploadRouteDeps, as: 
       const errors = strict ? unknownFieldProblems(unknown, UploadInput) : [];
       const [first] = errors;
       if (first !== undefined) throw new Rejected('invalid_request', first.detail, { errors });
-      const upload = await makeUpload(
-        { store, clock, erased },
-        principal,
-        input,
-        deps.publicUrl || baseUrlOf(ctx),
+      const baseUrl = deps.publicUrl || baseUrlOf(ctx);
+      const upload = await made.run(principal.tenant.id, () =>
+        makeUpload({ store, clock, erased }, principal, input, baseUrl),
       );
       ctx.status = 201;
       tellHandling(ctx, strict ? 'strict' : undefined, unknown);
