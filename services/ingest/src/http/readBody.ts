@@ -8,8 +8,8 @@ import { isHeldBack, type Principal } from '@questlog/runtime/directory/director
 import { Unavailable } from '@questlog/runtime/process/errors';
 import { giveBack, inflate, inflateSmall, isInflatable } from '@questlog/runtime/process/inflate';
 import { LIMITS } from '@questlog/schemas/http/event';
-import { Shares } from '../events/readShares.ts';
 import type { Limits } from '../limits/limits.ts';
+import { Shares } from '../limits/shares.ts';
 import { Rejected } from '../rejected.ts';
 import type { Asked } from './authenticate.ts';
 import { type Judged, keptIfWrong, type NotedState } from './problems.ts';

@@ -1,7 +1,6 @@
 /** What an upload's address, which is signed, says of whoever asked for it. Pure. */
 import { type Directory, type Principal, validToken } from '@questlog/runtime/directory/directory';
 import type { Holder } from '../limits/places.ts';
-import type { UploadTarget } from '../uploads/core/uploadKey.ts';
 
 const JWT = /^jwt-until-(\d{1,15})$/;
 
@@ -13,7 +12,7 @@ export function credentialOf({ tokenId, jwtEndsAtMs }: Principal): string {
 /** Whose an upload is, by an address whose signature is in order; undefined: its credential has ended, or who has it is suspended. */
 export function holderOf(
   directory: Directory,
-  { tokenId, key: { projectId } }: Pick<UploadTarget, 'tokenId' | 'key'>,
+  { tokenId, key: { projectId } }: { tokenId: string; key: { projectId: string } },
   nowMs: number,
 ): Holder | undefined {
   const project = directory.projects.get(projectId);

@@ -2,8 +2,8 @@
 import type { IncomingMessage } from 'node:http';
 import { setTimeout as delay } from 'node:timers/promises';
 import { Unavailable } from '@questlog/runtime/process/errors';
-import { Shares } from '../events/readShares.ts';
 import { type Holder, Places } from '../limits/places.ts';
+import { Shares } from '../limits/shares.ts';
 import { Rejected } from '../rejected.ts';
 import type { UploadTarget } from './core/uploadKey.ts';
 import { essenceOf } from './core/uploadRequest.ts';
