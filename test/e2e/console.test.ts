@@ -37,6 +37,13 @@ describeLooks('an operator who looks', () => {
     await page.getByLabel('Admin token').waitFor();
   });
 
+  test('is shown the page of an address that was cut in the middle of an escape', async () => {
+    const page = await chromium.signedIn(shared.product, 'report/%E0%A4');
+    await page.getByRole('heading', { name: 'Report', exact: true }).waitFor();
+    await page.reload();
+    await page.getByRole('heading', { name: 'Report', exact: true }).waitFor();
+  });
+
   test('is told that the connection was lost, and looks on when Questlog is back', async () => {
     const first = await startProduct();
     let last = first;

@@ -1,4 +1,5 @@
 /** A full disk: requests are 503, nothing acknowledged is lost, and everything resumes once there is space. */
+import { randomBytes } from 'node:crypto';
 import { rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
@@ -65,6 +66,40 @@ test.skipIf(lacking !== undefined)(
     expect(bugsIn(product.stderr())).toEqual([]);
   },
 );
+
+test.skipIf(lacking !== undefined)(
+  'files take no more of a disk than leaves room for events, and are taken again once there is room',
+  { timeout: 120_000 },
+  async () => {
+    const product = await startProduct({ dataDir: join(disk, 'files') });
+    const ballast = fill({ leaveBytes: 20 * KIB * KIB });
+    await eventually(
+      () => putFile(product),
+      (status) => status === 503,
+      30_000,
+    );
+    const { id } = (await post(product)).json()[0];
+    await eventually(
+      () => product.sql(`SELECT id FROM events WHERE id = '${id}'`),
+      (rows) => rows.length === 1,
+    );
+
+    rmSync(ballast);
+    expect(await putFile(product)).toBe(200);
+    expect(await product.stop()).toBe(0);
+    rmSync(product.dataDir, { recursive: true });
+  },
+);
+
+/** A file of a MiB. @returns how its request, or else its bytes, are answered */
+async function putFile(product: Product): Promise<number> {
+  const described = { attachmentType: 'other', fileName: 'x', mimeType: 'text/plain' };
+  const upload = await product.request('POST', '/v1/ingest/uploads', { body: described });
+  if (upload.status !== 201) return upload.status;
+  const { pathname, search } = new URL(upload.json().uploadUrl);
+  const headers = { 'Content-Type': 'text/plain' };
+  return (await product.request('PUT', pathname + search, { headers, body: randomBytes(KIB * KIB) })).status;
+}
 
 test.skipIf(lacking !== undefined)(
   'a start on a disk that is full is refused with one clear line',

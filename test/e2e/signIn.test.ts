@@ -50,6 +50,11 @@ describe('signing in', () => {
       return (await fetch(`${adminUrl}/admin/tenants`, { method, headers: sent, ...body })).status;
     };
     expect(await ask('GET', {})).toBe(200);
+    for (const site of ['same-origin', 'none'])
+      expect(await ask('GET', { 'Sec-Fetch-Site': site })).toBe(200);
+    // As a page of another port of this host would, which gets the cookie.
+    for (const site of ['same-site', 'cross-site'])
+      expect(await ask('GET', { 'Sec-Fetch-Site': site }), site).toBe(401);
     for (const Origin of ['https://evil.example', 'null', adminUrl.replace(/\d+$/, '1')]) {
       expect(await ask('POST', { Origin }), Origin).toBe(403);
     }

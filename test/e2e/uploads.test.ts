@@ -89,6 +89,24 @@ describe.concurrent('an upload', () => {
     expect((await game.request('GET', `/v1/uploads/${upload.uploadId}`)).text()).toBe('first');
   });
 
+  test('is no part of a file', async () => {
+    const upload = (await asked(aFile())).json();
+    const answer = await put(upload, 'second half', 'text/plain', { 'Content-Range': 'bytes 5-15/16' });
+    expect(answer.json()).toMatchObject({ status: 400, code: 'invalid_request' });
+    expect((await put(upload, 'first second half')).status).toBe(200);
+  });
+
+  test('is taken no more while its project is suspended, though its address was given before', async () => {
+    const other = await shared.aProject();
+    const upload = (await other.request('POST', UPLOADS, { body: aFile() })).json();
+    const suspend = (suspended: boolean) =>
+      shared.product.admin('PATCH', `/admin/projects/${other.projectId}`, { suspended });
+    await suspend(true);
+    expect((await put(upload, 'x')).json()).toMatchObject({ status: 403, code: 'invalid_upload_address' });
+    await suspend(false);
+    expect((await put(upload, 'x')).status).toBe(200);
+  });
+
   test('over the limit of its kind is refused while it comes, and nothing of it is kept', async () => {
     const upload = (await asked(aFile({ attachmentType: 'screenshot', mimeType: 'image/png' }))).json();
     const answer = await put(upload, Buffer.alloc(10 * 1024 * 1024 + 1), 'image/png');
@@ -186,10 +204,15 @@ function asked(body: unknown): Promise<Answer> {
 }
 
 /** Without a token, as the address needs none. */
-function put({ uploadUrl }: Address, body: Buffer | string, type = 'text/plain'): Promise<Answer> {
+function put(
+  { uploadUrl }: Address,
+  body: Buffer | string,
+  type = 'text/plain',
+  more: Record<string, string> = {},
+): Promise<Answer> {
   const path = uploadUrl.slice(shared.product.credentials.baseUrl.length);
   return shared.product.request('PUT', path, {
-    headers: { 'Content-Type': type, Authorization: '' },
+    headers: { 'Content-Type': type, Authorization: '', ...more },
     body,
   });
 }

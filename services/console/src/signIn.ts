@@ -33,7 +33,7 @@ export function signIn(adminToken: string): Middleware {
   return async (ctx, next) => {
     // Signing somebody out, or in as somebody else, is a change too.
     const isForm = ctx.method === 'POST' && (ctx.path === '/login' || ctx.path === '/logout');
-    const bearsCookie = ctx.get('Authorization') === '' && isSignedIn(ctx);
+    const bearsCookie = ctx.get('Authorization') === '' && !isOfOtherPage(ctx) && isSignedIn(ctx);
     if ((isForm || (bearsCookie && !SAFE_METHODS.includes(ctx.method))) && !isOwnPage(ctx)) {
       return answerProblem(
         ctx,
@@ -64,6 +64,11 @@ export function signIn(adminToken: string): Middleware {
 /** Browsers tell the ports of a host apart for pages, and not for cookies: two Questlogs of one machine need two names. */
 function cookieName(host: string): string {
   return `questlog_${sha256(host).toString('hex', 0, 4)}`;
+}
+
+/** Pages of the host's other ports are sent with the cookie, too, as of one site (RFC 6265bis, section 5.2; Fetch Metadata, 2.4). */
+function isOfOtherPage(ctx: Context): boolean {
+  return ['same-site', 'cross-site'].includes(ctx.get('Sec-Fetch-Site'));
 }
 
 /** A proxy may end TLS: the host is what the browser and this listener see alike. */

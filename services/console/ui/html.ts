@@ -121,6 +121,15 @@ export function later(load: () => Promise<(props: PageProps) => VNode>): (props:
   };
 }
 
+/** Of an address; one that was cut in the middle of an escape as it is. */
+export function decoded(text: string): string {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  }
+}
+
 export interface Column<Row> {
   readonly title: string;
   readonly of: (row: Row) => ComponentChildren;

@@ -1,7 +1,7 @@
 /** The console: who has signed in, which page is open, and of which project. */
 import { render, type VNode } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
-import { Failure, html, type ListedProject, useAsked } from './html.ts';
+import { decoded, Failure, html, type ListedProject, useAsked } from './html.ts';
 import { PAGES, type Page } from './pages.ts';
 import { json, request, SIGNED_OUT } from './request.ts';
 import { SignInForm, takeTokenOfAddress } from './signInForm.ts';
@@ -14,7 +14,7 @@ const PROJECTS_EVERY_MS = 10_000;
 /** `#/<page>/<argument>` */
 function placeOf(hash: string): { path: string; argument: string } {
   const [, path = '', argument = ''] = /^#\/([a-z]+)(?:\/(.*))?$/.exec(hash) ?? [];
-  return { path, argument: decodeURIComponent(argument) };
+  return { path, argument: decoded(argument) };
 }
 
 function usePlace(): { path: string; argument: string } {

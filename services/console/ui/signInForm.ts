@@ -1,13 +1,13 @@
 /** Signing in with the admin token: typed, or brought by the address that a start prints (`#token=…`). */
 import type { VNode } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
-import { Failure, html } from './html.ts';
+import { decoded, Failure, html } from './html.ts';
 
 /** The part behind `#` never leaves the browser; it is taken out of the address, and so out of its history. */
 export function takeTokenOfAddress(): string {
   const token = /^#token=(.+)$/.exec(location.hash)?.[1] ?? '';
   if (token !== '') history.replaceState(null, '', '#/tail');
-  return decodeURIComponent(token);
+  return decoded(token);
 }
 
 export function SignInForm({ onDone }: { onDone: () => void }): VNode {

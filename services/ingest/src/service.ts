@@ -48,13 +48,13 @@ import type { IngestMetrics } from './metrics.ts';
 import { openSeals } from './places/seals.ts';
 import { openRejects } from './rejects/rejects.ts';
 import { openRetention } from './retention/retention.ts';
-import { isStillValid } from './tokens/credential.ts';
+import { holderOf } from './tokens/credential.ts';
 import { type JwtOptions, openJwtVerifier } from './tokens/jwt/jwtVerifier.ts';
 import { openTokenUses } from './tokens/tokenUses.ts';
 import { UploadsInFlight } from './uploads/receiveUpload.ts';
 import { openSweep } from './uploads/sweep.ts';
 import type { UploadStore } from './uploads/uploadStore.ts';
-import { checkAttachment } from './uploads/uploads.ts';
+import { checksAttachments } from './uploads/uploads.ts';
 import { watchLag } from './watchLag.ts';
 
 export interface IngestServiceDeps {
@@ -148,12 +148,12 @@ export async function startIngest(deps: IngestServiceDeps): Promise<IngestServic
     reads: { ...known, ...settling, ...shared, registered, reportProjection: filed },
     reports: {
       ...{ ...known, ...storing, projection: events, perReport, maxSessionLinks: settings.maxSessionLinks },
-      checkAttachment: (...named) => checkAttachment({ store: deps.uploads, clock }, ...named),
+      checkAttachments: checksAttachments({ store: deps.uploads, clock }),
     },
     uploads: {
       ...{ store: deps.uploads, publicUrl: settings.publicUrl, clock, erased: known.erased },
       inFlight: new UploadsInFlight(metrics.uploadsInFlight),
-      isValid: (credential) => isStillValid(directory.current, credential, clock.now()),
+      holderOf: (target) => holderOf(directory.current, target, clock.now()),
     },
     ...{ linkedEvents, limits, received, rejects: openRejects({ ...deps, dropped: metrics.rejectsDropped }) },
   });

@@ -222,7 +222,7 @@ async function startIngest(
   const ofReports = {
     ...{ ...known, ...storing, projection, perReport: new KeyedMutex() },
     maxSessionLinks,
-    checkAttachment: async () => ({ state: 'missing' }) as const,
+    checkAttachments: async () => [],
   };
   return {
     failed: Promise.race([sessions.failed, reports.failed]),

@@ -12,7 +12,7 @@ test('__proto__ is a field that nobody knows, at the top and further in: it is i
     describe: async () => {},
     address: async () => 'http://127.0.0.1/',
   } as unknown as UploadStore;
-  const principal = { project: { id: randomUUID() } } as unknown as Principal;
+  const principal = { project: { id: randomUUID() }, tenant: { id: 'one' } } as unknown as Principal;
   const listener = await listenForUploads({ store, principal });
   onTestFinished(() => listener.close());
   const body =

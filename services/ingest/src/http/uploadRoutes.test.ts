@@ -4,15 +4,18 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { request } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { Readable } from 'node:stream';
 import { text } from 'node:stream/consumers';
 import type { Principal } from '@questlog/runtime/directory/directory';
 import { UPLOAD_ADDRESS_MS } from '@questlog/schemas/http/upload';
-import { expect, onTestFinished, test } from 'vitest';
+import { eventId } from '@questlog/schemas/uuid';
+import { expect, onTestFinished, test, vi } from 'vitest';
 import { openFolderStore } from '../uploads/folderStore.ts';
 import { put } from '../uploads/uploadStore.contract.ts';
+import type { UploadStore } from '../uploads/uploadStore.ts';
 import { listenForUploads, type UploadListenerOptions } from './uploadRoutes.testing.ts';
 
-const principal = { project: { id: randomUUID() } } as unknown as Principal;
+const principal = { project: { id: randomUUID() }, tenant: { id: 'one' } } as unknown as Principal;
 const log = { attachmentType: 'log_bundle', fileName: 'game.log', mimeType: 'text/plain' };
 
 test('an address is taken until it expires, and refused from then on', async () => {
@@ -84,6 +87,54 @@ test.each(['goes on', 'waits'])('an upload under way ends with its token, while 
   const itself = new URL(`/v1/uploads/${body.uploadId}`, body.uploadUrl);
   expect((await fetch(itself)).status).toBe(404);
   sent.destroy();
+});
+
+test('however many uploads a tenant asks for at once, the store has a few of them to do, between which others have turns', async () => {
+  const begun: (() => void)[] = [];
+  const store = {
+    describe: () => new Promise<void>((go) => begun.push(go)),
+    address: async () => '',
+  } as unknown as UploadStore;
+  const { ask } = await aListener({ store });
+  const answers = Array.from({ length: 40 }, () => ask({}));
+  let most = 0;
+  for (let made = 0; made < 40; made += 1) {
+    await vi.waitFor(() => expect(begun.length).toBeGreaterThanOrEqual(Math.min(40, made + 16)), {
+      interval: 5,
+    });
+    most = Math.max(most, begun.length - made);
+    begun[made]?.();
+  }
+  expect((await Promise.all(answers)).map(({ status }) => status)).toEqual(Array(40).fill(201));
+  expect(most).toBe(16);
+});
+
+test('files that nobody takes hold half of the places of downloads; another tenant’s is sent, and a place is free again', async () => {
+  const store = {
+    find: async () => ({ description: log, sizeBytes: 2 }),
+    read: async () => {
+      const slow = new Readable({ read: () => {} });
+      slow.push('1');
+      return slow;
+    },
+  } as unknown as UploadStore;
+  const caller = { project: { id: 'project' }, tenant: { id: 'greedy' } };
+  const { port } = await aListener({ store, principal: caller as unknown as Principal });
+  const address = `http://127.0.0.1:${port}/v1/uploads/${eventId(Date.now(), 0, Buffer.alloc(8))}`;
+  const one = new AbortController();
+  const held = await Promise.all(Array.from({ length: 32 }, () => fetch(address, { signal: one.signal })));
+  expect(held.map(({ status }) => status)).toEqual(Array(32).fill(200));
+  const tooMany = await fetch(address);
+  expect([tooMany.status, tooMany.headers.get('retry-after')]).toEqual([503, expect.stringMatching(/^\d+$/)]);
+  caller.tenant.id = 'other';
+  const other = await fetch(address, { signal: one.signal });
+  expect(other.status).toBe(200);
+
+  caller.tenant.id = 'greedy';
+  one.abort();
+  await vi.waitFor(async () => expect((await fetch(address, { method: 'HEAD' })).status).toBe(200), {
+    interval: 5,
+  });
 });
 
 test('where uploads are not set up, the answer says what to set; nothing is there', async () => {

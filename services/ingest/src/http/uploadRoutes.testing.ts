@@ -11,7 +11,7 @@ import { ingestMetrics } from '../metrics.ts';
 import { UploadsInFlight } from '../uploads/receiveUpload.ts';
 import type { UploadStore } from '../uploads/uploadStore.ts';
 import { problems } from './problems.ts';
-import { uploadRoutes } from './uploadRoutes.ts';
+import { type UploadRouteDeps, uploadRoutes } from './uploadRoutes.ts';
 
 export interface UploadListenerOptions {
   readonly store: UploadStore | undefined;
@@ -19,7 +19,8 @@ export interface UploadListenerOptions {
   readonly clock?: Clock;
   /** Whoever asks, with whatever token. */
   readonly principal?: Principal;
-  readonly isValid?: (tokenId: string) => boolean;
+  /** Whether its token is. */
+  readonly isValid?: () => boolean;
 }
 
 export async function listenForUploads(options: UploadListenerOptions): Promise<Listener> {
@@ -27,11 +28,15 @@ export async function listenForUploads(options: UploadListenerOptions): Promise<
   const metrics = ingestMetrics(createMetricsRegistry());
   const router = new Router();
   const inFlight = new UploadsInFlight(metrics.uploadsInFlight);
-  uploadRoutes(router, { store, publicUrl, clock, inFlight, isValid, erased: new ErasedData() }, () => {
+  const holderOf: UploadRouteDeps['holderOf'] = ({ key: { projectId } }) =>
+    isValid() ? { projectId, tenantId: 'its tenant' } : undefined;
+  uploadRoutes(router, { store, publicUrl, clock, inFlight, holderOf, erased: new ErasedData() }, () => {
     if (principal === undefined) throw new Error('nobody is to ask with a token');
     return principal;
   });
   const app = new Koa().use(problems(silentLogger, metrics)).use(router.routes());
+  // Clients that leave in the middle of a file.
+  app.silent = true;
   const at = { host: '127.0.0.1', port: 0, settings: { host: 'HOST', port: 'PORT' } };
   return await listen(app.callback(), at);
 }

@@ -1,14 +1,19 @@
 /** The endpoints of uploads. */
 import type { IncomingMessage } from 'node:http';
+import { finished } from 'node:stream';
 import type { RouterContext, RouterInstance } from '@koa/router';
 import type { Principal } from '@questlog/runtime/directory/directory';
 import type { Clock } from '@questlog/runtime/process/clock';
+import { Unavailable } from '@questlog/runtime/process/errors';
 import type { ErasedData } from '@questlog/schemas/erased';
 import { UploadInput } from '@questlog/schemas/http/upload';
 import { unknownFieldProblems, unknownMembers, unknownOf } from '../core/unknownFields.ts';
+import { type Holder, Places } from '../limits/places.ts';
+import { Shares } from '../limits/shares.ts';
 import { pathUuid, Rejected } from '../rejected.ts';
 import { attachmentNamed } from '../uploads/core/contentDisposition.ts';
 import { readUploadPath, UPLOAD_PATH } from '../uploads/core/uploadAddress.ts';
+import type { UploadTarget } from '../uploads/core/uploadKey.ts';
 import { essenceOf } from '../uploads/core/uploadRequest.ts';
 import { receiveUpload, type UploadsInFlight } from '../uploads/receiveUpload.ts';
 import type { UploadStore } from '../uploads/uploadStore.ts';
@@ -17,13 +22,21 @@ import type { CallerOf } from './authenticate.ts';
 import { isStrict, tellHandling } from './prefer.ts';
 import { checkedBody, jsonBody } from './route.ts';
 
+/**
+ * Files that a process sends at a time; a tenant has at most half of them. A client may take its time for one, which keeps a file
+ * open, or one of the connections to S3 that every other request for an upload needs, too.
+ */
+const MAX_DOWNLOADS_AT_ONCE = 64;
+/** Uploads that are asked for: tenants take turns at the store. */
+const MADE_AT_ONCE = 16;
+
 export interface UploadRouteDeps {
   /** Undefined where uploads are not set up. */
   readonly store: UploadStore | undefined;
   readonly inFlight: UploadsInFlight;
   readonly erased: ErasedData;
-  /** Whether the token was neither revoked nor has expired. */
-  readonly isValid: (tokenId: string) => boolean;
+  /** Whose what an address takes is; undefined: it takes nothing more. */
+  readonly holderOf: (target: UploadTarget) => Holder | undefined;
   /** Where games reach this ingest, without a slash at its end; empty: as the request says. */
   readonly publicUrl: string;
   readonly clock: Clock;
@@ -38,6 +51,7 @@ const HOST = /^(?:\[[0-9a-f:.]{2,45}\]|[a-z0-9._-]{1,253})(?::\d{1,5})?$/i;
 export function uploadRoutes(router: RouterInstance, deps: UploadRouteDeps, as: CallerOf): void {
   const { store, clock, erased } = deps;
   const uploadBody = checkedBody(UploadInput);
+  const made = new Shares('requests for uploads', MADE_AT_ONCE);
   router.post(
     '/v1/ingest/uploads',
     (ctx, next) => {
@@ -54,11 +68,9 @@ export function uploadRoutes(router: RouterInstance, deps: UploadRouteDeps, as: 
       const errors = strict ? unknownFieldProblems(unknown, UploadInput) : [];
       const [first] = errors;
       if (first !== undefined) throw new Rejected('invalid_request', first.detail, { errors });
-      const upload = await makeUpload(
-        { store, clock, erased },
-        principal,
-        input,
-        deps.publicUrl || baseUrlOf(ctx),
+      const baseUrl = deps.publicUrl || baseUrlOf(ctx);
+      const upload = await made.run(principal.tenant.id, () =>
+        makeUpload({ store, clock, erased }, principal, input, baseUrl),
       );
       ctx.status = 201;
       tellHandling(ctx, strict ? 'strict' : undefined, unknown);
@@ -69,8 +81,13 @@ export function uploadRoutes(router: RouterInstance, deps: UploadRouteDeps, as: 
   router.put('/v1/uploads/:id', async (ctx) => {
     ctx.body = await stored(deps, ctx);
   });
+  const downloads = new Places(MAX_DOWNLOADS_AT_ONCE);
   router.get('/v1/uploads/:id', async (ctx) => {
-    const upload = await findUpload(store, as(ctx, 'read').project.id, ctx.params['id'] ?? '');
+    const { tenant, project } = as(ctx, 'read');
+    const leave = downloads.take({ tenantId: tenant.id, projectId: project.id });
+    if (leave === undefined) throw new Unavailable('too many files are being read at once');
+    finished(ctx.res, leave);
+    const upload = await findUpload(store, project.id, ctx.params['id'] ?? '');
     // What a player sent must not run as a page of ours, whatever it says to be.
     await answerBytes(ctx, upload, {
       'Content-Type': upload.description.mimeType,
@@ -120,7 +137,7 @@ export function isUpload({ method, url = '' }: IncomingMessage): boolean {
 }
 
 async function stored(
-  { store, inFlight, isValid, clock }: UploadRouteDeps,
+  { store, inFlight, holderOf, clock }: UploadRouteDeps,
   ctx: RouterContext,
 ): Promise<{ uploadId: string; sizeBytes: number }> {
   const receiver = store?.receiver;
@@ -132,7 +149,7 @@ async function stored(
   }
   const options = { signingKey: receiver.signingKey, nowMs: clock.now() };
   const target = readUploadPath(ctx.params['id'] ?? '', ctx.query, options);
-  const sizeBytes = await receiveUpload(receiver, inFlight, target, ctx.req, () => isValid(target.tokenId));
+  const sizeBytes = await receiveUpload(receiver, inFlight, target, ctx.req, () => holderOf(target));
   return { uploadId: target.key.uploadId, sizeBytes };
 }
 

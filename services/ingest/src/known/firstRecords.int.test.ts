@@ -4,7 +4,7 @@ import type { Store } from '@questlog/runtime/clickhouse/store';
 import type { Proof } from '@questlog/runtime/consumer/findCut';
 import { aLog } from '@questlog/runtime/log/embedded/testing/testLog';
 import type { Log } from '@questlog/runtime/log/log';
-import { leaderless } from '@questlog/runtime/log/testing/withMethods';
+import { leaderless, withMethods } from '@questlog/runtime/log/testing/withMethods';
 import { Unavailable } from '@questlog/runtime/process/errors';
 import { silentLogger } from '@questlog/runtime/process/logger';
 import { openLogRegistry } from '@questlog/runtime/registry/logRegistry';
@@ -36,6 +36,31 @@ test('with no room for more ingest refuses, and registers again once Kafka tells
   await expect(register(1)).rejects.toBeInstanceOf(Unavailable);
   kafka.isAway = false;
   await register(1);
+});
+
+test('a session whose record a cut took is not remembered either by what events ask first', async () => {
+  const log = await aLog();
+  await log.ensureTopics(topicDefinitions(1));
+  let cut = (): void => {};
+  const cutting = withMethods(log, {
+    tail: (options) => {
+      cut = () => void options.onTruncated?.(0, 0);
+      return log.tail(options);
+    },
+  });
+  const sessions = await openSessions({
+    ...{ log: cutting, registry: await openLogRegistry(log), logger: silentLogger },
+    projection: { caughtUp: async () => {}, projected: async () => [0], lastRecords: async () => [] },
+    store: { query: async () => [] } as unknown as Store,
+  });
+  onTestFinished(() => sessions.close());
+  const session = aSession({ tenantId: TENANT, projectId: PROJECT });
+  await sessions.register(session);
+  const peeked = () => sessions.peek(PROJECT, Uint32Array.of(1, 2, 3, 4), 0, () => session.sessionId);
+  expect(peeked()).toMatchObject({ sessionId: session.sessionId });
+
+  cut();
+  expect(peeked()).toBeUndefined();
 });
 
 test('a cut of a partition that gets its leader after the start is found as at a start', async () => {

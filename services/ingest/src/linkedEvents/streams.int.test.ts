@@ -39,7 +39,7 @@ test('a HEAD is answered, and holds no place', async () => {
 test('one stream too many is a 503 with Retry-After; a closed one frees its place', async () => {
   const bench = await aStreamBench({ maxStreams: 2 });
   const reader = bench.reader();
-  const [first] = [await follow(bench.baseUrl, reader), await follow(bench.baseUrl, reader)];
+  const [first] = [await follow(bench.baseUrl, bench.reader()), await follow(bench.baseUrl, bench.reader())];
   const tooMany = await refused(bench, reader);
   expect(tooMany.status).toBe(503);
   expect(tooMany.headers.get('retry-after')).toMatch(/^\d+$/);
@@ -78,6 +78,15 @@ test('one project cannot take the places of all: beyond its share it gets a 503,
   first.close();
   await until(async () => expect(await openStreams(bench)).toBe(2));
   expect((await follow(bench.baseUrl, reader)).status).toBe(200);
+});
+
+test('one tenant cannot take the places of all with many projects', async () => {
+  const bench = await aStreamBench({ maxStreams: 4 });
+  const readers = [bench.reader()];
+  for (let i = 0; i < 4; i++) readers.push(bench.reader({ tenantId: readers[0]?.tenantId ?? '' }));
+  const asked = await Promise.all(readers.map((reader) => follow(bench.baseUrl, reader)));
+  expect(asked.map(({ status }) => status).toSorted()).toEqual([200, 200, 503, 503, 503]);
+  expect((await follow(bench.baseUrl, bench.reader())).status).toBe(200);
 });
 
 test('a project has 16 streams at most of the 64 of a process', () => {

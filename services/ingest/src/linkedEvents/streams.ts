@@ -1,4 +1,5 @@
 /** The streams of linked events that this process serves: where each begins, how many there may be, and their stop. */
+import type { Principal } from '@questlog/runtime/directory/directory';
 import type { Log } from '@questlog/runtime/log/log';
 import { Unavailable } from '@questlog/runtime/process/errors';
 import type { Logger } from '@questlog/runtime/process/logger';
@@ -7,6 +8,7 @@ import type { ErasedData } from '@questlog/schemas/erased';
 import { linkedEvents } from '@questlog/schemas/topics/linkedEvents';
 import { TOPICS } from '@questlog/schemas/topics/topics';
 import type { Seal } from '../core/sealed.ts';
+import { Places } from '../limits/places.ts';
 import type { IngestMetrics } from '../metrics.ts';
 import type { Seals } from '../places/seals.ts';
 import { offsetsFrom, placeIn } from './core/linkedEventToken.ts';
@@ -42,7 +44,10 @@ export const STREAM_LIMITS = {
   checkMs: 1_000,
   /** A client that takes nothing for so long is dropped. */
   stalledMs: 60_000,
-  /** Each reads the whole topic and may hold a batch of every partition (4 MiB each) while its client is slow. */
+  /**
+   * Each reads the whole topic and may hold a batch of every partition (4 MiB each) while its client is slow. A tenant has at most
+   * half of them.
+   */
   maxStreams: 64,
   /** So that one project's clients, however many reconnect at once, leave room for the others'. */
   maxStreamsOfProject: 16,
@@ -51,18 +56,30 @@ export type StreamLimits = Readonly<typeof STREAM_LIMITS>;
 
 /** Streams stay open: a place is not free again soon. */
 const FULL_RETRY_AFTER_S = 10;
+const FULL =
+  'this process already serves as many streams of linked events as it has for this project and its tenant';
 
 export async function openLinkedEventStreams(deps: LinkedEventStreamsDeps): Promise<LinkedEventStreams> {
   const { log, logger, metrics, erased, limits = STREAM_LIMITS } = deps;
   const codec = await createCodec(deps.registry, linkedEvents);
   const running = new Set<LinkedEventStream>();
-  const takePlace = placesOf(limits, (taken) => metrics.linkedEventStreams.set(taken));
+  const places = new Places(limits.maxStreams, limits.maxStreamsOfProject);
+  /** Streams that are not answered yet have a place, too, so that many at once do not all find room. @throws Unavailable */
+  const takePlace = ({ tenant, project }: Principal): (() => void) => {
+    const leave = places.take({ tenantId: tenant.id, projectId: project.id });
+    if (leave === undefined) throw new Unavailable(FULL, { retryAfterS: FULL_RETRY_AFTER_S });
+    metrics.linkedEventStreams.set(places.taken);
+    return () => {
+      leave();
+      metrics.linkedEventStreams.set(places.taken);
+    };
+  };
   let isClosed = false;
 
   return {
     open: async (client, from) => {
       if (isClosed) throw new Unavailable('this process is stopping');
-      const leave = takePlace(client.principal.project.id);
+      const leave = takePlace(client.principal);
       try {
         const seal = await deps.seals.of('stream', client.principal.project.id);
         const offsets = await firstOffsets(log, from, seal);
@@ -92,30 +109,6 @@ export async function openLinkedEventStreams(deps: LinkedEventStreamsDeps): Prom
       for (const stream of running) stream.end();
       await Promise.all([...running].map(({ ended }) => ended));
     },
-  };
-}
-
-/**
- * Takes a place, and returns what gives it back. Streams that are not answered yet have one too, so that many at once do
- * not all find room.
- * @throws Unavailable
- */
-function placesOf({ maxStreams, maxStreamsOfProject }: StreamLimits, onChange: (taken: number) => void) {
-  const places = new Set<{ readonly projectId: string }>();
-  const full = (taken: number, whose: string): Unavailable =>
-    new Unavailable(`this process already serves ${taken} streams of linked events${whose}`, {
-      retryAfterS: FULL_RETRY_AFTER_S,
-    });
-  return (projectId: string): (() => void) => {
-    const ofProject = [...places].filter((place) => place.projectId === projectId).length;
-    if (ofProject >= maxStreamsOfProject) throw full(ofProject, ' of this project');
-    if (places.size >= maxStreams) throw full(places.size, '');
-    const place = { projectId };
-    onChange(places.add(place).size);
-    return () => {
-      places.delete(place);
-      onChange(places.size);
-    };
   };
 }
 

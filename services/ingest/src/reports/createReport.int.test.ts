@@ -46,7 +46,8 @@ test('a report that only some lanes have is completed in the others', async () =
 test('files that are over the limit together are refused, also where the request says no sizes', async () => {
   const bench = await aReportBench();
   const stored = { state: 'stored', sizeBytes: 100 * 1024 * 1024 } as const;
-  const deps = { ...(await bench.start()), checkAttachment: async () => stored };
+  const checkAttachments: ReportDeps['checkAttachments'] = async (_, named) => named.map(() => stored);
+  const deps = { ...(await bench.start()), checkAttachments };
   const report = { title: 'Saves' };
   const file = { uploadId: randomUUID(), attachmentType: 'save_state', fileName: 'a' };
 

@@ -108,7 +108,7 @@ export async function aReportBench(): Promise<ReportBench> {
           metrics,
         },
         codec: await createCodec(registry, eventsAccepted),
-        checkAttachment: async () => ({ state: 'missing' }) as const,
+        checkAttachments: async () => [],
         received: [],
         limits: openLimits({ clock, metrics, ingestsOf: () => 1 }),
         quotas: { ledger: async () => undefined },

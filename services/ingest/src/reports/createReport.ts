@@ -38,8 +38,9 @@ import type { Reports } from '../known/reports.ts';
 import { findSessions, type Sessions } from '../known/sessions.ts';
 import type { FiledReport } from '../known/storedReports.ts';
 import type { AcceptedEvents } from '../ledger/received.ts';
+import type { Holder } from '../limits/places.ts';
 import { CutShort, Rejected } from '../rejected.ts';
-import type { AttachmentState, NamedAttachment } from '../uploads/uploads.ts';
+import type { CheckAttachments } from '../uploads/uploads.ts';
 import { appendInlineEvents, completeEvents, hasStragglers, lookAgain } from './completeReport.ts';
 import { attachedBytesProblems, insideEvents, type ReportDraft, readReport } from './core/readReport.ts';
 import { type CreatedExtras, createdReport } from './core/reportAnswer.ts';
@@ -56,8 +57,8 @@ export interface ReportDeps extends StoreEventsDeps {
   readonly clock: Clock;
   /** Under project and report: two changes of one report never run at once. */
   readonly perReport: KeyedMutex;
-  /** Whether a file that a report names is there, of this project and of this size. */
-  readonly checkAttachment: (projectId: string, named: NamedAttachment) => Promise<AttachmentState>;
+  /** Whether the files that a report names are there, of this project and of this size. */
+  readonly checkAttachments: CheckAttachments;
 }
 
 export interface ReportAnswer {
@@ -138,7 +139,7 @@ async function check(
     ...placed.problems.map(insideEvents),
   ];
   if (all.length > 0) throw bodyVerdict(all);
-  const attachments = await checkedAttachments(deps, project.id, draft);
+  const attachments = await checkedAttachments(deps, { tenantId: tenant.id, projectId: project.id }, draft);
   const knownId = session === undefined ? null : sessionId;
   return { ...placed, draft, id, sessionId: knownId, sessionLane, buildId, attachments, body };
 }
@@ -168,27 +169,26 @@ function withoutUnknown(
 
 /** @throws Rejected naming each file that is not there, where no `clientRequestId` keeps the report. */
 async function checkedAttachments(
-  { checkAttachment }: ReportDeps,
-  projectId: string,
+  { checkAttachments }: ReportDeps,
+  holder: Holder,
   { attachments, clientRequestId }: ReportDraft,
 ): Promise<Attachment[]> {
-  const checked = await Promise.all(
-    attachments.map(
-      async ({ uploadId, attachmentType, fileName, mimeType, sizeBytes }): Promise<Attachment> => {
-        const found = await checkAttachment(projectId, { uploadId, sizeBytes });
-        const storedBytes = found.state === 'stored' ? found.sizeBytes : sizeBytes;
-        const named = {
-          uploadId: uploadId.toLowerCase(),
-          attachmentType,
-          fileName,
-          mimeType: mimeType ?? null,
-        };
-        return { ...named, sizeBytes: storedBytes ?? null, state: found.state };
-      },
-    ),
+  const states = await checkAttachments(holder, attachments);
+  const checked = attachments.map(
+    ({ uploadId, attachmentType, fileName, mimeType, sizeBytes }, i): Attachment => {
+      const found = states[i] ?? { state: 'missing' };
+      const storedBytes = found.state === 'stored' ? found.sizeBytes : sizeBytes;
+      const named = {
+        uploadId: uploadId.toLowerCase(),
+        attachmentType,
+        fileName,
+        mimeType: mimeType ?? null,
+      };
+      return { ...named, sizeBytes: storedBytes ?? null, state: found.state };
+    },
   );
   const missing = checked.flatMap(({ uploadId, state }, i): ElementProblem[] => {
-    const detail = `file ${uploadId} does not exist in project ${projectId}, has not come, or has another size`;
+    const detail = `file ${uploadId} does not exist in project ${holder.projectId}, has not come, or has another size`;
     const pointer = `/attachments/${i}/uploadId`;
     return state === 'missing' ? [{ index: 0, pointer, code: 'unknown_upload', detail }] : [];
   });

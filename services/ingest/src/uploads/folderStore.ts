@@ -11,6 +11,7 @@ import {
   rename,
   rmdir,
   stat,
+  statfs,
   unlink,
   writeFile,
 } from 'node:fs/promises';
@@ -33,6 +34,9 @@ const SIGNING_KEY_BYTES = 32;
 const DESCRIPTION = '.json';
 const COMPARED_BYTES = 64 * 1024;
 
+/** Of the disk, for events, the log and ClickHouse: a token in a game could fill it with files. A small disk keeps a share. */
+const KEPT_BYTES = 1024 * 1024 * 1024;
+const KEPT_SHARE = 0.1;
 /** A whole file at once would hold up the disk, and with it the log, ten times as long. */
 const FLUSHED_AT_ONCE_BYTES = 1024 * 1024;
 
@@ -53,7 +57,11 @@ export async function openFolderStore({ folder, signingKey }: FolderStoreOptions
   const { pathOf } = files;
   return {
     isSizeNeeded: false,
-    describe: (of, description) => onDisk(() => files.describe(of, JSON.stringify(description))),
+    describe: (of, description) =>
+      onDisk(async () => {
+        await checkRoom(folder);
+        await files.describe(of, JSON.stringify(description));
+      }),
     address: async (target, baseUrl) => baseUrl + uploadPath(target, key),
     find: (of) =>
       onDisk(async () => {
@@ -155,6 +163,7 @@ class UploadFiles {
         if (unflushedBytes < FLUSHED_AT_ONCE_BYTES) return;
         unflushedBytes = 0;
         await file.datasync();
+        await checkRoom(this.#folder);
       });
     }
     return sizeBytes;
@@ -251,9 +260,18 @@ async function onDisk<T>(work: () => Promise<T>): Promise<T> {
   try {
     return await work();
   } catch (cause) {
-    if (!DISK_CODES.includes(codeOf(cause))) throw cause;
-    throw new Unavailable('the disk of uploads takes no more', { cause, retryAfterS: 60 });
+    throw DISK_CODES.includes(codeOf(cause)) ? full(cause) : cause;
   }
+}
+
+/** @throws Unavailable */
+async function checkRoom(folder: string): Promise<void> {
+  const { bavail, blocks, bsize } = await statfs(folder);
+  if (bavail * bsize < Math.min(KEPT_BYTES, blocks * bsize * KEPT_SHARE)) throw full();
+}
+
+function full(cause?: unknown): Unavailable {
+  return new Unavailable('the disk of uploads takes no more', { cause, retryAfterS: 60 });
 }
 
 function unlessMissing(error: unknown): undefined {

@@ -2,74 +2,84 @@
 import type { IncomingMessage } from 'node:http';
 import { setTimeout as delay } from 'node:timers/promises';
 import { Unavailable } from '@questlog/runtime/process/errors';
+import { type Holder, Places } from '../limits/places.ts';
+import { Shares } from '../limits/shares.ts';
 import { Rejected } from '../rejected.ts';
 import type { UploadTarget } from './core/uploadKey.ts';
 import { essenceOf } from './core/uploadRequest.ts';
 import type { UploadReceiver } from './uploadStore.ts';
 
-/** Uploads that a process takes at one time, each with a piece or two in memory; past it a client is told to come again. */
+/**
+ * Uploads that a process takes at one time, each with a piece or two in memory; past it, and for a tenant past half of it, a
+ * client is told to come again.
+ */
 const MAX_UPLOADS_AT_ONCE = 256;
 /** Of all uploads of a process together. Files have time, events have not: they share its thread and its disk. */
 const BYTES_PER_SECOND = 10 * 1024 * 1024;
+/** A timer that comes late costs the uploads nothing of their pace. */
+const MADE_UP_MS = 50;
 /** A client that sends nothing for so long is gone. */
 const IDLE_MS = 30_000;
 
-/** How often the token of an upload is looked at that sends nothing: a revocation takes effect within 2 s. */
+/** How often it is looked whether an upload that sends nothing may go on: a revocation takes effect within 2 s. */
 const CHECK_MS = 1_000;
 
 /** The uploads that a process is taking: how many, and their pace. */
 export class UploadsInFlight {
-  readonly #gauge: { inc(): void; dec(): void };
-  #count = 0;
-  /** When the pieces that were taken until now are due. */
+  readonly #gauge: { set(value: number): void };
+  readonly #places = new Places(MAX_UPLOADS_AT_ONCE);
+  readonly #turns = new Shares('pieces of uploads', 1);
+  /** When the pieces that had their turn are paid for. */
   #dueMs = 0;
 
-  constructor(gauge: { inc(): void; dec(): void }) {
+  constructor(gauge: { set(value: number): void }) {
     this.#gauge = gauge;
   }
 
-  async during<T>(work: () => Promise<T>): Promise<T> {
-    if (this.#count >= MAX_UPLOADS_AT_ONCE) throw new Unavailable('too many uploads at once');
-    this.#count += 1;
-    this.#gauge.inc();
+  async during<T>(holder: Holder, work: () => Promise<T>): Promise<T> {
+    const leave = this.#places.take(holder);
+    if (leave === undefined) throw new Unavailable('too many uploads at once');
+    this.#gauge.set(this.#places.taken);
     try {
       return await work();
     } finally {
-      this.#count -= 1;
-      this.#gauge.dec();
+      leave();
+      this.#gauge.set(this.#places.taken);
     }
   }
 
-  /** Resolves when it is the turn of a piece of this size, in the order of the calls. */
-  async pace(bytes: number): Promise<void> {
-    const nowMs = performance.now();
-    const turnMs = Math.max(nowMs, this.#dueMs);
-    this.#dueMs = turnMs + (bytes * 1000) / BYTES_PER_SECOND;
-    if (turnMs > nowMs) await delay(turnMs - nowMs);
+  /** Resolves when a piece of this size has had its time: tenants take turns, and each one's pieces are in the order of the calls. */
+  async pace(tenantId: string, bytes: number): Promise<void> {
+    await this.#turns.run(tenantId, async () => {
+      const nowMs = performance.now();
+      this.#dueMs = Math.max(nowMs - MADE_UP_MS, this.#dueMs) + (bytes * 1000) / BYTES_PER_SECOND;
+      if (this.#dueMs > nowMs) await delay(this.#dueMs - nowMs);
+    });
   }
 }
 
 /**
- * @param isAllowed whether the token that asked for the address is still valid.
+ * @param holderOf whose the upload is; undefined from when on it may not go on.
  * @returns the size of what is stored now.
- * @throws Rejected for another type, more bytes than the address takes, fewer than were announced, or other bytes than
- * are stored already, or a token that is revoked meanwhile. Nothing of them is kept.
+ * @throws Rejected for another type, a part of a file, more bytes than the address takes, fewer than were announced, or other bytes than
+ * are stored already, or a token that is revoked or a project that is suspended meanwhile. Nothing of them is kept.
  */
 export async function receiveUpload(
   receiver: UploadReceiver,
   inFlight: UploadsInFlight,
   target: UploadTarget,
   request: IncomingMessage,
-  isAllowed: () => boolean,
+  holderOf: () => Holder | undefined,
 ): Promise<number> {
-  if (!isAllowed()) throw revoked();
+  const holder = holderOf();
+  if (holder === undefined) throw revoked();
   checkHead(request, target);
-  return await inFlight.during(async () => {
+  return await inFlight.during(holder, async () => {
     // Both end the connection, so that the iteration throws.
     request.setTimeout(IDLE_MS);
-    const check = setInterval(() => isAllowed() || request.destroy(), CHECK_MS);
+    const check = setInterval(() => holderOf() ?? request.destroy(), CHECK_MS);
     try {
-      return await receiver.receive(target.key, bounded(request, inFlight, target, isAllowed));
+      return await receiver.receive(target.key, bounded(request, inFlight, target, holderOf));
     } finally {
       clearInterval(check);
       request.setTimeout(0);
@@ -88,6 +98,10 @@ function checkHead({ headers }: IncomingMessage, { mimeType, maxBytes, isExact }
   if (coding.toLowerCase() !== 'identity') {
     throw new Rejected('unsupported_encoding', 'a file is sent as it is, without a Content-Encoding');
   }
+  if (headers['content-range'] !== undefined) {
+    // RFC 9110, section 14.5: a part would be kept as the whole.
+    throw new Rejected('invalid_request', 'a file is sent whole, without a Content-Range');
+  }
   const announced = headers['content-length'];
   if (announced === undefined) return;
   if (Number(announced) > maxBytes) throw tooLarge(maxBytes);
@@ -98,7 +112,7 @@ async function* bounded(
   request: IncomingMessage,
   inFlight: UploadsInFlight,
   { maxBytes, isExact }: UploadTarget,
-  isAllowed: () => boolean,
+  holderOf: () => Holder | undefined,
 ): AsyncGenerator<Buffer> {
   let sizeBytes = 0;
   try {
@@ -107,17 +121,18 @@ async function* bounded(
       const { length } = piece;
       sizeBytes += length;
       if (sizeBytes > maxBytes) throw tooLarge(maxBytes);
-      if (!isAllowed()) throw revoked();
+      const holder = holderOf();
+      if (holder === undefined) throw revoked();
       yield piece;
       release(piece);
-      await inFlight.pace(length);
+      await inFlight.pace(holder.tenantId, length);
     }
   } catch (cause) {
     if (!request.destroyed) throw cause;
     throw new Rejected('incomplete_upload', 'the connection ended before the file was complete', { cause });
   }
   if (isExact && sizeBytes < maxBytes) throw incomplete(maxBytes);
-  if (!isAllowed()) throw revoked();
+  if (holderOf() === undefined) throw revoked();
 }
 
 /**
@@ -133,7 +148,7 @@ function release(piece: Buffer): void {
 function revoked(): Rejected {
   return new Rejected(
     'invalid_upload_address',
-    'the access token that asked for it was revoked or has expired',
+    'the access token that asked for it was revoked or has expired, or its project or tenant is suspended',
   );
 }
 

@@ -82,7 +82,7 @@ if (s3 === undefined) {
 
 /** @returns where the endpoints of uploads are, for whoever asks as this project. */
 async function listening(store: ReturnType<typeof openS3Store>, projectId: string): Promise<string> {
-  const principal = { project: { id: projectId } } as unknown as Principal;
+  const principal = { project: { id: projectId }, tenant: { id: 'one' } } as unknown as Principal;
   const { port, close } = await listenForUploads({ store, principal });
   onTestFinished(() => close());
   return `http://127.0.0.1:${port}`;

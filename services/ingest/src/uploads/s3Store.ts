@@ -22,6 +22,8 @@ import type { UploadStore } from './uploadStore.ts';
 /** Of one request, with its connection; a silent service is told to games as a 503 by then. */
 const CONNECT_MS = 3_000;
 const IDLE_MS = 10_000;
+/** Twice what downloads may hold, for as long as their clients like. */
+const CONNECTIONS = 128;
 const DESCRIPTION = '.json';
 /** A presigned address bounds what it takes only by headers that are signed. */
 const SIGNED_HEADERS = new Set(['content-length', 'content-type', 'host']);
@@ -98,7 +100,10 @@ function clientOf({ region, accessKeyId, secretAccessKey }: S3StoreOptions, endp
     // A checksum in a presigned address would be one of no bytes.
     requestChecksumCalculation: 'WHEN_REQUIRED',
     responseChecksumValidation: 'WHEN_REQUIRED',
-    requestHandler: { connectionTimeout: CONNECT_MS, socketTimeout: IDLE_MS },
+    requestHandler: {
+      ...{ connectionTimeout: CONNECT_MS, socketTimeout: IDLE_MS },
+      ...{ httpAgent: { maxSockets: CONNECTIONS }, httpsAgent: { maxSockets: CONNECTIONS } },
+    },
   });
 }
 

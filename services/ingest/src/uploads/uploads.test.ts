@@ -2,12 +2,13 @@
 import { randomBytes, randomUUID } from 'node:crypto';
 import type { Principal } from '@questlog/runtime/directory/directory';
 import type { Clock } from '@questlog/runtime/process/clock';
+import { nextTurn } from '@questlog/runtime/process/waiting';
 import { ErasedData } from '@questlog/schemas/erased';
 import { anErasure } from '@questlog/schemas/fixtures/builders';
 import { eventId } from '@questlog/schemas/uuid';
 import { expect, test } from 'vitest';
 import type { FoundUpload, UploadStore } from './uploadStore.ts';
-import { checkAttachment, makeUpload } from './uploads.ts';
+import { checkAttachment, checksAttachments, makeUpload } from './uploads.ts';
 
 const NOW = Date.UTC(2026, 10, 22);
 const DAY_MS = 24 * 60 * 60 * 1000;
@@ -38,6 +39,30 @@ test('a file of another project, without bytes, of no day or of the day before y
   expect(await check(storeWith(uploadId, 1), '../x')).toEqual(missing);
   expect(await check(storeWith(old, 1), old)).toEqual(missing);
   expect(await check(undefined)).toEqual(missing);
+});
+
+test('however many files the reports of a tenant name, another tenant’s is looked for next', async () => {
+  const looked: { whose: string; answer(): void }[] = [];
+  const find: UploadStore['find'] = ({ projectId: whose }) =>
+    new Promise((resolve) => looked.push({ whose, answer: () => resolve(undefined) }));
+  const check = checksAttachments({ store: { find } as UploadStore, clock });
+  const ofReport = (tenantId: string, files: number) =>
+    check(
+      { tenantId, projectId: tenantId },
+      Array.from({ length: files }, () => ({ uploadId: anId() })),
+    );
+  for (let reports = 0; reports < 100; reports += 1) void ofReport('greedy', 50);
+  await nextTurn();
+  expect(looked).toHaveLength(16);
+  const other = ofReport('other', 2);
+  for (let n = 0; n < 2; n += 1) {
+    looked[n]?.answer();
+    await nextTurn();
+    expect(looked.at(-1)?.whose).toBe('other');
+    looked.at(-1)?.answer();
+    await nextTurn();
+  }
+  expect(await other).toEqual([missing, missing]);
 });
 
 test('an erased session has no room for files any more', async () => {

@@ -6,6 +6,8 @@ import type { Clock } from '@questlog/runtime/process/clock';
 import type { ErasedData } from '@questlog/schemas/erased';
 import { UPLOAD_ADDRESS_MS, type UploadInput, type UploadOutput } from '@questlog/schemas/http/upload';
 import { canonicalUuid, eventId, isUuidV7, millisOf } from '@questlog/schemas/uuid';
+import type { Holder } from '../limits/places.ts';
+import { Shares } from '../limits/shares.ts';
 import { pathUuid, Rejected } from '../rejected.ts';
 import { credentialOf } from '../tokens/credential.ts';
 import { storageKey, type UploadDescription } from './core/uploadKey.ts';
@@ -82,6 +84,25 @@ export type AttachmentState =
   | { readonly state: 'stored'; readonly sizeBytes: number }
   /** Never came, is too old or removed, is another project's, or has another size than the report says. */
   | { readonly state: 'missing' };
+
+/** A file is one or two questions to the store, which other requests for uploads wait for, and a report may name many. */
+const FILES_AT_ONCE = 16;
+
+/** Of the files that a report names; one after the other, tenants in turn. @throws Unavailable where too many of a tenant wait. */
+export type CheckAttachments = (
+  of: Holder,
+  named: readonly NamedAttachment[],
+) => Promise<readonly AttachmentState[]>;
+
+export function checksAttachments(deps: Parameters<typeof checkAttachment>[0]): CheckAttachments {
+  const turns = new Shares('reports with files', FILES_AT_ONCE);
+  return async ({ tenantId, projectId }, named) => {
+    const states: AttachmentState[] = [];
+    for (const one of named)
+      states.push(await turns.run(tenantId, () => checkAttachment(deps, projectId, one)));
+    return states;
+  };
+}
 
 /**
  * Whether a file that a report names is there. One of more than a day ago is missing: it may be gone in a moment.

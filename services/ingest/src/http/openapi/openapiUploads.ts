@@ -61,8 +61,8 @@ function putOperation(): object {
     requestBody: { required: true, content: BYTES },
     responses: {
       200: answer('The file is stored.', 'UploadStored'),
-      400: problem('Fewer bytes than were announced.'),
-      403: problem('The address is not valid or has expired.'),
+      400: problem('Fewer bytes than were announced, or a part of a file (`Content-Range`).'),
+      403: problem('The address is not valid or has expired, or its project is suspended.'),
       409: problem('The upload has other bytes already.'),
       413: problem('More bytes than the address takes.'),
       415: problem('Another media type than was asked for, or a content coding.'),

@@ -47,7 +47,9 @@ export function issuerKeys(url: URL, { clock, logger }: IssuerKeysDeps): JWTVeri
   return async (header, token) => {
     const isOld = clock.now() - readAtMs >= REFRESH_MS && clock.now() - failedAtMs >= RETRY_MS;
     // A key may have been withdrawn. A failure was logged, and what is known goes on.
-    if (keys.fresh && isOld) await keys.reload().catch(() => undefined);
+    const reading = keys.fresh && isOld ? keys.reload().catch(() => undefined) : undefined;
+    // An issuer that was away may be silent for long: nobody waits for it again.
+    if (failedAtMs < readAtMs) await reading;
     return await keys(header, token);
   };
 }

@@ -235,6 +235,25 @@ describe('the keys of the issuer', () => {
     expect(await verifier.verify(aJwt())).toMatchObject({ projectId: PROJECT });
   });
 
+  test('are not waited for again while the issuer, which was away, is silent, and are new once it answers', async () => {
+    await verifier.verify(aJwt());
+    issuer.isAway = true;
+    pass(10 * MINUTES);
+    await verifier.verify(aJwt());
+    pass(5 * SECONDS);
+    const silence = Promise.withResolvers<void>();
+    issuer.silence = silence.promise;
+    for (let i = 0; i < 5; i++) expect(await verifier.verify(aJwt())).toMatchObject({ projectId: PROJECT });
+    // Nobody has waited until the issuer was given up.
+    expect(logged).toHaveLength(1);
+
+    issuer.isAway = false;
+    issuer.keys.splice(0, 1);
+    silence.resolve();
+    await vi.waitFor(() => expect(verifier.verify(aJwt())).rejects.toThrow('no such key'), { interval: 5 });
+    expect(issuer.asked()).toBe(3);
+  });
+
   test('that cannot be read are a 503, never a 401, and asked for once in five seconds', async () => {
     issuer.isAway = true;
     for (let i = 0; i < 5; i++) {
@@ -261,13 +280,16 @@ interface Issuer {
   readonly keys: object[];
   isAway: boolean;
   answer: string | undefined;
+  /** It answers behind its end. */
+  silence: Promise<void> | undefined;
   asked(): number;
 }
 
 async function anIssuer(keys: object[]): Promise<Issuer> {
   let asked = 0;
-  const server: Server = createServer((_, response) => {
+  const server: Server = createServer(async (_, response) => {
     asked += 1;
+    await found.silence;
     response.writeHead(found.isAway ? 503 : 200, { Connection: 'close' });
     response.end(found.answer ?? JSON.stringify({ keys: found.keys }));
   }).listen(0, '127.0.0.1');
@@ -275,7 +297,7 @@ async function anIssuer(keys: object[]): Promise<Issuer> {
   onTestFinished(() => void server.close());
   const { port } = server.address() as AddressInfo;
   const found: Issuer = {
-    ...{ url: `http://127.0.0.1:${port}/jwks`, keys, isAway: false, answer: undefined },
+    ...{ url: `http://127.0.0.1:${port}/jwks`, keys, isAway: false, answer: undefined, silence: undefined },
     asked: () => asked,
   };
   return found;

@@ -1,5 +1,7 @@
 /** What is acknowledged is in the log, once and in order; a producer in doubt is never used again. */
-import { expect, test } from 'vitest';
+import { randomBytes } from 'node:crypto';
+import { Socket } from 'node:net';
+import { expect, onTestFinished, test, vi } from 'vitest';
 import { Unavailable } from '../../../process/errors.ts';
 import { type Outcome, type Produced, produceAnswer } from '../testing/wireBroker.ts';
 import { sequenceAfter } from './producerRequests.ts';
@@ -56,6 +58,18 @@ test.each<[string, Outcome]>([
   expect(asked.map(({ producerId, sequence }) => [Number(producerId), sequence])).toEqual([
     ...[0, 1, 1, 1, 3].map((sequence) => [1, sequence]),
   ]);
+});
+
+test('a try of a batch that is written later is whole, though the batch is freed once another try was taken', async () => {
+  const written = vi.spyOn(Socket.prototype, 'write');
+  onTestFinished(() => written.mockRestore());
+  let tries = 0;
+  const { send } = await wireProducers(() => (++tries === 1 ? 'cut' : 0));
+  const value = randomBytes(100_000).toString('hex');
+  expect(await send(0, value)).toBe(0);
+
+  const lengths = written.mock.calls.map(([bytes]) => Buffer.byteLength(bytes));
+  expect(lengths.filter((length) => length > value.length / 2)).toHaveLength(2);
 });
 
 test('what an old leader has appended and not answered is not there twice under the next (librdkafka#4953)', async () => {
