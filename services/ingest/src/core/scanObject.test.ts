@@ -64,6 +64,21 @@ test('a member that nests deeper than 64 levels is named and never parsed', () =
   expect([fields, spans]).toEqual([{}, {}]);
 });
 
+test('64 levels are not too deep, in any field', () => {
+  const deep = (levels: number): string => '['.repeat(levels) + ']'.repeat(levels);
+  const { tooDeep, fields } = scanned(`{"window":${deep(64)},"context":${deep(64)},"events":${deep(65)}}`);
+  expect(tooDeep).toEqual([]);
+  expect(Object.keys(fields)).toEqual(['window', 'context', 'events']);
+  expect(scanned(`{"window":${deep(65)}}`).tooDeep).toEqual(['/window']);
+});
+
+test('of an array the names of the first hundred elements are looked at', () => {
+  const unknownBehind = (elements: number) =>
+    scanned(`{"files":[${'{},'.repeat(elements)}{"naem":1}]}`).unknown;
+  expect(unknownBehind(99)).toEqual(['/files/99/naem']);
+  expect(unknownBehind(100)).toEqual([]);
+});
+
 test.each(['[]', '"x"', '7', 'null', ' true '])('tells that %s is no object', (text) => {
   expect(scanObject(Buffer.from(text), SHAPE)).toMatchObject({
     ok: true,
@@ -86,6 +101,15 @@ test.each([
     ok: false,
     detail: expect.any(String),
   });
+});
+
+test.each([
+  ['{"id":', 6, 'the document ends too early'],
+  ['{"id":"a', 8, 'the document ends too early'],
+  ['{"id":x}', 6, 'a value was expected'],
+  ['{} x', 3, 'something follows the document'],
+])('tells where %j is no JSON, and why', (text, offset, detail) => {
+  expect(scanObject(Buffer.from(text), SHAPE)).toEqual({ ok: false, offset, detail });
 });
 
 test('takes exactly what the engine takes, as a member of any kind', () => {

@@ -82,6 +82,18 @@ test.each([
   expect(counted).toEqual({ accepted: 3, overQuota: flags.filter(Boolean).length });
 });
 
+test('what is left out of a sample is answered as if it stood behind the rest, and is neither stored nor counted', async () => {
+  const { deps, principal, ledger, appended } = aProcess({ quota: 3 });
+  const { drafts: sampledOut } = aRequest([0, 1]);
+  const decided = await decideEvents(deps, principal, { ...aRequest([0, 0]), sampledOut });
+  const flagsOf = (one: typeof decided) => one.sampledOut.map(({ overQuota }) => overQuota);
+  expect([flagsOf(decided), ledger.used()]).toEqual([[false, true], 2]);
+  await appendEvents(deps, principal, decided);
+  expect(appended).toHaveLength(1);
+  const nothing = await decideEvents(deps, principal, { ...aRequest([]), sampledOut });
+  expect([nothing.created, flagsOf(nothing), ledger.used()]).toEqual([[], [false, true], 2]);
+});
+
 test('each record of a batch counts until the rollup has its own offset', async () => {
   const { deps, principal, ledger, partitions } = aProcess({ quota: 100 });
   const idempotency = { key: eventId(NOW_MS, 0, Buffer.alloc(8)), digest: Buffer.alloc(32) };
