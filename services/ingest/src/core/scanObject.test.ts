@@ -32,6 +32,7 @@ test('a field that is kept as bytes keeps every one of them', () => {
 test('a field is found however its name is written, and null is as if it were omitted', () => {
   const { fields } = scanned('{"\\u0069d":"a","sessionId":null,"window":{"beforeMs":1},"other":{"id":2}}');
   expect(fields).toEqual({ id: 'a', window: { beforeMs: 1 } });
+  expect(scanned('{"id":null,"events":null}').fields).toEqual({});
 });
 
 test('known names that stand twice in their object are named, each once, however they are written', () => {

@@ -71,9 +71,21 @@ test('a batch takes the short way up to its cap, and an event of revision A only
   expect([isOrdinary(alone, 'A'), isOrdinary(alone, 'B')]).toEqual([false, true]);
   const batch = (events: number) => `[${`${textOf(WHOLE)},`.repeat(events - 1)}${textOf(WHOLE)}]`;
   for (const [revision, cap] of Object.entries(BATCH_CAP)) {
-    const isTaken = [cap, cap + 1].map((events) => isOrdinary(batch(events), revision as Revision));
-    expect(isTaken).toEqual([true, false]);
+    expect(isOrdinary(batch(cap + 1), revision as Revision)).toBe(false);
+    expect(isOrdinary(batch(cap), revision as Revision)).toBe(true);
+    const lastAt = Buffer.from(batch(cap)).lastIndexOf(SESSION);
+    expect([ordinary.count, ordinary.sessionAt[cap - 1]]).toEqual([cap, lastAt]);
   }
+});
+
+test.each([
+  ...['2026-00-21T12:00:00Z', '2026-13-21T12:00:00Z', '2026-11-00T12:00:00Z', '2025-02-29T12:00:00Z'],
+  ...['2026-11-21T24:00:00Z', '2026-11-21T23:60:00Z', '2026-12-31T23:59:60Z', '2026-11-21T12:00:00.12xZ'],
+  ...['1899-12-31T23:59:59Z', '1969-12-31T23:59:59.999Z', '2255-06-05T23:47:34.741Z', '2300-01-01T00:00:00Z'],
+])('the time %s is for the long way', (time) => {
+  const seen = { inOrder: 0, wrong: 0, ordinary: 0 };
+  expectAgreement(Buffer.from(around('occurredAt', `"${time}"`)), new Dice(1), seen);
+  expect(seen.ordinary).toBe(0);
 });
 
 test('so it is judged, recorded and answered whatever byte of it is another, is left out or is there twice', () => {

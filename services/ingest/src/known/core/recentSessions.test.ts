@@ -19,6 +19,14 @@ test('is found by its project and all of its bytes, until another one takes its 
   expect(recent.find('project', WORDS, 4)).toBeUndefined();
 });
 
+test('is found beside as many others as there are places', () => {
+  const recent = new RecentSessions(8);
+  const last = [7, 6, 5, 4, 3, 2, 1, 0];
+  const words = Uint32Array.from(last.flatMap((n) => [8 * n, 0, 0, n]));
+  const kept = last.map((lane, i) => recent.keep('project', aSession({ lane }), words, i * 4));
+  expect(last.map((_, i) => recent.find('project', words, i * 4))).toEqual(kept);
+});
+
 test('is not found once all may be otherwise', () => {
   const recent = new RecentSessions();
   recent.keep('project', aSession({}), WORDS, 4);
