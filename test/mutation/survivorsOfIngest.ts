@@ -5,6 +5,7 @@ const QUOTAS = 'services/ingest/src/events/quotas.ts';
 const REPLAYS = 'services/ingest/src/events/replays.ts';
 const INGEST = 'services/ingest/src/core';
 const EVENTS = 'services/ingest/src/events/core';
+const KNOWN = 'services/ingest/src/known/core';
 const LEDGER = 'services/ingest/src/ledger/core';
 const LINKED = 'services/ingest/src/linkedEvents/core';
 const REJECTS = 'services/ingest/src/rejects/core';
@@ -251,5 +252,20 @@ export const INGEST_SURVIVORS: readonly Survivors[] = [
     file: 'services/ingest/src/erasures/core/scope.ts',
     line: 'const found: Record<keyof ErasureFound, number> =',
     reason: 'for the types: each place is filled',
+  },
+  ...alike(`${KNOWN}/recentReports.ts`, SAME_BY_ANOTHER_WAY, [
+    'if (linked.length === 0 && open.length',
+    'if (id === null || this.#keys === 0)',
+    'if (!isTooMuch && steps-- === 0)',
+  ]),
+  {
+    file: `${KNOWN}/recentReports.ts`,
+    line: 'if (this.#retracted.size > this.#maxRetracted',
+    reason: ALWAYS_THERE,
+  },
+  {
+    file: `${KNOWN}/recentReports.ts`,
+    line: 'if (ids.length === 0 || closesAt < nowMs',
+    reason: 'memory: nobody finds it, and it goes as others open',
   },
 ];
