@@ -32,7 +32,7 @@ interface Seen {
 }
 
 /** Of 50 bodies each: a million in the tier of faults. */
-const RUNS = { long: 20_000, mutants: 60 }[process.env['QUESTLOG_TEST_RUNS'] ?? ''] ?? 120;
+const RUNS = { long: 20_000, mutants: 30 }[process.env['QUESTLOG_TEST_RUNS'] ?? ''] ?? 120;
 const DAMAGED_EACH = 50;
 
 const NOW = 1_795_262_987_142;
