@@ -118,6 +118,7 @@ test.each([
 
 test('takes exactly what the engine takes, as a member of any kind', () => {
   for (const { name, bytes } of [...validJson, ...invalidJson]) {
+    if (bytes.length > MANY) continue;
     for (const [before, after] of [
       ['{"x":', '}'],
       ['{"window":', '}'],
