@@ -66,6 +66,42 @@ export const INGEST_SURVIVORS: readonly Survivors[] = [
     'FORM.exec(Buffer.from(',
     'return millis === undefined || id === undefined',
   ]),
+  ...alike(`${INGEST}/scanObject.ts`, 'what is of another kind has no first member to read', [
+    'if (json.at(i) === OPEN_OBJECT) {',
+    'if (json.at(i) !== OPEN_ARRAY) return;',
+    'for (let element = 0; element < MAX_ELEMENTS',
+  ]),
+  { file: `${INGEST}/scanObject.ts`, line: 'boolean: true', reason: 'a schema asks for the kind alone' },
+  ...alike(
+    `${INGEST}/scanValue.ts`,
+    'for the engine: what is read behind the end is no byte of JSON either',
+    [
+      'return i < this.end ? (this.body[i]',
+      'while (i < end && IS_SPACE',
+      'let byte = i < end ?',
+      'byte = i < end ?',
+      'byte = ++i < end ?',
+      'const last = Math.min(word.length',
+      'while (k < last &&',
+    ],
+  ),
+  ...alike(`${INGEST}/scanValue.ts`, SAME_BY_ANOTHER_WAY, [
+    'while (i < end && IS_PLAIN_ASCII',
+    'if (i > lastQuote) return',
+    'while (byte <= SPACE &&',
+    'if (depth > deepest)',
+    'if (!body.subarray(start, end).includes(BACKSLASH))',
+  ]),
+  ...alike(`${INGEST}/scanValue.ts`, 'of the end of a body it is said that it comes too early', [
+    "detail = '';",
+    "return this.fail(this.end, '')",
+  ]),
+  {
+    file: `${INGEST}/scanValue.ts`,
+    line: 'outer ??= [];',
+    reason: 'what lies below all that was put in is never taken out',
+  },
+  { file: `${INGEST}/scanValue.ts`, line: '(outer?.pop() ??', reason: ALWAYS_THERE },
   {
     file: `${INGEST}/sealed.ts`,
     line: 'export const SEAL_BYTES =',

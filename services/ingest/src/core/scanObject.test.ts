@@ -51,7 +51,8 @@ test('known names that stand twice in their object are named, each once, however
 
 test('unknown names are told as pointers, each once, up to ten', () => {
   const inside =
-    '"window":{"befroeMs":1},"files":[{"name":1},{"naem":1}],"context":{"any":1},"events":[{"any":1}]';
+    '"window":{"befroeMs":1},"files":[{"name":1},{"naem":1},[{"any":1}]],"context":{"any":1},' +
+    '"events":[{"any":1}],"id":{"any":1}';
   expect(scanned(`{"a/b":1,"a/b":2,${inside}}`).unknown).toEqual([
     '/a~1b',
     '/window/befroeMs',
@@ -111,6 +112,9 @@ test.each([
   ['{"id":', 6, 'the document ends too early'],
   ['{"id":"a', 8, 'the document ends too early'],
   ['{"id":x}', 6, 'a value was expected'],
+  ['{id:1}', 1, 'a name in quotes was expected'],
+  ['{"id" 1}', 6, 'a colon was expected'],
+  ['{"id":1;"a":2}', 7, 'a comma or the end of the object was expected'],
   ['{} x', 3, 'something follows the document'],
 ])('tells where %j is no JSON, and why', (text, offset, detail) => {
   expect(scanObject(Buffer.from(text), SHAPE)).toEqual({ ok: false, offset, detail });

@@ -90,6 +90,7 @@ describe('a syntax error', () => {
     ['{}x', 2],
     ['"a\nb"', 2],
     ['{"eventType":"a\\x"}', 16],
+    ['["\\x"]', 3],
     ['\ufeff{}', 0],
     ['[-]', 2],
   ])('in %j is told with its offset', (text, offset) => {
