@@ -289,6 +289,35 @@ export const INGEST_SURVIVORS: readonly Survivors[] = [
     line: 'const found: Record<keyof ErasureFound, number> =',
     reason: 'for the types: each place is filled',
   },
+  { file: `${KNOWN}/isErased.ts`, line: 'NOTHING_ERASED: IsErased', reason: 'nothing is as much as false' },
+  ...alike(`${KNOWN}/packedSessions.ts`, SAME_BY_ANOTHER_WAY, [
+    'if (this.#size === 0) return undefined',
+    'const origin = at === undefined ?',
+    'if (at === undefined || origin === undefined)',
+    'for (let left = TABLES;',
+    'if (table === undefined || table.size === 0)',
+    'at < table.words.length; at +=',
+    'if (table.size === before) return',
+    'let at = Math.floor((high / 2 ** 32)',
+  ]),
+  ...alike(`${KNOWN}/packedSessions.ts`, ALWAYS_THERE, [
+    "if (table === undefined) throw new Error('there is a table",
+  ]),
+  {
+    file: `${KNOWN}/packedSessions.ts`,
+    line: 'if (seen < STEP) continue',
+    reason: 'a step has one session more',
+  },
+  ...alike(`${KNOWN}/packedSessions.ts`, 'memory: a slot more, or an entry for each session instead of one', [
+    'return (this.size + 1) * 8 <=',
+    'const index = this.#indexes.get(name) ??',
+    'this.#free.push(index)',
+  ]),
+  {
+    file: `${KNOWN}/packedSessions.ts`,
+    line: "{buildId ?? ''}`;",
+    reason: 'a text that is no UUID is no build either',
+  },
   ...alike(`${KNOWN}/recentReports.ts`, SAME_BY_ANOTHER_WAY, [
     'if (linked.length === 0 && open.length',
     'if (id === null || this.#keys === 0)',

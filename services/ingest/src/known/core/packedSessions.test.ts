@@ -120,6 +120,7 @@ test.each([
 
 test('a session takes some 60 bytes, with all that is free, and nothing once it is forgotten', () => {
   const sessions = packed(MANY);
+  expect(sessions.bytes / MANY).toBeGreaterThan(52);
   expect(sessions.bytes / MANY).toBeLessThan(65);
   expect(sessions.isFull).toBe(false);
   forget(sessions, (_, offset) => offset >= MANY / 10);
@@ -152,7 +153,7 @@ test('a step of forgetting goes through a part, and whoever begins anew goes on 
     sessions.forget((partition) => partition === 0).next();
     return sessions.size;
   });
-  expect(left[0]).toBeGreaterThan(MANY - 15_000);
+  expect(left[0]).toBeGreaterThan(Math.max(MANY - 15_000, MANY / 2));
   expect(left.at(-1)).toBe(MANY / 2);
   expect(sessions.get(nameOf(1))).toEqual(placed(1));
 });

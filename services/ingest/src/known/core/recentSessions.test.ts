@@ -35,7 +35,7 @@ test('is found by its project and all of its bytes, until another one takes its 
 test('is found beside as many others as there are places', () => {
   const recent = new RecentSessions(8);
   const last = [7, 6, 5, 4, 3, 2, 1, 0];
-  const words = Uint32Array.from(last.flatMap((n) => [n & 4, 0, 0, n & 3]));
+  const words = Uint32Array.from(last.flatMap((n) => [n & 4, 0, 0, 2 ** 31 + (n & 3)]));
   const kept = last.map((lane, i) => recent.keep('project', aSession({ lane }), words, i * 4));
   expect(last.map((_, i) => recent.find('project', words, i * 4))).toEqual(kept);
 });
