@@ -5,6 +5,7 @@ const QUOTAS = 'services/ingest/src/events/quotas.ts';
 const REPLAYS = 'services/ingest/src/events/replays.ts';
 const INGEST = 'services/ingest/src/core';
 const EVENTS = 'services/ingest/src/events/core';
+const KNOWN = 'services/ingest/src/known/core';
 const LEDGER = 'services/ingest/src/ledger/core';
 const LINKED = 'services/ingest/src/linkedEvents/core';
 const REJECTS = 'services/ingest/src/rejects/core';
@@ -65,6 +66,42 @@ export const INGEST_SURVIVORS: readonly Survivors[] = [
     'FORM.exec(Buffer.from(',
     'return millis === undefined || id === undefined',
   ]),
+  ...alike(`${INGEST}/scanObject.ts`, 'what is of another kind has no first member to read', [
+    'if (json.at(i) === OPEN_OBJECT) {',
+    'if (json.at(i) !== OPEN_ARRAY) return;',
+    'for (let element = 0; element < MAX_ELEMENTS',
+  ]),
+  { file: `${INGEST}/scanObject.ts`, line: 'boolean: true', reason: 'a schema asks for the kind alone' },
+  ...alike(
+    `${INGEST}/scanValue.ts`,
+    'for the engine: what is read behind the end is no byte of JSON either',
+    [
+      'return i < this.end ? (this.body[i]',
+      'while (i < end && IS_SPACE',
+      'let byte = i < end ?',
+      'byte = i < end ?',
+      'byte = ++i < end ?',
+      'const last = Math.min(word.length',
+      'while (k < last &&',
+    ],
+  ),
+  ...alike(`${INGEST}/scanValue.ts`, SAME_BY_ANOTHER_WAY, [
+    'while (i < end && IS_PLAIN_ASCII',
+    'if (i > lastQuote) return',
+    'while (byte <= SPACE &&',
+    'if (depth > deepest)',
+    'if (!body.subarray(start, end).includes(BACKSLASH))',
+  ]),
+  ...alike(`${INGEST}/scanValue.ts`, 'of the end of a body it is said that it comes too early', [
+    "detail = '';",
+    "return this.fail(this.end, '')",
+  ]),
+  {
+    file: `${INGEST}/scanValue.ts`,
+    line: 'outer ??= [];',
+    reason: 'what lies below all that was put in is never taken out',
+  },
+  { file: `${INGEST}/scanValue.ts`, line: '(outer?.pop() ??', reason: ALWAYS_THERE },
   {
     file: `${INGEST}/sealed.ts`,
     line: 'export const SEAL_BYTES =',
@@ -251,5 +288,49 @@ export const INGEST_SURVIVORS: readonly Survivors[] = [
     file: 'services/ingest/src/erasures/core/scope.ts',
     line: 'const found: Record<keyof ErasureFound, number> =',
     reason: 'for the types: each place is filled',
+  },
+  { file: `${KNOWN}/isErased.ts`, line: 'NOTHING_ERASED: IsErased', reason: 'nothing is as much as false' },
+  ...alike(`${KNOWN}/packedSessions.ts`, SAME_BY_ANOTHER_WAY, [
+    'if (this.#size === 0) return undefined',
+    'const origin = at === undefined ?',
+    'if (at === undefined || origin === undefined)',
+    'for (let left = TABLES;',
+    'if (table === undefined || table.size === 0)',
+    'at < table.words.length; at +=',
+    'if (table.size === before) return',
+    'let at = Math.floor((high / 2 ** 32)',
+  ]),
+  ...alike(`${KNOWN}/packedSessions.ts`, ALWAYS_THERE, [
+    "if (table === undefined) throw new Error('there is a table",
+  ]),
+  {
+    file: `${KNOWN}/packedSessions.ts`,
+    line: 'if (seen < STEP) continue',
+    reason: 'a step has one session more',
+  },
+  ...alike(`${KNOWN}/packedSessions.ts`, 'memory: a slot more, or an entry for each session instead of one', [
+    'return (this.size + 1) * 8 <=',
+    'const index = this.#indexes.get(name) ??',
+    'this.#free.push(index)',
+  ]),
+  {
+    file: `${KNOWN}/packedSessions.ts`,
+    line: "{buildId ?? ''}`;",
+    reason: 'a text that is no UUID is no build either',
+  },
+  ...alike(`${KNOWN}/recentReports.ts`, SAME_BY_ANOTHER_WAY, [
+    'if (linked.length === 0 && open.length',
+    'if (id === null || this.#keys === 0)',
+    'if (!isTooMuch && steps-- === 0)',
+  ]),
+  {
+    file: `${KNOWN}/recentReports.ts`,
+    line: 'if (this.#retracted.size > this.#maxRetracted',
+    reason: ALWAYS_THERE,
+  },
+  {
+    file: `${KNOWN}/recentReports.ts`,
+    line: 'if (ids.length === 0 || closesAt < nowMs',
+    reason: 'memory: nobody finds it, and it goes as others open',
   },
 ];

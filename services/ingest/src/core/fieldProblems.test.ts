@@ -69,6 +69,11 @@ test('a verdict has the code of its only kind of problem, counts the others, and
   expect(told(large, wrong)).toEqual(['invalid_request', 'f3 is wrong (and 1 more); nothing was stored']);
   expect(told(empty)).toEqual(['empty_report', 'there is nothing in it; nothing was stored']);
   expect(told(empty, wrong)[0]).toBe('invalid_request');
+  const elsewhere = problem('/sessionId', 'unknown_session', 'there is no such session');
+  const forbidden = problem('/buildId', 'build_not_allowed', 'the token is for other builds');
+  expect(told(elsewhere)[0]).toBe('unknown_session');
+  expect(told(elsewhere, forbidden)[0]).toBe('build_not_allowed');
+  expect(told(elsewhere, forbidden, large)[0]).toBe('field_too_large');
 });
 
 test('a body that is no JSON is told where it fails, one that is no object what it is', () => {
@@ -81,5 +86,9 @@ test('a body that is no JSON is told where it fails, one that is no object what 
 
 test('a timestamp is in microseconds, or refused by its name', () => {
   expect(timestampField('since', '1970-01-01T00:00:01Z')).toBe(1_000_000n);
-  expect(() => timestampField('since', 'today')).toThrow('since must be an ISO 8601 timestamp');
+  const refused = (text: string) => () => timestampField('since', text);
+  const naming = (code: string) => expect.objectContaining({ errors: [expect.objectContaining({ code })] });
+  expect(refused('today')).toThrow('since must be an ISO 8601 timestamp');
+  expect(refused('today')).toThrow(naming('invalid_timestamp'));
+  expect(refused('1899-12-31')).toThrow(naming('timestamp_out_of_range'));
 });

@@ -14,6 +14,9 @@ const SHAPE: ObjectShape = {
   events: (json, valueAt) => json.skipValue(valueAt),
 };
 
+/** Each mutant of the product is run against them. */
+const MANY = process.env['QUESTLOG_TEST_RUNS'] === 'mutants' ? 10_000 : 1_000_000;
+
 function scanned(text: string): ScannedObject {
   const scan = scanObject(Buffer.from(text), SHAPE);
   if (!scan.ok) throw new Error(`at ${scan.offset}: ${scan.detail}`);
@@ -32,6 +35,7 @@ test('a field that is kept as bytes keeps every one of them', () => {
 test('a field is found however its name is written, and null is as if it were omitted', () => {
   const { fields } = scanned('{"\\u0069d":"a","sessionId":null,"window":{"beforeMs":1},"other":{"id":2}}');
   expect(fields).toEqual({ id: 'a', window: { beforeMs: 1 } });
+  expect(scanned('{"id":null,"events":null}').fields).toEqual({});
 });
 
 test('known names that stand twice in their object are named, each once, however they are written', () => {
@@ -47,7 +51,8 @@ test('known names that stand twice in their object are named, each once, however
 
 test('unknown names are told as pointers, each once, up to ten', () => {
   const inside =
-    '"window":{"befroeMs":1},"files":[{"name":1},{"naem":1}],"context":{"any":1},"events":[{"any":1}]';
+    '"window":{"befroeMs":1},"files":[{"name":1},{"naem":1},[{"any":1}]],"context":{"any":1},' +
+    '"events":[{"any":1}],"id":{"any":1}';
   expect(scanned(`{"a/b":1,"a/b":2,${inside}}`).unknown).toEqual([
     '/a~1b',
     '/window/befroeMs',
@@ -58,10 +63,25 @@ test('unknown names are told as pointers, each once, up to ten', () => {
 });
 
 test('a member that nests deeper than 64 levels is named and never parsed', () => {
-  const deep = '['.repeat(1_000_000) + ']'.repeat(1_000_000);
+  const deep = '['.repeat(MANY) + ']'.repeat(MANY);
   const { tooDeep, fields, spans } = scanned(`{"window":${deep},"a/b":${deep},"context":${deep}}`);
   expect(tooDeep).toEqual(['/window', '/a~1b', '/context']);
   expect([fields, spans]).toEqual([{}, {}]);
+});
+
+test('64 levels are not too deep, in any field', () => {
+  const deep = (levels: number): string => '['.repeat(levels) + ']'.repeat(levels);
+  const { tooDeep, fields } = scanned(`{"window":${deep(64)},"context":${deep(64)},"events":${deep(65)}}`);
+  expect(tooDeep).toEqual([]);
+  expect(Object.keys(fields)).toEqual(['window', 'context', 'events']);
+  expect(scanned(`{"window":${deep(65)}}`).tooDeep).toEqual(['/window']);
+});
+
+test('of an array the names of the first hundred elements are looked at', () => {
+  const unknownBehind = (elements: number) =>
+    scanned(`{"files":[${'{},'.repeat(elements)}{"naem":1}]}`).unknown;
+  expect(unknownBehind(99)).toEqual(['/files/99/naem']);
+  expect(unknownBehind(100)).toEqual([]);
 });
 
 test.each(['[]', '"x"', '7', 'null', ' true '])('tells that %s is no object', (text) => {
@@ -88,8 +108,21 @@ test.each([
   });
 });
 
+test.each([
+  ['{"id":', 6, 'the document ends too early'],
+  ['{"id":"a', 8, 'the document ends too early'],
+  ['{"id":x}', 6, 'a value was expected'],
+  ['{id:1}', 1, 'a name in quotes was expected'],
+  ['{"id" 1}', 6, 'a colon was expected'],
+  ['{"id":1;"a":2}', 7, 'a comma or the end of the object was expected'],
+  ['{} x', 3, 'something follows the document'],
+])('tells where %j is no JSON, and why', (text, offset, detail) => {
+  expect(scanObject(Buffer.from(text), SHAPE)).toEqual({ ok: false, offset, detail });
+});
+
 test('takes exactly what the engine takes, as a member of any kind', () => {
   for (const { name, bytes } of [...validJson, ...invalidJson]) {
+    if (bytes.length > MANY) continue;
     for (const [before, after] of [
       ['{"x":', '}'],
       ['{"window":', '}'],

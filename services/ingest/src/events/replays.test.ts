@@ -54,8 +54,9 @@ test('a repeat waits for the first, and is answered with what that stored, witho
   const repeats = [replays.claim(request), replays.claim(request)];
   const stored = { ...anEvent(), payload: Buffer.from('{}') };
   const { payload: _, ...kept } = stored;
-  expect(first.keep([stored])).toEqual([kept]);
-  for (const repeat of repeats) expect(await repeat).toEqual({ isReplay: true, before: [kept] });
+  const sampledOut = { ...anEvent(1), isSampledOut: true };
+  expect(first.keep([stored, sampledOut])).toStrictEqual([kept, sampledOut]);
+  for (const repeat of repeats) expect(await repeat).toEqual({ isReplay: true, before: [kept, sampledOut] });
 });
 
 test('where the first gives up or stores only some, one of those who wait goes on and the others wait for it', async () => {
@@ -219,7 +220,7 @@ test('other errors are not taken for an outage', async () => {
 
 test('however many keys come at once, a project has one query under way, which asks for all of them', async () => {
   const { replays, tables, asked } = aProcess();
-  const first = aRequest();
+  const first = { ...aRequest(), digest: randomBytes(32) };
   const others = Array.from({ length: 200 }, () => ({ ...aRequest(), projectId: first.projectId }));
   tables.appends = others.map(({ key, digest }) => ({ key, digest: digest.toString('hex') }));
   const claims = [first, ...others].map((request) => replays.claim(request));

@@ -82,6 +82,41 @@ test.each([
   expect(counted).toEqual({ accepted: 3, overQuota: flags.filter(Boolean).length });
 });
 
+test('what is left out of a sample is answered as if it stood behind the rest, and is neither stored nor counted', async () => {
+  const { deps, principal, ledger, appended } = aProcess({ quota: 3 });
+  const { drafts: sampledOut } = aRequest([0, 1]);
+  const decided = await decideEvents(deps, principal, { ...aRequest([0, 0]), sampledOut });
+  const flagsOf = (one: typeof decided) => one.sampledOut.map(({ overQuota }) => overQuota);
+  expect([flagsOf(decided), ledger.used()]).toEqual([[false, true], 2]);
+  await appendEvents(deps, principal, decided);
+  expect(appended).toHaveLength(1);
+  const nothing = await decideEvents(deps, principal, { ...aRequest([]), sampledOut });
+  expect([nothing.created, flagsOf(nothing), ledger.used()]).toEqual([[], [false, true], 2]);
+});
+
+test('an append that comes to lie where an earlier one lay tells what the log has lost', async () => {
+  const { deps, principal, partitions, cuts } = aProcess({ quota: 100 });
+  const decided = await decideEvents(deps, principal, aRequest([0, 0]));
+  await appendEvents(deps, principal, decided);
+  expect(cuts).toEqual([]);
+  await appendEvents(deps, principal, await decideEvents(deps, principal, aRequest([0])));
+  const appendId = decided.appends[0]?.messages[0]?.appendId;
+  expect(cuts).toEqual([[partitions[0], BASE_OFFSET, [{ appendId, events: 2, receivedAt: NOW_MS }]]]);
+});
+
+test('the bytes of a large record are free once it is in the log, and not before', async () => {
+  const { deps, principal } = aProcess({ quota: 100 });
+  const value = Buffer.alloc(100_000);
+  deps.codec.encode = () => value;
+  const lengths: number[] = [];
+  deps.log.append = async (_, __, records) => {
+    lengths.push(...records.map((record) => record.value?.length ?? 0));
+    return { baseOffset: BASE_OFFSET };
+  };
+  await appendEvents(deps, principal, await decideEvents(deps, principal, aRequest([0])));
+  expect([lengths, value.length]).toEqual([[100_000], 0]);
+});
+
 test('each record of a batch counts until the rollup has its own offset', async () => {
   const { deps, principal, ledger, partitions } = aProcess({ quota: 100 });
   const idempotency = { key: eventId(NOW_MS, 0, Buffer.alloc(8)), digest: Buffer.alloc(32) };
@@ -178,20 +213,21 @@ function aProcess({ quota }: { quota: number | null }) {
   const ledger = new QuotaLedger(LOG);
   const [appended, asked]: [Appended[], string[]] = [[], []];
   const received: Received = [];
+  const cuts: unknown[] = [];
   const counted = { accepted: 0, overQuota: 0 };
   const counter = (name: keyof typeof counted) => ({ inc: (by: number) => (counted[name] += by) });
   const deps = {
     log: { append: aLogThatTakes(appended) },
     codec: { encode: encoded },
     received,
-    own: new OwnAppends(() => {}),
+    own: new OwnAppends((...cut) => void cuts.push(cut)),
     random: new RandomPool(),
     quotas: { ledger: async (): Promise<QuotaLedger | undefined> => ledger },
     metrics: { accepted: counter('accepted'), overQuota: counter('overQuota') },
     partitions: 4,
   } as unknown as StoreEventsDeps;
   const partitions = [0, 1].map((lane) => partitionOf(tenant.id, lane, deps.partitions));
-  return { deps, principal, ledger, partitions, appended, asked, counted, received };
+  return { deps, principal, ledger, partitions, appended, asked, counted, received, cuts };
 }
 
 function aLogThatTakes(appended: Appended[]): StoreEventsDeps['log']['append'] {

@@ -6,6 +6,7 @@ import { isUtf8 } from 'node:buffer';
 import { isDeepStrictEqual } from 'node:util';
 import { invalidJson } from '@questlog/schemas/fixtures/invalidJson';
 import { validJson } from '@questlog/schemas/fixtures/validJson';
+import { BATCH_CAP } from '@questlog/schemas/http/event';
 import { type ElementProblem, problemOf } from '@questlog/schemas/http/problem';
 import { frame, parseSchema } from '@questlog/schemas/topics/contract';
 import { type EventsAccepted, eventsAccepted, type Revision } from '@questlog/schemas/topics/eventsAccepted';
@@ -31,10 +32,79 @@ interface Seen {
 }
 
 /** Of 50 bodies each: a million in the tier of faults. */
-const RUNS = { long: 20_000, mutants: 60 }[process.env['QUESTLOG_TEST_RUNS'] ?? ''] ?? 120;
+const RUNS = { long: 20_000, mutants: 30 }[process.env['QUESTLOG_TEST_RUNS'] ?? ''] ?? 120;
 const DAMAGED_EACH = 50;
+/** What is longer is for `scanCorpus.test.ts`. */
+const LONG_BYTES = 20_000;
 
 const NOW = 1_795_262_987_142;
+
+const WHOLE = {
+  sessionId: `"${SESSION}"`,
+  buildId: `"${KEY}"`,
+  eventType: '"checkpoint é"',
+  occurredAt: '"2024-02-29T09:10:19.090Z"',
+  payload: '{"a":[1,"}"]}',
+  sequence: '1029',
+};
+
+test.each([
+  textOf(WHOLE),
+  textOf({ sessionId: WHOLE.sessionId, eventType: '""' }),
+  ` [ ${textOf(WHOLE).replaceAll(/([{,])("\w+"):/g, ' $1\n$2\t:\r')} , ${around('eventType', '"x"')}\t] `,
+  ...['1970-01-01T00:00:00Z', '2254-12-31T23:59:59.999Z', '2026-11-10T19:20:30Z'].map((time) =>
+    around('occurredAt', `"${time}"`),
+  ),
+  ...['1', '9', '10', '999999999999999'].map((sequence) => around('sequence', sequence)),
+  `[${`${textOf(WHOLE)},`.repeat(199)}${textOf(WHOLE)}]`,
+])('what games send takes the short way: body %#', (text) => {
+  const seen = { inOrder: 0, wrong: 0, ordinary: 0 };
+  expectAgreement(Buffer.from(text), new Dice(1), seen);
+  expect(seen).toEqual({ inOrder: ordinary.count, wrong: 0, ordinary: 1 });
+  const words = SESSION.replaceAll('-', '')
+    .match(/.{8}/g)
+    ?.map((digits) => Number.parseInt(digits, 16));
+  expect([...ordinary.sessionWords.subarray(0, 4)]).toEqual(words);
+});
+
+test('a batch takes the short way up to its cap, and an event of revision A only with its session', () => {
+  const isOrdinary = (text: string, revision: Revision) => ordinary.read(Buffer.from(text), revision);
+  const alone = '{"eventType":"x"}';
+  expect([isOrdinary(alone, 'A'), isOrdinary(alone, 'B')]).toEqual([false, true]);
+  const batch = (events: number) => `[${`${textOf(WHOLE)},`.repeat(events - 1)}${textOf(WHOLE)}]`;
+  for (const [revision, cap] of Object.entries(BATCH_CAP)) {
+    expect(isOrdinary(batch(cap + 1), revision as Revision)).toBe(false);
+    expect(isOrdinary(batch(cap), revision as Revision)).toBe(true);
+    const lastAt = Buffer.from(batch(cap)).lastIndexOf(SESSION);
+    expect([ordinary.count, ordinary.sessionAt[cap - 1]]).toEqual([cap, lastAt]);
+  }
+});
+
+test.each([
+  ...['2026-00-21T12:00:00Z', '2026-13-21T12:00:00Z', '2026-11-00T12:00:00Z', '2025-02-29T12:00:00Z'],
+  ...['2026-11-21T24:00:00Z', '2026-11-21T23:60:00Z', '2026-12-31T23:59:60Z', '2026-11-21T12:00:00.12xZ'],
+  ...['1899-12-31T23:59:59Z', '1969-12-31T23:59:59.999Z', '2255-06-05T23:47:34.741Z', '2300-01-01T00:00:00Z'],
+])('the time %s is for the long way', (time) => {
+  const seen = { inOrder: 0, wrong: 0, ordinary: 0 };
+  expectAgreement(Buffer.from(around('occurredAt', `"${time}"`)), new Dice(1), seen);
+  expect(seen.ordinary).toBe(0);
+});
+
+test('so it is judged, recorded and answered whatever byte of it is another, is left out or is there twice', () => {
+  const seen = { inOrder: 0, wrong: 0, ordinary: 0 };
+  const dice = new Dice(1);
+  const whole = Buffer.from(`[${textOf(WHOLE)},${around('payload', '{}')}]`);
+  for (let at = 0; at < whole.length; at++) {
+    const [before, behind] = [whole.subarray(0, at), whole.subarray(at + 1)];
+    for (const byte of Buffer.from('"\\{}],-./:9Ag \x1f')) {
+      expectAgreement(Buffer.concat([before, Buffer.of(byte), behind]), dice, seen);
+    }
+    expectAgreement(Buffer.concat([before, behind]), dice, seen);
+    expectAgreement(Buffer.concat([whole.subarray(0, at + 1), whole.subarray(at)]), dice, seen);
+    expectAgreement(before, dice, seen);
+  }
+  expect(Math.min(seen.inOrder, seen.wrong, seen.ordinary)).toBeGreaterThan(whole.length);
+});
 
 test('what is damaged is judged, recorded and answered as the long way would', {
   timeout: 60_000 + RUNS * 60,
@@ -55,6 +125,7 @@ test('so is each document of the corpus, valid or not, in the place of each fiel
   const seen = { inOrder: 0, wrong: 0, ordinary: 0 };
   const dice = new Dice(1);
   for (const { bytes } of [...validJson, ...invalidJson]) {
+    if (bytes.length > LONG_BYTES) continue;
     const text = bytes.toString('latin1');
     const bodies = [text, `[${text}]`, ...Object.keys(members).map((name) => around(name, text))];
     for (const one of bodies) expectAgreement(Buffer.from(one, 'latin1'), dice, seen);
@@ -82,9 +153,12 @@ test('a payload nests 64 levels and no more, whichever way it goes', () => {
 });
 
 function around(name: string, text: string): string {
-  const rest = { sessionId: `"${SESSION}"`, eventType: '"x"', [name]: text };
-  return `{${Object.entries(rest)
-    .map(([field, value]) => `"${field}":${value}`)
+  return textOf({ sessionId: `"${SESSION}"`, eventType: '"x"', [name]: text });
+}
+
+function textOf(fields: Readonly<Record<string, string>>): string {
+  return `{${Object.entries(fields)
+    .map(([name, value]) => `"${name}":${value}`)
     .join(',')}}`;
 }
 

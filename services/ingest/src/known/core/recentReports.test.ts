@@ -40,6 +40,26 @@ test('a retracted report is gone at once, also where its link is still stored as
   expect(recent.of(PROJECT, EVENT, [gone.reportId], NOW)).toEqual([kept.reportId]);
 });
 
+test('a retracted report stays gone when its retraction is forgotten', () => {
+  const reports = [aReport({ sessionId: SESSION, eventIds: [EVENT.id] }), aReport({ sessionId: SESSION })];
+  const recent = new RecentReports({ retracted: 1 });
+  for (const report of reports) recent.open(report, NOW);
+  for (const { reportId } of reports) recent.retract(PROJECT, reportId);
+  expect(recent.of(PROJECT, EVENT, [], NOW)).toEqual([]);
+});
+
+test('an erased report is linked to no further event, by its window or by name', () => {
+  const [kept, gone, named] = [
+    aReport({ sessionId: SESSION }),
+    aReport({ sessionId: SESSION }),
+    aReport({ eventIds: [EVENT.id] }),
+  ];
+  const erased = new Set([gone, named].map(({ projectId, reportId }) => `${projectId}/${reportId}`));
+  const recent = new RecentReports({}, ({ projectId, reportId }) => erased.has(`${projectId}/${reportId}`));
+  for (const report of [kept, gone, named]) recent.open(report, NOW);
+  expect(recent.of(PROJECT, EVENT, [], NOW)).toEqual([kept.reportId]);
+});
+
 test('a report of the same id in another project is not taken back with it', () => {
   const { reportId } = aReport();
   const recent = new RecentReports();
@@ -90,6 +110,7 @@ describe('the window of a report', () => {
     expect(reportsOf(recent, { sessionId: randomUUID() })).toEqual([]);
     expect(recent.of(randomUUID(), STRANGER, [], NOW)).toEqual([]);
     expect(recent.of(PROJECT, { ...STRANGER, sessionId: null }, [], NOW)).toEqual([]);
+    expect(opened(inSession({ sessionId: null })).held.windows).toBe(0);
   });
 
   test('is told with the others of its session, sorted, each once', () => {
@@ -103,9 +124,13 @@ describe('the window of a report', () => {
     const recent = opened(report);
     const over = closesAtMs(report) + 1;
     expect(reportsOf(recent, {}, over - 1)).toEqual([report.reportId]);
+    expect(recent.hasOpen(PROJECT, SESSION, over - 1)).toBe(true);
+    expect(recent.hasOpen(PROJECT, SESSION, over)).toBe(false);
     expect(reportsOf(recent, {}, over)).toEqual([]);
     recent.open(report, over);
     expect(recent.held.windows).toBe(0);
+    recent.open(report, over - 1);
+    expect(reportsOf(recent, {}, over - 1)).toEqual([report.reportId]);
   });
 
   test('is let go as others open, where its session never comes again', () => {
