@@ -2,7 +2,7 @@
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import { nextTurn } from '@questlog/runtime/process/waiting';
 import { expect, test } from 'vitest';
-import { sharedReads } from './readShares.ts';
+import { sharedReads } from './shares.ts';
 
 const PROJECTS = new Map([
   ['g', { tenantId: 'greedy' }],
