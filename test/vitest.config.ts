@@ -185,7 +185,7 @@ function projectOf({
       globalSetup: [LOGS_OF_THE_RUN, ...globalSetup].map(here),
       setupFiles: name === 'e2e-kafka' ? [here('./engines/workerSetup.ts')] : [],
       // A quarter faster: what many files import is loaded once a worker. These tests keep no state in modules.
-      isolate: name !== 'fast',
+      isolate: false,
       testTimeout: isHeavy ? 120_000 : 30_000,
       hookTimeout: isHeavy ? 180_000 : 60_000,
       // Most tests wait more than they compute; what breaks engines, or measures, wants more of the two cores to itself.

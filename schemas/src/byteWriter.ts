@@ -1,4 +1,4 @@
-/** Writes texts and bytes one behind the other into one buffer, which grows where the first guess was too small. Frees large buffers. */
+/** Writes texts and bytes one behind the other into one buffer, which grows where the first guess was too small. */
 export class ByteWriter {
   #buffer: Buffer;
   #length = 0;
@@ -95,19 +95,3 @@ const DIGITS = Buffer.from('0123456789abcdef');
 const LOW_RANGE = 2 ** 28;
 /** Of 53 bits. */
 const MAX_VARINT_BYTES = 8;
-
-/**
- * Frees large bytes that nobody reads any more, at once: they are empty from then on, and so is whatever else lies in their
- * memory. The collector comes late, and dear: V8 marks its whole heap anew for every 64 MiB that were taken outside of it,
- * which was a third of what a request of 500 events cost.
- */
-export function freeBytes(bytes: Buffer): void {
-  const { buffer } = bytes;
-  // What Node cuts from its pool, which is what is shorter than half of one, shares memory with others.
-  const isPooled = bytes.length < Buffer.poolSize / 2 && buffer.byteLength === Buffer.poolSize;
-  const isFreed = bytes.length >= LEAST_FREED && !isPooled && buffer instanceof ArrayBuffer;
-  if (isFreed) buffer.transfer(0);
-}
-
-/** Fewer cost less than the call. */
-const LEAST_FREED = 4096;

@@ -20,7 +20,7 @@ export interface Ground {
 /** What other files of the tests try, with every run of them. */
 export const BESIDE = [
   [
-    'services/runtime/src/process/connections.test.ts',
+    'services/runtime/src/process/listener/connections.test.ts',
     'raw sockets: framings that two servers read differently, pipelines',
   ],
   ['test/e2e/connections.test.ts', 'raw sockets: heads and bodies that stop, what comes behind a refusal'],

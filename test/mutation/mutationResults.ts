@@ -71,8 +71,8 @@ export function mutationBlocks(): string[] {
 \`npm run test:mutation -- --planted\` does it again.`,
     tableOf(['bug', 'what would be lost', 'caught by', 'commit'], planted),
     '## Mutants',
-    `A tool changed the decisions of the product one by one. Each change that no fast test noticed has its reason in
-[survivors.ts](../test/mutation/survivors.ts).`,
+    `A tool changed the decisions of the product one by one. Each change that no test noticed has its reason in
+[survivors.ts](../test/mutation/survivors.ts). By "its own" tests, those without IO beside it: those that set the clock are left out.`,
     tableOf(['folder', 'changes', 'noticed', 'by tests', 'run'], scores),
   ];
 }

@@ -12,9 +12,14 @@ export const expect = Object.assign(
       const until = async (matcher: string, args: unknown[]): Promise<void> => {
         const untilMs = performance.now() + timeout;
         for (;;) {
-          const matchers = itsExpect(await ask()) as unknown as Record<string, (...args: unknown[]) => void>;
           try {
-            return matchers[matcher]?.(...args);
+            const matchers = itsExpect(await ask()) as unknown as Record<
+              string,
+              (...args: unknown[]) => unknown
+            >;
+            const check = matchers[matcher];
+            if (check === undefined) throw new Error(`expect.poll knows no ${matcher} here`);
+            return void (await check.apply(matchers, args));
           } catch (error) {
             if (performance.now() > untilMs) throw error;
             await new Promise((resolve) => setImmediate(resolve));

@@ -2,7 +2,8 @@
  * `npm run test:mutation [-- <folder or file> …]` has Stryker change the decisions of the product one by one, and tells
  * which changes no test notices. Fails where a folder has under 85 % noticed, and on a survivor without a reason in
  * `survivors.ts`. With `--alone` before them folders must stand by their own tests, which for those of `core/` takes a minute
- * or two instead of an hour. `npm run test:mutation -- --planted [<part of a name> …]` plants the bugs of `plantedBugs.ts` instead.
+ * or two instead of an hour. `[--alone] --last` judges the last run again, once its survivors have their reasons.
+ * `npm run test:mutation -- --planted [<part of a name> …]` plants the bugs of `plantedBugs.ts` instead.
  */
 import { execFileSync, spawnSync } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';
@@ -33,6 +34,7 @@ interface MutatedFile {
 
 const [first, ...rest] = process.argv.slice(2);
 if (first === '--planted') runPlanted(rest);
+else if (rest.includes('--last') || first === '--last') judge(first === '--alone');
 else if (first === '--alone') mutate(rest, true);
 else mutate(first === undefined ? [] : [first, ...rest], false);
 
@@ -41,8 +43,7 @@ function mutate(folders: readonly string[], isAlone: boolean): void {
   const asked = folders.map((path) => posix.normalize(path).replace(/\/$/, ''));
   if (isAlone && asked.length === 0)
     throw new Error('--alone judges folders, and what is in them: name them');
-  const all = projectFiles().filter((path) => MUTATED.test(path) && path.endsWith('.ts') && !isTest(path));
-  const files = all.filter(
+  const files = mutatedFiles().filter(
     (path) => asked.length === 0 || asked.some((part) => `${path}/`.startsWith(`${part}/`)),
   );
   if (files.length === 0) throw new Error(`nothing of ${asked.join(', ')} is mutated: ${MUTATED}`);
@@ -64,8 +65,25 @@ function mutate(folders: readonly string[], isAlone: boolean): void {
     process.exitCode = 1;
     return;
   }
-  const partly = new Set(all.filter((path) => !files.includes(path)).map(roomOf));
-  const scores = tell(JSON.parse(readFileSync(REPORT, 'utf8')).files);
+  judge(isAlone);
+}
+
+function mutatedFiles(): string[] {
+  const isOurs = (path: string): boolean => !isTest(path) && !path.includes('/testing/');
+  return projectFiles().filter((path) => MUTATED.test(path) && path.endsWith('.ts') && isOurs(path));
+}
+
+/** By the report of the last run. */
+function judge(isAlone: boolean): void {
+  const mutated: Readonly<Record<string, MutatedFile>> = JSON.parse(readFileSync(REPORT, 'utf8')).files;
+  const partly = new Set(
+    mutatedFiles()
+      .filter((path) => mutated[path] === undefined)
+      .map(roomOf),
+  );
+  const scores = tell(mutated);
+  // The page says that each survivor has its reason.
+  if (process.exitCode === 1) return;
   keepResults(
     'scores',
     scores.filter(({ name }) => !partly.has(name)).map((score) => ({ ...score, isAlone })),

@@ -47,6 +47,11 @@ export class Dice {
   }
 
   bytes(count: number): Buffer {
-    return Buffer.from(Array.from({ length: count }, () => this.between(0, 255)));
+    return this.fill(Buffer.allocUnsafe(count));
+  }
+
+  fill(buffer: Buffer): Buffer {
+    for (let i = 0; i < buffer.length; i++) buffer[i] = this.#random.between(0, 255);
+    return buffer;
   }
 }

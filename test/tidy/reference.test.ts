@@ -38,6 +38,15 @@ test('the page of the bench tells what its result says', () => {
   );
 });
 
+test('a parameter is told with what it may be, also where a sentence says more', () => {
+  const limitOf = (list: string) => {
+    const [, told] = pages['http.md']?.split(`### GET ${list}\n`) ?? [];
+    return told?.split('###')[0]?.match(/^- query `limit`(.*)$/m)?.[1];
+  };
+  expect(limitOf('/v1/builds')).toBe(' integer from 1 to 1000, default 100');
+  expect(limitOf('/v1/events')).toMatch(/^ integer from 1 to 1000, default 100: Where so many are too large/);
+});
+
 test('every page of the reference is generated', () => {
   expectNone(
     files

@@ -1,10 +1,10 @@
 /** How many files a stranger opens to follow one event: those of which a function runs between its bytes and its answer. */
-import { randomUUID } from 'node:crypto';
+import { createHash, randomUUID } from 'node:crypto';
 import { BlockList } from 'node:net';
 import { Router } from '@koa/router';
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import { sha256Hex } from '@questlog/runtime/directory/directory';
-import { openDirectory } from '@questlog/runtime/directory/openDirectory';
+import { type DirectoryHandle, openDirectory } from '@questlog/runtime/directory/openDirectory';
 import { aLog } from '@questlog/runtime/log/embedded/testing/testLog';
 import type { Log } from '@questlog/runtime/log/log';
 import { leaderless } from '@questlog/runtime/log/testing/withMethods';
@@ -166,34 +166,115 @@ test('a session that restored tables lack is answered with a 503, and the warnin
   await expect.poll(warning).toContain('table sessions was restored');
 });
 
+const BODY = { sessionId: randomUUID(), eventType: 'checkpoint' };
+const keyOf = (n: number): string => `019a1b2c-0000-7000-8000-${String(n).padStart(12, '0')}`;
+const MANY = Array.from({ length: 40 }, (_, n) => n);
+
+test.each([
+  ['sessions that nobody knows, in 40 projects', 40, () => ({})],
+  ['repeats of 40 keys that ClickHouse has', 1, (n: number) => ({ 'Idempotency-Key': keyOf(n) })],
+])(
+  '%s hold few of a store’s connections, and another tenant’s look-ups come through',
+  async (_, projects, headersOf) => {
+    const greedy = Array.from({ length: projects }, () => randomUUID());
+    const clickhouse = aStallingStore();
+    const { post, directory } = await aGame(undefined, clickhouse.store);
+    const tenantId = randomUUID();
+    const tokens = await Promise.all(greedy.map((projectId) => aProject(directory, { tenantId, projectId })));
+    const sessionId = randomUUID();
+    await post('/v1/ingest/sessions', { id: sessionId });
+    for (const token of tokens) await post('/v1/ingest/sessions', { id: BODY.sessionId }, bearer(token));
+    clickhouse.stallFor(greedy);
+    for (const n of MANY) {
+      const body = projects === 1 ? BODY : { ...BODY, sessionId: randomUUID() };
+      post('/v1/ingest/events', body, { ...bearer(tokens[n % projects] ?? ''), ...headersOf(n) }).catch(
+        () => {},
+      );
+    }
+    await expect.poll(() => clickhouse.stalled.length).toBeGreaterThan(1);
+
+    const keyed = { 'Idempotency-Key': keyOf(0) };
+    expect((await post('/v1/ingest/events', { sessionId, eventType: 'checkpoint' }, keyed)).status).toBe(201);
+    expect((await post('/v1/ingest/events', { ...BODY, sessionId: randomUUID() })).status).toBe(404);
+    expect(clickhouse.stalled).toHaveLength(2);
+  },
+);
+
+/**
+ * ClickHouse behind the connections of a store. Of the projects that it stalls for it tells that each key was stored, with
+ * `BODY`, and answers nothing else.
+ */
+function aStallingStore() {
+  let projects: readonly unknown[] = [];
+  const stalled: (() => void)[] = [];
+  const waiting: (() => void)[] = [];
+  let free = 16;
+  const digest = createHash('sha256').update(JSON.stringify(BODY)).digest('hex');
+  const query = async (sql: string, { projectId, keys }: Record<string, unknown> = {}): Promise<object[]> => {
+    while (free === 0) await new Promise<void>((go) => waiting.push(go));
+    free -= 1;
+    const isLedger = sql.includes('FROM appends');
+    if (projects.includes(projectId) && !isLedger) await new Promise<void>((go) => stalled.push(go));
+    free += 1;
+    waiting.shift()?.();
+    if (projects.includes(projectId) && isLedger) return Array.from(Object(keys), (key) => ({ key, digest }));
+    return await tablesAlone(sql);
+  };
+  const stallFor = (those: readonly string[]) => {
+    projects = those;
+    onTestFinished(() => {
+      projects = [];
+      for (const go of stalled) go();
+    });
+  };
+  return { stalled, stallFor, store: { query, ping: async () => true } as unknown as Store };
+}
+
 const PARTITIONS = 4;
 
 /**
- * An ingest on a log of its own, with an empty ClickHouse, and a token for it.
+ * An ingest on a log of its own, and a token for it.
  * @param sickOf the partition that has no leader, by the tenant's home; unless given, all have one.
+ * @param store an empty ClickHouse unless given.
  */
-async function aGame(sickOf?: (home: number) => number) {
+async function aGame(sickOf?: (home: number) => number, store?: Store) {
   const whole = await aLog({ clock: systemClock });
   await whole.ensureTopics(topicDefinitions(PARTITIONS));
-  const [tenantId, projectId, tokenId] = [randomUUID(), randomUUID(), randomUUID()];
+  const [tenantId, projectId] = [randomUUID(), randomUUID()];
   const sick = sickOf && leaderless(whole, sickOf(partitionOf(tenantId, 0, PARTITIONS)));
-  const ingest = await anIngest(sick?.log ?? whole);
+  const ingest = await anIngest(sick?.log ?? whole, store);
   const { directory } = ingest;
-  const named = { name: 'N', createdAt: 1 };
-  const project: Project = { ...named, id: projectId, tenantId, revision: 'A' };
-  await directory.put('tenant', tenantId, { ...named, id: tenantId, monthlySoftQuota: null, spread: 1 });
-  await directory.put('project', projectId, project);
-  await directory.put('token', tokenId, {
-    ...{ id: tokenId, projectId, sha256: sha256Hex(TOKEN), expiresAt: null, createdAt: 1 },
-    scopes: ['events:write'],
-  });
+  await aProject(directory, { tenantId, projectId }, TOKEN);
+  const project: Project = { ...NAMED, id: projectId, tenantId, revision: 'A' };
   const change = (of: Partial<Project>) => directory.put('project', projectId, { ...project, ...of });
   return { ...ingest, log: whole, lead: () => sick?.lead(), change };
 }
 
+const NAMED = { name: 'N', createdAt: 1 };
+
+/** @returns its token. */
+async function aProject(
+  directory: DirectoryHandle,
+  { tenantId, projectId }: { tenantId: string; projectId: string },
+  token: string = randomUUID(),
+): Promise<string> {
+  const tokenId = randomUUID();
+  await directory.put('tenant', tenantId, { ...NAMED, id: tenantId, monthlySoftQuota: null, spread: 1 });
+  await directory.put('project', projectId, { ...NAMED, id: projectId, tenantId, revision: 'A' });
+  await directory.put('token', tokenId, {
+    ...{ id: tokenId, projectId, sha256: sha256Hex(token), expiresAt: null, createdAt: 1 },
+    scopes: ['events:write'],
+  });
+  return token;
+}
+
+const bearer = (token: string) => ({ Authorization: `Bearer ${token}` });
+
 const tablesAlone = async (sql: string) => (sql.includes('system.tables') ? [{ uuid: randomUUID() }] : []);
 
-async function anIngest(log: Log) {
+const EMPTY = { query: tablesAlone, ping: async () => true } as unknown as Store;
+
+async function anIngest(log: Log, store = EMPTY) {
   const lifecycle = createLifecycle(silentLogger);
   const shared = {
     ...{ log, lifecycle, clock: systemClock, logger: silentLogger, health: createHealth() },
@@ -207,8 +288,9 @@ async function anIngest(log: Log) {
   const { port, adminPort } = await startIngest({
     ...{ ...shared, directory, reader: undefined, uploads: undefined, adminToken: randomUUID() },
     pages: { signIn: (_, next) => next(), router: new Router() },
-    store: { query: tablesAlone, ping: async () => true } as unknown as Store,
+    store,
     settings: {
+      isEngineHere: true,
       ...{ toGames: anyPort, toOperators: anyPort, hasOperators: true, adminAllowedHosts: [] },
       ...{ defaultRevision: 'A', corsOrigins: '*', publicUrl: '', hasDocs: true, maxSessionLinks: 20_000 },
       trustedProxies: new BlockList(),
@@ -218,7 +300,7 @@ async function anIngest(log: Log) {
   // The first look is over: what runs from now on is of requests.
   for (const group of Object.values(GROUPS))
     await expect.poll(metrics, { timeout: 10_000 }).toContain(`questlog_group_lag_records{group="${group}"`);
-  const headers = { Authorization: `Bearer ${TOKEN}`, 'Content-Type': 'application/json' };
+  const headers = { ...bearer(TOKEN), 'Content-Type': 'application/json' };
   const post = (path: string, body: object, more = {}): Promise<Response> =>
     fetch(`http://127.0.0.1:${port}${path}`, {
       ...{ method: 'POST', headers: { ...headers, ...more } },

@@ -10,7 +10,7 @@ import type { Log } from '@questlog/runtime/log/log';
 import { type Clock, steadyClock } from '@questlog/runtime/process/clock';
 import type { Health } from '@questlog/runtime/process/health';
 import type { Lifecycle } from '@questlog/runtime/process/lifecycle';
-import { type ListenAddress, listen } from '@questlog/runtime/process/listen';
+import { type Broken, type ListenAddress, listen } from '@questlog/runtime/process/listener/listen';
 import type { Logger } from '@questlog/runtime/process/logger';
 import { type Codec, createCodec, type SchemaRegistry } from '@questlog/runtime/registry/registry';
 import { type EventsAccepted, eventsAccepted, type Revision } from '@questlog/schemas/topics/eventsAccepted';
@@ -42,7 +42,7 @@ import { openVerifier } from './ledger/verify.ts';
 import { openAddressLimits } from './limits/addresses.ts';
 import { watchIngests } from './limits/ingests.ts';
 import { openLimits } from './limits/limits.ts';
-import { sharedReads } from './limits/shares.ts';
+import { sharedLookUps, sharedReads } from './limits/shares.ts';
 import { openLinkedEventStreams } from './linkedEvents/streams.ts';
 import type { IngestMetrics } from './metrics.ts';
 import { openSeals } from './places/seals.ts';
@@ -75,6 +75,8 @@ export interface IngestServiceDeps {
   /** What operators see on their listener. */
   readonly pages: AdminPages;
   readonly settings: {
+    /** ClickHouse runs on this machine, and shares its cores. */
+    readonly isEngineHere: boolean;
     readonly toGames: ListenAddress;
     readonly toOperators: ListenAddress;
     /** Of several workers one serves operators. */
@@ -112,12 +114,13 @@ export async function startIngest(deps: IngestServiceDeps): Promise<IngestServic
 
   const quotas = openQuotas({ store, projection: events, logId: log.id, clock, logger });
   lifecycle.onStop('quotas', () => quotas.close());
-  const replays = openReplays({ store, clock, projection: events });
+  const lookUps = { store: sharedLookUps(store, directory.current.projects) };
+  const replays = openReplays({ ...lookUps, clock, projection: events });
   const cuts = watchCuts(deps, (partition, offset) => {
     quotas.cut(partition, offset);
     replays.cut();
   });
-  const { sessions, reports } = await openKnown(deps, { registered, filed }, cuts);
+  const { sessions, reports } = await openKnown({ ...deps, ...lookUps }, { registered, filed }, cuts);
   const codec = await createCodec(registry, eventsAccepted);
   const { seals, verifier, linkedEvents } = await openReaders(deps, codec, events);
   const letters = await openLetters({ ...deps, erased: erasedBy(directory) });
@@ -127,7 +130,7 @@ export async function startIngest(deps: IngestServiceDeps): Promise<IngestServic
   dropOld(deps, filed);
 
   // What is known of a project: in ClickHouse, and ahead of it in this process.
-  const known = { store, sessions, reports, clock, erased: directory.current.erased };
+  const known = { ...lookUps, sessions, reports, clock, erased: directory.current.erased };
   const [tokens, perReport] = [openTokens(deps), new KeyedMutex()];
   // What storing events takes.
   const [processId, random] = [randomUUID(), new RandomPool()];
@@ -137,15 +140,14 @@ export async function startIngest(deps: IngestServiceDeps): Promise<IngestServic
   const ingest = { ...known, ...storing, replays, ordinary: new OrdinaryIngest(codec.schemaId) };
   // What a read waits for before it asks ClickHouse.
   const settling = { projection: events, linksSettled: watchLinks({ log, clock: steadyClock }), partitions };
-  const shared = { store: sharedReads(store, directory.current.projects), seals };
+  const shared = { store: sharedReads(store, directory.current.projects, settings), seals };
   const toGames = gamesHandler({
     bodies: { budget: new BodyBudget(metrics.bodyBytesInFlight), turns: new LoopTurns() },
     ...{ defaultRevision: settings.defaultRevision, corsOrigins: settings.corsOrigins },
     ...{ ...tokens, directory: directory.current, hasDocs: settings.hasDocs, ingest, clock, logger, metrics },
-    reads: { ...known, ...settling, ...shared, registered },
+    reads: { ...known, ...settling, ...shared, registered, reportProjection: filed },
     reports: {
-      ...{ ...known, ...storing, ...settling, ...shared, reportProjection: filed, perReport },
-      maxSessionLinks: settings.maxSessionLinks,
+      ...{ ...known, ...storing, projection: events, perReport, maxSessionLinks: settings.maxSessionLinks },
       checkAttachments: checksAttachments({ store: deps.uploads, clock }),
     },
     uploads: {
@@ -181,7 +183,7 @@ async function openListeners(
   toOperators: Koa,
 ) {
   const toMalformed = headersOfEveryAnswer(settings.corsOrigins);
-  const refusalOf = (isTooSlow: boolean) => malformedRequest(isTooSlow, toMalformed);
+  const refusalOf = (why: Broken) => malformedRequest(why, toMalformed);
   const open = await listen(toGames, settings.toGames, refusalOf, isUpload);
   const admin = settings.hasOperators
     ? await listen(toOperators.callback(), settings.toOperators, malformedRequest)

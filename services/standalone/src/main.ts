@@ -5,7 +5,7 @@ import { parseArgs } from 'node:util';
 import { setFlagsFromString } from 'node:v8';
 import { loadConfig, shownConfig } from '@questlog/runtime/process/config';
 import { messageOf, StartRefused } from '@questlog/runtime/process/errors';
-import { createLifecycle, stopOnSignals } from '@questlog/runtime/process/lifecycle';
+import { CHILD_STOP_DEADLINE_MS, createLifecycle, stopOnSignals } from '@questlog/runtime/process/lifecycle';
 import { createLogger } from '@questlog/runtime/process/logger';
 import { banner } from './banner.ts';
 import { settings } from './config.ts';
@@ -38,7 +38,7 @@ Settings are environment variables: docs/reference/config.md lists them.
 
 const worker = ownWorker(process.env);
 const logger = createLogger('questlog', undefined, worker?.number);
-const lifecycle = createLifecycle(logger);
+const lifecycle = createLifecycle(logger, worker && CHILD_STOP_DEADLINE_MS);
 
 try {
   const startedAtMs = performance.now();

@@ -19,7 +19,7 @@ import { StartRefused } from '@questlog/runtime/process/errors';
 import { createHealth, type Health } from '@questlog/runtime/process/health';
 import { listenForHealth } from '@questlog/runtime/process/healthRoutes';
 import type { Lifecycle } from '@questlog/runtime/process/lifecycle';
-import { checkAddress, type ListenAddress } from '@questlog/runtime/process/listen';
+import { checkAddress, type ListenAddress } from '@questlog/runtime/process/listener/listen';
 import type { Logger } from '@questlog/runtime/process/logger';
 import { createMetricsRegistry, type MetricsRegistry } from '@questlog/runtime/process/metrics';
 import { openBackups } from './backup/backups.ts';
@@ -113,6 +113,7 @@ export async function startServices(deps: Deps): Promise<Running> {
     uploads: await openUploads(settings, choice, logger),
     settings: {
       ...{ toGames, toOperators, hasOperators: worker?.isFirst ?? true },
+      isEngineHere: choice.address === undefined,
       ...{ corsOrigins: choice.corsOrigins, maxSessionLinks: settings.reportLinks },
       ...{ defaultRevision: settings.revision, publicUrl: choice.publicUrl, hasDocs: settings.docs === 'on' },
       ...{ jwt: choice.jwt, trustedProxies: choice.trustedProxies },

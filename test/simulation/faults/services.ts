@@ -52,9 +52,9 @@ export interface Engines {
   readonly tables: Tables;
 }
 
-/** Made once: counters are nobody's state here. */
 /** A filter of the sessions of a game, not of a studio: each start of a linker makes one. */
 const BOUNDS = { ...LINKER_BOUNDS, sessionsWithReports: 1_000 };
+/** Made once: counters are nobody's state here. */
 const counters = createMetricsRegistry();
 const metrics = {
   ingest: ingestMetrics(counters),
@@ -75,9 +75,9 @@ const registry: SchemaRegistry = {
 const RESTART_MS = 1_000;
 /** Links by its session that a report of a seed gets: all, or so few that runs come to it. */
 const CAPS = [DEFAULT_MAX_SESSION_LINKS, 1, DEFAULT_MAX_SESSION_LINKS, 3];
-/** Near its line a quota is read no oftener: most of what happens would be that. */
 /** More than a game makes. */
 const KEPT_APPENDS = 1_000;
+/** Near its line a quota is read no oftener: most of what happens would be that. */
 const PACE = { refreshMs: 1_000, nearMs: 1_000 };
 
 /** One place of a service: it holds the process that runs now. */

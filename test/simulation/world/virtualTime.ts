@@ -55,7 +55,7 @@ export function installVirtualTime(world: World): () => void {
     replace(crypto, {
       randomUUID: () => world.dice.uuid(),
       randomBytes: (count: number) => world.dice.bytes(count),
-      randomFillSync: (buffer: Buffer) => buffer.fill(world.dice.bytes(buffer.length)),
+      randomFillSync: (buffer: Buffer) => world.dice.fill(buffer),
     }),
   ];
   syncBuiltinESMExports();

@@ -2,7 +2,6 @@
  * Many processes on one thread, in a time of its own: each step of a process runs until it waits for something outside, and
  * a seed decides what comes next, when, and what goes wrong. Whatever a dead process still waits for never comes.
  */
-import { createHash, type Hash } from 'node:crypto';
 import { messageOf, Unavailable } from '@questlog/runtime/process/errors';
 import { Dice } from '../dice.ts';
 import { StepQueue } from './stepQueue.ts';
@@ -49,7 +48,6 @@ export interface Request<T> {
 
 /** Ten times what the longest run takes. */
 const MAX_STEPS = 200_000;
-const HASHED_AT_ONCE = 10_000;
 const SLOW_MS = 4_000;
 const LATE_MS = 20_000;
 /** Whatever was asked is done by then, or never: also by who was stopped for two sessions, and asks when it wakes. */
@@ -71,9 +69,6 @@ export class World {
   #clockMs = Date.UTC(2026, 10, 21, 12);
   readonly #queue = new StepQueue<Step>();
   readonly #lastOfLine = new Map<string, number>();
-  readonly #hash = createHash('sha256');
-  /** Of the trace, what is not in the hash yet. */
-  #untold = '';
   readonly #trace: ((line: string) => void) | undefined;
 
   constructor(seed: number, trace?: (line: string) => void) {
@@ -94,16 +89,9 @@ export class World {
     return this.#queue.add(inTicks(this.nowMs + Math.max(0, delayMs)), { by, what, run });
   }
 
-  /** Told to whoever looks at a trace, and part of its hash. */
+  /** Told to whoever looks at a trace. */
   note(what: string): void {
-    const line = `${this.nowMs.toFixed(1)} ${this.current.name}: ${what}`;
-    this.#untold += line;
-    if (this.#untold.length > HASHED_AT_ONCE) this.#hashed();
-    this.#trace?.(line);
-  }
-
-  traceHash(): string {
-    return this.#hashed().copy().digest('hex');
+    this.#trace?.(`${this.nowMs.toFixed(1)} ${this.current.name}: ${what}`);
   }
 
   /** A request of a process to what is outside: done a while after it was made, told a while after that. */
@@ -167,12 +155,6 @@ export class World {
     // All that follows without waiting for something outside.
     if (by !== this.outside) await nextRealTurn();
     this.current = this.outside;
-  }
-
-  #hashed(): Hash {
-    this.#hash.update(this.#untold);
-    this.#untold = '';
-    return this.#hash;
   }
 
   #fate(mayBeLate: boolean): Exclude<keyof Troubles, 'burnt'> | 'done' {

@@ -63,8 +63,9 @@ function operationBlocks(
   const told = parameters
     .filter((parameter) => parameter.in !== 'path')
     .map(({ name, in: place, description: meaning, schema }) => {
-      const text = `- ${place} \`${name}\`: ${meaning ?? typeOf(schema)}`;
-      return schema.default === undefined ? text : `${text.replace(/\.$/, '')}; default ${schema.default}`;
+      const byDefault = schema.default === undefined ? '' : `, default ${schema.default}`;
+      const text = `- ${place} ${code(name)} ${typeOf(schema)}${byDefault}`;
+      return meaning === undefined ? text : `${text}: ${meaning}`;
     });
   const answers = answersOf(operation);
   const toldOnce = needsToken(operation) ? common : [];

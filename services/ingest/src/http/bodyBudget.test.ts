@@ -1,7 +1,7 @@
 /** The room for bodies is full: who gets some, and who gives way. */
 import { connect, type Socket } from 'node:net';
 import { text } from 'node:stream/consumers';
-import { listen } from '@questlog/runtime/process/listen';
+import { listen } from '@questlog/runtime/process/listener/listen';
 import { silentLogger } from '@questlog/runtime/process/logger';
 import { createMetricsRegistry } from '@questlog/runtime/process/metrics';
 import Koa from 'koa';
@@ -112,5 +112,6 @@ test('32 connections that each hold back a last byte keep no other tenant waitin
     /^HTTP\/1.1 200 .*20000 taken$/s,
   );
   const answers = greedy.map(async (socket) => await text(socket));
-  expect(await Promise.race(answers)).toMatch(/^HTTP\/1.1 503 .*Connection: close\r\n/s);
+  // Which of the two tells how slow the machine is.
+  expect(await Promise.race(answers)).toMatch(/^HTTP\/1.1 (503|408) .*Connection: close\r\n/s);
 });

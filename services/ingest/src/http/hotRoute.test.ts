@@ -8,7 +8,7 @@ import { gzipSync } from 'node:zlib';
 import { emptyDirectory, sha256Hex } from '@questlog/runtime/directory/directory';
 import { RecordTooLarge } from '@questlog/runtime/log/log';
 import { Unavailable } from '@questlog/runtime/process/errors';
-import { listen } from '@questlog/runtime/process/listen';
+import { listen } from '@questlog/runtime/process/listener/listen';
 import { silentLogger } from '@questlog/runtime/process/logger';
 import { createMetricsRegistry } from '@questlog/runtime/process/metrics';
 import type { Switch, Token } from '@questlog/schemas/topics/directoryEntry';

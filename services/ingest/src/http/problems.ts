@@ -7,7 +7,12 @@ import type { IncomingMessage } from 'node:http';
 import type { Principal } from '@questlog/runtime/directory/directory';
 import { RecordTooLarge } from '@questlog/runtime/log/log';
 import { messageOf, Unavailable } from '@questlog/runtime/process/errors';
-import type { Refusal } from '@questlog/runtime/process/listen';
+import {
+  type Broken,
+  MAX_SMALL_CHUNKS,
+  MEAN_CHUNK_BYTES,
+  type Refusal,
+} from '@questlog/runtime/process/listener/listen';
 import type { Logger } from '@questlog/runtime/process/logger';
 import { problemOf, statusOf } from '@questlog/schemas/http/problem';
 import type { Middleware, ParameterizedContext } from 'koa';
@@ -117,12 +122,17 @@ function unavailableDetail(error: Unavailable): string {
 }
 
 /** Where no request could be read, there is none that a middleware could answer. */
-export function malformedRequest(isTooSlow: boolean, headers: Refusal['headers'] = {}): Refusal {
-  const code = isTooSlow ? 'request_timeout' : 'invalid_request';
-  const detail = 'the request is not valid HTTP, too slow, or its head is too large';
-  const body = JSON.stringify(problemOf(code, detail, randomUUID()));
+export function malformedRequest(why: Broken, headers: Refusal['headers'] = {}): Refusal {
+  const code = why === 'tooSlow' ? 'request_timeout' : 'invalid_request';
+  const body = JSON.stringify(problemOf(code, BROKEN[why], randomUUID()));
   return { status: statusOf(code), headers: { ...headers, 'Content-Type': PROBLEM_TYPE }, body };
 }
+
+const BROKEN: Readonly<Record<Broken, string>> = {
+  malformed: 'the request is not valid HTTP, or its head is too large',
+  tooSlow: 'the request took too long to arrive',
+  smallChunks: `the body comes in too many small chunks: it may have ${MAX_SMALL_CHUNKS}, and one more for each ${MEAN_CHUNK_BYTES} bytes`,
+};
 
 function answerProblem(ctx: ParameterizedContext, rejected: Rejected, requestId: string): void {
   const problem = problemOf(rejected.code, rejected.message, requestId, rejected.errors);

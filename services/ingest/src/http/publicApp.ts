@@ -41,8 +41,8 @@ import { noRoute } from './route.ts';
 import { type UploadRouteDeps, uploadRoutes } from './uploadRoutes.ts';
 
 export interface PublicAppDeps extends HotRouteDeps, CallersDeps {
-  readonly reads: ReadDeps & SessionReadDeps;
-  readonly reports: ReportDeps & ReportReadDeps;
+  readonly reads: ReadDeps & SessionReadDeps & ReportReadDeps;
+  readonly reports: ReportDeps;
   readonly uploads: UploadRouteDeps;
   readonly linkedEvents: LinkedEventStreams;
   readonly rejects: Rejects;
@@ -200,10 +200,10 @@ function sessionRoutes(router: RouterInstance, deps: PublicAppDeps, as: CallerOf
 /** The endpoints of bug reports. */
 export function reportRoutes(
   router: RouterInstance,
-  deps: BodyDeps & { reports: ReportDeps & ReportReadDeps },
+  deps: BodyDeps & { reports: ReportDeps; reads: ReportReadDeps },
   as: CallerOf,
 ): void {
-  const { reports } = deps;
+  const { reports, reads } = deps;
   router.post('/v1/ingest/reports', async (ctx) => {
     const authenticate = () => as(ctx, 'reports:write');
     const asked = { principal: authenticate(), again: authenticate };
@@ -219,13 +219,13 @@ export function reportRoutes(
     json(ctx, answer.body);
   });
   router.get('/v1/reports', async (ctx) => {
-    ctx.body = await listReports(reports, as(ctx, 'read'), query(ctx));
+    ctx.body = await listReports(reads, as(ctx, 'read'), query(ctx));
   });
   router.get('/v1/reports/:id', async (ctx) =>
-    json(ctx, await readReport(reports, as(ctx, 'read'), param(ctx))),
+    json(ctx, await readReport(reads, as(ctx, 'read'), param(ctx))),
   );
   router.get('/v1/reports/:id/events', async (ctx) =>
-    json(ctx, await readReportEvents(reports, as(ctx, 'read'), param(ctx), query(ctx))),
+    json(ctx, await readReportEvents(reads, as(ctx, 'read'), param(ctx), query(ctx))),
   );
   router.delete('/v1/reports/:id', async (ctx) => {
     await retractReport(reports, as(ctx, 'reports:write'), param(ctx));

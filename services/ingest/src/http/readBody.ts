@@ -6,7 +6,8 @@ import { isUtf8 } from 'node:buffer';
 import type { IncomingMessage } from 'node:http';
 import { isHeldBack, type Principal } from '@questlog/runtime/directory/directory';
 import { Unavailable } from '@questlog/runtime/process/errors';
-import { giveBack, inflate, inflateSmall, isInflatable } from '@questlog/runtime/process/inflate';
+import { freeChunk } from '@questlog/runtime/process/freeBytes';
+import { inflate, inflateSmall, isInflatable } from '@questlog/runtime/process/inflate';
 import { LIMITS } from '@questlog/schemas/http/event';
 import type { Limits } from '../limits/limits.ts';
 import { Shares } from '../limits/shares.ts';
@@ -252,7 +253,7 @@ async function collect(
       cause,
     });
   } finally {
-    inflated.giveBack();
+    inflated.free();
   }
 }
 
@@ -284,7 +285,7 @@ class LimitedChunks {
     const [only] = this.#chunks;
     if (this.#chunks.length === 1 && only !== undefined) return only;
     const copy = this.copy();
-    this.giveBack();
+    this.free();
     return copy;
   }
 
@@ -293,8 +294,8 @@ class LimitedChunks {
   }
 
   /** Nobody reads the chunks any more. */
-  giveBack(): void {
-    this.#chunks.forEach(giveBack);
+  free(): void {
+    this.#chunks.forEach(freeChunk);
   }
 }
 

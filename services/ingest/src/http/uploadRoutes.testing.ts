@@ -2,7 +2,7 @@
 import { Router } from '@koa/router';
 import type { Principal } from '@questlog/runtime/directory/directory';
 import type { Clock } from '@questlog/runtime/process/clock';
-import { type Listener, listen } from '@questlog/runtime/process/listen';
+import { type Listener, listen } from '@questlog/runtime/process/listener/listen';
 import { silentLogger } from '@questlog/runtime/process/logger';
 import { createMetricsRegistry } from '@questlog/runtime/process/metrics';
 import { ErasedData } from '@questlog/schemas/erased';

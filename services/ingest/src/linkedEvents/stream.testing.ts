@@ -10,7 +10,7 @@ import { openDirectory } from '@questlog/runtime/directory/openDirectory';
 import { type EmbeddedExtras, openEmbeddedLog } from '@questlog/runtime/log/embedded/embeddedLog';
 import type { Log } from '@questlog/runtime/log/log';
 import { systemClock } from '@questlog/runtime/process/clock';
-import { listen } from '@questlog/runtime/process/listen';
+import { listen } from '@questlog/runtime/process/listener/listen';
 import { silentLogger } from '@questlog/runtime/process/logger';
 import { createMetricsRegistry } from '@questlog/runtime/process/metrics';
 import { openLogRegistry } from '@questlog/runtime/registry/logRegistry';

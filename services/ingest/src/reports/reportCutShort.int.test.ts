@@ -1,6 +1,6 @@
 /** POST /v1/ingest/reports while the log goes away: what the 503 tells, and that a client that follows it ends with one whole report. */
 import { Router } from '@koa/router';
-import { listen } from '@questlog/runtime/process/listen';
+import { listen } from '@questlog/runtime/process/listener/listen';
 import { silentLogger } from '@questlog/runtime/process/logger';
 import { createMetricsRegistry } from '@questlog/runtime/process/metrics';
 import { TOPICS } from '@questlog/schemas/topics/topics';
@@ -119,13 +119,13 @@ async function servedBlind(bench: ReportBench): Promise<{ url: string; readOn: (
 
 async function served(bench: ReportBench, started?: ReportDeps): Promise<string> {
   const metrics = ingestMetrics(createMetricsRegistry());
-  const deps = started ?? (await bench.start());
+  const reports = started ?? (await bench.start());
   const router = new Router();
   const bodies = { budget: new BodyBudget(metrics.bodyBytesInFlight), turns: new LoopTurns() };
-  const reads = { reportProjection: deps.projection, linksSettled: async () => {}, seals: someSeals() };
-  const reports = { ...deps, ...reads };
-  const limits = openLimits({ clock: deps.clock, metrics, ingestsOf: () => 1 });
-  reportRoutes(router, { reports, bodies, limits }, () => bench.principal);
+  const settling = { reportProjection: reports.projection, linksSettled: async () => {}, seals: someSeals() };
+  const reads = { ...reports, ...settling };
+  const limits = openLimits({ clock: reports.clock, metrics, ingestsOf: () => 1 });
+  reportRoutes(router, { reports, reads, bodies, limits }, () => bench.principal);
   const app = new Koa();
   app.use(problems(silentLogger, metrics));
   app.use(router.routes());

@@ -1,63 +1,107 @@
-/** How much a block holds, and by which id a commit names a record. */
+/** How much a block holds, when it goes, and by which id a commit names a record. */
 import { APPEND_ID_HEADER } from '@questlog/schemas/topics/topics';
 import { expect, test } from 'vitest';
 import { aLog } from '../log/embedded/testing/testLog.ts';
-import type { LogRecord } from '../log/log.ts';
-import { systemClock } from '../process/clock.ts';
-import { silentLogger } from '../process/logger.ts';
-import { type Block, idOf, runBlocks } from './blocks.ts';
+import type { LogRecord, OwnedPartition } from '../log/log.ts';
+import { withMethods } from '../log/testing/withMethods.ts';
+import { type Block, type BlockOptions, idOf, runBlocks } from './blocks.ts';
+import { BlockTable, blockOptions } from './testing/blockTable.ts';
 
 const TOPIC = 'blocks';
 const MIB = 1024 ** 2;
 const RECORD_BYTES = 900_000;
 
-test('a block holds 16 MiB and one record more at most, and is filled where so much waits', async () => {
+async function aTopic() {
   const log = await aLog();
   const of = { partitions: 1, cleanup: { policy: 'delete', retentionMs: 1e9 } } as const;
   await log.ensureTopics([{ name: TOPIC, ...of, maxRecordBytes: 1e6 }]);
-  const value = Buffer.alloc(RECORD_BYTES);
-  for (let i = 0; i < 45; i++) await log.append(TOPIC, 0, [{ key: null, value }]);
-  const blocks: Block[] = [];
+  return log;
+}
+
+/** @returns the blocks that were written until the group was at `end`, and when each was begun. */
+async function blocksUntil(
+  end: number,
+  log: Awaited<ReturnType<typeof aLog>>,
+  changed: Partial<BlockOptions<Block>> = {},
+  asAssigned = (owned: OwnedPartition) => owned,
+): Promise<{ block: Block; startedAtMs: number }[]> {
+  const written: { block: Block; startedAtMs: number }[] = [];
+  const onWritten = (block: Block, startedAtMs: number) => void written.push({ block, startedAtMs });
   const consumer = await log.consume({
     group: 'bounds',
     topics: [TOPIC],
     process: (owned) =>
-      runBlocks(owned, {
-        ...{
-          log,
-          topic: TOPIC,
-          clock: systemClock,
-          logger: silentLogger,
-          flushIntervalMs: 0,
-          insertsEndWithinMs: 0,
-        },
-        tables: async () => 'as made',
-        held: {
-          holdsFrom: async () => false,
-          top: async () => undefined,
-          nearest: async () => undefined,
-          namesOf: async () => [],
-          unfinished: async () => undefined,
-          repair: async () => 0,
-          repaired: async () => {},
-        },
-        openWriter: async () => ({
-          plan: async (block: Block) => block,
-          apply: async (block: Block) => void blocks.push(block),
-          deadLetter: async () => {},
-        }),
-        onWritten: () => {},
-        onCut: () => {},
+      runBlocks(asAssigned(owned), {
+        ...blockOptions(log, TOPIC, new BlockTable()),
+        ...{ onWritten, ...changed },
       }),
   });
-  await expect.poll(() => blocks.at(-1)?.end, { timeout: 20_000 }).toBe(45);
+  const committed = async () => (await log.committed('bounds', TOPIC))[0]?.offset;
+  await expect.poll(committed, { timeout: 20_000 }).toBe(end);
   await consumer.stop();
+  return written;
+}
 
+test('a block holds 16 MiB and one record more at most, and is filled where so much waits', async () => {
+  const log = await aTopic();
+  const value = Buffer.alloc(RECORD_BYTES);
+  for (let i = 0; i < 45; i++) await log.append(TOPIC, 0, [{ key: null, value }]);
+  const written = await blocksUntil(45, log);
   // The first of a partition that nobody knows is one record.
-  const [first, ...others] = blocks.map(({ records }) => records.length * RECORD_BYTES);
+  const [first, ...others] = written.map(({ block }) => block.records.length * RECORD_BYTES);
   expect(first).toBe(RECORD_BYTES);
   expect(Math.max(...others)).toBeLessThanOrEqual(16 * MIB + RECORD_BYTES);
   expect(others[0]).toBeGreaterThan(8 * MIB);
+});
+
+test('the first block of a process goes at once, and while records keep coming each other one an interval behind', async () => {
+  const [FLUSH_MS, RECORDS, BEGIN_MS] = [60_000, 12, 1_000_000];
+  const log = await aTopic();
+  const append = () => log.append(TOPIC, 0, [{ key: null, value: Buffer.from('x') }]);
+  await append();
+  await blocksUntil(1, log);
+  let [nowMs, appended] = [BEGIN_MS, 1];
+  // Time passes where nothing is to be read; then a record more is there.
+  const asAssigned = (owned: OwnedPartition): OwnedPartition => {
+    const read: OwnedPartition['read'] = async (options) => {
+      const batch = await owned.read({ ...options, maxRecords: 1, waitMs: 1 });
+      if (batch !== undefined) return batch;
+      nowMs += Math.min(options.waitMs, FLUSH_MS / 3);
+      if (appended++ < RECORDS) await append();
+      return undefined;
+    };
+    return withMethods(owned, { read });
+  };
+  const changed = { clock: { now: () => nowMs }, flushIntervalMs: FLUSH_MS };
+  const [first, ...others] = await blocksUntil(RECORDS, log, changed, asAssigned);
+  // It waited a second for a record, and then for what comes with it.
+  expect(first?.startedAtMs).toBeLessThan(BEGIN_MS + 2_000);
+  expect(others.length).toBeGreaterThan(2);
+  let beforeMs = first?.startedAtMs ?? 0;
+  for (const { startedAtMs } of others) {
+    expect(startedAtMs - beforeMs).toBeGreaterThanOrEqual(FLUSH_MS);
+    beforeMs = startedAtMs;
+  }
+});
+
+test('records that keep coming hold no block up', async () => {
+  const log = await aTopic();
+  await log.append(
+    TOPIC,
+    0,
+    Array.from({ length: 100 }, () => ({ key: null, value: Buffer.from('x') })),
+  );
+  // One each millisecond.
+  let nowMs = 1_000_000;
+  const asAssigned = (owned: OwnedPartition): OwnedPartition => {
+    const read: OwnedPartition['read'] = (options) => {
+      nowMs += 1;
+      return owned.read({ ...options, maxRecords: 1 });
+    };
+    return withMethods(owned, { read });
+  };
+  const written = await blocksUntil(100, log, { clock: { now: () => nowMs } }, asAssigned);
+  expect(Math.max(...written.map(({ block }) => block.records.length))).toBeLessThan(20);
 });
 
 test('a record is named by its append id, or by what it says where it has none that a commit has room for', () => {

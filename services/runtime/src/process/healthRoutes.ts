@@ -3,7 +3,7 @@ import { Router, type RouterInstance } from '@koa/router';
 import Koa from 'koa';
 import { messageOf } from './errors.ts';
 import type { Health } from './health.ts';
-import { type ListenAddress, type Listener, listen } from './listen.ts';
+import { type ListenAddress, type Listener, listen } from './listener/listen.ts';
 import type { Logger } from './logger.ts';
 import type { Exposition } from './metrics.ts';
 

@@ -1,7 +1,8 @@
 /** Small bodies in one call, and chunks that are freed before the collector comes. */
 import { brotliCompressSync, deflateSync, gzipSync, inflateSync, zstdCompressSync } from 'node:zlib';
 import { expect, test } from 'vitest';
-import { giveBack, inflate, inflateSmall } from './inflate.ts';
+import { freeChunk } from './freeBytes.ts';
+import { inflate, inflateSmall } from './inflate.ts';
 
 const BYTES = Buffer.from('0123456789'.repeat(20_000));
 
@@ -31,12 +32,12 @@ test('a body in brotli is never inflated in one call: a hundred bytes would hold
   expect(inflateSmall(brotliCompressSync(BYTES), 'br', BYTES.length)).toBeUndefined();
 });
 
-test('a chunk is given back while more is inflated, and what comes behind it is whole', async () => {
+test('a chunk is freed while more is inflated, and what comes behind it is whole', async () => {
   const found: Buffer[] = [];
   let freed = 0;
   for await (const chunk of inflate([gzipSync(BYTES)], 'gzip')) {
     found.push(Buffer.from(chunk));
-    giveBack(chunk);
+    freeChunk(chunk);
     freed += chunk.length === 0 ? 1 : 0;
   }
   expect(Buffer.concat(found)).toEqual(BYTES);

@@ -80,16 +80,6 @@ export function inflateSmall(
   }
 }
 
-/**
- * Frees what `inflate` has yielded and nobody reads any more. The collector comes when it likes: until then the outputs of 64
- * large bodies lie beside each other. A chunk that does not fill its buffer stays: the decoder may write behind it.
- */
-export function giveBack(chunk: Buffer): void {
-  const { buffer } = chunk;
-  const isWhole = chunk.length > 0 && chunk.length === buffer.byteLength;
-  if (isWhole && buffer instanceof ArrayBuffer) buffer.transfer(0);
-}
-
 /** 64 KiB of empty blocks take 10 ms, 8 MiB of them seconds. */
 const MAX_SMALL_INPUT = 16 * 1024;
 
@@ -158,7 +148,7 @@ class Member {
   }
 }
 
-/** More than what Node cuts from a pool that several buffers share, so that `giveBack` can. */
+/** More than what Node cuts from a pool that several buffers share, so that `freeChunk` can free it. */
 const CHUNK = { chunkSize: 64 * 1024 };
 const zstdOptions = ({ maxWindowLog }: InflateLimits): ZstdOptions =>
   maxWindowLog === undefined ? {} : { params: { [constants.ZSTD_d_windowLogMax]: maxWindowLog } };

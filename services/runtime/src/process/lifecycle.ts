@@ -4,6 +4,8 @@ import type { Logger } from './logger.ts';
 import { withinLimit } from './waiting.ts';
 
 const STOP_DEADLINE_MS = 15_000;
+/** Of a child that closes what a process of its own would: its parent kills it a second later, and has one more for itself. */
+export const CHILD_STOP_DEADLINE_MS = 13_000;
 /** Ctrl-C reaches every process of the terminal, and npm sends on what it got: signals this close ask for one stop. */
 const ONE_STOP_MS = 2_000;
 
@@ -15,13 +17,15 @@ export interface Lifecycle {
   isStopping(): boolean;
 }
 
-export function createLifecycle(logger: Logger): Lifecycle {
+export function createLifecycle(logger: Logger, deadlineMs = STOP_DEADLINE_MS): Lifecycle {
   const closers: Closer[] = [];
   let stopping: Promise<void> | undefined;
   return {
     onStop: (name, close) => closers.push({ name, close }),
     stop: () => {
-      stopping ??= withinLimit(closeAll(closers.toReversed(), logger), STOP_DEADLINE_MS, tooLate);
+      stopping ??= withinLimit(closeAll(closers.toReversed(), logger), deadlineMs, () => {
+        throw new Error(`did not stop within ${deadlineMs} ms`);
+      });
       return stopping;
     },
     isStopping: () => stopping !== undefined,
@@ -54,10 +58,6 @@ export function stopOnSignals(lifecycle: Lifecycle, logger: Logger): void {
   };
   process.on('SIGTERM', onSignal);
   process.on('SIGINT', onSignal);
-}
-
-function tooLate(): never {
-  throw new Error(`did not stop within ${STOP_DEADLINE_MS} ms`);
 }
 
 interface Closer {

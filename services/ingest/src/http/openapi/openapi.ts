@@ -13,11 +13,11 @@ import {
   BAD_LIST,
   CODING,
   COMMON,
+  EVENT_PAGE,
   filter,
   header,
   id,
   NOT_THERE,
-  PAGE,
   problem,
   query,
   read,
@@ -49,7 +49,7 @@ export function openApi(revision: Revision): Document {
         get: read(
           'The events of the project, the newest first by the time inside their ids: when they were accepted.',
           answer('A page of events.', 'EventPage'),
-          { parameters: [...FILTERS, ...PAGE], refusals: BAD_LIST },
+          { parameters: [...FILTERS, ...EVENT_PAGE], refusals: BAD_LIST },
         ),
       },
       '/v1/events/{id}': {

@@ -59,13 +59,17 @@ export const LATE = {
 
 export const NOT_THERE = { 404: problem('The id does not exist in the project.') };
 
-export const PAGE = [
+const LIMIT = query('limit', { type: 'integer', minimum: 1, maximum: 1000, default: 100 });
+const CURSOR = query('cursor', { type: 'string', format: 'cursor' });
+export const PAGE = [LIMIT, CURSOR];
+/** Of events, which may be large. */
+export const EVENT_PAGE = [
   {
-    ...query('limit', { type: 'integer', minimum: 1, maximum: 1000, default: 100 }),
+    ...LIMIT,
     description:
-      'At most. Of large events a page may hold fewer: the next one is there as long as `next` is no null.',
+      'Where so many are too large for one answer, a page has the first 100: there are more as long as `next` is not null.',
   },
-  query('cursor', { type: 'string', format: 'cursor' }),
+  CURSOR,
 ];
 
 /** A filter of a list, told in a sentence. */

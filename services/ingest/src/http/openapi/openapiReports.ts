@@ -7,6 +7,7 @@ import {
   BAD_PAGE,
   CODING,
   COMMON,
+  EVENT_PAGE,
   filter,
   id,
   NOT_THERE,
@@ -23,7 +24,7 @@ import {
 const FILTERS = [
   filter('since', 'Received at this time or later: ISO 8601, a plus sign as `%2B`.', TIME),
   filter('until', 'Received before this time.', TIME),
-  filter('severity', `One of ${SEVERITIES.join(', ')}.`, { type: 'string', enum: SEVERITIES }),
+  filter('severity', 'Of this severity.', { type: 'string', enum: SEVERITIES }),
   filter('buildId', 'Of this build.', UUID_TEXT),
   filter('fingerprint', `Of this problem; 1 to ${MAX_FINGERPRINT_CHARS} characters.`, {
     ...{ type: 'string', minLength: 1, maxLength: MAX_FINGERPRINT_CHARS },
@@ -60,7 +61,7 @@ export function reportPaths(): Record<string, object> {
       get: read(
         'The stored events that are or were linked to a report, by `occurredAt`.',
         answer('A page of events.', 'ReportEventPage'),
-        { parameters: [id, ...PAGE], refusals: { ...BAD_PAGE, ...NOT_THERE } },
+        { parameters: [id, ...EVENT_PAGE], refusals: { ...BAD_PAGE, ...NOT_THERE } },
       ),
     },
   };

@@ -3,6 +3,7 @@ import {
   answer,
   BAD_PAGE,
   CODING,
+  EVENT_PAGE,
   id,
   NOT_THERE,
   PAGE,
@@ -25,7 +26,7 @@ export function sessionPaths(): Record<string, object> {
     },
     '/v1/sessions/{id}/events': {
       get: read('The events of a session, by `occurredAt`.', answer('A page of events.', 'EventPage'), {
-        parameters: [id, ...PAGE],
+        parameters: [id, ...EVENT_PAGE],
         refusals: { ...BAD_PAGE, ...NOT_THERE },
       }),
     },

@@ -1,6 +1,9 @@
 /** A child that ends, hangs or never starts. */
 import { type ChildProcess, spawn } from 'node:child_process';
-import { expect, onTestFinished, test } from 'vitest';
+import { once } from 'node:events';
+import { expect, onTestFinished, test, vi } from 'vitest';
+import { messageOf } from '../errors.ts';
+import { CHILD_STOP_DEADLINE_MS, createLifecycle } from '../lifecycle.ts';
 import { silentLogger } from '../logger.ts';
 import { type ChildOptions, type SupervisedChild, superviseChild } from './supervisedChild.ts';
 
@@ -10,6 +13,8 @@ const USUAL = `process.on('message', (m) => m.probe ? process.send({ answers: tr
 const HANGS = `process.send({ ready: process.argv[1] }); setTimeout(() => { for (;;); }, 20)`;
 const ENDS = `process.send({ ready: process.argv[1] }, () => process.exit(3))`;
 const REFUSES = `process.send({ refused: 'no room' }, () => process.exit(1))`;
+
+const STAYS = `process.on('message', () => process.send({ stopping: true })); process.send({ ready: '' })`;
 
 /** Each start runs the next of the scripts, and the last one over and over. */
 async function supervised(scripts: readonly string[], options: Partial<ChildOptions<string>> = {}) {
@@ -58,6 +63,28 @@ test('a child that answers no more is killed and started again', async () => {
   await expect.poll(() => children.length, { timeout: 10_000 }).toBe(2);
 
   expect(told[0]).toEqual(['ended', { code: null, signal: 'SIGKILL' }]);
+});
+
+test('a child that does not stop says so before it is killed, and is killed before its parent gives up', async () => {
+  const times = { probeMs: 60_000, startMs: 20_000 };
+  const { one, children } = await supervised([STAYS], { times });
+  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+  onTestFinished(() => void vi.useRealTimers());
+  const child = createLifecycle(silentLogger, CHILD_STOP_DEADLINE_MS);
+  child.onStop('hangs', () => new Promise(() => {}));
+  const parent = createLifecycle(silentLogger);
+  parent.onStop('child', () => one.close());
+  const told = once(children[0] as ChildProcess, 'message');
+  const stopped = parent.stop();
+  await told;
+  const hung = child.stop().catch(messageOf);
+
+  await vi.advanceTimersByTimeAsync(13_000);
+  expect(await Promise.race([hung, 'it still hangs'])).toBe('did not stop within 13000 ms');
+  expect(children[0]?.killed).toBe(false);
+  await vi.advanceTimersByTimeAsync(1_000);
+  expect(children[0]?.killed).toBe(true);
+  await stopped;
 });
 
 test('a first start that is refused says why', async () => {

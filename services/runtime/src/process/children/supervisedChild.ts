@@ -5,16 +5,17 @@
 import type { ChildProcess } from 'node:child_process';
 import { setTimeout as delay } from 'node:timers/promises';
 import { messageOf, StartRefused } from '../errors.ts';
+import { CHILD_STOP_DEADLINE_MS } from '../lifecycle.ts';
 import type { Logger } from '../logger.ts';
-import { Backoff, Failure, pause } from '../waiting.ts';
+import { Backoff, Failure, pause, withinLimit } from '../waiting.ts';
 
 export const PROBE_EVERY_MS = 5_000;
 /** Probes without an answer until a process that still exists is taken for hung; a busy machine is slow at times. */
 const MAX_MISSED_PROBES = 6;
 /** More than a start takes that has many parts to load; one that takes longer hangs. */
 const START_LIMIT_MS = 120_000;
-/** More than a child takes to close by itself. */
-const STOP_LIMIT_MS = 14_000;
+/** More than a child takes to close by itself, or to say that it cannot, and less than this process has. */
+const STOP_LIMIT_MS = CHILD_STOP_DEADLINE_MS + 1_000;
 
 export const USUAL_TIMES = { probeMs: PROBE_EVERY_MS, startMs: START_LIMIT_MS };
 
@@ -104,8 +105,7 @@ export async function superviseChild<T>(options: ChildOptions<T>): Promise<Super
     if (hasEnded(child)) return;
     const ended = exitOf(child);
     options.stop(child);
-    const limit = delay(STOP_LIMIT_MS, undefined, { ref: false });
-    if ((await Promise.race([ended, limit])) === undefined) child.kill('SIGKILL');
+    await withinLimit<unknown>(ended, STOP_LIMIT_MS, () => child.kill('SIGKILL'));
     await supervision;
   }
 

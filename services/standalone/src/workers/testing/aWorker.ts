@@ -8,7 +8,7 @@ import { once } from 'node:events';
 import { connect } from 'node:net';
 import { ingestMetrics } from '@questlog/ingest/metrics';
 import { createHealth } from '@questlog/runtime/process/health';
-import { type ListenAddress, listen } from '@questlog/runtime/process/listen';
+import { type ListenAddress, listen } from '@questlog/runtime/process/listener/listen';
 import { createMetricsRegistry } from '@questlog/runtime/process/metrics';
 import { ofAllWorkers, ownWorker } from '../worker.ts';
 

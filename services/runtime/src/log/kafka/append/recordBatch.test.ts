@@ -2,7 +2,7 @@
 import { createRequire } from 'node:module';
 import { zstdDecompressSync } from 'node:zlib';
 import kafkajs from 'kafkajs';
-import { expect, test } from 'vitest';
+import { expect, onTestFinished, test, vi } from 'vitest';
 import type { NewRecord } from '../../log.ts';
 import { ATTRIBUTES, CODEC, RECORDS } from '../read/batchLayout.ts';
 import { randomOf } from '../read/randomLog.testing.ts';
@@ -45,6 +45,23 @@ test('leaves what would not shrink, and what is small, as it is', async () => {
   expect(await codecOf(Buffer.alloc(500))).toBe(0);
   expect(await codecOf(Buffer.alloc(5000))).toBe(4);
   expect(await codecOf(Buffer.alloc(500_000))).toBe(4);
+});
+
+test('what zstd yielded is freed once it is copied, however short', async () => {
+  const transfer = vi.spyOn(ArrayBuffer.prototype, 'transfer');
+  onTestFinished(() => transfer.mockRestore());
+  for (const [noisy, chunks] of [
+    [8_000, 1],
+    [25_000, 1],
+    [50_000, 1],
+    [120_000, 2],
+  ] as const) {
+    transfer.mockClear();
+    const value = Buffer.concat([noise(noisy), Buffer.alloc(168_000)]);
+    const bytes = await encodeBatch(aBatch([{ key: null, value }]), 0);
+    expect(transfer.mock.calls, `${noisy} bytes`).toHaveLength(chunks);
+    expect(readBack(bytes)).toEqual([{ key: null, value, headers: {} }]);
+  }
 });
 
 function aBatch(records: readonly NewRecord[], more: Partial<NewBatch> = {}): NewBatch {

@@ -2,9 +2,8 @@
  * Writes the records of one send as a record batch of format 2 (KIP-98): once, into a buffer of exactly that size, behind
  * room for the head of its request.
  */
-import { promisify } from 'node:util';
-import { constants, zstdCompress, zstdCompressSync } from 'node:zlib';
-import { freeBytes } from '@questlog/schemas/byteWriter';
+import { constants, createZstdCompress, zstdCompressSync } from 'node:zlib';
+import { freeBytes } from '../../../process/freeBytes.ts';
 import type { Headers, NewRecord } from '../../log.ts';
 import {
   ATTRIBUTES,
@@ -49,17 +48,30 @@ export async function encodeBatch(batch: NewBatch, room: number): Promise<Buffer
   const plain = writeRecords(batch.records, room + RECORDS);
   const packed = await compressed(plain.subarray(room + RECORDS));
   if (packed === undefined) return withHead(plain, room, batch, 0);
-  const end = room + RECORDS + packed.copy(plain, room + RECORDS);
-  freeBytes(packed);
+  const end = packed.reduce((at, part) => at + part.copy(plain, at), room + RECORDS);
+  packed.forEach(freeBytes);
   return withHead(plain.subarray(0, end), room, batch, ZSTD);
 }
 
-/** Undefined where it would not be smaller. */
-async function compressed(records: Buffer): Promise<Buffer | undefined> {
+/** In parts, which may share their memory with one another. Undefined where it would not be smaller. */
+async function compressed(records: Buffer): Promise<readonly Buffer[] | undefined> {
   if (records.length < MIN_COMPRESSED_BYTES) return undefined;
   const isSmall = records.length < MIN_ELSEWHERE_BYTES;
-  const packed = isSmall ? zstdCompressSync(records, COMPRESSION) : await compress(records, ELSEWHERE);
-  return packed.length < records.length ? packed : undefined;
+  const packed = isSmall ? [zstdCompressSync(records, COMPRESSION)] : await compressElsewhere(records);
+  const bytes = packed.reduce((sum, part) => sum + part.length, 0);
+  return bytes < records.length ? packed : undefined;
+}
+
+/** As zstd yields it: one part a block, at least. Node's `zstdCompress` joins them in one more buffer, and those stay for the collector. */
+function compressElsewhere(records: Buffer): Promise<readonly Buffer[]> {
+  return new Promise((resolve, reject) => {
+    const parts: Buffer[] = [];
+    const encoder = createZstdCompress(ELSEWHERE);
+    encoder.on('data', (part: Buffer) => parts.push(part));
+    encoder.on('end', () => resolve(parts));
+    encoder.on('error', reject);
+    encoder.end(records);
+  });
 }
 
 /** Smaller sends shrink little, and zstd's set-up costs more than the checksum of what it saves. */
@@ -69,9 +81,11 @@ const MIN_ELSEWHERE_BYTES = 128 * 1024;
 
 /** Level 1 of zstd: JSON shrinks to about a sixth, and higher levels cost more than they save. */
 const COMPRESSION = { params: { [constants.ZSTD_c_compressionLevel]: 1 } };
-/** Each chunk that it yields is a round to the other thread. */
-const ELSEWHERE = { ...COMPRESSION, chunkSize: 64 * 1024 };
-const compress = promisify(zstdCompress);
+/**
+ * Each chunk that it fills is a round to the other thread. Not as large as the pool of Node: of a short part `freeBytes` could
+ * not tell then whether others share its memory.
+ */
+const ELSEWHERE = { ...COMPRESSION, chunkSize: Buffer.poolSize + 32 * 1024 };
 
 const ZSTD = CODECS.indexOf('zstd');
 

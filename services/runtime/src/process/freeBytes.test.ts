@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { freeBytes } from './byteWriter.ts';
+import { freeBytes, freeChunk } from './freeBytes.ts';
 
 test('large bytes are freed at once; those that share memory with others stay', () => {
   const large = Buffer.allocUnsafe(200_000);
@@ -10,4 +10,12 @@ test('large bytes are freed at once; those that share memory with others stay', 
   expect(pooled.buffer.byteLength).toBeGreaterThan(pooled.length);
   freeBytes(pooled);
   expect(pooled).toEqual(Buffer.alloc(20_000, 7));
+});
+
+test('of what a stream gave only what fills its memory is freed: behind the rest it may write on', () => {
+  const memory = Buffer.alloc(200_000, 7);
+  freeChunk(memory.subarray(0, 150_000));
+  expect(memory[0]).toBe(7);
+  freeChunk(memory.subarray());
+  expect(memory).toHaveLength(0);
 });

@@ -9,8 +9,9 @@ import {
 } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
-import { StartRefused } from './errors.ts';
-import { nextTurn } from './waiting.ts';
+import { StartRefused } from '../errors.ts';
+import { nextTurn } from '../waiting.ts';
+import { UntakenAnswers } from './untakenAnswers.ts';
 
 export interface Listener {
   readonly port: number;
@@ -34,14 +35,18 @@ export interface Refusal {
   readonly headers: Readonly<Record<string, string>>;
   readonly body: string;
 }
-export type RefusalOf = (isTooSlow: boolean) => Refusal;
+/** It is no HTTP or its head is too large, it took too long to arrive, or its body came in too many small chunks. */
+export type Broken = 'malformed' | 'tooSlow' | 'smallChunks';
+export type RefusalOf = (why: Broken) => Refusal;
 
 const HOST_ERRORS = new Set(['ENOTFOUND', 'EADDRNOTAVAIL', 'EAI_AGAIN', 'EINVAL']);
 const REQUEST_TIMEOUT_MS = 60_000;
 /** Of a request that may take long. */
 const LONG_REQUEST_TIMEOUT_MS = 60 * 60 * 1000;
 const SLOW_CHECK_MS = 5_000;
+/** Of errors, the first as Node has it. */
 const TOO_SLOW = 'ERR_HTTP_REQUEST_TIMEOUT';
+const SMALL_CHUNKS = 'SMALL_CHUNKS';
 const HEADERS_TIMEOUT_MS = 15_000;
 const KEEP_ALIVE_MS = 65_000;
 const DRAIN_MS = 6_000;
@@ -63,12 +68,9 @@ const COMMON_HEADERS = new Map([
 ]);
 const COMMON_LIST = [...COMMON_HEADERS].flat();
 const STALLED_MS = 60_000;
-/** Of answers that their clients have not taken, of all connections together. Smaller ones are not counted. */
-const UNTAKEN_BYTES = 128 * 1024 * 1024;
-const LARGE_BYTES = 64 * 1024;
-const MAX_SMALL_CHUNKS = 4_096;
-/** Of a body that comes in more of them, at least. */
-const MEAN_CHUNK_BYTES = 256;
+/** Of a body, and one more for each so many bytes. */
+export const MAX_SMALL_CHUNKS = 4_096;
+export const MEAN_CHUNK_BYTES = 256;
 
 /**
  * @param mayTakeLong whether a request has an hour to arrive, as a large file on a player's line; others have a minute.
@@ -82,7 +84,7 @@ export async function listen(
 ): Promise<Listener> {
   const lingering = new Lingering();
   const server = createServer({
-    IncomingMessage: requestsOf((socket) => onBroken(new Error('too small chunks'), socket)),
+    IncomingMessage: requestsOf((socket) => onBroken(coded('too small chunks', SMALL_CHUNKS), socket)),
     ServerResponse: answersOf(lingering, new UntakenAnswers()),
     requestTimeout: mayTakeLong === undefined ? REQUEST_TIMEOUT_MS : LONG_REQUEST_TIMEOUT_MS,
     headersTimeout: HEADERS_TIMEOUT_MS,
@@ -94,12 +96,12 @@ export async function listen(
   const underWay = new RequestsUnderWay((request, response) => {
     answers.set(request.socket, response);
     if (!isMalformed(request)) return handler(request, response);
-    const refusal = refusalOf(false);
+    const refusal = refusalOf('malformed');
     response.writeHead(refusal.status, headersOf(refusal)).end(refusal.body);
   });
   server.on('request', (request, response) => underWay.begin(request, response));
   server.setTimeout(STALLED_MS, (socket) => {
-    // Each part that its client takes begins the time of a socket anew.
+    // Each part that its client takes begins the time of a socket anew. An answer that waits for what it has to tell has nothing there.
     if (socket.writableLength > 0) socket.destroy();
     else void endIfIdle(socket, underWay);
   });
@@ -138,14 +140,14 @@ function requestsOf(refuseChunks: (socket: Socket) => void): typeof IncomingMess
     #isRefused = false;
 
     override push(chunk: Buffer | null, ...encoding: BufferEncoding[]): boolean {
-      // Of what was read at once the rest is dropped.
-      if (this.#isRefused) return false;
+      // Of what was read at once the rest is dropped. With `false` Node would read nothing more, and the client never its refusal.
+      if (this.#isRefused) return true;
       this.#chunks += 1;
       this.#bytes += chunk?.length ?? Number.POSITIVE_INFINITY;
       this.#isRefused = this.#chunks > MAX_SMALL_CHUNKS + this.#bytes / MEAN_CHUNK_BYTES;
       if (!this.#isRefused) return super.push(chunk, ...encoding);
       refuseChunks(this.socket);
-      return false;
+      return true;
     }
   };
 }
@@ -191,13 +193,19 @@ function refuse(
   lingering: Lingering,
 ): void {
   if (error.code === 'ECONNRESET' || !socket.writable) return void socket.destroy();
-  const refusal = refusalOf(error.code === TOO_SLOW);
+  const refusal = refusalOf(BROKEN_BY[error.code ?? ''] ?? 'malformed');
   const lines = [
     `HTTP/1.1 ${refusal.status} ${STATUS_CODES[refusal.status]}`,
     ...Object.entries(headersOf(refusal)).map(([name, value]) => `${name}: ${value}`),
   ];
   socket.write(`${lines.join('\r\n')}\r\n\r\n${refusal.body}`);
   lingering.begin(socket);
+}
+
+const BROKEN_BY: Readonly<Record<string, Broken>> = { [TOO_SLOW]: 'tooSlow', [SMALL_CHUNKS]: 'smallChunks' };
+
+function coded(message: string, code: string): NodeJS.ErrnoException {
+  return Object.assign(new Error(message), { code });
 }
 
 function headersOf({ headers, body }: Refusal): Record<string, string> {
@@ -326,30 +334,6 @@ class Lingering {
   }
 }
 
-/** What clients do not read stays in memory. Where it is too much the answer that waits longest goes, and its connection. */
-class UntakenAnswers {
-  readonly #waiting = new Map<ServerResponse, number>();
-  #bytes = 0;
-
-  note(answer: ServerResponse): void {
-    const bytes = answer.writableLength;
-    if (bytes < LARGE_BYTES || answer.writableFinished) return;
-    this.#waiting.set(answer, bytes);
-    this.#bytes += bytes;
-    answer.once('close', () => this.#forget(answer));
-    for (const [oldest] of this.#waiting) {
-      if (this.#bytes <= UNTAKEN_BYTES) return;
-      this.#forget(oldest);
-      oldest.destroy();
-    }
-  }
-
-  #forget(answer: ServerResponse): void {
-    this.#bytes -= this.#waiting.get(answer) ?? 0;
-    this.#waiting.delete(answer);
-  }
-}
-
 /** Node has one limit for all requests of a server. Where some may take long, the limit of the others is kept here. */
 function endSlowRequests(
   server: Server,
@@ -371,14 +355,14 @@ function endSlowRequests(
       const sinceMs = seenMs.get(request) ?? nowMs;
       seenMs.set(request, sinceMs);
       if (nowMs - sinceMs < REQUEST_TIMEOUT_MS) continue;
-      onBroken(Object.assign(new Error('too slow'), { code: TOO_SLOW }), socket);
+      onBroken(coded('too slow', TOO_SLOW), socket);
     }
   }, SLOW_CHECK_MS);
   server.once('close', () => clearInterval(check));
 }
 
-function bareRefusal(isTooSlow: boolean): Refusal {
-  return { status: isTooSlow ? 408 : 400, headers: {}, body: '' };
+function bareRefusal(why: Broken): Refusal {
+  return { status: why === 'tooSlow' ? 408 : 400, headers: {}, body: '' };
 }
 
 function portOf(server: Server): number {

@@ -1,0 +1,14 @@
+/** What a client is told of a request that could not be read. */
+import type { Broken } from '@questlog/runtime/process/listener/listen';
+import { expect, test } from 'vitest';
+import { malformedRequest } from './problems.ts';
+
+test.each<[Broken, number, string, RegExp]>([
+  ['malformed', 400, 'invalid_request', /not valid HTTP, or its head is too large$/],
+  ['tooSlow', 408, 'request_timeout', /took too long/],
+  ['smallChunks', 400, 'invalid_request', /small chunks.* 4096, and one more for each 256 bytes$/],
+])('a request that could not be read is told why: %s', (why, status, code, detail) => {
+  const refusal = malformedRequest(why);
+  expect(refusal.status).toBe(status);
+  expect(JSON.parse(refusal.body)).toMatchObject({ status, code, detail: expect.stringMatching(detail) });
+});

@@ -1,0 +1,64 @@
+/** A table in memory that blocks are written to. */
+import type { Log } from '../../log/log.ts';
+import { systemClock } from '../../process/clock.ts';
+import { Invalid } from '../../process/errors.ts';
+import { silentLogger } from '../../process/logger.ts';
+import type { Block, BlockOptions, BlockWriter } from '../blocks.ts';
+import type { HeldRecords } from '../findCut.ts';
+
+/** Keeps what it was given: the same row twice is there twice. */
+export class BlockTable {
+  readonly rows: number[] = [];
+  readonly deadLettered: number[] = [];
+  /** First offsets of the blocks whose rows were not looked for. */
+  readonly unverified: number[] = [];
+  name = 'as made';
+  refuses = (_offset: number): boolean => false;
+  /** Called before each row; may throw, as a crash or as a lost answer. */
+  beforeRow = (_written: number): void => {};
+
+  held(): HeldRecords {
+    return {
+      holdsFrom: async (offset) => this.rows.some((row) => row >= offset),
+      top: async () => undefined,
+      nearest: async () => undefined,
+      namesOf: async () => [],
+      unfinished: async () => undefined,
+      repair: async () => 0,
+      repaired: async () => {},
+    };
+  }
+
+  writer(): BlockWriter<Block> {
+    return {
+      plan: async (block) => block,
+      apply: async (block, { verify, confirm }) => {
+        if (!verify) this.unverified.push(block.start);
+        const refused = block.records.find(({ offset }) => this.refuses(offset));
+        if (refused !== undefined) throw new Invalid(`the table refuses offset ${refused.offset}`);
+        for (const { offset } of block.records) {
+          if (verify && this.rows.includes(offset)) continue;
+          this.beforeRow(this.rows.length);
+          await confirm();
+          this.rows.push(offset);
+        }
+        this.beforeRow(this.rows.length);
+      },
+      deadLetter: async (block) => {
+        for (const { offset } of block.records) this.deadLettered.push(offset);
+      },
+    };
+  }
+}
+
+/** How a topic is written to the table, as far as a test says nothing else of it. */
+export function blockOptions(log: Log, topic: string, table: BlockTable): BlockOptions<Block> {
+  return {
+    ...{ log, topic, clock: systemClock, logger: silentLogger, flushIntervalMs: 0, insertsEndWithinMs: 0 },
+    tables: async () => table.name,
+    held: table.held(),
+    openWriter: async () => table.writer(),
+    onWritten: () => {},
+    onCut: () => {},
+  };
+}

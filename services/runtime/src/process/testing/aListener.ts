@@ -1,0 +1,41 @@
+/** For tests: a listener, and connections to it that speak in bytes. */
+import type { IncomingMessage, RequestListener } from 'node:http';
+import { connect, type Socket } from 'node:net';
+import { onTestFinished } from 'vitest';
+import { type Broken, listen } from '../listener/listen.ts';
+
+export const MIB = 1024 * 1024;
+
+interface Connecting {
+  readonly allowHalfOpen?: boolean;
+  /** Another client's, such as 127.0.0.2. */
+  readonly localAddress?: string;
+}
+
+/** Opens connections to a listener. Its refusals tell their reason. */
+export async function aListener(
+  handler: RequestListener,
+  mayTakeLong?: (request: IncomingMessage) => boolean,
+) {
+  const at = { host: '127.0.0.1', port: 0, settings: { host: 'HOST', port: 'PORT' } };
+  const headers = { 'Content-Type': 'application/problem+json' };
+  const refusalOf = (why: Broken) => ({ status: 400, headers, body: `{"code":"${why}"}` });
+  const listener = await listen(handler, at, refusalOf, mayTakeLong);
+  onTestFinished(() => listener.close());
+  return (sent: string, connecting: Connecting = {}): Socket => {
+    const socket = connect({ port: listener.port, host: '127.0.0.1', ...connecting });
+    onTestFinished(() => void socket.destroy());
+    // A reset is an end too.
+    socket.on('error', () => {});
+    socket.write(sent);
+    return socket;
+  };
+}
+
+/** All that a connection says until it is ended. */
+export async function allOf(socket: Socket): Promise<string> {
+  let said = '';
+  socket.on('data', (chunk) => (said += chunk));
+  await new Promise((resolve) => socket.once('close', resolve));
+  return said;
+}
