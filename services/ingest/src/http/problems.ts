@@ -7,8 +7,12 @@ import type { IncomingMessage } from 'node:http';
 import type { Principal } from '@questlog/runtime/directory/directory';
 import { RecordTooLarge } from '@questlog/runtime/log/log';
 import { messageOf, Unavailable } from '@questlog/runtime/process/errors';
-import { MAX_SMALL_CHUNKS, MEAN_CHUNK_BYTES } from '@questlog/runtime/process/listener/connectionBounds';
-import type { Broken, Refusal } from '@questlog/runtime/process/listener/listen';
+import {
+  type Broken,
+  MAX_SMALL_CHUNKS,
+  MEAN_CHUNK_BYTES,
+  type Refusal,
+} from '@questlog/runtime/process/listener/listen';
 import type { Logger } from '@questlog/runtime/process/logger';
 import { problemOf, statusOf } from '@questlog/schemas/http/problem';
 import type { Middleware, ParameterizedContext } from 'koa';

@@ -106,7 +106,6 @@ test('however many uploads a tenant asks for at once, the store has a few of the
     begun[made]?.();
   }
   expect((await Promise.all(answers)).map(({ status }) => status)).toEqual(Array(40).fill(201));
-  // And one for somebody else.
   expect(most).toBe(15);
 });
 

@@ -13,7 +13,7 @@ import type { UploadReceiver } from './uploadStore.ts';
  * Uploads that a process takes at one time, each with a piece or two in memory; past it, and for a tenant past half of it, a
  * client is told to come again.
  */
-const MAX_UPLOADS_AT_ONCE = 256;
+const MAX_UPLOADS_AT_ONCE = 512;
 /** Of all uploads of a process together. Files have time, events have not: they share its thread and its disk. */
 const BYTES_PER_SECOND = 10 * 1024 * 1024;
 /** A timer that comes late costs the uploads nothing of their pace. */

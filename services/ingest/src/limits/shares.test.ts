@@ -2,7 +2,7 @@
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import { nextTurn } from '@questlog/runtime/process/waiting';
 import { expect, test } from 'vitest';
-import { sharedLookUps, sharedReads } from './readShares.ts';
+import { sharedLookUps, sharedReads } from './shares.ts';
 
 const PROJECTS = new Map([
   ...['g', 'g2', 'g3', 'g4'].map((id) => [id, { tenantId: 'greedy' }] as const),
