@@ -5,6 +5,7 @@ const MADE_AGAIN = 'time: what the last event had in common with it is made agai
 const FIRST_GUESS = 'memory: a first guess of the bytes; where it is too small they grow';
 const QUOTAS = 'services/ingest/src/events/quotas.ts';
 const REPLAYS = 'services/ingest/src/events/replays.ts';
+const STORE_EVENTS = 'services/ingest/src/events/storeEvents.ts';
 const INGEST = 'services/ingest/src/core';
 const EVENTS = 'services/ingest/src/events/core';
 const KNOWN = 'services/ingest/src/known/core';
@@ -34,6 +35,14 @@ export const INGEST_SURVIVORS: readonly Survivors[] = [
     line: 'forget(name);',
     reason: 'memory alone: a repeat of a key that was given up finds that nothing was stored',
   },
+  { file: QUOTAS, line: 'if (entries.length === 0) continue', reason: 'nothing is read of nobody' },
+  { file: REPLAYS, line: 'this.#cuts += 1', reason: 'it is only compared with itself' },
+  ...alike(STORE_EVENTS, 'time: random bytes are drawn oftener', [
+    'if (this.#pool.length < bytes)',
+    'const POOL_BYTES =',
+  ]),
+  { file: STORE_EVENTS, line: 'const told = sampledOut.length === 0', reason: SAME_BY_ANOTHER_WAY },
+  { file: STORE_EVENTS, line: "records[i]?.appendId ?? ''", reason: ALWAYS_THERE },
   ...alike(`${INGEST}/occurredAt.ts`, SAME_BY_ANOTHER_WAY, [
     'if (timeEnd === INVALID) return',
     'if (Number.isSafeInteger(approximate)',
@@ -250,11 +259,7 @@ export const INGEST_SURVIVORS: readonly Survivors[] = [
     line: 'minute.isFull ||=',
     reason: 'a minute at its bound is full a moment earlier; who is refused is told either way',
   },
-  {
-    file: `${LEDGER}/receivedCounts.ts`,
-    line: 'const cell = { count: 0',
-    reason: 'it is changed at once',
-  },
+  { file: `${LEDGER}/receivedCounts.ts`, line: 'const cell = { count: 0', reason: 'it is changed at once' },
   ...alike(`${LINKED}/linkedEventToken.ts`, SAME_BY_ANOTHER_WAY, ["if (from === 'start' || from.logId"]),
   ...alike(`${LINKED}/linkedEventText.ts`, SAME_BY_ANOTHER_WAY, [
     'if (!bytes.includes(LF)',
