@@ -1,8 +1,11 @@
 /** Those of `survivors.ts` that are the ingest's. */
 import { ALWAYS_THERE, alike, NO_ENTRY, READ_AGAIN, SAME_BY_ANOTHER_WAY, type Survivors } from './reasons.ts';
 
+const MADE_AGAIN = 'time: what the last event had in common with it is made again';
+const FIRST_GUESS = 'memory: a first guess of the bytes; where it is too small they grow';
 const QUOTAS = 'services/ingest/src/events/quotas.ts';
 const REPLAYS = 'services/ingest/src/events/replays.ts';
+const STORE_EVENTS = 'services/ingest/src/events/storeEvents.ts';
 const INGEST = 'services/ingest/src/core';
 const EVENTS = 'services/ingest/src/events/core';
 const KNOWN = 'services/ingest/src/known/core';
@@ -32,6 +35,14 @@ export const INGEST_SURVIVORS: readonly Survivors[] = [
     line: 'forget(name);',
     reason: 'memory alone: a repeat of a key that was given up finds that nothing was stored',
   },
+  { file: QUOTAS, line: 'if (entries.length === 0) continue', reason: 'nothing is read of nobody' },
+  { file: REPLAYS, line: 'this.#cuts += 1', reason: 'it is only compared with itself' },
+  ...alike(STORE_EVENTS, 'time: random bytes are drawn oftener', [
+    'if (this.#pool.length < bytes)',
+    'const POOL_BYTES =',
+  ]),
+  { file: STORE_EVENTS, line: 'const told = sampledOut.length === 0', reason: SAME_BY_ANOTHER_WAY },
+  { file: STORE_EVENTS, line: "records[i]?.appendId ?? ''", reason: ALWAYS_THERE },
   ...alike(`${INGEST}/occurredAt.ts`, SAME_BY_ANOTHER_WAY, [
     'if (timeEnd === INVALID) return',
     'if (Number.isSafeInteger(approximate)',
@@ -176,6 +187,49 @@ export const INGEST_SURVIVORS: readonly Survivors[] = [
     'const reports = event.reportIds.length',
     'for (const part of parts) bytes +=',
   ]),
+  ...alike(`${EVENTS}/accept.ts`, MADE_AGAIN, ['if (head === undefined)', 'this.#heads.set(']),
+  ...alike(`${EVENTS}/answer.ts`, MADE_AGAIN, [
+    'if (quoted === undefined)',
+    'this.#quoted.set(',
+    'if (micros !== this.#micros)',
+  ]),
+  ...alike(`${EVENTS}/envelope.ts`, MADE_AGAIN, ['if (known !== undefined)', 'this.#canonical.set(']),
+  ...alike(`${EVENTS}/ordinaryBytes.ts`, MADE_AGAIN, ['if (lanes[event] !== lane) {']),
+  ...alike(`${EVENTS}/answer.ts`, FIRST_GUESS, ["return 'id' in element ?", 'const MARGIN_BYTES =']),
+  ...alike(`${EVENTS}/ordinaryBytes.ts`, FIRST_GUESS, ['new ByteWriter(2 + found.count']),
+  ...alike(`${EVENTS}/ordinaryEvents.ts`, FIRST_GUESS, ['this.bytes += end - i', 'this.bytes += i - start']),
+  { file: `${EVENTS}/answer.ts`, line: 'if (element !== undefined) write', reason: ALWAYS_THERE },
+  { file: `${EVENTS}/answer.ts`, line: "#time = '';", reason: 'it is set before it is read' },
+  ...alike(`${EVENTS}/envelope.ts`, SAME_BY_ANOTHER_WAY, [
+    "element.kind === 'object' &&",
+    'element.end - element.start <= LIMITS',
+    "(typeof field === 'object' && field.kind",
+    "if (typeof field !== 'string') return null",
+  ]),
+  ...alike(`${EVENTS}/ordinaryBytes.ts`, SAME_BY_ANOTHER_WAY, [
+    'for (let event = 0; event < found.count',
+    'let [lane, idBegin] =',
+  ]),
+  ...alike(`${EVENTS}/ordinaryEvents.ts`, SAME_BY_ANOTHER_WAY, [
+    'return i !== FAILED && json.skipSpace',
+    'if (i === FAILED) return FAILED',
+    'if (field === NO_FIELD ||',
+    'if ((seen & needed) !== needed ||',
+    'if (end === FAILED || json.depth',
+    'if (end - i <= SHORT_TIME)',
+    'if (timeEnd >= end ||',
+    'if (end - i <= UUID_LENGTH ||',
+    'if ((a | b | c',
+  ]),
+  ...alike(`${EVENTS}/ordinaryEvents.ts`, 'each field has its case, and each byte its place in the table', [
+    'default:',
+    '?? -1)',
+  ]),
+  {
+    file: `${EVENTS}/ordinaryEvents.ts`,
+    line: 'export const ABSENT =',
+    reason: 'no value is the second byte of a body',
+  },
   {
     file: `${EVENTS}/quotaLedger.ts`,
     line: 'if (logId === this.#logId) covered.set',
@@ -205,11 +259,7 @@ export const INGEST_SURVIVORS: readonly Survivors[] = [
     line: 'minute.isFull ||=',
     reason: 'a minute at its bound is full a moment earlier; who is refused is told either way',
   },
-  {
-    file: `${LEDGER}/receivedCounts.ts`,
-    line: 'const cell = { count: 0',
-    reason: 'it is changed at once',
-  },
+  { file: `${LEDGER}/receivedCounts.ts`, line: 'const cell = { count: 0', reason: 'it is changed at once' },
   ...alike(`${LINKED}/linkedEventToken.ts`, SAME_BY_ANOTHER_WAY, ["if (from === 'start' || from.logId"]),
   ...alike(`${LINKED}/linkedEventText.ts`, SAME_BY_ANOTHER_WAY, [
     'if (!bytes.includes(LF)',

@@ -44,7 +44,7 @@ test('the first requests of a tenant wait together, at most two seconds, for wha
   ]);
   // A month begins with nothing.
   expect((await quotas.ledger(tenant, '2026-12'))?.used()).toBe(0);
-  expect(monthOf(NOW_MS)).toBe(MONTH);
+  expect([NOW_MS, Date.UTC(2026, 0)].map(monthOf)).toEqual([MONTH, '2026-01']);
 });
 
 test('a projector that lags or does not tell its positions stops no events', async () => {
@@ -64,10 +64,14 @@ test('a projector that lags or does not tell its positions stops no events', asy
 
 test('neither the first request nor a reading waits for positions that the brokers do not tell', async () => {
   const tenant = aTenant();
-  const { quotas, asked, broken } = aProcess([tenant]);
+  const { quotas, broken, rollup } = aProcess([tenant]);
   broken.projected = 'silent';
-  expect((await quotas.ledger(tenant, MONTH))?.used()).toBe(USED);
-  await expect.poll(() => asked.length).toBeGreaterThan(2);
+  const ledger = await quotas.ledger(tenant, MONTH);
+  expect(ledger?.used()).toBe(USED);
+  ledger?.reserve(2);
+  ledger?.confirm(0, 50, 2);
+  rollup.used = '6';
+  await expect.poll(() => ledger?.used()).toBe(PARTITIONS.length * 6 + 2);
 });
 
 test.each(['caughtUp', 'query'] as const)(
@@ -127,6 +131,14 @@ test('a reading that fails is told, and the next one counts what other processes
   rollup.used = '7';
   broken.query = undefined;
   await expect.poll(() => ledger?.used()).toBe(PARTITIONS.length * 7);
+});
+
+test('a reading that fails by a bug is told, also where positions are asked for', async () => {
+  const tenant = aTenant();
+  const { quotas, logged, broken } = aProcess([tenant]);
+  await quotas.ledger(tenant, MONTH);
+  broken.projected = new Error('a bug');
+  await expect.poll(() => logged).toContain('quota_refresh_failed');
 });
 
 test('a tenant that was away for more than ten minutes is no longer asked for, and comes back with what is there', async () => {

@@ -117,6 +117,8 @@ describe('a keyed request', () => {
     const ids = (of: typeof partial) =>
       of.appends.flatMap(({ messages }) => messages.map(({ appendId }) => appendId));
     expect(ids(whole)).toEqual([ids(partial)[0], expect.any(String), ids(partial)[1]]);
+    const inLanes = keyed({ drafts: drafts([0, 1, 2]) });
+    expect(new Set([...ids(whole), ...ids(inLanes)]).size).toBe(6);
   });
 });
 
@@ -188,6 +190,37 @@ test('an event lies where its session does and is of its build, and each session
     [4, '/sessionId', 'unknown_session'],
   ]);
   expect(sessionsOf(all)).toEqual([known, unknown]);
+});
+
+test('a token for some builds stores nothing of another build, nor in a session of one', () => {
+  const ids = ['own', 'other'];
+  const sessions = new Map(ids.map((id) => [id, { lane: 0, buildId: id, player: 1 }]));
+  const all = drafts([0, 0, 0, 0]).map((draft, i) => ({
+    ...draft,
+    sessionId: ['own', 'other', null, null][i] ?? null,
+    buildId: [null, null, 'own', 'other'][i] ?? null,
+  }));
+  const placedFor = (buildIds: readonly string[] | undefined) => {
+    const of = { lane: 0, projectId: PROJECT, buildIds };
+    const placed = placeDrafts({ drafts: all, problems: [] }, sessions, of);
+    const told = placed.problems.map(({ index, pointer, code }) => [index, pointer, code]);
+    return [placed.drafts.map(({ index }) => index), told];
+  };
+  expect(placedFor(undefined)).toEqual([[0, 1, 2, 3], []]);
+  expect(placedFor(['own'])).toEqual([
+    [0, 2],
+    [
+      [1, '/sessionId', 'build_not_allowed'],
+      [3, '/buildId', 'build_not_allowed'],
+    ],
+  ]);
+});
+
+test('an event keeps the rate of its sample', () => {
+  const [kept, whole] = drafts([0, 0]);
+  if (kept === undefined || whole === undefined) throw new Error('two drafts');
+  const { created } = accept(input({ drafts: [{ ...kept, sampleRate: 0.25 }, whole] }));
+  expect(created.map(({ sampleRate }) => sampleRate)).toEqual([0.25, null]);
 });
 
 test('each record of a request has an id of its own bytes', () => {

@@ -19,6 +19,13 @@ test('revision A requires the session, revision B does not', () => {
   expect(read('{"eventType":"x"}', 'B').drafts).toMatchObject([{ sessionId: null, eventType: 'x' }]);
 });
 
+test('an event is measured by itself, wherever in the body it stands', () => {
+  const long = { sessionId: SESSION, eventType: 'x'.repeat(200_000) };
+  expect(problemsOf(JSON.stringify([long, { ...long, eventType: 7 }]))).toEqual([
+    [1, '/eventType', 'field_type'],
+  ]);
+});
+
 test('a timestamp that is given is kept, in microseconds', () => {
   const { drafts } = read(
     `{"sessionId":"${SESSION}","eventType":"x","occurredAt":"1970-01-01T00:00:00.000007Z"}`,

@@ -38,6 +38,16 @@ test('a log that was cut before anything of it was read is counted as any other'
   expect(ledger.used()).toBe(4);
 });
 
+test('a cut behind all that was read takes nothing of what is still to be projected', () => {
+  const ledger = new QuotaLedger(LOG);
+  ledger.refresh([{ logId: LOG, partition: 0, used: 5, lastOffset: 5 }], []);
+  ledger.reserve(2);
+  ledger.confirm(0, 7, 2);
+  ledger.cut(0, 9);
+  ledger.refresh([{ logId: LOG, partition: 0, used: 6, lastOffset: 6 }], []);
+  expect(ledger.used()).toBe(8);
+});
+
 test('while ClickHouse is away own appends take bounded memory; then few of them count twice for a moment, and none is left out', () => {
   const [appends, maxOwn] = [5_000, 100];
   const ledger = new QuotaLedger(LOG, maxOwn);

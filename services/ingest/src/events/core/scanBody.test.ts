@@ -172,6 +172,14 @@ test('400 wins over 413, which wins over 404, and every problem is named', () =>
   ]);
 });
 
+test('what a token may not write is told before a session that does not exist, and behind what is wrong', () => {
+  const codes = ['unknown_session', 'build_not_allowed', 'event_too_large'] as const;
+  const problems = codes.map((code, index) => ({ index, pointer: '/a', code, detail: 'why' }));
+  expect(verdictOn(problems).code).toBe('event_too_large');
+  const some = problems.slice(0, 2);
+  expect(verdictOn(some)).toMatchObject({ code: 'build_not_allowed', errors: some });
+});
+
 function scan(body: string, maxElements = 500) {
   const result = scanBody(Buffer.from(body), { maxElements });
   if (!result.ok) throw new Error(`refused at ${result.offset}: ${result.detail}`);
