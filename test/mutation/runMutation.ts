@@ -2,11 +2,11 @@
  * `npm run test:mutation [-- <folder or file> …]` has Stryker change the decisions of the product one by one, and tells
  * which changes no test notices. Fails where a folder has under 85 % noticed, and on a survivor without a reason in
  * `survivors.ts`. With `--alone` before them folders must stand by their own tests, which for those of `core/` takes a minute
- * or two instead of an hour. `[--alone] --last` judges the last run again, once its survivors have their reasons.
+ * or two instead of an hour. `--last` judges the last run again, once its survivors have their reasons.
  * `npm run test:mutation -- --planted [<part of a name> …]` plants the bugs of `plantedBugs.ts` instead.
  */
 import { execFileSync, spawnSync } from 'node:child_process';
-import { existsSync, readFileSync } from 'node:fs';
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { posix } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { isTest, projectFiles, ROOT } from '../tidy/house.ts';
@@ -19,6 +19,8 @@ const MUTATED =
   /^services\/(\w+\/src\/(.+\/)?core\/|runtime\/src\/consumer\/|ingest\/src\/events\/(quotas|replays|storeEvents)\.ts)/;
 const HERE = fileURLToPath(new URL('.', import.meta.url));
 const REPORT = `${ROOT}.data/mutation/report.json`;
+/** The rooms of the last run, each file as it was judged last: who adds a test for one need not run the others again. */
+const JUDGED = `${ROOT}.data/mutation/judged.json`;
 
 interface Mutant {
   readonly status: string;
@@ -32,9 +34,14 @@ interface MutatedFile {
   readonly mutants: readonly Mutant[];
 }
 
+interface Judged {
+  readonly isAlone: boolean;
+  readonly files: Readonly<Record<string, MutatedFile>>;
+}
+
 const [first, ...rest] = process.argv.slice(2);
 if (first === '--planted') runPlanted(rest);
-else if (rest.includes('--last') || first === '--last') judge(first === '--alone');
+else if (first === '--last') judge();
 else if (first === '--alone') mutate(rest, true);
 else mutate(first === undefined ? [] : [first, ...rest], false);
 
@@ -65,7 +72,8 @@ function mutate(folders: readonly string[], isAlone: boolean): void {
     process.exitCode = 1;
     return;
   }
-  judge(isAlone);
+  keepJudged({ isAlone, files: JSON.parse(readFileSync(REPORT, 'utf8')).files });
+  judge();
 }
 
 function mutatedFiles(): string[] {
@@ -73,9 +81,21 @@ function mutatedFiles(): string[] {
   return projectFiles().filter((path) => MUTATED.test(path) && path.endsWith('.ts') && isOurs(path));
 }
 
-/** By the report of the last run. */
-function judge(isAlone: boolean): void {
-  const mutated: Readonly<Record<string, MutatedFile>> = JSON.parse(readFileSync(REPORT, 'utf8')).files;
+/** Beside what was found of the other files of the same rooms, as they are now. */
+function keepJudged({ isAlone, files }: Judged): void {
+  const rooms = new Set(Object.keys(files).map(roomOf));
+  const before: Judged = existsSync(JUDGED) ? JSON.parse(readFileSync(JUDGED, 'utf8')) : { isAlone, files };
+  const others = Object.entries(before.isAlone === isAlone ? before.files : {}).filter(
+    ([path, { source }]) =>
+      rooms.has(roomOf(path)) &&
+      existsSync(`${ROOT}${path}`) &&
+      readFileSync(`${ROOT}${path}`, 'utf8') === source,
+  );
+  writeFileSync(JUDGED, JSON.stringify({ isAlone, files: { ...Object.fromEntries(others), ...files } }));
+}
+
+function judge(): void {
+  const { isAlone, files: mutated }: Judged = JSON.parse(readFileSync(JUDGED, 'utf8'));
   const partly = new Set(
     mutatedFiles()
       .filter((path) => mutated[path] === undefined)

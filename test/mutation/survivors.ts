@@ -3,14 +3,15 @@
  * survivors is not here, and where one that is here is killed.
  */
 import { ALWAYS_THERE, alike, NO_ENTRY, type Survivors } from './reasons.ts';
+import { CONSUMER_SURVIVORS } from './survivorsOfConsumer.ts';
 import { INGEST_SURVIVORS } from './survivorsOfIngest.ts';
 
 const LINKER = 'services/linker/src/core';
-const CONSUMER = 'services/runtime/src/consumer';
 const SIMULATE = 'services/cli/src/simulate/core';
 const PLAN_EVENTS = 'services/projector/src/events/core/planEvents.ts';
 
 export const SURVIVORS: readonly Survivors[] = [
+  ...CONSUMER_SURVIVORS,
   ...INGEST_SURVIVORS,
   { file: `${SIMULATE}/dice.ts`, line: 'return this.next() < share', reason: 'one draw of 2^32' },
   {
@@ -158,47 +159,6 @@ export const SURVIVORS: readonly Survivors[] = [
     reason: 'each hash goes one step further, of every session alike',
   },
   { file: PLAN_EVENTS, line: 'this.#counts.get(name) ?? []', reason: ALWAYS_THERE },
-  {
-    file: `${CONSUMER}/findCut.ts`,
-    line: "let same = proof === 'same'",
-    reason: 'time: what the last record has shown is looked at once more',
-  },
-  {
-    file: `${CONSUMER}/findCut.ts`,
-    line: 'const isTopSame =',
-    reason: 'time: a row that the last record has shown is compared',
-  },
-  {
-    file: `${CONSUMER}/findCut.ts`,
-    line: 'let other = Math.min(told',
-    reason: 'ClickHouse alone minds a number beyond its integers, and its tests notice it',
-  },
-  {
-    file: `${CONSUMER}/findCut.ts`,
-    line: 'for (let about = other',
-    reason: 'time: how many rows are looked at until the last one that is the same',
-  },
-  {
-    file: `${CONSUMER}/deadLetters.ts`,
-    line: 'if (id !== undefined) remember(ids, id);',
-    reason: 'nobody asks for a letter without an id',
-  },
-  {
-    file: `${CONSUMER}/deadLetters.ts`,
-    line: 'if (ids.size > MAX_KNOWN_LETTERS',
-    reason: 'a bound of memory: so many letters would take a test minutes',
-  },
-  {
-    file: `${CONSUMER}/deadLetters.ts`,
-    line: 'const share = this.#seen >= WINDOW_RECORDS',
-    reason: 'one record of a thousand earlier or later',
-  },
-  {
-    file: `${CONSUMER}/blocks.ts`,
-    line: 'this.#isCommitted = committed !== undefined',
-    reason:
-      'it tells an insert that was acknowledged and dropped, which ClickHouse alone shows: lostOffsets.int.test.ts',
-  },
   {
     file: PLAN_EVENTS,
     line: "leftOutKey(record.key ?? ''",

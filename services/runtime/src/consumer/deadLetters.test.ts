@@ -276,6 +276,19 @@ test('what was long ago counts less: a topic that turns bad stops its consumer w
   expect(sent()).toBeLessThan(2_000);
 });
 
+test('so does one whose windows each end with records that are fine', async () => {
+  const { one, sent } = await aPartition();
+  const sending = async (): Promise<void> => {
+    for (let window = 0; window < 10; window++) {
+      for (let offset = 0; offset < (window === 0 ? 700 : 349); offset++)
+        await one.send(SOURCE, aRecord(offset), unreadable(), false);
+      one.passed(window === 0 ? 300 : 151);
+    }
+  };
+  await expect(sending()).rejects.toThrow('stopped before it is emptied');
+  expect(sent()).toBe(700);
+});
+
 test('a topic of which a third is dead is not stopped, however long it goes on', async () => {
   const { one, sent } = await aPartition();
   for (let offset = 0; offset < 3_000; offset++) {

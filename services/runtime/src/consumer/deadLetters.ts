@@ -129,7 +129,8 @@ class DeadRatio {
   async count(send: () => Promise<void>, tooMany: () => Error): Promise<void> {
     this.#underWay += 1;
     try {
-      const [seen, dead] = this.#with(this.#underWay, this.#underWay);
+      // Before the window is halved: its last record may have been fine.
+      const [seen, dead] = [this.#seen + this.#underWay, this.#dead + this.#underWay];
       if (seen >= WINDOW_RECORDS && dead / seen > MAX_DEAD_RATIO) throw tooMany();
       await send();
       [this.#seen, this.#dead] = this.#with(1, 1);

@@ -3,7 +3,8 @@ import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { type Log, type LogRecord, LogTruncated, type OwnedPartition } from '../log/log.ts';
 import { withMethods } from '../log/testing/withMethods.ts';
-import { findCut, type HeldRecords, type HeldRow, type Note } from './findCut.ts';
+import { Unavailable } from '../process/errors.ts';
+import { findCut, type HeldRecords, type HeldRow, type Note, rangeOf } from './findCut.ts';
 
 const idOf = (record: LogRecord): string => record.value?.toString() ?? '';
 
@@ -219,4 +220,10 @@ test('what a reader is told of a cut counts where it is as far, and whatever els
   await expect(find({ ...bare, owned: failing(new Error('away')) })).rejects.toThrow('away');
   const lost = withMethods(aReader(OLD), { signal: AbortSignal.abort(new Error('lost')) });
   await expect(find({ owned: lost })).rejects.toThrow('lost');
+});
+
+test('while a partition has no leader nobody decides what of it is cut', async () => {
+  await expect(rangeOf({ offsetRanges: async () => [undefined] }, 't', 0)).rejects.toBeInstanceOf(
+    Unavailable,
+  );
 });

@@ -60,6 +60,14 @@ test('reads nothing of a group that keeps up, and where one falls behind tells t
   expect(state.read).toBe(read);
 });
 
+test('at a first look nothing is estimated of what lies there already', async () => {
+  const { log, clock, state, append, at, look } = await aWatchedLog();
+  await append(0, 1);
+  at(7);
+  expect(await look(groupLags({ log, clock }, false))).toMatchObject({ lagRecords: 1, lagMs: 7_000 });
+  expect(state.read).toBeGreaterThan(0);
+});
+
 test('tells the lag of the other partitions while one has no leader', async () => {
   const { log, clock, append, at, look } = await aWatchedLog();
   for (const partition of [0, 1, 1]) await append(partition, 1);

@@ -34,9 +34,11 @@ class TokenTable {
   }
 
   insert(insert: Insert): void {
+    const { rows, deduplicationToken: token } = insert;
     this.inserts.push(insert);
-    if (!this.#tokens.has(insert.deduplicationToken)) this.rows.push(...insert.rows);
-    this.#tokens.add(insert.deduplicationToken);
+    if (!this.#tokens.has(token)) this.rows.push(...rows);
+    // An empty one is none.
+    if (token !== '') this.#tokens.add(token);
   }
 
   /** The whole block, one byte a row. */
