@@ -9,27 +9,22 @@ const DAY_MS = 24 * 60 * 60 * 1000;
 /** Files that no report names are swept within a day and an hour. */
 const UNNAMED_DAYS = 3;
 
-/** How many are there. One by one: a project may have more than a process may have open. */
-export async function countFiles(
+/** Those that are there. One by one: a project may have more than a process may have open. */
+export async function filesThere(
   uploads: UploadStore | undefined,
   keys: readonly UploadKey[],
-): Promise<number> {
-  let there = 0;
-  for (const key of keys) if ((await uploads?.find(key)) !== undefined) there += 1;
+): Promise<UploadKey[]> {
+  const there: UploadKey[] = [];
+  for (const key of keys) if ((await uploads?.find(key)) !== undefined) there.push(key);
   return there;
 }
 
-/** Also bytes without a description, which came when it was gone. @returns how many could be read. */
+/** Also bytes without a description, which came when it was gone. */
 export async function removeFiles(
   uploads: UploadStore | undefined,
   keys: readonly UploadKey[],
-): Promise<number> {
-  let removed = 0;
-  for (const key of keys) {
-    if ((await uploads?.find(key)) !== undefined) removed += 1;
-    await uploads?.remove(key);
-  }
-  return removed;
+): Promise<void> {
+  for (const key of keys) await uploads?.remove(key);
 }
 
 /**

@@ -4,6 +4,7 @@ import { emptyDirectory } from '@questlog/runtime/directory/directory';
 import { systemClock } from '@questlog/runtime/process/clock';
 import { Unavailable } from '@questlog/runtime/process/errors';
 import { silentLogger } from '@questlog/runtime/process/logger';
+import { ErasedData } from '@questlog/schemas/erased';
 import { anErasure } from '@questlog/schemas/fixtures/builders';
 import type { Erasure } from '@questlog/schemas/topics/directoryEntry';
 import { eventId, millisOf } from '@questlog/schemas/uuid';
@@ -27,12 +28,15 @@ interface Around {
   readonly stuck?: Erasure;
   /** A report whose block was planned before the request. */
   readonly lateReport?: string;
+  /** So many of its deletions find ClickHouse away. */
+  readonly refused?: number;
 }
 
 const DAYS = [20_261_120, 20_261_121, 20_261_122];
 
 /** Runs it to its end. */
-async function done(erasure: Erasure, { files, stuck, lateReport }: Around = {}) {
+async function done(erasure: Erasure, { files, stuck, lateReport, refused = 0 }: Around = {}) {
+  let refusals = refused;
   const erasures = new Map([stuck, erasure].flatMap((one) => (one === undefined ? [] : [[one.id, one]])));
   const statements: string[] = [];
   const steps: string[] = [];
@@ -62,6 +66,7 @@ async function done(erasure: Erasure, { files, stuck, lateReport }: Around = {})
     command: async (sql: string) => {
       statements.push(sql);
       const [, condition = '', table = ''] = /^DELETE FROM ((\w+) .*) SETTINGS/.exec(sql) ?? [];
+      if (table !== '' && refusals-- > 0) throw new Unavailable('ClickHouse is away');
       if (table !== '') steps.push(table);
       hidden.add(condition);
     },
@@ -200,4 +205,28 @@ test('the files of many reports are asked for one by one: all at once were more 
   };
   const { erasure } = await done(ofSessions(1), { files: { ids, uploads } });
   expect([erasure?.state, erasure?.found.attachments, left.size, most]).toEqual(['done', 50, 0, 1]);
+});
+
+test('files count once each in the receipt, also where ClickHouse is away behind the removal of the first', async () => {
+  const [named, unnamed] = [randomUUID(), eventId(Date.now() - 60_000, 0, Buffer.alloc(8))];
+  const erasure = ofSessions(1);
+  const left = new Set<string>([named, unnamed]);
+  const uploads = {
+    find: async ({ uploadId }: { uploadId: string }) => {
+      const sessionId = erasure.sessions?.[0]?.ids[0];
+      return left.has(uploadId) ? { description: { sessionId } } : undefined;
+    },
+    remove: async ({ uploadId }: { uploadId: string }) => void left.delete(uploadId),
+    list: async function* (day: string) {
+      if (left.has(unnamed) && day === dayOf(millisOf(unnamed)))
+        yield { projectId: PROJECT, uploadId: unnamed };
+    },
+  };
+  const erased = new ErasedData();
+  erased.add(erasure);
+  const directory = {
+    ...{ erased, projects: new Map([[PROJECT, { id: PROJECT, tenantId: TENANT, createdAt: 1 }]]) },
+  };
+  const ended = (await done(erasure, { files: { ids: [named], uploads, directory }, refused: 1 })).erasure;
+  expect([ended?.state, ended?.found.attachments, left.size]).toEqual(['done', 2, 0]);
 });

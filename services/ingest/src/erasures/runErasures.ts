@@ -12,6 +12,7 @@ import { ErasedData } from '@questlog/schemas/erased';
 import { UPLOAD_ADDRESS_MS } from '@questlog/schemas/http/upload';
 import type { Erasure, ErasureFound, IdsOfProject, Project } from '@questlog/schemas/topics/directoryEntry';
 import type { Projection } from '../known/projection.ts';
+import { storageKey, type UploadKey } from '../uploads/core/uploadKey.ts';
 import type { UploadStore } from '../uploads/uploadStore.ts';
 import {
   EARLY_TABLES,
@@ -24,7 +25,7 @@ import {
   sumOf,
 } from './core/scope.ts';
 import { unfoundOf } from './core/unfound.ts';
-import { countFiles, removeFiles, unnamedFiles } from './eraseFiles.ts';
+import { filesThere, removeFiles, unnamedFiles } from './eraseFiles.ts';
 import { accountFor, countRows, dropFromDisk, hideRows, reportsIn, restoreSettings } from './eraseRows.ts';
 
 export interface ErasureRunDeps {
@@ -135,6 +136,8 @@ class Run {
   readonly #signal: AbortSignal;
   /** By looks that this run has ended. */
   #found: ErasureFound = NOTHING_FOUND;
+  /** Each counts once, also where a look breaks off behind its removal and is done again. */
+  readonly #files = new Set<string>();
 
   constructor(deps: ErasureRunDeps, id: string, signal: AbortSignal) {
     this.#deps = deps;
@@ -233,8 +236,9 @@ class Run {
     const { store, uploads } = this.#deps;
     const rows = await countRows(store, scope);
     const { reports, files } = await reportsIn(store, scope);
-    const attachments = await countFiles(uploads, files);
-    const found = sumOf(this.#found, { ...(part === undefined ? earlyOf(rows) : rows), attachments });
+    const attachments = await this.#count(files);
+    const looked = { ...(part === undefined ? earlyOf(rows) : rows), attachments: 0 };
+    const found = { ...sumOf(this.#found, looked), attachments };
     if (Object.values(found).some((n) => n > 0) || reports.length > 0) await this.#note({ found, reports });
     if (part !== undefined) await accountFor(store, this.#erasure(), scope, part);
     await removeFiles(uploads, files);
@@ -251,8 +255,14 @@ class Run {
     const projects = new Map([...all].filter(([, project]) => isOwn(project)));
     const looked = { erased, projects, nowMs: clock.now(), ...(sinceMs !== undefined && { sinceMs }) };
     const unnamed = await unnamedFiles(uploads, erasure, looked);
-    const attachments = await removeFiles(uploads, unnamed);
-    this.#found = sumOf(this.#found, { ...NOTHING_FOUND, attachments });
+    this.#found = { ...this.#found, attachments: await this.#count(unnamed) };
+    await removeFiles(uploads, unnamed);
+  }
+
+  /** @returns how many files there were until now, with these. */
+  async #count(files: readonly UploadKey[]): Promise<number> {
+    for (const key of await filesThere(this.#deps.uploads, files)) this.#files.add(storageKey(key));
+    return this.#files.size;
   }
 
   #erasure(): Erasure {
