@@ -72,7 +72,7 @@ export function mutationBlocks(): string[] {
     tableOf(['bug', 'what would be lost', 'caught by', 'commit'], planted),
     '## Mutants',
     `A tool changed the decisions of the product one by one. Each change that no test noticed has its reason in
-[survivors.ts](../test/mutation/survivors.ts). By "its own" tests, those without IO beside it: those that set the clock are left out.`,
+[survivors.ts](../test/mutation/survivors/survivors.ts). By "its own" tests, those without IO beside it: those that set the clock are left out.`,
     tableOf(['folder', 'changes', 'noticed', 'by tests', 'run'], scores),
   ];
 }

@@ -12,7 +12,7 @@ import { fileURLToPath } from 'node:url';
 import { isTest, projectFiles, ROOT } from '../tidy/house.ts';
 import { keepResults, type MutantScore } from './mutationResults.ts';
 import { runPlanted, say } from './runPlanted.ts';
-import { SURVIVORS } from './survivors.ts';
+import { SURVIVORS } from './survivors/survivors.ts';
 
 const LEAST_KILLED_PERCENT = 85;
 const MUTATED =

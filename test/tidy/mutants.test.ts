@@ -3,7 +3,7 @@ import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { PLANTED_BUGS } from '../mutation/plantedBugs.ts';
-import { SURVIVORS } from '../mutation/survivors.ts';
+import { SURVIVORS } from '../mutation/survivors/survivors.ts';
 import { ROOT, textOf } from './house.ts';
 
 test.each(PLANTED_BUGS)('"$name" can be planted, and there are tests that may notice it', (bug) => {
