@@ -25,10 +25,10 @@ const IN_BROWSER = ['test/e2e/console*.test.ts', 'test/e2e/docs.test.ts'];
 const MONTH = 'test/dataGuide/simulatedMonth.test.ts';
 /** What breaks the engines of the run. Folders inside break none. */
 const FAULTS = 'test/{faults,stack}/*.test.ts';
-/** Break an engine of their own: statements that run for seconds until it is ended, a full disk. */
+/** Break what is their own: an engine that is ended, a disk that is full, processes that are refused or killed. */
 const OWN_FAULTS = [
   'services/runtime/src/clickhouse/chdb/engineProcess.int.test.ts',
-  'test/e2e/diskFull.test.ts',
+  'test/e2e/{diskFull,process,refusedStart}.test.ts',
 ];
 /** Run a second time among the faults, ten times as long. */
 const LONG_RUNS = [

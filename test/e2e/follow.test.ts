@@ -1,6 +1,6 @@
 /** `questlog follow`: one event from the game's answer to its links. */
 import { beforeAll, expect, test } from 'vitest';
-import { aKey, rawEvent, type TestProject } from './builders.ts';
+import { aKey, eventually, rawEvent, type TestProject } from './builders.ts';
 import { aStranger, type Ended, questlogCommand } from './questlogCommand.ts';
 import { sharedProduct } from './sharedProduct.ts';
 
@@ -25,10 +25,10 @@ test('an event is told with its times, its place in the log, its payload as sent
   const filed = await game.report({ eventIds: [id] });
   expect(filed.status, filed.text()).toBe(201);
   const reportId: string = filed.json().id;
-  await expect.poll(async () => (await game.get(`/v1/events/${id}`)).json().reportIds).toEqual([reportId]);
-
+  // A report names its events before their links are made.
+  const follow = () => questlogCommand(['follow', id, '--json'], { env });
+  const listed = await eventually(follow, ({ stdout }) => stdout.includes('"linked"'));
   const shown = await questlogCommand(['follow', id.toUpperCase()], { env });
-  const listed = await questlogCommand(['follow', id, '--json'], { env });
 
   expect(shown).toMatchObject({ code: 0, stderr: '' });
   expect(shown.stdout).toContain('level\uFFFDup\n');
