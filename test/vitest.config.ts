@@ -83,6 +83,8 @@ const ON_KAFKA_TOO = [
 /** Begun last, one of these would run alone at the end. */
 const LONGEST_FIRST = [
   'test/faults/brokenStack.',
+  'test/upgrade/',
+  'test/cluster/clickhouseLost.',
   'test/cluster/consumers.',
   'test/cluster/security.',
   'services/runtime/src/log/kafka/client/security.',
