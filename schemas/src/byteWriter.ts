@@ -1,4 +1,6 @@
 /** Writes texts and bytes one behind the other into one buffer, which grows where the first guess was too small. */
+import { ownBytes } from './ownBytes.ts';
+
 export class ByteWriter {
   #buffer: Buffer;
   #length = 0;
@@ -89,16 +91,6 @@ export class ByteWriter {
   }
 }
 
-/**
- * In memory that nothing else is in, from 4 KiB on: Node cuts buffers of less than 32 KiB from a pool, which nobody can free who
- * is done with one of them.
- */
-export function ownBytes(length: number): Buffer {
-  return length < LEAST_OWN_BYTES ? Buffer.allocUnsafe(length) : Buffer.allocUnsafeSlow(length);
-}
-
-/** Fewer cost less in the pool. */
-const LEAST_OWN_BYTES = 4096;
 /** Fewer are faster copied one by one than by a call out of the engine. */
 const MAX_LOOPED_BYTES = 64;
 const DIGITS = Buffer.from('0123456789abcdef');

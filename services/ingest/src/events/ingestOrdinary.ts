@@ -5,7 +5,7 @@
  */
 import { isHeldBack, type Principal } from '@questlog/runtime/directory/directory';
 import type { Clock } from '@questlog/runtime/process/clock';
-import { freeBytes } from '@questlog/runtime/process/freeBytes';
+import { freeBytes } from '@questlog/schemas/ownBytes';
 import { laneOfSession, partitionOf } from '@questlog/schemas/partition';
 import { uuidV8 } from '@questlog/schemas/uuid';
 import type { Reports } from '../known/reports.ts';

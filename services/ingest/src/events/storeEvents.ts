@@ -2,8 +2,8 @@
 import { randomFillSync } from 'node:crypto';
 import type { Principal } from '@questlog/runtime/directory/directory';
 import type { Log } from '@questlog/runtime/log/log';
-import { freeBytes } from '@questlog/runtime/process/freeBytes';
 import type { Codec } from '@questlog/runtime/registry/registry';
+import { freeBytes } from '@questlog/schemas/ownBytes';
 import type { EventsAccepted } from '@questlog/schemas/topics/eventsAccepted';
 import { APPEND_ID_HEADER, TOPICS } from '@questlog/schemas/topics/topics';
 import { LOGGED, UNCERTAIN } from '../ledger/core/receivedCounts.ts';

@@ -4,7 +4,7 @@
  * problem or has something for the counts of rejects; so there is one judge of a request, and one place for its problems.
  */
 import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http';
-import { freeBytes } from '@questlog/runtime/process/freeBytes';
+import { freeBytes } from '@questlog/schemas/ownBytes';
 import { canonicalUuid, isUuidV7 } from '@questlog/schemas/uuid';
 import { type IngestDeps, ingest } from '../events/ingestEvents.ts';
 import type { Received } from '../ledger/received.ts';

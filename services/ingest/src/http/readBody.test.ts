@@ -2,6 +2,8 @@
 import type { IncomingMessage } from 'node:http';
 import { Readable } from 'node:stream';
 import { gzipSync, zstdCompressSync } from 'node:zlib';
+import { inflate } from '@questlog/runtime/process/inflate';
+import { freeChunk } from '@questlog/schemas/ownBytes';
 import { expect, test } from 'vitest';
 import { BodyBudget, LoopTurns, withBody } from './readBody.ts';
 
@@ -13,6 +15,19 @@ const windowOf = (log: number): Buffer =>
 test('a zstd window of 8 MiB is read, a larger one is refused (RFC 9659)', async () => {
   expect(await reading(windowOf(23), 'zstd').length).toBe(2);
   await expect(reading(windowOf(24), 'zstd').length).rejects.toMatchObject({ code: 'invalid_encoding' });
+});
+
+test('a chunk is freed while more is inflated, and what comes behind it is whole', async () => {
+  const bytes = Buffer.from('0123456789'.repeat(20_000));
+  const found: Buffer[] = [];
+  let freed = 0;
+  for await (const chunk of inflate([gzipSync(bytes)], 'gzip')) {
+    found.push(Buffer.from(chunk));
+    freeChunk(chunk);
+    freed += chunk.length === 0 ? 1 : 0;
+  }
+  expect(Buffer.concat(found)).toEqual(bytes);
+  expect(freed).toBe(Math.floor(bytes.length / (64 * 1024)));
 });
 
 test('a body of more than a few zstd frames is refused', async () => {

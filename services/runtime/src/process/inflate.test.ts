@@ -1,8 +1,7 @@
-/** Small bodies in one call, and chunks that are freed before the collector comes. */
+/** Small bodies in one call. */
 import { brotliCompressSync, deflateSync, gzipSync, inflateSync, zstdCompressSync } from 'node:zlib';
 import { expect, test } from 'vitest';
-import { freeChunk } from './freeBytes.ts';
-import { inflate, inflateSmall } from './inflate.ts';
+import { inflateSmall } from './inflate.ts';
 
 const BYTES = Buffer.from('0123456789'.repeat(20_000));
 
@@ -30,16 +29,4 @@ test('a body of many blocks that hold nothing is left to a stream: it would hold
 
 test('a body in brotli is never inflated in one call: a hundred bytes would hold the event loop', () => {
   expect(inflateSmall(brotliCompressSync(BYTES), 'br', BYTES.length)).toBeUndefined();
-});
-
-test('a chunk is freed while more is inflated, and what comes behind it is whole', async () => {
-  const found: Buffer[] = [];
-  let freed = 0;
-  for await (const chunk of inflate([gzipSync(BYTES)], 'gzip')) {
-    found.push(Buffer.from(chunk));
-    freeChunk(chunk);
-    freed += chunk.length === 0 ? 1 : 0;
-  }
-  expect(Buffer.concat(found)).toEqual(BYTES);
-  expect(freed).toBe(Math.floor(BYTES.length / (64 * 1024)));
 });

@@ -3,9 +3,8 @@
  * sequence until its outcome is known: the brokers append it once, and answer where. After a send of unknown outcome
  * the next one has a new producer id, since the brokers' count of sequences may be another.
  */
-
+import { freeBytes } from '@questlog/schemas/ownBytes';
 import type { Broker, Cluster } from 'kafkajs';
-import { freeBytes } from '../../../process/freeBytes.ts';
 import type { NewRecord } from '../../log.ts';
 import { answered, type Renewable } from '../client/renewable.ts';
 import { newIdentity, produced, produceRequest, sequenceAfter } from './producerRequests.ts';

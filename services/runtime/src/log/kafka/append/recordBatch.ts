@@ -3,8 +3,7 @@
  * room for the head of its request.
  */
 import { constants, createZstdCompress, zstdCompressSync } from 'node:zlib';
-import { ownBytes } from '@questlog/schemas/byteWriter';
-import { freeBytes } from '../../../process/freeBytes.ts';
+import { freeBytes, ownBytes } from '@questlog/schemas/ownBytes';
 import type { Headers, NewRecord } from '../../log.ts';
 import {
   ATTRIBUTES,
