@@ -84,14 +84,14 @@ const ON_KAFKA_TOO = [
 const LONGEST_FIRST = [
   'test/faults/brokenStack.',
   'test/upgrade/',
+  // Beside upgrades, which start more processes than any other: tests that start none.
+  'services/runtime/src/log/kafka/',
   'test/cluster/clickhouseLost.',
   'test/cluster/consumers.',
   'test/cluster/security.',
-  'services/runtime/src/log/kafka/client/security.',
   'test/stack/',
   'test/faults/kill.',
   'test/cluster/',
-  'services/runtime/src/log/kafka/',
   'test/e2e/refusedStart.',
   'test/e2e/client.',
   'test/e2e/commandLine.',

@@ -49,6 +49,16 @@ export class GroupWatch {
     return this.#places.length > 0 && this.#places.every(({ isBehind }) => !isBehind);
   }
 
+  /** Where it has lag by the last sample, in words. */
+  get behind(): readonly string[] {
+    const nowMs = performance.now();
+    return this.#places.flatMap(({ isBehind, committed, stillSinceMs }, partition) =>
+      isBehind
+        ? [`${this.name}, partition ${partition}, at ${committed} for ${Math.round(nowMs - stillSinceMs)} ms`]
+        : [],
+    );
+  }
+
   async close(): Promise<void> {
     clearInterval(this.#timer);
     await this.#looking;

@@ -19,7 +19,8 @@ import { checkOut, VERSION_BEFORE } from './versionBefore.ts';
 const WITHIN_MS = 1_800_000;
 /** Between two requests of a client: a small load, since both versions start their processes beside it. */
 const PACE_MS = 1_000;
-const SHOWN_WITHIN_MS = 90_000;
+/** As long as a trial waits for its consumers: both versions run beside other tests. */
+const SHOWN_WITHIN_MS = 180_000;
 /** An old reader may not be able to read what a new writer writes: readers go first, and last on the way back. */
 const READERS_FIRST: readonly ServiceName[] = ['projector', 'linker', 'ingest'];
 const WRITERS_FIRST = READERS_FIRST.toReversed();
@@ -39,6 +40,8 @@ describeKafka(`the version before, ${VERSION_BEFORE}, and this one`, (engines) =
         name: 'upgrade',
         does: 'Each process is replaced by one of the other version: forth and back.',
         runs: 1,
+        // Not by this version: see below.
+        cutsOff: true,
         ground: async () => ({ engines, entry: before.entry, end: async () => {} }),
         plant: async ({ trial }) => {
           trial.load.paceMs = PACE_MS;
@@ -82,7 +85,10 @@ async function replaceAll(
     const started = await deployment.startAll(...olds.map(() => name));
     if (name === 'ingest') await serveEachOther(trial, olds[0] as Service, started[0] as Service);
     await trial.goesOn();
+    const unanswered = load.unanswered;
     for (const old of olds) expect(await old.stop(), `the exit code of the ${name}`).toBe(0);
+    // The version before ended connections whose requests it had not read yet.
+    if (entry !== undefined) expect(load.unanswered, load.lastFailure).toBe(unanswered);
     const which = entry === undefined ? 'this version' : 'the version before';
     say(
       `each ${name} is of ${which}; ${load.unanswered} requests without an answer, ${load.refused} refused`,
@@ -91,8 +97,18 @@ async function replaceAll(
 }
 
 /** What one has taken, another shows; and tokens hold at both, whoever made or revoked them. */
-async function serveEachOther({ load, projects }: Trial, one: Service, other: Service): Promise<void> {
+async function serveEachOther(trial: Trial, one: Service, other: Service): Promise<void> {
+  const { load, projects, projected, linked } = trial;
   const [project] = projects as [TestProject];
+  /** Waits: consumers that have just moved may be behind. @returns the body. */
+  const asked = async (ask: () => Promise<Answer>, wanted: number): Promise<string> => {
+    const look = async () => {
+      const answer = await ask();
+      const { status } = answer;
+      return { status, body: answer.text(), behind: [projected, linked].flatMap(({ behind }) => behind) };
+    };
+    return (await eventually(look, ({ status }) => status === wanted, SHOWN_WITHIN_MS)).body;
+  };
   for (const [writer, reader] of [
     [one, other],
     [other, one],
@@ -108,13 +124,4 @@ async function serveEachOther({ load, projects }: Trial, one: Service, other: Se
     expect((await reader.admin('DELETE', `/admin/tokens/${tokenId}`)).status).toBe(204);
     await asked(() => onto({ ...project, token }, writer).get(`/v1/events/${id}`), 401);
   }
-}
-
-/** Waits: consumers that have just moved may be behind. @returns the body. */
-async function asked(ask: () => Promise<Answer>, wanted: number): Promise<string> {
-  const look = async () => {
-    const answer = await ask();
-    return { status: answer.status, body: answer.text() };
-  };
-  return (await eventually(look, ({ status }) => status === wanted, SHOWN_WITHIN_MS)).body;
 }

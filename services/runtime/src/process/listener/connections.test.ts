@@ -49,6 +49,21 @@ test('a connection whose time is over is answered what it has asked, and is ende
   await once(client, 'close');
 });
 
+test('a listener that ends answers what has come: on a connection that it keeps, and on one that it has not taken yet', async () => {
+  const open = await aListener((request, response) => void response.end(request.url));
+  const kept = open('GET /first HTTP/1.1\r\nHost: x\r\n\r\n');
+  await once(kept, 'data');
+  // Both are with the kernel, and nothing of them was read, as where the process was busy when it was told to end.
+  kept.write('GET /second HTTP/1.1\r\nHost: x\r\n\r\n');
+  const fresh = open('GET /third HTTP/1.1\r\nHost: x\r\n\r\n');
+  const closed = open.close();
+  expect(await Promise.all([allOf(kept), allOf(fresh)])).toEqual([
+    expect.stringMatching(/Connection: close\r\n.*\/second$/s),
+    expect.stringMatching(/Connection: close\r\n.*\/third$/s),
+  ]);
+  await closed;
+});
+
 test('of the requests that a connection brings behind one another one is under way at a time', async () => {
   const { held, open } = await aSlowListener();
   const socket = open(requests(50));

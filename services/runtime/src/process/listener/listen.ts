@@ -262,10 +262,15 @@ class RequestsUnderWay {
  * so before it has read the request that came meanwhile: that is read first, and answered.
  */
 async function endIfIdle(socket: Socket, underWay: RequestsUnderWay): Promise<void> {
+  await whatCameIsRead();
+  if (!underWay.has(socket)) socket.destroy();
+}
+
+/** Resolves once the requests and connections that the kernel holds have begun: their connections are not idle. */
+async function whatCameIsRead(): Promise<void> {
   // The first may end the turn in which nothing was read yet.
   await nextTurn();
   await nextTurn();
-  if (!underWay.has(socket)) socket.destroy();
 }
 
 /** What node's parser lets pass, and what two parsers on the way may read in two ways (RFC 9112, sections 2.3, 3.2 and 6). */
@@ -372,11 +377,14 @@ function portOf(server: Server): number {
 }
 
 async function drain(server: Server): Promise<void> {
-  const closed = new Promise<void>((resolve) => server.close(() => resolve()));
-  server.closeIdleConnections();
   // From now on an answer closes its connection: a client that keeps it alive would be served for ever.
   server.prependListener('request', (_, response) => response.setHeader('Connection', 'close'));
-  const idle = setInterval(() => server.closeIdleConnections(), IDLE_CHECK_MS);
+  await whatCameIsRead();
+  const closed = new Promise<void>((resolve) => server.close(() => resolve()));
+  const idle = setInterval(async () => {
+    await whatCameIsRead();
+    server.closeIdleConnections();
+  }, IDLE_CHECK_MS);
   const deadline = setTimeout(() => server.closeAllConnections(), DRAIN_MS);
   await closed;
   clearInterval(idle);

@@ -12,7 +12,7 @@ interface Connecting {
   readonly localAddress?: string;
 }
 
-/** Opens connections to a listener. Its refusals tell their reason. */
+/** Opens connections to a listener, and closes it. Its refusals tell their reason. */
 export async function aListener(
   handler: RequestListener,
   mayTakeLong?: (request: IncomingMessage) => boolean,
@@ -22,7 +22,7 @@ export async function aListener(
   const refusalOf = (why: Broken) => ({ status: 400, headers, body: `{"code":"${why}"}` });
   const listener = await listen(handler, at, refusalOf, mayTakeLong);
   onTestFinished(() => listener.close());
-  return (sent: string, connecting: Connecting = {}): Socket => {
+  const open = (sent: string, connecting: Connecting = {}): Socket => {
     const socket = connect({ port: listener.port, host: '127.0.0.1', ...connecting });
     onTestFinished(() => void socket.destroy());
     // A reset is an end too.
@@ -30,6 +30,7 @@ export async function aListener(
     socket.write(sent);
     return socket;
   };
+  return Object.assign(open, { close: () => listener.close() });
 }
 
 /** All that a connection says until it is ended. */
