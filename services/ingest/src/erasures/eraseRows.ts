@@ -4,7 +4,7 @@
  */
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import { Unavailable } from '@questlog/runtime/process/errors';
-import { pause } from '@questlog/runtime/process/waiting';
+import { Backoff, pause } from '@questlog/runtime/process/waiting';
 import type { Erasure, ErasureFound, IdsOfProject } from '@questlog/schemas/topics/directoryEntry';
 import type { UploadKey } from '../uploads/core/uploadKey.ts';
 import {
@@ -122,6 +122,8 @@ export async function accountFor(
   }
 }
 
+/** A mutation of few rows takes some 10 ms, one of many takes minutes. */
+const FIRST_POLL_MS = 10;
 const POLL_MS = 200;
 
 /** Resolves once reading finds none of it. @throws Unavailable where that takes too long: it is gone on with later. */
@@ -257,8 +259,9 @@ async function replacedParts(store: Store): Promise<Set<string>> {
 }
 
 async function untilNone(signal: AbortSignal, isNone: () => Promise<boolean>): Promise<void> {
+  const polls = new Backoff(FIRST_POLL_MS, POLL_MS);
   while (!(await isNone())) {
-    await pause(POLL_MS, signal);
+    await pause(polls.next(), signal);
     signal.throwIfAborted();
   }
 }

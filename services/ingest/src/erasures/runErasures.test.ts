@@ -168,11 +168,12 @@ test('a projector that is seconds behind all the time is waited for, and says so
   expect(waitsFor).toEqual([expect.stringContaining('projector')]);
 });
 
-test('bytes that came over an address of before are removed once more before it is said to be done', async () => {
+test('bytes that came over an address of before are removed once more before it is said to be done, and are told', async () => {
+  const erasure = ofSessions(1);
   const key = { projectId: PROJECT, uploadId: eventId(Date.now() - 60_000, 0, Buffer.alloc(8)) };
   let [looks, isThere] = [0, false];
   const uploads = {
-    find: async () => undefined,
+    find: async () => (isThere ? { description: { sessionId: erasure.sessions?.[0]?.ids[0] } } : undefined),
     remove: async () => {
       isThere = false;
     },
@@ -182,10 +183,13 @@ test('bytes that came over an address of before are removed once more before it 
       if (isThere && day === dayOf(millisOf(key.uploadId))) yield key;
     },
   };
-  const erasure = ofSessions(1);
-  const directory = { projects: new Map([[PROJECT, { id: PROJECT, tenantId: TENANT, createdAt: 1 }]]) };
-  expect((await done(erasure, { files: { ids: [], uploads, directory } })).erasure?.state).toBe('done');
-  expect([looks, isThere]).toEqual([2, false]);
+  const erased = new ErasedData();
+  erased.add(erasure);
+  const directory = {
+    ...{ erased, projects: new Map([[PROJECT, { id: PROJECT, tenantId: TENANT, createdAt: 1 }]]) },
+  };
+  const ended = (await done(erasure, { files: { ids: [], uploads, directory } })).erasure;
+  expect([ended?.state, looks, isThere, ended?.found.attachments]).toEqual(['done', 2, false, 1]);
 });
 
 test('the files of many reports are asked for one by one: all at once were more than a process may have open', async () => {

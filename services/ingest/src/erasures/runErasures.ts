@@ -185,7 +185,7 @@ class Run {
       if (this.#reportsKnown() > known) await this.#caughtUp();
     }
     for (const [part, scope] of scopes.entries()) await this.#look(scope, part);
-    await this.#removeUnnamed(erasure);
+    this.#found = { ...this.#found, attachments: await this.#removeUnnamed(erasure) };
     const own = new ErasedData();
     own.add(this.#erasure());
     const deadLetters = await letters.discardErased(own);
@@ -205,8 +205,9 @@ class Run {
       return false;
     }
     // An address takes bytes for an hour, whatever was removed meanwhile.
-    await this.#removeUnnamed(erasure, (erasure.hiddenAt ?? clock.now()) - UPLOAD_ADDRESS_MS);
-    await this.#note({ state: 'done', problem: this.#unfound(), goneAt: clock.now() });
+    const late = await this.#removeUnnamed(erasure, (erasure.hiddenAt ?? clock.now()) - UPLOAD_ADDRESS_MS);
+    const found = { ...erasure.found, attachments: erasure.found.attachments + late };
+    await this.#note({ state: 'done', found, problem: this.#unfound(), goneAt: clock.now() });
     logger.info('erasure_done', { id: this.#id });
     const isLast = ![...directory.current.erasures.values()].some(({ state }) => state === 'running');
     if (isLast) await restoreSettings(store);
@@ -246,7 +247,8 @@ class Run {
     this.#found = found;
   }
 
-  async #removeUnnamed(erasure: Erasure, sinceMs?: number): Promise<void> {
+  /** @returns as `#count`. */
+  async #removeUnnamed(erasure: Erasure, sinceMs?: number): Promise<number> {
     const { uploads, directory, clock } = this.#deps;
     const { tenantId, projectId } = erasure;
     const { erased, projects: all } = directory.current;
@@ -255,8 +257,9 @@ class Run {
     const projects = new Map([...all].filter(([, project]) => isOwn(project)));
     const looked = { erased, projects, nowMs: clock.now(), ...(sinceMs !== undefined && { sinceMs }) };
     const unnamed = await unnamedFiles(uploads, erasure, looked);
-    this.#found = { ...this.#found, attachments: await this.#count(unnamed) };
+    const attachments = await this.#count(unnamed);
     await removeFiles(uploads, unnamed);
+    return attachments;
   }
 
   /** @returns how many files there were until now, with these. */
