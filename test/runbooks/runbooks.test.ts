@@ -48,6 +48,9 @@ test('flood.md: the build is found, and stopped within 2 s by one command, alone
     }
   };
   let flooding: Promise<void> | undefined;
+  const switches = `/admin/projects/${game.projectId}/switches`;
+  const others = { eventType: 'debug', action: 'reject', reason: 'of somebody else' };
+  await own.product.admin('PUT', switches, [others]);
   let knownAt = 0;
   const late = () => sent.filter(({ begunAt }) => begunAt > knownAt);
 
@@ -78,6 +81,7 @@ test('flood.md: the build is found, and stopped within 2 s by one command, alone
     isOver = true;
   });
 
+  expect((await own.product.admin('GET', switches)).json()).toMatchObject([others]);
   expect(sent[0]?.status).toBe(201);
   expect(late().filter(({ status }) => status !== 403)).toEqual([]);
   expect((await game.post([anEvent({ sessionId: bad })])).status).toBe(201);
@@ -130,22 +134,32 @@ test('erasure.md: a player is erased, and nobody else loses anything', async () 
   expect((await game.get(`/v1/events/${kept}`)).status).toBe(200);
 });
 
-test('lag.md: a projector whose inserts are refused says so, and goes on once it may', async () => {
+test('lag.md: a projector whose inserts are refused says so, and goes on once it may, while games play', async () => {
   const isBehind = async (): Promise<string> => (await own.product.admin('GET', '/metrics')).text();
   const mend = () => changeTable('RESET SETTING parts_to_throw_insert');
+  let isOver = false;
   let late = '';
+  const play = async (): Promise<void> => {
+    while (!isOver) await anEventOf(game.sessionId);
+  };
+  let playing: Promise<void> | undefined;
   await follow('lag.md', {
     break: async () => {
       await changeTable('MODIFY SETTING parts_to_throw_insert = 1');
       late = await anEventOf(game.sessionId);
+      playing = play();
       await eventually(
         isBehind,
-        (metrics) => /^questlog_group_lag_records\{group="questlog-project-events".*\} [1-9]/m.test(metrics),
-        20_000,
+        (metrics) => /^questlog_group_lag_seconds\{group="questlog-project-events".*\} \d\d/m.test(metrics),
+        30_000,
       );
     },
     mend,
-  }).finally(mend);
+  }).finally(async () => {
+    isOver = true;
+    await playing;
+    await mend();
+  });
   expect((await game.get(`/v1/events/${late}`)).status).toBe(200);
 });
 
