@@ -75,6 +75,22 @@ describe.skipIf(executablePath === undefined)('a page of another origin', () => 
     expect(kept).toMatchObject([{ eventType: 'kept' }]);
   });
 
+  test('files a report once, also where its picture is refused and the answer was lost', async () => {
+    const page = await open(game.token, shared.product.credentials);
+    const play = `const { begin, report } = await import('./questlog.js');
+      await begin('1.4.2');
+      const id = crypto.randomUUID();
+      const file = () => report('No picture', new Blob(['text'], { type: 'text/plain' }), id);
+      return [await file(), await file()].map((filed) => filed.id);`;
+
+    const [first, second] = (await inPage(page, play)) as string[];
+    expect(second).toBe(first);
+    expect((await game.get(`/v1/reports/${first}`)).json()).toMatchObject({
+      report: { title: 'No picture' },
+      attachments: [],
+    });
+  });
+
   test('reads why it was refused: a body that is too large, a service that has no room', async () => {
     const { baseUrl } = shared.product.credentials;
     const page = await open(game.token, shared.product.credentials);
