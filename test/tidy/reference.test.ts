@@ -47,6 +47,13 @@ test('a parameter is told with what it may be, also where a sentence says more',
   expect(limitOf('/v1/events')).toMatch(/^ integer from 1 to 1000, default 100: Where so many are too large/);
 });
 
+test('each line of the admin listener’s list is a route; what one tells in a list stands below it', () => {
+  const [, list = ''] = pages['http.md']?.split(/^## (?:The admin listener|Shapes)$/m) ?? [];
+  const lines = list.split('\n').filter((line) => line.startsWith('- '));
+  expect(lines.length).toBeGreaterThan(20);
+  expectNone(lines.filter((line) => !/^- `[A-Z]+ \//.test(line)));
+});
+
 test('every page of the reference is generated', () => {
   expectNone(
     files

@@ -92,7 +92,9 @@ function adminLine({ method, path, operation }: Told): string {
   const given = answersOf(operation).map(({ what }) => what);
   const asked = parameters.flatMap(({ name, in: place }) => (place === 'query' ? [code(name)] : []));
   const told = [summary, asked.length > 0 && `Parameters: ${asked.join(', ')}.`, description].filter(Boolean);
-  return `- ${code(`${method.toUpperCase()} ${path}`)}${taken} → ${given.at(-1)}: ${told.join(' ')}`;
+  // A list in a description is the line's own.
+  const text = told.join(' ').replace(/\n+- /g, '\n  - ');
+  return `- ${code(`${method.toUpperCase()} ${path}`)}${taken} → ${given.at(-1)}: ${text}`;
 }
 
 function answersOf({ responses }: Operation): { what: string; meaning: string }[] {

@@ -51,14 +51,19 @@ const RECORDS: Readonly<Record<string, { key: string; meaning: string }>> = {
       'What an operator asked to change, and behind it how that was answered; refused credentials, counted.',
   },
   [TOPICS.directory]: {
-    key: '`tenant:<id>`, `project:<id>` or `token:<id>`',
-    meaning: 'Tenants, projects and tokens; a tombstone revokes.',
+    key: '`<kind>:<id>`',
+    meaning:
+      'Tenants, projects, tokens and their uses, erasures, the secret of ids and cursors; a tombstone removes.',
   },
   [TOPICS.schemas]: {
     key: 'schema',
     meaning: 'Schemas by id, where no registry is configured.',
   },
 };
+
+/** Not among the definitions: the adapter makes it for itself. */
+const LOG_LINE =
+  '- `questlog.log.v1` (on Kafka only; 1 partition; compacted; 1 KiB a record): The log’s id, and how many partitions each topic was made with.';
 
 /** Only Questlog itself reads the linker's state and the directory. */
 const CONTRACTS: readonly Pick<MessageContract<unknown>, 'topic' | 'schema'>[] = [
@@ -77,7 +82,7 @@ export function topicsPage(): string {
   const shown = new Set<string>();
   return page('Topics', 'schemas/src/topics', [
     "Records are Avro in Confluent's wire format, also in the embedded log: a zero byte, the schema's id as 4 bytes\nbig-endian, the Avro body.",
-    topicDefinitions(0).map(topicLine).join('\n'),
+    [...topicDefinitions(0).map(topicLine), LOG_LINE].join('\n'),
     `The partition of a tenant's record is \`(murmur2(tenant) + lane) mod partitions\`: Kafka's own partitioner, plus a lane\nthat spreads a large tenant. The header \`${APPEND_ID_HEADER}\` (a UUID) identifies a repeated append.`,
     `Consumer groups: ${[...Object.values(GROUPS), CARRYING_GROUP].map(code).join(', ')}.`,
     "The schemas below are in the notation of Avro's IDL; `timestamp_us` is a long of microseconds, and a field with `?` is\nnull unless set. A type is shown once. [schemas/released](../../schemas/released) holds all as JSON, and so does the\nregistry; a subject is the topic with `-value`.",

@@ -5,13 +5,15 @@ import { Unavailable } from '@questlog/runtime/process/errors';
 import type { SqlInput } from '@questlog/schemas/http/admin';
 import { Rejected } from '../rejected.ts';
 
-const MAX_ROWS = 100_000;
-/** Below the client's own limit on a request, so that the answer says what happened. */
-const MAX_SECONDS = 25;
+export const SQL_LIMITS = {
+  rows: 100_000,
+  /** Below the client's own limit on a request, so that the answer says what happened. */
+  seconds: 25,
+  /** Of the result as ClickHouse counts it, and of its text as it comes. */
+  bytes: 256 * 1024 * 1024,
+} as const;
 const TIMEOUT_EXCEEDED = '159';
 const TOO_MANY_ROWS = '396';
-/** Of the result as ClickHouse counts it, and of its text as it comes. */
-const MAX_BYTES = 256 * 1024 * 1024;
 
 /** ClickHouse's codes for what an account may not do, and for what is no single statement. */
 const NOT_ALLOWED = new Set([
@@ -31,12 +33,12 @@ export async function askSql(
   if (reader === undefined) throw new Rejected('query_not_allowed', NO_READER);
   try {
     const settings = {
-      max_result_rows: MAX_ROWS,
-      max_result_bytes: MAX_BYTES,
+      max_result_rows: SQL_LIMITS.rows,
+      max_result_bytes: SQL_LIMITS.bytes,
       result_overflow_mode: 'throw',
-      max_execution_time: MAX_SECONDS,
+      max_execution_time: SQL_LIMITS.seconds,
     };
-    return await reader.ask(query, settings, MAX_BYTES, parameters);
+    return await reader.ask(query, settings, SQL_LIMITS.bytes, parameters);
   } catch (error) {
     if (error instanceof QueryRefused) {
       const code = NOT_ALLOWED.has(error.code) ? 'query_not_allowed' : 'query_failed';
@@ -50,7 +52,9 @@ export async function askSql(
       error.cause instanceof Error &&
       Reflect.get(error.cause, 'code') === TIMEOUT_EXCEEDED
     ) {
-      throw new Rejected('query_failed', `the query took longer than ${MAX_SECONDS} s`, { cause: error });
+      throw new Rejected('query_failed', `the query took longer than ${SQL_LIMITS.seconds} s`, {
+        cause: error,
+      });
     }
     throw error;
   }

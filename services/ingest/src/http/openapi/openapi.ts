@@ -6,6 +6,7 @@ import * as report from '@questlog/schemas/http/report';
 import * as session from '@questlog/schemas/http/session';
 import * as upload from '@questlog/schemas/http/upload';
 import type { Revision } from '@questlog/schemas/topics/eventsAccepted';
+import { MAX_DEPTH } from '../../core/scanValue.ts';
 import { accepted, REPORT_RULES } from './accepted.ts';
 import { type Document, withExamples } from './codeSamples.ts';
 import {
@@ -125,10 +126,16 @@ const SCHEMAS = {
   Problem,
 };
 
+const KIB = 1024;
+const MIB = KIB * KIB;
 const HEALTH = { type: 'object', properties: { status: { const: 'ok' } }, required: ['status'] };
 
 const SAMPLED =
   'An operator has some events sampled, by session: of those that are answered so many are not stored. Also in a 200 and 207.';
+
+const MOST =
+  `A body has at most ${event.LIMITS.maxBodyBytes / MIB} MiB once inflated, an event ${event.LIMITS.maxEventBytes / KIB} KiB as ` +
+  `sent; a payload nests at most ${MAX_DEPTH} levels.`;
 
 function ingestOperation(): object {
   const batch = (input: string, maxItems: number) => ({
@@ -144,7 +151,7 @@ function ingestOperation(): object {
     summary: 'Submits one event or a batch of events.',
     description:
       'Register the session first: `POST /v1/ingest/sessions`. Scope `events:write`. One bad element refuses the whole ' +
-      'batch, unless `Prefer` says otherwise.',
+      `batch, unless \`Prefer\` says otherwise. ${MOST}`,
     parameters: [header('Idempotency-Key', key, UUID_V7), header('Prefer', `${lenient} ${STRICT}`), CODING],
   };
   const input = {

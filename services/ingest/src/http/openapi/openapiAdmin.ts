@@ -7,6 +7,7 @@ import { DIFFERENCES, LedgerAnswer, VerifyInput } from '@questlog/schemas/http/l
 import { InspectedLetter, LetterPage, ReplayedLetter } from '@questlog/schemas/http/letter';
 import { Problem } from '@questlog/schemas/http/problem';
 import { LinkRetryInput, LinkRetryOutput } from '@questlog/schemas/http/report';
+import { SQL_LIMITS } from '../../admin/askSql.ts';
 import { accepted } from './accepted.ts';
 import { backupPaths, erasurePaths } from './openapiJobs.ts';
 import { letterPaths } from './openapiLetters.ts';
@@ -84,11 +85,14 @@ export function adminApi(): Record<string, unknown> {
   };
 }
 
+const MIB = 1024 * 1024;
 const TOKEN =
   'The admin token. After `npm start` it is `adminToken` in `.data/dev-credentials.json`; `QUESTLOG_ADMIN_TOKEN` sets it.';
 const SQL =
   'Asks one SELECT over the tables of `questlog`, by an account that only reads. The answer is ClickHouse’s own `JSON` ' +
-  'format, or the one that the query’s FORMAT clause names.';
+  'format, or the one that the query’s FORMAT clause names. ' +
+  `At most ${SQL_LIMITS.seconds} s, ${SQL_LIMITS.rows.toLocaleString('en')} rows and ${SQL_LIMITS.bytes / MIB} MiB of result: ` +
+  'past them it is a 400 `query_failed`.';
 const READY =
   'Its consumers progress. An ingest without the log or ClickHouse only warns. For rollouts and alerts.';
 

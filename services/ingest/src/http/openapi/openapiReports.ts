@@ -1,5 +1,6 @@
 /** The operations of bug reports in the OpenAPI document. */
 import { MAX_FINGERPRINT_CHARS } from '@questlog/schemas/http/report';
+import { MAX_UPLOAD_BYTES_OF_A_REPORT } from '@questlog/schemas/http/upload';
 import { SEVERITIES } from '@questlog/schemas/topics/reportLinks';
 import {
   answer,
@@ -31,6 +32,8 @@ const FILTERS = [
   }),
   filter('sessionId', 'Of this session; none where the project does not have it.', UUID_TEXT),
 ];
+
+const MIB = 1024 * 1024;
 
 export function reportPaths(): Record<string, object> {
   return {
@@ -75,7 +78,8 @@ function createOperation(): object {
       'needs a `clientRequestId` or an `id`: it is answered 200 with the first ids and stores what is missing. With a ' +
       '`clientRequestId` the report is kept whatever time took away: an unknown session is left out, a file that is not ' +
       'there is `missing`, of more than 1,000 `eventIds` the last 1,000 count. A 503 with a `Location` means that the ' +
-      'report exists without some of its events: repeat the request, with that id where it has no `clientRequestId`.',
+      'report exists without some of its events: repeat the request, with that id where it has no `clientRequestId`. ' +
+      `Its files have at most ${MAX_UPLOAD_BYTES_OF_A_REPORT / MIB} MiB together.`,
     parameters: [PREFER, CODING],
   };
   const headers = {

@@ -55,6 +55,7 @@ function putOperation(): object {
       { ...query('bytes', { type: 'integer' }), description: 'The size that the file must have, or' },
       { ...query('limit', { type: 'integer' }), description: 'the size that it may have.' },
       query('expires', { type: 'integer' }),
+      query('token', { type: 'string' }),
       query('signature', { type: 'string' }),
       header('Content-Type', 'The `mimeType` that the upload was asked for with.'),
     ],
