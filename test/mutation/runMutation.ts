@@ -95,6 +95,7 @@ function keepJudged({ isAlone, files }: Judged): void {
 }
 
 function judge(): void {
+  if (!existsSync(JUDGED)) throw new Error('--last: there was no run in this folder yet');
   const { isAlone, files: mutated }: Judged = JSON.parse(readFileSync(JUDGED, 'utf8'));
   const partly = new Set(
     mutatedFiles()

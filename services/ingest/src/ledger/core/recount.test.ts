@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { compare } from './recount.ts';
+import { compare, NONE, plus } from './recount.ts';
 
 const AT = {
   tenantId: 'tenant',
@@ -31,4 +31,32 @@ test('erased events may be there or not, and none that was not erased may lack',
   const { projected, absent, differences } = compare(3, [...logged, all], held);
   expect([projected, absent]).toEqual([[logged[0], logged[1], all], [logged[3]]]);
   expect(differences).toMatchObject([{ what: 'twice', offset: 2 }]);
+});
+
+test('rows that lack, and rows of no record, are told with their tenant, minute, place and numbers', () => {
+  const logged = [{ ...AT, receivedAtMs: 119_999, partition: 3, offset: 7, events: 5, erased: 1 }];
+  const held = [
+    { offset: 7, tenantId: 'tenant', receivedAtMs: 119_999, rows: 4, events: 2 },
+    { offset: 9, tenantId: 'other', receivedAtMs: 180_000, rows: 6, events: 3 },
+  ];
+  const told = { kind: 'difference', partition: 3 };
+  expect(compare(3, logged, held)).toEqual({
+    projected: [],
+    absent: [],
+    differences: [
+      {
+        ...{ ...told, what: 'missing', tenantId: 'tenant', minute: '1970-01-01T00:01:00.000Z' },
+        ...{ expected: 4, found: 2, offset: 7, appendId: 'append' },
+      },
+      {
+        ...{ ...told, what: 'unfounded', tenantId: 'other', minute: '1970-01-01T00:03:00.000Z' },
+        ...{ expected: 0, found: 6, offset: 9, appendId: null },
+      },
+    ],
+  });
+});
+
+test('amounts add up', () => {
+  const two = plus(NONE, [{ events: 2 }, { events: 3 }]);
+  expect(plus(two, [{ events: 4 }])).toEqual({ records: 3, events: 9 });
 });

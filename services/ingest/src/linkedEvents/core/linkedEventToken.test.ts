@@ -36,6 +36,10 @@ test('what was cut, mangled or made up is no id', async () => {
   const id = (await aSeal()).close(placeBytes({ logId: LOG, nextOffsets: [300, 70_000] }));
   const madeUp = ['', 'start ', 'é', 'Ag', '17', id.slice(0, -1), `${id}=`, ` ${id}`, `B${id.slice(1)}`];
   for (const text of madeUp) expect(isStreamId(text), text).toBe(false);
+  // The forms without an offset, or with a part of one.
+  const bytes = Buffer.from(id, 'base64url');
+  const short = [bytes.subarray(0, -1), bytes.subarray(0, -12), Buffer.alloc(17, 1)];
+  for (const cut of short) expect(isStreamId(cut.toString('base64url')), `${cut.length} bytes`).toBe(false);
 });
 
 test('an id that this secret did not close starts at the oldest: of another project, changed by a client, unsealed', async () => {

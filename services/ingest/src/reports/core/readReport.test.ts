@@ -40,6 +40,7 @@ test('a report in order is read, its ids in lower case and each once', () => {
     eventIds: [id, SESSION],
     window: { afterMs: 0 },
     drafts: [{ index: 0, eventType: 'x' }],
+    attachments: [],
     problems: [],
   });
 });

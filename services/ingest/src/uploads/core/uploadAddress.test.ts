@@ -71,8 +71,18 @@ test('another key’s address is refused', () => {
 
 test('an address is taken until it expires, and not at that instant', () => {
   const path = uploadPath(target, signingKey);
+  expect(path).toMatch(/^\/v1\/uploads\//);
   expect(read(path, target.expiresAtMs - 1)).toEqual(target);
   expect(() => read(path, target.expiresAtMs)).toThrow('has expired');
+});
+
+test.each([
+  ['expired', target.expiresAtMs, signingKey],
+  ['another key’s', NOW, Buffer.alloc(32, 8)],
+])('a refused address has one code: %s', (_, nowMs, key) => {
+  expect(() => read(uploadPath(target, key), nowMs)).toThrow(
+    expect.objectContaining({ code: 'invalid_upload_address' }),
+  );
 });
 
 function read(path: string, nowMs = NOW): UploadTarget {

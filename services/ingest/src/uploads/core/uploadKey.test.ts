@@ -8,5 +8,15 @@ test('an upload lies under the day of its id, in UTC, and its project', () => {
 });
 
 test('a description that no store wrote is none', () => {
-  expect(() => parseDescription('{"fileName":7}')).toThrow();
+  const described = {
+    ...{ attachmentType: 'other', fileName: 'a.bin', mimeType: 'text/plain', sizeBytes: 7 },
+    ...{ sessionId: null, expiresAt: '2026-11-22T12:00:00.000Z' },
+  };
+  for (const change of [{}, { sizeBytes: null }, { sessionId: 'a' }])
+    expect(parseDescription(JSON.stringify({ ...described, ...change }))).toEqual({
+      ...described,
+      ...change,
+    });
+  for (const change of [{ fileName: 7 }, { sizeBytes: '7' }, { sessionId: 7 }])
+    expect(() => parseDescription(JSON.stringify({ ...described, ...change }))).toThrow();
 });
