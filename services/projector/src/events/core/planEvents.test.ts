@@ -1,11 +1,12 @@
 import { randomUUID } from 'node:crypto';
 import { ErasedData } from '@questlog/schemas/erased';
-import { anEventsRecord } from '@questlog/schemas/fixtures/builders';
+import { anErasure, anEventsRecord } from '@questlog/schemas/fixtures/builders';
 import fc from 'fast-check';
-import { expect, test } from 'vitest';
+import { expect, test, vi } from 'vitest';
 import {
   dropRepeats,
   erasedOf,
+  firstRowOf,
   hasRows,
   KnownTypes,
   LEFT_OUT,
@@ -68,6 +69,12 @@ test('recent appends: forgets the oldest at the bound, and then says that it doe
   expect(recent.has('0')).toBe(false);
   expect(recent.has('1')).toBe(true);
   expect(recent.complete).toBe(false);
+});
+
+test('recent appends: one that comes twice takes the place of one', () => {
+  const recent = new RecentAppends(['a', 'a']);
+  for (let i = 1; i < MAX_RECENT_APPENDS; i++) recent.add(String(i));
+  expect([recent.has('a'), recent.complete]).toEqual([true, true]);
 });
 
 test('records applied again change nothing, wherever a run begins anew', () => {
@@ -192,18 +199,13 @@ test('what becomes no rows is counted in its tenant’s minute, and in nobody’
 });
 
 test('of a record the erased events are told apart, and it has rows as long as another is left', () => {
-  const [gone, whole] = [randomUUID(), randomUUID()];
-  const message = (...sessions: string[]) =>
-    anEventsRecord({ ...OWNER, events: sessions.map((sessionId) => ({ sessionId })) });
-  const records = [message(gone, whole, gone), message(gone, gone), message(whole)].map((of, offset) => {
-    return { offset, message: of };
-  });
+  const records = recordsOf([GONE, WHOLE, GONE], [GONE, GONE], [WHOLE]);
   const erased = new ErasedData();
   expect(withErased(records, erased)).toBe(records);
-  const sessions = [{ projectId: OWNER.projectId, ids: [gone] }];
-  erased.add({ ...AN_ERASURE, id: 'erasure', sessions });
+  erased.add(AN_ERASURE);
   const kept = withErased(records, erased);
   expect(kept.map(hasRows)).toEqual([true, false, true]);
+  expect(kept[2]).toBe(records[2]);
   expect(kept.flatMap(erasedOf).map(({ offset, events, erasureId }) => [offset, events, erasureId])).toEqual([
     [0, 2, 'erasure'],
     [1, 2, 'erasure'],
@@ -212,12 +214,63 @@ test('of a record the erased events are told apart, and it has rows as long as a
   expect(kept.map((record) => record.message.count)).toEqual([3, 2, 1]);
 });
 
+test('a repeat is known by the first of its events that was not erased', () => {
+  const records = recordsOf([WHOLE], [WHOLE, GONE], [GONE, GONE, WHOLE], [GONE, GONE]);
+  expect(records.map(firstRowOf)).toEqual([0, 0, 0, 0]);
+  const erased = new ErasedData();
+  erased.add(AN_ERASURE);
+  expect(withErased(records, erased).map(firstRowOf)).toEqual([0, 0, 2, undefined]);
+});
+
+test('an erased project takes as many events as the record has, also those of no session', () => {
+  const erased = new ErasedData();
+  erased.add(anErasure({ ...OWNER, requestedAt: Date.UTC(2100, 0) }));
+  const kept = withErased(recordsOf([null, WHOLE]), erased);
+  expect(kept.flatMap(erasedOf).map(({ events }) => events)).toEqual([2]);
+  expect(kept.map(hasRows)).toEqual([false]);
+});
+
+test('an event counts for its own type, however alike the types before it were', () => {
+  // The last two of these have one place among those that are known, and one begins with the other.
+  const alike = ['', 'a', 'ä', 'axb', 'ayb', 'axxb', 'axyb', 'ab', `ab${'x'.repeat(16)}a`];
+  const long = [62, 63, 64].flatMap((length) => ['x', 'y'].map((one) => `a${one.repeat(length)}b`));
+  const eventTypes = [...alike, ...long];
+  const inTurn = [...eventTypes, ...eventTypes.toReversed(), ...eventTypes];
+  expect(toldOf(new KnownTypes(), inTurn).texts).toEqual(inTurn);
+});
+
+test('the text of a type is made once for all its events, but one of over 64 bytes is not kept', () => {
+  const made = [1, 64, 65].map((length) => toldOf(new KnownTypes(), Array(9).fill('x'.repeat(length))).made);
+  expect(made).toEqual([1, 1, 9]);
+});
+
+test('who names ever new types does not fill the projector’s memory', () => {
+  const letters = [...'abcdefghijklmnopqrstuvwxyz'];
+  const eventTypes = letters.flatMap((first) => letters.map((last) => first + last));
+  const types = new KnownTypes();
+  expect(toldOf(types, eventTypes).made).toBe(eventTypes.length);
+  expect(toldOf(types, eventTypes).made).toBeGreaterThanOrEqual(eventTypes.length - 251);
+});
+
+/** What is told of events of these types, and how many texts were made for it. */
+function toldOf(types: KnownTypes, eventTypes: readonly string[]) {
+  // What lies beside the types in the record differs.
+  const events = eventTypes.map((eventType, i) => ({ eventType, occurredAt: BigInt(i) * 12_345n }));
+  const record = anEventsRecord({ events });
+  const make = vi.spyOn(record, 'eventType');
+  const texts = eventTypes.map((_, event) => types.of(record, event));
+  return { texts, made: make.mock.calls.length };
+}
+
 const OWNER = { tenantId: randomUUID(), projectId: randomUUID() };
-const AN_ERASURE = {
-  ...{ ...OWNER, sessionId: null, player: null, reports: [], requestedAt: 0, problem: null },
-  ...{ state: 'queued' as const, hiddenAt: null, goneAt: null, logExpiresAt: 0 },
-  found: {
-    ...{ events: 0, links: 0, reports: 0, attachments: 0 },
-    ...{ sessions: 0, deadLetters: 0, linkedEvents: 0, log: 0 },
-  },
-};
+const [GONE, WHOLE] = [randomUUID(), randomUUID()];
+const SESSIONS = [{ projectId: OWNER.projectId, ids: [GONE] }];
+const AN_ERASURE = anErasure({ id: 'erasure', tenantId: OWNER.tenantId, sessions: SESSIONS });
+
+/** Each by the sessions of its events. */
+function recordsOf(...records: readonly (string | null)[][]) {
+  return records.map((sessions, offset) => ({
+    offset,
+    message: anEventsRecord({ ...OWNER, events: sessions.map((sessionId) => ({ sessionId })) }),
+  }));
+}

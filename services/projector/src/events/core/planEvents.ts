@@ -150,7 +150,7 @@ export class KnownTypes {
     const { bytes } = record;
     const at = record.typeAt(event);
     const length = record.typeBytes(event);
-    if (length === 0 || length > MAX_KNOWN_BYTES) return record.eventType(event);
+    if (length > MAX_KNOWN_BYTES) return record.eventType(event);
     const place = ((bytes[at] ?? 0) * 31 + (bytes[at + length - 1] ?? 0) * 17 + length) % KNOWN_TYPES;
     const known = this.#known[place];
     if (known?.bytes.length === length && isAt(bytes, at, known.bytes)) return known.text;
