@@ -42,6 +42,15 @@ export const SURVIVORS: readonly Survivors[] = [
   { file: `${LINKER}/decideEvents.ts`, line: 'if (tracked === undefined ||', reason: ALWAYS_THERE },
   {
     file: `${LINKER}/decideEvents.ts`,
+    line: 'const events = state.open.reports === 0',
+    reason: 'time: without a report no event is one of it',
+  },
+  ...alike(`${LINKER}/decideEvents.ts`, 'behind the last event there is no id of a report or a session', [
+    'for (let event = 0; event < events;',
+    'for (let event = 0; event < record.count;',
+  ]),
+  {
+    file: `${LINKER}/decideEvents.ts`,
     line: 'if (sessionId === null) return;',
     reason: 'no report is kept under no session',
   },
