@@ -108,6 +108,20 @@ describe('a request that is answered before its body has come', () => {
     expect(answer).toContain('\r\nCache-Control: no-store\r\n');
   });
 
+  test('that came whole with its head keeps its connection: a new one for each refusal costs both sides more than the body', async () => {
+    const refused = (line: string, ...headers: string[]): string =>
+      [`${line} HTTP/1.1`, 'Host: x', ...headers, 'Content-Length: 3', '', '[7]'].join('\r\n');
+    const answer = await talk(
+      refused('POST /v1/ingest/events', json) +
+        refused('POST /v1/ingest/events', json, as(reader)) +
+        refused('POST /nothing') +
+        'GET /health HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n',
+    );
+    expect(answer.match(/HTTP\/1.1 \d+/g)).toEqual(
+      [401, 403, 404, 200].map((status) => `HTTP/1.1 ${status}`),
+    );
+  });
+
   test('is told to go on only where its token is good and its body wanted', async () => {
     const asking = (path: string, ...headers: string[]): string =>
       [`POST ${path} HTTP/1.1`, 'Host: x', 'Expect: 100-continue', ...headers, '', ''].join('\r\n');

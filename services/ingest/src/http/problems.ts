@@ -14,6 +14,7 @@ import {
   type Refusal,
 } from '@questlog/runtime/process/listener/listen';
 import type { Logger } from '@questlog/runtime/process/logger';
+import { nextTurn } from '@questlog/runtime/process/waiting';
 import { problemOf, statusOf } from '@questlog/schemas/http/problem';
 import type { Middleware, ParameterizedContext } from 'koa';
 import type { UnknownField } from '../core/unknownFields.ts';
@@ -62,6 +63,8 @@ export function problems(
       rejected = rejectedFor(error, logger, requestId);
       answerProblem(ctx, rejected, requestId);
     }
+    // A body that came with its head is parsed in this turn of the event loop, behind all that follows from the head alone.
+    if (!ctx.req.complete) await nextTurn();
     // Answered before its body has come, which nobody will read (RFC 9112, section 9.6).
     if (!ctx.req.complete) ctx.set('Connection', 'close');
     if (books !== undefined) {
