@@ -1,6 +1,7 @@
-/** What a client is told of a request that could not be read. */
+/** What a client is told of a request that could not be read, and what a refusal keeps. */
 import type { Broken } from '@questlog/runtime/process/listener/listen';
 import { expect, test } from 'vitest';
+import { Rejected } from '../rejected.ts';
 import { malformedRequest } from './problems.ts';
 
 test.each<[Broken, number, string, RegExp]>([
@@ -11,4 +12,11 @@ test.each<[Broken, number, string, RegExp]>([
   const refusal = malformedRequest(why);
   expect(refusal.status).toBe(status);
   expect(JSON.parse(refusal.body)).toMatchObject({ status, code, detail: expect.stringMatching(detail) });
+});
+
+test('a refusal keeps nothing of where it was made, its cause and every other error do', () => {
+  const cause = new Error('of ours');
+  const { stack, message } = new Rejected('invalid_request', 'not so', { cause });
+  expect([stack, message]).toEqual(['Rejected: not so', 'not so']);
+  for (const { stack: kept } of [cause, new Error('a later one')]) expect(kept).toContain('problems.test.ts');
 });
