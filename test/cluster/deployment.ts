@@ -1,5 +1,6 @@
 /** A deployment with any number of each service. Each is a process that a test starts and kills. */
 import { randomUUID } from 'node:crypto';
+import { eventually } from '../e2e/builders.ts';
 import { type ClusterEngines, clusterEnvironment, removeDeployment } from '../e2e/cluster.ts';
 import {
   type Answer,
@@ -32,6 +33,8 @@ export interface Service {
   admin(method: string, path: string, body?: unknown): Promise<Answer>;
   /** The status of `/readyz`, with its problems and warnings. */
   readyz(): Promise<Readiness>;
+  /** A load balancer sends it nothing any more; resolves once what it has sent is answered. */
+  leave(): Promise<void>;
   /** Sends SIGTERM; resolves with the exit code. */
   stop(): Promise<number | null>;
   /** Sends SIGKILL; resolves once the process is gone. */
@@ -47,6 +50,8 @@ export interface Readiness {
   readonly warnings: Readonly<Record<string, string>>;
 }
 
+/** More than the longest that a request may take. */
+const ANSWERED_WITHIN_MS = 60_000;
 /** Generous: several processes start at once on a busy machine. */
 const READY_WITHIN_MS = 120_000;
 
@@ -90,6 +95,7 @@ export class Deployment implements Pick<Product, 'request' | 'sql'> {
       new RegExp(`^ +${what} +(\\S+)$`, 'm').exec(output.stdout)?.[1] ?? '';
     const [baseUrl, adminUrl] = [urlOf('games'), urlOf('operators')];
     let isStopping = false;
+    let underWay = 0;
     const service: Service = {
       name,
       pid: child.pid ?? 0,
@@ -101,13 +107,26 @@ export class Deployment implements Pick<Product, 'request' | 'sql'> {
         return !isStopping && child.exitCode === null && child.signalCode === null;
       },
       stderr: () => output.stderr,
-      request: (method, path, options) => send(baseUrl + path, method, '', options),
+      request: async (method, path, options) => {
+        underWay += 1;
+        return send(baseUrl + path, method, '', options).finally(() => {
+          underWay -= 1;
+        });
+      },
       admin: (method, path, body) =>
         send(adminUrl + path, method, this.#env['QUESTLOG_ADMIN_TOKEN'] ?? '', { body }),
       readyz: async () => {
         const answer = await fetch(`${adminUrl}/readyz`);
         const { problems = {}, warnings = {} } = (await answer.json()) as Partial<Readiness>;
         return { status: answer.status, problems, warnings };
+      },
+      leave: async () => {
+        isStopping = true;
+        await eventually(
+          async () => underWay,
+          (requests) => requests === 0,
+          ANSWERED_WITHIN_MS,
+        );
       },
       stop: () => {
         isStopping = true;
