@@ -18,6 +18,7 @@ import {
   filter,
   header,
   id,
+  MIB,
   NOT_THERE,
   problem,
   query,
@@ -126,15 +127,13 @@ const SCHEMAS = {
   Problem,
 };
 
-const KIB = 1024;
-const MIB = KIB * KIB;
 const HEALTH = { type: 'object', properties: { status: { const: 'ok' } }, required: ['status'] };
 
 const SAMPLED =
   'An operator has some events sampled, by session: of those that are answered so many are not stored. Also in a 200 and 207.';
 
 const MOST =
-  `A body has at most ${event.LIMITS.maxBodyBytes / MIB} MiB once inflated, an event ${event.LIMITS.maxEventBytes / KIB} KiB as ` +
+  `A body has at most ${event.LIMITS.maxBodyBytes / MIB} MiB once inflated, an event ${event.LIMITS.maxEventBytes / 1024} KiB as ` +
   `sent; a payload nests at most ${MAX_DEPTH} levels.`;
 
 function ingestOperation(): object {

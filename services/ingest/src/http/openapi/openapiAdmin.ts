@@ -11,7 +11,7 @@ import { SQL_LIMITS } from '../../admin/askSql.ts';
 import { accepted } from './accepted.ts';
 import { backupPaths, erasurePaths } from './openapiJobs.ts';
 import { letterPaths } from './openapiLetters.ts';
-import { answer, filter, header, id, PAGE, problem, ref, TIME, UUID_TEXT } from './openapiParts.ts';
+import { answer, filter, header, id, MIB, PAGE, problem, ref, TIME, UUID_TEXT } from './openapiParts.ts';
 
 export function adminApi(): Record<string, unknown> {
   return {
@@ -85,7 +85,6 @@ export function adminApi(): Record<string, unknown> {
   };
 }
 
-const MIB = 1024 * 1024;
 const TOKEN =
   'The admin token. After `npm start` it is `adminToken` in `.data/dev-credentials.json`; `QUESTLOG_ADMIN_TOKEN` sets it.';
 const SQL =

@@ -52,6 +52,8 @@ export const WRITES = {
   },
 };
 
+export const MIB = 1024 * 1024;
+
 /** Of a request with a body. */
 export const LATE = {
   408: problem('The body did not come in time, or gave its place up to others that waited.'),

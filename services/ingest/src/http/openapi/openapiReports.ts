@@ -11,6 +11,7 @@ import {
   EVENT_PAGE,
   filter,
   id,
+  MIB,
   NOT_THERE,
   PAGE,
   PREFER,
@@ -32,8 +33,6 @@ const FILTERS = [
   }),
   filter('sessionId', 'Of this session; none where the project does not have it.', UUID_TEXT),
 ];
-
-const MIB = 1024 * 1024;
 
 export function reportPaths(): Record<string, object> {
   return {
