@@ -18,13 +18,13 @@ import { ownEnvironment } from '../e2e/product.ts';
 import { seedOfRun } from '../faults/seeded.ts';
 import { CLICKHOUSE_CLIENT, followPage, type Hands, standIns } from '../runbooks/followPage.ts';
 import { auditDeployment, keepSecondRows } from './auditDeployment.ts';
-import type { Service } from './deployment.ts';
 import { startTrial, type Trial } from './trial.ts';
 
 const OPERATING = fileURLToPath(new URL('../../docs/operating', import.meta.url));
 const START_WITHIN_MS = 300_000;
 const RUN_WITHIN_MS = 900_000;
 const CAUGHT_UP_WITHIN_MS = 120_000;
+const UNLINKED_REQUESTS = 100;
 const NO_LAG = `questlog_projector_lag_records{topic="${TOPICS.sessions}"} 0\n`;
 const NO_LAG_FOR_MS = 10_000;
 const ACCOUNT = { username: 'questlog', password: 'of-this-test' };
@@ -87,10 +87,19 @@ describeKafka(`a ClickHouse that is lost (QUESTLOG_SEED=${seed})`, (engines) => 
     }
   });
 
-  /** More than the backup has is projected, and the commits are past it. */
+  /** More than the backup has is projected, and the commits are past it; some of it is still to be looked up for links. */
   async function lose(): Promise<void> {
+    const { deployment, load, projected } = trial;
     await trial.goesOn();
-    await trial.load.stop();
+    for (const linker of deployment.running('linker')) await linker.kill();
+    const sent = load.ledger.requests.length;
+    await eventually(
+      async () => load.ledger.requests.length,
+      (requests) => requests > sent + UNLINKED_REQUESTS,
+      CAUGHT_UP_WITHIN_MS,
+    );
+    await load.stop();
+    await eventually(() => projected.isCaughtUp(), Boolean, CAUGHT_UP_WITHIN_MS);
     await clickhouse.close();
     rmSync(directory, { recursive: true });
   }
@@ -99,7 +108,9 @@ describeKafka(`a ClickHouse that is lost (QUESTLOG_SEED=${seed})`, (engines) => 
   async function start(others: number): Promise<void> {
     const { deployment, load } = trial;
     await keepSecondRows(deployment);
-    const [, projector] = (await deployment.startAll('linker', 'projector')) as [Service, Service];
+    // First, so that it looks into tables that no projector has begun to fill again.
+    await deployment.start('linker');
+    const projector = await deployment.start('projector');
     await eventually(
       async () => projector.stderr().split('\n').filter(saysOthers).length,
       (lines) => lines >= others,

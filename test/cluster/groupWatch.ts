@@ -23,7 +23,7 @@ export class GroupWatch {
   readonly #of: WatchedGroup;
   readonly #places: Place[] = [];
   readonly #timer: NodeJS.Timeout;
-  #looking: Promise<void> | undefined;
+  #looking: Promise<boolean> | undefined;
 
   constructor(log: Log, of: WatchedGroup) {
     this.#log = log;
@@ -44,9 +44,9 @@ export class GroupWatch {
     return this.#places.map(({ committed }) => committed);
   }
 
-  /** True if the last sample showed no lag. */
-  get isCaughtUp(): boolean {
-    return this.#places.length > 0 && this.#places.every(({ isBehind }) => !isBehind);
+  /** By a sample that is taken for it: a busy machine's last one may be from before the last records came. */
+  isCaughtUp(): Promise<boolean> {
+    return this.#look();
   }
 
   /** Where it has lag by the last sample, in words. */
@@ -64,16 +64,18 @@ export class GroupWatch {
     await this.#looking;
   }
 
-  async #look(): Promise<void> {
+  /** @returns whether it has no lag, as the brokers told. */
+  async #look(): Promise<boolean> {
     const { group, topic } = this.#of;
     // In this order, records that come in between make the group look further behind, never ahead.
     const committed = await this.#log.committed(group, topic).catch(() => undefined);
     const ends = await this.#log.endOffsets(topic).catch(() => undefined);
-    if (committed === undefined || ends === undefined) return;
+    if (committed === undefined || ends === undefined) return false;
     const nowMs = performance.now();
     for (const [partition, end] of ends.entries()) {
       this.#note(partition, committed[partition]?.offset ?? 0, end, nowMs);
     }
+    return ends.every((end, partition) => (committed[partition]?.offset ?? 0) >= end);
   }
 
   #note(partition: number, committed: number, end: number, nowMs: number): void {

@@ -13,8 +13,9 @@ import type { Lifecycle } from '@questlog/runtime/process/lifecycle';
 import { type Broken, type ListenAddress, listen } from '@questlog/runtime/process/listener/listen';
 import type { Logger } from '@questlog/runtime/process/logger';
 import { type Codec, createCodec, type SchemaRegistry } from '@questlog/runtime/registry/registry';
+import { PROJECTED, type Projected } from '@questlog/schemas/tables/projected';
 import { type EventsAccepted, eventsAccepted, type Revision } from '@questlog/schemas/topics/eventsAccepted';
-import { GROUPS, TOPICS } from '@questlog/schemas/topics/topics';
+import { TOPICS } from '@questlog/schemas/topics/topics';
 import type Koa from 'koa';
 import { type Letters, openLetters } from './admin/deadLetters.ts';
 import { type Cuts, openCuts } from './cuts.ts';
@@ -32,7 +33,7 @@ import { gamesHandler } from './http/publicApp.ts';
 import { BodyBudget, LoopTurns } from './http/readBody.ts';
 import { isUpload } from './http/uploadRoutes.ts';
 import { KeyedMutex } from './known/keyedMutex.ts';
-import { type Projection, watchLinks, watchProjection } from './known/projection.ts';
+import { type Projection, watchLinks, watchRows } from './known/projection.ts';
 import { openReports, reportsLeft } from './known/reports.ts';
 import { warnOfRestored, watchRestored } from './known/restoredTable.ts';
 import { isErasedIn, openSessions, sessionsLeft } from './known/sessions.ts';
@@ -139,7 +140,7 @@ export async function startIngest(deps: IngestServiceDeps): Promise<IngestServic
   const storing = { log, codec, quotas, limits, received, own: cuts.own, random, metrics, partitions };
   const ingest = { ...known, ...storing, replays, ordinary: new OrdinaryIngest(codec.schemaId) };
   // What a read waits for before it asks ClickHouse.
-  const settling = { projection: events, linksSettled: watchLinks({ log, clock: steadyClock }), partitions };
+  const settling = { projection: events, linksSettled: watchLinks(deps), partitions };
   const shared = { store: sharedReads(store, directory.current.projects, settings), seals };
   const toGames = gamesHandler({
     bodies: { budget: new BodyBudget(metrics.bodyBytesInFlight), turns: new LoopTurns() },
@@ -218,17 +219,10 @@ async function openKnown(
 ) {
   const { current } = deps.directory;
   const reading = { ...deps, onCut, onAppendedAgain, isErased: isErasedIn(current) };
-  const table = (of: { group: string; topic: string; table: string }) =>
-    watchRestored({ ...deps, clock: steadyClock }, of);
-  const ofSessions = table({ group: GROUPS.projectSessions, topic: TOPICS.sessions, table: 'sessions' });
-  const ofReports = table({
-    group: GROUPS.projectReports,
-    topic: TOPICS.reportLinks,
-    table: 'report_versions',
-  });
-  const sessions = await openSessions({ ...reading, projection: registered, table: ofSessions });
+  const table = (of: 'sessions' | 'reports') => watchRestored({ ...deps, clock: steadyClock }, PROJECTED[of]);
+  const sessions = await openSessions({ ...reading, projection: registered, table: table('sessions') });
   deps.lifecycle.onStop('sessions', () => sessions.close());
-  const reports = await openReports({ ...reading, projection: filed, table: ofReports });
+  const reports = await openReports({ ...reading, projection: filed, table: table('reports') });
   deps.lifecycle.onStop('reports', () => reports.close());
   warnOfRestored(deps.health, [sessions, reports]);
   return { sessions: sessionsLeft(sessions, current), reports: reportsLeft(reports, current.erased) };
@@ -247,11 +241,8 @@ async function openReaders(deps: IngestServiceDeps, codec: Codec<EventsAccepted>
 
 async function openErasing(deps: IngestServiceDeps, letters: Letters, projections: Projections) {
   const { events, registered, filed } = projections;
-  const { log, lifecycle } = deps;
-  const linked = watchProjection({
-    ...{ log, clock: steadyClock },
-    ...{ group: GROUPS.projectLinks, topic: TOPICS.linkedEvents },
-  });
+  const { lifecycle } = deps;
+  const linked = watchRows(deps, 'links');
   const runs = runErasures({
     ...{ ...deps, letters },
     projections: [events, registered, filed, linked],
@@ -272,13 +263,9 @@ function watchCuts(deps: IngestServiceDeps, onEventsCut: (partition: number, off
 }
 
 /** How far the projector has written each topic to ClickHouse. */
-function watchProjections({ log }: IngestServiceDeps) {
-  const watch = (group: string, topic: string) => watchProjection({ log, clock: steadyClock, group, topic });
-  return {
-    events: watch(GROUPS.projectEvents, TOPICS.events),
-    registered: watch(GROUPS.projectSessions, TOPICS.sessions),
-    filed: watch(GROUPS.projectReports, TOPICS.reportLinks),
-  };
+function watchProjections(deps: IngestServiceDeps) {
+  const watch = (of: Projected) => watchRows(deps, of);
+  return { events: watch('events'), registered: watch('sessions'), filed: watch('reports') };
 }
 
 function warnOfEngines(deps: IngestServiceDeps): void {

@@ -89,12 +89,23 @@ test('a commit beyond the end as it was is one of what came since', async () => 
   expect(asked.endOffsets).toBe(2);
 });
 
+test('commits that mean the table from before a restore are not believed, nor those that name none doubted', async () => {
+  const { log, state } = aLog({ ends: [5, 3], commits: [5, 3] });
+  const store = { query: async <Row>() => [{ uuid: 'restored' }] as Row[] };
+  const projection = watch(log, { store, table: 'events' });
+  state.tables = ['restored', 'of before'];
+  await projection.caughtUp([0]);
+  await expect(projection.caughtUp('all', 0)).rejects.toBeInstanceOf(Unavailable);
+  state.tables = ['restored', undefined];
+  await projection.caughtUp('all');
+});
+
 const NO_LEADER = -1;
 
 type AskedLog = Parameters<typeof watchProjection>[0]['log'];
 
-function watch(log: AskedLog): Projection {
-  return watchProjection({ log, clock: systemClock, group: 'g', topic: 't' });
+function watch(log: AskedLog, rows?: Parameters<typeof watchProjection>[0]['rows']): Projection {
+  return watchProjection({ log, clock: systemClock, group: 'g', topic: 't', ...(rows && { rows }) });
 }
 
 /** Offsets as the test sets them. */
@@ -102,7 +113,7 @@ function aLog(
   given: { ends: number[]; commits: (number | undefined)[]; starts?: number[] },
   onEnds: () => unknown = () => undefined,
 ) {
-  const state = { commits: given.commits, polls: 0 };
+  const state = { commits: given.commits, polls: 0, tables: [] as (string | undefined)[] };
   const asked = { endOffsets: 0, committed: 0, offsetRanges: 0 };
   const log: AskedLog = {
     endOffsets: async () => {
@@ -128,9 +139,11 @@ function aLog(
       asked.committed += 1;
       state.polls += 1;
       await new Promise(setImmediate);
-      return state.commits.map((offset): Committed | undefined =>
-        offset === undefined ? undefined : { offset, metadata: '' },
-      );
+      return state.commits.map((offset, partition): Committed | undefined => {
+        const tables = state.tables[partition];
+        const metadata = tables === undefined ? '' : JSON.stringify({ tables });
+        return offset === undefined ? undefined : { offset, metadata };
+      });
     },
   };
   return { log, projection: watch(log), asked, state };

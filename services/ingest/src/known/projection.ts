@@ -1,17 +1,20 @@
 /** Waits until ClickHouse has what the log had: how a GET right after a 201 finds what was stored. */
 import { setTimeout as delay } from 'node:timers/promises';
+import { type Store, tableUuid } from '@questlog/runtime/clickhouse/store';
 import type { Proof } from '@questlog/runtime/consumer/findCut';
-import { lastRecordOf } from '@questlog/runtime/consumer/notes';
+import { lastRecordOf, noteOf } from '@questlog/runtime/consumer/notes';
 import { positionsOf } from '@questlog/runtime/consumer/progress';
-import type { Log } from '@questlog/runtime/log/log';
-import type { Clock } from '@questlog/runtime/process/clock';
+import type { Committed, Log } from '@questlog/runtime/log/log';
+import { type Clock, steadyClock } from '@questlog/runtime/process/clock';
 import { Unavailable } from '@questlog/runtime/process/errors';
 import { withinLimit } from '@questlog/runtime/process/waiting';
+import { PROJECTED, type Projected } from '@questlog/schemas/tables/projected';
 import { GROUPS, TOPICS } from '@questlog/schemas/topics/topics';
 
 export interface Projection {
   /**
-   * Resolves once the group has committed the topic's end as it is now, on the partitions that matter.
+   * Resolves once the group has committed the topic's end as it is now, on the partitions that matter, and its commits mean
+   * the table that is there: one that was restored may lack what they stand for (docs/decisions/0040).
    * @throws Unavailable after `limitMs`, also where a broker has not told that end by then; or once `signal` aborts.
    */
   caughtUp(partitions: readonly number[] | 'all', limitMs?: number, signal?: AbortSignal): Promise<void>;
@@ -23,6 +26,20 @@ export interface Projection {
 
 export const READ_WAIT_MS = 5_000;
 
+/** How far the projector has written each topic to ClickHouse. */
+export function watchRows({ log, store }: RowsDeps, of: Projected): Projection {
+  const { table, ...watched } = PROJECTED[of];
+  return watchProjection({ log, clock: steadyClock, ...watched, rows: { store, table } });
+}
+
+interface RowsDeps {
+  readonly log: Log;
+  readonly store: Pick<Store, 'query'>;
+}
+
+/** A read asks for no table of its own; nobody restores one while ingests take events for it. */
+const TABLE_KNOWN_FOR_MS = 1_000;
+
 /** Each poll is a request to a broker, while a projection commits a few times a second: more often finds nothing new. */
 const POLL_MS = 25;
 
@@ -31,15 +48,22 @@ export function watchProjection(deps: {
   clock: Clock;
   group: string;
   topic: string;
+  /** What the group writes; absent for one that writes none. */
+  rows?: { readonly store: Pick<Store, 'query'>; readonly table: string };
 }): Projection {
-  const { log, clock, group, topic } = deps;
+  const { log, clock, group, topic, rows } = deps;
   // One poll serves all who wait: it asks for what everybody asks for, and what is projected stays so.
   const shares = {
     committed: shared(() => log.committed(group, topic)),
     offsetRanges: shared(() => log.offsetRanges(topic)),
   };
-  const projected = (matters: (partition: number) => boolean): Promise<number[]> =>
-    positionsOf(shares, group, topic, matters);
+  const tableNow = rows && keptFor(TABLE_KNOWN_FOR_MS, clock, () => tableUuid(rows.store, rows.table));
+  const areOfThisTable = async (commits: readonly (Committed | undefined)[]): Promise<boolean> => {
+    const meant = commits.flatMap((commit) => (commit && noteOf(commit).tables) ?? []);
+    if (tableNow === undefined || meant.length === 0) return true;
+    const now = await tableNow();
+    return meant.every((one) => one === now);
+  };
   /** By partition, without those that are empty. */
   const endsOf = async (partitions: readonly number[] | 'all'): Promise<Map<number, number>> => {
     const ends =
@@ -63,16 +87,21 @@ export function watchProjection(deps: {
   ): Promise<void> => {
     const awaited = await endsOf(partitions);
     while (awaited.size > 0) {
-      const now = await projected((partition) => awaited.has(partition));
+      const commits = await shares.committed();
+      const known = { ...shares, committed: async () => commits };
+      const now = await positionsOf(known, group, topic, (partition) => awaited.has(partition));
       const positions = new Map([...awaited.keys()].map((partition) => [partition, now[partition] ?? 0]));
       const arePast = [...awaited].every(([partition, end]) => (positions.get(partition) ?? 0) >= end);
-      if (arePast && (await isOfThisLog(positions, awaited))) return;
+      if (arePast && (await isOfThisLog(positions, awaited))) {
+        // Behind the commits: their rows were in the table that has this name now.
+        if (await areOfThisTable(commits.filter((_, partition) => awaited.has(partition)))) return;
+      }
       if (clock.now() >= deadlineMs || signal?.aborted) lags();
       await delay(POLL_MS);
     }
   };
   return {
-    projected: () => projected(() => true),
+    projected: () => positionsOf(shares, group, topic),
     lastRecords: async () => (await log.committed(group, topic)).map(lastRecordOf),
     caughtUp: (partitions, limitMs = READ_WAIT_MS, signal) =>
       withinLimit(caughtUp(partitions, clock.now() + limitMs, signal), limitMs, lags),
@@ -81,6 +110,17 @@ export function watchProjection(deps: {
 
 function lags(): never {
   throw new Unavailable('the projection has not caught up with the log yet', { retryAfterS: 1 });
+}
+
+/** A failure is not kept. */
+function keptFor<T>(forMs: number, clock: Clock, ask: () => Promise<T>): () => Promise<T> {
+  let known: { readonly atMs: number; readonly value: T } | undefined;
+  const look = shared(ask);
+  return async () => {
+    const atMs = clock.now();
+    if (known === undefined || atMs - known.atMs > forMs) known = { atMs, value: await look() };
+    return known.value;
+  };
 }
 
 /** Whoever asks while it runs gets its outcome. */
@@ -103,11 +143,13 @@ const LINKS_WAIT_MS = 1_000;
  * Waits a little until the links of what the log has are in ClickHouse: the linker has read the events and the reports,
  * what it told its other partitions too, and the projector has written what the linker made of them.
  */
-export function watchLinks({ log, clock }: { log: Log; clock: Clock }): LinksSettled {
-  const watch = (group: string, topic: string) => watchProjection({ log, clock, group, topic });
-  const events = watch(GROUPS.link, TOPICS.events);
-  const reports = watch(GROUPS.link, TOPICS.reportLinks);
-  const links = watch(GROUPS.projectLinks, TOPICS.linkedEvents);
+export function watchLinks(deps: RowsDeps): LinksSettled {
+  const { log } = deps;
+  const clock = steadyClock;
+  const linked = (topic: string) => watchProjection({ log, clock, group: GROUPS.link, topic });
+  const events = linked(TOPICS.events);
+  const reports = linked(TOPICS.reportLinks);
+  const links = watchRows(deps, 'links');
   return async (partitions) => {
     const deadlineMs = clock.now() + LINKS_WAIT_MS;
     const left = (): number => Math.max(deadlineMs - clock.now(), 0);

@@ -1,4 +1,5 @@
 /** What a look-up waits for, and what it does not. */
+import type { Store } from '@questlog/runtime/clickhouse/store';
 import { openDatabase } from '@questlog/runtime/log/embedded/database';
 import { embeddedLogOn } from '@questlog/runtime/log/embedded/embeddedLog';
 import { aDirectory } from '@questlog/runtime/log/embedded/testing/testLog';
@@ -15,7 +16,11 @@ import { partitionDeps } from '../testing/partitionDeps.ts';
 import { LookUp, LookUps } from './lookUps.ts';
 
 /** An overdue look-up for one report at offset 5, asked by a linker that has read records of leader epoch 2. */
-async function aLookUp(methods: Partial<Log> = {}, kind: 'check' | 'close' = 'check') {
+async function aLookUp(
+  methods: Partial<Log> = {},
+  kind: 'check' | 'close' = 'check',
+  query: Store['query'] = async () => [],
+) {
   const directory = aDirectory();
   const log = embeddedLogOn(openDatabase(directory), { directory, clock: systemClock });
   onTestFinished(() => log.close());
@@ -24,7 +29,8 @@ async function aLookUp(methods: Partial<Log> = {}, kind: 'check' | 'close' = 'ch
   const deps = {
     ...known,
     log: withMethods<Log>(log, methods),
-    store: { ...known.store, query: async () => [] },
+    store: { ...known.store, query },
+    sessions: { ...known.sessions, learn: async () => true },
   };
   const committed = { events: 3, eventsEpoch: null, links: 0, reportLinksEpoch: 2 };
   const outbox = { state: new LinkerState(0, 1, LINKER_BOUNDS), committed };
@@ -33,8 +39,11 @@ async function aLookUp(methods: Partial<Log> = {}, kind: 'check' | 'close' = 'ch
   const lookUp = new LookUp({ kind, reports: new Map([[keyOf(record), report]]) });
   vi.spyOn(LookUp.prototype, 'isOverdue', 'get').mockReturnValue(true);
   onTestFinished(() => void vi.restoreAllMocks());
-  const lookUps = new LookUps(outbox, deps, new AbortController().signal);
-  return { lookUp, answer: () => lookUps.answer(lookUp) };
+  const isOver = new AbortController();
+  onTestFinished(() => isOver.abort());
+  const lookUps = new LookUps(outbox, deps, isOver.signal);
+  const { sessionsWithReports } = outbox.state;
+  return { lookUp, lookUps, sessionsWithReports, answer: () => lookUps.answer(lookUp) };
 }
 
 test('a look-up that was begun before a cut goes on with the log as it is', async () => {
@@ -96,3 +105,44 @@ test.each([
     expect((await answer()) !== undefined).toBe(isPast);
   },
 );
+
+/** A ClickHouse whose tables are those of the commits once it is told so. */
+function restoredTables() {
+  const tables = { committed: 'of before', now: 'of the backup' };
+  const committed: Log['committed'] = async () => [
+    { offset: 6, metadata: JSON.stringify({ tables: tables.committed }) },
+  ];
+  const query = (async (sql: string) =>
+    sql.includes('system.tables') ? [{ uuid: tables.now }] : []) as Store['query'];
+  return { tables, committed, query };
+}
+
+test.each(['check', 'close'] as const)(
+  'a %s finds nothing missing in tables that were restored, until the projector has begun anew',
+  async (kind) => {
+    const { tables, committed, query } = restoredTables();
+    const { answer } = await aLookUp({ committed }, kind, query);
+    expect(await answer()).toBeUndefined();
+    tables.committed = tables.now;
+    expect(await answer()).toMatchObject({ kind });
+  },
+);
+
+test('which sessions have reports is not learnt from a table that was restored and lacks some', async () => {
+  const { tables, committed, query } = restoredTables();
+  const looked = Promise.withResolvers<void>();
+  const { lookUps, sessionsWithReports } = await aLookUp(
+    { committed, endOffsets: async () => [6] },
+    'check',
+    async (sql, ...rest) => {
+      if (sql.includes('system.tables')) looked.resolve();
+      return await query(sql, ...rest);
+    },
+  );
+  const learnt = lookUps.learnSessions();
+  await Promise.race([looked.promise, learnt]);
+  expect(sessionsWithReports.mayHave('any')).toBe(true);
+  tables.committed = tables.now;
+  await learnt;
+  expect(sessionsWithReports.mayHave('any')).toBe(false);
+});

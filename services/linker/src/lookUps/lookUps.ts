@@ -3,11 +3,13 @@
  * partition has consumed, what it has linked, and the reports that are asked about.
  */
 import { setTimeout as delay } from 'node:timers/promises';
-import { leaderEpochOf } from '@questlog/runtime/consumer/notes';
+import { tableUuid } from '@questlog/runtime/clickhouse/store';
+import { leaderEpochOf, noteOf } from '@questlog/runtime/consumer/notes';
 import { positionsOf } from '@questlog/runtime/consumer/progress';
 import type { Committed, Log } from '@questlog/runtime/log/log';
 import { messageOf, Unavailable } from '@questlog/runtime/process/errors';
 import { isErasedReport } from '@questlog/schemas/erased';
+import { PROJECTED, type Projected } from '@questlog/schemas/tables/projected';
 import { GROUPS, TOPICS } from '@questlog/schemas/topics/topics';
 import { type Answer, type Ask, askOf, type Job, type JobOf } from '../core/jobs.ts';
 import { asksForLanes, type Ends, type Need, needsOf, type Position } from '../core/needs.ts';
@@ -17,14 +19,10 @@ import { type LookUpSource, linkedPairs, unlinkedPairs } from './pairs.ts';
 import { knownReports, reportsOfSessions } from './storedReports.ts';
 
 const POLL_MS = 20;
+const LEARN_POLL_MS = 500;
 const LEARN_AGAIN_MS = 5_000;
 
-const PROJECTIONS = [
-  { name: 'events', group: GROUPS.projectEvents, topic: TOPICS.events },
-  { name: 'links', group: GROUPS.projectLinks, topic: TOPICS.linkedEvents },
-  { name: 'reports', group: GROUPS.projectReports, topic: TOPICS.reportLinks },
-  { name: 'sessions', group: GROUPS.projectSessions, topic: TOPICS.sessions },
-] as const;
+const WAITED_FOR: readonly Projected[] = ['events', 'links', 'reports', 'sessions'];
 
 type Committing = Pick<Outbox, 'state' | 'committed'>;
 
@@ -46,13 +44,18 @@ export class LookUps {
 
   /**
    * Learns which sessions have a report; until then every session may. What the process knows from before is not enough:
-   * the partition's owner before may have let reports go since.
+   * the partition's owner before may have let reports go since. Nor is a table that was restored and lacks some of them.
    */
   async learnSessions(): Promise<void> {
-    const { sessions, logger } = this.#deps;
+    const { sessions, logger, log } = this.#deps;
     const { sessionsWithReports } = this.#outbox.state;
+    let filed: ReadonlyMap<number, Need> | undefined;
     while (!this.#isOver.aborted) {
       try {
+        filed ??= everywhere(await log.endOffsets(TOPICS.reportLinks));
+        while ((await this.#unprojected('reports', filed, { mayBeGone: true })) !== undefined) {
+          await delay(LEARN_POLL_MS, undefined, { signal: this.#isOver });
+        }
         if (await sessions.learn()) sessionsWithReports.complete();
         return;
       } catch (error) {
@@ -86,8 +89,8 @@ export class LookUps {
 
   async #isVisible(lookUp: LookUp, position: Position, ends: Ends): Promise<boolean> {
     const needs = needsOf(lookUp.job, this.#outbox.state, position, ends);
-    for (const { name, group, topic } of PROJECTIONS) {
-      const left = () => this.#unprojected(lookUp, group, topic, needs[name] ?? new Map());
+    for (const of of WAITED_FOR) {
+      const left = () => this.#unprojected(of, needs[of] ?? new Map(), { mayBeGone: lookUp.isOverdue });
       if (!(await this.#until(lookUp, left))) return false;
     }
     return true;
@@ -143,13 +146,14 @@ export class LookUps {
     return `${GROUPS.link} on ${TOPICS.events}/${this.#partition}`;
   }
 
+  /** @param mayBeGone what a cut of the log has taken away is not waited for. @returns undefined: nothing. */
   async #unprojected(
-    lookUp: LookUp,
-    group: string,
-    topic: string,
+    of: Projected,
     needs: ReadonlyMap<number, Need>,
+    { mayBeGone }: { readonly mayBeGone: boolean },
   ): Promise<string | undefined> {
-    const { log } = this.#deps;
+    const { group, topic, table } = PROJECTED[of];
+    const { log, store } = this.#deps;
     const ends = [...needs].filter(([, { offset }]) => offset > 0);
     if (ends.length === 0) return undefined;
     const commits = await log.committed(group, topic);
@@ -158,13 +162,20 @@ export class LookUps {
     const isAt = (partition: number, end: number, { leaderEpoch }: Need): boolean =>
       (positions[partition] ?? 0) >= end && !isOfOlderLog(commits[partition], leaderEpoch);
     const left = ends.filter(([partition, need]) => !isAt(partition, need.offset, need));
-    if (left.length === 0) return undefined;
-    // What a cut of the log has taken away does not come any more.
     const isGone = async ([partition, need]: readonly [number, Need]): Promise<boolean> =>
       isAt(partition, await endOf(log, topic, partition), need);
-    if (lookUp.isOverdue && (await Promise.all(left.map(isGone))).every(Boolean)) return undefined;
-    return `${group} on ${left.map(([partition]) => `${topic}/${partition}`).join(', ')}`;
+    const isThere = left.length === 0 || (mayBeGone && (await Promise.all(left.map(isGone))).every(Boolean));
+    if (!isThere) return `${group} on ${left.map(([partition]) => `${topic}/${partition}`).join(', ')}`;
+    const meant = ends.flatMap(([partition]) => tablesOf(commits[partition]) ?? []);
+    if (meant.length === 0) return undefined;
+    const now = await tableUuid(store, table);
+    return meant.every((one) => one === now) ? undefined : `${group} to fill ${table}, which was restored`;
   }
+}
+
+/** Whose rows the commit means (docs/decisions/0040); undefined where an operator or an older version made it. */
+function tablesOf(commit: Committed | undefined): string | undefined {
+  return commit && noteOf(commit).tables;
 }
 
 /**
@@ -178,6 +189,10 @@ function isOfOlderLog(commit: Committed | undefined, leaderEpoch: number | null)
 }
 
 const NONE: readonly number[] = [];
+
+function everywhere(ends: readonly number[]): ReadonlyMap<number, Need> {
+  return new Map(ends.map((offset, partition) => [partition, { offset, leaderEpoch: null }]));
+}
 
 async function endsOf(log: Log, job: Job, partition: number): Promise<Ends> {
   const own = async (topic: string): Promise<number[]> => {
