@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { aSeal } from '../places/seals.testing.ts';
-import { formatCursor, parseCursor } from './pages.ts';
+import { answeredRow, formatCursor, pageInTurns, parseCursor } from './pages.ts';
 
 const CURSOR = { micros: '-2208988800000000', partition: 3, offset: '12345678901', index: 499 };
 
@@ -25,4 +25,25 @@ test.each([
   'é',
 ])('%j is no cursor', async (text) => {
   expect(parseCursor(text, await aSeal())).toBeUndefined();
+});
+
+test('a page of a thousand events leaves the event loop to others again and again, and has each once, in order', async () => {
+  const rows = Array.from({ length: 1_000 }, (_, at) => ({
+    ...{ id: '01a214dc-6567-7000-9dec-b04c23790edd', sessionId: null, buildId: null, eventType: 'moved' },
+    ...{ occurredAt: '0', payload: JSON.stringify({ text: 'x'.repeat(900) }), overQuota: false },
+    sequence: String(at),
+  }));
+  let turns = 0;
+  let isMade = false;
+  const others = (): void => {
+    turns += 1;
+    if (!isMade) setImmediate(others);
+  };
+  setImmediate(others);
+  const page = await pageInTurns(rows, (row) => ({ ...answeredRow(row, 'B'), reportIds: [] }), 'next');
+  isMade = true;
+  const { events, next } = JSON.parse(page.toString());
+  expect(next).toBe('next');
+  expect(events.map(({ sequence }: { sequence: number }) => sequence)).toEqual(rows.map((_, at) => at));
+  expect(turns).toBeGreaterThanOrEqual(10);
 });

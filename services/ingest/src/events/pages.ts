@@ -1,11 +1,12 @@
 /** Events as ClickHouse has them, and pages of them by `occurredAt`; ties in the order of the log. */
 import { QueryRefused } from '@questlog/runtime/clickhouse/store';
 import { Unavailable } from '@questlog/runtime/process/errors';
+import { nextTurn } from '@questlog/runtime/process/waiting';
 import { type EventRow, eventOfRow } from '@questlog/schemas/tables/events';
 import { type PageQuery, readLimit } from '../core/pageLimit.ts';
 import type { Seal } from '../core/sealed.ts';
 import { Rejected } from '../rejected.ts';
-import type { AnsweredEvent } from './core/answer.ts';
+import { type AnsweredEvent, eventList, eventPage } from './core/answer.ts';
 
 export interface PositionedRow extends EventRow {
   readonly logPartition: number;
@@ -84,6 +85,33 @@ export function pageOf<Row extends PositionedRow>(
   const last = rows.length > limit ? page.at(-1) : undefined;
   return { rows: page, next: last === undefined ? null : formatCursor(cursorOf(last), seal) };
 }
+
+/** Of rows; a larger one takes a turn for itself. */
+const BYTES_A_TURN = 128 * 1024;
+
+/** `{events, next}`, made in turns of the event loop: at once, a thousand events would keep all others waiting for 10 ms. */
+export async function pageInTurns<Row extends EventRow>(
+  rows: readonly Row[],
+  answered: (row: Row) => AnsweredEvent,
+  next: string | null,
+): Promise<Buffer> {
+  const lists: Buffer[] = [];
+  let turn: AnsweredEvent[] = [];
+  let bytes = 0;
+  for (const [at, row] of rows.entries()) {
+    turn.push(answered(row));
+    bytes += ROW_BYTES + row.payload.length;
+    if (bytes < BYTES_A_TURN && at < rows.length - 1) continue;
+    lists.push(eventList(turn));
+    await nextTurn();
+    turn = [];
+    bytes = 0;
+  }
+  return eventPage(lists, next);
+}
+
+/** An event without a payload takes as long as one of so many bytes. */
+const ROW_BYTES = 512;
 
 /** All that a row says of an event; its reports are not in it. */
 export function answeredRow(row: EventRow, revision: 'A' | 'B'): Omit<AnsweredEvent, 'reportIds'> {

@@ -17,13 +17,14 @@ import type { Reports } from '../known/reports.ts';
 import type { Sessions } from '../known/sessions.ts';
 import type { Seals } from '../places/seals.ts';
 import { pathUuid, Rejected } from '../rejected.ts';
-import { type AnsweredEvent, eventObject, eventPage } from './core/answer.ts';
+import { type AnsweredEvent, eventObject } from './core/answer.ts';
 import {
   answeredRow,
   askPage,
   IN_PAGE,
   POSITION_COLUMNS,
   type PositionedRow,
+  pageInTurns,
   pageOf,
   pageParams,
   readPage,
@@ -97,7 +98,7 @@ export async function readSessionEvents(
     ),
   );
   const { rows, next } = pageOf(found, page);
-  return eventPage(await withReports(deps, principal, rows, hasReports), next);
+  return await answeredPage(deps, principal, { rows, next, hasReports });
 }
 
 /** As the query has them; undefined where it has none. */
@@ -135,7 +136,7 @@ export async function listEvents(deps: ReadDeps, principal: Principal, query: Ev
     ),
   );
   const { rows, next } = newestFirstOf(found, page, ({ id }) => ({ id, millis: String(millisOf(id)) }));
-  return eventPage(await withReports(deps, principal, rows, hasReports), next);
+  return await answeredPage(deps, principal, { rows, next, hasReports });
 }
 
 /**
@@ -152,18 +153,18 @@ async function lanesOf(
   return session === undefined ? [] : [session.lane];
 }
 
-async function withReports(
+async function answeredPage(
   { store, reports }: ReadDeps,
   { project, revision }: Principal,
-  rows: readonly EventRow[],
-  hasReports: boolean,
-): Promise<AnsweredEvent[]> {
-  const ids = hasReports ? rows.map(({ id }) => id) : [];
+  of: { readonly rows: readonly EventRow[]; readonly next: string | null; readonly hasReports: boolean },
+): Promise<Buffer> {
+  const ids = of.hasReports ? of.rows.map(({ id }) => id) : [];
   const linked = await linkedReports(store, project.id, ids);
-  return rows.map((row) => {
+  const answered = (row: EventRow): AnsweredEvent => {
     const event = answeredRow(row, revision);
     return { ...event, reportIds: reports.reportsOf(project.id, event, linked.get(row.id)) };
-  });
+  };
+  return await pageInTurns(of.rows, answered, of.next);
 }
 
 export async function readQuota(deps: ReadDeps, { tenant }: Principal): Promise<QuotaOutput> {

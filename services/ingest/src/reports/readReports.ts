@@ -9,13 +9,13 @@ import { CONTENT_COLUMNS, type ContentRow, contentOfRow } from '@questlog/schema
 import type { ReportContent, ReportLink } from '@questlog/schemas/topics/reportLinks';
 import { laneOf } from '@questlog/schemas/uuid';
 import type { PageQuery } from '../core/pageLimit.ts';
-import { eventPage } from '../events/core/answer.ts';
 import {
   answeredRow,
   askPage,
   IN_PAGE,
   POSITION_COLUMNS,
   type PositionedRow,
+  pageInTurns,
   pageOf,
   pageParams,
   readPage,
@@ -126,12 +126,12 @@ export async function readReportEvents(
   );
   const own = retractedAt === null ? [filed.reportId] : [];
   const state = retractedAt === null ? 'linked' : 'retracted';
-  const events = rows.map((row) => {
+  const answered = (row: LinkedRow) => {
     const event = answeredRow(row, revision);
     const reportIds = deps.reports.reportsOf(project.id, event, [...own, ...(linked.get(row.id) ?? [])]);
     return { ...event, reportIds, link: { state, source: row.link_source } };
-  });
-  return eventPage(events, next);
+  };
+  return await pageInTurns(rows, answered, next);
 }
 
 /** @throws Rejected `not_found`. */

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { type AnsweredEvent, eventArray, eventObject, eventPage, lenientArray } from './answer.ts';
+import { type AnsweredEvent, eventArray, eventList, eventObject, eventPage, lenientArray } from './answer.ts';
 
 const PAYLOAD = Buffer.from('{ "a":1e400,"a":-0, "\\u00e9":"é🎮" }');
 
@@ -49,7 +49,14 @@ test('has no overQuota in revision B', () => {
 });
 
 test('a page says where the next one begins', () => {
-  expect(JSON.parse(eventPage([event()], 'next').toString())).toMatchObject({ events: [{}], next: 'next' });
+  const lists = [
+    eventList([event({ sequence: 1 }), event({ sequence: 2 })]),
+    eventList([event({ sequence: 3 })]),
+  ];
+  expect(JSON.parse(eventPage(lists, 'next').toString())).toMatchObject({
+    events: [{ sequence: 1 }, { sequence: 2 }, { sequence: 3 }],
+    next: 'next',
+  });
   expect(JSON.parse(eventPage([], null).toString())).toEqual({ events: [], next: null });
 });
 

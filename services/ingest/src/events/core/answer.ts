@@ -20,15 +20,21 @@ export function eventArray(events: readonly AnsweredEvent[]): Buffer {
   return arrayOf(events, (out, event) => out.event(event));
 }
 
+/** What an array of them has between its brackets. */
+export function eventList(events: readonly AnsweredEvent[]): Buffer {
+  return eventArray(events).subarray(1, -1);
+}
+
 export function eventObject(event: AnsweredEvent): Buffer {
   const out = new EventWriter(MARGIN_BYTES + bytesOf(event));
   out.event(event);
   return out.written();
 }
 
-/** `{events, next}`. */
-export function eventPage(events: readonly AnsweredEvent[], next: string | null): Buffer {
-  return join(['{"events":', eventArray(events), `,"next":${JSON.stringify(next)}}`]);
+/** `{events, next}`. @param lists of `eventList`, none empty. */
+export function eventPage(lists: readonly Buffer[], next: string | null): Buffer {
+  const parts = lists.flatMap((list, at) => (at === 0 ? [list] : [',', list]));
+  return join(['{"events":[', ...parts, `],"next":${JSON.stringify(next)}}`]);
 }
 
 /** The answer to `Prefer: handling=lenient`: in request order, each a created event or a problem. */
