@@ -107,6 +107,22 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
     tests: [BLOCKS_TEST],
   },
   {
+    name: 'look-ups in tables of another name',
+    lost: 'a linker that starts beside a ClickHouse from a backup leaves out links, for good',
+    file: 'services/linker/src/lookUps/lookUps.ts',
+    text: 'if (meant.length === 0) return undefined;',
+    by: 'if (meant.length >= 0) return undefined;',
+    tests: ['services/linker/src/lookUps/lookUps.test.ts'],
+  },
+  {
+    name: 'reads of tables of another name',
+    lost: 'beside a ClickHouse from a backup, files are removed whose reports are not back yet',
+    file: 'services/ingest/src/known/projection.ts',
+    text: 'if (rows === undefined || meant.length === 0) return true;',
+    by: 'if (meant.length >= 0) return true;',
+    tests: ['services/ingest/src/known/projection.test.ts'],
+  },
+  {
     name: 'refused record without a dead letter',
     lost: 'an event that ClickHouse refuses vanishes without a word',
     file: BLOCKS,

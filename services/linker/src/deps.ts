@@ -34,6 +34,8 @@ export interface PartitionDeps extends LinkerDeps {
   readonly openLetters: (signal: AbortSignal) => DeadLetters;
   /** What all partitions of the process share. */
   readonly sessions: SharedSessions;
+  /** Which table has the name now, as of a second ago at most. */
+  readonly tableUuid: (table: string) => Promise<string>;
   /** Runs a restore when it is its turn: each reads ahead and holds what it has read. */
   readonly restoring: <T>(work: () => Promise<T>) => Promise<T>;
   /** The partitions that this process links now. */

@@ -1,4 +1,5 @@
 /** The linker: events and report links → linked events. One member of a group; each partition is a run of its own. */
+import { knownTableUuids } from '@questlog/runtime/clickhouse/store';
 import { openDeadLetters } from '@questlog/runtime/consumer/deadLetters';
 import { checkProgress } from '@questlog/runtime/consumer/progress';
 import type { Consumer } from '@questlog/runtime/log/log';
@@ -64,11 +65,18 @@ export async function startLinker(deps: LinkerDeps): Promise<Linker> {
 const RESTORES_AT_ONCE = 4;
 
 /** What the partitions of a process share. */
-export function sharedOf({ bounds, store }: LinkerDeps): Pick<PartitionDeps, 'sessions' | 'restoring'> {
+export function sharedOf({
+  bounds,
+  store,
+}: LinkerDeps): Pick<PartitionDeps, 'sessions' | 'tableUuid' | 'restoring'> {
   const filter = new SessionFilter(bounds.sessionsWithReports);
   // Partitions that are assigned together ask together.
   const learn = nextRound(() => addSessionsWithReports(store, filter));
-  return { sessions: { filter, learn }, restoring: atMost(RESTORES_AT_ONCE) };
+  return {
+    sessions: { filter, learn },
+    tableUuid: knownTableUuids(store),
+    restoring: atMost(RESTORES_AT_ONCE),
+  };
 }
 
 function problemsOf(watched: PartitionDeps['watched']): string | undefined {

@@ -1,8 +1,8 @@
 /** Waits until ClickHouse has what the log had: how a GET right after a 201 finds what was stored. */
 import { setTimeout as delay } from 'node:timers/promises';
-import { type Store, tableUuid } from '@questlog/runtime/clickhouse/store';
+import { knownTableUuids, type Store } from '@questlog/runtime/clickhouse/store';
 import type { Proof } from '@questlog/runtime/consumer/findCut';
-import { lastRecordOf, noteOf } from '@questlog/runtime/consumer/notes';
+import { lastRecordOf, tableOf } from '@questlog/runtime/consumer/notes';
 import { positionsOf } from '@questlog/runtime/consumer/progress';
 import type { Committed, Log } from '@questlog/runtime/log/log';
 import { type Clock, steadyClock } from '@questlog/runtime/process/clock';
@@ -15,7 +15,8 @@ export interface Projection {
   /**
    * Resolves once the group has committed the topic's end as it is now, on the partitions that matter, and its commits mean
    * the table that is there: one that was restored may lack what they stand for (docs/decisions/0040).
-   * @throws Unavailable after `limitMs`, also where a broker has not told that end by then; or once `signal` aborts.
+   * @throws Unavailable after `limitMs`, also where a broker has not told that end by then; or once `signal` aborts; at once
+   *   where ClickHouse does not say which table is there.
    */
   caughtUp(partitions: readonly number[] | 'all', limitMs?: number, signal?: AbortSignal): Promise<void>;
   /** Per partition, what ClickHouse has: everything below. */
@@ -26,7 +27,7 @@ export interface Projection {
 
 export const READ_WAIT_MS = 5_000;
 
-/** How far the projector has written each topic to ClickHouse. */
+/** How far the projector has written the rows of one topic. */
 export function watchRows({ log, store }: RowsDeps, of: Projected): Projection {
   const { table, ...watched } = PROJECTED[of];
   return watchProjection({ log, clock: steadyClock, ...watched, rows: { store, table } });
@@ -36,9 +37,6 @@ interface RowsDeps {
   readonly log: Log;
   readonly store: Pick<Store, 'query'>;
 }
-
-/** A read asks for no table of its own; nobody restores one while ingests take events for it. */
-const TABLE_KNOWN_FOR_MS = 1_000;
 
 /** Each poll is a request to a broker, while a projection commits a few times a second: more often finds nothing new. */
 const POLL_MS = 25;
@@ -57,11 +55,11 @@ export function watchProjection(deps: {
     committed: shared(() => log.committed(group, topic)),
     offsetRanges: shared(() => log.offsetRanges(topic)),
   };
-  const tableNow = rows && keptFor(TABLE_KNOWN_FOR_MS, clock, () => tableUuid(rows.store, rows.table));
+  const uuidOf = rows && knownTableUuids(rows.store);
   const areOfThisTable = async (commits: readonly (Committed | undefined)[]): Promise<boolean> => {
-    const meant = commits.flatMap((commit) => (commit && noteOf(commit).tables) ?? []);
-    if (tableNow === undefined || meant.length === 0) return true;
-    const now = await tableNow();
+    const meant = commits.flatMap((commit) => tableOf(commit) ?? []);
+    if (rows === undefined || meant.length === 0) return true;
+    const now = await uuidOf?.(rows.table);
     return meant.every((one) => one === now);
   };
   /** By partition, without those that are empty. */
@@ -93,7 +91,6 @@ export function watchProjection(deps: {
       const positions = new Map([...awaited.keys()].map((partition) => [partition, now[partition] ?? 0]));
       const arePast = [...awaited].every(([partition, end]) => (positions.get(partition) ?? 0) >= end);
       if (arePast && (await isOfThisLog(positions, awaited))) {
-        // Behind the commits: their rows were in the table that has this name now.
         if (await areOfThisTable(commits.filter((_, partition) => awaited.has(partition)))) return;
       }
       if (clock.now() >= deadlineMs || signal?.aborted) lags();
@@ -110,17 +107,6 @@ export function watchProjection(deps: {
 
 function lags(): never {
   throw new Unavailable('the projection has not caught up with the log yet', { retryAfterS: 1 });
-}
-
-/** A failure is not kept. */
-function keptFor<T>(forMs: number, clock: Clock, ask: () => Promise<T>): () => Promise<T> {
-  let known: { readonly atMs: number; readonly value: T } | undefined;
-  const look = shared(ask);
-  return async () => {
-    const atMs = clock.now();
-    if (known === undefined || atMs - known.atMs > forMs) known = { atMs, value: await look() };
-    return known.value;
-  };
 }
 
 /** Whoever asks while it runs gets its outcome. */

@@ -13,8 +13,11 @@ const HOUR_MS = 60 * 60 * 1000;
 const DAY_MS = 24 * HOUR_MS;
 /** A report may name a file of the last 24 h; its request may have begun a little earlier. */
 const KEPT_MS = 25 * HOUR_MS;
-/** Older days were swept on each of the days before. Where ClickHouse has lost its reports, their files are not lost too. */
-const SWEPT_DAYS = 8;
+/**
+ * Older days were swept on each of the days before. Reports that ClickHouse has lost come back from the log, which has those of
+ * 7 days: the files of others are not lost too.
+ */
+const SWEPT_DAYS = 6;
 /** The first is not in the way of a start. */
 const PACE = { firstMs: 60_000, everyMs: HOUR_MS };
 /** Files of one question to ClickHouse. */

@@ -1,6 +1,7 @@
 /** What is looked up next: everything in its turn, in portions, and nothing that would be told twice. */
 import { randomUUID } from 'node:crypto';
 import { anEvent, aReportLink } from '@questlog/schemas/fixtures/builders';
+import { partitionOf } from '@questlog/schemas/partition';
 import type { TrackedReport } from '@questlog/schemas/topics/linkerState';
 import type { ReportLink } from '@questlog/schemas/topics/reportLinks';
 import { expect, test } from 'vitest';
@@ -84,7 +85,8 @@ test('retractions and sessions come in portions, too', () => {
 });
 
 test('a look-up waits for what it asks about, and for no other partition', () => {
-  const record = aReportLink();
+  let record = aReportLink();
+  while (partitionOf(record.tenantId, 0, 2) !== 0) record = aReportLink({ tenantId: randomUUID() });
   const tracked = (offset: number): TrackedReport => ({
     record,
     offset,
@@ -105,8 +107,15 @@ test('a look-up waits for what it asks about, and for no other partition', () =>
     reports: at(5, 0, 4),
     sessions: at(5, 0),
   });
-  expect(needs({ kind: 'unlink', retractions: reports })).toEqual({ ...linked, reports: at(1, 8, 4) });
-  for (const kind of ['ask', 'close'] as const) expect(needs({ kind, reports })).toEqual(linked);
+  // The tenant's home is 0: a copy's report is a row from there, and so is what was spilled of one.
+  const unlink = { kind: 'unlink', retractions: reports } as const;
+  expect(needs(unlink)).toEqual({ ...linked, reports: new Map([...at(1, 8, 4), ...at(0, 30)]) });
+  expect(needs(unlink, 0).reports).toEqual(at(0, 8, 4));
+  const spilled = new Map([...reports, ['c', { ...tracked(5), phase: 'spilled' }]] as const);
+  for (const kind of ['ask', 'close'] as const) {
+    expect(needs({ kind, reports })).toEqual(linked);
+    expect(needs({ kind, reports: spilled })).toEqual({ ...linked, reports: at(0, 30) });
+  }
   const sessions = new Map(
     oneOfEach().flatMap((one) => (one.entry === 'late' && one.value ? [[one.key, one.value]] : [])),
   );

@@ -4,16 +4,17 @@
  *
  * For events that is the partition's own, whatever the tenant's spread was when they came: an event lies on the lane in
  * its id, which is its session's, and a partition asks only for events of its own lanes (`ownership.ts`). For reports
- * it is the tenants' homes, where it is decided what a report is.
+ * it is the tenants' homes, where it is decided what a report is and from where its row comes.
  */
 import { partitionOf } from '@questlog/schemas/partition';
+import type { Projected } from '@questlog/schemas/tables/projected';
 import type { LinkerPosition } from '@questlog/schemas/topics/linkerState';
 import type { ReportLink } from '@questlog/schemas/topics/reportLinks';
 import type { Job } from './jobs.ts';
 
 /** Per topic and partition, up to where it must be projected; a topic that is not here does not matter. */
 export type Needs = {
-  readonly [topic in 'events' | 'links' | 'reports' | 'sessions']?: ReadonlyMap<number, Need>;
+  readonly [topic in Projected]?: ReadonlyMap<number, Need>;
 };
 
 export interface Need {
@@ -31,35 +32,58 @@ export interface Position extends Omit<LinkerPosition, 'reportLinks'> {
 export interface Ends {
   /** All events before a last look-up. */
   readonly events: readonly number[];
-  /** Retractions before a late one. */
+  /** Of `homesOf`: what was filed and retracted before. */
   readonly reports: readonly number[];
   /** The sessions of reports whose lanes are to be looked up: they were registered before. */
   readonly sessions: readonly number[];
 }
 
-export function needsOf(
-  job: Job,
-  { partition, partitions }: { readonly partition: number; readonly partitions: number },
-  position: Position,
-  ends: Ends,
-): Needs {
+export function needsOf(job: Job, { partition, partitions }: Place, position: Position, ends: Ends): Needs {
   const own = (offset = 0, leaderEpoch: number | null = null) =>
     new Map([[partition, { offset, leaderEpoch }]]);
   const { eventsEpoch, reportLinksEpoch } = position;
   const linked = { events: own(position.events, eventsEpoch), links: own(position.links) };
+  const homes = homesOf(job, { partition, partitions });
+  const filed = new Map(
+    [...homes].map((home) => [home, { offset: ends.reports[home] ?? 0, leaderEpoch: null }]),
+  );
   switch (job.kind) {
     case 'check':
       return { reports: own(behind(job.reports), reportLinksEpoch), sessions: own(ends.sessions[partition]) };
     case 'unlink':
-      return { ...linked, reports: own(behind(job.retractions), reportLinksEpoch) };
+      return { ...linked, reports: new Map([...own(behind(job.retractions), reportLinksEpoch), ...filed]) };
     case 'ask':
     case 'close':
-      return linked;
-    case 'late': {
-      const homes = [...job.sessions.values()].map(({ tenantId }) => partitionOf(tenantId, 0, partitions));
-      const endOf = (home: number): Need => ({ offset: ends.reports[home] ?? 0, leaderEpoch: null });
-      return { ...linked, reports: new Map(homes.map((home) => [home, endOf(home)])) };
+      return homes.size === 0 ? linked : { ...linked, reports: filed };
+    case 'late':
+      return { ...linked, reports: filed };
+  }
+}
+
+interface Place {
+  readonly partition: number;
+  readonly partitions: number;
+}
+
+/** Whose rows of reports a job reads that are not behind records of its own: copies, contents that were spilled, and late ones. */
+export function homesOf(job: Job, { partition, partitions }: Place): ReadonlySet<number> {
+  const homes = (of: Iterable<{ readonly tenantId: string }>) =>
+    new Set([...of].map(({ tenantId }) => partitionOf(tenantId, 0, partitions)));
+  switch (job.kind) {
+    case 'check':
+      return homes([]);
+    case 'unlink': {
+      const all = homes([...job.retractions.values()].map(({ record }) => record));
+      all.delete(partition);
+      return all;
     }
+    case 'ask':
+    case 'close': {
+      const spilled = [...job.reports.values()].filter(({ phase }) => phase === 'spilled');
+      return homes(spilled.map(({ record }) => record));
+    }
+    case 'late':
+      return homes(job.sessions.values());
   }
 }
 

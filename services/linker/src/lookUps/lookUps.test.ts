@@ -1,5 +1,5 @@
 /** What a look-up waits for, and what it does not. */
-import type { Store } from '@questlog/runtime/clickhouse/store';
+import { knownTableUuids, type Store } from '@questlog/runtime/clickhouse/store';
 import { openDatabase } from '@questlog/runtime/log/embedded/database';
 import { embeddedLogOn } from '@questlog/runtime/log/embedded/embeddedLog';
 import { aDirectory } from '@questlog/runtime/log/embedded/testing/testLog';
@@ -30,6 +30,7 @@ async function aLookUp(
     ...known,
     log: withMethods<Log>(log, methods),
     store: { ...known.store, query },
+    tableUuid: knownTableUuids({ query }),
     sessions: { ...known.sessions, learn: async () => true },
   };
   const committed = { events: 3, eventsEpoch: null, links: 0, reportLinksEpoch: 2 };

@@ -3,8 +3,7 @@
  * partition has consumed, what it has linked, and the reports that are asked about.
  */
 import { setTimeout as delay } from 'node:timers/promises';
-import { tableUuid } from '@questlog/runtime/clickhouse/store';
-import { leaderEpochOf, noteOf } from '@questlog/runtime/consumer/notes';
+import { leaderEpochOf, tableOf } from '@questlog/runtime/consumer/notes';
 import { positionsOf } from '@questlog/runtime/consumer/progress';
 import type { Committed, Log } from '@questlog/runtime/log/log';
 import { messageOf, Unavailable } from '@questlog/runtime/process/errors';
@@ -12,7 +11,7 @@ import { isErasedReport } from '@questlog/schemas/erased';
 import { PROJECTED, type Projected } from '@questlog/schemas/tables/projected';
 import { GROUPS, TOPICS } from '@questlog/schemas/topics/topics';
 import { type Answer, type Ask, askOf, type Job, type JobOf } from '../core/jobs.ts';
-import { asksForLanes, type Ends, type Need, needsOf, type Position } from '../core/needs.ts';
+import { asksForLanes, type Ends, homesOf, type Need, needsOf, type Position } from '../core/needs.ts';
 import type { PartitionDeps } from '../deps.ts';
 import type { Outbox } from '../outbox.ts';
 import { type LookUpSource, linkedPairs, unlinkedPairs } from './pairs.ts';
@@ -21,8 +20,6 @@ import { knownReports, reportsOfSessions } from './storedReports.ts';
 const POLL_MS = 20;
 const LEARN_POLL_MS = 500;
 const LEARN_AGAIN_MS = 5_000;
-
-const WAITED_FOR: readonly Projected[] = ['events', 'links', 'reports', 'sessions'];
 
 type Committing = Pick<Outbox, 'state' | 'committed'>;
 
@@ -53,9 +50,7 @@ export class LookUps {
     while (!this.#isOver.aborted) {
       try {
         filed ??= everywhere(await log.endOffsets(TOPICS.reportLinks));
-        while ((await this.#unprojected('reports', filed, { mayBeGone: true })) !== undefined) {
-          await delay(LEARN_POLL_MS, undefined, { signal: this.#isOver });
-        }
+        await this.#untilFiled(filed);
         if (await sessions.learn()) sessionsWithReports.complete();
         return;
       } catch (error) {
@@ -63,6 +58,17 @@ export class LookUps {
         logger.warn('sessions_of_reports_unknown', { partition: this.#partition, cause: messageOf(error) });
         await delay(LEARN_AGAIN_MS, undefined, { signal: this.#isOver }).catch(() => {});
       }
+    }
+  }
+
+  /** @throws Unavailable once it has waited for a while. */
+  async #untilFiled(filed: ReadonlyMap<number, Need>): Promise<void> {
+    const untilMs = performance.now() + LEARN_AGAIN_MS;
+    for (;;) {
+      const waitsFor = await this.#unprojected('reports', filed, { mayBeGone: true });
+      if (waitsFor === undefined) return;
+      if (performance.now() > untilMs) throw new Unavailable(`they wait for ${waitsFor}`);
+      await delay(LEARN_POLL_MS, undefined, { signal: this.#isOver });
     }
   }
 
@@ -74,7 +80,7 @@ export class LookUps {
   async answer(lookUp: LookUp): Promise<Answer | undefined> {
     const { job } = lookUp;
     // Kept here too: after a cut that comes meanwhile the look-up begins anew at its next turn.
-    const ends = lookUp.ends ?? (await endsOf(this.#deps.log, job, this.#partition));
+    const ends = lookUp.ends ?? (await endsOf(this.#deps.log, job, this.#outbox.state));
     lookUp.ends = ends;
     const end = ends.events[this.#partition] ?? 0;
     if (!(await this.#until(lookUp, () => this.#unconsumed(end)))) return undefined;
@@ -89,8 +95,8 @@ export class LookUps {
 
   async #isVisible(lookUp: LookUp, position: Position, ends: Ends): Promise<boolean> {
     const needs = needsOf(lookUp.job, this.#outbox.state, position, ends);
-    for (const of of WAITED_FOR) {
-      const left = () => this.#unprojected(of, needs[of] ?? new Map(), { mayBeGone: lookUp.isOverdue });
+    for (const rows of Object.keys(PROJECTED) as Projected[]) {
+      const left = () => this.#unprojected(rows, needs[rows] ?? new Map(), { mayBeGone: lookUp.isOverdue });
       if (!(await this.#until(lookUp, left))) return false;
     }
     return true;
@@ -152,8 +158,8 @@ export class LookUps {
     needs: ReadonlyMap<number, Need>,
     { mayBeGone }: { readonly mayBeGone: boolean },
   ): Promise<string | undefined> {
-    const { group, topic, table } = PROJECTED[of];
-    const { log, store } = this.#deps;
+    const { group, topic } = PROJECTED[of];
+    const { log } = this.#deps;
     const ends = [...needs].filter(([, { offset }]) => offset > 0);
     if (ends.length === 0) return undefined;
     const commits = await log.committed(group, topic);
@@ -166,16 +172,23 @@ export class LookUps {
       isAt(partition, await endOf(log, topic, partition), need);
     const isThere = left.length === 0 || (mayBeGone && (await Promise.all(left.map(isGone))).every(Boolean));
     if (!isThere) return `${group} on ${left.map(([partition]) => `${topic}/${partition}`).join(', ')}`;
-    const meant = ends.flatMap(([partition]) => tablesOf(commits[partition]) ?? []);
-    if (meant.length === 0) return undefined;
-    const now = await tableUuid(store, table);
-    return meant.every((one) => one === now) ? undefined : `${group} to fill ${table}, which was restored`;
+    const meant = ends.flatMap(([partition]) => tableOf(commits[partition]) ?? []);
+    return await this.#otherTable(of, meant);
   }
-}
 
-/** Whose rows the commit means (docs/decisions/0040); undefined where an operator or an older version made it. */
-function tablesOf(commit: Committed | undefined): string | undefined {
-  return commit && noteOf(commit).tables;
+  /** @param meant whose rows the commits mean. @returns undefined: those of the table that is there. */
+  async #otherTable(of: Projected, meant: readonly string[]): Promise<string | undefined> {
+    if (meant.length === 0) return undefined;
+    const { group, table } = PROJECTED[of];
+    try {
+      const now = await this.#deps.tableUuid(table);
+      return meant.every((one) => one === now) ? undefined : `${group} to fill ${table}, which was restored`;
+    } catch (error) {
+      // What has waited for long goes on waiting: begun anew it would wait for more.
+      if (!(error instanceof Unavailable)) throw error;
+      return `ClickHouse to say which ${table} is there`;
+    }
+  }
 }
 
 /**
@@ -194,16 +207,24 @@ function everywhere(ends: readonly number[]): ReadonlyMap<number, Need> {
   return new Map(ends.map((offset, partition) => [partition, { offset, leaderEpoch: null }]));
 }
 
-async function endsOf(log: Log, job: Job, partition: number): Promise<Ends> {
-  const own = async (topic: string): Promise<number[]> => {
+async function endsOf(
+  log: Log,
+  job: Job,
+  place: { readonly partition: number; readonly partitions: number },
+): Promise<Ends> {
+  const of = async (topic: string, partitions: Iterable<number>): Promise<number[]> => {
     const ends: number[] = [];
-    ends[partition] = await log.endOffset(topic, partition);
+    const told = [...partitions].map(async (partition) => {
+      ends[partition] = await log.endOffset(topic, partition);
+    });
+    await Promise.all(told);
     return ends;
   };
+  const own = [place.partition];
   return {
-    events: job.kind === 'close' ? await own(TOPICS.events) : NONE,
-    reports: job.kind === 'late' ? await log.endOffsets(TOPICS.reportLinks) : NONE,
-    sessions: asksForLanes(job) ? await own(TOPICS.sessions) : NONE,
+    events: job.kind === 'close' ? await of(TOPICS.events, own) : NONE,
+    reports: await of(TOPICS.reportLinks, homesOf(job, place)),
+    sessions: asksForLanes(job) ? await of(TOPICS.sessions, own) : NONE,
   };
 }
 
@@ -229,7 +250,7 @@ export class LookUp {
   turns = 0;
   /** Of its last turn; undefined while that goes on. */
   outcome: 'set aside' | { readonly answer: Answer } | { readonly failure: unknown } | undefined;
-  /** A group, a topic and a partition; undefined when it waits for nothing but its answer. */
+  /** A group, a topic and a partition, or a table; undefined when it waits for nothing but its answer. */
   waitsFor: string | undefined;
   /** A time of the process's own clock, which nobody sets back. */
   readonly #begunMs = performance.now();

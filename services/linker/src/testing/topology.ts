@@ -241,7 +241,7 @@ export class Topology {
       job,
       ends: {
         events: job.kind === 'close' ? ends('events') : [],
-        reports: job.kind === 'late' ? ends('reports') : [],
+        reports: ends('reports'),
         sessions: [],
       },
       position: undefined,

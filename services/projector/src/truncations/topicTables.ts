@@ -1,4 +1,5 @@
 /** For each projected topic: which rows its records have, what names them, and which of them a cut of the log moves. */
+import { PROJECTED } from '@questlog/schemas/tables/projected';
 import type { AuditEntry } from '@questlog/schemas/topics/auditEntry';
 import type { EventsRecord } from '@questlog/schemas/topics/eventsRecord';
 import type { LinkedEvent } from '@questlog/schemas/topics/linkedEvents';
@@ -36,7 +37,7 @@ const AT_OR_BEHIND = 'log_offset >= {offset:UInt64}';
 const FAR_BEHIND = 250_000;
 
 export const EVENT_TABLES: TopicTables<EventsRecord> = {
-  rows: { table: 'events', name: 'toString(id)', where: ALL },
+  rows: { table: PROJECTED.events.table, name: 'toString(id)', where: ALL },
   newest: { table: 'appends', name: 'toString(append_id)', where: ALL },
   verified: [
     { table: 'appends', where: AT_OR_BEHIND },
@@ -58,7 +59,7 @@ export const EVENT_TABLES: TopicTables<EventsRecord> = {
 const OWN_NAME = "concat(toString(project_id), '/', toString(id))";
 
 export const SESSION_TABLES: TopicTables<SessionRegistered> = {
-  rows: { table: 'sessions', name: OWN_NAME, where: ALL },
+  rows: { table: PROJECTED.sessions.table, name: OWN_NAME, where: ALL },
   verified: [{ table: 'sessions', where: AT_OR_BEHIND }],
   namesOf: ({ projectId, sessionId }) => [`${projectId}/${sessionId}`],
   ids: 'groupUniqArray(id)',
@@ -68,7 +69,7 @@ export const SESSION_TABLES: TopicTables<SessionRegistered> = {
 };
 
 export const REPORT_TABLES: TopicTables<ReportLink> = {
-  rows: { table: 'report_versions', name: OWN_NAME, where: ALL },
+  rows: { table: PROJECTED.reports.table, name: OWN_NAME, where: ALL },
   verified: [],
   namesOf: ({ projectId, reportId }) => [`${projectId}/${reportId}`],
   ids: 'groupUniqArray(id)',
@@ -79,7 +80,7 @@ export const REPORT_TABLES: TopicTables<ReportLink> = {
 
 export const LINK_TABLES: TopicTables<LinkedEvent> = {
   rows: {
-    table: 'report_link_versions',
+    table: PROJECTED.links.table,
     name: "concat(toString(report_id), '/', toString(event_id))",
     where: "state IN ('linked', 'retracted')",
   },

@@ -1,6 +1,7 @@
 /** ClickHouse as the product sees it: queries, one insert path, and errors that say what to do about them. */
 import { Readable } from 'node:stream';
 import { type ClickHouseClient, ClickHouseError, createClient } from '@clickhouse/client';
+import { steadyClock } from '../process/clock.ts';
 import { Invalid, messageOf, Unavailable } from '../process/errors.ts';
 
 export interface Store {
@@ -75,6 +76,23 @@ export async function tableUuid(store: Pick<Store, 'query'>, table: string): Pro
   const [row] = await store.query<{ uuid: string }>(sql, { table });
   if (row === undefined) throw new Unavailable(`there is no table ${table}`);
   return row.uuid;
+}
+
+/** A table that is exchanged for another is noticed so much later. */
+const UUID_KNOWN_FOR_MS = 1_000;
+
+/** `tableUuid` for those who ask before each of their queries. */
+export function knownTableUuids(store: Pick<Store, 'query'>): (table: string) => Promise<string> {
+  const known = new Map<string, { readonly atMs: number; readonly uuid: Promise<string> }>();
+  return (table) => {
+    const atMs = steadyClock.now();
+    const last = known.get(table);
+    if (last !== undefined && atMs - last.atMs <= UUID_KNOWN_FOR_MS) return last.uuid;
+    const uuid = tableUuid(store, table);
+    known.set(table, { atMs, uuid });
+    uuid.catch(() => known.delete(table));
+    return uuid;
+  };
 }
 
 /** An insert's lifetime stays far below any de-duplication window, so that a forgotten one cannot come late. */

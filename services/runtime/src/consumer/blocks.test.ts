@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import fc from 'fast-check';
-import { afterEach, beforeEach, expect, test } from 'vitest';
+import { afterEach, beforeEach, expect, onTestFinished, test } from 'vitest';
 import { openEmbeddedLog } from '../log/embedded/embeddedLog.ts';
 import type { Log, OwnedPartition } from '../log/log.ts';
 import { withMethods } from '../log/testing/withMethods.ts';
@@ -264,6 +264,22 @@ test.each(['while nobody writes', 'while a block is planned', 'between two tries
     expect(isByOldPlan).toBe(false);
   },
 );
+
+test('tables that become others while a partition has no records are noticed by and by, and get all that the log has', async () => {
+  const table = new BlockTable();
+  let aheadMs = 0;
+  const clock = { now: () => performance.now() + aheadMs };
+  const options = { ...blockOptions(log, TOPIC, table), clock };
+  await append(10);
+  const process = (owned: OwnedPartition) => runBlocks(owned, options);
+  const consumer = await log.consume({ group: GROUP, topics: [TOPIC], process });
+  onTestFinished(() => consumer.stop());
+  await expect.poll(committedOffset).toBe(10);
+  table.rows.splice(4);
+  table.name = 'restored';
+  aheadMs = 30_000;
+  await expect.poll(() => table.rows.toSorted((a, b) => a - b), { timeout: 10_000 }).toEqual(upTo(10));
+});
 
 test('what was sent of a log that tables made anew have nothing of is verified to its end', async () => {
   const table = new BlockTable();

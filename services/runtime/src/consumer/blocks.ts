@@ -14,7 +14,7 @@ import {
   type OwnedPartition,
 } from '../log/log.ts';
 import type { Clock } from '../process/clock.ts';
-import { Fenced, Invalid } from '../process/errors.ts';
+import { Fenced, Invalid, Unavailable } from '../process/errors.ts';
 import type { Logger } from '../process/logger.ts';
 import { pause, untilAvailable } from '../process/waiting.ts';
 import { type Cut, findCut, type HeldRecords, type Note, type Proof, rangeOf } from './findCut.ts';
@@ -77,6 +77,7 @@ const MAX_BLOCK_RECORDS = 50_000;
 /** Records that arrive together are written together. */
 const SETTLE_MS = 5;
 const IDLE_WAIT_MS = 1_000;
+const IDLE_LOOK_EVERY_MS = 30_000;
 /** So long a commit proves that the partition is ours: half a consumer's session. */
 const PROVEN_FOR_MS = 5_000;
 
@@ -115,6 +116,7 @@ class BlockRun<Plan> {
   #quietAtMs: number;
   #lastFlushMs = Number.NEGATIVE_INFINITY;
   #provenAtMs = Number.NEGATIVE_INFINITY;
+  #idleLookAtMs = 0;
 
   constructor(owned: OwnedPartition, options: BlockOptions<Plan>) {
     this.#owned = owned;
@@ -258,10 +260,22 @@ class BlockRun<Plan> {
       if (bytes >= MAX_BLOCK_BYTES || records.length >= maxRecords) break;
     }
     const end = this.#owned.position(topic);
-    if (end === start) return;
+    if (end === start) return await this.#lookWhileIdle();
     await this.#write(this.#block(records, start, end), start < this.#verifyBelow);
     if (this.#isUnknown) this.#isUnknown = false;
     else this.#lastFlushMs = clock.now();
+  }
+
+  /** Without records nothing else would notice that the tables are others, and whoever needs their rows would wait for ever. */
+  async #lookWhileIdle(): Promise<void> {
+    const { clock, tables } = this.#options;
+    if (clock.now() < this.#idleLookAtMs) return;
+    this.#idleLookAtMs = clock.now() + IDLE_LOOK_EVERY_MS;
+    const now = await tables().catch((cause: unknown) => {
+      if (cause instanceof Unavailable) return this.#tables;
+      throw cause;
+    });
+    if (now !== this.#tables) await this.#checkTables();
   }
 
   #deadline(): number {

@@ -17,6 +17,11 @@ export function lastRecordOf(committed: Committed | undefined): Proof | undefine
   return committed && noteOf(committed).last;
 }
 
+/** The UUID of the table whose rows the commit means; undefined where an operator or an older version made it. */
+export function tableOf(committed: Committed | undefined): string | undefined {
+  return committed && noteOf(committed).tables;
+}
+
 /** No record below the commit is of a newer leader epoch; undefined: not known. */
 export function leaderEpochOf(committed: Committed): number | undefined {
   const { last, upToEpoch } = noteOf(committed);
