@@ -188,10 +188,10 @@ function projectOf({
       setupFiles: name === 'e2e-kafka' ? [here('./engines/workerSetup.ts')] : [],
       // A quarter faster: what many files import is loaded once a worker. These tests keep no state in modules.
       isolate: false,
-      testTimeout: isHeavy ? 120_000 : 30_000,
-      hookTimeout: isHeavy ? 180_000 : 60_000,
-      // Most tests wait more than they compute; what breaks engines, or measures, wants more of the two cores to itself.
-      maxWorkers: order <= 1 ? 3 : 2,
+      testTimeout: isHeavy ? 300_000 : 30_000,
+      hookTimeout: isHeavy ? 300_000 : 60_000,
+      // Most tests wait more than they compute; what starts brokers, trials and browsers keeps two cores busy by two.
+      maxWorkers: order === 0 ? 3 : 2,
       sequence: { groupOrder: order },
     },
   };

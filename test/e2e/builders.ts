@@ -152,7 +152,7 @@ const POLL_MS = 25;
 export async function eventually<T>(
   look: () => Promise<T>,
   isThere: (value: T) => boolean,
-  withinMs = 10_000,
+  withinMs = 20_000,
 ): Promise<T> {
   const deadlineMs = Date.now() + withinMs;
   for (;;) {
