@@ -30,9 +30,9 @@ interface NewReport {
 
 const CLIENTS_PER_PROJECT = 4;
 const MAX_BATCH = 40;
-/** Pauses between two requests of a client, and between two reports of a project. */
 const REQUEST_PACE_MS = 250;
-const REPORT_PACE_MS = 1_500;
+/** A project files a report while each of its clients sends so many: what a report links grows with them. */
+const REQUESTS_A_REPORT = 6;
 const PEAK_MS = 3_000;
 /** A report names events of this many last requests, or one of this many last sessions. */
 const RECENT_REQUESTS = 40;
@@ -156,7 +156,7 @@ export class Load {
 
   async #track(project: TestProject): Promise<void> {
     while (!this.#isStopping) {
-      await delay(REPORT_PACE_MS);
+      await delay(Math.max(this.paceMs, REQUEST_PACE_MS) * REQUESTS_A_REPORT);
       const body = this.#aReport(project);
       if (body !== undefined) await this.#file(project, body);
     }
