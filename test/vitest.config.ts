@@ -190,7 +190,7 @@ function projectOf({
       isolate: false,
       testTimeout: isHeavy ? 300_000 : 30_000,
       hookTimeout: isHeavy ? 300_000 : 60_000,
-      // Most tests wait more than they compute; what starts brokers, trials and browsers keeps two cores busy by two.
+      // Most tests wait more than they compute; those that start brokers, trials or browsers keep two cores busy with two workers.
       maxWorkers: order === 0 ? 3 : 2,
       sequence: { groupOrder: order },
     },

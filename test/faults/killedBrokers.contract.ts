@@ -163,7 +163,7 @@ class TransactionalLoad extends Load {
         const [own] = await producer.commit({ appends });
         this.acknowledged.push({ text, offset: own?.baseOffset ?? -1 });
       } catch (error) {
-        // Fenced by itself: of two tries to open, the first may reach a broker that starts behind the second.
+        // It may fence itself: a broker that starts may take the first of its two tries to open last.
         if (!(error instanceof Unavailable || error instanceof Fenced)) throw error;
         this.rejected += 1;
         await producer.close();

@@ -118,7 +118,7 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
     name: 'reads of tables of another name',
     lost: 'beside a ClickHouse from a backup, files are removed whose reports are not back yet',
     file: 'services/ingest/src/known/projection.ts',
-    text: 'if (rows === undefined || meant.length === 0) return true;',
+    text: 'if (tableNow === undefined || meant.length === 0) return true;',
     by: 'if (meant.length >= 0) return true;',
     tests: ['services/ingest/src/known/projection.test.ts'],
   },

@@ -30,7 +30,8 @@ export const READ_WAIT_MS = 5_000;
 /** How far the projector has written the rows of one topic. */
 export function watchRows({ log, store }: RowsDeps, of: Projected): Projection {
   const { table, ...watched } = PROJECTED[of];
-  return watchProjection({ log, clock: steadyClock, ...watched, rows: { store, table } });
+  const uuidOf = knownTableUuids(store);
+  return watchProjection({ log, clock: steadyClock, ...watched, tableNow: () => uuidOf(table) });
 }
 
 interface RowsDeps {
@@ -46,20 +47,19 @@ export function watchProjection(deps: {
   clock: Clock;
   group: string;
   topic: string;
-  /** What the group writes; absent for one that writes none. */
-  rows?: { readonly store: Pick<Store, 'query'>; readonly table: string };
+  /** The UUID of the table that has the group's rows; absent for a group that writes none. */
+  tableNow?: () => Promise<string>;
 }): Projection {
-  const { log, clock, group, topic, rows } = deps;
+  const { log, clock, group, topic, tableNow } = deps;
   // One poll serves all who wait: it asks for what everybody asks for, and what is projected stays so.
   const shares = {
     committed: shared(() => log.committed(group, topic)),
     offsetRanges: shared(() => log.offsetRanges(topic)),
   };
-  const uuidOf = rows && knownTableUuids(rows.store);
   const areOfThisTable = async (commits: readonly (Committed | undefined)[]): Promise<boolean> => {
     const meant = commits.flatMap((commit) => tableOf(commit) ?? []);
-    if (rows === undefined || meant.length === 0) return true;
-    const now = await uuidOf?.(rows.table);
+    if (tableNow === undefined || meant.length === 0) return true;
+    const now = await tableNow();
     return meant.every((one) => one === now);
   };
   /** By partition, without those that are empty. */
@@ -90,9 +90,8 @@ export function watchProjection(deps: {
       const now = await positionsOf(known, group, topic, (partition) => awaited.has(partition));
       const positions = new Map([...awaited.keys()].map((partition) => [partition, now[partition] ?? 0]));
       const arePast = [...awaited].every(([partition, end]) => (positions.get(partition) ?? 0) >= end);
-      if (arePast && (await isOfThisLog(positions, awaited))) {
-        if (await areOfThisTable(commits.filter((_, partition) => awaited.has(partition)))) return;
-      }
+      const own = commits.filter((_, partition) => awaited.has(partition));
+      if (arePast && (await isOfThisLog(positions, awaited)) && (await areOfThisTable(own))) return;
       if (clock.now() >= deadlineMs || signal?.aborted) lags();
       await delay(POLL_MS);
     }

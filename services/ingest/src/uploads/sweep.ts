@@ -14,8 +14,8 @@ const DAY_MS = 24 * HOUR_MS;
 /** A report may name a file of the last 24 h; its request may have begun a little earlier. */
 const KEPT_MS = 25 * HOUR_MS;
 /**
- * Older days were swept on each of the days before. Reports that ClickHouse has lost come back from the log, which has those of
- * 7 days: the files of others are not lost too.
+ * Older days were swept on each of the days before. The log gives back 7 days of the reports that ClickHouse has lost: files that
+ * older ones name are left alone.
  */
 const SWEPT_DAYS = 6;
 /** The first is not in the way of a start. */

@@ -38,12 +38,17 @@ export interface Ends {
   readonly sessions: readonly number[];
 }
 
-export function needsOf(job: Job, { partition, partitions }: Place, position: Position, ends: Ends): Needs {
+export function needsOf(
+  job: Job,
+  { partition, partitions }: { readonly partition: number; readonly partitions: number },
+  position: Position,
+  ends: Ends,
+): Needs {
   const own = (offset = 0, leaderEpoch: number | null = null) =>
     new Map([[partition, { offset, leaderEpoch }]]);
   const { eventsEpoch, reportLinksEpoch } = position;
   const linked = { events: own(position.events, eventsEpoch), links: own(position.links) };
-  const homes = homesOf(job, { partition, partitions });
+  const homes = homesOf(job, partitions);
   const filed = new Map(
     [...homes].map((home) => [home, { offset: ends.reports[home] ?? 0, leaderEpoch: null }]),
   );
@@ -51,7 +56,7 @@ export function needsOf(job: Job, { partition, partitions }: Place, position: Po
     case 'check':
       return { reports: own(behind(job.reports), reportLinksEpoch), sessions: own(ends.sessions[partition]) };
     case 'unlink':
-      return { ...linked, reports: new Map([...own(behind(job.retractions), reportLinksEpoch), ...filed]) };
+      return { ...linked, reports: new Map([...filed, ...own(behind(job.retractions), reportLinksEpoch)]) };
     case 'ask':
     case 'close':
       return homes.size === 0 ? linked : { ...linked, reports: filed };
@@ -60,23 +65,18 @@ export function needsOf(job: Job, { partition, partitions }: Place, position: Po
   }
 }
 
-interface Place {
-  readonly partition: number;
-  readonly partitions: number;
-}
-
-/** Whose rows of reports a job reads that are not behind records of its own: copies, contents that were spilled, and late ones. */
-export function homesOf(job: Job, { partition, partitions }: Place): ReadonlySet<number> {
+/**
+ * The homes of the tenants whose reports a job reads from ClickHouse, wherever it has heard of them: copied retractions, spilled
+ * contents, sessions of late events.
+ */
+export function homesOf(job: Job, partitions: number): ReadonlySet<number> {
   const homes = (of: Iterable<{ readonly tenantId: string }>) =>
     new Set([...of].map(({ tenantId }) => partitionOf(tenantId, 0, partitions)));
   switch (job.kind) {
     case 'check':
       return homes([]);
-    case 'unlink': {
-      const all = homes([...job.retractions.values()].map(({ record }) => record));
-      all.delete(partition);
-      return all;
-    }
+    case 'unlink':
+      return homes([...job.retractions.values()].map(({ record }) => record));
     case 'ask':
     case 'close': {
       const spilled = [...job.reports.values()].filter(({ phase }) => phase === 'spilled');

@@ -1,4 +1,5 @@
 /** What a look-up waits for, and what it does not. */
+import { randomUUID } from 'node:crypto';
 import { knownTableUuids, type Store } from '@questlog/runtime/clickhouse/store';
 import { openDatabase } from '@questlog/runtime/log/embedded/database';
 import { embeddedLogOn } from '@questlog/runtime/log/embedded/embeddedLog';
@@ -8,6 +9,7 @@ import { withMethods } from '@questlog/runtime/log/testing/withMethods';
 import { systemClock } from '@questlog/runtime/process/clock';
 import { Unavailable } from '@questlog/runtime/process/errors';
 import { aReportLink } from '@questlog/schemas/fixtures/builders';
+import { partitionOf } from '@questlog/schemas/partition';
 import { TOPICS, topicDefinitions } from '@questlog/schemas/topics/topics';
 import { expect, onTestFinished, test, vi } from 'vitest';
 import { keyOf } from '../core/decision.ts';
@@ -15,10 +17,14 @@ import { LINKER_BOUNDS, LinkerState } from '../core/linkerState.ts';
 import { partitionDeps } from '../testing/partitionDeps.ts';
 import { LookUp, LookUps } from './lookUps.ts';
 
-/** An overdue look-up for one report at offset 5, asked by a linker that has read records of leader epoch 2. */
+let tenant = randomUUID();
+while (partitionOf(tenant, 0, 2) !== 1) tenant = randomUUID();
+const AT_HOME_IN_1 = tenant;
+
+/** An overdue look-up of partition 0 for one report at offset 5, asked by a linker that has read records of leader epoch 2. */
 async function aLookUp(
   methods: Partial<Log> = {},
-  kind: 'check' | 'close' = 'check',
+  kind: 'check' | 'close' | 'unlink' = 'check',
   query: Store['query'] = async () => [],
 ) {
   const directory = aDirectory();
@@ -34,10 +40,11 @@ async function aLookUp(
     sessions: { ...known.sessions, learn: async () => true },
   };
   const committed = { events: 3, eventsEpoch: null, links: 0, reportLinksEpoch: 2 };
-  const outbox = { state: new LinkerState(0, 1, LINKER_BOUNDS), committed };
-  const record = aReportLink({ sessionLane: 0 });
+  const outbox = { state: new LinkerState(0, 2, LINKER_BOUNDS), committed };
+  const record = aReportLink({ tenantId: AT_HOME_IN_1, sessionLane: 0 });
   const report = { record, offset: 5, phase: 'waiting', askAt: 0, closesAt: 0 } as const;
-  const lookUp = new LookUp({ kind, reports: new Map([[keyOf(record), report]]) });
+  const asked = new Map([[keyOf(record), report]]);
+  const lookUp = new LookUp(kind === 'unlink' ? { kind, retractions: asked } : { kind, reports: asked });
   vi.spyOn(LookUp.prototype, 'isOverdue', 'get').mockReturnValue(true);
   onTestFinished(() => void vi.restoreAllMocks());
   const isOver = new AbortController();
@@ -107,6 +114,20 @@ test.each([
   },
 );
 
+test('a retraction that was copied from its home waits for the rows of the reports that were filed there', async () => {
+  const projected = [6, 2];
+  const { answer } = await aLookUp(
+    {
+      committed: async () => projected.map((offset) => ({ offset, metadata: '' })),
+      endOffset: async (_, partition) => [6, 3][partition] ?? 0,
+    },
+    'unlink',
+  );
+  expect(await answer()).toBeUndefined();
+  projected[1] = 3;
+  expect(await answer()).toMatchObject({ kind: 'unlink' });
+});
+
 /** A ClickHouse whose tables are those of the commits once it is told so. */
 function restoredTables() {
   const tables = { committed: 'of before', now: 'of the backup' };
@@ -119,7 +140,7 @@ function restoredTables() {
 }
 
 test.each(['check', 'close'] as const)(
-  'a %s finds nothing missing in tables that were restored, until the projector has begun anew',
+  'a %s waits while the tables were restored and the projector has not noticed',
   async (kind) => {
     const { tables, committed, query } = restoredTables();
     const { answer } = await aLookUp({ committed }, kind, query);

@@ -223,7 +223,7 @@ async function endsOf(
   const own = [place.partition];
   return {
     events: job.kind === 'close' ? await of(TOPICS.events, own) : NONE,
-    reports: await of(TOPICS.reportLinks, homesOf(job, place)),
+    reports: await of(TOPICS.reportLinks, homesOf(job, place.partitions)),
     sessions: asksForLanes(job) ? await of(TOPICS.sessions, own) : NONE,
   };
 }

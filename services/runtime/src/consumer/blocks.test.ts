@@ -265,7 +265,7 @@ test.each(['while nobody writes', 'while a block is planned', 'between two tries
   },
 );
 
-test('tables that become others while a partition has no records are noticed by and by, and get all that the log has', async () => {
+test('a partition without records notices within half a minute that its tables are others, and fills them', async () => {
   const table = new BlockTable();
   let aheadMs = 0;
   const clock = { now: () => performance.now() + aheadMs };

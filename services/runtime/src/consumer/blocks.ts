@@ -116,7 +116,7 @@ class BlockRun<Plan> {
   #quietAtMs: number;
   #lastFlushMs = Number.NEGATIVE_INFINITY;
   #provenAtMs = Number.NEGATIVE_INFINITY;
-  #idleLookAtMs = 0;
+  #tablesAtMs = Number.NEGATIVE_INFINITY;
 
   constructor(owned: OwnedPartition, options: BlockOptions<Plan>) {
     this.#owned = owned;
@@ -151,6 +151,7 @@ class BlockRun<Plan> {
     const { partition } = this.#owned;
     const { tables: known, offset } = this.#note;
     this.#tables = await this.#retry(tables);
+    this.#tablesAtMs = this.#options.clock.now();
     if (known === undefined || known === this.#tables) return;
     const { startOffset } = await this.#retry(() => rangeOf(log, topic, partition));
     logger.warn('tables_are_others', { topic, partition, from: offset, to: startOffset });
@@ -266,11 +267,11 @@ class BlockRun<Plan> {
     else this.#lastFlushMs = clock.now();
   }
 
-  /** Without records nothing else would notice that the tables are others, and whoever needs their rows would wait for ever. */
+  /** A partition without records would not notice other tables, and whoever needs their rows would wait for ever. */
   async #lookWhileIdle(): Promise<void> {
     const { clock, tables } = this.#options;
-    if (clock.now() < this.#idleLookAtMs) return;
-    this.#idleLookAtMs = clock.now() + IDLE_LOOK_EVERY_MS;
+    if (clock.now() - this.#tablesAtMs < IDLE_LOOK_EVERY_MS) return;
+    this.#tablesAtMs = clock.now();
     const now = await tables().catch((cause: unknown) => {
       if (cause instanceof Unavailable) return this.#tables;
       throw cause;
