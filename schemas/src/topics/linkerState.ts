@@ -64,7 +64,18 @@ export interface LinkerPosition {
   /** Kafka's leader epoch of the record before each, by which a log that was cut is found out; null: not known. */
   readonly eventsEpoch: number | null;
   readonly reportLinksEpoch: number | null;
+  /** Behind a cut, until more is read: no record before the offset is of a newer epoch; null: not known, or the epoch is. */
+  readonly eventsUpToEpoch: number | null;
+  readonly reportLinksUpToEpoch: number | null;
 }
+
+/** Of a position that nothing is known of but its offsets. */
+export const NO_EPOCHS = {
+  eventsEpoch: null,
+  reportLinksEpoch: null,
+  eventsUpToEpoch: null,
+  reportLinksUpToEpoch: null,
+} as const;
 
 /** The key of the entry that has it. */
 export const POSITION_KEY = 'position';
@@ -110,6 +121,8 @@ const position = record('LinkerPosition', [
   { name: 'reportLinks', type: 'long' },
   optional('eventsEpoch', 'int'),
   optional('reportLinksEpoch', 'int'),
+  optional('eventsUpToEpoch', 'int'),
+  optional('reportLinksUpToEpoch', 'int'),
 ]);
 
 export const linkerState = messageContract<LinkerEntry>(TOPICS.linkerState, {

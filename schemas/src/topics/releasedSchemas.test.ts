@@ -14,7 +14,7 @@ import { type DeadLetter, deadLetter } from './deadLetter.ts';
 import { type DirectoryEntry, directoryEntry } from './directoryEntry.ts';
 import { eventsAccepted } from './eventsAccepted.ts';
 import { linkedEvents } from './linkedEvents.ts';
-import { type LinkerEntry, linkerState } from './linkerState.ts';
+import { type LinkerEntry, linkerState, NO_EPOCHS } from './linkerState.ts';
 import { reportLinks } from './reportLinks.ts';
 import { sessionRegistered } from './sessionRegistered.ts';
 import { TOPICS } from './topics.ts';
@@ -71,7 +71,10 @@ const states: readonly LinkerEntry[] = [
   { ...stateless, late: { tenantId, projectId, sessionId, fromMicros: 1n, toMicros: 2n, offset: 9 } },
   { ...stateless, sessionLinks: { count: 3 } },
   { ...stateless, appends: { ids: [randomUUID()], since: 4 } },
-  { ...stateless, position: { events: 5, reportLinks: 6, eventsEpoch: 7, reportLinksEpoch: null } },
+  {
+    ...stateless,
+    position: { events: 5, reportLinks: 6, ...NO_EPOCHS, eventsEpoch: 7, reportLinksUpToEpoch: 8 },
+  },
 ];
 const idempotency = { key: randomUUID(), digest: Buffer.alloc(32, 1) };
 

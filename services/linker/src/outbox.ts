@@ -7,7 +7,7 @@
 import { positionsOf } from '@questlog/runtime/consumer/progress';
 import type { Log, NewRecord, OwnedPartition, TransactionalProducer } from '@questlog/runtime/log/log';
 import { Unavailable } from '@questlog/runtime/process/errors';
-import { type LinkerPosition, POSITION_KEY } from '@questlog/schemas/topics/linkerState';
+import { type LinkerPosition, NO_EPOCHS, POSITION_KEY } from '@questlog/schemas/topics/linkerState';
 import { GROUPS, TOPICS } from '@questlog/schemas/topics/topics';
 import type { Decision } from './core/decision.ts';
 import { LinkerState, positionEntry } from './core/linkerState.ts';
@@ -43,15 +43,15 @@ async function outboxFrom(
   const linksEnd = await log.endOffset(TOPICS.linkedEvents, partition);
   const outbox = new Outbox(owned, deps, producer, state, { known, linksEnd });
   const positions = [
-    [TOPICS.events, known.events, known.eventsEpoch],
-    [TOPICS.reportLinks, known.reportLinks, known.reportLinksEpoch],
+    [TOPICS.events, known.events, known.eventsEpoch, known.eventsUpToEpoch],
+    [TOPICS.reportLinks, known.reportLinks, known.reportLinksEpoch, known.reportLinksUpToEpoch],
   ] as const;
-  for (const [topic, offset, leaderEpoch] of positions) {
-    owned.seek(topic, offset, leaderEpoch ?? undefined);
+  for (const [topic, offset, leaderEpoch, upToEpoch] of positions) {
+    owned.seek(topic, offset, leaderEpoch ?? upToEpoch ?? undefined);
     if (offset === (owned.committed(topic)?.offset ?? 0)) continue;
     // Or the group would seem to be behind until the next record comes. What a cut has taken away cannot be committed.
     const end = await log.endOffset(topic, partition);
-    if (offset <= end) outbox.passed(topic, offset, leaderEpoch);
+    if (offset <= end) outbox.passed(topic, offset, leaderEpoch, upToEpoch);
   }
   return outbox;
 }
@@ -64,7 +64,7 @@ async function groupPosition(log: Log, partition: number): Promise<LinkerPositio
   const of = async (topic: string): Promise<number> =>
     (await positionsOf(log, GROUPS.link, topic, (p) => p === partition))[partition] ?? 0;
   const [events, reportLinks] = [await of(TOPICS.events), await of(TOPICS.reportLinks)];
-  return { events, reportLinks, eventsEpoch: null, reportLinksEpoch: null };
+  return { events, reportLinks, ...NO_EPOCHS };
 }
 
 export class Outbox {
@@ -136,19 +136,36 @@ export class Outbox {
   /**
    * Everything below the offset has been put in.
    * @param leaderEpoch of the record before it, where that is known.
+   * @param upToEpoch no record before it is of a newer one, where only that is known.
    */
-  passed(topic: string, offset: number, leaderEpoch: number | null = null): void {
+  passed(
+    topic: string,
+    offset: number,
+    leaderEpoch: number | null = null,
+    upToEpoch: number | null = null,
+  ): void {
     this.#sinceMs ??= performance.now();
     this.#positions.set(topic, offset);
     this.#next =
       topic === TOPICS.events
-        ? { ...this.#next, events: offset, eventsEpoch: leaderEpoch }
-        : { ...this.#next, reportLinks: offset, reportLinksEpoch: leaderEpoch };
+        ? { ...this.#next, events: offset, eventsEpoch: leaderEpoch, eventsUpToEpoch: upToEpoch }
+        : {
+            ...this.#next,
+            reportLinks: offset,
+            reportLinksEpoch: leaderEpoch,
+            reportLinksUpToEpoch: upToEpoch,
+          };
   }
 
-  /** The log was cut there: the next commit notes the position, whatever else it holds, or a restart would pass over it. */
+  /**
+   * The log was cut there: the next commit notes the position, whatever else it holds, or a restart would pass over it. The
+   * epoch up to which the log was known goes with it, or nobody would see that it is cut again below before more is read.
+   */
   wentBack(topic: string, offset: number): void {
-    this.passed(topic, offset);
+    const { eventsEpoch, eventsUpToEpoch, reportLinksEpoch, reportLinksUpToEpoch } = this.#next;
+    const upToEpoch =
+      topic === TOPICS.events ? (eventsEpoch ?? eventsUpToEpoch) : (reportLinksEpoch ?? reportLinksUpToEpoch);
+    this.passed(topic, offset, null, upToEpoch);
     this.#isBack = true;
     if (topic === TOPICS.events) this.state.wasCut = true;
   }

@@ -19,7 +19,7 @@ import { anEventsAccepted, aReportLink } from '@questlog/schemas/fixtures/builde
 import { partitionOf } from '@questlog/schemas/partition';
 import { eventsAccepted } from '@questlog/schemas/topics/eventsAccepted';
 import { linkedEvents } from '@questlog/schemas/topics/linkedEvents';
-import { type LinkerEntry, linkerState, POSITION_KEY } from '@questlog/schemas/topics/linkerState';
+import { type LinkerEntry, linkerState, NO_EPOCHS, POSITION_KEY } from '@questlog/schemas/topics/linkerState';
 import { GROUPS, TOPICS, topicDefinitions } from '@questlog/schemas/topics/topics';
 import { eventually } from '../../e2e/builders.ts';
 import { cpuMicrosOf, memoryOf } from '../processFigures.ts';
@@ -161,7 +161,7 @@ async function fill(
 ): Promise<void> {
   const batches = [...commits(codec, bytesAPartition)];
   const partitions = [...games.entries()];
-  const position = positionEntry({ events: 0, reportLinks: 0, eventsEpoch: null, reportLinksEpoch: null });
+  const position = positionEntry({ events: 0, reportLinks: 0, ...NO_EPOCHS });
   const fillNext = async (): Promise<void> => {
     for (let next = partitions.shift(); next !== undefined; next = partitions.shift()) {
       const [partition, { report }] = next;

@@ -9,7 +9,7 @@ import { SessionFilter } from '@questlog/linker/core/sessionFilter';
 import { createCodec } from '@questlog/runtime/registry/registry';
 import { anEventsRecord } from '@questlog/schemas/fixtures/builders';
 import { eventsInBytes } from '@questlog/schemas/topics/eventsRecord';
-import { linkerState, POSITION_KEY } from '@questlog/schemas/topics/linkerState';
+import { linkerState, NO_EPOCHS, POSITION_KEY } from '@questlog/schemas/topics/linkerState';
 import { usedBytes } from '../processFigures.ts';
 
 export interface ChangelogFigures {
@@ -49,12 +49,7 @@ function bytesAnEventByte(appendsACommit: number): number {
       const place = { offset: commit, arrivedAtMs: message.receivedAt };
       state.evolve(decideEvents(state, place, message, message.receivedAt).changes);
     }
-    const position = positionEntry({
-      events: commit,
-      reportLinks: 0,
-      eventsEpoch: null,
-      reportLinksEpoch: null,
-    });
+    const position = positionEntry({ events: commit, reportLinks: 0, ...NO_EPOCHS });
     for (const { key, entry } of [...state.drain(), { key: POSITION_KEY, entry: position }]) {
       changelogBytes += key.length + (entry === null ? 0 : codecs.state.encode(entry).length);
     }

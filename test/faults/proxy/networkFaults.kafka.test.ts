@@ -23,6 +23,7 @@ import { Unavailable } from '@questlog/runtime/process/errors';
 import { createLifecycle } from '@questlog/runtime/process/lifecycle';
 import { silentLogger } from '@questlog/runtime/process/logger';
 import { anEventsRecord, aReportLink } from '@questlog/schemas/fixtures/builders';
+import { NO_EPOCHS } from '@questlog/schemas/topics/linkerState';
 import { GROUPS, TOPICS, topicDefinitions } from '@questlog/schemas/topics/topics';
 import { expect, onTestFinished, test } from 'vitest';
 import type { Api } from './kafkaFrames.ts';
@@ -288,7 +289,7 @@ async function anOpenReport(log: Log) {
     log.append(topic, 0, [{ key, value }]);
   const record = aReportLink({ ...owner, sessionId, receivedAt });
   const report = { record, offset: 0, phase: 'open', askAt: null, closesAt: receivedAt * 2 } as const;
-  const nothingRead = { events: 0, reportLinks: 0, eventsEpoch: null, reportLinksEpoch: null };
+  const nothingRead = { events: 0, reportLinks: 0, ...NO_EPOCHS };
   const entry = { ...positionEntry(nothingRead), position: null, report };
   await append(TOPICS.linkerState, deps.codecs.state.encode(entry), `report/${keyOf(record)}`);
   return {

@@ -1,7 +1,7 @@
 /** What a partition's linker holds in memory, within its bounds, and what a new owner is told. */
 import { randomUUID } from 'node:crypto';
 import { anEvent, aReportLink } from '@questlog/schemas/fixtures/builders';
-import type { TrackedReport } from '@questlog/schemas/topics/linkerState';
+import { NO_EPOCHS, type TrackedReport } from '@questlog/schemas/topics/linkerState';
 import { expect, test } from 'vitest';
 import { type Change, keyOf, LINK_BYTES } from './decision.ts';
 import { LINKER_BOUNDS, LinkerState, positionEntry } from './linkerState.ts';
@@ -44,7 +44,7 @@ test('the changelog is told of each change once, by its latest value, and a new 
     { key: 'append/#0', entry: { ...nothing, appends: { ids: [SEEN], since: 5 } } },
   ]);
   expect(state.drain()).toEqual([]);
-  const position = { events: 1, reportLinks: 2, eventsEpoch: 3, reportLinksEpoch: null };
+  const position = { events: 1, reportLinks: 2, ...NO_EPOCHS, eventsEpoch: 3, reportLinksUpToEpoch: 4 };
   expect(positionEntry(position)).toEqual({ ...nothing, position });
 
   const next = aState();

@@ -24,7 +24,7 @@ export interface Need {
 }
 
 /** The partition's position: events below the first offset are linked as they came, by links below `links`. */
-export interface Position extends Omit<LinkerPosition, 'reportLinks'> {
+export interface Position extends Pick<LinkerPosition, 'events' | 'eventsEpoch' | 'reportLinksEpoch'> {
   readonly links: number;
 }
 
