@@ -87,7 +87,6 @@ const LONGEST_FIRST = [
   // Beside upgrades, which start more processes than any other: tests that start none.
   'services/runtime/src/log/kafka/',
   'test/cluster/clickhouseLost.',
-  'test/cluster/consumers.',
   'test/cluster/security.',
   'test/stack/',
   'test/faults/kill.',

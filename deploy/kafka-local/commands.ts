@@ -26,6 +26,15 @@ export interface Places {
   readonly jarsFolder: string;
 }
 
+/** What the nodes run from, fetched and built where it is not there yet, which takes minutes the first time. */
+export async function provideParts(
+  { jarsFolder }: Pick<Places, 'jarsFolder'>,
+  hasS3: boolean,
+): Promise<{ readonly jars: Jars; readonly program: string | undefined }> {
+  const jars = await provideJars(jarsFolder);
+  return { jars, program: hasS3 ? await provideS3Server(jarsFolder) : undefined };
+}
+
 /**
  * Starts the nodes that do not run, and returns when all answer. On failure it stops the nodes that it started.
  *
@@ -37,8 +46,7 @@ export async function bringUp(
   brokerCount: number | undefined,
   hasS3: boolean,
 ): Promise<Stack> {
-  const jars = await provideJars(jarsFolder);
-  const program = hasS3 ? await provideS3Server(jarsFolder) : undefined;
+  const { jars, program } = await provideParts({ jarsFolder }, hasS3);
   const stack = await formattedStack(folder, brokerCount, jars);
   if (program !== undefined) await addS3(folder, stack, program);
   await startAll(folder, stack, jars, nodesOf(stack));

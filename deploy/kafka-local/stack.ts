@@ -1,12 +1,20 @@
 /** `npm run stack`: the commands that start, stop and break a local Kafka, its schema registry, a ClickHouse and an S3 server. */
 import { join, resolve } from 'node:path';
 import { parseArgs } from 'node:util';
-import { bringUp, killNodes, type Places, startNodes, statusLines, takeDown } from './commands.ts';
+import {
+  bringUp,
+  killNodes,
+  type Places,
+  provideParts,
+  startNodes,
+  statusLines,
+  takeDown,
+} from './commands.ts';
 import { withLock } from './lock.ts';
 import { clusterFolder, environmentOf } from './stackState.ts';
 
 const USAGE =
-  'usage: npm run -s stack -- up [--brokers 1|3] [--s3] | status | kill <name>… | start <name>… | down   (names: broker-1, …, registry, clickhouse, s3)';
+  'usage: npm run -s stack -- fetch [--s3] | up [--brokers 1|3] [--s3] | status | kill <name>… | start <name>… | down   (names: broker-1, …, registry, clickhouse, s3)';
 
 const env: Readonly<Record<string, string | undefined>> = process.env;
 
@@ -36,12 +44,15 @@ async function run(
   { brokers, s3 = false }: Options,
 ): Promise<string> {
   if (brokers !== undefined && (command !== 'up' || !['1', '3'].includes(brokers))) throw new Error(USAGE);
-  if (s3 && command !== 'up') throw new Error(USAGE);
+  if (s3 && command !== 'up' && command !== 'fetch') throw new Error(USAGE);
   const takesNames = command === 'kill' || command === 'start';
   if (takesNames !== names.length > 0) throw new Error(USAGE);
   const { folder } = places;
   const locked = <T>(body: () => Promise<T>) => withLock(clusterFolder(folder), body);
   switch (command) {
+    case 'fetch':
+      await provideParts(places, s3);
+      return '';
     case 'up': {
       const wanted = brokers === undefined ? undefined : Number(brokers);
       return environmentOf(await locked(() => bringUp(places, wanted, s3)));

@@ -1,4 +1,4 @@
-/** Watches a consumer group by its commits: how far it is, when it progressed, how long it paused. */
+/** Watches a consumer group by its commits: how far it is, and since when it stands still there. */
 import type { Log } from '@questlog/runtime/log/log';
 
 export interface WatchedGroup {
@@ -14,42 +14,26 @@ interface Place {
   isBehind: boolean;
 }
 
-const LOOK_EVERY_MS = 100;
-
 export class GroupWatch {
-  /** The longest time, in milliseconds, in which a partition had records and none was processed. */
-  longestPauseMs = 0;
   readonly #log: Log;
   readonly #of: WatchedGroup;
   readonly #places: Place[] = [];
-  readonly #timer: NodeJS.Timeout;
-  #looking: Promise<boolean> | undefined;
 
   constructor(log: Log, of: WatchedGroup) {
     this.#log = log;
     this.#of = of;
-    this.#timer = setInterval(() => {
-      this.#looking ??= this.#look().finally(() => {
-        this.#looking = undefined;
-      });
-    }, LOOK_EVERY_MS);
   }
 
   get name(): string {
     return `${this.#of.group} of ${this.#of.topic}`;
   }
 
-  /** The last sample of each partition. */
+  /** Of each partition, by the last look. */
   get committed(): readonly number[] {
     return this.#places.map(({ committed }) => committed);
   }
 
-  /** By a sample that is taken for it: a busy machine's last one may be from before the last records came. */
-  isCaughtUp(): Promise<boolean> {
-    return this.#look();
-  }
-
-  /** Where it has lag by the last sample, in words. */
+  /** Where it has lag by the last look, in words. */
   get behind(): readonly string[] {
     const nowMs = performance.now();
     return this.#places.flatMap(({ isBehind, committed, stillSinceMs }, partition) =>
@@ -59,13 +43,8 @@ export class GroupWatch {
     );
   }
 
-  async close(): Promise<void> {
-    clearInterval(this.#timer);
-    await this.#looking;
-  }
-
   /** @returns whether it has no lag, as the brokers told. */
-  async #look(): Promise<boolean> {
+  async look(): Promise<boolean> {
     const { group, topic } = this.#of;
     // In this order, records that come in between make the group look further behind, never ahead.
     const committed = await this.#log.committed(group, topic).catch(() => undefined);
@@ -85,7 +64,6 @@ export class GroupWatch {
       this.#places[partition] = { committed, stillSinceMs: nowMs, isBehind };
       return;
     }
-    if (place.isBehind) this.longestPauseMs = Math.max(this.longestPauseMs, nowMs - place.stillSinceMs);
     if (!place.isBehind || committed > place.committed) place.stillSinceMs = nowMs;
     place.committed = committed;
     place.isBehind = isBehind;

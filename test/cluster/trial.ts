@@ -104,7 +104,7 @@ export async function startTrial(
       // In the order of the path: what one has committed, the next can be behind of.
       for (const watch of watches) {
         await eventually(
-          async () => ({ isThere: await watch.isCaughtUp(), behind: watch.behind }),
+          async () => ({ isThere: await watch.look(), behind: watch.behind }),
           ({ isThere }) => isThere,
           WITHIN_MS,
         );
@@ -112,7 +112,6 @@ export async function startTrial(
     },
     end: async () => {
       load.abandon();
-      await Promise.all(watches.map((watch) => watch.close()));
       await Promise.all([log.close(), view.close()]);
       await deployment.remove();
     },
@@ -138,6 +137,8 @@ async function knownEverywhere(deployment: Deployment, projects: readonly TestPr
 }
 
 async function goesOn({ ledger }: Load, watches: readonly GroupWatch[]): Promise<void> {
+  const look = () => Promise.all(watches.map((watch) => watch.look()));
+  await look();
   const requests = ledger.requests.length;
   const before = watches.map(({ committed }) => committed);
   /** What has not gone on, in words. */
@@ -150,7 +151,10 @@ async function goesOn({ ledger }: Load, watches: readonly GroupWatch[]): Promise
     ),
   ];
   await eventually(
-    async () => still(),
+    async () => {
+      await look();
+      return still();
+    },
     ({ length }) => length === 0,
     WITHIN_MS,
   );

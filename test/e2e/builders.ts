@@ -146,7 +146,8 @@ export function anUnknownId(): string {
   return randomUUID();
 }
 
-const POLL_MS = 25;
+/** What has not come for a while may not come for as long again, and each look takes its time from what is waited for. */
+const POLL_MS = { least: 25, most: 250, ofTheWait: 0.1 };
 
 /** The first value of `look` for which `isThere` holds, or the failure of the last look once `withinMs` are over. */
 export async function eventually<T>(
@@ -154,12 +155,12 @@ export async function eventually<T>(
   isThere: (value: T) => boolean,
   withinMs = 20_000,
 ): Promise<T> {
-  const deadlineMs = Date.now() + withinMs;
+  const begunMs = Date.now();
   for (;;) {
     const value = await look();
     if (isThere(value)) return value;
-    if (Date.now() > deadlineMs)
-      throw new Error(`not within ${withinMs} ms; at last ${JSON.stringify(value)}`);
-    await delay(POLL_MS);
+    const waitedMs = Date.now() - begunMs;
+    if (waitedMs > withinMs) throw new Error(`not within ${withinMs} ms; at last ${JSON.stringify(value)}`);
+    await delay(Math.min(POLL_MS.most, Math.max(POLL_MS.least, waitedMs * POLL_MS.ofTheWait)));
   }
 }

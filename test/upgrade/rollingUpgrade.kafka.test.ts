@@ -40,7 +40,7 @@ describeKafka(`the version before, ${VERSION_BEFORE}, and this one`, (engines) =
         name: 'upgrade',
         does: 'Each process is replaced by one of the other version: forth and back.',
         runs: 1,
-        ground: async () => ({ engines, entry: before.entry, end: async () => {} }),
+        ground: async () => ({ engines, services: WRITERS_FIRST, entry: before.entry, end: async () => {} }),
         plant: async ({ trial }) => {
           trial.load.paceMs = PACE_MS;
           await replaceAll(trial, READERS_FIRST, undefined);

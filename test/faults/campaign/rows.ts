@@ -38,7 +38,10 @@ export function together(rows: readonly Row[]): Row[][] {
 }
 
 /** What takes seconds; together they stay under eight minutes. */
-const SHORT = ['kill-linker', 'kill-broker', 'kill-registry', 'kill-clickhouse', 'cut-running'];
+const SHORT = [
+  ...['kill-ingest', 'kill-linker', 'kill-projector', 'still-linker', 'still-projector'],
+  ...['kill-broker', 'kill-registry', 'kill-clickhouse', 'offsets-deleted', 'cut-running'],
+];
 
 /** The short form: rows of the same ground have one deployment, one after the other. */
 export function shortRuns(): readonly (readonly Row[])[] {
