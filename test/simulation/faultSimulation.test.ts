@@ -7,7 +7,7 @@ import { simulateFaults } from './faults/faultSimulation.ts';
 import { firstSeedFrom, simulateSeeds, total } from './simulateSeeds.ts';
 
 /** Among the faults and for Stryker. */
-const RUNS = { long: 600, mutants: 20 };
+const RUNS = { long: 300, mutants: 20 };
 const SEEDS = RUNS[process.env['QUESTLOG_TEST_RUNS'] as keyof typeof RUNS] ?? 60;
 /** Seconds on an idle CPU; tests run beside others. */
 const WITHIN_MS = 600_000;

@@ -3,8 +3,8 @@ import { expect, test } from 'vitest';
 import { simulateLinks } from './linkSimulation.ts';
 import { firstSeedFrom, simulateSeeds, total } from './simulateSeeds.ts';
 
-/** Ten times as many in the tier of faults. */
-const RUNS = { long: 2_000, mutants: 20 };
+/** Five times as many in the tier of faults. */
+const RUNS = { long: 1_000, mutants: 20 };
 const SEEDS = RUNS[process.env['QUESTLOG_TEST_RUNS'] as keyof typeof RUNS] ?? 200;
 /** Ten seconds on an idle CPU; tests run beside others. */
 const WITHIN_MS = 600_000;

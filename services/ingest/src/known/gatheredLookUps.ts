@@ -1,4 +1,5 @@
 /** Look-ups in ClickHouse by id, gathered: however many ask at once, a project has one query under way. */
+import { setTimeout as delay } from 'node:timers/promises';
 import { MAX_IDS } from '@questlog/runtime/clickhouse/store';
 
 /** May answer rows of other ids, which others have asked for. */
@@ -18,8 +19,10 @@ interface LookUpsOfProject<Row> {
 /**
  * Look-ups of a project that come while one of it is under way are answered by its next query. So whoever asks for thousands
  * costs few queries, behind which no other project waits.
+ * @param pauseMs before a project's next query, behind one that found nothing: ids that nobody has are asked for again and
+ *   again, and whoever asks is refused anyway.
  */
-export function gatheredLookUps<Row>(ask: LookUp<Row>): LookUp<Row> {
+export function gatheredLookUps<Row>(ask: LookUp<Row>, pauseMs = 0): LookUp<Row> {
   const projects = new Map<string, LookUpsOfProject<Row>>();
   const gather = (projectId: string, of: LookUpsOfProject<Row>): Gathered<Row> => {
     const ids = new Set<string>();
@@ -28,7 +31,11 @@ export function gatheredLookUps<Row>(ask: LookUp<Row>): LookUp<Row> {
       return ask(projectId, [...ids]);
     });
     const done = rows
-      .catch(() => {})
+      .then(
+        (found) =>
+          found.length === 0 && pauseMs > 0 ? delay(pauseMs, undefined, { ref: false }) : undefined,
+        () => {},
+      )
       .then(() => {
         if (of.underWay === done) projects.delete(projectId);
       });

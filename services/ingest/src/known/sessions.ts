@@ -22,6 +22,9 @@ import {
 } from './firstRecords.ts';
 import { gatheredLookUps } from './gatheredLookUps.ts';
 
+/** Refusals of unknown sessions, as fast as they came, kept half of two cores busy with their queries. */
+const PAUSE_BEHIND_UNKNOWN_MS = 50;
+
 export function knownSession(session: SessionRegistered): KnownSession {
   return knownAs({ ...session, contentDigest: contentDigest(session) });
 }
@@ -50,7 +53,10 @@ export async function openSessions(
   const recent = new RecentSessions(deps.bounds?.peeked);
   const isGone = (projectId: string, { sessionId, registeredAt }: KnownSession): boolean =>
     isErased({ projectId, sessionId, receivedAt: registeredAt });
-  const lookUp = gatheredLookUps((projectId, ids) => storedSessions(deps.store, projectId, ids));
+  const lookUp = gatheredLookUps(
+    (projectId, ids) => storedSessions(deps.store, projectId, ids),
+    PAUSE_BEHIND_UNKNOWN_MS,
+  );
   const secret = randomBytes(32).toString('hex');
   const kind: FirstRecordKind<SessionRegistered, KnownSession> = {
     contract: sessionRegistered,

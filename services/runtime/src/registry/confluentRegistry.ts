@@ -48,7 +48,7 @@ export function openConfluentRegistry(options: ConfluentRegistryOptions): Schema
       };
       try {
         return await untilAvailable(
-          () => registered({ address, client, subject, schema, compatibility }),
+          () => registered({ address, client, subject, schema, compatibility }).catch(refusedIfUntrusted),
           patience,
         );
       } catch (error) {
@@ -72,6 +72,15 @@ interface Registration {
   readonly subject: string;
   readonly schema: string;
   readonly compatibility: Compatibility;
+}
+
+/** Node's codes for a server's certificate that is not trusted: a wait for another one is a wait for an operator. */
+const UNTRUSTED = /^(CERT_|DEPTH_ZERO_|SELF_SIGNED_|UNABLE_TO_|ERR_TLS_CERT_)/;
+
+function refusedIfUntrusted(error: unknown): never {
+  const cause: unknown = error instanceof Unavailable ? error.cause : undefined;
+  const code = cause instanceof Error ? String(Reflect.get(cause, 'code')) : '';
+  throw UNTRUSTED.test(code) ? new StartRefused(messageOf(error), { cause: error }) : error;
 }
 
 /** @throws StartRefused when the registry refuses; Unavailable when it does not answer. */
