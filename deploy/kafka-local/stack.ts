@@ -1,4 +1,4 @@
-/** `npm run stack`: the commands that start, stop and break a local Kafka, its schema registry, a ClickHouse and an S3 server. */
+/** `npm run stack`: the commands that fetch, start, stop and break a local Kafka, its schema registry, a ClickHouse and an S3 server. */
 import { join, resolve } from 'node:path';
 import { parseArgs } from 'node:util';
 import {

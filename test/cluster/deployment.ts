@@ -22,9 +22,6 @@ export interface Service {
   /** The URL for games; empty where there is none. */
   readonly baseUrl: string;
   readonly adminUrl: string;
-  /** Start and readiness, by `performance.now()`. */
-  readonly startedAtMs: number;
-  readonly readyAtMs: number;
   /** Not once it was told to stop: a load balancer sends it nothing any more. */
   readonly isUp: boolean;
   stderr(): string;
@@ -87,7 +84,6 @@ export class Deployment implements Pick<Product, 'request' | 'sql'> {
 
   /** Starts a process; resolves when it is ready. @param env settings of this one alone. */
   async start(name: ServiceName, env: Readonly<Record<string, string>> = {}): Promise<Service> {
-    const startedAtMs = performance.now();
     const child = spawnProduct({ env: { ...this.#env, ...env }, args: [name], entry: this.entry });
     const output = collectOutput(child);
     await ready(child, output, READY_WITHIN_MS);
@@ -101,8 +97,6 @@ export class Deployment implements Pick<Product, 'request' | 'sql'> {
       pid: child.pid ?? 0,
       baseUrl,
       adminUrl,
-      startedAtMs,
-      readyAtMs: performance.now(),
       get isUp() {
         return !isStopping && child.exitCode === null && child.signalCode === null;
       },

@@ -1,4 +1,4 @@
-/** Watches a consumer group by its commits: how far it is, and since when it stands still there. */
+/** Watches a consumer group by its commits: how far it is, and since which look it stands still there. */
 import type { Log } from '@questlog/runtime/log/log';
 
 export interface WatchedGroup {
@@ -43,13 +43,13 @@ export class GroupWatch {
     );
   }
 
-  /** @returns whether it has no lag, as the brokers told. */
-  async look(): Promise<boolean> {
+  /** @returns whether it has no lag, as the brokers told; undefined: they did not. */
+  async look(): Promise<boolean | undefined> {
     const { group, topic } = this.#of;
     // In this order, records that come in between make the group look further behind, never ahead.
     const committed = await this.#log.committed(group, topic).catch(() => undefined);
     const ends = await this.#log.endOffsets(topic).catch(() => undefined);
-    if (committed === undefined || ends === undefined) return false;
+    if (committed === undefined || ends === undefined) return undefined;
     const nowMs = performance.now();
     for (const [partition, end] of ends.entries()) {
       this.#note(partition, committed[partition]?.offset ?? 0, end, nowMs);

@@ -1,4 +1,4 @@
-/** A deployment under steady load with watched consumers, for the tests of consumers and of brokers. */
+/** A deployment under steady load with watched consumers, for the tests of what breaks services and brokers. */
 
 import { openKafkaLog } from '@questlog/runtime/log/kafka/kafkaLog';
 import { type GroupView, openGroupView } from '@questlog/runtime/log/kafka/testing/groupMembers';
@@ -105,7 +105,7 @@ export async function startTrial(
       for (const watch of watches) {
         await eventually(
           async () => ({ isThere: await watch.look(), behind: watch.behind }),
-          ({ isThere }) => isThere,
+          ({ isThere }) => isThere === true,
           WITHIN_MS,
         );
       }
@@ -138,7 +138,8 @@ async function knownEverywhere(deployment: Deployment, projects: readonly TestPr
 
 async function goesOn({ ledger }: Load, watches: readonly GroupWatch[]): Promise<void> {
   const look = () => Promise.all(watches.map((watch) => watch.look()));
-  await look();
+  // What has gone on before the fault is no sign.
+  await eventually(look, (looks) => !looks.includes(undefined), WITHIN_MS);
   const requests = ledger.requests.length;
   const before = watches.map(({ committed }) => committed);
   /** What has not gone on, in words. */

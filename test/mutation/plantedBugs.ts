@@ -198,9 +198,17 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
     name: 'epoch of what was read ignored',
     lost: 'a log that was cut and has grown again is read on as if nothing had happened',
     file: `${KAFKA}/read/fetchProtocol.ts`,
-    text: 'writer.int32(leaderEpoch);',
+    text: 'writer.int32(lastFetchedEpoch);',
     by: 'writer.int32(-1);',
     tests: [`${KAFKA}/read/fetchRequest.test.ts`],
+  },
+  {
+    name: 'epoch of a position behind a cut forgotten',
+    lost: 'a second cut further down, before the linker reads on, is not noticed, and what is behind it is passed over',
+    file: OUTBOX,
+    text: 'this.passed(topic, offset, null, upToEpoch);',
+    by: 'this.passed(topic, offset);',
+    tests: ['services/linker/src/outbox.int.test.ts'],
   },
   {
     name: 'epoch of a position ignored',

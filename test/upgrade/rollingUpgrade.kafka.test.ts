@@ -104,6 +104,7 @@ async function serveEachOther(trial: Trial, one: Service, other: Service): Promi
     const look = async () => {
       const answer = await ask();
       const { status } = answer;
+      if (status !== wanted) await Promise.all([projected, linked].map((watch) => watch.look()));
       return { status, body: answer.text(), behind: [projected, linked].flatMap(({ behind }) => behind) };
     };
     return (await eventually(look, ({ status }) => status === wanted, SHOWN_WITHIN_MS)).body;

@@ -1,6 +1,6 @@
 /**
- * An upgrade of one process: the version before has written a data folder, this one goes on with it, and back.
- * In the tier of Kafka, since it starts the product three times; it needs none.
+ * An upgrade of one process: the version before has written a data folder, this one goes on with it, and so both ways once more.
+ * In the tier of Kafka, since it starts the product four times; it needs none.
  */
 import { readFileSync, rmSync } from 'node:fs';
 import { expect, onTestFinished, test } from 'vitest';
@@ -29,7 +29,7 @@ test(
     onTestFinished(() => rmSync(dataDir, { recursive: true, force: true }));
     const taken: string[] = [];
     let game: TestProject | undefined;
-    for (const entry of [before.entry, undefined, before.entry]) {
+    for (const entry of [before.entry, undefined, before.entry, undefined]) {
       const product = await startProduct({ dataDir, entry });
       onTestFinished(() => product.kill());
       game = game === undefined ? await aProject(product, { revision: 'B' }) : onto(game, product);

@@ -104,8 +104,8 @@ test('where a cut sent it back, the epoch that it knew goes with the position in
   const sought: unknown[] = [];
   const next = await openOutbox({ ...aPartition(), seek: (...place) => void sought.push(place) }, deps);
   expect(sought).toEqual([
-    [TOPICS.events, 1, 3],
-    [TOPICS.reportLinks, 3, 7],
+    [TOPICS.events, 1, undefined, 3],
+    [TOPICS.reportLinks, 3, undefined, 7],
   ]);
   expect(next.committed).toMatchObject({ events: 1, eventsEpoch: null, reportLinksEpoch: null });
   await next.close();

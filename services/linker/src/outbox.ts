@@ -47,7 +47,7 @@ async function outboxFrom(
     [TOPICS.reportLinks, known.reportLinks, known.reportLinksEpoch, known.reportLinksUpToEpoch],
   ] as const;
   for (const [topic, offset, leaderEpoch, upToEpoch] of positions) {
-    owned.seek(topic, offset, leaderEpoch ?? upToEpoch ?? undefined);
+    owned.seek(topic, offset, leaderEpoch ?? undefined, upToEpoch ?? undefined);
     if (offset === (owned.committed(topic)?.offset ?? 0)) continue;
     // Or the group would seem to be behind until the next record comes. What a cut has taken away cannot be committed.
     const end = await log.endOffset(topic, partition);

@@ -135,7 +135,7 @@ async function takeIn(run: Run, batch: Batch | undefined): Promise<void> {
   const { outbox } = run;
   for (const record of batch.records) {
     outbox.put(await decide(run, batch.topic, record));
-    outbox.passed(batch.topic, record.offset + 1);
+    outbox.passed(batch.topic, record.offset + 1, null, batch.leaderEpoch);
     if (outbox.isFull) await outbox.commit();
   }
   outbox.passed(batch.topic, batch.nextOffset, batch.leaderEpoch);

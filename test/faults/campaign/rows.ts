@@ -37,7 +37,7 @@ export function together(rows: readonly Row[]): Row[][] {
   );
 }
 
-/** What takes seconds; together they stay under eight minutes. */
+/** What takes seconds; together they stay under eight minutes where nothing else runs. */
 const SHORT = [
   ...['kill-ingest', 'kill-linker', 'kill-projector', 'still-linker', 'still-projector'],
   ...['kill-broker', 'kill-registry', 'kill-clickhouse', 'offsets-deleted', 'cut-running'],

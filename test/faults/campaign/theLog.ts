@@ -18,12 +18,9 @@ export const THE_LOG: readonly Row[] = [
     name: 'offsets-deleted',
     does: 'Everything that the groups of linker and projector have committed is deleted.',
     runs: RUNS,
-    plant: async ({ trial: { deployment, view }, isShort }) => {
+    plant: async ({ trial: { deployment, view } }) => {
       for (const name of CONSUMERS)
-        await Promise.all(
-          // One that leaves by itself is no member at once.
-          deployment.running(name).map((service) => (isShort ? service.stop() : service.kill())),
-        );
+        await Promise.all(deployment.running(name).map((service) => service.kill()));
       for (const group of Object.values(GROUPS))
         await eventually(
           () => view.deleteGroups([deployment.prefix + group]).then(() => 'deleted', String),

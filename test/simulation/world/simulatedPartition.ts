@@ -85,9 +85,9 @@ export class PartitionCursor implements Cursor {
     return Math.max(this.#readTo, this.partition.endOffset);
   }
 
-  seek(offset: number, leaderEpoch?: number): void {
+  seek(offset: number, leaderEpoch?: number, upToEpoch?: number): void {
     this.#position = offset;
-    if (this.#hasEpochs) this.#cutsSeen = leaderEpoch ?? this.partition.cuts.length;
+    if (this.#hasEpochs) this.#cutsSeen = leaderEpoch ?? upToEpoch ?? this.partition.cuts.length;
   }
 
   take({ maxRecords }: ReadBounds): Omit<Batch, 'topic' | 'partition'> | undefined {

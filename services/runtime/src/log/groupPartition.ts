@@ -51,12 +51,13 @@ export class GroupPartition<Place extends Cursor = Cursor> implements OwnedParti
     return this.cursor(topic).position;
   }
 
-  seek(topic: string, offset: number, leaderEpoch?: number): void {
+  seek(topic: string, offset: number, leaderEpoch?: number, upToEpoch?: number): void {
     const cursor = this.cursor(topic);
     if (!Number.isSafeInteger(offset) || offset < 0) {
       throw new Error(`offset ${offset} is not in ${topic}/${this.partition}`);
     }
-    if (offset !== cursor.position || leaderEpoch !== undefined) cursor.seek(offset, leaderEpoch);
+    const isKnown = leaderEpoch !== undefined || upToEpoch !== undefined;
+    if (offset !== cursor.position || isKnown) cursor.seek(offset, leaderEpoch, upToEpoch);
     this.#bell.ring();
   }
 

@@ -215,8 +215,11 @@ export interface OwnedPartition {
   committed(topic: string): Committed | undefined;
   /** The next `read` of the topic begins here. A new group begins at the earliest record. */
   position(topic: string): number;
-  /** @param leaderEpoch of the record before `offset`, as a `Batch` gave it: the adapter compares it with the log. */
-  seek(topic: string, offset: number, leaderEpoch?: number): void;
+  /**
+   * @param leaderEpoch of the record before `offset`, as a `Batch` gave it: the adapter compares it with the log.
+   * @param upToEpoch where that is not known: no record before `offset` is of a newer one. It is compared, too.
+   */
+  seek(topic: string, offset: number, leaderEpoch?: number, upToEpoch?: number): void;
   /**
    * The next batch of any of the topics (or of `topic` only), waiting up to `waitMs` for one. Undefined when nothing
    * came in time or the partition was lost. One `read` at a time.

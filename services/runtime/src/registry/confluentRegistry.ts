@@ -74,8 +74,8 @@ interface Registration {
   readonly compatibility: Compatibility;
 }
 
-/** Node's codes for a server's certificate that is not trusted: a wait for another one is a wait for an operator. */
-const UNTRUSTED = /^(CERT_|DEPTH_ZERO_|SELF_SIGNED_|UNABLE_TO_|ERR_TLS_CERT_)/;
+/** Node's codes for a certificate of nobody who is trusted: a wait for another one is a wait for an operator. */
+const UNTRUSTED = /^(DEPTH_ZERO_|SELF_SIGNED_|UNABLE_TO_|ERR_TLS_CERT_)/;
 
 function refusedIfUntrusted(error: unknown): never {
   const cause: unknown = error instanceof Unavailable ? error.cause : undefined;

@@ -85,6 +85,13 @@ describe.runIf(broker !== undefined)('a log on Kafka that has lost its end', () 
     expect(failure).toBeInstanceOf(LogTruncated);
     expect(failure).toMatchObject({ offset: 1, position: 3 });
     expect((await nextRecords(second, topic)).map(textOf)).toEqual(['x', 'y', 'z', '!']);
+    // Also where it knows no more than that nothing before its position is newer.
+    const third = await aReader(topic);
+    third.seek(topic, 3, undefined, epoch);
+    await expect(nextRecords(third, topic)).rejects.toMatchObject({ offset: 1, position: 3 });
+    // A record before a position may be much older than that, and what is behind it too.
+    third.seek(topic, 3, undefined, (epoch ?? 0) + 100);
+    expect((await nextRecords(third, topic)).map(textOf)).toEqual(['z', '!']);
     // What was read now is what is there.
     second.seek(topic, 5, epoch === undefined ? undefined : epoch + 100);
     await expect(nextRecords(second, topic)).rejects.toMatchObject({ offset: 4, position: 5 });

@@ -17,8 +17,8 @@ export interface FetchedPartition {
   readonly clusterTopic: string;
   readonly partition: number;
   readonly offset: number;
-  /** Of the record before the offset; -1: it is not compared. */
-  readonly leaderEpoch: number;
+  /** Of the record before the offset, or a bound of it; -1: it is not compared (KIP-595). */
+  readonly lastFetchedEpoch: number;
 }
 
 export interface FetchAnswer extends Throttled {
@@ -64,12 +64,12 @@ function encodeFetch({ maxWaitMs, maxBytes, partitionMaxBytes, partitions }: Fet
   writer.bytes(READ_COMMITTED);
   writer.int32(0, NONE);
   writer.count(partitions.length);
-  for (const { clusterTopic, partition, offset, leaderEpoch } of partitions) {
+  for (const { clusterTopic, partition, offset, lastFetchedEpoch } of partitions) {
     writer.text(clusterTopic);
     writer.count(1);
     writer.int32(partition, NONE);
     writer.int64(offset);
-    writer.int32(leaderEpoch);
+    writer.int32(lastFetchedEpoch);
     writer.int64(NONE);
     writer.int32(partitionMaxBytes);
     writer.bytes(NO_TAGS, NO_TAGS);

@@ -57,8 +57,8 @@ export async function fetchFrom(
   { isAnyLeftOut }: { isAnyLeftOut: boolean },
 ): Promise<PartitionFailure[]> {
   const asked = wanted.map(({ buffer, limits }) => {
-    const { clusterTopic, partition, fetchOffset: offset, leaderEpoch } = buffer;
-    return { buffer, limits, clusterTopic, partition, offset, leaderEpoch };
+    const { clusterTopic, partition, fetchOffset: offset, lastFetchedEpoch } = buffer;
+    return { buffer, limits, clusterTopic, partition, offset, lastFetchedEpoch };
   });
   const answer = await exchange(
     broker,
@@ -75,10 +75,10 @@ export async function fetchFrom(
   let room = MAX_ANSWER_BYTES;
   let sinceTurn = 0;
   let isFirst = true;
-  for (const { buffer, limits, offset, leaderEpoch } of asked) {
+  for (const { buffer, limits, offset, lastFetchedEpoch } of asked) {
     const own = answers.get(nameOf(buffer));
     // After a seek meanwhile, other records are wanted.
-    const isStale = buffer.fetchOffset !== offset || buffer.leaderEpoch !== leaderEpoch;
+    const isStale = buffer.fetchOffset !== offset || buffer.lastFetchedEpoch !== lastFetchedEpoch;
     if (own === undefined || isStale || room <= 0) continue;
     try {
       const chunk = chunkOf(own, { buffer, limits }, isFirst);

@@ -26,12 +26,12 @@ export async function moveIntoRange(
   if (offset < start) {
     tellRemoved(deps.logger, group, { topic, partition, offset, start });
     buffer.skipTo(start);
-  } else if (!isAgain && buffer.leaderEpoch >= 0) {
+  } else if (!isAgain && buffer.lastFetchedEpoch >= 0) {
     return false;
   } else if (offset > end) {
-    follow(deps.logger, group, buffer, buffer.partingAt({ epoch: buffer.leaderEpoch, endOffset: end }));
-  } else if (buffer.leaderEpoch >= 0) {
-    const epoch = buffer.leaderEpoch - 1;
+    follow(deps.logger, group, buffer, buffer.partingAt({ epoch: buffer.lastFetchedEpoch, endOffset: end }));
+  } else if (buffer.lastFetchedEpoch >= 0) {
+    const epoch = buffer.lastFetchedEpoch - 1;
     follow(deps.logger, group, buffer, buffer.partingAt({ epoch, endOffset: end }));
   } else {
     return false;

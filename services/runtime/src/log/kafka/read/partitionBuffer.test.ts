@@ -99,6 +99,21 @@ test('parts below its position from a log that lacks the epoch which it was open
   expect(buffer.partingAt({ epoch: 3, endOffset: 300 })).toBe(19);
 });
 
+test('parts at its position, or below where the log ends, from one that lacks the epoch up to which it was known', () => {
+  const buffer = aBuffer();
+  buffer.seek(20, undefined, 5);
+  expect([buffer.leaderEpoch, buffer.lastFetchedEpoch]).toEqual([-1, 5]);
+  expect(buffer.partingAt({ epoch: 3, endOffset: 12 })).toBe(12);
+  expect(buffer.partingAt({ epoch: 3, endOffset: 300 })).toBe(20);
+  buffer.cut(20);
+  // What is there is read, whatever its epoch.
+  expect(buffer.lastFetchedEpoch).toBe(-1);
+  buffer.seek(20, undefined, 5);
+  buffer.put(aChunk([20], { epochs: [[4, 20]] }));
+  expect([buffer.leaderEpoch, buffer.lastFetchedEpoch]).toEqual([4, 4]);
+  expect(taken(buffer, ALL)).toEqual({ offsets: [20], nextOffset: 21 });
+});
+
 test('tells its reader once of a cut below its position, and what was read may be committed', () => {
   const buffer = aBuffer();
   buffer.put(

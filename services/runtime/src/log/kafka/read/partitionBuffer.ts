@@ -38,6 +38,8 @@ export class PartitionBuffer implements Cursor {
   #readTo: number;
   /** In offset order, those of what was fetched. */
   #epochs: LeaderEpoch[] = [];
+  /** Where the epoch of the record before `fetchOffset` is not known: none before it is of a newer one. */
+  #upToEpoch = UNKNOWN_EPOCH;
   /** What the next `take` throws. */
   #truncated: LogTruncated | undefined;
   #isReleased = false;
@@ -75,6 +77,11 @@ export class PartitionBuffer implements Cursor {
     return this.#epochs.at(-1)?.epoch ?? UNKNOWN_EPOCH;
   }
 
+  /** What the broker compares its log with: that epoch or, where only that is known, one that it is not newer than. */
+  get lastFetchedEpoch(): number {
+    return this.#epochs.at(-1)?.epoch ?? this.#upToEpoch;
+  }
+
   /** Up to here the log holds what may be committed, or has lost it since. */
   get committable(): number {
     return this.#readTo;
@@ -92,8 +99,12 @@ export class PartitionBuffer implements Cursor {
     return this.#bytes >= MAX_BUFFERED_BYTES;
   }
 
-  /** Throws away what is buffered. @param leaderEpoch of the record before the offset. */
-  seek(offset: number, leaderEpoch?: number): void {
+  /**
+   * Throws away what is buffered.
+   * @param leaderEpoch of the record before the offset.
+   * @param upToEpoch where that is not known: no record before the offset is of a newer one.
+   */
+  seek(offset: number, leaderEpoch?: number, upToEpoch = UNKNOWN_EPOCH): void {
     if (leaderEpoch !== undefined) {
       // Where it began is not known: the record before the offset is of it.
       this.#epochs = offset > 0 ? [{ epoch: leaderEpoch, startOffset: offset - 1 }] : [];
@@ -101,8 +112,10 @@ export class PartitionBuffer implements Cursor {
       this.#epochs = [];
     }
     // Whoever names an epoch is told by the next fetch.
-    if (leaderEpoch !== undefined || offset <= (this.#truncated?.offset ?? 0)) this.#truncated = undefined;
+    if (leaderEpoch !== undefined || upToEpoch !== UNKNOWN_EPOCH || offset <= (this.#truncated?.offset ?? 0))
+      this.#truncated = undefined;
     this.#restart(offset);
+    this.#upToEpoch = upToEpoch;
   }
 
   /** A chunk that begins at `fetchOffset`. */
@@ -114,6 +127,7 @@ export class PartitionBuffer implements Cursor {
     this.#batchesFrom = chunk.nextOffset;
     this.#readTo = Math.max(this.#readTo, chunk.nextOffset);
     for (const epoch of chunk.epochs) this.#epochs.push(epoch);
+    this.#upToEpoch = UNKNOWN_EPOCH;
     this.#epochs.splice(0, this.#epochs.length - MAX_EPOCHS);
     this.#listener.filled();
   }
@@ -199,6 +213,7 @@ export class PartitionBuffer implements Cursor {
     this.#fetchOffset = offset;
     this.#batchesFrom = 0;
     this.#epochs = this.#epochs.filter(({ startOffset }) => startOffset < offset);
+    this.#upToEpoch = UNKNOWN_EPOCH;
     this.#listener.drained();
   }
 }
