@@ -64,7 +64,10 @@ export interface LinkerPosition {
   /** Kafka's leader epoch of the record before each, by which a log that was cut is found out; null: not known. */
   readonly eventsEpoch: number | null;
   readonly reportLinksEpoch: number | null;
-  /** Behind a cut, until more is read: no record before the offset is of a newer epoch; null: not known, or the epoch is. */
+  /**
+   * Bounds of those epochs where they are not known, behind a cut and inside a batch: no record before the offset is of a newer
+   * one. Null: not known, or the epoch is.
+   */
   readonly eventsUpToEpoch: number | null;
   readonly reportLinksUpToEpoch: number | null;
 }

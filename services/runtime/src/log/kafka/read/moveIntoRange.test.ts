@@ -48,6 +48,15 @@ test('an offset in range is asked for again, and then only its leader epoch can 
   expect([moved, buffer.fetchOffset]).toEqual([true, 14]);
 });
 
+test('where only a bound of its leader epoch is known, an offset in range stays, and is asked for without it', async () => {
+  const at = { group: 'g', position: 15, range: [10, 20], upToEpoch: 7 } as const;
+  expect(await afterMove(at)).toMatchObject({ moved: false, told: [] });
+  const { moved, buffer, told } = await afterMove({ ...at, isAgain: true });
+  expect([moved, buffer.fetchOffset, buffer.lastFetchedEpoch]).toEqual([true, 15, -1]);
+  expect(told).toMatchObject([['warn', 'log_cut_short', { position: 15, offset: 15 }]]);
+  expect(buffer.take({ maxRecords: 1, maxBytes: 1 })).toBeUndefined();
+});
+
 test('a partition that somebody added is asked for too', async () => {
   const { moved, buffer } = await afterMove({ group: 'g', position: 3, range: [10, 20], partition: 3 });
   expect([moved, buffer.fetchOffset]).toEqual([true, 10]);
@@ -64,11 +73,13 @@ interface Case {
   /** Oldest offset and end; none where nobody leads the partition. */
   readonly range?: readonly [number, number];
   readonly leaderEpoch?: number;
+  readonly upToEpoch?: number;
   readonly isAgain?: boolean;
   readonly partition?: number;
 }
 
-async function afterMove({ group, position, range, leaderEpoch, isAgain = false, partition = 0 }: Case) {
+async function afterMove(of: Case) {
+  const { group, position, range, leaderEpoch, upToEpoch, isAgain = false, partition = 0 } = of;
   const told: [string, string, Fields | undefined][] = [];
   const logger = {
     info: (event: string, fields?: Fields) => void told.push(['info', event, fields]),
@@ -88,7 +99,7 @@ async function afterMove({ group, position, range, leaderEpoch, isAgain = false,
     drained: () => undefined,
     released: () => undefined,
   });
-  if (leaderEpoch !== undefined) buffer.seek(position, leaderEpoch);
+  if (leaderEpoch !== undefined || upToEpoch !== undefined) buffer.seek(position, leaderEpoch, upToEpoch);
   const moved = await moveIntoRange({ catalog, logger }, group, buffer, isAgain);
   return { told, moved, buffer };
 }

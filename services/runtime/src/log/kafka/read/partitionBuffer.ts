@@ -38,7 +38,7 @@ export class PartitionBuffer implements Cursor {
   #readTo: number;
   /** In offset order, those of what was fetched. */
   #epochs: LeaderEpoch[] = [];
-  /** Where the epoch of the record before `fetchOffset` is not known: none before it is of a newer one. */
+  /** Its bound where the epoch before `fetchOffset` is not known: no record before it is of a newer one. */
   #upToEpoch = UNKNOWN_EPOCH;
   /** What the next `take` throws. */
   #truncated: LogTruncated | undefined;
@@ -77,7 +77,7 @@ export class PartitionBuffer implements Cursor {
     return this.#epochs.at(-1)?.epoch ?? UNKNOWN_EPOCH;
   }
 
-  /** What the broker compares its log with: that epoch or, where only that is known, one that it is not newer than. */
+  /** What the broker compares its log with: the epoch of the record before `fetchOffset` or, where only that is known, its bound. */
   get lastFetchedEpoch(): number {
     return this.#epochs.at(-1)?.epoch ?? this.#upToEpoch;
   }
