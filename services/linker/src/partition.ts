@@ -22,7 +22,6 @@ import { type Outbox, openOutbox } from './outbox.ts';
 const READ = { maxRecords: 500, maxBytes: 1024 * 1024 } as const;
 /** A step without output waits so long for others: each transaction writes the state that changed once more. */
 const COMMIT_EVERY_MS = 200;
-const LOOKING_UP_WAIT_MS = 25;
 /** Where nothing waits: so late may a look-up be that falls due by the clock. */
 const IDLE_WAIT_MS = 500;
 
@@ -98,7 +97,7 @@ async function runUntilLost(run: Run, onWell: () => void): Promise<void> {
 async function nextBatch({ owned, deps, outbox, lookUps }: Run): Promise<Batch | undefined> {
   const waitsMs = outbox.waitsMs();
   const dueInMs = waitsMs === 0 ? IDLE_WAIT_MS : Math.max(0, COMMIT_EVERY_MS - waitsMs);
-  const waitMs = lookUps.isIdle ? dueInMs : Math.min(dueInMs, LOOKING_UP_WAIT_MS);
+  const waitMs = Math.min(dueInMs, lookUps.nextMs);
   const topics = wantedTopics(outbox.state, lookUps.isClosing);
   const [only] = topics;
   if (only === undefined) {

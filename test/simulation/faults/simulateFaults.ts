@@ -25,8 +25,11 @@ const { values } = parseArgs({
 });
 /** A run that goes wrong may break many promises. */
 const MAX_SAID = 5;
-/** MiB: a run makes much that is gone by its end, which the collector then finds dead. */
-const ROOM_FOR_NEW = ['--min-semi-space-size=64', '--max-semi-space-size=64'];
+/**
+ * Room for new objects in MiB: a run makes much that is gone by its end, which the collector then finds dead. And it makes
+ * many errors, whose stacks only a run of one process tells.
+ */
+const FOR_MANY_SEEDS = ['--min-semi-space-size=64', '--max-semi-space-size=64', '--stack-trace-limit=0'];
 const say = (line: string): void => void process.stdout.write(`${line}\n`);
 
 process.exitCode = (await chosenRun()) ? 0 : 1;
@@ -44,7 +47,7 @@ async function runJobs(jobs: number): Promise<boolean> {
     const first = Number(values.first) + job * share;
     const seeds = Math.min(share, Number(values.first) + Number(values.seeds) - first);
     const args = ['--jobs', '1', '--seeds', `${seeds}`, '--first', `${first}`, '--enough', values.enough];
-    const run = [...ROOM_FOR_NEW, fileURLToPath(import.meta.url), ...args];
+    const run = [...FOR_MANY_SEEDS, fileURLToPath(import.meta.url), ...args];
     const child = spawn(process.execPath, run, { stdio: 'inherit' });
     const [code] = await once(child, 'exit');
     return code === 0;

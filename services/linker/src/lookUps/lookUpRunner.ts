@@ -33,9 +33,10 @@ export class LookUpRunner {
     this.#lookUps = lookUps;
   }
 
-  /** Whether no look-up is under way. */
-  get isIdle(): boolean {
-    return this.#running === undefined && this.#aside.size === 0;
+  /** After so long there may be something to take in, or to go on with. */
+  get nextMs(): number {
+    const waiting = this.#aside.size === 0 ? Number.POSITIVE_INFINITY : ASIDE_PAUSE_MS;
+    return this.#running?.pollMs ?? waiting;
   }
 
   /** Whether a last look-up is under way. */

@@ -17,7 +17,8 @@ import type { Outbox } from '../outbox.ts';
 import { type LookUpSource, linkedPairs, unlinkedPairs } from './pairs.ts';
 import { knownReports, reportsOfSessions } from './storedReports.ts';
 
-const POLL_MS = 20;
+const MIN_POLL_MS = 20;
+const MAX_POLL_MS = 250;
 const LEARN_POLL_MS = 500;
 const LEARN_AGAIN_MS = 5_000;
 
@@ -143,7 +144,7 @@ export class LookUps {
       lookUp.waitsFor = await whatIsLeft();
       if (lookUp.waitsFor === undefined) return true;
       if (lookUp.isOverdue) return false;
-      await delay(POLL_MS, undefined, { signal: this.#isOver });
+      await delay(lookUp.pollMs, undefined, { signal: this.#isOver });
     }
   }
 
@@ -265,6 +266,11 @@ export class LookUp {
 
   get isOverdue(): boolean {
     return this.ageMs >= OVERDUE_AFTER_MS;
+  }
+
+  /** Each look costs the brokers a request: the longer it has waited, the later it may go on. */
+  get pollMs(): number {
+    return Math.min(MAX_POLL_MS, Math.max(MIN_POLL_MS, this.ageMs / 8));
   }
 
   /** The log was cut: what it waits for is of the log that was. */

@@ -159,6 +159,22 @@ test('a log that is cut inside a block that was announced and half written, and 
   expect(await truncations(TOPICS.events, start)).toEqual([{ ...cutAt(start + 3, lost), ids: [] }]);
 });
 
+test('a log that is cut below a block that was half written and of which the group has forgotten, before it grows again', async () => {
+  const start = await endOf(TOPICS.events);
+  const [kept, lost, fresh] = [accepted(2), accepted(2), accepted(3)];
+  await append(kept);
+  await bench.projectAll(bench.store);
+  await append(lost);
+  const broken = bench.projectAll(failing(bench.store, 'appends', 1, 'before', crash));
+  await expect(broken).rejects.toThrow('crash');
+  bench.loseOffsets(start + 2);
+  await bench.log.cut(TOPICS.events, 0, start + 2);
+  await runUntilStored(once(kept, lost));
+  await append([...fresh, ...lost]);
+  await expectOnce(kept, lost, fresh);
+  expect(await truncations(TOPICS.events, start)).toEqual([{ ...cutAt(start + 2, lost), ids: [] }]);
+});
+
 test('an older copy of the log’s files, restored with the commits of that time', async () => {
   const start = await endOf(TOPICS.events);
   const [kept, lost, fresh] = [accepted(2), accepted(2), accepted(3)];

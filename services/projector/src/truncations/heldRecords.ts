@@ -7,7 +7,7 @@ import { Invalid } from '@questlog/runtime/process/errors';
 import type { Codec } from '@questlog/runtime/registry/registry';
 import { uuidV8 } from '@questlog/schemas/uuid';
 import { repair } from './repair.ts';
-import type { Rows, TopicTables } from './topicTables.ts';
+import { FAR_BEHIND, type Rows, type TopicTables } from './topicTables.ts';
 import { type Losses, noteRepaired, noteTruncation, type TopicSource, truncationsOf } from './truncations.ts';
 
 export interface HeldRecordsDeps<Message> {
@@ -45,7 +45,13 @@ export function openHeldRecords<Message>(deps: HeldRecordsDeps<Message>): HeldRe
       return false;
     },
     // The index by offset finds what is above a known record.
-    top: (above) => find(tables.newest ?? tables.rows, { above, below: BEYOND, about: BEYOND }),
+    top: async (above) => {
+      const newest = await find(tables.newest ?? tables.rows, { above, below: BEYOND, about: BEYOND });
+      if (tables.newest === undefined) return newest;
+      const from = newest?.offset ?? above;
+      const below = from + FAR_BEHIND;
+      return (await find(tables.rows, { above: from, below, about: below })) ?? newest;
+    },
     nearest: (between) => find(tables.rows, between),
     namesOf: async (record) => {
       try {

@@ -8,7 +8,7 @@ import type { SessionRegistered } from '@questlog/schemas/topics/sessionRegister
 
 export interface TopicTables<Message> {
   readonly rows: Rows;
-  /** Where the row of the highest offset is found faster. */
+  /** Where the row of the highest offset is found faster, but for a block that got no further than its first insert. */
   readonly newest?: Rows;
   /** SQL: rows at or behind `{offset}` that say of records, whose rows must not be written again, that they were. */
   readonly verified: readonly Pick<Rows, 'table' | 'where'>[];
@@ -33,8 +33,8 @@ export interface Rows {
 
 const ALL = '1';
 const AT_OR_BEHIND = 'log_offset >= {offset:UInt64}';
-/** Several times a block's records. */
-const FAR_BEHIND = 250_000;
+/** Several times a block's records. With no upper end the whole table of events would be looked through. */
+export const FAR_BEHIND = 250_000;
 
 export const EVENT_TABLES: TopicTables<EventsRecord> = {
   rows: { table: PROJECTED.events.table, name: 'toString(id)', where: ALL },
@@ -43,7 +43,7 @@ export const EVENT_TABLES: TopicTables<EventsRecord> = {
     { table: 'appends', where: AT_OR_BEHIND },
     // `appends` forgets after days, the counts do not.
     { table: 'quota_usage_by_partition', where: 'last_offset >= {offset:UInt64}' },
-    // A block that got no further than its first insert. With no upper end the whole table would be looked through.
+    // A block that got no further than its first insert.
     { table: 'events', where: `${AT_OR_BEHIND} AND log_offset < {offset:UInt64} + ${FAR_BEHIND}` },
   ],
   namesOf: (record) => [

@@ -32,51 +32,51 @@ afterEach(async () => {
 const append = () => log.append(TOPIC, 0, [{ key: null, value: Buffer.from('x') }]);
 
 test('a partition with lag that does not move is a problem', async () => {
-  const progress = watchProgress({ log, clock, group: 'g', topic: TOPIC });
+  const look = watchProgress({ log, clock, group: 'g', topic: TOPIC });
   await append();
-  expect(await progress.problem()).toBeUndefined();
+  expect((await look()).problem).toBeUndefined();
   nowMs += HOUR_MS;
-  expect(await progress.problem()).toContain('has not moved on progress/0');
-  expect(await progress.lag()).toBe(1);
+  expect((await look()).problem).toContain('has not moved on progress/0');
+  expect((await look()).lagRecords).toBe(1);
 });
 
 test('a record after an hour of silence has not waited for an hour', async () => {
-  const progress = watchProgress({ log, clock, group: 'g', topic: TOPIC });
-  expect(await progress.problem()).toBeUndefined();
+  const look = watchProgress({ log, clock, group: 'g', topic: TOPIC });
+  expect((await look()).problem).toBeUndefined();
   nowMs += HOUR_MS;
   await append();
-  expect(await progress.problem()).toBeUndefined();
+  expect((await look()).problem).toBeUndefined();
 });
 
 test('a record after a cut that had left nothing to read has not waited since before', async () => {
-  const progress = watchProgress({ log, clock, group: 'g', topic: TOPIC });
+  const look = watchProgress({ log, clock, group: 'g', topic: TOPIC });
   await append();
-  expect(await progress.problem()).toBeUndefined();
+  expect((await look()).problem).toBeUndefined();
   await log.cut(TOPIC, 0, 0);
-  expect(await progress.problem()).toBeUndefined();
+  expect((await look()).problem).toBeUndefined();
   nowMs += HOUR_MS;
   await append();
-  expect(await progress.problem()).toBeUndefined();
+  expect((await look()).problem).toBeUndefined();
 });
 
 test('a partition that moves is no problem, however far it is behind; one that stands still for 30 s is', async () => {
-  const progress = watchProgress({ log, clock, group: 'g', topic: TOPIC });
+  const look = watchProgress({ log, clock, group: 'g', topic: TOPIC });
   for (let i = 0; i < 5; i++) await append();
   const consumer = await aMember('g');
   for (const offset of [1, 2]) {
-    expect(await progress.problem()).toBeUndefined();
+    expect((await look()).problem).toBeUndefined();
     nowMs += 30_000;
-    expect(await progress.problem()).toBeUndefined();
+    expect((await look()).problem).toBeUndefined();
     await consumer.commit(offset);
     nowMs += HOUR_MS;
   }
-  expect(await progress.problem()).toBeUndefined();
-  expect(await progress.lag()).toBe(3);
+  expect((await look()).problem).toBeUndefined();
+  expect((await look()).lagRecords).toBe(3);
   nowMs += 30_001;
-  expect(await progress.problem()).toBe('g has not moved on progress/0 since offset 2, 3 records behind');
+  expect((await look()).problem).toBe('g has not moved on progress/0 since offset 2, 3 records behind');
   await consumer.commit(5);
-  expect(await progress.problem()).toBeUndefined();
-  expect(await progress.lag()).toBe(0);
+  expect((await look()).problem).toBeUndefined();
+  expect((await look()).lagRecords).toBe(0);
   await consumer.stop();
 });
 
@@ -87,12 +87,12 @@ test('of a partition without a leader nobody says that it stands still, and the 
   for (const partition of [0, 1, 1])
     await log.append(topic, partition, [{ key: null, value: Buffer.from('x') }]);
   const sick = leaderless(log, 1);
-  const progress = watchProgress({ log: sick.log, clock, group: 'g', topic });
-  expect([await progress.problem(), await progress.lag()]).toEqual([undefined, 1]);
+  const look = watchProgress({ log: sick.log, clock, group: 'g', topic });
+  expect(await look()).toEqual({ lagRecords: 1, problem: undefined });
   nowMs += HOUR_MS;
-  expect(await progress.problem()).toContain('has not moved on two/0');
+  expect((await look()).problem).toContain('has not moved on two/0');
   sick.lead();
-  expect(await progress.lag()).toBe(3);
+  expect((await look()).lagRecords).toBe(3);
 });
 
 test('a partition that has a leader again has not stood still while it had none', async () => {
@@ -100,16 +100,16 @@ test('a partition that has a leader again has not stood still while it had none'
   const sick = withMethods(log, {
     offsetRanges: async (topic) => (isLed ? await log.offsetRanges(topic) : [undefined]),
   });
-  const progress = watchProgress({ log: sick, clock, group: 'g', topic: TOPIC });
+  const look = watchProgress({ log: sick, clock, group: 'g', topic: TOPIC });
   await append();
-  expect(await progress.problem()).toBeUndefined();
+  expect((await look()).problem).toBeUndefined();
   isLed = false;
   nowMs += HOUR_MS;
-  expect(await progress.problem()).toBeUndefined();
+  expect((await look()).problem).toBeUndefined();
   isLed = true;
-  expect(await progress.problem()).toBeUndefined();
+  expect((await look()).problem).toBeUndefined();
   nowMs += 30_001;
-  expect(await progress.problem()).toContain('has not moved');
+  expect((await look()).problem).toContain('has not moved');
 });
 
 test('a group has read what it committed, or else what lies before the topic', async () => {

@@ -1,42 +1,42 @@
 /** Health as progress: a consumer that holds lag and has not moved is not ready, whatever its sockets say. */
 import type { Log } from '../log/log.ts';
-import type { Clock } from '../process/clock.ts';
 import type { ServiceDeps } from './serviceDeps.ts';
 
-export interface Progress {
-  /** A sentence when a partition has lag and has not moved for the bound; undefined otherwise. */
-  problem(): Promise<string | undefined>;
+export interface Look {
   /** Records that the group has not committed, over all partitions that have a leader. */
-  lag(): Promise<number>;
+  readonly lagRecords: number;
+  /** A sentence when a partition has lag and has not moved for the bound. */
+  readonly problem: string | undefined;
 }
 
 const STUCK_AFTER_MS = 30_000;
 const LOOK_EVERY_MS = 5_000;
 
-export function watchProgress(deps: {
-  log: Log;
-  clock: Clock;
-  group: string;
-  topic: string;
-  doing?: Checked['doing'];
-}): Progress {
-  const { log, clock, group, topic, doing } = deps;
+/** @returns a look at the group, which costs the brokers two requests. */
+export function watchProgress({
+  log,
+  clock,
+  group,
+  topic,
+  doing,
+}: Pick<ServiceDeps, 'log' | 'clock'> &
+  Pick<Checked, 'group' | 'topic'> &
+  Partial<Checked>): () => Promise<Look> {
   const standstill = new Standstill(group, topic, doing);
-  const lags = async (): Promise<Standing[]> => {
-    const [ranges, positions] = await Promise.all([log.offsetRanges(topic), positionsOf(log, group, topic)]);
-    return ranges.flatMap((range, partition) => {
+  return async () => {
+    const asked = log.offsetRanges(topic);
+    const known = { committed: log.committed.bind(log), offsetRanges: () => asked };
+    const [ranges, positions] = await Promise.all([asked, positionsOf(known, group, topic)]);
+    const standings = ranges.flatMap((range, partition) => {
       // Nobody can move on a partition without a leader: no restart of this process would help, and others need it.
       if (range === undefined) return [];
       const offset = positions[partition] ?? 0;
       return [{ partition, offset, lagRecords: range.endOffset - offset }];
     });
-  };
-  return {
-    lag: async () => (await lags()).reduce((sum, { lagRecords }) => sum + lagRecords, 0),
-    problem: async () => {
-      const nowMs = clock.now();
-      return standstill.look(await lags(), nowMs);
-    },
+    return {
+      lagRecords: standings.reduce((sum, { lagRecords }) => sum + lagRecords, 0),
+      problem: standstill.look(standings, clock.now()),
+    };
   };
 }
 
@@ -101,10 +101,11 @@ export function checkProgress(
   { group, topic, name, doing }: Checked,
   onLag: (records: number) => void,
 ): () => void {
-  const progress = watchProgress({ ...deps, group, topic, doing });
+  const watch = watchProgress({ ...deps, group, topic, doing });
   const look = async (): Promise<string | undefined> => {
-    onLag(await progress.lag());
-    return await progress.problem();
+    const { lagRecords, problem } = await watch();
+    onLag(lagRecords);
+    return problem;
   };
   deps.health.check(name, look);
   const looking = setInterval(() => void look().catch(() => {}), LOOK_EVERY_MS);
