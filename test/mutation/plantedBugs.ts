@@ -330,5 +330,21 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
     by: 'isHarmfulLate: false,',
     tests: [`${KAFKA}/append/transactionSteps.test.ts`],
   },
+  {
+    name: 'written on by who lost the partition',
+    lost: 'counts that the successor has made anew behind a cut are overwritten by those of before',
+    file: BLOCKS,
+    text: 'if (!isProven || this.#owned.signal.aborted)',
+    by: 'if (!isProven)',
+    tests: [BLOCKS_TEST],
+  },
+  {
+    name: 'block that was half written overlooked',
+    lost: 'events whose record a cut took away, and of which the group has forgotten, stay uncounted',
+    file: 'services/projector/src/truncations/heldRecords.ts',
+    text: '(await find(tables.rows, { above: from, below, about: below })) ?? newest',
+    by: 'newest',
+    tests: ['services/projector/src/truncations/cutLog.int.test.ts'],
+  },
   ...PLANTED_IN_BYTES,
 ];

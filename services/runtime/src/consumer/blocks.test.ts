@@ -310,11 +310,12 @@ test('an insert whose answer was lost is not repeated', async () => {
 });
 
 test.each([
-  ['longer than its session', 6_000, 'announced'],
-  ['a moment', 1_000, 'written'],
+  ['longer than its session', 6_000, 'not told', 'announced'],
+  ['a moment', 1_000, 'not told', 'written'],
+  ['a moment', 1_000, 'told', 'announced'],
 ])(
-  'a process that is stopped for %s before an insert asks again whose the partition is',
-  async (_, stoppedMs, then) => {
+  'a process that is stopped for %s before an insert (%i ms), and is %s that its partition is lost: the block is %s',
+  async (_, stoppedMs, told, then) => {
     const clock = { aheadMs: 0, now: () => systemClock.now() + clock.aheadMs };
     const table = new BlockTable();
     await append(5);
@@ -324,6 +325,7 @@ test.each([
       topics: [TOPIC],
       process: async (owned) => {
         let isLost = false;
+        const revoked = new AbortController();
         const commit: OwnedPartition['commit'] = async (topic, committed) => {
           if (isLost) throw new Fenced('the partition is another’s');
           await owned.commit(topic, committed);
@@ -331,13 +333,14 @@ test.each([
         const plan = async (block: Block): Promise<Block> => {
           clock.aheadMs += stoppedMs;
           isLost = true;
+          if (told === 'told') revoked.abort();
           return block;
         };
         const openWriter = async () => ({ ...table.writer(), plan });
         // As if nothing were written yet, whatever is.
         const held = new BlockTable().held();
         const options = { ...blockOptions(log, TOPIC, table), held, clock, openWriter };
-        await runBlocks(withMethods(owned, { commit }), options);
+        await runBlocks(withMethods(owned, { commit, signal: revoked.signal }), options);
         ended.resolve();
       },
     });

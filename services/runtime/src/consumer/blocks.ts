@@ -170,14 +170,13 @@ class BlockRun<Plan> {
     const next = async () => (await held.unfinished()) ?? (await findCut(deps, this.#note, this.#told));
     for (let cut = await this.#retry(next); cut !== undefined; cut = await this.#retry(next)) {
       const { offset, end } = cut;
-      const where = { topic, partition: this.#owned.partition, offset, end };
       const found = cut;
       const records = await this.#retry(() => held.repair(found, () => this.#confirm()));
       this.#writer = undefined;
       await this.#commit(goOnAt(this.#note, offset));
       await this.#retry(() => held.repaired(found));
       this.#told = Infinity;
-      logger.error('log_truncated', LOST, { ...where, records });
+      logger.error('log_truncated', LOST, { topic, partition: this.#owned.partition, offset, end, records });
       onCut(found, records);
     }
     this.#told = Infinity;
@@ -313,9 +312,10 @@ class BlockRun<Plan> {
     this.#isCommitted = true;
   }
 
-  /** A process that was stopped for longer asks whether the partition is still its own. */
+  /** A process that was stopped for longer, or is told that it may have lost the partition, asks whether it has. */
   async #confirm(): Promise<void> {
-    if (this.#options.clock.now() - this.#provenAtMs > PROVEN_FOR_MS) await this.#commit(this.#note);
+    const isProven = this.#options.clock.now() - this.#provenAtMs <= PROVEN_FOR_MS;
+    if (!isProven || this.#owned.signal.aborted) await this.#commit(this.#note);
   }
 
   /** A block refused for its data is halved until the refused records stand alone; those are dead-lettered. */
