@@ -13,6 +13,7 @@ import { partitionOf } from '@questlog/schemas/partition';
 import { TOPICS, topicDefinitions } from '@questlog/schemas/topics/topics';
 import { expect, onTestFinished, test } from 'vitest';
 import type { MemoryBounds } from './firstRecordMemory.ts';
+import { NotReadBack } from './firstRecords.ts';
 import { openSessions } from './sessions.ts';
 
 const [TENANT, PROJECT] = [randomUUID(), randomUUID()];
@@ -61,6 +62,50 @@ test('a session whose record a cut took is not remembered either by what events 
 
   cut();
   expect(peeked()).toBeUndefined();
+});
+
+test('while this process has not heard of a cut it does not take what it has read for all that the log has', async () => {
+  const log = await aLog();
+  await log.ensureTopics(topicDefinitions(1));
+  const heard = Promise.withResolvers<void>();
+  let isDeaf = false;
+  const deaf = withMethods(log, {
+    tail: async ({ onTruncated, ...options }) => {
+      const hear = (partition: number, offset: number) =>
+        heard.promise.then(() => onTruncated?.(partition, offset));
+      const tail = await log.tail({ ...options, onTruncated: hear });
+      return withMethods(tail, { positions: () => (isDeaf ? [2] : tail.positions()) });
+    },
+  });
+  const sessions = await openSessions({
+    ...{ log: deaf, registry: await openLogRegistry(log), logger: silentLogger },
+    projection: { caughtUp: async () => {}, projected: async () => [0], lastRecords: async () => [] },
+    store: { query: async () => [] } as unknown as Store,
+  });
+  onTestFinished(() => sessions.close());
+  const [first, second] = [0, 1].map(() => aSession({ tenantId: TENANT, projectId: PROJECT }));
+  if (first === undefined || second === undefined) throw new Error('two sessions');
+  await sessions.register(first);
+  await sessions.register(second);
+  isDeaf = true;
+  await log.cut(TOPICS.sessions, 0, 0);
+  const asked = () => sessions.find(TENANT, PROJECT, [randomUUID()]);
+  await expect(asked()).rejects.toBeInstanceOf(Unavailable);
+  // It is in the log, and may be of an id of which another process has appended one.
+  const third = aSession({ tenantId: TENANT, projectId: PROJECT });
+  await expect(sessions.register(third)).rejects.toBeInstanceOf(NotReadBack);
+  isDeaf = false;
+  heard.resolve();
+  await expect
+    .poll(() =>
+      asked().then(
+        () => 'answered',
+        () => 'refused',
+      ),
+    )
+    .toBe('answered');
+  const ids = [first, second, third].map(({ sessionId }) => sessionId);
+  expect([...(await sessions.find(TENANT, PROJECT, ids)).keys()].sort()).toEqual(ids.toSorted());
 });
 
 test('a cut of a partition that gets its leader after the start is found as at a start', async () => {

@@ -119,21 +119,19 @@ export async function openFirstRecords<Message, Entity>(
   const restorer = new Restorer({ ...deps, onProjected: (ends) => memory.makeRoom(ends) }, topic);
   const tails = await openTails(deps, { kind, decoder, memory, restorer, partitions });
 
-  const readUpTo = async (home: number, end: number): Promise<void> => {
-    const tail = await withinLimit(tails.of(home), limit.limitMs, lags);
-    const ends = tail.positions().map((_, partition) => (partition === home ? end : 0));
-    await reachedWithin(tail, ends, limit);
-  };
+  const { positionOf, readUpTo } = readerOf(tails, limit);
   const caughtUp = async (tenantId: string): Promise<void> => {
     const home = partitionOf(tenantId, 0, partitions);
     await withinLimit(restorer.restored(home), limit.limitMs, lags);
-    await readUpTo(home, await log.endOffset(topic, home));
+    const before = await positionOf(home);
+    await readUpTo(home, await log.endOffset(topic, home), before);
   };
   const append = async (message: Message): Promise<number> => {
     const { tenantId } = kind.nameOf(message);
     const home = partitionOf(tenantId, 0, partitions);
+    const before = await positionOf(home);
     const { baseOffset } = await log.append(topic, home, [{ key: tenantId, value: codec.encode(message) }]);
-    await readUpTo(home, baseOffset + 1).catch((error: unknown) => {
+    await readUpTo(home, baseOffset + 1, before).catch((error: unknown) => {
       throw error instanceof Unavailable ? new NotReadBack(LAGS) : error;
     });
     return baseOffset;
@@ -178,6 +176,23 @@ export async function openFirstRecords<Message, Entity>(
         winner: winner?.entity ?? entity,
         isOwn: winner === undefined || winner.firstOffset === offset,
       };
+    },
+  };
+}
+
+function readerOf(tails: Tails, limit: { readonly limitMs: number; readonly message: string }) {
+  const tailOf = (home: number): Promise<Tail> => withinLimit(tails.of(home), limit.limitMs, lags);
+  return {
+    positionOf: async (home: number): Promise<number> => (await tailOf(home)).positions()[home] ?? 0,
+    /**
+     * @param end as the log told it later than the tail was at `before`: if that is beyond it, the log was cut, the tail has
+     *   not heard of it, and what it has read is not what the log has.
+     */
+    readUpTo: async (home: number, end: number, before: number): Promise<void> => {
+      if (end < before) lags();
+      const tail = await tailOf(home);
+      const ends = tail.positions().map((_, partition) => (partition === home ? end : 0));
+      await reachedWithin(tail, ends, limit);
     },
   };
 }
