@@ -136,12 +136,12 @@ export const CONSUMER_SURVIVORS: readonly Survivors[] = [
     reason: 'a block that is halved has two records or more',
   },
   {
-    file: `${CONSUMER}/blocks.ts`,
+    file: `${CONSUMER}/notes.ts`,
     line: "digest.update(value ?? '')",
     reason: 'any text stands for no value',
   },
   {
-    file: `${CONSUMER}/blocks.ts`,
+    file: `${CONSUMER}/notes.ts`,
     line: 'Object.keys(note).length === 0',
     reason: 'a note that says nothing, in other words',
   },

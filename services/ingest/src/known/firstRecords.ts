@@ -7,8 +7,8 @@
  * If the log was cut, what this process had read there is forgotten, and what ClickHouse may not have of it is appended
  * again, as it was: it had been acknowledged. Should another record of an id be faster, that one counts.
  */
-import { idOf } from '@questlog/runtime/consumer/blocks';
 import type { Proof } from '@questlog/runtime/consumer/findCut';
+import { idOf } from '@questlog/runtime/consumer/notes';
 import type { Log, OffsetRange, Tail } from '@questlog/runtime/log/log';
 import { reachedWithin } from '@questlog/runtime/log/reachedWithin';
 import { Invalid, Unavailable } from '@questlog/runtime/process/errors';

@@ -4,7 +4,8 @@ import { expect, test } from 'vitest';
 import { aLog } from '../log/embedded/testing/testLog.ts';
 import type { LogRecord, OwnedPartition } from '../log/log.ts';
 import { withMethods } from '../log/testing/withMethods.ts';
-import { type Block, type BlockOptions, idOf, runBlocks } from './blocks.ts';
+import { type Block, type BlockOptions, runBlocks } from './blocks.ts';
+import { idOf } from './notes.ts';
 import { BlockTable, blockOptions } from './testing/blockTable.ts';
 
 const TOPIC = 'blocks';

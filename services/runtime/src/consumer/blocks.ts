@@ -3,22 +3,13 @@
  * are committed ("pending to N") before anything of it is written, so that whoever comes after a crash forms the very
  * same block, asks what of it is in place, and writes only the rest.
  */
-import { createHash } from 'node:crypto';
-import { APPEND_ID_HEADER } from '@questlog/schemas/topics/topics';
-import {
-  type Batch,
-  type Committed,
-  type Log,
-  type LogRecord,
-  LogTruncated,
-  type OwnedPartition,
-} from '../log/log.ts';
+import { type Batch, type Log, type LogRecord, LogTruncated, type OwnedPartition } from '../log/log.ts';
 import type { Clock } from '../process/clock.ts';
 import { Fenced, Invalid, Unavailable } from '../process/errors.ts';
 import type { Logger } from '../process/logger.ts';
 import { pause, untilAvailable } from '../process/waiting.ts';
 import { type Cut, findCut, type HeldRecords, type Note, type Proof, rangeOf } from './findCut.ts';
-import { goOnAt, noteOf } from './notes.ts';
+import { committedOf, goOnAt, idOf, noteOf } from './notes.ts';
 
 export interface Block {
   readonly topic: string;
@@ -194,6 +185,8 @@ class BlockRun<Plan> {
     while (this.#owned.position(topic) < pendingTo && !this.#owned.signal.aborted) {
       const batch = await this.#read(IDLE_WAIT_MS, MAX_BLOCK_BYTES);
       records.push(...(batch?.records ?? []));
+      // Cut since it was compared: it would wait for what may never come.
+      if (batch === undefined) await this.#checkEnd(pendingTo);
     }
     if (this.#owned.signal.aborted) return;
     this.#owned.seek(topic, pendingTo, last?.leaderEpoch);
@@ -202,10 +195,18 @@ class BlockRun<Plan> {
       offset,
       pendingTo,
     );
-    // Cut since it was compared: the rows that are there are not of these records.
+    // Or it has grown again: the rows that are there are not of these records.
     if (last !== undefined && block.last !== undefined && block.last.id !== last.id)
       throw new LogTruncated({ topic, partition: block.partition, offset: last.offset, position: pendingTo });
     await this.#write(block, true);
+  }
+
+  /** @throws LogTruncated where the log ends before what was read of it. */
+  async #checkEnd(position: number): Promise<void> {
+    const { log, topic } = this.#options;
+    const { partition } = this.#owned;
+    const offset = await this.#retry(() => log.endOffset(topic, partition));
+    if (offset < position) throw new LogTruncated({ topic, partition, offset, position });
   }
 
   /**
@@ -383,18 +384,3 @@ class Anew extends Error {}
 
 const LOST =
   'the log was cut: records that had been written are no longer in it, their rows are; see the table truncations';
-
-/** Metadata has little room, and foreign producers may write any header. */
-const MAX_ID_CHARACTERS = 64;
-
-/** The append id or, of a record without one, a digest of its key and value. */
-export function idOf({ key, value, headers }: LogRecord): string {
-  const appendId = headers[APPEND_ID_HEADER];
-  if (appendId !== undefined && appendId.length <= MAX_ID_CHARACTERS) return appendId;
-  const digest = createHash('sha256').update(`${key?.length} ${key}`);
-  return digest.update(value ?? '').digest('base64url');
-}
-
-function committedOf({ offset, ...note }: Note): Committed {
-  return { offset, metadata: Object.keys(note).length === 0 ? '' : JSON.stringify(note) };
-}
