@@ -22,8 +22,10 @@ import { type Outbox, openOutbox } from './outbox.ts';
 const READ = { maxRecords: 500, maxBytes: 1024 * 1024 } as const;
 /** A step without output waits so long for others: each transaction writes the state that changed once more. */
 const COMMIT_EVERY_MS = 200;
-/** Where nothing waits: so late may a look-up be that falls due by the clock. */
-const IDLE_WAIT_MS = 500;
+/** So late may a look-up be that falls due by the clock. */
+const DUE_WAIT_MS = 500;
+/** Nothing can fall due, and whatever comes ends it. */
+const IDLE_WAIT_MS = 5_000;
 
 /** Reports and retractions in all, spilled ones too, and the events that they name; then no further one is taken in. */
 const MAX_TRACKED = 500_000;
@@ -96,7 +98,9 @@ async function runUntilLost(run: Run, onWell: () => void): Promise<void> {
 
 async function nextBatch({ owned, deps, outbox, lookUps }: Run): Promise<Batch | undefined> {
   const waitsMs = outbox.waitsMs();
-  const dueInMs = waitsMs === 0 ? IDLE_WAIT_MS : Math.max(0, COMMIT_EVERY_MS - waitsMs);
+  const { reports, retractions, late } = outbox.state;
+  const idleMs = reports.size + retractions.size + late.size === 0 ? IDLE_WAIT_MS : DUE_WAIT_MS;
+  const dueInMs = waitsMs === 0 ? idleMs : Math.max(0, COMMIT_EVERY_MS - waitsMs);
   const waitMs = Math.min(dueInMs, lookUps.nextMs);
   const topics = wantedTopics(outbox.state, lookUps.isClosing);
   const [only] = topics;

@@ -1,5 +1,5 @@
 /** The projection of `questlog.audit.v1`: a change as it was asked, until a later row says how it was answered. */
-import type { BlockWriter } from '@questlog/runtime/consumer/blocks';
+import type { BlockWriter } from '@questlog/runtime/consumer/blockWriter';
 import type { AuditEntry } from '@questlog/schemas/topics/auditEntry';
 import { PLACE_COLUMNS, type RowOf, rowTable, writeRows } from './rowSink.ts';
 import { type WriterDeps, writerOf } from './writer.ts';

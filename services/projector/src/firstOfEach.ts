@@ -1,6 +1,6 @@
 /** Finds the first of several records that name one thing, in the block and in the thing's table; only it counts. */
 import { partsOf, type Store } from '@questlog/runtime/clickhouse/store';
-import type { Block } from '@questlog/runtime/consumer/blocks';
+import type { Block } from '@questlog/runtime/consumer/blockWriter';
 import type { Decoded, Source } from './writer.ts';
 
 /** What is named, and where the first record of each name is kept. */

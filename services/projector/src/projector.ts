@@ -1,6 +1,7 @@
 /** The projector: log → ClickHouse. One consumer a topic; a partition is a sequence of blocks (`runBlocks`). */
 import { tableUuid } from '@questlog/runtime/clickhouse/store';
-import { type Block, type BlockWriter, runBlocks } from '@questlog/runtime/consumer/blocks';
+import { runBlocks } from '@questlog/runtime/consumer/blocks';
+import type { Block, BlockWriter } from '@questlog/runtime/consumer/blockWriter';
 import { openDeadLetters } from '@questlog/runtime/consumer/deadLetters';
 import { checkProgress } from '@questlog/runtime/consumer/progress';
 import type { ServiceDeps } from '@questlog/runtime/consumer/serviceDeps';

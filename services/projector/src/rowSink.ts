@@ -1,7 +1,7 @@
 /** The rows of a table as RowBinary, and their two ways in: once, or again and again. */
 import { RowBinaryWriter } from '@questlog/runtime/clickhouse/rowBinary';
 import type { Store } from '@questlog/runtime/clickhouse/store';
-import type { Attempt, Block } from '@questlog/runtime/consumer/blocks';
+import type { Attempt, Block } from '@questlog/runtime/consumer/blockWriter';
 import { insertOnce } from '@questlog/runtime/consumer/insertOnce';
 import { Invalid } from '@questlog/runtime/process/errors';
 import type { Decoded, Source } from './writer.ts';

@@ -1,6 +1,6 @@
 /** The projection of `questlog.sessions.v1`: of an id registered twice, the first record in the log is the session. */
 import type { RowBinaryWriter } from '@questlog/runtime/clickhouse/rowBinary';
-import type { BlockWriter } from '@questlog/runtime/consumer/blocks';
+import type { BlockWriter } from '@questlog/runtime/consumer/blockWriter';
 import {
   contentDigest,
   type SessionRegistered,

@@ -3,7 +3,7 @@
  * cannot be used stand apart, and go to the dead letters once the others are written.
  */
 import type { Store } from '@questlog/runtime/clickhouse/store';
-import type { Attempt, Block, BlockWriter } from '@questlog/runtime/consumer/blocks';
+import type { Attempt, Block, BlockWriter } from '@questlog/runtime/consumer/blockWriter';
 import type { DeadLetters } from '@questlog/runtime/consumer/deadLetters';
 import type { Erased } from '@questlog/runtime/consumer/serviceDeps';
 import type { LogRecord } from '@questlog/runtime/log/log';

@@ -20,6 +20,7 @@ export function nextRealTurn(): Promise<void> {
     turnsLeft = TURNS_AT_ONCE;
     for (let turn = 0; turn < TURNS_AT_ONCE; turn++) realSetImmediate(takeTurn);
   }
+  if (goOn !== undefined) throw new Error('one waits already');
   return new Promise((resolve) => {
     goOn = resolve;
   });
@@ -27,8 +28,9 @@ export function nextRealTurn(): Promise<void> {
 
 function takeTurn(): void {
   turnsLeft--;
-  goOn?.();
+  const resolve = goOn;
   goOn = undefined;
+  resolve?.();
 }
 
 /** Node's own, too. */

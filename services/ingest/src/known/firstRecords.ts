@@ -7,8 +7,8 @@
  * If the log was cut, what this process had read there is forgotten, and what ClickHouse may not have of it is appended
  * again, as it was: it had been acknowledged. Should another record of an id be faster, that one counts.
  */
+import { idOf } from '@questlog/runtime/consumer/blocks';
 import type { Proof } from '@questlog/runtime/consumer/findCut';
-import { idOf } from '@questlog/runtime/consumer/notes';
 import type { Log, OffsetRange, Tail } from '@questlog/runtime/log/log';
 import { reachedWithin } from '@questlog/runtime/log/reachedWithin';
 import { Invalid, Unavailable } from '@questlog/runtime/process/errors';
@@ -52,16 +52,16 @@ export interface FirstRecords<Message, Entity> {
   find(tenantId: string, projectId: string, ids: readonly string[]): Promise<ReadonlyMap<string, Entity>>;
   /** One of the project that memory has, whole. */
   get(projectId: string, id: string): Entity | undefined;
-  /** Resolves once this process has read what the log has of the tenant now. @throws Unavailable where it lags. */
+  /** Resolves once this process has read what the log has of the tenant now. @throws Unavailable where it lags, or has not heard of a cut. */
   caughtUp(tenantId: string): Promise<void>;
   /**
    * Appends a record at the tenant's home and returns its offset, once this process has read it back.
-   * @throws NotReadBack when that takes too long: the record is in the log.
+   * @throws NotReadBack when that takes too long, or the log was cut meanwhile: the record is in the log.
    */
   append(message: Message): Promise<number>;
   /**
    * Appends a first record and returns what the log says the entity is: this one, or an earlier one.
-   * @throws NotReadBack when that is not known in time: the record is in the log; Unavailable while so much waits for
+   * @throws NotReadBack as `append`; Unavailable while so much waits for
    *   ClickHouse that memory has no room for more: nothing was appended.
    */
   register(message: Message, entity: Entity): Promise<{ winner: Entity; isOwn: boolean }>;
@@ -131,7 +131,7 @@ export async function openFirstRecords<Message, Entity>(
     const home = partitionOf(tenantId, 0, partitions);
     const before = await positionOf(home);
     const { baseOffset } = await log.append(topic, home, [{ key: tenantId, value: codec.encode(message) }]);
-    await readUpTo(home, baseOffset + 1, before).catch((error: unknown) => {
+    await readUpTo(home, baseOffset + 1, before + 1).catch((error: unknown) => {
       throw error instanceof Unavailable ? new NotReadBack(LAGS) : error;
     });
     return baseOffset;
@@ -185,11 +185,11 @@ function readerOf(tails: Tails, limit: { readonly limitMs: number; readonly mess
   return {
     positionOf: async (home: number): Promise<number> => (await tailOf(home)).positions()[home] ?? 0,
     /**
-     * @param end as the log told it later than the tail was at `before`: if that is beyond it, the log was cut, the tail has
-     *   not heard of it, and what it has read is not what the log has.
+     * @param least of a log that was not cut the end is no lower. Otherwise the tail has not heard of the cut, and what it has
+     *   read is not what the log has.
      */
-    readUpTo: async (home: number, end: number, before: number): Promise<void> => {
-      if (end < before) lags();
+    readUpTo: async (home: number, end: number, least: number): Promise<void> => {
+      if (end < least) lags();
       const tail = await tailOf(home);
       const ends = tail.positions().map((_, partition) => (partition === home ? end : 0));
       await reachedWithin(tail, ends, limit);

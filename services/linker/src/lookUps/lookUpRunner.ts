@@ -10,7 +10,7 @@ import type { Outbox } from '../outbox.ts';
 import { LookUp, type LookUps, OVERDUE_AFTER_MS } from './lookUps.ts';
 
 /** The pause between two looks at what is still not projected. */
-const ASIDE_PAUSE_MS = 100;
+const ASIDE_PAUSE_MS = 250;
 
 export class LookUpRunner {
   readonly #deps: PartitionDeps;
@@ -33,7 +33,7 @@ export class LookUpRunner {
     this.#lookUps = lookUps;
   }
 
-  /** After so long there may be something to take in, or to go on with. */
+  /** So long may the partition wait for records before a look-up needs a turn. */
   get nextMs(): number {
     const waiting = this.#aside.size === 0 ? Number.POSITIVE_INFINITY : ASIDE_PAUSE_MS;
     return this.#running?.pollMs ?? waiting;

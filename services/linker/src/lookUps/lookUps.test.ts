@@ -168,3 +168,14 @@ test('which sessions have reports is not learnt from a table that was restored a
   await learnt;
   expect(sessionsWithReports.mayHave('any')).toBe(false);
 });
+
+test('the longer a look-up has waited, the less often it asks the brokers', () => {
+  const now = vi.spyOn(performance, 'now').mockReturnValue(0);
+  onTestFinished(() => now.mockRestore());
+  const lookUp = new LookUp({ kind: 'check', reports: new Map() });
+  const pollMs = [100, 800, 60_000].map((ageMs) => {
+    now.mockReturnValue(ageMs);
+    return lookUp.pollMs;
+  });
+  expect(pollMs).toEqual([20, 100, 250]);
+});

@@ -4,7 +4,7 @@
  */
 import { createHash } from 'node:crypto';
 import { partsOf, type Store } from '@questlog/runtime/clickhouse/store';
-import type { Block } from '@questlog/runtime/consumer/blocks';
+import type { Block } from '@questlog/runtime/consumer/blockWriter';
 import { millisOf } from '@questlog/schemas/uuid';
 import type { Source } from '../writer.ts';
 import {

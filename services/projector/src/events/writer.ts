@@ -1,5 +1,5 @@
 /** The projection of `questlog.events.v1`: of a decoded block, drop repeats, count, insert. */
-import type { Block, BlockWriter } from '@questlog/runtime/consumer/blocks';
+import type { Block, BlockWriter } from '@questlog/runtime/consumer/blockWriter';
 import type { EventsRecord } from '@questlog/schemas/topics/eventsRecord';
 import { LETTER_ID_HEADER } from '@questlog/schemas/topics/topics';
 import { insertBlock, writeRows } from '../rowSink.ts';

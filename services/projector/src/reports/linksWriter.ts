@@ -1,5 +1,5 @@
 /** The projection of `questlog.linked-events.v1`: which events a report has, and which were taken from it. */
-import type { BlockWriter } from '@questlog/runtime/consumer/blocks';
+import type { BlockWriter } from '@questlog/runtime/consumer/blockWriter';
 import { isErasedLink } from '@questlog/schemas/erased';
 import type { LinkedEvent } from '@questlog/schemas/topics/linkedEvents';
 import { writeRows } from '../rowSink.ts';

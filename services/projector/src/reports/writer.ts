@@ -1,6 +1,6 @@
 /** The projection of `questlog.report-links.v1`: the reports, and the links that they wait for in vain or still. */
 import { partsOf, type Store } from '@questlog/runtime/clickhouse/store';
-import type { Attempt, BlockWriter } from '@questlog/runtime/consumer/blocks';
+import type { Attempt, BlockWriter } from '@questlog/runtime/consumer/blockWriter';
 import { type ErasedData, isErasedReport, isLeftOutReport } from '@questlog/schemas/erased';
 import {
   CONTENT_COLUMNS,

@@ -32,6 +32,14 @@ export function openHeldRecords<Message>(deps: HeldRecordsDeps<Message>): HeldRe
     );
     return row && { offset: Number(row.offset), name: row.name };
   };
+  const countedTo = async (): Promise<number> => {
+    const [row] = await store.query<{ last: string | null }>(
+      `SELECT maxOrNull(last_offset) AS last FROM quota_usage_by_partition
+       WHERE log_id = {logId:UUID} AND log_partition = {partition:UInt32}`,
+      { ...source },
+    );
+    return Number(row?.last ?? -1);
+  };
   return {
     holdsFrom: async (offset) => {
       for (const { table, where } of tables.verified) {
@@ -48,7 +56,8 @@ export function openHeldRecords<Message>(deps: HeldRecordsDeps<Message>): HeldRe
     top: async (above) => {
       const newest = await find(tables.newest ?? tables.rows, { above, below: BEYOND, about: BEYOND });
       if (tables.newest === undefined) return newest;
-      const from = newest?.offset ?? above;
+      // A block that got no further than its first insert lies behind all that was counted, which `appends` may have forgotten.
+      const from = newest?.offset ?? Math.max(above, await countedTo());
       const below = from + FAR_BEHIND;
       return (await find(tables.rows, { above: from, below, about: below })) ?? newest;
     },

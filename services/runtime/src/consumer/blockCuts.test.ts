@@ -1,13 +1,14 @@
 /** A log that is cut while it is written from: what was lost stays visible, and what gets its offsets is written too. */
 import { APPEND_ID_HEADER } from '@questlog/schemas/topics/topics';
-import { expect, test } from 'vitest';
+import { expect, onTestFinished, test, vi } from 'vitest';
 import { aLog, topicSpec } from '../log/embedded/testing/testLog.ts';
 import type { LogRecord, OwnedPartition } from '../log/log.ts';
 import { withMethods } from '../log/testing/withMethods.ts';
 import { systemClock } from '../process/clock.ts';
 import { Fenced, Unavailable } from '../process/errors.ts';
 import { type Logger, silentLogger } from '../process/logger.ts';
-import { type Block, runBlocks } from './blocks.ts';
+import { runBlocks } from './blocks.ts';
+import type { Block } from './blockWriter.ts';
 import type { Cut, HeldRecords } from './findCut.ts';
 import { lastRecordOf, leaderEpochOf } from './notes.ts';
 
@@ -290,6 +291,41 @@ test('behind a repaired cut, where no record is named, the commit keeps the lead
   await projection.run();
   const [committed] = await log.committed(GROUP, TOPIC);
   expect(committed && [committed.offset, leaderEpochOf(committed)]).toEqual([1, 5]);
+});
+
+/** Of records that are in the log. */
+async function announce(
+  { log, committed }: Awaited<ReturnType<typeof aProjection>>,
+  note: object,
+): Promise<void> {
+  const before = await log.consume({
+    group: GROUP,
+    topics: [TOPIC],
+    process: (owned) => owned.commit(TOPIC, { offset: 0, metadata: JSON.stringify(note) }),
+  });
+  await expect.poll(committed).toBe(0);
+  await before.stop();
+}
+
+test('an end that a leader of before tells is no cut while the record that was announced is there', async () => {
+  const projection = await aProjection();
+  const { log, tables, append } = projection;
+  await append('a', 'b', 'c');
+  await announce(projection, { pendingTo: 3, last: { offset: 2, id: 'c' } });
+  const told = vi.spyOn(log, 'endOffset').mockResolvedValueOnce(1);
+  onTestFinished(() => told.mockRestore());
+  let isSlow = true;
+  await projection.run((owned) =>
+    withMethods(owned, {
+      read: async (options) => {
+        if (!isSlow || owned.position(TOPIC) !== 0) return await owned.read(options);
+        isSlow = false;
+        return undefined;
+      },
+    }),
+  );
+  expect(told).toHaveBeenCalled();
+  expect([tables.names(), tables.repairs]).toEqual([['a', 'b', 'c'], []]);
 });
 
 test.each([

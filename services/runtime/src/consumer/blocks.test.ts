@@ -9,7 +9,8 @@ import { withMethods } from '../log/testing/withMethods.ts';
 import { systemClock } from '../process/clock.ts';
 import { Fenced, Invalid, Unavailable } from '../process/errors.ts';
 import { silentLogger } from '../process/logger.ts';
-import { type Block, type BlockOptions, type BlockWriter, runBlocks } from './blocks.ts';
+import { type BlockOptions, runBlocks } from './blocks.ts';
+import type { Block, BlockWriter } from './blockWriter.ts';
 import { BlockTable, blockOptions } from './testing/blockTable.ts';
 
 const TOPIC = 'blocks';

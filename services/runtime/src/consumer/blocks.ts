@@ -3,43 +3,23 @@
  * are committed ("pending to N") before anything of it is written, so that whoever comes after a crash forms the very
  * same block, asks what of it is in place, and writes only the rest.
  */
-import { type Batch, type Log, type LogRecord, LogTruncated, type OwnedPartition } from '../log/log.ts';
+import { createHash } from 'node:crypto';
+import { APPEND_ID_HEADER } from '@questlog/schemas/topics/topics';
+import {
+  type Batch,
+  type Committed,
+  type Log,
+  type LogRecord,
+  LogTruncated,
+  type OwnedPartition,
+} from '../log/log.ts';
 import type { Clock } from '../process/clock.ts';
 import { Fenced, Invalid, Unavailable } from '../process/errors.ts';
 import type { Logger } from '../process/logger.ts';
 import { pause, untilAvailable } from '../process/waiting.ts';
-import { type Cut, findCut, type HeldRecords, type Note, type Proof, rangeOf } from './findCut.ts';
-import { committedOf, goOnAt, idOf, noteOf } from './notes.ts';
-
-export interface Block {
-  readonly topic: string;
-  readonly partition: number;
-  readonly records: readonly LogRecord[];
-  /** First offset of the block, and the first behind it (markers and gaps included). */
-  readonly start: number;
-  readonly end: number;
-  /** Of its last record. */
-  readonly last: Proof | undefined;
-}
-
-/** Turns a block into effects. `plan` runs once a block, `apply` until it succeeds. */
-export interface BlockWriter<Plan> {
-  plan(block: Block): Promise<Plan>;
-  /** @throws Invalid when the data itself is refused; Unavailable when it is worth another try. */
-  apply(plan: Plan, attempt: Attempt): Promise<void>;
-  /** Sends a block whose data is refused, of one record, to the dead letters with the cause, unless it is there. */
-  deadLetter(block: Block, cause: Invalid): Promise<void>;
-}
-
-export interface Attempt {
-  /** Something of the block may be in place already: read first, then write only what is missing. */
-  readonly verify: boolean;
-  /**
-   * Awaited right before each insert: a process that was stopped for longer than its session must not wake up and
-   * insert what its successor has inserted. @throws Fenced when the partition is another's.
-   */
-  confirm(): Promise<void>;
-}
+import type { Block, BlockWriter } from './blockWriter.ts';
+import { type Cut, findCut, type HeldRecords, type Note, rangeOf } from './findCut.ts';
+import { goOnAt, noteOf } from './notes.ts';
 
 export interface BlockOptions<Plan> {
   readonly log: Pick<Log, 'offsetRanges' | 'endOffset'>;
@@ -67,8 +47,11 @@ const MAX_BLOCK_BYTES = 16 * 1024 * 1024;
 const MAX_BLOCK_RECORDS = 50_000;
 /** Records that arrive together are written together. */
 const SETTLE_MS = 5;
-const IDLE_WAIT_MS = 1_000;
-const IDLE_LOOK_EVERY_MS = 30_000;
+/** Whatever comes ends it: a partition without records wakes nobody more often. */
+const IDLE_WAIT_MS = 5_000;
+const IDLE_LOOK_EVERY_MS = 25_000;
+/** For records that were read before. */
+const AGAIN_WAIT_MS = 1_000;
 /** So long a commit proves that the partition is ours: half a consumer's session. */
 const PROVEN_FOR_MS = 5_000;
 
@@ -183,9 +166,9 @@ class BlockRun<Plan> {
     if (pendingTo === undefined) return;
     const records: LogRecord[] = [];
     while (this.#owned.position(topic) < pendingTo && !this.#owned.signal.aborted) {
-      const batch = await this.#read(IDLE_WAIT_MS, MAX_BLOCK_BYTES);
+      const batch = await this.#read(AGAIN_WAIT_MS, MAX_BLOCK_BYTES);
       records.push(...(batch?.records ?? []));
-      // Cut since it was compared: it would wait for what may never come.
+      // Cut since it was compared, it would be waited for in vain.
       if (batch === undefined) await this.#checkEnd(pendingTo);
     }
     if (this.#owned.signal.aborted) return;
@@ -195,17 +178,21 @@ class BlockRun<Plan> {
       offset,
       pendingTo,
     );
-    // Or it has grown again: the rows that are there are not of these records.
+    // Cut since then, and grown again: the rows that are there are not of these records.
     if (last !== undefined && block.last !== undefined && block.last.id !== last.id)
       throw new LogTruncated({ topic, partition: block.partition, offset: last.offset, position: pendingTo });
     await this.#write(block, true);
   }
 
-  /** @throws LogTruncated where the log ends before what was read of it. */
+  /**
+   * A broker that is no longer the leader may know less: where a record was named it is looked for before anything is done.
+   * @throws Anew, or LogTruncated, where the log ends before the end of the announced block.
+   */
   async #checkEnd(position: number): Promise<void> {
     const { log, topic } = this.#options;
     const { partition } = this.#owned;
     const offset = await this.#retry(() => log.endOffset(topic, partition));
+    if (offset <= (this.#note.last?.offset ?? -1)) throw new Anew();
     if (offset < position) throw new LogTruncated({ topic, partition, offset, position });
   }
 
@@ -384,3 +371,18 @@ class Anew extends Error {}
 
 const LOST =
   'the log was cut: records that had been written are no longer in it, their rows are; see the table truncations';
+
+/** Metadata has little room, and foreign producers may write any header. */
+const MAX_ID_CHARACTERS = 64;
+
+/** The append id or, of a record without one, a digest of its key and value. */
+export function idOf({ key, value, headers }: LogRecord): string {
+  const appendId = headers[APPEND_ID_HEADER];
+  if (appendId !== undefined && appendId.length <= MAX_ID_CHARACTERS) return appendId;
+  const digest = createHash('sha256').update(`${key?.length} ${key}`);
+  return digest.update(value ?? '').digest('base64url');
+}
+
+function committedOf({ offset, ...note }: Note): Committed {
+  return { offset, metadata: Object.keys(note).length === 0 ? '' : JSON.stringify(note) };
+}

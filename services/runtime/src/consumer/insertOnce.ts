@@ -1,7 +1,7 @@
 /** Has the rows of a block inserted once, whatever became of the attempts before. */
 import { randomUUID } from 'node:crypto';
 import type { Store } from '../clickhouse/store.ts';
-import type { Attempt } from './blocks.ts';
+import type { Attempt } from './blockWriter.ts';
 
 export interface OnceInsert {
   readonly table: string;

@@ -1,7 +1,5 @@
 /** What a group's commit says beside its offset, and where it goes on behind a cut. */
-import { createHash } from 'node:crypto';
-import { APPEND_ID_HEADER } from '@questlog/schemas/topics/topics';
-import type { Committed, LogRecord } from '../log/log.ts';
+import type { Committed } from '../log/log.ts';
 import type { Note, Proof } from './findCut.ts';
 
 /** Knows also what older versions wrote, which is less. */
@@ -12,10 +10,6 @@ export function noteOf({ offset, metadata }: Committed): Note {
     // A tool that sets offsets may write a text of its own there, which says nothing.
     return { offset };
   }
-}
-
-export function committedOf({ offset, ...note }: Note): Committed {
-  return { offset, metadata: Object.keys(note).length === 0 ? '' : JSON.stringify(note) };
 }
 
 /** The record that a commit names: the last below it or, while a block is announced, the block's last. */
@@ -41,15 +35,4 @@ export function goOnAt({ offset, pendingTo, last, upToEpoch = last?.leaderEpoch 
   return pendingTo === undefined
     ? { offset, ...known }
     : { offset, pendingTo: Math.min(cut, pendingTo), ...known };
-}
-
-/** Metadata has little room, and foreign producers may write any header. */
-const MAX_ID_CHARACTERS = 64;
-
-/** The append id or, of a record without one, a digest of its key and value. */
-export function idOf({ key, value, headers }: LogRecord): string {
-  const appendId = headers[APPEND_ID_HEADER];
-  if (appendId !== undefined && appendId.length <= MAX_ID_CHARACTERS) return appendId;
-  const digest = createHash('sha256').update(`${key?.length} ${key}`);
-  return digest.update(value ?? '').digest('base64url');
 }

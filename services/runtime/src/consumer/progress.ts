@@ -12,7 +12,7 @@ export interface Look {
 const STUCK_AFTER_MS = 30_000;
 const LOOK_EVERY_MS = 5_000;
 
-/** @returns a look at the group, which costs the brokers two requests. */
+/** @returns a look at the group: the log is asked for the ranges and for the commits, once each. */
 export function watchProgress({
   log,
   clock,
@@ -21,7 +21,7 @@ export function watchProgress({
   doing,
 }: Pick<ServiceDeps, 'log' | 'clock'> &
   Pick<Checked, 'group' | 'topic'> &
-  Partial<Checked>): () => Promise<Look> {
+  Partial<Pick<Checked, 'doing'>>): () => Promise<Look> {
   const standstill = new Standstill(group, topic, doing);
   return async () => {
     const asked = log.offsetRanges(topic);
@@ -101,14 +101,14 @@ export function checkProgress(
   { group, topic, name, doing }: Checked,
   onLag: (records: number) => void,
 ): () => void {
-  const watch = watchProgress({ ...deps, group, topic, doing });
-  const look = async (): Promise<string | undefined> => {
-    const { lagRecords, problem } = await watch();
+  const look = watchProgress({ ...deps, group, topic, doing });
+  const check = async (): Promise<string | undefined> => {
+    const { lagRecords, problem } = await look();
     onLag(lagRecords);
     return problem;
   };
-  deps.health.check(name, look);
-  const looking = setInterval(() => void look().catch(() => {}), LOOK_EVERY_MS);
+  deps.health.check(name, check);
+  const looking = setInterval(() => void check().catch(() => {}), LOOK_EVERY_MS);
   return () => clearInterval(looking);
 }
 

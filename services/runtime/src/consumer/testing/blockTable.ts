@@ -3,7 +3,8 @@ import type { Log } from '../../log/log.ts';
 import { systemClock } from '../../process/clock.ts';
 import { Invalid } from '../../process/errors.ts';
 import { silentLogger } from '../../process/logger.ts';
-import type { Block, BlockOptions, BlockWriter } from '../blocks.ts';
+import type { BlockOptions } from '../blocks.ts';
+import type { Block, BlockWriter } from '../blockWriter.ts';
 import type { HeldRecords } from '../findCut.ts';
 
 /** Keeps what it was given: the same row twice is there twice. */
