@@ -344,7 +344,7 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
     file: 'services/projector/src/truncations/heldRecords.ts',
     text: '(await find(tables.rows, { above: from, below, about: below })) ?? newest',
     by: 'newest',
-    tests: ['services/projector/src/truncations/cutLog.int.test.ts'],
+    tests: ['services/projector/src/lostOffsets.int.test.ts'],
   },
   {
     name: 'cut of an announced block waited out',

@@ -158,6 +158,7 @@ test('the first insert of a block alone, or the counts of appends long forgotten
     'crash',
   );
   expect([await held.holdsFrom(start), await held.holdsFrom(start + 1)]).toEqual([true, false]);
+  expect((await held.top(-1))?.offset).toBe(start);
   await bench.projectAll(bench.store);
   for (const table of ['events', 'appends']) {
     const rows = `project_id = '${project}' SETTINGS mutations_sync = 2`;
