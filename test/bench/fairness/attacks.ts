@@ -65,9 +65,8 @@ const PIPELINES = 40;
 const PIPELINED = 1_600;
 const ENDLESS_BYTES = 1024 ** 4;
 
-/** The rows of the bench. Each tenant is one of its own. */
-export async function rowsOf(deployment: FairnessDeployment): Promise<Beside[]> {
-  const { url } = deployment;
+/** The rows of the bench, at one ingest. Each tenant is one of its own: a limit is shared by the ingests that its tenant uses. */
+export async function rowsOf(deployment: FairnessDeployment, url: string): Promise<Beside[]> {
   const overEvents = await deployment.tenant({ eventsPerSecond: EVENTS_A_SECOND, burstSeconds: 1 });
   const overRequests = await deployment.tenant({ requestsPerSecond: REQUESTS_A_SECOND, burstSeconds: 1 });
   const [holder, reader, writer, pipeliner] = [
@@ -107,7 +106,7 @@ export async function rowsOf(deployment: FairnessDeployment): Promise<Beside[]> 
     {
       beside: `${REFUSALS_A_SECOND} refusals a second: 401, 404, 400, 429 in turn`,
       victim: 'writes',
-      plan: requests(await refusals(deployment), REFUSALS_A_SECOND),
+      plan: requests(await refusals(deployment, url), REFUSALS_A_SECOND),
     },
     {
       beside: `${WRITERS} connections that write ${LARGEST_BATCH} events a request, as fast as they go`,
@@ -145,18 +144,18 @@ function pipelineOf(url: string, tenant: Tenant): Buffer {
 }
 
 /** Each of a size that a game sends. */
-async function refusals(deployment: FairnessDeployment): Promise<Buffer[]> {
+async function refusals(deployment: FairnessDeployment, url: string): Promise<Buffer[]> {
   const [stranger, limited] = [
     await deployment.tenant(),
     await deployment.tenant({ requestsPerSecond: 1, burstSeconds: 1 }),
   ];
   const [body = Buffer.alloc(0)] = bodiesOf(1, EVENTS_A_REQUEST, limited.sessionId);
   return [
-    requestOf(deployment.url, wrong(stranger.token), body),
+    requestOf(url, wrong(stranger.token), body),
     // A session of another tenant is one that is not there.
-    requestOf(deployment.url, stranger.token, body),
-    requestOf(deployment.url, stranger.token, body.subarray(0, -1)),
-    requestOf(deployment.url, limited.token, body),
+    requestOf(url, stranger.token, body),
+    requestOf(url, stranger.token, body.subarray(0, -1)),
+    requestOf(url, limited.token, body),
   ];
 }
 

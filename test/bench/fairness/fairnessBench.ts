@@ -10,13 +10,21 @@ import { benchEnding, factsOf, say, startBenchStack } from '../path/benchStack.t
 import type { NotMeasured } from '../path/pathFigures.ts';
 import { type Beside, rowsOf } from './attacks.ts';
 import { type FairnessDeployment, openFairnessDeployment, type Tenant } from './fairnessDeployment.ts';
-import { type FairnessResult, judge, type Pair, type PairRow } from './fairnessFigures.ts';
+import {
+  type FairnessResult,
+  type FairnessRow,
+  judge,
+  type LimiterFigures,
+  type Round,
+} from './fairnessFigures.ts';
 import { fairnessReport } from './fairnessReport.ts';
 import { measureLimiter } from './measureLimiter.ts';
 import { measureOverload } from './measureOverload.ts';
-import { measurePair, victimLoad } from './measurePairs.ts';
+import { measureRound, victimLoad } from './measureRounds.ts';
 
 const STORED_OF_THE_VICTIM = 1_000;
+/** Ingests that share a limit. */
+const SEVERAL = [2, 4];
 
 await using ending = benchEnding();
 await run().catch((error: unknown) => {
@@ -29,7 +37,7 @@ async function run(): Promise<void> {
     options: {
       /** The length of each load. */
       seconds: { type: 'string', default: '7' },
-      /** How often each pair is measured. */
+      /** How often each row is measured. */
       runs: { type: 'string', default: '3' },
       json: { type: 'string' },
       check: { type: 'boolean', default: false },
@@ -63,36 +71,46 @@ async function measure(
   seconds: number,
   runs: number,
 ): Promise<Omit<FairnessResult, 'run'>> {
+  // As long as there is no other.
+  const one = await measureLimiter(deployment, 1, seconds).catch(absent);
+  const [own = '', other = ''] = await deployment.ingests(2);
   const victim = await deployment.tenant();
   await deployment.fill(victim, STORED_OF_THE_VICTIM);
-  const rows: PairRow[] = [];
-  for (const row of await rowsOf(deployment))
-    rows.push(await measureRow(deployment, victim, row, seconds, runs));
+  const [beside, elsewhere] = [await rowsOf(deployment, own), await rowsOf(deployment, other)];
+  const rows: FairnessRow[] = [];
+  for (const [i, row] of beside.entries()) {
+    const plans = { beside: row.plan, elsewhere: elsewhere[i]?.plan ?? row.plan };
+    rows.push(await measureRow(deployment, victim, row, plans, { seconds, runs }));
+  }
   say('the overload');
   const overload = await measureOverload(deployment, seconds).catch(absent);
-  const limiter = await measureLimiter(deployment, seconds).catch(absent);
-  return { rows, overload, limiter };
+  return { rows, overload, limiter: 'absent' in one ? one : await limiters(one).catch(absent) };
+
+  async function limiters(first: LimiterFigures): Promise<LimiterFigures[]> {
+    const all = [first];
+    for (const ingests of SEVERAL) all.push(await measureLimiter(deployment, ingests, seconds));
+    return all;
+  }
 }
 
 async function measureRow(
   deployment: FairnessDeployment,
   tenant: Tenant,
-  row: Beside,
-  seconds: number,
-  runs: number,
-): Promise<PairRow> {
-  const load = victimLoad(deployment, tenant, row.victim, seconds);
-  const pairs: Pair[] = [];
-  const of = { beside: row.beside, victim: row.victim, pairs };
+  { beside, victim }: Beside,
+  plans: Parameters<typeof measureRound>[2],
+  { seconds, runs }: { readonly seconds: number; readonly runs: number },
+): Promise<FairnessRow> {
+  const load = victimLoad(deployment, tenant, victim, seconds);
+  const rounds: Round[] = [];
   for (let i = 1; i <= runs; i++) {
-    say(`${row.victim} beside ${row.beside}, ${i} of ${runs}`);
+    say(`${victim} beside ${beside}, ${i} of ${runs}`);
     try {
-      pairs.push(await measurePair(deployment, load, row));
+      rounds.push(await measureRound(deployment, load, plans));
     } catch (error) {
-      return { ...of, ...absent(error) };
+      return { beside, victim, rounds, ...absent(error) };
     }
   }
-  return of;
+  return { beside, victim, rounds };
 }
 
 function absent(error: unknown): NotMeasured {

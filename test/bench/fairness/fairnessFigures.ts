@@ -5,29 +5,35 @@ import { mebibytes } from '../path/pathReport.ts';
 
 export interface FairnessResult {
   readonly run: RunFacts;
-  readonly rows: readonly PairRow[];
+  readonly rows: readonly FairnessRow[];
   readonly overload: OverloadFigures | NotMeasured;
   readonly limiter: readonly LimiterFigures[] | NotMeasured;
 }
 
-export interface PairRow {
+export interface FairnessRow {
   /** What the other tenant does. */
   readonly beside: string;
   readonly victim: string;
   /** One a run; fewer where one of them broke. */
-  readonly pairs: readonly Pair[];
+  readonly rounds: readonly Round[];
   /** Why one broke. */
   readonly absent?: string;
 }
 
-/** The victim alone, beside the other tenant, and alone again. */
-export interface Pair {
-  readonly alone: readonly [OpenFigures, OpenFigures];
-  readonly beside: OpenFigures;
-  /** The share of all cores that anybody used, alone at first and beside. */
-  readonly busy: readonly [number, number];
-  /** Cores that the ingest used, alone at first and beside. */
-  readonly ingestCores: readonly [number, number];
+export interface Round {
+  readonly alone: Loaded;
+  /** The other tenant takes the same cores, Kafka and ClickHouse, and nothing of the ingest that is measured. */
+  readonly elsewhere: readonly [Loaded, Loaded];
+  readonly beside: Loaded;
+}
+
+/** The victim under one load of the other tenant. */
+export interface Loaded {
+  readonly figures: OpenFigures;
+  /** The share of all cores that anybody used. */
+  readonly busy: number;
+  /** Cores that the victim's ingest used. */
+  readonly ingestCores: number;
   /** What the other tenant was answered, by status. */
   readonly answers: Answers;
 }
@@ -67,7 +73,7 @@ export interface LimiterFigures {
 }
 
 export const MAX_RATIO = 2;
-/** Two loads of the victim alone may differ by so much at p99, or nothing is said of the one between them. */
+/** The loads elsewhere, before and behind the one beside, may differ by so much at p99, or nothing is said of that. */
 export const MAX_NOISE = 0.5;
 /** What `docker-compose.yml` gives an ingest. */
 export const MAX_RSS_BYTES = 1024 ** 3;
@@ -76,18 +82,47 @@ export const WELL_AFTER_MS = 5_000;
 /** What passes once the ingests know each other may be so far from the rate. */
 export const MAX_LIMIT_ERROR = 0.1;
 
-export function ratioOf({ alone: [one, other], beside }: Pair): number {
-  return beside.p99Ms / ((one.p99Ms + other.p99Ms) / 2);
+/** Medians over the rounds, in milliseconds. */
+export interface Medians {
+  readonly alone: Latency;
+  readonly elsewhere: Latency;
+  readonly beside: Latency;
+  /** p99 beside over p99 alone: on a machine that all share, a part of it is the wait for a core. */
+  readonly toAlone: number;
+  /** p99 beside over p99 elsewhere: what sharing an ingest costs. */
+  readonly toElsewhere: number;
+  readonly isConclusive: boolean;
 }
 
-export function noiseOf({ alone: [one, other] }: Pair): number {
-  return Math.abs(one.p99Ms - other.p99Ms) / Math.min(one.p99Ms, other.p99Ms);
+export type Latency = Pick<OpenFigures, 'p50Ms' | 'p99Ms'>;
+
+/** @returns undefined of no round. */
+export function mediansOf({ rounds }: Pick<FairnessRow, 'rounds'>): Medians | undefined {
+  if (rounds.length === 0) return undefined;
+  const alone = latencyOf(rounds.map((round) => round.alone));
+  const beside = latencyOf(rounds.map((round) => round.beside));
+  const elsewhere = latencyOf(rounds.flatMap((round) => round.elsewhere));
+  const [first, again] = [0, 1].map(
+    (i) => latencyOf(rounds.flatMap((round) => round.elsewhere[i] ?? [])).p99Ms,
+  );
+  const noise = Math.abs((first ?? 0) - (again ?? 0)) / Math.min(first ?? 0, again ?? 0);
+  return {
+    ...{ alone, elsewhere, beside, isConclusive: noise <= MAX_NOISE },
+    toAlone: beside.p99Ms / alone.p99Ms,
+    toElsewhere: beside.p99Ms / elsewhere.p99Ms,
+  };
 }
 
-/** The pair with the median ratio, of those that say something; of an even count the worse one. */
-export function conclusive({ pairs }: PairRow): Pair | undefined {
-  const told = pairs.filter((pair) => noiseOf(pair) <= MAX_NOISE);
-  return told.sort((a, b) => ratioOf(a) - ratioOf(b))[Math.floor(told.length / 2)];
+function latencyOf(loads: readonly Loaded[]): Latency {
+  const of = (name: keyof Latency) => median(loads.map(({ figures }) => figures[name]));
+  return { p50Ms: of('p50Ms'), p99Ms: of('p99Ms') };
+}
+
+export function median(values: readonly number[]): number {
+  const sorted = values.toSorted((a, b) => a - b);
+  const half = sorted.length >> 1;
+  const upper = sorted[half] ?? Number.NaN;
+  return sorted.length % 2 === 1 ? upper : (upper + (sorted[half - 1] ?? upper)) / 2;
 }
 
 export interface Judged {
@@ -100,11 +135,12 @@ export function judge({ rows, overload, limiter }: FairnessResult): Judged {
   const failures: string[] = [];
   const notJudged: string[] = [];
   for (const row of rows) {
-    const [name, pair] = [`${row.victim} beside ${row.beside}`, conclusive(row)];
-    const lost = row.pairs.reduce((sum, { beside }) => sum + beside.refused + beside.timedOut, 0);
+    const [name, medians] = [`${row.victim} beside ${row.beside}`, mediansOf(row)];
+    const lost = lostOf(row);
     if (lost > 0) failures.push(`${name}: ${lost} requests of the victim were refused or timed out`);
-    if (pair === undefined) notJudged.push(`${name}: ${row.absent ?? 'inconclusive'}`);
-    else if (ratioOf(pair) > MAX_RATIO) failures.push(`${name}: ${ratioOf(pair).toFixed(2)} times alone`);
+    if (medians?.isConclusive !== true) notJudged.push(`${name}: ${row.absent ?? 'inconclusive'}`);
+    else if (medians.toElsewhere > MAX_RATIO)
+      failures.push(`${name}: ${medians.toElsewhere.toFixed(2)} times elsewhere`);
   }
   if ('absent' in limiter) notJudged.push(`the limiter: ${limiter.absent}`);
   else {
@@ -128,4 +164,9 @@ export function judge({ rows, overload, limiter }: FairnessResult): Judged {
       failures.push(`overload: ${ratio.toFixed(2)} times the p99 ${WELL_AFTER_MS} ms after its end`);
   }
   return { failures, notJudged };
+}
+
+/** The victim's requests beside the other tenant that were not answered as they should be. */
+export function lostOf({ rounds }: Pick<FairnessRow, 'rounds'>): number {
+  return rounds.reduce((sum, { beside: { figures } }) => sum + figures.refused + figures.timedOut, 0);
 }

@@ -1,31 +1,36 @@
 /** What the bench of fairness says of its figures: what it fails for, and what it does not judge. */
 import { expect, test } from 'vitest';
-import type { OpenFigures } from '../path/pathLoad.ts';
 import {
-  conclusive,
   type FairnessResult,
   judge,
+  type Loaded,
+  mediansOf,
   type OverloadFigures,
-  type Pair,
+  type Round,
 } from './fairnessFigures.ts';
 import { fairnessReport } from './fairnessReport.ts';
 
-test('of several runs the median of those is told in which the two times alone are alike', () => {
-  const [noisy, low, high] = [aPair(4, 90, 8), aPair(4, 4, 5), aPair(4, 9, 4)];
-  expect(conclusive(aRow(noisy, high, low))).toBe(high);
-  expect(conclusive(aRow(noisy, low))).toBe(low);
-  expect(conclusive(aRow(noisy))).toBeUndefined();
+test('of several runs the medians are told, and nothing where the loads elsewhere, before and behind, are not alike', () => {
+  const rounds = [aRound(4, [4, 4], 8), aRound(5, [5, 40], 6), aRound(40, [4, 5], 80)];
+  expect(mediansOf({ rounds })).toMatchObject({
+    ...{ alone: { p99Ms: 5 }, elsewhere: { p99Ms: 4.5 }, beside: { p99Ms: 8 } },
+    ...{ toAlone: 1.6, toElsewhere: 8 / 4.5, isConclusive: true },
+  });
+  expect(mediansOf({ rounds: [aRound(4, [4, 8], 4)] })?.isConclusive).toBe(false);
+  expect(mediansOf({ rounds: [] })).toBeUndefined();
 });
 
-test('--check fails where the tenant is slower than twice, or is refused', () => {
-  expect(judge(aResult({ rows: [aRow(aPair(4, 8, 4))] })).failures).toEqual([]);
-  expect(judge(aResult({ rows: [aRow(aPair(4, 9, 4))] })).failures).toEqual([
-    'writes beside a flood: 2.25 times alone',
+test('--check fails where the tenant is slower than twice as it is with the other elsewhere, or is refused', () => {
+  expect(judge(aResult({ rows: [aRow(aRound(1, [4, 4], 8))] })).failures).toEqual([]);
+  expect(judge(aResult({ rows: [aRow(aRound(4, [4, 4], 9))] })).failures).toEqual([
+    'writes beside a flood: 2.25 times elsewhere',
   ]);
-  const lost = aPair(4, 4, 4);
-  expect(
-    judge(aResult({ rows: [aRow({ ...lost, beside: { ...lost.beside, refused: 1 } })] })).failures,
-  ).toEqual(['writes beside a flood: 1 requests of the victim were refused or timed out']);
+  expect(judge(aResult({ rows: [aRow(aRound(4, [4, 8], 9))] })).notJudged).toEqual([
+    'writes beside a flood: inconclusive',
+  ]);
+  expect(judge(aResult({ rows: [aRow(aRound(4, [4, 4], 4, 1))] })).failures).toEqual([
+    'writes beside a flood: 1 requests of the victim were refused or timed out',
+  ]);
 });
 
 test('--check fails where a limit lets too much or too little pass once the ingests know each other', () => {
@@ -53,19 +58,20 @@ test('--check fails where the overload leaves traces, and does not judge what co
   expect(fairnessReport(result)).toContain('Overload: not measured: it broke.');
 });
 
-function aPair(first: number, beside: number, again: number): Pair {
-  const of = (p99Ms: number): OpenFigures => ({ p50Ms: 1, p99Ms, p999Ms: p99Ms, refused: 0, timedOut: 0 });
+function aRound(alone: number, [first, again]: [number, number], beside: number, refused = 0): Round {
+  const of = (p99Ms: number): Loaded => ({
+    figures: { p50Ms: 1, p99Ms, p999Ms: p99Ms, refused: 0, timedOut: 0 },
+    ...{ busy: 0.1, ingestCores: 0.1, answers: { 429: 1 } },
+  });
+  const loaded = of(beside);
   return {
-    alone: [of(first), of(again)],
-    beside: of(beside),
-    busy: [0.1, 0.2],
-    ingestCores: [0.1, 0.2],
-    answers: { 429: 1 },
+    ...{ alone: of(alone), elsewhere: [of(first), of(again)] },
+    beside: { ...loaded, figures: { ...loaded.figures, refused } },
   };
 }
 
-function aRow(...pairs: Pair[]) {
-  return { beside: 'a flood', victim: 'writes', pairs };
+function aRow(...rounds: Round[]) {
+  return { beside: 'a flood', victim: 'writes', rounds };
 }
 
 const OVERLOAD: OverloadFigures = {

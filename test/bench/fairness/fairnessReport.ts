@@ -4,21 +4,23 @@ import { fileURLToPath } from 'node:url';
 import { factsLine, grouped, mebibytes, millis, table } from '../path/pathReport.ts';
 import {
   type Answers,
-  conclusive,
   type FairnessResult,
+  type FairnessRow,
+  type Latency,
   type LimiterFigures,
+  lostOf,
   MAX_LIMIT_ERROR,
   MAX_NOISE,
   MAX_RATIO,
   MAX_RSS_BYTES,
+  median,
+  mediansOf,
   type OverloadFigures,
-  type PairRow,
-  ratioOf,
   WELL_AFTER_MS,
 } from './fairnessFigures.ts';
 import { BURST_S } from './measureLimiter.ts';
 import { OVERLOAD } from './measureOverload.ts';
-import { VICTIM } from './measurePairs.ts';
+import { VICTIM } from './measureRounds.ts';
 
 const RESULT = 'docs/fairness.json';
 
@@ -31,13 +33,14 @@ export function fairnessSection(): string[] {
   return [
     '## Fairness',
     `<!-- Generated from ${RESULT}. To make it anew, run: npm run bench:fairness -- --json ${RESULT} && npm run docs:reference -->`,
-    `\`npm run bench:fairness\` measures one tenant alone, beside another that takes too much, and alone again. The tenant sends
-${VICTIM.writesPerSecond} requests a second of ${VICTIM.events} events, or asks ${VICTIM.readsPerSecond} times a second for a page of ${VICTIM.page}; latencies count from the instant
-at which a request was due. Where the two times alone differ by more than ${percent(MAX_NOISE)} at p99, the machine was too busy, and the pair
-is "inconclusive". The ratio is p99 beside over the mean of the two alone; at most ${MAX_RATIO} is allowed, and \`--check\` fails
-where it is more. At overload \`--check\` asks for refusals with 503, for at most ${mebibytes(MAX_RSS_BYTES)} MiB of memory, and for
-the p99 of before ${seconds(WELL_AFTER_MS)} after its end. \`--seconds 2 --runs 1\` shortens a run, which takes 18 minutes. All of it is on one machine: the
-ingest, the projector, ClickHouse, Kafka, and both senders share its cores, so a part of each ratio is the wait for a core.`,
+    `\`npm run bench:fairness\` measures one tenant alone, with another that takes too much at another ingest of the deployment, at its
+own, and at the other again. The tenant sends ${VICTIM.writesPerSecond} requests a second of ${VICTIM.events} events, or asks ${VICTIM.readsPerSecond} times a second for a page of
+${VICTIM.page}; latencies count from the instant at which a request was due. The ingests, the projector, ClickHouse, Kafka and both senders
+share one machine's cores, so that p99 beside over p99 alone is in part the wait for a core. What sharing an ingest costs is p99 beside
+over p99 with the same load elsewhere: of this at most ${MAX_RATIO} is allowed, and \`--check\` fails where it is more. Where the loads elsewhere,
+before and behind, differ by more than ${percent(MAX_NOISE)}, the machine was too busy, and the row is "inconclusive". At overload \`--check\` asks for
+refusals with 503, for at most ${mebibytes(MAX_RSS_BYTES)} MiB of memory, and for the p99 of before ${seconds(WELL_AFTER_MS)} after its end.
+\`--seconds 2 --runs 1\` shortens a run, which takes half an hour.`,
     ...(result === undefined ? ['It has not been run yet.'] : [fairnessReport(result)]),
   ];
 }
@@ -47,37 +50,46 @@ export function fairnessReport({ run, rows, overload, limiter }: FairnessResult)
     factsLine(run),
     table(
       [
-        ...['the tenant', 'beside one that sends', 'alone, p50 / p99, ms', 'beside', 'alone again'],
-        ...['p99 ratio', 'cores busy, alone / beside', 'ingest’s cores', 'what the other was answered'],
+        ...['the tenant', 'and another that sends', 'alone, p50 / p99, ms', 'elsewhere', 'beside'],
+        ...[
+          'p99 beside, to alone',
+          'to elsewhere',
+          'cores busy, alone / elsewhere / beside',
+          'its ingest’s cores',
+        ],
+        'what the other was answered beside',
       ],
-      rows.map(pairCells),
+      rows.map(rowCells),
     ),
-    '0 stands for a connection that broke. Of several runs the row with the median ratio is told.',
+    '0 stands for a connection that broke. Of several runs the medians are told, and of the answers those of the last.',
     ...('absent' in overload ? [`Overload: not measured: ${overload.absent}.`] : overloadBlocks(overload)),
     ...('absent' in limiter ? [`The limiter: not measured: ${limiter.absent}.`] : limiterBlocks(limiter)),
   ].join('\n\n');
 }
 
-function pairCells(row: PairRow): string[] {
-  const pair = conclusive(row);
-  const shown = pair ?? row.pairs[0];
-  if (shown === undefined) return [row.victim, row.beside, ...Array(6).fill('–'), row.absent ?? ''];
-  const {
-    alone: [first, again],
-    beside,
-    busy,
-    ingestCores,
-    answers,
-  } = shown;
-  const lost = beside.refused + beside.timedOut;
+function rowCells(row: FairnessRow): string[] {
+  const { rounds, victim, beside: sends, absent = '' } = row;
+  const medians = mediansOf(row);
+  if (medians === undefined) return [victim, sends, ...Array(7).fill('–'), absent];
+  const { alone, elsewhere, beside, toAlone, toElsewhere, isConclusive } = medians;
+  const lost = lostOf(row);
+  const loads = (of: 'busy' | 'ingestCores'): number[] =>
+    [
+      rounds.map((round) => round.alone),
+      rounds.flatMap((round) => round.elsewhere),
+      rounds.map((round) => round.beside),
+    ].map((loaded) => median(loaded.map((one) => one[of])));
   return [
-    row.victim,
-    row.beside,
-    ...[first, beside, again].map(({ p50Ms, p99Ms }) => `${millis(p50Ms)} / ${millis(p99Ms)}`),
-    `${pair === undefined ? 'inconclusive' : ratioOf(pair).toFixed(2)}${lost > 0 ? `; ${lost} lost` : ''}`,
-    busy.map(percent).join(' / '),
-    ingestCores.map((cores) => cores.toFixed(2)).join(' / '),
-    listed(answers),
+    victim,
+    sends,
+    ...[alone, elsewhere, beside].map(({ p50Ms, p99Ms }: Latency) => `${millis(p50Ms)} / ${millis(p99Ms)}`),
+    toAlone.toFixed(2),
+    `${isConclusive ? toElsewhere.toFixed(2) : 'inconclusive'}${lost > 0 ? `; ${lost} lost` : ''}`,
+    loads('busy').map(percent).join(' / '),
+    loads('ingestCores')
+      .map((cores) => cores.toFixed(2))
+      .join(' / '),
+    listed(rounds.at(-1)?.beside.answers ?? {}),
   ];
 }
 

@@ -5,7 +5,6 @@ import { TEN_TIMES } from './attacks.ts';
 import { type FairnessDeployment, writesOf } from './fairnessDeployment.ts';
 import type { LimiterFigures } from './fairnessFigures.ts';
 
-const INGESTS = [1, 2, 4];
 const LIMIT = 1_000;
 const EVENTS_A_REQUEST = 20;
 const CONNECTIONS = 8;
@@ -15,23 +14,20 @@ const FIRST_S = 10;
 
 export async function measureLimiter(
   deployment: FairnessDeployment,
+  ingests: number,
   seconds: number,
-): Promise<LimiterFigures[]> {
-  const figures: LimiterFigures[] = [];
-  for (const ingests of INGESTS) {
-    say(`the limiter of ${ingests} ingests`);
-    const urls = await deployment.ingests(ingests);
-    const tenant = await deployment.tenant({ eventsPerSecond: LIMIT, burstSeconds: BURST_S });
-    const senders = urls.map((url) => ({ url, requests: writesOf(url, tenant, EVENTS_A_REQUEST) }));
-    const first = await passed(senders, FIRST_S);
-    const settled = await passed(senders, seconds);
-    figures.push({
-      ...{ ingests, limitPerSecond: LIMIT, duePerSecond: LIMIT * TEN_TIMES, firstSeconds: FIRST_S },
-      firstError: (first * FIRST_S) / (LIMIT * (FIRST_S + BURST_S)) - 1,
-      settledError: settled / LIMIT - 1,
-    });
-  }
-  return figures;
+): Promise<LimiterFigures> {
+  say(`the limiter of ${ingests} ingests`);
+  const urls = await deployment.ingests(ingests);
+  const tenant = await deployment.tenant({ eventsPerSecond: LIMIT, burstSeconds: BURST_S });
+  const senders = urls.map((url) => ({ url, requests: writesOf(url, tenant, EVENTS_A_REQUEST) }));
+  const first = await passed(senders, FIRST_S);
+  const settled = await passed(senders, seconds);
+  return {
+    ...{ ingests, limitPerSecond: LIMIT, duePerSecond: LIMIT * TEN_TIMES, firstSeconds: FIRST_S },
+    firstError: (first * FIRST_S) / (LIMIT * (FIRST_S + BURST_S)) - 1,
+    settledError: settled / LIMIT - 1,
+  };
 }
 
 /** Events a second that were stored. */

@@ -6,7 +6,7 @@ import { memoryOf, sampleMemory } from '../processFigures.ts';
 import { type Attack, attacked, TEN_TIMES } from './attacks.ts';
 import { bodiesOf, type FairnessDeployment, type Tenant, writesOf } from './fairnessDeployment.ts';
 import { type OverloadFigures, WELL_AFTER_MS } from './fairnessFigures.ts';
-import { victimLoad } from './measurePairs.ts';
+import { victimLoad } from './measureRounds.ts';
 
 /** The requests of the one, and how often another tenant sends an event meanwhile. */
 export const OVERLOAD = { events: 500, probedEachMs: 100, givenUpAfterMs: 30_000 };

@@ -1,11 +1,11 @@
-/** One tenant's latency alone, beside another that takes too much, and alone again. */
+/** One tenant's latency alone, with another that takes too much at another ingest, at its own, and at the other again. */
 
 import { due } from '../pace.ts';
-import { type OpenFigures, openLoad, type Target } from '../path/pathLoad.ts';
+import { openLoad, type Target } from '../path/pathLoad.ts';
 import { cpuMicrosOf } from '../processFigures.ts';
-import { attacked, type Beside } from './attacks.ts';
+import { attacked, type Beside, type Plan } from './attacks.ts';
 import { type FairnessDeployment, pageOf, type Tenant, watchCores, writesOf } from './fairnessDeployment.ts';
-import type { Pair } from './fairnessFigures.ts';
+import type { Loaded, Round } from './fairnessFigures.ts';
 
 /** What the victim sends, well below what an ingest takes. */
 export const VICTIM = { events: 10, writesPerSecond: 100, readsPerSecond: 20, page: 20, connections: 8 };
@@ -36,39 +36,38 @@ export function victimLoad(
   };
 }
 
-export async function measurePair(
+/** @param plans of the other tenant, at another ingest and at the one that is measured. */
+export async function measureRound(
   deployment: FairnessDeployment,
   victim: VictimLoad,
-  { plan }: Beside,
-): Promise<Pair> {
-  const first = await measured(deployment, victim);
+  plans: { readonly elsewhere: Plan; readonly beside: Plan },
+): Promise<Round> {
+  const alone = await measured(deployment, victim);
+  const first = await measuredUnder(plans.elsewhere, deployment, victim);
+  const beside = await measuredUnder(plans.beside, deployment, victim);
+  const again = await measuredUnder(plans.elsewhere, deployment, victim);
+  return { alone, elsewhere: [first, again], beside };
+}
+
+async function measuredUnder(
+  plan: Plan,
+  deployment: FairnessDeployment,
+  victim: VictimLoad,
+): Promise<Loaded> {
   const forMs = LEAD_MS + WARM_UP_MS + victim.target.forMs + REST_MS;
   const attack = attacked({ ...plan, forMs });
   // It is awaited behind the victim: until then its failure is nobody's.
   attack.catch(() => {});
   await due(performance.now() + LEAD_MS);
-  const beside = await measured(deployment, victim);
+  const loaded = await measured(deployment, victim);
   const { answers } = await attack;
   await due(performance.now() + REST_MS);
-  const again = await measured(deployment, victim);
-  return {
-    alone: [first.figures, again.figures],
-    beside: beside.figures,
-    busy: [first.busy, beside.busy],
-    ingestCores: [first.ingestCores, beside.ingestCores],
-    answers,
-  };
+  return { ...loaded, answers };
 }
 
-interface Measured {
-  readonly figures: OpenFigures;
-  readonly busy: number;
-  readonly ingestCores: number;
-}
-
-async function measured({ pid }: FairnessDeployment, { target, perSecond }: VictimLoad): Promise<Measured> {
+async function measured({ pid }: FairnessDeployment, { target, perSecond }: VictimLoad): Promise<Loaded> {
   const [busy, micros, atMs] = [watchCores(), cpuMicrosOf(pid), performance.now()];
   const figures = await openLoad(target, perSecond);
   const ingestCores = (cpuMicrosOf(pid) - micros) / 1000 / (performance.now() - atMs);
-  return { figures, busy: busy(), ingestCores };
+  return { figures, busy: busy(), ingestCores, answers: {} };
 }
