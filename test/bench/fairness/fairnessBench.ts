@@ -20,7 +20,7 @@ import {
 import { fairnessReport } from './fairnessReport.ts';
 import { measureLimiter } from './measureLimiter.ts';
 import { measureOverload } from './measureOverload.ts';
-import { measureRound, victimLoad } from './measureRounds.ts';
+import { measureRound, type Plans, victimLoad } from './measureRounds.ts';
 
 const STORED_OF_THE_VICTIM = 1_000;
 /** Ingests that share a limit. */
@@ -97,7 +97,7 @@ async function measureRow(
   deployment: FairnessDeployment,
   tenant: Tenant,
   { beside, victim }: Beside,
-  plans: Parameters<typeof measureRound>[2],
+  plans: Plans,
   { seconds, runs }: { readonly seconds: number; readonly runs: number },
 ): Promise<FairnessRow> {
   const load = victimLoad(deployment, tenant, victim, seconds);

@@ -1,5 +1,5 @@
 /** What a run of the bench of fairness leaves, as it is written to JSON, and what is said of it. Pure. */
-import type { NotMeasured, RunFacts } from '../path/pathFigures.ts';
+import { median, type NotMeasured, type RunFacts } from '../path/pathFigures.ts';
 import type { OpenFigures } from '../path/pathLoad.ts';
 import { mebibytes } from '../path/pathReport.ts';
 
@@ -85,6 +85,7 @@ export const MAX_LIMIT_ERROR = 0.1;
 /** Medians over the rounds, in milliseconds. */
 export interface Medians {
   readonly alone: Latency;
+  /** Of the means of each round's two loads. */
   readonly elsewhere: Latency;
   readonly beside: Latency;
   /** p99 beside over p99 alone: on a machine that all share, a part of it is the wait for a core. */
@@ -101,11 +102,14 @@ export function mediansOf({ rounds }: Pick<FairnessRow, 'rounds'>): Medians | un
   if (rounds.length === 0) return undefined;
   const alone = latencyOf(rounds.map((round) => round.alone));
   const beside = latencyOf(rounds.map((round) => round.beside));
-  const elsewhere = latencyOf(rounds.flatMap((round) => round.elsewhere));
-  const [first, again] = [0, 1].map(
-    (i) => latencyOf(rounds.flatMap((round) => round.elsewhere[i] ?? [])).p99Ms,
-  );
-  const noise = Math.abs((first ?? 0) - (again ?? 0)) / Math.min(first ?? 0, again ?? 0);
+  const [first, again] = [
+    latencyOf(rounds.map((round) => round.elsewhere[0])),
+    latencyOf(rounds.map((round) => round.elsewhere[1])),
+  ];
+  const mean = (name: keyof Latency) =>
+    median(rounds.map(({ elsewhere: [one, other] }) => (one.figures[name] + other.figures[name]) / 2));
+  const elsewhere = { p50Ms: mean('p50Ms'), p99Ms: mean('p99Ms') };
+  const noise = Math.abs(first.p99Ms - again.p99Ms) / Math.min(first.p99Ms, again.p99Ms);
   return {
     ...{ alone, elsewhere, beside, isConclusive: noise <= MAX_NOISE },
     toAlone: beside.p99Ms / alone.p99Ms,
@@ -116,13 +120,6 @@ export function mediansOf({ rounds }: Pick<FairnessRow, 'rounds'>): Medians | un
 function latencyOf(loads: readonly Loaded[]): Latency {
   const of = (name: keyof Latency) => median(loads.map(({ figures }) => figures[name]));
   return { p50Ms: of('p50Ms'), p99Ms: of('p99Ms') };
-}
-
-export function median(values: readonly number[]): number {
-  const sorted = values.toSorted((a, b) => a - b);
-  const half = sorted.length >> 1;
-  const upper = sorted[half] ?? Number.NaN;
-  return sorted.length % 2 === 1 ? upper : (upper + (sorted[half - 1] ?? upper)) / 2;
 }
 
 export interface Judged {

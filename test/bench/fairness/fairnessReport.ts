@@ -1,6 +1,7 @@
 /** The result of the bench of fairness as Markdown: for the terminal, and as a part of `docs/performance.md`. */
 import { existsSync, readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
+import { median } from '../path/pathFigures.ts';
 import { factsLine, grouped, mebibytes, millis, table } from '../path/pathReport.ts';
 import {
   type Answers,
@@ -13,7 +14,6 @@ import {
   MAX_NOISE,
   MAX_RATIO,
   MAX_RSS_BYTES,
-  median,
   mediansOf,
   type OverloadFigures,
   WELL_AFTER_MS,

@@ -36,11 +36,16 @@ export function victimLoad(
   };
 }
 
-/** @param plans of the other tenant, at another ingest and at the one that is measured. */
+/** Of the other tenant, at another ingest and at the one that is measured. */
+export interface Plans {
+  readonly elsewhere: Plan;
+  readonly beside: Plan;
+}
+
 export async function measureRound(
   deployment: FairnessDeployment,
   victim: VictimLoad,
-  plans: { readonly elsewhere: Plan; readonly beside: Plan },
+  plans: Plans,
 ): Promise<Round> {
   const alone = await measured(deployment, victim);
   const first = await measuredUnder(plans.elsewhere, deployment, victim);

@@ -147,7 +147,7 @@ function medians(of: readonly object[]): object {
 }
 
 /** Of an even count the upper one. What has no figure is more than any. */
-function median(values: readonly number[]): number {
+export function median(values: readonly number[]): number {
   const ascending = values
     .map((value) => (Number.isNaN(value) ? Number.POSITIVE_INFINITY : value))
     .sort((a, b) => (a < b ? -1 : 1));

@@ -52,7 +52,10 @@ export interface FirstRecords<Message, Entity> {
   find(tenantId: string, projectId: string, ids: readonly string[]): Promise<ReadonlyMap<string, Entity>>;
   /** One of the project that memory has, whole. */
   get(projectId: string, id: string): Entity | undefined;
-  /** Resolves once this process has read what the log has of the tenant now. @throws Unavailable where it lags, or has not heard of a cut. */
+  /**
+   * Resolves once this process has read what the log has of the tenant now.
+   * @throws Unavailable where it lags, or has not heard of a cut.
+   */
   caughtUp(tenantId: string): Promise<void>;
   /**
    * Appends a record at the tenant's home and returns its offset, once this process has read it back.
@@ -61,8 +64,8 @@ export interface FirstRecords<Message, Entity> {
   append(message: Message): Promise<number>;
   /**
    * Appends a first record and returns what the log says the entity is: this one, or an earlier one.
-   * @throws NotReadBack as `append`; Unavailable while so much waits for
-   *   ClickHouse that memory has no room for more: nothing was appended.
+   * @throws NotReadBack as `append`; Unavailable while so much waits for ClickHouse that memory has no room for more: nothing
+   *   was appended.
    */
   register(message: Message, entity: Entity): Promise<{ winner: Entity; isOwn: boolean }>;
   readonly failed: Promise<never>;
@@ -118,20 +121,21 @@ export async function openFirstRecords<Message, Entity>(
   const partitions = await log.partitionCount(topic);
   const restorer = new Restorer({ ...deps, onProjected: (ends) => memory.makeRoom(ends) }, topic);
   const tails = await openTails(deps, { kind, decoder, memory, restorer, partitions });
-
-  const { positionOf, readUpTo } = readerOf(tails, limit);
+  const tailOf = (home: number): Promise<Tail> => withinLimit(tails.of(home), limit.limitMs, lags);
   const caughtUp = async (tenantId: string): Promise<void> => {
     const home = partitionOf(tenantId, 0, partitions);
     await withinLimit(restorer.restored(home), limit.limitMs, lags);
-    const before = await positionOf(home);
-    await readUpTo(home, await log.endOffset(topic, home), before);
+    const tail = await tailOf(home);
+    const least = tail.positions()[home] ?? 0;
+    await readUpTo(tail, { home, end: await log.endOffset(topic, home), least, ...limit });
   };
   const append = async (message: Message): Promise<number> => {
     const { tenantId } = kind.nameOf(message);
     const home = partitionOf(tenantId, 0, partitions);
-    const before = await positionOf(home);
+    const tail = await tailOf(home);
+    const least = (tail.positions()[home] ?? 0) + 1;
     const { baseOffset } = await log.append(topic, home, [{ key: tenantId, value: codec.encode(message) }]);
-    await readUpTo(home, baseOffset + 1, before + 1).catch((error: unknown) => {
+    await readUpTo(tail, { home, end: baseOffset + 1, least, ...limit }).catch((error: unknown) => {
       throw error instanceof Unavailable ? new NotReadBack(LAGS) : error;
     });
     return baseOffset;
@@ -180,21 +184,20 @@ export async function openFirstRecords<Message, Entity>(
   };
 }
 
-function readerOf(tails: Tails, limit: { readonly limitMs: number; readonly message: string }) {
-  const tailOf = (home: number): Promise<Tail> => withinLimit(tails.of(home), limit.limitMs, lags);
-  return {
-    positionOf: async (home: number): Promise<number> => (await tailOf(home)).positions()[home] ?? 0,
-    /**
-     * @param least of a log that was not cut the end is no lower. Otherwise the tail has not heard of the cut, and what it has
-     *   read is not what the log has.
-     */
-    readUpTo: async (home: number, end: number, least: number): Promise<void> => {
-      if (end < least) lags();
-      const tail = await tailOf(home);
-      const ends = tail.positions().map((_, partition) => (partition === home ? end : 0));
-      await reachedWithin(tail, ends, limit);
-    },
-  };
+interface ReadTo {
+  readonly home: number;
+  readonly end: number;
+  /** Of a log that was not cut the end is no lower: the tail had been so far before the end was asked for. */
+  readonly least: number;
+  readonly limitMs: number;
+  readonly message: string;
+}
+
+/** @throws Unavailable where the tail has not heard of a cut: what it has read is not what the log has. */
+async function readUpTo(tail: Tail, { home, end, least, ...limit }: ReadTo): Promise<void> {
+  if (end < least) lags();
+  const ends = tail.positions().map((_, partition) => (partition === home ? end : 0));
+  await reachedWithin(tail, ends, limit);
 }
 
 function lags(): never {

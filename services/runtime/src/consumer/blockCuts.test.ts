@@ -339,14 +339,7 @@ test.each([
     const names = ['a', 'b', 'c', 'd', 'e'];
     await append(...names);
     tables.rows.push(...names.map((name, offset) => ({ offset, name })));
-    const note = { pendingTo: 5, last: { offset: 4, id: 'e' } };
-    const before = await log.consume({
-      group: GROUP,
-      topics: [TOPIC],
-      process: (owned) => owned.commit(TOPIC, { offset: 0, metadata: JSON.stringify(note) }),
-    });
-    await expect.poll(projection.committed).toBe(0);
-    await before.stop();
+    await announce(projection, { pendingTo: 5, last: { offset: 4, id: 'e' } });
     let isCut = false;
     const consumer = await projection.start((owned) =>
       withMethods(owned, {

@@ -49,6 +49,7 @@ const MAX_BLOCK_RECORDS = 50_000;
 const SETTLE_MS = 5;
 /** Whatever comes ends it: a partition without records wakes nobody more often. */
 const IDLE_WAIT_MS = 5_000;
+/** With that wait on top a look comes within half a minute. */
 const IDLE_LOOK_EVERY_MS = 25_000;
 /** For records that were read before. */
 const AGAIN_WAIT_MS = 1_000;
@@ -168,7 +169,7 @@ class BlockRun<Plan> {
     while (this.#owned.position(topic) < pendingTo && !this.#owned.signal.aborted) {
       const batch = await this.#read(AGAIN_WAIT_MS, MAX_BLOCK_BYTES);
       records.push(...(batch?.records ?? []));
-      // Cut since it was compared, it would be waited for in vain.
+      // The log may have been cut since it was compared: what is gone never comes.
       if (batch === undefined) await this.#checkEnd(pendingTo);
     }
     if (this.#owned.signal.aborted) return;
