@@ -6,7 +6,7 @@ import type { LogRecord, OwnedPartition } from '../log/log.ts';
 import { withMethods } from '../log/testing/withMethods.ts';
 import { type BlockOptions, idOf, runBlocks } from './blocks.ts';
 import type { Block } from './blockWriter.ts';
-import { BlockTable, blockOptions } from './testing/blockTable.ts';
+import { BlockTable, blockOptions, WITHIN_MS } from './testing/blockTable.ts';
 
 const TOPIC = 'blocks';
 const MIB = 1024 ** 2;
@@ -38,7 +38,7 @@ async function blocksUntil(
       }),
   });
   const committed = async () => (await log.committed('bounds', TOPIC))[0]?.offset;
-  await expect.poll(committed, { timeout: 20_000 }).toBe(end);
+  await expect.poll(committed, { timeout: WITHIN_MS }).toBe(end);
   await consumer.stop();
   return written;
 }

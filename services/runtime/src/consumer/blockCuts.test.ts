@@ -11,6 +11,7 @@ import { runBlocks } from './blocks.ts';
 import type { Block } from './blockWriter.ts';
 import type { Cut, HeldRecords } from './findCut.ts';
 import { lastRecordOf, leaderEpochOf } from './notes.ts';
+import { WaitedClock, WITHIN_MS } from './testing/blockTable.ts';
 
 const TOPIC = 'cuts';
 const GROUP = 'cuts-test';
@@ -85,6 +86,7 @@ async function aProjection() {
   const said: [event: string, fields: unknown][] = [];
   const logger: Logger = { ...silentLogger, error: (event, _, fields) => void said.push([event, fields]) };
   const committed = async () => (await log.committed(GROUP, TOPIC))[0]?.offset;
+  const clock = new WaitedClock();
   return {
     ...{ log, tables, cuts, said, committed },
     /** Records of the names, with their names as append ids. */
@@ -99,16 +101,9 @@ async function aProjection() {
         group: GROUP,
         topics: [TOPIC],
         process: (owned) =>
-          runBlocks(asAssigned(owned), {
-            ...{
-              log,
-              topic: TOPIC,
-              held: tables.held(),
-              flushIntervalMs: 0,
-              insertsEndWithinMs: 0,
-              clock: systemClock,
-              logger,
-            },
+          runBlocks(asAssigned(clock.reads(owned)), {
+            ...{ log, clock, logger, topic: TOPIC, flushIntervalMs: 0, insertsEndWithinMs: 0 },
+            held: tables.held(),
             tables: async () => 'as made',
             openWriter: async () => ({
               plan: async (block: Block) => block,
@@ -123,7 +118,7 @@ async function aProjection() {
     async run(asAssigned?: (owned: OwnedPartition) => OwnedPartition) {
       const consumer = await this.start(asAssigned);
       const [end] = await log.endOffsets(TOPIC);
-      const done = expect.poll(committed, { timeout: 10_000, interval: 2 }).toBe(end);
+      const done = expect.poll(committed, { timeout: WITHIN_MS, interval: 2 }).toBe(end);
       await Promise.race([done, consumer.failed]).finally(() => consumer.stop());
     },
   };
@@ -144,7 +139,7 @@ test.each(['runs', 'is down'])(
     await log.cut(TOPIC, 0, 1);
     await append('B', 'C', 'D', 'E', 'F');
     if (running === undefined) await projection.run();
-    else await expect.poll(projection.committed, { timeout: 10_000 }).toBe(6);
+    else await expect.poll(projection.committed, { timeout: WITHIN_MS }).toBe(6);
     await running?.stop();
     expect(tables.names()).toEqual(['a', 'B', 'C', 'D', 'E', 'F']);
     expect(tables.moved.map(({ name }) => name)).toEqual(['b', 'c', 'd']);
@@ -355,7 +350,7 @@ test.each([
       }),
     );
     const there = expect.poll(() => [tables.names(), tables.moved.map(({ name }) => name)], {
-      timeout: 10_000,
+      timeout: WITHIN_MS,
     });
     await Promise.race([
       there.toEqual([

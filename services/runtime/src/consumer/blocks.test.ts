@@ -11,12 +11,10 @@ import { Fenced, Invalid, Unavailable } from '../process/errors.ts';
 import { silentLogger } from '../process/logger.ts';
 import { type BlockOptions, runBlocks } from './blocks.ts';
 import type { Block, BlockWriter } from './blockWriter.ts';
-import { BlockTable, blockOptions } from './testing/blockTable.ts';
+import { BlockTable, blockOptions, WaitedClock, WITHIN_MS } from './testing/blockTable.ts';
 
 const TOPIC = 'blocks';
 const GROUP = 'blocks-test';
-/** Five seconds on an idle CPU; tests run beside others. */
-const WITHIN_MS = 120_000;
 /** Each mutant of the product is run against them. */
 const CRASH_RUNS = process.env['QUESTLOG_TEST_RUNS'] === 'mutants' ? 8 : 40;
 
@@ -49,21 +47,17 @@ interface Run extends Partial<BlockOptions<Block>> {
 async function consumeUntil(end: number, table: BlockTable, run: Run = {}): Promise<void> {
   const { plan = async (block) => block, asAssigned = (owned) => owned, ...changed } = run;
   const openWriter = async () => ({ ...table.writer(), plan });
-  const done = new AbortController();
+  const clock = new WaitedClock();
+  const options = { ...blockOptions(log, TOPIC, table, clock), openWriter, ...changed };
   const consumer = await log.consume({
     group: GROUP,
     topics: [TOPIC],
-    process: (owned) =>
-      runBlocks(asAssigned(owned), { ...blockOptions(log, TOPIC, table), openWriter, ...changed }),
+    process: (owned) => runBlocks(asAssigned(clock.reads(owned)), options),
   });
-  const caughtUp = (async () => {
-    while (!done.signal.aborted && (await committedOffset()) < end)
-      await new Promise((resolve) => setImmediate(resolve));
-  })();
-  await Promise.race([caughtUp, consumer.failed]).finally(async () => {
-    done.abort();
-    await consumer.stop();
-  });
+  const caughtUp = expect
+    .poll(committedOffset, { timeout: WITHIN_MS, interval: 0 })
+    .toBeGreaterThanOrEqual(end);
+  await Promise.race([caughtUp, consumer.failed]).finally(() => consumer.stop());
 }
 
 async function committedOffset(): Promise<number> {
@@ -268,18 +262,21 @@ test.each(['while nobody writes', 'while a block is planned', 'between two tries
 
 test('a partition without records notices within half a minute that its tables are others, and fills them', async () => {
   const table = new BlockTable();
-  let aheadMs = 0;
-  const clock = { now: () => performance.now() + aheadMs };
-  const options = { ...blockOptions(log, TOPIC, table), clock };
+  const clock = new WaitedClock();
+  const noticedAtMs: number[] = [];
+  const logger = { ...silentLogger, warn: () => void noticedAtMs.push(clock.now()) };
+  const options = { ...blockOptions(log, TOPIC, table, clock), logger };
   await append(10);
-  const process = (owned: OwnedPartition) => runBlocks(owned, options);
+  const process = (owned: OwnedPartition) => runBlocks(clock.reads(owned), options);
   const consumer = await log.consume({ group: GROUP, topics: [TOPIC], process });
   onTestFinished(() => consumer.stop());
-  await expect.poll(committedOffset).toBe(10);
+  await expect.poll(committedOffset, { timeout: WITHIN_MS }).toBe(10);
+  const restoredAtMs = clock.now();
   table.rows.splice(4);
   table.name = 'restored';
-  aheadMs = 30_000;
-  await expect.poll(() => table.rows.toSorted((a, b) => a - b), { timeout: 10_000 }).toEqual(upTo(10));
+  const rows = () => table.rows.toSorted((a, b) => a - b);
+  await expect.poll(rows, { timeout: WITHIN_MS }).toEqual(upTo(10));
+  expect(noticedAtMs.map((atMs) => atMs - restoredAtMs)[0]).toBeLessThanOrEqual(30_000);
 });
 
 test('what was sent of a log that tables made anew have nothing of is verified to its end', async () => {
@@ -380,7 +377,7 @@ test('passes transaction markers without writing anything', async () => {
 
 test('a block that cannot be planned yet is planned again, and none of it is dead-lettered', async () => {
   const table = new BlockTable();
-  let refusals = 3;
+  let refusals = 2;
   const said: string[] = [];
   const error = (event: string, cause: unknown): void => void said.push(`${event}: ${cause}`);
   await append(5);
