@@ -17,6 +17,7 @@ import { createMetricsRegistry } from '@questlog/runtime/process/metrics';
 import { watchFiles } from '@questlog/runtime/process/testing/filesThatRan';
 import { openLogRegistry } from '@questlog/runtime/registry/logRegistry';
 import { partitionOf } from '@questlog/schemas/partition';
+import { PROJECTED } from '@questlog/schemas/tables/projected';
 import type { Project, Switch } from '@questlog/schemas/topics/directoryEntry';
 import { GROUPS, TOPICS, topicDefinitions } from '@questlog/schemas/topics/topics';
 import { expect, onTestFinished, test, vi } from 'vitest';
@@ -270,7 +271,9 @@ async function aProject(
 
 const bearer = (token: string) => ({ Authorization: `Bearer ${token}` });
 
-const tablesAlone = async (sql: string) => (sql.includes('system.tables') ? [{ uuid: randomUUID() }] : []);
+const tablesAlone = async (sql: string) =>
+  sql.includes('system.tables') ? SEARCHED.map(({ table: name }) => ({ name, uuid: randomUUID() })) : [];
+const SEARCHED = Object.values(PROJECTED);
 
 const EMPTY = { query: tablesAlone, ping: async () => true } as unknown as Store;
 

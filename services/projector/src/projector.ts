@@ -1,5 +1,5 @@
 /** The projector: log → ClickHouse. One consumer a topic; a partition is a sequence of blocks (`runBlocks`). */
-import { tableUuid } from '@questlog/runtime/clickhouse/store';
+import { knownTableUuids, tableUuid } from '@questlog/runtime/clickhouse/store';
 import { runBlocks } from '@questlog/runtime/consumer/blocks';
 import type { Block, BlockWriter } from '@questlog/runtime/consumer/blockWriter';
 import { openDeadLetters } from '@questlog/runtime/consumer/deadLetters';
@@ -46,7 +46,11 @@ export interface Projector {
   stop(): Promise<void>;
 }
 
-export async function startProjector(deps: ProjectorDeps): Promise<Projector> {
+/** With the wait of a partition without records on top, one that was restored is filled again within half a minute. */
+const TABLES_KNOWN_FOR_MS = 20_000;
+
+export async function startProjector(given: ProjectorDeps): Promise<Projector> {
+  const deps = { ...given, recentTable: knownTableUuids(given.store, TABLES_KNOWN_FOR_MS) };
   const projections = [
     await projectTopic(deps, eventsInBytes, GROUPS.projectEvents, openEventsWriter, EVENT_TABLES),
     await projectTopic(deps, sessionRegistered, GROUPS.projectSessions, openSessionsWriter, SESSION_TABLES),
@@ -86,13 +90,13 @@ type OpenWriter<Message> = (
 ) => BlockWriter<unknown> | Promise<BlockWriter<unknown>>;
 
 async function projectTopic<Message>(
-  deps: ProjectorDeps,
+  deps: ProjectorDeps & { readonly recentTable: (table: string) => Promise<string> },
   contract: MessageContract<Message>,
   group: string,
   openWriter: OpenWriter<Message>,
   tables: TopicTables<Message>,
 ): Promise<Projector> {
-  const { log, store, clock, logger, metrics, flushIntervalMs, erased } = deps;
+  const { log, store, clock, logger, metrics, flushIntervalMs, erased, recentTable } = deps;
   const { topic } = contract;
   const codec = await createCodec(deps.registry, contract);
   const openLetters = await openDeadLetters({ ...deps, group });
@@ -119,6 +123,7 @@ async function projectTopic<Message>(
         log,
         topic,
         tables: () => tableUuid(store, tables.rows.table),
+        recentTables: () => recentTable(tables.rows.table),
         held: openHeldRecords({ store, codec, clock, source, tables, orphanIds }),
         openWriter: async (start) =>
           await openWriter({ ...shared, partition, orphanIds, deadLetters }, start),

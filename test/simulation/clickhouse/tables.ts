@@ -81,6 +81,10 @@ export class Tables implements Catalog {
     table.rows = [...this.rowsOf(name, true)];
   }
 
+  names(): string[] {
+    return [...this.#tables.keys()];
+  }
+
   rowsOf(name: string, isFinal: boolean): readonly Row[] {
     const {
       rows,

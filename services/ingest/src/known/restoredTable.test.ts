@@ -124,7 +124,7 @@ async function aProduct() {
     if (!sql.includes('system.tables'))
       return clickHouse.rows.filter(({ sessionId }) => ids.includes(sessionId));
     clickHouse.asked += 1;
-    return [{ uuid: clickHouse.table }];
+    return [{ name: 'sessions', uuid: clickHouse.table }];
   };
   const store = { query } as unknown as Store;
   const clock = { ms: 0, now: () => clock.ms };

@@ -10,6 +10,7 @@ import { systemClock } from '@questlog/runtime/process/clock';
 import { Unavailable } from '@questlog/runtime/process/errors';
 import { aReportLink } from '@questlog/schemas/fixtures/builders';
 import { partitionOf } from '@questlog/schemas/partition';
+import { PROJECTED } from '@questlog/schemas/tables/projected';
 import { TOPICS, topicDefinitions } from '@questlog/schemas/topics/topics';
 import { expect, onTestFinished, test, vi } from 'vitest';
 import { keyOf } from '../core/decision.ts';
@@ -134,8 +135,9 @@ function restoredTables() {
   const committed: Log['committed'] = async () => [
     { offset: 6, metadata: JSON.stringify({ tables: tables.committed }) },
   ];
+  const asked = Object.values(PROJECTED).map(({ table }) => table);
   const query = (async (sql: string) =>
-    sql.includes('system.tables') ? [{ uuid: tables.now }] : []) as Store['query'];
+    sql.includes('system.tables') ? asked.map((name) => ({ name, uuid: tables.now })) : []) as Store['query'];
   return { tables, committed, query };
 }
 

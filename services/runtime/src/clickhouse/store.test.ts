@@ -2,8 +2,9 @@
 import { once } from 'node:events';
 import { createServer, type RequestListener } from 'node:http';
 import { Readable } from 'node:stream';
-import { expect, onTestFinished, test } from 'vitest';
-import { openStore, QueryRefused, type Store } from './store.ts';
+import { expect, onTestFinished, test, vi } from 'vitest';
+import { Unavailable } from '../process/errors.ts';
+import { knownTableUuids, openStore, QueryRefused, type Store } from './store.ts';
 
 test('an answer beyond its bound is refused, and its connection closed', async () => {
   const endless = Readable.from(
@@ -59,6 +60,28 @@ test('an INSERT that is sent as a statement says that nothing of it is a repeat,
     [null, '0'],
   ];
   expect(asked).toEqual([told, [null, null], told, older, older]);
+});
+
+test('who asks often for the tables’ UUIDs shares a query with all others, for a while, and none that failed', async () => {
+  const now = vi.spyOn(performance, 'now').mockReturnValue(0);
+  onTestFinished(() => now.mockRestore());
+  const answers = [
+    () => Promise.reject(new Unavailable('away')),
+    async () => [
+      { name: 'a', uuid: '1' },
+      { name: 'b', uuid: '2' },
+    ],
+    async () => [{ name: 'a', uuid: '3' }],
+  ];
+  const query = (async () => await answers.shift()?.()) as unknown as Store['query'];
+  const uuidOf = knownTableUuids({ query }, 5_000);
+  await expect(uuidOf('a')).rejects.toThrow('away');
+  expect(await Promise.all(['a', 'b'].map(uuidOf))).toEqual(['1', '2']);
+  now.mockReturnValue(5_000);
+  expect(await uuidOf('a')).toBe('1');
+  now.mockReturnValue(5_001);
+  expect(await uuidOf('a')).toBe('3');
+  await expect(uuidOf('b')).rejects.toThrow('there is no table b');
 });
 
 test('ClickHouse is told to end what nobody waits for any more', async () => {

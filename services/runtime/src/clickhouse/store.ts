@@ -70,29 +70,44 @@ export function* partsOf<T>(items: readonly T[], size = MAX_IDS): Generator<read
   for (let i = 0; i < items.length; i += size) yield items.slice(i, i + size);
 }
 
+const TABLES = 'SELECT name, uuid FROM system.tables WHERE database = currentDatabase()';
+
+interface NamedTable {
+  readonly name: string;
+  readonly uuid: string;
+}
+
 /** Which table stands under a name: a restore makes it under a new UUID; what changes a table keeps it. */
 export async function tableUuid(store: Pick<Store, 'query'>, table: string): Promise<string> {
-  const sql = 'SELECT uuid FROM system.tables WHERE database = currentDatabase() AND name = {table:String}';
-  const [row] = await store.query<{ uuid: string }>(sql, { table });
-  if (row === undefined) throw new Unavailable(`there is no table ${table}`);
-  return row.uuid;
+  return uuidOf(table, await store.query<NamedTable>(`${TABLES} AND name = {table:String}`, { table }));
 }
 
 /** A table that is exchanged for another is noticed so much later. */
 const UUID_KNOWN_FOR_MS = 1_000;
 
-/** `tableUuid` for those who ask before each of their queries. */
-export function knownTableUuids(store: Pick<Store, 'query'>): (table: string) => Promise<string> {
-  const known = new Map<string, { readonly atMs: number; readonly uuid: Promise<string> }>();
-  return (table) => {
-    const atMs = steadyClock.now();
-    const last = known.get(table);
-    if (last !== undefined && atMs - last.atMs <= UUID_KNOWN_FOR_MS) return last.uuid;
-    const uuid = tableUuid(store, table);
-    known.set(table, { atMs, uuid });
-    uuid.catch(() => known.delete(table));
-    return uuid;
+/** `tableUuid` for those who ask often: all who share it share a query, which answers for every table and for a while. */
+export function knownTableUuids(
+  store: Pick<Store, 'query'>,
+  knownForMs = UUID_KNOWN_FOR_MS,
+): (table: string) => Promise<string> {
+  let known: { readonly atMs: number; readonly tables: Promise<NamedTable[]> } | undefined;
+  return async (table) => {
+    const nowMs = steadyClock.now();
+    if (known === undefined || nowMs - known.atMs > knownForMs) {
+      const look = { atMs: nowMs, tables: store.query<NamedTable>(TABLES) };
+      known = look;
+      look.tables.catch(() => {
+        if (known === look) known = undefined;
+      });
+    }
+    return uuidOf(table, await known.tables);
   };
+}
+
+function uuidOf(table: string, tables: readonly NamedTable[]): string {
+  const found = tables.find(({ name }) => name === table);
+  if (found === undefined) throw new Unavailable(`there is no table ${table}`);
+  return found.uuid;
 }
 
 /** An insert's lifetime stays far below any de-duplication window, so that a forgotten one cannot come late. */

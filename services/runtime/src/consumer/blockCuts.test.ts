@@ -105,6 +105,7 @@ async function aProjection() {
             ...{ log, clock, logger, topic: TOPIC, flushIntervalMs: 0, insertsEndWithinMs: 0 },
             held: tables.held(),
             tables: async () => 'as made',
+            recentTables: async () => 'as made',
             openWriter: async () => ({
               plan: async (block: Block) => block,
               apply: (block, attempt) => tables.apply(block, attempt),

@@ -26,6 +26,8 @@ export interface BlockOptions<Plan> {
   readonly topic: string;
   /** Names the tables: those of a restored backup have another name. */
   tables(): Promise<string>;
+  /** The same as of a while ago, for partitions without records: whoever needs their rows waits so much longer for them. */
+  recentTables(): Promise<string>;
   /** What they hold of this partition. */
   readonly held: HeldRecords;
   /** The writer with its state as of `start`: built from what is stored, never from memory. */
@@ -49,8 +51,6 @@ const MAX_BLOCK_RECORDS = 50_000;
 const SETTLE_MS = 5;
 /** Whatever comes ends it: a partition without records wakes nobody more often. */
 const IDLE_WAIT_MS = 5_000;
-/** With that wait on top a look comes within half a minute. */
-const IDLE_LOOK_EVERY_MS = 25_000;
 /** For records that were read before. */
 const AGAIN_WAIT_MS = 1_000;
 /** So long a commit proves that the partition is ours: half a consumer's session. */
@@ -91,7 +91,6 @@ class BlockRun<Plan> {
   #quietAtMs: number;
   #lastFlushMs = Number.NEGATIVE_INFINITY;
   #provenAtMs = Number.NEGATIVE_INFINITY;
-  #tablesAtMs = Number.NEGATIVE_INFINITY;
 
   constructor(owned: OwnedPartition, options: BlockOptions<Plan>) {
     this.#owned = owned;
@@ -126,7 +125,6 @@ class BlockRun<Plan> {
     const { partition } = this.#owned;
     const { tables: known, offset } = this.#note;
     this.#tables = await this.#retry(tables);
-    this.#tablesAtMs = this.#options.clock.now();
     if (known === undefined || known === this.#tables) return;
     const { startOffset } = await this.#retry(() => rangeOf(log, topic, partition));
     logger.warn('tables_are_others', { topic, partition, from: offset, to: startOffset });
@@ -257,10 +255,7 @@ class BlockRun<Plan> {
 
   /** A partition without records would not notice other tables, and whoever needs their rows would wait for ever. */
   async #lookWhileIdle(): Promise<void> {
-    const { clock, tables } = this.#options;
-    if (clock.now() - this.#tablesAtMs < IDLE_LOOK_EVERY_MS) return;
-    this.#tablesAtMs = clock.now();
-    const now = await tables().catch((cause: unknown) => {
+    const now = await this.#options.recentTables().catch((cause: unknown) => {
       if (cause instanceof Unavailable) return this.#tables;
       throw cause;
     });

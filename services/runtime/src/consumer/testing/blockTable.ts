@@ -89,6 +89,7 @@ export function blockOptions(
   return {
     ...{ log, topic, clock, logger: silentLogger, flushIntervalMs: 0, insertsEndWithinMs: 0 },
     tables: async () => table.name,
+    recentTables: async () => table.name,
     held: table.held(),
     openWriter: async () => table.writer(),
     onWritten: () => {},

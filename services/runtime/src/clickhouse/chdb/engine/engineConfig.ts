@@ -22,6 +22,7 @@ export function engineConfig(usersPath: string, backups?: string): string {
   <query_condition_cache_size>${8 * MiB}</query_condition_cache_size>
   <compiled_expression_cache_size>${16 * MiB}</compiled_expression_cache_size>
   <parquet_metadata_cache_size>${16 * MiB}</parquet_metadata_cache_size>
+  <memory_worker_period_ms>1000</memory_worker_period_ms>
   <max_parts_cleaning_thread_pool_size>2</max_parts_cleaning_thread_pool_size>
   <max_active_parts_loading_thread_pool_size>2</max_active_parts_loading_thread_pool_size>
   <max_outdated_parts_loading_thread_pool_size>2</max_outdated_parts_loading_thread_pool_size>
