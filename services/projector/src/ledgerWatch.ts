@@ -13,7 +13,8 @@ type LedgerWatchDeps = Pick<ServiceDeps, 'log' | 'store' | 'clock' | 'logger'> &
   readonly metrics: ProjectorMetrics;
 };
 
-const LOOK_EVERY_MS = 15_000;
+/** The books are of minutes. */
+const LOOK_EVERY_MS = 60_000;
 
 /** @returns what ends it. */
 export function watchLedger(deps: LedgerWatchDeps): () => void {
