@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import fc from 'fast-check';
-import { afterEach, beforeEach, expect, onTestFinished, test } from 'vitest';
+import { afterEach, beforeEach, expect, test } from 'vitest';
 import { openEmbeddedLog } from '../log/embedded/embeddedLog.ts';
 import type { Log, OwnedPartition } from '../log/log.ts';
 import { withMethods } from '../log/testing/withMethods.ts';
@@ -259,31 +259,6 @@ test.each(['while nobody writes', 'while a block is planned', 'between two tries
     expect(isByOldPlan).toBe(false);
   },
 );
-
-test('a partition without records notices that its tables are others, also behind an outage, and fills them', async () => {
-  const table = new BlockTable();
-  const clock = new WaitedClock();
-  const looks: (() => Promise<string>)[] = [
-    async () => table.name,
-    () => Promise.reject(new Unavailable('it is being restored')),
-    async () => {
-      table.rows.splice(4);
-      table.name = 'restored';
-      return table.name;
-    },
-  ];
-  const recentTables = () => (looks.shift() ?? (async () => table.name))();
-  await append(10);
-  const process = (owned: OwnedPartition) =>
-    runBlocks(clock.reads(owned), { ...blockOptions(log, TOPIC, table, clock), recentTables });
-  const consumer = await log.consume({ group: GROUP, topics: [TOPIC], process });
-  onTestFinished(() => consumer.stop());
-  const rows = () => [table.name, ...table.rows.toSorted((a, b) => a - b)];
-  await Promise.race([
-    expect.poll(rows, { timeout: WITHIN_MS }).toEqual(['restored', ...upTo(10)]),
-    consumer.failed,
-  ]);
-});
 
 test('what was sent of a log that tables made anew have nothing of is verified to its end', async () => {
   const table = new BlockTable();

@@ -1,6 +1,6 @@
 /** Notes beside commits, of this version, of earlier ones, and of tools that write a text of their own there. */
 import { expect, test } from 'vitest';
-import { goOnAt, lastRecordOf, leaderEpochOf, noteOf } from './notes.ts';
+import { goOnAt, lastRecordOf, leaderEpochOf, noteOf, tableOf } from './notes.ts';
 
 const LAST = { offset: 9, id: 'b1', leaderEpoch: 4 };
 const committed = (metadata: string) => ({ offset: 10, metadata });
@@ -20,6 +20,12 @@ test('the leader epoch is that of the last record, or the one that was noted wit
   expect(leaderEpochOf(committed(''))).toBeUndefined();
   expect(lastRecordOf(committed(JSON.stringify({ last: LAST })))).toEqual(LAST);
   expect(lastRecordOf(undefined)).toBeUndefined();
+});
+
+test('a commit names the table that its rows are in, where whoever made it knew of one', () => {
+  expect(tableOf(committed('{"tables":"of now"}'))).toBe('of now');
+  expect(tableOf(committed(''))).toBeUndefined();
+  expect(tableOf(undefined)).toBeUndefined();
 });
 
 test.each([
