@@ -72,7 +72,13 @@ function mutate(folders: readonly string[], isAlone: boolean): void {
     process.exitCode = 1;
     return;
   }
-  keepJudged({ isAlone, files: JSON.parse(readFileSync(REPORT, 'utf8')).files });
+  // The report leaves out files in which there is nothing to change.
+  const unchanged = files.map((path) => [
+    path,
+    { source: readFileSync(`${ROOT}${path}`, 'utf8'), mutants: [] },
+  ]);
+  const { files: judged } = JSON.parse(readFileSync(REPORT, 'utf8'));
+  keepJudged({ isAlone, files: { ...Object.fromEntries(unchanged), ...judged } });
   judge();
 }
 
