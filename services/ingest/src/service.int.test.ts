@@ -272,8 +272,9 @@ async function aProject(
 const bearer = (token: string) => ({ Authorization: `Bearer ${token}` });
 
 const tablesAlone = async (sql: string) =>
-  sql.includes('system.tables') ? SEARCHED.map(({ table: name }) => ({ name, uuid: randomUUID() })) : [];
-const SEARCHED = Object.values(PROJECTED);
+  sql.includes('system.tables')
+    ? Object.values(PROJECTED).map(({ table: name }) => ({ name, uuid: randomUUID() }))
+    : [];
 
 const EMPTY = { query: tablesAlone, ping: async () => true } as unknown as Store;
 

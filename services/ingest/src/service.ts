@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto';
 import type { RequestListener } from 'node:http';
 import type { BlockList } from 'node:net';
 
-import type { Store } from '@questlog/runtime/clickhouse/store';
+import { knownTableUuids, type Store } from '@questlog/runtime/clickhouse/store';
 import { erasedBy } from '@questlog/runtime/consumer/serviceDeps';
 import type { DirectoryHandle } from '@questlog/runtime/directory/openDirectory';
 import type { Log } from '@questlog/runtime/log/log';
@@ -111,7 +111,7 @@ export interface IngestService {
 export async function startIngest(deps: IngestServiceDeps): Promise<IngestService> {
   const { log, store, registry, directory, clock, logger, metrics, health, lifecycle, settings } = deps;
   const partitions = await log.partitionCount(TOPICS.events);
-  const { events, registered, filed } = watchProjections(deps);
+  const { events, registered, filed, linked } = watchProjections(deps);
 
   const quotas = openQuotas({ store, projection: events, logId: log.id, clock, logger });
   lifecycle.onStop('quotas', () => quotas.close());
@@ -140,7 +140,7 @@ export async function startIngest(deps: IngestServiceDeps): Promise<IngestServic
   const storing = { log, codec, quotas, limits, received, own: cuts.own, random, metrics, partitions };
   const ingest = { ...known, ...storing, replays, ordinary: new OrdinaryIngest(codec.schemaId) };
   // What a read waits for before it asks ClickHouse.
-  const settling = { projection: events, linksSettled: watchLinks(deps), partitions };
+  const settling = { projection: events, linksSettled: watchLinks(log, linked), partitions };
   const shared = { store: sharedReads(store, directory.current.projects, settings), seals };
   const toGames = gamesHandler({
     bodies: { budget: new BodyBudget(metrics.bodyBytesInFlight), turns: new LoopTurns() },
@@ -163,7 +163,7 @@ export async function startIngest(deps: IngestServiceDeps): Promise<IngestServic
     ...{ adminToken: deps.adminToken, pages: deps.pages, uploads: deps.uploads },
     ...{ ...tokens, ingest, verifier, letters, perReport, defaultRevision: settings.defaultRevision },
     ...{ ledger: { store, projection: events, clock }, audit: await openAudit(deps) },
-    erasures: await openErasing(deps, letters, { events, registered, filed }),
+    erasures: await openErasing(deps, letters, { events, registered, filed, linked }),
     hosts: [settings.toOperators.host, ...settings.adminAllowedHosts],
   });
   const [open, admin] = await openListeners(deps, toGames, toOperators);
@@ -240,9 +240,8 @@ async function openReaders(deps: IngestServiceDeps, codec: Codec<EventsAccepted>
 }
 
 async function openErasing(deps: IngestServiceDeps, letters: Letters, projections: Projections) {
-  const { events, registered, filed } = projections;
+  const { events, registered, filed, linked } = projections;
   const { lifecycle } = deps;
-  const linked = watchRows(deps, 'links');
   const runs = runErasures({
     ...{ ...deps, letters },
     projections: [events, registered, filed, linked],
@@ -263,9 +262,13 @@ function watchCuts(deps: IngestServiceDeps, onEventsCut: (partition: number, off
 }
 
 /** How far the projector has written each topic to ClickHouse. */
-function watchProjections(deps: IngestServiceDeps) {
+function watchProjections({ log, store }: IngestServiceDeps) {
+  const deps = { log, tableUuid: knownTableUuids(store) };
   const watch = (of: Projected) => watchRows(deps, of);
-  return { events: watch('events'), registered: watch('sessions'), filed: watch('reports') };
+  return {
+    ...{ events: watch('events'), registered: watch('sessions') },
+    ...{ filed: watch('reports'), linked: watch('links') },
+  };
 }
 
 function warnOfEngines(deps: IngestServiceDeps): void {

@@ -13,14 +13,14 @@ type LedgerWatchDeps = Pick<ServiceDeps, 'log' | 'store' | 'clock' | 'logger'> &
   readonly metrics: ProjectorMetrics;
 };
 
-/** The books are of minutes. */
+/** The books are of minutes. One is told of two looks after it is settled. */
 const LOOK_EVERY_MS = 60_000;
 
 /** @returns what ends it. */
 export function watchLedger(deps: LedgerWatchDeps): () => void {
   const look = ledgerLook(deps);
   let isLooking = false;
-  const timer = setInterval(() => {
+  const lookOnce = (): void => {
     if (isLooking) return;
     isLooking = true;
     look()
@@ -28,7 +28,9 @@ export function watchLedger(deps: LedgerWatchDeps): () => void {
       .finally(() => {
         isLooking = false;
       });
-  }, LOOK_EVERY_MS);
+  };
+  lookOnce();
+  const timer = setInterval(lookOnce, LOOK_EVERY_MS);
   return () => clearInterval(timer);
 }
 

@@ -8,7 +8,7 @@ import { anEventsAccepted, aSession } from '@questlog/schemas/fixtures/builders'
 import { type EventsAccepted, eventsAccepted } from '@questlog/schemas/topics/eventsAccepted';
 import { sessionRegistered } from '@questlog/schemas/topics/sessionRegistered';
 import { GROUPS, LETTER_ID_HEADER, TOPICS } from '@questlog/schemas/topics/topics';
-import { afterAll, beforeAll, beforeEach, expect, onTestFinished, test } from 'vitest';
+import { afterAll, beforeAll, beforeEach, expect, onTestFinished, test, vi } from 'vitest';
 import { MAX_RECENT_APPENDS } from './events/core/planEvents.ts';
 import { ledgerLook } from './ledgerWatch.ts';
 import { projectorMetrics } from './metrics.ts';
@@ -241,6 +241,29 @@ test('what the log confirmed and ClickHouse lacks is a metric with its age, once
   await look();
   const minuteMs = Math.floor(receivedAt / 60_000) * 60_000;
   expect(await Promise.all(await figures())).toEqual([2, (nowMs - minuteMs) / 1000]);
+});
+
+test('a table that is exchanged for an empty one is filled again within half a minute, although nothing comes', async () => {
+  await append(accepted(3));
+  await bench.projectAll(bench.store);
+  const looked = Promise.withResolvers<void>();
+  const query: Store['query'] = async (sql, params, ...rest) => {
+    const rows = await bench.store.query<never>(sql, params, ...rest);
+    if (sql.includes('system.tables') && params === undefined) looked.resolve();
+    return rows;
+  };
+  const projector = await bench.start({ ...bench.store, query });
+  onTestFinished(() => projector.stop());
+  await looked.promise;
+  for (const sql of ['CREATE TABLE e AS events', 'EXCHANGE TABLES e AND events', 'DROP TABLE e'])
+    await bench.store.command(sql);
+  const rows = async () => (await countsOf(project)).rows;
+  expect(await rows()).toBe(0);
+  // 25 seconds have passed, and the partition waits for five more.
+  const realNow = performance.now.bind(performance);
+  const now = vi.spyOn(performance, 'now').mockImplementation(() => realNow() + 25_000);
+  onTestFinished(() => now.mockRestore());
+  await expect.poll(rows, { timeout: 15_000 }).toBe(3);
 });
 
 test('counts resume from what the tables hold', async () => {

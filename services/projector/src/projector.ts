@@ -46,11 +46,14 @@ export interface Projector {
   stop(): Promise<void>;
 }
 
-/** With the wait of a partition without records on top, one that was restored is filled again within half a minute. */
+/**
+ * While ClickHouse answers, a partition without records notices a table that was restored after this and its own wait: within
+ * half a minute.
+ */
 const TABLES_KNOWN_FOR_MS = 20_000;
 
 export async function startProjector(given: ProjectorDeps): Promise<Projector> {
-  const deps = { ...given, recentTable: knownTableUuids(given.store, TABLES_KNOWN_FOR_MS) };
+  const deps = { ...given, recentUuidOf: knownTableUuids(given.store, TABLES_KNOWN_FOR_MS) };
   const projections = [
     await projectTopic(deps, eventsInBytes, GROUPS.projectEvents, openEventsWriter, EVENT_TABLES),
     await projectTopic(deps, sessionRegistered, GROUPS.projectSessions, openSessionsWriter, SESSION_TABLES),
@@ -90,13 +93,13 @@ type OpenWriter<Message> = (
 ) => BlockWriter<unknown> | Promise<BlockWriter<unknown>>;
 
 async function projectTopic<Message>(
-  deps: ProjectorDeps & { readonly recentTable: (table: string) => Promise<string> },
+  deps: ProjectorDeps & { readonly recentUuidOf: (table: string) => Promise<string> },
   contract: MessageContract<Message>,
   group: string,
   openWriter: OpenWriter<Message>,
   tables: TopicTables<Message>,
 ): Promise<Projector> {
-  const { log, store, clock, logger, metrics, flushIntervalMs, erased, recentTable } = deps;
+  const { log, store, clock, logger, metrics, flushIntervalMs, erased, recentUuidOf } = deps;
   const { topic } = contract;
   const codec = await createCodec(deps.registry, contract);
   const openLetters = await openDeadLetters({ ...deps, group });
@@ -123,7 +126,7 @@ async function projectTopic<Message>(
         log,
         topic,
         tables: () => tableUuid(store, tables.rows.table),
-        recentTables: () => recentTable(tables.rows.table),
+        recentTables: () => recentUuidOf(tables.rows.table),
         held: openHeldRecords({ store, codec, clock, source, tables, orphanIds }),
         openWriter: async (start) =>
           await openWriter({ ...shared, partition, orphanIds, deadLetters }, start),

@@ -1,6 +1,5 @@
 /** Waits until ClickHouse has what the log had: how a GET right after a 201 finds what was stored. */
 import { setTimeout as delay } from 'node:timers/promises';
-import { knownTableUuids, type Store } from '@questlog/runtime/clickhouse/store';
 import type { Proof } from '@questlog/runtime/consumer/findCut';
 import { lastRecordOf, tableOf } from '@questlog/runtime/consumer/notes';
 import { positionsOf } from '@questlog/runtime/consumer/progress';
@@ -28,15 +27,15 @@ export interface Projection {
 export const READ_WAIT_MS = 5_000;
 
 /** How far the projector has written the rows of one topic. */
-export function watchRows({ log, store }: RowsDeps, of: Projected): Projection {
+export function watchRows({ log, tableUuid }: RowsDeps, of: Projected): Projection {
   const { table, ...watched } = PROJECTED[of];
-  const uuidOf = knownTableUuids(store);
-  return watchProjection({ log, clock: steadyClock, ...watched, tableNow: () => uuidOf(table) });
+  return watchProjection({ log, clock: steadyClock, ...watched, tableNow: () => tableUuid(table) });
 }
 
 interface RowsDeps {
   readonly log: Log;
-  readonly store: Pick<Store, 'query'>;
+  /** Of all that one process watches. */
+  tableUuid(table: string): Promise<string>;
 }
 
 /** Each poll is a request to a broker, while a projection commits a few times a second: more often finds nothing new. */
@@ -128,13 +127,11 @@ const LINKS_WAIT_MS = 1_000;
  * Waits a little until the links of what the log has are in ClickHouse: the linker has read the events and the reports,
  * what it told its other partitions too, and the projector has written what the linker made of them.
  */
-export function watchLinks(deps: RowsDeps): LinksSettled {
-  const { log } = deps;
+export function watchLinks(log: Log, links: Projection): LinksSettled {
   const clock = steadyClock;
   const linked = (topic: string) => watchProjection({ log, clock, group: GROUPS.link, topic });
   const events = linked(TOPICS.events);
   const reports = linked(TOPICS.reportLinks);
-  const links = watchRows(deps, 'links');
   return async (partitions) => {
     const deadlineMs = clock.now() + LINKS_WAIT_MS;
     const left = (): number => Math.max(deadlineMs - clock.now(), 0);

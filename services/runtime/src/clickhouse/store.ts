@@ -85,7 +85,10 @@ export async function tableUuid(store: Pick<Store, 'query'>, table: string): Pro
 /** A table that is exchanged for another is noticed so much later. */
 const UUID_KNOWN_FOR_MS = 1_000;
 
-/** `tableUuid` for those who ask often: all who share it share a query, which answers for every table and for a while. */
+/**
+ * `tableUuid` for those who ask often: one query answers for every table, all who share it and `knownForMs`. Also that a table
+ * is not there; a query that failed is not kept.
+ */
 export function knownTableUuids(
   store: Pick<Store, 'query'>,
   knownForMs = UUID_KNOWN_FOR_MS,

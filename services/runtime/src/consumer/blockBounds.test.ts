@@ -6,7 +6,8 @@ import type { LogRecord, OwnedPartition } from '../log/log.ts';
 import { withMethods } from '../log/testing/withMethods.ts';
 import { type BlockOptions, idOf, runBlocks } from './blocks.ts';
 import type { Block } from './blockWriter.ts';
-import { BlockTable, blockOptions, WITHIN_MS } from './testing/blockTable.ts';
+import { BlockTable, blockOptions } from './testing/blockTable.ts';
+import { WITHIN_MS } from './testing/waitedClock.ts';
 
 const TOPIC = 'blocks';
 const MIB = 1024 ** 2;

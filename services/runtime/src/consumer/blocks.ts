@@ -26,7 +26,7 @@ export interface BlockOptions<Plan> {
   readonly topic: string;
   /** Names the tables: those of a restored backup have another name. */
   tables(): Promise<string>;
-  /** The same as of a while ago, for partitions without records: whoever needs their rows waits so much longer for them. */
+  /** The same, perhaps as of a while ago: a partition without records asks after each of its waits. */
   recentTables(): Promise<string>;
   /** What they hold of this partition. */
   readonly held: HeldRecords;

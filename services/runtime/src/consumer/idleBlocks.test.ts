@@ -2,48 +2,86 @@
 import { expect, onTestFinished, test } from 'vitest';
 import { aLog, topicSpec } from '../log/embedded/testing/testLog.ts';
 import { Unavailable } from '../process/errors.ts';
-import { type BlockOptions, runBlocks } from './blocks.ts';
-import type { Block } from './blockWriter.ts';
-import { BlockTable, blockOptions, WaitedClock, WITHIN_MS } from './testing/blockTable.ts';
+import { runBlocks } from './blocks.ts';
+import { BlockTable, blockOptions } from './testing/blockTable.ts';
+import { WaitedClock, WITHIN_MS } from './testing/waitedClock.ts';
 
 const TOPIC = 'idle';
+const ROWS = [...Array(10).keys()];
 
-/** Ten records, which are written to the table. */
-async function anIdlePartition(table: BlockTable, recentTables: BlockOptions<Block>['recentTables']) {
+/**
+ * Ten records, which are written to the table.
+ * @param looks what the partition hears of the recent tables, in turn; then that they are those of now.
+ */
+async function anIdlePartition(table: BlockTable, ...looks: (() => string)[]) {
   const log = await aLog();
   await log.ensureTopics([topicSpec(TOPIC)]);
-  for (let i = 0; i < 10; i++) await log.append(TOPIC, 0, [{ key: null, value: Buffer.from('x') }]);
+  for (const row of ROWS) await log.append(TOPIC, 0, [{ key: null, value: Buffer.from(String(row)) }]);
   const clock = new WaitedClock();
+  /** When it looked, and how often it had asked for the tables of now by then. */
+  const looked: { readonly atMs: number; readonly asked: number }[] = [];
+  let asked = 0;
   const consumer = await log.consume({
     group: 'idle-test',
     topics: [TOPIC],
     process: (owned) =>
-      runBlocks(clock.reads(owned), { ...blockOptions(log, TOPIC, table, clock), recentTables }),
+      runBlocks(clock.reads(owned), {
+        ...blockOptions(log, TOPIC, table, clock),
+        tables: async () => {
+          asked += 1;
+          return table.name;
+        },
+        recentTables: async () => {
+          looked.push({ atMs: clock.now(), asked });
+          return (looks.shift() ?? (() => table.name))();
+        },
+      }),
   });
   onTestFinished(() => consumer.stop());
-  return consumer;
+  return { consumer, looked };
 }
 
 test('that its tables are others is noticed, also behind an outage, and they are filled', async () => {
   const table = new BlockTable();
-  const looks = [
-    async () => table.name,
-    () => Promise.reject(new Unavailable('it is being restored')),
-    async () => {
+  const { consumer } = await anIdlePartition(
+    table,
+    () => table.name,
+    () => {
+      throw new Unavailable('it is being restored');
+    },
+    () => {
       table.rows.splice(4);
       table.name = 'restored';
       return table.name;
     },
-  ];
-  const consumer = await anIdlePartition(table, () => (looks.shift() ?? (async () => table.name))());
-  const rows = () => [table.name, table.rows.length, ...table.rows.toSorted((a, b) => a - b)];
+  );
+  const rows = () => [table.name, ...table.rows.toSorted((a, b) => a - b)];
   await Promise.race([
-    expect.poll(rows, { timeout: WITHIN_MS }).toEqual(['restored', 10, ...Array(10).keys()]),
+    expect.poll(rows, { timeout: WITHIN_MS }).toEqual(['restored', ...ROWS]),
     consumer.failed,
   ]);
 });
 
+test('it looks every five seconds, and asks for the tables of now only where others were there', async () => {
+  const { looked } = await anIdlePartition(
+    new BlockTable(),
+    ...Array(2).fill(() => 'as made'),
+    () => 'other',
+  );
+  await expect.poll(() => looked.length, { timeout: WITHIN_MS }).toBeGreaterThan(4);
+  const [first, ...others] = looked;
+  const since = others.map(({ atMs, asked }) => [atMs - (first?.atMs ?? 0), asked - (first?.asked ?? 0)]);
+  expect(since.slice(0, 4)).toEqual([
+    [5_000, 0],
+    [10_000, 0],
+    [15_000, 1],
+    [20_000, 1],
+  ]);
+});
+
 test('a look that fails, and by no outage, ends it', async () => {
-  const consumer = await anIdlePartition(new BlockTable(), () => Promise.reject(new Error('a bug')));
+  const { consumer } = await anIdlePartition(new BlockTable(), () => {
+    throw new Error('a bug');
+  });
   await expect(consumer.failed).rejects.toThrow('a bug');
 });

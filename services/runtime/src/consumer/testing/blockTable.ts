@@ -1,10 +1,8 @@
-/** A table in memory that blocks are written to, and a time in which nobody waits for records. */
-import type { Log, OwnedPartition } from '../../log/log.ts';
-import { withMethods } from '../../log/testing/withMethods.ts';
+/** A table in memory that blocks are written to. */
+import type { Log } from '../../log/log.ts';
 import { type Clock, systemClock } from '../../process/clock.ts';
 import { Invalid } from '../../process/errors.ts';
 import { silentLogger } from '../../process/logger.ts';
-import { nextTurn } from '../../process/waiting.ts';
 import type { BlockOptions } from '../blocks.ts';
 import type { Block, BlockWriter } from '../blockWriter.ts';
 import type { HeldRecords } from '../findCut.ts';
@@ -51,31 +49,6 @@ export class BlockTable {
         for (const { offset } of block.records) this.deadLettered.push(offset);
       },
     };
-  }
-}
-
-/** A group gets there long before, on an idle CPU; tests run beside others. A mutant of the product that never does is ended. */
-export const WITHIN_MS = process.env['QUESTLOG_TEST_RUNS'] === 'mutants' ? 2_000 : 60_000;
-
-/** Its time goes on where a read finds nothing, by as much as it would have waited. */
-export class WaitedClock implements Clock {
-  #nowMs = 1_000_000;
-
-  now(): number {
-    return this.#nowMs;
-  }
-
-  /** The same partition; its reads come back at once. */
-  reads(owned: OwnedPartition): OwnedPartition {
-    const read: OwnedPartition['read'] = async (options) => {
-      const batch = await owned.read({ ...options, waitMs: 0 });
-      if (batch === undefined) {
-        this.#nowMs += options.waitMs;
-        await nextTurn();
-      }
-      return batch;
-    };
-    return withMethods(owned, { read });
   }
 }
 
