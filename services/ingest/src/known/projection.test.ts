@@ -5,6 +5,9 @@ import { Unavailable } from '@questlog/runtime/process/errors';
 import { expect, test } from 'vitest';
 import { type Projection, watchProjection } from './projection.ts';
 
+/** A read that need not wait is over long before, on a busy machine too. */
+const LONG_MS = 200;
+
 test('a read of what is projected asks once for the end and once for the commits, and not for the start', async () => {
   const { projection, asked } = aLog({ ends: [5, 3], commits: [5, 3] });
   await projection.caughtUp('all');
@@ -76,7 +79,7 @@ test('a commit beyond the end is of a log that was cut, and no read believes it'
   const given = { ends: [5, 3], commits: [9, 3] };
   const { projection, state } = aLog(given);
   await projection.caughtUp([1]);
-  await expect(projection.caughtUp('all', 0)).rejects.toBeInstanceOf(Unavailable);
+  await expect(projection.caughtUp('all', LONG_MS)).rejects.toBeInstanceOf(Unavailable);
   const reading = projection.caughtUp('all');
   state.commits = [5, 3];
   await reading;
@@ -94,7 +97,7 @@ test('a read waits while a commit means the table from before a restore, and tak
   const projection = watch(log, async () => 'restored');
   state.tables = ['restored', 'of before'];
   await projection.caughtUp([0]);
-  await expect(projection.caughtUp('all', 0)).rejects.toBeInstanceOf(Unavailable);
+  await expect(projection.caughtUp('all', LONG_MS)).rejects.toBeInstanceOf(Unavailable);
   state.tables = ['restored', undefined];
   await projection.caughtUp('all');
 });
