@@ -243,7 +243,11 @@ export const INGEST_SURVIVORS: readonly Survivors[] = [
     "id: canonicalUuid(value.id ?? '')",
     "const named = canonicalUuid(given ?? '')",
   ]),
-  { file: `${SESSIONS}/sessionInput.ts`, line: "id: 'parsed',", reason: 'a text has no members to name' },
+  ...alike(`${SESSIONS}/sessionInput.ts`, 'a text has no members to name', [
+    "id: 'parsed',",
+    "buildId: 'parsed',",
+    "startedAt: 'parsed',",
+  ]),
   ...alike(`${UPLOADS}/uploadAddress.ts`, 'the signature is of another text, and refuses it', [
     'const uploadId = canonicalUuid(id)',
     "const projectId = canonicalUuid(textOf('project'))",
