@@ -189,8 +189,7 @@ function projectOf({
       isolate: false,
       testTimeout: isHeavy ? 300_000 : 30_000,
       hookTimeout: isHeavy ? 300_000 : 60_000,
-      // Tests wait more than they compute, those with brokers and browsers too: two cores are busy with three at a time. Where
-      // figures are told two are enough.
+      // Three keep two cores full. With brokers and browsers that gains little over two; where figures are told it would cost them.
       maxWorkers: order < 3 ? 3 : 2,
       sequence: { groupOrder: order },
     },
