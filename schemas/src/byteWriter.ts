@@ -17,9 +17,24 @@ export class ByteWriter {
 
   /** As UTF-8. */
   text(text: string): void {
+    if (text.length <= MAX_LOOPED_BYTES && this.#ascii(text)) return;
     // A UTF-16 unit takes three bytes at most; they are counted only where those may be too many.
     if (this.#length + text.length * 3 > this.#buffer.length) this.#room(Buffer.byteLength(text));
     this.#length += this.#buffer.write(text, this.#length);
+  }
+
+  /** @returns false where it is not, and nothing is written. */
+  #ascii(text: string): boolean {
+    this.#room(text.length);
+    const buffer = this.#buffer;
+    let at = this.#length;
+    for (let i = 0; i < text.length; i++) {
+      const unit = text.charCodeAt(i);
+      if (unit > MAX_ASCII) return false;
+      buffer[at++] = unit;
+    }
+    this.#length = at;
+    return true;
   }
 
   bytes(bytes: Buffer): void {
@@ -93,6 +108,7 @@ export class ByteWriter {
 
 /** Fewer are faster copied one by one than by a call out of the engine. */
 const MAX_LOOPED_BYTES = 64;
+const MAX_ASCII = 0x7f;
 const DIGITS = Buffer.from('0123456789abcdef');
 const LOW_RANGE = 2 ** 28;
 /** Of 53 bits. */

@@ -33,8 +33,13 @@ export function eventId(millis: number, lane: number, tail: Buffer, tailOffset =
 
 /** All of it up to its tail, the hyphen too. */
 export function idHead(millis: number, lane: number): string {
+  return `${idTime(millis)}7${hex(lane, 3)}-`;
+}
+
+/** The 14 characters of it that ids of one time share, whatever their lane. */
+export function idTime(millis: number): string {
   const time = hex(Math.floor(millis / 0x1000000) & 0xffffff, 6) + hex(millis % 0x1000000, 6);
-  return `${time.slice(0, 8)}-${time.slice(8)}-7${hex(lane, 3)}-`;
+  return `${time.slice(0, 8)}-${time.slice(8)}-`;
 }
 
 /** The value of `tailOf` for an id made with these 8 bytes. */

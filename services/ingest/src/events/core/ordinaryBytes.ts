@@ -5,7 +5,7 @@
 import { ByteWriter } from '@questlog/schemas/byteWriter';
 import type { EventsAccepted } from '@questlog/schemas/topics/eventsAccepted';
 import { beginRecord, endRecord, NULL, VALUE, writeLong } from '@questlog/schemas/topics/eventsAccepted';
-import { idHead } from '@questlog/schemas/uuid';
+import { idTime } from '@questlog/schemas/uuid';
 import { formatMicros } from '../../core/occurredAt.ts';
 import { ABSENT, type OrdinaryEvents, UUID_LENGTH } from './ordinaryEvents.ts';
 
@@ -38,12 +38,14 @@ export function recordOf(
   const { body, found, lanes, sessionBuilds, remaining, random, tenantId, projectId, receivedAt, revision } =
     batch;
   const head = { appendId, tenantId, projectId, receivedAt, revision, idempotency: null, count: events };
-  const out = beginRecord(schemaId, head, found.bytes);
-  const idBegin = Buffer.from(idHead(receivedAt, lane));
+  let bytes = 0;
+  for (let event = 0; event < found.count; event++) if (lanes[event] === lane) bytes += found.bytesOf(event);
+  const out = beginRecord(schemaId, head, bytes);
+  const time = Buffer.from(idTime(receivedAt));
   for (let event = 0; event < found.count; event++) {
     if (lanes[event] !== lane) continue;
     writeLong(out, UUID_LENGTH);
-    writeId(out, idBegin, random, event);
+    writeId(out, time, lane, random, event);
     writeUuid(out, body, found.sessionAt[event] ?? ABSENT);
     const buildAt = found.buildAt[event] ?? ABSENT;
     const build = sessionBuilds[event] ?? null;
@@ -74,10 +76,13 @@ function writePart(out: ByteWriter, from: Buffer, start: number, end: number): v
   out.part(from, start, end);
 }
 
-/** As `idTail` has it. */
-function writeId(out: ByteWriter, begin: Buffer, random: Buffer, event: number): void {
+/** As `eventId` has it. */
+function writeId(out: ByteWriter, time: Buffer, lane: number, random: Buffer, event: number): void {
   const at = event * 8;
-  out.bytes(begin);
+  out.bytes(time);
+  out.hexByte(0x70 | (lane >>> 8));
+  out.hexByte(lane & 0xff);
+  out.uint8(HYPHEN);
   out.hexByte(((random[at] ?? 0) & 0x3f) | 0x80);
   out.hexByte(random[at + 1] ?? 0);
   out.uint8(HYPHEN);
@@ -89,14 +94,10 @@ export function answerOf(batch: OrdinaryBatch): Buffer {
   const { body, found, lanes, sessionBuilds, remaining, random, receivedAt, revision } = batch;
   const out = new ByteWriter(2 + found.count * ANSWER_BYTES + found.bytes);
   const received = Buffer.from(formatMicros(BigInt(receivedAt) * 1000n));
-  let [lane, idBegin] = [NO_LANE, NO_PAYLOAD];
+  const time = Buffer.from(idTime(receivedAt));
   for (let event = 0; event < found.count; event++) {
-    if (lanes[event] !== lane) {
-      lane = lanes[event] ?? 0;
-      idBegin = Buffer.from(idHead(receivedAt, lane));
-    }
     out.bytes(event === 0 ? FIRST : NEXT);
-    writeId(out, idBegin, random, event);
+    writeId(out, time, lanes[event] ?? 0, random, event);
     out.bytes(SESSION);
     quoteUuid(out, body, found.sessionAt[event] ?? ABSENT);
     out.bytes(BUILD);
@@ -138,7 +139,6 @@ function quoteUuid(out: ByteWriter, from: Buffer, at: number): void {
   out.uint8(QUOTE);
 }
 
-const NO_LANE = -1;
 const QUOTE = 0x22;
 const HYPHEN = 0x2d;
 const CLOSE_ARRAY = 0x5d;

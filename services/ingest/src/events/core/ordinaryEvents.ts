@@ -53,6 +53,12 @@ export class OrdinaryEvents {
     return i !== FAILED && json.skipSpace(i) === json.end;
   }
 
+  /** Of its type and its payload. */
+  bytesOf(event: number): number {
+    const type = (this.typeEnd[event] ?? 0) - (this.typeAt[event] ?? 0);
+    return type + (this.payloadEnd[event] ?? 0) - (this.payloadAt[event] ?? 0);
+  }
+
   #array(json: JsonBytes, i: number, revision: Revision): number {
     for (;;) {
       if (this.count === BATCH_CAP[revision]) return FAILED;

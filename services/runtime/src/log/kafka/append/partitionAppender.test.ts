@@ -1,6 +1,7 @@
 /** Gathering keeps the order of calls, every caller's own offset, and the bounds. */
 import { expect, onTestFinished, test, vi } from 'vitest';
 import { messageOf, Unavailable } from '../../../process/errors.ts';
+import { nextTurn } from '../../../process/waiting.ts';
 import type { NewRecord } from '../../log.ts';
 import { PartitionAppender, WaitingBytes } from './partitionAppender.ts';
 import type { Send } from './partitionProducer.ts';
@@ -36,6 +37,22 @@ test('gathers what arrives during a send into the next, in the order of the call
   );
   expect(sends).toHaveLength(2);
   expect(isAlone()).toBe(true);
+});
+
+test('what callers append a turn behind their answers goes with what waited meanwhile', async () => {
+  const { append, sends } = aPartition();
+  const again = async (call: number) => {
+    await append(records(call, 1), 10);
+    await nextTurn();
+    await append(records(call + 10, 1), 10);
+  };
+  const both = [again(0), again(1)];
+  await turn();
+  await Promise.all([...both, append(records(2, 1), 10)]);
+  expect(sends.map((send) => send.records.map(({ key }) => key))).toEqual([
+    ['0.0', '1.0'],
+    ['2.0', '10.0', '11.0'],
+  ]);
 });
 
 test('sends no more at once than a batch of the topic may hold, and never splits an append', async () => {

@@ -65,9 +65,9 @@ export class PartitionAppender {
   }
 
   async #run(): Promise<void> {
-    // Appends that arrive in the same turn of the event loop go together.
-    await nextTurn();
-    while (this.#queue.length > 0) {
+    // Appends that arrive in the same turn of the event loop go together. So do those that the callers of the send before
+    // make as soon as they have their answers.
+    for (await nextTurn(); this.#queue.length > 0; await nextTurn()) {
       const hasFailed = await this.#send(this.#takeGroup());
       if (hasFailed) await (this.#deps.rest ?? delay)(this.#backoff.next());
     }
