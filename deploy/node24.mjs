@@ -38,7 +38,7 @@ if (Number(process.versions.node.split('.')[0]) >= MINIMUM_MAJOR) {
 }
 
 function runUnder(node) {
-  const child = spawn(node, [file, ...args], { stdio: 'inherit' });
+  const child = spawn(node, [...process.execArgv, file, ...args], { stdio: 'inherit' });
   for (const signal of FORWARDED) process.on(signal, () => child.kill(signal));
   child.on('exit', (code, signal) => {
     process.exitCode = code ?? 128 + constants.signals[signal];

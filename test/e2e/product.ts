@@ -156,7 +156,8 @@ function spawnServices(options: StartOptions & { dataDir: string }): ChildProces
 
 /** Starts the process without waiting for anything; without the tests' own settings. */
 export function spawnProduct({ dataDir, env, args = [], entry = ENTRY }: StartOptions): ChildProcess {
-  const child = spawn(process.execPath, [entry, ...args], {
+  // As `npm start` and the image have it.
+  const child = spawn(process.execPath, ['--v8-pool-size=0', entry, ...args], {
     env: {
       ...ownEnvironment(),
       QUESTLOG_PORT: '0',

@@ -39,11 +39,13 @@ async function run(): Promise<void> {
       seconds: { type: 'string', default: '7' },
       /** How often each row is measured. */
       runs: { type: 'string', default: '3' },
+      /** Only rows whose name has the word, and nothing else. */
+      only: { type: 'string', default: '' },
       json: { type: 'string' },
       check: { type: 'boolean', default: false },
     },
   });
-  const [seconds, runs] = [Number(values.seconds), Number(values.runs)];
+  const [seconds, runs, only] = [Number(values.seconds), Number(values.runs), values.only];
   if (!(seconds > 0 && Number.isInteger(runs) && runs > 0))
     throw new Error('--seconds: a number above 0; --runs: a whole number above 0');
   const loadBefore = loadavg()[0] ?? 0;
@@ -53,7 +55,7 @@ async function run(): Promise<void> {
   const deployment = await openFairnessDeployment(stack);
   const result = {
     run: factsOf(stack, { seconds, runs }, loadBefore),
-    ...(await measure(deployment, seconds, runs)),
+    ...(await measure(deployment, { seconds, runs, only })),
   };
   say('');
   process.stdout.write(`${fairnessReport(result)}\n`);
@@ -68,22 +70,23 @@ async function run(): Promise<void> {
 /** What fails is told in its place, and the rest is measured. */
 async function measure(
   deployment: FairnessDeployment,
-  seconds: number,
-  runs: number,
+  { seconds, runs, only }: { readonly seconds: number; readonly runs: number; readonly only: string },
 ): Promise<Omit<FairnessResult, 'run'>> {
+  const left = { absent: `--only ${only}` };
   // As long as there is no other.
-  const one = await measureLimiter(deployment, 1, seconds).catch(absent);
+  const one = only === '' ? await measureLimiter(deployment, 1, seconds).catch(absent) : left;
   const [own = '', other = ''] = await deployment.ingests(2);
   const victim = await deployment.tenant();
   await deployment.fill(victim, STORED_OF_THE_VICTIM);
   const [beside, elsewhere] = [await rowsOf(deployment, own), await rowsOf(deployment, other)];
   const rows: FairnessRow[] = [];
   for (const [i, row] of beside.entries()) {
+    if (!row.beside.includes(only)) continue;
     const plans = { beside: row.plan, elsewhere: elsewhere[i]?.plan ?? row.plan };
     rows.push(await measureRow(deployment, victim, row, plans, { seconds, runs }));
   }
   say('the overload');
-  const overload = await measureOverload(deployment, seconds).catch(absent);
+  const overload = only === '' ? await measureOverload(deployment, seconds).catch(absent) : left;
   return { rows, overload, limiter: 'absent' in one ? one : await limiters(one).catch(absent) };
 
   async function limiters(first: LimiterFigures): Promise<LimiterFigures[]> {

@@ -17,6 +17,13 @@ test('at spread 8 nine tenths of the events a second are to be reached', () => {
   expect(at(170)).toContain('0.85 at 20 × 64. 0.9 is to be reached, and is not reached.');
 });
 
+test('of requests that are of one session, spread 8 is beside those at spread 1', () => {
+  const one = { change: { sessionsARequest: 1 }, figures: figures(1, 300) };
+  const both = { change: { spread: 8, sessionsARequest: 1 }, figures: figures(1, 240) };
+  const report = flatReport(aResult(one, both));
+  expect(report).toContain('spread 8, sessions a request 1, of those at 1: 0.80 at 20 × 64.');
+});
+
 test('what could not be measured is told with its reason, and the rest with its figures', () => {
   const figuresOfOther = { change: { tenants: 100 }, figures: figures(1, 200) };
   const report = flatReport(
@@ -44,7 +51,15 @@ function aResult(...rows: FlatRow[]): FlatResult {
   const machine = { at: '2026-01-01T00:00:00Z', machine: 'a machine', node: '24', loadBefore: 0 };
   return {
     run: { ...machine, kafka: '4', seconds: 1, runs: 1 },
-    base: { tenants: 1, sessions: 1, sessionsInUse: 1, partitions: 12, spread: 1, openReports: 0 },
+    base: {
+      tenants: 1,
+      sessions: 1,
+      sessionsInUse: 1,
+      partitions: 12,
+      spread: 1,
+      sessionsARequest: 500,
+      openReports: 0,
+    },
     rows,
   };
 }

@@ -19,16 +19,16 @@ measured before and after it, on the same broker. A ratio is to the mean of the 
 - A report is open for the events of its session; an event compares its time with each open one of its session, and its answer names
   those that it belongs to. Memory holds ${grouped(MAX_OPEN_WINDOWS)} open reports, and of more of them forgets the oldest.
 - A request whose events lie in several lanes is an append to each of their partitions; it grows up to one for each lane in the request.
+  The events of a game server are of many sessions, and so of many lanes; those of a game are of one.
 - Each partition and each tenant has its own tail, counters and limits in memory; nothing of it is gone through for an event.`;
 
 export function flatReport({ run, base, rows }: FlatResult): string {
   const measured = rows.flatMap(({ figures }) => ('absent' in figures ? [] : figures));
   const shapes = new Map(measured.map((one) => [nameOf(one), one as Shape]));
-  const spread = rows.find(({ change }) => change.spread !== undefined);
   return [
     `${factsLine(run)}\nThe base has: ${changeName(base)}.`,
     ...[...shapes.values()].map((shape) => shapeTable(base, rows, shape)),
-    ...(spread === undefined ? [] : [spreadLine(spread)]),
+    ...rows.flatMap((row) => (row.change.spread === undefined ? [] : [spreadLine(row, rows)])),
     ...rows.flatMap(({ change, figures }) =>
       'absent' in figures ? [`${changeName(change)}: not measured: ${figures.absent}.`] : [],
     ),
@@ -66,12 +66,17 @@ function shapeTable(base: Size, rows: readonly FlatRow[], shape: Shape): string 
   ].join('\n');
 }
 
-function spreadLine({ change, figures }: FlatRow): string {
+/** Beside the base, or where it differs in more, beside the row that differs in that alone. */
+function spreadLine({ change, figures }: FlatRow, rows: readonly FlatRow[]): string {
   if ('absent' in figures) return '';
-  const each = figures.map((of) => {
-    return `${throughput(of).toFixed(2)} at ${titleOf(of)}`;
+  const { spread, ...others } = change;
+  const atOne = rows.find((row) => changeName(row.change) === changeName(others))?.figures ?? [];
+  const ratios = figures.map((of, i) => {
+    const beside = 'absent' in atOne ? undefined : atOne[i];
+    return throughput(of) / (beside === undefined ? 1 : throughput(beside));
   });
-  const isReached = figures.every((of) => throughput(of) >= SPREAD_TO_REACH);
+  const each = figures.map((of, i) => `${ratios[i]?.toFixed(2)} at ${titleOf(of)}`);
+  const isReached = ratios.every((ratio) => ratio >= SPREAD_TO_REACH);
   return `Events a second at ${changeName(change)}, of those at 1: ${each.join(', ')}. ${SPREAD_TO_REACH} is to be reached, and is ${isReached ? '' : 'not '}reached.`;
 }
 

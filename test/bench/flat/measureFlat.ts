@@ -30,6 +30,8 @@ export interface Size {
   readonly sessionsInUse: number;
   readonly partitions: number;
   readonly spread: number;
+  /** Of whose events each request is, at most: a game server's are of many, those of a game of one. */
+  readonly sessionsARequest: number;
   /** Of sessions in use; their windows are open for as long as it is measured. */
   readonly openReports: number;
 }
@@ -48,7 +50,7 @@ export interface FlatFigures extends Shape {
 
 const BASE: Size = {
   ...{ tenants: 1, sessions: 10_000, sessionsInUse: 10_000 },
-  ...{ partitions: 12, spread: 1, openReports: 0 },
+  ...{ partitions: 12, spread: 1, sessionsARequest: 500, openReports: 0 },
 };
 const CHANGES: readonly Partial<Size>[] = [
   { tenants: 10 },
@@ -59,6 +61,8 @@ const CHANGES: readonly Partial<Size>[] = [
   { partitions: 100 },
   { partitions: 100, tenants: 100 },
   { spread: 8 },
+  { sessionsARequest: 1 },
+  { spread: 8, sessionsARequest: 1 },
   { openReports: 1_000 },
   { openReports: 50_000 },
 ];
@@ -107,17 +111,19 @@ export async function measureFlat(bench: FlatBench, run: RunFacts): Promise<Flat
 
 /** Such as `tenants 100, partitions 100`. */
 export function changeName(change: Partial<Size>): string {
-  const words = { ...NAMES, sessionsInUse: 'sessions in use', openReports: 'open reports' };
   return (Object.entries(change) as [keyof Size, number][])
-    .map(([name, value]) => `${words[name]} ${value.toLocaleString('en-US')}`)
+    .map(([name, value]) => `${NAMES[name]} ${value.toLocaleString('en-US')}`)
     .join(', ');
 }
 
 const NAMES = {
   tenants: 'tenants',
   sessions: 'sessions',
+  sessionsInUse: 'sessions in use',
   partitions: 'partitions',
   spread: 'spread',
+  sessionsARequest: 'sessions a request',
+  openReports: 'open reports',
 } as const;
 
 async function measureChange(
@@ -184,7 +190,7 @@ async function openSized(bench: FlatBench, size: Size, name: string): Promise<Si
 }
 
 function pooled(
-  { sessionsInUse }: Size,
+  { sessionsInUse, sessionsARequest }: Size,
   senders: readonly Sender[],
   url: string,
   { events }: Shape,
@@ -193,6 +199,7 @@ function pooled(
   const count = Math.ceil(Math.max(POOLED.events, sessionsInUse * POOLED.eventsASession) / events);
   return Array.from({ length: count }, (_, i) => {
     const { token, sessions } = senders[i % senders.length] as Sender;
-    return requestOf(url, token, telemetry.batch(events, sessions));
+    const first = telemetry.random.between(0, Math.max(0, sessions.length - sessionsARequest));
+    return requestOf(url, token, telemetry.batch(events, sessions.slice(first, first + sessionsARequest)));
   });
 }

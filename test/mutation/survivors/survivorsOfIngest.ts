@@ -120,7 +120,6 @@ export const INGEST_SURVIVORS: readonly Survivors[] = [
     'if (micros !== this.#micros)',
   ]),
   ...alike(`${EVENTS}/envelope.ts`, MADE_AGAIN, ['if (known !== undefined)', 'this.#canonical.set(']),
-  ...alike(`${EVENTS}/ordinaryBytes.ts`, MADE_AGAIN, ['if (lanes[event] !== lane) {']),
   ...alike(`${EVENTS}/answer.ts`, FIRST_GUESS, ["return 'id' in element ?", 'const MARGIN_BYTES =']),
   ...alike(`${EVENTS}/ordinaryBytes.ts`, FIRST_GUESS, ['new ByteWriter(2 + found.count']),
   ...alike(`${EVENTS}/ordinaryEvents.ts`, FIRST_GUESS, ['this.bytes += end - i', 'this.bytes += i - start']),
@@ -132,10 +131,7 @@ export const INGEST_SURVIVORS: readonly Survivors[] = [
     "(typeof field === 'object' && field.kind",
     "if (typeof field !== 'string') return null",
   ]),
-  ...alike(`${EVENTS}/ordinaryBytes.ts`, SAME_BY_ANOTHER_WAY, [
-    'for (let event = 0; event < found.count',
-    'let [lane, idBegin] =',
-  ]),
+  ...alike(`${EVENTS}/ordinaryBytes.ts`, SAME_BY_ANOTHER_WAY, ['for (let event = 0; event < found.count']),
   ...alike(`${EVENTS}/ordinaryEvents.ts`, SAME_BY_ANOTHER_WAY, [
     'return i !== FAILED && json.skipSpace',
     'if (i === FAILED) return FAILED',
