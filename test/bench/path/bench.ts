@@ -56,7 +56,8 @@ async function run(args: readonly string[]): Promise<void> {
 }
 
 async function measure(options: PathOptions, loadBefore: number): Promise<BenchResults> {
-  if (options.isAtRest) return { rest: await measureRest(machineFacts(loadBefore), ending, say) };
+  if (options.isAtRest)
+    return { rest: await measureRest(machineFacts(loadBefore), { ending, say }, options.against) };
   say('the broker starts');
   const stack = await startBenchStack(ending);
   const facts = factsOf(stack, options, loadBefore);

@@ -84,7 +84,8 @@ the commit's from itself is none. It takes a minute and a half a row.`,
   {
     title: 'At rest',
     flags: '--rest',
-    words: `\`--rest\` starts \`npm start\`'s process six times on one folder, and looks at it while nobody uses it. It takes a minute and a half.`,
+    words: `\`--rest\` starts \`npm start\`'s process six times on one folder, and looks at it while nobody uses it. It takes a minute and a half.
+\`--against COMMIT\` does the same with that commit first, since such figures are of one machine.`,
     blocks: ({ rest }) => (rest === undefined ? [] : [restReport(rest)]),
   },
 ];

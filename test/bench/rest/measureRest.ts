@@ -1,19 +1,26 @@
 /** `npm start` while nobody uses it: how soon it is ready, and what its processes take at rest. */
-import { readdirSync, readFileSync, rmSync } from 'node:fs';
+import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { collectOutput, emptyDataDir, end, ready, spawnProduct } from '../../e2e/product.ts';
 import { due } from '../pace.ts';
+import { checkOut } from '../path/againstCommit.ts';
 import type { MachineFacts } from '../path/pathFigures.ts';
 import { OWN_TREE } from '../path/questlogPeer.ts';
 import { cpuMicrosOf, type Memory, memoryOf } from '../processFigures.ts';
 
-export interface RestResult {
+export interface RestResult extends RestFigures {
   readonly run: MachineFacts;
+  readonly idleSeconds: number;
+  /** Of another commit, in the same run. */
+  readonly before?: RestFigures & { readonly commit: string };
+}
+
+export interface RestFigures {
   /** On an empty folder. */
   readonly firstReadyMs: number;
   /** Of the starts behind it, ascending; from the start of Node until it says so. */
   readonly readyMs: readonly number[];
-  readonly idleSeconds: number;
   readonly processes: readonly ProcessAtRest[];
 }
 
@@ -30,25 +37,41 @@ const READY_WITHIN_MS = 60_000;
 const SETTLED_AFTER_MS = 15_000;
 const IDLE_MS = 30_000;
 
-/** @param ending ends what an interrupted bench would leave behind. */
+interface RestBench {
+  /** Ends what an interrupted bench would leave behind. */
+  readonly ending: AsyncDisposableStack;
+  say(line: string): void;
+}
+
+/** @param against a commit to measure first. */
 export async function measureRest(
   run: MachineFacts,
-  ending: AsyncDisposableStack,
-  say: (line: string) => void,
+  bench: RestBench,
+  against: string | undefined,
 ): Promise<RestResult> {
+  const idleSeconds = IDLE_MS / 1000;
+  if (against === undefined) return { run, idleSeconds, ...(await measureTree(OWN_TREE, bench)) };
+  const folder = mkdtempSync(join(tmpdir(), 'questlog-bench-'));
+  bench.ending.defer(() => rmSync(folder, { recursive: true, force: true }));
+  const { root, commit } = checkOut(against, folder);
+  const before = { commit, ...(await measureTree(root, bench)) };
+  return { run, idleSeconds, ...(await measureTree(OWN_TREE, bench)), before };
+}
+
+async function measureTree(root: string, { ending, say }: RestBench): Promise<RestFigures> {
   const dataDir = emptyDataDir();
   ending.defer(() => rmSync(dataDir, { recursive: true, force: true }));
   say('at rest: the first start');
-  const { tookMs: firstReadyMs, stop } = await start(dataDir, ending);
+  const { tookMs: firstReadyMs, stop } = await start(root, dataDir, ending);
   await stop();
   const readyMs: number[] = [];
   for (let i = 1; i < STARTS; i++) {
     say(`at rest: start ${i + 1} of ${STARTS + 1}`);
-    const started = await start(dataDir, ending);
+    const started = await start(root, dataDir, ending);
     readyMs.push(started.tookMs);
     await started.stop();
   }
-  const last = await start(dataDir, ending);
+  const last = await start(root, dataDir, ending);
   readyMs.push(last.tookMs);
   say(`at rest: ${(SETTLED_AFTER_MS + IDLE_MS) / 1000} s without a request`);
   await due(performance.now() + SETTLED_AFTER_MS);
@@ -57,25 +80,26 @@ export async function measureRest(
   await due(startedAtMs + IDLE_MS);
   const tookMicros = (performance.now() - startedAtMs) * 1000;
   const processes = pids.map((pid, i) => ({
-    name: scriptOf(pid),
+    name: scriptOf(pid, root),
     ...memoryOf(pid),
     cpuShare: (cpuMicrosOf(pid) - (before[i] ?? 0)) / tookMicros,
   }));
   await last.stop();
   readyMs.sort((a, b) => a - b);
-  return { run, firstReadyMs, readyMs, idleSeconds: IDLE_MS / 1000, processes };
+  return { firstReadyMs, readyMs, processes };
 }
 
 /** As `npm start` does it. */
 async function start(
+  root: string,
   dataDir: string,
   ending: AsyncDisposableStack,
 ): Promise<{ pid: number; tookMs: number; stop: () => Promise<void> }> {
   const startedAtMs = performance.now();
   const child = spawnProduct({
     dataDir,
-    entry: join(OWN_TREE, 'deploy/node24.mjs'),
-    args: [join(OWN_TREE, 'services/standalone/src/main.ts')],
+    entry: join(root, 'deploy/node24.mjs'),
+    args: [join(root, 'services/standalone/src/main.ts')],
   });
   const stop = async (): Promise<void> => void (await end(child, 'SIGTERM'));
   ending.defer(stop);
@@ -90,8 +114,8 @@ function descendantsOf(pid: number): number[] {
   return children.flatMap((child) => [child, ...descendantsOf(child)]);
 }
 
-function scriptOf(pid: number): string {
+function scriptOf(pid: number, root: string): string {
   const words = readFileSync(`/proc/${pid}/cmdline`, 'utf8').split('\0');
   const script = words.find((word) => word.endsWith('.ts')) ?? words[0] ?? '';
-  return script.replace(`${OWN_TREE}/`, '');
+  return script.replace(`${root}/`, '');
 }

@@ -12,6 +12,12 @@ test('what is to be reached is asked of all processes together, and of the media
   expect(more).toContain('| 302 MiB | below 300 MiB: not reached |');
 });
 
+test('what another commit takes stands beside it', () => {
+  const result = aResult({ cpuShare: 0.002, rssBytes: 1024 ** 2 });
+  const before = { ...result, commit: 'abc1234', firstReadyMs: 8_000 };
+  expect(restReport({ ...result, before })).toContain('| ready, on an empty folder | 9.00 s | 8.00 s | – |');
+});
+
 function aResult(of: { cpuShare: number; rssBytes: number }): RestResult {
   const process = { name: 'main.ts', ownBytes: 1, peakBytes: 1, ...of };
   return {

@@ -1,44 +1,43 @@
 /** The figures of `npm start` at rest as Markdown. */
 import { machineLine, mebibytes, table } from '../path/pathReport.ts';
-import type { RestResult } from './measureRest.ts';
+import type { RestFigures, RestResult } from './measureRest.ts';
 
 /** The most that each may be. */
 const TO_REACH = { readyMs: 1_100, cpuShare: 0.005, rssBytes: 300 * 1024 ** 2 } as const;
 
 export function restReport(result: RestResult): string {
-  const { run, firstReadyMs, readyMs, idleSeconds, processes } = result;
-  const sum = (of: 'rssBytes' | 'ownBytes' | 'cpuShare'): number =>
-    processes.reduce((total, process) => total + process[of], 0);
-  const median = readyMs[Math.floor(readyMs.length / 2)] ?? Number.NaN;
-  const [least, most] = [readyMs[0] ?? Number.NaN, readyMs.at(-1) ?? Number.NaN];
-  const spread = `${seconds(least)} to ${seconds(most)} in ${readyMs.length} starts`;
+  const { run, idleSeconds, before } = result;
+  const median = medianReady(result);
+  const [cpuShare, rssBytes] = [sumOf(result, 'cpuShare'), sumOf(result, 'rssBytes')];
+  const both = (told: (of: RestFigures) => string): string[] =>
+    before === undefined ? [told(result)] : [told(result), told(before)];
   return [
     `${machineLine(run)}.`,
     table(
-      ['what', 'figure', 'to reach'],
+      ['what', 'figure', ...(before === undefined ? [] : [`of ${before.commit}`]), 'to reach'],
       [
-        ['ready, on an empty folder', seconds(firstReadyMs), '–'],
+        ['ready, on an empty folder', ...both(({ firstReadyMs }) => seconds(firstReadyMs)), '–'],
         [
           'ready, from the second start on',
-          `${seconds(median)} (${spread})`,
+          ...both(readyWords),
           reached(median <= TO_REACH.readyMs, seconds(TO_REACH.readyMs)),
         ],
         [
           `CPU of all processes, ${idleSeconds} s without a request`,
-          percent(sum('cpuShare')),
-          reached(sum('cpuShare') < TO_REACH.cpuShare, `below ${percent(TO_REACH.cpuShare)}`),
+          ...both((of) => percent(sumOf(of, 'cpuShare'))),
+          reached(cpuShare < TO_REACH.cpuShare, `below ${percent(TO_REACH.cpuShare)}`),
         ],
         [
           'resident memory of all processes',
-          `${mebibytes(sum('rssBytes'))} MiB`,
-          reached(sum('rssBytes') < TO_REACH.rssBytes, `below ${mebibytes(TO_REACH.rssBytes)} MiB`),
+          ...both((of) => `${mebibytes(sumOf(of, 'rssBytes'))} MiB`),
+          reached(rssBytes < TO_REACH.rssBytes, `below ${mebibytes(TO_REACH.rssBytes)} MiB`),
         ],
-        ['of it their own', `${mebibytes(sum('ownBytes'))} MiB`, '–'],
+        ['of it their own', ...both((of) => `${mebibytes(sumOf(of, 'ownBytes'))} MiB`), '–'],
       ],
     ),
     table(
       ['process', 'resident, MiB', 'of it its own', 'CPU of a core'],
-      processes.map(({ name, rssBytes, ownBytes, cpuShare }) => [
+      result.processes.map(({ name, rssBytes, ownBytes, cpuShare }) => [
         `\`${name}\``,
         mebibytes(rssBytes),
         mebibytes(ownBytes),
@@ -48,6 +47,20 @@ export function restReport(result: RestResult): string {
     `The rest of what is resident is the text of Node, in each process again, and of ClickHouse's library. Linux counts what it has read of
 them for as long as nobody needs the room: it differs from start to start, and does not grow.`,
   ].join('\n\n');
+}
+
+function sumOf({ processes }: RestFigures, of: 'rssBytes' | 'ownBytes' | 'cpuShare'): number {
+  return processes.reduce((total, process) => total + process[of], 0);
+}
+
+function medianReady({ readyMs }: RestFigures): number {
+  return readyMs[Math.floor(readyMs.length / 2)] ?? Number.NaN;
+}
+
+function readyWords(of: RestFigures): string {
+  const [least, most] = [of.readyMs[0] ?? Number.NaN, of.readyMs.at(-1) ?? Number.NaN];
+  const spread = `${seconds(least)} to ${seconds(most)} in ${of.readyMs.length} starts`;
+  return `${seconds(medianReady(of))} (${spread})`;
 }
 
 function reached(isReached: boolean, what: string): string {
