@@ -79,7 +79,8 @@ const ORDINARY: Readonly<Record<string, Sent>> = {
   'a limit that is not met': { as: 'limited', body: one },
 };
 
-const UNUSUAL: Readonly<Record<string, Sent>> = {
+/** All of it, or something in it that is told or counted. */
+const REFUSED: Readonly<Record<string, Sent>> = {
   'lenient, with a bad one': { body: JSON.stringify([event, bad]), headers: lenient },
   'unknown fields': { body: JSON.stringify([unknown]) },
   'unknown fields, strict': { body: JSON.stringify([unknown]), headers: strict },
@@ -123,6 +124,9 @@ const UNUSUAL: Readonly<Record<string, Sent>> = {
   'a log that is away': { body: typed('away') },
   'a record that is too large': { body: typed('large') },
   'a bug': { body: typed('bug') },
+};
+
+const UNUSUAL: Readonly<Record<string, Sent>> = {
   'Expect: 100-continue': { body: one, headers: { Expect: '100-continue' } },
   'Expect: 100-continue, and no token': {
     raw: '',
@@ -159,29 +163,25 @@ test.each([
   const askHot = await aListener(gamesHandler(hot.deps));
   const askKoa = await aListener(publicApp(koa.deps).callback());
 
-  for (const [name, sent] of Object.entries({ ...ORDINARY, ...UNUSUAL })) {
+  for (const [name, sent] of Object.entries({ ...ORDINARY, ...REFUSED, ...UNUSUAL })) {
     expect([name, masked(await askHot(sent))]).toEqual([name, masked(await askKoa(sent))]);
     expect(hot.noted()).toEqual(koa.noted());
   }
   expect(await hot.counted()).toEqual(await koa.counted());
 });
 
-test('an ordinary request is not handed to Koa', async () => {
+test('neither an ordinary request nor a refusal is handed to Koa', async () => {
   const { deps } = aGame();
   const handedOver: unknown[] = [];
   const koa = publicApp(deps).callback();
-  const handler = hotRoute(
-    deps,
-    callerOf(deps),
-    (request, response) => {
-      if (request.url === PATH) handedOver.push(request.headers);
-      void koa(request, response);
-    },
-    new WeakMap(),
-  );
+  const handler = hotRoute(deps, callerOf(deps), (request, response) => {
+    if (request.url === PATH) handedOver.push(request.headers);
+    void koa(request, response);
+  });
   const ask = await aListener(handler);
 
   for (const sent of Object.values(ORDINARY)) expect(await ask(sent)).toMatch(/^HTTP\/1.1 20[017] /);
+  for (const sent of Object.values(REFUSED)) expect(await ask(sent)).toMatch(/^HTTP\/1.1 [245]/);
   expect(handedOver).toEqual([]);
 });
 

@@ -1,26 +1,40 @@
 /**
  * POST /v1/ingest/events, from the request's head to its answer, on `node:http` alone: authenticate → read → ingest → answer.
- * Koa would take most of the time of a small request. It is handed what is unusual in a request's head, and what ends in a
- * problem or has something for the counts of rejects; so there is one judge of a request, and one place for its problems.
+ * Koa would take most of the time of a small request, and of a flood of refusals. It is handed what is unusual in a request's head.
  */
 import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http';
+import type { Logger } from '@questlog/runtime/process/logger';
 import { freeBytes } from '@questlog/schemas/ownBytes';
 import { canonicalUuid, isUuidV7 } from '@questlog/schemas/uuid';
 import { type IngestDeps, ingest } from '../events/ingestEvents.ts';
 import type { Received } from '../ledger/received.ts';
 import type { IngestMetrics } from '../metrics.ts';
 import { Rejected } from '../rejected.ts';
+import type { Rejects } from '../rejects/rejects.ts';
 import type { JwtVerifier } from '../tokens/jwt/jwtVerifier.ts';
 import type { Asked, CallerOf } from './authenticate.ts';
 import { type AllowedOrigins, headersOfEveryAnswer } from './cors.ts';
 import { handlingHeaders, handlingIn } from './prefer.ts';
-import { type Begun, begin, type NotedState, noteReceived, noteRequest } from './problems.ts';
+import {
+  type Begun,
+  begin,
+  isBeforeItsBody,
+  type NotedState,
+  noteAnswer,
+  noteReceived,
+  noteRequest,
+  PROBLEM_TYPE,
+  problemAnswer,
+  rejectedFor,
+} from './problems.ts';
 import { type BodyDeps, withLimitedBody } from './readBody.ts';
 
 export const EVENTS_PATH = '/v1/ingest/events';
 
 export interface HotRouteDeps extends EventsDeps {
   readonly received: Received;
+  readonly rejects: Rejects;
+  readonly logger: Logger;
   readonly metrics: IngestMetrics;
   readonly corsOrigins: AllowedOrigins;
   /** Undefined where JWTs are not set up. */
@@ -31,34 +45,24 @@ interface EventsDeps extends BodyDeps {
   readonly ingest: IngestDeps;
 }
 
-/** What came of a request that Koa is to answer. */
-export type Outcome = { readonly answer: EventsAnswer } | { readonly error: unknown };
-export type HandedOver = WeakMap<IncomingMessage, Begun & { readonly outcome: Outcome }>;
-
-/** @param koa has every other route, and this one's unusual requests; it looks into `handedOver` for what came of them. */
-export function hotRoute(
-  deps: HotRouteDeps,
-  as: CallerOf,
-  koa: RequestListener,
-  handedOver: HandedOver,
-): RequestListener {
+/** @param koa has every other route, and this one's unusual requests. */
+export function hotRoute(deps: HotRouteDeps, as: CallerOf, koa: RequestListener): RequestListener {
   const ofEveryAnswer = Object.entries(headersOfEveryAnswer(deps.corsOrigins)).flat();
   const serve = async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
     const begun = begin(request);
     const { state, requestId } = begun;
-    let outcome: Outcome;
+    let answer: Told;
+    let rejected: Rejected | undefined;
     try {
-      const answer = await answerEvents(deps, as, { req: request, state }, requestId);
-      if (state.body === undefined) {
-        tell(response, [...ofEveryAnswer, 'X-Request-Id', requestId], answer);
-        return note(deps, begun, answer);
-      }
-      outcome = { answer };
+      answer = await answerEvents(deps, as, { req: request, state }, requestId);
     } catch (error) {
-      outcome = { error };
+      rejected = rejectedFor(error, deps.logger, requestId);
+      const { body, ...problem } = problemAnswer(rejected, requestId);
+      answer = { ...problem, body: Buffer.from(body), type: PROBLEM_TYPE };
     }
-    handedOver.set(request, { ...begun, outcome });
-    koa(request, response);
+    const head = [...ofEveryAnswer, 'X-Request-Id', requestId];
+    tell(response, head, answer, !request.complete && (await isBeforeItsBody(request)));
+    note(deps, request, begun, answer, rejected);
   };
   return (request, response) => {
     if (isOrdinary(request, deps)) void serve(request, response);
@@ -73,12 +77,18 @@ function isOrdinary({ url, method, headers }: IncomingMessage, { jwts, corsOrigi
   return jwts === undefined || !headers.authorization?.includes('.');
 }
 
-/** What the endpoint answers, beside the headers of every answer. */
-export interface EventsAnswer {
+interface Told {
   readonly status: number;
-  readonly isReplay: boolean;
+  /** Beside those of every answer. */
   readonly headers: Readonly<Record<string, string>>;
   readonly body: Buffer;
+  /** JSON, unless it is given. */
+  readonly type?: string;
+  readonly isReplay?: boolean;
+}
+
+export interface EventsAnswer extends Told {
+  readonly isReplay: boolean;
 }
 
 /** @throws Rejected, Unavailable. */
@@ -118,9 +128,11 @@ function idempotencyKeyOf(header: string): string | undefined {
 }
 
 /** @param head a list of names and values, to which those of this answer are added */
-function tell(response: ServerResponse, head: string[], { status, headers, body }: EventsAnswer): void {
+function tell(response: ServerResponse, head: string[], told: Told, endsConnection: boolean): void {
+  const { status, headers, body, type = 'application/json; charset=utf-8' } = told;
   for (const name in headers) head.push(name, headers[name] ?? '');
-  head.push('Content-Type', 'application/json; charset=utf-8', 'Content-Length', String(body.length));
+  head.push('Content-Type', type, 'Content-Length', String(body.length));
+  if (endsConnection) head.push('Connection', 'close');
   response.writeHead(status, head);
   if (body.length > SMALL_BYTES) {
     response.end(body, () => freeBytes(body));
@@ -135,10 +147,14 @@ function tell(response: ServerResponse, head: string[], { status, headers, body 
 const SMALL_BYTES = 16 * 1024;
 
 function note(
-  { received, metrics }: HotRouteDeps,
+  { received, rejects, metrics }: HotRouteDeps,
+  { headers: { authorization = '' } }: IncomingMessage,
   { state, startedMs }: Begun,
-  { status, isReplay }: EventsAnswer,
+  { status, isReplay }: Told,
+  rejected: Rejected | undefined,
 ): void {
-  noteReceived(received, state, isReplay ? 'replayed' : 'accepted');
+  noteReceived(received, state, rejected?.code ?? (isReplay ? 'replayed' : 'accepted'));
+  if (rejected !== undefined || state.body !== undefined)
+    noteAnswer(rejects, { endpoint: `POST ${EVENTS_PATH}`, authorization, state }, rejected);
   noteRequest(metrics, { startedMs, method: 'POST', status }, EVENTS_PATH);
 }

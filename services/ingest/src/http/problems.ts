@@ -1,6 +1,6 @@
 /**
- * The outermost middleware: a request id, metrics, every failure as a problem document (RFC 9457), and the counts of what
- * was refused or ignored.
+ * What every request has, whichever route takes it: a request id, metrics, each failure as a problem document (RFC 9457), and
+ * the counts of what was refused or ignored. Of Koa's routes it is the outermost middleware.
  */
 import { randomUUID } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
@@ -25,18 +25,15 @@ import { CutShort, Rejected } from '../rejected.ts';
 import { NOBODY, type Reject } from '../rejects/core/rejectCounts.ts';
 import type { Rejects } from '../rejects/rejects.ts';
 
-const PROBLEM_TYPE = 'application/problem+json';
+export const PROBLEM_TYPE = 'application/problem+json';
 const REQUEST_ID = /^[\w.:-]{1,128}$/;
 
 /** Of what games sent: of what is wrong in it, and of how it was answered. */
 interface Books {
   readonly rejects: Rejects;
   readonly received: Received;
-  /** Requests that something was done of before they came here. */
-  readonly begun: { get(request: IncomingMessage): Begun | undefined };
 }
 
-/** What a request goes on with here. */
 export interface Begun {
   readonly requestId: string;
   readonly startedMs: number;
@@ -51,8 +48,7 @@ export function problems(
   books?: Books,
 ): Middleware {
   return async (ctx, next) => {
-    const begun = books?.begun.get(ctx.req);
-    const { requestId, startedMs, state } = begun ?? begin(ctx.req);
+    const { requestId, startedMs, state } = begin(ctx.req);
     ctx.state = state;
     ctx.set({ ...headers, 'X-Request-Id': requestId });
     let rejected: Rejected | undefined;
@@ -61,19 +57,31 @@ export function problems(
       await next();
     } catch (error) {
       rejected = rejectedFor(error, logger, requestId);
-      answerProblem(ctx, rejected, requestId);
+      const { status, headers: ofProblem, body } = problemAnswer(rejected, requestId);
+      ctx.status = status;
+      ctx.set({ ...ofProblem });
+      ctx.body = body;
+      ctx.type = PROBLEM_TYPE;
     }
-    // A body that came with its head is parsed in this turn of the event loop, behind all that follows from the head alone.
-    if (!ctx.req.complete) await nextTurn();
-    // Answered before its body has come, which nobody will read (RFC 9112, section 9.6).
-    if (!ctx.req.complete) ctx.set('Connection', 'close');
+    if (await isBeforeItsBody(ctx.req)) ctx.set('Connection', 'close');
+    const route: unknown = ctx['_matchedRoute'];
     if (books !== undefined) {
       if (isToStore(ctx)) noteReceived(books.received, state, rejected?.code ?? whatBecame(ctx));
-      noteAnswer(books.rejects, ctx, rejected);
+      // A parsed body is kept as text.
+      const raw: unknown = Reflect.get(ctx.request, 'rawBody');
+      const sent = typeof raw === 'string' ? Buffer.from(raw) : undefined;
+      const endpoint = route === undefined ? '' : `${ctx.method} ${route}`;
+      noteAnswer(books.rejects, { endpoint, authorization: ctx.get('Authorization'), sent, state }, rejected);
     }
-    const route = String(ctx['_matchedRoute'] ?? 'none');
-    noteRequest(metrics, { startedMs, method: ctx.method, status: ctx.status }, route);
+    noteRequest(metrics, { startedMs, method: ctx.method, status: ctx.status }, String(route ?? 'none'));
   };
+}
+
+/** Answered so, it ends its connection: nobody will read the body (RFC 9112, section 9.6). */
+export async function isBeforeItsBody(request: IncomingMessage): Promise<boolean> {
+  // A body that came with its head is parsed in this turn of the event loop, behind all that follows from the head alone.
+  if (!request.complete) await nextTurn();
+  return !request.complete;
 }
 
 /** The client's own id where it has a plain one. */
@@ -100,7 +108,7 @@ function checkExpectation(expected: string): void {
 }
 
 /** The caller's fault, a dependency's, or a bug of ours. Of a bug the caller learns only the request's id. */
-function rejectedFor(error: unknown, logger: Logger, requestId: string): Rejected {
+export function rejectedFor(error: unknown, logger: Logger, requestId: string): Rejected {
   if (error instanceof Rejected) return error;
   if (error instanceof RecordTooLarge)
     return new Rejected('event_too_large', error.message, { cause: error });
@@ -137,12 +145,16 @@ const BROKEN: Readonly<Record<Broken, string>> = {
   smallChunks: `the body comes in too many small chunks: it may have ${MAX_SMALL_CHUNKS}, and one more for each ${MEAN_CHUNK_BYTES} bytes`,
 };
 
-function answerProblem(ctx: ParameterizedContext, rejected: Rejected, requestId: string): void {
-  const problem = problemOf(rejected.code, rejected.message, requestId, rejected.errors);
-  ctx.status = Number(problem['status']);
-  ctx.set({ ...rejected.headers });
-  ctx.body = JSON.stringify(problem);
-  ctx.type = PROBLEM_TYPE;
+/** @returns what is answered, of the type `PROBLEM_TYPE` */
+export function problemAnswer(
+  { code, message, errors, headers }: Rejected,
+  requestId: string,
+): { readonly status: number; readonly headers: Rejected['headers']; readonly body: string } {
+  return {
+    status: statusOf(code),
+    headers,
+    body: JSON.stringify(problemOf(code, message, requestId, errors)),
+  };
 }
 
 type FoundProblem = Pick<Reject, 'code' | 'index' | 'pointer'>;
@@ -202,24 +214,32 @@ export function noteReceived(
   if (of?.sampled) received.push({ tenantId, what: SAMPLED, of: { ...of, events: of.sampled } });
 }
 
+interface NotedRequest {
+  /** Empty where no route is that of the request. */
+  readonly endpoint: string;
+  readonly authorization: string;
+  /** The body, where `state` has none. */
+  readonly sent?: Buffer | undefined;
+  readonly state: NotedState;
+}
+
 /** @param rejected undefined where the request was taken. */
-function noteAnswer(rejects: Rejects, ctx: ParameterizedContext, rejected: Rejected | undefined): void {
-  const state: NotedState = ctx.state;
-  const { principal, body, refused = [], ignored = [] } = state;
+export function noteAnswer(
+  rejects: Pick<Rejects, 'note'>,
+  { endpoint, authorization, sent, state }: NotedRequest,
+  rejected: Rejected | undefined,
+): void {
+  const { principal, body = sent, refused = [], ignored = [] } = state;
   // However long the answer takes: a body that is held counts in no budget.
   delete state.body;
   const found = rejected === undefined ? refused : problemsOf(rejected);
   if (found.length + ignored.length === 0) return;
-  const route: unknown = ctx['_matchedRoute'];
-  // A parsed body is kept as text.
-  const raw: unknown = Reflect.get(ctx.request, 'rawBody');
-  const sent = body ?? (typeof raw === 'string' ? Buffer.from(raw) : undefined);
   const isAboutFields = rejected === undefined || (rejected.errors ?? []).length > 0;
   rejects.note({
     principal,
-    endpoint: route === undefined ? '' : `${ctx.method} ${route}`,
-    token: ctx.get('Authorization').replace(/^bearer +/i, ''),
-    body: isAboutFields || isAboutBody(rejected) ? sent : undefined,
+    endpoint,
+    token: authorization.replace(/^bearer +/i, ''),
+    body: isAboutFields || isAboutBody(rejected) ? body : undefined,
     failedAt: isAboutFields ? undefined : rejected.failedAt,
     rejects: [
       ...found.map(({ code, index, pointer }) => ({ kind: 'rejected' as const, code, index, pointer })),

@@ -24,14 +24,7 @@ import {
 import { registerSession } from '../sessions/registerSession.ts';
 import { type CallerOf, type CallersDeps, callerOf, verifiesJwts } from './authenticate.ts';
 import { headersOfEveryAnswer, listedOrigins, preflights } from './cors.ts';
-import {
-  answerEvents,
-  EVENTS_PATH,
-  type HandedOver,
-  type HotRouteDeps,
-  hotRoute,
-  type Outcome,
-} from './hotRoute.ts';
+import { answerEvents, EVENTS_PATH, type HotRouteDeps, hotRoute } from './hotRoute.ts';
 import { docsRoutes, rootToDocs } from './openapi/docsPage.ts';
 import { openApi } from './openapi/openapi.ts';
 import { isStrict, tellHandling } from './prefer.ts';
@@ -52,17 +45,16 @@ export interface PublicAppDeps extends HotRouteDeps, CallersDeps {
 
 /** All that the listener serves: the route that most requests are for, and Koa behind it. */
 export function gamesHandler(deps: PublicAppDeps): RequestListener {
-  const handedOver: HandedOver = new WeakMap();
-  return hotRoute(deps, callerOf(deps), publicApp(deps, handedOver).callback(), handedOver);
+  return hotRoute(deps, callerOf(deps), publicApp(deps).callback());
 }
 
-export function publicApp(deps: PublicAppDeps, handedOver: HandedOver = new WeakMap()): Koa {
+export function publicApp(deps: PublicAppDeps): Koa {
   const { reads, corsOrigins, logger, metrics } = deps;
   const router = new Router({ sensitive: true });
   const as = callerOf(deps);
   let document: string | undefined;
 
-  router.post(EVENTS_PATH, (ctx) => ingestEvents(deps, as, ctx, handedOver.get(ctx.req)?.outcome));
+  router.post(EVENTS_PATH, (ctx) => ingestEvents(deps, as, ctx));
   router.get('/v1/events', async (ctx) => json(ctx, await listEvents(reads, as(ctx, 'read'), query(ctx))));
   router.get('/v1/events/:id', async (ctx) => json(ctx, await readEvent(reads, as(ctx, 'read'), param(ctx))));
   router.get('/v1/sessions/:id/events', async (ctx) => {
@@ -87,7 +79,7 @@ export function publicApp(deps: PublicAppDeps, handedOver: HandedOver = new Weak
 
   const app = new Koa();
   app.on('error', (error) => logger.warn('answer_failed', { cause: messageOf(error) }));
-  app.use(problems(logger, metrics, headersOfEveryAnswer(corsOrigins), { ...deps, begun: handedOver }));
+  app.use(problems(logger, metrics, headersOfEveryAnswer(corsOrigins), deps));
   if (corsOrigins !== '*') app.use(listedOrigins(corsOrigins));
   if (deps.jwts !== undefined) app.use(verifiesJwts(deps.jwts));
   app.use(router.routes());
@@ -103,16 +95,10 @@ function ofOperators(path: string): string | undefined {
   return 'the listener of operators has it (QUESTLOG_ADMIN_PORT, 8081 unless set); GET /health answers here';
 }
 
-/** Answers what the hot route has come to, or else what it has left. */
-async function ingestEvents(
-  deps: PublicAppDeps,
-  as: CallerOf,
-  ctx: RouterContext,
-  outcome: Outcome | undefined,
-): Promise<void> {
-  if (outcome !== undefined && 'error' in outcome) throw outcome.error;
+/** What the hot route has left. */
+async function ingestEvents(deps: PublicAppDeps, as: CallerOf, ctx: RouterContext): Promise<void> {
   const requestId = String(ctx.response.get('X-Request-Id'));
-  const { status, headers, body } = outcome?.answer ?? (await answerEvents(deps, as, ctx, requestId));
+  const { status, headers, body } = await answerEvents(deps, as, ctx, requestId);
   ctx.set(headers);
   ctx.status = status;
   json(ctx, body);
