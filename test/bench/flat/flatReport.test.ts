@@ -22,6 +22,7 @@ test('of requests that are of one session, spread 8 is beside those at spread 1'
   const both = { change: { spread: 8, sessionsARequest: 1 }, figures: figures(1, 240) };
   const report = flatReport(aResult(one, both));
   expect(report).toContain('spread 8, sessions a request 1, of those at 1: 0.80 at 20 × 64.');
+  expect(flatReport(aResult(both))).not.toContain('of those at 1');
 });
 
 test('what could not be measured is told with its reason, and the rest with its figures', () => {

@@ -70,7 +70,9 @@ function shapeTable(base: Size, rows: readonly FlatRow[], shape: Shape): string 
 function spreadLine({ change, figures }: FlatRow, rows: readonly FlatRow[]): string {
   if ('absent' in figures) return '';
   const { spread, ...others } = change;
+  const isBase = Object.keys(others).length === 0;
   const atOne = rows.find((row) => changeName(row.change) === changeName(others))?.figures ?? [];
+  if (!isBase && ('absent' in atOne || atOne.length === 0)) return '';
   const ratios = figures.map((of, i) => {
     const beside = 'absent' in atOne ? undefined : atOne[i];
     return throughput(of) / (beside === undefined ? 1 : throughput(beside));

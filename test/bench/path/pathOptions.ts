@@ -64,7 +64,7 @@ export function pathOptions(args: readonly string[]): PathOptions {
   if (!(Number.isInteger(runs) && runs > 0)) throw new Error('--runs: a whole number above 0');
   const isAgainst = values.against !== undefined;
   const alone = [isAgainst && !values.rest, values.flat, values.rest].filter(Boolean).length;
-  if (alone > 1) throw new Error('--flat, --rest and what an event costs are measured one at a time');
+  if (alone > 1) throw new Error('--flat goes with neither --against nor --rest');
   if (alone === 1 && (values.check || runs > 1))
     throw new Error('--against, --flat and --rest measure no peers: they go without --check and --runs');
   if (values.profile && (values.flat || values.rest)) throw new Error('--profile: not with --flat or --rest');

@@ -122,7 +122,12 @@ export const INGEST_SURVIVORS: readonly Survivors[] = [
   ...alike(`${EVENTS}/envelope.ts`, MADE_AGAIN, ['if (known !== undefined)', 'this.#canonical.set(']),
   ...alike(`${EVENTS}/answer.ts`, FIRST_GUESS, ["return 'id' in element ?", 'const MARGIN_BYTES =']),
   ...alike(`${EVENTS}/ordinaryBytes.ts`, FIRST_GUESS, ['new ByteWriter(2 + found.count']),
-  ...alike(`${EVENTS}/ordinaryEvents.ts`, FIRST_GUESS, ['this.bytes += end - i', 'this.bytes += i - start']),
+  ...alike(`${EVENTS}/ordinaryEvents.ts`, FIRST_GUESS, [
+    'this.bytes += end - i',
+    'this.bytes += i - start',
+    'const type = (this.typeEnd[event]',
+    'return type + (this.payloadEnd',
+  ]),
   { file: `${EVENTS}/answer.ts`, line: 'if (element !== undefined) write', reason: ALWAYS_THERE },
   { file: `${EVENTS}/answer.ts`, line: "#time = '';", reason: 'it is set before it is read' },
   ...alike(`${EVENTS}/envelope.ts`, SAME_BY_ANOTHER_WAY, [

@@ -67,11 +67,14 @@ export function problems(
     const route: unknown = ctx['_matchedRoute'];
     if (books !== undefined) {
       if (isToStore(ctx)) noteReceived(books.received, state, rejected?.code ?? whatBecame(ctx));
-      // A parsed body is kept as text.
-      const raw: unknown = Reflect.get(ctx.request, 'rawBody');
-      const sent = typeof raw === 'string' ? Buffer.from(raw) : undefined;
       const endpoint = route === undefined ? '' : `${ctx.method} ${route}`;
-      noteAnswer(books.rejects, { endpoint, authorization: ctx.get('Authorization'), sent, state }, rejected);
+      const raw: unknown = Reflect.get(ctx.request, 'rawBody');
+      const parsed = typeof raw === 'string' ? raw : undefined;
+      noteAnswer(
+        books.rejects,
+        { endpoint, authorization: ctx.get('Authorization'), parsed, state },
+        rejected,
+      );
     }
     noteRequest(metrics, { startedMs, method: ctx.method, status: ctx.status }, String(route ?? 'none'));
   };
@@ -218,28 +221,29 @@ interface NotedRequest {
   /** Empty where no route is that of the request. */
   readonly endpoint: string;
   readonly authorization: string;
-  /** The body, where `state` has none. */
-  readonly sent?: Buffer | undefined;
+  /** The text of a body that was parsed; `state` has the others. */
+  readonly parsed?: string | undefined;
   readonly state: NotedState;
 }
 
 /** @param rejected undefined where the request was taken. */
 export function noteAnswer(
-  rejects: Pick<Rejects, 'note'>,
-  { endpoint, authorization, sent, state }: NotedRequest,
+  rejects: Rejects,
+  { endpoint, authorization, parsed, state }: NotedRequest,
   rejected: Rejected | undefined,
 ): void {
-  const { principal, body = sent, refused = [], ignored = [] } = state;
+  const { principal, body, refused = [], ignored = [] } = state;
   // However long the answer takes: a body that is held counts in no budget.
   delete state.body;
   const found = rejected === undefined ? refused : problemsOf(rejected);
   if (found.length + ignored.length === 0) return;
+  const sent = body ?? (parsed === undefined ? undefined : Buffer.from(parsed));
   const isAboutFields = rejected === undefined || (rejected.errors ?? []).length > 0;
   rejects.note({
     principal,
     endpoint,
     token: authorization.replace(/^bearer +/i, ''),
-    body: isAboutFields || isAboutBody(rejected) ? body : undefined,
+    body: isAboutFields || isAboutBody(rejected) ? sent : undefined,
     failedAt: isAboutFields ? undefined : rejected.failedAt,
     rejects: [
       ...found.map(({ code, index, pointer }) => ({ kind: 'rejected' as const, code, index, pointer })),

@@ -4,14 +4,12 @@ import type { RequestListener } from 'node:http';
 import { Router, type RouterContext, type RouterInstance } from '@koa/router';
 import type { Principal } from '@questlog/runtime/directory/directory';
 import { messageOf } from '@questlog/runtime/process/errors';
-import type { Logger } from '@questlog/runtime/process/logger';
 import Koa from 'koa';
 import { unknownOf } from '../core/unknownFields.ts';
 import { listEvents, type ReadDeps, readEvent, readQuota, readSessionEvents } from '../events/readEvents.ts';
 import { isStreamId } from '../linkedEvents/core/linkedEventToken.ts';
 import type { LinkedEventStreams, WantedPlace } from '../linkedEvents/streams.ts';
 import { Rejected } from '../rejected.ts';
-import type { Rejects } from '../rejects/rejects.ts';
 import { createReport, type ReportDeps } from '../reports/createReport.ts';
 import { listReports } from '../reports/listReports.ts';
 import { type ReportReadDeps, readReport, readReportEvents, retractReport } from '../reports/readReports.ts';
@@ -38,9 +36,7 @@ export interface PublicAppDeps extends HotRouteDeps, CallersDeps {
   readonly reports: ReportDeps;
   readonly uploads: UploadRouteDeps;
   readonly linkedEvents: LinkedEventStreams;
-  readonly rejects: Rejects;
   readonly hasDocs: boolean;
-  readonly logger: Logger;
 }
 
 /** All that the listener serves: the route that most requests are for, and Koa behind it. */
@@ -95,7 +91,7 @@ function ofOperators(path: string): string | undefined {
   return 'the listener of operators has it (QUESTLOG_ADMIN_PORT, 8081 unless set); GET /health answers here';
 }
 
-/** What the hot route has left. */
+/** Requests that the hot route leaves, since their head is unusual. */
 async function ingestEvents(deps: PublicAppDeps, as: CallerOf, ctx: RouterContext): Promise<void> {
   const requestId = String(ctx.response.get('X-Request-Id'));
   const { status, headers, body } = await answerEvents(deps, as, ctx, requestId);

@@ -205,7 +205,7 @@ function expectSameOrdinary(
   const placed: PlacedDraft[] = drafts.map((draft, i) => ({
     ...draft,
     buildId: draft.buildId ?? builds[i] ?? null,
-    lane: dice.below(3),
+    lane: dice.one([0, 1, 0xabc]),
   }));
   const random = Buffer.from(Array.from({ length: randomBytesFor(drafts.length) }, () => dice.below(256)));
   const remaining = dice.below(4);
@@ -271,7 +271,7 @@ function expectSameStored(
 ): void {
   const placed: PlacedDraft[] = drafts.map((draft) => ({
     ...draft,
-    lane: dice.below(3),
+    lane: dice.one([0, 1, 0xabc]),
     ...(dice.below(4) === 0 && { sampleRate: 1 / (1 + dice.below(9)) }),
   }));
   const input: AcceptInput = {

@@ -65,8 +65,7 @@ export class PartitionAppender {
   }
 
   async #run(): Promise<void> {
-    // Appends that arrive in the same turn of the event loop go together. So do those that the callers of the send before
-    // make as soon as they have their answers.
+    // Appends of one turn of the event loop go together, also those of what came from the sockets with the answer of the send before.
     for (await nextTurn(); this.#queue.length > 0; await nextTurn()) {
       const hasFailed = await this.#send(this.#takeGroup());
       if (hasFailed) await (this.#deps.rest ?? delay)(this.#backoff.next());
