@@ -84,6 +84,13 @@ test('every answer has a documented status, and the schema and media type of it'
     await ask('PUT', switches, [{ action: 'drop' }], path);
     await ask('GET', switches, undefined, path);
   }
+  // As an event of the game it may be held back.
+  await ask('PUT', switches, [{ action: 'reject', reason: 'R' }], switches.replace('{id}', projectId));
+  await ask('POST', testEvent, undefined, testEvent.replace('{id}', projectId));
+  await ask('PUT', switches, [], switches.replace('{id}', projectId));
+  const [project, limits] = ['/admin/projects/{id}', { eventsPerSecond: 1, burstSeconds: 1 }];
+  await ask('PATCH', project, { limits }, project.replace('{id}', projectId));
+  for (let i = 0; i < 3; i++) await ask('POST', testEvent, undefined, testEvent.replace('{id}', projectId));
   const report = '/admin/projects/{id}/reports/{reportId}';
   const nowhere = report.replace('{id}', projectId).replace('{reportId}', anUnknownId());
   await ask('DELETE', report, undefined, nowhere);

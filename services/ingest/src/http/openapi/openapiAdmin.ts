@@ -37,14 +37,7 @@ export function adminApi(): Record<string, unknown> {
       },
       '/admin/projects/{id}': { patch: changed('Changes the given fields of a project.', 'Project') },
       '/admin/projects/{id}/switches': switchOperations(),
-      '/admin/projects/{id}/test-event': {
-        post: {
-          summary:
-            'Sends an event of the type `questlog.test` as the project, by the way that a game’s events take.',
-          parameters: [id],
-          responses: { 201: answer('The created event.', { type: 'object' }), 404: NOT_THERE, ...REFUSED },
-        },
-      },
+      '/admin/projects/{id}/test-event': { post: testEventOperation() },
       '/admin/projects/{id}/reports/{reportId}': { delete: retractOperation() },
       '/admin/tokens': {
         get: listed('All tokens, without their secrets.', 'Token'),
@@ -192,6 +185,21 @@ function rotateOperation(): object {
     'It has the project and the scopes of the old one, and retracts what that has filed. `expiresAt` is its own; omitted, ' +
     'it lives as long as the old one was made for.';
   return { ...operation, description, parameters: [id] };
+}
+
+function testEventOperation(): object {
+  return {
+    summary:
+      'Sends an event of the type `questlog.test` as the project, by the way that a game’s events take.',
+    parameters: [id],
+    responses: {
+      201: answer('The created event.', { type: 'object' }),
+      403: problem('A switch of the project refuses such events: `switched_off`.'),
+      404: NOT_THERE,
+      429: problem('The project or its tenant sends faster than its limit: `rate_limited`.'),
+      ...REFUSED,
+    },
+  };
 }
 
 function retractOperation(): object {
