@@ -79,7 +79,7 @@ const ORDINARY: Readonly<Record<string, Sent>> = {
   'a limit that is not met': { as: 'limited', body: one },
 };
 
-/** All of it, or something in it that is told or counted. */
+/** Refused as a whole or in part, or with fields that are named. */
 const REFUSED: Readonly<Record<string, Sent>> = {
   'lenient, with a bad one': { body: JSON.stringify([event, bad]), headers: lenient },
   'unknown fields': { body: JSON.stringify([unknown]) },

@@ -1,6 +1,6 @@
 /**
  * What every request has, whichever route takes it: a request id, metrics, each failure as a problem document (RFC 9457), and
- * the counts of what was refused or ignored. Of Koa's routes it is the outermost middleware.
+ * the counts of what was refused or ignored. Koa's routes have them by their outermost middleware; `hotRoute.ts` calls its parts.
  */
 import { randomUUID } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';

@@ -65,7 +65,7 @@ export class PartitionAppender {
   }
 
   async #run(): Promise<void> {
-    // Appends of one turn of the event loop go together, also those of what came from the sockets with the answer of the send before.
+    // Appends of one turn of the event loop go together, and with them those of requests that came beside the last send's answer.
     for (await nextTurn(); this.#queue.length > 0; await nextTurn()) {
       const hasFailed = await this.#send(this.#takeGroup());
       if (hasFailed) await (this.#deps.rest ?? delay)(this.#backoff.next());
